@@ -1,0 +1,114 @@
+//! Queue disciplines: the interface, and the closed list of what we have.
+//!
+//! A discipline is generic over the packet it holds. It never looks at a clock: `now` is an argument, and
+//! [`Qdisc::next_event`] says when a discipline that held a packet back wants to be asked again. Drops are handed back
+//! with their reason; a mark is a packet that leaves with CE set.
+
+pub mod fifo;
+pub mod tc;
+
+use crate::packet::Packet;
+use crate::units::{Rate, Span, Time};
+
+/// Why a packet was dropped: the closed list that every world and file uses.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum DropReason {
+    /// The discipline's packet or byte limit.
+    Overlimit,
+    /// One flow's own packet limit (fq, ccaq).
+    FlowLimit,
+    /// The memory limit (fq_codel).
+    MemoryLimit,
+    /// CoDel's control law.
+    Codel,
+    /// RED's random early drop.
+    Early,
+    /// RED above its thresholds.
+    Forced,
+    /// ccaq shrank a flow's buffer: what stood above the new limit.
+    Shrink,
+    /// The link has no queue and was busy (noqueue).
+    Busy,
+    /// Lost on the way, not in a queue (impairments).
+    Loss,
+}
+
+impl DropReason {
+    /// Every reason, in order of their numbers.
+    pub const ALL: [DropReason; 9] = [
+        DropReason::Overlimit,
+        DropReason::FlowLimit,
+        DropReason::MemoryLimit,
+        DropReason::Codel,
+        DropReason::Early,
+        DropReason::Forced,
+        DropReason::Shrink,
+        DropReason::Busy,
+        DropReason::Loss,
+    ];
+
+    /// The name in files and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DropReason::Overlimit => "overlimit",
+            DropReason::FlowLimit => "flow_limit",
+            DropReason::MemoryLimit => "memory_limit",
+            DropReason::Codel => "codel",
+            DropReason::Early => "early",
+            DropReason::Forced => "forced",
+            DropReason::Shrink => "shrink",
+            DropReason::Busy => "busy",
+            DropReason::Loss => "loss",
+        }
+    }
+}
+
+/// Where dropped packets go.
+pub trait Drops<P> {
+    /// Takes a packet that the discipline dropped.
+    fn dropped(&mut self, packet: P, reason: DropReason);
+}
+
+/// Drops into a list, for tests and replay.
+impl<P> Drops<P> for alloc::vec::Vec<(P, DropReason)> {
+    fn dropped(&mut self, packet: P, reason: DropReason) {
+        self.push((packet, reason));
+    }
+}
+
+/// A queue discipline.
+pub trait Qdisc<P: Packet> {
+    /// A packet arrives. It is stamped with `now`, and kept or dropped (it, or another in its place).
+    fn enqueue(&mut self, now: Time, packet: P, drops: &mut impl Drops<P>);
+
+    /// The link is free. A dequeue of an empty discipline counts too: it resets CoDel and starts RED's idle time.
+    fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P>;
+
+    /// When to ask again after a dequeue gave nothing although packets are queued (pacing, shaping); else never.
+    fn next_event(&self) -> Time {
+        Time::NEVER
+    }
+
+    /// Packets queued.
+    fn packets(&self) -> usize;
+
+    /// Bytes queued.
+    fn backlog(&self) -> u64;
+
+    /// Whether a further packet of `mtu` bytes would meet a full buffer (one of its own flow set aside).
+    fn is_full(&self, mtu: u32) -> bool;
+}
+
+/// What a discipline may know about the link it stands before.
+#[derive(Clone, Copy, Debug)]
+pub struct Context {
+    /// The largest packet in bytes as the link counts it (`psched_mtu`: IP MTU plus overhead).
+    pub mtu: u32,
+    /// The link's rate at the start of the run.
+    pub rate: Rate,
+    /// The link's own one-way delay.
+    pub delay: Span,
+    /// Seed of the discipline's random numbers.
+    pub seed: u64,
+}

@@ -1,0 +1,130 @@
+//! A growing ring buffer of values: the queue of every FIFO here, and every constant-delay line of the simulator.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// A FIFO of copies. The capacity is a power of two and doubles when it is full; nothing else allocates.
+#[derive(Clone, Debug)]
+pub struct Ring<T> {
+    slots: Box<[T]>,
+    head: usize,
+    len: usize,
+}
+
+impl<T: Copy + Default> Default for Ring<T> {
+    fn default() -> Self {
+        Ring { slots: Box::new([]), head: 0, len: 0 }
+    }
+}
+
+impl<T: Copy + Default> Ring<T> {
+    /// How many values are queued.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing is queued.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Appends at the tail.
+    #[inline]
+    pub fn push(&mut self, value: T) {
+        if self.len == self.slots.len() {
+            self.grow();
+        }
+        let slot = (self.head + self.len) & (self.slots.len() - 1);
+        self.slots[slot] = value;
+        self.len += 1;
+    }
+
+    /// The value at the head.
+    #[inline]
+    pub fn front(&self) -> Option<&T> {
+        if self.len == 0 { None } else { Some(&self.slots[self.head & (self.slots.len() - 1)]) }
+    }
+
+    /// The value at the tail.
+    #[inline]
+    pub fn back(&self) -> Option<&T> {
+        if self.len == 0 { None } else { Some(&self.slots[(self.head + self.len - 1) & (self.slots.len() - 1)]) }
+    }
+
+    /// Takes the value at the head.
+    #[inline]
+    pub fn pop(&mut self) -> Option<T> {
+        if self.len == 0 {
+            return None;
+        }
+        let value = self.slots[self.head & (self.slots.len() - 1)];
+        self.head = self.head.wrapping_add(1);
+        self.len -= 1;
+        Some(value)
+    }
+
+    /// Takes the value at the tail.
+    #[inline]
+    pub fn pop_back(&mut self) -> Option<T> {
+        if self.len == 0 {
+            return None;
+        }
+        self.len -= 1;
+        Some(self.slots[(self.head + self.len) & (self.slots.len() - 1)])
+    }
+
+    /// The value `index` places behind the head. Panics if there is none.
+    #[inline]
+    pub fn at(&self, index: usize) -> &T {
+        assert!(index < self.len);
+        &self.slots[(self.head + index) & (self.slots.len() - 1)]
+    }
+
+    /// As [`Ring::at`], to be changed.
+    #[inline]
+    pub fn at_mut(&mut self, index: usize) -> &mut T {
+        assert!(index < self.len);
+        let slot = (self.head + index) & (self.slots.len() - 1);
+        &mut self.slots[slot]
+    }
+
+    /// From head to tail.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        (0..self.len).map(|i| self.at(i))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        let mut slots: Vec<T> = self.iter().copied().collect();
+        slots.resize((self.len * 2).max(16), T::default());
+        self.slots = slots.into_boxed_slice();
+        self.head = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::VecDeque;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_vec_deque(ops in prop::collection::vec(0u8..5, 0..400)) {
+            let (mut ring, mut model, mut next) = (Ring::default(), VecDeque::new(), 0u32);
+            for op in ops {
+                match op {
+                    0..=2 => { ring.push(next); model.push_back(next); next += 1; }
+                    3 => prop_assert_eq!(ring.pop(), model.pop_front()),
+                    _ => prop_assert_eq!(ring.pop_back(), model.pop_back()),
+                }
+                prop_assert_eq!(ring.front(), model.front());
+                prop_assert_eq!(ring.back(), model.back());
+                prop_assert!(ring.iter().eq(model.iter()));
+            }
+        }
+    }
+}

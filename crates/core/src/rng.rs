@@ -1,0 +1,64 @@
+//! A small random number generator: SplitMix64 (Steele, Lea, Flood 2014). One stream per source, so that drawing more
+//! numbers in one place never changes another.
+
+/// One stream of random numbers.
+#[derive(Clone, Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    /// The stream called `name` of the run with this seed.
+    pub fn stream(seed: u64, name: &str) -> Rng {
+        // FNV-1a over the name, mixed with the seed.
+        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+        let mut rng = Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ hash);
+        Rng(rng.next_u64())
+    }
+
+    /// 64 random bits.
+    #[inline]
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// 32 random bits.
+    #[inline]
+    pub fn next_u32(&mut self) -> u32 {
+        (self.next_u64() >> 32) as u32
+    }
+
+    /// Uniform in [0, 1), 53 bits.
+    #[inline]
+    pub fn uniform(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Uniform in 0..n; 0 if n is 0.
+    #[inline]
+    pub fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_differ_by_name_and_by_seed_and_repeat() {
+        let first = |seed, name| Rng::stream(seed, name).next_u64();
+        assert_eq!(first(1, "web"), first(1, "web"));
+        assert_ne!(first(1, "web"), first(2, "web"));
+        assert_ne!(first(1, "web"), first(1, "start"));
+    }
+
+    #[test]
+    fn uniform_has_the_mean_and_range_it_should() {
+        let mut rng = Rng::stream(7, "test");
+        let mean = (0..100_000).map(|_| rng.uniform()).inspect(|x| assert!((0.0..1.0).contains(x))).sum::<f64>() / 1e5;
+        assert!((mean - 0.5).abs() < 0.005, "{mean}");
+    }
+}

@@ -1,0 +1,76 @@
+//! A sans-IO TCP: sender and receiver without sockets or clocks.
+//!
+//! Sequence numbers count segments, not bytes: every segment but an application's last is a full MSS.
+
+use crate::units::Span;
+
+/// Congestion control of a sender.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cc {
+    /// NewReno (RFC 5681, 6582) with SACK-based recovery.
+    Reno,
+    /// CUBIC (RFC 9438).
+    Cubic,
+    /// A window of so many segments, never changed.
+    Fixed(u32),
+}
+
+/// When a receiver acknowledges.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AckPolicy {
+    /// Every second full segment or after the delayed-ACK time (RFC 5681 §4.2), with Linux's quick ACKs if asked for.
+    Delayed,
+    /// Every segment at once.
+    Every,
+    /// Once a window: what the sender may send is acknowledged together.
+    Window,
+}
+
+/// Both ends of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Congestion control.
+    pub cc: Cc,
+    /// Payload bytes of a full segment.
+    pub mss: u32,
+    /// IP and TCP header bytes of a segment: 52 with timestamps, 40 without. A pure ACK is this long.
+    pub header: u32,
+    /// Initial window in segments.
+    pub iw: u32,
+    /// Receive window in segments.
+    pub rwnd: u32,
+    /// RFC 3168 ECN, negotiated.
+    pub ecn: bool,
+    /// RFC 7323 timestamps: an RTT sample from every ACK, also after retransmissions.
+    pub timestamps: bool,
+    /// When the receiver acknowledges.
+    pub acks: AckPolicy,
+    /// Linux's quick ACKs at the start of a connection and after reordering (with [`AckPolicy::Delayed`]).
+    pub quickack: bool,
+    /// HyStart (Linux's) in CUBIC's slow start.
+    pub hystart: bool,
+    /// Lower bound of the retransmission timeout: 1 s in RFC 6298, 200 ms in Linux.
+    pub rto_min: Span,
+    /// Linux's RTO: the bound applies to the variance term, and a falling RTT does not raise it.
+    pub linux_rto: bool,
+}
+
+impl Default for Config {
+    /// A current Linux host: CUBIC, IW 10, 1448 of 1500 bytes.
+    fn default() -> Self {
+        Config {
+            cc: Cc::Cubic,
+            mss: 1448,
+            header: 52,
+            iw: 10,
+            rwnd: u32::MAX,
+            ecn: false,
+            timestamps: true,
+            acks: AckPolicy::Delayed,
+            quickack: true,
+            hystart: true,
+            rto_min: Span::from_millis(200),
+            linux_rto: true,
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! What is asked and what was seen: the scenario, the workload drawn from it, and the records of a run.
+#![forbid(unsafe_code)]
+
+pub mod records;
+pub mod scenario;
+pub mod workload;

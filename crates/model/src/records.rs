@@ -1,0 +1,63 @@
+//! The columns of a run's per-packet records.
+
+use sojourn_core::packet::Ecn;
+use sojourn_core::qdisc::DropReason;
+use sojourn_core::units::Time;
+
+/// The version of the columns and metadata of record files.
+pub const FILE_VERSION: u32 = 1;
+
+/// What became of a packet at a hop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// Transmitted.
+    Delivered,
+    /// Dropped by the discipline.
+    Dropped(DropReason),
+}
+
+/// What a packet carries.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// TCP payload, first transmission.
+    #[default]
+    Data,
+    /// TCP payload, again.
+    Retransmit,
+    /// A pure ACK.
+    Ack,
+    /// SYN or SYN-ACK.
+    Syn,
+    /// An echo request or reply.
+    Ping,
+}
+
+/// One packet at one hop, in the order in which fates were decided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PacketRecord {
+    /// The link's index: hop · 2, plus 1 for the leftward one.
+    pub link: u16,
+    /// Row of the result's `flows`.
+    pub entry: u32,
+    /// Connection within the run (a slot may serve several one after the other).
+    pub connection: u32,
+    /// Segment number within the connection; for a pure ACK the next one expected.
+    pub seq: u32,
+    /// Bytes as the link counts them.
+    pub bytes: u32,
+    /// What it carries.
+    pub kind: Kind,
+    /// ECN field on arrival at the queue.
+    pub ecn_in: Ecn,
+    /// ECN field on departure.
+    pub ecn_out: Ecn,
+    /// Arrival at the queue.
+    pub arrival: Time,
+    /// Start of transmission, or the time of the drop.
+    pub start: Time,
+    /// End of transmission, or the time of the drop.
+    pub end: Time,
+    /// Delivered, or dropped and why.
+    pub fate: Fate,
+}

@@ -1,0 +1,80 @@
+//! The scenario as the worlds see it: checked, in integer units, nothing left to default.
+
+use std::sync::Arc;
+
+use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::units::{Rate, Span, Time};
+
+use crate::workload::Workload;
+
+/// One run: a path, the traffic over it, and how long to watch.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// For figures and tables.
+    pub title: String,
+    /// The end of the run; nothing happens at or after it.
+    pub duration: Time,
+    /// The measuring window [start, end); before it is start-up, reported apart.
+    pub measure: (Time, Time),
+    /// The seed of this run.
+    pub seed: u64,
+    /// The path, left to right. Each hop has a queue in either direction.
+    pub hops: Vec<Hop>,
+    /// Each host's own link; absent = not a bottleneck.
+    pub access: Option<Access>,
+    /// The traffic, drawn from the seed.
+    pub workload: Workload,
+    /// The longest base RTT of all flows: the window of `standing_queue_ms`.
+    pub longest_rtt: Span,
+}
+
+/// One hop of the path.
+#[derive(Clone, Debug)]
+pub struct Hop {
+    /// `bottleneck`, `hop0`, …
+    pub name: String,
+    /// The queue and link that rightward packets pass.
+    pub right: Link,
+    /// The queue and link that leftward packets pass; reported as `NAME.reverse`.
+    pub left: Link,
+}
+
+/// A queue discipline, the link it feeds, and the propagation delay behind it.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// What the link can carry over time.
+    pub rate: Capacity,
+    /// One-way propagation delay from each time on; the first step is at time zero. A fall of the delay never reorders.
+    pub delay: Vec<(Time, Span)>,
+    /// The discipline with its parameters.
+    pub qdisc: Spec,
+    /// Bytes that the link counts on top of the IP length.
+    pub overhead: u32,
+}
+
+/// What a link can carry.
+#[derive(Clone, Debug)]
+pub enum Capacity {
+    /// A rate from each time on; the first step is at time zero. Rates are positive.
+    Steps(Vec<(Time, Rate)>),
+    /// Delivery opportunities of 1500 bytes (mahimahi).
+    Trace(Arc<Trace>),
+}
+
+/// A mahimahi trace: one delivery opportunity of 1500 bytes at each time, repeated with its last time as the period.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// Milliseconds since the start of the period, never falling, the last one positive.
+    pub opportunities_ms: Vec<u64>,
+}
+
+/// A host's own link, one per flow end: a FIFO.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// Rate of the host's link.
+    pub rate: Rate,
+    /// One-way delay of it; part of a flow's base RTT.
+    pub delay: Span,
+    /// Packets that it queues.
+    pub limit: usize,
+}
