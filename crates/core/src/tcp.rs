@@ -74,3 +74,55 @@ impl Default for Config {
         }
     }
 }
+
+/// What a receiver tells a sender; the SACK blocks travel beside it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Ack {
+    /// The next segment expected: everything below has arrived.
+    pub cum: u32,
+    /// Timestamp echo of the earliest segment that this ACK covers (RFC 7323 §4.3), in µs modulo 2^32: for the RTO.
+    pub ts_first: u32,
+    /// Send time of the segment that triggered this ACK, in µs modulo 2^32: for HyStart, and for retransmissions.
+    pub ts_last: u32,
+    /// Segments that the receiver can take beyond `cum`.
+    pub window: u32,
+    /// ECN echo (RFC 3168 §6.1).
+    pub ece: bool,
+    /// This is the SYN-ACK.
+    pub syn: bool,
+}
+
+/// A range of segments received out of order: [start, end).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Block {
+    /// First segment held.
+    pub start: u32,
+    /// First segment not held.
+    pub end: u32,
+}
+
+/// A segment that a sender wants sent now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transmit {
+    /// Segment number; 0 for a SYN.
+    pub seq: u32,
+    /// Payload bytes; 0 for a SYN.
+    pub payload: u32,
+    /// Sent before.
+    pub retransmit: bool,
+    /// A SYN.
+    pub syn: bool,
+    /// ECN-capable (data that is not a retransmission, RFC 3168 §6.1.5).
+    pub ect: bool,
+    /// Congestion window reduced (RFC 3168 §6.1.2).
+    pub cwr: bool,
+}
+
+/// What an ACK changed, for those who measure.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Acked {
+    /// Payload bytes that this ACK acknowledged cumulatively.
+    pub payload: u64,
+    /// The RTT sample that it gave (the one that feeds SRTT).
+    pub rtt: Option<Span>,
+}
