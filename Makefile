@@ -1,0 +1,82 @@
+# sojourn's house. One word each; CI runs the same words. `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAGE := tools/stage
+CACHE := $(shell tools/debian --dir)
+
+export PATH := $(CURDIR)/$(BIN):$(PATH):/usr/sbin:/sbin:$(CACHE)/bin
+export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+export CARGO_TERM_PROGRESS_WHEN ?= never
+
+RUST := Cargo.toml Cargo.lock $(shell find crates benches -name '*.rs' -o -name Cargo.toml -o -name '*.toml' -path '*/src/*')
+PYTHON_SOURCES := pyproject.toml README.md $(shell find python -type f ! -name '*.pyc' ! -name '*.so')
+
+.PHONY: help build run test check bench figures docs format lock clean
+
+help: ## This list.
+	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+
+build: $(VENV)/.wheel $(VENV)/.bench ## The command, at .venv/bin/sojourn.
+
+run: build ## The fading link of the CoDel paper: five disciplines, one picture.
+	@$(BIN)/sojourn run scenarios/fading-link.toml
+
+test: build $(VENV)/.dev ## Every test: Rust, then Python and the command.
+	@$(STAGE) "what the tests need" tools/needs
+	@$(STAGE) "Rust tests" cargo test --locked --workspace --quiet
+	@$(STAGE) "Python tests" $(BIN)/pytest --quiet
+
+check: build $(VENV)/.dev ## Format, lints, types and the rules between rooms.
+	@$(STAGE) "rustfmt" tools/cargo-part rustfmt fmt --all --check
+	@$(STAGE) "clippy" tools/cargo-part clippy clippy --locked --workspace --all-targets --quiet -- -D warnings
+	@$(STAGE) "ruff lint" $(BIN)/ruff check --quiet .
+	@$(STAGE) "ruff format" $(BIN)/ruff format --quiet --check .
+	@$(STAGE) "mypy" $(BIN)/mypy
+	@$(STAGE) "rooms of Rust" $(BIN)/python tools/rooms.py
+	@$(STAGE) "rooms of Python" env PYTHONPATH=python $(BIN)/lint-imports --no-cache
+
+bench: build ## How fast the simulator is: P1 to P5 as JSON.
+	@for name in P1 P2 P3 P4 P5; do $(BIN)/sojourn bench $$name; done
+
+figures: build ## The picture in README.md.
+	@$(STAGE) "figures" $(BIN)/python tools/figures.py
+
+docs: build ## docs/reference, from the tables in the code.
+	@$(STAGE) "reference" $(BIN)/python tools/reference.py
+
+format: $(VENV)/.dev ## Formats Rust and Python.
+	@cargo fmt --all
+	@$(BIN)/ruff check --quiet --fix .
+	@$(BIN)/ruff format --quiet .
+
+lock: ## Locks the Python dependencies anew (needs uv).
+	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--custom-compile-command "make lock" --group build pyproject.toml -o requirements.txt
+	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--custom-compile-command "make lock" --group build --group dev pyproject.toml -c requirements.txt -o requirements-dev.txt
+
+clean: ## Removes what make made here (not the cache in the home directory).
+	@rm -rf $(VENV) target
+
+$(VENV)/.deps: requirements.txt tools/venv
+	@$(STAGE) "Python environment" tools/venv $(VENV) requirements.txt
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.txt $(VENV)/.deps
+	@$(STAGE) "Python tools" tools/venv $(VENV) requirements-dev.txt
+	@touch $@
+
+$(VENV)/.wheel: $(VENV)/.deps $(RUST) $(PYTHON_SOURCES)
+	@$(STAGE) "wheel" tools/wheel $(BIN)
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.deps $(RUST)
+	@$(STAGE) "bench program" cargo build --locked --release --quiet -p sojourn-bench
+	@install -m 755 target/release/sojourn-bench $(BIN)/sojourn-bench
+	@touch $@

@@ -1,0 +1,1 @@
+"""A laboratory for queue management against bufferbloat."""

@@ -1,0 +1,76 @@
+"""The rules between the rooms of Rust, checked over `cargo metadata` and the sources.
+
+core <- model <- measure <- {sim, live} <- py; sim and live never see each other; only py names pyo3; unsafe stands only
+where the operating system, Python or C is on the other side.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# What each room may depend on, of ours.
+MAY_USE = {
+    "core": set(),
+    "model": {"core"},
+    "measure": {"core", "model"},
+    "sim": {"core", "model", "measure"},
+    "traffic": {"core", "model"},
+    "live": {"core", "model", "measure", "traffic"},
+    "py": {"core", "model", "measure", "sim", "live"},
+    "ffi": {"core"},
+    "oracle": {"core", "model", "measure", "sim"},
+    "bench": {"core", "model", "measure", "sim"},
+}
+PYTHON_ROOM = "py"
+PYTHON_CRATES = {"pyo3", "numpy"}
+# bench reads its own CPU time and peak memory from the operating system.
+MAY_BE_UNSAFE = {"live", "traffic", "py", "ffi", "oracle", "bench"}
+UNSAFE = re.compile(r"\bunsafe\s*(\{|fn\b|impl\b|extern\b|trait\b)|allow\(unsafe_code\)|^\s*#!\[expect\(unsafe_code")
+
+
+def metadata() -> dict:
+    """What cargo says about the workspace."""
+    command = ["cargo", "metadata", "--format-version", "1", "--no-deps", "--locked"]
+    return json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
+
+
+def faults_of(package: dict) -> list[str]:
+    """Every rule that this package breaks, in words."""
+    room = package["name"].removeprefix("sojourn-")
+    if room not in MAY_USE:
+        return [f"{room}: no rule for this room; add it to tools/rooms.py and ARCHITECTURE.md"]
+    faults = []
+    for dependency in package["dependencies"]:
+        name, kind = dependency["name"], dependency["kind"] or "normal"
+        if name.startswith("sojourn-") and name.removeprefix("sojourn-") not in MAY_USE[room]:
+            faults.append(f"{room} must not depend on {name} ({kind})")
+        if name in PYTHON_CRATES and room != PYTHON_ROOM:
+            faults.append(f"{room} must not depend on {name}: only {PYTHON_ROOM} knows Python")
+    folder = Path(package["manifest_path"]).parent
+    if room not in MAY_BE_UNSAFE:
+        for source in sorted(folder.rglob("*.rs")):
+            for number, line in enumerate(source.read_text().splitlines(), 1):
+                if UNSAFE.search(line.split("//")[0]):
+                    faults.append(f"{source.relative_to(ROOT)}:{number}: unsafe has no place in {room}")
+    if room == "core" and "#![no_std]" not in (folder / "src/lib.rs").read_text():
+        faults.append("core must be no_std")
+    return faults
+
+
+def main() -> int:
+    """Prints the faults; 1 if there are any."""
+    packages = metadata()["packages"]
+    faults = [fault for package in packages for fault in faults_of(package)]
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    if not faults:
+        print(f"{len(packages)} rooms keep their rules")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
