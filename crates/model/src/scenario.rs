@@ -68,6 +68,14 @@ pub struct Trace {
     pub opportunities_ms: Vec<u64>,
 }
 
+impl Trace {
+    /// The mean rate over a period.
+    pub fn mean_rate(&self) -> Rate {
+        let period_ms = self.opportunities_ms.last().copied().unwrap_or(0).max(1);
+        Rate((self.opportunities_ms.len() as u64 * 1500 * 8 * 1000 / period_ms).max(1))
+    }
+}
+
 /// A host's own link, one per flow end: a FIFO.
 #[derive(Clone, Debug)]
 pub struct Access {
