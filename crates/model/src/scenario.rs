@@ -28,6 +28,20 @@ pub struct Scenario {
     pub longest_rtt: Span,
 }
 
+impl Scenario {
+    /// The link with this index: hop · 2 rightward, hop · 2 + 1 leftward. Panics if there is no such hop.
+    pub fn link(&self, index: usize) -> &Link {
+        let hop = &self.hops[index / 2];
+        if index % 2 == 0 { &hop.right } else { &hop.left }
+    }
+
+    /// Its name in results: the hop's, or `NAME.reverse`.
+    pub fn link_name(&self, index: usize) -> String {
+        let name = &self.hops[index / 2].name;
+        if index % 2 == 0 { name.clone() } else { format!("{name}.reverse") }
+    }
+}
+
 /// One hop of the path.
 #[derive(Clone, Debug)]
 pub struct Hop {
