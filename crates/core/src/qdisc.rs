@@ -4,8 +4,18 @@
 //! [`Qdisc::next_event`] says when a discipline that held a packet back wants to be asked again. Drops are handed back
 //! with their reason; a mark is a packet that leaves with CE set.
 
+mod any;
+pub mod ccaq;
+pub mod codel;
 pub mod fifo;
+pub mod fq;
+pub mod fq_codel;
+pub mod red;
 pub mod tc;
+
+use alloc::vec::Vec;
+
+pub use any::AnyQdisc;
 
 use crate::packet::Packet;
 use crate::units::{Rate, Span, Time};
@@ -98,7 +108,21 @@ pub trait Qdisc<P: Packet> {
 
     /// Whether a further packet of `mtu` bytes would meet a full buffer (one of its own flow set aside).
     fn is_full(&self, mtu: u32) -> bool;
+
+    /// Whether there is no buffer at all (noqueue). A world then drops what arrives while its link is busy, with
+    /// [`DropReason::Busy`], and hands the rest through `enqueue` and `dequeue` at one instant.
+    fn bufferless(&self) -> bool {
+        false
+    }
+
+    /// Counters and state under the keys of `tc -s -j qdisc`, in its order; times in microseconds, flags as 0 and 1.
+    fn stats(&self) -> Stats {
+        Vec::new()
+    }
 }
+
+/// Counters by name: see [`Qdisc::stats`].
+pub type Stats = Vec<(&'static str, u64)>;
 
 /// What a discipline may know about the link it stands before.
 #[derive(Clone, Copy, Debug)]

@@ -1,1 +1,193 @@
-//! pfifo.
+//! The FIFOs of Linux: pfifo, bfifo, pfifo_head_drop; and noqueue, which holds nothing.
+//!
+//! Source: Linux `sch_fifo.c`, `tc-pfifo(8)`. Packets leave in the order in which they came. A pfifo counts its limit
+//! in packets and a bfifo in bytes; both refuse the packet that does not fit. pfifo_head_drop drops its oldest packet
+//! instead and takes the new one. noqueue has no buffer: the world drops what arrives while the link is busy.
+//!
+//! Deviations: the default limit of `tc` is the device's `txqueuelen`; here it is that of an Ethernet device, 1000
+//! packets, and 1000 full frames for bfifo.
+
+use super::tc::{Param, Parameters, Unit, param};
+use super::{Context, DropReason, Drops, Qdisc};
+use crate::packet::Packet;
+use crate::ring::Ring;
+use crate::units::Time;
+
+/// noqueue has no parameters.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct NoqueueParams {}
+
+impl Parameters for NoqueueParams {
+    const NAME: &'static str = "noqueue";
+    const DOC: &'static str = "no buffer at all: what arrives while the link is busy is dropped";
+    const PARAMS: &'static [Param<Self>] = &[];
+}
+
+/// Parameters of pfifo.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PfifoParams {
+    /// Packets queued.
+    pub limit: u32,
+}
+
+/// Parameters of bfifo.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BfifoParams {
+    /// Bytes queued.
+    pub limit: u32,
+}
+
+/// Parameters of pfifo_head_drop.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PfifoHeadDropParams {
+    /// Packets queued.
+    pub limit: u32,
+}
+
+impl Default for PfifoParams {
+    fn default() -> Self {
+        PfifoParams { limit: 1000 }
+    }
+}
+
+impl Default for BfifoParams {
+    fn default() -> Self {
+        BfifoParams { limit: 1000 * 1514 }
+    }
+}
+
+impl Default for PfifoHeadDropParams {
+    fn default() -> Self {
+        PfifoHeadDropParams { limit: 1000 }
+    }
+}
+
+impl Parameters for PfifoParams {
+    const NAME: &'static str = "pfifo";
+    const DOC: &'static str = "first in, first out; the arriving packet is dropped when the queue is full";
+    const PARAMS: &'static [Param<Self>] =
+        &[param!(PfifoParams.limit, Unit::Packets, "packets queued").range(1, u32::MAX as u64).printed()];
+}
+
+impl Parameters for BfifoParams {
+    const NAME: &'static str = "bfifo";
+    const DOC: &'static str = "first in, first out, with a limit in bytes";
+    const PARAMS: &'static [Param<Self>] =
+        &[param!(BfifoParams.limit, Unit::Size, "bytes queued").range(1, u32::MAX as u64).printed()];
+}
+
+impl Parameters for PfifoHeadDropParams {
+    const NAME: &'static str = "pfifo_head_drop";
+    const DOC: &'static str = "first in, first out; the oldest packet is dropped when the queue is full";
+    const PARAMS: &'static [Param<Self>] =
+        &[param!(PfifoHeadDropParams.limit, Unit::Packets, "packets queued").range(1, u32::MAX as u64).printed()];
+}
+
+/// What a full FIFO does, and in which unit it is full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mode {
+    /// Packets; the arriving packet is refused.
+    Packets,
+    /// Bytes; the arriving packet is refused.
+    Bytes,
+    /// Packets; the oldest makes room.
+    HeadDrop,
+    /// Nothing is held: a packet is taken only to be handed on at once.
+    Bufferless,
+}
+
+/// A FIFO.
+#[derive(Clone, Debug)]
+pub struct Fifo<P> {
+    mode: Mode,
+    limit: u64,
+    queue: Ring<P>,
+    backlog: u64,
+    /// Packets dropped because the limit was met (`tc -s`: dropped).
+    drops: u64,
+}
+
+impl<P: Packet + Copy + Default> Fifo<P> {
+    fn new(mode: Mode, limit: u32) -> Self {
+        Fifo { mode, limit: u64::from(limit), queue: Ring::default(), backlog: 0, drops: 0 }
+    }
+
+    /// noqueue: [`Qdisc::bufferless`].
+    pub fn noqueue(_: &NoqueueParams, _: &Context) -> Self {
+        Fifo::new(Mode::Bufferless, 1)
+    }
+
+    /// pfifo.
+    pub fn pfifo(params: &PfifoParams, _: &Context) -> Self {
+        Fifo::new(Mode::Packets, params.limit)
+    }
+
+    /// bfifo.
+    pub fn bfifo(params: &BfifoParams, _: &Context) -> Self {
+        Fifo::new(Mode::Bytes, params.limit)
+    }
+
+    /// pfifo_head_drop.
+    pub fn pfifo_head_drop(params: &PfifoHeadDropParams, _: &Context) -> Self {
+        Fifo::new(Mode::HeadDrop, params.limit)
+    }
+
+    #[inline]
+    fn fits(&self, bytes: u32) -> bool {
+        match self.mode {
+            // sch_fifo.c: a byte limit may be met exactly; a packet limit is the number held.
+            Mode::Bytes => self.backlog + u64::from(bytes) <= self.limit,
+            _ => (self.queue.len() as u64) < self.limit,
+        }
+    }
+
+    #[inline]
+    fn take(&mut self) -> Option<P> {
+        let packet = self.queue.pop()?;
+        self.backlog -= u64::from(packet.bytes());
+        Some(packet)
+    }
+}
+
+impl<P: Packet + Copy + Default> Qdisc<P> for Fifo<P> {
+    #[inline]
+    fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
+        if !self.fits(packet.bytes()) {
+            self.drops += 1;
+            let oldest = if self.mode == Mode::HeadDrop { self.take() } else { None };
+            let Some(oldest) = oldest else {
+                let reason = if self.mode == Mode::Bufferless { DropReason::Busy } else { DropReason::Overlimit };
+                return drops.dropped(packet, reason);
+            };
+            drops.dropped(oldest, DropReason::Overlimit);
+        }
+        packet.set_enqueue_time(now);
+        self.backlog += u64::from(packet.bytes());
+        self.queue.push(packet);
+    }
+
+    #[inline]
+    fn dequeue(&mut self, _: Time, _: &mut impl Drops<P>) -> Option<P> {
+        self.take()
+    }
+
+    fn packets(&self) -> usize {
+        self.queue.len()
+    }
+
+    fn backlog(&self) -> u64 {
+        self.backlog
+    }
+
+    fn is_full(&self, mtu: u32) -> bool {
+        !self.fits(mtu)
+    }
+
+    fn bufferless(&self) -> bool {
+        self.mode == Mode::Bufferless
+    }
+
+    fn stats(&self) -> super::Stats {
+        alloc::vec![("drops", self.drops)]
+    }
+}

@@ -1,11 +1,528 @@
-//! `tc` lines: reads what `tc` prints and what it accepts, prints what it accepts.
+//! `tc` lines: reads what `tc` prints and what it accepts, prints only what it accepts.
+//!
+//! Every discipline has a `Params` struct and one table, [`Parameters::PARAMS`]; reading, printing, messages and the
+//! reference pages are derived from it here. What is ours and not `tc`'s (`variant …`) is marked so in the table:
+//! [`Spec`]'s `Display` writes it and reads it back, [`Spec::tc_line`] never writes it.
 
-/// A discipline with its parameters, as one line of `tc` words.
+mod number;
+mod param;
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::{FromStr, SplitAsciiWhitespace};
+
+pub use param::{Field, Param, Parameters, Presence, Unit, Value};
+pub(crate) use param::{choice, param};
+
+use super::{ccaq, codel, fifo, fq, fq_codel, red};
+use crate::rng::Rng;
+
+/// Why a line could not be read. Displays as one line that names the word and what was expected.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Error {
+    /// The offending word; empty if one is missing.
+    pub word: String,
+    /// What is wrong with it, and what was expected.
+    pub problem: String,
+    /// The nearest known name, if one is near.
+    pub nearest: Option<&'static str>,
+}
+
+impl Error {
+    fn new(word: &str, problem: String) -> Error {
+        Error { word: word.to_string(), problem, nearest: None }
+    }
+
+    fn near<'a>(mut self, known: impl Iterator<Item = &'a &'static str>) -> Error {
+        self.nearest = nearest(&self.word, known.copied());
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.word.is_empty() {
+            let word: String = self.word.chars().take(40).collect();
+            write!(f, "{word:?}: ")?;
+        }
+        f.write_str(&self.problem)?;
+        self.nearest.map_or(Ok(()), |name| write!(f, "; did you mean {name:?}?"))
+    }
+}
+
+impl core::error::Error for Error {}
+
+/// The name at the smallest edit distance, if it is at most a third of the word's length (at least one edit).
+pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > 40 {
+        return None;
+    }
+    let allowed = word.chars().count().div_ceil(3);
+    known.map(|name| (edits(word, name), name)).filter(|(d, _)| *d <= allowed).min().map(|(_, name)| name)
+}
+
+/// Levenshtein's distance.
+fn edits(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// A parameter as reference pages and help show it.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Spec {
+pub struct ParamDoc {
+    /// The word.
+    pub name: &'static str,
+    /// The word that switches a flag off.
+    pub off: Option<&'static str>,
+    /// What a value looks like.
+    pub expects: String,
+    /// The default as written in a line; empty if it is derived from the link or switched off.
+    pub default: String,
+    /// The allowed range; empty if there is none.
+    pub range: String,
+    /// One line.
+    pub doc: &'static str,
+    /// Not one of `tc`'s words.
+    pub ours: bool,
+    /// Must be given.
+    pub required: bool,
+}
+
+/// A discipline as reference pages and help show it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Discipline {
+    /// The name.
+    pub name: &'static str,
+    /// One line.
+    pub doc: &'static str,
+    /// Whether `tc` knows it, as we build it.
+    pub tc: bool,
+    /// Its parameters.
+    pub params: Vec<ParamDoc>,
+}
+
+macro_rules! disciplines {
+    ($($(#[$meta:meta])* $variant:ident($params:ty),)+) => {
+        /// A discipline with its parameters: one line of `tc` words.
+        #[derive(Clone, PartialEq, Debug)]
+        pub enum Spec {
+            $($(#[$meta])* $variant($params),)+
+        }
+
+        /// The names of all disciplines.
+        pub const NAMES: &[&str] = &[$(<$params>::NAME,)+];
+
+        impl Spec {
+            fn read(name: &str, words: &mut Words, warnings: &mut Vec<String>) -> Option<Result<Spec, Error>> {
+                $(if name == <$params>::NAME {
+                    return Some(read_params::<$params>(words, warnings).map(Spec::$variant));
+                })+
+                None
+            }
+
+            fn print(&self, form: Form) -> String {
+                match self {
+                    $(Spec::$variant(params) => print_params(params, form),)+
+                }
+            }
+
+            /// The discipline's name.
+            pub fn kind(&self) -> &'static str {
+                match self {
+                    $(Spec::$variant(_) => <$params>::NAME,)+
+                }
+            }
+
+            /// Any discipline with any allowed parameters: what tests and fuzzers of readers and printers feed on.
+            pub fn random(rng: &mut Rng) -> Spec {
+                let any: &[fn(&mut Rng) -> Spec] = &[$(|rng| Spec::$variant(random_params::<$params>(rng)),)+];
+                any[rng.below(any.len() as u64) as usize](rng)
+            }
+
+            fn known_to_tc(&self) -> bool {
+                match self {
+                    $(Spec::$variant(_) => <$params>::TC,)+
+                }
+            }
+        }
+
+        /// Every discipline with every parameter, for help and reference pages.
+        pub fn disciplines() -> Vec<Discipline> {
+            alloc::vec![$(document::<$params>(),)+]
+        }
+    };
+}
+
+disciplines! {
+    /// No queue at all.
+    Noqueue(fifo::NoqueueParams),
     /// First in, first out; a limit in packets.
-    Pfifo {
-        /// Packets.
-        limit: u32,
-    },
+    Pfifo(fifo::PfifoParams),
+    /// First in, first out; a limit in bytes.
+    Bfifo(fifo::BfifoParams),
+    /// First in, first out; a full queue drops its head.
+    PfifoHeadDrop(fifo::PfifoHeadDropParams),
+    /// CoDel.
+    Codel(codel::Params),
+    /// FQ-CoDel.
+    FqCodel(fq_codel::Params),
+    /// Fair queueing with per-flow limits.
+    Fq(fq::Params),
+    /// Random early detection.
+    Red(red::Params),
+    /// Congestion-control-aware queueing.
+    Ccaq(ccaq::Params),
+}
+
+/// Which words of a line to print.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Ours and `tc`'s; defaults left out.
+    Compact,
+    /// Ours and `tc`'s; everything that is set.
+    Full,
+    /// Only what `tc` accepts; defaults left out.
+    Tc,
+}
+
+impl Spec {
+    /// Reads a line; the second part are warnings about what was accepted but is easily misread.
+    pub fn parse(line: &str) -> Result<(Spec, Vec<String>), Error> {
+        let mut words = Words(line.split_ascii_whitespace());
+        let first = words.0.next();
+        let pasted = first == Some("qdisc");
+        let name = if pasted { words.0.next() } else { first };
+        let Some(name) = name else {
+            return Err(Error::new("", format!("no queue discipline given; expected one of: {}", NAMES.join(", "))));
+        };
+        if pasted {
+            words.skip_place();
+        }
+        let mut warnings = Vec::new();
+        match Spec::read(name, &mut words, &mut warnings) {
+            Some(spec) => spec.map(|spec| (spec, warnings)),
+            None => {
+                let problem = format!("unknown queue discipline; expected one of: {}", NAMES.join(", "));
+                Err(Error::new(name, problem).near(NAMES.iter()))
+            }
+        }
+    }
+
+    /// Every parameter that is set, defaults included.
+    pub fn full(&self) -> String {
+        self.print(Form::Full)
+    }
+
+    /// The line for the real `tc`, after `tc qdisc add dev DEV root`; `None` if `tc` has no such discipline. What is
+    /// ours (a variant) is left out: the kernel that reads the line is its own variant.
+    pub fn tc_line(&self) -> Option<String> {
+        self.known_to_tc().then(|| self.print(Form::Tc))
+    }
+}
+
+impl FromStr for Spec {
+    type Err = Error;
+    fn from_str(line: &str) -> Result<Spec, Error> {
+        Spec::parse(line).map(|(spec, _)| spec)
+    }
+}
+
+impl fmt::Display for Spec {
+    /// One compact line that reads back as the same.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.print(Form::Compact))
+    }
+}
+
+/// The words of a line; those of a line pasted from `tc qdisc show` begin with where the discipline stands.
+struct Words<'a>(SplitAsciiWhitespace<'a>);
+
+impl Words<'_> {
+    /// Reads over `8001: dev eth0 root refcnt 2`.
+    fn skip_place(&mut self) {
+        loop {
+            let mut ahead = self.0.clone();
+            match ahead.next() {
+                Some("dev" | "parent" | "refcnt") => drop(ahead.next()),
+                Some("root" | "ingress" | "[offloaded]") => {}
+                Some(word) if word.ends_with(':') => {}
+                _ => return,
+            }
+            self.0 = ahead;
+        }
+    }
+}
+
+fn read_params<T: Parameters>(words: &mut Words, warnings: &mut Vec<String>) -> Result<T, Error> {
+    let mut params = T::default();
+    let mut seen: Vec<&'static str> = Vec::new();
+    while let Some(word) = words.0.next() {
+        let Some(param) = T::PARAMS.iter().find(|p| p.name == word || off_word(p) == Some(word)) else {
+            return Err(unknown_word::<T>(word));
+        };
+        if seen.contains(&param.name) {
+            return Err(Error::new(word, format!("{} is given twice", param.name)));
+        }
+        seen.push(param.name);
+        let value = match param.unit {
+            Unit::Flag(_) => Value::Flag(word == param.name),
+            Unit::Ignored(count) => {
+                warnings.push(format!("{} is read over: {}", param.name, param.doc));
+                words.0.by_ref().take(count).for_each(drop);
+                continue;
+            }
+            _ => read_value(param, words, warnings)?,
+        };
+        if !(param.set)(&mut params, value) {
+            return Err(Error::new(word, format!("{} does not take this value", param.name)));
+        }
+    }
+    if let Some(missing) = T::PARAMS.iter().find(|p| p.presence == Presence::Required && !seen.contains(&p.name)) {
+        let problem = format!("{} needs {}: {}", T::NAME, missing.name, missing.unit.expects());
+        return Err(Error::new("", problem));
+    }
+    params.check().map_err(|(name, problem)| Error::new(name, problem.to_string()))?;
+    Ok(params)
+}
+
+/// The word that switches a flag off.
+fn off_word<T>(param: &Param<T>) -> Option<&'static str> {
+    if let Unit::Flag(off) = param.unit { Some(off) } else { None }
+}
+
+fn unknown_word<T: Parameters>(word: &str) -> Error {
+    let names: Vec<&'static str> = T::PARAMS.iter().flat_map(|p| [Some(p.name), off_word(p)]).flatten().collect();
+    let problem = match names.is_empty() {
+        true => format!("{} takes no parameters", T::NAME),
+        false => format!("unknown parameter of {}; expected one of: {}", T::NAME, names.join(", ")),
+    };
+    Error::new(word, problem).near(names.iter())
+}
+
+fn read_value<T>(param: &Param<T>, words: &mut Words, warnings: &mut Vec<String>) -> Result<Value, Error> {
+    let Some(text) = words.0.next() else {
+        return Err(Error::new(param.name, format!("needs {}", param.unit.expects())));
+    };
+    let value = param.read(text).map_err(|problem| {
+        let error = Error::new(text, problem);
+        if let Unit::Choice(built, _) = param.unit { error.near(built.iter()) } else { error }
+    })?;
+    if let (Unit::Rate, Value::Int(rate)) = (param.unit, value) {
+        if text.to_ascii_lowercase().ends_with("bps") {
+            warnings.push(format!("{text}: tc's bps are bytes per second: this is {}", crate::units::Rate(rate)));
+        }
+    }
+    Ok(value)
+}
+
+fn print_params<T: Parameters>(params: &T, form: Form) -> String {
+    let base = T::default();
+    let mut line = T::NAME.to_string();
+    for param in T::PARAMS {
+        let value = (param.get)(params);
+        let default = value == (param.get)(&base) && param.presence == Presence::Optional;
+        let hidden = match form {
+            Form::Compact => default,
+            Form::Tc => default || param.ours,
+            Form::Full => false,
+        };
+        if hidden || value == Value::Unset {
+            continue;
+        }
+        line.push(' ');
+        if !matches!(param.unit, Unit::Flag(_)) {
+            line.push_str(param.name);
+            line.push(' ');
+        }
+        line.push_str(&param.print(value));
+    }
+    line
+}
+
+fn document<T: Parameters>() -> Discipline {
+    let base = T::default();
+    let params = T::PARAMS.iter().map(|param| ParamDoc {
+        name: param.name,
+        off: off_word(param),
+        expects: param.unit.expects(),
+        default: if param.presence == Presence::Required { String::new() } else { param.print((param.get)(&base)) },
+        range: param.range_text(),
+        doc: param.doc,
+        ours: param.ours,
+        required: param.presence == Presence::Required,
+    });
+    Discipline { name: T::NAME, doc: T::DOC, tc: T::TC, params: params.collect() }
+}
+
+fn random_params<T: Parameters>(rng: &mut Rng) -> T {
+    let mut params = T::default();
+    for param in T::PARAMS {
+        let given = rng.below(2) == 1;
+        let value = param.random(rng);
+        if given && value != Value::Unset {
+            (param.set)(&mut params, value);
+        }
+    }
+    if params.check().is_ok() { params } else { T::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{Rate, Span};
+    use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
+
+    fn spec(line: &str) -> Spec {
+        line.parse().unwrap_or_else(|error| panic!("{line}: {error}"))
+    }
+
+    fn error(line: &str) -> String {
+        line.parse::<Spec>().expect_err(line).to_string()
+    }
+
+    #[test]
+    fn what_tc_prints_is_read() {
+        let printed = "qdisc fq_codel 0: dev eth0 root refcnt 2 limit 10240p flows 1024 quantum 1514 target 5ms \
+                       interval 100ms memory_limit 32Mb ecn drop_batch 64 ";
+        let params = fq_codel::Params { quantum: Some(1514), ..Default::default() };
+        assert_eq!(spec(printed), Spec::FqCodel(params));
+        let printed = "fq limit 10000p flow_limit 100p buckets 1024 orphan_mask 1023 quantum 3028b initial_quantum 15140b \
+                       low_rate_threshold 550Kbit refill_delay 40ms timer_slack 10us horizon 10s horizon_drop";
+        let params = fq::Params { quantum: Some(3028), initial_quantum: Some(15_140), ..Default::default() };
+        assert_eq!(spec(printed), Spec::Fq(params));
+        assert_eq!(spec("bfifo limit 1Mb").to_string(), "bfifo limit 1Mb");
+        assert_eq!(spec("qdisc codel 8001: parent 1:1 limit 1000p target 4.99ms interval 100ms").kind(), "codel");
+    }
+
+    #[test]
+    fn what_newer_kernels_print_for_fq_is_read_over_with_a_warning() {
+        let line = "fq bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1 weights 589824 196608 65536 flow_limit 7";
+        let (read, warnings) = Spec::parse(line).expect(line);
+        assert_eq!(read, Spec::Fq(fq::Params { flow_limit: 7, ..Default::default() }));
+        assert_eq!(warnings.len(), 3, "{warnings:?}");
+    }
+
+    #[test]
+    fn what_tc_accepts_is_read_and_printed_compactly() {
+        let line = "codel limit 830 target 10000 interval 0.3s ecn ce_threshold 1ms";
+        let params = codel::Params {
+            limit: 830,
+            target: Span::from_millis(10),
+            interval: Span::from_millis(300),
+            ecn: true,
+            ce_threshold: Some(Span::from_millis(1)),
+            variant: codel::Variant::Linux,
+        };
+        assert_eq!(spec(line), Spec::Codel(params));
+        assert_eq!(spec(line).to_string(), "codel limit 830 target 10ms interval 300ms ecn ce_threshold 1ms");
+        assert_eq!(spec("codel").to_string(), "codel limit 1000");
+        assert_eq!(spec("fq_codel noecn memory_limit 64k").to_string(), "fq_codel limit 10240 memory_limit 64Kb noecn");
+    }
+
+    #[test]
+    fn the_full_form_names_every_default() {
+        let full = "codel limit 1000 target 5ms interval 100ms noecn variant linux";
+        assert_eq!(spec("codel").full(), full);
+        assert_eq!(spec(full), spec("codel"));
+    }
+
+    #[test]
+    fn a_variant_may_stand_anywhere_and_is_never_printed_for_tc() {
+        let read = spec("codel variant rfc8289 limit 500 ecn");
+        assert_eq!(read, spec("codel limit 500 variant rfc8289 ecn"));
+        assert_eq!(read.to_string(), "codel limit 500 ecn variant rfc8289");
+        assert_eq!(read.tc_line().as_deref(), Some("codel limit 500 ecn"));
+        assert_eq!(spec("red limit 830 variant ns2").tc_line(), None);
+        assert_eq!(spec("ccaq variant paper").tc_line(), None);
+        assert_eq!(spec("red limit 830 variant ns2").to_string(), "red limit 830 variant ns2");
+    }
+
+    #[test]
+    fn variants_that_are_not_there_name_those_that_are() {
+        assert!(error("codel variant ns2").contains("not built yet: use variant linux or linux7 or rfc8289"));
+        assert!(error("red limit 5 variant linux").contains("not built yet: use variant ns2"));
+        assert!(error("red limit 5").contains("needs variant: one of: ns2"));
+        assert!(error("codel variant linx").contains("did you mean \"linux\"?"));
+        assert!(error("ccaq variant papier").contains("did you mean \"paper\"?"));
+    }
+
+    #[test]
+    fn megabytes_per_second_are_taken_with_a_warning() {
+        let (read, warnings) = Spec::parse("fq maxrate 10mbps").expect("tc accepts it");
+        assert_eq!(read, Spec::Fq(fq::Params { maxrate: Some(Rate(80_000_000)), ..Default::default() }));
+        assert_eq!(warnings, ["10mbps: tc's bps are bytes per second: this is 80mbit"]);
+    }
+
+    #[test]
+    fn errors_name_the_word_and_what_was_expected() {
+        assert!(error("fq_kodel").contains("did you mean \"fq_codel\"?"));
+        assert!(error("").starts_with("no queue discipline given"));
+        assert!(error("qdisc").starts_with("no queue discipline given"));
+        assert!(error("codel limt 5").contains("did you mean \"limit\"?"));
+        assert!(error("codel limit").contains("\"limit\": needs a number of packets"));
+        assert!(error("codel limit 5 limit 6").contains("limit is given twice"));
+        assert!(error("codel ecn noecn").contains("ecn is given twice"));
+        assert!(error("codel limit 0").contains("limit must be 1 to 4294967295"));
+        assert!(error("codel limit -1").contains("not a number"));
+        assert!(error("codel limit 4294967296").contains("limit must be"));
+        assert!(error("codel target 5m").contains("unknown unit; target expects a time"));
+        assert!(error("codel target 17ns").contains("too fine"));
+        assert!(error("codel target 2000s").contains("target must be 1us to 1000s"));
+        assert!(error("fq buckets 1000").contains("\"buckets\": must be a power of two"));
+        assert!(error("red variant ns2 min 5 max 5").contains("must be below max"));
+        assert!(error("red variant ns2 probability nan").contains("not a number"));
+        assert!(error("noqueue limit 5").contains("noqueue takes no parameters"));
+    }
+
+    #[test]
+    fn the_reference_table_names_every_discipline_and_default() {
+        let table = disciplines();
+        assert_eq!(table.iter().map(|d| d.name).collect::<Vec<_>>(), NAMES);
+        let codel = table.iter().find(|d| d.name == "codel").expect("codel");
+        assert_eq!((codel.params[0].name, codel.params[0].default.as_str()), ("limit", "1000"));
+        assert!(table.iter().flat_map(|d| &d.params).all(|p| !p.doc.is_empty()));
+    }
+
+    proptest! {
+        #[test]
+        fn printing_and_reading_give_the_same(seed: u64) {
+            let spec = Spec::random(&mut Rng::stream(seed, "spec"));
+            prop_assert_eq!(&spec.to_string().parse::<Spec>()?, &spec);
+            prop_assert_eq!(&spec.full().parse::<Spec>()?, &spec);
+        }
+
+        #[test]
+        fn a_line_for_tc_has_nothing_of_ours(seed: u64) {
+            let spec = Spec::random(&mut Rng::stream(seed, "tc"));
+            let line = spec.tc_line().unwrap_or_default();
+            prop_assert!(!line.contains("variant"), "{}", line);
+        }
+
+        #[test]
+        fn reading_never_panics(line in "\\PC*") {
+            let _ = line.parse::<Spec>();
+        }
+
+        #[test]
+        fn reading_near_misses_never_panics(seed: u64, cut in 0usize..80, noise in "[a-z0-9.µ ]{0,6}") {
+            let mut line = Spec::random(&mut Rng::stream(seed, "miss")).full();
+            let at = cut.min(line.len());
+            line.insert_str(at, &noise);
+            if let Ok(read) = line.parse::<Spec>() {
+                prop_assert_eq!(&read.to_string().parse::<Spec>()?, &read);
+            }
+        }
+    }
 }

@@ -1,0 +1,176 @@
+//! `tc`'s numbers: decimals with a unit, read exactly (no float), and written as `tc` accepts them.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+
+/// Why a number could not be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fault {
+    /// It does not begin with digits.
+    NotANumber,
+    /// What follows the digits is no unit of this kind.
+    UnknownUnit,
+    /// It is no whole number of the smallest step.
+    NotWhole,
+    /// It does not fit in 64 bits.
+    TooLarge,
+    /// A leading zero, which `tc` takes for octal.
+    Octal,
+}
+
+/// A unit, and how many base units it is.
+pub(super) type Unit = (&'static str, u64);
+
+/// Times in nanoseconds; a bare number is microseconds. `tc` itself knows no `ns` in most places.
+pub(super) const TIME: &[Unit] = &[
+    ("", 1_000),
+    ("s", 1_000_000_000),
+    ("sec", 1_000_000_000),
+    ("secs", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("msec", 1_000_000),
+    ("msecs", 1_000_000),
+    ("us", 1_000),
+    ("usec", 1_000),
+    ("usecs", 1_000),
+    ("ns", 1),
+    ("nsec", 1),
+    ("nsecs", 1),
+];
+
+/// Sizes in bits, so that `kbit` (1024 bits, `tc`'s rule for sizes) is whole; a bare number is bytes.
+pub(super) const SIZE: &[Unit] = &[
+    ("", 8),
+    ("b", 8),
+    ("k", 8 << 10),
+    ("kb", 8 << 10),
+    ("m", 8 << 20),
+    ("mb", 8 << 20),
+    ("g", 8 << 30),
+    ("gb", 8 << 30),
+    ("kbit", 1 << 10),
+    ("mbit", 1 << 20),
+    ("gbit", 1 << 30),
+];
+
+/// Rates in bits per second; a bare number is bits per second.
+pub(super) const RATE: &[Unit] = &[
+    ("", 1),
+    ("bit", 1),
+    ("kbit", 1_000),
+    ("mbit", 1_000_000),
+    ("gbit", 1_000_000_000),
+    ("tbit", 1_000_000_000_000),
+    ("kibit", 1 << 10),
+    ("mibit", 1 << 20),
+    ("gibit", 1 << 30),
+    ("tibit", 1 << 40),
+    ("bps", 8),
+    ("kbps", 8_000),
+    ("mbps", 8_000_000),
+    ("gbps", 8_000_000_000),
+    ("tbps", 8_000_000_000_000),
+    ("kibps", 8 << 10),
+    ("mibps", 8 << 20),
+    ("gibps", 8 << 30),
+    ("tibps", 8 << 40),
+];
+
+/// Reads a decimal with a unit of `units` (in any case), in base units; it must be a multiple of `step`.
+pub(super) fn scaled(text: &str, units: &[Unit], step: u64) -> Result<u64, Fault> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, suffix) = text.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+        return Err(Fault::NotANumber);
+    }
+    let (_, unit) = units.iter().find(|(name, _)| name.eq_ignore_ascii_case(suffix)).ok_or(Fault::UnknownUnit)?;
+    let fraction = fraction.trim_end_matches('0');
+    let (mut value, mut divisor) = (0u128, 1u128);
+    for digit in whole.bytes().chain(fraction.bytes()) {
+        value = value.checked_mul(10).ok_or(Fault::TooLarge)? + u128::from(digit - b'0');
+    }
+    for _ in fraction.bytes() {
+        divisor = divisor.checked_mul(10).ok_or(Fault::NotWhole)?;
+    }
+    let scaled = value.checked_mul(u128::from(*unit)).ok_or(Fault::TooLarge)?;
+    if scaled % (divisor * u128::from(step)) != 0 {
+        return Err(Fault::NotWhole);
+    }
+    u64::try_from(scaled / divisor).map_err(|_| Fault::TooLarge)
+}
+
+/// Reads a whole number, decimal or `0x…`, with an optional `suffix` as `tc` prints it (`1000p`, `1514b`).
+pub(super) fn whole(text: &str, suffix: &str) -> Result<u64, Fault> {
+    if let Some(hex) = text.strip_prefix("0x") {
+        if hex.is_empty() || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(Fault::NotANumber);
+        }
+        return u64::from_str_radix(hex, 16).map_err(|_| Fault::TooLarge);
+    }
+    let digits = if suffix.is_empty() { text } else { text.strip_suffix(suffix).unwrap_or(text) };
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(Fault::NotANumber);
+    }
+    if digits.len() > 1 && digits.starts_with('0') {
+        return Err(Fault::Octal);
+    }
+    digits.parse().map_err(|_| Fault::TooLarge)
+}
+
+/// Writes a size in the largest unit that divides it: `32Mb`, `64Kb`, `1514`.
+pub(super) fn size(bytes: u64) -> String {
+    match bytes {
+        0 => "0".to_string(),
+        n if n % (1 << 20) == 0 => format!("{}Mb", n >> 20),
+        n if n % (1 << 10) == 0 => format!("{}Kb", n >> 10),
+        n => n.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_time_is_in_microseconds() {
+        assert_eq!(scaled("5000", TIME, 1_000), Ok(5_000_000));
+        assert_eq!(scaled("5ms", TIME, 1_000), Ok(5_000_000));
+        assert_eq!(scaled("4.99ms", TIME, 1_000), Ok(4_990_000));
+        assert_eq!(scaled("1.0001ms", TIME, 1_000), Err(Fault::NotWhole));
+        assert_eq!(scaled("17ns", TIME, 1), Ok(17));
+        assert_eq!(scaled("1minute", TIME, 1), Err(Fault::UnknownUnit));
+        assert_eq!(scaled("ms", TIME, 1), Err(Fault::NotANumber));
+        assert_eq!(scaled(".", TIME, 1), Err(Fault::NotANumber));
+        assert_eq!(scaled("1.2.3s", TIME, 1), Err(Fault::NotANumber));
+        assert_eq!(scaled("99999999999999999999999999999999999999999s", TIME, 1), Err(Fault::TooLarge));
+    }
+
+    #[test]
+    fn sizes_count_in_1024_and_rates_in_1000() {
+        assert_eq!(scaled("32Mb", SIZE, 8), Ok((8 * 32) << 20));
+        assert_eq!(scaled("1k", SIZE, 8), Ok(8 * 1024));
+        assert_eq!(scaled("1kbit", SIZE, 8), Ok(1024));
+        assert_eq!(scaled("550Kbit", RATE, 1), Ok(550_000));
+        assert_eq!(scaled("1.5mbit", RATE, 1), Ok(1_500_000));
+        assert_eq!(scaled("1mbps", RATE, 1), Ok(8_000_000));
+        assert_eq!(scaled("1Kibit", RATE, 1), Ok(1024));
+    }
+
+    #[test]
+    fn whole_numbers_take_the_suffix_that_tc_prints() {
+        assert_eq!(whole("1000p", "p"), Ok(1000));
+        assert_eq!(whole("1000", "p"), Ok(1000));
+        assert_eq!(whole("0x3ff", ""), Ok(1023));
+        assert_eq!(whole("010", ""), Err(Fault::Octal));
+        assert_eq!(whole("-1", "p"), Err(Fault::NotANumber));
+        assert_eq!(whole("+1", "p"), Err(Fault::NotANumber));
+        assert_eq!(whole("p", "p"), Err(Fault::NotANumber));
+        assert_eq!(whole("99999999999999999999", ""), Err(Fault::TooLarge));
+    }
+
+    #[test]
+    fn sizes_print_in_the_largest_unit_that_divides() {
+        assert_eq!((size(32 << 20), size(65536), size(1514)), ("32Mb".into(), "64Kb".into(), "1514".into()));
+    }
+}

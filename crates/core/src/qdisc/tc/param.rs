@@ -1,0 +1,356 @@
+//! A parameter, defined once: name, unit, default, check, doc. Reading, printing, help and reference come from it.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use super::number::{self, Fault};
+use crate::rng::Rng;
+use crate::units::{Rate, Span};
+
+/// The parameters of one discipline.
+pub trait Parameters: Clone + PartialEq + Default + 'static {
+    /// The discipline's name, as in `tc`.
+    const NAME: &'static str;
+    /// One line: what the discipline does.
+    const DOC: &'static str;
+    /// Whether `tc` and a stock kernel have this discipline, as we build it.
+    const TC: bool = true;
+    /// Its parameters.
+    const PARAMS: &'static [Param<Self>];
+
+    /// What no single parameter's range can say; the offending parameter's name and the reason.
+    fn check(&self) -> Result<(), (&'static str, &'static str)> {
+        Ok(())
+    }
+}
+
+/// What a parameter's value counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// Packets; `tc` prints `1000p` and accepts `1000`.
+    Packets,
+    /// Bytes, as a bare number; `tc` prints `1514b` and accepts `1514`.
+    Bytes,
+    /// Bytes, with `tc`'s size units: `32Mb`.
+    Size,
+    /// Time in whole microseconds, as `tc` hands it to the kernel.
+    Time,
+    /// Time in nanoseconds (few of `tc`'s parameters).
+    TimeNs,
+    /// Bits per second.
+    Rate,
+    /// A bare number.
+    Number,
+    /// A real number.
+    Real,
+    /// A word of its own; the second word switches it off.
+    Flag(&'static str),
+    /// One word of a list: those built, and those that are only planned.
+    Choice(&'static [&'static str], &'static [&'static str]),
+    /// So many words that `tc` prints and we read over, because they do not apply here.
+    Ignored(usize),
+}
+
+impl Unit {
+    /// What a value looks like, for messages and reference pages.
+    pub fn expects(self) -> String {
+        match self {
+            Unit::Packets => "a number of packets, such as 1000".into(),
+            Unit::Bytes => "a number of bytes, such as 1514".into(),
+            Unit::Size => "a size, such as 32Mb, 64k or 1500 (bytes)".into(),
+            Unit::Time => "a time in whole microseconds, such as 5ms, 100us or 1s (a bare number is µs)".into(),
+            Unit::TimeNs => "a time, such as 10us or 500ns (a bare number is µs)".into(),
+            Unit::Rate => "a rate, such as 10mbit or 1500kbit".into(),
+            Unit::Number => "a whole number".into(),
+            Unit::Real => "a number, such as 0.02".into(),
+            Unit::Flag(_) => "no value".into(),
+            Unit::Choice(built, _) => format!("one of: {}", built.join(", ")),
+            Unit::Ignored(words) => format!("{words} word(s), read over"),
+        }
+    }
+}
+
+/// A value on its way between a line and a field.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Value {
+    /// Not given, and derived from the link or switched off.
+    Unset,
+    /// A flag.
+    Flag(bool),
+    /// Packets, bytes, nanoseconds, bits per second, or the place in a list.
+    Int(u64),
+    /// A real number.
+    Real(f64),
+}
+
+/// The type of a parameter's field.
+pub trait Field: Sized {
+    /// Out of the field.
+    fn value(&self) -> Value;
+    /// Into the field; `None` if it does not fit.
+    fn from_value(value: Value) -> Option<Self>;
+}
+
+macro_rules! integer_field {
+    ($($type:ty: $read:expr, $make:expr;)*) => {$(
+        impl Field for $type {
+            fn value(&self) -> Value {
+                #[allow(clippy::redundant_closure_call)]
+                Value::Int(($read)(*self))
+            }
+            fn from_value(value: Value) -> Option<Self> {
+                let Value::Int(n) = value else { return None };
+                #[allow(clippy::redundant_closure_call)]
+                ($make)(n)
+            }
+        }
+    )*};
+}
+integer_field! {
+    u32: u64::from, |n| u32::try_from(n).ok();
+    u64: |n: u64| n, Some;
+    Span: |s: Span| s.0, |n| Some(Span(n));
+    Rate: |r: Rate| r.0, |n| Some(Rate(n));
+}
+
+impl Field for bool {
+    fn value(&self) -> Value {
+        Value::Flag(*self)
+    }
+    fn from_value(value: Value) -> Option<Self> {
+        if let Value::Flag(on) = value { Some(on) } else { None }
+    }
+}
+
+impl Field for f64 {
+    fn value(&self) -> Value {
+        Value::Real(*self)
+    }
+    fn from_value(value: Value) -> Option<Self> {
+        if let Value::Real(x) = value { Some(x) } else { None }
+    }
+}
+
+impl<T: Field> Field for Option<T> {
+    fn value(&self) -> Value {
+        self.as_ref().map_or(Value::Unset, Field::value)
+    }
+    fn from_value(value: Value) -> Option<Self> {
+        if value == Value::Unset { Some(None) } else { T::from_value(value).map(Some) }
+    }
+}
+
+/// How a parameter appears in a line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Presence {
+    /// May be left out, and is left out if it has its default.
+    Optional,
+    /// May be left out, but is always printed.
+    Printed,
+    /// Must be given.
+    Required,
+}
+
+/// One parameter of a discipline whose parameters are `T`.
+pub struct Param<T: 'static> {
+    /// The word, letter for letter as in `tc`.
+    pub name: &'static str,
+    /// What the value counts.
+    pub unit: Unit,
+    /// Reads the field.
+    pub get: fn(&T) -> Value,
+    /// Writes the field; says whether the value fits.
+    pub set: fn(&mut T, Value) -> bool,
+    /// One line.
+    pub doc: &'static str,
+    /// Least and greatest value.
+    pub range: Option<(Value, Value)>,
+    /// Not one of `tc`'s words: never printed for it.
+    pub ours: bool,
+    /// Whether it may be left out.
+    pub presence: Presence,
+}
+
+impl<T> Param<T> {
+    /// A parameter of `tc`'s that may be left out; see the macro `param!`.
+    pub const fn new(
+        name: &'static str,
+        unit: Unit,
+        get: fn(&T) -> Value,
+        set: fn(&mut T, Value) -> bool,
+        doc: &'static str,
+    ) -> Self {
+        Param { name, unit, get, set, doc, range: None, ours: false, presence: Presence::Optional }
+    }
+
+    /// So many words after `name` that do not apply here.
+    pub const fn ignored(name: &'static str, words: usize, doc: &'static str) -> Self {
+        Param::new(name, Unit::Ignored(words), |_| Value::Unset, |_, _| true, doc)
+    }
+
+    /// With a least and a greatest value, in the unit's base (packets, bytes, nanoseconds, bits per second).
+    pub const fn range(mut self, low: u64, high: u64) -> Self {
+        self.range = Some((Value::Int(low), Value::Int(high)));
+        self
+    }
+
+    /// With a least and a greatest real value.
+    pub const fn real_range(mut self, low: f64, high: f64) -> Self {
+        self.range = Some((Value::Real(low), Value::Real(high)));
+        self
+    }
+
+    /// Not one of `tc`'s words.
+    pub const fn ours(mut self) -> Self {
+        self.ours = true;
+        self
+    }
+
+    /// Always printed, also if it has its default.
+    pub const fn printed(mut self) -> Self {
+        self.presence = Presence::Printed;
+        self
+    }
+
+    /// Must be given.
+    pub const fn required(mut self) -> Self {
+        self.presence = Presence::Required;
+        self
+    }
+
+    /// Reads a value; the message says what was expected.
+    pub(super) fn read(&self, text: &str) -> Result<Value, String> {
+        let value = match self.unit {
+            Unit::Packets => Value::Int(number::whole(text, "p").map_err(|f| self.fault(f))?),
+            Unit::Bytes => Value::Int(number::whole(text, "b").map_err(|f| self.fault(f))?),
+            Unit::Number => Value::Int(number::whole(text, "").map_err(|f| self.fault(f))?),
+            Unit::Size => Value::Int(number::scaled(text, number::SIZE, 8).map_err(|f| self.fault(f))? / 8),
+            Unit::Time => Value::Int(number::scaled(text, number::TIME, 1_000).map_err(|f| self.fault(f))?),
+            Unit::TimeNs => Value::Int(number::scaled(text, number::TIME, 1).map_err(|f| self.fault(f))?),
+            Unit::Rate => Value::Int(number::scaled(text, number::RATE, 1).map_err(|f| self.fault(f))?),
+            Unit::Real => match text.parse::<f64>() {
+                Ok(x) if x.is_finite() => Value::Real(x),
+                _ => return Err(self.fault(Fault::NotANumber)),
+            },
+            Unit::Choice(built, planned) => match built.iter().position(|word| *word == text) {
+                Some(place) => Value::Int(place as u64),
+                None if planned.contains(&text) => {
+                    return Err(format!(
+                        "{} {text} is not built yet: use {} {}",
+                        self.name,
+                        self.name,
+                        built.join(" or ")
+                    ));
+                }
+                None => return Err(format!("unknown {}; expected {}", self.name, self.unit.expects())),
+            },
+            Unit::Flag(_) | Unit::Ignored(_) => Value::Unset,
+        };
+        self.in_range(value).then_some(value).ok_or_else(|| format!("{} must be {}", self.name, self.range_text()))
+    }
+
+    fn fault(&self, fault: Fault) -> String {
+        let why = match fault {
+            Fault::NotANumber => "not a number",
+            Fault::UnknownUnit => "unknown unit",
+            Fault::NotWhole => "too fine",
+            Fault::TooLarge => "too large",
+            Fault::Octal => "a leading zero means octal to tc",
+        };
+        format!("{why}; {} expects {}", self.name, self.unit.expects())
+    }
+
+    fn in_range(&self, value: Value) -> bool {
+        match (value, self.range) {
+            (Value::Int(n), Some((Value::Int(low), Value::Int(high)))) => (low..=high).contains(&n),
+            (Value::Real(x), Some((Value::Real(low), Value::Real(high)))) => (low..=high).contains(&x),
+            _ => true,
+        }
+    }
+
+    /// An allowed value, small ones as likely as large ones.
+    pub(super) fn random(&self, rng: &mut Rng) -> Value {
+        match (self.unit, self.range) {
+            (Unit::Flag(_), _) => Value::Flag(rng.below(2) == 1),
+            (Unit::Choice(built, _), _) => Value::Int(rng.below(built.len() as u64)),
+            (_, Some((Value::Real(low), Value::Real(high)))) => Value::Real(low + rng.uniform() * (high - low)),
+            (unit, Some((Value::Int(low), Value::Int(high)))) => {
+                let size = rng.below(64);
+                let step = if unit == Unit::Time { 1_000 } else { 1 };
+                Value::Int(low.saturating_add(rng.below(1 << size).saturating_mul(step)).min(high))
+            }
+            _ => Value::Unset,
+        }
+    }
+
+    /// `1 to 65536`; empty without a range.
+    pub fn range_text(&self) -> String {
+        self.range.map_or(String::new(), |(low, high)| format!("{} to {}", self.print(low), self.print(high)))
+    }
+
+    /// The value as `tc` accepts it; empty if it is unset.
+    pub fn print(&self, value: Value) -> String {
+        match (value, self.unit) {
+            (Value::Unset, _) => String::new(),
+            (Value::Flag(on), Unit::Flag(off)) => (if on { self.name } else { off }).to_string(),
+            (Value::Flag(on), _) => on.to_string(),
+            (Value::Real(x), _) => x.to_string(),
+            (Value::Int(n), Unit::Time | Unit::TimeNs) => Span(n).to_string(),
+            (Value::Int(n), Unit::Rate) => Rate(n).to_string(),
+            (Value::Int(n), Unit::Size) => number::size(n),
+            (Value::Int(n), Unit::Choice(words, _)) => words.get(n as usize).copied().unwrap_or_default().to_string(),
+            (Value::Int(n), _) => n.to_string(),
+        }
+    }
+}
+
+/// `param!(Params.limit, Unit::Packets, "doc")`: the parameter of that name, kept in that field.
+macro_rules! param {
+    ($params:ident.$field:ident, $unit:expr, $doc:literal) => {
+        $crate::qdisc::tc::Param::<$params>::new(
+            stringify!($field),
+            $unit,
+            |params| $crate::qdisc::tc::Field::value(&params.$field),
+            |params, value| match $crate::qdisc::tc::Field::from_value(value) {
+                Some(field) => {
+                    params.$field = field;
+                    true
+                }
+                None => false,
+            },
+            $doc,
+        )
+    };
+}
+
+/// A parameter that is one word of a list: the enum, its words, and how it travels.
+macro_rules! choice {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum $name {
+            $($(#[$doc])* $variant,)+
+        }
+
+        impl $name {
+            /// Every choice, in the order of its words.
+            pub const ALL: &'static [$name] = &[$($name::$variant,)+];
+            /// The words, as written in a line.
+            pub const WORDS: &'static [&'static str] = &[$($word,)+];
+        }
+
+        impl $crate::qdisc::tc::Field for $name {
+            fn value(&self) -> $crate::qdisc::tc::Value {
+                $crate::qdisc::tc::Value::Int(*self as u64)
+            }
+            fn from_value(value: $crate::qdisc::tc::Value) -> Option<Self> {
+                match value {
+                    $crate::qdisc::tc::Value::Int(n) => $name::ALL.get(n as usize).copied(),
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use {choice, param};
