@@ -1,0 +1,279 @@
+//! A log-linear histogram: percentiles with a fixed relative error from a handful of instructions a sample.
+
+/// A histogram of integers in bins of relative width 2^-BITS; below 2^(BITS+1) every integer has its own bin.
+///
+/// Weights, sum, least and greatest value are exact. Memory covers the octaves between the least and the greatest
+/// value only, 8·2^BITS bytes each.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Histogram<const BITS: u32 = 9> {
+    bins: Vec<u64>,
+    /// The index of `bins[0]`.
+    first: usize,
+    sum: u128,
+    min: u64,
+    max: u64,
+}
+
+impl<const BITS: u32> Default for Histogram<BITS> {
+    fn default() -> Self {
+        Histogram { bins: Vec::new(), first: 0, sum: 0, min: u64::MAX, max: 0 }
+    }
+}
+
+impl<const BITS: u32> Histogram<BITS> {
+    /// Bins per octave.
+    const OCTAVE: usize = 1 << BITS;
+
+    /// The bin of a value: its leading BITS+1 bits, counted on from octave to octave.
+    #[inline]
+    const fn index(value: u64) -> usize {
+        let shift = (63 - BITS) - (value | 1 << BITS).leading_zeros();
+        ((shift as usize) << BITS) + (value >> shift) as usize
+    }
+
+    /// The least and the greatest value of a bin.
+    const fn edges(index: usize) -> (u64, u64) {
+        let shift = (index >> BITS).saturating_sub(1);
+        let low = ((index - (shift << BITS)) as u64) << shift;
+        (low, low + ((1 << shift) - 1))
+    }
+
+    /// Adds one sample.
+    #[inline]
+    pub fn add(&mut self, value: u64) {
+        self.count_only(value, 1);
+        self.sum += u128::from(value);
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+    }
+
+    /// Adds a value of some weight, such as the time for which it was held. A weight of zero leaves no trace.
+    #[inline]
+    pub fn add_weighted(&mut self, value: u64, weight: u64) {
+        if weight == 0 {
+            return;
+        }
+        self.count_only(value, weight);
+        self.sum += u128::from(value) * u128::from(weight);
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+    }
+
+    /// Counts a sample whose sum and extremes the caller keeps and hands to [`Histogram::note`] later.
+    #[inline]
+    pub(crate) fn count_only(&mut self, value: u64, weight: u64) {
+        let slot = Self::index(value).wrapping_sub(self.first);
+        match self.bins.get_mut(slot) {
+            Some(bin) => *bin += weight,
+            None => self.grow_and_count(value, weight),
+        }
+    }
+
+    /// Sum, least and greatest of samples that [`Histogram::count_only`] counted.
+    pub(crate) fn note(&mut self, sum: u64, min: u64, max: u64) {
+        self.sum += u128::from(sum);
+        self.min = self.min.min(min);
+        self.max = self.max.max(max);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow_and_count(&mut self, value: u64, weight: u64) {
+        let index = Self::index(value);
+        self.cover(index, index);
+        self.bins[index - self.first] += weight;
+    }
+
+    /// Makes room for all bins of the octaves from index `low` to index `high`.
+    fn cover(&mut self, low: usize, high: usize) {
+        let (low, high) = (low & !(Self::OCTAVE - 1), high | (Self::OCTAVE - 1));
+        if self.bins.is_empty() {
+            self.first = low;
+        }
+        let first = self.first.min(low);
+        let end = (self.first + self.bins.len()).max(high + 1);
+        let mut bins = vec![0; end - first];
+        bins[self.first - first..][..self.bins.len()].copy_from_slice(&self.bins);
+        (self.bins, self.first) = (bins, first);
+    }
+
+    /// Adds all that another histogram holds.
+    pub fn merge(&mut self, other: &Self) {
+        if other.bins.is_empty() {
+            return;
+        }
+        self.cover(other.first, other.first + other.bins.len() - 1);
+        for (bin, more) in self.bins[other.first - self.first..].iter_mut().zip(&other.bins) {
+            *bin += more;
+        }
+        self.sum += other.sum;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+
+    /// Whether there is no sample.
+    pub fn is_empty(&self) -> bool {
+        self.min > self.max
+    }
+
+    /// The number of samples, or the sum of the weights.
+    pub fn count(&self) -> u64 {
+        self.bins.iter().sum()
+    }
+
+    /// The sum of value · weight, exact.
+    pub fn sum(&self) -> u128 {
+        self.sum
+    }
+
+    /// The least value, exact; 0 without samples.
+    pub fn min(&self) -> u64 {
+        if self.is_empty() { 0 } else { self.min }
+    }
+
+    /// The greatest value, exact; 0 without samples.
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// The weighted mean, from the exact sum; 0 without samples.
+    pub fn mean(&self) -> f64 {
+        if self.is_empty() { 0.0 } else { self.sum as f64 / self.count() as f64 }
+    }
+
+    /// The weight of exactly this value, where it has a bin of its own (below 2^(BITS+1)).
+    pub(crate) fn weight_of(&self, value: u64) -> u64 {
+        debug_assert!(value < 2 << BITS);
+        self.bins.get(Self::index(value).wrapping_sub(self.first)).copied().unwrap_or(0)
+    }
+
+    /// The value that a fraction `q` of the weight does not exceed; see [`Histogram::quantiles`].
+    pub fn quantile(&self, q: f64) -> f64 {
+        self.quantiles([q])[0]
+    }
+
+    /// Several quantiles, given in rising order: each is the least value up to which a fraction q of the weight lies,
+    /// interpolated within its bin and never outside of the least and greatest sample. The relative error is at most
+    /// 2^-BITS. 0 without samples.
+    pub fn quantiles<const N: usize>(&self, qs: [f64; N]) -> [f64; N] {
+        let total = self.count() as f64;
+        let mut bins = (self.first..).zip(&self.bins).filter(|&(_, &weight)| weight > 0);
+        let (mut index, mut weight, mut below) = (0, 0, 0);
+        qs.map(|q| {
+            let rank = q * total;
+            while ((below + weight) as f64) < rank || weight == 0 {
+                let Some((i, &w)) = bins.next() else { break };
+                below += weight;
+                (index, weight) = (i, w);
+            }
+            let (low, high) = Self::edges(index);
+            let inside = if weight == 0 { 0.0 } else { ((rank - below as f64) / weight as f64).clamp(0.0, 1.0) };
+            (low as f64 + (high - low) as f64 * inside).min(self.max() as f64).max(self.min() as f64)
+        })
+    }
+
+    /// The distribution function: for each bin that holds something, its greatest value and the fraction up to it.
+    pub fn cdf(&self) -> Vec<(f64, f64)> {
+        let total = self.count() as f64;
+        let mut below = 0;
+        (self.first..)
+            .zip(&self.bins)
+            .filter(|&(_, &weight)| weight > 0)
+            .map(|(index, weight)| {
+                below += weight;
+                (Self::edges(index).1.min(self.max) as f64, below as f64 / total)
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Values of every order of magnitude, with zeros, small ones and powers of two.
+    fn any_value() -> impl Strategy<Value = u64> {
+        prop_oneof![
+            0u64..2000,
+            (0u32..60, any::<u64>()).prop_map(|(bits, v)| v >> (63 - bits)),
+            (0u32..63).prop_map(|b| 1 << b)
+        ]
+    }
+
+    /// The least value up to which a fraction `q` of the weight lies.
+    fn exact_quantile(sorted: &[(u64, u64)], q: f64) -> u64 {
+        let rank = q * sorted.iter().map(|&(_, weight)| weight).sum::<u64>() as f64;
+        let mut below = 0;
+        let holds = |&&(_, weight): &&(u64, u64)| {
+            below += weight;
+            below as f64 >= rank
+        };
+        sorted.iter().find(holds).or(sorted.last()).expect("a sample").0
+    }
+
+    fn agrees<const BITS: u32>(samples: &mut [(u64, u64)]) {
+        let mut histogram = Histogram::<BITS>::default();
+        for &(value, weight) in samples.iter() {
+            histogram.add_weighted(value, weight);
+        }
+        samples.sort_unstable();
+        let qs = [0.0, 0.01, 0.1, 0.5, 0.75, 0.95, 0.99, 1.0];
+        for (q, got) in qs.into_iter().zip(histogram.quantiles(qs)) {
+            let want = exact_quantile(samples, q) as f64;
+            assert!((got - want).abs() <= want / f64::from(1 << BITS), "q {q}: {got}, exactly {want}");
+            assert_eq!(got, histogram.quantile(q));
+        }
+        assert_eq!((histogram.min(), histogram.max()), (samples[0].0, samples[samples.len() - 1].0));
+        assert_eq!(histogram.count(), samples.iter().map(|s| s.1).sum::<u64>());
+        assert_eq!(histogram.sum(), samples.iter().map(|s| u128::from(s.0) * u128::from(s.1)).sum::<u128>());
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_lie_within_the_bin_error_of_the_sorted_samples(
+            mut samples in prop::collection::vec((any_value(), 1u64..1000), 1..300)
+        ) {
+            agrees::<9>(&mut samples);
+            agrees::<7>(&mut samples);
+        }
+
+        #[test]
+        fn merging_is_adding_the_samples_of_both(
+            a in prop::collection::vec(any_value(), 0..100), b in prop::collection::vec(any_value(), 0..100)
+        ) {
+            let of = |values: &[u64]| values.iter().fold(Histogram::<9>::default(), |mut h, &v| { h.add(v); h });
+            let (mut merged, both) = (of(&a), of(&[a.clone(), b.clone()].concat()));
+            merged.merge(&of(&b));
+            prop_assert_eq!(merged, both);
+        }
+
+        #[test]
+        fn a_bin_holds_its_edges_and_is_as_narrow_as_promised(value in any_value()) {
+            let (low, high) = Histogram::<9>::edges(Histogram::<9>::index(value));
+            prop_assert!(low <= value && value <= high);
+            prop_assert!((high - low) as f64 <= value as f64 / 512.0);
+            prop_assert_eq!(Histogram::<9>::index(low), Histogram::<9>::index(high));
+        }
+    }
+
+    #[test]
+    fn small_integers_are_exact() {
+        let mut histogram = Histogram::<9>::default();
+        histogram.add_weighted(4, 10);
+        histogram.add_weighted(5, 80);
+        histogram.add_weighted(6, 10);
+        assert_eq!(histogram.quantiles([0.05, 0.5, 0.95]), [4.0, 5.0, 6.0]);
+        assert_eq!(histogram.cdf(), [(4.0, 0.1), (5.0, 0.9), (6.0, 1.0)]);
+        assert_eq!(histogram.mean(), 5.0);
+    }
+
+    #[test]
+    fn a_weight_of_zero_leaves_no_trace() {
+        let mut histogram = Histogram::<9>::default();
+        histogram.add_weighted(7, 0);
+        assert!(histogram.is_empty());
+        assert_eq!(histogram, Histogram::default());
+        assert_eq!((histogram.quantile(0.5), histogram.mean(), histogram.cdf()), (0.0, 0.0, vec![]));
+    }
+}

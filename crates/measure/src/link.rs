@@ -1,0 +1,311 @@
+//! The meter of a queue and the link it feeds.
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use sojourn_core::qdisc::DropReason;
+use sojourn_core::units::{Rate, Span, Time};
+
+use crate::departures::{DepartureWindow, Departures};
+use crate::distribution::{Distribution, MS, ONE, S, Standing, ratio};
+use crate::histogram::Histogram;
+use crate::oscillation;
+use crate::queue::{Queue, QueueWindow};
+
+/// What a link's meter must know beforehand.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LinkSetup {
+    /// The key in the report: `bottleneck`, `bottleneck.reverse`, …
+    pub name: String,
+    /// The measuring window [start, end); not empty.
+    pub measure: (Time, Time),
+    /// The end of the run: nothing counts at or after it.
+    pub end: Time,
+    /// The longest base RTT: the sliding window of the standing queue.
+    pub rtt_window: Span,
+    /// The greatest number of bins of the series; 0 for none (then there is no oscillation period either).
+    pub bins: u32,
+    /// Bytes a packet that the link counts on top of the IP length: for labels, the meter adds nothing.
+    pub overhead: u32,
+}
+
+/// The meter of a queue and its link. Calls come in order of time, except for [`LinkMeter::sent`], which may be called
+/// at any time from the start of the transmission to its end.
+#[derive(Clone, Debug)]
+pub struct LinkMeter {
+    setup: LinkSetup,
+    queue: Queue,
+    departures: Departures,
+    /// Start of a transmission that `sent` has not reported yet.
+    transmitting: Option<Time>,
+    rates: Vec<(Time, Rate)>,
+}
+
+impl LinkMeter {
+    /// At time zero, with an empty queue and an idle link.
+    pub fn new(setup: &LinkSetup) -> LinkMeter {
+        LinkMeter {
+            setup: setup.clone(),
+            queue: Queue::new(setup),
+            departures: Departures::new(setup),
+            transmitting: None,
+            rates: Vec::new(),
+        }
+    }
+
+    /// The state after a packet was taken, or others were dropped for it: `packets` wait, and `full` says whether the
+    /// next MTU would be refused.
+    #[inline]
+    pub fn enqueued(&mut self, now: Time, packets: usize, full: bool) {
+        self.queue.becomes(now, packets, full);
+    }
+
+    /// A transmission starts now of a packet that waited for `sojourn`; `packets` wait behind it.
+    #[inline]
+    pub fn dequeued(&mut self, now: Time, sojourn: Span, packets: usize, full: bool) {
+        self.queue.becomes(now, packets, full);
+        self.queue.delayed(now, sojourn);
+        self.transmitting = Some(now);
+    }
+
+    /// The link went idle with nothing queued: the queue delay is zero from now on.
+    #[inline]
+    pub fn emptied(&mut self, now: Time) {
+        self.queue.delayed(now, Span::ZERO);
+    }
+
+    /// A transmission lasts, or lasted, from `start` to `end`. The packet, of `bytes` on the link and with a CE that
+    /// was not there on arrival if `marked`, counts where `end` lies; the busy time is split over the windows.
+    /// On trace-driven links `start` and `end` are the opportunity.
+    #[inline]
+    pub fn sent(&mut self, start: Time, end: Time, sojourn: Span, bytes: u32, marked: bool) {
+        self.transmitting = None;
+        self.departures.sent(start, end, sojourn, bytes, marked);
+    }
+
+    /// A packet was dropped. If that shortened the queue, `enqueued` or `dequeued` says so.
+    #[inline]
+    pub fn dropped(&mut self, now: Time, reason: DropReason) {
+        self.queue.dropped(now, reason);
+    }
+
+    /// Trace-driven links: an opportunity of `bytes`, of which packets took `used`. From the first one on, utilisation
+    /// is used over offered bytes instead of busy time.
+    #[inline]
+    pub fn offered(&mut self, now: Time, bytes: u32, used: u32) {
+        self.departures.offered(now, bytes, used);
+    }
+
+    /// The link's rate from now on, for the series.
+    pub fn rate(&mut self, now: Time, rate: Rate) {
+        self.rates.push((now, rate));
+    }
+
+    /// The report at the end of the run. A transmission that is still under way counts as busy time only.
+    pub fn finish(mut self) -> LinkReport {
+        let end = self.setup.end.0;
+        self.queue.reach(end);
+        self.departures.cross(self.transmitting.map_or(end, |start| start.0), end);
+        let series = LinkSeries::new(&self);
+        let (a, b) = self.setup.measure;
+        let main = LinkWindow::new(&self.departures.windows.main, &self.queue.windows.main, (a, b), &series);
+        let startup = match (&self.departures.windows.startup, &self.queue.windows.startup) {
+            (Some(departures), Some(queue)) => Some(LinkWindow::new(departures, queue, (Time::ZERO, a), &series)),
+            _ => None,
+        };
+        let sojourn = self.departures.windows.main.sojourn;
+        LinkReport { name: self.setup.name, overhead: self.setup.overhead, main, startup, series, sojourn }
+    }
+}
+
+/// All that a link's meter found.
+#[derive(Clone, Debug)]
+pub struct LinkReport {
+    /// The key in the report.
+    pub name: String,
+    /// Bytes a packet that were counted on top of the IP length.
+    pub overhead: u32,
+    /// The measuring window.
+    pub main: LinkWindow,
+    /// Start-up; `None` when measuring starts at zero.
+    pub startup: Option<LinkWindow>,
+    /// Over the whole run.
+    pub series: LinkSeries,
+    /// Sojourn times in the measuring window, in nanoseconds.
+    pub sojourn: Histogram,
+}
+
+impl LinkReport {
+    /// The distribution function of the sojourn time in the measuring window: milliseconds, fraction of the packets.
+    pub fn sojourn_cdf(&self) -> (Vec<f64>, Vec<f64>) {
+        self.sojourn.cdf().into_iter().map(|(value, fraction)| (value / MS, fraction)).unzip()
+    }
+}
+
+/// The measures of a link over one window: an element of `hops`.
+#[derive(Clone, PartialEq, Debug, serde::Serialize)]
+pub struct LinkWindow {
+    /// The fraction of the window in which the link transmitted; on trace-driven links used over offered bytes.
+    pub utilisation: Option<f64>,
+    /// Packets whose transmission ended in the window.
+    pub delivered_packets: u64,
+    /// Their bytes, IP plus overhead.
+    pub delivered_bytes: u64,
+    /// Packets dropped in the window.
+    pub drops: u64,
+    /// The same by reason; every reason has its key.
+    pub drops_by_reason: DropCounts,
+    /// Packets delivered with a CE that was not there on arrival.
+    pub marks: u64,
+    /// Delivered packets: from arrival to start of transmission.
+    pub sojourn_ms: Option<Distribution>,
+    /// Over time: the sojourn of the last departure, held until the next; 0 while the link is idle and nothing queued.
+    pub queue_delay_ms: Option<Distribution>,
+    /// Over time: packets waiting, the one in transmission not counted.
+    pub queue_packets: Option<Distribution>,
+    /// Over time: the least queue delay in the past longest base RTT.
+    pub standing_queue_ms: Option<Standing>,
+    /// The fraction of the window in which no packet waited.
+    pub empty_fraction: Option<f64>,
+    /// The fraction of the window in which the next MTU would have been refused; `None` if the source does not tell.
+    pub full_fraction: Option<f64>,
+    /// The period of the queue delay in seconds (see [`oscillation::period`]), a multiple of the series' bin width.
+    pub oscillation_s: Option<f64>,
+    /// The device below the discipline, where the hop has one.
+    pub nic: Option<serde_json::Value>,
+}
+
+impl LinkWindow {
+    fn new(out: &DepartureWindow, queue: &QueueWindow, span: (Time, Time), series: &LinkSeries) -> LinkWindow {
+        let length = span.1.since(span.0).0;
+        LinkWindow {
+            utilisation: match out.offered {
+                Some((offered, used)) => ratio(used, offered),
+                None => ratio(out.busy, length),
+            },
+            delivered_packets: out.packets,
+            delivered_bytes: out.bytes,
+            drops: queue.drops.iter().sum(),
+            drops_by_reason: DropCounts(queue.drops),
+            marks: out.marks,
+            sojourn_ms: Distribution::of(&out.sojourn, MS),
+            queue_delay_ms: Distribution::of(&queue.delay, MS),
+            queue_packets: Distribution::of(&queue.packets, ONE),
+            standing_queue_ms: Standing::of(&queue.standing, MS),
+            empty_fraction: ratio(queue.packets.weight_of(0), length),
+            full_fraction: ratio(queue.full, length),
+            oscillation_s: series.oscillation_s(span),
+            nic: None,
+        }
+    }
+}
+
+/// Drops by reason.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct DropCounts(pub [u64; DropReason::ALL.len()]);
+
+impl DropCounts {
+    /// Drops for this reason.
+    pub fn of(&self, reason: DropReason) -> u64 {
+        self.0[reason as usize]
+    }
+}
+
+impl Serialize for DropCounts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for reason in DropReason::ALL {
+            map.serialize_entry(reason.name(), &self.of(reason))?;
+        }
+        map.end()
+    }
+}
+
+/// A link over the whole run in bins of equal length (the last one may be cut short), ready to be drawn.
+#[derive(Clone, Default, Debug)]
+pub struct LinkSeries {
+    /// Nanoseconds that a bin lasts; 0 without a series.
+    pub bin_width: Span,
+    /// Start of each bin in seconds.
+    pub time_s: Vec<f64>,
+    /// Least sojourn of the packets that left; NaN when none did.
+    pub sojourn_min_ms: Vec<f64>,
+    /// Mean sojourn of the packets that left; NaN when none did.
+    pub sojourn_mean_ms: Vec<f64>,
+    /// Greatest sojourn of the packets that left; NaN when none did.
+    pub sojourn_max_ms: Vec<f64>,
+    /// The mean over time of the queue delay.
+    pub queue_delay_ms: Vec<f64>,
+    /// The most packets queued for any length of time.
+    pub queue_packets_max: Vec<f64>,
+    /// Packets that left.
+    pub delivered_packets: Vec<f64>,
+    /// Their bytes.
+    pub delivered_bytes: Vec<f64>,
+    /// The fraction of the bin in which the link transmitted.
+    pub busy_fraction: Vec<f64>,
+    /// Packets dropped.
+    pub drops: Vec<f64>,
+    /// Packets that left with a new CE.
+    pub marks: Vec<f64>,
+    /// The link's rate from each time on, as told.
+    pub rates: Vec<(Time, Rate)>,
+}
+
+impl LinkSeries {
+    fn new(meter: &LinkMeter) -> LinkSeries {
+        let mut series = LinkSeries { rates: meter.rates.clone(), ..LinkSeries::default() };
+        if meter.setup.bins == 0 {
+            return series;
+        }
+        let (out, queue) = (&meter.departures.bins, &meter.queue.bins);
+        let width = meter.setup.end.0.div_ceil(u64::from(meter.setup.bins)).max(1);
+        series.bin_width = Span(width);
+        let start = |i: usize| i as u64 * width;
+        let length = |i: usize| width.min(meter.setup.end.0 - start(i)) as f64;
+        let of = |column: &dyn Fn(usize) -> f64| (0..out.len()).map(column).collect::<Vec<f64>>();
+        let ms = |i: usize, value: f64| if out[i].packets == 0 { f64::NAN } else { value / MS };
+        series.time_s = of(&|i| start(i) as f64 / S);
+        series.sojourn_min_ms = of(&|i| ms(i, out[i].min as f64));
+        series.sojourn_mean_ms = of(&|i| ms(i, out[i].sum as f64 / out[i].packets as f64));
+        series.sojourn_max_ms = of(&|i| ms(i, out[i].max as f64));
+        series.queue_delay_ms = of(&|i| queue[i].delay as f64 / length(i) / MS);
+        series.queue_packets_max = of(&|i| queue[i].packets_max as f64);
+        series.delivered_packets = of(&|i| out[i].packets as f64);
+        series.delivered_bytes = of(&|i| out[i].bytes as f64);
+        series.busy_fraction = of(&|i| out[i].busy as f64 / length(i));
+        series.drops = of(&|i| queue[i].drops as f64);
+        series.marks = of(&|i| out[i].marks as f64);
+        series
+    }
+
+    /// Every column with one value a bin, by name.
+    pub fn columns(&self) -> Vec<(&'static str, Vec<f64>)> {
+        vec![
+            ("time_s", self.time_s.clone()),
+            ("sojourn_min_ms", self.sojourn_min_ms.clone()),
+            ("sojourn_mean_ms", self.sojourn_mean_ms.clone()),
+            ("sojourn_max_ms", self.sojourn_max_ms.clone()),
+            ("queue_delay_ms", self.queue_delay_ms.clone()),
+            ("queue_packets_max", self.queue_packets_max.clone()),
+            ("delivered_packets", self.delivered_packets.clone()),
+            ("delivered_bytes", self.delivered_bytes.clone()),
+            ("busy_fraction", self.busy_fraction.clone()),
+            ("drops", self.drops.clone()),
+            ("marks", self.marks.clone()),
+        ]
+    }
+
+    /// The rate changes: `rate_time_s` and `rate_mbit`.
+    pub fn rate_columns(&self) -> Vec<(&'static str, Vec<f64>)> {
+        let times = self.rates.iter().map(|(time, _)| time.as_secs_f64()).collect();
+        let rates = self.rates.iter().map(|(_, rate)| rate.0 as f64 / 1e6).collect();
+        vec![("rate_time_s", times), ("rate_mbit", rates)]
+    }
+
+    /// The queue delay's period in the bins that lie within `span` as a whole.
+    fn oscillation_s(&self, span: (Time, Time)) -> Option<f64> {
+        let width = self.bin_width.0.max(1);
+        let (first, end) = (span.0.0.div_ceil(width) as usize, (span.1.0 / width) as usize);
+        let samples = self.queue_delay_ms.get(first..end)?;
+        oscillation::period(samples).map(|bins| (bins as u64 * width) as f64 / S)
+    }
+}

@@ -1,0 +1,153 @@
+//! What stands in a queue: delay, length and fullness, weighted by the time for which they hold, and drops.
+
+use sojourn_core::qdisc::DropReason;
+use sojourn_core::units::{Span, Time};
+
+use crate::histogram::Histogram;
+use crate::link::LinkSetup;
+use crate::slices::{Slices, Windows};
+use crate::standing::SlidingMin;
+
+/// What stood within one window.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct QueueWindow {
+    pub delay: Histogram,
+    pub packets: Histogram,
+    pub standing: Histogram,
+    /// Nanoseconds in which the next MTU would have been refused.
+    pub full: u64,
+    pub drops: [u64; DropReason::ALL.len()],
+}
+
+/// What stood within one bin of the series.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct QueueBin {
+    pub drops: u64,
+    /// The most packets queued for any length of time.
+    pub packets_max: u64,
+    /// The integral of the queue delay over the bin, in square nanoseconds.
+    pub delay: u128,
+}
+
+/// The meter of everything that stands. Its clock is the time of events; it never falls.
+#[derive(Clone, Debug)]
+pub(crate) struct Queue {
+    slices: Slices,
+    delay: u64,
+    delay_since: u64,
+    packets: u64,
+    packets_since: u64,
+    full: bool,
+    full_since: u64,
+    minimum: SlidingMin,
+    window: QueueWindow,
+    bin: QueueBin,
+    /// The part of the window's delay integral that earlier bins have.
+    delay_binned: u128,
+    pub windows: Windows<QueueWindow>,
+    pub bins: Vec<QueueBin>,
+}
+
+impl Queue {
+    pub fn new(setup: &LinkSetup) -> Queue {
+        Queue {
+            slices: Slices::new(setup.measure, setup.end, setup.bins),
+            delay: 0,
+            delay_since: 0,
+            packets: 0,
+            packets_since: 0,
+            full: false,
+            full_since: 0,
+            minimum: SlidingMin::new(setup.rtt_window.0),
+            window: QueueWindow::default(),
+            bin: QueueBin::default(),
+            delay_binned: 0,
+            windows: Windows::new(),
+            bins: Vec::with_capacity(setup.bins as usize),
+        }
+    }
+
+    /// The queue is this long from now on.
+    #[inline]
+    pub fn becomes(&mut self, now: Time, packets: usize, full: bool) {
+        self.reach(now.0);
+        self.hold_packets(now.0);
+        self.packets = packets as u64;
+        if full != self.full {
+            self.hold_full(now.0);
+            self.full = full;
+        }
+    }
+
+    /// The queue delay is this from now on.
+    #[inline]
+    pub fn delayed(&mut self, now: Time, delay: Span) {
+        if delay.0 != self.delay {
+            self.reach(now.0);
+            self.hold_delay(now.0);
+            self.delay = delay.0;
+        }
+    }
+
+    #[inline]
+    pub fn dropped(&mut self, now: Time, reason: DropReason) {
+        self.reach(now.0);
+        self.window.drops[reason as usize] += 1;
+        self.bin.drops += 1;
+    }
+
+    /// Ends every slice up to `now`.
+    #[inline]
+    pub fn reach(&mut self, now: u64) {
+        if now >= self.slices.end {
+            self.cross(now);
+        }
+    }
+
+    #[inline]
+    fn hold_packets(&mut self, now: u64) {
+        if now > self.packets_since {
+            self.window.packets.add_weighted(self.packets, now - self.packets_since);
+            self.bin.packets_max = self.bin.packets_max.max(self.packets);
+            self.packets_since = now;
+        }
+    }
+
+    #[inline]
+    fn hold_full(&mut self, now: u64) {
+        if self.full {
+            self.window.full += now - self.full_since;
+        }
+        self.full_since = now;
+    }
+
+    #[inline]
+    fn hold_delay(&mut self, now: u64) {
+        if now > self.delay_since {
+            self.window.delay.add_weighted(self.delay, now - self.delay_since);
+            self.minimum.piece(self.delay, self.delay_since, now, &mut self.window.standing);
+            self.delay_since = now;
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn cross(&mut self, now: u64) {
+        while self.slices.end <= now && self.slices.end < u64::MAX {
+            let cut = self.slices.cut();
+            self.hold_packets(cut.at);
+            self.hold_full(cut.at);
+            self.hold_delay(cut.at);
+            self.bin.delay += self.window.delay.sum() - self.delay_binned;
+            self.delay_binned = self.window.delay.sum();
+            if cut.bin {
+                self.bins.push(std::mem::take(&mut self.bin));
+            }
+            if let Some(phase) = cut.window {
+                self.minimum.flush(cut.at, &mut self.window.standing);
+                self.windows.store(phase, &mut self.window);
+                self.delay_binned = 0;
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The run cut into slices: each lies in one window and in one bin of the series. A meter compares the time with the
+//! end of the current slice, and does everything else only when it has passed.
+
+use sojourn_core::units::Time;
+
+/// Where in the run a slice lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// Before the measuring window.
+    Startup,
+    /// In the measuring window.
+    Main,
+    /// After the measuring window.
+    Rest,
+    /// At or after the end of the run.
+    Over,
+}
+
+/// What ended together with a slice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Cut {
+    /// The moment, in nanoseconds.
+    pub at: u64,
+    /// A bin of the series ended.
+    pub bin: bool,
+    /// This window ended.
+    pub window: Option<Phase>,
+}
+
+/// The current slice.
+#[derive(Clone, Debug)]
+pub(crate) struct Slices {
+    /// The slice ends before this moment; `u64::MAX` once the run is over.
+    pub end: u64,
+    phase: Phase,
+    window_end: u64,
+    bin_end: u64,
+    bin_width: u64,
+    measure: (u64, u64),
+    run_end: u64,
+}
+
+impl Slices {
+    /// At time zero of a run of length `end`, measured within `measure`, with at most `bins` bins (0: no series).
+    pub fn new(measure: (Time, Time), end: Time, bins: u32) -> Slices {
+        let bin_width = if bins == 0 { u64::MAX } else { end.0.div_ceil(u64::from(bins)).max(1) };
+        let measure = (measure.0.0.min(end.0), measure.1.0.min(end.0));
+        let mut slices = Slices {
+            end: 0,
+            phase: Phase::Over,
+            window_end: 0,
+            bin_end: bin_width,
+            bin_width,
+            measure,
+            run_end: end.0,
+        };
+        slices.enter(0);
+        slices
+    }
+
+    /// The nanoseconds that a bin of the series lasts (the last one may be cut short).
+    pub fn bin_width(&self) -> u64 {
+        self.bin_width
+    }
+
+    /// Ends the current slice; says what ended with it.
+    pub fn cut(&mut self) -> Cut {
+        let at = self.end;
+        let bin = at == self.bin_end || (at == self.run_end && self.bin_width < u64::MAX);
+        if at == self.bin_end {
+            self.bin_end = self.bin_end.saturating_add(self.bin_width);
+        }
+        let window = (at == self.window_end).then_some(self.phase);
+        self.enter(at);
+        Cut { at, bin, window }
+    }
+
+    /// Enters the slice that begins at `at`.
+    fn enter(&mut self, at: u64) {
+        let (start, end) = self.measure;
+        (self.phase, self.window_end) = match at {
+            _ if at < start => (Phase::Startup, start),
+            _ if at < end => (Phase::Main, end),
+            _ if at < self.run_end => (Phase::Rest, self.run_end),
+            _ => (Phase::Over, u64::MAX),
+        };
+        self.end = if self.phase == Phase::Over { u64::MAX } else { self.window_end.min(self.bin_end) };
+    }
+}
+
+/// The two windows that are reported, filled as they end.
+#[derive(Clone, Debug)]
+pub(crate) struct Windows<W> {
+    /// Start-up; `None` when measuring starts at zero.
+    pub startup: Option<W>,
+    /// The measuring window.
+    pub main: W,
+}
+
+impl<W: Default> Windows<W> {
+    pub fn new() -> Windows<W> {
+        Windows { startup: None, main: W::default() }
+    }
+
+    /// Stores a window that has ended, and leaves a fresh one in its place.
+    pub fn store(&mut self, phase: Phase, window: &mut W) {
+        let done = std::mem::take(window);
+        match phase {
+            Phase::Startup => self.startup = Some(done),
+            Phase::Main => self.main = done,
+            Phase::Rest | Phase::Over => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cuts(measure: (u64, u64), end: u64, bins: u32) -> Vec<(u64, bool, Option<Phase>)> {
+        let mut slices = Slices::new((Time(measure.0), Time(measure.1)), Time(end), bins);
+        std::iter::from_fn(|| (slices.end != u64::MAX).then(|| slices.cut())).map(|c| (c.at, c.bin, c.window)).collect()
+    }
+
+    #[test]
+    fn the_whole_run_is_one_window_by_default() {
+        assert_eq!(cuts((0, 10), 10, 0), [(10, false, Some(Phase::Main))]);
+        assert_eq!(cuts((0, 10), 10, 2), [(5, true, None), (10, true, Some(Phase::Main))]);
+    }
+
+    #[test]
+    fn windows_and_bins_cut_independently_and_the_last_bin_may_be_short() {
+        let want = [
+            (4, true, None),
+            (5, false, Some(Phase::Startup)),
+            (8, true, Some(Phase::Main)),
+            (10, true, Some(Phase::Rest)),
+        ];
+        assert_eq!(cuts((5, 8), 10, 3), want);
+    }
+}
