@@ -4,6 +4,19 @@
 
 use crate::units::Span;
 
+mod cc;
+mod prr;
+mod receiver;
+mod rto;
+mod scoreboard;
+mod sender;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use receiver::Receiver;
+pub use sender::Sender;
+
 /// Congestion control of a sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cc {

@@ -1,0 +1,178 @@
+//! The congestion window and what changes it.
+
+mod cubic;
+mod reno;
+
+use crate::tcp::{Cc, Config};
+use crate::units::{Span, Time};
+use cubic::{Cubic, HyStart};
+
+/// What a congestion control may know of an ACK.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    /// Now.
+    pub now: Time,
+    /// The smoothed RTT in seconds.
+    pub srtt: f64,
+    /// The RTT of the segment that triggered the ACK, in µs.
+    pub rtt_us: u32,
+    /// The next segment expected by the receiver.
+    pub una: u32,
+    /// The next segment to be sent.
+    pub nxt: u32,
+}
+
+/// Window, threshold and the algorithm's own state. Windows in segments.
+#[derive(Clone, Debug)]
+pub(super) struct Control {
+    /// `cwnd` rounded down: what the sender compares with.
+    window: u32,
+    cwnd: f64,
+    ssthresh: f64,
+    cubic: Cubic,
+    hystart: HyStart,
+    initial: u32,
+    cc: Cc,
+}
+
+impl Control {
+    pub fn new(config: &Config) -> Control {
+        let (window, ssthresh) = match config.cc {
+            Cc::Fixed(n) => (n.max(1), f64::from(n.max(1))),
+            _ => (config.iw.max(1), f64::INFINITY),
+        };
+        Control {
+            window,
+            cwnd: f64::from(window),
+            ssthresh,
+            cubic: Cubic::new(config.hystart),
+            hystart: HyStart::new(config.hystart && config.cc == Cc::Cubic),
+            initial: window,
+            cc: config.cc,
+        }
+    }
+
+    /// The window in whole segments.
+    #[inline]
+    pub fn window(&self) -> u32 {
+        self.window
+    }
+
+    /// The slow start threshold in whole segments; `u32::MAX` while there is none.
+    #[inline]
+    pub fn ssthresh(&self) -> u32 {
+        self.ssthresh as u32
+    }
+
+    /// Below the threshold.
+    #[inline]
+    pub fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+
+    /// Whether the window ever moves.
+    #[inline]
+    pub fn is_fixed(&self) -> bool {
+        matches!(self.cc, Cc::Fixed(_))
+    }
+
+    #[inline]
+    fn set(&mut self, cwnd: f64) {
+        self.cwnd = cwnd;
+        self.window = cwnd as u32;
+    }
+
+    /// Looks at a delay sample: HyStart may end slow start (Linux does this before the window grows).
+    #[inline]
+    pub fn observe(&mut self, clock: &Clock) {
+        if self.hystart.is_on() {
+            let slow_start = self.in_slow_start();
+            if self.hystart.ends_slow_start(clock, slow_start, self.window) {
+                self.ssthresh = self.cwnd;
+            }
+        }
+    }
+
+    /// So many segments were delivered to a sender that its window had limited.
+    #[inline]
+    pub fn grow(&mut self, acked: u32, clock: &Clock) {
+        let mut acked = f64::from(acked);
+        let mut cwnd = self.cwnd;
+        if cwnd < self.ssthresh {
+            // RFC 5681 §3.1, counting segments rather than ACKs (RFC 3465), without its limit, as Linux does.
+            let room = self.ssthresh - cwnd;
+            if acked <= room {
+                return self.set(cwnd + acked);
+            }
+            cwnd = self.ssthresh;
+            acked -= room;
+        }
+        let cwnd = match self.cc {
+            Cc::Cubic => self.cubic.increase(cwnd, acked, clock.now, clock.srtt),
+            Cc::Reno => reno::increase(cwnd, acked),
+            Cc::Fixed(_) => cwnd,
+        };
+        self.set(cwnd);
+    }
+
+    /// A congestion event with so many segments outstanding: a new threshold. Returns the window that it reduces.
+    pub fn reduce(&mut self, outstanding: u32) -> u32 {
+        // RFC 6675 §5 step 4.2: what limited transmit sent does not count.
+        let flight = f64::from(outstanding).min(self.cwnd);
+        let (base, ssthresh) = match self.cc {
+            Cc::Cubic => (self.cwnd, self.cubic.reduce(self.cwnd)),
+            Cc::Reno => (flight, reno::ssthresh(flight)),
+            Cc::Fixed(_) => (self.cwnd, self.cwnd),
+        };
+        self.ssthresh = ssthresh;
+        base as u32
+    }
+
+    /// A window set by PRR, and at its end.
+    pub fn set_window(&mut self, window: u32) {
+        if !self.is_fixed() {
+            self.set(f64::from(window.max(1)));
+        }
+    }
+
+    /// The reduction is complete.
+    pub fn end_reduction(&mut self) {
+        if !self.is_fixed() {
+            self.set(self.ssthresh);
+        }
+    }
+
+    /// A retransmission timeout: slow start from one segment (RFC 5681 §3.1).
+    pub fn timeout(&mut self) {
+        if !self.is_fixed() {
+            self.set(1.0);
+            self.cubic.timeout();
+            self.hystart.restart();
+        }
+    }
+
+    /// The handshake lost more than one SYN (RFC 6928 §2 forgives the first): begin with one segment.
+    pub fn after_syn_loss(&mut self) {
+        self.set_window(1);
+    }
+
+    /// Data after `idle` with nothing outstanding. Linux and RFC 2861: the window halves for each RTO of idleness, down
+    /// to the initial window, and the threshold remembers three quarters of it.
+    pub fn restart(&mut self, now: Time, idle: Span, rto: Span) {
+        if self.is_fixed() {
+            return;
+        }
+        self.cubic.shift(now, idle);
+        if idle <= rto {
+            return;
+        }
+        self.ssthresh = if self.ssthresh.is_finite() { self.ssthresh.max(0.75 * self.cwnd) } else { self.ssthresh };
+        let floor = f64::from(self.initial).min(self.cwnd);
+        let (mut left, mut cwnd) = (idle, self.cwnd);
+        while left > rto && cwnd > floor {
+            left = left - rto;
+            cwnd *= 0.5;
+        }
+        self.set(cwnd.max(floor));
+    }
+}

@@ -1,0 +1,314 @@
+//! The receiving half: reassembly, SACK blocks (RFC 2018), delayed ACKs (RFC 5681 §4.2, Linux) and the ECN echo.
+//!
+//! Linux delays an ACK by a time that adapts to the arrivals (ATO, 40 to 200 ms) and not at all while it is in quick-ACK
+//! mode: the first 16 segments, after disorder, after a pause. Without `quickack` it is every second full segment, or
+//! 200 ms.
+//!
+//! Deviations: the receiver knows no RTT, so Linux's "pause longer than the RTO" is the minimum RTO, at least 200 ms. No
+//! SACK compression, no DSACK.
+
+use crate::packet::Ecn;
+use crate::tcp::{Ack, AckPolicy, Block, Cc, Config};
+use crate::units::{Span, Time};
+use alloc::collections::VecDeque;
+
+/// The delayed-ACK time without quick ACKs, and Linux's TCP_DELACK_MAX. RFC 5681 §4.2 allows up to 500 ms.
+const DELACK_MAX: Span = Span::from_millis(200);
+/// Linux's TCP_ATO_MIN.
+const ATO_MIN: Span = Span::from_millis(40);
+/// Linux's TCP_MAX_QUICKACKS.
+const MAX_QUICKACKS: u32 = 16;
+/// Blocks kept in order of recency; three fit beside a timestamp (RFC 2018 §3).
+const RECENT: usize = 4;
+
+/// When an ACK is due, from the policy and the sender's window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Rule {
+    Linux,
+    Rfc,
+    /// Every so many segments.
+    Count(u32),
+}
+
+/// The receiving half of a connection.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    /// The next segment expected.
+    next: u32,
+    rwnd: u32,
+    rule: Rule,
+    ecn: bool,
+    /// CE was seen, CWR not yet.
+    echo: bool,
+    /// Segments that arrived since the last ACK, and how many of them were full.
+    pending: u32,
+    pending_full: u32,
+    /// ACKs to be sent at once.
+    quick: u32,
+    ts_first: u32,
+    ts_last: u32,
+    /// When the delayed ACK is due; never if none is.
+    deadline: Time,
+    /// Linux's delayed-ACK time; zero before the first segment.
+    ato: Span,
+    /// When the last segment arrived.
+    lrcvtime: Time,
+    /// A longer pause makes ACKs quick again.
+    pause: Span,
+    /// What arrived out of order, ascending, never touching.
+    held: VecDeque<Block>,
+    /// The blocks of `held` that changed last, the most recent first.
+    recent: [Block; RECENT],
+    recent_len: usize,
+}
+
+impl Receiver {
+    /// A receiver that expects segment 0.
+    pub fn new(config: &Config) -> Receiver {
+        let rule = match (config.acks, config.cc) {
+            (AckPolicy::Every, _) => Rule::Count(1),
+            (AckPolicy::Window, Cc::Fixed(n)) => Rule::Count(n.min(config.rwnd).max(1)),
+            (AckPolicy::Window, _) => Rule::Count(config.rwnd.max(1)),
+            (AckPolicy::Delayed, _) if config.quickack => Rule::Linux,
+            (AckPolicy::Delayed, _) => Rule::Rfc,
+        };
+        Receiver {
+            next: 0,
+            rwnd: config.rwnd.max(1),
+            rule,
+            ecn: config.ecn,
+            echo: false,
+            pending: 0,
+            pending_full: 0,
+            quick: 0,
+            ts_first: 0,
+            ts_last: 0,
+            deadline: Time::NEVER,
+            ato: Span::ZERO,
+            lrcvtime: Time::ZERO,
+            pause: config.rto_min.max(DELACK_MAX),
+            held: VecDeque::new(),
+            recent: [Block::default(); RECENT],
+            recent_len: 0,
+        }
+    }
+
+    /// A segment arrives, sent at `ts` (µs modulo 2^32); `full` if it is a full MSS. An ACK to be sent at once, if any.
+    #[inline]
+    pub fn on_segment(&mut self, now: Time, seq: u32, full: bool, ts: u32, ecn: Ecn, cwr: bool) -> Option<Ack> {
+        self.note_arrival(now);
+        if self.ecn && (cwr || ecn == Ecn::Ce) {
+            self.note_ecn(ecn, cwr);
+        }
+        self.ts_last = ts;
+        if seq != self.next || !self.held.is_empty() {
+            return self.out_of_order(seq, ts);
+        }
+        self.next += 1;
+        if self.pending == 0 {
+            self.ts_first = ts;
+        }
+        self.pending += 1;
+        self.pending_full += u32::from(full);
+        if self.is_due() {
+            return Some(self.acknowledge());
+        }
+        self.delay(now);
+        None
+    }
+
+    /// The delayed ACK's timer: call when `now` has reached [`Receiver::next_event`].
+    pub fn on_timer(&mut self, now: Time) -> Option<Ack> {
+        if now < self.deadline {
+            return None;
+        }
+        // Linux: a timer that expires waited too short a time.
+        self.ato = (self.ato + self.ato).min(DELACK_MAX);
+        Some(self.acknowledge())
+    }
+
+    /// When [`Receiver::on_timer`] wants to be called.
+    #[inline]
+    pub fn next_event(&self) -> Time {
+        self.deadline
+    }
+
+    /// The SACK blocks of the ACK just made, and how many there are: the most recent first (RFC 2018 §4).
+    #[inline]
+    pub fn blocks(&self) -> ([Block; 3], usize) {
+        ([self.recent[0], self.recent[1], self.recent[2]], self.recent_len.min(3))
+    }
+
+    /// The next segment expected: everything below has arrived.
+    #[inline]
+    pub fn next_expected(&self) -> u32 {
+        self.next
+    }
+
+    /// Linux `tcp_event_data_recv`: the ATO follows the arrivals, and a pause makes ACKs quick.
+    #[inline]
+    fn note_arrival(&mut self, now: Time) {
+        if self.rule != Rule::Linux {
+            return;
+        }
+        let gap = now.since(self.lrcvtime);
+        self.lrcvtime = now;
+        if self.ato == Span::ZERO {
+            self.ato = ATO_MIN;
+            self.quicken(MAX_QUICKACKS);
+        } else if gap.0 <= ATO_MIN.0 / 2 {
+            self.ato = Span(self.ato.0 / 2 + ATO_MIN.0 / 2);
+        } else if gap < self.ato {
+            self.ato = Span(self.ato.0 / 2 + gap.0).min(DELACK_MAX);
+        } else if gap > self.pause {
+            self.quicken(MAX_QUICKACKS);
+        }
+    }
+
+    /// So many quick ACKs from now on, but no more than half a window of them.
+    #[cold]
+    #[inline(never)]
+    fn quicken(&mut self, segments: u32) {
+        if self.rule == Rule::Linux {
+            let half = (self.rwnd / 2).max(2);
+            self.quick = self.quick.max(segments.min(half));
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_ecn(&mut self, ecn: Ecn, cwr: bool) {
+        // RFC 3168 §6.1.3: CWR ends the echo, a CE in the same segment begins it again.
+        if cwr {
+            self.echo = false;
+        }
+        if ecn == Ecn::Ce && !self.echo {
+            self.echo = true;
+            // Linux: a sender with a very small window must not wait for the news.
+            self.quicken(2);
+        }
+    }
+
+    #[inline]
+    fn is_due(&self) -> bool {
+        match self.rule {
+            // Linux: more than one MSS has arrived, or ACKs are quick.
+            Rule::Linux => self.quick > 0 || (self.pending >= 2 && self.pending_full >= 1),
+            // RFC 5681 §4.2: at least every second full segment.
+            Rule::Rfc => self.pending_full >= 2,
+            Rule::Count(n) => self.pending >= n,
+        }
+    }
+
+    #[inline]
+    fn delay(&mut self, now: Time) {
+        let span = if self.rule == Rule::Linux { self.ato } else { DELACK_MAX };
+        self.deadline = self.deadline.min(now + span);
+    }
+
+    #[inline]
+    fn acknowledge(&mut self) -> Ack {
+        self.pending = 0;
+        self.pending_full = 0;
+        self.deadline = Time::NEVER;
+        self.quick = self.quick.saturating_sub(1);
+        Ack {
+            cum: self.next,
+            ts_first: self.ts_first,
+            ts_last: self.ts_last,
+            window: self.rwnd,
+            ece: self.echo,
+            syn: false,
+        }
+    }
+
+    /// RFC 5681 §4.2: out of order, filling a hole, or seen before: acknowledged at once.
+    #[cold]
+    #[inline(never)]
+    fn out_of_order(&mut self, seq: u32, ts: u32) -> Option<Ack> {
+        if seq == self.next {
+            if self.pending == 0 {
+                self.ts_first = ts;
+            }
+            self.next += 1;
+            self.release();
+        } else {
+            self.quicken(MAX_QUICKACKS);
+            if seq > self.next {
+                let block = self.hold(seq);
+                self.report(block);
+            }
+        }
+        Some(self.acknowledge())
+    }
+
+    /// What was held and is in order now.
+    fn release(&mut self) {
+        let Some(&first) = self.held.front() else { return };
+        if first.start != self.next {
+            return;
+        }
+        self.next = first.end;
+        self.held.pop_front();
+        self.forget(first);
+    }
+
+    /// Holds a segment; returns the block it is part of now.
+    fn hold(&mut self, seq: u32) -> Block {
+        let index = match self.held.back() {
+            Some(last) if last.end > seq => self.held.partition_point(|b| b.end < seq),
+            Some(last) if last.end == seq => self.held.len() - 1,
+            _ => self.held.len(),
+        };
+        // held[index] is the first block that ends at seq or later.
+        let Some(block) = self.held.get_mut(index) else {
+            let block = Block { start: seq, end: seq + 1 };
+            self.held.push_back(block);
+            return block;
+        };
+        if block.start <= seq && seq < block.end {
+            return *block;
+        }
+        if block.start > seq + 1 {
+            let block = Block { start: seq, end: seq + 1 };
+            self.held.insert(index, block);
+            return block;
+        }
+        if block.start == seq + 1 {
+            block.start = seq;
+            return *block;
+        }
+        block.end = seq + 1;
+        let mut grown = *block;
+        if let Some(&right) = self.held.get(index + 1)
+            && right.start == grown.end
+        {
+            self.held.remove(index + 1);
+            grown.end = right.end;
+            self.held[index] = grown;
+        }
+        grown
+    }
+
+    /// Puts a block first in the order of recency; those that it swallowed leave.
+    fn report(&mut self, block: Block) {
+        self.forget(block);
+        let kept = self.recent_len.min(RECENT - 1);
+        self.recent.copy_within(0..kept, 1);
+        self.recent[0] = block;
+        self.recent_len = kept + 1;
+    }
+
+    /// Takes the blocks inside `outer` out of the order of recency.
+    fn forget(&mut self, outer: Block) {
+        let mut kept = 0;
+        for i in 0..self.recent_len {
+            let block = self.recent[i];
+            if block.end <= outer.start || outer.end <= block.start {
+                self.recent[kept] = block;
+                kept += 1;
+            }
+        }
+        self.recent_len = kept;
+    }
+}

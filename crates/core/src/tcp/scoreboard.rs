@@ -1,0 +1,236 @@
+//! The scoreboard (RFC 6675 §3): what the sender knows of each outstanding segment.
+//!
+//! One byte a segment in a ring addressed by its number, allocated when the first hole appears. While nothing is
+//! SACKed, lost or retransmitted every byte is zero and nobody looks. Each segment is marked SACKed once, passed by the
+//! loss pointer once and by the retransmission pointer once: work is amortised over segments, not over ACKs.
+//!
+//! Deviation: `IsLost` counts segments, not bytes (three SACKed segments above), which for full segments is the RFC's
+//! "more than (DupThresh - 1) * SMSS bytes" and for short ones its DupAcks rule.
+
+use crate::tcp::Block;
+use alloc::boxed::Box;
+use alloc::vec;
+
+const SACKED: u8 = 1;
+const LOST: u8 = 2;
+/// A retransmission is in the network.
+const RETX: u8 = 4;
+/// Was retransmitted at some time: its ACK is ambiguous (Karn).
+const EVER: u8 = 8;
+
+/// RFC 6675 §2: DupThresh, the number of SACKed segments above a hole that make it lost.
+const DUP_THRESH: usize = 3;
+
+/// What a cumulative ACK took off the scoreboard.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Advanced {
+    /// Segments that had been SACKed before.
+    pub were_sacked: u32,
+    /// One of the others had been retransmitted.
+    pub retransmitted: bool,
+}
+
+/// Flags of the outstanding segments, and counts of them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scoreboard {
+    flags: Box<[u8]>,
+    /// SACKed segments.
+    pub sacked: u32,
+    /// Lost segments, whether retransmitted or not.
+    pub lost: u32,
+    /// Retransmissions in the network.
+    pub retx: u32,
+    /// The highest SACKed segments, highest first. Zero and what has been acknowledged since stand for "none".
+    top: [u32; DUP_THRESH],
+    /// Everything below has been asked whether it is lost.
+    judged: u32,
+    /// HighRxt + 1: everything below has been retransmitted if it had to be.
+    next_rxt: u32,
+    /// The blocks of the last ACK: known, to be skipped.
+    known: [Block; 3],
+}
+
+impl Scoreboard {
+    /// Nothing is SACKed, lost or retransmitted.
+    #[inline]
+    pub fn is_clean(&self) -> bool {
+        self.sacked | self.lost | self.retx == 0
+    }
+
+    /// RFC 6675 §4 `SetPipe`: segments in the network out of [una, nxt).
+    #[inline]
+    pub fn pipe(&self, una: u32, nxt: u32) -> u32 {
+        nxt - una + self.retx - self.sacked - self.lost
+    }
+
+    /// The byte of a segment. There must be one (see [`Scoreboard::reserve`]).
+    #[inline]
+    fn flag(&mut self, seq: u32) -> &mut u8 {
+        let mask = self.flags.len() - 1;
+        &mut self.flags[seq as usize & mask]
+    }
+
+    /// Makes room for the segments [una, nxt).
+    pub fn reserve(&mut self, una: u32, nxt: u32) {
+        let need = (nxt - una) as usize;
+        if need <= self.flags.len() {
+            return;
+        }
+        let mut flags = vec![0; need.next_power_of_two().max(64)].into_boxed_slice();
+        if !self.is_clean() {
+            let held = self.flags.len() as u32;
+            for seq in una..nxt.min(una + held) {
+                flags[seq as usize & (flags.len() - 1)] = *self.flag(seq);
+            }
+        }
+        self.flags = flags;
+    }
+
+    /// A cumulative ACK: [una, cum) leave the scoreboard.
+    pub fn advance(&mut self, una: u32, cum: u32) -> Advanced {
+        let mut result = Advanced::default();
+        if self.is_clean() {
+            return result;
+        }
+        for seq in una..cum {
+            let flag = core::mem::take(self.flag(seq));
+            result.were_sacked += u32::from(flag & SACKED != 0);
+            result.retransmitted |= flag & (EVER | SACKED) == EVER;
+            self.lost -= u32::from(flag & LOST != 0);
+            self.retx -= u32::from(flag & RETX != 0);
+        }
+        self.sacked -= result.were_sacked;
+        result
+    }
+
+    /// RFC 6675 §4 `Update`: marks what the blocks report of [una, nxt); says how many segments are newly SACKed.
+    pub fn sack(&mut self, una: u32, nxt: u32, blocks: &[Block]) -> u32 {
+        if blocks.is_empty() {
+            return 0;
+        }
+        self.reserve(una, nxt);
+        let before = self.sacked;
+        let known = self.known;
+        for block in blocks {
+            let (mut seq, end) = (block.start.max(una), block.end.min(nxt));
+            while seq < end {
+                match known.iter().find(|k| k.start <= seq && seq < k.end) {
+                    Some(k) => seq = k.end,
+                    None => {
+                        self.mark_sacked(seq);
+                        seq += 1;
+                    }
+                }
+            }
+        }
+        self.known = [Block::default(); 3];
+        for (slot, block) in self.known.iter_mut().zip(blocks) {
+            *slot = Block { start: block.start.max(una), end: block.end.min(nxt) };
+        }
+        self.sacked - before
+    }
+
+    fn mark_sacked(&mut self, seq: u32) {
+        let flag = self.flag(seq);
+        let was = *flag;
+        if was & SACKED != 0 {
+            return;
+        }
+        *flag = SACKED | was & EVER;
+        self.sacked += 1;
+        self.lost -= u32::from(was & LOST != 0);
+        self.retx -= u32::from(was & RETX != 0);
+        let mut seq = seq;
+        for top in &mut self.top {
+            if seq > *top {
+                core::mem::swap(top, &mut seq);
+            }
+        }
+    }
+
+    /// RFC 6675 §4 `IsLost`, of every segment that has not been asked yet; says how many are newly lost.
+    pub fn mark_lost(&mut self, una: u32) -> u32 {
+        let before = self.lost;
+        for seq in self.judged.max(una)..self.top[DUP_THRESH - 1] {
+            let flag = self.flag(seq);
+            if *flag & (SACKED | LOST) == 0 {
+                *flag |= LOST;
+                self.lost += 1;
+            }
+        }
+        self.judged = self.judged.max(self.top[DUP_THRESH - 1]);
+        self.lost - before
+    }
+
+    /// After a timeout: everything in [una, nxt) that is not SACKed is lost, and so are the retransmissions.
+    pub fn all_lost(&mut self, una: u32, nxt: u32) {
+        self.reserve(una, nxt);
+        for seq in una..nxt {
+            let flag = self.flag(seq);
+            if *flag & SACKED == 0 {
+                *flag = LOST | *flag & EVER;
+            }
+        }
+        self.lost = nxt - una - self.sacked;
+        self.retx = 0;
+        self.judged = nxt;
+        self.next_rxt = una;
+    }
+
+    /// Recovery begins: retransmissions start at una (RFC 6675 §5 step 4.3).
+    pub fn begin_recovery(&mut self, una: u32) {
+        self.next_rxt = self.next_rxt.max(una);
+    }
+
+    /// RFC 6675 §4 `NextSeg` rule 1: the lowest lost segment above HighRxt.
+    pub fn next_lost(&mut self, una: u32) -> Option<u32> {
+        if self.lost == 0 {
+            return None;
+        }
+        let mut seq = self.next_rxt.max(una);
+        while seq < self.judged {
+            if *self.flag(seq) & (LOST | RETX) == LOST {
+                self.next_rxt = seq;
+                return Some(seq);
+            }
+            seq += 1;
+        }
+        // Rule 3 may have taken the pointer further than the losses go.
+        self.next_rxt = seq;
+        None
+    }
+
+    /// RFC 6675 §4 `NextSeg` rule 3: the lowest unSACKed segment above HighRxt and below the highest SACKed one.
+    pub fn next_hole(&mut self, una: u32) -> Option<u32> {
+        let from = self.next_rxt.max(una);
+        let hole = (from..self.top[0]).find(|&seq| *self.flag(seq) & (SACKED | RETX) == 0);
+        self.next_rxt = hole.unwrap_or(from.max(self.top[0]));
+        hole
+    }
+
+    /// RFC 6675 §4 `NextSeg` rule 4: the highest unSACKed segment.
+    pub fn highest_unsacked(&mut self, una: u32, nxt: u32) -> Option<u32> {
+        (una..nxt).rev().find(|&seq| *self.flag(seq) & SACKED == 0)
+    }
+
+    /// A segment is retransmitted. Rules 1 and 3 move HighRxt, the rescue of rule 4 does not.
+    pub fn on_retransmit(&mut self, seq: u32, rescue: bool) {
+        if !rescue {
+            self.next_rxt = seq + 1;
+        }
+        let flag = self.flag(seq);
+        let again = *flag & RETX != 0;
+        *flag |= RETX | EVER;
+        self.retx += u32::from(!again);
+    }
+
+    /// The counts by a slow recount of [una, nxt): (sacked, lost, retx).
+    #[cfg(test)]
+    pub fn recount(&self, una: u32, nxt: u32) -> (u32, u32, u32) {
+        let count = |bit| {
+            let mask = self.flags.len().wrapping_sub(1);
+            (una..nxt).filter(|&s| !self.flags.is_empty() && self.flags[s as usize & mask] & bit != 0).count() as u32
+        };
+        (count(SACKED), count(LOST), count(RETX))
+    }
+}

@@ -1,0 +1,108 @@
+//! What the application has written, as segments: all of them full but the last of each write.
+
+use crate::ring::Ring;
+
+/// The end of the data, and the few segments that are not full.
+#[derive(Clone, Debug)]
+pub(super) struct Stream {
+    /// One past the last segment written.
+    pub end: u32,
+    mss: u32,
+    /// Segments that are not full, with their payload, by number; acknowledged ones leave.
+    shorts: Ring<(u32, u32)>,
+}
+
+impl Stream {
+    pub fn new(mss: u32) -> Stream {
+        Stream { end: 0, mss: mss.max(1), shorts: Ring::default() }
+    }
+
+    /// Appends bytes, starting a new segment; says where they end.
+    pub fn write(&mut self, bytes: u64) -> u32 {
+        let mss = u64::from(self.mss);
+        let segments = bytes.div_ceil(mss).min(u64::from(u32::MAX - self.end)) as u32;
+        self.end += segments;
+        let rest = (bytes % mss) as u32;
+        if rest > 0 && self.end < u32::MAX {
+            self.shorts.push((self.end - 1, rest));
+        }
+        self.end
+    }
+
+    /// Takes back everything from `nxt` on.
+    pub fn truncate(&mut self, nxt: u32) {
+        self.end = nxt;
+        while self.shorts.back().is_some_and(|&(seq, _)| seq >= nxt) {
+            self.shorts.pop_back();
+        }
+    }
+
+    /// Payload bytes of a segment.
+    #[inline]
+    pub fn payload(&self, seq: u32) -> u32 {
+        if self.shorts.is_empty() { self.mss } else { self.payload_of(seq) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn payload_of(&self, seq: u32) -> u32 {
+        let (mut low, mut high) = (0, self.shorts.len());
+        while low < high {
+            let middle = (low + high) / 2;
+            let (at, payload) = *self.shorts.at(middle);
+            if at == seq {
+                return payload;
+            }
+            if at < seq { low = middle + 1 } else { high = middle }
+        }
+        self.mss
+    }
+
+    /// [una, cum) is acknowledged; says how many payload bytes that was.
+    #[inline]
+    pub fn acknowledge(&mut self, una: u32, cum: u32) -> u64 {
+        let full = u64::from(cum - una) * u64::from(self.mss);
+        if self.shorts.is_empty() { full } else { full - self.missing(cum) }
+    }
+
+    /// What the short segments below `cum` lack to be full.
+    #[cold]
+    #[inline(never)]
+    fn missing(&mut self, cum: u32) -> u64 {
+        let mut missing = 0;
+        while let Some(&(seq, payload)) = self.shorts.front() {
+            if seq >= cum {
+                break;
+            }
+            missing += u64::from(self.mss - payload);
+            self.shorts.pop();
+        }
+        missing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_write_starts_a_segment_and_ends_with_what_is_left() {
+        let mut stream = Stream::new(1000);
+        assert_eq!(stream.write(2500), 3);
+        assert_eq!(stream.write(1000), 4);
+        assert_eq!(stream.write(1), 5);
+        assert_eq!([0, 1, 2, 3, 4].map(|seq| stream.payload(seq)), [1000, 1000, 500, 1000, 1]);
+        assert_eq!(stream.acknowledge(0, 3), 2500);
+        assert_eq!(stream.acknowledge(3, 5), 1001);
+    }
+
+    #[test]
+    fn withdrawn_data_takes_its_short_segments_with_it() {
+        let mut stream = Stream::new(1000);
+        stream.write(1500);
+        stream.write(300);
+        stream.truncate(2);
+        assert_eq!(stream.write(2000), 4);
+        assert_eq!([1, 2, 3].map(|seq| stream.payload(seq)), [500, 1000, 1000]);
+    }
+}
