@@ -295,3 +295,88 @@ impl FlowSeries {
         ]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn setup(measure: (u64, u64), end: u64, bins: u32) -> FlowSetup {
+        FlowSetup {
+            name: "bulk0".to_owned(),
+            kind: "bulk",
+            cc: "cubic".to_owned(),
+            measure: (Time(measure.0), Time(measure.1)),
+            end: Time(end),
+            bins,
+            state: true,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn each_event_counts_in_the_window_in_which_it_lies(
+            (start, length, rest) in (0u64..200, 1u64..200, 0u64..100),
+            mut events in prop::collection::vec((0u64..600, 0u8..6, 0u64..5000), 0..200),
+        ) {
+            let (end, whole) = (start + length, start + length + rest);
+            events.sort_unstable();
+            let mut meter = FlowMeter::new(&setup((start, end), whole, 7));
+            for &(at, what, value) in &events {
+                let now = Time(at);
+                match what {
+                    0 => meter.rtt(now, Span(value)),
+                    1 => meter.acked(now, value),
+                    2 => meter.sent(now),
+                    3 => meter.retransmit(now),
+                    4 => meter.dropped(now),
+                    _ => meter.completed(now, Span(value)),
+                }
+            }
+            let report = meter.finish(3);
+            prop_assert_eq!(report.startup.is_some(), start > 0);
+            let windows = [(report.startup, 0, start, 0), (Some(report.main), start, end, 3)];
+            for (window, from, to, unfinished) in windows.into_iter().filter_map(|w| Some((w.0?, w.1, w.2, w.3))) {
+                let of = |kind| events.iter().filter(move |e| e.1 == kind && from <= e.0 && e.0 < to);
+                let histogram = |kind| of(kind).map(|e| e.2).collect::<Vec<_>>();
+                let acked = histogram(1).iter().sum::<u64>() as f64;
+                prop_assert_eq!(window.goodput_mbit, Some(acked * 8.0 / ((to - from) as f64 / 1e3)));
+                prop_assert_eq!(window.rtt_ms.map(|d| d.max), histogram(0).iter().max().map(|&v| v as f64 / 1e6));
+                prop_assert_eq!(window.fct_s.map(|d| d.max), histogram(5).iter().max().map(|&v| v as f64 / 1e9));
+                let counts = (window.packets, window.retransmits, window.drops, window.completed);
+                let count = |kind| of(kind).count() as u64;
+                prop_assert_eq!(counts, (count(2), count(3), count(4), count(5)));
+                prop_assert_eq!(window.unfinished, unfinished);
+            }
+            let all: u64 = events.iter().filter(|e| e.1 == 1 && e.0 < whole).map(|e| e.2).sum();
+            prop_assert_eq!(report.series.acked_bytes.iter().sum::<u64>(), all);
+            prop_assert_eq!(report.series.acked_bytes.len() as u64, whole.div_ceil(report.series.bin_width.0));
+        }
+    }
+
+    #[test]
+    fn a_completion_told_ahead_of_its_time_moves_nothing_else() {
+        let mut meter = FlowMeter::new(&setup((100, 200), 200, 0));
+        meter.started(Time(10));
+        meter.started(Time(20));
+        meter.completed(Time(110), Span(90)); // known at 90, as the way to the receiver is fixed
+        meter.acked(Time(95), 1000);
+        let report = meter.finish(1);
+        let startup = report.startup.expect("measuring starts late");
+        assert_eq!((startup.completed, startup.unfinished, report.main.completed), (0, 2, 1));
+        assert_eq!((startup.goodput_mbit, report.main.goodput_mbit), (Some(80_000.0), Some(0.0)));
+    }
+
+    #[test]
+    fn the_state_is_sampled_once_a_bin_and_only_if_asked_for() {
+        let mut meter = FlowMeter::new(&setup((0, 100), 100, 10));
+        let mut silent = FlowMeter::new(&FlowSetup { state: false, ..setup((0, 100), 100, 10) });
+        for now in (0..100).step_by(3) {
+            meter.state(Time(now), now as u32, Span(1), 2);
+            silent.state(Time(now), now as u32, Span(1), 2);
+        }
+        let series = meter.finish(0).series;
+        assert_eq!(series.state_columns()[1].1, [0.0, 12.0, 21.0, 30.0, 42.0, 51.0, 60.0, 72.0, 81.0, 90.0]);
+        assert!(silent.finish(0).series.states.is_empty());
+    }
+}

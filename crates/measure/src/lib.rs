@@ -17,9 +17,12 @@ pub mod histogram;
 pub mod link;
 pub mod oscillation;
 mod queue;
+pub mod records;
 pub mod report;
 mod slices;
 mod standing;
+#[cfg(test)]
+mod testing;
 
 pub use distribution::{Distribution, Standing};
 pub use flow::{FlowMeter, FlowReport, FlowSeries, FlowSetup, FlowState, FlowWindow};

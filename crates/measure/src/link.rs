@@ -66,9 +66,10 @@ impl LinkMeter {
         self.transmitting = Some(now);
     }
 
-    /// The link went idle with nothing queued: the queue delay is zero from now on.
+    /// The link went idle with nothing queued (any more): queue and queue delay are zero from now on.
     #[inline]
     pub fn emptied(&mut self, now: Time) {
+        self.queue.empties(now);
         self.queue.delayed(now, Span::ZERO);
     }
 
@@ -307,5 +308,129 @@ impl LinkSeries {
         let (first, end) = (span.0.0.div_ceil(width) as usize, (span.1.0 / width) as usize);
         let samples = self.queue_delay_ms.get(first..end)?;
         oscillation::period(samples).map(|bins| (bins as u64 * width) as f64 / S)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Case, by_brute_force};
+    use proptest::prelude::*;
+
+    fn setup(measure: (u64, u64), end: u64) -> LinkSetup {
+        LinkSetup {
+            name: "hop0".to_owned(),
+            measure: (Time(measure.0), Time(measure.1)),
+            end: Time(end),
+            rtt_window: Span(100),
+            bins: 4,
+            overhead: 0,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_measure_equals_what_looking_at_each_nanosecond_gives(case in Case::any(), early in any::<bool>()) {
+            let mut meter = LinkMeter::new(&case.setup());
+            let records = case.play(&mut meter, early);
+            let LinkReport { mut main, startup, .. } = meter.finish();
+            main.oscillation_s = None;
+            prop_assert_eq!(main, by_brute_force(&case, &records, case.measure));
+            prop_assert_eq!(startup.is_some(), case.measure.0 > 0);
+            if let Some(mut startup) = startup {
+                startup.oscillation_s = None;
+                prop_assert_eq!(startup, by_brute_force(&case, &records, (0, case.measure.0)));
+            }
+        }
+
+        #[test]
+        fn the_series_adds_up_to_the_windows(mut case in Case::any()) {
+            case.measure = (0, case.end);
+            let mut meter = LinkMeter::new(&case.setup());
+            case.play(&mut meter, false);
+            let LinkReport { main, series, .. } = meter.finish();
+            let sum = |column: &[f64]| column.iter().sum::<f64>();
+            prop_assert_eq!(sum(&series.delivered_packets), main.delivered_packets as f64);
+            prop_assert_eq!(sum(&series.delivered_bytes), main.delivered_bytes as f64);
+            prop_assert_eq!(sum(&series.drops), main.drops as f64);
+            prop_assert_eq!(sum(&series.marks), main.marks as f64);
+            prop_assert!(series.columns().iter().all(|(_, column)| column.len() == series.time_s.len()));
+            prop_assert_eq!(series.time_s.len() as u64, case.end.div_ceil(series.bin_width.0));
+            let length = |i: usize| series.bin_width.0.min(case.end - i as u64 * series.bin_width.0) as f64;
+            let delay = (0..series.time_s.len()).map(|i| series.queue_delay_ms[i] * length(i)).sum::<f64>();
+            let mean = main.queue_delay_ms.expect("time has passed").mean;
+            prop_assert!((delay / case.end as f64 - mean).abs() <= 1e-12 + 1e-9 * mean);
+            let busy = (0..series.time_s.len()).map(|i| series.busy_fraction[i] * length(i)).sum::<f64>();
+            prop_assert!((busy / case.end as f64 - main.utilisation.expect("time has passed")).abs() < 1e-9);
+            let max = |column: &[f64]| column.iter().copied().fold(0.0, f64::max);
+            prop_assert_eq!(max(&series.sojourn_max_ms), main.sojourn_ms.map_or(0.0, |d| d.max));
+            prop_assert_eq!(max(&series.queue_packets_max), main.queue_packets.map_or(0.0, |d| d.max));
+        }
+    }
+
+    #[test]
+    fn a_packet_counts_where_its_transmission_ends_and_its_time_where_it_passes() {
+        for early in [false, true] {
+            let mut meter = LinkMeter::new(&setup((100, 200), 300));
+            let mut send = |start, end| {
+                meter.dequeued(Time(start), Span(7), 0, false);
+                if early {
+                    meter.sent(Time(start), Time(end), Span(7), 50, true);
+                }
+                meter.emptied(Time(end));
+                if !early {
+                    meter.sent(Time(start), Time(end), Span(7), 50, true);
+                }
+            };
+            send(90, 110); // from start-up into the window
+            send(150, 200); // ends with the window: not in it
+            send(290, 300); // ends with the run: nowhere
+            let LinkReport { main, startup, series, .. } = meter.finish();
+            let startup = startup.expect("measuring starts late");
+            assert_eq!((startup.delivered_packets, startup.utilisation), (0, Some(0.1)));
+            assert_eq!((main.delivered_packets, main.marks, main.utilisation), (1, 1, Some(0.6)));
+            assert_eq!(series.delivered_packets, [0.0, 1.0, 1.0, 0.0]); // bins of 75 ns
+        }
+    }
+
+    #[test]
+    fn a_transmission_that_outlives_the_run_keeps_the_link_busy() {
+        let mut meter = LinkMeter::new(&setup((0, 100), 100));
+        meter.dequeued(Time(60), Span(0), 0, false);
+        let report = meter.finish();
+        assert_eq!((report.main.utilisation, report.main.delivered_packets), (Some(0.4), 0));
+    }
+
+    #[test]
+    fn without_packets_there_is_no_sojourn_but_every_key() {
+        let main = LinkMeter::new(&setup((0, 100), 100)).finish().main;
+        assert_eq!((main.utilisation, main.sojourn_ms, main.empty_fraction), (Some(0.0), None, Some(1.0)));
+        let json = serde_json::to_value(&main).expect("plain numbers");
+        let keys: Vec<_> = json.as_object().expect("an object").keys().map(String::as_str).collect();
+        let want = "utilisation delivered_packets delivered_bytes drops drops_by_reason marks sojourn_ms queue_delay_ms \
+                    queue_packets standing_queue_ms empty_fraction full_fraction oscillation_s nic";
+        assert_eq!(keys, want.split_whitespace().collect::<Vec<_>>());
+        assert_eq!(json["sojourn_ms"], serde_json::Value::Null);
+        assert_eq!(json["drops_by_reason"]["codel"], 0);
+    }
+
+    #[test]
+    fn a_trace_driven_link_uses_what_it_was_offered() {
+        let mut meter = LinkMeter::new(&setup((100, 200), 200));
+        for now in [50, 120, 150] {
+            meter.offered(Time(now), 1500, if now == 150 { 500 } else { 1500 });
+        }
+        let report = meter.finish();
+        assert_eq!(report.main.utilisation, Some(2000.0 / 3000.0));
+        assert_eq!(report.startup.expect("measuring starts late").utilisation, Some(1.0));
+    }
+
+    #[test]
+    fn a_queue_that_swings_has_a_period() {
+        let mut meter = LinkMeter::new(&LinkSetup { bins: 1000, ..setup((0, 1_000_000), 1_000_000) });
+        for i in 0..10_000u64 {
+            meter.dequeued(Time(i * 100), Span(i % 500), 0, false);
+        }
+        assert_eq!(meter.finish().main.oscillation_s, Some(50_000e-9));
     }
 }

@@ -79,6 +79,14 @@ impl Queue {
         }
     }
 
+    /// Nothing is queued from now on, also if the last ones were dropped.
+    #[inline]
+    pub fn empties(&mut self, now: Time) {
+        if self.packets != 0 {
+            self.becomes(now, 0, false);
+        }
+    }
+
     /// The queue delay is this from now on.
     #[inline]
     pub fn delayed(&mut self, now: Time, delay: Span) {

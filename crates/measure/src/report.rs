@@ -108,3 +108,94 @@ pub fn jain(xs: &[f64]) -> Option<f64> {
     let (sum, squares) = xs.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
     (squares > 0.0).then(|| sum * sum / (xs.len() as f64 * squares))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FlowMeter, FlowSetup, LinkMeter, LinkSetup};
+    use sojourn_core::units::Span;
+
+    fn link(name: &str, start: u64) -> LinkReport {
+        let measure = (Time(start), Time(1000));
+        let setup =
+            LinkSetup { name: name.to_owned(), measure, end: Time(1000), rtt_window: Span(10), bins: 0, overhead: 14 };
+        let mut meter = LinkMeter::new(&setup);
+        meter.sent(Time(500), Time(600), Span(5), 100, false);
+        meter.finish()
+    }
+
+    fn flow(name: &str, kind: &'static str, start: u64, (acked, packets, drops): (u64, u64, u64)) -> FlowReport {
+        let cc = if kind == "pings" { "" } else { "cubic" }.to_owned();
+        let measure = (Time(start), Time(1000));
+        let setup = FlowSetup { name: name.to_owned(), kind, cc, measure, end: Time(1000), bins: 0, state: false };
+        let mut meter = FlowMeter::new(&setup);
+        meter.acked(Time(700), acked);
+        (0..packets).for_each(|_| meter.sent(Time(700)));
+        (0..drops).for_each(|_| meter.dropped(Time(700)));
+        meter.finish(0)
+    }
+
+    fn report(start: u64, flows: &[FlowReport]) -> RunReport {
+        let set = Map::from_iter([("hop.bottleneck.qdisc".to_owned(), Value::from("codel limit 830"))]);
+        let links = [link("bottleneck", start), link("bottleneck.reverse", start)];
+        RunReport::new("sim", 7, set, Time(1000), &links, flows)
+    }
+
+    #[test]
+    fn the_json_has_every_key_that_scripts_rely_on_in_order() {
+        let json = serde_json::to_value(report(0, &[flow("bulk0", "bulk", 0, (9, 1, 0))])).expect("plain numbers");
+        let keys = |value: &Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>().join(" ");
+        assert_eq!(keys(&json), "world seed set duration_s hops flows jain startup");
+        assert_eq!(keys(&json["hops"]), "bottleneck bottleneck.reverse");
+        assert_eq!(
+            keys(&json["flows"][0]),
+            "name kind cc goodput_mbit rtt_ms retransmits fct_s packets drops completed unfinished"
+        );
+        assert_eq!(keys(&json["jain"]), "goodput drop_share");
+        assert_eq!(keys(&json["hops"]["bottleneck"]["sojourn_ms"]), "mean p50 p75 p95 p99 max");
+        assert_eq!(keys(&json["hops"]["bottleneck"]["standing_queue_ms"]), "p10 p50 p90");
+        assert_eq!(json["startup"], Value::Null);
+        assert_eq!(json["set"]["hop.bottleneck.qdisc"], "codel limit 830");
+    }
+
+    #[test]
+    fn start_up_has_the_same_shape() {
+        let json = serde_json::to_value(report(100, &[flow("bulk0", "bulk", 100, (9, 1, 0))])).expect("plain numbers");
+        let startup = &json["startup"];
+        for part in ["/hops/bottleneck", "/flows/0", "/jain"] {
+            let keys = |value: &Value| {
+                value.pointer(part).and_then(Value::as_object).map(|o| o.keys().cloned().collect::<Vec<_>>())
+            };
+            assert!(keys(&json).is_some());
+            assert_eq!(keys(startup), keys(&json));
+        }
+        assert_eq!(startup["jain"], serde_json::json!({"goodput": null, "drop_share": null}));
+    }
+
+    #[test]
+    fn fairness_is_over_bulk_goodputs_and_over_all_drop_shares() {
+        let flows = [
+            flow("bulk0", "bulk", 0, (100, 10, 2)),
+            flow("bulk1", "bulk", 0, (300, 20, 2)),
+            flow("pings0", "pings", 0, (0, 10, 0)),
+            flow("idle", "thin", 0, (0, 0, 0)),
+        ];
+        let jain = report(0, &flows).main.jain;
+        assert!((jain.goodput.expect("bulk") - 400.0f64.powi(2) / (2.0 * 100_000.0)).abs() < 1e-12);
+        // Shares 0.2, 0.1 and 0; the idle row has none.
+        assert!((jain.drop_share.expect("senders") - 0.09 / (3.0 * 0.05)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn fairness_without_drops_is_perfect_and_without_bulk_flows_unknown() {
+        let jain = report(0, &[flow("pings0", "pings", 0, (0, 10, 0))]).main.jain;
+        assert_eq!(jain, Jain { goodput: None, drop_share: Some(1.0) });
+        assert_eq!(report(0, &[]).main.jain, Jain { goodput: None, drop_share: None });
+    }
+
+    #[test]
+    fn jains_index_runs_from_one_share_to_all() {
+        assert_eq!((jain(&[5.0, 5.0, 5.0, 5.0]), jain(&[1.0, 0.0, 0.0, 0.0])), (Some(1.0), Some(0.25)));
+        assert_eq!((jain(&[]), jain(&[0.0])), (None, None));
+    }
+}

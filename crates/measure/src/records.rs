@@ -1,0 +1,260 @@
+//! Per-packet records as plain columns, and the measures recomputed from them: by the same meters, years later.
+
+use sojourn_core::packet::Ecn;
+use sojourn_core::qdisc::DropReason;
+use sojourn_core::units::Time;
+use sojourn_model::records::{Fate, Kind, PacketRecord};
+
+use crate::link::{LinkMeter, LinkReport, LinkSetup};
+
+/// A column of a record file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Column {
+    /// Codes.
+    U8(Vec<u8>),
+    /// Link indices.
+    U16(Vec<u16>),
+    /// Numbers.
+    U32(Vec<u32>),
+    /// Nanoseconds.
+    U64(Vec<u64>),
+}
+
+/// Every kind with its code in the column `kind`.
+pub const KINDS: [(Kind, &str); 5] = [
+    (Kind::Data, "data"),
+    (Kind::Retransmit, "retransmit"),
+    (Kind::Ack, "ack"),
+    (Kind::Syn, "syn"),
+    (Kind::Ping, "ping"),
+];
+
+/// The code of a fate in the column `fate`: 0 delivered, else 1 plus the reason's number.
+pub fn fate_code(fate: Fate) -> u8 {
+    match fate {
+        Fate::Delivered => 0,
+        Fate::Dropped(reason) => 1 + reason as u8,
+    }
+}
+
+/// The names of all fates, by code: `delivered`, `dropped:overlimit`, …
+pub fn fate_names() -> Vec<String> {
+    let drops = DropReason::ALL.iter().map(|reason| format!("dropped:{}", reason.name()));
+    std::iter::once("delivered".to_owned()).chain(drops).collect()
+}
+
+/// The records as columns, by name; times in nanoseconds.
+pub fn columns(records: &[PacketRecord]) -> Vec<(&'static str, Column)> {
+    fn of<T>(records: &[PacketRecord], field: impl Fn(&PacketRecord) -> T) -> Vec<T> {
+        records.iter().map(field).collect()
+    }
+    vec![
+        ("link", Column::U16(of(records, |r| r.link))),
+        ("entry", Column::U32(of(records, |r| r.entry))),
+        ("connection", Column::U32(of(records, |r| r.connection))),
+        ("seq", Column::U32(of(records, |r| r.seq))),
+        ("bytes", Column::U32(of(records, |r| r.bytes))),
+        ("kind", Column::U8(of(records, |r| r.kind as u8))),
+        ("ecn_in", Column::U8(of(records, |r| r.ecn_in as u8))),
+        ("ecn_out", Column::U8(of(records, |r| r.ecn_out as u8))),
+        ("arrival_ns", Column::U64(of(records, |r| r.arrival.0))),
+        ("start_ns", Column::U64(of(records, |r| r.start.0))),
+        ("end_ns", Column::U64(of(records, |r| r.end.0))),
+        ("fate", Column::U8(of(records, |r| fate_code(r.fate)))),
+    ]
+}
+
+/// Why columns are not records.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BadColumns(String);
+
+impl std::fmt::Display for BadColumns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadColumns {}
+
+/// The columns of a file, looked up by name.
+struct Table<'a>(&'a [(&'a str, Column)]);
+
+impl Table<'_> {
+    /// A column as numbers, of `rows` values below `limit`.
+    fn numbers(&self, name: &str, rows: Option<usize>, limit: u64) -> Result<Vec<u64>, BadColumns> {
+        let column = self.0.iter().find(|(key, _)| *key == name).map(|(_, column)| column);
+        let values: Vec<u64> = match column.ok_or_else(|| BadColumns(format!("column {name} is missing")))? {
+            Column::U8(values) => values.iter().map(|&v| v.into()).collect(),
+            Column::U16(values) => values.iter().map(|&v| v.into()).collect(),
+            Column::U32(values) => values.iter().map(|&v| v.into()).collect(),
+            Column::U64(values) => values.clone(),
+        };
+        if let Some(rows) = rows.filter(|&rows| rows != values.len()) {
+            return Err(BadColumns(format!("column {name} has {} rows, expected {rows}", values.len())));
+        }
+        if let Some((row, value)) = values.iter().enumerate().find(|&(_, &value)| value >= limit) {
+            return Err(BadColumns(format!(
+                "column {name}, row {row}: {value} is unknown, expected less than {limit}"
+            )));
+        }
+        Ok(values)
+    }
+}
+
+/// The records that these columns hold, in any order of columns; further columns are ignored.
+///
+/// # Errors
+/// A column is missing, has another number of rows than `link`, or holds an unknown code.
+pub fn from_columns(columns: &[(&str, Column)]) -> Result<Vec<PacketRecord>, BadColumns> {
+    let table = Table(columns);
+    let links = table.numbers("link", None, 1 << 16)?;
+    let rows = Some(links.len());
+    let number = |name| table.numbers(name, rows, 1 << 32);
+    let (entries, connections, seqs, bytes) =
+        (number("entry")?, number("connection")?, number("seq")?, number("bytes")?);
+    let kinds = table.numbers("kind", rows, KINDS.len() as u64)?;
+    let (ecn_in, ecn_out) = (table.numbers("ecn_in", rows, 4)?, table.numbers("ecn_out", rows, 4)?);
+    let time = |name| table.numbers(name, rows, u64::MAX);
+    let (arrivals, starts, ends) = (time("arrival_ns")?, time("start_ns")?, time("end_ns")?);
+    let fates = table.numbers("fate", rows, 1 + DropReason::ALL.len() as u64)?;
+    let record = |i: usize| PacketRecord {
+        link: links[i] as u16,
+        entry: entries[i] as u32,
+        connection: connections[i] as u32,
+        seq: seqs[i] as u32,
+        bytes: bytes[i] as u32,
+        kind: KINDS[kinds[i] as usize].0,
+        ecn_in: Ecn::from_bits(ecn_in[i] as u8),
+        ecn_out: Ecn::from_bits(ecn_out[i] as u8),
+        arrival: Time(arrivals[i]),
+        start: Time(starts[i]),
+        end: Time(ends[i]),
+        fate: match fates[i] {
+            0 => Fate::Delivered,
+            code => Fate::Dropped(DropReason::ALL[code as usize - 1]),
+        },
+    };
+    Ok((0..links.len()).map(record).collect())
+}
+
+/// What happens to a queue, in the order in which equal times are taken.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Arrival,
+    Drop,
+    Start,
+    End,
+}
+
+/// The report of link number `link`, recomputed from records by the same meter.
+///
+/// Packets whose fate was open at the end of the run have no record, so the queue looks shorter, and the link idle, in
+/// the moments before it. Records do not tell when the queue was full, nor what a trace-driven link offered: there is no
+/// `full_fraction`, and utilisation is the fraction of time in transmission.
+pub fn from_records(records: &[PacketRecord], link: u16, setup: &LinkSetup) -> LinkReport {
+    let mut events = Vec::new();
+    for (index, record) in records.iter().enumerate().filter(|(_, record)| record.link == link) {
+        events.push((record.arrival, Event::Arrival, index));
+        match record.fate {
+            Fate::Dropped(_) => events.push((record.end, Event::Drop, index)),
+            Fate::Delivered => {
+                events.push((record.start, Event::Start, index));
+                events.push((record.end, Event::End, index));
+            }
+        }
+    }
+    events.sort_unstable();
+    let mut meter = LinkMeter::new(setup);
+    let (mut queued, mut in_transmission) = (0, None);
+    for (now, event, index) in events {
+        let record = &records[index];
+        let sojourn = record.start.since(record.arrival);
+        match (event, record.fate) {
+            (Event::Arrival, _) => queued += 1,
+            (Event::Drop, Fate::Dropped(reason)) => {
+                queued -= 1;
+                meter.dropped(now, reason);
+            }
+            (Event::Start, _) => {
+                queued -= 1;
+                in_transmission = Some(index);
+                meter.dequeued(now, sojourn, queued, false);
+                let marked = record.ecn_out == Ecn::Ce && record.ecn_in != Ecn::Ce;
+                meter.sent(record.start, record.end, sojourn, record.bytes, marked);
+            }
+            (Event::End, _) if in_transmission == Some(index) && queued == 0 => meter.emptied(now),
+            (Event::End | Event::Drop, _) => {}
+        }
+        meter.enqueued(now, queued, false);
+    }
+    let mut report = meter.finish();
+    report.main.full_fraction = None;
+    if let Some(startup) = &mut report.startup {
+        startup.full_fraction = None;
+    }
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Case, decided};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn all_measures_can_be_recomputed_when_the_run_ended_with_an_empty_queue(mut case in Case::any()) {
+            // Long enough for everything to leave.
+            case.end = case.last_arrival() + 60 * 200;
+            let mut meter = LinkMeter::new(&case.setup());
+            let records = case.play(&mut meter, false);
+            let mut live = meter.finish();
+            let again = from_records(&decided(&records, case.end), 0, &case.setup());
+            live.main.full_fraction = None;
+            prop_assert_eq!(&again.main, &live.main);
+            prop_assert_eq!(again.sojourn, live.sojourn);
+        }
+
+        #[test]
+        fn what_left_can_be_recomputed_however_the_run_ended(case in Case::any()) {
+            let mut meter = LinkMeter::new(&case.setup());
+            let records = case.play(&mut meter, true);
+            let live = meter.finish().main;
+            let again = from_records(&decided(&records, case.end), 0, &case.setup()).main;
+            prop_assert_eq!(again.sojourn_ms, live.sojourn_ms);
+            prop_assert_eq!((again.delivered_packets, again.delivered_bytes), (live.delivered_packets, live.delivered_bytes));
+            prop_assert_eq!((again.drops_by_reason, again.marks), (live.drops_by_reason, live.marks));
+        }
+
+        #[test]
+        fn columns_give_the_records_back(case in Case::any()) {
+            let records = decided(&case.play(&mut LinkMeter::new(&case.setup()), false), case.end);
+            prop_assert_eq!(from_columns(&columns(&records)).expect("own columns"), records);
+        }
+    }
+
+    #[test]
+    fn bad_columns_are_named_with_row_and_value() {
+        let mut table = columns(&[]);
+        assert_eq!(from_columns(&table[1..]).unwrap_err().to_string(), "column link is missing");
+        table[11].1 = Column::U8(vec![0]);
+        assert_eq!(from_columns(&table).unwrap_err().to_string(), "column fate has 1 rows, expected 0");
+        for (name, column) in &mut table {
+            *column = Column::U8(vec![if *name == "kind" { 9 } else { 0 }]);
+        }
+        let error = from_columns(&table).unwrap_err().to_string();
+        assert_eq!(error, "column kind, row 0: 9 is unknown, expected less than 5");
+    }
+
+    #[test]
+    fn every_fate_has_its_name_at_its_code() {
+        assert_eq!(fate_names()[0], "delivered");
+        for reason in DropReason::ALL {
+            let code = fate_code(Fate::Dropped(reason));
+            assert_eq!(fate_names()[code as usize], format!("dropped:{}", reason.name()));
+        }
+        for (code, (kind, _)) in KINDS.into_iter().enumerate() {
+            assert_eq!(kind as usize, code);
+        }
+    }
+}
