@@ -1,5 +1,6 @@
 //! One enum for all disciplines: static dispatch in the hot path (rule 12).
 
+use super::codel::{self, Codel};
 use super::fifo::Fifo;
 use super::tc::Spec;
 use super::{Context, Drops, Qdisc, Stats};
@@ -60,6 +61,12 @@ macro_rules! any_qdisc {
 any_qdisc! {
     /// noqueue, pfifo, bfifo, pfifo_head_drop.
     Fifo(Fifo<P>),
+    /// CoDel as Linux 6.1 to 6.12 has it.
+    Codel(Codel<P, codel::Linux>),
+    /// CoDel as Linux 7.x has it.
+    Codel7(Codel<P, codel::Linux7>),
+    /// CoDel as in RFC 8289.
+    CodelRfc8289(Codel<P, codel::Rfc8289>),
 }
 
 impl Spec {
@@ -70,8 +77,13 @@ impl Spec {
             Spec::Pfifo(params) => AnyQdisc::Fifo(Fifo::pfifo(params, context)),
             Spec::Bfifo(params) => AnyQdisc::Fifo(Fifo::bfifo(params, context)),
             Spec::PfifoHeadDrop(params) => AnyQdisc::Fifo(Fifo::pfifo_head_drop(params, context)),
+            Spec::Codel(params) => match params.variant {
+                codel::Variant::Linux => AnyQdisc::Codel(Codel::new(params, context)),
+                codel::Variant::Linux7 => AnyQdisc::Codel7(Codel::new(params, context)),
+                codel::Variant::Rfc8289 => AnyQdisc::CodelRfc8289(Codel::new(params, context)),
+            },
             // Until their rooms are furnished; each of these arms is replaced by its discipline.
-            Spec::Codel(_) | Spec::FqCodel(_) | Spec::Fq(_) | Spec::Red(_) | Spec::Ccaq(_) => {
+            Spec::FqCodel(_) | Spec::Fq(_) | Spec::Red(_) | Spec::Ccaq(_) => {
                 panic!("{} is not built yet", self.kind())
             }
         }

@@ -1,7 +1,31 @@
-//! CoDel: parameters.
+//! CoDel: keeps the delay of a queue near a target, whatever the rate of the link.
+//!
+//! Source: RFC 8289 (K. Nichols, V. Jacobson, et al.); the decisions of Linux's `codel_impl.h`.
+//! Principle: a queue is good if it drains once in an `interval` (about an RTT), bad if it stands. Each packet is
+//! stamped on arrival; at departure its sojourn time is known. When every packet of a whole `interval` has waited
+//! `target` or longer, the head is dropped, and further heads after `interval` / sqrt(`count`), until one waits less.
+//! The square root makes TCP's rate fall linearly with time. A queue of one MTU is never bad. After a quiet phase of
+//! less than 16 `interval` dropping resumes at the pace at which it had ended.
+//!
+//! Three laws: [`Rfc8289`] (exact square root, nanoseconds, `>=`), [`Linux`] (6.1 to 6.12: ticks of 1.024 µs in 32
+//! bits, one Newton step a drop on a 16-bit root, `>`), [`Linux7`] (7.x: as Linux, but no step shorter than a tick, and
+//! at most 256 drops a dequeue).
+//!
+//! Deviations: ECN is no part of RFC 8289's pseudocode; there, too, a mark takes a drop's place as in Linux.
+//! `maxpacket` of the RFC is the link's MTU, as its §5.3 advises, and not 512. Linux kernels before 2026 kept
+//! `first_above_time` when the queue ran empty; all our laws reset it (RFC 8289 §5.6, and the stable kernels since).
+
+mod law;
+#[cfg(test)]
+mod tests;
+
+pub use law::{Law, Linux, Linux7, Rfc8289};
 
 use super::tc::{Param, Parameters, Unit, choice, param};
-use crate::units::Span;
+use super::{Context, DropReason, Drops, Qdisc};
+use crate::packet::Packet;
+use crate::ring::Ring;
+use crate::units::{Span, Time};
 
 /// Least time that `tc` can express, in nanoseconds.
 pub(super) const MICROSECOND: u64 = 1_000;
@@ -63,4 +87,339 @@ impl Parameters for Params {
             .range(0, MAX_SPAN),
         param!(Params.variant, Unit::Choice(Variant::WORDS, &["ns2"]), "whose decisions are taken").ours(),
     ];
+}
+
+/// The parameters on a law's clock (`codel_params`).
+#[derive(Clone, Copy, Debug)]
+pub struct Control<L: Law> {
+    /// Acceptable standing delay.
+    pub target: L::Tick,
+    /// The time within which the delay must once have been below the target.
+    pub interval: L::Tick,
+    /// Delay above which ECN-capable packets are marked in any case.
+    pub ce_threshold: Option<L::Tick>,
+    /// A backlog of so many bytes is never bad.
+    pub mtu: u64,
+    /// Mark instead of drop where possible.
+    pub ecn: bool,
+}
+
+impl<L: Law> Control<L> {
+    /// From spans of real time; `mtu` is the largest packet in bytes as the link counts it.
+    pub fn new(target: Span, interval: Span, ce_threshold: Option<Span>, mtu: u32, ecn: bool) -> Self {
+        Control {
+            target: L::tick(target.0),
+            interval: L::tick(interval.0),
+            ce_threshold: ce_threshold.map(|span| L::tick(span.0)),
+            mtu: u64::from(mtu),
+            ecn,
+        }
+    }
+}
+
+/// The state of one queue under CoDel (`codel_vars`).
+#[derive(Clone, Copy, Debug)]
+pub struct Vars<L: Law> {
+    /// Drops since dropping began; fq_codel adds those of a full buffer.
+    pub count: u32,
+    /// `count` when dropping last began.
+    pub lastcount: u32,
+    /// In the dropping state.
+    pub dropping: bool,
+    /// What the law keeps to know 1/sqrt(`count`).
+    pub rec_inv_sqrt: L::Root,
+    /// When the delay will have been above target for an interval; 0 if it is not above.
+    pub first_above_time: L::Tick,
+    /// When to drop next, or when the last drop was.
+    pub drop_next: L::Tick,
+    /// Sojourn time of the last packet taken out.
+    pub ldelay: L::Tick,
+}
+
+impl<L: Law> Default for Vars<L> {
+    fn default() -> Self {
+        Vars {
+            count: 0,
+            lastcount: 0,
+            dropping: false,
+            rec_inv_sqrt: L::Root::default(),
+            first_above_time: L::Tick::default(),
+            drop_next: L::Tick::default(),
+            ldelay: L::Tick::default(),
+        }
+    }
+}
+
+/// What a discipline's CoDel queues counted (`codel_stats`).
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Stats {
+    /// Largest packet seen, in bytes.
+    pub maxpacket: u32,
+    /// Packets dropped by the control law.
+    pub drop_count: u64,
+    /// Packets marked in place of a drop.
+    pub ecn_mark: u64,
+    /// Packets marked because of `ce_threshold`.
+    pub ce_mark: u64,
+}
+
+/// The queue that CoDel takes packets from: a discipline's own, or one flow's.
+pub trait Source<P> {
+    /// Takes the head of the queue; all the discipline's counts follow.
+    fn pop(&mut self) -> Option<P>;
+    /// The bytes that the MTU test looks at, without the packet just taken. RFC 8289 §4.4: the link's whole backlog.
+    fn backlog(&self) -> u64;
+}
+
+impl<L: Law> Vars<L> {
+    /// The next packet to send, after CoDel dropped (into `drops`) or marked what it had to.
+    #[inline]
+    pub fn dequeue<P: Packet>(
+        &mut self,
+        now: Time,
+        control: &Control<L>,
+        stats: &mut Stats,
+        source: &mut impl Source<P>,
+        drops: &mut impl Drops<P>,
+    ) -> Option<P> {
+        let Some(mut packet) = source.pop() else {
+            self.first_above_time = L::Tick::default(); // RFC 8289 §5.6: an empty queue is not above target
+            self.dropping = false;
+            return None;
+        };
+        let now = L::tick(now.0);
+        if !self.ok_to_drop(now, &packet, control, stats, source) {
+            self.dropping = false;
+        } else if !self.dropping || !L::after(self.drop_next, now) {
+            packet = self.signal(now, packet, control, stats, source, drops)?;
+        }
+        if let Some(threshold) = control.ce_threshold {
+            if L::after(self.ldelay, threshold) && packet.mark() {
+                stats.ce_mark += 1;
+            }
+        }
+        Some(packet)
+    }
+
+    /// Whether the delay has been above target for an interval. RFC 8289 §5.6: `dodequeue`.
+    #[inline]
+    fn ok_to_drop<P: Packet>(
+        &mut self,
+        now: L::Tick,
+        packet: &P,
+        control: &Control<L>,
+        stats: &mut Stats,
+        source: &impl Source<P>,
+    ) -> bool {
+        self.ldelay = L::since(now, L::tick(packet.enqueue_time().0));
+        stats.maxpacket = stats.maxpacket.max(packet.bytes());
+        if L::after(control.target, self.ldelay) || source.backlog() <= control.mtu {
+            self.first_above_time = L::Tick::default();
+            return false;
+        }
+        if self.first_above_time == L::Tick::default() {
+            self.first_above_time = L::plus(now, control.interval);
+            return false;
+        }
+        L::above_for_long(now, self.first_above_time)
+    }
+
+    /// A signal is due: `packet` is dropped or marked, and when dropping was on already, perhaps more.
+    #[cold]
+    #[inline(never)]
+    fn signal<P: Packet>(
+        &mut self,
+        now: L::Tick,
+        packet: P,
+        control: &Control<L>,
+        stats: &mut Stats,
+        source: &mut impl Source<P>,
+        drops: &mut impl Drops<P>,
+    ) -> Option<P> {
+        if !self.dropping {
+            let (next, _) = self.drop_or_mark(now, packet, control, stats, source, drops);
+            self.begin(now, control);
+            return next;
+        }
+        let mut head = packet;
+        let mut signals = 0;
+        while !L::after(self.drop_next, now) {
+            if signals == L::MOST_DROPS {
+                // Linux 7: far behind the schedule; it starts anew from here.
+                self.drop_next = L::control_law(now, control.interval, self.rec_inv_sqrt);
+                break;
+            }
+            signals += 1;
+            self.count = self.count.wrapping_add(1);
+            self.rec_inv_sqrt = L::next_root(self.rec_inv_sqrt, self.count);
+            let (next, outcome) = self.drop_or_mark(now, head, control, stats, source, drops);
+            if outcome != Outcome::Below {
+                // RFC 8289 §5.5: from the old drop_next, not from now.
+                self.drop_next = L::control_law(self.drop_next, control.interval, self.rec_inv_sqrt);
+            } else {
+                self.dropping = false;
+            }
+            match (next, outcome) {
+                (Some(packet), Outcome::StillAbove) => head = packet,
+                (next, _) => return next,
+            }
+        }
+        Some(head)
+    }
+
+    /// Marks `packet` and gives it back; or drops it and gives the next one.
+    fn drop_or_mark<P: Packet>(
+        &mut self,
+        now: L::Tick,
+        mut packet: P,
+        control: &Control<L>,
+        stats: &mut Stats,
+        source: &mut impl Source<P>,
+        drops: &mut impl Drops<P>,
+    ) -> (Option<P>, Outcome) {
+        if control.ecn && packet.mark() {
+            stats.ecn_mark += 1;
+            return (Some(packet), Outcome::Marked);
+        }
+        stats.drop_count += 1;
+        drops.dropped(packet, DropReason::Codel);
+        let next = source.pop();
+        let above = match &next {
+            Some(packet) => self.ok_to_drop(now, packet, control, stats, source),
+            None => {
+                self.first_above_time = L::Tick::default();
+                false
+            }
+        };
+        (next, if above { Outcome::StillAbove } else { Outcome::Below })
+    }
+
+    /// Enters the dropping state after its first signal.
+    fn begin(&mut self, now: L::Tick, control: &Control<L>) {
+        self.dropping = true;
+        // RFC 8289 §5.5: soon after the last time, the pace at which that ended is a good start.
+        let delta = self.count.wrapping_sub(self.lastcount);
+        if delta > 1 && L::resumes(now, self.drop_next, control.interval) {
+            self.count = delta;
+            self.rec_inv_sqrt = L::next_root(self.rec_inv_sqrt, self.count);
+        } else {
+            self.count = 1;
+            self.rec_inv_sqrt = L::first_root();
+        }
+        self.lastcount = self.count;
+        self.drop_next = L::control_law(now, control.interval, self.rec_inv_sqrt);
+    }
+}
+
+/// What came of a signal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// The packet was marked: no further one is touched.
+    Marked,
+    /// It was dropped, and the next one is above target too.
+    StillAbove,
+    /// It was dropped, and the next one is below target, or there is none.
+    Below,
+}
+
+/// A queue and its bytes.
+#[derive(Clone, Debug)]
+struct Queue<P> {
+    packets: Ring<P>,
+    backlog: u64,
+}
+
+impl<P: Packet + Copy + Default> Source<P> for Queue<P> {
+    #[inline]
+    fn pop(&mut self) -> Option<P> {
+        let packet = self.packets.pop()?;
+        self.backlog -= u64::from(packet.bytes());
+        Some(packet)
+    }
+
+    #[inline]
+    fn backlog(&self) -> u64 {
+        self.backlog
+    }
+}
+
+/// The discipline `codel`: one queue.
+#[derive(Clone, Debug)]
+pub struct Codel<P, L: Law> {
+    limit: usize,
+    control: Control<L>,
+    vars: Vars<L>,
+    stats: Stats,
+    queue: Queue<P>,
+    drop_overlimit: u64,
+    /// When the last dequeue was, for `drop_next` in the statistics.
+    now: Time,
+}
+
+impl<P: Packet + Copy + Default, L: Law> Codel<P, L> {
+    /// An empty queue.
+    pub fn new(params: &Params, context: &Context) -> Self {
+        Codel {
+            limit: params.limit as usize,
+            control: Control::new(params.target, params.interval, params.ce_threshold, context.mtu, params.ecn),
+            vars: Vars::default(),
+            stats: Stats::default(),
+            queue: Queue { packets: Ring::default(), backlog: 0 },
+            drop_overlimit: 0,
+            now: Time::ZERO,
+        }
+    }
+}
+
+impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for Codel<P, L> {
+    #[inline]
+    fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
+        if self.queue.packets.len() >= self.limit {
+            // RFC 8289 §5.4: drops at a full buffer do not count towards CoDel's computations.
+            self.drop_overlimit += 1;
+            return drops.dropped(packet, DropReason::Overlimit);
+        }
+        packet.set_enqueue_time(now);
+        self.queue.backlog += u64::from(packet.bytes());
+        self.queue.packets.push(packet);
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P> {
+        self.now = now;
+        self.vars.dequeue(now, &self.control, &mut self.stats, &mut self.queue, drops)
+    }
+
+    fn packets(&self) -> usize {
+        self.queue.packets.len()
+    }
+
+    fn backlog(&self) -> u64 {
+        self.queue.backlog
+    }
+
+    fn is_full(&self, _: u32) -> bool {
+        self.queue.packets.len() >= self.limit
+    }
+
+    fn stats(&self) -> super::Stats {
+        let micros = |span| u64::try_from(L::micros(span)).unwrap_or(0); // overdue: now
+        let mut stats = alloc::vec![
+            ("drops", self.stats.drop_count + self.drop_overlimit),
+            ("count", u64::from(self.vars.count)),
+            ("lastcount", u64::from(self.vars.lastcount)),
+            ("ldelay", micros(self.vars.ldelay)),
+            ("dropping", u64::from(self.vars.dropping)),
+        ];
+        if self.vars.dropping {
+            stats.push(("drop_next", micros(L::since(self.vars.drop_next, L::tick(self.now.0)))));
+        }
+        stats.extend([
+            ("maxpacket", u64::from(self.stats.maxpacket)),
+            ("ecn_mark", self.stats.ecn_mark),
+            ("ce_mark", self.stats.ce_mark),
+            ("drop_overlimit", self.drop_overlimit),
+        ]);
+        stats
+    }
 }

@@ -191,3 +191,117 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Fifo<P> {
         alloc::vec![("drops", self.drops)]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::packet::Ecn;
+    use crate::qdisc::AnyQdisc;
+    use crate::qdisc::tc::Spec;
+    use crate::units::{Rate, Span};
+    use proptest::prelude::{Just, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
+
+    #[derive(Clone, Copy, Default, PartialEq, Debug)]
+    struct TestPacket {
+        id: u32,
+        bytes: u32,
+        at: Time,
+    }
+
+    impl Packet for TestPacket {
+        fn bytes(&self) -> u32 {
+            self.bytes
+        }
+        fn flow_hash(&self) -> u32 {
+            0
+        }
+        fn ecn(&self) -> Ecn {
+            Ecn::NotEct
+        }
+        fn set_ecn(&mut self, _: Ecn) {}
+        fn enqueue_time(&self) -> Time {
+            self.at
+        }
+        fn set_enqueue_time(&mut self, now: Time) {
+            self.at = now;
+        }
+    }
+
+    fn build(line: &str) -> AnyQdisc<TestPacket> {
+        let context = Context { mtu: 1514, rate: Rate(1_000_000), delay: Span::ZERO, seed: 1 };
+        line.parse::<Spec>().expect(line).build(&context)
+    }
+
+    /// Enqueues packets of these lengths; the ids dropped, and those that then leave.
+    fn fill(line: &str, lengths: &[u32]) -> (Vec<u32>, Vec<u32>) {
+        let (mut qdisc, mut drops) = (build(line), Vec::new());
+        for (id, bytes) in lengths.iter().enumerate() {
+            let packet = TestPacket { id: id as u32, bytes: *bytes, at: Time::ZERO };
+            qdisc.enqueue(Time(5), packet, &mut drops);
+        }
+        let mut left = Vec::new();
+        while let Some(packet) = qdisc.dequeue(Time(9), &mut drops) {
+            assert_eq!(packet.at, Time(5));
+            left.push(packet.id);
+        }
+        assert_eq!((qdisc.packets(), qdisc.backlog()), (0, 0));
+        (drops.iter().map(|(packet, _)| packet.id).collect(), left)
+    }
+
+    #[test]
+    fn pfifo_refuses_what_comes_when_full() {
+        assert_eq!(fill("pfifo limit 3", &[100; 5]), ([3, 4].into(), [0, 1, 2].into()));
+    }
+
+    #[test]
+    fn bfifo_counts_bytes_and_takes_a_packet_that_fits_exactly() {
+        assert_eq!(fill("bfifo limit 3000", &[1500, 1501, 1500, 1]), ([1, 3].into(), [0, 2].into()));
+    }
+
+    #[test]
+    fn pfifo_head_drop_drops_the_oldest() {
+        assert_eq!(fill("pfifo_head_drop limit 3", &[100; 5]), ([0, 1].into(), [2, 3, 4].into()));
+    }
+
+    #[test]
+    fn full_means_that_another_mtu_would_be_refused() {
+        let (mut qdisc, mut drops) = (build("bfifo limit 3000"), Vec::new());
+        assert!(!qdisc.is_full(1514));
+        qdisc.enqueue(Time::ZERO, TestPacket { id: 0, bytes: 1487, at: Time::ZERO }, &mut drops);
+        assert!(!qdisc.is_full(1513) && qdisc.is_full(1514));
+    }
+
+    #[test]
+    fn noqueue_is_bufferless_and_holds_a_packet_only_within_one_instant() {
+        let (mut qdisc, mut drops) = (build("noqueue"), Vec::new());
+        assert!(qdisc.bufferless() && !build("pfifo").bufferless());
+        qdisc.enqueue(Time::ZERO, TestPacket { id: 0, bytes: 100, at: Time::ZERO }, &mut drops);
+        qdisc.enqueue(Time::ZERO, TestPacket { id: 1, bytes: 100, at: Time::ZERO }, &mut drops);
+        assert_eq!(drops.iter().map(|(p, reason)| (p.id, *reason)).collect::<Vec<_>>(), [(1, DropReason::Busy)]);
+        assert_eq!(qdisc.dequeue(Time::ZERO, &mut drops).map(|p| p.id), Some(0));
+    }
+
+    proptest! {
+        #[test]
+        fn packets_and_bytes_are_conserved_and_leave_in_order(
+            line in prop_oneof![Just("pfifo limit 7"), Just("bfifo limit 5000"), Just("pfifo_head_drop limit 7")],
+            steps in prop::collection::vec((0u8..3, 40u32..1515), 0..400),
+        ) {
+            let (mut qdisc, mut drops, mut left, mut put) = (build(line), Vec::new(), Vec::new(), (0u32, 0u64));
+            for (op, bytes) in steps {
+                if op == 0 {
+                    left.extend(qdisc.dequeue(Time::ZERO, &mut drops));
+                } else {
+                    qdisc.enqueue(Time::ZERO, TestPacket { id: put.0, bytes, at: Time::ZERO }, &mut drops);
+                    put = (put.0 + 1, put.1 + u64::from(bytes));
+                }
+                let gone = left.iter().chain(drops.iter().map(|(p, _)| p)).map(|p| u64::from(p.bytes)).sum::<u64>();
+                prop_assert_eq!(put.1, gone + qdisc.backlog());
+                prop_assert_eq!(put.0 as usize, left.len() + drops.len() + qdisc.packets());
+            }
+            prop_assert!(left.windows(2).all(|pair| pair[0].id < pair[1].id));
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What the variants of CoDel differ in: the clock, its comparisons, and the square root.
+
+use core::fmt::Debug;
+
+/// What the variants of CoDel differ in: the clock, its comparisons, and the square root.
+pub trait Law: Copy + Debug + 'static {
+    /// Moments and spans on the law's clock; the default is 0, which means "not set".
+    type Tick: Copy + Default + Eq + Debug;
+    /// What is kept to know 1/sqrt(`count`).
+    type Root: Copy + Default + Debug;
+    /// The most drops in one dequeue after which CoDel still holds to its schedule.
+    const MOST_DROPS: u32;
+
+    /// Nanoseconds on the law's clock.
+    fn tick(ns: u64) -> Self::Tick;
+    /// Ticks in microseconds, for statistics; negative if they are.
+    fn micros(span: Self::Tick) -> i64;
+    /// `now` - `then`.
+    fn since(now: Self::Tick, then: Self::Tick) -> Self::Tick;
+    /// `moment` + `span`.
+    fn plus(moment: Self::Tick, span: Self::Tick) -> Self::Tick;
+    /// Whether `a` is later (longer) than `b`.
+    fn after(a: Self::Tick, b: Self::Tick) -> bool;
+    /// Whether the delay has been above target up to `first_above_time`, for long enough to drop.
+    fn above_for_long(now: Self::Tick, first_above_time: Self::Tick) -> bool;
+    /// Whether dropping began again soon enough after `drop_next` to resume its pace.
+    fn resumes(now: Self::Tick, drop_next: Self::Tick, interval: Self::Tick) -> bool;
+    /// The root for `count` = 1.
+    fn first_root() -> Self::Root;
+    /// The root after `count` changed.
+    fn next_root(root: Self::Root, count: u32) -> Self::Root;
+    /// `moment` + `interval` / sqrt(`count`).
+    fn control_law(moment: Self::Tick, interval: Self::Tick, root: Self::Root) -> Self::Tick;
+}
+
+/// RFC 8289, exactly.
+#[derive(Clone, Copy, Debug)]
+pub struct Rfc8289;
+
+impl Law for Rfc8289 {
+    type Tick = u64;
+    type Root = f64;
+    const MOST_DROPS: u32 = u32::MAX;
+
+    #[inline]
+    fn tick(ns: u64) -> u64 {
+        ns
+    }
+    fn micros(span: u64) -> i64 {
+        span as i64 / 1_000
+    }
+    #[inline]
+    fn since(now: u64, then: u64) -> u64 {
+        now.wrapping_sub(then)
+    }
+    #[inline]
+    fn plus(moment: u64, span: u64) -> u64 {
+        moment.saturating_add(span)
+    }
+    #[inline]
+    fn after(a: u64, b: u64) -> bool {
+        a > b
+    }
+    #[inline]
+    fn above_for_long(now: u64, first_above_time: u64) -> bool {
+        now >= first_above_time // RFC 8289 §5.6
+    }
+    fn resumes(now: u64, drop_next: u64, interval: u64) -> bool {
+        now < drop_next.saturating_add(interval.saturating_mul(16)) // RFC 8289 §5.5
+    }
+    fn first_root() -> f64 {
+        1.0
+    }
+    fn next_root(_: f64, count: u32) -> f64 {
+        libm::sqrt(f64::from(count))
+    }
+    fn control_law(moment: u64, interval: u64, root: f64) -> u64 {
+        moment.saturating_add(libm::round(interval as f64 / root) as u64) // RFC 8289 §5.6
+    }
+}
+
+/// Linux 6.1 to 6.12.
+#[derive(Clone, Copy, Debug)]
+pub struct Linux;
+
+impl Linux {
+    /// interval / sqrt(count), with the root as a fraction of 2^16.
+    fn step(interval: u32, root: u16) -> u32 {
+        ((u64::from(interval) * (u64::from(root) << 16)) >> 32) as u32
+    }
+}
+
+impl Law for Linux {
+    /// 1.024 µs, wrapping after 73 minutes.
+    type Tick = u32;
+    /// 1/sqrt(count) as a fraction of 2^16 (`rec_inv_sqrt`).
+    type Root = u16;
+    const MOST_DROPS: u32 = u32::MAX;
+
+    #[inline]
+    fn tick(ns: u64) -> u32 {
+        (ns >> 10) as u32
+    }
+    fn micros(span: u32) -> i64 {
+        (i64::from(span as i32) << 10) / 1_000
+    }
+    #[inline]
+    fn since(now: u32, then: u32) -> u32 {
+        now.wrapping_sub(then)
+    }
+    #[inline]
+    fn plus(moment: u32, span: u32) -> u32 {
+        moment.wrapping_add(span)
+    }
+    #[inline]
+    fn after(a: u32, b: u32) -> bool {
+        (a.wrapping_sub(b) as i32) > 0
+    }
+    #[inline]
+    fn above_for_long(now: u32, first_above_time: u32) -> bool {
+        Self::after(now, first_above_time) // strictly, unlike the RFC
+    }
+    fn resumes(now: u32, drop_next: u32, interval: u32) -> bool {
+        Self::after(interval.wrapping_mul(16), now.wrapping_sub(drop_next))
+    }
+    fn first_root() -> u16 {
+        u16::MAX
+    }
+    fn next_root(root: u16, count: u32) -> u16 {
+        // One step of Newton's method for 1/sqrt(count): x (3 - count x²) / 2, in fractions of 2^32.
+        let x = u64::from(root) << 16;
+        let square = (x * x) >> 32;
+        let three_minus = (3u64 << 32).wrapping_sub(u64::from(count).wrapping_mul(square));
+        (((three_minus >> 2).wrapping_mul(x) >> 31) >> 16) as u16
+    }
+    fn control_law(moment: u32, interval: u32, root: u16) -> u32 {
+        moment.wrapping_add(Self::step(interval, root))
+    }
+}
+
+/// Linux 7.x.
+#[derive(Clone, Copy, Debug)]
+pub struct Linux7;
+
+impl Law for Linux7 {
+    type Tick = u32;
+    type Root = u16;
+    const MOST_DROPS: u32 = 256;
+
+    #[inline]
+    fn tick(ns: u64) -> u32 {
+        Linux::tick(ns)
+    }
+    fn micros(span: u32) -> i64 {
+        Linux::micros(span)
+    }
+    #[inline]
+    fn since(now: u32, then: u32) -> u32 {
+        Linux::since(now, then)
+    }
+    #[inline]
+    fn plus(moment: u32, span: u32) -> u32 {
+        Linux::plus(moment, span)
+    }
+    #[inline]
+    fn after(a: u32, b: u32) -> bool {
+        Linux::after(a, b)
+    }
+    #[inline]
+    fn above_for_long(now: u32, first_above_time: u32) -> bool {
+        Linux::above_for_long(now, first_above_time)
+    }
+    fn resumes(now: u32, drop_next: u32, interval: u32) -> bool {
+        Linux::resumes(now, drop_next, interval)
+    }
+    fn first_root() -> u16 {
+        Linux::first_root()
+    }
+    fn next_root(root: u16, count: u32) -> u16 {
+        Linux::next_root(root, count)
+    }
+    fn control_law(moment: u32, interval: u32, root: u16) -> u32 {
+        moment.wrapping_add(Linux::step(interval, root).max(1))
+    }
+}
