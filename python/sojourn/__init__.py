@@ -1,1 +1,4 @@
-"""A laboratory for queue management against bufferbloat."""
+"""A laboratory for queue management against bufferbloat.
+
+`sojourn.sweep.compare("scenario.toml")` is `sojourn run` from Python.
+"""

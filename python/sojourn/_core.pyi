@@ -1,1 +1,74 @@
+"""The compiled half: scenarios, the simulator, replay."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
 __version__: str
+FILE_VERSION: int
+
+class Error(ValueError):
+    """Bad input; the text names file, line, key, value and what was expected."""
+
+@final
+class Progress:
+    """Shared with a running simulation: how far it is, and whether it shall stop."""
+
+    def __init__(self) -> None: ...
+    @property
+    def simulated_s(self) -> float: ...
+    def stop(self) -> None: ...
+
+@final
+class Plan:
+    """A scenario file, checked, with its sweep laid out."""
+
+    @staticmethod
+    def load(path: str, sets: Sequence[tuple[str, str]], seed: int | None, seeds: int | None) -> Plan: ...
+    def __len__(self) -> int: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def text(self) -> str:
+        """The scenario file's text."""
+    @property
+    def warnings(self) -> list[str]: ...
+    def skipped(self) -> str:
+        """JSON: what the simulator cannot express: a list of `set` and `reason`."""
+    def describe(self, index: int) -> str:
+        """JSON: the run's set, seed, duration, hops and flows."""
+    def run(
+        self,
+        index: int,
+        *,
+        engine: str = "fast",
+        packets: bool = False,
+        series: bool = True,
+        progress: Progress | None = None,
+    ) -> Output | None:
+        """Simulates one run without the GIL; None if it was stopped."""
+
+@final
+class Output:
+    """What came out of one run."""
+
+    def result(self) -> str:
+        """JSON: the run's entry in `runs`."""
+    def series(self) -> dict[str, Mapping[str, NDArray[Any]]]:
+        """By link, columns over time."""
+    def distributions(self) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """By link, the sojourn's distribution function: milliseconds, share of the packets at or below."""
+    def rates(self) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """By link, its rate from each time on: seconds, Mbit/s."""
+    def packets(self) -> dict[str, NDArray[Any]] | None: ...
+
+def replay(trace: bytes, name: str, qdisc: str, rate: str | None, mtu: int) -> bytes:
+    """The fates of a trace's packets as CSV."""
+
+def catalogue(what: str) -> str:
+    """JSON: one of the tables `disciplines`, `keys`, `reasons`."""
+
+def schema() -> str:
+    """The JSON schema of scenario files."""

@@ -1,0 +1,241 @@
+"""What was seen, in files: one Parquet file a run, `results.json` beside them, all rebuilt into a report years later.
+
+A run's file carries in its metadata what the numbers mean: the file version, the scenario's text, seed, set, world and
+the versions of the tools; and the run's result, so that one file is enough. Nothing in it depends on when or where it
+was written: the same input gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from sojourn import _core
+
+FILE_VERSION: int = _core.FILE_VERSION
+RESULTS = "results.json"
+SCENARIO = "scenario.toml"
+RUNS = "runs"
+_PREFIX = "sojourn."
+
+Columns = Mapping[str, NDArray[Any]]
+
+
+class RecordError(_core.Error):
+    """A file or folder that is not what `sojourn run` wrote."""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One run: what it was, what came out, and its series."""
+
+    index: int
+    title: str
+    scenario: str
+    """The scenario file's text."""
+    result: dict[str, Any]
+    """The run's entry in `runs` of the JSON output."""
+    about: dict[str, Any]
+    """What figures need beside it: the disciplines, rates and flows of the run, as `sojourn check` prints them."""
+    series: dict[str, Columns]
+    """By link, columns over time."""
+    distribution: dict[str, dict[str, list[float]]]
+    """By link, the sojourn's distribution: `ms` and the `share` of packets at or below."""
+    rates: dict[str, dict[str, list[float]]]
+    """By link, its rate from each time on: `time_s` and `mbit`."""
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def set(self) -> dict[str, Any]:
+        """Swept and set keys with their values as written."""
+        return dict(self.result["set"])
+
+    @property
+    def seed(self) -> int:
+        """The run's seed."""
+        return int(self.result["seed"])
+
+    @property
+    def world(self) -> str:
+        """`sim`, `kernel` or `live`."""
+        return str(self.result["world"])
+
+
+def versions() -> dict[str, str]:
+    """The versions that a result depends on."""
+    return {"sojourn": _core.__version__, "file": str(FILE_VERSION)}
+
+
+def to_json(value: object, *, indent: int | None = 2) -> str:
+    """JSON text; a NaN is a bug, not a value."""
+    return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+    """Lets `write` fill a temporary file in the same folder, then gives it its name: no reader sees half a file."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        write(temporary)
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Writes a file atomically."""
+
+    def write(temporary: Path) -> None:
+        temporary.write_bytes(data)
+
+    write_atomically(path, write)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a text file atomically."""
+    write_bytes(path, text.encode())
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def run_file(folder: Path, index: int) -> Path:
+    """Where the record of run number `index` stands."""
+    return folder / RUNS / f"{index:04d}.parquet"
+
+
+def packets_file(folder: Path, index: int) -> Path:
+    """Where its packets stand, if they were asked for."""
+    return folder / RUNS / f"{index:04d}.packets.parquet"
+
+
+def _metadata(record: RunRecord) -> dict[str, str]:
+    parts: dict[str, object] = {
+        "index": record.index,
+        "title": record.title,
+        "seed": record.seed,
+        "set": record.set,
+        "world": record.world,
+        "versions": record.versions or versions(),
+        "about": record.about,
+        "result": record.result,
+        "distribution": record.distribution,
+        "rates": record.rates,
+    }
+    encoded = {_PREFIX + key: to_json(value, indent=None) for key, value in parts.items()}
+    return {
+        _PREFIX + "file_version": str(FILE_VERSION),
+        _PREFIX + "scenario": record.scenario,
+        **encoded,
+    }
+
+
+def write_run(folder: Path, record: RunRecord) -> Path:
+    """Writes a run's series, with everything about it in the file's metadata."""
+    names = list(record.series)
+    columns: dict[str, Any] = {}
+    if names:
+        lengths = [len(next(iter(record.series[name].values()))) for name in names]
+        codes = np.repeat(np.arange(len(names), dtype=np.int32), lengths)
+        columns["link"] = pa.DictionaryArray.from_arrays(codes, pa.array(names))
+        for column in record.series[names[0]]:
+            columns[column] = np.concatenate([record.series[name][column] for name in names])
+    return _write_table(run_file(folder, record.index), columns, _metadata(record))
+
+
+def write_packets(folder: Path, record: RunRecord, packets: Columns) -> Path:
+    """Writes one row a packet and hop."""
+    return _write_table(packets_file(folder, record.index), dict(packets), _metadata(record))
+
+
+def _write_table(path: Path, columns: dict[str, Any], metadata: dict[str, str]) -> Path:
+    table = pa.table(columns).replace_schema_metadata(metadata)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
+    return path
+
+
+def read_run(path: Path) -> RunRecord:
+    """Reads what `write_run` wrote."""
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise RecordError(f"{path}: not a Parquet file ({str(error).splitlines()[0]})") from error
+    metadata = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+    version = metadata.get(_PREFIX + "file_version")
+    if version is None:
+        raise RecordError(f"{path}: expected a run recorded by sojourn")
+    if int(version) > FILE_VERSION:
+        raise RecordError(f"{path}: file version {version}: expected {FILE_VERSION} or older")
+
+    def part(key: str) -> Any:
+        return json.loads(metadata[_PREFIX + key])
+
+    return RunRecord(
+        index=part("index"),
+        title=part("title"),
+        scenario=metadata[_PREFIX + "scenario"],
+        result=part("result"),
+        about=part("about"),
+        series=_split_by_link(table),
+        distribution=part("distribution"),
+        rates=part("rates"),
+        versions=part("versions"),
+    )
+
+
+def _split_by_link(table: pa.Table) -> dict[str, Columns]:
+    if "link" not in table.column_names:
+        return {}
+    links = np.asarray(table["link"].combine_chunks().indices)
+    names = table["link"].combine_chunks().dictionary.to_pylist()
+    values = {name: table[name].to_numpy() for name in table.column_names if name != "link"}
+    return {name: {key: value[links == code] for key, value in values.items()} for code, name in enumerate(names)}
+
+
+def read_folder(path: Path) -> list[RunRecord]:
+    """All runs of a results folder in their order, or the one run of a file."""
+    if not path.exists():
+        raise RecordError(f"{path}: no such file or folder")
+    if path.is_file():
+        return [read_run(path)]
+    files = sorted(file for file in (path / RUNS).glob("*.parquet") if not file.name.endswith(".packets.parquet"))
+    if not files:
+        raise RecordError(f"{path}: expected a folder written by 'sojourn run', with {RUNS}/*.parquet in it")
+    return [read_run(file) for file in files]
+
+
+def new_folder(stem: str, parent: Path = Path("results")) -> Path:
+    """A folder that was not there before: results/STEM-001, -002, …"""
+    parent.mkdir(parents=True, exist_ok=True)
+    for number in range(1, 1_000_000):
+        folder = parent / f"{stem}-{number:03d}"
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        return folder
+    raise RecordError(f"{parent}: too many results of {stem}")
+
+
+def claim_folder(folder: Path) -> Path:
+    """Makes the folder that the user named; one with something in it is left alone."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise RecordError(f"--out = {folder}: expected a new or empty folder; nothing is overwritten")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

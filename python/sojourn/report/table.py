@@ -1,0 +1,138 @@
+"""The table: one row a combination, means over its seeds with their 95 % intervals."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sojourn.records import RunRecord
+from sojourn.sweep import Combination, Mean, mean_of
+
+Reader = Callable[[dict[str, Any], dict[str, Any]], float | None]
+"""From a run's result and the hop's part of it to a number."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One measure of the table."""
+
+    head: str
+    unit: str
+    meaning: str
+    read: Reader
+    digits: int = 3
+    scale: float = 1.0
+
+
+def _at(*path: str) -> Reader:
+    def read(_run: dict[str, Any], hop: dict[str, Any]) -> float | None:
+        value: Any = hop
+        for key in path:
+            value = value.get(key) if isinstance(value, dict) else None
+        return None if value is None else float(value)
+
+    return read
+
+
+def _goodput(run: dict[str, Any], _hop: dict[str, Any]) -> float | None:
+    return sum(flow["goodput_mbit"] or 0.0 for flow in run["flows"])
+
+
+def _jain(run: dict[str, Any], _hop: dict[str, Any]) -> float | None:
+    value = run["jain"]["goodput"]
+    return None if value is None else float(value)
+
+
+COLUMNS = (
+    Column("link busy", "%", "busy share of the link in the measuring window", _at("utilisation"), 3, 100),
+    Column("goodput", "Mbit/s", "payload acknowledged, all flows together", _goodput),
+    Column("sojourn p50", "ms", "half of the packets waited no longer", _at("sojourn_ms", "p50")),
+    Column("p95", "ms", "95 % of the packets waited no longer", _at("sojourn_ms", "p95")),
+    Column("max", "ms", "the longest wait", _at("sojourn_ms", "max")),
+    Column(
+        "queue p50",
+        "ms",
+        "queue delay, weighted by time: half of the time it was no longer",
+        _at("queue_delay_ms", "p50"),
+    ),
+    Column(
+        "standing",
+        "ms",
+        "standing queue: the delay that did not go away within a round trip, median over time",
+        _at("standing_queue_ms", "p50"),
+    ),
+    Column("drops", "", "packets dropped", _at("drops"), 6),
+    Column("marks", "", "packets marked CE", _at("marks"), 6),
+    Column("Jain", "", "Jain's fairness index over the flows' goodputs; 1 is equal", _jain),
+)
+
+
+def number(value: float, digits: int) -> str:
+    """So many significant digits, never an exponent."""
+    if value == 0:
+        return "0"
+    text = f"{value:.{digits}g}"
+    return f"{float(text):,.0f}".replace(",", " ") if "e" in text or abs(value) >= 1000 else text
+
+
+def cell(mean: Mean | None, column: Column) -> str:
+    """A mean with its interval as text; an en dash where there is nothing."""
+    if mean is None:
+        return "–"
+    text = number(mean.value * column.scale, column.digits)
+    return text if mean.half_width is None else f"{text} ± {number(mean.half_width * column.scale, 2)}"
+
+
+def means(combination: Combination, hop: str) -> list[Mean | None]:
+    """A row's values, one a column."""
+    return [
+        mean_of([column.read(record.result, record.result["hops"][hop]) for record in combination.runs])
+        for column in COLUMNS
+    ]
+
+
+def rows(combinations: Sequence[Combination], hop: str) -> list[tuple[str, list[str]]]:
+    """Label and cells of each row."""
+    return [
+        (one.label, [cell(mean, column) for mean, column in zip(means(one, hop), COLUMNS, strict=True)])
+        for one in combinations
+    ]
+
+
+def rightward_hops(runs: Sequence[RunRecord]) -> list[str]:
+    """The queues of the path from left to right."""
+    return [name for name in runs[0].result["hops"] if not name.endswith(".reverse")]
+
+
+def as_csv(runs: Sequence[RunRecord]) -> str:
+    """One row a run: everything of its JSON entry but the flows and the start-up."""
+    flat = [_flatten(record) for record in runs]
+    keys = list(dict.fromkeys(key for row in flat for key in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, keys, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(flat)
+    return text.getvalue()
+
+
+def _flatten(record: RunRecord) -> dict[str, Any]:
+    result = record.result
+    row: dict[str, Any] = {"world": record.world, "seed": record.seed}
+    row |= {f"set.{key}": value for key, value in record.set.items()}
+    row["duration_s"] = result["duration_s"]
+    row["goodput_mbit"] = _goodput(result, {})
+    for name, hop in result["hops"].items():
+        _flatten_into(row, f"hops.{name}", hop)
+    _flatten_into(row, "jain", result["jain"])
+    return row
+
+
+def _flatten_into(row: dict[str, Any], prefix: str, value: Any) -> None:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            _flatten_into(row, f"{prefix}.{key}", inner)
+    else:
+        row[prefix] = "" if value is None else value

@@ -1,0 +1,77 @@
+"""One run: from a plan's line to its record."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn import _core, records
+
+WORLDS = ("sim", "kernel", "live")
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished run and what it cost."""
+
+    record: records.RunRecord
+    cpu_s: float
+
+
+def load(
+    path: str | Path, sets: list[tuple[str, str]] | None = None, seed: int | None = None, seeds: int | None = None
+) -> _core.Plan:
+    """Reads and checks a scenario file; `_core.Error` says what is wrong with it."""
+    return _core.Plan.load(str(path), sets or [], seed, seeds)
+
+
+def execute(
+    plan: _core.Plan,
+    index: int,
+    progress: _core.Progress,
+    *,
+    folder: Path | None = None,
+    packets: bool = False,
+    engine: str = "fast",
+) -> Done | None:
+    """Simulates run number `index` and writes its record into `folder`, if there is one. None if it was stopped."""
+    begin = time.thread_time()
+    output = plan.run(
+        index, engine=engine, packets=packets and folder is not None, series=folder is not None, progress=progress
+    )
+    if output is None:
+        return None
+    cpu_s = time.thread_time() - begin
+    record = records.RunRecord(
+        index=index,
+        title=plan.title,
+        scenario=plan.text,
+        result=json.loads(output.result()),
+        about=json.loads(plan.describe(index)),
+        series=dict(output.series()) if folder is not None else {},
+        distribution={name: thinned(ms, share) for name, (ms, share) in output.distributions().items()},
+        rates={
+            name: {"time_s": time_s.tolist(), "mbit": mbit.tolist()} for name, (time_s, mbit) in output.rates().items()
+        },
+        versions=records.versions(),
+    )
+    if folder is not None:
+        records.write_run(folder, record)
+        rows = output.packets()
+        if rows is not None:
+            records.write_packets(folder, record, rows)
+    return Done(record, cpu_s)
+
+
+def thinned(ms: NDArray[np.float64], share: NDArray[np.float64], step: float = 1e-3) -> dict[str, list[float]]:
+    """A distribution function with no more points than a picture can show: one for each `step`, and the last."""
+    if len(ms) == 0:
+        return {"ms": [], "share": []}
+    keep = np.unique(np.floor(share / step), return_index=True)[1]
+    keep = np.union1d(keep, [0, len(ms) - 1])
+    return {"ms": ms[keep].tolist(), "share": share[keep].tolist()}

@@ -1,0 +1,184 @@
+"""Many runs: on all cores, and compared."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import statistics
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sojourn import _core, records, run
+
+POLL_S = 0.1
+"""How often progress is told, and Ctrl-C looked for."""
+
+
+@dataclass
+class Comparison:
+    """What a sweep gave: its runs in the order of the plan, and what it could not do."""
+
+    runs: list[records.RunRecord]
+    skipped: list[dict[str, Any]] = field(default_factory=list)
+    interrupted: bool = False
+    cpu_s: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON that scripts rely on."""
+        value: dict[str, Any] = {"runs": [record.result for record in self.runs], "skipped": self.skipped}
+        if self.interrupted:
+            value["interrupted"] = True
+        return value
+
+    def json(self) -> str:
+        """`as_dict` as text."""
+        return records.to_json(self.as_dict())
+
+
+def compare(
+    path: str | Path,
+    sets: Sequence[tuple[str, str]] = (),
+    seed: int | None = None,
+    seeds: int | None = None,
+    jobs: int | None = None,
+    folder: Path | None = None,
+) -> Comparison:
+    """Runs a scenario file with its whole sweep in the simulator: the Python door to `sojourn run`."""
+    return execute(run.load(path, list(sets), seed, seeds), jobs=jobs, folder=folder)
+
+
+def execute(
+    plan: _core.Plan,
+    *,
+    jobs: int | None = None,
+    folder: Path | None = None,
+    packets: bool = False,
+    engine: str = "fast",
+    on_progress: Callable[[float], None] = lambda _simulated_s: None,
+) -> Comparison:
+    """Simulates every run of the plan. Ctrl-C stops the others and returns what is finished, marked interrupted."""
+    watches = [_core.Progress() for _ in range(len(plan))]
+    pool = ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1, thread_name_prefix="sojourn")
+    futures: list[Future[run.Done | None]] = []
+    interrupted = False
+    try:
+        for index, watch in enumerate(watches):
+            futures.append(pool.submit(run.execute, plan, index, watch, folder=folder, packets=packets, engine=engine))
+        _await(futures, lambda: on_progress(sum(watch.simulated_s for watch in watches)))
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        for watch in watches:
+            watch.stop()
+        pool.shutdown(wait=True, cancel_futures=True)
+    return _collect(plan, futures, interrupted)
+
+
+def _await(futures: list[Future[run.Done | None]], tell: Callable[[], None]) -> None:
+    """Waits for all; the first error ends it."""
+    waiting = set(futures)
+    while waiting:
+        finished, waiting = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
+        for future in finished:
+            future.result()
+        tell()
+
+
+def _collect(plan: _core.Plan, futures: list[Future[run.Done | None]], interrupted: bool) -> Comparison:
+    finished = [future.result() for future in futures if future.done() and not future.cancelled()]
+    done = [one for one in finished if one is not None]
+    return Comparison(
+        runs=[one.record for one in done],
+        skipped=json.loads(plan.skipped()),
+        interrupted=interrupted,
+        cpu_s=sum(one.cpu_s for one in done),
+    )
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean over seeds, with the half-width of its 95 % interval when the sample carries one."""
+
+    value: float
+    half_width: float | None
+    count: int
+
+
+def mean_of(values: Sequence[float | None]) -> Mean | None:
+    """Mean and Student's t interval over the values that exist; no interval from fewer than two."""
+    present = [value for value in values if value is not None]
+    if not present:
+        return None
+    count = len(present)
+    if count < 2:
+        return Mean(present[0], None, 1)
+    from scipy.stats import t
+
+    error = statistics.stdev(present) / math.sqrt(count)
+    return Mean(statistics.fmean(present), float(t.ppf(0.975, count - 1)) * error, count)
+
+
+@dataclass(frozen=True)
+class Combination:
+    """The runs that differ in their seed only."""
+
+    label: str
+    qdisc: str
+    """The discipline line of the hop that is compared."""
+    runs: list[records.RunRecord]
+
+    @property
+    def first(self) -> records.RunRecord:
+        """The run with the first seed."""
+        return self.runs[0]
+
+    def hop(self, name: str) -> list[dict[str, Any]]:
+        """One hop's numbers, of every seed."""
+        return [record.result["hops"][name] for record in self.runs]
+
+
+def compared_hop(runs: Sequence[records.RunRecord]) -> str:
+    """The hop that the sweep is about: the one that it names, else the one that is busiest over all runs."""
+    hops = list(runs[0].result["hops"])
+    for key in runs[0].set:
+        parts = key.split(".")
+        if parts[0] == "hop" and len(parts) > 2 and parts[1] in hops:
+            return parts[1]
+    rightward = [name for name in hops if not name.endswith(".reverse")]
+
+    def busy(name: str) -> float:
+        return math.fsum(record.result["hops"][name]["utilisation"] or 0.0 for record in runs)
+
+    return str(max(rightward, key=busy))
+
+
+def combinations(runs: Sequence[records.RunRecord]) -> list[Combination]:
+    """Runs grouped by what was set, in order, with labels that say only what differs."""
+    hop = compared_hop(runs)
+    groups: dict[str, list[records.RunRecord]] = {}
+    for record in runs:
+        groups.setdefault(records.to_json(record.set), []).append(record)
+    sets = [group[0].set for group in groups.values()]
+    differing = {key for one in sets for key in one if any(other.get(key) != one[key] for other in sets)}
+    return [Combination(_label(group[0], differing, hop), _qdisc(group[0], hop), group) for group in groups.values()]
+
+
+def _qdisc(record: records.RunRecord, hop: str) -> str:
+    for described in record.about["hops"]:
+        if described["name"] == hop:
+            return str(described["qdisc"])
+    return ""
+
+
+def _label(record: records.RunRecord, differing: set[str], hop: str) -> str:
+    parts = [_label_part(key, value) for key, value in record.set.items() if key in differing]
+    return ", ".join(parts) or _qdisc(record, hop)
+
+
+def _label_part(key: str, value: Any) -> str:
+    text = str(value) if isinstance(value, str) else records.to_json(value, indent=None)
+    return text if key.endswith(".qdisc") else f"{key.removeprefix('hop.').removeprefix('flow.')} {text}"
