@@ -1,1 +1,98 @@
-//! To come.
+//! World 1: a packet-level simulator in virtual time.
+//!
+//! [`run`] plays a [`Scenario`] and gives what was measured. Two engines share links, hosts and receivers and differ in how
+//! they find what happens next: the fast one (`fast.rs`) and a slow, obvious one (`heap.rs`), its oracle.
+#![forbid(unsafe_code)]
+
+mod access;
+mod ends;
+mod fast;
+mod heap;
+mod hosts;
+mod link;
+mod packet;
+mod planted;
+mod schedule;
+mod setup;
+#[cfg(test)]
+mod tests;
+mod topology;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use sojourn_core::units::Time;
+use sojourn_measure::{FlowReport, LinkReport};
+use sojourn_model::records::PacketRecord;
+use sojourn_model::scenario::Scenario;
+
+pub use setup::BINS;
+
+/// How to run.
+#[derive(Clone, Default, Debug)]
+pub struct Options {
+    /// Which engine.
+    pub engine: Engine,
+    /// Keep a record of every packet at every link.
+    pub packets: bool,
+    /// Sample cwnd, srtt and packets in flight of every flow.
+    pub series: bool,
+    /// To watch the run from another thread, and to stop it.
+    pub progress: Option<Arc<Progress>>,
+}
+
+/// The engines. They give identical outputs.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Engine {
+    /// Lines, closed forms, receivers that run ahead.
+    #[default]
+    Fast,
+    /// One event per packet and segment in one heap.
+    Heap,
+}
+
+/// Seen from another thread.
+#[derive(Default, Debug)]
+pub struct Progress {
+    /// Simulated nanoseconds so far.
+    pub now: AtomicU64,
+    /// Set to end the run early.
+    pub stop: AtomicBool,
+}
+
+/// What a run gives.
+pub struct Output {
+    /// Of each link: hop by hop, rightward then leftward.
+    pub links: Vec<LinkReport>,
+    /// Of each entry of the workload.
+    pub flows: Vec<FlowReport>,
+    /// If asked for: link after link, in the order of their fates.
+    pub packets: Vec<PacketRecord>,
+    /// Events that the engine handled.
+    pub events: u64,
+}
+
+/// The run was stopped from outside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stopped;
+
+impl Options {
+    /// Tells how far the run is; an error if it is to stop.
+    fn report(&self, now: Time) -> Result<(), Stopped> {
+        if let Some(progress) = &self.progress {
+            progress.now.store(now.0, Ordering::Relaxed);
+            if progress.stop.load(Ordering::Relaxed) {
+                return Err(Stopped);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs a scenario to its end. The same scenario gives the same output, bit for bit.
+pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
+    match options.engine {
+        Engine::Fast => fast::run(scenario, options),
+        Engine::Heap => heap::run(scenario, options),
+    }
+}

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use sojourn_core::packet::Packet as _;
-use sojourn_core::qdisc::tc::{AnyQdisc, Spec};
-use sojourn_core::qdisc::{Context, DropReason, Qdisc};
+use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::qdisc::{AnyQdisc, Context, DropReason, Qdisc};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_measure::{LinkMeter, LinkReport, LinkSetup};
 use sojourn_model::records::{Fate, PacketRecord};
@@ -146,6 +146,7 @@ impl Link {
     #[inline]
     pub fn arrive(&mut self, now: Time, mut packet: Packet) {
         packet.enter(self.overhead);
+        packet.time = now;
         if self.service.is_some() && self.qdisc.bufferless() {
             self.drops.push((packet, DropReason::Busy));
             return;
@@ -220,7 +221,10 @@ impl Link {
     #[cold]
     #[inline(never)]
     pub fn take_drop(&mut self, now: Time) -> Option<Packet> {
-        let (packet, reason) = self.drops.pop()?;
+        if self.drops.is_empty() {
+            return None;
+        }
+        let (packet, reason) = self.drops.remove(0);
         self.meter.dropped(now, reason);
         self.record(&packet, now, now, Fate::Dropped(reason));
         Some(packet)

@@ -1,0 +1,167 @@
+//! The data receivers of all connections, and the SACK blocks that are on their way.
+
+use sojourn_core::packet::Packet as _;
+use sojourn_core::tcp::{Ack, Block, Config, Receiver};
+use sojourn_core::units::Time;
+
+use crate::packet::{ECHO, FULL, Kind, Packet, REPLY};
+
+/// IP length of a SYN or SYN-ACK: 20 + 20 bytes of headers, 20 of options.
+pub const SYN_BYTES: u16 = 60;
+
+/// The receiving end of one connection.
+struct End {
+    tcp: Receiver,
+    /// The segment number at which the transfer is complete.
+    target: u32,
+    hash: u32,
+    entry: u32,
+    /// The lane on which its ACKs travel.
+    lane: u16,
+    header: u16,
+}
+
+/// All receiving ends, by connection.
+#[derive(Default)]
+pub struct Ends {
+    ends: Vec<End>,
+    sacks: Sacks,
+}
+
+/// What a packet at a receiving end leads to.
+pub struct Reply {
+    /// An ACK, a SYN-ACK or an echo, to leave at once.
+    pub packet: Option<Packet>,
+    /// The transfer that was waited for is complete.
+    pub complete: bool,
+}
+
+impl Ends {
+    /// The receiving end of the next connection; `lane` is the data's.
+    pub fn open(&mut self, config: &Config, lane: u16, hash: u32, entry: u32) {
+        let header = config.header as u16;
+        self.ends.push(End { tcp: Receiver::new(config), target: u32::MAX, hash, entry, lane: lane ^ 1, header });
+    }
+
+    /// Says at which segment number the transfer of this connection is complete.
+    pub fn expect(&mut self, conn: u32, target: u32) {
+        self.ends[conn as usize].target = target;
+    }
+
+    /// The row of the results to which the connection belongs.
+    #[inline]
+    pub fn entry(&self, conn: u32) -> u32 {
+        self.ends[conn as usize].entry
+    }
+
+    /// The lane of its ACKs.
+    pub fn lane(&self, conn: u32) -> usize {
+        usize::from(self.ends[conn as usize].lane)
+    }
+
+    /// When [`Ends::on_timer`] is due.
+    #[inline]
+    pub fn deadline(&self, conn: u32) -> Time {
+        self.ends[conn as usize].tcp.next_event()
+    }
+
+    /// A packet reaches the receiving end.
+    #[inline]
+    pub fn receive(&mut self, now: Time, packet: &Packet) -> Reply {
+        if !matches!(packet.kind, Kind::Data | Kind::Retransmit) {
+            return Reply { packet: Some(echo(now, packet)), complete: false };
+        }
+        let end = &mut self.ends[packet.conn as usize];
+        let ack =
+            end.tcp.on_segment(now, packet.seq, packet.has(FULL), packet.ts, packet.ecn(), packet.has(ECHO));
+        let complete = end.tcp.next_expected() >= end.target;
+        if complete {
+            end.target = u32::MAX;
+        }
+        Reply { packet: ack.map(|ack| self.packet(now, packet.conn, &ack)), complete }
+    }
+
+    /// The delayed ACK, if it is due.
+    pub fn on_timer(&mut self, now: Time, conn: u32) -> Option<Packet> {
+        let ack = self.ends[conn as usize].tcp.on_timer(now)?;
+        Some(self.packet(now, conn, &ack))
+    }
+
+    /// The SACK blocks of an ACK that has arrived; their place is free then.
+    #[inline]
+    pub fn take_blocks(&mut self, packet: &Packet) -> ([Block; 3], usize) {
+        if packet.sack == 0 { ([Block::default(); 3], 0) } else { self.sacks.take(packet.sack) }
+    }
+
+    /// A packet was lost.
+    pub fn lost(&mut self, packet: &Packet) {
+        if packet.kind == Kind::Ack {
+            self.take_blocks(packet);
+        }
+    }
+
+    #[inline]
+    fn packet(&mut self, now: Time, conn: u32, ack: &Ack) -> Packet {
+        let end = &self.ends[conn as usize];
+        let (blocks, count) = end.tcp.blocks();
+        let mut bytes = end.header;
+        let mut sack = 0;
+        if count > 0 {
+            bytes += 4 + 8 * count as u16; // RFC 2018 §3, padded to a multiple of four
+            sack = self.sacks.put((blocks, count));
+        }
+        Packet {
+            time: now,
+            conn,
+            seq: ack.cum,
+            ts: ack.ts_first,
+            ts_last: ack.ts_last,
+            hash: end.hash,
+            sack,
+            bytes,
+            lane: end.lane,
+            kind: Kind::Ack,
+            bits: if ack.ece { ECHO } else { 0 },
+            ..Packet::default()
+        }
+    }
+}
+
+/// The answer to a SYN or an echo request: the same packet on the way back.
+#[cold]
+fn echo(now: Time, packet: &Packet) -> Packet {
+    Packet { time: now, lane: packet.lane ^ 1, bits: packet.bits | REPLY, ..*packet }
+}
+
+/// SACK blocks on their way, by place; places are used again.
+struct Sacks {
+    places: Vec<([Block; 3], usize)>,
+    free: Vec<u32>,
+}
+
+impl Default for Sacks {
+    fn default() -> Self {
+        // Place 0 stands for "no blocks".
+        Sacks { places: vec![Default::default()], free: Vec::new() }
+    }
+}
+
+impl Sacks {
+    fn put(&mut self, blocks: ([Block; 3], usize)) -> u32 {
+        match self.free.pop() {
+            Some(place) => {
+                self.places[place as usize] = blocks;
+                place
+            }
+            None => {
+                self.places.push(blocks);
+                (self.places.len() - 1) as u32
+            }
+        }
+    }
+
+    fn take(&mut self, place: u32) -> ([Block; 3], usize) {
+        self.free.push(place);
+        self.places[place as usize]
+    }
+}

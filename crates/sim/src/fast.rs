@@ -1,0 +1,507 @@
+//! The fast engine. No global event heap for packets: one ring per constant-delay line, and the least of their heads is next.
+//!
+//! What it does not schedule, it computes: a FIFO of constant rate tells on arrival when a packet will have left (closed
+//! form), a host's own link likewise, and a data receiver runs at the last link's departure, ahead of the clock by the
+//! delay between them, after the delayed ACKs that come before that packet. All of that is legal because the order in
+//! which such a station sees its inputs does not depend on when they are computed: each has one input line, times on a
+//! line never fall, and where two inputs could tie at zero delay the short cut is not taken. `heap.rs` takes no short cut
+//! at all and must give identical records.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use sojourn_core::ring::Ring;
+use sojourn_core::tcp::Config;
+use sojourn_core::units::{Span, Time};
+use sojourn_measure::FlowMeter;
+use sojourn_model::scenario::Scenario;
+
+use crate::access::AccessLink;
+use crate::ends::{Ends, Reply};
+use crate::hosts::{Event, Hosts, Net};
+use crate::link::Link;
+use crate::packet::Packet;
+use crate::planted::{Fault, planted};
+use crate::schedule::Schedule;
+use crate::topology::{Change, Topology, changes};
+use crate::{Options, Output, Stopped, setup};
+
+/// What a source of events is.
+#[derive(Clone, Copy)]
+enum Source {
+    /// A change of a rate or delay.
+    Steps,
+    /// A packet at the end of a line.
+    Line(usize),
+    /// The end of a transmission.
+    Link(usize),
+    /// A delayed ACK of a class.
+    DelayedAck(usize),
+    /// A retransmission timer.
+    Senders,
+    /// An application.
+    Apps,
+}
+
+/// Where a line ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Link(usize),
+    Hosts,
+}
+
+/// A constant-delay line between two stations.
+struct Line {
+    packets: Ring<Packet>,
+    target: Target,
+    /// Its place in the schedule; none if what is pushed goes through at once.
+    source: Option<usize>,
+}
+
+/// Timers as (time, connection); at most one live entry each, re-armed at once when a deadline moves earlier, else lazily.
+#[derive(Default)]
+struct Timers {
+    heap: BinaryHeap<Reverse<(Time, u32)>>,
+    armed: Vec<Time>,
+}
+
+impl Timers {
+    #[inline]
+    fn first(&self) -> Time {
+        self.heap.peek().map_or(Time::NEVER, |&Reverse((at, _))| at)
+    }
+
+    /// Whether the first time changed.
+    #[inline]
+    fn arm(&mut self, conn: u32, deadline: Time) -> bool {
+        if deadline >= self.armed(conn) {
+            return false;
+        }
+        self.arm_earlier(conn, deadline)
+    }
+
+    #[inline]
+    fn armed(&self, conn: u32) -> Time {
+        self.armed.get(conn as usize).copied().unwrap_or(Time::NEVER)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn arm_earlier(&mut self, conn: u32, deadline: Time) -> bool {
+        if self.armed.len() <= conn as usize {
+            self.armed.resize(conn as usize + 1, Time::NEVER);
+        }
+        let before = self.first();
+        self.armed[conn as usize] = deadline;
+        self.heap.push(Reverse((deadline, conn)));
+        deadline < before
+    }
+
+    /// Takes the first entry; gives the connection if the entry is its live one.
+    fn pop(&mut self) -> Option<(Time, u32)> {
+        let Reverse((at, conn)) = self.heap.pop()?;
+        if self.armed(conn) != at {
+            return None;
+        }
+        self.armed[conn as usize] = Time::NEVER;
+        Some((at, conn))
+    }
+}
+
+/// The delayed-ACK timers of a class of flows.
+struct Class {
+    timers: Timers,
+    source: usize,
+}
+
+/// Everything between the data senders.
+struct Fabric<'a> {
+    topology: &'a Topology,
+    schedule: Schedule,
+    lines: Vec<Line>,
+    links: Vec<Link>,
+    /// Of each link: its place in the schedule; none if it is computed in closed form.
+    link_sources: Vec<Option<usize>>,
+    /// The first line behind the lanes': one per link, to the next link.
+    hop_lines: usize,
+    access: Vec<AccessLink>,
+    ends: Ends,
+    classes: Vec<Class>,
+    senders: Timers,
+    senders_source: usize,
+    apps: BinaryHeap<Reverse<(Time, Event)>>,
+    apps_source: usize,
+    flows: Vec<FlowMeter>,
+    end: Time,
+}
+
+/// Runs the scenario.
+pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
+    let topology = Topology::new(scenario);
+    let (mut fabric, sources) = Fabric::new(scenario, &topology, options);
+    let mut hosts = Hosts::new(scenario, &topology, options.series);
+    hosts.start(&mut fabric);
+    let changes = changes(scenario);
+    let mut next_change = 0;
+    let change_time = |n: usize| changes.get(n).map_or(Time::NEVER, |change| change.0);
+    fabric.schedule.set(0, change_time(0));
+    let mut events = 0u64;
+    loop {
+        let (source, now) = fabric.schedule.first();
+        if now >= scenario.duration {
+            break;
+        }
+        events += 1;
+        if events.is_multiple_of(4096) {
+            options.report(now)?;
+        }
+        match sources[source] {
+            Source::Line(line) => fabric.line_event(line, &mut hosts),
+            Source::Link(link) => fabric.link_event(link, now),
+            Source::DelayedAck(class) => fabric.delayed_ack(class),
+            Source::Senders => fabric.sender_timer(&mut hosts),
+            Source::Apps => {
+                if let Some(Reverse((at, event))) = fabric.apps.pop() {
+                    fabric.schedule.set(fabric.apps_source, fabric.first_app());
+                    hosts.act(at, event, &mut fabric);
+                }
+            }
+            Source::Steps => {
+                let (at, link, change) = changes[next_change];
+                next_change += 1;
+                fabric.schedule.set(0, change_time(next_change));
+                fabric.change(at, link, change);
+            }
+        }
+    }
+    Ok(fabric.finish(&hosts, scenario, events))
+}
+
+impl<'a> Fabric<'a> {
+    fn new(scenario: &'a Scenario, topology: &'a Topology, options: &Options) -> (Fabric<'a>, Vec<Source>) {
+        let links = scenario.hops.len() * 2;
+        let hop_lines = topology.lanes.len() * 2;
+        let plan = Plan::new(scenario, topology);
+        let mut sources = vec![Source::Steps];
+        let mut add = |source: Source| {
+            sources.push(source);
+            sources.len() - 1
+        };
+        let mut line = |index: usize| Line {
+            packets: Ring::default(),
+            target: plan.targets[index],
+            source: (!plan.direct[index]).then(|| add(Source::Line(index))),
+        };
+        let lines = (0..hop_lines + links).map(|index| if plan.used[index] { line(index) } else { Line::unused() });
+        let lines = lines.collect();
+        let link_sources = (0..links).map(|index| (!plan.closed[index]).then(|| add(Source::Link(index)))).collect();
+        let class = |index| Class { timers: Timers::default(), source: add(Source::DelayedAck(index)) };
+        let classes = (0..topology.steady.len()).map(class).collect();
+        let senders_source = add(Source::Senders);
+        let apps_source = add(Source::Apps);
+        let access = scenario.access.iter().flat_map(|access| vec![AccessLink::new(access); topology.access_links]);
+        let fabric = Fabric {
+            topology,
+            schedule: Schedule::new(sources.len()),
+            lines,
+            links: setup::links(scenario, options),
+            link_sources,
+            hop_lines,
+            access: access.collect(),
+            ends: Ends::default(),
+            classes,
+            senders: Timers::default(),
+            senders_source,
+            apps: BinaryHeap::new(),
+            apps_source,
+            flows: setup::flows(scenario, options),
+            end: scenario.duration,
+        };
+        (fabric, sources)
+    }
+
+    /// A packet at the end of a line.
+    #[inline]
+    fn line_event(&mut self, index: usize, hosts: &mut Hosts) {
+        let line = &mut self.lines[index];
+        let Some(packet) = line.packets.pop() else { return };
+        if let Some(source) = line.source {
+            self.schedule.set(source, line.packets.front().map_or(Time::NEVER, |next| next.time));
+        }
+        match line.target {
+            Target::Link(link) => self.arrive(link, packet),
+            Target::Hosts if packet.is_for_receiver() => self.deliver(packet),
+            Target::Hosts => {
+                let (blocks, count) = self.ends.take_blocks(&packet);
+                hosts.receive(packet.time, &packet, &blocks[..count], self);
+            }
+        }
+    }
+
+    /// The end of a transmission, a delivery opportunity, or a discipline's own time.
+    #[inline]
+    fn link_event(&mut self, index: usize, now: Time) {
+        let left = self.links[index].event(now);
+        self.reschedule(index);
+        if !self.links[index].drops.is_empty() {
+            self.settle(index, now);
+        }
+        if let Some(packet) = left {
+            self.forward(index, packet, now);
+        }
+    }
+
+    /// A packet arrives at a link.
+    #[inline]
+    fn arrive(&mut self, index: usize, packet: Packet) {
+        let now = packet.time;
+        let link = &mut self.links[index];
+        if self.link_sources[index].is_some() {
+            link.arrive(now, packet);
+            self.reschedule(index);
+        } else if let Some(mut left) = link.arrive_in_closed_form(now, packet) {
+            if planted(Fault::ClosedForm) {
+                left += Span(1);
+            }
+            return self.forward(index, packet, left);
+        }
+        if !self.links[index].drops.is_empty() {
+            self.settle(index, now);
+        }
+    }
+
+    #[inline]
+    fn reschedule(&mut self, index: usize) {
+        if let Some(source) = self.link_sources[index] {
+            self.schedule.set(source, self.links[index].next_event());
+        }
+    }
+
+    /// A packet has left a link at `now` (perhaps ahead of the clock).
+    #[inline]
+    fn forward(&mut self, index: usize, mut packet: Packet, now: Time) {
+        packet.time = self.links[index].arrival_after(now);
+        if self.topology.next_link(packet.lane, index).is_some() {
+            return self.push(self.hop_lines + index, packet);
+        }
+        let lane = &self.topology.lanes[usize::from(packet.lane)];
+        packet.time += lane.delay_out;
+        if let Some((_, down)) = lane.access {
+            match self.access[down].pass(packet.time, packet.bytes) {
+                Some(at) => packet.time = at,
+                None => return self.lose(packet),
+            }
+        }
+        self.push(usize::from(packet.lane) * 2 + 1, packet);
+    }
+
+    /// Puts a packet on a line, or through it.
+    #[inline]
+    fn push(&mut self, index: usize, packet: Packet) {
+        let line = &mut self.lines[index];
+        if let Some(source) = line.source {
+            if line.packets.is_empty() {
+                self.schedule.set(source, packet.time);
+            }
+            line.packets.push(packet);
+        } else if packet.time < self.end {
+            match line.target {
+                Target::Link(link) => self.arrive(link, packet),
+                Target::Hosts if planted(Fault::Fused) => self.deliver(Packet { time: packet.time + Span(1), ..packet }),
+                Target::Hosts => self.deliver(packet),
+            }
+        }
+    }
+
+    /// A packet at a data receiver, on the clock or ahead of it: then the delayed ACKs that come before it go first.
+    #[inline]
+    fn deliver(&mut self, packet: Packet) {
+        let (now, class) = (packet.time, usize::from(packet.lane) / 2);
+        while self.classes[class].timers.first() < now && !planted(Fault::DelayedAck) {
+            self.delayed_ack(class);
+        }
+        let Reply { packet: reply, complete } = self.ends.receive(now, &packet);
+        if complete {
+            self.post(now, Event::Complete(packet.conn));
+        }
+        self.arm_delayed_ack(class, packet.conn);
+        if let Some(reply) = reply {
+            self.emit(reply);
+        }
+    }
+
+    /// The first delayed ACK of a class, if it is still due.
+    #[cold]
+    #[inline(never)]
+    fn delayed_ack(&mut self, class: usize) {
+        let entry = self.classes[class].timers.pop();
+        if let Some((at, conn)) = entry {
+            let ack = if self.ends.deadline(conn) <= at { self.ends.on_timer(at, conn) } else { None };
+            self.arm_delayed_ack(class, conn);
+            if let Some(ack) = ack {
+                self.emit(ack);
+            }
+        }
+        self.reschedule_class(class);
+    }
+
+    #[inline]
+    fn arm_delayed_ack(&mut self, class: usize, conn: u32) {
+        let deadline = self.ends.deadline(conn);
+        if self.classes[class].timers.arm(conn, deadline) {
+            self.reschedule_class(class);
+        }
+    }
+
+    fn reschedule_class(&mut self, class: usize) {
+        let Class { timers, source } = &self.classes[class];
+        self.schedule.set(*source, timers.first());
+    }
+
+    fn sender_timer(&mut self, hosts: &mut Hosts) {
+        if let Some((at, conn)) = self.senders.pop() {
+            let deadline = hosts.deadline(conn);
+            if deadline <= at {
+                hosts.on_timer(at, conn, self);
+            } else {
+                self.senders.arm(conn, deadline);
+            }
+        }
+        self.schedule.set(self.senders_source, self.senders.first());
+    }
+
+    fn change(&mut self, now: Time, index: usize, change: Change) {
+        match change {
+            Change::Rate(rate) => self.links[index].set_rate(now, rate),
+            Change::Delay(delay) => self.links[index].set_delay(delay),
+        }
+        self.reschedule(index);
+    }
+
+    /// What a link's discipline dropped.
+    #[cold]
+    #[inline(never)]
+    fn settle(&mut self, index: usize, now: Time) {
+        while let Some(packet) = self.links[index].take_drop(now) {
+            self.lose(Packet { time: now, ..packet });
+        }
+    }
+
+    /// A packet is gone; `packet.time` says when.
+    #[cold]
+    fn lose(&mut self, packet: Packet) {
+        self.flows[self.ends.entry(packet.conn) as usize].dropped(packet.time);
+        self.ends.lost(&packet);
+    }
+
+    fn first_app(&self) -> Time {
+        self.apps.peek().map_or(Time::NEVER, |&Reverse((at, _))| at)
+    }
+
+    fn finish(mut self, hosts: &Hosts, scenario: &Scenario, events: u64) -> Output {
+        for (link, source) in self.links.iter_mut().zip(&self.link_sources) {
+            if source.is_none() {
+                link.catch_up(scenario.duration);
+            }
+        }
+        setup::output(self.links, self.flows, &self.ends, hosts, events)
+    }
+}
+
+impl Net for Fabric<'_> {
+    #[inline]
+    fn emit(&mut self, mut packet: Packet) {
+        let lane = &self.topology.lanes[usize::from(packet.lane)];
+        if let Some((up, _)) = lane.access {
+            match self.access[up].pass(packet.time, packet.bytes) {
+                Some(at) if planted(Fault::Access) => packet.time = at + Span(1),
+                Some(at) => packet.time = at,
+                None => return self.lose(packet),
+            }
+        }
+        packet.time += lane.delay_in;
+        self.push(usize::from(packet.lane) * 2, packet);
+    }
+
+    #[inline]
+    fn meter(&mut self, entry: u32) -> &mut FlowMeter {
+        &mut self.flows[entry as usize]
+    }
+
+    fn post(&mut self, at: Time, event: Event) {
+        self.apps.push(Reverse((at, event)));
+        self.schedule.set(self.apps_source, self.first_app());
+    }
+
+    #[inline]
+    fn arm(&mut self, conn: u32, deadline: Time) {
+        if planted(Fault::LazyTimer) && self.senders.armed(conn) != Time::NEVER {
+            return;
+        }
+        if self.senders.arm(conn, deadline) {
+            self.schedule.set(self.senders_source, self.senders.first());
+        }
+    }
+
+    fn open(&mut self, config: &Config, lane: u16, hash: u32, entry: u32) {
+        self.ends.open(config, lane, hash, entry);
+    }
+
+    fn expect(&mut self, conn: u32, target: u32) {
+        self.ends.expect(conn, target);
+    }
+}
+
+impl Line {
+    /// A line on which nothing ever travels.
+    fn unused() -> Line {
+        Line { packets: Ring::default(), target: Target::Hosts, source: None }
+    }
+}
+
+/// Which short cuts are legal.
+struct Plan {
+    /// Of each line: where it ends, whether anything travels on it, and whether it goes through at once.
+    targets: Vec<Target>,
+    used: Vec<bool>,
+    direct: Vec<bool>,
+    /// Of each link: whether departures are computed on arrival.
+    closed: Vec<bool>,
+}
+
+impl Plan {
+    fn new(scenario: &Scenario, topology: &Topology) -> Plan {
+        let links = scenario.hops.len() * 2;
+        let lane_lines = topology.lanes.len() * 2;
+        let mut targets = vec![Target::Hosts; lane_lines + links];
+        let mut used = vec![false; lane_lines + links];
+        // A zero delay into a link could tie with its departures in an order that only the heap knows.
+        let mut apart = vec![true; lane_lines + links];
+        for (index, lane) in topology.lanes.iter().enumerate() {
+            targets[index * 2] = Target::Link(lane.path[0]);
+            (used[index * 2], used[index * 2 + 1]) = (true, true);
+            apart[index * 2] = lane.delay_in > Span::ZERO || lane.access.is_some();
+            for pair in lane.path.windows(2) {
+                let line = lane_lines + pair[0];
+                targets[line] = Target::Link(pair[1]);
+                used[line] = true;
+                apart[line] = scenario.link(pair[0]).delay.iter().all(|step| step.1 > Span::ZERO);
+            }
+        }
+        let feeding = |link: usize| {
+            let (targets, used) = (&targets, &used);
+            (0..targets.len()).filter(move |&line| used[line] && targets[line] == Target::Link(link))
+        };
+        let closed: Vec<bool> = (0..links)
+            .map(|link| Link::has_closed_form(scenario.link(link)) && feeding(link).all(|line| apart[line]))
+            .collect();
+        let steady = topology.steady.clone();
+        let direct = (0..targets.len())
+            .map(|line| match targets[line] {
+                Target::Link(link) => closed[link] && feeding(link).count() == 1,
+                Target::Hosts => line < lane_lines && line % 4 == 1 && steady[line / 4],
+            })
+            .collect();
+        Plan { targets, used, direct, closed }
+    }
+}

@@ -1,0 +1,354 @@
+//! The slow, obvious engine: one heap, one event per packet and segment of its way, exact timers, no short cuts.
+//! It is the oracle of `fast.rs`: both must give identical records.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use sojourn_core::tcp::Config;
+use sojourn_core::units::{Rate, Span, Time};
+use sojourn_measure::FlowMeter;
+use sojourn_model::scenario::{Access, Scenario};
+
+use crate::ends::{Ends, Reply};
+use crate::hosts::{Event, Hosts, Net};
+use crate::link::Link;
+use crate::packet::Packet;
+use crate::topology::{Change, Topology, changes};
+use crate::{Options, Output, Stopped, setup};
+
+/// What happens. Equal times go in this order: the fast engine's order of sources.
+#[derive(Clone, Copy, Debug)]
+enum What {
+    /// A change of a link.
+    Step(usize, Change),
+    /// A host's own link has sent a packet.
+    AccessDone(usize),
+    /// A packet reaches the first link of its lane.
+    In(Packet),
+    /// A packet reaches the end host.
+    Out(Packet),
+    /// A packet reaches the link behind this one.
+    Hop(usize, Packet),
+    /// A packet reaches its destination's own link.
+    Down(Packet),
+    /// A link's own time.
+    Link(usize),
+    /// A delayed ACK of a connection of this class.
+    DelayedAck(usize, u32),
+    /// A retransmission timer.
+    Sender(u32),
+    /// An application.
+    App(Event),
+}
+
+impl What {
+    /// The rank among events at the same time.
+    fn rank(&self, lane_lines: usize, links: usize) -> usize {
+        let lines = lane_lines + links;
+        match self {
+            What::Step(..) => 0,
+            What::AccessDone(_) => 1,
+            What::In(packet) => 2 + usize::from(packet.lane) * 2,
+            What::Out(packet) => 3 + usize::from(packet.lane) * 2,
+            What::Hop(link, _) => 2 + lane_lines + link,
+            What::Down(_) => 2 + lines,
+            What::Link(link) => 3 + lines + link,
+            What::DelayedAck(class, _) => 3 + lines + links + class,
+            What::Sender(_) => usize::MAX - 1,
+            What::App(_) => usize::MAX,
+        }
+    }
+
+    /// The order among events of the same time and rank: timers by connection, applications by event, the rest as they came.
+    fn order(&self, count: u64) -> (u64, Option<Event>) {
+        match *self {
+            What::DelayedAck(_, conn) | What::Sender(conn) => (u64::from(conn), None),
+            What::App(event) => (0, Some(event)),
+            _ => (count, None),
+        }
+    }
+}
+
+/// An event in the heap, ordered by time, rank, order.
+struct Entry {
+    key: (Time, usize, (u64, Option<Event>)),
+    what: What,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key.cmp(&other.key)
+    }
+}
+
+/// A host's own link, one packet after the other. A departure goes before an arrival at the same time.
+struct AccessQueue {
+    rate: Rate,
+    delay: Span,
+    limit: usize,
+    busy: Option<Packet>,
+    waiting: VecDeque<Packet>,
+    /// Where packets go from here: into the lane (an uplink) or to the host (a downlink).
+    is_down: bool,
+}
+
+/// Everything between the data senders.
+struct Fabric<'a> {
+    topology: &'a Topology,
+    heap: BinaryHeap<Reverse<Entry>>,
+    count: u64,
+    links: Vec<Link>,
+    access: Vec<AccessQueue>,
+    ends: Ends,
+    flows: Vec<FlowMeter>,
+    /// The time for which each link, delayed ACK and sender was last put into the heap.
+    link_due: Vec<Time>,
+    ack_due: Vec<Time>,
+    sender_due: Vec<Time>,
+}
+
+/// Runs the scenario.
+pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
+    let topology = Topology::new(scenario);
+    let links = scenario.hops.len() * 2;
+    let access = scenario.access.iter().flat_map(|access| (0..topology.access_links).map(|i| AccessQueue::new(access, i)));
+    let mut fabric = Fabric {
+        topology: &topology,
+        heap: BinaryHeap::new(),
+        count: 0,
+        links: setup::links(scenario, options),
+        access: access.collect(),
+        ends: Ends::default(),
+        flows: setup::flows(scenario, options),
+        link_due: vec![Time::NEVER; links],
+        ack_due: Vec::new(),
+        sender_due: Vec::new(),
+    };
+    let mut hosts = Hosts::new(scenario, &topology, options.series);
+    hosts.start(&mut fabric);
+    for (at, link, change) in changes(scenario) {
+        fabric.push(at, What::Step(link, change));
+    }
+    (0..links).for_each(|link| fabric.reschedule(link));
+    let mut events = 0u64;
+    while let Some(Reverse(Entry { key: (now, ..), what })) = fabric.heap.pop() {
+        if now >= scenario.duration {
+            break;
+        }
+        events += 1;
+        if events.is_multiple_of(4096) {
+            options.report(now)?;
+        }
+        fabric.handle(now, what, &mut hosts);
+    }
+    Ok(setup::output(fabric.links, fabric.flows, &fabric.ends, &hosts, events))
+}
+
+impl Fabric<'_> {
+    fn push(&mut self, at: Time, what: What) {
+        if at == Time::NEVER {
+            return;
+        }
+        self.count += 1;
+        let rank = what.rank(self.topology.lanes.len() * 2, self.links.len());
+        self.heap.push(Reverse(Entry { key: (at, rank, what.order(self.count)), what }));
+    }
+
+    fn handle(&mut self, now: Time, what: What, hosts: &mut Hosts) {
+        match what {
+            What::Step(link, Change::Rate(rate)) => {
+                self.links[link].set_rate(now, rate);
+                self.reschedule(link);
+            }
+            What::Step(link, Change::Delay(delay)) => self.links[link].set_delay(delay),
+            What::AccessDone(index) => self.access_done(now, index),
+            What::In(packet) => {
+                let first = self.topology.lanes[usize::from(packet.lane)].path[0];
+                self.arrive(now, first, packet);
+            }
+            What::Hop(link, packet) => {
+                if let Some(next) = self.topology.next_link(packet.lane, link) {
+                    self.arrive(now, next, packet);
+                }
+            }
+            What::Down(packet) => {
+                if let Some((_, down)) = self.topology.lanes[usize::from(packet.lane)].access {
+                    self.access_arrive(now, down, packet);
+                }
+            }
+            What::Link(link) => self.link_event(now, link),
+            What::Out(packet) if packet.is_for_receiver() => self.deliver(now, packet),
+            What::Out(packet) => {
+                let (blocks, count) = self.ends.take_blocks(&packet);
+                hosts.receive(now, &packet, &blocks[..count], self);
+            }
+            What::DelayedAck(_, conn) => {
+                if self.ends.deadline(conn) == now {
+                    let ack = self.ends.on_timer(now, conn);
+                    self.send_ack(conn, ack);
+                }
+            }
+            What::Sender(conn) => {
+                if hosts.deadline(conn) == now {
+                    self.sender_due[conn as usize] = Time::NEVER;
+                    hosts.on_timer(now, conn, self);
+                }
+            }
+            What::App(event) => hosts.act(now, event, self),
+        }
+    }
+
+    fn arrive(&mut self, now: Time, link: usize, packet: Packet) {
+        self.links[link].arrive(now, packet);
+        self.reschedule(link);
+        self.settle(now, link);
+    }
+
+    fn link_event(&mut self, now: Time, index: usize) {
+        if self.links[index].next_event() != now {
+            return; // An outdated entry.
+        }
+        self.link_due[index] = Time::NEVER;
+        let left = self.links[index].event(now);
+        self.reschedule(index);
+        self.settle(now, index);
+        let Some(packet) = left else { return };
+        let at = self.links[index].arrival_after(now);
+        let lane = &self.topology.lanes[usize::from(packet.lane)];
+        let (last, out) = (self.topology.next_link(packet.lane, index).is_none(), at + lane.delay_out);
+        match (last, lane.access) {
+            (false, _) => self.push(at, What::Hop(index, packet)),
+            (true, Some(_)) => self.push(out, What::Down(packet)),
+            (true, None) => self.push(out, What::Out(packet)),
+        }
+    }
+
+    fn reschedule(&mut self, link: usize) {
+        let due = self.links[link].next_event();
+        if due != self.link_due[link] {
+            self.link_due[link] = due;
+            self.push(due, What::Link(link));
+        }
+    }
+
+    fn settle(&mut self, now: Time, link: usize) {
+        while let Some(packet) = self.links[link].take_drop(now) {
+            self.lose(now, &packet);
+        }
+    }
+
+    fn lose(&mut self, now: Time, packet: &Packet) {
+        self.flows[self.ends.entry(packet.conn) as usize].dropped(now);
+        self.ends.lost(packet);
+    }
+
+    fn deliver(&mut self, now: Time, packet: Packet) {
+        let Reply { packet: reply, complete } = self.ends.receive(now, &packet);
+        if complete {
+            self.post(now, Event::Complete(packet.conn));
+        }
+        self.send_ack(packet.conn, reply);
+    }
+
+    /// Re-arms a connection's delayed ACK, and sends an ACK if there is one.
+    fn send_ack(&mut self, conn: u32, ack: Option<Packet>) {
+        let due = self.ends.deadline(conn);
+        if self.ack_due.len() <= conn as usize {
+            self.ack_due.resize(conn as usize + 1, Time::NEVER);
+        }
+        if due != self.ack_due[conn as usize] {
+            self.ack_due[conn as usize] = due;
+            let class = self.ends.lane(conn) / 2;
+            self.push(due, What::DelayedAck(class, conn));
+        }
+        if let Some(ack) = ack {
+            self.emit(ack);
+        }
+    }
+
+    fn access_arrive(&mut self, now: Time, index: usize, packet: Packet) {
+        let link = &mut self.access[index];
+        if link.busy.is_none() {
+            link.busy = Some(packet);
+            let done = now + link.rate.serialise(u32::from(packet.bytes));
+            self.push(done, What::AccessDone(index));
+        } else if link.waiting.len() < link.limit {
+            link.waiting.push_back(packet);
+        } else {
+            self.lose(now, &packet);
+        }
+    }
+
+    fn access_done(&mut self, now: Time, index: usize) {
+        let link = &mut self.access[index];
+        let (done, delay, is_down) = (link.busy.take(), link.delay, link.is_down);
+        link.busy = link.waiting.pop_front();
+        if let Some(next) = link.busy {
+            let at = now + link.rate.serialise(u32::from(next.bytes));
+            self.push(at, What::AccessDone(index));
+        }
+        if let Some(packet) = done {
+            let at = now + delay;
+            let lane_in = self.topology.lanes[usize::from(packet.lane)].delay_in;
+            if is_down { self.push(at, What::Out(packet)) } else { self.push(at + lane_in, What::In(packet)) }
+        }
+    }
+}
+
+impl AccessQueue {
+    /// Four a class: up and down at the data sender's host, up and down at the data receiver's.
+    fn new(access: &Access, index: usize) -> AccessQueue {
+        let Access { rate, delay, limit } = *access;
+        AccessQueue { rate, delay, limit, busy: None, waiting: VecDeque::new(), is_down: index % 2 == 1 }
+    }
+}
+
+impl Net for Fabric<'_> {
+    fn emit(&mut self, packet: Packet) {
+        let lane = &self.topology.lanes[usize::from(packet.lane)];
+        match lane.access {
+            Some((up, _)) => self.access_arrive(packet.time, up, packet),
+            None => self.push(packet.time + lane.delay_in, What::In(packet)),
+        }
+    }
+
+    fn meter(&mut self, entry: u32) -> &mut FlowMeter {
+        &mut self.flows[entry as usize]
+    }
+
+    fn post(&mut self, at: Time, event: Event) {
+        self.push(at, What::App(event));
+    }
+
+    fn arm(&mut self, conn: u32, deadline: Time) {
+        if self.sender_due.len() <= conn as usize {
+            self.sender_due.resize(conn as usize + 1, Time::NEVER);
+        }
+        if deadline != self.sender_due[conn as usize] {
+            self.sender_due[conn as usize] = deadline;
+            self.push(deadline, What::Sender(conn));
+        }
+    }
+
+    fn open(&mut self, config: &Config, lane: u16, hash: u32, entry: u32) {
+        self.ends.open(config, lane, hash, entry);
+    }
+
+    fn expect(&mut self, conn: u32, target: u32) {
+        self.ends.expect(conn, target);
+    }
+}

@@ -1,0 +1,464 @@
+//! The data senders of all connections and the applications above them. Both engines drive this one.
+
+use sojourn_core::packet::Ecn;
+use sojourn_core::rng::Rng;
+use sojourn_core::tcp::{Ack, Block, Config, Sender};
+use sojourn_core::units::{Span, Time};
+use sojourn_measure::FlowMeter;
+use sojourn_model::scenario::Scenario;
+use sojourn_model::workload::{App, Entry, Exchange, WebConnection};
+
+use crate::ends::SYN_BYTES;
+use crate::packet::{ECHO, FULL, Kind, Packet, stamp};
+use crate::topology::Topology;
+
+/// What the applications do at a time; equal times are ordered by these numbers, never by who asked first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Event {
+    /// An entry's next own act: its start, a write, a ping, an arrival, a window's start or stop.
+    Act(u32),
+    /// A transfer is complete at its receiver.
+    Complete(u32),
+    /// The client of web exchange number … sends its next request.
+    Request(u32),
+    /// The server answers.
+    Respond(u32),
+}
+
+/// The network as the hosts see it.
+pub trait Net {
+    /// A packet leaves a data sender at `packet.time`.
+    fn emit(&mut self, packet: Packet);
+    /// The meter of an entry.
+    fn meter(&mut self, entry: u32) -> &mut FlowMeter;
+    /// Asks for [`Hosts::act`] at a time.
+    fn post(&mut self, at: Time, event: Event);
+    /// The sender's timer may have moved; `deadline` is its time now.
+    fn arm(&mut self, conn: u32, deadline: Time);
+    /// Makes the receiving end of the next connection.
+    fn open(&mut self, config: &Config, lane: u16, hash: u32, entry: u32);
+    /// Asks for [`Event::Complete`] when the receiver has everything below this segment.
+    fn expect(&mut self, conn: u32, target: u32);
+}
+
+/// A connection at its data sender.
+struct Conn {
+    sender: Sender,
+    entry: u32,
+    hash: u32,
+    /// The lane of its data.
+    lane: u16,
+    header: u16,
+    /// When its transfer (or exchange) began.
+    started: Time,
+    /// Index into [`Hosts::webs`], or `NO_WEB`.
+    web: u32,
+}
+
+const NO_WEB: u32 = u32::MAX;
+
+/// A web connection: two connections that share a handshake, requests one way and responses the other.
+struct Web {
+    exchanges: Vec<Exchange>,
+    /// The exchange under way.
+    at: usize,
+    request: u32,
+    response: u32,
+    started: Time,
+}
+
+/// The state of an entry's application.
+struct Player {
+    /// How far it is in its list.
+    at: usize,
+    /// Its connection, if it has a lasting one.
+    conn: u32,
+    /// Hashes of new connections.
+    hashes: Rng,
+    started: u64,
+    completed: u64,
+}
+
+/// All data senders and applications.
+pub struct Hosts<'a> {
+    entries: &'a [Entry],
+    topology: &'a Topology,
+    players: Vec<Player>,
+    conns: Vec<Conn>,
+    webs: Vec<Web>,
+    /// Of each group: transfers active, and the entries and sizes that wait.
+    groups: Vec<GroupState>,
+    series: bool,
+}
+
+#[derive(Default)]
+struct GroupState {
+    max_active: usize,
+    active: usize,
+    waiting: std::collections::VecDeque<(u32, u64)>,
+}
+
+impl<'a> Hosts<'a> {
+    /// The hosts of a run, nothing started. `series` asks for samples of cwnd and srtt.
+    pub fn new(scenario: &'a Scenario, topology: &'a Topology, series: bool) -> Hosts<'a> {
+        let entries = &scenario.workload.entries[..];
+        let player = |entry: &Entry| Player {
+            at: 0,
+            conn: u32::MAX,
+            hashes: Rng::stream(scenario.seed, &format!("hash {}", entry.name)),
+            started: 0,
+            completed: 0,
+        };
+        let group = |g: &sojourn_model::workload::Group| GroupState { max_active: g.max_active, ..Default::default() };
+        Hosts {
+            entries,
+            topology,
+            players: entries.iter().map(player).collect(),
+            conns: Vec::new(),
+            webs: Vec::new(),
+            groups: scenario.workload.groups.iter().map(group).collect(),
+            series,
+        }
+    }
+
+    /// Posts the first act of every entry.
+    pub fn start(&mut self, net: &mut impl Net) {
+        for (index, entry) in self.entries.iter().enumerate() {
+            let first = match &entry.app {
+                App::Bulk { active } => active.first().map(|window| window.0),
+                App::Download { start, stop, .. } | App::Thin { start, stop, .. } | App::Pings { start, stop, .. } => {
+                    (start < stop).then_some(*start)
+                }
+                App::Web { connections } => connections.first().map(|connection| connection.start),
+                App::Sizes { arrivals, .. } => arrivals.first().map(|arrival| arrival.0),
+            };
+            if let Some(at) = first {
+                net.post(at, Event::Act(index as u32));
+            }
+        }
+    }
+
+    /// A packet reaches a data sender's host: an ACK, a SYN-ACK, the reply to a ping.
+    #[inline]
+    pub fn receive(&mut self, now: Time, packet: &Packet, blocks: &[Block], net: &mut impl Net) {
+        if packet.kind != Kind::Ack {
+            return self.receive_reply(now, packet, net);
+        }
+        let conn = &mut self.conns[packet.conn as usize];
+        let ack = Ack {
+            cum: packet.seq,
+            ts_first: packet.ts,
+            ts_last: packet.ts_last,
+            window: self.entries[conn.entry as usize].tcp.rwnd,
+            ece: packet.has(ECHO),
+            syn: false,
+        };
+        let acked = conn.sender.on_ack(now, &ack, blocks);
+        let meter = net.meter(conn.entry);
+        if acked.payload > 0 {
+            meter.acked(now, acked.payload);
+        }
+        if let Some(rtt) = acked.rtt {
+            meter.rtt(now, rtt);
+        }
+        self.transmit(now, packet.conn, net);
+    }
+
+    /// The retransmission timer of a connection.
+    pub fn on_timer(&mut self, now: Time, conn: u32, net: &mut impl Net) {
+        self.conns[conn as usize].sender.on_timer(now);
+        self.transmit(now, conn, net);
+    }
+
+    /// An application's time has come.
+    pub fn act(&mut self, now: Time, event: Event, net: &mut impl Net) {
+        match event {
+            Event::Act(entry) => self.next_act(now, entry, net),
+            Event::Complete(conn) => self.complete(now, conn, net),
+            Event::Request(web) => self.request(now, web, net),
+            Event::Respond(web) => self.respond(now, web, net),
+        }
+    }
+
+    /// Transfers begun and not complete, by entry.
+    pub fn unfinished(&self) -> Vec<u64> {
+        self.players.iter().map(|player| player.started - player.completed).collect()
+    }
+
+    /// The sender's own deadline.
+    #[inline]
+    pub fn deadline(&self, conn: u32) -> Time {
+        self.conns[conn as usize].sender.next_event()
+    }
+
+    /// Sends what TCP allows now.
+    #[inline]
+    fn transmit(&mut self, now: Time, index: u32, net: &mut impl Net) {
+        let conn = &mut self.conns[index as usize];
+        while let Some(segment) = conn.sender.poll_transmit(now) {
+            let full = segment.payload >= self.entries[conn.entry as usize].tcp.mss;
+            let mut bits = if segment.ect { Ecn::Ect0 as u8 } else { Ecn::NotEct as u8 };
+            bits |= if segment.cwr { ECHO } else { 0 } | if full { FULL } else { 0 };
+            let (kind, bytes) = match (segment.syn, segment.retransmit) {
+                (true, _) => (Kind::Syn, SYN_BYTES),
+                (false, true) => (Kind::Retransmit, conn.header + segment.payload as u16),
+                (false, false) => (Kind::Data, conn.header + segment.payload as u16),
+            };
+            let meter = net.meter(conn.entry);
+            meter.sent(now);
+            if segment.retransmit {
+                meter.retransmit(now);
+            }
+            net.emit(Packet {
+                time: now,
+                conn: index,
+                seq: segment.seq,
+                ts: stamp(now),
+                hash: conn.hash,
+                bytes,
+                lane: conn.lane,
+                kind,
+                bits,
+                ..Packet::default()
+            });
+        }
+        let sender = &conn.sender;
+        if self.series {
+            net.meter(conn.entry).state(now, sender.cwnd(), sender.srtt().unwrap_or_default(), sender.inflight());
+        }
+        net.arm(index, sender.next_event());
+    }
+
+    #[cold]
+    fn receive_reply(&mut self, now: Time, packet: &Packet, net: &mut impl Net) {
+        let entry = self.conns[packet.conn as usize].entry;
+        if packet.kind == Kind::Ping {
+            let rtt = Span(u64::from(stamp(now).wrapping_sub(packet.ts)) * 1000);
+            return net.meter(entry).rtt(now, rtt);
+        }
+        let conn = &mut self.conns[packet.conn as usize];
+        let fresh = !conn.sender.is_established();
+        let window = self.entries[entry as usize].tcp.rwnd;
+        let ack = Ack { ts_first: packet.ts, ts_last: packet.ts, window, syn: true, ..Ack::default() };
+        let acked = conn.sender.on_ack(now, &ack, &[]);
+        if let Some(rtt) = acked.rtt {
+            net.meter(entry).rtt(now, rtt);
+        }
+        if fresh && conn.web != NO_WEB {
+            let web = conn.web;
+            net.post(now + self.webs[web as usize].exchanges[0].gap, Event::Request(web));
+        }
+        self.transmit(now, packet.conn, net);
+    }
+
+    fn next_act(&mut self, now: Time, index: u32, net: &mut impl Net) {
+        let entry = &self.entries[index as usize];
+        let at = self.players[index as usize].at;
+        self.players[index as usize].at += 1;
+        let next = match &entry.app {
+            App::Bulk { active } => {
+                self.toggle(now, index, at, net);
+                let window = active.get((at + 1) / 2);
+                window.map(|&(start, stop)| if at % 2 == 0 { stop } else { start })
+            }
+            App::Download { size, .. } => {
+                self.transfer(now, index, *size, net);
+                None
+            }
+            App::Thin { bytes, interval, stop, .. } => {
+                let conn = self.lasting(now, index, net);
+                self.conns[conn as usize].sender.write(u64::from(*bytes));
+                self.transmit(now, conn, net);
+                Some(now + *interval).filter(|at| at < stop)
+            }
+            App::Pings { bytes, interval, stop, .. } => {
+                self.ping(now, index, *bytes, at as u32, net);
+                Some(now + *interval).filter(|at| at < stop)
+            }
+            App::Web { connections } => {
+                self.browse(now, index, &connections[at], net);
+                connections.get(at + 1).map(|connection| connection.start)
+            }
+            App::Sizes { arrivals, group } => {
+                self.arrival(now, index, arrivals[at].1, *group, net);
+                arrivals.get(at + 1).map(|arrival| arrival.0)
+            }
+        };
+        if let Some(at) = next.filter(|&at| at != Time::NEVER) {
+            net.post(at, Event::Act(index));
+        }
+    }
+
+    /// A bulk flow starts (even acts) or stops (odd ones).
+    fn toggle(&mut self, now: Time, index: u32, at: usize, net: &mut impl Net) {
+        if at % 2 == 0 {
+            let conn = self.lasting(now, index, net);
+            self.conns[conn as usize].sender.write_forever();
+            self.transmit(now, conn, net);
+        } else {
+            let conn = self.players[index as usize].conn;
+            self.conns[conn as usize].sender.stop();
+        }
+    }
+
+    /// The entry's lasting connection, opened on first use.
+    fn lasting(&mut self, now: Time, index: u32, net: &mut impl Net) -> u32 {
+        if self.players[index as usize].conn == u32::MAX {
+            let conn = self.connect(now, index, false, None, NO_WEB, net);
+            self.players[index as usize].conn = conn;
+            self.conns[conn as usize].sender.open(now);
+        }
+        self.players[index as usize].conn
+    }
+
+    /// A new connection that carries `size` bytes.
+    fn transfer(&mut self, now: Time, index: u32, size: u64, net: &mut impl Net) {
+        let conn = self.connect(now, index, false, None, NO_WEB, net);
+        self.begin(now, index, net);
+        let sender = &mut self.conns[conn as usize].sender;
+        sender.open(now);
+        let target = sender.write(size);
+        net.expect(conn, target);
+        self.transmit(now, conn, net);
+    }
+
+    fn begin(&mut self, now: Time, index: u32, net: &mut impl Net) {
+        self.players[index as usize].started += 1;
+        net.meter(index).started(now);
+    }
+
+    /// A transfer arrives, and waits if its group is full.
+    fn arrival(&mut self, now: Time, index: u32, size: u64, group: Option<usize>, net: &mut impl Net) {
+        if let Some(group) = group {
+            let state = &mut self.groups[group];
+            if state.active >= state.max_active {
+                state.waiting.push_back((index, size));
+                return;
+            }
+            state.active += 1;
+        }
+        self.transfer(now, index, size, net);
+    }
+
+    fn ping(&mut self, now: Time, index: u32, bytes: u32, number: u32, net: &mut impl Net) {
+        if self.players[index as usize].conn == u32::MAX {
+            let conn = self.connect(now, index, false, None, NO_WEB, net);
+            self.players[index as usize].conn = conn;
+        }
+        let conn = self.players[index as usize].conn;
+        let Conn { hash, lane, .. } = self.conns[conn as usize];
+        net.meter(index).sent(now);
+        net.emit(Packet {
+            time: now,
+            conn,
+            seq: number,
+            ts: stamp(now),
+            hash,
+            bytes: bytes as u16,
+            lane,
+            kind: Kind::Ping,
+            ..Packet::default()
+        });
+    }
+
+    /// A client opens a web connection.
+    fn browse(&mut self, now: Time, index: u32, connection: &WebConnection, net: &mut impl Net) {
+        let web = self.webs.len() as u32;
+        let request = self.connect(now, index, true, None, web, net);
+        let hash = self.conns[request as usize].hash;
+        let response = self.connect(now, index, false, Some(hash), web, net);
+        let exchanges = connection.exchanges.clone();
+        self.webs.push(Web { exchanges, at: 0, request, response, started: now });
+        self.begin(now, index, net);
+        self.conns[request as usize].sender.open(now);
+        self.transmit(now, request, net);
+    }
+
+    fn request(&mut self, now: Time, index: u32, net: &mut impl Net) {
+        let web = &mut self.webs[index as usize];
+        let conn = web.request;
+        let bytes = web.exchanges[web.at].request;
+        if web.at > 0 {
+            web.started = now;
+            let entry = self.conns[conn as usize].entry;
+            self.begin(now, entry, net);
+        }
+        let target = self.conns[conn as usize].sender.write(u64::from(bytes));
+        net.expect(conn, target);
+        self.transmit(now, conn, net);
+    }
+
+    fn respond(&mut self, now: Time, index: u32, net: &mut impl Net) {
+        let web = &self.webs[index as usize];
+        let (conn, bytes) = (web.response, web.exchanges[web.at].response);
+        let sender = &mut self.conns[conn as usize].sender;
+        if !sender.is_established() {
+            sender.establish(now, None);
+        }
+        let target = sender.write(bytes);
+        net.expect(conn, target);
+        self.transmit(now, conn, net);
+    }
+
+    /// Everything that was expected on a connection has arrived at its receiver.
+    fn complete(&mut self, now: Time, conn: u32, net: &mut impl Net) {
+        let Conn { entry, web, started, .. } = self.conns[conn as usize];
+        if web != NO_WEB {
+            return self.web_complete(now, conn, web, net);
+        }
+        self.players[entry as usize].completed += 1;
+        net.meter(entry).completed(now, now.since(started));
+        match &self.entries[entry as usize].app {
+            App::Download { gaps, stop, .. } => {
+                let done = self.players[entry as usize].completed as usize;
+                let next = gaps.get(done - 1).map(|&gap| now + gap).filter(|at| at < stop);
+                if let Some(at) = next {
+                    net.post(at, Event::Act(entry));
+                }
+            }
+            App::Sizes { group: Some(group), .. } => {
+                let state = &mut self.groups[*group];
+                match state.waiting.pop_front() {
+                    Some((index, size)) => self.transfer(now, index, size, net),
+                    None => state.active -= 1,
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn web_complete(&mut self, now: Time, conn: u32, index: u32, net: &mut impl Net) {
+        let entry = self.conns[conn as usize].entry;
+        let web = &mut self.webs[index as usize];
+        if conn == web.request {
+            return net.post(now + web.exchanges[web.at].server_delay, Event::Respond(index));
+        }
+        self.players[entry as usize].completed += 1;
+        net.meter(entry).completed(now, now.since(web.started));
+        web.at += 1;
+        if let Some(next) = web.exchanges.get(web.at) {
+            net.post(now + next.gap, Event::Request(index));
+        }
+    }
+
+    /// Makes a connection of an entry; `backward` data runs against the entry's direction (requests).
+    fn connect(
+        &mut self,
+        now: Time,
+        index: u32,
+        backward: bool,
+        hash: Option<u32>,
+        web: u32,
+        net: &mut impl Net,
+    ) -> u32 {
+        let entry = &self.entries[index as usize];
+        let lane = self.topology.class_of[index as usize] as u16 * 2 + u16::from(backward);
+        let hash = hash.or(entry.tunnel).unwrap_or_else(|| self.players[index as usize].hashes.next_u32());
+        net.open(&entry.tcp, lane, hash, index);
+        let header = entry.tcp.header as u16;
+        let sender = Sender::new(&entry.tcp);
+        self.conns.push(Conn { sender, entry: index, hash, lane, header, started: now, web });
+        (self.conns.len() - 1) as u32
+    }
+}
+

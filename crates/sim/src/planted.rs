@@ -1,0 +1,42 @@
+//! Faults that the tests plant in the fast engine's short cuts, to show that the comparison with the heap engine sees them.
+
+/// A short cut that can be broken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// A closed-form departure is a nanosecond late.
+    ClosedForm,
+    /// A host's own link is a nanosecond slow.
+    Access,
+    /// A receiver that runs ahead is a nanosecond late.
+    Fused,
+    /// Delayed ACKs do not go before the packet that the receiver is run ahead for.
+    DelayedAck,
+    /// A timer is not re-armed when its deadline moves earlier.
+    LazyTimer,
+    /// Of equal times the later source goes first.
+    Tie,
+}
+
+#[cfg(test)]
+thread_local! {
+    static PLANTED: std::cell::Cell<Option<Fault>> = const { std::cell::Cell::new(None) };
+}
+
+/// Plants a fault in this thread, or removes it.
+#[cfg(test)]
+pub fn plant(fault: Option<Fault>) {
+    PLANTED.set(fault);
+}
+
+/// Whether this fault is planted; never, outside tests.
+#[cfg(test)]
+pub fn planted(fault: Fault) -> bool {
+    PLANTED.get() == Some(fault)
+}
+
+/// Whether this fault is planted; never, outside tests.
+#[cfg(not(test))]
+#[inline(always)]
+pub const fn planted(_: Fault) -> bool {
+    false
+}

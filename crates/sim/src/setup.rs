@@ -1,0 +1,73 @@
+//! What both engines begin and end with.
+
+use sojourn_core::rng::Rng;
+use sojourn_core::tcp::Cc;
+use sojourn_measure::{FlowMeter, FlowSetup, LinkSetup};
+use sojourn_model::records::PacketRecord;
+use sojourn_model::scenario::Scenario;
+use sojourn_model::workload::{App, Entry};
+
+use crate::ends::Ends;
+use crate::hosts::Hosts;
+use crate::link::Link;
+use crate::{Options, Output};
+
+/// Time bins of a run's series.
+pub const BINS: u32 = 3000;
+
+/// The links, idle.
+pub fn links(scenario: &Scenario, options: &Options) -> Vec<Link> {
+    let link = |index: usize| {
+        let link = scenario.link(index);
+        let setup = LinkSetup {
+            name: scenario.link_name(index),
+            measure: scenario.measure,
+            end: scenario.duration,
+            rtt_window: scenario.longest_rtt,
+            bins: BINS,
+            overhead: link.overhead,
+        };
+        let seed = Rng::stream(scenario.seed, &format!("link {}", setup.name)).next_u64();
+        Link::new(index, link, &setup, seed, options.packets)
+    };
+    (0..scenario.hops.len() * 2).map(link).collect()
+}
+
+/// A meter for each entry.
+pub fn flows(scenario: &Scenario, options: &Options) -> Vec<FlowMeter> {
+    let flow = |entry: &Entry| {
+        FlowMeter::new(&FlowSetup {
+            name: entry.name.clone(),
+            kind: entry.kind,
+            cc: cc_name(entry),
+            measure: scenario.measure,
+            end: scenario.duration,
+            bins: BINS,
+            state: options.series,
+        })
+    };
+    scenario.workload.entries.iter().map(flow).collect()
+}
+
+/// As in the scenario file; empty where there is no TCP.
+fn cc_name(entry: &Entry) -> String {
+    match (&entry.app, entry.tcp.cc) {
+        (App::Pings { .. }, _) => String::new(),
+        (_, Cc::Reno) => "reno".into(),
+        (_, Cc::Cubic) => "cubic".into(),
+        (_, Cc::Fixed(window)) => format!("fixed {window}"),
+    }
+}
+
+/// The output, link after link; the records get the entries of their connections.
+pub fn output(links: Vec<Link>, flows: Vec<FlowMeter>, ends: &Ends, hosts: &Hosts, events: u64) -> Output {
+    let mut packets: Vec<PacketRecord> = Vec::new();
+    let mut reports = Vec::new();
+    for link in links {
+        let (report, records) = link.finish();
+        reports.push(report);
+        packets.extend(records.into_iter().map(|r| PacketRecord { entry: ends.entry(r.connection), ..r }));
+    }
+    let flows = flows.into_iter().zip(hosts.unfinished()).map(|(flow, unfinished)| flow.finish(unfinished)).collect();
+    Output { links: reports, flows, packets, events }
+}

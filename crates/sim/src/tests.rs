@@ -1,0 +1,171 @@
+//! The fast engine against the heap engine, and both against what can be computed by hand.
+
+use std::sync::Arc;
+
+use sojourn_core::tcp::{Cc, Config};
+use sojourn_core::units::{Rate, Span, Time};
+use sojourn_model::records::{Fate, PacketRecord};
+use sojourn_model::scenario::{Access, Capacity, Hop, Link, Scenario, Trace};
+use sojourn_model::workload::{App, Delays, Direction, Entry, Exchange, Group, WebConnection, Workload};
+
+use crate::planted::{Fault, plant};
+use crate::{Engine, Options, Output, run};
+
+fn link(rate: Rate, delay: Span, qdisc: &str) -> Link {
+    Link {
+        rate: Capacity::Steps(vec![(Time::ZERO, rate)]),
+        delay: vec![(Time::ZERO, delay)],
+        qdisc: qdisc.parse().expect("a tc line"),
+        overhead: 0,
+    }
+}
+
+fn hop(name: &str, rate: Rate, delay: Span, qdisc: &str) -> Hop {
+    Hop { name: name.into(), right: link(rate, delay, qdisc), left: link(rate, delay, "pfifo limit 1000") }
+}
+
+fn bulk(start: Time) -> App {
+    App::Bulk { active: vec![(start, Time::NEVER)] }
+}
+
+fn entry(name: &str, app: App, rest: Span) -> Entry {
+    let quarter = Span(rest.0 / 4);
+    Entry {
+        name: name.into(),
+        kind: "bulk",
+        direction: Direction::Right,
+        via: (0, 0),
+        tcp: Config::default(),
+        delays: Delays { data_in: quarter, data_out: quarter, ack_in: quarter, ack_out: quarter },
+        tunnel: None,
+        app,
+    }
+}
+
+fn scenario(seconds: u64, hops: Vec<Hop>, entries: Vec<Entry>) -> Scenario {
+    Scenario {
+        title: "test".into(),
+        duration: Time(seconds * 1_000_000_000),
+        measure: (Time(seconds * 100_000_000), Time(seconds * 1_000_000_000)),
+        seed: 1,
+        hops,
+        access: None,
+        workload: Workload { entries, groups: vec![] },
+        longest_rtt: Span::from_millis(100),
+    }
+}
+
+/// 10 Mbit/s, 80 ms, four bulk flows in one class.
+fn dumbbell(qdisc: &str) -> Scenario {
+    let flow = |i: u64| entry(&format!("bulk{i}"), bulk(Time(i * 137_000_000)), Span::from_millis(60));
+    scenario(20, vec![hop("b", Rate(10_000_000), Span::from_millis(10), qdisc)], (0..4).map(flow).collect())
+}
+
+/// Twelve classes over two hops, more sources than the linear schedule takes, flows of every kind and both directions.
+fn zoo() -> Scenario {
+    let mut entries: Vec<Entry> = (0..6)
+        .map(|i| entry(&format!("bulk{i}"), bulk(Time(i * 50_000_000)), Span::from_millis(10 * (i + 1))))
+        .collect();
+    for (i, entry) in entries.iter_mut().enumerate() {
+        entry.via = if i % 3 == 0 { (0, 1) } else { (i % 2, i % 2) };
+        entry.direction = if i == 4 { Direction::Left } else { Direction::Right };
+        entry.tcp.cc = [Cc::Cubic, Cc::Reno][i % 2];
+        entry.tcp.ecn = i == 2;
+    }
+    let gaps = vec![Span::from_millis(300); 100];
+    let download = App::Download { start: Time(1), size: 100_000, gaps, stop: Time::NEVER };
+    let exchange = Exchange { gap: Span::from_millis(5), request: 3000, server_delay: Span(77_777), response: 20_001 };
+    let connection = |i: u64| WebConnection { start: Time(i * 170_000_000), exchanges: vec![exchange; 3] };
+    let arrivals = (0..40).map(|i| (Time(i * 90_000_000), 1000 + i * 7919)).collect();
+    let thin = App::Thin { start: Time(3), bytes: 150, interval: Span::from_millis(30), stop: Time::NEVER };
+    let pings = App::Pings { start: Time(5), bytes: 84, interval: Span::from_millis(10), stop: Time::NEVER };
+    for (name, app) in [
+        ("download", download),
+        ("web", App::Web { connections: (0..30).map(connection).collect() }),
+        ("sizes", App::Sizes { arrivals, group: Some(0) }),
+        ("thin", thin),
+        ("pings", pings),
+    ] {
+        entries.push(Entry { via: (0, 1), ..entry(name, app, Span::from_millis(33)) });
+    }
+    let mut first = hop("first", Rate(9_000_000), Span::from_millis(3), "pfifo limit 40");
+    first.right.rate = Capacity::Steps(vec![
+        (Time::ZERO, Rate(9_000_000)),
+        (Time(2_000_000_000), Rate(1_500_000)),
+        (Time(3_000_000_000), Rate(9_000_000)),
+    ]);
+    let mut second = hop("second", Rate(7_000_000), Span::from_millis(2), "pfifo limit 30");
+    second.right.delay = vec![(Time::ZERO, Span::from_millis(9)), (Time(4_000_000_000), Span::from_millis(1))];
+    let mut zoo = scenario(8, vec![first, second], entries);
+    zoo.workload.groups.push(Group { name: "g".into(), max_active: 3 });
+    zoo
+}
+
+fn with_access(mut scenario: Scenario) -> Scenario {
+    scenario.access = Some(Access { rate: Rate(20_000_000), delay: Span::from_millis(1), limit: 20 });
+    scenario
+}
+
+fn traced() -> Scenario {
+    let mut traced = dumbbell("pfifo limit 50");
+    let opportunities_ms = (0..3000u64).map(|i| i + (i / 100) % 7 * 3).collect::<Vec<_>>();
+    let mut sorted = opportunities_ms;
+    sorted.sort_unstable();
+    traced.hops[0].right.rate = Capacity::Trace(Arc::new(Trace { opportunities_ms: sorted }));
+    traced
+}
+
+fn output(scenario: &Scenario, engine: Engine) -> Output {
+    run(scenario, &Options { engine, packets: true, ..Options::default() }).expect("not stopped")
+}
+
+/// What must be equal: every packet's fate, every measure, every series.
+fn digest(output: &Output) -> (Vec<PacketRecord>, String) {
+    let links: Vec<_> = output.links.iter().map(|l| (&l.main, &l.startup, l.series.columns())).collect();
+    let flows: Vec<_> = output.flows.iter().map(|f| (&f.main, &f.startup, f.series.columns())).collect();
+    (output.packets.clone(), format!("{links:?} {flows:?}"))
+}
+
+fn assert_engines_agree(name: &str, scenario: &Scenario) -> Output {
+    let (fast, heap) = (output(scenario, Engine::Fast), output(scenario, Engine::Heap));
+    let ((fast_packets, fast_report), (heap_packets, heap_report)) = (digest(&fast), digest(&heap));
+    for (i, (f, h)) in fast_packets.iter().zip(&heap_packets).enumerate() {
+        assert_eq!(f, h, "{name}: record {i}");
+    }
+    assert_eq!(fast_packets.len(), heap_packets.len(), "{name}");
+    assert_eq!(fast_report, heap_report, "{name}");
+    assert!(fast_packets.len() > 1000, "{name}: {} records", fast_packets.len());
+    fast
+}
+
+fn cases() -> Vec<(&'static str, Scenario)> {
+    vec![
+        ("dumbbell", dumbbell("pfifo limit 100")),
+        ("dumbbell bfifo", dumbbell("bfifo limit 50000")),
+        ("access", with_access(dumbbell("pfifo limit 100"))),
+        ("zoo", zoo()),
+        ("zoo with access", with_access(zoo())),
+        ("trace", traced()),
+    ]
+}
+
+#[test]
+fn both_engines_give_identical_records() {
+    for (name, scenario) in cases() {
+        let output = assert_engines_agree(name, &scenario);
+        assert!(output.packets.iter().any(|p| matches!(p.fate, Fate::Dropped(_))), "{name}: nothing was dropped");
+    }
+}
+
+#[test]
+fn a_fault_planted_in_each_short_cut_is_seen() {
+    for fault in [Fault::ClosedForm, Fault::Access, Fault::Fused, Fault::DelayedAck, Fault::LazyTimer, Fault::Tie] {
+        let seen = cases().iter().any(|(_, scenario)| {
+            plant(Some(fault));
+            let broken = digest(&output(scenario, Engine::Fast));
+            plant(None);
+            broken != digest(&output(scenario, Engine::Heap))
+        });
+        assert!(seen, "{fault:?} changes nothing");
+    }
+}

@@ -1,0 +1,119 @@
+//! Where packets go: lanes. A lane is one direction of a class, and a class is a set of flows with the same path and delays.
+
+use sojourn_core::units::{Span, Time};
+use sojourn_model::scenario::{Capacity, Scenario};
+use sojourn_model::workload::{App, Direction, Entry};
+
+/// One direction of a class: two lanes per class, the data's (even) and the way back (odd).
+#[derive(Clone, Debug)]
+pub struct Lane {
+    /// The links passed, in order (indices: hop · 2, plus 1 leftward).
+    pub path: Vec<usize>,
+    /// From the host to the first link, access link apart.
+    pub delay_in: Span,
+    /// From the last link to the host, access link apart.
+    pub delay_out: Span,
+    /// With access links: the index of the sending host's uplink and of the receiving host's downlink.
+    pub access: Option<(usize, usize)>,
+}
+
+/// The map of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Topology {
+    /// Lane `2·class` carries the data of plain flows, lane `2·class + 1` the other way.
+    pub lanes: Vec<Lane>,
+    /// Of each class: whether its data receivers may be run ahead at the last link's departures.
+    pub steady: Vec<bool>,
+    /// Of each entry.
+    pub class_of: Vec<usize>,
+    /// How many access links there are.
+    pub access_links: usize,
+}
+
+impl Topology {
+    /// Groups the entries into classes. With access links, each entry is its own class.
+    pub fn new(scenario: &Scenario) -> Topology {
+        let mut topology = Topology::default();
+        let mut keys = Vec::new();
+        for entry in &scenario.workload.entries {
+            let own_host = scenario.access.is_some().then_some(keys.len());
+            let key = (entry.direction, entry.via, entry.delays, is_two_way(entry), own_host);
+            let class = keys.iter().position(|k| *k == key).unwrap_or_else(|| {
+                keys.push(key);
+                topology.add_class(scenario, entry);
+                keys.len() - 1
+            });
+            topology.class_of.push(class);
+        }
+        topology
+    }
+
+    /// The link after `link` on the lane; none if it is the last.
+    #[inline]
+    pub fn next_link(&self, lane: u16, link: usize) -> Option<usize> {
+        let path = &self.lanes[usize::from(lane)].path;
+        if path[path.len() - 1] == link {
+            return None;
+        }
+        path.iter().position(|&l| l == link).map(|at| path[at + 1])
+    }
+
+    fn add_class(&mut self, scenario: &Scenario, entry: &Entry) {
+        let (first, last) = entry.via;
+        let right: Vec<usize> = (first..=last).map(|hop| hop * 2).collect();
+        let left: Vec<usize> = (first..=last).rev().map(|hop| hop * 2 + 1).collect();
+        let (there, back) = match entry.direction {
+            Direction::Right => (right, left),
+            Direction::Left => (left, right),
+        };
+        // Four access links a class: up and down at the data sender's host, up and down at the data receiver's.
+        let access = scenario.access.is_some().then_some(self.access_links);
+        self.access_links += if access.is_some() { 4 } else { 0 };
+        let delays = entry.delays;
+        let last_link = scenario.link(there[there.len() - 1]);
+        let steps = |rate: &Capacity| matches!(rate, Capacity::Steps(_));
+        self.steady.push(
+            access.is_none() && !is_two_way(entry) && last_link.delay.len() == 1 && steps(&last_link.rate),
+        );
+        self.lanes.push(Lane {
+            path: there,
+            delay_in: delays.data_in,
+            delay_out: delays.data_out,
+            access: access.map(|a| (a, a + 3)),
+        });
+        self.lanes.push(Lane {
+            path: back,
+            delay_in: delays.ack_in,
+            delay_out: delays.ack_out,
+            access: access.map(|a| (a + 2, a + 1)),
+        });
+    }
+}
+
+/// Whether data goes both ways on a connection (requests and responses).
+fn is_two_way(entry: &Entry) -> bool {
+    matches!(entry.app, App::Web { .. })
+}
+
+/// A change of a link during the run.
+#[derive(Clone, Copy, Debug)]
+pub enum Change {
+    /// A new rate.
+    Rate(sojourn_core::units::Rate),
+    /// A new delay.
+    Delay(Span),
+}
+
+/// All changes after time zero, in order of time, then of link.
+pub fn changes(scenario: &Scenario) -> Vec<(Time, usize, Change)> {
+    let mut all = Vec::new();
+    for index in 0..scenario.hops.len() * 2 {
+        let link = scenario.link(index);
+        if let Capacity::Steps(steps) = &link.rate {
+            all.extend(steps.iter().skip(1).map(|&(at, rate)| (at, index, Change::Rate(rate))));
+        }
+        all.extend(link.delay.iter().skip(1).map(|&(at, delay)| (at, index, Change::Delay(delay))));
+    }
+    all.sort_by_key(|&(at, index, _)| (at, index));
+    all
+}
