@@ -12,6 +12,7 @@ mod hosts;
 mod link;
 mod packet;
 mod planted;
+pub mod replay;
 mod schedule;
 mod setup;
 #[cfg(test)]

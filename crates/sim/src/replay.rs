@@ -1,0 +1,516 @@
+//! A packet trace through one discipline: what became of each packet, and when.
+//!
+//! The trace is CSV with the header `time_ns,op,flow,bytes,ecn`. `op` is `enqueue` or `dequeue` (flow, bytes and ecn
+//! are then empty); rows are taken strictly in file order, and times never fall. With a rate there are no `dequeue`
+//! rows: a busy server makes them. It occupies itself with each packet for ceil(bytes · 8·10⁹ / rate) ns, dequeues once
+//! at each completion (also from an empty queue, which CoDel and RED notice), after all arrivals of that instant, and
+//! drains to the end. Anyone can compare any implementation of a discipline with ours in this way.
+
+use std::fmt;
+use std::io::Write;
+
+use sojourn_core::packet::{Ecn, Packet};
+use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::qdisc::{AnyQdisc, Context, DropReason, Drops, Qdisc};
+use sojourn_core::units::{Rate, Span, Time};
+
+/// The first line of a trace.
+pub const TRACE_HEADER: &str = "time_ns,op,flow,bytes,ecn";
+/// The first line of the result.
+pub const ROW_HEADER: &str = "packet,flow,bytes,enqueue_ns,fate_ns,fate";
+/// The largest IP packet in an Ethernet frame.
+pub const MAX_BYTES: u32 = 65_535 + 14;
+/// The latest time in a trace: 146 years.
+pub const MAX_TIME: Time = Time(1 << 62);
+
+/// Why a trace could not be replayed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Error {
+    /// The trace's file.
+    pub file: String,
+    /// Line, counted from 1; 0 if it is not about a line.
+    pub line: usize,
+    /// What is wrong, with the offending value and what was expected.
+    pub problem: String,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.file, self.problem),
+            line => write!(f, "{}:{line}: {}", self.file, self.problem),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// One row of a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Op {
+    /// A packet arrives.
+    Enqueue {
+        /// When.
+        at: Time,
+        /// Its flow.
+        flow: u32,
+        /// Its length as the discipline and the link count it.
+        bytes: u32,
+        /// Its ECN field.
+        ecn: Ecn,
+    },
+    /// The link asks for a packet.
+    Dequeue {
+        /// When.
+        at: Time,
+    },
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// Left the discipline as it came.
+    Delivered,
+    /// Left with a CE that was not there at arrival.
+    Marked,
+    /// Dropped.
+    Dropped(DropReason),
+    /// Still there at the end of the trace.
+    Queued,
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fate::Delivered => f.write_str("delivered"),
+            Fate::Marked => f.write_str("marked"),
+            Fate::Dropped(reason) => write!(f, "dropped:{}", reason.name()),
+            Fate::Queued => f.write_str("queued"),
+        }
+    }
+}
+
+/// One packet of the result; packets are numbered from 0 in order of arrival.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Row {
+    /// The flow.
+    pub flow: u32,
+    /// Length as the discipline and the link count it.
+    pub bytes: u32,
+    /// Arrival.
+    pub enqueue: Time,
+    /// When it left, or when the operation ran that dropped it; zero if it is still queued.
+    pub fate_time: Time,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// Replays a trace through a discipline.
+///
+/// `mtu` is the largest packet in bytes as the link counts it: 1514 for Ethernet. Time 0 of the trace is time 0 of the
+/// discipline's clock.
+///
+/// # Errors
+/// A malformed trace, with the line; `dequeue` rows together with a rate; a rate or `mtu` out of range; a discipline
+/// that must know the link's rate and was given none.
+pub fn run(trace: &[u8], file_name: &str, spec: &Spec, rate: Option<Rate>, mtu: u32) -> Result<Vec<Row>, Error> {
+    run_from(Time::ZERO, trace, file_name, spec, rate, mtu)
+}
+
+/// As [`run`], with the discipline's clock at `start` when the trace's is zero: how tests pass the wrap of a 32-bit
+/// clock. A multiple of 2^20 ns, so that the clock's ticks stay where they were.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_from(
+    start: Time,
+    trace: &[u8],
+    file_name: &str,
+    spec: &Spec,
+    rate: Option<Rate>,
+    mtu: u32,
+) -> Result<Vec<Row>, Error> {
+    assert!(start.0 % (1 << 20) == 0 && start < MAX_TIME, "the clock's start is no multiple of 2^20 ns: {start:?}");
+    let error = |problem: String| Error { file: file_name.to_string(), line: 0, problem };
+    if mtu == 0 || mtu > MAX_BYTES {
+        return Err(error(format!("an MTU of {mtu} bytes; expected 1 to {MAX_BYTES}")));
+    }
+    if rate == Some(Rate(0)) {
+        return Err(error("a rate of zero; expected a positive rate such as 10mbit".into()));
+    }
+    if rate.is_none() && matches!(spec, Spec::Red(_)) {
+        return Err(error(format!("{} is configured from the link's rate: give one", spec.kind())));
+    }
+    let ops = parse(trace, file_name, rate.is_none())?;
+    // Without a rate no discipline left here looks at it.
+    let context = Context { mtu, rate: rate.unwrap_or(Rate(0)), delay: Span::ZERO, seed: 1 };
+    let mut replay = Replay {
+        qdisc: spec.build(&context),
+        book: Book { rows: Vec::with_capacity(ops.len()), now: Time::ZERO, start: Span(start.0) },
+    };
+    match rate {
+        None => replay.as_told(&ops),
+        Some(rate) => replay.with_server(&ops, rate),
+    }
+    Ok(replay.book.rows)
+}
+
+/// The result as CSV.
+pub fn to_csv(rows: &[Row]) -> Vec<u8> {
+    let mut csv = Vec::with_capacity(rows.len() * 48 + ROW_HEADER.len() + 1);
+    let mut write = |line: fmt::Arguments| csv.write_fmt(line).expect("writing to memory does not fail");
+    write(format_args!("{ROW_HEADER}\n"));
+    for (packet, row) in rows.iter().enumerate() {
+        let Row { flow, bytes, enqueue, fate_time, fate } = row;
+        write(format_args!("{packet},{flow},{bytes},{},{},{fate}\n", enqueue.0, fate_time.0));
+    }
+    csv
+}
+
+/// Reads a trace; with `dequeues` false, `dequeue` rows are errors.
+///
+/// # Errors
+/// The first malformed line.
+pub fn parse(trace: &[u8], file_name: &str, dequeues: bool) -> Result<Vec<Op>, Error> {
+    let at_line = |line, problem| Error { file: file_name.to_string(), line, problem };
+    let mut lines = trace.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    let header = lines.next().unwrap_or_default();
+    if header != TRACE_HEADER.as_bytes() {
+        let problem = format!("expected the header {TRACE_HEADER}, found {}", shown(header));
+        return Err(at_line(1, problem));
+    }
+    let mut ops = Vec::new();
+    let mut last = Time::ZERO;
+    let mut rest = lines.zip(2..).peekable();
+    while let Some((line, number)) = rest.next() {
+        if line.is_empty() && rest.peek().is_none() {
+            break; // after the last line's end
+        }
+        let op = parse_row(line).map_err(|problem| at_line(number, problem))?;
+        let (Op::Enqueue { at, .. } | Op::Dequeue { at }) = op;
+        if at < last {
+            return Err(at_line(number, format!("time_ns falls: {} after {}", at.0, last.0)));
+        }
+        if matches!(op, Op::Dequeue { .. }) && !dequeues {
+            let problem = "a dequeue row together with a rate: with a rate the dequeues are generated";
+            return Err(at_line(number, problem.into()));
+        }
+        last = at;
+        ops.push(op);
+    }
+    Ok(ops)
+}
+
+fn parse_row(line: &[u8]) -> Result<Op, String> {
+    let text = std::str::from_utf8(line).ok().filter(|text| !text.contains(char::is_control));
+    let text = text.ok_or_else(|| format!("not a line of text: {}", shown(line)))?;
+    let mut fields = text.split(',');
+    let (Some(time), Some(op), Some(flow), Some(bytes), Some(ecn), None) =
+        (fields.next(), fields.next(), fields.next(), fields.next(), fields.next(), fields.next())
+    else {
+        return Err(format!("expected the five fields {TRACE_HEADER}, found {}", shown(line)));
+    };
+    let at = Time(number("time_ns", time, 0, MAX_TIME.0)?);
+    match op {
+        "enqueue" => Ok(Op::Enqueue {
+            at,
+            flow: number("flow", flow, 0, u64::from(u32::MAX))? as u32,
+            bytes: number("bytes", bytes, 1, u64::from(MAX_BYTES))? as u32,
+            ecn: Ecn::from_bits(number("ecn", ecn, 0, 3)? as u8),
+        }),
+        "dequeue" if flow.is_empty() && bytes.is_empty() && ecn.is_empty() => Ok(Op::Dequeue { at }),
+        "dequeue" => Err("flow, bytes and ecn of a dequeue row must be empty".into()),
+        _ => Err(format!("op {}; expected enqueue or dequeue", shown(op.as_bytes()))),
+    }
+}
+
+fn number(field: &str, text: &str, low: u64, high: u64) -> Result<u64, String> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let value = text.parse().ok().filter(|value| digits && (low..=high).contains(value));
+    value.ok_or_else(|| format!("{field} {}; expected a whole number from {low} to {high}", shown(text.as_bytes())))
+}
+
+/// The beginning of some bytes, fit for a message.
+fn shown(bytes: &[u8]) -> String {
+    let start = String::from_utf8_lossy(&bytes[..bytes.len().min(60)]);
+    let dots = if bytes.len() > 60 { "…" } else { "" };
+    format!("{start:?}{dots}")
+}
+
+/// A packet of a trace on its way through a discipline.
+#[derive(Clone, Copy, Default, Debug)]
+struct TracePacket {
+    row: u32,
+    bytes: u32,
+    hash: u32,
+    ecn_in: Ecn,
+    ecn: Ecn,
+    enqueued: Time,
+}
+
+impl Packet for TracePacket {
+    fn bytes(&self) -> u32 {
+        self.bytes
+    }
+    fn flow_hash(&self) -> u32 {
+        self.hash
+    }
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+    fn set_ecn(&mut self, ecn: Ecn) {
+        self.ecn = ecn;
+    }
+    fn enqueue_time(&self) -> Time {
+        self.enqueued
+    }
+    fn set_enqueue_time(&mut self, now: Time) {
+        self.enqueued = now;
+    }
+}
+
+/// The result in the making.
+struct Book {
+    rows: Vec<Row>,
+    /// The time of the present operation, as the trace counts.
+    now: Time,
+    /// The discipline's clock at the trace's time zero.
+    start: Span,
+}
+
+impl Book {
+    fn clock(&self) -> Time {
+        self.now + self.start
+    }
+
+    fn close(&mut self, packet: TracePacket, fate: Fate) {
+        let row = &mut self.rows[packet.row as usize];
+        debug_assert_eq!(row.fate, Fate::Queued);
+        (row.fate, row.fate_time) = (fate, self.now);
+    }
+}
+
+impl Drops<TracePacket> for Book {
+    fn dropped(&mut self, packet: TracePacket, reason: DropReason) {
+        self.close(packet, Fate::Dropped(reason));
+    }
+}
+
+struct Replay {
+    qdisc: AnyQdisc<TracePacket>,
+    book: Book,
+}
+
+impl Replay {
+    /// The rows as they are.
+    fn as_told(&mut self, ops: &[Op]) {
+        for op in ops {
+            match *op {
+                Op::Enqueue { .. } => self.arrive(op, false),
+                Op::Dequeue { at } => {
+                    self.depart(at);
+                }
+            }
+        }
+    }
+
+    /// A server that is busy while there is anything to send.
+    fn with_server(&mut self, ops: &[Op], rate: Rate) {
+        let mut server = Server { rate, busy: false, next: Time::NEVER };
+        for op in ops {
+            let (Op::Enqueue { at, .. } | Op::Dequeue { at }) = *op;
+            server.run_until(at, self); // at equal times an arrival goes before a departure
+            self.arrive(op, server.busy);
+            if !server.busy {
+                server.next = at; // after all arrivals of this instant
+            }
+        }
+        server.run_until(Time::NEVER, self);
+    }
+
+    fn arrive(&mut self, op: &Op, busy: bool) {
+        let Op::Enqueue { at, flow, bytes, ecn } = *op else { return };
+        let row = u32::try_from(self.book.rows.len()).expect("a trace has fewer than 2^32 packets");
+        let hash = flow.wrapping_mul(2_654_435_769);
+        let packet = TracePacket { row, bytes, hash, ecn_in: ecn, ecn, enqueued: Time::ZERO };
+        self.book.now = at;
+        self.book.rows.push(Row { flow, bytes, enqueue: at, fate_time: Time::ZERO, fate: Fate::Queued });
+        if busy && self.qdisc.bufferless() {
+            self.book.dropped(packet, DropReason::Busy);
+        } else {
+            self.qdisc.enqueue(self.book.clock(), packet, &mut self.book);
+        }
+    }
+
+    fn depart(&mut self, at: Time) -> Option<TracePacket> {
+        self.book.now = at;
+        let packet = self.qdisc.dequeue(self.book.clock(), &mut self.book)?;
+        let marked = packet.ecn == Ecn::Ce && packet.ecn_in != Ecn::Ce;
+        self.book.close(packet, if marked { Fate::Marked } else { Fate::Delivered });
+        Some(packet)
+    }
+}
+
+struct Server {
+    rate: Rate,
+    /// A packet is being sent.
+    busy: bool,
+    /// When to dequeue next: at the completion, or, if idle, when there may be something to send.
+    next: Time,
+}
+
+impl Server {
+    /// All that happens before `end`.
+    fn run_until(&mut self, end: Time, replay: &mut Replay) {
+        while self.next < end {
+            let now = self.next;
+            match replay.depart(now) {
+                Some(packet) => (self.busy, self.next) = (true, now + self.rate.serialise(packet.bytes)),
+                None => (self.busy, self.next) = (false, self.held_until(now, replay)),
+            }
+        }
+    }
+
+    /// When a discipline that holds its packets back wants to be asked again.
+    fn held_until(&self, now: Time, replay: &Replay) -> Time {
+        match replay.qdisc.next_event() {
+            Time::NEVER => Time::NEVER,
+            event => Time(event.0.saturating_sub(replay.book.start.0)).max(now + Span(1)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replay(rows: &str, line: &str, rate: Option<u64>) -> Result<Vec<Row>, Error> {
+        let trace = format!("{TRACE_HEADER}\n{rows}");
+        run(trace.as_bytes(), "trace.csv", &line.parse().expect(line), rate.map(Rate), 1514)
+    }
+
+    fn csv(rows: &str, line: &str, rate: Option<u64>) -> String {
+        let rows = replay(rows, line, rate).unwrap_or_else(|error| panic!("{error}"));
+        let csv = String::from_utf8(to_csv(&rows)).expect("text");
+        csv.strip_prefix(ROW_HEADER).expect("the header comes first").trim().to_string()
+    }
+
+    fn error(trace: &[u8], rate: Option<u64>) -> String {
+        let spec = "pfifo".parse().expect("pfifo");
+        run(trace, "trace.csv", &spec, rate.map(Rate), 1514).expect_err("malformed").to_string()
+    }
+
+    #[test]
+    fn without_a_rate_rows_are_taken_in_file_order() {
+        let rows =
+            "0,enqueue,7,100,0\n0,enqueue,7,200,2\n0,enqueue,8,300,0\n5,dequeue,,,\n5,enqueue,9,400,0\n6,dequeue,,,\n";
+        let expected =
+            "0,7,100,0,5,delivered\n1,7,200,0,6,delivered\n2,8,300,0,0,dropped:overlimit\n3,9,400,5,0,queued";
+        assert_eq!(csv(rows, "pfifo limit 2", None), expected);
+    }
+
+    #[test]
+    fn with_a_rate_a_packet_occupies_the_server_for_the_rounded_up_time() {
+        // 3 Gbit/s: 1 byte takes 2.67, rounded up 3 ns. It leaves at once; the next at each completion.
+        let rows = "0,enqueue,1,1,0\n0,enqueue,1,1,0\n1,enqueue,1,3,0\n100,enqueue,1,1,0\n";
+        let expected = "0,1,1,0,0,delivered\n1,1,1,0,3,delivered\n2,1,3,1,6,delivered\n3,1,1,100,100,delivered";
+        assert_eq!(csv(rows, "pfifo limit 2", Some(3_000_000_000)), expected);
+    }
+
+    #[test]
+    fn at_equal_times_arrivals_go_before_departures() {
+        // 8 Gbit/s: a byte is a ns. At 100 the first completes, but the arrival of that instant still meets a full queue.
+        let rows = "0,enqueue,1,100,0\n0,enqueue,1,100,0\n100,enqueue,1,100,0\n";
+        let expected = "0,1,100,0,0,delivered\n1,1,100,0,0,dropped:overlimit\n2,1,100,100,100,delivered";
+        assert_eq!(csv(rows, "pfifo limit 1", Some(8_000_000_000)), expected);
+    }
+
+    #[test]
+    fn noqueue_drops_what_meets_a_busy_server() {
+        let rows = "0,enqueue,1,100,0\n50,enqueue,1,100,0\n100,enqueue,1,100,0\n101,enqueue,1,100,0\n";
+        let expected = "0,1,100,0,0,delivered\n1,1,100,50,50,dropped:busy\n2,1,100,100,100,dropped:busy\n\
+                        3,1,100,101,101,delivered";
+        assert_eq!(csv(rows, "noqueue", Some(8_000_000_000)), expected);
+    }
+
+    /// 300 packets of 1500 bytes at once, at 10 Mbit/s: the last leaves after 360 ms.
+    fn burst(ecn: u8) -> String {
+        (0..300).map(|_| format!("0,enqueue,1,1500,{ecn}\n")).collect()
+    }
+
+    #[test]
+    fn a_mark_is_a_ce_that_was_not_there() {
+        let count = |ecn, fate| {
+            let rows = replay(&burst(ecn), "codel ecn", Some(10_000_000)).expect("well-formed");
+            rows.iter().filter(|row| row.fate == fate).count()
+        };
+        let marks = count(2, Fate::Marked);
+        assert!(marks > 3, "{marks}");
+        assert_eq!(count(2, Fate::Delivered), 300 - marks);
+        assert_eq!(count(3, Fate::Delivered), 300, "CE from the start");
+        assert_eq!(count(0, Fate::Dropped(DropReason::Codel)), marks);
+    }
+
+    #[test]
+    fn a_drop_bears_the_time_of_the_operation_that_dropped_it() {
+        let rows = replay(&burst(0), "codel", Some(10_000_000)).expect("well-formed");
+        let first = rows.iter().position(|row| row.fate == Fate::Dropped(DropReason::Codel)).expect("a drop");
+        // The first look above target is at 6 ms (the sixth packet), the drop at the first completion after 106 ms.
+        assert_eq!((first, rows[first].fate_time), (90 - 1, Time(106_800_000)));
+        assert_eq!(rows[first + 1].fate_time, rows[first].fate_time);
+    }
+
+    #[test]
+    fn the_clock_may_start_anywhere_on_its_grid() {
+        let trace = format!("{TRACE_HEADER}\n{}", burst(2));
+        let spec = "codel ecn variant linux".parse().expect("codel");
+        let at =
+            |start| run_from(start, trace.as_bytes(), "t", &spec, Some(Rate(10_000_000)), 1514).expect("well-formed");
+        // The wrap of 32 bits of 1.024 µs falls into the burst.
+        assert_eq!(at(Time::ZERO), at(Time((1 << 42) - (190 << 20))));
+    }
+
+    #[test]
+    fn malformed_traces_name_file_line_and_expectation() {
+        assert_eq!(error(b"", None), "trace.csv:1: expected the header time_ns,op,flow,bytes,ecn, found \"\"");
+        assert!(error(b"time,op\n", None).starts_with("trace.csv:1: expected the header"));
+        assert!(error(&[0x7f, b'E', b'L', b'F', 0, 0xff], None).starts_with("trace.csv:1: expected the header"));
+        let with = |rows: &str| error(format!("{TRACE_HEADER}\n0,enqueue,1,100,0\n{rows}").as_bytes(), None);
+        assert_eq!(with("1,enqueue,1,0,0\n"), "trace.csv:3: bytes \"0\"; expected a whole number from 1 to 65549");
+        assert!(with("1,enqueue,1,65550,0\n").contains("bytes \"65550\""));
+        assert!(with("1,enqueue,1,100,4\n").contains("ecn \"4\"; expected a whole number from 0 to 3"));
+        assert!(with("1,enqueue,-1,100,0\n").contains("flow \"-1\""));
+        assert!(with("1.5,enqueue,1,100,0\n").contains("time_ns \"1.5\""));
+        assert!(with("99999999999999999999,dequeue,,,\n").contains("time_ns"));
+        assert!(with("1,drop,1,100,0\n").contains("op \"drop\"; expected enqueue or dequeue"));
+        assert!(with("1,dequeue,1,,\n").contains("must be empty"));
+        assert!(with("1,dequeue\n").contains("expected the five fields"));
+        assert!(with("1,enqueue,1,100,0,0\n").contains("expected the five fields"));
+        assert!(with("\n1,dequeue,,,\n").starts_with("trace.csv:3: expected the five fields"));
+        assert_eq!(with("5,dequeue,,,\n4,dequeue,,,\n"), "trace.csv:4: time_ns falls: 4 after 5");
+        let mut binary = format!("{TRACE_HEADER}\n").into_bytes();
+        binary.extend([0, 1, 2, 0xff, b'\n']);
+        assert!(error(&binary, None).starts_with("trace.csv:2: not a line of text"));
+    }
+
+    #[test]
+    fn a_rate_and_dequeue_rows_exclude_each_other() {
+        let trace = format!("{TRACE_HEADER}\n0,enqueue,1,100,0\n1,dequeue,,,\n");
+        assert!(error(trace.as_bytes(), Some(1)).starts_with("trace.csv:3: a dequeue row together with a rate"));
+        assert!(error(trace.as_bytes(), Some(0)).contains("a rate of zero"));
+    }
+
+    #[test]
+    fn an_mtu_of_nothing_and_a_red_without_a_rate_are_errors() {
+        let trace = format!("{TRACE_HEADER}\n");
+        let run = |line: &str, mtu| run(trace.as_bytes(), "t", &line.parse().expect(line), None, mtu);
+        assert!(run("pfifo", 0).is_err_and(|error| error.problem.contains("an MTU of 0 bytes")));
+        assert!(run("red variant ns2", 1514).is_err_and(|error| error.problem.contains("give one")));
+        assert_eq!(run("pfifo", 1514), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn windows_line_ends_and_a_missing_last_one_are_read() {
+        assert_eq!(csv("0,enqueue,1,100,0\r\n1,dequeue,,,", "pfifo", None), "0,1,100,0,1,delivered");
+    }
+}
