@@ -141,6 +141,7 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
     let (mut fabric, sources) = Fabric::new(scenario, &topology, options);
     let mut hosts = Hosts::new(scenario, &topology, options.series);
     hosts.start(&mut fabric);
+    (0..fabric.links.len()).for_each(|link| fabric.reschedule(link));
     let changes = changes(scenario);
     let mut next_change = 0;
     let change_time = |n: usize| changes.get(n).map_or(Time::NEVER, |change| change.0);

@@ -127,9 +127,10 @@ impl Link {
         }
     }
 
-    /// Whether departures can be computed on arrival: a FIFO that drops at its tail, a rate that never changes, no trace.
+    /// Whether departures can be computed on arrival: a FIFO that drops at its tail, a rate and a
+    /// delay that never change, no trace.
     pub fn has_closed_form(link: &scenario::Link) -> bool {
-        let steady = matches!(&link.rate, Capacity::Steps(steps) if steps.len() == 1);
+        let steady = matches!(&link.rate, Capacity::Steps(steps) if steps.len() == 1) && link.delay.len() == 1;
         steady && matches!(link.qdisc, Spec::Pfifo(_) | Spec::Bfifo(_))
     }
 
