@@ -8,10 +8,13 @@ mod any;
 pub mod ccaq;
 pub mod codel;
 pub mod fifo;
+mod flows;
 pub mod fq;
 pub mod fq_codel;
 pub mod red;
 pub mod tc;
+#[cfg(test)]
+mod testing;
 
 use alloc::vec::Vec;
 

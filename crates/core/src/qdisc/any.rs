@@ -1,7 +1,11 @@
 //! One enum for all disciplines: static dispatch in the hot path (rule 12).
 
+use super::ccaq::Ccaq;
 use super::codel::{self, Codel};
 use super::fifo::Fifo;
+use super::fq::Fq;
+use super::fq_codel::{self, FqCodel};
+use super::red::Red;
 use super::tc::Spec;
 use super::{Context, Drops, Qdisc, Stats};
 use crate::packet::Packet;
@@ -67,6 +71,16 @@ any_qdisc! {
     Codel7(Codel<P, codel::Linux7>),
     /// CoDel as in RFC 8289.
     CodelRfc8289(Codel<P, codel::Rfc8289>),
+    /// fq_codel, each queue under CoDel as Linux 6.1 to 6.12 has it.
+    FqCodel(FqCodel<P, codel::Linux>),
+    /// fq_codel, each queue under CoDel as Linux 7.x has it.
+    FqCodel7(FqCodel<P, codel::Linux7>),
+    /// fq.
+    Fq(Fq<P>),
+    /// red.
+    Red(Red<P>),
+    /// ccaq.
+    Ccaq(Ccaq<P>),
 }
 
 impl Spec {
@@ -82,10 +96,13 @@ impl Spec {
                 codel::Variant::Linux7 => AnyQdisc::Codel7(Codel::new(params, context)),
                 codel::Variant::Rfc8289 => AnyQdisc::CodelRfc8289(Codel::new(params, context)),
             },
-            // Until their rooms are furnished; each of these arms is replaced by its discipline.
-            Spec::FqCodel(_) | Spec::Fq(_) | Spec::Red(_) | Spec::Ccaq(_) => {
-                panic!("{} is not built yet", self.kind())
-            }
+            Spec::FqCodel(params) => match params.variant {
+                fq_codel::Variant::Linux => AnyQdisc::FqCodel(FqCodel::new(params, context)),
+                fq_codel::Variant::Linux7 => AnyQdisc::FqCodel7(FqCodel::new(params, context)),
+            },
+            Spec::Fq(params) => AnyQdisc::Fq(Fq::new(params, context)),
+            Spec::Red(params) => AnyQdisc::Red(Red::new(params, context)),
+            Spec::Ccaq(params) => AnyQdisc::Ccaq(Ccaq::new(params, context)),
         }
     }
 }

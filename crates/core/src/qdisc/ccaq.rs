@@ -1,8 +1,39 @@
-//! ccaq: parameters.
+//! ccaq variant paper: a queue per flow whose packet limit learns what the flow's congestion control needs.
+//!
+//! Source: seed paper 002, "Congestion-Control-Aware Queuing", Algorithm 1, with the final paper's removal of the
+//! packets that no longer fit; parameters and defaults as published with it.
+//! Principle: a buffer is right if it just runs dry after a sender's back-off. Between two losses (an interval) the
+//! flow's queue shows how far that was missed: if it ran dry, the link lost so much time, and the limit grows by the
+//! packets that would have been sent in it; if it never fell below some packets, these only made delay, and the limit
+//! shrinks by them. Losses that follow each other closely belong to one back-off: the limit shrinks only at a loss after
+//! the end of a guard interval (GI), by the standing queue of its longest interval (LI). A GI is `multiplier` times the
+//! LI before it, at most `max_gi`.
+//!
+//! Scheduling, limits of the whole and the life of a flow are fq's. All happens when a packet meets a full buffer.
+//!
+//! Deviations and decisions, where the paper leaves them open:
+//! - "The link was idle" means that this flow's queue was empty, from the departure of its last packet until the next
+//!   arrival, as in the published code: it also counts silence of the application and turns of other flows.
+//! - "Packets transmitted" are departures in the interval; "time active" is the interval without its idle time.
+//! - Growth is whole packets, rounded down; if it is zero, the arriving packet is still added (line 5), one above the
+//!   limit. Without any active time the rate is unbounded if packets left (the greatest increase applies), else zero.
+//! - `max_increase` is a factor: 2 means at most doubling. The new limit is rounded down.
+//! - A flow's first interval begins with its first packet. It never adapts, but its length sets the first GI; after an
+//!   enlargement the interval that has just ended takes the part of the LI likewise.
+//! - The interval that ends with the loss belongs to the GI that ends with it. Of equally long ones the first is the LI.
+//! - The GI is over at its very end (the paper's ≥; the published code has >).
+//! - An LI without a departure is no evidence: nothing is cut. (The published code runs off the list's end there.)
+//! - The limit never falls below one packet.
+//! - The packets cut off leave at once, from the tail, and are accounted for everywhere; the arriving one follows them.
+//! - `max_gi` bounds the GI, not the LI. Idle flows are forgotten by fq's rule; the published code waits ten seconds.
+//! - No pacing: it would look like a standing queue.
 
+use super::Context;
 use super::codel::{MAX_SPAN, MICROSECOND};
+use super::fq::{Buffer, FlowQueues, Scheduling, Verdict};
 use super::tc::{Param, Parameters, Unit, choice, param};
-use crate::units::Span;
+use crate::packet::Packet;
+use crate::units::{Rate, Span, Time};
 
 choice! {
     /// Whose decisions are taken.
@@ -72,4 +103,415 @@ impl Parameters for Params {
         param!(Params.max_gi, Unit::Time, "longest guard interval").range(MICROSECOND, MAX_SPAN).ours(),
         param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours().required(),
     ];
+}
+
+/// Parts of one in which the factors are kept, so that the arithmetic is whole.
+const ONE: u64 = 1_000_000;
+
+/// The parameters as the algorithm uses them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Adaptation {
+    /// Packets in one flow's queue at first.
+    flow_limit: u32,
+    /// A GI in LIs, in millionths.
+    multiplier: u64,
+    /// Greatest factor by which a limit grows at once, in millionths.
+    max_increase: u64,
+    /// Longest GI.
+    max_gi: Span,
+}
+
+impl Adaptation {
+    fn new(params: &Params) -> Self {
+        let millionths = |factor: f64| libm::round(factor * ONE as f64) as u64;
+        Adaptation {
+            flow_limit: params.flow_limit,
+            multiplier: millionths(params.multiplier),
+            max_increase: millionths(params.max_increase),
+            max_gi: params.max_gi,
+        }
+    }
+
+    /// The end of a guard interval that begins at `now`, after this longest interval.
+    fn guard_end(&self, now: Time, longest: Span) -> Time {
+        now + Span(scale(longest.0, self.multiplier)).min(self.max_gi)
+    }
+}
+
+/// `value` times a factor in millionths, rounded down, saturating.
+fn scale(value: u64, factor: u64) -> u64 {
+    u64::try_from(u128::from(value) * u128::from(factor) / u128::from(ONE)).unwrap_or(u64::MAX)
+}
+
+/// What was seen since the last loss.
+#[derive(Clone, Copy, Debug)]
+struct Interval {
+    start: Time,
+    /// How long the flow's queue was empty.
+    idle: Span,
+    /// Packets that left.
+    packets: u64,
+    /// The fewest packets left behind by a departure; without a departure, [`Interval::NONE`].
+    min_queue: u32,
+}
+
+impl Interval {
+    /// No departure, no minimum.
+    const NONE: u32 = u32::MAX;
+
+    fn new(start: Time) -> Self {
+        Interval { start, idle: Span::ZERO, packets: 0, min_queue: Self::NONE }
+    }
+}
+
+/// One flow's buffer: its limit and what it has learned.
+#[derive(Clone, Debug)]
+pub struct Adaptive {
+    limit: u32,
+    /// This is the first interval of the flow.
+    first: bool,
+    /// The buffer was enlarged in this interval.
+    enlarged: bool,
+    /// Since when the queue is empty.
+    idle_since: Option<Time>,
+    current: Interval,
+    /// Length and least queue of the longest interval that ended in this GI.
+    longest: Span,
+    longest_min_queue: u32,
+    /// End of the guard interval.
+    gi_end: Time,
+}
+
+impl Adaptive {
+    /// The flow's limit in packets.
+    pub fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// When the guard interval ends.
+    pub fn gi_end(&self) -> Time {
+        self.gi_end
+    }
+
+    /// Algorithm 1, lines 2 to 19: a packet met a full buffer.
+    #[cold]
+    fn full(&mut self, now: Time, params: &Adaptation) -> Verdict {
+        if self.current.idle > Span::ZERO && !self.enlarged && !self.first {
+            self.enlarge(now, params);
+            return Verdict::Accept;
+        }
+        let length = now.since(self.current.start);
+        if self.first || self.enlarged {
+            self.new_guard(now, length, params);
+            return Verdict::Refuse;
+        }
+        if length > self.longest {
+            (self.longest, self.longest_min_queue) = (length, self.current.min_queue);
+        }
+        if now < self.gi_end {
+            self.current = Interval::new(now);
+            return Verdict::Refuse;
+        }
+        let standing = if self.longest_min_queue == Interval::NONE { 0 } else { self.longest_min_queue };
+        self.new_guard(now, self.longest, params);
+        if standing == 0 {
+            return Verdict::Refuse;
+        }
+        self.limit = self.limit.saturating_sub(standing).max(1);
+        Verdict::Shrink(self.limit)
+    }
+
+    /// The queue ran dry in this interval: what the link could have sent meanwhile is added to the limit.
+    fn enlarge(&mut self, now: Time, params: &Adaptation) {
+        let Interval { start, idle, packets, .. } = self.current;
+        let active = now.since(start) - idle;
+        let growth = match (packets, active.0) {
+            (0, _) => 0,
+            (_, 0) => u64::MAX,
+            (packets, active) => {
+                u64::try_from(u128::from(packets) * u128::from(idle.0) / u128::from(active)).unwrap_or(u64::MAX)
+            }
+        };
+        let limit = u64::from(self.limit);
+        let most = scale(limit, params.max_increase).max(limit);
+        self.limit = u32::try_from(limit.saturating_add(growth).min(most)).unwrap_or(u32::MAX);
+        self.enlarged = true;
+    }
+
+    /// A new interval and a new guard interval, whose length follows from `longest`.
+    fn new_guard(&mut self, now: Time, longest: Span, params: &Adaptation) {
+        self.gi_end = params.guard_end(now, longest);
+        self.current = Interval::new(now);
+        (self.longest, self.longest_min_queue) = (Span::ZERO, Interval::NONE);
+        (self.first, self.enlarged) = (false, false);
+    }
+}
+
+impl Buffer for Adaptive {
+    type Params = Adaptation;
+
+    fn new(now: Time, params: &Adaptation) -> Self {
+        Adaptive {
+            limit: params.flow_limit,
+            first: true,
+            enlarged: false,
+            idle_since: None,
+            current: Interval::new(now),
+            longest: Span::ZERO,
+            longest_min_queue: Interval::NONE,
+            gi_end: now,
+        }
+    }
+
+    #[inline]
+    fn arrival(&mut self, now: Time, params: &Adaptation, queued: u32) -> Verdict {
+        if let Some(since) = self.idle_since.take() {
+            self.current.idle += now.since(since);
+        }
+        if queued < self.limit { Verdict::Accept } else { self.full(now, params) }
+    }
+
+    #[inline]
+    fn departure(&mut self, now: Time, left: u32) {
+        self.current.packets += 1;
+        self.current.min_queue = self.current.min_queue.min(left);
+        if left == 0 {
+            self.idle_since = Some(now);
+        }
+    }
+}
+
+/// The discipline.
+pub type Ccaq<P> = FlowQueues<P, Adaptive>;
+
+impl<P: Packet + Copy> Ccaq<P> {
+    /// No flows yet, before a link of this kind. What is not a parameter is as fq has it by default, without pacing.
+    pub fn new(params: &Params, context: &Context) -> Self {
+        let Variant::Paper = params.variant;
+        let fq = super::fq::Params::default();
+        let scheduling = Scheduling {
+            limit: params.limit,
+            quantum: params.quantum.unwrap_or(2 * context.mtu),
+            initial_quantum: params.initial_quantum.unwrap_or(10 * context.mtu),
+            buckets: fq.buckets,
+            orphan_mask: fq.orphan_mask,
+            refill_delay: fq.refill_delay,
+            ce_threshold: Span::MAX,
+            maxrate: None,
+            low_rate_threshold: Rate(0),
+        };
+        FlowQueues::with(scheduling, Adaptation::new(params))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::qdisc::testing::{Bench, CONTEXT, Parcel, ms};
+    use crate::qdisc::{DropReason, Qdisc};
+    use alloc::vec::Vec;
+
+    fn params(flow_limit: u32) -> Params {
+        Params { flow_limit, ..Params::default() }
+    }
+
+    fn ccaq(params: Params) -> Bench<Ccaq<Parcel>> {
+        Bench::new(Ccaq::new(&params, &CONTEXT))
+    }
+
+    fn take(bench: &mut Bench<Ccaq<Parcel>>, now: Time, count: u32) {
+        for _ in 0..count {
+            assert!(bench.take(now).is_some());
+        }
+    }
+
+    fn limit(bench: &Bench<Ccaq<Parcel>>) -> u32 {
+        bench.qdisc.buffer(1).expect("a known flow").limit()
+    }
+
+    fn gi_end(bench: &Bench<Ccaq<Parcel>>) -> Time {
+        bench.qdisc.buffer(1).expect("a known flow").gi_end()
+    }
+
+    /// One flow whose limit is 10 and whose first interval ended at 40 ms, with a full queue.
+    fn after_the_first_interval() -> Bench<Ccaq<Parcel>> {
+        let mut bench = ccaq(params(10));
+        bench.fill(ms(0), 1, 1000, 10);
+        take(&mut bench, ms(20), 10);
+        bench.fill(ms(39), 1, 1000, 10);
+        bench.put(ms(40), 1, 1000);
+        assert_eq!(bench.new_drops().len(), 1);
+        bench
+    }
+
+    #[test]
+    fn c12_the_first_interval_never_adapts_but_sets_the_first_guard_interval() {
+        // The queue was empty for 19 ms of the 40, and the flow's limit is what it was.
+        let bench = after_the_first_interval();
+        assert_eq!(limit(&bench), 10);
+        assert_eq!(gi_end(&bench), ms(90), "40 ms + 1.25 × 40 ms");
+    }
+
+    #[test]
+    fn c12_the_limit_grows_by_packets_per_active_time_times_idle_time() {
+        let mut bench = after_the_first_interval();
+        take(&mut bench, ms(55), 10);
+        bench.fill(ms(60), 1, 1000, 10);
+        assert_eq!(limit(&bench), 10, "nothing happens before a packet meets a full buffer");
+        bench.put(ms(60), 1, 1000);
+        // 10 packets in 15 ms, 5 ms idle: 3.33 more.
+        assert_eq!(limit(&bench), 13);
+        assert!(bench.new_drops().is_empty(), "the packet that met the full buffer is kept (line 5)");
+        assert_eq!(bench.qdisc.packets(), 11);
+    }
+
+    #[test]
+    fn c12_the_limit_grows_once_an_interval_and_the_next_loss_starts_a_guard_interval() {
+        let mut bench = after_the_first_interval();
+        take(&mut bench, ms(55), 10);
+        bench.fill(ms(60), 1, 1000, 13);
+        assert_eq!((limit(&bench), bench.new_drops().len()), (13, 0));
+        take(&mut bench, ms(70), 13);
+        bench.fill(ms(80), 1, 1000, 13);
+        let lost = bench.put(ms(80), 1, 1000);
+        assert_eq!(limit(&bench), 13);
+        assert_eq!(bench.new_drops(), [(lost, DropReason::FlowLimit)]);
+        assert_eq!(gi_end(&bench), ms(130), "80 ms + 1.25 × the 40 ms since the loss at 40 ms");
+    }
+
+    #[test]
+    fn c12_growth_stops_at_max_increase_times_the_limit() {
+        for (max_increase, expected) in [(2.0, 20), (1.5, 15), (1.0, 10)] {
+            let mut bench = ccaq(Params { max_increase, ..params(10) });
+            bench.fill(ms(0), 1, 1000, 11);
+            take(&mut bench, ms(1), 10);
+            // 10 packets in 1 ms, 9 ms idle: 90 more.
+            bench.fill(ms(10), 1, 1000, 11);
+            assert_eq!(limit(&bench), expected, "{max_increase}");
+        }
+    }
+
+    #[test]
+    fn c12_the_cut_is_the_least_queue_of_the_longest_interval_taken_from_the_tail_at_once() {
+        let mut bench = ccaq(params(10));
+        bench.fill(ms(0), 1, 1000, 11);
+        // No departure yet: no evidence, no cut; but a guard interval of 125 ms.
+        bench.put(ms(100), 1, 1000);
+        assert_eq!((limit(&bench), gi_end(&bench)), (10, ms(225)));
+        // 60 ms with a least queue of 6: the longest interval.
+        take(&mut bench, ms(110), 4);
+        bench.fill(ms(160), 1, 1000, 5);
+        // 30 ms with 3.
+        take(&mut bench, ms(170), 7);
+        bench.fill(ms(190), 1, 1000, 8);
+        // 35 ms with 9.
+        take(&mut bench, ms(200), 1);
+        bench.fill(ms(200), 1, 1000, 1);
+        assert_eq!((limit(&bench), bench.qdisc.packets()), (10, 10));
+        bench.new_drops();
+        let lost = bench.put(ms(225), 1, 1000);
+        assert_eq!(limit(&bench), 4);
+        assert_eq!(gi_end(&bench), ms(300), "225 ms + 1.25 × 60 ms");
+        let mut expected: Vec<_> = (0..6).map(|_| DropReason::Shrink).collect();
+        expected.push(DropReason::FlowLimit);
+        let drops = bench.new_drops();
+        assert_eq!(drops.iter().map(|(_, reason)| *reason).collect::<Vec<_>>(), expected);
+        assert!(drops.is_sorted_by_key(|(id, _)| *id) && drops[6].0 == lost);
+        assert_eq!((bench.qdisc.packets(), bench.qdisc.backlog()), (4, 4000), "the books agree after the cut");
+        let left: Vec<u32> = core::iter::from_fn(|| bench.take(ms(226))).map(|packet| packet.id).collect();
+        assert!(left.is_sorted() && *left.last().expect("four") < drops[0].0, "the oldest stay");
+    }
+
+    #[test]
+    fn before_the_guard_interval_ends_a_loss_only_starts_a_new_interval_and_at_its_very_end_it_cuts() {
+        for (at, expected) in [(Time(224_999_999), 10), (ms(225), 4)] {
+            let mut bench = ccaq(params(10));
+            bench.fill(ms(0), 1, 1000, 11);
+            bench.put(ms(100), 1, 1000);
+            take(&mut bench, ms(110), 4);
+            bench.fill(ms(110), 1, 1000, 4);
+            bench.put(at, 1, 1000);
+            assert_eq!(limit(&bench), expected, "{at}");
+        }
+    }
+
+    #[test]
+    fn a_queue_that_ran_empty_is_no_standing_queue() {
+        let mut bench = after_the_first_interval();
+        take(&mut bench, ms(50), 10);
+        // No time passes with an empty queue: neither growth nor a cut.
+        bench.fill(ms(50), 1, 1000, 10);
+        bench.put(ms(200), 1, 1000);
+        assert_eq!((limit(&bench), bench.qdisc.packets()), (10, 10));
+    }
+
+    #[test]
+    fn an_interval_without_a_departure_is_no_evidence_for_a_cut() {
+        // The public module reads beyond the end of the list here.
+        let mut bench = ccaq(params(10));
+        bench.fill(ms(0), 1, 1000, 11);
+        for at in 1..50 {
+            bench.put(ms(at * 10), 1, 1000);
+        }
+        assert_eq!((limit(&bench), bench.qdisc.packets()), (10, 10));
+    }
+
+    #[test]
+    fn the_guard_interval_is_at_most_max_gi_and_its_multiplier_may_be_a_half() {
+        let run = |params: Params| {
+            let mut bench = ccaq(params);
+            bench.fill(ms(0), 1, 1000, 10);
+            bench.put(ms(4000), 1, 1000);
+            gi_end(&bench)
+        };
+        assert_eq!(run(params(10)), ms(5000));
+        assert_eq!(run(Params { max_gi: Span::from_secs(30), ..params(10) }), ms(9000));
+        assert_eq!(run(Params { multiplier: 0.5, max_gi: Span::from_secs(30), ..params(10) }), ms(6000));
+    }
+
+    #[test]
+    fn the_limit_stays_at_one_packet_at_least_and_nothing_divides_by_zero() {
+        let adaptation = Adaptation::new(&params(1));
+        let mut buffer = Adaptive::new(ms(0), &adaptation);
+        assert_eq!(buffer.arrival(ms(0), &adaptation, 0), Verdict::Accept);
+        assert_eq!(buffer.arrival(ms(0), &adaptation, 1), Verdict::Refuse);
+        // Out and in again within one instant of the interval, then idle: no active time at all.
+        buffer.departure(ms(0), 0);
+        assert_eq!(buffer.arrival(ms(5), &adaptation, 0), Verdict::Accept);
+        assert_eq!(buffer.arrival(ms(5), &adaptation, 1), Verdict::Accept);
+        assert_eq!(buffer.limit(), 2, "an unbounded rate grows the limit by the greatest factor");
+        buffer.limit = 3;
+        buffer.enlarged = false;
+        buffer.current = Interval { min_queue: 7, ..Interval::new(ms(5)) };
+        assert_eq!(buffer.arrival(ms(2000), &adaptation, 3), Verdict::Shrink(1));
+        assert_eq!(buffer.limit(), 1);
+    }
+
+    #[test]
+    fn growth_below_one_packet_keeps_the_limit_and_still_takes_the_packet() {
+        let mut bench = after_the_first_interval();
+        take(&mut bench, ms(139), 10);
+        bench.fill(ms(140), 1, 1000, 11);
+        // 10 packets in 99 ms, 1 ms idle.
+        assert_eq!((limit(&bench), bench.qdisc.packets()), (10, 11));
+        let lost = bench.put(ms(140), 1, 1000);
+        assert_eq!(bench.new_drops(), [(lost, DropReason::FlowLimit)]);
+    }
+
+    #[test]
+    fn the_limit_of_all_comes_first_and_teaches_nothing() {
+        let mut bench = ccaq(Params { limit: 5, ..params(10) });
+        bench.fill(ms(0), 1, 1000, 5);
+        let refused = bench.put(ms(10), 1, 1000);
+        assert_eq!(bench.new_drops(), [(refused, DropReason::Overlimit)]);
+        assert_eq!(gi_end(&bench), ms(0));
+    }
+
+    #[test]
+    fn each_flow_learns_alone() {
+        let mut bench = after_the_first_interval();
+        bench.fill(ms(50), 2, 1000, 10);
+        assert_eq!(bench.qdisc.buffer(2).map(|b| (b.limit(), b.first)), Some((10, true)));
+        assert_eq!(bench.qdisc.buffer(1).map(|b| b.first), Some(false));
+    }
 }

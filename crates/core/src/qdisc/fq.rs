@@ -1,8 +1,33 @@
-//! fq: parameters.
+//! fq: a queue of its own for every flow, served in turn, each with its own packet limit.
+//!
+//! Source: Linux 6.1 `net/sched/sch_fq.c` (Eric Dumazet).
+//! Principle: a packet joins the queue of its flow, or is dropped if that holds `flow_limit` packets already. Flows are
+//! served by deficit round robin with credit in bytes; a flow that was away is served before those that kept a backlog.
+//! A flow starts with `initial_quantum` bytes of credit, keeps what is left of it while it is away, and has at least one
+//! `quantum` if it stayed away for longer than `refill_delay`. Flows that nobody has used for three seconds are
+//! forgotten once there are many of them. With `maxrate` every flow is paced to that rate.
+//!
+//! Deviations:
+//! - Packets are those of a router: without a socket, so that a flow is `hash & orphan_mask`, and without a departure
+//!   time of their own. So nothing but `maxrate` is ever paced: without it `pacing` and `nopacing` are the same, and
+//!   `horizon`, `horizon_drop` and `timer_slack` (how late a timer may fire) change nothing.
+//! - No internal queue: neither for control traffic nor as the fast path of newer kernels, which lets up to eight
+//!   packets of any flow pass outside the queues while the qdisc is idle. No priority bands (since 6.7).
+//! - Times are nanoseconds where the kernel counts jiffies (`refill_delay`, the age of a flow).
+//! - Flows are kept in chains instead of trees, so the order in which the old ones of a bucket are forgotten differs;
+//!   when forgetting begins (twice `buckets` flows, more than half of them idle) and its pace (eight a packet) do not.
+//!   With the default mask of 1023 there are at most 1024 flows, and none is ever forgotten.
+//! - `ce_mark` counts packets that carry the mark, not attempts to mark.
 
 use super::codel::{MAX_SPAN, MICROSECOND};
+use super::flows::{Flows, NIL, Turn};
 use super::tc::{Param, Parameters, Unit, param};
-use crate::units::{Rate, Span};
+use super::{Context, DropReason, Drops, Qdisc};
+use crate::packet::Packet;
+use crate::units::{Rate, Span, Time};
+use alloc::collections::BinaryHeap;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 /// Parameters of fq.
 #[derive(Clone, PartialEq, Debug)]
@@ -90,5 +115,600 @@ impl Parameters for Params {
 
     fn check(&self) -> Result<(), (&'static str, &'static str)> {
         if self.buckets.is_power_of_two() { Ok(()) } else { Err(("buckets", "must be a power of two")) }
+    }
+}
+
+/// A flow that was away for longer may be forgotten (`FQ_GC_AGE`).
+const GC_AGE: Span = Span::from_secs(3);
+/// How many flows one packet's arrival forgets at most (`FQ_GC_MAX`).
+const GC_MAX: u32 = 8;
+/// No packet is held back for longer (`NSEC_PER_SEC` in the kernel).
+const LONGEST_HOLD: Span = Span::from_secs(1);
+
+/// How large a flow's queue may grow: the part in which fq and ccaq differ. One value stands for one flow.
+pub trait Buffer {
+    /// What holds for all flows.
+    type Params;
+
+    /// A flow whose first packet arrives at `now`.
+    fn new(now: Time, params: &Self::Params) -> Self;
+
+    /// A packet arrives while the flow has `queued` packets.
+    fn arrival(&mut self, now: Time, params: &Self::Params, queued: u32) -> Verdict;
+
+    /// A packet has left the flow at `now`; `left` remain.
+    fn departure(&mut self, now: Time, left: u32);
+}
+
+/// What becomes of an arriving packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It joins its flow's queue.
+    Accept,
+    /// It is dropped.
+    Refuse,
+    /// It is dropped, and so are all packets of its flow behind the first so many.
+    Shrink(u32),
+}
+
+/// fq's own rule: the same limit for every flow, for ever.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowLimit;
+
+impl Buffer for FlowLimit {
+    /// `flow_limit` in packets.
+    type Params = u32;
+
+    #[inline]
+    fn new(_now: Time, _limit: &u32) -> Self {
+        FlowLimit
+    }
+
+    #[inline]
+    fn arrival(&mut self, _now: Time, limit: &u32, queued: u32) -> Verdict {
+        if queued < *limit { Verdict::Accept } else { Verdict::Refuse }
+    }
+
+    #[inline]
+    fn departure(&mut self, _now: Time, _left: u32) {}
+}
+
+/// What the scheduler needs to know, whatever the rule for buffers.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scheduling {
+    /// Packets in all flows.
+    pub limit: u32,
+    /// Bytes that a flow may send in one round.
+    pub quantum: u32,
+    /// Bytes that a flow may send in its first round.
+    pub initial_quantum: u32,
+    /// Size of the flow table, a power of two.
+    pub buckets: u32,
+    /// Which bits of the hash tell flows apart.
+    pub orphan_mask: u32,
+    /// A flow that was away for longer has a quantum of credit.
+    pub refill_delay: Span,
+    /// Packets that stayed longer than they had to are marked.
+    pub ce_threshold: Span,
+    /// Every flow is paced to this rate, if given.
+    pub maxrate: Option<Rate>,
+    /// Flows paced to this rate or less are paced packet by packet, not quantum by quantum.
+    pub low_rate_threshold: Rate,
+}
+
+/// What the scheduler keeps for a flow.
+#[derive(Clone, Debug)]
+struct State<B> {
+    /// When the flow last left the round.
+    age: Time,
+    /// Paced flows: no packet leaves before this; zero before the first.
+    time_next_packet: Time,
+    /// The masked hash.
+    key: u32,
+    /// The next flow in the bucket, or in the list of forgotten ones.
+    chain: u32,
+    buffer: B,
+}
+
+/// Counters, with the keys of `tc -s -j qdisc`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Stats {
+    /// Packets dropped by their flow's limit (with ccaq: also those that it shed when a buffer shrank).
+    pub flows_plimit: u64,
+    /// Flows forgotten.
+    pub gc: u64,
+    /// Packets marked by `ce_threshold`.
+    pub ce_mark: u64,
+    /// How often a flow was held back.
+    pub throttled: u64,
+    /// Packets that the rate would have held back for more than a second.
+    pub pkts_too_long: u64,
+}
+
+/// Flows that are served in turn, with a rule for the size of their buffers.
+#[derive(Clone, Debug)]
+pub struct FlowQueues<P, B: Buffer> {
+    scheduling: Scheduling,
+    buffer: B::Params,
+    /// The first flow of each bucket.
+    table: Vec<u32>,
+    flows: Flows<P, State<B>>,
+    /// Flows held back: until when, since which hold (equal times in this order), which.
+    held: BinaryHeap<Reverse<(Time, u64, u32)>>,
+    /// Forgotten flows, chained.
+    free: u32,
+    /// Flows in the table.
+    known: u32,
+    stats: Stats,
+}
+
+impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
+    /// No flows yet.
+    pub fn with(scheduling: Scheduling, buffer: B::Params) -> Self {
+        FlowQueues {
+            table: alloc::vec![NIL; scheduling.buckets as usize],
+            scheduling,
+            buffer,
+            flows: Flows::new(),
+            held: BinaryHeap::new(),
+            free: NIL,
+            known: 0,
+            stats: Stats::default(),
+        }
+    }
+
+    /// Flows in the table (`flows`).
+    pub fn known_flows(&self) -> u32 {
+        self.known
+    }
+
+    /// Flows in the table that have left the round (`inactive_flows`).
+    pub fn inactive_flows(&self) -> u32 {
+        self.known - self.flows.new_len() - self.flows.old_len() - self.held.len() as u32
+    }
+
+    /// The buffer of the flow with this hash, if it is known.
+    pub fn buffer(&self, hash: u32) -> Option<&B> {
+        let key = hash & self.scheduling.orphan_mask;
+        self.find(self.bucket(key), key).map(|flow| &self.flows.flow(flow).state.buffer)
+    }
+
+    #[inline]
+    fn bucket(&self, key: u32) -> usize {
+        let mixed = u64::from(key.wrapping_mul(0x9e37_79b1));
+        ((mixed * self.table.len() as u64) >> 32) as usize
+    }
+
+    #[inline]
+    fn find(&self, bucket: usize, key: u32) -> Option<u32> {
+        let mut number = self.table[bucket];
+        while number != NIL {
+            let state = &self.flows.flow(number).state;
+            if state.key == key {
+                return Some(number);
+            }
+            number = state.chain;
+        }
+        None
+    }
+
+    /// The flow of a packet with this hash.
+    #[inline]
+    fn classify(&mut self, now: Time, hash: u32) -> u32 {
+        let key = hash & self.scheduling.orphan_mask;
+        let bucket = self.bucket(key);
+        if u64::from(self.known) >= 2 * self.table.len() as u64 && self.inactive_flows() > self.known / 2 {
+            self.forget(now, bucket, key);
+        }
+        match self.find(bucket, key) {
+            Some(number) => number,
+            None => self.welcome(now, bucket, key),
+        }
+    }
+
+    /// A flow seen for the first time.
+    #[cold]
+    fn welcome(&mut self, now: Time, bucket: usize, key: u32) -> u32 {
+        let credit = self.scheduling.initial_quantum as i32;
+        let state = State {
+            age: now,
+            time_next_packet: Time::ZERO,
+            key,
+            chain: self.table[bucket],
+            buffer: B::new(now, &self.buffer),
+        };
+        let number = match self.free {
+            NIL => self.flows.add(credit, state),
+            number => {
+                let flow = self.flows.flow_mut(number);
+                self.free = flow.state.chain;
+                (flow.credit, flow.state) = (credit, state);
+                number
+            }
+        };
+        self.table[bucket] = number;
+        self.known += 1;
+        number
+    }
+
+    /// Forgets flows of this bucket that nobody has used for long, but not the one with this key.
+    #[cold]
+    fn forget(&mut self, now: Time, bucket: usize, key: u32) {
+        let (mut previous, mut number, mut forgotten) = (NIL, self.table[bucket], 0);
+        while number != NIL && forgotten < GC_MAX {
+            let flow = self.flows.flow_mut(number);
+            let next = flow.state.chain;
+            if !flow.is_loose() || flow.state.key == key || now.since(flow.state.age) <= GC_AGE {
+                previous = number;
+            } else {
+                flow.state.chain = self.free;
+                self.free = number;
+                match previous {
+                    NIL => self.table[bucket] = next,
+                    previous => self.flows.flow_mut(previous).state.chain = next,
+                }
+                forgotten += 1;
+            }
+            number = next;
+        }
+        self.known -= forgotten;
+        self.stats.gc += u64::from(forgotten);
+    }
+
+    /// Puts back into the round whose time has come.
+    #[inline]
+    fn release_held(&mut self, now: Time) {
+        while let Some(Reverse((due, _, number))) = self.held.peek() {
+            if *due > now {
+                return;
+            }
+            self.flows.release(*number);
+            self.held.pop();
+        }
+    }
+
+    /// Sets when the flow's next packet may leave, after one of `bytes`.
+    fn pace(&mut self, now: Time, number: u32, bytes: u32, rate: Rate) {
+        let flow = self.flows.flow_mut(number);
+        let mut bytes = bytes;
+        if rate <= self.scheduling.low_rate_threshold {
+            flow.credit = 0;
+        } else {
+            // A whole quantum leaves at once, and is paid for together.
+            bytes = bytes.max(self.scheduling.quantum);
+            if flow.credit > 0 {
+                return;
+            }
+        }
+        let mut hold = Span(u64::from(bytes) * 8_000_000_000 / rate.0);
+        if hold > LONGEST_HOLD {
+            hold = LONGEST_HOLD;
+            self.stats.pkts_too_long += 1;
+        }
+        let due = flow.state.time_next_packet;
+        if due > Time::ZERO {
+            // Lateness is made good, but at most by half a step.
+            hold = hold - now.since(due).min(Span(hold.0 / 2));
+        }
+        flow.state.time_next_packet = now + hold;
+    }
+}
+
+impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
+    fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
+        packet.set_enqueue_time(now);
+        if self.flows.packets() >= self.scheduling.limit as usize {
+            return drops.dropped(packet, DropReason::Overlimit);
+        }
+        let number = self.classify(now, packet.flow_hash());
+        let flow = self.flows.flow_mut(number);
+        let queued = flow.packets();
+        match flow.state.buffer.arrival(now, &self.buffer, queued) {
+            Verdict::Accept => {}
+            Verdict::Refuse => {
+                self.stats.flows_plimit += 1;
+                return drops.dropped(packet, DropReason::FlowLimit);
+            }
+            Verdict::Shrink(keep) => {
+                self.stats.flows_plimit += u64::from(queued.saturating_sub(keep)) + 1;
+                self.flows.cut(number, keep, |packet| drops.dropped(packet, DropReason::Shrink));
+                return drops.dropped(packet, DropReason::FlowLimit);
+            }
+        }
+        if self.flows.list_as_new(number) {
+            let flow = self.flows.flow_mut(number);
+            if now.since(flow.state.age) > self.scheduling.refill_delay {
+                // The kernel compares as u32, so that a flow in debt keeps its debt, however long it was away.
+                flow.credit = (flow.credit as u32).max(self.scheduling.quantum) as i32;
+            }
+        }
+        self.flows.push(number, packet);
+    }
+
+    fn dequeue(&mut self, now: Time, _drops: &mut impl Drops<P>) -> Option<P> {
+        // Unlike fq_codel, an empty fq leaves its flows in the round.
+        if self.flows.packets() == 0 {
+            return None;
+        }
+        self.release_held(now);
+        let (held, stats, threshold) = (&mut self.held, &mut self.stats, self.scheduling.ce_threshold);
+        let (number, packet) = self.flows.round(self.scheduling.quantum, |flows, number| {
+            let due = flows.flow(number).state.time_next_packet;
+            if now < due && flows.flow(number).packets() > 0 {
+                held.push(Reverse((due, stats.throttled, number)));
+                stats.throttled += 1;
+                return Turn::Hold;
+            }
+            let packet = flows.pop(number);
+            let flow = flows.flow_mut(number);
+            let Some(mut packet) = packet else {
+                flow.state.age = now;
+                return Turn::Empty;
+            };
+            let left = flow.packets();
+            flow.state.buffer.departure(now, left);
+            if now.since(packet.enqueue_time().max(due)) > threshold && packet.mark() {
+                stats.ce_mark += 1;
+            }
+            Turn::Packet(packet)
+        })?;
+        if let Some(rate) = self.scheduling.maxrate {
+            self.pace(now, number, packet.bytes(), rate);
+        }
+        Some(packet)
+    }
+
+    fn next_event(&self) -> Time {
+        self.held.peek().map_or(Time::NEVER, |Reverse((due, ..))| *due)
+    }
+
+    fn packets(&self) -> usize {
+        self.flows.packets()
+    }
+
+    fn backlog(&self) -> u64 {
+        self.flows.backlog()
+    }
+
+    /// A flow's own limit is set aside.
+    fn is_full(&self, _mtu: u32) -> bool {
+        self.flows.packets() >= self.scheduling.limit as usize
+    }
+
+    fn stats(&self) -> super::Stats {
+        alloc::vec![
+            ("flows", u64::from(self.known)),
+            ("inactive_flows", u64::from(self.inactive_flows())),
+            ("throttled_flows", self.held.len() as u64),
+            ("gc", self.stats.gc),
+            ("throttled", self.stats.throttled),
+            ("flows_plimit", self.stats.flows_plimit),
+            ("pkts_too_long", self.stats.pkts_too_long),
+            ("ce_mark", self.stats.ce_mark),
+        ]
+    }
+}
+
+/// The discipline.
+pub type Fq<P> = FlowQueues<P, FlowLimit>;
+
+impl<P: Packet + Copy> Fq<P> {
+    /// No flows yet, before a link of this kind.
+    pub fn new(params: &Params, context: &Context) -> Self {
+        let scheduling = Scheduling {
+            limit: params.limit,
+            // fq_init: two and ten MTU.
+            quantum: params.quantum.unwrap_or(2 * context.mtu),
+            initial_quantum: params.initial_quantum.unwrap_or(10 * context.mtu),
+            buckets: params.buckets,
+            orphan_mask: params.orphan_mask,
+            refill_delay: params.refill_delay,
+            ce_threshold: params.ce_threshold.unwrap_or(Span::MAX),
+            maxrate: params.maxrate.filter(|_| params.pacing),
+            low_rate_threshold: params.low_rate_threshold,
+        };
+        FlowQueues::with(scheduling, params.flow_limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::qdisc::testing::{Bench, CONTEXT, Parcel, ms};
+
+    fn fq(params: Params) -> Bench<Fq<Parcel>> {
+        Bench::new(Fq::new(&params, &CONTEXT))
+    }
+
+    /// Quantum 1000, first round 3000.
+    fn small() -> Params {
+        Params { quantum: Some(1000), initial_quantum: Some(3000), ..Params::default() }
+    }
+
+    fn flows_of(bench: &mut Bench<Fq<Parcel>>, now: Time, count: usize) -> Vec<u32> {
+        (0..count).filter_map(|_| bench.take_flow(now)).collect()
+    }
+
+    #[test]
+    fn a_flow_holds_flow_limit_packets_and_the_arriving_one_is_dropped() {
+        let mut bench = fq(Params { flow_limit: 3, ..small() });
+        bench.fill(ms(0), 1, 100, 3);
+        assert!(bench.new_drops().is_empty());
+        let fourth = bench.put(ms(0), 1, 100);
+        assert_eq!(bench.new_drops(), [(fourth, DropReason::FlowLimit)]);
+        bench.put(ms(0), 2, 100);
+        assert!(bench.new_drops().is_empty(), "another flow has its own limit");
+        assert_eq!(bench.counter("flows_plimit"), 1);
+    }
+
+    #[test]
+    fn the_limit_of_all_comes_before_the_limit_of_one() {
+        let mut bench = fq(Params { limit: 3, flow_limit: 3, ..small() });
+        bench.fill(ms(0), 1, 100, 3);
+        let fourth = bench.put(ms(0), 1, 100);
+        let fifth = bench.put(ms(0), 2, 100);
+        assert_eq!(bench.new_drops(), [(fourth, DropReason::Overlimit), (fifth, DropReason::Overlimit)]);
+        assert!(bench.qdisc.is_full(1514));
+        assert_eq!(bench.qdisc.known_flows(), 1, "a packet refused by the limit of all makes no flow");
+    }
+
+    #[test]
+    fn a_new_flow_sends_its_initial_quantum_and_then_takes_turns() {
+        let mut bench = fq(small());
+        bench.fill(ms(0), 1, 1000, 6);
+        bench.fill(ms(0), 2, 1000, 6);
+        // Three packets each while new, then one quantum a turn.
+        assert_eq!(flows_of(&mut bench, ms(1), 12), [1, 1, 1, 2, 2, 2, 1, 2, 1, 2, 1, 2]);
+    }
+
+    #[test]
+    fn quanta_are_two_and_ten_mtu_by_default() {
+        let bench = fq(Params::default());
+        assert_eq!((bench.qdisc.scheduling.quantum, bench.qdisc.scheduling.initial_quantum), (3028, 15_140));
+    }
+
+    #[test]
+    fn flows_are_told_apart_by_the_masked_hash_alone() {
+        let mut bench = fq(Params { flow_limit: 1, ..small() });
+        bench.put(ms(0), 5, 100);
+        let same = bench.put(ms(0), 5 + 1024, 100);
+        bench.put(ms(0), 6, 100);
+        assert_eq!(bench.new_drops(), [(same, DropReason::FlowLimit)]);
+    }
+
+    /// A flow sends `first` bytes, drains, and is seen to leave the round while flow 9 keeps the qdisc busy.
+    fn drained(first: u32, seen: Time) -> Bench<Fq<Parcel>> {
+        let mut bench = fq(small());
+        bench.put(ms(0), 1, first);
+        assert_eq!(bench.take_flow(ms(0)), Some(1));
+        bench.fill(ms(0), 9, 1000, 50);
+        assert_eq!(bench.take_flow(seen), Some(9));
+        bench
+    }
+
+    fn credit(bench: &Bench<Fq<Parcel>>, hash: u32) -> i32 {
+        let number = bench.qdisc.find(bench.qdisc.bucket(hash), hash).expect("a known flow");
+        bench.qdisc.flows.flow(number).credit
+    }
+
+    #[test]
+    fn a_flow_that_was_away_keeps_its_credit_and_after_the_refill_delay_has_at_least_a_quantum() {
+        for (away, expected) in [(Span::from_millis(40), 500), (Span(40_000_001), 1000)] {
+            let mut bench = drained(2500, ms(10));
+            bench.put(ms(10) + away, 1, 100);
+            assert_eq!(credit(&bench, 1), expected, "{away}");
+        }
+        let mut bench = drained(500, ms(10));
+        bench.put(ms(100), 1, 100);
+        assert_eq!(credit(&bench, 1), 2500, "more than a quantum is kept");
+    }
+
+    #[test]
+    fn a_debt_is_not_forgiven_by_staying_away_as_the_kernel_compares_without_sign() {
+        let mut bench = fq(small());
+        bench.put(ms(0), 1, 3500);
+        bench.take(ms(0));
+        bench.fill(ms(0), 9, 1000, 50);
+        // The debtor is at the head of the new flows: it gets a quantum, goes to the old ones, and is seen empty there.
+        (0..5).for_each(|_| {
+            bench.take(ms(1));
+        });
+        assert_eq!(credit(&bench, 1), 500);
+        bench.put(ms(2), 1, 1500);
+        assert_eq!(bench.take_flow(ms(2)), Some(1));
+        assert_eq!(credit(&bench, 1), -1000);
+        // Now let it leave the round in debt: alone, an empty fq leaves it where it is; so it stays listed.
+        assert!(!bench.qdisc.flows.flow(0).is_loose());
+    }
+
+    #[test]
+    fn an_empty_fq_leaves_its_flows_in_the_round() {
+        let mut bench = fq(small());
+        bench.put(ms(0), 1, 100);
+        bench.take(ms(0));
+        assert_eq!(bench.take(ms(1)), None);
+        assert_eq!(bench.qdisc.inactive_flows(), 0);
+        assert_eq!(bench.qdisc.next_event(), Time::NEVER);
+    }
+
+    #[test]
+    fn idle_flows_are_forgotten_after_three_seconds_once_there_are_twice_as_many_as_buckets() {
+        let mut bench = fq(Params { buckets: 4, orphan_mask: u32::MAX, ..small() });
+        for hash in 0..8 {
+            bench.put(ms(0), hash, 100);
+        }
+        while bench.take(ms(0)).is_some() {}
+        // One packet of a ninth flow makes the round see that all others are empty.
+        bench.put(ms(0), 100, 100);
+        bench.take(ms(0));
+        assert_eq!((bench.qdisc.known_flows(), bench.qdisc.inactive_flows()), (9, 8));
+        for hash in 200..204 {
+            bench.put(ms(3000), hash, 100);
+        }
+        assert_eq!(bench.counter("gc"), 0, "three seconds are not more than three seconds");
+        for hash in 300..320 {
+            bench.put(ms(3001), hash, 100);
+            bench.take(ms(3001));
+        }
+        assert!(bench.counter("gc") >= 4, "{}", bench.counter("gc"));
+        let known = u64::from(bench.qdisc.known_flows());
+        assert_eq!(known, 9 + 4 + 20 - bench.counter("gc"));
+        let live: usize = (0..4)
+            .map(|bucket| {
+                let mut number = bench.qdisc.table[bucket];
+                core::iter::from_fn(|| {
+                    (number != NIL).then(|| {
+                        number = bench.qdisc.flows.flow(number).state.chain;
+                    })
+                })
+                .count()
+            })
+            .sum();
+        assert_eq!(live as u64, known);
+    }
+
+    #[test]
+    fn packets_that_stay_longer_than_ce_threshold_are_marked_if_they_may() {
+        let mut bench = fq(Params { ce_threshold: Some(Span::from_millis(1)), ..small() });
+        use crate::packet::Ecn;
+        bench.put_ecn(ms(0), 1, 100, Ecn::Ect0);
+        bench.put_ecn(ms(0), 1, 100, Ecn::Ect0);
+        bench.put_ecn(ms(0), 1, 100, Ecn::NotEct);
+        assert_eq!(bench.take(ms(1)).map(|p| p.ecn), Some(Ecn::Ect0));
+        assert_eq!(bench.take(Time(1_000_001)).map(|p| p.ecn), Some(Ecn::Ce));
+        assert_eq!(bench.take(ms(2)).map(|p| p.ecn), Some(Ecn::NotEct));
+        assert_eq!(bench.counter("ce_mark"), 1);
+    }
+
+    #[test]
+    fn maxrate_paces_each_flow_by_quanta_and_nopacing_does_not() {
+        // 8 Mbit/s: 1 byte a microsecond.
+        let params = Params { maxrate: Some(Rate(8_000_000)), initial_quantum: Some(1000), ..small() };
+        let mut bench = fq(params.clone());
+        bench.fill(ms(0), 1, 500, 8);
+        let mut departures = Vec::new();
+        let mut now = Time::ZERO;
+        while bench.qdisc.packets() > 0 {
+            match bench.take(now) {
+                Some(_) => departures.push(now.0 / 1_000_000),
+                None => now = bench.qdisc.next_event(),
+            }
+        }
+        assert_eq!(departures, [0, 0, 1, 1, 2, 2, 3, 3]);
+        assert!(bench.counter("throttled") >= 3);
+        let mut free = fq(Params { pacing: false, ..params });
+        free.fill(ms(0), 1, 500, 8);
+        assert_eq!(flows_of(&mut free, ms(0), 9).len(), 8);
+    }
+
+    #[test]
+    fn a_maxrate_below_low_rate_threshold_paces_packet_by_packet() {
+        // 400 kbit/s: 500 bytes take 10 ms.
+        let mut bench = fq(Params { maxrate: Some(Rate(400_000)), ..small() });
+        bench.fill(ms(0), 1, 500, 3);
+        assert!(bench.take(ms(0)).is_some());
+        assert_eq!(bench.take(ms(9)), None);
+        assert_eq!(bench.qdisc.next_event(), ms(10));
+        assert!(bench.take(ms(10)).is_some());
     }
 }

@@ -1,8 +1,24 @@
-//! FQ-CoDel: parameters.
+//! fq_codel: a queue of its own for every flow, served in turn, each under CoDel.
+//!
+//! Source: RFC 8290 (T. Høiland-Jørgensen et al.); the decisions of Linux's `sch_fq_codel.c`.
+//! Principle: a hash sorts flows into `flows` queues. They are served by deficit round robin with `quantum` bytes a turn;
+//! a queue that just began goes before those that kept a backlog, so that flows that send less than a quantum at a time
+//! hardly wait. Each queue has its own CoDel state for as long as the discipline lives. When packets or bytes exceed the
+//! limits, the queue with most bytes loses half of them from its head, at most `drop_batch` packets.
+//!
+//! Deviations:
+//! - The memory of a packet is its length. The kernel counts what the buffer around it occupies (`truesize`, which
+//!   depends on the driver: two to three times a small packet), so that it meets `memory_limit` earlier.
+//! - The fattest queue is searched among those in the round, not among all: the same one, sooner.
+//! - The flow hash comes with the packet; a world salts it by its seed (RFC 8290 §4.1.1).
+//! - RFC 8290 §4.2 lets CoDel look at the whole backlog for its MTU test, and so do we, like Linux.
 
-use super::codel::{MAX_SPAN, MICROSECOND};
+use super::codel::{self, Control, Law, MAX_SPAN, MICROSECOND, Source, Vars};
+use super::flows::Flows;
 use super::tc::{Param, Parameters, Unit, choice, param};
-use crate::units::Span;
+use super::{Context, DropReason, Drops, Qdisc};
+use crate::packet::Packet;
+use crate::units::{Span, Time};
 
 choice! {
     /// Whose decisions are taken.
@@ -75,4 +91,157 @@ impl Parameters for Params {
         param!(Params.ecn, Unit::Flag("noecn"), "mark ECN-capable packets instead of dropping them"),
         param!(Params.variant, Unit::Choice(Variant::WORDS, &["rfc8290", "ns2"]), "whose decisions are taken").ours(),
     ];
+}
+
+/// Counters, with the keys of `tc -s -j qdisc`.
+#[derive(Clone, Copy, Default, Debug)]
+struct Stats {
+    /// Packets dropped because a limit was exceeded.
+    drop_overlimit: u64,
+    /// Those of them that were dropped for memory.
+    drop_overmemory: u64,
+    /// How often a queue became new.
+    new_flow_count: u64,
+}
+
+/// The discipline.
+#[derive(Clone, Debug)]
+pub struct FqCodel<P, L: Law> {
+    limit: usize,
+    quantum: u32,
+    memory_limit: u64,
+    drop_batch: u32,
+    /// Number of queues.
+    queues: u32,
+    control: Control<L>,
+    flows: Flows<P, Vars<L>>,
+    cstats: codel::Stats,
+    stats: Stats,
+}
+
+/// One queue, as CoDel sees it.
+struct Queue<'a, P, L: Law> {
+    flows: &'a mut Flows<P, Vars<L>>,
+    number: u32,
+}
+
+impl<P: Packet + Copy, L: Law> Source<P> for Queue<'_, P, L> {
+    #[inline]
+    fn pop(&mut self) -> Option<P> {
+        self.flows.pop(self.number)
+    }
+
+    #[inline]
+    fn backlog(&self) -> u64 {
+        self.flows.backlog()
+    }
+}
+
+impl<P: Packet + Copy, L: Law> FqCodel<P, L> {
+    /// Empty queues before a link of this kind.
+    pub fn new(params: &Params, context: &Context) -> Self {
+        let mut flows = Flows::new();
+        for _ in 0..params.flows {
+            flows.add(0, Vars::default());
+        }
+        FqCodel {
+            limit: params.limit as usize,
+            quantum: params.quantum.unwrap_or(context.mtu),
+            memory_limit: u64::from(params.memory_limit),
+            drop_batch: params.drop_batch,
+            queues: params.flows,
+            control: Control::new(params.target, params.interval, params.ce_threshold, context.mtu, params.ecn),
+            flows,
+            cstats: codel::Stats::default(),
+            stats: Stats::default(),
+        }
+    }
+
+    /// The queue of a flow with this hash (`reciprocal_scale`).
+    #[inline]
+    fn classify(&self, hash: u32) -> u32 {
+        ((u64::from(hash) * u64::from(self.queues)) >> 32) as u32
+    }
+
+    /// A limit is exceeded. RFC 8290 §4.1.3: the queue with most bytes loses half of them, from its head, at most
+    /// `drop_batch` packets and at least one.
+    #[cold]
+    #[inline(never)]
+    fn overflow(&mut self, reason: DropReason, drops: &mut impl Drops<P>) {
+        let Some(fattest) = self.flows.fattest() else { return };
+        let threshold = self.flows.flow(fattest).bytes() / 2;
+        let (mut packets, mut bytes) = (0, 0);
+        while let Some(packet) = self.flows.pop(fattest) {
+            packets += 1;
+            bytes += u64::from(packet.bytes());
+            drops.dropped(packet, reason);
+            if packets >= self.drop_batch || bytes >= threshold {
+                break;
+            }
+        }
+        // As in Linux: these drops strengthen the signal of CoDel's next ones.
+        let vars = &mut self.flows.flow_mut(fattest).state;
+        vars.count = vars.count.wrapping_add(packets);
+        self.stats.drop_overlimit += u64::from(packets);
+        if reason == DropReason::MemoryLimit {
+            self.stats.drop_overmemory += u64::from(packets);
+        }
+    }
+}
+
+impl<P: Packet + Copy, L: Law> Qdisc<P> for FqCodel<P, L> {
+    #[inline]
+    fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
+        packet.set_enqueue_time(now);
+        let number = self.classify(packet.flow_hash());
+        self.flows.push(number, packet);
+        if self.flows.list_as_new(number) {
+            self.flows.flow_mut(number).credit = self.quantum as i32;
+            self.stats.new_flow_count += 1;
+        }
+        if self.flows.backlog() > self.memory_limit {
+            self.overflow(DropReason::MemoryLimit, drops);
+        } else if self.flows.packets() > self.limit {
+            self.overflow(DropReason::Overlimit, drops);
+        }
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P> {
+        let (control, cstats) = (&self.control, &mut self.cstats);
+        let (_, packet) = self.flows.round(self.quantum, |flows, number| {
+            let mut vars = flows.flow(number).state;
+            let packet = vars.dequeue(now, control, cstats, &mut Queue { flows, number }, drops);
+            flows.flow_mut(number).state = vars;
+            packet.into()
+        })?;
+        Some(packet)
+    }
+
+    fn packets(&self) -> usize {
+        self.flows.packets()
+    }
+
+    fn backlog(&self) -> u64 {
+        self.flows.backlog()
+    }
+
+    fn is_full(&self, mtu: u32) -> bool {
+        self.flows.packets() >= self.limit || self.flows.backlog() + u64::from(mtu) > self.memory_limit
+    }
+
+    fn stats(&self) -> super::Stats {
+        alloc::vec![
+            ("drops", self.cstats.drop_count + self.stats.drop_overlimit),
+            ("maxpacket", u64::from(self.cstats.maxpacket)),
+            ("drop_overlimit", self.stats.drop_overlimit),
+            ("new_flow_count", self.stats.new_flow_count),
+            ("ecn_mark", self.cstats.ecn_mark),
+            ("ce_mark", self.cstats.ce_mark),
+            ("memory_used", self.flows.backlog()),
+            ("drop_overmemory", self.stats.drop_overmemory),
+            ("new_flows_len", u64::from(self.flows.new_len())),
+            ("old_flows_len", u64::from(self.flows.old_len())),
+        ]
+    }
 }

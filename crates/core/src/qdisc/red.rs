@@ -1,8 +1,33 @@
-//! RED: parameters.
+//! red variant ns2: random early detection as ns-2.35 configures it by itself.
+//!
+//! Source: Floyd and Jacobson 1993; Floyd, "gentle" RED, 2000; ns-2.35 `queue/red.cc` with the defaults of
+//! `ns-default.tcl` since October 2004.
+//! Principle: every arrival updates an average of the queue, slow enough to ignore bursts. Below `min_th` nothing is
+//! dropped. Between `min_th` and `max_th` arrivals are dropped with a probability that grows from 0 to `max_p`, spread
+//! evenly (`wait`: never two drops closer than 1/p). Between `max_th` and twice `max_th` the probability grows on to 1
+//! (`gentle`); above, every arrival is dropped. Thresholds and averaging weight follow from the link's rate and delay at
+//! the start of the run ([`Config::automatic`]); a link that changes its rate keeps them, as in ns-2.
+//!
+//! Deviations:
+//! - `limit` counts packets. ns-2 with its default `queue_in_bytes_` takes `limit_` times 500 bytes instead; with the
+//!   automatic thresholds neither is often reached.
+//! - `bytes` stands for ns-2's `bytes_` and `queue_in_bytes_` together. The average then counts packets of `avpkt` bytes,
+//!   not bytes: the same numbers divided by `avpkt`.
+//! - The decay over an idle period is one power instead of ns-2's loop: equal but for rounding.
+//! - A dequeue of a queue that is idle already does not start the idle period anew (ns-2's links never ask twice).
+//! - In the region of forced drops all arrivals are dropped, whatever their size. ns-2.35 with its default `use_mark_p_`
+//!   lets packets below `avpkt` bytes through there.
+//! - Marks replace random drops below `max` only. ns-2 asks for a probability below `mark_p_` = 0.1, which is the same
+//!   with its default `probability`.
+//! - The draw is u < p with u in [0, 1), where ns-2 has u <= p: a probability of 0 never drops.
 
 use super::codel::{MAX_SPAN, MICROSECOND};
 use super::tc::{Param, Parameters, Unit, choice, param};
-use crate::units::Span;
+use super::{Context, DropReason, Drops, Qdisc};
+use crate::packet::Packet;
+use crate::ring::Ring;
+use crate::rng::Rng;
+use crate::units::{Rate, Span, Time};
 
 choice! {
     /// Whose decisions are taken.
@@ -95,5 +120,503 @@ impl Parameters for Params {
             (Some(min), Some(max)) if min >= max => Err(("min", "must be below max")),
             _ => Ok(()),
         }
+    }
+}
+
+/// Adaptation of `max_p`: least time between two steps (`interval_`).
+const ADAPT_INTERVAL: Span = Span::from_millis(500);
+/// Adaptation of `max_p`: greatest step up (`alpha_`).
+const ALPHA: f64 = 0.01;
+/// Adaptation of `max_p`: factor of a step down (`beta_`).
+const BETA: f64 = 0.9;
+/// Adaptation of `max_p`: no step up from here (`top_`).
+const TOP: f64 = 0.5;
+
+/// What ns-2 derives from the link, and the parameters that shape the drop probability.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Config {
+    /// Mean packets that the link carries in a second.
+    pub ptc: f64,
+    /// Weight of one arrival in the average queue.
+    pub q_w: f64,
+    /// Average queue in mean packets from which arrivals may be dropped.
+    pub min_th: f64,
+    /// Average queue in mean packets at which the probability is `max_p`.
+    pub max_th: f64,
+    /// The probability at `max_th`: `probability`, as adapted so far.
+    pub max_p: f64,
+    /// Whether the probability rises from `max_p` to 1 between `max_th` and twice `max_th`, or jumps to 1.
+    pub gentle: bool,
+}
+
+impl Config {
+    /// ns-2's automatic configuration (`q_weight_` −1, `thresh_` 0, `maxthresh_` 0) of what the parameters leave open.
+    pub fn automatic(params: &Params, rate: Rate, delay: Span) -> Config {
+        let ptc = rate.0 as f64 / (8.0 * f64::from(params.avpkt));
+        let rtt = (3.0 * (delay.as_secs_f64() + 1.0 / ptc)).max(0.1);
+        let min_th = params.min.map_or_else(|| (0.5 * params.target.as_secs_f64() * ptc).max(5.0), f64::from);
+        Config {
+            ptc,
+            // 1 - exp(-1 / (10 rtt ptc))
+            q_w: params.q_weight.unwrap_or_else(|| -libm::expm1(-1.0 / (10.0 * rtt * ptc))),
+            min_th,
+            max_th: params.max.map_or(3.0 * min_th, f64::from),
+            max_p: params.probability,
+            gentle: params.gentle,
+        }
+    }
+
+    /// The probability of a drop at this average queue, before it is spread by `wait` and scaled with the packet's size.
+    pub fn probability(&self, average: f64) -> f64 {
+        if average < self.min_th {
+            0.0
+        } else if average < self.max_th {
+            self.max_p * (average - self.min_th) / (self.max_th - self.min_th)
+        } else if self.gentle {
+            (self.max_p + (1.0 - self.max_p) * (average - self.max_th) / self.max_th).min(1.0)
+        } else {
+            1.0
+        }
+    }
+
+    /// The average queue from which every arrival is dropped.
+    fn forced(&self) -> f64 {
+        if self.gentle { 2.0 * self.max_th } else { self.max_th }
+    }
+}
+
+/// The probability for one packet after `count` arrivals since the last drop, its own included: with `wait` none within
+/// the first 1/p arrivals and certain after 2/p, so that drops lie evenly; without, certain after 1/p.
+fn spread(p: f64, count: f64, wait: bool) -> f64 {
+    let expected = count * p;
+    match wait {
+        true if expected < 1.0 => 0.0,
+        true if expected < 2.0 => p / (2.0 - expected),
+        false if expected < 1.0 => p / (1.0 - expected),
+        _ => 1.0,
+    }
+}
+
+/// The state.
+#[derive(Clone, Debug)]
+struct Vars {
+    /// The average queue in mean packets.
+    average: f64,
+    /// Packets arrived since the last drop, or since the average rose above `min_th`.
+    count: u64,
+    /// Their bytes.
+    count_bytes: u64,
+    /// The average was above `min_th` and the queue not empty at the last arrival (ns-2: `old`).
+    above: bool,
+    /// Since when the queue is empty and the link idle.
+    idle_since: Option<Time>,
+    /// When `max_p` was last adapted.
+    lastset: Time,
+}
+
+/// What becomes of an arrival.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Fate {
+    Keep,
+    Mark,
+    Drop(DropReason),
+}
+
+/// Counters, with the keys of `tc -s -j qdisc`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Stats {
+    /// Packets marked instead of dropped.
+    pub marked: u64,
+    /// Drops by RED itself, random and forced.
+    pub early: u64,
+    /// Drops by the limit.
+    pub pdrop: u64,
+}
+
+/// The discipline.
+#[derive(Clone, Debug)]
+pub struct Red<P> {
+    params: Params,
+    config: Config,
+    vars: Vars,
+    stats: Stats,
+    rng: Rng,
+    queue: Ring<P>,
+    backlog: u64,
+}
+
+impl<P: Packet + Copy + Default> Red<P> {
+    /// An empty queue before this link, idle since the start of the run.
+    pub fn new(params: &Params, context: &Context) -> Self {
+        let Variant::Ns2 = params.variant;
+        Red {
+            params: params.clone(),
+            config: Config::automatic(params, context.rate, context.delay),
+            vars: Vars {
+                average: 0.0,
+                count: 0,
+                count_bytes: 0,
+                above: false,
+                idle_since: Some(Time::ZERO),
+                lastset: Time::ZERO,
+            },
+            stats: Stats::default(),
+            rng: Rng::stream(context.seed, "red"),
+            queue: Ring::default(),
+            backlog: 0,
+        }
+    }
+
+    /// What was derived from the link.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The average queue in mean packets.
+    pub fn average(&self) -> f64 {
+        self.vars.average
+    }
+
+    /// One arrival, after as many arrivals to an empty queue as the link could have sent while it was idle.
+    fn update_average(&mut self, now: Time) {
+        let q_w = self.config.q_w;
+        if let Some(since) = self.vars.idle_since.take() {
+            let m = libm::floor(self.config.ptc * now.since(since).as_secs_f64());
+            self.vars.average *= libm::pow(1.0 - q_w, m);
+        }
+        let queue = match self.params.bytes {
+            true => self.backlog as f64 / f64::from(self.params.avpkt),
+            false => self.queue.len() as f64,
+        };
+        self.vars.average = (1.0 - q_w) * self.vars.average + q_w * queue;
+        if self.params.adaptive && now > self.vars.lastset + ADAPT_INTERVAL {
+            self.adapt(now);
+        }
+    }
+
+    /// Floyd, Gummadi, Shenker 2001: `max_p` follows so that the average stays in the middle fifth of its range.
+    fn adapt(&mut self, now: Time) {
+        let Config { ptc, min_th, max_th, max_p, .. } = self.config;
+        let part = 0.4 * (max_th - min_th);
+        // At most one over the packets that a path of 100 ms holds.
+        let bottom = (10.0 / ptc).min(0.01);
+        if self.vars.average < min_th + part && max_p > bottom {
+            self.config.max_p = max_p * BETA;
+        } else if self.vars.average > max_th - part && max_p < TOP {
+            self.config.max_p = max_p + ALPHA.min(max_p / 4.0);
+        } else {
+            return;
+        }
+        self.vars.lastset = now;
+    }
+
+    /// What becomes of an arriving packet. `mark` tells whether a mark may stand for a random drop.
+    fn judge(&mut self, bytes: u32, mark: bool) -> Fate {
+        let average = self.vars.average;
+        self.vars.count += 1;
+        self.vars.count_bytes += u64::from(bytes);
+        // ns-2 asks for more than one in the unit in which its queue is counted.
+        let queued = if self.params.bytes { self.backlog } else { self.queue.len() as u64 };
+        let mut fate = Fate::Keep;
+        if average < self.config.min_th || queued <= 1 {
+            self.vars.above = false;
+        } else if average >= self.config.forced() {
+            fate = Fate::Drop(DropReason::Forced);
+        } else if !self.vars.above {
+            // The average has just crossed min_th: this packet is the first that counts.
+            self.vars.above = true;
+            (self.vars.count, self.vars.count_bytes) = (1, u64::from(bytes));
+        } else if self.rng.uniform() < self.chance(bytes) {
+            let early = average < self.config.max_th;
+            fate = if mark && early { Fate::Mark } else { Fate::Drop(DropReason::Early) };
+        }
+        if self.queue.len() >= self.params.limit as usize {
+            fate = Fate::Drop(DropReason::Overlimit);
+        }
+        if fate != Fate::Keep {
+            (self.vars.count, self.vars.count_bytes) = (0, 0);
+        }
+        fate
+    }
+
+    /// The probability for a packet of `bytes` now; with `bytes`, arrivals count and weigh by their size.
+    fn chance(&self, bytes: u32) -> f64 {
+        let p = self.config.probability(self.vars.average);
+        if !self.params.bytes {
+            return spread(p, self.vars.count as f64, self.params.wait);
+        }
+        let count = self.vars.count_bytes / u64::from(self.params.avpkt);
+        match spread(p, count as f64, self.params.wait) {
+            chance if chance < 1.0 => (chance * f64::from(bytes) / f64::from(self.params.avpkt)).min(1.0),
+            _ => 1.0,
+        }
+    }
+}
+
+impl<P: Packet + Copy + Default> Qdisc<P> for Red<P> {
+    fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
+        packet.set_enqueue_time(now);
+        self.update_average(now);
+        match self.judge(packet.bytes(), self.params.ecn && packet.ecn().is_capable()) {
+            Fate::Keep => {}
+            Fate::Mark => {
+                packet.mark();
+                self.stats.marked += 1;
+            }
+            Fate::Drop(reason) => {
+                match reason {
+                    DropReason::Overlimit => self.stats.pdrop += 1,
+                    _ => self.stats.early += 1,
+                }
+                return drops.dropped(packet, reason);
+            }
+        }
+        self.backlog += u64::from(packet.bytes());
+        self.queue.push(packet);
+    }
+
+    fn dequeue(&mut self, now: Time, _drops: &mut impl Drops<P>) -> Option<P> {
+        match self.queue.pop() {
+            Some(packet) => {
+                self.backlog -= u64::from(packet.bytes());
+                Some(packet)
+            }
+            None => {
+                self.vars.idle_since.get_or_insert(now);
+                None
+            }
+        }
+    }
+
+    fn packets(&self) -> usize {
+        self.queue.len()
+    }
+
+    fn backlog(&self) -> u64 {
+        self.backlog
+    }
+
+    fn is_full(&self, _mtu: u32) -> bool {
+        self.queue.len() >= self.params.limit as usize
+    }
+
+    fn stats(&self) -> super::Stats {
+        alloc::vec![("marked", self.stats.marked), ("early", self.stats.early), ("pdrop", self.stats.pdrop)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Ecn;
+    use crate::qdisc::testing::{Bench, CONTEXT, Parcel, ms};
+    use alloc::vec::Vec;
+
+    fn near(a: f64, b: f64) -> bool {
+        (a - b).abs() <= 1e-12 + 1e-9 * b.abs()
+    }
+
+    fn red(params: &Params) -> Bench<Red<Parcel>> {
+        Bench::new(Red::new(params, &CONTEXT))
+    }
+
+    #[test]
+    fn the_automatic_configuration_at_100_mbit_is_that_of_ns2() {
+        let config = Config::automatic(&Params::default(), Rate(100_000_000), Span::from_millis(10));
+        assert_eq!(config.ptc, 25_000.0);
+        assert_eq!((config.min_th, config.max_th), (62.5, 187.5));
+        assert!(near(config.q_w, 1.0 - libm::exp(-1.0 / 25_000.0)), "{}", config.q_w);
+        assert_eq!((config.max_p, config.gentle), (0.1, true));
+        // A slow link has the least thresholds, a long one a longer memory.
+        let slow = Config::automatic(&Params::default(), Rate(1_500_000), Span::from_millis(10));
+        assert_eq!((slow.ptc, slow.min_th, slow.max_th), (375.0, 5.0, 15.0));
+        assert!(near(slow.q_w, 1.0 - libm::exp(-1.0 / 375.0)));
+        let long = Config::automatic(&Params::default(), Rate(100_000_000), Span::from_millis(100));
+        assert!(near(long.q_w, 1.0 - libm::exp(-1.0 / (10.0 * 3.0 * (0.1 + 1.0 / 25_000.0) * 25_000.0))));
+    }
+
+    #[test]
+    fn the_drop_probability_at_five_average_queues() {
+        let config = Config::automatic(&Params::default(), Rate(100_000_000), Span::from_millis(10));
+        for (average, expected) in [
+            (62.4, 0.0),    // below min_th
+            (125.0, 0.05),  // in the middle
+            (187.5, 0.1),   // at max_th
+            (281.25, 0.55), // in the middle of the gentle region
+            (375.0, 1.0),   // at twice max_th, and above
+            (400.0, 1.0),
+        ] {
+            assert!(near(config.probability(average), expected), "{average}: {}", config.probability(average));
+        }
+        let harsh = Config { gentle: false, ..config };
+        assert_eq!((harsh.probability(187.4) < 0.1, harsh.probability(187.5)), (true, 1.0));
+    }
+
+    #[test]
+    fn wait_spreads_drops_evenly_between_one_and_two_over_p() {
+        assert_eq!(spread(0.1, 9.9, true), 0.0);
+        assert!(near(spread(0.1, 10.0, true), 0.1));
+        assert!(near(spread(0.1, 15.0, true), 0.2));
+        assert_eq!(spread(0.1, 20.0, true), 1.0);
+        assert!(near(spread(0.1, 5.0, false), 0.2));
+        assert_eq!(spread(0.1, 10.0, false), 1.0);
+    }
+
+    /// A bench whose average stays where it is put, with `queued` packets of 500 bytes.
+    fn frozen(params: Params, average: f64, queued: u32) -> Bench<Red<Parcel>> {
+        let mut bench = red(&Params { q_weight: Some(1e-12), ..params });
+        bench.fill(ms(0), 1, 500, queued);
+        assert!(bench.new_drops().is_empty());
+        bench.qdisc.vars.average = average;
+        bench
+    }
+
+    #[test]
+    fn at_a_constant_average_the_gaps_between_drops_lie_between_one_and_two_over_p() {
+        // p = 0.05: between 20 and 40 packets of the mean size.
+        let mut bench = frozen(Params { limit: 1 << 20, ..Params::default() }, 125.0, 10);
+        bench.fill(ms(1), 1, 500, 100_000);
+        let ids: Vec<u32> = bench
+            .new_drops()
+            .into_iter()
+            .map(|(id, reason)| {
+                assert_eq!(reason, DropReason::Early);
+                id
+            })
+            .collect();
+        let gaps: Vec<u32> = ids.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(gaps.iter().all(|gap| (20..=40).contains(gap)), "{:?}", (gaps.iter().min(), gaps.iter().max()));
+        let mean = gaps.iter().sum::<u32>() as f64 / gaps.len() as f64;
+        assert!((mean - 30.0).abs() < 0.5, "uniform on 20 to 40, so 30 on average: {mean}");
+    }
+
+    #[test]
+    fn in_byte_mode_a_packet_three_times_the_mean_is_three_times_as_likely_to_be_dropped() {
+        let drops = |bytes: u32| {
+            let mut bench =
+                frozen(Params { limit: 1 << 20, wait: false, probability: 1e-4, ..Params::default() }, 187.0, 10);
+            // Far below one expected drop since the last, so that the size alone matters.
+            let mut count = 0;
+            for _ in 0..200_000 {
+                bench.qdisc.vars.count_bytes = 0;
+                bench.put(ms(1), 1, bytes);
+                count += bench.new_drops().len();
+            }
+            count as f64
+        };
+        let ratio = drops(1500) / drops(500);
+        assert!((2.0..4.5).contains(&ratio), "{ratio}");
+    }
+
+    #[test]
+    fn above_twice_max_th_every_arrival_is_a_forced_drop_and_below_min_th_none() {
+        let mut above = frozen(Params::default(), 375.1, 10);
+        above.fill(ms(1), 1, 40, 50);
+        assert!(above.new_drops().iter().all(|(_, reason)| *reason == DropReason::Forced));
+        assert_eq!(above.qdisc.packets(), 10);
+        let mut below = frozen(Params::default(), 62.4, 10);
+        below.fill(ms(1), 1, 500, 900);
+        assert!(below.new_drops().is_empty());
+        let mut empty = frozen(Params::default(), 375.1, 0);
+        empty.put(ms(1), 1, 500);
+        assert!(empty.new_drops().is_empty(), "never into an empty queue");
+    }
+
+    #[test]
+    fn the_limit_counts_packets_and_drops_the_arriving_one() {
+        let mut bench = red(&Params { limit: 3, ..Params::default() });
+        bench.fill(ms(0), 1, 1500, 3);
+        assert!(bench.qdisc.is_full(40));
+        let fourth = bench.put(ms(0), 1, 40);
+        assert_eq!(bench.new_drops(), [(fourth, DropReason::Overlimit)]);
+        assert_eq!((bench.counter("pdrop"), bench.counter("early")), (1, 0));
+    }
+
+    #[test]
+    fn ecn_marks_below_max_th_and_drops_in_the_gentle_region() {
+        for (average, ecn, marks) in [(125.0, true, true), (125.0, false, false), (250.0, true, false)] {
+            let mut bench = frozen(Params { ecn, limit: 1 << 20, ..Params::default() }, average, 10);
+            for _ in 0..5000 {
+                bench.put_ecn(ms(1), 1, 500, Ecn::Ect0);
+            }
+            let drops = bench.new_drops().len() as u64;
+            let (marked, early) = (bench.counter("marked"), bench.counter("early"));
+            assert_eq!((marked > 0, drops > 0, early), (marks, !marks, drops), "{average} {ecn}");
+        }
+    }
+
+    #[test]
+    fn the_average_decays_by_the_packets_that_the_idle_link_could_have_sent() {
+        let mut bench = frozen(Params::default(), 100.0, 1);
+        bench.qdisc.config.q_w = 0.01;
+        assert!(bench.take(ms(5)).is_some(), "the link is busy with it until it asks again");
+        assert_eq!(bench.take(ms(10)), None);
+        assert_eq!(bench.take(ms(14)), None, "asking again does not start idling again");
+        bench.put(ms(20), 1, 500);
+        // 10 ms at 25 000 packets a second: 250 arrivals to an empty queue, and this one.
+        assert!(near(bench.qdisc.average(), 100.0 * libm::pow(0.99, 251.0)), "{}", bench.qdisc.average());
+        // Without an empty dequeue the queue is not idle.
+        bench.take(ms(21));
+        bench.put(ms(30), 1, 500);
+        assert!(near(bench.qdisc.average(), 100.0 * libm::pow(0.99, 252.0)), "{}", bench.qdisc.average());
+    }
+
+    #[test]
+    fn a_burst_of_300_packets_drops_more_with_each_change_that_ns3_tests() {
+        // ns-3's vectors: min 70, max 150; the drops of 20 seeds together.
+        let base = Params { limit: 300, min: Some(70), max: Some(150), probability: 0.02, ..Params::default() };
+        let drops = |params: Params| {
+            (0..20)
+                .map(|seed| {
+                    let mut bench = Bench::new(Red::<Parcel>::new(&params, &Context { seed, ..CONTEXT }));
+                    bench.fill(ms(0), 1, 500, 300);
+                    bench.new_drops().len()
+                })
+                .sum::<usize>()
+        };
+        assert_eq!(drops(Params { q_weight: Some(0.002), ..base.clone() }), 0);
+        let fast = Params { q_weight: Some(0.02), ..base };
+        let reference = drops(fast.clone());
+        assert!(reference > 0);
+        assert!(drops(Params { max: Some(100), ..fast.clone() }) > reference, "lower max_th");
+        assert!(drops(Params { probability: 0.2, ..fast.clone() }) > reference, "LInterm 5");
+        assert!(drops(Params { gentle: false, ..fast.clone() }) > reference, "not gentle");
+        assert!(drops(Params { wait: false, ..fast }) > reference, "no wait");
+    }
+
+    #[test]
+    fn adaptive_moves_max_p_every_half_second_until_the_average_is_in_the_middle() {
+        let step = |average: f64, max_p: f64, at: Time| {
+            let mut bench = frozen(Params { adaptive: true, ..Params::default() }, average, 10);
+            bench.qdisc.config.max_p = max_p;
+            bench.put(at, 1, 500);
+            bench.qdisc.config.max_p
+        };
+        let later = ms(501);
+        assert!(near(step(70.0, 0.1, later), 0.09));
+        assert!(near(step(180.0, 0.1, later), 0.11));
+        assert!(near(step(180.0, 0.02, later), 0.025), "at most a quarter");
+        assert!(near(step(125.0, 0.1, later), 0.1), "in the middle fifth nothing changes");
+        assert!(near(step(70.0, 0.1, ms(500)), 0.1), "not before half a second has passed");
+        assert!(near(step(180.0, 0.5, later), 0.5), "no step up from the top");
+        assert!(near(step(70.0, 0.0004, later), 0.0004), "no step down from the bottom, 1 / (0.1 s × ptc)");
+    }
+
+    #[test]
+    fn the_same_seed_drops_the_same_packets_and_another_seed_others() {
+        let run = |seed| {
+            let mut bench = Bench::new(Red::<Parcel>::new(
+                &Params { limit: 1 << 20, ..Params::default() },
+                &Context { seed, ..CONTEXT },
+            ));
+            bench.fill(ms(0), 1, 1500, 10);
+            bench.qdisc.config.q_w = 1e-9;
+            bench.qdisc.vars.average = 150.0;
+            bench.fill(ms(0), 1, 1500, 1000);
+            bench.new_drops()
+        };
+        assert!(!run(1).is_empty());
+        assert_eq!(run(1), run(1));
+        assert_ne!(run(1), run(2));
     }
 }

@@ -1,0 +1,433 @@
+//! Per-flow FIFO queues under deficit round robin with a list of new and a list of old flows: what fq_codel, fq and
+//! ccaq share (RFC 8290 §4; Linux's sch_fq_codel.c and sch_fq.c schedule alike).
+//!
+//! All packets live in one slab whose free places form a list, flows are numbered, and every list is a chain of
+//! numbers: nothing is allocated for a packet, and a flow costs what its own state costs plus 32 bytes.
+
+use crate::packet::Packet;
+use alloc::vec::Vec;
+
+/// No further element: the end of a chain.
+pub(crate) const NIL: u32 = u32::MAX;
+/// In `Flow::next`: the flow stands in neither list.
+const LOOSE: u32 = u32::MAX - 1;
+/// In `Flow::next`: the flow has packets but waits outside the round for its time to send.
+const HELD: u32 = u32::MAX - 2;
+
+/// One flow: its packets, its place in the round, its credit, and what the discipline keeps for it.
+#[derive(Clone, Debug)]
+pub struct Flow<S> {
+    bytes: u64,
+    head: u32,
+    tail: u32,
+    packets: u32,
+    next: u32,
+    /// Bytes that the flow may still send in this round (`deficit` in fq_codel, `credit` in fq).
+    pub credit: i32,
+    /// What the discipline keeps for a flow.
+    pub state: S,
+}
+
+impl<S> Flow<S> {
+    /// Packets queued in this flow.
+    #[inline]
+    pub fn packets(&self) -> u32 {
+        self.packets
+    }
+
+    /// Bytes queued in this flow.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether the flow has left the round (and is not merely held back): it has no packets then.
+    #[inline]
+    pub fn is_loose(&self) -> bool {
+        self.next == LOOSE
+    }
+}
+
+/// What a flow gave when its turn came.
+#[derive(Clone, Copy, Debug)]
+pub enum Turn<P> {
+    /// This packet.
+    Packet(P),
+    /// Nothing: its queue is empty.
+    Empty,
+    /// Nothing yet: it must wait outside the round until [`Flows::release`].
+    Hold,
+}
+
+impl<P> From<Option<P>> for Turn<P> {
+    #[inline]
+    fn from(packet: Option<P>) -> Self {
+        packet.map_or(Turn::Empty, Turn::Packet)
+    }
+}
+
+/// A chain of flows, linked by `Flow::next`.
+#[derive(Clone, Debug)]
+struct List {
+    first: u32,
+    last: u32,
+    len: u32,
+}
+
+impl List {
+    const EMPTY: List = List { first: NIL, last: NIL, len: 0 };
+
+    #[inline]
+    fn append<S>(&mut self, flows: &mut [Flow<S>], flow: u32) {
+        flows[flow as usize].next = NIL;
+        match self.last {
+            NIL => self.first = flow,
+            last => flows[last as usize].next = flow,
+        }
+        self.last = flow;
+        self.len += 1;
+    }
+
+    #[inline]
+    fn remove_first<S>(&mut self, flows: &mut [Flow<S>], then: u32) {
+        let flow = &mut flows[self.first as usize];
+        self.first = flow.next;
+        flow.next = then;
+        if self.first == NIL {
+            self.last = NIL;
+        }
+        self.len -= 1;
+    }
+}
+
+/// A place for a packet in the slab.
+#[derive(Clone, Debug)]
+struct Node<P> {
+    packet: P,
+    next: u32,
+}
+
+/// The flows, their packets and the round.
+#[derive(Clone, Debug)]
+pub struct Flows<P, S> {
+    nodes: Vec<Node<P>>,
+    free: u32,
+    flows: Vec<Flow<S>>,
+    new: List,
+    old: List,
+    packets: usize,
+    backlog: u64,
+}
+
+impl<P: Packet + Copy, S> Flows<P, S> {
+    /// No flows yet.
+    pub fn new() -> Self {
+        Flows {
+            nodes: Vec::new(),
+            free: NIL,
+            flows: Vec::new(),
+            new: List::EMPTY,
+            old: List::EMPTY,
+            packets: 0,
+            backlog: 0,
+        }
+    }
+
+    /// Adds an empty flow that stands in no list, and gives its number: 0, 1, 2, …
+    pub fn add(&mut self, credit: i32, state: S) -> u32 {
+        let number = self.flows.len() as u32;
+        self.flows.push(Flow { bytes: 0, head: NIL, tail: NIL, packets: 0, next: LOOSE, credit, state });
+        number
+    }
+
+    /// The flow of this number.
+    #[inline]
+    pub fn flow(&self, flow: u32) -> &Flow<S> {
+        &self.flows[flow as usize]
+    }
+
+    /// The flow of this number, to be changed.
+    #[inline]
+    pub fn flow_mut(&mut self, flow: u32) -> &mut Flow<S> {
+        &mut self.flows[flow as usize]
+    }
+
+    /// Packets queued in all flows.
+    #[inline]
+    pub fn packets(&self) -> usize {
+        self.packets
+    }
+
+    /// Bytes queued in all flows.
+    #[inline]
+    pub fn backlog(&self) -> u64 {
+        self.backlog
+    }
+
+    /// Flows in the list of new flows.
+    #[inline]
+    pub fn new_len(&self) -> u32 {
+        self.new.len
+    }
+
+    /// Flows in the list of old flows.
+    #[inline]
+    pub fn old_len(&self) -> u32 {
+        self.old.len
+    }
+
+    /// Appends a packet to the flow's queue. The flow's place in the round does not change.
+    #[inline]
+    pub fn push(&mut self, flow: u32, packet: P) {
+        let bytes = u64::from(packet.bytes());
+        let node = Node { packet, next: NIL };
+        let place = match self.free {
+            NIL => {
+                self.nodes.push(node);
+                (self.nodes.len() - 1) as u32
+            }
+            place => {
+                self.free = self.nodes[place as usize].next;
+                self.nodes[place as usize] = node;
+                place
+            }
+        };
+        let flow = &mut self.flows[flow as usize];
+        match flow.tail {
+            NIL => flow.head = place,
+            tail => self.nodes[tail as usize].next = place,
+        }
+        flow.tail = place;
+        flow.packets += 1;
+        flow.bytes += bytes;
+        self.packets += 1;
+        self.backlog += bytes;
+    }
+
+    /// Takes the packet at the head of the flow's queue.
+    #[inline]
+    pub fn pop(&mut self, flow: u32) -> Option<P> {
+        let flow = &mut self.flows[flow as usize];
+        if flow.head == NIL {
+            return None;
+        }
+        let place = flow.head;
+        let node = &mut self.nodes[place as usize];
+        let packet = node.packet;
+        flow.head = node.next;
+        if flow.head == NIL {
+            flow.tail = NIL;
+        }
+        node.next = self.free;
+        self.free = place;
+        flow.packets -= 1;
+        flow.bytes -= u64::from(packet.bytes());
+        self.packets -= 1;
+        self.backlog -= u64::from(packet.bytes());
+        Some(packet)
+    }
+
+    /// Takes all packets but the first `keep` off the flow's tail and hands them over in the order in which they
+    /// arrived. Walks the whole queue: for the rare cut, not for every packet.
+    pub fn cut(&mut self, flow: u32, keep: u32, mut taken: impl FnMut(P)) {
+        let queue = &mut self.flows[flow as usize];
+        if queue.packets <= keep {
+            return;
+        }
+        let (mut last, mut place) = (NIL, queue.head);
+        for _ in 0..keep {
+            (last, place) = (place, self.nodes[place as usize].next);
+        }
+        match last {
+            NIL => queue.head = NIL,
+            last => self.nodes[last as usize].next = NIL,
+        }
+        queue.tail = last;
+        self.packets -= (queue.packets - keep) as usize;
+        queue.packets = keep;
+        while place != NIL {
+            let node = &mut self.nodes[place as usize];
+            let (packet, next) = (node.packet, node.next);
+            node.next = self.free;
+            self.free = place;
+            place = next;
+            queue.bytes -= u64::from(packet.bytes());
+            self.backlog -= u64::from(packet.bytes());
+            taken(packet);
+        }
+    }
+
+    /// Puts a flow that has left the round at the tail of the new ones; says whether it had.
+    #[inline]
+    pub fn list_as_new(&mut self, flow: u32) -> bool {
+        let loose = self.flows[flow as usize].is_loose();
+        if loose {
+            self.new.append(&mut self.flows, flow);
+        }
+        loose
+    }
+
+    /// Puts a flow that was held back at the tail of the old ones.
+    pub fn release(&mut self, flow: u32) {
+        assert_eq!(self.flows[flow as usize].next, HELD, "only a flow that is held back can be released");
+        self.old.append(&mut self.flows, flow);
+    }
+
+    /// Serves the flow whose turn it is: new flows before old ones; who has used up its credit gets `quantum` bytes more
+    /// and waits at the tail of the old list; who turns out empty leaves the round, but from the new list only by way of
+    /// the old one when that has flows, so that a flow cannot stay new, and first, by sending at just the right pace
+    /// (RFC 8290 §4.2).
+    ///
+    /// `serve` takes a packet from the flow, if it still has one and may send it. Gives the flow with its packet.
+    #[inline]
+    pub fn round<F>(&mut self, quantum: u32, mut serve: F) -> Option<(u32, P)>
+    where
+        F: FnMut(&mut Self, u32) -> Turn<P>,
+    {
+        loop {
+            let from_new = self.new.first != NIL;
+            let number = if from_new { self.new.first } else { self.old.first };
+            if number == NIL {
+                return None;
+            }
+            let flow = &mut self.flows[number as usize];
+            if flow.credit <= 0 {
+                flow.credit = flow.credit.saturating_add_unsigned(quantum);
+                self.remove_first(from_new, LOOSE);
+                self.old.append(&mut self.flows, number);
+                continue;
+            }
+            match serve(self, number) {
+                Turn::Packet(packet) => {
+                    let flow = &mut self.flows[number as usize];
+                    flow.credit = flow.credit.saturating_sub_unsigned(packet.bytes());
+                    return Some((number, packet));
+                }
+                Turn::Hold => self.remove_first(from_new, HELD),
+                Turn::Empty => {
+                    self.remove_first(from_new, LOOSE);
+                    if from_new && self.old.first != NIL {
+                        self.old.append(&mut self.flows, number);
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn remove_first(&mut self, from_new: bool, then: u32) {
+        let list = if from_new { &mut self.new } else { &mut self.old };
+        list.remove_first(&mut self.flows, then);
+    }
+
+    /// The flow with most bytes queued; of equals the one with the lowest number. Looks only at the flows in the round,
+    /// which every flow with packets is.
+    pub fn fattest(&self) -> Option<u32> {
+        let (mut fattest, mut most) = (None, 0);
+        for first in [self.new.first, self.old.first] {
+            let mut number = first;
+            while number != NIL {
+                let flow = &self.flows[number as usize];
+                if flow.bytes > most || (flow.bytes == most && fattest.is_some_and(|f| number < f)) {
+                    (fattest, most) = (Some(number), flow.bytes);
+                }
+                number = flow.next;
+            }
+        }
+        fattest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::qdisc::testing::Parcel;
+    use alloc::collections::VecDeque;
+    use proptest::prelude::*;
+
+    fn parcel(id: u32) -> Parcel {
+        Parcel { id, bytes: 100 + id % 7, ..Parcel::default() }
+    }
+
+    proptest! {
+        #[test]
+        fn every_flow_is_a_fifo_and_the_totals_are_the_sums(
+            ops in prop::collection::vec((0u8..8, 0u32..4), 0..300),
+        ) {
+            let mut flows = Flows::new();
+            let mut model: Vec<VecDeque<Parcel>> = alloc::vec![VecDeque::new(); 4];
+            for _ in 0..4 { flows.add(0, ()); }
+            for (id, (op, flow)) in ops.into_iter().enumerate() {
+                let queue = &mut model[flow as usize];
+                match op {
+                    0..=4 => { flows.push(flow, parcel(id as u32)); queue.push_back(parcel(id as u32)); }
+                    5 | 6 => prop_assert_eq!(flows.pop(flow), queue.pop_front()),
+                    _ => {
+                        let keep = (id as u32 % 5).min(queue.len() as u32);
+                        let mut taken = Vec::new();
+                        flows.cut(flow, id as u32 % 5, |packet| taken.push(packet));
+                        let expected: Vec<Parcel> = queue.drain(keep as usize..).collect();
+                        prop_assert_eq!(taken, expected);
+                    }
+                }
+                for (number, queue) in (0..).zip(&model) {
+                    prop_assert_eq!(flows.flow(number).packets() as usize, queue.len());
+                    prop_assert_eq!(flows.flow(number).bytes(), queue.iter().map(|p| u64::from(p.bytes)).sum::<u64>());
+                }
+                prop_assert_eq!(flows.packets(), model.iter().map(VecDeque::len).sum::<usize>());
+                prop_assert_eq!(flows.backlog(), model.iter().flatten().map(|p| u64::from(p.bytes)).sum::<u64>());
+            }
+        }
+    }
+
+    #[test]
+    fn the_slab_reuses_its_places_so_a_packet_costs_no_allocation() {
+        let mut flows = Flows::new();
+        flows.add(0, ());
+        for round in 0..1000 {
+            (0..10).for_each(|id| flows.push(0, parcel(round * 10 + id)));
+            flows.cut(0, 6, |_| {});
+            while flows.pop(0).is_some() {}
+        }
+        assert_eq!(flows.nodes.len(), 10);
+    }
+
+    #[test]
+    fn the_fattest_flow_is_the_one_with_most_bytes_and_of_equals_the_lowest_number() {
+        let mut flows = Flows::new();
+        (0..4).for_each(|_| {
+            flows.add(1, ());
+        });
+        assert_eq!(flows.fattest(), None);
+        let two_of_100 = |flows: &mut Flows<Parcel, ()>, flow| {
+            (0..2).for_each(|_| flows.push(flow, Parcel { bytes: 100, ..Parcel::default() }));
+            flows.list_as_new(flow);
+        };
+        two_of_100(&mut flows, 3);
+        assert_eq!(flows.fattest(), Some(3));
+        two_of_100(&mut flows, 1);
+        two_of_100(&mut flows, 2);
+        assert_eq!(flows.fattest(), Some(1));
+        flows.push(2, Parcel { bytes: 1, ..Parcel::default() });
+        assert_eq!(flows.fattest(), Some(2));
+    }
+
+    #[test]
+    fn a_flow_held_back_gets_no_turn_until_it_is_released_and_then_waits_with_the_old_ones() {
+        let mut flows = Flows::new();
+        for flow in 0..2 {
+            flows.add(1000, ());
+            flows.push(flow, parcel(flow));
+            flows.list_as_new(flow);
+        }
+        let serve = |flows: &mut Flows<Parcel, ()>, hold: Option<u32>| {
+            flows.round(1000, |flows, number| if Some(number) == hold { Turn::Hold } else { flows.pop(number).into() })
+        };
+        assert_eq!(serve(&mut flows, Some(0)).map(|(flow, _)| flow), Some(1));
+        assert_eq!(serve(&mut flows, None).map(|(flow, _)| flow), None);
+        assert!(!flows.list_as_new(0), "it is not loose");
+        flows.release(0);
+        assert_eq!((flows.new_len(), flows.old_len()), (0, 1));
+        assert_eq!(serve(&mut flows, None).map(|(flow, _)| flow), Some(0));
+    }
+}

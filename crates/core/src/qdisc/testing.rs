@@ -1,0 +1,97 @@
+//! What the tests of several disciplines share: a packet, and a bench that feeds a discipline and keeps the books.
+
+use super::{Context, DropReason, Qdisc};
+use crate::packet::{Ecn, Packet};
+use crate::units::{Rate, Span, Time};
+use alloc::vec::Vec;
+
+/// A packet with a number by which it is known again.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Parcel {
+    pub id: u32,
+    pub hash: u32,
+    pub bytes: u32,
+    pub ecn: Ecn,
+    pub enqueue_time: Time,
+}
+
+impl Packet for Parcel {
+    fn bytes(&self) -> u32 {
+        self.bytes
+    }
+    fn flow_hash(&self) -> u32 {
+        self.hash
+    }
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+    fn set_ecn(&mut self, ecn: Ecn) {
+        self.ecn = ecn;
+    }
+    fn enqueue_time(&self) -> Time {
+        self.enqueue_time
+    }
+    fn set_enqueue_time(&mut self, now: Time) {
+        self.enqueue_time = now;
+    }
+}
+
+/// 100 Mbit/s, 10 ms, frames of 1514 bytes, seed 1.
+pub const CONTEXT: Context = Context { mtu: 1514, rate: Rate(100_000_000), delay: Span::from_millis(10), seed: 1 };
+
+/// `n` milliseconds since the start.
+pub fn ms(n: u64) -> Time {
+    Time(n * 1_000_000)
+}
+
+/// A discipline under test.
+pub struct Bench<Q> {
+    pub qdisc: Q,
+    pub drops: Vec<(Parcel, DropReason)>,
+    next_id: u32,
+}
+
+impl<Q: Qdisc<Parcel>> Bench<Q> {
+    pub fn new(qdisc: Q) -> Self {
+        Bench { qdisc, drops: Vec::new(), next_id: 0 }
+    }
+
+    /// A packet of this flow arrives; gives its number.
+    pub fn put(&mut self, now: Time, hash: u32, bytes: u32) -> u32 {
+        self.put_ecn(now, hash, bytes, Ecn::NotEct)
+    }
+
+    pub fn put_ecn(&mut self, now: Time, hash: u32, bytes: u32, ecn: Ecn) -> u32 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.qdisc.enqueue(now, Parcel { id, hash, bytes, ecn, enqueue_time: Time::ZERO }, &mut self.drops);
+        id
+    }
+
+    /// `count` packets of this flow arrive at once.
+    pub fn fill(&mut self, now: Time, hash: u32, bytes: u32, count: u32) {
+        for _ in 0..count {
+            self.put(now, hash, bytes);
+        }
+    }
+
+    pub fn take(&mut self, now: Time) -> Option<Parcel> {
+        self.qdisc.dequeue(now, &mut self.drops)
+    }
+
+    /// The flow of the next packet.
+    pub fn take_flow(&mut self, now: Time) -> Option<u32> {
+        self.take(now).map(|packet| packet.hash)
+    }
+
+    /// Drops since the last call, by number and reason.
+    pub fn new_drops(&mut self) -> Vec<(u32, DropReason)> {
+        self.drops.drain(..).map(|(packet, reason)| (packet.id, reason)).collect()
+    }
+
+    /// The counter of this name.
+    pub fn counter(&self, name: &str) -> u64 {
+        let stats = self.qdisc.stats();
+        stats.iter().find(|(key, _)| *key == name).unwrap_or_else(|| panic!("no counter {name} in {stats:?}")).1
+    }
+}
