@@ -280,9 +280,8 @@ impl Receiver {
         }
         block.end = seq + 1;
         let mut grown = *block;
-        if let Some(&right) = self.held.get(index + 1)
-            && right.start == grown.end
-        {
+        let right = self.held.get(index + 1).copied();
+        if let Some(right) = right.filter(|right| right.start == grown.end) {
             self.held.remove(index + 1);
             grown.end = right.end;
             self.held[index] = grown;
@@ -310,5 +309,120 @@ impl Receiver {
             }
         }
         self.recent_len = kept;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn receiver(acks: AckPolicy, quickack: bool) -> Receiver {
+        Receiver::new(&Config { acks, quickack, cc: Cc::Fixed(20), ..Config::default() })
+    }
+
+    /// Full segments, 1 ms apart: those that were acknowledged at once.
+    fn feed(receiver: &mut Receiver, from_ms: u64, seqs: impl IntoIterator<Item = u32>) -> Vec<u32> {
+        let mut acked = Vec::new();
+        for (i, seq) in seqs.into_iter().enumerate() {
+            let now = Time((from_ms + i as u64) * 1_000_000);
+            if receiver.on_segment(now, seq, true, 1000 * i as u32, Ecn::NotEct, false).is_some() {
+                acked.push(seq);
+            }
+        }
+        acked
+    }
+
+    #[test]
+    fn sixteen_quick_acks_and_then_every_second_segment() {
+        let mut receiver = receiver(AckPolicy::Delayed, true);
+        let expected: Vec<u32> = (0..16).chain((17..40).step_by(2)).collect();
+        assert_eq!(feed(&mut receiver, 0, 0..40), expected);
+    }
+
+    #[test]
+    fn quick_acks_are_at_most_half_the_receive_window() {
+        let mut receiver = Receiver::new(&Config { rwnd: 12, ..Config::default() });
+        assert_eq!(feed(&mut receiver, 0, 0..10), [0, 1, 2, 3, 4, 5, 7, 9]);
+    }
+
+    #[test]
+    fn a_pause_or_disorder_makes_acks_quick_again() {
+        let mut receiver = receiver(AckPolicy::Delayed, true);
+        feed(&mut receiver, 0, 0..40);
+        assert_eq!(feed(&mut receiver, 1000, 40..60), (40..56).chain([57, 59]).collect::<Vec<u32>>());
+        // 60 is late: 61 and it are acknowledged at once, and 15 more.
+        let late = feed(&mut receiver, 1100, [61, 60].into_iter().chain(62..82));
+        assert_eq!(late, [61, 60].into_iter().chain(62..76).chain([77, 79, 81]).collect::<Vec<u32>>());
+    }
+
+    #[test]
+    fn the_last_segment_waits_for_the_ato() {
+        let mut receiver = receiver(AckPolicy::Delayed, true);
+        feed(&mut receiver, 0, 0..17);
+        assert_eq!(receiver.next_event(), Time(56_000_000)); // 16 ms + 40 ms
+        assert_eq!(receiver.on_timer(Time(55_999_999)), None);
+        let ack = receiver.on_timer(Time(56_000_000)).unwrap();
+        assert_eq!((ack.cum, ack.ts_first, ack.ts_last), (17, 16_000, 16_000));
+        assert_eq!(receiver.next_event(), Time::NEVER);
+    }
+
+    #[test]
+    fn a_full_and_a_short_segment_are_more_than_an_mss_two_short_ones_are_not() {
+        let mut receiver = receiver(AckPolicy::Delayed, true);
+        feed(&mut receiver, 0, 0..16);
+        let mut arrive = |seq, full| receiver.on_segment(Time(17_000_000), seq, full, 0, Ecn::NotEct, false).is_some();
+        assert_eq!([arrive(16, false), arrive(17, false), arrive(18, true)], [false, false, true]);
+        assert_eq!([arrive(19, true), arrive(20, false)], [false, true]);
+    }
+
+    #[test]
+    fn rfc_5681_acknowledges_every_second_full_segment_or_after_200_ms() {
+        let mut receiver = receiver(AckPolicy::Delayed, false);
+        assert_eq!(feed(&mut receiver, 0, 0..7), [1, 3, 5]);
+        assert_eq!(receiver.next_event(), Time(206_000_000));
+        assert_eq!(receiver.on_timer(Time(206_000_000)).map(|a| a.cum), Some(7));
+    }
+
+    #[test]
+    fn every_segment_or_once_a_window() {
+        assert_eq!(feed(&mut receiver(AckPolicy::Every, true), 0, 0..4), [0, 1, 2, 3]);
+        let mut window = receiver(AckPolicy::Window, true);
+        assert_eq!(feed(&mut window, 0, 0..50), [19, 39]);
+        assert_eq!(window.next_event(), Time(240_000_000));
+    }
+
+    #[test]
+    fn an_ack_echoes_the_first_and_the_last_timestamp() {
+        let mut receiver = receiver(AckPolicy::Delayed, false);
+        assert_eq!(receiver.on_segment(Time(5), 0, true, 70, Ecn::NotEct, false), None);
+        let ack = receiver.on_segment(Time(6), 1, true, 90, Ecn::NotEct, false).unwrap();
+        assert_eq!((ack.ts_first, ack.ts_last), (70, 90));
+    }
+
+    #[test]
+    fn the_newest_block_is_reported_first_and_three_at_most() {
+        let mut receiver = receiver(AckPolicy::Every, true);
+        let block = |start, end| Block { start, end };
+        feed(&mut receiver, 0, [0, 2, 4, 6, 8]);
+        assert_eq!(receiver.blocks(), ([block(8, 9), block(6, 7), block(4, 5)], 3));
+        feed(&mut receiver, 9, [3]);
+        assert_eq!(receiver.blocks(), ([block(2, 5), block(8, 9), block(6, 7)], 3));
+        feed(&mut receiver, 10, [1]);
+        assert_eq!(receiver.next_expected(), 5);
+        assert_eq!(receiver.blocks().1, 2);
+        feed(&mut receiver, 11, [5, 7]);
+        assert_eq!((receiver.next_expected(), receiver.blocks().1), (9, 0));
+    }
+
+    #[test]
+    fn the_echo_lasts_from_ce_to_cwr() {
+        let mut receiver = Receiver::new(&Config { ecn: true, acks: AckPolicy::Every, ..Config::default() });
+        let mut ece = |seq, ecn, cwr| receiver.on_segment(Time(1), seq, true, 0, ecn, cwr).unwrap().ece;
+        assert!(!ece(0, Ecn::Ect0, false));
+        assert!(ece(1, Ecn::Ce, false));
+        assert!(ece(2, Ecn::Ect0, false));
+        assert!(!ece(3, Ecn::Ect0, true));
+        assert!(ece(4, Ecn::Ce, true));
     }
 }

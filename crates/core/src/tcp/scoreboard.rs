@@ -234,3 +234,101 @@ impl Scoreboard {
         (count(SACKED), count(LOST), count(RETX))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn block(start: u32, end: u32) -> Block {
+        Block { start, end }
+    }
+
+    fn lost(board: &mut Scoreboard, una: u32) -> Vec<u32> {
+        let mut all = Vec::new();
+        while let Some(seq) = board.next_lost(una) {
+            board.on_retransmit(seq, false);
+            all.push(seq);
+        }
+        all
+    }
+
+    #[test]
+    fn a_segment_is_lost_when_three_above_it_are_sacked() {
+        let mut board = Scoreboard::default();
+        assert_eq!(board.sack(0, 20, &[block(5, 7)]), 2);
+        assert_eq!(board.mark_lost(0), 0);
+        assert_eq!(board.pipe(0, 20), 18);
+        // Three, but above the third from the top: segments 0 to 4, not 7 and 8.
+        assert_eq!(board.sack(0, 20, &[block(9, 10), block(5, 7)]), 1);
+        assert_eq!(board.mark_lost(0), 5);
+        assert_eq!(board.pipe(0, 20), 12);
+        // Discontiguous ones count as well: 7 and 8 have 9, 11 and 13 above them now.
+        board.sack(0, 20, &[block(11, 12), block(9, 10)]);
+        assert_eq!(board.mark_lost(0), 0);
+        board.sack(0, 20, &[block(13, 14), block(11, 12), block(9, 10)]);
+        assert_eq!(board.mark_lost(0), 2);
+        assert_eq!(lost(&mut board, 0), [0, 1, 2, 3, 4, 7, 8]);
+        assert_eq!((board.sacked, board.lost, board.retx), (5, 7, 7));
+        assert_eq!(board.pipe(0, 20), 15);
+    }
+
+    #[test]
+    fn rule_3_takes_holes_below_the_highest_sacked_that_are_not_lost_yet() {
+        let mut board = Scoreboard::default();
+        board.sack(0, 20, &[block(1, 4), block(5, 6)]);
+        board.mark_lost(0);
+        assert_eq!(lost(&mut board, 0), [0]);
+        assert_eq!(board.next_hole(0), Some(4));
+        board.on_retransmit(4, false);
+        assert_eq!(board.next_hole(0), None);
+        // Counted twice in pipe until it is known to be lost (RFC 6675 §4).
+        assert_eq!(board.pipe(0, 20), 20 - 4 - 1 + 1 + 1);
+    }
+
+    #[test]
+    fn blocks_that_return_after_ack_loss_count_once() {
+        let mut board = Scoreboard::default();
+        board.sack(0, 100, &[block(10, 20)]);
+        board.sack(0, 100, &[block(30, 40), block(25, 28)]);
+        assert_eq!(board.sack(0, 100, &[block(10, 24), block(30, 41), block(25, 28)]), 5);
+        assert_eq!(board.sack(0, 100, &[block(10, 41)]), 3);
+        assert_eq!(board.sacked, 31);
+        assert_eq!(board.recount(0, 100), (31, 0, 0));
+        let advanced = board.advance(0, 41);
+        assert_eq!(advanced, Advanced { were_sacked: 31, retransmitted: false });
+        assert!(board.is_clean());
+    }
+
+    #[test]
+    fn a_lost_segment_that_arrives_after_all_is_lost_no_more() {
+        let mut board = Scoreboard::default();
+        board.sack(0, 20, &[block(2, 5)]);
+        assert_eq!(board.mark_lost(0), 2);
+        assert_eq!(lost(&mut board, 0), [0, 1]);
+        assert_eq!(board.sack(0, 20, &[block(1, 5)]), 1);
+        assert_eq!((board.sacked, board.lost, board.retx), (4, 1, 1));
+        assert!(board.advance(0, 5).retransmitted);
+        assert!(board.is_clean());
+    }
+
+    #[test]
+    fn after_a_timeout_all_but_the_sacked_are_sent_again() {
+        let mut board = Scoreboard::default();
+        board.sack(0, 8, &[block(2, 5)]);
+        board.mark_lost(0);
+        assert_eq!(lost(&mut board, 0), [0, 1]);
+        board.all_lost(0, 8);
+        assert_eq!(board.pipe(0, 8), 0);
+        assert_eq!(lost(&mut board, 0), [0, 1, 5, 6, 7]);
+    }
+
+    #[test]
+    fn the_ring_grows_without_forgetting() {
+        let mut board = Scoreboard::default();
+        board.sack(1000, 1050, &[block(1010, 1020)]);
+        board.reserve(1000, 5000);
+        assert_eq!(board.recount(1000, 5000), (10, 0, 0));
+        assert_eq!(board.highest_unsacked(1000, 1020), Some(1009));
+    }
+}

@@ -323,7 +323,7 @@ impl Sender {
         let looks = self.state != State::Loss || self.una >= self.recover;
         let newly_lost = if looks { self.board.mark_lost(cum) } else { 0 };
         let rtt = self.sample_slow(now, ack, newly, gone);
-        self.move_state(ack);
+        self.move_state(ack, newly);
         self.move_window(now, ack, newly, delivered, newly_lost);
         if newly > 0 {
             self.deadline = if self.una == self.nxt { Time::NEVER } else { now + self.rto.timeout() };
@@ -342,8 +342,8 @@ impl Sender {
         Some(rtt)
     }
 
-    /// Ends and begins reductions.
-    fn move_state(&mut self, ack: &Ack) {
+    /// Ends and begins reductions. The flight size is the one that the ACK met.
+    fn move_state(&mut self, ack: &Ack, newly: u32) {
         if matches!(self.state, State::Cwr | State::Recovery) && self.una >= self.recover {
             self.control.end_reduction();
             self.state = State::Open;
@@ -353,7 +353,7 @@ impl Sender {
         if matches!(self.state, State::Open | State::Cwr) && self.board.lost > 0 {
             // RFC 6675 §5 step 4. A window that ECN is reducing already is not reduced twice.
             if self.state == State::Open {
-                self.begin_reduction();
+                self.begin_reduction(newly);
             }
             self.state = State::Recovery;
             self.recover = self.nxt;
@@ -362,14 +362,14 @@ impl Sender {
             self.board.begin_recovery(self.una);
         } else if self.state == State::Open && self.ecn && ack.ece && self.una > self.cwr_end {
             // RFC 3168 §6.1.2: once a window, and not for what was sent before CWR could arrive.
-            self.begin_reduction();
+            self.begin_reduction(newly);
             self.state = State::Cwr;
             self.recover = self.nxt;
         }
     }
 
-    fn begin_reduction(&mut self) {
-        let base = self.control.reduce(self.nxt - self.una);
+    fn begin_reduction(&mut self, newly: u32) {
+        let base = self.control.reduce(self.nxt - self.una + newly);
         self.prr = Prr::new(base);
         self.cwr_due = self.ecn;
         self.cwr_end = self.nxt;
@@ -378,12 +378,10 @@ impl Sender {
     /// The window after an ACK: PRR during a reduction, growth otherwise.
     fn move_window(&mut self, now: Time, ack: &Ack, newly: u32, delivered: u32, newly_lost: u32) {
         match self.state {
-            State::Recovery | State::Cwr if !self.control.is_fixed() => {
-                if delivered > 0 || newly_lost > 0 {
-                    let (pipe, growing) = (self.inflight(), newly > 0 && newly_lost == 0);
-                    let sndcnt = self.prr.on_ack(delivered, pipe, self.control.ssthresh(), growing);
-                    self.control.set_window(pipe + sndcnt);
-                }
+            State::Recovery | State::Cwr if delivered > 0 => {
+                let (pipe, growing) = (self.inflight(), newly > 0 && newly_lost == 0);
+                let sndcnt = self.prr.on_ack(delivered, pipe, self.control.ssthresh(), growing);
+                self.control.set_window(pipe + sndcnt);
             }
             State::Open if newly > 0 && self.may_grow() => self.control.grow(delivered, &self.clock(now, ack)),
             State::Loss if delivered > 0 => self.control.grow(delivered, &self.clock(now, ack)),
@@ -423,10 +421,11 @@ impl Sender {
         if !self.is_established() || self.inflight() >= self.control.window() {
             return None;
         }
-        let repairs = matches!(self.state, State::Recovery | State::Loss);
         // RFC 6675 §4 NextSeg, rules 1 to 4 in turn.
-        if repairs && let Some(seq) = self.board.next_lost(self.una) {
-            return Some(self.send_again(now, seq, false));
+        if matches!(self.state, State::Recovery | State::Loss) {
+            if let Some(seq) = self.board.next_lost(self.una) {
+                return Some(self.send_again(now, seq, false));
+            }
         }
         if self.nxt < self.stream.end && self.nxt < self.edge {
             if !self.board.is_clean() {

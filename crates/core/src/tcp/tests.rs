@@ -1,6 +1,167 @@
-//! Both ends together.
+//! Both ends together, over a path that loses, delays, reorders, duplicates and marks as a test wants it.
+
+mod growth;
+mod properties;
+mod recovery;
 
 use super::*;
+use crate::packet::Ecn;
+use crate::units::Time;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// What the path does to one packet.
+#[derive(Clone, Copy, Default)]
+struct Fate {
+    lost: bool,
+    twice: bool,
+    ce: bool,
+    /// Later than the others by this.
+    late: Span,
+}
+
+#[derive(Clone, Copy)]
+enum Event {
+    Data { seq: u32, payload: u32, ts: u32, ecn: Ecn, cwr: bool, syn: bool },
+    Ack { ack: Ack, blocks: [Block; 3], count: usize },
+}
+
+type Judge = Box<dyn FnMut(Time, &Transmit) -> Fate>;
+
+/// A connection over a path of constant delay, with a first-in-first-out link before it.
+struct Path {
+    now: Time,
+    sender: Sender,
+    receiver: Receiver,
+    config: Config,
+    one_way: Span,
+    /// How long a segment occupies the link.
+    service: Span,
+    free: Time,
+    events: BTreeMap<(Time, u64), Event>,
+    count: u64,
+    data: Judge,
+    acks: Box<dyn FnMut() -> Fate>,
+    /// Everything sent, with its time.
+    sent: Vec<(Time, Transmit)>,
+    payload_acked: u64,
+    acks_sent: u64,
+}
+
+impl Path {
+    fn new(config: Config, rtt: Span) -> Path {
+        Path {
+            now: Time::ZERO,
+            sender: Sender::new(&config),
+            receiver: Receiver::new(&config),
+            config,
+            one_way: Span(rtt.0 / 2),
+            service: Span::ZERO,
+            free: Time::ZERO,
+            events: BTreeMap::new(),
+            count: 0,
+            data: Box::new(|_, _| Fate::default()),
+            acks: Box::new(Fate::default),
+            sent: Vec::new(),
+            payload_acked: 0,
+            acks_sent: 0,
+        }
+    }
+
+    /// Established, without a handshake.
+    fn established(config: Config, rtt: Span) -> Path {
+        let mut path = Path::new(config, rtt);
+        path.sender.establish(Time::ZERO, None);
+        path
+    }
+
+    fn schedule(&mut self, at: Time, event: Event) {
+        self.count += 1;
+        self.events.insert((at, self.count), event);
+    }
+
+    fn poll(&mut self) {
+        while let Some(tx) = self.sender.poll_transmit(self.now) {
+            assert!(tx.syn || self.sender.inflight() <= self.sender.cwnd(), "sent beyond the window");
+            self.sent.push((self.now, tx));
+            let fate = (self.data)(self.now, &tx);
+            if fate.lost {
+                continue;
+            }
+            self.free = self.free.max(self.now) + self.service;
+            let ecn = match (tx.ect, fate.ce) {
+                (true, true) => Ecn::Ce,
+                (true, false) => Ecn::Ect0,
+                _ => Ecn::NotEct,
+            };
+            let ts = (self.now.0 / 1000) as u32;
+            let event = Event::Data { seq: tx.seq, payload: tx.payload, ts, ecn, cwr: tx.cwr, syn: tx.syn };
+            let at = self.free + self.one_way + fate.late;
+            self.schedule(at, event);
+            if fate.twice {
+                self.schedule(at + Span::from_millis(3), event);
+            }
+        }
+    }
+
+    fn answer(&mut self, ack: Ack) {
+        self.acks_sent += 1;
+        let (blocks, count) = self.receiver.blocks();
+        let fate = (self.acks)();
+        if fate.lost {
+            return;
+        }
+        let at = self.now + self.one_way + fate.late;
+        self.schedule(at, Event::Ack { ack, blocks, count });
+    }
+
+    /// Handles the next event up to `end`; false if there is none.
+    fn step(&mut self, end: Time) -> bool {
+        let event = self.events.first_key_value().map_or(Time::NEVER, |(key, _)| key.0);
+        let at = event.min(self.sender.next_event()).min(self.receiver.next_event());
+        if at > end || at == Time::NEVER {
+            return false;
+        }
+        assert!(at >= self.now, "time goes back");
+        self.now = at;
+        if event == at {
+            match self.events.pop_first().unwrap().1 {
+                Event::Data { ts, syn: true, .. } => {
+                    let ack = Ack { ts_first: ts, ts_last: ts, window: self.config.rwnd, syn: true, ..Ack::default() };
+                    self.answer(ack);
+                }
+                Event::Data { seq, payload, ts, ecn, cwr, .. } => {
+                    let full = payload == self.config.mss;
+                    if let Some(ack) = self.receiver.on_segment(at, seq, full, ts, ecn, cwr) {
+                        self.answer(ack);
+                    }
+                }
+                Event::Ack { ack, blocks, count } => {
+                    self.payload_acked += self.sender.on_ack(at, &ack, &blocks[..count]).payload;
+                }
+            }
+        } else if self.receiver.next_event() <= at {
+            if let Some(ack) = self.receiver.on_timer(at) {
+                self.answer(ack);
+            }
+        } else {
+            self.sender.on_timer(at);
+        }
+        self.poll();
+        true
+    }
+
+    fn run_until(&mut self, end: Time) {
+        self.poll();
+        while self.step(end) {}
+        self.now = self.now.max(end);
+    }
+}
+
+fn at_ms(ms: u64) -> Time {
+    Time(ms * 1_000_000)
+}
 
 #[test]
 fn a_sender_without_holes_is_small() {

@@ -182,3 +182,102 @@ impl HyStart {
         self.found
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Feeds one window's ACKs each 100 ms for so many seconds.
+    fn run(cubic: &mut Cubic, mut cwnd: f64, from: f64, seconds: f64) -> f64 {
+        for round in 0..(seconds * 10.0 + 0.5) as u64 {
+            let now = Time((from * 1e9) as u64 + round * 100_000_000);
+            for _ in 0..cwnd as u32 {
+                cwnd = cubic.increase(cwnd, 1.0, now, 0.1);
+            }
+        }
+        cwnd
+    }
+
+    #[test]
+    fn the_window_returns_to_w_max_after_k_seconds_and_then_probes() {
+        let mut cubic = Cubic::new(true);
+        let cwnd = cubic.reduce(1000.0);
+        assert!((cwnd - 700.0).abs() < 1e-9);
+        // K = cbrt(300 / 0.4) = 9.086 s
+        let at_k = run(&mut cubic, cwnd, 1.0, 9.1);
+        assert!((at_k - 1000.0).abs() < 3.0, "{at_k}");
+        // 5 s later: 0.4 · 125 = 50 more
+        let later = run(&mut cubic, at_k, 10.1, 5.0);
+        assert!((later - 1050.0).abs() < 5.0, "{later}");
+    }
+
+    #[test]
+    fn a_second_reduction_below_w_max_releases_bandwidth() {
+        let mut cubic = Cubic::new(true);
+        cubic.reduce(100.0);
+        assert!((cubic.w_max - 100.0).abs() < 1e-9);
+        cubic.reduce(80.0);
+        assert!((cubic.w_max - 80.0 * 0.85).abs() < 1e-9);
+        cubic.reduce(90.0);
+        assert!((cubic.w_max - 90.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_small_window_follows_reno_slower_first_then_as_fast() {
+        let mut cubic = Cubic::new(true);
+        let cwnd = cubic.reduce(10.0);
+        // 0.529 a round trip from 7 to 10: 3 / 0.529 = 5.7 round trips; then 1.
+        let after = run(&mut cubic, cwnd, 1.0, 0.5);
+        assert!((9.0..10.0).contains(&after), "{after}");
+        let much_later = run(&mut cubic, after, 1.5, 1.0);
+        assert!((17.5..19.5).contains(&much_later), "{much_later}");
+    }
+
+    #[test]
+    fn growth_is_at_most_half_a_window_a_round_trip() {
+        let mut cubic = Cubic::new(true);
+        cubic.reduce(100.0);
+        cubic.increase(10.0, 1.0, Time(1_000_000_000), 0.1);
+        let cwnd = cubic.increase(10.0, 1.0, Time(1_000_000_000_000), 0.1);
+        assert!((cwnd - 10.5).abs() < 1e-9, "{cwnd}");
+    }
+
+    #[test]
+    fn without_a_w_max_the_window_grows_by_a_twentieth_a_round_trip() {
+        let cwnd = run(&mut Cubic::new(true), 1000.0, 1.0, 1.0);
+        assert!((cwnd / 1000.0 - 1.05f64.powi(10)).abs() < 0.02, "{cwnd}");
+        let cwnd = run(&mut Cubic::new(false), 1000.0, 1.0, 1.0);
+        assert!((1009.0..1011.0).contains(&cwnd), "{cwnd}");
+    }
+
+    fn feed(hystart: &mut HyStart, now_us: u64, rtt_us: u32, una: u32) -> bool {
+        let clock = Clock { now: Time(now_us * 1000), srtt: 0.1, rtt_us, una, nxt: una + 100 };
+        hystart.ends_slow_start(&clock, true, 100)
+    }
+
+    #[test]
+    fn hystart_needs_more_than_eight_samples_above_the_threshold() {
+        let mut hystart = HyStart::new(true);
+        // ACKs 3 ms apart are no train. The first round sets the minimum: 80 ms, the threshold is 90.
+        assert!(!feed(&mut hystart, 0, 80_000, 1));
+        for i in 0..12u64 {
+            let ended = feed(&mut hystart, 100_000 + 3_000 * i, 90_001, 102 + i as u32);
+            assert_eq!(ended, i >= 8, "{i}");
+            if ended {
+                return;
+            }
+        }
+    }
+
+    #[test]
+    fn hystart_ends_when_a_train_lasts_half_the_rtt() {
+        let mut hystart = HyStart::new(true);
+        for i in 0..100u64 {
+            let ended = feed(&mut hystart, 1_000 * i, 80_000, 1 + i as u32 / 50);
+            assert_eq!(ended, i > 40, "{i}");
+            if ended {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! How losses are repaired.
+
+use super::*;
+
+fn config(cc: Cc) -> Config {
+    Config { cc, iw: 20, acks: AckPolicy::Every, ..Config::default() }
+}
+
+/// A sender with 20 segments out, which it sent at time 0.
+fn twenty_out(cc: Cc) -> Sender {
+    let mut sender = Sender::new(&config(cc));
+    sender.establish(Time::ZERO, Some(Span::from_millis(100)));
+    sender.write_forever();
+    let sent = (0..100).map_while(|_| sender.poll_transmit(Time::ZERO)).count();
+    assert_eq!(sent, 20);
+    sender
+}
+
+/// An ACK of what was sent at time 0.
+fn ack(cum: u32) -> Ack {
+    Ack { cum, window: u32::MAX, ..Ack::default() }
+}
+
+/// Feeds an ACK with one block and returns what is sent in response: 'N'ew or 'R'etransmitted, with its number.
+fn respond(sender: &mut Sender, cum: u32, block: Option<(u32, u32)>) -> Vec<(char, u32)> {
+    let now = at_ms(100);
+    let block = block.map(|(start, end)| Block { start, end });
+    sender.on_ack(now, &ack(cum), block.as_slice());
+    let mut sent = Vec::new();
+    while let Some(tx) = sender.poll_transmit(now) {
+        sent.push((if tx.retransmit { 'R' } else { 'N' }, tx.seq));
+    }
+    sent
+}
+
+/// RFC 6937 §3.1's first example: 20 segments out, the zeroth lost, ssthresh 10. Its formula gives this row (the RFC's
+/// own figure differs in the last three columns, where pipe nears ssthresh).
+#[test]
+fn prr_spreads_the_reduction_over_the_round_trip() {
+    let mut sender = twenty_out(Cc::Reno);
+    let mut row = Vec::new();
+    for k in 1..20 {
+        let sent = respond(&mut sender, 0, Some((1, k + 1)));
+        assert!(sent.len() <= 1);
+        row.push(sent.first().map_or('.', |s| s.0));
+    }
+    assert_eq!(row.iter().collect::<alloc::string::String>(), "NNR.N.N.N.N.N.N.N..");
+    assert_eq!(sender.ssthresh(), 10);
+    assert_eq!(sender.inflight(), 10);
+    // The retransmission arrives, and all that was out is acknowledged: recovery ends at ssthresh.
+    respond(&mut sender, 22, None);
+    assert_eq!(sender.cwnd(), 10);
+}
+
+/// RFC 6937 §3.1's second example: the first 15 of 20 lost. The ACK point does not advance: PRR-CRB, one for one.
+#[test]
+fn prr_conserves_packets_after_a_burst_of_losses() {
+    let mut sender = twenty_out(Cc::Reno);
+    let sent: Vec<_> = (15..20).map(|k| respond(&mut sender, 0, Some((15, k + 1)))).collect();
+    assert_eq!(sent, [[('N', 20)], [('N', 21)], [('R', 0)], [('R', 1)], [('R', 2)]]);
+    // The ACK point advances: slow start towards ssthresh, two for one (PRR-SSRB).
+    assert_eq!(respond(&mut sender, 1, Some((15, 20))), [('R', 3), ('R', 4)]);
+}
+
+#[test]
+fn limited_transmit_sends_new_data_on_the_first_two_duplicates() {
+    let mut sender = twenty_out(Cc::Cubic);
+    assert_eq!(respond(&mut sender, 0, Some((1, 2))), [('N', 20)]);
+    assert_eq!(respond(&mut sender, 0, Some((1, 3))), [('N', 21)]);
+    assert_eq!(sender.cwnd(), 20);
+    assert_eq!(respond(&mut sender, 0, Some((1, 4))), [('R', 0)]);
+    assert_eq!(sender.ssthresh(), 14);
+}
+
+#[test]
+fn every_loss_is_repaired_once_and_in_order_within_a_round_trip() {
+    let mut path = Path::established(config(Cc::Reno), Span::from_millis(100));
+    path.data = Box::new(|_, tx| Fate { lost: tx.seq < 8 && tx.seq % 2 == 0 && !tx.retransmit, ..Fate::default() });
+    path.sender.write(40 * 1448);
+    path.run_until(at_ms(600));
+    assert!(path.sender.all_acked());
+    let again: Vec<u32> = path.sent.iter().filter(|(_, tx)| tx.retransmit).map(|(_, tx)| tx.seq).collect();
+    assert_eq!(again, [0, 2, 4, 6]);
+    assert_eq!(path.sender.timeouts(), 0);
+}
+
+/// RFC 6675 §4 NextSeg rule 4: the end of the data is lost as well, no SACK can show it.
+#[test]
+fn a_lost_tail_is_rescued_once_per_recovery() {
+    let mut path = Path::established(config(Cc::Reno), Span::from_millis(100));
+    // 0 and 1 are lost in the middle of things, and the last one.
+    path.data = Box::new(|_, tx| Fate { lost: [4, 5, 19].contains(&tx.seq) && !tx.retransmit, ..Fate::default() });
+    path.sender.write(20 * 1448);
+    path.run_until(at_ms(5000));
+    assert!(path.sender.all_acked());
+    let again: Vec<u32> = path.sent.iter().filter(|(_, tx)| tx.retransmit).map(|(_, tx)| tx.seq).collect();
+    assert_eq!(again, [4, 5, 19]);
+    assert_eq!(path.sender.timeouts(), 0);
+}
+
+#[test]
+fn a_timeout_keeps_what_was_sacked_and_starts_from_one() {
+    let mut sender = twenty_out(Cc::Cubic);
+    respond(&mut sender, 0, Some((10, 12)));
+    let due = sender.next_event();
+    // Linux: SRTT 100 ms, variance at least 200 ms; the timer started with the first segment.
+    assert_eq!(due, at_ms(300));
+    sender.on_timer(due);
+    assert_eq!((sender.cwnd(), sender.timeouts(), sender.inflight()), (1, 1, 0));
+    let first = sender.poll_transmit(due).unwrap();
+    assert_eq!((first.seq, first.retransmit), (0, true));
+    assert_eq!(sender.poll_transmit(due), None);
+    assert_eq!(sender.next_event(), due + Span::from_millis(600));
+    // Each ACK of one segment releases two, and those that were SACKed are left out.
+    let mut again = Vec::new();
+    for cum in 1..10 {
+        again.extend(respond(&mut sender, cum, None).iter().map(|s| s.1));
+    }
+    assert_eq!(again[..16], [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 14, 15, 16, 17, 18]);
+    assert_eq!(sender.ssthresh(), 14);
+}
+
+#[test]
+fn timeouts_double_and_the_threshold_falls_once() {
+    let mut sender = twenty_out(Cc::Reno);
+    let mut gaps = Vec::new();
+    let mut last = Time::ZERO;
+    for _ in 0..11 {
+        let due = sender.next_event();
+        gaps.push((due.0 - last.0) / 1_000_000);
+        last = due;
+        sender.on_timer(due);
+        assert_eq!(sender.poll_transmit(due).map(|tx| tx.seq), Some(0));
+    }
+    assert_eq!(gaps, [300, 600, 1200, 2400, 4800, 9600, 19200, 38400, 76800, 120_000, 120_000]);
+    assert_eq!((sender.ssthresh(), sender.timeouts(), sender.retransmits()), (10, 11, 11));
+}
+
+#[test]
+fn a_retransmission_gives_no_sample_without_timestamps() {
+    for timestamps in [false, true] {
+        let mut sender = Sender::new(&Config { timestamps, ..config(Cc::Reno) });
+        sender.establish(Time::ZERO, Some(Span::from_millis(100)));
+        sender.write(1448);
+        sender.poll_transmit(Time::ZERO);
+        let due = sender.next_event();
+        sender.on_timer(due);
+        sender.poll_transmit(due);
+        let acked = sender.on_ack(at_ms(400), &Ack { ts_first: 300_000, ts_last: 300_000, ..ack(1) }, &[]);
+        assert_eq!(acked.rtt, timestamps.then_some(Span::from_millis(100)));
+        assert_eq!(acked.payload, 1448);
+    }
+}
+
+#[test]
+fn syns_are_repeated_and_two_lost_ones_cost_the_initial_window() {
+    let mut path = Path::new(Config { timestamps: false, ..Config::default() }, Span::from_millis(100));
+    path.data = Box::new(|at, tx| Fate { lost: tx.syn && at < at_ms(2000), ..Fate::default() });
+    path.sender.open(Time::ZERO);
+    path.sender.write_forever();
+    path.run_until(at_ms(3100));
+    let syns: Vec<u64> = path.sent.iter().filter(|(_, tx)| tx.syn).map(|(at, _)| at.0 / 1_000_000).collect();
+    assert_eq!(syns, [0, 1000, 3000]);
+    assert!(path.sender.is_established());
+    assert_eq!((path.sender.cwnd(), path.sender.inflight(), path.sender.srtt()), (1, 1, None));
+    // RFC 6298 §5.7: no sample, three seconds.
+    assert_eq!(path.sender.next_event(), at_ms(6100));
+}
+
+#[test]
+fn the_handshake_gives_the_first_sample_and_the_window() {
+    let mut path = Path::new(Config { rwnd: 4, ..Config::default() }, Span::from_millis(80));
+    path.sender.open(Time::ZERO);
+    path.sender.write_forever();
+    path.run_until(at_ms(80));
+    assert_eq!(path.sender.srtt(), Some(Span::from_millis(80)));
+    assert_eq!(path.sender.inflight(), 4);
+}
+
+#[test]
+fn an_ecn_echo_reduces_once_a_window() {
+    let ecn = |cc| Config { ecn: true, cc, ..config(cc) };
+    for (cc, expected) in [(Cc::Reno, 10), (Cc::Cubic, 14)] {
+        let mut path = Path::established(ecn(cc), Span::from_millis(100));
+        // Every segment of the first flight is marked.
+        path.data = Box::new(|at, _| Fate { ce: at == Time::ZERO, ..Fate::default() });
+        path.sender.write_forever();
+        path.run_until(at_ms(199));
+        assert_eq!(path.sender.ssthresh(), expected);
+        path.run_until(at_ms(299));
+        assert_eq!(path.sender.ssthresh(), expected);
+        assert!((expected..expected + 3).contains(&path.sender.cwnd()), "{}", path.sender.cwnd());
+        assert_eq!(path.sent.iter().filter(|(_, tx)| tx.cwr).count(), 1);
+        assert!(path.sent.iter().all(|(_, tx)| tx.ect));
+        assert_eq!(path.sender.retransmits(), 0);
+    }
+}
+
+#[test]
+fn a_fixed_window_stays_whatever_is_lost() {
+    let mut path = Path::established(config(Cc::Fixed(20)), Span::from_millis(100));
+    path.service = Span::from_millis(1);
+    path.data = Box::new(|_, tx| Fate { lost: tx.seq % 31 == 2 && !tx.retransmit, ..Fate::default() });
+    path.sender.write(1000 * 1448);
+    for i in 1..1000 {
+        path.run_until(at_ms(10 * i));
+        assert_eq!(path.sender.cwnd(), 20);
+        assert!(path.sender.inflight() <= 20);
+    }
+    assert!(path.sender.all_acked());
+    assert_eq!(path.sender.timeouts(), 0);
+}
