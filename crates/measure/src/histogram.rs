@@ -27,7 +27,7 @@ impl<const BITS: u32> Histogram<BITS> {
     /// The bin of a value: its leading BITS+1 bits, counted on from octave to octave.
     #[inline]
     const fn index(value: u64) -> usize {
-        let shift = (63 - BITS) - (value | 1 << BITS).leading_zeros();
+        let shift = (63 ^ (value | 1 << BITS).leading_zeros()) - BITS;
         ((shift as usize) << BITS) + (value >> shift) as usize
     }
 
@@ -139,12 +139,6 @@ impl<const BITS: u32> Histogram<BITS> {
     /// The weighted mean, from the exact sum; 0 without samples.
     pub fn mean(&self) -> f64 {
         if self.is_empty() { 0.0 } else { self.sum as f64 / self.count() as f64 }
-    }
-
-    /// The weight of exactly this value, where it has a bin of its own (below 2^(BITS+1)).
-    pub(crate) fn weight_of(&self, value: u64) -> u64 {
-        debug_assert!(value < 2 << BITS);
-        self.bins.get(Self::index(value).wrapping_sub(self.first)).copied().unwrap_or(0)
     }
 
     /// The value that a fraction `q` of the weight does not exceed; see [`Histogram::quantiles`].

@@ -34,8 +34,8 @@ pub struct LinkMeter {
     setup: LinkSetup,
     queue: Queue,
     departures: Departures,
-    /// Start of a transmission that `sent` has not reported yet.
-    transmitting: Option<Time>,
+    /// Start of a transmission that `sent` has not reported yet, or never.
+    transmitting: Time,
     rates: Vec<(Time, Rate)>,
 }
 
@@ -46,7 +46,7 @@ impl LinkMeter {
             setup: setup.clone(),
             queue: Queue::new(setup),
             departures: Departures::new(setup),
-            transmitting: None,
+            transmitting: Time::NEVER,
             rates: Vec::new(),
         }
     }
@@ -61,16 +61,14 @@ impl LinkMeter {
     /// A transmission starts now of a packet that waited for `sojourn`; `packets` wait behind it.
     #[inline]
     pub fn dequeued(&mut self, now: Time, sojourn: Span, packets: usize, full: bool) {
-        self.queue.becomes(now, packets, full);
-        self.queue.delayed(now, sojourn);
-        self.transmitting = Some(now);
+        self.queue.leaves(now, sojourn, packets, full);
+        self.transmitting = now;
     }
 
     /// The link went idle with nothing queued (any more): queue and queue delay are zero from now on.
     #[inline]
     pub fn emptied(&mut self, now: Time) {
         self.queue.empties(now);
-        self.queue.delayed(now, Span::ZERO);
     }
 
     /// A transmission lasts, or lasted, from `start` to `end`. The packet, of `bytes` on the link and with a CE that
@@ -78,7 +76,7 @@ impl LinkMeter {
     /// On trace-driven links `start` and `end` are the opportunity.
     #[inline]
     pub fn sent(&mut self, start: Time, end: Time, sojourn: Span, bytes: u32, marked: bool) {
-        self.transmitting = None;
+        self.transmitting = Time::NEVER;
         self.departures.sent(start, end, sojourn, bytes, marked);
     }
 
@@ -104,7 +102,7 @@ impl LinkMeter {
     pub fn finish(mut self) -> LinkReport {
         let end = self.setup.end.0;
         self.queue.reach(end);
-        self.departures.cross(self.transmitting.map_or(end, |start| start.0), end);
+        self.departures.cross(self.transmitting.0, end);
         let series = LinkSeries::new(&self);
         let (a, b) = self.setup.measure;
         let main = LinkWindow::new(&self.departures.windows.main, &self.queue.windows.main, (a, b), &series);
@@ -189,9 +187,9 @@ impl LinkWindow {
             marks: out.marks,
             sojourn_ms: Distribution::of(&out.sojourn, MS),
             queue_delay_ms: Distribution::of(&queue.delay, MS),
-            queue_packets: Distribution::of(&queue.packets, ONE),
+            queue_packets: Distribution::of(&queue.packets.histogram(), ONE),
             standing_queue_ms: Standing::of(&queue.standing, MS),
-            empty_fraction: ratio(queue.packets.weight_of(0), length),
+            empty_fraction: ratio(queue.packets.time_at(0), length),
             full_fraction: ratio(queue.full, length),
             oscillation_s: series.oscillation_s(span),
             nic: None,

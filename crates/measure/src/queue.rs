@@ -12,11 +12,49 @@ use crate::standing::SlidingMin;
 #[derive(Clone, Default, Debug)]
 pub(crate) struct QueueWindow {
     pub delay: Histogram,
-    pub packets: Histogram,
+    pub packets: Levels,
     pub standing: Histogram,
     /// Nanoseconds in which the next MTU would have been refused.
     pub full: u64,
     pub drops: [u64; DropReason::ALL.len()],
+}
+
+/// The nanoseconds for which the queue had each length: exact, and the cheapest thing to count. It costs 8 bytes for
+/// each packet that was ever queued at once, far less than the packets themselves.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Levels(Vec<u64>);
+
+impl Levels {
+    #[inline]
+    fn add(&mut self, level: usize, time: u64) {
+        match self.0.get_mut(level) {
+            Some(total) => *total += time,
+            None => self.grow_and_add(level, time),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow_and_add(&mut self, level: usize, time: u64) {
+        if time > 0 {
+            self.0.resize((level + 1).next_power_of_two(), 0);
+            self.0[level] += time;
+        }
+    }
+
+    /// How long the queue had this length.
+    pub fn time_at(&self, level: usize) -> u64 {
+        self.0.get(level).copied().unwrap_or(0)
+    }
+
+    /// The lengths weighted by their times.
+    pub fn histogram(&self) -> Histogram {
+        let mut histogram = Histogram::default();
+        for (level, &time) in (0..).zip(&self.0) {
+            histogram.add_weighted(level, time);
+        }
+        histogram
+    }
 }
 
 /// What stood within one bin of the series.
@@ -24,7 +62,7 @@ pub(crate) struct QueueWindow {
 pub(crate) struct QueueBin {
     pub drops: u64,
     /// The most packets queued for any length of time.
-    pub packets_max: u64,
+    pub packets_max: usize,
     /// The integral of the queue delay over the bin, in square nanoseconds.
     pub delay: u128,
 }
@@ -35,7 +73,7 @@ pub(crate) struct Queue {
     slices: Slices,
     delay: u64,
     delay_since: u64,
-    packets: u64,
+    packets: usize,
     packets_since: u64,
     full: bool,
     full_since: u64,
@@ -72,28 +110,29 @@ impl Queue {
     pub fn becomes(&mut self, now: Time, packets: usize, full: bool) {
         self.reach(now.0);
         self.hold_packets(now.0);
-        self.packets = packets as u64;
+        self.packets = packets;
         if full != self.full {
             self.hold_full(now.0);
             self.full = full;
         }
     }
 
-    /// Nothing is queued from now on, also if the last ones were dropped.
+    /// A packet left after this delay; the queue is this long from now on.
     #[inline]
-    pub fn empties(&mut self, now: Time) {
-        if self.packets != 0 {
-            self.becomes(now, 0, false);
+    pub fn leaves(&mut self, now: Time, delay: Span, packets: usize, full: bool) {
+        self.becomes(now, packets, full);
+        if delay.0 != self.delay {
+            self.hold_delay(now.0);
+            self.delay = delay.0;
         }
     }
 
-    /// The queue delay is this from now on.
+    /// Nothing is queued from now on, also if the last ones were dropped, and there is no delay.
     #[inline]
-    pub fn delayed(&mut self, now: Time, delay: Span) {
-        if delay.0 != self.delay {
-            self.reach(now.0);
-            self.hold_delay(now.0);
-            self.delay = delay.0;
+    pub fn empties(&mut self, now: Time) {
+        if self.delay | self.packets as u64 != 0 {
+            let full = self.full && self.packets == 0;
+            self.leaves(now, Span::ZERO, 0, full);
         }
     }
 
@@ -114,10 +153,11 @@ impl Queue {
 
     #[inline]
     fn hold_packets(&mut self, now: u64) {
-        if now > self.packets_since {
-            self.window.packets.add_weighted(self.packets, now - self.packets_since);
-            self.bin.packets_max = self.bin.packets_max.max(self.packets);
-            self.packets_since = now;
+        let time = now - self.packets_since;
+        self.packets_since = now;
+        self.window.packets.add(self.packets, time);
+        if time > 0 && self.packets > self.bin.packets_max {
+            self.bin.packets_max = self.packets;
         }
     }
 

@@ -1,7 +1,5 @@
 //! The least value of a held signal over the past window [t − W, t], exactly and in amortised constant time.
 
-use sojourn_core::ring::Ring;
-
 use crate::histogram::Histogram;
 
 /// The sliding minimum of a signal that is piecewise constant. Before t = W the window is what exists.
@@ -9,39 +7,53 @@ use crate::histogram::Histogram;
 pub(crate) struct SlidingMin {
     /// W in nanoseconds.
     window: u64,
-    /// Past pieces that are the least of all that followed: (value, when the piece leaves the window); both rise.
-    pieces: Ring<(u64, u64)>,
-    /// The minimum that has not been accounted for yet, held since `since`.
+    /// Past pieces that are less than all that followed: (value, when the piece leaves the window); both rise. Those
+    /// before `head` have left. A plain list with a head: appending and dropping at the tail is all that is frequent.
+    pieces: Vec<(u64, u64)>,
+    head: usize,
+    /// The minimum that has not been accounted for yet, held since `since`: the value at the head, if there is one.
     min: u64,
     since: u64,
 }
 
 impl SlidingMin {
     pub fn new(window: u64) -> SlidingMin {
-        SlidingMin { window, pieces: Ring::default(), min: 0, since: 0 }
+        SlidingMin { window, pieces: Vec::new(), head: 0, min: 0, since: 0 }
     }
 
     /// The signal was `value` over [from, until), where the previous piece ended at `from`. The minimum's own pieces
     /// go to `minima`, weighted by time.
     #[inline]
     pub fn piece(&mut self, value: u64, from: u64, until: u64, minima: &mut Histogram) {
-        while self.pieces.back().is_some_and(|&(v, _)| v >= value) {
-            self.pieces.pop_back();
-        }
-        let least = self.pieces.front().map_or(value, |&(v, _)| v);
-        self.becomes(from, least, minima);
-        while let Some(&(_, leaves)) = self.pieces.front() {
-            if leaves > until {
-                break;
-            }
+        while self.pieces.len() > self.head && self.pieces[self.pieces.len() - 1].0 >= value {
             self.pieces.pop();
-            let least = self.pieces.front().map_or(value, |&(v, _)| v);
-            self.becomes(leaves, least, minima);
+        }
+        match self.pieces.get(self.head) {
+            Some(&(_, leaves)) if leaves > until => {}
+            _ => self.minimum_moves(value, from, until, minima),
         }
         self.pieces.push((value, until.saturating_add(self.window)));
     }
 
-    #[inline]
+    /// The piece is a new minimum, or the minimum leaves the window while the piece lasts.
+    #[inline(never)]
+    fn minimum_moves(&mut self, value: u64, from: u64, until: u64, minima: &mut Histogram) {
+        let mut at = from;
+        loop {
+            let next = self.pieces.get(self.head).copied();
+            self.becomes(at, next.map_or(value, |(v, _)| v), minima);
+            match next {
+                Some((_, leaves)) if leaves <= until => at = leaves,
+                _ => break,
+            }
+            self.head += 1;
+        }
+        if self.head * 2 >= self.pieces.len() {
+            self.pieces.drain(..self.head);
+            self.head = 0;
+        }
+    }
+
     fn becomes(&mut self, at: u64, min: u64, minima: &mut Histogram) {
         if min != self.min {
             minima.add_weighted(self.min, at - self.since);
