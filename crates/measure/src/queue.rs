@@ -36,10 +36,8 @@ impl Levels {
     #[cold]
     #[inline(never)]
     fn grow_and_add(&mut self, level: usize, time: u64) {
-        if time > 0 {
-            self.0.resize((level + 1).next_power_of_two(), 0);
-            self.0[level] += time;
-        }
+        self.0.resize((level + 1).next_power_of_two(), 0);
+        self.0[level] += time;
     }
 
     /// How long the queue had this length.
