@@ -23,7 +23,7 @@ use crate::link::Link;
 use crate::packet::Packet;
 use crate::planted::{Fault, planted};
 use crate::schedule::Schedule;
-use crate::topology::{Change, Topology, changes};
+use crate::topology::{Change, Lane, Topology, changes};
 use crate::{Options, Output, Stopped, setup};
 
 /// What a source of events is.
@@ -195,11 +195,12 @@ impl<'a> Fabric<'a> {
         };
         let lines = (0..hop_lines + links).map(|index| if plan.used[index] { line(index) } else { Line::unused() });
         let lines = lines.collect();
-        let link_sources = (0..links).map(|index| (!plan.closed[index]).then(|| add(Source::Link(index)))).collect();
         let class = |index| Class { timers: Timers::default(), source: add(Source::DelayedAck(index)) };
         let classes = (0..topology.steady.len()).map(class).collect();
         let senders_source = add(Source::Senders);
         let apps_source = add(Source::Apps);
+        // Links come last: whoever sends at a time sends before a departure at that time.
+        let link_sources = (0..links).map(|index| (!plan.closed[index]).then(|| add(Source::Link(index)))).collect();
         let access = scenario.access.iter().flat_map(|access| vec![AccessLink::new(access); topology.access_links]);
         let fabric = Fabric {
             topology,
@@ -476,12 +477,14 @@ impl Plan {
         let lane_lines = topology.lanes.len() * 2;
         let mut targets = vec![Target::Hosts; lane_lines + links];
         let mut used = vec![false; lane_lines + links];
-        // A zero delay into a link could tie with its departures in an order that only the heap knows.
+        // Whether a departure elsewhere is always earlier than what it leads to at this link: else the two could tie, in an
+        // order that only the heap knows.
         let mut apart = vec![true; lane_lines + links];
         for (index, lane) in topology.lanes.iter().enumerate() {
             targets[index * 2] = Target::Link(lane.path[0]);
             (used[index * 2], used[index * 2 + 1]) = (true, true);
-            apart[index * 2] = lane.delay_in > Span::ZERO || lane.access.is_some();
+            let before = lag(scenario, &topology.lanes[index ^ 1]);
+            apart[index * 2] = lane.delay_in > Span::ZERO || lane.access.is_some() || before > Span::ZERO;
             for pair in lane.path.windows(2) {
                 let line = lane_lines + pair[0];
                 targets[line] = Target::Link(pair[1]);
@@ -505,4 +508,11 @@ impl Plan {
             .collect();
         Plan { targets, used, direct, closed }
     }
+}
+
+/// The least time from the last link's departure to the host.
+fn lag(scenario: &Scenario, lane: &Lane) -> Span {
+    let last = scenario.link(lane.path[lane.path.len() - 1]);
+    let delay = last.delay.iter().map(|step| step.1).min().unwrap_or_default();
+    delay + lane.delay_out
 }

@@ -52,10 +52,10 @@ impl What {
             What::Out(packet) => 3 + usize::from(packet.lane) * 2,
             What::Hop(link, _) => 2 + lane_lines + link,
             What::Down(_) => 2 + lines,
-            What::Link(link) => 3 + lines + link,
-            What::DelayedAck(class, _) => 3 + lines + links + class,
-            What::Sender(_) => usize::MAX - 1,
-            What::App(_) => usize::MAX,
+            What::DelayedAck(class, _) => 3 + lines + class,
+            What::Sender(_) => 3 + lines + lane_lines,
+            What::App(_) => 4 + lines + lane_lines,
+            What::Link(link) => 5 + lines + lane_lines + link,
         }
     }
 
