@@ -1,0 +1,125 @@
+//! What is wrong with a scenario file: where, what was written, and what was expected.
+
+use std::fmt;
+
+/// A fault in the input. `Display` gives one line: `fading.toml:12: hop.bottleneck.rate = "10mb/s": expected …`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Error {
+    /// The file as the caller named it.
+    pub file: String,
+    /// The line in it, counted from 1; absent for values given by `--set` and for what is missing altogether.
+    pub line: Option<u32>,
+    /// The key's full address, as `[sweep]` and `--set` use it; empty for faults of the file as a whole.
+    pub key: String,
+    /// The value as written.
+    pub value: Option<String>,
+    /// What was expected, or what is wrong.
+    pub problem: String,
+    /// The known name nearest to an unknown one.
+    pub nearest: Option<String>,
+    /// The scenario is sound, but what it asks for is not built yet: a sweep skips it.
+    pub not_built: bool,
+}
+
+impl Error {
+    /// A fault of the file as a whole.
+    pub(crate) fn of_file(problem: impl Into<String>) -> Error {
+        Error {
+            file: String::new(),
+            line: None,
+            key: String::new(),
+            value: None,
+            problem: problem.into(),
+            nearest: None,
+            not_built: false,
+        }
+    }
+
+    /// A fault at a key.
+    pub(crate) fn at(line: Option<u32>, key: impl Into<String>, problem: impl Into<String>) -> Error {
+        Error { line, key: key.into(), ..Error::of_file(problem) }
+    }
+
+    /// With the value as written; what is long is cut.
+    pub(crate) fn value(mut self, written: String) -> Error {
+        const LONGEST: usize = 120;
+        self.value = Some(match written.char_indices().nth(LONGEST) {
+            Some((cut, _)) => format!("{}…", &written[..cut]),
+            None => written,
+        });
+        self
+    }
+
+    /// With the nearest of the names that would have been right.
+    pub(crate) fn nearest<'a>(mut self, wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
+        self.nearest = nearest(wrong, known).map(str::to_owned);
+        self
+    }
+
+    /// Asked for rightly, but not there yet.
+    pub(crate) fn not_built(mut self) -> Error {
+        self.not_built = true;
+        self
+    }
+
+    /// With the file's name.
+    pub(crate) fn in_file(mut self, file: &str) -> Error {
+        file.clone_into(&mut self.file);
+        self
+    }
+}
+
+/// The known name nearest to `wrong`, if any is near enough to be meant.
+fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // Long strings cost the square of their length, and are no slip of the fingers.
+    if wrong.len() > 100 {
+        return None;
+    }
+    let scored = known.into_iter().map(|name| (strsim::damerau_levenshtein(wrong, name), name));
+    let (distance, name) = scored.min_by_key(|(distance, _)| *distance)?;
+    (distance <= wrong.len().max(name.len()).div_ceil(2)).then_some(name)
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        f.write_str(": ")?;
+        if !self.key.is_empty() {
+            f.write_str(&self.key)?;
+            if let Some(value) = &self.value {
+                write!(f, " = {value}")?;
+            }
+            f.write_str(": ")?;
+        }
+        f.write_str(&self.problem)?;
+        if let Some(nearest) = &self.nearest {
+            write!(f, "; did you mean \"{nearest}\"?")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_file_line_key_value_and_what_was_expected() {
+        let error = Error::at(Some(12), "hop.bottleneck.rate", "expected a rate such as \"10mbit\"")
+            .value("\"10mb/s\"".into())
+            .in_file("scenarios/x.toml");
+        let text = "scenarios/x.toml:12: hop.bottleneck.rate = \"10mb/s\": expected a rate such as \"10mbit\"";
+        assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
+    fn only_a_near_name_is_suggested() {
+        assert_eq!(nearest("qdics", ["rate", "qdisc", "delay"]), Some("qdisc"));
+        assert_eq!(nearest("colour", ["rate", "qdisc", "delay"]), None);
+    }
+}

@@ -1,0 +1,298 @@
+//! Every key of a scenario file, defined once: name, form, default and meaning. The parser, the errors, the JSON schema
+//! and the reference page all read these tables.
+
+/// What a key's value looks like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// Any text.
+    Text,
+    /// A name: letters, digits, `_` and `-`.
+    Name,
+    /// A length of time.
+    Time,
+    /// A moment of the run, or `end`.
+    Moment,
+    /// A pair of moments.
+    Window,
+    /// A list of pairs of moments.
+    Windows,
+    /// A time, or several from given moments on.
+    TimeSteps,
+    /// A time, a list of them (one per flow), or a distribution.
+    TimeDraw,
+    /// A rate.
+    Rate,
+    /// A rate, steps, a square wave or a trace.
+    Capacity,
+    /// A `tc` line.
+    Qdisc,
+    /// Bytes.
+    Size,
+    /// A whole number.
+    Count,
+    /// A whole number, or an expression in S or bdp.
+    CountOf,
+    /// Segments as a number, or bytes with a unit.
+    Segments,
+    /// A number.
+    Number,
+    /// `true` or `false`.
+    Flag,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// Congestion control.
+    Cc,
+    /// A list of hop names.
+    Hops,
+    /// A section with keys of its own.
+    Section,
+    /// Known, but not built yet.
+    Later,
+}
+
+impl Form {
+    /// What an error says was expected.
+    pub const fn expected(self) -> &'static str {
+        match self {
+            Form::Text => "a text",
+            Form::Name => "a name of letters, digits, '_' and '-'",
+            Form::Time => "a time such as \"10ms\", at most 24h",
+            Form::Moment => "a time such as \"10s\", or \"end\"",
+            Form::Window => "two times such as [\"10s\", \"end\"], the first before the second",
+            Form::Windows => "a list of times such as [[\"0s\", \"20s\"], [\"40s\", \"end\"]], in order",
+            Form::TimeSteps => "a time such as \"10ms\", or steps such as [[\"0s\", \"10ms\"], [\"30s\", \"5ms\"]]",
+            Form::TimeDraw => {
+                "a time such as \"100ms\", a list of them, or a distribution: \"50ms..550ms\" or \"uniform 0s..1s\", \
+                 \"exp 9.5s\", \"normal 100ms 20ms\""
+            }
+            Form::Rate => "a rate such as \"10mbit\" (bit, kbit, mbit, gbit), above zero, at most 10tbit",
+            Form::Capacity => {
+                "a rate such as \"10mbit\", steps such as [[\"0s\", \"100mbit\"], [\"50s\", \"10mbit\"]], \
+                 { square = [\"100mbit\", \"10mbit\"], period = \"100ms\" } or { trace = \"x.down\" }"
+            }
+            Form::Qdisc => "a queue discipline in tc's words, such as \"codel limit 1000 target 5ms\"",
+            Form::Size => "a size in bytes such as 1500, \"64k\" or \"2mb\" (k is 1024), above zero",
+            Form::Count => "a whole number, at least 1",
+            Form::CountOf => "a whole number, at least 1, or an expression such as \"0.036*S\" or \"2*bdp\"",
+            Form::Segments => "a number of segments such as 25, or bytes with a unit such as \"64k\"",
+            Form::Number => "a number above zero",
+            Form::Flag => "true or false",
+            Form::Choice(_) => "one of the words listed",
+            Form::Cc => "\"reno\", \"cubic\" or \"fixed 25\"",
+            Form::Hops => "a list of names of neighbouring hops, left to right, such as [\"hop0\", \"hop1\"]",
+            Form::Section => "a section",
+            Form::Later => "nothing yet",
+        }
+    }
+}
+
+/// What holds when a key is absent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fallback {
+    /// The key must be there.
+    Required,
+    /// Something that depends on other keys: said in words.
+    Words(&'static str),
+    /// This text, read like one in the file.
+    Text(&'static str),
+    /// This number.
+    Integer(i64),
+    /// This flag.
+    Flag(bool),
+}
+
+/// One key of a section.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Key {
+    /// As in the file.
+    pub name: &'static str,
+    /// What its value looks like.
+    pub form: Form,
+    /// The flow kinds that it belongs to; all if empty.
+    pub kinds: &'static [&'static str],
+    /// What holds when it is absent.
+    pub fallback: Fallback,
+    /// What it means.
+    pub doc: &'static str,
+}
+
+/// A section of the file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Section {
+    /// `hop` for `[[hop]]`; empty for the top of the file.
+    pub name: &'static str,
+    /// What it describes.
+    pub doc: &'static str,
+    /// Its keys, in the order of the reference page.
+    pub keys: &'static [Key],
+}
+
+const fn key(name: &'static str, form: Form, fallback: Fallback, doc: &'static str) -> Key {
+    Key { name, form, kinds: &[], fallback, doc }
+}
+
+const fn of(kinds: &'static [&'static str], key: Key) -> Key {
+    Key { kinds, ..key }
+}
+
+use Fallback::{Flag, Integer, Required, Text, Words};
+
+/// The top of the file.
+pub const TOP: Section = Section {
+    name: "",
+    doc: "The run as a whole.",
+    keys: &[
+        key("title", Form::Text, Words("the file's name"), "For figures and tables."),
+        key("duration", Form::Time, Required, "The end of the run, at most 24h."),
+        key("measure", Form::Window, Words("[\"0s\", \"end\"]"), "The measuring window; what is before it is start-up, reported apart."),
+        key("seeds", Form::Count, Integer(1), "How many seeds each combination runs with; here or in [sweep]."),
+        key("hop", Form::Section, Required, "The path, left to right: [[hop]] for each."),
+        key("access", Form::Section, Words("not a bottleneck, no delay"), "Each host's own link: [access]."),
+        key("flow", Form::Section, Required, "The traffic: [[flow]] for each kind."),
+        key("group", Form::Section, Words("no caps"), "Caps on simultaneous flows: [[group]]."),
+        key("host", Form::Section, Words("a current Linux"), "The TCP of all hosts: [host]."),
+        key("sweep", Form::Section, Words("one combination"), "What varies from run to run: [sweep]."),
+    ],
+};
+
+/// A hop of the path, or its `reverse`.
+pub const HOP: Section = Section {
+    name: "hop",
+    doc: "A queue and the link behind it, with another of each for the way back.",
+    keys: &[
+        key("name", Form::Name, Words("hop0, hop1, …"), "Sweeps and results call it so; the way back is NAME.reverse."),
+        key("rate", Form::Capacity, Required, "What the link carries: a rate, steps, a square wave (half the period each), or a mahimahi trace beside the scenario file."),
+        key("delay", Form::TimeSteps, Text("0s"), "One-way propagation delay behind the link; steps add to the base RTT of all flows."),
+        key("qdisc", Form::Qdisc, Text("pfifo limit 1000"), "The queue discipline, as tc writes it. Sizes also in bdp: the first rate times the longest base RTT, in packets of 1500 B IP plus overhead where the discipline counts packets."),
+        key("overhead", Form::Count, Integer(14), "Bytes that the link counts on top of the IP length; may be 0."),
+        key("reverse", Form::Section, Words("same rate, delay, overhead and limit, pfifo"), "The other direction: the same keys; what is absent is as rightward, the discipline a plain fifo of the same limit."),
+        key("impair", Form::Later, Words("none"), "Loss, reordering and the like in netem's words."),
+        key("nic", Form::Later, Words("none"), "The ring below the discipline, and BQL."),
+        key("pause", Form::Later, Words("false"), "Ethernet flow control towards the hop before."),
+    ],
+};
+
+/// `[access]`.
+pub const ACCESS: Section = Section {
+    name: "access",
+    doc: "Each host's own link, one at either end of every flow. Its delay counts four times in a base RTT there and back.",
+    keys: &[
+        key("rate", Form::Rate, Required, "Rate of the host's link."),
+        key("delay", Form::Time, Text("0s"), "One-way delay."),
+        key("limit", Form::Count, Integer(1000), "Packets that it queues."),
+    ],
+};
+
+/// `[[group]]`.
+pub const GROUP: Section = Section {
+    name: "group",
+    doc: "A cap on the simultaneous transfers of the flows that name it; the others wait.",
+    keys: &[
+        key("name", Form::Name, Required, "As the flows name it."),
+        key("max_active", Form::Count, Required, "How many may be active at once."),
+    ],
+};
+
+/// `[host]`.
+pub const HOST: Section = Section {
+    name: "host",
+    doc: "The TCP of all hosts.",
+    keys: &[
+        key("linux", Form::Choice(&["now", "3.2"]), Text("now"), "The kernel that the hosts resemble; each key below overrides."),
+        key("rto_min", Form::Time, Text("200ms"), "Lower bound of the retransmission timeout; 1s in RFC 6298."),
+        key("linux_rto", Form::Flag, Flag(true), "Linux's way: the bound applies to the variance term."),
+        key("quickack", Form::Flag, Flag(true), "Quick ACKs at the start of a connection and after reordering."),
+        key("hystart", Form::Flag, Flag(true), "HyStart in CUBIC's slow start."),
+        key("timestamps", Form::Flag, Flag(true), "RFC 7323 timestamps: 52 bytes of headers instead of 40."),
+        key("rmem", Form::Later, Words("unbounded"), "Receive buffer."),
+        key("wmem", Form::Later, Words("unbounded"), "Send buffer."),
+        key("tsq", Form::Later, Words("off"), "TCP small queues."),
+        key("hz", Form::Later, Words("none"), "The kernel's tick."),
+        key("gso", Form::Later, Words("off"), "Segmentation offload."),
+    ],
+};
+
+/// `[sweep]`: beside these, any address of another key.
+pub const SWEEP: Section = Section {
+    name: "sweep",
+    doc: "Each other key is the address of one above (`hop.bottleneck.qdisc`, `flow.bulk0.cc`, `duration`); its value a list, a range (\"1ms..100ms log 9\", \"lin 11\", \"step 10ms\"), or samples ({ uniform = [\"1mbit\", \"10mbit\"], samples = 20 }, or log_uniform). All combinations run, the first key outermost.",
+    keys: &[
+        key("zip", Form::Text, Words("none"), "Lists of keys that move together: [[\"hop.a.rate\", \"hop.a.qdisc\"], …]."),
+        key("seeds", Form::Count, Integer(1), "How many seeds each combination runs with."),
+    ],
+};
+
+/// Every kind of flow there is.
+pub const KINDS: &[&str] = &["bulk", "download", "upload", "thin", "pings", "web", "sizes"];
+/// Kinds that later issues bring.
+pub const KINDS_LATER: &[&str] = &["cbr", "voip", "video", "onoff", "command"];
+
+const TCP: &[&str] = &["bulk", "download", "upload", "thin", "web", "sizes"];
+const FILES: &[&str] = &["download", "upload"];
+const NOT_UPLOAD: &[&str] = &["bulk", "download", "thin", "pings", "web", "sizes"];
+
+/// `[[flow]]`.
+pub const FLOW: Section = Section {
+    name: "flow",
+    doc: "Traffic of one kind.",
+    keys: &[
+        key("kind", Form::Choice(KINDS), Required, "bulk: as much as TCP takes; download and upload: files one after the other, each over a new connection; thin: little writes over one connection; pings: echo requests; web: PackMime-HTTP; sizes: transfers of drawn sizes at drawn times."),
+        key("name", Form::Name, Words("the kind with a number: bulk0, bulk1, …"), "With count above 1 its flows are NAME.0, NAME.1, …"),
+        key("count", Form::CountOf, Integer(1), "How many; S is the bdp plus the buffer of the slowest hop, in packets."),
+        of(TCP, key("cc", Form::Cc, Text("cubic"), "Congestion control; fixed N is a window that never changes.")),
+        key("rtt", Form::TimeDraw, Words("the delays of the path, there and back"), "Total base RTT, the path's delays included. A list is dealt to the flows in turn; draws below the path's delays are raised to them."),
+        key("jitter", Form::Time, Text("0s"), "Each flow's base RTT is drawn within so much of `rtt`, per seed."),
+        key("rtt_at", Form::Choice(&["split", "left", "right", "ack"]), Text("split"), "Where the base RTT beyond the path lies: a quarter in each place, at the left or right host, or before the data's sender."),
+        of(TCP, key("iw", Form::Count, Integer(10), "Initial window in segments.")),
+        of(TCP, key("mss", Form::Count, Words("1500 less the headers"), "Payload bytes of a full segment.")),
+        of(TCP, key("ecn", Form::Flag, Flag(false), "RFC 3168 ECN.")),
+        of(TCP, key("acks", Form::Choice(&["delayed", "every", "window"]), Text("delayed"), "When the receiver acknowledges: every second segment, each, or once a window.")),
+        of(TCP, key("rwnd", Form::Segments, Words("unbounded"), "Receive window: a number counts segments, a text bytes (\"64k\").")),
+        of(FILES, key("size", Form::Size, Required, "Bytes of each file.")),
+        of(&["thin"], key("size", Form::Size, Integer(150), "Payload of each write, at most a segment.")),
+        of(&["pings"], key("size", Form::Size, Integer(84), "IP length of request and reply.")),
+        of(FILES, key("gap", Form::TimeDraw, Text("0s"), "From the end of a file to the next SYN.")),
+        of(&["web"], key("rate", Form::Number, Required, "New connections per second.")),
+        of(&["sizes"], key("rate", Form::Number, Required, "Arrivals per second, Poisson.")),
+        of(&["thin"], key("interval", Form::Time, Text("300ms"), "Between two writes.")),
+        of(&["pings"], key("interval", Form::Time, Text("1s"), "Between two requests.")),
+        key("start", Form::TimeDraw, Text("0s"), "When it begins; a list is dealt to the flows in turn."),
+        key("stop", Form::Moment, Text("end"), "Nothing new from then on."),
+        of(&["bulk"], key("active", Form::Windows, Words("from start to stop"), "Sends in these windows only.")),
+        of(NOT_UPLOAD, key("direction", Form::Choice(&["right", "left", "both"]), Text("right"), "Which way the data goes; both makes two flows, NAME.right and NAME.left.")),
+        of(&["upload"], key("direction", Form::Choice(&["right", "left", "both"]), Text("left"), "Which way the data goes; both makes two flows, NAME.right and NAME.left.")),
+        key("via", Form::Hops, Words("the whole path"), "The part of the path that it takes."),
+        key("tunnel", Form::Name, Words("none"), "All flows that name the same tunnel have one flow key."),
+        of(&["sizes"], key("group", Form::Name, Words("no cap"), "The [[group]] that caps its simultaneous transfers.")),
+        of(&["web"], key("page", Form::Later, Words("none"), "The 3GPP page model instead of PackMime.")),
+        key("user", Form::Later, Words("none"), "The host for isolation among hosts."),
+    ],
+};
+
+/// All sections, in the order of the reference page.
+pub const SECTIONS: &[&Section] = &[&TOP, &HOP, &ACCESS, &FLOW, &GROUP, &HOST, &SWEEP];
+
+impl Section {
+    /// The key of this name that belongs to flows of this kind.
+    pub fn find(&self, name: &str, kind: Option<&str>) -> Option<&'static Key> {
+        let belongs = |key: &&Key| key.kinds.is_empty() || kind.is_none_or(|kind| key.kinds.contains(&kind));
+        self.keys.iter().filter(|key| key.name == name).find(belongs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_one_meaning_for_each_kind() {
+        for section in SECTIONS {
+            for kind in KINDS {
+                let mut names: Vec<&str> =
+                    section.keys.iter().filter(|k| k.kinds.is_empty() || k.kinds.contains(kind)).map(|k| k.name).collect();
+                names.sort_unstable();
+                assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{}: {names:?}", section.name);
+            }
+        }
+    }
+}

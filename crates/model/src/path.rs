@@ -1,0 +1,360 @@
+//! Reads the path: hops with their capacity, delays and disciplines, and the hosts' access links.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::units::{Rate, Span, Time};
+
+use crate::document::{Kind, Table, Value};
+use crate::error::Error;
+use crate::keys;
+use crate::read::{Context, Field, Reader};
+use crate::scenario::{Access, Capacity, Hop, Link, Trace};
+use crate::units;
+
+/// The IP length of the packets in which buffers are counted, and of a trace's opportunities.
+pub(crate) const PACKET: u32 = 1500;
+/// So many steps of a rate are enough.
+const MOST_STEPS: u64 = 1_000_000;
+/// The longest trace that is read.
+const LONGEST_TRACE: u64 = 64 << 20;
+/// Disciplines that are known, but come with a later version.
+const LATER: &[&str] = &[
+    "blue", "cake", "choke", "dualpi2", "etf", "fq_pie", "gred", "hhf", "htb", "netem", "pie", "prio", "sfb", "sfq", "tbf",
+];
+
+/// A hop before its disciplines are read: those may count in `bdp`, which needs the flows' RTTs.
+pub(crate) struct Frame<'a> {
+    pub(crate) name: String,
+    pub(crate) right: Leg<'a>,
+    pub(crate) left: Leg<'a>,
+}
+
+/// One direction of a [`Frame`].
+pub(crate) struct Leg<'a> {
+    pub(crate) rate: Capacity,
+    pub(crate) delay: Vec<(Time, Span)>,
+    overhead: u32,
+    /// Absent: a plain fifo of the rightward limit.
+    qdisc: Option<Field<'a>>,
+}
+
+impl<'a> Frame<'a> {
+    /// Reads one `[[hop]]`.
+    pub(crate) fn read(
+        context: &'a Context,
+        name: &str,
+        (line, table): (Option<u32>, &'a Table),
+        duration: Time,
+    ) -> Result<Frame<'a>, Error> {
+        let path = format!("hop.{name}");
+        let reader = Reader::open(context, &keys::HOP, path.clone(), (line, table), None)?;
+        if let Some(field) = reader.given("name") {
+            field.name()?;
+        }
+        let right = Leg {
+            rate: capacity(&reader.field("rate")?, duration)?,
+            delay: delays(&reader.field("delay")?)?,
+            overhead: reader.field("overhead")?.integer(0, 1000)?,
+            qdisc: Some(reader.field("qdisc")?),
+        };
+        let left = match table.get("reverse") {
+            None => Leg { rate: right.rate.clone(), delay: right.delay.clone(), qdisc: None, ..right },
+            Some(Value { line, kind: Kind::Table(reverse) }) => {
+                let reader = Reader::open(context, &keys::HOP, format!("{path}.reverse"), (*line, reverse), None)?;
+                if let Some(wrong) = reader.given("name").or(reader.given("reverse")) {
+                    return Err(wrong.fault("does not belong to the other direction"));
+                }
+                let given = |name| reader.given(name);
+                Leg {
+                    rate: given("rate").map_or(Ok(right.rate.clone()), |field| capacity(&field, duration))?,
+                    delay: given("delay").map_or(Ok(right.delay.clone()), |field| delays(&field))?,
+                    overhead: given("overhead").map_or(Ok(right.overhead), |field| field.integer(0, 1000))?,
+                    qdisc: given("qdisc"),
+                }
+            }
+            Some(_) => return Err(reader.field("reverse")?.fault("expected a table such as { rate = \"1mbit\" }")),
+        };
+        Ok(Frame { name: name.to_owned(), right, left })
+    }
+
+    /// The hop, with its disciplines' sizes in bdp worked out.
+    pub(crate) fn finish(self, longest_rtt: Span) -> Result<Hop, Error> {
+        let right = self.right.finish(longest_rtt, None)?;
+        let left = self.left.finish(longest_rtt, Some(&right.qdisc))?;
+        Ok(Hop { name: self.name, right, left })
+    }
+
+    /// Bytes of a bandwidth-delay product rightward.
+    pub(crate) fn bdp(&self, rtt: Span) -> f64 {
+        bdp(&self.right.rate, rtt)
+    }
+}
+
+impl Leg<'_> {
+    fn finish(self, longest_rtt: Span, other: Option<&Spec>) -> Result<Link, Error> {
+        let qdisc = match (&self.qdisc, other) {
+            (Some(line), _) => {
+                let scale = Scale { bdp: bdp(&self.rate, longest_rtt), packet: PACKET + self.overhead };
+                discipline(line, &scale)?
+            }
+            (None, Some(other)) => fifo_like(other)?,
+            (None, None) => return Err(Error::of_file("bug: the rightward discipline has a default")),
+        };
+        Ok(Link { rate: self.rate, delay: self.delay, qdisc, overhead: self.overhead })
+    }
+}
+
+/// The first rate; for a trace its mean.
+pub(crate) fn first_rate(capacity: &Capacity) -> Rate {
+    match capacity {
+        Capacity::Steps(steps) => steps[0].1,
+        Capacity::Trace(trace) => {
+            let bits = trace.opportunities_ms.len() as u128 * u128::from(PACKET) * 8 * 1000;
+            let period = trace.opportunities_ms.last().copied().unwrap_or(1).max(1);
+            Rate(u64::try_from(bits / u128::from(period)).unwrap_or(u64::MAX).max(1))
+        }
+    }
+}
+
+/// Bytes that a link can carry up to this time.
+pub(crate) fn carried(capacity: &Capacity, until: Time) -> u128 {
+    match capacity {
+        Capacity::Steps(steps) => {
+            let ends = steps.iter().skip(1).map(|(start, _)| *start).chain([Time::NEVER]);
+            let bytes = |(&(from, rate), to): (&(Time, Rate), Time)| u128::from(rate.bytes_in(to.min(until).since(from)));
+            steps.iter().zip(ends).map(bytes).sum()
+        }
+        Capacity::Trace(_) => u128::from(first_rate(capacity).bytes_in(until.since(Time::ZERO))),
+    }
+}
+
+fn bdp(capacity: &Capacity, rtt: Span) -> f64 {
+    first_rate(capacity).0 as f64 * rtt.as_secs_f64() / 8.0
+}
+
+/// How large a `bdp` is in the words of a discipline.
+struct Scale {
+    bdp: f64,
+    packet: u32,
+}
+
+/// Reads a `tc` line with sizes in bdp.
+fn discipline(field: &Field<'_>, scale: &Scale) -> Result<Spec, Error> {
+    let written = field.text()?;
+    let line = scale.without_bdp(written);
+    let first = line.split_ascii_whitespace().next().unwrap_or_default();
+    match Spec::parse(&line) {
+        Ok((spec, warnings)) => {
+            warnings.iter().for_each(|warning| field.warn(warning));
+            Ok(spec)
+        }
+        Err(_) if LATER.contains(&first) => Err(field.fault(format!("{first} is not built yet")).not_built()),
+        Err(error) => {
+            let fault = field.fault(error.to_string());
+            Err(if error.problem.contains("not built yet") { fault.not_built() } else { fault })
+        }
+    }
+}
+
+impl Scale {
+    /// `limit 8bdp` becomes packets or bytes, as the discipline counts; rounded to nearest, at least 1.
+    fn without_bdp(&self, line: &str) -> String {
+        if !line.contains("bdp") {
+            return line.to_owned();
+        }
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let kind = words.first().copied().unwrap_or_default();
+        let ns2 = words.windows(2).any(|pair| pair == ["variant", "ns2"]);
+        let replaced = words.iter().enumerate().map(|(i, word)| match units::number_of(word, "bdp") {
+            Some(factor) => {
+                let key = if i > 0 { words[i - 1] } else { "" };
+                let bytes = match key {
+                    "memory_limit" | "memlimit" | "quantum" | "initial_quantum" => true,
+                    "limit" | "min" | "max" => kind == "bfifo" || (kind == "red" && !ns2),
+                    _ => false,
+                };
+                let unit = if bytes { 1.0 } else { f64::from(self.packet) };
+                format!("{}", libm::round(factor * self.bdp / unit).clamp(1.0, f64::from(u32::MAX)))
+            }
+            None => (*word).to_owned(),
+        });
+        replaced.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// A plain fifo with the limit of another discipline; none before a link without a queue.
+fn fifo_like(other: &Spec) -> Result<Spec, Error> {
+    let line = match (other.kind(), limit_word(&other.full())) {
+        ("noqueue", _) => "noqueue".to_owned(),
+        ("bfifo", Some(limit)) => format!("bfifo limit {limit}"),
+        (_, Some(limit)) => format!("pfifo limit {limit}"),
+        (_, None) => "pfifo limit 1000".to_owned(),
+    };
+    line.parse().map_err(|error| Error::of_file(format!("bug: a fifo like {other}: {error}")))
+}
+
+/// The word behind `limit`.
+fn limit_word(line: &str) -> Option<String> {
+    line.split_ascii_whitespace().skip_while(|word| *word != "limit").nth(1).map(str::to_owned)
+}
+
+/// The buffer of a link in packets of 1500 B IP, for expressions in S; 0 without a queue.
+pub(crate) fn buffer_packets(link: &Link) -> f64 {
+    let limit = limit_word(&link.qdisc.full()).and_then(|word| units::bytes(word.trim_end_matches('p')));
+    let limit = limit.unwrap_or(0) as f64;
+    if link.qdisc.kind() == "bfifo" { limit / f64::from(PACKET + link.overhead) } else { limit }
+}
+
+/// `[access]`.
+pub(crate) fn access(context: &Context, (line, table): (Option<u32>, &Table)) -> Result<Access, Error> {
+    let reader = Reader::open(context, &keys::ACCESS, "access".into(), (line, table), None)?;
+    Ok(Access {
+        rate: reader.field("rate")?.rate()?,
+        delay: reader.field("delay")?.span()?,
+        limit: reader.field("limit")?.integer(1, u32::MAX)? as usize,
+    })
+}
+
+fn capacity(field: &Field<'_>, duration: Time) -> Result<Capacity, Error> {
+    if let Some([rates, period]) = field.parts(["square", "period"]) {
+        return square(&rates, &period, duration).map(Capacity::Steps);
+    }
+    if let Some([name]) = field.parts(["trace"]) {
+        let name = name.text()?;
+        if let Some(trace) = field.context.traces.borrow().get(name) {
+            return Ok(Capacity::Trace(Arc::clone(trace)));
+        }
+        let trace = Arc::new(trace(field, &field.context.folder.join(name))?);
+        field.context.traces.borrow_mut().insert(name.to_owned(), Arc::clone(&trace));
+        return Ok(Capacity::Trace(trace));
+    }
+    match field.items() {
+        Some(items) => steps(field, &items, Field::rate).map(Capacity::Steps),
+        None => Ok(Capacity::Steps(vec![(Time::ZERO, field.rate()?)])),
+    }
+}
+
+fn delays(field: &Field<'_>) -> Result<Vec<(Time, Span)>, Error> {
+    match field.items() {
+        Some(items) => steps(field, &items, Field::span),
+        None => Ok(vec![(Time::ZERO, field.span()?)]),
+    }
+}
+
+/// `[["0s", X], ["50s", Y], …]`: times rise from zero.
+fn steps<T>(
+    field: &Field<'_>,
+    items: &[Field<'_>],
+    read: impl Fn(&Field<'_>) -> Result<T, Error>,
+) -> Result<Vec<(Time, T)>, Error> {
+    let mut steps: Vec<(Time, T)> = Vec::with_capacity(items.len());
+    for item in items {
+        let [time, value] = item.pair()?;
+        let at = time.time()?;
+        match steps.last() {
+            None if at > Time::ZERO => return Err(time.fault("expected the first step at \"0s\"")),
+            Some((last, _)) if at <= *last => {
+                return Err(time.fault(format!("expected a later time than that of the step before ({last})")));
+            }
+            _ => steps.push((at, read(&value)?)),
+        }
+    }
+    if steps.is_empty() { Err(field.unexpected()) } else { Ok(steps) }
+}
+
+/// Two rates in turn, half the period each, from the first one on until the run ends.
+fn square(rates: &Field<'_>, period: &Field<'_>, duration: Time) -> Result<Vec<(Time, Rate)>, Error> {
+    let [first, second] = rates.pair()?;
+    let (first, second) = (first.rate()?, second.rate()?);
+    let half = period.span()?.0 / 2;
+    if half == 0 || duration.0 / half > MOST_STEPS {
+        return Err(period.fault(format!("expected a period that gives at most {MOST_STEPS} steps in {duration}")));
+    }
+    let rate = |i: u64| if i % 2 == 0 { first } else { second };
+    Ok((0..duration.0.div_ceil(half).max(1)).map(|i| (Time(i * half), rate(i))).collect())
+}
+
+/// Reads a mahimahi trace.
+fn trace(field: &Field<'_>, path: &Path) -> Result<Trace, Error> {
+    let shown = path.display();
+    let unreadable = |error: std::io::Error| field.fault(format!("cannot read {shown}: {error}"));
+    let mut bytes = Vec::new();
+    File::open(path).map_err(unreadable)?.take(LONGEST_TRACE + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > LONGEST_TRACE {
+        return Err(field.fault(format!("{shown} is larger than {LONGEST_TRACE} bytes")));
+    }
+    let text = std::str::from_utf8(&bytes).map_err(|_| field.fault(format!("{shown} is no text")))?;
+    parse_trace(text).map_err(|(line, problem)| match line {
+        0 => field.fault(format!("{shown}: {problem}")),
+        _ => field.fault(format!("{shown}:{line}: {problem}")),
+    })
+}
+
+/// One number of milliseconds a line, never falling, the last one positive. Faults name the line, or 0 for the whole.
+fn parse_trace(text: &str) -> Result<Trace, (usize, String)> {
+    let mut opportunities_ms = Vec::new();
+    let mut last = 0;
+    for (i, line) in text.lines().enumerate() {
+        let word = line.trim();
+        let number: u64 = match word.parse() {
+            Ok(number) if number <= crate::read::LONGEST.0 / 1_000_000 => number,
+            _ => {
+                let shown: String = word.chars().take(40).collect();
+                return Err((i + 1, format!("expected a time in whole milliseconds, found {shown:?}")));
+            }
+        };
+        if number < last {
+            return Err((i + 1, format!("expected a time that does not fall: {number} comes after {last}")));
+        }
+        last = number;
+        opportunities_ms.push(number);
+    }
+    match (opportunities_ms.is_empty(), last) {
+        (true, _) => Err((0, "expected at least one delivery opportunity, found an empty trace".into())),
+        (_, 0) => Err((0, "expected a last time above zero: it is the trace's period".into())),
+        _ => Ok(Trace { opportunities_ms }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_in_bdp_become_packets_or_bytes_as_the_discipline_counts() {
+        // 1 Mbit/s x 300 ms = 37 500 bytes = 25 packets.
+        let scale = Scale { bdp: 37_500.0, packet: 1500 };
+        assert_eq!(scale.without_bdp("pfifo limit 8bdp"), "pfifo limit 200");
+        assert_eq!(scale.without_bdp("bfifo limit 0.5bdp"), "bfifo limit 18750");
+        assert_eq!(scale.without_bdp("codel limit 0.001bdp target 5ms"), "codel limit 1 target 5ms");
+        assert_eq!(scale.without_bdp("red limit 1bdp variant ns2"), "red limit 25 variant ns2");
+        assert_eq!(scale.without_bdp("fq_codel memory_limit 1bdp"), "fq_codel memory_limit 37500");
+    }
+
+    #[test]
+    fn a_trace_is_checked_line_by_line() {
+        assert_eq!(parse_trace("0\n0\n7\n").map(|t| t.opportunities_ms), Ok(vec![0, 0, 7]));
+        assert_eq!(parse_trace("1\nx\n").map_err(|e| e.0), Err(2));
+        assert_eq!(parse_trace("5\n4\n").map_err(|e| e.0), Err(2));
+        assert_eq!(parse_trace("5\n-4\n").map_err(|e| e.0), Err(2));
+        assert_eq!(parse_trace("").map_err(|e| e.0), Err(0));
+        assert_eq!(parse_trace("0\n0\n").map_err(|e| e.0), Err(0));
+    }
+
+    #[test]
+    fn a_link_carries_the_area_under_its_rate() {
+        let steps = vec![(Time::ZERO, Rate(8_000)), (Time(1_000_000_000), Rate(80_000))];
+        assert_eq!(carried(&Capacity::Steps(steps.clone()), Time(3_000_000_000)), 1_000 + 20_000);
+        assert_eq!(carried(&Capacity::Steps(steps), Time(500_000_000)), 500);
+    }
+
+    #[test]
+    fn a_trace_has_the_mean_rate_of_its_opportunities() {
+        let trace = Capacity::Trace(Arc::new(Trace { opportunities_ms: vec![1; 9].into_iter().chain([1000]).collect() }));
+        assert_eq!(first_rate(&trace), Rate(120_000));
+    }
+}

@@ -1,0 +1,268 @@
+//! Reads the values of a section by the tables in [`crate::keys`].
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use sojourn_core::units::{Rate, Span, Time};
+
+use crate::document::{Kind, Table, Value};
+use crate::error::Error;
+use crate::keys::{Fallback, Form, Key, Section};
+use crate::scenario::Trace;
+use crate::units;
+
+/// The longest time that a scenario may speak of.
+pub(crate) const LONGEST: Span = Span::from_secs(24 * 3600);
+/// The fastest rate: a nanosecond must still be an eighth of a byte or more.
+const FASTEST: Rate = Rate(10_000_000_000_000);
+
+/// What stays the same for all sections of a file.
+#[derive(Default)]
+pub(crate) struct Context {
+    /// Where the scenario file lies: traces are looked for beside it.
+    pub(crate) folder: PathBuf,
+    /// Traces already read, by their name in the file.
+    pub(crate) traces: RefCell<BTreeMap<String, Arc<Trace>>>,
+    /// What a user should know, in order of appearance, each once.
+    pub(crate) warnings: RefCell<Vec<String>>,
+}
+
+impl Context {
+    pub(crate) fn warn(&self, text: String) {
+        let mut warnings = self.warnings.borrow_mut();
+        if !warnings.contains(&text) {
+            warnings.push(text);
+        }
+    }
+}
+
+/// A section of the file, its keys known to be good.
+pub(crate) struct Reader<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) path: String,
+    pub(crate) line: Option<u32>,
+    section: &'static Section,
+    kind: Option<&'a str>,
+    table: &'a Table,
+}
+
+impl<'a> Reader<'a> {
+    /// Opens a section whose keys all are known, belong to the flow's kind, and are built.
+    pub(crate) fn open(
+        context: &'a Context,
+        section: &'static Section,
+        path: String,
+        (line, table): (Option<u32>, &'a Table),
+        kind: Option<&'a str>,
+    ) -> Result<Reader<'a>, Error> {
+        let reader = Reader { context, path, line, section, kind, table };
+        for (name, value) in &table.entries {
+            reader.check_key(name, value)?;
+        }
+        Ok(reader)
+    }
+
+    fn check_key(&self, name: &str, value: &Value) -> Result<(), Error> {
+        let address = self.address(name);
+        let fault = |problem: String| Err(Error::at(value.line, address.clone(), problem));
+        match self.section.find(name, self.kind) {
+            Some(Key { form: Form::Later, .. }) => {
+                fault("known, but not built yet".into()).map_err(|e| e.value(value.written()).not_built())
+            }
+            Some(_) => Ok(()),
+            None if self.section.find(name, None).is_some() => {
+                fault(format!("does not belong to kind = \"{}\"", self.kind.unwrap_or_default()))
+            }
+            None => {
+                let known = self.section.keys.iter().filter(|key| key.form != Form::Later).map(|key| key.name);
+                fault("unknown key".into()).map_err(|e| e.nearest(name, known))
+            }
+        }
+    }
+
+    fn address(&self, name: &str) -> String {
+        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
+    }
+
+    fn key(&self, name: &str) -> &'static Key {
+        match self.section.find(name, self.kind) {
+            Some(key) => key,
+            None => panic!("bug: the tables have no key {name} in section {}", self.section.name),
+        }
+    }
+
+    /// The value, if it is in the file.
+    pub(crate) fn given(&self, name: &str) -> Option<Field<'a>> {
+        let value = self.table.get(name)?;
+        let (context, key) = (self.context, self.key(name));
+        Some(Field { context, key, address: self.address(name), value: Cow::Borrowed(value) })
+    }
+
+    /// The value or its default; an error if it must be there and is not.
+    pub(crate) fn field(&self, name: &str) -> Result<Field<'a>, Error> {
+        if let Some(field) = self.given(name) {
+            return Ok(field);
+        }
+        let (context, key, address) = (self.context, self.key(name), self.address(name));
+        let value = match key.fallback {
+            Fallback::Text(text) => Value::text(text),
+            Fallback::Integer(n) => Value::integer(n),
+            Fallback::Flag(flag) => Value { line: None, kind: Kind::Flag(flag) },
+            Fallback::Required | Fallback::Words(_) => {
+                return Err(Error::at(self.line, address, format!("missing: expected {}", key.form.expected())));
+            }
+        };
+        Ok(Field { context, key, address, value: Cow::Owned(value) })
+    }
+}
+
+/// A value with all that an error about it needs.
+#[derive(Clone)]
+pub(crate) struct Field<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) address: String,
+    pub(crate) value: Cow<'a, Value>,
+    key: &'static Key,
+}
+
+impl Field<'_> {
+    /// A fault of this value.
+    pub(crate) fn fault(&self, problem: impl Into<String>) -> Error {
+        Error::at(self.value.line, self.address.clone(), problem).value(self.value.written())
+    }
+
+    /// It is not what its form says.
+    pub(crate) fn unexpected(&self) -> Error {
+        match self.key.form {
+            Form::Choice(words) => {
+                let error = self.fault(format!("expected one of {}", words.join(", ")));
+                match &self.value.kind {
+                    Kind::Text(text) => error.nearest(text, words.iter().copied()),
+                    _ => error,
+                }
+            }
+            form => self.fault(format!("expected {}", form.expected())),
+        }
+    }
+
+    pub(crate) fn warn(&self, text: &str) {
+        self.context.warn(format!("{} = {}: {text}", self.address, self.value.written()));
+    }
+
+    pub(crate) fn text(&self) -> Result<&str, Error> {
+        match &self.value.kind {
+            Kind::Text(text) => Ok(text),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    pub(crate) fn name(&self) -> Result<String, Error> {
+        let text = self.text()?;
+        let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let sound = !text.is_empty() && text.len() <= 64 && text.chars().all(good);
+        if sound { Ok(text.to_owned()) } else { Err(self.unexpected()) }
+    }
+
+    pub(crate) fn flag(&self) -> Result<bool, Error> {
+        match self.value.kind {
+            Kind::Flag(flag) => Ok(flag),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// One of the form's words.
+    pub(crate) fn choice(&self) -> Result<&'static str, Error> {
+        let text = self.text()?;
+        let Form::Choice(words) = self.key.form else { return Err(self.unexpected()) };
+        words.iter().copied().find(|word| *word == text).ok_or_else(|| self.unexpected())
+    }
+
+    /// A whole number within these bounds.
+    pub(crate) fn integer(&self, lowest: u32, highest: u32) -> Result<u32, Error> {
+        let Kind::Integer(n) = self.value.kind else { return Err(self.unexpected()) };
+        let within = u32::try_from(n).ok().filter(|n| (lowest..=highest).contains(n));
+        within.ok_or_else(|| self.fault(format!("expected a whole number from {lowest} to {highest}")))
+    }
+
+    /// A number above zero.
+    pub(crate) fn number(&self) -> Result<f64, Error> {
+        let number = match self.value.kind {
+            Kind::Integer(n) => n as f64,
+            Kind::Float(x) => x,
+            _ => return Err(self.unexpected()),
+        };
+        if number.is_finite() && number > 0.0 { Ok(number) } else { Err(self.unexpected()) }
+    }
+
+    /// A time, at most [`LONGEST`].
+    pub(crate) fn span(&self) -> Result<Span, Error> {
+        units::span(self.text()?).filter(|span| *span <= LONGEST).ok_or_else(|| self.unexpected())
+    }
+
+    /// A moment of the run.
+    pub(crate) fn time(&self) -> Result<Time, Error> {
+        self.span().map(|span| Time::ZERO + span)
+    }
+
+    /// A moment, or [`Time::NEVER`] for `end`.
+    pub(crate) fn moment(&self) -> Result<Time, Error> {
+        if matches!(&self.value.kind, Kind::Text(text) if text == "end") { Ok(Time::NEVER) } else { self.time() }
+    }
+
+    /// A rate above zero; warns of `tc`'s bytes per second.
+    pub(crate) fn rate(&self) -> Result<Rate, Error> {
+        let text = self.text()?;
+        let read = units::rate(text).ok_or_else(|| self.unexpected())?;
+        if read.rate.0 == 0 || read.rate > FASTEST {
+            return Err(self.unexpected());
+        }
+        if read.in_bytes {
+            self.warn(&format!("tc's \"bps\" units are bytes per second: this is {}", read.rate));
+        }
+        Ok(read.rate)
+    }
+
+    /// Bytes above zero: a number or a text with a unit.
+    pub(crate) fn bytes(&self) -> Result<u64, Error> {
+        let bytes = match &self.value.kind {
+            Kind::Integer(n) => u64::try_from(*n).ok(),
+            Kind::Text(text) => units::bytes(text),
+            _ => None,
+        };
+        bytes.filter(|bytes| *bytes > 0).ok_or_else(|| self.unexpected())
+    }
+
+    /// The items of a list, none if it is no list.
+    pub(crate) fn items(&self) -> Option<Vec<Field<'_>>> {
+        let Kind::List(items) = &self.value.kind else { return None };
+        Some(items.iter().map(|item| self.part(item)).collect())
+    }
+
+    /// A part of this value, under the same address.
+    fn part<'b>(&'b self, value: &'b Value) -> Field<'b> {
+        Field { context: self.context, key: self.key, address: self.address.clone(), value: Cow::Borrowed(value) }
+    }
+
+    /// The two items of a pair.
+    pub(crate) fn pair(&self) -> Result<[Field<'_>; 2], Error> {
+        let items = self.items().ok_or_else(|| self.unexpected())?;
+        <[Field<'_>; 2]>::try_from(items).map_err(|_| self.unexpected())
+    }
+
+    /// The items of an inline table with exactly these keys, in this order.
+    pub(crate) fn parts<const N: usize>(&self, names: [&str; N]) -> Option<[Field<'_>; N]> {
+        let Kind::Table(table) = &self.value.kind else { return None };
+        let found: Option<Vec<_>> = names.iter().map(|name| table.get(name).map(|v| self.part(v))).collect();
+        if table.entries.len() == N { <[Field<'_>; N]>::try_from(found?).ok() } else { None }
+    }
+
+    /// A start and an end in order; the end may be `end`.
+    pub(crate) fn window(&self) -> Result<(Time, Time), Error> {
+        let [from, to] = self.pair()?;
+        let (from, to) = (from.time()?, to.moment()?);
+        if from < to { Ok((from, to)) } else { Err(self.unexpected()) }
+    }
+}

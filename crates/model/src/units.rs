@@ -1,0 +1,156 @@
+//! Numbers with units, in `tc`'s words, read without a float: what is written in decimals becomes exact integers.
+
+use sojourn_core::units::{Rate, Span};
+
+/// A number as written: `mantissa` / 10^`scale`, and the text behind it.
+struct Decimal<'a> {
+    mantissa: u128,
+    scale: u32,
+    unit: &'a str,
+}
+
+/// Reads `1.5mbit` as 15 / 10¹ and `mbit`. No sign, no exponent, at most 27 digits.
+fn decimal(text: &str) -> Option<Decimal<'_>> {
+    let (mut mantissa, mut scale, mut digits, mut point) = (0u128, 0u32, 0u32, false);
+    let mut end = text.len();
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'0'..=b'9' => {
+                digits += 1;
+                scale += u32::from(point);
+                if digits > 27 {
+                    return None;
+                }
+                mantissa = mantissa * 10 + u128::from(byte - b'0');
+            }
+            b'.' if !point && digits > 0 => point = true,
+            _ => {
+                end = at;
+                break;
+            }
+        }
+    }
+    (digits > 0 && !text[..end].ends_with('.')).then(|| Decimal { mantissa, scale, unit: text[end..].trim_start() })
+}
+
+impl Decimal<'_> {
+    /// The number times `factor`, rounded to nearest; none if it does not fit.
+    fn times(&self, factor: u64) -> Option<u64> {
+        let divisor = 10u128.pow(self.scale);
+        let product = self.mantissa.checked_mul(u128::from(factor))?;
+        u64::try_from((product + divisor / 2) / divisor).ok()
+    }
+}
+
+/// Reads a time: `5ms`, `100us`, `0.25s`, `17ns`, `2min`, `1h`. A bare `0` needs no unit; `tc`'s bare microseconds are
+/// refused, as nobody means them.
+pub fn span(text: &str) -> Option<Span> {
+    let number = decimal(text.trim())?;
+    let factor = match number.unit {
+        "ns" | "nsec" | "nsecs" => 1,
+        "us" | "usec" | "usecs" | "µs" => 1_000,
+        "ms" | "msec" | "msecs" => 1_000_000,
+        "s" | "sec" | "secs" => 1_000_000_000,
+        "min" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
+        "" if number.mantissa == 0 => 1,
+        _ => return None,
+    };
+    number.times(factor).map(Span)
+}
+
+/// A rate as read.
+pub struct ReadRate {
+    /// Bits per second; may be zero.
+    pub rate: Rate,
+    /// Written in `tc`'s units of bytes per second, which few mean.
+    pub in_bytes: bool,
+}
+
+/// Reads a rate: `10mbit`, `1.5gbit`, `512kbit`, `9600bit`, `8mibit`; `mbps` means megabytes per second, as in `tc`.
+pub fn rate(text: &str) -> Option<ReadRate> {
+    let number = decimal(text.trim())?;
+    let unit = number.unit.to_ascii_lowercase();
+    let (prefix, in_bytes) = match (unit.strip_suffix("bit"), unit.strip_suffix("bps")) {
+        (Some(prefix), _) => (prefix, false),
+        (_, Some(prefix)) => (prefix, true),
+        _ => return None,
+    };
+    let factor: u64 = match prefix {
+        "" => 1,
+        "k" => 1_000,
+        "m" => 1_000_000,
+        "g" => 1_000_000_000,
+        "t" => 1_000_000_000_000,
+        "ki" => 1 << 10,
+        "mi" => 1 << 20,
+        "gi" => 1 << 30,
+        "ti" => 1 << 40,
+        _ => return None,
+    };
+    let rate = Rate(number.times(if in_bytes { factor * 8 } else { factor })?);
+    Some(ReadRate { rate, in_bytes })
+}
+
+/// Reads a size in bytes: `1500`, `64k`, `120kb`, `2mb`; `k` is 1024, as in `tc`.
+pub fn bytes(text: &str) -> Option<u64> {
+    let number = decimal(text.trim())?;
+    let factor = match number.unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kb" => 1 << 10,
+        "m" | "mb" => 1 << 20,
+        "g" | "gb" => 1 << 30,
+        _ => return None,
+    };
+    number.times(factor)
+}
+
+/// Reads a plain number without sign; none for what is not finite.
+pub fn number(text: &str) -> Option<f64> {
+    let number = decimal(text.trim())?;
+    number.unit.is_empty().then(|| text.trim().parse().ok())?
+}
+
+/// Splits `0.5bdp` or `8 bdp` into its number, if `unit` stands behind it.
+pub fn number_of(text: &str, unit: &str) -> Option<f64> {
+    number(text.trim().strip_suffix(unit)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_are_exact() {
+        assert_eq!(span("0.1s"), Some(Span(100_000_000)));
+        assert_eq!(span("8.333333333ms"), Some(Span(8_333_333)));
+        assert_eq!(rate("1.5mbit").map(|r| r.rate), Some(Rate(1_500_000)));
+        assert_eq!(bytes("1.5k"), Some(1536));
+    }
+
+    #[test]
+    fn mbps_means_megabytes_as_in_tc() {
+        let read = rate("2mbps").expect("a rate");
+        assert!(read.in_bytes);
+        assert_eq!(read.rate, Rate(16_000_000));
+    }
+
+    #[test]
+    fn what_is_no_number_with_its_unit_is_refused() {
+        for text in ["", "ms", "5", "-5ms", "1e3ms", "5.ms", "nan", "inf", "5 m s", "1..2s", ".5s"] {
+            assert_eq!(span(text), None, "{text}");
+        }
+        for text in ["10mb/s", "10", "10m", "-1mbit", "mbit", "NaNmbit"] {
+            assert!(rate(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_overflows_is_refused_and_does_not_wrap() {
+        assert_eq!(span("99999999999999999999h"), None);
+        assert_eq!(span("18446744073709551615ns"), Some(Span(u64::MAX)));
+        assert_eq!(span("18446744073709551616ns"), None);
+        assert!(rate("99999999999tbps").is_none());
+        assert_eq!(span(&"9".repeat(400)), None);
+    }
+}
