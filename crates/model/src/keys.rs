@@ -144,7 +144,12 @@ pub const TOP: Section = Section {
     keys: &[
         key("title", Form::Text, Words("the file's name"), "For figures and tables."),
         key("duration", Form::Time, Required, "The end of the run, at most 24h."),
-        key("measure", Form::Window, Words("[\"0s\", \"end\"]"), "The measuring window; what is before it is start-up, reported apart."),
+        key(
+            "measure",
+            Form::Window,
+            Words("[\"0s\", \"end\"]"),
+            "The measuring window; what is before it is start-up, reported apart.",
+        ),
         key("seeds", Form::Count, Integer(1), "How many seeds each combination runs with; here or in [sweep]."),
         key("hop", Form::Section, Required, "The path, left to right: [[hop]] for each."),
         key("access", Form::Section, Words("not a bottleneck, no delay"), "Each host's own link: [access]."),
@@ -161,11 +166,31 @@ pub const HOP: Section = Section {
     doc: "A queue and the link behind it, with another of each for the way back.",
     keys: &[
         key("name", Form::Name, Words("hop0, hop1, …"), "Sweeps and results call it so; the way back is NAME.reverse."),
-        key("rate", Form::Capacity, Required, "What the link carries: a rate, steps, a square wave (half the period each), or a mahimahi trace beside the scenario file."),
-        key("delay", Form::TimeSteps, Text("0s"), "One-way propagation delay behind the link; steps add to the base RTT of all flows."),
-        key("qdisc", Form::Qdisc, Text("pfifo limit 1000"), "The queue discipline, as tc writes it. Sizes also in bdp: the first rate times the longest base RTT, in packets of 1500 B IP plus overhead where the discipline counts packets."),
+        key(
+            "rate",
+            Form::Capacity,
+            Required,
+            "What the link carries: a rate, steps, a square wave (half the period each), or a mahimahi trace beside the scenario file.",
+        ),
+        key(
+            "delay",
+            Form::TimeSteps,
+            Text("0s"),
+            "One-way propagation delay behind the link; steps add to the base RTT of all flows.",
+        ),
+        key(
+            "qdisc",
+            Form::Qdisc,
+            Text("pfifo limit 1000"),
+            "The queue discipline, as tc writes it. Sizes also in bdp: the first rate times the longest base RTT, in packets of 1500 B IP plus overhead where the discipline counts packets.",
+        ),
         key("overhead", Form::Count, Integer(14), "Bytes that the link counts on top of the IP length; may be 0."),
-        key("reverse", Form::Section, Words("same rate, delay, overhead and limit, pfifo"), "The other direction: the same keys; what is absent is as rightward, the discipline a plain fifo of the same limit."),
+        key(
+            "reverse",
+            Form::Section,
+            Words("same rate, delay, overhead and limit, pfifo"),
+            "The other direction: the same keys; what is absent is as rightward, the discipline a plain fifo of the same limit.",
+        ),
         key("impair", Form::Later, Words("none"), "Loss, reordering and the like in netem's words."),
         key("nic", Form::Later, Words("none"), "The ring below the discipline, and BQL."),
         key("pause", Form::Later, Words("false"), "Ethernet flow control towards the hop before."),
@@ -198,7 +223,12 @@ pub const HOST: Section = Section {
     name: "host",
     doc: "The TCP of all hosts.",
     keys: &[
-        key("linux", Form::Choice(&["now", "3.2"]), Text("now"), "The kernel that the hosts resemble; each key below overrides."),
+        key(
+            "linux",
+            Form::Choice(&["now", "3.2"]),
+            Text("now"),
+            "The kernel that the hosts resemble; each key below overrides.",
+        ),
         key("rto_min", Form::Time, Text("200ms"), "Lower bound of the retransmission timeout; 1s in RFC 6298."),
         key("linux_rto", Form::Flag, Flag(true), "Linux's way: the bound applies to the variance term."),
         key("quickack", Form::Flag, Flag(true), "Quick ACKs at the start of a connection and after reordering."),
@@ -217,7 +247,12 @@ pub const SWEEP: Section = Section {
     name: "sweep",
     doc: "Each other key is the address of one above (`hop.bottleneck.qdisc`, `flow.bulk0.cc`, `duration`); its value a list, a range (\"1ms..100ms log 9\", \"lin 11\", \"step 10ms\"), or samples ({ uniform = [\"1mbit\", \"10mbit\"], samples = 20 }, or log_uniform). All combinations run, the first key outermost.",
     keys: &[
-        key("zip", Form::Text, Words("none"), "Lists of keys that move together: [[\"hop.a.rate\", \"hop.a.qdisc\"], …]."),
+        key(
+            "zip",
+            Form::Text,
+            Words("none"),
+            "Lists of keys that move together: [[\"hop.a.rate\", \"hop.a.qdisc\"], …].",
+        ),
         key("seeds", Form::Count, Integer(1), "How many seeds each combination runs with."),
     ],
 };
@@ -236,18 +271,59 @@ pub const FLOW: Section = Section {
     name: "flow",
     doc: "Traffic of one kind.",
     keys: &[
-        key("kind", Form::Choice(KINDS), Required, "bulk: as much as TCP takes; download and upload: files one after the other, each over a new connection; thin: little writes over one connection; pings: echo requests; web: PackMime-HTTP; sizes: transfers of drawn sizes at drawn times."),
-        key("name", Form::Name, Words("the kind with a number: bulk0, bulk1, …"), "With count above 1 its flows are NAME.0, NAME.1, …"),
-        key("count", Form::CountOf, Integer(1), "How many; S is the bdp plus the buffer of the slowest hop, in packets."),
+        key(
+            "kind",
+            Form::Choice(KINDS),
+            Required,
+            "bulk: as much as TCP takes; download and upload: files one after the other, each over a new connection; thin: little writes over one connection; pings: echo requests; web: PackMime-HTTP; sizes: transfers of drawn sizes at drawn times.",
+        ),
+        key(
+            "name",
+            Form::Name,
+            Words("the kind with a number: bulk0, bulk1, …"),
+            "With count above 1 its flows are NAME.0, NAME.1, …",
+        ),
+        key(
+            "count",
+            Form::CountOf,
+            Integer(1),
+            "How many; S is the bdp plus the buffer of the slowest hop, in packets.",
+        ),
         of(TCP, key("cc", Form::Cc, Text("cubic"), "Congestion control; fixed N is a window that never changes.")),
-        key("rtt", Form::TimeDraw, Words("the delays of the path, there and back"), "Total base RTT, the path's delays included. A list is dealt to the flows in turn; draws below the path's delays are raised to them."),
+        key(
+            "rtt",
+            Form::TimeDraw,
+            Words("the delays of the path, there and back"),
+            "Total base RTT, the path's delays included. A list is dealt to the flows in turn; draws below the path's delays are raised to them.",
+        ),
         key("jitter", Form::Time, Text("0s"), "Each flow's base RTT is drawn within so much of `rtt`, per seed."),
-        key("rtt_at", Form::Choice(&["split", "left", "right", "ack"]), Text("split"), "Where the base RTT beyond the path lies: a quarter in each place, at the left or right host, or before the data's sender."),
+        key(
+            "rtt_at",
+            Form::Choice(&["split", "left", "right", "ack"]),
+            Text("split"),
+            "Where the base RTT beyond the path lies: a quarter in each place, at the left or right host, or before the data's sender.",
+        ),
         of(TCP, key("iw", Form::Count, Integer(10), "Initial window in segments.")),
         of(TCP, key("mss", Form::Count, Words("1500 less the headers"), "Payload bytes of a full segment.")),
         of(TCP, key("ecn", Form::Flag, Flag(false), "RFC 3168 ECN.")),
-        of(TCP, key("acks", Form::Choice(&["delayed", "every", "window"]), Text("delayed"), "When the receiver acknowledges: every second segment, each, or once a window.")),
-        of(TCP, key("rwnd", Form::Segments, Words("unbounded"), "Receive window: a number counts segments, a text bytes (\"64k\").")),
+        of(
+            TCP,
+            key(
+                "acks",
+                Form::Choice(&["delayed", "every", "window"]),
+                Text("delayed"),
+                "When the receiver acknowledges: every second segment, each, or once a window.",
+            ),
+        ),
+        of(
+            TCP,
+            key(
+                "rwnd",
+                Form::Segments,
+                Words("unbounded"),
+                "Receive window: a number counts segments, a text bytes (\"64k\").",
+            ),
+        ),
         of(FILES, key("size", Form::Size, Required, "Bytes of each file.")),
         of(&["thin"], key("size", Form::Size, Integer(150), "Payload of each write, at most a segment.")),
         of(&["pings"], key("size", Form::Size, Integer(84), "IP length of request and reply.")),
@@ -259,11 +335,30 @@ pub const FLOW: Section = Section {
         key("start", Form::TimeDraw, Text("0s"), "When it begins; a list is dealt to the flows in turn."),
         key("stop", Form::Moment, Text("end"), "Nothing new from then on."),
         of(&["bulk"], key("active", Form::Windows, Words("from start to stop"), "Sends in these windows only.")),
-        of(NOT_UPLOAD, key("direction", Form::Choice(&["right", "left", "both"]), Text("right"), "Which way the data goes; both makes two flows, NAME.right and NAME.left.")),
-        of(&["upload"], key("direction", Form::Choice(&["right", "left", "both"]), Text("left"), "Which way the data goes; both makes two flows, NAME.right and NAME.left.")),
+        of(
+            NOT_UPLOAD,
+            key(
+                "direction",
+                Form::Choice(&["right", "left", "both"]),
+                Text("right"),
+                "Which way the data goes; both makes two flows, NAME.right and NAME.left.",
+            ),
+        ),
+        of(
+            &["upload"],
+            key(
+                "direction",
+                Form::Choice(&["right", "left", "both"]),
+                Text("left"),
+                "Which way the data goes; both makes two flows, NAME.right and NAME.left.",
+            ),
+        ),
         key("via", Form::Hops, Words("the whole path"), "The part of the path that it takes."),
         key("tunnel", Form::Name, Words("none"), "All flows that name the same tunnel have one flow key."),
-        of(&["sizes"], key("group", Form::Name, Words("no cap"), "The [[group]] that caps its simultaneous transfers.")),
+        of(
+            &["sizes"],
+            key("group", Form::Name, Words("no cap"), "The [[group]] that caps its simultaneous transfers."),
+        ),
         of(&["web"], key("page", Form::Later, Words("none"), "The 3GPP page model instead of PackMime.")),
         key("user", Form::Later, Words("none"), "The host for isolation among hosts."),
     ],
@@ -288,8 +383,12 @@ mod tests {
     fn a_key_has_one_meaning_for_each_kind() {
         for section in SECTIONS {
             for kind in KINDS {
-                let mut names: Vec<&str> =
-                    section.keys.iter().filter(|k| k.kinds.is_empty() || k.kinds.contains(kind)).map(|k| k.name).collect();
+                let mut names: Vec<&str> = section
+                    .keys
+                    .iter()
+                    .filter(|k| k.kinds.is_empty() || k.kinds.contains(kind))
+                    .map(|k| k.name)
+                    .collect();
                 names.sort_unstable();
                 assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{}: {names:?}", section.name);
             }

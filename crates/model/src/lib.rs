@@ -1,9 +1,19 @@
 //! What is asked and what was seen: the scenario, the workload drawn from it, and the records of a run.
+//!
+//! A TOML file becomes a [`plan::Plan`], checked throughout; each of its runs a [`scenario::Scenario`].
 #![forbid(unsafe_code)]
 
-pub(crate) mod document;
+mod address;
+mod describe;
+mod document;
 pub mod error;
+pub mod keys;
+mod path;
+pub mod plan;
+mod read;
 pub mod records;
 pub mod scenario;
+mod sweep;
+mod traffic;
 pub mod units;
 pub mod workload;

@@ -23,7 +23,8 @@ const MOST_STEPS: u64 = 1_000_000;
 const LONGEST_TRACE: u64 = 64 << 20;
 /// Disciplines that are known, but come with a later version.
 const LATER: &[&str] = &[
-    "blue", "cake", "choke", "dualpi2", "etf", "fq_pie", "gred", "hhf", "htb", "netem", "pie", "prio", "sfb", "sfq", "tbf",
+    "blue", "cake", "choke", "dualpi2", "etf", "fq_pie", "gred", "hhf", "htb", "netem", "pie", "prio", "sfb", "sfq",
+    "tbf",
 ];
 
 /// A hop before its disciplines are read: those may count in `bdp`, which needs the flows' RTTs.
@@ -125,7 +126,8 @@ pub(crate) fn carried(capacity: &Capacity, until: Time) -> u128 {
     match capacity {
         Capacity::Steps(steps) => {
             let ends = steps.iter().skip(1).map(|(start, _)| *start).chain([Time::NEVER]);
-            let bytes = |(&(from, rate), to): (&(Time, Rate), Time)| u128::from(rate.bytes_in(to.min(until).since(from)));
+            let bytes =
+                |(&(from, rate), to): (&(Time, Rate), Time)| u128::from(rate.bytes_in(to.min(until).since(from)));
             steps.iter().zip(ends).map(bytes).sum()
         }
         Capacity::Trace(_) => u128::from(first_rate(capacity).bytes_in(until.since(Time::ZERO))),
@@ -233,14 +235,14 @@ fn capacity(field: &Field<'_>, duration: Time) -> Result<Capacity, Error> {
         return Ok(Capacity::Trace(trace));
     }
     match field.items() {
-        Some(items) => steps(field, &items, Field::rate).map(Capacity::Steps),
+        Some(items) => steps(field, &items, |item: &Field<'_>| item.rate()).map(Capacity::Steps),
         None => Ok(Capacity::Steps(vec![(Time::ZERO, field.rate()?)])),
     }
 }
 
 fn delays(field: &Field<'_>) -> Result<Vec<(Time, Span)>, Error> {
     match field.items() {
-        Some(items) => steps(field, &items, Field::span),
+        Some(items) => steps(field, &items, |item: &Field<'_>| item.span()),
         None => Ok(vec![(Time::ZERO, field.span()?)]),
     }
 }
@@ -354,7 +356,8 @@ mod tests {
 
     #[test]
     fn a_trace_has_the_mean_rate_of_its_opportunities() {
-        let trace = Capacity::Trace(Arc::new(Trace { opportunities_ms: vec![1; 9].into_iter().chain([1000]).collect() }));
+        let trace =
+            Capacity::Trace(Arc::new(Trace { opportunities_ms: vec![1; 9].into_iter().chain([1000]).collect() }));
         assert_eq!(first_rate(&trace), Rate(120_000));
     }
 }

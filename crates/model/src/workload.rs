@@ -1,5 +1,10 @@
 //! What the hosts do, drawn once from scenario and seed: every world plays this list.
 
+pub mod dist;
+pub(crate) mod draw;
+mod packmime;
+mod sizes;
+
 use sojourn_core::tcp::Config;
 use sojourn_core::units::{Span, Time};
 

@@ -1,0 +1,164 @@
+//! Addresses of keys: `duration`, `hop.bottleneck.qdisc`, `hop.bottleneck.reverse.rate`, `flow.bulk0.cc`, `host.hystart`.
+
+use crate::document::{Kind, Table, Value};
+use crate::error::Error;
+use crate::keys::{self, Form, Section};
+
+/// The tables of `[[name]]`, with their lines; none if there are none.
+pub(crate) fn tables<'a>(root: &'a Table, name: &str) -> Result<Vec<(Option<u32>, &'a Table)>, Error> {
+    let Some(value) = root.get(name) else { return Ok(Vec::new()) };
+    let wrong = || Error::at(value.line, name, format!("expected [[{name}]] with two brackets, once for each"));
+    let Kind::List(items) = &value.kind else { return Err(wrong()) };
+    let table = |item: &'a Value| match &item.kind {
+        Kind::Table(table) => Ok((item.line, table)),
+        _ => Err(wrong()),
+    };
+    items.iter().map(table).collect()
+}
+
+/// The names of the hops: given, or `hop0`, `hop1`, ….
+pub(crate) fn hop_names(root: &Table) -> Result<Vec<String>, Error> {
+    let names = tables(root, "hop")?.into_iter().enumerate().map(|(i, (line, table))| {
+        let name = text(table, "name").map_or_else(|| format!("hop{i}"), str::to_owned);
+        (line, name)
+    });
+    unique("hop", names.collect())
+}
+
+/// The names of the flows: given, or the kind with the flow's number among those of its kind.
+pub(crate) fn flow_names(root: &Table) -> Result<Vec<String>, Error> {
+    let mut kinds: Vec<&str> = Vec::new();
+    let mut names = Vec::new();
+    for (line, table) in tables(root, "flow")? {
+        let kind = text(table, "kind").unwrap_or("flow");
+        let number = kinds.iter().filter(|other| **other == kind).count();
+        kinds.push(kind);
+        names.push((line, text(table, "name").map_or_else(|| format!("{kind}{number}"), str::to_owned)));
+    }
+    unique("flow", names)
+}
+
+fn text<'a>(table: &'a Table, key: &str) -> Option<&'a str> {
+    match table.get(key) {
+        Some(Value { kind: Kind::Text(text), .. }) => Some(text),
+        _ => None,
+    }
+}
+
+fn unique(what: &str, names: Vec<(Option<u32>, String)>) -> Result<Vec<String>, Error> {
+    let mut seen = std::collections::BTreeSet::new();
+    for (line, name) in &names {
+        if !seen.insert(name) {
+            let problem = format!("expected a name that no other {what} has");
+            return Err(Error::at(*line, format!("{what}.{name}.name"), problem));
+        }
+    }
+    Ok(names.into_iter().map(|(_, name)| name).collect())
+}
+
+/// Writes a value to the key of this address. `line` is where the address was written.
+pub(crate) fn set(root: &mut Table, address: &str, value: Value, line: Option<u32>) -> Result<(), Error> {
+    let fault = |problem: String| Error::at(line, address, problem);
+    let parts: Vec<&str> = address.split('.').collect();
+    let (table, section, key): (&mut Table, &Section, &str) = match parts[..] {
+        [key] => (root, &keys::TOP, key),
+        ["access", key] => {
+            (sub_table(root, "access").ok_or_else(|| fault("expected a section".into()))?, &keys::ACCESS, key)
+        }
+        ["host", key] => (sub_table(root, "host").ok_or_else(|| fault("expected a section".into()))?, &keys::HOST, key),
+        ["hop", name, key] => (named(root, "hop", name, hop_names, &fault)?, &keys::HOP, key),
+        ["hop", name, "reverse", key] => {
+            let hop = named(root, "hop", name, hop_names, &fault)?;
+            (sub_table(hop, "reverse").ok_or_else(|| fault("expected a table".into()))?, &keys::HOP, key)
+        }
+        ["flow", name, key] => (named(root, "flow", name, flow_names, &fault)?, &keys::FLOW, key),
+        ["group", name, key] => (named(root, "group", name, group_names, &fault)?, &keys::GROUP, key),
+        _ => {
+            let expected =
+                "duration, hop.NAME.KEY, hop.NAME.reverse.KEY, flow.NAME.KEY, group.NAME.KEY, access.KEY or host.KEY";
+            return Err(fault(format!("no key has this address: expected one like {expected}")));
+        }
+    };
+    let settable = |form: Form| form != Form::Section;
+    if !section.find(key, None).is_some_and(|key| settable(key.form)) {
+        let names = section.keys.iter().filter(|key| settable(key.form)).map(|key| key.name);
+        return Err(fault("unknown key".into()).nearest(key, names));
+    }
+    table.set(key, value);
+    Ok(())
+}
+
+fn group_names(root: &Table) -> Result<Vec<String>, Error> {
+    Ok(tables(root, "group")?.into_iter().map(|(_, table)| text(table, "name").unwrap_or("").to_owned()).collect())
+}
+
+/// The table of this name, made if it is not there; none if something else stands there.
+fn sub_table<'a>(table: &'a mut Table, name: &str) -> Option<&'a mut Table> {
+    if table.get(name).is_none() {
+        table.set(name, Value { line: None, kind: Kind::Table(Table::default()) });
+    }
+    match &mut table.get_mut(name)?.kind {
+        Kind::Table(table) => Some(table),
+        _ => None,
+    }
+}
+
+fn named<'a>(
+    root: &'a mut Table,
+    what: &str,
+    name: &str,
+    names: fn(&Table) -> Result<Vec<String>, Error>,
+    fault: &impl Fn(String) -> Error,
+) -> Result<&'a mut Table, Error> {
+    let known = names(root)?;
+    let unknown = || fault(format!("no {what} is called {name:?}")).nearest(name, known.iter().map(String::as_str));
+    let at = known.iter().position(|known| known == name).ok_or_else(unknown)?;
+    match root.get_mut(what) {
+        Some(Value { kind: Kind::List(items), .. }) => match items.get_mut(at) {
+            Some(Value { kind: Kind::Table(table), .. }) => Ok(table),
+            _ => Err(unknown()),
+        },
+        _ => Err(unknown()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::parse;
+
+    fn root() -> Table {
+        parse("[[hop]]\nname = \"b\"\n[[hop]]\n[[flow]]\nkind = \"bulk\"\n[[flow]]\nkind = \"web\"\n[[flow]]\nkind = \"bulk\"\n")
+            .expect("valid")
+    }
+
+    #[test]
+    fn hops_and_flows_have_names_without_being_given_one() {
+        assert_eq!(hop_names(&root()), Ok(vec!["b".into(), "hop1".into()]));
+        assert_eq!(flow_names(&root()), Ok(vec!["bulk0".into(), "web0".into(), "bulk1".into()]));
+    }
+
+    #[test]
+    fn an_address_reaches_its_key_also_where_there_was_no_table() {
+        let mut root = root();
+        for address in
+            ["duration", "hop.b.rate", "hop.hop1.reverse.rate", "flow.bulk1.cc", "access.rate", "host.hystart"]
+        {
+            set(&mut root, address, Value::text("x"), None).expect(address);
+        }
+        let hops = tables(&root, "hop").expect("hops");
+        assert_eq!(hops[0].1.get("rate"), Some(&Value::text("x")));
+        assert!(
+            matches!(hops[1].1.get("reverse"), Some(Value { kind: Kind::Table(t), .. }) if t.get("rate").is_some())
+        );
+    }
+
+    #[test]
+    fn a_wrong_address_is_answered_with_the_nearest() {
+        let nearest = |address| set(&mut root(), address, Value::text("x"), None).expect_err(address).nearest;
+        assert_eq!(nearest("hop.bb.rate").as_deref(), Some("b"));
+        assert_eq!(nearest("flow.bulk0.ccc").as_deref(), Some("cc"));
+        assert_eq!(nearest("durations").as_deref(), Some("duration"));
+        assert_eq!(nearest("a.b.c.d.e"), None);
+    }
+}

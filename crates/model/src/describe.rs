@@ -1,0 +1,182 @@
+//! A scenario as described, checked, before anything is drawn: one per combination of a sweep, the same for all seeds.
+
+use sojourn_core::tcp::Config;
+use sojourn_core::units::{Span, Time};
+
+use crate::address::{flow_names, hop_names, tables};
+use crate::document::{Kind, Table, Value};
+use crate::error::Error;
+use crate::keys;
+use crate::path::{self, Frame};
+use crate::read::{Context, Reader};
+use crate::scenario::{Access, Hop};
+use crate::traffic::{self, Around, Count, Flow, MOST_FLOWS, What};
+use crate::workload::Group;
+
+/// So many arrivals of web connections, files and transfers may be drawn for a run.
+const MOST_ARRIVALS: f64 = 10e6;
+
+/// Everything but the draws.
+pub(crate) struct Description {
+    pub(crate) title: String,
+    pub(crate) duration: Time,
+    pub(crate) measure: (Time, Time),
+    pub(crate) hops: Vec<Hop>,
+    pub(crate) access: Option<Access>,
+    pub(crate) groups: Vec<Group>,
+    /// Each with how many there are of it, per direction.
+    pub(crate) flows: Vec<(Flow, u32)>,
+}
+
+impl Description {
+    /// Reads a file's tree. `title` is for files that give none.
+    pub(crate) fn read(context: &Context, root: &Table, title: &str) -> Result<Description, Error> {
+        let reader = Reader::open(context, &keys::TOP, String::new(), (None, root), None)?;
+        let title = reader.given("title").map_or(Ok(title.to_owned()), |field| field.text().map(str::to_owned))?;
+        let field = reader.field("duration")?;
+        let duration = field.time()?;
+        if duration == Time::ZERO {
+            return Err(field.fault("expected a time above zero"));
+        }
+        reader.field("seeds")?.integer(1, u32::MAX)?;
+        let measure = measure(&reader, duration)?;
+        let frames = frames(context, root, duration)?;
+        let access = section(&reader, root, "access", |at| path::access(context, at))?;
+        let host = section(&reader, root, "host", |at| traffic::host(context, at))?.unwrap_or_default();
+        let groups = groups(context, root)?;
+        let flows = flows(context, root, (&frames, &access, &groups, host), duration)?;
+
+        let nominal = flows.iter().map(|flow| flow.rtt.nominal()).max().unwrap_or_default();
+        let bdps: Vec<f64> = frames.iter().map(|frame| frame.bdp(nominal)).collect();
+        let hops = frames.into_iter().map(|frame| frame.finish(nominal)).collect::<Result<Vec<_>, _>>()?;
+        let flows = counted(flows, &hops, &bdps)?;
+        let described = Description { title, duration, measure, hops, access, groups, flows };
+        described.check_numbers(&field.value)?;
+        Ok(described)
+    }
+
+    /// What would grow beyond memory or beyond a segment number is refused here.
+    fn check_numbers(&self, duration: &Value) -> Result<(), Error> {
+        let smallest = self.flows.iter().map(|(flow, _)| flow.tcp.mss).min().unwrap_or(1);
+        let links = self.hops.iter().flat_map(|hop| [&hop.right, &hop.left]);
+        let most = links.map(|link| path::carried(&link.rate, self.duration)).max().unwrap_or(0);
+        if most / u128::from(smallest) >= 1 << 31 {
+            let problem = format!("too long: the fastest link could carry 2^31 segments of {smallest} bytes");
+            return Err(Error::at(duration.line, "duration", problem).value(duration.written()));
+        }
+        let arrivals = self.flows.iter().map(|(flow, count)| {
+            let each = match &flow.what {
+                What::Web { rate } | What::Sizes { rate, .. } => rate * self.duration.as_secs_f64(),
+                What::Files { gap, .. } => {
+                    let turn = gap.lowest_mean() + flow.rtt.lowest();
+                    self.duration.as_secs_f64() / turn.as_secs_f64()
+                }
+                _ => 1.0,
+            };
+            (flow, each * f64::from(*count) * flow.directions.len() as f64)
+        });
+        match arrivals.max_by(|a, b| a.1.total_cmp(&b.1)) {
+            Some((flow, number)) if number > MOST_ARRIVALS => {
+                let problem =
+                    format!("too many: {number:.0} transfers could start within the run, {MOST_ARRIVALS:.0} may");
+                Err(Error::at(flow.line, format!("flow.{}", flow.name), problem))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn section<T>(
+    reader: &Reader<'_>,
+    root: &Table,
+    name: &str,
+    read: impl FnOnce((Option<u32>, &Table)) -> Result<T, Error>,
+) -> Result<Option<T>, Error> {
+    match root.get(name) {
+        None => Ok(None),
+        Some(Value { line, kind: Kind::Table(table) }) => read((*line, table)).map(Some),
+        Some(_) => Err(reader.field(name)?.fault(format!("expected a section [{name}]"))),
+    }
+}
+
+fn measure(reader: &Reader<'_>, duration: Time) -> Result<(Time, Time), Error> {
+    let Some(field) = reader.given("measure") else { return Ok((Time::ZERO, duration)) };
+    let (from, to) = field.window()?;
+    let to = if to == Time::NEVER { duration } else { to };
+    if from < to && to <= duration {
+        Ok((from, to))
+    } else {
+        Err(field.fault(format!("expected a window within the duration of {duration}")))
+    }
+}
+
+fn frames<'a>(context: &'a Context, root: &'a Table, duration: Time) -> Result<Vec<Frame<'a>>, Error> {
+    let names = hop_names(root)?;
+    let listed = tables(root, "hop")?;
+    if listed.is_empty() {
+        return Err(Error::at(None, "hop", "the path is empty: expected at least one [[hop]]"));
+    }
+    names.iter().zip(listed).map(|(name, at)| Frame::read(context, name, at, duration)).collect()
+}
+
+fn groups(context: &Context, root: &Table) -> Result<Vec<Group>, Error> {
+    let mut groups: Vec<Group> = Vec::new();
+    for (i, at) in tables(root, "group")?.into_iter().enumerate() {
+        let reader = Reader::open(context, &keys::GROUP, format!("group{i}"), at, None)?;
+        let field = reader.field("name")?;
+        let name = field.name()?;
+        if groups.iter().any(|group| group.name == name) {
+            return Err(field.fault("expected a name that no other group has"));
+        }
+        groups.push(Group { name, max_active: reader.field("max_active")?.integer(1, MOST_FLOWS)? as usize });
+    }
+    Ok(groups)
+}
+
+type Surroundings<'a> = (&'a [Frame<'a>], &'a Option<Access>, &'a [Group], Config);
+
+fn flows(
+    context: &Context,
+    root: &Table,
+    (frames, access, groups, host): Surroundings<'_>,
+    duration: Time,
+) -> Result<Vec<Flow>, Error> {
+    let hops: Vec<String> = frames.iter().map(|frame| frame.name.clone()).collect();
+    // A host's link is passed four times: out and in at either end, there and back.
+    let hosts = access.as_ref().map_or(Span::ZERO, |access| access.delay * 4);
+    let path_delay = |(first, last): (usize, usize)| {
+        let both = |frame: &Frame<'_>| frame.right.delay[0].1 + frame.left.delay[0].1;
+        frames[first..=last].iter().fold(hosts, |sum, frame| sum + both(frame))
+    };
+    let around = Around { context, hops: &hops, groups, host, path_delay: &path_delay };
+    let names = flow_names(root)?;
+    let listed = tables(root, "flow")?;
+    if listed.is_empty() {
+        return Err(Error::at(None, "flow", "no traffic: expected at least one [[flow]]"));
+    }
+    names.iter().zip(listed).map(|(name, at)| Flow::read(&around, name, at, duration)).collect()
+}
+
+/// Works out the counts in S and bdp.
+fn counted(flows: Vec<Flow>, hops: &[Hop], bdps: &[f64]) -> Result<Vec<(Flow, u32)>, Error> {
+    let mut total = 0u64;
+    let mut counted = Vec::with_capacity(flows.len());
+    for flow in flows {
+        let (first, last) = flow.via;
+        let slowest = (first..=last).min_by_key(|&i| path::first_rate(&hops[i].right.rate)).unwrap_or(first);
+        let bdp = bdps[slowest] / f64::from(path::PACKET + hops[slowest].right.overhead);
+        let count = match flow.count {
+            Count::Number(count) => f64::from(count),
+            Count::OfBdp(factor) => factor * bdp,
+            Count::OfS(factor) => factor * (bdp + path::buffer_packets(&hops[slowest].right)),
+        };
+        let count = libm::round(count).clamp(1.0, f64::from(u32::MAX)) as u32;
+        total += u64::from(count) * flow.directions.len() as u64;
+        if total > u64::from(MOST_FLOWS) {
+            let problem = format!("too many flows: at most {MOST_FLOWS} in a scenario");
+            return Err(Error::at(flow.line, format!("flow.{}.count", flow.name), problem).value(count.to_string()));
+        }
+        counted.push((flow, count));
+    }
+    Ok(counted)
+}

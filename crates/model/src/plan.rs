@@ -1,0 +1,227 @@
+//! From a file to the runs that it asks for: every fault is found here, before anything runs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+
+use crate::address;
+use crate::describe::Description;
+use crate::document::{self, Kind, Table, Value};
+use crate::error::Error;
+use crate::read::Context;
+use crate::scenario::{Scenario, Trace};
+use crate::sweep::{MOST_RUNS, Sweep};
+use crate::workload::draw::draw;
+
+/// No scenario file is larger.
+const LARGEST_FILE: usize = 16 << 20;
+
+/// What the command line adds to a file.
+#[derive(Clone, Default, Debug)]
+pub struct LoadOptions {
+    /// `--set KEY=VALUE`: the address, and the value as TOML or as bare text. A key that is swept does not vary then.
+    pub set: Vec<(String, String)>,
+    /// The first seed; 1 if absent.
+    pub seed: Option<u64>,
+    /// How many seeds, over what the file says.
+    pub seeds: Option<u64>,
+}
+
+/// The values that differ from the file: each `--set` key, then each swept key, as written.
+pub type Set = Arc<[(String, Json)]>;
+
+/// One run of a plan.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Run {
+    /// What distinguishes it; shared by the runs that differ in their seed only.
+    pub set: Set,
+    /// Its seed.
+    pub seed: u64,
+    /// The number of its combination in the sweep.
+    combination: u64,
+}
+
+/// A combination that asks for what is not built yet.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Skipped {
+    /// What distinguishes it.
+    pub set: Set,
+    /// Why it does not run.
+    pub reason: String,
+}
+
+/// A checked file.
+pub struct Plan {
+    /// The scenario's title, without what a sweep makes of it.
+    pub title: String,
+    /// The file as the caller named it.
+    pub file: String,
+    /// All runs: the first swept key outermost, the seed innermost.
+    pub runs: Vec<Run>,
+    /// What the sweep asks for and is not built yet.
+    pub skipped: Vec<Skipped>,
+    /// What a user should know although it is no fault.
+    pub warnings: Vec<String>,
+    /// The file's text.
+    pub source: String,
+    root: Table,
+    sweep: Sweep,
+    stem: String,
+    traces: Vec<(String, Arc<Trace>)>,
+}
+
+impl Plan {
+    /// Reads and checks the file at `path`, whose content is `source`. Traces are looked for beside it.
+    ///
+    /// # Errors
+    /// The first fault of the file, the options, or any combination of the sweep.
+    pub fn load(path: &str, source: &[u8], options: &LoadOptions) -> Result<Plan, Error> {
+        Plan::read(path, source, options).map_err(|error| error.in_file(path))
+    }
+
+    /// Reads the file at `path` and checks it.
+    ///
+    /// # Errors
+    /// As [`Plan::load`], or the file cannot be read.
+    pub fn open(path: &str, options: &LoadOptions) -> Result<Plan, Error> {
+        let unreadable = |error| Error::of_file(format!("cannot read: {error}")).in_file(path);
+        Plan::load(path, &std::fs::read(path).map_err(unreadable)?, options)
+    }
+
+    /// The scenario of run number `run`, its workload drawn.
+    ///
+    /// # Errors
+    /// None that [`Plan::load`] did not find. Panics if there is no such run.
+    pub fn scenario(&self, run: usize) -> Result<Scenario, Error> {
+        let context = Context {
+            traces: self.traces.iter().cloned().collect::<std::collections::BTreeMap<_, _>>().into(),
+            ..Context::default()
+        };
+        let run = &self.runs[run];
+        let described = self.describe(&context, run.combination).map_err(|error| error.in_file(&self.file))?;
+        Ok(draw(described, run.seed))
+    }
+
+    fn read(path: &str, source: &[u8], options: &LoadOptions) -> Result<Plan, Error> {
+        let source = text(source)?;
+        let mut root = document::parse(source)?;
+        let mut set = Vec::with_capacity(options.set.len());
+        for (key, text) in &options.set {
+            let value = document::parse_value(text);
+            set.push((key.clone(), value.json()));
+            address::set(&mut root, key, value, None)?;
+        }
+        let section = root.remove("sweep");
+        let sweep = Sweep::read(section.as_ref(), |key| options.set.iter().any(|(fixed, _)| fixed == key))?;
+        let seeds = seeds(&root, &sweep, options)?;
+        let combinations = sweep.combinations().filter(|n| n.checked_mul(seeds).is_some_and(|runs| runs <= MOST_RUNS));
+        let Some(combinations) = combinations else {
+            let line = section.and_then(|section| section.line);
+            return Err(Error::at(
+                line,
+                "sweep",
+                format!("too many runs: at most {MOST_RUNS} combinations times seeds"),
+            ));
+        };
+        let path_of = Path::new(path);
+        let stem = path_of.file_stem().map_or_else(|| path.to_owned(), |stem| stem.to_string_lossy().into_owned());
+        let folder = path_of.parent().map(Path::to_path_buf).unwrap_or_default();
+        let mut plan = Plan {
+            title: match root.get("title") {
+                Some(Value { kind: Kind::Text(title), .. }) => title.clone(),
+                _ => stem.clone(),
+            },
+            file: path.to_owned(),
+            runs: Vec::new(),
+            skipped: Vec::new(),
+            warnings: Vec::new(),
+            source: source.to_owned(),
+            root,
+            sweep,
+            stem,
+            traces: Vec::new(),
+        };
+        plan.check(Context { folder, ..Context::default() }, combinations, &set, (options.seed.unwrap_or(1), seeds))?;
+        Ok(plan)
+    }
+
+    /// Describes every combination once, and lists the runs of those that are built.
+    fn check(
+        &mut self,
+        context: Context,
+        combinations: u64,
+        set: &[(String, Json)],
+        (seed, seeds): (u64, u64),
+    ) -> Result<(), Error> {
+        let Some(last) = seed.checked_add(seeds - 1) else {
+            return Err(
+                Error::at(None, "seed", "expected a seed that leaves room for those after it").value(seed.to_string())
+            );
+        };
+        let mut first_skipped = None;
+        for combination in 0..combinations {
+            let swept =
+                self.sweep.combination(combination).into_iter().map(|(key, _, value)| (key.to_owned(), value.json()));
+            let set: Set = set.iter().cloned().chain(swept).collect();
+            match self.describe(&context, combination) {
+                Ok(_) => self.runs.extend((seed..=last).map(|seed| Run { set: Arc::clone(&set), seed, combination })),
+                Err(error) if error.not_built => {
+                    let reason = format!("{} is not built yet", error.value.as_deref().unwrap_or(&error.key));
+                    self.skipped.push(Skipped { set, reason });
+                    first_skipped.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.warnings = context.warnings.into_inner();
+        self.traces = context.traces.into_inner().into_iter().collect();
+        match first_skipped {
+            Some(error) if self.runs.is_empty() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn describe(&self, context: &Context, combination: u64) -> Result<Description, Error> {
+        let assignments = self.sweep.combination(combination);
+        if assignments.is_empty() {
+            return Description::read(context, &self.root, &self.stem);
+        }
+        let mut root = self.root.clone();
+        for (key, line, value) in assignments {
+            address::set(&mut root, key, value.clone(), line)?;
+        }
+        Description::read(context, &root, &self.stem)
+    }
+}
+
+fn text(source: &[u8]) -> Result<&str, Error> {
+    if source.len() > LARGEST_FILE {
+        return Err(Error::of_file(format!("larger than {LARGEST_FILE} bytes: this is no scenario file")));
+    }
+    std::str::from_utf8(source).map_err(|error| {
+        let line = source[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
+        Error::at(u32::try_from(line).ok(), "", "no text in UTF-8: expected a scenario file in TOML")
+    })
+}
+
+/// How many seeds: by the caller, by the sweep, or by the file.
+fn seeds(root: &Table, sweep: &Sweep, options: &LoadOptions) -> Result<u64, Error> {
+    let fault =
+        |line, key: &str, written| Error::at(line, key, "expected a number of seeds from 1 to 100000").value(written);
+    if let Some(seeds) = options.seeds {
+        return if (1..=MOST_RUNS).contains(&seeds) { Ok(seeds) } else { Err(fault(None, "seeds", seeds.to_string())) };
+    }
+    let (key, value) = match (root.get("seeds"), &sweep.seeds) {
+        (Some(_), Some(twice)) => {
+            return Err(Error::at(twice.line, "sweep.seeds", "given twice: also at the top of the file"));
+        }
+        (Some(value), None) => ("seeds", value),
+        (None, Some(value)) => ("sweep.seeds", value),
+        (None, None) => return Ok(1),
+    };
+    match value.kind {
+        Kind::Integer(n) if (1..=MOST_RUNS as i64).contains(&n) => Ok(n as u64),
+        _ => Err(fault(value.line, key, value.written())),
+    }
+}

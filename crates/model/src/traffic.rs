@@ -1,0 +1,400 @@
+//! Reads the flows: what is asked of each kind, before anything is drawn.
+
+use sojourn_core::tcp::{AckPolicy, Cc, Config};
+use sojourn_core::units::{Span, Time};
+
+use crate::document::{Kind, Table};
+use crate::error::Error;
+use crate::keys::{self, KINDS, KINDS_LATER};
+use crate::read::{Context, Field, Reader};
+use crate::units;
+use crate::workload::dist::Dist;
+use crate::workload::{Direction, Group};
+
+/// Congestion controls that come with a later version.
+const CC_LATER: &[&str] = &["bbr", "bbr1", "bbr2", "bbr3", "vegas", "ledbat", "dctcp", "prague", "bic", "westwood"];
+/// So many flows are enough.
+pub(crate) const MOST_FLOWS: u32 = 100_000;
+
+/// What the flows are read against.
+pub(crate) struct Around<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) hops: &'a [String],
+    pub(crate) groups: &'a [Group],
+    pub(crate) host: Config,
+    /// The delays there and back of the hops from the first to the last, both included, with the access links'.
+    pub(crate) path_delay: &'a dyn Fn((usize, usize)) -> Span,
+}
+
+/// One `[[flow]]`.
+pub(crate) struct Flow {
+    pub(crate) name: String,
+    pub(crate) line: Option<u32>,
+    pub(crate) kind: &'static str,
+    pub(crate) count: Count,
+    pub(crate) directions: &'static [Direction],
+    pub(crate) via: (usize, usize),
+    pub(crate) tcp: Config,
+    pub(crate) rtt: Rtt,
+    pub(crate) place: Place,
+    pub(crate) tunnel: Option<String>,
+    pub(crate) start: Draws,
+    pub(crate) stop: Time,
+    pub(crate) what: What,
+}
+
+/// How many flows.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Count {
+    Number(u32),
+    /// So many times S, the bdp plus the buffer.
+    OfS(f64),
+    /// So many times the bdp.
+    OfBdp(f64),
+}
+
+/// Distributions dealt to the flows in turn.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Draws(Vec<Dist>);
+
+/// The base RTT of the flows.
+pub(crate) struct Rtt {
+    /// Absent: the path's delay.
+    pub(crate) draws: Option<Draws>,
+    pub(crate) jitter: Span,
+    /// The delays of the path there and back.
+    pub(crate) path: Span,
+}
+
+/// Where the base RTT beyond the path lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    Split,
+    Left,
+    Right,
+    Ack,
+}
+
+/// What a kind does.
+pub(crate) enum What {
+    Bulk { active: Option<Vec<(Time, Time)>> },
+    Files { size: u64, gap: Draws },
+    Thin { bytes: u32, interval: Span },
+    Pings { bytes: u32, interval: Span },
+    Web { rate: f64 },
+    Sizes { rate: f64, group: Option<usize> },
+}
+
+impl Draws {
+    /// The distribution of flow number `i`.
+    pub(crate) fn of(&self, i: usize) -> &Dist {
+        &self.0[i % self.0.len()]
+    }
+
+    pub(crate) fn lowest(&self) -> Span {
+        self.0.iter().map(Dist::lowest).min().unwrap_or_default()
+    }
+
+    pub(crate) fn lowest_mean(&self) -> Span {
+        self.0.iter().map(Dist::mean).min().unwrap_or_default()
+    }
+
+    fn read(field: &Field<'_>) -> Result<Draws, Error> {
+        let one = |field: &Field<'_>| {
+            let dist = field.text().ok().and_then(Dist::parse).filter(|dist| dist.written() <= crate::read::LONGEST);
+            dist.ok_or_else(|| field.unexpected())
+        };
+        let dists = match field.items() {
+            Some(items) if items.is_empty() => return Err(field.unexpected()),
+            Some(items) => items.iter().map(one).collect::<Result<_, _>>()?,
+            None => vec![one(field)?],
+        };
+        Ok(Draws(dists))
+    }
+
+    /// A list may be shorter than the flows are many, not longer: the rest of it would be lost unseen.
+    fn fits(&self, field: Option<Field<'_>>, count: Count) -> Result<(), Error> {
+        match (field, count) {
+            (Some(field), Count::Number(count)) if self.0.len() > count as usize => {
+                Err(field.fault(format!("expected at most as many as count = {count}, found {}", self.0.len())))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Rtt {
+    fn read(reader: &Reader<'_>, path: Span, count: Count) -> Result<Rtt, Error> {
+        let jitter = reader.field("jitter")?.span()?;
+        let given = reader.given("rtt");
+        let draws = given.as_ref().map(Draws::read).transpose()?;
+        if let Some(draws) = &draws {
+            draws.fits(given.clone(), count)?;
+        }
+        // What is drawn without a lower end is raised to the path's delay.
+        let lowest_of = |dist: &Dist| match dist {
+            Dist::Exponential(_) | Dist::Normal(..) => path,
+            _ => dist.lowest() - jitter,
+        };
+        let lowest = match &draws {
+            Some(draws) => draws.0.iter().map(lowest_of).min().unwrap_or_default(),
+            None => path - jitter,
+        };
+        let fault = |problem: String| match &given {
+            Some(field) => Err(field.fault(problem)),
+            None => Err(Error::at(reader.line, format!("{}.rtt", reader.path), problem)),
+        };
+        if lowest < path {
+            return fault(format!(
+                "expected a base RTT (less the jitter) of at least {path}, the path's own delays there and back"
+            ));
+        }
+        if lowest == Span::ZERO {
+            return fault("expected a base RTT above zero: give the flow an rtt, or a hop a delay".into());
+        }
+        Ok(Rtt { draws, jitter, path })
+    }
+
+    /// The longest that sizes in bdp are reckoned with.
+    pub(crate) fn nominal(&self) -> Span {
+        let longest = self.draws.as_ref().and_then(|draws| draws.0.iter().map(Dist::nominal).max());
+        longest.unwrap_or(self.path).max(self.path)
+    }
+
+    /// The shortest that a flow can have.
+    pub(crate) fn lowest(&self) -> Span {
+        self.draws.as_ref().map_or(self.path, |draws| draws.lowest() - self.jitter).max(self.path)
+    }
+}
+
+impl Flow {
+    pub(crate) fn read(
+        around: &Around<'_>,
+        name: &str,
+        (line, table): (Option<u32>, &Table),
+        duration: Time,
+    ) -> Result<Flow, Error> {
+        let path = format!("flow.{name}");
+        let kind = kind(&path, line, table)?;
+        let reader = Reader::open(around.context, &keys::FLOW, path, (line, table), Some(kind))?;
+        if let Some(field) = reader.given("name") {
+            field.name()?;
+        }
+        let count = count(&reader.field("count")?)?;
+        let via = via(&reader, around.hops)?;
+        let start = Draws::read(&reader.field("start")?)?;
+        start.fits(reader.given("start"), count)?;
+        let tcp = tcp(&reader, kind, around.host)?;
+        Ok(Flow {
+            name: name.to_owned(),
+            line,
+            kind,
+            count,
+            directions: directions(&reader)?,
+            via,
+            tcp,
+            rtt: Rtt::read(&reader, (around.path_delay)(via), count)?,
+            place: place(&reader)?,
+            tunnel: reader.given("tunnel").map(|field| field.name()).transpose()?,
+            start,
+            stop: reader.field("stop")?.moment()?,
+            what: What::read(&reader, kind, &tcp, around.groups, count, duration)?,
+        })
+    }
+}
+
+impl What {
+    fn read(
+        reader: &Reader<'_>,
+        kind: &str,
+        tcp: &Config,
+        groups: &[Group],
+        count: Count,
+        duration: Time,
+    ) -> Result<What, Error> {
+        Ok(match kind {
+            "bulk" => What::Bulk { active: active(reader)? },
+            "download" | "upload" => {
+                let gap = Draws::read(&reader.field("gap")?)?;
+                gap.fits(reader.given("gap"), count)?;
+                let size = reader.field("size")?;
+                let bytes = size.bytes()?;
+                if bytes / u64::from(tcp.mss) >= 1 << 31 {
+                    return Err(size.fault(format!("expected fewer than 2^31 segments of {} bytes", tcp.mss)));
+                }
+                What::Files { size: bytes, gap }
+            }
+            "thin" => What::Thin { bytes: small(reader, 1, tcp.mss)?, interval: interval(reader, duration)? },
+            // An IP and an ICMP header have 28 bytes.
+            "pings" => What::Pings { bytes: small(reader, 28, 65_535)?, interval: interval(reader, duration)? },
+            "web" => What::Web { rate: reader.field("rate")?.number()? },
+            "sizes" => {
+                let group = reader.given("group").map(|field| group(&field, groups)).transpose()?;
+                What::Sizes { rate: reader.field("rate")?.number()?, group }
+            }
+            kind => panic!("bug: kind {kind} is in the table, but is not read"),
+        })
+    }
+}
+
+fn kind(path: &str, line: Option<u32>, table: &Table) -> Result<&'static str, Error> {
+    let known = || KINDS.join(", ");
+    let Some(value) = table.get("kind") else {
+        return Err(Error::at(line, format!("{path}.kind"), format!("missing: expected one of {}", known())));
+    };
+    let fault = |problem: String| Error::at(value.line, format!("{path}.kind"), problem).value(value.written());
+    let Kind::Text(text) = &value.kind else { return Err(fault(format!("expected one of {}", known()))) };
+    match KINDS.iter().find(|kind| **kind == text.as_str()) {
+        Some(kind) => Ok(kind),
+        None if KINDS_LATER.contains(&text.as_str()) => Err(fault(format!("kind {text} is not built yet")).not_built()),
+        None => Err(fault(format!("expected one of {}", known())).nearest(text, KINDS.iter().copied())),
+    }
+}
+
+fn count(field: &Field<'_>) -> Result<Count, Error> {
+    let Kind::Text(text) = &field.value.kind else { return field.integer(1, MOST_FLOWS).map(Count::Number) };
+    let (factor, unit) = match text.split_once('*') {
+        Some((left, right)) => match (units::number(left), units::number(right)) {
+            (Some(factor), None) => (factor, right.trim()),
+            (None, Some(factor)) => (factor, left.trim()),
+            _ => return Err(field.unexpected()),
+        },
+        None => (1.0, text.trim()),
+    };
+    match unit {
+        "S" if factor > 0.0 => Ok(Count::OfS(factor)),
+        "bdp" if factor > 0.0 => Ok(Count::OfBdp(factor)),
+        _ => Err(field.unexpected()),
+    }
+}
+
+fn via(reader: &Reader<'_>, hops: &[String]) -> Result<(usize, usize), Error> {
+    let Some(field) = reader.given("via") else { return Ok((0, hops.len() - 1)) };
+    let items = field.items().ok_or_else(|| field.unexpected())?;
+    let mut passed = Vec::with_capacity(items.len());
+    for item in &items {
+        let name = item.text()?;
+        let known = hops.iter().position(|hop| hop == name);
+        passed.push(known.ok_or_else(|| item.fault("unknown hop").nearest(name, hops.iter().map(String::as_str)))?);
+    }
+    match (passed.first(), passed.last()) {
+        (Some(&first), Some(&last)) if passed.windows(2).all(|pair| pair[1] == pair[0] + 1) => Ok((first, last)),
+        _ => Err(field.unexpected()),
+    }
+}
+
+fn directions(reader: &Reader<'_>) -> Result<&'static [Direction], Error> {
+    Ok(match reader.field("direction")?.choice()? {
+        "left" => &[Direction::Left],
+        "both" => &[Direction::Right, Direction::Left],
+        _ => &[Direction::Right],
+    })
+}
+
+fn place(reader: &Reader<'_>) -> Result<Place, Error> {
+    Ok(match reader.field("rtt_at")?.choice()? {
+        "left" => Place::Left,
+        "right" => Place::Right,
+        "ack" => Place::Ack,
+        _ => Place::Split,
+    })
+}
+
+fn active(reader: &Reader<'_>) -> Result<Option<Vec<(Time, Time)>>, Error> {
+    let Some(field) = reader.given("active") else { return Ok(None) };
+    if let Some(other) = reader.given("start").or(reader.given("stop")) {
+        return Err(other.fault("expected either active or start and stop, not both"));
+    }
+    let items = field.items().ok_or_else(|| field.unexpected())?;
+    let windows = items.iter().map(Field::window).collect::<Result<Vec<_>, _>>()?;
+    let sound = !windows.is_empty() && windows.windows(2).all(|pair| pair[0].1 <= pair[1].0);
+    if sound { Ok(Some(windows)) } else { Err(field.unexpected()) }
+}
+
+fn small(reader: &Reader<'_>, lowest: u32, highest: u32) -> Result<u32, Error> {
+    let field = reader.field("size")?;
+    let bytes = u32::try_from(field.bytes()?).ok().filter(|bytes| (lowest..=highest).contains(bytes));
+    bytes.ok_or_else(|| field.fault(format!("expected from {lowest} to {highest} bytes")))
+}
+
+fn interval(reader: &Reader<'_>, duration: Time) -> Result<Span, Error> {
+    let field = reader.field("interval")?;
+    let span = field.span()?;
+    // As many as segment numbers allow.
+    if span == Span::ZERO || duration.0 / span.0 >= 1 << 31 {
+        return Err(field.fault("expected a longer time"));
+    }
+    Ok(span)
+}
+
+fn group(field: &Field<'_>, groups: &[Group]) -> Result<usize, Error> {
+    let name = field.text()?;
+    let names = groups.iter().map(|group| group.name.as_str());
+    let found = names.clone().position(|group| group == name);
+    found.ok_or_else(|| field.fault("unknown group: expected the name of a [[group]]").nearest(name, names))
+}
+
+/// TCP at both ends, from the flow's keys over the host's.
+fn tcp(reader: &Reader<'_>, kind: &str, host: Config) -> Result<Config, Error> {
+    if kind == "pings" {
+        return Ok(host);
+    }
+    let mss = match reader.given("mss") {
+        Some(field) => field.integer(1, 65_535 - host.header)?,
+        None => crate::path::PACKET - host.header,
+    };
+    let acks = match reader.field("acks")?.choice()? {
+        "every" => AckPolicy::Every,
+        "window" => AckPolicy::Window,
+        _ => AckPolicy::Delayed,
+    };
+    let rwnd = match reader.given("rwnd") {
+        None => u32::MAX,
+        Some(field) => match &field.value.kind {
+            Kind::Integer(_) => field.integer(1, u32::MAX)?,
+            _ => u32::try_from((field.bytes()? / u64::from(mss)).max(1)).unwrap_or(u32::MAX),
+        },
+    };
+    let iw = reader.field("iw")?.integer(1, 1_000_000)?;
+    Ok(Config { cc: cc(&reader.field("cc")?)?, mss, iw, rwnd, acks, ecn: reader.field("ecn")?.flag()?, ..host })
+}
+
+fn cc(field: &Field<'_>) -> Result<Cc, Error> {
+    let text = field.text()?;
+    let mut words = text.split_ascii_whitespace();
+    match (words.next().unwrap_or_default(), words.next(), words.next()) {
+        ("reno", None, _) => Ok(Cc::Reno),
+        ("cubic", None, _) => Ok(Cc::Cubic),
+        ("fixed", Some(window), None) => match window.parse() {
+            Ok(window) if (1..=1_000_000).contains(&window) => Ok(Cc::Fixed(window)),
+            _ => Err(field.fault("expected \"fixed N\" with a window of 1 to 1000000 segments")),
+        },
+        (name, ..) if CC_LATER.contains(&name) => Err(field.fault(format!("{name} is not built yet")).not_built()),
+        (name, ..) => Err(field.unexpected().nearest(name, ["reno", "cubic", "fixed"])),
+    }
+}
+
+/// `[host]`: the TCP that flows start from.
+pub(crate) fn host(context: &Context, (line, table): (Option<u32>, &Table)) -> Result<Config, Error> {
+    let reader = Reader::open(context, &keys::HOST, "host".into(), (line, table), None)?;
+    let linux = reader.field("linux")?;
+    if linux.choice()? == "3.2" {
+        linux.warn("of what is built so far, nothing differs from \"now\"");
+    }
+    let timestamps = reader.field("timestamps")?.flag()?;
+    let rto_min = reader.field("rto_min")?;
+    let bound = rto_min.span()?;
+    if bound == Span::ZERO {
+        return Err(rto_min.fault("expected a time above zero"));
+    }
+    Ok(Config {
+        rto_min: bound,
+        linux_rto: reader.field("linux_rto")?.flag()?,
+        quickack: reader.field("quickack")?.flag()?,
+        hystart: reader.field("hystart")?.flag()?,
+        timestamps,
+        // IP 20, TCP 20, and 12 of timestamps with their padding.
+        header: if timestamps { 52 } else { 40 },
+        ..Config::default()
+    })
+}

@@ -1,0 +1,144 @@
+//! Draws what is random in a scenario: one stream per source, named after the flow, so that neither another discipline
+//! nor another flow changes what this one draws.
+
+use sojourn_core::rng::Rng;
+use sojourn_core::units::{Span, Time};
+
+use super::{App, Delays, Direction, Entry, Workload, packmime, sizes};
+use crate::describe::Description;
+use crate::scenario::{Hop, Link, Scenario};
+use crate::traffic::{Flow, Place, What};
+
+/// The scenario of this seed.
+pub(crate) fn draw(described: Description, seed: u64) -> Scenario {
+    let Description { title, duration, measure, hops, access, groups, flows } = described;
+    let mut entries = Vec::new();
+    let mut longest_rtt = Span::ZERO;
+    for (flow, count) in &flows {
+        let growth = growth(&hops[flow.via.0..=flow.via.1]);
+        for i in 0..*count as usize {
+            let name = if *count > 1 { format!("{}.{i}", flow.name) } else { flow.name.clone() };
+            let rtt = base_rtt(flow, i, &mut Rng::stream(seed, &format!("rtt {name}")));
+            longest_rtt = longest_rtt.max(rtt + growth);
+            for &direction in flow.directions {
+                let name = match (flow.directions.len(), direction) {
+                    (1, _) => name.clone(),
+                    (_, Direction::Right) => format!("{name}.right"),
+                    (_, Direction::Left) => format!("{name}.left"),
+                };
+                entries.push(entry(flow, i, (name, direction), rtt, (seed, duration)));
+            }
+        }
+    }
+    let workload = Workload { entries, groups };
+    Scenario { title, duration, measure, seed, hops, access, workload, longest_rtt }
+}
+
+fn entry(
+    flow: &Flow,
+    i: usize,
+    (name, direction): (String, Direction),
+    rtt: Span,
+    (seed, duration): (u64, Time),
+) -> Entry {
+    let tunnel = flow.tunnel.as_ref().map(|tunnel| Rng::stream(seed, &format!("tunnel {tunnel}")).next_u32());
+    Entry {
+        kind: flow.kind,
+        direction,
+        via: flow.via,
+        tcp: flow.tcp,
+        delays: delays(flow.place, direction, rtt - flow.rtt.path),
+        tunnel,
+        app: app(flow, i, &name, (seed, duration)),
+        name,
+    }
+}
+
+fn base_rtt(flow: &Flow, i: usize, rng: &mut Rng) -> Span {
+    let middle = flow.rtt.draws.as_ref().map_or(flow.rtt.path, |draws| draws.of(i).draw(rng));
+    let jitter = flow.rtt.jitter;
+    let shift = if jitter == Span::ZERO { Span::ZERO } else { Span(rng.below(2 * jitter.0 + 1)) };
+    (middle + shift - jitter).max(flow.rtt.path)
+}
+
+/// Deals what is left of the base RTT to its places; what does not divide goes to the last.
+fn delays(place: Place, direction: Direction, rest: Span) -> Delays {
+    let half = Span(rest.0 / 2);
+    let other = rest - half;
+    let left_of_sender = |sender: bool| match sender {
+        true => Delays { data_in: half, ack_out: other, ..Delays::default() },
+        false => Delays { data_out: half, ack_in: other, ..Delays::default() },
+    };
+    match (place, direction) {
+        (Place::Ack, _) => Delays { ack_out: rest, ..Delays::default() },
+        (Place::Left, Direction::Right) | (Place::Right, Direction::Left) => left_of_sender(true),
+        (Place::Left, Direction::Left) | (Place::Right, Direction::Right) => left_of_sender(false),
+        (Place::Split, _) => {
+            let quarter = Span(rest.0 / 4);
+            Delays { data_in: quarter, data_out: quarter, ack_in: quarter, ack_out: rest - quarter * 3 }
+        }
+    }
+}
+
+/// By how much the delays of these hops, there and back, ever exceed those at the start.
+fn growth(hops: &[Hop]) -> Span {
+    let links: Vec<&Link> = hops.iter().flat_map(|hop| [&hop.right, &hop.left]).collect();
+    let at = |link: &Link, time: Time| link.delay[link.delay.partition_point(|(from, _)| *from <= time) - 1].1;
+    let total = |time: Time| links.iter().fold(Span::ZERO, |sum, link| sum + at(link, time));
+    let times = links.iter().flat_map(|link| link.delay.iter().map(|(from, _)| *from));
+    times.map(total).max().unwrap_or_default() - total(Time::ZERO)
+}
+
+fn app(flow: &Flow, i: usize, name: &str, (seed, duration): (u64, Time)) -> App {
+    let drawn = Time::ZERO + flow.start.of(i).draw(&mut Rng::stream(seed, &format!("start {name}")));
+    // Distributions without an upper end may draw a start beyond the stop.
+    let (start, stop) = (drawn.min(Time(flow.stop.0 - 1)), flow.stop);
+    let end = stop.min(duration);
+    match &flow.what {
+        What::Bulk { active } => App::Bulk { active: active.clone().unwrap_or_else(|| vec![(start, stop)]) },
+        What::Files { size, gap } => {
+            let mut rng = Rng::stream(seed, &format!("gaps {name}"));
+            let mut gaps = Vec::new();
+            let mut at = start;
+            // A file takes at least one base RTT: with it even gaps of zero outlast the run.
+            while at < end {
+                let drawn = gap.of(i).draw(&mut rng);
+                at += drawn + flow.rtt.lowest();
+                gaps.push(drawn);
+            }
+            App::Download { start, size: *size, gaps, stop }
+        }
+        What::Thin { bytes, interval } => App::Thin { start, bytes: *bytes, interval: *interval, stop },
+        What::Pings { bytes, interval } => App::Pings { start, bytes: *bytes, interval: *interval, stop },
+        What::Web { rate } => App::Web { connections: packmime::connections(seed, name, *rate, (start, end)) },
+        What::Sizes { rate, group } => {
+            App::Sizes { arrivals: sizes::arrivals(seed, name, *rate, (start, end)), group: *group }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_of_the_rtt_is_dealt_out_without_loss() {
+        for place in [Place::Split, Place::Left, Place::Right, Place::Ack] {
+            for direction in [Direction::Right, Direction::Left] {
+                let d = delays(place, direction, Span(103));
+                assert_eq!(d.data_in + d.data_out + d.ack_in + d.ack_out, Span(103), "{place:?} {direction:?}");
+            }
+        }
+        let split = delays(Place::Split, Direction::Right, Span(103));
+        assert_eq!((split.data_in, split.ack_out), (Span(25), Span(28)));
+        assert_eq!(delays(Place::Ack, Direction::Right, Span(103)).ack_out, Span(103));
+    }
+
+    #[test]
+    fn the_left_host_sends_rightward_and_receives_leftward() {
+        let right = delays(Place::Left, Direction::Right, Span(10));
+        assert_eq!((right.data_in, right.ack_out), (Span(5), Span(5)));
+        let left = delays(Place::Left, Direction::Left, Span(10));
+        assert_eq!((left.data_out, left.ack_in), (Span(5), Span(5)));
+    }
+}

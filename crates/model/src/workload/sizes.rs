@@ -1,0 +1,75 @@
+//! Transfers of drawn sizes at Poisson times.
+//!
+//! The sizes are ours. The distribution measured in Auckland (the satellite posts) is not public; what is known of it is
+//! that most flows have fewer than ten packets while a few carry most bytes. So: a lognormal body around 4 kB, and in
+//! one transfer of twenty a bounded Pareto tail.
+
+use sojourn_core::rng::Rng;
+use sojourn_core::units::{Span, Time};
+
+use super::dist::{above_zero, exponential, normal, seconds};
+
+/// Share of transfers from the tail.
+const TAIL: f64 = 0.05;
+/// Median of the body, in bytes.
+const MEDIAN: f64 = 4096.0;
+/// Standard deviation of the body's natural logarithm.
+const SIGMA: f64 = 1.2;
+/// Shape, least and largest of the tail, in bytes.
+const PARETO: (f64, f64, f64) = (1.1, 32_768.0, 67_108_864.0);
+
+fn size(rng: &mut Rng) -> u64 {
+    let bytes = if rng.uniform() < TAIL {
+        let (shape, least, largest) = PARETO;
+        // The inverse of the bounded Pareto's distribution function, for the share above.
+        let beyond = libm::pow(least / largest, shape);
+        least * libm::pow(beyond + above_zero(rng) * (1.0 - beyond), -1.0 / shape)
+    } else {
+        MEDIAN * libm::exp(SIGMA * normal(rng))
+    };
+    libm::round(bytes).max(1.0) as u64
+}
+
+/// All transfers of an entry that arrive in [start, end), `rate` per second.
+pub(crate) fn arrivals(seed: u64, name: &str, rate: f64, (start, end): (Time, Time)) -> Vec<(Time, u64)> {
+    let mut times = Rng::stream(seed, &format!("sizes arrivals {name}"));
+    let mut sizes = Rng::stream(seed, &format!("sizes bytes {name}"));
+    let mut arrivals = Vec::new();
+    let mut at = start;
+    loop {
+        at += seconds(exponential(&mut times) / rate, Span::MAX);
+        if at >= end {
+            return arrivals;
+        }
+        arrivals.push((at, size(&mut sizes)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_the_median_and_mean_of_their_constants() {
+        let mut rng = Rng::stream(5, "test");
+        let mut draws: Vec<u64> = (0..2_000_000).map(|_| size(&mut rng)).collect();
+        let mean = draws.iter().sum::<u64>() as f64 / draws.len() as f64;
+        // 0.95 x 4096 exp(0.72), and 0.05 x the bounded Pareto's mean of 192 kB.
+        let (shape, least, largest) = PARETO;
+        let tail = least * shape / (shape - 1.0) * (1.0 - (least / largest).powf(shape - 1.0))
+            / (1.0 - (least / largest).powf(shape));
+        let stated = 0.95 * 4096.0 * 0.72f64.exp() + 0.05 * tail;
+        assert!((mean / stated - 1.0).abs() < 0.1, "{mean} instead of {stated}");
+        draws.sort_unstable();
+        assert!((4000..5000).contains(&draws[draws.len() / 2]), "{}", draws[draws.len() / 2]);
+        assert!(draws.last().is_some_and(|largest| *largest <= 67_108_864));
+    }
+
+    #[test]
+    fn arrivals_come_at_the_rate_and_in_order() {
+        let end = Time(1_000_000_000_000);
+        let arrivals = arrivals(1, "sizes0", 20.0, (Time::ZERO, end));
+        assert!((arrivals.len() as f64 / 20_000.0 - 1.0).abs() < 0.03, "{}", arrivals.len());
+        assert!(arrivals.windows(2).all(|pair| pair[0].0 <= pair[1].0) && arrivals.iter().all(|(at, _)| *at < end));
+    }
+}
