@@ -12,11 +12,11 @@ pub struct Error {
     /// The key's full address, as `[sweep]` and `--set` use it; empty for faults of the file as a whole.
     pub key: String,
     /// The value as written.
-    pub value: Option<String>,
+    pub value: Option<Box<str>>,
     /// What was expected, or what is wrong.
     pub problem: String,
     /// The known name nearest to an unknown one.
-    pub nearest: Option<String>,
+    pub nearest: Option<Box<str>>,
     /// The scenario is sound, but what it asks for is not built yet: a sweep skips it.
     pub not_built: bool,
 }
@@ -43,16 +43,14 @@ impl Error {
     /// With the value as written; what is long is cut.
     pub(crate) fn value(mut self, written: String) -> Error {
         const LONGEST: usize = 120;
-        self.value = Some(match written.char_indices().nth(LONGEST) {
-            Some((cut, _)) => format!("{}…", &written[..cut]),
-            None => written,
-        });
+        let cut = written.char_indices().nth(LONGEST).map(|(cut, _)| format!("{}…", &written[..cut]));
+        self.value = Some(cut.unwrap_or(written).into());
         self
     }
 
     /// With the nearest of the names that would have been right.
     pub(crate) fn nearest<'a>(mut self, wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
-        self.nearest = nearest(wrong, known).map(str::to_owned);
+        self.nearest = nearest(wrong, known).map(Box::from);
         self
     }
 
