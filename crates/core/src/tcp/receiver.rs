@@ -21,22 +21,17 @@ const MAX_QUICKACKS: u32 = 16;
 /// Blocks kept in order of recency; three fit beside a timestamp (RFC 2018 §3).
 const RECENT: usize = 4;
 
-/// When an ACK is due, from the policy and the sender's window.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Rule {
-    Linux,
-    Rfc,
-    /// Every so many segments.
-    Count(u32),
-}
-
 /// The receiving half of a connection.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     /// The next segment expected.
     next: u32,
     rwnd: u32,
-    rule: Rule,
+    /// An ACK is due when so many segments, so many of them full, have arrived since the last one.
+    due: u32,
+    due_full: u32,
+    /// Linux's ATO and quick ACKs.
+    adaptive: bool,
     ecn: bool,
     /// CE was seen, CWR not yet.
     echo: bool,
@@ -49,7 +44,7 @@ pub struct Receiver {
     ts_last: u32,
     /// When the delayed ACK is due; never if none is.
     deadline: Time,
-    /// Linux's delayed-ACK time; zero before the first segment.
+    /// How long an ACK is delayed (Linux `ato`).
     ato: Span,
     /// When the last segment arrived.
     lrcvtime: Time,
@@ -65,26 +60,31 @@ pub struct Receiver {
 impl Receiver {
     /// A receiver that expects segment 0.
     pub fn new(config: &Config) -> Receiver {
-        let rule = match (config.acks, config.cc) {
-            (AckPolicy::Every, _) => Rule::Count(1),
-            (AckPolicy::Window, Cc::Fixed(n)) => Rule::Count(n.min(config.rwnd).max(1)),
-            (AckPolicy::Window, _) => Rule::Count(config.rwnd.max(1)),
-            (AckPolicy::Delayed, _) if config.quickack => Rule::Linux,
-            (AckPolicy::Delayed, _) => Rule::Rfc,
+        let adaptive = config.acks == AckPolicy::Delayed && config.quickack;
+        let (due, due_full) = match (config.acks, config.cc) {
+            (AckPolicy::Every, _) => (1, 0),
+            (AckPolicy::Window, Cc::Fixed(n)) => (n.min(config.rwnd).max(1), 0),
+            (AckPolicy::Window, _) => (config.rwnd.max(1), 0),
+            // Linux: more than one MSS.
+            (AckPolicy::Delayed, _) if adaptive => (2, 1),
+            // RFC 5681 §4.2: at least every second full segment.
+            (AckPolicy::Delayed, _) => (2, 2),
         };
         Receiver {
             next: 0,
             rwnd: config.rwnd.max(1),
-            rule,
+            due,
+            due_full,
+            adaptive,
             ecn: config.ecn,
             echo: false,
             pending: 0,
             pending_full: 0,
-            quick: 0,
+            quick: if adaptive { MAX_QUICKACKS.min((config.rwnd / 2).max(2)) } else { 0 },
             ts_first: 0,
             ts_last: 0,
             deadline: Time::NEVER,
-            ato: Span::ZERO,
+            ato: if adaptive { ATO_MIN } else { DELACK_MAX },
             lrcvtime: Time::ZERO,
             pause: config.rto_min.max(DELACK_MAX),
             held: VecDeque::new(),
@@ -96,7 +96,9 @@ impl Receiver {
     /// A segment arrives, sent at `ts` (µs modulo 2^32); `full` if it is a full MSS. An ACK to be sent at once, if any.
     #[inline]
     pub fn on_segment(&mut self, now: Time, seq: u32, full: bool, ts: u32, ecn: Ecn, cwr: bool) -> Option<Ack> {
-        self.note_arrival(now);
+        if self.adaptive {
+            self.note_arrival(now);
+        }
         if self.ecn && (cwr || ecn == Ecn::Ce) {
             self.note_ecn(ecn, cwr);
         }
@@ -110,10 +112,10 @@ impl Receiver {
         }
         self.pending += 1;
         self.pending_full += u32::from(full);
-        if self.is_due() {
+        if self.quick > 0 || (self.pending >= self.due && self.pending_full >= self.due_full) {
             return Some(self.acknowledge());
         }
-        self.delay(now);
+        self.deadline = self.deadline.min(now + self.ato);
         None
     }
 
@@ -122,7 +124,7 @@ impl Receiver {
         if now < self.deadline {
             return None;
         }
-        // Linux: a timer that expires waited too short a time.
+        // Linux: a timer that expires waited too short a time. (It is the longest already where it does not adapt.)
         self.ato = (self.ato + self.ato).min(DELACK_MAX);
         Some(self.acknowledge())
     }
@@ -148,15 +150,9 @@ impl Receiver {
     /// Linux `tcp_event_data_recv`: the ATO follows the arrivals, and a pause makes ACKs quick.
     #[inline]
     fn note_arrival(&mut self, now: Time) {
-        if self.rule != Rule::Linux {
-            return;
-        }
         let gap = now.since(self.lrcvtime);
         self.lrcvtime = now;
-        if self.ato == Span::ZERO {
-            self.ato = ATO_MIN;
-            self.quicken(MAX_QUICKACKS);
-        } else if gap.0 <= ATO_MIN.0 / 2 {
+        if gap.0 <= ATO_MIN.0 / 2 {
             self.ato = Span(self.ato.0 / 2 + ATO_MIN.0 / 2);
         } else if gap < self.ato {
             self.ato = Span(self.ato.0 / 2 + gap.0).min(DELACK_MAX);
@@ -169,7 +165,7 @@ impl Receiver {
     #[cold]
     #[inline(never)]
     fn quicken(&mut self, segments: u32) {
-        if self.rule == Rule::Linux {
+        if self.adaptive {
             let half = (self.rwnd / 2).max(2);
             self.quick = self.quick.max(segments.min(half));
         }
@@ -187,23 +183,6 @@ impl Receiver {
             // Linux: a sender with a very small window must not wait for the news.
             self.quicken(2);
         }
-    }
-
-    #[inline]
-    fn is_due(&self) -> bool {
-        match self.rule {
-            // Linux: more than one MSS has arrived, or ACKs are quick.
-            Rule::Linux => self.quick > 0 || (self.pending >= 2 && self.pending_full >= 1),
-            // RFC 5681 §4.2: at least every second full segment.
-            Rule::Rfc => self.pending_full >= 2,
-            Rule::Count(n) => self.pending >= n,
-        }
-    }
-
-    #[inline]
-    fn delay(&mut self, now: Time) {
-        let span = if self.rule == Rule::Linux { self.ato } else { DELACK_MAX };
-        self.deadline = self.deadline.min(now + span);
     }
 
     #[inline]

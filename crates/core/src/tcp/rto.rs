@@ -124,7 +124,7 @@ impl Rto {
     /// The smoothed RTT in seconds, 0 before the first sample.
     #[inline]
     pub fn srtt_secs(&self) -> f64 {
-        self.srtt as f64 * 1e-9
+        self.srtt as i64 as f64 * 1e-9
     }
 }
 

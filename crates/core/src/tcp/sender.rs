@@ -148,11 +148,12 @@ impl Sender {
     /// An ACK arrives, with up to three SACK blocks, the most recent first.
     #[inline]
     pub fn on_ack(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Acked {
-        if !self.clean || !blocks.is_empty() || ack.ece || ack.cum <= self.una || ack.cum > self.nxt {
+        let (out, newly) = (self.nxt - self.una, ack.cum.wrapping_sub(self.una));
+        // newly - 1 >= out: nothing new, or what was never sent.
+        if !self.clean || !blocks.is_empty() || ack.ece || newly.wrapping_sub(1) >= out {
             return self.on_ack_slow(now, ack, blocks);
         }
-        self.note_usage(self.nxt - self.una);
-        let newly = ack.cum - self.una;
+        self.note_usage(out);
         let payload = self.stream.acknowledge(self.una, ack.cum);
         self.una = ack.cum;
         self.edge = ack.cum.saturating_add(ack.window);

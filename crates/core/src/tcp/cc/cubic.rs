@@ -50,13 +50,15 @@ impl Cubic {
         let per_window = acked / cwnd;
         // RFC 9438 §4.3: W_est, and α = 1 once it has reached the window before the reduction.
         self.w_est += if self.w_est < self.cwnd_prior { ALPHA * per_window } else { per_window };
-        let t = now.since(self.epoch).as_secs_f64() - self.k;
+        let t = (now.0 - self.epoch.0) as i64 as f64 * 1e-9 - self.k;
         if self.w_max + C * t * t * t < self.w_est && !self.probing {
-            return self.w_est.max(cwnd);
+            return if self.w_est > cwnd { self.w_est } else { cwnd };
         }
         // RFC 9438 §4.2: aim at the cubic one RTT ahead, no further than half a window.
         let ahead = t + srtt;
-        let mut target = (self.w_max + C * ahead * ahead * ahead).max(cwnd).min(1.5 * cwnd);
+        let target = self.w_max + C * ahead * ahead * ahead;
+        let target = if target < cwnd { cwnd } else { target };
+        let mut target = if target > 1.5 * cwnd { 1.5 * cwnd } else { target };
         if self.probing {
             target = target.max(if self.probe { PROBE * cwnd } else { cwnd });
             return (cwnd + (target - cwnd) * per_window).max(self.w_est);
