@@ -245,3 +245,6 @@ impl<P: Packet + Copy, L: Law> Qdisc<P> for FqCodel<P, L> {
         ]
     }
 }
+
+#[cfg(test)]
+mod tests;
