@@ -37,8 +37,10 @@ class Plan:
     def warnings(self) -> list[str]: ...
     def skipped(self) -> str:
         """JSON: what the simulator cannot express: a list of `set` and `reason`."""
+    def runs(self) -> str:
+        """JSON: `set` and `seed` of each run."""
     def describe(self, index: int) -> str:
-        """JSON: the run's set, seed, duration, hops and flows."""
+        """JSON: the queues and flows of a run."""
     def run(
         self,
         index: int,
@@ -56,19 +58,25 @@ class Output:
 
     def result(self) -> str:
         """JSON: the run's entry in `runs`."""
+    def about(self) -> str:
+        """JSON: the run's queues and flows."""
     def series(self) -> dict[str, Mapping[str, NDArray[Any]]]:
         """By link, columns over time."""
     def distributions(self) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
         """By link, the sojourn's distribution function: milliseconds, share of the packets at or below."""
-    def rates(self) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        """By link, its rate from each time on: seconds, Mbit/s."""
-    def packets(self) -> dict[str, NDArray[Any]] | None: ...
+    def rates(self) -> dict[str, dict[str, NDArray[np.float64]]]:
+        """By link, its rate from each time on: `rate_time_s` and `rate_mbit`."""
+    def flow_series(self) -> dict[str, Mapping[str, NDArray[np.float64]]]:
+        """By flow, columns over time."""
+    def flow_states(self) -> dict[str, Mapping[str, NDArray[np.float64]]]:
+        """By flow, the sender's state over time."""
+    def packets(self) -> dict[str, NDArray[Any]]:
+        """One row a packet and link, in columns; none unless the run was asked to keep them."""
+    @property
+    def events(self) -> int: ...
 
-def replay(trace: bytes, name: str, qdisc: str, rate: str | None, mtu: int) -> bytes:
-    """The fates of a trace's packets as CSV."""
+def replay(trace: bytes, name: str, qdisc: str, rate: str | None, mtu: int) -> tuple[bytes, list[str]]:
+    """The fates of a trace's packets as CSV, and warnings about what was asked for."""
 
 def catalogue(what: str) -> str:
     """JSON: one of the tables `disciplines`, `keys`, `reasons`."""
-
-def schema() -> str:
-    """The JSON schema of scenario files."""

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from sojourn.sweep import Comparison
 
 Command = Callable[..., None]
+WIDEST = 400
+"""Columns of the widest table."""
 BAD_INPUT, INTERRUPTED = 2, 130
 FORMATS = click.Choice(["text", "json", "csv"])
 
@@ -161,13 +163,17 @@ def run(
 
 def _load(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int | None) -> _core.Plan:
     plan = load(file, sets, seed, seeds)
-    for warning in plan.warnings:
-        click.echo(f"sojourn: warning: {warning}", err=True)
+    _warn(plan.warnings)
     for one in json.loads(plan.skipped()):
         click.echo(f"sojourn: skipped {_set_text(one['set'])}: {one['reason']}", err=True)
     if len(plan) == 0:
         fail(f"{file}: nothing is left to run: every combination of [sweep] was skipped")
     return plan
+
+
+def _warn(warnings: Sequence[str]) -> None:
+    for warning in warnings:
+        click.echo(f"sojourn: warning: {warning}", err=True)
 
 
 def _set_text(chosen: dict[str, Any]) -> str:
@@ -183,7 +189,7 @@ def _progress(plan: _core.Plan) -> Iterator[Any]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    total = sum(json.loads(plan.describe(index))["duration_s"] for index in range(len(plan)))
+    total = json.loads(plan.describe(0))["duration_s"] * len(plan)
     words = TextColumn("{task.completed:.0f} of {task.total:.0f} simulated seconds in {task.fields[runs]} runs")
     with Progress(BarColumn(), words, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total, runs=len(plan))
@@ -212,9 +218,10 @@ def _show_tables(done: Comparison) -> None:
     for hop in table.rightward_hops(done.runs):
         _print_table(
             console,
-            f"{done.runs[0].title} · {hop}",
-            ["", *(f"{one.head}\n{one.unit}" for one in table.COLUMNS)],
-            [[label, *cells] for label, cells in table.rows(groups, hop)],
+            f"{done.runs[0].title} · {hop}, world {done.runs[0].world}",
+            ["", *("\n".join([*one.head.split(), one.unit]) for one in table.COLUMNS)],
+            [[label, *(" ".join(cell).strip() for cell in cells)] for label, cells in table.rows(groups, hop)],
+            numbers=True,
         )
     if any(len(group.runs) > 1 for group in groups):
         console.print(
@@ -225,18 +232,20 @@ def _show_tables(done: Comparison) -> None:
 def _console() -> Console:
     from rich.console import Console
 
-    width = None if sys.stdout.isatty() else max(140, shutil.get_terminal_size().columns)
-    return Console(width=width, highlight=False)
+    # A table that is wider than the terminal is better wrapped by it than cut by us.
+    return Console(width=WIDEST, highlight=False)
 
 
-def _print_table(console: Console, title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def _print_table(
+    console: Console, title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = False
+) -> None:
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     view = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for number, head in enumerate(heads):
-        view.add_column(head, justify="left" if number == 0 else "right", no_wrap=number > 0)
+        view.add_column(head, vertical="bottom", justify="right" if numbers and number else "left", no_wrap=True)
     for row in rows:
         view.add_row(*(Text(text) for text in row))
     console.print(view)
@@ -246,7 +255,7 @@ def _closing_words(done: Comparison, planned: int, folder: Path | None, page: Pa
     simulated = sum(record.result["duration_s"] for record in done.runs)
     count = len(done.runs)
     click.echo(
-        f"{count} run{'s' if count != 1 else ''}: {simulated:g} simulated seconds in {done.cpu_s:.2f} s of CPU",
+        f"{_many(count, 'run')}: {simulated:g} simulated seconds in {done.cpu_s:.2f} s of CPU",
         err=True,
     )
     if done.interrupted:
@@ -269,57 +278,47 @@ Examples:
 def check(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int | None, form: str) -> None:
     """Read a scenario and print what would run: path, flows, base RTTs, combinations."""
     plan = _load(file, sets, seed, seeds)
-    runs = [json.loads(plan.describe(index)) for index in range(len(plan))]
-    skipped = json.loads(plan.skipped())
+    runs, first = json.loads(plan.runs()), json.loads(plan.describe(0))
     if form == "json":
-        click.echo(json.dumps({"title": plan.title, "runs": runs, "skipped": skipped}, indent=2, ensure_ascii=False))
+        value = {"title": plan.title, "runs": runs, "first": first, "skipped": json.loads(plan.skipped())}
+        click.echo(json.dumps(value, indent=2, ensure_ascii=False))
     elif form == "csv":
-        click.echo(
-            _rows_as_csv(
-                ["run", "seed", "set"],
-                [[str(n), str(one["seed"]), _set_text(one["set"])] for n, one in enumerate(runs)],
-            ),
-            nl=False,
-        )
+        rows = [[str(number), str(one["seed"]), _set_text(one["set"])] for number, one in enumerate(runs)]
+        click.echo(_rows_as_csv(["run", "seed", "set"], rows), nl=False)
     else:
-        _show_plan(plan.title, runs)
+        _show_plan(runs, first)
 
 
-def _show_plan(title: str, runs: list[dict[str, Any]]) -> None:
-    first = runs[0]
+def _show_plan(runs: list[dict[str, Any]], first: dict[str, Any]) -> None:
     console = _console()
     sets = list({json.dumps(one["set"]): one["set"] for one in runs}.values())
     seeds = sorted({one["seed"] for one in runs})
     console.print(
-        f"[bold]{title}[/bold]: {len(runs)} runs of {first['duration_s']:g} s "
-        f"({len(sets)} combinations × {len(seeds)} seeds, the first one {seeds[0]})"
+        f"{first['title']}: {_many(len(runs), 'run')} of {first['duration_s']:g} s "
+        f"({_many(len(sets), 'combination')} × {_many(len(seeds), 'seed')}, from seed {seeds[0]})",
+        style="bold",
     )
     _print_table(
         console,
-        "path, left to right",
+        "path, left to right" + (" (first combination)" if len(sets) > 1 else ""),
         ["queue", "rate", "delay", "discipline"],
         [[hop["name"], hop["rate"], hop["delay"], hop["qdisc"]] for hop in first["hops"]],
     )
     _print_table(
         console,
-        "flows",
+        f"flows (seed {seeds[0]})",
         ["name", "kind", "cc", "direction", "base RTT", "what"],
         [
-            [
-                flow["name"],
-                flow["kind"],
-                flow["cc"] or "–",
-                flow["direction"],
-                f"{flow['base_rtt_ms']:g} ms",
-                flow["what"],
-            ]
-            for flow in first["flows"]
+            [one["name"], one["kind"], one["cc"] or "–", one["direction"], f"{one['base_rtt_ms']:g} ms", one["what"]]
+            for one in first["flows"]
         ],
     )
     if sets != [{}]:
-        _print_table(
-            console, "combinations", ["", "set"], [[str(number), _set_text(one)] for number, one in enumerate(sets, 1)]
-        )
+        _print_table(console, "combinations", ["", "set"], [[str(n), _set_text(one)] for n, one in enumerate(sets, 1)])
+
+
+def _many(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 @cli.command(
@@ -349,7 +348,8 @@ def replay(trace: Path, qdisc: str, rate: str | None, world: str, mtu: int, form
         data = trace.read_bytes()
     except OSError as error:
         fail(f"{trace}: {error.strerror}: expected a packet trace")
-    fates = _core.replay(data, str(trace), qdisc, rate, mtu)
+    fates, warnings = _core.replay(data, str(trace), qdisc, rate, mtu)
+    _warn(warnings)
     if form == "csv":
         sys.stdout.buffer.write(fates)
         sys.stdout.buffer.flush()
@@ -420,7 +420,8 @@ def list_(what: str, form: str) -> None:
     if what == "disciplines" and form == "text":
         _show_disciplines(rows)
         return
-    rows = _flat_disciplines(rows) if what == "disciplines" else rows
+    flatten = {"disciplines": _flat_disciplines, "keys": _flat_keys}.get(what)
+    rows = flatten(rows) if flatten else rows
     heads = list(dict.fromkeys(key for row in rows for key in row))
     cells = [["" if row.get(key) is None else str(row[key]) for key in heads] for row in rows]
     if form == "csv":
@@ -451,6 +452,22 @@ def _flat_disciplines(disciplines: list[dict[str, Any]]) -> list[dict[str, Any]]
         for one in disciplines
         for parameter in one["parameters"]
         or [{"name": "", "expects": "", "default": "", "doc": one["doc"], "ours": False}]
+    ]
+
+
+def _flat_keys(sections: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row a key that exists."""
+    return [
+        {
+            "section": section["section"],
+            "key": key["key"],
+            "value": key["value"],
+            "default": key["default"],
+            "meaning": key["doc"] + (f" ({', '.join(key['kinds'])})" if key["kinds"] else ""),
+        }
+        for section in sections
+        for key in section["keys"]
+        if not key["later"]
     ]
 
 

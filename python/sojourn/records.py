@@ -119,6 +119,11 @@ def run_file(folder: Path, index: int) -> Path:
     return folder / RUNS / f"{index:04d}.parquet"
 
 
+def flows_file(folder: Path, index: int) -> Path:
+    """Where the series of its flows stand."""
+    return folder / RUNS / f"{index:04d}.flows.parquet"
+
+
 def packets_file(folder: Path, index: int) -> Path:
     """Where its packets stand, if they were asked for."""
     return folder / RUNS / f"{index:04d}.packets.parquet"
@@ -147,15 +152,25 @@ def _metadata(record: RunRecord) -> dict[str, str]:
 
 def write_run(folder: Path, record: RunRecord) -> Path:
     """Writes a run's series, with everything about it in the file's metadata."""
-    names = list(record.series)
-    columns: dict[str, Any] = {}
-    if names:
-        lengths = [len(next(iter(record.series[name].values()))) for name in names]
-        codes = np.repeat(np.arange(len(names), dtype=np.int32), lengths)
-        columns["link"] = pa.DictionaryArray.from_arrays(codes, pa.array(names))
-        for column in record.series[names[0]]:
-            columns[column] = np.concatenate([record.series[name][column] for name in names])
-    return _write_table(run_file(folder, record.index), columns, _metadata(record))
+    return _write_table(run_file(folder, record.index), _long(record.series, "link"), _metadata(record))
+
+
+def write_flows(folder: Path, record: RunRecord, flows: Mapping[str, Columns]) -> Path:
+    """Writes the series of a run's flows: payload acknowledged, and the sender's state where there is one."""
+    return _write_table(flows_file(folder, record.index), _long(flows, "flow"), _metadata(record))
+
+
+def _long(series: Mapping[str, Columns], key: str) -> dict[str, Any]:
+    """Columns of several things under each other, with a column that says whose they are."""
+    if not series:
+        return {}
+    names = list(series)
+    lengths = [len(next(iter(series[name].values()))) for name in names]
+    codes = np.repeat(np.arange(len(names), dtype=np.int32), lengths)
+    columns: dict[str, Any] = {key: pa.DictionaryArray.from_arrays(codes, pa.array(names))}
+    for column in series[names[0]]:
+        columns[column] = np.concatenate([series[name][column] for name in names])
+    return columns
 
 
 def write_packets(folder: Path, record: RunRecord, packets: Columns) -> Path:
@@ -214,7 +229,7 @@ def read_folder(path: Path) -> list[RunRecord]:
         raise RecordError(f"{path}: no such file or folder")
     if path.is_file():
         return [read_run(path)]
-    files = sorted(file for file in (path / RUNS).glob("*.parquet") if not file.name.endswith(".packets.parquet"))
+    files = sorted(file for file in (path / RUNS).glob("*.parquet") if file.stem.isdigit())
     if not files:
         raise RecordError(f"{path}: expected a folder written by 'sojourn run', with {RUNS}/*.parquet in it")
     return [read_run(file) for file in files]

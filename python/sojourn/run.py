@@ -52,19 +52,20 @@ def execute(
         title=plan.title,
         scenario=plan.text,
         result=json.loads(output.result()),
-        about=json.loads(plan.describe(index)),
+        about=json.loads(output.about()),
         series=dict(output.series()) if folder is not None else {},
         distribution={name: thinned(ms, share) for name, (ms, share) in output.distributions().items()},
         rates={
-            name: {"time_s": time_s.tolist(), "mbit": mbit.tolist()} for name, (time_s, mbit) in output.rates().items()
+            name: {"time_s": steps["rate_time_s"].tolist(), "mbit": steps["rate_mbit"].tolist()}
+            for name, steps in output.rates().items()
         },
         versions=records.versions(),
     )
     if folder is not None:
         records.write_run(folder, record)
-        rows = output.packets()
-        if rows is not None:
-            records.write_packets(folder, record, rows)
+        records.write_flows(folder, record, output.flow_series())
+        if packets:
+            records.write_packets(folder, record, output.packets())
     return Done(record, cpu_s)
 
 

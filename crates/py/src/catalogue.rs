@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use sojourn_core::qdisc::DropReason;
 use sojourn_core::qdisc::tc::{self, ParamDoc};
 
+use sojourn_model::keys::{Fallback, Form, Key, SECTIONS, Section};
+
 use crate::Error;
 
 /// One of the tables `disciplines`, `keys`, `reasons` as JSON.
@@ -12,6 +14,7 @@ use crate::Error;
 pub fn catalogue(what: &str) -> PyResult<String> {
     let table = match what {
         "disciplines" => disciplines(),
+        "keys" => SECTIONS.iter().map(|section| keys_of(section)).collect(),
         "reasons" => DropReason::ALL.iter().map(|reason| json!({ "reason": reason.name() })).collect(),
         other => return Err(Error::new_err(format!("{other}: expected disciplines, keys or reasons"))),
     };
@@ -32,5 +35,24 @@ fn parameter(param: &ParamDoc) -> Value {
     json!({
         "name": param.name, "off": param.off, "expects": param.expects, "default": param.default,
         "range": param.range, "doc": param.doc, "ours": param.ours, "required": param.required,
+    })
+}
+
+fn keys_of(section: &Section) -> Value {
+    let keys: Value = section.keys.iter().map(key).collect();
+    json!({ "section": section.name, "doc": section.doc, "keys": keys })
+}
+
+fn key(key: &Key) -> Value {
+    let default = match key.fallback {
+        Fallback::Required => "required".to_owned(),
+        Fallback::Words(words) => words.to_owned(),
+        Fallback::Text(text) => format!("{text:?}"),
+        Fallback::Integer(number) => number.to_string(),
+        Fallback::Flag(flag) => flag.to_string(),
+    };
+    json!({
+        "key": key.name, "value": key.form.expected(), "default": default, "kinds": key.kinds, "doc": key.doc,
+        "later": key.form == Form::Later,
     })
 }

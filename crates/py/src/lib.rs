@@ -1,8 +1,13 @@
 //! The door to Python: converts, releases the GIL, returns NumPy arrays and JSON text, nothing else.
 
 mod catalogue;
+mod describe;
+mod output;
+mod plan;
+mod progress;
+mod replay;
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 pyo3::create_exception!(
@@ -12,11 +17,20 @@ pyo3::create_exception!(
     "Bad input; the text names file, line, key, value and what was expected."
 );
 
+/// What can't be, but is not the caller's fault.
+fn bug(error: impl std::fmt::Display) -> PyErr {
+    PyRuntimeError::new_err(format!("a bug in sojourn: {error}"))
+}
+
 /// The compiled half of the package `sojourn`.
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("FILE_VERSION", sojourn_model::records::FILE_VERSION)?;
     module.add("Error", module.py().get_type::<Error>())?;
+    module.add_class::<output::Output>()?;
+    module.add_class::<plan::Plan>()?;
+    module.add_class::<progress::Progress>()?;
+    module.add_function(wrap_pyfunction!(replay::replay, module)?)?;
     module.add_function(wrap_pyfunction!(catalogue::catalogue, module)?)
 }

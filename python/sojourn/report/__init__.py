@@ -23,8 +23,8 @@ class HopTable:
     """One queue's table, ready for the page."""
 
     hop: str
-    rows: list[tuple[str, str, list[str]]]
-    """Label, colour, cells."""
+    rows: list[tuple[str, str, list[tuple[str, str]]]]
+    """Label, colour, and cells with their intervals."""
 
 
 def write(

@@ -50,23 +50,23 @@ COLUMNS = (
     Column("link busy", "%", "busy share of the link in the measuring window", _at("utilisation"), 3, 100),
     Column("goodput", "Mbit/s", "payload acknowledged, all flows together", _goodput),
     Column("sojourn p50", "ms", "half of the packets waited no longer", _at("sojourn_ms", "p50")),
-    Column("p95", "ms", "95 % of the packets waited no longer", _at("sojourn_ms", "p95")),
-    Column("max", "ms", "the longest wait", _at("sojourn_ms", "max")),
+    Column("sojourn p95", "ms", "95 % of the packets waited no longer", _at("sojourn_ms", "p95")),
+    Column("sojourn max", "ms", "the longest wait", _at("sojourn_ms", "max")),
     Column(
-        "queue p50",
+        "queue delay",
         "ms",
         "queue delay, weighted by time: half of the time it was no longer",
         _at("queue_delay_ms", "p50"),
     ),
     Column(
-        "standing",
+        "standing queue",
         "ms",
         "standing queue: the delay that did not go away within a round trip, median over time",
         _at("standing_queue_ms", "p50"),
     ),
     Column("drops", "", "packets dropped", _at("drops"), 6),
     Column("marks", "", "packets marked CE", _at("marks"), 6),
-    Column("Jain", "", "Jain's fairness index over the flows' goodputs; 1 is equal", _jain),
+    Column("Jain index", "", "Jain's fairness index over the flows' goodputs; 1 is equal", _jain),
 )
 
 
@@ -78,12 +78,17 @@ def number(value: float, digits: int) -> str:
     return f"{float(text):,.0f}".replace(",", " ") if "e" in text or abs(value) >= 1000 else text
 
 
-def cell(mean: Mean | None, column: Column) -> str:
-    """A mean with its interval as text; an en dash where there is nothing."""
+def cell(mean: Mean | None, column: Column) -> tuple[str, str]:
+    """A mean as text, and its interval; an en dash where there is nothing."""
     if mean is None:
-        return "–"
+        return "–", ""
     text = number(mean.value * column.scale, column.digits)
-    return text if mean.half_width is None else f"{text} ± {number(mean.half_width * column.scale, 2)}"
+    return text, f"± {interval(mean.half_width * column.scale)}" if mean.half_width else ""
+
+
+def interval(half_width: float) -> str:
+    """Two significant digits."""
+    return number(half_width, 2) if half_width >= 10 else f"{half_width:#.2g}"
 
 
 def means(combination: Combination, hop: str) -> list[Mean | None]:
@@ -94,7 +99,7 @@ def means(combination: Combination, hop: str) -> list[Mean | None]:
     ]
 
 
-def rows(combinations: Sequence[Combination], hop: str) -> list[tuple[str, list[str]]]:
+def rows(combinations: Sequence[Combination], hop: str) -> list[tuple[str, list[tuple[str, str]]]]:
     """Label and cells of each row."""
     return [
         (one.label, [cell(mean, column) for mean, column in zip(means(one, hop), COLUMNS, strict=True)])

@@ -1,0 +1,103 @@
+//! A scenario in words and numbers, as JSON, for `sojourn check` and for figures.
+
+use serde_json::{Value, json};
+use sojourn_core::tcp::Cc;
+use sojourn_core::units::{Span, Time};
+use sojourn_model::scenario::{Capacity, Scenario};
+use sojourn_model::workload::{App, Direction, Entry};
+
+/// The run's queues and flows.
+pub fn describe(scenario: &Scenario) -> Value {
+    let links = 0..scenario.hops.len() * 2;
+    let seconds = |time: Time| time.as_secs_f64();
+    json!({
+        "title": scenario.title,
+        "seed": scenario.seed,
+        "duration_s": seconds(scenario.duration),
+        "measure_s": [seconds(scenario.measure.0), seconds(scenario.measure.1)],
+        "longest_rtt_ms": scenario.longest_rtt.as_millis_f64(),
+        "hops": links.map(|index| link(scenario, index)).collect::<Value>(),
+        "flows": scenario.workload.entries.iter().map(|entry| flow(scenario, entry)).collect::<Value>(),
+    })
+}
+
+fn link(scenario: &Scenario, index: usize) -> Value {
+    let link = scenario.link(index);
+    json!({
+        "name": scenario.link_name(index),
+        "rate": capacity(&link.rate),
+        "delay": steps(&link.delay),
+        "qdisc": link.qdisc.to_string(),
+        "overhead": link.overhead,
+    })
+}
+
+fn capacity(rate: &Capacity) -> String {
+    match rate {
+        Capacity::Steps(list) => steps(list),
+        Capacity::Trace(trace) => format!("a trace, {} on average", trace.mean_rate()),
+    }
+}
+
+/// `100mbit, from 50s 10mbit, …`
+fn steps<T: std::fmt::Display>(list: &[(Time, T)]) -> String {
+    const SHOWN: usize = 8;
+    let step = |(at, value): &(Time, T)| if at.0 == 0 { value.to_string() } else { format!("from {at} {value}") };
+    let mut words: Vec<String> = list.iter().take(SHOWN).map(step).collect();
+    if list.len() > SHOWN {
+        words.push(format!("and {} more steps", list.len() - SHOWN));
+    }
+    words.join(", ")
+}
+
+fn flow(scenario: &Scenario, entry: &Entry) -> Value {
+    let tcp = !matches!(entry.app, App::Pings { .. });
+    let cc = match entry.tcp.cc {
+        Cc::Reno => "reno".to_owned(),
+        Cc::Cubic => "cubic".to_owned(),
+        Cc::Fixed(window) => format!("fixed {window}"),
+    };
+    json!({
+        "name": entry.name,
+        "kind": entry.kind,
+        "cc": tcp.then_some(cc),
+        "direction": match entry.direction { Direction::Right => "right", Direction::Left => "left" },
+        "base_rtt_ms": base_rtt(scenario, entry).as_millis_f64(),
+        "what": application(&entry.app),
+    })
+}
+
+/// The hops' delays at the start there and back, and what lies beyond them.
+fn base_rtt(scenario: &Scenario, entry: &Entry) -> Span {
+    let (first, last) = entry.via;
+    let first_delay = |list: &[(Time, Span)]| list.first().map_or(Span::ZERO, |(_, delay)| *delay);
+    let hops = scenario.hops[first..=last].iter();
+    let passed = hops.fold(Span::ZERO, |sum, hop| sum + first_delay(&hop.right.delay) + first_delay(&hop.left.delay));
+    let hosts = scenario.access.as_ref().map_or(Span::ZERO, |access| access.delay * 4);
+    let beyond = &entry.delays;
+    passed + hosts + beyond.data_in + beyond.data_out + beyond.ack_in + beyond.ack_out
+}
+
+fn application(app: &App) -> String {
+    match app {
+        App::Bulk { active } => match active.as_slice() {
+            [(start, stop)] if *stop == Time::NEVER => format!("from {}", Seconds(*start)),
+            [(start, stop)] => format!("from {} to {}", Seconds(*start), Seconds(*stop)),
+            several => format!("active {} times", several.len()),
+        },
+        App::Download { size, .. } => format!("{size} bytes again and again"),
+        App::Thin { bytes, interval, .. } => format!("{bytes} bytes every {interval}"),
+        App::Pings { bytes, interval, .. } => format!("{bytes} bytes every {interval}"),
+        App::Web { connections } => format!("{} connections", connections.len()),
+        App::Sizes { arrivals, .. } => format!("{} transfers", arrivals.len()),
+    }
+}
+
+/// Seconds with three decimals: starts are drawn, and nobody reads nanoseconds.
+struct Seconds(Time);
+
+impl std::fmt::Display for Seconds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:.3} s", self.0.as_secs_f64())
+    }
+}

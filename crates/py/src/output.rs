@@ -1,0 +1,121 @@
+//! What came out of a run, as NumPy arrays and JSON.
+
+use numpy::{IntoPyArray, PyArray1};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use serde_json::{Map, Value};
+use sojourn_measure::records::{self, Column};
+use sojourn_measure::{LinkReport, RunReport};
+use sojourn_model::scenario::Scenario;
+
+use crate::bug;
+use crate::describe::describe;
+
+/// Two columns, named by a link.
+type Pair<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>);
+
+/// What came out of one run.
+#[pyclass(frozen, module = "sojourn._core")]
+pub struct Output {
+    output: sojourn_sim::Output,
+    report: RunReport,
+    about: Value,
+}
+
+impl Output {
+    /// Of a finished run.
+    pub fn new(scenario: &Scenario, set: Map<String, Value>, output: sojourn_sim::Output) -> Output {
+        let report = RunReport::new("sim", scenario.seed, set, scenario.duration, &output.links, &output.flows);
+        Output { output, report, about: describe(scenario) }
+    }
+
+    /// A dictionary with one value a link.
+    fn by_link<'py, V: IntoPyObject<'py>>(
+        &self,
+        py: Python<'py>,
+        value: impl Fn(&LinkReport) -> PyResult<V>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let links = PyDict::new(py);
+        for link in &self.output.links {
+            links.set_item(&link.name, value(link)?)?;
+        }
+        Ok(links)
+    }
+}
+
+#[pymethods]
+impl Output {
+    /// JSON: the run's entry in `runs`.
+    fn result(&self) -> PyResult<String> {
+        serde_json::to_string(&self.report).map_err(bug)
+    }
+
+    /// JSON: the run's queues and flows.
+    fn about(&self) -> String {
+        self.about.to_string()
+    }
+
+    /// By link, columns over time.
+    fn series<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.by_link(py, |link| floats(py, link.series.columns()))
+    }
+
+    /// By flow, columns over time.
+    fn flow_series<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let flows = PyDict::new(py);
+        for flow in &self.output.flows {
+            flows.set_item(&flow.name, floats(py, flow.series.columns())?)?;
+        }
+        Ok(flows)
+    }
+
+    /// By flow, the sender's state over time.
+    fn flow_states<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let flows = PyDict::new(py);
+        for flow in &self.output.flows {
+            flows.set_item(&flow.name, floats(py, flow.series.state_columns())?)?;
+        }
+        Ok(flows)
+    }
+
+    /// By link, the sojourn's distribution function: milliseconds, share of the packets at or below.
+    fn distributions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.by_link(py, |link| -> PyResult<Pair<'py>> {
+            let (ms, share) = link.sojourn_cdf();
+            Ok((ms.into_pyarray(py), share.into_pyarray(py)))
+        })
+    }
+
+    /// By link, its rate from each time on: seconds, Mbit/s.
+    fn rates<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.by_link(py, |link| floats(py, link.series.rate_columns()))
+    }
+
+    /// One row a packet and link, in columns; none unless the run was asked to keep them.
+    fn packets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let columns = PyDict::new(py);
+        for (name, column) in records::columns(&self.output.packets) {
+            match column {
+                Column::U8(values) => columns.set_item(name, values.into_pyarray(py))?,
+                Column::U16(values) => columns.set_item(name, values.into_pyarray(py))?,
+                Column::U32(values) => columns.set_item(name, values.into_pyarray(py))?,
+                Column::U64(values) => columns.set_item(name, values.into_pyarray(py))?,
+            }
+        }
+        Ok(columns)
+    }
+
+    /// Events that the engine handled.
+    #[getter]
+    fn events(&self) -> u64 {
+        self.output.events
+    }
+}
+
+fn floats<'py>(py: Python<'py>, columns: Vec<(&'static str, Vec<f64>)>) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (name, values) in columns {
+        dict.set_item(name, values.into_pyarray(py))?;
+    }
+    Ok(dict)
+}

@@ -1,0 +1,30 @@
+//! Watching a run from another thread, and stopping it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pyo3::prelude::*;
+
+/// Shared with a running simulation: how far it is, and whether it shall stop.
+#[pyclass(frozen, module = "sojourn._core")]
+#[derive(Default)]
+pub struct Progress(pub Arc<sojourn_sim::Progress>);
+
+#[pymethods]
+impl Progress {
+    #[new]
+    fn new() -> Progress {
+        Progress::default()
+    }
+
+    /// Simulated seconds so far.
+    #[getter]
+    fn simulated_s(&self) -> f64 {
+        self.0.now.load(Ordering::Relaxed) as f64 * 1e-9
+    }
+
+    /// Ends the run early.
+    fn stop(&self) {
+        self.0.stop.store(true, Ordering::Relaxed);
+    }
+}
