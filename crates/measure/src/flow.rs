@@ -4,7 +4,7 @@ use sojourn_core::units::{Span, Time};
 
 use crate::distribution::{Distribution, MS, S};
 use crate::histogram::Histogram;
-use crate::slices::{Slices, Windows};
+use crate::slices::{Slices, Windows, bin_width};
 
 /// What a flow's meter must know beforehand.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,10 +47,14 @@ struct Events {
 #[derive(Clone, Debug)]
 pub struct FlowMeter {
     setup: FlowSetup,
+    /// The windows; the series has its own cursor, which jumps over bins in which nothing happened.
     slices: Slices,
+    /// When the next window or bin begins.
+    next: u64,
     traffic: Traffic,
-    bin_acked: u64,
     windows: Windows<Traffic>,
+    bin: usize,
+    bin_width: u64,
     acked_bytes: Vec<u64>,
     startup: Events,
     main: Events,
@@ -61,12 +65,16 @@ pub struct FlowMeter {
 impl FlowMeter {
     /// At time zero.
     pub fn new(setup: &FlowSetup) -> FlowMeter {
+        let bin_width = bin_width(setup.end, setup.bins);
+        let bins = if setup.bins == 0 { 0 } else { setup.end.0.div_ceil(bin_width) as usize };
         FlowMeter {
-            slices: Slices::new(setup.measure, setup.end, setup.bins),
+            slices: Slices::new(setup.measure, setup.end, 0),
+            next: 0,
             traffic: Traffic::default(),
-            bin_acked: 0,
             windows: Windows::new(),
-            acked_bytes: Vec::with_capacity(setup.bins as usize),
+            bin: 0,
+            bin_width,
+            acked_bytes: vec![0; bins],
             startup: Events::default(),
             main: Events::default(),
             states: Vec::new(),
@@ -87,7 +95,9 @@ impl FlowMeter {
     pub fn acked(&mut self, now: Time, payload: u64) {
         self.reach(now);
         self.traffic.acked += payload;
-        self.bin_acked += payload;
+        if let Some(bytes) = self.acked_bytes.get_mut(self.bin) {
+            *bytes += payload;
+        }
     }
 
     /// A packet left the sender (retransmissions and SYNs too).
@@ -138,8 +148,7 @@ impl FlowMeter {
 
     #[cold]
     fn keep_state(&mut self, state: FlowState) {
-        let width = self.slices.bin_width();
-        self.next_state = (state.time.0 / width + 1) * width;
+        self.next_state = (state.time.0 / self.bin_width + 1) * self.bin_width;
         self.states.push(state);
     }
 
@@ -152,7 +161,7 @@ impl FlowMeter {
 
     #[inline]
     fn reach(&mut self, now: Time) {
-        if now.0 >= self.slices.end {
+        if now.0 >= self.next {
             self.cross(now.0);
         }
     }
@@ -161,13 +170,15 @@ impl FlowMeter {
     #[inline(never)]
     fn cross(&mut self, now: u64) {
         while self.slices.end <= now && self.slices.end < u64::MAX {
-            let cut = self.slices.cut();
-            if cut.bin {
-                self.acked_bytes.push(std::mem::take(&mut self.bin_acked));
-            }
-            if let Some(phase) = cut.window {
+            if let Some(phase) = self.slices.cut().window {
                 self.windows.store(phase, &mut self.traffic);
             }
+        }
+        if self.slices.end == u64::MAX {
+            (self.bin, self.next) = (usize::MAX, u64::MAX); // the run is over
+        } else {
+            let bin = now / self.bin_width;
+            (self.bin, self.next) = (bin as usize, self.slices.end.min((bin + 1).saturating_mul(self.bin_width)));
         }
     }
 
@@ -179,7 +190,7 @@ impl FlowMeter {
         let main = FlowWindow::new(&self.setup, &self.windows.main, &self.main, b.since(a), unfinished);
         let startup = self.windows.startup.as_ref();
         let startup = startup.map(|t| FlowWindow::new(&self.setup, t, &self.startup, a.since(Time::ZERO), open));
-        let bin_width = if self.setup.bins == 0 { Span::ZERO } else { Span(self.slices.bin_width()) };
+        let bin_width = if self.setup.bins == 0 { Span::ZERO } else { Span(self.bin_width) };
         let series = FlowSeries { bin_width, acked_bytes: self.acked_bytes, states: self.states };
         FlowReport { name: self.setup.name, main, startup, series, rtt: self.windows.main.rtt }
     }
@@ -288,9 +299,9 @@ impl FlowSeries {
     pub fn state_columns(&self) -> Vec<(&'static str, Vec<f64>)> {
         let of = |column: fn(&FlowState) -> f64| self.states.iter().map(column).collect();
         vec![
-            ("time_s", of(|s| s.time.as_secs_f64())),
+            ("time_s", of(|s| s.time.0 as f64 / S)),
             ("cwnd", of(|s| f64::from(s.cwnd))),
-            ("srtt_ms", of(|s| s.srtt.as_millis_f64())),
+            ("srtt_ms", of(|s| s.srtt.0 as f64 / MS)),
             ("inflight", of(|s| f64::from(s.inflight))),
         ]
     }

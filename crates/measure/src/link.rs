@@ -9,6 +9,7 @@ use crate::distribution::{Distribution, MS, ONE, S, Standing, ratio};
 use crate::histogram::Histogram;
 use crate::oscillation;
 use crate::queue::{Queue, QueueWindow};
+use crate::slices::bin_width;
 
 /// What a link's meter must know beforehand.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -256,7 +257,7 @@ impl LinkSeries {
             return series;
         }
         let (out, queue) = (&meter.departures.bins, &meter.queue.bins);
-        let width = meter.setup.end.0.div_ceil(u64::from(meter.setup.bins)).max(1);
+        let width = bin_width(meter.setup.end, meter.setup.bins);
         series.bin_width = Span(width);
         let start = |i: usize| i as u64 * width;
         let length = |i: usize| width.min(meter.setup.end.0 - start(i)) as f64;
@@ -295,7 +296,7 @@ impl LinkSeries {
 
     /// The rate changes: `rate_time_s` and `rate_mbit`.
     pub fn rate_columns(&self) -> Vec<(&'static str, Vec<f64>)> {
-        let times = self.rates.iter().map(|(time, _)| time.as_secs_f64()).collect();
+        let times = self.rates.iter().map(|(time, _)| time.0 as f64 / S).collect();
         let rates = self.rates.iter().map(|(_, rate)| rate.0 as f64 / 1e6).collect();
         vec![("rate_time_s", times), ("rate_mbit", rates)]
     }

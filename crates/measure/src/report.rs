@@ -4,6 +4,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 use sojourn_core::units::Time;
 
+use crate::distribution::S;
 use crate::flow::{FlowReport, FlowWindow};
 use crate::link::{LinkReport, LinkWindow};
 
@@ -44,7 +45,7 @@ impl RunReport {
             world: world.to_owned(),
             seed,
             set,
-            duration_s: duration.as_secs_f64(),
+            duration_s: duration.0 as f64 / S,
             main,
             startup: startup.map(|(hops, flows)| Results::new(hops, flows)),
         }
@@ -156,6 +157,12 @@ mod tests {
         assert_eq!(keys(&json["hops"]["bottleneck"]["standing_queue_ms"]), "p10 p50 p90");
         assert_eq!(json["startup"], Value::Null);
         assert_eq!(json["set"]["hop.bottleneck.qdisc"], "codel limit 830");
+    }
+
+    #[test]
+    fn seconds_are_round_where_the_scenario_says_so() {
+        let report = RunReport::new("sim", 1, Map::new(), Time(60_000_000_000), &[], &[]);
+        assert_eq!(report.duration_s, 60.0);
     }
 
     #[test]

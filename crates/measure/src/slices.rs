@@ -43,7 +43,7 @@ pub(crate) struct Slices {
 impl Slices {
     /// At time zero of a run of length `end`, measured within `measure`, with at most `bins` bins (0: no series).
     pub fn new(measure: (Time, Time), end: Time, bins: u32) -> Slices {
-        let bin_width = if bins == 0 { u64::MAX } else { end.0.div_ceil(u64::from(bins)).max(1) };
+        let bin_width = bin_width(end, bins);
         let measure = (measure.0.0.min(end.0), measure.1.0.min(end.0));
         let mut slices = Slices {
             end: 0,
@@ -56,11 +56,6 @@ impl Slices {
         };
         slices.enter(0);
         slices
-    }
-
-    /// The nanoseconds that a bin of the series lasts (the last one may be cut short).
-    pub fn bin_width(&self) -> u64 {
-        self.bin_width
     }
 
     /// Ends the current slice; says what ended with it.
@@ -86,6 +81,11 @@ impl Slices {
         };
         self.end = if self.phase == Phase::Over { u64::MAX } else { self.window_end.min(self.bin_end) };
     }
+}
+
+/// The nanoseconds that each of at most `bins` bins of a run lasts (the last may be cut short); `u64::MAX` for none.
+pub(crate) fn bin_width(end: Time, bins: u32) -> u64 {
+    if bins == 0 { u64::MAX } else { end.0.div_ceil(u64::from(bins)).max(1) }
 }
 
 /// The two windows that are reported, filled as they end.
