@@ -1,0 +1,252 @@
+//! Traces that try CoDel hard, and how any implementation plays them.
+
+use std::fmt::Write;
+
+use sojourn_core::packet::Ecn;
+use sojourn_core::qdisc::DropReason;
+use sojourn_core::rng::Rng;
+use sojourn_core::units::{Rate, Time};
+use sojourn_sim::replay::{Fate, Op, Row, TRACE_HEADER};
+
+/// Packets in each trace.
+pub const PACKETS: usize = 200_000;
+/// The link's MTU as the kernel counts it.
+pub const MTU: u32 = 1514;
+/// Ticks of 1.024 µs in 100 and in 300 ms are multiples of this many, and in a tied trace so is every packet's time on
+/// the link: the ends of intervals are met exactly.
+const TIE: u64 = 626;
+const TICK: u64 = 1024;
+
+/// A codel qdisc, ours or another's.
+pub trait Machine {
+    /// A packet arrives; false if it is refused.
+    fn enqueue(&mut self, now: Time, id: u32, bytes: u32, ecn: u8) -> bool;
+    /// The link asks for a packet.
+    fn dequeue(&mut self, now: Time) -> Departure;
+}
+
+/// What a dequeue gave.
+pub struct Departure {
+    /// Packets dropped, by number.
+    pub dropped: Vec<u32>,
+    /// The packet that leaves, with its ECN field.
+    pub packet: Option<(u32, u8)>,
+}
+
+/// One trace and the qdisc that is to play it.
+pub struct Plan {
+    /// For messages.
+    pub name: String,
+    /// The qdisc.
+    pub line: String,
+    /// The server; none if the trace has its own dequeues.
+    pub rate: Option<Rate>,
+    /// The trace.
+    pub ops: Vec<Op>,
+}
+
+impl Plan {
+    /// The trace as a file.
+    pub fn csv(&self) -> Vec<u8> {
+        let mut csv = format!("{TRACE_HEADER}\n");
+        for op in &self.ops {
+            let written = match op {
+                Op::Enqueue { at, flow, bytes, ecn } => {
+                    writeln!(csv, "{},enqueue,{flow},{bytes},{}", at.0, *ecn as u8)
+                }
+                Op::Dequeue { at } => writeln!(csv, "{},dequeue,,,", at.0),
+            };
+            written.expect("a string takes everything");
+        }
+        csv.into_bytes()
+    }
+
+    /// Plays the trace; `watch` sees the machine after every dequeue. Written apart from the simulator's replay.
+    pub fn play<M: Machine>(&self, machine: &mut M, mut watch: impl FnMut(&M, Time, &Departure)) -> Vec<Row> {
+        let mut rows: Vec<Row> = Vec::with_capacity(PACKETS);
+        let mut ecn_in = Vec::with_capacity(PACKETS);
+        let mut service: Option<Time> = None;
+        let mut ops = self.ops.iter().peekable();
+        loop {
+            let asked = match ops.peek() {
+                Some(Op::Enqueue { at, flow, bytes, ecn }) if service.is_none_or(|service| *at <= service) => {
+                    let id = rows.len() as u32;
+                    let fate = if machine.enqueue(*at, id, *bytes, *ecn as u8) {
+                        (Fate::Queued, Time::ZERO)
+                    } else {
+                        (Fate::Dropped(DropReason::Overlimit), *at)
+                    };
+                    rows.push(Row { flow: *flow, bytes: *bytes, enqueue: *at, fate_time: fate.1, fate: fate.0 });
+                    ecn_in.push(*ecn as u8);
+                    if self.rate.is_some() {
+                        service = service.or(Some(*at));
+                    }
+                    ops.next();
+                    continue;
+                }
+                Some(Op::Dequeue { at }) => {
+                    ops.next();
+                    *at
+                }
+                _ => match service {
+                    Some(at) => at,
+                    None => return rows,
+                },
+            };
+            let departure = machine.dequeue(asked);
+            watch(machine, asked, &departure);
+            for id in &departure.dropped {
+                (rows[*id as usize].fate, rows[*id as usize].fate_time) = (Fate::Dropped(DropReason::Codel), asked);
+            }
+            service = None;
+            if let Some((id, ecn)) = departure.packet {
+                let row = &mut rows[id as usize];
+                row.fate = if ecn == 3 && ecn_in[id as usize] != 3 { Fate::Marked } else { Fate::Delivered };
+                row.fate_time = asked;
+                service = self.rate.map(|rate| Time(asked.0 + (u64::from(row.bytes) * 8_000_000_000).div_ceil(rate.0)));
+            }
+        }
+    }
+}
+
+/// The twenty plans: loads from 60 to 200 %, mixed sizes, exact ties, ECN on and off, 5/100 and 65/300 ms, before, across
+/// and beyond the wrap of the kernel's clock after 73 minutes.
+pub fn plans() -> Vec<Plan> {
+    const LOADS: [u64; 20] =
+        [60, 70, 80, 90, 95, 100, 105, 110, 115, 120, 130, 140, 150, 160, 170, 180, 190, 200, 110, 140];
+    LOADS.iter().enumerate().map(|(index, load)| plan(index, *load)).collect()
+}
+
+fn plan(index: usize, load: u64) -> Plan {
+    let rng = Rng::stream(index as u64, "codel trace");
+    let slow = index % 4 >= 2;
+    let ecn = index % 2 == 1;
+    let tied = index % 3 == 0;
+    let limit = [1000, 300, 10_000, 1000, 3000][index % 5];
+    let (target, interval) = if slow { (65, 300) } else { (5, 100) };
+    let line = format!("codel limit {limit} target {target}ms interval {interval}ms{}", if ecn { " ecn" } else { "" });
+    let rate = match (tied, index) {
+        (true, _) => Rate(8_000_000_000 / TICK), // a byte lasts a tick
+        (_, 1 | 4) => Rate(2_000_000),           // a full packet lasts longer than 5 ms
+        _ => Rate(9_700_000),
+    };
+    // Just before the clock's wrap, far beyond it, or from zero; on the grid of ties.
+    let wrap = (TICK << 32) / (TICK * TIE) * (TICK * TIE);
+    let start = [wrap - 30_000_000_000 / (TICK * TIE) * (TICK * TIE), 2 * wrap, 0][(index / 2) % 3];
+    let own_dequeues = index >= 18;
+    let mut generator = Generator {
+        rng,
+        now: start,
+        tied,
+        residue: (TIE - ((target * 1_000_000) >> 10) % TIE) % TIE,
+        byte_ns: 8_000_000_000 / rate.0,
+        interval: interval * 1_000_000,
+        load,
+        ecn,
+    };
+    let mut ops = generator.arrivals();
+    if own_dequeues {
+        ops = generator.with_dequeues(&ops, start);
+    }
+    let name = format!("{index}: load {load} %, {line}{}", if tied { ", tied" } else { "" });
+    Plan { name, line, rate: (!own_dequeues).then_some(rate), ops }
+}
+
+struct Generator {
+    rng: Rng,
+    now: u64,
+    tied: bool,
+    /// What an arrival's tick lies past the grid of ties, so that a delay can equal the target.
+    residue: u64,
+    byte_ns: u64,
+    interval: u64,
+    load: u64,
+    ecn: bool,
+}
+
+impl Generator {
+    /// Arrivals in phases of high and low load, 10 to 60 intervals each, now and then several at one instant.
+    fn arrivals(&mut self) -> Vec<Op> {
+        let mut ops = Vec::with_capacity(PACKETS);
+        let (mut phase_end, mut high) = (self.now, false);
+        while ops.len() < PACKETS {
+            if self.now >= phase_end {
+                high = !high;
+                phase_end = self.now + self.phase(high);
+            }
+            // High and low load in percent; the lengths of the phases make the mean what it should be.
+            let load = if high { self.high() } else { self.low() };
+            let burst = if self.rng.below(20) == 0 { 1 + self.rng.below(12) } else { 1 };
+            let mut bytes_sent = 0;
+            let at = Time(self.moment());
+            for _ in 0..burst {
+                let bytes = self.size();
+                bytes_sent += u64::from(bytes);
+                let ecn = if self.ecn { Ecn::from_bits(self.rng.below(4) as u8) } else { Ecn::NotEct };
+                ops.push(Op::Enqueue { at, flow: self.rng.below(5) as u32, bytes, ecn });
+            }
+            let mean = bytes_sent * self.byte_ns * 100 / load;
+            self.now += self.rng.below(2 * mean + 1);
+        }
+        ops.truncate(PACKETS);
+        ops.sort_by_key(|op| match op {
+            Op::Enqueue { at, .. } | Op::Dequeue { at } => *at,
+        });
+        ops
+    }
+
+    fn high(&self) -> u64 {
+        (self.load + 60).max(160)
+    }
+
+    fn low(&self) -> u64 {
+        if self.load < 140 { 25 } else { self.load - 60 }
+    }
+
+    fn phase(&mut self, high: bool) -> u64 {
+        let length = self.interval * (10 + self.rng.below(50));
+        // high · h + low · l = load · (h + l)
+        let (above, below) = (self.high() - self.load, self.load - self.low());
+        if high { length } else { length * above / below }
+    }
+
+    fn moment(&mut self) -> u64 {
+        if !self.tied {
+            return self.now;
+        }
+        let residue = if self.rng.below(2) == 0 { self.residue } else { 0 };
+        (self.now / (TICK * TIE) * TIE + residue) * TICK
+    }
+
+    fn size(&mut self) -> u32 {
+        match (self.tied, self.rng.below(4)) {
+            (true, 0) => TIE as u32,
+            (true, _) => 2 * TIE as u32,
+            (_, 0) => 40 + self.rng.below(1475) as u32,
+            (_, 1) => 66,
+            _ => MTU,
+        }
+    }
+
+    /// Dequeues in between, as a link makes them that stalls now and then and then catches up.
+    fn with_dequeues(&mut self, arrivals: &[Op], start: u64) -> Vec<Op> {
+        let mut ops = Vec::with_capacity(2 * PACKETS);
+        let (mut next, mut owed) = (start, 0);
+        for op in arrivals {
+            let (Op::Enqueue { at, .. } | Op::Dequeue { at }) = *op;
+            while next < at.0 {
+                ops.push(Op::Dequeue { at: Time(next) });
+                let mean = 900 * self.byte_ns;
+                next += if owed > 0 { mean / 5 } else { self.rng.below(2 * mean) };
+                owed = owed.max(1) - 1;
+                if self.rng.below(3000) == 0 {
+                    let stall = self.interval * (1 + self.rng.below(30)) / 3;
+                    next += stall;
+                    owed = stall / mean;
+                }
+            }
+            ops.push(*op);
+        }
+        ops
+    }
+}
