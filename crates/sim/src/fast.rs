@@ -17,6 +17,7 @@ use sojourn_measure::FlowMeter;
 use sojourn_model::scenario::Scenario;
 
 use crate::access::AccessLink;
+use crate::closed::ClosedLink;
 use crate::ends::{Ends, Reply};
 use crate::hosts::{Event, Hosts, Net};
 use crate::link::Link;
@@ -24,7 +25,7 @@ use crate::packet::Packet;
 use crate::planted::{Fault, planted};
 use crate::schedule::Schedule;
 use crate::topology::{Change, Lane, Topology, changes};
-use crate::{Options, Output, Stopped, setup};
+use crate::{Detail, Options, Output, Stopped, setup};
 
 /// What a source of events is.
 #[derive(Clone, Copy)]
@@ -108,6 +109,14 @@ impl Timers {
     }
 }
 
+/// A link, in one of two forms.
+enum Station {
+    /// With a queue discipline and events: the second is its place in the schedule.
+    Queue(Box<Link>, usize),
+    /// Computed on arrival.
+    Closed(Box<ClosedLink>),
+}
+
 /// The delayed-ACK timers of a class of flows.
 struct Class {
     timers: Timers,
@@ -119,9 +128,7 @@ struct Fabric<'a> {
     topology: &'a Topology,
     schedule: Schedule,
     lines: Vec<Line>,
-    links: Vec<Link>,
-    /// Of each link: its place in the schedule; none if it is computed in closed form.
-    link_sources: Vec<Option<usize>>,
+    links: Vec<Station>,
     /// The first line behind the lanes': one per link, to the next link.
     hop_lines: usize,
     access: Vec<AccessLink>,
@@ -175,14 +182,14 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
             }
         }
     }
-    Ok(fabric.finish(&hosts, scenario, events))
+    Ok(fabric.finish(&hosts, events))
 }
 
 impl<'a> Fabric<'a> {
     fn new(scenario: &'a Scenario, topology: &'a Topology, options: &Options) -> (Fabric<'a>, Vec<Source>) {
-        let links = scenario.hops.len() * 2;
+        let link_count = scenario.hops.len() * 2;
         let hop_lines = topology.lanes.len() * 2;
-        let plan = Plan::new(scenario, topology);
+        let plan = Plan::new(scenario, topology, options);
         let mut sources = vec![Source::Steps];
         let mut add = |source: Source| {
             sources.push(source);
@@ -193,21 +200,29 @@ impl<'a> Fabric<'a> {
             target: plan.targets[index],
             source: (!plan.direct[index]).then(|| add(Source::Line(index))),
         };
-        let lines = (0..hop_lines + links).map(|index| if plan.used[index] { line(index) } else { Line::unused() });
+        let lines = (0..hop_lines + link_count).map(|index| if plan.used[index] { line(index) } else { Line::unused() });
         let lines = lines.collect();
         let class = |index| Class { timers: Timers::default(), source: add(Source::DelayedAck(index)) };
         let classes = (0..topology.steady.len()).map(class).collect();
         let senders_source = add(Source::Senders);
         let apps_source = add(Source::Apps);
         // Links come last: whoever sends at a time sends before a departure at that time.
-        let link_sources = (0..links).map(|index| (!plan.closed[index]).then(|| add(Source::Link(index)))).collect();
+        let links = plan.closed.into_iter().enumerate().map(|(index, closed)| match closed {
+            Some(link) => Station::Closed(Box::new(link)),
+            None => {
+                let (setup, seed) = setup::link(scenario, index);
+                let mut link = Link::new(index, scenario.link(index), &setup, seed, options);
+                link.hand_over_early(scenario.link(index));
+                Station::Queue(Box::new(link), add(Source::Link(index)))
+            }
+        });
+        let links = links.collect();
         let access = scenario.access.iter().flat_map(|access| vec![AccessLink::new(access); topology.access_links]);
         let fabric = Fabric {
             topology,
             schedule: Schedule::new(sources.len()),
             lines,
-            links: setup::links(scenario, options),
-            link_sources,
+            links,
             hop_lines,
             access: access.collect(),
             ends: Ends::default(),
@@ -243,46 +258,53 @@ impl<'a> Fabric<'a> {
     /// The end of a transmission, a delivery opportunity, or a discipline's own time.
     #[inline]
     fn link_event(&mut self, index: usize, now: Time) {
-        let left = self.links[index].event(now);
-        self.reschedule(index);
-        if !self.links[index].drops.is_empty() {
-            self.settle(index, now);
+        let Station::Queue(link, source) = &mut self.links[index] else { return };
+        let left = link.event(now);
+        self.schedule.set(*source, link.next_event());
+        let dropped = !link.drops.is_empty();
+        if let Some((packet, end)) = left {
+            let at = link.arrival_after(end);
+            self.forward(index, packet, at);
         }
-        if let Some(packet) = left {
-            self.forward(index, packet, now);
+        if dropped {
+            self.settle(index, now);
         }
     }
 
     /// A packet arrives at a link.
     #[inline]
     fn arrive(&mut self, index: usize, packet: Packet) {
-        let now = packet.time;
-        let link = &mut self.links[index];
-        if self.link_sources[index].is_some() {
-            link.arrive(now, packet);
-            self.reschedule(index);
-        } else if let Some(mut left) = link.arrive_in_closed_form(now, packet) {
-            if planted(Fault::ClosedForm) {
-                left += Span(1);
+        match &mut self.links[index] {
+            Station::Queue(link, source) => {
+                let left = link.arrive(packet.time, packet);
+                self.schedule.set(*source, link.next_event());
+                let dropped = !link.drops.is_empty();
+                if let Some((packet, end)) = left {
+                    let at = link.arrival_after(end);
+                    self.forward(index, packet, at);
+                }
+                if dropped {
+                    self.settle(index, packet.time);
+                }
             }
-            return self.forward(index, packet, left);
-        }
-        if !self.links[index].drops.is_empty() {
-            self.settle(index, now);
+            Station::Closed(link) => match link.arrive(packet) {
+                Some(at) if planted(Fault::ClosedForm) => self.forward(index, packet, at + Span(1)),
+                Some(at) => self.forward(index, packet, at),
+                None => self.lose(packet),
+            },
         }
     }
 
-    #[inline]
     fn reschedule(&mut self, index: usize) {
-        if let Some(source) = self.link_sources[index] {
-            self.schedule.set(source, self.links[index].next_event());
+        if let Station::Queue(link, source) = &self.links[index] {
+            self.schedule.set(*source, link.next_event());
         }
     }
 
-    /// A packet has left a link at `now` (perhaps ahead of the clock).
+    /// A packet has left a link and will be at its far end at `at`.
     #[inline]
-    fn forward(&mut self, index: usize, mut packet: Packet, now: Time) {
-        packet.time = self.links[index].arrival_after(now);
+    fn forward(&mut self, index: usize, mut packet: Packet, at: Time) {
+        packet.time = at;
         if self.topology.next_link(packet.lane, index).is_some() {
             return self.push(self.hop_lines + index, packet);
         }
@@ -373,9 +395,11 @@ impl<'a> Fabric<'a> {
     }
 
     fn change(&mut self, now: Time, index: usize, change: Change) {
-        match change {
-            Change::Rate(rate) => self.links[index].set_rate(now, rate),
-            Change::Delay(delay) => self.links[index].set_delay(delay),
+        if let Station::Queue(link, _) = &mut self.links[index] {
+            match change {
+                Change::Rate(rate) => link.set_rate(now, rate),
+                Change::Delay(delay) => link.set_delay(delay),
+            }
         }
         self.reschedule(index);
     }
@@ -384,7 +408,9 @@ impl<'a> Fabric<'a> {
     #[cold]
     #[inline(never)]
     fn settle(&mut self, index: usize, now: Time) {
-        while let Some(packet) = self.links[index].take_drop(now) {
+        while let Station::Queue(link, _) = &mut self.links[index]
+            && let Some(packet) = link.take_drop(now)
+        {
             self.lose(Packet { time: now, ..packet });
         }
     }
@@ -400,13 +426,12 @@ impl<'a> Fabric<'a> {
         self.apps.peek().map_or(Time::NEVER, |&Reverse((at, _))| at)
     }
 
-    fn finish(mut self, hosts: &Hosts, scenario: &Scenario, events: u64) -> Output {
-        for (link, source) in self.links.iter_mut().zip(&self.link_sources) {
-            if source.is_none() {
-                link.catch_up(scenario.duration);
-            }
-        }
-        setup::output(self.links, self.flows, &self.ends, hosts, events)
+    fn finish(self, hosts: &Hosts, events: u64) -> Output {
+        let links = self.links.into_iter().map(|station| match station {
+            Station::Queue(link, _) => link.finish(),
+            Station::Closed(link) => link.finish(),
+        });
+        setup::output(links, self.flows, &self.ends, hosts, events)
     }
 }
 
@@ -467,12 +492,12 @@ struct Plan {
     targets: Vec<Target>,
     used: Vec<bool>,
     direct: Vec<bool>,
-    /// Of each link: whether departures are computed on arrival.
-    closed: Vec<bool>,
+    /// Of each link: its closed form, if it has one and may take it.
+    closed: Vec<Option<ClosedLink>>,
 }
 
 impl Plan {
-    fn new(scenario: &Scenario, topology: &Topology) -> Plan {
+    fn new(scenario: &Scenario, topology: &Topology, options: &Options) -> Plan {
         let links = scenario.hops.len() * 2;
         let lane_lines = topology.lanes.len() * 2;
         let mut targets = vec![Target::Hosts; lane_lines + links];
@@ -496,13 +521,17 @@ impl Plan {
             let (targets, used) = (&targets, &used);
             (0..targets.len()).filter(move |&line| used[line] && targets[line] == Target::Link(link))
         };
-        let closed: Vec<bool> = (0..links)
-            .map(|link| Link::has_closed_form(scenario.link(link)) && feeding(link).all(|line| apart[line]))
-            .collect();
+        let full = options.detail == Detail::Full;
+        let closed_form = |link: usize| {
+            let setup = setup::link(scenario, link).0;
+            let form = ClosedLink::new(link, scenario.link(link), &setup, options.packets, full);
+            form.filter(|_| feeding(link).all(|line| apart[line]))
+        };
+        let closed: Vec<Option<ClosedLink>> = (0..links).map(closed_form).collect();
         let steady = topology.steady.clone();
         let direct = (0..targets.len())
             .map(|line| match targets[line] {
-                Target::Link(link) => closed[link] && feeding(link).count() == 1,
+                Target::Link(link) => closed[link].is_some() && feeding(link).count() == 1,
                 Target::Hosts => line < lane_lines && line % 4 == 1 && steady[line / 4],
             })
             .collect();
@@ -512,7 +541,7 @@ impl Plan {
 
 /// The least time from the last link's departure to the host.
 fn lag(scenario: &Scenario, lane: &Lane) -> Span {
-    let last = scenario.link(lane.path[lane.path.len() - 1]);
+    let last = scenario.link(lane.last);
     let delay = last.delay.iter().map(|step| step.1).min().unwrap_or_default();
     delay + lane.delay_out
 }

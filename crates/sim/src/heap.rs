@@ -130,7 +130,7 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
         topology: &topology,
         heap: BinaryHeap::new(),
         count: 0,
-        links: setup::links(scenario, options),
+        links: (0..links).map(|index| link(scenario, index, options)).collect(),
         access: access.collect(),
         ends: Ends::default(),
         flows: setup::flows(scenario, options),
@@ -155,7 +155,12 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
         }
         fabric.handle(now, what, &mut hosts);
     }
-    Ok(setup::output(fabric.links, fabric.flows, &fabric.ends, &hosts, events))
+    Ok(setup::output(fabric.links.into_iter().map(Link::finish), fabric.flows, &fabric.ends, &hosts, events))
+}
+
+fn link(scenario: &Scenario, index: usize, options: &Options) -> Link {
+    let (setup, seed) = setup::link(scenario, index);
+    Link::new(index, scenario.link(index), &setup, seed, options)
 }
 
 impl Fabric<'_> {
@@ -226,7 +231,7 @@ impl Fabric<'_> {
         let left = self.links[index].event(now);
         self.reschedule(index);
         self.settle(now, index);
-        let Some(packet) = left else { return };
+        let Some((packet, _)) = left else { return };
         let at = self.links[index].arrival_after(now);
         let lane = &self.topology.lanes[usize::from(packet.lane)];
         let (last, out) = (self.topology.next_link(packet.lane, index).is_none(), at + lane.delay_out);

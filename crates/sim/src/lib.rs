@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod closed;
 mod ends;
 mod fast;
 mod heap;
@@ -36,6 +37,8 @@ pub struct Options {
     pub engine: Engine,
     /// Keep a record of every packet at every link.
     pub packets: bool,
+    /// What the links measure.
+    pub detail: Detail,
     /// Sample cwnd, srtt and packets in flight of every flow.
     pub series: bool,
     /// To watch the run from another thread, and to stop it.
@@ -50,6 +53,17 @@ pub enum Engine {
     Fast,
     /// One event per packet and segment in one heap.
     Heap,
+}
+
+/// What the links measure.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Detail {
+    /// Everything.
+    #[default]
+    Full,
+    /// Only what leaves and what is dropped: sojourn, bytes, marks, drops, utilisation. What stands in the queue (queue
+    /// delay over time, queue length, standing queue, empty and full fractions) reads as if the queue were always empty.
+    Departures,
 }
 
 /// Seen from another thread.

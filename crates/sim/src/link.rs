@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use sojourn_core::packet::Packet as _;
-use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::qdisc::{AnyQdisc, Context, DropReason, Qdisc};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_measure::{LinkMeter, LinkReport, LinkSetup};
@@ -11,6 +10,7 @@ use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::{self, Capacity, Trace};
 
 use crate::packet::Packet;
+use crate::{Detail, Options};
 
 /// The IP MTU of every hop.
 pub const MTU: u32 = 1500;
@@ -28,12 +28,19 @@ pub struct Link {
     overhead: u32,
     index: u16,
     server: Server,
-    /// The packet in transmission.
+    is_traced: bool,
+    busy: bool,
+    /// When [`Link::event`] is due.
+    due: Time,
+    /// The packet in transmission, unless it was handed over at its start.
     service: Option<Service>,
     delay: Span,
     last_out: Time,
-    /// When the last packet accepted in closed form will have left.
-    free: Time,
+    /// Hand packets over when their transmission starts, with its end, instead of at its end.
+    early: bool,
+    /// Measure the queue too, not only what leaves it.
+    detail: bool,
+    run_end: Time,
 }
 
 /// A packet in transmission.
@@ -46,7 +53,7 @@ struct Service {
 /// What moves packets out of the queue.
 enum Server {
     /// A rate, perhaps changed by steps.
-    Rate { rate: Rate, end: Time, cache: (u16, Span) },
+    Rate { rate: Rate, cache: (u16, Span) },
     /// Delivery opportunities.
     Trace(Opportunities),
 }
@@ -67,7 +74,7 @@ impl Server {
     #[inline]
     fn serialise(&mut self, wire: u16) -> Span {
         match self {
-            Server::Rate { rate, cache, .. } => {
+            Server::Rate { rate, cache } => {
                 if cache.0 != wire {
                     *cache = (wire, rate.serialise(u32::from(wire)));
                 }
@@ -99,98 +106,85 @@ impl Opportunities {
 }
 
 impl Link {
-    /// The link number `index` of the scenario, at time zero. `records` asks for per-packet records.
-    pub fn new(index: usize, link: &scenario::Link, setup: &LinkSetup, seed: u64, records: bool) -> Link {
+    /// The link number `index` of the scenario, at time zero.
+    pub fn new(index: usize, link: &scenario::Link, setup: &LinkSetup, seed: u64, options: &Options) -> Link {
         let (rate, server) = match &link.rate {
             Capacity::Steps(steps) => {
                 let rate = steps[0].1;
-                (rate, Server::Rate { rate, end: Time::NEVER, cache: (0, Span::ZERO) })
+                (rate, Server::Rate { rate, cache: (0, Span::ZERO) })
             }
             Capacity::Trace(trace) => (trace.mean_rate(), Server::Trace(Opportunities::new(trace.clone()))),
         };
         let delay = link.delay[0].1;
+        let is_traced = matches!(server, Server::Trace(_));
+        let due = if let Server::Trace(trace) = &server { trace.time() } else { Time::NEVER };
         let context = Context { mtu: MTU + link.overhead, rate, delay, seed };
         let mut meter = LinkMeter::new(setup);
         meter.rate(Time::ZERO, rate);
         Link {
             qdisc: link.qdisc.build(&context),
             meter,
-            records: records.then(Vec::new),
+            records: options.packets.then(Vec::new),
             drops: Vec::new(),
             overhead: link.overhead,
             index: index as u16,
             server,
+            is_traced,
+            busy: false,
+            due,
             service: None,
             delay,
             last_out: Time::ZERO,
-            free: Time::ZERO,
+            early: false,
+            detail: options.detail == Detail::Full,
+            run_end: setup.end,
         }
-    }
-
-    /// Whether departures can be computed on arrival: a FIFO that drops at its tail, a rate and a
-    /// delay that never change, no trace.
-    pub fn has_closed_form(link: &scenario::Link) -> bool {
-        let steady = matches!(&link.rate, Capacity::Steps(steps) if steps.len() == 1) && link.delay.len() == 1;
-        steady && matches!(link.qdisc, Spec::Pfifo(_) | Spec::Bfifo(_))
     }
 
     /// When [`Link::event`] is due.
     #[inline]
     pub fn next_event(&self) -> Time {
-        match &self.server {
-            Server::Rate { end, .. } => *end,
-            Server::Trace(trace) => trace.time(),
-        }
+        self.due
     }
 
-    /// A packet arrives at the queue; an idle link takes it at once.
+    /// From now on packets are handed over at the start of their transmission, if its end is certain then.
+    pub fn hand_over_early(&mut self, link: &scenario::Link) {
+        self.early = link.delay.len() == 1 && matches!(&link.rate, Capacity::Steps(steps) if steps.len() == 1);
+    }
+
+    /// A packet arrives at the queue; an idle link takes it at once. Gives what is handed over, and the end of its
+    /// transmission.
     #[inline]
-    pub fn arrive(&mut self, now: Time, mut packet: Packet) {
+    pub fn arrive(&mut self, now: Time, mut packet: Packet) -> Option<(Packet, Time)> {
         packet.enter(self.overhead);
         packet.time = now;
-        if self.service.is_some() && self.qdisc.bufferless() {
+        if self.busy && self.qdisc.bufferless() {
             self.drops.push((packet, DropReason::Busy));
-            return;
-        }
-        self.qdisc.enqueue(now, packet, &mut self.drops);
-        self.meter.enqueued(now, self.qdisc.packets(), self.is_full());
-        if self.service.is_none() && matches!(self.server, Server::Rate { .. }) {
-            self.start(now);
-        }
-    }
-
-    /// The closed form of a FIFO (see [`Link::has_closed_form`]): tells on arrival when the packet will have left, or that
-    /// it was dropped. What happened before `now` is caught up with first; an arrival goes before a departure at the same
-    /// time, as in the evented link.
-    #[inline]
-    pub fn arrive_in_closed_form(&mut self, now: Time, packet: Packet) -> Option<Time> {
-        self.catch_up(now);
-        let wire = packet.bytes + self.overhead as u16;
-        self.arrive(now, packet);
-        if !self.drops.is_empty() {
             return None;
         }
-        self.free = self.free.max(now) + self.server.serialise(wire);
-        Some(self.free)
+        self.qdisc.enqueue(now, packet, &mut self.drops);
+        if self.detail {
+            self.meter.enqueued(now, self.qdisc.packets(), self.is_full());
+        }
+        if self.busy || self.is_traced { None } else { self.start(now) }
     }
 
-    /// Everything that happened on a link in closed form before `now`.
+    /// The end of a transmission, a delivery opportunity, or the discipline's own time. Gives what is handed over, and the
+    /// end of its transmission.
     #[inline]
-    pub fn catch_up(&mut self, now: Time) {
-        while self.next_event() < now {
-            self.event(self.next_event());
+    pub fn event(&mut self, now: Time) -> Option<(Packet, Time)> {
+        if self.is_traced {
+            return self.opportunity(now).map(|packet| (packet, now));
         }
-    }
-
-    /// The end of a transmission, a delivery opportunity, or the discipline's own time: gives the packet that left.
-    #[inline]
-    pub fn event(&mut self, now: Time) -> Option<Packet> {
-        if let Server::Trace(_) = self.server {
-            return self.opportunity(now);
+        if self.early {
+            return self.start(now);
         }
-        let done = self.service.take().map(|service| self.sent(service, now));
+        let done = self.service.take();
+        if let Some(service) = &done {
+            self.sent(&service.packet, service.start, now);
+        }
         self.start(now);
-        done
+        done.map(|service| (service.packet, now))
     }
 
     /// When a packet that left at `end` reaches the far end. Never before one that left earlier.
@@ -207,10 +201,10 @@ impl Link {
 
     /// The rate changes; the packet in transmission goes on with what is left of it.
     pub fn set_rate(&mut self, now: Time, new: Rate) {
-        if let Server::Rate { rate, end, cache } = &mut self.server {
-            if self.service.is_some() {
-                let bits_left = u128::from(end.since(now).0) * u128::from(rate.0);
-                *end = now + Span(bits_left.div_ceil(u128::from(new.0)) as u64);
+        if let Server::Rate { rate, cache } = &mut self.server {
+            if self.busy {
+                let bits_left = u128::from(self.due.since(now).0) * u128::from(rate.0);
+                self.due = now + Span(bits_left.div_ceil(u128::from(new.0)) as u64);
             }
             *rate = new;
             *cache = (0, Span::ZERO);
@@ -227,7 +221,9 @@ impl Link {
         }
         let (packet, reason) = self.drops.remove(0);
         self.meter.dropped(now, reason);
-        self.record(&packet, now, now, Fate::Dropped(reason));
+        if let Some(records) = &mut self.records {
+            records.push(record(self.index, &packet, now, now, Fate::Dropped(reason)));
+        }
         Some(packet)
     }
 
@@ -243,21 +239,32 @@ impl Link {
 
     /// Takes the next packet from the discipline; the link must be idle.
     #[inline]
-    fn start(&mut self, now: Time) {
-        let taken = self.qdisc.dequeue(now, &mut self.drops);
-        let full = self.is_full();
-        let due = if let Some(packet) = taken {
-            self.meter.dequeued(now, now.since(packet.time), self.qdisc.packets(), full);
-            self.service = Some(Service { packet, start: now });
-            now + self.server.serialise(packet.wire)
-        } else {
-            if self.qdisc.packets() == 0 {
-                self.meter.emptied(now);
-            }
-            self.qdisc.next_event()
+    fn start(&mut self, now: Time) -> Option<(Packet, Time)> {
+        let Some(packet) = self.qdisc.dequeue(now, &mut self.drops) else {
+            self.idle(now);
+            return None;
         };
-        if let Server::Rate { end, .. } = &mut self.server {
-            *end = due;
+        self.busy = true;
+        if self.detail {
+            self.meter.dequeued(now, now.since(packet.time), self.qdisc.packets(), self.is_full());
+        }
+        let end = now + self.server.serialise(packet.wire);
+        self.due = end;
+        if self.early {
+            self.sent(&packet, now, end);
+            return Some((packet, end));
+        }
+        self.service = Some(Service { packet, start: now });
+        None
+    }
+
+    /// Nothing to send.
+    #[inline]
+    fn idle(&mut self, now: Time) {
+        self.busy = false;
+        self.due = self.qdisc.next_event();
+        if self.detail && self.qdisc.packets() == 0 {
+            self.meter.emptied(now);
         }
     }
 
@@ -268,9 +275,10 @@ impl Link {
             if let Some(packet) = self.qdisc.dequeue(now, &mut self.drops) {
                 trace.remaining = packet.bytes();
                 self.service = Some(Service { packet, start: now });
-                let full = self.is_full();
-                self.meter.dequeued(now, now.since(packet.time), self.qdisc.packets(), full);
-            } else if self.qdisc.packets() == 0 {
+                if self.detail {
+                    self.meter.dequeued(now, now.since(packet.time), self.qdisc.packets(), self.is_full());
+                }
+            } else if self.detail && self.qdisc.packets() == 0 {
                 self.meter.emptied(now);
             }
         }
@@ -282,42 +290,44 @@ impl Link {
         if trace.budget == 0 || self.service.is_none() {
             self.meter.offered(now, OPPORTUNITY, OPPORTUNITY - trace.budget);
             trace.advance();
+            self.due = trace.time();
         }
         if !finished {
             return None;
         }
-        let service = self.service.take()?;
-        Some(self.sent(service, now))
+        let Service { packet, start } = self.service.take()?;
+        self.sent(&packet, start, now);
+        Some(packet)
     }
 
+    /// A transmission ends at `end`, now or later.
     #[inline]
-    fn sent(&mut self, service: Service, end: Time) -> Packet {
-        let Service { packet, start } = service;
+    fn sent(&mut self, packet: &Packet, start: Time, end: Time) {
         self.meter.sent(start, end, start.since(packet.time), packet.bytes(), packet.is_marked());
-        if self.records.is_some() {
-            self.record(&packet, start, end, Fate::Delivered);
+        if end < self.run_end
+            && let Some(records) = &mut self.records
+        {
+            records.push(record(self.index, packet, start, end, Fate::Delivered));
         }
-        packet
     }
+}
 
-    #[cold]
-    #[inline(never)]
-    fn record(&mut self, packet: &Packet, start: Time, end: Time, fate: Fate) {
-        if let Some(records) = &mut self.records {
-            records.push(PacketRecord {
-                link: self.index,
-                entry: 0,
-                connection: packet.conn,
-                seq: packet.seq,
-                bytes: packet.bytes(),
-                kind: packet.kind,
-                ecn_in: packet.ecn_in(),
-                ecn_out: packet.ecn(),
-                arrival: packet.time,
-                start,
-                end,
-                fate,
-            });
-        }
+/// A packet's record; its entry is filled in at the end of the run.
+#[cold]
+#[inline(never)]
+pub fn record(link: u16, packet: &Packet, start: Time, end: Time, fate: Fate) -> PacketRecord {
+    PacketRecord {
+        link,
+        entry: 0,
+        connection: packet.conn,
+        seq: packet.seq,
+        bytes: packet.bytes(),
+        kind: packet.kind,
+        ecn_in: packet.ecn_in(),
+        ecn_out: packet.ecn(),
+        arrival: packet.time,
+        start,
+        end,
+        fate,
     }
 }

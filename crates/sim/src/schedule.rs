@@ -9,12 +9,16 @@ const LINEAR: usize = 8;
 
 /// The next time of each source.
 pub struct Schedule {
+    /// Time and source in one number: the least number is the least time, and of equal times the lowest source.
     few: [u64; LINEAR],
-    /// For more sources: the leaves, padded with "never" to a power of two …
+    /// For more sources: the times, padded with "never" to a power of two …
     leaves: Vec<u64>,
     /// … and the winner of each inner node of the tree over them; node 1 is the root.
     winners: Vec<u32>,
 }
+
+/// Times beyond this (73 years) are never.
+const LATEST: u64 = u64::MAX / LINEAR as u64;
 
 impl Schedule {
     /// `sources` sources that all wait for nothing yet.
@@ -26,8 +30,7 @@ impl Schedule {
             schedule.winners = vec![0; width];
             for node in (1..width).rev() {
                 let left = 2 * node;
-                schedule.winners[node] =
-                    if left >= width { (left - width) as u32 } else { schedule.winners[left] };
+                schedule.winners[node] = if left >= width { (left - width) as u32 } else { schedule.winners[left] };
             }
         }
         schedule
@@ -37,7 +40,8 @@ impl Schedule {
     #[inline]
     pub fn set(&mut self, source: usize, time: Time) {
         if self.leaves.is_empty() {
-            self.few[source & (LINEAR - 1)] = time.0;
+            let rank = if planted(Fault::Tie) { source ^ (LINEAR - 1) } else { source };
+            self.few[source & (LINEAR - 1)] = time.0.min(LATEST) * LINEAR as u64 + rank as u64;
         } else {
             self.play(source, time.0);
         }
@@ -50,13 +54,11 @@ impl Schedule {
             let winner = self.winners[1] as usize;
             return (winner, Time(self.leaves[winner]));
         }
-        // A tournament of pairs: short dependency chains, no branches.
-        let least = |a: (usize, u64), b: (usize, u64)| if b.1 < a.1 || (planted(Fault::Tie) && b.1 == a.1) { b } else { a };
-        let at = |i: usize| (i, self.few[i]);
-        let left = least(least(at(0), at(1)), least(at(2), at(3)));
-        let right = least(least(at(4), at(5)), least(at(6), at(7)));
-        let (source, time) = least(left, right);
-        (source, Time(time))
+        let [a, b, c, d, e, f, g, h] = self.few;
+        let least = (a.min(b)).min(c.min(d)).min((e.min(f)).min(g.min(h)));
+        let rank = least as usize % LINEAR;
+        let source = if planted(Fault::Tie) { rank ^ (LINEAR - 1) } else { rank };
+        (source, Time(least / LINEAR as u64))
     }
 
     /// Replays the matches from a leaf to the root.
@@ -97,8 +99,8 @@ mod tests {
                 schedule.set(source, Time(time));
                 let (first, at) = schedule.first();
                 let expected = times.iter().enumerate().min_by_key(|&(i, &t)| (t, i)).expect("there are sources");
-                assert_eq!(at.0, *expected.1);
-                if at != Time::NEVER {
+                assert_eq!(at.0.min(LATEST), (*expected.1).min(LATEST));
+                if at.0 < LATEST {
                     assert_eq!(first, expected.0);
                 }
             }

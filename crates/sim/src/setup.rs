@@ -2,35 +2,30 @@
 
 use sojourn_core::rng::Rng;
 use sojourn_core::tcp::Cc;
-use sojourn_measure::{FlowMeter, FlowSetup, LinkSetup};
-use sojourn_model::records::PacketRecord;
+use sojourn_measure::{FlowMeter, FlowSetup, LinkReport, LinkSetup};
+use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::Scenario;
 use sojourn_model::workload::{App, Entry};
 
 use crate::ends::Ends;
 use crate::hosts::Hosts;
-use crate::link::Link;
 use crate::{Options, Output};
 
 /// Time bins of a run's series.
 pub const BINS: u32 = 3000;
 
-/// The links, idle.
-pub fn links(scenario: &Scenario, options: &Options) -> Vec<Link> {
-    let link = |index: usize| {
-        let link = scenario.link(index);
-        let setup = LinkSetup {
-            name: scenario.link_name(index),
-            measure: scenario.measure,
-            end: scenario.duration,
-            rtt_window: scenario.longest_rtt,
-            bins: BINS,
-            overhead: link.overhead,
-        };
-        let seed = Rng::stream(scenario.seed, &format!("link {}", setup.name)).next_u64();
-        Link::new(index, link, &setup, seed, options.packets)
+/// The meter's setup and the discipline's seed of a link.
+pub fn link(scenario: &Scenario, index: usize) -> (LinkSetup, u64) {
+    let setup = LinkSetup {
+        name: scenario.link_name(index),
+        measure: scenario.measure,
+        end: scenario.duration,
+        rtt_window: scenario.longest_rtt,
+        bins: BINS,
+        overhead: scenario.link(index).overhead,
     };
-    (0..scenario.hops.len() * 2).map(link).collect()
+    let seed = Rng::stream(scenario.seed, &format!("link {}", setup.name)).next_u64();
+    (setup, seed)
 }
 
 /// A meter for each entry.
@@ -59,12 +54,19 @@ fn cc_name(entry: &Entry) -> String {
     }
 }
 
-/// The output, link after link; the records get the entries of their connections.
-pub fn output(links: Vec<Link>, flows: Vec<FlowMeter>, ends: &Ends, hosts: &Hosts, events: u64) -> Output {
+/// The output, link after link; the records get the entries of their connections, in the order of their fates (where
+/// both happen at the same time, drops go before departures).
+pub fn output(
+    links: impl Iterator<Item = (LinkReport, Vec<PacketRecord>)>,
+    flows: Vec<FlowMeter>,
+    ends: &Ends,
+    hosts: &Hosts,
+    events: u64,
+) -> Output {
     let mut packets: Vec<PacketRecord> = Vec::new();
     let mut reports = Vec::new();
-    for link in links {
-        let (report, records) = link.finish();
+    for (report, mut records) in links {
+        records.sort_by_key(|record| (record.end, record.fate == Fate::Delivered));
         reports.push(report);
         packets.extend(records.into_iter().map(|r| PacketRecord { entry: ends.entry(r.connection), ..r }));
     }

@@ -9,6 +9,8 @@ use sojourn_model::workload::{App, Direction, Entry};
 pub struct Lane {
     /// The links passed, in order (indices: hop · 2, plus 1 leftward).
     pub path: Vec<usize>,
+    /// The last of them.
+    pub last: usize,
     /// From the host to the first link, access link apart.
     pub delay_in: Span,
     /// From the last link to the host, access link apart.
@@ -51,8 +53,8 @@ impl Topology {
     /// The link after `link` on the lane; none if it is the last.
     #[inline]
     pub fn next_link(&self, lane: u16, link: usize) -> Option<usize> {
-        let path = &self.lanes[usize::from(lane)].path;
-        if path[path.len() - 1] == link {
+        let Lane { path, last, .. } = &self.lanes[usize::from(lane)];
+        if *last == link {
             return None;
         }
         path.iter().position(|&l| l == link).map(|at| path[at + 1])
@@ -76,12 +78,14 @@ impl Topology {
             access.is_none() && !is_two_way(entry) && last_link.delay.len() == 1 && steps(&last_link.rate),
         );
         self.lanes.push(Lane {
+            last: there[there.len() - 1],
             path: there,
             delay_in: delays.data_in,
             delay_out: delays.data_out,
             access: access.map(|a| (a, a + 3)),
         });
         self.lanes.push(Lane {
+            last: back[back.len() - 1],
             path: back,
             delay_in: delays.ack_in,
             delay_out: delays.ack_out,

@@ -1,0 +1,166 @@
+//! A FIFO of constant rate in closed form: when a packet will have left is known when it arrives.
+
+use sojourn_core::qdisc::DropReason;
+use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::ring::Ring;
+use sojourn_core::units::{Rate, Span, Time};
+use sojourn_measure::{LinkMeter, LinkReport, LinkSetup};
+use sojourn_model::records::{Fate, PacketRecord};
+use sojourn_model::scenario::{self, Capacity};
+
+use crate::link::{MTU, record};
+use crate::packet::Packet;
+
+/// A link whose queue is pfifo or bfifo and whose rate and delay never change. It does all that [`crate::link::Link`] does
+/// and takes the same decisions, on arrival.
+pub struct ClosedLink {
+    meter: LinkMeter,
+    records: Option<Vec<PacketRecord>>,
+    detail: bool,
+    index: u16,
+    overhead: u16,
+    rate: Rate,
+    /// The last length serialised, and for how long.
+    cache: (u16, Span),
+    delay: Span,
+    /// Packets and bytes that may wait.
+    limit: (usize, u64),
+    waiting: Ring<Waiting>,
+    waiting_bytes: u64,
+    /// When the last accepted packet will have left.
+    free: Time,
+    /// Whether the meter knows that the link is idle.
+    idle: bool,
+    run_end: Time,
+}
+
+/// A packet that has not begun to be sent.
+#[derive(Clone, Copy, Default)]
+struct Waiting {
+    start: Time,
+    sojourn: Span,
+    wire: u16,
+}
+
+impl ClosedLink {
+    /// The closed form of a link, if it has one.
+    pub fn new(
+        index: usize,
+        link: &scenario::Link,
+        setup: &LinkSetup,
+        records: bool,
+        detail: bool,
+    ) -> Option<ClosedLink> {
+        let limit = match &link.qdisc {
+            Spec::Pfifo(params) => (params.limit as usize, u64::MAX),
+            Spec::Bfifo(params) => (usize::MAX, u64::from(params.limit)),
+            _ => return None,
+        };
+        let Capacity::Steps(steps) = &link.rate else { return None };
+        if steps.len() > 1 || link.delay.len() > 1 {
+            return None;
+        }
+        let mut meter = LinkMeter::new(setup);
+        meter.rate(Time::ZERO, steps[0].1);
+        Some(ClosedLink {
+            meter,
+            records: records.then(Vec::new),
+            detail,
+            index: index as u16,
+            overhead: link.overhead as u16,
+            rate: steps[0].1,
+            cache: (0, Span::ZERO),
+            delay: link.delay[0].1,
+            limit,
+            waiting: Ring::default(),
+            waiting_bytes: 0,
+            free: Time::ZERO,
+            idle: true,
+            run_end: setup.end,
+        })
+    }
+
+    /// A packet arrives: when it will be at the far end, or nothing if it was dropped. An arrival goes before a departure at
+    /// the same time.
+    #[inline]
+    pub fn arrive(&mut self, mut packet: Packet) -> Option<Time> {
+        let now = packet.time;
+        self.catch_up(now);
+        packet.enter(u32::from(self.overhead));
+        let idle = self.free < now || self.free == Time::ZERO;
+        if self.waiting.len() >= self.limit.0 || self.waiting_bytes + u64::from(packet.wire) > self.limit.1 {
+            self.drop(&packet);
+            return None;
+        }
+        let start = if idle { now } else { self.free };
+        let sojourn = start.since(now);
+        if self.cache.0 != packet.wire {
+            self.cache = (packet.wire, self.rate.serialise(u32::from(packet.wire)));
+        }
+        self.free = start + self.cache.1;
+        if idle {
+            if self.detail {
+                self.idle = false;
+                self.meter.enqueued(now, 1, self.is_full(1, packet.wire));
+                self.meter.dequeued(now, Span::ZERO, 0, self.is_full(0, 0));
+            }
+        } else {
+            self.waiting.push(Waiting { start, sojourn, wire: packet.wire });
+            self.waiting_bytes += u64::from(packet.wire);
+            if self.detail {
+                self.meter.enqueued(now, self.waiting.len(), self.is_full(self.waiting.len(), 0));
+            }
+        }
+        self.meter.sent(start, self.free, sojourn, u32::from(packet.wire), false);
+        if self.free < self.run_end
+            && let Some(records) = &mut self.records
+        {
+            records.push(record(self.index, &packet, start, self.free, Fate::Delivered));
+        }
+        Some(self.free + self.delay)
+    }
+
+    /// Everything that began before `now`.
+    #[inline]
+    pub fn catch_up(&mut self, now: Time) {
+        while let Some(&Waiting { start, sojourn, wire }) = self.waiting.front()
+            && start < now
+        {
+            self.waiting.pop();
+            self.waiting_bytes -= u64::from(wire);
+            if self.detail {
+                self.meter.dequeued(start, sojourn, self.waiting.len(), self.is_full(self.waiting.len(), 0));
+            }
+        }
+        if self.detail && !self.idle && self.free < now {
+            self.meter.emptied(self.free);
+            self.idle = true;
+        }
+    }
+
+    /// The meter's report and the per-packet records.
+    pub fn finish(mut self) -> (LinkReport, Vec<PacketRecord>) {
+        self.catch_up(self.run_end);
+        (self.meter.finish(), self.records.unwrap_or_default())
+    }
+
+    /// Whether the next MTU would be refused with so many packets waiting, and `more` bytes beyond those counted.
+    #[inline]
+    fn is_full(&self, packets: usize, more: u16) -> bool {
+        let bytes = self.waiting_bytes + u64::from(more) + u64::from(MTU) + u64::from(self.overhead);
+        packets >= self.limit.0 || bytes > self.limit.1
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn drop(&mut self, packet: &Packet) {
+        let (now, reason) = (packet.time, DropReason::Overlimit);
+        if self.detail {
+            self.meter.enqueued(now, self.waiting.len(), self.is_full(self.waiting.len(), 0));
+        }
+        self.meter.dropped(now, reason);
+        if let Some(records) = &mut self.records {
+            records.push(record(self.index, packet, now, now, Fate::Dropped(reason)));
+        }
+    }
+}
