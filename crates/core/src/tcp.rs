@@ -64,7 +64,8 @@ pub struct Config {
     pub hystart: bool,
     /// Lower bound of the retransmission timeout: 1 s in RFC 6298, 200 ms in Linux.
     pub rto_min: Span,
-    /// Linux's RTO: the bound applies to the variance term, and a falling RTT does not raise it.
+    /// Linux's RTO: the bound applies to the variance term, a falling RTT does not raise it, and a timeout that the
+    /// timestamps show to be spurious is undone.
     pub linux_rto: bool,
 }
 

@@ -177,6 +177,17 @@ impl Scoreboard {
         self.next_rxt = una;
     }
 
+    /// The timeout was spurious: [una, nxt) is in the network, what was retransmitted twice. Losses are judged anew.
+    pub fn none_lost(&mut self, una: u32, nxt: u32) {
+        if self.lost > 0 {
+            for seq in una..nxt {
+                *self.flag(seq) &= !LOST;
+            }
+        }
+        self.lost = 0;
+        self.judged = una;
+    }
+
     /// Recovery begins: retransmissions start at una (RFC 6675 §5 step 4.3).
     pub fn begin_recovery(&mut self, una: u32) {
         self.next_rxt = self.next_rxt.max(una);
@@ -222,6 +233,12 @@ impl Scoreboard {
         let again = *flag & RETX != 0;
         *flag |= RETX | EVER;
         self.retx += u32::from(!again);
+    }
+
+    /// Whether an outstanding segment is SACKed.
+    #[cfg(test)]
+    pub fn is_sacked(&self, seq: u32) -> bool {
+        self.sacked > 0 && self.flags[seq as usize & (self.flags.len() - 1)] & SACKED != 0
     }
 
     /// The counts by a slow recount of [una, nxt): (sacked, lost, retx).

@@ -2,17 +2,21 @@
 //!
 //! The window limits `pipe`, the segments estimated to be in the network. As long as nothing is SACKed, lost or
 //! retransmitted, pipe is `nxt - una`, and an ACK or a transmission costs a few additions (the clean path). Everything
-//! else, from the first SACK block to the end of a recovery, runs over the scoreboard.
+//! else, from the first SACK block to the end of a recovery, runs over the scoreboard, in `repair.rs`.
 //!
 //! Deviations: no RACK-TLP (RFC 8985): a lost retransmission waits for the timer. A SYN is repeated for ever.
+
+mod repair;
 
 use crate::tcp::cc::{Clock, Control};
 use crate::tcp::prr::Prr;
 use crate::tcp::rto::Rto;
-use crate::tcp::scoreboard::{Advanced, Scoreboard};
+use crate::tcp::scoreboard::Scoreboard;
 use crate::tcp::stream::Stream;
 use crate::tcp::{Ack, Acked, Block, Config, Transmit};
 use crate::units::{Span, Time};
+use alloc::boxed::Box;
+use repair::Undo;
 
 /// What the sender is doing (Linux's names).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +49,8 @@ pub struct Sender {
     clean: bool,
     ecn: bool,
     timestamps: bool,
+    /// Timeouts that prove spurious are undone.
+    undoes: bool,
     /// The window, rather than the application, was the limit lately (Linux `is_cwnd_limited`).
     cwnd_limited: bool,
     /// A SYN is to be sent.
@@ -71,6 +77,8 @@ pub struct Sender {
     cwr_end: u32,
     prr: Prr,
     board: Scoreboard,
+    /// What to return to if the last timeout was spurious.
+    undo: Option<Box<Undo>>,
     retransmits: u64,
     timeouts: u64,
 }
@@ -86,6 +94,7 @@ impl Sender {
             clean: false,
             ecn: config.ecn,
             timestamps: config.timestamps,
+            undoes: config.timestamps && config.linux_rto,
             cwnd_limited: false,
             syn_due: false,
             cwr_due: false,
@@ -102,6 +111,7 @@ impl Sender {
             cwr_end: 0,
             prr: Prr::default(),
             board: Scoreboard::default(),
+            undo: None,
             retransmits: 0,
             timeouts: 0,
         }
@@ -244,7 +254,7 @@ impl Sender {
 
     #[inline]
     fn clock(&self, now: Time, ack: &Ack) -> Clock {
-        let rtt_us = ((now.0 / 1000) as u32).wrapping_sub(ack.ts_last).max(1);
+        let rtt_us = micros(now).wrapping_sub(ack.ts_last).max(1);
         Clock { now, srtt: self.rto.srtt_secs(), rtt_us, una: self.una, nxt: self.nxt }
     }
 
@@ -304,180 +314,27 @@ impl Sender {
         Acked { payload: 0, rtt }
     }
 
-    #[inline(never)]
-    fn on_ack_slow(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Acked {
-        if ack.syn {
-            return self.on_handshake(now, ack);
-        }
-        if !self.is_established() || ack.cum > self.nxt {
-            return Acked::default();
-        }
-        self.note_usage(self.inflight());
-        let cum = ack.cum.max(self.una);
-        let newly = cum - self.una;
-        let payload = self.stream.acknowledge(self.una, cum);
-        let gone = self.board.advance(self.una, cum);
-        self.una = cum;
-        self.edge = self.edge.max(ack.cum.saturating_add(ack.window));
-        let delivered = newly - gone.were_sacked + self.board.sack(cum, self.nxt, blocks);
-        // RFC 6675 §5.1: no new recovery before the RecoveryPoint of the timeout has been passed.
-        let looks = self.state != State::Loss || self.una >= self.recover;
-        let newly_lost = if looks { self.board.mark_lost(cum) } else { 0 };
-        let rtt = self.sample_slow(now, ack, newly, gone);
-        self.move_state(ack, newly);
-        self.move_window(now, ack, newly, delivered, newly_lost);
-        if newly > 0 {
-            self.deadline = if self.una == self.nxt { Time::NEVER } else { now + self.rto.timeout() };
-        }
-        self.clean = self.state == State::Open && self.board.is_clean();
-        Acked { payload, rtt }
-    }
-
-    /// RFC 7323 §4.1: only an ACK that advances is timed. Without timestamps none of a retransmission is (Karn).
-    fn sample_slow(&mut self, now: Time, ack: &Ack, newly: u32, gone: Advanced) -> Option<Span> {
-        if newly == 0 || (!self.timestamps && (gone.retransmitted || gone.were_sacked > 0)) {
-            return None;
-        }
-        let rtt = since_us(now, ack.ts_first);
-        self.rto.sample(rtt, self.una, self.nxt);
-        Some(rtt)
-    }
-
-    /// Ends and begins reductions. The flight size is the one that the ACK met.
-    fn move_state(&mut self, ack: &Ack, newly: u32) {
-        if matches!(self.state, State::Cwr | State::Recovery) && self.una >= self.recover {
-            self.control.end_reduction();
-            self.state = State::Open;
-        } else if self.state == State::Loss && self.una >= self.recover {
-            self.state = State::Open;
-        }
-        if matches!(self.state, State::Open | State::Cwr) && self.board.lost > 0 {
-            // RFC 6675 §5 step 4. A window that ECN is reducing already is not reduced twice.
-            if self.state == State::Open {
-                self.begin_reduction(newly);
-            }
-            self.state = State::Recovery;
-            self.recover = self.nxt;
-            self.rescue = true;
-            self.rescue_rxt = self.una;
-            self.board.begin_recovery(self.una);
-        } else if self.state == State::Open && self.ecn && ack.ece && self.una > self.cwr_end {
-            // RFC 3168 §6.1.2: once a window, and not for what was sent before CWR could arrive.
-            self.begin_reduction(newly);
-            self.state = State::Cwr;
-            self.recover = self.nxt;
-        }
-    }
-
-    fn begin_reduction(&mut self, newly: u32) {
-        let base = self.control.reduce(self.nxt - self.una + newly);
-        self.prr = Prr::new(base);
-        self.cwr_due = self.ecn;
-        self.cwr_end = self.nxt;
-    }
-
-    /// The window after an ACK: PRR during a reduction, growth otherwise.
-    fn move_window(&mut self, now: Time, ack: &Ack, newly: u32, delivered: u32, newly_lost: u32) {
-        match self.state {
-            State::Recovery | State::Cwr if delivered > 0 => {
-                let (pipe, growing) = (self.inflight(), newly > 0 && newly_lost == 0);
-                let sndcnt = self.prr.on_ack(delivered, pipe, self.control.ssthresh(), growing);
-                self.control.set_window(pipe + sndcnt);
-            }
-            State::Open if newly > 0 && self.may_grow() => self.control.grow(delivered, &self.clock(now, ack)),
-            State::Loss if delivered > 0 => self.control.grow(delivered, &self.clock(now, ack)),
-            _ => {}
-        }
-    }
-
-    /// RFC 6298 §5.4 to 5.6 and RFC 5681 §3.1: everything not SACKed is lost, start again from one segment.
-    #[cold]
-    #[inline(never)]
-    fn on_timeout(&mut self, now: Time) {
-        if self.una == self.nxt {
-            self.deadline = Time::NEVER;
-            return;
-        }
-        // The threshold falls once for what was outstanding, not with every timeout of the same data (RFC 5681 §3.1).
-        let progressed = self.state == State::Loss && self.rto.backoff() == 0;
-        if self.state == State::Open || self.una >= self.recover || progressed {
-            self.control.reduce(self.nxt - self.una);
-            self.cwr_due = self.ecn;
-        }
-        self.rto.back_off();
-        self.control.timeout();
-        self.board.all_lost(self.una, self.nxt);
-        self.state = State::Loss;
-        self.clean = false;
-        self.recover = self.nxt;
-        self.cwr_end = self.nxt;
-        self.deadline = now + self.rto.timeout();
-    }
-
-    #[inline(never)]
-    fn poll_slow(&mut self, now: Time) -> Option<Transmit> {
-        if self.syn_due {
-            return Some(self.send_syn(now));
-        }
-        if !self.is_established() || self.inflight() >= self.control.window() {
-            return None;
-        }
-        // RFC 6675 §4 NextSeg, rules 1 to 4 in turn.
-        if matches!(self.state, State::Recovery | State::Loss) {
-            if let Some(seq) = self.board.next_lost(self.una) {
-                return Some(self.send_again(now, seq, false));
-            }
-        }
-        if self.nxt < self.stream.end && self.nxt < self.edge {
-            if !self.board.is_clean() {
-                self.board.reserve(self.una, self.nxt + 1);
-            }
-            self.prr.on_send();
-            return Some(self.send_new(now));
-        }
-        if self.state != State::Recovery {
-            return None;
-        }
-        if let Some(seq) = self.board.next_hole(self.una) {
-            return Some(self.send_again(now, seq, false));
-        }
-        // Rule 4 asks for HighACK > RescueRxt; HighACK is una - 1.
-        if self.rescue && self.una > self.rescue_rxt + 1 {
-            self.rescue = false;
-            let seq = self.board.highest_unsacked(self.una, self.nxt)?;
-            return Some(self.send_again(now, seq, true));
-        }
-        None
-    }
-
-    fn send_syn(&mut self, now: Time) -> Transmit {
-        self.syn_due = false;
-        self.sent_at = now;
-        self.deadline = now + self.rto.timeout();
-        Transmit { seq: 0, payload: 0, retransmit: self.rto.backoff() > 0, syn: true, ect: false, cwr: false }
-    }
-
-    fn send_again(&mut self, now: Time, seq: u32, rescue: bool) -> Transmit {
-        self.board.on_retransmit(seq, rescue);
-        self.prr.on_send();
-        self.retransmits += 1;
-        self.sent_at = now;
-        if seq == self.una {
-            // RFC 6675 §6 allows it, Linux does it: the timer starts again with the retransmission of the first hole.
-            self.deadline = now + self.rto.timeout();
-        }
-        Transmit { seq, payload: self.stream.payload(seq), retransmit: true, syn: false, ect: false, cwr: false }
-    }
-
     /// The scoreboard's counts and a slow recount of them: (sacked, lost, retx) each.
     #[cfg(test)]
     pub(super) fn counts(&self) -> ((u32, u32, u32), (u32, u32, u32)) {
         ((self.board.sacked, self.board.lost, self.board.retx), self.board.recount(self.una, self.nxt))
+    }
+
+    /// Whether a segment is known to have arrived.
+    #[cfg(test)]
+    pub(super) fn is_sacked(&self, seq: u32) -> bool {
+        seq < self.una || self.board.is_sacked(seq)
     }
 }
 
 /// The time since a timestamp in µs modulo 2^32, at least one µs.
 #[inline]
 fn since_us(now: Time, ts: u32) -> Span {
-    Span::from_micros(u64::from(((now.0 / 1000) as u32).wrapping_sub(ts).max(1)))
+    Span::from_micros(u64::from(micros(now).wrapping_sub(ts).max(1)))
+}
+
+/// A moment as a timestamp.
+#[inline]
+fn micros(now: Time) -> u32 {
+    (now.0 / 1000) as u32
 }

@@ -21,16 +21,21 @@ fn ack(cum: u32) -> Ack {
     Ack { cum, window: u32::MAX, ..Ack::default() }
 }
 
-/// Feeds an ACK with one block and returns what is sent in response: 'N'ew or 'R'etransmitted, with its number.
-fn respond(sender: &mut Sender, cum: u32, block: Option<(u32, u32)>) -> Vec<(char, u32)> {
-    let now = at_ms(100);
+/// Feeds an ACK with one block, of a segment sent 100 ms before, and returns what is sent in response: 'N'ew or
+/// 'R'etransmitted, with its number.
+fn respond_at(sender: &mut Sender, ms: u64, cum: u32, block: Option<(u32, u32)>) -> Vec<(char, u32)> {
+    let ts = (ms as u32 - 100) * 1000;
     let block = block.map(|(start, end)| Block { start, end });
-    sender.on_ack(now, &ack(cum), block.as_slice());
+    sender.on_ack(at_ms(ms), &Ack { ts_first: ts, ts_last: ts, ..ack(cum) }, block.as_slice());
     let mut sent = Vec::new();
-    while let Some(tx) = sender.poll_transmit(now) {
+    while let Some(tx) = sender.poll_transmit(at_ms(ms)) {
         sent.push((if tx.retransmit { 'R' } else { 'N' }, tx.seq));
     }
     sent
+}
+
+fn respond(sender: &mut Sender, cum: u32, block: Option<(u32, u32)>) -> Vec<(char, u32)> {
+    respond_at(sender, 100, cum, block)
 }
 
 /// RFC 6937 §3.1's first example: 20 segments out, the zeroth lost, ssthresh 10. Its formula gives this row (the RFC's
@@ -114,7 +119,7 @@ fn a_timeout_keeps_what_was_sacked_and_starts_from_one() {
     // Each ACK of one segment releases two, and those that were SACKed are left out.
     let mut again = Vec::new();
     for cum in 1..10 {
-        again.extend(respond(&mut sender, cum, None).iter().map(|s| s.1));
+        again.extend(respond_at(&mut sender, 400, cum, None).iter().map(|s| s.1));
     }
     assert_eq!(again[..16], [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 14, 15, 16, 17, 18]);
     assert_eq!(sender.ssthresh(), 14);
@@ -209,4 +214,32 @@ fn a_fixed_window_stays_whatever_is_lost() {
     }
     assert!(path.sender.all_acked());
     assert_eq!(path.sender.timeouts(), 0);
+}
+
+/// The path holds everything back for 0.7 s, longer than the RTO.
+#[test]
+fn a_spurious_timeout_is_undone_with_timestamps() {
+    let run = |timestamps, linux_rto| {
+        let config = Config { timestamps, linux_rto, rto_min: Span::from_millis(200), ..config(Cc::Cubic) };
+        let mut path = Path::established(config, Span::from_millis(100));
+        let (from, to) = (at_ms(200), at_ms(900));
+        path.data = Box::new(move |at, _| {
+            let late = if at >= from && at < to { to.since(at) } else { Span::ZERO };
+            Fate { late, ..Fate::default() }
+        });
+        path.sender.write_forever();
+        path.run_until(at_ms(250));
+        let before = path.sender.cwnd();
+        path.run_until(at_ms(900));
+        assert!(path.sender.timeouts() > 0);
+        assert_eq!(path.sender.cwnd(), 1);
+        path.run_until(at_ms(1010));
+        (before, path.sender.cwnd(), path.sender.retransmits(), path.sender.timeouts())
+    };
+    let (before, after, retransmits, timeouts) = run(true, true);
+    assert!(after >= before && retransmits == timeouts, "{before} {after} {retransmits} {timeouts}");
+    for (timestamps, linux_rto) in [(false, true), (true, false)] {
+        let (before, after, retransmits, timeouts) = run(timestamps, linux_rto);
+        assert!(after < before && retransmits > timeouts, "{before} {after} {retransmits} {timeouts}");
+    }
 }

@@ -1,0 +1,200 @@
+//! The sender off the clean path: losses, reductions and timeouts.
+
+use super::{Sender, State, micros, since_us};
+use crate::tcp::cc::Control;
+use crate::tcp::prr::Prr;
+use crate::tcp::scoreboard::Advanced;
+use crate::tcp::{Ack, Acked, Block, Transmit};
+use crate::units::{Span, Time};
+use alloc::boxed::Box;
+
+/// The sender's window before a timeout.
+#[derive(Clone, Debug)]
+pub(super) struct Undo {
+    control: Control,
+    /// When the first retransmission was due, in µs modulo 2^32.
+    stamp: u32,
+}
+
+impl Sender {
+    #[inline(never)]
+    pub(super) fn on_ack_slow(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Acked {
+        if ack.syn {
+            return self.on_handshake(now, ack);
+        }
+        if !self.is_established() || ack.cum > self.nxt {
+            return Acked::default();
+        }
+        self.note_usage(self.inflight());
+        let cum = ack.cum.max(self.una);
+        let newly = cum - self.una;
+        let payload = self.stream.acknowledge(self.una, cum);
+        let gone = self.board.advance(self.una, cum);
+        self.una = cum;
+        self.edge = self.edge.max(ack.cum.saturating_add(ack.window));
+        let delivered = newly - gone.were_sacked + self.board.sack(cum, self.nxt, blocks);
+        // RFC 6675 §5.1: no new recovery before the RecoveryPoint of the timeout has been passed.
+        let looks = self.state != State::Loss || self.una >= self.recover;
+        let newly_lost = if looks { self.board.mark_lost(cum) } else { 0 };
+        let rtt = self.sample_slow(now, ack, newly, gone);
+        if newly > 0 && self.state == State::Loss {
+            self.judge_timeout(ack);
+        }
+        self.move_state(ack, newly);
+        self.move_window(now, ack, newly, delivered, newly_lost);
+        if newly > 0 {
+            self.deadline = if self.una == self.nxt { Time::NEVER } else { now + self.rto.timeout() };
+        }
+        self.clean = self.state == State::Open && self.board.is_clean();
+        Acked { payload, rtt }
+    }
+
+    /// RFC 7323 §4.1: only an ACK that advances is timed. Without timestamps none of a retransmission is (Karn).
+    fn sample_slow(&mut self, now: Time, ack: &Ack, newly: u32, gone: Advanced) -> Option<Span> {
+        if newly == 0 || (!self.timestamps && (gone.retransmitted || gone.were_sacked > 0)) {
+            return None;
+        }
+        let rtt = since_us(now, ack.ts_first);
+        self.rto.sample(rtt, self.una, self.nxt);
+        Some(rtt)
+    }
+
+    /// Ends and begins reductions. The flight size is the one that the ACK met.
+    fn move_state(&mut self, ack: &Ack, newly: u32) {
+        if matches!(self.state, State::Cwr | State::Recovery) && self.una >= self.recover {
+            self.control.end_reduction();
+            self.state = State::Open;
+        } else if self.state == State::Loss && self.una >= self.recover {
+            self.state = State::Open;
+        }
+        if matches!(self.state, State::Open | State::Cwr) && self.board.lost > 0 {
+            // RFC 6675 §5 step 4. A window that ECN is reducing already is not reduced twice.
+            if self.state == State::Open {
+                self.begin_reduction(newly);
+            }
+            self.state = State::Recovery;
+            self.recover = self.nxt;
+            self.rescue = true;
+            self.rescue_rxt = self.una;
+            self.board.begin_recovery(self.una);
+        } else if self.state == State::Open && self.ecn && ack.ece && self.una > self.cwr_end {
+            // RFC 3168 §6.1.2: once a window, and not for what was sent before CWR could arrive.
+            self.begin_reduction(newly);
+            self.state = State::Cwr;
+            self.recover = self.nxt;
+        }
+    }
+
+    fn begin_reduction(&mut self, newly: u32) {
+        let base = self.control.reduce(self.nxt - self.una + newly);
+        self.prr = Prr::new(base);
+        self.cwr_due = self.ecn;
+        self.cwr_end = self.nxt;
+    }
+
+    /// The window after an ACK: PRR during a reduction, growth otherwise.
+    fn move_window(&mut self, now: Time, ack: &Ack, newly: u32, delivered: u32, newly_lost: u32) {
+        match self.state {
+            State::Recovery | State::Cwr if delivered > 0 => {
+                let (pipe, growing) = (self.inflight(), newly > 0 && newly_lost == 0);
+                let sndcnt = self.prr.on_ack(delivered, pipe, self.control.ssthresh(), growing);
+                self.control.set_window(pipe + sndcnt);
+            }
+            State::Open if newly > 0 && self.may_grow() => self.control.grow(delivered, &self.clock(now, ack)),
+            State::Loss if delivered > 0 => self.control.grow(delivered, &self.clock(now, ack)),
+            _ => {}
+        }
+    }
+
+    /// RFC 6298 §5.4 to 5.6 and RFC 5681 §3.1: everything not SACKed is lost, start again from one segment.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn on_timeout(&mut self, now: Time) {
+        if self.una == self.nxt {
+            self.deadline = Time::NEVER;
+            return;
+        }
+        // The threshold falls once for what was outstanding, not with every timeout of the same data (RFC 5681 §3.1).
+        let progressed = self.state == State::Loss && self.rto.backoff() == 0;
+        if self.state == State::Open || self.una >= self.recover || progressed {
+            self.undo = self.undoes.then(|| Box::new(Undo { control: self.control.clone(), stamp: micros(now) }));
+            self.control.reduce(self.nxt - self.una);
+            self.cwr_due = self.ecn;
+        }
+        self.rto.back_off();
+        self.control.timeout();
+        self.board.all_lost(self.una, self.nxt);
+        self.state = State::Loss;
+        self.clean = false;
+        self.recover = self.nxt;
+        self.cwr_end = self.nxt;
+        self.deadline = now + self.rto.timeout();
+    }
+
+    #[inline(never)]
+    pub(super) fn poll_slow(&mut self, now: Time) -> Option<Transmit> {
+        if self.syn_due {
+            return Some(self.send_syn(now));
+        }
+        if !self.is_established() || self.inflight() >= self.control.window() {
+            return None;
+        }
+        // RFC 6675 §4 NextSeg, rules 1 to 4 in turn.
+        if matches!(self.state, State::Recovery | State::Loss) {
+            if let Some(seq) = self.board.next_lost(self.una) {
+                return Some(self.send_again(now, seq, false));
+            }
+        }
+        if self.nxt < self.stream.end && self.nxt < self.edge {
+            if !self.board.is_clean() {
+                self.board.reserve(self.una, self.nxt + 1);
+            }
+            self.prr.on_send();
+            return Some(self.send_new(now));
+        }
+        if self.state != State::Recovery {
+            return None;
+        }
+        if let Some(seq) = self.board.next_hole(self.una) {
+            return Some(self.send_again(now, seq, false));
+        }
+        // Rule 4 asks for HighACK > RescueRxt; HighACK is una - 1.
+        if self.rescue && self.una > self.rescue_rxt + 1 {
+            self.rescue = false;
+            let seq = self.board.highest_unsacked(self.una, self.nxt)?;
+            return Some(self.send_again(now, seq, true));
+        }
+        None
+    }
+
+    fn send_syn(&mut self, now: Time) -> Transmit {
+        self.syn_due = false;
+        self.sent_at = now;
+        self.deadline = now + self.rto.timeout();
+        Transmit { seq: 0, payload: 0, retransmit: self.rto.backoff() > 0, syn: true, ect: false, cwr: false }
+    }
+
+    fn send_again(&mut self, now: Time, seq: u32, rescue: bool) -> Transmit {
+        self.board.on_retransmit(seq, rescue);
+        self.prr.on_send();
+        self.retransmits += 1;
+        self.sent_at = now;
+        if seq == self.una {
+            // RFC 6675 §6 allows it, Linux does it: the timer starts again with the retransmission of the first hole.
+            self.deadline = now + self.rto.timeout();
+        }
+        Transmit { seq, payload: self.stream.payload(seq), retransmit: true, syn: false, ect: false, cwr: false }
+    }
+
+    /// The first ACK after a timeout tells by its timestamp whether the original or the retransmission arrived. If it
+    /// was the original, nothing had been lost (Linux `tcp_try_undo_loss`; RFC 4015 with RFC 3522's test).
+    fn judge_timeout(&mut self, ack: &Ack) {
+        let Some(undo) = self.undo.take() else { return };
+        if (ack.ts_first.wrapping_sub(undo.stamp) as i32) < 0 {
+            self.control = undo.control;
+            self.cwr_due = false;
+            self.board.none_lost(self.una, self.nxt);
+            self.state = State::Open;
+        }
+    }
+}
