@@ -12,6 +12,7 @@ mod path;
 pub mod plan;
 mod read;
 pub mod records;
+pub mod reference;
 pub mod scenario;
 mod sweep;
 mod traffic;

@@ -1,9 +1,11 @@
 //! From a file to the runs that it asks for: every fault is found here, before anything runs.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
+use sojourn_core::units::Time;
 
 use crate::address;
 use crate::describe::Description;
@@ -38,6 +40,8 @@ pub struct Run {
     pub set: Set,
     /// Its seed.
     pub seed: u64,
+    /// How long it lasts.
+    pub duration: Time,
     /// The number of its combination in the sweep.
     combination: u64,
 }
@@ -94,10 +98,8 @@ impl Plan {
     /// # Errors
     /// None that [`Plan::load`] did not find. Panics if there is no such run.
     pub fn scenario(&self, run: usize) -> Result<Scenario, Error> {
-        let context = Context {
-            traces: self.traces.iter().cloned().collect::<std::collections::BTreeMap<_, _>>().into(),
-            ..Context::default()
-        };
+        let traces: BTreeMap<_, _> = self.traces.iter().cloned().collect();
+        let context = Context { traces: traces.into(), ..Context::default() };
         let run = &self.runs[run];
         let described = self.describe(&context, run.combination).map_err(|error| error.in_file(&self.file))?;
         Ok(draw(described, run.seed))
@@ -165,7 +167,10 @@ impl Plan {
                 self.sweep.combination(combination).into_iter().map(|(key, _, value)| (key.to_owned(), value.json()));
             let set: Set = set.iter().cloned().chain(swept).collect();
             match self.describe(&context, combination) {
-                Ok(_) => self.runs.extend((seed..=last).map(|seed| Run { set: Arc::clone(&set), seed, combination })),
+                Ok(Description { duration, .. }) => {
+                    let run = |seed| Run { set: Arc::clone(&set), seed, duration, combination };
+                    self.runs.extend((seed..=last).map(run));
+                }
                 Err(error) if error.not_built => {
                     let reason = format!("{} is not built yet", error.value.as_deref().unwrap_or(&error.key));
                     self.skipped.push(Skipped { set, reason });

@@ -215,10 +215,16 @@ impl Field<'_> {
     /// A rate above zero; warns of `tc`'s bytes per second.
     pub(crate) fn rate(&self) -> Result<Rate, Error> {
         let text = self.text()?;
-        let read = units::rate(text).ok_or_else(|| self.unexpected())?;
-        if read.rate.0 == 0 || read.rate > FASTEST {
-            return Err(self.unexpected());
-        }
+        let negative = text.trim_start().strip_prefix('-').and_then(units::rate).is_some();
+        let read = units::rate(text).filter(|read| read.rate.0 > 0 && read.rate <= FASTEST);
+        let Some(read) = read else {
+            let number = negative || units::rate(text).is_some();
+            return Err(if number {
+                self.fault("expected a rate above zero, at most 10tbit")
+            } else {
+                self.unexpected()
+            });
+        };
         if read.in_bytes {
             self.warn(&format!("tc's \"bps\" units are bytes per second: this is {}", read.rate));
         }
@@ -263,6 +269,6 @@ impl Field<'_> {
     pub(crate) fn window(&self) -> Result<(Time, Time), Error> {
         let [from, to] = self.pair()?;
         let (from, to) = (from.time()?, to.moment()?);
-        if from < to { Ok((from, to)) } else { Err(self.unexpected()) }
+        if from < to { Ok((from, to)) } else { Err(self.fault("expected the first time before the second")) }
     }
 }

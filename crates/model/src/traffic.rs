@@ -95,6 +95,11 @@ impl Draws {
         self.0.iter().map(Dist::lowest).min().unwrap_or_default()
     }
 
+    /// The latest that has an upper end, else the mean.
+    fn latest(&self) -> Span {
+        self.0.iter().map(Dist::nominal).max().unwrap_or_default()
+    }
+
     pub(crate) fn lowest_mean(&self) -> Span {
         self.0.iter().map(Dist::mean).min().unwrap_or_default()
     }
@@ -184,6 +189,10 @@ impl Flow {
         let via = via(&reader, around.hops)?;
         let start = Draws::read(&reader.field("start")?)?;
         start.fits(reader.given("start"), count)?;
+        let stop = reader.field("stop")?;
+        if stop.moment()? <= Time::ZERO + start.latest() {
+            return Err(stop.fault("expected a time after the start"));
+        }
         let tcp = tcp(&reader, kind, around.host)?;
         Ok(Flow {
             name: name.to_owned(),
@@ -197,7 +206,7 @@ impl Flow {
             place: place(&reader)?,
             tunnel: reader.given("tunnel").map(|field| field.name()).transpose()?,
             start,
-            stop: reader.field("stop")?.moment()?,
+            stop: stop.moment()?,
             what: What::read(&reader, kind, &tcp, around.groups, count, duration)?,
         })
     }

@@ -1,0 +1,198 @@
+//! What the tables of [`crate::keys`] become for others: a JSON schema for editors, and a page to read.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::keys::{ACCESS, FLOW, Fallback, Form, GROUP, HOP, HOST, Key, SECTIONS, SWEEP, Section, TOP};
+
+/// The JSON schema (2020-12) of a scenario file.
+pub fn schema() -> Json {
+    let mut root = object(&TOP);
+    root["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+    root["title"] = json!("A scenario of sojourn");
+    // Only the rightward direction must name a rate, and it needs no `reverse` of its own.
+    let mut reverse = object(&HOP);
+    reverse["required"] = json!([]);
+    if let Some(keys) = reverse["properties"].as_object_mut() {
+        keys.retain(|name, _| !matches!(name.as_str(), "name" | "reverse"));
+    }
+    let mut hop = object(&HOP);
+    hop["properties"]["reverse"] = reverse;
+    let list = |of: Json| json!({ "type": "array", "items": of, "minItems": 1 });
+    let mut sweep = object(&SWEEP);
+    sweep["additionalProperties"] = json!(true);
+    let sections: [(&str, Json); 6] = [
+        ("hop", list(hop)),
+        ("access", object(&ACCESS)),
+        ("flow", list(object(&FLOW))),
+        ("group", list(object(&GROUP))),
+        ("host", object(&HOST)),
+        ("sweep", sweep),
+    ];
+    for (name, of) in sections {
+        let description = root["properties"][name]["description"].take();
+        root["properties"][name] = of;
+        root["properties"][name]["description"] = description;
+    }
+    root
+}
+
+fn object(section: &Section) -> Json {
+    let mut properties = Map::new();
+    for key in section.keys.iter().filter(|key| key.form != Form::Later) {
+        // A key that means different things to different kinds appears once, with all its meanings.
+        let mut one = of_key(key);
+        if let Some(Json::Object(other)) = properties.get(key.name) {
+            if let (Some(other), Some(doc)) =
+                (other.get("description").and_then(Json::as_str), one["description"].as_str())
+            {
+                one["description"] = json!(format!("{other}\n{doc}"));
+            }
+            if let Some(one) = one.as_object_mut() {
+                one.remove("default");
+            }
+        }
+        properties.insert(key.name.to_owned(), one);
+    }
+    let required: Vec<&str> = section
+        .keys
+        .iter()
+        .filter(|key| key.fallback == Fallback::Required && key.kinds.is_empty())
+        .map(|key| key.name)
+        .collect();
+    json!({
+        "type": "object", "description": section.doc, "properties": properties, "required": required,
+        "additionalProperties": false,
+    })
+}
+
+fn of_key(key: &Key) -> Json {
+    let mut schema = form(key.form);
+    let kinds = if key.kinds.is_empty() { String::new() } else { format!("{}: ", key.kinds.join(", ")) };
+    schema["description"] = json!(format!("{kinds}{}", key.doc));
+    match key.fallback {
+        Fallback::Text(text) => schema["default"] = json!(text),
+        Fallback::Integer(n) => schema["default"] = json!(n),
+        Fallback::Flag(flag) => schema["default"] = json!(flag),
+        Fallback::Required | Fallback::Words(_) => {}
+    }
+    schema
+}
+
+fn form(form: Form) -> Json {
+    let text = || json!({ "type": "string" });
+    let time =
+        || json!({ "type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*(ns|us|ms|s|min|h|[num]?secs?)$|^0$" });
+    let rate = || json!({ "type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*([kKmMgGtT]i?)?([bB][iI][tT]|[bB][pP][sS])$" });
+    let pairs = |of: Json| json!({ "type": "array", "minItems": 1, "items": { "type": "array", "prefixItems": [time(), of], "minItems": 2, "maxItems": 2 } });
+    let moments = || json!({ "type": "array", "items": text(), "minItems": 2, "maxItems": 2 });
+    match form {
+        Form::Text => json!({}),
+        Form::Name => json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$" }),
+        Form::Time => time(),
+        Form::Moment | Form::Qdisc | Form::Cc => text(),
+        Form::Window => moments(),
+        Form::Windows => json!({ "type": "array", "items": moments(), "minItems": 1 }),
+        Form::TimeSteps => json!({ "anyOf": [time(), pairs(time())] }),
+        Form::TimeDraw => json!({ "anyOf": [text(), { "type": "array", "items": text(), "minItems": 1 }] }),
+        Form::Rate => rate(),
+        Form::Capacity => {
+            let square = json!({ "type": "array", "items": rate(), "minItems": 2, "maxItems": 2 });
+            let square = json!({ "type": "object", "properties": { "square": square, "period": time() }, "required": ["square", "period"], "additionalProperties": false });
+            let trace = json!({ "type": "object", "properties": { "trace": text() }, "required": ["trace"], "additionalProperties": false });
+            json!({ "anyOf": [rate(), pairs(rate()), square, trace] })
+        }
+        Form::Size => json!({ "type": ["string", "integer"], "exclusiveMinimum": 0 }),
+        Form::Count => json!({ "type": "integer", "minimum": 0 }),
+        Form::CountOf => json!({ "type": ["integer", "string"], "minimum": 1 }),
+        Form::Segments => json!({ "type": ["integer", "string"], "minimum": 1 }),
+        Form::Number => json!({ "type": "number", "exclusiveMinimum": 0 }),
+        Form::Flag => json!({ "type": "boolean" }),
+        Form::Choice(words) => json!({ "enum": words }),
+        Form::Hops => json!({ "type": "array", "items": text(), "minItems": 1 }),
+        Form::Section | Form::Later => json!({}),
+    }
+}
+
+/// The reference page of the scenario file, in Markdown.
+pub fn reference_markdown() -> String {
+    let mut page = String::from(
+        "# The scenario file\n\nGenerated from the tables that the parser reads. Times, rates and sizes are texts with a \
+         unit, as `tc` has them: `k` is 1024 in sizes and 1000 in rates; `mbps` means megabytes per second.\n",
+    );
+    for section in SECTIONS {
+        let heading = match section.name {
+            "" => "The top of the file".to_owned(),
+            name @ ("hop" | "flow" | "group") => format!("`[[{name}]]`"),
+            name => format!("`[{name}]`"),
+        };
+        // Writing to a String cannot fail.
+        let _ = write!(
+            page,
+            "\n## {heading}\n\n{}\n\n| key | for | value | default | meaning |\n|---|---|---|---|---|\n",
+            section.doc
+        );
+        for key in section.keys {
+            let cell = |text: &str| text.replace('|', "\\|");
+            let kinds = if key.kinds.is_empty() { "all".to_owned() } else { key.kinds.join(", ") };
+            let value = match key.form {
+                Form::Choice(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
+                Form::Later => "not built yet".to_owned(),
+                Form::Text | Form::Section => String::new(),
+                form => form.expected().to_owned(),
+            };
+            let default = match key.fallback {
+                Fallback::Required => "required".to_owned(),
+                Fallback::Words(words) => words.to_owned(),
+                Fallback::Text(text) => format!("`\"{text}\"`"),
+                Fallback::Integer(n) => format!("`{n}`"),
+                Fallback::Flag(flag) => format!("`{flag}`"),
+            };
+            let _ = writeln!(
+                page,
+                "| `{}` | {kinds} | {} | {} | {} |",
+                key.name,
+                cell(&value),
+                cell(&default),
+                cell(key.doc)
+            );
+        }
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schema_and_page_know_every_key() {
+        let (schema, page) = (schema().to_string(), reference_markdown());
+        for section in SECTIONS {
+            for key in section.keys {
+                assert!(page.contains(&format!("| `{}` |", key.name)), "{}", key.name);
+                assert_eq!(schema.contains(&format!("\"{}\":", key.name)), key.form != Form::Later, "{}", key.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_schema_has_the_shape_of_the_file() {
+        let schema = schema();
+        assert_eq!(schema["required"], json!(["duration", "hop", "flow"]));
+        assert_eq!(schema["properties"]["hop"]["items"]["properties"]["overhead"]["default"], json!(14));
+        assert_eq!(schema["properties"]["flow"]["items"]["properties"]["kind"]["enum"][0], json!("bulk"));
+        let size = schema["properties"]["flow"]["items"]["properties"]["size"]["description"].as_str().unwrap_or("");
+        assert!(size.contains("Bytes of each file.") && size.contains("IP length"), "{size}");
+        assert_eq!(schema["properties"]["hop"]["items"]["properties"]["reverse"]["required"], json!([]));
+    }
+
+    #[test]
+    fn the_page_is_a_table_of_five_columns_throughout() {
+        for line in reference_markdown().lines().filter(|line| line.starts_with('|')) {
+            let bars = line.replace("\\|", "").matches('|').count();
+            assert_eq!(bars, 6, "{line}");
+        }
+    }
+}

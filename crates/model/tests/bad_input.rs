@@ -1,0 +1,369 @@
+//! Bad input of every sort is answered with file, line, key, value and what was expected; never with a panic.
+
+use proptest::prelude::*;
+use sojourn_model::error::Error;
+use sojourn_model::plan::{LoadOptions, Plan};
+
+const SOUND: &str = r#"title = "sound"
+duration = "10s"
+[[hop]]
+name = "bottleneck"
+rate = "10mbit"
+delay = "10ms"
+qdisc = "codel limit 100"
+[[flow]]
+kind = "bulk"
+"#;
+
+fn load(text: &[u8], options: &LoadOptions) -> Result<Plan, Error> {
+    Plan::load("scenarios/x.toml", text, options)
+}
+
+/// The error of the sound scenario with one text replaced by another.
+fn error(from: &str, to: &str) -> Error {
+    assert!(SOUND.contains(from), "{from}");
+    load(SOUND.replacen(from, to, 1).as_bytes(), &LoadOptions::default()).err().expect("an error")
+}
+
+/// It names file, line and key, and says this.
+fn says(error: &Error, line: u32, key: &str, what: &str) {
+    let text = error.to_string();
+    assert!(text.starts_with(&format!("scenarios/x.toml:{line}: {key}")), "{text}");
+    assert!(text.contains(what), "{text} should say {what}");
+    assert!(!text.contains('\n') && !error.not_built, "{text}");
+}
+
+#[test]
+fn the_sound_scenario_is_sound() {
+    let plan = load(SOUND.as_bytes(), &LoadOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((plan.runs.len(), plan.title.as_str()), (1, "sound"));
+}
+
+#[test]
+fn an_unknown_key_is_answered_with_the_nearest() {
+    says(&error("delay =", "dellay ="), 6, "hop.bottleneck.dellay", "unknown key; did you mean \"delay\"?");
+    says(&error("duration", "duratoin"), 2, "duratoin", "did you mean \"duration\"?");
+    says(&error("kind = \"bulk\"", "kind = \"bulk\"\nccs = \"reno\""), 10, "flow.bulk0.ccs", "did you mean \"cc\"?");
+}
+
+#[test]
+fn a_key_of_another_kind_is_named_as_such() {
+    says(
+        &error("kind = \"bulk\"", "kind = \"bulk\"\nsize = 5"),
+        10,
+        "flow.bulk0.size",
+        "does not belong to kind = \"bulk\"",
+    );
+}
+
+#[test]
+fn a_wrong_unit_is_answered_with_a_right_one() {
+    says(&error("10mbit", "10mb/s"), 5, "hop.bottleneck.rate = \"10mb/s\"", "expected a rate such as \"10mbit\"");
+    says(&error("\"10ms\"", "\"10mss\""), 6, "hop.bottleneck.delay = \"10mss\"", "expected a time such as \"10ms\"");
+    says(&error("\"10ms\"", "10"), 6, "hop.bottleneck.delay = 10", "expected a time such as");
+    says(&error("\"10s\"", "10"), 2, "duration = 10", "expected a time such as");
+}
+
+#[test]
+fn rates_must_be_above_zero() {
+    for rate in ["-10mbit", "0mbit", "0.0000001bit"] {
+        says(&error("10mbit", rate), 5, "hop.bottleneck.rate", "above zero");
+    }
+}
+
+#[test]
+fn a_discipline_must_be_known_and_its_line_possible() {
+    let key = "hop.bottleneck.qdisc";
+    says(&error("codel limit 100", "kodel limit 100"), 7, key, "codel");
+    says(&error("codel limit 100", "codel limmit 100"), 7, key, "limit");
+    says(&error("codel limit 100", "codel limit"), 7, key, "limit");
+    says(&error("codel limit 100", "codel limit -5"), 7, key, "-5");
+    says(&error("codel limit 100", ""), 7, key, "");
+    says(&error("codel limit 100", "codel limit xbdp"), 7, key, "xbdp");
+}
+
+#[test]
+fn the_path_and_the_traffic_must_not_be_empty() {
+    let none = load(b"duration = \"10s\"\n[[flow]]\nkind = \"bulk\"", &LoadOptions::default()).err().expect("an error");
+    assert_eq!(none.to_string(), "scenarios/x.toml: hop: the path is empty: expected at least one [[hop]]");
+    let none = load(b"duration = \"10s\"\nhop = []\nflow = []", &LoadOptions::default()).err().expect("an error");
+    assert!(none.to_string().contains("the path is empty"), "{none}");
+    let none = load(b"duration = \"10s\"\n[[hop]]\nrate = \"1mbit\"", &LoadOptions::default()).err().expect("an error");
+    assert!(none.to_string().contains("no traffic"), "{none}");
+    says(&error("[[hop]]", "[hop]"), 3, "hop", "expected [[hop]] with two brackets");
+}
+
+#[test]
+fn a_trace_must_be_there_and_sound() {
+    let folder = std::env::temp_dir().join(format!("sojourn-model-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let rate = |name: &str| {
+        let trace = folder.join(name);
+        error("\"10mbit\"", &format!("{{ trace = '{}' }}", trace.display()))
+    };
+    says(&rate("missing.down"), 5, "hop.bottleneck.rate", "cannot read");
+    for (name, text, what) in [
+        ("word.down", "1\nx\n", "word.down:2: expected a time in whole milliseconds, found \"x\""),
+        ("falling.down", "1\n5\n4\n", "falling.down:3: expected a time that does not fall"),
+        ("empty.down", "", "empty"),
+        ("zero.down", "0\n0\n", "above zero"),
+        ("float.down", "1.5\n", "whole milliseconds"),
+    ] {
+        std::fs::write(folder.join(name), text).expect("written");
+        says(&rate(name), 5, "hop.bottleneck.rate", what);
+    }
+    std::fs::write(folder.join("binary.down"), [0u8, 159, 146, 150]).expect("written");
+    says(&rate("binary.down"), 5, "hop.bottleneck.rate", "no text");
+    says(&rate(""), 5, "hop.bottleneck.rate", "cannot read");
+    std::fs::remove_dir_all(&folder).expect("removed");
+}
+
+#[test]
+fn steps_start_at_zero_and_rise() {
+    let key = "hop.bottleneck.rate";
+    let steps = |steps: &str| error("\"10mbit\"", steps);
+    says(&steps(r#"[["1s", "1mbit"]]"#), 5, key, "expected the first step at \"0s\"");
+    says(&steps(r#"[["0s", "1mbit"], ["5s", "2mbit"], ["5s", "1mbit"]]"#), 5, key, "expected a later time");
+    says(&steps(r#"[["0s", "1mbit"], ["5s", "2mbit"], ["4s", "1mbit"]]"#), 5, key, "expected a later time");
+    says(&steps("[]"), 5, key, "expected a rate");
+    says(&steps(r#"[["0s"]]"#), 5, key, "expected a rate");
+    says(&steps(r#"{ square = ["1mbit", "2mbit"], period = "0s" }"#), 5, key, "expected a period");
+    says(&steps(r#"{ square = ["1mbit", "2mbit"], period = "1ns" }"#), 5, key, "expected a period");
+    says(&steps(r#"{ squre = ["1mbit", "2mbit"], period = "1s" }"#), 5, key, "expected a rate");
+}
+
+#[test]
+fn a_run_of_years_is_refused() {
+    says(&error("\"10s\"", "\"100000h\""), 2, "duration = \"100000h\"", "at most 24h");
+    says(&error("\"10s\"", "\"99999999999999999999999h\""), 2, "duration", "at most 24h");
+    says(&error("\"10s\"", "\"0s\""), 2, "duration", "above zero");
+    let long = SOUND.replace("10mbit", "1000gbit").replace("\"10s\"", "\"20h\"");
+    let error = load(long.as_bytes(), &LoadOptions::default()).err().expect("an error");
+    says(&error, 2, "duration = \"20h\"", "2^31 segments");
+}
+
+#[test]
+fn a_huge_count_is_refused() {
+    let flow = |more: &str| error("kind = \"bulk\"", &format!("kind = \"bulk\"\n{more}"));
+    says(&flow("count = 100001"), 10, "flow.bulk0.count = 100001", "from 1 to 100000");
+    says(&flow("count = 0"), 10, "flow.bulk0.count", "from 1 to 100000");
+    says(&flow("count = -3"), 10, "flow.bulk0.count", "from 1 to 100000");
+    says(&flow("count = \"1000000*S\""), 8, "flow.bulk0.count", "too many flows");
+    says(&flow("count = \"S*S\""), 10, "flow.bulk0.count", "an expression such as");
+    says(&flow("count = 60000\n[[flow]]\nkind = \"bulk\"\ncount = 60000"), 11, "flow.bulk1.count", "too many flows");
+    let web = |rate: &str| error("kind = \"bulk\"", &format!("kind = \"web\"\nrate = {rate}"));
+    says(&web("1e12"), 8, "flow.web0", "too many");
+    says(&web("0"), 10, "flow.web0.rate", "a number above zero");
+    says(&web("nan"), 10, "rate = nan", "expected a finite number");
+    says(&web("inf"), 10, "rate = inf", "expected a finite number");
+}
+
+#[test]
+fn what_is_no_toml_is_named_with_its_line() {
+    let binary = load(&[b'a', b'\n', 0xff, 0xfe, 0], &LoadOptions::default()).err().expect("an error");
+    assert_eq!(binary.to_string(), "scenarios/x.toml:2: no text in UTF-8: expected a scenario file in TOML");
+    let zeros = load(&[0; 64], &LoadOptions::default()).err().expect("an error");
+    assert!(zeros.to_string().contains("not valid TOML"), "{zeros}");
+    let broken = error("rate = \"10mbit\"", "rate = ");
+    assert!(broken.to_string().starts_with("scenarios/x.toml:5: not valid TOML"), "{broken}");
+    let twice = error("delay =", "rate =");
+    assert!(twice.to_string().starts_with("scenarios/x.toml:6: not valid TOML"), "{twice}");
+    let deep = format!("a = {}1{}", "[".repeat(100_000), "]".repeat(100_000));
+    assert!(load(deep.as_bytes(), &LoadOptions::default()).is_err());
+}
+
+#[test]
+fn rtts_must_hold_the_path() {
+    let flow = |more: &str| error("kind = \"bulk\"", &format!("kind = \"bulk\"\n{more}"));
+    says(&flow("rtt = \"19ms\""), 10, "flow.bulk0.rtt = \"19ms\"", "at least 20ms");
+    says(&flow("rtt = \"10ms..100ms\""), 10, "flow.bulk0.rtt", "at least 20ms");
+    says(&flow("rtt = \"30ms\"\njitter = \"11ms\""), 10, "flow.bulk0.rtt", "at least 20ms");
+    says(&flow("rtt = [\"30ms\", \"40ms\"]"), 10, "flow.bulk0.rtt", "at most as many as count = 1");
+    says(&flow("rtt = []"), 10, "flow.bulk0.rtt", "expected a time such as");
+    says(&error("delay = \"10ms\"", "delay = \"0s\""), 8, "flow.bulk0.rtt", "above zero");
+}
+
+#[test]
+fn names_and_references_are_checked() {
+    let flow = |more: &str| error("kind = \"bulk\"", more);
+    says(&flow("kind = \"bulc\""), 9, "flow.bulc0.kind", "did you mean \"bulk\"?");
+    says(&flow("count = 1"), 8, "flow.flow0.kind", "missing");
+    says(&flow("kind = \"bulk\"\nvia = [\"bottlenek\"]"), 10, "flow.bulk0.via", "did you mean \"bottleneck\"?");
+    says(&flow("kind = \"sizes\"\nrate = 1\ngroup = \"g\""), 11, "flow.sizes0.group", "unknown group");
+    says(&flow("kind = \"bulk\"\ncc = \"qubic\""), 10, "flow.bulk0.cc", "did you mean \"cubic\"?");
+    says(&flow("kind = \"bulk\"\ncc = \"fixed 0\""), 10, "flow.bulk0.cc", "a window of 1 to");
+    says(&flow("kind = \"bulk\"\nname = \"a.b\""), 10, "flow.a.b.name", "a name of letters");
+    says(
+        &flow("kind = \"bulk\"\nname = \"a\"\n[[flow]]\nkind = \"web\"\nname = \"a\""),
+        11,
+        "flow.a.name",
+        "no other flow",
+    );
+    says(&flow("kind = \"bulk\"\nstop = \"0s\""), 10, "flow.bulk0.stop", "a time after the start");
+    says(&flow("kind = \"bulk\"\nrtt_at = \"middle\""), 10, "flow.bulk0.rtt_at", "split, left, right, ack");
+    says(&flow("kind = \"download\""), 8, "flow.download0.size", "missing: expected a size");
+    says(
+        &flow("kind = \"bulk\"\nactive = [[\"5s\", \"2s\"]]"),
+        10,
+        "flow.bulk0.active",
+        "the first time before the second",
+    );
+}
+
+#[test]
+fn what_comes_later_says_so() {
+    for (from, to) in [
+        ("codel limit 100", "cake bandwidth 10mbit"),
+        ("kind = \"bulk\"", "kind = \"voip\""),
+        ("kind = \"bulk\"", "kind = \"bulk\"\ncc = \"bbr\""),
+        ("kind = \"bulk\"", "kind = \"bulk\"\nuser = \"a\""),
+        ("delay =", "impair = \"loss 1%\"\ndelay ="),
+    ] {
+        let error = error(from, to);
+        assert!(error.not_built && error.to_string().contains("not built yet"), "{error}");
+    }
+}
+
+#[test]
+fn a_sweep_skips_what_is_not_built_unless_nothing_is_left() {
+    let text = format!("{SOUND}[sweep]\n\"hop.bottleneck.qdisc\" = [\"cake\", \"codel\", \"pie\"]\nseeds = 2\n");
+    let plan = load(text.as_bytes(), &LoadOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((plan.runs.len(), plan.skipped.len()), (2, 2));
+    assert_eq!(plan.skipped[0].set[0], ("hop.bottleneck.qdisc".into(), "cake".into()));
+    assert!(plan.skipped[0].reason.contains("not built yet"), "{}", plan.skipped[0].reason);
+    let none = load(text.replace(", \"codel\"", "").as_bytes(), &LoadOptions::default()).err().expect("an error");
+    assert_eq!(none.line, Some(11));
+}
+
+#[test]
+fn a_sweep_is_checked_throughout() {
+    let sweep = |text: &str| {
+        load(format!("{SOUND}[sweep]\n{text}").as_bytes(), &LoadOptions::default()).err().expect("an error")
+    };
+    says(&sweep("\"hop.bottlenck.rate\" = [\"1mbit\"]"), 11, "hop.bottlenck.rate", "did you mean \"bottleneck\"?");
+    says(&sweep("hop.bottleneck.rate = [\"1mbit\", \"1mb\"]"), 11, "hop.bottleneck.rate = \"1mb\"", "expected a rate");
+    says(&sweep("\"duration\" = \"5s\""), 11, "duration = \"5s\"", "expected a list, a range");
+    says(&sweep("\"duration\" = []"), 11, "duration = []", "expected a list, a range");
+    says(&sweep("seeds = 0"), 11, "sweep.seeds = 0", "from 1 to 100000");
+    says(
+        &sweep("\"duration\" = \"1s..9s lin 1000\"\n\"hop.bottleneck.delay\" = \"1ms..9ms lin 101\""),
+        10,
+        "sweep",
+        "too many runs",
+    );
+    says(&sweep("\"duration\" = [\"5s\"]\nseeds = 100001"), 12, "sweep.seeds", "from 1 to 100000");
+}
+
+#[test]
+fn the_command_lines_values_are_checked_alike() {
+    let set = |key: &str, value: &str| {
+        let options = LoadOptions { set: vec![(key.into(), value.into())], ..LoadOptions::default() };
+        load(SOUND.as_bytes(), &options).err().expect("an error").to_string()
+    };
+    let text = set("hop.bottleneck.rate", "10mb/s");
+    assert!(text.starts_with("scenarios/x.toml: hop.bottleneck.rate = \"10mb/s\": expected a rate"), "{text}");
+    assert!(set("hop.bottleneck.rat", "1mbit").contains("did you mean \"rate\"?"));
+    assert!(set("flow.bulk1.cc", "reno").contains("did you mean \"bulk0\"?"));
+    let seeds = LoadOptions { seeds: Some(0), ..LoadOptions::default() };
+    assert!(load(SOUND.as_bytes(), &seeds).is_err());
+    let seed = LoadOptions { seed: Some(u64::MAX), seeds: Some(2), ..LoadOptions::default() };
+    assert!(load(SOUND.as_bytes(), &seed).is_err());
+}
+
+#[test]
+fn megabytes_a_second_are_warned_of() {
+    let text = SOUND.replace("10mbit", "2mbps");
+    let plan = load(text.as_bytes(), &LoadOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(plan.warnings.len(), 1);
+    assert!(plan.warnings[0].contains("bytes per second: this is 16mbit"), "{}", plan.warnings[0]);
+}
+
+/// Words that a mutation may put anywhere.
+const WORDS: &[&str] = &[
+    "\"\"",
+    "[]",
+    "{}",
+    "-1",
+    "0",
+    "1e308",
+    "nan",
+    "\"-1ms\"",
+    "\"0s\"",
+    "\"24h\"",
+    "\"1..2\"",
+    "\"1ns..24h\"",
+    "\"8bdp\"",
+    "\"1e9*S\"",
+    "[[]]",
+    "true",
+    "1979-05-27",
+    "18446744073709551615",
+    "\"exp 0s\"",
+    "\"normal 1s 9s\"",
+    "[hop]",
+    "[[flow]]",
+    "[sweep]",
+    "\"hop.bottleneck.rate\" = [\"1mbit\"]",
+    "active = [[\"0s\",\"end\"]]",
+    "kind = \"web\"",
+    "rate = 3",
+    "kind = \"sizes\"",
+    "kind = \"download\"",
+    "size = 5",
+    "gap = \"0s\"",
+    "reverse = { rate = \"1bit\" }",
+    "count = \"S\"",
+    "stop = \"0s\"",
+    "jitter = \"1ns\"",
+    "direction = \"both\"",
+    "zip = [[]]",
+    "mss = 1",
+    "rwnd = \"1\"",
+    "=",
+    "\n",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Loading and drawing mutated scenarios ends in a plan or an error, never in a panic.
+    #[test]
+    fn no_text_makes_it_panic(edits in prop::collection::vec((any::<prop::sample::Index>(), 0usize..12, 0usize..WORDS.len()), 1..6)) {
+        let mut text = SOUND.to_owned();
+        for (place, cut, word) in edits {
+            let starts: Vec<usize> = text.char_indices().map(|(at, _)| at).filter(|at| {
+                *at == 0 || matches!(text.as_bytes()[at - 1], b'\n' | b' ' | b'"')
+            }).collect();
+            let from = *place.get(&starts);
+            let to = (from..=text.len()).filter(|at| text.is_char_boundary(*at)).nth(cut).unwrap_or(text.len());
+            // Whole lines are put in as lines.
+            let line = WORDS[word].contains('=') || WORDS[word].starts_with("[[f") || WORDS[word].starts_with("[h");
+            text.replace_range(from..to, &if line { format!("\n{}\n", WORDS[word]) } else { WORDS[word].to_owned() });
+        }
+        if let Ok(plan) = load(text.as_bytes(), &LoadOptions::default()) {
+            for run in 0..plan.runs.len().min(2) {
+                prop_assert!(plan.scenario(run).is_ok());
+            }
+        }
+    }
+
+    /// Any value at any key is answered.
+    #[test]
+    fn no_value_makes_it_panic(key in 0usize..14, value in prop_oneof!["\\PC{0,20}", "[0-9a-z.* ]{0,12}", (0usize..WORDS.len()).prop_map(|i| WORDS[i].to_owned())]) {
+        let keys = [
+            "duration", "measure", "title", "seeds", "hop.bottleneck.rate", "hop.bottleneck.delay", "hop.bottleneck.qdisc",
+            "hop.bottleneck.reverse.qdisc", "flow.bulk0.rtt", "flow.bulk0.count", "flow.bulk0.start", "flow.bulk0.stop",
+            "flow.bulk0.rwnd", "host.rto_min",
+        ];
+        let options = LoadOptions { set: vec![(keys[key].into(), value)], ..LoadOptions::default() };
+        if let Ok(plan) = load(SOUND.as_bytes(), &options) {
+            prop_assert!(plan.scenario(0).is_ok());
+        }
+    }
+
+    /// Neither does any file of bytes.
+    #[test]
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        prop_assert!(load(&bytes, &LoadOptions::default()).is_err());
+    }
+}

@@ -1,0 +1,234 @@
+//! What a scenario file means: defaults, sizes in bdp, where the RTT lies, the order of a sweep's runs.
+
+use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::tcp::{AckPolicy, Cc};
+use sojourn_core::units::{Rate, Span, Time};
+use sojourn_model::plan::{LoadOptions, Plan};
+use sojourn_model::scenario::{Capacity, Scenario};
+use sojourn_model::workload::{App, Direction, Entry};
+
+const MS: u64 = 1_000_000;
+
+fn plan_with(text: &str, options: &LoadOptions) -> Plan {
+    Plan::load("x.toml", text.as_bytes(), options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn scenario(hop: &str, rest: &str) -> Scenario {
+    let text = format!("duration = \"100s\"\n[[hop]]\nname = \"b\"\n{hop}\n{rest}");
+    plan_with(&text, &LoadOptions::default()).scenario(0).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// One flow over 10 Mbit/s and 10 ms.
+fn flow(flow: &str) -> Vec<Entry> {
+    scenario("rate = \"10mbit\"\ndelay = \"10ms\"", &format!("[[flow]]\n{flow}")).workload.entries
+}
+
+fn spec(line: &str) -> Spec {
+    line.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn defaults_are_those_of_the_reference() {
+    let scenario = scenario("rate = \"10mbit\"\ndelay = \"10ms\"", "[[flow]]\nkind = \"bulk\"");
+    assert_eq!(scenario.title, "x");
+    assert_eq!(scenario.measure, (Time::ZERO, Time(100_000 * MS)));
+    assert_eq!((scenario.seed, scenario.longest_rtt), (1, Span(20 * MS)));
+    let hop = &scenario.hops[0];
+    assert_eq!((hop.right.overhead, hop.right.qdisc.clone()), (14, spec("pfifo limit 1000")));
+    let entry = &scenario.workload.entries[0];
+    assert_eq!((entry.name.as_str(), entry.kind, entry.direction), ("bulk0", "bulk", Direction::Right));
+    assert_eq!((entry.tcp.cc, entry.tcp.iw, entry.tcp.mss, entry.tcp.rwnd), (Cc::Cubic, 10, 1448, u32::MAX));
+    assert_eq!(entry.delays.data_in + entry.delays.ack_out, Span::ZERO);
+    assert!(matches!(&entry.app, App::Bulk { active } if active[..] == [(Time::ZERO, Time::NEVER)]));
+}
+
+#[test]
+fn the_way_back_is_a_fifo_of_the_same_limit_and_what_it_is_told() {
+    let rest = "[[flow]]\nkind = \"bulk\"";
+    let hop = |text: &str| scenario(text, rest).hops.remove(0);
+    let same = hop("rate = \"10mbit\"\ndelay = \"10ms\"\noverhead = 0\nqdisc = \"fq_codel limit 50\"");
+    assert_eq!((same.left.qdisc, same.left.overhead, same.left.delay), (spec("pfifo limit 50"), 0, same.right.delay));
+    let bytes = hop("rate = \"10mbit\"\ndelay = \"10ms\"\nqdisc = \"bfifo limit 120000\"");
+    assert_eq!(bytes.left.qdisc, spec("bfifo limit 120000"));
+    let none = hop("rate = \"10mbit\"\ndelay = \"10ms\"\nqdisc = \"noqueue\"");
+    assert_eq!(none.left.qdisc, spec("noqueue"));
+    let told = hop("rate = \"10mbit\"\ndelay = \"10ms\"\nreverse = { rate = \"1mbit\", qdisc = \"codel\" }");
+    assert!(matches!(&told.left.rate, Capacity::Steps(steps) if steps[..] == [(Time::ZERO, Rate(1_000_000))]));
+    assert_eq!((told.left.qdisc, told.left.delay), (spec("codel"), vec![(Time::ZERO, Span(10 * MS))]));
+}
+
+#[test]
+fn sizes_in_bdp_take_the_first_rate_and_the_longest_base_rtt() {
+    // 1 Mbit/s x 300 ms = 37500 bytes: 25 packets of 1500, 24.8 of 1514.
+    let hop = "rate = [[\"0s\", \"1mbit\"], [\"5s\", \"9mbit\"]]\noverhead = 0\nqdisc = ";
+    let rest = "[[flow]]\nkind = \"bulk\"\ncount = 2\nrtt = [\"100ms\", \"300ms\"]";
+    let qdisc = |line: &str| scenario(&format!("{hop}\"{line}\""), rest).hops[0].right.qdisc.clone();
+    assert_eq!(qdisc("pfifo limit 8bdp"), spec("pfifo limit 200"));
+    assert_eq!(qdisc("codel limit 0.5bdp"), spec("codel limit 13"));
+    assert_eq!(qdisc("bfifo limit 0.5bdp"), spec("bfifo limit 18750"));
+    assert_eq!(qdisc("pfifo limit 0.0001bdp"), spec("pfifo limit 1"));
+}
+
+#[test]
+fn counts_in_s_are_of_bdp_plus_buffer() {
+    let hop = "rate = \"10mbit\"\noverhead = 0\nqdisc = \"pfifo limit 1bdp\"";
+    let count = |count: &str| {
+        scenario(hop, &format!("[[flow]]\nkind = \"bulk\"\nrtt = \"120ms\"\ncount = {count}")).workload.entries.len()
+    };
+    // BDP 100 packets, S 200.
+    assert_eq!(count("\"0.036*S\""), 7);
+    assert_eq!(count("\"bdp*0.1\""), 10);
+    assert_eq!(count("\"0.0001*S\""), 1);
+}
+
+#[test]
+fn base_rtts_are_made_of_the_path_and_what_lies_beyond() {
+    let text = "rate = \"10mbit\"\ndelay = \"10ms\"\nreverse = { delay = \"5ms\" }";
+    let rest = "[access]\nrate = \"1gbit\"\ndelay = \"2ms\"\n[[flow]]\nkind = \"bulk\"\nrtt = \"100ms\"\nrtt_at = ";
+    for place in ["split", "left", "right", "ack"] {
+        let scenario = scenario(text, &format!("{rest}\"{place}\""));
+        let d = scenario.workload.entries[0].delays;
+        // 100 ms less 15 ms of the hop and four times 2 ms of the hosts' links.
+        assert_eq!(d.data_in + d.data_out + d.ack_in + d.ack_out, Span(77 * MS), "{place}");
+        assert_eq!(scenario.longest_rtt, Span(100 * MS));
+    }
+}
+
+#[test]
+fn a_growing_delay_grows_the_longest_rtt() {
+    let hop = "rate = \"10mbit\"\ndelay = [[\"0s\", \"10ms\"], [\"5s\", \"30ms\"], [\"9s\", \"5ms\"]]";
+    assert_eq!(scenario(hop, "[[flow]]\nkind = \"bulk\"").longest_rtt, Span(60 * MS));
+}
+
+#[test]
+fn lists_are_dealt_in_turn_and_ranges_are_drawn() {
+    let listed = flow("kind = \"bulk\"\ncount = 3\nrtt = [\"30ms\", \"50ms\"]\nrtt_at = \"ack\"");
+    let beyond: Vec<u64> = listed.iter().map(|entry| entry.delays.ack_out.0 / MS).collect();
+    assert_eq!(beyond, [10, 30, 10]);
+    assert_eq!(listed.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), ["bulk0.0", "bulk0.1", "bulk0.2"]);
+    let drawn = flow("kind = \"bulk\"\ncount = 50\nrtt = \"50ms..550ms\"\nrtt_at = \"ack\"");
+    let rtts: Vec<u64> = drawn.iter().map(|entry| entry.delays.ack_out.0 + 20 * MS).collect();
+    assert!(rtts.iter().all(|rtt| (50 * MS..=550 * MS).contains(rtt)) && rtts.iter().max() > rtts.iter().min());
+    let near = flow("kind = \"bulk\"\ncount = 50\nrtt = \"50ms\"\njitter = \"3ms\"\nrtt_at = \"ack\"");
+    let off = |entry: &Entry| (entry.delays.ack_out.0 + 20 * MS).abs_diff(50 * MS);
+    assert!(near.iter().all(|entry| off(entry) <= 3 * MS) && near.iter().any(|entry| off(entry) > MS));
+}
+
+#[test]
+fn flows_in_both_directions_are_two_of_the_same_hosts() {
+    let both = flow("kind = \"bulk\"\nname = \"x\"\ndirection = \"both\"\nrtt = \"50ms..550ms\"");
+    assert_eq!((both[0].name.as_str(), both[1].name.as_str()), ("x.right", "x.left"));
+    assert_eq!((both[0].direction, both[1].direction), (Direction::Right, Direction::Left));
+    assert_eq!(both[0].delays, both[1].delays);
+    assert_eq!(flow("kind = \"upload\"\nsize = 5")[0].direction, Direction::Left);
+}
+
+#[test]
+fn tcps_are_as_asked_for() {
+    let one = flow("kind = \"bulk\"\ncc = \"fixed 25\"\nacks = \"every\"\niw = 3\necn = true\nrwnd = \"64k\"")[0].tcp;
+    assert_eq!((one.cc, one.acks, one.iw, one.ecn, one.rwnd), (Cc::Fixed(25), AckPolicy::Every, 3, true, 45));
+    assert_eq!(flow("kind = \"bulk\"\nrwnd = 7")[0].tcp.rwnd, 7);
+    let host =
+        "[host]\ntimestamps = false\nhystart = false\nrto_min = \"1s\"\nlinux_rto = false\n[[flow]]\nkind = \"bulk\"";
+    let tcp = scenario("rate = \"10mbit\"\ndelay = \"10ms\"", host).workload.entries[0].tcp;
+    assert_eq!((tcp.header, tcp.mss, tcp.hystart, tcp.rto_min), (40, 1460, false, Span::from_secs(1)));
+}
+
+#[test]
+fn gaps_between_files_outlast_the_run() {
+    for gap in ["0s", "exp 9.5s", "uniform 5s..15s", "1h"] {
+        let entries = flow(&format!("kind = \"download\"\nsize = 1000000\nstart = \"3s\"\ngap = \"{gap}\""));
+        let App::Download { start, gaps, size, stop } = &entries[0].app else { panic!("a download") };
+        assert_eq!((*start, *size, *stop), (Time(3_000 * MS), 1_000_000, Time::NEVER));
+        // With one base RTT for each file.
+        let sum: u64 = gaps.iter().map(|gap| gap.0 + 20 * MS).sum();
+        assert!(sum >= 97_000 * MS, "{gap}: {sum}");
+    }
+}
+
+#[test]
+fn arrivals_keep_to_start_and_stop() {
+    let entries = flow("kind = \"sizes\"\nrate = 50\nstart = \"10s\"\nstop = \"20s\"");
+    let App::Sizes { arrivals, group: None } = &entries[0].app else { panic!("sizes") };
+    assert!((400..600).contains(&arrivals.len()), "{}", arrivals.len());
+    assert!(arrivals.iter().all(|(at, _)| (Time(10_000 * MS)..Time(20_000 * MS)).contains(at)));
+    let entries = flow("kind = \"web\"\nrate = 50\nstart = \"10s\"\nstop = \"20s\"");
+    let App::Web { connections } = &entries[0].app else { panic!("web") };
+    assert!(connections.iter().all(|one| (Time(10_000 * MS)..Time(20_000 * MS)).contains(&one.start)));
+}
+
+#[test]
+fn one_flow_does_not_change_what_another_draws() {
+    let hop = "rate = \"10mbit\"\ndelay = \"10ms\"";
+    let web = "[[flow]]\nkind = \"web\"\nrate = 5\n";
+    let alone = scenario(hop, web);
+    let beside = scenario(hop, &format!("{web}[[flow]]\nkind = \"bulk\"\nstart = \"uniform 0s..1s\""));
+    assert_eq!(format!("{:?}", alone.workload.entries[0]), format!("{:?}", beside.workload.entries[0]));
+}
+
+#[test]
+fn tunnels_share_one_flow_key() {
+    let hop = "rate = \"10mbit\"\ndelay = \"10ms\"";
+    let flows = "[[flow]]\nkind = \"bulk\"\ncount = 2\ntunnel = \"vpn\"\n[[flow]]\nkind = \"pings\"\ntunnel = \"vpn\"\n\
+                 [[flow]]\nkind = \"pings\"\ntunnel = \"other\"";
+    let keys: Vec<_> = scenario(hop, flows).workload.entries.iter().map(|entry| entry.tunnel).collect();
+    assert!(keys[0].is_some() && keys[0] == keys[1] && keys[1] == keys[2] && keys[2] != keys[3], "{keys:?}");
+}
+
+#[test]
+fn part_of_the_path_has_part_of_its_delay() {
+    let text = "duration = \"9s\"\n[[hop]]\nname = \"a\"\nrate = \"1mbit\"\ndelay = \"1ms\"\n[[hop]]\nname = \"b\"\n\
+                rate = \"1mbit\"\ndelay = \"2ms\"\n[[flow]]\nkind = \"bulk\"\nvia = [\"b\"]\n[[flow]]\nkind = \"bulk\"";
+    let scenario = plan_with(text, &LoadOptions::default()).scenario(0).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((scenario.workload.entries[0].via, scenario.workload.entries[1].via), ((1, 1), (0, 1)));
+    assert_eq!(scenario.longest_rtt, Span(6 * MS));
+    assert_eq!((scenario.link_name(2), scenario.link_name(3)), ("b".into(), "b.reverse".into()));
+}
+
+#[test]
+fn a_square_wave_changes_every_half_period() {
+    let scenario = scenario(
+        "rate = { square = [\"100mbit\", \"10mbit\"], period = \"40s\" }\ndelay = \"10ms\"",
+        "[[flow]]\nkind = \"bulk\"",
+    );
+    let Capacity::Steps(steps) = &scenario.hops[0].right.rate else { panic!("steps") };
+    let (fast, slow) = (Rate(100_000_000), Rate(10_000_000));
+    let at = |seconds: u64| Time(seconds * 1000 * MS);
+    assert_eq!(steps[..], [(at(0), fast), (at(20), slow), (at(40), fast), (at(60), slow), (at(80), fast)]);
+}
+
+const SWEPT: &str = "duration = \"9s\"\n[[hop]]\nname = \"b\"\nrate = \"1mbit\"\ndelay = \"1ms\"\n[[flow]]\nkind = \"bulk\"\n\
+    [sweep]\n\"hop.b.qdisc\" = [\"pfifo limit 8bdp\", \"codel\"]\n\"flow.bulk0.count\" = [1, 2]\nseeds = 2\n";
+
+fn sets(plan: &Plan) -> Vec<String> {
+    let set = |run: &sojourn_model::plan::Run| {
+        let values = run.set.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>();
+        format!("{} seed={}", values.join(" "), run.seed)
+    };
+    plan.runs.iter().map(set).collect()
+}
+
+#[test]
+fn the_first_swept_key_is_outermost_the_seed_innermost_and_values_stay_as_written() {
+    let options = LoadOptions { seed: Some(7), ..LoadOptions::default() };
+    let plan = plan_with(SWEPT, &options);
+    let expected: Vec<String> = ["\"pfifo limit 8bdp\"", "\"codel\""]
+        .iter()
+        .flat_map(|qdisc| [1, 2].map(|count| format!("hop.b.qdisc={qdisc} flow.bulk0.count={count}")))
+        .flat_map(|set| [7, 8].map(|seed| format!("{set} seed={seed}")))
+        .collect();
+    assert_eq!(sets(&plan), expected);
+    let scenario = plan.scenario(7).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((scenario.seed, scenario.workload.entries.len()), (8, 2));
+    assert_eq!(scenario.hops[0].right.qdisc, spec("codel"));
+}
+
+#[test]
+fn what_is_set_does_not_vary() {
+    let set = vec![("hop.b.qdisc".into(), "fq_codel".into()), ("duration".into(), "3s".into())];
+    let plan = plan_with(SWEPT, &LoadOptions { set, seeds: Some(1), ..LoadOptions::default() });
+    let set = "hop.b.qdisc=\"fq_codel\" duration=\"3s\"";
+    assert_eq!(sets(&plan), [1, 2].map(|count| format!("{set} flow.bulk0.count={count} seed=1")));
+    assert_eq!(plan.runs[0].duration, Time(3_000 * MS));
+    assert_eq!(plan.scenario(0).unwrap_or_else(|error| panic!("{error}")).hops[0].right.qdisc, spec("fq_codel"));
+}
