@@ -73,7 +73,7 @@ impl Parameters for BfifoParams {
     const NAME: &'static str = "bfifo";
     const DOC: &'static str = "first in, first out, with a limit in bytes";
     const PARAMS: &'static [Param<Self>] =
-        &[param!(BfifoParams.limit, Unit::Size, "bytes queued").range(1, u32::MAX as u64).printed()];
+        &[param!(BfifoParams.limit, Unit::Size, "bytes queued").range(1, 1 << 31).printed()];
 }
 
 impl Parameters for PfifoHeadDropParams {
