@@ -129,9 +129,14 @@ impl Queue {
     #[inline]
     pub fn empties(&mut self, now: Time) {
         if self.delay | self.packets as u64 != 0 {
-            let full = self.full && self.packets == 0;
-            self.leaves(now, Span::ZERO, 0, full);
+            self.falls_empty(now);
         }
+    }
+
+    #[inline(never)]
+    fn falls_empty(&mut self, now: Time) {
+        let full = self.full && self.packets == 0;
+        self.leaves(now, Span::ZERO, 0, full);
     }
 
     #[inline]
@@ -167,7 +172,7 @@ impl Queue {
         self.full_since = now;
     }
 
-    #[inline]
+    #[inline(always)]
     fn hold_delay(&mut self, now: u64) {
         if now > self.delay_since {
             self.window.delay.add_weighted(self.delay, now - self.delay_since);
