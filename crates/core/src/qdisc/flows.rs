@@ -48,24 +48,6 @@ impl<S> Flow<S> {
     }
 }
 
-/// What a flow gave when its turn came.
-#[derive(Clone, Copy, Debug)]
-pub enum Turn<P> {
-    /// This packet.
-    Packet(P),
-    /// Nothing: its queue is empty.
-    Empty,
-    /// Nothing yet: it must wait outside the round until [`Flows::release`].
-    Hold,
-}
-
-impl<P> From<Option<P>> for Turn<P> {
-    #[inline]
-    fn from(packet: Option<P>) -> Self {
-        packet.map_or(Turn::Empty, Turn::Packet)
-    }
-}
-
 /// A chain of flows, linked by `Flow::next`.
 #[derive(Clone, Debug)]
 struct List {
@@ -273,17 +255,11 @@ impl<P: Packet + Copy, S> Flows<P, S> {
         self.old.append(&mut self.flows, flow);
     }
 
-    /// Serves the flow whose turn it is: new flows before old ones; who has used up its credit gets `quantum` bytes more
-    /// and waits at the tail of the old list; who turns out empty leaves the round, but from the new list only by way of
-    /// the old one when that has flows, so that a flow cannot stay new, and first, by sending at just the right pace
-    /// (RFC 8290 §4.2).
-    ///
-    /// `serve` takes a packet from the flow, if it still has one and may send it. Gives the flow with its packet.
+    /// The flow whose turn it is: new flows before old ones; who has used up its credit gets `quantum` bytes more and
+    /// goes to the tail of the old list. The caller then takes a packet from it and has it [charged](Self::charge), or
+    /// lets it [leave](Self::leave) or [wait](Self::hold), and asks again.
     #[inline]
-    pub fn round<F>(&mut self, quantum: u32, mut serve: F) -> Option<(u32, P)>
-    where
-        F: FnMut(&mut Self, u32) -> Turn<P>,
-    {
+    pub fn turn(&mut self, quantum: u32) -> Option<u32> {
         loop {
             let from_new = self.new.first != NIL;
             let number = if from_new { self.new.first } else { self.old.first };
@@ -291,27 +267,37 @@ impl<P: Packet + Copy, S> Flows<P, S> {
                 return None;
             }
             let flow = &mut self.flows[number as usize];
-            if flow.credit <= 0 {
-                flow.credit = flow.credit.saturating_add_unsigned(quantum);
-                self.remove_first(from_new, LOOSE);
-                self.old.append(&mut self.flows, number);
-                continue;
+            if flow.credit > 0 {
+                return Some(number);
             }
-            match serve(self, number) {
-                Turn::Packet(packet) => {
-                    let flow = &mut self.flows[number as usize];
-                    flow.credit = flow.credit.saturating_sub_unsigned(packet.bytes());
-                    return Some((number, packet));
-                }
-                Turn::Hold => self.remove_first(from_new, HELD),
-                Turn::Empty => {
-                    self.remove_first(from_new, LOOSE);
-                    if from_new && self.old.first != NIL {
-                        self.old.append(&mut self.flows, number);
-                    }
-                }
-            }
+            flow.credit = flow.credit.saturating_add_unsigned(quantum);
+            self.remove_first(from_new, LOOSE);
+            self.old.append(&mut self.flows, number);
         }
+    }
+
+    /// The flow has sent so many bytes.
+    #[inline]
+    pub fn charge(&mut self, flow: u32, bytes: u32) {
+        let flow = &mut self.flows[flow as usize];
+        flow.credit = flow.credit.saturating_sub_unsigned(bytes);
+    }
+
+    /// The flow whose turn it is has turned out empty and leaves the round, but from the new list only by way of the old
+    /// one when that has flows: so a flow cannot stay new, and first, by sending at just the right pace (RFC 8290 §4.2).
+    #[inline]
+    pub fn leave(&mut self) {
+        let from_new = self.new.first != NIL;
+        let number = if from_new { self.new.first } else { self.old.first };
+        self.remove_first(from_new, LOOSE);
+        if from_new && self.old.first != NIL {
+            self.old.append(&mut self.flows, number);
+        }
+    }
+
+    /// The flow whose turn it is must wait outside the round until its [release](Self::release).
+    pub fn hold(&mut self) {
+        self.remove_first(self.new.first != NIL, HELD);
     }
 
     #[inline]
@@ -420,14 +406,14 @@ mod tests {
             flows.push(flow, parcel(flow));
             flows.list_as_new(flow);
         }
-        let serve = |flows: &mut Flows<Parcel, ()>, hold: Option<u32>| {
-            flows.round(1000, |flows, number| if Some(number) == hold { Turn::Hold } else { flows.pop(number).into() })
-        };
-        assert_eq!(serve(&mut flows, Some(0)).map(|(flow, _)| flow), Some(1));
-        assert_eq!(serve(&mut flows, None).map(|(flow, _)| flow), None);
+        assert_eq!(flows.turn(1000), Some(0));
+        flows.hold();
+        assert_eq!(flows.turn(1000), Some(1));
+        flows.leave();
+        assert_eq!(flows.turn(1000), None);
         assert!(!flows.list_as_new(0), "it is not loose");
         flows.release(0);
         assert_eq!((flows.new_len(), flows.old_len()), (0, 1));
-        assert_eq!(serve(&mut flows, None).map(|(flow, _)| flow), Some(0));
+        assert_eq!(flows.turn(1000), Some(0));
     }
 }

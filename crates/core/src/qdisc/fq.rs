@@ -20,7 +20,7 @@
 //! - `ce_mark` counts packets that carry the mark, not attempts to mark.
 
 use super::codel::{MAX_SPAN, MICROSECOND};
-use super::flows::{Flows, NIL, Turn};
+use super::flows::{Flows, NIL};
 use super::tc::{Param, Parameters, Unit, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
@@ -418,8 +418,8 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
         if self.flows.list_as_new(number) {
             let flow = self.flows.flow_mut(number);
             if now.since(flow.state.age) > self.scheduling.refill_delay {
-                // The kernel compares as u32, so that a flow in debt keeps its debt, however long it was away.
-                flow.credit = (flow.credit as u32).max(self.scheduling.quantum) as i32;
+                // Who has left the round has no debt: it was seen empty in its turn.
+                flow.credit = flow.credit.max(self.scheduling.quantum as i32);
             }
         }
         self.flows.push(number, packet);
@@ -431,31 +431,32 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
             return None;
         }
         self.release_held(now);
-        let (held, stats, threshold) = (&mut self.held, &mut self.stats, self.scheduling.ce_threshold);
-        let (number, packet) = self.flows.round(self.scheduling.quantum, |flows, number| {
-            let due = flows.flow(number).state.time_next_packet;
-            if now < due && flows.flow(number).packets() > 0 {
-                held.push(Reverse((due, stats.throttled, number)));
-                stats.throttled += 1;
-                return Turn::Hold;
+        loop {
+            let number = self.flows.turn(self.scheduling.quantum)?;
+            let due = self.flows.flow(number).state.time_next_packet;
+            if now < due && self.flows.flow(number).packets() > 0 {
+                self.flows.hold();
+                self.held.push(Reverse((due, self.stats.throttled, number)));
+                self.stats.throttled += 1;
+                continue;
             }
-            let packet = flows.pop(number);
-            let flow = flows.flow_mut(number);
-            let Some(mut packet) = packet else {
-                flow.state.age = now;
-                return Turn::Empty;
+            let Some(mut packet) = self.flows.pop(number) else {
+                self.flows.flow_mut(number).state.age = now;
+                self.flows.leave();
+                continue;
             };
+            self.flows.charge(number, packet.bytes());
+            let flow = self.flows.flow_mut(number);
             let left = flow.packets();
             flow.state.buffer.departure(now, left);
-            if now.since(packet.enqueue_time().max(due)) > threshold && packet.mark() {
-                stats.ce_mark += 1;
+            if now.since(packet.enqueue_time().max(due)) > self.scheduling.ce_threshold && packet.mark() {
+                self.stats.ce_mark += 1;
             }
-            Turn::Packet(packet)
-        })?;
-        if let Some(rate) = self.scheduling.maxrate {
-            self.pace(now, number, packet.bytes(), rate);
+            if let Some(rate) = self.scheduling.maxrate {
+                self.pace(now, number, packet.bytes(), rate);
+            }
+            return Some(packet);
         }
-        Some(packet)
     }
 
     fn next_event(&self) -> Time {
@@ -604,21 +605,19 @@ mod tests {
     }
 
     #[test]
-    fn a_debt_is_not_forgiven_by_staying_away_as_the_kernel_compares_without_sign() {
+    fn a_flow_in_debt_pays_by_its_turns_before_it_may_leave_the_round() {
         let mut bench = fq(small());
-        bench.put(ms(0), 1, 3500);
+        bench.put(ms(0), 1, 5500);
         bench.take(ms(0));
+        assert_eq!(credit(&bench, 1), -2500);
         bench.fill(ms(0), 9, 1000, 50);
-        // The debtor is at the head of the new flows: it gets a quantum, goes to the old ones, and is seen empty there.
-        (0..5).for_each(|_| {
+        let mut turns = 0;
+        while !bench.qdisc.flows.flow(0).is_loose() {
             bench.take(ms(1));
-        });
-        assert_eq!(credit(&bench, 1), 500);
-        bench.put(ms(2), 1, 1500);
-        assert_eq!(bench.take_flow(ms(2)), Some(1));
-        assert_eq!(credit(&bench, 1), -1000);
-        // Now let it leave the round in debt: alone, an empty fq leaves it where it is; so it stays listed.
-        assert!(!bench.qdisc.flows.flow(0).is_loose());
+            turns += 1;
+        }
+        // Flow 9 sends its first 3 packets as a new flow, then one a turn: flow 1 gets a quantum after each.
+        assert_eq!((credit(&bench, 1), turns), (500, 6));
     }
 
     #[test]

@@ -208,14 +208,20 @@ impl<P: Packet + Copy, L: Law> Qdisc<P> for FqCodel<P, L> {
 
     #[inline]
     fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P> {
-        let (control, cstats) = (&self.control, &mut self.cstats);
-        let (_, packet) = self.flows.round(self.quantum, |flows, number| {
-            let mut vars = flows.flow(number).state;
-            let packet = vars.dequeue(now, control, cstats, &mut Queue { flows, number }, drops);
-            flows.flow_mut(number).state = vars;
-            packet.into()
-        })?;
-        Some(packet)
+        loop {
+            let number = self.flows.turn(self.quantum)?;
+            let mut vars = self.flows.flow(number).state;
+            let mut queue = Queue { flows: &mut self.flows, number };
+            let packet = vars.dequeue(now, &self.control, &mut self.cstats, &mut queue, drops);
+            self.flows.flow_mut(number).state = vars;
+            match packet {
+                Some(packet) => {
+                    self.flows.charge(number, packet.bytes());
+                    return Some(packet);
+                }
+                None => self.flows.leave(),
+            }
+        }
     }
 
     fn packets(&self) -> usize {

@@ -408,7 +408,7 @@ impl Model {
 
     fn put(&mut self, now: Time, mut packet: Parcel) {
         packet.enqueue_time = now;
-        let number = (u64::from(packet.hash) * self.queues.len() as u64 >> 32) as usize;
+        let number = ((u64::from(packet.hash) * self.queues.len() as u64) >> 32) as usize;
         self.queues[number].push_back(packet);
         if !self.new.contains(&number) && !self.old.contains(&number) {
             self.new.push_back(number);
