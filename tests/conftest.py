@@ -1,0 +1,70 @@
+"""What the tests share: the command as a user starts it, and a small scenario."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SOJOURN = str(Path(sys.executable).parent / "sojourn")
+CI = os.environ.get("CI") == "true"
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+SMALL = """\
+title = "A small link"
+duration = "3s"
+measure = ["1s", "end"]
+
+[[hop]]
+name = "bottleneck"
+rate = "10mbit"
+delay = "10ms"
+qdisc = "codel"
+
+[[flow]]
+kind = "bulk"
+count = 2
+rtt = "40ms"
+start = "uniform 0s..100ms"
+
+[[flow]]
+kind = "pings"
+interval = "50ms"
+
+[sweep]
+"hop.bottleneck.qdisc" = ["pfifo limit 100", "codel"]
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A scenario of two disciplines that runs in no time."""
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL)
+    return path
+
+
+@pytest.fixture
+def sojourn(tmp_path: Path) -> Run:
+    """Runs the command in an empty folder; it must not print a traceback."""
+
+    def run(*arguments: object, code: int = 0, cwd: Path = tmp_path) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run([SOJOURN, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=False)
+        assert "Traceback" not in done.stderr, done.stderr
+        assert done.returncode == code, f"exit code {done.returncode}, expected {code}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    return run
+
+
+def skip_loudly(reason: str) -> None:
+    """What can't be had is skipped, and is an error in CI."""
+    if CI:
+        pytest.fail(f"CI=true: nothing may be skipped: {reason}")
+    pytest.skip(reason)

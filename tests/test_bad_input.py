@@ -1,0 +1,113 @@
+"""Bad input: one line that names file, line, key, value and what was expected; exit code 2; no traceback."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from conftest import SMALL, Run
+from sojourn import _core, run
+
+# What is changed in the small scenario, to what, and what the message must name.
+FAULTS = {
+    "unknown key": ('rate = "10mbit"', 'rtae = "10mbit"', ["rtae", "rate"]),
+    "unknown key at the top": ('title = "A small link"', 'titel = "A small link"', ["titel", "title"]),
+    "wrong unit": ('rate = "10mbit"', 'rate = "10ms"', ["rate", "10ms", "expected"]),
+    "negative rate": ('rate = "10mbit"', 'rate = "-10mbit"', ["rate", "-10mbit", "expected"]),
+    "rate of zero": ('rate = "10mbit"', 'rate = "0mbit"', ["rate", "0mbit", "expected"]),
+    "rate without unit": ('rate = "10mbit"', "rate = 10", ["rate", "10", "expected"]),
+    "unknown discipline": ('qdisc = "codel"', 'qdisc = "coddle"', ["qdisc", "coddle", "codel"]),
+    "unknown parameter": ('qdisc = "codel"', 'qdisc = "codel targte 5ms"', ["qdisc", "targte", "target"]),
+    "impossible tc line": ('qdisc = "codel"', 'qdisc = "codel limit"', ["qdisc", "limit"]),
+    "nonsense in a parameter": ('qdisc = "codel"', 'qdisc = "codel target soon"', ["qdisc", "soon"]),
+    "missing trace": ('rate = "10mbit"', 'rate = { trace = "nowhere.down" }', ["nowhere.down"]),
+    "times out of order": ('rate = "10mbit"', 'rate = [["0s","1mbit"],["5s","2mbit"],["4s","1mbit"]]', ["rate", "4s"]),
+    "a duration of years": ('duration = "3s"', 'duration = "90000h"', ["duration", "90000h"]),
+    "a huge count": ("count = 2", "count = 1000000000", ["count", "1000000000"]),
+    "a negative count": ("count = 2", "count = -1", ["count", "-1"]),
+    "unknown kind of flow": ('kind = "bulk"', 'kind = "bluk"', ["bluk", "bulk"]),
+    "a base RTT shorter than the path": ('rtt = "40ms"', 'rtt = "4ms"', ["rtt", "4ms"]),
+    "a window outside of the run": ('measure = ["1s", "end"]', 'measure = ["1s", "9s"]', ["measure"]),
+    "not TOML": ("[[hop]]", "[[hop", []),
+}
+
+
+def one_line(text: str, *names: str) -> None:
+    """The message is one line of ours that names these."""
+    lines = [line for line in text.splitlines() if line]
+    assert len(lines) == 1, text
+    assert lines[0].startswith("sojourn: ")
+    for name in names:
+        assert name in lines[0], (name, lines[0])
+
+
+@pytest.mark.parametrize("verb", ["run", "check"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_in_the_file_is_named_with_its_line(sojourn: Run, tmp_path: Path, fault: str, verb: str) -> None:
+    before, after, names = FAULTS[fault]
+    assert SMALL.count(before) >= 1
+    text = SMALL.replace(before, after, 1).split("[sweep]")[0]
+    path = tmp_path / "bad.toml"
+    path.write_text(text)
+    line = next(number for number, line in enumerate(text.splitlines(), 1) if after.splitlines()[0] in line)
+    one_line(sojourn(verb, path, code=2).stderr, f"bad.toml:{line}:", *names)
+
+
+def test_a_malformed_trace_is_named(sojourn: Run, tmp_path: Path) -> None:
+    (tmp_path / "bad.down").write_text("1\n2\nthree\n")
+    path = tmp_path / "bad.toml"
+    path.write_text(SMALL.replace('rate = "10mbit"', 'rate = { trace = "bad.down" }'))
+    one_line(sojourn("run", path, code=2).stderr, "bad.down", "three")
+
+
+def test_an_empty_path_a_missing_file_a_folder_and_a_binary_file(sojourn: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty.toml").write_text('duration = "3s"\n')
+    one_line(sojourn("run", "empty.toml", code=2).stderr, "empty.toml", "hop")
+    one_line(sojourn("run", "nowhere.toml", code=2).stderr, "nowhere.toml")
+    one_line(sojourn("run", tmp_path, code=2).stderr, str(tmp_path))
+    (tmp_path / "binary.toml").write_bytes(bytes(range(256)) * 40)
+    one_line(sojourn("run", "binary.toml", code=2).stderr, "binary.toml")
+
+
+def test_faults_on_the_command_line(sojourn: Run, small: Path) -> None:
+    one_line(sojourn("run", small, "--set", "hop.bottleneck.rtae=5mbit", code=2).stderr, "rtae", "rate")
+    one_line(sojourn("run", small, "--set", "hop.bottleneck.rate=fast", code=2).stderr, "rate", "fast", "expected")
+    one_line(sojourn("run", small, "--set", "nonsense", code=2).stderr, "nonsense", "KEY=VALUE")
+    one_line(sojourn("run", small, "--seeds", "0", code=2).stderr, "0", "expected")
+    one_line(sojourn("run", small, "--seed", "-1", code=2).stderr, "-1", "expected")
+    one_line(sojourn("run", small, "--jobs", "many", code=2).stderr, "many")
+    one_line(sojourn("run", small, "--wrold", "sim", code=2).stderr, "--wrold", "--world")
+    one_line(sojourn("rnu", small, code=2).stderr, "rnu")
+    one_line(sojourn("run", code=2).stderr, "FILE")
+
+
+def test_reports_of_what_is_no_record(sojourn: Run, tmp_path: Path) -> None:
+    one_line(sojourn("report", "nowhere", code=2).stderr, "nowhere")
+    (tmp_path / "empty").mkdir()
+    one_line(sojourn("report", "empty", code=2).stderr, "empty", "expected")
+    (tmp_path / "text.parquet").write_text("hello")
+    one_line(sojourn("report", "text.parquet", code=2).stderr, "text.parquet")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.one_of(st.binary(max_size=200), st.text(max_size=200).map(str.encode)))
+def test_any_bytes_are_refused_in_one_line_and_never_crash(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "any.toml"
+    path.write_bytes(data)
+    with pytest.raises(_core.Error) as caught:
+        run.load(path)
+    assert "\n" not in str(caught.value).strip()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(value=st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"), max_size=30))
+def test_any_value_of_a_key_is_taken_or_refused_with_its_name(small: Path, value: str) -> None:
+    with contextlib.suppress(_core.Error):
+        run.load(small, [("hop.bottleneck.rate", value)])
+        return
+    with pytest.raises(_core.Error, match="rate"):
+        run.load(small, [("hop.bottleneck.rate", value)])

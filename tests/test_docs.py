@@ -1,0 +1,95 @@
+"""What a reader is shown is run: every scenario file, README's commands, the examples of the help, the tutorial."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT, SOJOURN, Run
+
+SCENARIOS = sorted((ROOT / "scenarios").glob("*.toml"))
+VERBS = ["run", "check", "replay", "bench", "list", "report"]
+TRACE = "time_ns,op,flow,bytes,ecn\n" + "".join(f"{n * 1000},enqueue,0,1000,0\n" for n in range(20))
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_every_scenario_file_loads_and_runs_short(sojourn: Run, path: Path) -> None:
+    sojourn("check", path)
+    short = ["--set", "duration=2s", "--set", 'measure=["0s", "end"]', "--seeds", "1", "-f", "json"]
+    runs = json.loads(sojourn("run", path, *short).stdout)["runs"]
+    assert len(runs) >= 1
+    assert any(hop["delivered_packets"] > 0 for run in runs for hop in run["hops"].values())
+
+
+def shown_commands(text: str) -> list[str]:
+    """Every command line in a document's indented blocks and fences that starts the command."""
+    lines = [
+        line.strip().removeprefix("$ ")
+        for line in text.splitlines()
+        if re.match(r"^(    |\t|\$ )", line) or line.startswith("sojourn ")
+    ]
+    return [line.split("#")[0].strip() for line in lines if line.startswith(("sojourn ", ".venv/bin/sojourn "))]
+
+
+def documents() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/how-to").glob("*.md"))]
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A folder with the scenarios and what the examples expect beside them."""
+    shutil.copytree(ROOT / "scenarios", tmp_path / "scenarios")
+    for name in ("trace.csv", "arrivals.csv"):
+        (tmp_path / name).write_text(TRACE)
+    return tmp_path
+
+
+def perform(command: str, clone: Path) -> None:
+    """Runs a command as shown, with a shorter run where it simulates."""
+    words = shlex.split(command.split(" > ")[0])
+    verb = words[1]
+    short = ["--set", "duration=3s", "--set", 'measure=["0s", "end"]'] if verb == "run" else []
+    done = subprocess.run([SOJOURN, *words[1:], *short], cwd=clone, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}\n{done.stderr}"
+    assert done.stdout or done.stderr
+
+
+@pytest.mark.parametrize("document", documents(), ids=lambda path: path.name)
+def test_the_commands_of_a_document_run_in_their_order(document: Path, clone: Path) -> None:
+    for command in shown_commands(document.read_text()):
+        perform(command, clone)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_examples_in_its_help_and_they_run(sojourn: Run, verb: str, clone: Path) -> None:
+    text = sojourn(verb, "--help").stdout
+    examples = [line.strip() for line in text.split("Examples:")[1].splitlines() if line.strip()]
+    assert len(examples) >= 2
+    if verb == "report":
+        perform("sojourn run scenarios/fading-link.toml --seeds 1", clone)
+    for example in examples:
+        perform(example, clone)
+
+
+def test_the_help_names_every_verb(sojourn: Run) -> None:
+    text = sojourn("--help").stdout
+    assert all(f"\n  {verb} " in text for verb in VERBS)
+
+
+def test_readme_names_the_test_command_that_ci_runs() -> None:
+    assert "make test" in (ROOT / "README.md").read_text()
+    assert "make test" in (ROOT / ".ci/run").read_text()
+
+
+def test_lists_are_json_csv_and_text(sojourn: Run, clone: Path) -> None:
+    for what in ("disciplines", "scenarios", "keys", "reasons"):
+        found = json.loads(sojourn("list", what, "-f", "json", cwd=clone).stdout)
+        assert len(found[what]) > 3
+        assert len(sojourn("list", what, "-f", "csv", cwd=clone).stdout.splitlines()) > 3
+        assert sojourn("list", what, cwd=clone).stdout

@@ -1,0 +1,203 @@
+"""`sojourn run`: the JSON that scripts rely on, the same bytes for the same seed, and what is left in a folder."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from conftest import SMALL, SOJOURN, Run
+from sojourn import sweep
+
+DISTRIBUTION = {"mean", "p50", "p75", "p95", "p99", "max"}
+HOP = {
+    "utilisation", "delivered_packets", "delivered_bytes", "drops", "drops_by_reason", "marks", "sojourn_ms",
+    "queue_delay_ms", "queue_packets", "standing_queue_ms", "empty_fraction", "full_fraction", "nic",
+}  # fmt: skip
+FLOW = {"name", "kind", "cc", "goodput_mbit", "rtt_ms", "retransmits", "fct_s"}
+
+
+def refuse_nan(name: str) -> float:
+    raise AssertionError(f"{name} in JSON")
+
+
+def load(text: str) -> dict[str, Any]:
+    return json.loads(text, parse_constant=refuse_nan)
+
+
+def test_json_has_every_key_and_nothing_else_is_on_stdout(sojourn: Run, small: Path) -> None:
+    found = load(sojourn("run", small, "-f", "json").stdout)
+    assert set(found) == {"runs", "skipped"}
+    assert found["skipped"] == []
+    for run in found["runs"]:
+        assert {"world", "seed", "set", "duration_s", "hops", "flows", "jain", "startup"} <= set(run)
+        for window in (run, run["startup"]):
+            assert list(window["hops"]) == ["bottleneck", "bottleneck.reverse"]
+            for hop in window["hops"].values():
+                assert set(hop) >= HOP
+                for key in ("sojourn_ms", "queue_delay_ms", "queue_packets"):
+                    assert hop[key] is None or set(hop[key]) == DISTRIBUTION
+                assert hop["standing_queue_ms"] is None or set(hop["standing_queue_ms"]) == {"p10", "p50", "p90"}
+                assert sum(hop["drops_by_reason"].values()) == hop["drops"]
+            assert [flow["name"] for flow in window["flows"]] == ["bulk0.0", "bulk0.1", "pings0"]
+            assert all(set(flow) >= FLOW for flow in window["flows"])
+            assert set(window["jain"]) == {"goodput", "drop_share"}
+
+
+def test_runs_come_first_sweep_key_outermost_and_seed_innermost_with_values_as_written(
+    sojourn: Run, small: Path
+) -> None:
+    text = SMALL.replace("[sweep]", '[sweep]\n"hop.bottleneck.delay" = ["10ms", "15ms"]')
+    small.write_text(text)
+    runs = load(sojourn("run", small, "--seeds", 2, "--seed", 7, "-f", "json").stdout)["runs"]
+    order = [(*run["set"].values(), run["seed"]) for run in runs]
+    expected = [(d, q, s) for d in ("10ms", "15ms") for q in ("pfifo limit 100", "codel") for s in (7, 8)]
+    assert order == expected
+    assert list(runs[0]["set"]) == ["hop.bottleneck.delay", "hop.bottleneck.qdisc"]
+
+
+def test_set_replaces_a_swept_key_and_is_reported(sojourn: Run, small: Path) -> None:
+    done = sojourn("run", small, "--set", "hop.bottleneck.qdisc=pfifo limit 20", "-f", "json")
+    (run,) = load(done.stdout)["runs"]
+    assert run["set"] == {"hop.bottleneck.qdisc": "pfifo limit 20"}
+    assert run["hops"]["bottleneck"]["queue_packets"]["max"] <= 20
+
+
+def test_the_same_seed_gives_the_same_bytes_by_cli_and_by_python_and_with_any_number_of_jobs(
+    sojourn: Run, small: Path, tmp_path: Path
+) -> None:
+    once = sojourn("run", small, "-f", "json", "--seeds", 2, "--jobs", 1).stdout
+    assert sojourn("run", small, "-f", "json", "--seeds", 2, "--jobs", 4).stdout == once
+    assert sweep.compare(small, seeds=2).json() + "\n" == once
+    for name in ("a", "b"):
+        sojourn("run", small, "-f", "json", "--out", name, "--packets")
+    files = sorted(path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*") if path.is_file())
+    assert len(files) >= 8
+    for file in files:
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes(), file
+
+
+def test_another_seed_gives_another_run(sojourn: Run, small: Path) -> None:
+    hops = [load(sojourn("run", small, "-f", "json", "--seed", seed).stdout)["runs"][0]["hops"] for seed in (1, 2)]
+    assert hops[0] != hops[1]
+
+
+def test_fast_and_heap_engines_agree_through_the_door(small: Path) -> None:
+    from sojourn import run
+
+    plan = run.load(small)
+    fast, heap = (plan.run(0, engine=engine) for engine in ("fast", "heap"))
+    assert fast is not None
+    assert heap is not None
+    assert fast.result() == heap.result()
+
+
+def test_json_and_csv_write_no_file_without_out(sojourn: Run, small: Path, tmp_path: Path) -> None:
+    sojourn("run", small, "-f", "json")
+    sojourn("run", small, "-f", "csv")
+    assert [path.name for path in tmp_path.iterdir()] == ["small.toml"]
+
+
+def test_csv_has_one_row_a_run_with_the_numbers_of_the_json(sojourn: Run, small: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(sojourn("run", small, "--seeds", 2, "-f", "csv").stdout)))
+    runs = load(sojourn("run", small, "--seeds", 2, "-f", "json").stdout)["runs"]
+    assert len(rows) == len(runs) == 4
+    for row, run in zip(rows, runs, strict=True):
+        assert row["set.hop.bottleneck.qdisc"] == run["set"]["hop.bottleneck.qdisc"]
+        assert float(row["hops.bottleneck.sojourn_ms.p95"]) == run["hops"]["bottleneck"]["sojourn_ms"]["p95"]
+
+
+def test_text_shows_one_row_a_discipline_and_writes_a_new_folder_each_time(
+    sojourn: Run, small: Path, tmp_path: Path
+) -> None:
+    first = sojourn("run", small)
+    assert "pfifo limit 100" in first.stdout
+    assert "±" not in first.stdout, "one run carries no interval"
+    assert "results/small-001/report.html" in first.stderr
+    before = (tmp_path / "results/small-001/results.json").read_bytes()
+    second = sojourn("run", small, "--seeds", 3)
+    assert "±" in second.stdout
+    assert "results/small-002/report.html" in second.stderr
+    assert (tmp_path / "results/small-001/results.json").read_bytes() == before
+    assert not list((tmp_path / "results").rglob(".*")), "no temporary file is left"
+
+
+def test_an_output_folder_with_something_in_it_is_left_alone(sojourn: Run, small: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/thesis.txt").write_text("years of work")
+    done = sojourn("run", small, "--out", "mine", code=2)
+    assert "expected a new or empty folder" in done.stderr
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
+
+
+def test_records_carry_file_version_scenario_seed_set_world_and_versions(
+    sojourn: Run, small: Path, tmp_path: Path
+) -> None:
+    sojourn("run", small, "-f", "json", "--out", "out", "--packets")
+    for name in ("0001.parquet", "0001.packets.parquet", "0001.flows.parquet"):
+        table = pq.read_table(tmp_path / "out/runs" / name)
+        about = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
+        assert about["sojourn.file_version"] == "1"
+        assert about["sojourn.scenario"] == SMALL
+        assert about["sojourn.seed"] == "1"
+        assert json.loads(about["sojourn.set"]) == {"hop.bottleneck.qdisc": "codel"}
+        assert json.loads(about["sojourn.world"]) == "sim"
+        assert "sojourn" in json.loads(about["sojourn.versions"])
+        assert table.num_rows > 0
+
+
+def test_packets_agree_with_the_totals_of_the_result(sojourn: Run, small: Path, tmp_path: Path) -> None:
+    text = small.read_text().replace('measure = ["1s", "end"]\n', "")
+    small.write_text(text)
+    run = load(sojourn("run", small, "-f", "json", "--out", "out", "--packets").stdout)["runs"][0]
+    packets = pq.read_table(tmp_path / "out/runs/0000.packets.parquet").to_pydict()
+    hop = run["hops"]["bottleneck"]
+    mine = [row for row, link in enumerate(packets["link"]) if link == 0]
+    delivered = [row for row in mine if packets["fate"][row] == 0 and packets["end_ns"][row] < 3_000_000_000]
+    assert len(delivered) == hop["delivered_packets"]
+    assert sum(packets["bytes"][row] for row in delivered) == hop["delivered_bytes"]
+    assert len([row for row in mine if packets["fate"][row] != 0]) == hop["drops"]
+    longest = max(packets["start_ns"][row] - packets["arrival_ns"][row] for row in delivered)
+    assert math.isclose(longest / 1e6, hop["sojourn_ms"]["max"])
+
+
+def test_worlds_that_are_not_built_say_so(sojourn: Run, small: Path) -> None:
+    for world in ("kernel", "live"):
+        assert "not built yet" in sojourn("run", small, "--world", world, code=2).stderr
+
+
+def test_ctrl_c_leaves_the_finished_runs_in_a_readable_folder(sojourn: Run, small: Path, tmp_path: Path) -> None:
+    small.write_text(SMALL.replace('"3s"', '"600s"'))
+    out = tmp_path / "out"
+    command = [SOJOURN, "run", str(small), "--seeds", "200", "--jobs", "2", "--out", str(out)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not list(out.glob("runs/0*.parquet")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert "Traceback" not in stderr
+    assert str(out) in stderr
+    found = load((out / "results.json").read_text())
+    assert found["interrupted"] is True
+    assert 0 < len(found["runs"]) < 400
+    assert "pfifo limit 100" in stdout
+    assert (out / "report.html").exists()
+    again = sojourn("report", out, "-f", "json")
+    assert load(again.stdout)["runs"] == found["runs"]
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_without_series_and_files_the_numbers_are_the_same(sojourn: Run, small: Path, form: str) -> None:
+    assert sojourn("run", small, "-f", form).stdout == sojourn("run", small, "-f", form, "--out", "out").stdout
