@@ -38,7 +38,7 @@ class Plan:
     def skipped(self) -> str:
         """JSON: what the simulator cannot express: a list of `set` and `reason`."""
     def runs(self) -> str:
-        """JSON: `set` and `seed` of each run."""
+        """JSON: `set`, `seed` and `duration_s` of each run."""
     def describe(self, index: int) -> str:
         """JSON: the queues and flows of a run."""
     def run(
@@ -80,3 +80,9 @@ def replay(trace: bytes, name: str, qdisc: str, rate: str | None, mtu: int) -> t
 
 def catalogue(what: str) -> str:
     """JSON: one of the tables `disciplines`, `keys`, `reasons`."""
+
+def schema() -> str:
+    """The JSON schema of scenario files."""
+
+def reference() -> str:
+    """The reference page of scenario files, in Markdown."""

@@ -189,7 +189,7 @@ def _progress(plan: _core.Plan) -> Iterator[Any]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    total = json.loads(plan.describe(0))["duration_s"] * len(plan)
+    total = sum(one["duration_s"] for one in json.loads(plan.runs()))
     words = TextColumn("{task.completed:.0f} of {task.total:.0f} simulated seconds in {task.fields[runs]} runs")
     with Progress(BarColumn(), words, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total, runs=len(plan))

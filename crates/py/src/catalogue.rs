@@ -6,6 +6,7 @@ use sojourn_core::qdisc::DropReason;
 use sojourn_core::qdisc::tc::{self, ParamDoc};
 
 use sojourn_model::keys::{Fallback, Form, Key, SECTIONS, Section};
+use sojourn_model::reference;
 
 use crate::Error;
 
@@ -19,6 +20,18 @@ pub fn catalogue(what: &str) -> PyResult<String> {
         other => return Err(Error::new_err(format!("{other}: expected disciplines, keys or reasons"))),
     };
     Ok(table.to_string())
+}
+
+/// The JSON schema of scenario files.
+#[pyfunction]
+pub fn schema() -> String {
+    reference::schema().to_string()
+}
+
+/// The reference page of scenario files, in Markdown.
+#[pyfunction]
+pub fn reference() -> String {
+    reference::reference_markdown()
 }
 
 fn disciplines() -> Value {

@@ -31,6 +31,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<output::Output>()?;
     module.add_class::<plan::Plan>()?;
     module.add_class::<progress::Progress>()?;
+    module.add_function(wrap_pyfunction!(catalogue::schema, module)?)?;
+    module.add_function(wrap_pyfunction!(catalogue::reference, module)?)?;
     module.add_function(wrap_pyfunction!(replay::replay, module)?)?;
     module.add_function(wrap_pyfunction!(catalogue::catalogue, module)?)
 }

@@ -54,7 +54,12 @@ impl Plan {
 
     /// JSON: `set` and `seed` of each run.
     fn runs(&self) -> String {
-        let runs: Value = self.0.runs.iter().map(|run| json!({ "set": object(&run.set), "seed": run.seed })).collect();
+        let runs: Value = self
+            .0
+            .runs
+            .iter()
+            .map(|run| json!({ "set": object(&run.set), "seed": run.seed, "duration_s": run.duration.as_secs_f64() }))
+            .collect();
         runs.to_string()
     }
 
@@ -86,7 +91,8 @@ impl Plan {
             "heap" => Engine::Heap,
             other => return Err(Error::new_err(format!("engine = {other}: expected fast or heap"))),
         };
-        let options = Options { engine, packets, series, progress: progress.map(|one| one.0.clone()) };
+        let progress = progress.map(|one| one.0.clone());
+        let options = Options { engine, packets, series, progress, ..Options::default() };
         py.detach(|| {
             let scenario = self.0.scenario(index).map_err(bug)?;
             let output = sojourn_sim::run(&scenario, &options).ok();
