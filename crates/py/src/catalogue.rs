@@ -6,7 +6,7 @@ use sojourn_core::qdisc::DropReason;
 use sojourn_core::qdisc::tc::{self, ParamDoc};
 
 use sojourn_model::keys::{Fallback, Form, Key, SECTIONS, Section};
-use sojourn_model::reference;
+use sojourn_model::reference::{reference_markdown, schema as schema_of};
 
 use crate::Error;
 
@@ -25,13 +25,13 @@ pub fn catalogue(what: &str) -> PyResult<String> {
 /// The JSON schema of scenario files.
 #[pyfunction]
 pub fn schema() -> String {
-    reference::schema().to_string()
+    schema_of().to_string()
 }
 
 /// The reference page of scenario files, in Markdown.
 #[pyfunction]
 pub fn reference() -> String {
-    reference::reference_markdown()
+    reference_markdown()
 }
 
 fn disciplines() -> Value {
