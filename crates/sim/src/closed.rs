@@ -80,8 +80,8 @@ impl ClosedLink {
         })
     }
 
-    /// A packet arrives: when it will be at the far end, or nothing if it was dropped. An arrival goes before a departure at
-    /// the same time.
+    /// A packet arrives: when it will have left, or nothing if it was dropped. An arrival goes before a departure at the
+    /// same time.
     #[inline]
     pub fn arrive(&mut self, mut packet: Packet) -> Option<Time> {
         let now = packet.time;
@@ -117,7 +117,13 @@ impl ClosedLink {
         {
             records.push(record(self.index, &packet, start, self.free, Fate::Delivered));
         }
-        Some(self.free + self.delay)
+        Some(self.free)
+    }
+
+    /// When a packet that left at `end` reaches the far end.
+    #[inline]
+    pub fn arrival_after(&self, end: Time) -> Time {
+        end + self.delay
     }
 
     /// Everything that began before `now`.

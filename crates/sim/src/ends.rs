@@ -26,14 +26,8 @@ struct End {
 pub struct Ends {
     ends: Vec<End>,
     sacks: Sacks,
-}
-
-/// What a packet at a receiving end leads to.
-pub struct Reply {
-    /// An ACK, a SYN-ACK or an echo, to leave at once.
-    pub packet: Option<Packet>,
-    /// The transfer that was waited for is complete.
-    pub complete: bool,
+    /// The last packet received completed a transfer.
+    complete: bool,
 }
 
 impl Ends {
@@ -65,26 +59,32 @@ impl Ends {
         self.ends[conn as usize].tcp.next_event()
     }
 
-    /// A packet reaches the receiving end.
+    /// A packet reaches the receiving end: an ACK, a SYN-ACK or an echo, to leave at once, if there is one.
     #[inline]
-    pub fn receive(&mut self, now: Time, packet: &Packet) -> Reply {
+    pub fn receive(&mut self, now: Time, packet: &Packet) -> Option<Packet> {
         if !matches!(packet.kind, Kind::Data | Kind::Retransmit) {
-            return Reply { packet: Some(echo(now, packet)), complete: false };
+            return Some(echo(now, packet));
         }
         let end = &mut self.ends[packet.conn as usize];
-        let ack =
-            end.tcp.on_segment(now, packet.seq, packet.has(FULL), packet.ts, packet.ecn(), packet.has(ECHO));
-        let complete = end.tcp.next_expected() >= end.target;
-        if complete {
+        let ack = end.tcp.on_segment(now, packet.seq, packet.has(FULL), packet.ts, packet.ecn(), packet.has(ECHO));
+        if end.tcp.next_expected() >= end.target {
             end.target = u32::MAX;
+            self.complete = true;
         }
-        Reply { packet: ack.map(|ack| self.packet(now, packet.conn, &ack)), complete }
+        Some(end.packet(now, packet.conn, &ack?, &mut self.sacks))
+    }
+
+    /// Whether the packet that [`Ends::receive`] took last completed a transfer that was waited for.
+    #[inline]
+    pub fn take_complete(&mut self) -> bool {
+        std::mem::take(&mut self.complete)
     }
 
     /// The delayed ACK, if it is due.
     pub fn on_timer(&mut self, now: Time, conn: u32) -> Option<Packet> {
-        let ack = self.ends[conn as usize].tcp.on_timer(now)?;
-        Some(self.packet(now, conn, &ack))
+        let end = &mut self.ends[conn as usize];
+        let ack = end.tcp.on_timer(now)?;
+        Some(end.packet(now, conn, &ack, &mut self.sacks))
     }
 
     /// The SACK blocks of an ACK that has arrived; their place is free then.
@@ -99,16 +99,17 @@ impl Ends {
             self.take_blocks(packet);
         }
     }
+}
 
+impl End {
     #[inline]
-    fn packet(&mut self, now: Time, conn: u32, ack: &Ack) -> Packet {
-        let end = &self.ends[conn as usize];
-        let (blocks, count) = end.tcp.blocks();
-        let mut bytes = end.header;
+    fn packet(&self, now: Time, conn: u32, ack: &Ack, sacks: &mut Sacks) -> Packet {
+        let (blocks, count) = self.tcp.blocks();
+        let mut bytes = self.header;
         let mut sack = 0;
         if count > 0 {
             bytes += 4 + 8 * count as u16; // RFC 2018 §3, padded to a multiple of four
-            sack = self.sacks.put((blocks, count));
+            sack = sacks.put((blocks, count));
         }
         Packet {
             time: now,
@@ -116,10 +117,10 @@ impl Ends {
             seq: ack.cum,
             ts: ack.ts_first,
             ts_last: ack.ts_last,
-            hash: end.hash,
+            hash: self.hash,
             sack,
             bytes,
-            lane: end.lane,
+            lane: self.lane,
             kind: Kind::Ack,
             bits: if ack.ece { ECHO } else { 0 },
             ..Packet::default()

@@ -18,7 +18,7 @@ use sojourn_model::scenario::Scenario;
 
 use crate::access::AccessLink;
 use crate::closed::ClosedLink;
-use crate::ends::{Ends, Reply};
+use crate::ends::Ends;
 use crate::hosts::{Event, Hosts, Net};
 use crate::link::Link;
 use crate::packet::Packet;
@@ -124,8 +124,8 @@ struct Class {
 }
 
 /// Everything between the data senders.
-struct Fabric<'a> {
-    topology: &'a Topology,
+struct Fabric {
+    lanes: Vec<Lane>,
     schedule: Schedule,
     lines: Vec<Line>,
     links: Vec<Station>,
@@ -185,8 +185,8 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
     Ok(fabric.finish(&hosts, events))
 }
 
-impl<'a> Fabric<'a> {
-    fn new(scenario: &'a Scenario, topology: &'a Topology, options: &Options) -> (Fabric<'a>, Vec<Source>) {
+impl Fabric {
+    fn new(scenario: &Scenario, topology: &Topology, options: &Options) -> (Fabric, Vec<Source>) {
         let link_count = scenario.hops.len() * 2;
         let hop_lines = topology.lanes.len() * 2;
         let plan = Plan::new(scenario, topology, options);
@@ -219,7 +219,7 @@ impl<'a> Fabric<'a> {
         let links = links.collect();
         let access = scenario.access.iter().flat_map(|access| vec![AccessLink::new(access); topology.access_links]);
         let fabric = Fabric {
-            topology,
+            lanes: topology.lanes.clone(),
             schedule: Schedule::new(sources.len()),
             lines,
             links,
@@ -245,13 +245,13 @@ impl<'a> Fabric<'a> {
         if let Some(source) = line.source {
             self.schedule.set(source, line.packets.front().map_or(Time::NEVER, |next| next.time));
         }
-        match line.target {
-            Target::Link(link) => self.arrive(link, packet),
-            Target::Hosts if packet.is_for_receiver() => self.deliver(packet),
-            Target::Hosts => {
-                let (blocks, count) = self.ends.take_blocks(&packet);
-                hosts.receive(packet.time, &packet, &blocks[..count], self);
-            }
+        let target = line.target;
+        if target == Target::Hosts && !packet.is_for_receiver() {
+            let (blocks, count) = self.ends.take_blocks(&packet);
+            return hosts.receive(packet.time, &packet, &blocks[..count], self);
+        }
+        if let Some((next, packet)) = self.visit(target, packet) {
+            self.travel(next, packet);
         }
     }
 
@@ -261,37 +261,13 @@ impl<'a> Fabric<'a> {
         let Station::Queue(link, source) = &mut self.links[index] else { return };
         let left = link.event(now);
         self.schedule.set(*source, link.next_event());
-        let dropped = !link.drops.is_empty();
-        if let Some((packet, end)) = left {
-            let at = link.arrival_after(end);
-            self.forward(index, packet, at);
-        }
-        if dropped {
+        if !link.drops.is_empty() {
             self.settle(index, now);
         }
-    }
-
-    /// A packet arrives at a link.
-    #[inline]
-    fn arrive(&mut self, index: usize, packet: Packet) {
-        match &mut self.links[index] {
-            Station::Queue(link, source) => {
-                let left = link.arrive(packet.time, packet);
-                self.schedule.set(*source, link.next_event());
-                let dropped = !link.drops.is_empty();
-                if let Some((packet, end)) = left {
-                    let at = link.arrival_after(end);
-                    self.forward(index, packet, at);
-                }
-                if dropped {
-                    self.settle(index, packet.time);
-                }
-            }
-            Station::Closed(link) => match link.arrive(packet) {
-                Some(at) if planted(Fault::ClosedForm) => self.forward(index, packet, at + Span(1)),
-                Some(at) => self.forward(index, packet, at),
-                None => self.lose(packet),
-            },
+        if let Some((packet, end)) = left
+            && let Some((next, packet)) = self.leave(index, packet, end)
+        {
+            self.travel(next, packet);
         }
     }
 
@@ -301,57 +277,110 @@ impl<'a> Fabric<'a> {
         }
     }
 
-    /// A packet has left a link and will be at its far end at `at`.
-    #[inline]
-    fn forward(&mut self, index: usize, mut packet: Packet, at: Time) {
-        packet.time = at;
-        if self.topology.next_link(packet.lane, index).is_some() {
-            return self.push(self.hop_lines + index, packet);
-        }
-        let lane = &self.topology.lanes[usize::from(packet.lane)];
-        packet.time += lane.delay_out;
-        if let Some((_, down)) = lane.access {
-            match self.access[down].pass(packet.time, packet.bytes) {
-                Some(at) => packet.time = at,
-                None => return self.lose(packet),
+    /// Puts a packet on a line; where a line needs no event, through it, and so on.
+    #[inline(always)]
+    fn travel(&mut self, mut index: usize, mut packet: Packet) {
+        loop {
+            let line = &mut self.lines[index];
+            if let Some(source) = line.source {
+                if line.packets.is_empty() {
+                    self.schedule.set(source, packet.time);
+                }
+                return line.packets.push(packet);
+            }
+            if packet.time >= self.end {
+                return;
+            }
+            if planted(Fault::Fused) && line.target == Target::Hosts {
+                packet.time += Span(1);
+            }
+            let target = line.target;
+            match self.visit(target, packet) {
+                Some((next, onward)) => (index, packet) = (next, onward),
+                None => return,
             }
         }
-        self.push(usize::from(packet.lane) * 2 + 1, packet);
     }
 
-    /// Puts a packet on a line, or through it.
-    #[inline]
-    fn push(&mut self, index: usize, packet: Packet) {
-        let line = &mut self.lines[index];
-        if let Some(source) = line.source {
-            if line.packets.is_empty() {
-                self.schedule.set(source, packet.time);
+    /// A packet at a station, on the clock or (where the short cuts allow it) ahead of it. Gives what leaves the station by
+    /// that, and the line that it takes.
+    #[inline(always)]
+    fn visit(&mut self, target: Target, packet: Packet) -> Option<(usize, Packet)> {
+        let Target::Link(index) = target else { return self.deliver(packet) };
+        match &mut self.links[index] {
+            Station::Queue(link, source) => {
+                let left = link.arrive(packet.time, packet);
+                self.schedule.set(*source, link.next_event());
+                if !link.drops.is_empty() {
+                    self.settle(index, packet.time);
+                }
+                let (packet, end) = left?;
+                self.leave(index, packet, end)
             }
-            line.packets.push(packet);
-        } else if packet.time < self.end {
-            match line.target {
-                Target::Link(link) => self.arrive(link, packet),
-                Target::Hosts if planted(Fault::Fused) => self.deliver(Packet { time: packet.time + Span(1), ..packet }),
-                Target::Hosts => self.deliver(packet),
-            }
+            Station::Closed(link) => match link.arrive(packet) {
+                Some(end) if planted(Fault::ClosedForm) => self.leave(index, packet, end + Span(1)),
+                Some(end) => self.leave(index, packet, end),
+                None => {
+                    self.lose(packet);
+                    None
+                }
+            },
         }
+    }
+
+    /// A packet's transmission ends at `end`: the line behind the link, and when the packet will be at the line's end.
+    #[inline(always)]
+    fn leave(&mut self, index: usize, mut packet: Packet, end: Time) -> Option<(usize, Packet)> {
+        packet.time = match &mut self.links[index] {
+            Station::Queue(link, _) => link.arrival_after(end),
+            Station::Closed(link) => link.arrival_after(end),
+        };
+        let lane = &self.lanes[usize::from(packet.lane)];
+        if lane.last != index {
+            return Some((self.hop_lines + index, packet));
+        }
+        packet.time += lane.delay_out;
+        if let Some((_, down)) = lane.access {
+            packet.time = self.pass_access(down, &packet)?;
+        }
+        Some((usize::from(packet.lane) * 2 + 1, packet))
+    }
+
+    /// A host sends a packet: its line to the first link, and when it will be there.
+    #[inline(always)]
+    fn enter(&mut self, mut packet: Packet) -> Option<(usize, Packet)> {
+        let lane = &self.lanes[usize::from(packet.lane)];
+        let delay = lane.delay_in;
+        if let Some((up, _)) = lane.access {
+            packet.time = self.pass_access(up, &packet)?;
+        }
+        packet.time += delay;
+        Some((usize::from(packet.lane) * 2, packet))
+    }
+
+    /// A packet at a host's own link: when it will be through; nothing if it is lost.
+    #[inline(never)]
+    fn pass_access(&mut self, index: usize, packet: &Packet) -> Option<Time> {
+        let at = self.access[index].pass(packet.time, packet.bytes);
+        if at.is_none() {
+            self.lose(*packet);
+        }
+        at.map(|at| if planted(Fault::Access) { at + Span(1) } else { at })
     }
 
     /// A packet at a data receiver, on the clock or ahead of it: then the delayed ACKs that come before it go first.
-    #[inline]
-    fn deliver(&mut self, packet: Packet) {
+    #[inline(always)]
+    fn deliver(&mut self, packet: Packet) -> Option<(usize, Packet)> {
         let (now, class) = (packet.time, usize::from(packet.lane) / 2);
         while self.classes[class].timers.first() < now && !planted(Fault::DelayedAck) {
             self.delayed_ack(class);
         }
-        let Reply { packet: reply, complete } = self.ends.receive(now, &packet);
-        if complete {
+        let reply = self.ends.receive(now, &packet);
+        if self.ends.take_complete() {
             self.post(now, Event::Complete(packet.conn));
         }
         self.arm_delayed_ack(class, packet.conn);
-        if let Some(reply) = reply {
-            self.emit(reply);
-        }
+        self.enter(reply?)
     }
 
     /// The first delayed ACK of a class, if it is still due.
@@ -435,19 +464,12 @@ impl<'a> Fabric<'a> {
     }
 }
 
-impl Net for Fabric<'_> {
+impl Net for Fabric {
     #[inline]
-    fn emit(&mut self, mut packet: Packet) {
-        let lane = &self.topology.lanes[usize::from(packet.lane)];
-        if let Some((up, _)) = lane.access {
-            match self.access[up].pass(packet.time, packet.bytes) {
-                Some(at) if planted(Fault::Access) => packet.time = at + Span(1),
-                Some(at) => packet.time = at,
-                None => return self.lose(packet),
-            }
+    fn emit(&mut self, packet: Packet) {
+        if let Some((line, packet)) = self.enter(packet) {
+            self.travel(line, packet);
         }
-        packet.time += lane.delay_in;
-        self.push(usize::from(packet.lane) * 2, packet);
     }
 
     #[inline]
@@ -531,7 +553,13 @@ impl Plan {
         let steady = topology.steady.clone();
         let direct = (0..targets.len())
             .map(|line| match targets[line] {
-                Target::Link(link) => closed[link].is_some() && feeding(link).count() == 1,
+                Target::Link(link) => {
+                    // Into a queue with events only at once, and only what the hosts send on the clock.
+                    let lane = line / 2;
+                    let at_once = line < lane_lines && lane % 2 == 0 && steady[lane / 2];
+                    let at_once = at_once && topology.lanes[lane].delay_in == Span::ZERO;
+                    feeding(link).count() == 1 && (closed[link].is_some() || at_once)
+                }
                 Target::Hosts => line < lane_lines && line % 4 == 1 && steady[line / 4],
             })
             .collect();

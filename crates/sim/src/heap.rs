@@ -9,7 +9,7 @@ use sojourn_core::units::{Rate, Span, Time};
 use sojourn_measure::FlowMeter;
 use sojourn_model::scenario::{Access, Scenario};
 
-use crate::ends::{Ends, Reply};
+use crate::ends::Ends;
 use crate::hosts::{Event, Hosts, Net};
 use crate::link::Link;
 use crate::packet::Packet;
@@ -262,8 +262,8 @@ impl Fabric<'_> {
     }
 
     fn deliver(&mut self, now: Time, packet: Packet) {
-        let Reply { packet: reply, complete } = self.ends.receive(now, &packet);
-        if complete {
+        let reply = self.ends.receive(now, &packet);
+        if self.ends.take_complete() {
             self.post(now, Event::Complete(packet.conn));
         }
         self.send_ack(packet.conn, reply);

@@ -154,7 +154,7 @@ impl Link {
 
     /// A packet arrives at the queue; an idle link takes it at once. Gives what is handed over, and the end of its
     /// transmission.
-    #[inline]
+    #[inline(always)]
     pub fn arrive(&mut self, now: Time, mut packet: Packet) -> Option<(Packet, Time)> {
         packet.enter(self.overhead);
         packet.time = now;
@@ -166,12 +166,12 @@ impl Link {
         if self.detail {
             self.meter.enqueued(now, self.qdisc.packets(), self.is_full());
         }
-        if self.busy || self.is_traced { None } else { self.start(now) }
+        if self.busy || self.is_traced { None } else { self.start_idle(now) }
     }
 
     /// The end of a transmission, a delivery opportunity, or the discipline's own time. Gives what is handed over, and the
     /// end of its transmission.
-    #[inline]
+    #[inline(always)]
     pub fn event(&mut self, now: Time) -> Option<(Packet, Time)> {
         if self.is_traced {
             return self.opportunity(now).map(|packet| (packet, now));
@@ -237,8 +237,14 @@ impl Link {
         self.qdisc.is_full(MTU + self.overhead)
     }
 
-    /// Takes the next packet from the discipline; the link must be idle.
-    #[inline]
+    /// The start of a transmission on an idle link: rarer than on a busy one.
+    #[inline(never)]
+    fn start_idle(&mut self, now: Time) -> Option<(Packet, Time)> {
+        self.start(now)
+    }
+
+    /// Takes the next packet from the discipline; the link must not be transmitting.
+    #[inline(always)]
     fn start(&mut self, now: Time) -> Option<(Packet, Time)> {
         let Some(packet) = self.qdisc.dequeue(now, &mut self.drops) else {
             self.idle(now);
@@ -301,7 +307,7 @@ impl Link {
     }
 
     /// A transmission ends at `end`, now or later.
-    #[inline]
+    #[inline(always)]
     fn sent(&mut self, packet: &Packet, start: Time, end: Time) {
         self.meter.sent(start, end, start.since(packet.time), packet.bytes(), packet.is_marked());
         if end < self.run_end
