@@ -383,6 +383,7 @@ impl Server {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::{Just, Strategy, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
     fn replay(rows: &str, line: &str, rate: Option<u64>) -> Result<Vec<Row>, Error> {
         let trace = format!("{TRACE_HEADER}\n{rows}");
@@ -507,6 +508,51 @@ mod tests {
         assert!(run("pfifo", 0).is_err_and(|error| error.problem.contains("an MTU of 0 bytes")));
         assert!(run("red variant ns2", 1514).is_err_and(|error| error.problem.contains("give one")));
         assert_eq!(run("pfifo", 1514), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_discipline_that_holds_packets_back_is_asked_again_when_it_wants() {
+        // One flow at 1 Mbit/s over 10 Mbit/s: once its credit is used up, 3000 bytes every 24 ms; and the same with
+        // the clock elsewhere, as the discipline's times are not the trace's.
+        let rows: String = (0..40).map(|_| "0,enqueue,1,1500,0\n").collect();
+        let trace = format!("{TRACE_HEADER}\n{rows}");
+        let spec = "fq maxrate 1mbit quantum 3000 initial_quantum 3000".parse().expect("fq");
+        let run =
+            |start| run_from(start, trace.as_bytes(), "t", &spec, Some(Rate(10_000_000)), 1514).expect("well-formed");
+        let rows = run(Time::ZERO);
+        assert!(rows.iter().all(|row| row.fate == Fate::Delivered));
+        let last = rows[39].fate_time.as_secs_f64();
+        assert!((last - 0.456).abs() < 0.025, "40 packets at 1 Mbit/s take 480 ms, less the first credit: {last} s");
+        assert_eq!(rows, run(Time(1 << 40)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_discipline_gives_every_packet_one_fate(
+            seed: u64,
+            steps in prop::collection::vec((0u64..3_000_000, 0u8..4, 0u32..4, 40u32..1515, 0u8..4), 0..200),
+            rate in prop_oneof![Just(None), (10_000u64..100_000_000).prop_map(|rate| Some(Rate(rate)))],
+        ) {
+            let spec = Spec::random(&mut sojourn_core::rng::Rng::stream(seed, "replay"));
+            let rate = if matches!(spec, Spec::Red(_)) { rate.or(Some(Rate(1_000_000))) } else { rate };
+            let (mut trace, mut now, mut arrivals, mut bytes_in) = (format!("{TRACE_HEADER}\n"), 0, 0, 0);
+            for (gap, op, flow, bytes, ecn) in steps {
+                now += gap;
+                if op == 0 && rate.is_none() {
+                    trace.push_str(&format!("{now},dequeue,,,\n"));
+                } else {
+                    trace.push_str(&format!("{now},enqueue,{flow},{bytes},{ecn}\n"));
+                    (arrivals, bytes_in) = (arrivals + 1, bytes_in + bytes);
+                }
+            }
+            let rows = run(trace.as_bytes(), "t", &spec, rate, 1514).expect("well-formed");
+            prop_assert_eq!((rows.len(), rows.iter().map(|row| row.bytes).sum::<u32>()), (arrivals, bytes_in));
+            for row in &rows {
+                prop_assert!(row.fate == Fate::Queued || row.fate_time >= row.enqueue);
+            }
+            // A server drains to the end.
+            prop_assert!(rate.is_none() || rows.iter().all(|row| row.fate != Fate::Queued), "{}", spec);
+        }
     }
 
     #[test]

@@ -197,53 +197,25 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
-    use crate::packet::Ecn;
     use crate::qdisc::AnyQdisc;
     use crate::qdisc::tc::Spec;
-    use crate::units::{Rate, Span};
+    use crate::qdisc::testing::{CONTEXT, Parcel};
     use proptest::prelude::{Just, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
-    #[derive(Clone, Copy, Default, PartialEq, Debug)]
-    struct TestPacket {
-        id: u32,
-        bytes: u32,
-        at: Time,
-    }
-
-    impl Packet for TestPacket {
-        fn bytes(&self) -> u32 {
-            self.bytes
-        }
-        fn flow_hash(&self) -> u32 {
-            0
-        }
-        fn ecn(&self) -> Ecn {
-            Ecn::NotEct
-        }
-        fn set_ecn(&mut self, _: Ecn) {}
-        fn enqueue_time(&self) -> Time {
-            self.at
-        }
-        fn set_enqueue_time(&mut self, now: Time) {
-            self.at = now;
-        }
-    }
-
-    fn build(line: &str) -> AnyQdisc<TestPacket> {
-        let context = Context { mtu: 1514, rate: Rate(1_000_000), delay: Span::ZERO, seed: 1 };
-        line.parse::<Spec>().expect(line).build(&context)
+    fn build(line: &str) -> AnyQdisc<Parcel> {
+        line.parse::<Spec>().expect(line).build(&CONTEXT)
     }
 
     /// Enqueues packets of these lengths; the ids dropped, and those that then leave.
     fn fill(line: &str, lengths: &[u32]) -> (Vec<u32>, Vec<u32>) {
         let (mut qdisc, mut drops) = (build(line), Vec::new());
         for (id, bytes) in lengths.iter().enumerate() {
-            let packet = TestPacket { id: id as u32, bytes: *bytes, at: Time::ZERO };
+            let packet = Parcel { id: id as u32, bytes: *bytes, ..Parcel::default() };
             qdisc.enqueue(Time(5), packet, &mut drops);
         }
         let mut left = Vec::new();
         while let Some(packet) = qdisc.dequeue(Time(9), &mut drops) {
-            assert_eq!(packet.at, Time(5));
+            assert_eq!(packet.enqueue_time, Time(5));
             left.push(packet.id);
         }
         assert_eq!((qdisc.packets(), qdisc.backlog()), (0, 0));
@@ -269,7 +241,7 @@ mod tests {
     fn full_means_that_another_mtu_would_be_refused() {
         let (mut qdisc, mut drops) = (build("bfifo limit 3000"), Vec::new());
         assert!(!qdisc.is_full(1514));
-        qdisc.enqueue(Time::ZERO, TestPacket { id: 0, bytes: 1487, at: Time::ZERO }, &mut drops);
+        qdisc.enqueue(Time::ZERO, Parcel { id: 0, bytes: 1487, ..Parcel::default() }, &mut drops);
         assert!(!qdisc.is_full(1513) && qdisc.is_full(1514));
     }
 
@@ -277,8 +249,8 @@ mod tests {
     fn noqueue_is_bufferless_and_holds_a_packet_only_within_one_instant() {
         let (mut qdisc, mut drops) = (build("noqueue"), Vec::new());
         assert!(qdisc.bufferless() && !build("pfifo").bufferless());
-        qdisc.enqueue(Time::ZERO, TestPacket { id: 0, bytes: 100, at: Time::ZERO }, &mut drops);
-        qdisc.enqueue(Time::ZERO, TestPacket { id: 1, bytes: 100, at: Time::ZERO }, &mut drops);
+        qdisc.enqueue(Time::ZERO, Parcel { id: 0, bytes: 100, ..Parcel::default() }, &mut drops);
+        qdisc.enqueue(Time::ZERO, Parcel { id: 1, bytes: 100, ..Parcel::default() }, &mut drops);
         assert_eq!(drops.iter().map(|(p, reason)| (p.id, *reason)).collect::<Vec<_>>(), [(1, DropReason::Busy)]);
         assert_eq!(qdisc.dequeue(Time::ZERO, &mut drops).map(|p| p.id), Some(0));
     }
@@ -294,7 +266,7 @@ mod tests {
                 if op == 0 {
                     left.extend(qdisc.dequeue(Time::ZERO, &mut drops));
                 } else {
-                    qdisc.enqueue(Time::ZERO, TestPacket { id: put.0, bytes, at: Time::ZERO }, &mut drops);
+                    qdisc.enqueue(Time::ZERO, Parcel { id: put.0, bytes, ..Parcel::default() }, &mut drops);
                     put = (put.0 + 1, put.1 + u64::from(bytes));
                 }
                 let gone = left.iter().chain(drops.iter().map(|(p, _)| p)).map(|p| u64::from(p.bytes)).sum::<u64>();

@@ -7,57 +7,26 @@ use super::*;
 use crate::packet::Ecn;
 use crate::qdisc::AnyQdisc;
 use crate::qdisc::tc::Spec;
-use crate::units::Rate;
+use crate::qdisc::testing::{CONTEXT, Parcel};
 use proptest::prelude::{Just, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
-const MTU: u32 = 1514;
 const MS: u64 = 1_000_000;
-
-#[derive(Clone, Copy, Default, PartialEq, Debug)]
-struct TestPacket {
-    id: u32,
-    bytes: u32,
-    ecn: Ecn,
-    at: Time,
-}
-
-impl Packet for TestPacket {
-    fn bytes(&self) -> u32 {
-        self.bytes
-    }
-    fn flow_hash(&self) -> u32 {
-        0
-    }
-    fn ecn(&self) -> Ecn {
-        self.ecn
-    }
-    fn set_ecn(&mut self, ecn: Ecn) {
-        self.ecn = ecn;
-    }
-    fn enqueue_time(&self) -> Time {
-        self.at
-    }
-    fn set_enqueue_time(&mut self, now: Time) {
-        self.at = now;
-    }
-}
 
 /// A discipline, and what it did.
 struct Bench {
-    qdisc: AnyQdisc<TestPacket>,
-    drops: Vec<(TestPacket, DropReason)>,
+    qdisc: AnyQdisc<Parcel>,
+    drops: Vec<(Parcel, DropReason)>,
     arrived: u32,
 }
 
 impl Bench {
     fn new(line: &str) -> Bench {
         let spec: Spec = line.parse().expect(line);
-        let context = Context { mtu: MTU, rate: Rate(10_000_000), delay: Span::ZERO, seed: 1 };
-        Bench { qdisc: spec.build(&context), drops: Vec::new(), arrived: 0 }
+        Bench { qdisc: spec.build(&CONTEXT), drops: Vec::new(), arrived: 0 }
     }
 
     fn put_one(&mut self, at: u64, bytes: u32, ecn: Ecn) {
-        let packet = TestPacket { id: self.arrived, bytes, ecn, at: Time::NEVER };
+        let packet = Parcel { id: self.arrived, bytes, ecn, ..Parcel::default() };
         self.arrived += 1;
         self.qdisc.enqueue(Time(at), packet, &mut self.drops);
     }
@@ -66,7 +35,7 @@ impl Bench {
         (0..count).for_each(|_| self.put_one(at, 1500, Ecn::NotEct));
     }
 
-    fn take(&mut self, at: u64) -> Option<TestPacket> {
+    fn take(&mut self, at: u64) -> Option<Parcel> {
         self.qdisc.dequeue(Time(at), &mut self.drops)
     }
 
@@ -182,7 +151,7 @@ fn rfc8289_1_enqueue_only_stamps_and_tail_drops_do_not_touch_codel() {
         assert!(bench.drops.iter().all(|(packet, _)| packet.id >= 10), "the arriving packets are refused");
         let after: Vec<_> = ["count", "lastcount", "dropping", "ldelay"].iter().map(|key| bench.stat(key)).collect();
         assert_eq!(before, after);
-        assert_eq!(bench.take(9).map(|packet| packet.at), Some(Time(7)));
+        assert_eq!(bench.take(9).map(|packet| packet.enqueue_time), Some(Time(7)));
     }
 }
 
@@ -207,7 +176,7 @@ fn rfc8289_3_only_a_whole_interval_above_target_makes_a_drop() {
         bench.put(65 * MS, 500);
         // The packet of 63 ms leaves at 66 ms, 3 ms old.
         let times = bench.drop_times(66 * MS, 300 * MS, MS);
-        assert_eq!(bench.drops[0].0.at, Time(65 * MS), "{line}");
+        assert_eq!(bench.drops[0].0.enqueue_time, Time(65 * MS), "{line}");
         assert!((170..=171).contains(&(times[0] / MS)), "{line}: above target from 70 ms on: {times:?}");
     }
 }
@@ -346,7 +315,7 @@ fn overload(line: &str, load: f64, seconds: u64, slow_from: u64) -> (Bench, Vec<
             due -= 1.;
         }
         if now >= next_departure {
-            delays.extend(bench.take(now).map(|packet| Time(now).since(packet.at).as_millis_f64()));
+            delays.extend(bench.take(now).map(|packet| Time(now).since(packet.enqueue_time).as_millis_f64()));
             next_departure = now + if slow { 4 * MS } else { MS };
         }
     }
@@ -480,7 +449,7 @@ proptest! {
                 bytes_in += u64::from(bytes);
             }
             let dropped: u64 = bench.drops.iter().map(|(p, _)| u64::from(p.bytes)).sum();
-            let sent: u64 = delivered.iter().map(|p: &TestPacket| u64::from(p.bytes)).sum();
+            let sent: u64 = delivered.iter().map(|p: &Parcel| u64::from(p.bytes)).sum();
             prop_assert_eq!(bytes_in, sent + dropped + bench.qdisc.backlog());
             prop_assert_eq!(bench.arrived as usize, delivered.len() + bench.drops.len() + bench.qdisc.packets());
         }
