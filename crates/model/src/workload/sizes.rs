@@ -2,7 +2,8 @@
 //!
 //! The sizes are ours. The distribution measured in Auckland (the satellite posts) is not public; what is known of it is
 //! that most flows have fewer than ten packets while a few carry most bytes. So: a lognormal body around 4 kB, and in
-//! one transfer of twenty a bounded Pareto tail.
+//! one transfer of eight a bounded Pareto tail. The tail's share is calibrated: with it a download of 40 MB gets the
+//! posts' 2.3 Mbit/s of 16 with 50 flows at most and 120 kB of queue.
 
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Span, Time};
@@ -10,7 +11,7 @@ use sojourn_core::units::{Span, Time};
 use super::dist::{above_zero, exponential, normal, seconds};
 
 /// Share of transfers from the tail.
-const TAIL: f64 = 0.05;
+const TAIL: f64 = 0.12;
 /// Median of the body, in bytes.
 const MEDIAN: f64 = 4096.0;
 /// Standard deviation of the body's natural logarithm.
@@ -54,14 +55,14 @@ mod tests {
         let mut rng = Rng::stream(5, "test");
         let mut draws: Vec<u64> = (0..2_000_000).map(|_| size(&mut rng)).collect();
         let mean = draws.iter().sum::<u64>() as f64 / draws.len() as f64;
-        // 0.95 x 4096 exp(0.72), and 0.05 x the bounded Pareto's mean of 192 kB.
+        // The lognormal's mean is 4096 exp(0.72), the bounded Pareto's 192 kB.
         let (shape, least, largest) = PARETO;
         let tail = least * shape / (shape - 1.0) * (1.0 - (least / largest).powf(shape - 1.0))
             / (1.0 - (least / largest).powf(shape));
-        let stated = 0.95 * 4096.0 * 0.72f64.exp() + 0.05 * tail;
+        let stated = (1.0 - TAIL) * MEDIAN * (SIGMA * SIGMA / 2.0).exp() + TAIL * tail;
         assert!((mean / stated - 1.0).abs() < 0.1, "{mean} instead of {stated}");
         draws.sort_unstable();
-        assert!((4000..5000).contains(&draws[draws.len() / 2]), "{}", draws[draws.len() / 2]);
+        assert!((4300..5300).contains(&draws[draws.len() / 2]), "{}", draws[draws.len() / 2]);
         assert!(draws.last().is_some_and(|largest| *largest <= 67_108_864));
     }
 
