@@ -1,7 +1,8 @@
-//! `sojourn-bench NAME [--repeat N]`: how fast the simulator is on this machine, as JSON.
+//! `sojourn-bench NAME [--repeat N] [--detail full|departures]`: how fast the simulator is on this machine, as JSON.
 //!
 //! It runs nothing but the simulation, so that CPU time and peak memory are the simulation's own, and callgrind sees
-//! nothing else. With `--repeat` the least CPU time counts: whatever else runs can only add to it.
+//! nothing else. With `--repeat` the least CPU time counts: whatever else runs can only add to it. `full`, the default,
+//! measures all that `sojourn run` reports; `departures` only what leaves: every packet's sojourn in a histogram.
 #![forbid(unsafe_code)]
 
 mod scenarios;
@@ -12,9 +13,9 @@ use std::process::ExitCode;
 use rustix::time::{ClockId, clock_gettime};
 use sojourn_measure::Distribution;
 use sojourn_model::scenario::Scenario;
-use sojourn_sim::{Options, Output};
+use sojourn_sim::{Detail, Options, Output};
 
-const USAGE: &str = "usage: sojourn-bench P1|P2|P3|P4|P5|scale [--repeat N]";
+const USAGE: &str = "usage: sojourn-bench P1|P2|P3|P4|P5|scale [--repeat N] [--detail full|departures]";
 
 /// What was measured.
 #[derive(serde::Serialize)]
@@ -41,7 +42,7 @@ struct Sized {
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let outcome = parse(&args).and_then(|(name, repeat)| measure_as_json(name, repeat));
+    let outcome = parse(&args).and_then(|request| measure_as_json(&request));
     let (mut out, text, code) = match outcome {
         Ok(json) => (Box::new(std::io::stdout()) as Box<dyn Write>, json, ExitCode::SUCCESS),
         Err(error) => (Box::new(std::io::stderr()) as Box<dyn Write>, error, ExitCode::from(2)),
@@ -51,34 +52,56 @@ fn main() -> ExitCode {
     code
 }
 
-fn parse(args: &[String]) -> Result<(&str, u32), String> {
-    let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    match words[..] {
-        [name] => Ok((name, 1)),
-        [name, "--repeat", n] | ["--repeat", n, name] => match n.parse() {
-            Ok(repeat) if repeat > 0 => Ok((name, repeat)),
-            _ => Err(format!("--repeat {n}: expected a positive number\n{USAGE}")),
-        },
-        _ => Err(USAGE.to_owned()),
-    }
+/// What the command line asks for.
+#[derive(PartialEq, Eq, Debug)]
+struct Request {
+    name: String,
+    repeat: u32,
+    detail: Detail,
 }
 
-fn measure_as_json(name: &str, repeat: u32) -> Result<String, String> {
+fn parse(args: &[String]) -> Result<Request, String> {
+    let mut request = Request { name: String::new(), repeat: 1, detail: Detail::Full };
+    let mut words = args.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        match word {
+            "--repeat" => {
+                let n = words.next().unwrap_or_default();
+                let positive = n.parse().ok().filter(|&n| n > 0);
+                request.repeat = positive.ok_or(format!("--repeat {n}: expected a positive number\n{USAGE}"))?;
+            }
+            "--detail" => {
+                request.detail = match words.next().unwrap_or_default() {
+                    "full" => Detail::Full,
+                    "departures" => Detail::Departures,
+                    other => return Err(format!("--detail {other}: expected full or departures\n{USAGE}")),
+                }
+            }
+            name if request.name.is_empty() && !name.starts_with('-') => request.name = name.to_owned(),
+            _ => return Err(USAGE.to_owned()),
+        }
+    }
+    if request.name.is_empty() { Err(USAGE.to_owned()) } else { Ok(request) }
+}
+
+fn measure_as_json(request: &Request) -> Result<String, String> {
+    let name = &request.name;
     let json = if name == "scale" {
-        let of = |flows| Ok(Sized { flows, figures: measure(&scenarios::p1(flows), repeat)? });
+        let of = |flows| Ok(Sized { flows, figures: measure(&scenarios::p1(flows), request)? });
         serde_json::to_string(&[1, 10, 100, 1000].into_iter().map(of).collect::<Result<Vec<_>, String>>()?)
     } else {
         let scenario = scenarios::named(name).ok_or(format!("{name} is not a benchmark\n{USAGE}"))?;
-        serde_json::to_string(&measure(&scenario, repeat)?)
+        serde_json::to_string(&measure(&scenario, request)?)
     };
     json.map_err(|error| error.to_string())
 }
 
-fn measure(scenario: &Scenario, repeat: u32) -> Result<Figures, String> {
+fn measure(scenario: &Scenario, request: &Request) -> Result<Figures, String> {
+    let options = Options { detail: request.detail, ..Options::default() };
     let mut best: Option<(f64, Output)> = None;
-    for _ in 0..repeat {
+    for _ in 0..request.repeat {
         let before = cpu_seconds();
-        let output = sojourn_sim::run(scenario, &Options::default()).map_err(|stopped| format!("{stopped:?}"))?;
+        let output = sojourn_sim::run(scenario, &options).map_err(|stopped| format!("{stopped:?}"))?;
         let cpu = cpu_seconds() - before;
         if best.as_ref().is_none_or(|(least, _)| cpu < *least) {
             best = Some((cpu, output));
@@ -115,16 +138,20 @@ fn peak_resident_mb() -> Option<f64> {
 mod tests {
     use super::*;
 
+    fn request(line: &str) -> Result<Request, String> {
+        parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
     #[test]
-    fn the_command_line_is_a_name_and_perhaps_a_number_of_repetitions() {
-        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(parse(&words("P1")), Ok(("P1", 1)));
-        assert_eq!(parse(&words("P1 --repeat 3")), Ok(("P1", 3)));
-        assert_eq!(parse(&words("--repeat 3 P1")), Ok(("P1", 3)));
-        for bad in ["", "P1 P2", "P1 --repeat", "P1 --repeat 0", "P1 --repeat x"] {
-            assert!(parse(&words(bad)).is_err(), "{bad}");
+    fn the_command_line_is_a_name_and_options() {
+        let of = |repeat, detail| Ok(Request { name: "P1".to_owned(), repeat, detail });
+        assert_eq!(request("P1"), of(1, Detail::Full));
+        assert_eq!(request("P1 --repeat 3"), of(3, Detail::Full));
+        assert_eq!(request("--detail departures P1"), of(1, Detail::Departures));
+        for bad in ["", "P1 P2", "P1 --repeat", "P1 --repeat 0", "P1 --repeat x", "P1 --detail some", "--help"] {
+            assert!(request(bad).is_err(), "{bad}");
         }
-        assert!(measure_as_json("P9", 1).is_err());
+        assert!(request("P9").and_then(|request| measure_as_json(&request)).is_err());
     }
 
     #[test]
@@ -132,7 +159,8 @@ mod tests {
         let mut short = scenarios::p1(4);
         short.duration = sojourn_core::units::Time(2_000_000_000);
         short.measure.1 = short.duration;
-        let json = serde_json::to_value(measure(&short, 2).expect("it runs")).expect("plain numbers");
+        let request = request("P1 --repeat 2").expect("a command line");
+        let json = serde_json::to_value(measure(&short, &request).expect("it runs")).expect("plain numbers");
         let keys: Vec<_> = json.as_object().expect("an object").keys().map(String::as_str).collect();
         assert_eq!(keys, ["packets", "cpu_s", "packets_per_cpu_s", "rss_mb", "utilisation", "sojourn_ms", "drops"]);
         assert!(json["packets"].as_u64().expect("a number") > 1000);

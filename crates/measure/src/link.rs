@@ -29,14 +29,15 @@ pub struct LinkSetup {
 }
 
 /// The meter of a queue and its link. Calls come in order of time, except for [`LinkMeter::sent`], which may be called
-/// at any time from the start of the transmission to its end.
+/// as soon as the transmission is foreseen and as late as its end, in order of transmissions.
 #[derive(Clone, Debug)]
 pub struct LinkMeter {
     setup: LinkSetup,
     queue: Queue,
     departures: Departures,
-    /// Start of a transmission that `sent` has not reported yet, or never.
-    transmitting: Time,
+    /// Start of the last transmission plus 1 ns, as `dequeued` told and as `sent` told; 0 before the first.
+    started: u64,
+    reported: u64,
     rates: Vec<(Time, Rate)>,
 }
 
@@ -47,7 +48,8 @@ impl LinkMeter {
             setup: setup.clone(),
             queue: Queue::new(setup),
             departures: Departures::new(setup),
-            transmitting: Time::NEVER,
+            started: 0,
+            reported: 0,
             rates: Vec::new(),
         }
     }
@@ -63,7 +65,7 @@ impl LinkMeter {
     #[inline]
     pub fn dequeued(&mut self, now: Time, sojourn: Span, packets: usize, full: bool) {
         self.queue.leaves(now, sojourn, packets, full);
-        self.transmitting = now;
+        self.started = now.0 + 1;
     }
 
     /// The link went idle with nothing queued (any more): queue and queue delay are zero from now on.
@@ -77,7 +79,7 @@ impl LinkMeter {
     /// On trace-driven links `start` and `end` are the opportunity.
     #[inline]
     pub fn sent(&mut self, start: Time, end: Time, sojourn: Span, bytes: u32, marked: bool) {
-        self.transmitting = Time::NEVER;
+        self.reported = start.0 + 1;
         self.departures.sent(start, end, sojourn, bytes, marked);
     }
 
@@ -103,7 +105,8 @@ impl LinkMeter {
     pub fn finish(mut self) -> LinkReport {
         let end = self.setup.end.0;
         self.queue.reach(end);
-        self.departures.cross(self.transmitting.0, end);
+        let under_way = if self.started > self.reported { self.started - 1 } else { end };
+        self.departures.cross(under_way, end);
         let series = LinkSeries::new(&self);
         let (a, b) = self.setup.measure;
         let main = LinkWindow::new(&self.departures.windows.main, &self.queue.windows.main, (a, b), &series);
@@ -390,6 +393,17 @@ mod tests {
             assert_eq!((main.delivered_packets, main.marks, main.utilisation), (1, 1, Some(0.6)));
             assert_eq!(series.delivered_packets, [0.0, 1.0, 1.0, 0.0]); // bins of 75 ns
         }
+    }
+
+    #[test]
+    fn a_transmission_told_before_it_starts_keeps_the_link_busy_once() {
+        let mut meter = LinkMeter::new(&setup((0, 100), 100));
+        meter.sent(Time(10), Time(20), Span(3), 10, false);
+        meter.sent(Time(20), Time(30), Span(9), 10, false);
+        meter.dequeued(Time(10), Span(3), 1, false);
+        meter.dequeued(Time(20), Span(9), 0, false);
+        let report = meter.finish();
+        assert_eq!((report.main.utilisation, report.main.delivered_packets), (Some(0.2), 2));
     }
 
     #[test]
