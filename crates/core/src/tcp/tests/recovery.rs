@@ -72,9 +72,11 @@ fn limited_transmit_sends_new_data_on_the_first_two_duplicates() {
     let mut sender = twenty_out(Cc::Cubic);
     assert_eq!(respond(&mut sender, 0, Some((1, 2))), [('N', 20)]);
     assert_eq!(respond(&mut sender, 0, Some((1, 3))), [('N', 21)]);
-    assert_eq!(sender.cwnd(), 20);
+    assert_eq!((sender.cwnd(), sender.next_event()), (20, at_ms(300)));
     assert_eq!(respond(&mut sender, 0, Some((1, 4))), [('R', 0)]);
     assert_eq!(sender.ssthresh(), 14);
+    // The timer starts again with the retransmission.
+    assert_eq!(sender.next_event(), at_ms(400));
 }
 
 #[test]
