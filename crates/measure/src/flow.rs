@@ -100,11 +100,11 @@ impl FlowMeter {
         }
     }
 
-    /// A packet left the sender (retransmissions and SYNs too).
+    /// So many packets left the sender (retransmissions and SYNs too).
     #[inline]
-    pub fn sent(&mut self, now: Time) {
+    pub fn sent(&mut self, now: Time, packets: u64) {
         self.reach(now);
-        self.traffic.packets += 1;
+        self.traffic.packets += packets;
     }
 
     /// The packet that left was a retransmission. This and what follows need not be told in order of time.
@@ -338,7 +338,7 @@ mod tests {
                 match what {
                     0 => meter.rtt(now, Span(value)),
                     1 => meter.acked(now, value),
-                    2 => meter.sent(now),
+                    2 => meter.sent(now, 1),
                     3 => meter.retransmit(now),
                     4 => meter.dropped(now),
                     _ => meter.completed(now, Span(value)),

@@ -131,7 +131,7 @@ mod tests {
         let setup = FlowSetup { name: name.to_owned(), kind, cc, measure, end: Time(1000), bins: 0, state: false };
         let mut meter = FlowMeter::new(&setup);
         meter.acked(Time(700), acked);
-        (0..packets).for_each(|_| meter.sent(Time(700)));
+        meter.sent(Time(700), packets);
         (0..drops).for_each(|_| meter.dropped(Time(700)));
         meter.finish(0)
     }

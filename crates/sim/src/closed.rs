@@ -82,10 +82,12 @@ impl ClosedLink {
 
     /// A packet arrives: when it will have left, or nothing if it was dropped. An arrival goes before a departure at the
     /// same time.
-    #[inline]
+    #[inline(always)]
     pub fn arrive(&mut self, mut packet: Packet) -> Option<Time> {
         let now = packet.time;
-        self.catch_up(now);
+        if self.waiting.front().is_some_and(|first| first.start < now) || self.detail {
+            self.catch_up(now);
+        }
         packet.enter(u32::from(self.overhead));
         let idle = self.free < now || self.free == Time::ZERO;
         if self.waiting.len() >= self.limit.0 || self.waiting_bytes + u64::from(packet.wire) > self.limit.1 {
@@ -127,7 +129,7 @@ impl ClosedLink {
     }
 
     /// Everything that began before `now`.
-    #[inline]
+    #[inline(never)]
     pub fn catch_up(&mut self, now: Time) {
         while let Some(&Waiting { start, sojourn, wire }) = self.waiting.front()
             && start < now

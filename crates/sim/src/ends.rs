@@ -60,7 +60,7 @@ impl Ends {
     }
 
     /// A packet reaches the receiving end: an ACK, a SYN-ACK or an echo, to leave at once, if there is one.
-    #[inline]
+    #[inline(always)]
     pub fn receive(&mut self, now: Time, packet: &Packet) -> Option<Packet> {
         if !matches!(packet.kind, Kind::Data | Kind::Retransmit) {
             return Some(echo(now, packet));
@@ -102,7 +102,7 @@ impl Ends {
 }
 
 impl End {
-    #[inline]
+    #[inline(always)]
     fn packet(&self, now: Time, conn: u32, ack: &Ack, sacks: &mut Sacks) -> Packet {
         let (blocks, count) = self.tcp.blocks();
         let mut bytes = self.header;

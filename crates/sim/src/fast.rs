@@ -238,7 +238,7 @@ impl Fabric {
     }
 
     /// A packet at the end of a line.
-    #[inline]
+    #[inline(always)]
     fn line_event(&mut self, index: usize, hosts: &mut Hosts) {
         let line = &mut self.lines[index];
         let Some(packet) = line.packets.pop() else { return };
@@ -256,7 +256,7 @@ impl Fabric {
     }
 
     /// The end of a transmission, a delivery opportunity, or a discipline's own time.
-    #[inline]
+    #[inline(always)]
     fn link_event(&mut self, index: usize, now: Time) {
         let Station::Queue(link, source) = &mut self.links[index] else { return };
         let left = link.event(now);
@@ -465,7 +465,7 @@ impl Fabric {
 }
 
 impl Net for Fabric {
-    #[inline]
+    #[inline(always)]
     fn emit(&mut self, packet: Packet) {
         if let Some((line, packet)) = self.enter(packet) {
             self.travel(line, packet);

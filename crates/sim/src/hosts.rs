@@ -49,6 +49,8 @@ struct Conn {
     /// The lane of its data.
     lane: u16,
     header: u16,
+    mss: u32,
+    rwnd: u32,
     /// When its transfer (or exchange) began.
     started: Time,
     /// Index into [`Hosts::webs`], or `NO_WEB`.
@@ -139,7 +141,7 @@ impl<'a> Hosts<'a> {
     }
 
     /// A packet reaches a data sender's host: an ACK, a SYN-ACK, the reply to a ping.
-    #[inline]
+    #[inline(always)]
     pub fn receive(&mut self, now: Time, packet: &Packet, blocks: &[Block], net: &mut impl Net) {
         if packet.kind != Kind::Ack {
             return self.receive_reply(now, packet, net);
@@ -149,7 +151,7 @@ impl<'a> Hosts<'a> {
             cum: packet.seq,
             ts_first: packet.ts,
             ts_last: packet.ts_last,
-            window: self.entries[conn.entry as usize].tcp.rwnd,
+            window: conn.rwnd,
             ece: packet.has(ECHO),
             syn: false,
         };
@@ -167,7 +169,7 @@ impl<'a> Hosts<'a> {
     /// The retransmission timer of a connection.
     pub fn on_timer(&mut self, now: Time, conn: u32, net: &mut impl Net) {
         self.conns[conn as usize].sender.on_timer(now);
-        self.transmit(now, conn, net);
+        self.transmit_now(now, conn, net);
     }
 
     /// An application's time has come.
@@ -191,12 +193,19 @@ impl<'a> Hosts<'a> {
         self.conns[conn as usize].sender.next_event()
     }
 
+    /// Sends what TCP allows now, outside the hot path.
+    #[inline(never)]
+    fn transmit_now(&mut self, now: Time, index: u32, net: &mut impl Net) {
+        self.transmit(now, index, net);
+    }
+
     /// Sends what TCP allows now.
-    #[inline]
+    #[inline(always)]
     fn transmit(&mut self, now: Time, index: u32, net: &mut impl Net) {
         let conn = &mut self.conns[index as usize];
+        let mut packets = 0;
         while let Some(segment) = conn.sender.poll_transmit(now) {
-            let full = segment.payload >= self.entries[conn.entry as usize].tcp.mss;
+            let full = segment.payload >= conn.mss;
             let mut bits = if segment.ect { Ecn::Ect0 as u8 } else { Ecn::NotEct as u8 };
             bits |= if segment.cwr { ECHO } else { 0 } | if full { FULL } else { 0 };
             let (kind, bytes) = match (segment.syn, segment.retransmit) {
@@ -204,10 +213,9 @@ impl<'a> Hosts<'a> {
                 (false, true) => (Kind::Retransmit, conn.header + segment.payload as u16),
                 (false, false) => (Kind::Data, conn.header + segment.payload as u16),
             };
-            let meter = net.meter(conn.entry);
-            meter.sent(now);
+            packets += 1;
             if segment.retransmit {
-                meter.retransmit(now);
+                net.meter(conn.entry).retransmit(now);
             }
             net.emit(Packet {
                 time: now,
@@ -221,6 +229,9 @@ impl<'a> Hosts<'a> {
                 bits,
                 ..Packet::default()
             });
+        }
+        if packets > 0 {
+            net.meter(conn.entry).sent(now, packets);
         }
         let sender = &conn.sender;
         if self.series {
@@ -248,7 +259,7 @@ impl<'a> Hosts<'a> {
             let web = conn.web;
             net.post(now + self.webs[web as usize].exchanges[0].gap, Event::Request(web));
         }
-        self.transmit(now, packet.conn, net);
+        self.transmit_now(now, packet.conn, net);
     }
 
     fn next_act(&mut self, now: Time, index: u32, net: &mut impl Net) {
@@ -268,7 +279,7 @@ impl<'a> Hosts<'a> {
             App::Thin { bytes, interval, stop, .. } => {
                 let conn = self.lasting(now, index, net);
                 self.conns[conn as usize].sender.write(u64::from(*bytes));
-                self.transmit(now, conn, net);
+                self.transmit_now(now, conn, net);
                 Some(now + *interval).filter(|at| at < stop)
             }
             App::Pings { bytes, interval, stop, .. } => {
@@ -294,7 +305,7 @@ impl<'a> Hosts<'a> {
         if at % 2 == 0 {
             let conn = self.lasting(now, index, net);
             self.conns[conn as usize].sender.write_forever();
-            self.transmit(now, conn, net);
+            self.transmit_now(now, conn, net);
         } else {
             let conn = self.players[index as usize].conn;
             self.conns[conn as usize].sender.stop();
@@ -319,7 +330,7 @@ impl<'a> Hosts<'a> {
         sender.open(now);
         let target = sender.write(size);
         net.expect(conn, target);
-        self.transmit(now, conn, net);
+        self.transmit_now(now, conn, net);
     }
 
     fn begin(&mut self, now: Time, index: u32, net: &mut impl Net) {
@@ -347,7 +358,7 @@ impl<'a> Hosts<'a> {
         }
         let conn = self.players[index as usize].conn;
         let Conn { hash, lane, .. } = self.conns[conn as usize];
-        net.meter(index).sent(now);
+        net.meter(index).sent(now, 1);
         net.emit(Packet {
             time: now,
             conn,
@@ -371,7 +382,7 @@ impl<'a> Hosts<'a> {
         self.webs.push(Web { exchanges, at: 0, request, response, started: now });
         self.begin(now, index, net);
         self.conns[request as usize].sender.open(now);
-        self.transmit(now, request, net);
+        self.transmit_now(now, request, net);
     }
 
     fn request(&mut self, now: Time, index: u32, net: &mut impl Net) {
@@ -385,7 +396,7 @@ impl<'a> Hosts<'a> {
         }
         let target = self.conns[conn as usize].sender.write(u64::from(bytes));
         net.expect(conn, target);
-        self.transmit(now, conn, net);
+        self.transmit_now(now, conn, net);
     }
 
     fn respond(&mut self, now: Time, index: u32, net: &mut impl Net) {
@@ -397,7 +408,7 @@ impl<'a> Hosts<'a> {
         }
         let target = sender.write(bytes);
         net.expect(conn, target);
-        self.transmit(now, conn, net);
+        self.transmit_now(now, conn, net);
     }
 
     /// Everything that was expected on a connection has arrived at its receiver.
@@ -455,9 +466,10 @@ impl<'a> Hosts<'a> {
         let lane = self.topology.class_of[index as usize] as u16 * 2 + u16::from(backward);
         let hash = hash.or(entry.tunnel).unwrap_or_else(|| self.players[index as usize].hashes.next_u32());
         net.open(&entry.tcp, lane, hash, index);
-        let header = entry.tcp.header as u16;
+        let Config { header, mss, rwnd, .. } = entry.tcp;
+        let header = header as u16;
         let sender = Sender::new(&entry.tcp);
-        self.conns.push(Conn { sender, entry: index, hash, lane, header, started: now, web });
+        self.conns.push(Conn { sender, entry: index, hash, lane, header, mss, rwnd, started: now, web });
         (self.conns.len() - 1) as u32
     }
 }

@@ -29,6 +29,7 @@ pub struct Link {
     index: u16,
     server: Server,
     is_traced: bool,
+    bufferless: bool,
     busy: bool,
     /// When [`Link::event`] is due.
     due: Time,
@@ -121,8 +122,10 @@ impl Link {
         let context = Context { mtu: MTU + link.overhead, rate, delay, seed };
         let mut meter = LinkMeter::new(setup);
         meter.rate(Time::ZERO, rate);
+        let qdisc: AnyQdisc<Packet> = link.qdisc.build(&context);
         Link {
-            qdisc: link.qdisc.build(&context),
+            bufferless: qdisc.bufferless(),
+            qdisc,
             meter,
             records: options.packets.then(Vec::new),
             drops: Vec::new(),
@@ -158,7 +161,7 @@ impl Link {
     pub fn arrive(&mut self, now: Time, mut packet: Packet) -> Option<(Packet, Time)> {
         packet.enter(self.overhead);
         packet.time = now;
-        if self.busy && self.qdisc.bufferless() {
+        if self.busy && self.bufferless {
             self.drops.push((packet, DropReason::Busy));
             return None;
         }

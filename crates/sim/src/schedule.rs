@@ -37,7 +37,7 @@ impl Schedule {
     }
 
     /// Source `source` is next due at `time`.
-    #[inline]
+    #[inline(always)]
     pub fn set(&mut self, source: usize, time: Time) {
         if self.leaves.is_empty() {
             let rank = if planted(Fault::Tie) { source ^ (LINEAR - 1) } else { source };
@@ -48,7 +48,7 @@ impl Schedule {
     }
 
     /// The source that is due first, and when.
-    #[inline]
+    #[inline(always)]
     pub fn first(&self) -> (usize, Time) {
         if !self.leaves.is_empty() {
             let winner = self.winners[1] as usize;

@@ -20,12 +20,12 @@ macro_rules! any_qdisc {
         }
 
         impl<P: Packet + Copy + Default> Qdisc<P> for AnyQdisc<P> {
-            #[inline]
+            #[inline(always)]
             fn enqueue(&mut self, now: Time, packet: P, drops: &mut impl Drops<P>) {
                 match self { $(AnyQdisc::$variant(q) => q.enqueue(now, packet, drops),)+ }
             }
 
-            #[inline]
+            #[inline(always)]
             fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P> {
                 match self { $(AnyQdisc::$variant(q) => q.dequeue(now, drops),)+ }
             }

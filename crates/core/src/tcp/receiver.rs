@@ -94,7 +94,7 @@ impl Receiver {
     }
 
     /// A segment arrives, sent at `ts` (µs modulo 2^32); `full` if it is a full MSS. An ACK to be sent at once, if any.
-    #[inline]
+    #[inline(always)]
     pub fn on_segment(&mut self, now: Time, seq: u32, full: bool, ts: u32, ecn: Ecn, cwr: bool) -> Option<Ack> {
         if self.adaptive {
             self.note_arrival(now);

@@ -156,7 +156,7 @@ impl Sender {
     }
 
     /// An ACK arrives, with up to three SACK blocks, the most recent first.
-    #[inline]
+    #[inline(always)]
     pub fn on_ack(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Acked {
         let (out, newly) = (self.nxt - self.una, ack.cum.wrapping_sub(self.una));
         // newly - 1 >= out: nothing new, or what was never sent.
@@ -179,7 +179,7 @@ impl Sender {
     }
 
     /// The next segment to send now, if window, receiver and application allow one. Call until there is none.
-    #[inline]
+    #[inline(always)]
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
         if !self.clean {
             return self.poll_slow(now);
@@ -275,7 +275,7 @@ impl Sender {
         self.cwnd_limited || (self.control.in_slow_start() && self.control.window() < self.max_out.saturating_mul(2))
     }
 
-    #[inline]
+    #[inline(always)]
     fn send_new(&mut self, now: Time) -> Transmit {
         let seq = self.nxt;
         if self.una == seq {
