@@ -12,8 +12,9 @@
 //! at most 256 drops a dequeue).
 //!
 //! Deviations: ECN is no part of RFC 8289's pseudocode; there, too, a mark takes a drop's place as in Linux.
-//! `maxpacket` of the RFC is the link's MTU, as its §5.3 advises, and not 512. Linux kernels before 2026 kept
-//! `first_above_time` when the queue ran empty; all our laws reset it (RFC 8289 §5.6, and the stable kernels since).
+//! `maxpacket` of the RFC is the link's MTU, as its §5.3 advises, and not 512. Linux kept
+//! `first_above_time` when the queue ran empty until a fix of March 2026, which 6.1, 6.12 and 7.x now have; all our laws
+//! reset it, as RFC 8289 §5.6 does.
 
 mod law;
 #[cfg(test)]

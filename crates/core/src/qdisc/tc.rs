@@ -382,6 +382,7 @@ fn random_params<T: Parameters>(rng: &mut Rng) -> T {
 mod tests {
     use super::*;
     use crate::units::{Rate, Span};
+    use alloc::vec;
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
     fn spec(line: &str) -> Spec {
@@ -513,6 +514,16 @@ mod tests {
         #[test]
         fn reading_never_panics(line in "\\PC*") {
             let _ = line.parse::<Spec>();
+        }
+
+        #[test]
+        fn reading_any_number_never_panics(
+            name in proptest::sample::select(vec!["target", "limit", "ce_threshold"]),
+            digits in "[0-9]{0,45}\\.?[0-9]{0,45}(s|ms|us|ns|k|p|mbit)?",
+        ) {
+            let _ = format!("codel {name} {digits}").parse::<Spec>();
+            let _ = format!("fq maxrate {digits}").parse::<Spec>();
+            let _ = format!("bfifo limit {digits}").parse::<Spec>();
         }
 
         #[test]

@@ -359,6 +359,42 @@ fn rfc8289_13_the_clock_is_finer_than_a_millisecond() {
     assert_eq!(Rfc8289::tick(MS), MS);
 }
 
+/// One queue of several before the same link.
+struct OneOfSeveral {
+    mine: Queue<Parcel>,
+    others: u64,
+}
+
+impl Source<Parcel> for OneOfSeveral {
+    fn pop(&mut self) -> Option<Parcel> {
+        self.mine.pop()
+    }
+    fn backlog(&self) -> u64 {
+        self.mine.backlog() + self.others
+    }
+}
+
+#[test]
+fn rfc8289_14_with_several_queues_the_mtu_test_takes_the_whole_backlog_of_the_link() {
+    let drops_with = |others| {
+        let control = Control::<Linux>::new(Span::from_millis(5), Span::from_millis(100), None, 1514, false);
+        let (mut vars, mut stats, mut drops) = (Vars::default(), Stats::default(), Vec::new());
+        let mut source = OneOfSeveral { mine: Queue { packets: Ring::default(), backlog: 0 }, others };
+        for at in (0..100).map(|i| i * 10 * MS) {
+            // Two small packets, 10 ms old: never more than an MTU of this queue's own.
+            for _ in 0..2 {
+                source.mine.packets.push(Parcel { bytes: 100, enqueue_time: Time(at), ..Parcel::default() });
+                source.mine.backlog += 100;
+            }
+            vars.dequeue(Time(at + 10 * MS), &control, &mut stats, &mut source, &mut drops);
+            vars.dequeue(Time(at + 10 * MS), &control, &mut stats, &mut source, &mut drops);
+        }
+        drops.len()
+    };
+    assert_eq!(drops_with(0), 0);
+    assert!(drops_with(10_000) > 5);
+}
+
 #[test]
 fn linux_compares_strictly_where_the_rfc_does_not() {
     // Exact ties: ticks of 1024 ns; first_above_time at the tick 100 000 000 / 1024 after the first look.

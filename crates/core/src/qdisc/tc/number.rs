@@ -86,13 +86,14 @@ pub(super) fn scaled(text: &str, units: &[Unit], step: u64) -> Result<u64, Fault
     }
     let (_, unit) = units.iter().find(|(name, _)| name.eq_ignore_ascii_case(suffix)).ok_or(Fault::UnknownUnit)?;
     let fraction = fraction.trim_end_matches('0');
-    let (mut value, mut divisor) = (0u128, 1u128);
+    if fraction.len() > 15 {
+        return Err(Fault::NotWhole); // no unit here has so many places
+    }
+    let mut value = 0u128;
     for digit in whole.bytes().chain(fraction.bytes()) {
-        value = value.checked_mul(10).ok_or(Fault::TooLarge)? + u128::from(digit - b'0');
+        value = value.checked_mul(10).and_then(|v| v.checked_add(u128::from(digit - b'0'))).ok_or(Fault::TooLarge)?;
     }
-    for _ in fraction.bytes() {
-        divisor = divisor.checked_mul(10).ok_or(Fault::NotWhole)?;
-    }
+    let divisor = 10u128.pow(fraction.len() as u32);
     let scaled = value.checked_mul(u128::from(*unit)).ok_or(Fault::TooLarge)?;
     if scaled % (divisor * u128::from(step)) != 0 {
         return Err(Fault::NotWhole);
@@ -144,6 +145,9 @@ mod tests {
         assert_eq!(scaled(".", TIME, 1), Err(Fault::NotANumber));
         assert_eq!(scaled("1.2.3s", TIME, 1), Err(Fault::NotANumber));
         assert_eq!(scaled("99999999999999999999999999999999999999999s", TIME, 1), Err(Fault::TooLarge));
+        assert_eq!(scaled("340282366920938463463374607431768211456", TIME, 1), Err(Fault::TooLarge)); // 2^128
+        assert_eq!(scaled("0.00000000000000000000000000000000000001s", TIME, 1_000), Err(Fault::NotWhole));
+        assert_eq!(scaled("5.000000000000000000000000000000000000000ms", TIME, 1_000), Ok(5_000_000));
     }
 
     #[test]
