@@ -1,7 +1,7 @@
 //! ccaq variant paper: a queue per flow whose packet limit learns what the flow's congestion control needs.
 //!
-//! Source: seed paper 002, "Congestion-Control-Aware Queuing", Algorithm 1, with the final paper's removal of the
-//! packets that no longer fit; parameters and defaults as published with it.
+//! Source: the paper "Congestion Control Aware Queuing", Algorithm 1, with its final version's removal of the packets
+//! that no longer fit; parameters and defaults as published with it.
 //! Principle: a buffer is right if it just runs dry after a sender's back-off. Between two losses (an interval) the
 //! flow's queue shows how far that was missed: if it ran dry, the link lost so much time, and the limit grows by the
 //! packets that would have been sent in it; if it never fell below some packets, these only made delay, and the limit
