@@ -1,5 +1,7 @@
 //! Addresses of keys: `duration`, `hop.bottleneck.qdisc`, `hop.bottleneck.reverse.rate`, `flow.bulk0.cc`, `host.hystart`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::document::{Kind, Table, Value};
 use crate::error::Error;
 use crate::keys::{self, Form, Section};
@@ -27,12 +29,13 @@ pub(crate) fn hop_names(root: &Table) -> Result<Vec<String>, Error> {
 
 /// The names of the flows: given, or the kind with the flow's number among those of its kind.
 pub(crate) fn flow_names(root: &Table) -> Result<Vec<String>, Error> {
-    let mut kinds: Vec<&str> = Vec::new();
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     let mut names = Vec::new();
     for (line, table) in tables(root, "flow")? {
         let kind = text(table, "kind").unwrap_or("flow");
-        let number = kinds.iter().filter(|other| **other == kind).count();
-        kinds.push(kind);
+        let counter = kinds.entry(kind).or_default();
+        let number = *counter;
+        *counter += 1;
         names.push((line, text(table, "name").map_or_else(|| format!("{kind}{number}"), str::to_owned)));
     }
     unique("flow", names)
@@ -46,7 +49,7 @@ fn text<'a>(table: &'a Table, key: &str) -> Option<&'a str> {
 }
 
 fn unique(what: &str, names: Vec<(Option<u32>, String)>) -> Result<Vec<String>, Error> {
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for (line, name) in &names {
         if !seen.insert(name) {
             let problem = format!("expected a name that no other {what} has");

@@ -16,6 +16,9 @@ use crate::workload::Group;
 /// So many arrivals of web connections, files and transfers may be drawn for a run.
 const MOST_ARRIVALS: f64 = 10e6;
 
+/// So many hops are enough.
+const MOST_HOPS: usize = 100;
+
 /// Everything but the draws.
 pub(crate) struct Description {
     pub(crate) title: String,
@@ -115,6 +118,9 @@ fn frames<'a>(context: &'a Context, root: &'a Table, duration: Time) -> Result<V
     let listed = tables(root, "hop")?;
     if listed.is_empty() {
         return Err(Error::at(None, "hop", "the path is empty: expected at least one [[hop]]"));
+    }
+    if listed.len() > MOST_HOPS {
+        return Err(Error::at(listed[MOST_HOPS].0, "hop", format!("the path is too long: at most {MOST_HOPS} hops")));
     }
     names.iter().zip(listed).map(|(name, at)| Frame::read(context, name, at, duration)).collect()
 }

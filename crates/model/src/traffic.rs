@@ -189,6 +189,9 @@ impl Flow {
         let via = via(&reader, around.hops)?;
         let start = Draws::read(&reader.field("start")?)?;
         start.fits(reader.given("start"), count)?;
+        if Time::ZERO + start.lowest() >= duration {
+            around.context.warn(format!("{}: starts when the run is over", reader.path));
+        }
         let stop = reader.field("stop")?;
         if stop.moment()? <= Time::ZERO + start.latest() {
             return Err(stop.fault("expected a time after the start"));

@@ -90,6 +90,8 @@ fn the_path_and_the_traffic_must_not_be_empty() {
     assert!(none.to_string().contains("the path is empty"), "{none}");
     let none = load(b"duration = \"10s\"\n[[hop]]\nrate = \"1mbit\"", &LoadOptions::default()).err().expect("an error");
     assert!(none.to_string().contains("no traffic"), "{none}");
+    let many = error("[[flow]]", &format!("{}[[flow]]", "[[hop]]\nrate = \"1mbit\"\n".repeat(100)));
+    says(&many, 206, "hop", "at most 100 hops");
     says(&error("[[hop]]", "[hop]"), 3, "hop", "expected [[hop]] with two brackets");
 }
 
@@ -268,6 +270,13 @@ fn the_command_lines_values_are_checked_alike() {
     assert!(load(SOUND.as_bytes(), &seeds).is_err());
     let seed = LoadOptions { seed: Some(u64::MAX), seeds: Some(2), ..LoadOptions::default() };
     assert!(load(SOUND.as_bytes(), &seed).is_err());
+}
+
+#[test]
+fn a_flow_that_never_starts_is_warned_of() {
+    let text = format!("{SOUND}start = \"10s\"\n");
+    let plan = load(text.as_bytes(), &LoadOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(plan.warnings, ["flow.bulk0: starts when the run is over"]);
 }
 
 #[test]
