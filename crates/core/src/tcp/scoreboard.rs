@@ -181,7 +181,8 @@ impl Scoreboard {
     pub fn none_lost(&mut self, una: u32, nxt: u32) {
         if self.lost > 0 {
             for seq in una..nxt {
-                *self.flag(seq) &= !LOST;
+                let flag = self.flag(seq);
+                *flag &= if *flag & RETX != 0 { !LOST } else { !(LOST | EVER) };
             }
         }
         self.lost = 0;
@@ -233,6 +234,15 @@ impl Scoreboard {
         let again = *flag & RETX != 0;
         *flag |= RETX | EVER;
         self.retx += u32::from(!again);
+    }
+
+    /// Bytes that are not zero and should be: those of segments outside [una, nxt), and all if the counts are zero.
+    #[cfg(test)]
+    pub fn stale(&self, una: u32, nxt: u32) -> usize {
+        let marked = self.flags.iter().filter(|&&flag| flag != 0).count();
+        let mask = self.flags.len().wrapping_sub(1);
+        let mine = |seq: &u32| !self.flags.is_empty() && self.flags[*seq as usize & mask] != 0;
+        if self.is_clean() { marked } else { marked - (una..nxt).filter(mine).count() }
     }
 
     /// Whether an outstanding segment is SACKed.

@@ -320,6 +320,12 @@ impl Sender {
         ((self.board.sacked, self.board.lost, self.board.retx), self.board.recount(self.una, self.nxt))
     }
 
+    /// Marks on the scoreboard that belong to no outstanding segment.
+    #[cfg(test)]
+    pub(super) fn stale_marks(&self) -> usize {
+        self.board.stale(self.una, self.nxt)
+    }
+
     /// Whether a segment is known to have arrived.
     #[cfg(test)]
     pub(super) fn is_sacked(&self, seq: u32) -> bool {

@@ -117,6 +117,7 @@ impl Model {
 fn check_sender(path: &Path, una: u32, sent_before: usize) -> Result<(), TestCaseError> {
     let (kept, counted) = path.sender.counts();
     prop_assert_eq!(kept, counted);
+    prop_assert_eq!(path.sender.stale_marks(), 0);
     prop_assert!(path.sender.acked() >= una);
     prop_assert!(path.sender.cwnd() >= 1);
     for (_, tx) in &path.sent[sent_before..] {
