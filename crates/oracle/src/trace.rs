@@ -39,6 +39,8 @@ pub struct Plan {
     pub name: String,
     /// The qdisc.
     pub line: String,
+    /// The load that it is meant to offer, in percent of the link.
+    pub load: u64,
     /// The server; none if the trace has its own dequeues.
     pub rate: Option<Rate>,
     /// The trace.
@@ -59,6 +61,17 @@ impl Plan {
             written.expect("a string takes everything");
         }
         csv.into_bytes()
+    }
+
+    /// The offered load in percent of the server's rate; none without a server.
+    pub fn offered(&self) -> Option<f64> {
+        let arrivals = self.ops.iter().filter_map(|op| match op {
+            Op::Enqueue { at, bytes, .. } => Some((at.0, u64::from(*bytes))),
+            Op::Dequeue { .. } => None,
+        });
+        let ((first, _), (last, _)) = (arrivals.clone().next()?, arrivals.clone().last()?);
+        let bits: u64 = arrivals.map(|(_, bytes)| bytes * 8).sum();
+        Some(bits as f64 / (last - first) as f64 * 1e11 / self.rate?.0 as f64)
     }
 
     /// Plays the trace; `watch` sees the machine after every dequeue. Written apart from the simulator's replay.
@@ -149,7 +162,7 @@ fn plan(index: usize, load: u64) -> Plan {
         ops = generator.with_dequeues(&ops, start);
     }
     let name = format!("{index}: load {load} %, {line}{}", if tied { ", tied" } else { "" });
-    Plan { name, line, rate: (!own_dequeues).then_some(rate), ops }
+    Plan { name, line, load, rate: (!own_dequeues).then_some(rate), ops }
 }
 
 struct Generator {

@@ -104,6 +104,15 @@ fn replay_gives_every_packet_the_fate_that_the_kernels_codel_gives_it() {
 }
 
 #[test]
+fn the_traces_offer_the_loads_that_they_are_said_to() {
+    let plans = plans();
+    assert_eq!((plans[0].load, plans[17].load), (60, 200));
+    for (plan, offered) in plans.iter().filter_map(|plan| Some((plan, plan.offered()?))) {
+        assert!((offered / plan.load as f64 - 1.).abs() < 0.15, "{}: {offered} %", plan.name);
+    }
+}
+
+#[test]
 fn the_comparison_sees_every_planted_fault() {
     let Some(kernel) = kernel::all().iter().find(|kernel| kernel.variant == "linux") else {
         return skipped("faults planted in codel", NO_KERNEL);
@@ -139,7 +148,7 @@ fn linux_7_and_6_differ_where_we_say_they_do() {
         writeln!(trace, "{at}000000,dequeue,,,").expect("a string takes everything");
     }
     let ops = replay::parse(trace.as_bytes(), "stall", true).expect("well-formed");
-    let plan = Plan { name: "stall".into(), line: "codel limit 10000".into(), rate: None, ops };
+    let plan = Plan { name: "stall".into(), line: "codel limit 10000".into(), load: 0, rate: None, ops };
     let fates = |kernel: &'static Kernel| {
         let (theirs, seen) = kernels(kernel, &plan);
         let ours =
