@@ -177,6 +177,12 @@ pub struct LinkWindow {
 }
 
 impl LinkWindow {
+    /// Leaves out every measure of what stood in the queue, for a source that told only what left it.
+    pub fn forget_queue(&mut self) {
+        (self.queue_delay_ms, self.queue_packets, self.standing_queue_ms) = (None, None, None);
+        (self.empty_fraction, self.full_fraction, self.oscillation_s) = (None, None, None);
+    }
+
     fn new(out: &DepartureWindow, queue: &QueueWindow, span: (Time, Time), series: &LinkSeries) -> LinkWindow {
         let length = span.1.since(span.0).0;
         LinkWindow {

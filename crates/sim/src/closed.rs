@@ -8,7 +8,7 @@ use sojourn_measure::{LinkMeter, LinkReport, LinkSetup};
 use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::{self, Capacity};
 
-use crate::link::{MTU, record};
+use crate::link::{MTU, finish, record};
 use crate::packet::Packet;
 
 /// A link whose queue is pfifo or bfifo and whose rate and delay never change. It does all that [`crate::link::Link`] does
@@ -149,7 +149,7 @@ impl ClosedLink {
     /// The meter's report and the per-packet records.
     pub fn finish(mut self) -> (LinkReport, Vec<PacketRecord>) {
         self.catch_up(self.run_end);
-        (self.meter.finish(), self.records.unwrap_or_default())
+        (finish(self.meter, self.detail), self.records.unwrap_or_default())
     }
 
     /// Whether the next MTU would be refused with so many packets waiting, and `more` bytes beyond those counted.

@@ -61,8 +61,8 @@ pub enum Detail {
     /// Everything.
     #[default]
     Full,
-    /// Only what leaves and what is dropped: sojourn, bytes, marks, drops, utilisation. What stands in the queue (queue
-    /// delay over time, queue length, standing queue, empty and full fractions) reads as if the queue were always empty.
+    /// Only what leaves and what is dropped: sojourn, bytes, marks, drops, utilisation. Nothing is said
+    /// of what stands in the queue (queue delay over time, queue length, standing queue, empty and full fractions).
     Departures,
 }
 

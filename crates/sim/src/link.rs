@@ -232,7 +232,7 @@ impl Link {
 
     /// The meter's report and the per-packet records (their entries still to be filled in).
     pub fn finish(self) -> (LinkReport, Vec<PacketRecord>) {
-        (self.meter.finish(), self.records.unwrap_or_default())
+        (finish(self.meter, self.detail), self.records.unwrap_or_default())
     }
 
     #[inline]
@@ -272,8 +272,11 @@ impl Link {
     fn idle(&mut self, now: Time) {
         self.busy = false;
         self.due = self.qdisc.next_event();
-        if self.detail && self.qdisc.packets() == 0 {
-            self.meter.emptied(now);
+        match self.qdisc.packets() {
+            _ if !self.detail => {}
+            0 => self.meter.emptied(now),
+            // Held back, perhaps fewer than before.
+            packets => self.meter.enqueued(now, packets, self.is_full()),
         }
     }
 
@@ -319,6 +322,17 @@ impl Link {
             records.push(record(self.index, packet, start, end, Fate::Delivered));
         }
     }
+}
+
+/// The meter's report; without detail nothing is known of the queue.
+pub fn finish(meter: LinkMeter, detail: bool) -> LinkReport {
+    let mut report = meter.finish();
+    if !detail {
+        for window in std::iter::once(&mut report.main).chain(&mut report.startup) {
+            window.forget_queue();
+        }
+    }
+    report
 }
 
 /// A packet's record; its entry is filled in at the end of the run.
