@@ -14,13 +14,23 @@ const LOOSE: u32 = u32::MAX - 1;
 /// In `Flow::next`: the flow has packets but waits outside the round for its time to send.
 const HELD: u32 = u32::MAX - 2;
 
-/// One flow: its packets, its place in the round, its credit, and what the discipline keeps for it.
+/// The packets of one flow: a chain through the slab.
 #[derive(Clone, Debug)]
-pub struct Flow<S> {
+pub struct Fifo {
     bytes: u64,
     head: u32,
     tail: u32,
     packets: u32,
+}
+
+impl Fifo {
+    const EMPTY: Fifo = Fifo { bytes: 0, head: NIL, tail: NIL, packets: 0 };
+}
+
+/// One flow: its packets, its credit, what the discipline keeps for it, and its place in the round.
+#[derive(Clone, Debug)]
+pub struct Flow<S> {
+    fifo: Fifo,
     next: u32,
     /// Bytes that the flow may still send in this round (`deficit` in fq_codel, `credit` in fq).
     pub credit: i32,
@@ -32,13 +42,13 @@ impl<S> Flow<S> {
     /// Packets queued in this flow.
     #[inline]
     pub fn packets(&self) -> u32 {
-        self.packets
+        self.fifo.packets
     }
 
     /// Bytes queued in this flow.
     #[inline]
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.fifo.bytes
     }
 
     /// Whether the flow has left the round (and is not merely held back): it has no packets then.
@@ -89,36 +99,122 @@ struct Node<P> {
     next: u32,
 }
 
+/// The packets of all flows, and how many there are.
+#[derive(Clone, Debug)]
+pub struct Slab<P> {
+    nodes: Vec<Node<P>>,
+    /// The first free place.
+    free: u32,
+    packets: usize,
+    backlog: u64,
+}
+
+impl<P: Packet + Copy> Slab<P> {
+    /// Bytes queued in all flows.
+    #[inline]
+    pub fn backlog(&self) -> u64 {
+        self.backlog
+    }
+
+    #[inline]
+    fn push(&mut self, fifo: &mut Fifo, packet: P) {
+        let bytes = u64::from(packet.bytes());
+        let node = Node { packet, next: NIL };
+        let place = match self.free {
+            NIL => {
+                self.nodes.push(node);
+                (self.nodes.len() - 1) as u32
+            }
+            place => {
+                let free = &mut self.nodes[place as usize];
+                self.free = free.next;
+                *free = node;
+                place
+            }
+        };
+        match fifo.tail {
+            NIL => fifo.head = place,
+            tail => self.nodes[tail as usize].next = place,
+        }
+        fifo.tail = place;
+        fifo.packets += 1;
+        fifo.bytes += bytes;
+        self.packets += 1;
+        self.backlog += bytes;
+    }
+
+    /// Takes the packet at the head of this queue.
+    #[inline]
+    pub fn pop(&mut self, fifo: &mut Fifo) -> Option<P> {
+        if fifo.head == NIL {
+            return None;
+        }
+        let place = fifo.head;
+        let node = &mut self.nodes[place as usize];
+        let packet = node.packet;
+        fifo.head = node.next;
+        if fifo.head == NIL {
+            fifo.tail = NIL;
+        }
+        node.next = self.free;
+        self.free = place;
+        let bytes = u64::from(packet.bytes());
+        fifo.packets -= 1;
+        fifo.bytes -= bytes;
+        self.packets -= 1;
+        self.backlog -= bytes;
+        Some(packet)
+    }
+
+    /// See [`Flows::cut`].
+    fn cut(&mut self, fifo: &mut Fifo, keep: u32, mut taken: impl FnMut(P)) {
+        if fifo.packets <= keep {
+            return;
+        }
+        let (mut last, mut place) = (NIL, fifo.head);
+        for _ in 0..keep {
+            (last, place) = (place, self.nodes[place as usize].next);
+        }
+        match last {
+            NIL => fifo.head = NIL,
+            last => self.nodes[last as usize].next = NIL,
+        }
+        fifo.tail = last;
+        self.packets -= (fifo.packets - keep) as usize;
+        fifo.packets = keep;
+        while place != NIL {
+            let node = &mut self.nodes[place as usize];
+            let (packet, next) = (node.packet, node.next);
+            node.next = self.free;
+            self.free = place;
+            place = next;
+            fifo.bytes -= u64::from(packet.bytes());
+            self.backlog -= u64::from(packet.bytes());
+            taken(packet);
+        }
+    }
+}
+
 /// The flows, their packets and the round.
 #[derive(Clone, Debug)]
 pub struct Flows<P, S> {
-    nodes: Vec<Node<P>>,
-    free: u32,
+    slab: Slab<P>,
     flows: Vec<Flow<S>>,
     new: List,
     old: List,
-    packets: usize,
-    backlog: u64,
 }
 
 impl<P: Packet + Copy, S> Flows<P, S> {
     /// No flows yet.
     pub fn new() -> Self {
-        Flows {
-            nodes: Vec::new(),
-            free: NIL,
-            flows: Vec::new(),
-            new: List::EMPTY,
-            old: List::EMPTY,
-            packets: 0,
-            backlog: 0,
-        }
+        let slab = Slab { nodes: Vec::new(), free: NIL, packets: 0, backlog: 0 };
+        Flows { slab, flows: Vec::new(), new: List::EMPTY, old: List::EMPTY }
     }
 
     /// Adds an empty flow that stands in no list, and gives its number: 0, 1, 2, …
     pub fn add(&mut self, credit: i32, state: S) -> u32 {
         let number = self.flows.len() as u32;
-        self.flows.push(Flow { bytes: 0, head: NIL, tail: NIL, packets: 0, next: LOOSE, credit, state });
+        self.flows.push(Flow { fifo: Fifo::EMPTY, next: LOOSE, credit, state });
         number
     }
 
@@ -137,13 +233,13 @@ impl<P: Packet + Copy, S> Flows<P, S> {
     /// Packets queued in all flows.
     #[inline]
     pub fn packets(&self) -> usize {
-        self.packets
+        self.slab.packets
     }
 
     /// Bytes queued in all flows.
     #[inline]
     pub fn backlog(&self) -> u64 {
-        self.backlog
+        self.slab.backlog
     }
 
     /// Flows in the list of new flows.
@@ -161,82 +257,26 @@ impl<P: Packet + Copy, S> Flows<P, S> {
     /// Appends a packet to the flow's queue. The flow's place in the round does not change.
     #[inline]
     pub fn push(&mut self, flow: u32, packet: P) {
-        let bytes = u64::from(packet.bytes());
-        let node = Node { packet, next: NIL };
-        let place = match self.free {
-            NIL => {
-                self.nodes.push(node);
-                (self.nodes.len() - 1) as u32
-            }
-            place => {
-                self.free = self.nodes[place as usize].next;
-                self.nodes[place as usize] = node;
-                place
-            }
-        };
-        let flow = &mut self.flows[flow as usize];
-        match flow.tail {
-            NIL => flow.head = place,
-            tail => self.nodes[tail as usize].next = place,
-        }
-        flow.tail = place;
-        flow.packets += 1;
-        flow.bytes += bytes;
-        self.packets += 1;
-        self.backlog += bytes;
+        self.slab.push(&mut self.flows[flow as usize].fifo, packet);
     }
 
     /// Takes the packet at the head of the flow's queue.
     #[inline]
     pub fn pop(&mut self, flow: u32) -> Option<P> {
+        self.slab.pop(&mut self.flows[flow as usize].fifo)
+    }
+
+    /// The flow's state beside its queue and the slab, for those who take packets and change the state meanwhile.
+    #[inline]
+    pub fn split(&mut self, flow: u32) -> (&mut S, &mut Fifo, &mut Slab<P>) {
         let flow = &mut self.flows[flow as usize];
-        if flow.head == NIL {
-            return None;
-        }
-        let place = flow.head;
-        let node = &mut self.nodes[place as usize];
-        let packet = node.packet;
-        flow.head = node.next;
-        if flow.head == NIL {
-            flow.tail = NIL;
-        }
-        node.next = self.free;
-        self.free = place;
-        flow.packets -= 1;
-        flow.bytes -= u64::from(packet.bytes());
-        self.packets -= 1;
-        self.backlog -= u64::from(packet.bytes());
-        Some(packet)
+        (&mut flow.state, &mut flow.fifo, &mut self.slab)
     }
 
     /// Takes all packets but the first `keep` off the flow's tail and hands them over in the order in which they
     /// arrived. Walks the whole queue: for the rare cut, not for every packet.
-    pub fn cut(&mut self, flow: u32, keep: u32, mut taken: impl FnMut(P)) {
-        let queue = &mut self.flows[flow as usize];
-        if queue.packets <= keep {
-            return;
-        }
-        let (mut last, mut place) = (NIL, queue.head);
-        for _ in 0..keep {
-            (last, place) = (place, self.nodes[place as usize].next);
-        }
-        match last {
-            NIL => queue.head = NIL,
-            last => self.nodes[last as usize].next = NIL,
-        }
-        queue.tail = last;
-        self.packets -= (queue.packets - keep) as usize;
-        queue.packets = keep;
-        while place != NIL {
-            let node = &mut self.nodes[place as usize];
-            let (packet, next) = (node.packet, node.next);
-            node.next = self.free;
-            self.free = place;
-            place = next;
-            queue.bytes -= u64::from(packet.bytes());
-            self.backlog -= u64::from(packet.bytes());
-            taken(packet);
-        }
+    pub fn cut(&mut self, flow: u32, keep: u32, taken: impl FnMut(P)) {
+        self.slab.cut(&mut self.flows[flow as usize].fifo, keep, taken);
     }
 
     /// Puts a flow that has left the round at the tail of the new ones; says whether it had.
@@ -314,8 +354,9 @@ impl<P: Packet + Copy, S> Flows<P, S> {
             let mut number = first;
             while number != NIL {
                 let flow = &self.flows[number as usize];
-                if flow.bytes > most || (flow.bytes == most && fattest.is_some_and(|f| number < f)) {
-                    (fattest, most) = (Some(number), flow.bytes);
+                let bytes = flow.bytes();
+                if bytes > most || (bytes == most && fattest.is_some_and(|f| number < f)) {
+                    (fattest, most) = (Some(number), bytes);
                 }
                 number = flow.next;
             }
@@ -375,7 +416,7 @@ mod tests {
             flows.cut(0, 6, |_| {});
             while flows.pop(0).is_some() {}
         }
-        assert_eq!(flows.nodes.len(), 10);
+        assert_eq!(flows.slab.nodes.len(), 10);
     }
 
     #[test]

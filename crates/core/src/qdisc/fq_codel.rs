@@ -14,7 +14,7 @@
 //! - RFC 8290 §4.2 lets CoDel look at the whole backlog for its MTU test, and so do we, like Linux.
 
 use super::codel::{self, Control, Law, MAX_SPAN, MICROSECOND, Source, Vars};
-use super::flows::Flows;
+use super::flows::{Fifo, Flows, Slab};
 use super::tc::{Param, Parameters, Unit, choice, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
@@ -120,20 +120,20 @@ pub struct FqCodel<P, L: Law> {
 }
 
 /// One queue, as CoDel sees it.
-struct Queue<'a, P, L: Law> {
-    flows: &'a mut Flows<P, Vars<L>>,
-    number: u32,
+struct Queue<'a, P> {
+    fifo: &'a mut Fifo,
+    slab: &'a mut Slab<P>,
 }
 
-impl<P: Packet + Copy, L: Law> Source<P> for Queue<'_, P, L> {
+impl<P: Packet + Copy> Source<P> for Queue<'_, P> {
     #[inline]
     fn pop(&mut self) -> Option<P> {
-        self.flows.pop(self.number)
+        self.slab.pop(self.fifo)
     }
 
     #[inline]
     fn backlog(&self) -> u64 {
-        self.flows.backlog()
+        self.slab.backlog()
     }
 }
 
@@ -210,17 +210,13 @@ impl<P: Packet + Copy, L: Law> Qdisc<P> for FqCodel<P, L> {
     fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P> {
         loop {
             let number = self.flows.turn(self.quantum)?;
-            let mut vars = self.flows.flow(number).state;
-            let mut queue = Queue { flows: &mut self.flows, number };
-            let packet = vars.dequeue(now, &self.control, &mut self.cstats, &mut queue, drops);
-            self.flows.flow_mut(number).state = vars;
-            match packet {
-                Some(packet) => {
-                    self.flows.charge(number, packet.bytes());
-                    return Some(packet);
-                }
-                None => self.flows.leave(),
+            let (vars, fifo, slab) = self.flows.split(number);
+            let packet = vars.dequeue(now, &self.control, &mut self.cstats, &mut Queue { fifo, slab }, drops);
+            if let Some(bytes) = packet.as_ref().map(P::bytes) {
+                self.flows.charge(number, bytes);
+                return packet;
             }
+            self.flows.leave();
         }
     }
 
