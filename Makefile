@@ -38,6 +38,7 @@ check: build $(VENV)/.dev ## Format, lints, types and the rules between rooms.
 	@$(STAGE) "ruff lint" $(BIN)/ruff check --quiet .
 	@$(STAGE) "ruff format" $(BIN)/ruff format --quiet --check .
 	@$(STAGE) "mypy" $(BIN)/mypy
+	@$(STAGE) "reference pages" $(BIN)/python tools/reference.py --check
 	@$(STAGE) "rooms of Rust" $(BIN)/python tools/rooms.py
 	@$(STAGE) "rooms of Python" env PYTHONPATH=python $(BIN)/lint-imports --no-cache
 

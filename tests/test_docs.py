@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,43 @@ def test_lists_are_json_csv_and_text(sojourn: Run, clone: Path) -> None:
         assert len(found[what]) > 3
         assert len(sojourn("list", what, "-f", "csv", cwd=clone).stdout.splitlines()) > 3
         assert sojourn("list", what, cwd=clone).stdout
+
+
+PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.S)
+
+
+@pytest.mark.parametrize(
+    "document", [d for d in documents() if PYTHON_BLOCK.search(d.read_text())], ids=lambda d: d.name
+)
+def test_the_python_of_a_document_runs(document: Path, clone: Path) -> None:
+    for code in PYTHON_BLOCK.findall(document.read_text()):
+        done = subprocess.run([sys.executable, "-c", code], cwd=clone, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout
+
+
+def test_the_scenario_in_the_readme_is_one(sojourn: Run, tmp_path: Path) -> None:
+    (text,) = re.findall(r"```toml\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    (tmp_path / "readme.toml").write_text(text)
+    runs = json.loads(sojourn("run", "readme.toml", "-f", "json").stdout)["runs"]
+    delays = [run["hops"]["uplink"]["sojourn_ms"]["p95"] for run in runs]
+    assert delays[0] > 2 * max(delays[1:]), "what the example is there to show"
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    for document in [*documents(), ROOT / "ARCHITECTURE.md", ROOT / "LICENSES/README.md"]:
+        for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
+            assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_no_file_names_a_registry_or_this_machine() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    forbidden = re.compile(r"pypi\.org|pythonhosted|index-url|find-links|deb\.debian\.org|registry\.npmjs")
+    for name in listed.stdout.splitlines():
+        path = ROOT / name
+        if name == "tests/test_docs.py" or name == "Makefile" or not path.is_file():
+            continue
+        found = forbidden.search(path.read_bytes().decode(errors="ignore"))
+        assert found is None, f"{name}: {found}"

@@ -36,7 +36,7 @@ def test_the_page_holds_its_pictures_its_table_and_its_scenario_and_needs_nothin
     assert not re.findall(r'(?:src|href)="(?!data:)', page), "no external address"
     assert "http" not in page
     assert "<script" not in page
-    assert page.index('id="sojourn"') < page.index('id="distribution"') < page.index('id="numbers"')
+    assert page.index('id="sojourn-bottleneck"') < page.index('id="distribution"') < page.index('id="numbers"')
     for text in ("A small link", "pfifo limit 100", "count = 2", "Seeds 1, 2", "±"):
         assert text in page
     assert (folder / "report.png").read_bytes() == base64.b64decode(images[0])

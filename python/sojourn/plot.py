@@ -98,7 +98,7 @@ def colours(combinations: Sequence[Combination]) -> list[str]:
 def _shade(colour: str, step: float) -> str:
     """From the colour itself (0) to a light version of it (1)."""
     hue, lightness, saturation = colorsys.rgb_to_hls(*to_rgb(colour))
-    return to_hex(colorsys.hls_to_rgb(hue, lightness + (0.82 - lightness) * step * 0.8, saturation))
+    return to_hex(colorsys.hls_to_rgb(hue, lightness + (0.68 - lightness) * step, saturation))
 
 
 def time_text(ms: float | None) -> str:
@@ -128,10 +128,12 @@ def provenance(combinations: Sequence[Combination]) -> str:
 def pictures(combinations: Sequence[Combination], hop: str) -> list[Picture]:
     """Every picture of a report, the most telling first."""
     shown = list(combinations[:MOST_ROWS])
+    others = [name for name in shown[0].first.result["hops"] if name != hop and not name.endswith(".reverse")]
     palette = colours(shown)
     with mpl.rc_context(STYLE):
         made: Iterable[Picture | None] = (
             _delay_over_time(shown, palette, hop),
+            *(_delay_over_time(shown, palette, other) for other in others),
             _distributions(shown, palette, hop),
             _throughput(shown, palette, hop),
             _fairness(shown, palette),
@@ -186,14 +188,10 @@ def _rate_strip(axis: Axes, steps: dict[str, list[float]], end: float) -> list[f
     axis.grid(visible=False)
     axis.spines[["left"]].set_visible(False)
     axis.text(1.012, 0.5, "link rate", transform=axis.transAxes, va="center", fontsize=8.5, color=QUIET)
-    if not steps["mbit"]:
-        axis.yaxis.set_major_locator(NullLocator())
-        axis.text(0.5, 0.5, "the link follows a recorded trace", transform=axis.transAxes, ha="center", color=QUIET)
-        return []
     time, rate = np.asarray([*steps["time_s"], end]), np.asarray([*steps["mbit"], steps["mbit"][-1]])
     axis.fill_between(time, rate, step="post", color="#dde2e6", linewidth=0)
     axis.step(time, rate, where="post", color="#7b8792", linewidth=1.1)
-    top, low = float(rate.max()), float(rate.min())
+    top, low = float(rate.max()), float(max(rate.min(), rate.max() / 1e4))
     if top / low > 5:
         axis.set_yscale("log")
         axis.set_ylim(low / 3, top * 5)
@@ -202,6 +200,8 @@ def _rate_strip(axis: Axes, steps: dict[str, list[float]], end: float) -> list[f
     axis.yaxis.set_major_locator(NullLocator())
     axis.yaxis.set_minor_locator(NullLocator())
     if len(steps["mbit"]) > MOST_RATES:
+        words = f"up to {rate_text(float(f'{top:.3g}'))}"
+        axis.text(1.012, 0.18, words, transform=axis.transAxes, va="center", fontsize=8.5, color=QUIET)
         return []
     for begin, until, value in zip(time[:-1], time[1:], rate[:-1], strict=True):
         axis.annotate(
@@ -253,17 +253,21 @@ def _delay_over_time(shown: list[Combination], palette: list[str], hop: str) -> 
     several = len(shown[0].runs) > 1
     _headline(
         figure,
-        "How long each packet waited in the queue",
+        "How long each packet waited in the queue" + (f" of {hop}" if _several_hops(shown[0]) else ""),
         "Sojourn time at each moment (line: mean, band: shortest to longest), on a logarithmic scale. Lower is better."
         + (f" Seed {shown[0].first.seed} is drawn." if several else ""),
     )
     caption = (
-        f"Queue “{hop}”. Every row is one queue discipline on the same link with the same traffic. The line is the "
+        f"Queue “{hop}”. Every row is the same traffic, with what its name says. The line is the "
         "mean sojourn time of the packets that left in each short interval, the band reaches from the shortest to "
         "the longest; dashed lines mark where the link's rate changes. The numbers at the right are over all "
         "packets in the measuring window" + (", averaged over the seeds." if several else ".")
     )
-    return _picture(figure, shown, "sojourn", "Sojourn time over time", caption)
+    return _picture(figure, shown, f"sojourn-{hop}", "Sojourn time over time", caption)
+
+
+def _several_hops(combination: Combination) -> bool:
+    return len(combination.first.result["hops"]) > 2
 
 
 def average(combination: Combination, hop: str, *path: str) -> float | None:
@@ -278,9 +282,15 @@ def average(combination: Combination, hop: str, *path: str) -> float | None:
     return sum(values) / len(values) if values else None
 
 
+def _name_and_rest(combination: Combination) -> tuple[str, str]:
+    """A label's first line, large, and its second."""
+    name, _, rest = combination.label.partition(" ")
+    return (name, rest) if name in COLOURS else (_short(combination.label, 24), combination.qdisc)
+
+
 def _row_words(axis: Axes, combination: Combination, colour: str, hop: str) -> None:
     """The discipline's name and its numbers, to the right of its row."""
-    name, _, rest = combination.label.partition(" ")
+    name, rest = _name_and_rest(combination)
     axis.text(1.012, 0.97, name, transform=axis.transAxes, va="top", fontsize=11, fontweight="bold", color=colour)
     axis.text(1.012, 0.755, rest[:38], transform=axis.transAxes, va="top", fontsize=7.5, color=QUIET)
     used = average(combination, hop, "utilisation")
@@ -376,7 +386,7 @@ def _throughput(shown: list[Combination], palette: list[str], hop: str) -> Pictu
             time, share = _used_share(one)
             axis.fill_between(time, share, step="post", color=colour, alpha=0.28, linewidth=0)
             axis.step(time, share, where="post", color=colour, linewidth=0.9)
-        name, _, rest = combination.label.partition(" ")
+        name, rest = _name_and_rest(combination)
         axis.text(1.012, 0.95, name, transform=axis.transAxes, va="top", fontsize=11, fontweight="bold", color=colour)
         axis.text(1.012, 0.56, rest[:38], transform=axis.transAxes, va="top", fontsize=7.5, color=QUIET)
         goodput = [sum(flow["goodput_mbit"] or 0.0 for flow in record.result["flows"]) for record in combination.runs]
@@ -411,7 +421,8 @@ def _used_share(one: dict[str, NDArray[Any]], target_s: float = 1.0) -> tuple[ND
     width = float(time[1] - time[0]) if len(time) > 1 else 1.0
     together = max(1, min(round(target_s / width), len(time) // 60))
     whole = len(time) // together * together
-    return time[:whole:together], busy[:whole].reshape(-1, together).mean(axis=1)
+    share = busy[:whole].reshape(-1, together).mean(axis=1)
+    return np.append(time[:whole:together], time[whole - 1] + width), np.append(share, share[-1:])
 
 
 def _fairness(shown: list[Combination], palette: list[str]) -> Picture | None:

@@ -142,18 +142,18 @@ class Combination:
 
 
 def compared_hop(runs: Sequence[records.RunRecord]) -> str:
-    """The hop that the sweep is about: the one that it names, else the one that is busiest over all runs."""
+    """The hop that it is about: the one whose discipline varies, else the one where packets wait longest."""
     hops = list(runs[0].result["hops"])
     for key in runs[0].set:
         parts = key.split(".")
-        if parts[0] == "hop" and len(parts) > 2 and parts[1] in hops:
+        if parts[0] == "hop" and parts[-1] == "qdisc" and parts[1] in hops:
             return parts[1]
-    rightward = [name for name in hops if not name.endswith(".reverse")]
 
-    def busy(name: str) -> float:
-        return math.fsum(record.result["hops"][name]["utilisation"] or 0.0 for record in runs)
+    def waiting(name: str) -> float:
+        means = (record.result["hops"][name]["queue_delay_ms"] for record in runs)
+        return math.fsum(mean["mean"] for mean in means if mean is not None)
 
-    return str(max(rightward, key=busy))
+    return str(max((name for name in hops if not name.endswith(".reverse")), key=waiting))
 
 
 def combinations(runs: Sequence[records.RunRecord]) -> list[Combination]:

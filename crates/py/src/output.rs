@@ -4,9 +4,10 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::{Map, Value};
+use sojourn_core::units::Time;
 use sojourn_measure::records::{self, Column};
 use sojourn_measure::{LinkReport, RunReport};
-use sojourn_model::scenario::Scenario;
+use sojourn_model::scenario::{Capacity, Scenario, Trace};
 
 use crate::bug;
 use crate::describe::describe;
@@ -20,13 +21,18 @@ pub struct Output {
     output: sojourn_sim::Output,
     report: RunReport,
     about: Value,
+    rates: Vec<Vec<(&'static str, Vec<f64>)>>,
 }
 
 impl Output {
     /// Of a finished run.
     pub fn new(scenario: &Scenario, set: Map<String, Value>, output: sojourn_sim::Output) -> Output {
         let report = RunReport::new("sim", scenario.seed, set, scenario.duration, &output.links, &output.flows);
-        Output { output, report, about: describe(scenario) }
+        let rates = output.links.iter().enumerate().map(|(index, link)| match &scenario.link(index).rate {
+            Capacity::Steps(_) => link.series.rate_columns(),
+            Capacity::Trace(trace) => trace_rates(trace, scenario.duration),
+        });
+        Output { about: describe(scenario), report, rates: rates.collect(), output }
     }
 
     /// A dictionary with one value a link.
@@ -88,7 +94,11 @@ impl Output {
 
     /// By link, its rate from each time on: seconds, Mbit/s.
     fn rates<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        self.by_link(py, |link| floats(py, link.series.rate_columns()))
+        let links = PyDict::new(py);
+        for (link, columns) in self.output.links.iter().zip(&self.rates) {
+            links.set_item(&link.name, floats(py, columns.clone())?)?;
+        }
+        Ok(links)
     }
 
     /// One row a packet and link, in columns; none unless the run was asked to keep them.
@@ -110,6 +120,26 @@ impl Output {
     fn events(&self) -> u64 {
         self.output.events
     }
+}
+
+/// What a trace offers, as a mean rate over each of at most 600 intervals of 100 ms or more.
+fn trace_rates(trace: &Trace, end: Time) -> Vec<(&'static str, Vec<f64>)> {
+    let end_ms = end.0.div_ceil(1_000_000);
+    let (period, width) = (trace.opportunities_ms.last().copied().unwrap_or(1).max(1), end_ms.div_ceil(600).max(100));
+    // Opportunities in [0, ms) of the endlessly repeated trace.
+    let before = |ms: u64| {
+        let whole = (ms / period) * trace.opportunities_ms.len() as u64;
+        whole + trace.opportunities_ms.partition_point(|&at| at < ms % period) as u64
+    };
+    let starts = (0..end_ms).step_by(width as usize);
+    let mbit = |from: u64| {
+        let to = (from + width).min(end_ms);
+        (before(to) - before(from)) as f64 * 1500.0 * 8.0 / ((to - from) as f64 * 1e3)
+    };
+    vec![
+        ("rate_time_s", starts.clone().map(|ms| ms as f64 * 1e-3).collect()),
+        ("rate_mbit", starts.map(mbit).collect()),
+    ]
 }
 
 fn floats<'py>(py: Python<'py>, columns: Vec<(&'static str, Vec<f64>)>) -> PyResult<Bound<'py, PyDict>> {

@@ -75,7 +75,7 @@ def number(value: float, digits: int) -> str:
     if value == 0:
         return "0"
     text = f"{value:.{digits}g}"
-    return f"{float(text):,.0f}".replace(",", " ") if "e" in text or abs(value) >= 1000 else text
+    return f"{float(text):,.0f}".replace(",", " ") if "e" in text or abs(value) >= 100 else text
 
 
 def cell(mean: Mean | None, column: Column) -> tuple[str, str]:
