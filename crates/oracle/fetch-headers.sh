@@ -33,7 +33,7 @@ newest() {
 # Options for package lists of our own, for one suite on the system's own mirror. Nothing of the system's is touched.
 own_lists() {
     local suite=$1 mirror
-    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -E '/debian/?$' | head -n 1)
+    mirror=$(apt-get indextargets --no-release-info --format '$(REPO_URI)' 'Created-By: Packages' | grep -E '/debian/?$' | head -n 1)
     [ -n "$mirror" ] || return 1
     mkdir -p "$work/$suite/lists/partial" "$work/$suite/archives/partial"
     echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" >"$work/$suite/sources.list"
@@ -42,26 +42,28 @@ own_lists() {
     apt-get -qq "${options[@]}" update
 }
 
-# fetch SERIES SUITE
-fetch() {
-    local series=$1 suite=$2 package
-    options=(-o "APT::Sandbox::User=$(id -un)")
-    package=$(newest "$series")
-    if [ -z "$package" ] || ! (cd "$work" && apt-get -qq "${options[@]}" download "$package" 2>/dev/null); then
-        own_lists "$suite" || return 1
-        package=$(newest "$series" "${options[@]}")
-        [ -n "$package" ] || return 1
-        (cd "$work" && apt-get -qq "${options[@]}" download "$package") || return 1
-    fi
-    rm -rf "$work/root" "$work/new"
-    mkdir -p "$work/root" "$work/new/net" "$cache"
+# unpack SERIES [APT OPTION...]: the two headers of the newest package of a series into $work/new.
+unpack() {
+    local series=$1 package
+    shift
+    package=$(newest "$series" "$@")
+    [ -n "$package" ] || return 1
+    rm -rf "$work/root" "$work/new" "$work/${package}"_*.deb
+    mkdir -p "$work/root" "$work/new/net"
+    (cd "$work" && apt-get -qq -o "APT::Sandbox::User=$(id -un)" "$@" download "$package" 2>/dev/null) || return 1
     dpkg-deb --fsys-tarfile "$work/${package}"_*.deb |
         tar -x -C "$work/root" --wildcards '*/include/net/codel.h' '*/include/net/codel_impl.h'
     cp "$work"/root/usr/src/"$package"/include/net/codel*.h "$work/new/net/"
     dpkg-deb -f "$work/${package}"_*.deb Version >"$work/new/version"
-    rm -rf "${cache:?}/$series"
-    mv "$work/new" "$cache/$series"
     echo "Linux $series: $package"
+}
+
+# fetch SERIES SUITE: from the system's package lists; if they do not have it, from lists of our own.
+fetch() {
+    unpack "$1" || { own_lists "$2" && unpack "$1" "${options[@]}"; } || return 1
+    mkdir -p "$cache"
+    rm -rf "${cache:?}/$1"
+    mv "$work/new" "$cache/$1"
 }
 
 missing=0

@@ -69,7 +69,7 @@ impl Plan {
             Op::Enqueue { at, bytes, .. } => Some((at.0, u64::from(*bytes))),
             Op::Dequeue { .. } => None,
         });
-        let ((first, _), (last, _)) = (arrivals.clone().next()?, arrivals.clone().last()?);
+        let ((first, _), (last, _)) = (arrivals.clone().next()?, arrivals.clone().next_back()?);
         let bits: u64 = arrivals.map(|(_, bytes)| bytes * 8).sum();
         Some(bits as f64 / (last - first) as f64 * 1e11 / self.rate?.0 as f64)
     }

@@ -13,8 +13,9 @@
 //!
 //! Deviations: ECN is no part of RFC 8289's pseudocode; there, too, a mark takes a drop's place as in Linux.
 //! `maxpacket` of the RFC is the link's MTU, as its §5.3 advises, and not 512. Linux kept
-//! `first_above_time` when the queue ran empty until a fix of March 2026, which 6.1, 6.12 and 7.x now have; all our laws
-//! reset it, as RFC 8289 §5.6 does.
+//! `first_above_time` when the queue ran empty until a fix of March 2026 (6.1.176 and 6.12.107 are without it, 6.1.192,
+//! 6.12.117 and 7.3 have it); all our laws reset it, as RFC 8289 §5.6 does. In codel itself that is not to be seen, as
+//! the last packet of a queue always passes the MTU test; in fq_codel, whose MTU test takes all queues, it is.
 
 mod law;
 #[cfg(test)]
