@@ -2,7 +2,7 @@
 # The kernel's own codel.h and codel_impl.h, one pair for each series of kernels that we claim to equal, out of Debian's
 # linux-headers-*-common packages, without root, into the user's cache. Does nothing for what is there. Fails if a
 # series can't be had. The build looks into the cache and never at the network.
-set -eu
+set -eu -o pipefail
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/sojourn/linux-headers
 # A series, and the Debian suite that has it if the system's own package lists do not.
 series_and_suite="6.1:bookworm 6.12:trixie 7:trixie-backports"
@@ -52,8 +52,8 @@ unpack() {
     mkdir -p "$work/root" "$work/new/net"
     (cd "$work" && apt-get -qq -o "APT::Sandbox::User=$(id -un)" "$@" download "$package" 2>/dev/null) || return 1
     dpkg-deb --fsys-tarfile "$work/${package}"_*.deb |
-        tar -x -C "$work/root" --wildcards '*/include/net/codel.h' '*/include/net/codel_impl.h'
-    cp "$work"/root/usr/src/"$package"/include/net/codel*.h "$work/new/net/"
+        tar -x -C "$work/root" --wildcards '*/include/net/codel.h' '*/include/net/codel_impl.h' || return 1
+    cp "$work"/root/usr/src/"$package"/include/net/codel{,_impl}.h "$work/new/net/" || return 1
     dpkg-deb -f "$work/${package}"_*.deb Version >"$work/new/version"
     echo "Linux $series: $package"
 }
