@@ -262,7 +262,7 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
         self.known
     }
 
-    /// Flows in the table that have left the round (`inactive_flows`).
+    /// Flows in the table that have left the round (`inactive`).
     pub fn inactive_flows(&self) -> u32 {
         self.known - self.flows.new_len() - self.flows.old_len() - self.held.len() as u32
     }
@@ -479,13 +479,14 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
     fn stats(&self) -> super::Stats {
         alloc::vec![
             ("flows", u64::from(self.known)),
-            ("inactive_flows", u64::from(self.inactive_flows())),
+            ("inactive", u64::from(self.inactive_flows())),
+            // tc calls this `throttled` too, beside the count of that name below: here it has the kernel's name.
             ("throttled_flows", self.held.len() as u64),
             ("gc", self.stats.gc),
             ("throttled", self.stats.throttled),
+            ("ce_mark", self.stats.ce_mark),
             ("flows_plimit", self.stats.flows_plimit),
             ("pkts_too_long", self.stats.pkts_too_long),
-            ("ce_mark", self.stats.ce_mark),
         ]
     }
 }
