@@ -113,6 +113,23 @@ fn the_traces_offer_the_loads_that_they_are_said_to() {
 }
 
 #[test]
+fn ce_threshold_marks_what_the_kernel_marks() {
+    for kernel in kernel::all() {
+        for mut plan in plans().into_iter().filter(|plan| [70, 180].contains(&plan.load)) {
+            plan.line.push_str(" ce_threshold 20ms");
+            let (theirs, seen) = kernels(kernel, &plan);
+            let ours = replay::run(&plan.csv(), &plan.name, &spec(&plan, kernel.variant), plan.rate, MTU);
+            let difference = first_difference(&ours.expect("a well-formed trace"), &theirs);
+            assert_eq!(difference, None, "Linux {}, trace {}", kernel.version, plan.name);
+            assert!(seen.marks > 50_000, "{seen:?}");
+        }
+    }
+    if kernel::all().is_empty() {
+        skipped("ce_threshold against the kernel's", NO_KERNEL);
+    }
+}
+
+#[test]
 fn the_comparison_sees_every_planted_fault() {
     let Some(kernel) = kernel::all().iter().find(|kernel| kernel.variant == "linux") else {
         return skipped("faults planted in codel", NO_KERNEL);
