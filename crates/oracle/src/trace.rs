@@ -134,7 +134,7 @@ fn plan(index: usize, load: u64) -> Plan {
     let rng = Rng::stream(index as u64, "codel trace");
     let slow = index % 4 >= 2;
     let ecn = index % 2 == 1;
-    let tied = index % 3 == 0;
+    let tied = index.is_multiple_of(3);
     let limit = [1000, 300, 10_000, 1000, 3000][index % 5];
     let (target, interval) = if slow { (65, 300) } else { (5, 100) };
     let line = format!("codel limit {limit} target {target}ms interval {interval}ms{}", if ecn { " ecn" } else { "" });
@@ -144,8 +144,9 @@ fn plan(index: usize, load: u64) -> Plan {
         _ => Rate(9_700_000),
     };
     // Just before the clock's wrap, far beyond it, or from zero; on the grid of ties.
-    let wrap = (TICK << 32) / (TICK * TIE) * (TICK * TIE);
-    let start = [wrap - 30_000_000_000 / (TICK * TIE) * (TICK * TIE), 2 * wrap, 0][(index / 2) % 3];
+    let on_grid = |ns: u64| ns / (TICK * TIE) * (TICK * TIE);
+    let wrap = TICK << 32;
+    let start = on_grid([wrap - 30_000_000_000, 2 * wrap, 0][(index / 2) % 3]);
     let own_dequeues = index >= 18;
     let mut generator = Generator {
         rng,

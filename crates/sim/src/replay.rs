@@ -122,6 +122,9 @@ pub fn run(trace: &[u8], file_name: &str, spec: &Spec, rate: Option<Rate>, mtu: 
 ///
 /// # Errors
 /// As [`run`].
+///
+/// # Panics
+/// If `start` is not on that grid.
 pub fn run_from(
     start: Time,
     trace: &[u8],
@@ -130,7 +133,7 @@ pub fn run_from(
     rate: Option<Rate>,
     mtu: u32,
 ) -> Result<Vec<Row>, Error> {
-    assert!(start.0 % (1 << 20) == 0 && start < MAX_TIME, "the clock's start is no multiple of 2^20 ns: {start:?}");
+    assert!(start.0.is_multiple_of(1 << 20) && start < MAX_TIME, "the clock's start is no multiple of 2^20 ns: {start:?}");
     let error = |problem: String| Error { file: file_name.to_string(), line: 0, problem };
     if mtu == 0 || mtu > MAX_BYTES {
         return Err(error(format!("an MTU of {mtu} bytes; expected 1 to {MAX_BYTES}")));

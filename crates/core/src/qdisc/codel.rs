@@ -195,10 +195,11 @@ impl<L: Law> Vars<L> {
         } else if !self.dropping || !L::after(self.drop_next, now) {
             packet = self.signal(now, packet, control, stats, source, drops)?;
         }
-        if let Some(threshold) = control.ce_threshold {
-            if L::after(self.ldelay, threshold) && packet.mark() {
-                stats.ce_mark += 1;
-            }
+        if let Some(threshold) = control.ce_threshold
+            && L::after(self.ldelay, threshold)
+            && packet.mark()
+        {
+            stats.ce_mark += 1;
         }
         Some(packet)
     }

@@ -319,10 +319,10 @@ fn read_value<T>(param: &Param<T>, words: &mut Words, warnings: &mut Vec<String>
         let error = Error::new(text, problem);
         if let Unit::Choice(built, _) = param.unit { error.near(built.iter()) } else { error }
     })?;
-    if let (Unit::Rate, Value::Int(rate)) = (param.unit, value) {
-        if text.to_ascii_lowercase().ends_with("bps") {
-            warnings.push(format!("{text}: tc's bps are bytes per second: this is {}", crate::units::Rate(rate)));
-        }
+    if let (Unit::Rate, Value::Int(rate)) = (param.unit, value)
+        && text.to_ascii_lowercase().ends_with("bps")
+    {
+        warnings.push(format!("{text}: tc's bps are bytes per second: this is {}", crate::units::Rate(rate)));
     }
     Ok(value)
 }
