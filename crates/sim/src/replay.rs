@@ -133,7 +133,10 @@ pub fn run_from(
     rate: Option<Rate>,
     mtu: u32,
 ) -> Result<Vec<Row>, Error> {
-    assert!(start.0.is_multiple_of(1 << 20) && start < MAX_TIME, "the clock's start is no multiple of 2^20 ns: {start:?}");
+    assert!(
+        start.0.is_multiple_of(1 << 20) && start < MAX_TIME,
+        "the clock's start is no multiple of 2^20 ns: {start:?}"
+    );
     let error = |problem: String| Error { file: file_name.to_string(), line: 0, problem };
     if mtu == 0 || mtu > MAX_BYTES {
         return Err(error(format!("an MTU of {mtu} bytes; expected 1 to {MAX_BYTES}")));
