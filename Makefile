@@ -40,7 +40,7 @@ check: build $(VENV)/.dev ## Format, lints, types and the rules between rooms.
 	@$(STAGE) "mypy" $(BIN)/mypy
 	@$(STAGE) "reference pages" $(BIN)/python tools/reference.py --check
 	@$(STAGE) "rooms of Rust" $(BIN)/python tools/rooms.py
-	@$(STAGE) "rooms of Python" env PYTHONPATH=python $(BIN)/lint-imports --no-cache
+	@$(STAGE) "rooms of Python" env PYTHONPATH=python $(BIN)/lint-imports --no-cache --no-logo
 
 bench: build ## How fast the simulator is: P1 to P5 as JSON.
 	@for name in P1 P2 P3 P4 P5; do $(BIN)/sojourn bench $$name; done

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator, PercentFormatter
 from numpy.typing import NDArray
 
-from sojourn.sweep import Combination
+from sojourn.sweep import Combination, qdisc_of
 
 COLOURS = {
     "pfifo": "#6e6e6e",
@@ -282,15 +282,15 @@ def average(combination: Combination, hop: str, *path: str) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _name_and_rest(combination: Combination) -> tuple[str, str]:
+def _name_and_rest(combination: Combination, hop: str) -> tuple[str, str]:
     """A label's first line, large, and its second."""
     name, _, rest = combination.label.partition(" ")
-    return (name, rest) if name in COLOURS else (_short(combination.label, 24), combination.qdisc)
+    return (name, rest) if name in COLOURS else (_short(combination.label, 24), qdisc_of(combination.first, hop))
 
 
 def _row_words(axis: Axes, combination: Combination, colour: str, hop: str) -> None:
     """The discipline's name and its numbers, to the right of its row."""
-    name, rest = _name_and_rest(combination)
+    name, rest = _name_and_rest(combination, hop)
     axis.text(1.012, 0.97, name, transform=axis.transAxes, va="top", fontsize=11, fontweight="bold", color=colour)
     axis.text(1.012, 0.755, rest[:38], transform=axis.transAxes, va="top", fontsize=7.5, color=QUIET)
     used = average(combination, hop, "utilisation")
@@ -386,7 +386,7 @@ def _throughput(shown: list[Combination], palette: list[str], hop: str) -> Pictu
             time, share = _used_share(one)
             axis.fill_between(time, share, step="post", color=colour, alpha=0.28, linewidth=0)
             axis.step(time, share, where="post", color=colour, linewidth=0.9)
-        name, rest = _name_and_rest(combination)
+        name, rest = _name_and_rest(combination, hop)
         axis.text(1.012, 0.95, name, transform=axis.transAxes, va="top", fontsize=11, fontweight="bold", color=colour)
         axis.text(1.012, 0.56, rest[:38], transform=axis.transAxes, va="top", fontsize=7.5, color=QUIET)
         goodput = [sum(flow["goodput_mbit"] or 0.0 for flow in record.result["flows"]) for record in combination.runs]

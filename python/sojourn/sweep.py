@@ -164,10 +164,11 @@ def combinations(runs: Sequence[records.RunRecord]) -> list[Combination]:
         groups.setdefault(records.to_json(record.set), []).append(record)
     sets = [group[0].set for group in groups.values()]
     differing = {key for one in sets for key in one if any(other.get(key) != one[key] for other in sets)}
-    return [Combination(_label(group[0], differing, hop), _qdisc(group[0], hop), group) for group in groups.values()]
+    return [Combination(_label(group[0], differing, hop), qdisc_of(group[0], hop), group) for group in groups.values()]
 
 
-def _qdisc(record: records.RunRecord, hop: str) -> str:
+def qdisc_of(record: records.RunRecord, hop: str) -> str:
+    """A queue's discipline in a run, as `tc` writes it."""
     for described in record.about["hops"]:
         if described["name"] == hop:
             return str(described["qdisc"])
@@ -176,7 +177,7 @@ def _qdisc(record: records.RunRecord, hop: str) -> str:
 
 def _label(record: records.RunRecord, differing: set[str], hop: str) -> str:
     parts = [_label_part(key, value) for key, value in record.set.items() if key in differing]
-    return ", ".join(parts) or _qdisc(record, hop)
+    return ", ".join(parts) or qdisc_of(record, hop)
 
 
 def _label_part(key: str, value: Any) -> str:
