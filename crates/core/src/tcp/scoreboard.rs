@@ -8,6 +8,7 @@
 //! "more than (DupThresh - 1) * SMSS bytes" and for short ones its DupAcks rule.
 
 use crate::tcp::Block;
+use crate::ring::Ring;
 use alloc::boxed::Box;
 use alloc::vec;
 
@@ -48,6 +49,10 @@ pub(super) struct Scoreboard {
     next_rxt: u32,
     /// The blocks of the last ACK: known, to be skipped.
     known: [Block; 3],
+    /// Retransmissions in order of their sending, each with the next new segment at that time.
+    sent_again: Ring<(u32, u32)>,
+    /// Segments whose retransmission was lost as well.
+    lost_again: Ring<u32>,
 }
 
 impl Scoreboard {
@@ -162,6 +167,23 @@ impl Scoreboard {
         self.lost - before
     }
 
+    /// A retransmission is lost when three segments are SACKed that were first sent after it (as Linux judged before RACK;
+    /// RFC 6675 leaves it to the timer). Says how many are newly lost.
+    pub fn mark_retransmissions_lost(&mut self, una: u32) -> u32 {
+        let before = self.retx;
+        while let Some(&(seq, next)) = self.sent_again.front()
+            && (seq < una || next <= self.top[DUP_THRESH - 1])
+        {
+            self.sent_again.pop();
+            if seq >= una && *self.flag(seq) & (LOST | RETX) == LOST | RETX {
+                *self.flag(seq) &= !RETX;
+                self.retx -= 1;
+                self.lost_again.push(seq);
+            }
+        }
+        before - self.retx
+    }
+
     /// After a timeout: everything in [una, nxt) that is not SACKed is lost, and so are the retransmissions.
     pub fn all_lost(&mut self, una: u32, nxt: u32) {
         self.reserve(una, nxt);
@@ -173,6 +195,7 @@ impl Scoreboard {
         }
         self.lost = nxt - una - self.sacked;
         self.retx = 0;
+        (self.sent_again, self.lost_again) = (Ring::default(), Ring::default());
         self.judged = nxt;
         self.next_rxt = una;
     }
@@ -194,10 +217,16 @@ impl Scoreboard {
         self.next_rxt = self.next_rxt.max(una);
     }
 
-    /// RFC 6675 §4 `NextSeg` rule 1: the lowest lost segment above HighRxt.
+    /// RFC 6675 §4 `NextSeg` rule 1: the lowest lost segment above HighRxt; before it those that were lost again.
     pub fn next_lost(&mut self, una: u32) -> Option<u32> {
         if self.lost == 0 {
             return None;
+        }
+        while let Some(&seq) = self.lost_again.front() {
+            if seq >= una && *self.flag(seq) & (LOST | RETX) == LOST {
+                return Some(seq);
+            }
+            self.lost_again.pop();
         }
         let mut seq = self.next_rxt.max(una);
         while seq < self.judged {
@@ -225,11 +254,12 @@ impl Scoreboard {
         (una..nxt).rev().find(|&seq| *self.flag(seq) & SACKED == 0)
     }
 
-    /// A segment is retransmitted. Rules 1 and 3 move HighRxt, the rescue of rule 4 does not.
-    pub fn on_retransmit(&mut self, seq: u32, rescue: bool) {
+    /// A segment is retransmitted; `nxt` is the next new one. Rules 1 and 3 move HighRxt, the rescue of rule 4 does not.
+    pub fn on_retransmit(&mut self, seq: u32, nxt: u32, rescue: bool) {
         if !rescue {
-            self.next_rxt = seq + 1;
+            self.next_rxt = self.next_rxt.max(seq + 1);
         }
+        self.sent_again.push((seq, nxt));
         let flag = self.flag(seq);
         let again = *flag & RETX != 0;
         *flag |= RETX | EVER;
@@ -274,7 +304,7 @@ mod tests {
     fn lost(board: &mut Scoreboard, una: u32) -> Vec<u32> {
         let mut all = Vec::new();
         while let Some(seq) = board.next_lost(una) {
-            board.on_retransmit(seq, false);
+            board.on_retransmit(seq, 20, false);
             all.push(seq);
         }
         all
@@ -307,7 +337,7 @@ mod tests {
         board.mark_lost(0);
         assert_eq!(lost(&mut board, 0), [0]);
         assert_eq!(board.next_hole(0), Some(4));
-        board.on_retransmit(4, false);
+        board.on_retransmit(4, 20, false);
         assert_eq!(board.next_hole(0), None);
         // Counted twice in pipe until it is known to be lost (RFC 6675 §4).
         assert_eq!(board.pipe(0, 20), 20 - 4 - 1 + 1 + 1);
@@ -348,6 +378,24 @@ mod tests {
         board.all_lost(0, 8);
         assert_eq!(board.pipe(0, 8), 0);
         assert_eq!(lost(&mut board, 0), [0, 1, 5, 6, 7]);
+    }
+
+    #[test]
+    fn a_retransmission_is_lost_when_three_sent_after_it_are_sacked() {
+        let mut board = Scoreboard::default();
+        board.sack(0, 20, &[block(1, 5)]);
+        board.mark_lost(0);
+        assert_eq!(lost(&mut board, 0), [0]);
+        assert_eq!(board.pipe(0, 23), 19);
+        board.sack(0, 23, &[block(1, 22)]);
+        assert_eq!(board.mark_retransmissions_lost(0), 0, "two are not enough");
+        board.sack(0, 23, &[block(1, 23)]);
+        assert_eq!(board.mark_retransmissions_lost(0), 1);
+        assert_eq!(board.recount(0, 23), (22, 1, 0));
+        assert_eq!(lost(&mut board, 0), [0]);
+        board.on_retransmit(0, 23, false);
+        assert_eq!(board.mark_retransmissions_lost(0), 1, "the one that the list above sent before segment 20");
+        assert_eq!(board.mark_retransmissions_lost(0), 0, "none of those sent after it is SACKed");
     }
 
     #[test]

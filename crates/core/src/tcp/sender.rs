@@ -4,7 +4,7 @@
 //! retransmitted, pipe is `nxt - una`, and an ACK or a transmission costs a few additions (the clean path). Everything
 //! else, from the first SACK block to the end of a recovery, runs over the scoreboard, in `repair.rs`.
 //!
-//! Deviations: no RACK-TLP (RFC 8985): a lost retransmission waits for the timer. A SYN is repeated for ever.
+//! Deviations: no RACK-TLP (RFC 8985): a lost retransmission is seen when newer data is SACKed, else by the timer. A SYN is repeated for ever.
 
 mod repair;
 

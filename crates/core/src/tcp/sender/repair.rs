@@ -33,9 +33,7 @@ impl Sender {
         self.una = cum;
         self.edge = self.edge.max(ack.cum.saturating_add(ack.window));
         let delivered = newly - gone.were_sacked + self.board.sack(cum, self.nxt, blocks);
-        // RFC 6675 §5.1: no new recovery before the RecoveryPoint of the timeout has been passed.
-        let looks = self.state != State::Loss || self.una >= self.recover;
-        let newly_lost = if looks { self.board.mark_lost(cum) } else { 0 };
+        let newly_lost = self.board.mark_lost(cum) + self.board.mark_retransmissions_lost(cum);
         let rtt = self.sample_slow(now, ack, newly, gone);
         if newly > 0 && self.state == State::Loss {
             self.judge_timeout(ack);
@@ -101,7 +99,8 @@ impl Sender {
                 self.control.set_window(pipe + sndcnt);
             }
             State::Open if newly > 0 && self.may_grow() => self.control.grow(delivered, &self.clock(now, ack)),
-            State::Loss if delivered > 0 => self.control.grow(delivered, &self.clock(now, ack)),
+            // Linux `tcp_may_raise_cwnd`: while nothing advances, SACKs of newer data do not raise the window.
+            State::Loss if newly > 0 => self.control.grow(delivered, &self.clock(now, ack)),
             _ => {}
         }
     }
@@ -175,7 +174,7 @@ impl Sender {
     }
 
     fn send_again(&mut self, now: Time, seq: u32, rescue: bool) -> Transmit {
-        self.board.on_retransmit(seq, rescue);
+        self.board.on_retransmit(seq, self.nxt, rescue);
         self.prr.on_send();
         self.retransmits += 1;
         self.sent_at = now;
