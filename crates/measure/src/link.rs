@@ -68,6 +68,12 @@ impl LinkMeter {
         self.started = now.0 + 1;
     }
 
+    /// A transmission starts now; for a source that tells only what leaves, in place of [`LinkMeter::dequeued`].
+    #[inline]
+    pub fn started(&mut self, now: Time) {
+        self.transmitting = now;
+    }
+
     /// The link went idle with nothing queued (any more): queue and queue delay are zero from now on.
     #[inline]
     pub fn emptied(&mut self, now: Time) {

@@ -256,6 +256,8 @@ impl Link {
         self.busy = true;
         if self.detail {
             self.meter.dequeued(now, now.since(packet.time), self.qdisc.packets(), self.is_full());
+        } else {
+            self.meter.started(now);
         }
         let end = now + self.server.serialise(packet.wire);
         self.due = end;
