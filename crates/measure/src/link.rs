@@ -71,7 +71,7 @@ impl LinkMeter {
     /// A transmission starts now; for a source that tells only what leaves, in place of [`LinkMeter::dequeued`].
     #[inline]
     pub fn started(&mut self, now: Time) {
-        self.transmitting = now;
+        self.started = now.0 + 1;
     }
 
     /// The link went idle with nothing queued (any more): queue and queue delay are zero from now on.
