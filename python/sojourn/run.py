@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -38,8 +38,12 @@ def execute(
     folder: Path | None = None,
     packets: bool = False,
     engine: str = "fast",
+    keep_series: bool = True,
 ) -> Done | None:
-    """Simulates run number `index` and writes its record into `folder`, if there is one. None if it was stopped."""
+    """Simulates run number `index` and writes its record into `folder`, if there is one. None if it was stopped.
+
+    Without `keep_series` the series are in the file only: a sweep of a thousand runs need not hold them all.
+    """
     begin = time.thread_time()
     output = plan.run(
         index, engine=engine, packets=packets and folder is not None, series=folder is not None, progress=progress
@@ -66,7 +70,7 @@ def execute(
         records.write_flows(folder, record, output.flow_series())
         if packets:
             records.write_packets(folder, record, output.packets())
-    return Done(record, cpu_s)
+    return Done(record if keep_series else replace(record, series={}), cpu_s)
 
 
 def thinned(ms: NDArray[np.float64], share: NDArray[np.float64], step: float = 1e-3) -> dict[str, list[float]]:

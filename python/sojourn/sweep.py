@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,13 +62,16 @@ def execute(
     on_progress: Callable[[float], None] = lambda _simulated_s: None,
 ) -> Comparison:
     """Simulates every run of the plan. Ctrl-C stops the others and returns what is finished, marked interrupted."""
+    sets = [one["set"] for one in json.loads(plan.runs())]
+    drawn = [index == 0 or sets[index - 1] != one for index, one in enumerate(sets)]  # the first seed of each
     watches = [_core.Progress() for _ in range(len(plan))]
     pool = ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1, thread_name_prefix="sojourn")
     futures: list[Future[run.Done | None]] = []
     interrupted = False
     try:
         for index, watch in enumerate(watches):
-            futures.append(pool.submit(run.execute, plan, index, watch, folder=folder, packets=packets, engine=engine))
+            start = partial(run.execute, plan, index, watch, folder=folder, packets=packets, engine=engine)
+            futures.append(pool.submit(start, keep_series=drawn[index]))
         _await(futures, lambda: on_progress(sum(watch.simulated_s for watch in watches)))
     except KeyboardInterrupt:
         interrupted = True
