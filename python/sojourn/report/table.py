@@ -66,7 +66,7 @@ COLUMNS = (
     ),
     Column("drops", "", "packets dropped", _at("drops"), 6),
     Column("marks", "", "packets marked CE", _at("marks"), 6),
-    Column("Jain index", "", "Jain's fairness index over the flows' goodputs; 1 is equal", _jain),
+    Column("Jain index", "", "Jain's fairness index over the bulk flows' goodputs; 1 is equal", _jain),
 )
 
 
