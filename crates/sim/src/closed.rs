@@ -83,7 +83,7 @@ impl ClosedLink {
     /// A packet arrives: when it will have left, or nothing if it was dropped. An arrival goes before a departure at the
     /// same time.
     #[inline(always)]
-    pub fn arrive(&mut self, mut packet: Packet) -> Option<Time> {
+    pub fn arrive(&mut self, packet: &mut Packet) -> Option<Time> {
         let now = packet.time;
         if self.waiting.front().is_some_and(|first| first.start < now) || self.detail {
             self.catch_up(now);
@@ -91,7 +91,7 @@ impl ClosedLink {
         packet.enter(u32::from(self.overhead));
         let idle = self.free < now || self.free == Time::ZERO;
         if self.waiting.len() >= self.limit.0 || self.waiting_bytes + u64::from(packet.wire) > self.limit.1 {
-            self.drop(&packet);
+            self.drop(packet);
             return None;
         }
         let start = if idle { now } else { self.free };
@@ -117,7 +117,7 @@ impl ClosedLink {
         if self.free < self.run_end
             && let Some(records) = &mut self.records
         {
-            records.push(record(self.index, &packet, start, self.free, Fate::Delivered));
+            records.push(record(self.index, packet, start, self.free, Fate::Delivered));
         }
         Some(self.free)
     }

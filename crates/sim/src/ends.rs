@@ -59,11 +59,13 @@ impl Ends {
         self.ends[conn as usize].tcp.next_event()
     }
 
-    /// A packet reaches the receiving end: an ACK, a SYN-ACK or an echo, to leave at once, if there is one.
+    /// A packet reaches the receiving end. Whether `packet` has become an answer, to leave at once: an ACK, a SYN-ACK or an
+    /// echo.
     #[inline(always)]
-    pub fn receive(&mut self, now: Time, packet: &Packet) -> Option<Packet> {
+    pub fn receive(&mut self, now: Time, packet: &mut Packet) -> bool {
         if !matches!(packet.kind, Kind::Data | Kind::Retransmit) {
-            return Some(echo(now, packet));
+            echo(packet);
+            return true;
         }
         let end = &mut self.ends[packet.conn as usize];
         let ack = end.tcp.on_segment(now, packet.seq, packet.has(FULL), packet.ts, packet.ecn(), packet.has(ECHO));
@@ -71,7 +73,9 @@ impl Ends {
             end.target = u32::MAX;
             self.complete = true;
         }
-        Some(end.packet(now, packet.conn, &ack?, &mut self.sacks))
+        let Some(ack) = ack else { return false };
+        *packet = end.packet(now, packet.conn, &ack, &mut self.sacks);
+        true
     }
 
     /// Whether the packet that [`Ends::receive`] took last completed a transfer that was waited for.
@@ -87,15 +91,15 @@ impl Ends {
         Some(end.packet(now, conn, &ack, &mut self.sacks))
     }
 
-    /// The SACK blocks of an ACK that has arrived; their place is free then.
+    /// The SACK blocks of an ACK that has arrived with some; their place is free then.
     #[inline]
     pub fn take_blocks(&mut self, packet: &Packet) -> ([Block; 3], usize) {
-        if packet.sack == 0 { ([Block::default(); 3], 0) } else { self.sacks.take(packet.sack) }
+        self.sacks.take(packet.sack)
     }
 
     /// A packet was lost.
     pub fn lost(&mut self, packet: &Packet) {
-        if packet.kind == Kind::Ack {
+        if packet.kind == Kind::Ack && packet.sack != 0 {
             self.take_blocks(packet);
         }
     }
@@ -104,10 +108,10 @@ impl Ends {
 impl End {
     #[inline(always)]
     fn packet(&self, now: Time, conn: u32, ack: &Ack, sacks: &mut Sacks) -> Packet {
-        let (blocks, count) = self.tcp.blocks();
         let mut bytes = self.header;
         let mut sack = 0;
-        if count > 0 {
+        if self.tcp.has_blocks() {
+            let (blocks, count) = self.tcp.blocks();
             bytes += 4 + 8 * count as u16; // RFC 2018 §3, padded to a multiple of four
             sack = sacks.put((blocks, count));
         }
@@ -130,8 +134,9 @@ impl End {
 
 /// The answer to a SYN or an echo request: the same packet on the way back.
 #[cold]
-fn echo(now: Time, packet: &Packet) -> Packet {
-    Packet { time: now, lane: packet.lane ^ 1, bits: packet.bits | REPLY, ..*packet }
+fn echo(packet: &mut Packet) {
+    packet.lane ^= 1;
+    packet.bits |= REPLY;
 }
 
 /// SACK blocks on their way, by place; places are used again.

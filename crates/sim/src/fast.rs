@@ -241,16 +241,19 @@ impl Fabric {
     #[inline(always)]
     fn line_event(&mut self, index: usize, hosts: &mut Hosts) {
         let line = &mut self.lines[index];
-        let Some(packet) = line.packets.pop() else { return };
+        let Some(mut packet) = line.packets.pop() else { return };
         if let Some(source) = line.source {
             self.schedule.set(source, line.packets.front().map_or(Time::NEVER, |next| next.time));
         }
         let target = line.target;
         if target == Target::Hosts && !packet.is_for_receiver() {
+            if packet.sack == 0 {
+                return hosts.receive(packet.time, &packet, &[], self);
+            }
             let (blocks, count) = self.ends.take_blocks(&packet);
-            return hosts.receive(packet.time, &packet, &blocks[..count], self);
+            return hosts.receive_now(packet.time, &packet, &blocks[..count], self);
         }
-        if let Some((next, packet)) = self.visit(target, packet) {
+        if let Some(next) = self.visit(target, &mut packet) {
             self.travel(next, packet);
         }
     }
@@ -259,13 +262,14 @@ impl Fabric {
     #[inline(always)]
     fn link_event(&mut self, index: usize, now: Time) {
         let Station::Queue(link, source) = &mut self.links[index] else { return };
-        let left = link.event(now);
+        let mut packet = Packet::default();
+        let left = link.event(now, &mut packet);
         self.schedule.set(*source, link.next_event());
         if !link.drops.is_empty() {
             self.settle(index, now);
         }
-        if let Some((packet, end)) = left
-            && let Some((next, packet)) = self.leave(index, packet, end)
+        if let Some(end) = left
+            && let Some(next) = self.leave(index, &mut packet, end)
         {
             self.travel(next, packet);
         }
@@ -295,67 +299,78 @@ impl Fabric {
                 packet.time += Span(1);
             }
             let target = line.target;
-            match self.visit(target, packet) {
-                Some((next, onward)) => (index, packet) = (next, onward),
+            match self.visit(target, &mut packet) {
+                Some(next) => index = next,
                 None => return,
             }
         }
     }
 
-    /// A packet at a station, on the clock or (where the short cuts allow it) ahead of it. Gives what leaves the station by
-    /// that, and the line that it takes.
+    /// A packet at a station, on the clock or (where the short cuts allow it) ahead of it. `packet` becomes what leaves the
+    /// station by that; gives the line that it takes.
     #[inline(always)]
-    fn visit(&mut self, target: Target, packet: Packet) -> Option<(usize, Packet)> {
+    fn visit(&mut self, target: Target, packet: &mut Packet) -> Option<usize> {
         let Target::Link(index) = target else { return self.deliver(packet) };
+        let now = packet.time;
         match &mut self.links[index] {
-            Station::Queue(link, source) => {
-                let left = link.arrive(packet.time, packet);
-                self.schedule.set(*source, link.next_event());
+            Station::Queue(link, _) => {
+                let starts = link.arrive(now, packet);
                 if !link.drops.is_empty() {
-                    self.settle(index, packet.time);
+                    self.settle(index, now);
                 }
-                let (packet, end) = left?;
-                self.leave(index, packet, end)
+                if starts { self.start(index, now, packet) } else { None }
             }
             Station::Closed(link) => match link.arrive(packet) {
                 Some(end) if planted(Fault::ClosedForm) => self.leave(index, packet, end + Span(1)),
                 Some(end) => self.leave(index, packet, end),
                 None => {
-                    self.lose(packet);
+                    self.lose(*packet);
                     None
                 }
             },
         }
     }
 
+    /// The start of a transmission on an idle link: rarer than on a busy one.
+    #[inline(never)]
+    fn start(&mut self, index: usize, now: Time, packet: &mut Packet) -> Option<usize> {
+        let Station::Queue(link, source) = &mut self.links[index] else { return None };
+        let left = link.event(now, packet);
+        self.schedule.set(*source, link.next_event());
+        if !link.drops.is_empty() {
+            self.settle(index, now);
+        }
+        self.leave(index, packet, left?)
+    }
+
     /// A packet's transmission ends at `end`: the line behind the link, and when the packet will be at the line's end.
     #[inline(always)]
-    fn leave(&mut self, index: usize, mut packet: Packet, end: Time) -> Option<(usize, Packet)> {
+    fn leave(&mut self, index: usize, packet: &mut Packet, end: Time) -> Option<usize> {
         packet.time = match &mut self.links[index] {
             Station::Queue(link, _) => link.arrival_after(end),
             Station::Closed(link) => link.arrival_after(end),
         };
         let lane = &self.lanes[usize::from(packet.lane)];
         if lane.last != index {
-            return Some((self.hop_lines + index, packet));
+            return Some(self.hop_lines + index);
         }
         packet.time += lane.delay_out;
         if let Some((_, down)) = lane.access {
-            packet.time = self.pass_access(down, &packet)?;
+            packet.time = self.pass_access(down, packet)?;
         }
-        Some((usize::from(packet.lane) * 2 + 1, packet))
+        Some(usize::from(packet.lane) * 2 + 1)
     }
 
     /// A host sends a packet: its line to the first link, and when it will be there.
     #[inline(always)]
-    fn enter(&mut self, mut packet: Packet) -> Option<(usize, Packet)> {
+    fn enter(&mut self, packet: &mut Packet) -> Option<usize> {
         let lane = &self.lanes[usize::from(packet.lane)];
         let delay = lane.delay_in;
         if let Some((up, _)) = lane.access {
-            packet.time = self.pass_access(up, &packet)?;
+            packet.time = self.pass_access(up, packet)?;
         }
         packet.time += delay;
-        Some((usize::from(packet.lane) * 2, packet))
+        Some(usize::from(packet.lane) * 2)
     }
 
     /// A packet at a host's own link: when it will be through; nothing if it is lost.
@@ -370,17 +385,17 @@ impl Fabric {
 
     /// A packet at a data receiver, on the clock or ahead of it: then the delayed ACKs that come before it go first.
     #[inline(always)]
-    fn deliver(&mut self, packet: Packet) -> Option<(usize, Packet)> {
-        let (now, class) = (packet.time, usize::from(packet.lane) / 2);
+    fn deliver(&mut self, packet: &mut Packet) -> Option<usize> {
+        let (now, conn, class) = (packet.time, packet.conn, usize::from(packet.lane) / 2);
         while self.classes[class].timers.first() < now && !planted(Fault::DelayedAck) {
             self.delayed_ack(class);
         }
-        let reply = self.ends.receive(now, &packet);
+        let answers = self.ends.receive(now, packet);
         if self.ends.take_complete() {
-            self.post(now, Event::Complete(packet.conn));
+            self.post(now, Event::Complete(conn));
         }
-        self.arm_delayed_ack(class, packet.conn);
-        self.enter(reply?)
+        self.arm_delayed_ack(class, conn);
+        if answers { self.enter(packet) } else { None }
     }
 
     /// The first delayed ACK of a class, if it is still due.
@@ -466,8 +481,8 @@ impl Fabric {
 
 impl Net for Fabric {
     #[inline(always)]
-    fn emit(&mut self, packet: Packet) {
-        if let Some((line, packet)) = self.enter(packet) {
+    fn emit(&mut self, mut packet: Packet) {
+        if let Some(line) = self.enter(&mut packet) {
             self.travel(line, packet);
         }
     }

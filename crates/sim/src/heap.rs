@@ -196,10 +196,11 @@ impl Fabric<'_> {
                 }
             }
             What::Link(link) => self.link_event(now, link),
-            What::Out(packet) if packet.is_for_receiver() => self.deliver(now, packet),
+            What::Out(packet) if packet.is_for_receiver() => self.deliver(now, Packet { time: now, ..packet }),
+            What::Out(packet) if packet.sack == 0 => hosts.receive_now(now, &packet, &[], self),
             What::Out(packet) => {
                 let (blocks, count) = self.ends.take_blocks(&packet);
-                hosts.receive(now, &packet, &blocks[..count], self);
+                hosts.receive_now(now, &packet, &blocks[..count], self);
             }
             What::DelayedAck(_, conn) => {
                 if self.ends.deadline(conn) == now {
@@ -217,8 +218,12 @@ impl Fabric<'_> {
         }
     }
 
-    fn arrive(&mut self, now: Time, link: usize, packet: Packet) {
-        self.links[link].arrive(now, packet);
+    fn arrive(&mut self, now: Time, link: usize, mut packet: Packet) {
+        let starts = self.links[link].arrive(now, &mut packet);
+        if starts {
+            // The heap engine's links hand nothing over at the start of a transmission.
+            self.links[link].event(now, &mut packet);
+        }
         self.reschedule(link);
         self.settle(now, link);
     }
@@ -228,10 +233,13 @@ impl Fabric<'_> {
             return; // An outdated entry.
         }
         self.link_due[index] = Time::NEVER;
-        let left = self.links[index].event(now);
+        let mut packet = Packet::default();
+        let left = self.links[index].event(now, &mut packet);
         self.reschedule(index);
         self.settle(now, index);
-        let Some((packet, _)) = left else { return };
+        if left.is_none() {
+            return;
+        }
         let at = self.links[index].arrival_after(now);
         let lane = &self.topology.lanes[usize::from(packet.lane)];
         let (last, out) = (self.topology.next_link(packet.lane, index).is_none(), at + lane.delay_out);
@@ -261,12 +269,13 @@ impl Fabric<'_> {
         self.ends.lost(packet);
     }
 
-    fn deliver(&mut self, now: Time, packet: Packet) {
-        let reply = self.ends.receive(now, &packet);
+    fn deliver(&mut self, now: Time, mut packet: Packet) {
+        let conn = packet.conn;
+        let answers = self.ends.receive(now, &mut packet);
         if self.ends.take_complete() {
-            self.post(now, Event::Complete(packet.conn));
+            self.post(now, Event::Complete(conn));
         }
-        self.send_ack(packet.conn, reply);
+        self.send_ack(conn, answers.then_some(packet));
     }
 
     /// Re-arms a connection's delayed ACK, and sends an ACK if there is one.

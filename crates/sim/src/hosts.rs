@@ -166,6 +166,12 @@ impl<'a> Hosts<'a> {
         self.transmit(now, packet.conn, net);
     }
 
+    /// The same outside the hot path: an ACK with SACK blocks.
+    #[inline(never)]
+    pub fn receive_now(&mut self, now: Time, packet: &Packet, blocks: &[Block], net: &mut impl Net) {
+        self.receive(now, packet, blocks, net);
+    }
+
     /// The retransmission timer of a connection.
     pub fn on_timer(&mut self, now: Time, conn: u32, net: &mut impl Net) {
         self.conns[conn as usize].sender.on_timer(now);

@@ -155,39 +155,43 @@ impl Link {
         self.early = link.delay.len() == 1 && matches!(&link.rate, Capacity::Steps(steps) if steps.len() == 1);
     }
 
-    /// A packet arrives at the queue; an idle link takes it at once. Gives what is handed over, and the end of its
-    /// transmission.
+    /// A packet arrives at the queue. Whether the link is idle and wants a [`Link::event`] at once.
     #[inline(always)]
-    pub fn arrive(&mut self, now: Time, mut packet: Packet) -> Option<(Packet, Time)> {
+    pub fn arrive(&mut self, now: Time, packet: &mut Packet) -> bool {
         packet.enter(self.overhead);
         packet.time = now;
         if self.busy && self.bufferless {
-            self.drops.push((packet, DropReason::Busy));
-            return None;
+            self.drops.push((*packet, DropReason::Busy));
+            return false;
         }
-        self.qdisc.enqueue(now, packet, &mut self.drops);
+        self.qdisc.enqueue(now, *packet, &mut self.drops);
         if self.detail {
             self.meter.enqueued(now, self.qdisc.packets(), self.is_full());
         }
-        if self.busy || self.is_traced { None } else { self.start_idle(now) }
+        !self.busy && !self.is_traced
     }
 
-    /// The end of a transmission, a delivery opportunity, or the discipline's own time. Gives what is handed over, and the
-    /// end of its transmission.
+    /// The end of a transmission, a delivery opportunity, the discipline's own time, or an arrival at an idle link. Puts what
+    /// is handed over into `packet`, and gives the end of its transmission.
     #[inline(always)]
-    pub fn event(&mut self, now: Time) -> Option<(Packet, Time)> {
+    pub fn event(&mut self, now: Time, packet: &mut Packet) -> Option<Time> {
+        if self.early { self.start(now, packet) } else { self.event_in_full(now, packet) }
+    }
+
+    /// The same where packets are handed over at the end of their transmission.
+    #[inline(never)]
+    fn event_in_full(&mut self, now: Time, packet: &mut Packet) -> Option<Time> {
         if self.is_traced {
-            return self.opportunity(now).map(|packet| (packet, now));
-        }
-        if self.early {
-            return self.start(now);
+            *packet = self.opportunity(now)?;
+            return Some(now);
         }
         let done = self.service.take();
         if let Some(service) = &done {
             self.sent(&service.packet, service.start, now);
         }
-        self.start(now);
-        done.map(|service| (service.packet, now))
+        self.start(now, packet);
+        *packet = done?.packet;
+        Some(now)
     }
 
     /// When a packet that left at `end` reaches the far end. Never before one that left earlier.
@@ -240,19 +244,17 @@ impl Link {
         self.qdisc.is_full(MTU + self.overhead)
     }
 
-    /// The start of a transmission on an idle link: rarer than on a busy one.
-    #[inline(never)]
-    fn start_idle(&mut self, now: Time) -> Option<(Packet, Time)> {
-        self.start(now)
-    }
-
-    /// Takes the next packet from the discipline; the link must not be transmitting.
+    /// Takes the next packet from the discipline; the link must not be transmitting. Gives the end of its transmission if
+    /// it is handed over now.
     #[inline(always)]
-    fn start(&mut self, now: Time) -> Option<(Packet, Time)> {
-        let Some(packet) = self.qdisc.dequeue(now, &mut self.drops) else {
-            self.idle(now);
-            return None;
-        };
+    fn start(&mut self, now: Time, packet: &mut Packet) -> Option<Time> {
+        match self.qdisc.dequeue(now, &mut self.drops) {
+            Some(next) => *packet = next,
+            None => {
+                self.idle(now);
+                return None;
+            }
+        }
         self.busy = true;
         if self.detail {
             self.meter.dequeued(now, now.since(packet.time), self.qdisc.packets(), self.is_full());
@@ -262,10 +264,10 @@ impl Link {
         let end = now + self.server.serialise(packet.wire);
         self.due = end;
         if self.early {
-            self.sent(&packet, now, end);
-            return Some((packet, end));
+            self.sent(packet, now, end);
+            return Some(end);
         }
-        self.service = Some(Service { packet, start: now });
+        self.service = Some(Service { packet: *packet, start: now });
         None
     }
 

@@ -175,7 +175,7 @@ pub trait Source<P> {
 
 impl<L: Law> Vars<L> {
     /// The next packet to send, after CoDel dropped (into `drops`) or marked what it had to.
-    #[inline]
+    #[inline(always)]
     pub fn dequeue<P: Packet>(
         &mut self,
         now: Time,

@@ -141,6 +141,12 @@ impl Receiver {
         ([self.recent[0], self.recent[1], self.recent[2]], self.recent_len.min(3))
     }
 
+    /// Whether something has arrived out of order: else there are no SACK blocks.
+    #[inline]
+    pub fn has_blocks(&self) -> bool {
+        self.recent_len > 0
+    }
+
     /// The next segment expected: everything below has arrived.
     #[inline]
     pub fn next_expected(&self) -> u32 {
