@@ -80,8 +80,8 @@ impl ClosedLink {
         })
     }
 
-    /// A packet arrives: when it will have left, or nothing if it was dropped. An arrival goes before a departure at the
-    /// same time.
+    /// A packet arrives: when it will be at the far end, or nothing if it was dropped. An arrival goes before a departure
+    /// at the same time.
     #[inline(always)]
     pub fn arrive(&mut self, packet: &mut Packet) -> Option<Time> {
         let now = packet.time;
@@ -119,13 +119,7 @@ impl ClosedLink {
         {
             records.push(record(self.index, packet, start, self.free, Fate::Delivered));
         }
-        Some(self.free)
-    }
-
-    /// When a packet that left at `end` reaches the far end.
-    #[inline]
-    pub fn arrival_after(&self, end: Time) -> Time {
-        end + self.delay
+        Some(self.free + self.delay)
     }
 
     /// Everything that began before `now`.

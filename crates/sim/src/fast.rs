@@ -154,15 +154,19 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
     let change_time = |n: usize| changes.get(n).map_or(Time::NEVER, |change| change.0);
     fabric.schedule.set(0, change_time(0));
     let mut events = 0u64;
+    // The run is looked at from outside a thousand times: one comparison finds these moments and the end.
+    let pause = Span(scenario.duration.0 / 1000 + 1);
+    let mut next_pause = (Time::ZERO + pause).min(scenario.duration);
     loop {
         let (source, now) = fabric.schedule.first();
-        if now >= scenario.duration {
-            break;
+        if now >= next_pause {
+            if now >= scenario.duration {
+                break;
+            }
+            options.report(now)?;
+            next_pause = (now + pause).min(scenario.duration);
         }
         events += 1;
-        if events.is_multiple_of(4096) {
-            options.report(now)?;
-        }
         match sources[source] {
             Source::Line(line) => fabric.line_event(line, &mut hosts),
             Source::Link(link) => fabric.link_event(link, now),
@@ -263,13 +267,13 @@ impl Fabric {
     fn link_event(&mut self, index: usize, now: Time) {
         let Station::Queue(link, source) = &mut self.links[index] else { return };
         let mut packet = Packet::default();
-        let left = link.event(now, &mut packet);
+        let left = link.event(now, &mut packet).map(|end| link.arrival_after(end));
         self.schedule.set(*source, link.next_event());
         if !link.drops.is_empty() {
             self.settle(index, now);
         }
-        if let Some(end) = left
-            && let Some(next) = self.leave(index, &mut packet, end)
+        if let Some(at) = left
+            && let Some(next) = self.leave(index, &mut packet, at)
         {
             self.travel(next, packet);
         }
@@ -321,8 +325,8 @@ impl Fabric {
                 if starts { self.start(index, now, packet) } else { None }
             }
             Station::Closed(link) => match link.arrive(packet) {
-                Some(end) if planted(Fault::ClosedForm) => self.leave(index, packet, end + Span(1)),
-                Some(end) => self.leave(index, packet, end),
+                Some(at) if planted(Fault::ClosedForm) => self.leave(index, packet, at + Span(1)),
+                Some(at) => self.leave(index, packet, at),
                 None => {
                     self.lose(*packet);
                     None
@@ -335,7 +339,7 @@ impl Fabric {
     #[inline(never)]
     fn start(&mut self, index: usize, now: Time, packet: &mut Packet) -> Option<usize> {
         let Station::Queue(link, source) = &mut self.links[index] else { return None };
-        let left = link.event(now, packet);
+        let left = link.event(now, packet).map(|end| link.arrival_after(end));
         self.schedule.set(*source, link.next_event());
         if !link.drops.is_empty() {
             self.settle(index, now);
@@ -343,13 +347,10 @@ impl Fabric {
         self.leave(index, packet, left?)
     }
 
-    /// A packet's transmission ends at `end`: the line behind the link, and when the packet will be at the line's end.
+    /// A packet that will be at the far end of a link at `at`: the line behind it, and when the packet is at the line's end.
     #[inline(always)]
-    fn leave(&mut self, index: usize, packet: &mut Packet, end: Time) -> Option<usize> {
-        packet.time = match &mut self.links[index] {
-            Station::Queue(link, _) => link.arrival_after(end),
-            Station::Closed(link) => link.arrival_after(end),
-        };
+    fn leave(&mut self, index: usize, packet: &mut Packet, at: Time) -> Option<usize> {
+        packet.time = at;
         let lane = &self.lanes[usize::from(packet.lane)];
         if lane.last != index {
             return Some(self.hop_lines + index);
@@ -416,7 +417,7 @@ impl Fabric {
     #[inline]
     fn arm_delayed_ack(&mut self, class: usize, conn: u32) {
         let deadline = self.ends.deadline(conn);
-        if self.classes[class].timers.arm(conn, deadline) {
+        if deadline != Time::NEVER && self.classes[class].timers.arm(conn, deadline) {
             self.reschedule_class(class);
         }
     }

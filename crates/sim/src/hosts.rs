@@ -212,7 +212,7 @@ impl<'a> Hosts<'a> {
         let mut packets = 0;
         while let Some(segment) = conn.sender.poll_transmit(now) {
             let full = segment.payload >= conn.mss;
-            let mut bits = if segment.ect { Ecn::Ect0 as u8 } else { Ecn::NotEct as u8 };
+            let mut bits = Packet::sent_with(if segment.ect { Ecn::Ect0 } else { Ecn::NotEct });
             bits |= if segment.cwr { ECHO } else { 0 } | if full { FULL } else { 0 };
             let (kind, bytes) = match (segment.syn, segment.retransmit) {
                 (true, _) => (Kind::Syn, SYN_BYTES),

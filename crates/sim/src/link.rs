@@ -185,9 +185,9 @@ impl Link {
             *packet = self.opportunity(now)?;
             return Some(now);
         }
-        let done = self.service.take();
-        if let Some(service) = &done {
-            self.sent(&service.packet, service.start, now);
+        let mut done = self.service.take();
+        if let Some(service) = &mut done {
+            self.sent(&mut service.packet, service.start, now);
         }
         self.start(now, packet);
         *packet = done?.packet;
@@ -311,20 +311,21 @@ impl Link {
         if !finished {
             return None;
         }
-        let Service { packet, start } = self.service.take()?;
-        self.sent(&packet, start, now);
+        let Service { mut packet, start } = self.service.take()?;
+        self.sent(&mut packet, start, now);
         Some(packet)
     }
 
     /// A transmission ends at `end`, now or later.
     #[inline(always)]
-    fn sent(&mut self, packet: &Packet, start: Time, end: Time) {
+    fn sent(&mut self, packet: &mut Packet, start: Time, end: Time) {
         self.meter.sent(start, end, start.since(packet.time), packet.bytes(), packet.is_marked());
         if end < self.run_end
             && let Some(records) = &mut self.records
         {
             records.push(record(self.index, packet, start, end, Fate::Delivered));
         }
+        packet.pass_on();
     }
 }
 

@@ -47,11 +47,24 @@ impl Packet {
         Ecn::from_bits(self.bits >> 2)
     }
 
-    /// The packet enters a queue: counts its length there and keeps the ECN field with which it came.
+    /// The packet enters a queue: counts its length there.
     #[inline]
     pub fn enter(&mut self, overhead: u32) {
         self.wire = self.bytes + overhead as u16;
-        self.bits = (self.bits & !0b1100) | (self.bits & 0b11) << 2;
+    }
+
+    /// The ECN field with which the packet is sent, and so arrives at the first queue.
+    #[inline]
+    pub const fn sent_with(ecn: Ecn) -> u8 {
+        ecn as u8 * 0b0101
+    }
+
+    /// The packet leaves a queue: it arrives at the next one with the ECN field that it has now.
+    #[inline]
+    pub fn pass_on(&mut self) {
+        if self.is_marked() {
+            self.bits |= 0b1100;
+        }
     }
 
     /// Whether the packet carries a CE that it did not have on arrival.
@@ -121,13 +134,12 @@ mod tests {
 
     #[test]
     fn a_mark_is_a_ce_that_was_not_there_on_arrival() {
-        let mut packet = Packet::default();
-        packet.set_ecn(Ecn::Ect0);
-        packet.enter(14);
+        let mut packet = Packet { bits: Packet::sent_with(Ecn::Ect0), ..Packet::default() };
         assert!(!packet.is_marked());
+        assert_eq!(packet.ecn_in(), Ecn::Ect0);
         packet.set_ecn(Ecn::Ce);
         assert!(packet.is_marked());
-        packet.enter(14);
+        packet.pass_on();
         assert!(!packet.is_marked(), "it came marked");
         assert_eq!(packet.ecn_in(), Ecn::Ce);
     }
