@@ -35,8 +35,9 @@ pub enum AckPolicy {
     Delayed,
     /// Every segment at once.
     Every,
-    /// Once a window: what the sender may send is acknowledged together.
-    Window,
+    /// So many segments together, or after the delayed-ACK time; without a number the whole window of the sender, which
+    /// then has nothing in flight while the ACK is on its way.
+    Window(Option<u32>),
 }
 
 /// Both ends of a connection.

@@ -42,6 +42,8 @@ pub enum Form {
     Choice(&'static [&'static str]),
     /// Congestion control.
     Cc,
+    /// When a receiver acknowledges.
+    Acks,
     /// A list of hop names.
     Hops,
     /// A section with keys of its own.
@@ -79,6 +81,7 @@ impl Form {
             Form::Flag => "true or false",
             Form::Choice(_) => "one of the words listed",
             Form::Cc => "\"reno\", \"cubic\" or \"fixed 25\"",
+            Form::Acks => "\"delayed\", \"every\", \"window\" or \"window 20\"",
             Form::Hops => "a list of names of neighbouring hops, left to right, such as [\"hop0\", \"hop1\"]",
             Form::Section => "a section",
             Form::Later => "nothing yet",
@@ -310,9 +313,9 @@ pub const FLOW: Section = Section {
             TCP,
             key(
                 "acks",
-                Form::Choice(&["delayed", "every", "window"]),
+                Form::Acks,
                 Text("delayed"),
-                "When the receiver acknowledges: every second segment, each, or once a window.",
+                "When the receiver acknowledges: every second segment, each, or once a window; window N is once in N segments, whatever the sender's window.",
             ),
         ),
         of(

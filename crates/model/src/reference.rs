@@ -110,6 +110,10 @@ fn form(form: Form) -> Json {
         Form::Number => json!({ "type": "number", "exclusiveMinimum": 0 }),
         Form::Flag => json!({ "type": "boolean" }),
         Form::Choice(words) => json!({ "enum": words }),
+        Form::Acks => {
+            let window = json!({ "type": "string", "pattern": "^window [1-9][0-9]*$" });
+            json!({ "anyOf": [{ "enum": ["delayed", "every", "window"] }, window] })
+        }
         Form::Hops => json!({ "type": "array", "items": text(), "minItems": 1 }),
         Form::Section | Form::Later => json!({}),
     }

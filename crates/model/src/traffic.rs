@@ -355,11 +355,6 @@ fn tcp(reader: &Reader<'_>, kind: &str, host: Config) -> Result<Config, Error> {
         Some(field) => field.integer(1, 65_535 - host.header)?,
         None => crate::path::PACKET - host.header,
     };
-    let acks = match reader.field("acks")?.choice()? {
-        "every" => AckPolicy::Every,
-        "window" => AckPolicy::Window,
-        _ => AckPolicy::Delayed,
-    };
     let rwnd = match reader.given("rwnd") {
         None => u32::MAX,
         Some(field) => match &field.value.kind {
@@ -368,7 +363,23 @@ fn tcp(reader: &Reader<'_>, kind: &str, host: Config) -> Result<Config, Error> {
         },
     };
     let iw = reader.field("iw")?.integer(1, 1_000_000)?;
-    Ok(Config { cc: cc(&reader.field("cc")?)?, mss, iw, rwnd, acks, ecn: reader.field("ecn")?.flag()?, ..host })
+    let (cc, acks) = (cc(&reader.field("cc")?)?, acks(&reader.field("acks")?)?);
+    Ok(Config { cc, mss, iw, rwnd, acks, ecn: reader.field("ecn")?.flag()?, ..host })
+}
+
+fn acks(field: &Field<'_>) -> Result<AckPolicy, Error> {
+    let text = field.text()?;
+    let mut words = text.split_ascii_whitespace();
+    match (words.next().unwrap_or_default(), words.next(), words.next()) {
+        ("delayed", None, _) => Ok(AckPolicy::Delayed),
+        ("every", None, _) => Ok(AckPolicy::Every),
+        ("window", None, _) => Ok(AckPolicy::Window(None)),
+        ("window", Some(segments), None) => match segments.parse() {
+            Ok(segments) if (1..=1_000_000).contains(&segments) => Ok(AckPolicy::Window(Some(segments))),
+            _ => Err(field.fault("expected \"window N\" with 1 to 1000000 segments")),
+        },
+        (name, ..) => Err(field.unexpected().nearest(name, ["delayed", "every", "window"])),
+    }
 }
 
 fn cc(field: &Field<'_>) -> Result<Cc, Error> {

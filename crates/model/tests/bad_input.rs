@@ -194,6 +194,10 @@ fn names_and_references_are_checked() {
     says(&flow("kind = \"sizes\"\nrate = 1\ngroup = \"g\""), 11, "flow.sizes0.group", "unknown group");
     says(&flow("kind = \"bulk\"\ncc = \"qubic\""), 10, "flow.bulk0.cc", "did you mean \"cubic\"?");
     says(&flow("kind = \"bulk\"\ncc = \"fixed 0\""), 10, "flow.bulk0.cc", "a window of 1 to");
+    says(&flow("kind = \"bulk\"\nacks = \"windows\""), 10, "flow.bulk0.acks", "did you mean \"window\"?");
+    says(&flow("kind = \"bulk\"\nacks = \"window 0\""), 10, "flow.bulk0.acks", "with 1 to 1000000 segments");
+    says(&flow("kind = \"bulk\"\nacks = \"window 2 3\""), 10, "flow.bulk0.acks", "\"window 20\"");
+    says(&flow("kind = \"bulk\"\nacks = 2"), 10, "flow.bulk0.acks", "expected \"delayed\", \"every\"");
     says(&flow("kind = \"bulk\"\nname = \"a.b\""), 10, "flow.a.b.name", "a name of letters");
     says(
         &flow("kind = \"bulk\"\nname = \"a\"\n[[flow]]\nkind = \"web\"\nname = \"a\""),

@@ -128,6 +128,9 @@ fn tcps_are_as_asked_for() {
     let one = flow("kind = \"bulk\"\ncc = \"fixed 25\"\nacks = \"every\"\niw = 3\necn = true\nrwnd = \"64k\"")[0].tcp;
     assert_eq!((one.cc, one.acks, one.iw, one.ecn, one.rwnd), (Cc::Fixed(25), AckPolicy::Every, 3, true, 45));
     assert_eq!(flow("kind = \"bulk\"\nrwnd = 7")[0].tcp.rwnd, 7);
+    let acks = |text: &str| flow(&format!("kind = \"bulk\"\nacks = \"{text}\""))[0].tcp.acks;
+    assert_eq!(acks("delayed"), AckPolicy::Delayed);
+    assert_eq!([acks("window"), acks("window 20")], [AckPolicy::Window(None), AckPolicy::Window(Some(20))]);
     let host =
         "[host]\ntimestamps = false\nhystart = false\nrto_min = \"1s\"\nlinux_rto = false\n[[flow]]\nkind = \"bulk\"";
     let tcp = scenario("rate = \"10mbit\"\ndelay = \"10ms\"", host).workload.entries[0].tcp;

@@ -18,7 +18,7 @@ fn load(name: &str) -> Plan {
 
 /// The files and their runs.
 const RUNS: &[(&str, usize)] = &[
-    ("ack-per-window", 1),
+    ("ack-per-window", 2),
     ("ccaq-100ms", 2),
     ("ccaq-doubling", 2),
     ("ccaq-halving", 2),

@@ -63,8 +63,8 @@ impl Receiver {
         let adaptive = config.acks == AckPolicy::Delayed && config.quickack;
         let (due, due_full) = match (config.acks, config.cc) {
             (AckPolicy::Every, _) => (1, 0),
-            (AckPolicy::Window, Cc::Fixed(n)) => (n.min(config.rwnd).max(1), 0),
-            (AckPolicy::Window, _) => (config.rwnd.max(1), 0),
+            (AckPolicy::Window(Some(n)), _) | (AckPolicy::Window(None), Cc::Fixed(n)) => (n.min(config.rwnd).max(1), 0),
+            (AckPolicy::Window(None), _) => (config.rwnd.max(1), 0),
             // Linux: more than one MSS.
             (AckPolicy::Delayed, _) if adaptive => (2, 1),
             // RFC 5681 §4.2: at least every second full segment.
@@ -372,9 +372,16 @@ mod tests {
     #[test]
     fn every_segment_or_once_a_window() {
         assert_eq!(feed(&mut receiver(AckPolicy::Every, true), 0, 0..4), [0, 1, 2, 3]);
-        let mut window = receiver(AckPolicy::Window, true);
+        let mut window = receiver(AckPolicy::Window(None), true);
         assert_eq!(feed(&mut window, 0, 0..50), [19, 39]);
         assert_eq!(window.next_event(), Time(240_000_000));
+    }
+
+    #[test]
+    fn a_window_of_acknowledgement_may_be_smaller_than_the_senders() {
+        let mut seven = receiver(AckPolicy::Window(Some(7)), true);
+        assert_eq!(feed(&mut seven, 0, 0..20), [6, 13]);
+        assert_eq!(seven.next_event(), Time(214_000_000));
     }
 
     #[test]

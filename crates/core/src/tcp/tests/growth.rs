@@ -138,7 +138,7 @@ fn an_idle_window_halves_each_rto_down_to_the_initial_one() {
 
 #[test]
 fn one_ack_a_window_gives_a_burst_each_round_trip() {
-    let config = Config { cc: Cc::Fixed(20), acks: AckPolicy::Window, ..Config::default() };
+    let config = Config { cc: Cc::Fixed(20), acks: AckPolicy::Window(None), ..Config::default() };
     let mut path = Path::established(config, Span::from_millis(20));
     path.service = Span::from_millis(1);
     path.sender.write_forever();
