@@ -35,7 +35,7 @@ fn bulk(rate: Rate, rtt: Span, flows: u32, starts: Span, duration: Span) -> Scen
     let flow = |i: u32| {
         let name = format!("bulk0.{i}");
         let start = Time(Rng::stream(SEED, &name).below(starts.0));
-        entry(name, "bulk", Config::default(), rtt, App::Bulk { active: vec![(start, Time::NEVER)] })
+        entry(name, "bulk", Config::default(), App::Bulk { active: vec![(start, Time::NEVER)] })
     };
     scenario(rate, rtt, limit, (0..flows).map(flow).collect(), duration)
 }
@@ -53,20 +53,18 @@ fn p4() -> Scenario {
         ("download", App::Download { start: start("download"), size: 1_700_000, gaps, stop: Time::NEVER }),
         ("thin", App::Thin { start: start("thin"), bytes: 150, interval: Span::from_millis(300), stop: Time::NEVER }),
     ];
-    let entries = apps.into_iter().map(|(kind, app)| entry(format!("{kind}0"), kind, tcp, rtt, app)).collect();
+    let entries = apps.into_iter().map(|(kind, app)| entry(format!("{kind}0"), kind, tcp, app)).collect();
     scenario(Rate(1_000_000), rtt, 25, entries, duration)
 }
 
-fn entry(name: String, kind: &'static str, tcp: Config, rtt: Span, app: App) -> Entry {
-    let quarter = Span(rtt.0 / 4);
-    let delays = Delays { data_in: quarter, data_out: quarter, ack_in: quarter, ack_out: quarter };
-    Entry { name, kind, direction: Direction::Right, via: (0, 0), tcp, delays, tunnel: None, app }
+fn entry(name: String, kind: &'static str, tcp: Config, app: App) -> Entry {
+    Entry { name, kind, direction: Direction::Right, via: (0, 0), tcp, delays: Delays::default(), tunnel: None, app }
 }
 
 fn scenario(rate: Rate, rtt: Span, limit: u64, entries: Vec<Entry>, duration: Span) -> Scenario {
     let link = |qdisc: String| Link {
         rate: Capacity::Steps(vec![(Time::ZERO, rate)]),
-        delay: vec![(Time::ZERO, Span::ZERO)],
+        delay: vec![(Time::ZERO, Span(rtt.0 / 2))], // The base RTT is the hop's delay there and back.
         qdisc: qdisc.parse::<Spec>().expect("a line of our own"),
         overhead: 0,
     };

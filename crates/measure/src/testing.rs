@@ -140,14 +140,14 @@ impl Fifo<'_> {
             let mut record = self.queue.remove(0);
             self.heads += 1;
             record.start = Time(now);
-            if self.heads % self.case.drop_every == 0 {
+            if self.heads.is_multiple_of(self.case.drop_every) {
                 record.end = Time(now);
                 record.fate = Fate::Dropped(DropReason::Codel);
                 self.meter.dropped(Time(now), DropReason::Codel);
                 self.records.push(record);
                 continue;
             }
-            if self.heads % self.case.mark_every == 0 {
+            if self.heads.is_multiple_of(self.case.mark_every) {
                 record.ecn_out = Ecn::Ce;
             }
             record.end = Time(now + u64::from(record.bytes));

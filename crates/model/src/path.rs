@@ -276,7 +276,7 @@ fn square(rates: &Field<'_>, period: &Field<'_>, duration: Time) -> Result<Vec<(
     if half == 0 || duration.0 / half > MOST_STEPS {
         return Err(period.fault(format!("expected a period that gives at most {MOST_STEPS} steps in {duration}")));
     }
-    let rate = |i: u64| if i % 2 == 0 { first } else { second };
+    let rate = |i: u64| if i.is_multiple_of(2) { first } else { second };
     Ok((0..duration.0.div_ceil(half).max(1)).map(|i| (Time(i * half), rate(i))).collect())
 }
 

@@ -32,13 +32,13 @@ impl Scenario {
     /// The link with this index: hop · 2 rightward, hop · 2 + 1 leftward. Panics if there is no such hop.
     pub fn link(&self, index: usize) -> &Link {
         let hop = &self.hops[index / 2];
-        if index % 2 == 0 { &hop.right } else { &hop.left }
+        if index.is_multiple_of(2) { &hop.right } else { &hop.left }
     }
 
     /// Its name in results: the hop's, or `NAME.reverse`.
     pub fn link_name(&self, index: usize) -> String {
         let name = &self.hops[index / 2].name;
-        if index % 2 == 0 { name.clone() } else { format!("{name}.reverse") }
+        if index.is_multiple_of(2) { name.clone() } else { format!("{name}.reverse") }
     }
 }
 

@@ -204,7 +204,8 @@ impl Fabric {
             target: plan.targets[index],
             source: (!plan.direct[index]).then(|| add(Source::Line(index))),
         };
-        let lines = (0..hop_lines + link_count).map(|index| if plan.used[index] { line(index) } else { Line::unused() });
+        let lines =
+            (0..hop_lines + link_count).map(|index| if plan.used[index] { line(index) } else { Line::unused() });
         let lines = lines.collect();
         let class = |index| Class { timers: Timers::default(), source: add(Source::DelayedAck(index)) };
         let classes = (0..topology.steady.len()).map(class).collect();

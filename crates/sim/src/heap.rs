@@ -125,7 +125,8 @@ struct Fabric<'a> {
 pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
     let topology = Topology::new(scenario);
     let links = scenario.hops.len() * 2;
-    let access = scenario.access.iter().flat_map(|access| (0..topology.access_links).map(|i| AccessQueue::new(access, i)));
+    let access =
+        scenario.access.iter().flat_map(|access| (0..topology.access_links).map(|i| AccessQueue::new(access, i)));
     let mut fabric = Fabric {
         topology: &topology,
         heap: BinaryHeap::new(),

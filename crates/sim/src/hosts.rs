@@ -275,8 +275,8 @@ impl<'a> Hosts<'a> {
         let next = match &entry.app {
             App::Bulk { active } => {
                 self.toggle(now, index, at, net);
-                let window = active.get((at + 1) / 2);
-                window.map(|&(start, stop)| if at % 2 == 0 { stop } else { start })
+                let window = active.get(at.div_ceil(2));
+                window.map(|&(start, stop)| if at.is_multiple_of(2) { stop } else { start })
             }
             App::Download { size, .. } => {
                 self.transfer(now, index, *size, net);
@@ -308,7 +308,7 @@ impl<'a> Hosts<'a> {
 
     /// A bulk flow starts (even acts) or stops (odd ones).
     fn toggle(&mut self, now: Time, index: u32, at: usize, net: &mut impl Net) {
-        if at % 2 == 0 {
+        if at.is_multiple_of(2) {
             let conn = self.lasting(now, index, net);
             self.conns[conn as usize].sender.write_forever();
             self.transmit_now(now, conn, net);
@@ -479,4 +479,3 @@ impl<'a> Hosts<'a> {
         (self.conns.len() - 1) as u32
     }
 }
-

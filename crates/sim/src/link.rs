@@ -100,7 +100,7 @@ impl Opportunities {
         self.budget = OPPORTUNITY;
         self.next += 1;
         if self.next == self.trace.opportunities_ms.len() {
-            self.period_start = self.period_start + Span::from_millis(self.trace.opportunities_ms[self.next - 1]);
+            self.period_start += Span::from_millis(self.trace.opportunities_ms[self.next - 1]);
             self.next = 0;
         }
     }

@@ -74,9 +74,8 @@ impl Topology {
         let delays = entry.delays;
         let last_link = scenario.link(there[there.len() - 1]);
         let steps = |rate: &Capacity| matches!(rate, Capacity::Steps(_));
-        self.steady.push(
-            access.is_none() && !is_two_way(entry) && last_link.delay.len() == 1 && steps(&last_link.rate),
-        );
+        self.steady
+            .push(access.is_none() && !is_two_way(entry) && last_link.delay.len() == 1 && steps(&last_link.rate));
         self.lanes.push(Lane {
             last: there[there.len() - 1],
             path: there,

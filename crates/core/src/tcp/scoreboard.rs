@@ -7,8 +7,8 @@
 //! Deviation: `IsLost` counts segments, not bytes (three SACKed segments above), which for full segments is the RFC's
 //! "more than (DupThresh - 1) * SMSS bytes" and for short ones its DupAcks rule.
 
-use crate::tcp::Block;
 use crate::ring::Ring;
+use crate::tcp::Block;
 use alloc::boxed::Box;
 use alloc::vec;
 

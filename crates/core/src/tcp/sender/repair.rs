@@ -139,10 +139,10 @@ impl Sender {
             return None;
         }
         // RFC 6675 §4 NextSeg, rules 1 to 4 in turn.
-        if matches!(self.state, State::Recovery | State::Loss) {
-            if let Some(seq) = self.board.next_lost(self.una) {
-                return Some(self.send_again(now, seq, false));
-            }
+        if matches!(self.state, State::Recovery | State::Loss)
+            && let Some(seq) = self.board.next_lost(self.una)
+        {
+            return Some(self.send_again(now, seq, false));
         }
         if self.nxt < self.stream.end && self.nxt < self.edge {
             if !self.board.is_clean() {
