@@ -84,10 +84,10 @@ impl Rate {
 
 impl Add<Span> for Time {
     type Output = Time;
-    /// Saturates: [`Time::NEVER`] plus anything stays never.
+    /// The sum must be a time: of [`Time::NEVER`] there is no later.
     #[inline]
     fn add(self, span: Span) -> Time {
-        Time(self.0.saturating_add(span.0))
+        Time(self.0 + span.0)
     }
 }
 
@@ -180,7 +180,8 @@ mod tests {
     }
 
     #[test]
-    fn never_stays_never() {
-        assert_eq!(Time::NEVER + Span(1), Time::NEVER);
+    fn a_span_before_its_start_is_zero() {
+        assert_eq!(Time(5).since(Time(7)), Span::ZERO);
+        assert_eq!(Time(5) + Span(2), Time(7));
     }
 }

@@ -22,18 +22,24 @@ use crate::ends::Ends;
 use crate::hosts::{Event, Hosts, Net};
 use crate::link::Link;
 use crate::packet::Packet;
+use crate::plan::{Plan, Target};
 use crate::planted::{Fault, planted};
 use crate::schedule::Schedule;
-use crate::topology::{Change, Lane, Topology, changes};
-use crate::{Detail, Options, Output, Stopped, setup};
+use crate::timers::Timers;
+use crate::topology::{Change, Topology, changes};
+use crate::{Options, Output, Stopped, setup};
 
 /// What a source of events is.
 #[derive(Clone, Copy)]
 enum Source {
     /// A change of a rate or delay.
     Steps,
-    /// A packet at the end of a line.
-    Line(usize),
+    /// A packet at the first link of a lane.
+    Into(usize),
+    /// A packet at the end host of a lane.
+    Out(usize),
+    /// A packet at the link behind this one.
+    Hop(usize),
     /// The end of a transmission.
     Link(usize),
     /// A delayed ACK of a class.
@@ -44,69 +50,24 @@ enum Source {
     Apps,
 }
 
-/// Where a line ends.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Target {
-    Link(usize),
-    Hosts,
-}
-
 /// A constant-delay line between two stations.
 struct Line {
     packets: Ring<Packet>,
     target: Target,
-    /// Its place in the schedule; none if what is pushed goes through at once.
+    /// Its place in the schedule; none if what is put on it goes through at once.
     source: Option<usize>,
 }
 
-/// Timers as (time, connection); at most one live entry each, re-armed at once when a deadline moves earlier, else lazily.
-#[derive(Default)]
-struct Timers {
-    heap: BinaryHeap<Reverse<(Time, u32)>>,
-    armed: Vec<Time>,
-}
-
-impl Timers {
-    #[inline]
-    fn first(&self) -> Time {
-        self.heap.peek().map_or(Time::NEVER, |&Reverse((at, _))| at)
-    }
-
-    /// Whether the first time changed.
-    #[inline]
-    fn arm(&mut self, conn: u32, deadline: Time) -> bool {
-        if deadline >= self.armed(conn) {
-            return false;
-        }
-        self.arm_earlier(conn, deadline)
-    }
-
-    #[inline]
-    fn armed(&self, conn: u32) -> Time {
-        self.armed.get(conn as usize).copied().unwrap_or(Time::NEVER)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn arm_earlier(&mut self, conn: u32, deadline: Time) -> bool {
-        if self.armed.len() <= conn as usize {
-            self.armed.resize(conn as usize + 1, Time::NEVER);
-        }
-        let before = self.first();
-        self.armed[conn as usize] = deadline;
-        self.heap.push(Reverse((deadline, conn)));
-        deadline < before
-    }
-
-    /// Takes the first entry; gives the connection if the entry is its live one.
-    fn pop(&mut self) -> Option<(Time, u32)> {
-        let Reverse((at, conn)) = self.heap.pop()?;
-        if self.armed(conn) != at {
-            return None;
-        }
-        self.armed[conn as usize] = Time::NEVER;
-        Some((at, conn))
-    }
+/// One direction of a class, with its first and last line.
+struct LaneState {
+    last: usize,
+    delay_in: Span,
+    delay_out: Span,
+    access: Option<(usize, usize)>,
+    /// From the host to the first link.
+    into: Line,
+    /// From the last link to the host.
+    out: Line,
 }
 
 /// A link, in one of two forms.
@@ -125,12 +86,11 @@ struct Class {
 
 /// Everything between the data senders.
 struct Fabric {
-    lanes: Vec<Lane>,
+    lanes: Vec<LaneState>,
     schedule: Schedule,
-    lines: Vec<Line>,
     links: Vec<Station>,
-    /// The first line behind the lanes': one per link, to the next link.
-    hop_lines: usize,
+    /// Behind each link, the line to the next.
+    hops: Vec<Line>,
     access: Vec<AccessLink>,
     ends: Ends,
     classes: Vec<Class>,
@@ -168,7 +128,9 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
         }
         events += 1;
         match sources[source] {
-            Source::Line(line) => fabric.line_event(line, &mut hosts),
+            Source::Into(lane) => fabric.into_event(lane),
+            Source::Out(lane) => fabric.out_event(lane, &mut hosts),
+            Source::Hop(link) => fabric.hop_event(link),
             Source::Link(link) => fabric.link_event(link, now),
             Source::DelayedAck(class) => fabric.delayed_ack(class),
             Source::Senders => fabric.sender_timer(&mut hosts),
@@ -191,22 +153,28 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
 
 impl Fabric {
     fn new(scenario: &Scenario, topology: &Topology, options: &Options) -> (Fabric, Vec<Source>) {
-        let link_count = scenario.hops.len() * 2;
-        let hop_lines = topology.lanes.len() * 2;
         let plan = Plan::new(scenario, topology, options);
         let mut sources = vec![Source::Steps];
         let mut add = |source: Source| {
             sources.push(source);
             sources.len() - 1
         };
-        let mut line = |index: usize| Line {
+        let mut line = |index: usize, source: Source| Line {
             packets: Ring::default(),
             target: plan.targets[index],
-            source: (!plan.direct[index]).then(|| add(Source::Line(index))),
+            source: (plan.used[index] && !plan.direct[index]).then(|| add(source)),
         };
-        let lines =
-            (0..hop_lines + link_count).map(|index| if plan.used[index] { line(index) } else { Line::unused() });
-        let lines = lines.collect();
+        let lanes = topology.lanes.iter().enumerate().map(|(index, lane)| LaneState {
+            last: lane.last,
+            delay_in: lane.delay_in,
+            delay_out: lane.delay_out,
+            access: lane.access,
+            into: line(index * 2, Source::Into(index)),
+            out: line(index * 2 + 1, Source::Out(index)),
+        });
+        let lanes: Vec<LaneState> = lanes.collect();
+        let behind = |link: usize| line(lanes.len() * 2 + link, Source::Hop(link));
+        let hops = (0..scenario.hops.len() * 2).map(behind).collect();
         let class = |index| Class { timers: Timers::default(), source: add(Source::DelayedAck(index)) };
         let classes = (0..topology.steady.len()).map(class).collect();
         let senders_source = add(Source::Senders);
@@ -224,11 +192,10 @@ impl Fabric {
         let links = links.collect();
         let access = scenario.access.iter().flat_map(|access| vec![AccessLink::new(access); topology.access_links]);
         let fabric = Fabric {
-            lanes: topology.lanes.clone(),
+            lanes,
             schedule: Schedule::new(sources.len()),
-            lines,
             links,
-            hop_lines,
+            hops,
             access: access.collect(),
             ends: Ends::default(),
             classes,
@@ -242,29 +209,36 @@ impl Fabric {
         (fabric, sources)
     }
 
-    /// A packet at the end of a line.
-    #[inline(always)]
-    fn line_event(&mut self, index: usize, hosts: &mut Hosts) {
-        let line = &mut self.lines[index];
-        let Some(mut packet) = line.packets.pop() else { return };
-        if let Some(source) = line.source {
-            self.schedule.set(source, line.packets.front().map_or(Time::NEVER, |next| next.time));
+    /// A packet at the first link of its lane.
+    fn into_event(&mut self, lane: usize) {
+        if let Some(packet) = self.lanes[lane].into.take(&mut self.schedule) {
+            self.travel(self.lanes[lane].into.target, packet);
         }
-        let target = line.target;
-        if target == Target::Hosts && !packet.is_for_receiver() {
-            if packet.sack == 0 {
-                return hosts.receive(packet.time, &packet, &[], self);
-            }
+    }
+
+    /// A packet at a link behind another.
+    fn hop_event(&mut self, link: usize) {
+        if let Some(packet) = self.hops[link].take(&mut self.schedule) {
+            self.travel(self.hops[link].target, packet);
+        }
+    }
+
+    /// A packet at an end host.
+    #[inline(never)]
+    fn out_event(&mut self, lane: usize, hosts: &mut Hosts) {
+        let Some(packet) = self.lanes[lane].out.take(&mut self.schedule) else { return };
+        if packet.is_for_receiver() {
+            self.travel(Target::Hosts, packet);
+        } else if packet.sack == 0 {
+            hosts.receive(packet.time, &packet, &[], self);
+        } else {
             let (blocks, count) = self.ends.take_blocks(&packet);
-            return hosts.receive_now(packet.time, &packet, &blocks[..count], self);
-        }
-        if let Some(next) = self.visit(target, &mut packet) {
-            self.travel(next, packet);
+            hosts.receive_now(packet.time, &packet, &blocks[..count], self);
         }
     }
 
     /// The end of a transmission, a delivery opportunity, or a discipline's own time.
-    #[inline(always)]
+    #[inline(never)]
     fn link_event(&mut self, index: usize, now: Time) {
         let Station::Queue(link, source) = &mut self.links[index] else { return };
         let mut packet = Packet::default();
@@ -274,9 +248,9 @@ impl Fabric {
             self.settle(index, now);
         }
         if let Some(at) = left
-            && let Some(next) = self.leave(index, &mut packet, at)
+            && let Some(target) = self.leave(index, &mut packet, at)
         {
-            self.travel(next, packet);
+            self.travel(target, packet);
         }
     }
 
@@ -286,35 +260,18 @@ impl Fabric {
         }
     }
 
-    /// Puts a packet on a line; where a line needs no event, through it, and so on.
+    /// A packet at a station, and at the next, as long as the lines between need no event.
     #[inline(always)]
-    fn travel(&mut self, mut index: usize, mut packet: Packet) {
-        loop {
-            let line = &mut self.lines[index];
-            if let Some(source) = line.source {
-                if line.packets.is_empty() {
-                    self.schedule.set(source, packet.time);
-                }
-                return line.packets.push(packet);
-            }
-            if packet.time >= self.end {
-                return;
-            }
-            if planted(Fault::Fused) && line.target == Target::Hosts {
-                packet.time += Span(1);
-            }
-            let target = line.target;
-            match self.visit(target, &mut packet) {
-                Some(next) => index = next,
-                None => return,
-            }
+    fn travel(&mut self, mut target: Target, mut packet: Packet) {
+        while let Some(next) = self.visit(target, &mut packet) {
+            target = next;
         }
     }
 
     /// A packet at a station, on the clock or (where the short cuts allow it) ahead of it. `packet` becomes what leaves the
-    /// station by that; gives the line that it takes.
+    /// station by that; gives the station that it reaches without an event.
     #[inline(always)]
-    fn visit(&mut self, target: Target, packet: &mut Packet) -> Option<usize> {
+    fn visit(&mut self, target: Target, packet: &mut Packet) -> Option<Target> {
         let Target::Link(index) = target else { return self.deliver(packet) };
         let now = packet.time;
         match &mut self.links[index] {
@@ -338,7 +295,7 @@ impl Fabric {
 
     /// The start of a transmission on an idle link: rarer than on a busy one.
     #[inline(never)]
-    fn start(&mut self, index: usize, now: Time, packet: &mut Packet) -> Option<usize> {
+    fn start(&mut self, index: usize, now: Time, packet: &mut Packet) -> Option<Target> {
         let Station::Queue(link, source) = &mut self.links[index] else { return None };
         let left = link.event(now, packet).map(|end| link.arrival_after(end));
         self.schedule.set(*source, link.next_event());
@@ -348,31 +305,35 @@ impl Fabric {
         self.leave(index, packet, left?)
     }
 
-    /// A packet that will be at the far end of a link at `at`: the line behind it, and when the packet is at the line's end.
+    /// A packet that will be at the far end of a link at `at` takes the line behind it.
     #[inline(always)]
-    fn leave(&mut self, index: usize, packet: &mut Packet, at: Time) -> Option<usize> {
+    fn leave(&mut self, index: usize, packet: &mut Packet, at: Time) -> Option<Target> {
         packet.time = at;
-        let lane = &self.lanes[usize::from(packet.lane)];
+        let lane = &mut self.lanes[usize::from(packet.lane)];
         if lane.last != index {
-            return Some(self.hop_lines + index);
+            return self.hops[index].put(packet, &mut self.schedule, self.end);
         }
         packet.time += lane.delay_out;
         if let Some((_, down)) = lane.access {
             packet.time = self.pass_access(down, packet)?;
         }
-        Some(usize::from(packet.lane) * 2 + 1)
+        let line = &mut self.lanes[usize::from(packet.lane)].out;
+        if planted(Fault::Fused) && line.source.is_none() {
+            packet.time += Span(1);
+        }
+        line.put(packet, &mut self.schedule, self.end)
     }
 
-    /// A host sends a packet: its line to the first link, and when it will be there.
+    /// A host sends a packet to the first link.
     #[inline(always)]
-    fn enter(&mut self, packet: &mut Packet) -> Option<usize> {
-        let lane = &self.lanes[usize::from(packet.lane)];
-        let delay = lane.delay_in;
+    fn enter(&mut self, packet: &mut Packet) -> Option<Target> {
+        let lane = &mut self.lanes[usize::from(packet.lane)];
         if let Some((up, _)) = lane.access {
             packet.time = self.pass_access(up, packet)?;
         }
-        packet.time += delay;
-        Some(usize::from(packet.lane) * 2)
+        let lane = &mut self.lanes[usize::from(packet.lane)];
+        packet.time += lane.delay_in;
+        lane.into.put(packet, &mut self.schedule, self.end)
     }
 
     /// A packet at a host's own link: when it will be through; nothing if it is lost.
@@ -387,7 +348,7 @@ impl Fabric {
 
     /// A packet at a data receiver, on the clock or ahead of it: then the delayed ACKs that come before it go first.
     #[inline(always)]
-    fn deliver(&mut self, packet: &mut Packet) -> Option<usize> {
+    fn deliver(&mut self, packet: &mut Packet) -> Option<Target> {
         let (now, conn, class) = (packet.time, packet.conn, usize::from(packet.lane) / 2);
         while self.classes[class].timers.first() < now && !planted(Fault::DelayedAck) {
             self.delayed_ack(class);
@@ -484,8 +445,8 @@ impl Fabric {
 impl Net for Fabric {
     #[inline(always)]
     fn emit(&mut self, mut packet: Packet) {
-        if let Some(line) = self.enter(&mut packet) {
-            self.travel(line, packet);
+        if let Some(target) = self.enter(&mut packet) {
+            self.travel(target, packet);
         }
     }
 
@@ -519,74 +480,25 @@ impl Net for Fabric {
 }
 
 impl Line {
-    /// A line on which nothing ever travels.
-    fn unused() -> Line {
-        Line { packets: Ring::default(), target: Target::Hosts, source: None }
-    }
-}
-
-/// Which short cuts are legal.
-struct Plan {
-    /// Of each line: where it ends, whether anything travels on it, and whether it goes through at once.
-    targets: Vec<Target>,
-    used: Vec<bool>,
-    direct: Vec<bool>,
-    /// Of each link: its closed form, if it has one and may take it.
-    closed: Vec<Option<ClosedLink>>,
-}
-
-impl Plan {
-    fn new(scenario: &Scenario, topology: &Topology, options: &Options) -> Plan {
-        let links = scenario.hops.len() * 2;
-        let lane_lines = topology.lanes.len() * 2;
-        let mut targets = vec![Target::Hosts; lane_lines + links];
-        let mut used = vec![false; lane_lines + links];
-        // Whether a departure elsewhere is always earlier than what it leads to at this link: else the two could tie, in an
-        // order that only the heap knows.
-        let mut apart = vec![true; lane_lines + links];
-        for (index, lane) in topology.lanes.iter().enumerate() {
-            targets[index * 2] = Target::Link(lane.path[0]);
-            (used[index * 2], used[index * 2 + 1]) = (true, true);
-            let before = lag(scenario, &topology.lanes[index ^ 1]);
-            apart[index * 2] = lane.delay_in > Span::ZERO || lane.access.is_some() || before > Span::ZERO;
-            for pair in lane.path.windows(2) {
-                let line = lane_lines + pair[0];
-                targets[line] = Target::Link(pair[1]);
-                used[line] = true;
-                apart[line] = scenario.link(pair[0]).delay.iter().all(|step| step.1 > Span::ZERO);
-            }
+    /// Puts a packet on the line; gives the station at its end if it goes through at once. What would arrive after the run
+    /// is forgotten.
+    #[inline(always)]
+    fn put(&mut self, packet: &Packet, schedule: &mut Schedule, end: Time) -> Option<Target> {
+        let Some(source) = self.source else { return (packet.time < end).then_some(self.target) };
+        if self.packets.is_empty() {
+            schedule.set(source, packet.time);
         }
-        let feeding = |link: usize| {
-            let (targets, used) = (&targets, &used);
-            (0..targets.len()).filter(move |&line| used[line] && targets[line] == Target::Link(link))
-        };
-        let full = options.detail == Detail::Full;
-        let closed_form = |link: usize| {
-            let setup = setup::link(scenario, link).0;
-            let form = ClosedLink::new(link, scenario.link(link), &setup, options.packets, full);
-            form.filter(|_| feeding(link).all(|line| apart[line]))
-        };
-        let closed: Vec<Option<ClosedLink>> = (0..links).map(closed_form).collect();
-        let steady = topology.steady.clone();
-        let direct = (0..targets.len())
-            .map(|line| match targets[line] {
-                Target::Link(link) => {
-                    // Into a queue with events only at once, and only what the hosts send on the clock.
-                    let lane = line / 2;
-                    let at_once = line < lane_lines && lane % 2 == 0 && steady[lane / 2];
-                    let at_once = at_once && topology.lanes[lane].delay_in == Span::ZERO;
-                    feeding(link).count() == 1 && (closed[link].is_some() || at_once)
-                }
-                Target::Hosts => line < lane_lines && line % 4 == 1 && steady[line / 4],
-            })
-            .collect();
-        Plan { targets, used, direct, closed }
+        self.packets.push(*packet);
+        None
     }
-}
 
-/// The least time from the last link's departure to the host.
-fn lag(scenario: &Scenario, lane: &Lane) -> Span {
-    let last = scenario.link(lane.last);
-    let delay = last.delay.iter().map(|step| step.1).min().unwrap_or_default();
-    delay + lane.delay_out
+    /// Takes the first packet off the line.
+    #[inline(always)]
+    fn take(&mut self, schedule: &mut Schedule) -> Option<Packet> {
+        let packet = self.packets.pop();
+        if let Some(source) = self.source {
+            schedule.set(source, self.packets.front().map_or(Time::NEVER, |next| next.time));
+        }
+        packet
+    }
 }

@@ -12,12 +12,14 @@ mod heap;
 mod hosts;
 mod link;
 mod packet;
+mod plan;
 mod planted;
 pub mod replay;
 mod schedule;
 mod setup;
 #[cfg(test)]
 mod tests;
+mod timers;
 mod topology;
 
 use std::sync::Arc;

@@ -319,13 +319,16 @@ impl Link {
     /// A transmission ends at `end`, now or later.
     #[inline(always)]
     fn sent(&mut self, packet: &mut Packet, start: Time, end: Time) {
-        self.meter.sent(start, end, start.since(packet.time), packet.bytes(), packet.is_marked());
+        let marked = packet.is_marked();
+        self.meter.sent(start, end, start.since(packet.time), packet.bytes(), marked);
         if end < self.run_end
             && let Some(records) = &mut self.records
         {
             records.push(record(self.index, packet, start, end, Fate::Delivered));
         }
-        packet.pass_on();
+        if marked {
+            packet.pass_on();
+        }
     }
 }
 

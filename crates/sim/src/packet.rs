@@ -59,12 +59,10 @@ impl Packet {
         ecn as u8 * 0b0101
     }
 
-    /// The packet leaves a queue: it arrives at the next one with the ECN field that it has now.
+    /// The packet leaves the queue that marked it: it arrives at the next one with CE.
     #[inline]
     pub fn pass_on(&mut self) {
-        if self.is_marked() {
-            self.bits |= 0b1100;
-        }
+        self.bits |= 0b1100;
     }
 
     /// Whether the packet carries a CE that it did not have on arrival.

@@ -1,0 +1,84 @@
+//! Which of the fast engine's short cuts are legal in a scenario.
+
+use sojourn_core::units::Span;
+use sojourn_model::scenario::Scenario;
+
+use crate::closed::ClosedLink;
+use crate::topology::{Lane, Topology};
+use crate::{Detail, Options, setup};
+
+/// Where a line ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// At the queue of a link.
+    Link(usize),
+    /// At the end hosts.
+    Hosts,
+}
+
+/// Which short cuts are legal.
+pub struct Plan {
+    /// Of each line: where it ends, whether anything travels on it, and whether it goes through at once.
+    pub targets: Vec<Target>,
+    pub used: Vec<bool>,
+    pub direct: Vec<bool>,
+    /// Of each link: its closed form, if it has one and may take it.
+    pub closed: Vec<Option<ClosedLink>>,
+}
+
+impl Plan {
+    /// Looks at every line, link and class.
+    pub fn new(scenario: &Scenario, topology: &Topology, options: &Options) -> Plan {
+        let links = scenario.hops.len() * 2;
+        let lane_lines = topology.lanes.len() * 2;
+        let mut targets = vec![Target::Hosts; lane_lines + links];
+        let mut used = vec![false; lane_lines + links];
+        // Whether a departure elsewhere is always earlier than what it leads to at this link: else the two could tie, in an
+        // order that only the heap knows.
+        let mut apart = vec![true; lane_lines + links];
+        for (index, lane) in topology.lanes.iter().enumerate() {
+            targets[index * 2] = Target::Link(lane.path[0]);
+            (used[index * 2], used[index * 2 + 1]) = (true, true);
+            let before = lag(scenario, &topology.lanes[index ^ 1]);
+            apart[index * 2] = lane.delay_in > Span::ZERO || lane.access.is_some() || before > Span::ZERO;
+            for pair in lane.path.windows(2) {
+                let line = lane_lines + pair[0];
+                targets[line] = Target::Link(pair[1]);
+                used[line] = true;
+                apart[line] = scenario.link(pair[0]).delay.iter().all(|step| step.1 > Span::ZERO);
+            }
+        }
+        let feeding = |link: usize| {
+            let (targets, used) = (&targets, &used);
+            (0..targets.len()).filter(move |&line| used[line] && targets[line] == Target::Link(link))
+        };
+        let full = options.detail == Detail::Full;
+        let closed_form = |link: usize| {
+            let setup = setup::link(scenario, link).0;
+            let form = ClosedLink::new(link, scenario.link(link), &setup, options.packets, full);
+            form.filter(|_| feeding(link).all(|line| apart[line]))
+        };
+        let closed: Vec<Option<ClosedLink>> = (0..links).map(closed_form).collect();
+        let steady = topology.steady.clone();
+        let direct = (0..targets.len())
+            .map(|line| match targets[line] {
+                Target::Link(link) => {
+                    // Into a queue with events only at once, and only what the hosts send on the clock.
+                    let lane = line / 2;
+                    let at_once = line < lane_lines && lane % 2 == 0 && steady[lane / 2];
+                    let at_once = at_once && topology.lanes[lane].delay_in == Span::ZERO;
+                    feeding(link).count() == 1 && (closed[link].is_some() || at_once)
+                }
+                Target::Hosts => line < lane_lines && line % 4 == 1 && steady[line / 4],
+            })
+            .collect();
+        Plan { targets, used, direct, closed }
+    }
+}
+
+/// The least time from the last link's departure to the host.
+fn lag(scenario: &Scenario, lane: &Lane) -> Span {
+    let last = scenario.link(lane.last);
+    let delay = last.delay.iter().map(|step| step.1).min().unwrap_or_default();
+    delay + lane.delay_out
+}

@@ -1,0 +1,58 @@
+//! Timers of connections, armed lazily: most deadlines move later before they are reached.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use sojourn_core::units::Time;
+
+/// Timers as (time, connection); at most one live entry each, re-armed at once when a deadline moves earlier, else lazily.
+#[derive(Default)]
+pub struct Timers {
+    heap: BinaryHeap<Reverse<(Time, u32)>>,
+    armed: Vec<Time>,
+}
+
+impl Timers {
+    /// The first time; never if there is none.
+    #[inline]
+    pub fn first(&self) -> Time {
+        self.heap.peek().map_or(Time::NEVER, |&Reverse((at, _))| at)
+    }
+
+    /// A connection's deadline is this now. Whether the first time changed.
+    #[inline]
+    pub fn arm(&mut self, conn: u32, deadline: Time) -> bool {
+        if deadline >= self.armed(conn) {
+            return false;
+        }
+        self.arm_earlier(conn, deadline)
+    }
+
+    /// The time of a connection's live entry.
+    #[inline]
+    pub fn armed(&self, conn: u32) -> Time {
+        self.armed.get(conn as usize).copied().unwrap_or(Time::NEVER)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn arm_earlier(&mut self, conn: u32, deadline: Time) -> bool {
+        if self.armed.len() <= conn as usize {
+            self.armed.resize(conn as usize + 1, Time::NEVER);
+        }
+        let before = self.first();
+        self.armed[conn as usize] = deadline;
+        self.heap.push(Reverse((deadline, conn)));
+        deadline < before
+    }
+
+    /// Takes the first entry; gives the connection if the entry is its live one.
+    pub fn pop(&mut self) -> Option<(Time, u32)> {
+        let Reverse((at, conn)) = self.heap.pop()?;
+        if self.armed(conn) != at {
+            return None;
+        }
+        self.armed[conn as usize] = Time::NEVER;
+        Some((at, conn))
+    }
+}
