@@ -91,7 +91,7 @@ impl ClosedLink {
         packet.enter(u32::from(self.overhead));
         let idle = self.free < now || self.free == Time::ZERO;
         if self.waiting.len() >= self.limit.0 || self.waiting_bytes + u64::from(packet.wire) > self.limit.1 {
-            self.drop(packet);
+            self.drop(*packet);
             return None;
         }
         let start = if idle { now } else { self.free };
@@ -117,7 +117,7 @@ impl ClosedLink {
         if self.free < self.run_end
             && let Some(records) = &mut self.records
         {
-            records.push(record(self.index, packet, start, self.free, Fate::Delivered));
+            records.push(record(self.index, *packet, start, self.free, Fate::Delivered));
         }
         Some(self.free + self.delay)
     }
@@ -155,7 +155,7 @@ impl ClosedLink {
 
     #[cold]
     #[inline(never)]
-    fn drop(&mut self, packet: &Packet) {
+    fn drop(&mut self, packet: Packet) {
         let (now, reason) = (packet.time, DropReason::Overlimit);
         if self.detail {
             self.meter.enqueued(now, self.waiting.len(), self.is_full(self.waiting.len(), 0));

@@ -4,7 +4,7 @@ use sojourn_core::packet::Packet as _;
 use sojourn_core::tcp::{Ack, Block, Config, Receiver};
 use sojourn_core::units::Time;
 
-use crate::packet::{ECHO, FULL, Kind, Packet, REPLY};
+use crate::packet::{ACK, ECHO, FULL, Packet, REPLY};
 
 /// IP length of a SYN or SYN-ACK: 20 + 20 bytes of headers, 20 of options.
 pub const SYN_BYTES: u16 = 60;
@@ -63,7 +63,7 @@ impl Ends {
     /// echo.
     #[inline(always)]
     pub fn receive(&mut self, now: Time, packet: &mut Packet) -> bool {
-        if !matches!(packet.kind, Kind::Data | Kind::Retransmit) {
+        if !packet.is_data() {
             echo(packet);
             return true;
         }
@@ -99,7 +99,7 @@ impl Ends {
 
     /// A packet was lost.
     pub fn lost(&mut self, packet: &Packet) {
-        if packet.kind == Kind::Ack && packet.sack != 0 {
+        if packet.kind == ACK && packet.sack != 0 {
             self.take_blocks(packet);
         }
     }
@@ -125,7 +125,7 @@ impl End {
             sack,
             bytes,
             lane: self.lane,
-            kind: Kind::Ack,
+            kind: ACK,
             bits: if ack.ece { ECHO } else { 0 },
             ..Packet::default()
         }

@@ -224,7 +224,7 @@ impl Fabric {
     }
 
     /// A packet at an end host.
-    #[inline(never)]
+    #[inline(always)]
     fn out_event(&mut self, lane: usize, hosts: &mut Hosts) {
         let Some(packet) = self.lanes[lane].out.take(&mut self.schedule) else { return };
         if packet.is_for_receiver() {
@@ -233,12 +233,12 @@ impl Fabric {
             hosts.receive(packet.time, &packet, &[], self);
         } else {
             let (blocks, count) = self.ends.take_blocks(&packet);
-            hosts.receive_now(packet.time, &packet, &blocks[..count], self);
+            hosts.receive_now(packet.time, packet, &blocks[..count], self);
         }
     }
 
     /// The end of a transmission, a delivery opportunity, or a discipline's own time.
-    #[inline(never)]
+    #[inline(always)]
     fn link_event(&mut self, index: usize, now: Time) {
         let Station::Queue(link, source) = &mut self.links[index] else { return };
         let mut packet = Packet::default();
@@ -280,7 +280,12 @@ impl Fabric {
                 if !link.drops.is_empty() {
                     self.settle(index, now);
                 }
-                if starts { self.start(index, now, packet) } else { None }
+                if !starts {
+                    return None;
+                }
+                let (target, first) = self.start(index, now)?;
+                *packet = first;
+                Some(target)
             }
             Station::Closed(link) => match link.arrive(packet) {
                 Some(at) if planted(Fault::ClosedForm) => self.leave(index, packet, at + Span(1)),
@@ -295,14 +300,16 @@ impl Fabric {
 
     /// The start of a transmission on an idle link: rarer than on a busy one.
     #[inline(never)]
-    fn start(&mut self, index: usize, now: Time, packet: &mut Packet) -> Option<Target> {
+    fn start(&mut self, index: usize, now: Time) -> Option<(Target, Packet)> {
         let Station::Queue(link, source) = &mut self.links[index] else { return None };
-        let left = link.event(now, packet).map(|end| link.arrival_after(end));
+        let mut packet = Packet::default();
+        let left = link.event(now, &mut packet).map(|end| link.arrival_after(end));
         self.schedule.set(*source, link.next_event());
         if !link.drops.is_empty() {
             self.settle(index, now);
         }
-        self.leave(index, packet, left?)
+        let target = self.leave(index, &mut packet, left?)?;
+        Some((target, packet))
     }
 
     /// A packet that will be at the far end of a link at `at` takes the line behind it.
@@ -315,7 +322,7 @@ impl Fabric {
         }
         packet.time += lane.delay_out;
         if let Some((_, down)) = lane.access {
-            packet.time = self.pass_access(down, packet)?;
+            packet.time = self.pass_access(down, *packet)?;
         }
         let line = &mut self.lanes[usize::from(packet.lane)].out;
         if planted(Fault::Fused) && line.source.is_none() {
@@ -329,7 +336,7 @@ impl Fabric {
     fn enter(&mut self, packet: &mut Packet) -> Option<Target> {
         let lane = &mut self.lanes[usize::from(packet.lane)];
         if let Some((up, _)) = lane.access {
-            packet.time = self.pass_access(up, packet)?;
+            packet.time = self.pass_access(up, *packet)?;
         }
         let lane = &mut self.lanes[usize::from(packet.lane)];
         packet.time += lane.delay_in;
@@ -338,10 +345,10 @@ impl Fabric {
 
     /// A packet at a host's own link: when it will be through; nothing if it is lost.
     #[inline(never)]
-    fn pass_access(&mut self, index: usize, packet: &Packet) -> Option<Time> {
+    fn pass_access(&mut self, index: usize, packet: Packet) -> Option<Time> {
         let at = self.access[index].pass(packet.time, packet.bytes);
         if at.is_none() {
-            self.lose(*packet);
+            self.lose(packet);
         }
         at.map(|at| if planted(Fault::Access) { at + Span(1) } else { at })
     }

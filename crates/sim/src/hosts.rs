@@ -9,7 +9,7 @@ use sojourn_model::scenario::Scenario;
 use sojourn_model::workload::{App, Entry, Exchange, WebConnection};
 
 use crate::ends::SYN_BYTES;
-use crate::packet::{ECHO, FULL, Kind, Packet, stamp};
+use crate::packet::{ACK, DATA, ECHO, FULL, PING, Packet, RETRANSMIT, SYN, stamp};
 use crate::topology::Topology;
 
 /// What the applications do at a time; equal times are ordered by these numbers, never by who asked first.
@@ -143,8 +143,8 @@ impl<'a> Hosts<'a> {
     /// A packet reaches a data sender's host: an ACK, a SYN-ACK, the reply to a ping.
     #[inline(always)]
     pub fn receive(&mut self, now: Time, packet: &Packet, blocks: &[Block], net: &mut impl Net) {
-        if packet.kind != Kind::Ack {
-            return self.receive_reply(now, packet, net);
+        if packet.kind != ACK {
+            return self.receive_reply(now, *packet, net);
         }
         let conn = &mut self.conns[packet.conn as usize];
         let ack = Ack {
@@ -168,8 +168,8 @@ impl<'a> Hosts<'a> {
 
     /// The same outside the hot path: an ACK with SACK blocks.
     #[inline(never)]
-    pub fn receive_now(&mut self, now: Time, packet: &Packet, blocks: &[Block], net: &mut impl Net) {
-        self.receive(now, packet, blocks, net);
+    pub fn receive_now(&mut self, now: Time, packet: Packet, blocks: &[Block], net: &mut impl Net) {
+        self.receive(now, &packet, blocks, net);
     }
 
     /// The retransmission timer of a connection.
@@ -215,9 +215,9 @@ impl<'a> Hosts<'a> {
             let mut bits = Packet::sent_with(if segment.ect { Ecn::Ect0 } else { Ecn::NotEct });
             bits |= if segment.cwr { ECHO } else { 0 } | if full { FULL } else { 0 };
             let (kind, bytes) = match (segment.syn, segment.retransmit) {
-                (true, _) => (Kind::Syn, SYN_BYTES),
-                (false, true) => (Kind::Retransmit, conn.header + segment.payload as u16),
-                (false, false) => (Kind::Data, conn.header + segment.payload as u16),
+                (true, _) => (SYN, SYN_BYTES),
+                (false, true) => (RETRANSMIT, conn.header + segment.payload as u16),
+                (false, false) => (DATA, conn.header + segment.payload as u16),
             };
             packets += 1;
             if segment.retransmit {
@@ -247,9 +247,9 @@ impl<'a> Hosts<'a> {
     }
 
     #[cold]
-    fn receive_reply(&mut self, now: Time, packet: &Packet, net: &mut impl Net) {
+    fn receive_reply(&mut self, now: Time, packet: Packet, net: &mut impl Net) {
         let entry = self.conns[packet.conn as usize].entry;
-        if packet.kind == Kind::Ping {
+        if packet.kind == PING {
             let rtt = Span(u64::from(stamp(now).wrapping_sub(packet.ts)) * 1000);
             return net.meter(entry).rtt(now, rtt);
         }
@@ -373,7 +373,7 @@ impl<'a> Hosts<'a> {
             hash,
             bytes: bytes as u16,
             lane,
-            kind: Kind::Ping,
+            kind: PING,
             ..Packet::default()
         });
     }

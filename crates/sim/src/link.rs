@@ -175,23 +175,25 @@ impl Link {
     /// is handed over into `packet`, and gives the end of its transmission.
     #[inline(always)]
     pub fn event(&mut self, now: Time, packet: &mut Packet) -> Option<Time> {
-        if self.early { self.start(now, packet) } else { self.event_in_full(now, packet) }
+        if self.early {
+            return self.start(now, packet);
+        }
+        *packet = self.event_in_full(now)?;
+        Some(now)
     }
 
     /// The same where packets are handed over at the end of their transmission.
     #[inline(never)]
-    fn event_in_full(&mut self, now: Time, packet: &mut Packet) -> Option<Time> {
+    fn event_in_full(&mut self, now: Time) -> Option<Packet> {
         if self.is_traced {
-            *packet = self.opportunity(now)?;
-            return Some(now);
+            return self.opportunity(now);
         }
         let mut done = self.service.take();
         if let Some(service) = &mut done {
             self.sent(&mut service.packet, service.start, now);
         }
-        self.start(now, packet);
-        *packet = done?.packet;
-        Some(now)
+        self.start(now, &mut Packet::default());
+        done.map(|service| service.packet)
     }
 
     /// When a packet that left at `end` reaches the far end. Never before one that left earlier.
@@ -229,7 +231,7 @@ impl Link {
         let (packet, reason) = self.drops.remove(0);
         self.meter.dropped(now, reason);
         if let Some(records) = &mut self.records {
-            records.push(record(self.index, &packet, now, now, Fate::Dropped(reason)));
+            records.push(record(self.index, packet, now, now, Fate::Dropped(reason)));
         }
         Some(packet)
     }
@@ -324,7 +326,7 @@ impl Link {
         if end < self.run_end
             && let Some(records) = &mut self.records
         {
-            records.push(record(self.index, packet, start, end, Fate::Delivered));
+            records.push(record(self.index, *packet, start, end, Fate::Delivered));
         }
         if marked {
             packet.pass_on();
@@ -346,14 +348,14 @@ pub fn finish(meter: LinkMeter, detail: bool) -> LinkReport {
 /// A packet's record; its entry is filled in at the end of the run.
 #[cold]
 #[inline(never)]
-pub fn record(link: u16, packet: &Packet, start: Time, end: Time, fate: Fate) -> PacketRecord {
+pub fn record(link: u16, packet: Packet, start: Time, end: Time, fate: Fate) -> PacketRecord {
     PacketRecord {
         link,
         entry: 0,
         connection: packet.conn,
         seq: packet.seq,
         bytes: packet.bytes(),
-        kind: packet.kind,
+        kind: packet.kind(),
         ecn_in: packet.ecn_in(),
         ecn_out: packet.ecn(),
         arrival: packet.time,

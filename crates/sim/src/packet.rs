@@ -27,11 +27,23 @@ pub struct Packet {
     pub wire: u16,
     /// The lane (class and direction) that it travels on.
     pub lane: u16,
-    /// What it carries.
-    pub kind: Kind,
+    /// What it carries: a [`Kind`] as its number. (An enum here would lend its spare values to `Option<Packet>`, whose
+    /// copies are then made in overlapping pieces, and those stall.)
+    pub kind: u8,
     /// ECN field now (bits 0–1) and on arrival at the queue (bits 2–3), and the flags below.
     pub bits: u8,
 }
+
+/// First transmission of payload.
+pub const DATA: u8 = Kind::Data as u8;
+/// Payload sent again.
+pub const RETRANSMIT: u8 = Kind::Retransmit as u8;
+/// A pure ACK.
+pub const ACK: u8 = Kind::Ack as u8;
+/// A SYN or SYN-ACK.
+pub const SYN: u8 = Kind::Syn as u8;
+/// An echo request or reply.
+pub const PING: u8 = Kind::Ping as u8;
 
 /// Data: congestion window reduced (RFC 3168 §6.1.2). ACK: ECN echo.
 pub const ECHO: u8 = 1 << 4;
@@ -45,6 +57,24 @@ impl Packet {
     #[inline]
     pub fn ecn_in(&self) -> Ecn {
         Ecn::from_bits(self.bits >> 2)
+    }
+
+    /// What it carries.
+    #[inline]
+    pub fn kind(&self) -> Kind {
+        match self.kind {
+            ACK => Kind::Ack,
+            SYN => Kind::Syn,
+            PING => Kind::Ping,
+            RETRANSMIT => Kind::Retransmit,
+            _ => Kind::Data,
+        }
+    }
+
+    /// Whether it carries TCP payload.
+    #[inline]
+    pub fn is_data(&self) -> bool {
+        self.kind <= RETRANSMIT
     }
 
     /// The packet enters a queue: counts its length there.
@@ -80,11 +110,7 @@ impl Packet {
     /// Whether the packet ends at the data receiver (else at the data sender).
     #[inline]
     pub fn is_for_receiver(&self) -> bool {
-        match self.kind {
-            Kind::Data | Kind::Retransmit => true,
-            Kind::Ack => false,
-            Kind::Syn | Kind::Ping => !self.has(REPLY),
-        }
+        self.kind != ACK && !self.has(REPLY)
     }
 }
 
