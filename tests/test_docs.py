@@ -39,7 +39,8 @@ def shown_commands(text: str) -> list[str]:
 
 
 def documents() -> list[Path]:
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/how-to").glob("*.md"))]
+    folders = [ROOT / "docs", ROOT / "docs/how-to", ROOT / "docs/explanation"]
+    return [ROOT / "README.md", *(page for folder in folders for page in sorted(folder.glob("*.md")))]
 
 
 @pytest.fixture
