@@ -64,7 +64,7 @@ impl Ends {
     #[inline(always)]
     pub fn receive(&mut self, now: Time, packet: &mut Packet) -> bool {
         if !packet.is_data() {
-            echo(packet);
+            *packet = echo(*packet);
             return true;
         }
         let end = &mut self.ends[packet.conn as usize];
@@ -134,9 +134,8 @@ impl End {
 
 /// The answer to a SYN or an echo request: the same packet on the way back.
 #[cold]
-fn echo(packet: &mut Packet) {
-    packet.lane ^= 1;
-    packet.bits |= REPLY;
+fn echo(packet: Packet) -> Packet {
+    Packet { lane: packet.lane ^ 1, bits: packet.bits | REPLY, ..packet }
 }
 
 /// SACK blocks on their way, by place; places are used again.

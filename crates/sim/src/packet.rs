@@ -4,8 +4,9 @@ use sojourn_core::packet::{Ecn, Packet as Queued};
 use sojourn_core::units::Time;
 pub use sojourn_model::records::Kind;
 
-/// A packet on its way.
+/// A packet on its way. What disciplines look at stands at both ends of it, what they carry along between.
 #[derive(Clone, Copy, Default, Debug)]
+#[repr(C)]
 pub struct Packet {
     /// On a line: when it reaches the next station. In a queue: when it arrived there.
     pub time: Time,
@@ -21,17 +22,17 @@ pub struct Packet {
     pub hash: u32,
     /// ACK: where its SACK blocks are kept, 0 for none.
     pub sack: u32,
-    /// IP length in bytes.
-    pub bytes: u16,
     /// Length in bytes as the current link counts it.
     pub wire: u16,
-    /// The lane (class and direction) that it travels on.
-    pub lane: u16,
+    /// ECN field now (bits 0–1) and on arrival at the queue (bits 2–3), and the flags below.
+    pub bits: u8,
     /// What it carries: a [`Kind`] as its number. (An enum here would lend its spare values to `Option<Packet>`, whose
     /// copies are then made in overlapping pieces, and those stall.)
     pub kind: u8,
-    /// ECN field now (bits 0–1) and on arrival at the queue (bits 2–3), and the flags below.
-    pub bits: u8,
+    /// IP length in bytes.
+    pub bytes: u16,
+    /// The lane (class and direction) that it travels on.
+    pub lane: u16,
 }
 
 /// First transmission of payload.
