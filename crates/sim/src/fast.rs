@@ -224,7 +224,7 @@ impl Fabric {
     }
 
     /// A packet at an end host.
-    #[inline(always)]
+    #[inline(never)]
     fn out_event(&mut self, lane: usize, hosts: &mut Hosts) {
         let Some(packet) = self.lanes[lane].out.take(&mut self.schedule) else { return };
         if packet.is_for_receiver() {
@@ -238,7 +238,7 @@ impl Fabric {
     }
 
     /// The end of a transmission, a delivery opportunity, or a discipline's own time.
-    #[inline(always)]
+    #[inline(never)]
     fn link_event(&mut self, index: usize, now: Time) {
         let Station::Queue(link, source) = &mut self.links[index] else { return };
         let mut packet = Packet::default();
