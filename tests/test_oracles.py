@@ -150,19 +150,19 @@ def test_n3_taken_literally_a_window_of_20_uses_20_of_39_packet_times() -> None:
 def test_k1_25_packets_of_12_ms_make_a_queue_of_300_ms() -> None:
     """K1: DropTail's largest queueing delay at 1 Mbit/s, low and high load: 270 to 312 ms."""
     for scenario in ("rural-low", "rural-high"):
-        for run in play(scenario, ("hop.bottleneck.qdisc", "pfifo limit 25"), seeds=5):
+        for run in play(scenario, ("hop.bottleneck.qdisc", "pfifo limit 25"), seeds=10):
             assert 270 <= run.hop["sojourn_ms"]["max"] <= 312
 
 
 def test_s1_120_kb_at_16_mbit_are_60_ms() -> None:
     """S1: the largest sojourn behind 120 kB: 57 to 62 ms."""
-    for run in play("geo-16mbit", ("hop.satellite.qdisc", "bfifo limit 120000"), seeds=5):
+    for run in play("geo-16mbit", ("hop.satellite.qdisc", "bfifo limit 120000"), seeds=10):
         assert 57 <= run.hop["sojourn_ms"]["max"] <= 62
 
 
 def test_s8_a_queue_of_2000_kb_triples_the_round_trip() -> None:
     """S8: the largest RTT of the pings is 2.5 to 3.2 times the bare 500 ms."""
-    for run in play("geo-16mbit", ("hop.satellite.qdisc", "bfifo limit 2000000"), seeds=5):
+    for run in play("geo-16mbit", ("hop.satellite.qdisc", "bfifo limit 2000000"), seeds=10):
         (ping,) = [flow for flow in run.result["flows"] if flow["kind"] == "pings"]
         assert 2.5 * 500 <= ping["rtt_ms"]["max"] <= 3.2 * 500
 
