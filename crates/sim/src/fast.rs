@@ -185,7 +185,9 @@ impl Fabric {
             None => {
                 let (setup, seed) = setup::link(scenario, index);
                 let mut link = Link::new(index, scenario.link(index), &setup, seed, options);
-                link.hand_over_early(scenario.link(index));
+                if plan.lags[index] {
+                    link.hand_over_early(scenario.link(index));
+                }
                 Station::Queue(Box::new(link), add(Source::Link(index)))
             }
         });

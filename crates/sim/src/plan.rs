@@ -24,6 +24,9 @@ pub struct Plan {
     pub direct: Vec<bool>,
     /// Of each link: its closed form, if it has one and may take it.
     pub closed: Vec<Option<ClosedLink>>,
+    /// Of each link: whether what leaves it reaches the next station later than it leaves. Else it may be handed over
+    /// only when it leaves: it comes after all that happens elsewhere at that moment.
+    pub lags: Vec<bool>,
 }
 
 impl Plan {
@@ -36,16 +39,19 @@ impl Plan {
         // Whether a departure elsewhere is always earlier than what it leads to at this link: else the two could tie, in an
         // order that only the heap knows.
         let mut apart = vec![true; lane_lines + links];
+        let mut lags = vec![true; links];
         for (index, lane) in topology.lanes.iter().enumerate() {
             targets[index * 2] = Target::Link(lane.path[0]);
             (used[index * 2], used[index * 2 + 1]) = (true, true);
             let before = lag(scenario, &topology.lanes[index ^ 1]);
             apart[index * 2] = lane.delay_in > Span::ZERO || lane.access.is_some() || before > Span::ZERO;
+            lags[lane.last] &= lane.access.is_some() || lag(scenario, lane) > Span::ZERO;
             for pair in lane.path.windows(2) {
                 let line = lane_lines + pair[0];
                 targets[line] = Target::Link(pair[1]);
                 used[line] = true;
                 apart[line] = scenario.link(pair[0]).delay.iter().all(|step| step.1 > Span::ZERO);
+                lags[pair[0]] &= apart[line];
             }
         }
         let feeding = |link: usize| {
@@ -56,10 +62,14 @@ impl Plan {
         let closed_form = |link: usize| {
             let setup = setup::link(scenario, link).0;
             let form = ClosedLink::new(link, scenario.link(link), &setup, options.packets, full);
-            form.filter(|_| feeding(link).all(|line| apart[line]))
+            form.filter(|_| lags[link] && feeding(link).all(|line| apart[line]))
         };
         let closed: Vec<Option<ClosedLink>> = (0..links).map(closed_form).collect();
-        let steady = topology.steady.clone();
+        // A delayed ACK that a receiver sends ahead of the clock must not tie with another lane's packet at the first queue.
+        let ack_is_apart = |lane: &Lane| lane.delay_in > Span::ZERO || feeding(lane.path[0]).count() == 1;
+        let steady = topology.steady.iter().enumerate();
+        let steady: Vec<bool> =
+            steady.map(|(class, &steady)| steady && ack_is_apart(&topology.lanes[class * 2 + 1])).collect();
         let direct = (0..targets.len())
             .map(|line| match targets[line] {
                 Target::Link(link) => {
@@ -72,7 +82,7 @@ impl Plan {
                 Target::Hosts => line < lane_lines && line % 4 == 1 && steady[line / 4],
             })
             .collect();
-        Plan { targets, used, direct, closed }
+        Plan { targets, used, direct, closed, lags }
     }
 }
 
