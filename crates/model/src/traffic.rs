@@ -13,6 +13,8 @@ use crate::workload::{Direction, Group};
 
 /// Congestion controls that come with a later version.
 const CC_LATER: &[&str] = &["bbr", "bbr1", "bbr2", "bbr3", "vegas", "ledbat", "dctcp", "prague", "bic", "westwood"];
+/// The largest IP packet: with a hop's overhead (at most 1000) its length still has 16 bits.
+const LARGEST: u32 = 64_535;
 /// So many flows are enough.
 pub(crate) const MOST_FLOWS: u32 = 100_000;
 
@@ -238,7 +240,7 @@ impl What {
             }
             "thin" => What::Thin { bytes: small(reader, 1, tcp.mss)?, interval: interval(reader, duration)? },
             // An IP and an ICMP header have 28 bytes.
-            "pings" => What::Pings { bytes: small(reader, 28, 65_535)?, interval: interval(reader, duration)? },
+            "pings" => What::Pings { bytes: small(reader, 28, LARGEST)?, interval: interval(reader, duration)? },
             "web" => What::Web { rate: reader.field("rate")?.number()? },
             "sizes" => {
                 let group = reader.given("group").map(|field| group(&field, groups)).transpose()?;
@@ -352,7 +354,7 @@ fn tcp(reader: &Reader<'_>, kind: &str, host: Config) -> Result<Config, Error> {
         return Ok(host);
     }
     let mss = match reader.given("mss") {
-        Some(field) => field.integer(1, 65_535 - host.header)?,
+        Some(field) => field.integer(1, LARGEST - host.header)?,
         None => crate::path::PACKET - host.header,
     };
     let rwnd = match reader.given("rwnd") {

@@ -57,6 +57,13 @@ fn a_key_of_another_kind_is_named_as_such() {
 }
 
 #[test]
+fn a_packet_too_long_for_its_length_field_is_refused() {
+    let pings = "kind = \"pings\"\nsize = 65000\ninterval = \"1s\"";
+    says(&error("kind = \"bulk\"", pings), 10, "flow.pings0.size", "64535");
+    says(&error("kind = \"bulk\"", "kind = \"bulk\"\nmss = 65000"), 10, "flow.bulk0.mss", "64483");
+}
+
+#[test]
 fn a_wrong_unit_is_answered_with_a_right_one() {
     says(&error("10mbit", "10mb/s"), 5, "hop.bottleneck.rate = \"10mb/s\"", "expected a rate such as \"10mbit\"");
     says(&error("\"10ms\"", "\"10mss\""), 6, "hop.bottleneck.delay = \"10mss\"", "expected a time such as \"10ms\"");
