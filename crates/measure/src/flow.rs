@@ -182,7 +182,7 @@ impl FlowMeter {
         }
     }
 
-    /// The report at the end of the run; `unfinished` transfers were open then, or waiting to be.
+    /// The report at the end of the run; `unfinished` transfers had begun and were not complete then.
     pub fn finish(mut self, unfinished: u64) -> FlowReport {
         self.cross(self.setup.end.0);
         let (a, b) = self.setup.measure;

@@ -160,7 +160,8 @@ impl Link {
     pub fn arrive(&mut self, now: Time, packet: &mut Packet) -> bool {
         packet.enter(self.overhead);
         packet.time = now;
-        if self.busy && self.bufferless {
+        // A transmission that ends now is in nobody's way: its event is still to come and takes this packet.
+        if self.bufferless && self.busy && self.due > now {
             self.drops.push((*packet, DropReason::Busy));
             return false;
         }

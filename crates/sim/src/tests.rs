@@ -158,6 +158,20 @@ fn both_engines_give_identical_records() {
 }
 
 #[test]
+fn a_link_without_a_buffer_carries_what_one_of_the_same_rate_sends() {
+    let rate = Rate(10_000_000);
+    let hops = vec![
+        hop("first", rate, Span::from_millis(5), "pfifo limit 30"),
+        hop("second", rate, Span::from_millis(5), "noqueue"),
+    ];
+    let flow = Entry { via: (0, 1), ..entry("bulk", bulk(Time::ZERO), Span::from_millis(10)) };
+    let output = assert_engines_agree("noqueue", &scenario(10, hops, vec![flow]));
+    // Each packet arrives as the transmission of the one before ends.
+    assert_eq!(output.links[2].main.drops, 0);
+    assert!(output.links[2].main.utilisation > Some(0.99));
+}
+
+#[test]
 fn a_fault_planted_in_each_short_cut_is_seen() {
     for fault in [Fault::ClosedForm, Fault::Access, Fault::Fused, Fault::DelayedAck, Fault::LazyTimer, Fault::Tie] {
         let seen = cases().iter().any(|(_, scenario)| {
