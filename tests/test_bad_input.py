@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import subprocess
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conftest import SMALL, Run
-from sojourn import _core, run
+from conftest import SMALL, SOJOURN, Run
+from sojourn import _core, plan
 
 # What is changed in the small scenario, to what, and what the message must name.
 FAULTS = {
@@ -81,7 +84,8 @@ def test_faults_on_the_command_line(sojourn: Run, small: Path) -> None:
     one_line(sojourn("run", small, "--seed", "-1", code=2).stderr, "-1", "expected")
     one_line(sojourn("run", small, "--jobs", "many", code=2).stderr, "many")
     one_line(sojourn("run", small, "--wrold", "sim", code=2).stderr, "--wrold", "--world")
-    one_line(sojourn("rnu", small, code=2).stderr, "rnu")
+    one_line(sojourn("run", small, "--set", "hop=3", code=2).stderr, "hop", "section")
+    one_line(sojourn("rnu", small, code=2).stderr, "rnu", 'nearest is "run"')
     one_line(sojourn("run", code=2).stderr, "FILE")
 
 
@@ -93,13 +97,71 @@ def test_reports_of_what_is_no_record(sojourn: Run, tmp_path: Path) -> None:
     one_line(sojourn("report", "text.parquet", code=2).stderr, "text.parquet")
 
 
+def test_a_folder_that_cannot_be_made_is_one_line(sojourn: Run, small: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    one_line(sojourn("run", small, "--out", "file/below", code=2).stderr, "file/below")
+    sojourn("run", small, "-f", "json", "--out", "out")
+    one_line(sojourn("report", "out", "--out", "file", code=2).stderr, "file")
+
+
+def test_a_name_that_is_not_utf8_is_one_line(sojourn: Run, small: Path, tmp_path: Path) -> None:
+    name = os.fsdecode(b"b\xffd.toml")
+    (tmp_path / name).write_text(SMALL)
+    for words in (
+        ["run", name],
+        ["replay", name, "--qdisc", "codel"],
+        ["run", small, "--set", os.fsdecode(b"title=\xff")],
+    ):
+        done = subprocess.run([SOJOURN, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        one_line(done.stderr, "UTF-8")
+
+
+def test_a_file_that_never_ends_is_not_read_to_its_end(sojourn: Run) -> None:
+    one_line(sojourn("check", "/dev/zero", code=2).stderr, "/dev/zero", "larger than")
+
+
+@pytest.mark.parametrize("form", ["text", "json", "csv"])
+def test_a_full_disk_is_one_line_and_a_reader_who_left_is_no_fault(small: Path, tmp_path: Path, form: str) -> None:
+    command = [SOJOURN, "run", str(small), "-f", form]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    one_line(done.stderr.split("CPU\n")[-1], "No space left on device")
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    said = process.stderr.read()
+    process.stderr.close()
+    assert process.wait() == 0, said
+    assert "Traceback" not in said
+    assert "Exception" not in said
+
+
+def test_the_command_alone_shows_its_help_as_it_stands(sojourn: Run) -> None:
+    lines = sojourn(code=2).stderr.splitlines()
+    assert lines[0].startswith("Usage: sojourn")
+    assert any(line.startswith("  run ") for line in lines)
+
+
+def test_a_damaged_results_folder_is_one_line(sojourn: Run, small: Path, tmp_path: Path) -> None:
+    sojourn("run", small, "-f", "json", "--out", "out")
+    (tmp_path / "out/results.json").write_text("{")
+    one_line(sojourn("report", "out", code=2).stderr, "results.json", "not JSON")
+    table = pq.read_table(tmp_path / "out/runs/0000.parquet")
+    metadata = {key: value for key, value in table.schema.metadata.items() if key != b"sojourn.about"}
+    pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "half.parquet")
+    one_line(sojourn("report", "half.parquet", code=2).stderr, "half.parquet", "about")
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.one_of(st.binary(max_size=200), st.text(max_size=200).map(str.encode)))
 def test_any_bytes_are_refused_in_one_line_and_never_crash(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "any.toml"
     path.write_bytes(data)
     with pytest.raises(_core.Error) as caught:
-        run.load(path)
+        plan.load(path)
     assert "\n" not in str(caught.value).strip()
 
 
@@ -107,7 +169,7 @@ def test_any_bytes_are_refused_in_one_line_and_never_crash(tmp_path: Path, data:
 @given(value=st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"), max_size=30))
 def test_any_value_of_a_key_is_taken_or_refused_with_its_name(small: Path, value: str) -> None:
     with contextlib.suppress(_core.Error):
-        run.load(small, [("hop.bottleneck.rate", value)])
+        plan.load(small, [("hop.bottleneck.rate", value)])
         return
     with pytest.raises(_core.Error, match="rate"):
-        run.load(small, [("hop.bottleneck.rate", value)])
+        plan.load(small, [("hop.bottleneck.rate", value)])

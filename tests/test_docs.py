@@ -97,6 +97,11 @@ def test_lists_are_json_csv_and_text(sojourn: Run, clone: Path) -> None:
         assert sojourn("list", what, cwd=clone).stdout
 
 
+def test_scenarios_are_listed_from_any_folder(sojourn: Run, tmp_path: Path) -> None:
+    found = json.loads(sojourn("list", "scenarios", "-f", "json").stdout)["scenarios"]
+    assert {Path(one["file"]).name for one in found} == {path.name for path in SCENARIOS}
+
+
 PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.S)
 
 

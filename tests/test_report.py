@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Run, skip_loudly
-from sojourn import plot
-from sojourn.report import table
+from sojourn import plot, table
 from sojourn.sweep import mean_of
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -62,8 +61,8 @@ def test_the_page_opens_in_a_browser(folder: Path, tmp_path: Path) -> None:
         (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
     )
     if browser is None:
-        # The one thing that make does not fetch: 100 MB and more with its libraries.
-        pytest.skip("no chromium here: the page was not opened in a browser")
+        # docs/decisions/0003: the one thing that make does not fetch.
+        skip_loudly("no chromium here: the page was not opened in a browser", also_in_ci=True)
     shot = tmp_path / "page.png"
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
                "--window-size=1200,3000", f"--screenshot={shot}", (folder / "report.html").as_uri()]  # fmt: skip
@@ -105,3 +104,40 @@ def test_skips_are_errors_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conftest, "CI", True)
     with pytest.raises(pytest.fail.Exception):
         skip_loudly("nothing")
+    with pytest.raises(pytest.skip.Exception, match="!!! SKIPPED: a browser"):
+        skip_loudly("a browser", also_in_ci=True)
+
+
+def test_counts_averaged_over_seeds_are_not_written_to_six_digits() -> None:
+    drops = next(column for column in table.COLUMNS if column.head == "drops")
+    assert table.cell(mean_of([8.0, 8.0, 9.0]), drops)[0] == "8.33"
+    assert table.cell(mean_of([5750.0]), drops)[0] == "5 750"
+
+
+def test_words_in_a_light_shade_are_dark_enough_to_read() -> None:
+    light = plot._shade(plot.COLOURS["pfifo"], 1.0)
+    assert plot.ink(light) != light
+    assert plot.ink(plot.COLOURS["codel"]) == plot.COLOURS["codel"], "a discipline's own colour stays"
+
+
+TWO_RATES = """\
+title = "Two hops"
+duration = "3s"
+hop = [{ name = "router", rate = "10mbit", delay = "5ms", qdisc = "codel" }, { name = "modem", rate = "2mbit" }]
+flow = [{ kind = "bulk" }]
+[sweep]
+"hop.router.rate" = ["10mbit", "1900kbit"]
+"""
+
+
+def test_where_the_links_rate_differs_by_row_each_row_says_its_own_and_the_answer_names_its_queue(
+    tmp_path: Path,
+) -> None:
+    from sojourn import report, sweep
+
+    (tmp_path / "two.toml").write_text(TWO_RATES)
+    groups = sweep.combinations(sweep.compare(tmp_path / "two.toml").runs)
+    assert plot._rates_differ(groups, "router")
+    assert not plot._rates_differ(groups, "modem")
+    assert [plot._own_rate(one, "router") for one in groups] == ["link 10 Mbit/s", "link 1.9 Mbit/s"]
+    assert "the queue of modem within" in report.answer(groups, "modem")

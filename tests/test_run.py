@@ -9,6 +9,7 @@ import math
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -93,9 +94,9 @@ def test_another_seed_gives_another_run(sojourn: Run, small: Path) -> None:
 
 
 def test_fast_and_heap_engines_agree_through_the_door(small: Path) -> None:
-    from sojourn import run
+    from sojourn.plan import load
 
-    plan = run.load(small)
+    plan = load(small)
     fast, heap = (plan.run(0, engine=engine) for engine in ("fast", "heap"))
     assert fast is not None
     assert heap is not None
@@ -176,7 +177,10 @@ def test_worlds_that_are_not_built_say_so(sojourn: Run, small: Path) -> None:
         assert "not built yet" in sojourn("run", small, "--world", world, code=2).stderr
 
 
-def test_ctrl_c_leaves_the_finished_runs_in_a_readable_folder(sojourn: Run, small: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_kill_leave_the_finished_runs_in_a_readable_folder(
+    sojourn: Run, small: Path, tmp_path: Path, stop: signal.Signals
+) -> None:
     small.write_text(SMALL.replace('"3s"', '"600s"'))
     out = tmp_path / "out"
     command = [SOJOURN, "run", str(small), "--seeds", "200", "--jobs", "2", "--out", str(out)]
@@ -191,7 +195,7 @@ def test_ctrl_c_leaves_the_finished_runs_in_a_readable_folder(sojourn: Run, smal
     deadline = time.monotonic() + 60
     while not list(out.glob("runs/0*.parquet")) and time.monotonic() < deadline:
         time.sleep(0.05)
-    os.kill(process.pid, signal.SIGINT)
+    os.kill(process.pid, stop)
     stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 130, stderr
     assert "Traceback" not in stderr
@@ -208,3 +212,31 @@ def test_ctrl_c_leaves_the_finished_runs_in_a_readable_folder(sojourn: Run, smal
 @pytest.mark.parametrize("form", ["json", "csv"])
 def test_without_series_and_files_the_numbers_are_the_same(sojourn: Run, small: Path, form: str) -> None:
     assert sojourn("run", small, "-f", form).stdout == sojourn("run", small, "-f", form, "--out", "out").stdout
+
+
+def test_a_table_is_no_wider_than_the_terminal_and_loses_no_column(sojourn: Run, small: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "COLUMNS": "80"}
+    for words in (["run", str(small), "--seeds", "3"], ["check", str(small)], ["list", "keys"]):
+        done = subprocess.run(
+            [SOJOURN, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+        )
+        assert max(map(len, done.stdout.splitlines())) <= 80
+        if words[0] == "run":
+            assert all(word in done.stdout for word in ("busy", "p95", "max", "standing", "marks", "Jain"))
+            assert done.stdout.count("pfifo limit 100") >= 2, "the labels are repeated"
+    assert "\x1b" not in sojourn("run", small).stdout
+
+
+def test_help_and_check_start_without_the_libraries_of_a_report() -> None:
+    heavy = {"numpy", "pyarrow", "matplotlib", "scipy", "rich", "jinja2"}
+    code = f"import sys, sojourn.cli; print(sorted({heavy!r} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_json_is_written_without_drawing(small: Path) -> None:
+    command = [sys.executable, "-X", "importtime", SOJOURN, "run", str(small), "-f", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "sojourn.cli" in done.stderr
+    assert "matplotlib" not in done.stderr
+    assert "jinja2" not in done.stderr

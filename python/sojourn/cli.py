@@ -6,35 +6,76 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from sojourn import _core
-from sojourn.run import WORLDS, load
+from sojourn import _core, screen
+from sojourn.plan import WORLDS, load, refuse_other_than_utf8
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from sojourn.sweep import Comparison
 
 Command = Callable[..., None]
-WIDEST = 400
-"""Columns of the widest table."""
+LONGEST_TRACE = 2**30
+"""Bytes of a packet trace: some 30 million packets."""
 BAD_INPUT, INTERRUPTED = 2, 130
 FORMATS = click.Choice(["text", "json", "csv"])
 
 
 class Refusal(Exception):
     """Something that the user asked for and can't have."""
+
+
+class ReaderLeftError(Exception):
+    """Nobody reads what we write any more, as after `head`: no fault of anybody's."""
+
+
+class Verbs(click.Group):
+    """Names the nearest verb, and takes the system's errors before click does: it would end with 1."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Finds the verb that the first argument names."""
+        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            verbs = self.list_commands(ctx)
+            nearest = difflib.get_close_matches(args[0], verbs, 1)
+            hint = f'; nearest is "{nearest[0]}"' if nearest else ""
+            ctx.fail(f'no such verb "{args[0]}": expected one of {", ".join(verbs)}{hint}')
+        return super().resolve_command(ctx, args)
+
+    def make_context(self, *args: Any, **more: Any) -> click.Context:
+        """Reads the command line; --help prints here already."""
+        with _system_errors():
+            return super().make_context(*args, **more)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the verb."""
+        with _system_errors():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _system_errors() -> Iterator[None]:
+    """A full disk, a folder that may not be written: said in a line, like everything that can't be done."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise ReaderLeftError from error
+    except OSError as error:
+        what = error.filename if error.filename is not None else "cannot write"
+        raise Refusal(f"{what}: {error.strerror or error}") from error
 
 
 def fail(message: str) -> NoReturn:
@@ -75,11 +116,11 @@ def set_options(command: Command) -> Command:
         type=int,
         callback=bounded(1, 1_000_000),
         metavar="N",
-        help="How many seeds to run each combination with.",
+        help="How many seeds to run each combination with [default: as the file says, or 1].",
     )(command)
-    return click.option("--seed", type=int, callback=bounded(0, 2**63 - 1), metavar="N", help="The first seed.")(
-        command
-    )
+    return click.option(
+        "--seed", type=int, callback=bounded(0, 2**63 - 1), metavar="N", help="The first seed [default: 1]."
+    )(command)
 
 
 def _parse_sets(_context: click.Context, _option: click.Parameter, values: Sequence[str]) -> list[tuple[str, str]]:
@@ -95,7 +136,7 @@ def _parse_sets(_context: click.Context, _option: click.Parameter, values: Seque
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-@click.group(context_settings=CONTEXT, epilog="Start with:  sojourn run scenarios/fading-link.toml")
+@click.group(cls=Verbs, context_settings=CONTEXT, epilog="Start with:  sojourn run scenarios/fading-link.toml")
 @click.version_option(_core.__version__, prog_name="sojourn")
 def cli() -> None:
     """Compare queue disciplines on a link that you describe in a file.
@@ -140,7 +181,7 @@ def run(
     """
     if world != "sim":
         fail(f"--world = {world}: not built yet; expected sim")
-    from sojourn import records, report, sweep
+    from sojourn import records, sweep
 
     plan = _load(file, sets, seed, seeds)
     if packets and out is None and form != "text":
@@ -154,6 +195,8 @@ def run(
     if folder:
         records.write_text(folder / records.RESULTS, done.json() + "\n")
         if done.runs:
+            from sojourn import report
+
             page = report.write(folder, done.runs, done.skipped, done.interrupted)
     _show_runs(done, form)
     _closing_words(done, len(plan), folder, page)
@@ -197,7 +240,7 @@ def _progress(plan: _core.Plan) -> Iterator[Any]:
 
 
 def _show_runs(done: Comparison, form: str) -> None:
-    from sojourn.report import table
+    from sojourn import table
 
     if form == "json":
         click.echo(done.json())
@@ -210,45 +253,17 @@ def _show_runs(done: Comparison, form: str) -> None:
 
 
 def _show_tables(done: Comparison) -> None:
-    from sojourn import sweep
-    from sojourn.report import table
+    from sojourn import sweep, table
 
     groups = sweep.combinations(done.runs)
-    console = _console()
     for hop in table.rightward_hops(done.runs):
-        _print_table(
-            console,
+        screen.print_numbers(
             f"{done.runs[0].title} · {hop}, world {done.runs[0].world}",
             ["", *("\n".join([*one.head.split(), one.unit]) for one in table.COLUMNS)],
             [[label, *(" ".join(cell).strip() for cell in cells)] for label, cells in table.rows(groups, hop)],
-            numbers=True,
         )
     if any(len(group.runs) > 1 for group in groups):
-        console.print(
-            f"means over {max(len(g.runs) for g in groups)} seeds, ± half-width of the 95 % interval", style="dim"
-        )
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    # A table that is wider than the terminal is better wrapped by it than cut by us.
-    return Console(width=WIDEST, highlight=False)
-
-
-def _print_table(
-    console: Console, title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = False
-) -> None:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    view = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, head in enumerate(heads):
-        view.add_column(head, vertical="bottom", justify="right" if numbers and number else "left", no_wrap=True)
-    for row in rows:
-        view.add_row(*(Text(text) for text in row))
-    console.print(view)
+        click.echo(f"means over {max(len(g.runs) for g in groups)} seeds, ± half-width of the 95 % interval")
 
 
 def _closing_words(done: Comparison, planned: int, folder: Path | None, page: Path | None) -> None:
@@ -290,22 +305,18 @@ def check(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int 
 
 
 def _show_plan(runs: list[dict[str, Any]], first: dict[str, Any]) -> None:
-    console = _console()
     sets = list({json.dumps(one["set"]): one["set"] for one in runs}.values())
     seeds = sorted({one["seed"] for one in runs})
-    console.print(
+    click.echo(
         f"{first['title']}: {_many(len(runs), 'run')} of {first['duration_s']:g} s "
-        f"({_many(len(sets), 'combination')} × {_many(len(seeds), 'seed')}, from seed {seeds[0]})",
-        style="bold",
+        f"({_many(len(sets), 'combination')} × {_many(len(seeds), 'seed')}, from seed {seeds[0]})"
     )
-    _print_table(
-        console,
+    screen.print_words(
         "path, left to right" + (" (first combination)" if len(sets) > 1 else ""),
         ["queue", "rate", "delay", "discipline"],
         [[hop["name"], hop["rate"], hop["delay"], hop["qdisc"]] for hop in first["hops"]],
     )
-    _print_table(
-        console,
+    screen.print_words(
         f"flows (seed {seeds[0]})",
         ["name", "kind", "cc", "direction", "base RTT", "what"],
         [
@@ -314,7 +325,7 @@ def _show_plan(runs: list[dict[str, Any]], first: dict[str, Any]) -> None:
         ],
     )
     if sets != [{}]:
-        _print_table(console, "combinations", ["", "set"], [[str(n), _set_text(one)] for n, one in enumerate(sets, 1)])
+        screen.print_words("combinations", ["", "set"], [[str(n), _set_text(one)] for n, one in enumerate(sets, 1)])
 
 
 def _many(count: int, word: str) -> str:
@@ -344,10 +355,15 @@ def replay(trace: Path, qdisc: str, rate: str | None, world: str, mtu: int, form
     """
     if world != "sim":
         fail(f"--world = {world}: not built yet; expected sim")
+    for text in (str(trace), qdisc, rate or ""):
+        refuse_other_than_utf8(text)
     try:
-        data = trace.read_bytes()
+        with trace.open("rb") as file:
+            data = file.read(LONGEST_TRACE + 1)
     except OSError as error:
         fail(f"{trace}: {error.strerror}: expected a packet trace")
+    if len(data) > LONGEST_TRACE:
+        fail(f"{trace}: larger than {LONGEST_TRACE} bytes: expected a packet trace in parts")
     fates, warnings = _core.replay(data, str(trace), qdisc, rate, mtu)
     _warn(warnings)
     if form == "csv":
@@ -363,7 +379,7 @@ def replay(trace: Path, qdisc: str, rate: str | None, world: str, mtu: int, form
         ]
         click.echo(json.dumps({"packets": packets}, indent=1))
     else:
-        _print_table(_console(), f"{trace} through {qdisc}", lines[0], lines[1:])
+        screen.print_words(f"{trace} through {qdisc}", lines[0], lines[1:])
 
 
 @cli.command(
@@ -389,7 +405,7 @@ def bench(name: str, form: str) -> None:
     if form == "csv":
         click.echo(_rows_as_csv(list(found), [[str(value) for value in found.values()]]), nl=False)
     else:
-        _print_table(_console(), name, ["", ""], [[key, f"{value:,}"] for key, value in found.items()])
+        screen.print_words(name, ["", ""], [[key, f"{value:,}"] for key, value in found.items()])
 
 
 def _bench_program() -> str:
@@ -427,16 +443,15 @@ def list_(what: str, form: str) -> None:
     if form == "csv":
         click.echo(_rows_as_csv(heads, cells), nl=False)
     else:
-        _print_table(_console(), what, heads, cells)
+        screen.print_words(what, heads, cells)
 
 
 def _show_disciplines(disciplines: list[dict[str, Any]]) -> None:
-    console = _console()
     for one in disciplines:
-        console.print(f"[bold]{one['name']}[/bold]  {one['doc']}" + ("" if one["tc"] else " (ours, not tc's)"))
+        click.echo(f"{one['name']}  {one['doc']}" + ("" if one["tc"] else " (ours, not tc's)"))
         for parameter in one["parameters"]:
             default = f" = {parameter['default']}" if parameter["default"] else ""
-            console.print(f"    {parameter['name'] + default:<26} {parameter['doc']}", markup=False, no_wrap=True)
+            click.echo(f"    {parameter['name'] + default:<26} {parameter['doc']}")
 
 
 def _flat_disciplines(disciplines: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -472,9 +487,11 @@ def _flat_keys(sections: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _scenarios() -> list[dict[str, Any]]:
-    folder = Path("scenarios")
-    if not folder.is_dir():
-        fail("scenarios: no such folder here: expected to be in sojourn's own folder")
+    # Here, or beside the environment that `make build` made: then the command is found from anywhere.
+    places = (Path("scenarios"), Path(sys.prefix).parent / "scenarios")
+    folder = next((place for place in places if place.is_dir()), None)
+    if folder is None:
+        fail("scenarios: no such folder here: expected to be in sojourn's own folder, where its scenario files are")
     return [{"file": str(path), "title": load(path).title} for path in sorted(folder.glob("*.toml"))]
 
 
@@ -511,7 +528,7 @@ def report(source: Path, out: Path | None, form: str) -> None:
     skipped, interrupted = [], False
     results = source / records.RESULTS
     if source.is_dir() and results.exists():
-        known = json.loads(results.read_text(encoding="utf-8"))
+        known = records.read_results(results)
         skipped, interrupted = known.get("skipped", []), known.get("interrupted", False)
     page = report.write(folder, runs, skipped, interrupted)
     _show_runs(sweep.Comparison(runs, skipped, interrupted), form)
@@ -520,28 +537,50 @@ def report(source: Path, out: Path | None, form: str) -> None:
 
 def main() -> None:
     """Runs the command; the only place that knows exit codes."""
+    _stop_as_by_ctrl_c()
     try:
         code = cli.main(standalone_mode=False)
     except (Refusal, _core.Error) as error:
         _say(str(error), BAD_INPUT)
-    except click.exceptions.Abort:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         _say("interrupted", INTERRUPTED)
-    except KeyboardInterrupt:
-        _say("interrupted", INTERRUPTED)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        sys.exit(BAD_INPUT)
     except click.UsageError as error:
         verb = error.ctx.command_path if error.ctx else "sojourn"
         _say(f"{error.format_message()} (see {verb} --help)", BAD_INPUT)
     except click.ClickException as error:
         _say(error.format_message(), BAD_INPUT)
-    except BrokenPipeError:
-        # The reader left, as `head` does: not our fault; Python must not complain again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+    except ReaderLeftError:
+        _leave(0)
     sys.exit(code if isinstance(code, int) else 0)
 
 
+def _stop_as_by_ctrl_c() -> None:
+    """A stop by `kill` or a closed terminal leaves finished runs readable too; `nohup` stays nohup."""
+
+    def interrupt(*_signal: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, interrupt)
+
+
 def _say(message: str, code: int) -> NoReturn:
-    click.echo(f"sojourn: {' '.join(message.split())}", err=True)
+    with suppress(OSError):
+        click.echo(f"sojourn: {' '.join(message.split())}", err=True)
+    _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """Ends; what can't be written any more must not make Python complain at exit."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     sys.exit(code)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator, PercentFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator, PercentFormatter
 from numpy.typing import NDArray
 
 from sojourn.sweep import Combination, qdisc_of
@@ -101,6 +101,12 @@ def _shade(colour: str, step: float) -> str:
     return to_hex(colorsys.hls_to_rgb(hue, lightness + (0.68 - lightness) * step, saturation))
 
 
+def ink(colour: str) -> str:
+    """A colour dark enough for words on white."""
+    hue, lightness, saturation = colorsys.rgb_to_hls(*to_rgb(colour))
+    return to_hex(colorsys.hls_to_rgb(hue, min(lightness, 0.42), saturation))
+
+
 def time_text(ms: float | None) -> str:
     """A time in the unit a person would choose."""
     if ms is None:
@@ -182,12 +188,31 @@ def _series(combination: Combination, hop: str) -> dict[str, NDArray[Any]] | Non
     return dict(series) if series and len(series["time_s"]) else None
 
 
-def _rate_strip(axis: Axes, steps: dict[str, list[float]], end: float) -> list[float]:
-    """The link's rate as a filled step line with its values written in; returns the times of its changes."""
+def _rates_differ(shown: Sequence[Combination], hop: str) -> bool:
+    return any(one.first.rates[hop] != shown[0].first.rates[hop] for one in shown)
+
+
+def _rate_changes(combination: Combination, hop: str) -> list[float]:
+    """When the link's rate changes; none where it does so all the time."""
+    steps = combination.first.rates[hop]
+    return steps["time_s"][1:] if len(steps["mbit"]) <= MOST_RATES else []
+
+
+def _own_rate(combination: Combination, hop: str) -> str:
+    """The rate of a row's link in words."""
+    rates = combination.first.rates[hop]["mbit"]
+    least, most = (rate_text(float(f"{bound:.3g}")) for bound in (min(rates), max(rates)))
+    return f"link {least}" if least == most else f"link {least} to {most}"
+
+
+def _rate_strip(axis: Axes, shown: Sequence[Combination], hop: str, end: float) -> None:
+    """The link's rate as a filled step line with its values written in; the first row's where rows differ."""
+    steps = shown[0].first.rates[hop]
+    name = "link rate (first row)" if _rates_differ(shown, hop) else "link rate"
     axis.set_facecolor("white")
     axis.grid(visible=False)
     axis.spines[["left"]].set_visible(False)
-    axis.text(1.012, 0.5, "link rate", transform=axis.transAxes, va="center", fontsize=8.5, color=QUIET)
+    axis.text(1.012, 0.5, name, transform=axis.transAxes, va="center", fontsize=8.5, color=QUIET)
     time, rate = np.asarray([*steps["time_s"], end]), np.asarray([*steps["mbit"], steps["mbit"][-1]])
     axis.fill_between(time, rate, step="post", color="#dde2e6", linewidth=0)
     axis.step(time, rate, where="post", color="#7b8792", linewidth=1.1)
@@ -202,7 +227,7 @@ def _rate_strip(axis: Axes, steps: dict[str, list[float]], end: float) -> list[f
     if len(steps["mbit"]) > MOST_RATES:
         words = f"up to {rate_text(float(f'{top:.3g}'))}"
         axis.text(1.012, 0.18, words, transform=axis.transAxes, va="center", fontsize=8.5, color=QUIET)
-        return []
+        return
     for begin, until, value in zip(time[:-1], time[1:], rate[:-1], strict=True):
         axis.annotate(
             rate_text(float(value)),
@@ -214,7 +239,6 @@ def _rate_strip(axis: Axes, steps: dict[str, list[float]], end: float) -> list[f
             fontsize=8.5,
             color=INK,
         )
-    return steps["time_s"][1:]
 
 
 def _delay_axis(axis: Axes, least: float, most: float) -> None:
@@ -237,10 +261,10 @@ def _delay_over_time(shown: list[Combination], palette: list[str], hop: str) -> 
     highest = max(float(np.nanmax(one["sojourn_max_ms"], initial=1.0)) for one in present)
     assert strip is not None
     end = float(shown[0].first.about["duration_s"])
-    changes = _rate_strip(strip, shown[0].first.rates[hop], end)
+    _rate_strip(strip, shown, hop, end)
     for axis, combination, colour, one in zip(axes, shown, palette, series, strict=True):
         _delay_axis(axis, LEAST_MS, highest * 1.6)
-        for change in changes:
+        for change in _rate_changes(combination, hop):
             axis.axvline(change, color="#b9c1c8", linewidth=0.8, linestyle=(0, (2, 2)))
         if one is not None:
             low, high = (np.maximum(one[key], LEAST_MS) for key in ("sojourn_min_ms", "sojourn_max_ms"))
@@ -248,7 +272,7 @@ def _delay_over_time(shown: list[Combination], palette: list[str], hop: str) -> 
             axis.step(
                 one["time_s"], np.maximum(one["sojourn_mean_ms"], LEAST_MS), where="post", color=colour, linewidth=0.9
             )
-        _row_words(axis, combination, colour, hop)
+        _row_words(axis, combination, colour, hop, _rates_differ(shown, hop))
     axes[-1].set_xlim(0, end)
     several = len(shown[0].runs) > 1
     _headline(
@@ -258,7 +282,7 @@ def _delay_over_time(shown: list[Combination], palette: list[str], hop: str) -> 
         + (f" Seed {shown[0].first.seed} is drawn." if several else ""),
     )
     caption = (
-        f"Queue “{hop}”. Every row is the same traffic, with what its name says. The line is the "
+        f"Queue “{hop}”. Every row is the same traffic, and differs in what its name says. The line is the "
         "mean sojourn time of the packets that left in each short interval, the band reaches from the shortest to "
         "the longest; dashed lines mark where the link's rate changes. The numbers at the right are over all "
         "packets in the measuring window" + (", averaged over the seeds." if several else ".")
@@ -288,10 +312,12 @@ def _name_and_rest(combination: Combination, hop: str) -> tuple[str, str]:
     return (name, rest) if name in COLOURS else (_short(combination.label, 24), qdisc_of(combination.first, hop))
 
 
-def _row_words(axis: Axes, combination: Combination, colour: str, hop: str) -> None:
+def _row_words(axis: Axes, combination: Combination, colour: str, hop: str, own_rate: bool) -> None:
     """The discipline's name and its numbers, to the right of its row."""
     name, rest = _name_and_rest(combination, hop)
-    axis.text(1.012, 0.97, name, transform=axis.transAxes, va="top", fontsize=11, fontweight="bold", color=colour)
+    if own_rate:
+        rest = f"{rest}, {_own_rate(combination, hop)}"
+    axis.text(1.012, 0.97, name, transform=axis.transAxes, va="top", fontsize=11, fontweight="bold", color=ink(colour))
     axis.text(1.012, 0.755, rest[:38], transform=axis.transAxes, va="top", fontsize=7.5, color=QUIET)
     used = average(combination, hop, "utilisation")
     numbers = [
@@ -375,19 +401,21 @@ def _throughput(shown: list[Combination], palette: list[str], hop: str) -> Pictu
     figure, strip, axes = _rows(len(shown), 0.62, 0.78, 0.58, 0.5, 0.72, 2.35, 0.16)
     assert strip is not None
     end = float(shown[0].first.about["duration_s"])
-    changes = _rate_strip(strip, shown[0].first.rates[hop], end)
+    _rate_strip(strip, shown, hop, end)
     for axis, combination, colour, one in zip(axes, shown, palette, series, strict=True):
         axis.set_ylim(0, 1.08)
         axis.yaxis.set_major_locator(FixedLocator([0, 0.5, 1]))
         axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
-        for change in changes:
+        for change in _rate_changes(combination, hop):
             axis.axvline(change, color="#b9c1c8", linewidth=0.8, linestyle=(0, (2, 2)))
         if one is not None:
             time, share = _used_share(one)
             axis.fill_between(time, share, step="post", color=colour, alpha=0.28, linewidth=0)
             axis.step(time, share, where="post", color=colour, linewidth=0.9)
         name, rest = _name_and_rest(combination, hop)
-        axis.text(1.012, 0.95, name, transform=axis.transAxes, va="top", fontsize=11, fontweight="bold", color=colour)
+        axis.text(
+            1.012, 0.95, name, transform=axis.transAxes, va="top", fontsize=11, fontweight="bold", color=ink(colour)
+        )
         axis.text(1.012, 0.56, rest[:38], transform=axis.transAxes, va="top", fontsize=7.5, color=QUIET)
         goodput = [sum(flow["goodput_mbit"] or 0.0 for flow in record.result["flows"]) for record in combination.runs]
         axis.text(
@@ -447,6 +475,8 @@ def _fairness(shown: list[Combination], palette: list[str]) -> Picture | None:
         axis.grid(visible=False, axis="y")
         axis.set_xlim(left=0)
         axis.spines[["left"]].set_visible(False)
+    for axis in axes:
+        axis.xaxis.set_major_locator(MaxNLocator(6))
     axes[1].set_yticklabels([])
     axes[0].set_yticklabels([])
     for row, (combination, colour) in enumerate(zip(shown, palette, strict=True)):
@@ -458,7 +488,7 @@ def _fairness(shown: list[Combination], palette: list[str]) -> Picture | None:
             ha="right",
             va="center",
             fontsize=9,
-            color=colour,
+            color=ink(colour),
             fontweight="bold",
         )
     axes[0].set_title("goodput, Mbit/s", loc="left", fontsize=9.5, color=INK)

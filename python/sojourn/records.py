@@ -192,12 +192,18 @@ def read_run(path: Path) -> RunRecord:
     except (OSError, pa.ArrowException) as error:
         raise RecordError(f"{path}: not a Parquet file ({str(error).splitlines()[0]})") from error
     metadata = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
-    version = metadata.get(_PREFIX + "file_version")
-    if version is None:
+    version = metadata.get(_PREFIX + "file_version", "")
+    if not version.isdecimal():
         raise RecordError(f"{path}: expected a run recorded by sojourn")
     if int(version) > FILE_VERSION:
         raise RecordError(f"{path}: file version {version}: expected {FILE_VERSION} or older")
+    try:
+        return _record(table, metadata)
+    except (KeyError, ValueError) as error:
+        raise RecordError(f"{path}: not a whole record ({error}): expected what 'sojourn run' wrote") from error
 
+
+def _record(table: pa.Table, metadata: Mapping[str, str]) -> RunRecord:
     def part(key: str) -> Any:
         return json.loads(metadata[_PREFIX + key])
 
@@ -233,6 +239,17 @@ def read_folder(path: Path) -> list[RunRecord]:
     if not files:
         raise RecordError(f"{path}: expected a folder written by 'sojourn run', with {RUNS}/*.parquet in it")
     return [read_run(file) for file in files]
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    """What `results.json` says."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise RecordError(f"{path}: not JSON ({error}): expected what 'sojourn run' wrote") from error
+    if not isinstance(value, dict):
+        raise RecordError(f"{path}: expected an object with runs and skipped")
+    return value
 
 
 def new_folder(stem: str, parent: Path = Path("results")) -> Path:

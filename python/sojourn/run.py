@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from sojourn import _core, records
 
-WORLDS = ("sim", "kernel", "live")
-
 
 @dataclass(frozen=True)
 class Done:
@@ -21,13 +19,6 @@ class Done:
 
     record: records.RunRecord
     cpu_s: float
-
-
-def load(
-    path: str | Path, sets: list[tuple[str, str]] | None = None, seed: int | None = None, seeds: int | None = None
-) -> _core.Plan:
-    """Reads and checks a scenario file; `_core.Error` says what is wrong with it."""
-    return _core.Plan.load(str(path), sets or [], seed, seeds)
 
 
 def execute(

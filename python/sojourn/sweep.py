@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn import _core, records, run
+from sojourn.plan import load
 
 POLL_S = 0.1
 """How often progress is told, and Ctrl-C looked for."""
@@ -49,7 +50,7 @@ def compare(
     folder: Path | None = None,
 ) -> Comparison:
     """Runs a scenario file with its whole sweep in the simulator: the Python door to `sojourn run`."""
-    return execute(run.load(path, list(sets), seed, seeds), jobs=jobs, folder=folder)
+    return execute(load(path, sets, seed, seeds), jobs=jobs, folder=folder)
 
 
 def execute(

@@ -83,7 +83,10 @@ pub(crate) fn set(root: &mut Table, address: &str, value: Value, line: Option<u3
         }
     };
     let settable = |form: Form| form != Form::Section;
-    if !section.find(key, None).is_some_and(|key| settable(key.form)) {
+    if section.find(key, None).is_some_and(|key| !settable(key.form)) {
+        return Err(fault("a whole section cannot be set: expected one of its keys, such as hop.NAME.rate".into()));
+    }
+    if section.find(key, None).is_none() {
         let names = section.keys.iter().filter(|key| settable(key.form)).map(|key| key.name);
         return Err(fault("unknown key".into()).nearest(key, names));
     }

@@ -1,6 +1,7 @@
 //! From a file to the runs that it asks for: every fault is found here, before anything runs.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -90,7 +91,11 @@ impl Plan {
     /// As [`Plan::load`], or the file cannot be read.
     pub fn open(path: &str, options: &LoadOptions) -> Result<Plan, Error> {
         let unreadable = |error| Error::of_file(format!("cannot read: {error}")).in_file(path);
-        Plan::load(path, &std::fs::read(path).map_err(unreadable)?, options)
+        let mut source = Vec::new();
+        // A byte more than is accepted says enough, also of a file that never ends.
+        let file = std::fs::File::open(path).map_err(unreadable)?;
+        file.take(LARGEST_FILE as u64 + 1).read_to_end(&mut source).map_err(unreadable)?;
+        Plan::load(path, &source, options)
     }
 
     /// The scenario of run number `run`, its workload drawn.

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from sojourn import plot
+from sojourn import plot, table
 from sojourn.records import RunRecord, to_json, write_bytes, write_text
-from sojourn.report import table
 from sojourn.sweep import Combination, combinations, compared_hop
 
 PAGE = "report.html"
@@ -94,8 +93,9 @@ def answer(groups: Sequence[Combination], hop: str) -> str:
     if len(facts) < 2:
         return ""
     (least, best, best_busy), (most, worst, worst_busy) = min(facts), max(facts)
+    queue = f"the queue of {hop}" if len(table.rightward_hops(groups[0].runs)) > 1 else "the queue"
     return (
-        f"19 of 20 packets got through the queue within {plot.time_text(least)} with {best} "
+        f"19 of 20 packets got through {queue} within {plot.time_text(least)} with {best} "
         f"(link {100 * best_busy:.1f} % busy), and within {plot.time_text(most)} with {worst} "
         f"({100 * worst_busy:.1f} %)."
     )

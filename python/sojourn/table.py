@@ -82,7 +82,8 @@ def cell(mean: Mean | None, column: Column) -> tuple[str, str]:
     """A mean as text, and its interval; an en dash where there is nothing."""
     if mean is None:
         return "–", ""
-    text = number(mean.value * column.scale, column.digits)
+    value = mean.value * column.scale
+    text = number(value, min(column.digits, 3) if value < 100 else column.digits)  # a mean of counts is no count
     return text, f"± {interval(mean.half_width * column.scale)}" if mean.half_width else ""
 
 
