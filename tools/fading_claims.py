@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn import _core, run
+from sojourn import _core
+from sojourn.plan import load
 from sojourn.sweep import mean_of
 
 Floats = NDArray[np.float64]
@@ -95,7 +96,7 @@ def first_drops(output: _core.Output) -> tuple[float, ...]:
 
 def observe(scenario: str, qdisc: str, seeds: int = SEEDS, *, drops: bool = False) -> list[Seen]:
     """All seeds of one discipline; `drops`: look for CoDel's first ones, too."""
-    plan = run.load(ROOT / "scenarios" / f"{scenario}.toml", [("hop.bottleneck.qdisc", qdisc)], 1, seeds)
+    plan = load(ROOT / "scenarios" / f"{scenario}.toml", [("hop.bottleneck.qdisc", qdisc)], 1, seeds)
 
     def one(index: int) -> Seen:
         output = plan.run(index, packets=drops)

@@ -465,7 +465,8 @@ def _fairness(shown: list[Combination], palette: list[str]) -> Picture | None:
     axes = [figure.add_axes((x / WIDTH, 0.72 / height, w / WIDTH, (height - 0.72 - 0.95) / height)) for x, w in boxes]
     for row, (combination, colour) in enumerate(zip(shown, palette, strict=True)):
         for record in combination.runs:
-            goodput = [flow["goodput_mbit"] for flow in record.result["flows"]]
+            # Pings have no goodput: a dot at zero would look like a flow that starves.
+            goodput = [flow["goodput_mbit"] if flow["kind"] != "pings" else None for flow in record.result["flows"]]
             _dots(axes[0], goodput, row, colour, [flow["kind"] for flow in record.result["flows"]])
             share = [drop_share(flow) for flow in record.result["flows"]]
             _dots(axes[1], share, row, colour, [flow["kind"] for flow in record.result["flows"]])
@@ -518,7 +519,7 @@ def _short(label: str, most: int = 30) -> str:
 
 
 def _dots(axis: Axes, values: Sequence[float | None], row: int, colour: str, kinds: Sequence[str]) -> None:
-    many = {"web", "sizes", "download"}
+    many = {"web", "sizes", "download", "upload"}
     for hollow in (False, True):
         chosen = [
             value for value, kind in zip(values, kinds, strict=True) if value is not None and (kind in many) == hollow
