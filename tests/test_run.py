@@ -118,6 +118,14 @@ def test_csv_has_one_row_a_run_with_the_numbers_of_the_json(sojourn: Run, small:
         assert float(row["hops.bottleneck.sojourn_ms.p95"]) == run["hops"]["bottleneck"]["sojourn_ms"]["p95"]
 
 
+def test_csv_has_the_same_columns_where_there_is_nothing_to_measure(sojourn: Run, small: Path) -> None:
+    full = sojourn("run", small, "-f", "csv").stdout.splitlines()[0]
+    short = ["--set", "duration=1us", "--set", 'measure=["0s", "end"]', "-f", "csv"]
+    empty = sojourn("run", small, *short).stdout.splitlines()[0]
+    assert set(full.split(",")) <= set(empty.split(","))
+    assert "hops.bottleneck.sojourn_ms" not in empty.split(",")
+
+
 def test_text_shows_one_row_a_discipline_and_writes_a_new_folder_each_time(
     sojourn: Run, small: Path, tmp_path: Path
 ) -> None:

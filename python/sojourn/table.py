@@ -124,6 +124,16 @@ def as_csv(runs: Sequence[RunRecord]) -> str:
     return text.getvalue()
 
 
+_SHAPE = dict.fromkeys(("mean", "p50", "p75", "p95", "p99", "max"))
+_EMPTY: dict[str, dict[str, None]] = {
+    "sojourn_ms": _SHAPE,
+    "queue_delay_ms": _SHAPE,
+    "queue_packets": _SHAPE,
+    "standing_queue_ms": dict.fromkeys(("p10", "p50", "p90")),
+}
+"""What a distribution without samples is in CSV: its columns are always there, empty."""
+
+
 def _flatten(record: RunRecord) -> dict[str, Any]:
     result = record.result
     row: dict[str, Any] = {"world": record.world, "seed": record.seed}
@@ -131,7 +141,8 @@ def _flatten(record: RunRecord) -> dict[str, Any]:
     row["duration_s"] = result["duration_s"]
     row["goodput_mbit"] = _goodput(result, {})
     for name, hop in result["hops"].items():
-        _flatten_into(row, f"hops.{name}", hop)
+        shaped = {key: _EMPTY.get(key) if value is None else value for key, value in hop.items()}
+        _flatten_into(row, f"hops.{name}", shaped)
     _flatten_into(row, "jain", result["jain"])
     return row
 
