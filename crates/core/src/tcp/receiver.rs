@@ -222,6 +222,10 @@ impl Receiver {
             if seq > self.next {
                 let block = self.hold(seq);
                 self.report(block);
+            } else if seq + 1 >= self.next - self.pending {
+                // RFC 7323 §4.3: what ends no lower than the last ACK (as Linux has it) renews the echo. So an ACK that is
+                // repeated because the first was lost gives the RTT of the retransmission, not the time since the loss.
+                self.ts_first = ts;
             }
         }
         Some(self.acknowledge())
@@ -390,6 +394,15 @@ mod tests {
         assert_eq!(receiver.on_segment(Time(5), 0, true, 70, Ecn::NotEct, false), None);
         let ack = receiver.on_segment(Time(6), 1, true, 90, Ecn::NotEct, false).unwrap();
         assert_eq!((ack.ts_first, ack.ts_last), (70, 90));
+    }
+
+    #[test]
+    fn the_ack_of_a_repeated_segment_echoes_the_repetition() {
+        let mut receiver = receiver(AckPolicy::Every, true);
+        let mut echo = |seq, ts| receiver.on_segment(Time(1), seq, true, ts, Ecn::NotEct, false).unwrap().ts_first;
+        assert_eq!([echo(0, 10), echo(1, 20), echo(1, 300)], [10, 20, 300]);
+        // What lies wholly below the last ACK is no news.
+        assert_eq!(echo(0, 400), 300);
     }
 
     #[test]
