@@ -97,6 +97,12 @@ def test_lists_are_json_csv_and_text(sojourn: Run, clone: Path) -> None:
         assert sojourn("list", what, cwd=clone).stdout
 
 
+def test_every_drop_reason_is_explained(sojourn: Run) -> None:
+    reasons = json.loads(sojourn("list", "reasons", "-f", "json").stdout)["reasons"]
+    page = (ROOT / "docs/reference/reasons.md").read_text()
+    assert all(one["meaning"] and f"`{one['reason']}`: {one['meaning']}" in page for one in reasons)
+
+
 def test_scenarios_are_listed_from_any_folder(sojourn: Run, tmp_path: Path) -> None:
     found = json.loads(sojourn("list", "scenarios", "-f", "json").stdout)["scenarios"]
     assert {Path(one["file"]).name for one in found} == {path.name for path in SCENARIOS}

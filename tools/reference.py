@@ -42,8 +42,8 @@ def _parameter(parameter: dict[str, Any]) -> str:
 
 def reasons() -> str:
     """The closed list of drop reasons."""
-    names = [one["reason"] for one in json.loads(_core.catalogue("reasons"))]
-    listed = "\n".join(f"- `{name}`" for name in names)
+    reasons = json.loads(_core.catalogue("reasons"))
+    listed = "\n".join(f"- `{one['reason']}`: {one['meaning']}" for one in reasons)
     return (
         "# Why packets are dropped\n\nA closed list: every world, file and table uses these names and no others.\n"
         f"Comparisons between implementations use delivered, marked and dropped only.\n\n{listed}\n"

@@ -16,10 +16,28 @@ pub fn catalogue(what: &str) -> PyResult<String> {
     let table = match what {
         "disciplines" => disciplines(),
         "keys" => SECTIONS.iter().map(|section| keys_of(section)).collect(),
-        "reasons" => DropReason::ALL.iter().map(|reason| json!({ "reason": reason.name() })).collect(),
+        "reasons" => DropReason::ALL
+            .iter()
+            .map(|&reason| json!({ "reason": reason.name(), "meaning": meaning(reason) }))
+            .collect(),
         other => return Err(Error::new_err(format!("{other}: expected disciplines, keys or reasons"))),
     };
     Ok(table.to_string())
+}
+
+/// What a drop reason means, for readers.
+fn meaning(reason: DropReason) -> &'static str {
+    match reason {
+        DropReason::Overlimit => "the queue was at its limit of packets or bytes",
+        DropReason::FlowLimit => "the flow's own queue was at its limit (fq, ccaq)",
+        DropReason::MemoryLimit => "the queues together were at their memory limit (fq_codel)",
+        DropReason::Codel => "CoDel's control law: the delay had stayed above target",
+        DropReason::Early => "RED's random drop between its thresholds",
+        DropReason::Forced => "RED's average queue was above its thresholds",
+        DropReason::Shrink => "the flow's limit was lowered below what stood in its queue (ccaq)",
+        DropReason::Busy => "the link was busy and has no queue (noqueue)",
+        DropReason::Loss => "lost on the way, not in a queue",
+    }
 }
 
 /// The JSON schema of scenario files.
