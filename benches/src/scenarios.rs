@@ -35,7 +35,12 @@ fn bulk(rate: Rate, rtt: Span, flows: u32, starts: Span, duration: Span) -> Scen
     let flow = |i: u32| {
         let name = format!("bulk0.{i}");
         let start = Time(Rng::stream(SEED, &name).below(starts.0));
-        entry(name, "bulk", Config::default(), App::Bulk { active: vec![(start, Time::NEVER)] })
+        entry(
+            name,
+            "bulk",
+            Config { quickack: false, ..Config::default() },
+            App::Bulk { active: vec![(start, Time::NEVER)] },
+        )
     };
     scenario(rate, rtt, limit, (0..flows).map(flow).collect(), duration)
 }
