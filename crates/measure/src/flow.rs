@@ -225,8 +225,8 @@ pub struct FlowWindow {
     pub name: String,
     /// `bulk`, `web`, …
     pub kind: &'static str,
-    /// Congestion control.
-    pub cc: String,
+    /// Congestion control; none where there is no TCP.
+    pub cc: Option<String>,
     /// Payload acknowledged once in the window over the window's length, also for flows active in part of it.
     pub goodput_mbit: Option<f64>,
     /// The sender's samples.
@@ -250,7 +250,7 @@ impl FlowWindow {
         FlowWindow {
             name: setup.name.clone(),
             kind: setup.kind,
-            cc: setup.cc.clone(),
+            cc: (!setup.cc.is_empty()).then(|| setup.cc.clone()),
             // Bits per microsecond are megabits per second.
             goodput_mbit: (length > Span::ZERO).then(|| traffic.acked as f64 * 8.0 / (length.0 as f64 / 1e3)),
             rtt_ms: Distribution::of(&traffic.rtt, MS),

@@ -128,7 +128,7 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
         }
         events += 1;
         match sources[source] {
-            Source::Into(lane) => fabric.into_event(lane),
+            Source::Into(lane) => fabric.entry_event(lane),
             Source::Out(lane) => fabric.out_event(lane, &mut hosts),
             Source::Hop(link) => fabric.hop_event(link),
             Source::Link(link) => fabric.link_event(link, now),
@@ -212,7 +212,7 @@ impl Fabric {
     }
 
     /// A packet at the first link of its lane.
-    fn into_event(&mut self, lane: usize) {
+    fn entry_event(&mut self, lane: usize) {
         if let Some(packet) = self.lanes[lane].into.take(&mut self.schedule) {
             self.travel(self.lanes[lane].into.target, packet);
         }

@@ -408,9 +408,11 @@ impl<'a> Hosts<'a> {
     fn respond(&mut self, now: Time, index: u32, net: &mut impl Net) {
         let web = &self.webs[index as usize];
         let (conn, bytes) = (web.response, web.exchanges[web.at].response);
+        // The handshake's ACK gave the server a sample too; the client's own stands for it.
+        let rtt = self.conns[web.request as usize].sender.srtt();
         let sender = &mut self.conns[conn as usize].sender;
         if !sender.is_established() {
-            sender.establish(now, None);
+            sender.establish(now, rtt);
         }
         let target = sender.write(bytes);
         net.expect(conn, target);
