@@ -44,8 +44,6 @@ check: build $(VENV)/.dev ## Format, lints, types and the rules between rooms.
 	@$(STAGE) "rooms of Python" env PYTHONPATH=python $(BIN)/lint-imports --no-cache --no-logo
 
 bench: build ## How fast the simulator is, optimised to the last: P1 to P5 as JSON.
-	@$(STAGE) "bench program, release" cargo build --locked --release --quiet -p sojourn-bench
-	@install -m 755 target/release/sojourn-bench $(BIN)/sojourn-bench
 	@for name in P1 P2 P3 P4 P5; do $(BIN)/sojourn bench $$name; done
 
 figures: build ## The picture in README.md.
@@ -81,6 +79,6 @@ $(VENV)/.wheel: $(VENV)/.deps $(RUST) $(PYTHON_SOURCES)
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.deps $(RUST)
-	@$(STAGE) "bench program" cargo build --locked --profile fast --quiet -p sojourn-bench
-	@install -m 755 target/fast/sojourn-bench $(BIN)/sojourn-bench
+	@$(STAGE) "bench program" cargo build --locked --release --quiet -p sojourn-bench
+	@install -m 755 target/release/sojourn-bench $(BIN)/sojourn-bench
 	@touch $@

@@ -1,8 +1,8 @@
 //! `sojourn-bench NAME [--repeat N] [--detail full|departures]`: how fast the simulator is on this machine, as JSON.
 //!
 //! It runs nothing but the simulation, so that CPU time and peak memory are the simulation's own, and callgrind sees
-//! nothing else. With `--repeat` the least CPU time counts: whatever else runs can only add to it. `full`, the default,
-//! measures all that `sojourn run` reports; `departures` only what leaves: every packet's sojourn in a histogram.
+//! nothing else. Of N runs (5 unless told) the least CPU time counts: whatever else runs can only add to it. `departures`,
+//! the default, measures what leaves, every packet's sojourn in a histogram; `full` all that `sojourn run` reports.
 #![forbid(unsafe_code)]
 
 mod scenarios;
@@ -61,7 +61,7 @@ struct Request {
 }
 
 fn parse(args: &[String]) -> Result<Request, String> {
-    let mut request = Request { name: String::new(), repeat: 1, detail: Detail::Departures };
+    let mut request = Request { name: String::new(), repeat: 5, detail: Detail::Departures };
     let mut words = args.iter().map(String::as_str);
     while let Some(word) = words.next() {
         match word {
@@ -145,9 +145,9 @@ mod tests {
     #[test]
     fn the_command_line_is_a_name_and_options() {
         let of = |repeat, detail| Ok(Request { name: "P1".to_owned(), repeat, detail });
-        assert_eq!(request("P1"), of(1, Detail::Departures));
+        assert_eq!(request("P1"), of(5, Detail::Departures));
         assert_eq!(request("P1 --repeat 3"), of(3, Detail::Departures));
-        assert_eq!(request("--detail full P1"), of(1, Detail::Full));
+        assert_eq!(request("--detail full P1"), of(5, Detail::Full));
         for bad in ["", "P1 P2", "P1 --repeat", "P1 --repeat 0", "P1 --repeat x", "P1 --detail some", "--help"] {
             assert!(request(bad).is_err(), "{bad}");
         }
