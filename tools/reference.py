@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from sojourn import _core, cli
+from sojourn import _core
+from sojourn.cli import base
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs/reference"
 
@@ -53,8 +54,8 @@ def reasons() -> str:
 def command() -> str:
     """The help of every verb."""
     parts = ["# The command\n\nGenerated from the help that `sojourn VERB --help` prints.\n"]
-    for name, verb in sorted(cli.cli.commands.items()):
-        context = click.Context(verb, info_name=f"sojourn {name}", terminal_width=80, **cli.CONTEXT)
+    for name, verb in sorted(base.cli.commands.items()):
+        context = click.Context(verb, info_name=f"sojourn {name}", terminal_width=80, **base.CONTEXT)
         parts.append(f"\n## sojourn {name}\n\n```text\n{verb.get_help(context).rstrip()}\n```\n")
     return "".join(parts)
 

@@ -1,0 +1,69 @@
+"""The command `sojourn`: a module a verb, and the one place that turns errors into exit codes.
+
+0: done. 1: a bug of ours. 2: something asked for can't be done; one line says what, where and what was expected.
+130: interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+from typing import NoReturn
+
+import click
+
+from sojourn import _core
+from sojourn.cli import bench, catalogue, check, replay, report, run  # noqa: F401 (each adds its verb)
+from sojourn.cli.base import BAD_INPUT, INTERRUPTED, ReaderLeftError, cli
+from sojourn.errors import Refusal
+
+
+def main() -> None:
+    """Runs the command; the only place that knows exit codes."""
+    _stop_as_by_ctrl_c()
+    try:
+        code = cli.main(standalone_mode=False)
+    except (Refusal, _core.Error) as error:
+        _say(str(error), BAD_INPUT)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        _say("interrupted", INTERRUPTED)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        sys.exit(BAD_INPUT)
+    except click.UsageError as error:
+        verb = error.ctx.command_path if error.ctx else "sojourn"
+        _say(f"{error.format_message()} (see {verb} --help)", BAD_INPUT)
+    except click.ClickException as error:
+        _say(error.format_message(), BAD_INPUT)
+    except ReaderLeftError:
+        _leave(0)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _stop_as_by_ctrl_c() -> None:
+    """A stop by `kill` or a closed terminal leaves finished runs readable too; `nohup` stays nohup."""
+
+    def interrupt(*_signal: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, interrupt)
+
+
+def _say(message: str, code: int) -> NoReturn:
+    with suppress(OSError):
+        click.echo(f"sojourn: {' '.join(message.split())}", err=True)
+    _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """Ends; what can't be written any more must not make Python complain at exit."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    sys.exit(code)

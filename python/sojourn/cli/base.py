@@ -1,0 +1,169 @@
+"""What the verbs share: the group, the options, the way to refuse."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from sojourn import _core
+from sojourn.errors import Refusal
+from sojourn.plan import load
+
+Command = Callable[..., None]
+BAD_INPUT, INTERRUPTED = 2, 130
+"""Exit codes."""
+FORMATS = click.Choice(["text", "json", "csv"])
+
+
+class ReaderLeftError(Exception):
+    """Nobody reads what we write any more, as after `head`: no fault of anybody's."""
+
+
+class Verbs(click.Group):
+    """Names the nearest verb, and takes the system's errors before click does: it would end with 1."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Finds the verb that the first argument names."""
+        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            verbs = self.list_commands(ctx)
+            nearest = difflib.get_close_matches(args[0], verbs, 1)
+            hint = f'; nearest is "{nearest[0]}"' if nearest else ""
+            ctx.fail(f'no such verb "{args[0]}": expected one of {", ".join(verbs)}{hint}')
+        return super().resolve_command(ctx, args)
+
+    def make_context(self, *args: Any, **more: Any) -> click.Context:
+        """Reads the command line; --help prints here already."""
+        with _system_errors():
+            return super().make_context(*args, **more)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the verb."""
+        with _system_errors():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _system_errors() -> Iterator[None]:
+    """A full disk, a folder that may not be written: said in a line, like everything that can't be done."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise ReaderLeftError from error
+    except OSError as error:
+        what = error.filename if error.filename is not None else "cannot write"
+        raise Refusal(f"{what}: {error.strerror or error}") from error
+
+
+def fail(message: str) -> NoReturn:
+    """Ends with the exit code for bad input, after one line."""
+    raise Refusal(message)
+
+
+def format_option(default: str = "text") -> Callable[[Command], Command]:
+    """The option that every verb has."""
+    return click.option(
+        "-f", "--format", "form", type=FORMATS, default=default, show_default=True, help="What to write to stdout."
+    )
+
+
+def bounded(low: int, high: int) -> Callable[[click.Context, click.Parameter, int | None], int | None]:
+    """Refuses numbers outside of [low, high]."""
+
+    def check_bounds(_context: click.Context, _option: click.Parameter, value: int | None) -> int | None:
+        if value is not None and not low <= value <= high:
+            raise click.BadParameter(f"{value}: expected a whole number from {low} to {high}")
+        return value
+
+    return check_bounds
+
+
+def set_options(command: Command) -> Command:
+    """The options that change what a scenario file says."""
+    command = click.option(
+        "--set",
+        "sets",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=_parse_sets,
+        help="Set a key of the scenario: hop.bottleneck.rate=5mbit. Repeatable.",
+    )(command)
+    command = click.option(
+        "--seeds",
+        type=int,
+        callback=bounded(1, 1_000_000),
+        metavar="N",
+        help="How many seeds to run each combination with [default: as the file says, or 1].",
+    )(command)
+    return click.option(
+        "--seed", type=int, callback=bounded(0, 2**63 - 1), metavar="N", help="The first seed [default: 1]."
+    )(command)
+
+
+def _parse_sets(_context: click.Context, _option: click.Parameter, values: Sequence[str]) -> list[tuple[str, str]]:
+    pairs = []
+    for value in values:
+        key, equals, rest = value.partition("=")
+        if not equals or not key.strip():
+            raise click.BadParameter(f"{value!r}: expected KEY=VALUE, such as hop.bottleneck.rate=5mbit")
+        pairs.append((key.strip(), rest.strip()))
+    return pairs
+
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group(cls=Verbs, context_settings=CONTEXT, epilog="Start with:  sojourn run scenarios/fading-link.toml")
+@click.version_option(_core.__version__, prog_name="sojourn")
+def cli() -> None:
+    """Compare queue disciplines on a link that you describe in a file.
+
+    One scenario file says what the link is like and what traffic crosses it; sojourn runs it through several queue
+    disciplines and shows what each does to delay, throughput, loss and fairness.
+    """
+
+
+def load_plan(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int | None) -> _core.Plan:
+    """Reads a scenario; what it warns of and what is skipped goes to stderr."""
+    plan = load(file, sets, seed, seeds)
+    warn(plan.warnings)
+    for one in json.loads(plan.skipped()):
+        click.echo(f"sojourn: skipped {set_text(one['set'])}: {one['reason']}", err=True)
+    if len(plan) == 0:
+        fail(f"{file}: nothing is left to run: every combination of [sweep] was skipped")
+    return plan
+
+
+def warn(warnings: Sequence[str]) -> None:
+    """To stderr, a line each."""
+    for warning in warnings:
+        click.echo(f"sojourn: warning: {warning}", err=True)
+
+
+def set_text(chosen: dict[str, Any]) -> str:
+    """A combination of the sweep in words."""
+    return ", ".join(f"{key} = {value}" for key, value in chosen.items()) or "the scenario"
+
+
+def many(count: int, word: str) -> str:
+    """A count with its noun."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def rows_as_csv(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Rows below their heads, as CSV."""
+    import csv
+    import io
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(heads)
+    writer.writerows(rows)
+    return text.getvalue()

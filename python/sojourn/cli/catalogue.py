@@ -1,0 +1,94 @@
+"""`sojourn list`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sojourn import _core, screen
+from sojourn.cli.base import cli, fail, format_option, rows_as_csv
+from sojourn.plan import load
+
+LISTS = ("disciplines", "scenarios", "keys", "reasons")
+
+
+@cli.command(
+    "list",
+    epilog="""\b
+Examples:
+  sojourn list disciplines
+  sojourn list keys -f json
+""",
+)
+@click.argument("what", type=click.Choice(LISTS), default="disciplines")
+@format_option()
+def list_(what: str, form: str) -> None:
+    """List what there is: disciplines with their parameters, scenario files, scenario keys, drop reasons."""
+    rows: list[dict[str, Any]] = _scenarios() if what == "scenarios" else json.loads(_core.catalogue(what))
+    if form == "json":
+        click.echo(json.dumps({what: rows}, indent=2, ensure_ascii=False))
+        return
+    if what == "disciplines" and form == "text":
+        _show_disciplines(rows)
+        return
+    flatten = {"disciplines": _flat_disciplines, "keys": _flat_keys}.get(what)
+    rows = flatten(rows) if flatten else rows
+    heads = list(dict.fromkeys(key for row in rows for key in row))
+    cells = [["" if row.get(key) is None else str(row[key]) for key in heads] for row in rows]
+    if form == "csv":
+        click.echo(rows_as_csv(heads, cells), nl=False)
+    else:
+        screen.print_words(what, heads, cells)
+
+
+def _show_disciplines(disciplines: list[dict[str, Any]]) -> None:
+    for one in disciplines:
+        click.echo(f"{one['name']}  {one['doc']}" + ("" if one["tc"] else " (ours, not tc's)"))
+        for parameter in one["parameters"]:
+            default = f" = {parameter['default']}" if parameter["default"] else ""
+            click.echo(f"    {parameter['name'] + default:<26} {parameter['doc']}")
+
+
+def _flat_disciplines(disciplines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row a parameter."""
+    return [
+        {
+            "discipline": one["name"],
+            "parameter": parameter["name"],
+            "value": parameter["expects"],
+            "default": parameter["default"],
+            "meaning": parameter["doc"] + (" (ours, not tc's)" if parameter["ours"] else ""),
+        }
+        for one in disciplines
+        for parameter in one["parameters"]
+        or [{"name": "", "expects": "", "default": "", "doc": one["doc"], "ours": False}]
+    ]
+
+
+def _flat_keys(sections: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row a key that exists."""
+    return [
+        {
+            "section": section["section"],
+            "key": key["key"],
+            "value": key["value"],
+            "default": key["default"],
+            "meaning": key["doc"] + (f" ({', '.join(key['kinds'])})" if key["kinds"] else ""),
+        }
+        for section in sections
+        for key in section["keys"]
+        if not key["later"]
+    ]
+
+
+def _scenarios() -> list[dict[str, Any]]:
+    # Here, or beside the environment that `make build` made: then the command is found from anywhere.
+    places = (Path("scenarios"), Path(sys.prefix).parent / "scenarios")
+    folder = next((place for place in places if place.is_dir()), None)
+    if folder is None:
+        fail("scenarios: no such folder here: expected to be in sojourn's own folder, where its scenario files are")
+    return [{"file": str(path), "title": load(path).title} for path in sorted(folder.glob("*.toml"))]

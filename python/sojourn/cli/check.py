@@ -1,0 +1,60 @@
+"""`sojourn check`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sojourn import screen
+from sojourn.cli.base import cli, format_option, load_plan, many, rows_as_csv, set_options, set_text
+
+
+@cli.command(
+    epilog="""\b
+Examples:
+  sojourn check scenarios/fading-link.toml
+  sojourn check scenarios/fading-link.toml --set hop.bottleneck.delay=50ms
+"""
+)
+@click.argument("file", type=click.Path(path_type=Path))
+@set_options
+@format_option()
+def check(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int | None, form: str) -> None:
+    """Read a scenario and print what would run: path, flows, base RTTs, combinations."""
+    plan = load_plan(file, sets, seed, seeds)
+    runs, first = json.loads(plan.runs()), json.loads(plan.describe(0))
+    if form == "json":
+        value = {"title": plan.title, "runs": runs, "first": first, "skipped": json.loads(plan.skipped())}
+        click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    elif form == "csv":
+        rows = [[str(number), str(one["seed"]), set_text(one["set"])] for number, one in enumerate(runs)]
+        click.echo(rows_as_csv(["run", "seed", "set"], rows), nl=False)
+    else:
+        _show_plan(runs, first)
+
+
+def _show_plan(runs: list[dict[str, Any]], first: dict[str, Any]) -> None:
+    sets = list({json.dumps(one["set"]): one["set"] for one in runs}.values())
+    seeds = sorted({one["seed"] for one in runs})
+    click.echo(
+        f"{first['title']}: {many(len(runs), 'run')} of {first['duration_s']:g} s "
+        f"({many(len(sets), 'combination')} × {many(len(seeds), 'seed')}, from seed {seeds[0]})"
+    )
+    screen.print_words(
+        "path, left to right" + (" (first combination)" if len(sets) > 1 else ""),
+        ["queue", "rate", "delay", "discipline"],
+        [[hop["name"], hop["rate"], hop["delay"], hop["qdisc"]] for hop in first["hops"]],
+    )
+    screen.print_words(
+        f"flows (seed {seeds[0]})",
+        ["name", "kind", "cc", "direction", "base RTT", "what"],
+        [
+            [one["name"], one["kind"], one["cc"] or "–", one["direction"], f"{one['base_rtt_ms']:g} ms", one["what"]]
+            for one in first["flows"]
+        ],
+    )
+    if sets != [{}]:
+        screen.print_words("combinations", ["", "set"], [[str(n), set_text(one)] for n, one in enumerate(sets, 1)])

@@ -1,0 +1,66 @@
+"""`sojourn replay`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from sojourn import _core, screen
+from sojourn.cli.base import bounded, cli, fail, format_option, warn
+from sojourn.plan import refuse_other_than_utf8
+
+LONGEST_TRACE = 2**30
+"""Bytes of a packet trace: some 30 million packets."""
+
+
+@cli.command(
+    epilog="""\b
+Examples:
+  sojourn replay trace.csv --qdisc "codel limit 1000 noecn"
+  sojourn replay arrivals.csv --qdisc "fq_codel limit 1000" --rate 10mbit > fates.csv
+"""
+)
+@click.argument("trace", type=click.Path(path_type=Path))
+@click.option("--qdisc", required=True, metavar="SPEC", help="A discipline as tc writes it.")
+@click.option("--rate", metavar="R", help="Generate the dequeues: a busy server of this rate.")
+@click.option("--world", type=click.Choice(["sim", "kernel"]), default="sim", show_default=True, help="Whose code.")
+@click.option(
+    "--mtu", type=int, callback=bounded(1, 2**31 - 1), default=1514, show_default=True, help="Bytes of a full packet."
+)
+@format_option("csv")
+def replay(trace: Path, qdisc: str, rate: str | None, world: str, mtu: int, form: str) -> None:
+    """Send the packets of a trace through one discipline and print each packet's fate.
+
+    TRACE is CSV with the header time_ns,op,flow,bytes,ecn; op is enqueue or dequeue. Out comes one row a packet:
+    packet,flow,bytes,enqueue_ns,fate_ns,fate.
+    """
+    if world != "sim":
+        fail(f"--world = {world}: not built yet; expected sim")
+    for text in (str(trace), qdisc, rate or ""):
+        refuse_other_than_utf8(text)
+    try:
+        with trace.open("rb") as file:
+            data = file.read(LONGEST_TRACE + 1)
+    except OSError as error:
+        fail(f"{trace}: {error.strerror}: expected a packet trace")
+    if len(data) > LONGEST_TRACE:
+        fail(f"{trace}: larger than {LONGEST_TRACE} bytes: expected a packet trace in parts")
+    fates, warnings = _core.replay(data, str(trace), qdisc, rate, mtu)
+    warn(warnings)
+    if form == "csv":
+        sys.stdout.buffer.write(fates)
+        sys.stdout.buffer.flush()
+        return
+    lines = [line.split(",") for line in fates.decode().splitlines()]
+    if form == "json":
+        numbers = set(lines[0]) - {"fate"}
+        packets = [
+            {key: int(value) if key in numbers else value for key, value in zip(lines[0], line, strict=True)}
+            for line in lines[1:]
+        ]
+        click.echo(json.dumps({"packets": packets}, indent=1))
+    else:
+        screen.print_words(f"{trace} through {qdisc}", lines[0], lines[1:])

@@ -1,0 +1,135 @@
+"""`sojourn run`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sojourn import _core, screen
+from sojourn.cli.base import INTERRUPTED, bounded, cli, fail, format_option, load_plan, many, set_options
+from sojourn.plan import WORLDS
+
+if TYPE_CHECKING:
+    from sojourn.sweep import Comparison
+
+
+@cli.command(
+    epilog="""\b
+Examples:
+  sojourn run scenarios/fading-link.toml
+  sojourn run scenarios/fading-link.toml --seeds 10
+  sojourn run scenarios/fading-link.toml --set hop.bottleneck.qdisc=fq_codel -f json
+"""
+)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--world", type=click.Choice(WORLDS), default="sim", show_default=True, help="Where it runs.")
+@set_options
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where results go (a new folder).")
+@click.option("--packets", is_flag=True, help="Record every packet too (large files); needs a results folder.")
+@click.option(
+    "--jobs", type=int, callback=bounded(1, 1024), metavar="N", help="Runs at the same time [default: all cores]."
+)
+@format_option()
+def run(
+    file: Path,
+    world: str,
+    sets: list[tuple[str, str]],
+    seed: int | None,
+    seeds: int | None,
+    out: Path | None,
+    packets: bool,
+    jobs: int | None,
+    form: str,
+) -> None:
+    """Run a scenario with all that its [sweep] asks for, and compare.
+
+    With -f text the results go to a new folder under results/, with a report to open in a browser; with json or csv
+    no file is written unless --out says where.
+    """
+    if world != "sim":
+        fail(f"--world = {world}: not built yet; expected sim")
+    from sojourn import records, sweep
+
+    plan = load_plan(file, sets, seed, seeds)
+    if packets and out is None and form != "text":
+        fail("--packets: expected --out DIR with it, since -f json and -f csv write no file on their own")
+    folder = records.claim_folder(out) if out else records.new_folder(file.stem) if form == "text" else None
+    if folder:
+        records.write_text(folder / records.SCENARIO, plan.text)
+    with _progress(plan) as tell:
+        done = sweep.execute(plan, jobs=jobs, folder=folder, packets=packets, on_progress=tell)
+    page = None
+    if folder:
+        records.write_text(folder / records.RESULTS, done.json() + "\n")
+        if done.runs:
+            from sojourn import report
+
+            page = report.write(folder, done.runs, done.skipped, done.interrupted)
+    show_runs(done, form)
+    _closing_words(done, len(plan), folder, page)
+    if done.interrupted:
+        sys.exit(INTERRUPTED)
+
+
+@contextmanager
+def _progress(plan: _core.Plan) -> Iterator[Any]:
+    """A bar on stderr, fed with simulated seconds; silent where stderr is not a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _simulated_s: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    total = sum(one["duration_s"] for one in json.loads(plan.runs()))
+    words = TextColumn("{task.completed:.0f} of {task.total:.0f} simulated seconds in {task.fields[runs]} runs")
+    with Progress(BarColumn(), words, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total, runs=len(plan))
+        yield lambda simulated_s: bar.update(task, completed=simulated_s)
+
+
+def show_runs(done: Comparison, form: str) -> None:
+    """The runs of a sweep in the form asked for."""
+    from sojourn import table
+
+    if form == "json":
+        click.echo(done.json())
+    elif not done.runs:
+        return
+    elif form == "csv":
+        click.echo(table.as_csv(done.runs), nl=False)
+    else:
+        _show_tables(done)
+
+
+def _show_tables(done: Comparison) -> None:
+    from sojourn import sweep, table
+
+    groups = sweep.combinations(done.runs)
+    for hop in table.rightward_hops(done.runs):
+        screen.print_numbers(
+            f"{done.runs[0].title} · {hop}, world {done.runs[0].world}",
+            ["", *("\n".join([*one.head.split(), one.unit]) for one in table.COLUMNS)],
+            [[label, *(" ".join(cell).strip() for cell in cells)] for label, cells in table.rows(groups, hop)],
+        )
+    if any(len(group.runs) > 1 for group in groups):
+        click.echo(f"means over {max(len(g.runs) for g in groups)} seeds, ± half-width of the 95 % interval")
+
+
+def _closing_words(done: Comparison, planned: int, folder: Path | None, page: Path | None) -> None:
+    simulated = sum(record.result["duration_s"] for record in done.runs)
+    count = len(done.runs)
+    click.echo(
+        f"{many(count, 'run')}: {simulated:g} simulated seconds in {done.cpu_s:.2f} s of CPU",
+        err=True,
+    )
+    if done.interrupted:
+        where = f"; they are in {folder}" if folder else ""
+        click.echo(f"sojourn: interrupted: {count} of {planned} runs are finished{where}", err=True)
+    elif page:
+        click.echo(f"report: {page}", err=True)
