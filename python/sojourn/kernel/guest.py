@@ -1,0 +1,271 @@
+"""Boots a guest: one run of a User-Mode Linux kernel in virtual time, with the same bytes whoever starts it.
+
+What a guest computes depends on its kernel, its seed and the job's files, and on nothing else. The kernel mixes its
+command line into its random numbers, so no path of ours is on it. Instead the guest's working directory is a private
+folder with two links: `init` leads to the program `sojourn-guest`, `run` to the folder of the run. The guest sees the
+host's files read-only as its root, starts `/proc/self/cwd/init`, and mounts `RUN` by hostfs: the one place that it may
+write to. It reads `job.json` there, and writes `ended.json` last.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import resource
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from sojourn.errors import Refusal
+from sojourn.kernel import places
+from sojourn.kernel.store import Kernel
+
+RUN = "/proc/self/cwd/run"
+"""What the guest gives hostfs to mount the folder of the run: `mount -t hostfs none DIR -o /proc/self/cwd/run`."""
+JOB, ENDED = "job.json", "ended.json"
+START_S = 1_700_000_000
+"""What the guest's clock shows when it starts, in seconds of Unix time."""
+POLL_S = 0.05
+"""How often a stop is looked for."""
+LONGEST_CONSOLE = 2**20
+"""Bytes of a guest's console that are kept, at its end."""
+SECCOMP_SINCE = (6, 16)
+"""The kernel that can catch system calls by seccomp, 1.5 times as fast as by ptrace."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a guest ended."""
+
+    exit: int
+    """The exit code of the guest's process; negative: the signal that ended it."""
+    console: str
+    """What the guest's kernel and programs printed, at most the last `LONGEST_CONSOLE` bytes."""
+    wall_s: float
+    answer: dict[str, Any]
+    """What stands in `ended.json`."""
+    error: str | None
+    """Why the job was not done, in a line; None if it was."""
+    stopped: bool = False
+    """Ended because `stop` said so."""
+
+    def result(self) -> dict[str, Any]:
+        """The guest's answer; a `Refusal` if the job was not done."""
+        if self.error is not None:
+            raise Refusal(self.error)
+        return self.answer
+
+
+def find_program() -> Path:
+    """The guest's first process: `sojourn-guest`, beside the command or on the PATH."""
+    asked = os.environ.get("SOJOURN_GUEST")
+    beside = Path(sys.executable).parent / "sojourn-guest"
+    found = asked or (str(beside) if beside.exists() else shutil.which("sojourn-guest"))
+    if not found or not Path(found).exists():
+        raise Refusal("sojourn-guest is not there: expected it beside sojourn, where 'make build' puts it")
+    return Path(found).resolve()
+
+
+def boot(
+    kernel: Kernel,
+    job: str,
+    folder: Path,
+    *,
+    seed: int = 1,
+    memory: str = "1G",
+    cpu: int | None = None,
+    timeout_s: float = 3600.0,
+    stop: Callable[[], bool] = lambda: False,
+    program: Path | None = None,
+) -> Ended:
+    """Runs `job` (JSON) in a guest that may write to `folder`, and waits for its end.
+
+    Memory below 1G gave wrong results at 1 Gbit/s. Without `cpu` the guest is pinned to a CPU that no other guest of
+    this user has, if there is one. The guest is killed after `timeout_s` of wall time, when `stop` says so, and when an
+    exception such as Ctrl-C passes through here.
+    """
+    init = program or find_program()
+    (folder / JOB).write_text(job)
+    (folder / ENDED).unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory(prefix="sojourn-guest-") as private:
+        (Path(private) / "init").symlink_to(init)
+        (Path(private) / "run").symlink_to(folder.resolve())
+        begin = time.monotonic()
+        with _pinned(cpu):
+            process = subprocess.Popen(
+                command_line(kernel, memory),
+                cwd=private,
+                env=_environment(seed, memory),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            with suppress(OSError):  # a kernel that panics aborts, and its memory is of no use to anybody
+                resource.prlimit(process.pid, resource.RLIMIT_CORE, (0, 0))
+            console, verdict = _wait(process, begin + timeout_s, stop)
+    wall_s = time.monotonic() - begin
+    answer = _answer(folder)
+    if verdict == "time":
+        error: str | None = f"the guest did not end within {timeout_s:g} s and was killed{_last_words(console)}"
+    elif verdict == "stop":
+        error = "the guest was stopped"
+    else:
+        error = _what_went_wrong(process.returncode, answer, console)
+    return Ended(process.returncode, console, wall_s, answer, error, stopped=verdict == "stop")
+
+
+def command_line(kernel: Kernel, memory: str) -> list[str]:
+    """How the kernel is started: the same words for everybody."""
+    words = [
+        "time-travel=inf-cpu",
+        f"time-travel-start={START_S}000000000",
+        "norandmaps",
+        f"mem={memory}",
+        "root=/dev/root",
+        "rootfstype=hostfs",
+        "rootflags=/",
+        "ro",
+        "quiet",
+        "con=null",
+        "con0=null,fd:1",
+        "ssl=null",
+        "uml_dir=.",
+        "umid=guest",
+        "noreboot",
+        "init=/proc/self/cwd/init",
+    ]
+    if kernel.version >= SECCOMP_SINCE:
+        words.append("seccomp=auto")
+    return [*_killed_with_us(), str(kernel.linux), *words]
+
+
+def _killed_with_us() -> list[str]:
+    """Ends the guest even when we are killed without a chance to do so."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "KILL"] if setpriv else []
+
+
+def _environment(seed: int, memory: str) -> dict[str, str]:
+    """What the kernel's process sees of ours: nothing, so that nothing of it can reach a result."""
+    return {
+        "UML_SEED": str(seed),  # our patch: every random byte of the guest is a function of it
+        "TMPDIR": _roomy_folder(memory),  # the guest's memory is a deleted file
+        "HOME": "/",
+        "GLIBC_TUNABLES": "glibc.pthread.rseq=0",  # 6.1 dies at its first exec otherwise
+    }
+
+
+def _roomy_folder(memory: str) -> str:
+    """In memory if there is room: a container's /dev/shm often has 64 MB, and a guest would die when it is full."""
+    needed = int(memory[:-1]) << {"K": 10, "M": 20, "G": 30}[memory[-1].upper()]
+    for place in ("/dev/shm", tempfile.gettempdir()):
+        with suppress(OSError):
+            free = os.statvfs(place)
+            if free.f_bavail * free.f_frsize >= needed and os.access(place, os.W_OK):
+                return place
+    return tempfile.gettempdir()
+
+
+@contextmanager
+def _pinned(cpu: int | None) -> Iterator[None]:
+    """Pins what is started inside to a CPU: two to five times as fast. A thread's affinity is its children's."""
+    before = os.sched_getaffinity(0)
+    if cpu is not None:
+        chosen, lock = cpu if cpu in before else None, None
+    else:
+        chosen, lock = _free_cpu(sorted(before))
+    if chosen is None:
+        yield
+        return
+    try:
+        os.sched_setaffinity(0, {chosen})
+        try:
+            yield
+        finally:
+            os.sched_setaffinity(0, before)
+    finally:
+        if lock:
+            lock.close()
+
+
+def _free_cpu(cpus: list[int]) -> tuple[int | None, IO[str] | None]:
+    """A CPU on which no guest of this user runs, locked as long as the file is open."""
+    folder = places.cache() / "cpus"
+    folder.mkdir(parents=True, exist_ok=True)
+    for cpu in cpus:
+        file = (folder / str(cpu)).open("w")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+        else:
+            return cpu, file
+    return None, None
+
+
+def _wait(process: subprocess.Popen[bytes], deadline: float, stop: Callable[[], bool]) -> tuple[str, str]:
+    """The console, and what ended the guest: itself (""), "time" or "stop". It is dead afterwards, in any case."""
+    assert process.stdout is not None
+    stream = process.stdout.fileno()
+    console, verdict = bytearray(), ""
+    try:
+        while True:
+            if select.select([stream], [], [], POLL_S)[0]:
+                piece = os.read(stream, 2**16)
+                if not piece:
+                    break
+                console += piece
+                del console[: max(0, len(console) - LONGEST_CONSOLE)]
+            if process.poll() is not None and not select.select([stream], [], [], 0)[0]:
+                break
+            verdict = "stop" if stop() else "time" if time.monotonic() > deadline else ""
+            if verdict:
+                break
+    finally:
+        if verdict or sys.exc_info()[0] is not None:
+            _kill(process)
+        process.wait()
+        _kill(process)  # what the guest's kernel left: its processes are ours too
+        process.stdout.close()
+    return console.decode(errors="replace").replace("\r\n", "\n"), verdict
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _answer(folder: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((folder / ENDED).read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _what_went_wrong(code: int, answer: dict[str, Any], console: str) -> str | None:
+    if answer.get("ok") is True and code == 0:
+        return None
+    if answer.get("ok") is False:
+        return f"in the guest: {answer.get('error', 'no reason given')}"
+    for line in console.splitlines():
+        if "Kernel panic" in line or "Out of memory" in line:
+            return f"the guest's kernel gave up: {' '.join(line.split())}"
+    how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    return f"the guest ended ({how}) before its job was done{_last_words(console)}"
+
+
+def _last_words(console: str) -> str:
+    lines = [line.strip() for line in console.splitlines() if line.strip()]
+    return f"; its last words: {lines[-1]}" if lines else "; it said nothing"

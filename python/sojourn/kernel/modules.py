@@ -1,0 +1,70 @@
+"""Builds our modules for a kernel: two seconds, kept by the content of their sources, apart from the kernel."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sojourn.errors import Refusal
+from sojourn.kernel import places, tools
+
+if TYPE_CHECKING:
+    from sojourn.kernel.store import Kernel
+
+SOURCES = ("*.c", "*.h", "Kbuild")
+
+
+def ensure(kernel: Kernel) -> dict[str, Path]:
+    """Our modules for this kernel by name, built where they are not in the cache."""
+    found: dict[str, Path] = {}
+    for folder in places.module_folders():
+        found |= build(kernel, folder)
+    return found
+
+
+def build(kernel: Kernel, folder: Path) -> dict[str, Path]:
+    """The modules that a folder's Kbuild names, by name; a `Refusal` says the compiler's first error."""
+    sources = sorted(file for pattern in SOURCES for file in folder.glob(pattern))
+    digest = hashlib.sha256(kernel.digest.encode())
+    for file in sources:
+        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    shelf = places.cache() / "modules"
+    place = shelf / digest.hexdigest()[:24]
+    if not place.is_dir():
+        shelf.mkdir(parents=True, exist_ok=True)
+        # One at a time: the kernel's build system is not made for two modules at once in one tree.
+        with (shelf / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not place.is_dir():
+                _build_into(kernel, sources, place)
+    return {file.stem: file for file in sorted(place.glob("*.ko"))}
+
+
+def _build_into(kernel: Kernel, sources: list[Path], place: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=place.parent) as private:
+        work, made = Path(private) / "work", Path(private) / "made"
+        work.mkdir()
+        made.mkdir()
+        for file in sources:
+            shutil.copyfile(file, work / file.name)
+        compile_in(kernel, work)
+        for module in work.glob("*.ko"):
+            shutil.copyfile(module, made / module.name)
+        made.rename(place)
+
+
+def compile_in(kernel: Kernel, work: Path) -> None:
+    """Runs the kernel's build system on a folder of ours that has a Kbuild."""
+    command = ["make", "-s", "-C", str(kernel.source), f"O={kernel.build}", "ARCH=um", f"M={work}", "modules"]
+    done = subprocess.run(command, env=tools.environment(), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        (places.cache() / "modules.log").write_text(done.stdout + done.stderr)
+        lines = (done.stderr + done.stdout).splitlines()
+        first = next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "no message")
+        words = first.replace(f"{work}/", "").strip()
+        raise Refusal(f"a module for Linux {kernel.release} does not build: {words} ({places.cache()}/modules.log)")

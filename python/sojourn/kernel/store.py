@@ -1,0 +1,146 @@
+"""The kernels in the cache: find one, list them, remove them.
+
+A kernel is a folder named by version, variant, HZ and the digest of everything that it was made from. It holds the
+program `linux`, `kernel.json` with what is known of it, and `build` and `source`: what modules are built against.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sojourn.errors import Refusal
+from sojourn.kernel import modules, places
+
+VARIANTS = ("fast", "debug")
+RATES_HZ = (100, 250, 1000)
+FACTS = "kernel.json"
+TEMPORARY = ".new-"
+"""How the name of a folder begins that is not finished."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel that can be booted."""
+
+    linux: Path
+    """The kernel, a program."""
+    release: str
+    """As `uname -r` says it."""
+    hz: int
+    """Timer ticks a second; a part of every result."""
+    variant: str
+    digest: str
+    """Of all that it was made from: results are comparable, byte by byte, between equal digests."""
+    build: Path
+    """The tree that modules are built against."""
+    source: Path
+    """The kernel's sources, as far as modules need them."""
+    modules: dict[str, Path] = field(default_factory=dict)
+    """Our modules for it, by name."""
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Major and minor number, such as (6, 12)."""
+        return version_of(self.release)
+
+
+def version_of(text: str) -> tuple[int, int]:
+    """The first two numbers of a version."""
+    found = re.match(r"(\d+)\.(\d+)", text)
+    if not found:
+        raise Refusal(f"{text!r}: expected a kernel's version, such as 6.12")
+    return int(found[1]), int(found[2])
+
+
+def find(variant: str = "fast", hz: int = 250, version: str | None = None) -> Kernel:
+    """The newest kernel of the cache that fits, with our modules, which are built if their sources changed.
+
+    The environment's SOJOURN_KERNEL names a build tree that is taken instead. `version` is a prefix: 6.1, 7.3.4.
+    """
+    asked = os.environ.get("SOJOURN_KERNEL")
+    found = [of_tree(Path(asked))] if asked else _fitting(variant, hz, version)
+    if not found:
+        words = f" --variant {variant}" * (variant != "fast") + f" --hz {hz}" * (hz != 250)
+        words += f" --version {version}" if version else ""
+        raise Refusal(f"no kernel is built yet for the kernel world: expected 'sojourn kernel build{words}' before")
+    kernel = max(found, key=lambda one: (one.version, one.linux.stat().st_mtime))
+    return replace(kernel, modules=modules.ensure(kernel))
+
+
+def _fitting(variant: str, hz: int, version: str | None) -> list[Kernel]:
+    def fits(one: Kernel) -> bool:
+        right = version is None or (one.release + ".").startswith((version + ".", version + "-", version + "+"))
+        return one.variant == variant and one.hz == hz and right
+
+    return [one for one in (of_folder(folder) for folder in folders()) if one is not None and fits(one)]
+
+
+def folders() -> list[Path]:
+    """The finished kernels of the cache."""
+    if not places.cache().is_dir():
+        return []
+    return sorted(folder for folder in places.cache().iterdir() if (folder / FACTS).is_file())
+
+
+def facts(folder: Path) -> dict[str, Any]:
+    """What was written down when the kernel was built."""
+    found: dict[str, Any] = json.loads((folder / FACTS).read_text())
+    return found
+
+
+def of_folder(folder: Path) -> Kernel | None:
+    """The kernel in a folder of the cache; None if it has gone."""
+    try:
+        known = facts(folder)
+    except (OSError, ValueError):
+        return None
+    return Kernel(
+        linux=folder / "linux",
+        release=known["release"],
+        hz=known["hz"],
+        variant=known["variant"],
+        digest=known["digest"],
+        build=folder / "build",
+        source=folder / "source",
+    )
+
+
+def of_tree(tree: Path) -> Kernel:
+    """The kernel in a build tree (`make O=`) of somebody's own."""
+    linux, config = tree / "linux", tree / ".config"
+    release = tree / "include" / "config" / "kernel.release"
+    for file in (linux, config, release, tree / "Module.symvers"):
+        if not file.is_file():
+            raise Refusal(
+                f"SOJOURN_KERNEL = {tree}: {file.name} is not there: expected a tree with a built ARCH=um kernel"
+            )
+    text = config.read_text()
+    hz = re.search(r"^CONFIG_HZ=(\d+)$", text, re.M)
+    return Kernel(
+        linux=linux.resolve(),
+        release=release.read_text().strip(),
+        hz=int(hz[1]) if hz else 100,
+        variant="debug" if "CONFIG_PROVE_LOCKING=y" in text else "fast",
+        digest=hashlib.sha256(linux.read_bytes()).hexdigest(),
+        build=tree.resolve(),
+        source=(tree / "source").resolve() if (tree / "source").exists() else tree.resolve(),
+    )
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of the files below a folder."""
+    return sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
+
+
+def remove(folder: Path) -> None:
+    """Removes a folder of the cache at once: nobody finds it half-removed."""
+    gone = folder.with_name(f"{TEMPORARY}gone-{os.getpid()}-{folder.name}")
+    folder.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)

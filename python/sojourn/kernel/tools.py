@@ -1,0 +1,89 @@
+"""What building a kernel needs of the system; what is missing is brought into the user's cache where apt can."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+from sojourn.errors import Refusal
+from sojourn.kernel import places
+
+NEEDED = {
+    "make": "make",
+    "gcc": "gcc",
+    "ld": "binutils",
+    "flex": "flex",
+    "bison": "bison",
+    "m4": "m4",
+    "bc": "bc",
+    "xz": "xz-utils",
+    "patch": "patch",
+    "perl": "perl-base",
+}
+"""Programs, and the Debian packages that have them."""
+NOT_BROUGHT = {"gcc", "perl"}
+"""A compiler and an interpreter with all their parts: those are the system's own."""
+
+
+def environment() -> dict[str, str]:
+    """The environment that a kernel is built in: the same for everybody, so that the same bytes come out."""
+    root = places.home() / "debian" / "root"
+    path = os.pathsep.join(
+        [os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin", str(places.home() / "debian" / "bin")]
+    )
+    found = {
+        "PATH": path,
+        "LC_ALL": "C",
+        "HOME": os.environ.get("HOME", "/"),
+        "KBUILD_BUILD_TIMESTAMP": "2024-01-01",
+        "KBUILD_BUILD_USER": "sojourn",
+        "KBUILD_BUILD_HOST": "sojourn",
+        "KBUILD_BUILD_VERSION": "1",
+    }
+    if shutil.which("bison", path=os.environ.get("PATH")) is None:
+        found["BISON_PKGDATADIR"] = str(root / "usr/share/bison")
+    macros = shutil.which("m4", path=path)
+    return found | ({"M4": macros} if macros else {})
+
+
+def missing() -> list[str]:
+    """The programs that are neither in the system nor in the cache."""
+    path = environment()["PATH"]
+    return [program for program in NEEDED if shutil.which(program, path=path) is None]
+
+
+def bring() -> None:
+    """Brings what is missing into the cache; a `Refusal` names the packages that can't be had that way."""
+    absent = missing()
+    fetchable = [NEEDED[program] for program in absent if program not in NOT_BROUGHT]
+    if fetchable and shutil.which("apt-get") and shutil.which("dpkg-deb"):
+        unpack(*fetchable)
+    absent = missing()
+    if not has_c_library():
+        absent.append("libc6-dev")
+    if absent:
+        packages = " ".join(NEEDED.get(program, program) for program in absent)
+        raise Refusal(f"to build a kernel {', '.join(absent)} is missing: expected the packages {packages}")
+
+
+def has_c_library() -> bool:
+    """Whether programs can be linked statically: the kernel is such a program."""
+    done = subprocess.run(
+        ["gcc", "-static", "-x", "c", "-", "-o", "/dev/null"],
+        input="int main(void) { return 0; }",
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(),
+    )
+    return done.returncode == 0
+
+
+def unpack(*packages: str) -> None:
+    """Unpacks Debian packages with their libraries into the cache, by tools/debian."""
+    script = places.shared() / "tools" / "debian"
+    done = subprocess.run([str(script), *packages], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines()
+        raise Refusal(f"{', '.join(packages)}: can't be fetched: {lines[-1] if lines else 'no reason given'}")
