@@ -51,10 +51,20 @@ def reasons() -> str:
     )
 
 
+def verbs(group: click.Group, before: str = "") -> list[tuple[str, click.Command]]:
+    """Every verb with its name, and the verbs of verbs after them."""
+    found: list[tuple[str, click.Command]] = []
+    for name, verb in sorted(group.commands.items()):
+        found.append((before + name, verb))
+        if isinstance(verb, click.Group):
+            found += verbs(verb, f"{before}{name} ")
+    return found
+
+
 def command() -> str:
     """The help of every verb."""
     parts = ["# The command\n\nGenerated from the help that `sojourn VERB --help` prints.\n"]
-    for name, verb in sorted(base.cli.commands.items()):
+    for name, verb in verbs(base.cli):
         context = click.Context(verb, info_name=f"sojourn {name}", terminal_width=80, **base.CONTEXT)
         parts.append(f"\n## sojourn {name}\n\n```text\n{verb.get_help(context).rstrip()}\n```\n")
     return "".join(parts)

@@ -2,9 +2,9 @@
 
 What a guest computes depends on its kernel, its seed and the job's files, and on nothing else. The kernel mixes its
 command line into its random numbers, so no path of ours is on it. Instead the guest's working directory is a private
-folder with two links: `init` leads to the program `sojourn-guest`, `run` to the folder of the run. The guest sees the
-host's files read-only as its root, starts `/proc/self/cwd/init`, and mounts `RUN` by hostfs: the one place that it may
-write to. It reads `job.json` there, and writes `ended.json` last.
+folder with the program `sojourn-guest` as `init`, our modules, and a link `run` to the folder of the run. The guest
+sees the host's files read-only as its root, starts `/proc/self/cwd/init`, and mounts `RUN` by hostfs: the one place
+that it may write to. It reads `job.json` there, and writes `ended.json` last.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from sojourn.kernel.store import Kernel
 
 RUN = "/proc/self/cwd/run"
 """What the guest gives hostfs to mount the folder of the run: `mount -t hostfs none DIR -o /proc/self/cwd/run`."""
+MODULES = "/proc/self/cwd/modules"
+"""The same for the folder with our modules, NAME.ko each: their place does not depend on the user's folders."""
 JOB, ENDED = "job.json", "ended.json"
 START_S = 1_700_000_000
 """What the guest's clock shows when it starts, in seconds of Unix time."""
@@ -97,9 +99,8 @@ def boot(
     init = program or find_program()
     (folder / JOB).write_text(job)
     (folder / ENDED).unlink(missing_ok=True)
-    with tempfile.TemporaryDirectory(prefix="sojourn-guest-") as private:
-        (Path(private) / "init").symlink_to(init)
-        (Path(private) / "run").symlink_to(folder.resolve())
+    with tempfile.TemporaryDirectory(prefix="sojourn-guest-", dir=_roomy_folder(memory)) as private:
+        _furnish(Path(private), init, kernel.modules, folder)
         begin = time.monotonic()
         with _pinned(cpu):
             process = subprocess.Popen(
@@ -123,6 +124,19 @@ def boot(
     else:
         error = _what_went_wrong(process.returncode, answer, console)
     return Ended(process.returncode, console, wall_s, answer, error, stopped=verdict == "stop")
+
+
+def _furnish(private: Path, init: Path, modules: dict[str, Path], folder: Path) -> None:
+    """What the guest finds in its working directory.
+
+    Copies, and not links: each step of a path that the guest's kernel follows takes its clock some nanoseconds further.
+    """
+    if init.is_file():
+        shutil.copy(init, private / "init")
+    (private / "run").symlink_to(folder.resolve())
+    (private / "modules").mkdir()
+    for name, file in modules.items():
+        shutil.copyfile(file, private / "modules" / f"{name}.ko")
 
 
 def command_line(kernel: Kernel, memory: str) -> list[str]:
@@ -160,21 +174,25 @@ def _environment(seed: int, memory: str) -> dict[str, str]:
     """What the kernel's process sees of ours: nothing, so that nothing of it can reach a result."""
     return {
         "UML_SEED": str(seed),  # our patch: every random byte of the guest is a function of it
-        "TMPDIR": _roomy_folder(memory),  # the guest's memory is a deleted file
+        "TMPDIR": str(_roomy_folder(memory)),  # the guest's memory is a deleted file
         "HOME": "/",
         "GLIBC_TUNABLES": "glibc.pthread.rseq=0",  # 6.1 dies at its first exec otherwise
     }
 
 
-def _roomy_folder(memory: str) -> str:
-    """In memory if there is room: a container's /dev/shm often has 64 MB, and a guest would die when it is full."""
+def _roomy_folder(memory: str) -> Path:
+    """In memory if there is room: a container's /dev/shm often has 64 MB, and a guest would die when it is full.
+
+    Both places are as deep: see `_furnish`.
+    """
     needed = int(memory[:-1]) << {"K": 10, "M": 20, "G": 30}[memory[-1].upper()]
-    for place in ("/dev/shm", tempfile.gettempdir()):
-        with suppress(OSError):
-            free = os.statvfs(place)
-            if free.f_bavail * free.f_frsize >= needed and os.access(place, os.W_OK):
-                return place
-    return tempfile.gettempdir()
+    shm, tmp = Path("/dev/shm"), Path("/var/tmp")
+    with suppress(OSError):
+        free = os.statvfs(shm)
+        runnable = not free.f_flag & os.ST_NOEXEC and os.access(shm, os.W_OK)
+        if runnable and free.f_bavail * free.f_frsize >= needed:
+            return shm
+    return tmp
 
 
 @contextmanager

@@ -144,3 +144,19 @@ def remove(folder: Path) -> None:
     gone = folder.with_name(f"{TEMPORARY}gone-{os.getpid()}-{folder.name}")
     folder.rename(gone)
     shutil.rmtree(gone, ignore_errors=True)
+
+
+def sweep_leftovers() -> None:
+    """Removes what builds left that were killed."""
+    for left in places.cache().glob(f"{TEMPORARY}*"):
+        owner = re.search(r"(\d+)-", left.name)
+        if owner and not Path(f"/proc/{owner[1]}").exists():
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def remove_leftovers(also: tuple[str, ...] = ()) -> None:
+    """Removes the archives of sources, what interrupted builds left, and other folders of the cache by name."""
+    sweep_leftovers()
+    for name in ("sources", *also):
+        if (places.cache() / name).is_dir():
+            remove(places.cache() / name)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import select
 import shutil
+import signal
 import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 
 from sojourn.errors import Refusal
 from sojourn.kernel import places
@@ -22,6 +27,7 @@ NEEDED = {
     "perl": "perl-base",
 }
 """Programs, and the Debian packages that have them."""
+TICK_S = 0.2
 NOT_BROUGHT = {"gcc", "perl"}
 """A compiler and an interpreter with all their parts: those are the system's own."""
 
@@ -87,3 +93,47 @@ def unpack(*packages: str) -> None:
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines()
         raise Refusal(f"{', '.join(packages)}: can't be fetched: {lines[-1] if lines else 'no reason given'}")
+
+
+def run(
+    command: list[str],
+    *,
+    cwd: Path | None = None,
+    surroundings: dict[str, str] | None = None,
+    line: Callable[[str], None] = lambda _line: None,
+    tick: Callable[[], None] = lambda: None,
+) -> str:
+    """Runs a program to its end and returns all that it said; `line` sees each line, `tick` is called now and then.
+
+    Whatever ends us early ends it too, with everything that it started.
+    """
+    process = subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=surroundings or environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    said, rest = bytearray(), b""
+    try:
+        while True:
+            if select.select([process.stdout], [], [], TICK_S)[0]:
+                piece = os.read(process.stdout.fileno(), 2**16)
+                if not piece:
+                    break
+                said += piece
+                *whole, rest = (rest + piece).split(b"\n")
+                for one in whole:
+                    line(one.decode(errors="replace"))
+            tick()
+    except BaseException:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        raise
+    finally:
+        process.wait()
+        process.stdout.close()
+    return said.decode(errors="replace")

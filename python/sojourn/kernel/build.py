@@ -1,0 +1,277 @@
+"""Builds a guest's kernel into the cache: configured, patched, kept by the content of all that it is made from."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sojourn.errors import Refusal
+from sojourn.kernel import modules, places, source, store, tools
+from sojourn.kernel.source import Source, Tell
+from sojourn.kernel.store import Kernel
+
+FORMAT = 1
+"""Of a kernel's folder in the cache; another number, and it is built anew."""
+OBJECTS = {"fast": 900, "debug": 1050}
+"""About how many files are compiled: for the estimate of the time."""
+STAGES = ("fetch", "unpack", "configure", "compile", "modules")
+MUST_HAVE = ("CONFIG_HOSTFS=y", "CONFIG_UML_TIME_TRAVEL_SUPPORT=y", "CONFIG_NET_SCHED=y", "CONFIG_MODULES=y")
+KEPT_OF_SOURCE = (
+    "Makefile",
+    "Kbuild",
+    "Kconfig",
+    "scripts",
+    "include",
+    "arch/um",
+    "arch/x86",
+    "tools/include",
+    "net/sched",
+)
+"""What building modules later needs, and disciplines' sources to look at."""
+USELESS_IN_BUILD = ("*.o", "*.a", "*.cmd", "*.order", "*.i", "*.s", "vmlinux*", "linux", "*.lds", "System.map")
+
+
+@dataclass
+class Stages:
+    """How long each stage took."""
+
+    tell: Tell
+    seconds: dict[str, float] = field(default_factory=dict)
+    begin: float = field(default_factory=time.monotonic)
+
+    def end(self, name: str) -> None:
+        """A stage is done; the next begins."""
+        now = time.monotonic()
+        self.seconds[name] = round(now - self.begin, 1)
+        self.begin = now
+        self.tell(name, 1.0)
+
+
+def build(
+    *,
+    variant: str = "fast",
+    hz: int = 250,
+    version: str | None = None,
+    tree: Path | None = None,
+    update: bool = False,
+    jobs: int | None = None,
+    tell: Tell = lambda _stage, _share: None,
+) -> tuple[Path, bool]:
+    """Builds a kernel, if it is not there: its folder in the cache, and whether it was built just now.
+
+    Without `update` a kernel of the cache that fits and was made by the same recipe is good enough, whatever newer
+    source there may be: then nothing is fetched.
+    """
+    tools.bring()
+    recipe = recipe_of(variant, hz)
+    if tree is None and not update:
+        kept = [one for one in store.folders() if store.facts(one)["recipe"] == recipe]
+        kept = [one for one in kept if version is None or f"{store.facts(one)['release']}.".startswith(f"{version}.")]
+        if kept:
+            return max(kept, key=lambda one: store.version_of(store.facts(one)["release"])), False
+    with ExitStack() as stack:
+        chosen = source.of_tree(tree) if tree else stack.enter_context(source.packages(version))[0]
+        return _build_from(chosen, variant, hz, recipe, jobs or os.cpu_count() or 1, tell)
+
+
+def recipe_of(variant: str, hz: int) -> str:
+    """The digest of all but the source: configuration, patches, compiler, variant."""
+    digest = hashlib.sha256(f"{FORMAT} {variant} {hz} {platform.machine()} {compiler()}".encode())
+    digest.update(configuration(variant).encode())
+    for patch in patches():
+        digest.update(patch.name.encode() + patch.read_bytes())
+    return digest.hexdigest()
+
+
+def compiler() -> str:
+    """The compiler and linker: other ones make other bytes."""
+    environment = tools.environment()
+    said = [
+        subprocess.run(words, capture_output=True, text=True, check=True, env=environment).stdout.splitlines()[0]
+        for words in (["gcc", "--version"], ["ld", "--version"])
+    ]
+    return "; ".join(said)
+
+
+def configuration(variant: str) -> str:
+    """What is switched on; the last word on an option counts."""
+    folder = places.guest_sources()
+    files = [folder / "config", *([folder / "config.debug"] if variant == "debug" else [])]
+    options: dict[str, str] = {}
+    for file in files:
+        for line in file.read_text().splitlines():
+            found = re.match(r"(?:# )?(CONFIG_\w+)(?:=| is not set)", line)
+            if found:
+                options[found[1]] = line
+    return "\n".join(options.values()) + "\n"
+
+
+def patches() -> list[Path]:
+    """Our patches, in their order."""
+    return sorted((places.guest_sources() / "patches").glob("*.patch"))
+
+
+def _build_from(chosen: Source, variant: str, hz: int, recipe: str, jobs: int, tell: Tell) -> tuple[Path, bool]:
+    digest = hashlib.sha256(f"{recipe} {chosen.identity}".encode()).hexdigest()
+    place = places.cache() / f"{chosen.version}-{variant}-hz{hz}-{digest[:12]}"
+    with _alone(digest):
+        if (place / store.FACTS).is_file():
+            return place, False
+        store.sweep_leftovers()
+        private = Path(tempfile.mkdtemp(prefix=f"{store.TEMPORARY}{os.getpid()}-", dir=places.cache()))
+        try:
+            known = _make(chosen, private, variant, hz, jobs, Stages(tell))
+            known |= {"digest": digest, "recipe": recipe, "source": chosen.identity, "compiler": compiler()}
+            (private / store.FACTS).write_text(json.dumps(known, indent=1) + "\n")
+            if place.exists():
+                store.remove(place)
+            private.rename(place)
+        finally:
+            shutil.rmtree(private, ignore_errors=True)
+    return place, True
+
+
+@contextmanager
+def _alone(digest: str) -> Iterator[None]:
+    """Two that want the same kernel build it once: the second waits, and finds it."""
+    places.cache().mkdir(parents=True, exist_ok=True)
+    with (places.cache() / f".lock-{digest[:12]}").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _make(chosen: Source, private: Path, variant: str, hz: int, jobs: int, stages: Stages) -> dict[str, Any]:
+    tree, out = private / "source", private / "build"
+    out.mkdir()
+    if chosen.package:
+        source.archive(chosen, stages.tell)
+    stages.end("fetch")
+    source.unpack(chosen, tree, stages.tell)
+    stages.end("unpack")
+    _patch(tree)
+    _set_hz(tree, hz)
+    absent = _configure(tree, out, variant)
+    stages.end("configure")
+    _compile(tree, out, variant, jobs, stages.tell)
+    stages.end("compile")
+    shutil.copyfile(out / "linux", private / "linux")
+    (private / "linux").chmod(0o755)
+    subprocess.run(["strip", private / "linux"], check=True, env=tools.environment())
+    release = (out / "include" / "config" / "kernel.release").read_text().strip()
+    _prune(tree, out)
+    kernel = Kernel(private / "linux", release, hz, variant, "", out, tree)
+    _try_a_module(kernel, private)
+    stages.end("modules")
+    return {
+        "release": release,
+        "variant": variant,
+        "hz": hz,
+        "not_in_this_linux": absent,
+        "stages_s": stages.seconds,
+    }
+
+
+def _patch(tree: Path) -> None:
+    for patch in patches():
+        command = ["patch", "-p1", "--forward", "--batch", "--silent", "-i", str(patch)]
+        optional = "\nNeeded: where it applies\n" in patch.read_text()
+        rehearsal = subprocess.run(
+            [*command, "--dry-run"], cwd=tree, capture_output=True, text=True, check=False, env=tools.environment()
+        )
+        if rehearsal.returncode == 0:
+            subprocess.run(command, cwd=tree, check=True, capture_output=True, env=tools.environment())
+        elif not optional:
+            raise Refusal(f"{patch.name} does not apply to this Linux: {rehearsal.stdout.strip().splitlines()[0]}")
+
+
+def _set_hz(tree: Path, hz: int) -> None:
+    """HZ of User-Mode Linux is a constant in its Kconfig."""
+    file = tree / "arch" / "um" / "Kconfig"
+    text, count = re.subn(r"(^config HZ\n\tint\n\tdefault )\d+$", rf"\g<1>{hz}", file.read_text(), flags=re.M)
+    if count != 1:
+        raise Refusal(f"{file}: expected 'config HZ' with a default, to set it to {hz}")
+    file.write_text(text)
+
+
+def _configure(tree: Path, out: Path, variant: str) -> list[str]:
+    """Makes .config; the options that this Linux does not have."""
+    wanted = out / "wanted.config"
+    wanted.write_text(configuration(variant))
+    environment = {**tools.environment(), "KCONFIG_ALLCONFIG": str(wanted)}
+    said = tools.run(["make", "-s", "-C", str(tree), f"O={out}", "ARCH=um", "allnoconfig"], surroundings=environment)
+    config = out / ".config"
+    made = set(config.read_text().splitlines()) if config.is_file() else set()
+    lost = [option for option in MUST_HAVE if option not in made]
+    if lost:
+        words = f"{', '.join(lost)} did not take; {first_error(said)}"
+        raise Refusal(f"this Linux can't be configured as a guest: {words}")
+    asked = [line for line in wanted.read_text().splitlines() if not line.startswith("#")]
+    return [line for line in asked if line not in made]
+
+
+def _compile(tree: Path, out: Path, variant: str, jobs: int, tell: Tell) -> None:
+    log = places.cache() / "build.log"
+    done = 0
+
+    def count(line: str) -> None:
+        nonlocal done
+        if line.startswith("  CC"):
+            done += 1
+            tell("compile", min(done / OBJECTS[variant], 0.99))
+
+    command = ["make", f"-j{jobs}", "-C", str(tree), f"O={out}", "ARCH=um", "linux", "modules"]
+    said = tools.run(command, line=count)
+    if not (out / "linux").is_file() or not (out / "Module.symvers").is_file():
+        log.write_text(said)
+        raise Refusal(f"the kernel does not build: {first_error(said)} ({log})")
+
+
+def first_error(said: str) -> str:
+    """The line of make's output that says most."""
+    lines = said.splitlines() or ["no message"]
+    return next((line.strip() for line in lines if re.search(r"error|Error |\*\*\*", line)), lines[-1].strip())
+
+
+def _prune(tree: Path, out: Path) -> None:
+    """Leaves what modules are built with."""
+    kept = {tree / part for part in KEPT_OF_SOURCE}
+    for top in [*tree.iterdir(), *(tree / "arch").iterdir(), *(tree / "tools").iterdir(), *(tree / "net").iterdir()]:
+        if not any(top == one or top in one.parents for one in kept):
+            _remove(top)
+    for top in out.iterdir():
+        if top.is_dir() and top.name not in ("include", "scripts", "arch", "tools"):
+            _remove(top)
+    for pattern in USELESS_IN_BUILD:
+        for file in [one for one in out.rglob(pattern) if one.is_file()]:
+            if "scripts" not in file.relative_to(out).parts or file.suffix in (".o", ".cmd", ".a"):
+                file.unlink(missing_ok=True)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _try_a_module(kernel: Kernel, private: Path) -> None:
+    """What was left must suffice: a module of three lines is built with it."""
+    work = private / "try"
+    work.mkdir()
+    (work / "try.c").write_text('#include <linux/module.h>\n#include <net/pkt_sched.h>\nMODULE_LICENSE("GPL");\n')
+    (work / "Kbuild").write_text("obj-m := try.o\n")
+    modules.compile_in(kernel, work)
+    shutil.rmtree(work)
