@@ -16,6 +16,7 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export CARGO_TERM_PROGRESS_WHEN ?= never
 
 RUST := Cargo.toml Cargo.lock $(shell find crates benches -name '*.rs' -o -name Cargo.toml -o -name '*.toml' -path '*/src/*')
+KERNEL_SOURCES := tools/wheel tools/debian $(shell find kernel -type f)
 PYTHON_SOURCES := pyproject.toml README.md $(shell find python -type f ! -name '*.pyc' ! -name '*.so')
 
 .PHONY: help build run test check bench figures docs format lock clean
@@ -74,7 +75,7 @@ $(VENV)/.dev: requirements-dev.txt $(VENV)/.deps
 	@$(STAGE) "Python tools" tools/venv $(VENV) requirements-dev.txt
 	@touch $@
 
-$(VENV)/.wheel: $(VENV)/.deps $(RUST) $(PYTHON_SOURCES)
+$(VENV)/.wheel: $(VENV)/.deps $(RUST) $(PYTHON_SOURCES) $(KERNEL_SOURCES)
 	@$(STAGE) "wheel" tools/wheel $(BIN)
 	@touch $@
 
