@@ -18,7 +18,7 @@ type Pair<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>);
 /// What came out of one run.
 #[pyclass(frozen, module = "sojourn._core")]
 pub struct Output {
-    output: sojourn_sim::Output,
+    output: sojourn_measure::Output,
     report: RunReport,
     about: Value,
     rates: Vec<Vec<(&'static str, Vec<f64>)>>,
@@ -26,8 +26,8 @@ pub struct Output {
 
 impl Output {
     /// Of a finished run.
-    pub fn new(scenario: &Scenario, set: Map<String, Value>, output: sojourn_sim::Output) -> Output {
-        let report = RunReport::new("sim", scenario.seed, set, scenario.duration, &output.links, &output.flows);
+    pub fn new(world: &str, scenario: &Scenario, set: Map<String, Value>, output: sojourn_measure::Output) -> Output {
+        let report = RunReport::new(world, scenario.seed, set, scenario.duration, &output.links, &output.flows);
         let rates = output.links.iter().enumerate().map(|(index, link)| match &scenario.link(index).rate {
             Capacity::Steps(_) => link.series.rate_columns(),
             Capacity::Trace(trace) => trace_rates(trace, scenario.duration),

@@ -96,7 +96,7 @@ impl Plan {
         py.detach(|| {
             let scenario = self.0.scenario(index).map_err(bug)?;
             let output = sojourn_sim::run(&scenario, &options).ok();
-            Ok(output.map(|output| Output::new(&scenario, object(&self.0.runs[index].set), output)))
+            Ok(output.map(|output| Output::new("sim", &scenario, object(&self.0.runs[index].set), output)))
         })
     }
 }

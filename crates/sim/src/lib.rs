@@ -26,11 +26,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use sojourn_core::units::Time;
-use sojourn_measure::{FlowReport, LinkReport};
-use sojourn_model::records::PacketRecord;
 use sojourn_model::scenario::Scenario;
 
-pub use setup::BINS;
+pub use sojourn_measure::{BINS, Output};
 
 /// How to run.
 #[derive(Clone, Default, Debug)]
@@ -75,18 +73,6 @@ pub struct Progress {
     pub now: AtomicU64,
     /// Set to end the run early.
     pub stop: AtomicBool,
-}
-
-/// What a run gives.
-pub struct Output {
-    /// Of each link: hop by hop, rightward then leftward.
-    pub links: Vec<LinkReport>,
-    /// Of each entry of the workload.
-    pub flows: Vec<FlowReport>,
-    /// If asked for: link after link, in the order of their fates.
-    pub packets: Vec<PacketRecord>,
-    /// Events that the engine handled.
-    pub events: u64,
 }
 
 /// The run was stopped from outside.

@@ -1,57 +1,26 @@
 //! What both engines begin and end with.
 
 use sojourn_core::rng::Rng;
-use sojourn_core::tcp::Cc;
-use sojourn_measure::{FlowMeter, FlowSetup, LinkReport, LinkSetup};
+use sojourn_measure::{FlowMeter, LinkReport, LinkSetup, flow_setup, link_setup};
 use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::Scenario;
-use sojourn_model::workload::{App, Entry};
+use sojourn_model::workload::Entry;
 
 use crate::ends::Ends;
 use crate::hosts::Hosts;
 use crate::{Options, Output};
 
-/// Time bins of a run's series.
-pub const BINS: u32 = 3000;
-
 /// The meter's setup and the discipline's seed of a link.
 pub fn link(scenario: &Scenario, index: usize) -> (LinkSetup, u64) {
-    let setup = LinkSetup {
-        name: scenario.link_name(index),
-        measure: scenario.measure,
-        end: scenario.duration,
-        rtt_window: scenario.longest_rtt,
-        bins: BINS,
-        overhead: scenario.link(index).overhead,
-    };
+    let setup = link_setup(scenario, index);
     let seed = Rng::stream(scenario.seed, &format!("link {}", setup.name)).next_u64();
     (setup, seed)
 }
 
 /// A meter for each entry.
 pub fn flows(scenario: &Scenario, options: &Options) -> Vec<FlowMeter> {
-    let flow = |entry: &Entry| {
-        FlowMeter::new(&FlowSetup {
-            name: entry.name.clone(),
-            kind: entry.kind,
-            cc: cc_name(entry),
-            measure: scenario.measure,
-            end: scenario.duration,
-            bins: BINS,
-            state: options.series,
-        })
-    };
+    let flow = |entry: &Entry| FlowMeter::new(&flow_setup(scenario, entry, options.series));
     scenario.workload.entries.iter().map(flow).collect()
-}
-
-/// As in the scenario file; empty where there is no TCP.
-fn cc_name(entry: &Entry) -> String {
-    match (&entry.app, entry.tcp.cc) {
-        (App::Pings { .. }, _) => String::new(),
-        (_, Cc::Reno) => "reno".into(),
-        (_, Cc::Cubic) => "cubic".into(),
-        (_, Cc::Fixed(window)) => format!("fixed {window}"),
-    }
 }
 
 /// The output, link after link; the records get the entries of their connections, in the order of their fates (where

@@ -1,0 +1,59 @@
+//! What a run of any world gives, and the meters that it is measured with: set up from the scenario in one place.
+
+use sojourn_core::tcp::Cc;
+use sojourn_model::records::PacketRecord;
+use sojourn_model::scenario::Scenario;
+use sojourn_model::workload::{App, Entry};
+
+use crate::flow::{FlowReport, FlowSetup};
+use crate::link::{LinkReport, LinkSetup};
+
+/// Time bins of a run's series.
+pub const BINS: u32 = 3000;
+
+/// What a run gives.
+pub struct Output {
+    /// Of each link: hop by hop, rightward then leftward.
+    pub links: Vec<LinkReport>,
+    /// Of each entry of the workload.
+    pub flows: Vec<FlowReport>,
+    /// If asked for: link after link, in the order of their fates.
+    pub packets: Vec<PacketRecord>,
+    /// Events that the engine handled.
+    pub events: u64,
+}
+
+/// The setup of a link's meter.
+pub fn link_setup(scenario: &Scenario, index: usize) -> LinkSetup {
+    LinkSetup {
+        name: scenario.link_name(index),
+        measure: scenario.measure,
+        end: scenario.duration,
+        rtt_window: scenario.longest_rtt,
+        bins: BINS,
+        overhead: scenario.link(index).overhead,
+    }
+}
+
+/// The setup of a flow's meter; `state` asks for samples of the sender's state.
+pub fn flow_setup(scenario: &Scenario, entry: &Entry, state: bool) -> FlowSetup {
+    FlowSetup {
+        name: entry.name.clone(),
+        kind: entry.kind,
+        cc: cc_name(entry),
+        measure: scenario.measure,
+        end: scenario.duration,
+        bins: BINS,
+        state,
+    }
+}
+
+/// As in the scenario file; empty where there is no TCP.
+fn cc_name(entry: &Entry) -> String {
+    match (&entry.app, entry.tcp.cc) {
+        (App::Pings { .. }, _) => String::new(),
+        (_, Cc::Reno) => "reno".into(),
+        (_, Cc::Cubic) => "cubic".into(),
+        (_, Cc::Fixed(window)) => format!("fixed {window}"),
+    }
+}
