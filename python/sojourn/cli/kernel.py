@@ -75,7 +75,7 @@ def build(
         click.echo(rows_as_csv(list(row), [[_cell(value) for value in row.values()]]), nl=False)
     else:
         stages = ", ".join(f"{name} {seconds:g} s" for name, seconds in row["stages_s"].items())
-        how = f"built: {stages}" if new else "built already"
+        how = f"built: {stages or 'fetched'}" if new else "built already"
         click.echo(f"Linux {row['release']} ({variant}, HZ {hz}), from {row['source']}: {how}")
         click.echo(f"{row['folder']}: {_megabytes(row['bytes'])}; modules: {', '.join(row['modules']) or 'none'}")
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.errors import Refusal
-from sojourn.kernel import modules, places, source, store, tools
+from sojourn.kernel import modules, places, qemu, source, store, tools
 from sojourn.kernel.source import Source, Tell
 from sojourn.kernel.store import Kernel
 
@@ -76,6 +76,10 @@ def build(
     source there may be: then nothing is fetched.
     """
     tools.bring()
+    if variant == "debian":
+        if hz != qemu.HZ or tree is not None:
+            raise Refusal(f"--variant debian is Debian's own kernel: expected --hz {qemu.HZ} and no --source")
+        return qemu.build(version, tell)
     recipe = recipe_of(variant, hz)
     if tree is None and not update:
         kept = [one for one in store.folders() if store.facts(one)["recipe"] == recipe]
@@ -179,6 +183,7 @@ def _make(chosen: Source, private: Path, variant: str, hz: int, jobs: int, stage
         "release": release,
         "variant": variant,
         "hz": hz,
+        "machine": "um",
         "not_in_this_linux": absent,
         "stages_s": stages.seconds,
     }

@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -101,29 +101,60 @@ def boot(
     (folder / ENDED).unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(prefix="sojourn-guest-", dir=_roomy_folder(memory)) as private:
         _furnish(Path(private), init, kernel.modules, folder)
-        begin = time.monotonic()
-        with _pinned(cpu):
-            process = subprocess.Popen(
-                command_line(kernel, memory),
-                cwd=private,
-                env=_environment(seed, memory),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            with suppress(OSError):  # a kernel that panics aborts, and its memory is of no use to anybody
-                resource.prlimit(process.pid, resource.RLIMIT_CORE, (0, 0))
-            console, verdict = _wait(process, begin + timeout_s, stop)
-    wall_s = time.monotonic() - begin
+        command, environment = command_line(kernel, memory), _environment(seed, memory)
+        end = supervise(command, private, environment, cpu=cpu, timeout_s=timeout_s, stop=stop)
+    return ended(folder, end, timeout_s)
+
+
+@dataclass(frozen=True)
+class End:
+    """How a guest's process ended, and what it said."""
+
+    exit: int
+    console: str
+    verdict: str
+    """"" when it ended by itself; "time" or "stop" when it was killed."""
+    wall_s: float
+
+
+def supervise(
+    command: list[str],
+    folder: str,
+    environment: dict[str, str],
+    *,
+    cpu: int | None,
+    timeout_s: float,
+    stop: Callable[[], bool],
+    pinned: bool = True,
+) -> End:
+    """Runs a guest's process to its end; it and all that it started are dead afterwards, whatever happens."""
+    begin = time.monotonic()
+    with _pinned(cpu) if pinned else nullcontext():
+        process = subprocess.Popen(
+            [*_killed_with_us(), *command],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        with suppress(OSError):  # a kernel that panics aborts, and its memory is of no use to anybody
+            resource.prlimit(process.pid, resource.RLIMIT_CORE, (0, 0))
+        console, verdict = _wait(process, begin + timeout_s, stop)
+    return End(process.returncode, console, verdict, time.monotonic() - begin)
+
+
+def ended(folder: Path, end: End, timeout_s: float) -> Ended:
+    """What came of a run: from the guest's own word, and from the way it ended."""
     answer = _answer(folder)
-    if verdict == "time":
-        error: str | None = f"the guest did not end within {timeout_s:g} s and was killed{_last_words(console)}"
-    elif verdict == "stop":
+    if end.verdict == "time":
+        error: str | None = f"the guest did not end within {timeout_s:g} s and was killed{_last_words(end.console)}"
+    elif end.verdict == "stop":
         error = "the guest was stopped"
     else:
-        error = _what_went_wrong(process.returncode, answer, console)
-    return Ended(process.returncode, console, wall_s, answer, error, stopped=verdict == "stop")
+        error = _what_went_wrong(end.exit, answer, end.console)
+    return Ended(end.exit, end.console, end.wall_s, answer, error, stopped=end.verdict == "stop")
 
 
 def _furnish(private: Path, init: Path, modules: dict[str, Path], folder: Path) -> None:
@@ -161,7 +192,7 @@ def command_line(kernel: Kernel, memory: str) -> list[str]:
     ]
     if kernel.version >= SECCOMP_SINCE:
         words.append("seccomp=auto")
-    return [*_killed_with_us(), str(kernel.linux), *words]
+    return [str(kernel.linux), *words]
 
 
 def _killed_with_us() -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -60,7 +61,11 @@ def _build_into(kernel: Kernel, sources: list[Path], place: Path) -> None:
 
 def compile_in(kernel: Kernel, work: Path) -> None:
     """Runs the kernel's build system on a folder of ours that has a Kbuild."""
-    command = ["make", "-s", "-C", str(kernel.source), f"O={kernel.build}", "ARCH=um", f"M={work}", "modules"]
+    trees = ["-C", str(kernel.source), f"O={kernel.build}", "ARCH=um"]
+    if kernel.machine != "um":
+        # Types for BPF would need the whole kernel and one more program.
+        trees = ["-C", str(kernel.build), "CONFIG_DEBUG_INFO_BTF_MODULES="]
+    command = ["make", "-s", *trees, f"M={work}", "modules"]
     done = subprocess.run(command, env=tools.environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         (places.cache() / "modules.log").write_text(done.stdout + done.stderr)
@@ -68,3 +73,9 @@ def compile_in(kernel: Kernel, work: Path) -> None:
         first = next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "no message")
         words = first.replace(f"{work}/", "").strip()
         raise Refusal(f"a module for Linux {kernel.release} does not build: {words} ({places.cache()}/modules.log)")
+
+
+def depends(module: bytes) -> list[str]:
+    """The modules that one needs, as it says itself."""
+    found = re.search(rb"\0depends=([^\0]*)\0", module)
+    return [name.replace("-", "_") for name in found[1].decode().split(",") if name] if found else []

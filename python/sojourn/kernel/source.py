@@ -24,7 +24,7 @@ OLDEST, NEWEST = (6, 1), (7, 99)
 """The versions of Linux that we support."""
 BACKPORTS = ("trixie-backports", "stable-backports")
 """Suites that have newer kernels than the system's own, beside the backports of the system's own."""
-PACKAGE = re.compile(r"linux-source-((\d+)\.(\d+)(\.\d+)?)$")
+PACKAGE = r"linux-source-(\d+)\.(\d+)(?:\.\d+)?$"
 LEFT_OUT = (
     ".git",
     ".config",
@@ -100,36 +100,52 @@ def _digest_of(tree: Path) -> str:
 
 @contextmanager
 def packages(version: str | None) -> Iterator[list[Source]]:
-    """The sources that apt can give, best first: the newest, or those of one version. Lists of ours live inside."""
+    """The sources that apt can give, best first: the newest, or those of one version."""
+    with lists(version, PACKAGE, everywhere=True) as found:
+        yield found
+
+
+@contextmanager
+def lists(version: str | None, pattern: str, *, everywhere: bool = False) -> Iterator[list[Source]]:
+    """The packages whose names match, best first: the newest, or those of one version. Lists of ours live inside.
+
+    Beyond the system's own lists it looks only if they have none, or `everywhere` and no version is asked for.
+    """
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
         raise Refusal("no apt-get and dpkg-deb here: expected --source TREE, a Linux source tree that you fetched")
     if version is not None:
         _refuse_unsupported(version, f"--version {version}")
     with tempfile.TemporaryDirectory(prefix="sojourn-apt-") as private:
-        found = _known((), version)
-        if version is None or not found:
+        found = _known((), version, pattern)
+        if (everywhere and version is None) or not found:
             for suite in _suites():
                 options = _own_lists(Path(private) / suite, suite)
-                found += _known(options, version) if options else []
+                found += _known(options, version, pattern) if options else []
         if not found:
-            what = f"linux-source-{version}" if version else "linux-source-*"
+            what = f"{pattern.split('(')[0]}{version or '*'}"
             raise Refusal(f"apt knows no {what}: expected it in the package lists (apt-get update), or --source TREE")
-        yield sorted(found, key=lambda one: tuple(map(int, one.version.split("."))), reverse=True)
+        yield sorted(found, key=lambda one: [int(part) for part in re.findall(r"\d+", one.identity)], reverse=True)
 
 
-def _known(options: tuple[str, ...], version: str | None) -> list[Source]:
+def _known(options: tuple[str, ...], version: str | None, pattern: str) -> list[Source]:
     """The packages in a set of lists that are in our range."""
     found = []
-    for name in _apt("apt-cache", *options, "pkgnames", "linux-source-").split():
-        matched = PACKAGE.match(name)
-        if not matched or not OLDEST <= (int(matched[2]), int(matched[3])) <= NEWEST:
+    for name in _apt("apt-cache", *options, "pkgnames", pattern.split("(")[0]).split():
+        matched = re.match(pattern, name)
+        if not matched or not OLDEST <= (int(matched[1]), int(matched[2])) <= NEWEST:
             continue
-        if version is not None and version != matched[1] and version != f"{matched[2]}.{matched[3]}":
+        number = f"{matched[1]}.{matched[2]}"
+        if version is not None and version != number and not name[matched.start(1) :].startswith(f"{version}"):
             continue
         shown = re.search(r"^Version: (.+)$", _apt("apt-cache", *options, "show", "--no-all-versions", name), re.M)
         if shown:
-            found.append(Source(f"{matched[2]}.{matched[3]}", f"{name} {shown[1]}", package=name, options=options))
+            found.append(Source(number, f"{name} {shown[1]}", package=name, options=options))
     return found
+
+
+def depends(package: str, options: tuple[str, ...] = ()) -> list[str]:
+    """What a package depends on, by name."""
+    return re.findall(r"Depends: (\S+)", _apt("apt-cache", *options, "depends", package))
 
 
 def _apt(*command: str) -> str:
@@ -181,7 +197,7 @@ def archive(source: Source, tell: Tell) -> Path:
     shelf.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".new-", dir=shelf) as private:
         work = Path(private)
-        package = _download(source, work, tell)
+        package = download(source, work, tell)
         subprocess.run(["dpkg-deb", "-x", package, work / "root"], check=True)
         found = next((work / "root" / "usr" / "src").rglob("*.tar.*"), None)
         if found is None:
@@ -191,7 +207,8 @@ def archive(source: Source, tell: Tell) -> Path:
     return place
 
 
-def _download(source: Source, work: Path, tell: Tell) -> Path:
+def download(source: Source, work: Path, tell: Tell) -> Path:
+    """A package's file, in the folder `work`."""
     assert source.package is not None
     shown = re.search(r"^Size: (\d+)$", _apt("apt-cache", *source.options, "show", source.package), re.M)
     total = int(shown[1]) if shown else 170_000_000
@@ -199,7 +216,8 @@ def _download(source: Source, work: Path, tell: Tell) -> Path:
     said = tools.run(command, cwd=work, tick=lambda: tell("fetch", _bytes_in(work) / total))
     found = next(work.glob("*.deb"), None)
     if found is None:
-        raise Refusal(f"{source.package} can't be fetched: {said.strip().splitlines()[-1:] or 'no reason given'}")
+        lines = said.strip().splitlines() or ["no reason given"]
+        raise Refusal(f"{source.package} can't be fetched: {lines[-1]}")
     return found
 
 

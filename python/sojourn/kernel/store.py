@@ -18,7 +18,7 @@ from typing import Any
 from sojourn.errors import Refusal
 from sojourn.kernel import modules, places
 
-VARIANTS = ("fast", "debug")
+VARIANTS = ("fast", "debug", "debian")
 RATES_HZ = (100, 250, 1000)
 FACTS = "kernel.json"
 TEMPORARY = ".new-"
@@ -44,6 +44,8 @@ class Kernel:
     """The kernel's sources, as far as modules need them."""
     modules: dict[str, Path] = field(default_factory=dict)
     """Our modules for it, by name."""
+    machine: str = "um"
+    """What it runs on: `um`, as a program of this machine, or `x86_64`, in QEMU."""
 
     @property
     def version(self) -> tuple[int, int]:
@@ -65,7 +67,7 @@ def find(variant: str = "fast", hz: int = 250, version: str | None = None) -> Ke
     The environment's SOJOURN_KERNEL names a build tree that is taken instead. `version` is a prefix: 6.1, 7.3.4.
     """
     asked = os.environ.get("SOJOURN_KERNEL")
-    found = [of_tree(Path(asked))] if asked else _fitting(variant, hz, version)
+    found = [of_tree(Path(asked))] if asked and variant != "debian" else _fitting(variant, hz, version)
     if not found:
         words = f" --variant {variant}" * (variant != "fast") + f" --hz {hz}" * (hz != 250)
         words += f" --version {version}" if version else ""
@@ -109,6 +111,7 @@ def of_folder(folder: Path) -> Kernel | None:
         digest=known["digest"],
         build=folder / "build",
         source=folder / "source",
+        machine=known.get("machine", "um"),
     )
 
 

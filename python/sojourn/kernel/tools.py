@@ -137,3 +137,16 @@ def run(
         process.wait()
         process.stdout.close()
     return said.decode(errors="replace")
+
+
+def real(program: str, package: str) -> Path:
+    """A program's own file: not the cache's wrapper, which a guest could not start."""
+    root = places.home() / "debian" / "root"
+    folders = [*os.environ.get("PATH", os.defpath).split(os.pathsep), "/usr/sbin", "/sbin"]
+    folders += [str(root / part) for part in ("usr/sbin", "sbin", "usr/bin", "bin")]
+    wrappers = places.home() / "debian" / "bin"
+    for folder in folders:
+        file = Path(folder) / program
+        if Path(folder) != wrappers and file.is_file():
+            return file.resolve()
+    raise Refusal(f"{program} is not there: expected the package {package}")
