@@ -35,7 +35,7 @@ WORK = "/work"
 KEPT = ("net", "drivers/net", "drivers/char", "drivers/virtio", "lib", "crypto")
 """Of the kernel's modules: queue disciplines and what they need, virtual devices, the port for the result."""
 LOADED = re.compile(
-    r"(sch|cls|act|em)_\w+|tcp_\w+|veth|ifb|dummy|ipip|bridge|8021q|inet_diag|udp_diag|nf_conntrack|virtio_pci"
+    r"(sch|cls|act|em)_\w+|tcp_\w+|veth|ifb|dummy|ipip|bridge|8021q|inet_diag|udp_diag|nf_conntrack|virtio_pci|pktgen"
 )
 """Those that are loaded before the job, with what they depend on."""
 NOT_LOADED = {"tcp_diag", "sch_teql", "act_ipt", "em_ipt", "em_canid", "em_ipset", "sch_mqprio_lib", "act_sample"}

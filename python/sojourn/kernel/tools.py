@@ -88,6 +88,8 @@ def has_c_library() -> bool:
 
 def unpack(*packages: str) -> None:
     """Unpacks Debian packages with their libraries into the cache, by tools/debian."""
+    if all((places.home() / "debian" / "done" / package).exists() for package in packages):
+        return
     script = places.shared() / "tools" / "debian"
     done = subprocess.run([str(script), *packages], capture_output=True, text=True, check=False)
     if done.returncode != 0:

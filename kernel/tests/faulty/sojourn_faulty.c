@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A module with faults, one a value of `fault`: what the stress harness must
+ * notice is shown to be noticed.
+ */
+#include <linux/delay.h>
+#include <linux/kthread.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+
+static char *fault = "none";
+module_param(fault, charp, 0444);
+MODULE_PARM_DESC(fault, "none, bounds, freed, order, sleep, shift or warn");
+
+static DEFINE_SPINLOCK(first);
+static DEFINE_SPINLOCK(second);
+static DEFINE_MUTEX(lazy);
+
+static void write_beyond(void)
+{
+	unsigned char *bytes = kmalloc(40, GFP_KERNEL);
+
+	if (!bytes)
+		return;
+	OPTIMIZER_HIDE_VAR(bytes);
+	bytes[40] = 1;
+	kfree(bytes);
+}
+
+static void read_freed(void)
+{
+	unsigned char *bytes = kzalloc(64, GFP_KERNEL);
+
+	if (!bytes)
+		return;
+	kfree(bytes);
+	OPTIMIZER_HIDE_VAR(bytes);
+	if (bytes[3])
+		pr_info("there is something left\n");
+}
+
+/* Both orders, one after the other: no deadlock today, and one some day. */
+static void lock_in_both_orders(void)
+{
+	spin_lock(&first);
+	spin_lock(&second);
+	spin_unlock(&second);
+	spin_unlock(&first);
+	spin_lock(&second);
+	spin_lock(&first);
+	spin_unlock(&first);
+	spin_unlock(&second);
+}
+
+static void sleep_in_atomic(void)
+{
+	spin_lock(&first);
+	mutex_lock(&lazy);
+	mutex_unlock(&lazy);
+	spin_unlock(&first);
+}
+
+static void shift_too_far(void)
+{
+	unsigned int by = 37;
+
+	OPTIMIZER_HIDE_VAR(by);
+	pr_info("%d\n", 1 << by);
+}
+
+static int __init faulty_init(void)
+{
+	if (!strcmp(fault, "bounds"))
+		write_beyond();
+	else if (!strcmp(fault, "freed"))
+		read_freed();
+	else if (!strcmp(fault, "order"))
+		lock_in_both_orders();
+	else if (!strcmp(fault, "sleep"))
+		sleep_in_atomic();
+	else if (!strcmp(fault, "shift"))
+		shift_too_far();
+	else if (!strcmp(fault, "warn"))
+		WARN(1, "asked for\n");
+	return 0;
+}
+
+static void __exit faulty_exit(void)
+{
+}
+
+module_init(faulty_init);
+module_exit(faulty_exit);
+MODULE_DESCRIPTION("Faults on request, to prove that they are noticed");
+MODULE_LICENSE("GPL");

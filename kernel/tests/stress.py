@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Stress for a module with a queue discipline: commands and a flood in a guest, and a look at what is left.
+
+    stress.py SCRIPT --module FOLDER|FILE.ko [--kernel debug|fast|debian] [--cpus 4] [--flows 10000]
+
+SCRIPT has a line for each step: `tc …` or `ip …` (after `!` it must fail), `sleep SECONDS`, `flood` (every CPU begins
+to send), `calm` (it ends), `drain` (and the queues run empty). The device is dut0. It fails (exit code 1) if a command
+did, the kernel complained, memory leaked, the module can't be unloaded, or a counter is not zero after draining.
+`--kernel debug` has one CPU and every sanitizer; `debian` runs in QEMU, on as many CPUs as asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+from sojourn.errors import Refusal
+from sojourn.kernel import Ended, Kernel, boot, find, modules, qemu, tools
+
+HERE = Path(__file__).resolve().parent
+SPLAT = re.compile(
+    r"BUG:|WARNING:|UBSAN:|KASAN:|KCSAN:|Oops|general protection|possible (?:recursive|circular) locking|INFO: task"
+    r"|inconsistent lock state|suspicious RCU|scheduling while atomic|sleeping function|rcu.*stall|soft lockup"
+    r"|refcount_t|unregister_netdevice: waiting|ODEBUG|list_(?:add|del) corruption|backlog underflow|Kernel panic"
+)
+UML = """\
+#!{box} sh
+{box} mount -t proc proc /proc
+{box} mount -t sysfs sysfs /sys
+{box} mount -t debugfs debugfs /sys/kernel/debug
+{box} mount -t tmpfs tmpfs /mnt
+{box} mkdir /mnt/run /mnt/modules
+{box} mount -t hostfs -o /proc/self/cwd/run none /mnt/run
+{box} mount -t hostfs -o /proc/self/cwd/modules none /mnt/modules
+cd /mnt/run
+{insert}
+{box} sh ./stress.sh
+{box} sync
+{box} poweroff -f
+"""
+QEMU = """\
+#!/bin/busybox sh
+busybox mount -t debugfs debugfs /sys/kernel/debug
+busybox sh ./stress.sh
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """What to do."""
+
+    script: str
+    variant: str = "debug"
+    cpus: int = 1
+    flows: int = 10_000
+    delay_ns: int = 0
+    queues: int = 1
+    drain_s: int = 60
+    parameters: str = ""
+    timeout_s: float = 600.0
+
+
+def stress(kernel: Kernel, wanted: Wanted, folder: Path) -> tuple[Ended, list[str]]:
+    """Runs it in `folder`: how the guest ended, and every fault that was found."""
+    in_qemu = kernel.machine != "um"
+    box = tools.real("busybox", "busybox-static")
+    settings = {
+        "TC": "/usr/sbin/tc" if in_qemu else str(tools.real("tc", "iproute2")),
+        "IP": "/usr/sbin/ip" if in_qemu else str(tools.real("ip", "iproute2")),
+        "BOX": "/bin/busybox" if in_qemu else str(box),
+        "CPUS": " ".join(map(str, range(wanted.cpus))),
+        "FLOWS": wanted.flows,
+        "DELAY_NS": wanted.delay_ns,
+        "QUEUES": wanted.queues,
+        "DRAIN_S": wanted.drain_s,
+        "UNLOADED": " ".join(reversed(kernel.modules)),
+    }
+    (folder / "settings").write_text("".join(f"{name}='{value}'\n" for name, value in settings.items()))
+    (folder / "script").write_text(wanted.script.rstrip() + "\n")
+    (folder / "stress.sh").write_text((HERE / "stress.sh").read_text())
+    init = folder / "init.sh"
+    insert = "\n".join(f"{box} insmod /mnt/modules/{name}.ko {wanted.parameters}" for name in kernel.modules)
+    init.write_text(QEMU if in_qemu else UML.format(box=box, insert=insert))
+    init.chmod(0o755)
+    if in_qemu:
+        ended = qemu.boot(kernel, "{}", folder, program=init, cpus=wanted.cpus, timeout_s=wanted.timeout_s)
+    else:
+        # In the host's time: in virtual time a flood without pauses would never let the clock move.
+        ended = boot(kernel, "{}", folder, program=init, virtual=False, timeout_s=wanted.timeout_s)
+    return ended, faults(ended, folder)
+
+
+def faults(ended: Ended, folder: Path) -> list[str]:
+    """What went wrong, a line each."""
+    found = [ended.error] if ended.error else []
+    found += _lines(folder / "faults")
+    said = _lines(folder / "dmesg") or ended.console.splitlines()
+    found += list(dict.fromkeys(line.strip() for line in said if SPLAT.search(line)))
+    found += [line for line in _lines(folder / "leaks") if line.startswith("unreferenced object")]
+    try:
+        left = json.loads((folder / "drained.json").read_text())
+    except (OSError, ValueError):
+        left = []
+    for one in left:
+        for counter in ("backlog", "qlen"):
+            if one.get(counter, 0) != 0:
+                found.append(f"{one['kind']} {one['handle']}: {counter} is {one[counter]} after draining")
+    return found
+
+
+def _lines(file: Path) -> list[str]:
+    return file.read_text(errors="replace").splitlines() if file.exists() else []
+
+
+def with_modules(kernel: Kernel, places: list[Path]) -> Kernel:
+    """The kernel with these modules only: built from a folder with a Kbuild, or as they are."""
+    found: dict[str, Path] = {}
+    for place in places:
+        found |= modules.build(kernel, place) if place.is_dir() else {place.stem: place}
+    return dataclasses.replace(kernel, modules=found)
+
+
+def main() -> int:
+    """Reads the command line; 0 if nothing was found, 1 if something was, 2 if it can't be done."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("script", type=Path)
+    parser.add_argument("--module", type=Path, action="append", default=[])
+    parser.add_argument("--kernel", choices=["debug", "fast", "debian"], default="debug")
+    parser.add_argument("--parameters", default="", help="of the modules, in the guest")
+    for name, default in (("cpus", 1), ("flows", 10_000), ("delay-ns", 0), ("queues", 1), ("drain-s", 60)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    asked = parser.parse_args()
+    wanted = Wanted(
+        script=asked.script.read_text(),
+        variant=asked.kernel,
+        cpus=asked.cpus,
+        flows=asked.flows,
+        delay_ns=asked.delay_ns,
+        queues=asked.queues,
+        drain_s=asked.drain_s,
+        parameters=asked.parameters,
+    )
+    if wanted.parameters and asked.kernel == "debian":
+        parser.error("--parameters: in QEMU modules are loaded without any")
+    try:
+        kernel = with_modules(find(asked.kernel), asked.module)
+        with tempfile.TemporaryDirectory() as folder:
+            ended, found = stress(kernel, wanted, Path(folder))
+            for name in ("flood", "drained"):
+                print("\n".join(_lines(Path(folder) / name)))
+    except Refusal as error:
+        print(f"stress: {error}", file=sys.stderr)
+        return 2
+    for line in found:
+        print(f"FAULT: {line}")
+    print(f"Linux {kernel.release} ({asked.kernel}), {asked.cpus} CPUs, {ended.wall_s:.0f} s: {len(found)} faults")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

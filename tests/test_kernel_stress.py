@@ -1,0 +1,94 @@
+"""The stress harness of kernel/tests: what it is there to notice, it notices; a discipline of Linux passes."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from conftest import ROOT, skip_loudly
+from sojourn.errors import Refusal
+from sojourn.kernel import Kernel, find
+
+FOLDER = ROOT / "kernel/tests"
+
+
+@pytest.fixture(scope="module")
+def stress() -> ModuleType:
+    """kernel/tests/stress.py, which is no part of the package."""
+    spec = importlib.util.spec_from_file_location("stress", FOLDER / "stress.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["stress"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def kernel_of(variant: str) -> Kernel:
+    """A kernel that somebody built: ten minutes, or 100 MB, are too much for these tests alone."""
+    try:
+        return find(variant)
+    except Refusal as error:
+        skip_loudly(str(error), also_in_ci=True)
+        raise
+
+
+FAULTS = {
+    "none": "",
+    "bounds": "KASAN: slab-out-of-bounds",
+    "freed": "KASAN: slab-use-after-free",
+    "order": "possible circular locking",
+    "sleep": "sleeping function called from invalid context",
+    "shift": "UBSAN: shift-out-of-bounds",
+    "warn": "WARNING:",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_debug_kernel_notices_a_fault_in_a_module(stress: ModuleType, tmp_path: Path, fault: str) -> None:
+    kernel = stress.with_modules(kernel_of("debug"), [FOLDER / "faulty"])
+    wanted = stress.Wanted(script="drain", parameters=f"fault={fault}", drain_s=1)
+    ended, found = stress.stress(kernel, wanted, tmp_path)
+    assert ended.error is None, ended.console
+    if FAULTS[fault]:
+        assert any(FAULTS[fault] in line for line in found), found
+    else:
+        assert found == []
+
+
+@pytest.mark.parametrize(("variant", "cpus"), [("debug", 1), ("debian", 4)])
+def test_fq_codel_passes_a_flood_and_changes_under_it(
+    stress: ModuleType, tmp_path: Path, variant: str, cpus: int
+) -> None:
+    script = (FOLDER / "fq_codel.stress").read_text()
+    wanted = stress.Wanted(script=script, variant=variant, cpus=cpus, delay_ns=2000)
+    ended, found = stress.stress(kernel_of(variant), wanted, tmp_path)
+    assert found == []
+    assert ended.error is None
+    sent = [line for line in (tmp_path / "flood").read_text().splitlines() if "pkts-sofar" in line]
+    assert len(sent) == cpus
+    assert all(int(line.split()[1]) > 1000 for line in sent), "every CPU floods"
+
+
+def test_a_command_that_fails_is_a_fault(stress: ModuleType, tmp_path: Path) -> None:
+    script = "tc qdisc add dev dut0 root nonsense\n! tc qdisc add dev dut0 root pfifo limit 7\nfly away\ndrain"
+    _ended, found = stress.stress(find_any(), stress.Wanted(script=script, drain_s=1), tmp_path)
+    assert [line.split(":")[0] for line in found if "pktgen" not in line] == ["exit code 1", "exit code 0", "not known"]
+
+
+def find_any() -> Kernel:
+    """Any guest's kernel, without modules of ours."""
+    from dataclasses import replace
+
+    from sojourn.kernel import tools
+
+    try:
+        tools.unpack("busybox-static", "iproute2")
+        return replace(find(), modules={})
+    except Refusal as error:
+        skip_loudly(str(error))
+        raise
