@@ -218,6 +218,19 @@ def test_a_world_without_a_kernel_says_how_to_get_one(cache: Path) -> None:
         find("debug", version="6.1")
 
 
+def test_a_kernel_of_other_patches_is_out_of_date(
+    sojourn: Run, tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sojourn.errors import Refusal
+    from sojourn.kernel import find, recipe
+
+    sojourn("kernel", "build", "--source", tree)
+    assert find().release == "6.12.7"
+    monkeypatch.setattr(recipe, "patches", lambda: [tree / "Makefile"])
+    with pytest.raises(Refusal, match="patches that have changed"):
+        find()
+
+
 def test_every_option_stands_once_in_the_configuration() -> None:
     text = (ROOT / "kernel/guest/config").read_text()
     names = re.findall(r"^(CONFIG_\w+)=", text, re.M)

@@ -167,7 +167,12 @@ def clean(sources: bool, form: str) -> None:
 
 
 def _row(folder: Path) -> dict[str, Any]:
-    return {"folder": str(folder), **store.facts(folder), "bytes": store.size_of(folder)}
+    return {
+        "folder": str(folder),
+        **store.facts(folder),
+        "bytes": store.size_of(folder),
+        "current": store.is_current(folder),
+    }
 
 
 def _size(folder: Path) -> int:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.errors import Refusal
-from sojourn.kernel import modules, places, qemu, source, store, tools
+from sojourn.kernel import modules, places, qemu, recipe, source, store, tools
 from sojourn.kernel.source import Source, Tell
 from sojourn.kernel.store import Kernel
 
@@ -80,23 +80,21 @@ def build(
         if hz != qemu.HZ or tree is not None:
             raise Refusal(f"--variant debian is Debian's own kernel: expected --hz {qemu.HZ} and no --source")
         return qemu.build(version, tell)
-    recipe = recipe_of(variant, hz)
+    whole = recipe_of(variant, hz)
     if tree is None and not update:
-        kept = [one for one in store.folders() if store.facts(one)["recipe"] == recipe]
+        kept = [one for one in store.folders() if store.facts(one)["recipe"] == whole]
         kept = [one for one in kept if version is None or f"{store.facts(one)['release']}.".startswith(f"{version}.")]
         if kept:
             return max(kept, key=lambda one: store.version_of(store.facts(one)["release"])), False
     with ExitStack() as stack:
         chosen = source.of_tree(tree) if tree else stack.enter_context(source.packages(version))[0]
-        return _build_from(chosen, variant, hz, recipe, jobs or os.cpu_count() or 1, tell)
+        return _build_from(chosen, variant, hz, whole, jobs or os.cpu_count() or 1, tell)
 
 
 def recipe_of(variant: str, hz: int) -> str:
     """The digest of all but the source: configuration, patches, compiler, variant."""
     digest = hashlib.sha256(f"{FORMAT} {variant} {hz} {platform.machine()} {compiler()}".encode())
-    digest.update(configuration(variant).encode())
-    for patch in patches():
-        digest.update(patch.name.encode() + patch.read_bytes())
+    digest.update(recipe.digest(variant).encode())
     return digest.hexdigest()
 
 
@@ -110,26 +108,8 @@ def compiler() -> str:
     return "; ".join(said)
 
 
-def configuration(variant: str) -> str:
-    """What is switched on; the last word on an option counts."""
-    folder = places.guest_sources()
-    files = [folder / "config", *([folder / "config.debug"] if variant == "debug" else [])]
-    options: dict[str, str] = {}
-    for file in files:
-        for line in file.read_text().splitlines():
-            found = re.match(r"(?:# )?(CONFIG_\w+)(?:=| is not set)", line)
-            if found:
-                options[found[1]] = line
-    return "\n".join(options.values()) + "\n"
-
-
-def patches() -> list[Path]:
-    """Our patches, in their order."""
-    return sorted((places.guest_sources() / "patches").glob("*.patch"))
-
-
-def _build_from(chosen: Source, variant: str, hz: int, recipe: str, jobs: int, tell: Tell) -> tuple[Path, bool]:
-    digest = hashlib.sha256(f"{recipe} {chosen.identity}".encode()).hexdigest()
+def _build_from(chosen: Source, variant: str, hz: int, whole: str, jobs: int, tell: Tell) -> tuple[Path, bool]:
+    digest = hashlib.sha256(f"{whole} {chosen.identity}".encode()).hexdigest()
     place = places.cache() / f"{chosen.version}-{variant}-hz{hz}-{digest[:12]}"
     with _alone(digest):
         if (place / store.FACTS).is_file():
@@ -138,7 +118,13 @@ def _build_from(chosen: Source, variant: str, hz: int, recipe: str, jobs: int, t
         private = Path(tempfile.mkdtemp(prefix=f"{store.TEMPORARY}{os.getpid()}-", dir=places.cache()))
         try:
             known = _make(chosen, private, variant, hz, jobs, Stages(tell))
-            known |= {"digest": digest, "recipe": recipe, "source": chosen.identity, "compiler": compiler()}
+            known |= {
+                "digest": digest,
+                "recipe": whole,
+                "ours": recipe.digest(variant),
+                "source": chosen.identity,
+                "compiler": compiler(),
+            }
             (private / store.FACTS).write_text(json.dumps(known, indent=1) + "\n")
             if place.exists():
                 store.remove(place)
@@ -190,7 +176,7 @@ def _make(chosen: Source, private: Path, variant: str, hz: int, jobs: int, stage
 
 
 def _patch(tree: Path) -> None:
-    for patch in patches():
+    for patch in recipe.patches():
         command = ["patch", "-p1", "--forward", "--batch", "--silent", "-i", str(patch)]
         optional = "\nNeeded: where it applies\n" in patch.read_text()
         rehearsal = subprocess.run(
@@ -214,7 +200,7 @@ def _set_hz(tree: Path, hz: int) -> None:
 def _configure(tree: Path, out: Path, variant: str) -> list[str]:
     """Makes .config; the options that this Linux does not have."""
     wanted = out / "wanted.config"
-    wanted.write_text(configuration(variant))
+    wanted.write_text(recipe.configuration(variant))
     environment = {**tools.environment(), "KCONFIG_ALLCONFIG": str(wanted)}
     said = tools.run(["make", "-s", "-C", str(tree), f"O={out}", "ARCH=um", "allnoconfig"], surroundings=environment)
     config = out / ".config"

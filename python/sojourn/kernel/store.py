@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.errors import Refusal
-from sojourn.kernel import modules, places
+from sojourn.kernel import modules, places, recipe
 
 VARIANTS = ("fast", "debug", "debian")
 RATES_HZ = (100, 250, 1000)
@@ -69,9 +69,12 @@ def find(variant: str = "fast", hz: int = 250, version: str | None = None) -> Ke
     asked = os.environ.get("SOJOURN_KERNEL")
     found = [of_tree(Path(asked))] if asked and variant != "debian" else _fitting(variant, hz, version)
     if not found:
+        stale = " (one is, but of a configuration or patches that have changed)" if _stale(variant, hz) else ""
         words = f" --variant {variant}" * (variant != "fast") + f" --hz {hz}" * (hz != 250)
         words += f" --version {version}" if version else ""
-        raise Refusal(f"no kernel is built yet for the kernel world: expected 'sojourn kernel build{words}' before")
+        raise Refusal(
+            f"no kernel is built yet for the kernel world{stale}: expected 'sojourn kernel build{words}' before"
+        )
     kernel = max(found, key=lambda one: (one.version, one.linux.stat().st_mtime))
     return replace(kernel, modules=modules.ensure(kernel))
 
@@ -79,9 +82,20 @@ def find(variant: str = "fast", hz: int = 250, version: str | None = None) -> Ke
 def _fitting(variant: str, hz: int, version: str | None) -> list[Kernel]:
     def fits(one: Kernel) -> bool:
         right = version is None or (one.release + ".").startswith((version + ".", version + "-", version + "+"))
-        return one.variant == variant and one.hz == hz and right
+        return one.variant == variant and one.hz == hz and right and is_current(one.linux.parent)
 
     return [one for one in (of_folder(folder) for folder in folders()) if one is not None and fits(one)]
+
+
+def _stale(variant: str, hz: int) -> bool:
+    known = [facts(folder) for folder in folders() if not is_current(folder)]
+    return any(one["variant"] == variant and one["hz"] == hz for one in known)
+
+
+def is_current(folder: Path) -> bool:
+    """Whether a kernel of the cache was made from the configuration and patches of today; Debian's has none of ours."""
+    known = facts(folder)
+    return known["variant"] == "debian" or known.get("ours") == recipe.digest(known["variant"])
 
 
 def folders() -> list[Path]:

@@ -1,0 +1,35 @@
+"""What of a guest's kernel is ours: its configuration and patches. A kernel made from other ones is out of date."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+from sojourn.kernel import places
+
+
+def configuration(variant: str) -> str:
+    """What is switched on; the last word on an option counts."""
+    folder = places.guest_sources()
+    files = [folder / "config", *([folder / "config.debug"] if variant == "debug" else [])]
+    options: dict[str, str] = {}
+    for file in files:
+        for line in file.read_text().splitlines():
+            found = re.match(r"(?:# )?(CONFIG_\w+)(?:=| is not set)", line)
+            if found:
+                options[found[1]] = line
+    return "\n".join(options.values()) + "\n"
+
+
+def patches() -> list[Path]:
+    """Our patches, in their order."""
+    return sorted((places.guest_sources() / "patches").glob("*.patch"))
+
+
+def digest(variant: str) -> str:
+    """Of both."""
+    made = hashlib.sha256(configuration(variant).encode())
+    for patch in patches():
+        made.update(patch.name.encode() + patch.read_bytes())
+    return made.hexdigest()
