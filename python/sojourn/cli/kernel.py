@@ -131,7 +131,7 @@ def status(form: str) -> None:
                 str(row["hz"]),
                 row["source"],
                 _megabytes(row["bytes"]),
-                row["digest"][:12],
+                row["digest"][:12] + ("" if row["current"] else " (out of date)"),
             ]
             for row in rows
         ]
