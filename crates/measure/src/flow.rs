@@ -90,6 +90,21 @@ impl FlowMeter {
         self.traffic.rtt.add(rtt.0);
     }
 
+    /// What an ACK brought: payload acknowledged, an RTT sample, and so many packets sent in answer. One call for
+    /// [`FlowMeter::acked`], [`FlowMeter::rtt`] and [`FlowMeter::sent`].
+    #[inline(always)]
+    pub fn round(&mut self, now: Time, payload: u64, rtt: Option<Span>, packets: u64) {
+        self.reach(now);
+        if let Some(rtt) = rtt {
+            self.traffic.rtt.add(rtt.0);
+        }
+        self.traffic.packets += packets;
+        self.traffic.acked += payload;
+        if let Some(bytes) = self.acked_bytes.get_mut(self.bin) {
+            *bytes += payload;
+        }
+    }
+
     /// An ACK acknowledged so many bytes of payload for the first time.
     #[inline]
     pub fn acked(&mut self, now: Time, payload: u64) {

@@ -88,32 +88,32 @@ impl ClosedLink {
         if self.waiting.front().is_some_and(|first| first.start < now) || self.detail {
             self.catch_up(now);
         }
-        packet.enter(u32::from(self.overhead));
+        packet.enter(self.overhead);
         let idle = self.free < now || self.free == Time::ZERO;
-        if self.waiting.len() >= self.limit.0 || self.waiting_bytes + u64::from(packet.wire) > self.limit.1 {
+        if self.waiting.len() >= self.limit.0 || self.waiting_bytes + u64::from(packet.wire()) > self.limit.1 {
             self.drop(*packet);
             return None;
         }
         let start = if idle { now } else { self.free };
         let sojourn = start.since(now);
-        if self.cache.0 != packet.wire {
-            self.cache = (packet.wire, self.rate.serialise(u32::from(packet.wire)));
+        if self.cache.0 != packet.wire() {
+            self.cache = (packet.wire(), self.rate.serialise(u32::from(packet.wire())));
         }
         self.free = start + self.cache.1;
         if idle {
             if self.detail {
                 self.idle = false;
-                self.meter.enqueued(now, 1, self.is_full(1, packet.wire));
+                self.meter.enqueued(now, 1, self.is_full(1, packet.wire()));
                 self.meter.dequeued(now, Span::ZERO, 0, self.is_full(0, 0));
             }
         } else {
-            self.waiting.push(Waiting { start, sojourn, wire: packet.wire });
-            self.waiting_bytes += u64::from(packet.wire);
+            self.waiting.push(Waiting { start, sojourn, wire: packet.wire() });
+            self.waiting_bytes += u64::from(packet.wire());
             if self.detail {
                 self.meter.enqueued(now, self.waiting.len(), self.is_full(self.waiting.len(), 0));
             }
         }
-        self.meter.sent(start, self.free, sojourn, u32::from(packet.wire), false);
+        self.meter.sent(start, self.free, sojourn, u32::from(packet.wire()), false);
         if self.free < self.run_end
             && let Some(records) = &mut self.records
         {

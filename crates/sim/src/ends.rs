@@ -4,7 +4,7 @@ use sojourn_core::packet::Packet as _;
 use sojourn_core::tcp::{Ack, Block, Config, Receiver};
 use sojourn_core::units::Time;
 
-use crate::packet::{ACK, ECHO, FULL, Packet, REPLY};
+use crate::packet::{ACK, ECHO, FULL, Packet, Parts};
 
 /// IP length of a SYN or SYN-ACK: 20 + 20 bytes of headers, 20 of options.
 pub const SYN_BYTES: u16 = 60;
@@ -26,8 +26,17 @@ struct End {
 pub struct Ends {
     ends: Vec<End>,
     sacks: Sacks,
-    /// The last packet received completed a transfer.
-    complete: bool,
+}
+
+/// What a packet did at a receiving end.
+#[derive(Clone, Copy)]
+pub struct Received {
+    /// It is answered at once.
+    pub answers: bool,
+    /// It completed a transfer that was waited for.
+    pub complete: bool,
+    /// When its answer is due otherwise.
+    pub deadline: Time,
 }
 
 impl Ends {
@@ -59,29 +68,23 @@ impl Ends {
         self.ends[conn as usize].tcp.next_event()
     }
 
-    /// A packet reaches the receiving end. Whether `packet` has become an answer, to leave at once: an ACK, a SYN-ACK or an
-    /// echo.
+    /// A packet reaches the receiving end. `packet` becomes the answer, if there is one to leave at once: an ACK, a SYN-ACK
+    /// or an echo.
     #[inline(always)]
-    pub fn receive(&mut self, now: Time, packet: &mut Packet) -> bool {
+    pub fn receive(&mut self, now: Time, packet: &mut Packet) -> Received {
         if !packet.is_data() {
-            *packet = echo(*packet);
-            return true;
+            *packet = packet.returned();
+            return Received { answers: true, complete: false, deadline: Time::NEVER };
         }
-        let end = &mut self.ends[packet.conn as usize];
-        let ack = end.tcp.on_segment(now, packet.seq, packet.has(FULL), packet.ts, packet.ecn(), packet.has(ECHO));
-        if end.tcp.next_expected() >= end.target {
+        let end = &mut self.ends[packet.conn() as usize];
+        let ack = end.tcp.on_segment(now, packet.seq(), packet.has(FULL), packet.ts(), packet.ecn(), packet.has(ECHO));
+        let complete = end.tcp.next_expected() >= end.target;
+        if complete {
             end.target = u32::MAX;
-            self.complete = true;
         }
-        let Some(ack) = ack else { return false };
-        *packet = end.packet(now, packet.conn, &ack, &mut self.sacks);
-        true
-    }
-
-    /// Whether the packet that [`Ends::receive`] took last completed a transfer that was waited for.
-    #[inline]
-    pub fn take_complete(&mut self) -> bool {
-        std::mem::take(&mut self.complete)
+        let Some(ack) = ack else { return Received { answers: false, complete, deadline: end.tcp.next_event() } };
+        *packet = end.packet(now, packet.conn(), &ack, &mut self.sacks);
+        Received { answers: true, complete, deadline: Time::NEVER }
     }
 
     /// The delayed ACK, if it is due.
@@ -94,12 +97,12 @@ impl Ends {
     /// The SACK blocks of an ACK that has arrived with some; their place is free then.
     #[inline]
     pub fn take_blocks(&mut self, packet: &Packet) -> ([Block; 3], usize) {
-        self.sacks.take(packet.sack)
+        self.sacks.take(packet.sack())
     }
 
     /// A packet was lost.
     pub fn lost(&mut self, packet: &Packet) {
-        if packet.kind == ACK && packet.sack != 0 {
+        if packet.code() == ACK && packet.sack() != 0 {
             self.take_blocks(packet);
         }
     }
@@ -115,7 +118,7 @@ impl End {
             bytes += 4 + 8 * count as u16; // RFC 2018 §3, padded to a multiple of four
             sack = sacks.put((blocks, count));
         }
-        Packet {
+        Packet::from(Parts {
             time: now,
             conn,
             seq: ack.cum,
@@ -127,15 +130,9 @@ impl End {
             lane: self.lane,
             kind: ACK,
             bits: if ack.ece { ECHO } else { 0 },
-            ..Packet::default()
-        }
+            ..Parts::default()
+        })
     }
-}
-
-/// The answer to a SYN or an echo request: the same packet on the way back.
-#[cold]
-fn echo(packet: Packet) -> Packet {
-    Packet { lane: packet.lane ^ 1, bits: packet.bits | REPLY, ..packet }
 }
 
 /// SACK blocks on their way, by place; places are used again.

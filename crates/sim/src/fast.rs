@@ -9,6 +9,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 use sojourn_core::ring::Ring;
 use sojourn_core::tcp::Config;
@@ -18,7 +19,7 @@ use sojourn_model::scenario::Scenario;
 
 use crate::access::AccessLink;
 use crate::closed::ClosedLink;
-use crate::ends::Ends;
+use crate::ends::{Ends, Received};
 use crate::hosts::{Event, Hosts, Net};
 use crate::link::Link;
 use crate::packet::Packet;
@@ -231,7 +232,7 @@ impl Fabric {
         let Some(packet) = self.lanes[lane].out.take(&mut self.schedule) else { return };
         if packet.is_for_receiver() {
             self.travel(Target::Hosts, packet);
-        } else if packet.sack == 0 {
+        } else if packet.sack() == 0 {
             hosts.receive(packet.time, &packet, &[], self);
         } else {
             let (blocks, count) = self.ends.take_blocks(&packet);
@@ -318,56 +319,63 @@ impl Fabric {
     #[inline(always)]
     fn leave(&mut self, index: usize, packet: &mut Packet, at: Time) -> Option<Target> {
         packet.time = at;
-        let lane = &mut self.lanes[usize::from(packet.lane)];
+        let lane = &mut self.lanes[packet.lane()];
         if lane.last != index {
             return self.hops[index].put(packet, &mut self.schedule, self.end);
         }
         packet.time += lane.delay_out;
         if let Some((_, down)) = lane.access {
-            packet.time = self.pass_access(down, *packet)?;
+            self.pass_access(down, packet)?;
+            let lane = &mut self.lanes[packet.lane()];
+            return lane.out.put(packet, &mut self.schedule, self.end);
         }
-        let line = &mut self.lanes[usize::from(packet.lane)].out;
-        if planted(Fault::Fused) && line.source.is_none() {
+        if planted(Fault::Fused) && lane.out.source.is_none() {
             packet.time += Span(1);
         }
-        line.put(packet, &mut self.schedule, self.end)
+        lane.out.put(packet, &mut self.schedule, self.end)
     }
 
     /// A host sends a packet to the first link.
     #[inline(always)]
     fn enter(&mut self, packet: &mut Packet) -> Option<Target> {
-        let lane = &mut self.lanes[usize::from(packet.lane)];
+        let lane = &mut self.lanes[packet.lane()];
         if let Some((up, _)) = lane.access {
-            packet.time = self.pass_access(up, *packet)?;
+            self.pass_access(up, packet)?;
+            let lane = &mut self.lanes[packet.lane()];
+            packet.time += lane.delay_in;
+            return lane.into.put(packet, &mut self.schedule, self.end);
         }
-        let lane = &mut self.lanes[usize::from(packet.lane)];
         packet.time += lane.delay_in;
         lane.into.put(packet, &mut self.schedule, self.end)
     }
 
-    /// A packet at a host's own link: when it will be through; nothing if it is lost.
+    /// A packet at a host's own link: its time becomes that at which it is through; nothing if it is lost.
     #[inline(never)]
-    fn pass_access(&mut self, index: usize, packet: Packet) -> Option<Time> {
-        let at = self.access[index].pass(packet.time, packet.bytes);
-        if at.is_none() {
-            self.lose(packet);
-        }
-        at.map(|at| if planted(Fault::Access) { at + Span(1) } else { at })
+    fn pass_access(&mut self, index: usize, packet: &mut Packet) -> Option<()> {
+        let Some(at) = self.access[index].pass(packet.time, packet.ip_bytes()) else {
+            self.lose(*packet);
+            return None;
+        };
+        packet.time = if planted(Fault::Access) { at + Span(1) } else { at };
+        Some(())
     }
 
     /// A packet at a data receiver, on the clock or ahead of it: then the delayed ACKs that come before it go first.
     #[inline(always)]
     fn deliver(&mut self, packet: &mut Packet) -> Option<Target> {
-        let (now, conn, class) = (packet.time, packet.conn, usize::from(packet.lane) / 2);
+        let (now, conn, class) = (packet.time, packet.conn(), packet.lane() / 2);
         while self.classes[class].timers.first() < now && !planted(Fault::DelayedAck) {
             self.delayed_ack(class);
         }
-        let answers = self.ends.receive(now, packet);
-        if self.ends.take_complete() {
+        let Received { answers, complete, deadline } = self.ends.receive(now, packet);
+        if complete {
             self.post(now, Event::Complete(conn));
         }
-        self.arm_delayed_ack(class, conn);
-        if answers { self.enter(packet) } else { None }
+        if answers {
+            return self.enter(packet);
+        }
+        self.arm_delayed_ack(class, conn, deadline);
+        None
     }
 
     /// The first delayed ACK of a class, if it is still due.
@@ -377,7 +385,7 @@ impl Fabric {
         let entry = self.classes[class].timers.pop();
         if let Some((at, conn)) = entry {
             let ack = if self.ends.deadline(conn) <= at { self.ends.on_timer(at, conn) } else { None };
-            self.arm_delayed_ack(class, conn);
+            self.arm_delayed_ack(class, conn, self.ends.deadline(conn));
             if let Some(ack) = ack {
                 self.emit(ack);
             }
@@ -386,8 +394,7 @@ impl Fabric {
     }
 
     #[inline]
-    fn arm_delayed_ack(&mut self, class: usize, conn: u32) {
-        let deadline = self.ends.deadline(conn);
+    fn arm_delayed_ack(&mut self, class: usize, conn: u32, deadline: Time) {
         if deadline != Time::NEVER && self.classes[class].timers.arm(conn, deadline) {
             self.reschedule_class(class);
         }
@@ -427,14 +434,14 @@ impl Fabric {
         while let Station::Queue(link, _) = &mut self.links[index]
             && let Some(packet) = link.take_drop(now)
         {
-            self.lose(Packet { time: now, ..packet });
+            self.lose(packet.at(now));
         }
     }
 
     /// A packet is gone; `packet.time` says when.
     #[cold]
     fn lose(&mut self, packet: Packet) {
-        self.flows[self.ends.entry(packet.conn) as usize].dropped(packet.time);
+        self.flows[self.ends.entry(packet.conn()) as usize].dropped(packet.time);
         self.ends.lost(&packet);
     }
 
@@ -456,6 +463,31 @@ impl Net for Fabric {
     fn emit(&mut self, mut packet: Packet) {
         if let Some(target) = self.enter(&mut packet) {
             self.travel(target, packet);
+        }
+    }
+
+    /// The first link takes all of them where it is busy and they go straight to its queue.
+    #[inline(always)]
+    fn emit_run(&mut self, packet: Packet, numbers: Range<u32>) {
+        let lane = &self.lanes[packet.lane()];
+        let at = packet.time + lane.delay_in;
+        if lane.access.is_none()
+            && lane.into.source.is_none()
+            && at < self.end
+            && let Target::Link(index) = lane.into.target
+            && let Station::Queue(link, _) = &mut self.links[index]
+            && link.is_busy()
+        {
+            for number in numbers {
+                link.arrive(at, &mut packet.numbered(number));
+            }
+            if !link.drops.is_empty() {
+                self.settle(index, at);
+            }
+            return;
+        }
+        for number in numbers {
+            self.emit(packet.numbered(number));
         }
     }
 

@@ -48,8 +48,8 @@ impl What {
         match self {
             What::Step(..) => 0,
             What::AccessDone(_) => 1,
-            What::In(packet) => 2 + usize::from(packet.lane) * 2,
-            What::Out(packet) => 3 + usize::from(packet.lane) * 2,
+            What::In(packet) => 2 + packet.lane() * 2,
+            What::Out(packet) => 3 + packet.lane() * 2,
             What::Hop(link, _) => 2 + lane_lines + link,
             What::Down(_) => 2 + lines,
             What::DelayedAck(class, _) => 3 + lines + class,
@@ -183,22 +183,22 @@ impl Fabric<'_> {
             What::Step(link, Change::Delay(delay)) => self.links[link].set_delay(delay),
             What::AccessDone(index) => self.access_done(now, index),
             What::In(packet) => {
-                let first = self.topology.lanes[usize::from(packet.lane)].path[0];
+                let first = self.topology.lanes[packet.lane()].path[0];
                 self.arrive(now, first, packet);
             }
             What::Hop(link, packet) => {
-                if let Some(next) = self.topology.next_link(packet.lane, link) {
+                if let Some(next) = self.topology.next_link(packet.lane(), link) {
                     self.arrive(now, next, packet);
                 }
             }
             What::Down(packet) => {
-                if let Some((_, down)) = self.topology.lanes[usize::from(packet.lane)].access {
+                if let Some((_, down)) = self.topology.lanes[packet.lane()].access {
                     self.access_arrive(now, down, packet);
                 }
             }
             What::Link(link) => self.link_event(now, link),
-            What::Out(packet) if packet.is_for_receiver() => self.deliver(now, Packet { time: now, ..packet }),
-            What::Out(packet) if packet.sack == 0 => hosts.receive_now(now, packet, &[], self),
+            What::Out(packet) if packet.is_for_receiver() => self.deliver(now, packet.at(now)),
+            What::Out(packet) if packet.sack() == 0 => hosts.receive_now(now, packet, &[], self),
             What::Out(packet) => {
                 let (blocks, count) = self.ends.take_blocks(&packet);
                 hosts.receive_now(now, packet, &blocks[..count], self);
@@ -242,8 +242,8 @@ impl Fabric<'_> {
             return;
         }
         let at = self.links[index].arrival_after(now);
-        let lane = &self.topology.lanes[usize::from(packet.lane)];
-        let (last, out) = (self.topology.next_link(packet.lane, index).is_none(), at + lane.delay_out);
+        let lane = &self.topology.lanes[packet.lane()];
+        let (last, out) = (self.topology.next_link(packet.lane(), index).is_none(), at + lane.delay_out);
         match (last, lane.access) {
             (false, _) => self.push(at, What::Hop(index, packet)),
             (true, Some(_)) => self.push(out, What::Down(packet)),
@@ -266,17 +266,17 @@ impl Fabric<'_> {
     }
 
     fn lose(&mut self, now: Time, packet: &Packet) {
-        self.flows[self.ends.entry(packet.conn) as usize].dropped(now);
+        self.flows[self.ends.entry(packet.conn()) as usize].dropped(now);
         self.ends.lost(packet);
     }
 
     fn deliver(&mut self, now: Time, mut packet: Packet) {
-        let conn = packet.conn;
-        let answers = self.ends.receive(now, &mut packet);
-        if self.ends.take_complete() {
+        let conn = packet.conn();
+        let received = self.ends.receive(now, &mut packet);
+        if received.complete {
             self.post(now, Event::Complete(conn));
         }
-        self.send_ack(conn, answers.then_some(packet));
+        self.send_ack(conn, received.answers.then_some(packet));
     }
 
     /// Re-arms a connection's delayed ACK, and sends an ACK if there is one.
@@ -299,7 +299,7 @@ impl Fabric<'_> {
         let link = &mut self.access[index];
         if link.busy.is_none() {
             link.busy = Some(packet);
-            let done = now + link.rate.serialise(u32::from(packet.bytes));
+            let done = now + link.rate.serialise(u32::from(packet.ip_bytes()));
             self.push(done, What::AccessDone(index));
         } else if link.waiting.len() < link.limit {
             link.waiting.push_back(packet);
@@ -313,12 +313,12 @@ impl Fabric<'_> {
         let (done, delay, is_down) = (link.busy.take(), link.delay, link.is_down);
         link.busy = link.waiting.pop_front();
         if let Some(next) = link.busy {
-            let at = now + link.rate.serialise(u32::from(next.bytes));
+            let at = now + link.rate.serialise(u32::from(next.ip_bytes()));
             self.push(at, What::AccessDone(index));
         }
         if let Some(packet) = done {
             let at = now + delay;
-            let lane_in = self.topology.lanes[usize::from(packet.lane)].delay_in;
+            let lane_in = self.topology.lanes[packet.lane()].delay_in;
             if is_down { self.push(at, What::Out(packet)) } else { self.push(at + lane_in, What::In(packet)) }
         }
     }
@@ -334,7 +334,7 @@ impl AccessQueue {
 
 impl Net for Fabric<'_> {
     fn emit(&mut self, packet: Packet) {
-        let lane = &self.topology.lanes[usize::from(packet.lane)];
+        let lane = &self.topology.lanes[packet.lane()];
         match lane.access {
             Some((up, _)) => self.access_arrive(packet.time, up, packet),
             None => self.push(packet.time + lane.delay_in, What::In(packet)),

@@ -1,5 +1,7 @@
 //! The data senders of all connections and the applications above them. Both engines drive this one.
 
+use std::ops::Range;
+
 use sojourn_core::packet::Ecn;
 use sojourn_core::rng::Rng;
 use sojourn_core::tcp::{Ack, Block, Config, Sender};
@@ -9,7 +11,7 @@ use sojourn_model::scenario::Scenario;
 use sojourn_model::workload::{App, Entry, Exchange, WebConnection};
 
 use crate::ends::SYN_BYTES;
-use crate::packet::{ACK, DATA, ECHO, FULL, PING, Packet, RETRANSMIT, SYN, stamp};
+use crate::packet::{ACK, DATA, ECHO, FULL, PING, Packet, Parts, RETRANSMIT, SYN, stamp};
 use crate::topology::Topology;
 
 /// What the applications do at a time; equal times are ordered by these numbers, never by who asked first.
@@ -29,6 +31,13 @@ pub enum Event {
 pub trait Net {
     /// A packet leaves a data sender at `packet.time`.
     fn emit(&mut self, packet: Packet);
+    /// Packets that differ in their number only leave a data sender at once.
+    #[inline]
+    fn emit_run(&mut self, packet: Packet, numbers: Range<u32>) {
+        for number in numbers {
+            self.emit(packet.numbered(number));
+        }
+    }
     /// The meter of an entry.
     fn meter(&mut self, entry: u32) -> &mut FlowMeter;
     /// Asks for [`Hosts::act`] at a time.
@@ -45,6 +54,8 @@ pub trait Net {
 struct Conn {
     sender: Sender,
     entry: u32,
+    /// A full segment of it.
+    full: Packet,
     hash: u32,
     /// The lane of its data.
     lane: u16,
@@ -143,27 +154,22 @@ impl<'a> Hosts<'a> {
     /// A packet reaches a data sender's host: an ACK, a SYN-ACK, the reply to a ping.
     #[inline(always)]
     pub fn receive(&mut self, now: Time, packet: &Packet, blocks: &[Block], net: &mut impl Net) {
-        if packet.kind != ACK {
+        if packet.code() != ACK {
             return self.receive_reply(now, *packet, net);
         }
-        let conn = &mut self.conns[packet.conn as usize];
+        let conn = &mut self.conns[packet.conn() as usize];
         let ack = Ack {
-            cum: packet.seq,
-            ts_first: packet.ts,
-            ts_last: packet.ts_last,
+            cum: packet.seq(),
+            ts_first: packet.ts(),
+            ts_last: packet.ts_last(),
             window: conn.rwnd,
             ece: packet.has(ECHO),
             syn: false,
         };
         let acked = conn.sender.on_ack(now, &ack, blocks);
-        let meter = net.meter(conn.entry);
-        if acked.payload > 0 {
-            meter.acked(now, acked.payload);
-        }
-        if let Some(rtt) = acked.rtt {
-            meter.rtt(now, rtt);
-        }
-        self.transmit(now, packet.conn, net);
+        let entry = conn.entry;
+        let packets = self.transmit(now, packet.conn(), net);
+        net.meter(entry).round(now, acked.payload, acked.rtt, packets);
     }
 
     /// The same outside the hot path: an ACK with SACK blocks.
@@ -202,12 +208,28 @@ impl<'a> Hosts<'a> {
     /// Sends what TCP allows now, outside the hot path.
     #[inline(never)]
     fn transmit_now(&mut self, now: Time, index: u32, net: &mut impl Net) {
-        self.transmit(now, index, net);
+        let packets = self.transmit(now, index, net);
+        if packets > 0 {
+            net.meter(self.conns[index as usize].entry).sent(now, packets);
+        }
     }
 
-    /// Sends what TCP allows now.
+    /// Sends what TCP allows now; gives the number of packets.
     #[inline(always)]
-    fn transmit(&mut self, now: Time, index: u32, net: &mut impl Net) {
+    fn transmit(&mut self, now: Time, index: u32, net: &mut impl Net) -> u64 {
+        let conn = &mut self.conns[index as usize];
+        let Some(run) = conn.sender.take_full(now) else { return self.transmit_singly(now, index, net) };
+        let packets = u64::from(run.end.saturating_sub(run.start));
+        if packets > 0 {
+            net.emit_run(conn.full.sent_at(now), run);
+        }
+        self.follow(now, index, net);
+        packets
+    }
+
+    /// The same, one segment after the other.
+    #[inline(never)]
+    fn transmit_singly(&mut self, now: Time, index: u32, net: &mut impl Net) -> u64 {
         let conn = &mut self.conns[index as usize];
         let mut packets = 0;
         while let Some(segment) = conn.sender.poll_transmit(now) {
@@ -223,7 +245,7 @@ impl<'a> Hosts<'a> {
             if segment.retransmit {
                 net.meter(conn.entry).retransmit(now);
             }
-            net.emit(Packet {
+            net.emit(Packet::from(Parts {
                 time: now,
                 conn: index,
                 seq: segment.seq,
@@ -233,30 +255,34 @@ impl<'a> Hosts<'a> {
                 lane: conn.lane,
                 kind,
                 bits,
-                ..Packet::default()
-            });
+                ..Parts::default()
+            }));
         }
-        if packets > 0 {
-            net.meter(conn.entry).sent(now, packets);
-        }
-        let sender = &conn.sender;
+        self.follow(now, index, net);
+        packets
+    }
+
+    /// After a sender acted: its state for the series, and its timer.
+    #[inline(always)]
+    fn follow(&mut self, now: Time, index: u32, net: &mut impl Net) {
+        let Conn { sender, entry, .. } = &self.conns[index as usize];
         if self.series {
-            net.meter(conn.entry).state(now, sender.cwnd(), sender.srtt().unwrap_or_default(), sender.inflight());
+            net.meter(*entry).state(now, sender.cwnd(), sender.srtt().unwrap_or_default(), sender.inflight());
         }
         net.arm(index, sender.next_event());
     }
 
     #[cold]
     fn receive_reply(&mut self, now: Time, packet: Packet, net: &mut impl Net) {
-        let entry = self.conns[packet.conn as usize].entry;
-        if packet.kind == PING {
-            let rtt = Span(u64::from(stamp(now).wrapping_sub(packet.ts)) * 1000);
+        let entry = self.conns[packet.conn() as usize].entry;
+        if packet.code() == PING {
+            let rtt = Span(u64::from(stamp(now).wrapping_sub(packet.ts())) * 1000);
             return net.meter(entry).rtt(now, rtt);
         }
-        let conn = &mut self.conns[packet.conn as usize];
+        let conn = &mut self.conns[packet.conn() as usize];
         let fresh = !conn.sender.is_established();
         let window = self.entries[entry as usize].tcp.rwnd;
-        let ack = Ack { ts_first: packet.ts, ts_last: packet.ts, window, syn: true, ..Ack::default() };
+        let ack = Ack { ts_first: packet.ts(), ts_last: packet.ts(), window, syn: true, ..Ack::default() };
         let acked = conn.sender.on_ack(now, &ack, &[]);
         if let Some(rtt) = acked.rtt {
             net.meter(entry).rtt(now, rtt);
@@ -265,7 +291,7 @@ impl<'a> Hosts<'a> {
             let web = conn.web;
             net.post(now + self.webs[web as usize].exchanges[0].gap, Event::Request(web));
         }
-        self.transmit_now(now, packet.conn, net);
+        self.transmit_now(now, packet.conn(), net);
     }
 
     fn next_act(&mut self, now: Time, index: u32, net: &mut impl Net) {
@@ -365,7 +391,7 @@ impl<'a> Hosts<'a> {
         let conn = self.players[index as usize].conn;
         let Conn { hash, lane, .. } = self.conns[conn as usize];
         net.meter(index).sent(now, 1);
-        net.emit(Packet {
+        net.emit(Packet::from(Parts {
             time: now,
             conn,
             seq: number,
@@ -374,8 +400,8 @@ impl<'a> Hosts<'a> {
             bytes: bytes as u16,
             lane,
             kind: PING,
-            ..Packet::default()
-        });
+            ..Parts::default()
+        }));
     }
 
     /// A client opens a web connection.
@@ -476,8 +502,12 @@ impl<'a> Hosts<'a> {
         net.open(&entry.tcp, lane, hash, index);
         let Config { header, mss, rwnd, .. } = entry.tcp;
         let header = header as u16;
+        let conn = self.conns.len() as u32;
+        let bits = FULL | Packet::sent_with(if entry.tcp.ecn { Ecn::Ect0 } else { Ecn::NotEct });
+        let bytes = header + mss as u16;
+        let full = Packet::from(Parts { conn, hash, bytes, lane, kind: DATA, bits, ..Parts::default() });
         let sender = Sender::new(&entry.tcp);
-        self.conns.push(Conn { sender, entry: index, hash, lane, header, mss, rwnd, started: now, web });
-        (self.conns.len() - 1) as u32
+        self.conns.push(Conn { sender, entry: index, full, hash, lane, header, mss, rwnd, started: now, web });
+        conn
     }
 }

@@ -150,6 +150,12 @@ impl Link {
         self.due
     }
 
+    /// Whether a transmission is under way, so that no arrival starts one.
+    #[inline(always)]
+    pub fn is_busy(&self) -> bool {
+        self.busy
+    }
+
     /// From now on packets are handed over at the start of their transmission, if its end is certain then.
     pub fn hand_over_early(&mut self, link: &scenario::Link) {
         self.early = link.delay.len() == 1 && matches!(&link.rate, Capacity::Steps(steps) if steps.len() == 1);
@@ -158,7 +164,7 @@ impl Link {
     /// A packet arrives at the queue. Whether the link is idle and wants a [`Link::event`] at once.
     #[inline(always)]
     pub fn arrive(&mut self, now: Time, packet: &mut Packet) -> bool {
-        packet.enter(self.overhead);
+        packet.enter(self.overhead as u16);
         packet.time = now;
         // A transmission that ends now is in nobody's way: its event is still to come and takes this packet.
         if self.bufferless && self.busy && self.due > now {
@@ -264,7 +270,7 @@ impl Link {
         } else {
             self.meter.started(now);
         }
-        let end = now + self.server.serialise(packet.wire);
+        let end = now + self.server.serialise(packet.wire());
         self.due = end;
         if self.early {
             self.sent(packet, now, end);
@@ -353,8 +359,8 @@ pub fn record(link: u16, packet: Packet, start: Time, end: Time, fate: Fate) -> 
     PacketRecord {
         link,
         entry: 0,
-        connection: packet.conn,
-        seq: packet.seq,
+        connection: packet.conn(),
+        seq: packet.seq(),
         bytes: packet.bytes(),
         kind: packet.kind(),
         ecn_in: packet.ecn_in(),

@@ -4,11 +4,27 @@ use sojourn_core::packet::{Ecn, Packet as Queued};
 use sojourn_core::units::Time;
 pub use sojourn_model::records::Kind;
 
-/// A packet on its way. What disciplines look at stands at both ends of it, what they carry along between.
+/// A packet on its way, as five words: copying it is five loads and five stores. (Smaller fields of their own would be
+/// copied one by one, and an enum among them would lend its spare values to `Option<Packet>`, whose copies are then made
+/// in overlapping pieces, and those stall.)
 #[derive(Clone, Copy, Default, Debug)]
-#[repr(C)]
 pub struct Packet {
     /// On a line: when it reaches the next station. In a queue: when it arrived there.
+    pub time: Time,
+    /// Connection; number.
+    who: u64,
+    /// The two stamps.
+    stamps: u64,
+    /// Flow hash; place of the SACK blocks.
+    tags: u64,
+    /// From the lowest bits on: length on the link (16), ECN and flags (8), kind (8), IP length (16), lane (16).
+    form: u64,
+}
+
+/// What a packet is made of.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Parts {
+    /// When it reaches the next station, or is sent.
     pub time: Time,
     /// The connection, an index that is never used twice in a run.
     pub conn: u32,
@@ -22,17 +38,34 @@ pub struct Packet {
     pub hash: u32,
     /// ACK: where its SACK blocks are kept, 0 for none.
     pub sack: u32,
-    /// Length in bytes as the current link counts it.
-    pub wire: u16,
     /// ECN field now (bits 0–1) and on arrival at the queue (bits 2–3), and the flags below.
     pub bits: u8,
-    /// What it carries: a [`Kind`] as its number. (An enum here would lend its spare values to `Option<Packet>`, whose
-    /// copies are then made in overlapping pieces, and those stall.)
+    /// What it carries: a [`Kind`] as its number.
     pub kind: u8,
     /// IP length in bytes.
     pub bytes: u16,
     /// The lane (class and direction) that it travels on.
     pub lane: u16,
+}
+
+const BITS: u32 = 16;
+const KIND: u32 = 24;
+const BYTES: u32 = 32;
+const LANE: u32 = 48;
+
+impl From<Parts> for Packet {
+    #[inline(always)]
+    fn from(parts: Parts) -> Packet {
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let flags = u64::from(parts.bits) << BITS | u64::from(parts.kind) << KIND;
+        Packet {
+            time: parts.time,
+            who: pair(parts.conn, parts.seq),
+            stamps: pair(parts.ts, parts.ts_last),
+            tags: pair(parts.hash, parts.sack),
+            form: flags | u64::from(parts.bytes) << BYTES | u64::from(parts.lane) << LANE,
+        }
+    }
 }
 
 /// First transmission of payload.
@@ -54,16 +87,87 @@ pub const REPLY: u8 = 1 << 5;
 pub const FULL: u8 = 1 << 6;
 
 impl Packet {
-    /// The ECN field on arrival at the current queue.
-    #[inline]
-    pub fn ecn_in(&self) -> Ecn {
-        Ecn::from_bits(self.bits >> 2)
+    /// The connection.
+    #[inline(always)]
+    pub fn conn(&self) -> u32 {
+        self.who as u32
+    }
+
+    /// Data: the segment. ACK: the next segment expected. Ping: its number.
+    #[inline(always)]
+    pub fn seq(&self) -> u32 {
+        (self.who >> 32) as u32
+    }
+
+    /// The same packet at another time.
+    #[inline(always)]
+    pub fn at(self, time: Time) -> Packet {
+        Packet { time, ..self }
+    }
+
+    /// The same packet, sent at this time.
+    #[inline(always)]
+    pub fn sent_at(self, now: Time) -> Packet {
+        Packet { time: now, stamps: u64::from(stamp(now)), ..self }
+    }
+
+    /// The same packet with another number.
+    #[inline(always)]
+    pub fn numbered(self, seq: u32) -> Packet {
+        Packet { who: u64::from(self.conn()) | u64::from(seq) << 32, ..self }
+    }
+
+    /// Data: when it was sent, in µs modulo 2^32. ACK: the echo of the earliest segment acknowledged.
+    #[inline(always)]
+    pub fn ts(&self) -> u32 {
+        self.stamps as u32
+    }
+
+    /// ACK: the echo of the segment that triggered it.
+    #[inline(always)]
+    pub fn ts_last(&self) -> u32 {
+        (self.stamps >> 32) as u32
+    }
+
+    /// ACK: where its SACK blocks are kept, 0 for none.
+    #[inline(always)]
+    pub fn sack(&self) -> u32 {
+        (self.tags >> 32) as u32
+    }
+
+    /// Length in bytes as the current link counts it.
+    #[inline(always)]
+    pub fn wire(&self) -> u16 {
+        self.form as u16
+    }
+
+    /// IP length in bytes.
+    #[inline(always)]
+    pub fn ip_bytes(&self) -> u16 {
+        (self.form >> BYTES) as u16
+    }
+
+    /// The lane that it travels on.
+    #[inline(always)]
+    pub fn lane(&self) -> usize {
+        (self.form >> LANE) as usize
+    }
+
+    #[inline(always)]
+    fn bits(&self) -> u8 {
+        (self.form >> BITS) as u8
+    }
+
+    /// What it carries, as its number.
+    #[inline(always)]
+    pub fn code(&self) -> u8 {
+        (self.form >> KIND) as u8
     }
 
     /// What it carries.
     #[inline]
     pub fn kind(&self) -> Kind {
-        match self.kind {
+        match self.code() {
             ACK => Kind::Ack,
             SYN => Kind::Syn,
             PING => Kind::Ping,
@@ -72,16 +176,27 @@ impl Packet {
         }
     }
 
-    /// Whether it carries TCP payload.
+    /// The answer to a SYN or an echo request: the same packet on the way back.
+    pub fn returned(self) -> Packet {
+        Packet { form: (self.form ^ 1 << LANE) | u64::from(REPLY) << BITS, ..self }
+    }
+
+    /// The ECN field on arrival at the current queue.
     #[inline]
+    pub fn ecn_in(&self) -> Ecn {
+        Ecn::from_bits(self.bits() >> 2)
+    }
+
+    /// Whether it carries TCP payload.
+    #[inline(always)]
     pub fn is_data(&self) -> bool {
-        self.kind <= RETRANSMIT
+        self.code() <= RETRANSMIT
     }
 
     /// The packet enters a queue: counts its length there.
-    #[inline]
-    pub fn enter(&mut self, overhead: u32) {
-        self.wire = self.bytes + overhead as u16;
+    #[inline(always)]
+    pub fn enter(&mut self, overhead: u16) {
+        self.form = (self.form & !0xffff) | u64::from(self.ip_bytes() + overhead);
     }
 
     /// The ECN field with which the packet is sent, and so arrives at the first queue.
@@ -93,44 +208,45 @@ impl Packet {
     /// The packet leaves the queue that marked it: it arrives at the next one with CE.
     #[inline]
     pub fn pass_on(&mut self) {
-        self.bits |= 0b1100;
+        self.form |= 0b1100 << BITS;
     }
 
     /// Whether the packet carries a CE that it did not have on arrival.
-    #[inline]
+    #[inline(always)]
     pub fn is_marked(&self) -> bool {
-        self.bits & 0b11 == 0b11 && self.bits & 0b1100 != 0b1100
+        let bits = self.bits();
+        bits & 0b11 == 0b11 && bits & 0b1100 != 0b1100
     }
 
     /// Whether the flag is set.
-    #[inline]
+    #[inline(always)]
     pub fn has(&self, flag: u8) -> bool {
-        self.bits & flag != 0
+        self.bits() & flag != 0
     }
 
     /// Whether the packet ends at the data receiver (else at the data sender).
-    #[inline]
+    #[inline(always)]
     pub fn is_for_receiver(&self) -> bool {
-        self.kind != ACK && !self.has(REPLY)
+        self.code() != ACK && !self.has(REPLY)
     }
 }
 
 impl Queued for Packet {
     #[inline]
     fn bytes(&self) -> u32 {
-        u32::from(self.wire)
+        u32::from(self.wire())
     }
     #[inline]
     fn flow_hash(&self) -> u32 {
-        self.hash
+        self.tags as u32
     }
     #[inline]
     fn ecn(&self) -> Ecn {
-        Ecn::from_bits(self.bits)
+        Ecn::from_bits(self.bits())
     }
     #[inline]
     fn set_ecn(&mut self, ecn: Ecn) {
-        self.bits = (self.bits & !0b11) | ecn as u8;
+        self.form = (self.form & !(0b11 << BITS)) | (ecn as u64) << BITS;
     }
     #[inline]
     fn enqueue_time(&self) -> Time {
@@ -159,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_mark_is_a_ce_that_was_not_there_on_arrival() {
-        let mut packet = Packet { bits: Packet::sent_with(Ecn::Ect0), ..Packet::default() };
+        let mut packet = Packet::from(Parts { bits: Packet::sent_with(Ecn::Ect0), ..Parts::default() });
         assert!(!packet.is_marked());
         assert_eq!(packet.ecn_in(), Ecn::Ect0);
         packet.set_ecn(Ecn::Ce);

@@ -6,17 +6,24 @@ use std::collections::BinaryHeap;
 use sojourn_core::units::Time;
 
 /// Timers as (time, connection); at most one live entry each, re-armed at once when a deadline moves earlier, else lazily.
-#[derive(Default)]
 pub struct Timers {
     heap: BinaryHeap<Reverse<(Time, u32)>>,
     armed: Vec<Time>,
+    /// The first time in the heap.
+    first: Time,
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Timers { heap: BinaryHeap::new(), armed: Vec::new(), first: Time::NEVER }
+    }
 }
 
 impl Timers {
     /// The first time; never if there is none.
     #[inline]
     pub fn first(&self) -> Time {
-        self.heap.peek().map_or(Time::NEVER, |&Reverse((at, _))| at)
+        self.first
     }
 
     /// A connection's deadline is this now. Whether the first time changed.
@@ -40,15 +47,17 @@ impl Timers {
         if self.armed.len() <= conn as usize {
             self.armed.resize(conn as usize + 1, Time::NEVER);
         }
-        let before = self.first();
         self.armed[conn as usize] = deadline;
         self.heap.push(Reverse((deadline, conn)));
-        deadline < before
+        let is_first = deadline < self.first;
+        self.first = self.first.min(deadline);
+        is_first
     }
 
     /// Takes the first entry; gives the connection if the entry is its live one.
     pub fn pop(&mut self) -> Option<(Time, u32)> {
         let Reverse((at, conn)) = self.heap.pop()?;
+        self.first = self.heap.peek().map_or(Time::NEVER, |&Reverse((at, _))| at);
         if self.armed(conn) != at {
             return None;
         }

@@ -52,8 +52,8 @@ impl Topology {
 
     /// The link after `link` on the lane; none if it is the last.
     #[inline]
-    pub fn next_link(&self, lane: u16, link: usize) -> Option<usize> {
-        let Lane { path, last, .. } = &self.lanes[usize::from(lane)];
+    pub fn next_link(&self, lane: usize, link: usize) -> Option<usize> {
+        let Lane { path, last, .. } = &self.lanes[lane];
         if *last == link {
             return None;
         }

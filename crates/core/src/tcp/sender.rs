@@ -16,6 +16,7 @@ use crate::tcp::stream::Stream;
 use crate::tcp::{Ack, Acked, Block, Config, Transmit};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
+use core::ops::Range;
 use repair::Undo;
 
 /// What the sender is doing (Linux's names).
@@ -176,6 +177,23 @@ impl Sender {
         }
         self.deadline = if self.una == self.nxt { Time::NEVER } else { now + self.rto.timeout() };
         Acked { payload, rtt: Some(rtt) }
+    }
+
+    /// The run of segments to send now, perhaps empty, where a flight is under way, all are full and there is nothing to
+    /// repair or announce; else nothing, and [`Sender::poll_transmit`] must be asked for one after the other.
+    #[inline(always)]
+    pub fn take_full(&mut self, now: Time) -> Option<Range<u32>> {
+        let start = self.nxt;
+        if !self.clean || self.una == start || self.cwr_due || self.stream.has_shorts() {
+            return None;
+        }
+        let window = self.una.saturating_add(self.control.window());
+        let end = window.min(self.stream.end).min(self.edge);
+        if end > start {
+            self.nxt = end;
+            self.sent_at = now;
+        }
+        Some(start..end)
     }
 
     /// The next segment to send now, if window, receiver and application allow one. Call until there is none.

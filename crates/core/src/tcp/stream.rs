@@ -37,6 +37,12 @@ impl Stream {
         }
     }
 
+    /// Whether a segment that is not acknowledged is shorter than the others.
+    #[inline(always)]
+    pub fn has_shorts(&self) -> bool {
+        !self.shorts.is_empty()
+    }
+
     /// Payload bytes of a segment.
     #[inline]
     pub fn payload(&self, seq: u32) -> u32 {
