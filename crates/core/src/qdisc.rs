@@ -98,6 +98,18 @@ pub trait Qdisc<P: Packet> {
     /// The link is free. A dequeue of an empty discipline counts too: it resets CoDel and starts RED's idle time.
     fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P>;
 
+    /// As [`Qdisc::dequeue`], but the packet is put where the caller wants it: one copy less. Whether there was one.
+    #[inline(always)]
+    fn dequeue_into(&mut self, now: Time, packet: &mut P, drops: &mut impl Drops<P>) -> bool {
+        match self.dequeue(now, drops) {
+            Some(next) => {
+                *packet = next;
+                true
+            }
+            None => false,
+        }
+    }
+
     /// When to ask again after a dequeue gave nothing although packets are queued (pacing, shaping); else never.
     fn next_event(&self) -> Time {
         Time::NEVER

@@ -31,7 +31,7 @@ impl<T: Copy + Default> Ring<T> {
     }
 
     /// Appends at the tail.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, value: T) {
         if self.len == self.slots.len() {
             self.grow();
@@ -63,6 +63,18 @@ impl<T: Copy + Default> Ring<T> {
         self.head = self.head.wrapping_add(1);
         self.len -= 1;
         Some(value)
+    }
+
+    /// Takes the value at the head to where the caller wants it. Whether there was one.
+    #[inline(always)]
+    pub fn pop_into(&mut self, value: &mut T) -> bool {
+        if self.len == 0 {
+            return false;
+        }
+        *value = self.slots[self.head & (self.slots.len() - 1)];
+        self.head = self.head.wrapping_add(1);
+        self.len -= 1;
+        true
     }
 
     /// Takes the value at the tail.

@@ -77,14 +77,16 @@ impl Ends {
             return Received { answers: true, complete: false, deadline: Time::NEVER };
         }
         let end = &mut self.ends[packet.conn() as usize];
-        let ack = end.tcp.on_segment(now, packet.seq(), packet.has(FULL), packet.ts(), packet.ecn(), packet.has(ECHO));
+        let answers = end.tcp.accept(now, packet.seq(), packet.has(FULL), packet.ts(), packet.ecn(), packet.has(ECHO));
         let complete = end.tcp.next_expected() >= end.target;
         if complete {
             end.target = u32::MAX;
         }
-        let Some(ack) = ack else { return Received { answers: false, complete, deadline: end.tcp.next_event() } };
-        *packet = end.packet(now, packet.conn(), &ack, &mut self.sacks);
-        Received { answers: true, complete, deadline: Time::NEVER }
+        if !answers {
+            return Received { answers, complete, deadline: end.tcp.next_event() };
+        }
+        *packet = end.packet(now, packet.conn(), &end.tcp.ack(), &mut self.sacks);
+        Received { answers, complete, deadline: Time::NEVER }
     }
 
     /// The delayed ACK, if it is due.

@@ -25,7 +25,7 @@ use crate::link::Link;
 use crate::packet::Packet;
 use crate::plan::{Plan, Target};
 use crate::planted::{Fault, planted};
-use crate::schedule::Schedule;
+use crate::schedule::{Place, Places, Schedule};
 use crate::timers::Timers;
 use crate::topology::{Change, Topology, changes};
 use crate::{Options, Output, Stopped, setup};
@@ -56,7 +56,7 @@ struct Line {
     packets: Ring<Packet>,
     target: Target,
     /// Its place in the schedule; none if what is put on it goes through at once.
-    source: Option<usize>,
+    source: Option<Place>,
 }
 
 /// One direction of a class, with its first and last line.
@@ -74,7 +74,7 @@ struct LaneState {
 /// A link, in one of two forms.
 enum Station {
     /// With a queue discipline and events: the second is its place in the schedule.
-    Queue(Box<Link>, usize),
+    Queue(Box<Link>, Place),
     /// Computed on arrival.
     Closed(Box<ClosedLink>),
 }
@@ -82,7 +82,7 @@ enum Station {
 /// The delayed-ACK timers of a class of flows.
 struct Class {
     timers: Timers,
-    source: usize,
+    source: Place,
 }
 
 /// Everything between the data senders.
@@ -96,9 +96,10 @@ struct Fabric {
     ends: Ends,
     classes: Vec<Class>,
     senders: Timers,
-    senders_source: usize,
+    senders_source: Place,
     apps: BinaryHeap<Reverse<(Time, Event)>>,
-    apps_source: usize,
+    apps_source: Place,
+    steps_source: Place,
     flows: Vec<FlowMeter>,
     end: Time,
 }
@@ -113,7 +114,7 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
     let changes = changes(scenario);
     let mut next_change = 0;
     let change_time = |n: usize| changes.get(n).map_or(Time::NEVER, |change| change.0);
-    fabric.schedule.set(0, change_time(0));
+    fabric.schedule.set(fabric.steps_source, change_time(0));
     let mut events = 0u64;
     // The run is looked at from outside a thousand times: one comparison finds these moments and the end.
     let pause = Span(scenario.duration.0 / 1000 + 1);
@@ -144,7 +145,7 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
             Source::Steps => {
                 let (at, link, change) = changes[next_change];
                 next_change += 1;
-                fabric.schedule.set(0, change_time(next_change));
+                fabric.schedule.set(fabric.steps_source, change_time(next_change));
                 fabric.change(at, link, change);
             }
         }
@@ -155,15 +156,16 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
 impl Fabric {
     fn new(scenario: &Scenario, topology: &Topology, options: &Options) -> (Fabric, Vec<Source>) {
         let plan = Plan::new(scenario, topology, options);
-        let mut sources = vec![Source::Steps];
-        let mut add = |source: Source| {
+        let (mut sources, mut places) = (Vec::new(), Places::default());
+        let mut add = |source: Source, hot: bool| {
             sources.push(source);
-            sources.len() - 1
+            places.add(hot)
         };
+        let steps_source = add(Source::Steps, false);
         let mut line = |index: usize, source: Source| Line {
             packets: Ring::default(),
             target: plan.targets[index],
-            source: (plan.used[index] && !plan.direct[index]).then(|| add(source)),
+            source: (plan.used[index] && !plan.direct[index]).then(|| add(source, true)),
         };
         let lanes = topology.lanes.iter().enumerate().map(|(index, lane)| LaneState {
             last: lane.last,
@@ -176,10 +178,10 @@ impl Fabric {
         let lanes: Vec<LaneState> = lanes.collect();
         let behind = |link: usize| line(lanes.len() * 2 + link, Source::Hop(link));
         let hops = (0..scenario.hops.len() * 2).map(behind).collect();
-        let class = |index| Class { timers: Timers::default(), source: add(Source::DelayedAck(index)) };
+        let class = |index| Class { timers: Timers::default(), source: add(Source::DelayedAck(index), false) };
         let classes = (0..topology.steady.len()).map(class).collect();
-        let senders_source = add(Source::Senders);
-        let apps_source = add(Source::Apps);
+        let senders_source = add(Source::Senders, false);
+        let apps_source = add(Source::Apps, false);
         // Links come last: whoever sends at a time sends before a departure at that time.
         let links = plan.closed.into_iter().enumerate().map(|(index, closed)| match closed {
             Some(link) => Station::Closed(Box::new(link)),
@@ -189,14 +191,14 @@ impl Fabric {
                 if plan.lags[index] {
                     link.hand_over_early(scenario.link(index));
                 }
-                Station::Queue(Box::new(link), add(Source::Link(index)))
+                Station::Queue(Box::new(link), add(Source::Link(index), true))
             }
         });
         let links = links.collect();
         let access = scenario.access.iter().flat_map(|access| vec![AccessLink::new(access); topology.access_links]);
         let fabric = Fabric {
             lanes,
-            schedule: Schedule::new(sources.len()),
+            schedule: Schedule::new(&places),
             links,
             hops,
             access: access.collect(),
@@ -206,6 +208,7 @@ impl Fabric {
             senders_source,
             apps: BinaryHeap::new(),
             apps_source,
+            steps_source,
             flows: setup::flows(scenario, options),
             end: scenario.duration,
         };
@@ -214,24 +217,29 @@ impl Fabric {
 
     /// A packet at the first link of its lane.
     fn entry_event(&mut self, lane: usize) {
-        if let Some(packet) = self.lanes[lane].into.take(&mut self.schedule) {
-            self.travel(self.lanes[lane].into.target, packet);
+        let mut packet = Packet::default();
+        if self.lanes[lane].into.take(&mut packet, &mut self.schedule) {
+            self.travel(self.lanes[lane].into.target, &mut packet);
         }
     }
 
     /// A packet at a link behind another.
     fn hop_event(&mut self, link: usize) {
-        if let Some(packet) = self.hops[link].take(&mut self.schedule) {
-            self.travel(self.hops[link].target, packet);
+        let mut packet = Packet::default();
+        if self.hops[link].take(&mut packet, &mut self.schedule) {
+            self.travel(self.hops[link].target, &mut packet);
         }
     }
 
     /// A packet at an end host.
     #[inline(never)]
     fn out_event(&mut self, lane: usize, hosts: &mut Hosts) {
-        let Some(packet) = self.lanes[lane].out.take(&mut self.schedule) else { return };
+        let mut packet = Packet::default();
+        if !self.lanes[lane].out.take(&mut packet, &mut self.schedule) {
+            return;
+        }
         if packet.is_for_receiver() {
-            self.travel(Target::Hosts, packet);
+            self.travel(Target::Hosts, &mut packet);
         } else if packet.sack() == 0 {
             hosts.receive(packet.time, &packet, &[], self);
         } else {
@@ -243,17 +251,9 @@ impl Fabric {
     /// The end of a transmission, a delivery opportunity, or a discipline's own time.
     #[inline(never)]
     fn link_event(&mut self, index: usize, now: Time) {
-        let Station::Queue(link, source) = &mut self.links[index] else { return };
         let mut packet = Packet::default();
-        let left = link.event(now, &mut packet).map(|end| link.arrival_after(end));
-        self.schedule.set(*source, link.next_event());
-        if !link.drops.is_empty() {
-            self.settle(index, now);
-        }
-        if let Some(at) = left
-            && let Some(target) = self.leave(index, &mut packet, at)
-        {
-            self.travel(target, packet);
+        if let Some(target) = self.serve(index, now, &mut packet) {
+            self.travel(target, &mut packet);
         }
     }
 
@@ -265,8 +265,8 @@ impl Fabric {
 
     /// A packet at a station, and at the next, as long as the lines between need no event.
     #[inline(always)]
-    fn travel(&mut self, mut target: Target, mut packet: Packet) {
-        while let Some(next) = self.visit(target, &mut packet) {
+    fn travel(&mut self, mut target: Target, packet: &mut Packet) {
+        while let Some(next) = self.visit(target, packet) {
             target = next;
         }
     }
@@ -276,20 +276,8 @@ impl Fabric {
     #[inline(always)]
     fn visit(&mut self, target: Target, packet: &mut Packet) -> Option<Target> {
         let Target::Link(index) = target else { return self.deliver(packet) };
-        let now = packet.time;
         match &mut self.links[index] {
-            Station::Queue(link, _) => {
-                let starts = link.arrive(now, packet);
-                if !link.drops.is_empty() {
-                    self.settle(index, now);
-                }
-                if !starts {
-                    return None;
-                }
-                let (target, first) = self.start(index, now)?;
-                *packet = first;
-                Some(target)
-            }
+            Station::Queue(..) => self.queue(index, packet),
             Station::Closed(link) => match link.arrive(packet) {
                 Some(at) if planted(Fault::ClosedForm) => self.leave(index, packet, at + Span(1)),
                 Some(at) => self.leave(index, packet, at),
@@ -301,18 +289,29 @@ impl Fabric {
         }
     }
 
-    /// The start of a transmission on an idle link: rarer than on a busy one.
+    /// A packet at a queue; on an idle link a transmission starts, and `packet` becomes what is handed over.
     #[inline(never)]
-    fn start(&mut self, index: usize, now: Time) -> Option<(Target, Packet)> {
+    fn queue(&mut self, index: usize, packet: &mut Packet) -> Option<Target> {
+        let Station::Queue(link, _) = &mut self.links[index] else { return None };
+        let now = packet.time;
+        let starts = link.arrive(now, packet);
+        if !link.drops.is_empty() {
+            self.settle(index, now);
+        }
+        if starts { self.serve(index, now, packet) } else { None }
+    }
+
+    /// The link does what is due; `packet` becomes what it hands over, if anything, on its way to a station that it reaches
+    /// without an event.
+    #[inline(always)]
+    fn serve(&mut self, index: usize, now: Time, packet: &mut Packet) -> Option<Target> {
         let Station::Queue(link, source) = &mut self.links[index] else { return None };
-        let mut packet = Packet::default();
-        let left = link.event(now, &mut packet).map(|end| link.arrival_after(end));
+        let left = link.event(now, packet).map(|end| link.arrival_after(end));
         self.schedule.set(*source, link.next_event());
         if !link.drops.is_empty() {
             self.settle(index, now);
         }
-        let target = self.leave(index, &mut packet, left?)?;
-        Some((target, packet))
+        self.leave(index, packet, left?)
     }
 
     /// A packet that will be at the far end of a link at `at` takes the line behind it.
@@ -462,7 +461,7 @@ impl Net for Fabric {
     #[inline(always)]
     fn emit(&mut self, mut packet: Packet) {
         if let Some(target) = self.enter(&mut packet) {
-            self.travel(target, packet);
+            self.travel(target, &mut packet);
         }
     }
 
@@ -533,13 +532,13 @@ impl Line {
         None
     }
 
-    /// Takes the first packet off the line.
+    /// Takes the first packet off the line. Whether there was one.
     #[inline(always)]
-    fn take(&mut self, schedule: &mut Schedule) -> Option<Packet> {
-        let packet = self.packets.pop();
+    fn take(&mut self, packet: &mut Packet, schedule: &mut Schedule) -> bool {
+        let taken = self.packets.pop_into(packet);
         if let Some(source) = self.source {
             schedule.set(source, self.packets.front().map_or(Time::NEVER, |next| next.time));
         }
-        packet
+        taken
     }
 }

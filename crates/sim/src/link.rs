@@ -257,24 +257,22 @@ impl Link {
     /// it is handed over now.
     #[inline(always)]
     fn start(&mut self, now: Time, packet: &mut Packet) -> Option<Time> {
-        match self.qdisc.dequeue(now, &mut self.drops) {
-            Some(next) => *packet = next,
-            None => {
-                self.idle(now);
-                return None;
-            }
+        if !self.qdisc.dequeue_into(now, packet, &mut self.drops) {
+            self.idle(now);
+            return None;
         }
         self.busy = true;
         if self.detail {
             self.meter.dequeued(now, now.since(packet.time), self.qdisc.packets(), self.is_full());
-        } else {
-            self.meter.started(now);
         }
         let end = now + self.server.serialise(packet.wire());
         self.due = end;
         if self.early {
             self.sent(packet, now, end);
             return Some(end);
+        }
+        if !self.detail {
+            self.meter.started(now);
         }
         self.service = Some(Service { packet: *packet, start: now });
         None

@@ -214,8 +214,12 @@ impl Packet {
     /// Whether the packet carries a CE that it did not have on arrival.
     #[inline(always)]
     pub fn is_marked(&self) -> bool {
-        let bits = self.bits();
-        bits & 0b11 == 0b11 && bits & 0b1100 != 0b1100
+        self.bits() & 0b11 == 0b11 && self.came_without_ce()
+    }
+
+    #[cold]
+    fn came_without_ce(&self) -> bool {
+        self.bits() & 0b1100 != 0b1100
     }
 
     /// Whether the flag is set.

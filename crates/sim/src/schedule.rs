@@ -1,64 +1,112 @@
-//! Which source of events is next: the minimum over a small array of times, ties to the lowest index.
+//! Which source of events is next: the minimum over a small array of times, ties to the lowest rank.
 
 use sojourn_core::units::Time;
 
 use crate::planted::{Fault, planted};
 
-/// Up to this many sources are compared one by one; above it a winner tree finds the least.
+/// Up to this many hot sources are compared one by one; above it a winner tree finds the least.
 const LINEAR: usize = 8;
+/// Up to this many are compared without a look at the others' places.
+const FEW: usize = 4;
+/// Without a tree there are no more sources than this.
+const RANKS: u64 = 64;
+/// Times beyond this (9 years) are never.
+const LATEST: u64 = u64::MAX / RANKS;
 
-/// The next time of each source.
+/// A source's place in the schedule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    rank: usize,
+    /// Among the hot sources, or among the cold ones.
+    index: usize,
+    hot: bool,
+}
+
+/// The next time of each source. Hot sources move at every packet; of the others the first is kept.
 pub struct Schedule {
-    /// Time and source in one number: the least number is the least time, and of equal times the lowest source.
+    /// How many places of `few` are looked at; 0: the tree is.
+    width: usize,
+    /// Time and rank in one number: the least number is the least time, and of equal times the lowest rank.
     few: [u64; LINEAR],
-    /// For more sources: the times, padded with "never" to a power of two …
+    cold: Vec<u64>,
+    coldest: u64,
+    /// For more sources: the times by rank, padded with "never" to a power of two …
     leaves: Vec<u64>,
     /// … and the winner of each inner node of the tree over them; node 1 is the root.
     winners: Vec<u32>,
 }
 
-/// Times beyond this (73 years) are never.
-const LATEST: u64 = u64::MAX / LINEAR as u64;
+/// Hands out places, in the order of the ranks.
+#[derive(Default)]
+pub struct Places {
+    hot: usize,
+    cold: usize,
+}
+
+impl Places {
+    /// The place of the next source.
+    pub fn add(&mut self, hot: bool) -> Place {
+        let rank = self.hot + self.cold;
+        let count = if hot { &mut self.hot } else { &mut self.cold };
+        *count += 1;
+        Place { rank, index: *count - 1, hot }
+    }
+}
 
 impl Schedule {
-    /// `sources` sources that all wait for nothing yet.
-    pub fn new(sources: usize) -> Schedule {
-        let mut schedule = Schedule { few: [u64::MAX; LINEAR], leaves: Vec::new(), winners: Vec::new() };
-        if sources > LINEAR {
-            let width = sources.next_power_of_two();
-            schedule.leaves = vec![u64::MAX; width];
-            schedule.winners = vec![0; width];
-            for node in (1..width).rev() {
-                let left = 2 * node;
-                schedule.winners[node] = if left >= width { (left - width) as u32 } else { schedule.winners[left] };
-            }
+    /// Of sources that all wait for nothing yet.
+    pub fn new(places: &Places) -> Schedule {
+        let sources = places.hot + places.cold;
+        let linear = places.hot <= LINEAR && sources <= RANKS as usize;
+        let leaves = if linear { 0 } else { sources.next_power_of_two() };
+        let mut winners = vec![0; leaves];
+        for node in (1..leaves).rev() {
+            let left = 2 * node;
+            winners[node] = if left >= leaves { (left - leaves) as u32 } else { winners[left] };
         }
-        schedule
+        Schedule {
+            width: if !linear { 0 } else { if places.hot <= FEW { FEW } else { LINEAR } },
+            few: [u64::MAX; LINEAR],
+            cold: vec![u64::MAX; places.cold],
+            coldest: u64::MAX,
+            leaves: vec![u64::MAX; leaves],
+            winners,
+        }
     }
 
-    /// Source `source` is next due at `time`.
+    /// The source at this place is next due at `time`.
     #[inline(always)]
-    pub fn set(&mut self, source: usize, time: Time) {
-        if self.leaves.is_empty() {
-            let rank = if planted(Fault::Tie) { source ^ (LINEAR - 1) } else { source };
-            self.few[source & (LINEAR - 1)] = time.0.min(LATEST) * LINEAR as u64 + rank as u64;
+    pub fn set(&mut self, place: Place, time: Time) {
+        let key = time.0.min(LATEST) * RANKS + flipped(place.rank);
+        if self.width > 0 && place.hot {
+            self.few[place.index & (LINEAR - 1)] = key;
         } else {
-            self.play(source, time.0);
+            self.set_otherwise(place, time, key);
         }
     }
 
-    /// The source that is due first, and when.
+    #[inline(never)]
+    fn set_otherwise(&mut self, place: Place, time: Time, key: u64) {
+        if self.width == 0 {
+            return self.play(place.rank, time.0);
+        }
+        self.cold[place.index] = key;
+        self.coldest = self.cold.iter().copied().fold(u64::MAX, u64::min);
+    }
+
+    /// The rank of the source that is due first, and when.
     #[inline(always)]
     pub fn first(&self) -> (usize, Time) {
-        if !self.leaves.is_empty() {
-            let winner = self.winners[1] as usize;
-            return (winner, Time(self.leaves[winner]));
-        }
         let [a, b, c, d, e, f, g, h] = self.few;
-        let least = (a.min(b)).min(c.min(d)).min((e.min(f)).min(g.min(h)));
-        let rank = least as usize % LINEAR;
-        let source = if planted(Fault::Tie) { rank ^ (LINEAR - 1) } else { rank };
-        (source, Time(least / LINEAR as u64))
+        let least = match self.width {
+            FEW => a.min(b).min(c.min(d)).min(self.coldest),
+            LINEAR => a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h))).min(self.coldest),
+            _ => {
+                let winner = self.winners[1] as usize;
+                return (winner, Time(self.leaves[winner]));
+            }
+        };
+        (flipped((least % RANKS) as usize) as usize, Time(least / RANKS))
     }
 
     /// Replays the matches from a leaf to the root.
@@ -82,6 +130,12 @@ impl Schedule {
     }
 }
 
+/// The rank as the keys have it: as it is, unless a test turns ties round.
+#[inline(always)]
+fn flipped(rank: usize) -> u64 {
+    if planted(Fault::Tie) { rank as u64 ^ (RANKS - 1) } else { rank as u64 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,13 +144,15 @@ mod tests {
     #[test]
     fn the_first_source_is_the_least_time_and_of_equal_times_the_lowest_index() {
         let mut rng = Rng::stream(1, "schedule");
-        for sources in [1, 2, 7, 8, 9, 16, 17, 100] {
-            let (mut schedule, mut times) = (Schedule::new(sources), vec![u64::MAX; sources]);
+        for (sources, hot_share) in [(1, 1), (2, 2), (4, 1), (7, 2), (8, 3), (9, 2), (16, 2), (17, 1), (30, 4), (100, 1)] {
+            let mut places = Places::default();
+            let places_of: Vec<Place> = (0..sources).map(|n| places.add(n % hot_share == 0)).collect();
+            let (mut schedule, mut times) = (Schedule::new(&places), vec![u64::MAX; sources]);
             for _ in 0..2000 {
                 let source = rng.below(sources as u64) as usize;
                 let time = if rng.below(8) == 0 { u64::MAX } else { rng.below(20) };
                 times[source] = time;
-                schedule.set(source, Time(time));
+                schedule.set(places_of[source], Time(time));
                 let (first, at) = schedule.first();
                 let expected = times.iter().enumerate().min_by_key(|&(i, &t)| (t, i)).expect("there are sources");
                 assert_eq!(at.0.min(LATEST), (*expected.1).min(LATEST));

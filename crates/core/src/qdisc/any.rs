@@ -30,6 +30,11 @@ macro_rules! any_qdisc {
                 match self { $(AnyQdisc::$variant(q) => q.dequeue(now, drops),)+ }
             }
 
+            #[inline(always)]
+            fn dequeue_into(&mut self, now: Time, packet: &mut P, drops: &mut impl Drops<P>) -> bool {
+                match self { $(AnyQdisc::$variant(q) => q.dequeue_into(now, packet, drops),)+ }
+            }
+
             #[inline]
             fn next_event(&self) -> Time {
                 match self { $(AnyQdisc::$variant(q) => q.next_event(),)+ }

@@ -167,33 +167,37 @@ pub struct Stats {
 
 /// The queue that CoDel takes packets from: a discipline's own, or one flow's.
 pub trait Source<P> {
-    /// Takes the head of the queue; all the discipline's counts follow.
-    fn pop(&mut self) -> Option<P>;
+    /// Takes the head of the queue into `packet`; all the discipline's counts follow. Whether there was one.
+    fn pop(&mut self, packet: &mut P) -> bool;
     /// The bytes that the MTU test looks at, without the packet just taken. RFC 8289 §4.4: the link's whole backlog.
     fn backlog(&self) -> u64;
 }
 
 impl<L: Law> Vars<L> {
-    /// The next packet to send, after CoDel dropped (into `drops`) or marked what it had to.
+    /// Puts the next packet to send into `packet`, after CoDel dropped (into `drops`) or marked what it had to. Whether
+    /// there is one.
     #[inline(always)]
-    pub fn dequeue<P: Packet>(
+    pub fn dequeue<P: Packet + Copy>(
         &mut self,
         now: Time,
+        packet: &mut P,
         control: &Control<L>,
         stats: &mut Stats,
         source: &mut impl Source<P>,
         drops: &mut impl Drops<P>,
-    ) -> Option<P> {
-        let Some(mut packet) = source.pop() else {
+    ) -> bool {
+        if !source.pop(packet) {
             self.first_above_time = L::Tick::default(); // RFC 8289 §5.6: an empty queue is not above target
             self.dropping = false;
-            return None;
-        };
+            return false;
+        }
         let now = L::tick(now.0);
-        if !self.ok_to_drop(now, &packet, control, stats, source) {
+        if !self.ok_to_drop(now, packet, control, stats, source) {
             self.dropping = false;
-        } else if !self.dropping || !L::after(self.drop_next, now) {
-            packet = self.signal(now, packet, control, stats, source, drops)?;
+        } else if (!self.dropping || !L::after(self.drop_next, now))
+            && !self.signal(now, packet, control, stats, source, drops)
+        {
+            return false;
         }
         if let Some(threshold) = control.ce_threshold
             && L::after(self.ldelay, threshold)
@@ -201,11 +205,11 @@ impl<L: Law> Vars<L> {
         {
             stats.ce_mark += 1;
         }
-        Some(packet)
+        true
     }
 
     /// Whether the delay has been above target for an interval. RFC 8289 §5.6: `dodequeue`.
-    #[inline]
+    #[inline(always)]
     fn ok_to_drop<P: Packet>(
         &mut self,
         now: L::Tick,
@@ -227,24 +231,24 @@ impl<L: Law> Vars<L> {
         L::above_for_long(now, self.first_above_time)
     }
 
-    /// A signal is due: `packet` is dropped or marked, and when dropping was on already, perhaps more.
+    /// A signal is due: `packet` is dropped or marked, and when dropping was on already, perhaps more. It becomes the packet
+    /// to send; false if there is none.
     #[cold]
     #[inline(never)]
-    fn signal<P: Packet>(
+    fn signal<P: Packet + Copy>(
         &mut self,
         now: L::Tick,
-        packet: P,
+        packet: &mut P,
         control: &Control<L>,
         stats: &mut Stats,
         source: &mut impl Source<P>,
         drops: &mut impl Drops<P>,
-    ) -> Option<P> {
+    ) -> bool {
         if !self.dropping {
-            let (next, _) = self.drop_or_mark(now, packet, control, stats, source, drops);
+            let outcome = self.drop_or_mark(now, packet, control, stats, source, drops);
             self.begin(now, control);
-            return next;
+            return outcome != Outcome::Empty;
         }
-        let mut head = packet;
         let mut signals = 0;
         while !L::after(self.drop_next, now) {
             if signals == L::MOST_DROPS {
@@ -255,46 +259,41 @@ impl<L: Law> Vars<L> {
             signals += 1;
             self.count = self.count.wrapping_add(1);
             self.rec_inv_sqrt = L::next_root(self.rec_inv_sqrt, self.count);
-            let (next, outcome) = self.drop_or_mark(now, head, control, stats, source, drops);
-            if outcome != Outcome::Below {
-                // RFC 8289 §5.5: from the old drop_next, not from now.
-                self.drop_next = L::control_law(self.drop_next, control.interval, self.rec_inv_sqrt);
-            } else {
+            let outcome = self.drop_or_mark(now, packet, control, stats, source, drops);
+            if matches!(outcome, Outcome::Below | Outcome::Empty) {
                 self.dropping = false;
+                return outcome != Outcome::Empty;
             }
-            match (next, outcome) {
-                (Some(packet), Outcome::StillAbove) => head = packet,
-                (next, _) => return next,
+            // RFC 8289 §5.5: from the old drop_next, not from now.
+            self.drop_next = L::control_law(self.drop_next, control.interval, self.rec_inv_sqrt);
+            if outcome == Outcome::Marked {
+                return true;
             }
         }
-        Some(head)
+        true
     }
 
-    /// Marks `packet` and gives it back; or drops it and gives the next one.
-    fn drop_or_mark<P: Packet>(
+    /// Marks `packet`; or drops it, and it becomes the next one.
+    fn drop_or_mark<P: Packet + Copy>(
         &mut self,
         now: L::Tick,
-        mut packet: P,
+        packet: &mut P,
         control: &Control<L>,
         stats: &mut Stats,
         source: &mut impl Source<P>,
         drops: &mut impl Drops<P>,
-    ) -> (Option<P>, Outcome) {
+    ) -> Outcome {
         if control.ecn && packet.mark() {
             stats.ecn_mark += 1;
-            return (Some(packet), Outcome::Marked);
+            return Outcome::Marked;
         }
         stats.drop_count += 1;
-        drops.dropped(packet, DropReason::Codel);
-        let next = source.pop();
-        let above = match &next {
-            Some(packet) => self.ok_to_drop(now, packet, control, stats, source),
-            None => {
-                self.first_above_time = L::Tick::default();
-                false
-            }
-        };
-        (next, if above { Outcome::StillAbove } else { Outcome::Below })
+        drops.dropped(*packet, DropReason::Codel);
+        if !source.pop(packet) {
+            self.first_above_time = L::Tick::default();
+            return Outcome::Empty;
+        }
+        if self.ok_to_drop(now, packet, control, stats, source) { Outcome::StillAbove } else { Outcome::Below }
     }
 
     /// Enters the dropping state after its first signal.
@@ -321,8 +320,10 @@ enum Outcome {
     Marked,
     /// It was dropped, and the next one is above target too.
     StillAbove,
-    /// It was dropped, and the next one is below target, or there is none.
+    /// It was dropped, and the next one is below target.
     Below,
+    /// It was dropped, and there is no other.
+    Empty,
 }
 
 /// A queue and its bytes.
@@ -333,11 +334,13 @@ struct Queue<P> {
 }
 
 impl<P: Packet + Copy + Default> Source<P> for Queue<P> {
-    #[inline]
-    fn pop(&mut self) -> Option<P> {
-        let packet = self.packets.pop()?;
-        self.backlog -= u64::from(packet.bytes());
-        Some(packet)
+    #[inline(always)]
+    fn pop(&mut self, packet: &mut P) -> bool {
+        let popped = self.packets.pop_into(packet);
+        if popped {
+            self.backlog -= u64::from(packet.bytes());
+        }
+        popped
     }
 
     #[inline]
@@ -375,7 +378,7 @@ impl<P: Packet + Copy + Default, L: Law> Codel<P, L> {
 }
 
 impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for Codel<P, L> {
-    #[inline]
+    #[inline(always)]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         if self.queue.packets.len() >= self.limit {
             // RFC 8289 §5.4: drops at a full buffer do not count towards CoDel's computations.
@@ -387,10 +390,15 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for Codel<P, L> {
         self.queue.packets.push(packet);
     }
 
-    #[inline]
     fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P> {
+        let mut packet = P::default();
+        self.dequeue_into(now, &mut packet, drops).then_some(packet)
+    }
+
+    #[inline(always)]
+    fn dequeue_into(&mut self, now: Time, packet: &mut P, drops: &mut impl Drops<P>) -> bool {
         self.now = now;
-        self.vars.dequeue(now, &self.control, &mut self.stats, &mut self.queue, drops)
+        self.vars.dequeue(now, packet, &self.control, &mut self.stats, &mut self.queue, drops)
     }
 
     fn packets(&self) -> usize {

@@ -127,8 +127,14 @@ struct Queue<'a, P> {
 
 impl<P: Packet + Copy> Source<P> for Queue<'_, P> {
     #[inline]
-    fn pop(&mut self) -> Option<P> {
-        self.slab.pop(self.fifo)
+    fn pop(&mut self, packet: &mut P) -> bool {
+        match self.slab.pop(self.fifo) {
+            Some(head) => {
+                *packet = head;
+                true
+            }
+            None => false,
+        }
     }
 
     #[inline]
@@ -189,7 +195,7 @@ impl<P: Packet + Copy, L: Law> FqCodel<P, L> {
     }
 }
 
-impl<P: Packet + Copy, L: Law> Qdisc<P> for FqCodel<P, L> {
+impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
     #[inline]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         packet.set_enqueue_time(now);
@@ -211,10 +217,10 @@ impl<P: Packet + Copy, L: Law> Qdisc<P> for FqCodel<P, L> {
         loop {
             let number = self.flows.turn(self.quantum)?;
             let (vars, fifo, slab) = self.flows.split(number);
-            let packet = vars.dequeue(now, &self.control, &mut self.cstats, &mut Queue { fifo, slab }, drops);
-            if let Some(bytes) = packet.as_ref().map(P::bytes) {
-                self.flows.charge(number, bytes);
-                return packet;
+            let mut packet = P::default();
+            if vars.dequeue(now, &mut packet, &self.control, &mut self.cstats, &mut Queue { fifo, slab }, drops) {
+                self.flows.charge(number, packet.bytes());
+                return Some(packet);
             }
             self.flows.leave();
         }

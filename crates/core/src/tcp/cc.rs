@@ -94,7 +94,7 @@ impl Control {
     }
 
     /// So many segments were delivered to a sender that its window had limited.
-    #[inline]
+    #[inline(always)]
     pub fn grow(&mut self, acked: u32, clock: &Clock) {
         let mut acked = f64::from(acked);
         let mut cwnd = self.cwnd;

@@ -93,9 +93,10 @@ impl Receiver {
         }
     }
 
-    /// A segment arrives, sent at `ts` (µs modulo 2^32); `full` if it is a full MSS. An ACK to be sent at once, if any.
+    /// A segment arrives, sent at `ts` (µs modulo 2^32); `full` if it is a full MSS. Whether [`Receiver::ack`] is
+    /// to be sent at once.
     #[inline(always)]
-    pub fn on_segment(&mut self, now: Time, seq: u32, full: bool, ts: u32, ecn: Ecn, cwr: bool) -> Option<Ack> {
+    pub fn accept(&mut self, now: Time, seq: u32, full: bool, ts: u32, ecn: Ecn, cwr: bool) -> bool {
         if self.adaptive {
             self.note_arrival(now);
         }
@@ -104,7 +105,8 @@ impl Receiver {
         }
         self.ts_last = ts;
         if seq != self.next || !self.held.is_empty() {
-            return self.out_of_order(seq, ts);
+            self.out_of_order(seq, ts);
+            return true;
         }
         self.next += 1;
         if self.pending == 0 {
@@ -113,10 +115,11 @@ impl Receiver {
         self.pending += 1;
         self.pending_full += u32::from(full);
         if self.quick > 0 || (self.pending >= self.due && self.pending_full >= self.due_full) {
-            return Some(self.acknowledge());
+            self.discharge();
+            return true;
         }
         self.deadline = self.deadline.min(now + self.ato);
-        None
+        false
     }
 
     /// The delayed ACK's timer: call when `now` has reached [`Receiver::next_event`].
@@ -126,7 +129,8 @@ impl Receiver {
         }
         // Linux: a timer that expires waited too short a time. (It is the longest already where it does not adapt.)
         self.ato = (self.ato + self.ato).min(DELACK_MAX);
-        Some(self.acknowledge())
+        self.discharge();
+        Some(self.ack())
     }
 
     /// When [`Receiver::on_timer`] wants to be called.
@@ -191,12 +195,9 @@ impl Receiver {
         }
     }
 
-    #[inline]
-    fn acknowledge(&mut self) -> Ack {
-        self.pending = 0;
-        self.pending_full = 0;
-        self.deadline = Time::NEVER;
-        self.quick = self.quick.saturating_sub(1);
+    /// The ACK that [`Receiver::accept`] asked for: of everything that has arrived in order.
+    #[inline(always)]
+    pub fn ack(&self) -> Ack {
         Ack {
             cum: self.next,
             ts_first: self.ts_first,
@@ -207,10 +208,19 @@ impl Receiver {
         }
     }
 
+    /// An ACK leaves: nothing waits for one any more.
+    #[inline(always)]
+    fn discharge(&mut self) {
+        self.pending = 0;
+        self.pending_full = 0;
+        self.deadline = Time::NEVER;
+        self.quick = self.quick.saturating_sub(1);
+    }
+
     /// RFC 5681 §4.2: out of order, filling a hole, or seen before: acknowledged at once.
     #[cold]
     #[inline(never)]
-    fn out_of_order(&mut self, seq: u32, ts: u32) -> Option<Ack> {
+    fn out_of_order(&mut self, seq: u32, ts: u32) {
         if seq == self.next {
             if self.pending == 0 {
                 self.ts_first = ts;
@@ -228,7 +238,7 @@ impl Receiver {
                 self.ts_first = ts;
             }
         }
-        Some(self.acknowledge())
+        self.discharge();
     }
 
     /// What was held and is in order now.
@@ -315,7 +325,7 @@ mod tests {
         let mut acked = Vec::new();
         for (i, seq) in seqs.into_iter().enumerate() {
             let now = Time((from_ms + i as u64) * 1_000_000);
-            if receiver.on_segment(now, seq, true, 1000 * i as u32, Ecn::NotEct, false).is_some() {
+            if receiver.accept(now, seq, true, 1000 * i as u32, Ecn::NotEct, false) {
                 acked.push(seq);
             }
         }
@@ -360,7 +370,7 @@ mod tests {
     fn a_full_and_a_short_segment_are_more_than_an_mss_two_short_ones_are_not() {
         let mut receiver = receiver(AckPolicy::Delayed, true);
         feed(&mut receiver, 0, 0..16);
-        let mut arrive = |seq, full| receiver.on_segment(Time(17_000_000), seq, full, 0, Ecn::NotEct, false).is_some();
+        let mut arrive = |seq, full| receiver.accept(Time(17_000_000), seq, full, 0, Ecn::NotEct, false);
         assert_eq!([arrive(16, false), arrive(17, false), arrive(18, true)], [false, false, true]);
         assert_eq!([arrive(19, true), arrive(20, false)], [false, true]);
     }
@@ -391,15 +401,19 @@ mod tests {
     #[test]
     fn an_ack_echoes_the_first_and_the_last_timestamp() {
         let mut receiver = receiver(AckPolicy::Delayed, false);
-        assert_eq!(receiver.on_segment(Time(5), 0, true, 70, Ecn::NotEct, false), None);
-        let ack = receiver.on_segment(Time(6), 1, true, 90, Ecn::NotEct, false).unwrap();
+        assert!(!receiver.accept(Time(5), 0, true, 70, Ecn::NotEct, false));
+        assert!(receiver.accept(Time(6), 1, true, 90, Ecn::NotEct, false));
+        let ack = receiver.ack();
         assert_eq!((ack.ts_first, ack.ts_last), (70, 90));
     }
 
     #[test]
     fn the_ack_of_a_repeated_segment_echoes_the_repetition() {
         let mut receiver = receiver(AckPolicy::Every, true);
-        let mut echo = |seq, ts| receiver.on_segment(Time(1), seq, true, ts, Ecn::NotEct, false).unwrap().ts_first;
+        let mut echo = |seq, ts| {
+            assert!(receiver.accept(Time(1), seq, true, ts, Ecn::NotEct, false));
+            receiver.ack().ts_first
+        };
         assert_eq!([echo(0, 10), echo(1, 20), echo(1, 300)], [10, 20, 300]);
         // What lies wholly below the last ACK is no news.
         assert_eq!(echo(0, 400), 300);
@@ -423,7 +437,10 @@ mod tests {
     #[test]
     fn the_echo_lasts_from_ce_to_cwr() {
         let mut receiver = Receiver::new(&Config { ecn: true, acks: AckPolicy::Every, ..Config::default() });
-        let mut ece = |seq, ecn, cwr| receiver.on_segment(Time(1), seq, true, 0, ecn, cwr).unwrap().ece;
+        let mut ece = |seq, ecn, cwr| {
+            assert!(receiver.accept(Time(1), seq, true, 0, ecn, cwr));
+            receiver.ack().ece
+        };
         assert!(!ece(0, Ecn::Ect0, false));
         assert!(ece(1, Ecn::Ce, false));
         assert!(ece(2, Ecn::Ect0, false));

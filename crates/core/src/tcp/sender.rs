@@ -162,7 +162,9 @@ impl Sender {
         let (out, newly) = (self.nxt - self.una, ack.cum.wrapping_sub(self.una));
         // newly - 1 >= out: nothing new, or what was never sent.
         if !self.clean || !blocks.is_empty() || ack.ece || newly.wrapping_sub(1) >= out {
-            return self.on_ack_slow(now, ack, blocks);
+            // Copies: what is handed on by reference only here may stay in registers elsewhere.
+            let Acked { payload, rtt } = self.on_ack_slow(now, &Ack { ..*ack }, blocks);
+            return Acked { payload, rtt };
         }
         self.note_usage(out);
         let payload = self.stream.acknowledge(self.una, ack.cum);

@@ -133,7 +133,8 @@ impl Path {
                 }
                 Event::Data { seq, payload, ts, ecn, cwr, .. } => {
                     let full = payload == self.config.mss;
-                    if let Some(ack) = self.receiver.on_segment(at, seq, full, ts, ecn, cwr) {
+                    if self.receiver.accept(at, seq, full, ts, ecn, cwr) {
+                        let ack = self.receiver.ack();
                         self.answer(ack);
                     }
                 }

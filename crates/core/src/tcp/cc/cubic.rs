@@ -42,7 +42,7 @@ impl Cubic {
     }
 
     /// Congestion avoidance: the window after an ACK of so many segments.
-    #[inline]
+    #[inline(always)]
     pub fn increase(&mut self, cwnd: f64, acked: f64, now: Time, srtt: f64) -> f64 {
         if self.epoch == Time::NEVER {
             self.begin(cwnd, now);
