@@ -95,6 +95,14 @@ pub trait Qdisc<P: Packet> {
     /// A packet arrives. It is stamped with `now`, and kept or dropped (it, or another in its place).
     fn enqueue(&mut self, now: Time, packet: P, drops: &mut impl Drops<P>);
 
+    /// Packets arrive at the same time, one after the other.
+    #[inline(always)]
+    fn enqueue_all(&mut self, now: Time, packets: impl Iterator<Item = P>, drops: &mut impl Drops<P>) {
+        for packet in packets {
+            self.enqueue(now, packet, drops);
+        }
+    }
+
     /// The link is free. A dequeue of an empty discipline counts too: it resets CoDel and starts RED's idle time.
     fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P>;
 

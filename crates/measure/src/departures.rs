@@ -86,8 +86,12 @@ impl Departures {
         slice.marks += u64::from(marked);
         slice.busy += end.0 - start;
         slice.sum += sojourn.0;
-        slice.min = slice.min.min(sojourn.0);
-        slice.max = slice.max.max(sojourn.0);
+        if sojourn.0 < slice.min {
+            slice.min = sojourn.0;
+        }
+        if sojourn.0 > slice.max {
+            slice.max = sojourn.0;
+        }
     }
 
     #[inline]

@@ -43,8 +43,12 @@ impl<const BITS: u32> Histogram<BITS> {
     pub fn add(&mut self, value: u64) {
         self.count_only(value, 1);
         self.sum += u128::from(value);
-        self.min = self.min.min(value);
-        self.max = self.max.max(value);
+        if value < self.min {
+            self.min = value;
+        }
+        if value > self.max {
+            self.max = value;
+        }
     }
 
     /// Adds a value of some weight, such as the time for which it was held. A weight of zero leaves no trace.

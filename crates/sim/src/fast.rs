@@ -119,8 +119,9 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
     // The run is looked at from outside a thousand times: one comparison finds these moments and the end.
     let pause = Span(scenario.duration.0 / 1000 + 1);
     let mut next_pause = (Time::ZERO + pause).min(scenario.duration);
+    let mut next = fabric.schedule.first();
     loop {
-        let (source, now) = fabric.schedule.first();
+        let (source, now) = next;
         if now >= next_pause {
             if now >= scenario.duration {
                 break;
@@ -133,7 +134,10 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
             Source::Into(lane) => fabric.entry_event(lane),
             Source::Out(lane) => fabric.out_event(lane, &mut hosts),
             Source::Hop(link) => fabric.hop_event(link),
-            Source::Link(link) => fabric.link_event(link, now),
+            Source::Link(link) => {
+                next = fabric.link_events(link, next, next_pause, &mut events);
+                continue;
+            }
             Source::DelayedAck(class) => fabric.delayed_ack(class),
             Source::Senders => fabric.sender_timer(&mut hosts),
             Source::Apps => {
@@ -149,6 +153,7 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
                 fabric.change(at, link, change);
             }
         }
+        next = fabric.schedule.first();
     }
     Ok(fabric.finish(&hosts, events))
 }
@@ -248,12 +253,22 @@ impl Fabric {
         }
     }
 
-    /// The end of a transmission, a delivery opportunity, or a discipline's own time.
+    /// The end of a transmission, a delivery opportunity, or a discipline's own time; and those after it, as long as the link
+    /// (`event.0` in the schedule) is first before `pause`. Gives what is first then.
     #[inline(never)]
-    fn link_event(&mut self, index: usize, now: Time) {
+    fn link_events(&mut self, index: usize, event: (usize, Time), pause: Time, events: &mut u64) -> (usize, Time) {
+        let (source, mut now) = event;
         let mut packet = Packet::default();
-        if let Some(target) = self.serve(index, now, &mut packet) {
-            self.travel(target, &mut packet);
+        loop {
+            if let Some(target) = self.serve(index, now, &mut packet) {
+                self.travel(target, &mut packet);
+            }
+            let next = self.schedule.first();
+            if next.0 != source || next.1 >= pause {
+                return next;
+            }
+            now = next.1;
+            *events += 1;
         }
     }
 
@@ -477,9 +492,7 @@ impl Net for Fabric {
             && let Station::Queue(link, _) = &mut self.links[index]
             && link.is_busy()
         {
-            for number in numbers {
-                link.arrive(at, &mut packet.numbered(number));
-            }
+            link.arrive_in_run(at, packet, numbers);
             if !link.drops.is_empty() {
                 self.settle(index, at);
             }

@@ -1,5 +1,6 @@
 //! A queue discipline and the link that it feeds. Both engines drive this one; they differ in when they look at it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use sojourn_core::packet::Packet as _;
@@ -176,6 +177,19 @@ impl Link {
             self.meter.enqueued(now, self.qdisc.packets(), self.is_full());
         }
         !self.busy && !self.is_traced
+    }
+
+    /// Packets that differ in their number only arrive at the queue at once; the link is busy.
+    #[inline(always)]
+    pub fn arrive_in_run(&mut self, now: Time, mut packet: Packet, numbers: Range<u32>) {
+        if self.detail || self.bufferless {
+            for number in numbers {
+                self.arrive(now, &mut packet.numbered(number));
+            }
+            return;
+        }
+        packet.enter(self.overhead as u16);
+        self.qdisc.enqueue_all(now, numbers.map(|number| packet.numbered(number).at(now)), &mut self.drops);
     }
 
     /// The end of a transmission, a delivery opportunity, the discipline's own time, or an arrival at an idle link. Puts what

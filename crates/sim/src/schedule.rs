@@ -17,10 +17,12 @@ const LATEST: u64 = u64::MAX / RANKS;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     rank: usize,
-    /// Among the hot sources, or among the cold ones.
+    /// Among the hot sources; behind `COLD` among the others.
     index: usize,
-    hot: bool,
 }
+
+/// Hot sources have smaller indices.
+const COLD: usize = 1 << 32;
 
 /// The next time of each source. Hot sources move at every packet; of the others the first is kept.
 pub struct Schedule {
@@ -49,7 +51,7 @@ impl Places {
         let rank = self.hot + self.cold;
         let count = if hot { &mut self.hot } else { &mut self.cold };
         *count += 1;
-        Place { rank, index: *count - 1, hot }
+        Place { rank, index: *count - 1 + if hot { 0 } else { COLD } }
     }
 }
 
@@ -77,20 +79,19 @@ impl Schedule {
     /// The source at this place is next due at `time`.
     #[inline(always)]
     pub fn set(&mut self, place: Place, time: Time) {
-        let key = time.0.min(LATEST) * RANKS + flipped(place.rank);
-        if self.width > 0 && place.hot {
-            self.few[place.index & (LINEAR - 1)] = key;
+        if place.index < self.width {
+            self.few[place.index & (LINEAR - 1)] = key(time, place.rank);
         } else {
-            self.set_otherwise(place, time, key);
+            self.set_otherwise(place, time);
         }
     }
 
     #[inline(never)]
-    fn set_otherwise(&mut self, place: Place, time: Time, key: u64) {
+    fn set_otherwise(&mut self, place: Place, time: Time) {
         if self.width == 0 {
             return self.play(place.rank, time.0);
         }
-        self.cold[place.index] = key;
+        self.cold[place.index - COLD] = key(time, place.rank);
         self.coldest = self.cold.iter().copied().fold(u64::MAX, u64::min);
     }
 
@@ -130,6 +131,13 @@ impl Schedule {
     }
 }
 
+/// Time and rank in one number. "Never" loses its highest bits and is as late as before.
+#[inline(always)]
+fn key(time: Time, rank: usize) -> u64 {
+    debug_assert!(time.0 < LATEST || time == Time::NEVER);
+    time.0.wrapping_mul(RANKS) | flipped(rank)
+}
+
 /// The rank as the keys have it: as it is, unless a test turns ties round.
 #[inline(always)]
 fn flipped(rank: usize) -> u64 {
@@ -144,7 +152,9 @@ mod tests {
     #[test]
     fn the_first_source_is_the_least_time_and_of_equal_times_the_lowest_index() {
         let mut rng = Rng::stream(1, "schedule");
-        for (sources, hot_share) in [(1, 1), (2, 2), (4, 1), (7, 2), (8, 3), (9, 2), (16, 2), (17, 1), (30, 4), (100, 1)] {
+        for (sources, hot_share) in
+            [(1, 1), (2, 2), (4, 1), (7, 2), (8, 3), (9, 2), (16, 2), (17, 1), (30, 4), (100, 1)]
+        {
             let mut places = Places::default();
             let places_of: Vec<Place> = (0..sources).map(|n| places.add(n % hot_share == 0)).collect();
             let (mut schedule, mut times) = (Schedule::new(&places), vec![u64::MAX; sources]);

@@ -26,6 +26,11 @@ macro_rules! any_qdisc {
             }
 
             #[inline(always)]
+            fn enqueue_all(&mut self, now: Time, packets: impl Iterator<Item = P>, drops: &mut impl Drops<P>) {
+                match self { $(AnyQdisc::$variant(q) => q.enqueue_all(now, packets, drops),)+ }
+            }
+
+            #[inline(always)]
             fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P> {
                 match self { $(AnyQdisc::$variant(q) => q.dequeue(now, drops),)+ }
             }

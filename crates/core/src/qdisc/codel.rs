@@ -219,7 +219,9 @@ impl<L: Law> Vars<L> {
         source: &impl Source<P>,
     ) -> bool {
         self.ldelay = L::since(now, L::tick(packet.enqueue_time().0));
-        stats.maxpacket = stats.maxpacket.max(packet.bytes());
+        if packet.bytes() > stats.maxpacket {
+            stats.maxpacket = packet.bytes();
+        }
         if L::after(control.target, self.ldelay) || source.backlog() <= control.mtu {
             self.first_above_time = L::Tick::default();
             return false;

@@ -100,7 +100,7 @@ impl Receiver {
         if self.adaptive {
             self.note_arrival(now);
         }
-        if self.ecn && (cwr || ecn == Ecn::Ce) {
+        if self.ecn {
             self.note_ecn(ecn, cwr);
         }
         self.ts_last = ts;
