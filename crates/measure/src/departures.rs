@@ -83,7 +83,9 @@ impl Departures {
         let slice = &mut self.slice;
         slice.packets += 1;
         slice.bytes += u64::from(bytes);
-        slice.marks += u64::from(marked);
+        if marked {
+            slice.marks += 1;
+        }
         slice.busy += end.0 - start;
         slice.sum += sojourn.0;
         if sojourn.0 < slice.min {

@@ -12,13 +12,11 @@ pub const SYN_BYTES: u16 = 60;
 /// The receiving end of one connection.
 struct End {
     tcp: Receiver,
+    /// An ACK of it, without blocks.
+    plain: Packet,
     /// The segment number at which the transfer is complete.
     target: u32,
-    hash: u32,
     entry: u32,
-    /// The lane on which its ACKs travel.
-    lane: u16,
-    header: u16,
 }
 
 /// All receiving ends, by connection.
@@ -42,8 +40,10 @@ pub struct Received {
 impl Ends {
     /// The receiving end of the next connection; `lane` is the data's.
     pub fn open(&mut self, config: &Config, lane: u16, hash: u32, entry: u32) {
-        let header = config.header as u16;
-        self.ends.push(End { tcp: Receiver::new(config), target: u32::MAX, hash, entry, lane: lane ^ 1, header });
+        let conn = self.ends.len() as u32;
+        let bytes = config.header as u16;
+        let plain = Packet::from(Parts { conn, hash, bytes, lane: lane ^ 1, kind: ACK, ..Parts::default() });
+        self.ends.push(End { tcp: Receiver::new(config), plain, target: u32::MAX, entry });
     }
 
     /// Says at which segment number the transfer of this connection is complete.
@@ -59,7 +59,7 @@ impl Ends {
 
     /// The lane of its ACKs.
     pub fn lane(&self, conn: u32) -> usize {
-        usize::from(self.ends[conn as usize].lane)
+        self.ends[conn as usize].plain.lane()
     }
 
     /// When [`Ends::on_timer`] is due.
@@ -85,7 +85,7 @@ impl Ends {
         if !answers {
             return Received { answers, complete, deadline: end.tcp.next_event() };
         }
-        *packet = end.packet(now, packet.conn(), &end.tcp.ack(), &mut self.sacks);
+        *packet = end.packet(now, &end.tcp.ack(), &mut self.sacks);
         Received { answers, complete, deadline: Time::NEVER }
     }
 
@@ -93,7 +93,7 @@ impl Ends {
     pub fn on_timer(&mut self, now: Time, conn: u32) -> Option<Packet> {
         let end = &mut self.ends[conn as usize];
         let ack = end.tcp.on_timer(now)?;
-        Some(end.packet(now, conn, &ack, &mut self.sacks))
+        Some(end.packet(now, &ack, &mut self.sacks))
     }
 
     /// The SACK blocks of an ACK that has arrived with some; their place is free then.
@@ -112,28 +112,14 @@ impl Ends {
 
 impl End {
     #[inline(always)]
-    fn packet(&self, now: Time, conn: u32, ack: &Ack, sacks: &mut Sacks) -> Packet {
-        let mut bytes = self.header;
-        let mut sack = 0;
-        if self.tcp.has_blocks() {
-            let (blocks, count) = self.tcp.blocks();
-            bytes += 4 + 8 * count as u16; // RFC 2018 §3, padded to a multiple of four
-            sack = sacks.put((blocks, count));
+    fn packet(&self, now: Time, ack: &Ack, sacks: &mut Sacks) -> Packet {
+        let packet = self.plain.acknowledging(now, ack);
+        if !self.tcp.has_blocks() {
+            return packet;
         }
-        Packet::from(Parts {
-            time: now,
-            conn,
-            seq: ack.cum,
-            ts: ack.ts_first,
-            ts_last: ack.ts_last,
-            hash: self.hash,
-            sack,
-            bytes,
-            lane: self.lane,
-            kind: ACK,
-            bits: if ack.ece { ECHO } else { 0 },
-            ..Parts::default()
-        })
+        let (blocks, count) = self.tcp.blocks();
+        // RFC 2018 §3: two bytes and eight for each block, padded to a multiple of four.
+        packet.with_blocks(sacks.put((blocks, count)), 4 + 8 * count as u16)
     }
 }
 

@@ -321,7 +321,7 @@ impl Fabric {
     #[inline(always)]
     fn serve(&mut self, index: usize, now: Time, packet: &mut Packet) -> Option<Target> {
         let Station::Queue(link, source) = &mut self.links[index] else { return None };
-        let left = link.event(now, packet).map(|end| link.arrival_after(end));
+        let left = link.event(now, packet);
         self.schedule.set(*source, link.next_event());
         if !link.drops.is_empty() {
             self.settle(index, now);

@@ -238,10 +238,7 @@ impl Fabric<'_> {
         let left = self.links[index].event(now, &mut packet);
         self.reschedule(index);
         self.settle(now, index);
-        if left.is_none() {
-            return;
-        }
-        let at = self.links[index].arrival_after(now);
+        let Some(at) = left else { return };
         let lane = &self.topology.lanes[packet.lane()];
         let (last, out) = (self.topology.next_link(packet.lane(), index).is_none(), at + lane.delay_out);
         match (last, lane.access) {

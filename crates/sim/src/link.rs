@@ -193,14 +193,18 @@ impl Link {
     }
 
     /// The end of a transmission, a delivery opportunity, the discipline's own time, or an arrival at an idle link. Puts what
-    /// is handed over into `packet`, and gives the end of its transmission.
+    /// is handed over into `packet`, and gives the time when it reaches the far end: never before one that left earlier.
     #[inline(always)]
     pub fn event(&mut self, now: Time, packet: &mut Packet) -> Option<Time> {
         if self.early {
-            return self.start(now, packet);
+            let end = self.start(now, packet)?;
+            self.sent(packet, now, end);
+            // The delay is constant: nothing is overtaken.
+            return Some(end + self.delay);
         }
         *packet = self.event_in_full(now)?;
-        Some(now)
+        self.last_out = (now + self.delay).max(self.last_out);
+        Some(self.last_out)
     }
 
     /// The same where packets are handed over at the end of their transmission.
@@ -213,15 +217,14 @@ impl Link {
         if let Some(service) = &mut done {
             self.sent(&mut service.packet, service.start, now);
         }
-        self.start(now, &mut Packet::default());
+        let mut packet = Packet::default();
+        if self.start(now, &mut packet).is_some() {
+            if !self.detail {
+                self.meter.started(now);
+            }
+            self.service = Some(Service { packet, start: now });
+        }
         done.map(|service| service.packet)
-    }
-
-    /// When a packet that left at `end` reaches the far end. Never before one that left earlier.
-    #[inline]
-    pub fn arrival_after(&mut self, end: Time) -> Time {
-        self.last_out = (end + self.delay).max(self.last_out);
-        self.last_out
     }
 
     /// The delay changes; what is already under way keeps its time.
@@ -267,8 +270,7 @@ impl Link {
         self.qdisc.is_full(MTU + self.overhead)
     }
 
-    /// Takes the next packet from the discipline; the link must not be transmitting. Gives the end of its transmission if
-    /// it is handed over now.
+    /// Takes the next packet from the discipline; the link must not be transmitting. Gives the end of its transmission.
     #[inline(always)]
     fn start(&mut self, now: Time, packet: &mut Packet) -> Option<Time> {
         if !self.qdisc.dequeue_into(now, packet, &mut self.drops) {
@@ -281,15 +283,7 @@ impl Link {
         }
         let end = now + self.server.serialise(packet.wire());
         self.due = end;
-        if self.early {
-            self.sent(packet, now, end);
-            return Some(end);
-        }
-        if !self.detail {
-            self.meter.started(now);
-        }
-        self.service = Some(Service { packet: *packet, start: now });
-        None
+        Some(end)
     }
 
     /// Nothing to send.

@@ -1,6 +1,7 @@
 //! The simulator's packet: 40 bytes, copied by value from line to queue to line.
 
 use sojourn_core::packet::{Ecn, Packet as Queued};
+use sojourn_core::tcp::Ack;
 use sojourn_core::units::Time;
 pub use sojourn_model::records::Kind;
 
@@ -109,6 +110,19 @@ impl Packet {
     #[inline(always)]
     pub fn sent_at(self, now: Time) -> Packet {
         Packet { time: now, stamps: u64::from(stamp(now)), ..self }
+    }
+
+    /// This ACK with what it says.
+    #[inline(always)]
+    pub fn acknowledging(self, now: Time, ack: &Ack) -> Packet {
+        let echo = if ack.ece { u64::from(ECHO) << BITS } else { 0 };
+        let stamps = u64::from(ack.ts_first) | u64::from(ack.ts_last) << 32;
+        Packet { time: now, stamps, form: self.form | echo, ..self }.numbered(ack.cum)
+    }
+
+    /// This ACK with SACK blocks, which are kept at `place` and make it longer by `bytes`.
+    pub fn with_blocks(self, place: u32, bytes: u16) -> Packet {
+        Packet { tags: self.tags | u64::from(place) << 32, form: self.form + (u64::from(bytes) << BYTES), ..self }
     }
 
     /// The same packet with another number.

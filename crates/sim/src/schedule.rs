@@ -6,7 +6,8 @@ use crate::planted::{Fault, planted};
 
 /// Up to this many hot sources are compared one by one; above it a winner tree finds the least.
 const LINEAR: usize = 8;
-/// Up to this many are compared without a look at the others' places.
+/// Most scenarios have two or four: those are compared without a look at the others' places.
+const PAIR: usize = 2;
 const FEW: usize = 4;
 /// Without a tree there are no more sources than this.
 const RANKS: u64 = 64;
@@ -66,8 +67,9 @@ impl Schedule {
             let left = 2 * node;
             winners[node] = if left >= leaves { (left - leaves) as u32 } else { winners[left] };
         }
+        let width = [PAIR, FEW, LINEAR].into_iter().find(|&width| places.hot <= width);
         Schedule {
-            width: if !linear { 0 } else { if places.hot <= FEW { FEW } else { LINEAR } },
+            width: width.filter(|_| linear).unwrap_or(0),
             few: [u64::MAX; LINEAR],
             cold: vec![u64::MAX; places.cold],
             coldest: u64::MAX,
@@ -100,6 +102,7 @@ impl Schedule {
     pub fn first(&self) -> (usize, Time) {
         let [a, b, c, d, e, f, g, h] = self.few;
         let least = match self.width {
+            PAIR => a.min(b).min(self.coldest),
             FEW => a.min(b).min(c.min(d)).min(self.coldest),
             LINEAR => a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h))).min(self.coldest),
             _ => {

@@ -104,7 +104,11 @@ impl Receiver {
             self.note_ecn(ecn, cwr);
         }
         self.ts_last = ts;
-        if seq != self.next || !self.held.is_empty() {
+        if seq != self.next {
+            self.out_of_order(seq, ts);
+            return true;
+        }
+        if !self.held.is_empty() {
             self.out_of_order(seq, ts);
             return true;
         }
