@@ -54,7 +54,7 @@ impl<T: Copy + Default> Ring<T> {
     }
 
     /// Takes the value at the head.
-    #[inline]
+    #[inline(always)]
     pub fn pop(&mut self) -> Option<T> {
         if self.len == 0 {
             return None;

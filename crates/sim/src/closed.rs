@@ -114,8 +114,8 @@ impl ClosedLink {
             }
         }
         self.meter.sent(start, self.free, sojourn, u32::from(packet.wire()), false);
-        if self.free < self.run_end
-            && let Some(records) = &mut self.records
+        if let Some(records) = &mut self.records
+            && self.free < self.run_end
         {
             records.push(record(self.index, *packet, start, self.free, Fate::Delivered));
         }

@@ -17,6 +17,8 @@ struct End {
     /// The segment number at which the transfer is complete.
     target: u32,
     entry: u32,
+    /// The deadline of its delayed ACK that the engine was told last.
+    told: Time,
 }
 
 /// All receiving ends, by connection.
@@ -33,7 +35,7 @@ pub struct Received {
     pub answers: bool,
     /// It completed a transfer that was waited for.
     pub complete: bool,
-    /// When its answer is due otherwise.
+    /// When its answer is due otherwise, if that is news: earlier than was told last.
     pub deadline: Time,
 }
 
@@ -43,7 +45,7 @@ impl Ends {
         let conn = self.ends.len() as u32;
         let bytes = config.header as u16;
         let plain = Packet::from(Parts { conn, hash, bytes, lane: lane ^ 1, kind: ACK, ..Parts::default() });
-        self.ends.push(End { tcp: Receiver::new(config), plain, target: u32::MAX, entry });
+        self.ends.push(End { tcp: Receiver::new(config), plain, target: u32::MAX, entry, told: Time::NEVER });
     }
 
     /// Says at which segment number the transfer of this connection is complete.
@@ -83,7 +85,7 @@ impl Ends {
             end.target = u32::MAX;
         }
         if !answers {
-            return Received { answers, complete, deadline: end.tcp.next_event() };
+            return Received { answers, complete, deadline: end.news() };
         }
         *packet = end.packet(now, &end.tcp.ack(), &mut self.sacks);
         Received { answers, complete, deadline: Time::NEVER }
@@ -94,6 +96,13 @@ impl Ends {
         let end = &mut self.ends[conn as usize];
         let ack = end.tcp.on_timer(now)?;
         Some(end.packet(now, &ack, &mut self.sacks))
+    }
+
+    /// The deadline that was told last has passed: the next one is news.
+    pub fn renew(&mut self, conn: u32) -> Time {
+        let end = &mut self.ends[conn as usize];
+        end.told = Time::NEVER;
+        end.news()
     }
 
     /// The SACK blocks of an ACK that has arrived with some; their place is free then.
@@ -111,6 +120,16 @@ impl Ends {
 }
 
 impl End {
+    #[inline(always)]
+    fn news(&mut self) -> Time {
+        let deadline = self.tcp.next_event();
+        if deadline >= self.told {
+            return Time::NEVER;
+        }
+        self.told = deadline;
+        deadline
+    }
+
     #[inline(always)]
     fn packet(&self, now: Time, ack: &Ack, sacks: &mut Sacks) -> Packet {
         let packet = self.plain.acknowledging(now, ack);

@@ -65,6 +65,8 @@ struct LaneState {
     delay_in: Span,
     delay_out: Span,
     access: Option<(usize, usize)>,
+    /// The first link, if the host stands right before its queue.
+    doorstep: Option<usize>,
     /// From the host to the first link.
     into: Line,
     /// From the last link to the host.
@@ -95,6 +97,8 @@ struct Fabric {
     access: Vec<AccessLink>,
     ends: Ends,
     classes: Vec<Class>,
+    /// The first of all classes' delayed ACKs.
+    first_delayed_ack: Time,
     senders: Timers,
     senders_source: Place,
     apps: BinaryHeap<Reverse<(Time, Event)>>,
@@ -177,6 +181,8 @@ impl Fabric {
             delay_in: lane.delay_in,
             delay_out: lane.delay_out,
             access: lane.access,
+            doorstep: (lane.access.is_none() && lane.delay_in == Span::ZERO && plan.direct[index * 2])
+                .then_some(lane.path[0]),
             into: line(index * 2, Source::Into(index)),
             out: line(index * 2 + 1, Source::Out(index)),
         });
@@ -209,6 +215,7 @@ impl Fabric {
             access: access.collect(),
             ends: Ends::default(),
             classes,
+            first_delayed_ack: Time::NEVER,
             senders: Timers::default(),
             senders_source,
             apps: BinaryHeap::new(),
@@ -222,16 +229,14 @@ impl Fabric {
 
     /// A packet at the first link of its lane.
     fn entry_event(&mut self, lane: usize) {
-        let mut packet = Packet::default();
-        if self.lanes[lane].into.take(&mut packet, &mut self.schedule) {
+        if let Some(mut packet) = self.lanes[lane].into.take(&mut self.schedule) {
             self.travel(self.lanes[lane].into.target, &mut packet);
         }
     }
 
     /// A packet at a link behind another.
     fn hop_event(&mut self, link: usize) {
-        let mut packet = Packet::default();
-        if self.hops[link].take(&mut packet, &mut self.schedule) {
+        if let Some(mut packet) = self.hops[link].take(&mut self.schedule) {
             self.travel(self.hops[link].target, &mut packet);
         }
     }
@@ -239,17 +244,28 @@ impl Fabric {
     /// A packet at an end host.
     #[inline(never)]
     fn out_event(&mut self, lane: usize, hosts: &mut Hosts) {
-        let mut packet = Packet::default();
-        if !self.lanes[lane].out.take(&mut packet, &mut self.schedule) {
-            return;
+        let out = &mut self.lanes[lane].out;
+        match out.packets.front() {
+            Some(packet) if packet.is_plain_ack() => {
+                let (now, conn, ack) = (packet.time, packet.conn(), packet.ack());
+                out.advance(&mut self.schedule);
+                hosts.acknowledge(now, conn, ack, &[], self);
+            }
+            _ => self.other_out_event(lane, hosts),
         }
+    }
+
+    /// Anything but an ACK without blocks at an end host.
+    #[inline(never)]
+    fn other_out_event(&mut self, lane: usize, hosts: &mut Hosts) {
+        let Some(mut packet) = self.lanes[lane].out.take(&mut self.schedule) else { return };
         if packet.is_for_receiver() {
             self.travel(Target::Hosts, &mut packet);
         } else if packet.sack() == 0 {
-            hosts.receive(packet.time, &packet, &[], self);
+            hosts.receive(packet.time, packet, &[], self);
         } else {
             let (blocks, count) = self.ends.take_blocks(&packet);
-            hosts.receive_now(packet.time, packet, &blocks[..count], self);
+            hosts.receive(packet.time, packet, &blocks[..count], self);
         }
     }
 
@@ -378,8 +394,8 @@ impl Fabric {
     #[inline(always)]
     fn deliver(&mut self, packet: &mut Packet) -> Option<Target> {
         let (now, conn, class) = (packet.time, packet.conn(), packet.lane() / 2);
-        while self.classes[class].timers.first() < now && !planted(Fault::DelayedAck) {
-            self.delayed_ack(class);
+        if self.first_delayed_ack < now && !planted(Fault::DelayedAck) {
+            self.delayed_acks(class, now);
         }
         let Received { answers, complete, deadline } = self.ends.receive(now, packet);
         if complete {
@@ -392,6 +408,15 @@ impl Fabric {
         None
     }
 
+    /// The delayed ACKs of a class before `now`.
+    #[cold]
+    #[inline(never)]
+    fn delayed_acks(&mut self, class: usize, now: Time) {
+        while self.classes[class].timers.first() < now {
+            self.delayed_ack(class);
+        }
+    }
+
     /// The first delayed ACK of a class, if it is still due.
     #[cold]
     #[inline(never)]
@@ -399,7 +424,8 @@ impl Fabric {
         let entry = self.classes[class].timers.pop();
         if let Some((at, conn)) = entry {
             let ack = if self.ends.deadline(conn) <= at { self.ends.on_timer(at, conn) } else { None };
-            self.arm_delayed_ack(class, conn, self.ends.deadline(conn));
+            let deadline = self.ends.renew(conn);
+            self.arm_delayed_ack(class, conn, deadline);
             if let Some(ack) = ack {
                 self.emit(ack);
             }
@@ -417,6 +443,8 @@ impl Fabric {
     fn reschedule_class(&mut self, class: usize) {
         let Class { timers, source } = &self.classes[class];
         self.schedule.set(*source, timers.first());
+        let firsts = self.classes.iter().map(|class| class.timers.first());
+        self.first_delayed_ack = firsts.min().unwrap_or(Time::NEVER);
     }
 
     fn sender_timer(&mut self, hosts: &mut Hosts) {
@@ -484,14 +512,11 @@ impl Net for Fabric {
     #[inline(always)]
     fn emit_run(&mut self, packet: Packet, numbers: Range<u32>) {
         let lane = &self.lanes[packet.lane()];
-        let at = packet.time + lane.delay_in;
-        if lane.access.is_none()
-            && lane.into.source.is_none()
-            && at < self.end
-            && let Target::Link(index) = lane.into.target
+        if let Some(index) = lane.doorstep
             && let Station::Queue(link, _) = &mut self.links[index]
             && link.is_busy()
         {
+            let at = packet.time;
             link.arrive_in_run(at, packet, numbers);
             if !link.drops.is_empty() {
                 self.settle(index, at);
@@ -545,13 +570,20 @@ impl Line {
         None
     }
 
-    /// Takes the first packet off the line. Whether there was one.
+    /// Takes the first packet off the line.
     #[inline(always)]
-    fn take(&mut self, packet: &mut Packet, schedule: &mut Schedule) -> bool {
-        let taken = self.packets.pop_into(packet);
+    fn take(&mut self, schedule: &mut Schedule) -> Option<Packet> {
+        let packet = *self.packets.front()?;
+        self.advance(schedule);
+        Some(packet)
+    }
+
+    /// The first packet has been looked at: on to the next.
+    #[inline(always)]
+    fn advance(&mut self, schedule: &mut Schedule) {
+        self.packets.pop();
         if let Some(source) = self.source {
             schedule.set(source, self.packets.front().map_or(Time::NEVER, |next| next.time));
         }
-        taken
     }
 }

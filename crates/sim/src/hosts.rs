@@ -152,30 +152,23 @@ impl<'a> Hosts<'a> {
     }
 
     /// A packet reaches a data sender's host: an ACK, a SYN-ACK, the reply to a ping.
-    #[inline(always)]
-    pub fn receive(&mut self, now: Time, packet: &Packet, blocks: &[Block], net: &mut impl Net) {
-        if packet.code() != ACK {
-            return self.receive_reply(now, *packet, net);
+    #[inline(never)]
+    pub fn receive(&mut self, now: Time, packet: Packet, blocks: &[Block], net: &mut impl Net) {
+        if packet.code() == ACK {
+            self.acknowledge(now, packet.conn(), packet.ack(), blocks, net);
+        } else {
+            self.receive_reply(now, packet, net);
         }
-        let conn = &mut self.conns[packet.conn() as usize];
-        let ack = Ack {
-            cum: packet.seq(),
-            ts_first: packet.ts(),
-            ts_last: packet.ts_last(),
-            window: conn.rwnd,
-            ece: packet.has(ECHO),
-            syn: false,
-        };
-        let acked = conn.sender.on_ack(now, &ack, blocks);
-        let entry = conn.entry;
-        let packets = self.transmit(now, packet.conn(), net);
-        net.meter(entry).round(now, acked.payload, acked.rtt, packets);
     }
 
-    /// The same outside the hot path: an ACK with SACK blocks.
-    #[inline(never)]
-    pub fn receive_now(&mut self, now: Time, packet: Packet, blocks: &[Block], net: &mut impl Net) {
-        self.receive(now, &packet, blocks, net);
+    /// An ACK reaches its data sender.
+    #[inline(always)]
+    pub fn acknowledge(&mut self, now: Time, index: u32, ack: Ack, blocks: &[Block], net: &mut impl Net) {
+        let conn = &mut self.conns[index as usize];
+        let acked = conn.sender.on_ack(now, &Ack { window: conn.rwnd, ..ack }, blocks);
+        let entry = conn.entry;
+        let packets = self.transmit(now, index, net);
+        net.meter(entry).round(now, acked.payload, acked.rtt, packets);
     }
 
     /// The retransmission timer of a connection.

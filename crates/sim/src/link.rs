@@ -336,8 +336,8 @@ impl Link {
     fn sent(&mut self, packet: &mut Packet, start: Time, end: Time) {
         let marked = packet.is_marked();
         self.meter.sent(start, end, start.since(packet.time), packet.bytes(), marked);
-        if end < self.run_end
-            && let Some(records) = &mut self.records
+        if let Some(records) = &mut self.records
+            && end < self.run_end
         {
             records.push(record(self.index, *packet, start, end, Fate::Delivered));
         }

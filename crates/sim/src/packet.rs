@@ -112,6 +112,18 @@ impl Packet {
         Packet { time: now, stamps: u64::from(stamp(now)), ..self }
     }
 
+    /// What this ACK says, but for the receiver's window.
+    #[inline(always)]
+    pub fn ack(&self) -> Ack {
+        Ack { cum: self.seq(), ts_first: self.ts(), ts_last: self.ts_last(), ece: self.has(ECHO), ..Ack::default() }
+    }
+
+    /// Whether it is an ACK without SACK blocks.
+    #[inline(always)]
+    pub fn is_plain_ack(&self) -> bool {
+        self.code() == ACK && self.sack() == 0
+    }
+
     /// This ACK with what it says.
     #[inline(always)]
     pub fn acknowledging(self, now: Time, ack: &Ack) -> Packet {
