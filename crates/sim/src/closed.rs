@@ -29,6 +29,8 @@ pub struct ClosedLink {
     waiting_bytes: u64,
     /// When the last accepted packet will have left.
     free: Time,
+    /// From when on an arrival finds the link idle: an arrival goes before a departure at the same time.
+    idle_from: Time,
     /// Whether the meter knows that the link is idle.
     idle: bool,
     run_end: Time,
@@ -75,6 +77,7 @@ impl ClosedLink {
             waiting: Ring::default(),
             waiting_bytes: 0,
             free: Time::ZERO,
+            idle_from: Time::ZERO,
             idle: true,
             run_end: setup.end,
         })
@@ -88,35 +91,37 @@ impl ClosedLink {
         if self.waiting.front().is_some_and(|first| first.start < now) || self.detail {
             self.catch_up(now);
         }
-        packet.enter(self.overhead);
-        let idle = self.free < now || self.free == Time::ZERO;
-        if self.waiting.len() >= self.limit.0 || self.waiting_bytes + u64::from(packet.wire()) > self.limit.1 {
+        let wire = packet.ip_bytes() + self.overhead;
+        let idle = self.idle_from <= now;
+        if self.waiting.len() >= self.limit.0 || self.waiting_bytes + u64::from(wire) > self.limit.1 {
             self.drop(*packet);
             return None;
         }
         let start = if idle { now } else { self.free };
         let sojourn = start.since(now);
-        if self.cache.0 != packet.wire() {
-            self.cache = (packet.wire(), self.rate.serialise(u32::from(packet.wire())));
+        if self.cache.0 != wire {
+            self.cache = (wire, self.rate.serialise(u32::from(wire)));
         }
         self.free = start + self.cache.1;
+        self.idle_from = self.free + Span(1);
         if idle {
             if self.detail {
                 self.idle = false;
-                self.meter.enqueued(now, 1, self.is_full(1, packet.wire()));
+                self.meter.enqueued(now, 1, self.is_full(1, wire));
                 self.meter.dequeued(now, Span::ZERO, 0, self.is_full(0, 0));
             }
         } else {
-            self.waiting.push(Waiting { start, sojourn, wire: packet.wire() });
-            self.waiting_bytes += u64::from(packet.wire());
+            self.waiting.push(Waiting { start, sojourn, wire: wire });
+            self.waiting_bytes += u64::from(wire);
             if self.detail {
                 self.meter.enqueued(now, self.waiting.len(), self.is_full(self.waiting.len(), 0));
             }
         }
-        self.meter.sent(start, self.free, sojourn, u32::from(packet.wire()), false);
+        self.meter.sent(start, self.free, sojourn, u32::from(wire), false);
         if let Some(records) = &mut self.records
             && self.free < self.run_end
         {
+            packet.enter(self.overhead);
             records.push(record(self.index, *packet, start, self.free, Fate::Delivered));
         }
         Some(self.free + self.delay)
@@ -155,7 +160,8 @@ impl ClosedLink {
 
     #[cold]
     #[inline(never)]
-    fn drop(&mut self, packet: Packet) {
+    fn drop(&mut self, mut packet: Packet) {
+        packet.enter(self.overhead);
         let (now, reason) = (packet.time, DropReason::Overlimit);
         if self.detail {
             self.meter.enqueued(now, self.waiting.len(), self.is_full(self.waiting.len(), 0));

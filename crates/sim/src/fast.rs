@@ -65,7 +65,9 @@ struct LaneState {
     delay_in: Span,
     delay_out: Span,
     access: Option<(usize, usize)>,
-    /// The first link, if the host stands right before its queue.
+    /// From the last link straight into the host.
+    fused: bool,
+    /// The first link, if packets go from the host straight to it. (To one with events only where there is no delay.)
     doorstep: Option<usize>,
     /// From the host to the first link.
     into: Line,
@@ -181,8 +183,8 @@ impl Fabric {
             delay_in: lane.delay_in,
             delay_out: lane.delay_out,
             access: lane.access,
-            doorstep: (lane.access.is_none() && lane.delay_in == Span::ZERO && plan.direct[index * 2])
-                .then_some(lane.path[0]),
+            fused: lane.access.is_none() && plan.direct[index * 2 + 1],
+            doorstep: (lane.access.is_none() && plan.direct[index * 2]).then_some(lane.path[0]),
             into: line(index * 2, Source::Into(index)),
             out: line(index * 2 + 1, Source::Out(index)),
         });
@@ -354,6 +356,9 @@ impl Fabric {
             return self.hops[index].put(packet, &mut self.schedule, self.end);
         }
         packet.time += lane.delay_out;
+        if lane.fused && !planted(Fault::Fused) {
+            return (packet.time < self.end).then_some(Target::Hosts);
+        }
         if let Some((_, down)) = lane.access {
             self.pass_access(down, packet)?;
             let lane = &mut self.lanes[packet.lane()];
@@ -369,6 +374,10 @@ impl Fabric {
     #[inline(always)]
     fn enter(&mut self, packet: &mut Packet) -> Option<Target> {
         let lane = &mut self.lanes[packet.lane()];
+        if let Some(index) = lane.doorstep {
+            packet.time += lane.delay_in;
+            return (packet.time < self.end).then_some(Target::Link(index));
+        }
         if let Some((up, _)) = lane.access {
             self.pass_access(up, packet)?;
             let lane = &mut self.lanes[packet.lane()];

@@ -32,6 +32,8 @@ pub struct Receiver {
     due_full: u32,
     /// Linux's ATO and quick ACKs.
     adaptive: bool,
+    /// Adaptive or ECN-capable: each arrival says something.
+    watchful: bool,
     ecn: bool,
     /// CE was seen, CWR not yet.
     echo: bool,
@@ -76,6 +78,7 @@ impl Receiver {
             due,
             due_full,
             adaptive,
+            watchful: adaptive || config.ecn,
             ecn: config.ecn,
             echo: false,
             pending: 0,
@@ -97,11 +100,8 @@ impl Receiver {
     /// to be sent at once.
     #[inline(always)]
     pub fn accept(&mut self, now: Time, seq: u32, full: bool, ts: u32, ecn: Ecn, cwr: bool) -> bool {
-        if self.adaptive {
-            self.note_arrival(now);
-        }
-        if self.ecn {
-            self.note_ecn(ecn, cwr);
+        if self.watchful {
+            self.watch(now, ecn, cwr);
         }
         self.ts_last = ts;
         if seq != self.next {
@@ -159,6 +159,16 @@ impl Receiver {
     #[inline]
     pub fn next_expected(&self) -> u32 {
         self.next
+    }
+
+    #[inline]
+    fn watch(&mut self, now: Time, ecn: Ecn, cwr: bool) {
+        if self.adaptive {
+            self.note_arrival(now);
+        }
+        if self.ecn && (cwr || ecn == Ecn::Ce) {
+            self.note_ecn(ecn, cwr);
+        }
     }
 
     /// Linux `tcp_event_data_recv`: the ATO follows the arrivals, and a pause makes ACKs quick.
