@@ -7,18 +7,22 @@ use crate::histogram::Histogram;
 use crate::link::LinkSetup;
 use crate::slices::{Slices, Windows};
 
-/// What left within one slice or bin.
+/// What left within one slice or bin. In this order of fields no two neighbours are added to at once: else compilers
+/// gather them into a vector and scatter them again, which costs more than two additions.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(crate) struct Tally {
     pub packets: u64,
+    /// Least sojourn in nanoseconds.
+    pub min: u64,
     pub bytes: u64,
-    pub marks: u64,
+    /// Greatest sojourn.
+    pub max: u64,
     /// Nanoseconds in transmission.
     pub busy: u64,
-    /// Sum, least and greatest sojourn in nanoseconds.
+    pub marks: u64,
+    /// Sum of sojourns.
     pub sum: u64,
-    pub min: u64,
-    pub max: u64,
 }
 
 impl Default for Tally {

@@ -118,13 +118,22 @@ impl ClosedLink {
             }
         }
         self.meter.sent(start, self.free, sojourn, u32::from(wire), false);
+        if self.records.is_some() {
+            self.keep(packet, start);
+        }
+        Some(self.free + self.delay)
+    }
+
+    /// Keeps a record of the packet accepted last.
+    #[cold]
+    #[inline(never)]
+    fn keep(&mut self, packet: &mut Packet, start: Time) {
+        packet.enter(self.overhead);
         if let Some(records) = &mut self.records
             && self.free < self.run_end
         {
-            packet.enter(self.overhead);
             records.push(record(self.index, *packet, start, self.free, Fate::Delivered));
         }
-        Some(self.free + self.delay)
     }
 
     /// Everything that began before `now`.

@@ -336,13 +336,22 @@ impl Link {
     fn sent(&mut self, packet: &mut Packet, start: Time, end: Time) {
         let marked = packet.is_marked();
         self.meter.sent(start, end, start.since(packet.time), packet.bytes(), marked);
+        if self.records.is_some() {
+            self.keep(packet, start, end);
+        }
+        if marked {
+            packet.pass_on();
+        }
+    }
+
+    /// Keeps a record of a packet sent.
+    #[cold]
+    #[inline(never)]
+    fn keep(&mut self, packet: &Packet, start: Time, end: Time) {
         if let Some(records) = &mut self.records
             && end < self.run_end
         {
             records.push(record(self.index, *packet, start, end, Fate::Delivered));
-        }
-        if marked {
-            packet.pass_on();
         }
     }
 }
