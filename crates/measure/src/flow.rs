@@ -348,6 +348,7 @@ mod tests {
             let (end, whole) = (start + length, start + length + rest);
             events.sort_unstable();
             let mut meter = FlowMeter::new(&setup((start, end), whole, 7));
+            let mut rounds = meter.clone();
             for &(at, what, value) in &events {
                 let now = Time(at);
                 match what {
@@ -358,8 +359,17 @@ mod tests {
                     4 => meter.dropped(now),
                     _ => meter.completed(now, Span(value)),
                 }
+                match what {
+                    0 => rounds.round(now, 0, Some(Span(value)), 0),
+                    1 => rounds.round(now, value, None, 0),
+                    2 => rounds.round(now, 0, None, 1),
+                    3 => rounds.retransmit(now),
+                    4 => rounds.dropped(now),
+                    _ => rounds.completed(now, Span(value)),
+                }
             }
             let report = meter.finish(3);
+            prop_assert_eq!(&rounds.finish(3).main, &report.main);
             prop_assert_eq!(report.startup.is_some(), start > 0);
             let windows = [(report.startup, 0, start, 0), (Some(report.main), start, end, 3)];
             for (window, from, to, unfinished) in windows.into_iter().filter_map(|w| Some((w.0?, w.1, w.2, w.3))) {

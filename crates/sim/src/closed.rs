@@ -111,7 +111,7 @@ impl ClosedLink {
                 self.meter.dequeued(now, Span::ZERO, 0, self.is_full(0, 0));
             }
         } else {
-            self.waiting.push(Waiting { start, sojourn, wire: wire });
+            self.waiting.push(Waiting { start, sojourn, wire });
             self.waiting_bytes += u64::from(wire);
             if self.detail {
                 self.meter.enqueued(now, self.waiting.len(), self.is_full(self.waiting.len(), 0));

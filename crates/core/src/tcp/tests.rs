@@ -82,6 +82,7 @@ impl Path {
     }
 
     fn poll(&mut self) {
+        self.compare_run();
         while let Some(tx) = self.sender.poll_transmit(self.now) {
             assert!(tx.syn || self.sender.inflight() <= self.sender.cwnd(), "sent beyond the window");
             self.sent.push((self.now, tx));
@@ -103,6 +104,17 @@ impl Path {
                 self.schedule(at + Span::from_millis(3), event);
             }
         }
+    }
+
+    /// A run is what would have been sent one by one, and leaves the sender as that would.
+    fn compare_run(&self) {
+        let (mut by_run, mut by_one) = (self.sender.clone(), self.sender.clone());
+        let Some(run) = by_run.take_full(self.now) else { return };
+        let singles: Vec<Transmit> = core::iter::from_fn(|| by_one.poll_transmit(self.now)).collect();
+        let full = |tx: &Transmit| tx.payload == self.config.mss && !(tx.retransmit || tx.syn || tx.cwr);
+        assert!(singles.iter().all(full), "{singles:?} in a run");
+        assert!(run.eq(singles.iter().map(|tx| tx.seq)), "{singles:?}");
+        assert_eq!(alloc::format!("{by_run:?}"), alloc::format!("{by_one:?}"));
     }
 
     fn answer(&mut self, ack: Ack) {

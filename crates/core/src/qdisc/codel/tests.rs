@@ -366,8 +366,8 @@ struct OneOfSeveral {
 }
 
 impl Source<Parcel> for OneOfSeveral {
-    fn pop(&mut self) -> Option<Parcel> {
-        self.mine.pop()
+    fn pop(&mut self, packet: &mut Parcel) -> bool {
+        self.mine.pop(packet)
     }
     fn backlog(&self) -> u64 {
         self.mine.backlog() + self.others
@@ -379,6 +379,7 @@ fn rfc8289_14_with_several_queues_the_mtu_test_takes_the_whole_backlog_of_the_li
     let drops_with = |others| {
         let control = Control::<Linux>::new(Span::from_millis(5), Span::from_millis(100), None, 1514, false);
         let (mut vars, mut stats, mut drops) = (Vars::default(), Stats::default(), Vec::new());
+        let mut packet = Parcel::default();
         let mut source = OneOfSeveral { mine: Queue { packets: Ring::default(), backlog: 0 }, others };
         for at in (0..100).map(|i| i * 10 * MS) {
             // Two small packets, 10 ms old: never more than an MTU of this queue's own.
@@ -386,8 +387,8 @@ fn rfc8289_14_with_several_queues_the_mtu_test_takes_the_whole_backlog_of_the_li
                 source.mine.packets.push(Parcel { bytes: 100, enqueue_time: Time(at), ..Parcel::default() });
                 source.mine.backlog += 100;
             }
-            vars.dequeue(Time(at + 10 * MS), &control, &mut stats, &mut source, &mut drops);
-            vars.dequeue(Time(at + 10 * MS), &control, &mut stats, &mut source, &mut drops);
+            vars.dequeue(Time(at + 10 * MS), &mut packet, &control, &mut stats, &mut source, &mut drops);
+            vars.dequeue(Time(at + 10 * MS), &mut packet, &control, &mut stats, &mut source, &mut drops);
         }
         drops.len()
     };

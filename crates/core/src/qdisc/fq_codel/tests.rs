@@ -379,8 +379,9 @@ struct Whole<'a> {
 }
 
 impl Source<Parcel> for Whole<'_> {
-    fn pop(&mut self) -> Option<Parcel> {
-        self.queues[self.number].pop_front()
+    fn pop(&mut self, packet: &mut Parcel) -> bool {
+        let head = self.queues[self.number].pop_front();
+        head.inspect(|head| *packet = *head).is_some()
     }
     fn backlog(&self) -> u64 {
         self.queues.iter().flatten().map(|packet| u64::from(packet.bytes)).sum()
@@ -448,9 +449,8 @@ impl Model {
             }
             let mut stats = codel::Stats::default();
             let mut source = Whole { queues: &mut self.queues, number };
-            if let Some(packet) =
-                self.vars[number].dequeue(now, &self.control, &mut stats, &mut source, &mut self.drops)
-            {
+            let mut packet = Parcel::default();
+            if self.vars[number].dequeue(now, &mut packet, &self.control, &mut stats, &mut source, &mut self.drops) {
                 self.deficits[number] -= i64::from(packet.bytes);
                 return Some(packet);
             }
