@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -72,6 +73,8 @@ def test_fq_codel_passes_a_flood_and_changes_under_it(
     sent = [line for line in (tmp_path / "flood").read_text().splitlines() if "pkts-sofar" in line]
     assert len(sent) == cpus
     assert all(int(line.split()[1]) > 1000 for line in sent), "every CPU floods"
+    dropped = re.findall(r"dropped (\d+)", (tmp_path / "drained").read_text())
+    assert any(int(count) > 1000 for count in dropped), "at several times the rate"
 
 
 def test_a_command_that_fails_is_a_fault(stress: ModuleType, tmp_path: Path) -> None:
