@@ -1,7 +1,7 @@
 """The rules between the rooms of Rust, checked over `cargo metadata` and the sources.
 
-core <- model <- measure <- {sim, traffic, live} <- py; sim and live never see each other; only py names pyo3; unsafe stands only
-where the operating system, Python or C is on the other side.
+core <- model <- measure <- {sim, traffic, live} <- py; sim and live never see each other; only py names pyo3; unsafe
+stands only where the operating system, Python or C is on the other side.
 """
 
 import json
