@@ -440,20 +440,21 @@ impl Fabric {
             }
         }
         self.reschedule_class(class);
+        let firsts = self.classes.iter().map(|class| class.timers.first());
+        self.first_delayed_ack = firsts.min().unwrap_or(Time::NEVER);
     }
 
     #[inline]
     fn arm_delayed_ack(&mut self, class: usize, conn: u32, deadline: Time) {
         if deadline != Time::NEVER && self.classes[class].timers.arm(conn, deadline) {
             self.reschedule_class(class);
+            self.first_delayed_ack = self.first_delayed_ack.min(deadline);
         }
     }
 
     fn reschedule_class(&mut self, class: usize) {
         let Class { timers, source } = &self.classes[class];
         self.schedule.set(*source, timers.first());
-        let firsts = self.classes.iter().map(|class| class.timers.first());
-        self.first_delayed_ack = firsts.min().unwrap_or(Time::NEVER);
     }
 
     fn sender_timer(&mut self, hosts: &mut Hosts) {
