@@ -75,6 +75,10 @@ def build(
     Without `update` a kernel of the cache that fits and was made by the same recipe is good enough, whatever newer
     source there may be: then nothing is fetched.
     """
+    if platform.machine() != "x86_64":
+        raise Refusal(
+            f"the kernel world needs an x86_64 machine, as User-Mode Linux does: this is {platform.machine()}"
+        )
     tools.bring()
     if variant == "debian":
         if hz != qemu.HZ or tree is not None:
