@@ -86,6 +86,7 @@ fn scenario(rate: Rate, rtt: Span, limit: u64, entries: Vec<Entry>, duration: Sp
         seed: SEED,
         hops: vec![hop],
         access: None,
+        host: sojourn_model::scenario::Host::default(),
         workload: Workload { entries, groups: Vec::new() },
         longest_rtt: rtt,
     }

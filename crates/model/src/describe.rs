@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::keys;
 use crate::path::{self, Frame};
 use crate::read::{Context, Reader};
-use crate::scenario::{Access, Hop};
+use crate::scenario::{Access, Hop, Host};
 use crate::traffic::{self, Around, Count, Flow, MOST_FLOWS, What};
 use crate::workload::Group;
 
@@ -26,6 +26,7 @@ pub(crate) struct Description {
     pub(crate) measure: (Time, Time),
     pub(crate) hops: Vec<Hop>,
     pub(crate) access: Option<Access>,
+    pub(crate) host: Host,
     pub(crate) groups: Vec<Group>,
     /// Each with how many there are of it, per direction.
     pub(crate) flows: Vec<(Flow, u32)>,
@@ -45,15 +46,15 @@ impl Description {
         let measure = measure(&reader, duration)?;
         let frames = frames(context, root, duration)?;
         let access = section(&reader, root, "access", |at| path::access(context, at))?;
-        let host = section(&reader, root, "host", |at| traffic::host(context, at))?.unwrap_or_default();
+        let (tcp, host) = section(&reader, root, "host", |at| traffic::host(context, at))?.unwrap_or_default();
         let groups = groups(context, root)?;
-        let flows = flows(context, root, (&frames, &access, &groups, host), duration)?;
+        let flows = flows(context, root, (&frames, &access, &groups, tcp), duration)?;
 
         let nominal = flows.iter().map(|flow| flow.rtt.nominal()).max().unwrap_or_default();
         let bdps: Vec<f64> = frames.iter().map(|frame| frame.bdp(nominal)).collect();
         let hops = frames.into_iter().map(|frame| frame.finish(nominal)).collect::<Result<Vec<_>, _>>()?;
         let flows = counted(flows, &hops, &bdps)?;
-        let described = Description { title, duration, measure, hops, access, groups, flows };
+        let described = Description { title, duration, measure, hops, access, host, groups, flows };
         described.check_numbers(&field.value)?;
         Ok(described)
     }

@@ -237,11 +237,31 @@ pub const HOST: Section = Section {
         key("quickack", Form::Flag, Flag(true), "Quick ACKs at the start of a connection and after reordering."),
         key("hystart", Form::Flag, Flag(true), "HyStart in CUBIC's slow start."),
         key("timestamps", Form::Flag, Flag(true), "RFC 7323 timestamps: 52 bytes of headers instead of 40."),
-        key("rmem", Form::Later, Words("unbounded"), "Receive buffer."),
-        key("wmem", Form::Later, Words("unbounded"), "Send buffer."),
-        key("tsq", Form::Later, Words("off"), "TCP small queues."),
-        key("hz", Form::Later, Words("none"), "The kernel's tick."),
-        key("gso", Form::Later, Words("off"), "Segmentation offload."),
+        key(
+            "rmem",
+            Form::Size,
+            Words("64 MB in the kernel world"),
+            "The largest receive buffer, as tcp_rmem counts it: kernel world only.",
+        ),
+        key(
+            "wmem",
+            Form::Size,
+            Words("64 MB in the kernel world"),
+            "The largest send buffer, as tcp_wmem counts it: kernel world only.",
+        ),
+        key(
+            "tsq",
+            Form::Size,
+            Words("the kernel's default"),
+            "Bytes of a socket that may stand in its host's own queue (tcp_limit_output_bytes): kernel world only.",
+        ),
+        key(
+            "hz",
+            Form::Choice(&["100", "250", "1000"]),
+            Text("250"),
+            "Ticks a second of the kernel: kernel world only.",
+        ),
+        key("gso", Form::Flag, Flag(false), "Segmentation and receive offload (GSO, GRO): kernel world only."),
     ],
 };
 

@@ -1,5 +1,6 @@
 //! From a file to the runs that it asks for: every fault is found here, before anything runs.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
@@ -29,6 +30,8 @@ pub struct LoadOptions {
     pub seed: Option<u64>,
     /// How many seeds, over what the file says.
     pub seeds: Option<u64>,
+    /// Traces that are known already, by their names in the file: then nothing is looked for beside it.
+    pub traces: Vec<(String, Trace)>,
 }
 
 /// The values that differ from the file: each `--set` key, then each swept key, as written.
@@ -98,6 +101,11 @@ impl Plan {
         Plan::load(path, &source, options)
     }
 
+    /// The traces that the file names, by their names in it.
+    pub fn traces(&self) -> &[(String, Arc<Trace>)] {
+        &self.traces
+    }
+
     /// The scenario of run number `run`, its workload drawn.
     ///
     /// # Errors
@@ -149,7 +157,14 @@ impl Plan {
             stem,
             traces: Vec::new(),
         };
-        plan.check(Context { folder, ..Context::default() }, combinations, &set, (options.seed.unwrap_or(1), seeds))?;
+        let known = options.traces.iter().map(|(name, trace)| (name.clone(), Arc::new(trace.clone())));
+        let traces = RefCell::new(known.collect());
+        plan.check(
+            Context { folder, traces, ..Context::default() },
+            combinations,
+            &set,
+            (options.seed.unwrap_or(1), seeds),
+        )?;
         Ok(plan)
     }
 

@@ -22,6 +22,8 @@ pub struct Scenario {
     pub hops: Vec<Hop>,
     /// Each host's own link; absent = not a bottleneck.
     pub access: Option<Access>,
+    /// What of the hosts only a real kernel knows.
+    pub host: Host,
     /// The traffic, drawn from the seed.
     pub workload: Workload,
     /// The longest base RTT of all flows: the window of `standing_queue_ms`.
@@ -99,4 +101,26 @@ pub struct Access {
     pub delay: Span,
     /// Packets that it queues.
     pub limit: usize,
+}
+
+/// What of the hosts only a real kernel knows; the simulator's have unbounded buffers, no tick and no offloads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Host {
+    /// The largest receive buffer in bytes (`tcp_rmem`), if it was given.
+    pub rmem: Option<u32>,
+    /// The largest send buffer in bytes (`tcp_wmem`), if it was given.
+    pub wmem: Option<u32>,
+    /// TCP Small Queues: `tcp_limit_output_bytes`, if it was given.
+    pub tsq: Option<u32>,
+    /// Ticks a second.
+    pub hz: u32,
+    /// Segmentation and receive offload on all devices.
+    pub gso: bool,
+}
+
+impl Default for Host {
+    /// As without a section `[host]`.
+    fn default() -> Self {
+        Host { rmem: None, wmem: None, tsq: None, hz: 250, gso: false }
+    }
 }

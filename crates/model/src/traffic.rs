@@ -7,6 +7,7 @@ use crate::document::{Kind, Table};
 use crate::error::Error;
 use crate::keys::{self, KINDS, KINDS_LATER};
 use crate::read::{Context, Field, Reader};
+use crate::scenario::Host;
 use crate::units;
 use crate::workload::dist::Dist;
 use crate::workload::{Direction, Group};
@@ -15,6 +16,8 @@ use crate::workload::{Direction, Group};
 const CC_LATER: &[&str] = &["bbr", "bbr1", "bbr2", "bbr3", "vegas", "ledbat", "dctcp", "prague", "bic", "westwood"];
 /// The largest IP packet: with a hop's overhead (at most 1000) its length still has 16 bits.
 const LARGEST: u32 = 64_535;
+/// A page: Linux takes no smaller buffer.
+const SMALLEST_BUFFER: u32 = 4096;
 /// So many flows are enough.
 pub(crate) const MOST_FLOWS: u32 = 100_000;
 
@@ -399,9 +402,32 @@ fn cc(field: &Field<'_>) -> Result<Cc, Error> {
     }
 }
 
-/// `[host]`: the TCP that flows start from.
-pub(crate) fn host(context: &Context, (line, table): (Option<u32>, &Table)) -> Result<Config, Error> {
+/// `[host]`: the TCP that flows start from, and what only a real kernel knows.
+pub(crate) fn host(context: &Context, (line, table): (Option<u32>, &Table)) -> Result<(Config, Host), Error> {
     let reader = Reader::open(context, &keys::HOST, "host".into(), (line, table), None)?;
+    Ok((host_tcp(&reader)?, kernel_host(&reader)?))
+}
+
+fn kernel_host(reader: &Reader<'_>) -> Result<Host, Error> {
+    let size = |name| -> Result<Option<u32>, Error> {
+        let Some(field) = reader.given(name) else { return Ok(None) };
+        let bytes = u32::try_from(field.bytes()?).ok().filter(|bytes| (SMALLEST_BUFFER..1 << 31).contains(bytes));
+        bytes.map(Some).ok_or_else(|| field.fault(format!("expected from {SMALLEST_BUFFER} bytes to below 2 GB")))
+    };
+    for field in ["rmem", "wmem", "tsq", "hz", "gso"].iter().filter_map(|name| reader.given(name)) {
+        field.warn("for the kernel world: the simulator has no such thing");
+    }
+    let hz = reader.field("hz")?;
+    Ok(Host {
+        rmem: size("rmem")?,
+        wmem: size("wmem")?,
+        tsq: size("tsq")?,
+        hz: hz.choice()?.parse().map_err(|_| hz.unexpected())?,
+        gso: reader.field("gso")?.flag()?,
+    })
+}
+
+fn host_tcp(reader: &Reader<'_>) -> Result<Config, Error> {
     let linux = reader.field("linux")?;
     if linux.choice()? == "3.2" {
         linux.warn("of what is built so far, nothing differs from \"now\"");

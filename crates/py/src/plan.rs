@@ -25,7 +25,7 @@ impl Plan {
         seed: Option<u64>,
         seeds: Option<u64>,
     ) -> PyResult<Plan> {
-        let options = LoadOptions { set: sets, seed, seeds };
+        let options = LoadOptions { set: sets, seed, seeds, ..LoadOptions::default() };
         py.detach(|| plan::Plan::open(path, &options).map(Plan).map_err(|error| Error::new_err(error.to_string())))
     }
 

@@ -50,6 +50,7 @@ fn scenario(seconds: u64, hops: Vec<Hop>, entries: Vec<Entry>) -> Scenario {
         seed: 1,
         hops,
         access: None,
+        host: sojourn_model::scenario::Host::default(),
         workload: Workload { entries, groups: vec![] },
         longest_rtt: Span::from_millis(100),
     }

@@ -233,6 +233,7 @@ impl Draw {
             seed,
             hops,
             access,
+            host: sojourn_model::scenario::Host::default(),
             workload: Workload { entries, groups },
             longest_rtt: Span::from_millis(100),
         }

@@ -11,7 +11,7 @@ use crate::traffic::{Flow, Place, What};
 
 /// The scenario of this seed.
 pub(crate) fn draw(described: Description, seed: u64) -> Scenario {
-    let Description { title, duration, measure, hops, access, groups, flows } = described;
+    let Description { title, duration, measure, hops, access, host, groups, flows } = described;
     let mut entries = Vec::new();
     let mut longest_rtt = Span::ZERO;
     for (flow, count) in &flows {
@@ -31,7 +31,7 @@ pub(crate) fn draw(described: Description, seed: u64) -> Scenario {
         }
     }
     let workload = Workload { entries, groups };
-    Scenario { title, duration, measure, seed, hops, access, workload, longest_rtt }
+    Scenario { title, duration, measure, seed, hops, access, host, workload, longest_rtt }
 }
 
 fn entry(
