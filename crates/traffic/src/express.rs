@@ -1,0 +1,86 @@
+//! What a real kernel can't be asked for, named before anything runs.
+
+use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::qdisc::{codel, fq_codel};
+use sojourn_core::tcp::{AckPolicy, Cc};
+use sojourn_model::scenario::{Capacity, Link, Scenario};
+use sojourn_model::workload::{App, Entry};
+
+use crate::job::{LinkKind, Mode};
+
+/// The kernel that would run it.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// Major and minor version.
+    pub version: (u32, u32),
+    /// Our modules that are there, by name.
+    pub modules: Vec<String>,
+}
+
+/// Rows of a result: each has an address of sixteen bits of its own.
+const MOST_ENTRIES: usize = 60_000;
+/// The largest and the smallest MSS that a socket can be told (`TCP_MAXSEG`), timestamps included.
+const MSS: std::ops::RangeInclusive<u32> = 88..=32_767;
+/// The largest packet of a device.
+const LARGEST_MTU: u32 = 65_535;
+
+/// Why this kernel can't play the scenario; nothing if it can.
+pub fn refusal(scenario: &Scenario, kernel: &Kernel, mode: Mode) -> Option<String> {
+    let links = (0..scenario.hops.len() * 2)
+        .find_map(|index| link(scenario.link(index), kernel, mode).map(|why| (scenario.link_name(index), why)));
+    if let Some((name, why)) = links {
+        return Some(format!("hop {name}: {why}"));
+    }
+    if scenario.workload.entries.len() > MOST_ENTRIES {
+        return Some(format!("{} flows: at most {MOST_ENTRIES}", scenario.workload.entries.len()));
+    }
+    scenario.workload.entries.iter().find_map(|one| entry(one).map(|why| format!("flow {}: {why}", one.name)))
+}
+
+fn link(link: &Link, kernel: &Kernel, mode: Mode) -> Option<String> {
+    let has = |module: &str| kernel.modules.iter().any(|name| name == module);
+    let shaped = mode.link != LinkKind::Device;
+    match &link.qdisc {
+        Spec::Codel(params) if params.variant == codel::Variant::Rfc8289 => {
+            Some("variant rfc8289: the kernel's codel is Linux's".into())
+        }
+        Spec::Codel(params) if params.variant == codel::Variant::Linux7 => linux7(kernel),
+        Spec::FqCodel(params) if params.variant == fq_codel::Variant::Linux7 => linux7(kernel),
+        Spec::Red(_) => Some("red variant ns2: the kernel's red is Linux's".into()),
+        Spec::Ccaq(_) if !has("sch_ccaq") => Some("ccaq: its module is not there".into()),
+        Spec::Noqueue(_) if shaped => Some(format!("noqueue: not below {}", mode.link.name())),
+        _ => None,
+    }
+    .or_else(|| {
+        (shaped && matches!(link.rate, Capacity::Trace(_))).then(|| format!("a trace: not with {}", mode.link.name()))
+    })
+}
+
+fn linux7(kernel: &Kernel) -> Option<String> {
+    let (major, minor) = kernel.version;
+    (major < 7).then(|| format!("variant linux7: this kernel is {major}.{minor}"))
+}
+
+fn entry(entry: &Entry) -> Option<String> {
+    if entry.tunnel.is_some() {
+        return Some("tunnel: a real packet's flow key is in its headers".into());
+    }
+    if let App::Pings { bytes, .. } = entry.app {
+        return (bytes > LARGEST_MTU).then(|| format!("pings of {bytes} bytes"));
+    }
+    let tcp = &entry.tcp;
+    let told = tcp.mss + tcp.header - 40;
+    match (tcp.cc, tcp.acks) {
+        (Cc::Fixed(_), _) => Some("cc fixed: Linux has no window that never changes".into()),
+        (_, AckPolicy::Window(_)) => Some("acks window: Linux acknowledges every second segment or each".into()),
+        _ if !tcp.linux_rto => Some("linux_rto = false: Linux's retransmission timer is Linux's".into()),
+        _ if tcp.rto_min.0 % 1_000_000 != 0 => Some(format!("rto_min {}: whole milliseconds only", tcp.rto_min)),
+        _ if !MSS.contains(&told) => Some(format!(
+            "mss {}: a socket takes from {} to {}",
+            tcp.mss,
+            MSS.start() + 40 - tcp.header,
+            MSS.end() + 40 - tcp.header
+        )),
+        _ => None,
+    }
+}

@@ -1,0 +1,168 @@
+//! Sockets as the flows need them: in a namespace, never blocking, told everything that a scenario says of TCP.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SocketAddrAny, SocketFlags, SocketType, ipproto, sockopt};
+use sojourn_core::tcp::{Cc, Config};
+
+/// As much as one call takes or gives.
+const MUCH: usize = 1 << 24;
+/// Bytes of an ICMP header.
+const ICMP_HEADER: usize = 8;
+/// RFC 792: an echo request.
+const ECHO_REQUEST: u8 = 8;
+/// RFC 792: its reply.
+const ECHO_REPLY: u8 = 0;
+
+fn tcp() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    Ok(rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, Some(ipproto::TCP))?)
+}
+
+/// A socket that accepts connections to all addresses of its namespace.
+pub fn listen(port: u16) -> io::Result<OwnedFd> {
+    let fd = tcp()?;
+    sockopt::set_socket_reuseaddr(&fd, true)?;
+    rustix::net::bind(&fd, &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port))?;
+    rustix::net::listen(&fd, 65_535)?;
+    Ok(fd)
+}
+
+/// The next connection that waits, with the addresses of both ends; nothing if none does.
+pub fn accept(listener: &OwnedFd) -> io::Result<Option<(OwnedFd, SocketAddrV4, SocketAddrV4)>> {
+    let fd = match rustix::net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+        Ok(fd) => fd,
+        Err(rustix::io::Errno::AGAIN) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    // A connection that has gone again has no peer.
+    let (own, peer) = (v4(rustix::net::getsockname(&fd)?.into())?, rustix::net::getpeername(&fd));
+    match peer {
+        Ok(Some(peer)) => Ok(Some((fd, own, v4(peer)?))),
+        _ => Ok(None),
+    }
+}
+
+fn v4(address: SocketAddrAny) -> io::Result<SocketAddrV4> {
+    SocketAddrV4::try_from(address).map_err(io::Error::from)
+}
+
+/// Opens a connection; whether it stands is told by the first readiness to write.
+pub fn connect(from: SocketAddrV4, to: SocketAddrV4, config: &Config) -> io::Result<OwnedFd> {
+    let fd = tcp()?;
+    sockopt::set_socket_reuseaddr(&fd, true)?;
+    configure(&fd, config)?;
+    rustix::net::bind(&fd, &from)?;
+    match rustix::net::connect(&fd, &to) {
+        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(fd),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What a scenario says of TCP and Linux keeps with a socket; the rest stands on the route.
+pub fn configure(fd: &OwnedFd, config: &Config) -> io::Result<()> {
+    sockopt::set_tcp_nodelay(fd, true)?;
+    match config.cc {
+        Cc::Reno => sockopt::set_tcp_congestion(fd, "reno")?,
+        Cc::Cubic => sockopt::set_tcp_congestion(fd, "cubic")?,
+        Cc::Fixed(_) => return Err(io::Error::other("a fixed window is not expressible")),
+    }
+    // TCP_MAXSEG counts the timestamps, the scenario does not.
+    set(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG, config.mss + config.header - 40)?;
+    if config.rwnd != u32::MAX {
+        let bytes = u64::from(config.rwnd) * u64::from(config.mss);
+        set(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, u32::try_from(bytes).unwrap_or(u32::MAX).min(1 << 30))?;
+    }
+    if !config.quickack {
+        set(fd, libc::IPPROTO_TCP, libc::TCP_QUICKACK, 0)?;
+    }
+    Ok(())
+}
+
+/// Bounds what was written and not sent, so that a flow that stops has little left.
+pub fn keep_unsent_below(fd: &OwnedFd, bytes: u32) -> io::Result<()> {
+    set(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
+}
+
+#[expect(unsafe_code, reason = "options that rustix does not have")]
+fn set(fd: &OwnedFd, level: i32, name: i32, value: u32) -> io::Result<()> {
+    let value = value as libc::c_int;
+    let length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the value lives during the call, and its length is told.
+    let done = unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, (&raw const value).cast(), length) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Takes all that has arrived; the bytes are discarded in the kernel. Nothing: none is there; zero: the other end closed.
+#[expect(unsafe_code, reason = "a receive without a buffer")]
+pub fn discard(fd: &OwnedFd) -> io::Result<Option<u64>> {
+    // SAFETY: with MSG_TRUNC the kernel's TCP writes nothing to the buffer (tcp(7)).
+    let got = unsafe { libc::recv(fd.as_raw_fd(), std::ptr::null_mut(), MUCH, libc::MSG_TRUNC) };
+    if got >= 0 {
+        return Ok(Some(got as u64));
+    }
+    let error = io::Error::last_os_error();
+    if error.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(error) }
+}
+
+/// Writes up to so many zeros; how many the socket took.
+pub fn write(fd: &OwnedFd, bytes: u64, zeros: &[u8]) -> io::Result<u64> {
+    let mut written = 0;
+    while written < bytes {
+        let length = usize::try_from(bytes - written).unwrap_or(usize::MAX).min(zeros.len());
+        match rustix::net::send(fd, &zeros[..length], rustix::net::SendFlags::NOSIGNAL) {
+            Ok(taken) => written += taken as u64,
+            Err(rustix::io::Errno::AGAIN) => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(written)
+}
+
+/// No more will be written: a FIN follows what was.
+pub fn finish(fd: &OwnedFd) -> io::Result<()> {
+    match rustix::net::shutdown(fd, rustix::net::Shutdown::Write) {
+        Ok(()) | Err(rustix::io::Errno::NOTCONN) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What failed on the socket, if something did.
+pub fn failure(fd: impl AsFd) -> io::Result<()> {
+    match sockopt::socket_error(fd)? {
+        Ok(()) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A socket for echo requests with this identifier.
+pub fn pinger(from: Ipv4Addr, identifier: u16) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let fd = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, flags, Some(ipproto::ICMP))?;
+    rustix::net::bind(&fd, &SocketAddrV4::new(from, identifier))?;
+    Ok(fd)
+}
+
+/// Sends an echo request of so many bytes with its IP header.
+pub fn ping(fd: &OwnedFd, to: Ipv4Addr, number: u16, ip_length: u32) -> io::Result<()> {
+    let mut message = vec![0; (ip_length as usize - 20).max(ICMP_HEADER)];
+    message[0] = ECHO_REQUEST;
+    message[6..8].copy_from_slice(&number.to_be_bytes());
+    rustix::net::sendto(fd, &message, rustix::net::SendFlags::NOSIGNAL, &SocketAddrV4::new(to, 0))?;
+    Ok(())
+}
+
+/// The number of the next reply that waits; nothing if none does.
+pub fn reply(fd: &OwnedFd) -> io::Result<Option<u16>> {
+    let mut header = [0; ICMP_HEADER];
+    loop {
+        match rustix::net::recv(fd, &mut header, rustix::net::RecvFlags::empty()) {
+            Ok(_) if header[0] == ECHO_REPLY => return Ok(Some(u16::from_be_bytes([header[6], header[7]]))),
+            Ok(_) => {}
+            Err(rustix::io::Errno::AGAIN) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

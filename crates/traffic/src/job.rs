@@ -1,0 +1,101 @@
+//! What a guest is asked to do: everything that it needs to draw the same scenario as the host, in one JSON object.
+
+use serde::{Deserialize, Serialize};
+use sojourn_model::plan::{LoadOptions, Plan};
+use sojourn_model::scenario::{Scenario, Trace};
+
+/// What shapes the hops.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkKind {
+    /// Our network device: rate, ring and completions, then the delay.
+    Device,
+    /// `htb` at the root of an infinitely fast device, the discipline below it.
+    Htb,
+    /// `tbf` at the root, the discipline below it.
+    Tbf,
+}
+
+impl LinkKind {
+    /// All, by their names on the command line.
+    pub const ALL: [(&'static str, LinkKind); 3] =
+        [("device", LinkKind::Device), ("htb", LinkKind::Htb), ("tbf", LinkKind::Tbf)];
+
+    /// The kind of this name.
+    pub fn named(name: &str) -> Option<LinkKind> {
+        LinkKind::ALL.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        LinkKind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// How a run is made in the kernel world.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Mode {
+    /// What shapes the hops.
+    pub link: LinkKind,
+    /// Whether packets are seen one by one; without it only the counters of the kernel are left.
+    pub probe: bool,
+    /// Whether data is taken up inside the kernel, as a reader would that is woken at once.
+    pub drain: bool,
+}
+
+/// One run of a plan: the file's text and the options that the plan was made with, so that the guest makes it again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Job {
+    /// Always `run`.
+    pub job: String,
+    /// The file's name, for the title and for messages.
+    pub file: String,
+    /// Its text.
+    pub source: String,
+    /// `--set`, as given.
+    pub set: Vec<(String, String)>,
+    /// `--seed`, as given.
+    pub seed: Option<u64>,
+    /// `--seeds`, as given.
+    pub seeds: Option<u64>,
+    /// The number of the run in the plan.
+    pub index: usize,
+    /// The traces that the file names: their milliseconds.
+    pub traces: Vec<(String, Vec<u64>)>,
+    /// How it is made.
+    #[serde(flatten)]
+    pub mode: Mode,
+}
+
+impl Job {
+    /// Run number `index` of a plan that was made with these options.
+    pub fn new(plan: &Plan, options: &LoadOptions, index: usize, mode: Mode) -> Job {
+        let traces = plan.traces().iter().map(|(name, trace)| (name.clone(), trace.opportunities_ms.clone()));
+        Job {
+            job: "run".to_owned(),
+            file: plan.file.rsplit('/').next().unwrap_or_default().to_owned(),
+            source: plan.source.clone(),
+            set: options.set.clone(),
+            seed: options.seed,
+            seeds: options.seeds,
+            index,
+            traces: traces.collect(),
+            mode,
+        }
+    }
+
+    /// The scenario, drawn again.
+    ///
+    /// # Errors
+    /// The job is none that [`Job::new`] made.
+    pub fn scenario(&self) -> Result<Scenario, String> {
+        let traces = self.traces.iter().map(|(name, ms)| (name.clone(), Trace { opportunities_ms: ms.clone() }));
+        let options =
+            LoadOptions { set: self.set.clone(), seed: self.seed, seeds: self.seeds, traces: traces.collect() };
+        let plan = Plan::load(&self.file, self.source.as_bytes(), &options).map_err(|error| error.to_string())?;
+        if self.index >= plan.runs.len() {
+            return Err(format!("index = {}: the plan has {} runs", self.index, plan.runs.len()));
+        }
+        plan.scenario(self.index).map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,36 @@
+//! `sojourn-guest`: the first and only program of a guest.
+use std::path::Path;
+
+use rustix::mount::{MountFlags, mount};
+
+fn setup() -> Result<(), String> {
+    let m = |s: &str, t: &str, f: &str, d: Option<&std::ffi::CStr>| {
+        mount(s, t, f, MountFlags::empty(), d).map_err(|e| format!("mount {t}: {e}"))
+    };
+    m("none", "/proc", "proc", None)?;
+    m("none", "/sys", "sysfs", None)?;
+    m("none", "/run", "tmpfs", None)?;
+    for d in ["/run/sojourn", "/run/sojourn/run", "/run/sojourn/modules"] {
+        std::fs::create_dir(d).map_err(|e| e.to_string())?;
+    }
+    m("none", "/run/sojourn/run", "hostfs", Some(c"/proc/self/cwd/run"))?;
+    m("none", "/run/sojourn/modules", "hostfs", Some(c"/proc/self/cwd/modules"))
+}
+
+fn main() {
+    let dir = Path::new("/run/sojourn/run");
+    let done = setup().and_then(|()| {
+        let job = std::fs::read_to_string(dir.join("job.json")).map_err(|e| e.to_string())?;
+        sojourn_traffic::run::main(dir, &job)
+    });
+    let text = match done {
+        Ok(mut v) => {
+            v["ok"] = true.into();
+            v.to_string()
+        }
+        Err(e) => serde_json::json!({"ok": false, "error": e}).to_string(),
+    };
+    let _ = std::fs::write(dir.join("ended.json"), text);
+    rustix::fs::sync();
+    let _ = rustix::system::reboot(rustix::system::RebootCommand::PowerOff);
+}

@@ -1,0 +1,138 @@
+//! The guest's operating system: namespaces, programs, settings of devices and of the network.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::process::{Command, Stdio};
+
+use rustix::thread::{LinkNameSpaceType, UnshareFlags};
+
+use crate::topology::Place;
+
+/// Where programs are looked for.
+const PATH: &str = "/usr/sbin:/sbin:/usr/bin:/bin";
+
+/// The network namespaces, and the one in which this thread is.
+pub struct Spaces {
+    first: OwnedFd,
+    places: BTreeMap<Place, OwnedFd>,
+    current: Option<Place>,
+}
+
+impl Spaces {
+    /// Makes them.
+    ///
+    /// # Errors
+    /// The operating system refuses.
+    pub fn new(places: &[Place]) -> io::Result<Spaces> {
+        let first = own_space()?;
+        let mut made = BTreeMap::new();
+        for &place in places {
+            unshare()?;
+            made.insert(place, own_space()?);
+        }
+        enter(&first)?;
+        Ok(Spaces { first, places: made, current: None })
+    }
+
+    /// Does something in a namespace; none: in the guest's first one.
+    ///
+    /// # Errors
+    /// What `act` gives, or the namespace can't be entered.
+    pub fn inside<T>(&mut self, place: Option<Place>, act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        if place != self.current {
+            enter(self.space(place)?)?;
+            self.current = place;
+        }
+        act()
+    }
+
+    /// A name of the namespace that other programs can open.
+    ///
+    /// # Errors
+    /// There is no such place.
+    pub fn name(&self, place: Place) -> io::Result<String> {
+        Ok(format!("/proc/{}/fd/{}", std::process::id(), self.space(Some(place))?.as_raw_fd()))
+    }
+
+    /// Runs a program in a namespace.
+    ///
+    /// # Errors
+    /// It is not there, or it fails: its words are in the error.
+    pub fn run(&mut self, place: Option<Place>, program: &str, words: &[String]) -> io::Result<()> {
+        self.inside(place, || run(program, words))
+    }
+
+    /// Writes a setting below /proc/sys/net in a namespace.
+    ///
+    /// # Errors
+    /// There is no such setting, or not this value.
+    pub fn set(&mut self, place: Option<Place>, key: &str, value: &str) -> io::Result<()> {
+        let path = format!("/proc/sys/net/{key}");
+        self.inside(place, || {
+            std::fs::write(&path, value).map_err(|error| io::Error::other(format!("{path} = {value}: {error}")))
+        })
+    }
+
+    fn space(&self, place: Option<Place>) -> io::Result<&OwnedFd> {
+        match place {
+            None => Ok(&self.first),
+            Some(place) => self.places.get(&place).ok_or_else(|| io::Error::other(format!("no namespace {place:?}"))),
+        }
+    }
+}
+
+fn own_space() -> io::Result<OwnedFd> {
+    Ok(std::fs::File::open("/proc/thread-self/ns/net")?.into())
+}
+
+#[expect(unsafe_code, reason = "rustix calls it unsafe, for the sake of shared file tables")]
+fn unshare() -> io::Result<()> {
+    // SAFETY: only the network namespace changes; no file table is unshared.
+    Ok(unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }?)
+}
+
+fn enter(space: impl AsFd) -> io::Result<()> {
+    Ok(rustix::thread::move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))?)
+}
+
+/// Runs a program with these words; never a shell.
+fn run(program: &str, words: &[String]) -> io::Result<()> {
+    let fault = |what: String| io::Error::other(format!("{program} {}: {what}", words.join(" ")));
+    let done = Command::new(program).args(words).env_clear().env("PATH", PATH).stdin(Stdio::null()).output();
+    let done = done.map_err(|error| fault(error.to_string()))?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    Err(fault(said.split_whitespace().collect::<Vec<_>>().join(" ")))
+}
+
+/// Switches of a device's offloads (linux/ethtool.h): TSO, GSO, GRO.
+const OFFLOADS: [u32; 3] = [0x1f, 0x24, 0x2c];
+
+/// Switches segmentation and receive offload of a device of the present namespace.
+///
+/// # Errors
+/// The device does not know them.
+#[expect(unsafe_code, reason = "an ioctl without a safe wrapper")]
+pub fn offloads(device: &str, on: bool) -> io::Result<()> {
+    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
+    for command in OFFLOADS {
+        let mut value = [command, u32::from(on)];
+        // SAFETY: an ifreq of zeros is one without a name.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(device.bytes().take(libc::IFNAMSIZ - 1)) {
+            *to = from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
+        const SIOCETHTOOL: u64 = 0x8946;
+        // SAFETY: the request names a device and points at a value that outlives the call.
+        let done = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
+        if done < 0 {
+            let error = io::Error::last_os_error();
+            return Err(io::Error::other(format!("{device}: offload {command:#x}: {error}")));
+        }
+    }
+    Ok(())
+}

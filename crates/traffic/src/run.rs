@@ -1,0 +1,188 @@
+//! A run in the guest: builds the network, plays the flows, and leaves in the run's folder what was seen.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use sojourn_core::units::Time;
+use sojourn_model::scenario::{Capacity, Scenario};
+use sojourn_model::workload::App;
+
+use crate::flows::{self, Flows, Net};
+use crate::job::{Job, LinkKind, Mode};
+use crate::os::{Spaces, offloads};
+use crate::topology::{self, End, Network, Place, Transmit};
+
+/// What the applications did, in the run's folder.
+pub const PLAYED: &str = "played.json";
+/// Time zero of a run is a multiple of this on the guest's clock: well after the set-up, and whole in every tick.
+const ORIGIN: u64 = 1 << 31;
+/// Set-up needs less of the guest's time than this before time zero.
+const AHEAD: u64 = 100_000_000;
+/// Open files: two a connection.
+const FILES: u64 = 1 << 20;
+/// The largest buffer of a socket, unless the scenario says otherwise.
+const BUFFER: u32 = 64 << 20;
+
+/// Does the job in `folder`.
+///
+/// # Errors
+/// Words for the user: what the kernel refused, or why the run counts for nothing.
+pub fn main(folder: &Path, job: &str) -> Result<Value, String> {
+    let job: Job = serde_json::from_str(job).map_err(|error| format!("job.json: {error}"))?;
+    let scenario = job.scenario()?;
+    play(folder, &scenario, job.mode).map_err(|error| error.to_string())
+}
+
+fn play(folder: &Path, scenario: &Scenario, mode: Mode) -> io::Result<Value> {
+    let limit = rustix::process::Rlimit { current: Some(FILES), maximum: Some(FILES) };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, limit)?;
+    let network = Network::new(scenario);
+    let mut spaces = Spaces::new(&network.places)?;
+    first_settings(&mut spaces, scenario)?;
+    for &place in &network.places {
+        settings(&mut spaces, place, scenario)?;
+    }
+    build(&mut spaces, &network, scenario, mode)?;
+
+    let changes = changes(scenario, mode);
+    let times: Vec<Time> = changes.iter().map(|change| change.0).collect();
+    let origin = (flows::clock() + AHEAD).next_multiple_of(ORIGIN);
+    let world = World { spaces, changes: changes.into_iter().map(|change| change.1).collect() };
+    let played = Flows::new(scenario, &network.places, &times, origin, world)?.play()?;
+    fs::write(folder.join(PLAYED), serde_json::to_vec(&played)?)?;
+    Ok(json!({ "origin_ns": origin }))
+}
+
+/// The network as the flows see it.
+struct World {
+    spaces: Spaces,
+    /// The words of `tc` for each change, and where.
+    changes: Vec<(Place, Vec<String>)>,
+}
+
+impl Net for World {
+    fn inside<T>(&mut self, place: Place, make: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        self.spaces.inside(Some(place), make)
+    }
+
+    fn change(&mut self, number: u32) -> io::Result<()> {
+        let (place, words) = &self.changes[number as usize];
+        self.spaces.run(Some(*place), "tc", words)
+    }
+
+    fn drain(&mut self, _accepted: &OwnedFd) -> io::Result<bool> {
+        Ok(false)
+    }
+}
+
+/// The changes of shapers, in order of time; our own device changes by itself.
+fn changes(scenario: &Scenario, mode: Mode) -> Vec<(Time, (Place, Vec<String>))> {
+    let network = Network::new(scenario);
+    let mut all = Vec::new();
+    for End { name, place, transmit, .. } in network.cables.iter().flatten() {
+        let Transmit::Hop(_, link) = transmit else { continue };
+        for (at, rate) in topology::rate_steps(link).into_iter().filter(|_| mode.link != LinkKind::Device) {
+            all.push((at, (*place, topology::change(name, rate, mode.link, network.mtu))));
+        }
+    }
+    all.sort_by_key(|change| change.0);
+    all
+}
+
+/// What all namespaces share.
+fn first_settings(spaces: &mut Spaces, scenario: &Scenario) -> io::Result<()> {
+    // Pages: half of a gigabyte before the kernel speaks of pressure.
+    spaces.set(None, "ipv4/tcp_mem", "131072 163840 196608")?;
+    for key in ["core/rmem_max", "core/wmem_max"] {
+        spaces.set(None, key, "268435456")?;
+    }
+    spaces.set(None, "ipv4/tcp_max_orphans", "1000000")?;
+    spaces.set(None, "core/netdev_max_backlog", "1000000")?;
+    let hystart = scenario.workload.entries.first().is_none_or(|entry| entry.tcp.hystart);
+    fs::write("/sys/module/tcp_cubic/parameters/hystart", if hystart { "1" } else { "0" })
+}
+
+fn settings(spaces: &mut Spaces, place: Place, scenario: &Scenario) -> io::Result<()> {
+    let mut set = |key: &str, value: &str| spaces.set(Some(place), key, value);
+    for key in
+        ["conf/all/rp_filter", "conf/default/rp_filter", "conf/all/send_redirects", "conf/default/send_redirects"]
+    {
+        set(&format!("ipv4/{key}"), "0")?;
+    }
+    // No router solicitations, no listener reports: only the scenario's packets pass a link.
+    if Path::new("/proc/sys/net/ipv6").exists() {
+        set("ipv6/conf/all/disable_ipv6", "1")?;
+        set("ipv6/conf/default/disable_ipv6", "1")?;
+    }
+    if matches!(place, Place::Router(_)) {
+        return set("ipv4/ip_forward", "1");
+    }
+    let host = &scenario.host;
+    let timestamps = scenario.workload.entries.first().is_none_or(|entry| entry.tcp.timestamps);
+    let (rmem, wmem) = (host.rmem.unwrap_or(BUFFER), host.wmem.unwrap_or(BUFFER));
+    set("ipv4/tcp_rmem", &format!("4096 {} {rmem}", rmem.min(131_072)))?;
+    set("ipv4/tcp_wmem", &format!("4096 {} {wmem}", wmem.min(16_384)))?;
+    if let Some(tsq) = host.tsq {
+        set("ipv4/tcp_limit_output_bytes", &tsq.to_string())?;
+    }
+    set("ipv4/tcp_timestamps", if timestamps { "1" } else { "0" })?;
+    // Nothing is remembered from one connection for the next.
+    set("ipv4/tcp_no_metrics_save", "1")?;
+    set("ipv4/tcp_fastopen", "0")?;
+    // Patience: a simulated connection never gives up either.
+    for (key, value) in [
+        ("tcp_syn_retries", "127"),
+        ("tcp_synack_retries", "127"),
+        ("tcp_retries2", "255"),
+        ("tcp_orphan_retries", "255"),
+        ("tcp_max_syn_backlog", "65535"),
+        ("tcp_syncookies", "0"),
+        ("ping_group_range", "0 2147483647"),
+        ("icmp_ratemask", "0"),
+    ] {
+        set(&format!("ipv4/{key}"), value)?;
+    }
+    set("core/somaxconn", "65535")
+}
+
+fn build(spaces: &mut Spaces, network: &Network, scenario: &Scenario, mode: Mode) -> io::Result<()> {
+    for [a, b] in &network.cables {
+        let line = format!("link add {} address {} type veth peer name {} address {}", a.name, a.mac, b.name, b.mac);
+        spaces.run(None, "ip", &words(&line))?;
+        for end in [a, b] {
+            let space = spaces.name(end.place)?;
+            spaces.run(None, "ip", &words(&format!("link set dev {} netns {space}", end.name)))?;
+            spaces.inside(Some(end.place), || offloads(&end.name, scenario.host.gso))?;
+        }
+    }
+    for &place in &network.places {
+        spaces.run(Some(place), "ip", &words("link set dev lo up"))?;
+    }
+    for (place, line) in network.routes(scenario) {
+        spaces.run(Some(place), "ip", &line)?;
+    }
+    let shaper = if mode.link == LinkKind::Device { LinkKind::Htb } else { mode.link };
+    for end in network.cables.iter().flatten() {
+        match &end.transmit {
+            Transmit::Hop(_, link) => {
+                for line in topology::discipline(&end.name, link, shaper, network.mtu) {
+                    spaces.run(Some(end.place), "tc", &line)?;
+                }
+            }
+            Transmit::Access(_, classes) => {
+                let delay = classes.iter().map(|class| class.delay.0).max().unwrap_or(0);
+                let line = format!("qdisc add dev {} root netem delay {}us limit 100000", end.name, delay / 1000);
+                spaces.run(Some(end.place), "tc", &words(&line))?;
+            }
+        }
+    }
+    let _ = (Capacity::Steps(Vec::new()), App::Bulk { active: Vec::new() });
+    Ok(())
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split_ascii_whitespace().map(str::to_owned).collect()
+}

@@ -1,0 +1,462 @@
+//! Where everything stands in the guest: namespaces, cables, addresses, routes and the words for `ip` and `tc`.
+//!
+//! Pure: from a scenario to lists, executed by `run.rs`. The path is a row of routers, a namespace each; hosts hang at
+//! it on the left and on the right, at the router where a flow enters or leaves the path. All left hosts of a router are
+//! addresses of one namespace, 10.(1 + router).x.y; right hosts 10.(101 + last hop).x.y; x.y is 1 + the flow's row in
+//! the result. A cable has an end in each of two namespaces, and an end is a transmitter: rate, queue and delay belong
+//! to the packets that it sends.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::tcp::AckPolicy;
+use sojourn_core::units::{Span, Time};
+use sojourn_model::scenario::{Access, Capacity, Link, Scenario};
+use sojourn_model::workload::{App, Delays, Direction, Entry};
+
+use crate::job::LinkKind;
+
+/// The IP MTU of every device, unless a flow's packets are larger.
+pub const MTU: u32 = 1500;
+/// What a device adds to the IP length: an Ethernet header. Another overhead is told to `tc` (`stab`).
+const ETHERNET: i64 = 14;
+/// Second byte of the left hosts' addresses at the first router.
+const LEFT: usize = 1;
+/// Second byte of the right hosts' addresses behind the first hop.
+const RIGHT: usize = 101;
+
+/// A namespace.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Place {
+    /// The left hosts whose flows enter the path at this hop.
+    Left(usize),
+    /// The router before this hop; the last one is behind the last hop.
+    Router(usize),
+    /// The right hosts whose flows leave the path behind this hop.
+    Right(usize),
+}
+
+/// The packets of one host pair on an access cable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Class {
+    /// The low sixteen bits of the left host's address.
+    pub host: u16,
+    /// One way, behind the host's own link.
+    pub delay: Span,
+}
+
+/// What an end of a cable does with the packets that it sends.
+#[derive(Clone, Debug)]
+pub enum Transmit {
+    /// A link of the path: its number, and all of it.
+    Hop(usize, Link),
+    /// The hosts' own links: by host, with a rate and a limit if the scenario has some.
+    Access(Option<Access>, Vec<Class>),
+}
+
+/// An end of a cable.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// The device's name, unique in the guest.
+    pub name: String,
+    /// Where it is.
+    pub place: Place,
+    /// Its address; the other end's differs in the last bit.
+    pub address: Ipv4Addr,
+    /// Its hardware address.
+    pub mac: String,
+    /// What it sends.
+    pub transmit: Transmit,
+}
+
+/// A pair of ends.
+pub type Cable = [End; 2];
+
+/// The whole network.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// Namespaces in the order in which they are made.
+    pub places: Vec<Place>,
+    /// Cables, likewise.
+    pub cables: Vec<Cable>,
+    /// The IP MTU of all devices.
+    pub mtu: u32,
+}
+
+/// The address of the host at this side of a flow; `entry` is its row in the result.
+pub fn address(side: Direction, via: (usize, usize), entry: usize) -> Ipv4Addr {
+    // Right is the side towards which right goes.
+    let second = match side {
+        Direction::Left => LEFT + via.0,
+        Direction::Right => RIGHT + via.1,
+    };
+    let [x, y] = host(entry).to_be_bytes();
+    Ipv4Addr::new(10, second as u8, x, y)
+}
+
+/// The low sixteen bits of the addresses of a flow's hosts.
+pub fn host(entry: usize) -> u16 {
+    (entry + 1) as u16
+}
+
+/// The row of the result to which a host's address belongs.
+pub fn entry_of(address: Ipv4Addr) -> Option<usize> {
+    let [first, _, x, y] = address.octets();
+    let host = u16::from_be_bytes([x, y]);
+    (first == 10 && host > 0).then(|| usize::from(host) - 1)
+}
+
+impl Network {
+    /// Of a scenario.
+    pub fn new(scenario: &Scenario) -> Network {
+        let entries = &scenario.workload.entries;
+        let lefts: BTreeSet<usize> = entries.iter().map(|entry| entry.via.0).collect();
+        let rights: BTreeSet<usize> = entries.iter().map(|entry| entry.via.1).collect();
+        let mut places: Vec<Place> = lefts.iter().map(|&hop| Place::Left(hop)).collect();
+        places.extend((0..=scenario.hops.len()).map(Place::Router));
+        places.extend(rights.iter().map(|&hop| Place::Right(hop)));
+
+        let mut cables = Vec::new();
+        for (hop, both) in scenario.hops.iter().enumerate() {
+            let ends = [(Place::Router(hop), "r", &both.right, 0), (Place::Router(hop + 1), "l", &both.left, 1)];
+            let number = cables.len();
+            cables.push(ends.map(|(place, letter, link, which)| {
+                end(number, which, format!("hop{hop}{letter}"), place, Transmit::Hop(hop * 2 + which, link.clone()))
+            }));
+        }
+        let access = |outward: bool, chosen: &dyn Fn(&Entry) -> bool, side: Direction| {
+            let classes = entries.iter().enumerate().filter(|(_, entry)| chosen(entry));
+            let class = |(row, entry): (usize, &Entry)| Class { host: host(row), delay: beside(entry, side, outward) };
+            Transmit::Access(scenario.access.clone(), classes.map(class).collect())
+        };
+        for &hop in &lefts {
+            let chosen = |entry: &Entry| entry.via.0 == hop;
+            let number = cables.len();
+            cables.push([
+                end(number, 0, format!("left{hop}"), Place::Left(hop), access(true, &chosen, Direction::Left)),
+                end(number, 1, format!("toleft{hop}"), Place::Router(hop), access(false, &chosen, Direction::Left)),
+            ]);
+        }
+        for &hop in &rights {
+            let chosen = |entry: &Entry| entry.via.1 == hop;
+            let number = cables.len();
+            cables.push([
+                end(
+                    number,
+                    0,
+                    format!("toright{hop}"),
+                    Place::Router(hop + 1),
+                    access(false, &chosen, Direction::Right),
+                ),
+                end(number, 1, format!("right{hop}"), Place::Right(hop), access(true, &chosen, Direction::Right)),
+            ]);
+        }
+        Network { places, cables, mtu: mtu(entries) }
+    }
+
+    /// The words of every `ip` command that addresses and routes need, each in its namespace. The ends are there already.
+    pub fn routes(&self, scenario: &Scenario) -> Vec<(Place, Vec<String>)> {
+        let mut commands = Vec::new();
+        for end in self.cables.iter().flatten() {
+            let other = self.other(end);
+            let (at, name) = (end.place, &end.name);
+            commands.push((at, words(&format!("link set dev {name} mtu {} up", self.mtu))));
+            commands.push((at, words(&format!("address add {}/31 dev {name}", end.address))));
+            let lladdr = &other.mac;
+            let neighbour = format!("neighbour replace {} lladdr {lladdr} dev {name} nud permanent", other.address);
+            commands.push((at, words(&neighbour)));
+        }
+        for &place in &self.places {
+            let lines = match place {
+                Place::Router(number) => self.router_routes(number),
+                Place::Left(hop) => self.host_routes(scenario, place, |entry| entry.via.0 == hop),
+                Place::Right(hop) => self.host_routes(scenario, place, |entry| entry.via.1 == hop),
+            };
+            commands.extend(lines.into_iter().map(|line| (place, words(&line))));
+        }
+        commands
+    }
+
+    fn other(&self, end: &End) -> &End {
+        let cable = self.cables.iter().find(|cable| cable.iter().any(|one| one.name == end.name));
+        cable.and_then(|cable| cable.iter().find(|one| one.name != end.name)).unwrap_or(&self.cables[0][0])
+    }
+
+    /// The device in `place` whose cable leads to `to`, and the address at its far end.
+    fn towards(&self, place: Place, to: Place) -> Option<(&str, Ipv4Addr)> {
+        self.cables.iter().find_map(|[a, b]| match (a.place == place, b.place == place) {
+            (true, _) if b.place == to => Some((a.name.as_str(), b.address)),
+            (_, true) if a.place == to => Some((b.name.as_str(), a.address)),
+            _ => None,
+        })
+    }
+
+    /// A router sends to the left hosts at itself or further left, and to the right hosts at itself or further right.
+    fn router_routes(&self, number: usize) -> Vec<String> {
+        let here = Place::Router(number);
+        let mut lines = Vec::new();
+        for &place in &self.places {
+            let (second, next) = match place {
+                Place::Left(hop) if hop == number => (LEFT + hop, place),
+                Place::Left(hop) if hop < number => (LEFT + hop, Place::Router(number - 1)),
+                Place::Right(hop) if hop + 1 == number => (RIGHT + hop, place),
+                Place::Right(hop) if hop + 1 > number => (RIGHT + hop, Place::Router(number + 1)),
+                _ => continue,
+            };
+            if let Some((device, gateway)) = self.towards(here, next) {
+                lines.push(format!("route add 10.{second}.0.0/16 via {gateway} dev {device}"));
+            }
+        }
+        lines
+    }
+
+    /// All addresses of the network are the hosts' own; the ways out carry what Linux keeps with a route: the initial
+    /// window, ECN, the least RTO and quick ACKs. What most flows have stands on the default route.
+    fn host_routes(&self, scenario: &Scenario, place: Place, chosen: impl Fn(&Entry) -> bool) -> Vec<String> {
+        let (second, router, far) = match place {
+            Place::Left(hop) => (LEFT + hop, Place::Router(hop), Direction::Right),
+            Place::Right(hop) => (RIGHT + hop, Place::Router(hop + 1), Direction::Left),
+            Place::Router(_) => return Vec::new(),
+        };
+        let Some((device, gateway)) = self.towards(place, router) else { return Vec::new() };
+        let mut lines = vec![format!("route add local 10.{second}.0.0/16 dev lo")];
+        let flows: Vec<(usize, &Entry)> =
+            scenario.workload.entries.iter().enumerate().filter(|(_, entry)| chosen(entry)).collect();
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for (_, entry) in &flows {
+            *counts.entry(metrics(entry)).or_default() += 1;
+        }
+        let common = counts.iter().max_by_key(|(_, count)| **count).map(|(text, _)| text.clone()).unwrap_or_default();
+        lines.push(format!("route add default via {gateway} dev {device} {common}"));
+        for (row, entry) in flows {
+            let own = metrics(entry);
+            if own != common {
+                lines.push(format!("route add {} via {gateway} dev {device} {own}", address(far, entry.via, row)));
+            }
+        }
+        lines
+    }
+}
+
+/// What Linux keeps with a route, in the words of `ip route`.
+fn metrics(entry: &Entry) -> String {
+    let tcp = &entry.tcp;
+    let mut text = format!("initcwnd {} rto_min {}ms", tcp.iw, tcp.rto_min.0 / 1_000_000);
+    if tcp.acks == AckPolicy::Every {
+        text += " quickack 1";
+    }
+    if tcp.ecn {
+        text += " features ecn";
+    }
+    text
+}
+
+fn end(cable: usize, which: usize, name: String, place: Place, transmit: Transmit) -> End {
+    let number = (cable * 2 + which) as u32;
+    let address = Ipv4Addr::from(u32::from(Ipv4Addr::new(172, 16, 0, 0)) + number);
+    let [.., a, b] = number.to_be_bytes();
+    End { name, place, address, mac: format!("02:00:00:00:{a:02x}:{b:02x}"), transmit }
+}
+
+/// The delay between a flow's host at this side and the path, outward or towards the host.
+fn beside(entry: &Entry, side: Direction, outward: bool) -> Span {
+    let Delays { data_in, data_out, ack_in, ack_out } = entry.delays;
+    let sends = entry.direction != side; // the data goes towards the other side
+    match (sends, outward) {
+        (true, true) => data_in,
+        (true, false) => ack_out,
+        (false, true) => ack_in,
+        (false, false) => data_out,
+    }
+}
+
+fn mtu(entries: &[Entry]) -> u32 {
+    let largest = entries.iter().map(|entry| match entry.app {
+        App::Pings { bytes, .. } => bytes,
+        _ => entry.tcp.mss + entry.tcp.header,
+    });
+    largest.max().unwrap_or(MTU).max(MTU)
+}
+
+/// The words of the `tc` commands that put the discipline of a hop at a device, and below which handle it stands.
+pub fn discipline(device: &str, link: &Link, kind: LinkKind, mtu: u32) -> Vec<Vec<String>> {
+    let line = tc_line(&link.qdisc);
+    let overhead = i64::from(link.overhead) - ETHERNET;
+    let stab = if overhead == 0 { String::new() } else { format!(" stab overhead {overhead}") };
+    let add = format!("qdisc add dev {device}");
+    let (Capacity::Steps(steps), LinkKind::Htb | LinkKind::Tbf) = (&link.rate, kind) else {
+        // What has no queue counts nothing.
+        let stab = if matches!(link.qdisc, Spec::Noqueue(_)) { "" } else { &stab };
+        return vec![words(&format!("{add} root handle 1:{stab} {line}"))];
+    };
+    let (rate, burst) = (steps[0].1, mtu + 100);
+    let mut all = match kind {
+        LinkKind::Htb => vec![
+            words(&format!("{add} root handle 1:{stab} htb default 1")),
+            words(&format!("class add dev {device} {}", htb_class(rate.0, burst))),
+        ],
+        _ => vec![words(&format!("{add} root handle 1:{stab} tbf rate {}bit burst {burst} limit 1000000000", rate.0))],
+    };
+    all.push(words(&format!("{add} parent 1:1 handle 10: {line}")));
+    all
+}
+
+/// The words that change a shaper's rate.
+pub fn change(device: &str, rate: u64, kind: LinkKind, mtu: u32) -> Vec<String> {
+    let burst = mtu + 100;
+    words(&match kind {
+        LinkKind::Htb => format!("class change dev {device} {}", htb_class(rate, burst)),
+        _ => format!("qdisc change dev {device} root handle 1: tbf rate {rate}bit burst {burst} limit 1000000000"),
+    })
+}
+
+fn htb_class(rate: u64, burst: u32) -> String {
+    format!("parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit burst {burst} cburst {burst}")
+}
+
+/// A discipline's own words for `tc`; ccaq's are those of our plugin.
+fn tc_line(spec: &Spec) -> String {
+    spec.tc_line().unwrap_or_else(|| spec.to_string().replace(" variant paper", ""))
+}
+
+/// The steps of a link's rate after its start.
+pub fn rate_steps(link: &Link) -> Vec<(Time, u64)> {
+    match &link.rate {
+        Capacity::Steps(steps) => steps.iter().skip(1).map(|(at, rate)| (*at, rate.0)).collect(),
+        Capacity::Trace(_) => Vec::new(),
+    }
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split_ascii_whitespace().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sojourn_model::plan::{LoadOptions, Plan};
+
+    fn scenario(text: &str) -> Scenario {
+        let plan = Plan::load("test.toml", text.as_bytes(), &LoadOptions::default()).expect("a sound file");
+        plan.scenario(0).expect("a sound run")
+    }
+
+    const TWO_HOPS: &str = r#"
+        duration = "1s"
+        [[hop]]
+        name = "a"
+        rate = "10mbit"
+        delay = "1ms"
+        qdisc = "fq_codel limit 100"
+        [[hop]]
+        name = "b"
+        rate = "1mbit"
+        overhead = 0
+        qdisc = "codel"
+        [[flow]]
+        kind = "bulk"
+        rtt = "42ms"
+        rtt_at = "left"
+        [[flow]]
+        kind = "thin"
+        via = ["b"]
+        rtt = "10ms"
+        iw = 3
+        ecn = true
+        direction = "left"
+    "#;
+
+    fn said(network: &Network, scenario: &Scenario, place: Place) -> Vec<String> {
+        let all = network.routes(scenario).into_iter();
+        all.filter(|(at, words)| *at == place && words[0] == "route").map(|(_, words)| words.join(" ")).collect()
+    }
+
+    #[test]
+    fn hosts_hang_where_their_flows_enter_and_leave_the_path() {
+        let scenario = scenario(TWO_HOPS);
+        let network = Network::new(&scenario);
+        use Place::{Left, Right, Router};
+        assert_eq!(network.places, [Left(0), Left(1), Router(0), Router(1), Router(2), Right(1)]);
+        let cables: Vec<(&str, &str)> =
+            network.cables.iter().map(|[a, b]| (a.name.as_str(), b.name.as_str())).collect();
+        let hops = [("hop0r", "hop0l"), ("hop1r", "hop1l")];
+        assert_eq!(cables, [&hops[..], &[("left0", "toleft0"), ("left1", "toleft1"), ("toright1", "right1")]].concat());
+    }
+
+    #[test]
+    fn a_flow_has_a_host_pair_whose_addresses_name_its_row() {
+        assert_eq!(address(Direction::Left, (1, 1), 299).to_string(), "10.2.1.44");
+        assert_eq!(address(Direction::Right, (0, 1), 0).to_string(), "10.102.0.1");
+        assert_eq!(entry_of(Ipv4Addr::new(10, 102, 1, 44)), Some(299));
+        assert_eq!(entry_of(Ipv4Addr::new(172, 16, 0, 1)), None);
+    }
+
+    #[test]
+    fn every_router_knows_the_way_to_every_host_that_it_serves() {
+        let scenario = scenario(TWO_HOPS);
+        let network = Network::new(&scenario);
+        assert_eq!(
+            said(&network, &scenario, Place::Router(0)),
+            ["route add 10.1.0.0/16 via 172.16.0.4 dev toleft0", "route add 10.102.0.0/16 via 172.16.0.1 dev hop0r"]
+        );
+        assert_eq!(
+            said(&network, &scenario, Place::Router(2)),
+            [
+                "route add 10.1.0.0/16 via 172.16.0.2 dev hop1l",
+                "route add 10.2.0.0/16 via 172.16.0.2 dev hop1l",
+                "route add 10.102.0.0/16 via 172.16.0.9 dev toright1",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_differs_between_flows_stands_on_routes_of_their_own() {
+        let scenario = scenario(TWO_HOPS);
+        let network = Network::new(&scenario);
+        let lines = said(&network, &scenario, Place::Right(1));
+        assert_eq!(lines[0], "route add local 10.102.0.0/16 dev lo");
+        assert_eq!(lines.len(), 3);
+        assert!(lines.iter().any(|line| line.contains("initcwnd 3 rto_min 200ms features ecn")), "{lines:?}");
+        assert!(lines.iter().any(|line| line.contains("initcwnd 10 rto_min 200ms")), "{lines:?}");
+    }
+
+    #[test]
+    fn the_rtt_beyond_the_path_lies_where_the_scenario_puts_it() {
+        let scenario = scenario(TWO_HOPS);
+        let network = Network::new(&scenario);
+        let delay = |name: &str, host: u16| {
+            let end = network.cables.iter().flatten().find(|end| end.name == name).expect("an end");
+            let Transmit::Access(_, classes) = &end.transmit else { panic!("a host's cable") };
+            classes.iter().find(|class| class.host == host).map(|class| class.delay)
+        };
+        // The first flow: 42 ms less the hop's 2, both halves at its left host.
+        assert_eq!(delay("left0", 1), Some(Span::from_millis(20)));
+        assert_eq!(delay("toleft0", 1), Some(Span::from_millis(20)));
+        assert_eq!(delay("right1", 1), Some(Span::ZERO));
+        // The second: a quarter in each place, and no host at the first router.
+        assert_eq!(delay("left0", 2), None);
+        assert_eq!(delay("left1", 2), Some(Span::from_micros(2500)));
+    }
+
+    #[test]
+    fn tc_gets_words_and_the_lengths_that_the_scenario_counts() {
+        let scenario = scenario(TWO_HOPS);
+        let joined = |link: &Link, kind| -> Vec<String> {
+            discipline("hop0r", link, kind, MTU).iter().map(|words| words.join(" ")).collect()
+        };
+        let [a, b] = [&scenario.hops[0].right, &scenario.hops[1].right];
+        assert_eq!(joined(a, LinkKind::Device), ["qdisc add dev hop0r root handle 1: fq_codel limit 100"]);
+        assert!(
+            joined(b, LinkKind::Device)[0].starts_with("qdisc add dev hop0r root handle 1: stab overhead -14 codel")
+        );
+        assert_eq!(
+            joined(a, LinkKind::Htb),
+            [
+                "qdisc add dev hop0r root handle 1: htb default 1",
+                "class add dev hop0r parent 1: classid 1:1 htb rate 10000000bit ceil 10000000bit burst 1600 cburst 1600",
+                "qdisc add dev hop0r parent 1:1 handle 10: fq_codel limit 100",
+            ]
+        );
+    }
+}
