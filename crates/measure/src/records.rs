@@ -152,11 +152,29 @@ enum Event {
 /// the moments before it. Records do not tell when the queue was full, nor what a trace-driven link offered: there is no
 /// `full_fraction`, and utilisation is the fraction of time in transmission.
 pub fn from_records(records: &[PacketRecord], link: u16, setup: &LinkSetup) -> LinkReport {
+    let mut report = replay(records, link, LinkMeter::new(setup), |_, _| false);
+    report.main.full_fraction = None;
+    if let Some(startup) = &mut report.startup {
+        startup.full_fraction = None;
+    }
+    report
+}
+
+/// Plays the records of link number `link` to its meter, which may know rates and offers already; `is_full` says of a
+/// number of packets and bytes queued whether the next MTU would be refused. A packet that was still queued at the end
+/// starts [`Time::NEVER`].
+pub fn replay(
+    records: &[PacketRecord],
+    link: u16,
+    mut meter: LinkMeter,
+    is_full: impl Fn(usize, u64) -> bool,
+) -> LinkReport {
     let mut events = Vec::new();
     for (index, record) in records.iter().enumerate().filter(|(_, record)| record.link == link) {
         events.push((record.arrival, Event::Arrival, index));
         match record.fate {
             Fate::Dropped(_) => events.push((record.end, Event::Drop, index)),
+            Fate::Delivered if record.start == Time::NEVER => {}
             Fate::Delivered => {
                 events.push((record.start, Event::Start, index));
                 events.push((record.end, Event::End, index));
@@ -164,35 +182,34 @@ pub fn from_records(records: &[PacketRecord], link: u16, setup: &LinkSetup) -> L
         }
     }
     events.sort_unstable();
-    let mut meter = LinkMeter::new(setup);
-    let (mut queued, mut in_transmission) = (0, None);
+    let (mut queued, mut bytes, mut in_transmission) = (0, 0, None);
     for (now, event, index) in events {
         let record = &records[index];
         let sojourn = record.start.since(record.arrival);
         match (event, record.fate) {
-            (Event::Arrival, _) => queued += 1,
+            (Event::Arrival, _) => {
+                queued += 1;
+                bytes += u64::from(record.bytes);
+            }
             (Event::Drop, Fate::Dropped(reason)) => {
                 queued -= 1;
+                bytes -= u64::from(record.bytes);
                 meter.dropped(now, reason);
             }
             (Event::Start, _) => {
                 queued -= 1;
+                bytes -= u64::from(record.bytes);
                 in_transmission = Some(index);
-                meter.dequeued(now, sojourn, queued, false);
+                meter.dequeued(now, sojourn, queued, is_full(queued, bytes));
                 let marked = record.ecn_out == Ecn::Ce && record.ecn_in != Ecn::Ce;
                 meter.sent(record.start, record.end, sojourn, record.bytes, marked);
             }
             (Event::End, _) if in_transmission == Some(index) && queued == 0 => meter.emptied(now),
             (Event::End | Event::Drop, _) => {}
         }
-        meter.enqueued(now, queued, false);
+        meter.enqueued(now, queued, is_full(queued, bytes));
     }
-    let mut report = meter.finish();
-    report.main.full_fraction = None;
-    if let Some(startup) = &mut report.startup {
-        startup.full_fraction = None;
-    }
-    report
+    meter.finish()
 }
 
 #[cfg(test)]

@@ -3,6 +3,9 @@
 pub mod express;
 pub mod flows;
 pub mod job;
+mod link;
+pub mod observe;
 mod os;
+pub mod probe;
 pub mod run;
 pub mod topology;

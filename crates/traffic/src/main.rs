@@ -20,6 +20,8 @@ fn setup() -> Result<(), String> {
 fn main() {
     let dir = Path::new("/run/sojourn/run");
     let done = setup().and_then(|()| {
+        let module = std::fs::File::open("/run/sojourn/modules/sojourn_link.ko").map_err(|e| e.to_string())?;
+        rustix::system::finit_module(&module, c"", 0).map_err(|e| format!("module: {e}"))?;
         let job = std::fs::read_to_string(dir.join("job.json")).map_err(|e| e.to_string())?;
         sojourn_traffic::run::main(dir, &job)
     });

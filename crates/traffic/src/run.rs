@@ -3,20 +3,24 @@
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use sojourn_core::units::Time;
-use sojourn_model::scenario::{Capacity, Scenario};
-use sojourn_model::workload::App;
+use sojourn_model::scenario::Scenario;
 
 use crate::flows::{self, Flows, Net};
 use crate::job::{Job, LinkKind, Mode};
+use crate::link;
 use crate::os::{Spaces, offloads};
 use crate::topology::{self, End, Network, Place, Transmit};
 
 /// What the applications did, in the run's folder.
 pub const PLAYED: &str = "played.json";
+/// What the probe saw.
+pub const SEEN: &str = "seen.bin";
+/// What the devices counted.
+pub const COUNTED: &str = "counted.txt";
 /// Time zero of a run is a multiple of this on the guest's clock: well after the set-up, and whole in every tick.
 const ORIGIN: u64 = 1 << 31;
 /// Set-up needs less of the guest's time than this before time zero.
@@ -50,9 +54,17 @@ fn play(folder: &Path, scenario: &Scenario, mode: Mode) -> io::Result<Value> {
     let changes = changes(scenario, mode);
     let times: Vec<Time> = changes.iter().map(|change| change.0).collect();
     let origin = (flows::clock() + AHEAD).next_multiple_of(ORIGIN);
-    let world = World { spaces, changes: changes.into_iter().map(|change| change.1).collect() };
+    link::tell(&format!("start {origin}"))?;
+    if mode.probe {
+        link::tell("probe 1")?;
+    }
+    let seen = folder.join(SEEN);
+    let world = World { spaces, changes: changes.into_iter().map(|change| change.1).collect(), seen: seen.clone() };
     let played = Flows::new(scenario, &network.places, &times, origin, world)?.play()?;
+    link::tell("probe 0")?;
+    link::collect(&seen)?;
     fs::write(folder.join(PLAYED), serde_json::to_vec(&played)?)?;
+    fs::write(folder.join(COUNTED), link::stats()?)?;
     Ok(json!({ "origin_ns": origin }))
 }
 
@@ -61,6 +73,7 @@ struct World {
     spaces: Spaces,
     /// The words of `tc` for each change, and where.
     changes: Vec<(Place, Vec<String>)>,
+    seen: PathBuf,
 }
 
 impl Net for World {
@@ -71,6 +84,10 @@ impl Net for World {
     fn change(&mut self, number: u32) -> io::Result<()> {
         let (place, words) = &self.changes[number as usize];
         self.spaces.run(Some(*place), "tc", words)
+    }
+
+    fn tick(&mut self) -> io::Result<()> {
+        link::collect(&self.seen)
     }
 
     fn drain(&mut self, _accepted: &OwnedFd) -> io::Result<bool> {
@@ -149,14 +166,12 @@ fn settings(spaces: &mut Spaces, place: Place, scenario: &Scenario) -> io::Resul
 }
 
 fn build(spaces: &mut Spaces, network: &Network, scenario: &Scenario, mode: Mode) -> io::Result<()> {
-    for [a, b] in &network.cables {
-        let line = format!("link add {} address {} type veth peer name {} address {}", a.name, a.mac, b.name, b.mac);
-        spaces.run(None, "ip", &words(&line))?;
-        for end in [a, b] {
-            let space = spaces.name(end.place)?;
-            spaces.run(None, "ip", &words(&format!("link set dev {} netns {space}", end.name)))?;
-            spaces.inside(Some(end.place), || offloads(&end.name, scenario.host.gso))?;
-        }
+    spaces.inside(None, || link::lines(network, mode.link).iter().try_for_each(|line| link::tell(line)))?;
+    for end in network.cables.iter().flatten() {
+        let space = spaces.name(end.place)?;
+        let End { name, mac, place, .. } = end;
+        spaces.run(None, "ip", &words(&format!("link set dev {name} address {mac} netns {space}")))?;
+        spaces.inside(Some(*place), || offloads(name, scenario.host.gso))?;
     }
     for &place in &network.places {
         spaces.run(Some(place), "ip", &words("link set dev lo up"))?;
@@ -164,22 +179,13 @@ fn build(spaces: &mut Spaces, network: &Network, scenario: &Scenario, mode: Mode
     for (place, line) in network.routes(scenario) {
         spaces.run(Some(place), "ip", &line)?;
     }
-    let shaper = if mode.link == LinkKind::Device { LinkKind::Htb } else { mode.link };
     for end in network.cables.iter().flatten() {
-        match &end.transmit {
-            Transmit::Hop(_, link) => {
-                for line in topology::discipline(&end.name, link, shaper, network.mtu) {
-                    spaces.run(Some(end.place), "tc", &line)?;
-                }
-            }
-            Transmit::Access(_, classes) => {
-                let delay = classes.iter().map(|class| class.delay.0).max().unwrap_or(0);
-                let line = format!("qdisc add dev {} root netem delay {}us limit 100000", end.name, delay / 1000);
-                spaces.run(Some(end.place), "tc", &words(&line))?;
+        if let Transmit::Hop(_, link) = &end.transmit {
+            for line in topology::discipline(&end.name, link, mode.link, network.mtu) {
+                spaces.run(Some(end.place), "tc", &line)?;
             }
         }
     }
-    let _ = (Capacity::Steps(Vec::new()), App::Bulk { active: Vec::new() });
     Ok(())
 }
 

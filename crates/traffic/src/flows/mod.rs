@@ -32,6 +32,8 @@ const PORTS: u32 = 50_000;
 const UNSENT: u32 = 128 * 1024;
 /// Starts are moved by less than this: disciplines without randomness would repeat a run for every seed otherwise.
 pub const JITTER: Span = Span::from_millis(1);
+/// How often the world's own work is done.
+const TICK: Span = Span::from_secs(1);
 /// Tokens from here on are listening sockets and pings.
 const LISTENERS: u64 = 1 << 40;
 const PINGERS: u64 = 1 << 41;
@@ -41,6 +43,8 @@ const PINGERS: u64 = 1 << 41;
 enum Act {
     /// The world's own: a link changes.
     Change(u32),
+    /// The world's own: what was seen so far is put aside.
+    Tick,
     /// An entry's next own act, as in the simulator.
     Entry(u32),
     /// The client of a web connection sends its next request.
@@ -55,6 +59,8 @@ pub trait Net {
     fn inside<T>(&mut self, place: Place, make: impl FnOnce() -> io::Result<T>) -> io::Result<T>;
     /// A change of a link is due (htb and tbf).
     fn change(&mut self, number: u32) -> io::Result<()>;
+    /// A second of the run is over.
+    fn tick(&mut self) -> io::Result<()>;
     /// A connection was accepted whose data runs towards the accepter, and nobody answers on it: the kernel may take
     /// the data up. Whether it does.
     fn drain(&mut self, accepted: &OwnedFd) -> io::Result<bool>;
@@ -143,6 +149,7 @@ impl<'a, N: Net> Flows<'a, N> {
         for (number, at) in (0..).zip(changes) {
             reactor.post(*at, Act::Change(number));
         }
+        reactor.post(Time::ZERO + TICK, Act::Tick);
         let entries = &scenario.workload.entries[..];
         let player = |entry: &Entry| Player {
             at: 0,
@@ -215,6 +222,10 @@ impl<'a, N: Net> Flows<'a, N> {
     fn act(&mut self, now: Time, act: Act) -> io::Result<()> {
         match act {
             Act::Change(number) => self.net.change(number),
+            Act::Tick => {
+                self.reactor.post(now + TICK, Act::Tick);
+                self.net.tick()
+            }
             Act::Entry(index) => self.entry_act(now, index),
             Act::Request(conn) => self.request(now, conn),
             Act::Respond(conn) => self.respond(conn),

@@ -1,0 +1,85 @@
+//! The guest's side of our network device and its probe: the lines that kernel/guest/sojourn_link.c obeys.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use sojourn_model::scenario::Capacity;
+
+use crate::job::LinkKind;
+use crate::topology::{End, Network, Transmit};
+
+/// Where the module listens.
+const CONTROL: &str = "/proc/sojourn/control";
+/// Where it gives its records.
+const RECORDS: &str = "/proc/sojourn/records";
+/// What it counted.
+const STATS: &str = "/proc/sojourn/stats";
+
+/// The lines that make the network's cables, in the guest's first namespace.
+pub fn lines(network: &Network, kind: LinkKind) -> Vec<String> {
+    let mut lines: Vec<String> = network.cables.iter().map(|[a, b]| format!("pair {} {}", a.name, b.name)).collect();
+    for end in network.cables.iter().flatten() {
+        lines.extend(end_lines(end, kind));
+    }
+    lines
+}
+
+fn end_lines(End { name, transmit, .. }: &End, kind: LinkKind) -> Vec<String> {
+    match transmit {
+        Transmit::Hop(index, link) => {
+            let mut lines = vec![format!("link {name} {index} {} 1 0", link.overhead)];
+            let steps =
+                |list: Vec<(u64, u64)>| -> String { list.iter().map(|(at, value)| format!(" {at} {value}")).collect() };
+            match &link.rate {
+                Capacity::Steps(rates) if kind == LinkKind::Device => {
+                    lines
+                        .push(format!("rate {name}{}", steps(rates.iter().map(|(at, rate)| (at.0, rate.0)).collect())));
+                }
+                Capacity::Trace(trace) => {
+                    let ms: String = trace.opportunities_ms.iter().map(|ms| format!(" {ms}")).collect();
+                    lines.push(format!("trace {name}{ms}"));
+                }
+                Capacity::Steps(_) => {}
+            }
+            lines
+                .push(format!("delay {name}{}", steps(link.delay.iter().map(|(at, delay)| (at.0, delay.0)).collect())));
+            lines
+        }
+        Transmit::Access(access, classes) => {
+            let (rate, delay, limit) =
+                access.as_ref().map_or((0, 0, 0), |access| (access.rate.0, access.delay.0, access.limit));
+            let host = |class: &crate::topology::Class| {
+                format!("host {name} {} {} {rate} {limit}", class.host, class.delay.0 + delay)
+            };
+            classes.iter().map(host).collect()
+        }
+    }
+}
+
+/// Tells the module a line.
+///
+/// # Errors
+/// It does not take it.
+pub fn tell(line: &str) -> io::Result<()> {
+    let first: String = line.chars().take(80).collect();
+    fs::write(CONTROL, line).map_err(|error| io::Error::other(format!("{CONTROL}: {first}: {error}")))
+}
+
+/// Moves the records that there are to the end of a file.
+///
+/// # Errors
+/// The file can't be written.
+pub fn collect(file: &Path) -> io::Result<()> {
+    let mut to = fs::OpenOptions::new().create(true).append(true).open(file)?;
+    io::copy(&mut fs::File::open(RECORDS)?, &mut to)?;
+    Ok(())
+}
+
+/// What the module counted: packets and bytes of each device, and records that it lost.
+///
+/// # Errors
+/// The module is not there.
+pub fn stats() -> io::Result<String> {
+    fs::read_to_string(STATS)
+}

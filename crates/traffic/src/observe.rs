@@ -1,0 +1,334 @@
+//! From what a guest left in its folder to what every world gives: the same meters, fed with the kernel's own events.
+//!
+//! Pure: bytes in, [`Output`] out. Times become the run's; a packet's flow and connection follow from its host's address
+//! and its port; its segment number from its connection's initial sequence number.
+
+use std::collections::HashMap;
+
+use sojourn_core::packet::Ecn;
+use sojourn_core::qdisc::DropReason;
+use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::units::{Rate, Span, Time};
+use sojourn_measure::{FlowMeter, LinkMeter, LinkReport, Output, flow_setup, link_setup, records};
+use sojourn_model::records::{Fate, Kind, PacketRecord};
+use sojourn_model::scenario::{Capacity, Link, Scenario};
+use sojourn_model::workload::{App, Direction};
+
+use crate::flows::played::{Played, What};
+use crate::flows::{FIRST_PORT, SERVICE};
+use crate::job::{LinkKind, Mode};
+use crate::probe::{self, Packet, Record};
+use crate::topology;
+
+const FIN: u8 = 0x01;
+const SYN: u8 = 0x02;
+const TCP: u8 = 6;
+const ICMP: u8 = 1;
+/// Bytes of a delivery opportunity.
+const OPPORTUNITY: u32 = 1500;
+/// The IP MTU up to which a queue counts as full.
+const MTU: u64 = 1500;
+
+/// What to keep beside the reports.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Keep {
+    /// A record of every packet.
+    pub packets: bool,
+    /// Samples of the senders' state.
+    pub series: bool,
+}
+
+/// What happened in a run of the kernel world. `seen` is the probe's file, `origin` time zero on the guest's clock.
+///
+/// # Errors
+/// A file is none that the guest wrote.
+pub fn output(
+    scenario: &Scenario,
+    mode: Mode,
+    played: &Played,
+    seen: &[u8],
+    origin: u64,
+    keep: Keep,
+) -> Result<Output, String> {
+    let seen = probe::records(seen)?;
+    let events = seen.len() as u64;
+    let mut packets: Vec<&Packet> =
+        seen.iter().filter_map(|one| if let Record::Packet(p) = one { Some(p) } else { None }).collect();
+    packets.sort_by_key(|packet| (packet.arrival, packet.link));
+    let mut tracker = Tracker::new(scenario, played, origin);
+    let mut list: Vec<PacketRecord> = packets.into_iter().filter_map(|packet| tracker.record(packet, mode)).collect();
+    // Where both happen at the same time, drops go before departures, as in the simulator.
+    list.sort_by_key(|record| (record.link, record.end, record.fate == Fate::Delivered));
+    let links = (0..scenario.hops.len() * 2).map(|index| link(scenario, index, mode, &list)).collect();
+    let flows = flows(scenario, played, &seen, &list, origin, keep);
+    list.retain(|record| keep.packets && record.end < scenario.duration);
+    Ok(Output { links, flows, packets: list, events })
+}
+
+/// A time of the run.
+fn time(clock: u64, origin: u64) -> Time {
+    if clock == u64::MAX { Time::NEVER } else { Time(clock.saturating_sub(origin)) }
+}
+
+fn link(scenario: &Scenario, index: usize, mode: Mode, records: &[PacketRecord]) -> LinkReport {
+    let link = scenario.link(index);
+    let mut meter = LinkMeter::new(&link_setup(scenario, index));
+    match &link.rate {
+        Capacity::Steps(steps) => steps.iter().for_each(|&(at, rate)| meter.rate(at, rate)),
+        Capacity::Trace(trace) => meter.rate(Time::ZERO, trace.mean_rate()),
+    }
+    if mode.link == LinkKind::Device {
+        offer(link, scenario.duration, index as u16, records, &mut meter);
+    }
+    let full = fullness(&link.qdisc, MTU + u64::from(link.overhead));
+    records::replay(records, index as u16, meter, full)
+}
+
+/// What a trace offers: an opportunity counts as used by the bytes of the packets that left with it.
+fn offer(link: &Link, end: Time, index: u16, records: &[PacketRecord], meter: &mut LinkMeter) {
+    let Capacity::Trace(trace) = &link.rate else { return };
+    let mut left = records.iter().filter(|r| r.link == index && r.fate == Fate::Delivered && r.end < end).peekable();
+    let mut carried = 0u32;
+    let period = trace.opportunities_ms.last().copied().unwrap_or(1).max(1);
+    for start in (0..).map(|round| round * period) {
+        for ms in &trace.opportunities_ms {
+            let at = Time((start + ms) * 1_000_000);
+            if at >= end {
+                return;
+            }
+            while let Some(record) = left.next_if(|record| record.end <= at) {
+                carried += record.bytes;
+            }
+            let used = carried.min(OPPORTUNITY);
+            carried -= used;
+            meter.offered(at, OPPORTUNITY, used);
+        }
+    }
+}
+
+/// Whether the next MTU would be refused, by the limit of the whole discipline.
+fn fullness(qdisc: &Spec, mtu: u64) -> Box<dyn Fn(usize, u64) -> bool> {
+    let full = qdisc.full();
+    let limit = full.split_ascii_whitespace().skip_while(|word| *word != "limit").nth(1);
+    let limit = limit.and_then(|word| word.trim_end_matches(|c: char| !c.is_ascii_digit()).parse::<u64>().ok());
+    match (qdisc, limit) {
+        (Spec::Bfifo(_), Some(limit)) => Box::new(move |_, bytes| bytes + mtu > limit),
+        (_, Some(limit)) => Box::new(move |packets, _| packets as u64 >= limit),
+        (_, None) => Box::new(|_, _| false),
+    }
+}
+
+/// What is known of a connection while its packets are looked at in order.
+#[derive(Clone, Default)]
+struct Known {
+    /// The initial sequence number of the opener's and the accepter's side.
+    isn: [Option<u32>; 2],
+    /// By side and link: bytes sent up to here.
+    high: HashMap<(usize, u16), u32>,
+    /// By side: segments that were sent again somewhere, or lost.
+    again: [Vec<u32>; 2],
+}
+
+/// Finds the flow and the connection of packets, in order of their arrivals.
+struct Tracker<'a> {
+    scenario: &'a Scenario,
+    origin: u64,
+    /// By entry and port: connections with the times of their opening.
+    by_port: HashMap<(u32, u16), Vec<(u64, u32)>>,
+    known: Vec<Known>,
+}
+
+impl<'a> Tracker<'a> {
+    fn new(scenario: &'a Scenario, played: &Played, origin: u64) -> Tracker<'a> {
+        let mut by_port: HashMap<(u32, u16), Vec<(u64, u32)>> = HashMap::new();
+        for (number, one) in (0..).zip(&played.connections) {
+            by_port.entry((one.entry, one.port)).or_default().push((one.opened, number));
+        }
+        Tracker { scenario, origin, by_port, known: vec![Known::default(); played.connections.len()] }
+    }
+
+    /// Nothing for what is no flow's.
+    fn record(&mut self, packet: &Packet, mode: Mode) -> Option<PacketRecord> {
+        let entry = topology::entry_of(packet.hosts[0])? as u32;
+        let (port, side) = match (packet.protocol, packet.ports) {
+            (ICMP, _) => (FIRST_PORT, 0),
+            (_, [port, SERVICE]) => (port, 0),
+            (_, [SERVICE, port]) => (port, 1),
+            _ => return None,
+        };
+        let arrival = time(packet.arrival, self.origin);
+        let connections = self.by_port.get(&(entry, port))?;
+        let last = connections.partition_point(|(opened, _)| *opened <= arrival.0).max(1) - 1;
+        let connection = connections[last].1;
+        let (kind, seq) = self.segment(packet, connection, side, entry);
+        let (start, end) = (time(packet.start, self.origin), time(packet.end, self.origin));
+        let mut record = PacketRecord {
+            link: packet.link,
+            entry,
+            connection,
+            seq,
+            bytes: packet.bytes,
+            kind,
+            ecn_in: Ecn::from_bits(packet.ecn_in),
+            ecn_out: Ecn::from_bits(packet.ecn_out),
+            arrival,
+            start,
+            end,
+            fate: match packet.fate {
+                probe::Fate::Dropped(code) => Fate::Dropped(self.reason(packet, code)),
+                probe::Fate::Delivered | probe::Fate::Queued => Fate::Delivered,
+            },
+        };
+        if mode.link != LinkKind::Device && packet.fate == probe::Fate::Delivered {
+            // A shaper lets a packet go when its time begins.
+            record.end = start + self.rate_at(packet.link, start).serialise(packet.bytes);
+        }
+        Some(record)
+    }
+
+    fn rate_at(&self, link: u16, at: Time) -> Rate {
+        match &self.scenario.link(usize::from(link)).rate {
+            Capacity::Steps(steps) => steps[steps.partition_point(|(from, _)| *from <= at).max(1) - 1].1,
+            Capacity::Trace(trace) => trace.mean_rate(),
+        }
+    }
+
+    /// What it carries, and its number in segments.
+    fn segment(&mut self, packet: &Packet, connection: u32, side: usize, entry: u32) -> (Kind, u32) {
+        if packet.protocol != TCP {
+            return (Kind::Ping, packet.seq);
+        }
+        let mss = self.scenario.workload.entries[entry as usize].tcp.mss.max(1);
+        let known = &mut self.known[connection as usize];
+        if packet.flags & SYN != 0 {
+            known.isn[side] = Some(packet.seq);
+            return (Kind::Syn, 0);
+        }
+        let base = |side: usize| known.isn[side].unwrap_or(0).wrapping_add(1);
+        if packet.payload == 0 {
+            // The next one expected; a FIN takes a number of its own.
+            let fin = u32::from(packet.flags & FIN != 0);
+            return (Kind::Ack, packet.ack.wrapping_sub(base(1 - side)).wrapping_add(mss - 1 - fin) / mss);
+        }
+        let from = packet.seq.wrapping_sub(base(side));
+        let to = from.wrapping_add(packet.payload);
+        let high = known.high.entry((side, packet.link)).or_default();
+        let below = (to.wrapping_sub(*high) as i32) <= 0;
+        if !below {
+            *high = to;
+        }
+        let again = below || known.again[side].contains(&from);
+        if below || matches!(packet.fate, probe::Fate::Dropped(_)) {
+            // At the next link it comes for the first time, although it was sent twice.
+            let list = &mut known.again[side];
+            if !list.contains(&from) {
+                if list.len() == 64 {
+                    list.remove(0);
+                }
+                list.push(from);
+            }
+        }
+        (if again { Kind::Retransmit } else { Kind::Data }, from / mss)
+    }
+
+    /// Why it was dropped: by what the kernel told (7.1 and later), else by the discipline and the moment.
+    fn reason(&self, packet: &Packet, code: u16) -> DropReason {
+        const OVERLIMIT: u16 = 2;
+        const CONGESTED: u16 = 3;
+        const BAND_LIMIT: u16 = 6;
+        const FLOW_LIMIT: u16 = 8;
+        let spec = &self.scenario.link(usize::from(packet.link)).qdisc;
+        let law = match spec {
+            Spec::Codel(_) | Spec::FqCodel(_) => DropReason::Codel,
+            Spec::Red(_) => DropReason::Early,
+            Spec::Ccaq(_) => DropReason::Shrink,
+            Spec::Fq(_) => DropReason::FlowLimit,
+            Spec::Noqueue(_) => DropReason::Busy,
+            Spec::Pfifo(_) | Spec::Bfifo(_) | Spec::PfifoHeadDrop(_) => DropReason::Overlimit,
+        };
+        match code {
+            OVERLIMIT | BAND_LIMIT => DropReason::Overlimit,
+            CONGESTED => law,
+            FLOW_LIMIT => DropReason::FlowLimit,
+            _ if packet.arrival == packet.end && !matches!(spec, Spec::Noqueue(_) | Spec::Fq(_)) => {
+                DropReason::Overlimit
+            }
+            _ => law,
+        }
+    }
+}
+
+/// What a flow's meter is told.
+#[derive(Clone, Copy)]
+enum Told {
+    Sent,
+    Retransmit,
+    Dropped,
+    Acked { payload: u32, rtt_us: u32, cwnd: u32, srtt_us: u32, inflight: u32 },
+    App(What),
+}
+
+fn flows(
+    scenario: &Scenario,
+    played: &Played,
+    seen: &[Record],
+    list: &[PacketRecord],
+    origin: u64,
+    keep: Keep,
+) -> Vec<sojourn_measure::FlowReport> {
+    let entries = &scenario.workload.entries;
+    let mut told: Vec<(Time, u32, Told)> = Vec::new();
+    for record in list {
+        let entry = &entries[record.entry as usize];
+        // The first link that the data's sender meets; of the web, whose both ends send, the other's too.
+        let (right, left) = ((entry.via.0 * 2) as u16, (entry.via.1 * 2 + 1) as u16);
+        let first = if entry.direction == Direction::Right { right } else { left };
+        let web = matches!(entry.app, App::Web { .. });
+        let sends = record.link == first || (web && (record.link == right || record.link == left));
+        if sends && matches!(record.kind, Kind::Data | Kind::Retransmit | Kind::Syn) {
+            told.push((record.arrival, record.entry, Told::Sent));
+        }
+        if matches!(record.fate, Fate::Dropped(_)) {
+            told.push((record.end, record.entry, Told::Dropped));
+        }
+    }
+    for record in seen {
+        let (socket, what) = match *record {
+            Record::Acked { socket, payload, rtt_us, srtt_us, cwnd, inflight } => {
+                (socket, Told::Acked { payload, rtt_us, cwnd, srtt_us, inflight })
+            }
+            Record::Retransmitted { socket, .. } => (socket, Told::Retransmit),
+            Record::Packet(_) => continue,
+        };
+        if let Some(entry) = topology::entry_of(socket.hosts[0]).filter(|&entry| entry < entries.len()) {
+            told.push((time(socket.at, origin), entry as u32, what));
+        }
+    }
+    told.extend(played.events.iter().map(|&(at, entry, what)| (Time(at), entry, Told::App(what))));
+    told.sort_by_key(|(at, entry, _)| (*at, *entry));
+    let mut meters: Vec<FlowMeter> =
+        entries.iter().map(|entry| FlowMeter::new(&flow_setup(scenario, entry, keep.series))).collect();
+    for (now, entry, what) in told {
+        tell(&mut meters[entry as usize], now, what);
+    }
+    let unfinished = played.unfinished.iter().copied().chain(std::iter::repeat(0));
+    meters.into_iter().zip(unfinished).map(|(meter, unfinished)| meter.finish(unfinished)).collect()
+}
+
+fn tell(meter: &mut FlowMeter, now: Time, what: Told) {
+    match what {
+        Told::Sent | Told::App(What::Ping) => meter.sent(now, 1),
+        Told::Retransmit => meter.retransmit(now),
+        Told::Dropped => meter.dropped(now),
+        Told::Acked { payload, rtt_us, cwnd, srtt_us, inflight } => {
+            meter.acked(now, u64::from(payload));
+            if rtt_us > 0 {
+                meter.rtt(now, Span::from_micros(u64::from(rtt_us)));
+            }
+            meter.state(now, cwnd, Span::from_micros(u64::from(srtt_us)), inflight);
+        }
+        Told::App(What::Started) => meter.started(now),
+        Told::App(What::Completed(fct)) => meter.completed(now, Span(fct)),
+        Told::App(What::Reply(rtt)) => meter.rtt(now, Span(rtt)),
+    }
+}

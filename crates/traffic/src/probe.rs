@@ -1,0 +1,170 @@
+//! What the guest's probe wrote: records of 64 bytes, little-endian, as kernel/guest/sojourn_link.c has them.
+
+use std::net::Ipv4Addr;
+
+/// Bytes of a record.
+const SIZE: usize = 64;
+
+/// What became of a packet at a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It was sent.
+    Delivered,
+    /// It was freed; the number is the kernel's `qdisc_drop_reason`, 0 if it told none.
+    Dropped(u16),
+    /// It waited when the probe ended.
+    Queued,
+}
+
+/// A packet at a link; times in nanoseconds of the guest's clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packet {
+    /// The link's number in the scenario.
+    pub link: u16,
+    /// Its fate.
+    pub fate: Fate,
+    /// ECN field on arrival.
+    pub ecn_in: u8,
+    /// ECN field on departure.
+    pub ecn_out: u8,
+    /// TCP's flags.
+    pub flags: u8,
+    /// As the link counts them.
+    pub bytes: u32,
+    /// Bytes above the transport's header.
+    pub payload: u32,
+    /// Sender and receiver.
+    pub hosts: [Ipv4Addr; 2],
+    /// Their ports; an echo's identifier twice.
+    pub ports: [u16; 2],
+    /// The IP protocol.
+    pub protocol: u8,
+    /// TCP's sequence number, an echo's number.
+    pub seq: u32,
+    /// TCP's acknowledgement.
+    pub ack: u32,
+    /// Given to the discipline.
+    pub arrival: u64,
+    /// Start of transmission, or the drop.
+    pub start: u64,
+    /// End of transmission, or the drop.
+    pub end: u64,
+}
+
+/// A sender's socket when something of TCP happened there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Socket {
+    /// Own and other host.
+    pub hosts: [Ipv4Addr; 2],
+    /// Own and other port.
+    pub ports: [u16; 2],
+    /// Nanoseconds of the guest's clock.
+    pub at: u64,
+}
+
+/// A record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Record {
+    /// A packet's way through a link.
+    Packet(Packet),
+    /// An ACK of something new came.
+    Acked {
+        /// Where.
+        socket: Socket,
+        /// Payload acknowledged.
+        payload: u32,
+        /// The RTT of the segment delivered last before, in microseconds; 0 before the first.
+        rtt_us: u32,
+        /// Smoothed RTT in microseconds.
+        srtt_us: u32,
+        /// Congestion window in segments.
+        cwnd: u32,
+        /// Segments in flight.
+        inflight: u32,
+    },
+    /// A segment was sent again.
+    Retransmitted {
+        /// Where.
+        socket: Socket,
+        /// Its sequence number.
+        seq: u32,
+    },
+}
+
+/// The records of a file.
+///
+/// # Errors
+/// The file is cut or has a type of record that nobody knows.
+pub fn records(bytes: &[u8]) -> Result<Vec<Record>, String> {
+    let chunks = bytes.chunks_exact(SIZE);
+    if !chunks.remainder().is_empty() {
+        return Err(format!("the probe's file is cut: {} bytes", bytes.len()));
+    }
+    chunks.map(record).collect()
+}
+
+fn record(bytes: &[u8]) -> Result<Record, String> {
+    let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+    let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+    let hosts = [Ipv4Addr::from(u32_at(16)), Ipv4Addr::from(u32_at(20))];
+    let ports = [u16_at(24), u16_at(26)];
+    let (seq, ack, arrival) = (u32_at(32), u32_at(36), u64_at(40));
+    let socket = Socket { hosts, ports, at: arrival };
+    match bytes[0] {
+        0 => Ok(Record::Packet(Packet {
+            link: u16_at(4),
+            fate: match bytes[1] {
+                0 => Fate::Delivered,
+                1 => Fate::Dropped(u16_at(6)),
+                _ => Fate::Queued,
+            },
+            ecn_in: bytes[2] & 3,
+            ecn_out: bytes[2] >> 2 & 3,
+            flags: bytes[3],
+            bytes: u32_at(8),
+            payload: u32_at(12),
+            hosts,
+            ports,
+            protocol: bytes[28],
+            seq,
+            ack,
+            arrival,
+            start: u64_at(48),
+            end: u64_at(56),
+        })),
+        1 => Ok(Record::Acked {
+            socket,
+            payload: u32_at(12),
+            rtt_us: u32_at(8),
+            srtt_us: ack,
+            cwnd: seq,
+            inflight: u32_at(48),
+        }),
+        2 => Ok(Record::Retransmitted { socket, seq }),
+        other => Err(format!("the probe's file has a record of type {other}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_as_the_module_lays_it_out() {
+        let mut bytes = [0; 64];
+        (bytes[1], bytes[2], bytes[3]) = (1, 0b1110, 0x18);
+        bytes[4..8].copy_from_slice(&[3, 0, 2, 0]);
+        bytes[8..12].copy_from_slice(&1514u32.to_le_bytes());
+        bytes[16..20].copy_from_slice(&u32::from(Ipv4Addr::new(10, 1, 0, 1)).to_le_bytes());
+        bytes[24..26].copy_from_slice(&10_000u16.to_le_bytes());
+        bytes[28] = 6;
+        bytes[40..48].copy_from_slice(&(5u64 << 32).to_le_bytes());
+        let found = records(&bytes).expect("a record");
+        let [Record::Packet(packet)] = found[..] else { panic!("a packet: {found:?}") };
+        assert_eq!((packet.link, packet.fate, packet.ecn_in, packet.ecn_out), (3, Fate::Dropped(2), 2, 3));
+        assert_eq!((packet.hosts[0].to_string().as_str(), packet.ports[0]), ("10.1.0.1", 10_000));
+        assert_eq!((packet.bytes, packet.protocol, packet.arrival), (1514, 6, 5 << 32));
+        assert!(records(&bytes[..60]).is_err());
+    }
+}

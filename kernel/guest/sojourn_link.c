@@ -1,0 +1,992 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * sojourn_link: cables for a guest in virtual time, and a probe that sees every packet of them.
+ *
+ * A cable is a pair of network devices. Each of them is a transmitter: a ring of descriptors before a link with a rate
+ * (in steps, or as delivery opportunities of 1500 bytes), then propagation in order. A packet leaves its descriptor when
+ * its serialisation is over, and only then is the queue discipline asked for another: with one descriptor it is asked
+ * exactly when the link becomes free. A device of hosts has instead a link of its own for each host: a FIFO with a rate,
+ * a limit and a delay; the low sixteen bits of the address say which.
+ *
+ * Times are those of the guest's monotonic clock. A packet that waited starts when the one before it ended, not when the
+ * interrupt was served, so the rate is exact.
+ *
+ * The probe stands on tracepoints: a packet is noted when it is given to a device's queue, and its record is written when
+ * it has left, or when somebody freed it. Nothing waits for it, and nothing of a packet changes.
+ *
+ * /proc/sojourn/control takes lines (see kernel/guest/README.md), /proc/sojourn/records gives the records and forgets them,
+ * /proc/sojourn/stats says what each device did.
+ */
+#include <linux/etherdevice.h>
+#include <linux/hashtable.h>
+#include <linux/hrtimer.h>
+#include <linux/ip.h>
+#include <linux/math64.h>
+#include <linux/module.h>
+#include <linux/netdevice.h>
+#include <linux/nsproxy.h>
+#include <linux/proc_fs.h>
+#include <linux/rtnetlink.h>
+#include <linux/seq_file.h>
+#include <linux/tcp.h>
+#include <linux/tracepoint.h>
+#include <linux/udp.h>
+#include <linux/uaccess.h>
+#include <linux/version.h>
+#include <linux/vmalloc.h>
+#include <net/ip.h>
+#include <net/net_namespace.h>
+#include <net/tcp.h>
+
+#define OPPORTUNITY 1500
+/* An interrupt is served within this: what starts so soon after an end starts at the end. */
+#define SERVED_NS 4000
+/* Bytes of records that are kept until they are read. */
+#define MOST_RECORDS (384UL << 20)
+#define CHUNK (1UL << 20)
+
+struct step {
+	u64 at, value;
+};
+
+struct steps {
+	struct step *list;
+	u32 count, next;
+};
+
+/* A host's own link. */
+struct host {
+	struct hlist_node node;
+	u16 id;
+	u64 rate, delay, free, last_out;
+	u32 limit, first, waiting;
+	u64 *starts;
+	struct sk_buff_head wire;
+	struct hrtimer timer;
+	struct end *end;
+};
+
+struct end {
+	struct list_head all;
+	struct net_device *dev;
+	struct end *peer;
+	bool hosts, bql, traced;
+	int index;
+	u32 overhead, ring;
+	/* The transmitter: the packet at the head of the queue is being serialised. */
+	struct sk_buff_head queue;
+	u64 rate, due, last_end;
+	struct steps rates, delays;
+	struct hrtimer tx, change;
+	/* Opportunities: milliseconds in the period, which is their last one. The queue is open while one lasts. */
+	u32 *trace, trace_count, trace_next, budget, remaining;
+	bool open;
+	u64 period_start;
+	/* The wire. */
+	u64 delay, last_out;
+	struct sk_buff_head wire;
+	struct hrtimer out;
+	DECLARE_HASHTABLE(by_id, 10);
+	u64 packets, bytes, busy_ns, drops;
+};
+
+/* What the device notes on a packet while it holds it. */
+struct note {
+	u64 start, due;
+	struct seen *seen;
+};
+
+#define NOTE(skb) ((struct note *)(skb)->cb)
+
+/* 64 bytes, as crates/traffic/src/probe.rs reads them. */
+struct record {
+	u8 type, fate, ecn, flags;
+	u16 link, reason;
+	u32 bytes, payload;
+	u32 saddr, daddr;
+	u16 sport, dport;
+	u8 protocol, pad[3];
+	u32 seq, ack;
+	u64 arrival, start, end;
+};
+
+enum { PACKET, ACKED, RETRANSMITTED };
+enum { DELIVERED, DROPPED, QUEUED };
+
+/* A packet that is on its way through a queue. */
+struct seen {
+	struct hlist_node node;
+	const struct sk_buff *skb;
+	struct record record;
+};
+
+static LIST_HEAD(ends);
+static u64 origin;
+static DEFINE_HASHTABLE(on_the_way, 14);
+static struct kmem_cache *seen_cache;
+static u8 **chunks;
+static size_t written, taken;
+static u64 lost;
+static bool recording;
+
+static u64 now_ns(void)
+{
+	return ktime_get_ns();
+}
+
+/* ---- records ---- */
+
+static void keep(const struct record *record)
+{
+	size_t chunk = written / CHUNK;
+
+	if (written + sizeof(*record) > MOST_RECORDS) {
+		lost++;
+		return;
+	}
+	if (!chunks[chunk]) {
+		chunks[chunk] = kmalloc(CHUNK, GFP_ATOMIC | __GFP_NOWARN);
+		if (!chunks[chunk]) {
+			lost++;
+			return;
+		}
+	}
+	memcpy(chunks[chunk] + written % CHUNK, record, sizeof(*record));
+	written += sizeof(*record);
+}
+
+static struct seen *find_seen(const struct sk_buff *skb)
+{
+	struct seen *seen;
+
+	hash_for_each_possible(on_the_way, seen, node, (unsigned long)skb)
+		if (seen->skb == skb)
+			return seen;
+	return NULL;
+}
+
+static void forget(struct seen *seen)
+{
+	hash_del(&seen->node);
+	kmem_cache_free(seen_cache, seen);
+}
+
+static u8 ecn_of(const struct sk_buff *skb)
+{
+	return skb->protocol == htons(ETH_P_IP) ? ip_hdr(skb)->tos & 3 : 0;
+}
+
+static void describe(struct record *r, const struct sk_buff *skb)
+{
+	const struct iphdr *ip = ip_hdr(skb);
+	struct tcphdr tcp;
+	int at = skb_network_offset(skb) + ip->ihl * 4;
+	int rest = ntohs(ip->tot_len) - ip->ihl * 4;
+
+	r->saddr = ntohl(ip->saddr);
+	r->daddr = ntohl(ip->daddr);
+	r->protocol = ip->protocol;
+	r->ecn = ip->tos & 3;
+	if (ip->protocol == IPPROTO_TCP) {
+		const struct tcphdr *th = skb_header_pointer(skb, at, sizeof(tcp), &tcp);
+
+		if (!th)
+			return;
+		r->sport = ntohs(th->source);
+		r->dport = ntohs(th->dest);
+		r->seq = ntohl(th->seq);
+		r->ack = ntohl(th->ack_seq);
+		r->flags = tcp_flag_byte(th);
+		r->payload = rest - th->doff * 4;
+	} else if (ip->protocol == IPPROTO_ICMP) {
+		u8 icmp[8];
+		const u8 *head = skb_header_pointer(skb, at, sizeof(icmp), icmp);
+
+		if (!head)
+			return;
+		/* Type and identifier stand where ports would. */
+		r->flags = head[0];
+		r->sport = r->dport = head[4] << 8 | head[5];
+		r->seq = head[6] << 8 | head[7];
+		r->payload = rest - 8;
+	} else if (ip->protocol == IPPROTO_UDP) {
+		struct udphdr udp;
+		const struct udphdr *uh = skb_header_pointer(skb, at, sizeof(udp), &udp);
+
+		if (!uh)
+			return;
+		r->sport = ntohs(uh->source);
+		r->dport = ntohs(uh->dest);
+		r->payload = rest - 8;
+	}
+}
+
+static const struct net_device_ops link_ops;
+
+/* A packet is given to a device's queue. */
+static void on_queue(void *data, struct sk_buff *skb)
+{
+	struct net_device *dev = skb->dev;
+	struct end *end;
+	struct seen *seen;
+
+	if (dev->netdev_ops != &link_ops)
+		return;
+	end = *(struct end **)netdev_priv(dev);
+	if (end->index < 0 || skb->protocol != htons(ETH_P_IP))
+		return;
+	seen = kmem_cache_zalloc(seen_cache, GFP_ATOMIC);
+	if (!seen) {
+		lost++;
+		return;
+	}
+	seen->skb = skb;
+	seen->record.link = end->index;
+	seen->record.bytes = skb->len - ETH_HLEN + end->overhead;
+	seen->record.arrival = now_ns();
+	describe(&seen->record, skb);
+	hash_add(on_the_way, &seen->node, (unsigned long)skb);
+}
+
+/* A discipline's own reason, told before the packet is freed (since Linux 7.1). */
+static void on_qdisc_drop(void *data, struct Qdisc *q, const struct netdev_queue *txq, struct net_device *dev,
+			  struct sk_buff *skb, u32 reason)
+{
+	struct seen *seen = find_seen(skb);
+
+	if (seen)
+		seen->record.reason = reason & 0xffff;
+}
+
+static void on_free(void *data, struct sk_buff *skb, void *location, u32 reason)
+{
+	struct seen *seen = find_seen(skb);
+
+	if (!seen)
+		return;
+	seen->record.fate = DROPPED;
+	seen->record.start = seen->record.end = now_ns();
+	if (recording)
+		keep(&seen->record);
+	forget(seen);
+}
+
+/* The sender's view of an ACK that acknowledges something for the first time, before it acts on it. */
+static void on_ack(void *data, struct sock *sk, const struct sk_buff *skb)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	const struct inet_sock *inet = inet_sk(sk);
+	const struct tcphdr *th = (const struct tcphdr *)skb->data;
+	u32 ack = ntohl(th->ack_seq);
+	struct record r = { .type = ACKED };
+
+	if (!recording || sk->sk_family != AF_INET || !th->ack || !after(ack, tp->snd_una) || after(ack, tp->snd_nxt))
+		return;
+	r.saddr = ntohl(inet->inet_saddr);
+	r.daddr = ntohl(inet->inet_daddr);
+	r.sport = ntohs(inet->inet_sport);
+	r.dport = ntohs(inet->inet_dport);
+	r.protocol = IPPROTO_TCP;
+	r.payload = ack - tp->snd_una;
+	r.bytes = tp->rack.rtt_us;
+	r.seq = tcp_snd_cwnd(tp);
+	r.ack = tp->srtt_us >> 3;
+	r.arrival = now_ns();
+	r.start = tcp_packets_in_flight(tp);
+	r.end = tp->snd_ssthresh;
+	keep(&r);
+}
+
+static void on_retransmit(void *data, const struct sock *sk, const struct sk_buff *skb)
+{
+	const struct inet_sock *inet = inet_sk(sk);
+	struct record r = { .type = RETRANSMITTED };
+
+	if (!recording || sk->sk_family != AF_INET)
+		return;
+	r.saddr = ntohl(inet->inet_saddr);
+	r.daddr = ntohl(inet->inet_daddr);
+	r.sport = ntohs(inet->inet_sport);
+	r.dport = ntohs(inet->inet_dport);
+	r.protocol = IPPROTO_TCP;
+	r.seq = TCP_SKB_CB(skb)->seq;
+	r.payload = TCP_SKB_CB(skb)->end_seq - TCP_SKB_CB(skb)->seq;
+	r.arrival = now_ns();
+	keep(&r);
+}
+
+static struct hook {
+	const char *name;
+	void *function;
+	struct tracepoint *point;
+	bool on;
+} hooks[] = {
+	{ "net_dev_queue", on_queue },		 { "qdisc_drop", on_qdisc_drop },
+	{ "kfree_skb", on_free },		 { "tcp_probe", on_ack },
+	{ "tcp_retransmit_skb", on_retransmit },
+};
+
+static void match_hook(struct tracepoint *point, void *data)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(hooks); i++)
+		if (!strcmp(point->name, hooks[i].name))
+			hooks[i].point = point;
+}
+
+/* What waits when the probe ends has a record too. */
+static void keep_the_rest(void)
+{
+	struct hlist_node *next;
+	struct seen *seen;
+	int bucket;
+
+	hash_for_each_safe(on_the_way, bucket, next, seen, node) {
+		seen->record.fate = QUEUED;
+		seen->record.start = seen->record.end = U64_MAX;
+		keep(&seen->record);
+		hash_del(&seen->node);
+	}
+}
+
+static int hook_all(bool on)
+{
+	int i, err;
+
+	for_each_kernel_tracepoint(match_hook, NULL);
+	for (i = 0; i < ARRAY_SIZE(hooks); i++) {
+		struct hook *h = &hooks[i];
+
+		if (!h->point || h->on == on)
+			continue;
+		err = on ? tracepoint_probe_register(h->point, h->function, NULL) :
+			   tracepoint_probe_unregister(h->point, h->function, NULL);
+		if (err)
+			return err;
+		h->on = on;
+	}
+	if (recording && !on)
+		keep_the_rest();
+	recording = on;
+	return 0;
+}
+
+/* ---- the device ---- */
+
+static u64 step_to(struct steps *steps, u64 now, u64 value)
+{
+	while (steps->next < steps->count && steps->list[steps->next].at + origin <= now)
+		value = steps->list[steps->next++].value;
+	return value;
+}
+
+static u64 next_step(const struct steps *steps)
+{
+	return steps->next < steps->count ? steps->list[steps->next].at + origin : U64_MAX;
+}
+
+static void at(struct hrtimer *timer, u64 when)
+{
+	hrtimer_start(timer, ns_to_ktime(when), HRTIMER_MODE_ABS_SOFT);
+}
+
+/* Hands a packet to the other end's namespace. */
+static void deliver(struct end *end, struct sk_buff *skb)
+{
+	if (__dev_forward_skb(end->peer->dev, skb) == NET_RX_SUCCESS)
+		netif_receive_skb(skb);
+	else
+		end->drops++;
+}
+
+static enum hrtimer_restart on_out(struct hrtimer *timer)
+{
+	struct end *end = container_of(timer, struct end, out);
+	struct sk_buff *skb;
+
+	while ((skb = skb_peek(&end->wire)) && NOTE(skb)->due <= now_ns()) {
+		__skb_unlink(skb, &end->wire);
+		deliver(end, skb);
+	}
+	if (skb)
+		at(timer, NOTE(skb)->due);
+	return HRTIMER_NORESTART;
+}
+
+/* A transmission is over: the packet propagates, in order. */
+static void propagate(struct end *end, struct sk_buff *skb, u64 when)
+{
+	bool idle = skb_queue_empty(&end->wire);
+
+	end->delay = step_to(&end->delays, when, end->delay);
+	end->last_out = max(when + end->delay, end->last_out);
+	NOTE(skb)->due = end->last_out;
+	__skb_queue_tail(&end->wire, skb);
+	if (idle)
+		at(&end->out, end->last_out);
+}
+
+static u32 wire_bytes(const struct end *end, const struct sk_buff *skb)
+{
+	return skb->len - ETH_HLEN + end->overhead;
+}
+
+static void leave(struct end *end, struct sk_buff *skb, u64 when)
+{
+	struct seen *seen = NOTE(skb)->seen;
+
+	end->packets++;
+	end->bytes += wire_bytes(end, skb);
+	end->busy_ns += when - NOTE(skb)->start;
+	if (seen) {
+		seen->record.start = max(NOTE(skb)->start, seen->record.arrival);
+		seen->record.end = when;
+		seen->record.ecn |= ecn_of(skb) << 2;
+		if (recording)
+			keep(&seen->record);
+		forget(seen);
+	}
+	propagate(end, skb, when);
+}
+
+static void begin(struct end *end, u64 when)
+{
+	struct sk_buff *skb = skb_peek(&end->queue);
+
+	NOTE(skb)->start = when;
+	if (end->traced) {
+		end->remaining = wire_bytes(end, skb);
+		return;
+	}
+	end->due = when + (end->rate ? DIV_ROUND_UP_ULL(wire_bytes(end, skb) * 8000000000ULL, end->rate) : 0);
+	at(&end->tx, end->due);
+}
+
+/* The packet at the head has been serialised. */
+static void finish(struct end *end, u64 when)
+{
+	struct sk_buff *skb = __skb_dequeue(&end->queue);
+	unsigned int len = skb->len;
+
+	end->last_end = when;
+	leave(end, skb, when);
+	if (!skb_queue_empty(&end->queue))
+		begin(end, when);
+	if (end->bql)
+		netdev_completed_queue(end->dev, 1, len);
+	if (netif_queue_stopped(end->dev) && (!end->traced || (end->open && end->budget)))
+		netif_wake_queue(end->dev);
+}
+
+static u64 opportunity_at(const struct end *end)
+{
+	return origin + end->period_start + end->trace[end->trace_next] * (u64)NSEC_PER_MSEC;
+}
+
+/* What is left of an opportunity goes to the packets at the head. */
+static void use_opportunity(struct end *end)
+{
+	while (end->budget && !skb_queue_empty(&end->queue)) {
+		u32 used = min(end->budget, end->remaining);
+
+		end->budget -= used;
+		end->remaining -= used;
+		if (!end->remaining)
+			finish(end, end->due);
+	}
+}
+
+/* All opportunities of a moment begin: the discipline may give packets as long as they last. */
+static void open_opportunities(struct end *end)
+{
+	end->due = opportunity_at(end);
+	end->last_end = end->due;
+	end->open = true;
+	end->budget = 0;
+	do {
+		end->budget += OPPORTUNITY;
+		if (++end->trace_next == end->trace_count) {
+			end->period_start += end->trace[end->trace_count - 1] * (u64)NSEC_PER_MSEC;
+			end->trace_next = 0;
+		}
+	} while (opportunity_at(end) == end->due);
+	if (!skb_queue_empty(&end->queue))
+		use_opportunity(end);
+	else
+		netif_wake_queue(end->dev);
+}
+
+static enum hrtimer_restart on_tx(struct hrtimer *timer)
+{
+	struct end *end = container_of(timer, struct end, tx);
+
+	if (!end->traced) {
+		finish(end, end->due);
+	} else if (end->open) {
+		end->open = false;
+		netif_stop_queue(end->dev);
+		at(timer, opportunity_at(end));
+	} else {
+		open_opportunities(end);
+		at(timer, end->due + SERVED_NS);
+	}
+	return HRTIMER_NORESTART;
+}
+
+/* The rate changes; the packet in transmission goes on with what is left of it. */
+static void set_rate(struct end *end, u64 now, u64 rate)
+{
+	if (!skb_queue_empty(&end->queue) && end->rate && rate && end->due > now) {
+		u64 left = end->due - now, old = end->rate;
+		u64 span = mul_u64_u64_div_u64(left, old, rate);
+
+		if (span * rate != left * old) /* modulo 2^64: rounded up */
+			span++;
+		end->due = now + span;
+		at(&end->tx, end->due);
+	}
+	end->rate = rate;
+}
+
+static enum hrtimer_restart on_change(struct hrtimer *timer)
+{
+	struct end *end = container_of(timer, struct end, change);
+	u64 now = next_step(&end->rates);
+
+	set_rate(end, now, step_to(&end->rates, now, end->rate));
+	if (next_step(&end->rates) != U64_MAX)
+		at(timer, next_step(&end->rates));
+	return HRTIMER_NORESTART;
+}
+
+/* ---- hosts' own links ---- */
+
+static struct host *host_of(struct end *end, const struct sk_buff *skb)
+{
+	u16 id = ntohl(ip_hdr(skb)->saddr) & 0xffff;
+	struct host *host;
+
+	hash_for_each_possible(end->by_id, host, node, id)
+		if (host->id == id)
+			return host;
+	return NULL;
+}
+
+static enum hrtimer_restart on_host(struct hrtimer *timer)
+{
+	struct host *host = container_of(timer, struct host, timer);
+	struct sk_buff *skb;
+
+	while ((skb = skb_peek(&host->wire)) && NOTE(skb)->due <= now_ns()) {
+		__skb_unlink(skb, &host->wire);
+		deliver(host->end, skb);
+	}
+	if (skb)
+		at(timer, NOTE(skb)->due);
+	return HRTIMER_NORESTART;
+}
+
+/* A FIFO in closed form, as crates/sim/src/access.rs: a departure goes before an arrival at the same time. */
+static bool host_pass(struct host *host, u32 bytes, u64 now, u64 *due)
+{
+	u64 start = max(host->free, now);
+
+	if (!host->rate) {
+		*due = now + host->delay;
+		return true;
+	}
+	while (host->waiting && host->starts[host->first] <= now) {
+		host->first = (host->first + 1) % host->limit;
+		host->waiting--;
+	}
+	if (host->free > now) {
+		if (host->waiting >= host->limit)
+			return false;
+		host->starts[(host->first + host->waiting++) % host->limit] = start;
+	}
+	host->free = start + DIV_ROUND_UP_ULL(bytes * 8000000000ULL, host->rate);
+	*due = host->free + host->delay;
+	return true;
+}
+
+static netdev_tx_t host_xmit(struct end *end, struct sk_buff *skb)
+{
+	struct host *host = skb->protocol == htons(ETH_P_IP) ? host_of(end, skb) : NULL;
+	bool idle;
+	u64 due;
+
+	if (!host || !host_pass(host, skb->len - ETH_HLEN, now_ns(), &due)) {
+		end->drops++;
+		kfree_skb(skb);
+		return NETDEV_TX_OK;
+	}
+	end->packets++;
+	end->bytes += skb->len - ETH_HLEN;
+	skb_orphan(skb);
+	idle = skb_queue_empty(&host->wire);
+	NOTE(skb)->due = due;
+	__skb_queue_tail(&host->wire, skb);
+	if (idle)
+		at(&host->timer, due);
+	return NETDEV_TX_OK;
+}
+
+static netdev_tx_t link_xmit(struct sk_buff *skb, struct net_device *dev)
+{
+	struct end *end = *(struct end **)netdev_priv(dev);
+	struct seen *seen = NULL;
+	u64 now;
+
+	if (end->hosts)
+		return host_xmit(end, skb);
+	if (end->index >= 0 && hooks[0].on)
+		seen = find_seen(skb);
+	skb_orphan(skb);
+	memset(NOTE(skb), 0, sizeof(struct note));
+	NOTE(skb)->seen = seen;
+	if (end->bql)
+		netdev_sent_queue(dev, skb->len);
+	__skb_queue_tail(&end->queue, skb);
+	if (skb_queue_len(&end->queue) >= end->ring)
+		netif_stop_queue(dev);
+	if (skb_queue_len(&end->queue) > 1)
+		return NETDEV_TX_OK;
+	now = now_ns();
+	if (now - end->last_end < SERVED_NS)
+		now = end->last_end;
+	begin(end, now);
+	if (end->traced)
+		use_opportunity(end);
+	return NETDEV_TX_OK;
+}
+
+static int link_open(struct net_device *dev)
+{
+	if ((*(struct end **)netdev_priv(dev))->traced)
+		netif_stop_queue(dev);
+	else
+		netif_start_queue(dev);
+	return 0;
+}
+
+static int link_stop(struct net_device *dev)
+{
+	netif_stop_queue(dev);
+	return 0;
+}
+
+static const struct net_device_ops link_ops = {
+	.ndo_open = link_open,
+	.ndo_stop = link_stop,
+	.ndo_start_xmit = link_xmit,
+	.ndo_set_mac_address = eth_mac_addr,
+	.ndo_validate_addr = eth_validate_addr,
+};
+
+static void link_setup(struct net_device *dev)
+{
+	ether_setup(dev);
+	dev->netdev_ops = &link_ops;
+	dev->needs_free_netdev = true;
+	dev->max_mtu = ETH_MAX_MTU;
+	dev->features |= NETIF_F_SG | NETIF_F_FRAGLIST | NETIF_F_HW_CSUM | NETIF_F_HIGHDMA;
+	dev->hw_features |= dev->features | NETIF_F_GSO_SOFTWARE;
+	/* Its queue is what it is told; without one it has none. */
+	dev->priv_flags |= IFF_NO_QUEUE;
+	eth_hw_addr_random(dev);
+}
+
+static void set_timer(struct hrtimer *timer, enum hrtimer_restart (*function)(struct hrtimer *))
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
+	hrtimer_setup(timer, function, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
+#else
+	hrtimer_init(timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
+	timer->function = function;
+#endif
+}
+
+static struct end *make_end(const char *name)
+{
+	struct end *end = kzalloc(sizeof(*end), GFP_KERNEL);
+	int err;
+
+	if (!end)
+		return ERR_PTR(-ENOMEM);
+	end->dev = alloc_netdev(sizeof(end), name, NET_NAME_USER, link_setup);
+	if (!end->dev) {
+		kfree(end);
+		return ERR_PTR(-ENOMEM);
+	}
+	*(struct end **)netdev_priv(end->dev) = end;
+	dev_net_set(end->dev, current->nsproxy->net_ns);
+	end->index = -1;
+	end->ring = 1;
+	end->overhead = ETH_HLEN;
+	end->budget = OPPORTUNITY;
+	__skb_queue_head_init(&end->queue);
+	__skb_queue_head_init(&end->wire);
+	hash_init(end->by_id);
+	set_timer(&end->tx, on_tx);
+	set_timer(&end->change, on_change);
+	set_timer(&end->out, on_out);
+	err = register_netdevice(end->dev);
+	if (err) {
+		free_netdev(end->dev);
+		kfree(end);
+		return ERR_PTR(err);
+	}
+	list_add_tail(&end->all, &ends);
+	return end;
+}
+
+/* ---- control ---- */
+
+static char *word(char **line)
+{
+	char *found;
+
+	do
+		found = strsep(line, " ");
+	while (found && !*found);
+	return found;
+}
+
+static int number(char **line, u64 *value)
+{
+	char *text = word(line);
+
+	return text ? kstrtou64(text, 10, value) : -EINVAL;
+}
+
+static int numbers(char **line, u64 *values, int count)
+{
+	int i, err = 0;
+
+	for (i = 0; i < count && !err; i++)
+		err = number(line, &values[i]);
+	return err;
+}
+
+static struct end *named(char **line)
+{
+	const char *name = word(line);
+	struct end *end;
+
+	list_for_each_entry(end, &ends, all)
+		if (name && !strcmp(end->dev->name, name))
+			return end;
+	return NULL;
+}
+
+static int read_steps(char **line, struct steps *steps)
+{
+	size_t most = strlen(*line) / 4 + 1;
+	u64 pair[2];
+	int err = 0;
+
+	steps->list = kvmalloc_array(most, sizeof(*steps->list), GFP_KERNEL);
+	if (!steps->list)
+		return -ENOMEM;
+	while (*line && **line && steps->count < most) {
+		err = numbers(line, pair, 2);
+		if (err)
+			return err;
+		steps->list[steps->count++] = (struct step){ pair[0], pair[1] };
+	}
+	return 0;
+}
+
+static int read_trace(char **line, struct end *end)
+{
+	size_t most = strlen(*line) / 2 + 1;
+	u64 ms;
+	int err;
+
+	end->trace = kvmalloc_array(most, sizeof(*end->trace), GFP_KERNEL);
+	if (!end->trace)
+		return -ENOMEM;
+	while (*line && **line && end->trace_count < most) {
+		err = number(line, &ms);
+		if (err)
+			return err;
+		end->trace[end->trace_count++] = ms;
+	}
+	end->traced = true;
+	return end->trace_count ? 0 : -EINVAL;
+}
+
+static int add_host(char **line, struct end *end)
+{
+	struct host *host;
+	u64 v[4];
+	int err = numbers(line, v, 4);
+
+	if (err)
+		return err;
+	host = kzalloc(sizeof(*host), GFP_KERNEL);
+	if (!host)
+		return -ENOMEM;
+	host->id = v[0];
+	host->delay = v[1];
+	host->rate = v[2];
+	host->limit = max_t(u64, v[3], 1);
+	host->end = end;
+	if (host->rate) {
+		host->starts = kvmalloc_array(host->limit, sizeof(u64), GFP_KERNEL);
+		if (!host->starts) {
+			kfree(host);
+			return -ENOMEM;
+		}
+	}
+	__skb_queue_head_init(&host->wire);
+	set_timer(&host->timer, on_host);
+	end->hosts = true;
+	hash_add(end->by_id, &host->node, host->id);
+	return 0;
+}
+
+/* Time zero: the first steps hold, the timers of the later ones run. */
+static int start_all(u64 zero)
+{
+	struct end *end;
+
+	origin = zero;
+	list_for_each_entry(end, &ends, all) {
+		end->rate = step_to(&end->rates, origin, 0);
+		end->delay = step_to(&end->delays, origin, 0);
+		if (next_step(&end->rates) != U64_MAX)
+			at(&end->change, next_step(&end->rates));
+		if (end->traced)
+			at(&end->tx, opportunity_at(end));
+	}
+	return 0;
+}
+
+static int make_pair(char **line)
+{
+	const char *first = word(line), *second = word(line);
+	struct end *a, *b;
+	int err = 0;
+
+	if (!first || !second)
+		return -EINVAL;
+	rtnl_lock();
+	a = make_end(first);
+	b = IS_ERR(a) ? a : make_end(second);
+	if (IS_ERR(b)) {
+		err = PTR_ERR(b);
+	} else {
+		a->peer = b;
+		b->peer = a;
+		netif_carrier_on(a->dev);
+		netif_carrier_on(b->dev);
+	}
+	rtnl_unlock();
+	return err;
+}
+
+static int obey(char *text)
+{
+	const char *verb = word(&text);
+	struct end *end;
+	u64 v[4];
+	int err;
+
+	if (!verb)
+		return -EINVAL;
+	if (!strcmp(verb, "pair"))
+		return make_pair(&text);
+	if (!strcmp(verb, "start"))
+		return number(&text, v) ?: start_all(v[0]);
+	if (!strcmp(verb, "probe"))
+		return number(&text, v) ?: hook_all(v[0]);
+	end = named(&text);
+	if (!end || !text)
+		return -ENODEV;
+	if (!strcmp(verb, "link")) {
+		err = numbers(&text, v, 4);
+		if (err)
+			return err;
+		end->index = v[0];
+		end->overhead = v[1];
+		end->ring = max_t(u64, v[2], 1);
+		end->bql = v[3];
+		return 0;
+	}
+	if (!strcmp(verb, "rate"))
+		return read_steps(&text, &end->rates);
+	if (!strcmp(verb, "delay"))
+		return read_steps(&text, &end->delays);
+	if (!strcmp(verb, "trace"))
+		return read_trace(&text, end);
+	if (!strcmp(verb, "host"))
+		return add_host(&text, end);
+	return -EINVAL;
+}
+
+static ssize_t control_write(struct file *file, const char __user *from, size_t count, loff_t *offset)
+{
+	char *text;
+	int err;
+
+	if (count > 64 << 20)
+		return -E2BIG;
+	text = kvmalloc(count + 1, GFP_KERNEL);
+	if (!text)
+		return -ENOMEM;
+	text[count] = 0;
+	err = copy_from_user(text, from, count) ? -EFAULT : obey(strim(text));
+	kvfree(text);
+	return err ?: count;
+}
+
+static ssize_t records_read(struct file *file, char __user *to, size_t count, loff_t *offset)
+{
+	size_t done = 0;
+
+	while (done < count && taken < written) {
+		size_t some = min3(count - done, written - taken, CHUNK - taken % CHUNK);
+
+		if (copy_to_user(to + done, chunks[taken / CHUNK] + taken % CHUNK, some))
+			return -EFAULT;
+		done += some;
+		taken += some;
+	}
+	if (taken == written)
+		taken = written = 0;
+	return done;
+}
+
+static int stats_show(struct seq_file *m, void *v)
+{
+	struct end *end;
+
+	seq_printf(m, "lost %llu\n", lost);
+	list_for_each_entry(end, &ends, all)
+		seq_printf(m, "%s packets %llu bytes %llu busy_ns %llu drops %llu\n", end->dev->name, end->packets,
+			   end->bytes, end->busy_ns, end->drops);
+	return 0;
+}
+
+static const struct proc_ops control_ops = { .proc_write = control_write };
+static const struct proc_ops records_ops = { .proc_read = records_read };
+
+static int __init sojourn_link_init(void)
+{
+	struct proc_dir_entry *folder = proc_mkdir("sojourn", NULL);
+
+	chunks = kvcalloc(MOST_RECORDS / CHUNK + 1, sizeof(*chunks), GFP_KERNEL);
+	seen_cache = KMEM_CACHE(seen, 0);
+	if (!folder || !chunks || !seen_cache)
+		return -ENOMEM;
+	proc_create("control", 0600, folder, &control_ops);
+	proc_create("records", 0400, folder, &records_ops);
+	proc_create_single("stats", 0400, folder, stats_show);
+	return 0;
+}
+
+module_init(sojourn_link_init);
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("Cables for a guest in virtual time, and a probe that sees every packet");
