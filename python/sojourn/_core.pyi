@@ -19,6 +19,10 @@ class Progress:
     def __init__(self) -> None: ...
     @property
     def simulated_s(self) -> float: ...
+    def tell(self, simulated_s: float) -> None:
+        """Tells how far a run is that does not tell it itself."""
+    @property
+    def stopped(self) -> bool: ...
     def stop(self) -> None: ...
 
 @final
@@ -51,6 +55,26 @@ class Plan:
         progress: Progress | None = None,
     ) -> Output | None:
         """Simulates one run without the GIL; None if it was stopped."""
+    def kernel_refusal(
+        self, index: int, *, version: tuple[int, int], modules: Sequence[str], link: str = "device"
+    ) -> str | None:
+        """Why a kernel can't play a run, if it can't: one of this version and with these modules."""
+    def kernel_hz(self, index: int) -> int:
+        """The ticks a second of the kernel that a run asks for."""
+    def kernel_job(self, index: int, *, link: str = "device", probe: bool = True, drain: bool = True) -> str:
+        """JSON: what a guest is asked to do for a run."""
+    def observe(
+        self,
+        index: int,
+        played: bytes,
+        seen: bytes,
+        origin: int,
+        *,
+        link: str = "device",
+        packets: bool = False,
+        series: bool = True,
+    ) -> Output:
+        """What a guest left of a run: the applications' file and the probe's; `origin` is time zero on its clock."""
 
 @final
 class Output:

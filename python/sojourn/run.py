@@ -4,13 +4,54 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sojourn import _core, records
+
+
+@dataclass(frozen=True)
+class Played:
+    """What a world gave for a run, what it cost, and what beside sojourn's version the result depends on."""
+
+    output: _core.Output
+    cpu_s: float
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+class World(Protocol):
+    """Where scenarios run."""
+
+    def playable(self, plan: _core.Plan) -> tuple[list[int], list[dict[str, Any]]]:
+        """The runs that this world can play, and of the others `set` and `reason`, once a combination."""
+
+    def play(
+        self, plan: _core.Plan, index: int, progress: _core.Progress, *, packets: bool, series: bool
+    ) -> Played | None:
+        """Plays a run; None if it was stopped."""
+
+
+@dataclass(frozen=True)
+class Simulator:
+    """The world `sim`."""
+
+    engine: str = "fast"
+
+    def playable(self, plan: _core.Plan) -> tuple[list[int], list[dict[str, Any]]]:
+        """What the plan has; what is not built yet it has left out already."""
+        return list(range(len(plan))), []
+
+    def play(
+        self, plan: _core.Plan, index: int, progress: _core.Progress, *, packets: bool, series: bool
+    ) -> Played | None:
+        """Simulates a run."""
+        begin = time.thread_time()
+        output = plan.run(index, engine=self.engine, packets=packets, series=series, progress=progress)
+        return None if output is None else Played(output, time.thread_time() - begin)
 
 
 @dataclass(frozen=True)
@@ -26,22 +67,20 @@ def execute(
     index: int,
     progress: _core.Progress,
     *,
+    world: World | None = None,
     folder: Path | None = None,
     packets: bool = False,
-    engine: str = "fast",
     keep_series: bool = True,
 ) -> Done | None:
-    """Simulates run number `index` and writes its record into `folder`, if there is one. None if it was stopped.
+    """Plays run number `index` and writes its record into `folder`, if there is one. None if it was stopped.
 
     Without `keep_series` the series are in the file only: a sweep of a thousand runs need not hold them all.
     """
-    begin = time.thread_time()
-    output = plan.run(
-        index, engine=engine, packets=packets and folder is not None, series=folder is not None, progress=progress
-    )
-    if output is None:
+    where = world or Simulator()
+    played = where.play(plan, index, progress, packets=packets and folder is not None, series=folder is not None)
+    if played is None:
         return None
-    cpu_s = time.thread_time() - begin
+    output = played.output
     record = records.RunRecord(
         index=index,
         title=plan.title,
@@ -54,14 +93,14 @@ def execute(
             name: {"time_s": steps["rate_time_s"].tolist(), "mbit": steps["rate_mbit"].tolist()}
             for name, steps in output.rates().items()
         },
-        versions=records.versions(),
+        versions=records.versions() | played.versions,
     )
     if folder is not None:
         records.write_run(folder, record)
         records.write_flows(folder, record, output.flow_series())
         if packets:
             records.write_packets(folder, record, output.packets())
-    return Done(record if keep_series else replace(record, series={}), cpu_s)
+    return Done(record if keep_series else replace(record, series={}), played.cpu_s)
 
 
 def thinned(ms: NDArray[np.float64], share: NDArray[np.float64], step: float = 1e-3) -> dict[str, list[float]]:

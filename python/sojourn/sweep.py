@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn import _core, records, run
+from sojourn.errors import Refusal
 from sojourn.plan import load
 
 POLL_S = 0.1
@@ -59,28 +60,33 @@ def execute(
     jobs: int | None = None,
     folder: Path | None = None,
     packets: bool = False,
-    engine: str = "fast",
+    world: run.World | None = None,
     on_progress: Callable[[float], None] = lambda _simulated_s: None,
 ) -> Comparison:
-    """Simulates every run of the plan. Ctrl-C stops the others and returns what is finished, marked interrupted."""
+    """Plays every run of the plan that the world can play. Ctrl-C stops the others and returns what is finished, marked interrupted."""
+    world = world or run.Simulator()
+    playable, refused = world.playable(plan)
+    skipped = [*json.loads(plan.skipped()), *refused]
+    if not playable:
+        raise Refusal(f"nothing to run: {skipped[0]['reason']}")
     sets = [one["set"] for one in json.loads(plan.runs())]
     drawn = [index == 0 or sets[index - 1] != one for index, one in enumerate(sets)]  # the first seed of each
-    watches = [_core.Progress() for _ in range(len(plan))]
+    watches = {index: _core.Progress() for index in playable}
     pool = ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1, thread_name_prefix="sojourn")
     futures: list[Future[run.Done | None]] = []
     interrupted = False
     try:
-        for index, watch in enumerate(watches):
-            start = partial(run.execute, plan, index, watch, folder=folder, packets=packets, engine=engine)
+        for index, watch in watches.items():
+            start = partial(run.execute, plan, index, watch, world=world, folder=folder, packets=packets)
             futures.append(pool.submit(start, keep_series=drawn[index]))
-        _await(futures, lambda: on_progress(sum(watch.simulated_s for watch in watches)))
+        _await(futures, lambda: on_progress(sum(watch.simulated_s for watch in watches.values())))
     except KeyboardInterrupt:
         interrupted = True
     finally:
-        for watch in watches:
+        for watch in watches.values():
             watch.stop()
         pool.shutdown(wait=True, cancel_futures=True)
-    return _collect(plan, futures, interrupted)
+    return _collect(skipped, futures, interrupted)
 
 
 def _await(futures: list[Future[run.Done | None]], tell: Callable[[], None]) -> None:
@@ -93,12 +99,14 @@ def _await(futures: list[Future[run.Done | None]], tell: Callable[[], None]) -> 
         tell()
 
 
-def _collect(plan: _core.Plan, futures: list[Future[run.Done | None]], interrupted: bool) -> Comparison:
+def _collect(
+    skipped: list[dict[str, Any]], futures: list[Future[run.Done | None]], interrupted: bool
+) -> Comparison:
     finished = [future.result() for future in futures if future.done() and not future.cancelled()]
     done = [one for one in finished if one is not None]
     return Comparison(
         runs=[one.record for one in done],
-        skipped=json.loads(plan.skipped()),
+        skipped=skipped,
         interrupted=interrupted,
         cpu_s=sum(one.cpu_s for one in done),
     )

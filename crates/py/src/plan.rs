@@ -1,9 +1,12 @@
-//! Scenario files, and the simulation of their runs.
+//! Scenario files, the simulation of their runs, and the door to the kernel world.
 
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use serde_json::{Map, Value, json};
 use sojourn_model::plan::{self, LoadOptions};
 use sojourn_sim::{Engine, Options};
+use sojourn_traffic::job::{Job, LinkKind, Mode};
+use sojourn_traffic::{express, observe};
 
 use crate::describe::describe;
 use crate::output::Output;
@@ -12,7 +15,7 @@ use crate::{Error, bug};
 
 /// A scenario file, checked, with its sweep laid out.
 #[pyclass(frozen, module = "sojourn._core")]
-pub struct Plan(plan::Plan);
+pub struct Plan(plan::Plan, LoadOptions);
 
 #[pymethods]
 impl Plan {
@@ -26,7 +29,8 @@ impl Plan {
         seeds: Option<u64>,
     ) -> PyResult<Plan> {
         let options = LoadOptions { set: sets, seed, seeds, ..LoadOptions::default() };
-        py.detach(|| plan::Plan::open(path, &options).map(Plan).map_err(|error| Error::new_err(error.to_string())))
+        let opened = py.detach(|| plan::Plan::open(path, &options));
+        opened.map(|plan| Plan(plan, options)).map_err(|error| Error::new_err(error.to_string()))
     }
 
     /// The number of runs.
@@ -98,6 +102,66 @@ impl Plan {
             let output = sojourn_sim::run(&scenario, &options).ok();
             Ok(output.map(|output| Output::new("sim", &scenario, object(&self.0.runs[index].set), output)))
         })
+    }
+
+    /// Why a kernel can't play a run, if it can't: one of this version and with these modules.
+    #[pyo3(signature = (index, *, version, modules, link = "device"))]
+    fn kernel_refusal(
+        &self,
+        py: Python<'_>,
+        index: usize,
+        version: (u32, u32),
+        modules: Vec<String>,
+        link: &str,
+    ) -> PyResult<Option<String>> {
+        let mode = mode(link, true, false)?;
+        py.detach(|| {
+            let scenario = self.0.scenario(index).map_err(bug)?;
+            Ok(express::refusal(&scenario, &express::Kernel { version, modules }, mode))
+        })
+    }
+
+    /// The ticks a second of the kernel that a run asks for.
+    fn kernel_hz(&self, py: Python<'_>, index: usize) -> PyResult<u32> {
+        py.detach(|| Ok(self.0.scenario(index).map_err(bug)?.host.hz))
+    }
+
+    /// JSON: what a guest is asked to do for a run.
+    #[pyo3(signature = (index, *, link = "device", probe = true, drain = true))]
+    fn kernel_job(&self, index: usize, link: &str, probe: bool, drain: bool) -> PyResult<String> {
+        let job = Job::new(&self.0, &self.1, index, mode(link, probe, drain)?);
+        serde_json::to_string(&job).map_err(bug)
+    }
+
+    /// What a guest left of a run: the applications' file and the probe's; `origin` is time zero on its clock.
+    #[pyo3(signature = (index, played, seen, origin, *, link = "device", packets = false, series = true))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of one call")]
+    fn observe(
+        &self,
+        py: Python<'_>,
+        index: usize,
+        played: PyBackedBytes,
+        seen: PyBackedBytes,
+        origin: u64,
+        link: &str,
+        packets: bool,
+        series: bool,
+    ) -> PyResult<Output> {
+        let mode = mode(link, true, false)?;
+        py.detach(|| {
+            let scenario = self.0.scenario(index).map_err(bug)?;
+            let played = serde_json::from_slice(&played).map_err(bug)?;
+            let keep = observe::Keep { packets, series };
+            let output = observe::output(&scenario, mode, &played, &seen, origin, keep).map_err(bug)?;
+            Ok(Output::new("kernel", &scenario, object(&self.0.runs[index].set), output))
+        })
+    }
+}
+
+fn mode(link: &str, probe: bool, drain: bool) -> PyResult<Mode> {
+    match LinkKind::named(link) {
+        Some(link) => Ok(Mode { link, probe, drain }),
+        None => Err(Error::new_err(format!("link = {link}: expected device, htb or tbf"))),
     }
 }
 

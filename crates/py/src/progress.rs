@@ -23,6 +23,17 @@ impl Progress {
         self.0.now.load(Ordering::Relaxed) as f64 * 1e-9
     }
 
+    /// Tells how far a run is that does not tell it itself.
+    fn tell(&self, simulated_s: f64) {
+        self.0.now.store((simulated_s * 1e9) as u64, Ordering::Relaxed);
+    }
+
+    /// Whether the run shall end early.
+    #[getter]
+    fn stopped(&self) -> bool {
+        self.0.stop.load(Ordering::Relaxed)
+    }
+
     /// Ends the run early.
     fn stop(&self) {
         self.0.stop.store(true, Ordering::Relaxed);

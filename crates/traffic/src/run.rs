@@ -19,6 +19,8 @@ use crate::topology::{self, End, Network, Place, Transmit};
 pub const PLAYED: &str = "played.json";
 /// What the probe saw.
 pub const SEEN: &str = "seen.bin";
+/// How far it is, in nanoseconds of the run.
+pub const PROGRESS: &str = "progress";
 /// What the devices counted.
 pub const COUNTED: &str = "counted.txt";
 /// Time zero of a run is a multiple of this on the guest's clock: well after the set-up, and whole in every tick.
@@ -58,11 +60,11 @@ fn play(folder: &Path, scenario: &Scenario, mode: Mode) -> io::Result<Value> {
     if mode.probe {
         link::tell("probe 1")?;
     }
-    let seen = folder.join(SEEN);
-    let world = World { spaces, changes: changes.into_iter().map(|change| change.1).collect(), seen: seen.clone() };
+    let changes = changes.into_iter().map(|change| change.1).collect();
+    let world = World { spaces, changes, folder: folder.to_owned() };
     let played = Flows::new(scenario, &network.places, &times, origin, world)?.play()?;
     link::tell("probe 0")?;
-    link::collect(&seen)?;
+    link::collect(&folder.join(SEEN))?;
     fs::write(folder.join(PLAYED), serde_json::to_vec(&played)?)?;
     fs::write(folder.join(COUNTED), link::stats()?)?;
     Ok(json!({ "origin_ns": origin }))
@@ -73,7 +75,7 @@ struct World {
     spaces: Spaces,
     /// The words of `tc` for each change, and where.
     changes: Vec<(Place, Vec<String>)>,
-    seen: PathBuf,
+    folder: PathBuf,
 }
 
 impl Net for World {
@@ -86,8 +88,9 @@ impl Net for World {
         self.spaces.run(Some(*place), "tc", words)
     }
 
-    fn tick(&mut self) -> io::Result<()> {
-        link::collect(&self.seen)
+    fn tick(&mut self, now: Time) -> io::Result<()> {
+        fs::write(self.folder.join(PROGRESS), now.0.to_string())?;
+        link::collect(&self.folder.join(SEEN))
     }
 
     fn drain(&mut self, _accepted: &OwnedFd) -> io::Result<bool> {

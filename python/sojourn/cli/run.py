@@ -16,6 +16,7 @@ from sojourn.cli.base import INTERRUPTED, bounded, cli, fail, format_option, loa
 from sojourn.plan import WORLDS
 
 if TYPE_CHECKING:
+    from sojourn.run import World
     from sojourn.sweep import Comparison
 
 
@@ -29,6 +30,15 @@ Examples:
 )
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--world", type=click.Choice(WORLDS), default="sim", show_default=True, help="Where it runs.")
+@click.option(
+    "--link",
+    type=click.Choice(["device", "htb", "tbf"]),
+    default="device",
+    show_default=True,
+    help="Kernel world: what shapes the hops, our network device or a discipline of Linux above it.",
+)
+@click.option("--probe", type=click.Choice(["on", "off"]), default="on", hidden=True)
+@click.option("--keep", type=click.Path(path_type=Path), hidden=True)
 @set_options
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where results go (a new folder).")
 @click.option("--packets", is_flag=True, help="Record every packet too (large files); needs a results folder.")
@@ -39,6 +49,9 @@ Examples:
 def run(
     file: Path,
     world: str,
+    link: str,
+    probe: str,
+    keep: Path | None,
     sets: list[tuple[str, str]],
     seed: int | None,
     seeds: int | None,
@@ -52,18 +65,19 @@ def run(
     With -f text the results go to a new folder under results/, with a report to open in a browser; with json or csv
     no file is written unless --out says where.
     """
-    if world != "sim":
-        fail(f"--world = {world}: not built yet; expected sim")
+    if world == "live":
+        fail("--world = live: not built yet; expected sim or kernel")
     from sojourn import records, sweep
 
     plan = load_plan(file, sets, seed, seeds)
     if packets and out is None and form != "text":
         fail("--packets: expected --out DIR with it, since -f json and -f csv write no file on their own")
+    where = _world(world, link=link, probe=probe == "on", keep=keep)
     folder = records.claim_folder(out) if out else records.new_folder(file.stem) if form == "text" else None
     if folder:
         records.write_text(folder / records.SCENARIO, plan.text)
     with _progress(plan) as tell:
-        done = sweep.execute(plan, jobs=jobs, folder=folder, packets=packets, on_progress=tell)
+        done = sweep.execute(plan, jobs=jobs, folder=folder, packets=packets, world=where, on_progress=tell)
     page = None
     if folder:
         records.write_text(folder / records.RESULTS, done.json() + "\n")
@@ -75,6 +89,18 @@ def run(
     _closing_words(done, len(plan), folder, page)
     if done.interrupted:
         sys.exit(INTERRUPTED)
+
+
+def _world(name: str, *, link: str, probe: bool, keep: Path | None) -> World:
+    from sojourn.run import Simulator
+
+    if name == "sim":
+        if link != "device":
+            fail(f"--link = {link}: the simulator has no such thing; expected --world kernel with it")
+        return Simulator()
+    from sojourn.kernel.run import Guests
+
+    return Guests(link=link, probe=probe, keep=keep)
 
 
 @contextmanager

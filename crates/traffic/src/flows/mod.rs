@@ -60,7 +60,7 @@ pub trait Net {
     /// A change of a link is due (htb and tbf).
     fn change(&mut self, number: u32) -> io::Result<()>;
     /// A second of the run is over.
-    fn tick(&mut self) -> io::Result<()>;
+    fn tick(&mut self, now: Time) -> io::Result<()>;
     /// A connection was accepted whose data runs towards the accepter, and nobody answers on it: the kernel may take
     /// the data up. Whether it does.
     fn drain(&mut self, accepted: &OwnedFd) -> io::Result<bool>;
@@ -224,7 +224,7 @@ impl<'a, N: Net> Flows<'a, N> {
             Act::Change(number) => self.net.change(number),
             Act::Tick => {
                 self.reactor.post(now + TICK, Act::Tick);
-                self.net.tick()
+                self.net.tick(now)
             }
             Act::Entry(index) => self.entry_act(now, index),
             Act::Request(conn) => self.request(now, conn),

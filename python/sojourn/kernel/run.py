@@ -1,0 +1,133 @@
+"""Runs of a scenario in the kernel world: a guest a run, and from what it leaves the same results as the simulator's."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sojourn import _core
+from sojourn.errors import Refusal
+from sojourn.kernel import guest, store
+from sojourn.kernel.store import Kernel
+
+LINKS = ("device", "htb", "tbf")
+"""What can shape a hop."""
+PLAYED, SEEN, PROGRESS = "played.json", "seen.bin", "progress"
+"""What the applications did, what the probe saw, and how far a run is, in nanoseconds."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """What came out of a guest: as `sojourn.run.Played`."""
+
+    output: _core.Output
+    cpu_s: float
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Guests:
+    """The world `kernel`."""
+
+    link: str = "device"
+    variant: str = "fast"
+    version: str | None = None
+    probe: bool = True
+    drain: bool = True
+    keep: Path | None = None
+    """Where the guests' own files stay, a folder a run; otherwise they go."""
+    find: Callable[..., Kernel] = field(default=cache(store.find))
+
+    def kernel(self, plan: _core.Plan, index: int) -> Kernel:
+        """The kernel for a run: its ticks are the scenario's."""
+        hz = plan.kernel_hz(index)
+        kernel = self.find(self.variant, hz, self.version)
+        if kernel.hz != hz:
+            raise Refusal(f"host.hz = {hz}: the kernel that SOJOURN_KERNEL names has {kernel.hz}")
+        return kernel
+
+    def playable(self, plan: _core.Plan) -> tuple[list[int], list[dict[str, Any]]]:
+        """The runs that the kernel can play, and of the others `set` and `reason`, once a combination."""
+        chosen: list[int] = []
+        refused: list[dict[str, Any]] = []
+        reasons: dict[str, str | None] = {}
+        for index, one in enumerate(json.loads(plan.runs())):
+            key = json.dumps(one["set"])
+            if key not in reasons:
+                kernel = self.kernel(plan, index)
+                reasons[key] = plan.kernel_refusal(
+                    index, version=kernel.version, modules=list(kernel.modules), link=self.link
+                )
+                if reasons[key] is not None:
+                    refused.append({"set": one["set"], "reason": reasons[key]})
+            if reasons[key] is None:
+                chosen.append(index)
+        return chosen, refused
+
+    def play(
+        self, plan: _core.Plan, index: int, progress: _core.Progress, *, packets: bool, series: bool
+    ) -> Played | None:
+        """Boots a guest for a run and reads what it leaves; None if it was stopped."""
+        with tempfile.TemporaryDirectory(prefix="sojourn-run-") as temporary:
+            folder = self.keep / f"{index:04d}" if self.keep else Path(temporary)
+            folder.mkdir(parents=True, exist_ok=True)
+            return self._play_in(folder, plan, index, progress, packets=packets, series=series)
+
+    def _play_in(
+        self, folder: Path, plan: _core.Plan, index: int, progress: _core.Progress, *, packets: bool, series: bool
+    ) -> Played | None:
+        kernel = self.kernel(plan, index)
+        about = json.loads(plan.runs())[index]
+
+        def watch() -> bool:
+            progress.tell(_simulated_s(folder))
+            return progress.stopped
+
+        job = plan.kernel_job(index, link=self.link, probe=self.probe, drain=self.drain)
+        ended = guest.boot(kernel, job, folder, seed=about["seed"] % 2**32, stop=watch)
+        if ended.stopped:
+            return None
+        answer = ended.result()
+        output = plan.observe(
+            index,
+            (folder / PLAYED).read_bytes(),
+            (folder / SEEN).read_bytes(),
+            answer["origin_ns"],
+            link=self.link,
+            packets=packets,
+            series=series,
+        )
+        progress.tell(about["duration_s"])
+        return Played(output, ended.wall_s, self._versions(kernel))
+
+    def _versions(self, kernel: Kernel) -> dict[str, str]:
+        return {
+            "linux": kernel.release,
+            "linux_hz": str(kernel.hz),
+            "linux_variant": kernel.variant,
+            "linux_digest": kernel.digest,
+            "guest_digest": _digest(guest.find_program()),
+            "modules_digest": _digest(*(kernel.modules[name] for name in sorted(kernel.modules))),
+            "link": self.link,
+        }
+
+
+def _simulated_s(folder: Path) -> float:
+    try:
+        return int((folder / PROGRESS).read_text() or 0) / 1e9
+    except (OSError, ValueError):
+        return 0.0
+
+
+@cache
+def _digest(*files: Path) -> str:
+    whole = hashlib.sha256()
+    for file in files:
+        whole.update(hashlib.sha256(file.read_bytes()).digest())
+    return whole.hexdigest()
