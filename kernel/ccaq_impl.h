@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * ccaq: the algorithm.
+ *
+ * Source: "Congestion Control Aware Queuing", Algorithm 1, with the removal of
+ * the packets that no longer fit, as in the paper's final version.
+ *
+ * A buffer is right if it just runs dry after a sender's back-off. Between two
+ * losses (an interval) the flow's queue shows how far that was missed. If it
+ * ran dry, so much time of the link was lost: the limit grows by the packets
+ * that would have been sent in it. If it never fell below some packets, these
+ * only made delay: the limit shrinks by them. Losses that follow each other
+ * closely belong to one back-off, so that the limit shrinks only at a loss
+ * after the end of a guard interval (GI), by the standing queue of the longest
+ * interval (LI) in it. A GI lasts multiplier times the LI before, at most
+ * max_gi.
+ *
+ * Decisions where the paper leaves them open:
+ * - The link was idle for a flow while the flow's queue was empty.
+ * - Growth is whole packets, rounded down. If it is none, the arriving packet
+ *   joins the queue all the same (line 5), one above the limit.
+ * - Without any active time the growth is unbounded if packets left, else none.
+ * - The first interval begins with the flow and never adapts; its length sets
+ *   the first GI. After an enlargement the interval that ends does likewise.
+ * - Of equally long intervals the first is the LI.
+ * - The GI is over at its very end.
+ * - An LI without a departure proves nothing: nothing is cut.
+ * - The limit never falls below one packet.
+ *
+ * Needs nothing of the kernel but 64-bit integers, so that a test can compile
+ * it: sojourn's simulator takes the same decisions, packet by packet.
+ */
+#ifndef SOJOURN_CCAQ_IMPL_H
+#define SOJOURN_CCAQ_IMPL_H
+
+#include "ccaq.h"
+
+#ifdef __KERNEL__
+#include <linux/math64.h>
+#else
+static inline u64 div64_u64(u64 dividend, u64 divisor)
+{
+	return dividend / divisor;
+}
+#endif
+
+/*
+ * a * b / c, rounded down; the greatest number if it does not fit. @c is not 0.
+ * Rare: only when a packet meets a full buffer.
+ */
+static inline u64 ccaq_mul_div(u64 a, u64 b, u64 c)
+{
+	u64 high = 0, low = 0, rest, quotient = 0;
+	int i;
+
+	if (!(a >> 32) && !(b >> 32))
+		return div64_u64(a * b, c);
+
+	/* The product in two halves, by shifting and adding. */
+	for (i = 63; i >= 0; i--) {
+		high = high << 1 | low >> 63;
+		low <<= 1;
+		if (b >> i & 1) {
+			low += a;
+			high += low < a;
+		}
+	}
+	if (high >= c)
+		return ~0ULL;
+
+	/* Long division, bit by bit; the rest stays below c. */
+	rest = high;
+	for (i = 63; i >= 0; i--) {
+		u64 carry = rest >> 63;
+
+		rest = rest << 1 | (low >> i & 1);
+		quotient <<= 1;
+		if (carry || rest >= c) {
+			rest -= c;
+			quotient |= 1;
+		}
+	}
+	return quotient;
+}
+
+/* A new interval. */
+static inline void ccaq_begin(struct ccaq_interval *interval, u64 now)
+{
+	interval->start = now;
+	interval->idle = 0;
+	interval->packets = 0;
+	interval->min_queue = CCAQ_NO_QUEUE;
+}
+
+/* A new interval and a new guard interval, after this longest interval. */
+static inline void ccaq_new_guard(struct ccaq_vars *vars,
+				  const struct ccaq_params *params,
+				  u64 now, u64 longest)
+{
+	u64 guard = ccaq_mul_div(longest, params->multiplier, CCAQ_ONE);
+
+	vars->gi_end = now + (guard < params->max_gi ? guard : params->max_gi);
+	ccaq_begin(&vars->current_interval, now);
+	vars->longest = 0;
+	vars->longest_min_queue = CCAQ_NO_QUEUE;
+	vars->first = false;
+	vars->enlarged = false;
+}
+
+/* What the link could have sent while the queue was empty joins the limit. */
+static inline void ccaq_enlarge(struct ccaq_vars *vars,
+				const struct ccaq_params *params, u64 now)
+{
+	const struct ccaq_interval *seen = &vars->current_interval;
+	u64 active = now - seen->start - seen->idle;
+	u64 most = ccaq_mul_div(vars->limit, params->max_increase, CCAQ_ONE);
+	u64 growth, limit = vars->limit;
+
+	if (most < limit)
+		most = limit;
+	if (!seen->packets)
+		growth = 0;
+	else if (!active)
+		growth = ~0ULL;
+	else
+		growth = ccaq_mul_div(seen->packets, seen->idle, active);
+
+	limit = growth > most - limit ? most : limit + growth;
+	vars->limit = limit > ~0U ? ~0U : (u32)limit;
+	vars->enlarged = true;
+}
+
+/* Algorithm 1, lines 2 to 19: a packet met a full buffer. */
+static inline enum ccaq_verdict ccaq_full(struct ccaq_vars *vars,
+					  const struct ccaq_params *params,
+					  struct ccaq_stats *stats, u64 now)
+{
+	struct ccaq_interval *seen = &vars->current_interval;
+	u64 length = now - seen->start;
+	u32 standing;
+
+	if (seen->idle && !vars->enlarged && !vars->first) {
+		ccaq_enlarge(vars, params, now);
+		stats->enlarged++;
+		return CCAQ_ACCEPT;
+	}
+	if (vars->first || vars->enlarged) {
+		ccaq_new_guard(vars, params, now, length);
+		return CCAQ_REFUSE;
+	}
+	if (length > vars->longest) {
+		vars->longest = length;
+		vars->longest_min_queue = seen->min_queue;
+	}
+	if (now < vars->gi_end) {
+		ccaq_begin(seen, now);
+		return CCAQ_REFUSE;
+	}
+	standing = vars->longest_min_queue;
+	ccaq_new_guard(vars, params, now, vars->longest);
+	if (!standing || standing == CCAQ_NO_QUEUE)
+		return CCAQ_REFUSE;
+	vars->limit = vars->limit > standing ? vars->limit - standing : 1;
+	stats->shrunk++;
+	return CCAQ_SHRINK;
+}
+
+/* A flow whose first packet arrives now. */
+static inline void ccaq_vars_init(struct ccaq_vars *vars,
+				  const struct ccaq_params *params, u64 now)
+{
+	vars->limit = params->flow_limit;
+	vars->first = true;
+	vars->enlarged = false;
+	vars->empty = false;
+	vars->idle_since = 0;
+	ccaq_begin(&vars->current_interval, now);
+	vars->longest = 0;
+	vars->longest_min_queue = CCAQ_NO_QUEUE;
+	vars->gi_end = now;
+}
+
+/* A packet arrives while the flow has @queued packets. */
+static inline enum ccaq_verdict ccaq_arrival(struct ccaq_vars *vars,
+					     const struct ccaq_params *params,
+					     struct ccaq_stats *stats,
+					     u64 now, u32 queued)
+{
+	if (vars->empty) {
+		vars->current_interval.idle += now - vars->idle_since;
+		vars->empty = false;
+	}
+	if (queued < vars->limit)
+		return CCAQ_ACCEPT;
+	return ccaq_full(vars, params, stats, now);
+}
+
+/* A packet has left the flow; @left remain. */
+static inline void ccaq_departure(struct ccaq_vars *vars, u64 now, u32 left)
+{
+	struct ccaq_interval *seen = &vars->current_interval;
+
+	seen->packets++;
+	if (left < seen->min_queue)
+		seen->min_queue = left;
+	if (!left) {
+		vars->idle_since = now;
+		vars->empty = true;
+	}
+}
+
+#endif
