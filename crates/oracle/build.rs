@@ -31,7 +31,80 @@ fn main() {
     let text = format!("{externs}\nstatic ALL: &[Kernel] = &[{table}];\n");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     fs::write(out.join("kernels.rs"), text).expect("OUT_DIR can be written");
+    ccaq(&out);
 }
+
+/// Faults planted into copies of ccaq_impl.h: what is wrong, what stands there, and what is put in its place.
+const FAULTS: [(&str, &str, &str); 8] = [
+    ("the GI is not over at its very end", "if (now < vars->gi_end)", "if (now <= vars->gi_end)"),
+    ("of equally long intervals the last is the LI", "length > vars->longest", "length >= vars->longest"),
+    ("cuts one packet too few", "vars->limit - standing : 1", "vars->limit - standing + 1 : 1"),
+    ("cuts off what was never needed and one more", "if (!standing ||", "if (standing < 2 ||"),
+    ("the first interval adapts", "!vars->enlarged && !vars->first", "!vars->enlarged"),
+    ("enlarges again and again", "seen->idle && !vars->enlarged &&", "seen->idle &&"),
+    ("counts the departing packet as left behind", "seen->min_queue = left;", "seen->min_queue = left + 1;"),
+    ("grows by what was sent in all of the interval", "now - seen->start - seen->idle", "now - seen->start"),
+];
+
+/// Compiles our queue discipline's algorithm as it is, and with each fault.
+fn ccaq(out: &Path) {
+    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel");
+    println!("cargo::rerun-if-changed={}", header.join("ccaq.h").display());
+    println!("cargo::rerun-if-changed={}", header.join("ccaq_impl.h").display());
+    let source = fs::read_to_string(header.join("ccaq_impl.h")).expect("the repository has kernel/ccaq_impl.h");
+    let mut copies = vec![(None, source.clone())];
+    for (fault, right, wrong) in FAULTS {
+        assert_eq!(source.matches(right).count(), 1, "`{right}` stands once in ccaq_impl.h");
+        copies.push((Some(fault), source.replace(right, wrong)));
+    }
+    let (mut externs, mut table) = (String::new(), String::new());
+    for (number, (fault, text)) in copies.into_iter().enumerate() {
+        let copy = out.join(format!("ccaq_impl_{number}.h"));
+        fs::write(&copy, text).expect("OUT_DIR can be written");
+        let compiled = cc::Build::new()
+            .file("shim/ccaq.c")
+            .include(&header)
+            .define("SERIES", number.to_string().as_str())
+            .define("IMPL", format!("\"{}\"", copy.display()).as_str())
+            .opt_level(2)
+            .flag_if_supported("-std=gnu11")
+            .try_compile(&format!("ccaq_{number}"));
+        if let Err(error) = compiled {
+            println!("cargo::warning=ccaq's algorithm does not compile here: {error}");
+            continue;
+        }
+        let end = number.to_string();
+        externs += &CCAQ_EXTERNS.replace("END", &end);
+        table += &CCAQ_ENTRY.replace("END", &end).replace("FAULT", &format!("{fault:?}"));
+    }
+    let text = format!("{externs}\nstatic ALGORITHMS: &[Algorithm] = &[{table}];\n");
+    fs::write(out.join("ccaq.rs"), text).expect("OUT_DIR can be written");
+}
+
+const CCAQ_EXTERNS: &str = "
+unsafe extern \"C\" {
+    fn ccaq_new_END(flow_limit: u32, multiplier: u64, max_increase: u64, max_gi: u64, now: u64) -> *mut Opaque;
+    fn ccaq_free_END(buffer: *mut Opaque);
+    fn ccaq_arrives_END(buffer: *mut Opaque, now: u64, queued: u32) -> u32;
+    fn ccaq_departs_END(buffer: *mut Opaque, now: u64, left: u32);
+    fn ccaq_look_END(
+        buffer: *const Opaque, limit: *mut u32, gi_end: *mut u64, enlarged: *mut u64, shrunk: *mut u64,
+    );
+    fn ccaq_times_END(a: u64, b: u64, c: u64) -> u64;
+}
+";
+
+const CCAQ_ENTRY: &str = "
+    Algorithm {
+        fault: FAULT,
+        new: ccaq_new_END,
+        free: ccaq_free_END,
+        arrives: ccaq_arrives_END,
+        departs: ccaq_departs_END,
+        look: ccaq_look_END,
+        times: ccaq_times_END,
+    },
+";
 
 fn cache() -> Option<PathBuf> {
     let base = match env::var_os("XDG_CACHE_HOME") {
