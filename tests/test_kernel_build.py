@@ -25,6 +25,7 @@ allnoconfig:
 \t@mkdir -p $(O)/include/config $(O)/scripts
 \t@echo 6.12.7 > $(O)/include/config/kernel.release
 \t@cp $$KCONFIG_ALLCONFIG $(O)/.config
+\t@echo "$(RUSTC),$(LOCALVERSION),$(KCFLAGS)" > $(O)/include/seen
 linux:
 \t@echo "  CC      one.o"; sleep {slow}; echo "  CC      two.o"
 \t@cp /bin/true $(O)/linux; touch $(O)/Module.symvers $(O)/junk.o
@@ -133,6 +134,15 @@ def test_the_timer_rate_and_every_patch_reach_the_source(sojourn: Run, tree: Pat
     assert (source / "include/one.h").exists()
     assert not (source / "drivers").exists(), "modules do not need it"
     assert "default 100\n" in (tree / "arch/um/Kconfig").read_text(), "the user's tree is left alone"
+
+
+def test_what_else_a_machine_has_does_not_reach_the_kernel(
+    sojourn: Run, tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RUSTC", "LOCALVERSION", "KCFLAGS"):
+        monkeypatch.setenv(name, "of this machine")
+    built = json.loads(sojourn("kernel", "build", "--source", tree, "-f", "json").stdout)
+    assert (Path(built["folder"]) / "build/include/seen").read_text() == "false,,\n"
 
 
 def wait_for(what: Path, pattern: str) -> None:

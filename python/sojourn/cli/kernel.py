@@ -84,7 +84,14 @@ def build(
 def _stages() -> Iterator[Callable[[str, float], None]]:
     """A bar on stderr over all stages; where stderr is not a terminal, a line when a stage is done."""
     if not sys.stderr.isatty():
-        yield lambda stage, share: click.echo(f"{stage}: done", err=True) if share >= 1 else None
+        done: set[str] = set()
+
+        def say(stage: str, share: float) -> None:
+            if share >= 1 and stage not in done:
+                done.add(stage)
+                click.echo(f"{stage}: done", err=True)
+
+        yield say
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn

@@ -23,8 +23,6 @@ from sojourn.kernel import modules, places, qemu, recipe, source, store, tools
 from sojourn.kernel.source import Source, Tell
 from sojourn.kernel.store import Kernel
 
-FORMAT = 1
-"""Of a kernel's folder in the cache; another number, and it is built anew."""
 OBJECTS = {"fast": 900, "debug": 1050}
 """About how many files are compiled: for the estimate of the time."""
 STAGES = ("fetch", "unpack", "configure", "compile", "modules")
@@ -97,7 +95,7 @@ def build(
 
 def recipe_of(variant: str, hz: int) -> str:
     """The digest of all but the source: configuration, patches, compiler, variant."""
-    digest = hashlib.sha256(f"{FORMAT} {variant} {hz} {platform.machine()} {compiler()}".encode())
+    digest = hashlib.sha256(f"{variant} {hz} {platform.machine()} {compiler()}".encode())
     digest.update(recipe.digest(variant).encode())
     return digest.hexdigest()
 
@@ -206,7 +204,10 @@ def _configure(tree: Path, out: Path, variant: str) -> list[str]:
     wanted = out / "wanted.config"
     wanted.write_text(recipe.configuration(variant))
     environment = {**tools.environment(), "KCONFIG_ALLCONFIG": str(wanted)}
-    said = tools.run(["make", "-s", "-C", str(tree), f"O={out}", "ARCH=um", "allnoconfig"], surroundings=environment)
+    said = tools.run(
+        ["make", "-s", "-C", str(tree), f"O={out}", "ARCH=um", *tools.NO_OTHER_TOOLS, "allnoconfig"],
+        surroundings=environment,
+    )
     config = out / ".config"
     made = set(config.read_text().splitlines()) if config.is_file() else set()
     lost = [option for option in MUST_HAVE if option not in made]
@@ -227,7 +228,7 @@ def _compile(tree: Path, out: Path, variant: str, jobs: int, tell: Tell) -> None
             done += 1
             tell("compile", min(done / OBJECTS[variant], 0.99))
 
-    command = ["make", f"-j{jobs}", "-C", str(tree), f"O={out}", "ARCH=um", "linux", "modules"]
+    command = ["make", f"-j{jobs}", "-C", str(tree), f"O={out}", "ARCH=um", *tools.NO_OTHER_TOOLS, "linux", "modules"]
     said = tools.run(command, line=count)
     if not (out / "linux").is_file() or not (out / "Module.symvers").is_file():
         log.write_text(said)

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from sojourn.kernel import places
 
+FORMAT = 2
+"""Of a kernel's folder in the cache, and of the way it is made; another number, and it is made anew."""
+
 
 def configuration(variant: str) -> str:
     """What is switched on; the last word on an option counts."""
@@ -29,7 +32,7 @@ def patches() -> list[Path]:
 
 def digest(variant: str) -> str:
     """Of both."""
-    made = hashlib.sha256(configuration(variant).encode())
+    made = hashlib.sha256(f"{FORMAT} {configuration(variant)}".encode())
     for patch in patches():
         made.update(patch.name.encode() + patch.read_bytes())
     return made.hexdigest()

@@ -27,6 +27,8 @@ NEEDED = {
     "perl": "perl-base",
 }
 """Programs, and the Debian packages that have them."""
+NO_OTHER_TOOLS = ("RUSTC=false", "BINDGEN=false", "PAHOLE=false")
+"""Words for make: what a machine has beside a compiler would stand in the configuration, and with it in the kernel."""
 TICK_S = 0.2
 NOT_BROUGHT = {"gcc", "perl"}
 """A compiler and an interpreter with all their parts: those are the system's own."""
@@ -46,6 +48,7 @@ def environment() -> dict[str, str]:
         "KBUILD_BUILD_USER": "sojourn",
         "KBUILD_BUILD_HOST": "sojourn",
         "KBUILD_BUILD_VERSION": "1",
+        "LOCALVERSION": "",
     }
     if shutil.which("bison", path=os.environ.get("PATH")) is None:
         found["BISON_PKGDATADIR"] = str(root / "usr/share/bison")
