@@ -37,6 +37,13 @@ Examples:
     show_default=True,
     help="Kernel world: what shapes the hops, our network device or a discipline of Linux above it.",
 )
+@click.option(
+    "--kernel",
+    type=click.Choice(["fast", "debug", "debian"]),
+    default="fast",
+    show_default=True,
+    help="Kernel world: which variant, as 'sojourn kernel build' made it; debian runs in QEMU.",
+)
 @click.option("--probe", type=click.Choice(["on", "off"]), default="on", hidden=True)
 @click.option("--keep", type=click.Path(path_type=Path), hidden=True)
 @set_options
@@ -50,6 +57,7 @@ def run(
     file: Path,
     world: str,
     link: str,
+    kernel: str,
     probe: str,
     keep: Path | None,
     sets: list[tuple[str, str]],
@@ -72,7 +80,7 @@ def run(
     plan = load_plan(file, sets, seed, seeds)
     if packets and out is None and form != "text":
         fail("--packets: expected --out DIR with it, since -f json and -f csv write no file on their own")
-    where = _world(world, link=link, probe=probe == "on", keep=keep)
+    where = _world(world, link=link, kernel=kernel, probe=probe == "on", keep=keep)
     folder = records.claim_folder(out) if out else records.new_folder(file.stem) if form == "text" else None
     if folder:
         records.write_text(folder / records.SCENARIO, plan.text)
@@ -91,16 +99,18 @@ def run(
         sys.exit(INTERRUPTED)
 
 
-def _world(name: str, *, link: str, probe: bool, keep: Path | None) -> World:
+def _world(name: str, *, link: str, kernel: str, probe: bool, keep: Path | None) -> World:
     from sojourn.run import Simulator
 
     if name == "sim":
         if link != "device":
             fail(f"--link = {link}: the simulator has no such thing; expected --world kernel with it")
+        if kernel != "fast":
+            fail(f"--kernel = {kernel}: the simulator has none; expected --world kernel with it")
         return Simulator()
     from sojourn.kernel.run import Guests
 
-    return Guests(link=link, probe=probe, keep=keep)
+    return Guests(link=link, variant=kernel, probe=probe, keep=keep)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Runs of a scenario in the kernel world: a guest a run, and from what it leaves the same results as the simulator's."""
+"""Runs of a scenario in the kernel world: a guest a run, and from what it leaves the simulator's kind of results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from sojourn import _core
 from sojourn.errors import Refusal
-from sojourn.kernel import guest, store
+from sojourn.kernel import guest, qemu, store
 from sojourn.kernel.store import Kernel
 
 LINKS = ("device", "htb", "tbf")
@@ -90,7 +90,8 @@ class Guests:
             return progress.stopped
 
         job = plan.kernel_job(index, link=self.link, probe=self.probe, drain=self.drain)
-        ended = guest.boot(kernel, job, folder, seed=about["seed"] % 2**32, stop=watch)
+        boot = guest.boot if kernel.machine == "um" else qemu.boot
+        ended = boot(kernel, job, folder, seed=about["seed"] % 2**32, stop=watch)
         if ended.stopped:
             return None
         answer = ended.result()
