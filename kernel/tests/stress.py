@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Stress for a module with a queue discipline: commands and a flood in a guest, and a look at what is left.
 
-    stress.py SCRIPT --module FOLDER|FILE.ko [--kernel debug|fast|debian] [--cpus 4] [--flows 10000]
+    stress.py SCRIPT --module FOLDER|FILE.ko [--plugin q_NAME.so] [--kernel debug|fast|debian] [--cpus 4] [--flows 10000]
 
 SCRIPT has a line for each step: `tc …` or `ip …` (after `!` it must fail), `sleep SECONDS`, `flood` (every CPU begins
 to send), `calm` (it ends), `drain` (and the queues run empty). The device is dut0. It fails (exit code 1) if a command
@@ -15,6 +15,7 @@ import argparse
 import dataclasses
 import json
 import re
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -62,6 +63,7 @@ class Wanted:
     queues: int = 1
     drain_s: int = 60
     parameters: str = ""
+    plugin: Path | None = None
     timeout_s: float = 600.0
 
 
@@ -83,6 +85,8 @@ def stress(kernel: Kernel, wanted: Wanted, folder: Path) -> tuple[Ended, list[st
     (folder / "settings").write_text("".join(f"{name}='{value}'\n" for name, value in settings.items()))
     (folder / "script").write_text(wanted.script.rstrip() + "\n")
     (folder / "stress.sh").write_text((HERE / "stress.sh").read_text())
+    if wanted.plugin:
+        shutil.copy(wanted.plugin, folder)
     init = folder / "init.sh"
     insert = "\n".join(f"{box} insmod /mnt/modules/{name}.ko {wanted.parameters}" for name in kernel.modules)
     init.write_text(QEMU if in_qemu else UML.format(box=box, insert=insert))
@@ -130,6 +134,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("script", type=Path)
     parser.add_argument("--module", type=Path, action="append", default=[])
+    parser.add_argument("--plugin", type=Path, help="of tc, for the module's discipline")
     parser.add_argument("--kernel", choices=["debug", "fast", "debian"], default="debug")
     parser.add_argument("--parameters", default="", help="of the modules, in the guest")
     for name, default in (("cpus", 1), ("flows", 10_000), ("delay-ns", 0), ("queues", 1), ("drain-s", 60)):
@@ -144,6 +149,7 @@ def main() -> int:
         queues=asked.queues,
         drain_s=asked.drain_s,
         parameters=asked.parameters,
+        plugin=asked.plugin,
     )
     if wanted.parameters and asked.kernel == "debian":
         parser.error("--parameters: in QEMU modules are loaded without any")

@@ -2,6 +2,7 @@
 # Runs in a guest, in the run's folder: the commands of `script` on the device dut0, a flood of packets through it, and
 # what is left afterwards. stress.py, which starts it, writes `settings` and judges what it leaves behind.
 . ./settings
+export TC_LIB_DIR="$PWD"
 flooding=no
 
 fault() { echo "$*" >>faults; }
