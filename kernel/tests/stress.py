@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Stress for a module with a queue discipline: commands and a flood in a guest, and a look at what is left.
 
-    stress.py SCRIPT --module FOLDER|FILE.ko [--plugin q_NAME.so] [--kernel debug|fast|debian] [--cpus 4] [--flows 10000]
+    stress.py SCRIPT --module FOLDER|FILE.ko [--plugin q_NAME.so] [--kernel debug|fast|debian] [--cpus 4] [--flows 9]
 
 SCRIPT has a line for each step: `tc …` or `ip …` (after `!` it must fail), `sleep SECONDS`, `flood` (every CPU begins
 to send), `calm` (it ends), `drain` (and the queues run empty). The device is dut0. It fails (exit code 1) if a command

@@ -50,7 +50,9 @@ def environment() -> dict[str, str]:
         "KBUILD_BUILD_VERSION": "1",
         "LOCALVERSION": "",
     }
-    if shutil.which("bison", path=os.environ.get("PATH")) is None:
+    # Ours stands in the caller's path too, under make.
+    bison = shutil.which("bison", path=path)
+    if bison is None or Path(bison).is_relative_to(places.home()):
         found["BISON_PKGDATADIR"] = str(root / "usr/share/bison")
     macros = shutil.which("m4", path=path)
     return found | ({"M4": macros} if macros else {})
