@@ -63,7 +63,10 @@ def execute(
     world: run.World | None = None,
     on_progress: Callable[[float], None] = lambda _simulated_s: None,
 ) -> Comparison:
-    """Plays every run of the plan that the world can play. Ctrl-C stops the others and returns what is finished, marked interrupted."""
+    """Plays every run of the plan that the world can play.
+
+    Ctrl-C stops the others and returns what is finished, marked interrupted.
+    """
     world = world or run.Simulator()
     playable, refused = world.playable(plan)
     skipped = [*json.loads(plan.skipped()), *refused]
@@ -99,9 +102,7 @@ def _await(futures: list[Future[run.Done | None]], tell: Callable[[], None]) -> 
         tell()
 
 
-def _collect(
-    skipped: list[dict[str, Any]], futures: list[Future[run.Done | None]], interrupted: bool
-) -> Comparison:
+def _collect(skipped: list[dict[str, Any]], futures: list[Future[run.Done | None]], interrupted: bool) -> Comparison:
     finished = [future.result() for future in futures if future.done() and not future.cancelled()]
     done = [one for one in finished if one is not None]
     return Comparison(
