@@ -26,6 +26,7 @@
 #include <linux/netdevice.h>
 #include <linux/nsproxy.h>
 #include <linux/proc_fs.h>
+#include <linux/interrupt.h>
 #include <linux/rtnetlink.h>
 #include <linux/seq_file.h>
 #include <linux/tcp.h>
@@ -39,8 +40,10 @@
 #include <net/tcp.h>
 
 #define OPPORTUNITY 1500
-/* An interrupt is served within this: what starts so soon after an end starts at the end. */
+/* An interrupt is served within this, with all that hosts do in answer. */
 #define SERVED_NS 4000
+/* What starts so soon after an end starts at the end: another device's interrupt may have come between. */
+#define JOINED_NS 512
 /* Bytes of records that are kept until they are read. */
 #define MOST_RECORDS (384UL << 20)
 #define CHUNK (1UL << 20)
@@ -129,9 +132,22 @@ static size_t written, taken;
 static u64 lost;
 static bool recording;
 
+/*
+ * The moment that is being handled. What a host sends within SERVED_NS of a packet's arrival it sends at that arrival: hosts
+ * are infinitely fast, and what reading the clock costs them is not part of a result.
+ */
+static u64 moment;
+
 static u64 now_ns(void)
 {
-	return ktime_get_ns();
+	u64 now = ktime_get_ns();
+
+	return now - moment < SERVED_NS ? moment : now;
+}
+
+static void moment_is(u64 when)
+{
+	moment = max(moment, when);
 }
 
 /* ---- records ---- */
@@ -405,8 +421,9 @@ static enum hrtimer_restart on_out(struct hrtimer *timer)
 	struct end *end = container_of(timer, struct end, out);
 	struct sk_buff *skb;
 
-	while ((skb = skb_peek(&end->wire)) && NOTE(skb)->due <= now_ns()) {
+	while ((skb = skb_peek(&end->wire)) && NOTE(skb)->due <= ktime_get_ns()) {
 		__skb_unlink(skb, &end->wire);
+		moment_is(NOTE(skb)->due);
 		deliver(end, skb);
 	}
 	if (skb)
@@ -419,6 +436,11 @@ static void propagate(struct end *end, struct sk_buff *skb, u64 when)
 {
 	bool idle = skb_queue_empty(&end->wire);
 
+	/* Where there is no delay it is there. */
+	if (idle && !end->delay && !end->delays.count) {
+		deliver(end, skb);
+		return;
+	}
 	end->delay = step_to(&end->delays, when, end->delay);
 	end->last_out = max(when + end->delay, end->last_out);
 	NOTE(skb)->due = end->last_out;
@@ -470,6 +492,7 @@ static void finish(struct end *end, u64 when)
 	unsigned int len = skb->len;
 
 	end->last_end = when;
+	moment_is(when);
 	leave(end, skb, when);
 	if (!skb_queue_empty(&end->queue))
 		begin(end, when);
@@ -502,6 +525,7 @@ static void open_opportunities(struct end *end)
 {
 	end->due = opportunity_at(end);
 	end->last_end = end->due;
+	moment_is(end->due);
 	end->open = true;
 	end->budget = 0;
 	do {
@@ -578,8 +602,9 @@ static enum hrtimer_restart on_host(struct hrtimer *timer)
 	struct host *host = container_of(timer, struct host, timer);
 	struct sk_buff *skb;
 
-	while ((skb = skb_peek(&host->wire)) && NOTE(skb)->due <= now_ns()) {
+	while ((skb = skb_peek(&host->wire)) && NOTE(skb)->due <= ktime_get_ns()) {
 		__skb_unlink(skb, &host->wire);
+		moment_is(NOTE(skb)->due);
 		deliver(host->end, skb);
 	}
 	if (skb)
@@ -653,7 +678,7 @@ static netdev_tx_t link_xmit(struct sk_buff *skb, struct net_device *dev)
 	if (skb_queue_len(&end->queue) > 1)
 		return NETDEV_TX_OK;
 	now = now_ns();
-	if (now - end->last_end < SERVED_NS)
+	if (now - end->last_end < JOINED_NS)
 		now = end->last_end;
 	begin(end, now);
 	if (end->traced)
@@ -739,6 +764,83 @@ static struct end *make_end(const char *name)
 	}
 	list_add_tail(&end->all, &ends);
 	return end;
+}
+
+/* ---- a sink in the kernel ---- */
+
+/*
+ * Takes up what arrives on a socket as a program would that reads it as soon as it is woken: after the packet's own
+ * processing, so that TCP decides on its ACK first, and then with tcp_read_sock(), which opens the window as a read does.
+ */
+struct drain {
+	struct list_head due;
+	struct sock *sk;
+};
+
+static LIST_HEAD(drains_due);
+
+static int swallow(read_descriptor_t *desc, struct sk_buff *skb, unsigned int offset, size_t len)
+{
+	return len;
+}
+
+static void drain_all(struct tasklet_struct *unused)
+{
+	struct drain *drain, *next;
+	LIST_HEAD(now);
+
+	list_splice_init(&drains_due, &now);
+	list_for_each_entry_safe(drain, next, &now, due) {
+		read_descriptor_t desc = { .count = 1 };
+		struct sock *sk = drain->sk;
+
+		list_del_init(&drain->due);
+		bh_lock_sock(sk);
+		if (!sock_owned_by_user(sk))
+			tcp_read_sock(sk, &desc, swallow);
+		bh_unlock_sock(sk);
+	}
+}
+
+static DECLARE_TASKLET(drainer, drain_all);
+
+static void on_data(struct sock *sk)
+{
+	struct drain *drain = sk->sk_user_data;
+
+	if (!list_empty(&drain->due))
+		return;
+	list_add_tail(&drain->due, &drains_due);
+	tasklet_schedule(&drainer);
+}
+
+/* The socket stays open as long as the guest runs: nobody closes it, and nothing is put back. */
+static int drain_socket(int fd)
+{
+	struct drain *drain;
+	struct socket *sock;
+	int err;
+
+	sock = sockfd_lookup(fd, &err);
+	if (!sock)
+		return err;
+	drain = kzalloc(sizeof(*drain), GFP_KERNEL);
+	if (!drain || sock->sk->sk_protocol != IPPROTO_TCP) {
+		kfree(drain);
+		sockfd_put(sock);
+		return drain ? -EINVAL : -ENOMEM;
+	}
+	INIT_LIST_HEAD(&drain->due);
+	drain->sk = sock->sk;
+	lock_sock(sock->sk);
+	sock->sk->sk_user_data = drain;
+	sock->sk->sk_data_ready = on_data;
+	release_sock(sock->sk);
+	/* What came before. */
+	local_bh_disable();
+	on_data(sock->sk);
+	local_bh_enable();
+	return 0;
 }
 
 /* ---- control ---- */
@@ -900,6 +1002,8 @@ static int obey(char *text)
 		return make_pair(&text);
 	if (!strcmp(verb, "start"))
 		return number(&text, v) ?: start_all(v[0]);
+	if (!strcmp(verb, "drain"))
+		return number(&text, v) ?: drain_socket(v[0]);
 	if (!strcmp(verb, "probe"))
 		return number(&text, v) ?: hook_all(v[0]);
 	end = named(&text);

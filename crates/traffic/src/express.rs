@@ -74,7 +74,9 @@ fn entry(entry: &Entry) -> Option<String> {
         (Cc::Fixed(_), _) => Some("cc fixed: Linux has no window that never changes".into()),
         (_, AckPolicy::Window(_)) => Some("acks window: Linux acknowledges every second segment or each".into()),
         _ if !tcp.linux_rto => Some("linux_rto = false: Linux's retransmission timer is Linux's".into()),
-        _ if tcp.rto_min.0 % 1_000_000 != 0 => Some(format!("rto_min {}: whole milliseconds only", tcp.rto_min)),
+        _ if !tcp.rto_min.0.is_multiple_of(1_000_000) => {
+            Some(format!("rto_min {}: whole milliseconds only", tcp.rto_min))
+        }
         _ if !MSS.contains(&told) => Some(format!(
             "mss {}: a socket takes from {} to {}",
             tcp.mss,

@@ -2,10 +2,12 @@
 
 pub mod express;
 pub mod flows;
+pub mod init;
 pub mod job;
 mod link;
 pub mod observe;
 mod os;
 pub mod probe;
 pub mod run;
+mod seal;
 pub mod topology;

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 
-use rustix::thread::{LinkNameSpaceType, UnshareFlags};
+use rustix::thread::{CapabilitySet, LinkNameSpaceType, UnshareFlags};
 
+use crate::seal;
 use crate::topology::Place;
 
 /// Where programs are looked for.
@@ -74,11 +76,69 @@ impl Spaces {
         })
     }
 
+    /// A thread in each namespace that does there what it is told, with no other power over the system than over networks.
+    ///
+    /// # Errors
+    /// The operating system refuses a thread.
+    pub fn into_workers(self) -> io::Result<Workers> {
+        enter(&self.first)?;
+        let mut workers = BTreeMap::new();
+        for (place, space) in self.places {
+            let (to, tasks) = mpsc::channel::<Task>();
+            let work = move || {
+                let ready = enter(&space).and_then(|()| seal::keep_only(CapabilitySet::NET_ADMIN));
+                for task in tasks {
+                    task(ready.as_ref().err().map(ToString::to_string));
+                }
+            };
+            std::thread::Builder::new().spawn(work)?;
+            workers.insert(place, to);
+        }
+        Ok(Workers(workers))
+    }
+
     fn space(&self, place: Option<Place>) -> io::Result<&OwnedFd> {
         match place {
             None => Ok(&self.first),
             Some(place) => self.places.get(&place).ok_or_else(|| io::Error::other(format!("no namespace {place:?}"))),
         }
+    }
+}
+
+/// What a worker does; it is told why it can't be done, if so.
+type Task = Box<dyn FnOnce(Option<String>) + Send>;
+
+/// A thread for each namespace.
+pub struct Workers(BTreeMap<Place, mpsc::Sender<Task>>);
+
+impl Workers {
+    /// Does something in a namespace, and waits for it.
+    ///
+    /// # Errors
+    /// What `act` gives, or there is no such namespace.
+    pub fn inside<T: Send + 'static>(
+        &self,
+        place: Place,
+        act: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let (to, answer) = mpsc::channel();
+        let gone = || io::Error::other(format!("no thread in {place:?}"));
+        let task: Task = Box::new(move |obstacle| {
+            let done = obstacle.map_or_else(act, |why| Err(io::Error::other(why)));
+            // Whoever asked waits.
+            let _ = to.send(done);
+        });
+        self.0.get(&place).ok_or_else(gone)?.send(task).map_err(|_| gone())?;
+        answer.recv().map_err(|_| gone())?
+    }
+
+    /// Runs a program in a namespace.
+    ///
+    /// # Errors
+    /// It is not there, or it fails: its words are in the error.
+    pub fn run(&self, place: Place, program: &'static str, words: &[String]) -> io::Result<()> {
+        let words = words.to_vec();
+        self.inside(place, move || run(program, &words))
     }
 }
 

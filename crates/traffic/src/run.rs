@@ -2,17 +2,20 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use rustix::thread::CapabilitySet;
 use serde_json::{Value, json};
 use sojourn_core::units::Time;
 use sojourn_model::scenario::Scenario;
 
 use crate::flows::{self, Flows, Net};
+use crate::init;
 use crate::job::{Job, LinkKind, Mode};
 use crate::link;
-use crate::os::{Spaces, offloads};
+use crate::os::{Spaces, Workers, offloads};
+use crate::seal;
 use crate::topology::{self, End, Network, Place, Transmit};
 
 /// What the applications did, in the run's folder.
@@ -43,6 +46,7 @@ pub fn main(folder: &Path, job: &str) -> Result<Value, String> {
 }
 
 fn play(folder: &Path, scenario: &Scenario, mode: Mode) -> io::Result<Value> {
+    init::load("sojourn_link")?;
     let limit = rustix::process::Rlimit { current: Some(FILES), maximum: Some(FILES) };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, limit)?;
     let network = Network::new(scenario);
@@ -61,31 +65,88 @@ fn play(folder: &Path, scenario: &Scenario, mode: Mode) -> io::Result<Value> {
         link::tell("probe 1")?;
     }
     let changes = changes.into_iter().map(|change| change.1).collect();
-    let world = World { spaces, changes, folder: folder.to_owned() };
-    let played = Flows::new(scenario, &network.places, &times, origin, world)?.play()?;
+    let workers = spaces.into_workers()?;
+    seal::keep_only(CapabilitySet::DAC_OVERRIDE | CapabilitySet::SYS_BOOT)?;
+    if !init::is_guest_of_another() {
+        seal::try_it()?;
+    }
+    let mut world = World { workers, changes, folder: folder.to_owned(), drain: mode.drain };
+    let played = Flows::new(scenario, &network.places, &times, origin, &mut world)?.play()?;
     link::tell("probe 0")?;
     link::collect(&folder.join(SEEN))?;
+    let counted = link::stats()?;
     fs::write(folder.join(PLAYED), serde_json::to_vec(&played)?)?;
-    fs::write(folder.join(COUNTED), link::stats()?)?;
+    fs::write(folder.join(COUNTED), &counted)?;
+    check_devices(&counted, scenario)?;
+    for &place in &network.places {
+        let said = world.workers.inside(place, || fs::read_to_string("/proc/thread-self/net/netstat"))?;
+        check_memory(&said)?;
+    }
+    check_backlog(&fs::read_to_string("/proc/net/softnet_stat")?)?;
     Ok(json!({ "origin_ns": origin }))
+}
+
+/// The run counts for nothing; the words say why.
+fn invalid<T>(why: String) -> io::Result<T> {
+    Err(io::Error::other(format!("the run is not valid: {why}")))
+}
+
+/// No record may be lost, and a host without a link of its own drops nothing.
+fn check_devices(counted: &str, scenario: &Scenario) -> io::Result<()> {
+    for line in counted.lines() {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        match fields[..] {
+            ["lost", number] if number != "0" => return invalid(format!("the probe lost {number} records")),
+            [device, .., "drops", number] if number != "0" && scenario.access.is_none() => {
+                return invalid(format!("device {device} dropped {number} packets that no queue held"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// TCP must have had the memory that it wanted.
+fn check_memory(netstat: &str) -> io::Result<()> {
+    for pair in netstat.lines().collect::<Vec<_>>().chunks(2) {
+        let [names, values] = pair else { continue };
+        for (name, value) in names.split_ascii_whitespace().zip(values.split_ascii_whitespace()) {
+            if ["TCPMemoryPressures", "TCPAbortOnMemory", "TCPBacklogDrop"].contains(&name) && value != "0" {
+                return invalid(format!("{name} = {value}: the guest needs more memory"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// No packet may be lost between a device and the network's code.
+fn check_backlog(softnet: &str) -> io::Result<()> {
+    let dropped = softnet.lines().filter_map(|line| line.split_ascii_whitespace().nth(1));
+    let count: u64 = dropped.filter_map(|field| u64::from_str_radix(field, 16).ok()).sum();
+    if count > 0 { invalid(format!("the guest dropped {count} packets of its own (softnet_stat)")) } else { Ok(()) }
 }
 
 /// The network as the flows see it.
 struct World {
-    spaces: Spaces,
+    workers: Workers,
     /// The words of `tc` for each change, and where.
     changes: Vec<(Place, Vec<String>)>,
     folder: PathBuf,
+    drain: bool,
 }
 
-impl Net for World {
-    fn inside<T>(&mut self, place: Place, make: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        self.spaces.inside(Some(place), make)
+impl Net for &mut World {
+    fn inside<T: Send + 'static>(
+        &mut self,
+        place: Place,
+        make: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        self.workers.inside(place, make)
     }
 
     fn change(&mut self, number: u32) -> io::Result<()> {
         let (place, words) = &self.changes[number as usize];
-        self.spaces.run(Some(*place), "tc", words)
+        self.workers.run(*place, "tc", words)
     }
 
     fn tick(&mut self, now: Time) -> io::Result<()> {
@@ -93,8 +154,11 @@ impl Net for World {
         link::collect(&self.folder.join(SEEN))
     }
 
-    fn drain(&mut self, _accepted: &OwnedFd) -> io::Result<bool> {
-        Ok(false)
+    fn drain(&mut self, accepted: &OwnedFd) -> io::Result<bool> {
+        if self.drain {
+            link::tell(&format!("drain {}", accepted.as_raw_fd()))?;
+        }
+        Ok(self.drain)
     }
 }
 
@@ -194,4 +258,20 @@ fn build(spaces: &mut Spaces, network: &Network, scenario: &Scenario, mode: Mode
 
 fn words(line: &str) -> Vec<String> {
     line.split_ascii_whitespace().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_guest_lost_makes_its_run_invalid() {
+        let netstat = |pressures: u32| {
+            format!("TcpExt: SyncookiesSent TCPMemoryPressures\nTcpExt: 0 {pressures}\nIpExt: InNoRoutes\nIpExt: 0\n")
+        };
+        assert!(check_memory(&netstat(0)).is_ok());
+        assert!(check_memory(&netstat(2)).is_err_and(|error| error.to_string().contains("TCPMemoryPressures = 2")));
+        assert!(check_backlog("000004d2 00000000 0 0\n").is_ok());
+        assert!(check_backlog("000004d2 0000000a 0 0\n").is_err_and(|error| error.to_string().contains("10 packets")));
+    }
 }

@@ -32,6 +32,8 @@ const PORTS: u32 = 50_000;
 const UNSENT: u32 = 128 * 1024;
 /// Starts are moved by less than this: disciplines without randomness would repeat a run for every seed otherwise.
 pub const JITTER: Span = Span::from_millis(1);
+/// What is done later than this after its time makes the run invalid.
+const LATE: Span = Span::from_millis(1);
 /// How often the world's own work is done.
 const TICK: Span = Span::from_secs(1);
 /// Tokens from here on are listening sockets and pings.
@@ -56,7 +58,14 @@ enum Act {
 /// The network as the flows see it.
 pub trait Net {
     /// Does something in a namespace: sockets made there belong to it.
-    fn inside<T>(&mut self, place: Place, make: impl FnOnce() -> io::Result<T>) -> io::Result<T>;
+    ///
+    /// # Errors
+    /// What `make` gives, or the namespace is not there.
+    fn inside<T: Send + 'static>(
+        &mut self,
+        place: Place,
+        make: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T>;
     /// A change of a link is due (htb and tbf).
     fn change(&mut self, number: u32) -> io::Result<()>;
     /// A second of the run is over.
@@ -191,6 +200,12 @@ impl<'a, N: Net> Flows<'a, N> {
                 break;
             }
             while let Some((at, act)) = self.reactor.due(now) {
+                if now.since(at) > LATE {
+                    return Err(io::Error::other(format!(
+                        "the run is not valid: the guest was late by {}",
+                        now.since(at)
+                    )));
+                }
                 self.act(at, act)?;
             }
             self.reactor.wait(self.end, &mut ready)?;
@@ -371,7 +386,7 @@ impl<'a, N: Net> Flows<'a, N> {
         let identifier = FIRST_PORT;
         if self.players[index as usize].pinger.is_none() {
             let place = self.place(entry, opposite(entry.direction));
-            let fd = self.net.inside(place, || socket::pinger(from, identifier))?;
+            let fd = self.net.inside(place, move || socket::pinger(from, identifier))?;
             self.reactor.watch(&fd, PINGERS + u64::from(index))?;
             self.players[index as usize].pinger = Some(fd);
             let opened = self.reactor.now().0;
@@ -454,7 +469,8 @@ impl<'a, N: Net> Flows<'a, N> {
         let number = self.conns.len() as u32;
         self.played.connections.push(Connection { entry: index, port, opened: self.reactor.now().0, backward });
         let addresses = (SocketAddrV4::new(from, port), SocketAddrV4::new(to, SERVICE));
-        let fd = self.net.inside(place, || socket::connect(addresses.0, addresses.1, &entry.tcp))?;
+        let tcp = entry.tcp;
+        let fd = self.net.inside(place, move || socket::connect(addresses.0, addresses.1, &tcp))?;
         self.reactor.watch(&fd, u64::from(number) * 2)?;
         self.by_port.insert((index, port), number);
         let end = End { fd, to_write: 0, connected: false, last: false };

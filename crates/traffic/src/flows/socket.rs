@@ -38,7 +38,7 @@ pub fn accept(listener: &OwnedFd) -> io::Result<Option<(OwnedFd, SocketAddrV4, S
         Err(error) => return Err(error.into()),
     };
     // A connection that has gone again has no peer.
-    let (own, peer) = (v4(rustix::net::getsockname(&fd)?.into())?, rustix::net::getpeername(&fd));
+    let (own, peer) = (v4(rustix::net::getsockname(&fd)?)?, rustix::net::getpeername(&fd));
     match peer {
         Ok(Some(peer)) => Ok(Some((fd, own, v4(peer)?))),
         _ => Ok(None),

@@ -1,0 +1,163 @@
+"""The kernel world: the same scenario files, played by the real Linux kernel."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from conftest import ROOT, Run, skip_loudly
+from sojourn.errors import Refusal
+from sojourn.kernel import find
+from sojourn.records import read_folder
+
+SCENARIOS = sorted(path.name for path in (ROOT / "scenarios").glob("*.toml"))
+FIXED_WINDOWS = {"ack-per-window.toml", "standing-queue.toml"}
+SHORT = ("--set", "duration=4s", "--set", 'measure=["0s", "end"]')
+ONE_FLOW = """\
+duration = "5s"
+
+[[hop]]
+name = "bottleneck"
+rate = "10mbit"
+delay = "5ms"
+qdisc = "fq_codel"
+
+[[flow]]
+kind = "bulk"
+rtt = "40ms"
+"""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def kernel() -> None:
+    """The kernel that 'make test' built or restored."""
+    try:
+        find()
+    except Refusal as error:
+        skip_loudly(str(error))
+
+
+@pytest.fixture
+def one_flow(tmp_path: Path) -> Path:
+    """A bulk flow over fq_codel."""
+    path = tmp_path / "one.toml"
+    path.write_text(ONE_FLOW)
+    return path
+
+
+def play(sojourn: Run, *arguments: object) -> dict[str, Any]:
+    """A run in the kernel world."""
+    result: dict[str, Any] = json.loads(sojourn("run", *arguments, "--world", "kernel", "-f", "json").stdout)
+    return result
+
+
+@pytest.mark.parametrize("name", [name for name in SCENARIOS if name not in FIXED_WINDOWS])
+def test_every_expressible_scenario_runs(name: str, sojourn: Run) -> None:
+    done = play(sojourn, ROOT / "scenarios" / name, *SHORT)
+    assert done["runs"]
+    for run in done["runs"]:
+        assert run["world"] == "kernel"
+        assert any(hop["delivered_packets"] > 100 for hop in run["hops"].values())
+        assert sum(flow["goodput_mbit"] or 0 for flow in run["flows"]) > 0
+
+
+@pytest.mark.parametrize("name", sorted(FIXED_WINDOWS))
+def test_what_the_kernel_cannot_express_is_named_before_anything_runs(name: str, sojourn: Run) -> None:
+    done = sojourn("run", ROOT / "scenarios" / name, "--world", "kernel", code=2)
+    assert "cc fixed" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_value_of_a_sweep_that_cannot_be_expressed_is_skipped_with_its_reason(sojourn: Run, one_flow: Path) -> None:
+    one_flow.write_text(
+        ONE_FLOW + '\n[sweep]\n"hop.bottleneck.qdisc" = ["pfifo limit 50", "red limit 50 variant ns2"]\n'
+    )
+    done = play(sojourn, one_flow)
+    assert [run["set"] for run in done["runs"]] == [{"hop.bottleneck.qdisc": "pfifo limit 50"}]
+    [skipped] = done["skipped"]
+    assert skipped["set"] == {"hop.bottleneck.qdisc": "red limit 50 variant ns2"}
+    assert "red" in skipped["reason"]
+
+
+def test_the_same_twice_is_the_same_byte_for_byte(sojourn: Run, small: Path, tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("first", "second")]
+    for folder, jobs in zip(folders, ("1", "2"), strict=True):
+        sojourn("run", small, "--world", "kernel", "--packets", "--jobs", jobs, "--out", folder)
+    files = [sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file()) for folder in folders]
+    assert files[0] == files[1]
+    assert any(path.name.endswith(".packets.parquet") for path in files[0])
+    for path in files[0]:
+        assert (folders[0] / path).read_bytes() == (folders[1] / path).read_bytes(), path
+
+
+def test_another_seed_is_another_run(sojourn: Run, one_flow: Path) -> None:
+    first, second = (play(sojourn, one_flow, "--seed", seed)["runs"][0]["hops"]["bottleneck"] for seed in (1, 2))
+    assert first["sojourn_ms"] != second["sojourn_ms"]
+
+
+def test_probe_and_sink_change_no_counter(sojourn: Run, one_flow: Path, tmp_path: Path) -> None:
+    def counted(name: str, *options: str) -> str:
+        play(sojourn, one_flow, "--keep", tmp_path / name, *options)
+        return (tmp_path / name / "0000" / "counted.txt").read_text()
+
+    seen = counted("on")
+    assert "hop0r packets" in seen
+    assert counted("off", "--probe", "off") == seen
+    assert counted("plain", "--drain", "off") == seen
+
+
+def test_every_packet_has_its_record(sojourn: Run, one_flow: Path, tmp_path: Path) -> None:
+    sojourn("run", one_flow, "--world", "kernel", "--packets", "--out", tmp_path / "out")
+    table = pq.read_table(tmp_path / "out" / "runs" / "0000.packets.parquet").to_pydict()
+    [record] = read_folder(tmp_path / "out")
+    hop = record.result["hops"]["bottleneck"]
+    delivered = [row for row in range(len(table["link"])) if table["link"][row] == 0 and table["fate"][row] == 0]
+    assert len(delivered) == hop["delivered_packets"]
+    # A full segment occupies 10 Mbit/s for 1211.2 us, to the nanosecond; the link never sends two at once.
+    full = [row for row in delivered if table["bytes"][row] == 1514]
+    assert {table["end_ns"][row] - table["start_ns"][row] for row in full} == {1_211_200}
+    ends = [table["end_ns"][row] for row in delivered]
+    starts = [table["start_ns"][row] for row in delivered]
+    assert all(start >= end for start, end in zip(starts[1:], ends, strict=False))
+    first = [table["seq"][row] for row in delivered if table["kind"][row] == 0]
+    assert first == sorted(first)
+    assert record.versions["linux_hz"] == "250"
+    assert record.versions["link"] == "device"
+
+
+def test_the_base_rtt_is_the_scenario_s(sojourn: Run, tmp_path: Path) -> None:
+    file = tmp_path / "pings.toml"
+    file.write_text(
+        'duration = "3s"\n[[hop]]\nrate = "1gbit"\ndelay = "5ms"\nqdisc = "pfifo"\n'
+        '[[flow]]\nkind = "pings"\ninterval = "100ms"\nrtt = ["40ms", "57ms"]\ncount = 2\n'
+        '[[flow]]\nkind = "pings"\ninterval = "100ms"\nrtt = "30ms"\nrtt_at = "right"\ndirection = "left"\n'
+    )
+    [run] = play(sojourn, file)["runs"]
+    means = [flow["rtt_ms"]["mean"] for flow in run["flows"]]
+    assert means == pytest.approx([40, 57, 30], abs=0.02)  # and twice the serialisation of 98 bytes
+
+
+def test_a_shaper_of_linux_can_stand_for_the_link(sojourn: Run, one_flow: Path) -> None:
+    by_link = {link: play(sojourn, one_flow, "--link", link)["runs"][0] for link in ("device", "htb", "tbf")}
+    goodputs = {link: run["flows"][0]["goodput_mbit"] for link, run in by_link.items()}
+    assert goodputs["htb"] == pytest.approx(goodputs["device"], rel=0.1)
+    assert goodputs["tbf"] == pytest.approx(goodputs["device"], rel=0.1)
+
+
+def test_ecn_marks_where_the_flow_asks_for_it(sojourn: Run, one_flow: Path) -> None:
+    marks = [
+        play(sojourn, one_flow, "--set", f"flow.bulk0.ecn={ecn}")["runs"][0]["hops"]["bottleneck"]["marks"]
+        for ecn in ("true", "false")
+    ]
+    assert marks[0] > 0
+    assert marks[1] == 0
+
+
+def test_a_scenario_cannot_smuggle_a_command(sojourn: Run, one_flow: Path, tmp_path: Path) -> None:
+    for value in ("codel; touch /tmp/smuggled", "pfifo limit 10 `id`", "fq_codel\nnetem", "pfifo limit $(id)"):
+        done = sojourn("run", one_flow, "--world", "kernel", "--set", f"hop.bottleneck.qdisc={value}", code=2)
+        assert "hop.bottleneck.qdisc" in done.stderr
