@@ -37,12 +37,13 @@
 #include <linux/vmalloc.h>
 #include <net/ip.h>
 #include <net/net_namespace.h>
+#include <net/sch_generic.h>
 #include <net/tcp.h>
 
 #define OPPORTUNITY 1500
 /* An interrupt is served within this, with all that hosts do in answer. */
 #define SERVED_NS 4000
-/* What starts so soon after an end starts at the end: another device's interrupt may have come between. */
+/* What waited starts at the end of the one before, though another device's interrupt has come between. */
 #define JOINED_NS 512
 /* Bytes of records that are kept until they are read. */
 #define MOST_RECORDS (384UL << 20)
@@ -74,6 +75,8 @@ struct end {
 	struct net_device *dev;
 	struct end *peer;
 	bool hosts, bql, traced;
+	/* The packet that comes next waits in the discipline. */
+	bool awaited;
 	int index;
 	u32 overhead, ring;
 	/* The transmitter: the packet at the head of the queue is being serialised. */
@@ -498,6 +501,7 @@ static void finish(struct end *end, u64 when)
 		begin(end, when);
 	if (end->bql)
 		netdev_completed_queue(end->dev, 1, len);
+	end->awaited = qdisc_qlen(rcu_dereference_bh(netdev_get_tx_queue(end->dev, 0)->qdisc)) > 0;
 	if (netif_queue_stopped(end->dev) && (!end->traced || (end->open && end->budget)))
 		netif_wake_queue(end->dev);
 }
@@ -678,8 +682,9 @@ static netdev_tx_t link_xmit(struct sk_buff *skb, struct net_device *dev)
 	if (skb_queue_len(&end->queue) > 1)
 		return NETDEV_TX_OK;
 	now = now_ns();
-	if (now - end->last_end < JOINED_NS)
+	if (end->awaited && now - end->last_end < JOINED_NS)
 		now = end->last_end;
+	end->awaited = false;
 	begin(end, now);
 	if (end->traced)
 		use_opportunity(end);

@@ -14,13 +14,20 @@ from numpy.typing import NDArray
 from sojourn import _core, records
 
 
-@dataclass(frozen=True)
-class Played:
-    """What a world gave for a run, what it cost, and what beside sojourn's version the result depends on."""
+class Played(Protocol):
+    """What a world gave for a run."""
 
-    output: _core.Output
-    cpu_s: float
-    versions: dict[str, str] = field(default_factory=dict)
+    @property
+    def output(self) -> _core.Output:
+        """The results."""
+
+    @property
+    def cpu_s(self) -> float:
+        """What they cost."""
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """What they depend on beside sojourn's version."""
 
 
 class World(Protocol):
@@ -33,6 +40,15 @@ class World(Protocol):
         self, plan: _core.Plan, index: int, progress: _core.Progress, *, packets: bool, series: bool
     ) -> Played | None:
         """Plays a run; None if it was stopped."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What the simulator gave for a run."""
+
+    output: _core.Output
+    cpu_s: float
+    versions: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -51,7 +67,7 @@ class Simulator:
         """Simulates a run."""
         begin = time.thread_time()
         output = plan.run(index, engine=self.engine, packets=packets, series=series, progress=progress)
-        return None if output is None else Played(output, time.thread_time() - begin)
+        return None if output is None else Simulated(output, time.thread_time() - begin)
 
 
 @dataclass(frozen=True)

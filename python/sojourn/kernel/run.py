@@ -1,4 +1,4 @@
-"""Runs of a scenario in the kernel world: a guest a run, and from what it leaves the simulator's kind of results."""
+"""Runs of a scenario in the kernel world: a guest a run, and from what it leaves the results of any world."""
 
 from __future__ import annotations
 
