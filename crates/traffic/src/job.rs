@@ -62,6 +62,9 @@ pub struct Job {
     pub index: usize,
     /// The traces that the file names: their milliseconds.
     pub traces: Vec<(String, Vec<u64>)>,
+    /// Where `tc` finds plugins for disciplines that it does not know.
+    #[serde(default)]
+    pub tc_lib_dir: Option<String>,
     /// How it is made.
     #[serde(flatten)]
     pub mode: Mode,
@@ -80,6 +83,7 @@ impl Job {
             seeds: options.seeds,
             index,
             traces: traces.collect(),
+            tc_lib_dir: None,
             mode,
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{OnceLock, mpsc};
 
 use rustix::thread::{CapabilitySet, LinkNameSpaceType, UnshareFlags};
 
@@ -13,6 +13,9 @@ use crate::topology::Place;
 
 /// Where programs are looked for.
 const PATH: &str = "/usr/sbin:/sbin:/usr/bin:/bin";
+
+/// Where `tc` finds plugins; told once, before the first program runs.
+pub static TC_LIB_DIR: OnceLock<String> = OnceLock::new();
 
 /// The network namespaces, and the one in which this thread is.
 pub struct Spaces {
@@ -159,7 +162,12 @@ fn enter(space: impl AsFd) -> io::Result<()> {
 /// Runs a program with these words; never a shell.
 fn run(program: &str, words: &[String]) -> io::Result<()> {
     let fault = |what: String| io::Error::other(format!("{program} {}: {what}", words.join(" ")));
-    let done = Command::new(program).args(words).env_clear().env("PATH", PATH).stdin(Stdio::null()).output();
+    let mut command = Command::new(program);
+    command.args(words).env_clear().env("PATH", PATH).stdin(Stdio::null());
+    if let Some(folder) = TC_LIB_DIR.get() {
+        command.env("TC_LIB_DIR", folder);
+    }
+    let done = command.output();
     let done = done.map_err(|error| fault(error.to_string()))?;
     if done.status.success() {
         return Ok(());

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::thread::CapabilitySet;
 use serde_json::{Value, json};
+use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::units::Time;
 use sojourn_model::scenario::Scenario;
 
@@ -14,7 +15,7 @@ use crate::flows::{self, Flows, Net};
 use crate::init;
 use crate::job::{Job, LinkKind, Mode};
 use crate::link;
-use crate::os::{Spaces, Workers, offloads};
+use crate::os::{self, Spaces, Workers, offloads};
 use crate::seal;
 use crate::topology::{self, End, Network, Place, Transmit};
 
@@ -42,11 +43,17 @@ const BUFFER: u32 = 64 << 20;
 pub fn main(folder: &Path, job: &str) -> Result<Value, String> {
     let job: Job = serde_json::from_str(job).map_err(|error| format!("job.json: {error}"))?;
     let scenario = job.scenario()?;
+    if let Some(folder) = &job.tc_lib_dir {
+        os::TC_LIB_DIR.get_or_init(|| folder.clone());
+    }
     play(folder, &scenario, job.mode).map_err(|error| error.to_string())
 }
 
 fn play(folder: &Path, scenario: &Scenario, mode: Mode) -> io::Result<Value> {
     init::load("sojourn_link")?;
+    if (0..scenario.hops.len() * 2).any(|index| matches!(scenario.link(index).qdisc, Spec::Ccaq(_))) {
+        init::load("sch_ccaq")?;
+    }
     let limit = rustix::process::Rlimit { current: Some(FILES), maximum: Some(FILES) };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, limit)?;
     let network = Network::new(scenario);

@@ -79,3 +79,20 @@ def depends(module: bytes) -> list[str]:
     """The modules that one needs, as it says itself."""
     found = re.search(rb"\0depends=([^\0]*)\0", module)
     return [name.replace("-", "_") for name in found[1].decode().split(",") if name] if found else []
+
+
+def tc_plugins() -> Path:
+    """The folder with tc's plugins for our disciplines, built from the sources of the system's own tc; kept."""
+    source = places.shared() / "kernel" / "iproute2"
+    tc = subprocess.run(["tc", "-V"], capture_output=True, text=True, check=False, env=tools.environment())
+    digest = hashlib.sha256(tc.stdout.encode())
+    for file in sorted(source.glob("*")):
+        digest.update(file.read_bytes())
+    place = places.cache() / "tc" / digest.hexdigest()[:24]
+    if not (place / "q_ccaq.so").is_file():
+        command = [str(source / "build.sh"), str(place)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=tools.environment())
+        if done.returncode != 0:
+            lines = done.stderr.strip().splitlines() or ["no reason given"]
+            raise Refusal(f"tc's plugin for ccaq can't be built: {lines[-1]}")
+    return place

@@ -13,7 +13,7 @@ from typing import Any
 
 from sojourn import _core
 from sojourn.errors import Refusal
-from sojourn.kernel import guest, qemu, store
+from sojourn.kernel import guest, modules, qemu, store
 from sojourn.kernel.store import Kernel
 
 LINKS = ("device", "htb", "tbf")
@@ -64,6 +64,8 @@ class Guests:
                 reasons[key] = plan.kernel_refusal(
                     index, version=kernel.version, modules=list(kernel.modules), link=self.link
                 )
+                if reasons[key] is None and _has_ccaq(plan, index):
+                    modules.tc_plugins()
                 if reasons[key] is not None:
                     refused.append({"set": one["set"], "reason": reasons[key]})
             if reasons[key] is None:
@@ -90,6 +92,8 @@ class Guests:
             return progress.stopped
 
         job = plan.kernel_job(index, link=self.link, probe=self.probe, drain=self.drain)
+        if _has_ccaq(plan, index):
+            job = json.dumps(json.loads(job) | {"tc_lib_dir": str(modules.tc_plugins())})
         boot = guest.boot if kernel.machine == "um" else qemu.boot
         ended = boot(kernel, job, folder, seed=about["seed"] % 2**32, stop=watch)
         if ended.stopped:
@@ -117,6 +121,11 @@ class Guests:
             "modules_digest": _digest(*(kernel.modules[name] for name in sorted(kernel.modules))),
             "link": self.link,
         }
+
+
+def _has_ccaq(plan: _core.Plan, index: int) -> bool:
+    hops = json.loads(plan.describe(index))["hops"]
+    return any(hop["qdisc"].split()[0] == "ccaq" for hop in hops)
 
 
 def _simulated_s(folder: Path) -> float:
