@@ -21,13 +21,14 @@
 #include <linux/hashtable.h>
 #include <linux/hrtimer.h>
 #include <linux/ip.h>
+#include <linux/kthread.h>
 #include <linux/math64.h>
 #include <linux/module.h>
 #include <linux/netdevice.h>
 #include <linux/nsproxy.h>
 #include <linux/proc_fs.h>
-#include <linux/interrupt.h>
 #include <linux/rtnetlink.h>
+#include <linux/sched.h>
 #include <linux/seq_file.h>
 #include <linux/tcp.h>
 #include <linux/tracepoint.h>
@@ -122,6 +123,7 @@ enum { DELIVERED, DROPPED, QUEUED };
 /* A packet that is on its way through a queue. */
 struct seen {
 	struct hlist_node node;
+	struct list_head order;
 	const struct sk_buff *skb;
 	struct record record;
 };
@@ -129,6 +131,7 @@ struct seen {
 static LIST_HEAD(ends);
 static u64 origin;
 static DEFINE_HASHTABLE(on_the_way, 14);
+static LIST_HEAD(in_order);
 static struct kmem_cache *seen_cache;
 static u8 **chunks;
 static size_t written, taken;
@@ -187,6 +190,7 @@ static struct seen *find_seen(const struct sk_buff *skb)
 static void forget(struct seen *seen)
 {
 	hash_del(&seen->node);
+	list_del(&seen->order);
 	kmem_cache_free(seen_cache, seen);
 }
 
@@ -265,6 +269,7 @@ static void on_queue(void *data, struct sk_buff *skb)
 	seen->record.arrival = now_ns();
 	describe(&seen->record, skb);
 	hash_add(on_the_way, &seen->node, (unsigned long)skb);
+	list_add_tail(&seen->order, &in_order);
 }
 
 /* A discipline's own reason, told before the packet is freed (since Linux 7.1). */
@@ -357,14 +362,13 @@ static void match_hook(struct tracepoint *point, void *data)
 /* What waits when the probe ends has a record too. */
 static void keep_the_rest(void)
 {
-	struct hlist_node *next;
 	struct seen *seen;
-	int bucket;
 
-	hash_for_each_safe(on_the_way, bucket, next, seen, node) {
+	list_for_each_entry(seen, &in_order, order) {
 		seen->record.fate = QUEUED;
 		seen->record.start = seen->record.end = U64_MAX;
 		keep(&seen->record);
+		/* It may still leave, but nobody looks at it any more. */
 		hash_del(&seen->node);
 	}
 }
@@ -774,40 +778,40 @@ static struct end *make_end(const char *name)
 /* ---- a sink in the kernel ---- */
 
 /*
- * Takes up what arrives on a socket as a program would that reads it as soon as it is woken: after the packet's own
- * processing, so that TCP decides on its ACK first, and then with tcp_read_sock(), which opens the window as a read does.
+ * Takes up what arrives on a socket as a program does that reads it as soon as it is woken: a thread of the kernel makes the
+ * same call, recv() with MSG_TRUNC, without the ways into a program and back. (tcp_read_sock() in the receive path is
+ * faster still, but tells TCP's window tuning once what a reader tells it packet by packet: the windows differ.)
  */
 struct drain {
 	struct list_head due;
-	struct sock *sk;
+	struct socket *sock;
 };
 
 static LIST_HEAD(drains_due);
+static struct task_struct *drainer;
 
-static int swallow(read_descriptor_t *desc, struct sk_buff *skb, unsigned int offset, size_t len)
+static int drain_all(void *unused)
 {
-	return len;
-}
+	struct drain *drain;
 
-static void drain_all(struct tasklet_struct *unused)
-{
-	struct drain *drain, *next;
-	LIST_HEAD(now);
+	while (!kthread_should_stop()) {
+		set_current_state(TASK_IDLE);
+		local_bh_disable();
+		drain = list_first_entry_or_null(&drains_due, struct drain, due);
+		if (drain)
+			list_del_init(&drain->due);
+		local_bh_enable();
+		if (drain) {
+			struct msghdr msg = {};
 
-	list_splice_init(&drains_due, &now);
-	list_for_each_entry_safe(drain, next, &now, due) {
-		read_descriptor_t desc = { .count = 1 };
-		struct sock *sk = drain->sk;
-
-		list_del_init(&drain->due);
-		bh_lock_sock(sk);
-		if (!sock_owned_by_user(sk))
-			tcp_read_sock(sk, &desc, swallow);
-		bh_unlock_sock(sk);
+			__set_current_state(TASK_RUNNING);
+			kernel_recvmsg(drain->sock, &msg, NULL, 0, 1 << 24, MSG_DONTWAIT | MSG_TRUNC);
+		} else {
+			schedule();
+		}
 	}
+	return 0;
 }
-
-static DECLARE_TASKLET(drainer, drain_all);
 
 static void on_data(struct sock *sk)
 {
@@ -816,7 +820,7 @@ static void on_data(struct sock *sk)
 	if (!list_empty(&drain->due))
 		return;
 	list_add_tail(&drain->due, &drains_due);
-	tasklet_schedule(&drainer);
+	wake_up_process(drainer);
 }
 
 /* The socket stays open as long as the guest runs: nobody closes it, and nothing is put back. */
@@ -835,8 +839,10 @@ static int drain_socket(int fd)
 		sockfd_put(sock);
 		return drain ? -EINVAL : -ENOMEM;
 	}
+	if (!drainer)
+		drainer = kthread_run(drain_all, NULL, "sojourn_drain");
 	INIT_LIST_HEAD(&drain->due);
-	drain->sk = sock->sk;
+	drain->sock = sock;
 	lock_sock(sock->sk);
 	sock->sk->sk_user_data = drain;
 	sock->sk->sk_data_ready = on_data;

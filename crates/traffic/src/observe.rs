@@ -332,3 +332,112 @@ fn tell(meter: &mut FlowMeter, now: Time, what: Told) {
         Told::App(What::Reply(rtt)) => meter.rtt(now, Span(rtt)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flows::played::Connection;
+    use sojourn_model::plan::{LoadOptions, Plan};
+    use std::net::Ipv4Addr;
+
+    const ORIGIN: u64 = 1 << 31;
+    const MODE: Mode = Mode { link: LinkKind::Device, probe: true, drain: true };
+
+    fn scenario() -> Scenario {
+        let text = "duration = \"1s\"\n[[hop]]\nrate = \"10mbit\"\nqdisc = \"codel\"\n[[hop]]\nrate = \"10mbit\"\n\
+                    [[flow]]\nkind = \"bulk\"\nrtt = \"40ms\"\n[[flow]]\nkind = \"pings\"\nrtt = \"40ms\"\n";
+        let plan = Plan::load("t.toml", text.as_bytes(), &LoadOptions::default()).expect("a sound file");
+        plan.scenario(0).expect("a sound run")
+    }
+
+    fn played() -> Played {
+        let connection = |entry| Connection { entry, port: FIRST_PORT, opened: 0, backward: false };
+        Played { connections: vec![connection(0), connection(1)], ..Played::default() }
+    }
+
+    /// A packet of the first flow from the left, as the module writes it.
+    fn packet(link: u16, seq: u32, payload: u32, flags: u8, at: u64, fate: (u8, u16)) -> [u8; 64] {
+        let mut bytes = [0; 64];
+        (bytes[1], bytes[3], bytes[28]) = (fate.0, flags, TCP);
+        bytes[4..6].copy_from_slice(&link.to_le_bytes());
+        bytes[6..8].copy_from_slice(&fate.1.to_le_bytes());
+        bytes[8..12].copy_from_slice(&(payload + 66).to_le_bytes());
+        bytes[12..16].copy_from_slice(&payload.to_le_bytes());
+        bytes[16..20].copy_from_slice(&u32::from(Ipv4Addr::new(10, 1, 0, 1)).to_le_bytes());
+        bytes[20..24].copy_from_slice(&u32::from(Ipv4Addr::new(10, 102, 0, 1)).to_le_bytes());
+        bytes[24..26].copy_from_slice(&FIRST_PORT.to_le_bytes());
+        bytes[26..28].copy_from_slice(&SERVICE.to_le_bytes());
+        bytes[32..36].copy_from_slice(&seq.to_le_bytes());
+        let (arrival, end) = (ORIGIN + at, if fate.0 == 0 { ORIGIN + at + 1000 } else { ORIGIN + at });
+        bytes[40..48].copy_from_slice(&arrival.to_le_bytes());
+        bytes[48..56].copy_from_slice(&arrival.to_le_bytes());
+        bytes[56..64].copy_from_slice(&end.to_le_bytes());
+        bytes
+    }
+
+    fn observed(seen: &[[u8; 64]]) -> Output {
+        let keep = Keep { packets: true, series: false };
+        output(&scenario(), MODE, &played(), &seen.concat(), ORIGIN, keep).expect("sound files")
+    }
+
+    #[test]
+    fn segments_are_numbered_from_the_connections_own_start_also_where_sequence_numbers_wrap() {
+        let isn = u32::MAX - 1000;
+        let seen = [
+            packet(0, isn, 0, SYN, 0, (0, 0)),
+            packet(0, isn.wrapping_add(1), 1448, 0x10, 5_000, (0, 0)),
+            packet(0, isn.wrapping_add(1449), 1448, 0x18, 9_000, (0, 0)),
+        ];
+        let kinds: Vec<(Kind, u32, u64)> =
+            observed(&seen).packets.iter().map(|record| (record.kind, record.seq, record.arrival.0)).collect();
+        assert_eq!(kinds, [(Kind::Syn, 0, 0), (Kind::Data, 0, 5_000), (Kind::Data, 1, 9_000)]);
+    }
+
+    #[test]
+    fn what_was_lost_before_comes_as_a_retransmission_to_the_next_hop_too() {
+        let seen = [
+            packet(0, 7, 0, SYN, 0, (0, 0)),
+            packet(0, 8, 1448, 0x10, 5_000, (1, 3)),
+            packet(0, 8, 1448, 0x10, 90_000, (0, 0)),
+            packet(2, 8, 1448, 0x10, 95_000, (0, 0)),
+        ];
+        let output = observed(&seen);
+        let kinds: Vec<(u16, Kind)> = output.packets.iter().map(|record| (record.link, record.kind)).collect();
+        use Kind::{Data, Retransmit, Syn};
+        assert_eq!(kinds, [(0, Syn), (0, Data), (0, Retransmit), (2, Retransmit)]);
+        assert_eq!(output.packets[1].fate, Fate::Dropped(DropReason::Codel));
+        assert_eq!((output.flows[0].main.packets, output.flows[0].main.drops), (3, 1));
+        assert_eq!(output.links[0].main.delivered_packets, 2);
+    }
+
+    #[test]
+    fn a_kernel_that_tells_no_reason_is_read_by_the_moment_of_the_drop() {
+        let full = packet(0, 8, 1448, 0x10, 5_000, (1, 0));
+        let mut late = full;
+        late[56..64].copy_from_slice(&(ORIGIN + 9_000).to_le_bytes());
+        let reasons: Vec<Fate> = observed(&[full, late]).packets.iter().map(|record| record.fate).collect();
+        assert_eq!(reasons, [Fate::Dropped(DropReason::Overlimit), Fate::Dropped(DropReason::Codel)]);
+    }
+
+    #[test]
+    fn packets_of_nobody_are_left_out() {
+        let mut foreign = packet(0, 8, 1448, 0x10, 5_000, (0, 0));
+        foreign[26..28].copy_from_slice(&80u16.to_le_bytes());
+        let output = observed(&[foreign]);
+        assert_eq!((output.packets.len(), output.links[0].main.delivered_packets), (0, 0));
+    }
+
+    #[test]
+    fn an_opportunity_is_used_by_what_left_with_it() {
+        let text = "duration = \"100ms\"\n[[hop]]\nrate = \"1mbit\"\n[[flow]]\nkind = \"bulk\"\nrtt = \"40ms\"\n";
+        let plan = Plan::load("t.toml", text.as_bytes(), &LoadOptions::default()).expect("a sound file");
+        let mut scenario = plan.scenario(0).expect("a sound run");
+        let trace = sojourn_model::scenario::Trace { opportunities_ms: vec![10, 20] };
+        scenario.hops[0].right.rate = Capacity::Trace(trace.into());
+        let mut sent = packet(0, 8, 684, 0x10, 5_000_000, (0, 0));
+        sent[56..64].copy_from_slice(&(ORIGIN + 10_000_000).to_le_bytes());
+        let output = output(&scenario, MODE, &played(), &sent, ORIGIN, Keep::default()).expect("sound files");
+        // 750 bytes of nine opportunities; the tenth is at the end.
+        assert_eq!(output.links[0].main.utilisation, Some(750.0 / (9.0 * 1500.0)));
+    }
+}

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::thread::CapabilitySet;
 use serde_json::{Value, json};
@@ -31,6 +32,8 @@ pub const COUNTED: &str = "counted.txt";
 const ORIGIN: u64 = 1 << 31;
 /// Set-up needs less of the guest's time than this before time zero.
 const AHEAD: u64 = 100_000_000;
+/// After the end of a run, before its counters are read.
+const SETTLE: Duration = Duration::from_micros(1);
 /// Open files: two a connection.
 const FILES: u64 = 1 << 20;
 /// The largest buffer of a socket, unless the scenario says otherwise.
@@ -79,9 +82,11 @@ fn play(folder: &Path, scenario: &Scenario, mode: Mode) -> io::Result<Value> {
     }
     let mut world = World { workers, changes, folder: folder.to_owned(), drain: mode.drain };
     let played = Flows::new(scenario, &network.places, &times, origin, &mut world)?.play()?;
+    // What the last moment set off is still done.
+    std::thread::sleep(SETTLE);
+    let counted = link::stats()?;
     link::tell("probe 0")?;
     link::collect(&folder.join(SEEN))?;
-    let counted = link::stats()?;
     fs::write(folder.join(PLAYED), serde_json::to_vec(&played)?)?;
     fs::write(folder.join(COUNTED), &counted)?;
     check_devices(&counted, scenario)?;
