@@ -75,6 +75,7 @@ fn play(folder: &Path, scenario: &Scenario, mode: Mode) -> io::Result<Value> {
         link::tell("probe 1")?;
     }
     let changes = changes.into_iter().map(|change| change.1).collect();
+    fs::File::create(folder.join(SEEN))?;
     let workers = spaces.into_workers()?;
     seal::keep_only(CapabilitySet::DAC_OVERRIDE | CapabilitySet::SYS_BOOT)?;
     if !init::is_guest_of_another() {
