@@ -1,4 +1,5 @@
 //! The ccaq queue discipline for Linux and the simulator's take the same decisions, packet by packet.
+#![expect(clippy::print_stdout, reason = "the counts are part of the evidence")]
 
 use std::collections::{BTreeMap, VecDeque};
 
