@@ -185,6 +185,15 @@ def test_worlds_that_are_not_built_say_so(sojourn: Run, small: Path) -> None:
         assert "not built yet" in sojourn("run", small, "--world", world, code=2).stderr
 
 
+def test_what_only_linux_has_is_skipped_with_its_reason_and_refused_alone(sojourn: Run, small: Path) -> None:
+    small.write_text(SMALL.replace("pfifo limit 100", "cake besteffort"))
+    done = load(sojourn("run", small, "-f", "json").stdout)
+    assert [run["set"]["hop.bottleneck.qdisc"] for run in done["runs"]] == ["codel"]
+    assert [one["reason"] for one in done["skipped"]] == ["hop bottleneck: cake is not built yet in the simulator"]
+    refused = sojourn("run", small, "--set", "hop.bottleneck.qdisc=codel", "--set", "flow.bulk0.cc=bbr", code=2)
+    assert "cc bbr is not built yet in the simulator" in refused.stderr
+
+
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_and_kill_leave_the_finished_runs_in_a_readable_folder(
     sojourn: Run, small: Path, tmp_path: Path, stop: signal.Signals

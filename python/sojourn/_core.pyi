@@ -55,6 +55,8 @@ class Plan:
         progress: Progress | None = None,
     ) -> Output | None:
         """Simulates one run without the GIL; None if it was stopped."""
+    def sim_refusal(self, index: int) -> str | None:
+        """Why the simulator can't play a run, if it can't."""
     def kernel_refusal(
         self, index: int, *, version: tuple[int, int], modules: Sequence[str], link: str = "device"
     ) -> str | None:

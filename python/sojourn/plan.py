@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from sojourn import _core
 
@@ -25,3 +27,19 @@ def refuse_other_than_utf8(text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise _core.Error(f"{text.encode(errors='replace').decode()}: expected text in UTF-8") from error
+
+
+def sift(plan: _core.Plan, refusal: Callable[[int], str | None]) -> tuple[list[int], list[dict[str, Any]]]:
+    """A plan's runs that nothing speaks against, and `set` and `reason` of the others, once a combination."""
+    chosen: list[int] = []
+    refused: list[dict[str, Any]] = []
+    reasons: dict[str, str | None] = {}
+    for index, one in enumerate(json.loads(plan.runs())):
+        key = json.dumps(one["set"])
+        if key not in reasons:
+            reasons[key] = refusal(index)
+            if reasons[key] is not None:
+                refused.append({"set": one["set"], "reason": reasons[key]})
+        if reasons[key] is None:
+            chosen.append(index)
+    return chosen, refused

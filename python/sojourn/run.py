@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn import _core, records
+from sojourn.plan import sift
 
 
 class Played(Protocol):
@@ -58,8 +59,8 @@ class Simulator:
     engine: str = "fast"
 
     def playable(self, plan: _core.Plan) -> tuple[list[int], list[dict[str, Any]]]:
-        """What the plan has; what is not built yet it has left out already."""
-        return list(range(len(plan))), []
+        """The runs that the simulator can play, and of the others `set` and `reason`, once a combination."""
+        return sift(plan, plan.sim_refusal)
 
     def play(
         self, plan: _core.Plan, index: int, progress: _core.Progress, *, packets: bool, series: bool

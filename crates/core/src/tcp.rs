@@ -26,6 +26,8 @@ pub enum Cc {
     Cubic,
     /// A window of so many segments, never changed.
     Fixed(u32),
+    /// One that Linux has by this name and we don't: only for a world where Linux's TCP sends.
+    Linux(&'static str),
 }
 
 /// When a receiver acknowledges.

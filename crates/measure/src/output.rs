@@ -55,5 +55,6 @@ fn cc_name(entry: &Entry) -> String {
         (_, Cc::Reno) => "reno".into(),
         (_, Cc::Cubic) => "cubic".into(),
         (_, Cc::Fixed(window)) => format!("fixed {window}"),
+        (_, Cc::Linux(name)) => name.into(),
     }
 }

@@ -80,7 +80,7 @@ impl Form {
             Form::Number => "a number above zero",
             Form::Flag => "true or false",
             Form::Choice(_) => "one of the words listed",
-            Form::Cc => "\"reno\", \"cubic\" or \"fixed 25\"",
+            Form::Cc => "\"reno\", \"cubic\" or \"fixed 25\"; in the kernel world also \"bbr\" and others of Linux",
             Form::Acks => "\"delayed\", \"every\", \"window\" or \"window 20\"",
             Form::Hops => "a list of names of neighbouring hops, left to right, such as [\"hop0\", \"hop1\"]",
             Form::Section => "a section",

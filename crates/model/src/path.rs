@@ -22,10 +22,7 @@ const MOST_STEPS: u64 = 1_000_000;
 /// The longest trace that is read.
 const LONGEST_TRACE: u64 = 64 << 20;
 /// Disciplines that are known, but come with a later version.
-const LATER: &[&str] = &[
-    "blue", "cake", "choke", "dualpi2", "etf", "fq_pie", "gred", "hhf", "htb", "netem", "pie", "prio", "sfb", "sfq",
-    "tbf",
-];
+const LATER: &[&str] = &["blue", "etf", "gred", "htb", "netem", "prio", "tbf"];
 
 /// A hop before its disciplines are read: those may count in `bdp`, which needs the flows' RTTs.
 pub(crate) struct Frame<'a> {
@@ -149,6 +146,9 @@ fn discipline(field: &Field<'_>, scale: &Scale) -> Result<Spec, Error> {
     let written = field.text()?;
     let line = scale.without_bdp(written);
     let first = line.split_ascii_whitespace().next().unwrap_or_default();
+    if let Some(spec) = Spec::of_linux(&line) {
+        return Ok(spec);
+    }
     match Spec::parse(&line) {
         Ok((spec, warnings)) => {
             warnings.iter().for_each(|warning| field.warn(warning));

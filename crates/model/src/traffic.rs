@@ -13,7 +13,9 @@ use crate::workload::dist::Dist;
 use crate::workload::{Direction, Group};
 
 /// Congestion controls that come with a later version.
-const CC_LATER: &[&str] = &["bbr", "bbr1", "bbr2", "bbr3", "vegas", "ledbat", "dctcp", "prague", "bic", "westwood"];
+const CC_LATER: &[&str] = &["bbr1", "bbr2", "bbr3", "ledbat", "prague"];
+/// Those that only a real kernel has: `bbr` is BBRv1.
+const CC_LINUX: &[&str] = &["bbr", "bic", "dctcp", "htcp", "illinois", "vegas", "westwood"];
 /// The largest IP packet: with a hop's overhead (at most 1000) its length still has 16 bits.
 const LARGEST: u32 = 64_535;
 /// A page: Linux takes no smaller buffer.
@@ -389,6 +391,9 @@ fn acks(field: &Field<'_>) -> Result<AckPolicy, Error> {
 
 fn cc(field: &Field<'_>) -> Result<Cc, Error> {
     let text = field.text()?;
+    if let Some(name) = CC_LINUX.iter().find(|name| **name == text.trim()) {
+        return Ok(Cc::Linux(name));
+    }
     let mut words = text.split_ascii_whitespace();
     match (words.next().unwrap_or_default(), words.next(), words.next()) {
         ("reno", None, _) => Ok(Cc::Reno),
@@ -398,7 +403,7 @@ fn cc(field: &Field<'_>) -> Result<Cc, Error> {
             _ => Err(field.fault("expected \"fixed N\" with a window of 1 to 1000000 segments")),
         },
         (name, ..) if CC_LATER.contains(&name) => Err(field.fault(format!("{name} is not built yet")).not_built()),
-        (name, ..) => Err(field.unexpected().nearest(name, ["reno", "cubic", "fixed"])),
+        (name, ..) => Err(field.unexpected().nearest(name, ["reno", "cubic", "fixed"].iter().chain(CC_LINUX).copied())),
     }
 }
 

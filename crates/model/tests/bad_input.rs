@@ -226,9 +226,9 @@ fn names_and_references_are_checked() {
 #[test]
 fn what_comes_later_says_so() {
     for (from, to) in [
-        ("codel limit 100", "cake bandwidth 10mbit"),
+        ("codel limit 100", "blue limit 100"),
         ("kind = \"bulk\"", "kind = \"voip\""),
-        ("kind = \"bulk\"", "kind = \"bulk\"\ncc = \"bbr\""),
+        ("kind = \"bulk\"", "kind = \"bulk\"\ncc = \"prague\""),
         ("kind = \"bulk\"", "kind = \"bulk\"\nuser = \"a\""),
         ("delay =", "impair = \"loss 1%\"\ndelay ="),
     ] {
@@ -238,11 +238,21 @@ fn what_comes_later_says_so() {
 }
 
 #[test]
+fn what_only_linux_has_is_read_for_the_world_that_is_linux() {
+    let text = SOUND.replace("codel limit 100", "cake besteffort rtt 50ms");
+    let text = text.replace("kind = \"bulk\"", "kind = \"bulk\"\ncc = \"bbr\"");
+    let plan = load(text.as_bytes(), &LoadOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+    let scenario = plan.scenario(0).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(scenario.hops[0].right.qdisc.tc_line().as_deref(), Some("cake besteffort rtt 50ms"));
+    assert_eq!(scenario.workload.entries[0].tcp.cc, sojourn_core::tcp::Cc::Linux("bbr"));
+}
+
+#[test]
 fn a_sweep_skips_what_is_not_built_unless_nothing_is_left() {
-    let text = format!("{SOUND}[sweep]\n\"hop.bottleneck.qdisc\" = [\"cake\", \"codel\", \"pie\"]\nseeds = 2\n");
+    let text = format!("{SOUND}[sweep]\n\"hop.bottleneck.qdisc\" = [\"blue\", \"codel\", \"gred\"]\nseeds = 2\n");
     let plan = load(text.as_bytes(), &LoadOptions::default()).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((plan.runs.len(), plan.skipped.len()), (2, 2));
-    assert_eq!(plan.skipped[0].set[0], ("hop.bottleneck.qdisc".into(), "cake".into()));
+    assert_eq!(plan.skipped[0].set[0], ("hop.bottleneck.qdisc".into(), "blue".into()));
     assert!(plan.skipped[0].reason.contains("not built yet"), "{}", plan.skipped[0].reason);
     let none = load(text.replace(", \"codel\"", "").as_bytes(), &LoadOptions::default()).err().expect("an error");
     assert_eq!(none.line, Some(11));

@@ -56,6 +56,7 @@ fn flow(scenario: &Scenario, entry: &Entry) -> Value {
         Cc::Reno => "reno".to_owned(),
         Cc::Cubic => "cubic".to_owned(),
         Cc::Fixed(window) => format!("fixed {window}"),
+        Cc::Linux(name) => name.to_owned(),
     };
     json!({
         "name": entry.name,

@@ -99,9 +99,17 @@ impl Plan {
         let options = Options { engine, packets, series, progress, ..Options::default() };
         py.detach(|| {
             let scenario = self.0.scenario(index).map_err(bug)?;
+            if let Some(why) = sojourn_sim::refusal(&scenario) {
+                return Err(Error::new_err(why));
+            }
             let output = sojourn_sim::run(&scenario, &options).ok();
             Ok(output.map(|output| Output::new("sim", &scenario, object(&self.0.runs[index].set), output)))
         })
+    }
+
+    /// Why the simulator can't play a run, if it can't.
+    fn sim_refusal(&self, py: Python<'_>, index: usize) -> PyResult<Option<String>> {
+        py.detach(|| Ok(sojourn_sim::refusal(&self.0.scenario(index).map_err(bug)?)))
     }
 
     /// Why a kernel can't play a run, if it can't: one of this version and with these modules.

@@ -14,6 +14,7 @@ mod link;
 mod packet;
 mod plan;
 mod planted;
+mod refusal;
 pub mod replay;
 mod schedule;
 mod setup;
@@ -28,6 +29,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sojourn_core::units::Time;
 use sojourn_model::scenario::Scenario;
 
+pub use refusal::refusal;
 pub use sojourn_measure::{BINS, Output};
 
 /// How to run.

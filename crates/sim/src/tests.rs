@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::tcp::{Cc, Config};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::records::{Fate, PacketRecord};
@@ -183,4 +184,14 @@ fn a_fault_planted_in_each_short_cut_is_seen() {
         });
         assert!(seen, "{fault:?} changes nothing");
     }
+}
+
+#[test]
+fn what_only_linux_has_is_refused_before_anything_runs() {
+    let mut asked = dumbbell("codel");
+    assert_eq!(crate::refusal(&asked), None);
+    asked.workload.entries[1].tcp.cc = Cc::Linux("bbr");
+    assert_eq!(crate::refusal(&asked).as_deref(), Some("flow bulk1: cc bbr is not built yet in the simulator"));
+    asked.hops[0].left.qdisc = Spec::of_linux("cake").expect("one of Linux's");
+    assert_eq!(crate::refusal(&asked).as_deref(), Some("hop b.reverse: cake is not built yet in the simulator"));
 }

@@ -244,6 +244,7 @@ impl<'a> Tracker<'a> {
             Spec::Ccaq(_) => DropReason::Shrink,
             Spec::Fq(_) => DropReason::FlowLimit,
             Spec::Noqueue(_) => DropReason::Busy,
+            Spec::Linux(_) => DropReason::Early,
             Spec::Pfifo(_) | Spec::Bfifo(_) | Spec::PfifoHeadDrop(_) => DropReason::Overlimit,
         };
         match code {

@@ -198,6 +198,9 @@ fn first_settings(spaces: &mut Spaces, scenario: &Scenario) -> io::Result<()> {
     }
     spaces.set(None, "ipv4/tcp_max_orphans", "1000000")?;
     spaces.set(None, "core/netdev_max_backlog", "1000000")?;
+    // Flows may ask for any congestion control, also once this program has given up its power.
+    let all = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")?;
+    spaces.set(None, "ipv4/tcp_allowed_congestion_control", all.trim())?;
     let hystart = scenario.workload.entries.first().is_none_or(|entry| entry.tcp.hystart);
     fs::write("/sys/module/tcp_cubic/parameters/hystart", if hystart { "1" } else { "0" })
 }

@@ -15,6 +15,7 @@ from sojourn import _core
 from sojourn.errors import Refusal
 from sojourn.kernel import guest, modules, qemu, store
 from sojourn.kernel.store import Kernel
+from sojourn.plan import sift
 
 LINKS = ("device", "htb", "tbf")
 """What can shape a hop."""
@@ -54,23 +55,15 @@ class Guests:
 
     def playable(self, plan: _core.Plan) -> tuple[list[int], list[dict[str, Any]]]:
         """The runs that the kernel can play, and of the others `set` and `reason`, once a combination."""
-        chosen: list[int] = []
-        refused: list[dict[str, Any]] = []
-        reasons: dict[str, str | None] = {}
-        for index, one in enumerate(json.loads(plan.runs())):
-            key = json.dumps(one["set"])
-            if key not in reasons:
-                kernel = self.kernel(plan, index)
-                reasons[key] = plan.kernel_refusal(
-                    index, version=kernel.version, modules=list(kernel.modules), link=self.link
-                )
-                if reasons[key] is None and _has_ccaq(plan, index):
-                    modules.tc_plugins()
-                if reasons[key] is not None:
-                    refused.append({"set": one["set"], "reason": reasons[key]})
-            if reasons[key] is None:
-                chosen.append(index)
-        return chosen, refused
+
+        def refusal(index: int) -> str | None:
+            kernel = self.kernel(plan, index)
+            reason = plan.kernel_refusal(index, version=kernel.version, modules=list(kernel.modules), link=self.link)
+            if reason is None and _has_ccaq(plan, index):
+                modules.tc_plugins()
+            return reason
+
+        return sift(plan, refusal)
 
     def play(
         self, plan: _core.Plan, index: int, progress: _core.Progress, *, packets: bool, series: bool

@@ -94,7 +94,7 @@ any_qdisc! {
 }
 
 impl Spec {
-    /// The discipline, empty, before a link of this kind.
+    /// The discipline, empty, before a link of this kind. Panics if only Linux has it.
     pub fn build<P: Packet + Copy + Default>(&self, context: &Context) -> AnyQdisc<P> {
         match self {
             Spec::Noqueue(params) => AnyQdisc::Fifo(Fifo::noqueue(params, context)),
@@ -113,6 +113,7 @@ impl Spec {
             Spec::Fq(params) => AnyQdisc::Fq(Fq::new(params, context)),
             Spec::Red(params) => AnyQdisc::Red(Red::new(params, context)),
             Spec::Ccaq(params) => AnyQdisc::Ccaq(Ccaq::new(params, context)),
+            Spec::Linux(_) => panic!("bug: a world that has no {} did not refuse it", self.kind()),
         }
     }
 }

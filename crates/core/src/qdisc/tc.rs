@@ -119,6 +119,8 @@ macro_rules! disciplines {
         #[derive(Clone, PartialEq, Debug)]
         pub enum Spec {
             $($(#[$meta])* $variant($params),)+
+            /// One of Linux's that we don't have: only for a world where Linux's own decide.
+            Linux(LinuxLine),
         }
 
         /// The names of all disciplines.
@@ -135,6 +137,7 @@ macro_rules! disciplines {
             fn print(&self, form: Form) -> String {
                 match self {
                     $(Spec::$variant(params) => print_params(params, form),)+
+                    Spec::Linux(line) => line.line.clone(),
                 }
             }
 
@@ -142,6 +145,7 @@ macro_rules! disciplines {
             pub fn kind(&self) -> &'static str {
                 match self {
                     $(Spec::$variant(_) => <$params>::NAME,)+
+                    Spec::Linux(line) => line.name,
                 }
             }
 
@@ -154,6 +158,7 @@ macro_rules! disciplines {
             fn known_to_tc(&self) -> bool {
                 match self {
                     $(Spec::$variant(_) => <$params>::TC,)+
+                    Spec::Linux(_) => true,
                 }
             }
         }
@@ -185,6 +190,16 @@ disciplines! {
     /// Congestion-control-aware queueing.
     Ccaq(ccaq::Params),
 }
+
+/// The line of a discipline that only Linux plays: its words are read by `tc`, not here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LinuxLine {
+    name: &'static str,
+    line: String,
+}
+
+/// Disciplines of Linux that we don't have (yet), and that stand below nothing but a link.
+pub const LINUX: &[&str] = &["cake", "choke", "dualpi2", "fq_pie", "hhf", "pie", "sfb", "sfq"];
 
 /// Which words of a line to print.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -218,6 +233,14 @@ impl Spec {
                 Err(Error::new(name, problem).near(NAMES.iter()))
             }
         }
+    }
+
+    /// A line whose first word is one of [`LINUX`], taken as it is. [`Spec::parse`] doesn't read it: it is for callers
+    /// whose world may be Linux.
+    pub fn of_linux(line: &str) -> Option<Spec> {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let name = LINUX.iter().find(|name| words.first() == Some(name))?;
+        Some(Spec::Linux(LinuxLine { name, line: words.join(" ") }))
     }
 
     /// Every parameter that is set, defaults included.
@@ -448,6 +471,15 @@ mod tests {
         assert_eq!(spec("red limit 830 variant ns2").tc_line(), None);
         assert_eq!(spec("ccaq variant paper").tc_line(), None);
         assert_eq!(spec("red limit 830 variant ns2").to_string(), "red limit 830 variant ns2");
+    }
+
+    #[test]
+    fn a_discipline_that_only_linux_has_keeps_its_words() {
+        let spec = Spec::of_linux(" cake  unlimited besteffort").expect("a name of Linux's");
+        assert_eq!((spec.kind(), spec.tc_line().as_deref()), ("cake", Some("cake unlimited besteffort")));
+        assert_eq!(spec.to_string(), "cake unlimited besteffort");
+        assert_eq!((Spec::of_linux("htb default 1"), Spec::of_linux("")), (None, None));
+        assert!(error("cake").contains("unknown queue discipline"));
     }
 
     #[test]

@@ -37,6 +37,7 @@ pub(super) struct Control {
 
 impl Control {
     pub fn new(config: &Config) -> Control {
+        debug_assert!(!matches!(config.cc, Cc::Linux(_)), "bug: a world that has no {:?} did not refuse it", config.cc);
         let (window, ssthresh) = match config.cc {
             Cc::Fixed(n) => (n.max(1), f64::from(n.max(1))),
             _ => (config.iw.max(1), f64::INFINITY),
@@ -109,7 +110,7 @@ impl Control {
         }
         let cwnd = match self.cc {
             Cc::Cubic => self.cubic.increase(cwnd, acked, clock.now, clock.srtt),
-            Cc::Reno => reno::increase(cwnd, acked),
+            Cc::Reno | Cc::Linux(_) => reno::increase(cwnd, acked),
             Cc::Fixed(_) => cwnd,
         };
         self.set(cwnd);
@@ -121,7 +122,7 @@ impl Control {
         let flight = f64::from(outstanding).min(self.cwnd);
         let (base, ssthresh) = match self.cc {
             Cc::Cubic => (self.cwnd, self.cubic.reduce(self.cwnd)),
-            Cc::Reno => (flight, reno::ssthresh(flight)),
+            Cc::Reno | Cc::Linux(_) => (flight, reno::ssthresh(flight)),
             Cc::Fixed(_) => (self.cwnd, self.cwnd),
         };
         self.ssthresh = ssthresh;

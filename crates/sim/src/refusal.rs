@@ -1,0 +1,23 @@
+//! What only a real kernel can be asked for, named before anything runs.
+
+use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::tcp::Cc;
+use sojourn_model::scenario::Scenario;
+
+/// Why the simulator can't play the scenario; nothing if it can.
+pub fn refusal(scenario: &Scenario) -> Option<String> {
+    let link = |index: usize| match &scenario.link(index).qdisc {
+        Spec::Linux(_) => {
+            let (hop, kind) = (scenario.link_name(index), scenario.link(index).qdisc.kind());
+            Some(format!("hop {hop}: {kind} is not built yet in the simulator"))
+        }
+        _ => None,
+    };
+    let flows = || {
+        scenario.workload.entries.iter().find_map(|entry| match entry.tcp.cc {
+            Cc::Linux(name) => Some(format!("flow {}: cc {name} is not built yet in the simulator", entry.name)),
+            _ => None,
+        })
+    };
+    (0..scenario.hops.len() * 2).find_map(link).or_else(flows)
+}
