@@ -72,6 +72,7 @@ fn scenario(rate: Rate, rtt: Span, limit: u64, entries: Vec<Entry>, duration: Sp
         delay: vec![(Time::ZERO, Span(rtt.0 / 2))], // The base RTT is the hop's delay there and back.
         qdisc: qdisc.parse::<Spec>().expect("a line of our own"),
         overhead: 0,
+        nic: None,
     };
     let hop = Hop {
         name: "bottleneck".to_owned(),

@@ -5,16 +5,18 @@
  * A cable is a pair of network devices. Each of them is a transmitter: a ring of descriptors before a link with a rate
  * (in steps, or as delivery opportunities of 1500 bytes), then propagation in order. A packet leaves its descriptor when
  * its serialisation is over, and only then is the queue discipline asked for another: with one descriptor it is asked
- * exactly when the link becomes free. A device of hosts has instead a link of its own for each host: a FIFO with a rate,
+ * exactly when the link becomes free. With coalescing the descriptors of what was sent are free only when the interrupt
+ * has been served; the link goes on with what the ring holds. A device of hosts has instead a link of its own for each host: a FIFO with a rate,
  * a limit and a delay; the low sixteen bits of the address say which.
  *
  * Times are those of the guest's monotonic clock. A packet that waited starts when the one before it ended, not when the
  * interrupt was served, so the rate is exact.
  *
  * The probe stands on tracepoints: a packet is noted when it is given to a device's queue, and its record is written when
- * it has left, or when somebody freed it. Nothing waits for it, and nothing of a packet changes.
+ * it has left, or when somebody freed it. Nothing waits for it, and nothing of a packet changes. A device with a ring
+ * notes each descriptor's use and what dynamic_queue_limits made of it.
  *
- * /proc/sojourn/control takes lines (see kernel/guest/README.md), /proc/sojourn/records gives the records and forgets them,
+ * /proc/sojourn/control takes lines (docs/explanation/kernel-link.md), /proc/sojourn/records gives the records and forgets them,
  * /proc/sojourn/stats says what each device did.
  */
 #include <linux/etherdevice.h>
@@ -46,7 +48,7 @@
 #define SERVED_NS 4000
 /* What waited starts at the end of the one before, though another device's interrupt has come between. */
 #define JOINED_NS 512
-/* Bytes of records that are kept until they are read. */
+/* Bytes of records that are kept until they are read, at most. */
 #define MOST_RECORDS (384UL << 20)
 #define CHUNK (1UL << 20)
 
@@ -75,11 +77,15 @@ struct end {
 	struct list_head all;
 	struct net_device *dev;
 	struct end *peer;
-	bool hosts, bql, traced;
+	bool hosts, bql, traced, noted;
 	/* The packet that comes next waits in the discipline. */
 	bool awaited;
 	int index;
 	u32 overhead, ring;
+	/* Descriptors in use; and of those, sent but not yet served by an interrupt. */
+	u32 used, ended, ended_bytes;
+	u64 coalesce;
+	struct hrtimer interrupt;
 	/* The transmitter: the packet at the head of the queue is being serialised. */
 	struct sk_buff_head queue;
 	u64 rate, due, last_end;
@@ -117,7 +123,9 @@ struct record {
 	u64 arrival, start, end;
 };
 
-enum { PACKET, ACKED, RETRANSMITTED };
+enum { PACKET, ACKED, RETRANSMITTED, RING };
+/* What a ring's record tells of: packets came to it, or left it. */
+enum { SENT, COMPLETED };
 enum { DELIVERED, DROPPED, QUEUED };
 
 /* A packet that is on its way through a queue. */
@@ -134,7 +142,7 @@ static DEFINE_HASHTABLE(on_the_way, 14);
 static LIST_HEAD(in_order);
 static struct kmem_cache *seen_cache;
 static u8 **chunks;
-static size_t written, taken;
+static size_t written, taken, most_records = MOST_RECORDS;
 static u64 lost;
 static bool recording;
 
@@ -162,7 +170,7 @@ static void keep(const struct record *record)
 {
 	size_t chunk = written / CHUNK;
 
-	if (written + sizeof(*record) > MOST_RECORDS) {
+	if (written + sizeof(*record) > most_records) {
 		lost++;
 		return;
 	}
@@ -359,14 +367,27 @@ static void match_hook(struct tracepoint *point, void *data)
 			hooks[i].point = point;
 }
 
-/* What waits when the probe ends has a record too. */
+/* What waits when the probe ends has a record too; what is in transmission has a start, and an end to come. */
 static void keep_the_rest(void)
 {
 	struct seen *seen;
+	struct end *end;
 
+	list_for_each_entry(end, &ends, all) {
+		const struct sk_buff *skb = end->traced || end->hosts ? NULL : skb_peek(&end->queue);
+
+		seen = skb ? NOTE(skb)->seen : NULL;
+		if (!seen)
+			continue;
+		seen->record.start = max(NOTE(skb)->start, seen->record.arrival);
+		seen->record.end = end->due;
+		seen->record.ecn |= ecn_of(skb) << 2;
+	}
 	list_for_each_entry(seen, &in_order, order) {
-		seen->record.fate = QUEUED;
-		seen->record.start = seen->record.end = U64_MAX;
+		if (!seen->record.end) {
+			seen->record.fate = QUEUED;
+			seen->record.start = seen->record.end = U64_MAX;
+		}
 		keep(&seen->record);
 		/* It may still leave, but nobody looks at it any more. */
 		hash_del(&seen->node);
@@ -417,10 +438,16 @@ static void at(struct hrtimer *timer, u64 when)
 /* Hands a packet to the other end's namespace. */
 static void deliver(struct end *end, struct sk_buff *skb)
 {
-	if (__dev_forward_skb(end->peer->dev, skb) == NET_RX_SUCCESS)
-		netif_receive_skb(skb);
-	else
+	struct net_device *dev = end->peer->dev;
+	unsigned int len = skb->len;
+
+	if (__dev_forward_skb(dev, skb) != NET_RX_SUCCESS) {
 		end->drops++;
+		return;
+	}
+	dev->stats.rx_packets++;
+	dev->stats.rx_bytes += len;
+	netif_receive_skb(skb);
 }
 
 static enum hrtimer_restart on_out(struct hrtimer *timer)
@@ -461,11 +488,18 @@ static u32 wire_bytes(const struct end *end, const struct sk_buff *skb)
 	return skb->len - ETH_HLEN + end->overhead;
 }
 
+static void count_sent(struct end *end, const struct sk_buff *skb)
+{
+	end->packets++;
+	end->dev->stats.tx_packets++;
+	end->dev->stats.tx_bytes += skb->len;
+}
+
 static void leave(struct end *end, struct sk_buff *skb, u64 when)
 {
 	struct seen *seen = NOTE(skb)->seen;
 
-	end->packets++;
+	count_sent(end, skb);
 	end->bytes += wire_bytes(end, skb);
 	end->busy_ns += when - NOTE(skb)->start;
 	if (seen) {
@@ -492,22 +526,70 @@ static void begin(struct end *end, u64 when)
 	at(&end->tx, end->due);
 }
 
+/* What the ring holds now, and what dynamic_queue_limits keeps: after so many bytes came to it or left it. */
+static void note_ring(struct end *end, u8 what, u32 bytes)
+{
+	struct record r = { .type = RING, .fate = what, .link = end->index, .bytes = bytes, .payload = end->used };
+#ifdef CONFIG_BQL
+	const struct dql *dql = &netdev_get_tx_queue(end->dev, 0)->dql;
+
+	if (end->bql) {
+		r.seq = dql->limit;
+		r.ack = dql->num_queued - dql->num_completed;
+	}
+#endif
+	r.arrival = now_ns();
+	r.start = get_jiffies_64();
+	if (recording && end->noted)
+		keep(&r);
+}
+
+/* With a single descriptor a trace's packets wait in the discipline until an opportunity begins. */
+static bool gated(const struct end *end)
+{
+	return end->traced && end->ring == 1;
+}
+
+/* The interrupt: descriptors of what was sent are free again, and the discipline may send. */
+static void serve(struct end *end)
+{
+	u32 packets = end->ended, bytes = end->ended_bytes;
+
+	end->used -= packets;
+	end->ended = end->ended_bytes = 0;
+	if (end->bql)
+		netdev_completed_queue(end->dev, packets, bytes);
+	note_ring(end, COMPLETED, bytes);
+	end->awaited = qdisc_qlen(rcu_dereference_bh(netdev_get_tx_queue(end->dev, 0)->qdisc)) > 0;
+	if (netif_queue_stopped(end->dev) && (!gated(end) || (end->open && end->budget)))
+		netif_wake_queue(end->dev);
+}
+
+static enum hrtimer_restart on_interrupt(struct hrtimer *timer)
+{
+	struct end *end = container_of(timer, struct end, interrupt);
+
+	moment_is(ktime_to_ns(hrtimer_get_expires(timer)));
+	serve(end);
+	return HRTIMER_NORESTART;
+}
+
 /* The packet at the head has been serialised. */
 static void finish(struct end *end, u64 when)
 {
 	struct sk_buff *skb = __skb_dequeue(&end->queue);
-	unsigned int len = skb->len;
 
 	end->last_end = when;
+	end->ended++;
+	end->ended_bytes += skb->len;
 	moment_is(when);
 	leave(end, skb, when);
 	if (!skb_queue_empty(&end->queue))
 		begin(end, when);
-	if (end->bql)
-		netdev_completed_queue(end->dev, 1, len);
-	end->awaited = qdisc_qlen(rcu_dereference_bh(netdev_get_tx_queue(end->dev, 0)->qdisc)) > 0;
-	if (netif_queue_stopped(end->dev) && (!end->traced || (end->open && end->budget)))
-		netif_wake_queue(end->dev);
+	if (!end->coalesce)
+		serve(end);
+	else if (end->ended == 1)
+		at(&end->interrupt, when + end->coalesce);
 }
 
 static u64 opportunity_at(const struct end *end)
@@ -545,7 +627,7 @@ static void open_opportunities(struct end *end)
 	} while (opportunity_at(end) == end->due);
 	if (!skb_queue_empty(&end->queue))
 		use_opportunity(end);
-	else
+	else if (gated(end))
 		netif_wake_queue(end->dev);
 }
 
@@ -557,7 +639,9 @@ static enum hrtimer_restart on_tx(struct hrtimer *timer)
 		finish(end, end->due);
 	} else if (end->open) {
 		end->open = false;
-		netif_stop_queue(end->dev);
+		end->budget = 0;
+		if (gated(end))
+			netif_stop_queue(end->dev);
 		at(timer, opportunity_at(end));
 	} else {
 		open_opportunities(end);
@@ -654,7 +738,7 @@ static netdev_tx_t host_xmit(struct end *end, struct sk_buff *skb)
 		kfree_skb(skb);
 		return NETDEV_TX_OK;
 	}
-	end->packets++;
+	count_sent(end, skb);
 	end->bytes += skb->len - ETH_HLEN;
 	skb_orphan(skb);
 	idle = skb_queue_empty(&host->wire);
@@ -681,8 +765,9 @@ static netdev_tx_t link_xmit(struct sk_buff *skb, struct net_device *dev)
 	if (end->bql)
 		netdev_sent_queue(dev, skb->len);
 	__skb_queue_tail(&end->queue, skb);
-	if (skb_queue_len(&end->queue) >= end->ring)
+	if (++end->used >= end->ring)
 		netif_stop_queue(dev);
+	note_ring(end, SENT, skb->len);
 	if (skb_queue_len(&end->queue) > 1)
 		return NETDEV_TX_OK;
 	now = now_ns();
@@ -697,7 +782,7 @@ static netdev_tx_t link_xmit(struct sk_buff *skb, struct net_device *dev)
 
 static int link_open(struct net_device *dev)
 {
-	if ((*(struct end **)netdev_priv(dev))->traced)
+	if (gated(*(struct end **)netdev_priv(dev)))
 		netif_stop_queue(dev);
 	else
 		netif_start_queue(dev);
@@ -726,8 +811,6 @@ static void link_setup(struct net_device *dev)
 	dev->max_mtu = ETH_MAX_MTU;
 	dev->features |= NETIF_F_SG | NETIF_F_FRAGLIST | NETIF_F_HW_CSUM | NETIF_F_HIGHDMA;
 	dev->hw_features |= dev->features | NETIF_F_GSO_SOFTWARE;
-	/* Its queue is what it is told; without one it has none. */
-	dev->priv_flags |= IFF_NO_QUEUE;
 	eth_hw_addr_random(dev);
 }
 
@@ -741,7 +824,7 @@ static void set_timer(struct hrtimer *timer, enum hrtimer_restart (*function)(st
 #endif
 }
 
-static struct end *make_end(const char *name)
+static struct end *make_end(const char *name, bool queued)
 {
 	struct end *end = kzalloc(sizeof(*end), GFP_KERNEL);
 	int err;
@@ -758,13 +841,16 @@ static struct end *make_end(const char *name)
 	end->index = -1;
 	end->ring = 1;
 	end->overhead = ETH_HLEN;
-	end->budget = OPPORTUNITY;
+	/* Its queue is what it is told; without one it has none, nor has it limits of bytes that /sys would show. */
+	if (!queued)
+		end->dev->priv_flags |= IFF_NO_QUEUE;
 	__skb_queue_head_init(&end->queue);
 	__skb_queue_head_init(&end->wire);
 	hash_init(end->by_id);
 	set_timer(&end->tx, on_tx);
 	set_timer(&end->change, on_change);
 	set_timer(&end->out, on_out);
+	set_timer(&end->interrupt, on_interrupt);
 	err = register_netdevice(end->dev);
 	if (err) {
 		free_netdev(end->dev);
@@ -981,13 +1067,17 @@ static int make_pair(char **line)
 {
 	const char *first = word(line), *second = word(line);
 	struct end *a, *b;
-	int err = 0;
+	u64 queued;
+	int err;
 
 	if (!first || !second)
 		return -EINVAL;
+	err = number(line, &queued);
+	if (err)
+		return err;
 	rtnl_lock();
-	a = make_end(first);
-	b = IS_ERR(a) ? a : make_end(second);
+	a = make_end(first, queued);
+	b = IS_ERR(a) ? a : make_end(second, queued);
 	if (IS_ERR(b)) {
 		err = PTR_ERR(b);
 	} else {
@@ -1004,7 +1094,7 @@ static int obey(char *text)
 {
 	const char *verb = word(&text);
 	struct end *end;
-	u64 v[4];
+	u64 v[6];
 	int err;
 
 	if (!verb)
@@ -1017,17 +1107,24 @@ static int obey(char *text)
 		return number(&text, v) ?: drain_socket(v[0]);
 	if (!strcmp(verb, "probe"))
 		return number(&text, v) ?: hook_all(v[0]);
+	if (!strcmp(verb, "most")) {
+		err = number(&text, v);
+		most_records = err ? most_records : min_t(u64, v[0], MOST_RECORDS);
+		return err;
+	}
 	end = named(&text);
 	if (!end || !text)
 		return -ENODEV;
 	if (!strcmp(verb, "link")) {
-		err = numbers(&text, v, 4);
+		err = numbers(&text, v, 6);
 		if (err)
 			return err;
 		end->index = v[0];
 		end->overhead = v[1];
 		end->ring = max_t(u64, v[2], 1);
 		end->bql = v[3];
+		end->coalesce = v[4];
+		end->noted = v[5];
 		return 0;
 	}
 	if (!strcmp(verb, "rate"))

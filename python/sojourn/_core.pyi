@@ -63,7 +63,7 @@ class Plan:
         """Why a kernel can't play a run, if it can't: one of this version and with these modules."""
     def kernel_hz(self, index: int) -> int:
         """The ticks a second of the kernel that a run asks for."""
-    def kernel_job(self, index: int, *, link: str = "device", probe: bool = True, drain: bool = True) -> str:
+    def kernel_job(self, index: int, *, link: str = "device", probe: bool = True, sink: str = "kernel") -> str:
         """JSON: what a guest is asked to do for a run."""
     def observe(
         self,

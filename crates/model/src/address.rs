@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::document::{Kind, Table, Value};
 use crate::error::Error;
-use crate::keys::{self, Form, Section};
+use crate::keys::{self, Form, Key, Section};
 
 /// The tables of `[[name]]`, with their lines; none if there are none.
 pub(crate) fn tables<'a>(root: &'a Table, name: &str) -> Result<Vec<(Option<u32>, &'a Table)>, Error> {
@@ -74,20 +74,28 @@ pub(crate) fn set(root: &mut Table, address: &str, value: Value, line: Option<u3
             let hop = named(root, "hop", name, hop_names, &fault)?;
             (sub_table(hop, "reverse").ok_or_else(|| fault("expected a table".into()))?, &keys::HOP, key)
         }
+        ["hop", name, "nic", key] => {
+            let hop = named(root, "hop", name, hop_names, &fault)?;
+            (sub_table(hop, "nic").ok_or_else(|| fault("expected a table".into()))?, &keys::NIC, key)
+        }
+        ["hop", name, "reverse", "nic", key] => {
+            let hop = named(root, "hop", name, hop_names, &fault)?;
+            let reverse = sub_table(hop, "reverse").ok_or_else(|| fault("expected a table".into()))?;
+            (sub_table(reverse, "nic").ok_or_else(|| fault("expected a table".into()))?, &keys::NIC, key)
+        }
         ["flow", name, key] => (named(root, "flow", name, flow_names, &fault)?, &keys::FLOW, key),
         ["group", name, key] => (named(root, "group", name, group_names, &fault)?, &keys::GROUP, key),
         _ => {
-            let expected =
-                "duration, hop.NAME.KEY, hop.NAME.reverse.KEY, flow.NAME.KEY, group.NAME.KEY, access.KEY or host.KEY";
+            let expected = "duration, hop.NAME.KEY, hop.NAME.reverse.KEY, hop.NAME.nic.KEY, flow.NAME.KEY, group.NAME.KEY, access.KEY or host.KEY";
             return Err(fault(format!("no key has this address: expected one like {expected}")));
         }
     };
-    let settable = |form: Form| form != Form::Section;
-    if section.find(key, None).is_some_and(|key| !settable(key.form)) {
+    let settable = |key: &Key| key.form != Form::Section || key.name == "nic";
+    if section.find(key, None).is_some_and(|key| !settable(key)) {
         return Err(fault("a whole section cannot be set: expected one of its keys, such as hop.NAME.rate".into()));
     }
     if section.find(key, None).is_none() {
-        let names = section.keys.iter().filter(|key| settable(key.form)).map(|key| key.name);
+        let names = section.keys.iter().filter(|key| settable(key)).map(|key| key.name);
         return Err(fault("unknown key".into()).nearest(key, names));
     }
     table.set(key, value);
@@ -147,9 +155,15 @@ mod tests {
     #[test]
     fn an_address_reaches_its_key_also_where_there_was_no_table() {
         let mut root = root();
-        for address in
-            ["duration", "hop.b.rate", "hop.hop1.reverse.rate", "flow.bulk1.cc", "access.rate", "host.hystart"]
-        {
+        for address in [
+            "duration",
+            "hop.b.rate",
+            "hop.hop1.reverse.rate",
+            "hop.b.nic.ring",
+            "flow.bulk1.cc",
+            "access.rate",
+            "host.hystart",
+        ] {
             set(&mut root, address, Value::text("x"), None).expect(address);
         }
         let hops = tables(&root, "hop").expect("hops");

@@ -195,8 +195,30 @@ pub const HOP: Section = Section {
             "The other direction: the same keys; what is absent is as rightward, the discipline a plain fifo of the same limit.",
         ),
         key("impair", Form::Later, Words("none"), "Loss, reordering and the like in netem's words."),
-        key("nic", Form::Later, Words("none"), "The ring below the discipline, and BQL."),
+        key(
+            "nic",
+            Form::Section,
+            Words("one descriptor"),
+            "The network card below the discipline, { ring = 512, bql = true, coalesce = \"50us\" }: kernel world only so far.",
+        ),
         key("pause", Form::Later, Words("false"), "Ethernet flow control towards the hop before."),
+    ],
+};
+
+/// A hop's `nic`.
+pub const NIC: Section = Section {
+    name: "hop.nic",
+    doc: "A network card's transmit side: a packet holds a descriptor until its completion is served, and waits there \
+          beyond the discipline's reach. Without it a hop has one descriptor: the discipline is asked when the link is free.",
+    keys: &[
+        key("ring", Form::Count, Required, "Descriptors: packets in the card, the one in transmission included."),
+        key("bql", Form::Flag, Flag(false), "Byte queue limits (dynamic_queue_limits) over the ring."),
+        key(
+            "coalesce",
+            Form::Time,
+            Text("0s"),
+            "The completion interrupt comes this long after the first packet it serves.",
+        ),
     ],
 };
 
@@ -388,7 +410,7 @@ pub const FLOW: Section = Section {
 };
 
 /// All sections, in the order of the reference page.
-pub const SECTIONS: &[&Section] = &[&TOP, &HOP, &ACCESS, &FLOW, &GROUP, &HOST, &SWEEP];
+pub const SECTIONS: &[&Section] = &[&TOP, &HOP, &NIC, &ACCESS, &FLOW, &GROUP, &HOST, &SWEEP];
 
 impl Section {
     /// The key of this name that belongs to flows of this kind.

@@ -12,13 +12,15 @@ use crate::document::{Kind, Table, Value};
 use crate::error::Error;
 use crate::keys;
 use crate::read::{Context, Field, Reader};
-use crate::scenario::{Access, Capacity, Hop, Link, Trace};
+use crate::scenario::{Access, Capacity, Hop, Link, Nic, Trace};
 use crate::units;
 
 /// The IP length of the packets in which buffers are counted, and of a trace's opportunities.
 pub(crate) const PACKET: u32 = 1500;
 /// So many steps of a rate are enough.
 const MOST_STEPS: u64 = 1_000_000;
+/// No card has as many descriptors.
+const MOST_DESCRIPTORS: u32 = 1_000_000;
 /// The longest trace that is read.
 const LONGEST_TRACE: u64 = 64 << 20;
 /// Disciplines that are known, but come with a later version.
@@ -36,6 +38,7 @@ pub(crate) struct Leg<'a> {
     pub(crate) rate: Capacity,
     pub(crate) delay: Vec<(Time, Span)>,
     overhead: u32,
+    nic: Option<Nic>,
     /// Absent: a plain fifo of the rightward limit.
     qdisc: Option<Field<'a>>,
 }
@@ -57,6 +60,7 @@ impl<'a> Frame<'a> {
             rate: capacity(&reader.field("rate")?, duration)?,
             delay: delays(&reader.field("delay")?)?,
             overhead: reader.field("overhead")?.integer(0, 1000)?,
+            nic: nic(context, table, &path)?,
             qdisc: Some(reader.field("qdisc")?),
         };
         let left = match table.get("reverse") {
@@ -67,10 +71,12 @@ impl<'a> Frame<'a> {
                     return Err(wrong.fault("does not belong to the other direction"));
                 }
                 let given = |name| reader.given(name);
+                let own = nic(context, reverse, &format!("{path}.reverse"))?;
                 Leg {
                     rate: given("rate").map_or(Ok(right.rate.clone()), |field| capacity(&field, duration))?,
                     delay: given("delay").map_or(Ok(right.delay.clone()), |field| delays(&field))?,
                     overhead: given("overhead").map_or(Ok(right.overhead), |field| field.integer(0, 1000))?,
+                    nic: own.or(right.nic),
                     qdisc: given("qdisc"),
                 }
             }
@@ -102,7 +108,7 @@ impl Leg<'_> {
             (None, Some(other)) => fifo_like(other)?,
             (None, None) => return Err(Error::of_file("bug: the rightward discipline has a default")),
         };
-        Ok(Link { rate: self.rate, delay: self.delay, qdisc, overhead: self.overhead })
+        Ok(Link { rate: self.rate, delay: self.delay, qdisc, overhead: self.overhead, nic: self.nic })
     }
 }
 
@@ -209,6 +215,24 @@ pub(crate) fn buffer_packets(link: &Link) -> f64 {
     let limit = limit_word(&link.qdisc.full()).and_then(|word| units::bytes(word.trim_end_matches('p')));
     let limit = limit.unwrap_or(0) as f64;
     if link.qdisc.kind() == "bfifo" { limit / f64::from(PACKET + link.overhead) } else { limit }
+}
+
+/// A hop's `nic`.
+fn nic(context: &Context, hop: &Table, path: &str) -> Result<Option<Nic>, Error> {
+    let path = format!("{path}.nic");
+    let (line, table) = match hop.get("nic") {
+        None => return Ok(None),
+        Some(Value { line, kind: Kind::Table(table) }) => (*line, table),
+        Some(Value { line, .. }) => {
+            return Err(Error::at(*line, path, "expected a table such as { ring = 512, bql = true }"));
+        }
+    };
+    let reader = Reader::open(context, &keys::NIC, path, (line, table), None)?;
+    Ok(Some(Nic {
+        ring: reader.field("ring")?.integer(1, MOST_DESCRIPTORS)?,
+        bql: reader.field("bql")?.flag()?,
+        coalesce: reader.field("coalesce")?.span()?,
+    }))
 }
 
 /// `[access]`.

@@ -4,20 +4,27 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::keys::{ACCESS, FLOW, Fallback, Form, GROUP, HOP, HOST, Key, SECTIONS, SWEEP, Section, TOP};
+use crate::keys::{ACCESS, FLOW, Fallback, Form, GROUP, HOP, HOST, Key, NIC, SECTIONS, SWEEP, Section, TOP};
 
 /// The JSON schema (2020-12) of a scenario file.
 pub fn schema() -> Json {
     let mut root = object(&TOP);
     root["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     root["title"] = json!("A scenario of sojourn");
+    let nested = |of: &mut Json| {
+        let description = of["properties"]["nic"]["description"].take();
+        of["properties"]["nic"] = object(&NIC);
+        of["properties"]["nic"]["description"] = description;
+    };
     // Only the rightward direction must name a rate, and it needs no `reverse` of its own.
     let mut reverse = object(&HOP);
     reverse["required"] = json!([]);
     if let Some(keys) = reverse["properties"].as_object_mut() {
         keys.retain(|name, _| !matches!(name.as_str(), "name" | "reverse"));
     }
+    nested(&mut reverse);
     let mut hop = object(&HOP);
+    nested(&mut hop);
     hop["properties"]["reverse"] = reverse;
     let list = |of: Json| json!({ "type": "array", "items": of, "minItems": 1 });
     let mut sweep = object(&SWEEP);
@@ -129,6 +136,7 @@ pub fn reference_markdown() -> String {
         let heading = match section.name {
             "" => "The top of the file".to_owned(),
             name @ ("hop" | "flow" | "group") => format!("`[[{name}]]`"),
+            "hop.nic" => "`nic` of a hop".to_owned(),
             name => format!("`[{name}]`"),
         };
         // Writing to a String cannot fail.

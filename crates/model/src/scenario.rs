@@ -66,6 +66,19 @@ pub struct Link {
     pub qdisc: Spec,
     /// Bytes that the link counts on top of the IP length.
     pub overhead: u32,
+    /// The network card between discipline and link; absent: one descriptor, and completions at once.
+    pub nic: Option<Nic>,
+}
+
+/// The transmit side of a network card.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Nic {
+    /// Descriptors: packets in the card, the one in transmission included.
+    pub ring: u32,
+    /// Whether byte queue limits stand over the ring.
+    pub bql: bool,
+    /// From the end of a transmission to the interrupt that serves it and all that ended meanwhile.
+    pub coalesce: Span,
 }
 
 /// What a link can carry.

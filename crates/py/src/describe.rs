@@ -29,6 +29,9 @@ fn link(scenario: &Scenario, index: usize) -> Value {
         "delay": steps(&link.delay),
         "qdisc": link.qdisc.to_string(),
         "overhead": link.overhead,
+        "nic": link.nic.map(|nic| {
+            json!({ "ring": nic.ring, "bql": nic.bql, "coalesce_us": nic.coalesce.0 as f64 / 1e3 })
+        }),
     })
 }
 

@@ -5,7 +5,7 @@ use pyo3::pybacked::PyBackedBytes;
 use serde_json::{Map, Value, json};
 use sojourn_model::plan::{self, LoadOptions};
 use sojourn_sim::{Engine, Options};
-use sojourn_traffic::job::{Job, LinkKind, Mode};
+use sojourn_traffic::job::{Job, LinkKind, Mode, Sink};
 use sojourn_traffic::{express, observe};
 
 use crate::describe::describe;
@@ -122,7 +122,7 @@ impl Plan {
         modules: Vec<String>,
         link: &str,
     ) -> PyResult<Option<String>> {
-        let mode = mode(link, true, false)?;
+        let mode = mode(link, true, "kernel")?;
         py.detach(|| {
             let scenario = self.0.scenario(index).map_err(bug)?;
             Ok(express::refusal(&scenario, &express::Kernel { version, modules }, mode))
@@ -135,9 +135,9 @@ impl Plan {
     }
 
     /// JSON: what a guest is asked to do for a run.
-    #[pyo3(signature = (index, *, link = "device", probe = true, drain = true))]
-    fn kernel_job(&self, index: usize, link: &str, probe: bool, drain: bool) -> PyResult<String> {
-        let job = Job::new(&self.0, &self.1, index, mode(link, probe, drain)?);
+    #[pyo3(signature = (index, *, link = "device", probe = true, sink = "kernel"))]
+    fn kernel_job(&self, index: usize, link: &str, probe: bool, sink: &str) -> PyResult<String> {
+        let job = Job::new(&self.0, &self.1, index, mode(link, probe, sink)?);
         serde_json::to_string(&job).map_err(bug)
     }
 
@@ -155,7 +155,7 @@ impl Plan {
         packets: bool,
         series: bool,
     ) -> PyResult<Output> {
-        let mode = mode(link, true, false)?;
+        let mode = mode(link, true, "kernel")?;
         py.detach(|| {
             let scenario = self.0.scenario(index).map_err(bug)?;
             let played = serde_json::from_slice(&played).map_err(bug)?;
@@ -166,11 +166,11 @@ impl Plan {
     }
 }
 
-fn mode(link: &str, probe: bool, drain: bool) -> PyResult<Mode> {
-    match LinkKind::named(link) {
-        Some(link) => Ok(Mode { link, probe, drain }),
-        None => Err(Error::new_err(format!("link = {link}: expected device, htb or tbf"))),
-    }
+fn mode(link: &str, probe: bool, sink: &str) -> PyResult<Mode> {
+    let unknown = |key: &str, value: &str, names: &str| Error::new_err(format!("{key} = {value}: expected {names}"));
+    let kind = LinkKind::named(link).ok_or_else(|| unknown("link", link, "device, htb or tbf"))?;
+    let sink = Sink::named(sink).ok_or_else(|| unknown("sink", sink, "kernel, program or lowat"))?;
+    Ok(Mode { link: kind, probe, sink })
 }
 
 /// A run's set as a JSON object.

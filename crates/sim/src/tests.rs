@@ -18,6 +18,7 @@ fn link(rate: Rate, delay: Span, qdisc: &str) -> Link {
         delay: vec![(Time::ZERO, delay)],
         qdisc: qdisc.parse().expect("a tc line"),
         overhead: 0,
+        nic: None,
     }
 }
 

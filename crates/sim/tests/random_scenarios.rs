@@ -104,7 +104,7 @@ impl Draw {
             delay.push((Time(self.moment(duration).0 + 10 * MS), self.delay()));
         }
         let qdisc = self.of(qdiscs).parse().expect("a tc line");
-        Link { rate: self.capacity(duration), delay, qdisc, overhead: OVERHEAD }
+        Link { rate: self.capacity(duration), delay, qdisc, overhead: OVERHEAD, nic: None }
     }
 
     fn tcp(&mut self) -> Config {

@@ -48,6 +48,7 @@ fn link(link: &Link, kernel: &Kernel, mode: Mode) -> Option<String> {
         Spec::FqCodel(params) if params.variant == fq_codel::Variant::Linux7 => linux7(kernel),
         Spec::Red(_) => Some("red variant ns2: the kernel's red is Linux's".into()),
         Spec::Ccaq(_) if !has("sch_ccaq") => Some("ccaq: its module is not there".into()),
+        _ if shaped && link.nic.is_some() => Some(format!("nic: not with {}", mode.link.name())),
         Spec::Noqueue(_) if shaped => Some(format!("noqueue: not below {}", mode.link.name())),
         _ => None,
     }

@@ -39,8 +39,31 @@ pub struct Mode {
     pub link: LinkKind,
     /// Whether packets are seen one by one; without it only the counters of the kernel are left.
     pub probe: bool,
-    /// Whether data is taken up inside the kernel, as a reader would that is woken at once.
-    pub drain: bool,
+    /// Who takes up what arrives.
+    pub sink: Sink,
+}
+
+/// Who takes up the data of a flow whose receiver only counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sink {
+    /// A thread of the guest's kernel, with the program's own call: faster, and the same to the packet.
+    Kernel,
+    /// The program, woken for each arrival.
+    Program,
+    /// The program, woken for each 64 kB (`SO_RCVLOWAT`): another receiver, for comparison.
+    Lowat,
+}
+
+impl Sink {
+    /// All, by their names on the command line.
+    pub const ALL: [(&'static str, Sink); 3] =
+        [("kernel", Sink::Kernel), ("program", Sink::Program), ("lowat", Sink::Lowat)];
+
+    /// The sink of this name.
+    pub fn named(name: &str) -> Option<Sink> {
+        Sink::ALL.iter().find(|(known, _)| *known == name).map(|(_, sink)| *sink)
+    }
 }
 
 /// One run of a plan: the file's text and the options that the plan was made with, so that the guest makes it again.
@@ -65,6 +88,9 @@ pub struct Job {
     /// Where `tc` finds plugins for disciplines that it does not know.
     #[serde(default)]
     pub tc_lib_dir: Option<String>,
+    /// Bytes of records that the probe holds at most between two seconds, if less than it could.
+    #[serde(default)]
+    pub most_records: Option<u64>,
     /// How it is made.
     #[serde(flatten)]
     pub mode: Mode,
@@ -84,6 +110,7 @@ impl Job {
             index,
             traces: traces.collect(),
             tc_lib_dir: None,
+            most_records: None,
             mode,
         }
     }

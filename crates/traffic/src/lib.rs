@@ -1,10 +1,12 @@
 //! The program that makes real TCP and UDP flows, in the kernel world's guest and in the live world.
 
+mod count;
 pub mod express;
 pub mod flows;
 pub mod init;
 pub mod job;
 mod link;
+mod nic;
 pub mod observe;
 mod os;
 pub mod probe;

@@ -4,11 +4,14 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use sojourn_model::scenario::Capacity;
+use sojourn_core::units::Span;
+use sojourn_model::scenario::{Capacity, Nic};
 
 use crate::job::LinkKind;
-use crate::topology::{End, Network, Transmit};
+use crate::topology::{Cable, End, Network, Transmit};
 
+/// A hop without a network card of its own: its discipline is asked when the link becomes free.
+const BARE: Nic = Nic { ring: 1, bql: false, coalesce: Span::ZERO };
 /// Where the module listens.
 const CONTROL: &str = "/proc/sojourn/control";
 /// Where it gives its records.
@@ -18,7 +21,11 @@ const STATS: &str = "/proc/sojourn/stats";
 
 /// The lines that make the network's cables, in the guest's first namespace.
 pub fn lines(network: &Network, kind: LinkKind) -> Vec<String> {
-    let mut lines: Vec<String> = network.cables.iter().map(|[a, b]| format!("pair {} {}", a.name, b.name)).collect();
+    let pair = |[a, b]: &Cable| {
+        let queued = u8::from([a, b].iter().any(|end| end.nic().is_some_and(|nic| nic.bql)));
+        format!("pair {} {} {queued}", a.name, b.name)
+    };
+    let mut lines: Vec<String> = network.cables.iter().map(pair).collect();
     for end in network.cables.iter().flatten() {
         lines.extend(end_lines(end, kind));
     }
@@ -28,7 +35,9 @@ pub fn lines(network: &Network, kind: LinkKind) -> Vec<String> {
 fn end_lines(End { name, transmit, .. }: &End, kind: LinkKind) -> Vec<String> {
     match transmit {
         Transmit::Hop(index, link) => {
-            let mut lines = vec![format!("link {name} {index} {} 1 0", link.overhead)];
+            let (Nic { ring, bql, coalesce }, noted) = (link.nic.unwrap_or(BARE), u8::from(link.nic.is_some()));
+            let bql = u8::from(bql);
+            let mut lines = vec![format!("link {name} {index} {} {ring} {bql} {} {noted}", link.overhead, coalesce.0)];
             let steps =
                 |list: Vec<(u64, u64)>| -> String { list.iter().map(|(at, value)| format!(" {at} {value}")).collect() };
             match &link.rate {

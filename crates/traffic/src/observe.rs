@@ -17,6 +17,7 @@ use sojourn_model::workload::{App, Direction};
 use crate::flows::played::{Played, What};
 use crate::flows::{FIRST_PORT, SERVICE};
 use crate::job::{LinkKind, Mode};
+use crate::nic;
 use crate::probe::{self, Packet, Record};
 use crate::topology;
 
@@ -59,7 +60,12 @@ pub fn output(
     let mut list: Vec<PacketRecord> = packets.into_iter().filter_map(|packet| tracker.record(packet, mode)).collect();
     // Where both happen at the same time, drops go before departures, as in the simulator.
     list.sort_by_key(|record| (record.link, record.end, record.fate == Fate::Delivered));
-    let links = (0..scenario.hops.len() * 2).map(|index| link(scenario, index, mode, &list)).collect();
+    let links = (0..scenario.hops.len() * 2).map(|index| {
+        let mut report = link(scenario, index, mode, &list);
+        nic::measure(scenario, index, &seen, origin, &mut report);
+        report
+    });
+    let links = links.collect();
     let flows = flows(scenario, played, &seen, &list, origin, keep);
     list.retain(|record| keep.packets && record.end < scenario.duration);
     Ok(Output { links, flows, packets: list, events })
@@ -299,7 +305,7 @@ fn flows(
                 (socket, Told::Acked { payload, rtt_us, cwnd, srtt_us, inflight })
             }
             Record::Retransmitted { socket, .. } => (socket, Told::Retransmit),
-            Record::Packet(_) => continue,
+            Record::Packet(_) | Record::Ring(_) => continue,
         };
         if let Some(entry) = topology::entry_of(socket.hosts[0]).filter(|&entry| entry < entries.len()) {
             told.push((time(socket.at, origin), entry as u32, what));
@@ -342,7 +348,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     const ORIGIN: u64 = 1 << 31;
-    const MODE: Mode = Mode { link: LinkKind::Device, probe: true, drain: true };
+    const MODE: Mode = Mode { link: LinkKind::Device, probe: true, sink: crate::job::Sink::Kernel };
 
     fn scenario() -> Scenario {
         let text = "duration = \"1s\"\n[[hop]]\nrate = \"10mbit\"\nqdisc = \"codel\"\n[[hop]]\nrate = \"10mbit\"\n\

@@ -65,7 +65,7 @@ impl Spaces {
     /// # Errors
     /// It is not there, or it fails: its words are in the error.
     pub fn run(&mut self, place: Option<Place>, program: &str, words: &[String]) -> io::Result<()> {
-        self.inside(place, || run(program, words))
+        self.inside(place, || run(program, words).map(|_| ()))
     }
 
     /// Writes a setting below /proc/sys/net in a namespace.
@@ -135,11 +135,11 @@ impl Workers {
         answer.recv().map_err(|_| gone())?
     }
 
-    /// Runs a program in a namespace.
+    /// Runs a program in a namespace; what it printed.
     ///
     /// # Errors
     /// It is not there, or it fails: its words are in the error.
-    pub fn run(&self, place: Place, program: &'static str, words: &[String]) -> io::Result<()> {
+    pub fn run(&self, place: Place, program: &'static str, words: &[String]) -> io::Result<String> {
         let words = words.to_vec();
         self.inside(place, move || run(program, &words))
     }
@@ -159,8 +159,8 @@ fn enter(space: impl AsFd) -> io::Result<()> {
     Ok(rustix::thread::move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))?)
 }
 
-/// Runs a program with these words; never a shell.
-fn run(program: &str, words: &[String]) -> io::Result<()> {
+/// Runs a program with these words, never a shell; what it printed.
+fn run(program: &str, words: &[String]) -> io::Result<String> {
     let fault = |what: String| io::Error::other(format!("{program} {}: {what}", words.join(" ")));
     let mut command = Command::new(program);
     command.args(words).env_clear().env("PATH", PATH).stdin(Stdio::null());
@@ -170,7 +170,7 @@ fn run(program: &str, words: &[String]) -> io::Result<()> {
     let done = command.output();
     let done = done.map_err(|error| fault(error.to_string()))?;
     if done.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&done.stderr);
     Err(fault(said.split_whitespace().collect::<Vec<_>>().join(" ")))

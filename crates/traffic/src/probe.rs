@@ -62,6 +62,27 @@ pub struct Socket {
     pub at: u64,
 }
 
+/// A transmit ring after something came to it or left it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ring {
+    /// The link's number in the scenario.
+    pub link: u16,
+    /// Whether an interrupt served what was sent; otherwise a packet came from the discipline.
+    pub completed: bool,
+    /// Bytes that came or left, as byte queue limits count them: with the Ethernet header.
+    pub bytes: u32,
+    /// Descriptors in use.
+    pub packets: u32,
+    /// The limit of dynamic_queue_limits in bytes; 0 without it.
+    pub limit: u32,
+    /// Bytes that it counts below its limit; 0 without it.
+    pub inflight: u32,
+    /// Nanoseconds of the guest's clock.
+    pub at: u64,
+    /// Ticks of the guest.
+    pub jiffies: u64,
+}
+
 /// A record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Record {
@@ -89,6 +110,8 @@ pub enum Record {
         /// Its sequence number.
         seq: u32,
     },
+    /// A transmit ring changed.
+    Ring(Ring),
 }
 
 /// The records of a file.
@@ -142,6 +165,16 @@ fn record(bytes: &[u8]) -> Result<Record, String> {
             inflight: u32_at(48),
         }),
         2 => Ok(Record::Retransmitted { socket, seq }),
+        3 => Ok(Record::Ring(Ring {
+            link: u16_at(4),
+            completed: bytes[1] != 0,
+            bytes: u32_at(8),
+            packets: u32_at(12),
+            limit: seq,
+            inflight: ack,
+            at: arrival,
+            jiffies: u64_at(48),
+        })),
         other => Err(format!("the probe's file has a record of type {other}")),
     }
 }

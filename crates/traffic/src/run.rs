@@ -12,9 +12,10 @@ use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::units::Time;
 use sojourn_model::scenario::Scenario;
 
-use crate::flows::{self, Flows, Net};
+use crate::count;
+use crate::flows::{self, Flows, Net, socket};
 use crate::init;
-use crate::job::{Job, LinkKind, Mode};
+use crate::job::{Job, LinkKind, Mode, Sink};
 use crate::link;
 use crate::os::{self, Spaces, Workers, offloads};
 use crate::seal;
@@ -26,14 +27,16 @@ pub const PLAYED: &str = "played.json";
 pub const SEEN: &str = "seen.bin";
 /// How far it is, in nanoseconds of the run.
 pub const PROGRESS: &str = "progress";
-/// What the devices counted.
-pub const COUNTED: &str = "counted.txt";
+/// What the kernel's devices, disciplines and protocols counted.
+pub const COUNTED: &str = "counted.json";
 /// Time zero of a run is a multiple of this on the guest's clock: well after the set-up, and whole in every tick.
 const ORIGIN: u64 = 1 << 31;
 /// Set-up needs less of the guest's time than this before time zero.
 const AHEAD: u64 = 100_000_000;
 /// After the end of a run, before its counters are read.
 const SETTLE: Duration = Duration::from_micros(1);
+/// Bytes for which the slower-woken sink is woken.
+const LOWAT: u32 = 64 * 1024;
 /// Open files: two a connection.
 const FILES: u64 = 1 << 20;
 /// The largest buffer of a socket, unless the scenario says otherwise.
@@ -49,10 +52,11 @@ pub fn main(folder: &Path, job: &str) -> Result<Value, String> {
     if let Some(folder) = &job.tc_lib_dir {
         os::TC_LIB_DIR.get_or_init(|| folder.clone());
     }
-    play(folder, &scenario, job.mode).map_err(|error| error.to_string())
+    play(folder, &scenario, &job).map_err(|error| error.to_string())
 }
 
-fn play(folder: &Path, scenario: &Scenario, mode: Mode) -> io::Result<Value> {
+fn play(folder: &Path, scenario: &Scenario, job: &Job) -> io::Result<Value> {
+    let mode = job.mode;
     init::load("sojourn_link")?;
     if (0..scenario.hops.len() * 2).any(|index| matches!(scenario.link(index).qdisc, Spec::Ccaq(_))) {
         init::load("sch_ccaq")?;
@@ -71,6 +75,9 @@ fn play(folder: &Path, scenario: &Scenario, mode: Mode) -> io::Result<Value> {
     let times: Vec<Time> = changes.iter().map(|change| change.0).collect();
     let origin = (flows::clock() + AHEAD).next_multiple_of(ORIGIN);
     link::tell(&format!("start {origin}"))?;
+    if let Some(most) = job.most_records {
+        link::tell(&format!("most {most}"))?;
+    }
     if mode.probe {
         link::tell("probe 1")?;
     }
@@ -81,16 +88,12 @@ fn play(folder: &Path, scenario: &Scenario, mode: Mode) -> io::Result<Value> {
     if !init::is_guest_of_another() {
         seal::try_it()?;
     }
-    let mut world = World { workers, changes, folder: folder.to_owned(), drain: mode.drain };
+    let cards = count::byte_limits(&network);
+    let (folder_of, sink, places) = (folder.to_owned(), mode.sink, network.places.clone());
+    let mut world = World { workers, changes, folder: folder_of, sink, cards, places, devices: String::new() };
     let played = Flows::new(scenario, &network.places, &times, origin, &mut world)?.play()?;
-    // What the last moment set off is still done.
-    std::thread::sleep(SETTLE);
-    let counted = link::stats()?;
-    link::tell("probe 0")?;
-    link::collect(&folder.join(SEEN))?;
     fs::write(folder.join(PLAYED), serde_json::to_vec(&played)?)?;
-    fs::write(folder.join(COUNTED), &counted)?;
-    check_devices(&counted, scenario)?;
+    check_devices(&world.devices, scenario)?;
     for &place in &network.places {
         let said = world.workers.inside(place, || fs::read_to_string("/proc/thread-self/net/netstat"))?;
         check_memory(&said)?;
@@ -145,7 +148,12 @@ struct World {
     /// The words of `tc` for each change, and where.
     changes: Vec<(Place, Vec<String>)>,
     folder: PathBuf,
-    drain: bool,
+    sink: Sink,
+    /// Where the limits of the devices with byte queue limits are.
+    cards: Vec<PathBuf>,
+    places: Vec<Place>,
+    /// What our devices counted, when the run is over.
+    devices: String,
 }
 
 impl Net for &mut World {
@@ -159,19 +167,34 @@ impl Net for &mut World {
 
     fn change(&mut self, number: u32) -> io::Result<()> {
         let (place, words) = &self.changes[number as usize];
-        self.workers.run(*place, "tc", words)
+        self.workers.run(*place, "tc", words).map(|_| ())
     }
 
     fn tick(&mut self, now: Time) -> io::Result<()> {
         fs::write(self.folder.join(PROGRESS), now.0.to_string())?;
+        count::read_byte_limits(&self.cards, &self.folder)?;
         link::collect(&self.folder.join(SEEN))
     }
 
+    fn over(&mut self) -> io::Result<()> {
+        // What the last moment set off is still done.
+        std::thread::sleep(SETTLE);
+        self.devices = link::stats()?;
+        let all = count::all(&self.devices, &self.places, &self.workers)?;
+        link::tell("probe 0")?;
+        link::collect(&self.folder.join(SEEN))?;
+        // A record may have been lost while this was done.
+        self.devices = link::stats()?;
+        fs::write(self.folder.join(COUNTED), format!("{all:#}\n"))
+    }
+
     fn drain(&mut self, accepted: &OwnedFd) -> io::Result<bool> {
-        if self.drain {
-            link::tell(&format!("drain {}", accepted.as_raw_fd()))?;
+        match self.sink {
+            Sink::Kernel => link::tell(&format!("drain {}", accepted.as_raw_fd()))?,
+            Sink::Program => {}
+            Sink::Lowat => socket::wake_for(accepted, LOWAT)?,
         }
-        Ok(self.drain)
+        Ok(self.sink == Sink::Kernel)
     }
 }
 
@@ -258,6 +281,9 @@ fn build(spaces: &mut Spaces, network: &Network, scenario: &Scenario, mode: Mode
     }
     for &place in &network.places {
         spaces.run(Some(place), "ip", &words("link set dev lo up"))?;
+    }
+    for end in network.cables.iter().flatten().filter(|end| end.nic().is_some_and(|nic| nic.bql)) {
+        spaces.inside(Some(end.place), || count::show(&end.name))?;
     }
     for (place, line) in network.routes(scenario) {
         spaces.run(Some(place), "ip", &line)?;

@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::tcp::AckPolicy;
 use sojourn_core::units::{Span, Time};
-use sojourn_model::scenario::{Access, Capacity, Link, Scenario};
+use sojourn_model::scenario::{Access, Capacity, Link, Nic, Scenario};
 use sojourn_model::workload::{App, Delays, Direction, Entry};
 
 use crate::job::LinkKind;
@@ -68,6 +68,16 @@ pub struct End {
     pub mac: String,
     /// What it sends.
     pub transmit: Transmit,
+}
+
+impl End {
+    /// The network card of a hop that has one.
+    pub fn nic(&self) -> Option<&Nic> {
+        match &self.transmit {
+            Transmit::Hop(_, link) => link.nic.as_ref(),
+            Transmit::Access(..) => None,
+        }
+    }
 }
 
 /// A pair of ends.

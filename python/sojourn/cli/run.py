@@ -45,7 +45,7 @@ Examples:
     help="Kernel world: which variant, as 'sojourn kernel build' made it; debian runs in QEMU.",
 )
 @click.option("--probe", type=click.Choice(["on", "off"]), default="on", hidden=True)
-@click.option("--drain", type=click.Choice(["on", "off"]), default="on", hidden=True)
+@click.option("--sink", type=click.Choice(["kernel", "program", "lowat"]), default="kernel", hidden=True)
 @click.option("--keep", type=click.Path(path_type=Path), hidden=True)
 @set_options
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where results go (a new folder).")
@@ -60,7 +60,7 @@ def run(
     link: str,
     kernel: str,
     probe: str,
-    drain: str,
+    sink: str,
     keep: Path | None,
     sets: list[tuple[str, str]],
     seed: int | None,
@@ -82,7 +82,7 @@ def run(
     plan = load_plan(file, sets, seed, seeds)
     if packets and out is None and form != "text":
         fail("--packets: expected --out DIR with it, since -f json and -f csv write no file on their own")
-    where = _world(world, link=link, kernel=kernel, probe=probe == "on", drain=drain == "on", keep=keep)
+    where = _world(world, link=link, kernel=kernel, probe=probe == "on", sink=sink, keep=keep)
     folder = records.claim_folder(out) if out else records.new_folder(file.stem) if form == "text" else None
     if folder:
         records.write_text(folder / records.SCENARIO, plan.text)
@@ -101,7 +101,7 @@ def run(
         sys.exit(INTERRUPTED)
 
 
-def _world(name: str, *, link: str, kernel: str, probe: bool, drain: bool, keep: Path | None) -> World:
+def _world(name: str, *, link: str, kernel: str, probe: bool, sink: str, keep: Path | None) -> World:
     from sojourn.run import Simulator
 
     if name == "sim":
@@ -112,7 +112,7 @@ def _world(name: str, *, link: str, kernel: str, probe: bool, drain: bool, keep:
         return Simulator()
     from sojourn.kernel.run import Guests
 
-    return Guests(link=link, variant=kernel, probe=probe, drain=drain, keep=keep)
+    return Guests(link=link, variant=kernel, probe=probe, sink=sink, keep=keep)
 
 
 @contextmanager

@@ -40,7 +40,8 @@ class Guests:
     variant: str = "fast"
     version: str | None = None
     probe: bool = True
-    drain: bool = True
+    sink: str = "kernel"
+    """Who takes up data: the guest's kernel, its program, or the program with SO_RCVLOWAT (lowat)."""
     keep: Path | None = None
     """Where the guests' own files stay, a folder a run; otherwise they go."""
     find: Callable[..., Kernel] = field(default=cache(store.find))
@@ -84,7 +85,7 @@ class Guests:
             progress.tell(_simulated_s(folder))
             return progress.stopped
 
-        job = plan.kernel_job(index, link=self.link, probe=self.probe, drain=self.drain)
+        job = plan.kernel_job(index, link=self.link, probe=self.probe, sink=self.sink)
         if _has_ccaq(plan, index):
             job = json.dumps(json.loads(job) | {"tc_lib_dir": str(modules.tc_plugins())})
         boot = guest.boot if kernel.machine == "um" else qemu.boot

@@ -6,7 +6,7 @@
 
 pub mod played;
 mod reactor;
-mod socket;
+pub mod socket;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -70,6 +70,8 @@ pub trait Net {
     fn change(&mut self, number: u32) -> io::Result<()>;
     /// A second of the run is over.
     fn tick(&mut self, now: Time) -> io::Result<()>;
+    /// The run is over; all its sockets are still open.
+    fn over(&mut self) -> io::Result<()>;
     /// A connection was accepted whose data runs towards the accepter, and nobody answers on it: the kernel may take
     /// the data up. Whether it does.
     fn drain(&mut self, accepted: &OwnedFd) -> io::Result<bool>;
@@ -213,6 +215,14 @@ impl<'a, N: Net> Flows<'a, N> {
                 self.on_ready(*one)?;
             }
         }
+        for (number, conn) in (0..).zip(&self.conns) {
+            for (end, accepter) in conn.ends.iter().zip([false, true]) {
+                if let Some(end) = end {
+                    self.played.sockets.push(socket::counters(&end.fd, number, accepter)?);
+                }
+            }
+        }
+        self.net.over()?;
         self.played.unfinished = self.players.iter().map(|player| player.started - player.completed).collect();
         Ok(self.played)
     }

@@ -30,8 +30,48 @@ pub enum What {
     Reply(u64),
 }
 
+/// What the kernel's TCP counted at an end of a connection that was open at the end of the run (`TCP_INFO`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Socket {
+    /// The connection's number.
+    pub connection: u32,
+    /// Whether it is the end that accepted.
+    pub accepter: bool,
+    /// Bytes that were sent, again or not.
+    pub bytes_sent: u64,
+    /// Bytes that were acknowledged.
+    pub bytes_acked: u64,
+    /// Bytes that came in order.
+    pub bytes_received: u64,
+    /// Bytes sent again.
+    pub bytes_retrans: u64,
+    /// Segments that left, ACKs included.
+    pub segs_out: u32,
+    /// Segments that came, ACKs included.
+    pub segs_in: u32,
+    /// Segments with data that left.
+    pub data_segs_out: u32,
+    /// Segments with data that came.
+    pub data_segs_in: u32,
+    /// Segments sent again.
+    pub total_retrans: u32,
+    /// Segments known to have been delivered.
+    pub delivered: u32,
+    /// And of these, with CE.
+    pub delivered_ce: u32,
+    /// Congestion window in segments.
+    pub snd_cwnd: u32,
+    /// Smoothed RTT in microseconds.
+    pub rtt_us: u32,
+    /// Least RTT in microseconds.
+    pub min_rtt_us: u32,
+    /// The window that the receiver offers at last, in bytes.
+    pub rcv_wnd: u32,
+}
+
 /// Everything, in order of time.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Played {
     /// All connections.
     pub connections: Vec<Connection>,
@@ -39,6 +79,8 @@ pub struct Played {
     pub events: Vec<(u64, u32, What)>,
     /// Of each row: transfers begun and not complete at the end.
     pub unfinished: Vec<u64>,
+    /// What TCP counted, at both ends of each open connection.
+    pub sockets: Vec<Socket>,
 }
 
 impl Played {

@@ -7,6 +7,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketAddrAny, SocketFlags, SocketType, ipproto, sockopt};
 use sojourn_core::tcp::{Cc, Config};
 
+use super::played::Socket;
+
 /// As much as one call takes or gives.
 const MUCH: usize = 1 << 24;
 /// Bytes of an ICMP header.
@@ -85,6 +87,47 @@ pub fn configure(fd: &OwnedFd, config: &Config) -> io::Result<()> {
 /// Bounds what was written and not sent, so that a flow that stops has little left.
 pub fn keep_unsent_below(fd: &OwnedFd, bytes: u32) -> io::Result<()> {
     set(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
+}
+
+/// Wakes whoever reads only when so many bytes wait (`SO_RCVLOWAT`).
+pub fn wake_for(fd: &OwnedFd, bytes: u32) -> io::Result<()> {
+    set(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
+}
+
+/// What TCP counted on a connection, but for its name. The layout is that of `struct tcp_info` in linux/tcp.h, to which
+/// kernels only append.
+#[expect(unsafe_code, reason = "an option that rustix does not have")]
+pub fn counters(fd: &OwnedFd, connection: u32, accepter: bool) -> io::Result<Socket> {
+    let mut bytes = [0u8; 256];
+    let mut length = bytes.len() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to the buffer, which has them.
+    let done = unsafe {
+        libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, bytes.as_mut_ptr().cast(), &raw mut length)
+    };
+    if done < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let u32_at = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+    Ok(Socket {
+        connection,
+        accepter,
+        rtt_us: u32_at(68),
+        snd_cwnd: u32_at(80),
+        total_retrans: u32_at(100),
+        bytes_acked: u64_at(120),
+        bytes_received: u64_at(128),
+        segs_out: u32_at(136),
+        segs_in: u32_at(140),
+        min_rtt_us: u32_at(148),
+        data_segs_in: u32_at(152),
+        data_segs_out: u32_at(156),
+        delivered: u32_at(192),
+        delivered_ce: u32_at(196),
+        bytes_sent: u64_at(200),
+        bytes_retrans: u64_at(208),
+        rcv_wnd: u32_at(232),
+    })
 }
 
 #[expect(unsafe_code, reason = "options that rustix does not have")]

@@ -1,0 +1,119 @@
+//! What the guest's kernel counted by itself: disciplines, devices, protocols, and the limits that BQL shows below /sys.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use rustix::mount::{MountFlags, mount};
+use serde_json::{Map, Value, json};
+
+use crate::flows;
+use crate::os::Workers;
+use crate::topology::{Network, Place};
+
+/// Where a device with byte queue limits has its namespace's /sys.
+const SYS: &str = "/run/sojourn/sys";
+/// What is read of them every second, in the run's folder.
+const BYTE_LIMITS: &str = "byte_queue_limits.csv";
+
+/// Mounts the present namespace's /sys for a device: only there its queue can be seen.
+///
+/// # Errors
+/// The operating system refuses.
+pub fn show(device: &str) -> io::Result<()> {
+    let place = format!("{SYS}-{device}");
+    fs::create_dir_all(&place)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
+    Ok(mount("sysfs", place.as_str(), "sysfs", flags, None)?)
+}
+
+/// The folders with the limits of all devices that have some.
+pub fn byte_limits(network: &Network) -> Vec<PathBuf> {
+    let limited = network.cables.iter().flatten().filter(|end| end.nic().is_some_and(|nic| nic.bql));
+    let folder = |name: &str| PathBuf::from(format!("{SYS}-{name}/class/net/{name}/queues/tx-0/byte_queue_limits"));
+    limited.map(|end| folder(&end.name)).collect()
+}
+
+/// Appends what the kernel shows of these limits now: time on the guest's clock, device, limit and bytes in flight.
+///
+/// # Errors
+/// A device has none, or the file can't be written.
+pub fn read_byte_limits(cards: &[PathBuf], folder: &Path) -> io::Result<()> {
+    let mut lines = String::new();
+    for card in cards {
+        let device = card.components().nth(6).map(|part| part.as_os_str().to_string_lossy().into_owned());
+        let shown = |what: &str| {
+            fs::read_to_string(card.join(what))
+                .map(|text| text.trim().to_owned())
+                .map_err(|error| io::Error::other(format!("{}/{what}: {error}", card.display())))
+        };
+        let (limit, inflight) = (shown("limit")?, shown("inflight")?);
+        // Writing to a String cannot fail.
+        let _ = writeln!(lines, "{},{},{limit},{inflight}", flows::clock(), device.unwrap_or_default());
+    }
+    if lines.is_empty() {
+        return Ok(());
+    }
+    fs::OpenOptions::new().create(true).append(true).open(folder.join(BYTE_LIMITS))?.write_all(lines.as_bytes())
+}
+
+/// All counters: those of our devices, and of each namespace `tc -s qdisc`, `ip -s link` and the protocols'.
+///
+/// # Errors
+/// A program fails.
+pub fn all(devices: &str, places: &[Place], workers: &Workers) -> io::Result<Value> {
+    let mut found = Map::new();
+    for &place in places {
+        let table = |words: [&str; 4]| words.map(str::to_owned).to_vec();
+        let qdiscs = workers.run(place, "tc", &table(["-s", "-j", "qdisc", "show"]))?;
+        let links = workers.run(place, "ip", &table(["-s", "-j", "link", "show"]))?;
+        let protocols = workers.inside(place, || {
+            let read = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}"));
+            Ok(protocols(&(read("snmp")? + &read("netstat")?)))
+        })?;
+        let value = json!({ "qdiscs": parsed(qdiscs), "links": parsed(links), "protocols": protocols });
+        found.insert(name(place), value);
+    }
+    Ok(json!({ "devices": devices.lines().collect::<Vec<_>>(), "places": found }))
+}
+
+fn name(place: Place) -> String {
+    match place {
+        Place::Left(hop) => format!("left{hop}"),
+        Place::Router(number) => format!("router{number}"),
+        Place::Right(hop) => format!("right{hop}"),
+    }
+}
+
+/// A program's JSON; its words where it prints none.
+fn parsed(text: String) -> Value {
+    serde_json::from_str(&text).unwrap_or(Value::String(text))
+}
+
+/// Pairs of lines, names and values: what is not zero.
+fn protocols(text: &str) -> Value {
+    let mut found = Map::new();
+    for pair in text.lines().collect::<Vec<_>>().chunks(2) {
+        let [names, values] = pair else { continue };
+        let mut names = names.split_ascii_whitespace();
+        let protocol = names.next().unwrap_or_default();
+        for (name, value) in names.zip(values.split_ascii_whitespace().skip(1)).filter(|(_, value)| *value != "0") {
+            found.insert(format!("{protocol}{name}"), value.into());
+        }
+    }
+    Value::Object(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_have_their_protocols_name() {
+        let text = "Tcp: InSegs OutSegs\nTcp: 7 0\nTcpExt: TCPHPHits\nTcpExt: 3\n";
+        assert_eq!(protocols(text), json!({ "Tcp:InSegs": "7", "TcpExt:TCPHPHits": "3" }));
+        assert_eq!(parsed("[1]".into()), json!([1]));
+        assert_eq!(parsed("no json".into()), json!("no json"));
+    }
+}

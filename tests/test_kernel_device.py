@@ -1,0 +1,278 @@
+"""The guest's network device: rate to the nanosecond, ring to the packet, byte limits as Linux computes them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from conftest import Run, skip_loudly
+from sojourn.errors import Refusal
+from sojourn.kernel import find
+
+FULL = 1514
+"""Bytes of a full segment on a link."""
+NS = 1_000_000_000
+RECORD = np.dtype(
+    [
+        ("type", "u1"),
+        ("fate", "u1"),
+        ("ecn", "u1"),
+        ("flags", "u1"),
+        ("link", "<u2"),
+        ("reason", "<u2"),
+        ("bytes", "<u4"),
+        ("payload", "<u4"),
+        ("hosts", "<u4", 2),
+        ("ports", "<u2", 2),
+        ("protocol", "<u4"),
+        ("seq", "<u4"),
+        ("ack", "<u4"),
+        ("arrival", "<u8"),
+        ("start", "<u8"),
+        ("end", "<u8"),
+    ]
+)
+"""As kernel/guest/sojourn_link.c lays it out."""
+RING = 3
+
+
+@pytest.fixture(autouse=True, scope="module")
+def kernel() -> None:
+    """The kernel that 'make test' built or restored."""
+    try:
+        find()
+    except Refusal as error:
+        skip_loudly(str(error))
+
+
+def scenario(folder: Path, hop: str, *, duration: str = "3s", measure: str = "1s", flows: int = 4) -> Path:
+    """Bulk flows that overload a hop at once: they leave slow start only by a loss."""
+    path = folder / "device.toml"
+    path.write_text(
+        f'duration = "{duration}"\nmeasure = ["{measure}", "end"]\n[host]\nhystart = false\n'
+        f'[[hop]]\nname = "b"\n{hop}\n[[flow]]\nkind = "bulk"\ncount = {flows}\nrtt = "4ms"\n'
+    )
+    return path
+
+
+@dataclass
+class Played:
+    """A run's report, its packets that passed the hop rightward in order, and the guest's own files."""
+
+    run: dict[str, Any]
+    bytes: Any
+    start: Any
+    end: Any
+    guest: Path
+
+    def records(self) -> Any:
+        """What the probe wrote."""
+        return np.fromfile(self.guest / "seen.bin", dtype=RECORD)
+
+
+def play(sojourn: Run, file: Path, *arguments: object) -> Played:
+    """A run with all its records."""
+    out, guest = file.parent / "out", file.parent / "guest"
+    more = ("--packets", "--out", out, "--keep", guest, "-f", "json", *arguments)
+    [run] = json.loads(sojourn("run", file, "--world", "kernel", *more).stdout)["runs"]
+    table = pq.read_table(out / "runs" / "0000.packets.parquet")
+    column = {name: table[name].to_numpy() for name in ("link", "fate", "bytes", "start_ns", "end_ns")}
+    here = (column["link"] == 0) & (column["fate"] == 0)
+    order = np.argsort(column["end_ns"][here], kind="stable")
+    bytes_, start, end = (column[name][here][order].astype(np.int64) for name in ("bytes", "start_ns", "end_ns"))
+    return Played(run, bytes_, start, end, guest / "0000")
+
+
+def longest_busy(start: Any, end: Any) -> slice:
+    """The longest row of packets each of which begins when the one before has ended."""
+    breaks = np.flatnonzero(start[1:] != end[:-1]) + 1
+    edges = np.concatenate([[0], breaks, [len(start)]])
+    longest = int(np.argmax(np.diff(edges)))
+    return slice(int(edges[longest]), int(edges[longest + 1]))
+
+
+@pytest.mark.parametrize(
+    ("rate", "bits", "duration"),
+    [
+        ("100kbit", 100_000, "40s"),
+        ("1mbit", 1_000_000, "10s"),
+        ("3333333bit", 3_333_333, "5s"),
+        ("10mbit", 10_000_000, "3s"),
+        ("100mbit", 100_000_000, "2s"),
+        ("1gbit", 1_000_000_000, "600ms"),
+    ],
+)
+def test_an_overloaded_device_drains_at_its_nominal_rate(
+    rate: str, bits: int, duration: str, sojourn: Run, tmp_path: Path
+) -> None:
+    file = scenario(tmp_path, f'rate = "{rate}"\nqdisc = "pfifo limit 100"', duration=duration, measure="0s")
+    played = play(sojourn, file)
+    busy = longest_busy(played.start, played.end)
+    count, took = busy.stop - busy.start, played.end[busy][-1] - played.start[busy][0]
+    assert count > 200, "an overload"
+    assert played.bytes[busy].sum() * 8 * NS / took == pytest.approx(bits, rel=1e-6)
+    # And each packet by itself, rounded up to whole nanoseconds.
+    assert ((played.end - played.start) == -(-played.bytes * 8 * NS // bits)).all()
+
+
+def test_steps_of_the_rate_take_place_at_their_moment_also_within_a_packet(sojourn: Run, tmp_path: Path) -> None:
+    steps = [(0.0, 10_000_000), (1.0, 100_000_000), (1.5, 1_000_000), (2.5, 30_000_000)]
+    text = ", ".join(f'["{at}s", "{bits}bit"]' for at, bits in steps)
+    played = play(sojourn, scenario(tmp_path, f'rate = [{text}]\nqdisc = "pfifo limit 400"', measure="0s"))
+    times = np.array([at * NS for at, _ in steps] + [10 * NS])
+    carried = np.concatenate([[0], np.cumsum(np.diff(times) * [bits for _, bits in steps] / (8 * NS))])
+    # Bytes that the link could have carried between begin and end of each packet: its own.
+    area = np.interp(played.end, times, carried) - np.interp(played.start, times, carried)
+    rates = np.array([bits for _, bits in steps])[np.searchsorted(times, played.end, side="left") - 1]
+    assert np.abs(area - played.bytes).max() < 1e-6 * FULL + (2e-9 * rates / 8).max(), "to two nanoseconds"
+    busy = longest_busy(played.start, played.end)
+    first, last = played.start[busy][0], played.end[busy][-1]
+    assert first < 1.0 * NS
+    assert last > 2.5 * NS, "one overload over all steps"
+    offered = np.interp(last, times, carried) - np.interp(first, times, carried)
+    assert played.bytes[busy].sum() == pytest.approx(offered, rel=1e-6)
+
+
+def test_a_trace_s_opportunities_each_carry_1500_bytes_of_what_waits(sojourn: Run, tmp_path: Path) -> None:
+    opportunities = [1, 3, 3, 3, 7, 12, 13, 13, 20]  # milliseconds; the last one is the period
+    (tmp_path / "x.down").write_text("".join(f"{ms}\n" for ms in opportunities))
+    file = scenario(tmp_path, 'rate = { trace = "x.down" }\nqdisc = "pfifo limit 100"', measure="0s")
+    played = play(sojourn, file)
+    period = opportunities[-1]
+    times = np.array([(turn * period + ms) * 1_000_000 for turn in range(160) for ms in opportunities])
+    # After 500 ms the queue never empties: each packet ends where the bytes up to it have had their opportunities.
+    after = np.flatnonzero(played.end > NS // 2)
+    ends, sizes = played.end[after], played.bytes[after]
+    assert np.isin(ends, times).all()
+    used = np.cumsum(sizes)
+    for offset in range(0, 1500):  # what the first one had left of its opportunity
+        last = np.searchsorted(times, ends[0], side="right") - 1
+        at = last + -(-(used - used[0] - offset) // 1500)
+        if (times[np.maximum(at, last)] == ends).all():
+            break
+    else:
+        pytest.fail("no start of the stream explains the ends of its packets")
+    assert len(ends) > 800
+
+
+@pytest.mark.parametrize("ring", [1, 80, 512, 4096])
+def test_an_overloaded_ring_holds_what_it_is_nominally(ring: int, sojourn: Run, tmp_path: Path) -> None:
+    file = scenario(
+        tmp_path,
+        f'rate = "100mbit"\nqdisc = "pfifo limit 1000"\nnic = {{ ring = {ring} }}',
+        duration="4s",
+        measure="2s",
+        flows=8,
+    )
+    hop = play(sojourn, file).run["hops"]["b"]
+    assert hop["utilisation"] == pytest.approx(1)
+    held = hop["nic"]["ring_packets"]
+    assert (held["p50"], held["max"]) == (ring, ring)
+    assert held["mean"] == pytest.approx(ring, rel=1e-3)
+    # The ring is beyond the discipline's reach: each of its packets adds its time.
+    assert hop["sojourn_ms"]["p50"] > (ring - 1) * FULL * 8 / 100e6 * 1000
+    assert hop["full_fraction"] is None
+
+
+def recomputed(rings: Any, hz: int) -> list[tuple[int, int]]:
+    """Limit and bytes in flight after each event, as lib/dynamic_queue_limits computes them: written from its rules.
+
+    A queue has starved when it sent all that its limit allowed, and all of that was completed before more came: the
+    limit grows by what a larger one would have let through. When it never starved for `slack_hold_time`, it falls by
+    the least that was there in excess.
+    """
+    most = (2**32 - 1) // 2 - (2**32 - 1) // 16
+    limit = queued = done = last_object = 0
+    before_queued = before_over = before_object = 0
+    slack_since, least_slack = 0, 2**32 - 1
+    found = []
+    for what, count, jiffies in zip(rings["fate"], rings["bytes"], rings["start"], strict=True):
+        count, jiffies = int(count), int(jiffies)
+        if what == 0:
+            queued += count
+            last_object = count
+            found.append((limit, queued - done))
+            continue
+        completed, new = done + count, limit
+        over = max(queued - done - limit, 0)
+        in_progress, before_in_progress = queued - completed, before_queued - done
+        all_before = completed >= before_queued
+        if (over and not in_progress) or (before_over and all_before):
+            new += max(completed - before_queued, 0) + before_over
+            slack_since, least_slack = jiffies, 2**32 - 1
+        elif in_progress and before_in_progress and not all_before:
+            slack = max(limit + before_over - 2 * count, 0)
+            least_slack = min(least_slack, max(slack, max(before_object - before_over, 0) if before_over else 0))
+            if jiffies > slack_since + hz:
+                new = max(limit - least_slack, 0)
+                slack_since, least_slack = jiffies, 2**32 - 1
+        new = min(new, most)
+        if new != limit:
+            limit, over = new, 0
+        before_over, before_object, before_queued, done = over, last_object, queued, completed
+        found.append((limit, queued - done))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("hop", "hz"),
+    [
+        ('rate = "10mbit"\nqdisc = "fq_codel"\nnic = { ring = 512, bql = true }', 250),
+        ('rate = "100mbit"\nqdisc = "fq_codel"\nnic = { ring = 512, bql = true, coalesce = "1ms" }', 250),
+        (
+            'rate = [["0s", "100mbit"], ["1s", "2mbit"], ["4s", "50mbit"]]\nqdisc = "pfifo limit 300"\n'
+            'nic = { ring = 256, bql = true, coalesce = "3ms" }',
+            250,
+        ),
+    ],
+)
+def test_bql_s_limit_is_what_dynamic_queue_limits_gives(hop: str, hz: int, sojourn: Run, tmp_path: Path) -> None:
+    played = play(sojourn, scenario(tmp_path, hop, duration="8s"))
+    records = played.records()
+    rings = records[(records["type"] == RING) & (records["link"] == 0)]
+    expected = recomputed(rings, hz)
+    assert len(expected) > 1000
+    limits = [limit for limit, _ in expected]
+    assert [(int(limit), int(inflight)) for limit, inflight in zip(rings["seq"], rings["ack"], strict=True)] == expected
+    assert any(b < a for a, b in pairwise(limits)), "the limit fell too"
+    # What the guest's /sys shows each second is the same.
+    shown = [line.split(",") for line in (played.guest / "byte_queue_limits.csv").read_text().splitlines()]
+    compared = 0
+    for at, device, limit, inflight in shown:
+        last = int(np.searchsorted(rings["arrival"], int(at), side="right")) - 1
+        near = np.abs(rings["arrival"][max(last, 0) : last + 2].astype(np.int64) - int(at)).min() < 5_000
+        if device == "hop0r" and not near:
+            assert (int(limit), int(inflight)) == expected[last]
+            compared += 1
+    assert compared >= 5
+    assert played.run["hops"]["b"]["nic"]["ring_packets"]["p95"] < 100, "BQL keeps the ring short"
+
+
+def test_a_coalesced_interrupt_frees_the_descriptors_late(sojourn: Run, tmp_path: Path) -> None:
+    hop = 'rate = "10mbit"\nqdisc = "pfifo limit 100"\nnic = { ring = RING, coalesce = "500us" }'
+    played = play(sojourn, scenario(tmp_path, hop.replace("RING", "1")))
+    # One descriptor: each packet waits for the interrupt of the one before.
+    busy = played.start[1:] - played.end[:-1]
+    assert (busy >= 500_000).all()
+    assert np.median(busy) == 500_000
+    (tmp_path / "more").mkdir()
+    assert play(sojourn, scenario(tmp_path / "more", hop.replace("RING", "8"))).run["hops"]["b"][
+        "utilisation"
+    ] == pytest.approx(1)
+
+
+def test_what_only_the_kernel_world_has_is_named_by_the_simulator(sojourn: Run, tmp_path: Path) -> None:
+    file = scenario(tmp_path, 'rate = "10mbit"\nqdisc = "pfifo limit 100"\nnic = { ring = 80 }')
+    assert json.loads(sojourn("check", file, "-f", "json").stdout)["first"]["hops"][0]["nic"]["ring"] == 80
+    assert "hop b: nic is not built yet in the simulator" in sojourn("run", file, code=2).stderr
+    wrong = sojourn("check", file, "--set", "hop.b.nic.rings=7", code=2)
+    assert "ring" in wrong.stderr
+    shaped = sojourn("run", file, "--world", "kernel", "--link", "htb", code=2)
+    assert "nic: not with htb" in shaped.stderr
