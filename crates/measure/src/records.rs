@@ -152,7 +152,7 @@ enum Event {
 /// the moments before it. Records do not tell when the queue was full, nor what a trace-driven link offered: there is no
 /// `full_fraction`, and utilisation is the fraction of time in transmission.
 pub fn from_records(records: &[PacketRecord], link: u16, setup: &LinkSetup) -> LinkReport {
-    let mut report = replay(records, link, LinkMeter::new(setup), |_, _| false);
+    let mut report = replay(records, link, LinkMeter::new(setup), &[], |_, _| false);
     report.main.full_fraction = None;
     if let Some(startup) = &mut report.startup {
         startup.full_fraction = None;
@@ -160,13 +160,25 @@ pub fn from_records(records: &[PacketRecord], link: u16, setup: &LinkSetup) -> L
     report
 }
 
-/// Plays the records of link number `link` to its meter, which may know rates and offers already; `is_full` says of a
-/// number of packets and bytes queued whether the next MTU would be refused. A packet that was still queued at the end
-/// starts [`Time::NEVER`].
+/// An opportunity of a trace-driven link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Offer {
+    /// When.
+    pub at: Time,
+    /// Bytes that could have left.
+    pub bytes: u32,
+    /// Bytes that did.
+    pub used: u32,
+}
+
+/// Plays the records of link number `link`, and in between what the link offered, to its meter, which may know rates
+/// already; `is_full` says of a number of packets and bytes queued whether the next MTU would be refused. A packet that
+/// was still queued at the end starts [`Time::NEVER`].
 pub fn replay(
     records: &[PacketRecord],
     link: u16,
     mut meter: LinkMeter,
+    offers: &[Offer],
     is_full: impl Fn(usize, u64) -> bool,
 ) -> LinkReport {
     let mut events = Vec::new();
@@ -183,7 +195,11 @@ pub fn replay(
     }
     events.sort_unstable();
     let (mut queued, mut bytes, mut in_transmission) = (0, 0, None);
+    let mut offers = offers.iter().peekable();
     for (now, event, index) in events {
+        while let Some(offer) = offers.next_if(|offer| offer.at <= now) {
+            meter.offered(offer.at, offer.bytes, offer.used);
+        }
         let record = &records[index];
         let sojourn = record.start.since(record.arrival);
         match (event, record.fate) {
@@ -209,6 +225,7 @@ pub fn replay(
         }
         meter.enqueued(now, queued, is_full(queued, bytes));
     }
+    offers.for_each(|offer| meter.offered(offer.at, offer.bytes, offer.used));
     meter.finish()
 }
 
@@ -248,6 +265,40 @@ mod tests {
             let records = decided(&case.play(&mut LinkMeter::new(&case.setup()), false), case.end);
             prop_assert_eq!(from_columns(&columns(&records)).expect("own columns"), records);
         }
+    }
+
+    #[test]
+    fn on_a_traced_link_packets_count_in_the_window_in_which_they_left() {
+        let setup = LinkSetup {
+            name: "radio".into(),
+            measure: (Time(100), Time(200)),
+            end: Time(200),
+            rtt_window: sojourn_core::units::Span(50),
+            bins: 2,
+            overhead: 0,
+        };
+        let leaves = |at: u64| PacketRecord {
+            link: 0,
+            entry: 0,
+            connection: 0,
+            seq: 0,
+            bytes: 1500,
+            kind: Kind::Data,
+            ecn_in: Ecn::NotEct,
+            ecn_out: Ecn::NotEct,
+            arrival: Time(at - 10),
+            start: Time(at),
+            end: Time(at),
+            fate: Fate::Delivered,
+        };
+        let offers =
+            [40, 90, 140, 190].map(|at| Offer { at: Time(at), bytes: 1500, used: if at == 190 { 0 } else { 1500 } });
+        let records = [leaves(40), leaves(90), leaves(140)];
+        let report = replay(&records, 0, LinkMeter::new(&setup), &offers, |_, _| false);
+        let startup = report.startup.expect("measuring starts later");
+        assert_eq!((startup.delivered_packets, startup.utilisation), (2, Some(1.0)));
+        assert_eq!((report.main.delivered_packets, report.main.utilisation), (1, Some(0.5)));
+        assert_eq!(report.series.delivered_packets, [2.0, 1.0]);
     }
 
     #[test]

@@ -9,9 +9,10 @@ use sojourn_core::packet::Ecn;
 use sojourn_core::qdisc::DropReason;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::units::{Rate, Span, Time};
+use sojourn_measure::records::Offer;
 use sojourn_measure::{FlowMeter, LinkMeter, LinkReport, Output, flow_setup, link_setup, records};
 use sojourn_model::records::{Fate, Kind, PacketRecord};
-use sojourn_model::scenario::{Capacity, Link, Scenario};
+use sojourn_model::scenario::{Capacity, Scenario, Trace};
 use sojourn_model::workload::{App, Direction};
 
 use crate::flows::played::{Played, What};
@@ -83,16 +84,19 @@ fn link(scenario: &Scenario, index: usize, mode: Mode, records: &[PacketRecord])
         Capacity::Steps(steps) => steps.iter().for_each(|&(at, rate)| meter.rate(at, rate)),
         Capacity::Trace(trace) => meter.rate(Time::ZERO, trace.mean_rate()),
     }
-    if mode.link == LinkKind::Device {
-        offer(link, scenario.duration, index as u16, records, &mut meter);
-    }
+    let offers = match &link.rate {
+        Capacity::Trace(trace) if mode.link == LinkKind::Device => {
+            offers(trace, scenario.duration, index as u16, records)
+        }
+        _ => Vec::new(),
+    };
     let full = fullness(&link.qdisc, MTU + u64::from(link.overhead));
-    records::replay(records, index as u16, meter, full)
+    records::replay(records, index as u16, meter, &offers, full)
 }
 
 /// What a trace offers: an opportunity counts as used by the bytes of the packets that left with it.
-fn offer(link: &Link, end: Time, index: u16, records: &[PacketRecord], meter: &mut LinkMeter) {
-    let Capacity::Trace(trace) = &link.rate else { return };
+fn offers(trace: &Trace, end: Time, index: u16, records: &[PacketRecord]) -> Vec<Offer> {
+    let mut offers = Vec::new();
     let mut left = records.iter().filter(|r| r.link == index && r.fate == Fate::Delivered && r.end < end).peekable();
     let mut carried = 0u32;
     let period = trace.opportunities_ms.last().copied().unwrap_or(1).max(1);
@@ -100,16 +104,17 @@ fn offer(link: &Link, end: Time, index: u16, records: &[PacketRecord], meter: &m
         for ms in &trace.opportunities_ms {
             let at = Time((start + ms) * 1_000_000);
             if at >= end {
-                return;
+                return offers;
             }
             while let Some(record) = left.next_if(|record| record.end <= at) {
                 carried += record.bytes;
             }
             let used = carried.min(OPPORTUNITY);
             carried -= used;
-            meter.offered(at, OPPORTUNITY, used);
+            offers.push(Offer { at, bytes: OPPORTUNITY, used });
         }
     }
+    offers
 }
 
 /// Whether the next MTU would be refused, by the limit of the whole discipline.

@@ -1,0 +1,251 @@
+"""The simulator against the real kernel, on every scenario of scenarios/ that both can play: a table and a picture.
+
+    tools/agree_start.py [--print] [--again] [NAME…]
+
+Plays each scenario (or those of these names) in both worlds with the same seeds, keeps the numbers of each run in
+docs/explanation/sim-and-kernel.csv, writes the table into docs/explanation/sim-and-kernel.md (with --print only to
+stdout) and draws docs/explanation/sim-and-kernel.png. What has its numbers already is not played again, unless with
+--again. The beginning of a verb that says for any scenario how well the worlds agree.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from sojourn import _core, plot
+from sojourn.kernel.run import Guests
+from sojourn.plan import load
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/explanation/sim-and-kernel.md"
+NUMBERS, PICTURE = PAGE.with_suffix(".csv"), PAGE.with_suffix(".png")
+BEGIN, END = "<!-- table: written by tools/agree_start.py -->", "<!-- end of the table -->"
+SEEDS = 3
+JOBS = 2
+FIXED_WINDOWS = {"ack-per-window", "standing-queue"}
+"""Linux has no window that never changes."""
+MEASURES = {
+    "goodput": "goodput Mbit/s",
+    "busy": "link busy %",
+    "mean": "sojourn mean ms",
+    "p50": "p50 ms",
+    "p95": "p95 ms",
+    "drops": "drops",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run's numbers at the hop that it is about."""
+
+    scenario: str
+    what: str
+    """What distinguishes the combination: the discipline's line."""
+    world: str
+    seed: int
+    goodput: float
+    busy: float
+    mean: float
+    p50: float
+    p95: float
+    drops: float
+
+
+@dataclass
+class Pair:
+    """A combination in both worlds, seed by seed."""
+
+    scenario: str
+    what: str
+    sim: list[Row] = field(default_factory=list)
+    kernel: list[Row] = field(default_factory=list)
+
+    def means(self, measure: str) -> tuple[float, float]:
+        """The mean over the seeds, in the simulator and in the kernel."""
+        sim, kernel = (float(np.mean([getattr(row, measure) for row in rows])) for rows in (self.sim, self.kernel))
+        return sim, kernel
+
+    def difference(self, measure: str) -> float:
+        """The kernel's mean over the simulator's, less one."""
+        sim, kernel = self.means(measure)
+        return kernel / sim - 1 if sim else 0.0 if kernel == sim else float("inf")
+
+
+# ---- playing ----
+
+
+def row(scenario: str, world: str, output: _core.Output) -> Row:
+    """The numbers at the rightward hop where packets wait longest."""
+    run = json.loads(output.result())
+    hops = {name: hop for name, hop in run["hops"].items() if not name.endswith(".reverse")}
+    hop = max(hops.values(), key=lambda one: one["sojourn_ms"]["mean"])
+    sojourn = hop["sojourn_ms"]
+    return Row(
+        scenario=scenario,
+        what=", ".join(str(value) for value in run["set"].values()),
+        world=world,
+        seed=run["seed"],
+        goodput=sum(flow["goodput_mbit"] or 0 for flow in run["flows"]),
+        busy=100 * hop["utilisation"],
+        mean=sojourn["mean"],
+        p50=sojourn["p50"],
+        p95=sojourn["p95"],
+        drops=hop["drops"],
+    )
+
+
+def play(name: str) -> list[Row]:
+    """A scenario in both worlds: all combinations that the kernel can play, all seeds."""
+    plan = load(ROOT / f"scenarios/{name}.toml", (), 1, SEEDS)
+    guests = Guests()
+    playable, _ = guests.playable(plan)
+
+    def simulated(index: int) -> _core.Output | None:
+        return plan.run(index, series=False)
+
+    def real(index: int) -> _core.Output | None:
+        played = guests.play(plan, index, _core.Progress(), packets=False, series=False)
+        return played.output if played else None
+
+    worlds: dict[str, Callable[[int], _core.Output | None]] = {"sim": simulated, "kernel": real}
+
+    def one(job: tuple[str, int]) -> Row:
+        output = worlds[job[0]](job[1])
+        assert output is not None
+        return row(name, job[0], output)
+
+    with ThreadPoolExecutor(max_workers=JOBS) as pool:
+        return list(pool.map(one, [(world, index) for world in worlds for index in playable]))
+
+
+def write(rows: Sequence[Row]) -> None:
+    """One line a run, six digits."""
+    with NUMBERS.open("w", newline="", encoding="utf-8") as file:
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow([one.name for one in fields(Row)])
+        for one in rows:
+            numbers = [f"{getattr(one, measure):.6g}" for measure in MEASURES]
+            lines.writerow([one.scenario, one.what, one.world, one.seed, *numbers])
+
+
+def read() -> list[Row]:
+    """What `write` wrote; nothing if it did not."""
+    if not NUMBERS.exists():
+        return []
+    with NUMBERS.open(newline="", encoding="utf-8") as file:
+        return [
+            Row(
+                one["scenario"],
+                one["what"],
+                one["world"],
+                int(one["seed"]),
+                *(float(one[measure]) for measure in MEASURES),
+            )
+            for one in csv.DictReader(file)
+        ]
+
+
+# ---- showing ----
+
+
+def pairs(rows: Sequence[Row]) -> list[Pair]:
+    """Combinations in the order in which they were played."""
+    found: dict[tuple[str, str], Pair] = {}
+    for one in rows:
+        pair = found.setdefault((one.scenario, one.what), Pair(one.scenario, one.what))
+        (pair.sim if one.world == "sim" else pair.kernel).append(one)
+    return list(found.values())
+
+
+def cell(pair: Pair, measure: str) -> str:
+    """`sim / kernel, difference`; a difference of more than a tenth stands out."""
+    sim, kernel = pair.means(measure)
+    difference = 100 * pair.difference(measure)
+    text = f"{difference:+.0f} %" if abs(difference) >= 9.5 else f"{difference:+.1f} %"
+    return f"{sim:.3g} / {kernel:.3g}, " + (f"**{text}**" if abs(difference) >= 10 else text)
+
+
+def table(chosen: Sequence[Pair]) -> str:
+    """In Markdown."""
+    head = ["scenario", "varied", *MEASURES.values()]
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    for pair in chosen:
+        cells = [cell(pair, measure) for measure in MEASURES]
+        lines.append(f"| {pair.scenario} | {pair.what or '–'} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+SHOWN = {"goodput": "o", "mean": "D", "p95": "s", "drops": "x"}
+NAMES = {"goodput": "goodput", "mean": "mean sojourn", "p95": "95th percentile of the sojourn", "drops": "drops"}
+INKS = {"goodput": "#13866f", "mean": "#1f6fb4", "p95": "#6a3fa0", "drops": "#d1495b"}
+
+
+def draw(chosen: Sequence[Pair]) -> bytes:
+    """A row a combination: the kernel's number over the simulator's, on a logarithmic axis."""
+    with mpl.rc_context(plot.STYLE):
+        figure = Figure(figsize=(plot.WIDTH, 1.5 + 0.27 * len(chosen)), layout="constrained")
+        axis = figure.add_subplot()
+        axis.axvspan(1 / 1.1, 1.1, color=plot.PALE, zorder=0)
+        axis.axvline(1, color=plot.QUIET, linewidth=0.8)
+        for measure, marker in SHOWN.items():
+            values = [1 + pair.difference(measure) for pair in chosen]
+            axis.plot(
+                values, range(len(chosen)), marker, color=INKS[measure], markersize=6, label=NAMES[measure], alpha=0.9
+            )
+        labels = [f"{pair.scenario}:  {short(pair.what)}" if pair.what else pair.scenario for pair in chosen]
+        axis.set_yticks(range(len(chosen)), labels)
+        axis.set_ylim(len(chosen) - 0.5, -0.5)
+        axis.set_xscale("log")
+        axis.set_xticks([0.33, 0.5, 0.67, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3])
+        axis.xaxis.set_major_formatter(
+            FuncFormatter(lambda value, _: f"{100 * (value - 1):+.0f} %" if value != 1 else "0")
+        )
+        axis.xaxis.set_minor_formatter(NullFormatter())
+        axis.set_xlabel("the kernel's number against the simulator's; the band is ± 10 %")
+        axis.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=4, frameon=False)
+        data = io.BytesIO()
+        figure.savefig(data, format="png", dpi=110, metadata={"Software": None})
+        return data.getvalue()
+
+
+def short(what: str) -> str:
+    """A discipline's line without what all of its kind have."""
+    return what if len(what) <= 46 else what[:45] + "…"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Plays what is missing, and shows it."""
+    names = [word for word in arguments if not word.startswith("--")]
+    all_of_them = sorted(path.stem for path in (ROOT / "scenarios").glob("*.toml") if path.stem not in FIXED_WINDOWS)
+    rows = read()
+    for name in names or all_of_them:
+        if "--again" in arguments or not any(one.scenario == name for one in rows):
+            print(f"playing {name}", file=sys.stderr)
+            rows = [one for one in rows if one.scenario != name] + play(name)
+            rows.sort(key=lambda one: all_of_them.index(one.scenario))
+            write(rows)
+    chosen = pairs(rows)
+    if "--print" in arguments:
+        print(table(chosen))
+        return 0
+    PICTURE.write_bytes(draw(chosen))
+    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{table(chosen)}\n\n{END}{rest.split(END)[1]}", encoding="utf-8")
+    print(PAGE.relative_to(ROOT))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,628 @@
+"""Judges the papers' claims that the real kernel must show: plays their scenarios in it and writes the table.
+
+    tools/kernel_claims.py [--print] [--again] [NAME…]
+
+Plays what has no numbers yet (with --again everything; with NAMEs only these experiments, such as 002-ccaq/table),
+keeps each run's numbers beside its scenario (NAME.kernel.csv), and writes the table in
+docs/explanation/kernel-claims.md (with --print only to stdout). The claims and the ranges by which they hold stand in
+experiments/*/claims.toml and were fixed before the first run. Comparisons are made seed by seed; ± is Student's 95 %
+interval over the seeds.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import sys
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sojourn import _core
+from sojourn.kernel.run import Guests
+from sojourn.plan import load
+from sojourn.sweep import mean_of
+
+ROOT = Path(__file__).resolve().parent.parent
+EXPERIMENTS = ROOT / "experiments"
+PAGE = ROOT / "docs/explanation/kernel-claims.md"
+BEGIN, END = "<!-- claims: written by tools/kernel_claims.py -->", "<!-- end of claims -->"
+GUESTS = 2
+ACK_BYTES = 66
+"""An acknowledgement with timestamps on the link: 52 bytes and the Ethernet header."""
+DATA = (0, 1)
+"""Kinds of packets that carry data: first sent and sent again."""
+
+Numbers = dict[str, float]
+Quantities = dict[str, Sequence[float]]
+"""By what it is called in claims.toml: its value for each seed."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A scenario, how the kernel plays it, and the numbers that are kept of a run."""
+
+    file: str
+    """Below the root."""
+    link: str
+    numbers: Callable[[_core.Output], Numbers]
+    packets: bool = False
+    """Whether the numbers need a record of every packet."""
+
+
+# ---- the numbers of a run ----
+
+
+def of_a_flow(output: _core.Output) -> Numbers:
+    """One bulk flow over one hop: what the receiver got, and the sender's RTT."""
+    run = json.loads(output.result())
+    hop, flow = run["hops"]["bottleneck"], run["flows"][0]
+    ip_bytes = hop["delivered_bytes"] - 14 * hop["delivered_packets"]
+    return {
+        "ip_mb": ip_bytes / 1e6,
+        "ip_mbit": 8 * ip_bytes / run["duration_s"] / 1e6,
+        "utilisation": hop["utilisation"],
+        "goodput_mbit": flow["goodput_mbit"],
+        "rtt_mean_ms": flow["rtt_ms"]["mean"],
+        "rtt_p95_ms": flow["rtt_ms"]["p95"],
+        "rtt_max_ms": flow["rtt_ms"]["max"],
+        "sojourn_mean_ms": hop["sojourn_ms"]["mean"],
+        "sojourn_p95_ms": hop["sojourn_ms"]["p95"],
+        "standing_p50_ms": hop["standing_queue_ms"]["p50"],
+        "drops": hop["drops"],
+    }
+
+
+def around_a_step(output: _core.Output) -> Numbers:
+    """The same before and after a step at 30 s, as the paper's own tools see it: IP bytes and RTTs packet by packet.
+
+    A data packet's RTT is its time from its arrival at the queue to the end of its transmission, the base RTT, and its
+    acknowledgement's transmission.
+    """
+    about = json.loads(output.about())
+    packets = output.packets()
+    data = (packets["link"] == 0) & (packets["fate"] == 0) & np.isin(packets["kind"], DATA)
+    end_s, waited_ms = packets["end_ns"][data] / 1e9, (packets["end_ns"] - packets["arrival_ns"])[data] / 1e6
+    ip_bytes = packets["bytes"][data] - 14
+    numbers = of_a_flow(output)
+    steps = output.rates()["bottleneck"]
+    for name, (begin, until) in {"before": (5, 30), "grow": (30, 35), "after": (35, 60)}.items():
+        inside = (end_s >= begin) & (end_s < until)
+        rate = steps["rate_mbit"][np.searchsorted(steps["rate_time_s"], begin, side="right") - 1]
+        ack_ms = ACK_BYTES * 8 / rate / 1000
+        rtt = waited_ms[inside] + base_rtt_ms(about, begin) + ack_ms
+        numbers |= {
+            f"{name}_mbit": 8 * float(ip_bytes[inside].sum()) / (until - begin) / 1e6,
+            f"{name}_rtt_min_ms": float(rtt.min()),
+            f"{name}_rtt_mean_ms": float(rtt.mean()),
+            f"{name}_rtt_max_ms": float(rtt.max()),
+        }
+    return numbers
+
+
+def base_rtt_ms(about: Mapping[str, Any], at_s: float) -> float:
+    """The flow's base RTT; BBR's scenario halves it after 30 s."""
+    base = float(about["flows"][0]["base_rtt_ms"])
+    stepped = any("from 30s" in hop["delay"] for hop in about["hops"])
+    return base / 2 if stepped and at_s >= 30 else base
+
+
+def of_the_rural_bed(output: _core.Output) -> Numbers:
+    """Bulk goodput, completion times, pings and the queue."""
+    run = json.loads(output.result())
+    hop, (bulk, files, pings) = run["hops"]["bottleneck"], run["flows"]
+    return {
+        "utilisation": hop["utilisation"],
+        "drops": hop["drops"],
+        "sojourn_mean_ms": hop["sojourn_ms"]["mean"],
+        "sojourn_p50_ms": hop["sojourn_ms"]["p50"],
+        "sojourn_p95_ms": hop["sojourn_ms"]["p95"],
+        "sojourn_p99_ms": hop["sojourn_ms"]["p99"],
+        "sojourn_max_ms": hop["sojourn_ms"]["max"],
+        "standing_p50_ms": hop["standing_queue_ms"]["p50"],
+        "standing_p90_ms": hop["standing_queue_ms"]["p90"],
+        "bulk_mbit": bulk["goodput_mbit"],
+        "fct_mean_s": files["fct_s"]["mean"],
+        "ping_mean_ms": pings["rtt_ms"]["mean"],
+    }
+
+
+def of_the_rings(output: _core.Output) -> Numbers:
+    """The pings' RTT, the downloads' goodput together, and what the card holds."""
+    run = json.loads(output.result())
+    hop = run["hops"]["router"]
+    downloads = [flow for flow in run["flows"] if flow["kind"] == "download"]
+    [pings] = [flow for flow in run["flows"] if flow["kind"] == "pings"]
+    return {
+        "ping_mean_ms": pings["rtt_ms"]["mean"],
+        "ping_p95_ms": pings["rtt_ms"]["p95"],
+        "goodput_mbit": sum(flow["goodput_mbit"] for flow in downloads),
+        "utilisation": hop["utilisation"],
+        "drops": hop["drops"],
+        "sojourn_mean_ms": hop["sojourn_ms"]["mean"],
+    }
+
+
+SHAPED = "htb"
+"""The CCAQ paper's bed shapes with htb."""
+EXPERIMENTS_BY_NAME = {
+    "000-rural-codel/testbed": Experiment("experiments/000-rural-codel/testbed.toml", "device", of_the_rural_bed),
+    "002-ccaq/halving": Experiment("scenarios/ccaq-halving.toml", SHAPED, around_a_step, packets=True),
+    "002-ccaq/doubling": Experiment("scenarios/ccaq-doubling.toml", SHAPED, around_a_step, packets=True),
+    "002-ccaq/100ms": Experiment("scenarios/ccaq-100ms.toml", SHAPED, of_a_flow),
+    "002-ccaq/table": Experiment("experiments/002-ccaq/table.toml", SHAPED, of_a_flow),
+    "002-ccaq/small-bdp": Experiment("experiments/002-ccaq/small-bdp.toml", SHAPED, of_a_flow),
+    "002-ccaq/bbr": Experiment("experiments/002-ccaq/bbr.toml", SHAPED, around_a_step, packets=True),
+    "004-device-buffers/rings": Experiment("experiments/004-device-buffers/rings.toml", "device", of_the_rings),
+    "004-device-buffers/fifo": Experiment("experiments/004-device-buffers/fifo.toml", "device", of_the_rings),
+    "004-device-buffers/bql": Experiment("experiments/004-device-buffers/bql.toml", "device", of_the_rings),
+}
+SEEDS = 10
+
+
+# ---- playing ----
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A run's numbers."""
+
+    set: dict[str, str]
+    seed: int
+    numbers: Numbers
+
+
+def numbers_file(name: str) -> Path:
+    """Where an experiment's numbers are kept."""
+    return EXPERIMENTS / f"{name}.kernel.csv"
+
+
+def play(experiment: Experiment, seeds: int, sets: Sequence[tuple[str, str]] = ()) -> list[Seen]:
+    """All runs of an experiment, two guests at a time."""
+    plan = load(ROOT / experiment.file, sets, 1, seeds)
+    world = Guests(link=experiment.link)
+    playable, refused = world.playable(plan)
+    assert not refused, refused
+    runs = json.loads(plan.runs())
+
+    def one(index: int) -> Seen:
+        played = world.play(plan, index, _core.Progress(), packets=experiment.packets, series=experiment.packets)
+        assert played is not None
+        return Seen(
+            {key: str(value) for key, value in runs[index]["set"].items()},
+            runs[index]["seed"],
+            experiment.numbers(played.output),
+        )
+
+    with ThreadPoolExecutor(max_workers=GUESTS) as pool:
+        return list(pool.map(one, playable))
+
+
+def write(path: Path, seen: Sequence[Seen]) -> None:
+    """One row a run, six digits."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow([*(f"set.{key}" for key in seen[0].set), "seed", *seen[0].numbers])
+        rows.writerows([*one.set.values(), one.seed, *(f"{v:.6g}" for v in one.numbers.values())] for one in seen)
+
+
+def read(path: Path) -> list[Seen]:
+    """What `write` wrote."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return [
+            Seen(
+                {key.removeprefix("set."): value for key, value in row.items() if key.startswith("set.")},
+                int(row["seed"]),
+                {key: float(v) for key, v in row.items() if key != "seed" and not key.startswith("set.")},
+            )
+            for row in csv.DictReader(file)
+        ]
+
+
+class Runs:
+    """An experiment's runs, asked by words of what was set."""
+
+    def __init__(self, seen: Sequence[Seen]) -> None:
+        self.seen = list(seen)
+
+    def of(self, *words: str) -> Runs:
+        """Those whose settings, as text, begin with each of these words: `fq `, `fq_codel`, `reno`."""
+        return Runs([one for one in self.seen if all(any(v.startswith(w) for v in one.set.values()) for w in words)])
+
+    def column(self, name: str) -> list[float]:
+        """A number of each run, seed by seed."""
+        assert self.seen, f"no runs have {name}"
+        return [one.numbers[name] for one in sorted(self.seen, key=lambda one: one.seed)]
+
+
+# ---- claims ----
+
+
+def over(left: Sequence[float], right: Sequence[float]) -> list[float]:
+    """Ratios, seed by seed."""
+    return [a / b for a, b in zip(left, right, strict=True)]
+
+
+def less(left: Sequence[float], right: Sequence[float]) -> list[float]:
+    """Differences, seed by seed."""
+    return [a - b for a, b in zip(left, right, strict=True)]
+
+
+def percent(values: Sequence[float]) -> list[float]:
+    """In percent."""
+    return [100 * value for value in values]
+
+
+FQ, FQ_CODEL, CCAQ, CAKE = "fq ", "fq_codel", "ccaq", "cake"
+DOUBLED_MBIT = 40 * 1500 / 1514
+"""What fits into 40 Mbit/s of Ethernet, in IP bytes."""
+
+
+def c1(runs: Mapping[str, Runs]) -> Quantities:
+    """fq's standing queue before and after the rate halves."""
+    fq = runs["002-ccaq/halving"].of(FQ)
+    return {
+        "least RTT 5–30 s, ms": fq.column("before_rtt_min_ms"),
+        "greatest, ms": fq.column("before_rtt_max_ms"),
+        "least RTT 35–60 s, ms": fq.column("after_rtt_min_ms"),
+        "greatest then, ms": fq.column("after_rtt_max_ms"),
+        "throughput 5–30 s, Mbit/s": fq.column("before_mbit"),
+        "35–60 s, Mbit/s": fq.column("after_mbit"),
+    }
+
+
+def c2(runs: Mapping[str, Runs]) -> Quantities:
+    """CCAQ where fq was."""
+    fq, ccaq = (runs["002-ccaq/halving"].of(word) for word in (FQ, CCAQ))
+    return {
+        "mean RTT 5–30 s, ms": ccaq.column("before_rtt_mean_ms"),
+        "mean RTT 35–60 s, ms": ccaq.column("after_rtt_mean_ms"),
+        "throughput in % of fq's, 5–30 s": percent(over(ccaq.column("before_mbit"), fq.column("before_mbit"))),
+        "35–60 s, %": percent(over(ccaq.column("after_mbit"), fq.column("after_mbit"))),
+    }
+
+
+def c3(runs: Mapping[str, Runs]) -> Quantities:
+    """CCAQ when the rate doubles."""
+    ccaq = runs["002-ccaq/doubling"].of(CCAQ)
+    return {
+        "throughput 35–60 s in % of what fits": [100 * v / DOUBLED_MBIT for v in ccaq.column("after_mbit")],
+        "mean RTT 35–60 s, ms": ccaq.column("after_rtt_mean_ms"),
+        "beside: throughput 30–35 s, Mbit/s": ccaq.column("grow_mbit"),
+    }
+
+
+def c4(runs: Mapping[str, Runs]) -> Quantities:
+    """fq_codel at 100 ms."""
+    codel = runs["002-ccaq/100ms"].of(FQ_CODEL)
+    return {
+        "MB": codel.column("ip_mb"),
+        "mean RTT, ms": codel.column("rtt_mean_ms"),
+        "beside: RTT's 95th percentile, ms": codel.column("rtt_p95_ms"),
+    }
+
+
+def c5(runs: Mapping[str, Runs]) -> Quantities:
+    """CCAQ at 100 ms."""
+    codel, ccaq = (runs["002-ccaq/100ms"].of(word) for word in (FQ_CODEL, CCAQ))
+    return {
+        "MB": ccaq.column("ip_mb"),
+        "in parts of fq_codel's": over(ccaq.column("ip_mb"), codel.column("ip_mb")),
+        "mean RTT, ms": ccaq.column("rtt_mean_ms"),
+    }
+
+
+def of_table(cc: str, qdisc: str) -> Callable[[Mapping[str, Runs]], Quantities]:
+    """A cell of the paper's table. Its maximum is the rate given to htb: 100 Mbit/s, of which 99.1 fit as IP."""
+
+    def cell(runs: Mapping[str, Runs]) -> Quantities:
+        chosen = runs["002-ccaq/table"].of(cc, qdisc)
+        return {"utilisation, %": chosen.column("ip_mbit"), "mean RTT, ms": chosen.column("rtt_mean_ms")}
+
+    return cell
+
+
+def c8(runs: Mapping[str, Runs]) -> Quantities:
+    """Reno's gain from CCAQ."""
+    codel, ccaq = (runs["002-ccaq/table"].of("reno", word) for word in (FQ_CODEL, CCAQ))
+    return {"ratio": over(ccaq.column("ip_mbit"), codel.column("ip_mbit"))}
+
+
+def c9(rtt: str) -> Callable[[Mapping[str, Runs]], Quantities]:
+    """A small BDP."""
+
+    def at(runs: Mapping[str, Runs]) -> Quantities:
+        codel, ccaq = (runs["002-ccaq/small-bdp"].of(rtt, word) for word in (FQ_CODEL, CCAQ))
+        delay = codel.column("rtt_mean_ms")
+        return {
+            "fq_codel's mean RTT, ms": delay,
+            "CCAQ's less fq_codel's, ms": less(ccaq.column("rtt_mean_ms"), delay),
+            "beside: utilisation of fq_codel, %": percent(codel.column("utilisation")),
+            "of CCAQ, %": percent(ccaq.column("utilisation")),
+        }
+
+    return at
+
+
+def c10(runs: Mapping[str, Runs]) -> Quantities:
+    """cake against fq_codel."""
+
+    def apart(cc: str, column: str) -> list[float]:
+        cake, codel = (runs["002-ccaq/table"].of(cc, word).column(column) for word in (CAKE, FQ_CODEL))
+        return less(cake, codel)
+
+    return {
+        "CUBIC: utilisation less fq_codel's, points": apart("cubic", "ip_mbit"),
+        "mean RTT less fq_codel's, ms": apart("cubic", "rtt_mean_ms"),
+        "Reno: utilisation, points": apart("reno", "ip_mbit"),
+        "RTT, ms": apart("reno", "rtt_mean_ms"),
+    }
+
+
+def c11(runs: Mapping[str, Runs]) -> Quantities:
+    """BBR over CCAQ."""
+    bbr = runs["002-ccaq/bbr"]
+    return {
+        "throughput 5–30 s, Mbit/s": bbr.column("before_mbit"),
+        "35–60 s, Mbit/s": bbr.column("after_mbit"),
+        "mean RTT 5–30 s, ms": bbr.column("before_rtt_mean_ms"),
+        "mean RTT 35–60 s, ms": bbr.column("after_rtt_mean_ms"),
+    }
+
+
+RURAL = {"CoDel": "codel limit 25", "FQ-CoDel": "fq_codel limit 25 drop_batch 1 noecn"}
+TUNED = " target 65ms interval 300ms"
+
+
+class Bed:
+    """The rural test bed by discipline and RTT."""
+
+    def __init__(self, runs: Mapping[str, Runs]) -> None:
+        self.runs = runs["000-rural-codel/testbed"]
+        self.delays = list(dict.fromkeys(one.set["hop.bottleneck.delay"] for one in self.runs.seen))
+
+    def column(self, qdisc: str, delay: str, name: str) -> list[float]:
+        """A number of one discipline's runs at one RTT."""
+        chosen = [one for one in self.runs.seen if list(one.set.values()) == [delay, qdisc]]
+        return Runs(chosen).column(name)
+
+    def extreme(self, values: Callable[[str], Sequence[float]]) -> Sequence[float]:
+        """Of the RTT where the mean over the seeds is greatest."""
+        return max((values(delay) for delay in self.delays), key=np.mean)
+
+    def share(self, gain: Callable[[str], Sequence[float]]) -> list[float]:
+        """The percentage of RTTs where the mean over the seeds is positive."""
+        return [100 * sum(float(np.mean(gain(delay))) > 0 for delay in self.delays) / len(self.delays)]
+
+    def lost(self, qdisc: str, delay: str, name: str) -> list[float]:
+        """How much less than drop tail's, in percent."""
+        tail = self.column("pfifo limit 25", delay, name)
+        return [100 * (1 - v) for v in over(self.column(qdisc, delay, name), tail)]
+
+    def raised(self, qdisc: str, delay: str, name: str) -> list[float]:
+        """What the rural parameters add."""
+        return less(self.column(qdisc + TUNED, delay, name), self.column(qdisc, delay, name))
+
+
+def k1(runs: Mapping[str, Runs]) -> Quantities:
+    """Drop tail's delay."""
+    bed = Bed(runs)
+    return {
+        "greatest sojourn, ms": bed.extreme(lambda d: bed.column("pfifo limit 25", d, "sojourn_max_ms")),
+        "99th percentile at the RTT where it is greatest, ms": bed.extreme(
+            lambda d: bed.column("pfifo limit 25", d, "sojourn_p99_ms")
+        ),
+    }
+
+
+def k2(runs: Mapping[str, Runs]) -> Quantities:
+    """The defaults' standing queue."""
+    bed = Bed(runs)
+
+    def worst(name: str, column: str) -> Sequence[float]:
+        return bed.extreme(lambda d: bed.column(RURAL[name], d, column))
+
+    return {
+        "CoDel: standing queue's 90th percentile at its worst RTT, ms": worst("CoDel", "standing_p90_ms"),
+        "FQ-CoDel's, ms": worst("FQ-CoDel", "standing_p90_ms"),
+        "beside: CoDel's median sojourn at its worst RTT, ms": worst("CoDel", "sojourn_p50_ms"),
+        "95th percentile, ms": worst("CoDel", "sojourn_p95_ms"),
+    }
+
+
+def k3(runs: Mapping[str, Runs]) -> Quantities:
+    """What the defaults cost and give."""
+    bed = Bed(runs)
+
+    def best(name: str, column: str) -> Sequence[float]:
+        return bed.extreme(lambda d: bed.lost(RURAL[name], d, column))
+
+    return {
+        "CoDel: bulk goodput lost at the worst RTT, %": best("CoDel", "bulk_mbit"),
+        "FQ-CoDel's, %": best("FQ-CoDel", "bulk_mbit"),
+        "CoDel: completion time saved at the best RTT, %": best("CoDel", "fct_mean_s"),
+        "FQ-CoDel: saved, %": best("FQ-CoDel", "fct_mean_s"),
+    }
+
+
+def k13(runs: Mapping[str, Runs]) -> Quantities:
+    """What the rural parameters change."""
+    bed = Bed(runs)
+
+    def share(name: str, column: str, sign: int = 1) -> list[float]:
+        return bed.share(lambda d: [sign * v for v in bed.raised(RURAL[name], d, column)])
+
+    return {
+        "CoDel: RTTs with a shorter completion time, %": share("CoDel", "fct_mean_s", -1),
+        "with more bulk goodput, %": share("CoDel", "bulk_mbit"),
+        "with a longer ping, %": share("CoDel", "ping_mean_ms"),
+        "FQ-CoDel: RTTs with a shorter completion time, %": share("FQ-CoDel", "fct_mean_s", -1),
+        "with more bulk, %": share("FQ-CoDel", "bulk_mbit"),
+        "beside: FQ-CoDel, with a longer ping, %": share("FQ-CoDel", "ping_mean_ms"),
+    }
+
+
+RINGS = ("80", "256", "512", "1024", "2048", "4096")
+
+
+def ring(runs: Mapping[str, Runs], size: str, column: str) -> list[float]:
+    """A number of the runs with this ring."""
+    return Runs([one for one in runs["004-device-buffers/rings"].seen if list(one.set.values()) == [size]]).column(
+        column
+    )
+
+
+def b1(runs: Mapping[str, Runs]) -> Quantities:
+    """The RTT grows with the ring."""
+    means = {size: ring(runs, size, "ping_mean_ms") for size in RINGS}
+    averages = [float(np.mean(values)) for values in means.values()]
+    rises = sum(b > a for a, b in itertools.pairwise(averages))
+    return {
+        "mean RTT at ring 4096, s": [v / 1000 for v in means["4096"]],
+        "steps at which the mean RTT grows, of 5": [rises],
+        "beside: mean RTT at ring 80, s": [v / 1000 for v in means["80"]],
+        "at 512, s": [v / 1000 for v in means["512"]],
+    }
+
+
+def b6(runs: Mapping[str, Runs]) -> Quantities:
+    """Throughput does not depend on the buffers."""
+    small, large = (ring(runs, size, "goodput_mbit") for size in ("80", "4096"))
+    fifos = runs["004-device-buffers/fifo"]
+    shallow, deep = (fifos.of(f"pfifo limit {limit}").column("goodput_mbit") for limit in (80, 4096))
+    return {
+        "ring 4096 against 80, %": percent([v - 1 for v in over(large, small)]),
+        "FIFO of 4096 against 80 at ring 512, %": percent([v - 1 for v in over(deep, shallow)]),
+    }
+
+
+def bql(runs: Mapping[str, Runs], limits: str, qdisc: str, column: str) -> list[float]:
+    """A number of the runs with or without BQL."""
+    return runs["004-device-buffers/bql"].of(limits, qdisc).column(column)
+
+
+def b8(runs: Mapping[str, Runs]) -> Quantities:
+    """BQL below a FIFO."""
+    return {
+        "without BQL, s": [v / 1000 for v in bql(runs, "False", "pfifo", "ping_p95_ms")],
+        "with BQL, ms": bql(runs, "True", "pfifo", "ping_p95_ms"),
+    }
+
+
+def b8_ring(runs: Mapping[str, Runs]) -> Quantities:
+    """What stands in the ring."""
+    return {
+        "packets in the ring with BQL, mean": bql(runs, "True", "pfifo", "ring_mean"),
+        "without, mean": bql(runs, "False", "pfifo", "ring_mean"),
+    }
+
+
+def b8_queue(runs: Mapping[str, Runs]) -> Quantities:
+    """BQL below CoDel."""
+    return {
+        "95th percentile of the RTT with BQL and CoDel, ms": bql(runs, "True", "codel", "ping_p95_ms"),
+        "beside: without BQL, s": [v / 1000 for v in bql(runs, "False", "codel", "ping_p95_ms")],
+    }
+
+
+MEASURES: dict[str, Callable[[Mapping[str, Runs]], Quantities]] = {
+    "K1": k1, "K2": k2, "K3": k3, "K13": k13,
+    "C1": c1, "C2": c2, "C3": c3, "C4": c4, "C5": c5,
+    "C6 fq": of_table("cubic", FQ), "C6 fq_codel": of_table("cubic", FQ_CODEL), "C6 ccaq": of_table("cubic", CCAQ),
+    "C7 fq": of_table("reno", FQ), "C7 fq_codel": of_table("reno", FQ_CODEL), "C7 ccaq": of_table("reno", CCAQ),
+    "C8": c8, "C9a": c9("5ms"), "C9b": c9("1ms"), "C10": c10, "C11": c11,
+    "B1": b1, "B6": b6, "B8 as said": b8, "B8 ring": b8_ring, "B8 queue": b8_queue,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim, judged."""
+
+    id: str
+    paper: str
+    measured: str
+    rule: str
+    verdict: str
+    cause: str
+
+
+def told(values: Sequence[float]) -> str:
+    """A mean with its 95 % interval, in four digits of the mean."""
+    mean = mean_of(values)
+    assert mean is not None
+    alone = mean.half_width is None
+    digits = 0 if alone or abs(mean.value) >= 1000 else 1 if abs(mean.value) >= 10 else 2
+    text = f"{mean.value:.{digits}f}"
+    return text if alone else f"{text} ± {mean.half_width:.{digits}f}"
+
+
+def holds(values: Sequence[float], bounds: Sequence[float]) -> bool:
+    """The rule: the mean over the seeds lies in the range."""
+    return bool(bounds[0] <= float(np.mean(values)) <= bounds[1])
+
+
+def judged(name: str, claim: Mapping[str, Any], quantities: Quantities) -> Claim:
+    """The verdict on a claim, of which each range must hold."""
+    ranges: dict[str, list[float]] = claim["holds"]
+    fine = {key: holds(quantities[key], bounds) for key, bounds in ranges.items()}
+    measured = "; ".join(
+        f"{key}: {told(values)}" + ("" if fine.get(key, True) else " **(outside)**")
+        for key, values in quantities.items()
+    )
+    rule = "; ".join(f"{key}: {low:g} to {high:g}" for key, (low, high) in ranges.items())
+    verdict = "differs" if not all(fine.values()) else "calibrated" if "calibrated" in claim else "holds"
+    cause = claim.get("cause", "") if verdict == "differs" else claim.get("calibrated", "")
+    return Claim(name, claim["says"], measured, rule, verdict, cause)
+
+
+def claims_of(runs: Mapping[str, Runs]) -> list[Claim]:
+    """Every claim of experiments/*/claims.toml whose experiments have run."""
+    judgements = []
+    for path in sorted(EXPERIMENTS.glob("*/claims.toml")):
+        for name, claim in tomllib.loads(path.read_text(encoding="utf-8")).items():
+            if tests := claim.get("unit_tests"):
+                judgements.append(Claim(name, claim["says"], tests, "the tests pass", "holds", ""))
+                continue
+            judgements.append(judged(name, claim, MEASURES[name](runs)))
+    return judgements
+
+
+def table(claims: Sequence[Claim]) -> str:
+    """The claims in Markdown."""
+    rows = [f"| {c.id} | {c.paper} | {c.measured} | {c.rule} | **{c.verdict}** | {c.cause} |" for c in claims]
+    return "\n".join(["| | the paper | measured | holds if | verdict | cause |", "|---|---|---|---|---|---|", *rows])
+
+
+def with_table(page: str, claims: Sequence[Claim]) -> str:
+    """The page with this table in it."""
+    before, rest = page.split(BEGIN)
+    _, after = rest.split(END)
+    return f"{before}{BEGIN}\n\n{table(claims)}\n\n{END}{after}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Plays what is missing, judges, writes."""
+    names = [word for word in arguments if not word.startswith("--")] or list(EXPERIMENTS_BY_NAME)
+    for name in names:
+        if "--again" in arguments or not numbers_file(name).exists():
+            print(f"playing {name}", file=sys.stderr)
+            write(numbers_file(name), play(EXPERIMENTS_BY_NAME[name], SEEDS))
+    runs = {name: Runs(read(numbers_file(name))) for name in EXPERIMENTS_BY_NAME if numbers_file(name).exists()}
+    claims = claims_of(runs)
+    if "--print" in arguments:
+        print(table(claims))
+        return 0
+    PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), claims), encoding="utf-8")
+    print(PAGE.relative_to(ROOT))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
