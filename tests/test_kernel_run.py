@@ -206,3 +206,18 @@ def test_a_scenario_cannot_smuggle_a_command(sojourn: Run, one_flow: Path, tmp_p
     for value in ("codel; touch /tmp/smuggled", "pfifo limit 10 `id`", "fq_codel\nnetem", "pfifo limit $(id)"):
         done = sojourn("run", one_flow, "--world", "kernel", "--set", f"hop.bottleneck.qdisc={value}", code=2)
         assert "hop.bottleneck.qdisc" in done.stderr
+
+
+def test_goodput_counts_short_transfers_to_their_last_byte(sojourn: Run, tmp_path: Path) -> None:
+    file = tmp_path / "short.toml"
+    file.write_text(
+        'duration = "10s"\n[[hop]]\nname = "link"\nrate = "10mbit"\ndelay = "10ms"\nqdisc = "pfifo limit 10000"\n'
+        '[[flow]]\nkind = "download"\nsize = 20000\ngap = "200ms"\ncount = 5\n'
+    )
+    [run] = play(sojourn, file)["runs"]
+    hop = run["hops"]["link"]
+    assert hop["drops"] == 0
+    # Of each connection a SYN, an ACK and a FIN besides the data.
+    carried = hop["delivered_bytes"] - 66 * hop["delivered_packets"]
+    goodput = sum(flow["goodput_mbit"] for flow in run["flows"]) * 1e6 * run["duration_s"] / 8
+    assert goodput == pytest.approx(carried, rel=0.02)

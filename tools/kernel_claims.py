@@ -146,6 +146,9 @@ def of_the_rings(output: _core.Output) -> Numbers:
         "utilisation": hop["utilisation"],
         "drops": hop["drops"],
         "sojourn_mean_ms": hop["sojourn_ms"]["mean"],
+        "retransmits": sum(flow["retransmits"] for flow in downloads),
+        "ring_mean": hop["nic"]["ring_packets"]["mean"],
+        "ring_max": hop["nic"]["ring_packets"]["max"],
     }
 
 

@@ -83,8 +83,6 @@ struct End {
     /// Bytes that are to be written; `u64::MAX`: without end.
     to_write: u64,
     connected: bool,
-    /// No more bytes will be written after these.
-    last: bool,
 }
 
 /// A connection: its opener's end and its accepter's.
@@ -326,9 +324,6 @@ impl<'a, N: Net> Flows<'a, N> {
         let conn = self.connect(index, false)?;
         self.begin(now, index, conn);
         self.conns[conn as usize].target[ACCEPTER] = size;
-        if let Some(end) = &mut self.conns[conn as usize].ends[OPENER] {
-            end.last = true;
-        }
         self.write(conn, OPENER, size)
     }
 
@@ -440,7 +435,8 @@ impl<'a, N: Net> Flows<'a, N> {
             }
             _ => {}
         }
-        Ok(())
+        // The receiver ends it: of a sender that ends first, Linux no longer tells which ACKs reach it.
+        self.finish(conn, end)
     }
 
     fn next_exchange(&mut self, now: Time, conn: u32) -> io::Result<()> {
@@ -483,7 +479,7 @@ impl<'a, N: Net> Flows<'a, N> {
         let fd = self.net.inside(place, move || socket::connect(addresses.0, addresses.1, &tcp))?;
         self.reactor.watch(&fd, u64::from(number) * 2)?;
         self.by_port.insert((index, port), number);
-        let end = End { fd, to_write: 0, connected: false, last: false };
+        let end = End { fd, to_write: 0, connected: false };
         let (ends, target) = ([Some(end), None], [u64::MAX; 2]);
         let started = Time::ZERO;
         self.conns.push(Conn { entry: index, ends, got: [0; 2], target, started, exchange: 0, web: None });
@@ -498,11 +494,11 @@ impl<'a, N: Net> Flows<'a, N> {
             socket::configure(&fd, &application.tcp)?;
             if matches!(application.app, App::Bulk { .. }) && self.net.drain(&fd)? {
                 // Nobody reads it: it need not be watched, but must stay open.
-                self.conns[conn as usize].ends[ACCEPTER] = Some(End { fd, to_write: 0, connected: true, last: false });
+                self.conns[conn as usize].ends[ACCEPTER] = Some(End { fd, to_write: 0, connected: true });
                 continue;
             }
             self.reactor.watch(&fd, u64::from(conn) * 2 + 1)?;
-            self.conns[conn as usize].ends[ACCEPTER] = Some(End { fd, to_write: 0, connected: true, last: false });
+            self.conns[conn as usize].ends[ACCEPTER] = Some(End { fd, to_write: 0, connected: true });
         }
         Ok(())
     }
@@ -574,7 +570,7 @@ impl<'a, N: Net> Flows<'a, N> {
         if end.to_write != u64::MAX {
             end.to_write -= taken;
         }
-        if end.to_write == 0 && end.last { self.finish(conn, which) } else { Ok(()) }
+        Ok(())
     }
 
     fn finish(&mut self, conn: u32, which: usize) -> io::Result<()> {
