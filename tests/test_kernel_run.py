@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import pwd
+import re
 import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,9 +16,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from conftest import ROOT, Run, skip_loudly
+from conftest import ROOT, SOJOURN, Run, skip_loudly
 from sojourn.errors import Refusal
-from sojourn.kernel import find
+from sojourn.kernel import find, guest
+from sojourn.plan import load
 from sojourn.records import read_folder
 
 SCENARIOS = sorted(path.name for path in (ROOT / "scenarios").glob("*.toml"))
@@ -193,6 +198,38 @@ def test_a_shaper_of_linux_can_stand_for_the_link(sojourn: Run, one_flow: Path) 
     assert goodputs["tbf"] == pytest.approx(goodputs["device"], rel=0.1)
 
 
+def test_a_shaper_lets_a_packet_go_when_its_time_begins_the_device_when_it_ends(sojourn: Run, tmp_path: Path) -> None:
+    file = tmp_path / "pings.toml"
+    file.write_text(
+        'duration = "3s"\n[[hop]]\nrate = "1mbit"\ndelay = "20ms"\nqdisc = "pfifo"\n'
+        '[[flow]]\nkind = "pings"\ninterval = "100ms"\nsize = 1500\n'
+    )
+    means = {}
+    for link in ("device", "htb", "tbf"):
+        [run] = play(sojourn, file, "--link", link)["runs"]
+        means[link] = run["flows"][0]["rtt_ms"]["mean"]
+    # There and back a packet of 1514 bytes takes 12.112 ms of a link; below its burst a shaper takes none.
+    assert means["device"] == pytest.approx(40 + 2 * 12.112, abs=0.01)
+    assert means["htb"] == pytest.approx(40, abs=0.01)
+    assert means["tbf"] == pytest.approx(40, abs=0.01)
+
+
+def test_segments_that_travel_as_one_still_take_a_link_s_time_each_with_its_headers(
+    sojourn: Run, one_flow: Path
+) -> None:
+    by_gso = {
+        gso: play(sojourn, one_flow, "--set", f"host.gso={gso}", "--set", "hop.bottleneck.qdisc=pfifo limit 100")
+        for gso in ("false", "true")
+    }
+    hops = {gso: done["runs"][0]["hops"]["bottleneck"] for gso, done in by_gso.items()}
+    flows = {gso: done["runs"][0]["flows"][0] for gso, done in by_gso.items()}
+    assert hops["true"]["delivered_packets"] < 0.8 * hops["false"]["delivered_packets"]
+    for gso in by_gso:
+        segments = hops[gso]["delivered_bytes"] / 1514
+        assert flows[gso]["goodput_mbit"] * 5e6 / 8 / 1448 == pytest.approx(segments, rel=0.05)
+        assert flows[gso]["goodput_mbit"] < 10 * 1448 / 1514
+
+
 def test_ecn_marks_where_the_flow_asks_for_it(sojourn: Run, one_flow: Path) -> None:
     marks = [
         play(sojourn, one_flow, "--set", f"flow.bulk0.ecn={ecn}")["runs"][0]["hops"]["bottleneck"]["marks"]
@@ -200,6 +237,93 @@ def test_ecn_marks_where_the_flow_asks_for_it(sojourn: Run, one_flow: Path) -> N
     ]
     assert marks[0] > 0
     assert marks[1] == 0
+
+
+def boot_run(file: Path, folder: Path, *, more: dict[str, Any] | None = None, **how: Any) -> guest.Ended:
+    """Boots the guest of a scenario's only run with another job or another machine than it would have."""
+    plan = load(file)
+    folder.mkdir()
+    job = json.loads(plan.kernel_job(0)) | (more or {})
+    return guest.boot(find(), json.dumps(job), folder, timeout_s=100, **how)
+
+
+def test_a_probe_that_loses_records_makes_the_run_invalid(one_flow: Path, tmp_path: Path) -> None:
+    ended = boot_run(one_flow, tmp_path / "run", more={"most_records": 64 * 1000})
+    assert ended.error is not None
+    assert re.search(r"the run is not valid: the probe lost [0-9]+ records", ended.error)
+    with pytest.raises(Refusal, match="not valid"):
+        ended.result()
+
+
+def test_tcp_short_of_memory_makes_the_run_invalid(one_flow: Path, tmp_path: Path) -> None:
+    text = ONE_FLOW.replace("10mbit", "1gbit").replace("fq_codel", "pfifo limit 100000").replace("40ms", "100ms")
+    one_flow.write_text(text.replace("5s", "3s") + "count = 8\niw = 40\n[host]\nhystart = false\n")
+    ended = boot_run(one_flow, tmp_path / "run", memory="128M")
+    assert ended.error is not None
+    assert "the run is not valid: TCPMemoryPressures = " in ended.error
+
+
+def test_a_guest_that_its_processor_cannot_serve_in_time_makes_the_run_invalid(one_flow: Path, tmp_path: Path) -> None:
+    one_flow.write_text(ONE_FLOW.replace("10mbit", "1gbit").replace("5s", "2s") + "count = 4\n")
+    # In the host's time, in which work takes some.
+    ended = boot_run(one_flow, tmp_path / "run", virtual=False)
+    assert ended.error is not None
+    assert re.search(r"the run is not valid: the guest (was late by|served an interrupt [0-9]+ ns late)", ended.error)
+
+
+def test_what_a_sealed_guest_tries_against_the_host_is_refused(tmp_path: Path) -> None:
+    def attempts(sealed: bool) -> dict[str, Any]:
+        folder = tmp_path / str(sealed)
+        (folder / "run").mkdir(parents=True)
+        job = json.dumps({"job": "trial", "sealed": sealed, "target": str(folder / "smuggled")})
+        # Unsealed it has the power to hinder its own end: what it wrote before is what counts.
+        guest.boot(find(), job, folder / "run", timeout_s=60 if sealed else 5)
+        answer: dict[str, Any] = json.loads((folder / "run" / "ended.json").read_text())
+        assert (folder / "run" / "tried").read_text() == "tried"
+        assert (folder / "smuggled").exists() == (not sealed)
+        return answer
+
+    sealed = attempts(True)
+    assert (sealed.pop("seal"), sealed.pop("write into the run"), sealed.pop("ok")) == ("", "", True)
+    assert len(sealed) == 7
+    for what, refused in sealed.items():
+        assert re.search("Read-only|not permitted|permission denied", refused), f"{what}: {refused!r}"
+    # The same attempts succeed without the seal: they are attempts.
+    unsealed = attempts(False)
+    assert unsealed["remount"] == ""
+    assert unsealed["write to the host after all"] == ""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user; others are ordinary themselves")
+def test_an_ordinary_user_gets_the_same_bytes(sojourn: Run, one_flow: Path, tmp_path: Path) -> None:
+    nobody, home = pwd.getpwnam("nobody"), Path(tempfile.mkdtemp(dir="/var/tmp"))
+    try:
+        mine, place = find().linux.parent, home / "cache" / "sojourn" / "kernel"
+        shutil.copytree(mine, place / mine.name, symlinks=True)
+        shutil.copytree(mine.parent / "modules", place / "modules")
+        shutil.copy(one_flow, home)
+        home.chmod(0o755)
+        subprocess.run(["chown", "-R", "nobody:", home], check=True)
+        arguments = ["run", "one.toml", "--world", "kernel", "--packets", "--out", "out", "-f", "json"]
+        done = subprocess.run(
+            [SOJOURN, *arguments],
+            cwd=home,
+            env={"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "PATH": os.defpath},
+            user=nobody.pw_uid,
+            group=nobody.pw_gid,
+            extra_groups=[],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if "Permission denied" in done.stderr and SOJOURN in done.stderr:
+            skip_loudly("nobody may not start the command of this folder", also_in_ci=True)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == sojourn(*arguments).stdout
+        for name in ("0000.packets.parquet", "0000.flows.parquet"):
+            assert (home / "out" / "runs" / name).read_bytes() == (tmp_path / "out" / "runs" / name).read_bytes()
+    finally:
+        shutil.rmtree(home)
 
 
 def test_a_scenario_cannot_smuggle_a_command(sojourn: Run, one_flow: Path, tmp_path: Path) -> None:

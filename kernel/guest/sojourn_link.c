@@ -144,6 +144,8 @@ static struct kmem_cache *seen_cache;
 static u8 **chunks;
 static size_t written, taken, most_records = MOST_RECORDS;
 static u64 lost;
+/* How late an interrupt of ours was served at worst: a processor that does not keep up makes a run worthless. */
+static u64 latest;
 static bool recording;
 
 /*
@@ -162,6 +164,15 @@ static u64 now_ns(void)
 static void moment_is(u64 when)
 {
 	moment = max(moment, when);
+}
+
+/* An interrupt that was due then is served. */
+static void served(u64 due)
+{
+	u64 now = ktime_get_ns();
+
+	if (now > due && now - due > latest)
+		latest = now - due;
 }
 
 /* ---- records ---- */
@@ -205,6 +216,26 @@ static void forget(struct seen *seen)
 static u8 ecn_of(const struct sk_buff *skb)
 {
 	return skb->protocol == htons(ETH_P_IP) ? ip_hdr(skb)->tos & 3 : 0;
+}
+
+/* IP bytes as they pass a cable: each segment of a packet that the network card would cut has headers of its own. */
+static u32 ip_bytes(const struct sk_buff *skb, u32 *segments)
+{
+	u32 whole = skb->len - ETH_HLEN, headers;
+
+	*segments = 1;
+	if (!skb_is_gso(skb) || !(skb_shinfo(skb)->gso_type & SKB_GSO_TCPV4))
+		return whole;
+	headers = ip_hdrlen(skb) + tcp_hdrlen(skb);
+	*segments = max_t(u32, DIV_ROUND_UP(whole - headers, skb_shinfo(skb)->gso_size), 1);
+	return whole + (*segments - 1) * headers;
+}
+
+static u32 wire_bytes(const struct sk_buff *skb, u32 overhead)
+{
+	u32 segments, bytes = ip_bytes(skb, &segments);
+
+	return bytes + segments * overhead;
 }
 
 static void describe(struct record *r, const struct sk_buff *skb)
@@ -273,7 +304,7 @@ static void on_queue(void *data, struct sk_buff *skb)
 	}
 	seen->skb = skb;
 	seen->record.link = end->index;
-	seen->record.bytes = skb->len - ETH_HLEN + end->overhead;
+	seen->record.bytes = wire_bytes(skb, end->overhead);
 	seen->record.arrival = now_ns();
 	describe(&seen->record, skb);
 	hash_add(on_the_way, &seen->node, (unsigned long)skb);
@@ -455,6 +486,7 @@ static enum hrtimer_restart on_out(struct hrtimer *timer)
 	struct end *end = container_of(timer, struct end, out);
 	struct sk_buff *skb;
 
+	served(ktime_to_ns(hrtimer_get_expires(timer)));
 	while ((skb = skb_peek(&end->wire)) && NOTE(skb)->due <= ktime_get_ns()) {
 		__skb_unlink(skb, &end->wire);
 		moment_is(NOTE(skb)->due);
@@ -483,11 +515,6 @@ static void propagate(struct end *end, struct sk_buff *skb, u64 when)
 		at(&end->out, end->last_out);
 }
 
-static u32 wire_bytes(const struct end *end, const struct sk_buff *skb)
-{
-	return skb->len - ETH_HLEN + end->overhead;
-}
-
 static void count_sent(struct end *end, const struct sk_buff *skb)
 {
 	end->packets++;
@@ -500,7 +527,7 @@ static void leave(struct end *end, struct sk_buff *skb, u64 when)
 	struct seen *seen = NOTE(skb)->seen;
 
 	count_sent(end, skb);
-	end->bytes += wire_bytes(end, skb);
+	end->bytes += wire_bytes(skb, end->overhead);
 	end->busy_ns += when - NOTE(skb)->start;
 	if (seen) {
 		seen->record.start = max(NOTE(skb)->start, seen->record.arrival);
@@ -519,10 +546,10 @@ static void begin(struct end *end, u64 when)
 
 	NOTE(skb)->start = when;
 	if (end->traced) {
-		end->remaining = wire_bytes(end, skb);
+		end->remaining = wire_bytes(skb, end->overhead);
 		return;
 	}
-	end->due = when + (end->rate ? DIV_ROUND_UP_ULL(wire_bytes(end, skb) * 8000000000ULL, end->rate) : 0);
+	end->due = when + (end->rate ? DIV_ROUND_UP_ULL(wire_bytes(skb, end->overhead) * 8000000000ULL, end->rate) : 0);
 	at(&end->tx, end->due);
 }
 
@@ -635,6 +662,7 @@ static enum hrtimer_restart on_tx(struct hrtimer *timer)
 {
 	struct end *end = container_of(timer, struct end, tx);
 
+	served(ktime_to_ns(hrtimer_get_expires(timer)));
 	if (!end->traced) {
 		finish(end, end->due);
 	} else if (end->open) {
@@ -694,6 +722,7 @@ static enum hrtimer_restart on_host(struct hrtimer *timer)
 	struct host *host = container_of(timer, struct host, timer);
 	struct sk_buff *skb;
 
+	served(ktime_to_ns(hrtimer_get_expires(timer)));
 	while ((skb = skb_peek(&host->wire)) && NOTE(skb)->due <= ktime_get_ns()) {
 		__skb_unlink(skb, &host->wire);
 		moment_is(NOTE(skb)->due);
@@ -733,13 +762,13 @@ static netdev_tx_t host_xmit(struct end *end, struct sk_buff *skb)
 	bool idle;
 	u64 due;
 
-	if (!host || !host_pass(host, skb->len - ETH_HLEN, now_ns(), &due)) {
+	if (!host || !host_pass(host, wire_bytes(skb, 0), now_ns(), &due)) {
 		end->drops++;
 		kfree_skb(skb);
 		return NETDEV_TX_OK;
 	}
 	count_sent(end, skb);
-	end->bytes += skb->len - ETH_HLEN;
+	end->bytes += wire_bytes(skb, 0);
 	skb_orphan(skb);
 	idle = skb_queue_empty(&host->wire);
 	NOTE(skb)->due = due;
@@ -1175,7 +1204,7 @@ static int stats_show(struct seq_file *m, void *v)
 {
 	struct end *end;
 
-	seq_printf(m, "lost %llu\n", lost);
+	seq_printf(m, "lost %llu\nlate_ns %llu\n", lost, latest);
 	list_for_each_entry(end, &ends, all)
 		seq_printf(m, "%s packets %llu bytes %llu busy_ns %llu drops %llu\n", end->dev->name, end->packets,
 			   end->bytes, end->busy_ns, end->drops);

@@ -45,7 +45,8 @@ fn work(folder: &Path) -> bool {
         let job: Value = serde_json::from_str(&text).map_err(|error| format!("{JOB}: {error}"))?;
         match job["job"].as_str() {
             Some("run") => crate::run::main(folder, &text),
-            other => Err(format!("job = {}: expected run", other.unwrap_or("nothing"))),
+            Some("trial") => Ok(crate::seal::trial(folder, &job)),
+            other => Err(format!("job = {}: expected run or trial", other.unwrap_or("nothing"))),
         }
     });
     answer(folder, &done);

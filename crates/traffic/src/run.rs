@@ -6,14 +6,13 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::thread::CapabilitySet;
 use serde_json::{Value, json};
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::units::Time;
 use sojourn_model::scenario::Scenario;
 
 use crate::count;
-use crate::flows::{self, Flows, Net, socket};
+use crate::flows::{self, Flows, LATE, Net, socket};
 use crate::init;
 use crate::job::{Job, LinkKind, Mode, Sink};
 use crate::link;
@@ -84,7 +83,7 @@ fn play(folder: &Path, scenario: &Scenario, job: &Job) -> io::Result<Value> {
     let changes = changes.into_iter().map(|change| change.1).collect();
     fs::File::create(folder.join(SEEN))?;
     let workers = spaces.into_workers()?;
-    seal::keep_only(CapabilitySet::DAC_OVERRIDE | CapabilitySet::SYS_BOOT)?;
+    seal::keep_what_a_run_needs()?;
     if !init::is_guest_of_another() {
         seal::try_it()?;
     }
@@ -107,12 +106,15 @@ fn invalid<T>(why: String) -> io::Result<T> {
     Err(io::Error::other(format!("the run is not valid: {why}")))
 }
 
-/// No record may be lost, and a host without a link of its own drops nothing.
+/// No record may be lost, no interrupt late, and a host without a link of its own drops nothing.
 fn check_devices(counted: &str, scenario: &Scenario) -> io::Result<()> {
     for line in counted.lines() {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         match fields[..] {
             ["lost", number] if number != "0" => return invalid(format!("the probe lost {number} records")),
+            ["late_ns", late] if late.parse().is_ok_and(|late: u64| late > LATE.0) => {
+                return invalid(format!("the guest served an interrupt {late} ns late"));
+            }
             [device, .., "drops", number] if number != "0" && scenario.access.is_none() => {
                 return invalid(format!("device {device} dropped {number} packets that no queue held"));
             }
@@ -214,8 +216,9 @@ fn changes(scenario: &Scenario, mode: Mode) -> Vec<(Time, (Place, Vec<String>))>
 
 /// What all namespaces share.
 fn first_settings(spaces: &mut Spaces, scenario: &Scenario) -> io::Result<()> {
-    // Pages: half of a gigabyte before the kernel speaks of pressure.
-    spaces.set(None, "ipv4/tcp_mem", "131072 163840 196608")?;
+    // The kernel speaks of pressure, and the run is not valid, before the guest's memory is at its end.
+    let pages = memory_pages(&fs::read_to_string("/proc/meminfo")?);
+    spaces.set(None, "ipv4/tcp_mem", &format!("{} {} {}", pages / 4, pages * 3 / 8, pages / 2))?;
     for key in ["core/rmem_max", "core/wmem_max"] {
         spaces.set(None, key, "268435456")?;
     }
@@ -226,6 +229,13 @@ fn first_settings(spaces: &mut Spaces, scenario: &Scenario) -> io::Result<()> {
     spaces.set(None, "ipv4/tcp_allowed_congestion_control", all.trim())?;
     let hystart = scenario.workload.entries.first().is_none_or(|entry| entry.tcp.hystart);
     fs::write("/sys/module/tcp_cubic/parameters/hystart", if hystart { "1" } else { "0" })
+}
+
+/// The guest's memory in pages of 4 kB, from /proc/meminfo.
+fn memory_pages(meminfo: &str) -> u64 {
+    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kilobytes = total.and_then(|words| words.split_ascii_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.unwrap_or(1 << 20) / 4
 }
 
 fn settings(spaces: &mut Spaces, place: Place, scenario: &Scenario) -> io::Result<()> {
@@ -311,6 +321,7 @@ mod tests {
         let netstat = |pressures: u32| {
             format!("TcpExt: SyncookiesSent TCPMemoryPressures\nTcpExt: 0 {pressures}\nIpExt: InNoRoutes\nIpExt: 0\n")
         };
+        assert_eq!(memory_pages("MemTotal:     1010000 kB\nMemFree: 7 kB\n"), 252_500);
         assert!(check_memory(&netstat(0)).is_ok());
         assert!(check_memory(&netstat(2)).is_err_and(|error| error.to_string().contains("TCPMemoryPressures = 2")));
         assert!(check_backlog("000004d2 00000000 0 0\n").is_ok());

@@ -3,9 +3,12 @@
 
 use std::fs;
 use std::io;
+use std::path::Path;
+use std::process::Command;
 
-use rustix::mount::{MountFlags, mount_remount};
+use rustix::mount::{MountFlags, mount, mount_remount};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+use serde_json::Value;
 
 /// Keeps these capabilities of the calling thread, and of the programs that it starts; the others are gone for good.
 ///
@@ -21,6 +24,55 @@ pub fn keep_only(kept: CapabilitySet) -> io::Result<()> {
     }
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     Ok(set_capabilities(None, sets)?)
+}
+
+/// What a run's program has left of the power over its guest: to write into the run's folder, and to switch off.
+///
+/// # Errors
+/// The operating system refuses.
+pub fn keep_what_a_run_needs() -> io::Result<()> {
+    keep_only(CapabilitySet::DAC_OVERRIDE | CapabilitySet::SYS_BOOT)
+}
+
+/// The job `trial`, for tests: does what a hostile program would, and says how each attempt went ("" if it succeeded).
+/// `sealed`: after giving up what a run gives up. `target` is a file of the host's outside of the run's folder.
+pub fn trial(folder: &Path, job: &Value) -> Value {
+    let target = Path::new(job["target"].as_str().unwrap_or_default());
+    let mut said = serde_json::Map::new();
+    let mut tried = |what: &str, done: io::Result<()>| {
+        said.insert(what.to_owned(), done.err().map_or(String::new(), |error| error.to_string()).into());
+    };
+    if job["sealed"] == true {
+        tried("seal", keep_what_a_run_needs());
+    }
+    tried("write into the run", fs::write(folder.join("tried"), "tried"));
+    tried("write to the host", fs::write(target, "smuggled"));
+    tried("take power back", regain());
+    tried("load a module", load());
+    tried("mount", mount("none", "/mnt", "tmpfs", MountFlags::empty(), None).map_err(io::Error::from));
+    tried("remount by a program", remount_by_a_program());
+    tried("remount", mount_remount("/", MountFlags::empty(), "").map_err(io::Error::from));
+    tried("write to the host after all", fs::write(target, "smuggled"));
+    // Who could, leaves the host's files as they were: switching off would wait for them otherwise.
+    let _ = mount_remount("/", MountFlags::RDONLY, "");
+    said.into()
+}
+
+fn regain() -> io::Result<()> {
+    let (all, none) = (CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_MODULE, CapabilitySet::empty());
+    Ok(set_capabilities(None, CapabilitySets { effective: all, permitted: all, inheritable: none })?)
+}
+
+fn load() -> io::Result<()> {
+    let module = fs::File::open("/run/sojourn/modules/sojourn_link.ko")?;
+    Ok(rustix::system::finit_module(&module, c"", 0)?)
+}
+
+/// A program that root starts has all that its bounding set allows.
+fn remount_by_a_program() -> io::Result<()> {
+    let done = Command::new("mount").args(["-o", "remount,rw", "/"]).env("PATH", "/usr/bin:/bin").output()?;
+    let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+    if done.status.success() { Ok(()) } else { Err(io::Error::other(said)) }
 }
 
 /// Tries what must not be possible.

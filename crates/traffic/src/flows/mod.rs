@@ -33,7 +33,7 @@ const UNSENT: u32 = 128 * 1024;
 /// Starts are moved by less than this: disciplines without randomness would repeat a run for every seed otherwise.
 pub const JITTER: Span = Span::from_millis(1);
 /// What is done later than this after its time makes the run invalid.
-const LATE: Span = Span::from_millis(1);
+pub const LATE: Span = Span::from_millis(1);
 /// How often the world's own work is done.
 const TICK: Span = Span::from_secs(1);
 /// Tokens from here on are listening sockets and pings.
