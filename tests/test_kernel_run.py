@@ -40,6 +40,47 @@ rtt = "40ms"
 """
 
 
+BUSY = """\
+duration = "4s"
+
+[[hop]]
+name = "card"
+rate = "20mbit"
+delay = "5ms"
+qdisc = "codel ecn"
+nic = { ring = 256, bql = true, coalesce = "100us" }
+
+[[hop]]
+name = "bottleneck"
+rate = [["0s", "10mbit"], ["2s", "4mbit"]]
+delay = "5ms"
+qdisc = "fq_codel limit 300"
+
+[[flow]]
+kind = "bulk"
+count = 3
+cc = "reno"
+ecn = true
+rtt = ["30ms", "60ms", "90ms"]
+
+[[flow]]
+kind = "bulk"
+direction = "left"
+rtt = "50ms"
+
+[[flow]]
+kind = "web"
+rate = 10
+rtt = "40ms"
+
+[[flow]]
+kind = "pings"
+interval = "20ms"
+rtt = "40ms"
+"""
+"""Two hops, a card with BQL, marks, both directions, connections that come and go."""
+
+
 @pytest.fixture(autouse=True, scope="module")
 def kernel() -> None:
     """The kernel that 'make test' built or restored."""
@@ -54,6 +95,14 @@ def one_flow(tmp_path: Path) -> Path:
     """A bulk flow over fq_codel."""
     path = tmp_path / "one.toml"
     path.write_text(ONE_FLOW)
+    return path
+
+
+@pytest.fixture
+def busy(tmp_path: Path) -> Path:
+    """All at once."""
+    path = tmp_path / "busy.toml"
+    path.write_text(BUSY)
     return path
 
 
@@ -144,6 +193,18 @@ def test_the_probe_changes_no_counter(sojourn: Run, one_flow: Path, tmp_path: Pa
     assert receiver["bytes_received"] == pytest.approx(sender["bytes_acked"], rel=0.02)
     assert off["counted.json"] == on["counted.json"]
     assert off["played.json"] == on["played.json"]
+
+
+def test_neither_probe_nor_sink_changes_a_counter_of_a_busy_network(sojourn: Run, busy: Path, tmp_path: Path) -> None:
+    def left(name: str, *arguments: str) -> dict[str, bytes]:
+        return left_behind(sojourn, busy, tmp_path / name, *arguments)
+
+    plain, off, program = left("plain"), left("off", "--probe", "off"), left("program", "--sink", "program")
+    assert len(json.loads(plain["played.json"])["connections"]) > 20
+    for name in ("counted.json", "played.json"):
+        assert off[name] == plain[name], name
+    for name in ("seen.bin", "counted.json", "played.json"):
+        assert program[name] == plain[name], name
 
 
 def test_the_sink_in_the_kernel_gives_what_a_program_that_reads_gives(

@@ -478,6 +478,8 @@ static void deliver(struct end *end, struct sk_buff *skb)
 	}
 	dev->stats.rx_packets++;
 	dev->stats.rx_bytes += len;
+	/* No wire carries it: who classifies flows must look at the headers, not at the sender's socket. */
+	skb_clear_hash(skb);
 	netif_receive_skb(skb);
 }
 
@@ -954,8 +956,6 @@ static int drain_socket(int fd)
 		sockfd_put(sock);
 		return drain ? -EINVAL : -ENOMEM;
 	}
-	if (!drainer)
-		drainer = kthread_run(drain_all, NULL, "sojourn_drain");
 	INIT_LIST_HEAD(&drain->due);
 	drain->sock = sock;
 	lock_sock(sock->sk);
@@ -1222,6 +1222,10 @@ static int __init sojourn_link_init(void)
 	seen_cache = KMEM_CACHE(seen, 0);
 	if (!folder || !chunks || !seen_cache)
 		return -ENOMEM;
+	/* Also where nobody needs it: a new thread draws random numbers, and all runs of a seed shall draw the same. */
+	drainer = kthread_run(drain_all, NULL, "sojourn_drain");
+	if (IS_ERR(drainer))
+		return PTR_ERR(drainer);
 	proc_create("control", 0600, folder, &control_ops);
 	proc_create("records", 0400, folder, &records_ops);
 	proc_create_single("stats", 0400, folder, stats_show);
