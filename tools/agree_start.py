@@ -32,8 +32,11 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/explanation/sim-and-kernel.md"
 NUMBERS, PICTURE = PAGE.with_suffix(".csv"), PAGE.with_suffix(".png")
 BEGIN, END = "<!-- table: written by tools/agree_start.py -->", "<!-- end of the table -->"
+BEGIN_SINGLE, END_SINGLE = "<!-- second table: written by tools/agree_start.py -->", "<!-- end of the second table -->"
 SEEDS = 3
 JOBS = 2
+PACKET_BY_PACKET = ("host.gso_max_segs", "1")
+"""Linux's TCP hands bursts down; so it sends as the simulator does."""
 FIXED_WINDOWS = {"ack-per-window", "standing-queue"}
 """Linux has no window that never changes."""
 MEASURES = {
@@ -65,22 +68,21 @@ class Row:
 
 @dataclass
 class Pair:
-    """A combination in both worlds, seed by seed."""
+    """A combination in the worlds: `sim`, `kernel`, and `single`, the kernel that sends packet by packet."""
 
     scenario: str
     what: str
-    sim: list[Row] = field(default_factory=list)
-    kernel: list[Row] = field(default_factory=list)
+    rows: dict[str, list[Row]] = field(default_factory=dict)
+    """By world."""
 
-    def means(self, measure: str) -> tuple[float, float]:
-        """The mean over the seeds, in the simulator and in the kernel."""
-        sim, kernel = (float(np.mean([getattr(row, measure) for row in rows])) for rows in (self.sim, self.kernel))
-        return sim, kernel
+    def mean(self, world: str, measure: str) -> float:
+        """The mean over the seeds."""
+        return float(np.mean([getattr(row, measure) for row in self.rows[world]]))
 
-    def difference(self, measure: str) -> float:
-        """The kernel's mean over the simulator's, less one."""
-        sim, kernel = self.means(measure)
-        return kernel / sim - 1 if sim else 0.0 if kernel == sim else float("inf")
+    def difference(self, measure: str, world: str = "kernel") -> float:
+        """A world's mean over the simulator's, less one."""
+        sim, other = self.mean("sim", measure), self.mean(world, measure)
+        return other / sim - 1 if sim else 0.0 if other == sim else float("inf")
 
 
 # ---- playing ----
@@ -94,7 +96,7 @@ def row(scenario: str, world: str, output: _core.Output) -> Row:
     sojourn = hop["sojourn_ms"]
     return Row(
         scenario=scenario,
-        what=", ".join(str(value) for value in run["set"].values()),
+        what=", ".join(str(value) for key, value in run["set"].items() if key != PACKET_BY_PACKET[0]),
         world=world,
         seed=run["seed"],
         goodput=sum(flow["goodput_mbit"] or 0 for flow in run["flows"]),
@@ -108,18 +110,25 @@ def row(scenario: str, world: str, output: _core.Output) -> Row:
 
 def play(name: str) -> list[Row]:
     """A scenario in both worlds: all combinations that the kernel can play, all seeds."""
-    plan = load(ROOT / f"scenarios/{name}.toml", (), 1, SEEDS)
+    plan, single = (load(ROOT / f"scenarios/{name}.toml", sets, 1, SEEDS) for sets in ((), (PACKET_BY_PACKET,)))
     guests = Guests()
     playable, _ = guests.playable(plan)
 
     def simulated(index: int) -> _core.Output | None:
         return plan.run(index, series=False)
 
-    def real(index: int) -> _core.Output | None:
-        played = guests.play(plan, index, _core.Progress(), packets=False, series=False)
-        return played.output if played else None
+    def real(asked: _core.Plan) -> Callable[[int], _core.Output | None]:
+        def one(index: int) -> _core.Output | None:
+            played = guests.play(asked, index, _core.Progress(), packets=False, series=False)
+            return played.output if played else None
 
-    worlds: dict[str, Callable[[int], _core.Output | None]] = {"sim": simulated, "kernel": real}
+        return one
+
+    worlds: dict[str, Callable[[int], _core.Output | None]] = {
+        "sim": simulated,
+        "kernel": real(plan),
+        "single": real(single),
+    }
 
     def one(job: tuple[str, int]) -> Row:
         output = worlds[job[0]](job[1])
@@ -165,16 +174,25 @@ def pairs(rows: Sequence[Row]) -> list[Pair]:
     found: dict[tuple[str, str], Pair] = {}
     for one in rows:
         pair = found.setdefault((one.scenario, one.what), Pair(one.scenario, one.what))
-        (pair.sim if one.world == "sim" else pair.kernel).append(one)
+        pair.rows.setdefault(one.world, []).append(one)
     return list(found.values())
 
 
 def cell(pair: Pair, measure: str) -> str:
     """`sim / kernel, difference`; a difference of more than a tenth stands out."""
-    sim, kernel = pair.means(measure)
-    difference = 100 * pair.difference(measure)
-    text = f"{difference:+.0f} %" if abs(difference) >= 9.5 else f"{difference:+.1f} %"
-    return f"{sim:.3g} / {kernel:.3g}, " + (f"**{text}**" if abs(difference) >= 10 else text)
+    sim, kernel = number(pair.mean("sim", measure)), number(pair.mean("kernel", measure))
+    return f"{sim} / {kernel}, {apart(pair.difference(measure))}"
+
+
+def number(value: float) -> str:
+    """Three digits, or all of them before the point."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def apart(difference: float) -> str:
+    """A difference in percent; more than a tenth stands out."""
+    text = f"{100 * difference:+.0f} %" if abs(difference) >= 0.095 else f"{100 * difference:+.1f} %"
+    return f"**{text}**" if abs(difference) >= 0.1 else text
 
 
 def table(chosen: Sequence[Pair]) -> str:
@@ -183,6 +201,19 @@ def table(chosen: Sequence[Pair]) -> str:
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for pair in chosen:
         cells = [cell(pair, measure) for measure in MEASURES]
+        lines.append(f"| {pair.scenario} | {pair.what or '–'} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def single_table(chosen: Sequence[Pair]) -> str:
+    """The kernel that sends packet by packet against the simulator: differences only."""
+    measures = {key: head for key, head in MEASURES.items() if key != "busy"}
+    lines = [f"| scenario | varied | {' | '.join(measures.values())} |", "|" + "---|" * (2 + len(measures))]
+    for pair in chosen:
+        cells = [
+            f"{apart(pair.difference(key))} → {apart(pair.difference(key, 'single'))}".replace("**", "")
+            for key in measures
+        ]
         lines.append(f"| {pair.scenario} | {pair.what or '–'} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -241,8 +272,11 @@ def main(arguments: Sequence[str]) -> int:
         print(table(chosen))
         return 0
     PICTURE.write_bytes(draw(chosen))
-    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n\n{table(chosen)}\n\n{END}{rest.split(END)[1]}", encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
+    for begin, end, made in ((BEGIN, END, table(chosen)), (BEGIN_SINGLE, END_SINGLE, single_table(chosen))):
+        before, rest = page.split(begin)
+        page = f"{before}{begin}\n\n{made}\n\n{end}{rest.split(end)[1]}"
+    PAGE.write_text(page, encoding="utf-8")
     print(PAGE.relative_to(ROOT))
     return 0
 

@@ -34,8 +34,6 @@ EXPERIMENTS = ROOT / "experiments"
 PAGE = ROOT / "docs/explanation/kernel-claims.md"
 BEGIN, END = "<!-- claims: written by tools/kernel_claims.py -->", "<!-- end of claims -->"
 GUESTS = 2
-ACK_BYTES = 66
-"""An acknowledgement with timestamps on the link: 52 bytes and the Ethernet header."""
 DATA = (0, 1)
 """Kinds of packets that carry data: first sent and sent again."""
 
@@ -82,21 +80,18 @@ def of_a_flow(output: _core.Output) -> Numbers:
 def around_a_step(output: _core.Output) -> Numbers:
     """The same before and after a step at 30 s, as the paper's own tools see it: IP bytes and RTTs packet by packet.
 
-    A data packet's RTT is its time from its arrival at the queue to the end of its transmission, the base RTT, and its
-    acknowledgement's transmission.
+    A data packet's RTT is the base RTT and its time in the queue: htb lets a packet go when its time on the link
+    begins, and no device below takes time.
     """
     about = json.loads(output.about())
     packets = output.packets()
     data = (packets["link"] == 0) & (packets["fate"] == 0) & np.isin(packets["kind"], DATA)
-    end_s, waited_ms = packets["end_ns"][data] / 1e9, (packets["end_ns"] - packets["arrival_ns"])[data] / 1e6
+    end_s, waited_ms = packets["end_ns"][data] / 1e9, (packets["start_ns"] - packets["arrival_ns"])[data] / 1e6
     ip_bytes = packets["bytes"][data] - 14
     numbers = of_a_flow(output)
-    steps = output.rates()["bottleneck"]
     for name, (begin, until) in {"before": (5, 30), "grow": (30, 35), "after": (35, 60)}.items():
         inside = (end_s >= begin) & (end_s < until)
-        rate = steps["rate_mbit"][np.searchsorted(steps["rate_time_s"], begin, side="right") - 1]
-        ack_ms = ACK_BYTES * 8 / rate / 1000
-        rtt = waited_ms[inside] + base_rtt_ms(about, begin) + ack_ms
+        rtt = waited_ms[inside] + base_rtt_ms(about, begin)
         numbers |= {
             f"{name}_mbit": 8 * float(ip_bytes[inside].sum()) / (until - begin) / 1e6,
             f"{name}_rtt_min_ms": float(rtt.min()),
@@ -557,13 +552,14 @@ class Claim:
 
 
 def told(values: Sequence[float]) -> str:
-    """A mean with its 95 % interval, in four digits of the mean."""
+    """A mean with its 95 % interval, in about four digits; `< 0.1` where the interval has none of them."""
     mean = mean_of(values)
     assert mean is not None
-    alone = mean.half_width is None
-    digits = 0 if alone or abs(mean.value) >= 1000 else 1 if abs(mean.value) >= 10 else 2
-    text = f"{mean.value:.{digits}f}"
-    return text if alone else f"{text} ± {mean.half_width:.{digits}f}"
+    if mean.half_width is None:
+        return f"{mean.value:.0f}"
+    digits = 0 if abs(mean.value) >= 1000 else 1 if abs(mean.value) >= 10 else 2
+    width = f"{mean.half_width:.{digits}f}" if mean.half_width >= 0.5 * 10**-digits else f"< {10**-digits:g}"
+    return f"{mean.value:.{digits}f} ± {width}"
 
 
 def holds(values: Sequence[float], bounds: Sequence[float]) -> bool:

@@ -284,6 +284,12 @@ pub const HOST: Section = Section {
             "Ticks a second of the kernel: kernel world only.",
         ),
         key("gso", Form::Flag, Flag(false), "Segmentation and receive offload (GSO, GRO): kernel world only."),
+        key(
+            "gso_max_segs",
+            Form::Count,
+            Words("the kernel's default"),
+            "Most segments that TCP hands down as one packet. Without gso Linux cuts it at the host's device: a burst of up to a millisecond's worth; 1 is packet by packet, as the simulator sends: kernel world only.",
+        ),
     ],
 };
 

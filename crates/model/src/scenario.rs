@@ -129,11 +129,13 @@ pub struct Host {
     pub hz: u32,
     /// Segmentation and receive offload on all devices.
     pub gso: bool,
+    /// Most segments that TCP hands down as one packet, if it was given.
+    pub gso_max_segs: Option<u32>,
 }
 
 impl Default for Host {
     /// As without a section `[host]`.
     fn default() -> Self {
-        Host { rmem: None, wmem: None, tsq: None, hz: 250, gso: false }
+        Host { rmem: None, wmem: None, tsq: None, hz: 250, gso: false, gso_max_segs: None }
     }
 }

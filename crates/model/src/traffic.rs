@@ -18,6 +18,8 @@ const CC_LATER: &[&str] = &["bbr1", "bbr2", "bbr3", "ledbat", "prague"];
 const CC_LINUX: &[&str] = &["bbr", "bic", "dctcp", "htcp", "illinois", "vegas", "westwood"];
 /// The largest IP packet: with a hop's overhead (at most 1000) its length still has 16 bits.
 const LARGEST: u32 = 64_535;
+/// What `gso_max_segs` of a device may be.
+const MOST_SEGMENTS: u32 = 65_535;
 /// A page: Linux takes no smaller buffer.
 const SMALLEST_BUFFER: u32 = 4096;
 /// So many flows are enough.
@@ -419,7 +421,7 @@ fn kernel_host(reader: &Reader<'_>) -> Result<Host, Error> {
         let bytes = u32::try_from(field.bytes()?).ok().filter(|bytes| (SMALLEST_BUFFER..1 << 31).contains(bytes));
         bytes.map(Some).ok_or_else(|| field.fault(format!("expected from {SMALLEST_BUFFER} bytes to below 2 GB")))
     };
-    for field in ["rmem", "wmem", "tsq", "hz", "gso"].iter().filter_map(|name| reader.given(name)) {
+    for field in ["rmem", "wmem", "tsq", "hz", "gso", "gso_max_segs"].iter().filter_map(|name| reader.given(name)) {
         field.warn("for the kernel world: the simulator has no such thing");
     }
     let hz = reader.field("hz")?;
@@ -429,6 +431,7 @@ fn kernel_host(reader: &Reader<'_>) -> Result<Host, Error> {
         tsq: size("tsq")?,
         hz: hz.choice()?.parse().map_err(|_| hz.unexpected())?,
         gso: reader.field("gso")?.flag()?,
+        gso_max_segs: reader.given("gso_max_segs").map(|field| field.integer(1, MOST_SEGMENTS)).transpose()?,
     })
 }
 

@@ -168,10 +168,11 @@ impl Network {
     /// The words of every `ip` command that addresses and routes need, each in its namespace. The ends are there already.
     pub fn routes(&self, scenario: &Scenario) -> Vec<(Place, Vec<String>)> {
         let mut commands = Vec::new();
+        let segments = scenario.host.gso_max_segs.map(|most| format!(" gso_max_segs {most}")).unwrap_or_default();
         for end in self.cables.iter().flatten() {
             let other = self.other(end);
             let (at, name) = (end.place, &end.name);
-            commands.push((at, words(&format!("link set dev {name} mtu {} up", self.mtu))));
+            commands.push((at, words(&format!("link set dev {name} mtu {}{segments} up", self.mtu))));
             commands.push((at, words(&format!("address add {}/31 dev {name}", end.address))));
             let lladdr = &other.mac;
             let neighbour = format!("neighbour replace {} lladdr {lladdr} dev {name} nud permanent", other.address);

@@ -1,0 +1,103 @@
+"""The claims that the real kernel must show: quick versions of some that hold, and the page that says what all give."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import tomllib
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from conftest import ROOT, skip_loudly
+from sojourn.errors import Refusal
+from sojourn.kernel import find
+
+PACKET_MS = 1514 * 8 / 5e6 * 1000
+"""A full packet at the ring paper's 5 Mbit/s."""
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    """tools/kernel_claims.py as a module."""
+    spec = importlib.util.spec_from_file_location("kernel_claims", ROOT / "tools/kernel_claims.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def kernel() -> None:
+    """The kernel that 'make test' built or restored."""
+    try:
+        find()
+    except Refusal as error:
+        skip_loudly(str(error))
+
+
+def judged(tool: ModuleType, name: str, experiment: str, seen: Sequence[Any]) -> Any:
+    """A claim's verdict from these runs, by the rule of its claims.toml."""
+    path = ROOT / "experiments" / experiment.split("/")[0] / "claims.toml"
+    claim = tomllib.loads(path.read_text(encoding="utf-8"))[name]
+    return tool.judged(name, claim, tool.MEASURES[name]({experiment: tool.Runs(seen)}))
+
+
+@pytest.mark.usefixtures("kernel")
+def test_c1_and_c2_fq_keeps_the_computed_standing_queue_and_ccaq_none(tool: ModuleType) -> None:
+    """C1: RTTs of 49.4 to 70.6 ms before the rate halves, 91.8 to 131.1 after, each within 4 ms. C2: CCAQ needs 12 to
+    20 ms for the same throughput."""
+    seen = tool.play(tool.EXPERIMENTS_BY_NAME["002-ccaq/halving"], 1)
+    for name in ("C1", "C2"):
+        claim = judged(tool, name, "002-ccaq/halving", seen)
+        assert claim.verdict == "holds", claim
+
+
+@pytest.mark.usefixtures("kernel")
+def test_c9b_fq_codel_keeps_a_standing_queue_at_1_ms_and_ccaq_less(tool: ModuleType) -> None:
+    sets = [("flow.bulk0.rtt", "1ms"), ("duration", "20s")]
+    seen = tool.play(tool.EXPERIMENTS_BY_NAME["002-ccaq/small-bdp"], 1, sets)
+    claim = judged(tool, "C9b", "002-ccaq/small-bdp", seen)
+    assert claim.verdict == "holds", claim
+
+
+@pytest.mark.usefixtures("kernel")
+def test_k1_drop_tail_of_25_packets_delays_by_300_ms(tool: ModuleType) -> None:
+    sets = [("hop.bottleneck.delay", "22.5ms"), ("hop.bottleneck.qdisc", "pfifo limit 25"), ("duration", "60s")]
+    [run] = tool.play(tool.EXPERIMENTS_BY_NAME["000-rural-codel/testbed"], 1, sets)
+    assert 270 <= run.numbers["sojourn_max_ms"] <= 312
+
+
+@pytest.mark.usefixtures("kernel")
+def test_b1_ring_and_fifo_delay_by_all_packets_that_they_hold(tool: ModuleType) -> None:
+    """The oracle: (80 + 1000) packets of 1514 bytes at 5 Mbit/s are 2.6 s."""
+    sets = [("hop.router.nic.ring", "80"), ("duration", "60s"), ("measure", '["30s", "end"]')]
+    [run] = tool.play(tool.EXPERIMENTS_BY_NAME["004-device-buffers/rings"], 1, sets)
+    assert run.numbers["ring_max"] == 80
+    assert run.numbers["ping_p95_ms"] == pytest.approx((80 + 1000) * PACKET_MS, rel=0.02)
+
+
+@pytest.mark.usefixtures("kernel")
+def test_b8_with_bql_the_ring_holds_two_to_four_packets(tool: ModuleType) -> None:
+    sets = [("hop.router.nic.bql", "true"), ("hop.router.qdisc", "pfifo limit 2952")]
+    sets += [("duration", "30s"), ("measure", '["10s", "end"]')]
+    [run] = tool.play(tool.EXPERIMENTS_BY_NAME["004-device-buffers/bql"], 1, sets)
+    assert 1 <= run.numbers["ring_mean"] <= 4
+
+
+def test_the_page_says_what_the_kept_numbers_give(tool: ModuleType) -> None:
+    runs = {name: tool.Runs(tool.read(tool.numbers_file(name))) for name in tool.EXPERIMENTS_BY_NAME}
+    claims = tool.claims_of(runs)
+    page = tool.PAGE.read_text(encoding="utf-8")
+    assert tool.with_table(page, claims) == page, "tools/kernel_claims.py writes it anew"
+    for claim in claims:
+        assert claim.verdict != "differs" or claim.cause, claim.id
+
+
+def test_every_experiment_of_ten_seeds_has_its_numbers(tool: ModuleType) -> None:
+    for name in tool.EXPERIMENTS_BY_NAME:
+        assert {one.seed for one in tool.read(tool.numbers_file(name))} == set(range(1, tool.SEEDS + 1)), name
