@@ -558,6 +558,8 @@ def told(values: Sequence[float]) -> str:
     if mean.half_width is None:
         return f"{mean.value:.0f}"
     digits = 0 if abs(mean.value) >= 1000 else 1 if abs(mean.value) >= 10 else 2
+    if mean.half_width < 0.05 * 10**-digits:
+        digits += 1
     width = f"{mean.half_width:.{digits}f}" if mean.half_width >= 0.5 * 10**-digits else f"< {10**-digits:g}"
     return f"{mean.value:.{digits}f} ± {width}"
 
