@@ -26,6 +26,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from sojourn import _core, plot
+from sojourn.kernel import find
 from sojourn.kernel.run import Guests
 from sojourn.plan import load
 
@@ -141,9 +142,16 @@ def play(name: str, wanted: Sequence[str]) -> list[Row]:
         return list(pool.map(one, [(world, index) for world in wanted for index in playable]))
 
 
-def write(rows: Sequence[Row]) -> None:
-    """One line a run, six digits."""
+def now() -> str:
+    """What plays, for the first line of the numbers and the picture's foot."""
+    kernel = find()
+    return f"seeds 1–{SEEDS}  ·  sim against Linux {kernel.release}, {kernel.hz} Hz  ·  sojourn {_core.__version__}"
+
+
+def write(about: str, rows: Sequence[Row]) -> None:
+    """What played, then one line a run, six digits."""
     with NUMBERS.open("w", newline="", encoding="utf-8") as file:
+        file.write(f"# {about}\n")
         lines = csv.writer(file, lineterminator="\n")
         lines.writerow([one.name for one in fields(Row)])
         for one in rows:
@@ -151,12 +159,12 @@ def write(rows: Sequence[Row]) -> None:
             lines.writerow([one.scenario, one.what, one.world, one.seed, *numbers])
 
 
-def read() -> list[Row]:
+def read() -> tuple[str, list[Row]]:
     """What `write` wrote; nothing if it did not."""
     if not NUMBERS.exists():
-        return []
+        return now(), []
     with NUMBERS.open(newline="", encoding="utf-8") as file:
-        return [
+        return file.readline().removeprefix("# ").strip(), [
             Row(
                 one["scenario"],
                 one["what"],
@@ -227,7 +235,7 @@ NAMES = {"goodput": "goodput", "mean": "mean sojourn", "p95": "95th percentile o
 INKS = {"goodput": "#13866f", "mean": "#1f6fb4", "p95": "#6a3fa0", "drops": "#d1495b"}
 
 
-def draw(chosen: Sequence[Pair]) -> bytes:
+def draw(chosen: Sequence[Pair], about: str) -> bytes:
     """A row a combination: the kernel's number over the simulator's, on a logarithmic axis."""
     with mpl.rc_context(plot.STYLE):
         figure = Figure(figsize=(plot.WIDTH, 1.5 + 0.27 * len(chosen)), layout="constrained")
@@ -242,8 +250,7 @@ def draw(chosen: Sequence[Pair]) -> bytes:
         single = [row for row, pair in enumerate(chosen) if "single" in pair.rows]
         values = [1 + chosen[row].difference("mean", "single") for row in single]
         axis.plot(values, single, "D", color=INKS["mean"], fillstyle="none", markersize=6, label="…, packet by packet")
-        labels = [f"{pair.scenario}:  {short(pair.what)}" if pair.what else pair.scenario for pair in chosen]
-        axis.set_yticks(range(len(chosen)), labels)
+        axis.set_yticks(range(len(chosen)), labels(chosen))
         axis.set_ylim(len(chosen) - 0.5, -0.5)
         axis.set_xscale("log")
         axis.set_xticks([0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 3])
@@ -253,6 +260,7 @@ def draw(chosen: Sequence[Pair]) -> bytes:
         axis.xaxis.set_minor_formatter(NullFormatter())
         axis.set_xlabel("the kernel's number against the simulator's; the band is ± 10 %")
         axis.legend(loc="lower center", bbox_to_anchor=(0.35, 1.0), ncols=5, frameon=False)
+        figure.supxlabel(f"scenarios/*.toml  ·  {about}", fontsize="small", color=plot.QUIET)
         data = io.BytesIO()
         figure.savefig(data, format="png", dpi=110, metadata={"Software": None})
         return data.getvalue()
@@ -261,30 +269,39 @@ def draw(chosen: Sequence[Pair]) -> bytes:
 SAME_EVERYWHERE = re.compile(r" (variant|limit|flow_limit|quantum|initial_quantum) \S+| noecn| nopacing")
 
 
-def short(what: str) -> str:
-    """A discipline's line without what says nothing in the picture."""
-    return SAME_EVERYWHERE.sub("", what)
+def labels(chosen: Sequence[Pair]) -> list[str]:
+    """Scenario and discipline, without what distinguishes nothing."""
+    short = [f"{pair.scenario}:  {SAME_EVERYWHERE.sub('', pair.what)}" for pair in chosen]
+    return [
+        label if short.count(label) == 1 else f"{pair.scenario}:  {pair.what}"
+        for label, pair in zip(short, chosen, strict=True)
+    ]
 
 
 def main(arguments: Sequence[str]) -> int:
     """Plays what is missing, and shows it."""
     names = [word for word in arguments if not word.startswith("--")]
     all_of_them = sorted(path.stem for path in (ROOT / "scenarios").glob("*.toml") if path.stem not in FIXED_WINDOWS)
-    rows = read()
+    about, rows = now(), []
+    if "--again" not in arguments or names:
+        about, rows = read()
     for name in names or all_of_them:
         if "--again" in arguments:
             rows = [one for one in rows if one.scenario != name]
         missing = [world for world in WORLDS if not any((one.scenario, one.world) == (name, world) for one in rows)]
+        if missing and about != now():
+            print(f"{NUMBERS.name} is of {about}, this is {now()}: --again plays all anew", file=sys.stderr)
+            return 2
         if missing:
             print(f"playing {name}: {', '.join(missing)}", file=sys.stderr)
             rows += play(name, missing)
             rows.sort(key=lambda one: (all_of_them.index(one.scenario), WORLDS.index(one.world)))
-            write(rows)
+            write(about, rows)
     chosen = pairs(rows)
     if "--print" in arguments:
         print(table(chosen))
         return 0
-    PICTURE.write_bytes(draw(chosen))
+    PICTURE.write_bytes(draw(chosen, about))
     page = PAGE.read_text(encoding="utf-8")
     for begin, end, made in ((BEGIN, END, table(chosen)), (BEGIN_SINGLE, END_SINGLE, single_table(chosen))):
         before, rest = page.split(begin)
