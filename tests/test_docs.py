@@ -46,7 +46,8 @@ def documents() -> list[Path]:
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """A folder with the scenarios and what the examples expect beside them."""
-    shutil.copytree(ROOT / "scenarios", tmp_path / "scenarios")
+    for folder in ("scenarios", "experiments"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
     for name in ("trace.csv", "arrivals.csv"):
         (tmp_path / name).write_text(TRACE)
     return tmp_path
@@ -67,7 +68,7 @@ def perform(command: str, clone: Path) -> None:
     """Runs a command as shown, with a shorter run where it simulates."""
     words = shlex.split(command.split(" > ")[0])
     verb = words[1]
-    if verb == "kernel":
+    if verb == "kernel" or "kernel" in words:
         needs_a_kernel()
     short = ["--set", "duration=3s", "--set", 'measure=["0s", "end"]'] if verb == "run" else []
     done = subprocess.run([SOJOURN, *words[1:], *short], cwd=clone, capture_output=True, text=True, check=False)
