@@ -324,6 +324,18 @@ def test_tcp_short_of_memory_makes_the_run_invalid(one_flow: Path, tmp_path: Pat
     assert "the run is not valid: TCPMemoryPressures = " in ended.error
 
 
+def test_a_guest_with_more_memory_plays_the_same(sojourn: Run, busy: Path, tmp_path: Path) -> None:
+    one, two = (left_behind(sojourn, busy, tmp_path / gigabytes, "--memory", gigabytes) for gigabytes in ("1", "2"))
+    assert one["seen.bin"] == two["seen.bin"]
+
+
+@pytest.mark.parametrize("option", [("--link", "htb"), ("--kernel", "debian"), ("--memory", "2")])
+def test_the_simulator_refuses_what_only_a_guest_has(option: tuple[str, str], sojourn: Run, one_flow: Path) -> None:
+    done = sojourn("run", one_flow, *option, code=2)
+    assert f"{option[0]} = {option[1]}: the simulator has no" in done.stderr
+    assert "expected --world kernel with it" in done.stderr
+
+
 def test_a_guest_that_its_processor_cannot_serve_in_time_makes_the_run_invalid(one_flow: Path, tmp_path: Path) -> None:
     one_flow.write_text(ONE_FLOW.replace("10mbit", "1gbit").replace("5s", "2s") + "count = 4\n")
     # In the host's time, in which work takes some.

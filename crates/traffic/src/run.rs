@@ -130,7 +130,7 @@ fn check_memory(netstat: &str) -> io::Result<()> {
         let [names, values] = pair else { continue };
         for (name, value) in names.split_ascii_whitespace().zip(values.split_ascii_whitespace()) {
             if ["TCPMemoryPressures", "TCPAbortOnMemory", "TCPBacklogDrop"].contains(&name) && value != "0" {
-                return invalid(format!("{name} = {value}: the guest needs more memory"));
+                return invalid(format!("{name} = {value}: the guest needs more memory (--memory)"));
             }
         }
     }

@@ -44,6 +44,15 @@ Examples:
     show_default=True,
     help="Kernel world: which variant, as 'sojourn kernel build' made it; debian runs in QEMU.",
 )
+@click.option(
+    "--memory",
+    type=int,
+    callback=bounded(1, 64),
+    default=1,
+    show_default=True,
+    metavar="GB",
+    help="Kernel world: gigabytes for each guest; more flows and longer queues need more.",
+)
 @click.option("--probe", type=click.Choice(["on", "off"]), default="on", hidden=True)
 @click.option("--sink", type=click.Choice(["kernel", "program", "lowat"]), default="kernel", hidden=True)
 @click.option("--keep", type=click.Path(path_type=Path), hidden=True)
@@ -59,6 +68,7 @@ def run(
     world: str,
     link: str,
     kernel: str,
+    memory: int,
     probe: str,
     sink: str,
     keep: Path | None,
@@ -82,7 +92,7 @@ def run(
     plan = load_plan(file, sets, seed, seeds)
     if packets and out is None and form != "text":
         fail("--packets: expected --out DIR with it, since -f json and -f csv write no file on their own")
-    where = _world(world, link=link, kernel=kernel, probe=probe == "on", sink=sink, keep=keep)
+    where = _world(world, link=link, kernel=kernel, memory=memory, probe=probe == "on", sink=sink, keep=keep)
     folder = records.claim_folder(out) if out else records.new_folder(file.stem) if form == "text" else None
     if folder:
         records.write_text(folder / records.SCENARIO, plan.text)
@@ -101,7 +111,7 @@ def run(
         sys.exit(INTERRUPTED)
 
 
-def _world(name: str, *, link: str, kernel: str, probe: bool, sink: str, keep: Path | None) -> World:
+def _world(name: str, *, link: str, kernel: str, memory: int, probe: bool, sink: str, keep: Path | None) -> World:
     from sojourn.run import Simulator
 
     if name == "sim":
@@ -109,10 +119,12 @@ def _world(name: str, *, link: str, kernel: str, probe: bool, sink: str, keep: P
             fail(f"--link = {link}: the simulator has no such thing; expected --world kernel with it")
         if kernel != "fast":
             fail(f"--kernel = {kernel}: the simulator has none; expected --world kernel with it")
+        if memory != 1:
+            fail(f"--memory = {memory}: the simulator has no guest; expected --world kernel with it")
         return Simulator()
     from sojourn.kernel.run import Guests
 
-    return Guests(link=link, variant=kernel, probe=probe, sink=sink, keep=keep)
+    return Guests(link=link, variant=kernel, memory=f"{memory}G", probe=probe, sink=sink, keep=keep)
 
 
 @contextmanager

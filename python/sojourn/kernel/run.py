@@ -39,6 +39,8 @@ class Guests:
     link: str = "device"
     variant: str = "fast"
     version: str | None = None
+    memory: str = "1G"
+    """Of each guest."""
     probe: bool = True
     sink: str = "kernel"
     """Who takes up data: the guest's kernel, its program, or the program with SO_RCVLOWAT (lowat)."""
@@ -89,7 +91,7 @@ class Guests:
         if _has_ccaq(plan, index):
             job = json.dumps(json.loads(job) | {"tc_lib_dir": str(modules.tc_plugins())})
         boot = guest.boot if kernel.machine == "um" else qemu.boot
-        ended = boot(kernel, job, folder, seed=about["seed"] % 2**32, stop=watch)
+        ended = boot(kernel, job, folder, memory=self.memory, seed=about["seed"] % 2**32, stop=watch)
         if ended.stopped:
             return None
         answer = ended.result()
