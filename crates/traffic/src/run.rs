@@ -315,6 +315,7 @@ fn words(line: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sojourn_model::plan::{LoadOptions, Plan};
 
     #[test]
     fn what_a_guest_lost_makes_its_run_invalid() {
@@ -326,5 +327,20 @@ mod tests {
         assert!(check_memory(&netstat(2)).is_err_and(|error| error.to_string().contains("TCPMemoryPressures = 2")));
         assert!(check_backlog("000004d2 00000000 0 0\n").is_ok());
         assert!(check_backlog("000004d2 0000000a 0 0\n").is_err_and(|error| error.to_string().contains("10 packets")));
+    }
+
+    #[test]
+    fn what_the_devices_tell_of_losses_and_lateness_makes_a_run_invalid() {
+        let text = "duration = \"1s\"\n[[hop]]\nrate = \"10mbit\"\n[[flow]]\nkind = \"bulk\"\nrtt = \"40ms\"\n";
+        let plan = Plan::load("t.toml", text.as_bytes(), &LoadOptions::default()).expect("a sound file");
+        let scenario = plan.scenario(0).expect("a sound run");
+        let sound = "lost 0\nlate_ns 1000000\nh0 packets 7 bytes 900 busy_ns 8 drops 0\n";
+        assert!(check_devices(sound, &scenario).is_ok());
+        let says = |line: &str, why: &str| {
+            check_devices(&format!("{sound}{line}\n"), &scenario).is_err_and(|error| error.to_string().contains(why))
+        };
+        assert!(says("lost 3", "the probe lost 3 records"));
+        assert!(says("late_ns 1000001", "1000001 ns late"));
+        assert!(says("h1 packets 7 bytes 900 busy_ns 8 drops 2", "device h1 dropped 2 packets that no queue held"));
     }
 }

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -96,6 +97,7 @@ def run(
     folder = records.claim_folder(out) if out else records.new_folder(file.stem) if form == "text" else None
     if folder:
         records.write_text(folder / records.SCENARIO, plan.text)
+        Thread(target=_import_report).start()
     with _progress(plan) as tell:
         done = sweep.execute(plan, jobs=jobs, folder=folder, packets=packets, world=where, on_progress=tell)
     page = None
@@ -125,6 +127,11 @@ def _world(name: str, *, link: str, kernel: str, memory: int, probe: bool, sink:
     from sojourn.kernel.run import Guests
 
     return Guests(link=link, variant=kernel, memory=f"{memory}G", probe=probe, sink=sink, keep=keep)
+
+
+def _import_report() -> None:
+    """What draws pictures takes as long to import as a short run to play, so both happen at the same time."""
+    from sojourn import report  # noqa: F401
 
 
 @contextmanager
