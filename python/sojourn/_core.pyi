@@ -112,3 +112,23 @@ def schema() -> str:
 
 def reference() -> str:
     """The reference page of scenario files, in Markdown."""
+
+class KernelReplay:
+    """A trace on its way to a real kernel and back."""
+
+    def __init__(
+        self,
+        trace: bytes,
+        name: str,
+        qdisc: str,
+        rate: str | None,
+        mtu: int,
+        version: tuple[int, int],
+        modules: list[str],
+        tc_lib_dir: str | None,
+    ) -> None: ...
+    @property
+    def warnings(self) -> list[str]: ...
+    def job(self) -> str: ...
+    def trace(self) -> bytes: ...
+    def rows(self, fates: bytes) -> bytes: ...

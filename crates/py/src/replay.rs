@@ -2,11 +2,14 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use sojourn_core::qdisc::DropReason;
 use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::units::{Rate, Time};
 use sojourn_model::units;
-use sojourn_sim::replay::{run, to_csv};
+use sojourn_sim::replay::{Fate, Op, Row, parse, run, to_csv};
+use sojourn_traffic::replay::{Job, words};
 
-use crate::Error;
+use crate::{Error, bug};
 
 /// The fates of a trace's packets as CSV, and warnings about the line.
 #[pyfunction]
@@ -20,21 +23,145 @@ pub fn replay<'py>(
 ) -> PyResult<(Bound<'py, PyBytes>, Vec<String>)> {
     let (spec, mut warnings) =
         Spec::parse(qdisc).map_err(|error| Error::new_err(format!("--qdisc = {qdisc}: {error}")))?;
-    let rate = match rate {
-        None => None,
-        Some(text) => {
-            let read = units::rate(text)
-                .filter(|read| read.rate.0 > 0)
-                .ok_or_else(|| Error::new_err(format!("--rate = {text}: expected a rate above zero such as 10mbit")))?;
-            if read.in_bytes {
-                warnings.push(format!("--rate = {text}: bps means bytes per second in tc, so this is {}", read.rate));
-            }
-            Some(read.rate)
-        }
-    };
+    let rate = server_rate(rate, &mut warnings)?;
     let csv = py.detach(|| {
         let rows = run(trace, name, &spec, rate, mtu).map_err(|error| Error::new_err(error.to_string()))?;
         PyResult::Ok(to_csv(&rows))
     })?;
     Ok((PyBytes::new(py, &csv), warnings))
+}
+
+/// The server's rate as the command line gives it.
+fn server_rate(rate: Option<&str>, warnings: &mut Vec<String>) -> PyResult<Option<Rate>> {
+    let Some(text) = rate else { return Ok(None) };
+    let read = units::rate(text)
+        .filter(|read| read.rate.0 > 0)
+        .ok_or_else(|| Error::new_err(format!("--rate = {text}: expected a rate above zero such as 10mbit")))?;
+    if read.in_bytes {
+        warnings.push(format!("--rate = {text}: bps means bytes per second in tc, so this is {}", read.rate));
+    }
+    Ok(Some(read.rate))
+}
+
+/// A trace on its way to a real kernel and back.
+#[pyclass(frozen, module = "sojourn._core")]
+pub struct KernelReplay {
+    ops: Vec<Op>,
+    job: Job,
+    warnings: Vec<String>,
+}
+
+#[pymethods]
+impl KernelReplay {
+    /// Reads the trace. `modules` are the discipline's own, by name; `version` is the kernel's, major and minor.
+    #[new]
+    #[pyo3(signature = (trace, name, qdisc, rate, mtu, version, modules, tc_lib_dir))]
+    #[expect(clippy::too_many_arguments, reason = "the command line's, each by its name")]
+    fn new(
+        trace: &[u8],
+        name: &str,
+        qdisc: &str,
+        rate: Option<&str>,
+        mtu: u32,
+        version: (u32, u32),
+        modules: Vec<String>,
+        tc_lib_dir: Option<String>,
+    ) -> PyResult<Self> {
+        let words = words(qdisc, version).map_err(|error| Error::new_err(format!("--qdisc = {qdisc}: {error}")))?;
+        let mut warnings = Vec::new();
+        let rate = server_rate(rate, &mut warnings)?;
+        let ops = parse(trace, name, rate.is_none()).map_err(|error| Error::new_err(error.to_string()))?;
+        let rate = rate.map_or(0, |rate| rate.0);
+        let job = Job { job: "replay".to_owned(), words, mtu, rate, rows: ops.len(), modules, tc_lib_dir };
+        Ok(KernelReplay { ops, job, warnings })
+    }
+
+    /// What should be known although it is no fault.
+    #[getter]
+    fn warnings(&self) -> Vec<String> {
+        self.warnings.clone()
+    }
+
+    /// JSON: what the guest is asked.
+    fn job(&self) -> PyResult<String> {
+        serde_json::to_string(&self.job).map_err(bug)
+    }
+
+    /// The trace as the guest's module reads it.
+    fn trace<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &encode(&self.ops))
+    }
+
+    /// The fates as CSV, from what the module says.
+    fn rows<'py>(&self, py: Python<'py>, fates: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(py, &to_csv(&decode(&self.ops, fates).map_err(bug)?)))
+    }
+}
+
+/// Bytes of a row of the trace, and of a fate.
+const OP: usize = 24;
+const FATE: usize = 16;
+
+/// The trace as the module reads it (`struct replay_op`).
+fn encode(ops: &[Op]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(ops.len() * OP);
+    for op in ops {
+        let (at, hash, length, kind, ecn) = match *op {
+            // The hash of a flow, as in the simulator's replay.
+            Op::Enqueue { at, flow, bytes, ecn } => (at, flow.wrapping_mul(2_654_435_769), bytes, 0, ecn as u8),
+            Op::Dequeue { at } => (at, 0, 0, 1, 0),
+        };
+        bytes.extend(at.0.to_ne_bytes());
+        bytes.extend(hash.to_ne_bytes());
+        bytes.extend(length.to_ne_bytes());
+        bytes.extend([kind, ecn, 0, 0, 0, 0, 0, 0]);
+    }
+    bytes
+}
+
+/// What became of the packets of a trace, from the module's `struct replay_fate`. The kernel does not say why it drops;
+/// told apart is what a discipline refuses on arrival (`overlimit`) and what it drops when the link asks (`codel`).
+///
+/// # Errors
+/// There is not one fate a packet.
+fn decode(ops: &[Op], fates: &[u8]) -> Result<Vec<Row>, String> {
+    let arrivals = ops.iter().filter_map(|op| match *op {
+        Op::Enqueue { at, flow, bytes, .. } => Some((at, flow, bytes)),
+        Op::Dequeue { .. } => None,
+    });
+    let arrivals: Vec<_> = arrivals.collect();
+    if fates.len() != arrivals.len() * FATE {
+        return Err(format!("{} fates of {} packets", fates.len() / FATE, arrivals.len()));
+    }
+    let row = |(&(enqueue, flow, bytes), fate): (&(Time, u32, u32), &[u8])| {
+        let at = fate[..8].try_into().map(u64::from_ne_bytes).map_err(|_| "a short fate".to_owned())?;
+        let fate = match fate[8] {
+            0 => Fate::Queued,
+            1 => Fate::Delivered,
+            2 => Fate::Marked,
+            3 => Fate::Dropped(DropReason::Overlimit),
+            4 => Fate::Dropped(DropReason::Codel),
+            other => return Err(format!("fate {other}: expected 0 to 4")),
+        };
+        Ok(Row { flow, bytes, enqueue, fate_time: Time(at), fate })
+    };
+    arrivals.iter().zip(fates.chunks_exact(FATE)).map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sojourn_core::packet::Ecn;
+
+    #[test]
+    fn a_fate_for_each_packet_comes_back() {
+        let at = Time(7);
+        let ops = [Op::Enqueue { at, flow: 2, bytes: 100, ecn: Ecn::Ect0 }, Op::Dequeue { at }];
+        assert_eq!(encode(&ops).len(), 2 * OP);
+        let mut fate = [0u8; FATE];
+        (fate[0], fate[8]) = (9, 2);
+        let rows = decode(&ops, &fate).expect("one fate");
+        assert_eq!(rows, [Row { flow: 2, bytes: 100, enqueue: at, fate_time: Time(9), fate: Fate::Marked }]);
+        assert_eq!(decode(&ops, &[]).unwrap_err(), "0 fates of 1 packets");
+    }
 }

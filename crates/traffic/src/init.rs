@@ -45,8 +45,9 @@ fn work(folder: &Path) -> bool {
         let job: Value = serde_json::from_str(&text).map_err(|error| format!("{JOB}: {error}"))?;
         match job["job"].as_str() {
             Some("run") => crate::run::main(folder, &text),
+            Some("replay") => crate::replay::main(folder, &text),
             Some("trial") => Ok(crate::seal::trial(folder, &job)),
-            other => Err(format!("job = {}: expected run or trial", other.unwrap_or("nothing"))),
+            other => Err(format!("job = {}: expected run, replay or trial", other.unwrap_or("nothing"))),
         }
     });
     answer(folder, &done);

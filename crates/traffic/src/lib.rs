@@ -10,6 +10,7 @@ mod nic;
 pub mod observe;
 mod os;
 pub mod probe;
+pub mod replay;
 pub mod run;
 mod seal;
 pub mod topology;

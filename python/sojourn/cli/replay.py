@@ -21,6 +21,7 @@ LONGEST_TRACE = 2**30
 Examples:
   sojourn replay trace.csv --qdisc "codel limit 1000 noecn"
   sojourn replay arrivals.csv --qdisc "fq_codel limit 1000" --rate 10mbit > fates.csv
+  sojourn replay arrivals.csv --qdisc "sfq" --rate 10mbit --world kernel
 """
 )
 @click.argument("trace", type=click.Path(path_type=Path))
@@ -30,15 +31,23 @@ Examples:
 @click.option(
     "--mtu", type=int, callback=bounded(1, 2**31 - 1), default=1514, show_default=True, help="Bytes of a full packet."
 )
+@click.option(
+    "--qdisc-module",
+    "module",
+    type=click.Path(path_type=Path),
+    help="The discipline's own module, my.ko or a folder with a Kbuild (--world kernel).",
+)
 @format_option("csv")
-def replay(trace: Path, qdisc: str, rate: str | None, world: str, mtu: int, form: str) -> None:
+def replay(
+    trace: Path, qdisc: str, rate: str | None, world: str, mtu: int, module: Path | None, form: str
+) -> None:
     """Send the packets of a trace through one discipline and print each packet's fate.
 
     TRACE is CSV with the header time_ns,op,flow,bytes,ecn; op is enqueue or dequeue. Out comes one row a packet:
     packet,flow,bytes,enqueue_ns,fate_ns,fate.
     """
-    if world != "sim":
-        fail(f"--world = {world}: not built yet; expected sim")
+    if module is not None and world != "kernel":
+        fail(f"--qdisc-module = {module}: expected --world kernel with it")
     for text in (str(trace), qdisc, rate or ""):
         refuse_other_than_utf8(text)
     try:
@@ -48,7 +57,12 @@ def replay(trace: Path, qdisc: str, rate: str | None, world: str, mtu: int, form
         fail(f"{trace}: {error.strerror}: expected a packet trace")
     if len(data) > LONGEST_TRACE:
         fail(f"{trace}: larger than {LONGEST_TRACE} bytes: expected a packet trace in parts")
-    fates, warnings = _core.replay(data, str(trace), qdisc, rate, mtu)
+    if world == "kernel":
+        from sojourn.kernel.replay import replay as in_kernel
+
+        fates, warnings = in_kernel(data, str(trace), qdisc, rate=rate, mtu=mtu, module=module)
+    else:
+        fates, warnings = _core.replay(data, str(trace), qdisc, rate, mtu)
     warn(warnings)
     if form == "csv":
         sys.stdout.buffer.write(fates)

@@ -1,0 +1,126 @@
+//! A packet trace through a real kernel's queue discipline: what `kernel/guest/sojourn_replay.c` is told and says.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use rustix::thread::CapabilitySet;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::qdisc::{codel, fq_codel};
+
+use crate::{flows, init, os, seal};
+
+/// The trace and the fates, in the run's folder.
+pub const TRACE: &str = "trace.bin";
+/// What became of its packets.
+pub const FATES: &str = "fates.bin";
+const DEVICE: &str = "replay0";
+const CONTROL: &str = "/proc/sojourn_replay";
+/// Time zero of a trace is a multiple of this on the guest's clock: whole in CoDel's ticks and in the kernel's.
+const ORIGIN: u64 = 1 << 31;
+/// Between the set-up and time zero.
+const AHEAD: u64 = 100_000_000;
+
+/// What is to be replayed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Job {
+    /// Always `replay`.
+    pub job: String,
+    /// The discipline, as words for `tc`.
+    pub words: Vec<String>,
+    /// The largest packet in bytes as the link counts it.
+    pub mtu: u32,
+    /// Of the server in bit/s; 0 if the trace has its own dequeues.
+    pub rate: u64,
+    /// Rows of the trace.
+    pub rows: usize,
+    /// The discipline's own modules, by name.
+    pub modules: Vec<String>,
+    /// Where `tc` finds plugins.
+    pub tc_lib_dir: Option<String>,
+}
+
+/// The words that `tc` gets for a discipline, on a kernel of this version. Disciplines that only the kernel knows pass
+/// as they are.
+///
+/// # Errors
+/// A variant that the kernel is not, or a faulty line of a discipline that we know.
+pub fn words(line: &str, version: (u32, u32)) -> Result<Vec<String>, String> {
+    let split = |line: &str| line.split_ascii_whitespace().map(str::to_owned).collect();
+    let kind = line.split_ascii_whitespace().next().unwrap_or_default();
+    let known = sojourn_core::qdisc::tc::disciplines().iter().any(|one| one.name == kind);
+    if !known {
+        return Ok(split(line));
+    }
+    let (spec, _) = Spec::parse(line).map_err(|error| error.to_string())?;
+    let asked = match &spec {
+        Spec::Codel(params) if params.variant == codel::Variant::Rfc8289 => Some("rfc8289"),
+        Spec::Codel(params) if params.variant == codel::Variant::Linux7 => Some("linux7"),
+        Spec::FqCodel(params) if params.variant == fq_codel::Variant::Linux7 => Some("linux7"),
+        Spec::Red(_) => Some("ns2"),
+        _ => None,
+    };
+    match asked {
+        Some("linux7") if version.0 >= 7 => {}
+        Some(variant) => return Err(format!("variant {variant}: this kernel is Linux {}.{}", version.0, version.1)),
+        None => {}
+    }
+    Ok(split(&spec.tc_line().unwrap_or_else(|| spec.to_string().replace(" variant paper", ""))))
+}
+
+/// Does the job in `folder`.
+///
+/// # Errors
+/// Words for the user: what the kernel or `tc` refused.
+pub fn main(folder: &Path, job: &str) -> Result<Value, String> {
+    let job: Job = serde_json::from_str(job).map_err(|error| format!("job.json: {error}"))?;
+    if let Some(folder) = &job.tc_lib_dir {
+        os::TC_LIB_DIR.get_or_init(|| folder.clone());
+    }
+    play(folder, &job).map_err(|error| error.to_string())
+}
+
+fn play(folder: &Path, job: &Job) -> io::Result<Value> {
+    init::load("sojourn_replay")?;
+    job.modules.iter().try_for_each(|module| init::load(module))?;
+    let mut spaces = os::Spaces::new(&[])?;
+    let mut run = |program: &str, line: &str, more: &[String]| {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).chain(more.iter().cloned()).collect();
+        spaces.run(None, program, &words)
+    };
+    // The device counts an Ethernet header, as the trace's lengths do.
+    let mtu = job.mtu.saturating_sub(14).max(1).to_string();
+    run("ip", &format!("link set {DEVICE} mtu"), &[mtu])?;
+    run("tc", &format!("qdisc add dev {DEVICE} root"), &job.words)?;
+    run("ip", &format!("link set {DEVICE} up"), &[])?;
+    seal::keep_only(CapabilitySet::DAC_OVERRIDE | CapabilitySet::SYS_BOOT)?;
+
+    fs::write(format!("{CONTROL}/room"), job.rows.max(1).to_string())?;
+    fs::write(format!("{CONTROL}/trace"), fs::read(folder.join(TRACE))?)?;
+    let origin = (flows::clock() + AHEAD).next_multiple_of(ORIGIN);
+    let gone = |error: io::Error| match error.raw_os_error() {
+        Some(62) => io::Error::other("the guest's clock was ahead of the trace"),
+        _ => error,
+    };
+    fs::write(format!("{CONTROL}/go"), format!("{origin} {}", job.rate)).map_err(gone)?;
+    fs::write(folder.join(FATES), fs::read(format!("{CONTROL}/fates"))?)?;
+    Ok(json!({ "origin_ns": origin }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tc_gets_its_own_words_and_nothing_that_this_kernel_is_not() {
+        let told = |line| words(line, (6, 12)).map(|words| words.join(" "));
+        assert_eq!(told("codel limit 1000p target 5ms").as_deref(), Ok("codel limit 1000 target 5ms"));
+        assert_eq!(told("sfq perturb 10").as_deref(), Ok("sfq perturb 10"));
+        assert_eq!(told("codel variant linux7").unwrap_err(), "variant linux7: this kernel is Linux 6.12");
+        assert!(words("codel variant linux7", (7, 3)).is_ok());
+        assert!(told("codel limt 5").is_err());
+        assert_eq!(told("ccaq variant paper").map(|line| line.contains("variant")), Ok(false));
+    }
+}

@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * sojourn_replay: drives the queue discipline of a device with a trace of
+ * packets at exact times, and says what became of each packet.
+ *
+ * The module makes a network device, replay0, that sends nothing. tc puts any
+ * discipline on it. Then, below /proc/sojourn_replay:
+ *
+ *   trace   write: struct replay_op, one after the other, times never falling
+ *   go      write "ORIGIN RATE": plays the trace. ORIGIN is the guest's clock
+ *           at the trace's time zero, in ns, and lies ahead. RATE in bit/s: a
+ *           busy server makes the dequeues; 0: the trace has its own.
+ *   fates   read: struct replay_fate, by packet
+ *
+ * The server serves as sojourn's simulator does: a packet takes its bytes times
+ * 8e9 / RATE ns, rounded up; at each completion it dequeues once, after all
+ * arrivals of that instant, also from an empty discipline; idle, it dequeues
+ * after each instant's arrivals, and when the discipline's own watchdog fires.
+ *
+ * Time: between two operations the module sleeps until shortly before the next,
+ * and then looks at the clock until it is there: in the guest each look costs a
+ * nanosecond, and no more passes. What an operation sees as the time is exactly
+ * the trace's.
+ */
+#include <linux/etherdevice.h>
+#include <linux/hrtimer.h>
+#include <linux/ip.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/proc_fs.h>
+#include <linux/sched/signal.h>
+#include <linux/seq_file.h>
+#include <linux/uaccess.h>
+#include <linux/version.h>
+#include <linux/vmalloc.h>
+#include <net/inet_ecn.h>
+#include <net/ip.h>
+#include <net/pkt_sched.h>
+#include <net/sch_generic.h>
+
+#define REPLAY_HEADERS	(ETH_HLEN + sizeof(struct iphdr))
+#define REPLAY_NEVER	(~0ULL)
+/* A timer is no finer than this; what is nearer is waited for. */
+#define REPLAY_NEAR	2000ULL
+#define REPLAY_AHEAD	300ULL
+#define REPLAY_MOST_OPS	(64U << 20)
+
+enum { REPLAY_ENQUEUE, REPLAY_DEQUEUE };
+
+struct replay_op {
+	__u64	at;
+	__u32	hash;
+	__u32	bytes;
+	__u8	op;
+	__u8	ecn;
+	__u8	pad[6];
+};
+
+enum {
+	REPLAY_QUEUED,
+	REPLAY_DELIVERED,
+	REPLAY_MARKED,
+	REPLAY_DROPPED_AT_ENQUEUE,
+	REPLAY_DROPPED_AT_DEQUEUE,
+};
+
+struct replay_fate {
+	__u64	at;
+	__u8	fate;
+	__u8	pad[7];
+};
+
+static struct net_device *replay_dev;
+static struct proc_dir_entry *replay_dir;
+static DEFINE_MUTEX(replay_lock);
+static struct replay_op *ops;
+static struct replay_fate *fates;
+static size_t op_bytes, op_room;
+static u32 packets;
+
+/* Of the present operation. */
+static u64 origin, present;
+static u8 drop_fate;
+
+static struct Qdisc *replay_qdisc(void)
+{
+	return rcu_dereference_protected(netdev_get_tx_queue(replay_dev, 0)->qdisc,
+					 lockdep_is_held(&replay_lock));
+}
+
+/* The discipline has freed a packet. Its number stands in its mark. */
+static void replay_freed(struct sk_buff *skb)
+{
+	struct replay_fate *fate = &fates[skb->mark];
+
+	fate->fate = drop_fate;
+	fate->at = present;
+}
+
+static struct sk_buff *replay_packet(const struct replay_op *op, u32 number)
+{
+	struct sk_buff *skb = alloc_skb(REPLAY_HEADERS + 16, GFP_ATOMIC);
+	struct iphdr *ip;
+
+	if (!skb)
+		return NULL;
+	skb_reserve(skb, 2);
+	skb_reset_mac_header(skb);
+	skb_put_zero(skb, ETH_HLEN);
+	skb_set_network_header(skb, ETH_HLEN);
+	ip = skb_put_zero(skb, sizeof(*ip));
+	ip->version = 4;
+	ip->ihl = 5;
+	ip->tos = op->ecn;
+	ip->tot_len = htons(sizeof(*ip));
+	ip->ttl = 64;
+	ip_send_check(ip);
+	skb->protocol = htons(ETH_P_IP);
+	skb->dev = replay_dev;
+	skb->mark = number;
+	skb->destructor = replay_freed;
+	/* What counts as its length, and as its memory, is the trace's. */
+	skb->truesize = op->bytes;
+	qdisc_skb_cb(skb)->pkt_len = op->bytes;
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 19, 0)
+	qdisc_skb_cb(skb)->pkt_segs = 1;
+#endif
+	skb_set_hash(skb, op->hash, PKT_HASH_TYPE_L4);
+	return skb;
+}
+
+static int replay_enqueue(const struct replay_op *op, u32 number)
+{
+	struct Qdisc *q = replay_qdisc();
+	struct sk_buff *skb = replay_packet(op, number);
+	struct sk_buff *to_free = NULL;
+
+	if (!skb)
+		return -ENOMEM;
+	drop_fate = REPLAY_DROPPED_AT_ENQUEUE;
+	spin_lock(qdisc_lock(q));
+	q->enqueue(skb, q, &to_free);
+	spin_unlock(qdisc_lock(q));
+	kfree_skb_list(to_free);
+	return 0;
+}
+
+/* Bytes of the packet that left; 0 if none did. */
+static u32 replay_dequeue(void)
+{
+	struct Qdisc *q = replay_qdisc();
+	struct replay_fate *fate;
+	struct sk_buff *skb;
+	u8 ecn_in, ecn;
+	u32 bytes;
+
+	drop_fate = REPLAY_DROPPED_AT_DEQUEUE;
+	spin_lock(qdisc_lock(q));
+	skb = q->dequeue(q);
+	spin_unlock(qdisc_lock(q));
+	if (!skb)
+		return 0;
+	fate = &fates[skb->mark];
+	ecn_in = fate->pad[0];
+	ecn = ip_hdr(skb)->tos & INET_ECN_MASK;
+	fate->fate = ecn == INET_ECN_CE && ecn_in != INET_ECN_CE ?
+		     REPLAY_MARKED : REPLAY_DELIVERED;
+	fate->at = present;
+	bytes = qdisc_pkt_len(skb);
+	skb->destructor = NULL;
+	consume_skb(skb);
+	return bytes;
+}
+
+/*
+ * Waits until the trace's clock says @at; returns with bottom halves off, so
+ * that looking at the clock does not move it. -ETIME if it is later already.
+ */
+static int replay_wait(u64 at)
+{
+	u64 until = origin + at;
+
+	for (;;) {
+		u64 now;
+		ktime_t wake;
+
+		local_bh_disable();
+		now = ktime_get_ns();
+		if (now >= until)
+			break;
+		local_bh_enable();
+		if (until - now > REPLAY_NEAR) {
+			wake = ns_to_ktime(until - REPLAY_AHEAD);
+			set_current_state(TASK_UNINTERRUPTIBLE);
+			schedule_hrtimeout_range(&wake, 0, HRTIMER_MODE_ABS);
+		} else {
+			(void)ktime_get_ns();
+		}
+	}
+	present = at;
+	return ktime_get_ns() == until ? 0 : -ETIME;
+}
+
+struct replay_server {
+	u64	rate;
+	u64	next;
+	bool	busy;
+};
+
+/* When a discipline that holds its packets back wants to be asked again. */
+static u64 replay_held(u64 at)
+{
+	struct Qdisc *q = replay_qdisc();
+
+	/* Without pacing nothing is held back: what is queued can leave. */
+	return q->q.qlen ? at + 1000 : REPLAY_NEVER;
+}
+
+static int replay_serve(struct replay_server *server, u64 end)
+{
+	while (server->next < end) {
+		u64 at = server->next;
+		int err = replay_wait(at);
+		u32 bytes;
+
+		if (err) {
+			local_bh_enable();
+			return err;
+		}
+		bytes = replay_dequeue();
+		server->busy = bytes;
+		if (bytes)
+			server->next = at + DIV64_U64_ROUND_UP(bytes * 8000000000ULL,
+							       server->rate);
+		else
+			server->next = replay_held(at);
+		local_bh_enable();
+		if (fatal_signal_pending(current))
+			return -EINTR;
+	}
+	return 0;
+}
+
+static int replay_play(u64 rate)
+{
+	struct replay_server server = { .rate = rate, .next = REPLAY_NEVER };
+	size_t count = op_bytes / sizeof(*ops), i;
+	int err = 0;
+
+	packets = 0;
+	for (i = 0; i < count && !err; i++) {
+		const struct replay_op *op = &ops[i];
+
+		if (rate)
+			err = replay_serve(&server, op->at);
+		if (err)
+			break;
+		err = replay_wait(op->at);
+		if (!err && op->op == REPLAY_ENQUEUE) {
+			fates[packets].fate = REPLAY_QUEUED;
+			fates[packets].at = 0;
+			fates[packets].pad[0] = op->ecn;
+			err = replay_enqueue(op, packets++);
+			if (rate && !server.busy)
+				server.next = op->at;
+		} else if (!err) {
+			replay_dequeue();
+		}
+		local_bh_enable();
+		if (fatal_signal_pending(current))
+			err = -EINTR;
+	}
+	if (!err && rate)
+		err = replay_serve(&server, REPLAY_NEVER);
+	return err;
+}
+
+static ssize_t replay_trace_write(struct file *file, const char __user *data,
+				  size_t length, loff_t *offset)
+{
+	ssize_t done = length;
+
+	mutex_lock(&replay_lock);
+	if (length > op_room - op_bytes)
+		done = -ENOSPC;
+	else if (copy_from_user((char *)ops + op_bytes, data, length))
+		done = -EFAULT;
+	else
+		op_bytes += length;
+	mutex_unlock(&replay_lock);
+	return done;
+}
+
+/* The first write says how many rows will come: room for them is made. */
+static ssize_t replay_room_write(struct file *file, const char __user *data,
+				 size_t length, loff_t *offset)
+{
+	ssize_t done = length;
+	unsigned int rows;
+
+	if (kstrtouint_from_user(data, length, 0, &rows) || !rows ||
+	    rows > REPLAY_MOST_OPS)
+		return -EINVAL;
+	mutex_lock(&replay_lock);
+	vfree(ops);
+	vfree(fates);
+	op_bytes = 0;
+	packets = 0;
+	op_room = (size_t)rows * sizeof(*ops);
+	ops = vzalloc(op_room);
+	fates = vzalloc((size_t)rows * sizeof(*fates));
+	if (!ops || !fates) {
+		op_room = 0;
+		done = -ENOMEM;
+	}
+	mutex_unlock(&replay_lock);
+	return done;
+}
+
+static ssize_t replay_go_write(struct file *file, const char __user *data,
+			       size_t length, loff_t *offset)
+{
+	char text[64];
+	u64 rate;
+	int err;
+
+	if (length >= sizeof(text))
+		return -EINVAL;
+	if (copy_from_user(text, data, length))
+		return -EFAULT;
+	text[length] = '\0';
+	mutex_lock(&replay_lock);
+	err = -EINVAL;
+	if (ops && sscanf(text, "%llu %llu", &origin, &rate) == 2)
+		err = replay_play(rate);
+	mutex_unlock(&replay_lock);
+	return err ? err : length;
+}
+
+static ssize_t replay_fates_read(struct file *file, char __user *data,
+				 size_t length, loff_t *offset)
+{
+	ssize_t done;
+
+	mutex_lock(&replay_lock);
+	done = simple_read_from_buffer(data, length, offset, fates,
+				       (size_t)packets * sizeof(*fates));
+	mutex_unlock(&replay_lock);
+	return done;
+}
+
+static const struct proc_ops replay_room_ops = {
+	.proc_write	= replay_room_write,
+};
+
+static const struct proc_ops replay_trace_ops = {
+	.proc_write	= replay_trace_write,
+};
+
+static const struct proc_ops replay_go_ops = {
+	.proc_write	= replay_go_write,
+};
+
+static const struct proc_ops replay_fates_ops = {
+	.proc_read	= replay_fates_read,
+	.proc_lseek	= default_llseek,
+};
+
+static netdev_tx_t replay_xmit(struct sk_buff *skb, struct net_device *dev)
+{
+	dev_kfree_skb(skb);
+	return NETDEV_TX_OK;
+}
+
+static const struct net_device_ops replay_netdev_ops = {
+	.ndo_start_xmit	= replay_xmit,
+};
+
+static void replay_setup(struct net_device *dev)
+{
+	ether_setup(dev);
+	dev->netdev_ops = &replay_netdev_ops;
+	dev->needs_free_netdev = true;
+	dev->min_mtu = 1;
+	dev->max_mtu = 65535 + 14;
+	eth_hw_addr_random(dev);
+}
+
+static int __init replay_init(void)
+{
+	int err;
+
+	replay_dev = alloc_netdev(0, "replay%d", NET_NAME_ENUM, replay_setup);
+	if (!replay_dev)
+		return -ENOMEM;
+	err = register_netdev(replay_dev);
+	if (err) {
+		free_netdev(replay_dev);
+		return err;
+	}
+	replay_dir = proc_mkdir("sojourn_replay", NULL);
+	if (!replay_dir ||
+	    !proc_create("room", 0200, replay_dir, &replay_room_ops) ||
+	    !proc_create("trace", 0200, replay_dir, &replay_trace_ops) ||
+	    !proc_create("go", 0200, replay_dir, &replay_go_ops) ||
+	    !proc_create("fates", 0400, replay_dir, &replay_fates_ops)) {
+		proc_remove(replay_dir);
+		unregister_netdev(replay_dev);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static void __exit replay_exit(void)
+{
+	proc_remove(replay_dir);
+	/* The packets that are still queued are the discipline's; forget them. */
+	unregister_netdev(replay_dev);
+	vfree(ops);
+	vfree(fates);
+}
+
+module_init(replay_init);
+module_exit(replay_exit);
+MODULE_AUTHOR("The sojourn authors");
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("A queue discipline driven by a packet trace");

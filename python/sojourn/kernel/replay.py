@@ -1,0 +1,53 @@
+"""A packet trace through a queue discipline of a real kernel: the reference for every other implementation."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from pathlib import Path
+
+from sojourn import _core
+from sojourn.errors import Refusal
+from sojourn.kernel import guest, modules, store
+from sojourn.kernel.store import Kernel
+
+TRACE, FATES = "trace.bin", "fates.bin"
+
+
+def replay(
+    trace: bytes,
+    name: str,
+    qdisc: str,
+    *,
+    rate: str | None = None,
+    mtu: int = 1514,
+    module: Path | None = None,
+    kernel: Kernel | None = None,
+) -> tuple[bytes, list[str]]:
+    """Each packet's fate as CSV, as `_core.replay` gives it, and warnings.
+
+    `qdisc` is a line for tc; `module` a discipline's own module: a file, or a folder with a Kbuild.
+    """
+    kernel = kernel or store.find()
+    if kernel.machine != "um":
+        raise Refusal("a replay needs a clock that stands still: expected a guest's kernel, not Debian's own")
+    own, plugins = _own_modules(kernel, qdisc, module)
+    kernel = dataclasses.replace(kernel, modules=kernel.modules | own)
+    asked = _core.KernelReplay(trace, name, qdisc, rate, mtu, kernel.version, list(own), plugins)
+    with tempfile.TemporaryDirectory(prefix="sojourn-replay-") as folder:
+        (Path(folder) / TRACE).write_bytes(asked.trace())
+        guest.boot(kernel, asked.job(), Path(folder)).result()
+        return asked.rows((Path(folder) / FATES).read_bytes()), asked.warnings
+
+
+def _own_modules(kernel: Kernel, qdisc: str, module: Path | None) -> tuple[dict[str, Path], str | None]:
+    """The discipline's modules by name, and where tc finds a plugin for it."""
+    if qdisc.split()[:1] == ["ccaq"] and module is None:
+        return {"sch_ccaq": kernel.modules["sch_ccaq"]}, str(modules.tc_plugins())
+    if module is None:
+        return {}, None
+    if module.is_dir():
+        return modules.build(kernel, module), str(modules.tc_plugins())
+    if module.suffix != ".ko" or not module.is_file():
+        raise Refusal(f"--qdisc-module = {module}: expected a module such as my.ko, or a folder with a Kbuild")
+    return {module.stem: module.resolve()}, str(modules.tc_plugins())
