@@ -37,13 +37,20 @@
 #include <net/ip.h>
 #include <net/pkt_sched.h>
 #include <net/sch_generic.h>
+#include <trace/events/skb.h>
 
 #define REPLAY_HEADERS	(ETH_HLEN + sizeof(struct iphdr))
 #define REPLAY_NEVER	(~0ULL)
-/* A timer is no finer than this; what is nearer is waited for. */
+/*
+ * What is nearer than this is waited for by looking. A timer that is set less
+ * than 500 ns ahead comes late: after a tick, ours can be that near.
+ */
 #define REPLAY_NEAR	2000ULL
-#define REPLAY_AHEAD	300ULL
+#define REPLAY_AHEAD	700ULL
 #define REPLAY_MOST_OPS	(64U << 20)
+/* A packet's mark: that it is the trace's, and its number. */
+#define REPLAY_NUMBER	(REPLAY_MOST_OPS - 1)
+#define REPLAY_OURS	(42U << 26)
 
 enum { REPLAY_ENQUEUE, REPLAY_DEQUEUE };
 
@@ -81,6 +88,8 @@ static u32 packets;
 /* Of the present operation. */
 static u64 origin, present;
 static u8 drop_fate;
+/* A packet that is not of the trace was in the queue. */
+static bool stray;
 
 static struct Qdisc *replay_qdisc(void)
 {
@@ -88,13 +97,27 @@ static struct Qdisc *replay_qdisc(void)
 					 lockdep_is_held(&replay_lock));
 }
 
-/* The discipline has freed a packet. Its number stands in its mark. */
-static void replay_freed(struct sk_buff *skb)
+static bool replay_is_ours(const struct sk_buff *skb)
 {
-	struct replay_fate *fate = &fates[skb->mark];
+	return skb->dev == replay_dev && (skb->mark & ~REPLAY_NUMBER) == REPLAY_OURS;
+}
 
-	fate->fate = drop_fate;
-	fate->at = present;
+static struct replay_fate *replay_fate_of(const struct sk_buff *skb)
+{
+	return &fates[skb->mark & REPLAY_NUMBER];
+}
+
+/*
+ * The kernel frees a packet that did not reach its aim. A destructor would not
+ * do: fq takes it away on arrival.
+ */
+static void replay_freed(void *data, struct sk_buff *skb, void *location,
+			 enum skb_drop_reason reason)
+{
+	if (!replay_is_ours(skb))
+		return;
+	replay_fate_of(skb)->fate = drop_fate;
+	replay_fate_of(skb)->at = present;
 }
 
 static struct sk_buff *replay_packet(const struct replay_op *op, u32 number)
@@ -117,8 +140,7 @@ static struct sk_buff *replay_packet(const struct replay_op *op, u32 number)
 	ip_send_check(ip);
 	skb->protocol = htons(ETH_P_IP);
 	skb->dev = replay_dev;
-	skb->mark = number;
-	skb->destructor = replay_freed;
+	skb->mark = REPLAY_OURS | number;
 	/* What counts as its length, and as its memory, is the trace's. */
 	skb->truesize = op->bytes;
 	qdisc_skb_cb(skb)->pkt_len = op->bytes;
@@ -145,10 +167,25 @@ static int replay_enqueue(const struct replay_op *op, u32 number)
 	return 0;
 }
 
+/*
+ * Since 7.0 what a discipline drops while dequeuing waits at the root for the
+ * one who asked it.
+ */
+static struct sk_buff *replay_dropped(struct Qdisc *q)
+{
+	struct sk_buff *list = NULL;
+
+#ifdef TCQ_F_DEQUEUE_DROPS
+	swap(list, q->to_free);
+#endif
+	return list;
+}
+
 /* Bytes of the packet that left; 0 if none did. */
 static u32 replay_dequeue(void)
 {
 	struct Qdisc *q = replay_qdisc();
+	struct sk_buff *to_free;
 	struct replay_fate *fate;
 	struct sk_buff *skb;
 	u8 ecn_in, ecn;
@@ -157,17 +194,23 @@ static u32 replay_dequeue(void)
 	drop_fate = REPLAY_DROPPED_AT_DEQUEUE;
 	spin_lock(qdisc_lock(q));
 	skb = q->dequeue(q);
+	to_free = replay_dropped(q);
 	spin_unlock(qdisc_lock(q));
+	kfree_skb_list(to_free);
 	if (!skb)
 		return 0;
-	fate = &fates[skb->mark];
+	if (WARN_ON_ONCE(!replay_is_ours(skb))) {
+		stray = true;
+		kfree_skb(skb);
+		return 0;
+	}
+	fate = replay_fate_of(skb);
 	ecn_in = fate->pad[0];
 	ecn = ip_hdr(skb)->tos & INET_ECN_MASK;
 	fate->fate = ecn == INET_ECN_CE && ecn_in != INET_ECN_CE ?
 		     REPLAY_MARKED : REPLAY_DELIVERED;
 	fate->at = present;
 	bytes = qdisc_pkt_len(skb);
-	skb->destructor = NULL;
 	consume_skb(skb);
 	return bytes;
 }
@@ -179,9 +222,9 @@ static u32 replay_dequeue(void)
 static int replay_wait(u64 at)
 {
 	u64 until = origin + at;
+	u64 now;
 
 	for (;;) {
-		u64 now;
 		ktime_t wake;
 
 		local_bh_disable();
@@ -198,7 +241,9 @@ static int replay_wait(u64 at)
 		}
 	}
 	present = at;
-	return ktime_get_ns() == until ? 0 : -ETIME;
+	if (now > until)
+		pr_err("sojourn_replay: %llu ns after %llu\n", now - until, at);
+	return now == until ? 0 : -ETIME;
 }
 
 struct replay_server {
@@ -248,6 +293,7 @@ static int replay_play(u64 rate)
 	int err = 0;
 
 	packets = 0;
+	stray = false;
 	for (i = 0; i < count && !err; i++) {
 		const struct replay_op *op = &ops[i];
 
@@ -272,7 +318,7 @@ static int replay_play(u64 rate)
 	}
 	if (!err && rate)
 		err = replay_serve(&server, REPLAY_NEVER);
-	return err;
+	return stray ? -EPROTO : err;
 }
 
 static ssize_t replay_trace_write(struct file *file, const char __user *data,
@@ -381,6 +427,10 @@ static void replay_setup(struct net_device *dev)
 	ether_setup(dev);
 	dev->netdev_ops = &replay_netdev_ops;
 	dev->needs_free_netdev = true;
+	/* Nobody else's packets: no ARP, no IPv6, no membership reports. */
+	dev->flags |= IFF_NOARP;
+	dev->flags &= ~IFF_MULTICAST;
+	dev->priv_flags |= IFF_NO_ADDRCONF;
 	dev->min_mtu = 1;
 	dev->max_mtu = 65535 + 14;
 	eth_hw_addr_random(dev);
@@ -388,27 +438,34 @@ static void replay_setup(struct net_device *dev)
 
 static int __init replay_init(void)
 {
-	int err;
+	int err = tracepoint_probe_register(&__tracepoint_kfree_skb,
+					    (void *)replay_freed, NULL);
+
+	if (err)
+		return err;
 
 	replay_dev = alloc_netdev(0, "replay%d", NET_NAME_ENUM, replay_setup);
-	if (!replay_dev)
-		return -ENOMEM;
-	err = register_netdev(replay_dev);
-	if (err) {
-		free_netdev(replay_dev);
-		return err;
-	}
+	err = replay_dev ? register_netdev(replay_dev) : -ENOMEM;
+	if (err)
+		goto free;
 	replay_dir = proc_mkdir("sojourn_replay", NULL);
-	if (!replay_dir ||
-	    !proc_create("room", 0200, replay_dir, &replay_room_ops) ||
-	    !proc_create("trace", 0200, replay_dir, &replay_trace_ops) ||
-	    !proc_create("go", 0200, replay_dir, &replay_go_ops) ||
-	    !proc_create("fates", 0400, replay_dir, &replay_fates_ops)) {
-		proc_remove(replay_dir);
-		unregister_netdev(replay_dev);
-		return -ENOMEM;
-	}
-	return 0;
+	if (replay_dir &&
+	    proc_create("room", 0200, replay_dir, &replay_room_ops) &&
+	    proc_create("trace", 0200, replay_dir, &replay_trace_ops) &&
+	    proc_create("go", 0200, replay_dir, &replay_go_ops) &&
+	    proc_create("fates", 0400, replay_dir, &replay_fates_ops))
+		return 0;
+	err = -ENOMEM;
+	proc_remove(replay_dir);
+	unregister_netdev(replay_dev);
+	replay_dev = NULL;
+free:
+	if (replay_dev)
+		free_netdev(replay_dev);
+	tracepoint_probe_unregister(&__tracepoint_kfree_skb,
+				    (void *)replay_freed, NULL);
+	tracepoint_synchronize_unregister();
+	return err;
 }
 
 static void __exit replay_exit(void)
@@ -416,6 +473,9 @@ static void __exit replay_exit(void)
 	proc_remove(replay_dir);
 	/* The packets that are still queued are the discipline's; forget them. */
 	unregister_netdev(replay_dev);
+	tracepoint_probe_unregister(&__tracepoint_kfree_skb,
+				    (void *)replay_freed, NULL);
+	tracepoint_synchronize_unregister();
 	vfree(ops);
 	vfree(fates);
 }

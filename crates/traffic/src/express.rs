@@ -1,7 +1,7 @@
 //! What a real kernel can't be asked for, named before anything runs.
 
 use sojourn_core::qdisc::tc::Spec;
-use sojourn_core::qdisc::{codel, fq_codel};
+use sojourn_core::qdisc::{codel, fq, fq_codel};
 use sojourn_core::tcp::{AckPolicy, Cc};
 use sojourn_model::scenario::{Capacity, Link, Scenario};
 use sojourn_model::workload::{App, Entry};
@@ -41,12 +41,7 @@ fn link(link: &Link, kernel: &Kernel, mode: Mode) -> Option<String> {
     let has = |module: &str| kernel.modules.iter().any(|name| name == module);
     let shaped = mode.link != LinkKind::Device;
     match &link.qdisc {
-        Spec::Codel(params) if params.variant == codel::Variant::Rfc8289 => {
-            Some("variant rfc8289: the kernel's codel is Linux's".into())
-        }
-        Spec::Codel(params) if params.variant == codel::Variant::Linux7 => linux7(kernel),
-        Spec::FqCodel(params) if params.variant == fq_codel::Variant::Linux7 => linux7(kernel),
-        Spec::Red(_) => Some("red variant ns2: the kernel's red is Linux's".into()),
+        spec if foreign(spec, kernel.version).is_some() => foreign(spec, kernel.version),
         Spec::Ccaq(_) if !has("sch_ccaq") => Some("ccaq: its module is not there".into()),
         _ if shaped && link.nic.is_some() => Some(format!("nic: not with {}", mode.link.name())),
         Spec::Noqueue(_) if shaped => Some(format!("noqueue: not below {}", mode.link.name())),
@@ -57,9 +52,21 @@ fn link(link: &Link, kernel: &Kernel, mode: Mode) -> Option<String> {
     })
 }
 
-fn linux7(kernel: &Kernel) -> Option<String> {
-    let (major, minor) = kernel.version;
-    (major < 7).then(|| format!("variant linux7: this kernel is {major}.{minor}"))
+/// A variant that a kernel of this version is not, in words.
+pub fn foreign(spec: &Spec, (major, minor): (u32, u32)) -> Option<String> {
+    let since = |first, name| {
+        ((major, minor) < first).then(|| format!("variant {name}: this kernel is Linux {major}.{minor}"))
+    };
+    match spec {
+        Spec::Codel(params) if params.variant == codel::Variant::Rfc8289 => {
+            Some("variant rfc8289: the kernel's codel is Linux's".into())
+        }
+        Spec::Codel(params) if params.variant == codel::Variant::Linux7 => since((7, 0), "linux7"),
+        Spec::FqCodel(params) if params.variant == fq_codel::Variant::Linux7 => since((7, 0), "linux7"),
+        Spec::Fq(params) if params.variant == fq::Variant::Linux67 => since((6, 7), "linux67"),
+        Spec::Red(_) => Some("red variant ns2: the kernel's red is Linux's".into()),
+        _ => None,
+    }
 }
 
 fn entry(entry: &Entry) -> Option<String> {

@@ -8,9 +8,8 @@ use rustix::thread::CapabilitySet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sojourn_core::qdisc::tc::Spec;
-use sojourn_core::qdisc::{codel, fq_codel};
 
-use crate::{flows, init, os, seal};
+use crate::{express, flows, init, os, seal};
 
 /// The trace and the fates, in the run's folder.
 pub const TRACE: &str = "trace.bin";
@@ -18,8 +17,9 @@ pub const TRACE: &str = "trace.bin";
 pub const FATES: &str = "fates.bin";
 const DEVICE: &str = "replay0";
 const CONTROL: &str = "/proc/sojourn_replay";
-/// Time zero of a trace is a multiple of this on the guest's clock: whole in CoDel's ticks and in the kernel's.
-const ORIGIN: u64 = 1 << 31;
+/// Time zero of a trace is a multiple of this on the guest's clock: whole in CoDel's ticks, the scheduler's and jiffies
+/// (HZ 100, 250, 1000), and long enough after the start for a queue that never dropped (`codel::Law::LONG_AGO`).
+const ORIGIN: u64 = 70_400_000_000;
 /// Between the set-up and time zero.
 const AHEAD: u64 = 100_000_000;
 
@@ -55,17 +55,8 @@ pub fn words(line: &str, version: (u32, u32)) -> Result<Vec<String>, String> {
         return Ok(split(line));
     }
     let (spec, _) = Spec::parse(line).map_err(|error| error.to_string())?;
-    let asked = match &spec {
-        Spec::Codel(params) if params.variant == codel::Variant::Rfc8289 => Some("rfc8289"),
-        Spec::Codel(params) if params.variant == codel::Variant::Linux7 => Some("linux7"),
-        Spec::FqCodel(params) if params.variant == fq_codel::Variant::Linux7 => Some("linux7"),
-        Spec::Red(_) => Some("ns2"),
-        _ => None,
-    };
-    match asked {
-        Some("linux7") if version.0 >= 7 => {}
-        Some(variant) => return Err(format!("variant {variant}: this kernel is Linux {}.{}", version.0, version.1)),
-        None => {}
+    if let Some(foreign) = express::foreign(&spec, version) {
+        return Err(foreign);
     }
     Ok(split(&spec.tc_line().unwrap_or_else(|| spec.to_string().replace(" variant paper", ""))))
 }
@@ -102,6 +93,7 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
     let origin = (flows::clock() + AHEAD).next_multiple_of(ORIGIN);
     let gone = |error: io::Error| match error.raw_os_error() {
         Some(62) => io::Error::other("the guest's clock was ahead of the trace"),
+        Some(71) => io::Error::other("a packet that is not of the trace came into the queue"),
         _ => error,
     };
     fs::write(format!("{CONTROL}/go"), format!("{origin} {}", job.rate)).map_err(gone)?;

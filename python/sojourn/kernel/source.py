@@ -135,7 +135,7 @@ def _known(options: tuple[str, ...], version: str | None, pattern: str) -> list[
         if not matched or not OLDEST <= (int(matched[1]), int(matched[2])) <= NEWEST:
             continue
         number = f"{matched[1]}.{matched[2]}"
-        if version is not None and version != number and not name[matched.start(1) :].startswith(f"{version}"):
+        if version is not None and number not in {version, ".".join(version.split(".")[:2])}:
             continue
         shown = re.search(r"^Version: (.+)$", _apt("apt-cache", *options, "show", "--no-all-versions", name), re.M)
         if shown:

@@ -299,6 +299,8 @@ impl<P: Packet + Copy> Ccaq<P> {
             ce_threshold: Span::MAX,
             maxrate: None,
             low_rate_threshold: Rate(0),
+            tick: Span(1),
+            fast_path: false,
         };
         FlowQueues::with(scheduling, Adaptation::new(params))
     }

@@ -146,7 +146,7 @@ impl<L: Law> Default for Vars<L> {
             dropping: false,
             rec_inv_sqrt: L::Root::default(),
             first_above_time: L::Tick::default(),
-            drop_next: L::Tick::default(),
+            drop_next: L::LONG_AGO,
             ldelay: L::Tick::default(),
         }
     }

@@ -324,13 +324,14 @@ impl<P: Packet + Copy, S> Flows<P, S> {
     }
 
     /// The flow whose turn it is has turned out empty and leaves the round, but from the new list only by way of the old
-    /// one when that has flows: so a flow cannot stay new, and first, by sending at just the right pace (RFC 8290 §4.2).
+    /// one when that has flows (or `always`): so a flow cannot stay new, and first, by sending at just the right pace
+    /// (RFC 8290 §4.2).
     #[inline]
-    pub fn leave(&mut self) {
+    pub fn leave(&mut self, always: bool) {
         let from_new = self.new.first != NIL;
         let number = if from_new { self.new.first } else { self.old.first };
         self.remove_first(from_new, LOOSE);
-        if from_new && self.old.first != NIL {
+        if from_new && (always || self.old.first != NIL) {
             self.old.append(&mut self.flows, number);
         }
     }
@@ -450,7 +451,7 @@ mod tests {
         assert_eq!(flows.turn(1000), Some(0));
         flows.hold();
         assert_eq!(flows.turn(1000), Some(1));
-        flows.leave();
+        flows.leave(false);
         assert_eq!(flows.turn(1000), None);
         assert!(!flows.list_as_new(0), "it is not loose");
         flows.release(0);

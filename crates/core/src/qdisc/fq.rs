@@ -1,19 +1,21 @@
 //! fq: a queue of its own for every flow, served in turn, each with its own packet limit.
 //!
-//! Source: Linux 6.1 `net/sched/sch_fq.c` (Eric Dumazet).
+//! Source: Linux 6.1 and 7.3 `net/sched/sch_fq.c` (Eric Dumazet).
 //! Principle: a packet joins the queue of its flow, or is dropped if that holds `flow_limit` packets already. Flows are
 //! served by deficit round robin with credit in bytes; a flow that was away is served before those that kept a backlog.
 //! A flow starts with `initial_quantum` bytes of credit, keeps what is left of it while it is away, and has at least one
 //! `quantum` if it stayed away for longer than `refill_delay`. Flows that nobody has used for three seconds are
-//! forgotten once there are many of them. With `maxrate` every flow is paced to that rate.
+//! forgotten once there are many of them. With `maxrate` every flow is paced to that rate. Since 6.7 (`variant linux67`)
+//! a packet passes by the queues, in a line of its own that is served first, while no flow has packets that may leave and
+//! fewer than eight wait in that line.
 //!
 //! Deviations:
 //! - Packets are those of a router: without a socket, so that a flow is `hash & orphan_mask`, and without a departure
 //!   time of their own. So nothing but `maxrate` is ever paced: without it `pacing` and `nopacing` are the same, and
 //!   `horizon`, `horizon_drop` and `timer_slack` (how late a timer may fire) change nothing.
-//! - No internal queue: neither for control traffic nor as the fast path of newer kernels, which lets up to eight
-//!   packets of any flow pass outside the queues while the qdisc is idle. No priority bands (since 6.7).
-//! - Times are nanoseconds where the kernel counts jiffies (`refill_delay`, the age of a flow).
+//! - No control traffic, which the kernel puts into that line always; no priority bands (since 6.7): our packets have one
+//!   priority, and with one band used the others change nothing.
+//! - A flow's age is counted in jiffies of 4 ms (HZ 250, as Debian has it).
 //! - Flows are kept in chains instead of trees, so the order in which the old ones of a bucket are forgotten differs;
 //!   when forgetting begins (twice `buckets` flows, more than half of them idle) and its pace (eight a packet) do not.
 //!   With the default mask of 1023 there are at most 1024 flows, and none is ever forgotten.
@@ -21,13 +23,23 @@
 
 use super::codel::{MAX_SPAN, MICROSECOND};
 use super::flows::{Flows, NIL};
-use super::tc::{Param, Parameters, Unit, param};
+use super::tc::{Param, Parameters, Unit, choice, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
 use crate::units::{Rate, Span, Time};
-use alloc::collections::BinaryHeap;
+use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
+
+choice! {
+    /// Whose decisions are taken.
+    Variant {
+        /// Linux 6.1 to 6.6.
+        Linux = "linux",
+        /// Linux 6.7 and later: with a fast path around the queues.
+        Linux67 = "linux67",
+    }
+}
 
 /// Parameters of fq.
 #[derive(Clone, PartialEq, Debug)]
@@ -60,6 +72,8 @@ pub struct Params {
     pub horizon: Span,
     /// Drop packets beyond the horizon instead of moving them to it.
     pub horizon_drop: bool,
+    /// Whose decisions are taken.
+    pub variant: Variant,
 }
 
 impl Default for Params {
@@ -79,6 +93,7 @@ impl Default for Params {
             ce_threshold: None,
             horizon: Span::from_secs(10),
             horizon_drop: true,
+            variant: Variant::Linux,
         }
     }
 }
@@ -108,6 +123,7 @@ impl Parameters for Params {
         param!(Params.horizon, Unit::Time, "a packet may not ask to leave later than this")
             .range(MICROSECOND, MAX_SPAN),
         param!(Params.horizon_drop, Unit::Flag("horizon_cap"), "drop packets beyond the horizon, else move them to it"),
+        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
         Param::ignored("bands", 1, "we have one band"),
         Param::ignored("priomap", 16, "we have one band"),
         Param::ignored("weights", 3, "we have one band"),
@@ -120,6 +136,10 @@ impl Parameters for Params {
 
 /// A flow that was away for longer may be forgotten (`FQ_GC_AGE`).
 const GC_AGE: Span = Span::from_secs(3);
+/// The kernel's clock for a flow's age (HZ 250).
+const JIFFY: Span = Span::from_millis(4);
+/// Packets in the fast path beyond which the queues are used.
+const FAST_PATH: usize = 8;
 /// How many flows one packet's arrival forgets at most (`FQ_GC_MAX`).
 const GC_MAX: u32 = 8;
 /// No packet is held back for longer (`NSEC_PER_SEC` in the kernel).
@@ -194,6 +214,17 @@ pub struct Scheduling {
     pub maxrate: Option<Rate>,
     /// Flows paced to this rate or less are paced packet by packet, not quantum by quantum.
     pub low_rate_threshold: Rate,
+    /// The step of the clock on which a flow's age is counted.
+    pub tick: Span,
+    /// Linux 6.7 and later.
+    pub fast_path: bool,
+}
+
+impl Scheduling {
+    /// Whether more time than `span` has passed since `then`, on the clock for ages.
+    fn is_older(&self, now: Time, then: Time, span: Span) -> bool {
+        now.0 / self.tick.0 - then.0 / self.tick.0 > span.0.div_ceil(self.tick.0)
+    }
 }
 
 /// What the scheduler keeps for a flow.
@@ -219,6 +250,8 @@ pub struct Stats {
     pub gc: u64,
     /// Packets marked by `ce_threshold`.
     pub ce_mark: u64,
+    /// Packets that passed by the queues.
+    pub fastpath: u64,
     /// How often a flow was held back.
     pub throttled: u64,
     /// Packets that the rate would have held back for more than a second.
@@ -239,6 +272,11 @@ pub struct FlowQueues<P, B: Buffer> {
     free: u32,
     /// Flows in the table.
     known: u32,
+    /// Flows with packets.
+    filled: u32,
+    /// Packets that pass by the flows, and their bytes.
+    fast: VecDeque<P>,
+    fast_bytes: u64,
     stats: Stats,
 }
 
@@ -253,6 +291,9 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
             held: BinaryHeap::new(),
             free: NIL,
             known: 0,
+            filled: 0,
+            fast: VecDeque::new(),
+            fast_bytes: 0,
             stats: Stats::default(),
         }
     }
@@ -262,8 +303,11 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
         self.known
     }
 
-    /// Flows in the table that have left the round (`inactive`).
+    /// Flows in the table that have left the round, since 6.7 those without packets (`inactive`).
     pub fn inactive_flows(&self) -> u32 {
+        if self.scheduling.fast_path {
+            return self.known - self.filled;
+        }
         self.known - self.flows.new_len() - self.flows.old_len() - self.held.len() as u32
     }
 
@@ -338,7 +382,7 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
         while number != NIL && forgotten < GC_MAX {
             let flow = self.flows.flow_mut(number);
             let next = flow.state.chain;
-            if !flow.is_loose() || flow.state.key == key || now.since(flow.state.age) <= GC_AGE {
+            if !flow.is_loose() || flow.state.key == key || !self.scheduling.is_older(now, flow.state.age, GC_AGE) {
                 previous = number;
             } else {
                 flow.state.chain = self.free;
@@ -353,6 +397,15 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
         }
         self.known -= forgotten;
         self.stats.gc += u64::from(forgotten);
+    }
+
+    /// Whether an arriving packet passes by the flows: there is no order between them to keep.
+    #[inline]
+    fn is_fast(&self) -> bool {
+        self.scheduling.fast_path
+            && self.scheduling.maxrate.is_none()
+            && self.filled == self.held.len() as u32
+            && self.fast.len() < FAST_PATH
     }
 
     /// Puts back into the round whose time has come.
@@ -400,6 +453,11 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
         if self.flows.packets() >= self.scheduling.limit as usize {
             return drops.dropped(packet, DropReason::Overlimit);
         }
+        if self.is_fast() {
+            self.fast_bytes += u64::from(packet.bytes());
+            self.stats.fastpath += 1;
+            return self.fast.push_back(packet);
+        }
         let number = self.classify(now, packet.flow_hash());
         let flow = self.flows.flow_mut(number);
         let queued = flow.packets();
@@ -411,22 +469,28 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
             }
             Verdict::Shrink(keep) => {
                 self.stats.flows_plimit += u64::from(queued.saturating_sub(keep)) + 1;
+                self.filled -= u32::from(queued > 0 && keep == 0);
                 self.flows.cut(number, keep, |packet| drops.dropped(packet, DropReason::Shrink));
                 return drops.dropped(packet, DropReason::FlowLimit);
             }
         }
         if self.flows.list_as_new(number) {
             let flow = self.flows.flow_mut(number);
-            if now.since(flow.state.age) > self.scheduling.refill_delay {
+            if self.scheduling.is_older(now, flow.state.age, self.scheduling.refill_delay) {
                 // Who has left the round has no debt: it was seen empty in its turn.
                 flow.credit = flow.credit.max(self.scheduling.quantum as i32);
             }
         }
+        self.filled += u32::from(self.flows.flow(number).packets() == 0);
         self.flows.push(number, packet);
     }
 
     fn dequeue(&mut self, now: Time, _drops: &mut impl Drops<P>) -> Option<P> {
         // Unlike fq_codel, an empty fq leaves its flows in the round.
+        if let Some(packet) = self.fast.pop_front() {
+            self.fast_bytes -= u64::from(packet.bytes());
+            return Some(packet);
+        }
         if self.flows.packets() == 0 {
             return None;
         }
@@ -442,12 +506,13 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
             }
             let Some(mut packet) = self.flows.pop(number) else {
                 self.flows.flow_mut(number).state.age = now;
-                self.flows.leave();
+                self.flows.leave(self.scheduling.fast_path);
                 continue;
             };
             self.flows.charge(number, packet.bytes());
             let flow = self.flows.flow_mut(number);
             let left = flow.packets();
+            self.filled -= u32::from(left == 0);
             flow.state.buffer.departure(now, left);
             if now.since(packet.enqueue_time().max(due)) > self.scheduling.ce_threshold && packet.mark() {
                 self.stats.ce_mark += 1;
@@ -464,11 +529,11 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
     }
 
     fn packets(&self) -> usize {
-        self.flows.packets()
+        self.flows.packets() + self.fast.len()
     }
 
     fn backlog(&self) -> u64 {
-        self.flows.backlog()
+        self.flows.backlog() + self.fast_bytes
     }
 
     /// A flow's own limit is set aside.
@@ -484,6 +549,7 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
             ("throttled_flows", self.held.len() as u64),
             ("gc", self.stats.gc),
             ("throttled", self.stats.throttled),
+            ("fastpath", self.stats.fastpath),
             ("ce_mark", self.stats.ce_mark),
             ("flows_plimit", self.stats.flows_plimit),
             ("pkts_too_long", self.stats.pkts_too_long),
@@ -508,6 +574,8 @@ impl<P: Packet + Copy> Fq<P> {
             ce_threshold: params.ce_threshold.unwrap_or(Span::MAX),
             maxrate: params.maxrate.filter(|_| params.pacing),
             low_rate_threshold: params.low_rate_threshold,
+            tick: JIFFY,
+            fast_path: params.variant == Variant::Linux67,
         };
         FlowQueues::with(scheduling, params.flow_limit)
     }
@@ -595,7 +663,8 @@ mod tests {
 
     #[test]
     fn a_flow_that_was_away_keeps_its_credit_and_after_the_refill_delay_has_at_least_a_quantum() {
-        for (away, expected) in [(Span::from_millis(40), 500), (Span(40_000_001), 1000)] {
+        // 10 ms is in the third jiffy, 52 ms begins the fourteenth.
+        for (away, expected) in [(Span(41_999_999), 500), (Span::from_millis(42), 1000)] {
             let mut bench = drained(2500, ms(10));
             bench.put(ms(10) + away, 1, 100);
             assert_eq!(credit(&bench, 1), expected, "{away}");
@@ -603,6 +672,33 @@ mod tests {
         let mut bench = drained(500, ms(10));
         bench.put(ms(100), 1, 100);
         assert_eq!(credit(&bench, 1), 2500, "more than a quantum is kept");
+    }
+
+    #[test]
+    fn since_6_7_eight_packets_pass_by_the_flows_while_those_are_empty() {
+        let mut bench = fq(Params { variant: Variant::Linux67, ..small() });
+        bench.fill(ms(0), 1, 100, 9);
+        bench.put(ms(0), 2, 100);
+        assert_eq!(bench.counter("fastpath"), 8);
+        assert_eq!((bench.qdisc.known_flows(), bench.qdisc.inactive_flows()), (2, 0));
+        for _ in 0..8 {
+            bench.take(ms(1));
+        }
+        bench.put(ms(1), 3, 100);
+        assert_eq!(bench.counter("fastpath"), 8, "flows 1 and 2 wait");
+        for _ in 0..3 {
+            bench.take(ms(2));
+        }
+        bench.put(ms(2), 1, 100);
+        assert_eq!((bench.counter("fastpath"), bench.qdisc.inactive_flows()), (9, 3));
+        assert_eq!(bench.qdisc.packets(), 1);
+    }
+
+    #[test]
+    fn with_a_rate_for_every_flow_nothing_passes_by_them() {
+        let mut bench = fq(Params { variant: Variant::Linux67, maxrate: Some(Rate(8_000_000)), ..small() });
+        bench.fill(ms(0), 1, 100, 3);
+        assert_eq!(bench.counter("fastpath"), 0);
     }
 
     #[test]
@@ -647,8 +743,8 @@ mod tests {
         }
         assert_eq!(bench.counter("gc"), 0, "three seconds are not more than three seconds");
         for hash in 300..320 {
-            bench.put(ms(3001), hash, 100);
-            bench.take(ms(3001));
+            bench.put(ms(3004), hash, 100);
+            bench.take(ms(3004));
         }
         assert!(bench.counter("gc") >= 4, "{}", bench.counter("gc"));
         let known = u64::from(bench.qdisc.known_flows());

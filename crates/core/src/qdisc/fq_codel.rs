@@ -222,7 +222,7 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
                 self.flows.charge(number, packet.bytes());
                 return Some(packet);
             }
-            self.flows.leave();
+            self.flows.leave(false);
         }
     }
 

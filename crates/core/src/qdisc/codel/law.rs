@@ -10,6 +10,10 @@ pub trait Law: Copy + Debug + 'static {
     type Root: Copy + Default + Debug;
     /// The most drops in one dequeue after which CoDel still holds to its schedule.
     const MOST_DROPS: u32;
+    /// `drop_next` of a queue that has never dropped. Linux sets 0 on a clock that runs since the start of the machine;
+    /// here it has run for 70.4 s at time zero. It matters in fq_codel, whose overflows raise `count`: shortly
+    /// after the start that would be taken for dropping that ended just now.
+    const LONG_AGO: Self::Tick;
 
     /// Nanoseconds on the law's clock.
     fn tick(ns: u64) -> Self::Tick;
@@ -41,6 +45,7 @@ impl Law for Rfc8289 {
     type Tick = u64;
     type Root = f64;
     const MOST_DROPS: u32 = u32::MAX;
+    const LONG_AGO: u64 = 0;
 
     #[inline]
     fn tick(ns: u64) -> u64 {
@@ -96,6 +101,7 @@ impl Law for Linux {
     /// 1/sqrt(count) as a fraction of 2^16 (`rec_inv_sqrt`).
     type Root = u16;
     const MOST_DROPS: u32 = u32::MAX;
+    const LONG_AGO: u32 = 0u32.wrapping_sub((70_400_000_000u64 >> 10) as u32);
 
     #[inline]
     fn tick(ns: u64) -> u32 {
@@ -146,6 +152,7 @@ impl Law for Linux7 {
     type Tick = u32;
     type Root = u16;
     const MOST_DROPS: u32 = 256;
+    const LONG_AGO: u32 = Linux::LONG_AGO;
 
     #[inline]
     fn tick(ns: u64) -> u32 {
