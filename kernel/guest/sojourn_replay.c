@@ -15,13 +15,14 @@
  * The server serves as sojourn's simulator does: a packet takes its bytes times
  * 8e9 / RATE ns, rounded up; at each completion it dequeues once, after all
  * arrivals of that instant, also from an empty discipline; idle, it dequeues
- * after each instant's arrivals, and when the discipline's own watchdog fires.
+ * after each instant's arrivals. A discipline that holds packets back although
+ * it is asked can't be served so: -EOPNOTSUPP.
  *
  * Time: between two operations the module sleeps until shortly before the next,
- * and then looks at the clock until it is there: in the guest each look costs a
- * nanosecond, and no more passes. What an operation sees as the time is exactly
- * the trace's.
+ * and then lets the guest's clock run until it is there. What an operation sees
+ * as the time is exactly the trace's.
  */
+#include <linux/delay.h>
 #include <linux/etherdevice.h>
 #include <linux/hrtimer.h>
 #include <linux/ip.h>
@@ -42,11 +43,11 @@
 #define REPLAY_HEADERS	(ETH_HLEN + sizeof(struct iphdr))
 #define REPLAY_NEVER	(~0ULL)
 /*
- * What is nearer than this is waited for by looking. A timer that is set less
- * than 500 ns ahead comes late: after a tick, ours can be that near.
+ * What is nearer than this is waited for without sleep. A timer that is set
+ * less than 500 ns ahead comes late, and after a tick or two ours can be that.
  */
-#define REPLAY_NEAR	2000ULL
-#define REPLAY_AHEAD	700ULL
+#define REPLAY_NEAR	5000ULL
+#define REPLAY_AHEAD	3000ULL
 #define REPLAY_MOST_OPS	(64U << 20)
 /* A packet's mark: that it is the trace's, and its number. */
 #define REPLAY_NUMBER	(REPLAY_MOST_OPS - 1)
@@ -232,13 +233,13 @@ static int replay_wait(u64 at)
 		if (now >= until)
 			break;
 		local_bh_enable();
-		if (until - now > REPLAY_NEAR) {
-			wake = ns_to_ktime(until - REPLAY_AHEAD);
-			set_current_state(TASK_UNINTERRUPTIBLE);
-			schedule_hrtimeout_range(&wake, 0, HRTIMER_MODE_ABS);
-		} else {
-			(void)ktime_get_ns();
+		if (until - now <= REPLAY_NEAR) {
+			ndelay(until - now);
+			continue;
 		}
+		wake = ns_to_ktime(until - REPLAY_AHEAD);
+		set_current_state(TASK_UNINTERRUPTIBLE);
+		schedule_hrtimeout_range(&wake, 0, HRTIMER_MODE_ABS);
 	}
 	present = at;
 	if (now > until)
@@ -251,15 +252,6 @@ struct replay_server {
 	u64	next;
 	bool	busy;
 };
-
-/* When a discipline that holds its packets back wants to be asked again. */
-static u64 replay_held(u64 at)
-{
-	struct Qdisc *q = replay_qdisc();
-
-	/* Without pacing nothing is held back: what is queued can leave. */
-	return q->q.qlen ? at + 1000 : REPLAY_NEVER;
-}
 
 static int replay_serve(struct replay_server *server, u64 end)
 {
@@ -274,14 +266,17 @@ static int replay_serve(struct replay_server *server, u64 end)
 		}
 		bytes = replay_dequeue();
 		server->busy = bytes;
+		server->next = REPLAY_NEVER;
 		if (bytes)
 			server->next = at + DIV64_U64_ROUND_UP(bytes * 8000000000ULL,
 							       server->rate);
-		else
-			server->next = replay_held(at);
+		else if (replay_qdisc()->q.qlen)
+			err = -EOPNOTSUPP;
 		local_bh_enable();
 		if (fatal_signal_pending(current))
-			return -EINTR;
+			err = -EINTR;
+		if (err)
+			return err;
 	}
 	return 0;
 }
@@ -427,10 +422,12 @@ static void replay_setup(struct net_device *dev)
 	ether_setup(dev);
 	dev->netdev_ops = &replay_netdev_ops;
 	dev->needs_free_netdev = true;
-	/* Nobody else's packets: no ARP, no IPv6, no membership reports. */
+	/*
+	 * Nobody else's packets: no ARP, no membership reports. (IPv6 is off in
+	 * the guest.)
+	 */
 	dev->flags |= IFF_NOARP;
 	dev->flags &= ~IFF_MULTICAST;
-	dev->priv_flags |= IFF_NO_ADDRCONF;
 	dev->min_mtu = 1;
 	dev->max_mtu = 65535 + 14;
 	eth_hw_addr_random(dev);

@@ -130,8 +130,24 @@ pub fn plans() -> Vec<Plan> {
     LOADS.iter().enumerate().map(|(index, load)| plan(index, *load)).collect()
 }
 
+/// Twenty more, for disciplines with a queue per flow: 1 to 500 flows, 130 to 320 % of the link.
+pub fn plans_of_flows() -> Vec<Plan> {
+    const FLOWS: [u32; 20] = [1, 2, 3, 5, 8, 13, 20, 32, 50, 75, 100, 130, 160, 200, 250, 300, 350, 400, 450, 500];
+    let loads = (130u64..).step_by(10);
+    FLOWS
+        .iter()
+        .zip(loads)
+        .enumerate()
+        .map(|(index, (flows, load))| plan_of("trace of flows", index, load, *flows))
+        .collect()
+}
+
 fn plan(index: usize, load: u64) -> Plan {
-    let rng = Rng::stream(index as u64, "codel trace");
+    plan_of("codel trace", index, load, 5)
+}
+
+fn plan_of(stream: &str, index: usize, load: u64, flows: u32) -> Plan {
+    let rng = Rng::stream(index as u64, stream);
     let slow = index % 4 >= 2;
     let ecn = index % 2 == 1;
     let tied = index.is_multiple_of(3);
@@ -156,13 +172,14 @@ fn plan(index: usize, load: u64) -> Plan {
         byte_ns: 8_000_000_000 / rate.0,
         interval: interval * 1_000_000,
         load,
+        flows,
         ecn,
     };
     let mut ops = generator.arrivals();
     if own_dequeues {
         ops = generator.with_dequeues(&ops, start);
     }
-    let name = format!("{index}: load {load} %, {line}{}", if tied { ", tied" } else { "" });
+    let name = format!("{index}: load {load} %, {flows} flows, {line}{}", if tied { ", tied" } else { "" });
     Plan { name, line, load, rate: (!own_dequeues).then_some(rate), ops }
 }
 
@@ -175,6 +192,7 @@ struct Generator {
     byte_ns: u64,
     interval: u64,
     load: u64,
+    flows: u32,
     ecn: bool,
 }
 
@@ -197,7 +215,7 @@ impl Generator {
                 let bytes = self.size();
                 bytes_sent += u64::from(bytes);
                 let ecn = if self.ecn { Ecn::from_bits(self.rng.below(4) as u8) } else { Ecn::NotEct };
-                ops.push(Op::Enqueue { at, flow: self.rng.below(5) as u32, bytes, ecn });
+                ops.push(Op::Enqueue { at, flow: self.rng.below(u64::from(self.flows)) as u32, bytes, ecn });
             }
             let mean = bytes_sent * self.byte_ns * 100 / load;
             self.now += self.rng.below(2 * mean + 1);

@@ -54,9 +54,8 @@ fn link(link: &Link, kernel: &Kernel, mode: Mode) -> Option<String> {
 
 /// A variant that a kernel of this version is not, in words.
 pub fn foreign(spec: &Spec, (major, minor): (u32, u32)) -> Option<String> {
-    let since = |first, name| {
-        ((major, minor) < first).then(|| format!("variant {name}: this kernel is Linux {major}.{minor}"))
-    };
+    let since =
+        |first, name| ((major, minor) < first).then(|| format!("variant {name}: this kernel is Linux {major}.{minor}"));
     match spec {
         Spec::Codel(params) if params.variant == codel::Variant::Rfc8289 => {
             Some("variant rfc8289: the kernel's codel is Linux's".into())

@@ -74,6 +74,8 @@ pub fn main(folder: &Path, job: &str) -> Result<Value, String> {
 }
 
 fn play(folder: &Path, job: &Job) -> io::Result<Value> {
+    // A kernel without IPv6 has no such file.
+    let _ = fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
     init::load("sojourn_replay")?;
     job.modules.iter().try_for_each(|module| init::load(module))?;
     let mut spaces = os::Spaces::new(&[])?;
@@ -94,6 +96,9 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
     let gone = |error: io::Error| match error.raw_os_error() {
         Some(62) => io::Error::other("the guest's clock was ahead of the trace"),
         Some(71) => io::Error::other("a packet that is not of the trace came into the queue"),
+        Some(95) => {
+            io::Error::other("the discipline holds packets back: a replay with a rate serves only those that do not")
+        }
         _ => error,
     };
     fs::write(format!("{CONTROL}/go"), format!("{origin} {}", job.rate)).map_err(gone)?;
@@ -108,7 +113,7 @@ mod tests {
     #[test]
     fn tc_gets_its_own_words_and_nothing_that_this_kernel_is_not() {
         let told = |line| words(line, (6, 12)).map(|words| words.join(" "));
-        assert_eq!(told("codel limit 1000p target 5ms").as_deref(), Ok("codel limit 1000 target 5ms"));
+        assert_eq!(told("codel limit 1000p target 6ms").as_deref(), Ok("codel limit 1000 target 6ms"));
         assert_eq!(told("sfq perturb 10").as_deref(), Ok("sfq perturb 10"));
         assert_eq!(told("codel variant linux7").unwrap_err(), "variant linux7: this kernel is Linux 6.12");
         assert!(words("codel variant linux7", (7, 3)).is_ok());

@@ -299,7 +299,7 @@ impl<P: Packet + Copy> Ccaq<P> {
             ce_threshold: Span::MAX,
             maxrate: None,
             low_rate_threshold: Rate(0),
-            tick: Span(1),
+            jiffies: false,
             fast_path: false,
         };
         FlowQueues::with(scheduling, Adaptation::new(params))

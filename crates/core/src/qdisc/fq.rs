@@ -15,7 +15,7 @@
 //!   `horizon`, `horizon_drop` and `timer_slack` (how late a timer may fire) change nothing.
 //! - No control traffic, which the kernel puts into that line always; no priority bands (since 6.7): our packets have one
 //!   priority, and with one band used the others change nothing.
-//! - A flow's age is counted in jiffies of 4 ms (HZ 250, as Debian has it).
+//! - Jiffies last 4 ms (HZ 250, as Debian has it).
 //! - Flows are kept in chains instead of trees, so the order in which the old ones of a bucket are forgotten differs;
 //!   when forgetting begins (twice `buckets` flows, more than half of them idle) and its pace (eight a packet) do not.
 //!   With the default mask of 1023 there are at most 1024 flows, and none is ever forgotten.
@@ -214,16 +214,21 @@ pub struct Scheduling {
     pub maxrate: Option<Rate>,
     /// Flows paced to this rate or less are paced packet by packet, not quantum by quantum.
     pub low_rate_threshold: Rate,
-    /// The step of the clock on which a flow's age is counted.
-    pub tick: Span,
+    /// Count a flow's age in jiffies.
+    pub jiffies: bool,
     /// Linux 6.7 and later.
     pub fast_path: bool,
 }
 
 impl Scheduling {
-    /// Whether more time than `span` has passed since `then`, on the clock for ages.
-    fn is_older(&self, now: Time, then: Time, span: Span) -> bool {
-        now.0 / self.tick.0 - then.0 / self.tick.0 > span.0.div_ceil(self.tick.0)
+    /// Whether more time than `span` has passed since a flow left the round at `age`. The kernel's ages are odd numbers of
+    /// jiffies, one more if need be.
+    fn is_older(&self, now: Time, age: Time, span: Span) -> bool {
+        if self.jiffies {
+            now.0 / JIFFY.0 > (age.0 / JIFFY.0 | 1) + span.0.div_ceil(JIFFY.0)
+        } else {
+            now.since(age) > span
+        }
     }
 }
 
@@ -574,7 +579,7 @@ impl<P: Packet + Copy> Fq<P> {
             ce_threshold: params.ce_threshold.unwrap_or(Span::MAX),
             maxrate: params.maxrate.filter(|_| params.pacing),
             low_rate_threshold: params.low_rate_threshold,
-            tick: JIFFY,
+            jiffies: true,
             fast_path: params.variant == Variant::Linux67,
         };
         FlowQueues::with(scheduling, params.flow_limit)
@@ -663,8 +668,8 @@ mod tests {
 
     #[test]
     fn a_flow_that_was_away_keeps_its_credit_and_after_the_refill_delay_has_at_least_a_quantum() {
-        // 10 ms is in the third jiffy, 52 ms begins the fourteenth.
-        for (away, expected) in [(Span(41_999_999), 500), (Span::from_millis(42), 1000)] {
+        // 10 ms is in jiffy 2, which counts as 3; jiffy 14 begins at 56 ms.
+        for (away, expected) in [(Span(45_999_999), 500), (Span::from_millis(46), 1000)] {
             let mut bench = drained(2500, ms(10));
             bench.put(ms(10) + away, 1, 100);
             assert_eq!(credit(&bench, 1), expected, "{away}");
@@ -743,8 +748,8 @@ mod tests {
         }
         assert_eq!(bench.counter("gc"), 0, "three seconds are not more than three seconds");
         for hash in 300..320 {
-            bench.put(ms(3004), hash, 100);
-            bench.take(ms(3004));
+            bench.put(ms(3008), hash, 100);
+            bench.take(ms(3008));
         }
         assert!(bench.counter("gc") >= 4, "{}", bench.counter("gc"));
         let known = u64::from(bench.qdisc.known_flows());

@@ -1,0 +1,39 @@
+//! Writes the traces that the oracles play as files: `cargo run -p sojourn-oracle --example traces -- FOLDER [PACKETS]`.
+//! `index.csv` says of each its file, its link's rate in bit/s (none: the trace has its own dequeues), and what it is.
+#![expect(clippy::print_stderr, reason = "a program's words")]
+
+use std::fmt::Write;
+use std::process::ExitCode;
+use std::{env, fs, io};
+
+use sojourn_oracle::trace::{plans, plans_of_flows};
+
+fn main() -> ExitCode {
+    let mut words = env::args().skip(1);
+    let (Some(folder), packets) = (words.next(), words.next().map_or(Ok(usize::MAX), |count| count.parse())) else {
+        eprintln!("usage: traces FOLDER [PACKETS]");
+        return ExitCode::from(2);
+    };
+    match packets.map_err(io::Error::other).and_then(|packets| write(&folder, packets)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("traces: {folder}: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn write(folder: &str, packets: usize) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let mut index = "file,rate_bps,name\n".to_owned();
+    for (kind, plans) in [("codel", plans()), ("flows", plans_of_flows())] {
+        for (number, mut plan) in plans.into_iter().enumerate() {
+            plan.ops.truncate(packets);
+            let file = format!("{kind}-{number:02}.csv");
+            fs::write(format!("{folder}/{file}"), plan.csv())?;
+            let rate = plan.rate.map_or_else(String::new, |rate| rate.0.to_string());
+            writeln!(index, "{file},{rate},\"{}\"", plan.name).expect("a string takes everything");
+        }
+    }
+    fs::write(format!("{folder}/index.csv"), index)
+}

@@ -1,0 +1,158 @@
+"""Plays traces through the queue disciplines of real kernels and through ours, and compares each packet's fate.
+
+Without arguments it writes the tables in docs/explanation/kernel-replay.md anew; with --print it only prints them. The
+traces are those of crates/oracle: twenty made for CoDel, twenty of 1 to 500 flows.
+"""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from sojourn import _core
+from sojourn.errors import Refusal
+from sojourn.kernel import Kernel, find
+from sojourn.kernel.replay import replay
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/explanation/kernel-replay.md"
+BEGIN, END = "<!-- table: written by tools/kernel_replay.py -->", "<!-- end of table -->"
+VERSIONS = ("7", "6.12", "6.1")
+"""Newest first: the first plays all traces, the others those with many flows. One that is not built is left out."""
+MTU = 1514
+LINES = {
+    "fq_codel": (
+        "fq_codel limit 1000",
+        "fq_codel limit 300 flows 64 noecn",
+        "fq_codel limit 10240 target 65ms interval 300ms",
+        "fq_codel limit 1000 quantum 300 memory_limit 300000 drop_batch 16",
+        "fq_codel limit 500 ce_threshold 10ms",
+    ),
+    "fq": (
+        "fq limit 1000",
+        "fq limit 300 quantum 3028 initial_quantum 3028",
+        "fq limit 10000 flow_limit 20",
+        "fq limit 1000 orphan_mask 15",
+        "fq limit 1000 quantum 600 initial_quantum 600 ce_threshold 20ms refill_delay 5ms",
+    ),
+    "ccaq": ("ccaq variant paper", "ccaq variant paper limit 500 flow_limit 20 max_gi 50ms"),
+    "pfifo": ("pfifo limit 100",),
+    "bfifo": ("bfifo limit 150000",),
+    "pfifo_head_drop": ("pfifo_head_drop limit 100",),
+}
+"""What each discipline is asked to be, in turn; codel is what its trace says."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A trace, as crates/oracle wrote it."""
+
+    file: Path
+    name: str
+    rate: str | None
+
+    @property
+    def codel(self) -> str:
+        """The line that its plan names."""
+        return "codel" + self.name.split(", codel")[1].removesuffix(", tied")
+
+
+@dataclass(frozen=True)
+class Played:
+    """A trace through one discipline, in a kernel and here."""
+
+    discipline: str
+    packets: int
+    drops: int
+    marks: int
+    differences: int
+    first: str
+
+
+def of_kernel(line: str, kernel: Kernel) -> str:
+    """The discipline as this kernel has it, in our words."""
+    kind = line.split()[0]
+    if kind in ("codel", "fq_codel"):
+        return f"{line} variant linux7" if kernel.version >= (7, 0) else line
+    return f"{line} variant linux67" if kind == "fq" and kernel.version >= (6, 7) else line
+
+
+def play(kernel: Kernel, trace: Trace, line: str) -> Played:
+    """Every packet's fate and its time must be the same. Why it was dropped only we can say."""
+    data, line = trace.file.read_bytes(), of_kernel(line, kernel)
+    rate = f"{trace.rate}bit" if trace.rate else None
+    theirs, _ = replay(data, trace.file.name, line, rate=rate, mtu=MTU, kernel=kernel)
+    ours, _ = _core.replay(data, trace.file.name, line, rate, MTU)
+    pairs = [(_fate(a), _fate(b)) for a, b in zip(theirs.splitlines()[1:], ours.splitlines()[1:], strict=True)]
+    unlike = [f"{a!r} {b!r}" for a, b in pairs if a != b]
+    fates = [b[-1] for _, b in pairs]
+    first = f"{trace.name}, {line}: {unlike[0]}" if unlike else ""
+    return Played(line.split()[0], len(pairs), fates.count("dropped"), fates.count("marked"), len(unlike), first)
+
+
+def _fate(row: bytes) -> tuple[str, ...]:
+    fields = row.decode().split(",")
+    return (*fields[:-1], fields[-1].split(":")[0])
+
+
+def written(folder: Path) -> list[Trace]:
+    """The traces of crates/oracle."""
+    command = ["cargo", "run", "--locked", "--quiet", "--release", "-p", "sojourn-oracle", "--example", "traces"]
+    subprocess.run([*command, "--", str(folder)], cwd=ROOT, check=True)
+    with (folder / "index.csv").open() as file:
+        return [Trace(folder / row["file"], row["name"], row["rate_bps"] or None) for row in csv.DictReader(file)]
+
+
+def asked(traces: list[Trace], *, newest: bool) -> list[tuple[Trace, str]]:
+    """Which disciplines play which traces."""
+    many = [trace for trace in traces if trace.file.name.startswith("flows")]
+    pairs = [(trace, trace.codel) for trace in (traces if newest else many)]
+    for kind, lines in LINES.items():
+        every = traces if newest and kind in ("fq_codel", "fq") else many
+        pairs += [(trace, lines[number % len(lines)]) for number, trace in enumerate(every)]
+    return pairs
+
+
+def table(played: list[Played]) -> str:
+    """A row a discipline."""
+    rows = ["| discipline | traces | packets | drops | marks | traces with over 1000 drops | packets that differ |"]
+    rows.append("|---|--:|--:|--:|--:|--:|--:|")
+    for kind in dict.fromkeys(one.discipline for one in played):
+        its = [one for one in played if one.discipline == kind]
+        sums = (sum(getattr(one, name) for one in its) for name in ("packets", "drops", "marks"))
+        numbers = [len(its), *sums, sum(one.drops > 1000 for one in its), sum(one.differences for one in its)]
+        rows.append(f"| {kind} | " + " | ".join(f"{number:,}".replace(",", " ") for number in numbers) + " |")
+    return "\n".join(rows)
+
+
+def main() -> int:
+    """0 if nothing differs."""
+    parts, found = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        traces = written(Path(folder))
+        for version in VERSIONS:
+            try:
+                kernel = find(version=version)
+            except Refusal as error:
+                print(f"left out: {error}", file=sys.stderr)
+                continue
+            pairs = asked(traces, newest=version == VERSIONS[0])
+            with ThreadPoolExecutor(2) as pool:
+                played = list(pool.map(lambda pair, kernel=kernel: play(kernel, *pair), pairs))
+            parts.append(f"Linux {kernel.release}, HZ {kernel.hz}:\n\n{table(played)}")
+            found += [one.first for one in played if one.first]
+            print(parts[-1], *found, sep="\n", flush=True)
+    if "--print" not in sys.argv:
+        before, rest = PAGE.read_text().split(BEGIN)
+        text = "\n\n".join(parts)
+        PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
