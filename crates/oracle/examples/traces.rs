@@ -1,12 +1,18 @@
 //! Writes the traces that the oracles play as files: `cargo run -p sojourn-oracle --example traces -- FOLDER [PACKETS]`.
 //! `index.csv` says of each its file, its link's rate in bit/s (none: the trace has its own dequeues), and what it is.
+//! `lines.txt`: lines for tc, as we print them, of random parameters.
 #![expect(clippy::print_stderr, reason = "a program's words")]
 
 use std::fmt::Write;
 use std::process::ExitCode;
 use std::{env, fs, io};
 
+use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::rng::Rng;
 use sojourn_oracle::trace::{plans, plans_of_flows};
+
+/// How many are drawn.
+const LINES: usize = 400;
 
 fn main() -> ExitCode {
     let mut words = env::args().skip(1);
@@ -35,5 +41,16 @@ fn write(folder: &str, packets: usize) -> io::Result<()> {
             writeln!(index, "{file},{rate},\"{}\"", plan.name).expect("a string takes everything");
         }
     }
-    fs::write(format!("{folder}/index.csv"), index)
+    fs::write(format!("{folder}/index.csv"), index)?;
+    let mut rng = Rng::stream(2, "tc lines");
+    let lines = (0..LINES).filter_map(|_| words(&Spec::random(&mut rng)));
+    fs::write(format!("{folder}/lines.txt"), lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// What tc is given for a discipline, if anything.
+fn words(spec: &Spec) -> Option<String> {
+    match spec {
+        Spec::Ccaq(_) => Some(spec.to_string().replace(" variant paper", "")),
+        _ => spec.tc_line(),
+    }
 }

@@ -92,6 +92,14 @@ impl List {
     }
 }
 
+/// Which list the flow whose turn it is stands at the head of.
+#[derive(Clone, Copy, Debug)]
+enum Head {
+    Fresh,
+    New,
+    Old,
+}
+
 /// A place for a packet in the slab.
 #[derive(Clone, Debug)]
 struct Node<P> {
@@ -200,15 +208,19 @@ impl<P: Packet + Copy> Slab<P> {
 pub struct Flows<P, S> {
     slab: Slab<P>,
     flows: Vec<Flow<S>>,
+    /// Served apart from the others, if at all.
+    fresh: List,
     new: List,
     old: List,
+    head: Head,
 }
 
 impl<P: Packet + Copy, S> Flows<P, S> {
     /// No flows yet.
     pub fn new() -> Self {
         let slab = Slab { nodes: Vec::new(), free: NIL, packets: 0, backlog: 0 };
-        Flows { slab, flows: Vec::new(), new: List::EMPTY, old: List::EMPTY }
+        let (fresh, new, old) = (List::EMPTY, List::EMPTY, List::EMPTY);
+        Flows { slab, flows: Vec::new(), fresh, new, old, head: Head::New }
     }
 
     /// Adds an empty flow that stands in no list, and gives its number: 0, 1, 2, …
@@ -289,6 +301,12 @@ impl<P: Packet + Copy, S> Flows<P, S> {
         loose
     }
 
+    /// Puts a flow that has left the round at the tail of the fresh ones, whose turn is [apart](Self::turn_of_fresh).
+    pub fn list_as_fresh(&mut self, flow: u32) {
+        assert!(self.flows[flow as usize].is_loose(), "a flow stands in one list");
+        self.fresh.append(&mut self.flows, flow);
+    }
+
     /// Puts a flow that was held back at the tail of the old ones.
     pub fn release(&mut self, flow: u32) {
         assert_eq!(self.flows[flow as usize].next, HELD, "only a flow that is held back can be released");
@@ -301,18 +319,47 @@ impl<P: Packet + Copy, S> Flows<P, S> {
     #[inline]
     pub fn turn(&mut self, quantum: u32) -> Option<u32> {
         loop {
-            let from_new = self.new.first != NIL;
-            let number = if from_new { self.new.first } else { self.old.first };
-            if number == NIL {
-                return None;
-            }
-            let flow = &mut self.flows[number as usize];
-            if flow.credit > 0 {
+            self.head = if self.new.first != NIL { Head::New } else { Head::Old };
+            if let Some(number) = self.first(quantum)? {
                 return Some(number);
             }
-            flow.credit = flow.credit.saturating_add_unsigned(quantum);
-            self.remove_first(from_new, LOOSE);
-            self.old.append(&mut self.flows, number);
+        }
+    }
+
+    /// As [`turn`](Self::turn), among the fresh flows; who has used up its credit goes to the old ones as well.
+    pub fn turn_of_fresh(&mut self, quantum: u32) -> Option<u32> {
+        loop {
+            self.head = Head::Fresh;
+            if let Some(number) = self.first(quantum)? {
+                return Some(number);
+            }
+        }
+    }
+
+    /// The flow at the head, or nothing if it had no credit and was sent to the tail of the old ones; none if no flow
+    /// stands there.
+    #[inline]
+    fn first(&mut self, quantum: u32) -> Option<Option<u32>> {
+        let number = self.list().first;
+        if number == NIL {
+            return None;
+        }
+        let flow = &mut self.flows[number as usize];
+        if flow.credit > 0 {
+            return Some(Some(number));
+        }
+        flow.credit = flow.credit.saturating_add_unsigned(quantum);
+        self.remove_first(LOOSE);
+        self.old.append(&mut self.flows, number);
+        Some(None)
+    }
+
+    #[inline]
+    fn list(&self) -> &List {
+        match self.head {
+            Head::Fresh => &self.fresh,
+            Head::New => &self.new,
+            Head::Old => &self.old,
         }
     }
 
@@ -328,22 +375,25 @@ impl<P: Packet + Copy, S> Flows<P, S> {
     /// (RFC 8290 §4.2).
     #[inline]
     pub fn leave(&mut self, always: bool) {
-        let from_new = self.new.first != NIL;
-        let number = if from_new { self.new.first } else { self.old.first };
-        self.remove_first(from_new, LOOSE);
-        if from_new && (always || self.old.first != NIL) {
+        let number = self.list().first;
+        self.remove_first(LOOSE);
+        if !matches!(self.head, Head::Old) && (always || self.old.first != NIL) {
             self.old.append(&mut self.flows, number);
         }
     }
 
     /// The flow whose turn it is must wait outside the round until its [release](Self::release).
     pub fn hold(&mut self) {
-        self.remove_first(self.new.first != NIL, HELD);
+        self.remove_first(HELD);
     }
 
     #[inline]
-    fn remove_first(&mut self, from_new: bool, then: u32) {
-        let list = if from_new { &mut self.new } else { &mut self.old };
+    fn remove_first(&mut self, then: u32) {
+        let list = match self.head {
+            Head::Fresh => &mut self.fresh,
+            Head::New => &mut self.new,
+            Head::Old => &mut self.old,
+        };
         list.remove_first(&mut self.flows, then);
     }
 

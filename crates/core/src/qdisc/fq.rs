@@ -7,14 +7,16 @@
 //! `quantum` if it stayed away for longer than `refill_delay`. Flows that nobody has used for three seconds are
 //! forgotten once there are many of them. With `maxrate` every flow is paced to that rate. Since 6.7 (`variant linux67`)
 //! a packet passes by the queues, in a line of its own that is served first, while no flow has packets that may leave and
-//! fewer than eight wait in that line.
+//! fewer than eight wait in that line; and three bands of priority share the link by weight. Packets without a priority
+//! belong to the second, but Linux (6.12 and 7.3) lists a flow that it sees for the first time before it notes the band, in
+//! the first one: there it stays for its first round, and competes with all others by the bands' weights.
 //!
 //! Deviations:
 //! - Packets are those of a router: without a socket, so that a flow is `hash & orphan_mask`, and without a departure
 //!   time of their own. So nothing but `maxrate` is ever paced: without it `pacing` and `nopacing` are the same, and
 //!   `horizon`, `horizon_drop` and `timer_slack` (how late a timer may fire) change nothing.
-//! - No control traffic, which the kernel puts into that line always; no priority bands (since 6.7): our packets have one
-//!   priority, and with one band used the others change nothing.
+//! - Our packets have no priority: the third band is empty, the first has fresh flows only, and there is no control
+//!   traffic, which the kernel lets pass by the queues always. `weights` and `priomap` stay as they are by default.
 //! - Jiffies last 4 ms (HZ 250, as Debian has it).
 //! - Flows are kept in chains instead of trees, so the order in which the old ones of a bucket are forgotten differs;
 //!   when forgetting begins (twice `buckets` flows, more than half of them idle) and its pace (eight a packet) do not.
@@ -138,6 +140,8 @@ impl Parameters for Params {
 const GC_AGE: Span = Span::from_secs(3);
 /// The kernel's clock for a flow's age (HZ 250).
 const JIFFY: Span = Span::from_millis(4);
+/// Bytes that the bands of priority send in one round, by default.
+const WEIGHTS: [i32; 3] = [9 << 16, 3 << 16, 1 << 16];
 /// Packets in the fast path beyond which the queues are used.
 const FAST_PATH: usize = 8;
 /// How many flows one packet's arrival forgets at most (`FQ_GC_MAX`).
@@ -243,6 +247,8 @@ struct State<B> {
     key: u32,
     /// The next flow in the bucket, or in the list of forgotten ones.
     chain: u32,
+    /// It has never been in the round.
+    fresh: bool,
     buffer: B,
 }
 
@@ -282,6 +288,9 @@ pub struct FlowQueues<P, B: Buffer> {
     /// Packets that pass by the flows, and their bytes.
     fast: VecDeque<P>,
     fast_bytes: u64,
+    /// The band that is served, and what the bands may send before the next.
+    band: usize,
+    credits: [i32; 3],
     stats: Stats,
 }
 
@@ -299,6 +308,8 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
             filled: 0,
             fast: VecDeque::new(),
             fast_bytes: 0,
+            band: 0,
+            credits: [0; 3],
             stats: Stats::default(),
         }
     }
@@ -364,6 +375,7 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
             time_next_packet: Time::ZERO,
             key,
             chain: self.table[bucket],
+            fresh: true,
             buffer: B::new(now, &self.buffer),
         };
         let number = match self.free {
@@ -411,6 +423,49 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
             && self.scheduling.maxrate.is_none()
             && self.filled == self.held.len() as u32
             && self.fast.len() < FAST_PATH
+    }
+
+    /// The flow whose turn it is: of the band that is served, or of the next that has flows and may send.
+    fn turn(&mut self) -> Option<u32> {
+        let quantum = self.scheduling.quantum;
+        if !self.scheduling.fast_path {
+            return self.flows.turn(quantum);
+        }
+        let mut asked = 0;
+        loop {
+            let flow = match self.band {
+                _ if self.credits[self.band] <= 0 => None,
+                0 => self.flows.turn_of_fresh(quantum),
+                1 => self.flows.turn(quantum),
+                _ => None,
+            };
+            if flow.is_some() {
+                return flow;
+            }
+            loop {
+                asked += 1;
+                if asked > WEIGHTS.len() {
+                    return None;
+                }
+                self.band = (self.band + 1) % WEIGHTS.len();
+                let weight = WEIGHTS[self.band];
+                self.credits[self.band] = (self.credits[self.band] + weight).min(weight);
+                if self.credits[self.band] > 0 {
+                    break;
+                }
+                asked = 0;
+            }
+        }
+    }
+
+    /// Lists a flow that has left the round; says whether it had.
+    fn list(&mut self, number: u32) -> bool {
+        let flow = self.flows.flow_mut(number);
+        if self.scheduling.fast_path && core::mem::take(&mut flow.state.fresh) {
+            self.flows.list_as_fresh(number);
+            return true;
+        }
+        self.flows.list_as_new(number)
     }
 
     /// Puts back into the round whose time has come.
@@ -479,7 +534,7 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
                 return drops.dropped(packet, DropReason::FlowLimit);
             }
         }
-        if self.flows.list_as_new(number) {
+        if self.list(number) {
             let flow = self.flows.flow_mut(number);
             if self.scheduling.is_older(now, flow.state.age, self.scheduling.refill_delay) {
                 // Who has left the round has no debt: it was seen empty in its turn.
@@ -501,7 +556,7 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
         }
         self.release_held(now);
         loop {
-            let number = self.flows.turn(self.scheduling.quantum)?;
+            let number = self.turn()?;
             let due = self.flows.flow(number).state.time_next_packet;
             if now < due && self.flows.flow(number).packets() > 0 {
                 self.flows.hold();
@@ -515,6 +570,9 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
                 continue;
             };
             self.flows.charge(number, packet.bytes());
+            if self.scheduling.fast_path {
+                self.credits[self.band] -= packet.bytes() as i32;
+            }
             let flow = self.flows.flow_mut(number);
             let left = flow.packets();
             self.filled -= u32::from(left == 0);
@@ -697,6 +755,20 @@ mod tests {
         bench.put(ms(2), 1, 100);
         assert_eq!((bench.counter("fastpath"), bench.qdisc.inactive_flows()), (9, 3));
         assert_eq!(bench.qdisc.packets(), 1);
+    }
+
+    #[test]
+    fn since_6_7_a_flow_seen_for_the_first_time_waits_for_the_turn_of_the_first_band() {
+        let mut bench = fq(Params { variant: Variant::Linux67, flow_limit: 1000, ..small() });
+        bench.fill(ms(0), 1, 1000, 700);
+        // Eight by the fast path, flow 1's first three in the first band; from then on in the second.
+        for _ in 0..12 {
+            bench.take(ms(1));
+        }
+        bench.put(ms(1), 2, 500);
+        let before = core::iter::from_fn(|| bench.take(ms(1))).take_while(|packet| packet.flow_hash() == 1).count();
+        // 196 608 bytes of the second band, less what it has sent.
+        assert_eq!(before, 196);
     }
 
     #[test]

@@ -1,0 +1,146 @@
+"""`sojourn replay --world kernel`: disciplines of the real kernel and ours take the same decisions, packet by packet."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from conftest import ROOT, Run, skip_loudly
+from sojourn.errors import Refusal
+from sojourn.kernel import Kernel, find, modules
+
+HEADER = "time_ns,op,flow,bytes,ecn\n"
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Kernel:
+    """The kernel that 'make test' built or restored."""
+    try:
+        return find()
+    except Refusal as error:
+        skip_loudly(str(error))
+        raise
+
+
+def program(file: str) -> ModuleType:
+    """A program of ours that is no part of the package."""
+    name = Path(file).stem
+    spec = importlib.util.spec_from_file_location(name, ROOT / file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The beginnings of the traces of crates/oracle, and lines for tc."""
+    if shutil.which("cargo") is None:
+        skip_loudly("no cargo, so there are no traces")
+    folder = tmp_path_factory.mktemp("traces")
+    command = ["cargo", "run", "--locked", "--quiet", "-p", "sojourn-oracle", "--example", "traces"]
+    subprocess.run([*command, "--", str(folder), "20000"], cwd=ROOT, check=True)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("number", "line"),
+    [
+        (17, ""),
+        (18, ""),
+        (23, "fq_codel limit 1000"),
+        (30, "fq_codel limit 300 flows 64 noecn"),
+        (39, "fq_codel limit 1000 quantum 300 memory_limit 300000 drop_batch 16"),
+        (24, "fq limit 1000"),
+        (33, "fq limit 10000 flow_limit 20"),
+        (37, "fq limit 1000 orphan_mask 15"),
+        (31, "ccaq variant paper limit 500 flow_limit 20 max_gi 50ms"),
+        (36, "pfifo_head_drop limit 100"),
+    ],
+)
+def test_the_kernel_and_core_agree_on_each_packets_fate_and_its_nanosecond(
+    kernel: Kernel, traces: Path, number: int, line: str
+) -> None:
+    compare = program("tools/kernel_replay.py")
+    with (traces / "index.csv").open() as file:
+        row = list(csv.DictReader(file))[number]
+    trace = compare.Trace(traces / row["file"], row["name"], row["rate_bps"] or None)
+    played = compare.play(kernel, trace, line or trace.codel)
+    assert played.packets > 8000
+    assert played.drops > 1000, "it says something about drops"
+    assert played.first == ""
+
+
+def test_a_discipline_with_a_fault_is_seen(kernel: Kernel, traces: Path, tmp_path: Path) -> None:
+    """The module of ccaq with one comparison turned is refused by the first few thousand packets."""
+    for file in (ROOT / "kernel").glob("*.h"):
+        shutil.copy(file, tmp_path)
+    shutil.copy(ROOT / "kernel/Kbuild", tmp_path)
+    text = (ROOT / "kernel/sch_ccaq.c").read_text()
+    sound = "if (flow->credit <= 0) {"
+    assert text.count(sound) == 1
+    (tmp_path / "sch_ccaq.c").write_text(text.replace(sound, "if (flow->credit < 0) {"))
+    faulty = replace(kernel, modules=kernel.modules | modules.build(kernel, tmp_path))
+    compare = program("tools/kernel_replay.py")
+    with (traces / "index.csv").open() as file:
+        row = list(csv.DictReader(file))[31]
+    trace = compare.Trace(traces / row["file"], row["name"], row["rate_bps"])
+    line = "ccaq variant paper quantum 100 initial_quantum 100"
+    assert compare.play(kernel, trace, line).differences == 0
+    assert compare.play(faulty, trace, line).differences > 0
+
+
+def test_the_kernel_accepts_every_line_that_core_prints_for_tc(kernel: Kernel, traces: Path, tmp_path: Path) -> None:
+    stress = program("kernel/tests/stress.py")
+    lines = (traces / "lines.txt").read_text().splitlines()
+    kinds = {line.split()[0] for line in lines}
+    assert {"pfifo", "bfifo", "codel", "fq_codel", "fq", "ccaq"} <= kinds
+    assert len(lines) > 250
+    script = "\n".join(f"tc qdisc replace dev dut0 root {line}\ntc qdisc del dev dut0 root" for line in lines)
+    only = replace(kernel, modules={"sch_ccaq": kernel.modules["sch_ccaq"]})
+    script += "\n! tc qdisc add dev dut0 root codel limit 7 variant linux\n"
+    wanted = stress.Wanted(script=script, drain_s=1, plugin=modules.tc_plugins() / "q_ccaq.so")
+    ended, found = stress.stress(only, wanted, tmp_path)
+    assert ended.error is None, ended.console
+    assert found == []
+
+
+def test_the_command_prints_the_kernels_fates(sojourn: Run, kernel: Kernel, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(
+        HEADER + "".join(f"{10 * n},enqueue,{n},1000,0\n" for n in range(3)) + "100,dequeue,,,\n"
+    )
+    out = sojourn("replay", "t.csv", "--qdisc", "pfifo limit 2", "--world", "kernel").stdout
+    assert out.splitlines() == [
+        "packet,flow,bytes,enqueue_ns,fate_ns,fate",
+        "0,0,1000,0,100,delivered",
+        "1,1,1000,10,0,queued",
+        "2,2,1000,20,20,dropped:overlimit",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--qdisc", "codel variant rfc8289"), "the kernel's codel is Linux's"),
+        (("--qdisc", "nonsense limit 7"), "nonsense"),
+        (("--qdisc", "fq maxrate 1mbit", "--rate", "10mbit"), "holds packets back"),
+        (("--qdisc", "mine", "--qdisc-module", "none.ko"), "expected a module such as my.ko"),
+    ],
+)
+def test_what_can_not_be_replayed_is_said_in_a_line(
+    sojourn: Run, kernel: Kernel, tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    rows = "".join(f"{n},enqueue,1,1500,0\n" for n in range(100))
+    (tmp_path / "t.csv").write_text(HEADER + rows)
+    result = sojourn("replay", "t.csv", "--world", "kernel", *arguments, code=2)
+    assert words in result.stderr
