@@ -1,4 +1,4 @@
-"""`sojourn replay --world kernel`: disciplines of the real kernel and ours take the same decisions, packet by packet."""
+"""`sojourn replay --world kernel`: the real kernel and ours take the same decisions, packet by packet."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Plays traces through the queue disciplines of real kernels and through ours, and compares each packet's fate.
 
 Without arguments it writes the tables in docs/explanation/kernel-replay.md anew; with --print it only prints them. The
-traces are those of crates/oracle: twenty made for CoDel, twenty of 1 to 500 flows.
+traces are those of crates/oracle (twenty made for CoDel, twenty of 1 to 500 flows), and what the fading link sees.
 """
 
 from __future__ import annotations
@@ -12,12 +12,16 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
+
+import numpy as np
 
 from sojourn import _core
 from sojourn.errors import Refusal
 from sojourn.kernel import Kernel, find
 from sojourn.kernel.replay import replay
+from sojourn.plan import load
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/explanation/kernel-replay.md"
@@ -46,6 +50,7 @@ LINES = {
     "pfifo_head_drop": ("pfifo_head_drop limit 100",),
 }
 """What each discipline is asked to be, in turn; codel is what its trace says."""
+MAIN_JOB = ("codel limit 830", "fq_codel limit 830", "fq limit 830")
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,29 @@ def written(folder: Path) -> list[Trace]:
         return [Trace(folder / row["file"], row["name"], row["rate_bps"] or None) for row in csv.DictReader(file)]
 
 
+def of_the_main_job(folder: Path) -> list[tuple[Trace, str]]:
+    """What the fading link's queue sees in the simulator below each discipline, and when its link asks."""
+    pairs = []
+    for line in MAIN_JOB:
+        output = load(ROOT / "scenarios/fading-link.toml", [("hop.bottleneck.qdisc", line)], 1, 1).run(0, packets=True)
+        assert output is not None
+        seen = output.packets()
+        there = seen["link"] == 0
+        arrival, start, end, flow, size = (
+            seen[name][there] for name in ("arrival_ns", "start_ns", "end_ns", "connection", "bytes")
+        )
+        sent = seen["fate"][there] == 0
+        asks = np.unique(np.concatenate([start[sent], end[sent]]))
+        rows = [(at, 0, f"{at},enqueue,{f},{b},0") for at, f, b in zip(arrival, flow, size, strict=True)]
+        rows += [(at, 1, f"{at},dequeue,,,") for at in asks]
+        file = folder / f"main-{line.split()[0]}.csv"
+        file.write_text(
+            "\n".join(["time_ns,op,flow,bytes,ecn", *(row for _, _, row in sorted(rows, key=itemgetter(0, 1)))])
+        )
+        pairs.append((Trace(file, f"fading-link, {line}", None), line))
+    return pairs
+
+
 def asked(traces: list[Trace], *, newest: bool) -> list[tuple[Trace, str]]:
     """Which disciplines play which traces."""
     many = [trace for trace in traces if trace.file.name.startswith("flows")]
@@ -134,7 +162,7 @@ def main() -> int:
     """0 if nothing differs."""
     parts, found = [], []
     with tempfile.TemporaryDirectory() as folder:
-        traces = written(Path(folder))
+        traces, main_job = written(Path(folder)), of_the_main_job(Path(folder))
         for version in VERSIONS:
             try:
                 kernel = find(version=version)
@@ -143,10 +171,12 @@ def main() -> int:
                 continue
             pairs = asked(traces, newest=version == VERSIONS[0])
             with ThreadPoolExecutor(2) as pool:
-                played = list(pool.map(lambda pair, kernel=kernel: play(kernel, *pair), pairs))
-            parts.append(f"Linux {kernel.release}, HZ {kernel.hz}:\n\n{table(played)}")
+                played = list(pool.map(lambda pair, kernel=kernel: play(kernel, *pair), pairs + main_job))
+            made, seen = played[: len(pairs)], played[len(pairs) :]
+            parts.append(f"Linux {kernel.release}, HZ {kernel.hz}, the made traces:\n\n{table(made)}")
+            parts.append(f"The same Linux, the fading link's:\n\n{table(seen)}")
             found += [one.first for one in played if one.first]
-            print(parts[-1], *found, sep="\n", flush=True)
+            print(*parts[-2:], *found, sep="\n", flush=True)
     if "--print" not in sys.argv:
         before, rest = PAGE.read_text().split(BEGIN)
         text = "\n\n".join(parts)

@@ -38,9 +38,7 @@ Examples:
     help="The discipline's own module, my.ko or a folder with a Kbuild (--world kernel).",
 )
 @format_option("csv")
-def replay(
-    trace: Path, qdisc: str, rate: str | None, world: str, mtu: int, module: Path | None, form: str
-) -> None:
+def replay(trace: Path, qdisc: str, rate: str | None, world: str, mtu: int, module: Path | None, form: str) -> None:
     """Send the packets of a trace through one discipline and print each packet's fate.
 
     TRACE is CSV with the header time_ns,op,flow,bytes,ecn; op is enqueue or dequeue. Out comes one row a packet:

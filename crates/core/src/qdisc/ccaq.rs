@@ -299,7 +299,7 @@ impl<P: Packet + Copy> Ccaq<P> {
             ce_threshold: Span::MAX,
             maxrate: None,
             low_rate_threshold: Rate(0),
-            jiffies: false,
+            linux: false,
             fast_path: false,
         };
         FlowQueues::with(scheduling, Adaptation::new(params))

@@ -5,7 +5,7 @@
 //! served by deficit round robin with credit in bytes; a flow that was away is served before those that kept a backlog.
 //! A flow starts with `initial_quantum` bytes of credit, keeps what is left of it while it is away, and has at least one
 //! `quantum` if it stayed away for longer than `refill_delay`. Flows that nobody has used for three seconds are
-//! forgotten once there are many of them. With `maxrate` every flow is paced to that rate. Since 6.7 (`variant linux67`)
+//! forgotten. With `maxrate` every flow is paced to that rate. Since 6.7 (`variant linux67`)
 //! a packet passes by the queues, in a line of its own that is served first, while no flow has packets that may leave and
 //! fewer than eight wait in that line; and three bands of priority share the link by weight. Packets without a priority
 //! belong to the second, but Linux (6.12 and 7.3) lists a flow that it sees for the first time before it notes the band, in
@@ -18,9 +18,9 @@
 //! - Our packets have no priority: the third band is empty, the first has fresh flows only, and there is no control
 //!   traffic, which the kernel lets pass by the queues always. `weights` and `priomap` stay as they are by default.
 //! - Jiffies last 4 ms (HZ 250, as Debian has it).
-//! - Flows are kept in chains instead of trees, so the order in which the old ones of a bucket are forgotten differs;
-//!   when forgetting begins (twice `buckets` flows, more than half of them idle) and its pace (eight a packet) do not.
-//!   With the default mask of 1023 there are at most 1024 flows, and none is ever forgotten.
+//! - Flows are kept in chains instead of red-black trees. An arrival forgets those that it meets on the way to its own
+//!   flow: in a bucket of one or two flows the same, in fuller ones not always. When it does so is as in the kernel: always
+//!   since 6.7, before if there are twice `buckets` flows, more than half of them idle, and then eight at most.
 //! - `ce_mark` counts packets that carry the mark, not attempts to mark.
 
 use super::codel::{MAX_SPAN, MICROSECOND};
@@ -126,9 +126,9 @@ impl Parameters for Params {
             .range(MICROSECOND, MAX_SPAN),
         param!(Params.horizon_drop, Unit::Flag("horizon_cap"), "drop packets beyond the horizon, else move them to it"),
         param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
-        Param::ignored("bands", 1, "we have one band"),
-        Param::ignored("priomap", 16, "we have one band"),
-        Param::ignored("weights", 3, "we have one band"),
+        Param::ignored("bands", 1, "bands are as by default"),
+        Param::ignored("priomap", 16, "bands are as by default"),
+        Param::ignored("weights", 3, "bands are as by default"),
     ];
 
     fn check(&self) -> Result<(), (&'static str, &'static str)> {
@@ -218,21 +218,18 @@ pub struct Scheduling {
     pub maxrate: Option<Rate>,
     /// Flows paced to this rate or less are paced packet by packet, not quantum by quantum.
     pub low_rate_threshold: Rate,
-    /// Count a flow's age in jiffies.
-    pub jiffies: bool,
+    /// As Linux's fq: ages in jiffies, and only flows on the way to that of an arriving packet are forgotten.
+    pub linux: bool,
     /// Linux 6.7 and later.
     pub fast_path: bool,
 }
 
 impl Scheduling {
     /// Whether more time than `span` has passed since a flow left the round at `age`. The kernel's ages are odd numbers of
-    /// jiffies, one more if need be.
+    /// jiffies, one more if need be; a packet at the very moment of a tick comes before it.
     fn is_older(&self, now: Time, age: Time, span: Span) -> bool {
-        if self.jiffies {
-            now.0 / JIFFY.0 > (age.0 / JIFFY.0 | 1) + span.0.div_ceil(JIFFY.0)
-        } else {
-            now.since(age) > span
-        }
+        let jiffies = |at: Time| at.0.saturating_sub(1) / JIFFY.0;
+        if self.linux { jiffies(now) > (jiffies(age) | 1) + span.0.div_ceil(JIFFY.0) } else { now.since(age) > span }
     }
 }
 
@@ -335,8 +332,9 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
 
     #[inline]
     fn bucket(&self, key: u32) -> usize {
-        let mixed = u64::from(key.wrapping_mul(0x9e37_79b1));
-        ((mixed * self.table.len() as u64) >> 32) as usize
+        // hash_ptr: the golden ratio's bits, of a key that is made odd so as to be no socket's address.
+        let mixed = (u64::from(key) << 1 | 1).wrapping_mul(0x61c8_8646_80b5_83eb);
+        (((mixed >> 32) * self.table.len() as u64) >> 32) as usize
     }
 
     #[inline]
@@ -357,7 +355,8 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
     fn classify(&mut self, now: Time, hash: u32) -> u32 {
         let key = hash & self.scheduling.orphan_mask;
         let bucket = self.bucket(key);
-        if u64::from(self.known) >= 2 * self.table.len() as u64 && self.inactive_flows() > self.known / 2 {
+        let many = || u64::from(self.known) >= 2 * self.table.len() as u64 && self.inactive_flows() > self.known / 2;
+        if self.scheduling.fast_path || many() {
             self.forget(now, bucket, key);
         }
         match self.find(bucket, key) {
@@ -392,14 +391,19 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
         number
     }
 
-    /// Forgets flows of this bucket that nobody has used for long, but not the one with this key.
-    #[cold]
+    /// Forgets flows of this bucket that nobody has used for long, but not the one with this key. New flows stand first in
+    /// a chain, and last in a tree: on the way to a flow stand those that came before it.
     fn forget(&mut self, now: Time, bucket: usize, key: u32) {
+        let most = if self.scheduling.fast_path { u32::MAX } else { GC_MAX };
+        let mut on_the_way = !self.scheduling.linux || self.find(bucket, key).is_none();
         let (mut previous, mut number, mut forgotten) = (NIL, self.table[bucket], 0);
-        while number != NIL && forgotten < GC_MAX {
+        while number != NIL && forgotten < most {
             let flow = self.flows.flow_mut(number);
             let next = flow.state.chain;
-            if !flow.is_loose() || flow.state.key == key || !self.scheduling.is_older(now, flow.state.age, GC_AGE) {
+            let own = flow.state.key == key;
+            on_the_way |= own;
+            let idle = flow.is_loose() && self.scheduling.is_older(now, flow.state.age, GC_AGE);
+            if own || !on_the_way || !idle {
                 previous = number;
             } else {
                 flow.state.chain = self.free;
@@ -637,7 +641,7 @@ impl<P: Packet + Copy> Fq<P> {
             ce_threshold: params.ce_threshold.unwrap_or(Span::MAX),
             maxrate: params.maxrate.filter(|_| params.pacing),
             low_rate_threshold: params.low_rate_threshold,
-            jiffies: true,
+            linux: true,
             fast_path: params.variant == Variant::Linux67,
         };
         FlowQueues::with(scheduling, params.flow_limit)
@@ -726,8 +730,8 @@ mod tests {
 
     #[test]
     fn a_flow_that_was_away_keeps_its_credit_and_after_the_refill_delay_has_at_least_a_quantum() {
-        // 10 ms is in jiffy 2, which counts as 3; jiffy 14 begins at 56 ms.
-        for (away, expected) in [(Span(45_999_999), 500), (Span::from_millis(46), 1000)] {
+        // 10 ms is in jiffy 2, which counts as 3; jiffy 14 begins after 56 ms.
+        for (away, expected) in [(Span::from_millis(46), 500), (Span(46_000_001), 1000)] {
             let mut bench = drained(2500, ms(10));
             bench.put(ms(10) + away, 1, 100);
             assert_eq!(credit(&bench, 1), expected, "{away}");
@@ -820,8 +824,8 @@ mod tests {
         }
         assert_eq!(bench.counter("gc"), 0, "three seconds are not more than three seconds");
         for hash in 300..320 {
-            bench.put(ms(3008), hash, 100);
-            bench.take(ms(3008));
+            bench.put(ms(3009), hash, 100);
+            bench.take(ms(3009));
         }
         assert!(bench.counter("gc") >= 4, "{}", bench.counter("gc"));
         let known = u64::from(bench.qdisc.known_flows());
@@ -838,6 +842,24 @@ mod tests {
             })
             .sum();
         assert_eq!(live as u64, known);
+    }
+
+    #[test]
+    fn since_6_7_an_arrival_forgets_the_idle_flows_on_the_way_to_its_own() {
+        let newer = Params { variant: Variant::Linux67, buckets: 1, orphan_mask: u32::MAX, ..small() };
+        let mut bench = fq(newer);
+        for now in [ms(0), ms(10)] {
+            bench.fill(now, 7, 100, FAST_PATH as u32);
+            for hash in if now == ms(0) { [9, 1] } else { [5, 5] } {
+                bench.fill(now, hash, 100, 20);
+            }
+            while bench.take(now).is_some() {}
+        }
+        assert_eq!((bench.qdisc.known_flows(), bench.counter("gc")), (3, 0));
+        bench.fill(ms(5000), 7, 100, FAST_PATH as u32);
+        bench.put(ms(5000), 1, 100);
+        assert_eq!(bench.counter("gc"), 1, "flow 9 came before flow 1, flow 5 after it");
+        assert_eq!(bench.qdisc.known_flows(), 2);
     }
 
     #[test]
