@@ -46,7 +46,7 @@ def documents() -> list[Path]:
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """A folder with the scenarios and what the examples expect beside them."""
-    for folder in ("scenarios", "experiments"):
+    for folder in ("scenarios", "experiments", "kernel"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     for name in ("trace.csv", "arrivals.csv"):
         (tmp_path / name).write_text(TRACE)
