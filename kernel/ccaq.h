@@ -23,6 +23,9 @@ typedef uint64_t u64;
 /* The least queue of an interval without a departure. */
 #define CCAQ_NO_QUEUE	(~0U)
 
+/* The RTT of a flow that has shown none. */
+#define CCAQ_NO_RTT	(~0ULL)
+
 /*
  * struct ccaq_params - what holds for all flows
  * @flow_limit: packets in one flow's queue at first
@@ -30,12 +33,15 @@ typedef uint64_t u64;
  *	before it, in millionths
  * @max_increase: greatest factor by which a limit grows at once, in millionths
  * @max_gi: longest GI
+ * @max_gi_rtts: longest GI in the flow's most recent RTTs, in millionths;
+ *	0: only @max_gi counts
  */
 struct ccaq_params {
 	u32	flow_limit;
 	u64	multiplier;
 	u64	max_increase;
 	u64	max_gi;
+	u64	max_gi_rtts;
 };
 
 /*
@@ -53,6 +59,18 @@ struct ccaq_interval {
 };
 
 /*
+ * enum ccaq_opening - the handshake of a flow, as one direction shows it
+ * @CCAQ_OPEN: no answer is awaited
+ * @CCAQ_OPENING: a SYN came, its answer has not
+ * @CCAQ_AMBIGUOUS: another SYN came before the answer: whose it is, is not known
+ */
+enum ccaq_opening {
+	CCAQ_OPEN,
+	CCAQ_OPENING,
+	CCAQ_AMBIGUOUS,
+};
+
+/*
  * struct ccaq_vars - one flow's buffer: its limit and what it has learned
  * @limit: packets
  * @first: the flow's first interval is not over
@@ -63,6 +81,11 @@ struct ccaq_interval {
  * @longest: length of the LI
  * @longest_min_queue: its least queue
  * @gi_end: end of the GI
+ * @opening: whether the answer to a SYN is awaited
+ * @opener: the SYN's hash, all of it: packets of other flows don't answer it
+ * @opened: when the SYN came
+ * @base_rtt: of the latest handshake, without the wait in this queue
+ * @waited: how long the packet that left last had waited
  */
 struct ccaq_vars {
 	u32	limit;
@@ -74,6 +97,11 @@ struct ccaq_vars {
 	u64	longest;
 	u32	longest_min_queue;
 	u64	gi_end;
+	enum ccaq_opening opening;
+	u32	opener;
+	u64	opened;
+	u64	base_rtt;
+	u64	waited;
 };
 
 /*

@@ -13,7 +13,7 @@
  * closely belong to one back-off, so that the limit shrinks only at a loss
  * after the end of a guard interval (GI), by the standing queue of the longest
  * interval (LI) in it. A GI lasts multiplier times the LI before, at most
- * max_gi.
+ * max_gi, and with max_gi_rtts at most so many times the flow's most recent RTT.
  *
  * Decisions where the paper leaves them open:
  * - The link was idle for a flow while the flow's queue was empty.
@@ -26,6 +26,11 @@
  * - The GI is over at its very end.
  * - An LI without a departure proves nothing: nothing is cut.
  * - The limit never falls below one packet.
+ * - The paper's RTT from TCP timestamps needs both directions, and a queue sees
+ *   one. There the answer to a SYN-ACK follows the SYN by a round trip; a SYN
+ *   that was sent again gives none (Karn). That, less the SYN's own wait here,
+ *   plus the wait of the packet that left last is the most recent RTT. It is
+ *   taken when a GI begins; while there is none, only max_gi counts.
  *
  * Needs nothing of the kernel but 64-bit integers, so that a test can compile
  * it: sojourn's simulator takes the same decisions, packet by packet.
@@ -92,14 +97,35 @@ static inline void ccaq_begin(struct ccaq_interval *interval, u64 now)
 	interval->min_queue = CCAQ_NO_QUEUE;
 }
 
+/* The flow's most recent RTT; CCAQ_NO_RTT if it has shown none. */
+static inline u64 ccaq_rtt(const struct ccaq_vars *vars)
+{
+	if (vars->base_rtt == CCAQ_NO_RTT)
+		return CCAQ_NO_RTT;
+	return vars->base_rtt + vars->waited;
+}
+
+/* The longest guard interval that may begin now. */
+static inline u64 ccaq_max_gi(const struct ccaq_vars *vars,
+			      const struct ccaq_params *params)
+{
+	u64 rtt = ccaq_rtt(vars), most;
+
+	if (!params->max_gi_rtts || rtt == CCAQ_NO_RTT)
+		return params->max_gi;
+	most = ccaq_mul_div(rtt, params->max_gi_rtts, CCAQ_ONE);
+	return most < params->max_gi ? most : params->max_gi;
+}
+
 /* A new interval and a new guard interval, after this longest interval. */
 static inline void ccaq_new_guard(struct ccaq_vars *vars,
 				  const struct ccaq_params *params,
 				  u64 now, u64 longest)
 {
 	u64 guard = ccaq_mul_div(longest, params->multiplier, CCAQ_ONE);
+	u64 most = ccaq_max_gi(vars, params);
 
-	vars->gi_end = now + (guard < params->max_gi ? guard : params->max_gi);
+	vars->gi_end = now + (guard < most ? guard : most);
 	ccaq_begin(&vars->current_interval, now);
 	vars->longest = 0;
 	vars->longest_min_queue = CCAQ_NO_QUEUE;
@@ -178,6 +204,37 @@ static inline void ccaq_vars_init(struct ccaq_vars *vars,
 	vars->longest = 0;
 	vars->longest_min_queue = CCAQ_NO_QUEUE;
 	vars->gi_end = now;
+	vars->opening = CCAQ_OPEN;
+	vars->opener = 0;
+	vars->opened = 0;
+	vars->base_rtt = CCAQ_NO_RTT;
+	vars->waited = 0;
+}
+
+/*
+ * Before ccaq_arrival() for each packet, if the RTT is wanted: it has this
+ * hash, and opens a connection (a SYN or SYN-ACK) or not.
+ */
+static inline void ccaq_handshake(struct ccaq_vars *vars, u64 now, u32 hash,
+				  bool opens)
+{
+	if (vars->opening != CCAQ_OPEN && vars->opener == hash) {
+		u64 between = now - vars->opened;
+
+		if (opens) {
+			vars->opening = CCAQ_AMBIGUOUS;
+			return;
+		}
+		/* The SYN was the last to leave: so long it waited itself. */
+		if (vars->opening == CCAQ_OPENING)
+			vars->base_rtt = between > vars->waited ?
+					 between - vars->waited : 0;
+		vars->opening = CCAQ_OPEN;
+	} else if (opens) {
+		vars->opening = CCAQ_OPENING;
+		vars->opener = hash;
+		vars->opened = now;
+	}
 }
 
 /* A packet arrives while the flow has @queued packets. */
@@ -195,11 +252,13 @@ static inline enum ccaq_verdict ccaq_arrival(struct ccaq_vars *vars,
 	return ccaq_full(vars, params, stats, now);
 }
 
-/* A packet has left the flow; @left remain. */
-static inline void ccaq_departure(struct ccaq_vars *vars, u64 now, u32 left)
+/* A packet that came at @arrived has left the flow; @left remain. */
+static inline void ccaq_departure(struct ccaq_vars *vars, u64 now, u32 left,
+				  u64 arrived)
 {
 	struct ccaq_interval *seen = &vars->current_interval;
 
+	vars->waited = now - arrived;
 	seen->packets++;
 	if (left < seen->min_queue)
 		seen->min_queue = left;

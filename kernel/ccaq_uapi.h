@@ -28,6 +28,7 @@ enum {
 	TCA_CCAQ_HORIZON,		/* u64: ns */
 	TCA_CCAQ_HORIZON_DROP,		/* u32: 0 or 1 */
 	TCA_CCAQ_PAD,
+	TCA_CCAQ_MAX_GI_RTTS,		/* u64: millionths; 0: off */
 	__TCA_CCAQ_MAX
 };
 
@@ -53,6 +54,8 @@ struct tc_ccaq_xstats {
 	__u32	min_limit;		/* least limit of a flow, packets */
 	__u32	max_limit;		/* greatest */
 	__u32	pad;
+	__u64	min_rtt;		/* least known RTT of a flow, ns; 0: none known */
+	__u64	max_rtt;		/* greatest */
 };
 
 #endif

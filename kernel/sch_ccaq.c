@@ -14,18 +14,25 @@
  *   like a standing queue. With it, maxrate, a socket's pacing rate and the
  *   departure time of a packet are kept to, the latter in order of arrival.
  * - Times are nanoseconds where fq counts jiffies.
+ * - With max_gi_rtts the headers of TCP are read, for a flow's handshake.
  * - Packets that no longer fit a smaller limit leave from the tail at once, and
  *   are accounted for up to the root.
  */
 #include <linux/etherdevice.h>
 #include <linux/hash.h>
+#include <linux/if_vlan.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
 #include <linux/ktime.h>
 #include <linux/module.h>
 #include <linux/rbtree.h>
 #include <linux/skbuff.h>
 #include <linux/slab.h>
+#include <linux/tcp.h>
 #include <linux/vmalloc.h>
 #include <net/inet_ecn.h>
+#include <net/ip.h>
+#include <net/ipv6.h>
 #include <net/netlink.h>
 #include <net/pkt_sched.h>
 #include <net/sock.h>
@@ -271,6 +278,55 @@ static struct ccaq_flow *ccaq_classify(struct ccaq_sched_data *q,
 	return flow;
 }
 
+/* The handshake. */
+
+/* Where the TCP header of an IPv4 or IPv6 packet is; negative without one. */
+static int ccaq_tcp_offset(const struct sk_buff *skb)
+{
+	union {
+		struct iphdr	v4;
+		struct ipv6hdr	v6;
+	} room;
+	int offset = skb_network_offset(skb);
+	const struct ipv6hdr *v6;
+	const struct iphdr *v4;
+	__be16 fragment;
+	u8 next;
+
+	switch (skb_protocol(skb, true)) {
+	case htons(ETH_P_IP):
+		v4 = skb_header_pointer(skb, offset, sizeof(room.v4), &room.v4);
+		if (!v4 || v4->version != 4 || v4->ihl < 5 ||
+		    v4->protocol != IPPROTO_TCP ||
+		    v4->frag_off & htons(IP_OFFSET))
+			return -1;
+		return offset + v4->ihl * 4;
+	case htons(ETH_P_IPV6):
+		v6 = skb_header_pointer(skb, offset, sizeof(room.v6), &room.v6);
+		if (!v6 || v6->version != 6)
+			return -1;
+		next = v6->nexthdr;
+		offset = ipv6_skip_exthdr(skb, offset + sizeof(room.v6), &next,
+					  &fragment);
+		/* Of fragments, only the first gets past its header. */
+		return next == IPPROTO_TCP ? offset : -1;
+	}
+	return -1;
+}
+
+/* Whether a packet is a SYN or SYN-ACK. */
+static bool ccaq_opens(const struct sk_buff *skb)
+{
+	int offset = ccaq_tcp_offset(skb);
+	const struct tcphdr *tcp;
+	struct tcphdr room;
+
+	if (offset < 0)
+		return false;
+	tcp = skb_header_pointer(skb, offset, sizeof(room), &room);
+	return tcp && tcp->syn;
+}
+
 /* Packets. */
 
 static void ccaq_flow_append(struct ccaq_flow *flow, struct sk_buff *skb)
@@ -369,6 +425,13 @@ static int ccaq_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 	flow = ccaq_classify(q, skb, now);
 	if (unlikely(!flow))
 		return qdisc_drop(skb, sch, to_free);
+
+	if (q->params.max_gi_rtts) {
+		/* A socket's hash may change, and its flow is its own. */
+		u32 hash = flow->key & 1 ? skb_get_hash(skb) : 0;
+
+		ccaq_handshake(&flow->vars, now, hash, ccaq_opens(skb));
+	}
 
 	switch (ccaq_arrival(&flow->vars, &q->params, &q->stats, now,
 			     flow->qlen)) {
@@ -484,7 +547,8 @@ static struct sk_buff *ccaq_dequeue(struct Qdisc *sch)
 		flow->credit -= qdisc_pkt_len(skb);
 		sch->q.qlen--;
 		qdisc_qstats_backlog_dec(sch, skb);
-		ccaq_departure(&flow->vars, now, flow->qlen);
+		ccaq_departure(&flow->vars, now, flow->qlen,
+			       ccaq_skb_cb(skb)->enqueue_time);
 
 		due = max(due, ccaq_skb_cb(skb)->enqueue_time);
 		if (now - due > q->ce_threshold && INET_ECN_set_ce(skb))
@@ -580,6 +644,7 @@ static const struct nla_policy ccaq_policy[TCA_CCAQ_MAX + 1] = {
 	[TCA_CCAQ_CE_THRESHOLD]		= { .type = NLA_U64 },
 	[TCA_CCAQ_HORIZON]		= { .type = NLA_U64 },
 	[TCA_CCAQ_HORIZON_DROP]		= NLA_POLICY_MAX(NLA_U32, 1),
+	[TCA_CCAQ_MAX_GI_RTTS]		= { .type = NLA_U64 },
 };
 
 /* Names the number that is out of its range, if one is. */
@@ -611,6 +676,11 @@ static int ccaq_check(struct nlattr **tb, struct netlink_ext_ack *extack)
 			return -EINVAL;
 		}
 	}
+	if (tb[TCA_CCAQ_MAX_GI_RTTS] &&
+	    nla_get_u64(tb[TCA_CCAQ_MAX_GI_RTTS]) > 1000 * CCAQ_ONE) {
+		NL_SET_ERR_MSG(extack, "max_gi_rtts: 0 to 1000");
+		return -EINVAL;
+	}
 	return 0;
 }
 
@@ -632,6 +702,8 @@ static void ccaq_set(struct Qdisc *sch, struct nlattr **tb)
 		q->params.max_increase = nla_get_u64(tb[TCA_CCAQ_MAX_INCREASE]);
 	if (tb[TCA_CCAQ_MAX_GI])
 		q->params.max_gi = nla_get_u64(tb[TCA_CCAQ_MAX_GI]);
+	if (tb[TCA_CCAQ_MAX_GI_RTTS])
+		q->params.max_gi_rtts = nla_get_u64(tb[TCA_CCAQ_MAX_GI_RTTS]);
 	if (tb[TCA_CCAQ_ORPHAN_MASK])
 		q->orphan_mask = nla_get_u32(tb[TCA_CCAQ_ORPHAN_MASK]);
 	if (tb[TCA_CCAQ_REFILL_DELAY])
@@ -765,16 +837,18 @@ static int ccaq_dump(struct Qdisc *sch, struct sk_buff *skb)
 			      TCA_CCAQ_PAD) ||
 	    nla_put_u64_64bit(skb, TCA_CCAQ_HORIZON, q->horizon,
 			      TCA_CCAQ_PAD) ||
-	    nla_put_u32(skb, TCA_CCAQ_HORIZON_DROP, q->horizon_drop)) {
+	    nla_put_u32(skb, TCA_CCAQ_HORIZON_DROP, q->horizon_drop) ||
+	    nla_put_u64_64bit(skb, TCA_CCAQ_MAX_GI_RTTS, q->params.max_gi_rtts,
+			      TCA_CCAQ_PAD)) {
 		nla_nest_cancel(skb, opts);
 		return -EMSGSIZE;
 	}
 	return nla_nest_end(skb, opts);
 }
 
-/* The least and the greatest limit of all known flows; zeros without one. */
-static void ccaq_limits(const struct ccaq_sched_data *q,
-			struct tc_ccaq_xstats *st)
+/* The least and the greatest limit and RTT of all flows; zeros without one. */
+static void ccaq_learned(const struct ccaq_sched_data *q,
+			 struct tc_ccaq_xstats *st)
 {
 	const struct ccaq_flow *flow;
 	u32 i;
@@ -782,10 +856,16 @@ static void ccaq_limits(const struct ccaq_sched_data *q,
 	for (i = 0; i < 1U << q->buckets_log; i++) {
 		hlist_for_each_entry(flow, &q->table[i], node) {
 			u32 limit = flow->vars.limit;
+			u64 rtt = ccaq_rtt(&flow->vars);
 
 			if (!st->min_limit || limit < st->min_limit)
 				st->min_limit = limit;
 			st->max_limit = max(st->max_limit, limit);
+			if (rtt == CCAQ_NO_RTT)
+				continue;
+			if (!st->min_rtt || rtt < st->min_rtt)
+				st->min_rtt = rtt;
+			st->max_rtt = max_t(u64, st->max_rtt, rtt);
 		}
 	}
 }
@@ -813,7 +893,7 @@ static int ccaq_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 	st.flows = q->flows;
 	st.inactive_flows = q->inactive_flows;
 	st.throttled_flows = q->throttled_flows;
-	ccaq_limits(q, &st);
+	ccaq_learned(q, &st);
 	sch_tree_unlock(sch);
 
 	return gnet_stats_copy_app(d, &st, sizeof(st));

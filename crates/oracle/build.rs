@@ -35,7 +35,7 @@ fn main() {
 }
 
 /// Faults planted into copies of ccaq_impl.h: what is wrong, what stands there, and what is put in its place.
-const FAULTS: [(&str, &str, &str); 8] = [
+const FAULTS: [(&str, &str, &str); 14] = [
     ("the GI is not over at its very end", "if (now < vars->gi_end)", "if (now <= vars->gi_end)"),
     ("of equally long intervals the last is the LI", "length > vars->longest", "length >= vars->longest"),
     ("cuts one packet too few", "vars->limit - standing : 1", "vars->limit - standing + 1 : 1"),
@@ -44,6 +44,16 @@ const FAULTS: [(&str, &str, &str); 8] = [
     ("enlarges again and again", "seen->idle && !vars->enlarged &&", "seen->idle &&"),
     ("counts the departing packet as left behind", "seen->min_queue = left;", "seen->min_queue = left + 1;"),
     ("grows by what was sent in all of the interval", "now - seen->start - seen->idle", "now - seen->start"),
+    ("takes the longer of both bounds of the GI", "return most < params->max_gi ?", "return most > params->max_gi ?"),
+    ("the wait in the queue is no part of the RTT", "vars->base_rtt + vars->waited;", "vars->base_rtt;"),
+    ("counts the SYN's own wait twice", "between - vars->waited : 0", "between : 0"),
+    ("takes a sample from a SYN sent again", "vars->opening = CCAQ_AMBIGUOUS;", "vars->opened = now;"),
+    ("another flow answers", "vars->opener == hash) {", "(vars->opener & 1023) == (hash & 1023)) {"),
+    (
+        "only a flow's first handshake counts",
+        "} else if (opens) {",
+        "} else if (opens && vars->base_rtt == CCAQ_NO_RTT) {",
+    ),
 ];
 
 /// Compiles our queue discipline's algorithm as it is, and with each fault.
@@ -83,12 +93,14 @@ fn ccaq(out: &Path) {
 
 const CCAQ_EXTERNS: &str = "
 unsafe extern \"C\" {
-    fn ccaq_new_END(flow_limit: u32, multiplier: u64, max_increase: u64, max_gi: u64, now: u64) -> *mut Opaque;
+    fn ccaq_new_END(
+        flow_limit: u32, multiplier: u64, max_increase: u64, max_gi: u64, max_gi_rtts: u64, now: u64,
+    ) -> *mut Opaque;
     fn ccaq_free_END(buffer: *mut Opaque);
-    fn ccaq_arrives_END(buffer: *mut Opaque, now: u64, queued: u32) -> u32;
-    fn ccaq_departs_END(buffer: *mut Opaque, now: u64, left: u32);
+    fn ccaq_arrives_END(buffer: *mut Opaque, now: u64, queued: u32, hash: u32, opens: bool) -> u32;
+    fn ccaq_departs_END(buffer: *mut Opaque, now: u64, left: u32, arrived: u64);
     fn ccaq_look_END(
-        buffer: *const Opaque, limit: *mut u32, gi_end: *mut u64, enlarged: *mut u64, shrunk: *mut u64,
+        buffer: *const Opaque, limit: *mut u32, gi_end: *mut u64, enlarged: *mut u64, shrunk: *mut u64, rtt: *mut u64,
     );
     fn ccaq_times_END(a: u64, b: u64, c: u64) -> u64;
 }

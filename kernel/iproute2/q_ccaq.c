@@ -25,6 +25,7 @@ static void explain(void)
 		"Usage: ... ccaq	[ limit PACKETS ] [ flow_limit PACKETS ]\n"
 		"		[ quantum BYTES ] [ initial_quantum BYTES ]\n"
 		"		[ multiplier FACTOR ] [ max_increase FACTOR ] [ max_gi TIME ]\n"
+		"		[ max_gi_rtts NUMBER ]\n"
 		"		[ buckets NUMBER ] [ orphan_mask MASK ] [ refill_delay TIME ]\n"
 		"		[ [no]pacing ] [ maxrate RATE ] [ low_rate_threshold RATE ]\n"
 		"		[ timer_slack TIME ] [ ce_threshold TIME ]\n"
@@ -37,6 +38,8 @@ static void explain(void)
 		"		before it (1.25); more than 1 for BBR\n"
 		"max_increase	greatest factor by which a flow's limit grows at once (2)\n"
 		"max_gi		longest guard interval (1s): more than the longest RTT\n"
+		"max_gi_rtts	the same in units of the flow's most recent RTT, as 4 (0: off);\n"
+		"		the shorter of both holds; TCP only\n"
 		"The rest is as in fq, but for pacing, which is off: a paced packet waits on\n"
 		"purpose, and would look like a standing queue.\n");
 }
@@ -75,6 +78,7 @@ static const struct word {
 	{ "max_increase", FACTOR, TCA_CCAQ_MAX_INCREASE,
 	  "a factor, 1 to 1000" },
 	{ "max_gi", TIME, TCA_CCAQ_MAX_GI, "a time, as 1s" },
+	{ "max_gi_rtts", FACTOR, TCA_CCAQ_MAX_GI_RTTS, "a number, 0 to 1000" },
 	{ "buckets", BUCKETS, TCA_CCAQ_BUCKETS_LOG,
 	  "a power of two, 2 to 262144" },
 	{ "orphan_mask", MASK, TCA_CCAQ_ORPHAN_MASK, "a mask, as 1023" },
@@ -218,6 +222,9 @@ static int ccaq_print_opt(struct qdisc_util *qu, FILE *f, struct rtattr *opt)
 			    U64(MAX_INCREASE) / ONE);
 	if (tb[TCA_CCAQ_MAX_GI])
 		print_time64("max_gi", "max_gi %s ", U64(MAX_GI));
+	if (tb[TCA_CCAQ_MAX_GI_RTTS] && U64(MAX_GI_RTTS))
+		print_float(PRINT_ANY, "max_gi_rtts", "max_gi_rtts %g ",
+			    U64(MAX_GI_RTTS) / ONE);
 	if (tb[TCA_CCAQ_BUCKETS_LOG])
 		print_uint(PRINT_ANY, "buckets", "buckets %u ",
 			   1U << U32(BUCKETS_LOG));
@@ -278,6 +285,10 @@ static int ccaq_print_xstats(struct qdisc_util *qu, FILE *f,
 		   st.throttled_flows);
 	print_uint(PRINT_ANY, "min_limit", " limits %u", st.min_limit);
 	print_uint(PRINT_ANY, "max_limit", " to %up", st.max_limit);
+	if (st.max_rtt) {
+		print_time64("min_rtt", " rtt %s", st.min_rtt);
+		print_time64("max_rtt", " to %s", st.max_rtt);
+	}
 	print_nl();
 	print_string(PRINT_FP, NULL, "%s", " ");
 	COUNTER(enlarged);

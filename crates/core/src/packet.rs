@@ -51,6 +51,12 @@ pub trait Packet {
     /// Stamps the packet; every discipline does this on arrival.
     fn set_enqueue_time(&mut self, now: Time);
 
+    /// Whether it opens a connection: a SYN or SYN-ACK. (Of disciplines, only ccaq asks.)
+    #[inline]
+    fn opens(&self) -> bool {
+        false
+    }
+
     /// Sets CE if the packet is ECN-capable; says whether it carries CE now (`INET_ECN_set_ce`).
     #[inline]
     fn mark(&mut self) -> bool {

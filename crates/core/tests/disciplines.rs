@@ -30,6 +30,7 @@ const LINES: &[&str] = &[
     "red limit 1000 variant ns2 min 3 max 9 q_weight 0.2 nogentle nowait nobytes adaptive",
     "ccaq limit 50 variant paper flow_limit 6",
     "ccaq limit 10000 variant paper flow_limit 10 multiplier 0.5 max_gi 5ms",
+    "ccaq limit 10000 variant paper flow_limit 10 multiplier 2 max_gi_rtts 4",
 ];
 
 const CONTEXT: Context = Context { mtu: 1514, rate: Rate(10_000_000), delay: Span::from_millis(10), seed: 7 };

@@ -16,7 +16,7 @@ struct buffer {
 	struct ccaq_stats stats;
 };
 
-struct buffer *NAME(ccaq_new)(u32 flow_limit, u64 multiplier, u64 max_increase, u64 max_gi, u64 now)
+struct buffer *NAME(ccaq_new)(u32 flow_limit, u64 multiplier, u64 max_increase, u64 max_gi, u64 max_gi_rtts, u64 now)
 {
 	struct buffer *buffer = calloc(1, sizeof(*buffer));
 
@@ -24,6 +24,7 @@ struct buffer *NAME(ccaq_new)(u32 flow_limit, u64 multiplier, u64 max_increase, 
 	buffer->params.multiplier = multiplier;
 	buffer->params.max_increase = max_increase;
 	buffer->params.max_gi = max_gi;
+	buffer->params.max_gi_rtts = max_gi_rtts;
 	ccaq_vars_init(&buffer->vars, &buffer->params, now);
 	return buffer;
 }
@@ -33,22 +34,25 @@ void NAME(ccaq_free)(struct buffer *buffer)
 	free(buffer);
 }
 
-u32 NAME(ccaq_arrives)(struct buffer *buffer, u64 now, u32 queued)
+u32 NAME(ccaq_arrives)(struct buffer *buffer, u64 now, u32 queued, u32 hash, bool opens)
 {
+	ccaq_handshake(&buffer->vars, now, hash, opens);
 	return ccaq_arrival(&buffer->vars, &buffer->params, &buffer->stats, now, queued);
 }
 
-void NAME(ccaq_departs)(struct buffer *buffer, u64 now, u32 left)
+void NAME(ccaq_departs)(struct buffer *buffer, u64 now, u32 left, u64 arrived)
 {
-	ccaq_departure(&buffer->vars, now, left);
+	ccaq_departure(&buffer->vars, now, left, arrived);
 }
 
-void NAME(ccaq_look)(const struct buffer *buffer, u32 *limit, u64 *gi_end, u64 *enlarged, u64 *shrunk)
+void NAME(ccaq_look)(const struct buffer *buffer, u32 *limit, u64 *gi_end, u64 *enlarged, u64 *shrunk,
+		     u64 *rtt)
 {
 	*limit = buffer->vars.limit;
 	*gi_end = buffer->vars.gi_end;
 	*enlarged = buffer->stats.enlarged;
 	*shrunk = buffer->stats.shrunk;
+	*rtt = ccaq_rtt(&buffer->vars);
 }
 
 u64 NAME(ccaq_times)(u64 a, u64 b, u64 c)

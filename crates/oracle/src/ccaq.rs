@@ -13,11 +13,11 @@ pub struct Opaque {
 pub struct Algorithm {
     /// What is wrong with it; nothing if it is the real one.
     pub fault: Option<&'static str>,
-    new: unsafe extern "C" fn(u32, u64, u64, u64, u64) -> *mut Opaque,
+    new: unsafe extern "C" fn(u32, u64, u64, u64, u64, u64) -> *mut Opaque,
     free: unsafe extern "C" fn(*mut Opaque),
-    arrives: unsafe extern "C" fn(*mut Opaque, u64, u32) -> u32,
-    departs: unsafe extern "C" fn(*mut Opaque, u64, u32),
-    look: unsafe extern "C" fn(*const Opaque, *mut u32, *mut u64, *mut u64, *mut u64),
+    arrives: unsafe extern "C" fn(*mut Opaque, u64, u32, u32, bool) -> u32,
+    departs: unsafe extern "C" fn(*mut Opaque, u64, u32, u64),
+    look: unsafe extern "C" fn(*const Opaque, *mut u32, *mut u64, *mut u64, *mut u64, *mut u64),
     times: unsafe extern "C" fn(u64, u64, u64) -> u64,
 }
 
@@ -39,6 +39,8 @@ pub struct Params {
     pub max_increase: u64,
     /// Longest guard interval.
     pub max_gi: Span,
+    /// Longest guard interval in RTTs, in millionths; 0 is off.
+    pub max_gi_rtts: u64,
 }
 
 /// What becomes of an arriving packet.
@@ -63,6 +65,8 @@ pub struct View {
     pub enlarged: u64,
     /// Times the limit was lowered.
     pub shrunk: u64,
+    /// The most recent RTT; all ones if none is known.
+    pub rtt: u64,
 }
 
 /// One flow's buffer.
@@ -74,9 +78,9 @@ pub struct Buffer {
 impl Algorithm {
     /// The buffer of a flow whose first packet arrives at `now`.
     pub fn buffer(&'static self, params: &Params, now: Time) -> Buffer {
-        let Params { flow_limit, multiplier, max_increase, max_gi } = *params;
+        let Params { flow_limit, multiplier, max_increase, max_gi, max_gi_rtts } = *params;
         // SAFETY: plain numbers go in; the C side allocates its own struct.
-        let buffer = unsafe { (self.new)(flow_limit, multiplier, max_increase, max_gi.0, now.0) };
+        let buffer = unsafe { (self.new)(flow_limit, multiplier, max_increase, max_gi.0, max_gi_rtts, now.0) };
         Buffer { algorithm: self, buffer }
     }
 
@@ -89,28 +93,28 @@ impl Algorithm {
 }
 
 impl Buffer {
-    /// A packet arrives while `queued` wait.
-    pub fn arrives(&mut self, now: Time, queued: u32) -> Verdict {
+    /// A packet with this hash, a SYN or not, arrives while `queued` wait.
+    pub fn arrives(&mut self, now: Time, queued: u32, hash: u32, opens: bool) -> Verdict {
         // SAFETY: `buffer` came from `new` and lives as long as self.
-        match unsafe { (self.algorithm.arrives)(self.buffer, now.0, queued) } {
+        match unsafe { (self.algorithm.arrives)(self.buffer, now.0, queued, hash, opens) } {
             0 => Verdict::Accept,
             1 => Verdict::Refuse,
             _ => Verdict::Shrink,
         }
     }
 
-    /// A packet has left, and `left` remain.
-    pub fn departs(&mut self, now: Time, left: u32) {
+    /// A packet that came at `arrived` has left, and `left` remain.
+    pub fn departs(&mut self, now: Time, left: u32, arrived: Time) {
         // SAFETY: `buffer` came from `new` and lives as long as self.
-        unsafe { (self.algorithm.departs)(self.buffer, now.0, left) }
+        unsafe { (self.algorithm.departs)(self.buffer, now.0, left, arrived.0) }
     }
 
     /// What it has learned so far.
     pub fn view(&self) -> View {
         let mut view = View::default();
-        let View { limit, gi_end, enlarged, shrunk } = &mut view;
-        // SAFETY: `buffer` came from `new` and lives as long as self; the four places outlive the call.
-        unsafe { (self.algorithm.look)(self.buffer, limit, gi_end, enlarged, shrunk) };
+        let View { limit, gi_end, enlarged, shrunk, rtt } = &mut view;
+        // SAFETY: `buffer` came from `new` and lives as long as self; the five places outlive the call.
+        unsafe { (self.algorithm.look)(self.buffer, limit, gi_end, enlarged, shrunk, rtt) };
         view
     }
 }

@@ -18,8 +18,17 @@ const PACKETS: u32 = 100_000;
 #[derive(Clone, Copy, Default, Debug)]
 struct Parcel {
     id: u32,
-    flow: u32,
+    /// The 32-bit hash; flows that agree in the mask's bits share a queue.
+    hash: u32,
     at: Time,
+    opens: bool,
+}
+
+impl Parcel {
+    /// The queue.
+    fn key(&self) -> u32 {
+        self.hash & 1023
+    }
 }
 
 impl Packet for Parcel {
@@ -27,7 +36,7 @@ impl Packet for Parcel {
         MTU
     }
     fn flow_hash(&self) -> u32 {
-        self.flow
+        self.hash
     }
     fn ecn(&self) -> Ecn {
         Ecn::NotEct
@@ -39,12 +48,23 @@ impl Packet for Parcel {
     fn set_enqueue_time(&mut self, now: Time) {
         self.at = now;
     }
+    fn opens(&self) -> bool {
+        self.opens
+    }
 }
 
-/// One flow on the C side: its buffer, and the numbers of its packets.
+/// One queue on the C side: its buffer, and the numbers and times of its packets.
 struct Flow {
     buffer: Buffer,
-    queue: VecDeque<u32>,
+    queue: VecDeque<(u32, Time)>,
+}
+
+/// A sender: when its next packet comes, how many of its burst are to come, whether that is a SYN.
+#[derive(Clone, Copy, Default)]
+struct Source {
+    next: u64,
+    burst: u64,
+    opens: bool,
 }
 
 /// What the traces brought about.
@@ -54,6 +74,8 @@ struct Seen {
     shed: u64,
     enlarged: u64,
     shrunk: u64,
+    syns: u64,
+    round_trips: u64,
 }
 
 /// Plays a trace through core's ccaq; at each packet the C side must decide the same, given core's order of departures.
@@ -66,12 +88,14 @@ fn play(algorithm: &'static Algorithm, seed: u64) -> Result<Seen, String> {
         multiplier: [1_250_000, 500_000, 2_000_000][rng.below(3) as usize],
         max_increase: [2_000_000, 1_500_000, 1_000_000, 7_250_000][rng.below(4) as usize],
         max_gi: Span::from_millis([1000, 50, 5][rng.below(3) as usize]),
+        max_gi_rtts: [0, 500_000, 2_000_000, 4_000_000][rng.below(4) as usize],
     };
     let ours = ccaq::Params {
         flow_limit: params.flow_limit,
         multiplier: params.multiplier as f64 / 1e6,
         max_increase: params.max_increase as f64 / 1e6,
         max_gi: params.max_gi,
+        max_gi_rtts: params.max_gi_rtts as f64 / 1e6,
         limit: u32::MAX,
         ..ccaq::Params::default()
     };
@@ -80,14 +104,19 @@ fn play(algorithm: &'static Algorithm, seed: u64) -> Result<Seen, String> {
     let mut kernel: BTreeMap<u32, Flow> = BTreeMap::new();
     let mut seen = Seen::default();
     // A link of 100 Mbit/s on a grid of times that makes ties; flows send in bursts of their own length and pace, so
-    // that queues run over and dry.
+    // that queues run over and dry. In every other trace two flows share a queue. Some bursts begin with handshakes.
+    let shared = 1 + (seed / 4 % 2) as u32;
+    let hash = |flow: usize| flow as u32 / shared + 1024 * (flow as u32 % shared);
     let (grid, service) = ([1, 30_000, 60_000][rng.below(3) as usize], 121_120);
     let snap = |time: u64| time / grid * grid;
-    let mut next: Vec<(u64, u64)> = (0..flows).map(|_| (snap(rng.below(5_000_000)), 0)).collect();
+    let mut sources = vec![Source::default(); flows as usize];
+    for source in &mut sources {
+        source.next = snap(rng.below(5_000_000));
+    }
     let mut free = 0;
     for id in 0..PACKETS {
-        let flow = (0..flows as usize).min_by_key(|&flow| (next[flow].0, flow)).expect("there are flows");
-        let at = next[flow].0;
+        let flow = (0..flows as usize).min_by_key(|&flow| (sources[flow].next, flow)).expect("there are flows");
+        let Source { next: at, opens, .. } = sources[flow];
         while free < at && core.packets() > 0 {
             depart(&mut core, &mut kernel, Time(free))?;
             free = snap(free + service);
@@ -95,11 +124,17 @@ fn play(algorithm: &'static Algorithm, seed: u64) -> Result<Seen, String> {
         if core.packets() == 0 {
             free = free.max(at);
         }
-        arrive(&mut core, &mut kernel, algorithm, &params, Parcel { id, flow: flow as u32, at: Time(at) }, &mut seen)?;
-        let (time, burst) = &mut next[flow];
-        *burst = if *burst == 0 { rng.below(400) } else { *burst - 1 };
-        let pause = if *burst == 0 { rng.below(60_000_000) } else { rng.below(2 * service * flows / 3 + 1) };
-        *time = snap(*time + pause);
+        let packet = Parcel { id, hash: hash(flow), at: Time(at), opens };
+        arrive(&mut core, &mut kernel, algorithm, &params, packet, &mut seen)?;
+        let source = &mut sources[flow];
+        source.burst = if source.burst == 0 { rng.below(400) } else { source.burst - 1 };
+        let pause = match source {
+            Source { opens: true, .. } => 40_000_000,
+            Source { burst: 0, .. } => 60_000_000,
+            _ => 2 * service * flows / 3 + 1,
+        };
+        source.next = snap(source.next + rng.below(pause));
+        source.opens = (source.opens || source.burst == 0) && rng.below(3) == 0;
     }
     for flow in kernel.values() {
         let View { enlarged, shrunk, .. } = flow.buffer.view();
@@ -121,15 +156,16 @@ fn arrive(
     let mut dropped: Vec<(Parcel, DropReason)> = Vec::new();
     core.enqueue(now, packet, &mut dropped);
     let new = || Flow { buffer: algorithm.buffer(params, now), queue: VecDeque::new() };
-    let flow = kernel.entry(packet.flow).or_insert_with(new);
-    let verdict = flow.buffer.arrives(now, flow.queue.len() as u32);
+    let flow = kernel.entry(packet.key()).or_insert_with(new);
+    let verdict = flow.buffer.arrives(now, flow.queue.len() as u32, packet.hash, packet.opens);
+    seen.syns += u64::from(packet.opens);
     let mut expected = Vec::new();
     match verdict {
-        Verdict::Accept => flow.queue.push_back(packet.id),
+        Verdict::Accept => flow.queue.push_back((packet.id, now)),
         Verdict::Refuse => expected.push(packet.id),
         Verdict::Shrink => {
             let keep = flow.queue.len().min(flow.buffer.view().limit as usize);
-            expected.extend(flow.queue.drain(keep..));
+            expected.extend(flow.queue.drain(keep..).map(|(id, _)| id));
             seen.shed += expected.len() as u64;
             expected.push(packet.id);
         }
@@ -139,28 +175,29 @@ fn arrive(
     if ours != expected {
         return Err(format!("packet {} at {}: core drops {ours:?}, the module {expected:?}", packet.id, now.0));
     }
-    let buffer = core.buffer(packet.flow).expect("a known flow");
-    let View { limit, gi_end, .. } = flow.buffer.view();
-    if (buffer.limit(), buffer.gi_end().0) != (limit, gi_end) {
+    let buffer = core.buffer(packet.hash).expect("a known flow");
+    let View { limit, gi_end, rtt, .. } = flow.buffer.view();
+    let ours = (buffer.limit(), buffer.gi_end().0, buffer.rtt().map_or(u64::MAX, |rtt| rtt.0));
+    if ours != (limit, gi_end, rtt) {
         return Err(format!(
-            "packet {} at {}: core's limit {} and GI until {}, the module's {limit} and {gi_end}",
+            "packet {} at {}: core's limit, end of GI and RTT are {ours:?}, the module's {:?}",
             packet.id,
             now.0,
-            buffer.limit(),
-            buffer.gi_end().0
+            (limit, gi_end, rtt)
         ));
     }
+    seen.round_trips += u64::from(!packet.opens && rtt != u64::MAX);
     Ok(())
 }
 
 fn depart(core: &mut Ccaq<Parcel>, kernel: &mut BTreeMap<u32, Flow>, now: Time) -> Result<(), String> {
     let packet = core.dequeue(now, &mut Vec::new()).expect("packets are queued and nothing is paced");
-    let flow = kernel.get_mut(&packet.flow).expect("its packets came");
+    let flow = kernel.get_mut(&packet.key()).expect("its packets came");
     let head = flow.queue.pop_front();
-    if head != Some(packet.id) {
+    let Some((_, arrived)) = head.filter(|(id, _)| *id == packet.id) else {
         return Err(format!("at {}: core sends {}, first in the module's queue is {head:?}", now.0, packet.id));
-    }
-    flow.buffer.departs(now, flow.queue.len() as u32);
+    };
+    flow.buffer.departs(now, flow.queue.len() as u32, arrived);
     Ok(())
 }
 
@@ -176,10 +213,13 @@ fn the_module_takes_cores_decisions_packet_by_packet() {
             shed: all.shed + seen.shed,
             enlarged: all.enlarged + seen.enlarged,
             shrunk: all.shrunk + seen.shrunk,
+            syns: all.syns + seen.syns,
+            round_trips: all.round_trips + seen.round_trips,
         };
     }
     println!("24 traces of {PACKETS} packets equal: {all:?}");
     assert!(all.drops > 100_000 && all.enlarged > 1_000 && all.shrunk > 1_000 && all.shed > 1_000, "{all:?}");
+    assert!(all.syns > 1_000 && all.round_trips > 1_000_000, "{all:?}");
 }
 
 #[test]

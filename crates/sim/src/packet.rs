@@ -286,6 +286,10 @@ impl Queued for Packet {
     fn set_enqueue_time(&mut self, now: Time) {
         self.time = now;
     }
+    #[inline]
+    fn opens(&self) -> bool {
+        self.code() == SYN
+    }
 }
 
 /// A moment as a TCP timestamp: µs modulo 2^32.

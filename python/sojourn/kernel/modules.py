@@ -86,7 +86,7 @@ def tc_plugins() -> Path:
     source = places.shared() / "kernel" / "iproute2"
     tc = subprocess.run(["tc", "-V"], capture_output=True, text=True, check=False, env=tools.environment())
     digest = hashlib.sha256(tc.stdout.encode())
-    for file in sorted(source.glob("*")):
+    for file in [*sorted(source.glob("*")), source.parent / "ccaq_uapi.h"]:
         digest.update(file.read_bytes())
     place = places.cache() / "tc" / digest.hexdigest()[:24]
     if not (place / "q_ccaq.so").is_file():

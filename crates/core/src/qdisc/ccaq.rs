@@ -7,7 +7,7 @@
 //! packets that would have been sent in it; if it never fell below some packets, these only made delay, and the limit
 //! shrinks by them. Losses that follow each other closely belong to one back-off: the limit shrinks only at a loss after
 //! the end of a guard interval (GI), by the standing queue of its longest interval (LI). A GI is `multiplier` times the
-//! LI before it, at most `max_gi`.
+//! LI before it, at most `max_gi`, and with `max_gi_rtts` at most so many times the flow's most recent RTT.
 //!
 //! Scheduling, limits of the whole and the life of a flow are fq's. All happens when a packet meets a full buffer.
 //!
@@ -25,6 +25,11 @@
 //! - An LI without a departure is no evidence: nothing is cut. (The published code runs off the list's end there.)
 //! - The limit never falls below one packet.
 //! - The packets cut off leave at once, from the tail, and are accounted for everywhere; the arriving one follows them.
+//! - The paper would have the RTT from TCP timestamps. These need both directions, and a discipline sees one. There the
+//!   sender's answer to the SYN-ACK follows its SYN by a round trip; a SYN that was sent again gives none (Karn). That, less
+//!   the SYN's own wait in this queue, plus the wait of the flow's packet that left last is its most recent RTT. It is taken
+//!   when a GI begins; before the first handshake, and without TCP, there is none, and only `max_gi` counts. The answer must
+//!   have the SYN's whole hash; flows that share a queue by `orphan_mask` share the latest handshake.
 //! - `max_gi` bounds the GI, not the LI. Idle flows are forgotten by fq's rule; the published code waits ten seconds.
 //! - No pacing: it would look like a standing queue.
 
@@ -60,6 +65,8 @@ pub struct Params {
     pub max_increase: f64,
     /// Longest guard interval.
     pub max_gi: Span,
+    /// Longest guard interval in the flow's most recent RTTs; 0: only `max_gi` counts.
+    pub max_gi_rtts: f64,
     /// Whose decisions are taken.
     pub variant: Variant,
 }
@@ -74,6 +81,7 @@ impl Default for Params {
             multiplier: 1.25,
             max_increase: 2.0,
             max_gi: Span::from_secs(1),
+            max_gi_rtts: 0.0,
             variant: Variant::Paper,
         }
     }
@@ -101,6 +109,13 @@ impl Parameters for Params {
             .real_range(1.0, 1000.0)
             .ours(),
         param!(Params.max_gi, Unit::Time, "longest guard interval").range(MICROSECOND, MAX_SPAN).ours(),
+        param!(
+            Params.max_gi_rtts,
+            Unit::Real,
+            "longest guard interval in the flow's most recent RTTs; 0: only max_gi counts"
+        )
+        .real_range(0.0, 1000.0)
+        .ours(),
         param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours().required(),
     ];
 }
@@ -119,6 +134,8 @@ pub struct Adaptation {
     max_increase: u64,
     /// Longest GI.
     max_gi: Span,
+    /// Longest GI in RTTs, in millionths; 0: only `max_gi` counts.
+    max_gi_rtts: u64,
 }
 
 impl Adaptation {
@@ -129,12 +146,18 @@ impl Adaptation {
             multiplier: millionths(params.multiplier),
             max_increase: millionths(params.max_increase),
             max_gi: params.max_gi,
+            max_gi_rtts: millionths(params.max_gi_rtts),
         }
     }
 
-    /// The end of a guard interval that begins at `now`, after this longest interval.
-    fn guard_end(&self, now: Time, longest: Span) -> Time {
-        now + Span(scale(longest.0, self.multiplier)).min(self.max_gi)
+    /// The end of a guard interval that begins at `now`, after this longest interval and with this RTT.
+    fn guard_end(&self, now: Time, longest: Span, rtt: Option<Span>) -> Time {
+        let most = match rtt {
+            // §2.3: a multiple of the most recent RTT, 2, 4 or 8 say.
+            Some(rtt) if self.max_gi_rtts > 0 => self.max_gi.min(Span(scale(rtt.0, self.max_gi_rtts))),
+            _ => self.max_gi,
+        };
+        now + Span(scale(longest.0, self.multiplier)).min(most)
     }
 }
 
@@ -164,6 +187,58 @@ impl Interval {
     }
 }
 
+/// A SYN whose answer is awaited.
+#[derive(Clone, Copy, Debug)]
+struct Opening {
+    at: Time,
+    /// All 32 bits: other flows of this queue don't answer it.
+    hash: u32,
+    /// There was another: which one is answered can't be known.
+    ambiguous: bool,
+}
+
+/// A flow's round trips, as far as one direction shows them.
+#[derive(Clone, Copy, Default, Debug)]
+struct RoundTrip {
+    opening: Option<Opening>,
+    /// The latest handshake's, without the wait in this queue.
+    base: Option<Span>,
+    /// How long the packet that left last had waited.
+    waited: Span,
+}
+
+impl RoundTrip {
+    #[inline]
+    fn arrival(&mut self, now: Time, packet: &impl Packet) {
+        if packet.opens() || self.opening.is_some() {
+            self.handshake(now, packet.flow_hash(), packet.opens());
+        }
+    }
+
+    #[cold]
+    fn handshake(&mut self, now: Time, hash: u32, opens: bool) {
+        match &mut self.opening {
+            Some(opening) if opening.hash == hash => {
+                if opens {
+                    opening.ambiguous = true;
+                    return;
+                }
+                if !opening.ambiguous {
+                    // The SYN was the flow's last packet to leave, so that `waited` is its own wait.
+                    self.base = Some(now.since(opening.at) - self.waited);
+                }
+                self.opening = None;
+            }
+            opening if opens => *opening = Some(Opening { at: now, hash, ambiguous: false }),
+            _ => {}
+        }
+    }
+
+    fn latest(&self) -> Option<Span> {
+        self.base.map(|base| base + self.waited)
+    }
+}
+
 /// One flow's buffer: its limit and what it has learned.
 #[derive(Clone, Debug)]
 pub struct Adaptive {
@@ -180,6 +255,7 @@ pub struct Adaptive {
     longest_min_queue: u32,
     /// End of the guard interval.
     gi_end: Time,
+    round_trip: RoundTrip,
 }
 
 impl Adaptive {
@@ -191,6 +267,11 @@ impl Adaptive {
     /// When the guard interval ends.
     pub fn gi_end(&self) -> Time {
         self.gi_end
+    }
+
+    /// The flow's most recent RTT, if one was seen.
+    pub fn rtt(&self) -> Option<Span> {
+        self.round_trip.latest()
     }
 
     /// Algorithm 1, lines 2 to 19: a packet met a full buffer.
@@ -240,7 +321,7 @@ impl Adaptive {
 
     /// A new interval and a new guard interval, whose length follows from `longest`.
     fn new_guard(&mut self, now: Time, longest: Span, params: &Adaptation) {
-        self.gi_end = params.guard_end(now, longest);
+        self.gi_end = params.guard_end(now, longest, self.rtt());
         self.current = Interval::new(now);
         (self.longest, self.longest_min_queue) = (Span::ZERO, Interval::NONE);
         (self.first, self.enlarged) = (false, false);
@@ -260,11 +341,13 @@ impl Buffer for Adaptive {
             longest: Span::ZERO,
             longest_min_queue: Interval::NONE,
             gi_end: now,
+            round_trip: RoundTrip::default(),
         }
     }
 
     #[inline]
-    fn arrival(&mut self, now: Time, params: &Adaptation, queued: u32) -> Verdict {
+    fn arrival(&mut self, now: Time, params: &Adaptation, queued: u32, packet: &impl Packet) -> Verdict {
+        self.round_trip.arrival(now, packet);
         if let Some(since) = self.idle_since.take() {
             self.current.idle += now.since(since);
         }
@@ -272,7 +355,8 @@ impl Buffer for Adaptive {
     }
 
     #[inline]
-    fn departure(&mut self, now: Time, left: u32) {
+    fn departure(&mut self, now: Time, left: u32, packet: &impl Packet) {
+        self.round_trip.waited = now.since(packet.enqueue_time());
         self.current.packets += 1;
         self.current.min_queue = self.current.min_queue.min(left);
         if left == 0 {
@@ -471,21 +555,114 @@ mod tests {
         assert_eq!(run(Params { multiplier: 0.5, max_gi: Span::from_secs(30), ..params(10) }), ms(6000));
     }
 
+    fn rtt(bench: &Bench<Ccaq<Parcel>>) -> Option<Span> {
+        bench.qdisc.buffer(1).expect("a known flow").rtt()
+    }
+
+    /// One flow whose limit is 10, after a handshake of 100 ms.
+    fn after_the_handshake(params: Params) -> Bench<Ccaq<Parcel>> {
+        let mut bench = ccaq(Params { flow_limit: 10, ..params });
+        bench.put_syn(ms(0), 1);
+        take(&mut bench, ms(0), 1);
+        assert_eq!(rtt(&bench), None, "the answer is on its way");
+        bench.put(ms(100), 1, 1000);
+        bench
+    }
+
+    #[test]
+    fn c14_the_guard_interval_is_at_most_max_gi_rtts_times_the_most_recent_round_trip() {
+        for (max_gi_rtts, max_gi, expected) in [
+            (4.0, 1000, 4600),
+            (2.0, 1000, 4300),
+            (2.5, 1000, 4375),
+            (8.0, 1000, 5000), // 1.2 s: max_gi is shorter
+            (4.0, 50, 4050),
+            (0.0, 1000, 5000), // off
+        ] {
+            let params = Params { max_gi_rtts, max_gi: Span::from_millis(max_gi), ..Params::default() };
+            let mut bench = after_the_handshake(params);
+            // It waits for 50 ms: a round trip of 150 ms, now that there is a queue.
+            take(&mut bench, ms(150), 1);
+            bench.fill(ms(4000), 1, 1000, 11);
+            assert_eq!((rtt(&bench), gi_end(&bench)), (Some(Span::from_millis(150)), ms(expected)), "{max_gi_rtts}");
+        }
+    }
+
+    #[test]
+    fn c14_the_multiplier_still_ends_a_guard_interval_earlier_than_the_round_trips_would() {
+        let params = Params { max_gi_rtts: 8.0, multiplier: 0.5, ..Params::default() };
+        let mut bench = after_the_handshake(params);
+        bench.fill(ms(200), 1, 1000, 10);
+        assert_eq!(gi_end(&bench), ms(300));
+    }
+
+    #[test]
+    fn without_a_known_round_trip_only_max_gi_bounds_the_guard_interval() {
+        let mut bench = ccaq(Params { max_gi_rtts: 4.0, ..params(10) });
+        bench.fill(ms(0), 1, 1000, 10);
+        bench.put(ms(4000), 1, 1000);
+        assert_eq!((rtt(&bench), gi_end(&bench)), (None, ms(5000)));
+    }
+
+    #[test]
+    fn the_round_trip_outside_is_the_handshake_less_the_wait_of_the_syn_in_this_queue() {
+        let mut bench = ccaq(params(10));
+        bench.fill(ms(0), 1, 1000, 1);
+        bench.put_syn(ms(10), 1);
+        take(&mut bench, ms(30), 2);
+        bench.put(ms(130), 1, 1000);
+        // 120 ms from arrival to arrival, 20 of which the SYN spent here; it is also the last that left.
+        assert_eq!(rtt(&bench), Some(Span::from_millis(120)));
+        take(&mut bench, ms(130), 1);
+        assert_eq!(rtt(&bench), Some(Span::from_millis(100)));
+    }
+
+    #[test]
+    fn karn_a_syn_that_was_sent_again_is_no_sample_and_the_next_connection_measures_anew() {
+        let mut bench = after_the_handshake(params(10));
+        take(&mut bench, ms(100), 1);
+        bench.put_syn(ms(2000), 1);
+        bench.put_syn(ms(3000), 1);
+        take(&mut bench, ms(3000), 2);
+        bench.put(ms(3010), 1, 1000);
+        take(&mut bench, ms(3010), 1);
+        assert_eq!(rtt(&bench), Some(Span::from_millis(100)), "neither 10 nor 1010 ms");
+        bench.put_syn(ms(4000), 1);
+        take(&mut bench, ms(4000), 1);
+        bench.put(ms(4030), 1, 1000);
+        assert_eq!(rtt(&bench), Some(Span::from_millis(30)));
+        bench.put(ms(4500), 1, 1000);
+        assert_eq!(rtt(&bench), Some(Span::from_millis(30)), "only the first packet after the SYN answers");
+    }
+
+    #[test]
+    fn a_flow_that_shares_the_queue_by_its_masked_hash_does_not_answer_a_syn() {
+        let mut bench = ccaq(params(10));
+        bench.put_syn(ms(0), 1);
+        take(&mut bench, ms(0), 1);
+        bench.put(ms(5), 1 + 1024, 1000);
+        assert_eq!(rtt(&bench), None);
+        take(&mut bench, ms(5), 1);
+        bench.put(ms(100), 1, 1000);
+        assert_eq!(rtt(&bench), Some(Span::from_millis(100)));
+    }
+
     #[test]
     fn the_limit_stays_at_one_packet_at_least_and_nothing_divides_by_zero() {
         let adaptation = Adaptation::new(&params(1));
         let mut buffer = Adaptive::new(ms(0), &adaptation);
-        assert_eq!(buffer.arrival(ms(0), &adaptation, 0), Verdict::Accept);
-        assert_eq!(buffer.arrival(ms(0), &adaptation, 1), Verdict::Refuse);
+        let packet = Parcel::default();
+        assert_eq!(buffer.arrival(ms(0), &adaptation, 0, &packet), Verdict::Accept);
+        assert_eq!(buffer.arrival(ms(0), &adaptation, 1, &packet), Verdict::Refuse);
         // Out and in again within one instant of the interval, then idle: no active time at all.
-        buffer.departure(ms(0), 0);
-        assert_eq!(buffer.arrival(ms(5), &adaptation, 0), Verdict::Accept);
-        assert_eq!(buffer.arrival(ms(5), &adaptation, 1), Verdict::Accept);
+        buffer.departure(ms(0), 0, &packet);
+        assert_eq!(buffer.arrival(ms(5), &adaptation, 0, &packet), Verdict::Accept);
+        assert_eq!(buffer.arrival(ms(5), &adaptation, 1, &packet), Verdict::Accept);
         assert_eq!(buffer.limit(), 2, "an unbounded rate grows the limit by the greatest factor");
         buffer.limit = 3;
         buffer.enlarged = false;
         buffer.current = Interval { min_queue: 7, ..Interval::new(ms(5)) };
-        assert_eq!(buffer.arrival(ms(2000), &adaptation, 3), Verdict::Shrink(1));
+        assert_eq!(buffer.arrival(ms(2000), &adaptation, 3, &packet), Verdict::Shrink(1));
         assert_eq!(buffer.limit(), 1);
     }
 

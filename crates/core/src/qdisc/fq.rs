@@ -158,10 +158,10 @@ pub trait Buffer {
     fn new(now: Time, params: &Self::Params) -> Self;
 
     /// A packet arrives while the flow has `queued` packets.
-    fn arrival(&mut self, now: Time, params: &Self::Params, queued: u32) -> Verdict;
+    fn arrival(&mut self, now: Time, params: &Self::Params, queued: u32, packet: &impl Packet) -> Verdict;
 
     /// A packet has left the flow at `now`; `left` remain.
-    fn departure(&mut self, now: Time, left: u32);
+    fn departure(&mut self, now: Time, left: u32, packet: &impl Packet);
 }
 
 /// What becomes of an arriving packet.
@@ -189,12 +189,12 @@ impl Buffer for FlowLimit {
     }
 
     #[inline]
-    fn arrival(&mut self, _now: Time, limit: &u32, queued: u32) -> Verdict {
+    fn arrival(&mut self, _now: Time, limit: &u32, queued: u32, _packet: &impl Packet) -> Verdict {
         if queued < *limit { Verdict::Accept } else { Verdict::Refuse }
     }
 
     #[inline]
-    fn departure(&mut self, _now: Time, _left: u32) {}
+    fn departure(&mut self, _now: Time, _left: u32, _packet: &impl Packet) {}
 }
 
 /// What the scheduler needs to know, whatever the rule for buffers.
@@ -525,7 +525,7 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
         let number = self.classify(now, packet.flow_hash());
         let flow = self.flows.flow_mut(number);
         let queued = flow.packets();
-        match flow.state.buffer.arrival(now, &self.buffer, queued) {
+        match flow.state.buffer.arrival(now, &self.buffer, queued, &packet) {
             Verdict::Accept => {}
             Verdict::Refuse => {
                 self.stats.flows_plimit += 1;
@@ -580,7 +580,7 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
             let flow = self.flows.flow_mut(number);
             let left = flow.packets();
             self.filled -= u32::from(left == 0);
-            flow.state.buffer.departure(now, left);
+            flow.state.buffer.departure(now, left, &packet);
             if now.since(packet.enqueue_time().max(due)) > self.scheduling.ce_threshold && packet.mark() {
                 self.stats.ce_mark += 1;
             }

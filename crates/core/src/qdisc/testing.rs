@@ -13,6 +13,7 @@ pub struct Parcel {
     pub bytes: u32,
     pub ecn: Ecn,
     pub enqueue_time: Time,
+    pub opens: bool,
 }
 
 impl Packet for Parcel {
@@ -33,6 +34,9 @@ impl Packet for Parcel {
     }
     fn set_enqueue_time(&mut self, now: Time) {
         self.enqueue_time = now;
+    }
+    fn opens(&self) -> bool {
+        self.opens
     }
 }
 
@@ -62,9 +66,18 @@ impl<Q: Qdisc<Parcel>> Bench<Q> {
     }
 
     pub fn put_ecn(&mut self, now: Time, hash: u32, bytes: u32, ecn: Ecn) -> u32 {
+        self.arrive(now, Parcel { hash, bytes, ecn, ..Parcel::default() })
+    }
+
+    /// A SYN of this flow arrives.
+    pub fn put_syn(&mut self, now: Time, hash: u32) -> u32 {
+        self.arrive(now, Parcel { hash, bytes: 60, opens: true, ..Parcel::default() })
+    }
+
+    fn arrive(&mut self, now: Time, packet: Parcel) -> u32 {
         let id = self.next_id;
         self.next_id += 1;
-        self.qdisc.enqueue(now, Parcel { id, hash, bytes, ecn, enqueue_time: Time::ZERO }, &mut self.drops);
+        self.qdisc.enqueue(now, Parcel { id, ..packet }, &mut self.drops);
         id
     }
 

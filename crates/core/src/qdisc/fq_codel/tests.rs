@@ -483,7 +483,7 @@ proptest! {
             match op {
                 Op::Put { flow, bytes, ecn } => {
                     let hash = flow.wrapping_mul(2_654_435_769);
-                    let packet = Parcel { id, hash, bytes, ecn, enqueue_time: Time::ZERO };
+                    let packet = Parcel { id, hash, bytes, ecn, ..Parcel::default() };
                     bench.qdisc.enqueue(now, packet, &mut bench.drops);
                     model.put(now, packet);
                 }
