@@ -629,7 +629,7 @@ static int ccaq_resize(struct Qdisc *sch, u32 log)
 static const struct nla_policy ccaq_policy[TCA_CCAQ_MAX + 1] = {
 	[TCA_CCAQ_PLIMIT]		= NLA_POLICY_MIN(NLA_U32, 1),
 	[TCA_CCAQ_FLOW_PLIMIT]		= NLA_POLICY_MIN(NLA_U32, 1),
-	[TCA_CCAQ_QUANTUM]		= NLA_POLICY_RANGE(NLA_U32, 1, 1 << 15),
+	[TCA_CCAQ_QUANTUM]		= { .type = NLA_U32 },
 	[TCA_CCAQ_INITIAL_QUANTUM]	= { .type = NLA_U32 },
 	[TCA_CCAQ_MULTIPLIER]		= { .type = NLA_U64 },
 	[TCA_CCAQ_MAX_INCREASE]		= { .type = NLA_U64 },
@@ -652,6 +652,13 @@ static int ccaq_check(struct nlattr **tb, struct netlink_ext_ack *extack)
 {
 	u64 value;
 
+	if (tb[TCA_CCAQ_QUANTUM]) {
+		value = nla_get_u32(tb[TCA_CCAQ_QUANTUM]);
+		if (!value || value > 1 << 20) {
+			NL_SET_ERR_MSG(extack, "quantum: 1 to 2^20");
+			return -EINVAL;
+		}
+	}
 	if (tb[TCA_CCAQ_INITIAL_QUANTUM] &&
 	    nla_get_u32(tb[TCA_CCAQ_INITIAL_QUANTUM]) > INT_MAX) {
 		NL_SET_ERR_MSG(extack, "initial_quantum: at most 2^31 - 1");
