@@ -35,7 +35,7 @@ const QDISCS: &[&str] = &[
     "fq_codel limit 100 memory_limit 40000 ecn",
     "fq limit 60 flow_limit 10",
     "red limit 50 variant ns2",
-    "ccaq limit 50 variant paper",
+    "ccaq limit 50 variant paper max_gi_rtts 4",
 ];
 
 /// Draws of one scenario.
