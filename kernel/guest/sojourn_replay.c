@@ -7,9 +7,10 @@
  * discipline on it. Then, below /proc/sojourn_replay:
  *
  *   trace   write: struct replay_op, one after the other, times never falling
- *   go      write "ORIGIN RATE": plays the trace. ORIGIN is the guest's clock
- *           at the trace's time zero, in ns, and lies ahead. RATE in bit/s: a
- *           busy server makes the dequeues; 0: the trace has its own.
+ *   go      write "ORIGIN RATE NUMBERS": plays the trace. ORIGIN is the
+ *           guest's clock at the trace's time zero, in ns, and lies ahead. RATE
+ *           in bit/s: a busy server makes the dequeues; 0: the trace has its
+ *           own. What the discipline draws at random follows from NUMBERS.
  *   fates   read: struct replay_fate, by packet
  *
  * The server serves as sojourn's simulator does: a packet takes its bytes times
@@ -92,6 +93,35 @@ static u8 drop_fate;
 /* A packet that is not of the trace was in the queue. */
 static bool stray;
 
+/* Of patches/0004-numbers.patch. */
+extern u64 (*random_numbers)(void);
+
+static u64 numbers;
+
+/* The next random number of the discipline: SplitMix64, as core::rng. */
+static u64 replay_number(void)
+{
+	u64 mixed;
+
+	numbers += 0x9e3779b97f4a7c15ULL;
+	mixed = (numbers ^ numbers >> 30) * 0xbf58476d1ce4e5b9ULL;
+	mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebULL;
+	return mixed ^ mixed >> 31;
+}
+
+/* The discipline is asked, alone and with our random numbers. */
+static void replay_enter(struct Qdisc *q)
+{
+	spin_lock(qdisc_lock(q));
+	WRITE_ONCE(random_numbers, replay_number);
+}
+
+static void replay_leave(struct Qdisc *q)
+{
+	WRITE_ONCE(random_numbers, NULL);
+	spin_unlock(qdisc_lock(q));
+}
+
 static struct Qdisc *replay_qdisc(void)
 {
 	return rcu_dereference_protected(netdev_get_tx_queue(replay_dev, 0)->qdisc,
@@ -161,9 +191,9 @@ static int replay_enqueue(const struct replay_op *op, u32 number)
 	if (!skb)
 		return -ENOMEM;
 	drop_fate = REPLAY_DROPPED_AT_ENQUEUE;
-	spin_lock(qdisc_lock(q));
+	replay_enter(q);
 	q->enqueue(skb, q, &to_free);
-	spin_unlock(qdisc_lock(q));
+	replay_leave(q);
 	kfree_skb_list(to_free);
 	return 0;
 }
@@ -193,10 +223,10 @@ static u32 replay_dequeue(void)
 	u32 bytes;
 
 	drop_fate = REPLAY_DROPPED_AT_DEQUEUE;
-	spin_lock(qdisc_lock(q));
+	replay_enter(q);
 	skb = q->dequeue(q);
 	to_free = replay_dropped(q);
-	spin_unlock(qdisc_lock(q));
+	replay_leave(q);
 	kfree_skb_list(to_free);
 	if (!skb)
 		return 0;
@@ -372,7 +402,7 @@ static ssize_t replay_go_write(struct file *file, const char __user *data,
 	text[length] = '\0';
 	mutex_lock(&replay_lock);
 	err = -EINVAL;
-	if (ops && sscanf(text, "%llu %llu", &origin, &rate) == 2)
+	if (ops && sscanf(text, "%llu %llu %llu", &origin, &rate, &numbers) == 3)
 		err = replay_play(rate);
 	mutex_unlock(&replay_lock);
 	return err ? err : length;

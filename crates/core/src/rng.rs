@@ -14,6 +14,11 @@ impl Rng {
         Rng(rng.next_u64())
     }
 
+    /// What the stream goes on from.
+    pub fn state(&self) -> u64 {
+        self.0
+    }
+
     /// 64 random bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {

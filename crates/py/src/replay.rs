@@ -4,9 +4,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use sojourn_core::qdisc::DropReason;
 use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::rng::Rng;
 use sojourn_core::units::{Rate, Time};
 use sojourn_model::units;
-use sojourn_sim::replay::{Fate, Op, Row, parse, run, to_csv};
+use sojourn_sim::replay::{Fate, Op, Row, SEED, parse, run, to_csv};
 use sojourn_traffic::replay::{Job, words};
 
 use crate::{Error, bug};
@@ -72,7 +73,9 @@ impl KernelReplay {
         let rate = server_rate(rate, &mut warnings)?;
         let ops = parse(trace, name, rate.is_none()).map_err(|error| Error::new_err(error.to_string()))?;
         let rate = rate.map_or(0, |rate| rate.0);
-        let job = Job { job: "replay".to_owned(), words, mtu, rate, rows: ops.len(), modules, tc_lib_dir };
+        let kind = words.first().map_or("", String::as_str);
+        let numbers = Rng::stream(SEED, kind).state();
+        let job = Job { job: "replay".to_owned(), words, mtu, rate, numbers, rows: ops.len(), modules, tc_lib_dir };
         Ok(KernelReplay { ops, job, warnings })
     }
 

@@ -22,6 +22,8 @@ pub const ROW_HEADER: &str = "packet,flow,bytes,enqueue_ns,fate_ns,fate";
 pub const MAX_BYTES: u32 = 65_535 + 14;
 /// The latest time in a trace: 146 years.
 pub const MAX_TIME: Time = Time(1 << 62);
+/// Of a discipline's random numbers.
+pub const SEED: u64 = 1;
 
 /// Why a trace could not be replayed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -149,7 +151,7 @@ pub fn run_from(
     }
     let ops = parse(trace, file_name, rate.is_none())?;
     // Without a rate no discipline left here looks at it.
-    let context = Context { mtu, rate: rate.unwrap_or(Rate(0)), delay: Span::ZERO, seed: 1 };
+    let context = Context { mtu, rate: rate.unwrap_or(Rate(0)), delay: Span::ZERO, seed: SEED };
     let mut replay = Replay {
         qdisc: spec.build(&context),
         book: Book { rows: Vec::with_capacity(ops.len()), now: Time::ZERO, start: Span(start.0) },

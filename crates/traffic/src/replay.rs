@@ -34,6 +34,8 @@ pub struct Job {
     pub mtu: u32,
     /// Of the server in bit/s; 0 if the trace has its own dequeues.
     pub rate: u64,
+    /// Where the discipline's random numbers begin ([`sojourn_core::rng::Rng::state`]).
+    pub numbers: u64,
     /// Rows of the trace.
     pub rows: usize,
     /// The discipline's own modules, by name.
@@ -101,7 +103,7 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
         }
         _ => error,
     };
-    fs::write(format!("{CONTROL}/go"), format!("{origin} {}", job.rate)).map_err(gone)?;
+    fs::write(format!("{CONTROL}/go"), format!("{origin} {} {}", job.rate, job.numbers)).map_err(gone)?;
     fs::write(folder.join(FATES), fs::read(format!("{CONTROL}/fates"))?)?;
     Ok(json!({ "origin_ns": origin }))
 }
