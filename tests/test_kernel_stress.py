@@ -12,7 +12,7 @@ import pytest
 
 from conftest import ROOT, skip_loudly
 from sojourn.errors import Refusal
-from sojourn.kernel import Kernel, find
+from sojourn.kernel import Ended, Kernel, find, modules
 
 FOLDER = ROOT / "kernel/tests"
 
@@ -77,10 +77,42 @@ def test_fq_codel_passes_a_flood_and_changes_under_it(
     assert any(int(count) > 1000 for count in dropped), "at several times the rate"
 
 
+@pytest.mark.parametrize(("variant", "cpus"), [("debug", 1), ("debian", 4)])
+def test_ccaq_below_htb_passes_a_flood_and_changes_under_it(
+    stress: ModuleType, tmp_path: Path, variant: str, cpus: int
+) -> None:
+    """Few flows, so that buffers shrink under the flood: the published module panics here, or leaves htb a backlog."""
+    script = (FOLDER / "ccaq-htb.stress").read_text()
+    plugin = modules.tc_plugins() / "q_ccaq.so"
+    wanted = stress.Wanted(script=script, variant=variant, cpus=cpus, flows=3, plugin=plugin)
+    ended, found = stress.stress(stress.with_modules(kernel_of(variant), [ROOT / "kernel"]), wanted, tmp_path)
+    assert found == []
+    assert ended.error is None
+    shed = re.findall(r"shed (\d+)", (tmp_path / "drained").read_text() + (tmp_path / "flood").read_text())
+    assert any(int(count) > 0 for count in shed), "buffers shrank under the flood"
+
+
 def test_a_command_that_fails_is_a_fault(stress: ModuleType, tmp_path: Path) -> None:
     script = "tc qdisc add dev dut0 root nonsense\n! tc qdisc add dev dut0 root pfifo limit 7\nfly away\ndrain"
     _ended, found = stress.stress(find_any(), stress.Wanted(script=script, drain_s=1), tmp_path)
     assert [line.split(":")[0] for line in found if "pktgen" not in line] == ["exit code 1", "exit code 0", "not known"]
+
+
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [
+        ('[{"kind": "htb", "handle": "1:", "backlog": 0, "qlen": 0}]', ""),
+        ('[{"kind": "htb", "handle": "1:", "backlog": 84093, "qlen": 0}]', "htb 1:: backlog is 84093"),
+        ('[{"kind": "htb", "handle": "1:", "options": {[Unknown qdisc, optlen=116] }}]', "drained.json: tc's words"),
+    ],
+)
+def test_what_is_left_in_a_discipline_and_what_can_not_be_read_are_faults(
+    stress: ModuleType, tmp_path: Path, said: str, fault: str
+) -> None:
+    """A discipline without a plugin for tc makes tc write no JSON."""
+    (tmp_path / "drained.json").write_text(said)
+    found = stress.faults(Ended(0, "", 1.0, {}, None), tmp_path)
+    assert [line[: len(fault)] for line in found] == ([fault] if fault else [])
 
 
 def find_any() -> Kernel:

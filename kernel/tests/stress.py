@@ -19,6 +19,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from sojourn.errors import Refusal
 from sojourn.kernel import Ended, Kernel, boot, find, modules, qemu, tools
@@ -106,10 +107,12 @@ def faults(ended: Ended, folder: Path) -> list[str]:
     said = _lines(folder / "dmesg") or ended.console.splitlines()
     found += list(dict.fromkeys(line.strip() for line in said if SPLAT.search(line)))
     found += [line for line in _lines(folder / "leaks") if line.startswith("unreferenced object")]
+    left: list[dict[str, Any]] = []
     try:
         left = json.loads((folder / "drained.json").read_text())
-    except (OSError, ValueError):
-        left = []
+    except (OSError, ValueError) as error:
+        if not ended.error:
+            found.append(f"drained.json: tc's words can't be read (a discipline without a --plugin?): {error}")
     for one in left:
         for counter in ("backlog", "qlen"):
             if one.get(counter, 0) != 0:
