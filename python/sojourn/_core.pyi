@@ -104,6 +104,9 @@ class Output:
 def replay(trace: bytes, name: str, qdisc: str, rate: str | None, mtu: int) -> tuple[bytes, list[str]]:
     """The fates of a trace's packets as CSV, and warnings about what was asked for."""
 
+def qdisc(line: str) -> str:
+    """JSON of a line of tc words: `kind`, `full` (nothing left out), `values` by name in base units."""
+
 def catalogue(what: str) -> str:
     """JSON: one of the tables `disciplines`, `keys`, `reasons`."""
 

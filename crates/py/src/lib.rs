@@ -35,5 +35,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(catalogue::schema, module)?)?;
     module.add_function(wrap_pyfunction!(catalogue::reference, module)?)?;
     module.add_function(wrap_pyfunction!(replay::replay, module)?)?;
+    module.add_function(wrap_pyfunction!(replay::qdisc, module)?)?;
     module.add_function(wrap_pyfunction!(catalogue::catalogue, module)?)
 }

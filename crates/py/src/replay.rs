@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use sojourn_core::qdisc::DropReason;
-use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::qdisc::tc::{Spec, Value};
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Rate, Time};
 use sojourn_model::units;
@@ -30,6 +30,28 @@ pub fn replay<'py>(
         PyResult::Ok(to_csv(&rows))
     })?;
     Ok((PyBytes::new(py, &csv), warnings))
+}
+
+/// JSON: a line's `kind`, its words with nothing left out (`full`), and its `values` by name: packets, bytes, nanoseconds, bits per
+/// second, truth values; choices by their place; null where nothing is set.
+#[pyfunction]
+pub fn qdisc(line: &str) -> PyResult<String> {
+    let (spec, _) = Spec::parse(line).map_err(|error| Error::new_err(format!("{line}: {error}")))?;
+    let values: serde_json::Map<String, serde_json::Value> = spec
+        .values()
+        .into_iter()
+        .map(|(name, value)| {
+            let value = match value {
+                Value::Unset => serde_json::Value::Null,
+                Value::Flag(on) => on.into(),
+                Value::Int(number) => number.into(),
+                Value::Real(number) => number.into(),
+            };
+            (name.to_owned(), value)
+        })
+        .collect();
+    let said = serde_json::json!({ "kind": spec.kind(), "full": spec.full(), "values": values });
+    serde_json::to_string(&said).map_err(bug)
 }
 
 /// The server's rate as the command line gives it.

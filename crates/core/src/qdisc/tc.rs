@@ -155,6 +155,14 @@ macro_rules! disciplines {
                 any[rng.below(any.len() as u64) as usize](rng)
             }
 
+            /// Each parameter's name and value, in the order of the table; none of Linux's own lines.
+            pub fn values(&self) -> Vec<(&'static str, Value)> {
+                match self {
+                    $(Spec::$variant(params) => <$params>::PARAMS.iter().map(|p| (p.name, (p.get)(params))).collect(),)+
+                    Spec::Linux(_) => Vec::new(),
+                }
+            }
+
             fn known_to_tc(&self) -> bool {
                 match self {
                     $(Spec::$variant(_) => <$params>::TC,)+

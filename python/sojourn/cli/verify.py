@@ -1,0 +1,109 @@
+"""`sojourn verify`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from sojourn import records, screen
+from sojourn.cli.base import bounded, cli, fail, format_option
+from sojourn.plan import refuse_other_than_utf8
+
+FAULTY = 3
+"""Exit code: all was asked, and something did not pass."""
+
+
+@cli.command(
+    epilog="""\b
+Examples:
+  sojourn verify codel
+  sojourn verify "codel limit 1000 variant rfc8289"
+  sojourn verify codel --command 'sojourn replay {trace} --qdisc codel'
+  sojourn verify fq_codel --world kernel
+"""
+)
+@click.argument("qdisc")
+@click.option(
+    "--command",
+    metavar="PROGRAM",
+    help="Your program: reads a trace from stdin, or from the file that stands for {trace}, prints packet,fate_ns,fate.",
+)
+@click.option("--world", type=click.Choice(["sim", "kernel"]), default="sim", show_default=True, help="Whose code.")
+@click.option(
+    "--qdisc-module",
+    "module",
+    type=click.Path(path_type=Path),
+    help="The discipline's own kernel module, my.ko or a folder with a Kbuild (--world kernel).",
+)
+@click.option("--traces", type=int, callback=bounded(1, 10_000), default=10, show_default=True, help="Random traces.")
+@click.option(
+    "--packets", type=int, callback=bounded(1, 10_000_000), default=3000, show_default=True, help="In a random trace."
+)
+@click.option(
+    "--seed", type=int, callback=bounded(0, 2**31), default=1, show_default=True, help="Of the random traces."
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Where failed traces go, a new folder (else results/…).")
+@format_option("text")
+def verify(
+    qdisc: str,
+    command: str | None,
+    world: str,
+    module: Path | None,
+    traces: int,
+    packets: int,
+    seed: int,
+    out: Path | None,
+    form: str,
+) -> None:
+    """Ask a queue discipline what its RFC says, and compare it with ours.
+
+    QDISC is a line as tc writes it. What is asked is ours unless --command, --world kernel or --qdisc-module names another.
+    The traces of what did not pass are kept. Exit code 3 if something did not.
+    """
+    from sojourn import verify as asking
+
+    for text in (qdisc, command or ""):
+        refuse_other_than_utf8(text)
+    if command is not None and (world == "kernel" or module is not None):
+        fail(f"--command = {command}: expected it without --world kernel and --qdisc-module")
+    line = asking.line_of(qdisc)
+    subject: asking.Subject = asking.Ours(line.full)
+    if command is not None:
+        subject = asking.Program(command)
+    elif world == "kernel" or module is not None:
+        subject = asking.Kernel(qdisc, module)
+    found = list(asking.verify(line, subject, traces=traces, packets=packets, seed=seed))
+    failed = [one for one in found if one.fault]
+    kept = _keep(failed, out, line.kind) if failed else None
+    if form == "json":
+        said = [{"name": one.name, "source": one.source, "passed": one.passed, "fault": one.fault} for one in found]
+        for row, one in zip(said, found, strict=True):
+            row["left_out"] = one.left_out
+        click.echo(json.dumps({"qdisc": line.full, "subject": subject.name, "asked": said}, indent=1))
+    else:
+        rows = [[_word(one), one.name, one.source, one.fault or one.left_out] for one in found]
+        screen.print_words(f"{line.full}: {subject.name}", ["", "statement", "source", ""], rows)
+        passed = sum(one.passed for one in found)
+        click.echo(f"{passed} passed, {len(failed)} failed, {len(found) - passed - len(failed)} left out", err=True)
+        if kept:
+            click.echo(f"the traces are in {kept}", err=True)
+    if failed:
+        sys.exit(FAULTY)
+
+
+def _word(one: object) -> str:
+    return "failed" if getattr(one, "fault", "") else "left out" if getattr(one, "left_out", "") else "passed"
+
+
+def _keep(failed: list, out: Path | None, kind: str) -> Path:  # type: ignore[type-arg]
+    """Trace, fates and, where there are some, the fates that were expected, of each that did not pass."""
+    folder = records.claim_folder(out) if out else records.new_folder(f"verify-{kind}")
+    for one in failed:
+        stem = "-".join("".join(c if c.isalnum() else " " for c in one.name).split())
+        for part, data in (("trace", one.trace), ("theirs", one.theirs), ("expected", one.expected)):
+            if data:
+                (folder / f"{stem}.{part}.csv").write_bytes(data)
+    return folder

@@ -1,0 +1,216 @@
+"""Whether a queue discipline does what its RFC says, and what ours does: on any implementation that plays a trace."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from sojourn import _core
+from sojourn.errors import Refusal
+from sojourn.verify import vectors
+from sojourn.verify.subjects import Kernel, Ours, Program, Subject
+from sojourn.verify.trace import ECT0, ECT1, FULL, NOT_ECT, Fate, Trace, fates
+from sojourn.verify.vectors import Line
+
+__all__ = ["Kernel", "Line", "Ours", "Program", "Subject", "Verdict", "line_of", "verify"]
+
+RANDOM = {"red", "pie", "fq_pie", "cake", "dualpi2", "blue", "sfb", "choke"}
+"""Their decisions hang on random numbers, which a program draws by itself: they are not compared with ours."""
+LOADS = (70, 100, 130, 200, 320)
+"""Percent of what the link takes, in turn."""
+LINK = 10_000_000
+"""Bits per second at which the link of the random traces asks."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One question and its answer. `fault` is empty if it was passed; `left_out` says why it was not asked."""
+
+    name: str
+    source: str
+    fault: str = ""
+    left_out: str = ""
+    trace: bytes = field(default=b"", repr=False)
+    theirs: bytes = field(default=b"", repr=False)
+    expected: bytes = field(default=b"", repr=False)
+
+    @property
+    def passed(self) -> bool:
+        """Asked, and without a fault."""
+        return not self.fault and not self.left_out
+
+
+def line_of(text: str) -> Line:
+    """A line of `tc` words, understood."""
+    said = json.loads(_core.qdisc(text))
+    return Line(said["kind"], said["full"], said["values"])
+
+
+def verify(line: Line, subject: Subject, *, traces: int, packets: int, seed: int) -> Iterator[Verdict]:
+    """Asks everything, one verdict after the other: named questions, then what holds for any discipline on random traces,
+    then the comparison with ours."""
+    questions = vectors.of(line)
+    for question in questions.asked:
+        yield _asked(subject, question)
+    for name, why in questions.left_out:
+        yield Verdict(name, "", left_out=why)
+    drawn = [_random(seed + number, LOADS[number % len(LOADS)], packets) for number in range(traces)]
+    played = [(trace, subject.play(trace.text())) for trace in drawn]
+    for name, check in PROPERTIES.items():
+        yield _held(name, check, line, played, subject.name)
+    yield _compared(line, subject, played)
+
+
+def _asked(subject: Subject, question: vectors.Question) -> Verdict:
+    trace = question.trace.text()
+    theirs = subject.play(trace)
+    fault = question.check(fates(theirs, len(question.trace.packets()), subject.name)) or ""
+    return Verdict(question.name, question.source, fault, trace=trace, theirs=theirs)
+
+
+# ---- what holds for any discipline ----
+
+
+def _goes_once(line: Line, trace: Trace, seen: Sequence[Fate]) -> str | None:
+    """At a time at which the link asks, one packet for each time."""
+    asks: dict[int, int] = {}
+    for at in trace.asks():
+        asks[at] = asks.get(at, 0) + 1
+    for packet, fate in zip(trace.packets(), seen, strict=True):
+        if fate.left:
+            if asks.get(fate.at, 0) == 0:
+                return f"packet {fate.number} leaves at {fate.at} ns, when the link does not ask (any more)"
+            asks[fate.at] -= 1
+        if fate.word != "queued" and fate.at < packet.at:
+            return f"packet {fate.number} arrives at {packet.at} ns and is {fate.word} at {fate.at}"
+    return None
+
+
+def _in_order(line: Line, trace: Trace, seen: Sequence[Fate]) -> str | None:
+    """Packets of one flow leave in the order of their arrival."""
+    last: dict[int, Fate] = {}
+    for packet, fate in zip(trace.packets(), seen, strict=True):
+        if fate.left:
+            before = last.get(packet.flow)
+            if before is not None and fate.at < before.at:
+                return (
+                    f"packet {fate.number} of flow {packet.flow} leaves at {fate.at} ns, before packet {before.number}"
+                )
+            last[packet.flow] = fate
+    return None
+
+
+def _marked(line: Line, trace: Trace, seen: Sequence[Fate]) -> str | None:
+    """Only who is ECN-capable is marked (RFC 3168 §5)."""
+    for packet, fate in zip(trace.packets(), seen, strict=True):
+        if fate.word == "marked" and packet.ecn == NOT_ECT:
+            return f"packet {fate.number} is marked, and was not ECN-capable"
+    return None
+
+
+def _waiting(trace: Trace, seen: Sequence[Fate]) -> Iterator[tuple[int, int, int]]:
+    """At each instant: when, how many wait after it, and how many left less than the link asked for."""
+    change: dict[int, list[int]] = {}
+    for packet, fate in zip(trace.packets(), seen, strict=True):
+        change.setdefault(packet.at, [0, 0])[0] += 1
+        if fate.word != "queued":
+            change.setdefault(fate.at, [0, 0])[0] -= 1
+            change[fate.at][1] -= int(fate.left)
+    for at in trace.asks():
+        change.setdefault(at, [0, 0])[1] += 1
+    waiting = 0
+    for at in sorted(change):
+        waiting += change[at][0]
+        yield at, waiting, change[at][1]
+
+
+def _works(line: Line, trace: Trace, seen: Sequence[Fate]) -> str | None:
+    """While packets wait, the link gets one whenever it asks."""
+    for at, waiting, refused in _waiting(trace, seen):
+        if refused > 0 and waiting > 0:
+            return f"the link asks at {at} ns and gets nothing, while {waiting} packets wait"
+    return None
+
+
+def _limited(line: Line, trace: Trace, seen: Sequence[Fate]) -> str | None:
+    """No more than `limit` packets wait."""
+    limit = line.number("limit")
+    if line.kind in ("bfifo", "red") or not limit:
+        return None
+    for at, waiting, _ in _waiting(trace, seen):
+        if waiting > limit + (8 if line.variant == "linux67" else 0):
+            return f"{waiting} packets wait at {at} ns: expected at most {limit}"
+    return None
+
+
+PROPERTIES = {
+    "each packet has one fate, when the link asks": _goes_once,
+    "packets of a flow leave in order": _in_order,
+    "only the ECN-capable are marked": _marked,
+    "the link is not kept waiting": _works,
+    "the limit holds": _limited,
+}
+
+
+def _held(name: str, check: object, line: Line, played: Sequence[tuple[Trace, bytes]], who: str) -> Verdict:
+    assert callable(check)
+    for trace, theirs in played:
+        fault = check(line, trace, fates(theirs, len(trace.packets()), who))
+        if fault:
+            return Verdict(name, "any discipline", fault, trace=trace.text(), theirs=theirs)
+    return Verdict(name, "any discipline")
+
+
+def _compared(line: Line, subject: Subject, played: Sequence[tuple[Trace, bytes]]) -> Verdict:
+    """Every packet's fate and its time, against ours: the first difference."""
+    name, source = "every packet's fate is ours", f"{len(played)} random traces"
+    if isinstance(subject, Ours):
+        return Verdict(name, source, left_out="it is ours")
+    if line.kind in RANDOM and not isinstance(subject, Kernel):
+        return Verdict(name, source, left_out=f"{line.kind} draws random numbers")
+    own = Ours(line.full)
+    for trace, theirs in played:
+        text = trace.text()
+        expected = own.play(text)
+        pairs = zip(
+            fates(theirs, len(trace.packets()), subject.name),
+            fates(expected, len(trace.packets()), own.name),
+            strict=True,
+        )
+        unlike = [(seen, wanted) for seen, wanted in pairs if seen != wanted]
+        if unlike:
+            seen, wanted = min(unlike, key=lambda pair: min(pair[0].at or 1 << 62, pair[1].at or 1 << 62))
+            fault = (
+                f"packet {seen.number} is {seen.word} at {seen.at} ns, ours {wanted.word} at {wanted.at} "
+                f"({len(unlike)} of {len(trace.packets())} differ)"
+            )
+            return Verdict(name, source, fault, trace=text, theirs=theirs, expected=expected)
+    return Verdict(name, source)
+
+
+def _random(seed: int, load: int, packets: int) -> Trace:
+    """Packets of some flows at this load (in percent) of a link that asks whenever it could have sent one, with bursts, ties
+    and pauses, sizes and ECN fields mixed."""
+    draw = random.Random(seed)
+    flows = draw.choice((1, 2, 5, 20, 100))
+    trace, at, sent = Trace(), 1000, 0
+    while sent < packets:
+        burst = draw.choice((1, 1, 1, 2, 5, 20))
+        for _ in range(min(burst, packets - sent)):
+            size = draw.choice((66, 300, 1000, FULL, FULL, FULL))
+            trace.put(at, flow=draw.randrange(flows), size=size, ecn=draw.choice((NOT_ECT, NOT_ECT, ECT0, ECT1)))
+            sent += 1
+        mean = burst * 900 * 8 * 1_000_000_000 // LINK * 100 // load
+        at += draw.randrange(2 * mean) if draw.random() > 0.01 else 200_000_000
+    step = 900 * 8 * 1_000_000_000 // LINK
+    return trace.take_each(range(2000, at + 200 * step, step))
+
+
+def refuse_unknown(line: str) -> None:
+    """Raises a `Refusal` that names what is not understood in a line."""
+    try:
+        line_of(line)
+    except _core.Error as error:
+        raise Refusal(str(error)) from None
