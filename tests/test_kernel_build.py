@@ -30,7 +30,7 @@ linux:
 \t@echo "  CC      one.o"; sleep {slow}; echo "  CC      two.o"
 \t@cp /bin/true $(O)/linux; touch $(O)/Module.symvers $(O)/junk.o
 modules:
-\t@test -z "$(M)" || cp $(M)/*.c $(M)/try.ko
+\t@test -z "$(M)" || cat $(M)/*.c > $(M)/try.ko
 .PHONY: linux modules allnoconfig
 """
 

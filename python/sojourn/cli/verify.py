@@ -29,7 +29,7 @@ Examples:
 @click.option(
     "--command",
     metavar="PROGRAM",
-    help="Your program: reads a trace from stdin, or from the file that stands for {trace}, prints packet,fate_ns,fate.",
+    help="Your program: reads a trace from stdin, or from the file in place of {trace}, prints packet,fate_ns,fate.",
 )
 @click.option("--world", type=click.Choice(["sim", "kernel"]), default="sim", show_default=True, help="Whose code.")
 @click.option(
@@ -60,8 +60,8 @@ def verify(
 ) -> None:
     """Ask a queue discipline what its RFC says, and compare it with ours.
 
-    QDISC is a line as tc writes it. What is asked is ours unless --command, --world kernel or --qdisc-module names another.
-    The traces of what did not pass are kept. Exit code 3 if something did not.
+    QDISC is a line as tc writes it. What is asked is ours, unless --command, --world kernel or --qdisc-module names
+    another. The traces of what did not pass are kept. Exit code 3 if something did not.
     """
     from sojourn import verify as asking
 

@@ -49,25 +49,22 @@ def line_of(text: str) -> Line:
 
 
 def verify(line: Line, subject: Subject, *, traces: int, packets: int, seed: int) -> Iterator[Verdict]:
-    """Asks everything, one verdict after the other: named questions, then what holds for any discipline on random traces,
-    then the comparison with ours."""
+    """Asks everything, one verdict after the other: named questions, then what holds for any discipline on random
+    traces, then the comparison with ours."""
     questions = vectors.of(line)
+    named = []
     for question in questions.asked:
-        yield _asked(subject, question)
+        theirs = subject.play(question.trace.text())
+        named.append((question.trace, theirs))
+        fault = question.check(fates(theirs, len(question.trace.packets()), subject.name)) or ""
+        yield Verdict(question.name, question.source, fault, trace=question.trace.text(), theirs=theirs)
     for name, why in questions.left_out:
         yield Verdict(name, "", left_out=why)
     drawn = [_random(seed + number, LOADS[number % len(LOADS)], packets) for number in range(traces)]
     played = [(trace, subject.play(trace.text())) for trace in drawn]
     for name, check in PROPERTIES.items():
         yield _held(name, check, line, played, subject.name)
-    yield _compared(line, subject, played)
-
-
-def _asked(subject: Subject, question: vectors.Question) -> Verdict:
-    trace = question.trace.text()
-    theirs = subject.play(trace)
-    fault = question.check(fates(theirs, len(question.trace.packets()), subject.name)) or ""
-    return Verdict(question.name, question.source, fault, trace=trace, theirs=theirs)
+    yield _compared(line, subject, named + played)
 
 
 # ---- what holds for any discipline ----
@@ -165,7 +162,7 @@ def _held(name: str, check: object, line: Line, played: Sequence[tuple[Trace, by
 
 def _compared(line: Line, subject: Subject, played: Sequence[tuple[Trace, bytes]]) -> Verdict:
     """Every packet's fate and its time, against ours: the first difference."""
-    name, source = "every packet's fate is ours", f"{len(played)} random traces"
+    name, source = "every packet's fate is ours", f"{len(played)} traces"
     if isinstance(subject, Ours):
         return Verdict(name, source, left_out="it is ours")
     if line.kind in RANDOM and not isinstance(subject, Kernel):
@@ -191,8 +188,8 @@ def _compared(line: Line, subject: Subject, played: Sequence[tuple[Trace, bytes]
 
 
 def _random(seed: int, load: int, packets: int) -> Trace:
-    """Packets of some flows at this load (in percent) of a link that asks whenever it could have sent one, with bursts, ties
-    and pauses, sizes and ECN fields mixed."""
+    """Packets of some flows at this load (in percent) of a link that asks whenever it could have sent one, with bursts,
+    ties and pauses, sizes and ECN fields mixed."""
     draw = random.Random(seed)
     flows = draw.choice((1, 2, 5, 20, 100))
     trace, at, sent = Trace(), 1000, 0

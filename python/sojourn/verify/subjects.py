@@ -1,4 +1,4 @@
-"""Who is verified: core, a program, a discipline of a real kernel or a module. Each plays a trace and says the fates."""
+"""Who is verified: core, a program, a discipline of a real kernel or a module. Each plays a trace and says fates."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Ours:
 
 @dataclass(frozen=True)
 class Program:
-    """Any program that reads a trace from standard input, or from the file that stands for `{trace}`, and prints fates."""
+    """Any program that reads a trace from standard input, or from a file in place of `{trace}`, and prints fates."""
 
     command: str
 

@@ -19,7 +19,7 @@ WORDS = ("delivered", "marked", "dropped", "queued")
 
 @dataclass
 class Trace:
-    """Arrivals and times at which the link asks for a packet, in nanoseconds; what comes first at an instant was said first."""
+    """Arrivals, and when the link asks for a packet, in nanoseconds; those of one instant in the order of saying."""
 
     rows: list[tuple[int, str]] = field(default_factory=list)
 

@@ -92,6 +92,23 @@ def _none_dropped(until: int = 1 << 62) -> Callable[[Sequence[Fate]], str | None
     return check
 
 
+def _none_dropped_after(begin: int) -> Callable[[Sequence[Fate]], str | None]:
+    def check(seen: Sequence[Fate]) -> str | None:
+        late = [fate for fate in _hit(seen) if fate.at > begin]
+        return f"packet {late[0].number} is {late[0].word} at {late[0].at} ns: expected none to be" if late else None
+
+    return check
+
+
+def _several(seen: Sequence[Fate]) -> str | None:
+    times = [fate.at for fate in _hit(seen)]
+    return (
+        None
+        if len(set(times)) < len(times)
+        else "never are two packets dropped at one time: expected several to be due"
+    )
+
+
 def _hit(seen: Sequence[Fate]) -> list[Fate]:
     return sorted((fate for fate in seen if fate.word in ("dropped", "marked")), key=lambda fate: fate.at)
 
@@ -120,6 +137,11 @@ def _codel(found: Questions, line: Line) -> None:
         alone.put(number * interval // 3).take(number * interval // 3 + interval // 4)
     found.ask("a queue of one packet is left alone", "RFC 8289 §4.1", alone, _none_dropped())
 
+    pair = Trace().put(0, size=1000)
+    for number in range(80):
+        pair.put(number * interval // 4, size=1000).take((number + 1) * interval // 4)
+    found.ask("one MTU behind the head is left alone", "RFC 8289 §4.1", pair, _none_dropped())
+
     bursts = Trace()
     for burst in range(5):
         begin = 2 * burst * interval
@@ -144,6 +166,23 @@ def _codel(found: Questions, line: Line) -> None:
         lambda seen: _law(seen, law, interval, step),
     )
     found.ask("it drops the head, and delivers the packet behind it", "RFC 8289 §5.5", standing, _heads)
+    slower = Trace().put(0, count=2 * STANDING)
+    for at in asks:
+        slower.put(at - step // 2).take(at)
+    for number in range(1, 40):
+        slower.put(asks[-1] + number * interval // 2 - 1).take(asks[-1] + number * interval // 2)
+    found.ask("on a link that became slow, several drops are due at once", "RFC 8289 §5.5", slower, _several)
+
+    after = Trace().put(0, count=STANDING)
+    for at in asks[: 4 * STEPS]:
+        after.put(at - step // 2).take(at)
+    calm = 5 * interval
+    after.take_each([calm] * (STANDING + 2))
+    for number in range(60):
+        after.put(calm + 1 + number * interval // 3).take(calm + 1 + number * interval // 3 + interval // 4)
+    found.ask(
+        "after its drops too a queue of one packet is left alone", "RFC 8289 §4.1", after, _none_dropped_after(calm)
+    )
     _reset(found, target, interval, step)
     _again(found, interval, step)
     marking = Trace().put(0, count=STANDING, ecn=ect)
@@ -183,7 +222,8 @@ def _heads(seen: Sequence[Fate]) -> str | None:
         if other.at < one.at:
             return f"packet {other.number} goes at {other.at} ns, before packet {one.number} at {one.at}"
         if other.at == one.at and one.left and other.word == "dropped":
-            return f"packet {one.number} is delivered at {one.at} ns and packet {other.number}, behind it, dropped: expected the other way round"
+            both = f"packet {one.number} is delivered at {one.at} ns and packet {other.number}, behind it, dropped"
+            return f"{both}: expected the other way round"
     return None if any(fate.word == "dropped" or fate.word == "marked" for fate in gone) else "nothing is dropped"
 
 
@@ -218,10 +258,12 @@ def _reset(found: Questions, target: int, interval: int, step: int) -> None:
 
 def _again(found: Questions, interval: int, step: int) -> None:
     """A second time of trouble, soon after the first or long after it."""
-    for name, rest in (
+    rests = (
         ("soon after, it goes on where it was", interval // 2),
-        ("long after, it begins anew", 20 * interval),
-    ):
+        ("after 12 intervals, it goes on where it was", 12 * interval),
+        ("after 20 intervals, it begins anew", 20 * interval),
+    )
+    for name, rest in rests:
         trace = Trace().put(0, count=STANDING)
         for at in range(step, 5 * interval, step):
             trace.put(at - step // 2).take(at)
@@ -229,7 +271,7 @@ def _again(found: Questions, interval: int, step: int) -> None:
         trace.take_each([5 * interval] * (STANDING + 2)).put(begin, count=STANDING)
         for at in range(begin + step, begin + 4 * interval, step):
             trace.put(at - step // 2).take(at)
-        found.ask(name, "RFC 8289 §5.5", trace, _spacing(begin, interval, step, soon=rest < interval))
+        found.ask(name, "RFC 8289 §5.5", trace, _spacing(begin, interval, step, soon=rest < 16 * interval))
 
 
 def _spacing(begin: int, interval: int, step: int, *, soon: bool) -> Callable[[Sequence[Fate]], str | None]:

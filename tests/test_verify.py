@@ -1,0 +1,119 @@
+"""`sojourn verify`: what is right passes, each of twenty faults in a CoDel is noticed, whoever is asked."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT, SOJOURN, Run, skip_loudly
+from sojourn.errors import Refusal
+from sojourn.kernel import find
+
+FAULTS = {
+    1: "at the first drop the chosen packet is delivered and the next one lost",
+    2: "at later drops the same",
+    3: "the next drop is counted from now, not from when this one was due",
+    4: "a delay of just the target does not count",
+    5: "dropping goes on at its old pace even after a long rest",
+    6: "dropping begins anew even after a short rest",
+    7: "a rest is short up to 8 intervals instead of 16",
+    8: "the count never grows",
+    9: "no square root",
+    10: "a queue of one MTU is not left alone",
+    11: "the packet in hand counts for that",
+    12: "a packet below the target does not begin the interval anew",
+    13: "nor does it end dropping",
+    14: "the delay of the newest packet is looked at",
+    15: "one packet too many fits",
+    16: "a full queue drops its head",
+    17: "no interval is waited for",
+    18: "where the count began is forgotten",
+    19: "one drop at most for each packet delivered",
+    20: "the bytes of what was dropped still count",
+}
+LINE = "codel variant rfc8289"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """tests/verify/codel.c, sound and with each fault."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        skip_loudly("no C compiler")
+    folder = tmp_path_factory.mktemp("codel")
+    for fault in (0, *FAULTS):
+        command = [str(compiler), "-O1", "-Wall", "-Werror", f"-DFAULT={fault}", "-o", str(folder / f"codel{fault}")]
+        subprocess.run([*command, str(ROOT / "tests/verify/codel.c"), "-lm"], check=True)
+    return folder
+
+
+def test_a_codel_of_another_hand_after_the_rfc_passes(sojourn: Run, built: Path) -> None:
+    said = json.loads(sojourn("verify", LINE, "--command", str(built / "codel0"), "-f", "json").stdout)
+    assert all(one["passed"] for one in said["asked"]), said
+    assert len(said["asked"]) >= 18
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault}-{FAULTS[fault].replace(' ', '-')}")
+def test_each_fault_is_noticed(sojourn: Run, built: Path, tmp_path: Path, fault: int) -> None:
+    command = ["verify", LINE, "--command", str(built / f"codel{fault}"), "-f", "json"]
+    command += ["--traces", "3", "--packets", "1000", "--out", str(tmp_path / "kept")]
+    said = json.loads(sojourn(*command, code=3).stdout)
+    failed = [one for one in said["asked"] if one["fault"]]
+    assert failed
+    traces = sorted((tmp_path / "kept").glob("*.trace.csv"))
+    assert len(traces) == len(failed), "the trace of each is kept"
+    assert traces[0].read_text().startswith("time_ns,op,flow,bytes,ecn\n")
+
+
+def test_the_first_drop_fault_is_named(sojourn: Run, built: Path, tmp_path: Path) -> None:
+    """Two emulators in use deliver the packet that CoDel chose to drop and lose the next."""
+    command = ["verify", LINE, "--command", str(built / "codel1"), "-f", "json", "--out", str(tmp_path / "kept")]
+    faults = {one["name"]: one["fault"] for one in json.loads(sojourn(*command, code=3).stdout)["asked"]}
+    assert "expected the other way round" in faults["it drops the head, and delivers the packet behind it"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["codel", "codel variant linux7 ecn", "codel target 15ms interval 150ms", "fq_codel", "fq", "pfifo limit 50"],
+)
+def test_ours_pass_what_is_asked_of_them(sojourn: Run, line: str) -> None:
+    said = json.loads(sojourn("verify", line, "-f", "json").stdout)
+    assert not [one for one in said["asked"] if one["fault"]]
+
+
+@pytest.mark.parametrize("line", ["codel", "fq_codel", "pfifo limit 50"])
+def test_the_real_kernels_pass(sojourn: Run, line: str) -> None:
+    try:
+        kernel = find()
+    except Refusal as error:
+        skip_loudly(str(error))
+    line += " variant linux7" if "codel" in line and kernel.version >= (7, 0) else ""
+    said = json.loads(sojourn("verify", line, "--world", "kernel", "--traces", "3", "-f", "json").stdout)
+    assert not [one for one in said["asked"] if one["fault"]], said
+    assert said["asked"][-1]["passed"], "every packet's fate is ours"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("coddle",), "codel"),
+        (("codel limt 5",), "limit"),
+        (("codel", "--command", "./nothing-there"), "No such file"),
+        (("codel", "--command", "false"), "exit code 1"),
+        (("codel", "--command", "echo packet,fate"), "no column fate_ns"),
+        (("codel", "--command", "echo hello", "--world", "kernel"), "without --world kernel"),
+    ],
+)
+def test_what_can_not_be_asked_is_said_in_a_line(sojourn: Run, arguments: tuple[str, ...], words: str) -> None:
+    result = sojourn("verify", *arguments, code=2)
+    assert words in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_program_may_read_the_trace_from_a_file(sojourn: Run) -> None:
+    command = f"{SOJOURN} replay {{trace}} --qdisc codel"
+    assert "0 failed" in sojourn("verify", "codel", "--command", command, "--traces", "2").stderr
