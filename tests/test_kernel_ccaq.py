@@ -128,6 +128,7 @@ def kernel() -> Kernel:
     try:
         found = find()
         modules.tc_plugins()
+        tools.real("busybox", "busybox-static")
     except Refusal as error:
         skip_loudly(str(error))
         raise

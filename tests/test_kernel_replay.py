@@ -15,7 +15,7 @@ import pytest
 
 from conftest import ROOT, Run, skip_loudly
 from sojourn.errors import Refusal
-from sojourn.kernel import Kernel, find, modules
+from sojourn.kernel import Kernel, find, modules, tools
 
 HEADER = "time_ns,op,flow,bytes,ecn\n"
 
@@ -24,6 +24,7 @@ HEADER = "time_ns,op,flow,bytes,ecn\n"
 def kernel() -> Kernel:
     """The kernel that 'make test' built or restored."""
     try:
+        tools.real("busybox", "busybox-static")
         return find()
     except Refusal as error:
         skip_loudly(str(error))

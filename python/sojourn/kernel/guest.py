@@ -249,11 +249,14 @@ def _pinned(cpu: int | None) -> Iterator[None]:
 
 
 def _free_cpu(cpus: list[int]) -> tuple[int | None, IO[str] | None]:
-    """A CPU on which no guest of this user runs, locked as long as the file is open."""
+    """A CPU on which no guest of this user runs, locked as long as the file is open; none if no file can be made."""
     folder = places.cache() / "cpus"
-    folder.mkdir(parents=True, exist_ok=True)
     for cpu in cpus:
-        file = (folder / str(cpu)).open("w")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            file = (folder / str(cpu)).open("w")
+        except OSError:
+            return None, None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

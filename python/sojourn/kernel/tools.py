@@ -147,13 +147,20 @@ def run(
 
 
 def real(program: str, package: str) -> Path:
-    """A program's own file: not the cache's wrapper, which a guest could not start."""
+    """A program's own file, brought into the cache if need be: not the cache's wrapper, which a guest could not start."""
+    found = _file_of(program)
+    if found is None:
+        unpack(package)
+        found = _file_of(program)
+    if found is None:
+        raise Refusal(f"{program} is not there: expected the package {package}")
+    return found
+
+
+def _file_of(program: str) -> Path | None:
     root = places.home() / "debian" / "root"
     folders = [*os.environ.get("PATH", os.defpath).split(os.pathsep), "/usr/sbin", "/sbin"]
     folders += [str(root / part) for part in ("usr/sbin", "sbin", "usr/bin", "bin")]
     wrappers = places.home() / "debian" / "bin"
-    for folder in folders:
-        file = Path(folder) / program
-        if Path(folder) != wrappers and file.is_file():
-            return file.resolve()
-    raise Refusal(f"{program} is not there: expected the package {package}")
+    files = (Path(folder) / program for folder in folders if Path(folder) != wrappers)
+    return next((file.resolve() for file in files if file.is_file()), None)
