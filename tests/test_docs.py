@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -15,7 +16,7 @@ import pytest
 from conftest import ROOT, SOJOURN, Run, skip_loudly
 
 SCENARIOS = sorted((ROOT / "scenarios").glob("*.toml"))
-VERBS = ["run", "check", "replay", "bench", "list", "report", "kernel"]
+VERBS = ["run", "check", "replay", "verify", "bench", "list", "report", "kernel"]
 TRACE = "time_ns,op,flow,bytes,ecn\n" + "".join(f"{n * 1000},enqueue,0,1000,0\n" for n in range(20))
 
 
@@ -71,7 +72,10 @@ def perform(command: str, clone: Path) -> None:
     if verb == "kernel" or "kernel" in words:
         needs_a_kernel()
     short = ["--set", "duration=3s", "--set", 'measure=["0s", "end"]'] if verb == "run" else []
-    done = subprocess.run([SOJOURN, *words[1:], *short], cwd=clone, capture_output=True, text=True, check=False)
+    found = {**os.environ, "PATH": os.pathsep.join([str(Path(SOJOURN).parent), os.environ.get("PATH", os.defpath)])}
+    done = subprocess.run(
+        [SOJOURN, *words[1:], *short], cwd=clone, env=found, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, f"{command}\n{done.stderr}"
     assert done.stdout or done.stderr
 

@@ -147,7 +147,7 @@ def run(
 
 
 def real(program: str, package: str) -> Path:
-    """A program's own file, brought into the cache if need be: not the cache's wrapper, which a guest could not start."""
+    """A program's own file, brought if need be: not the cache's wrapper, which a guest could not start."""
     found = _file_of(program)
     if found is None:
         unpack(package)
