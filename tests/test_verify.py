@@ -105,13 +105,37 @@ def test_the_real_kernels_pass(sojourn: Run, line: str) -> None:
         (("codel", "--command", "./nothing-there"), "No such file"),
         (("codel", "--command", "false"), "exit code 1"),
         (("codel", "--command", "echo packet,fate"), "no column fate_ns"),
-        (("codel", "--command", "echo hello", "--world", "kernel"), "without --world kernel"),
+        (("codel", "--library", "nothing.so"), "expected a shared library"),
+        (("codel", "--library", "/lib/x86_64-linux-gnu/libm.so.6"), "no function sojourn_new"),
+        (("codel", "--command", "echo hello", "--world", "kernel"), "--command and --world kernel"),
     ],
 )
 def test_what_can_not_be_asked_is_said_in_a_line(sojourn: Run, arguments: tuple[str, ...], words: str) -> None:
     result = sojourn("verify", *arguments, code=2)
     assert words in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_library_with_our_header_is_asked_and_ours_passes(sojourn: Run, tmp_path: Path) -> None:
+    if shutil.which("cargo") is None:
+        skip_loudly("no cargo, so there is no library")
+    build = ["cargo", "build", "--locked", "--quiet", "-p", "sojourn-ffi", "--profile", "fast"]
+    subprocess.run(build, cwd=ROOT, check=True)
+    library = ROOT / "target/fast/libsojourn.so"
+    for line in ("codel variant rfc8289 ecn", "fq_codel limit 300"):
+        said = json.loads(sojourn("verify", line, "--library", library, "--traces", "3", "-f", "json").stdout)
+        assert all(one["passed"] for one in said["asked"]), said
+    compiler, example = shutil.which("cc"), tmp_path / "link"
+    if compiler is None:
+        skip_loudly("no C compiler")
+    flags = ["-O1", "-Wall", "-Wextra", "-Werror", "-I", str(ROOT / "crates/ffi/include"), "-o", str(example)]
+    sources = [str(ROOT / "crates/ffi/examples/link.c"), str(ROOT / "target/fast/libsojourn.a")]
+    subprocess.run([str(compiler), *flags, *sources, "-lm", "-lpthread", "-ldl"], check=True)
+    said = subprocess.run([example, "pfifo limit 1000"], check=True, capture_output=True, text=True).stdout
+    # 10 s at 10 Mbit/s, 12 offered: 8333 packets of 1500 bytes leave, all others wait or are dropped.
+    assert said.startswith("sent 8333, dropped 668, waiting 999, "), said
+    refused = subprocess.run([example, "coddle"], check=False, capture_output=True, text=True)
+    assert (refused.returncode, "did you mean" in refused.stderr) == (2, True)
 
 
 def test_a_program_may_read_the_trace_from_a_file(sojourn: Run) -> None:

@@ -31,6 +31,12 @@ Examples:
     metavar="PROGRAM",
     help="Your program: reads a trace from stdin, or from the file in place of {trace}, prints packet,fate_ns,fate.",
 )
+@click.option(
+    "--library",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Your shared library with the functions of sojourn.h (crates/ffi/include).",
+)
 @click.option("--world", type=click.Choice(["sim", "kernel"]), default="sim", show_default=True, help="Whose code.")
 @click.option(
     "--qdisc-module",
@@ -50,6 +56,7 @@ Examples:
 def verify(
     qdisc: str,
     command: str | None,
+    library: Path | None,
     world: str,
     module: Path | None,
     traces: int,
@@ -60,19 +67,22 @@ def verify(
 ) -> None:
     """Ask a queue discipline what its RFC says, and compare it with ours.
 
-    QDISC is a line as tc writes it. What is asked is ours, unless --command, --world kernel or --qdisc-module names
-    another. The traces of what did not pass are kept. Exit code 3 if something did not.
+    QDISC is a line as tc writes it. What is asked is ours, unless --command, --library, --world kernel or
+    --qdisc-module names another. The traces of what did not pass are kept. Exit code 3 if something did not.
     """
     from sojourn import verify as asking
 
     for text in (qdisc, command or ""):
         refuse_other_than_utf8(text)
-    if command is not None and (world == "kernel" or module is not None):
-        fail(f"--command = {command}: expected it without --world kernel and --qdisc-module")
+    asked = {"--command": command, "--library": library, "--world kernel": (world == "kernel" or module) or None}
+    if len(given := [name for name, value in asked.items() if value is not None]) > 1:
+        fail(f"{given[0]} and {given[1]}: expected one of them, since one is asked at a time")
     line = asking.line_of(qdisc)
     subject: asking.Subject = asking.Ours(line.full)
     if command is not None:
         subject = asking.Program(command)
+    elif library is not None:
+        subject = asking.Library(library, line.full)
     elif world == "kernel" or module is not None:
         subject = asking.Kernel(qdisc, module)
     found = list(asking.verify(line, subject, traces=traces, packets=packets, seed=seed))

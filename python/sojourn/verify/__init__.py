@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from sojourn import _core
 from sojourn.errors import Refusal
 from sojourn.verify import vectors
-from sojourn.verify.subjects import Kernel, Ours, Program, Subject
+from sojourn.verify.subjects import Kernel, Library, Ours, Program, Subject
 from sojourn.verify.trace import ECT0, ECT1, FULL, NOT_ECT, Fate, Trace, fates
 from sojourn.verify.vectors import Line
 
-__all__ = ["Kernel", "Line", "Ours", "Program", "Subject", "Verdict", "line_of", "verify"]
+__all__ = ["Kernel", "Library", "Line", "Ours", "Program", "Subject", "Verdict", "line_of", "verify"]
 
 RANDOM = {"red", "pie", "fq_pie", "cake", "dualpi2", "blue", "sfb", "choke"}
 """Their decisions hang on random numbers, which a program draws by itself: they are not compared with ours."""

@@ -1,7 +1,8 @@
-"""Who is verified: core, a program, a discipline of a real kernel or a module. Each plays a trace and says fates."""
+"""Who is verified: core, a program, a C library, a discipline of a real kernel. Each plays a trace and says fates."""
 
 from __future__ import annotations
 
+import ctypes
 import shlex
 import subprocess
 import tempfile
@@ -11,6 +12,7 @@ from typing import Protocol
 
 from sojourn import _core
 from sojourn.errors import Refusal
+from sojourn.verify.trace import CE
 
 MTU = 1514
 PATIENCE_S = 60
@@ -68,6 +70,92 @@ class Program:
             said = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or ["it said nothing"]
             raise Refusal(f"--command = {self.command}: exit code {done.returncode}: {said[0]}")
         return done.stdout
+
+
+class _Packet(ctypes.Structure):
+    """`struct sojourn_packet` of crates/ffi/include/sojourn.h."""
+
+    _fields_ = (
+        ("id", ctypes.c_uint64),
+        ("bytes", ctypes.c_uint32),
+        ("flow", ctypes.c_uint32),
+        ("ecn", ctypes.c_uint8),
+    )
+
+
+_DROPPED = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(_Packet), ctypes.c_uint8)
+_FUNCTIONS = {
+    "sojourn_new": (
+        ctypes.c_void_p,
+        (ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_size_t),
+    ),
+    "sojourn_free": (None, (ctypes.c_void_p,)),
+    "sojourn_enqueue": (None, (ctypes.c_void_p, ctypes.c_uint64, _Packet, _DROPPED, ctypes.c_void_p)),
+    "sojourn_dequeue": (
+        ctypes.c_bool,
+        (ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(_Packet), _DROPPED, ctypes.c_void_p),
+    ),
+}
+_SPREAD = 0x9E3779B9
+"""Makes a hash of a flow's number, as `sojourn replay` does."""
+_RATE = 10_000_000
+"""What a library is told of the link, in bit/s: the traces have their own departures."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """A shared library with the functions of crates/ffi/include/sojourn.h."""
+
+    file: Path
+    line: str
+
+    @property
+    def name(self) -> str:
+        """The file."""
+        return str(self.file)
+
+    def play(self, trace: bytes) -> bytes:
+        """See `Subject`."""
+        library = self._loaded()
+        error = ctypes.create_string_buffer(200)
+        qdisc = library.sojourn_new(self.line.encode(), MTU, _RATE, 1, error, len(error))
+        if not qdisc:
+            raise Refusal(f"--library = {self.file}: {self.line}: {error.value.decode('utf-8', 'replace')}")
+        fates: dict[int, tuple[int, str]] = {}
+        fields: list[int] = []
+        now = 0
+
+        def dropped(_context: object, packet: ctypes._Pointer[_Packet], _reason: int) -> None:
+            fates[packet.contents.id] = (now, "dropped")
+
+        told, out = _DROPPED(dropped), _Packet()
+        for row in trace.decode().splitlines()[1:]:
+            at, what, flow, size, ecn = row.split(",")
+            now = int(at)
+            if what == "enqueue":
+                fates[len(fields)] = (0, "queued")
+                packet = _Packet(len(fields), int(size), int(flow) * _SPREAD % 2**32, int(ecn))
+                fields.append(int(ecn))
+                library.sojourn_enqueue(qdisc, now, packet, told, None)
+            elif library.sojourn_dequeue(qdisc, now, ctypes.byref(out), told, None):
+                marked = out.id < len(fields) and out.ecn == CE != fields[out.id]
+                fates[out.id] = (now, "marked" if marked else "delivered")
+        library.sojourn_free(qdisc)
+        rows = (f"{number},{at},{word}" for number, (at, word) in sorted(fates.items()))
+        return "\n".join(["packet,fate_ns,fate", *rows, ""]).encode()
+
+    def _loaded(self) -> ctypes.CDLL:
+        try:
+            library = ctypes.CDLL(str(self.file.resolve()))
+        except OSError as error:
+            raise Refusal(f"--library = {self.file}: {error}: expected a shared library") from None
+        for name, (result, arguments) in _FUNCTIONS.items():
+            try:
+                function = getattr(library, name)
+            except AttributeError:
+                raise Refusal(f"--library = {self.file}: no function {name}: expected those of sojourn.h") from None
+            function.restype, function.argtypes = result, arguments
+        return library
 
 
 @dataclass(frozen=True)
