@@ -11,6 +11,8 @@ pub mod fifo;
 mod flows;
 pub mod fq;
 pub mod fq_codel;
+mod jiffies;
+pub mod pie;
 pub mod red;
 pub mod tc;
 #[cfg(test)]
@@ -35,7 +37,7 @@ pub enum DropReason {
     MemoryLimit,
     /// CoDel's control law.
     Codel,
-    /// RED's random early drop.
+    /// A random early drop (RED, PIE).
     Early,
     /// RED above its thresholds.
     Forced,

@@ -5,6 +5,7 @@ use super::codel::{self, Codel};
 use super::fifo::Fifo;
 use super::fq::Fq;
 use super::fq_codel::{self, FqCodel};
+use super::pie::Pie;
 use super::red::Red;
 use super::tc::Spec;
 use super::{Context, Drops, Qdisc, Stats};
@@ -89,6 +90,8 @@ any_qdisc! {
     Fq(Fq<P>),
     /// red.
     Red(Red<P>),
+    /// pie.
+    Pie(Pie<P>),
     /// ccaq.
     Ccaq(Ccaq<P>),
 }
@@ -112,6 +115,7 @@ impl Spec {
             },
             Spec::Fq(params) => AnyQdisc::Fq(Fq::new(params, context)),
             Spec::Red(params) => AnyQdisc::Red(Red::new(params, context)),
+            Spec::Pie(params) => AnyQdisc::Pie(Pie::new(params, context)),
             Spec::Ccaq(params) => AnyQdisc::Ccaq(Ccaq::new(params, context)),
             Spec::Linux(_) => panic!("bug: a world that has no {} did not refuse it", self.kind()),
         }

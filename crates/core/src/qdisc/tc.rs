@@ -16,7 +16,7 @@ use core::str::{FromStr, SplitAsciiWhitespace};
 pub use param::{Field, Param, Parameters, Presence, Unit, Value};
 pub(crate) use param::{choice, param};
 
-use super::{ccaq, codel, fifo, fq, fq_codel, red};
+use super::{ccaq, codel, fifo, fq, fq_codel, pie, red};
 use crate::rng::Rng;
 
 /// Why a line could not be read. Displays as one line that names the word and what was expected.
@@ -195,6 +195,8 @@ disciplines! {
     Fq(fq::Params),
     /// Random early detection.
     Red(red::Params),
+    /// Proportional integral controller enhanced.
+    Pie(pie::Params),
     /// Congestion-control-aware queueing.
     Ccaq(ccaq::Params),
 }
@@ -207,7 +209,7 @@ pub struct LinuxLine {
 }
 
 /// Disciplines of Linux that we don't have (yet), and that stand below nothing but a link.
-pub const LINUX: &[&str] = &["cake", "choke", "dualpi2", "fq_pie", "hhf", "pie", "sfb", "sfq"];
+pub const LINUX: &[&str] = &["cake", "choke", "dualpi2", "fq_pie", "hhf", "sfb", "sfq"];
 
 /// Which words of a line to print.
 #[derive(Clone, Copy, PartialEq, Eq)]

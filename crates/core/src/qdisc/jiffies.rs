@@ -1,0 +1,144 @@
+//! Linux's coarse clock: jiffies of 4 ms (HZ 250, as Debian has it), and timers on them.
+//!
+//! A timer set for so many jiffies from now goes off a jiffy later: the timer wheel (Linux's `kernel/time/timer.c`)
+//! rounds up, and far ahead it rounds up to 8, 64, … jiffies. Packets of the very moment of a tick come before what the
+//! tick does.
+
+use crate::units::{Span, Time};
+
+/// One jiffy.
+pub(super) const JIFFY: Span = Span::from_millis(4);
+/// Jiffies in a second.
+pub(super) const HZ: u64 = 1_000_000_000 / JIFFY.0;
+
+/// The jiffies that a span takes up, begun ones included (`usecs_to_jiffies`).
+pub(super) fn jiffies(span: Span) -> u64 {
+    span.0.div_ceil(JIFFY.0)
+}
+
+/// The jiffy in which a timer goes off that is set for the jiffy `expires` while the wheel stands at `clock`.
+pub(super) fn wheel(clock: u64, expires: u64) -> u64 {
+    if expires < clock {
+        return clock;
+    }
+    // Each of the wheel's levels has 64 places, each eight times as long as those of the level before.
+    let mut long = 1;
+    while expires - clock >= 63 * long {
+        long *= 8;
+    }
+    (expires + long) / long * long
+}
+
+/// A timer that its discipline sets at time zero, and sets anew each time it goes off.
+#[derive(Clone, Debug)]
+pub(super) struct Timer {
+    /// When it goes off next.
+    next: Time,
+    /// That jiffy.
+    due: u64,
+    /// Set anew for so many jiffies ahead; never if none.
+    every: Option<u64>,
+    /// Jiffies that the work of one time takes.
+    work: u64,
+}
+
+impl Timer {
+    /// To go off `first` jiffies after time zero, then every `every`; a time's work takes further `work` jiffies.
+    pub fn new(first: u64, every: Option<u64>, work: u64) -> Timer {
+        let due = wheel(0, first);
+        Timer { next: tick(due), due, every, work }
+    }
+
+    /// How often it went off before `now` and since the last call.
+    #[inline]
+    pub fn passed(&mut self, now: Time) -> u64 {
+        if now <= self.next { 0 } else { self.advance(now) }
+    }
+
+    /// When it goes off next.
+    #[cfg(test)]
+    pub fn next(&self) -> Time {
+        self.next
+    }
+
+    #[cold]
+    fn advance(&mut self, now: Time) -> u64 {
+        let last = (now.0 - 1) / JIFFY.0;
+        let mut times = 1;
+        self.due = self.after(self.due);
+        if self.due <= last {
+            // From its second time on a timer that is set anew at once goes off in equal steps.
+            let step = self.after(self.due) - self.due;
+            let more = (last - self.due) / step + 1;
+            self.due += more * step;
+            times += more;
+        }
+        self.next = tick(self.due);
+        times
+    }
+
+    /// The jiffy of the time after that in the jiffy `due`.
+    fn after(&self, due: u64) -> u64 {
+        let end = due + self.work;
+        // While a jiffy's timers go off the wheel stands at the next one.
+        self.every.map_or(u64::MAX, |every| wheel(end + 1, end + every))
+    }
+}
+
+/// The start of a jiffy.
+fn tick(jiffy: u64) -> Time {
+    jiffy.checked_mul(JIFFY.0).map_or(Time::NEVER, Time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_timer_goes_off_a_jiffy_late_and_later_if_it_is_set_far_ahead() {
+        // Set in jiffy 1000: the wheel stands there.
+        for (ahead, off) in [(0, 1), (1, 2), (4, 5), (62, 63)] {
+            assert_eq!(wheel(1000, 1000 + ahead), 1000 + off);
+        }
+        assert_eq!(wheel(1000, 1063), 1064, "63 ahead: up to a multiple of 8");
+        assert_eq!(wheel(1000, 1064), 1072);
+        assert_eq!(wheel(0, 125), 128);
+        assert_eq!(wheel(1000, 1000 + 504), 1536, "up to a multiple of 64");
+        assert_eq!(wheel(1000, 999), 1000, "what is overdue is next");
+    }
+
+    #[test]
+    fn half_a_second_after_the_start_and_then_every_15_ms_is_512_ms_and_every_20() {
+        let mut timer = Timer::new(HZ / 2, Some(jiffies(Span::from_millis(15))), 0);
+        assert_eq!(timer.next(), Time(512_000_000));
+        assert_eq!(timer.passed(Time(512_000_000)), 0, "a packet of that moment comes first");
+        assert_eq!(timer.passed(Time(512_000_001)), 1);
+        assert_eq!(timer.next(), Time(532_000_000));
+        assert_eq!(timer.passed(Time(552_000_001)), 2);
+        assert_eq!(timer.passed(Time(552_000_001)), 0);
+    }
+
+    #[test]
+    fn a_timer_that_is_not_set_anew_goes_off_once() {
+        let mut timer = Timer::new(HZ / 2, None, 0);
+        assert_eq!((timer.passed(Time::NEVER), timer.next(), timer.passed(Time::NEVER)), (1, Time::NEVER, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn counting_at_once_and_one_by_one_agree(every in 1u64..5000, work in 0u64..4, spans in prop::collection::vec(0u64..200_000_000_000, 1..20)) {
+            let mut timer = Timer::new(HZ / 2, Some(every), work);
+            let (mut now, mut due, mut slow, mut fast) = (Time::ZERO, 128, 0u64, 0);
+            for span in spans {
+                now += Span(span);
+                while tick(due) < now {
+                    slow += 1;
+                    due = wheel(due + work + 1, due + work + every);
+                }
+                fast += timer.passed(now);
+                prop_assert_eq!((fast, timer.next()), (slow, tick(due)));
+            }
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! PIE: drops at arrival with a probability that a proportional integral controller sets by the queue's delay.
+//!
+//! Source: RFC 8033 (R. Pan, P. Natarajan, F. Baker, G. White, et al.); the decisions of Linux's `sch_pie.c`.
+//! Principle: every `tupdate` the drop probability changes by `alpha` times how far the delay is from `target`, plus
+//! `beta` times how much it changed; small probabilities change in small steps. An arrival is dropped with that
+//! probability, but not within the first 150 ms of a busy time (burst allowance), not when the delay is below half the
+//! target and the probability below a fifth, and not when hardly anything is queued.
+//!
+//! Three variants: `linux` (6.1 to 7.x: fixed point, the RFC's options but for its active and inactive state), `rfc8033`
+//! (appendix A: the basic scheme) and `rfc8033b` (appendix B: with drops spread out, steps bounded, the delay from the
+//! rate of departures, and PIE at rest while the buffer is less than a third full).
+//!
+//! Deviations:
+//! - Updates are made up for when the next packet comes or goes, in the state that the queue had at their time: to the
+//!   same effect, without events. Counters are as of that packet.
+//! - Linux's timer counts jiffies; here they last 4 ms (HZ 250), and time zero is a multiple of eight of them.
+//! - `MEAN_PKTSIZE` of the RFC is the link's MTU, as in Linux; TAIL_DROP is `limit` of them.
+//! - Appendix A does not say what the delay of an empty queue is: it is zero once the link has asked in vain.
+//! - Appendix B as it is written falls back to rest on the arrival that woke it, as its delay is zero before the first
+//!   update. Here PIE goes to rest at updates only, by §5.3: probability zero and both delays below half the target.
+//! - RFC 8033's appendix A has no ECN; `ecn` marks there as in appendix B, below a probability of 10 % (§5.1).
+
+pub(super) mod linux;
+mod rfc8033;
+#[cfg(test)]
+mod tests;
+
+use super::codel::MAX_SPAN;
+use super::jiffies::{self, HZ, Timer};
+use super::tc::{Param, Parameters, Unit, choice, param};
+use super::{Context, DropReason, Drops, Qdisc};
+use crate::packet::Packet;
+use crate::ring::Ring;
+use crate::rng::Rng;
+use crate::units::{Span, Time};
+use linux::Vars;
+use rfc8033::{Basic, Enhanced};
+
+choice! {
+    /// Whose decisions are taken.
+    Variant {
+        /// Linux's.
+        Linux = "linux",
+        /// The pseudocode of RFC 8033's appendix A.
+        Rfc8033 = "rfc8033",
+        /// The pseudocode of RFC 8033's appendix B, with the optional elements.
+        Rfc8033b = "rfc8033b",
+    }
+}
+
+/// Parameters of PIE.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Params {
+    /// Packets queued.
+    pub limit: u32,
+    /// The delay that the controller aims at (`QDELAY_REF`).
+    pub target: Span,
+    /// Time between two updates of the probability (`T_UPDATE`); with 0, Linux updates once.
+    pub tupdate: Span,
+    /// Weight of the delay's distance from the target, in sixteenths of 1/s.
+    pub alpha: u32,
+    /// Weight of the delay's change, in sixteenths of 1/s.
+    pub beta: u32,
+    /// Mark ECN-capable packets instead of dropping them while the probability is below a tenth.
+    pub ecn: bool,
+    /// Scale the drop probability with the packet's size.
+    pub bytemode: bool,
+    /// Take the delay from the rate of departures (Little's law) and not from the packets' time in the queue.
+    pub dq_rate_estimator: bool,
+    /// Whose decisions are taken.
+    pub variant: Variant,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params {
+            limit: 1000,
+            target: Span::from_millis(15),
+            tupdate: Span::from_millis(15),
+            alpha: 2,
+            beta: 20,
+            ecn: false,
+            bytemode: false,
+            dq_rate_estimator: false,
+            variant: Variant::Linux,
+        }
+    }
+}
+
+/// The greatest `alpha` and `beta` that `tc` takes.
+pub(super) const MOST_GAIN: u64 = 32;
+
+impl Parameters for Params {
+    const NAME: &'static str = "pie";
+    const DOC: &'static str = "one queue that drops at arrival, with a probability controlled by the delay (RFC 8033)";
+    const PARAMS: &'static [Param<Self>] = &[
+        param!(Params.limit, Unit::Packets, "packets queued").range(1, u32::MAX as u64).printed(),
+        param!(Params.target, Unit::Time, "delay aimed at").range(0, MAX_SPAN),
+        param!(Params.tupdate, Unit::Time, "time between two updates of the drop probability").range(0, MAX_SPAN),
+        param!(Params.alpha, Unit::Number, "weight of the delay's distance from target, in 1/16 Hz")
+            .range(0, MOST_GAIN),
+        param!(Params.beta, Unit::Number, "weight of the delay's change, in 1/16 Hz").range(0, MOST_GAIN),
+        param!(Params.ecn, Unit::Flag("noecn"), "mark ECN-capable packets while the probability is below a tenth"),
+        param!(Params.bytemode, Unit::Flag("nobytemode"), "scale the drop probability with the packet's size"),
+        param!(
+            Params.dq_rate_estimator,
+            Unit::Flag("no_dq_rate_estimator"),
+            "take the delay from the rate of departures, not from the packets' time in the queue"
+        ),
+        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
+    ];
+
+    fn check(&self) -> Result<(), (&'static str, &'static str)> {
+        match self.variant {
+            Variant::Linux => Ok(()),
+            _ if self.tupdate == Span::ZERO => Err(("tupdate", "must not be 0 but with variant linux")),
+            _ if self.bytemode => Err(("bytemode", "is of variant linux only")),
+            _ if self.dq_rate_estimator => Err(("dq_rate_estimator", "is of variant linux only")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The parameters as Linux keeps them, for [`Vars`]; fq_pie has them too.
+pub(super) fn control(params: &Params, mtu: u32) -> linux::Control {
+    linux::Control::new(params, mtu)
+}
+
+/// Linux's timer: first after half a second, then every `tupdate`, each time's work taking further `work` jiffies.
+pub(super) fn timer(tupdate: Span, work: u64) -> Timer {
+    let every = jiffies::jiffies(tupdate);
+    Timer::new(HZ / 2, (every > 0).then_some(every), work)
+}
+
+/// Counters, with the keys of `tc -s -j qdisc` (`pie_stats`).
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Stats {
+    /// Packets that were queued.
+    pub pkts_in: u64,
+    /// Packets dropped because the limit was met.
+    pub overlimit: u64,
+    /// All packets dropped.
+    pub dropped: u64,
+    /// The most packets that an arrival met in the queue.
+    pub maxq: u64,
+    /// Packets marked in place of a drop.
+    pub ecn_mark: u64,
+}
+
+/// What controls the drops.
+#[derive(Clone, Debug)]
+enum Controller {
+    Linux { control: linux::Control, vars: Vars, timer: Timer },
+    Basic(Basic),
+    Enhanced(Enhanced),
+}
+
+/// The discipline.
+#[derive(Clone, Debug)]
+pub struct Pie<P> {
+    limit: usize,
+    /// TAIL_DROP, in bytes.
+    tail_drop: u64,
+    ecn: bool,
+    controller: Controller,
+    rng: Rng,
+    queue: Ring<P>,
+    backlog: u64,
+    stats: Stats,
+}
+
+impl<P: Packet + Copy + Default> Pie<P> {
+    /// An empty queue before a link of this kind.
+    pub fn new(params: &Params, context: &Context) -> Self {
+        let (limit, mtu) = (params.limit as usize, u64::from(context.mtu));
+        let tail_drop = u64::from(params.limit) * mtu;
+        let (limit, tail_drop, controller) = match params.variant {
+            Variant::Linux => {
+                let (control, timer) = (control(params, context.mtu), timer(params.tupdate, 0));
+                (limit, u64::MAX, Controller::Linux { control, vars: Vars::default(), timer })
+            }
+            Variant::Rfc8033 => (limit, u64::MAX, Controller::Basic(Basic::new(params, mtu))),
+            Variant::Rfc8033b => (usize::MAX, tail_drop, Controller::Enhanced(Enhanced::new(params, mtu, tail_drop))),
+        };
+        Pie {
+            limit,
+            tail_drop,
+            ecn: params.ecn,
+            controller,
+            rng: Rng::stream(context.seed, "pie"),
+            queue: Ring::default(),
+            backlog: 0,
+            stats: Stats::default(),
+        }
+    }
+
+    /// The updates that were due before `now`.
+    #[inline]
+    fn update(&mut self, now: Time) {
+        match &mut self.controller {
+            Controller::Linux { control, vars, timer } => {
+                let times = timer.passed(now);
+                vars.update(times, control, self.backlog as u32);
+            }
+            Controller::Basic(basic) => basic.update(now),
+            Controller::Enhanced(enhanced) => enhanced.update(now, self.backlog),
+        }
+    }
+
+    /// Whether PIE wants an arrival of `bytes` dropped, and whether a mark would do.
+    #[inline]
+    fn drop_early(&mut self, bytes: u32) -> (bool, bool) {
+        match &mut self.controller {
+            Controller::Linux { control, vars, .. } => {
+                let early = vars.drop_early(control, self.backlog as u32, bytes, &mut self.rng);
+                (early, vars.prob <= linux::MAX_PROB / 10)
+            }
+            Controller::Basic(basic) => (basic.drop_early(self.backlog, &mut self.rng), basic.marks()),
+            Controller::Enhanced(enhanced) => (enhanced.drop_early(self.backlog, &mut self.rng), enhanced.marks()),
+        }
+    }
+
+    /// A packet was dropped: the next drop is far again.
+    fn forget_accu_prob(&mut self) {
+        match &mut self.controller {
+            Controller::Linux { vars, .. } => vars.accu_prob = 0,
+            Controller::Basic(_) => {}
+            Controller::Enhanced(enhanced) => enhanced.forget_accu_prob(),
+        }
+    }
+
+    /// The delay in nanoseconds that the controller last saw, and the drop probability as a fraction of 2^64.
+    fn state(&self) -> (u64, u64) {
+        let of_f64 = |prob: f64| (prob * 18_446_744_073_709_551_616.0) as u64;
+        match &self.controller {
+            Controller::Linux { vars, .. } => (vars.qdelay << linux::PSCHED_SHIFT, vars.prob << 8),
+            Controller::Basic(basic) => (basic.delay().0, of_f64(basic.drop_prob)),
+            Controller::Enhanced(enhanced) => (enhanced.delay().0, of_f64(enhanced.drop_prob)),
+        }
+    }
+
+    /// An arrival that will not be queued.
+    fn refuse(&mut self, packet: P, reason: DropReason, drops: &mut impl Drops<P>) {
+        self.stats.dropped += 1;
+        self.stats.overlimit += u64::from(reason == DropReason::Overlimit);
+        self.forget_accu_prob();
+        drops.dropped(packet, reason);
+    }
+}
+
+impl<P: Packet + Copy + Default> Qdisc<P> for Pie<P> {
+    #[inline]
+    fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
+        self.update(now);
+        packet.set_enqueue_time(now);
+        let bytes = packet.bytes();
+        if self.queue.len() >= self.limit || self.backlog + u64::from(bytes) > self.tail_drop {
+            return self.refuse(packet, DropReason::Overlimit, drops);
+        }
+        let (early, may_mark) = self.drop_early(bytes);
+        if early {
+            if !(self.ecn && may_mark && packet.mark()) {
+                return self.refuse(packet, DropReason::Early, drops);
+            }
+            self.stats.ecn_mark += 1;
+        }
+        self.stats.pkts_in += 1;
+        self.stats.maxq = self.stats.maxq.max(self.queue.len() as u64);
+        self.queue.push(packet);
+        self.backlog += u64::from(bytes);
+        if let Controller::Enhanced(enhanced) = &mut self.controller {
+            enhanced.queued(now, self.backlog);
+        }
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time, _: &mut impl Drops<P>) -> Option<P> {
+        self.update(now);
+        let Some(packet) = self.queue.pop() else {
+            if let Controller::Basic(basic) = &mut self.controller {
+                basic.emptied();
+            }
+            return None;
+        };
+        self.backlog -= u64::from(packet.bytes());
+        match &mut self.controller {
+            Controller::Linux { control, vars, .. } => {
+                vars.process_dequeue(control, now, packet.enqueue_time(), packet.bytes(), self.backlog as u32);
+            }
+            Controller::Basic(basic) => basic.dequeued(now.since(packet.enqueue_time())),
+            Controller::Enhanced(enhanced) => enhanced.dequeued(now, packet.bytes(), self.backlog),
+        }
+        Some(packet)
+    }
+
+    fn packets(&self) -> usize {
+        self.queue.len()
+    }
+
+    fn backlog(&self) -> u64 {
+        self.backlog
+    }
+
+    fn is_full(&self, mtu: u32) -> bool {
+        self.queue.len() >= self.limit || self.backlog + u64::from(mtu) > self.tail_drop
+    }
+
+    /// `prob` is a fraction of 2^64, as the kernel hands it to `tc`.
+    fn stats(&self) -> super::Stats {
+        let (delay, prob) = self.state();
+        let mut stats = alloc::vec![("prob", prob), ("delay", delay / 1_000)];
+        if let Controller::Linux { control, vars, .. } = &self.controller
+            && control.dq_rate_estimator
+        {
+            stats.push(("avg_dq_rate", vars.rate()));
+        }
+        let Stats { pkts_in, overlimit, dropped, maxq, ecn_mark } = self.stats;
+        stats.extend([
+            ("pkts_in", pkts_in),
+            ("overlimit", overlimit),
+            ("dropped", dropped),
+            ("maxq", maxq),
+            ("ecn_mark", ecn_mark),
+        ]);
+        stats
+    }
+}

@@ -1,0 +1,251 @@
+//! Linux's PIE controller, in its integers: what pie and fq_pie share (`include/net/pie.h`).
+
+use super::Params;
+use crate::rng::Rng;
+use crate::units::{Span, Time};
+
+/// A probability of one.
+pub const MAX_PROB: u64 = u64::MAX >> 8;
+/// The scheduler's clock counts in 2^6 ns.
+pub const PSCHED_SHIFT: u32 = 6;
+const PSCHED_TICKS_PER_SEC: u64 = 1_000_000_000 >> PSCHED_SHIFT;
+/// Bytes over which the rate of departures is measured.
+const QUEUE_THRESHOLD: u32 = 16_384;
+/// `avg_dq_rate` is in 2^-8 bytes a tick.
+const PIE_SCALE: u32 = 8;
+/// After so long without congestion a burst may last so long again.
+const MAX_BURST: u64 = ticks(Span::from_millis(150));
+
+const fn ticks(span: Span) -> u64 {
+    span.0 >> PSCHED_SHIFT
+}
+
+/// The parameters on Linux's clock (`pie_params`).
+#[derive(Clone, Debug)]
+pub struct Control {
+    /// The delay aimed at.
+    pub target: u64,
+    /// Weight of the delay's distance from the target: probability per tick of delay.
+    alpha: u64,
+    /// Weight of the delay's change: probability per tick of delay.
+    beta: u64,
+    /// Scale the probability with the packet's size.
+    bytemode: bool,
+    /// Take the delay from the rate of departures.
+    pub dq_rate_estimator: bool,
+    /// The largest packet.
+    mtu: u32,
+}
+
+impl Control {
+    /// From spans of real time; `mtu` is the largest packet in bytes as the link counts it.
+    pub fn new(params: &Params, mtu: u32) -> Control {
+        let gain = |sixteenths: u32| (u64::from(sixteenths) * (MAX_PROB / PSCHED_TICKS_PER_SEC)) >> 4;
+        Control {
+            target: ticks(params.target),
+            alpha: gain(params.alpha),
+            beta: gain(params.beta),
+            bytemode: params.bytemode,
+            dq_rate_estimator: params.dq_rate_estimator,
+            mtu: mtu.clamp(1, 1 << 20),
+        }
+    }
+
+    /// The weights at this probability: small probabilities change in small steps. RFC 8033 §4.2.
+    fn gains(&self, prob: u64) -> (u64, u64) {
+        let (mut alpha, mut beta) = (self.alpha, self.beta);
+        if prob < MAX_PROB / 10 {
+            (alpha, beta) = (alpha >> 1, beta >> 1);
+            let mut power = 100;
+            while prob < MAX_PROB / power && power <= 1_000_000 {
+                (alpha, beta, power) = (alpha >> 2, beta >> 2, power * 10);
+            }
+        }
+        (alpha, beta)
+    }
+}
+
+/// The state of one queue under PIE (`pie_vars`); moments and spans in ticks of the scheduler's clock.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Vars {
+    /// The delay as last seen.
+    pub qdelay: u64,
+    /// The delay at the last update.
+    qdelay_old: u64,
+    /// What is left of the burst allowance.
+    pub burst_time: u64,
+    /// When the last packet left, or the measurement of the rate began.
+    dq_tstamp: Option<u64>,
+    /// The drop probability, as a fraction of [`MAX_PROB`].
+    pub prob: u64,
+    /// The probabilities of all arrivals since the last drop, summed up.
+    pub accu_prob: u64,
+    /// Bytes that left during the present measurement of the rate.
+    dq_count: Option<u64>,
+    /// The rate of departures, in 2^-8 bytes a tick; 0 if not known.
+    avg_dq_rate: u32,
+}
+
+impl Default for Vars {
+    fn default() -> Self {
+        Vars {
+            qdelay: 0,
+            qdelay_old: 0,
+            burst_time: MAX_BURST,
+            dq_tstamp: None,
+            prob: 0,
+            accu_prob: 0,
+            dq_count: None,
+            avg_dq_rate: 0,
+        }
+    }
+}
+
+impl Vars {
+    /// Whether an arrival of `bytes` at a queue of `backlog` bytes is to be dropped (`pie_drop_early`).
+    #[inline]
+    pub fn drop_early(&mut self, control: &Control, backlog: u32, bytes: u32, rng: &mut Rng) -> bool {
+        if self.burst_time > 0 // RFC 8033 §4.4: no drops within a burst
+            || (self.qdelay < control.target / 2 && self.prob < MAX_PROB / 5) // RFC 8033 §4.1
+            || backlog < 2 * control.mtu
+        {
+            return false;
+        }
+        let mut local_prob = self.prob;
+        if control.bytemode && bytes <= control.mtu {
+            local_prob = u64::from(bytes).wrapping_mul(self.prob / u64::from(control.mtu));
+        }
+        // RFC 8033 §5.4: no two drops too near to each other or too far apart.
+        self.accu_prob = if local_prob == 0 { 0 } else { self.accu_prob.wrapping_add(local_prob) };
+        if self.accu_prob < MAX_PROB / 100 * 85 {
+            return false;
+        }
+        if self.accu_prob >= MAX_PROB / 2 * 17 {
+            return true;
+        }
+        let drop = rng.next_u64() >> 8 < local_prob;
+        if drop {
+            self.accu_prob = 0;
+        }
+        drop
+    }
+
+    /// A packet of `bytes` that came at `enqueue_time` leaves `backlog` bytes behind (`pie_process_dequeue`).
+    #[inline]
+    pub fn process_dequeue(&mut self, control: &Control, now: Time, enqueue_time: Time, bytes: u32, backlog: u32) {
+        let now = now.0 >> PSCHED_SHIFT;
+        let dtime = if control.dq_rate_estimator {
+            self.measure(now, bytes, backlog)
+        } else {
+            let waited = now.wrapping_sub(enqueue_time.0 >> PSCHED_SHIFT);
+            self.qdelay = if backlog == 0 { 0 } else { waited };
+            self.dq_tstamp.replace(now).map_or(0, |last| now.wrapping_sub(last) as u32)
+        };
+        self.burst_time = self.burst_time.saturating_sub(u64::from(dtime));
+    }
+
+    /// The rate of departures, measured while much is queued. Gives how long a measurement took that ended now, else 0.
+    fn measure(&mut self, now: u64, bytes: u32, backlog: u32) -> u32 {
+        if backlog >= QUEUE_THRESHOLD && self.dq_count.is_none() {
+            self.dq_tstamp = Some(now);
+            self.dq_count = Some(0);
+        }
+        let Some(count) = &mut self.dq_count else { return 0 };
+        *count += u64::from(bytes);
+        if *count < u64::from(QUEUE_THRESHOLD) {
+            return 0;
+        }
+        let dtime = self.dq_tstamp.map_or(0, |start| now.wrapping_sub(start) as u32);
+        if dtime == 0 {
+            return 0;
+        }
+        let rate = ((*count << PIE_SCALE) as u32) / dtime;
+        self.avg_dq_rate = match self.avg_dq_rate {
+            0 => rate,
+            average => (average - (average >> 3)).wrapping_add(rate >> 3),
+        };
+        if backlog < QUEUE_THRESHOLD {
+            self.dq_count = None;
+        } else {
+            self.dq_count = Some(0);
+            self.dq_tstamp = Some(now);
+        }
+        dtime
+    }
+
+    /// So many updates of the probability, none of which sees a packet come or go in between.
+    #[inline]
+    pub fn update(&mut self, times: u64, control: &Control, backlog: u32) {
+        if times > 0 {
+            self.catch_up(times, control, backlog);
+        }
+    }
+
+    #[inline(never)]
+    fn catch_up(&mut self, times: u64, control: &Control, backlog: u32) {
+        for _ in 0..times {
+            let before = self.clone();
+            self.calculate_probability(control, backlog);
+            if *self == before {
+                break; // The others would not change anything either.
+            }
+        }
+    }
+
+    /// One update (`pie_calculate_probability`).
+    fn calculate_probability(&mut self, control: &Control, backlog: u32) {
+        let (qdelay, qdelay_old) = if control.dq_rate_estimator {
+            let qdelay = (backlog << PIE_SCALE).checked_div(self.avg_dq_rate).unwrap_or(0);
+            self.qdelay_old = self.qdelay;
+            (u64::from(qdelay), self.qdelay)
+        } else {
+            (self.qdelay, self.qdelay_old)
+        };
+        // A delay of zero with something queued: the backlog is very small, and the probability does not decay.
+        let mut decays = qdelay != 0 || backlog == 0;
+        let (alpha, beta) = control.gains(self.prob);
+        // RFC 8033 §4.2: alpha (delay - target) + beta (delay - delay before)
+        let delta = alpha
+            .wrapping_mul(qdelay.wrapping_sub(control.target))
+            .wrapping_add(beta.wrapping_mul(qdelay.wrapping_sub(qdelay_old)));
+        let mut delta = delta as i64;
+        // RFC 8033 §5.5: no step of more than 2 %.
+        if delta > (MAX_PROB / 50) as i64 && self.prob >= MAX_PROB / 10 {
+            delta = (MAX_PROB / 100 * 2) as i64;
+        }
+        // A delay of more than 250 ms: 2 % more.
+        if qdelay > ticks(Span::from_millis(250)) {
+            delta = delta.wrapping_add((MAX_PROB / 50) as i64);
+        }
+        let before = self.prob;
+        self.prob = before.wrapping_add(delta as u64);
+        if delta > 0 && self.prob < before {
+            self.prob = MAX_PROB;
+            decays = false;
+        } else if delta <= 0 && self.prob > before {
+            self.prob = 0;
+        }
+        if qdelay == 0 && qdelay_old == 0 && decays {
+            self.prob -= self.prob / 64; // RFC 8033 §4.2
+        }
+        self.qdelay = qdelay;
+        let calm = qdelay < control.target / 2 && self.qdelay_old < control.target / 2 && self.prob == 0;
+        if calm && (!control.dq_rate_estimator || self.avg_dq_rate > 0) {
+            self.restart();
+        }
+        if !control.dq_rate_estimator {
+            self.qdelay_old = qdelay;
+        }
+    }
+
+    /// Congestion is over (`pie_vars_init`): the delays and the probability stay.
+    fn restart(&mut self) {
+        let Vars { qdelay, qdelay_old, prob, .. } = *self;
+        *self = Vars { qdelay, qdelay_old, prob, ..Vars::default() };
+    }
+
+    /// The rate of departures in bytes per second.
+    pub fn rate(&self) -> u64 {
+        (u64::from(self.avg_dq_rate) * PSCHED_TICKS_PER_SEC) >> PIE_SCALE
+    }
+}
