@@ -177,6 +177,11 @@ static struct sk_buff *replay_packet(const struct replay_op *op, u32 number)
 	/* What counts as its length, and as its memory, is the trace's. */
 	skb->truesize = op->bytes;
 	qdisc_skb_cb(skb)->pkt_len = op->bytes;
+	/* Some disciplines (pie) look at the packet itself: no data, but length. */
+	if (op->bytes > skb->len) {
+		skb->data_len = op->bytes - skb->len;
+		skb->len = op->bytes;
+	}
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 19, 0)
 	qdisc_skb_cb(skb)->pkt_segs = 1;
 #endif

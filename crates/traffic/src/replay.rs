@@ -3,6 +3,8 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use rustix::thread::CapabilitySet;
 use serde::{Deserialize, Serialize};
@@ -20,8 +22,9 @@ const CONTROL: &str = "/proc/sojourn_replay";
 /// Time zero of a trace is a multiple of this on the guest's clock: whole in CoDel's ticks, the scheduler's and jiffies
 /// (HZ 100, 250, 1000), and long enough after the start for a queue that never dropped (`codel::Law::LONG_AGO`).
 const ORIGIN: u64 = 70_400_000_000;
-/// Between the set-up and time zero.
-const AHEAD: u64 = 100_000_000;
+/// The discipline is set up so long before time zero: timers that it sets in jiffies then go off as they would if it were
+/// set up at time zero (`core`'s `qdisc::jiffies`).
+const AHEAD: u64 = 8_000_000;
 
 /// What is to be replayed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -88,13 +91,15 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
     // The device counts an Ethernet header, as the trace's lengths do.
     let mtu = job.mtu.saturating_sub(14).max(1).to_string();
     run("ip", &format!("link set {DEVICE} mtu"), &[mtu])?;
-    run("tc", &format!("qdisc add dev {DEVICE} root"), &job.words)?;
-    run("ip", &format!("link set {DEVICE} up"), &[])?;
-    seal::keep_only(CapabilitySet::DAC_OVERRIDE | CapabilitySet::SYS_BOOT)?;
-
     fs::write(format!("{CONTROL}/room"), job.rows.max(1).to_string())?;
     fs::write(format!("{CONTROL}/trace"), fs::read(folder.join(TRACE))?)?;
     let origin = (flows::clock() + AHEAD).next_multiple_of(ORIGIN);
+    thread::sleep(Duration::from_nanos(origin - AHEAD - flows::clock()));
+    run("tc", &format!("qdisc add dev {DEVICE} root"), &job.words)?;
+    run("ip", &format!("link set {DEVICE} up"), &[])?;
+    let origin = fine_timer()?.map_or(origin, |expires| expires + 1);
+    seal::keep_only(CapabilitySet::DAC_OVERRIDE | CapabilitySet::SYS_BOOT)?;
+
     let gone = |error: io::Error| match error.raw_os_error() {
         Some(62) => io::Error::other("the guest's clock was ahead of the trace"),
         Some(71) => io::Error::other("a packet that is not of the trace came into the queue"),
@@ -106,6 +111,15 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
     fs::write(format!("{CONTROL}/go"), format!("{origin} {} {}", job.rate, job.numbers)).map_err(gone)?;
     fs::write(folder.join(FATES), fs::read(format!("{CONTROL}/fates"))?)?;
     Ok(json!({ "origin_ns": origin }))
+}
+
+/// When the timer of a discipline that counts nanoseconds goes off (dualpi2's): that is time zero, so that the next ones
+/// are where they would be if it were set up then. The guest's timers go off a nanosecond late.
+fn fine_timer() -> io::Result<Option<u64>> {
+    let list = fs::read_to_string("/proc/timer_list")?;
+    let mut after = list.lines().skip_while(|line| !line.contains("dualpi2_timer")).skip(1);
+    let words = after.next().map(|line| line.split_ascii_whitespace());
+    Ok(words.and_then(|mut words| words.find(|word| word.contains('-')).and_then(|range| range.split('-').next()?.parse().ok())))
 }
 
 #[cfg(test)]
