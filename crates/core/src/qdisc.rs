@@ -11,6 +11,7 @@ pub mod fifo;
 mod flows;
 pub mod fq;
 pub mod fq_codel;
+pub mod fq_pie;
 mod jiffies;
 pub mod pie;
 pub mod red;

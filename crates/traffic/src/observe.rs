@@ -251,7 +251,7 @@ impl<'a> Tracker<'a> {
         let spec = &self.scenario.link(usize::from(packet.link)).qdisc;
         let law = match spec {
             Spec::Codel(_) | Spec::FqCodel(_) => DropReason::Codel,
-            Spec::Red(_) | Spec::Pie(_) => DropReason::Early,
+            Spec::Red(_) | Spec::Pie(_) | Spec::FqPie(_) => DropReason::Early,
             Spec::Ccaq(_) => DropReason::Shrink,
             Spec::Fq(_) => DropReason::FlowLimit,
             Spec::Noqueue(_) => DropReason::Busy,
@@ -262,7 +262,9 @@ impl<'a> Tracker<'a> {
             OVERLIMIT | BAND_LIMIT => DropReason::Overlimit,
             CONGESTED => law,
             FLOW_LIMIT => DropReason::FlowLimit,
-            _ if packet.arrival == packet.end && !matches!(spec, Spec::Noqueue(_) | Spec::Fq(_) | Spec::Pie(_)) => {
+            _ if packet.arrival == packet.end
+                && !matches!(spec, Spec::Noqueue(_) | Spec::Fq(_) | Spec::Pie(_) | Spec::FqPie(_)) =>
+            {
                 DropReason::Overlimit
             }
             _ => law,

@@ -5,6 +5,7 @@ use super::codel::{self, Codel};
 use super::fifo::Fifo;
 use super::fq::Fq;
 use super::fq_codel::{self, FqCodel};
+use super::fq_pie::FqPie;
 use super::pie::Pie;
 use super::red::Red;
 use super::tc::Spec;
@@ -92,6 +93,8 @@ any_qdisc! {
     Red(Red<P>),
     /// pie.
     Pie(Pie<P>),
+    /// fq_pie.
+    FqPie(FqPie<P>),
     /// ccaq.
     Ccaq(Ccaq<P>),
 }
@@ -116,6 +119,7 @@ impl Spec {
             Spec::Fq(params) => AnyQdisc::Fq(Fq::new(params, context)),
             Spec::Red(params) => AnyQdisc::Red(Red::new(params, context)),
             Spec::Pie(params) => AnyQdisc::Pie(Pie::new(params, context)),
+            Spec::FqPie(params) => AnyQdisc::FqPie(FqPie::new(params, context)),
             Spec::Ccaq(params) => AnyQdisc::Ccaq(Ccaq::new(params, context)),
             Spec::Linux(_) => panic!("bug: a world that has no {} did not refuse it", self.kind()),
         }

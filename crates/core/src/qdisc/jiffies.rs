@@ -36,6 +36,8 @@ pub(super) struct Timer {
     next: Time,
     /// That jiffy.
     due: u64,
+    /// The jiffy in which it last went off.
+    last: u64,
     /// Set anew for so many jiffies ahead; never if none.
     every: Option<u64>,
     /// Jiffies that the work of one time takes.
@@ -46,7 +48,7 @@ impl Timer {
     /// To go off `first` jiffies after time zero, then every `every`; a time's work takes further `work` jiffies.
     pub fn new(first: u64, every: Option<u64>, work: u64) -> Timer {
         let due = wheel(0, first);
-        Timer { next: tick(due), due, every, work }
+        Timer { next: tick(due), due, last: 0, every, work }
     }
 
     /// How often it went off before `now` and since the last call.
@@ -55,22 +57,27 @@ impl Timer {
         if now <= self.next { 0 } else { self.advance(now) }
     }
 
-    /// When it goes off next.
-    #[cfg(test)]
-    pub fn next(&self) -> Time {
-        self.next
+    /// When it last went off.
+    pub fn last(&self) -> Time {
+        tick(self.last)
+    }
+
+    /// Whether it will not go off again.
+    pub fn is_over(&self) -> bool {
+        self.next == Time::NEVER
     }
 
     #[cold]
     fn advance(&mut self, now: Time) -> u64 {
-        let last = (now.0 - 1) / JIFFY.0;
+        let present = (now.0 - 1) / JIFFY.0;
         let mut times = 1;
-        self.due = self.after(self.due);
-        if self.due <= last {
+        (self.last, self.due) = (self.due, self.after(self.due));
+        if self.due <= present {
             // From its second time on a timer that is set anew at once goes off in equal steps.
             let step = self.after(self.due) - self.due;
-            let more = (last - self.due) / step + 1;
+            let more = (present - self.due) / step + 1;
             self.due += more * step;
+            self.last = self.due - step;
             times += more;
         }
         self.next = tick(self.due);
@@ -111,10 +118,10 @@ mod tests {
     #[test]
     fn half_a_second_after_the_start_and_then_every_15_ms_is_512_ms_and_every_20() {
         let mut timer = Timer::new(HZ / 2, Some(jiffies(Span::from_millis(15))), 0);
-        assert_eq!(timer.next(), Time(512_000_000));
+        assert_eq!(timer.next, Time(512_000_000));
         assert_eq!(timer.passed(Time(512_000_000)), 0, "a packet of that moment comes first");
         assert_eq!(timer.passed(Time(512_000_001)), 1);
-        assert_eq!(timer.next(), Time(532_000_000));
+        assert_eq!(timer.next, Time(532_000_000));
         assert_eq!(timer.passed(Time(552_000_001)), 2);
         assert_eq!(timer.passed(Time(552_000_001)), 0);
     }
@@ -122,22 +129,22 @@ mod tests {
     #[test]
     fn a_timer_that_is_not_set_anew_goes_off_once() {
         let mut timer = Timer::new(HZ / 2, None, 0);
-        assert_eq!((timer.passed(Time::NEVER), timer.next(), timer.passed(Time::NEVER)), (1, Time::NEVER, 0));
+        assert_eq!((timer.passed(Time::NEVER), timer.next, timer.passed(Time::NEVER)), (1, Time::NEVER, 0));
     }
 
     proptest! {
         #[test]
         fn counting_at_once_and_one_by_one_agree(every in 1u64..5000, work in 0u64..4, spans in prop::collection::vec(0u64..200_000_000_000, 1..20)) {
             let mut timer = Timer::new(HZ / 2, Some(every), work);
-            let (mut now, mut due, mut slow, mut fast) = (Time::ZERO, 128, 0u64, 0);
+            let (mut now, mut due, mut last, mut slow, mut fast) = (Time::ZERO, 128, 0, 0u64, 0);
             for span in spans {
                 now += Span(span);
                 while tick(due) < now {
-                    slow += 1;
+                    (slow, last) = (slow + 1, due);
                     due = wheel(due + work + 1, due + work + every);
                 }
                 fast += timer.passed(now);
-                prop_assert_eq!((fast, timer.next()), (slow, tick(due)));
+                prop_assert_eq!((fast, timer.next, timer.last()), (slow, tick(due), tick(last)));
             }
         }
     }

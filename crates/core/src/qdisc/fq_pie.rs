@@ -1,0 +1,289 @@
+//! fq_pie: a queue of its own for every flow, served in turn, each under PIE.
+//!
+//! Source: the decisions of Linux's `sch_fq_pie.c` (M. Tahiliani et al.); RFC 8290 for the rounds, RFC 8033 for PIE.
+//! Principle: a hash sorts flows into `flows` queues. They are served by deficit round robin with `quantum` bytes a turn;
+//! a queue that just began goes before those that kept a backlog. Each queue has its own PIE state for as long as the
+//! discipline lives, and arrivals are dropped by the delay of their own queue. When `limit` packets are queued, an
+//! arrival is dropped, whosever it is.
+//!
+//! Deviations:
+//! - The memory of a packet is its length; the kernel counts what the buffer around it occupies. That the limit of memory
+//!   is exceeded is only counted (`overmemory`), in Linux too.
+//! - As in [`pie`](super::pie), updates are made up for, here queue by queue, when a packet of the queue comes or goes.
+//! - The flow hash comes with the packet; a world salts it by its seed.
+
+use alloc::vec::Vec;
+
+use super::codel::MAX_SPAN;
+use super::flows::Flows;
+use super::jiffies::{JIFFY, Timer};
+use super::pie::linux::{Control, MAX_PROB, Vars};
+use super::pie::{self, MOST_GAIN};
+use super::tc::{Param, Parameters, Unit, param};
+use super::{Context, DropReason, Drops, Qdisc};
+use crate::packet::Packet;
+use crate::rng::Rng;
+use crate::units::{Span, Time};
+
+/// Queues whose probability is updated in one jiffy.
+const BATCH: u32 = 2048;
+
+/// Parameters of FQ-PIE.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Params {
+    /// Packets in all queues together.
+    pub limit: u32,
+    /// Number of queues.
+    pub flows: u32,
+    /// The delay that the controllers aim at.
+    pub target: Span,
+    /// Time between two updates of the probabilities; with 0, they are updated once.
+    pub tupdate: Span,
+    /// Weight of the delay's distance from the target, in sixteenths of 1/s.
+    pub alpha: u32,
+    /// Weight of the delay's change, in sixteenths of 1/s.
+    pub beta: u32,
+    /// Bytes a queue may send in its turn; by default the link's MTU.
+    pub quantum: Option<u32>,
+    /// Bytes of memory in all queues together.
+    pub memory_limit: u32,
+    /// Percentage: up to this drop probability ECN-capable packets are marked.
+    pub ecn_prob: u32,
+    /// Mark ECN-capable packets instead of dropping them.
+    pub ecn: bool,
+    /// Scale the drop probability with the packet's size.
+    pub bytemode: bool,
+    /// Take the delay from the rate of departures and not from the packets' time in the queue.
+    pub dq_rate_estimator: bool,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        let pie::Params { target, tupdate, alpha, beta, ecn, bytemode, dq_rate_estimator, .. } = pie::Params::default();
+        Params {
+            limit: 10_240,
+            flows: 1024,
+            target,
+            tupdate,
+            alpha,
+            beta,
+            quantum: None,
+            memory_limit: 32 << 20,
+            ecn_prob: 10,
+            ecn,
+            bytemode,
+            dq_rate_estimator,
+        }
+    }
+}
+
+impl Parameters for Params {
+    const NAME: &'static str = "fq_pie";
+    const DOC: &'static str = "a queue per flow, served in turn, each under PIE";
+    const PARAMS: &'static [Param<Self>] = &[
+        param!(Params.limit, Unit::Packets, "packets in all queues together").range(1, u32::MAX as u64).printed(),
+        param!(Params.flows, Unit::Number, "number of queues that flows are hashed into").range(1, 65_536),
+        param!(Params.target, Unit::Time, "delay aimed at").range(0, MAX_SPAN),
+        param!(Params.tupdate, Unit::Time, "time between two updates of the drop probabilities").range(0, MAX_SPAN),
+        param!(Params.alpha, Unit::Number, "weight of the delay's distance from target, in 1/16 Hz")
+            .range(0, MOST_GAIN),
+        param!(Params.beta, Unit::Number, "weight of the delay's change, in 1/16 Hz").range(0, MOST_GAIN),
+        param!(Params.quantum, Unit::Bytes, "bytes a queue may send in its turn; default: the link's MTU")
+            .range(256, 1 << 20),
+        param!(Params.memory_limit, Unit::Size, "bytes of memory in all queues together; more is only counted")
+            .range(1, 1 << 31),
+        param!(Params.ecn_prob, Unit::Number, "mark up to this drop probability, in percent").range(0, 99),
+        param!(Params.ecn, Unit::Flag("noecn"), "mark ECN-capable packets instead of dropping them"),
+        param!(Params.bytemode, Unit::Flag("nobytemode"), "scale the drop probability with the packet's size"),
+        param!(
+            Params.dq_rate_estimator,
+            Unit::Flag("no_dq_rate_estimator"),
+            "take the delay from the rate of departures, not from the packets' time in the queue"
+        ),
+    ];
+}
+
+/// What is kept for one queue.
+#[derive(Clone, Default, Debug)]
+struct Queue {
+    vars: Vars,
+    /// Updates that it has seen.
+    updates: u64,
+}
+
+/// Counters, with the keys of `tc -s -j qdisc`.
+#[derive(Clone, Copy, Default, Debug)]
+struct Stats {
+    pie: pie::Stats,
+    /// Arrivals that found more memory in use than the limit.
+    overmemory: u64,
+    /// How often a queue became new.
+    new_flow_count: u64,
+}
+
+/// The discipline.
+#[derive(Clone, Debug)]
+pub struct FqPie<P> {
+    limit: usize,
+    quantum: u32,
+    memory_limit: u64,
+    /// Up to this probability a mark may stand for a drop; nothing is marked without.
+    ecn_prob: Option<u64>,
+    queues: u32,
+    control: Control,
+    timer: Timer,
+    /// How often the timer went off.
+    rounds: u64,
+    /// When it last did.
+    last_round: Time,
+    rng: Rng,
+    flows: Flows<P, Queue>,
+    stats: Stats,
+}
+
+impl<P: Packet + Copy> FqPie<P> {
+    /// Empty queues before a link of this kind.
+    pub fn new(params: &Params, context: &Context) -> Self {
+        let Params { target, tupdate, alpha, beta, bytemode, dq_rate_estimator, .. } = *params;
+        let of_pie = pie::Params { target, tupdate, alpha, beta, bytemode, dq_rate_estimator, ..pie::Params::default() };
+        let mut flows = Flows::new();
+        for _ in 0..params.flows {
+            flows.add(0, Queue::default());
+        }
+        let batches = u64::from(params.flows.div_ceil(BATCH));
+        FqPie {
+            limit: params.limit as usize,
+            quantum: params.quantum.unwrap_or(context.mtu.clamp(256, 1 << 20)),
+            memory_limit: u64::from(params.memory_limit),
+            ecn_prob: params.ecn.then(|| MAX_PROB / 100 * u64::from(params.ecn_prob)),
+            queues: params.flows,
+            control: pie::control(&of_pie, context.mtu),
+            timer: pie::timer(tupdate, batches - 1),
+            rounds: 0,
+            last_round: Time::ZERO,
+            rng: Rng::stream(context.seed, "fq_pie"),
+            flows,
+            stats: Stats::default(),
+        }
+    }
+
+    /// The queue of a flow with this hash (`reciprocal_scale`).
+    #[inline]
+    fn classify(&self, hash: u32) -> u32 {
+        ((u64::from(hash) * u64::from(self.queues)) >> 32) as u32
+    }
+
+    /// The updates of this queue that were due before `now`.
+    #[inline]
+    fn update(&mut self, now: Time, number: u32) {
+        let passed = self.timer.passed(now);
+        if passed > 0 {
+            self.rounds += passed;
+            self.last_round = self.timer.last();
+        }
+        let mut due = self.rounds;
+        if number >= BATCH && due > 0 {
+            due -= u64::from(self.is_to_come(now, number));
+        }
+        let flow = self.flows.flow_mut(number);
+        let (times, backlog) = (due - flow.state.updates.min(due), flow.bytes() as u32);
+        if times > 0 {
+            flow.state.updates = due;
+            flow.state.vars.update(times, &self.control, backlog);
+        }
+    }
+
+    /// Whether the present round has not reached this queue yet: it does [`BATCH`] queues in a jiffy. A round that is not
+    /// followed by another one ends with the first ones.
+    fn is_to_come(&self, now: Time, number: u32) -> bool {
+        let jiffies = u64::from(number / BATCH);
+        self.timer.is_over() || self.last_round + Span(jiffies * JIFFY.0) >= now
+    }
+
+    /// An arrival for this queue that will not be queued.
+    fn refuse(&mut self, number: u32, packet: P, reason: DropReason, drops: &mut impl Drops<P>) {
+        self.stats.pie.dropped += 1;
+        self.stats.pie.overlimit += u64::from(reason == DropReason::Overlimit);
+        self.flows.flow_mut(number).state.vars.accu_prob = 0;
+        drops.dropped(packet, reason);
+    }
+}
+
+impl<P: Packet + Copy + Default> Qdisc<P> for FqPie<P> {
+    #[inline]
+    fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
+        packet.set_enqueue_time(now);
+        let number = self.classify(packet.flow_hash());
+        self.update(now, number);
+        if self.flows.packets() >= self.limit {
+            return self.refuse(number, packet, DropReason::Overlimit, drops);
+        }
+        let bytes = packet.bytes();
+        self.stats.overmemory += u64::from(self.flows.backlog() > self.memory_limit + u64::from(bytes));
+        let flow = self.flows.flow_mut(number);
+        let backlog = flow.bytes() as u32;
+        let vars = &mut flow.state.vars;
+        if vars.drop_early(&self.control, backlog, bytes, &mut self.rng) {
+            if !(self.ecn_prob.is_some_and(|most| vars.prob <= most) && packet.mark()) {
+                return self.refuse(number, packet, DropReason::Early, drops);
+            }
+            self.stats.pie.ecn_mark += 1;
+        }
+        self.stats.pie.pkts_in += 1;
+        self.flows.push(number, packet);
+        if self.flows.list_as_new(number) {
+            self.flows.flow_mut(number).credit = self.quantum as i32;
+            self.stats.new_flow_count += 1;
+        }
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time, _: &mut impl Drops<P>) -> Option<P> {
+        loop {
+            let number = self.flows.turn(self.quantum)?;
+            if self.flows.flow(number).packets() == 0 {
+                self.flows.leave(false);
+                continue;
+            }
+            self.update(now, number);
+            let packet = self.flows.pop(number)?;
+            self.flows.charge(number, packet.bytes());
+            let flow = self.flows.flow_mut(number);
+            let backlog = flow.bytes() as u32;
+            let vars = &mut flow.state.vars;
+            vars.process_dequeue(&self.control, now, packet.enqueue_time(), packet.bytes(), backlog);
+            return Some(packet);
+        }
+    }
+
+    fn packets(&self) -> usize {
+        self.flows.packets()
+    }
+
+    fn backlog(&self) -> u64 {
+        self.flows.backlog()
+    }
+
+    fn is_full(&self, _mtu: u32) -> bool {
+        self.flows.packets() >= self.limit
+    }
+
+    fn stats(&self) -> super::Stats {
+        let Stats { pie, overmemory, new_flow_count } = self.stats;
+        let stats: Vec<_> = alloc::vec![
+            ("pkts_in", pie.pkts_in),
+            ("overlimit", pie.overlimit),
+            ("overmemory", overmemory),
+            ("dropped", pie.dropped),
+            ("ecn_mark", pie.ecn_mark),
+            ("new_flow_count", new_flow_count),
+            ("new_flows_len", u64::from(self.flows.new_len())),
+            ("old_flows_len", u64::from(self.flows.old_len())),
+            ("memory_used", self.flows.backlog()),
+        ];
+        stats
+    }
+}
+
+#[cfg(test)]
+mod tests;
