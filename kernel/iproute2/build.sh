@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# build.sh FOLDER: builds q_ccaq.so into FOLDER, against the sources of the tc that is in the path. They come from the
+# build.sh FOLDER: builds q_ccaq.so and q_dualpi2.so into FOLDER, against the sources of the tc that is in the path. They come from the
 # system's own mirror without root (the newest Debian package of that version), or from the tree IPROUTE2 names.
 set -eu -o pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-out=${1:?"which folder is q_ccaq.so to go into?"}
+out=${1:?"which folder are the plugins to go into?"}
 mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -27,7 +27,9 @@ if [ -z "$tree" ]; then
     tar -x -C "$work/tree" --strip-components=1 -f "$work"/iproute2_*.orig.tar.xz
     tree=$work/tree
 fi
-${CC:-gcc} -O2 -Wall -Wextra -Wno-unused-parameter -shared -fPIC -D_GNU_SOURCE \
-    -I"$tree/include" -I"$tree/include/uapi" -I"$tree/tc" -o "$out/q_ccaq.so.new" "$here/q_ccaq.c"
-mv "$out/q_ccaq.so.new" "$out/q_ccaq.so"
-echo "$out/q_ccaq.so: for $(tc -V)"
+for name in q_dualpi2 q_ccaq; do
+    ${CC:-gcc} -O2 -Wall -Wextra -Wno-unused-parameter -shared -fPIC -D_GNU_SOURCE \
+        -I"$tree/include" -I"$tree/include/uapi" -I"$tree/tc" -o "$out/$name.so.new" "$here/$name.c"
+    mv "$out/$name.so.new" "$out/$name.so"
+    echo "$out/$name.so: for $(tc -V)"
+done

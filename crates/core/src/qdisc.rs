@@ -7,6 +7,7 @@
 mod any;
 pub mod ccaq;
 pub mod codel;
+pub mod dualpi2;
 pub mod fifo;
 mod flows;
 pub mod fq;
@@ -34,11 +35,11 @@ pub enum DropReason {
     Overlimit,
     /// One flow's own packet limit (fq, ccaq).
     FlowLimit,
-    /// The memory limit (fq_codel).
+    /// The memory limit (fq_codel, dualpi2).
     MemoryLimit,
     /// CoDel's control law.
     Codel,
-    /// A random early drop (RED, PIE).
+    /// A random early drop (RED, PIE, dualpi2).
     Early,
     /// RED above its thresholds.
     Forced,

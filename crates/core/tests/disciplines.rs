@@ -36,6 +36,11 @@ const LINES: &[&str] = &[
     "fq_pie limit 25 flows 4",
     "fq_pie limit 1000 flows 2 target 1ms tupdate 4ms alpha 32 beta 32 ecn quantum 300",
     "fq_pie limit 1000 flows 5000 target 1ms tupdate 4ms alpha 32 beta 32 dq_rate_estimator memory_limit 16k",
+    "dualpi2 limit 30",
+    "dualpi2 limit 1000 target 1ms tupdate 1ms alpha 20 beta 100 step_thresh 3p min_qlen_step 2",
+    "dualpi2 limit 1000 target 1ms tupdate 1ms alpha 20 beta 100 drop_enqueue overflow memlimit 30000 any_ect",
+    "dualpi2 limit 20 variant rfc9332",
+    "dualpi2 target 1ms max_rtt 4ms variant rfc9332 classic_protection 50%",
     "ccaq limit 50 variant paper flow_limit 6",
     "ccaq limit 10000 variant paper flow_limit 10 multiplier 0.5 max_gi 5ms",
     "ccaq limit 10000 variant paper flow_limit 10 multiplier 2 max_gi_rtts 4",
@@ -99,8 +104,10 @@ fn trace() -> impl Strategy<Value = Vec<(u64, Op)>> {
 struct Ledger {
     qdisc: AnyQdisc<Parcel>,
     drops: Vec<(Parcel, DropReason)>,
-    /// What is queued, in order of arrival, each as it came; by flow.
-    queued: BTreeMap<u32, VecDeque<Parcel>>,
+    /// What is queued, in order of arrival, each as it came; by flow, and where the ECN field sorts, by that.
+    queued: BTreeMap<(u32, u8), VecDeque<Parcel>>,
+    /// Packets of a flow may overtake each other if their ECN fields differ.
+    by_ecn: bool,
     arrived: (u32, u64),
     delivered: (u32, u64),
     dropped: (u32, u64),
@@ -115,6 +122,7 @@ impl Ledger {
             qdisc: spec.build(&CONTEXT),
             drops: Vec::new(),
             queued: BTreeMap::new(),
+            by_ecn: line.starts_with("dualpi2"),
             arrived: (0, 0),
             delivered: (0, 0),
             dropped: (0, 0),
@@ -125,7 +133,8 @@ impl Ledger {
     fn put(&mut self, now: Time, flow: u32, bytes: u32, ecn: Ecn) -> Result<(), TestCaseError> {
         let packet = Parcel { id: self.arrived.0, flow, bytes, ecn, at: Time::NEVER };
         self.arrived = (self.arrived.0 + 1, self.arrived.1 + u64::from(bytes));
-        self.queued.entry(flow).or_default().push_back(Parcel { at: now, ..packet });
+        let class = if self.by_ecn { ecn as u8 } else { 0 };
+        self.queued.entry((flow, class)).or_default().push_back(Parcel { at: now, ..packet });
         let full = self.qdisc.is_full(bytes);
         self.qdisc.enqueue(now, packet, &mut self.drops);
         let limited = self.drops.iter().any(|(_, r)| matches!(r, DropReason::Overlimit | DropReason::MemoryLimit));
@@ -139,7 +148,9 @@ impl Ledger {
         self.settle()?;
         match packet {
             Some(packet) => {
-                let came = self.queued.get_mut(&packet.flow).and_then(VecDeque::pop_front);
+                let mut queues = self.queued.range_mut((packet.flow, 0)..=(packet.flow, 3)).map(|(_, queue)| queue);
+                let first = |queue: &&mut VecDeque<Parcel>| queue.front().is_some_and(|head| head.id == packet.id);
+                let came = queues.find(first).and_then(VecDeque::pop_front);
                 let Some(came) = came else { return Err(TestCaseError::fail(format!("{packet:?} came from nowhere"))) };
                 prop_assert_eq!(Parcel { ecn: came.ecn, ..packet }, came, "in order, stamped and untouched");
                 let marked = came.ecn != Ecn::NotEct && packet.ecn == Ecn::Ce;
@@ -159,8 +170,9 @@ impl Ledger {
     /// Books the drops.
     fn settle(&mut self) -> Result<(), TestCaseError> {
         for (packet, reason) in self.drops.drain(..) {
-            let queue = self.queued.entry(packet.flow).or_default();
-            let Some(place) = queue.iter().position(|queued| queued.id == packet.id) else {
+            let mut queues = self.queued.range_mut((packet.flow, 0)..=(packet.flow, 3)).map(|(_, queue)| queue);
+            let place = |queue: &VecDeque<Parcel>| queue.iter().position(|queued| queued.id == packet.id);
+            let Some((queue, place)) = queues.find_map(|queue| place(queue).map(|at| (queue, at))) else {
                 return Err(TestCaseError::fail(format!("{packet:?} was dropped but not there")));
             };
             queue.remove(place);

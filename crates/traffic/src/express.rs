@@ -1,7 +1,7 @@
 //! What a real kernel can't be asked for, named before anything runs.
 
 use sojourn_core::qdisc::tc::Spec;
-use sojourn_core::qdisc::{codel, fq, fq_codel, pie};
+use sojourn_core::qdisc::{codel, dualpi2, fq, fq_codel, pie};
 use sojourn_core::tcp::{AckPolicy, Cc};
 use sojourn_model::scenario::{Capacity, Link, Scenario};
 use sojourn_model::workload::{App, Entry};
@@ -66,6 +66,12 @@ pub fn foreign(spec: &Spec, (major, minor): (u32, u32)) -> Option<String> {
         Spec::Pie(params) if params.variant != pie::Variant::Linux => {
             let word = pie::Variant::WORDS[params.variant as usize];
             Some(format!("variant {word}: the kernel's pie is Linux's"))
+        }
+        Spec::DualPi2(params) if params.variant != dualpi2::Variant::Linux => {
+            Some("variant rfc9332: the kernel's dualpi2 is Linux's".into())
+        }
+        Spec::DualPi2(_) if (major, minor) < (6, 17) => {
+            Some(format!("dualpi2: Linux has it since 6.17, this kernel is Linux {major}.{minor}"))
         }
         Spec::Red(_) => Some("red variant ns2: the kernel's red is Linux's".into()),
         _ => None,

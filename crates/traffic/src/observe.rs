@@ -251,7 +251,7 @@ impl<'a> Tracker<'a> {
         let spec = &self.scenario.link(usize::from(packet.link)).qdisc;
         let law = match spec {
             Spec::Codel(_) | Spec::FqCodel(_) => DropReason::Codel,
-            Spec::Red(_) | Spec::Pie(_) | Spec::FqPie(_) => DropReason::Early,
+            Spec::Red(_) | Spec::Pie(_) | Spec::FqPie(_) | Spec::DualPi2(_) => DropReason::Early,
             Spec::Ccaq(_) => DropReason::Shrink,
             Spec::Fq(_) => DropReason::FlowLimit,
             Spec::Noqueue(_) => DropReason::Busy,

@@ -94,5 +94,5 @@ def tc_plugins() -> Path:
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=tools.environment())
         if done.returncode != 0:
             lines = done.stderr.strip().splitlines() or ["no reason given"]
-            raise Refusal(f"tc's plugin for ccaq can't be built: {lines[-1]}")
+            raise Refusal(f"tc's plugins for ccaq and dualpi2 can't be built: {lines[-1]}")
     return place

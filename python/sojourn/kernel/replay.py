@@ -45,7 +45,8 @@ def _own_modules(kernel: Kernel, qdisc: str, module: Path | None) -> tuple[dict[
     if qdisc.split()[:1] == ["ccaq"] and module is None:
         return {"sch_ccaq": kernel.modules["sch_ccaq"]}, str(modules.tc_plugins())
     if module is None:
-        return {}, None
+        # Debian's tc is older than dualpi2.
+        return {}, str(modules.tc_plugins()) if qdisc.split()[:1] == ["dualpi2"] else None
     if module.is_dir():
         return modules.build(kernel, module), str(modules.tc_plugins())
     if module.suffix != ".ko" or not module.is_file():

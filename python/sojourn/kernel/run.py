@@ -62,7 +62,7 @@ class Guests:
         def refusal(index: int) -> str | None:
             kernel = self.kernel(plan, index)
             reason = plan.kernel_refusal(index, version=kernel.version, modules=list(kernel.modules), link=self.link)
-            if reason is None and _has_ccaq(plan, index):
+            if reason is None and _needs_plugin(plan, index):
                 modules.tc_plugins()
             return reason
 
@@ -88,7 +88,7 @@ class Guests:
             return progress.stopped
 
         job = plan.kernel_job(index, link=self.link, probe=self.probe, sink=self.sink)
-        if _has_ccaq(plan, index):
+        if _needs_plugin(plan, index):
             job = json.dumps(json.loads(job) | {"tc_lib_dir": str(modules.tc_plugins())})
         boot = guest.boot if kernel.machine == "um" else qemu.boot
         ended = boot(kernel, job, folder, memory=self.memory, seed=about["seed"] % 2**32, stop=watch)
@@ -119,9 +119,9 @@ class Guests:
         }
 
 
-def _has_ccaq(plan: _core.Plan, index: int) -> bool:
+def _needs_plugin(plan: _core.Plan, index: int) -> bool:
     hops = json.loads(plan.describe(index))["hops"]
-    return any(hop["qdisc"].split()[0] == "ccaq" for hop in hops)
+    return any(hop["qdisc"].split()[0] in ("ccaq", "dualpi2") for hop in hops)
 
 
 def _simulated_s(folder: Path) -> float:

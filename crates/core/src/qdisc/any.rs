@@ -2,6 +2,7 @@
 
 use super::ccaq::Ccaq;
 use super::codel::{self, Codel};
+use super::dualpi2::DualPi2;
 use super::fifo::Fifo;
 use super::fq::Fq;
 use super::fq_codel::{self, FqCodel};
@@ -95,6 +96,8 @@ any_qdisc! {
     Pie(Pie<P>),
     /// fq_pie.
     FqPie(FqPie<P>),
+    /// dualpi2.
+    DualPi2(DualPi2<P>),
     /// ccaq.
     Ccaq(Ccaq<P>),
 }
@@ -120,6 +123,7 @@ impl Spec {
             Spec::Red(params) => AnyQdisc::Red(Red::new(params, context)),
             Spec::Pie(params) => AnyQdisc::Pie(Pie::new(params, context)),
             Spec::FqPie(params) => AnyQdisc::FqPie(FqPie::new(params, context)),
+            Spec::DualPi2(params) => AnyQdisc::DualPi2(DualPi2::new(params, context)),
             Spec::Ccaq(params) => AnyQdisc::Ccaq(Ccaq::new(params, context)),
             Spec::Linux(_) => panic!("bug: a world that has no {} did not refuse it", self.kind()),
         }

@@ -16,7 +16,7 @@ use core::str::{FromStr, SplitAsciiWhitespace};
 pub use param::{Field, Param, Parameters, Presence, Unit, Value};
 pub(crate) use param::{choice, param};
 
-use super::{ccaq, codel, fifo, fq, fq_codel, fq_pie, pie, red};
+use super::{ccaq, codel, dualpi2, fifo, fq, fq_codel, fq_pie, pie, red};
 use crate::rng::Rng;
 
 /// Why a line could not be read. Displays as one line that names the word and what was expected.
@@ -199,6 +199,8 @@ disciplines! {
     Pie(pie::Params),
     /// FQ-PIE.
     FqPie(fq_pie::Params),
+    /// Dual queue, coupled.
+    DualPi2(dualpi2::Params),
     /// Congestion-control-aware queueing.
     Ccaq(ccaq::Params),
 }
@@ -211,7 +213,7 @@ pub struct LinuxLine {
 }
 
 /// Disciplines of Linux that we don't have (yet), and that stand below nothing but a link.
-pub const LINUX: &[&str] = &["cake", "choke", "dualpi2", "hhf", "sfb", "sfq"];
+pub const LINUX: &[&str] = &["cake", "choke", "hhf", "sfb", "sfq"];
 
 /// Which words of a line to print.
 #[derive(Clone, Copy, PartialEq, Eq)]

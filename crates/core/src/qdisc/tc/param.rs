@@ -33,14 +33,20 @@ pub enum Unit {
     Bytes,
     /// Bytes, with `tc`'s size units: `32Mb`.
     Size,
+    /// Bytes, as a number without a unit; `tc` prints `20000000B` and accepts `20000000`.
+    Octets,
     /// Time in whole microseconds, as `tc` hands it to the kernel.
     Time,
+    /// As `Time`, or packets: `1ms`, `5p`.
+    TimeOrPackets,
     /// Time in nanoseconds (few of `tc`'s parameters).
     TimeNs,
     /// Bits per second.
     Rate,
     /// A bare number.
     Number,
+    /// A whole percentage; `tc` prints and accepts `10%`.
+    Percent,
     /// A real number.
     Real,
     /// A word of its own; the second word switches it off.
@@ -60,6 +66,9 @@ impl Unit {
             Unit::Size => "a size, such as 32Mb, 64k or 1500 (bytes)".into(),
             Unit::Time => "a time in whole microseconds, such as 5ms, 100us or 1s (a bare number is µs)".into(),
             Unit::TimeNs => "a time, such as 10us or 500ns (a bare number is µs)".into(),
+            Unit::Octets => "a number of bytes, such as 20000000".into(),
+            Unit::TimeOrPackets => "a time in whole microseconds, such as 1ms, or packets, such as 5p".into(),
+            Unit::Percent => "a percentage, such as 10%".into(),
             Unit::Rate => "a rate, such as 10mbit or 1500kbit".into(),
             Unit::Number => "a whole number".into(),
             Unit::Real => "a number, such as 0.02".into(),
@@ -79,6 +88,8 @@ pub enum Value {
     Flag(bool),
     /// Packets, bytes, nanoseconds, bits per second, or the place in a list.
     Int(u64),
+    /// Packets, where time is the rule.
+    Packets(u64),
     /// A real number.
     Real(f64),
 }
@@ -224,6 +235,12 @@ impl<T> Param<T> {
             Unit::Packets => Value::Int(number::whole(text, "p").map_err(|f| self.fault(f))?),
             Unit::Bytes => Value::Int(number::whole(text, "b").map_err(|f| self.fault(f))?),
             Unit::Number => Value::Int(number::whole(text, "").map_err(|f| self.fault(f))?),
+            Unit::Percent => Value::Int(number::whole(text, "%").map_err(|f| self.fault(f))?),
+            Unit::Octets => Value::Int(number::whole(text, "B").map_err(|f| self.fault(f))?),
+            Unit::TimeOrPackets if text.ends_with('p') => {
+                Value::Packets(number::whole(text, "p").map_err(|f| self.fault(f))?)
+            }
+            Unit::TimeOrPackets => Value::Int(number::scaled(text, number::TIME, 1_000).map_err(|f| self.fault(f))?),
             Unit::Size => Value::Int(number::scaled(text, number::SIZE, 8).map_err(|f| self.fault(f))? / 8),
             Unit::Time => Value::Int(number::scaled(text, number::TIME, 1_000).map_err(|f| self.fault(f))?),
             Unit::TimeNs => Value::Int(number::scaled(text, number::TIME, 1).map_err(|f| self.fault(f))?),
@@ -264,6 +281,7 @@ impl<T> Param<T> {
         match (value, self.range) {
             (Value::Int(n), Some((Value::Int(low), Value::Int(high)))) => (low..=high).contains(&n),
             (Value::Real(x), Some((Value::Real(low), Value::Real(high)))) => (low..=high).contains(&x),
+            (Value::Packets(n), _) => (1..=u64::from(u32::MAX)).contains(&n),
             _ => true,
         }
     }
@@ -276,7 +294,10 @@ impl<T> Param<T> {
             (_, Some((Value::Real(low), Value::Real(high)))) => Value::Real(low + rng.uniform() * (high - low)),
             (unit, Some((Value::Int(low), Value::Int(high)))) => {
                 let size = rng.below(64);
-                let step = if unit == Unit::Time { 1_000 } else { 1 };
+                let step = if matches!(unit, Unit::Time | Unit::TimeOrPackets) { 1_000 } else { 1 };
+                if unit == Unit::TimeOrPackets && rng.below(2) == 1 {
+                    return Value::Packets(1 + rng.below(1 << (size % 32)));
+                }
                 Value::Int(low.saturating_add(rng.below(1 << size).saturating_mul(step)).min(high))
             }
             _ => Value::Unset,
@@ -295,7 +316,9 @@ impl<T> Param<T> {
             (Value::Flag(on), Unit::Flag(off)) => (if on { self.name } else { off }).to_string(),
             (Value::Flag(on), _) => on.to_string(),
             (Value::Real(x), _) => x.to_string(),
-            (Value::Int(n), Unit::Time | Unit::TimeNs) => Span(n).to_string(),
+            (Value::Int(n), Unit::Time | Unit::TimeNs | Unit::TimeOrPackets) => Span(n).to_string(),
+            (Value::Int(n), Unit::Percent) => format!("{n}%"),
+            (Value::Packets(n), _) => format!("{n}p"),
             (Value::Int(n), Unit::Rate) => Rate(n).to_string(),
             (Value::Int(n), Unit::Size) => number::size(n),
             (Value::Int(n), Unit::Choice(words, _)) => words.get(n as usize).copied().unwrap_or_default().to_string(),

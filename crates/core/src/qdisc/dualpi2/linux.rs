@@ -1,0 +1,157 @@
+//! Linux's controller of dualpi2, in its integers.
+
+use super::{ALPHA_BETA_SCALE, Fate, Gains, Params, StepThresh};
+use crate::packet::Ecn;
+use crate::rng::Rng;
+use crate::units::{Span, Time};
+
+/// A probability of one.
+const MAX_PROB: u32 = u32::MAX;
+/// A gain of `tc`'s has so many bits more than one in units of 64 ns.
+const ALPHA_BETA_SCALING: u32 = 2;
+/// Gains are in units of 2^6 ns.
+const ALPHA_BETA_GRANULARITY: u32 = 6;
+/// The default gains, in parts of 256 Hz.
+const ALPHA: u32 = 41;
+const BETA: u32 = 819;
+/// How late a timer goes off.
+const LATE: Span = Span(1);
+
+/// The controller.
+#[derive(Clone, Debug)]
+pub struct Linux {
+    target: Span,
+    tupdate: Span,
+    alpha: u32,
+    beta: u32,
+    coupling_factor: u8,
+    drop_overload: bool,
+    /// Apply the probabilities to arrivals.
+    pub drop_enqueue: bool,
+    step_thresh: StepThresh,
+    /// The step is for arrivals that find so many packets in the L queue.
+    pub min_qlen_step: usize,
+    /// Nothing is done to a packet with fewer bytes in the queues: 2 MTU.
+    few: u64,
+    /// When the next update is made.
+    next: Time,
+    /// The base probability.
+    pub prob: u32,
+    last_qdelay: u64,
+}
+
+/// A gain in Linux's units, from parts of 256 Hz (`dualpi2_scale_alpha_beta`).
+fn scale(param: u32) -> u32 {
+    (((u64::from(param) * u64::from(MAX_PROB)) >> ALPHA_BETA_SCALING) / 1_000_000_000) as u32
+}
+
+impl Linux {
+    /// At time zero.
+    pub fn new(params: &Params, mtu: u32) -> Linux {
+        let of_tc = |hertz: f64| (hertz as f32 * ALPHA_BETA_SCALE as f32) as u32;
+        let gains = Gains::of_rtts(params);
+        // The doubles that tc derives are cut off, those that it reads are singles.
+        let derived = |hertz: f64| (hertz * ALPHA_BETA_SCALE) as u32;
+        let alpha = gains.map(|gains| derived(gains.alpha)).or(params.alpha.map(of_tc)).unwrap_or(ALPHA);
+        let beta = gains.map(|gains| derived(gains.beta)).or(params.beta.map(of_tc)).unwrap_or(BETA);
+        let tupdate = gains.map(|gains| gains.tupdate).or(params.tupdate).unwrap_or(Span::from_millis(16));
+        Linux {
+            target: gains.map_or(params.target, |gains| gains.target),
+            tupdate,
+            alpha: scale(alpha),
+            beta: scale(beta),
+            coupling_factor: params.coupling_factor as u8,
+            drop_overload: params.drop_on_overload,
+            drop_enqueue: params.drop_enqueue,
+            step_thresh: params.step_thresh,
+            min_qlen_step: params.min_qlen_step as usize,
+            few: 2 * u64::from(mtu),
+            next: Time::ZERO + tupdate + LATE,
+            prob: 0,
+            last_qdelay: 0,
+        }
+    }
+
+    /// The updates that were due up to `now`; the heads of the C and the L queue have been there since then.
+    #[inline]
+    pub fn update(&mut self, now: Time, heads: (Option<Time>, Option<Time>)) {
+        if self.next <= now {
+            self.catch_up(now, heads);
+        }
+    }
+
+    #[inline(never)]
+    fn catch_up(&mut self, now: Time, (c, l): (Option<Time>, Option<Time>)) {
+        while self.next <= now {
+            let delay = |head: Option<Time>| head.map_or(0, |head| self.next.since(head).0);
+            let qdelay = delay(c).max(delay(l)); // RFC 9332 A.2, line 2a
+            let before = (self.prob, self.last_qdelay);
+            self.prob = self.calculate_probability(qdelay);
+            self.last_qdelay = qdelay;
+            self.next += self.tupdate + LATE;
+            let stays = self.prob == before.0 && (qdelay == before.1 || self.prob == MAX_PROB);
+            if stays && self.next <= now {
+                // Of the others only the last one can change anything: the delay.
+                let step = self.tupdate + LATE;
+                self.next += Span(now.since(self.next).0 / step.0 * step.0);
+            }
+        }
+    }
+
+    fn calculate_probability(&self, qdelay: u64) -> u32 {
+        let term = |from: u64, gain: u32| (qdelay as i64).wrapping_sub(from as i64).wrapping_mul(i64::from(gain));
+        let delta = term(self.target.0, self.alpha).wrapping_add(term(self.last_qdelay, self.beta));
+        let step = delta.unsigned_abs() >> ALPHA_BETA_GRANULARITY;
+        // The sum is cut to 32 bits before it is compared.
+        let prob = if delta > 0 {
+            let prob = step.wrapping_add(u64::from(self.prob)) as u32;
+            if prob < self.prob { MAX_PROB } else { prob }
+        } else {
+            let prob = u64::from(self.prob).wrapping_sub(step) as u32;
+            if prob > self.prob { 0 } else { prob }
+        };
+        if self.drop_overload { prob } else { prob.min(MAX_PROB / u32::from(self.coupling_factor)) }
+    }
+
+    /// What the probabilities ask for with `backlog` bytes in the queues, this packet's own not counted.
+    #[inline]
+    pub fn judge(&self, low: bool, ecn: Ecn, backlog: u64, rng: &mut Rng) -> Fate {
+        if backlog < self.few {
+            return Fate::Send;
+        }
+        let prob = u64::from(self.prob);
+        let prob_l = prob * u64::from(self.coupling_factor);
+        let overload = prob_l > u64::from(MAX_PROB);
+        let mut roll = |prob: u64| u64::from(rng.next_u32()) <= prob;
+        match low {
+            // RFC 9332 A.2, line 12: in overload, and if it can't be marked, it is dropped.
+            false if roll(prob) && roll(prob) => {
+                if overload || !ecn.is_capable() {
+                    Fate::Drop
+                } else {
+                    Fate::Mark
+                }
+            }
+            false => Fate::Send,
+            // Lines 8c to 8i: in overload squared drops, and marks for all that remain.
+            true if overload => {
+                if self.drop_overload && roll(prob) && roll(prob) {
+                    Fate::Drop
+                } else {
+                    Fate::Mark
+                }
+            }
+            true if roll(prob_l) => Fate::Mark,
+            true => Fate::Send,
+        }
+    }
+
+    /// Whether a packet of the L queue is marked that waited for so long and leaves so many behind.
+    #[inline]
+    pub fn is_over_step(&self, waited: Span, behind: usize) -> bool {
+        match self.step_thresh {
+            StepThresh::Time(thresh) => waited > thresh,
+            StepThresh::Packets(thresh) => behind > thresh as usize,
+        }
+    }
+}
