@@ -7,10 +7,12 @@
  * discipline on it. Then, below /proc/sojourn_replay:
  *
  *   trace   write: struct replay_op, one after the other, times never falling
- *   go      write "ORIGIN RATE NUMBERS": plays the trace. ORIGIN is the
+ *   go      write "ORIGIN RATE NUMBERS AWAKE": plays the trace. ORIGIN is the
  *           guest's clock at the trace's time zero, in ns, and lies ahead. RATE
  *           in bit/s: a busy server makes the dequeues; 0: the trace has its
  *           own. What the discipline draws at random follows from NUMBERS.
+ *           AWAKE 1: without sleep (slower), for a discipline with a timer of
+ *           its own in ns, which near another timer would come late.
  *   fates   read: struct replay_fate, by packet
  *
  * The server serves as sojourn's simulator does: a packet takes its bytes times
@@ -26,6 +28,9 @@
 #include <linux/delay.h>
 #include <linux/etherdevice.h>
 #include <linux/hrtimer.h>
+#if __has_include(<linux/hrtimer_bases.h>)
+#include <linux/hrtimer_bases.h>
+#endif
 #include <linux/ip.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
@@ -89,6 +94,9 @@ static u32 packets;
 
 /* Of the present operation. */
 static u64 origin, present;
+static unsigned int awake;
+/* Never set: its base knows when the next timer goes off. */
+static struct hrtimer events;
 static u8 drop_fate;
 /* A packet that is not of the trace was in the queue. */
 static bool stray;
@@ -254,6 +262,20 @@ static u32 replay_dequeue(void)
 }
 
 /*
+ * How far the clock may run from @now towards @until in one go. A delay holds
+ * interrupts off: it has to end at each event (the guest's come a nanosecond
+ * late), or that would come after the operation.
+ */
+static u64 replay_step(u64 now, u64 until)
+{
+	u64 event = ktime_to_ns(events.base->cpu_base->expires_next) + 1;
+
+	if (event > until)
+		return until - now;
+	return event > now ? event - now : 1;
+}
+
+/*
  * Waits until the trace's clock says @at; returns with bottom halves off, so
  * that looking at the clock does not move it. -ETIME if it is later already.
  */
@@ -270,8 +292,12 @@ static int replay_wait(u64 at)
 		if (now >= until)
 			break;
 		local_bh_enable();
-		if (until - now <= REPLAY_NEAR) {
-			ndelay(until - now);
+		if (awake || until - now <= REPLAY_NEAR) {
+			u64 step = replay_step(now, until);
+
+			ndelay(step);
+			if (until - now - step > REPLAY_NEAR)
+				cond_resched();
 			continue;
 		}
 		wake = ns_to_ktime(until - REPLAY_AHEAD);
@@ -409,7 +435,7 @@ static ssize_t replay_go_write(struct file *file, const char __user *data,
 	text[length] = '\0';
 	mutex_lock(&replay_lock);
 	err = -EINVAL;
-	if (ops && sscanf(text, "%llu %llu %llu", &origin, &rate, &numbers) == 3)
+	if (ops && sscanf(text, "%llu %llu %llu %u", &origin, &rate, &numbers, &awake) == 4)
 		err = replay_play(rate);
 	mutex_unlock(&replay_lock);
 	return err ? err : length;
@@ -470,6 +496,21 @@ static void replay_setup(struct net_device *dev)
 	eth_hw_addr_random(dev);
 }
 
+static enum hrtimer_restart replay_no_event(struct hrtimer *timer)
+{
+	return HRTIMER_NORESTART;
+}
+
+static void replay_setup_events(void)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
+	hrtimer_setup(&events, replay_no_event, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+#else
+	hrtimer_init(&events, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+	events.function = replay_no_event;
+#endif
+}
+
 static int __init replay_init(void)
 {
 	int err = tracepoint_probe_register(&__tracepoint_kfree_skb,
@@ -478,6 +519,7 @@ static int __init replay_init(void)
 	if (err)
 		return err;
 
+	replay_setup_events();
 	replay_dev = alloc_netdev(0, "replay%d", NET_NAME_ENUM, replay_setup);
 	err = replay_dev ? register_netdev(replay_dev) : -ENOMEM;
 	if (err)

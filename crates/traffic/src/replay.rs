@@ -97,7 +97,8 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
     thread::sleep(Duration::from_nanos(origin - AHEAD - flows::clock()));
     run("tc", &format!("qdisc add dev {DEVICE} root"), &job.words)?;
     run("ip", &format!("link set {DEVICE} up"), &[])?;
-    let origin = fine_timer()?.map_or(origin, |expires| expires + 1);
+    let fine = fine_timer()?;
+    let origin = fine.map_or(origin, |expires| expires + 1);
     seal::keep_only(CapabilitySet::DAC_OVERRIDE | CapabilitySet::SYS_BOOT)?;
 
     let gone = |error: io::Error| match error.raw_os_error() {
@@ -108,7 +109,7 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
         }
         _ => error,
     };
-    fs::write(format!("{CONTROL}/go"), format!("{origin} {} {}", job.rate, job.numbers)).map_err(gone)?;
+    fs::write(format!("{CONTROL}/go"), format!("{origin} {} {} {}", job.rate, job.numbers, u8::from(fine.is_some()))).map_err(gone)?;
     fs::write(folder.join(FATES), fs::read(format!("{CONTROL}/fates"))?)?;
     Ok(json!({ "origin_ns": origin }))
 }
