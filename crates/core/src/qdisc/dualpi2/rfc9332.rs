@@ -93,7 +93,7 @@ impl Rfc9332 {
             self.p = (p + self.alpha * error + self.beta * change).clamp(0.0, 1.0); // line 3
             self.prevq = curq;
             self.next += self.tupdate;
-            let stays = self.p == p && (curq == prevq || p == 1.0);
+            let stays = self.p == p && (curq == prevq || (p == 1.0 && curq > self.target));
             if stays && self.next < now {
                 // Of the others only the last one can change anything: the delay.
                 self.next += Span((now.since(self.next).0 - 1) / self.tupdate.0 * self.tupdate.0);
