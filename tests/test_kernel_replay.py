@@ -67,6 +67,11 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (37, "fq limit 1000 orphan_mask 15"),
         (31, "ccaq variant paper limit 500 flow_limit 20 max_gi 50ms"),
         (36, "pfifo_head_drop limit 100"),
+        (24, "pie limit 300 ecn target 5ms"),
+        (37, "pie limit 1000 dq_rate_estimator bytemode"),
+        (31, "fq_pie limit 300 flows 64 ecn target 5ms"),
+        (29, "dualpi2 limit 1000"),
+        (36, "dualpi2 drop_enqueue max_rtt 30ms any_ect step_thresh 3p"),
     ],
 )
 def test_the_kernel_and_core_agree_on_each_packets_fate_and_its_nanosecond(
@@ -105,11 +110,12 @@ def test_the_kernel_accepts_every_line_that_core_prints_for_tc(kernel: Kernel, t
     stress = program("kernel/tests/stress.py")
     lines = (traces / "lines.txt").read_text().splitlines()
     kinds = {line.split()[0] for line in lines}
-    assert {"pfifo", "bfifo", "codel", "fq_codel", "fq", "ccaq"} <= kinds
+    assert {"pfifo", "bfifo", "codel", "fq_codel", "fq", "ccaq", "pie", "fq_pie", "dualpi2"} <= kinds
     assert len(lines) > 250
     script = "\n".join(f"tc qdisc replace dev dut0 root {line}\ntc qdisc del dev dut0 root" for line in lines)
     only = replace(kernel, modules={"sch_ccaq": kernel.modules["sch_ccaq"]})
     script += "\n! tc qdisc add dev dut0 root codel limit 7 variant linux\n"
+    shutil.copy(modules.tc_plugins() / "q_dualpi2.so", tmp_path)
     wanted = stress.Wanted(script=script, drain_s=1, plugin=modules.tc_plugins() / "q_ccaq.so")
     ended, found = stress.stress(only, wanted, tmp_path)
     assert ended.error is None, ended.console

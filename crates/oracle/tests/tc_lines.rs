@@ -15,6 +15,9 @@ use sojourn_oracle::skipped;
 /// A kernel without the module says this, after tc's own parser was content.
 const NO_SUCH_MODULE: &str = "Error: Specified qdisc kind is unknown.";
 
+/// Disciplines that are younger than some tc: it then says that it knows no options of theirs.
+const YOUNG: [&str; 1] = ["dualpi2"];
+
 /// What tc said to a line, and what it shows afterwards.
 struct Answer {
     line: String,
@@ -87,13 +90,14 @@ fn tc_accepts_every_line_that_we_print_for_it() {
     let Some(answers) = ask(&lines) else {
         return skipped("our lines against tc's parser", "no tc, or no user namespaces here");
     };
-    for Answer { line, said, .. } in &answers {
-        assert!(said.is_empty() || said == NO_SUCH_MODULE, "tc refuses {line:?}: {said}");
+    for answer in &answers {
+        let too_young = YOUNG.iter().any(|name| answer.said.starts_with(&format!("Unknown qdisc \"{name}\"")));
+        assert!(answer.accepted() || too_young, "tc refuses {:?}: {}", answer.line, answer.said);
     }
     for answer in answers.iter().filter(|answer| answer.said.is_empty()) {
         let read: Spec = answer.shown.parse().unwrap_or_else(|error| panic!("{}: {error}", answer.shown));
         assert!(answer.line.starts_with(read.kind()), "{} became {}", answer.line, answer.shown);
-        if read.kind().starts_with('p') {
+        if read.kind().starts_with("pfifo") {
             assert_eq!(read.to_string(), answer.line, "packets come back exactly");
         }
     }

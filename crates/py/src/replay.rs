@@ -33,7 +33,7 @@ pub fn replay<'py>(
 }
 
 /// JSON: a line's `kind`, its words with nothing left out (`full`), and its `values` by name: packets, bytes, nanoseconds, bits per
-/// second, truth values; choices by their place; null where nothing is set.
+/// second, truth values; choices by their place; packets in place of a time as `3p`; null where nothing is set.
 #[pyfunction]
 pub fn qdisc(line: &str) -> PyResult<String> {
     let (spec, _) = Spec::parse(line).map_err(|error| Error::new_err(format!("{line}: {error}")))?;
@@ -45,6 +45,7 @@ pub fn qdisc(line: &str) -> PyResult<String> {
                 Value::Unset => serde_json::Value::Null,
                 Value::Flag(on) => on.into(),
                 Value::Int(number) => number.into(),
+                Value::Packets(number) => format!("{number}p").into(),
                 Value::Real(number) => number.into(),
             };
             (name.to_owned(), value)

@@ -109,7 +109,8 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
         }
         _ => error,
     };
-    fs::write(format!("{CONTROL}/go"), format!("{origin} {} {} {}", job.rate, job.numbers, u8::from(fine.is_some()))).map_err(gone)?;
+    fs::write(format!("{CONTROL}/go"), format!("{origin} {} {} {}", job.rate, job.numbers, u8::from(fine.is_some())))
+        .map_err(gone)?;
     fs::write(folder.join(FATES), fs::read(format!("{CONTROL}/fates"))?)?;
     Ok(json!({ "origin_ns": origin }))
 }
@@ -120,7 +121,9 @@ fn fine_timer() -> io::Result<Option<u64>> {
     let list = fs::read_to_string("/proc/timer_list")?;
     let mut after = list.lines().skip_while(|line| !line.contains("dualpi2_timer")).skip(1);
     let words = after.next().map(|line| line.split_ascii_whitespace());
-    Ok(words.and_then(|mut words| words.find(|word| word.contains('-')).and_then(|range| range.split('-').next()?.parse().ok())))
+    Ok(words.and_then(|mut words| {
+        words.find(|word| word.contains('-')).and_then(|range| range.split('-').next()?.parse().ok())
+    }))
 }
 
 #[cfg(test)]

@@ -145,7 +145,8 @@ impl<P: Packet + Copy> FqPie<P> {
     /// Empty queues before a link of this kind.
     pub fn new(params: &Params, context: &Context) -> Self {
         let Params { target, tupdate, alpha, beta, bytemode, dq_rate_estimator, .. } = *params;
-        let of_pie = pie::Params { target, tupdate, alpha, beta, bytemode, dq_rate_estimator, ..pie::Params::default() };
+        let of_pie =
+            pie::Params { target, tupdate, alpha, beta, bytemode, dq_rate_estimator, ..pie::Params::default() };
         let mut flows = Flows::new();
         for _ in 0..params.flows {
             flows.add(0, Queue::default());

@@ -89,7 +89,8 @@ impl Linux {
             self.prob = self.calculate_probability(qdelay);
             self.last_qdelay = qdelay;
             self.next += self.tupdate + LATE;
-            let stays = self.prob == before.0 && (qdelay == before.1 || (self.prob == MAX_PROB && qdelay > self.target.0));
+            let stays =
+                self.prob == before.0 && (qdelay == before.1 || (self.prob == MAX_PROB && qdelay > self.target.0));
             if stays && self.next <= now {
                 // Of the others only the last one can change anything: the delay.
                 let step = self.tupdate + LATE;

@@ -179,7 +179,7 @@ fn rfc8033_statement_06_a_burst_of_150_ms_passes_after_a_quiet_time() {
     bench.take(ms(10));
     bench.take(ms(110));
     let Controller::Linux { vars, .. } = &bench.qdisc.controller else { panic!("Linux's") };
-    assert_eq!(vars.burst_time, (150 * MS >> 6) - (100 * MS >> 6));
+    assert_eq!(vars.burst_time, ((150 * MS) >> 6) - ((100 * MS) >> 6));
 }
 
 #[test]
