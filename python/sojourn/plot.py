@@ -30,6 +30,7 @@ COLOURS = {
     "fq_codel": "#13866f",
     "fq": "#b5548f",
     "pie": "#d98324",
+    "fq_pie": "#a65e2e",
     "cake": "#7a5230",
     "dualpi2": "#4f772d",
     "ccaq": "#6a3fa0",

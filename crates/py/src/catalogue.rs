@@ -32,7 +32,7 @@ fn meaning(reason: DropReason) -> &'static str {
         DropReason::FlowLimit => "the flow's own queue was at its limit (fq, ccaq)",
         DropReason::MemoryLimit => "the queues together were at their memory limit (fq_codel)",
         DropReason::Codel => "CoDel's control law: the delay had stayed above target",
-        DropReason::Early => "RED's random drop between its thresholds",
+        DropReason::Early => "a random drop before the queue is full (red, pie, fq_pie, dualpi2)",
         DropReason::Forced => "RED's average queue was above its thresholds",
         DropReason::Shrink => "the flow's limit was lowered below what stood in its queue (ccaq)",
         DropReason::Busy => "the link was busy and has no queue (noqueue)",

@@ -35,6 +35,11 @@ const QDISCS: &[&str] = &[
     "fq_codel limit 100 memory_limit 40000 ecn",
     "fq limit 60 flow_limit 10",
     "red limit 50 variant ns2",
+    "pie limit 100 target 5ms ecn",
+    "pie limit 50 variant rfc8033b",
+    "fq_pie limit 100 flows 8 target 5ms",
+    "dualpi2 limit 100 target 5ms step_thresh 2p",
+    "dualpi2 variant rfc9332",
     "ccaq limit 50 variant paper max_gi_rtts 4",
 ];
 
