@@ -1,6 +1,7 @@
 //! Linux's controller of dualpi2, in its integers.
 
-use super::{ALPHA_BETA_SCALE, Fate, Gains, Params, StepThresh};
+use super::params::{ALPHA_BETA_SCALE, Gains};
+use super::{Fate, Params, StepThresh};
 use crate::packet::Ecn;
 use crate::rng::Rng;
 use crate::units::{Span, Time};

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use super::params::Gains;
 use super::*;
 use crate::qdisc::testing::{Bench, CONTEXT, Parcel, ms};
 
