@@ -132,8 +132,8 @@ def play(kernel: Kernel, trace: Trace, line: str) -> Played:
 def from_zero(data: bytes) -> bytes:
     """The trace from its first packet on.
 
-    dualpi2 sets its timer anew from when it went off, in the guest a nanosecond late. After hours it meets the tick, and
-    a timer that is due less than 500 ns after another one comes late in the guest.
+    dualpi2 sets its timer anew from when it went off, in the guest a nanosecond late. After hours it meets the tick,
+    and a timer that is due less than 500 ns after another one comes late in the guest.
     """
     header, *rows = data.splitlines()
     pairs = [row.split(b",", 1) for row in rows]
