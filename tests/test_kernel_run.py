@@ -349,15 +349,8 @@ def test_what_a_sealed_guest_tries_against_the_host_is_refused(tmp_path: Path) -
         folder = tmp_path / str(sealed)
         (folder / "run").mkdir(parents=True)
         job = json.dumps({"job": "trial", "sealed": sealed, "target": str(folder / "smuggled")})
-        ended = folder / "run" / "ended.json"
-
-        def done() -> bool:
-            """Unsealed it has the power to hinder its own end: what it wrote before is what counts."""
-            return not sealed and ended.exists() and ended.read_text().endswith("}")
-
-        guest.boot(find(), job, folder / "run", timeout_s=120, stop=done)
-        answer: dict[str, Any] = json.loads(ended.read_text())
-        assert (folder / "run" / "tried").read_text() == "tried"
+        answer = guest.boot(find(), job, folder / "run", timeout_s=120).answer
+        assert (folder / "run" / "tried").read_text() == "write to the host after all"
         assert (folder / "smuggled").exists() == (not sealed)
         return answer
 

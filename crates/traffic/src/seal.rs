@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use rustix::mount::{MountFlags, mount, mount_remount};
-use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use serde_json::Value;
 
 /// Keeps these capabilities of the calling thread, and of the programs that it starts; the others are gone for good.
@@ -40,6 +40,8 @@ pub fn trial(folder: &Path, job: &Value) -> Value {
     let target = Path::new(job["target"].as_str().unwrap_or_default());
     let mut said = serde_json::Map::new();
     let mut tried = |what: &str, done: io::Result<()>| {
+        // How far it came, should it hang.
+        let _ = fs::write(folder.join("tried"), what);
         said.insert(what.to_owned(), done.err().map_or(String::new(), |error| error.to_string()).into());
     };
     if job["sealed"] == true {
@@ -59,8 +61,9 @@ pub fn trial(folder: &Path, job: &Value) -> Value {
 }
 
 fn regain() -> io::Result<()> {
-    let (all, none) = (CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_MODULE, CapabilitySet::empty());
-    Ok(set_capabilities(None, CapabilitySets { effective: all, permitted: all, inheritable: none })?)
+    let (all, has) = (CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_MODULE, capabilities(None)?);
+    let (effective, permitted) = (has.effective | all, has.permitted | all);
+    Ok(set_capabilities(None, CapabilitySets { effective, permitted, inheritable: has.inheritable })?)
 }
 
 fn load() -> io::Result<()> {

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from sojourn import records, screen
 from sojourn.cli.base import bounded, cli, fail, format_option
 from sojourn.plan import refuse_other_than_utf8
 
@@ -70,6 +69,7 @@ def verify(
     QDISC is a line as tc writes it. What is asked is ours, unless --command, --library, --world kernel or
     --qdisc-module names another. The traces of what did not pass are kept. Exit code 3 if something did not.
     """
+    from sojourn import screen
     from sojourn import verify as asking
 
     for text in (qdisc, command or ""):
@@ -110,6 +110,8 @@ def _word(one: object) -> str:
 
 def _keep(failed: list, out: Path | None, kind: str) -> Path:  # type: ignore[type-arg]
     """Trace, fates and, where there are some, the fates that were expected, of each that did not pass."""
+    from sojourn import records
+
     folder = records.claim_folder(out) if out else records.new_folder(f"verify-{kind}")
     for one in failed:
         stem = "-".join("".join(c if c.isalnum() else " " for c in one.name).split())
