@@ -140,6 +140,7 @@ def test_the_command_prints_the_kernels_fates(sojourn: Run, kernel: Kernel, tmp_
     [
         (("--qdisc", "codel variant rfc8289"), "the kernel's codel is Linux's"),
         (("--qdisc", "nonsense limit 7"), "nonsense"),
+        (("--qdisc", "noqueue"), "has no queue"),
         (("--qdisc", "fq maxrate 1mbit", "--rate", "10mbit"), "holds packets back"),
         (("--qdisc", "mine", "--qdisc-module", "none.ko"), "expected a module such as my.ko"),
     ],

@@ -78,7 +78,17 @@ def test_the_first_drop_fault_is_named(sojourn: Run, built: Path, tmp_path: Path
 
 @pytest.mark.parametrize(
     "line",
-    ["codel", "codel variant linux7 ecn", "codel target 15ms interval 150ms", "fq_codel", "fq", "pfifo limit 50"],
+    [
+        "codel",
+        "codel variant linux7 ecn",
+        "codel target 15ms interval 150ms",
+        "fq_codel",
+        "fq_codel flows 1",
+        "fq_codel limit 2",
+        "fq",
+        "fq flow_limit 1",
+        "pfifo limit 50",
+    ],
 )
 def test_ours_pass_what_is_asked_of_them(sojourn: Run, line: str) -> None:
     said = json.loads(sojourn("verify", line, "-f", "json").stdout)
@@ -104,6 +114,8 @@ def test_the_real_kernels_pass(sojourn: Run, line: str) -> None:
         (("codel limt 5",), "limit"),
         (("codel", "--command", "./nothing-there"), "No such file"),
         (("codel", "--command", "false"), "exit code 1"),
+        (("codel", "--command", ""), "expected a program"),
+        (("codel", "--command", "echo 'no end"), "expected a program"),
         (("codel", "--command", "echo packet,fate"), "no column fate_ns"),
         (("codel", "--library", "nothing.so"), "expected a shared library"),
         (("codel", "--library", "/lib/x86_64-linux-gnu/libm.so.6"), "no function sojourn_new"),

@@ -31,6 +31,8 @@ def replay(
     kernel = kernel or store.find()
     if kernel.machine != "um":
         raise Refusal("a replay needs a clock that stands still: expected a guest's kernel, not Debian's own")
+    if qdisc.split()[:1] == ["noqueue"]:
+        raise Refusal("--qdisc = noqueue: has no queue to replay a trace through: expected another discipline")
     own, plugins = _own_modules(kernel, qdisc, module)
     kernel = dataclasses.replace(kernel, modules=kernel.modules | own)
     asked = _core.KernelReplay(trace, name, qdisc, rate, mtu, kernel.version, list(own), plugins)
@@ -48,7 +50,10 @@ def _own_modules(kernel: Kernel, qdisc: str, module: Path | None) -> tuple[dict[
         # Debian's tc is older than dualpi2.
         return {}, str(modules.tc_plugins()) if qdisc.split()[:1] == ["dualpi2"] else None
     if module.is_dir():
-        return modules.build(kernel, module), str(modules.tc_plugins())
+        built = modules.build(kernel, module)
+        if not built:
+            raise Refusal(f"--qdisc-module = {module}: its Kbuild makes no module: expected one such as obj-m := my.o")
+        return built, str(modules.tc_plugins())
     if module.suffix != ".ko" or not module.is_file():
         raise Refusal(f"--qdisc-module = {module}: expected a module such as my.ko, or a folder with a Kbuild")
     return {module.stem: module.resolve()}, str(modules.tc_plugins())

@@ -58,7 +58,12 @@ class Program:
         with tempfile.TemporaryDirectory(prefix="sojourn-verify-") as folder:
             file = Path(folder) / "trace.csv"
             file.write_bytes(trace)
-            words = [word.replace("{trace}", str(file)) for word in shlex.split(self.command)]
+            try:
+                words = [word.replace("{trace}", str(file)) for word in shlex.split(self.command)]
+            except ValueError as error:
+                raise Refusal(f"--command = {self.command}: {error}: expected a program and its words") from None
+            if not words:
+                raise Refusal("--command is empty: expected a program and its words")
             try:
                 with file.open("rb") as stdin:
                     done = subprocess.run(words, stdin=stdin, capture_output=True, timeout=PATIENCE_S, check=False)

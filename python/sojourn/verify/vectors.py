@@ -66,12 +66,24 @@ def of(line: Line) -> Questions:
     if line.kind == "codel":
         _codel(found, line)
     if line.kind in ("fq_codel", "fq", "sfq", "fq_pie"):
-        _flows(found, line)
+        if _is_roomy(line):
+            _flows(found, line)
+        else:
+            found.left_out.append(
+                ("flows in turn", "needs queues for 100 packets of several flows, and CoDel's usual pace")
+            )
     if line.kind in ("pfifo", "codel") and line.number("limit") <= 20_000:
         limit = line.number("limit")
         trace = Trace().put(0, count=limit + 3)
         found.ask("a full queue drops what arrives", "RFC 8289 §5.4", trace, lambda seen: _tail(seen, limit))
     return found
+
+
+def _is_roomy(line: Line) -> bool:
+    """Whether nothing but the turn of the flows decides about a hundred packets and a few of another flow."""
+    least = {"limit": 220, "flow_limit": 120, "memory_limit": 1_000_000, "flows": 64, "target": 1_000_000}
+    slow = line.values.get("maxrate") is not None
+    return not slow and all(line.values.get(name) is None or line.number(name) >= low for name, low in least.items())
 
 
 def _tail(seen: Sequence[Fate], limit: int) -> str | None:
