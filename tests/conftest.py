@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+
+from sojourn.errors import Refusal
+from sojourn.kernel import Kernel, find
 
 ROOT = Path(__file__).resolve().parent.parent
 SOJOURN = str(Path(sys.executable).parent / "sojourn")
@@ -68,3 +73,27 @@ def skip_loudly(reason: str, *, also_in_ci: bool = False) -> None:
     if CI and not also_in_ci:
         pytest.fail(f"CI=true: nothing may be skipped: {reason}")
     pytest.skip(f"!!! SKIPPED: {reason}")
+
+
+def program(file: str) -> ModuleType:
+    """A program of ours that is no part of the package, as a module; its neighbours can be imported from it."""
+    path = ROOT / file
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def kernel_or_skip(variant: str = "fast") -> Kernel:
+    """The kernel that 'make test' built or restored. Other variants take ten minutes, or 100 MB: those stand where
+    somebody made them."""
+    try:
+        return find(variant)
+    except Refusal as error:
+        skip_loudly(str(error), also_in_ci=variant != "fast")
+        raise

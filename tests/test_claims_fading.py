@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from types import ModuleType
 
 import pytest
 
-from conftest import ROOT
+from conftest import program
 
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
     """tools/fading_claims.py as a module."""
-    spec = importlib.util.spec_from_file_location("fading_claims", ROOT / "tools/fading_claims.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return program("tools/fading_claims.py")
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import tomllib
 from collections.abc import Sequence
 from types import ModuleType
@@ -11,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT, skip_loudly
-from sojourn.errors import Refusal
-from sojourn.kernel import find
+from conftest import ROOT, kernel_or_skip, program
 
 PACKET_MS = 1514 * 8 / 5e6 * 1000
 """A full packet at the ring paper's 5 Mbit/s."""
@@ -22,22 +18,13 @@ PACKET_MS = 1514 * 8 / 5e6 * 1000
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
     """tools/kernel_claims.py as a module."""
-    spec = importlib.util.spec_from_file_location("kernel_claims", ROOT / "tools/kernel_claims.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return program("tools/kernel_claims.py")
 
 
 @pytest.fixture(scope="module")
 def kernel() -> None:
     """The kernel that 'make test' built or restored."""
-    try:
-        find()
-    except Refusal as error:
-        skip_loudly(str(error))
+    kernel_or_skip()
 
 
 def judged(tool: ModuleType, name: str, experiment: str, seen: Sequence[Any]) -> Any:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT, SOJOURN, Run, skip_loudly
+from conftest import ROOT, SOJOURN, Run, kernel_or_skip
 
 SCENARIOS = sorted((ROOT / "scenarios").glob("*.toml"))
 VERBS = ["run", "check", "replay", "verify", "bench", "list", "report", "kernel"]
@@ -54,23 +54,12 @@ def clone(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def needs_a_kernel() -> None:
-    """The guest's kernel is built by 'make test'; where its source can't be had, its commands can't be shown."""
-    from sojourn.errors import Refusal
-    from sojourn.kernel import store
-
-    try:
-        store.find()
-    except Refusal as error:
-        skip_loudly(str(error))
-
-
 def perform(command: str, clone: Path) -> None:
     """Runs a command as shown, with a shorter run where it simulates."""
     words = shlex.split(command.split(" > ")[0])
     verb = words[1]
     if verb == "kernel" or "kernel" in words:
-        needs_a_kernel()
+        kernel_or_skip()
     short = ["--set", "duration=3s", "--set", 'measure=["0s", "end"]'] if verb == "run" else []
     found = {**os.environ, "PATH": os.pathsep.join([str(Path(SOJOURN).parent), os.environ.get("PATH", os.defpath)])}
     done = subprocess.run(

@@ -12,9 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from conftest import Run, skip_loudly
-from sojourn.errors import Refusal
-from sojourn.kernel import find
+from conftest import Run, kernel_or_skip
 
 FULL = 1514
 """Bytes of a full segment on a link."""
@@ -46,10 +44,7 @@ RING = 3
 @pytest.fixture(autouse=True, scope="module")
 def kernel() -> None:
     """The kernel that 'make test' built or restored."""
-    try:
-        find()
-    except Refusal as error:
-        skip_loudly(str(error))
+    kernel_or_skip()
 
 
 def scenario(folder: Path, hop: str, *, duration: str = "3s", measure: str = "1s", flows: int = 4) -> Path:

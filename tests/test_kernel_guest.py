@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import skip_loudly
+from conftest import kernel_or_skip
 from sojourn.errors import Refusal
-from sojourn.kernel import Kernel, boot, find
+from sojourn.kernel import Kernel, boot
 
 # A Python that other users can run too, if there is one.
 PYTHON = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
@@ -50,11 +50,7 @@ words = [os.urandom(32).hex(), pathlib.Path("/proc/sys/kernel/random/uuid").read
 @pytest.fixture(scope="module")
 def kernel() -> Kernel:
     """The kernel that 'make test' built or restored."""
-    try:
-        return find()
-    except Refusal as error:
-        skip_loudly(str(error))
-        raise
+    return kernel_or_skip()
 
 
 def program(folder: Path, body: str) -> Path:

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import skip_loudly
-from sojourn.errors import Refusal
-from sojourn.kernel import Kernel, archive, find, modules, qemu
+from conftest import kernel_or_skip
+from sojourn.kernel import Kernel, archive, modules, qemu
 
 JOB = """\
 #!/bin/busybox sh
@@ -60,11 +59,7 @@ def test_a_module_names_what_it_needs() -> None:
 @pytest.fixture(scope="module")
 def kernel() -> Kernel:
     """Debian's kernel, where somebody fetched it: 100 MB for one test."""
-    try:
-        return find("debian")
-    except Refusal as error:
-        skip_loudly(str(error), also_in_ci=True)
-        raise
+    return kernel_or_skip("debian")
 
 
 def test_debian_s_kernel_does_a_job_and_draws_the_same_twice(kernel: Kernel, tmp_path: Path) -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import shutil
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from conftest import ROOT, Run, skip_loudly
+from conftest import ROOT, Run, program, skip_loudly
 from sojourn.errors import Refusal
 from sojourn.kernel import Kernel, find, modules, tools
 
@@ -29,18 +26,6 @@ def kernel() -> Kernel:
     except Refusal as error:
         skip_loudly(str(error))
         raise
-
-
-def program(file: str) -> ModuleType:
-    """A program of ours that is no part of the package."""
-    name = Path(file).stem
-    spec = importlib.util.spec_from_file_location(name, ROOT / file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")

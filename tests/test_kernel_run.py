@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from conftest import ROOT, SOJOURN, Run, skip_loudly
+from conftest import ROOT, SOJOURN, Run, kernel_or_skip, skip_loudly
 from sojourn.errors import Refusal
 from sojourn.kernel import find, guest
 from sojourn.plan import load
@@ -84,10 +84,7 @@ rtt = "40ms"
 @pytest.fixture(autouse=True, scope="module")
 def kernel() -> None:
     """The kernel that 'make test' built or restored."""
-    try:
-        find()
-    except Refusal as error:
-        skip_loudly(str(error))
+    kernel_or_skip()
 
 
 @pytest.fixture

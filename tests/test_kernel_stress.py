@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from conftest import ROOT, skip_loudly
+from conftest import ROOT, kernel_or_skip, program, skip_loudly
 from sojourn.errors import Refusal
 from sojourn.kernel import Ended, Kernel, find, modules, tools
 
@@ -21,22 +19,7 @@ FOLDER = ROOT / "kernel/tests"
 @pytest.fixture(scope="module")
 def stress() -> ModuleType:
     """kernel/tests/stress.py, which is no part of the package."""
-    spec = importlib.util.spec_from_file_location("stress", FOLDER / "stress.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["stress"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def kernel_of(variant: str) -> Kernel:
-    """A kernel that somebody built: ten minutes, or 100 MB, are too much for these tests alone."""
-    try:
-        return find(variant)
-    except Refusal as error:
-        skip_loudly(str(error), also_in_ci=True)
-        raise
+    return program("kernel/tests/stress.py")
 
 
 FAULTS = {
@@ -52,7 +35,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_debug_kernel_notices_a_fault_in_a_module(stress: ModuleType, tmp_path: Path, fault: str) -> None:
-    kernel = stress.with_modules(kernel_of("debug"), [FOLDER / "faulty"])
+    kernel = stress.with_modules(kernel_or_skip("debug"), [FOLDER / "faulty"])
     wanted = stress.Wanted(script="drain", parameters=f"fault={fault}", drain_s=1)
     ended, found = stress.stress(kernel, wanted, tmp_path)
     assert ended.error is None, ended.console
@@ -68,7 +51,7 @@ def test_fq_codel_passes_a_flood_and_changes_under_it(
 ) -> None:
     script = (FOLDER / "fq_codel.stress").read_text()
     wanted = stress.Wanted(script=script, variant=variant, cpus=cpus, delay_ns=2000)
-    ended, found = stress.stress(stress.with_modules(kernel_of(variant), []), wanted, tmp_path)
+    ended, found = stress.stress(stress.with_modules(kernel_or_skip(variant), []), wanted, tmp_path)
     assert found == []
     assert ended.error is None
     sent = [line for line in (tmp_path / "flood").read_text().splitlines() if "pkts-sofar" in line]
@@ -86,7 +69,7 @@ def test_ccaq_below_htb_passes_a_flood_and_changes_under_it(
     script = (FOLDER / "ccaq-htb.stress").read_text()
     plugin = modules.tc_plugins() / "q_ccaq.so"
     wanted = stress.Wanted(script=script, variant=variant, cpus=cpus, flows=3, plugin=plugin)
-    ended, found = stress.stress(stress.with_modules(kernel_of(variant), [ROOT / "kernel"]), wanted, tmp_path)
+    ended, found = stress.stress(stress.with_modules(kernel_or_skip(variant), [ROOT / "kernel"]), wanted, tmp_path)
     assert found == []
     assert ended.error is None
     shed = re.findall(r"shed (\d+)", (tmp_path / "drained").read_text() + (tmp_path / "flood").read_text())

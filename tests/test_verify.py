@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT, SOJOURN, Run, skip_loudly
-from sojourn.errors import Refusal
-from sojourn.kernel import find
+from conftest import ROOT, SOJOURN, Run, kernel_or_skip, skip_loudly
 
 FAULTS = {
     1: "at the first drop the chosen packet is delivered and the next one lost",
@@ -97,10 +95,7 @@ def test_ours_pass_what_is_asked_of_them(sojourn: Run, line: str) -> None:
 
 @pytest.mark.parametrize("line", ["codel", "fq_codel", "pfifo limit 50"])
 def test_the_real_kernels_pass(sojourn: Run, line: str) -> None:
-    try:
-        kernel = find()
-    except Refusal as error:
-        skip_loudly(str(error))
+    kernel = kernel_or_skip()
     line += " variant linux7" if "codel" in line and kernel.version >= (7, 0) else ""
     said = json.loads(sojourn("verify", line, "--world", "kernel", "--traces", "3", "-f", "json").stdout)
     assert not [one for one in said["asked"] if one["fault"]], said
