@@ -24,6 +24,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
+from pages import filled
 
 from sojourn import _core, plot
 from sojourn.kernel import find
@@ -304,8 +305,7 @@ def main(arguments: Sequence[str]) -> int:
     PICTURE.write_bytes(draw(chosen, about))
     page = PAGE.read_text(encoding="utf-8")
     for begin, end, made in ((BEGIN, END, table(chosen)), (BEGIN_SINGLE, END_SINGLE, single_table(chosen))):
-        before, rest = page.split(begin)
-        page = f"{before}{begin}\n\n{made}\n\n{end}{rest.split(end)[1]}"
+        page = filled(page, begin, end, made)
     PAGE.write_text(page, encoding="utf-8")
     print(PAGE.relative_to(ROOT))
     return 0

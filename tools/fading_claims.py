@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from pages import claims_table, filled
 
 from sojourn import _core
 from sojourn.plan import load
@@ -252,24 +253,16 @@ def judge() -> list[Claim]:
     return [n11(tail), n12(codel), n13(tail, codel), n14(codel), n15(tail, red, codel), n16(large, small)]
 
 
-def table(claims: Sequence[Claim]) -> str:
-    """The claims in Markdown."""
-    rows = [f"| {c.id} | {c.paper} | {c.measured} | {c.rule} | **{c.verdict}** | {c.cause} |" for c in claims]
-    return "\n".join(["| | the paper | measured | holds if | verdict | cause |", "|---|---|---|---|---|---|", *rows])
-
-
 def with_table(page: str, claims: Sequence[Claim]) -> str:
     """The page with this table in it."""
-    before, rest = page.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n\n{table(claims)}\n\n{END}{after}"
+    return filled(page, BEGIN, END, claims_table(claims))
 
 
 def main() -> int:
     """Prints the table, or writes it into the page."""
     claims = judge()
     if "--print" in sys.argv:
-        print(table(claims))
+        print(claims_table(claims))
         return 0
     PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), claims), encoding="utf-8")
     print(PAGE.relative_to(ROOT))

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pages import claims_table, filled
 
 from sojourn import _core
 from sojourn.kernel.run import Guests
@@ -595,17 +596,9 @@ def claims_of(runs: Mapping[str, Runs]) -> list[Claim]:
     return judgements
 
 
-def table(claims: Sequence[Claim]) -> str:
-    """The claims in Markdown."""
-    rows = [f"| {c.id} | {c.paper} | {c.measured} | {c.rule} | **{c.verdict}** | {c.cause} |" for c in claims]
-    return "\n".join(["| | the paper | measured | holds if | verdict | cause |", "|---|---|---|---|---|---|", *rows])
-
-
 def with_table(page: str, claims: Sequence[Claim]) -> str:
     """The page with this table in it."""
-    before, rest = page.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n\n{table(claims)}\n\n{END}{after}"
+    return filled(page, BEGIN, END, claims_table(claims))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -618,7 +611,7 @@ def main(arguments: Sequence[str]) -> int:
     runs = {name: Runs(read(numbers_file(name))) for name in EXPERIMENTS_BY_NAME if numbers_file(name).exists()}
     claims = claims_of(runs)
     if "--print" in arguments:
-        print(table(claims))
+        print(claims_table(claims))
         return 0
     PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), claims), encoding="utf-8")
     print(PAGE.relative_to(ROOT))

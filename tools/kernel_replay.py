@@ -16,6 +16,7 @@ from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
+from pages import filled
 
 from sojourn import _core
 from sojourn.errors import Refusal
@@ -221,9 +222,7 @@ def main() -> int:
             found += [one.first for one in played if one.first]
             print(*parts[-2:], *found, sep="\n", flush=True)
     if "--print" not in sys.argv:
-        before, rest = PAGE.read_text().split(BEGIN)
-        text = "\n\n".join(parts)
-        PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}")
+        PAGE.write_text(filled(PAGE.read_text(), BEGIN, END, "\n\n".join(parts)))
     return 1 if found else 0
 
 
