@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from sojourn.cli.base import bounded, cli, fail, format_option
 from sojourn.plan import refuse_other_than_utf8
+
+if TYPE_CHECKING:
+    from sojourn.verify import Verdict
 
 FAULTY = 3
 """Exit code: all was asked, and something did not pass."""
@@ -94,7 +99,7 @@ def verify(
             row["left_out"] = one.left_out
         click.echo(json.dumps({"qdisc": line.full, "subject": subject.name, "asked": said}, indent=1))
     else:
-        rows = [[_word(one), one.name, one.source, one.fault or one.left_out] for one in found]
+        rows = [[one.word, one.name, one.source, one.fault or one.left_out] for one in found]
         screen.print_words(f"{line.full}: {subject.name}", ["", "statement", "source", ""], rows)
         passed = sum(one.passed for one in found)
         click.echo(f"{passed} passed, {len(failed)} failed, {len(found) - passed - len(failed)} left out", err=True)
@@ -104,11 +109,7 @@ def verify(
         sys.exit(FAULTY)
 
 
-def _word(one: object) -> str:
-    return "failed" if getattr(one, "fault", "") else "left out" if getattr(one, "left_out", "") else "passed"
-
-
-def _keep(failed: list, out: Path | None, kind: str) -> Path:  # type: ignore[type-arg]
+def _keep(failed: Sequence[Verdict], out: Path | None, kind: str) -> Path:
     """Trace, fates and, where there are some, the fates that were expected, of each that did not pass."""
     from sojourn import records
 

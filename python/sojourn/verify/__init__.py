@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sojourn import _core
-from sojourn.errors import Refusal
 from sojourn.verify import vectors
 from sojourn.verify.subjects import Kernel, Library, Ours, Program, Subject
 from sojourn.verify.trace import ECT0, ECT1, FULL, NOT_ECT, Fate, Trace, fates
@@ -37,9 +36,28 @@ class Verdict:
     expected: bytes = field(default=b"", repr=False)
 
     @property
+    def word(self) -> str:
+        """What came of it."""
+        return "failed" if self.fault else "left out" if self.left_out else "passed"
+
+    @property
     def passed(self) -> bool:
         """Asked, and without a fault."""
-        return not self.fault and not self.left_out
+        return self.word == "passed"
+
+
+@dataclass(frozen=True)
+class Played:
+    """A trace, and what a subject made of it."""
+
+    trace: Trace
+    theirs: bytes
+    seen: list[Fate]
+
+
+def _play(subject: Subject, trace: Trace) -> Played:
+    theirs = subject.play(trace.text())
+    return Played(trace, theirs, fates(theirs, len(trace.packets()), subject.name))
 
 
 def line_of(text: str) -> Line:
@@ -54,17 +72,17 @@ def verify(line: Line, subject: Subject, *, traces: int, packets: int, seed: int
     questions = vectors.of(line)
     named = []
     for question in questions.asked:
-        theirs = subject.play(question.trace.text())
-        named.append((question.trace, theirs))
-        fault = question.check(fates(theirs, len(question.trace.packets()), subject.name)) or ""
-        yield Verdict(question.name, question.source, fault, trace=question.trace.text(), theirs=theirs)
+        played = _play(subject, question.trace)
+        named.append(played)
+        fault = question.check(played.seen) or ""
+        yield Verdict(question.name, question.source, fault, trace=question.trace.text(), theirs=played.theirs)
     for name, why in questions.left_out:
         yield Verdict(name, "", left_out=why)
     drawn = [_random(seed + number, LOADS[number % len(LOADS)], packets) for number in range(traces)]
-    played = [(trace, subject.play(trace.text())) for trace in drawn]
+    at_random = [_play(subject, trace) for trace in drawn]
     for name, check in PROPERTIES.items():
-        yield _held(name, check, line, played, subject.name)
-    yield _compared(line, subject, named + played)
+        yield _held(name, check, line, at_random)
+    yield _compared(line, subject, named + at_random)
 
 
 # ---- what holds for any discipline ----
@@ -142,7 +160,9 @@ def _limited(line: Line, trace: Trace, seen: Sequence[Fate]) -> str | None:
     return None
 
 
-PROPERTIES = {
+Property = Callable[[Line, Trace, Sequence[Fate]], str | None]
+"""The first fault in words, or None."""
+PROPERTIES: dict[str, Property] = {
     "each packet has one fate, when the link asks": _goes_once,
     "packets of a flow leave in order": _in_order,
     "only the ECN-capable are marked": _marked,
@@ -151,39 +171,30 @@ PROPERTIES = {
 }
 
 
-def _held(name: str, check: object, line: Line, played: Sequence[tuple[Trace, bytes]], who: str) -> Verdict:
-    assert callable(check)
-    for trace, theirs in played:
-        fault = check(line, trace, fates(theirs, len(trace.packets()), who))
-        if fault:
-            return Verdict(name, "any discipline", fault, trace=trace.text(), theirs=theirs)
+def _held(name: str, check: Property, line: Line, played: Sequence[Played]) -> Verdict:
+    for one in played:
+        if fault := check(line, one.trace, one.seen):
+            return Verdict(name, "any discipline", fault, trace=one.trace.text(), theirs=one.theirs)
     return Verdict(name, "any discipline")
 
 
-def _compared(line: Line, subject: Subject, played: Sequence[tuple[Trace, bytes]]) -> Verdict:
+def _compared(line: Line, subject: Subject, played: Sequence[Played]) -> Verdict:
     """Every packet's fate and its time, against ours: the first difference."""
     name, source = "every packet's fate is ours", f"{len(played)} traces"
     if isinstance(subject, Ours):
         return Verdict(name, source, left_out="it is ours")
     if line.kind in RANDOM and not isinstance(subject, Kernel):
         return Verdict(name, source, left_out=f"{line.kind} draws random numbers")
-    own = Ours(line.full)
-    for trace, theirs in played:
-        text = trace.text()
-        expected = own.play(text)
-        pairs = zip(
-            fates(theirs, len(trace.packets()), subject.name),
-            fates(expected, len(trace.packets()), own.name),
-            strict=True,
-        )
-        unlike = [(seen, wanted) for seen, wanted in pairs if seen != wanted]
+    for one in played:
+        ours = _play(Ours(line.full), one.trace)
+        unlike = [(seen, wanted) for seen, wanted in zip(one.seen, ours.seen, strict=True) if seen != wanted]
         if unlike:
             seen, wanted = min(unlike, key=lambda pair: min(pair[0].at or 1 << 62, pair[1].at or 1 << 62))
             fault = (
                 f"packet {seen.number} is {seen.word} at {seen.at} ns, ours {wanted.word} at {wanted.at} "
-                f"({len(unlike)} of {len(trace.packets())} differ)"
+                f"({len(unlike)} of {len(one.seen)} differ)"
             )
-            return Verdict(name, source, fault, trace=text, theirs=theirs, expected=expected)
+            return Verdict(name, source, fault, trace=one.trace.text(), theirs=one.theirs, expected=ours.theirs)
     return Verdict(name, source)
 
 
@@ -203,11 +214,3 @@ def _random(seed: int, load: int, packets: int) -> Trace:
         at += draw.randrange(2 * mean) if draw.random() > 0.01 else 200_000_000
     step = 900 * 8 * 1_000_000_000 // LINK
     return trace.take_each(range(2000, at + 200 * step, step))
-
-
-def refuse_unknown(line: str) -> None:
-    """Raises a `Refusal` that names what is not understood in a line."""
-    try:
-        line_of(line)
-    except _core.Error as error:
-        raise Refusal(str(error)) from None

@@ -94,20 +94,12 @@ def _tail(seen: Sequence[Fate], limit: int) -> str | None:
     return None
 
 
-def _none_dropped(until: int = 1 << 62) -> Callable[[Sequence[Fate]], str | None]:
+def _none_dropped(*, after: int = -1, until: int = 1 << 62) -> Callable[[Sequence[Fate]], str | None]:
     def check(seen: Sequence[Fate]) -> str | None:
         for fate in seen:
-            if fate.word in ("dropped", "marked") and fate.at < until:
+            if fate.word in ("dropped", "marked") and after < fate.at < until:
                 return f"packet {fate.number} is {fate.word} at {fate.at} ns: expected none to be"
         return None
-
-    return check
-
-
-def _none_dropped_after(begin: int) -> Callable[[Sequence[Fate]], str | None]:
-    def check(seen: Sequence[Fate]) -> str | None:
-        late = [fate for fate in _hit(seen) if fate.at > begin]
-        return f"packet {late[0].number} is {late[0].word} at {late[0].at} ns: expected none to be" if late else None
 
     return check
 
@@ -193,7 +185,7 @@ def _codel(found: Questions, line: Line) -> None:
     for number in range(60):
         after.put(calm + 1 + number * interval // 3).take(calm + 1 + number * interval // 3 + interval // 4)
     found.ask(
-        "after its drops too a queue of one packet is left alone", "RFC 8289 §4.1", after, _none_dropped_after(calm)
+        "after its drops too a queue of one packet is left alone", "RFC 8289 §4.1", after, _none_dropped(after=calm)
     )
     _reset(found, target, interval, step)
     _again(found, interval, step)
@@ -265,7 +257,7 @@ def _reset(found: Questions, target: int, interval: int, step: int) -> None:
         trace.put(fresh - step // 2).take_each([fresh] * (STANDING + extra)).put(fresh + 1, count=STANDING)
         for at in range(fresh + step, 3 * interval, step):
             trace.put(at - step // 2).take(at)
-        found.ask(f"{name} begins the interval anew", "RFC 8289 §5.6", trace, _none_dropped(fresh + interval))
+        found.ask(f"{name} begins the interval anew", "RFC 8289 §5.6", trace, _none_dropped(until=fresh + interval))
 
 
 def _again(found: Questions, interval: int, step: int) -> None:
