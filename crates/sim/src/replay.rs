@@ -25,6 +25,11 @@ pub const MAX_TIME: Time = Time(1 << 62);
 /// Of a discipline's random numbers.
 pub const SEED: u64 = 1;
 
+/// The hash of the packets of a trace's flow: its number, spread over 32 bits.
+pub fn flow_hash(flow: u32) -> u32 {
+    flow.wrapping_mul(2_654_435_769)
+}
+
 /// Why a trace could not be replayed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Error {
@@ -339,7 +344,7 @@ impl Replay {
     fn arrive(&mut self, op: &Op, busy: bool) {
         let Op::Enqueue { at, flow, bytes, ecn } = *op else { return };
         let row = u32::try_from(self.book.rows.len()).expect("a trace has fewer than 2^32 packets");
-        let hash = flow.wrapping_mul(2_654_435_769);
+        let hash = flow_hash(flow);
         let packet = TracePacket { row, bytes, hash, ecn_in: ecn, ecn, enqueued: Time::ZERO };
         self.book.now = at;
         self.book.rows.push(Row { flow, bytes, enqueue: at, fate_time: Time::ZERO, fate: Fate::Queued });

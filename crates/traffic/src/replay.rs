@@ -63,6 +63,9 @@ pub fn words(line: &str, version: (u32, u32)) -> Result<Vec<String>, String> {
     if let Some(foreign) = express::foreign(&spec, version) {
         return Err(foreign);
     }
+    if matches!(spec, Spec::Noqueue(_)) {
+        return Err("has no queue to replay a trace through; expected another discipline".to_owned());
+    }
     Ok(split(&spec.tc_line().unwrap_or_else(|| spec.to_string().replace(" variant paper", ""))))
 }
 
@@ -138,6 +141,7 @@ mod tests {
         assert_eq!(told("codel variant linux7").unwrap_err(), "variant linux7: this kernel is Linux 6.12");
         assert!(words("codel variant linux7", (7, 3)).is_ok());
         assert!(told("codel limt 5").is_err());
+        assert!(told("noqueue").is_err());
         assert_eq!(told("ccaq variant paper").map(|line| line.contains("variant")), Ok(false));
     }
 }

@@ -3,8 +3,8 @@
 Debian's `linux-image-*` and its headers are unpacked into the cache, QEMU beside the other tools: no root. The guest's
 files are an archive that the kernel unpacks into its memory; the run's folder goes in with it, and comes out as an
 archive through a port that the guest opens after the job only. Random numbers
-repeat with the seed, but QEMU delivers some of its events when the host gets to them: a repetition may differ by some
-tenths of a percent. It is a cross-check, and no reference.
+mostly repeat with the seed, but QEMU delivers some of its events when the host gets to them, above all on a busy host:
+a repetition may differ by some tenths of a percent. It is a cross-check, and no reference.
 
 With `cpus` above 1 the guest runs in the host's time, on as many threads: for what races would break.
 """

@@ -31,8 +31,6 @@ def replay(
     kernel = kernel or store.find()
     if kernel.machine != "um":
         raise Refusal("a replay needs a clock that stands still: expected a guest's kernel, not Debian's own")
-    if qdisc.split()[:1] == ["noqueue"]:
-        raise Refusal("--qdisc = noqueue: has no queue to replay a trace through: expected another discipline")
     own, plugins = _own_modules(kernel, qdisc, module)
     kernel = dataclasses.replace(kernel, modules=kernel.modules | own)
     asked = _core.KernelReplay(trace, name, qdisc, rate, mtu, kernel.version, list(own), plugins)

@@ -25,6 +25,7 @@
 
 use super::codel::{MAX_SPAN, MICROSECOND};
 use super::flows::{Flows, NIL};
+use super::jiffies::{JIFFY, jiffies};
 use super::tc::{Param, Parameters, Unit, choice, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
@@ -138,8 +139,6 @@ impl Parameters for Params {
 
 /// A flow that was away for longer may be forgotten (`FQ_GC_AGE`).
 const GC_AGE: Span = Span::from_secs(3);
-/// The kernel's clock for a flow's age (HZ 250).
-const JIFFY: Span = Span::from_millis(4);
 /// Bytes that the bands of priority send in one round, by default.
 const WEIGHTS: [i32; 3] = [9 << 16, 3 << 16, 1 << 16];
 /// Packets in the fast path beyond which the queues are used.
@@ -228,8 +227,8 @@ impl Scheduling {
     /// Whether more time than `span` has passed since a flow left the round at `age`. The kernel's ages are odd numbers of
     /// jiffies, one more if need be; a packet at the very moment of a tick comes before it.
     fn is_older(&self, now: Time, age: Time, span: Span) -> bool {
-        let jiffies = |at: Time| at.0.saturating_sub(1) / JIFFY.0;
-        if self.linux { jiffies(now) > (jiffies(age) | 1) + span.0.div_ceil(JIFFY.0) } else { now.since(age) > span }
+        let begun = |at: Time| at.0.saturating_sub(1) / JIFFY.0;
+        if self.linux { begun(now) > (begun(age) | 1) + jiffies(span) } else { now.since(age) > span }
     }
 }
 
