@@ -57,6 +57,11 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (31, "fq_pie limit 300 flows 64 ecn target 5ms"),
         (29, "dualpi2 limit 1000"),
         (36, "dualpi2 drop_enqueue max_rtt 30ms any_ect step_thresh 3p"),
+        (35, "sfq limit 300 divisor 64 quantum 600 headdrop"),
+        (38, "sfq"),
+        (25, "red limit 600000 min 30000 max 90000 avpkt 1000 burst 55 bandwidth 10mbit probability 0.1 ecn"),
+        (30, "choke limit 300 bandwidth 10mbit min 20 max 60 burst 40 probability 0.1 ecn"),
+        (34, "sfb limit 300 max 60 target 30 increment 0.005 decrement 0.0005"),
     ],
 )
 def test_the_kernel_and_core_agree_on_each_packets_fate_and_its_nanosecond(
@@ -69,6 +74,34 @@ def test_the_kernel_and_core_agree_on_each_packets_fate_and_its_nanosecond(
     played = compare.play(kernel, trace, line or trace.codel)
     assert played.packets > 8000
     assert played.drops > 1000, "it says something about drops"
+    assert played.first == ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "prio bands 4 priomap 3 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1",
+        "tbf rate 9mbit burst 20000 latency 50ms peakrate 11mbit mtu 3000",
+        "tbf rate 9mbit burst 5000 child fq_codel limit 10240",
+        "htb rate 7mbit ceil 6.9mbit burst 3333 cburst 2222 overhead 18 mpu 64",
+    ],
+)
+def test_shapers_and_priorities_agree_when_they_are_asked_at_every_third_of_a_millisecond(
+    kernel: Kernel, traces: Path, tmp_path: Path, line: str
+) -> None:
+    arrivals = [row.split(",") for row in (traces / "flows-08.csv").read_text().splitlines()[1:]]
+    first, last = int(arrivals[0][0]), int(arrivals[-1][0])
+    asks = [(at, 1, f"{at},dequeue,,,") for at in range(first, last, 300_000)]
+    # A DSCP for each packet, beside its ECN field.
+    packets = [
+        (int(at), 0, f"{at},enqueue,{flow},{size},{int(ecn) | int(size) % 64 << 2}")
+        for at, _, flow, size, ecn in arrivals
+    ]
+    file = tmp_path / "asked.csv"
+    file.write_text("\n".join(["time_ns,op,flow,bytes,ecn", *(row for *_, row in sorted(asks + packets))]))
+    compare = program("tools/kernel_replay.py")
+    played = compare.play(kernel, compare.Trace(file, "asked", None), line)
+    assert played.packets > 8000
     assert played.first == ""
 
 

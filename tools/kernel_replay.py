@@ -73,6 +73,32 @@ LINES = {
     "pfifo": ("pfifo limit 100",),
     "bfifo": ("bfifo limit 150000",),
     "pfifo_head_drop": ("pfifo_head_drop limit 100",),
+    "sfq": (
+        "sfq",
+        "sfq limit 1000 depth 127 flows 500",
+        "sfq limit 300 divisor 64 quantum 600 headdrop",
+        "sfq limit 100 depth 20 divisor 16 headdrop",
+        "sfq limit 2000 depth 60 flows 20 quantum 4500",
+    ),
+    "red": (
+        "red limit 600000 min 30000 max 90000 avpkt 1000 burst 55 bandwidth 10mbit probability 0.1",
+        "red limit 600000 min 30000 max 90000 avpkt 1000 burst 55 bandwidth 10mbit probability 0.1 ecn",
+        "red limit 150000 min 15000 max 120000 avpkt 500 burst 100 bandwidth 8mbit ecn harddrop",
+        "red limit 400000 ecn nodrop",
+        "red limit 1000000 min 100000 max 300000 avpkt 1000 bandwidth 2mbit",
+    ),
+    "choke": (
+        "choke limit 1000 bandwidth 10mbit",
+        "choke limit 300 bandwidth 10mbit min 20 max 60 burst 40 probability 0.1 ecn",
+        "choke limit 1000 bandwidth 2mbit min 5 max 200 burst 20 probability 0.5",
+        "choke limit 100 bandwidth 8mbit min 30 max 90 burst 60 ecn",
+    ),
+    "sfb": (
+        "sfb limit 1000",
+        "sfb limit 300 max 60 target 30 increment 0.005 decrement 0.0005",
+        "sfb limit 1000 max 400 target 50 increment 0.02 decrement 0.001 penalty_rate 100 penalty_burst 10",
+    ),
+    "prio": ("prio", "prio bands 4 priomap 3 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1"),
 }
 """What each discipline is asked to be, in turn; codel is what its trace says."""
 ALL_TRACES = ("fq_codel", "fq", "pie", "fq_pie", "dualpi2")

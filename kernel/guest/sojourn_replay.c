@@ -7,10 +7,11 @@
  * discipline on it. Then, below /proc/sojourn_replay:
  *
  *   trace   write: struct replay_op, one after the other, times never falling
- *   go      write "ORIGIN RATE NUMBERS AWAKE": plays the trace. ORIGIN is the
- *           guest's clock at the trace's time zero, in ns, and lies ahead. RATE
- *           in bit/s: a busy server makes the dequeues; 0: the trace has its
- *           own. What the discipline draws at random follows from NUMBERS.
+ *   numbers write "NUMBERS", before tc: what the discipline draws at random, from
+ *           its set-up on, follows from it
+ *   go      write "ORIGIN RATE AWAKE": plays the trace. ORIGIN is the guest's
+ *           clock at the trace's time zero, in ns, and lies ahead. RATE in
+ *           bit/s: a busy server makes the dequeues; 0: the trace has its own.
  *           AWAKE 1: without sleep (slower), for a discipline with a timer of
  *           its own in ns, which near another timer would come late.
  *   fates   read: struct replay_fate, by packet
@@ -19,7 +20,8 @@
  * 8e9 / RATE ns, rounded up; at each completion it dequeues once, after all
  * arrivals of that instant, also from an empty discipline; idle, it dequeues
  * after each instant's arrivals. A discipline that holds packets back although
- * it is asked can't be served so: -EOPNOTSUPP.
+ * it is asked can't be served so: -EOPNOTSUPP. With a trace that has its own
+ * dequeues it can be asked as well, whatever its own timers say.
  *
  * Time: between two operations the module sleeps until shortly before the next,
  * and then lets the guest's clock run until it is there. What an operation sees
@@ -35,6 +37,8 @@
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/proc_fs.h>
+#include <linux/random.h>
+#include <linux/rtnetlink.h>
 #include <linux/sched/signal.h>
 #include <linux/seq_file.h>
 #include <linux/uaccess.h>
@@ -43,6 +47,7 @@
 #include <net/inet_ecn.h>
 #include <net/ip.h>
 #include <net/pkt_sched.h>
+#include <net/route.h>
 #include <net/sch_generic.h>
 #include <trace/events/skb.h>
 
@@ -117,6 +122,22 @@ static u64 replay_number(void)
 	return mixed ^ mixed >> 31;
 }
 
+/*
+ * Whoever asks while tc sets the discipline up: the discipline, if it is tc and
+ * holds the lock.
+ */
+static u64 replay_first_number(void)
+{
+	u64 number;
+
+	if (in_task() && rtnl_is_locked() && !strcmp(current->comm, "tc"))
+		return replay_number();
+	WRITE_ONCE(random_numbers, NULL);
+	number = get_random_u64();
+	WRITE_ONCE(random_numbers, replay_first_number);
+	return number;
+}
+
 /* The discipline is asked, alone and with our random numbers. */
 static void replay_enter(struct Qdisc *q)
 {
@@ -178,10 +199,14 @@ static struct sk_buff *replay_packet(const struct replay_op *op, u32 number)
 	ip->tos = op->ecn;
 	ip->tot_len = htons(sizeof(*ip));
 	ip->ttl = 64;
+	/* For those that look at a packet's addresses, not at its hash. */
+	ip->saddr = (__force __be32)op->hash;
 	ip_send_check(ip);
 	skb->protocol = htons(ETH_P_IP);
 	skb->dev = replay_dev;
 	skb->mark = REPLAY_OURS | number;
+	/* As a router does. */
+	skb->priority = rt_tos2priority(op->ecn);
 	/* What counts as its length, and as its memory, is the trace's. */
 	skb->truesize = op->bytes;
 	qdisc_skb_cb(skb)->pkt_len = op->bytes;
@@ -352,6 +377,8 @@ static int replay_play(u64 rate)
 
 	packets = 0;
 	stray = false;
+	/* Nobody else asks the discipline, not even when its own timer says so. */
+	netif_stop_queue(replay_dev);
 	for (i = 0; i < count && !err; i++) {
 		const struct replay_op *op = &ops[i];
 
@@ -363,7 +390,7 @@ static int replay_play(u64 rate)
 		if (!err && op->op == REPLAY_ENQUEUE) {
 			fates[packets].fate = REPLAY_QUEUED;
 			fates[packets].at = 0;
-			fates[packets].pad[0] = op->ecn;
+			fates[packets].pad[0] = op->ecn & INET_ECN_MASK;
 			err = replay_enqueue(op, packets++);
 			if (rate && !server.busy)
 				server.next = op->at;
@@ -435,8 +462,23 @@ static ssize_t replay_go_write(struct file *file, const char __user *data,
 	text[length] = '\0';
 	mutex_lock(&replay_lock);
 	err = -EINVAL;
-	if (ops && sscanf(text, "%llu %llu %llu %u", &origin, &rate, &numbers, &awake) == 4)
+	if (&random_numbers)
+		WRITE_ONCE(random_numbers, NULL);
+	if (ops && sscanf(text, "%llu %llu %u", &origin, &rate, &awake) == 3)
 		err = replay_play(rate);
+	mutex_unlock(&replay_lock);
+	return err ? err : length;
+}
+
+static ssize_t replay_numbers_write(struct file *file, const char __user *data,
+				    size_t length, loff_t *offset)
+{
+	int err;
+
+	mutex_lock(&replay_lock);
+	err = kstrtou64_from_user(data, length, 0, &numbers);
+	if (!err && &random_numbers)
+		WRITE_ONCE(random_numbers, replay_first_number);
 	mutex_unlock(&replay_lock);
 	return err ? err : length;
 }
@@ -463,6 +505,10 @@ static const struct proc_ops replay_trace_ops = {
 
 static const struct proc_ops replay_go_ops = {
 	.proc_write	= replay_go_write,
+};
+
+static const struct proc_ops replay_numbers_ops = {
+	.proc_write	= replay_numbers_write,
 };
 
 static const struct proc_ops replay_fates_ops = {
@@ -528,6 +574,7 @@ static int __init replay_init(void)
 	if (replay_dir &&
 	    proc_create("room", 0200, replay_dir, &replay_room_ops) &&
 	    proc_create("trace", 0200, replay_dir, &replay_trace_ops) &&
+	    proc_create("numbers", 0200, replay_dir, &replay_numbers_ops) &&
 	    proc_create("go", 0200, replay_dir, &replay_go_ops) &&
 	    proc_create("fates", 0400, replay_dir, &replay_fates_ops))
 		return 0;
@@ -547,6 +594,8 @@ free:
 static void __exit replay_exit(void)
 {
 	proc_remove(replay_dir);
+	if (&random_numbers)
+		WRITE_ONCE(random_numbers, NULL);
 	/* The packets that are still queued are the discipline's; forget them. */
 	unregister_netdev(replay_dev);
 	tracepoint_probe_unregister(&__tracepoint_kfree_skb,

@@ -46,6 +46,10 @@ pub trait Packet {
     fn ecn(&self) -> Ecn;
     /// Writes the ECN field.
     fn set_ecn(&mut self, ecn: Ecn);
+    /// The differentiated services code point, six bits; 0 is best effort.
+    fn dscp(&self) -> u8 {
+        0
+    }
     /// When the packet entered the discipline.
     fn enqueue_time(&self) -> Time;
     /// Stamps the packet; every discipline does this on arrival.

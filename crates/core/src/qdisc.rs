@@ -5,7 +5,9 @@
 //! with their reason; a mark is a packet that leaves with CE set.
 
 mod any;
+pub mod blue;
 pub mod ccaq;
+pub mod choke;
 pub mod codel;
 pub mod dualpi2;
 pub mod fifo;
@@ -13,9 +15,16 @@ mod flows;
 pub mod fq;
 pub mod fq_codel;
 pub mod fq_pie;
+pub mod htb;
 mod jiffies;
 pub mod pie;
+pub mod prio;
+mod psched;
 pub mod red;
+pub mod sfb;
+pub mod sfq;
+mod siphash;
+pub mod tbf;
 pub mod tc;
 #[cfg(test)]
 mod testing;
@@ -39,7 +48,7 @@ pub enum DropReason {
     MemoryLimit,
     /// CoDel's control law.
     Codel,
-    /// A random early drop (RED, PIE, dualpi2).
+    /// A random early drop (RED, BLUE, PIE, dualpi2).
     Early,
     /// RED above its thresholds.
     Forced,
@@ -49,11 +58,15 @@ pub enum DropReason {
     Busy,
     /// Lost on the way, not in a queue (impairments).
     Loss,
+    /// It met a packet of its own flow in the queue (choke).
+    Matched,
+    /// Of a flow that does not respond (sfb).
+    Penalty,
 }
 
 impl DropReason {
     /// Every reason, in order of their numbers.
-    pub const ALL: [DropReason; 9] = [
+    pub const ALL: [DropReason; 11] = [
         DropReason::Overlimit,
         DropReason::FlowLimit,
         DropReason::MemoryLimit,
@@ -63,6 +76,8 @@ impl DropReason {
         DropReason::Shrink,
         DropReason::Busy,
         DropReason::Loss,
+        DropReason::Matched,
+        DropReason::Penalty,
     ];
 
     /// The name in files and tables.
@@ -77,6 +92,8 @@ impl DropReason {
             DropReason::Shrink => "shrink",
             DropReason::Busy => "busy",
             DropReason::Loss => "loss",
+            DropReason::Matched => "matched",
+            DropReason::Penalty => "penalty",
         }
     }
 }

@@ -41,6 +41,25 @@ const LINES: &[&str] = &[
     "dualpi2 limit 1000 target 1ms tupdate 1ms alpha 20 beta 100 drop_enqueue overflow memlimit 30000 any_ect",
     "dualpi2 limit 20 variant rfc9332",
     "dualpi2 target 1ms max_rtt 4ms variant rfc9332 classic_protection 50%",
+    "sfq",
+    "sfq limit 20 depth 6 divisor 4 quantum 300 headdrop",
+    "sfq limit 30 perturb 1 divisor 4",
+    "sfq variant ns2",
+    "sfq limit 30 flows 3 variant ns2",
+    "prio bands 2 priomap 1 1 1 1 1 1 0 0 1 1 1 1 1 1 1 1",
+    "tbf rate 8mbit burst 3000 limit 20000",
+    "tbf rate 8mbit burst 20000 limit 30000 peakrate 9mbit mtu 1514 overhead 18 mpu 64",
+    "tbf rate 8mbit burst 1514 child fq_codel limit 25 flows 4",
+    "htb rate 8mbit child fq limit 40 maxrate 2mbit quantum 1514 initial_quantum 1514",
+    "htb rate 9mbit ceil 8mbit burst 15000 cburst 1 child pfifo limit 20",
+    "red limit 40000 min 9000 max 20000 avpkt 1000 burst 12 probability 0.3",
+    "red limit 200000 min 4000 max 9000 avpkt 1000 burst 6 ecn adaptive",
+    "red limit 30000 min 4000 max 9000 avpkt 1000 burst 6 ecn nodrop",
+    "choke limit 20 bandwidth 10mbit min 2 max 5 burst 4 probability 0.2",
+    "choke limit 40 bandwidth 10mbit min 4 max 30 burst 6 probability 0.2 ecn",
+    "sfb limit 30",
+    "sfb limit 100 max 8 target 2 increment 0.4 decrement 0.01 rehash 900 db 300 penalty_rate 100",
+    "blue limit 10 increment 0.1 freeze_time 10ms ecn",
     "ccaq limit 50 variant paper flow_limit 6",
     "ccaq limit 10000 variant paper flow_limit 10 multiplier 0.5 max_gi 5ms",
     "ccaq limit 10000 variant paper flow_limit 10 multiplier 2 max_gi_rtts 4",
@@ -255,7 +274,18 @@ fn the_traces_meet_every_reason_that_a_queue_has() {
         }
         reasons.extend(ledger.fates.iter().map(|(_, reason)| reason.map_or("delivered", DropReason::name)));
     }
-    for reason in ["delivered", "overlimit", "flow_limit", "memory_limit", "codel", "early", "forced", "shrink"] {
+    for reason in [
+        "delivered",
+        "overlimit",
+        "flow_limit",
+        "memory_limit",
+        "codel",
+        "early",
+        "forced",
+        "shrink",
+        "matched",
+        "penalty",
+    ] {
         assert!(reasons.contains(reason), "{reason} is missing in {reasons:?}");
     }
 }

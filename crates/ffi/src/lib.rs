@@ -216,8 +216,19 @@ pub unsafe extern "C" fn sojourn_backlog(qdisc: *const sojourn_qdisc) -> u64 {
 /// A reason in words, such as "codel" or "overlimit"; null for a number that is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn sojourn_reason(reason: u8) -> *const c_char {
-    let words: &[&CStr] =
-        &[c"overlimit", c"flow_limit", c"memory_limit", c"codel", c"early", c"forced", c"shrink", c"busy", c"loss"];
+    let words: &[&CStr] = &[
+        c"overlimit",
+        c"flow_limit",
+        c"memory_limit",
+        c"codel",
+        c"early",
+        c"forced",
+        c"shrink",
+        c"busy",
+        c"loss",
+        c"matched",
+        c"penalty",
+    ];
     words.get(usize::from(reason)).map_or(std::ptr::null(), |word| word.as_ptr())
 }
 

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use sojourn_core::qdisc::red;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::units::{Rate, Span, Time};
 
@@ -182,7 +183,7 @@ impl Scale {
                 let key = if i > 0 { words[i - 1] } else { "" };
                 let bytes = match key {
                     "memory_limit" | "memlimit" | "quantum" | "initial_quantum" => true,
-                    "limit" | "min" | "max" => kind == "bfifo" || (kind == "red" && !ns2),
+                    "limit" | "min" | "max" => matches!(kind, "bfifo" | "tbf") || (kind == "red" && !ns2),
                     _ => false,
                 };
                 let unit = if bytes { 1.0 } else { f64::from(self.packet) };
@@ -198,11 +199,27 @@ impl Scale {
 fn fifo_like(other: &Spec) -> Result<Spec, Error> {
     let line = match (other.kind(), limit_word(&other.full())) {
         ("noqueue", _) => "noqueue".to_owned(),
-        ("bfifo", Some(limit)) => format!("bfifo limit {limit}"),
+        _ if counts_bytes(other) => bytes_of(other).map_or("bfifo".to_owned(), |limit| format!("bfifo limit {limit}")),
         (_, Some(limit)) => format!("pfifo limit {limit}"),
         (_, None) => "pfifo limit 1000".to_owned(),
     };
     line.parse().map_err(|error| Error::of_file(format!("bug: a fifo like {other}: {error}")))
+}
+
+/// Whether its limit is one of bytes: of a shaper's child, if it has one.
+fn counts_bytes(spec: &Spec) -> bool {
+    match spec {
+        Spec::Bfifo(_) => true,
+        Spec::Tbf(params) => params.child.as_deref().is_none_or(counts_bytes),
+        Spec::Htb(params) => params.child.as_deref().is_some_and(counts_bytes),
+        Spec::Red(params) => params.variant == red::Variant::Linux,
+        _ => false,
+    }
+}
+
+/// The limit of one that counts bytes.
+fn bytes_of(spec: &Spec) -> Option<String> {
+    limit_word(&spec.full())
 }
 
 /// The word behind `limit`.
@@ -214,7 +231,7 @@ fn limit_word(line: &str) -> Option<String> {
 pub(crate) fn buffer_packets(link: &Link) -> f64 {
     let limit = limit_word(&link.qdisc.full()).and_then(|word| units::bytes(word.trim_end_matches('p')));
     let limit = limit.unwrap_or(0) as f64;
-    if link.qdisc.kind() == "bfifo" { limit / f64::from(PACKET + link.overhead) } else { limit }
+    if counts_bytes(&link.qdisc) { limit / f64::from(PACKET + link.overhead) } else { limit }
 }
 
 /// A hop's `nic`.

@@ -53,7 +53,7 @@ impl Plan {
         let mut csv = format!("{TRACE_HEADER}\n");
         for op in &self.ops {
             let written = match op {
-                Op::Enqueue { at, flow, bytes, ecn } => {
+                Op::Enqueue { at, flow, bytes, ecn, .. } => {
                     writeln!(csv, "{},enqueue,{flow},{bytes},{}", at.0, *ecn as u8)
                 }
                 Op::Dequeue { at } => writeln!(csv, "{},dequeue,,,", at.0),
@@ -82,7 +82,7 @@ impl Plan {
         let mut ops = self.ops.iter().peekable();
         loop {
             let asked = match ops.peek() {
-                Some(Op::Enqueue { at, flow, bytes, ecn }) if service.is_none_or(|service| *at <= service) => {
+                Some(Op::Enqueue { at, flow, bytes, ecn, .. }) if service.is_none_or(|service| *at <= service) => {
                     let id = rows.len() as u32;
                     let fate = if machine.enqueue(*at, id, *bytes, *ecn as u8) {
                         (Fate::Queued, Time::ZERO)
@@ -215,7 +215,7 @@ impl Generator {
                 let bytes = self.size();
                 bytes_sent += u64::from(bytes);
                 let ecn = if self.ecn { Ecn::from_bits(self.rng.below(4) as u8) } else { Ecn::NotEct };
-                ops.push(Op::Enqueue { at, flow: self.rng.below(u64::from(self.flows)) as u32, bytes, ecn });
+                ops.push(Op::Enqueue { at, flow: self.rng.below(u64::from(self.flows)) as u32, bytes, ecn, dscp: 0 });
             }
             let mean = bytes_sent * self.byte_ns * 100 / load;
             self.now += self.rng.below(2 * mean + 1);

@@ -8,7 +8,7 @@ use sojourn_core::rng::Rng;
 use sojourn_core::units::{Rate, Time};
 use sojourn_model::units;
 use sojourn_sim::replay::{Fate, Op, Row, SEED, flow_hash, parse, run, to_csv};
-use sojourn_traffic::replay::{Job, words};
+use sojourn_traffic::replay::{Job, more, words};
 
 use crate::{Error, bug};
 
@@ -96,9 +96,11 @@ impl KernelReplay {
         let rate = server_rate(rate, &mut warnings)?;
         let ops = parse(trace, name, rate.is_none()).map_err(|error| Error::new_err(error.to_string()))?;
         let rate = rate.map_or(0, |rate| rate.0);
-        let kind = words.first().map_or("", String::as_str);
+        let kind = qdisc.split_ascii_whitespace().next().unwrap_or_default();
         let numbers = Rng::stream(SEED, kind).state();
-        let job = Job { job: "replay".to_owned(), words, mtu, rate, numbers, rows: ops.len(), modules, tc_lib_dir };
+        let more = more(qdisc);
+        let job =
+            Job { job: "replay".to_owned(), words, more, mtu, rate, numbers, rows: ops.len(), modules, tc_lib_dir };
         Ok(KernelReplay { ops, job, warnings })
     }
 
@@ -134,7 +136,7 @@ fn encode(ops: &[Op]) -> Vec<u8> {
     for op in ops {
         let (at, hash, length, kind, ecn) = match *op {
             // The hash of a flow, as in the simulator's replay.
-            Op::Enqueue { at, flow, bytes, ecn } => (at, flow_hash(flow), bytes, 0, ecn as u8),
+            Op::Enqueue { at, flow, bytes, ecn, dscp } => (at, flow_hash(flow), bytes, 0, dscp << 2 | ecn as u8),
             Op::Dequeue { at } => (at, 0, 0, 1, 0),
         };
         bytes.extend(at.0.to_ne_bytes());
@@ -182,7 +184,7 @@ mod tests {
     #[test]
     fn a_fate_for_each_packet_comes_back() {
         let at = Time(7);
-        let ops = [Op::Enqueue { at, flow: 2, bytes: 100, ecn: Ecn::Ect0 }, Op::Dequeue { at }];
+        let ops = [Op::Enqueue { at, flow: 2, bytes: 100, ecn: Ecn::Ect0, dscp: 0 }, Op::Dequeue { at }];
         assert_eq!(encode(&ops).len(), 2 * OP);
         let mut fate = [0u8; FATE];
         (fate[0], fate[8]) = (9, 2);

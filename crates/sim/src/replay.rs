@@ -1,7 +1,7 @@
 //! A packet trace through one discipline: what became of each packet, and when.
 //!
 //! The trace is CSV with the header `time_ns,op,flow,bytes,ecn`. `op` is `enqueue` or `dequeue` (flow, bytes and ecn
-//! are then empty); rows are taken strictly in file order, and times never fall. With a rate there are no `dequeue`
+//! are then empty), `ecn` the ECN field, or the whole octet of DSCP and ECN; rows are taken strictly in file order, and times never fall. With a rate there are no `dequeue`
 //! rows: a busy server makes them. It occupies itself with each packet for ceil(bytes · 8·10⁹ / rate) ns, dequeues once
 //! at each completion (also from an empty queue, which CoDel and RED notice), after all arrivals of that instant, and
 //! drains to the end. Anyone can compare any implementation of a discipline with ours in this way.
@@ -10,6 +10,7 @@ use std::fmt;
 use std::io::Write;
 
 use sojourn_core::packet::{Ecn, Packet};
+use sojourn_core::qdisc::red::Variant;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::qdisc::{AnyQdisc, Context, DropReason, Drops, Qdisc};
 use sojourn_core::units::{Rate, Span, Time};
@@ -65,6 +66,8 @@ pub enum Op {
         bytes: u32,
         /// Its ECN field.
         ecn: Ecn,
+        /// Its differentiated services code point.
+        dscp: u8,
     },
     /// The link asks for a packet.
     Dequeue {
@@ -151,7 +154,7 @@ pub fn run_from(
     if rate == Some(Rate(0)) {
         return Err(error("a rate of zero; expected a positive rate such as 10mbit".into()));
     }
-    if rate.is_none() && matches!(spec, Spec::Red(_)) {
+    if rate.is_none() && matches!(spec, Spec::Red(params) if params.variant == Variant::Ns2) {
         return Err(error(format!("{} is configured from the link's rate: give one", spec.kind())));
     }
     let ops = parse(trace, file_name, rate.is_none())?;
@@ -225,12 +228,17 @@ fn parse_row(line: &[u8]) -> Result<Op, String> {
     };
     let at = Time(number("time_ns", time, 0, MAX_TIME.0)?);
     match op {
-        "enqueue" => Ok(Op::Enqueue {
-            at,
-            flow: number("flow", flow, 0, u64::from(u32::MAX))? as u32,
-            bytes: number("bytes", bytes, 1, u64::from(MAX_BYTES))? as u32,
-            ecn: Ecn::from_bits(number("ecn", ecn, 0, 3)? as u8),
-        }),
+        "enqueue" => {
+            // RFC 2474 §3: six bits of DSCP, and the two that became ECN.
+            let octet = number("ecn", ecn, 0, 255)? as u8;
+            Ok(Op::Enqueue {
+                at,
+                flow: number("flow", flow, 0, u64::from(u32::MAX))? as u32,
+                bytes: number("bytes", bytes, 1, u64::from(MAX_BYTES))? as u32,
+                ecn: Ecn::from_bits(octet),
+                dscp: octet >> 2,
+            })
+        }
         "dequeue" if flow.is_empty() && bytes.is_empty() && ecn.is_empty() => Ok(Op::Dequeue { at }),
         "dequeue" => Err("flow, bytes and ecn of a dequeue row must be empty".into()),
         _ => Err(format!("op {}; expected enqueue or dequeue", shown(op.as_bytes()))),
@@ -258,6 +266,7 @@ struct TracePacket {
     hash: u32,
     ecn_in: Ecn,
     ecn: Ecn,
+    dscp: u8,
     enqueued: Time,
 }
 
@@ -273,6 +282,9 @@ impl Packet for TracePacket {
     }
     fn set_ecn(&mut self, ecn: Ecn) {
         self.ecn = ecn;
+    }
+    fn dscp(&self) -> u8 {
+        self.dscp
     }
     fn enqueue_time(&self) -> Time {
         self.enqueued
@@ -342,10 +354,10 @@ impl Replay {
     }
 
     fn arrive(&mut self, op: &Op, busy: bool) {
-        let Op::Enqueue { at, flow, bytes, ecn } = *op else { return };
+        let Op::Enqueue { at, flow, bytes, ecn, dscp } = *op else { return };
         let row = u32::try_from(self.book.rows.len()).expect("a trace has fewer than 2^32 packets");
         let hash = flow_hash(flow);
-        let packet = TracePacket { row, bytes, hash, ecn_in: ecn, ecn, enqueued: Time::ZERO };
+        let packet = TracePacket { row, bytes, hash, ecn_in: ecn, ecn, dscp, enqueued: Time::ZERO };
         self.book.now = at;
         self.book.rows.push(Row { flow, bytes, enqueue: at, fate_time: Time::ZERO, fate: Fate::Queued });
         if busy && self.qdisc.bufferless() {
@@ -492,7 +504,7 @@ mod tests {
         let with = |rows: &str| error(format!("{TRACE_HEADER}\n0,enqueue,1,100,0\n{rows}").as_bytes(), None);
         assert_eq!(with("1,enqueue,1,0,0\n"), "trace.csv:3: bytes \"0\"; expected a whole number from 1 to 65549");
         assert!(with("1,enqueue,1,65550,0\n").contains("bytes \"65550\""));
-        assert!(with("1,enqueue,1,100,4\n").contains("ecn \"4\"; expected a whole number from 0 to 3"));
+        assert!(with("1,enqueue,1,100,256\n").contains("ecn \"256\"; expected a whole number from 0 to 255"));
         assert!(with("1,enqueue,-1,100,0\n").contains("flow \"-1\""));
         assert!(with("1.5,enqueue,1,100,0\n").contains("time_ns \"1.5\""));
         assert!(with("99999999999999999999,dequeue,,,\n").contains("time_ns"));
@@ -519,7 +531,7 @@ mod tests {
         let trace = format!("{TRACE_HEADER}\n");
         let run = |line: &str, mtu| run(trace.as_bytes(), "t", &line.parse().expect(line), None, mtu);
         assert!(run("pfifo", 0).is_err_and(|error| error.problem.contains("an MTU of 0 bytes")));
-        assert!(run("red variant ns2", 1514).is_err_and(|error| error.problem.contains("give one")));
+        assert!(run("red limit 9 variant ns2", 1514).is_err_and(|error| error.problem.contains("give one")));
         assert_eq!(run("pfifo", 1514), Ok(Vec::new()));
     }
 

@@ -1,7 +1,7 @@
 //! What a real kernel can't be asked for, named before anything runs.
 
 use sojourn_core::qdisc::tc::Spec;
-use sojourn_core::qdisc::{codel, dualpi2, fq, fq_codel, pie};
+use sojourn_core::qdisc::{codel, dualpi2, fq, fq_codel, pie, red, sfq};
 use sojourn_core::tcp::{AckPolicy, Cc};
 use sojourn_model::scenario::{Capacity, Link, Scenario};
 use sojourn_model::workload::{App, Entry};
@@ -73,7 +73,18 @@ pub fn foreign(spec: &Spec, (major, minor): (u32, u32)) -> Option<String> {
         Spec::DualPi2(_) if (major, minor) < (6, 17) => {
             Some(format!("dualpi2: Linux has it since 6.17, this kernel is Linux {major}.{minor}"))
         }
-        Spec::Red(_) => Some("red variant ns2: the kernel's red is Linux's".into()),
+        Spec::Red(params) if params.variant == red::Variant::Ns2 => {
+            Some("red variant ns2: the kernel's red is Linux's".into())
+        }
+        Spec::Red(params) if params.adaptive => {
+            Some("red adaptive: tc hands it over in a way in which the kernel's timer does not start".into())
+        }
+        Spec::Sfq(params) if params.variant == sfq::Variant::Ns2 => {
+            Some("sfq variant ns2: the kernel's sfq is Linux's".into())
+        }
+        Spec::Tbf(params) if params.child.is_some() => Some("tbf: its child is another command for tc".into()),
+        Spec::Htb(_) => Some("htb: its class is another command for tc".into()),
+        Spec::Blue(_) => Some("blue: Linux has none".into()),
         _ => None,
     }
 }

@@ -251,12 +251,20 @@ impl<'a> Tracker<'a> {
         let spec = &self.scenario.link(usize::from(packet.link)).qdisc;
         let law = match spec {
             Spec::Codel(_) | Spec::FqCodel(_) => DropReason::Codel,
-            Spec::Red(_) | Spec::Pie(_) | Spec::FqPie(_) | Spec::DualPi2(_) => DropReason::Early,
+            Spec::Red(_)
+            | Spec::Choke(_)
+            | Spec::Sfb(_)
+            | Spec::Blue(_)
+            | Spec::Pie(_)
+            | Spec::FqPie(_)
+            | Spec::DualPi2(_) => DropReason::Early,
             Spec::Ccaq(_) => DropReason::Shrink,
-            Spec::Fq(_) => DropReason::FlowLimit,
+            Spec::Fq(_) | Spec::Sfq(_) => DropReason::FlowLimit,
             Spec::Noqueue(_) => DropReason::Busy,
             Spec::Linux(_) => DropReason::Early,
-            Spec::Pfifo(_) | Spec::Bfifo(_) | Spec::PfifoHeadDrop(_) => DropReason::Overlimit,
+            Spec::Pfifo(_) | Spec::Bfifo(_) | Spec::PfifoHeadDrop(_) | Spec::Prio(_) | Spec::Tbf(_) | Spec::Htb(_) => {
+                DropReason::Overlimit
+            }
         };
         match code {
             OVERLIMIT | BAND_LIMIT => DropReason::Overlimit,

@@ -33,6 +33,8 @@ pub struct Job {
     pub job: String,
     /// The discipline, as words for `tc`.
     pub words: Vec<String>,
+    /// What `tc` is told after that: classes and children.
+    pub more: Vec<Vec<String>>,
     /// The largest packet in bytes as the link counts it.
     pub mtu: u32,
     /// Of the server in bit/s; 0 if the trace has its own dequeues.
@@ -60,6 +62,15 @@ pub fn words(line: &str, version: (u32, u32)) -> Result<Vec<String>, String> {
         return Ok(split(line));
     }
     let (spec, _) = Spec::parse(line).map_err(|error| error.to_string())?;
+    match &spec {
+        Spec::Htb(_) => return Ok(split("handle 1: htb default 1")),
+        Spec::Tbf(params) if params.child.is_some() => {
+            // tc insists on a limit, of the fifo that the child then replaces.
+            let limit = if params.limit.or(params.latency.map(|_| 0)).is_some() { "" } else { " limit 1000000" };
+            return Ok(split(&format!("handle 1: {}{limit}", alone(&spec))));
+        }
+        _ => {}
+    }
     if let Some(foreign) = express::foreign(&spec, version) {
         return Err(foreign);
     }
@@ -67,6 +78,28 @@ pub fn words(line: &str, version: (u32, u32)) -> Result<Vec<String>, String> {
         return Err("has no queue to replay a trace through; expected another discipline".to_owned());
     }
     Ok(split(&spec.tc_line().unwrap_or_else(|| spec.to_string().replace(" variant paper", ""))))
+}
+
+/// A shaper's own words.
+fn alone(spec: &Spec) -> String {
+    let line = spec.to_string();
+    line.split_once(" child ").map_or(line.clone(), |(own, _)| own.to_owned())
+}
+
+/// The commands for `tc` after that with [`words`]: htb's class, and what waits below a shaper.
+pub fn more(line: &str) -> Vec<Vec<String>> {
+    let Ok((spec, _)) = Spec::parse(line) else { return Vec::new() };
+    let below = |child: &str| format!("qdisc add dev {DEVICE} parent 1:1 {child}");
+    let child = |child: &Spec| child.tc_line().unwrap_or_else(|| child.to_string());
+    let lines = match &spec {
+        Spec::Htb(params) => vec![
+            format!("class add dev {DEVICE} parent 1: classid 1:1 {}", alone(&spec)),
+            below(&params.child.as_deref().map_or("pfifo limit 1000".into(), child)),
+        ],
+        Spec::Tbf(params) => params.child.as_deref().map(|one| below(&child(one))).into_iter().collect(),
+        _ => Vec::new(),
+    };
+    lines.iter().map(|line| line.split_ascii_whitespace().map(str::to_owned).collect()).collect()
 }
 
 /// Does the job in `folder`.
@@ -98,7 +131,9 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
     fs::write(format!("{CONTROL}/trace"), fs::read(folder.join(TRACE))?)?;
     let origin = (flows::clock() + AHEAD).next_multiple_of(ORIGIN);
     thread::sleep(Duration::from_nanos(origin - AHEAD - flows::clock()));
+    fs::write(format!("{CONTROL}/numbers"), job.numbers.to_string())?;
     run("tc", &format!("qdisc add dev {DEVICE} root"), &job.words)?;
+    job.more.iter().try_for_each(|words| run("tc", &words[0], &words[1..]).map(drop))?;
     run("ip", &format!("link set {DEVICE} up"), &[])?;
     let fine = fine_timer()?;
     let origin = fine.map_or(origin, |expires| expires + 1);
@@ -112,8 +147,7 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
         }
         _ => error,
     };
-    fs::write(format!("{CONTROL}/go"), format!("{origin} {} {} {}", job.rate, job.numbers, u8::from(fine.is_some())))
-        .map_err(gone)?;
+    fs::write(format!("{CONTROL}/go"), format!("{origin} {} {}", job.rate, u8::from(fine.is_some()))).map_err(gone)?;
     fs::write(folder.join(FATES), fs::read(format!("{CONTROL}/fates"))?)?;
     Ok(json!({ "origin_ns": origin }))
 }
@@ -143,5 +177,27 @@ mod tests {
         assert!(told("codel limt 5").is_err());
         assert!(told("noqueue").is_err());
         assert_eq!(told("ccaq variant paper").map(|line| line.contains("variant")), Ok(false));
+        assert!(told("sfq variant ns2").is_err() && told("blue").is_err());
+    }
+
+    #[test]
+    fn a_shaper_is_several_commands() {
+        let all = |line: &str| {
+            let first = words(line, (7, 3)).map(|words| words.join(" "));
+            (first, more(line).iter().map(|words| words.join(" ")).collect::<Vec<_>>())
+        };
+        let (first, rest) = all("tbf rate 8mbit burst 3000 child codel limit 9");
+        assert_eq!(first.as_deref(), Ok("handle 1: tbf rate 8mbit burst 3000 limit 1000000"));
+        assert_eq!(rest, ["qdisc add dev replay0 parent 1:1 codel limit 9"]);
+        let (first, rest) = all("htb rate 8mbit");
+        assert_eq!(first.as_deref(), Ok("handle 1: htb default 1"));
+        assert_eq!(
+            rest,
+            [
+                "class add dev replay0 parent 1: classid 1:1 htb rate 8mbit",
+                "qdisc add dev replay0 parent 1:1 pfifo limit 1000"
+            ]
+        );
+        assert!(all("tbf rate 8mbit burst 3000 limit 9000").1.is_empty());
     }
 }

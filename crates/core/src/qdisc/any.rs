@@ -1,14 +1,21 @@
 //! One enum for all disciplines: static dispatch in the hot path (rule 12).
 
+use super::blue::Blue;
 use super::ccaq::Ccaq;
+use super::choke::Choke;
 use super::codel::{self, Codel};
 use super::dualpi2::DualPi2;
 use super::fifo::Fifo;
 use super::fq::Fq;
 use super::fq_codel::{self, FqCodel};
 use super::fq_pie::FqPie;
+use super::htb::Htb;
 use super::pie::Pie;
-use super::red::Red;
+use super::prio::Prio;
+use super::red::{self, Red, RedLinux};
+use super::sfb::Sfb;
+use super::sfq::{self, Sfq, SfqNs2};
+use super::tbf::Tbf;
 use super::tc::Spec;
 use super::{Context, Drops, Qdisc, Stats};
 use crate::packet::Packet;
@@ -90,8 +97,10 @@ any_qdisc! {
     FqCodel7(FqCodel<P, codel::Linux7>),
     /// fq.
     Fq(Fq<P>),
-    /// red.
+    /// red as ns-2 has it.
     Red(Red<P>),
+    /// red as Linux has it.
+    RedLinux(RedLinux<P>),
     /// pie.
     Pie(Pie<P>),
     /// fq_pie.
@@ -100,6 +109,22 @@ any_qdisc! {
     DualPi2(DualPi2<P>),
     /// ccaq.
     Ccaq(Ccaq<P>),
+    /// sfq as Linux has it.
+    Sfq(Sfq<P>),
+    /// sfq as ns-2 has it.
+    SfqNs2(SfqNs2<P>),
+    /// prio.
+    Prio(Prio<P>),
+    /// tbf.
+    Tbf(Tbf<P>),
+    /// htb.
+    Htb(Htb<P>),
+    /// choke.
+    Choke(Choke<P>),
+    /// sfb.
+    Sfb(Sfb<P>),
+    /// blue.
+    Blue(Blue<P>),
 }
 
 impl Spec {
@@ -120,11 +145,24 @@ impl Spec {
                 fq_codel::Variant::Linux7 => AnyQdisc::FqCodel7(FqCodel::new(params, context)),
             },
             Spec::Fq(params) => AnyQdisc::Fq(Fq::new(params, context)),
-            Spec::Red(params) => AnyQdisc::Red(Red::new(params, context)),
+            Spec::Red(params) => match params.variant {
+                red::Variant::Linux => AnyQdisc::RedLinux(RedLinux::new(params, context)),
+                red::Variant::Ns2 => AnyQdisc::Red(Red::new(params, context)),
+            },
             Spec::Pie(params) => AnyQdisc::Pie(Pie::new(params, context)),
             Spec::FqPie(params) => AnyQdisc::FqPie(FqPie::new(params, context)),
             Spec::DualPi2(params) => AnyQdisc::DualPi2(DualPi2::new(params, context)),
             Spec::Ccaq(params) => AnyQdisc::Ccaq(Ccaq::new(params, context)),
+            Spec::Sfq(params) => match params.variant {
+                sfq::Variant::Linux => AnyQdisc::Sfq(Sfq::new(params, context)),
+                sfq::Variant::Ns2 => AnyQdisc::SfqNs2(SfqNs2::new(params, context)),
+            },
+            Spec::Prio(params) => AnyQdisc::Prio(Prio::new(params, context)),
+            Spec::Tbf(params) => AnyQdisc::Tbf(Tbf::new(params, context)),
+            Spec::Htb(params) => AnyQdisc::Htb(Htb::new(params, context)),
+            Spec::Choke(params) => AnyQdisc::Choke(Choke::new(params, context)),
+            Spec::Sfb(params) => AnyQdisc::Sfb(Sfb::new(params, context)),
+            Spec::Blue(params) => AnyQdisc::Blue(Blue::new(params, context)),
             Spec::Linux(_) => panic!("bug: a world that has no {} did not refuse it", self.kind()),
         }
     }

@@ -132,6 +132,11 @@ impl<P: Packet + Copy + Default> Fifo<P> {
         Fifo::new(Mode::HeadDrop, params.limit)
     }
 
+    /// The packet that would leave next.
+    pub fn front(&self) -> Option<&P> {
+        self.queue.front()
+    }
+
     #[inline]
     fn fits(&self, bytes: u32) -> bool {
         match self.mode {

@@ -51,10 +51,24 @@ impl Timer {
         Timer { next: tick(due), due, last: 0, every, work }
     }
 
+    /// To go off every `period` jiffies; never if that is 0.
+    pub fn repeated(period: u64) -> Timer {
+        match period {
+            0 => Timer { next: Time::NEVER, due: u64::MAX, last: 0, every: None, work: 0 },
+            period => Timer::new(period, Some(period), 0),
+        }
+    }
+
     /// How often it went off before `now` and since the last call.
     #[inline]
     pub fn passed(&mut self, now: Time) -> u64 {
         if now <= self.next { 0 } else { self.advance(now) }
+    }
+
+    /// When it goes off next.
+    #[inline]
+    pub fn next(&self) -> Time {
+        self.next
     }
 
     /// When it last went off.
@@ -118,10 +132,10 @@ mod tests {
     #[test]
     fn half_a_second_after_the_start_and_then_every_15_ms_is_512_ms_and_every_20() {
         let mut timer = Timer::new(HZ / 2, Some(jiffies(Span::from_millis(15))), 0);
-        assert_eq!(timer.next, Time(512_000_000));
+        assert_eq!(timer.next(), Time(512_000_000));
         assert_eq!(timer.passed(Time(512_000_000)), 0, "a packet of that moment comes first");
         assert_eq!(timer.passed(Time(512_000_001)), 1);
-        assert_eq!(timer.next, Time(532_000_000));
+        assert_eq!(timer.next(), Time(532_000_000));
         assert_eq!(timer.passed(Time(552_000_001)), 2);
         assert_eq!(timer.passed(Time(552_000_001)), 0);
     }
@@ -129,7 +143,7 @@ mod tests {
     #[test]
     fn a_timer_that_is_not_set_anew_goes_off_once() {
         let mut timer = Timer::new(HZ / 2, None, 0);
-        assert_eq!((timer.passed(Time::NEVER), timer.next, timer.passed(Time::NEVER)), (1, Time::NEVER, 0));
+        assert_eq!((timer.passed(Time::NEVER), timer.next(), timer.passed(Time::NEVER)), (1, Time::NEVER, 0));
     }
 
     proptest! {
@@ -144,7 +158,7 @@ mod tests {
                     due = wheel(due + work + 1, due + work + every);
                 }
                 fast += timer.passed(now);
-                prop_assert_eq!((fast, timer.next, timer.last()), (slow, tick(due), tick(last)));
+                prop_assert_eq!((fast, timer.next(), timer.last()), (slow, tick(due), tick(last)));
             }
         }
     }

@@ -1,14 +1,20 @@
-//! red variant ns2: random early detection as ns-2.35 configures it by itself.
+//! red: random early detection, as Linux has it and (`variant ns2`) as ns-2.35 configures it by itself.
 //!
-//! Source: Floyd and Jacobson 1993; Floyd, "gentle" RED, 2000; ns-2.35 `queue/red.cc` with the defaults of
-//! `ns-default.tcl` since October 2004.
-//! Principle: every arrival updates an average of the queue, slow enough to ignore bursts. Below `min_th` nothing is
-//! dropped. Between `min_th` and `max_th` arrivals are dropped with a probability that grows from 0 to `max_p`, spread
-//! evenly (`wait`: never two drops closer than 1/p). Between `max_th` and twice `max_th` the probability grows on to 1
-//! (`gentle`); above, every arrival is dropped. Thresholds and averaging weight follow from the link's rate and delay at
-//! the start of the run ([`Config::automatic`]); a link that changes its rate keeps them, as in ns-2.
+//! Source: Floyd and Jacobson 1993; Linux 6.1 to 7.3 `include/net/red.h`, `net/sched/sch_red.c`, and what `tc` computes
+//! from its words; Floyd, "gentle" RED, 2000; Floyd, Gummadi, Shenker, "Adaptive RED", 2001; ns-2.35 `queue/red.cc` with
+//! the defaults of `ns-default.tcl` since October 2004.
+//! Principle: every arrival updates an average of the queue, slow enough to ignore bursts. Below `min` nothing is dropped.
+//! Between `min` and `max` arrivals are dropped with a probability that grows from 0 to `probability`, spread evenly. In
+//! Linux every arrival is dropped above `max`. In ns-2 the probability grows on to 1 between `max` and twice `max`
+//! (`gentle`), drops are never closer than 1/p (`wait`), and thresholds and averaging weight follow from the link's rate
+//! and delay at the start of the run ([`Config::automatic`]); a link that changes its rate keeps them.
 //!
-//! Deviations:
+//! Deviations of Linux's:
+//! - Jiffies last 4 ms (HZ 250, as Debian has it); the timer of `adaptive` begins with the run.
+//! - A packet that both RED and the limit refuse is said to be the limit's.
+//! - Filters on its decisions (`qevent`) are not there.
+//!
+//! Deviations of ns-2's:
 //! - `limit` counts packets. ns-2 with its default `queue_in_bytes_` takes `limit_` times 500 bytes instead; with the
 //!   automatic thresholds neither is often reached.
 //! - `bytes` stands for ns-2's `bytes_` and `queue_in_bytes_` together. The average then counts packets of `avpkt` bytes,
@@ -21,6 +27,13 @@
 //!   with its default `probability`.
 //! - The draw is u < p with u in [0, 1), where ns-2 has u <= p: a probability of 0 never drops.
 
+mod average;
+mod linux;
+
+pub use linux::RedLinux;
+
+pub(super) use average::{Action, Parms, Vars as AverageVars, Words};
+
 use super::codel::{MAX_SPAN, MICROSECOND};
 use super::tc::{Param, Parameters, Unit, choice, param};
 use super::{Context, DropReason, Drops, Qdisc};
@@ -32,24 +45,39 @@ use crate::units::{Rate, Span, Time};
 choice! {
     /// Whose decisions are taken.
     Variant {
+        /// Linux's.
+        Linux = "linux",
         /// ns-2's, configured automatically from the link.
         Ns2 = "ns2",
     }
 }
 
-/// Parameters of RED. Those of ns-2 count in packets, unlike `tc`'s.
+/// Parameters of RED. Linux's count in bytes, ns-2's in packets.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Params {
-    /// Packets queued.
+    /// Bytes queued; ns2: packets.
     pub limit: u32,
-    /// Average queue, in packets, above which packets are dropped at random; by default from the link and the target.
+    /// Average queue above which packets are dropped at random; by default a third of `max`, in ns-2 from the link.
     pub min: Option<u32>,
-    /// Average queue, in packets, at which the drop probability reaches `probability`; by default 3 `min`.
+    /// Average queue at which the drop probability reaches `probability`; by default a quarter of the limit, in ns-2 3
+    /// `min`.
     pub max: Option<u32>,
-    /// Mean packet size in bytes.
-    pub avpkt: u32,
-    /// Drop probability at `max`.
-    pub probability: f64,
+    /// Mean packet size in bytes; by default 1000, in ns-2 500.
+    pub avpkt: Option<u32>,
+    /// Packets that may come at once; the weight of the average follows. By default from `min` and `max`.
+    pub burst: Option<u32>,
+    /// Rate of the link, for the decay of the average while it is idle; by default 10 Mbit/s.
+    pub bandwidth: Option<Rate>,
+    /// Drop probability at `max`; by default 0.02, in ns-2 0.1.
+    pub probability: Option<f64>,
+    /// Adapt `probability` so that the average stays between `min` and `max`.
+    pub adaptive: bool,
+    /// Mark ECN-capable packets instead of dropping them early.
+    pub ecn: bool,
+    /// With `ecn`: above `max` drop nevertheless.
+    pub harddrop: bool,
+    /// With `ecn`: keep what can't be marked.
+    pub nodrop: bool,
     /// Weight of a new sample in the average queue; by default from the link.
     pub q_weight: Option<f64>,
     /// The delay from which `min` is derived.
@@ -60,66 +88,150 @@ pub struct Params {
     pub wait: bool,
     /// Scale the drop probability with the packet's size.
     pub bytes: bool,
-    /// Adapt `probability` so that the average stays between `min` and `max`.
-    pub adaptive: bool,
-    /// Mark ECN-capable packets instead of dropping them early.
-    pub ecn: bool,
     /// Whose decisions are taken.
     pub variant: Variant,
 }
 
 impl Default for Params {
     fn default() -> Self {
-        Params {
-            limit: 1000,
-            min: None,
-            max: None,
-            avpkt: 500,
-            probability: 0.1,
-            q_weight: None,
-            target: Span::from_millis(5),
-            gentle: true,
-            wait: true,
-            bytes: true,
-            adaptive: false,
-            ecn: false,
-            variant: Variant::Ns2,
-        }
+        let mut params = Params::blank();
+        params.complete();
+        params
     }
 }
 
 impl Parameters for Params {
     const NAME: &'static str = "red";
     const DOC: &'static str = "random early detection: drops at random as the average queue grows";
-    // tc's red is the kernel's, with other parameters in other units: none of ours is a line for it.
-    const TC: bool = false;
     const PARAMS: &'static [Param<Self>] = &[
-        param!(Params.limit, Unit::Packets, "packets queued").range(1, u32::MAX as u64).printed().ours(),
-        param!(Params.min, Unit::Packets, "average queue above which packets are dropped; default: from the link")
-            .range(1, u32::MAX as u64)
-            .ours(),
-        param!(Params.max, Unit::Packets, "average queue at which the probability is reached; default: 3 min")
-            .range(1, u32::MAX as u64)
-            .ours(),
-        param!(Params.avpkt, Unit::Bytes, "mean packet size").range(1, 65_535).ours(),
-        param!(Params.probability, Unit::Real, "drop probability at max").real_range(1e-9, 1.0).ours(),
-        param!(Params.q_weight, Unit::Real, "weight of a new sample in the average; default: from the link")
+        param!(Params.limit, Unit::Amount, "bytes queued; ns2: packets").range(1, u32::MAX as u64).required(),
+        param!(
+            Params.min,
+            Unit::Amount,
+            "average queue above which packets are dropped; default: max/3, ns2: by the link"
+        )
+        .range(1, u32::MAX as u64),
+        param!(
+            Params.max,
+            Unit::Amount,
+            "average queue at which the probability is reached; default: limit/4, ns2: 3 min"
+        )
+        .range(1, u32::MAX as u64),
+        param!(Params.avpkt, Unit::Bytes, "mean packet size; default: 1000, ns2: 500").range(1, 65_535).printed(),
+        param!(Params.burst, Unit::Packets, "packets that may come at once; default: (2 min + max) / (3 avpkt)")
+            .range(1, 1 << 20),
+        param!(
+            Params.bandwidth,
+            Unit::Rate,
+            "rate by which the average decays while the link is idle; default: 10mbit"
+        )
+        .range(8_000, 32_000_000_000)
+        .printed(),
+        param!(Params.probability, Unit::Real, "drop probability at max; default: 0.02, ns2: 0.1")
+            .real_range(1e-9, 1.0),
+        param!(Params.adaptive, Unit::Flag("noadaptive"), "adapt the probability"),
+        param!(Params.ecn, Unit::Flag("noecn"), "mark ECN-capable packets instead of early drops"),
+        param!(Params.harddrop, Unit::Flag("noharddrop"), "with ecn: drop above max nevertheless"),
+        param!(Params.nodrop, Unit::Flag("drop"), "with ecn: keep what can't be marked"),
+        param!(Params.q_weight, Unit::Real, "ns2: weight of a new sample in the average; default: from the link")
             .real_range(1e-12, 1.0)
             .ours(),
-        param!(Params.target, Unit::Time, "delay from which min is derived").range(MICROSECOND, MAX_SPAN).ours(),
-        param!(Params.gentle, Unit::Flag("nogentle"), "let the probability rise to one between max and 2 max").ours(),
-        param!(Params.wait, Unit::Flag("nowait"), "space random drops by waiting").ours(),
-        param!(Params.bytes, Unit::Flag("nobytes"), "scale the drop probability with the packet's size").ours(),
-        param!(Params.adaptive, Unit::Flag("noadaptive"), "adapt the probability").ours(),
-        param!(Params.ecn, Unit::Flag("noecn"), "mark ECN-capable packets instead of early drops").ours(),
-        param!(Params.variant, Unit::Choice(Variant::WORDS, &["linux"]), "whose decisions are taken").ours().required(),
+        param!(Params.target, Unit::Time, "ns2: delay from which min is derived").range(MICROSECOND, MAX_SPAN).ours(),
+        param!(Params.gentle, Unit::Flag("nogentle"), "ns2: let the probability rise to one between max and 2 max")
+            .ours(),
+        param!(Params.wait, Unit::Flag("nowait"), "ns2: space random drops by waiting").ours(),
+        param!(Params.bytes, Unit::Flag("nobytes"), "ns2: scale the drop probability with the packet's size").ours(),
+        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
     ];
+
+    fn blank() -> Self {
+        Params {
+            limit: 400_000,
+            min: None,
+            max: None,
+            avpkt: None,
+            burst: None,
+            bandwidth: None,
+            probability: None,
+            adaptive: false,
+            ecn: false,
+            harddrop: false,
+            nodrop: false,
+            q_weight: None,
+            target: Span::from_millis(5),
+            gentle: true,
+            wait: true,
+            bytes: true,
+            variant: Variant::Linux,
+        }
+    }
+
+    /// `tc` insists on `avpkt`, and says that it misses `bandwidth`.
+    fn complete(&mut self) {
+        if self.variant == Variant::Linux {
+            self.avpkt.get_or_insert(1000);
+            self.bandwidth.get_or_insert(Rate(10_000_000));
+        }
+    }
+
+    fn for_tc(&self) -> bool {
+        self.variant == Variant::Linux
+    }
 
     fn check(&self) -> Result<(), (&'static str, &'static str)> {
         match (self.min, self.max) {
-            (Some(min), Some(max)) if min >= max => Err(("min", "must be below max")),
-            _ => Ok(()),
+            (Some(min), Some(max)) if min >= max => return Err(("min", "must be below max")),
+            _ => {}
         }
+        match self.variant {
+            Variant::Linux => self.check_linux(),
+            Variant::Ns2 => self.check_ns2(),
+        }
+    }
+}
+
+impl Params {
+    fn check_linux(&self) -> Result<(), (&'static str, &'static str)> {
+        let Params { q_weight, target, gentle, wait, bytes, .. } = *self;
+        if q_weight.is_some() || !(gentle && wait && bytes) || target != Params::blank().target {
+            return Err(("variant", "q_weight, target, nogentle, nowait and nobytes are ns2's"));
+        }
+        if self.nodrop && !self.ecn {
+            return Err(("nodrop", "needs ecn"));
+        }
+        Parms::new(&self.linux()?, false).map(|_| ())
+    }
+
+    fn check_ns2(&self) -> Result<(), (&'static str, &'static str)> {
+        let Params { burst, bandwidth, harddrop, nodrop, .. } = *self;
+        if burst.is_some() || bandwidth.is_some() || harddrop || nodrop {
+            return Err(("variant", "burst, bandwidth, harddrop and nodrop are linux's"));
+        }
+        Ok(())
+    }
+
+    /// As `tc` completes them for Linux.
+    fn linux(&self) -> Result<Words, (&'static str, &'static str)> {
+        let max = self.max.unwrap_or(self.limit / 4);
+        let min = self.min.unwrap_or(max / 3);
+        if max == 0 || min == 0 {
+            return Err(("limit", "is too low for thresholds"));
+        }
+        let avpkt = self.avpkt.unwrap_or(1000);
+        let burst = (2 * u64::from(min) + u64::from(max)) / (3 * u64::from(avpkt));
+        Ok(Words {
+            min,
+            max,
+            avpkt,
+            burst: self.burst.unwrap_or(burst as u32),
+            probability: self.probability.unwrap_or(0.02),
+            bandwidth: self.bandwidth.unwrap_or(Rate(10_000_000)),
+        })
+    }
+
+    /// ns-2's mean packet, in bytes.
+    fn mean_pktsize(&self) -> u32 {
+        self.avpkt.unwrap_or(500)
     }
 }
 
@@ -152,7 +264,7 @@ pub struct Config {
 impl Config {
     /// ns-2's automatic configuration (`q_weight_` −1, `thresh_` 0, `maxthresh_` 0) of what the parameters leave open.
     pub fn automatic(params: &Params, rate: Rate, delay: Span) -> Config {
-        let ptc = rate.0 as f64 / (8.0 * f64::from(params.avpkt));
+        let ptc = rate.0 as f64 / (8.0 * f64::from(params.mean_pktsize()));
         let rtt = (3.0 * (delay.as_secs_f64() + 1.0 / ptc)).max(0.1);
         let min_th = params.min.map_or_else(|| (0.5 * params.target.as_secs_f64() * ptc).max(5.0), f64::from);
         Config {
@@ -161,7 +273,7 @@ impl Config {
             q_w: params.q_weight.unwrap_or_else(|| -libm::expm1(-1.0 / (10.0 * rtt * ptc))),
             min_th,
             max_th: params.max.map_or(3.0 * min_th, f64::from),
-            max_p: params.probability,
+            max_p: params.probability.unwrap_or(0.1),
             gentle: params.gentle,
         }
     }
@@ -233,7 +345,13 @@ pub struct Stats {
     pub pdrop: u64,
 }
 
-/// The discipline.
+impl Stats {
+    fn list(&self) -> super::Stats {
+        alloc::vec![("marked", self.marked), ("early", self.early), ("pdrop", self.pdrop)]
+    }
+}
+
+/// The discipline as ns-2 has it.
 #[derive(Clone, Debug)]
 pub struct Red<P> {
     params: Params,
@@ -248,7 +366,6 @@ pub struct Red<P> {
 impl<P: Packet + Copy + Default> Red<P> {
     /// An empty queue before this link, idle since the start of the run.
     pub fn new(params: &Params, context: &Context) -> Self {
-        let Variant::Ns2 = params.variant;
         Red {
             params: params.clone(),
             config: Config::automatic(params, context.rate, context.delay),
@@ -285,7 +402,7 @@ impl<P: Packet + Copy + Default> Red<P> {
             self.vars.average *= libm::pow(1.0 - q_w, m);
         }
         let queue = match self.params.bytes {
-            true => self.backlog as f64 / f64::from(self.params.avpkt),
+            true => self.backlog as f64 / f64::from(self.params.mean_pktsize()),
             false => self.queue.len() as f64,
         };
         self.vars.average = (1.0 - q_w) * self.vars.average + q_w * queue;
@@ -345,9 +462,9 @@ impl<P: Packet + Copy + Default> Red<P> {
         if !self.params.bytes {
             return spread(p, self.vars.count as f64, self.params.wait);
         }
-        let count = self.vars.count_bytes / u64::from(self.params.avpkt);
+        let count = self.vars.count_bytes / u64::from(self.params.mean_pktsize());
         match spread(p, count as f64, self.params.wait) {
-            chance if chance < 1.0 => (chance * f64::from(bytes) / f64::from(self.params.avpkt)).min(1.0),
+            chance if chance < 1.0 => (chance * f64::from(bytes) / f64::from(self.params.mean_pktsize())).min(1.0),
             _ => 1.0,
         }
     }
@@ -401,7 +518,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Red<P> {
     }
 
     fn stats(&self) -> super::Stats {
-        alloc::vec![("marked", self.stats.marked), ("early", self.stats.early), ("pdrop", self.stats.pdrop)]
+        self.stats.list()
     }
 }
 
@@ -411,6 +528,11 @@ mod tests {
     use crate::packet::Ecn;
     use crate::qdisc::testing::{Bench, CONTEXT, Parcel, ms};
     use alloc::vec::Vec;
+
+    /// ns-2's.
+    fn ns2() -> Params {
+        Params { limit: 1000, variant: Variant::Ns2, ..Params::blank() }
+    }
 
     fn near(a: f64, b: f64) -> bool {
         (a - b).abs() <= 1e-12 + 1e-9 * b.abs()
@@ -422,22 +544,22 @@ mod tests {
 
     #[test]
     fn the_automatic_configuration_at_100_mbit_is_that_of_ns2() {
-        let config = Config::automatic(&Params::default(), Rate(100_000_000), Span::from_millis(10));
+        let config = Config::automatic(&ns2(), Rate(100_000_000), Span::from_millis(10));
         assert_eq!(config.ptc, 25_000.0);
         assert_eq!((config.min_th, config.max_th), (62.5, 187.5));
         assert!(near(config.q_w, 1.0 - libm::exp(-1.0 / 25_000.0)), "{}", config.q_w);
         assert_eq!((config.max_p, config.gentle), (0.1, true));
         // A slow link has the least thresholds, a long one a longer memory.
-        let slow = Config::automatic(&Params::default(), Rate(1_500_000), Span::from_millis(10));
+        let slow = Config::automatic(&ns2(), Rate(1_500_000), Span::from_millis(10));
         assert_eq!((slow.ptc, slow.min_th, slow.max_th), (375.0, 5.0, 15.0));
         assert!(near(slow.q_w, 1.0 - libm::exp(-1.0 / 375.0)));
-        let long = Config::automatic(&Params::default(), Rate(100_000_000), Span::from_millis(100));
+        let long = Config::automatic(&ns2(), Rate(100_000_000), Span::from_millis(100));
         assert!(near(long.q_w, 1.0 - libm::exp(-1.0 / (10.0 * 3.0 * (0.1 + 1.0 / 25_000.0) * 25_000.0))));
     }
 
     #[test]
     fn the_drop_probability_at_five_average_queues() {
-        let config = Config::automatic(&Params::default(), Rate(100_000_000), Span::from_millis(10));
+        let config = Config::automatic(&ns2(), Rate(100_000_000), Span::from_millis(10));
         for (average, expected) in [
             (62.4, 0.0),    // below min_th
             (125.0, 0.05),  // in the middle
@@ -474,7 +596,7 @@ mod tests {
     #[test]
     fn at_a_constant_average_the_gaps_between_drops_lie_between_one_and_two_over_p() {
         // p = 0.05: between 20 and 40 packets of the mean size.
-        let mut bench = frozen(Params { limit: 1 << 20, ..Params::default() }, 125.0, 10);
+        let mut bench = frozen(Params { limit: 1 << 20, ..ns2() }, 125.0, 10);
         bench.fill(ms(1), 1, 500, 100_000);
         let ids: Vec<u32> = bench
             .new_drops()
@@ -493,8 +615,7 @@ mod tests {
     #[test]
     fn in_byte_mode_a_packet_three_times_the_mean_is_three_times_as_likely_to_be_dropped() {
         let drops = |bytes: u32| {
-            let mut bench =
-                frozen(Params { limit: 1 << 20, wait: false, probability: 1e-4, ..Params::default() }, 187.0, 10);
+            let mut bench = frozen(Params { limit: 1 << 20, wait: false, probability: Some(1e-4), ..ns2() }, 187.0, 10);
             // Far below one expected drop since the last, so that the size alone matters.
             let mut count = 0;
             for _ in 0..200_000 {
@@ -510,21 +631,21 @@ mod tests {
 
     #[test]
     fn above_twice_max_th_every_arrival_is_a_forced_drop_and_below_min_th_none() {
-        let mut above = frozen(Params::default(), 375.1, 10);
+        let mut above = frozen(ns2(), 375.1, 10);
         above.fill(ms(1), 1, 40, 50);
         assert!(above.new_drops().iter().all(|(_, reason)| *reason == DropReason::Forced));
         assert_eq!(above.qdisc.packets(), 10);
-        let mut below = frozen(Params::default(), 62.4, 10);
+        let mut below = frozen(ns2(), 62.4, 10);
         below.fill(ms(1), 1, 500, 900);
         assert!(below.new_drops().is_empty());
-        let mut empty = frozen(Params::default(), 375.1, 0);
+        let mut empty = frozen(ns2(), 375.1, 0);
         empty.put(ms(1), 1, 500);
         assert!(empty.new_drops().is_empty(), "never into an empty queue");
     }
 
     #[test]
     fn the_limit_counts_packets_and_drops_the_arriving_one() {
-        let mut bench = red(&Params { limit: 3, ..Params::default() });
+        let mut bench = red(&Params { limit: 3, ..ns2() });
         bench.fill(ms(0), 1, 1500, 3);
         assert!(bench.qdisc.is_full(40));
         let fourth = bench.put(ms(0), 1, 40);
@@ -535,7 +656,7 @@ mod tests {
     #[test]
     fn ecn_marks_below_max_th_and_drops_in_the_gentle_region() {
         for (average, ecn, marks) in [(125.0, true, true), (125.0, false, false), (250.0, true, false)] {
-            let mut bench = frozen(Params { ecn, limit: 1 << 20, ..Params::default() }, average, 10);
+            let mut bench = frozen(Params { ecn, limit: 1 << 20, ..ns2() }, average, 10);
             for _ in 0..5000 {
                 bench.put_ecn(ms(1), 1, 500, Ecn::Ect0);
             }
@@ -547,7 +668,7 @@ mod tests {
 
     #[test]
     fn the_average_decays_by_the_packets_that_the_idle_link_could_have_sent() {
-        let mut bench = frozen(Params::default(), 100.0, 1);
+        let mut bench = frozen(ns2(), 100.0, 1);
         bench.qdisc.config.q_w = 0.01;
         assert!(bench.take(ms(5)).is_some(), "the link is busy with it until it asks again");
         assert_eq!(bench.take(ms(10)), None);
@@ -564,7 +685,7 @@ mod tests {
     #[test]
     fn a_burst_of_300_packets_drops_more_with_each_change_that_ns3_tests() {
         // ns-3's vectors: min 70, max 150; the drops of 20 seeds together.
-        let base = Params { limit: 300, min: Some(70), max: Some(150), probability: 0.02, ..Params::default() };
+        let base = Params { limit: 300, min: Some(70), max: Some(150), probability: Some(0.02), ..ns2() };
         let drops = |params: Params| {
             (0..20)
                 .map(|seed| {
@@ -579,7 +700,7 @@ mod tests {
         let reference = drops(fast.clone());
         assert!(reference > 0);
         assert!(drops(Params { max: Some(100), ..fast.clone() }) > reference, "lower max_th");
-        assert!(drops(Params { probability: 0.2, ..fast.clone() }) > reference, "LInterm 5");
+        assert!(drops(Params { probability: Some(0.2), ..fast.clone() }) > reference, "LInterm 5");
         assert!(drops(Params { gentle: false, ..fast.clone() }) > reference, "not gentle");
         assert!(drops(Params { wait: false, ..fast }) > reference, "no wait");
     }
@@ -587,7 +708,7 @@ mod tests {
     #[test]
     fn adaptive_moves_max_p_every_half_second_until_the_average_is_in_the_middle() {
         let step = |average: f64, max_p: f64, at: Time| {
-            let mut bench = frozen(Params { adaptive: true, ..Params::default() }, average, 10);
+            let mut bench = frozen(Params { adaptive: true, ..ns2() }, average, 10);
             bench.qdisc.config.max_p = max_p;
             bench.put(at, 1, 500);
             bench.qdisc.config.max_p
@@ -605,10 +726,8 @@ mod tests {
     #[test]
     fn the_same_seed_drops_the_same_packets_and_another_seed_others() {
         let run = |seed| {
-            let mut bench = Bench::new(Red::<Parcel>::new(
-                &Params { limit: 1 << 20, ..Params::default() },
-                &Context { seed, ..CONTEXT },
-            ));
+            let mut bench =
+                Bench::new(Red::<Parcel>::new(&Params { limit: 1 << 20, ..ns2() }, &Context { seed, ..CONTEXT }));
             bench.fill(ms(0), 1, 1500, 10);
             bench.qdisc.config.q_w = 1e-9;
             bench.qdisc.vars.average = 150.0;

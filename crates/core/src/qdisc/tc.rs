@@ -16,7 +16,7 @@ use core::str::{FromStr, SplitAsciiWhitespace};
 pub use param::{Field, Param, Parameters, Presence, Unit, Value};
 pub(crate) use param::{choice, param};
 
-use super::{ccaq, codel, dualpi2, fifo, fq, fq_codel, fq_pie, pie, red};
+use super::{blue, ccaq, choke, codel, dualpi2, fifo, fq, fq_codel, fq_pie, htb, pie, prio, red, sfb, sfq, tbf};
 use crate::rng::Rng;
 
 /// Why a line could not be read. Displays as one line that names the word and what was expected.
@@ -165,7 +165,7 @@ macro_rules! disciplines {
 
             fn known_to_tc(&self) -> bool {
                 match self {
-                    $(Spec::$variant(_) => <$params>::TC,)+
+                    $(Spec::$variant(params) => params.for_tc(),)+
                     Spec::Linux(_) => true,
                 }
             }
@@ -203,6 +203,20 @@ disciplines! {
     DualPi2(dualpi2::Params),
     /// Congestion-control-aware queueing.
     Ccaq(ccaq::Params),
+    /// Stochastic fairness queueing.
+    Sfq(sfq::Params),
+    /// Bands of priority.
+    Prio(prio::Params),
+    /// A token bucket.
+    Tbf(tbf::Params),
+    /// Two token buckets.
+    Htb(htb::Params),
+    /// RED with a flow's own packets as judges.
+    Choke(choke::Params),
+    /// Stochastic fair BLUE.
+    Sfb(sfb::Params),
+    /// BLUE.
+    Blue(blue::Params),
 }
 
 /// The line of a discipline that only Linux plays: its words are read by `tc`, not here.
@@ -213,7 +227,7 @@ pub struct LinuxLine {
 }
 
 /// Disciplines of Linux that we don't have (yet), and that stand below nothing but a link.
-pub const LINUX: &[&str] = &["cake", "choke", "hhf", "sfb", "sfq"];
+pub const LINUX: &[&str] = &["cake", "hhf"];
 
 /// Which words of a line to print.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -240,13 +254,15 @@ impl Spec {
             words.skip_place();
         }
         let mut warnings = Vec::new();
-        match Spec::read(name, &mut words, &mut warnings) {
-            Some(spec) => spec.map(|spec| (spec, warnings)),
-            None => {
-                let problem = format!("unknown queue discipline; expected one of: {}", NAMES.join(", "));
-                Err(Error::new(name, problem).near(NAMES.iter()))
-            }
-        }
+        Spec::known(name, &mut words, &mut warnings).map(|spec| (spec, warnings))
+    }
+
+    /// The discipline of this name, which must be one that we have.
+    fn known(name: &str, words: &mut Words, warnings: &mut Vec<String>) -> Result<Spec, Error> {
+        Spec::read(name, words, warnings).unwrap_or_else(|| {
+            let problem = format!("unknown queue discipline; expected one of: {}", NAMES.join(", "));
+            Err(Error::new(name, problem).near(NAMES.iter()))
+        })
     }
 
     /// A line whose first word is one of [`LINUX`], taken as it is. [`Spec::parse`] doesn't read it: it is for callers
@@ -303,10 +319,10 @@ impl Words<'_> {
 }
 
 fn read_params<T: Parameters>(words: &mut Words, warnings: &mut Vec<String>) -> Result<T, Error> {
-    let mut params = T::default();
+    let mut params = T::blank();
     let mut seen: Vec<&'static str> = Vec::new();
     while let Some(word) = words.0.next() {
-        let Some(param) = T::PARAMS.iter().find(|p| p.name == word || off_word(p) == Some(word)) else {
+        let Some(param) = T::PARAMS.iter().find(|p| p.is_called(word) || off_word(p) == Some(word)) else {
             return Err(unknown_word::<T>(word));
         };
         if seen.contains(&param.name) {
@@ -320,6 +336,11 @@ fn read_params<T: Parameters>(words: &mut Words, warnings: &mut Vec<String>) -> 
                 words.0.by_ref().take(count).for_each(drop);
                 continue;
             }
+            Unit::Child => {
+                read_child(&mut params, param, words, warnings)?;
+                continue;
+            }
+            Unit::Nibbles => read_nibbles(param, (param.get)(&params), words)?,
             _ => read_value(param, words, warnings)?,
         };
         if !(param.set)(&mut params, value) {
@@ -330,6 +351,7 @@ fn read_params<T: Parameters>(words: &mut Words, warnings: &mut Vec<String>) -> 
         let problem = format!("{} needs {}: {}", T::NAME, missing.name, missing.unit.expects());
         return Err(Error::new("", problem));
     }
+    params.complete();
     params.check().map_err(|(name, problem)| Error::new(name, problem.to_string()))?;
     Ok(params)
 }
@@ -364,6 +386,37 @@ fn read_value<T>(param: &Param<T>, words: &mut Words, warnings: &mut Vec<String>
     Ok(value)
 }
 
+/// The rest of the line, as another discipline.
+fn read_child<T>(params: &mut T, param: &Param<T>, words: &mut Words, warnings: &mut Vec<String>) -> Result<(), Error> {
+    let Some(name) = words.0.next() else {
+        return Err(Error::new(param.name, format!("needs {}", param.unit.expects())));
+    };
+    let child = Spec::known(name, words, warnings)?;
+    if let Some(field) = &param.child {
+        (field.set)(params, child.into());
+    }
+    Ok(())
+}
+
+/// As many numbers as follow, in place of the first of those in `base`.
+fn read_nibbles<T>(param: &Param<T>, base: Value, words: &mut Words) -> Result<Value, Error> {
+    let Value::Int(mut packed) = base else { return Ok(Value::Unset) };
+    let mut count = 0;
+    while let Some(number) = words.0.clone().next().and_then(|word| word.parse::<u64>().ok()) {
+        if number > 15 || count == 16 {
+            return Err(Error::new(&number.to_string(), format!("{} expects {}", param.name, param.unit.expects())));
+        }
+        packed = packed & !(15 << (4 * count)) | number << (4 * count);
+        words.0.next();
+        count += 1;
+    }
+    if count == 0 {
+        Err(Error::new(param.name, format!("needs {}", param.unit.expects())))
+    } else {
+        Ok(Value::Int(packed))
+    }
+}
+
 fn print_params<T: Parameters>(params: &T, form: Form) -> String {
     let base = T::default();
     let mut line = T::NAME.to_string();
@@ -385,11 +438,15 @@ fn print_params<T: Parameters>(params: &T, form: Form) -> String {
         }
         line.push_str(&param.print(value));
     }
+    if let Some(child) = T::PARAMS.iter().find_map(|param| (param.child.as_ref()?.get)(params)) {
+        line.push_str(" child ");
+        line.push_str(&child.print(form));
+    }
     line
 }
 
 fn document<T: Parameters>() -> Discipline {
-    let base = T::default();
+    let base = T::blank();
     let params = T::PARAMS.iter().map(|param| ParamDoc {
         name: param.name,
         off: off_word(param),
@@ -412,6 +469,7 @@ fn random_params<T: Parameters>(rng: &mut Rng) -> T {
             (param.set)(&mut params, value);
         }
     }
+    params.complete();
     if params.check().is_ok() { params } else { T::default() }
 }
 
@@ -499,8 +557,7 @@ mod tests {
     #[test]
     fn variants_that_are_not_there_name_those_that_are() {
         assert!(error("codel variant ns2").contains("not built yet: use variant linux or linux7 or rfc8289"));
-        assert!(error("red limit 5 variant linux").contains("not built yet: use variant ns2"));
-        assert!(error("red limit 5").contains("needs variant: one of: ns2"));
+        assert!(error("red limit 5000 variant ns3").contains("did you mean \"ns2\"?"));
         assert!(error("codel variant linx").contains("did you mean \"linux\"?"));
         assert!(error("ccaq variant papier").contains("did you mean \"paper\"?"));
     }
@@ -528,8 +585,8 @@ mod tests {
         assert!(error("codel target 17ns").contains("too fine"));
         assert!(error("codel target 2000s").contains("target must be 1us to 1000s"));
         assert!(error("fq buckets 1000").contains("\"buckets\": must be a power of two"));
-        assert!(error("red variant ns2 min 5 max 5").contains("must be below max"));
-        assert!(error("red variant ns2 probability nan").contains("not a number"));
+        assert!(error("red limit 9 variant ns2 min 5 max 5").contains("must be below max"));
+        assert!(error("red limit 9 variant ns2 probability nan").contains("not a number"));
         assert!(error("noqueue limit 5").contains("noqueue takes no parameters"));
     }
 

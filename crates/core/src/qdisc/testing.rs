@@ -12,6 +12,7 @@ pub struct Parcel {
     pub hash: u32,
     pub bytes: u32,
     pub ecn: Ecn,
+    pub dscp: u8,
     pub enqueue_time: Time,
     pub opens: bool,
 }
@@ -28,6 +29,9 @@ impl Packet for Parcel {
     }
     fn set_ecn(&mut self, ecn: Ecn) {
         self.ecn = ecn;
+    }
+    fn dscp(&self) -> u8 {
+        self.dscp
     }
     fn enqueue_time(&self) -> Time {
         self.enqueue_time
@@ -72,6 +76,10 @@ impl<Q: Qdisc<Parcel>> Bench<Q> {
     /// A SYN of this flow arrives.
     pub fn put_syn(&mut self, now: Time, hash: u32) -> u32 {
         self.arrive(now, Parcel { hash, bytes: 60, opens: true, ..Parcel::default() })
+    }
+
+    pub fn put_dscp(&mut self, now: Time, hash: u32, bytes: u32, dscp: u8) -> u32 {
+        self.arrive(now, Parcel { hash, bytes, dscp, ..Parcel::default() })
     }
 
     fn arrive(&mut self, now: Time, packet: Parcel) -> u32 {

@@ -1,8 +1,11 @@
 //! A parameter, defined once: name, unit, default, check, doc. Reading, printing, help and reference come from it.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
+use super::Spec;
 use super::number::{self, Fault};
 use crate::rng::Rng;
 use crate::units::{Rate, Span};
@@ -17,6 +20,19 @@ pub trait Parameters: Clone + PartialEq + Default + 'static {
     const TC: bool = true;
     /// Its parameters.
     const PARAMS: &'static [Param<Self>];
+
+    /// What reading a line starts from: the defaults, without what must be given in one way or another.
+    fn blank() -> Self {
+        Self::default()
+    }
+
+    /// Fills in what `tc` wants to be told, once a line is read.
+    fn complete(&mut self) {}
+
+    /// Whether these are a line for `tc` and a stock kernel: the discipline may be, and a variant of it not.
+    fn for_tc(&self) -> bool {
+        Self::TC
+    }
 
     /// What no single parameter's range can say; the offending parameter's name and the reason.
     fn check(&self) -> Result<(), (&'static str, &'static str)> {
@@ -35,10 +51,14 @@ pub enum Unit {
     Size,
     /// Bytes, as a number without a unit; `tc` prints `20000000B` and accepts `20000000`.
     Octets,
+    /// Bytes or packets, by the variant; written as a bare number.
+    Amount,
     /// Time in whole microseconds, as `tc` hands it to the kernel.
     Time,
     /// As `Time`, or packets: `1ms`, `5p`.
     TimeOrPackets,
+    /// Time in whole seconds; `tc` prints `10sec` and accepts `10`.
+    Seconds,
     /// Time in nanoseconds (few of `tc`'s parameters).
     TimeNs,
     /// Bits per second.
@@ -49,6 +69,10 @@ pub enum Unit {
     Percent,
     /// A real number.
     Real,
+    /// Sixteen numbers from 0 to 15, packed into one from the lowest bits up; fewer leave the rest as they were.
+    Nibbles,
+    /// A discipline: the rest of the line.
+    Child,
     /// A word of its own; the second word switches it off.
     Flag(&'static str),
     /// One word of a list: those built, and those that are only planned.
@@ -64,13 +88,17 @@ impl Unit {
             Unit::Packets => "a number of packets, such as 1000".into(),
             Unit::Bytes => "a number of bytes, such as 1514".into(),
             Unit::Size => "a size, such as 32Mb, 64k or 1500 (bytes)".into(),
+            Unit::Amount => "a number of bytes, such as 400000 or 1Mb, or in variant ns2 of packets".into(),
             Unit::Time => "a time in whole microseconds, such as 5ms, 100us or 1s (a bare number is µs)".into(),
+            Unit::Seconds => "a number of seconds, such as 10".into(),
             Unit::TimeNs => "a time, such as 10us or 500ns (a bare number is µs)".into(),
             Unit::Octets => "a number of bytes, such as 20000000".into(),
             Unit::TimeOrPackets => "a time in whole microseconds, such as 1ms, or packets, such as 5p".into(),
             Unit::Percent => "a percentage, such as 10%".into(),
             Unit::Rate => "a rate, such as 10mbit or 1500kbit".into(),
             Unit::Number => "a whole number".into(),
+            Unit::Nibbles => "up to sixteen numbers from 0 to 15".into(),
+            Unit::Child => "another discipline and its parameters, to the end of the line".into(),
             Unit::Real => "a number, such as 0.02".into(),
             Unit::Flag(_) => "no value".into(),
             Unit::Choice(built, _) => format!("one of: {}", built.join(", ")),
@@ -180,6 +208,18 @@ pub struct Param<T: 'static> {
     pub ours: bool,
     /// Whether it may be left out.
     pub presence: Presence,
+    /// Another word for it, which `tc` accepts or prints too.
+    pub alias: Option<&'static str>,
+    /// For [`Unit::Child`].
+    pub child: Option<Child<T>>,
+}
+
+/// Writes and reads a field that is a discipline.
+pub struct Child<T> {
+    /// Into the field.
+    pub set: fn(&mut T, Box<Spec>),
+    /// Out of it.
+    pub get: fn(&T) -> Option<&Spec>,
 }
 
 impl<T> Param<T> {
@@ -191,7 +231,26 @@ impl<T> Param<T> {
         set: fn(&mut T, Value) -> bool,
         doc: &'static str,
     ) -> Self {
-        Param { name, unit, get, set, doc, range: None, ours: false, presence: Presence::Optional }
+        let presence = Presence::Optional;
+        Param { name, unit, get, set, doc, range: None, ours: false, presence, alias: None, child: None }
+    }
+
+    /// The discipline that the rest of the line is.
+    pub const fn child(set: fn(&mut T, Box<Spec>), get: fn(&T) -> Option<&Spec>) -> Self {
+        let doc = "what waits stands in this discipline";
+        let param = Param::new("child", Unit::Child, |_| Value::Unset, |_, _| true, doc).ours();
+        Param { child: Some(Child { set, get }), ..param }
+    }
+
+    /// With another word for it.
+    pub const fn alias(mut self, word: &'static str) -> Self {
+        self.alias = Some(word);
+        self
+    }
+
+    /// Whether this word names it.
+    pub(super) fn is_called(&self, word: &str) -> bool {
+        self.name == word || self.alias == Some(word)
     }
 
     /// So many words after `name` that do not apply here.
@@ -234,6 +293,7 @@ impl<T> Param<T> {
         let value = match self.unit {
             Unit::Packets => Value::Int(number::whole(text, "p").map_err(|f| self.fault(f))?),
             Unit::Bytes => Value::Int(number::whole(text, "b").map_err(|f| self.fault(f))?),
+            Unit::Seconds => Value::Int(number::whole(text, "sec").map_err(|f| self.fault(f))?),
             Unit::Number => Value::Int(number::whole(text, "").map_err(|f| self.fault(f))?),
             Unit::Percent => Value::Int(number::whole(text, "%").map_err(|f| self.fault(f))?),
             Unit::Octets => Value::Int(number::whole(text, "B").map_err(|f| self.fault(f))?),
@@ -242,6 +302,11 @@ impl<T> Param<T> {
             }
             Unit::TimeOrPackets => Value::Int(number::scaled(text, number::TIME, 1_000).map_err(|f| self.fault(f))?),
             Unit::Size => Value::Int(number::scaled(text, number::SIZE, 8).map_err(|f| self.fault(f))? / 8),
+            Unit::Amount => {
+                let packets = number::whole(text, "p").ok();
+                let size = || number::scaled(text, number::SIZE, 8).map(|bits| bits / 8);
+                Value::Int(packets.map_or_else(size, Ok).map_err(|f| self.fault(f))?)
+            }
             Unit::Time => Value::Int(number::scaled(text, number::TIME, 1_000).map_err(|f| self.fault(f))?),
             Unit::TimeNs => Value::Int(number::scaled(text, number::TIME, 1).map_err(|f| self.fault(f))?),
             Unit::Rate => Value::Int(number::scaled(text, number::RATE, 1).map_err(|f| self.fault(f))?),
@@ -261,7 +326,7 @@ impl<T> Param<T> {
                 }
                 None => return Err(format!("unknown {}; expected {}", self.name, self.unit.expects())),
             },
-            Unit::Flag(_) | Unit::Ignored(_) => Value::Unset,
+            Unit::Flag(_) | Unit::Ignored(_) | Unit::Nibbles | Unit::Child => Value::Unset,
         };
         self.in_range(value).then_some(value).ok_or_else(|| format!("{} must be {}", self.name, self.range_text()))
     }
@@ -322,6 +387,10 @@ impl<T> Param<T> {
             (Value::Int(n), Unit::Rate) => Rate(n).to_string(),
             (Value::Int(n), Unit::Size) => number::size(n),
             (Value::Int(n), Unit::Choice(words, _)) => words.get(n as usize).copied().unwrap_or_default().to_string(),
+            (Value::Int(n), Unit::Nibbles) => {
+                let nibbles = (0..16).map(|place| (n >> (4 * place) & 15).to_string());
+                nibbles.collect::<Vec<_>>().join(" ")
+            }
             (Value::Int(n), _) => n.to_string(),
         }
     }

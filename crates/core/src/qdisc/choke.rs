@@ -1,0 +1,401 @@
+//! choke: RED that punishes flows which fill the queue, without keeping any flow's state.
+//!
+//! Source: R. Pan, B. Prabhakar, K. Psounis, "CHOKe, a stateless active queue management scheme for approximating fair
+//! bandwidth allocation", 2000; Linux 6.1 to 7.3 `net/sched/sch_choke.c`.
+//! Principle: while the average queue is above `min`, an arriving packet is compared with one drawn at random from the
+//! queue. If both are of one flow, both are dropped: the more of the queue is a flow's, the more often. Otherwise RED
+//! decides, with averages and thresholds in packets.
+//!
+//! Deviations:
+//! - Linux leaves holes where packets were taken from the middle, and draws up to three times if it meets one; so do we.
+//!   When holes and packets fill the table, Linux loses sight of the queue; we close the holes.
+//! - In 6.1 the place is drawn without regard to the last 2^-32 of bias.
+//! - A packet that both CHOKe and the limit refuse is said to be the limit's.
+
+use super::red::{Action, AverageVars, Parms, Words};
+use super::tc::{Param, Parameters, Unit, param};
+use super::{Context, DropReason, Drops, Qdisc};
+use crate::packet::Packet;
+use crate::rng::Rng;
+use crate::units::{Rate, Time};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Parameters of CHOKe.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Params {
+    /// Packets queued.
+    pub limit: u32,
+    /// Rate of the link, for the decay of the average while it is idle.
+    pub bandwidth: Rate,
+    /// Average queue above which packets are compared and dropped at random; by default a third of `max`.
+    pub min: Option<u32>,
+    /// Average queue above which all are dropped; by default a quarter of the limit.
+    pub max: Option<u32>,
+    /// Mean packet size in bytes.
+    pub avpkt: u32,
+    /// Packets that may come at once; the weight of the average follows. By default from `min` and `max`.
+    pub burst: Option<u32>,
+    /// Drop probability at `max`.
+    pub probability: f64,
+    /// Mark ECN-capable packets instead of dropping them, unless they match.
+    pub ecn: bool,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params {
+            limit: 1000,
+            bandwidth: Rate(10_000_000),
+            min: None,
+            max: None,
+            avpkt: 1000,
+            burst: None,
+            probability: 0.02,
+            ecn: false,
+        }
+    }
+}
+
+impl Parameters for Params {
+    const NAME: &'static str = "choke";
+    const DOC: &'static str = "RED that also drops a packet together with one of its flow drawn from the queue";
+    const PARAMS: &'static [Param<Self>] = &[
+        param!(Params.limit, Unit::Packets, "packets queued").range(12, (1 << 17) - 1).required(),
+        param!(Params.bandwidth, Unit::Rate, "rate by which the average decays while the link is idle")
+            .range(8_000, 32_000_000_000)
+            .printed(),
+        param!(Params.min, Unit::Packets, "average queue above which packets are compared; default: max/3")
+            .range(1, u32::MAX as u64),
+        param!(Params.max, Unit::Packets, "average queue above which all are dropped; default: limit/4")
+            .range(1, u32::MAX as u64),
+        param!(Params.avpkt, Unit::Bytes, "mean packet size").range(1, 65_535),
+        param!(Params.burst, Unit::Packets, "packets that may come at once; default: (2 min + max) / 3")
+            .range(1, 1 << 20),
+        param!(Params.probability, Unit::Real, "drop probability at max").real_range(1e-9, 1.0),
+        param!(Params.ecn, Unit::Flag("noecn"), "mark ECN-capable packets instead of drops without a match"),
+    ];
+
+    fn check(&self) -> Result<(), (&'static str, &'static str)> {
+        let words = self.words();
+        if words.max > self.limit {
+            return Err(("max", "must not be above limit"));
+        }
+        if words.min >= words.max {
+            return Err(("min", "must be below max"));
+        }
+        Parms::new(&words, true).map(|_| ())
+    }
+}
+
+impl Params {
+    /// As `tc` completes them.
+    fn words(&self) -> Words {
+        let max = self.max.unwrap_or(self.limit / 4);
+        let min = self.min.unwrap_or(max / 3);
+        let burst = (2 * u64::from(min) + u64::from(max)) / 3;
+        Words {
+            min,
+            max,
+            avpkt: self.avpkt,
+            burst: self.burst.unwrap_or(burst as u32),
+            probability: self.probability,
+            bandwidth: self.bandwidth,
+        }
+    }
+}
+
+/// Counters, with the keys of `tc -s -j qdisc`.
+#[derive(Clone, Copy, Default, Debug)]
+struct Stats {
+    /// Packets marked instead of dropped.
+    marked: u64,
+    /// Drops by RED, random and forced.
+    early: u64,
+    /// Drops by the limit.
+    pdrop: u64,
+    /// Arrivals that met a packet of their own flow; each costs two packets.
+    matched: u64,
+}
+
+/// The discipline.
+#[derive(Clone, Debug)]
+pub struct Choke<P> {
+    limit: usize,
+    ecn: bool,
+    parms: Parms,
+    vars: AverageVars,
+    rng: Rng,
+    stats: Stats,
+    /// A ring of a power of two of places, some of them holes.
+    tab: Vec<Option<P>>,
+    head: usize,
+    tail: usize,
+    packets: usize,
+    backlog: u64,
+}
+
+impl<P: Packet + Copy> Choke<P> {
+    /// An empty queue. Panics if the parameters were not checked.
+    pub fn new(params: &Params, context: &Context) -> Self {
+        let parms = Parms::new(&params.words(), true);
+        Choke {
+            limit: params.limit as usize,
+            ecn: params.ecn,
+            parms: parms.unwrap_or_else(|(name, problem)| panic!("bug: choke's {name} {problem}")),
+            vars: AverageVars::new(None),
+            rng: Rng::stream(context.seed, Params::NAME),
+            stats: Stats::default(),
+            tab: vec![None; (params.limit as usize + 1).next_power_of_two()],
+            head: 0,
+            tail: 0,
+            packets: 0,
+            backlog: 0,
+        }
+    }
+
+    #[inline]
+    fn mask(&self) -> usize {
+        self.tab.len() - 1
+    }
+
+    /// Places from the head to the tail, holes included.
+    #[inline]
+    fn len(&self) -> usize {
+        self.tail.wrapping_sub(self.head) & self.mask()
+    }
+
+    /// Takes the packet from a place; the head moves on over holes.
+    #[inline]
+    fn take(&mut self, at: usize) -> Option<P> {
+        let packet = self.tab[at].take()?;
+        if at == self.head {
+            loop {
+                self.head = (self.head + 1) & self.mask();
+                if self.head == self.tail || self.tab[self.head].is_some() {
+                    break;
+                }
+            }
+        }
+        self.packets -= 1;
+        self.backlog -= u64::from(packet.bytes());
+        Some(packet)
+    }
+
+    /// A packet at random: the third hole in a row stands for the head.
+    #[inline]
+    fn draw(&mut self) -> usize {
+        for _ in 0..3 {
+            let at = (self.head + self.rng.next_u32_below(self.len() as u32) as usize) & self.mask();
+            if self.tab[at].is_some() {
+                return at;
+            }
+        }
+        self.head
+    }
+
+    /// Drops a packet of the same flow, if the one that is drawn is.
+    #[inline]
+    fn choke(&mut self, packet: &P, drops: &mut impl Drops<P>) -> bool {
+        if self.head == self.tail {
+            return false;
+        }
+        let at = self.draw();
+        if self.tab[at].is_none_or(|other| other.flow_hash() != packet.flow_hash()) {
+            return false;
+        }
+        self.stats.matched += 1;
+        if let Some(other) = self.take(at) {
+            drops.dropped(other, DropReason::Matched);
+        }
+        true
+    }
+
+    /// What becomes of a packet that is not alone above the lower threshold: why it is dropped, if it is.
+    #[inline]
+    fn judge(&mut self, packet: &mut P, drops: &mut impl Drops<P>) -> Option<DropReason> {
+        if self.choke(packet, drops) {
+            return Some(DropReason::Matched);
+        }
+        let reason = if self.vars.qavg > self.parms.qth_max {
+            self.vars.qcount = -1;
+            DropReason::Forced
+        } else if self.vars.between(&self.parms, &mut self.rng) == Action::ProbMark {
+            DropReason::Early
+        } else {
+            return None;
+        };
+        if self.ecn && packet.mark() {
+            self.stats.marked += 1;
+            return None;
+        }
+        self.stats.early += 1;
+        Some(reason)
+    }
+
+    fn push(&mut self, packet: P) {
+        if self.len() == self.mask() {
+            self.close_holes();
+        }
+        self.tab[self.tail] = Some(packet);
+        self.tail = (self.tail + 1) & self.mask();
+        self.packets += 1;
+        self.backlog += u64::from(packet.bytes());
+    }
+
+    #[cold]
+    fn close_holes(&mut self) {
+        let packets: Vec<P> = (0..self.len()).filter_map(|at| self.tab[(self.head + at) & self.mask()]).collect();
+        self.tab.fill(None);
+        (self.head, self.tail) = (0, packets.len());
+        self.tab.iter_mut().zip(packets).for_each(|(place, packet)| *place = Some(packet));
+    }
+}
+
+impl<P: Packet + Copy> Qdisc<P> for Choke<P> {
+    fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
+        packet.set_enqueue_time(now);
+        let full = self.packets >= self.limit;
+        self.vars.arrival(&self.parms, now, self.packets as u64);
+        let mut refused = None;
+        if self.vars.qavg <= self.parms.qth_min {
+            self.vars.qcount = -1;
+        } else {
+            refused = self.judge(&mut packet, drops);
+        }
+        if refused.is_none() && self.packets >= self.limit {
+            self.stats.pdrop += 1;
+            refused = Some(DropReason::Overlimit);
+        }
+        match refused {
+            None => self.push(packet),
+            Some(_) if full => drops.dropped(packet, DropReason::Overlimit),
+            Some(reason) => drops.dropped(packet, reason),
+        }
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time, _drops: &mut impl Drops<P>) -> Option<P> {
+        if self.head == self.tail {
+            self.vars.qidlestart.get_or_insert(now);
+            return None;
+        }
+        self.take(self.head)
+    }
+
+    fn packets(&self) -> usize {
+        self.packets
+    }
+
+    fn backlog(&self) -> u64 {
+        self.backlog
+    }
+
+    fn is_full(&self, _mtu: u32) -> bool {
+        self.packets >= self.limit
+    }
+
+    fn stats(&self) -> super::Stats {
+        let Stats { marked, early, pdrop, matched } = self.stats;
+        vec![("marked", marked), ("early", early), ("pdrop", pdrop), ("matched", matched)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Ecn;
+    use crate::qdisc::tc::Spec;
+    use crate::qdisc::testing::{Bench, CONTEXT, Parcel, ms};
+    use alloc::string::ToString;
+
+    fn choke(line: &str) -> Bench<Choke<Parcel>> {
+        match line.parse() {
+            Ok(Spec::Choke(params)) => Bench::new(Choke::new(&params, &CONTEXT)),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    /// An average between the thresholds and `packets` queued: every tenth of flow 1, the others each of their own.
+    fn half(line: &str, packets: u32) -> Bench<Choke<Parcel>> {
+        let mut bench = choke(line);
+        (0..packets).for_each(|n| {
+            bench.put(ms(0), if n % 10 == 0 { 1 } else { 1000 + n }, 1000);
+        });
+        assert!(bench.new_drops().is_empty());
+        bench.qdisc.vars.qavg = bench.qdisc.parms.qth_min * 3 / 2;
+        bench
+    }
+
+    #[test]
+    fn a_flow_with_a_tenth_of_the_queue_meets_itself_every_tenth_time_and_loses_both() {
+        let mut met = 0;
+        for _ in 0..300 {
+            let mut bench = half("choke limit 1000", 50);
+            bench.qdisc.rng = Rng::stream(met, "test");
+            (0..20).for_each(|_| {
+                bench.qdisc.vars.qavg = bench.qdisc.parms.qth_min * 3 / 2;
+                bench.put(ms(1), 1, 1000);
+            });
+            met += bench.counter("matched") + 1;
+            assert_eq!(bench.new_drops().len() as u64, 2 * bench.counter("matched") + bench.counter("early"));
+        }
+        // At least 20 · 5/70 each time, and less than 20 · 25/70.
+        assert!((300 + 400..300 + 2200).contains(&met), "{met}");
+    }
+
+    #[test]
+    fn a_flow_that_is_not_in_the_queue_is_never_choked() {
+        let mut bench = half("choke limit 1000 probability 0.0001", 50);
+        for flow in 0..30 {
+            bench.qdisc.vars.qavg = bench.qdisc.parms.qth_min * 3 / 2;
+            bench.put(ms(1), 5000 + flow, 1000);
+        }
+        assert_eq!((bench.counter("matched"), bench.drops.len()), (0, 0));
+    }
+
+    #[test]
+    fn above_max_all_are_dropped_or_marked_and_a_match_is_dropped_even_then() {
+        for (ecn, kept) in [("", false), (" ecn", true)] {
+            let mut bench = half(&["choke limit 1000", ecn].concat(), 50);
+            bench.qdisc.vars.qavg = bench.qdisc.parms.qth_max * 2;
+            bench.put_ecn(ms(1), 77, 1000, Ecn::Ect0);
+            assert_eq!((bench.qdisc.packets() == 51, bench.counter("marked") == 1), (kept, kept));
+            let mut alone = choke(&["choke limit 1000", ecn].concat());
+            alone.fill(ms(0), 1, 1000, 50);
+            alone.qdisc.vars.qavg = alone.qdisc.parms.qth_max * 2;
+            alone.put_ecn(ms(1), 1, 1000, Ecn::Ect0);
+            assert_eq!((alone.qdisc.packets(), alone.counter("matched"), alone.drops.len()), (49, 1, 2));
+        }
+    }
+
+    #[test]
+    fn a_table_full_of_holes_is_closed_and_keeps_its_order() {
+        let mut bench = choke("choke limit 20 min 2 max 5 burst 4");
+        let fill = |bench: &mut Bench<Choke<Parcel>>, count| {
+            for flow in 0..count {
+                // No average that compares, and flows that never match.
+                bench.qdisc.vars.qavg = 0;
+                bench.put(ms(0), flow, 100);
+            }
+        };
+        fill(&mut bench, 12);
+        // Holes never stand at the head.
+        (1..8).for_each(|at| assert!(bench.qdisc.take(at).is_some()));
+        assert_eq!((bench.qdisc.len(), bench.qdisc.packets()), (12, 5));
+        fill(&mut bench, 15);
+        (12..18).for_each(|at| assert!(bench.qdisc.take(at).is_some()));
+        assert_eq!((bench.qdisc.len(), bench.qdisc.packets()), (27, 14));
+        fill(&mut bench, 6);
+        assert_eq!((bench.qdisc.len(), bench.qdisc.packets(), bench.drops.len()), (20, 20, 0));
+        let order: Vec<u32> = core::iter::from_fn(|| bench.take(ms(1)).map(|packet| packet.id)).collect();
+        assert_eq!(order, [0, 8, 9, 10, 11, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32]);
+    }
+
+    #[test]
+    fn its_line_has_the_bandwidth_that_tc_insists_on() {
+        let line = |text: &str| text.parse::<Spec>().expect(text).to_string();
+        assert_eq!(line("choke limit 1000p"), "choke limit 1000 bandwidth 10mbit");
+        assert!("choke limit 100 min 30 max 20".parse::<Spec>().is_err());
+    }
+}

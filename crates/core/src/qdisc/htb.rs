@@ -1,0 +1,240 @@
+//! htb with one class: a shaper by two token buckets, rate and ceil.
+//!
+//! Source: Linux 6.1 to 7.3 `net/sched/sch_htb.c` (M. Devera), `tc-htb(8)`.
+//! Principle: a class may send while neither bucket, of `rate` and of `ceil`, is in debt. Unlike tbf it does not ask
+//! whether there are tokens for the packet: it sends, pays, and waits until its debts are paid. Without a parent to borrow
+//! from, the lower of the two rates counts.
+//!
+//! Deviations:
+//! - One class, and everything belongs to it. `tc` makes it with commands of their own, so that no line here is one for
+//!   `tc`: `htb rate …` stands for `tc qdisc add … handle 1: htb default 1` and `tc class add … classid 1:1 htb rate …`.
+//! - What waits stands in a pfifo of 1000 packets, or in a `child`.
+//! - Link layers other than Ethernet (`linklayer`) are not there.
+
+use super::any::AnyQdisc;
+use super::fifo::PfifoParams;
+use super::psched::{RateConfig, xmittime_ticks};
+use super::tbf::{MAX_RATE, check_child};
+use super::tc::{Param, Parameters, Spec, Unit, param};
+use super::{Context, Drops, Qdisc};
+use crate::packet::Packet;
+use crate::units::{Rate, Span, Time};
+use alloc::boxed::Box;
+
+/// Parameters of htb's class.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Params {
+    /// Bits a second.
+    pub rate: Rate,
+    /// Bits a second that it may not exceed; by default `rate`.
+    pub ceil: Option<Rate>,
+    /// Bytes that may leave at once at `rate`.
+    pub burst: u32,
+    /// Bytes that may leave at once at `ceil`.
+    pub cburst: u32,
+    /// Bytes that a packet takes up beyond its length.
+    pub overhead: u32,
+    /// Bytes that a packet takes up at least.
+    pub mpu: u32,
+    /// What waits stands in this.
+    pub child: Option<Box<Spec>>,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        let rate = Rate(10_000_000);
+        Params { rate, ceil: None, burst: 1600, cburst: 1600, overhead: 0, mpu: 0, child: None }
+    }
+}
+
+impl Parameters for Params {
+    const NAME: &'static str = "htb";
+    const DOC: &'static str = "holds packets back to a rate: htb with one class";
+    const TC: bool = false;
+    const PARAMS: &'static [Param<Self>] = &[
+        param!(Params.rate, Unit::Rate, "bits a second").range(8_000, MAX_RATE).required().ours(),
+        param!(Params.ceil, Unit::Rate, "bits a second that it may not exceed; default: rate")
+            .range(8_000, MAX_RATE)
+            .ours(),
+        param!(Params.burst, Unit::Size, "bytes that may leave at once at rate").range(1, 1 << 30).ours(),
+        param!(Params.cburst, Unit::Size, "bytes that may leave at once at ceil").range(1, 1 << 30).ours(),
+        param!(Params.overhead, Unit::Number, "bytes that a packet takes up beyond its length").range(0, 1000).ours(),
+        param!(Params.mpu, Unit::Number, "bytes that a packet takes up at least").range(0, 1000).ours(),
+        Param::child(|params, child| params.child = Some(child), |params| params.child.as_deref()),
+    ];
+
+    fn check(&self) -> Result<(), (&'static str, &'static str)> {
+        check_child(self.child.as_deref())
+    }
+}
+
+/// The deepest debt and the longest credit, in ns (`mbuffer`).
+const MBUFFER: i64 = 60_000_000_000;
+
+/// A bucket.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    rate: RateConfig,
+    /// What it holds, in ns of its rate.
+    buffer: i64,
+    tokens: i64,
+}
+
+impl Bucket {
+    fn new(rate: Rate, burst: u32, params: &Params) -> Bucket {
+        let buffer = xmittime_ticks(rate, burst) as i64 * 64;
+        Bucket { rate: RateConfig::new(rate, params.overhead, params.mpu), buffer, tokens: buffer }
+    }
+
+    /// Tokens of `came` ns flow in, and a packet takes its own.
+    fn charge(&mut self, came: i64, bytes: u32) {
+        let tokens = (came + self.tokens).min(self.buffer) - self.rate.l2t_ns(bytes);
+        self.tokens = if tokens <= -MBUFFER { 1 - MBUFFER } else { tokens };
+    }
+}
+
+/// The discipline.
+#[derive(Clone, Debug)]
+pub struct Htb<P> {
+    rate: Bucket,
+    ceil: Bucket,
+    /// When tokens were counted.
+    t_c: Time,
+    /// In debt until then; when it is over, that is looked at again.
+    pq_key: Option<Time>,
+    next: Time,
+    child: Box<AnyQdisc<P>>,
+    overlimits: u64,
+}
+
+impl<P: Packet + Copy + Default> Htb<P> {
+    /// Full buckets.
+    pub fn new(params: &Params, context: &Context) -> Self {
+        let fifo = Spec::Pfifo(PfifoParams::default());
+        Htb {
+            rate: Bucket::new(params.rate, params.burst, params),
+            ceil: Bucket::new(params.ceil.unwrap_or(params.rate), params.cburst, params),
+            t_c: Time::ZERO,
+            pq_key: None,
+            next: Time::NEVER,
+            child: Box::new(params.child.as_deref().unwrap_or(&fifo).build(context)),
+            overlimits: 0,
+        }
+    }
+
+    /// Nanoseconds since tokens were counted, so far as they matter.
+    fn came(&self, now: Time) -> i64 {
+        i64::try_from(now.since(self.t_c).0).map_or(MBUFFER, |since| since.min(MBUFFER))
+    }
+
+    /// Whether it may send, when `came` ns of tokens are added (`htb_class_mode`); if not, it waits for the ceil's debt, and
+    /// only then for the rate's.
+    fn look(&mut self, now: Time, came: i64) {
+        let could = self.pq_key.is_none();
+        let (ctokens, tokens) = (self.ceil.tokens + came, self.rate.tokens + came);
+        let debt = if ctokens < 0 { -ctokens } else { -tokens };
+        self.pq_key = (debt > 0).then(|| now + Span(debt as u64));
+        self.overlimits += u64::from(could && ctokens < 0);
+    }
+}
+
+impl<P: Packet + Copy + Default> Qdisc<P> for Htb<P> {
+    // Not inlined: the child's own code is in here.
+    #[inline(never)]
+    fn enqueue(&mut self, now: Time, packet: P, drops: &mut impl Drops<P>) {
+        self.child.enqueue(now, packet, drops);
+    }
+
+    #[inline(never)]
+    fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P> {
+        self.next = Time::NEVER;
+        if self.child.packets() == 0 {
+            return None;
+        }
+        if self.pq_key.is_some_and(|due| now >= due) {
+            self.look(now, self.came(now));
+        }
+        if let Some(due) = self.pq_key {
+            self.next = due;
+            return None;
+        }
+        let Some(packet) = self.child.dequeue(now, drops) else {
+            self.next = self.child.next_event();
+            return None;
+        };
+        let came = self.came(now);
+        self.rate.charge(came, packet.bytes());
+        self.ceil.charge(came, packet.bytes());
+        self.t_c = now;
+        self.look(now, 0);
+        Some(packet)
+    }
+
+    fn next_event(&self) -> Time {
+        self.next
+    }
+
+    fn packets(&self) -> usize {
+        self.child.packets()
+    }
+
+    fn backlog(&self) -> u64 {
+        self.child.backlog()
+    }
+
+    fn is_full(&self, mtu: u32) -> bool {
+        self.child.is_full(mtu)
+    }
+
+    /// The child's, and how often the ceiling was reached.
+    fn stats(&self) -> super::Stats {
+        let mut stats = self.child.stats();
+        stats.push(("overlimits", self.overlimits));
+        stats
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::qdisc::testing::{Bench, CONTEXT, Parcel, ms};
+    use alloc::vec::Vec;
+
+    fn departures(line: &str, count: u32) -> Vec<u64> {
+        let spec: Spec = line.parse().unwrap_or_else(|error| panic!("{line}: {error}"));
+        let mut bench: Bench<AnyQdisc<Parcel>> = Bench::new(spec.build(&CONTEXT));
+        bench.fill(ms(1000), 1, 1000, count);
+        let (mut now, mut times) = (ms(1000), Vec::new());
+        while bench.qdisc.packets() > 0 {
+            match bench.take(now) {
+                Some(_) => times.push(now.0 / 1000 - 1_000_000),
+                None => now = bench.qdisc.next_event(),
+            }
+        }
+        times
+    }
+
+    #[test]
+    fn it_sends_into_debt_and_waits_until_that_is_paid() {
+        // 1 byte a microsecond. Full, it sends 2000 of 1600 bytes: 400 µs of debt.
+        assert_eq!(departures("htb rate 8mbit", 5), [0, 0, 400, 1400, 2400]);
+    }
+
+    #[test]
+    fn the_lower_of_rate_and_ceil_counts_without_a_parent_to_borrow_from() {
+        assert_eq!(departures("htb rate 8mbit ceil 16mbit burst 1600 cburst 1600", 4), [0, 0, 400, 1400]);
+        assert_eq!(departures("htb rate 16mbit ceil 8mbit burst 1600 cburst 1600", 4), [0, 0, 400, 1400]);
+        // A ceil of small bursts spaces what the rate's bucket would let go at once.
+        assert_eq!(departures("htb rate 8mbit ceil 16mbit burst 4000 cburst 1", 6), [0, 499, 999, 1499, 1999, 2499]);
+    }
+
+    #[test]
+    fn what_waits_stands_in_the_child() {
+        let line = "htb rate 8mbit child pfifo limit 3";
+        let spec: Spec = line.parse().expect(line);
+        let mut bench: Bench<AnyQdisc<Parcel>> = Bench::new(spec.build(&CONTEXT));
+        bench.fill(ms(0), 1, 1000, 5);
+        assert_eq!((bench.qdisc.packets(), bench.drops.len(), spec.tc_line()), (3, 2, None));
+        assert!(bench.qdisc.is_full(40));
+    }
+}

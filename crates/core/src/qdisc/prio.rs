@@ -1,0 +1,151 @@
+//! prio: bands of strict priority, a FIFO each.
+//!
+//! Source: Linux 6.1 to 7.3 `net/sched/sch_prio.c`, `tc-prio(8)`.
+//! Principle: a packet's priority names its band by way of `priomap`. The band with the lowest number that has packets is
+//! served; a higher one waits for as long as that lasts. Each band is a pfifo of 1000 packets.
+//!
+//! Deviations:
+//! - A packet's priority is what a Linux router gives it: that of its DSCP, read as the old type of service
+//!   (`rt_tos2priority`): of its six bits the lower four. So EF (46) is "interactive bulk" and by default not in the first
+//!   band, and DSCP 4 (minimise delay) is.
+//! - A band's FIFO can't be replaced by another discipline, and there are no filters.
+
+use super::fifo::{Fifo, PfifoParams};
+use super::tc::{Param, Parameters, Unit, param};
+use super::{Context, Drops, Qdisc};
+use crate::packet::Packet;
+use crate::units::Time;
+use alloc::vec::Vec;
+
+/// Parameters of prio.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Params {
+    /// Number of bands.
+    pub bands: u32,
+    /// The band of each of the sixteen priorities, four bits each, the first in the lowest.
+    pub priomap: u64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        // 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1
+        Params { bands: 3, priomap: 0x1111_1111_0021_2221 }
+    }
+}
+
+impl Parameters for Params {
+    const NAME: &'static str = "prio";
+    const DOC: &'static str = "bands of strict priority, a FIFO each";
+    const PARAMS: &'static [Param<Self>] = &[
+        param!(Params.bands, Unit::Number, "number of bands").range(2, 16).printed(),
+        param!(Params.priomap, Unit::Nibbles, "the band of each of the sixteen priorities").printed(),
+    ];
+
+    fn check(&self) -> Result<(), (&'static str, &'static str)> {
+        let beyond = (0..16).any(|priority| u64::from(self.bands) <= self.priomap >> (4 * priority) & 15);
+        if beyond { Err(("priomap", "names a band that is not there")) } else { Ok(()) }
+    }
+}
+
+/// By DSCP's lower four bits, in pairs: the priority that Linux makes of it (`ip_tos2prio`): best effort, bulk,
+/// interactive, interactive bulk.
+const PRIORITIES: [u8; 4] = [0, 2, 6, 4];
+
+/// The discipline.
+#[derive(Clone, Debug)]
+pub struct Prio<P> {
+    priomap: u64,
+    bands: Vec<Fifo<P>>,
+}
+
+impl<P: Packet + Copy + Default> Prio<P> {
+    /// Empty bands.
+    pub fn new(params: &Params, context: &Context) -> Self {
+        let band = || Fifo::pfifo(&PfifoParams::default(), context);
+        Prio { priomap: params.priomap, bands: (0..params.bands).map(|_| band()).collect() }
+    }
+
+    /// The band of a packet with this DSCP.
+    #[inline]
+    fn classify(&self, dscp: u8) -> usize {
+        let priority = PRIORITIES[usize::from(dscp >> 1 & 3)];
+        (self.priomap >> (4 * priority) & 15) as usize
+    }
+}
+
+impl<P: Packet + Copy + Default> Qdisc<P> for Prio<P> {
+    #[inline]
+    fn enqueue(&mut self, now: Time, packet: P, drops: &mut impl Drops<P>) {
+        let band = self.classify(packet.dscp());
+        self.bands[band].enqueue(now, packet, drops);
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P> {
+        self.bands.iter_mut().find_map(|band| band.dequeue(now, drops))
+    }
+
+    fn packets(&self) -> usize {
+        self.bands.iter().map(Qdisc::packets).sum()
+    }
+
+    fn backlog(&self) -> u64 {
+        self.bands.iter().map(Qdisc::backlog).sum()
+    }
+
+    /// Of the band of best effort.
+    fn is_full(&self, mtu: u32) -> bool {
+        self.bands[self.classify(0)].is_full(mtu)
+    }
+
+    fn stats(&self) -> super::Stats {
+        let drops = self.bands.iter().flat_map(Qdisc::stats).map(|(_, drops)| drops);
+        alloc::vec![("drops", drops.sum())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::qdisc::testing::{Bench, CONTEXT, Parcel, ms};
+    use crate::qdisc::{DropReason, tc::Spec};
+    use alloc::string::ToString;
+
+    fn put(bench: &mut Bench<Prio<Parcel>>, dscp: u8) {
+        bench.put_dscp(ms(0), u32::from(dscp), 100, dscp);
+    }
+
+    #[test]
+    fn a_lower_band_waits_until_all_above_are_empty() {
+        let mut bench = Bench::new(Prio::new(&Params::default(), &CONTEXT));
+        for dscp in [2, 0, 4, 46, 2, 4] {
+            put(&mut bench, dscp);
+        }
+        let order: Vec<u32> = core::iter::from_fn(|| bench.take_flow(ms(1))).collect();
+        assert_eq!(order, [4, 4, 0, 46, 2, 2], "minimise delay; best effort and EF; bulk");
+        assert_eq!((bench.qdisc.packets(), bench.qdisc.backlog()), (0, 0));
+    }
+
+    #[test]
+    fn a_band_holds_a_thousand_packets_and_another_has_room_then() {
+        let mut bench = Bench::new(Prio::new(&Params::default(), &CONTEXT));
+        bench.fill(ms(0), 1, 100, 1001);
+        assert_eq!(bench.new_drops(), [(1000, DropReason::Overlimit)]);
+        assert!(bench.qdisc.is_full(100));
+        put(&mut bench, 4);
+        assert_eq!((bench.drops.len(), bench.counter("drops")), (0, 1));
+    }
+
+    #[test]
+    fn its_line_maps_sixteen_priorities_as_tc_does() {
+        let line = "prio bands 4 priomap 3 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1";
+        let spec: Spec = line.parse().expect(line);
+        assert_eq!((spec.to_string().as_str(), spec.tc_line().as_deref()), (line, Some(line)));
+        assert_eq!(
+            "prio bands 3 priomap 2".parse(),
+            "prio bands 3 priomap 2 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1".parse::<Spec>()
+        );
+        assert!("prio bands 2".parse::<Spec>().expect_err("band 2").to_string().contains("is not there"));
+        assert!("prio priomap 1 2 x".parse::<Spec>().is_err());
+    }
+}

@@ -1,0 +1,72 @@
+//! How Linux's shapers turn lengths into time (`psched_ratecfg`, `psched_l2t_ns`), and what `tc` makes of sizes.
+
+use crate::units::Rate;
+
+/// A rate, with the reciprocal by which Linux multiplies.
+#[derive(Clone, Copy, Debug)]
+pub struct RateConfig {
+    mult: u64,
+    shift: u32,
+    overhead: u32,
+    mpu: u32,
+}
+
+impl RateConfig {
+    /// For packets that take up `overhead` bytes more than they are long, and `mpu` bytes at least. A rate below one byte
+    /// a second takes no time at all, as in Linux.
+    pub fn new(rate: Rate, overhead: u32, mpu: u32) -> RateConfig {
+        let (mut mult, mut shift, mut factor) = (1, 0, 1_000_000_000u64);
+        if rate.0 >= 8 {
+            // As large a multiplier as 32 bits hold, unless the dividend is at its end first.
+            loop {
+                mult = u64::from((factor / bytes_per_second(rate)) as u32);
+                if mult & 1 << 31 != 0 || factor & 1 << 63 != 0 {
+                    break;
+                }
+                factor <<= 1;
+                shift += 1;
+            }
+        }
+        RateConfig { mult, shift, overhead, mpu }
+    }
+
+    /// The time that so many bytes take, in ns.
+    #[inline]
+    pub fn l2t_ns(&self, bytes: u32) -> i64 {
+        let bytes = u64::from(bytes.saturating_add(self.overhead).max(self.mpu));
+        ((bytes.wrapping_mul(self.mult)) >> self.shift) as i64
+    }
+}
+
+/// `tc` hands rates over in whole bytes a second.
+pub fn bytes_per_second(rate: Rate) -> u64 {
+    rate.0 / 8
+}
+
+/// The time that `tc` tells the kernel for so many bytes at a rate: in ticks of 64 ns, from whole microseconds
+/// (`tc_calc_xmittime`).
+pub fn xmittime_ticks(rate: Rate, bytes: u32) -> u64 {
+    let us = u64::from(bytes) * 1_000_000 / bytes_per_second(rate).max(1);
+    (us * 1000 / 64).min(u64::from(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_takes_what_the_reciprocal_makes_of_it() {
+        let at = |rate, bytes| RateConfig::new(Rate(rate), 0, 0).l2t_ns(bytes);
+        assert_eq!(at(10_000_000, 1250), 1_000_000);
+        // 1514 bytes at 1.25e8 B/s are 12 112 ns exactly, at 3 Mbit/s 4 037 333.3.
+        assert_eq!((at(1_000_000_000, 1514), at(3_000_000, 1514)), (12_112, 4_037_333));
+        assert_eq!(RateConfig::new(Rate(8_000_000), 14, 64).l2t_ns(40), 64_000);
+        assert_eq!(RateConfig::new(Rate(8_000_000), 14, 64).l2t_ns(100), 114_000);
+    }
+
+    #[test]
+    fn tc_rounds_times_down_to_microseconds_and_then_to_ticks_of_64_ns() {
+        assert_eq!(xmittime_ticks(Rate(10_000_000), 1600) * 64, 1_280_000);
+        assert_eq!(xmittime_ticks(Rate(3_000_000), 1514) * 64, 4_036_992);
+    }
+}

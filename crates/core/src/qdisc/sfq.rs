@@ -1,0 +1,680 @@
+//! sfq: stochastic fairness queueing, a queue for every hash of a flow, served in turn.
+//!
+//! Source: P. McKenney, "Stochastic fairness queueing", 1990; Linux 6.1 to 7.3 `net/sched/sch_sfq.c`; ns-2.35
+//! `queue/sfq.cc` (C. Villamizar, 1997).
+//! Principle: a hash with a secret key sorts flows into queues, which are served round robin. In Linux a queue may send
+//! `quantum` bytes in its turn, holds `depth` packets at most, and loses its last packet (`headdrop`: its first) when the
+//! queues together exceed `limit` and it is the longest; `perturb` changes the key from time to time, and what is queued
+//! is sorted anew. In ns-2 a queue sends one packet in its turn, and a packet that arrives is dropped if its queue holds
+//! half as many packets as places are left, or more than its fair share when few are left.
+//!
+//! Deviations:
+//! - RED inside the queues (`redflowlimit` and what belongs to it) is not there.
+//! - Jiffies last 4 ms (HZ 250, as Debian has it): `perturb 10` comes every 10.24 s.
+//! - ns-2 hashes the sum of two addresses; here the packet's flow hash decides, modulo `flows`.
+//! - ns-2 has no counters; ours are those of Linux.
+
+use super::jiffies::{HZ, Timer};
+use super::siphash::Salt;
+use super::tc::{Param, Parameters, Unit, choice, param};
+use super::{Context, DropReason, Drops, Qdisc};
+use crate::packet::Packet;
+use crate::ring::Ring;
+use crate::rng::Rng;
+use crate::units::Time;
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+choice! {
+    /// Whose decisions are taken.
+    Variant {
+        /// Linux's.
+        Linux = "linux",
+        /// ns-2's.
+        Ns2 = "ns2",
+    }
+}
+
+/// Parameters of SFQ.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Params {
+    /// Packets in all queues together; by default 127, in ns-2 40.
+    pub limit: Option<u32>,
+    /// Packets in one queue.
+    pub depth: u32,
+    /// Bytes a queue may send in its turn; by default the link's MTU.
+    pub quantum: Option<u32>,
+    /// Number of hash values; a power of two.
+    pub divisor: u32,
+    /// Number of queues; by default 128, in ns-2 16.
+    pub flows: Option<u32>,
+    /// Seconds between changes of the hash key; 0: never.
+    pub perturb: u32,
+    /// Drop the longest queue's first packet instead of its last.
+    pub headdrop: bool,
+    /// Whose decisions are taken.
+    pub variant: Variant,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params {
+            limit: None,
+            depth: MAX_DEPTH,
+            quantum: None,
+            divisor: 1024,
+            flows: None,
+            perturb: 0,
+            headdrop: false,
+            variant: Variant::Linux,
+        }
+    }
+}
+
+/// Most packets of one queue (`SFQ_MAX_DEPTH`), and the default limit.
+const MAX_DEPTH: u32 = 127;
+/// Queues unless told otherwise (`SFQ_DEFAULT_FLOWS`).
+const FLOWS: u32 = 128;
+/// Most queues (`SFQ_MAX_FLOWS`).
+const MAX_FLOWS: u32 = 65_408;
+
+impl Params {
+    /// Packets and queues as Linux derives them from what is given (`sfq_change`).
+    fn bounds(&self) -> (u32, u32) {
+        let flows = self.flows.unwrap_or(FLOWS).min(self.divisor);
+        match self.limit {
+            None => (MAX_DEPTH, flows),
+            Some(limit) => {
+                let limit = limit.min(self.depth * flows);
+                (limit, flows.min(limit))
+            }
+        }
+    }
+}
+
+impl Parameters for Params {
+    const NAME: &'static str = "sfq";
+    const DOC: &'static str = "a queue per hash of a flow, served in turn; the longest loses packets";
+    const PARAMS: &'static [Param<Self>] = &[
+        param!(Params.limit, Unit::Packets, "packets in all queues together; default: 127, ns2: 40")
+            .range(2, u32::MAX as u64),
+        param!(Params.depth, Unit::Packets, "packets in one queue").range(1, MAX_DEPTH as u64),
+        param!(Params.quantum, Unit::Bytes, "bytes a queue may send in its turn; default: the link's MTU")
+            .range(256, 1 << 20),
+        param!(Params.divisor, Unit::Number, "number of hash values, a power of two").range(1, 1 << 16),
+        param!(Params.flows, Unit::Number, "number of queues; default: 128, ns2: 16").range(1, MAX_FLOWS as u64),
+        param!(Params.perturb, Unit::Seconds, "seconds between changes of the hash key; 0: never").range(0, 1_000_000),
+        param!(Params.headdrop, Unit::Flag("noheaddrop"), "drop the longest queue's first packet, not its last"),
+        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
+    ];
+
+    fn for_tc(&self) -> bool {
+        self.variant == Variant::Linux
+    }
+
+    fn check(&self) -> Result<(), (&'static str, &'static str)> {
+        if !self.divisor.is_power_of_two() {
+            return Err(("divisor", "must be a power of two"));
+        }
+        let linux = self.variant == Variant::Linux;
+        if linux && self.bounds().0 < 2 { Err(("limit", "depth times flows leaves less than 2")) } else { Ok(()) }
+    }
+}
+
+/// No element.
+const NIL: u32 = u32::MAX;
+
+/// A place in a chain of both directions.
+#[derive(Clone, Copy, Debug)]
+struct Links {
+    next: u32,
+    prev: u32,
+}
+
+/// One queue.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    head: u32,
+    tail: u32,
+    /// Packets queued.
+    qlen: u32,
+    /// The queue whose turn is next.
+    next: u32,
+    /// The hash value that it is for.
+    hash: u32,
+    /// Bytes it may still send.
+    allot: i32,
+}
+
+/// A packet's place.
+#[derive(Clone, Debug)]
+struct Node<P> {
+    packet: P,
+    links: Links,
+}
+
+/// The discipline as Linux has it.
+#[derive(Clone, Debug)]
+pub struct Sfq<P> {
+    limit: usize,
+    depth: u32,
+    quantum: i32,
+    headdrop: bool,
+    /// Changes the key.
+    perturb_timer: Timer,
+    rng: Rng,
+    perturbation: Salt,
+    /// By hash value: its queue.
+    ht: Vec<u32>,
+    slots: Vec<Slot>,
+    /// Chains of queues of the same length: each queue's place, and behind those an anchor for each length.
+    dep: Vec<Links>,
+    /// The length of the longest queue.
+    cur_depth: u32,
+    /// The queue that was served last.
+    tail: u32,
+    nodes: Vec<Node<P>>,
+    free: u32,
+    packets: usize,
+    backlog: u64,
+    drops: u64,
+}
+
+impl<P: Packet + Copy> Sfq<P> {
+    /// Empty queues before a link of this kind.
+    pub fn new(params: &Params, context: &Context) -> Self {
+        let (limit, flows) = params.bounds();
+        let mut rng = Rng::stream(context.seed, Params::NAME);
+        let mut perturbation = Salt::draw(&mut rng);
+        if params.perturb > 0 {
+            perturbation = Salt::draw(&mut rng);
+        }
+        let slot = Slot { head: NIL, tail: NIL, qlen: 0, next: NIL, hash: 0, allot: 0 };
+        let mut sfq = Sfq {
+            limit: limit as usize,
+            depth: params.depth,
+            quantum: params.quantum.unwrap_or(context.mtu.clamp(256, 1 << 20)) as i32,
+            headdrop: params.headdrop,
+            perturb_timer: Timer::repeated(u64::from(params.perturb) * HZ),
+            rng,
+            perturbation,
+            ht: vec![NIL; params.divisor as usize],
+            slots: vec![slot; flows as usize],
+            dep: (0..flows + MAX_DEPTH + 1).map(|at| Links { next: at, prev: at }).collect(),
+            cur_depth: 0,
+            tail: NIL,
+            nodes: Vec::new(),
+            free: NIL,
+            packets: 0,
+            backlog: 0,
+            drops: 0,
+        };
+        (0..flows).for_each(|slot| sfq.link(slot));
+        sfq
+    }
+
+    /// Where the chain of queues with `qlen` packets is held.
+    #[inline]
+    fn anchor(&self, qlen: u32) -> u32 {
+        self.slots.len() as u32 + qlen
+    }
+
+    /// Puts a queue first among those of its length.
+    #[inline]
+    fn link(&mut self, x: u32) {
+        let prev = self.anchor(self.slots[x as usize].qlen);
+        let next = self.dep[prev as usize].next;
+        self.dep[x as usize] = Links { next, prev };
+        self.dep[prev as usize].next = x;
+        self.dep[next as usize].prev = x;
+    }
+
+    /// Takes a queue from among those of its length; says whether it was the only one.
+    #[inline]
+    fn unlink(&mut self, x: u32) -> bool {
+        let Links { next, prev } = self.dep[x as usize];
+        self.dep[prev as usize].next = next;
+        self.dep[next as usize].prev = prev;
+        next == prev
+    }
+
+    /// The queue has a packet less.
+    #[inline]
+    fn shorter(&mut self, x: u32) {
+        let alone = self.unlink(x);
+        let slot = &mut self.slots[x as usize];
+        if alone && self.cur_depth == slot.qlen {
+            self.cur_depth -= 1;
+        }
+        slot.qlen -= 1;
+        self.link(x);
+    }
+
+    /// The queue has a packet more.
+    #[inline]
+    fn longer(&mut self, x: u32) {
+        self.unlink(x);
+        let slot = &mut self.slots[x as usize];
+        slot.qlen += 1;
+        self.cur_depth = self.cur_depth.max(slot.qlen);
+        self.link(x);
+    }
+
+    /// Appends a packet to a queue, whose length is not counted here.
+    #[inline]
+    fn push(&mut self, x: u32, packet: P) {
+        let slot = &mut self.slots[x as usize];
+        let node = Node { packet, links: Links { next: NIL, prev: slot.tail } };
+        let place = match self.free {
+            NIL => {
+                self.nodes.push(node);
+                self.nodes.len() as u32 - 1
+            }
+            place => {
+                self.free = self.nodes[place as usize].links.next;
+                self.nodes[place as usize] = node;
+                place
+            }
+        };
+        match slot.tail {
+            NIL => slot.head = place,
+            tail => self.nodes[tail as usize].links.next = place,
+        }
+        slot.tail = place;
+        self.packets += 1;
+        self.backlog += u64::from(packet.bytes());
+    }
+
+    /// Takes the first or last packet of a queue that has one; its length is not counted here.
+    #[inline]
+    fn pop(&mut self, x: u32, first: bool) -> P {
+        let slot = &mut self.slots[x as usize];
+        let place = if first { slot.head } else { slot.tail };
+        let Node { packet, links: Links { next, prev } } = self.nodes[place as usize];
+        match prev {
+            NIL => slot.head = next,
+            prev => self.nodes[prev as usize].links.next = next,
+        }
+        match next {
+            NIL => slot.tail = prev,
+            next => self.nodes[next as usize].links.prev = prev,
+        }
+        self.nodes[place as usize].links.next = self.free;
+        self.free = place;
+        self.packets -= 1;
+        self.backlog -= u64::from(packet.bytes());
+        packet
+    }
+
+    /// The queue of this hash value, a free one if it has none; none if no queue is free.
+    #[inline]
+    fn slot_of(&mut self, hash: u32) -> Option<u32> {
+        match self.ht[hash as usize] {
+            NIL => {
+                let free = self.dep[self.anchor(0) as usize].next;
+                if free == self.anchor(0) {
+                    return None;
+                }
+                self.ht[hash as usize] = free;
+                self.slots[free as usize].hash = hash;
+                Some(free)
+            }
+            slot => Some(slot),
+        }
+    }
+
+    #[inline]
+    fn hash(&self, packet: &P) -> u32 {
+        self.perturbation.hash(packet.flow_hash()) & (self.ht.len() as u32 - 1)
+    }
+
+    /// A packet joins a queue; a queue that was empty gets its turn after all others.
+    #[inline]
+    fn join(&mut self, x: u32, packet: P) {
+        self.push(x, packet);
+        self.longer(x);
+        if self.slots[x as usize].qlen == 1 {
+            self.slots[x as usize].allot = self.quantum;
+            self.slots[x as usize].next = match self.tail {
+                NIL => x,
+                tail => core::mem::replace(&mut self.slots[tail as usize].next, x),
+            };
+            self.tail = x;
+        }
+    }
+
+    /// The queue after `tail` has become empty: it leaves the round, and its hash value is free.
+    #[inline]
+    fn leave_round(&mut self, x: u32) {
+        let Slot { hash, next, .. } = self.slots[x as usize];
+        self.ht[hash as usize] = NIL;
+        match next == x {
+            true => self.tail = NIL,
+            false => self.slots[self.tail as usize].next = next,
+        }
+    }
+
+    /// The limit is exceeded: the longest queue loses a packet; if all hold one, the queue whose turn it is.
+    #[cold]
+    #[inline(never)]
+    fn overflow(&mut self, drops: &mut impl Drops<P>) {
+        let x = match self.cur_depth {
+            0 => return,
+            1 => {
+                let x = self.slots[self.tail as usize].next;
+                self.leave_round(x);
+                x
+            }
+            depth => self.dep[self.anchor(depth) as usize].next,
+        };
+        let packet = self.pop(x, self.headdrop);
+        self.shorter(x);
+        self.drops += 1;
+        drops.dropped(packet, DropReason::Overlimit);
+    }
+
+    /// Changes of the key that were due by now.
+    #[inline]
+    fn perturb(&mut self, now: Time, drops: &mut impl Drops<P>) {
+        for _ in 0..self.perturb_timer.passed(now) {
+            self.perturbation = Salt::draw(&mut self.rng);
+            self.rehash(drops);
+        }
+    }
+
+    /// Sorts all that is queued by the new key.
+    #[cold]
+    #[inline(never)]
+    fn rehash(&mut self, drops: &mut impl Drops<P>) {
+        let mut all = Vec::with_capacity(self.packets);
+        for x in 0..self.slots.len() as u32 {
+            if self.slots[x as usize].qlen == 0 {
+                continue;
+            }
+            while self.slots[x as usize].qlen > 0 {
+                all.push(self.pop(x, true));
+                self.shorter(x);
+            }
+            self.ht[self.slots[x as usize].hash as usize] = NIL;
+        }
+        self.tail = NIL;
+        for packet in all {
+            let hash = self.hash(&packet);
+            match self.slot_of(hash) {
+                Some(x) if self.slots[x as usize].qlen < self.depth => self.join(x, packet),
+                _ => {
+                    self.drops += 1;
+                    drops.dropped(packet, DropReason::FlowLimit);
+                }
+            }
+        }
+    }
+
+    /// What a drop for one queue's sake is called: the limit of all, if that is met too.
+    fn refusal(&self) -> DropReason {
+        if self.packets >= self.limit { DropReason::Overlimit } else { DropReason::FlowLimit }
+    }
+}
+
+impl<P: Packet + Copy> Qdisc<P> for Sfq<P> {
+    #[inline]
+    fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
+        packet.set_enqueue_time(now);
+        self.perturb(now, drops);
+        let hash = self.hash(&packet);
+        let slot = self.slot_of(hash).filter(|&x| self.headdrop || self.slots[x as usize].qlen < self.depth);
+        let Some(x) = slot else {
+            self.drops += 1;
+            return drops.dropped(packet, self.refusal());
+        };
+        if self.slots[x as usize].qlen >= self.depth {
+            let reason = self.refusal();
+            let head = self.pop(x, true);
+            self.drops += 1;
+            drops.dropped(head, reason);
+            return self.push(x, packet);
+        }
+        self.join(x, packet);
+        if self.packets > self.limit {
+            self.overflow(drops);
+        }
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P> {
+        self.perturb(now, drops);
+        if self.tail == NIL {
+            return None;
+        }
+        let x = loop {
+            let x = self.slots[self.tail as usize].next;
+            let slot = &mut self.slots[x as usize];
+            if slot.allot > 0 {
+                break x;
+            }
+            slot.allot = slot.allot.saturating_add(self.quantum);
+            self.tail = x;
+        };
+        let packet = self.pop(x, true);
+        self.shorter(x);
+        match self.slots[x as usize].qlen {
+            0 => self.leave_round(x),
+            _ => {
+                let slot = &mut self.slots[x as usize];
+                slot.allot = slot.allot.saturating_sub_unsigned(packet.bytes());
+            }
+        }
+        Some(packet)
+    }
+
+    fn packets(&self) -> usize {
+        self.packets
+    }
+
+    fn backlog(&self) -> u64 {
+        self.backlog
+    }
+
+    fn is_full(&self, _mtu: u32) -> bool {
+        self.packets >= self.limit
+    }
+
+    fn stats(&self) -> super::Stats {
+        vec![("drops", self.drops)]
+    }
+}
+
+/// The discipline as ns-2 has it.
+#[derive(Clone, Debug)]
+pub struct SfqNs2<P> {
+    maxqueue: usize,
+    buckets: Vec<Ring<P>>,
+    /// A bucket's fair share of all places.
+    fairshare: usize,
+    /// Buckets with packets, the next to be served first.
+    active: VecDeque<u32>,
+    occupied: usize,
+    backlog: u64,
+    drops: u64,
+}
+
+impl<P: Packet + Copy + Default> SfqNs2<P> {
+    /// Empty buckets.
+    pub fn new(params: &Params, _: &Context) -> Self {
+        let (maxqueue, buckets) = (params.limit.unwrap_or(40) as usize, params.flows.unwrap_or(16) as usize);
+        SfqNs2 {
+            maxqueue,
+            buckets: vec![Ring::default(); buckets],
+            fairshare: maxqueue / buckets,
+            active: VecDeque::with_capacity(buckets),
+            occupied: 0,
+            backlog: 0,
+            drops: 0,
+        }
+    }
+
+    /// Whether a packet for a bucket that holds `used` is refused.
+    #[inline]
+    fn refuses(&self, used: usize) -> bool {
+        let left = self.maxqueue - self.occupied;
+        used >= left >> 1 || (left < self.buckets.len() && used > self.fairshare)
+    }
+}
+
+impl<P: Packet + Copy + Default> Qdisc<P> for SfqNs2<P> {
+    #[inline]
+    fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
+        packet.set_enqueue_time(now);
+        let which = packet.flow_hash() % self.buckets.len() as u32;
+        let used = self.buckets[which as usize].len();
+        if self.refuses(used) {
+            self.drops += 1;
+            let reason = if self.refuses(0) { DropReason::Overlimit } else { DropReason::FlowLimit };
+            return drops.dropped(packet, reason);
+        }
+        self.buckets[which as usize].push(packet);
+        self.occupied += 1;
+        self.backlog += u64::from(packet.bytes());
+        if used == 0 {
+            self.active.push_back(which);
+        }
+    }
+
+    #[inline]
+    fn dequeue(&mut self, _now: Time, _drops: &mut impl Drops<P>) -> Option<P> {
+        let which = self.active.pop_front()?;
+        let bucket = &mut self.buckets[which as usize];
+        let packet = bucket.pop();
+        if !bucket.is_empty() {
+            self.active.push_back(which);
+        }
+        let packet = packet?;
+        self.occupied -= 1;
+        self.backlog -= u64::from(packet.bytes());
+        Some(packet)
+    }
+
+    fn packets(&self) -> usize {
+        self.occupied
+    }
+
+    fn backlog(&self) -> u64 {
+        self.backlog
+    }
+
+    fn is_full(&self, _mtu: u32) -> bool {
+        self.refuses(0)
+    }
+
+    fn stats(&self) -> super::Stats {
+        vec![("drops", self.drops)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::qdisc::testing::{Bench, CONTEXT, Parcel, ms};
+
+    fn sfq(params: Params) -> Bench<Sfq<Parcel>> {
+        Bench::new(Sfq::new(&Params { divisor: 65_536, ..params }, &CONTEXT))
+    }
+
+    fn flows_of(bench: &mut Bench<impl Qdisc<Parcel>>, count: usize) -> Vec<u32> {
+        (0..count).filter_map(|_| bench.take_flow(ms(1))).collect()
+    }
+
+    #[test]
+    fn a_queue_sends_until_its_allotment_is_used_up_and_a_new_one_waits_for_its_turn() {
+        let mut bench = sfq(Params { quantum: Some(1000), ..Params::default() });
+        bench.fill(ms(0), 1, 600, 5);
+        bench.fill(ms(0), 2, 600, 5);
+        // 600 and 1200 of 1000 bytes; the debt of 200 is paid from the next allotment, and so is the debt of 400.
+        assert_eq!(flows_of(&mut bench, 10), [1, 1, 2, 2, 1, 1, 2, 2, 1, 2]);
+        assert_eq!((bench.take(ms(2)), bench.qdisc.backlog()), (None, 0));
+    }
+
+    #[test]
+    fn a_full_discipline_drops_the_last_packet_of_the_longest_queue_or_with_headdrop_its_first() {
+        for (headdrop, victim) in [(false, 4), (true, 1)] {
+            let mut bench = sfq(Params { limit: Some(5), headdrop, ..Params::default() });
+            bench.put(ms(0), 1, 100);
+            bench.fill(ms(0), 2, 100, 4);
+            assert!(bench.qdisc.is_full(100) && bench.new_drops().is_empty());
+            bench.put(ms(0), 3, 100);
+            assert_eq!(bench.new_drops(), [(victim, DropReason::Overlimit)]);
+            assert_eq!(bench.qdisc.packets(), 5);
+        }
+    }
+
+    #[test]
+    fn when_every_queue_holds_one_packet_the_next_in_turn_loses_it() {
+        let mut bench = sfq(Params { limit: Some(3), flows: Some(8), ..Params::default() });
+        // A limit of three leaves three queues, so a fourth flow is refused; with more queues it is the first's turn.
+        (1..4).for_each(|flow| bench.fill(ms(0), flow, 100, 1));
+        bench.put(ms(0), 4, 100);
+        assert_eq!(bench.new_drops(), [(3, DropReason::Overlimit)], "no queue is left for it");
+        let mut roomy = sfq(Params::default());
+        (0..127).for_each(|flow| bench_put(&mut roomy, flow));
+        assert!(roomy.new_drops().is_empty());
+        bench_put(&mut roomy, 500);
+        assert_eq!(roomy.new_drops(), [(0, DropReason::Overlimit)]);
+        assert_eq!(roomy.take_flow(ms(1)), Some(1));
+    }
+
+    fn bench_put(bench: &mut Bench<Sfq<Parcel>>, flow: u32) {
+        bench.put(ms(0), flow, 100);
+    }
+
+    #[test]
+    fn a_queue_at_its_depth_refuses_and_with_headdrop_loses_its_first() {
+        let mut bench = sfq(Params { depth: 2, ..Params::default() });
+        bench.fill(ms(0), 1, 100, 3);
+        assert_eq!(bench.new_drops(), [(2, DropReason::FlowLimit)]);
+        let mut bench = sfq(Params { depth: 2, headdrop: true, ..Params::default() });
+        bench.fill(ms(0), 1, 100, 3);
+        assert_eq!(bench.new_drops(), [(0, DropReason::FlowLimit)]);
+        assert_eq!((bench.qdisc.packets(), bench.take(ms(1)).map(|packet| packet.id)), (2, Some(1)));
+    }
+
+    #[test]
+    fn limit_and_flows_bound_each_other_as_in_sfq_change() {
+        let bounds = |limit, depth, flows| Params { limit, depth, flows, ..Params::default() }.bounds();
+        assert_eq!(bounds(None, 127, None), (127, 128), "unless a limit is given there are more queues than packets");
+        assert_eq!(bounds(Some(127), 127, None), (127, 127));
+        assert_eq!(bounds(Some(1000), 2, Some(10)), (20, 10));
+        assert_eq!(bounds(Some(100_000), 127, Some(5000)), (100_000, 1024), "no more queues than hash values");
+    }
+
+    #[test]
+    fn perturb_sorts_what_is_queued_anew_every_10_24_seconds_and_loses_nothing() {
+        let mut bench = Bench::new(Sfq::new(&Params { divisor: 4, perturb: 10, ..Params::default() }, &CONTEXT));
+        (0..100).for_each(|flow| bench_put(&mut bench, flow));
+        let queues = |bench: &Bench<Sfq<Parcel>>| -> Vec<u32> { bench.qdisc.slots.iter().map(|s| s.qlen).collect() };
+        let before = queues(&bench);
+        bench.take(Time(10_240_000_000));
+        assert_eq!(queues(&bench).iter().zip(&before).filter(|(a, b)| a != b).count(), 1, "only the one that sent");
+        bench.take(Time(10_240_000_001));
+        assert_ne!(queues(&bench), before);
+        assert_eq!((bench.qdisc.packets(), bench.drops.len()), (98, 0));
+        assert_eq!(flows_of(&mut bench, 200).len(), 98);
+    }
+
+    #[test]
+    fn ns2_refuses_a_bucket_that_holds_half_of_what_is_left() {
+        let mut bench = Bench::new(SfqNs2::<Parcel>::new(&Params::default(), &CONTEXT));
+        bench.fill(ms(0), 1, 100, 20);
+        // used ≥ (40 - used) / 2 from 13 on.
+        assert_eq!((bench.qdisc.packets(), bench.drops.len()), (13, 7));
+        assert!(bench.new_drops().iter().all(|(_, reason)| *reason == DropReason::FlowLimit));
+        bench.fill(ms(0), 2, 100, 20);
+        assert_eq!(bench.qdisc.packets(), 13 + 9, "used ≥ (27 - used) / 2");
+        // Fewer than 16 places left: no more than the fair share of 2, and one.
+        bench.fill(ms(0), 3, 100, 20);
+        assert_eq!(bench.qdisc.packets(), 22 + 3);
+        bench.fill(ms(0), 4, 100, 20);
+        assert_eq!(bench.qdisc.packets(), 25 + 3);
+        assert_eq!(flows_of(&mut bench, 5), [1, 2, 3, 4, 1]);
+    }
+}

@@ -1,0 +1,343 @@
+//! tbf: a token bucket that holds packets back to a rate.
+//!
+//! Source: Linux 6.1 to 7.3 `net/sched/sch_tbf.c`, `tc-tbf(8)`.
+//! Principle: tokens flow into a bucket at `rate` until it holds enough for `burst` bytes. A packet leaves when there are
+//! tokens for it, and takes them along. With `peakrate` a second, small bucket of `mtu` bytes holds the bursts
+//! themselves to that rate. What waits stands in a bfifo of `limit` bytes, or in a `child`.
+//!
+//! Deviations:
+//! - `child` and the rest of the line are ours: with `tc` the child is a command of its own.
+//! - A packet that tbf has taken from a child that is no FIFO and holds back itself does not count towards the child's
+//!   own limits.
+//! - Link layers other than Ethernet (`linklayer`) are not there.
+
+use super::any::AnyQdisc;
+use super::fifo::BfifoParams;
+use super::psched::{RateConfig, bytes_per_second};
+use super::tc::{Param, Parameters, Spec, Unit, param};
+use super::{Context, DropReason, Drops, Qdisc};
+use crate::packet::Packet;
+use crate::units::{Rate, Span, Time};
+use alloc::boxed::Box;
+
+/// Parameters of tbf.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Params {
+    /// Bits a second.
+    pub rate: Rate,
+    /// Bytes that may leave at once.
+    pub burst: u32,
+    /// Bytes that may wait.
+    pub limit: Option<u32>,
+    /// In place of `limit`: how long a packet may wait.
+    pub latency: Option<Span>,
+    /// Bits a second that bursts may not exceed.
+    pub peakrate: Option<Rate>,
+    /// Bytes that may leave at once at `peakrate`.
+    pub mtu: Option<u32>,
+    /// Bytes that a packet takes up beyond its length.
+    pub overhead: u32,
+    /// Bytes that a packet takes up at least.
+    pub mpu: u32,
+    /// What waits stands in this.
+    pub child: Option<Box<Spec>>,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params {
+            rate: Rate(10_000_000),
+            burst: 10_240,
+            limit: Some(100_000),
+            latency: None,
+            peakrate: None,
+            mtu: None,
+            overhead: 0,
+            mpu: 0,
+            child: None,
+        }
+    }
+}
+
+/// The greatest rate, in bit/s: 10 Gbit/s.
+pub(super) const MAX_RATE: u64 = 10_000_000_000;
+
+/// The longest wait, in seconds.
+const LONGEST: u64 = 900;
+
+impl Params {
+    /// Bytes that may wait, as `tc` derives them from `latency`.
+    fn bytes(&self) -> u32 {
+        let within = |rate: Rate, size: u32, latency: Span| {
+            u128::from(bytes_per_second(rate)) * u128::from(latency.0 / 1000) / 1_000_000 + u128::from(size)
+        };
+        let latency = self.latency.unwrap_or_default();
+        let peak = self.peakrate.map(|rate| within(rate, self.mtu.unwrap_or(0), latency));
+        let all = within(self.rate, self.burst, latency);
+        self.limit.unwrap_or_else(|| peak.map_or(all, |peak| peak.min(all)).min(u128::from(u32::MAX)) as u32)
+    }
+}
+
+impl Parameters for Params {
+    const NAME: &'static str = "tbf";
+    const DOC: &'static str = "holds packets back to a rate by a token bucket";
+    const PARAMS: &'static [Param<Self>] = &[
+        param!(Params.rate, Unit::Rate, "bits a second").range(8_000, MAX_RATE).required(),
+        param!(Params.burst, Unit::Size, "bytes that may leave at once").range(256, 1 << 30).required(),
+        param!(Params.limit, Unit::Size, "bytes that may wait").range(1, 1 << 31).printed(),
+        param!(Params.latency, Unit::Time, "in place of limit: how long a packet may wait")
+            .range(1_000, LONGEST * 1_000_000_000)
+            .alias("lat"),
+        param!(Params.peakrate, Unit::Rate, "bits a second that bursts may not exceed").range(8_000, MAX_RATE),
+        param!(Params.mtu, Unit::Size, "bytes that may leave at once at peakrate")
+            .range(256, 1 << 30)
+            .alias("minburst"),
+        param!(Params.overhead, Unit::Number, "bytes that a packet takes up beyond its length").range(0, 1000),
+        param!(Params.mpu, Unit::Number, "bytes that a packet takes up at least").range(0, 1000),
+        Param::child(|params, child| params.child = Some(child), |params| params.child.as_deref()),
+    ];
+
+    fn blank() -> Self {
+        Params { limit: None, ..Params::default() }
+    }
+
+    fn for_tc(&self) -> bool {
+        self.child.is_none()
+    }
+
+    fn check(&self) -> Result<(), (&'static str, &'static str)> {
+        if self.child.is_none() && self.limit.is_none() && self.latency.is_none() {
+            return Err(("limit", "must be given, or latency, or a child"));
+        }
+        if self.limit.is_some() && self.latency.is_some() {
+            return Err(("latency", "can't be given together with limit"));
+        }
+        // tc would print the time in a way that it can't read itself.
+        if u64::from(self.bytes()) / bytes_per_second(self.rate).max(1) > LONGEST {
+            return Err(("limit", "holds packets back for more than 900 seconds"));
+        }
+        // Less tc prints as a burst of nothing.
+        if self.burst.min(self.mtu.unwrap_or(self.burst)) < self.overhead + 256 {
+            return Err(("burst", "and mtu must exceed overhead by 256 bytes"));
+        }
+        match (self.peakrate, self.mtu) {
+            (Some(_), None) => Err(("mtu", "must be given with peakrate")),
+            (Some(peak), _) if bytes_per_second(peak) <= bytes_per_second(self.rate) => {
+                Err(("peakrate", "must be above rate"))
+            }
+            _ => check_child(self.child.as_deref()),
+        }
+    }
+}
+
+/// What can't stand below a shaper.
+pub(super) fn check_child(child: Option<&Spec>) -> Result<(), (&'static str, &'static str)> {
+    match child {
+        Some(Spec::Noqueue(_)) => Err(("child", "noqueue can't wait")),
+        _ => Ok(()),
+    }
+}
+
+/// The discipline.
+#[derive(Clone, Debug)]
+pub struct Tbf<P> {
+    rate: RateConfig,
+    peak: Option<RateConfig>,
+    /// The largest packet.
+    max_size: u32,
+    /// What the buckets hold, in ns of their rates.
+    buffer: i64,
+    mtu: i64,
+    tokens: i64,
+    ptokens: i64,
+    /// When they were counted.
+    t_c: Time,
+    /// When there will be tokens for the next packet.
+    next: Time,
+    child: Box<AnyQdisc<P>>,
+    /// Taken from the child, and waiting for its tokens.
+    held: Option<P>,
+    overlimits: u64,
+    drops: u64,
+}
+
+impl<P: Packet + Copy + Default> Tbf<P> {
+    /// Full buckets.
+    pub fn new(params: &Params, context: &Context) -> Self {
+        let rate = RateConfig::new(params.rate, params.overhead, params.mpu);
+        let peak = params.peakrate.map(|peak| RateConfig::new(peak, params.overhead, params.mpu));
+        let pburst = params.mtu.unwrap_or(0);
+        let (buffer, mtu) = (rate.l2t_ns(params.burst), peak.map_or(0, |peak| peak.l2t_ns(pburst)));
+        let fifo = Spec::Bfifo(BfifoParams { limit: params.bytes() });
+        Tbf {
+            rate,
+            peak,
+            max_size: if peak.is_some() { params.burst.min(pburst) } else { params.burst },
+            buffer,
+            mtu,
+            tokens: buffer,
+            ptokens: mtu,
+            t_c: Time::ZERO,
+            next: Time::NEVER,
+            child: Box::new(params.child.as_deref().unwrap_or(&fifo).build(context)),
+            held: None,
+            overlimits: 0,
+            drops: 0,
+        }
+    }
+
+    /// The length of the packet that would be next.
+    fn peek(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<u32> {
+        if let AnyQdisc::Fifo(fifo) = &*self.child {
+            return fifo.front().map(Packet::bytes);
+        }
+        if self.held.is_none() {
+            self.held = self.child.dequeue(now, drops);
+        }
+        self.held.as_ref().map(Packet::bytes)
+    }
+}
+
+impl<P: Packet + Copy + Default> Qdisc<P> for Tbf<P> {
+    // Not inlined: the child's own code is in here.
+    #[inline(never)]
+    fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
+        if packet.bytes() > self.max_size {
+            packet.set_enqueue_time(now);
+            self.drops += 1;
+            return drops.dropped(packet, DropReason::Overlimit);
+        }
+        self.child.enqueue(now, packet, drops);
+    }
+
+    #[inline(never)]
+    fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P> {
+        let Some(bytes) = self.peek(now, drops) else {
+            self.next = self.child.next_event();
+            return None;
+        };
+        let came = i64::try_from(now.since(self.t_c).0).map_or(self.buffer, |since| since.min(self.buffer));
+        let ptoks = self.peak.map_or(0, |peak| (came + self.ptokens).min(self.mtu) - peak.l2t_ns(bytes));
+        let toks = (came + self.tokens).min(self.buffer) - self.rate.l2t_ns(bytes);
+        if toks < 0 || ptoks < 0 {
+            self.next = now + Span((-toks).max(-ptoks) as u64);
+            self.overlimits += 1;
+            return None;
+        }
+        (self.t_c, self.tokens, self.ptokens, self.next) = (now, toks, ptoks, Time::NEVER);
+        self.held.take().or_else(|| self.child.dequeue(now, drops))
+    }
+
+    fn next_event(&self) -> Time {
+        self.next
+    }
+
+    fn packets(&self) -> usize {
+        self.child.packets() + usize::from(self.held.is_some())
+    }
+
+    fn backlog(&self) -> u64 {
+        self.child.backlog() + self.held.as_ref().map_or(0, |packet| u64::from(packet.bytes()))
+    }
+
+    fn is_full(&self, mtu: u32) -> bool {
+        mtu > self.max_size || self.child.is_full(mtu)
+    }
+
+    /// The child's, and tbf's own: how often a packet had to wait, and packets longer than the bucket.
+    fn stats(&self) -> super::Stats {
+        let mut stats = self.child.stats();
+        stats.extend([("overlimits", self.overlimits), ("too_long", self.drops)]);
+        stats
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::qdisc::testing::{Bench, CONTEXT, Parcel, ms};
+    use alloc::string::ToString;
+    use alloc::vec::Vec;
+
+    fn tbf(line: &str) -> Bench<AnyQdisc<Parcel>> {
+        Bench::new(line.parse::<Spec>().unwrap_or_else(|error| panic!("{line}: {error}")).build(&CONTEXT))
+    }
+
+    /// When packets leave, in µs, if the discipline is asked whenever it says so.
+    fn departures(bench: &mut Bench<AnyQdisc<Parcel>>, mut now: Time) -> Vec<u64> {
+        let mut times = Vec::new();
+        while bench.qdisc.packets() > 0 {
+            match bench.take(now) {
+                Some(_) => times.push(now.0 / 1000),
+                None => now = bench.qdisc.next_event(),
+            }
+        }
+        times
+    }
+
+    #[test]
+    fn a_burst_leaves_at_once_and_the_rest_at_the_rate() {
+        // 1 byte a microsecond.
+        let mut bench = tbf("tbf rate 8mbit burst 2000 limit 10000");
+        bench.fill(ms(0), 1, 1000, 5);
+        assert_eq!(departures(&mut bench, ms(0)), [0, 0, 1000, 2000, 3000]);
+        // A bucket holds no more than a burst, however long it was idle.
+        bench.fill(ms(1000), 1, 1000, 4);
+        assert_eq!(departures(&mut bench, ms(1000)), [1_000_000, 1_000_000, 1_001_000, 1_002_000]);
+        assert_eq!(bench.counter("overlimits"), 5);
+    }
+
+    #[test]
+    fn peakrate_holds_the_bursts_too() {
+        let mut bench = tbf("tbf rate 8mbit burst 4000 limit 10000 peakrate 16mbit mtu 1000");
+        bench.fill(ms(0), 1, 1000, 8);
+        // Every 500 µs until the bucket is empty, then every 1000.
+        assert_eq!(departures(&mut bench, ms(0)), [0, 500, 1000, 1500, 2000, 2500, 3000, 4000]);
+    }
+
+    #[test]
+    fn a_packet_longer_than_the_bucket_is_refused_and_the_limit_is_a_bfifos() {
+        let mut bench = tbf("tbf rate 8mbit burst 1000 limit 2500");
+        let long = bench.put(ms(0), 1, 1001);
+        bench.fill(ms(0), 1, 1000, 3);
+        assert_eq!(bench.new_drops(), [(long, DropReason::Overlimit), (3, DropReason::Overlimit)]);
+        assert!(bench.qdisc.is_full(501) && !bench.qdisc.is_full(500));
+    }
+
+    #[test]
+    fn latency_stands_for_the_bytes_that_leave_within_it_and_a_burst() {
+        let bytes = |line: &str| match line.parse() {
+            Ok(Spec::Tbf(params)) => params.bytes(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(bytes("tbf rate 10mbit burst 10kb latency 50ms"), 62_500 + 10_240);
+        assert_eq!(bytes("tbf rate 10mbit burst 10kb lat 50ms peakrate 11mbit minburst 1540"), 68_750 + 1540);
+    }
+
+    #[test]
+    fn a_child_orders_and_drops_what_waits() {
+        let line = "tbf rate 8mbit burst 1000 child fq_codel limit 100 quantum 1000 interval 20ms";
+        assert_eq!(line.parse::<Spec>().map(|spec| spec.to_string()).as_deref(), Ok(line));
+        assert_eq!(line.parse::<Spec>().map(|spec| spec.tc_line()), Ok(None), "tc wants two commands");
+        let mut bench = tbf(line);
+        bench.fill(ms(0), 1, 1000, 50);
+        bench.fill(ms(0), u32::MAX, 1000, 50);
+        assert_eq!(bench.take_flow(ms(0)), Some(1));
+        assert_eq!((bench.take(ms(0)), bench.qdisc.packets(), bench.qdisc.backlog()), (None, 99, 99_000));
+        assert_eq!((bench.qdisc.next_event(), bench.take_flow(ms(1))), (ms(1), Some(u32::MAX)));
+        assert_eq!(departures(&mut bench, ms(1)).len() + bench.drops.len(), 98);
+        assert!(bench.counter("ecn_mark") == 0 && !bench.drops.is_empty(), "CoDel acts on what waits for tokens");
+    }
+
+    #[test]
+    fn what_tc_asks_for_is_asked_for() {
+        let error = |line: &str| line.parse::<Spec>().expect_err(line).to_string();
+        assert!(error("tbf rate 8mbit limit 5").contains("needs burst"));
+        assert!(error("tbf rate 8mbit burst 1000").contains("or latency"));
+        assert!(error("tbf rate 8mbit burst 1k limit 5 peakrate 9mbit").contains("with peakrate"));
+        assert!(error("tbf rate 8mbit burst 1k limit 5 peakrate 8mbit mtu 2k").contains("above rate"));
+        assert!(error("tbf rate 8mbit burst 1k child noqueue").contains("can't wait"));
+        assert!(error("tbf rate 8mbit burst 1k child codle").contains("did you mean \"codel\"?"));
+        assert!(error("tbf rate 8mbit burst 1k child").contains("child"));
+    }
+}
