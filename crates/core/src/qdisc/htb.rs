@@ -224,8 +224,8 @@ mod tests {
     fn the_lower_of_rate_and_ceil_counts_without_a_parent_to_borrow_from() {
         assert_eq!(departures("htb rate 8mbit ceil 16mbit burst 1600 cburst 1600", 4), [0, 0, 400, 1400]);
         assert_eq!(departures("htb rate 16mbit ceil 8mbit burst 1600 cburst 1600", 4), [0, 0, 400, 1400]);
-        // A ceil of small bursts spaces what the rate's bucket would let go at once.
-        assert_eq!(departures("htb rate 8mbit ceil 16mbit burst 4000 cburst 1", 6), [0, 499, 999, 1499, 1999, 2499]);
+        // A ceil of small bursts (of one byte tc makes none) spaces what the rate's bucket would let go at once.
+        assert_eq!(departures("htb rate 8mbit ceil 16mbit burst 4000 cburst 1", 6), [0, 500, 1000, 1500, 2000, 2500]);
     }
 
     #[test]
