@@ -25,7 +25,7 @@ const MOST_DESCRIPTORS: u32 = 1_000_000;
 /// The longest trace that is read.
 const LONGEST_TRACE: u64 = 64 << 20;
 /// Disciplines that are known, but come with a later version.
-const LATER: &[&str] = &["blue", "etf", "gred", "htb", "netem", "prio", "tbf"];
+const LATER: &[&str] = &["etf", "gred", "netem"];
 
 /// A hop before its disciplines are read: those may count in `bdp`, which needs the flows' RTTs.
 pub(crate) struct Frame<'a> {
