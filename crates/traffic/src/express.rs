@@ -57,8 +57,13 @@ pub fn foreign(spec: &Spec, (major, minor): (u32, u32)) -> Option<String> {
     let since =
         |first, name| ((major, minor) < first).then(|| format!("variant {name}: this kernel is Linux {major}.{minor}"));
     match spec {
-        Spec::Codel(params) if params.variant == codel::Variant::Rfc8289 => {
-            Some("variant rfc8289: the kernel's codel is Linux's".into())
+        Spec::Codel(params) if matches!(params.variant, codel::Variant::Rfc8289 | codel::Variant::Ns2) => {
+            let word = codel::Variant::WORDS[params.variant as usize];
+            Some(format!("variant {word}: the kernel's codel is Linux's"))
+        }
+        Spec::FqCodel(params) if matches!(params.variant, fq_codel::Variant::Rfc8290 | fq_codel::Variant::Ns2) => {
+            let word = fq_codel::Variant::WORDS[params.variant as usize];
+            Some(format!("variant {word}: the kernel's fq_codel is Linux's"))
         }
         Spec::Codel(params) if params.variant == codel::Variant::Linux7 => since((7, 0), "linux7"),
         Spec::FqCodel(params) if params.variant == fq_codel::Variant::Linux7 => since((7, 0), "linux7"),

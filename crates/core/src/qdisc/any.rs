@@ -7,7 +7,7 @@ use super::codel::{self, Codel};
 use super::dualpi2::DualPi2;
 use super::fifo::Fifo;
 use super::fq::Fq;
-use super::fq_codel::{self, FqCodel};
+use super::fq_codel::{self, FqCodel, FqCodelNs2};
 use super::fq_pie::FqPie;
 use super::htb::Htb;
 use super::pie::Pie;
@@ -91,10 +91,16 @@ any_qdisc! {
     Codel7(Codel<P, codel::Linux7>),
     /// CoDel as in RFC 8289.
     CodelRfc8289(Codel<P, codel::Rfc8289>),
+    /// CoDel as in ns-2.
+    CodelNs2(Codel<P, codel::Ns2<true>>),
     /// fq_codel, each queue under CoDel as Linux 6.1 to 6.12 has it.
     FqCodel(FqCodel<P, codel::Linux>),
     /// fq_codel, each queue under CoDel as Linux 7.x has it.
     FqCodel7(FqCodel<P, codel::Linux7>),
+    /// fq_codel as in RFC 8290.
+    FqCodelRfc8290(FqCodel<P, codel::Rfc8289>),
+    /// ns-2's sfqcodel.
+    FqCodelNs2(FqCodelNs2<P>),
     /// fq.
     Fq(Fq<P>),
     /// red as ns-2 has it.
@@ -139,10 +145,13 @@ impl Spec {
                 codel::Variant::Linux => AnyQdisc::Codel(Codel::new(params, context)),
                 codel::Variant::Linux7 => AnyQdisc::Codel7(Codel::new(params, context)),
                 codel::Variant::Rfc8289 => AnyQdisc::CodelRfc8289(Codel::new(params, context)),
+                codel::Variant::Ns2 => AnyQdisc::CodelNs2(Codel::new(params, context)),
             },
             Spec::FqCodel(params) => match params.variant {
                 fq_codel::Variant::Linux => AnyQdisc::FqCodel(FqCodel::new(params, context)),
                 fq_codel::Variant::Linux7 => AnyQdisc::FqCodel7(FqCodel::new(params, context)),
+                fq_codel::Variant::Rfc8290 => AnyQdisc::FqCodelRfc8290(FqCodel::new(params, context)),
+                fq_codel::Variant::Ns2 => AnyQdisc::FqCodelNs2(FqCodelNs2::new(params, context)),
             },
             Spec::Fq(params) => AnyQdisc::Fq(Fq::new(params, context)),
             Spec::Red(params) => match params.variant {

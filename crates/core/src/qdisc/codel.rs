@@ -7,12 +7,15 @@
 //! The square root makes TCP's rate fall linearly with time. A queue of one MTU is never bad. After a quiet phase of
 //! less than 16 `interval` dropping resumes at the pace at which it had ended.
 //!
-//! Three laws: [`Rfc8289`] (exact square root, nanoseconds, `>=`), [`Linux`] (6.1 to 6.12: ticks of 1.024 µs in 32
+//! Four laws: [`Rfc8289`] (exact square root, nanoseconds, `>=`), [`Linux`] (6.1 to 6.12: ticks of 1.024 µs in 32
 //! bits, one Newton step a drop on a 16-bit root, `>`), [`Linux7`] (7.x: as Linux, but no step shorter than a tick, and
-//! at most 256 drops a dequeue).
+//! at most 256 drops a dequeue), [`Ns2`] (ns-2's module of 2012: dropping resumes within 8 `interval`, and then with
+//! `count` less 2, or less 1.56 % from 129 on; a delay is too long sooner after the last time; a drop counts only if
+//! the next packet is above target; the MTU is the largest packet seen).
 //!
-//! Deviations: ECN is no part of RFC 8289's pseudocode; there, too, a mark takes a drop's place as in Linux.
-//! `maxpacket` of the RFC is the link's MTU, as its §5.3 advises, and not 512. Linux kept
+//! Deviations: ECN is no part of RFC 8289's pseudocode nor of ns-2's module; there, too, a mark takes a drop's place as
+//! in Linux. `maxpacket` of the RFC is the link's MTU, as its §5.3 advises, and not 512. ns-2 reckons with seconds in
+//! floating point, here they are nanoseconds. Linux kept
 //! `first_above_time` when the queue ran empty until a fix of March 2026 (6.1.176 and 6.12.107 are without it, 6.1.192,
 //! 6.12.117 and 7.3 have it); all our laws reset it, as RFC 8289 §5.6 does. In codel itself that is not to be seen, as
 //! the last packet of a queue always passes the MTU test; in fq_codel, whose MTU test takes all queues, it is.
@@ -21,7 +24,7 @@ mod law;
 #[cfg(test)]
 mod tests;
 
-pub use law::{Law, Linux, Linux7, Rfc8289};
+pub use law::{Law, Linux, Linux7, Ns2, Rfc8289};
 
 use super::tc::{Param, Parameters, Unit, choice, param};
 use super::{Context, DropReason, Drops, Qdisc};
@@ -43,6 +46,8 @@ choice! {
         Linux7 = "linux7",
         /// The pseudocode of RFC 8289.
         Rfc8289 = "rfc8289",
+        /// ns-2's module.
+        Ns2 = "ns2",
     }
 }
 
@@ -87,7 +92,7 @@ impl Parameters for Params {
         param!(Params.ecn, Unit::Flag("noecn"), "mark ECN-capable packets instead of dropping them"),
         param!(Params.ce_threshold, Unit::Time, "mark ECN-capable packets delayed longer than this; default: off")
             .range(0, MAX_SPAN),
-        param!(Params.variant, Unit::Choice(Variant::WORDS, &["ns2"]), "whose decisions are taken").ours(),
+        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
     ];
 }
 
@@ -222,12 +227,12 @@ impl<L: Law> Vars<L> {
         if packet.bytes() > stats.maxpacket {
             stats.maxpacket = packet.bytes();
         }
-        if L::after(control.target, self.ldelay) || source.backlog() <= control.mtu {
+        if L::after(control.target, self.ldelay) || source.backlog() <= L::maxpacket(control.mtu, stats.maxpacket) {
             self.first_above_time = L::Tick::default();
             return false;
         }
         if self.first_above_time == L::Tick::default() {
-            self.first_above_time = L::plus(now, control.interval);
+            self.first_above_time = L::first_above_time(now, control.interval, self);
             return false;
         }
         L::above_for_long(now, self.first_above_time)
@@ -259,12 +264,16 @@ impl<L: Law> Vars<L> {
                 break;
             }
             signals += 1;
-            self.count = self.count.wrapping_add(1);
-            self.rec_inv_sqrt = L::next_root(self.rec_inv_sqrt, self.count);
+            if !L::COUNTS_LATE {
+                self.count_up();
+            }
             let outcome = self.drop_or_mark(now, packet, control, stats, source, drops);
             if matches!(outcome, Outcome::Below | Outcome::Empty) {
                 self.dropping = false;
                 return outcome != Outcome::Empty;
+            }
+            if L::COUNTS_LATE {
+                self.count_up();
             }
             // RFC 8289 §5.5: from the old drop_next, not from now.
             self.drop_next = L::control_law(self.drop_next, control.interval, self.rec_inv_sqrt);
@@ -273,6 +282,11 @@ impl<L: Law> Vars<L> {
             }
         }
         true
+    }
+
+    fn count_up(&mut self) {
+        self.count = self.count.wrapping_add(1);
+        self.rec_inv_sqrt = L::next_root(self.rec_inv_sqrt, self.count);
     }
 
     /// Marks `packet`; or drops it, and it becomes the next one.
@@ -301,10 +315,9 @@ impl<L: Law> Vars<L> {
     /// Enters the dropping state after its first signal.
     fn begin(&mut self, now: L::Tick, control: &Control<L>) {
         self.dropping = true;
-        // RFC 8289 §5.5: soon after the last time, the pace at which that ended is a good start.
-        let delta = self.count.wrapping_sub(self.lastcount);
-        if delta > 1 && L::resumes(now, self.drop_next, control.interval) {
-            self.count = delta;
+        let resumed = L::resumed(self.count, self.lastcount);
+        if let Some(count) = resumed.filter(|_| L::resumes(now, self.drop_next, control.interval)) {
+            self.count = count;
             self.rec_inv_sqrt = L::next_root(self.rec_inv_sqrt, self.count);
         } else {
             self.count = 1;

@@ -6,12 +6,20 @@
 //! hardly wait. Each queue has its own CoDel state for as long as the discipline lives. When packets or bytes exceed the
 //! limits, the queue with most bytes loses half of them from its head, at most `drop_batch` packets.
 //!
+//! Variants: Linux's two differ in CoDel alone. `rfc8290` has RFC 8289's CoDel, and what a full buffer drops is half of
+//! the fattest queue's packets, not bytes, and nothing to CoDel (RFC 8290 §4.1.3, RFC 8289 §5.4). `ns2` is another
+//! discipline: see [`FqCodelNs2`].
+//!
 //! Deviations:
 //! - The memory of a packet is its length. The kernel counts what the buffer around it occupies (`truesize`, which
 //!   depends on the driver: two to three times a small packet), so that it meets `memory_limit` earlier.
 //! - The fattest queue is searched among those in the round, not among all: the same one, sooner.
 //! - The flow hash comes with the packet; a world salts it by its seed (RFC 8290 §4.1.1).
 //! - RFC 8290 §4.2 lets CoDel look at the whole backlog for its MTU test, and so do we, like Linux.
+
+mod ns2;
+
+pub use ns2::FqCodelNs2;
 
 use super::codel::{self, Control, Law, MAX_SPAN, MICROSECOND, Source, Vars};
 use super::flows::{Fifo, Flows, Slab};
@@ -27,6 +35,10 @@ choice! {
         Linux = "linux",
         /// Linux 7.x.
         Linux7 = "linux7",
+        /// The text of RFC 8290.
+        Rfc8290 = "rfc8290",
+        /// ns-2's `sfqcodel`.
+        Ns2 = "ns2",
     }
 }
 
@@ -41,7 +53,7 @@ pub struct Params {
     pub target: Span,
     /// The time within which the delay must once have been below the target.
     pub interval: Span,
-    /// Bytes a queue may send in its turn; by default the link's MTU.
+    /// Bytes a queue may send in its turn; by default the link's MTU, in ns2 one packet.
     pub quantum: Option<u32>,
     /// Bytes of memory in all queues together.
     pub memory_limit: u32,
@@ -78,18 +90,23 @@ impl Parameters for Params {
     const PARAMS: &'static [Param<Self>] = &[
         param!(Params.limit, Unit::Packets, "packets in all queues together").range(1, u32::MAX as u64).printed(),
         param!(Params.flows, Unit::Number, "number of queues that flows are hashed into").range(1, 65_536),
-        param!(Params.quantum, Unit::Bytes, "bytes a queue may send in its turn; default: the link's MTU")
-            .range(256, 1 << 20),
+        param!(
+            Params.quantum,
+            Unit::Bytes,
+            "bytes a queue may send in its turn; default: the link's MTU, ns2: a packet"
+        )
+        .range(256, 1 << 20),
         param!(Params.target, Unit::Time, "acceptable standing delay of a queue").range(MICROSECOND, MAX_SPAN),
         param!(Params.interval, Unit::Time, "time within which the delay must once have been below target")
             .range(MICROSECOND, MAX_SPAN),
         param!(Params.ce_threshold, Unit::Time, "mark ECN-capable packets delayed longer than this; default: off")
             .range(0, MAX_SPAN),
-        param!(Params.memory_limit, Unit::Size, "bytes of memory in all queues together").range(1, 1 << 31),
-        param!(Params.drop_batch, Unit::Packets, "most packets dropped at once from the fattest queue")
+        param!(Params.memory_limit, Unit::Size, "bytes of memory in all queues together; ns2 has no such limit")
+            .range(1, 1 << 31),
+        param!(Params.drop_batch, Unit::Packets, "most packets dropped at once from the fattest queue; ns2: one")
             .range(1, u32::MAX as u64),
         param!(Params.ecn, Unit::Flag("noecn"), "mark ECN-capable packets instead of dropping them"),
-        param!(Params.variant, Unit::Choice(Variant::WORDS, &["rfc8290", "ns2"]), "whose decisions are taken").ours(),
+        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
     ];
 }
 
@@ -111,6 +128,8 @@ pub struct FqCodel<P, L: Law> {
     quantum: u32,
     memory_limit: u64,
     drop_batch: u32,
+    /// A full buffer drops half of the packets, not of the bytes, and CoDel takes no notice.
+    rfc8290: bool,
     /// Number of queues.
     queues: u32,
     control: Control<L>,
@@ -155,6 +174,7 @@ impl<P: Packet + Copy, L: Law> FqCodel<P, L> {
             quantum: params.quantum.unwrap_or(context.mtu),
             memory_limit: u64::from(params.memory_limit),
             drop_batch: params.drop_batch,
+            rfc8290: params.variant == Variant::Rfc8290,
             queues: params.flows,
             control: Control::new(params.target, params.interval, params.ce_threshold, context.mtu, params.ecn),
             flows,
@@ -175,19 +195,24 @@ impl<P: Packet + Copy, L: Law> FqCodel<P, L> {
     #[inline(never)]
     fn overflow(&mut self, reason: DropReason, drops: &mut impl Drops<P>) {
         let Some(fattest) = self.flows.fattest() else { return };
-        let threshold = self.flows.flow(fattest).bytes() / 2;
+        let flow = self.flows.flow(fattest);
+        let (threshold, half) =
+            if self.rfc8290 { (u64::MAX, flow.packets().div_ceil(2)) } else { (flow.bytes() / 2, u32::MAX) };
+        let most = self.drop_batch.min(half);
         let (mut packets, mut bytes) = (0, 0);
         while let Some(packet) = self.flows.pop(fattest) {
             packets += 1;
             bytes += u64::from(packet.bytes());
             drops.dropped(packet, reason);
-            if packets >= self.drop_batch || bytes >= threshold {
+            if packets >= most || bytes >= threshold {
                 break;
             }
         }
         // As in Linux: these drops strengthen the signal of CoDel's next ones.
-        let vars = &mut self.flows.flow_mut(fattest).state;
-        vars.count = vars.count.wrapping_add(packets);
+        if !self.rfc8290 {
+            let vars = &mut self.flows.flow_mut(fattest).state;
+            vars.count = vars.count.wrapping_add(packets);
+        }
         self.stats.drop_overlimit += u64::from(packets);
         if reason == DropReason::MemoryLimit {
             self.stats.drop_overmemory += u64::from(packets);

@@ -1,8 +1,8 @@
-//! What the variants of CoDel differ in: the clock, its comparisons, and the square root.
+//! What the variants of CoDel differ in: the clock, its comparisons, the square root, and how dropping begins again.
 
 use core::fmt::Debug;
 
-/// What the variants of CoDel differ in: the clock, its comparisons, and the square root.
+/// What the variants of CoDel differ in: the clock, its comparisons, the square root, and how dropping begins again.
 pub trait Law: Copy + Debug + 'static {
     /// Moments and spans on the law's clock; the default is 0, which means "not set".
     type Tick: Copy + Default + Eq + Debug;
@@ -14,6 +14,8 @@ pub trait Law: Copy + Debug + 'static {
     /// here it has run for 70.4 s at time zero. It matters in fq_codel, whose overflows raise `count`: shortly
     /// after the start that would be taken for dropping that ended just now.
     const LONG_AGO: Self::Tick;
+    /// Whether a drop counts only once the next packet is found above target too.
+    const COUNTS_LATE: bool = false;
 
     /// Nanoseconds on the law's clock.
     fn tick(ns: u64) -> Self::Tick;
@@ -35,6 +37,24 @@ pub trait Law: Copy + Debug + 'static {
     fn next_root(root: Self::Root, count: u32) -> Self::Root;
     /// `moment` + `interval` / sqrt(`count`).
     fn control_law(moment: Self::Tick, interval: Self::Tick, root: Self::Root) -> Self::Tick;
+
+    /// The bytes that are never a bad backlog, of the link's MTU and the largest packet seen.
+    #[inline(always)]
+    fn maxpacket(mtu: u64, _seen: u32) -> u64 {
+        mtu
+    }
+    /// When a delay that went above target just now will have been there for too long.
+    #[inline(always)]
+    fn first_above_time(now: Self::Tick, interval: Self::Tick, _vars: &super::Vars<Self>) -> Self::Tick {
+        Self::plus(now, interval)
+    }
+    /// The pace at which dropping resumes soon after it ended, if not at the slowest.
+    #[inline]
+    fn resumed(count: u32, lastcount: u32) -> Option<u32> {
+        // RFC 8289 §5.5: the drops of the last time are a good start.
+        let delta = count.wrapping_sub(lastcount);
+        (delta > 1).then_some(delta)
+    }
 }
 
 /// RFC 8289, exactly.
@@ -188,5 +208,73 @@ impl Law for Linux7 {
     }
     fn control_law(moment: u32, interval: u32, root: u16) -> u32 {
         moment.wrapping_add(Linux::step(interval, root).max(1))
+    }
+}
+
+/// The module of ns-2, by CoDel's authors; without `CODEL` as their `sfqcodel` has it, an earlier state.
+#[derive(Clone, Copy, Debug)]
+pub struct Ns2<const CODEL: bool>;
+
+impl<const CODEL: bool> Law for Ns2<CODEL> {
+    type Tick = u64;
+    type Root = f64;
+    const MOST_DROPS: u32 = u32::MAX;
+    const LONG_AGO: u64 = 0;
+    const COUNTS_LATE: bool = true;
+
+    #[inline]
+    fn tick(ns: u64) -> u64 {
+        ns
+    }
+    fn micros(span: u64) -> i64 {
+        Rfc8289::micros(span)
+    }
+    #[inline]
+    fn since(now: u64, then: u64) -> u64 {
+        Rfc8289::since(now, then)
+    }
+    #[inline]
+    fn plus(moment: u64, span: u64) -> u64 {
+        Rfc8289::plus(moment, span)
+    }
+    #[inline]
+    fn after(a: u64, b: u64) -> bool {
+        a > b
+    }
+    #[inline]
+    fn above_for_long(now: u64, first_above_time: u64) -> bool {
+        Rfc8289::above_for_long(now, first_above_time)
+    }
+    fn resumes(now: u64, drop_next: u64, interval: u64) -> bool {
+        now < drop_next.saturating_add(interval.saturating_mul(8))
+    }
+    fn first_root() -> f64 {
+        1.0
+    }
+    fn next_root(root: f64, count: u32) -> f64 {
+        Rfc8289::next_root(root, count)
+    }
+    fn control_law(moment: u64, interval: u64, root: f64) -> u64 {
+        Rfc8289::control_law(moment, interval, root)
+    }
+    #[inline]
+    fn maxpacket(_mtu: u64, seen: u32) -> u64 {
+        u64::from(seen.max(256))
+    }
+    #[inline]
+    fn first_above_time(now: u64, interval: u64, vars: &super::Vars<Self>) -> u64 {
+        // Soon after the last time a delay is too long sooner, too.
+        if CODEL && vars.count > 1 && Self::resumes(now, vars.drop_next, interval) {
+            Self::control_law(now, interval, vars.rec_inv_sqrt)
+        } else {
+            now.saturating_add(interval)
+        }
+    }
+    fn resumed(count: u32, _lastcount: u32) -> Option<u32> {
+        match count {
+            0..=2 => None,
+            129.. if CODEL => Some((0.9844 * f64::from(count)) as u32), // a high pace decays faster
+            _ => Some(count - 2),
+        }
     }
 }

@@ -75,6 +75,66 @@ fn vector_an_endless_backlog_read_every_ms_drops_when_the_rfc_says() {
     assert_eq!(drops, [100., 200., 271., 329., 379., 424., 464., 502., 538., 571., 603., 633., 662., 689.]);
 }
 
+#[test]
+fn vector_ns2_drops_an_endless_backlog_as_the_rfc() {
+    let drops = endless("codel limit 200000 variant ns2", MS, 690 * MS);
+    assert_eq!(drops, [100., 200., 271., 329., 379., 424., 464., 502., 538., 571., 603., 633., 662., 689.]);
+}
+
+/// Dropping ends with `count` 14, and after `pause` another queue stands: when its first drop comes, and with which `count`.
+fn ns2_again(pause: u64) -> (f64, u64) {
+    let mut bench = Bench::new("codel limit 200000 variant ns2");
+    bench.put(0, 800);
+    bench.drop_times(5 * MS, 695 * MS, MS);
+    assert_eq!((bench.stat("dropping"), bench.stat("count")), (1, 14));
+    while bench.take(696 * MS).is_some() {}
+    let from = 696 * MS + pause;
+    bench.put(from, 4000);
+    let drops = bench.drop_times(from + 5 * MS, from + 200 * MS, MS / 10);
+    ((drops[0] - from - 5 * MS) as f64 / MS as f64, bench.stat("lastcount"))
+}
+
+#[test]
+fn vector_ns2_resumes_within_eight_intervals_sooner_and_with_two_less() {
+    // drop_next was 716 ms. 100 ms / sqrt(14) = 26.73 ms; a packet leaves every 0.1 ms.
+    assert_eq!(ns2_again(100 * MS), (26.8, 12));
+    assert_eq!(ns2_again(700 * MS), (26.8, 12));
+    assert_eq!(ns2_again(900 * MS), (100.0, 1), "later it begins anew");
+}
+
+#[test]
+fn vector_ns2_count_decays_by_two_or_above_128_by_a_64th() {
+    let resumed = [2, 3, 128, 129, 1000].map(|count| Ns2::<true>::resumed(count, 0));
+    assert_eq!(resumed, [None, Some(1), Some(126), Some(126), Some(984)]);
+    assert_eq!(Ns2::<false>::resumed(1000, 0), Some(998), "sfqcodel's earlier state has no such decay");
+}
+
+#[test]
+fn vector_ns2_counts_a_drop_only_if_the_next_packet_is_late_too() {
+    for (line, count) in [("codel variant ns2", 1), ("codel variant rfc8289", 2)] {
+        let mut bench = Bench::new(line);
+        bench.put(0, 202);
+        bench.drop_times(6 * MS, 203 * MS, MS);
+        bench.put(203 * MS, 10);
+        // The second drop is due at 206 ms: it takes the last old packet.
+        assert_eq!(bench.drop_times(204 * MS, 210 * MS, MS), [206 * MS], "{line}");
+        assert_eq!((bench.stat("count"), bench.stat("dropping")), (count, 0), "{line}");
+    }
+}
+
+#[test]
+fn vector_ns2_never_drops_while_no_more_than_the_largest_packet_seen_is_left() {
+    let mut bench = Bench::new("codel variant ns2");
+    // Never more than 300 bytes left, old ones: below ns-2's least packet of 256 bytes plus one.
+    for at in (0..1000).map(|i| i * 10 * MS) {
+        (0..if at == 0 { 3 } else { 1 }).for_each(|_| bench.put_one(at, 100, Ecn::NotEct));
+        bench.take(at + 9 * MS);
+    }
+    assert_eq!((bench.codel_drops(), bench.qdisc.packets()), (0, 2));
+    (0..20).for_each(|_| bench.put_one(10_000 * MS, 100, Ecn::NotEct));
+    assert!(bench.drop_times(10_010 * MS, 10_200 * MS, 12 * MS).len() == 1, "an RFC MTU of 1514 bytes would hide it");
+}
+
 fn assert_near(times: &[f64], expected: &[f64], tolerance: f64) {
     assert!(times.len() >= expected.len(), "{times:?}");
     for (time, expected) in times.iter().zip(expected) {
@@ -137,7 +197,12 @@ fn vector_ns3_five_hundred_and_three_packets_overflow_by_three() {
     assert_eq!((bench.drops.len(), bench.stat("drop_overlimit"), bench.qdisc.packets()), (3, 3, 500));
 }
 
-const ALL: [&str; 3] = ["codel limit 1000", "codel limit 1000 variant linux7", "codel limit 1000 variant rfc8289"];
+const ALL: [&str; 4] = [
+    "codel limit 1000",
+    "codel limit 1000 variant linux7",
+    "codel limit 1000 variant rfc8289",
+    "codel limit 1000 variant ns2",
+];
 
 #[test]
 fn rfc8289_1_enqueue_only_stamps_and_tail_drops_do_not_touch_codel() {
@@ -269,7 +334,7 @@ fn reentry(line: &str, drops: usize, pause: u64) -> (u64, u64) {
 
 #[test]
 fn rfc8289_8_dropping_resumes_its_pace_within_16_intervals() {
-    for line in ALL {
+    for line in ALL.into_iter().filter(|line| !line.contains("ns2")) {
         let (count, resumed) = reentry(line, 8, 10 * MS);
         assert_eq!((count, resumed), (8, 7), "{line}: count - lastcount");
         let (count, fresh) = reentry(line, 8, 1700 * MS);

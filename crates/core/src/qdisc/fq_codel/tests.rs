@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::*;
 use crate::packet::Ecn;
-use crate::qdisc::codel::{Codel, Linux, Linux7};
+use crate::qdisc::codel::{Codel, Linux, Linux7, Rfc8289};
 use crate::qdisc::testing::{Bench, CONTEXT, Parcel, ms};
 use crate::rng::Rng;
 use proptest::prelude::*;
@@ -59,6 +59,75 @@ fn vector_overflow_takes_half_of_the_fattest_queues_bytes_from_its_head_and_tell
     assert_eq!(bench.qdisc.flows.flow(1).state.count, 5);
     assert_eq!((bench.qdisc.packets(), bench.counter("drop_overlimit")), (16, 5));
     assert_eq!(bench.counter("drop_overmemory"), 0);
+}
+
+#[test]
+fn rfc8290_overflow_takes_half_of_the_fattest_queues_packets_and_codel_takes_no_notice() {
+    let params = Params { limit: 20, variant: Variant::Rfc8290, ..Params::default() };
+    let mut bench = Bench::new(FqCodel::<Parcel, Rfc8289>::new(&params, &CONTEXT));
+    // Nine packets, the first of them as long as the others together: half of the bytes would be one packet.
+    bench.put(ms(0), queue(1), 8000);
+    bench.fill(ms(0), queue(1), 1000, 8);
+    bench.fill(ms(0), queue(2), 900, 11);
+    bench.put(ms(0), queue(3), 100);
+    assert_eq!(bench.new_drops(), [0, 1, 2, 3, 4].map(|id| (id, DropReason::Overlimit)), "five of nine");
+    assert_eq!(bench.qdisc.flows.flow(1).state.count, 0);
+}
+
+/// ns-2's discipline and the bins that it serves, 1024 of them.
+fn ns2(params: Params) -> Bench<FqCodelNs2<Parcel>> {
+    Bench::new(FqCodelNs2::new(&Params { variant: Variant::Ns2, ..params }, &CONTEXT))
+}
+
+#[test]
+fn vector_ns2_serves_a_packet_a_turn_and_those_that_begin_first() {
+    let mut bench = ns2(Params::default());
+    bench.fill(ms(0), 1, 1000, 5);
+    bench.fill(ms(0), 2, 100, 5);
+    let served = |bench: &mut Bench<_>, count| (0..count).map(|_| bench.take_flow(ms(1)).unwrap()).collect::<Vec<_>>();
+    assert_eq!(served(&mut bench, 4), [1, 2, 1, 2]);
+    // Two begin, in their order, before the two that go on.
+    bench.put(ms(1), 3, 100);
+    bench.put(ms(1), 4, 100);
+    assert_eq!(served(&mut bench, 8), [3, 4, 1, 2, 1, 2, 1, 2]);
+    assert_eq!((bench.take_flow(ms(2)), bench.qdisc.packets(), bench.qdisc.backlog()), (None, 0, 0));
+}
+
+#[test]
+fn vector_ns2_with_a_quantum_serves_bytes() {
+    let mut bench = ns2(Params { quantum: Some(300), ..Params::default() });
+    bench.fill(ms(0), 1, 300, 3);
+    bench.fill(ms(0), 2, 100, 9);
+    let served: Vec<_> = (0..12).map(|_| bench.take_flow(ms(1)).unwrap()).collect();
+    assert_eq!(served, [1, 2, 2, 2, 1, 2, 2, 2, 1, 2, 2, 2]);
+}
+
+#[test]
+fn vector_ns2_overflow_takes_the_last_packet_of_the_bin_with_most_and_the_arrival_is_queued() {
+    let mut bench = ns2(Params { limit: 10, ..Params::default() });
+    bench.fill(ms(0), 1, 100, 6);
+    bench.fill(ms(0), 2, 1500, 4);
+    bench.put(ms(0), 3, 100);
+    assert_eq!(bench.new_drops(), [(5, DropReason::Overlimit)], "most packets, not bytes");
+    bench.put(ms(0), 3, 100);
+    // Bin 1 holds five and bin 2 four; ns-2 looks for another bin only among equals.
+    assert_eq!(bench.new_drops(), [(4, DropReason::Overlimit)]);
+    bench.put(ms(0), 3, 100);
+    assert_eq!(bench.new_drops(), [(9, DropReason::Overlimit)], "four each: another one than the last time");
+    assert_eq!(bench.qdisc.packets(), 10);
+}
+
+#[test]
+fn vector_ns2_a_bin_that_drops_leaves_the_others_codel_alone() {
+    let mut bench = ns2(Params::default());
+    bench.fill(ms(0), 1, 1000, 400);
+    for at in 6..=300 {
+        bench.put(ms(at), 2, 100);
+        bench.take(ms(at));
+        bench.take(ms(at));
+    }
+    let drops = bench.new_drops();
+    assert!(drops.len() > 2 && drops.iter().all(|(id, reason)| *id < 400 && *reason == DropReason::Codel), "{drops:?}");
 }
 
 #[test]

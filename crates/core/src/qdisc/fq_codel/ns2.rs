@@ -1,0 +1,217 @@
+//! ns-2's `sfqcodel` (K. Nichols, 2011-2013): fq_codel's forerunner in the simulator of the CoDel papers.
+//!
+//! Principle: a hash sorts flows into bins, which stand in one circle. Each sends one packet in its turn, or, with a
+//! `quantum`, as many bytes; a bin that begins enters the circle before those that went on, behind others that begin.
+//! Each bin is under CoDel. A packet that meets a full buffer takes the place of the last packet of the bin with most.
+//!
+//! Deviations: a packet's flow hash decides its bin, modulo `flows`; ns-2 has no counters, ours are fq_codel's; ECN and
+//! `ce_threshold` as in CoDel's other variants. A lone bin that goes on keeps its turn when another one begins, as there.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::Params;
+use crate::packet::Packet;
+use crate::qdisc::codel::{self, Control, Ns2, Source, Vars};
+use crate::qdisc::{Context, DropReason, Drops, Qdisc, Stats};
+use crate::ring::Ring;
+use crate::units::Time;
+
+/// A queue of its own under CoDel.
+#[derive(Clone, Debug)]
+struct Bin<P> {
+    packets: Ring<P>,
+    vars: Vars<Ns2<false>>,
+    /// Bytes that it may still send.
+    deficit: i32,
+    /// It has not sent since it entered the circle.
+    new: bool,
+    /// It stands in the circle.
+    scheduled: bool,
+}
+
+impl<P: Copy + Default> Default for Bin<P> {
+    fn default() -> Self {
+        Bin { packets: Ring::default(), vars: Vars::default(), deficit: 0, new: false, scheduled: false }
+    }
+}
+
+/// The discipline.
+#[derive(Clone, Debug)]
+pub struct FqCodelNs2<P> {
+    limit: usize,
+    /// Bytes a turn; 0: one packet.
+    quantum: u32,
+    control: Control<Ns2<false>>,
+    bins: Vec<Bin<P>>,
+    /// The bins in turn. One that ran empty stays until it would be served.
+    circle: VecDeque<u32>,
+    /// The bin that was found fullest last.
+    fullest: u32,
+    packets: usize,
+    backlog: u64,
+    cstats: codel::Stats,
+    drop_overlimit: u64,
+    new_flow_count: u64,
+}
+
+/// One bin, as CoDel sees it.
+struct Queue<'a, P> {
+    bin: &'a mut Ring<P>,
+    packets: &'a mut usize,
+    backlog: &'a mut u64,
+}
+
+impl<P: Packet + Copy + Default> Source<P> for Queue<'_, P> {
+    #[inline]
+    fn pop(&mut self, packet: &mut P) -> bool {
+        let popped = self.bin.pop_into(packet);
+        if popped {
+            *self.packets -= 1;
+            *self.backlog -= u64::from(packet.bytes());
+        }
+        popped
+    }
+
+    /// Of all bins; but a bin that is empty is never bad.
+    #[inline]
+    fn backlog(&self) -> u64 {
+        if self.bin.is_empty() { 0 } else { *self.backlog }
+    }
+}
+
+impl<P: Packet + Copy + Default> FqCodelNs2<P> {
+    /// Empty bins before a link of this kind.
+    pub fn new(params: &Params, context: &Context) -> Self {
+        FqCodelNs2 {
+            limit: params.limit as usize,
+            quantum: params.quantum.unwrap_or(0),
+            control: Control::new(params.target, params.interval, params.ce_threshold, context.mtu, params.ecn),
+            bins: (0..params.flows).map(|_| Bin::default()).collect(),
+            circle: VecDeque::new(),
+            fullest: 0,
+            packets: 0,
+            backlog: 0,
+            cstats: codel::Stats::default(),
+            drop_overlimit: 0,
+            new_flow_count: 0,
+        }
+    }
+
+    /// Makes room: the last packet of the bin with most packets goes. Of equals it is the one with the highest number,
+    /// but rather another one than the last time.
+    #[cold]
+    #[inline(never)]
+    fn overflow(&mut self, drops: &mut impl Drops<P>) {
+        let mut most = self.fullest;
+        for (number, bin) in (0..).zip(&self.bins) {
+            let more = bin.packets.len() >= self.bins[most as usize].packets.len();
+            if number != self.fullest && bin.scheduled && more {
+                most = number;
+            }
+        }
+        self.fullest = most;
+        if let Some(packet) = self.bins[most as usize].packets.pop_back() {
+            self.packets -= 1;
+            self.backlog -= u64::from(packet.bytes());
+            self.drop_overlimit += 1;
+            drops.dropped(packet, DropReason::Overlimit);
+        }
+    }
+
+    /// A bin begins.
+    fn enter(&mut self, number: u32) {
+        let bin = &mut self.bins[number as usize];
+        (bin.new, bin.scheduled, bin.deficit) = (true, true, self.quantum as i32);
+        self.new_flow_count += 1;
+        let last = self.circle.len().saturating_sub(1);
+        let goes_on = |&(_, &other): &(usize, &u32)| !self.bins[other as usize].new;
+        match self.circle.iter().enumerate().find(goes_on) {
+            Some((place, _)) if place < last => self.circle.insert(place, number),
+            _ => self.circle.push_back(number),
+        }
+    }
+
+    /// The bin whose turn it is, at the head of the circle.
+    fn ready(&mut self) -> Option<u32> {
+        let mut head = *self.circle.front()?;
+        while self.bins[head as usize].packets.is_empty() {
+            let bin = &mut self.bins[head as usize];
+            (bin.scheduled, bin.vars.dropping) = (false, false);
+            self.circle.pop_front();
+            head = *self.circle.front()?;
+        }
+        while self.quantum > 0 && self.bins[head as usize].deficit <= 0 {
+            self.bins[head as usize].deficit += self.quantum as i32;
+            loop {
+                self.circle.rotate_left(1);
+                head = self.circle[0];
+                if !self.bins[head as usize].packets.is_empty() {
+                    break;
+                }
+            }
+        }
+        Some(head)
+    }
+}
+
+impl<P: Packet + Copy + Default> Qdisc<P> for FqCodelNs2<P> {
+    fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
+        if self.packets >= self.limit {
+            self.overflow(drops);
+        }
+        packet.set_enqueue_time(now);
+        self.packets += 1;
+        self.backlog += u64::from(packet.bytes());
+        let number = packet.flow_hash() % self.bins.len() as u32;
+        let bin = &mut self.bins[number as usize];
+        bin.packets.push(packet);
+        if !bin.scheduled {
+            self.enter(number);
+        }
+    }
+
+    fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P> {
+        loop {
+            let number = self.ready()?;
+            let bin = &mut self.bins[number as usize];
+            bin.new = false;
+            let mut queue = Queue { bin: &mut bin.packets, packets: &mut self.packets, backlog: &mut self.backlog };
+            let mut packet = P::default();
+            if bin.vars.dequeue(now, &mut packet, &self.control, &mut self.cstats, &mut queue, drops) {
+                if self.quantum > 0 {
+                    bin.deficit -= packet.bytes() as i32;
+                } else {
+                    self.circle.rotate_left(1);
+                }
+                return Some(packet);
+            }
+        }
+    }
+
+    fn packets(&self) -> usize {
+        self.packets
+    }
+
+    fn backlog(&self) -> u64 {
+        self.backlog
+    }
+
+    fn is_full(&self, _mtu: u32) -> bool {
+        self.packets >= self.limit
+    }
+
+    fn stats(&self) -> Stats {
+        let new = self.circle.iter().filter(|&&number| self.bins[number as usize].new).count() as u64;
+        alloc::vec![
+            ("drops", self.cstats.drop_count + self.drop_overlimit),
+            ("maxpacket", u64::from(self.cstats.maxpacket)),
+            ("drop_overlimit", self.drop_overlimit),
+            ("new_flow_count", self.new_flow_count),
+            ("ecn_mark", self.cstats.ecn_mark),
+            ("ce_mark", self.cstats.ce_mark),
+            ("new_flows_len", new),
+            ("old_flows_len", self.circle.len() as u64 - new),
+        ]
+    }
+}
