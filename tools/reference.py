@@ -1,6 +1,7 @@
 """docs/reference: written from the tables that parser, help and results are made of. With --check, compares only."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,21 @@ import click
 from sojourn import _core
 from sojourn.cli import base
 
-FOLDER = Path(__file__).resolve().parent.parent / "docs/reference"
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "docs/reference"
+SOURCES = ROOT / "crates/core/src/qdisc"
+FILES = {"noqueue": "fifo", "pfifo": "fifo", "bfifo": "fifo", "pfifo_head_drop": "fifo"}
+"""Where a discipline is that has no file of its name."""
+EXAMPLES = {
+    "bfifo": "bfifo limit 100kb",
+    "ccaq": "ccaq variant paper",
+    "choke": "choke limit 1000 bandwidth 10mbit min 83 max 250 ecn",
+    "htb": "htb rate 9500kbit child fq_codel",
+    "pfifo": "pfifo limit 100",
+    "red": "red limit 400000 min 30000 max 90000 avpkt 1000 burst 55 bandwidth 10mbit ecn",
+    "tbf": "tbf rate 9500kbit burst 5000 latency 50ms child fq_codel",
+}
+"""Lines of those that need more than their name, or are seldom used without."""
 
 
 def escaped(text: str) -> str:
@@ -18,20 +33,43 @@ def escaped(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def disciplines() -> str:
-    """Every discipline with its parameters."""
-    lines = [
-        "# Queue disciplines",
-        "",
-        "Generated from the tables that the parser reads. A line is written as `tc` takes it; parameters marked *ours*",
-        "are not `tc`'s and are never printed for it.",
-    ]
-    for one in json.loads(_core.catalogue("disciplines")):
-        lines += ["", f"## {one['name']}", "", one["doc"] + ("" if one["tc"] else " (Not in `tc`.)")]
-        if one["parameters"]:
-            lines += ["", "| parameter | value | default | meaning |", "|---|---|---|---|"]
+def disciplines() -> dict[str, str]:
+    """A page for every discipline, and one that lists them."""
+    known = json.loads(_core.catalogue("disciplines"))
+    rows = [f"| [`{one['name']}`](disciplines/{one['name']}.md) | {escaped(one['doc'])} |" for one in known]
+    listed = "\n".join(["# Queue disciplines", "", "| discipline | |", "|---|---|", *rows])
+    return {"disciplines.md": listed + "\n"} | {f"disciplines/{one['name']}.md": _discipline(one) for one in known}
+
+
+def _discipline(one: dict[str, Any]) -> str:
+    name = one["name"]
+    example = EXAMPLES.get(name, name)
+    file = FILES.get(name, name)
+    shared = [one["doc"][0].upper() + one["doc"][1:] + ".", ""] if name in FILES else []
+    lines = [f"# {name}", "", *shared, "```text", f'qdisc = "{example}"']
+    lines += [f"tc qdisc replace dev eth0 root {example}"] if one["tc"] and "child" not in example else []
+    lines += ["```", "", *_header(file), "", "## Parameters", ""]
+    if one["parameters"]:
+        lines += ["Written as `tc` takes them. Those marked *ours* are not `tc`'s and never printed for it.", ""]
+        lines += ["| parameter | value | default | meaning |", "|---|---|---|---|"]
         lines += [_parameter(parameter) for parameter in one["parameters"]]
-    return "\n".join(lines) + "\n"
+    else:
+        lines.append("None.")
+    counters = ", ".join(f"`{counter}`" for counter in _core.counters(example))
+    lines += ["", "## Counters", "", counters or "Packets, bytes and drops only, as every discipline has them."]
+    lines += ["", "How its decisions compare with Linux's: [packet by packet](../../explanation/kernel-replay.md).", ""]
+    return "\n".join(lines)
+
+
+def _header(file: str) -> list[str]:
+    """What the source says above its code, in which links go to code names."""
+    folder = SOURCES / file
+    source = folder / "mod.rs" if folder.is_dir() and (folder / "mod.rs").exists() else SOURCES / f"{file}.rs"
+    said = [line.removeprefix("//!").removeprefix(" ") for line in source.read_text().splitlines() if line[:3] == "//!"]
+    text = re.sub(r"\[(`[^`]+`)\](?:\([^)]*\))?", r"\1", "\n".join(said))
+    # A paragraph may begin anew within a block of the source.
+    text = re.sub(r"(?<!\n)\n(Principle|Deviations|Variants): ", r"\n\n\1: ", text)
+    return re.sub(r"(?m)^(Deviations[^\n]*:)\n- ", r"\1\n\n- ", text).splitlines()
 
 
 def _parameter(parameter: dict[str, Any]) -> str:
@@ -75,7 +113,7 @@ def pages() -> dict[str, str]:
     return {
         "scenario.md": _core.reference().rstrip() + "\n",
         "scenario.schema.json": json.dumps(json.loads(_core.schema()), indent=2, ensure_ascii=False) + "\n",
-        "disciplines.md": disciplines(),
+        **disciplines(),
         "reasons.md": reasons(),
         "command.md": command(),
     }
@@ -89,7 +127,7 @@ def main() -> int:
         if "--check" not in sys.argv:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-            print(path.relative_to(FOLDER.parent.parent))
+            print(path.relative_to(ROOT))
         elif not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(name)
     if stale:

@@ -110,6 +110,9 @@ def qdisc(line: str) -> str:
 def catalogue(what: str) -> str:
     """JSON: one of the tables `disciplines`, `keys`, `reasons`."""
 
+def counters(line: str) -> list[str]:
+    """The names of the counters of a discipline, given as a `tc` line."""
+
 def schema() -> str:
     """The JSON schema of scenario files."""
 

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 use sojourn_core::qdisc::DropReason;
-use sojourn_core::qdisc::tc::{self, ParamDoc};
+use sojourn_core::qdisc::tc::{self, ParamDoc, Spec};
 
 use sojourn_model::keys::{Fallback, Form, Key, SECTIONS, Section};
 use sojourn_model::reference::{reference_markdown, schema as schema_of};
@@ -23,6 +23,13 @@ pub fn catalogue(what: &str) -> PyResult<String> {
         other => return Err(Error::new_err(format!("{other}: expected disciplines, keys or reasons"))),
     };
     Ok(table.to_string())
+}
+
+/// The names of the counters of a discipline, given as a `tc` line.
+#[pyfunction]
+pub fn counters(line: &str) -> PyResult<Vec<&'static str>> {
+    let (spec, _) = Spec::parse(line).map_err(|error| Error::new_err(error.to_string()))?;
+    Ok(sojourn_sim::replay::counters(&spec))
 }
 
 /// What a drop reason means, for readers.

@@ -32,6 +32,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<plan::Plan>()?;
     module.add_class::<progress::Progress>()?;
     module.add_class::<replay::KernelReplay>()?;
+    module.add_function(wrap_pyfunction!(catalogue::counters, module)?)?;
     module.add_function(wrap_pyfunction!(catalogue::schema, module)?)?;
     module.add_function(wrap_pyfunction!(catalogue::reference, module)?)?;
     module.add_function(wrap_pyfunction!(replay::replay, module)?)?;

@@ -258,6 +258,12 @@ fn shown(bytes: &[u8]) -> String {
     format!("{start:?}{dots}")
 }
 
+/// The names of a discipline's counters, those of `tc -s -j qdisc` where Linux has it.
+pub fn counters(spec: &Spec) -> Vec<&'static str> {
+    let context = Context { mtu: 1514, rate: Rate(10_000_000), delay: Span::ZERO, seed: SEED };
+    spec.build::<TracePacket>(&context).stats().into_iter().map(|(name, _)| name).collect()
+}
+
 /// A packet of a trace on its way through a discipline.
 #[derive(Clone, Copy, Default, Debug)]
 struct TracePacket {
