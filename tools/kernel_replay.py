@@ -1,12 +1,14 @@
 """Plays traces through the queue disciplines of real kernels and through ours, and compares each packet's fate.
 
-Without arguments it writes the tables in docs/explanation/kernel-replay.md anew; with --print it only prints them. The
-traces are those of crates/oracle (twenty made for CoDel, twenty of 1 to 500 flows), and what the fading link sees.
+Without arguments it writes the tables in docs/explanation/kernel-replay.md anew; with names of disciplines it prints
+what it finds of these. The traces are those of crates/oracle (twenty made for CoDel, twenty of 1 to 500 flows, twenty
+crowds), and what the fading link sees.
 """
 
 from __future__ import annotations
 
 import csv
+import re
 import subprocess
 import sys
 import tempfile
@@ -30,6 +32,8 @@ BEGIN, END = "<!-- table: written by tools/kernel_replay.py -->", "<!-- end of t
 VERSIONS = ("7", "6.12", "6.1")
 """Newest first: the first plays all traces, the others those with many flows. One that is not built is left out."""
 MTU = 1514
+PACKETS = 100_000
+"""Of each trace."""
 LINES = {
     "fq_codel": (
         "fq_codel limit 1000",
@@ -44,6 +48,8 @@ LINES = {
         "fq limit 10000 flow_limit 20",
         "fq limit 1000 orphan_mask 15",
         "fq limit 1000 quantum 600 initial_quantum 600 ce_threshold 20ms refill_delay 5ms",
+        "fq limit 1000 maxrate 200kbit",
+        "fq limit 3000 flow_limit 30 maxrate 3mbit orphan_mask 63 low_rate_threshold 5mbit",
     ),
     "ccaq": ("ccaq variant paper", "ccaq variant paper limit 500 flow_limit 20 max_gi 50ms"),
     "pie": (
@@ -99,10 +105,22 @@ LINES = {
         "sfb limit 1000 max 400 target 50 increment 0.02 decrement 0.001 penalty_rate 100 penalty_burst 10",
     ),
     "prio": ("prio", "prio bands 4 priomap 3 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1"),
+    "tbf": (
+        "tbf rate 5mbit burst 5000 limit 60000",
+        "tbf rate 1500kbit burst 20000 latency 50ms",
+        "tbf rate 30mbit burst 100000 limit 200000 peakrate 33mbit mtu 1514",
+        "tbf rate 8mbit burst 1514 limit 30000 overhead 18 mpu 64",
+        "tbf rate 4mbit burst 4000 child pfifo_head_drop limit 100",
+    ),
+    "htb": (
+        "htb rate 5mbit",
+        "htb rate 1500kbit ceil 3mbit burst 20000 cburst 3000 child codel limit 300",
+        "htb rate 30mbit burst 1514 child fq limit 1000",
+    ),
 }
 """What each discipline is asked to be, in turn; codel is what its trace says."""
-ALL_TRACES = ("fq_codel", "fq", "pie", "fq_pie", "dualpi2")
-"""What plays all traces in the newest kernel."""
+HOLD_BACK = re.compile("tbf|htb|.* maxrate ")
+"""Lines of disciplines that hold packets back although the link asks: a trace says when it does."""
 SINCE = {"dualpi2": (6, 17)}
 MAIN_JOB = ("codel limit 830", "fq_codel limit 830", "fq limit 830")
 
@@ -135,7 +153,7 @@ class Played:
 
 def of_kernel(line: str, kernel: Kernel) -> str:
     """The discipline as this kernel has it, in our words."""
-    kind = line.split()[0]
+    kind = line.rpartition(" child ")[2].split()[0]
     if kind in ("codel", "fq_codel"):
         return f"{line} variant linux7" if kernel.version >= (7, 0) else line
     return f"{line} variant linux67" if kind == "fq" and kernel.version >= (6, 7) else line
@@ -147,6 +165,8 @@ def play(kernel: Kernel, trace: Trace, line: str) -> Played:
     if line.startswith("dualpi2"):
         data = from_zero(data)
     rate = f"{trace.rate}bit" if trace.rate else None
+    if trace.rate and HOLD_BACK.match(line):
+        data, rate = asked_steadily(data, int(trace.rate)), None
     theirs, _ = replay(data, trace.file.name, line, rate=rate, mtu=MTU, kernel=kernel)
     ours, _ = _core.replay(data, trace.file.name, line, rate, MTU)
     pairs = [(_fate(a), _fate(b)) for a, b in zip(theirs.splitlines()[1:], ours.splitlines()[1:], strict=True)]
@@ -168,6 +188,16 @@ def from_zero(data: bytes) -> bytes:
     return b"\n".join([header, *(b"%d,%s" % (int(at) - first, rest) for at, rest in pairs)]) + b"\n"
 
 
+def asked_steadily(data: bytes, rate_bps: int) -> bytes:
+    """The trace with the times at which a link asks that sends 1000 bytes in between."""
+    header, *rows = data.splitlines()
+    timed = [(int(row.split(b",", 1)[0]), row) for row in rows]
+    first, last, step = timed[0][0], timed[-1][0], 8_000_000_000_000 // rate_bps
+    asks = [(at, b"%d,dequeue,,," % at) for at in range(first + step // 3, last + 2_000_000_000, step)]
+    # Of one moment, arrivals go first.
+    return b"\n".join([header, *(row for _, row in sorted(timed + asks, key=itemgetter(0)))]) + b"\n"
+
+
 def _fate(row: bytes) -> tuple[str, ...]:
     fields = row.decode().split(",")
     return (*fields[:-1], fields[-1].split(":")[0])
@@ -176,7 +206,7 @@ def _fate(row: bytes) -> tuple[str, ...]:
 def written(folder: Path) -> list[Trace]:
     """The traces of crates/oracle."""
     command = ["cargo", "run", "--locked", "--quiet", "--release", "-p", "sojourn-oracle", "--example", "traces"]
-    subprocess.run([*command, "--", str(folder)], cwd=ROOT, check=True)
+    subprocess.run([*command, "--", str(folder), str(PACKETS)], cwd=ROOT, check=True)
     with (folder / "index.csv").open() as file:
         return [Trace(folder / row["file"], row["name"], row["rate_bps"] or None) for row in csv.DictReader(file)]
 
@@ -204,15 +234,12 @@ def of_the_main_job(folder: Path) -> list[tuple[Trace, str]]:
     return pairs
 
 
-def asked(traces: list[Trace], kernel: Kernel, *, newest: bool) -> list[tuple[Trace, str]]:
-    """Which disciplines play which traces."""
-    many = [trace for trace in traces if trace.file.name.startswith("flows")]
-    pairs = [(trace, trace.codel) for trace in (traces if newest else many)]
+def asked(traces: list[Trace], kernel: Kernel) -> list[tuple[Trace, str]]:
+    """Which discipline plays which trace."""
+    pairs = [(trace, trace.codel) for trace in traces]
     for kind, lines in LINES.items():
-        if kernel.version < SINCE.get(kind, kernel.version):
-            continue
-        every = traces if newest and kind in ALL_TRACES else many
-        pairs += [(trace, lines[number % len(lines)]) for number, trace in enumerate(every)]
+        if kernel.version >= SINCE.get(kind, kernel.version):
+            pairs += [(trace, lines[number % len(lines)]) for number, trace in enumerate(traces)]
     return pairs
 
 
@@ -231,23 +258,27 @@ def table(played: list[Played]) -> str:
 def main() -> int:
     """0 if nothing differs."""
     parts, found = [], []
+    only = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
-        traces, main_job = written(Path(folder)), of_the_main_job(Path(folder))
+        traces = written(Path(folder))
+        main_job = [] if only else of_the_main_job(Path(folder))
         for version in VERSIONS:
             try:
                 kernel = find(version=version)
             except Refusal as error:
                 print(f"left out: {error}", file=sys.stderr)
                 continue
-            pairs = asked(traces, kernel, newest=version == VERSIONS[0])
+            many = [trace for trace in traces if trace.file.name.startswith("flows")]
+            pairs = asked(traces if version == VERSIONS[0] else many, kernel)
+            pairs = [pair for pair in pairs if not only or pair[1].split()[0] in only]
             with ThreadPoolExecutor(2) as pool:
                 played = list(pool.map(lambda pair, kernel=kernel: play(kernel, *pair), pairs + main_job))
             made, seen = played[: len(pairs)], played[len(pairs) :]
             parts.append(f"Linux {kernel.release}, HZ {kernel.hz}, the made traces:\n\n{table(made)}")
-            parts.append(f"The same Linux, the fading link's:\n\n{table(seen)}")
+            parts += [f"The same Linux, the fading link's:\n\n{table(seen)}"] if seen else []
             found += [one.first for one in played if one.first]
             print(*parts[-2:], *found, sep="\n", flush=True)
-    if "--print" not in sys.argv:
+    if not only:
         PAGE.write_text(filled(PAGE.read_text(), BEGIN, END, "\n\n".join(parts)))
     return 1 if found else 0
 

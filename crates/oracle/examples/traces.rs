@@ -9,7 +9,7 @@ use std::{env, fs, io};
 
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::rng::Rng;
-use sojourn_oracle::trace::{plans, plans_of_flows};
+use sojourn_oracle::trace::{plans, plans_of_crowds, plans_of_flows};
 
 /// How many are drawn.
 const LINES: usize = 400;
@@ -32,9 +32,9 @@ fn main() -> ExitCode {
 fn write(folder: &str, packets: usize) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let mut index = "file,rate_bps,name\n".to_owned();
-    for (kind, plans) in [("codel", plans()), ("flows", plans_of_flows())] {
+    for (kind, plans) in [("codel", plans()), ("flows", plans_of_flows()), ("crowd", plans_of_crowds())] {
         for (number, mut plan) in plans.into_iter().enumerate() {
-            plan.ops.truncate(packets);
+            plan.keep(packets);
             let file = format!("{kind}-{number:02}.csv");
             fs::write(format!("{folder}/{file}"), plan.csv())?;
             let rate = plan.rate.map_or_else(String::new, |rate| rate.0.to_string());

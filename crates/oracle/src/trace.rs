@@ -53,14 +53,23 @@ impl Plan {
         let mut csv = format!("{TRACE_HEADER}\n");
         for op in &self.ops {
             let written = match op {
-                Op::Enqueue { at, flow, bytes, ecn, .. } => {
-                    writeln!(csv, "{},enqueue,{flow},{bytes},{}", at.0, *ecn as u8)
+                Op::Enqueue { at, flow, bytes, ecn, dscp } => {
+                    writeln!(csv, "{},enqueue,{flow},{bytes},{}", at.0, dscp << 2 | *ecn as u8)
                 }
                 Op::Dequeue { at } => writeln!(csv, "{},dequeue,,,", at.0),
             };
             written.expect("a string takes everything");
         }
         csv.into_bytes()
+    }
+
+    /// Keeps the first so many packets, and what happens until the next one.
+    pub fn keep(&mut self, packets: usize) {
+        let mut seen = 0;
+        self.ops.retain(|op| {
+            seen += usize::from(matches!(op, Op::Enqueue { .. }));
+            seen <= packets
+        });
     }
 
     /// The offered load in percent of the server's rate; none without a server.
@@ -142,45 +151,91 @@ pub fn plans_of_flows() -> Vec<Plan> {
         .collect()
 }
 
+/// Twenty more: 1 to 5000 flows, bursts of up to 60 packets, 110 to 870 % of links of 2 to 100 Mbit/s, and the DSCPs that
+/// networks use.
+pub fn plans_of_crowds() -> Vec<Plan> {
+    const FLOWS: [u32; 10] = [5000, 2, 30, 100, 300, 600, 1000, 2000, 3500, 5000];
+    let crowd = |index: usize| {
+        let flows = FLOWS[index % FLOWS.len()];
+        Shape {
+            rate: Rate([9_700_000, 2_000_000, 40_000_000, 100_000_000][index % 4]),
+            tied: false,
+            burst: (6, 60),
+            dscps: &[0, 0, 0, 8, 10, 18, 26, 34, 46, 48, 63],
+            ..Shape::of("trace of crowds", index, 110 + 40 * index as u64, flows)
+        }
+        .plan()
+    };
+    (0..20).map(crowd).collect()
+}
+
 fn plan(index: usize, load: u64) -> Plan {
     plan_of("codel trace", index, load, 5)
 }
 
 fn plan_of(stream: &str, index: usize, load: u64, flows: u32) -> Plan {
-    let rng = Rng::stream(index as u64, stream);
-    let slow = index % 4 >= 2;
-    let ecn = index % 2 == 1;
-    let tied = index.is_multiple_of(3);
-    let limit = [1000, 300, 10_000, 1000, 3000][index % 5];
-    let (target, interval) = if slow { (65, 300) } else { (5, 100) };
-    let line = format!("codel limit {limit} target {target}ms interval {interval}ms{}", if ecn { " ecn" } else { "" });
-    let rate = match (tied, index) {
-        (true, _) => Rate(8_000_000_000 / TICK), // a byte lasts a tick
-        (_, 1 | 4) => Rate(2_000_000),           // a full packet lasts longer than 5 ms
-        _ => Rate(9_700_000),
-    };
-    // Just before the clock's wrap, far beyond it, or from zero; on the grid of ties.
-    let on_grid = |ns: u64| ns / (TICK * TIE) * (TICK * TIE);
-    let wrap = TICK << 32;
-    let start = on_grid([wrap - 30_000_000_000, 2 * wrap, 0][(index / 2) % 3]);
-    let own_dequeues = index >= 18;
-    let mut generator = Generator {
-        rng,
-        now: start,
-        tied,
-        residue: (TIE - ((target * 1_000_000) >> 10) % TIE) % TIE,
-        byte_ns: 8_000_000_000 / rate.0,
-        interval: interval * 1_000_000,
-        load,
-        flows,
-        ecn,
-    };
-    let mut ops = generator.arrivals();
-    if own_dequeues {
-        ops = generator.with_dequeues(&ops, start);
+    Shape::of(stream, index, load, flows).plan()
+}
+
+/// What a trace shall be like.
+struct Shape {
+    rng: Rng,
+    index: usize,
+    load: u64,
+    flows: u32,
+    rate: Rate,
+    /// Arrivals on a grid on which ends of intervals are met exactly.
+    tied: bool,
+    /// One arrival in so many is a burst, of so many packets at most.
+    burst: (u64, u64),
+    /// Drawn from for every packet; if there are any.
+    dscps: &'static [u8],
+}
+
+impl Shape {
+    fn of(stream: &str, index: usize, load: u64, flows: u32) -> Shape {
+        let tied = index.is_multiple_of(3);
+        let rate = match (tied, index) {
+            (true, _) => Rate(8_000_000_000 / TICK), // a byte lasts a tick
+            (_, 1 | 4) => Rate(2_000_000),           // a full packet lasts longer than 5 ms
+            _ => Rate(9_700_000),
+        };
+        Shape { rng: Rng::stream(index as u64, stream), index, load, flows, rate, tied, burst: (20, 12), dscps: &[] }
     }
-    let name = format!("{index}: load {load} %, {flows} flows, {line}{}", if tied { ", tied" } else { "" });
-    Plan { name, line, load, rate: (!own_dequeues).then_some(rate), ops }
+
+    fn plan(self) -> Plan {
+        let Shape { index, load, flows, rate, tied, .. } = self;
+        let slow = index % 4 >= 2;
+        let ecn = index % 2 == 1;
+        let limit = [1000, 300, 10_000, 1000, 3000][index % 5];
+        let (target, interval) = if slow { (65, 300) } else { (5, 100) };
+        let ecn_word = if ecn { " ecn" } else { "" };
+        let line = format!("codel limit {limit} target {target}ms interval {interval}ms{ecn_word}");
+        // Just before the clock's wrap, far beyond it, or from zero; on the grid of ties.
+        let on_grid = |ns: u64| ns / (TICK * TIE) * (TICK * TIE);
+        let wrap = TICK << 32;
+        let start = on_grid([wrap - 30_000_000_000, 2 * wrap, 0][(index / 2) % 3]);
+        let own_dequeues = index >= 18;
+        let mut generator = Generator {
+            rng: self.rng,
+            now: start,
+            tied,
+            residue: (TIE - ((target * 1_000_000) >> 10) % TIE) % TIE,
+            byte_ns: 8_000_000_000 / rate.0,
+            interval: interval * 1_000_000,
+            load,
+            flows,
+            ecn,
+            burst: self.burst,
+            dscps: self.dscps,
+        };
+        let mut ops = generator.arrivals();
+        if own_dequeues {
+            ops = generator.with_dequeues(&ops, start);
+        }
+        let name = format!("{index}: load {load} %, {flows} flows, {line}{}", if tied { ", tied" } else { "" });
+        Plan { name, line, load, rate: (!own_dequeues).then_some(rate), ops }
+    }
 }
 
 struct Generator {
@@ -194,6 +249,8 @@ struct Generator {
     load: u64,
     flows: u32,
     ecn: bool,
+    burst: (u64, u64),
+    dscps: &'static [u8],
 }
 
 impl Generator {
@@ -208,14 +265,21 @@ impl Generator {
             }
             // High and low load in percent; the lengths of the phases make the mean what it should be.
             let load = if high { self.high() } else { self.low() };
-            let burst = if self.rng.below(20) == 0 { 1 + self.rng.below(12) } else { 1 };
+            let (one_in, most) = self.burst;
+            let burst = if self.rng.below(one_in) == 0 { 1 + self.rng.below(most) } else { 1 };
             let mut bytes_sent = 0;
             let at = Time(self.moment());
             for _ in 0..burst {
                 let bytes = self.size();
                 bytes_sent += u64::from(bytes);
                 let ecn = if self.ecn { Ecn::from_bits(self.rng.below(4) as u8) } else { Ecn::NotEct };
-                ops.push(Op::Enqueue { at, flow: self.rng.below(u64::from(self.flows)) as u32, bytes, ecn, dscp: 0 });
+                let flow = self.rng.below(u64::from(self.flows)) as u32;
+                let dscp = if self.dscps.is_empty() {
+                    0
+                } else {
+                    self.dscps[self.rng.below(self.dscps.len() as u64) as usize]
+                };
+                ops.push(Op::Enqueue { at, flow, bytes, ecn, dscp });
             }
             let mean = bytes_sent * self.byte_ns * 100 / load;
             self.now += self.rng.below(2 * mean + 1);

@@ -1,5 +1,6 @@
 //! Per-flow FIFO queues under deficit round robin with a list of new and a list of old flows: what fq_codel, fq and
-//! ccaq share (RFC 8290 §4; Linux's sch_fq_codel.c and sch_fq.c schedule alike).
+//! ccaq share (RFC 8290 §4; Linux's sch_fq_codel.c and sch_fq.c schedule alike). fq has such lists for every band of
+//! priority; the others have one band.
 //!
 //! All packets live in one slab whose free places form a list, flows are numbered, and every list is a chain of
 //! numbers: nothing is allocated for a packet, and a flow costs what its own state costs plus 32 bytes.
@@ -34,6 +35,8 @@ pub struct Flow<S> {
     next: u32,
     /// Bytes that the flow may still send in this round (`deficit` in fq_codel, `credit` in fq).
     pub credit: i32,
+    /// In whose lists the flow is put from now on.
+    pub band: u8,
     /// What the discipline keeps for a flow.
     pub state: S,
 }
@@ -92,12 +95,18 @@ impl List {
     }
 }
 
+/// The lists of a band.
+#[derive(Clone, Debug)]
+struct Band {
+    new: List,
+    old: List,
+}
+
 /// Which list the flow whose turn it is stands at the head of.
 #[derive(Clone, Copy, Debug)]
-enum Head {
-    Fresh,
-    New,
-    Old,
+struct Head {
+    band: u8,
+    new: bool,
 }
 
 /// A place for a packet in the slab.
@@ -203,30 +212,27 @@ impl<P: Packet + Copy> Slab<P> {
     }
 }
 
-/// The flows, their packets and the round.
+/// The flows, their packets and the rounds of `BANDS` bands.
 #[derive(Clone, Debug)]
-pub struct Flows<P, S> {
+pub struct Flows<P, S, const BANDS: usize = 1> {
     slab: Slab<P>,
     flows: Vec<Flow<S>>,
-    /// Served apart from the others, if at all.
-    fresh: List,
-    new: List,
-    old: List,
+    bands: [Band; BANDS],
     head: Head,
 }
 
-impl<P: Packet + Copy, S> Flows<P, S> {
+impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
     /// No flows yet.
     pub fn new() -> Self {
         let slab = Slab { nodes: Vec::new(), free: NIL, packets: 0, backlog: 0 };
-        let (fresh, new, old) = (List::EMPTY, List::EMPTY, List::EMPTY);
-        Flows { slab, flows: Vec::new(), fresh, new, old, head: Head::New }
+        let bands = [const { Band { new: List::EMPTY, old: List::EMPTY } }; BANDS];
+        Flows { slab, flows: Vec::new(), bands, head: Head { band: 0, new: true } }
     }
 
     /// Adds an empty flow that stands in no list, and gives its number: 0, 1, 2, …
     pub fn add(&mut self, credit: i32, state: S) -> u32 {
         let number = self.flows.len() as u32;
-        self.flows.push(Flow { fifo: Fifo::EMPTY, next: LOOSE, credit, state });
+        self.flows.push(Flow { fifo: Fifo::EMPTY, next: LOOSE, credit, band: 0, state });
         number
     }
 
@@ -254,16 +260,16 @@ impl<P: Packet + Copy, S> Flows<P, S> {
         self.slab.backlog
     }
 
-    /// Flows in the list of new flows.
+    /// Flows in the lists of new flows.
     #[inline]
     pub fn new_len(&self) -> u32 {
-        self.new.len
+        self.bands.iter().map(|band| band.new.len).sum()
     }
 
-    /// Flows in the list of old flows.
+    /// Flows in the lists of old flows.
     #[inline]
     pub fn old_len(&self) -> u32 {
-        self.old.len
+        self.bands.iter().map(|band| band.old.len).sum()
     }
 
     /// Appends a packet to the flow's queue. The flow's place in the round does not change.
@@ -296,21 +302,28 @@ impl<P: Packet + Copy, S> Flows<P, S> {
     pub fn list_as_new(&mut self, flow: u32) -> bool {
         let loose = self.flows[flow as usize].is_loose();
         if loose {
-            self.new.append(&mut self.flows, flow);
+            let band = self.band_of(flow);
+            self.bands[band].new.append(&mut self.flows, flow);
         }
         loose
     }
 
-    /// Puts a flow that has left the round at the tail of the fresh ones, whose turn is [apart](Self::turn_of_fresh).
-    pub fn list_as_fresh(&mut self, flow: u32) {
-        assert!(self.flows[flow as usize].is_loose(), "a flow stands in one list");
-        self.fresh.append(&mut self.flows, flow);
+    #[inline]
+    fn band_of(&self, flow: u32) -> usize {
+        // With one band this is nothing to compute.
+        usize::from(self.flows[flow as usize].band).min(BANDS - 1)
+    }
+
+    #[inline]
+    fn append_old(&mut self, flow: u32) {
+        let band = self.band_of(flow);
+        self.bands[band].old.append(&mut self.flows, flow);
     }
 
     /// Puts a flow that was held back at the tail of the old ones.
     pub fn release(&mut self, flow: u32) {
         assert_eq!(self.flows[flow as usize].next, HELD, "only a flow that is held back can be released");
-        self.old.append(&mut self.flows, flow);
+        self.append_old(flow);
     }
 
     /// The flow whose turn it is: new flows before old ones; who has used up its credit gets `quantum` bytes more and
@@ -319,27 +332,17 @@ impl<P: Packet + Copy, S> Flows<P, S> {
     #[inline]
     pub fn turn(&mut self, quantum: u32) -> Option<u32> {
         loop {
-            self.head = if self.new.first != NIL { Head::New } else { Head::Old };
-            if let Some(number) = self.first(quantum)? {
+            if let Some(number) = self.first(0, quantum)? {
                 return Some(number);
             }
         }
     }
 
-    /// As [`turn`](Self::turn), among the fresh flows; who has used up its credit goes to the old ones as well.
-    pub fn turn_of_fresh(&mut self, quantum: u32) -> Option<u32> {
-        loop {
-            self.head = Head::Fresh;
-            if let Some(number) = self.first(quantum)? {
-                return Some(number);
-            }
-        }
-    }
-
-    /// The flow at the head, or nothing if it had no credit and was sent to the tail of the old ones; none if no flow
-    /// stands there.
+    /// The flow at the head of a band, or nothing if it had no credit and was sent to the tail of the old ones; none if
+    /// the band has no flow.
     #[inline]
-    fn first(&mut self, quantum: u32) -> Option<Option<u32>> {
+    pub fn first(&mut self, band: u8, quantum: u32) -> Option<Option<u32>> {
+        self.head = Head { band, new: self.bands[usize::from(band).min(BANDS - 1)].new.first != NIL };
         let number = self.list().first;
         if number == NIL {
             return None;
@@ -350,17 +353,14 @@ impl<P: Packet + Copy, S> Flows<P, S> {
         }
         flow.credit = flow.credit.saturating_add_unsigned(quantum);
         self.remove_first(LOOSE);
-        self.old.append(&mut self.flows, number);
+        self.append_old(number);
         Some(None)
     }
 
     #[inline]
     fn list(&self) -> &List {
-        match self.head {
-            Head::Fresh => &self.fresh,
-            Head::New => &self.new,
-            Head::Old => &self.old,
-        }
+        let band = &self.bands[usize::from(self.head.band).min(BANDS - 1)];
+        if self.head.new { &band.new } else { &band.old }
     }
 
     /// The flow has sent so many bytes.
@@ -377,8 +377,8 @@ impl<P: Packet + Copy, S> Flows<P, S> {
     pub fn leave(&mut self, always: bool) {
         let number = self.list().first;
         self.remove_first(LOOSE);
-        if !matches!(self.head, Head::Old) && (always || self.old.first != NIL) {
-            self.old.append(&mut self.flows, number);
+        if self.head.new && (always || self.bands[self.band_of(number)].old.first != NIL) {
+            self.append_old(number);
         }
     }
 
@@ -389,11 +389,8 @@ impl<P: Packet + Copy, S> Flows<P, S> {
 
     #[inline]
     fn remove_first(&mut self, then: u32) {
-        let list = match self.head {
-            Head::Fresh => &mut self.fresh,
-            Head::New => &mut self.new,
-            Head::Old => &mut self.old,
-        };
+        let band = &mut self.bands[usize::from(self.head.band).min(BANDS - 1)];
+        let list = if self.head.new { &mut band.new } else { &mut band.old };
         list.remove_first(&mut self.flows, then);
     }
 
@@ -401,8 +398,8 @@ impl<P: Packet + Copy, S> Flows<P, S> {
     /// which every flow with packets is.
     pub fn fattest(&self) -> Option<u32> {
         let (mut fattest, mut most) = (None, 0);
-        for first in [self.new.first, self.old.first] {
-            let mut number = first;
+        for list in self.bands.iter().flat_map(|band| [&band.new, &band.old]) {
+            let mut number = list.first;
             while number != NIL {
                 let flow = &self.flows[number as usize];
                 let bytes = flow.bytes();
@@ -432,7 +429,7 @@ mod tests {
         fn every_flow_is_a_fifo_and_the_totals_are_the_sums(
             ops in prop::collection::vec((0u8..8, 0u32..4), 0..300),
         ) {
-            let mut flows = Flows::new();
+            let mut flows = Flows::<_, _>::new();
             let mut model: Vec<VecDeque<Parcel>> = alloc::vec![VecDeque::new(); 4];
             for _ in 0..4 { flows.add(0, ()); }
             for (id, (op, flow)) in ops.into_iter().enumerate() {
@@ -460,7 +457,7 @@ mod tests {
 
     #[test]
     fn the_slab_reuses_its_places_so_a_packet_costs_no_allocation() {
-        let mut flows = Flows::new();
+        let mut flows = Flows::<_, _>::new();
         flows.add(0, ());
         for round in 0..1000 {
             (0..10).for_each(|id| flows.push(0, parcel(round * 10 + id)));
@@ -472,7 +469,7 @@ mod tests {
 
     #[test]
     fn the_fattest_flow_is_the_one_with_most_bytes_and_of_equals_the_lowest_number() {
-        let mut flows = Flows::new();
+        let mut flows = Flows::<_, _>::new();
         (0..4).for_each(|_| {
             flows.add(1, ());
         });
@@ -492,7 +489,7 @@ mod tests {
 
     #[test]
     fn a_flow_held_back_gets_no_turn_until_it_is_released_and_then_waits_with_the_old_ones() {
-        let mut flows = Flows::new();
+        let mut flows = Flows::<_, _>::new();
         for flow in 0..2 {
             flows.add(1000, ());
             flows.push(flow, parcel(flow));

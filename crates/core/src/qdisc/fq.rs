@@ -7,16 +7,17 @@
 //! `quantum` if it stayed away for longer than `refill_delay`. Flows that nobody has used for three seconds are
 //! forgotten. With `maxrate` every flow is paced to that rate. Since 6.7 (`variant linux67`)
 //! a packet passes by the queues, in a line of its own that is served first, while no flow has packets that may leave and
-//! fewer than eight wait in that line; and three bands of priority share the link by weight. Packets without a priority
-//! belong to the second, but Linux (6.12 and 7.3) lists a flow that it sees for the first time before it notes the band, in
-//! the first one: there it stays for its first round, and competes with all others by the bands' weights.
+//! fewer than eight wait in that line; and three bands of priority share the link by weight, each with `limit` packets. A
+//! packet's priority is what a router makes of its DSCP; without one it belongs to the second band. A flow is listed
+//! (Linux 6.12 and 7.3) before the band of its packet is noted, in the band of its last one, at first the first: there it
+//! stays for its first round, and competes with all others by the bands' weights.
 //!
 //! Deviations:
 //! - Packets are those of a router: without a socket, so that a flow is `hash & orphan_mask`, and without a departure
 //!   time of their own. So nothing but `maxrate` is ever paced: without it `pacing` and `nopacing` are the same, and
 //!   `horizon`, `horizon_drop` and `timer_slack` (how late a timer may fire) change nothing.
-//! - Our packets have no priority: the third band is empty, the first has fresh flows only, and there is no control
-//!   traffic, which the kernel lets pass by the queues always. `weights` and `priomap` stay as they are by default.
+//! - There is no control traffic, which the kernel lets pass by the queues until 6.6. `weights` and `priomap` stay as they
+//!   are by default.
 //! - Jiffies last 4 ms (HZ 250, as Debian has it).
 //! - Flows are kept in chains instead of red-black trees. An arrival forgets those that it meets on the way to its own
 //!   flow: in a bucket of one or two flows the same, in fuller ones not always. When it does so is as in the kernel: always
@@ -26,6 +27,7 @@
 use super::codel::{MAX_SPAN, MICROSECOND};
 use super::flows::{Flows, NIL};
 use super::jiffies::{JIFFY, jiffies};
+use super::prio::priority;
 use super::tc::{Param, Parameters, Unit, choice, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
@@ -140,7 +142,11 @@ impl Parameters for Params {
 /// A flow that was away for longer may be forgotten (`FQ_GC_AGE`).
 const GC_AGE: Span = Span::from_secs(3);
 /// Bytes that the bands of priority send in one round, by default.
-const WEIGHTS: [i32; 3] = [9 << 16, 3 << 16, 1 << 16];
+const WEIGHTS: [i32; BANDS] = [9 << 16, 3 << 16, 1 << 16];
+/// Bands of priority.
+const BANDS: usize = 3;
+/// The band of each of the sixteen priorities, by default.
+const PRIOMAP: u64 = super::prio::PRIOMAP;
 /// Packets in the fast path beyond which the queues are used.
 const FAST_PATH: usize = 8;
 /// How many flows one packet's arrival forgets at most (`FQ_GC_MAX`).
@@ -243,8 +249,6 @@ struct State<B> {
     key: u32,
     /// The next flow in the bucket, or in the list of forgotten ones.
     chain: u32,
-    /// It has never been in the round.
-    fresh: bool,
     buffer: B,
 }
 
@@ -272,7 +276,9 @@ pub struct FlowQueues<P, B: Buffer> {
     buffer: B::Params,
     /// The first flow of each bucket.
     table: Vec<u32>,
-    flows: Flows<P, State<B>>,
+    flows: Flows<P, State<B>, BANDS>,
+    /// Packets of each band in the flows.
+    band_packets: [usize; BANDS],
     /// Flows held back: until when, since which hold (equal times in this order), which.
     held: BinaryHeap<Reverse<(Time, u64, u32)>>,
     /// Forgotten flows, chained.
@@ -286,7 +292,7 @@ pub struct FlowQueues<P, B: Buffer> {
     fast_bytes: u64,
     /// The band that is served, and what the bands may send before the next.
     band: usize,
-    credits: [i32; 3],
+    credits: [i32; BANDS],
     stats: Stats,
 }
 
@@ -298,6 +304,7 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
             scheduling,
             buffer,
             flows: Flows::new(),
+            band_packets: [0; BANDS],
             held: BinaryHeap::new(),
             free: NIL,
             known: 0,
@@ -305,7 +312,7 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
             fast: VecDeque::new(),
             fast_bytes: 0,
             band: 0,
-            credits: [0; 3],
+            credits: [0; BANDS],
             stats: Stats::default(),
         }
     }
@@ -373,7 +380,6 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
             time_next_packet: Time::ZERO,
             key,
             chain: self.table[bucket],
-            fresh: true,
             buffer: B::new(now, &self.buffer),
         };
         let number = match self.free {
@@ -381,7 +387,7 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
             number => {
                 let flow = self.flows.flow_mut(number);
                 self.free = flow.state.chain;
-                (flow.credit, flow.state) = (credit, state);
+                (flow.credit, flow.band, flow.state) = (credit, 0, state);
                 number
             }
         };
@@ -436,21 +442,22 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
         }
         let mut asked = 0;
         loop {
-            let flow = match self.band {
-                _ if self.credits[self.band] <= 0 => None,
-                0 => self.flows.turn_of_fresh(quantum),
-                1 => self.flows.turn(quantum),
-                _ => None,
-            };
-            if flow.is_some() {
-                return flow;
+            if self.credits[self.band] > 0 {
+                match self.flows.first(self.band as u8, quantum) {
+                    Some(Some(number)) => return Some(number),
+                    Some(None) => {
+                        asked = 0;
+                        continue;
+                    }
+                    None => {}
+                }
             }
             loop {
                 asked += 1;
-                if asked > WEIGHTS.len() {
+                if asked > BANDS {
                     return None;
                 }
-                self.band = (self.band + 1) % WEIGHTS.len();
+                self.band = (self.band + 1) % BANDS;
                 let weight = WEIGHTS[self.band];
                 self.credits[self.band] = (self.credits[self.band] + weight).min(weight);
                 if self.credits[self.band] > 0 {
@@ -461,14 +468,10 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
         }
     }
 
-    /// Lists a flow that has left the round; says whether it had.
-    fn list(&mut self, number: u32) -> bool {
-        let flow = self.flows.flow_mut(number);
-        if self.scheduling.fast_path && core::mem::take(&mut flow.state.fresh) {
-            self.flows.list_as_fresh(number);
-            return true;
-        }
-        self.flows.list_as_new(number)
+    /// The band of packets with this DSCP, since 6.7: that of the priority which a router gives them.
+    #[inline]
+    fn band(&self, dscp: u8) -> u8 {
+        if self.scheduling.fast_path { (PRIOMAP >> (4 * priority(dscp)) & 15) as u8 } else { 0 }
     }
 
     /// Puts back into the round whose time has come.
@@ -513,7 +516,8 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
 impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         packet.set_enqueue_time(now);
-        if self.flows.packets() >= self.scheduling.limit as usize {
+        let band = self.band(packet.dscp());
+        if self.band_packets[usize::from(band)] >= self.scheduling.limit as usize {
             return drops.dropped(packet, DropReason::Overlimit);
         }
         if self.is_fast() {
@@ -533,11 +537,12 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
             Verdict::Shrink(keep) => {
                 self.stats.flows_plimit += u64::from(queued.saturating_sub(keep)) + 1;
                 self.filled -= u32::from(queued > 0 && keep == 0);
+                self.band_packets[usize::from(band)] -= queued.saturating_sub(keep) as usize;
                 self.flows.cut(number, keep, |packet| drops.dropped(packet, DropReason::Shrink));
                 return drops.dropped(packet, DropReason::FlowLimit);
             }
         }
-        if self.list(number) {
+        if self.flows.list_as_new(number) {
             let flow = self.flows.flow_mut(number);
             if self.scheduling.is_older(now, flow.state.age, self.scheduling.refill_delay) {
                 // Who has left the round has no debt: it was seen empty in its turn.
@@ -545,6 +550,9 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
             }
         }
         self.filled += u32::from(self.flows.flow(number).packets() == 0);
+        self.band_packets[usize::from(band)] += 1;
+        // The kernel notes the band when the flow stands in its list already.
+        self.flows.flow_mut(number).band = band;
         self.flows.push(number, packet);
     }
 
@@ -576,6 +584,8 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
             if self.scheduling.fast_path {
                 self.credits[self.band] -= packet.bytes() as i32;
             }
+            let band = self.band(packet.dscp());
+            self.band_packets[usize::from(band)] -= 1;
             let flow = self.flows.flow_mut(number);
             let left = flow.packets();
             self.filled -= u32::from(left == 0);
@@ -602,9 +612,9 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
         self.flows.backlog() + self.fast_bytes
     }
 
-    /// A flow's own limit is set aside.
+    /// To best effort; a flow's own limit is set aside.
     fn is_full(&self, _mtu: u32) -> bool {
-        self.flows.packets() >= self.scheduling.limit as usize
+        self.band_packets[usize::from(self.band(0))] >= self.scheduling.limit as usize
     }
 
     fn stats(&self) -> super::Stats {
@@ -841,6 +851,23 @@ mod tests {
             })
             .sum();
         assert_eq!(live as u64, known);
+    }
+
+    #[test]
+    fn since_6_7_bands_share_the_link_nine_to_three_to_one_and_each_has_the_limit() {
+        let mut bench = fq(Params { variant: Variant::Linux67, flow_limit: 5000, limit: 2000, ..small() });
+        bench.fill(ms(0), 9, 1000, 8); // they pass by
+        // Interactive, best effort, bulk: the lower four bits of the DSCP.
+        for (flow, dscp) in [(1, 4), (2, 0), (3, 2)] {
+            (0..2001).for_each(|_| _ = bench.put_dscp(ms(0), flow, 1000, dscp));
+        }
+        assert_eq!(bench.new_drops().len(), 3, "one of each band");
+        // Past each flow's first round, in the first band.
+        let served: Vec<u32> = flows_of(&mut bench, ms(1), 2700).split_off(100);
+        let share = |flow| served.iter().filter(|&&other| other == flow).count() as f64 / served.len() as f64;
+        for (flow, expected) in [(1, 9. / 13.), (2, 3. / 13.), (3, 1. / 13.)] {
+            assert!((share(flow) - expected).abs() < 0.03, "flow {flow}: {}", share(flow));
+        }
     }
 
     #[test]

@@ -28,8 +28,7 @@ pub struct Params {
 
 impl Default for Params {
     fn default() -> Self {
-        // 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1
-        Params { bands: 3, priomap: 0x1111_1111_0021_2221 }
+        Params { bands: 3, priomap: PRIOMAP }
     }
 }
 
@@ -47,9 +46,17 @@ impl Parameters for Params {
     }
 }
 
+/// The bands of the sixteen priorities by default, also fq's: 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1.
+pub(super) const PRIOMAP: u64 = 0x1111_1111_0021_2221;
 /// By DSCP's lower four bits, in pairs: the priority that Linux makes of it (`ip_tos2prio`): best effort, bulk,
 /// interactive, interactive bulk.
 const PRIORITIES: [u8; 4] = [0, 2, 6, 4];
+
+/// The priority that a Linux router gives to a packet with this DSCP (`rt_tos2priority`).
+#[inline]
+pub(super) fn priority(dscp: u8) -> u8 {
+    PRIORITIES[usize::from(dscp >> 1 & 3)]
+}
 
 /// The discipline.
 #[derive(Clone, Debug)]
@@ -68,8 +75,7 @@ impl<P: Packet + Copy + Default> Prio<P> {
     /// The band of a packet with this DSCP.
     #[inline]
     fn classify(&self, dscp: u8) -> usize {
-        let priority = PRIORITIES[usize::from(dscp >> 1 & 3)];
-        (self.priomap >> (4 * priority) & 15) as usize
+        (self.priomap >> (4 * priority(dscp)) & 15) as usize
     }
 }
 
