@@ -1,5 +1,5 @@
-//! Compiles the kernel's CoDel headers that `fetch-headers.sh` put into the cache, one copy a series, and writes the
-//! table of those that are there. Without headers or a C compiler the table is empty, and the tests say so.
+//! Compiles the kernel's own code that `fetch-headers.sh` and `fetch-sources.sh` put into the cache, one copy a series, and
+//! writes the tables of what is there. Without it, or a C compiler, a table is empty, and the tests say so.
 
 use std::env;
 use std::fmt::Write;
@@ -17,7 +17,7 @@ fn main() {
     let mut table = String::new();
     let mut externs = String::new();
     for (series, end, variant) in SERIES {
-        let Some(folder) = cache().map(|cache| cache.join(series)) else { continue };
+        let Some(folder) = cache("linux-headers").map(|cache| cache.join(series)) else { continue };
         println!("cargo::rerun-if-changed={}", folder.join("version").display());
         let Ok(version) = fs::read_to_string(folder.join("version")) else { continue };
         if let Err(error) = compile(&folder, end) {
@@ -32,6 +32,7 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     fs::write(out.join("kernels.rs"), text).expect("OUT_DIR can be written");
     ccaq(&out);
+    dql(&out);
 }
 
 /// Faults planted into copies of ccaq_impl.h: what is wrong, what stands there, and what is put in its place.
@@ -118,12 +119,86 @@ const CCAQ_ENTRY: &str = "
     },
 ";
 
-fn cache() -> Option<PathBuf> {
+/// The headers that the kernel's byte queue limits include, but for their own.
+const EMPTY: [&str; 8] = [
+    "asm/bug.h",
+    "linux/bitops.h",
+    "linux/compiler.h",
+    "linux/export.h",
+    "linux/jiffies.h",
+    "linux/kernel.h",
+    "linux/types.h",
+    "trace/events/napi.h",
+];
+
+/// Compiles lib/dynamic_queue_limits.c of each series that is there.
+fn dql(out: &Path) {
+    let empty = out.join("empty");
+    for name in EMPTY {
+        let header = empty.join(name);
+        fs::create_dir_all(header.parent().expect("a folder")).expect("OUT_DIR can be written");
+        fs::write(header, "").expect("OUT_DIR can be written");
+    }
+    let (mut externs, mut table) = (String::new(), String::new());
+    let folder = cache("linux-sources").unwrap_or_default();
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let found = fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found: Vec<PathBuf> = found.filter(|path| path.join("version").is_file()).collect();
+    found.sort();
+    for (number, source) in found.into_iter().enumerate() {
+        let version = fs::read_to_string(source.join("version")).expect("it was there");
+        let compiled = cc::Build::new()
+            .file("shim/dql.c")
+            .include(&empty)
+            .include(source.join("include"))
+            .define("SERIES", number.to_string().as_str())
+            .define("SOURCE", format!("\"{}\"", source.join("lib/dynamic_queue_limits.c").display()).as_str())
+            .opt_level(2)
+            .flag_if_supported("-std=gnu11")
+            .warnings(false)
+            .try_compile(&format!("dql_{number}"));
+        if let Err(error) = compiled {
+            println!("cargo::warning=the byte queue limits of Linux {} do not compile here: {error}", version.trim());
+            continue;
+        }
+        let end = number.to_string();
+        externs += &DQL_EXTERNS.replace("END", &end);
+        table += &DQL_ENTRY.replace("END", &end).replace("VERSION", version.trim());
+    }
+    let text = format!("{externs}\nstatic LIBRARIES: &[Library] = &[{table}];\n");
+    fs::write(out.join("dql.rs"), text).expect("OUT_DIR can be written");
+}
+
+const DQL_EXTERNS: &str = "
+unsafe extern \"C\" {
+    fn limits_new_END(hold_time: u32, now: u64, least: u32, most: u32) -> *mut Opaque;
+    fn limits_free_END(dql: *mut Opaque);
+    fn limits_queued_END(dql: *mut Opaque, bytes: u32);
+    fn limits_completed_END(dql: *mut Opaque, bytes: u32, now: u64);
+    fn limits_avail_END(dql: *const Opaque) -> i32;
+    fn limits_look_END(dql: *const Opaque, limit: *mut u32, inflight: *mut u32);
+}
+";
+
+const DQL_ENTRY: &str = "
+    Library {
+        version: \"VERSION\",
+        new: limits_new_END,
+        free: limits_free_END,
+        queued: limits_queued_END,
+        completed: limits_completed_END,
+        avail: limits_avail_END,
+        look: limits_look_END,
+    },
+";
+
+/// A folder of ours in the user's cache.
+fn cache(folder: &str) -> Option<PathBuf> {
     let base = match env::var_os("XDG_CACHE_HOME") {
         Some(cache) => PathBuf::from(cache),
         None => Path::new(&env::var_os("HOME")?).join(".cache"),
     };
-    Some(base.join("sojourn/linux-headers"))
+    Some(base.join("sojourn").join(folder))
 }
 
 fn compile(folder: &Path, end: &str) -> Result<(), cc::Error> {

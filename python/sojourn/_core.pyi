@@ -55,6 +55,11 @@ class Plan:
         progress: Progress | None = None,
     ) -> Output | None:
         """Simulates one run without the GIL; None if it was stopped."""
+    def ring(self, index: int, link: int, times: Sequence[int], bytes: Sequence[int], phase: int) -> NDArray[np.uint64]:
+        """What the ring of a link's card holds after each change: columns of time, packets, limit, bytes in flight.
+
+        Packets of so many bytes of IP arrive at these times, in ns; `phase` is the age of the tick at time zero.
+        """
     def sim_refusal(self, index: int) -> str | None:
         """Why the simulator can't play a run, if it can't."""
     def kernel_refusal(

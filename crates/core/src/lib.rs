@@ -7,6 +7,8 @@
 
 extern crate alloc;
 
+pub mod dql;
+pub mod nic;
 pub mod packet;
 pub mod qdisc;
 pub mod ring;

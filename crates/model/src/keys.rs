@@ -199,7 +199,7 @@ pub const HOP: Section = Section {
             "nic",
             Form::Section,
             Words("one descriptor"),
-            "The network card below the discipline, { ring = 512, bql = true, coalesce = \"50us\" }: kernel world only so far.",
+            "The network card below the discipline, { ring = 512, bql = true, coalesce = \"50us\" }.",
         ),
         key("pause", Form::Later, Words("false"), "Ethernet flow control towards the hop before."),
     ],

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+pub use sojourn_core::nic::Params as Nic;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::units::{Rate, Span, Time};
 
@@ -68,17 +69,6 @@ pub struct Link {
     pub overhead: u32,
     /// The network card between discipline and link; absent: one descriptor, and completions at once.
     pub nic: Option<Nic>,
-}
-
-/// The transmit side of a network card.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Nic {
-    /// Descriptors: packets in the card, the one in transmission included.
-    pub ring: u32,
-    /// Whether byte queue limits stand over the ring.
-    pub bql: bool,
-    /// From the end of a transmission to the interrupt that serves it and all that ended meanwhile.
-    pub coalesce: Span,
 }
 
 /// What a link can carry.

@@ -1,11 +1,13 @@
 //! Tests only: the kernel's own C, compiled in user space, against core.
 //!
 //! - [`ccaq`]: our own queue discipline for Linux, its algorithm, and copies with faults;
+//! - [`dql`]: the kernel's unmodified `lib/dynamic_queue_limits.c`;
 //! - [`kernel`]: a codel qdisc around the kernel's unmodified `codel_impl.h`;
 //! - [`mutant`]: CoDel written out once more, with faults that can be switched on: does the comparison see them?
 //! - [`trace`]: the traces that all of them play, and how a busy server plays them.
 
 pub mod ccaq;
+pub mod dql;
 pub mod kernel;
 pub mod mutant;
 pub mod trace;

@@ -1,8 +1,11 @@
 //! Scenario files, the simulation of their runs, and the door to the kernel world.
 
+use numpy::PyArray2;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use serde_json::{Map, Value, json};
+use sojourn_core::nic::Held;
+use sojourn_core::units::{Span, Time};
 use sojourn_model::plan::{self, LoadOptions};
 use sojourn_sim::{Engine, Options};
 use sojourn_traffic::job::{Job, LinkKind, Mode, Sink};
@@ -105,6 +108,29 @@ impl Plan {
             let output = sojourn_sim::run(&scenario, &options).ok();
             Ok(output.map(|output| Output::new("sim", &scenario, object(&self.0.runs[index].set), output)))
         })
+    }
+
+    /// What the ring of a link's card holds after each change when packets of so many bytes of IP arrive at these times,
+    /// in nanoseconds: columns of time, packets, limit, bytes in flight. `phase` is the age of the tick at time zero.
+    fn ring<'py>(
+        &self,
+        py: Python<'py>,
+        index: usize,
+        link: usize,
+        times: Vec<u64>,
+        bytes: Vec<u16>,
+        phase: u64,
+    ) -> PyResult<Bound<'py, PyArray2<u64>>> {
+        let changes = py.detach(|| {
+            let scenario = self.0.scenario(index).map_err(bug)?;
+            if link >= scenario.hops.len() * 2 {
+                return Err(Error::new_err(format!("link = {link}: there are {}", scenario.hops.len() * 2)));
+            }
+            let arrivals: Vec<(Time, u16)> = times.into_iter().map(Time).zip(bytes).collect();
+            Ok(sojourn_sim::alone::ring(&scenario, link, &arrivals, Span(phase)))
+        })?;
+        let row = |(at, held): &(Time, Held)| vec![at.0, held.packets.into(), held.limit.into(), held.inflight.into()];
+        PyArray2::from_vec2(py, &changes.iter().map(row).collect::<Vec<_>>()).map_err(bug)
     }
 
     /// Why the simulator can't play a run, if it can't.

@@ -199,8 +199,7 @@ impl Fabric {
         let links = plan.closed.into_iter().enumerate().map(|(index, closed)| match closed {
             Some(link) => Station::Closed(Box::new(link)),
             None => {
-                let (setup, seed) = setup::link(scenario, index);
-                let mut link = Link::new(index, scenario.link(index), &setup, seed, options);
+                let mut link = Link::new(index, scenario.link(index), &setup::link(scenario, index), options);
                 if plan.lags[index] {
                     link.hand_over_early(scenario.link(index));
                 }
@@ -471,10 +470,7 @@ impl Fabric {
 
     fn change(&mut self, now: Time, index: usize, change: Change) {
         if let Station::Queue(link, _) = &mut self.links[index] {
-            match change {
-                Change::Rate(rate) => link.set_rate(now, rate),
-                Change::Delay(delay) => link.set_delay(delay),
-            }
+            link.change(now, change);
         }
         self.reschedule(index);
     }

@@ -160,8 +160,7 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
 }
 
 fn link(scenario: &Scenario, index: usize, options: &Options) -> Link {
-    let (setup, seed) = setup::link(scenario, index);
-    Link::new(index, scenario.link(index), &setup, seed, options)
+    Link::new(index, scenario.link(index), &setup::link(scenario, index), options)
 }
 
 impl Fabric<'_> {
@@ -176,11 +175,10 @@ impl Fabric<'_> {
 
     fn handle(&mut self, now: Time, what: What, hosts: &mut Hosts) {
         match what {
-            What::Step(link, Change::Rate(rate)) => {
-                self.links[link].set_rate(now, rate);
+            What::Step(link, change) => {
+                self.links[link].change(now, change);
                 self.reschedule(link);
             }
-            What::Step(link, Change::Delay(delay)) => self.links[link].set_delay(delay),
             What::AccessDone(index) => self.access_done(now, index),
             What::In(packet) => {
                 let first = self.topology.lanes[packet.lane()].path[0];

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+pub mod alone;
 mod closed;
 mod ends;
 mod fast;

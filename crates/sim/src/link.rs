@@ -6,12 +6,18 @@ use std::sync::Arc;
 use sojourn_core::packet::Packet as _;
 use sojourn_core::qdisc::{AnyQdisc, Context, DropReason, Qdisc};
 use sojourn_core::units::{Rate, Span, Time};
-use sojourn_measure::{LinkMeter, LinkReport, LinkSetup};
+use sojourn_measure::{LinkMeter, LinkReport};
 use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::{self, Capacity, Trace};
 
 use crate::packet::Packet;
+use crate::setup::Setup;
+use crate::topology::Change;
 use crate::{Detail, Options};
+
+mod card;
+
+use card::Card;
 
 /// The IP MTU of every hop.
 pub const MTU: u32 = 1500;
@@ -29,8 +35,11 @@ pub struct Link {
     overhead: u32,
     index: u16,
     server: Server,
+    /// The network card between the discipline and the link.
+    card: Option<Box<Card>>,
     is_traced: bool,
     bufferless: bool,
+    /// No arrival starts anything: a transmission is under way, or the card's ring is full.
     busy: bool,
     /// When [`Link::event`] is due.
     due: Time,
@@ -109,7 +118,7 @@ impl Opportunities {
 
 impl Link {
     /// The link number `index` of the scenario, at time zero.
-    pub fn new(index: usize, link: &scenario::Link, setup: &LinkSetup, seed: u64, options: &Options) -> Link {
+    pub fn new(index: usize, link: &scenario::Link, setup: &Setup, options: &Options) -> Link {
         let (rate, server) = match &link.rate {
             Capacity::Steps(steps) => {
                 let rate = steps[0].1;
@@ -120,8 +129,8 @@ impl Link {
         let delay = link.delay[0].1;
         let is_traced = matches!(server, Server::Trace(_));
         let due = if let Server::Trace(trace) = &server { trace.time() } else { Time::NEVER };
-        let context = Context { mtu: MTU + link.overhead, rate, delay, seed };
-        let mut meter = LinkMeter::new(setup);
+        let context = Context { mtu: MTU + link.overhead, rate, delay, seed: setup.seed };
+        let mut meter = LinkMeter::new(&setup.meter);
         meter.rate(Time::ZERO, rate);
         let qdisc: AnyQdisc<Packet> = link.qdisc.build(&context);
         Link {
@@ -133,6 +142,7 @@ impl Link {
             overhead: link.overhead,
             index: index as u16,
             server,
+            card: link.nic.map(|nic| Box::new(Card::new(nic, setup))),
             is_traced,
             busy: false,
             due,
@@ -141,7 +151,7 @@ impl Link {
             last_out: Time::ZERO,
             early: false,
             detail: options.detail == Detail::Full,
-            run_end: setup.end,
+            run_end: setup.meter.end,
         }
     }
 
@@ -159,7 +169,8 @@ impl Link {
 
     /// From now on packets are handed over at the start of their transmission, if its end is certain then.
     pub fn hand_over_early(&mut self, link: &scenario::Link) {
-        self.early = link.delay.len() == 1 && matches!(&link.rate, Capacity::Steps(steps) if steps.len() == 1);
+        let steady = link.delay.len() == 1 && self.card.is_none();
+        self.early = steady && matches!(&link.rate, Capacity::Steps(steps) if steps.len() == 1);
     }
 
     /// A packet arrives at the queue. Whether the link is idle and wants a [`Link::event`] at once.
@@ -174,9 +185,9 @@ impl Link {
         }
         self.qdisc.enqueue(now, *packet, &mut self.drops);
         if self.detail {
-            self.meter.enqueued(now, self.qdisc.packets(), self.is_full());
+            self.meter.enqueued(now, self.waiting(), self.is_full());
         }
-        !self.busy && !self.is_traced
+        if self.card.is_some() { self.offer(now) } else { !self.busy && !self.is_traced }
     }
 
     /// Packets that differ in their number only arrive at the queue at once; the link is busy.
@@ -210,6 +221,9 @@ impl Link {
     /// The same where packets are handed over at the end of their transmission.
     #[inline(never)]
     fn event_in_full(&mut self, now: Time) -> Option<Packet> {
+        if self.card.is_some() {
+            return self.card_event(now);
+        }
         if self.is_traced {
             return self.opportunity(now);
         }
@@ -227,22 +241,28 @@ impl Link {
         done.map(|service| service.packet)
     }
 
-    /// The delay changes; what is already under way keeps its time.
-    pub fn set_delay(&mut self, delay: Span) {
-        self.delay = delay;
+    /// The rate or the delay changes.
+    pub fn change(&mut self, now: Time, change: Change) {
+        match change {
+            Change::Rate(rate) => self.set_rate(now, rate),
+            // What is already under way keeps its time.
+            Change::Delay(delay) => self.delay = delay,
+        }
     }
 
     /// The rate changes; the packet in transmission goes on with what is left of it.
-    pub fn set_rate(&mut self, now: Time, new: Rate) {
+    fn set_rate(&mut self, now: Time, new: Rate) {
         if let Server::Rate { rate, cache } = &mut self.server {
-            if self.busy {
-                let bits_left = u128::from(self.due.since(now).0) * u128::from(rate.0);
-                self.due = now + Span(bits_left.div_ceil(u128::from(new.0)) as u64);
+            if let Some(card) = &mut self.card {
+                card.set_rate(now, *rate, new);
+            } else if self.busy {
+                self.due = stretched(now, self.due, *rate, new);
             }
             *rate = new;
             *cache = (0, Span::ZERO);
         }
         self.meter.rate(now, new);
+        self.look_ahead();
     }
 
     /// Measures and gives back what the discipline dropped at `now`, one packet a call.
@@ -262,7 +282,17 @@ impl Link {
 
     /// The meter's report and the per-packet records (their entries still to be filled in).
     pub fn finish(self) -> (LinkReport, Vec<PacketRecord>) {
-        (finish(self.meter, self.detail), self.records.unwrap_or_default())
+        let mut report = finish(self.meter, self.detail);
+        if let Some(card) = self.card {
+            card.meter.finish(&mut report);
+        }
+        (report, self.records.unwrap_or_default())
+    }
+
+    /// Packets before the link, the one in transmission not counted.
+    #[inline]
+    fn waiting(&self) -> usize {
+        self.qdisc.packets() + self.card.as_ref().map_or(0, |card| card.waiting(self.service.is_some()))
     }
 
     #[inline]
@@ -279,11 +309,17 @@ impl Link {
         }
         self.busy = true;
         if self.detail {
-            self.meter.dequeued(now, now.since(packet.time), self.qdisc.packets(), self.is_full());
+            self.begins(now, packet);
         }
         let end = now + self.server.serialise(packet.wire());
         self.due = end;
         Some(end)
+    }
+
+    /// The meter is told that a transmission begins.
+    #[inline(always)]
+    fn begins(&mut self, now: Time, packet: &Packet) {
+        self.meter.dequeued(now, now.since(packet.time), self.waiting(), self.is_full());
     }
 
     /// Nothing to send.
@@ -303,11 +339,15 @@ impl Link {
     fn opportunity(&mut self, now: Time) -> Option<Packet> {
         let Server::Trace(trace) = &mut self.server else { return None };
         if self.service.is_none() {
-            if let Some(packet) = self.qdisc.dequeue(now, &mut self.drops) {
+            let next = match &self.card {
+                Some(card) => card.head(),
+                None => self.qdisc.dequeue(now, &mut self.drops),
+            };
+            if let Some(packet) = next {
                 trace.remaining = packet.bytes();
                 self.service = Some(Service { packet, start: now });
                 if self.detail {
-                    self.meter.dequeued(now, now.since(packet.time), self.qdisc.packets(), self.is_full());
+                    self.begins(now, &packet);
                 }
             } else if self.detail && self.qdisc.packets() == 0 {
                 self.meter.emptied(now);
@@ -354,6 +394,12 @@ impl Link {
             records.push(record(self.index, *packet, start, end, Fate::Delivered));
         }
     }
+}
+
+/// When a transmission ends that was to end at `end`, if the rate changes now.
+fn stretched(now: Time, end: Time, old: Rate, new: Rate) -> Time {
+    let bits_left = u128::from(end.since(now).0) * u128::from(old.0);
+    now + Span(bits_left.div_ceil(u128::from(new.0)) as u64)
 }
 
 /// The meter's report; without detail nothing is known of the queue.

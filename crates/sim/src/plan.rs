@@ -60,7 +60,7 @@ impl Plan {
         };
         let full = options.detail == Detail::Full;
         let closed_form = |link: usize| {
-            let setup = setup::link(scenario, link).0;
+            let setup = setup::link(scenario, link).meter;
             let form = ClosedLink::new(link, scenario.link(link), &setup, options.packets, full);
             form.filter(|_| lags[link] && feeding(link).all(|line| apart[line]))
         };

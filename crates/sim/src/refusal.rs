@@ -11,10 +11,7 @@ pub fn refusal(scenario: &Scenario) -> Option<String> {
             let (hop, kind) = (scenario.link_name(index), scenario.link(index).qdisc.kind());
             Some(format!("hop {hop}: {kind} is not built yet in the simulator"))
         }
-        _ => {
-            let nic = scenario.link(index).nic.is_some();
-            nic.then(|| format!("hop {}: nic is not built yet in the simulator", scenario.link_name(index)))
-        }
+        _ => None,
     };
     let flows = || {
         scenario.workload.entries.iter().find_map(|entry| match entry.tcp.cc {

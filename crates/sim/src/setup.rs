@@ -1,6 +1,7 @@
 //! What both engines begin and end with.
 
 use sojourn_core::rng::Rng;
+use sojourn_core::units::Span;
 use sojourn_measure::{FlowMeter, LinkReport, LinkSetup, flow_setup, link_setup};
 use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::Scenario;
@@ -10,11 +11,23 @@ use crate::ends::Ends;
 use crate::hosts::Hosts;
 use crate::{Options, Output};
 
-/// The meter's setup and the discipline's seed of a link.
-pub fn link(scenario: &Scenario, index: usize) -> (LinkSetup, u64) {
-    let setup = link_setup(scenario, index);
-    let seed = Rng::stream(scenario.seed, &format!("link {}", setup.name)).next_u64();
-    (setup, seed)
+/// What a link must know of the run.
+pub struct Setup {
+    /// For its meter.
+    pub meter: LinkSetup,
+    /// For its discipline.
+    pub seed: u64,
+    /// Ticks a second of the clock that its card's driver looks at.
+    pub hz: u32,
+    /// How long the tick at time zero had lasted.
+    pub phase: Span,
+}
+
+/// The setup of a link.
+pub fn link(scenario: &Scenario, index: usize) -> Setup {
+    let meter = link_setup(scenario, index);
+    let seed = Rng::stream(scenario.seed, &format!("link {}", meter.name)).next_u64();
+    Setup { meter, seed, hz: scenario.host.hz, phase: Span::ZERO }
 }
 
 /// A meter for each entry.

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use sojourn_core::qdisc::DropReason;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::tcp::{Cc, Config};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::records::{Fate, PacketRecord};
-use sojourn_model::scenario::{Access, Capacity, Hop, Link, Scenario, Trace};
+use sojourn_model::scenario::{Access, Capacity, Hop, Link, Nic, Scenario, Trace};
 use sojourn_model::workload::{App, Delays, Direction, Entry, Exchange, Group, WebConnection, Workload};
 
 use crate::planted::{Fault, plant};
@@ -172,6 +173,57 @@ fn a_link_without_a_buffer_carries_what_one_of_the_same_rate_sends() {
     // Each packet arrives as the transmission of the one before ends.
     assert_eq!(output.links[2].main.drops, 0);
     assert!(output.links[2].main.utilisation > Some(0.99));
+}
+
+/// The dumbbell behind a card, and what its ring held.
+fn with_card(qdisc: &str, nic: Nic) -> (Output, serde_json::Value) {
+    let mut scenario = dumbbell(qdisc);
+    scenario.hops[0].right.nic = Some(nic);
+    let output = assert_engines_agree("card", &scenario);
+    let ring = output.links[0].main.nic.clone().expect("a card");
+    (output, ring)
+}
+
+#[test]
+fn an_overloaded_ring_is_full_and_each_of_its_packets_adds_its_time() {
+    let [bare, card] = [1, 40].map(|ring| with_card("pfifo limit 50", Nic { ring, bql: false, coalesce: Span::ZERO }));
+    assert_eq!(card.1["ring_packets"]["max"], 40.0);
+    assert_eq!(card.1["ring_packets"]["p50"], 40.0);
+    let sojourn = |output: &Output| output.links[0].main.sojourn_ms.expect("packets").p50;
+    let packets = (sojourn(&card.0) - sojourn(&bare.0)) / 1.2;
+    assert!((30.0..45.0).contains(&packets), "{packets}");
+    // One descriptor is no card at all.
+    let plain = output(&dumbbell("pfifo limit 50"), Engine::Fast);
+    assert_eq!(digest(&bare.0).0, digest(&plain).0);
+}
+
+#[test]
+fn byte_queue_limits_leave_the_queue_to_the_discipline() {
+    let nic = Nic { ring: 512, bql: false, coalesce: Span::ZERO };
+    let p95 = |output: &Output| output.links[0].main.sojourn_ms.expect("packets").p95;
+    let [without, with] = [false, true].map(|bql| with_card("codel", Nic { bql, ..nic }));
+    assert!(p95(&without.0) > 5.0 * p95(&with.0), "{} {}", p95(&without.0), p95(&with.0));
+    assert!(with.1["ring_packets"]["mean"].as_f64() < Some(4.0), "{}", with.1);
+    assert_eq!(without.1["bql_limit_bytes"], serde_json::Value::Null);
+    assert!(with.1["bql_limit_bytes"]["max"].as_f64() >= Some(1514.0));
+}
+
+#[test]
+fn a_ring_of_one_waits_for_its_interrupt_and_a_longer_one_does_not() {
+    let coalesce = Span::from_millis(1);
+    let [one, more] = [1, 8].map(|ring| with_card("pfifo limit 100", Nic { ring, bql: false, coalesce }));
+    // 1.2 ms for a packet of 1500 bytes, 1 ms for the interrupt.
+    let busy = |output: &Output| output.links[0].main.utilisation.expect("a rate");
+    assert!((busy(&one.0) - 1.2 / 2.2).abs() < 0.01, "{}", busy(&one.0));
+    assert!(busy(&more.0) > 0.99);
+}
+
+#[test]
+fn what_finds_no_descriptor_before_a_link_without_a_queue_is_dropped() {
+    let (output, ring) = with_card("noqueue", Nic { ring: 20, bql: false, coalesce: Span::ZERO });
+    assert_eq!(ring["ring_packets"]["max"], 20.0);
+    assert_eq!(output.links[0].main.drops, output.links[0].main.drops_by_reason.of(DropReason::Busy));
+    assert!(output.links[0].main.drops > 0);
 }
 
 #[test]

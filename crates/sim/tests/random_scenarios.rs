@@ -8,7 +8,7 @@ use sojourn_core::rng::Rng;
 use sojourn_core::tcp::{AckPolicy, Cc, Config};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::records::PacketRecord;
-use sojourn_model::scenario::{Access, Capacity, Hop, Link, Scenario, Trace};
+use sojourn_model::scenario::{Access, Capacity, Hop, Link, Nic, Scenario, Trace};
 use sojourn_model::workload::{App, Delays, Direction, Entry, Exchange, Group, WebConnection, Workload};
 use sojourn_sim::{Detail, Engine, Options, run};
 
@@ -46,8 +46,8 @@ const QDISCS: &[&str] = &[
     "ccaq limit 50 variant paper max_gi_rtts 4",
 ];
 
-/// Draws of one scenario.
-struct Draw(Rng);
+/// Draws of one scenario; those of what came later have a stream of their own, so that older scenarios stay as they were.
+struct Draw(Rng, Rng);
 
 impl Draw {
     fn below(&mut self, n: u64) -> u64 {
@@ -112,7 +112,15 @@ impl Draw {
             delay.push((Time(self.moment(duration).0 + 10 * MS), self.delay()));
         }
         let qdisc = self.of(qdiscs).parse().expect("a tc line");
-        Link { rate: self.capacity(duration), delay, qdisc, overhead: OVERHEAD, nic: None }
+        Link { rate: self.capacity(duration), delay, qdisc, overhead: OVERHEAD, nic: self.nic() }
+    }
+
+    /// A card on every sixth link.
+    fn nic(&mut self) -> Option<Nic> {
+        let rng = &mut self.1;
+        let ring = [1, 2, 3, 8, 80, 512][rng.below(6) as usize];
+        let (bql, coalesce) = (rng.below(2) == 0, [0, 0, 50_000, MS, 10 * MS, 1_234_567][rng.below(6) as usize]);
+        (rng.below(6) == 0).then_some(Nic { ring, bql, coalesce: Span(coalesce) })
     }
 
     fn tcp(&mut self) -> Config {
@@ -267,7 +275,7 @@ fn difference(one: &str, other: &str) -> String {
 }
 
 fn compare(seed: u64) -> usize {
-    let scenario = Draw(Rng::stream(seed, "random scenario")).scenario(seed);
+    let scenario = Draw(Rng::stream(seed, "random scenario"), Rng::stream(seed, "cards")).scenario(seed);
     let detail = if seed.is_multiple_of(4) { Detail::Departures } else { Detail::Full };
     let (fast, fast_report) = output(&scenario, Engine::Fast, detail);
     let (heap, heap_report) = output(&scenario, Engine::Heap, detail);

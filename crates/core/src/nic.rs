@@ -1,0 +1,214 @@
+//! The transmit side of a network card: a ring of descriptors, completions by interrupt, byte queue limits.
+//!
+//! Source: Linux `sch_generic.c` (who is asked when), `netdevice.h` (`netdev_sent_queue`, `netdev_completed_queue`) and the
+//! drivers' common scheme; kernel/guest/sojourn_link.c is the same as a device of Linux.
+//!
+//! A packet that the discipline has given away holds a descriptor until its completion is served. The discipline is asked
+//! as long as a descriptor is free and byte queue limits allow another object. The link sends from the ring in order. At the
+//! end of a transmission the interrupt is due at once, or `coalesce` later; it serves all that ended until then.
+//!
+//! Deviations: Linux takes a whole batch out of the discipline, as much as byte queue limits allow, and keeps before the
+//! discipline what the ring then has no room for; here it is asked packet by packet. The ring and its limit see the same.
+
+use crate::dql::Dql;
+use crate::ring::Ring;
+use crate::units::{Span, Time};
+
+/// What a card is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    /// Descriptors: packets in the card, the one in transmission included.
+    pub ring: u32,
+    /// Whether byte queue limits stand over the ring.
+    pub bql: bool,
+    /// From the end of a transmission to the interrupt that serves it and all that ended meanwhile.
+    pub coalesce: Span,
+}
+
+/// Ticks of the clock that byte queue limits look at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ticks {
+    /// Ticks a second.
+    pub hz: u32,
+    /// How long the tick at time zero had lasted.
+    pub phase: Span,
+}
+
+impl Ticks {
+    /// The number of the tick at a moment.
+    fn at(self, now: Time) -> u64 {
+        (u128::from(now.0 + self.phase.0) * u128::from(self.hz) / 1_000_000_000) as u64
+    }
+}
+
+/// What a ring holds at some moment.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Held {
+    /// Descriptors in use.
+    pub packets: u32,
+    /// The limit of byte queue limits; 0 without.
+    pub limit: u32,
+    /// The bytes that it counts; 0 without.
+    pub inflight: u32,
+}
+
+/// A packet in its descriptor.
+#[derive(Clone, Copy, Default, Debug)]
+struct Descriptor<P> {
+    packet: P,
+    /// As byte queue limits count it.
+    bytes: u32,
+}
+
+/// A card's ring in operation.
+#[derive(Clone, Debug)]
+pub struct Nic<P> {
+    params: Params,
+    ticks: Ticks,
+    /// Not yet sent; the first may be in transmission.
+    waiting: Ring<Descriptor<P>>,
+    /// Sent and not yet served, packets and bytes; their descriptors are in use.
+    ended: (u32, u32),
+    interrupt: Time,
+    dql: Option<Dql>,
+}
+
+impl<P: Copy + Default> Nic<P> {
+    /// An empty ring.
+    pub fn new(params: Params, ticks: Ticks) -> Nic<P> {
+        // dev_init_queue…: the hold time is a second.
+        let dql = params.bql.then(|| Dql::new(ticks.hz, ticks.at(Time::ZERO)));
+        Nic { params, ticks, waiting: Ring::default(), ended: (0, 0), interrupt: Time::NEVER, dql }
+    }
+
+    /// Whether the discipline may give another packet.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        // netdev_sent_queue: the queue stops when the limit is exceeded, not when it is met.
+        self.used() < self.params.ring && self.dql.as_ref().is_none_or(|dql| dql.avail() >= 0)
+    }
+
+    /// Whether the ring is but the packet in transmission.
+    pub fn has_one_descriptor(&self) -> bool {
+        self.params.ring == 1
+    }
+
+    /// A packet gets a descriptor; byte queue limits count `bytes` (Linux: IP length and Ethernet header). Only an open ring.
+    pub fn send(&mut self, packet: P, bytes: u32) {
+        debug_assert!(self.is_open());
+        if let Some(dql) = &mut self.dql {
+            dql.queued(bytes);
+        }
+        self.waiting.push(Descriptor { packet, bytes });
+    }
+
+    /// The packet that is sent now, or next.
+    pub fn head(&self) -> Option<&P> {
+        self.waiting.front().map(|descriptor| &descriptor.packet)
+    }
+
+    /// Packets that are not sent, the one in transmission included.
+    pub fn unsent(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The transmission of the head is over. [`Nic::next_event`] says when that is served: perhaps now.
+    pub fn sent(&mut self, now: Time) {
+        if let Some(descriptor) = self.waiting.pop() {
+            self.ended.0 += 1;
+            self.ended.1 += descriptor.bytes;
+            if self.ended.0 == 1 {
+                self.interrupt = now + self.params.coalesce;
+            }
+        }
+    }
+
+    /// When the interrupt is due.
+    #[inline]
+    pub fn next_event(&self) -> Time {
+        self.interrupt
+    }
+
+    /// The interrupt: descriptors of what was sent are free.
+    pub fn serve(&mut self, now: Time) {
+        let (_, bytes) = core::mem::take(&mut self.ended);
+        self.interrupt = Time::NEVER;
+        if let Some(dql) = &mut self.dql {
+            dql.completed(bytes, self.ticks.at(now));
+        }
+    }
+
+    /// What it holds now.
+    pub fn held(&self) -> Held {
+        let (limit, inflight) = self.dql.as_ref().map_or((0, 0), |dql| (dql.limit(), dql.inflight()));
+        Held { packets: self.used(), limit, inflight }
+    }
+
+    fn used(&self) -> u32 {
+        self.waiting.len() as u32 + self.ended.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TICKS: Ticks = Ticks { hz: 250, phase: Span::ZERO };
+
+    fn nic(ring: u32, bql: bool, coalesce: Span) -> Nic<u32> {
+        Nic::new(Params { ring, bql, coalesce }, TICKS)
+    }
+
+    fn fill(nic: &mut Nic<u32>) -> u32 {
+        let before = nic.held().packets;
+        while nic.is_open() {
+            nic.send(0, 1514);
+        }
+        nic.held().packets - before
+    }
+
+    #[test]
+    fn a_ring_takes_as_many_packets_as_it_has_descriptors() {
+        let mut nic = nic(80, false, Span::ZERO);
+        assert_eq!(fill(&mut nic), 80);
+        nic.sent(Time(7));
+        assert!(!nic.is_open(), "its completion is not served yet");
+        assert_eq!(nic.next_event(), Time(7));
+        nic.serve(Time(7));
+        assert_eq!((fill(&mut nic), nic.next_event()), (1, Time::NEVER));
+    }
+
+    #[test]
+    fn an_interrupt_serves_all_that_ended_since_the_first() {
+        let mut nic = nic(8, false, Span(100));
+        fill(&mut nic);
+        for at in [10, 50, 90] {
+            nic.sent(Time(at));
+        }
+        assert_eq!((nic.next_event(), nic.held().packets, nic.unsent()), (Time(110), 8, 5));
+        nic.serve(Time(110));
+        assert_eq!(nic.held().packets, 5);
+    }
+
+    #[test]
+    fn byte_queue_limits_keep_a_long_ring_short() {
+        let mut nic = nic(512, true, Span::ZERO);
+        assert_eq!(fill(&mut nic), 1, "one object beyond a limit of zero");
+        for at in 0..1000 {
+            nic.sent(Time(at));
+            nic.serve(Time(at));
+            fill(&mut nic);
+        }
+        let held = nic.held();
+        assert!((2..=4).contains(&held.packets), "{held:?}");
+        assert_eq!(held.inflight, held.packets * 1514);
+        assert!(held.inflight > held.limit && held.inflight - held.limit <= 1514);
+    }
+
+    #[test]
+    fn ticks_begin_before_time_zero() {
+        let ticks = Ticks { hz: 250, phase: Span(3_999_999) };
+        assert_eq!((ticks.at(Time(0)), ticks.at(Time(1)), ticks.at(Time(4_000_001))), (0, 1, 2));
+        assert_eq!(Ticks { hz: 300, ..TICKS }.at(Time(1_000_000_000)), 300);
+    }
+}

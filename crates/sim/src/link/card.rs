@@ -1,0 +1,191 @@
+//! A link behind a network card: the discipline gives to the card's ring, and the link sends from there.
+
+use sojourn_core::nic::{Held, Nic, Params, Ticks};
+use sojourn_core::qdisc::{DropReason, Qdisc};
+use sojourn_core::units::{Rate, Time};
+use sojourn_measure::NicMeter;
+
+use super::{Link, Server, Service};
+use crate::packet::Packet;
+use crate::setup::Setup;
+
+/// What Linux counts of a packet on top of its IP length, whatever the link counts.
+const ETHERNET: u32 = 14;
+
+/// A card in operation.
+pub struct Card {
+    nic: Nic<Packet>,
+    pub(super) meter: NicMeter,
+    /// Every change, for who asks.
+    seen: Option<Vec<(Time, Held)>>,
+    /// The end of the transmission of the ring's head; never without one, and on traces.
+    end: Time,
+}
+
+impl Card {
+    /// An idle card.
+    pub(super) fn new(params: Params, setup: &Setup) -> Card {
+        let ticks = Ticks { hz: setup.hz, phase: setup.phase };
+        let meter = NicMeter::new(&setup.meter, params.bql);
+        Card { nic: Nic::new(params, ticks), meter, seen: None, end: Time::NEVER }
+    }
+
+    /// The packet that is sent next.
+    pub(super) fn head(&self) -> Option<Packet> {
+        self.nic.head().copied()
+    }
+
+    /// Packets that wait in the ring for their transmission, the one under way not counted.
+    pub(super) fn waiting(&self, sending: bool) -> usize {
+        self.nic.unsent() - usize::from(sending)
+    }
+
+    /// The rate changes: the packet in transmission goes on with what is left of it.
+    pub(super) fn set_rate(&mut self, now: Time, old: Rate, new: Rate) {
+        if self.end != Time::NEVER {
+            self.end = super::stretched(now, self.end, old, new);
+        }
+    }
+
+    fn note(&mut self, now: Time) {
+        let held = self.nic.held();
+        self.meter.holds(now, held);
+        if let Some(seen) = &mut self.seen {
+            seen.push((now, held));
+        }
+    }
+}
+
+impl Link {
+    /// From now on every change of the ring is kept.
+    pub fn keep_ring(&mut self) {
+        if let Some(card) = &mut self.card {
+            card.seen = Some(Vec::new());
+        }
+    }
+
+    /// The changes that were kept.
+    pub fn take_ring(self) -> Vec<(Time, Held)> {
+        self.card.and_then(|card| card.seen).unwrap_or_default()
+    }
+
+    /// Whatever is due at `now`: the end of a transmission, an interrupt, an arrival at an open ring, the discipline's own time.
+    pub(super) fn card_event(&mut self, now: Time) -> Option<Packet> {
+        let left = if self.is_traced { self.traced_event(now) } else { self.transmission_ends(now) };
+        self.interrupt(now);
+        self.fill(now);
+        self.transmit(now);
+        if self.bufferless {
+            // The ring had no room for it.
+            while let Some(packet) = self.qdisc.dequeue(now, &mut self.drops) {
+                self.drops.push((packet, DropReason::Busy));
+            }
+        }
+        if self.detail {
+            // The discipline may have dropped what it was asked for.
+            self.meter.enqueued(now, self.waiting(), self.is_full());
+        }
+        self.look_ahead();
+        left
+    }
+
+    /// A packet has come to the discipline. Whether the link is to be looked at now.
+    pub(super) fn offer(&mut self, now: Time) -> bool {
+        if self.busy || self.due > now {
+            return !self.busy;
+        }
+        // What is due now comes after all arrivals of now, but an open ring takes them.
+        self.fill(now);
+        self.busy = self.card.as_ref().is_none_or(|card| !card.nic.is_open());
+        false
+    }
+
+    /// The head of the ring has been sent, if that ends now.
+    fn transmission_ends(&mut self, now: Time) -> Option<Packet> {
+        let card = self.card.as_mut()?;
+        if card.end > now {
+            return None;
+        }
+        card.end = Time::NEVER;
+        card.nic.sent(now);
+        let Service { mut packet, start } = self.service.take()?;
+        self.sent(&mut packet, start, now);
+        // The ring goes on by itself, before anything is served.
+        self.transmit(now);
+        Some(packet)
+    }
+
+    /// An opportunity of a trace, if there is one now.
+    fn traced_event(&mut self, now: Time) -> Option<Packet> {
+        let Server::Trace(trace) = &self.server else { return None };
+        if trace.time() > now {
+            return None;
+        }
+        self.interrupt(now);
+        self.fill(now);
+        let left = self.opportunity(now);
+        if left.is_some()
+            && let Some(card) = &mut self.card
+        {
+            card.nic.sent(now);
+        }
+        left
+    }
+
+    /// Serves what ended, if the interrupt is due.
+    fn interrupt(&mut self, now: Time) {
+        if let Some(card) = &mut self.card
+            && card.nic.next_event() <= now
+        {
+            card.nic.serve(now);
+            card.note(now);
+        }
+    }
+
+    /// The discipline gives as long as the ring is open.
+    fn fill(&mut self, now: Time) {
+        let Some(card) = &mut self.card else { return };
+        if let Server::Trace(trace) = &self.server
+            && card.nic.has_one_descriptor()
+            && trace.time() > now
+        {
+            return; // As without a card, packets wait in the discipline until an opportunity comes.
+        }
+        while card.nic.is_open()
+            && let Some(packet) = self.qdisc.dequeue(now, &mut self.drops)
+        {
+            card.nic.send(packet, u32::from(packet.ip_bytes()) + ETHERNET);
+            card.note(now);
+        }
+    }
+
+    /// An idle link begins with the head of the ring; on traces opportunities do that.
+    fn transmit(&mut self, now: Time) {
+        let Some(card) = &mut self.card else { return };
+        if self.service.is_some() || self.is_traced {
+            return;
+        }
+        let Some(&packet) = card.nic.head() else {
+            if self.qdisc.packets() == 0 && self.detail {
+                self.meter.emptied(now);
+            }
+            return;
+        };
+        card.end = now + self.server.serialise(packet.wire());
+        self.service = Some(Service { packet, start: now });
+        if self.detail {
+            self.begins(now, &packet);
+        } else {
+            self.meter.started(now);
+        }
+    }
+
+    /// When the link is next to be looked at, and whether an arrival changes that.
+    pub(super) fn look_ahead(&mut self) {
+        let Some(card) = &self.card else { return };
+        self.busy = !card.nic.is_open();
+        let held_back = if self.busy { Time::NEVER } else { self.qdisc.next_event() };
+        let server = if let Server::Trace(trace) = &self.server { trace.time() } else { card.end };
+        self.due = server.min(card.nic.next_event()).min(held_back);
+    }
+}
