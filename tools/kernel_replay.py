@@ -1,13 +1,14 @@
 """Plays traces through the queue disciplines of real kernels and through ours, and compares each packet's fate.
 
-Without arguments it writes the tables in docs/explanation/kernel-replay.md anew; with names of disciplines it prints
-what it finds of these. The traces are those of crates/oracle (twenty made for CoDel, twenty of 1 to 500 flows, twenty
-crowds), and what the fading link sees.
+It records what came of each discipline, of all or of those that are named, in docs/explanation/kernel-replay.csv, and
+writes the tables in kernel-replay.md beside it. The traces are those of crates/oracle (twenty made for CoDel, twenty of
+1 to 500 flows, twenty crowds), and what the fading link sees.
 """
 
 from __future__ import annotations
 
 import csv
+import itertools
 import re
 import subprocess
 import sys
@@ -28,6 +29,8 @@ from sojourn.plan import load
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/explanation/kernel-replay.md"
+RECORD = PAGE.with_suffix(".csv")
+MADE, FADING = "the made traces", "the fading link's"
 BEGIN, END = "<!-- table: written by tools/kernel_replay.py -->", "<!-- end of table -->"
 VERSIONS = ("7", "6.12", "6.1")
 """Newest first: the first plays all traces, the others those with many flows. One that is not built is left out."""
@@ -243,24 +246,61 @@ def asked(traces: list[Trace], kernel: Kernel) -> list[tuple[Trace, str]]:
     return pairs
 
 
-def table(played: list[Played]) -> str:
-    """A row a discipline."""
-    rows = ["| discipline | traces | packets | drops | marks | traces with over 1000 drops | packets that differ |"]
-    rows.append("|---|--:|--:|--:|--:|--:|--:|")
-    for kind in dict.fromkeys(one.discipline for one in played):
-        its = [one for one in played if one.discipline == kind]
-        sums = (sum(getattr(one, name) for one in its) for name in ("packets", "drops", "marks"))
-        numbers = [len(its), *sums, sum(one.drops > 1000 for one in its), sum(one.differences for one in its)]
-        rows.append(f"| {kind} | " + " | ".join(f"{number:,}".replace(",", " ") for number in numbers) + " |")
-    return "\n".join(rows)
+def summed(kernel: Kernel, where: str, played: list[Played]) -> dict[str, str]:
+    """A row of the record: what came of one discipline's traces."""
+    sums = {name: sum(getattr(one, name) for one in played) for name in ("packets", "drops", "marks", "differences")}
+    many = sum(one.drops > 1000 for one in played)
+    row = {"kernel": kernel.release, "where": where, "discipline": played[0].discipline, "traces": len(played)}
+    return {name: str(value) for name, value in (row | sums | {"over_1000_drops": many}).items()}
+
+
+def noted(row: dict[str, str]) -> None:
+    """Puts a row into the record, in place of an earlier one of the same, and writes the page's tables anew."""
+    rows = recorded()
+    rows[row["kernel"], row["where"], row["discipline"]] = row
+    with RECORD.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(row), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows.values())
+    PAGE.write_text(filled(PAGE.read_text(), BEGIN, END, tables(list(rows.values()))))
+
+
+def recorded() -> dict[tuple[str, str, str], dict[str, str]]:
+    """The rows by kernel, traces and discipline."""
+    if not RECORD.exists():
+        return {}
+    with RECORD.open() as file:
+        return {(row["kernel"], row["where"], row["discipline"]): row for row in csv.DictReader(file)}
+
+
+def tables(rows: list[dict[str, str]]) -> str:
+    """A table for each kernel and kind of traces, the newest kernel first; a row a discipline."""
+    order = ["codel", *LINES]
+    kernels = sorted({row["kernel"] for row in rows}, key=lambda name: [-int(n) for n in name.split(".")[:2]])
+    parts = []
+    for kernel, where in itertools.product(kernels, (MADE, FADING)):
+        its = [row for row in rows if (row["kernel"], row["where"]) == (kernel, where)]
+        if its:
+            parts += [f"Linux {kernel}, {where}:", ""]
+            parts += [
+                "| discipline | traces | packets | drops | marks | traces with over 1000 drops | packets that differ |"
+            ]
+            parts += ["|---|--:|--:|--:|--:|--:|--:|"]
+        for row in sorted(its, key=lambda row: order.index(row["discipline"])):
+            names = ("traces", "packets", "drops", "marks", "over_1000_drops", "differences")
+            numbers = [f"{int(row[name]):,}".replace(",", " ") for name in names]
+            parts.append(f"| {row['discipline']} | " + " | ".join(numbers) + " |")
+        parts += [""] if its else []
+    return "\n".join(parts).rstrip()
 
 
 def main() -> int:
     """0 if nothing differs."""
-    parts, found = [], []
+    found = []
     only = sys.argv[1:]
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
         traces = written(Path(folder))
+        many = [trace for trace in traces if trace.file.name.startswith("flows")]
         main_job = [] if only else of_the_main_job(Path(folder))
         for version in VERSIONS:
             try:
@@ -268,19 +308,22 @@ def main() -> int:
             except Refusal as error:
                 print(f"left out: {error}", file=sys.stderr)
                 continue
-            many = [trace for trace in traces if trace.file.name.startswith("flows")]
             pairs = asked(traces if version == VERSIONS[0] else many, kernel)
-            pairs = [pair for pair in pairs if not only or pair[1].split()[0] in only]
-            with ThreadPoolExecutor(2) as pool:
-                played = list(pool.map(lambda pair, kernel=kernel: play(kernel, *pair), pairs + main_job))
-            made, seen = played[: len(pairs)], played[len(pairs) :]
-            parts.append(f"Linux {kernel.release}, HZ {kernel.hz}, the made traces:\n\n{table(made)}")
-            parts += [f"The same Linux, the fading link's:\n\n{table(seen)}"] if seen else []
-            found += [one.first for one in played if one.first]
-            print(*parts[-2:], *found, sep="\n", flush=True)
-    if not only:
-        PAGE.write_text(filled(PAGE.read_text(), BEGIN, END, "\n\n".join(parts)))
+            for where, kind, its in grouped(MADE, pairs) + grouped(FADING, main_job):
+                if only and kind not in only:
+                    continue
+                played = list(pool.map(lambda pair, kernel=kernel: play(kernel, *pair), its))
+                row = summed(kernel, where, played)
+                noted(row)
+                print(*row.values(), *(one.first for one in played if one.first), sep="\n  ", flush=True)
+                found += [one for one in played if one.first]
     return 1 if found else 0
+
+
+def grouped(where: str, pairs: list[tuple[Trace, str]]) -> list[tuple[str, str, list[tuple[Trace, str]]]]:
+    """The pairs of each discipline."""
+    kinds = dict.fromkeys(line.split()[0] for _, line in pairs)
+    return [(where, kind, [pair for pair in pairs if pair[1].split()[0] == kind]) for kind in kinds]
 
 
 if __name__ == "__main__":
