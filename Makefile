@@ -44,8 +44,9 @@ check: build $(VENV)/.dev ## Format, lints, types and the rules between rooms.
 	@$(STAGE) "rooms of Rust" $(BIN)/python tools/rooms.py
 	@$(STAGE) "rooms of Python" env PYTHONPATH=python $(BIN)/lint-imports --no-cache --no-logo
 
-bench: build ## How fast the simulator is, optimised to the last: P1 to P5 as JSON.
+bench: build ## How fast the simulator is: P1 to P5 as JSON, and what a packet costs each discipline.
 	@for name in P1 P2 P3 P4 P5; do $(BIN)/sojourn bench $$name; done
+	@$(BIN)/python tools/instructions.py
 
 figures: build ## The picture in README.md.
 	@$(STAGE) "figures" $(BIN)/python tools/figures.py

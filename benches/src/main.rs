@@ -1,10 +1,12 @@
 //! `sojourn-bench NAME [--repeat N] [--detail full|departures]`: how fast the simulator is on this machine, as JSON.
+//! `sojourn-bench replay LINE [--repeat N] [--flows N]`: a discipline alone (queues.rs).
 //!
 //! It runs nothing but the simulation, so that CPU time and peak memory are the simulation's own, and callgrind sees
 //! nothing else. Of N runs (5 unless told) the least CPU time counts: whatever else runs can only add to it. `departures`,
 //! the default, measures what leaves, every packet's sojourn in a histogram; `full` all that `sojourn run` reports.
 #![forbid(unsafe_code)]
 
+mod queues;
 mod scenarios;
 
 use std::io::Write;
@@ -15,7 +17,8 @@ use sojourn_measure::Distribution;
 use sojourn_model::scenario::Scenario;
 use sojourn_sim::{Detail, Options, Output};
 
-const USAGE: &str = "usage: sojourn-bench P1|P2|P3|P4|P5|scale [--repeat N] [--detail full|departures]";
+const USAGE: &str = "usage: sojourn-bench P1|P2|P3|P4|P5|scale [--repeat N] [--detail full|departures]
+       sojourn-bench replay LINE [--repeat N] [--flows N]";
 
 /// What was measured.
 #[derive(serde::Serialize)]
@@ -56,19 +59,24 @@ fn main() -> ExitCode {
 #[derive(PartialEq, Eq, Debug)]
 struct Request {
     name: String,
+    /// Of `replay`: the discipline, and how many flows there are.
+    line: String,
+    flows: u32,
     repeat: u32,
     detail: Detail,
 }
 
 fn parse(args: &[String]) -> Result<Request, String> {
-    let mut request = Request { name: String::new(), repeat: 5, detail: Detail::Departures };
+    let mut request =
+        Request { name: String::new(), line: String::new(), flows: 1, repeat: 5, detail: Detail::Departures };
     let mut words = args.iter().map(String::as_str);
     while let Some(word) = words.next() {
         match word {
-            "--repeat" => {
+            "--repeat" | "--flows" => {
                 let n = words.next().unwrap_or_default();
                 let positive = n.parse().ok().filter(|&n| n > 0);
-                request.repeat = positive.ok_or(format!("--repeat {n}: expected a positive number\n{USAGE}"))?;
+                let number = positive.ok_or(format!("{word} {n}: expected a positive number\n{USAGE}"))?;
+                *(if word == "--flows" { &mut request.flows } else { &mut request.repeat }) = number;
             }
             "--detail" => {
                 request.detail = match words.next().unwrap_or_default() {
@@ -78,6 +86,7 @@ fn parse(args: &[String]) -> Result<Request, String> {
                 }
             }
             name if request.name.is_empty() && !name.starts_with('-') => request.name = name.to_owned(),
+            line if request.name == "replay" && request.line.is_empty() => request.line = line.to_owned(),
             _ => return Err(USAGE.to_owned()),
         }
     }
@@ -86,7 +95,9 @@ fn parse(args: &[String]) -> Result<Request, String> {
 
 fn measure_as_json(request: &Request) -> Result<String, String> {
     let name = &request.name;
-    let json = if name == "scale" {
+    let json = if name == "replay" {
+        serde_json::to_string(&queues::replay(&request.line, request.flows, request.repeat)?)
+    } else if name == "scale" {
         let of = |flows| Ok(Sized { flows, figures: measure(&scenarios::p1(flows), request)? });
         serde_json::to_string(&[1, 10, 100, 1000].into_iter().map(of).collect::<Result<Vec<_>, String>>()?)
     } else {
@@ -144,10 +155,12 @@ mod tests {
 
     #[test]
     fn the_command_line_is_a_name_and_options() {
-        let of = |repeat, detail| Ok(Request { name: "P1".to_owned(), repeat, detail });
+        let of = |repeat, detail| Ok(Request { name: "P1".into(), line: String::new(), flows: 1, repeat, detail });
         assert_eq!(request("P1"), of(5, Detail::Departures));
         assert_eq!(request("P1 --repeat 3"), of(3, Detail::Departures));
         assert_eq!(request("--detail full P1"), of(5, Detail::Full));
+        let replay = parse(&["replay", "codel limit 9", "--flows", "7"].map(str::to_owned)).expect("a command line");
+        assert_eq!((replay.line.as_str(), replay.flows), ("codel limit 9", 7));
         for bad in ["", "P1 P2", "P1 --repeat", "P1 --repeat 0", "P1 --repeat x", "P1 --detail some", "--help"] {
             assert!(request(bad).is_err(), "{bad}");
         }

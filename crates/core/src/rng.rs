@@ -1,5 +1,14 @@
 //! A small random number generator: SplitMix64 (Steele, Lea, Flood 2014). One stream per source, so that drawing more
 //! numbers in one place never changes another.
+//!
+//! ```
+//! use sojourn_core::rng::Rng;
+//!
+//! let (mut red, mut again, mut pie) = (Rng::stream(7, "red"), Rng::stream(7, "red"), Rng::stream(7, "pie"));
+//! assert_eq!(red.next_u64(), again.next_u64());
+//! assert_ne!(red.next_u64(), pie.next_u64());
+//! assert!((0.0..1.0).contains(&red.uniform()));
+//! ```
 
 /// One stream of random numbers.
 #[derive(Clone, Debug)]

@@ -1,4 +1,13 @@
 //! Integer units: nanoseconds, bits per second, bytes. Nothing below a world ever rounds through a float to keep time.
+//!
+//! ```
+//! use sojourn_core::units::{Rate, Span, Time};
+//!
+//! let uplink = Rate(1_000_000);
+//! assert_eq!(uplink.serialise(1500), Span::from_millis(12));
+//! assert_eq!(uplink.bytes_in(Span::from_secs(1)), 125_000);
+//! assert_eq!((Time::ZERO + Span::from_millis(30)).since(Time(10_000_000)), Span::from_millis(20));
+//! ```
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Mul, Sub};

@@ -3,6 +3,20 @@
 //! Every discipline has a `Params` struct and one table, [`Parameters::PARAMS`]; reading, printing, messages and the
 //! reference pages are derived from it here. What is ours and not `tc`'s (`variant …`) is marked so in the table:
 //! [`Spec`]'s `Display` writes it and reads it back, [`Spec::tc_line`] never writes it.
+//!
+//! ```
+//! use sojourn_core::qdisc::tc::Spec;
+//!
+//! let spec: Spec = "fq_codel limit 600 target 15ms noecn".parse()?;
+//! assert_eq!(spec.kind(), "fq_codel");
+//! assert_eq!(spec.tc_line().as_deref(), Some("fq_codel limit 600 target 15ms noecn"));
+//! // tc does not know our variants.
+//! assert_eq!("codel variant rfc8289".parse::<Spec>()?.tc_line().as_deref(), Some("codel limit 1000"));
+//!
+//! let error = "fq_codel tarjet 15ms".parse::<Spec>().unwrap_err();
+//! assert!(error.to_string().contains("did you mean \"target\"?"));
+//! # Ok::<(), sojourn_core::qdisc::tc::Error>(())
+//! ```
 
 mod number;
 mod param;

@@ -1,0 +1,84 @@
+"""Counts the instructions that every discipline needs for a packet, with valgrind, and writes them into a page.
+
+The same arrivals (P1's, of 1 and of 100 flows) are played once and three times; the difference is what two plays cost.
+What stands around the discipline (reading the arrivals, the link) is in all counts, also in pfifo's.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from pages import filled
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/explanation/instructions.md"
+BEGIN, END = "<!-- table: written by tools/instructions.py -->", "<!-- end of table -->"
+LINES = (
+    "pfifo limit 1000",
+    "bfifo limit 1500000",
+    "pfifo_head_drop limit 1000",
+    "codel",
+    "codel variant rfc8289",
+    "fq_codel",
+    "fq_codel variant ns2",
+    "fq",
+    "fq variant linux67",
+    "ccaq variant paper",
+    "red limit 1500000 min 125000 max 375000 avpkt 1514 bandwidth 100mbit",
+    "red limit 1000 variant ns2",
+    "choke limit 1000 bandwidth 100mbit min 83 max 250",
+    "sfb",
+    "blue",
+    "pie",
+    "fq_pie",
+    "dualpi2",
+    "sfq",
+    "prio",
+    "tbf rate 100mbit burst 15140 limit 1500000",
+    "htb rate 100mbit",
+)
+FLOWS = (1, 100)
+
+
+def count(line: str, flows: int, repeat: int) -> tuple[int, int]:
+    """Instructions of the whole program, and packets played."""
+    program = str(Path(sys.executable).parent / "sojourn-bench")
+    valgrind = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
+    command = [*valgrind, program, "replay", line, "--flows", str(flows), "--repeat", str(repeat)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    instructions = re.search(r"I\s+refs:\s+([\d,]+)", done.stderr)
+    packets = re.search(r'"packets":(\d+)', done.stdout)
+    assert instructions is not None
+    assert packets is not None
+    return int(instructions[1].replace(",", "")), int(packets[1])
+
+
+def per_packet(asked: tuple[str, int]) -> float:
+    """Instructions a packet of a line among so many flows."""
+    line, flows = asked
+    (one, packets), (three, thrice) = count(line, flows, 1), count(line, flows, 3)
+    return (three - one) / (thrice - packets)
+
+
+def main() -> int:
+    """0 if it could count."""
+    if shutil.which("valgrind") is None:
+        print("instructions: valgrind is not there: nothing is counted", file=sys.stderr)
+        return 0
+    asked = [(line, flows) for line in LINES for flows in FLOWS]
+    with ThreadPoolExecutor(2) as pool:
+        counts = dict(zip(asked, pool.map(per_packet, asked), strict=True))
+    rows = ["| discipline | 1 flow | of pfifo | 100 flows | of pfifo |", "|---|--:|--:|--:|--:|"]
+    for line in LINES:
+        cells = [f"{counts[line, flows]:.0f} | {counts[line, flows] / counts[LINES[0], flows]:.2f}" for flows in FLOWS]
+        rows.append(f"| {line} | {' | '.join(cells)} |")
+    print(*rows, sep="\n")
+    PAGE.write_text(filled(PAGE.read_text(), BEGIN, END, "\n".join(rows)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
