@@ -61,6 +61,8 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (38, "sfq"),
         (25, "red limit 600000 min 30000 max 90000 avpkt 1000 burst 55 bandwidth 10mbit probability 0.1 ecn"),
         (30, "choke limit 300 bandwidth 10mbit min 20 max 60 burst 40 probability 0.1 ecn"),
+        (25, "cake besteffort memlimit 200000"),
+        (36, "cake rtt 10ms dual-srchost memlimit 200000"),
         (34, "sfb limit 300 max 60 target 30 increment 0.005 decrement 0.0005"),
     ],
 )
@@ -83,6 +85,10 @@ def test_the_kernel_and_core_agree_on_each_packets_fate_and_its_nanosecond(
         "prio bands 4 priomap 3 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1",
         "tbf rate 9mbit burst 20000 latency 50ms peakrate 11mbit mtu 3000",
         "tbf rate 9mbit burst 5000 child fq_codel limit 10240",
+        "cake bandwidth 7mbit diffserv8 atm overhead 40 mpu 64",
+        "cake bandwidth 6mbit diffserv4 ingress overhead 0 memlimit 300000",
+        "cake diffserv3 wash raw ptm bandwidth 8mbit",
+        "cake precedence srchost bandwidth 8mbit nat ethernet",
         "htb rate 7mbit ceil 6.9mbit burst 3333 cburst 2222 overhead 18 mpu 64",
     ],
 )

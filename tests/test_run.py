@@ -186,10 +186,10 @@ def test_worlds_that_are_not_built_say_so(sojourn: Run, small: Path) -> None:
 
 
 def test_what_only_linux_has_is_skipped_with_its_reason_and_refused_alone(sojourn: Run, small: Path) -> None:
-    small.write_text(SMALL.replace("pfifo limit 100", "cake besteffort"))
+    small.write_text(SMALL.replace("pfifo limit 100", "hhf limit 500"))
     done = load(sojourn("run", small, "-f", "json").stdout)
     assert [run["set"]["hop.bottleneck.qdisc"] for run in done["runs"]] == ["codel"]
-    assert [one["reason"] for one in done["skipped"]] == ["hop bottleneck: cake is not built yet in the simulator"]
+    assert [one["reason"] for one in done["skipped"]] == ["hop bottleneck: hhf is not built yet in the simulator"]
     refused = sojourn("run", small, "--set", "hop.bottleneck.qdisc=codel", "--set", "flow.bulk0.cc=bbr", code=2)
     assert "cc bbr is not built yet in the simulator" in refused.stderr
 

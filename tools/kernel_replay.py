@@ -107,6 +107,20 @@ LINES = {
         "sfb limit 300 max 60 target 30 increment 0.005 decrement 0.0005",
         "sfb limit 1000 max 400 target 50 increment 0.02 decrement 0.001 penalty_rate 100 penalty_burst 10",
     ),
+    "cake": (
+        "cake",
+        "cake besteffort flows",
+        "cake besteffort memlimit 200000",
+        "cake rtt 10ms dual-srchost memlimit 400000",
+        "cake metro flowblind",
+        "cake hosts rtt 300ms memlimit 1000000",
+        "cake interplanetary dual-dsthost nat memlimit 100000",
+        "cake srchost rtt 30ms",
+        "cake bandwidth 7mbit diffserv8 atm overhead 40 mpu 64",
+        "cake bandwidth 3mbit diffserv4 ingress overhead 0 memlimit 300000",
+        "cake bandwidth 1mbit precedence wash ptm ethernet ether-vlan",
+        "cake bandwidth 20mbit besteffort dsthost raw rtt 20ms",
+    ),
     "prio": ("prio", "prio bands 4 priomap 3 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1"),
     "tbf": (
         "tbf rate 5mbit burst 5000 limit 60000",
@@ -122,7 +136,7 @@ LINES = {
     ),
 }
 """What each discipline is asked to be, in turn; codel is what its trace says."""
-HOLD_BACK = re.compile("tbf|htb|.* maxrate ")
+HOLD_BACK = re.compile("tbf|htb|cake bandwidth|.* maxrate ")
 """Lines of disciplines that hold packets back although the link asks: a trace says when it does."""
 SINCE = {"dualpi2": (6, 17)}
 MAIN_JOB = ("codel limit 830", "fq_codel limit 830", "fq limit 830")
@@ -157,6 +171,8 @@ class Played:
 def of_kernel(line: str, kernel: Kernel) -> str:
     """The discipline as this kernel has it, in our words."""
     kind = line.rpartition(" child ")[2].split()[0]
+    if kind == "cake" and kernel.version >= (6, 12):
+        return f"{line} variant linux{7 if kernel.version >= (7, 0) else 612}"
     if kind in ("codel", "fq_codel"):
         return f"{line} variant linux7" if kernel.version >= (7, 0) else line
     return f"{line} variant linux67" if kind == "fq" and kernel.version >= (6, 7) else line

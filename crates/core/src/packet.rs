@@ -36,6 +36,36 @@ impl Ecn {
     }
 }
 
+/// What a filter of ACKs asks of a TCP segment.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Segment {
+    /// The same for the segments of one connection in one direction only.
+    pub stream: u64,
+    /// The next number expected, if [`Segment::acks`].
+    pub ack: u32,
+    /// ACK is set.
+    pub acks: bool,
+    /// SYN is set.
+    pub syn: bool,
+    /// No data, no flag but ACK, ECE and CWR, no option but SACK, timestamps and MD5.
+    pub pure: bool,
+    /// ECE and CWR.
+    pub echo: u8,
+    /// TSval and TSecr (RFC 7323).
+    pub stamps: Option<(u32, u32)>,
+    /// SACK blocks (RFC 2018): from each first number to the one after its last. Only as many as `sack_count`.
+    pub sacks: [(u32, u32); 4],
+    /// SACK blocks that are there.
+    pub sack_count: u8,
+}
+
+impl Segment {
+    /// Its SACK blocks.
+    pub fn blocks(&self) -> &[(u32, u32)] {
+        &self.sacks[..usize::from(self.sack_count).min(self.sacks.len())]
+    }
+}
+
 /// A packet as a queue discipline sees it.
 pub trait Packet {
     /// Length in bytes as the link and the discipline count it (IP length plus the hop's overhead).
@@ -49,6 +79,17 @@ pub trait Packet {
     /// The differentiated services code point, six bits; 0 is best effort.
     fn dscp(&self) -> u8 {
         0
+    }
+    /// Writes the differentiated services code point, if the packet has a place for it.
+    fn set_dscp(&mut self, _dscp: u8) {}
+    /// Its source and its destination host, as numbers that tell hosts apart. (Of disciplines, only cake asks.) Without
+    /// addresses, each flow is a source of its own, and all go to one destination.
+    fn hosts(&self) -> (u32, u32) {
+        (self.flow_hash(), 0)
+    }
+    /// The TCP segment that it carries, if it is known. (Of disciplines, only cake asks, if it is told to filter ACKs.)
+    fn segment(&self) -> Option<Segment> {
+        None
     }
     /// When the packet entered the discipline.
     fn enqueue_time(&self) -> Time;

@@ -6,6 +6,7 @@
 
 mod any;
 pub mod blue;
+pub mod cake;
 pub mod ccaq;
 pub mod choke;
 pub mod codel;
@@ -62,11 +63,13 @@ pub enum DropReason {
     Matched,
     /// Of a flow that does not respond (sfb).
     Penalty,
+    /// An ACK that says nothing which a newer one doesn't say (cake).
+    AckFilter,
 }
 
 impl DropReason {
     /// Every reason, in order of their numbers.
-    pub const ALL: [DropReason; 11] = [
+    pub const ALL: [DropReason; 12] = [
         DropReason::Overlimit,
         DropReason::FlowLimit,
         DropReason::MemoryLimit,
@@ -78,6 +81,7 @@ impl DropReason {
         DropReason::Loss,
         DropReason::Matched,
         DropReason::Penalty,
+        DropReason::AckFilter,
     ];
 
     /// The name in files and tables.
@@ -94,6 +98,7 @@ impl DropReason {
             DropReason::Loss => "loss",
             DropReason::Matched => "matched",
             DropReason::Penalty => "penalty",
+            DropReason::AckFilter => "ack_filter",
         }
     }
 }
@@ -173,6 +178,8 @@ pub type Stats = Vec<(&'static str, u64)>;
 pub struct Context {
     /// The largest packet in bytes as the link counts it (`psched_mtu`: IP MTU plus overhead).
     pub mtu: u32,
+    /// Bytes of a packet's length that stand before its IP header (14 on Ethernet).
+    pub overhead: u32,
     /// The link's rate at the start of the run.
     pub rate: Rate,
     /// The link's own one-way delay.

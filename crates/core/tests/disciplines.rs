@@ -65,12 +65,18 @@ const LINES: &[&str] = &[
     "sfb limit 30",
     "sfb limit 100 max 8 target 2 increment 0.4 decrement 0.01 rehash 900 db 300 penalty_rate 100",
     "blue limit 10 increment 0.1 freeze_time 10ms ecn",
+    "cake memlimit 16k",
+    "cake besteffort flows rtt 2ms variant linux7",
+    "cake bandwidth 8mbit hosts ingress atm overhead 18 memlimit 40k variant linux612",
+    "cake bandwidth 4mbit diffserv8 dual-srchost rtt 1ms memlimit 20k ack-filter",
+    "cake flowblind ptm raw rtt 5ms",
     "ccaq limit 50 variant paper flow_limit 6",
     "ccaq limit 10000 variant paper flow_limit 10 multiplier 0.5 max_gi 5ms",
     "ccaq limit 10000 variant paper flow_limit 10 multiplier 2 max_gi_rtts 4",
 ];
 
-const CONTEXT: Context = Context { mtu: 1514, rate: Rate(10_000_000), delay: Span::from_millis(10), seed: 7 };
+const CONTEXT: Context =
+    Context { mtu: 1514, overhead: 14, rate: Rate(10_000_000), delay: Span::from_millis(10), seed: 7 };
 
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 struct Parcel {

@@ -12,7 +12,7 @@ use sojourn_core::qdisc::tc::{Spec, disciplines};
 use sojourn_core::rng::Rng;
 use sojourn_oracle::skipped;
 
-/// A kernel without the module says this, after tc's own parser was content.
+/// A kernel without the module says this, after tc's own parser was content (choke's with a warning before it).
 const NO_SUCH_MODULE: &str = "Error: Specified qdisc kind is unknown.";
 
 /// Disciplines that are younger than some tc: it then says that it knows no options of theirs.
@@ -27,7 +27,7 @@ struct Answer {
 
 impl Answer {
     fn accepted(&self) -> bool {
-        self.said.is_empty() || self.said == NO_SUCH_MODULE
+        self.said.is_empty() || self.said.ends_with(NO_SUCH_MODULE)
     }
 }
 

@@ -38,14 +38,17 @@ fn meaning(reason: DropReason) -> &'static str {
         DropReason::Overlimit => "the queue was at its limit of packets or bytes",
         DropReason::FlowLimit => "the flow's own queue was at its limit (fq, ccaq, sfq), or its bins were (sfb)",
         DropReason::MemoryLimit => "the queues together were at their memory limit (fq_codel)",
-        DropReason::Codel => "CoDel's control law: the delay had stayed above target",
-        DropReason::Early => "a random drop before the queue is full (red, choke, sfb, blue, pie, fq_pie, dualpi2)",
+        DropReason::Codel => "CoDel's control law (cake's COBALT): the delay had stayed above target",
+        DropReason::Early => {
+            "a random drop before the queue is full (red, choke, sfb, blue, pie, fq_pie, dualpi2, cake)"
+        }
         DropReason::Forced => "RED's average queue was above its thresholds",
         DropReason::Shrink => "the flow's limit was lowered below what stood in its queue (ccaq)",
         DropReason::Busy => "the link was busy and has no queue (noqueue)",
         DropReason::Loss => "lost on the way, not in a queue",
         DropReason::Matched => "it met a packet of its own flow in the queue, which was dropped too (choke)",
         DropReason::Penalty => "of a flow that does not respond, more than such a flow may send (sfb)",
+        DropReason::AckFilter => "an ACK that says nothing which a newer one in its queue doesn't say (cake)",
     }
 }
 

@@ -47,6 +47,7 @@ pub fn qdisc(line: &str) -> PyResult<String> {
                 Value::Int(number) => number.into(),
                 Value::Packets(number) => format!("{number}p").into(),
                 Value::Real(number) => number.into(),
+                Value::Signed(number) => number.into(),
             };
             (name.to_owned(), value)
         })

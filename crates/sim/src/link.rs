@@ -129,7 +129,7 @@ impl Link {
         let delay = link.delay[0].1;
         let is_traced = matches!(server, Server::Trace(_));
         let due = if let Server::Trace(trace) = &server { trace.time() } else { Time::NEVER };
-        let context = Context { mtu: MTU + link.overhead, rate, delay, seed: setup.seed };
+        let context = Context { mtu: MTU + link.overhead, overhead: link.overhead, rate, delay, seed: setup.seed };
         let mut meter = LinkMeter::new(&setup.meter);
         meter.rate(Time::ZERO, rate);
         let qdisc: AnyQdisc<Packet> = link.qdisc.build(&context);

@@ -1,6 +1,6 @@
 //! The simulator's packet: 40 bytes, copied by value from line to queue to line.
 
-use sojourn_core::packet::{Ecn, Packet as Queued};
+use sojourn_core::packet::{Ecn, Packet as Queued, Segment};
 use sojourn_core::tcp::Ack;
 use sojourn_core::units::Time;
 pub use sojourn_model::records::Kind;
@@ -290,6 +290,28 @@ impl Queued for Packet {
     fn opens(&self) -> bool {
         self.code() == SYN
     }
+    /// Each connection is between two hosts of its own.
+    #[inline]
+    fn hosts(&self) -> (u32, u32) {
+        (self.flow_hash(), self.flow_hash())
+    }
+    /// Numbers count segments. What SACK blocks say is not in the packet: an ACK with some is never idle.
+    fn segment(&self) -> Option<Segment> {
+        if self.code() == PING {
+            return None;
+        }
+        let acks = self.code() == ACK;
+        Some(Segment {
+            stream: u64::from(self.conn()) | u64::from(self.is_for_receiver()) << 32,
+            ack: if acks { self.seq() } else { 0 },
+            acks,
+            syn: self.code() == SYN,
+            pure: self.is_plain_ack(),
+            echo: u8::from(self.has(ECHO)),
+            sack_count: u8::from(acks && !self.is_plain_ack()),
+            ..Segment::default()
+        })
+    }
 }
 
 /// A moment as a TCP timestamp: µs modulo 2^32.
@@ -305,6 +327,16 @@ mod tests {
     #[test]
     fn a_packet_is_forty_bytes() {
         assert_eq!(size_of::<Packet>(), 40);
+    }
+
+    #[test]
+    fn a_filter_of_acks_sees_which_ack_says_more() {
+        let ack = |seq, sack| Packet::from(Parts { kind: ACK, seq, sack, ..Parts::default() }).segment().expect("TCP");
+        assert!(ack(5, 0).pure && ack(5, 0).acks && ack(5, 0).ack == 5);
+        assert!(!ack(5, 1).pure && ack(5, 1).sack_count == 1);
+        let data = Packet::from(Parts { kind: DATA, ..Parts::default() }).segment().expect("TCP");
+        assert!(!data.pure && data.stream != ack(5, 0).stream);
+        assert_eq!(Packet::from(Parts { kind: PING, ..Parts::default() }).segment(), None);
     }
 
     #[test]

@@ -20,7 +20,9 @@ pub const TRACE_HEADER: &str = "time_ns,op,flow,bytes,ecn";
 /// The first line of the result.
 pub const ROW_HEADER: &str = "packet,flow,bytes,enqueue_ns,fate_ns,fate";
 /// The largest IP packet in an Ethernet frame.
-pub const MAX_BYTES: u32 = 65_535 + 14;
+pub const MAX_BYTES: u32 = 65_535 + ETHERNET;
+/// Of a packet's length, what stands before its IP header.
+const ETHERNET: u32 = 14;
 /// The latest time in a trace: 146 years.
 pub const MAX_TIME: Time = Time(1 << 62);
 /// Of a discipline's random numbers.
@@ -159,7 +161,7 @@ pub fn run_from(
     }
     let ops = parse(trace, file_name, rate.is_none())?;
     // Without a rate no discipline left here looks at it.
-    let context = Context { mtu, rate: rate.unwrap_or(Rate(0)), delay: Span::ZERO, seed: SEED };
+    let context = Context { mtu, overhead: ETHERNET, rate: rate.unwrap_or(Rate(0)), delay: Span::ZERO, seed: SEED };
     let mut replay = Replay {
         qdisc: spec.build(&context),
         book: Book { rows: Vec::with_capacity(ops.len()), now: Time::ZERO, start: Span(start.0) },
@@ -260,7 +262,7 @@ fn shown(bytes: &[u8]) -> String {
 
 /// The names of a discipline's counters, those of `tc -s -j qdisc` where Linux has it.
 pub fn counters(spec: &Spec) -> Vec<&'static str> {
-    let context = Context { mtu: 1514, rate: Rate(10_000_000), delay: Span::ZERO, seed: SEED };
+    let context = Context { mtu: 1514, overhead: ETHERNET, rate: Rate(10_000_000), delay: Span::ZERO, seed: SEED };
     spec.build::<TracePacket>(&context).stats().into_iter().map(|(name, _)| name).collect()
 }
 

@@ -43,6 +43,8 @@ const QDISCS: &[&str] = &[
     "fq_pie limit 100 flows 8 target 5ms",
     "dualpi2 limit 100 target 5ms step_thresh 2p",
     "dualpi2 variant rfc9332",
+    "cake rtt 20ms memlimit 100k",
+    "cake bandwidth 3mbit besteffort ingress ack-filter variant linux7",
     "ccaq limit 50 variant paper max_gi_rtts 4",
 ];
 

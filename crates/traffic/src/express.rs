@@ -1,7 +1,7 @@
 //! What a real kernel can't be asked for, named before anything runs.
 
 use sojourn_core::qdisc::tc::Spec;
-use sojourn_core::qdisc::{codel, dualpi2, fq, fq_codel, pie, red, sfq};
+use sojourn_core::qdisc::{cake, codel, dualpi2, fq, fq_codel, pie, red, sfq};
 use sojourn_core::tcp::{AckPolicy, Cc};
 use sojourn_model::scenario::{Capacity, Link, Scenario};
 use sojourn_model::workload::{App, Entry};
@@ -68,6 +68,8 @@ pub fn foreign(spec: &Spec, (major, minor): (u32, u32)) -> Option<String> {
         Spec::Codel(params) if params.variant == codel::Variant::Linux7 => since((7, 0), "linux7"),
         Spec::FqCodel(params) if params.variant == fq_codel::Variant::Linux7 => since((7, 0), "linux7"),
         Spec::Fq(params) if params.variant == fq::Variant::Linux67 => since((6, 7), "linux67"),
+        Spec::Cake(params) if params.variant == cake::Variant::Linux7 => since((7, 0), "linux7"),
+        Spec::Cake(params) if params.variant == cake::Variant::Linux612 => since((6, 12), "linux612"),
         Spec::Pie(params) if params.variant != pie::Variant::Linux => {
             let word = pie::Variant::WORDS[params.variant as usize];
             Some(format!("variant {word}: the kernel's pie is Linux's"))

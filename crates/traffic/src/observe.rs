@@ -250,7 +250,7 @@ impl<'a> Tracker<'a> {
         const FLOW_LIMIT: u16 = 8;
         let spec = &self.scenario.link(usize::from(packet.link)).qdisc;
         let law = match spec {
-            Spec::Codel(_) | Spec::FqCodel(_) => DropReason::Codel,
+            Spec::Codel(_) | Spec::FqCodel(_) | Spec::Cake(_) => DropReason::Codel,
             Spec::Red(_)
             | Spec::Choke(_)
             | Spec::Sfb(_)

@@ -1,6 +1,7 @@
 //! One enum for all disciplines: static dispatch in the hot path (rule 12).
 
 use super::blue::Blue;
+use super::cake::Cake;
 use super::ccaq::Ccaq;
 use super::choke::Choke;
 use super::codel::{self, Codel};
@@ -131,6 +132,8 @@ any_qdisc! {
     Sfb(Sfb<P>),
     /// blue.
     Blue(Blue<P>),
+    /// cake.
+    Cake(Cake<P>),
 }
 
 impl Spec {
@@ -172,6 +175,7 @@ impl Spec {
             Spec::Choke(params) => AnyQdisc::Choke(Choke::new(params, context)),
             Spec::Sfb(params) => AnyQdisc::Sfb(Sfb::new(params, context)),
             Spec::Blue(params) => AnyQdisc::Blue(Blue::new(params, context)),
+            Spec::Cake(params) => AnyQdisc::Cake(Cake::new(params, context)),
             Spec::Linux(_) => panic!("bug: a world that has no {} did not refuse it", self.kind()),
         }
     }

@@ -25,7 +25,20 @@ pub struct Fifo {
 }
 
 impl Fifo {
-    const EMPTY: Fifo = Fifo { bytes: 0, head: NIL, tail: NIL, packets: 0 };
+    /// Without packets.
+    pub const EMPTY: Fifo = Fifo { bytes: 0, head: NIL, tail: NIL, packets: 0 };
+
+    /// Packets queued.
+    #[inline]
+    pub fn packets(&self) -> u32 {
+        self.packets
+    }
+
+    /// Bytes queued.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
 }
 
 /// One flow: its packets, its credit, what the discipline keeps for it, and its place in the round.
@@ -127,14 +140,54 @@ pub struct Slab<P> {
 }
 
 impl<P: Packet + Copy> Slab<P> {
+    /// Without packets.
+    pub fn new() -> Self {
+        Slab { nodes: Vec::new(), free: NIL, packets: 0, backlog: 0 }
+    }
+
+    /// Packets queued in all flows.
+    #[inline]
+    pub fn packets(&self) -> usize {
+        self.packets
+    }
+
+    /// The packets of this queue, from its head on.
+    pub fn iter(&self, fifo: &Fifo) -> impl Iterator<Item = &P> {
+        let mut place = fifo.head;
+        (0..fifo.packets).map(move |_| {
+            let node = &self.nodes[place as usize];
+            place = node.next;
+            &node.packet
+        })
+    }
+
+    /// Takes the packet `index` places behind the head of this queue, which is not its last.
+    pub fn take(&mut self, fifo: &mut Fifo, index: u32) -> Option<P> {
+        if index + 1 >= fifo.packets {
+            return None;
+        }
+        let (mut last, mut place) = (NIL, fifo.head);
+        for _ in 0..index {
+            (last, place) = (place, self.nodes[place as usize].next);
+        }
+        let head = core::mem::replace(&mut fifo.head, place);
+        let packet = self.pop(fifo);
+        if last != NIL {
+            // What was taken as the head is not: the chain closes behind its place.
+            self.nodes[last as usize].next = core::mem::replace(&mut fifo.head, head);
+        }
+        packet
+    }
+
     /// Bytes queued in all flows.
     #[inline]
     pub fn backlog(&self) -> u64 {
         self.backlog
     }
 
+    /// Puts a packet at the tail of this queue.
     #[inline]
-    fn push(&mut self, fifo: &mut Fifo, packet: P) {
+    pub fn push(&mut self, fifo: &mut Fifo, packet: P) {
         let bytes = u64::from(packet.bytes());
         let node = Node { packet, next: NIL };
         let place = match self.free {
@@ -224,9 +277,8 @@ pub struct Flows<P, S, const BANDS: usize = 1> {
 impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
     /// No flows yet.
     pub fn new() -> Self {
-        let slab = Slab { nodes: Vec::new(), free: NIL, packets: 0, backlog: 0 };
         let bands = [const { Band { new: List::EMPTY, old: List::EMPTY } }; BANDS];
-        Flows { slab, flows: Vec::new(), bands, head: Head { band: 0, new: true } }
+        Flows { slab: Slab::new(), flows: Vec::new(), bands, head: Head { band: 0, new: true } }
     }
 
     /// Adds an empty flow that stands in no list, and gives its number: 0, 1, 2, …

@@ -30,7 +30,7 @@ use core::str::{FromStr, SplitAsciiWhitespace};
 pub use param::{Field, Param, Parameters, Presence, Unit, Value};
 pub(crate) use param::{choice, param};
 
-use super::{blue, ccaq, choke, codel, dualpi2, fifo, fq, fq_codel, fq_pie, htb, pie, prio, red, sfb, sfq, tbf};
+use super::{blue, cake, ccaq, choke, codel, dualpi2, fifo, fq, fq_codel, fq_pie, htb, pie, prio, red, sfb, sfq, tbf};
 use crate::rng::Rng;
 
 /// Why a line could not be read. Displays as one line that names the word and what was expected.
@@ -231,6 +231,8 @@ disciplines! {
     Sfb(sfb::Params),
     /// BLUE.
     Blue(blue::Params),
+    /// Common applications kept enhanced.
+    Cake(cake::Params),
 }
 
 /// The line of a discipline that only Linux plays: its words are read by `tc`, not here.
@@ -241,7 +243,7 @@ pub struct LinuxLine {
 }
 
 /// Disciplines of Linux that we don't have (yet), and that stand below nothing but a link.
-pub const LINUX: &[&str] = &["cake", "hhf"];
+pub const LINUX: &[&str] = &["hhf"];
 
 /// Which words of a line to print.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -339,12 +341,18 @@ fn read_params<T: Parameters>(words: &mut Words, warnings: &mut Vec<String>) -> 
         let Some(param) = T::PARAMS.iter().find(|p| p.is_called(word) || off_word(p) == Some(word)) else {
             return Err(unknown_word::<T>(word));
         };
-        if seen.contains(&param.name) {
+        if matches!(param.unit, Unit::Impossible) {
+            return Err(Error::new(word, param.doc.to_string()));
+        }
+        if seen.contains(&param.name) && !matches!(param.unit, Unit::Preset(_)) {
             return Err(Error::new(word, format!("{} is given twice", param.name)));
         }
         seen.push(param.name);
         let value = match param.unit {
             Unit::Flag(_) => Value::Flag(word == param.name),
+            Unit::Word(words) | Unit::Preset(words) => {
+                words.iter().position(|one| *one == word).map_or(Value::Unset, |place| Value::Int(place as u64))
+            }
             Unit::Ignored(count) => {
                 warnings.push(format!("{} is read over: {}", param.name, param.doc));
                 words.0.by_ref().take(count).for_each(drop);
@@ -375,8 +383,14 @@ fn off_word<T>(param: &Param<T>) -> Option<&'static str> {
     if let Unit::Flag(off) = param.unit { Some(off) } else { None }
 }
 
+/// Every word that begins a parameter.
+fn names<T>(param: &Param<T>) -> impl Iterator<Item = &'static str> {
+    let name = param.unit.words().is_empty().then_some(param.name);
+    name.into_iter().chain(off_word(param)).chain(param.unit.words().iter().copied())
+}
+
 fn unknown_word<T: Parameters>(word: &str) -> Error {
-    let names: Vec<&'static str> = T::PARAMS.iter().flat_map(|p| [Some(p.name), off_word(p)]).flatten().collect();
+    let names: Vec<&'static str> = T::PARAMS.iter().flat_map(names).collect();
     let problem = match names.is_empty() {
         true => format!("{} takes no parameters", T::NAME),
         false => format!("unknown parameter of {}; expected one of: {}", T::NAME, names.join(", ")),
@@ -392,7 +406,7 @@ fn read_value<T>(param: &Param<T>, words: &mut Words, warnings: &mut Vec<String>
         let error = Error::new(text, problem);
         if let Unit::Choice(built, _) = param.unit { error.near(built.iter()) } else { error }
     })?;
-    if let (Unit::Rate, Value::Int(rate)) = (param.unit, value)
+    if let (Unit::Rate | Unit::Bandwidth, Value::Int(rate)) = (param.unit, value)
         && text.to_ascii_lowercase().ends_with("bps")
     {
         warnings.push(format!("{text}: tc's bps are bytes per second: this is {}", crate::units::Rate(rate)));
@@ -446,7 +460,7 @@ fn print_params<T: Parameters>(params: &T, form: Form) -> String {
             continue;
         }
         line.push(' ');
-        if !matches!(param.unit, Unit::Flag(_)) {
+        if !matches!(param.unit, Unit::Flag(_) | Unit::Word(_) | Unit::Preset(_)) {
             line.push_str(param.name);
             line.push(' ');
         }
@@ -561,11 +575,11 @@ mod tests {
 
     #[test]
     fn a_discipline_that_only_linux_has_keeps_its_words() {
-        let spec = Spec::of_linux(" cake  unlimited besteffort").expect("a name of Linux's");
-        assert_eq!((spec.kind(), spec.tc_line().as_deref()), ("cake", Some("cake unlimited besteffort")));
-        assert_eq!(spec.to_string(), "cake unlimited besteffort");
+        let spec = Spec::of_linux(" hhf  limit 500").expect("a name of Linux's");
+        assert_eq!((spec.kind(), spec.tc_line().as_deref()), ("hhf", Some("hhf limit 500")));
+        assert_eq!(spec.to_string(), "hhf limit 500");
         assert_eq!((Spec::of_linux("htb default 1"), Spec::of_linux("")), (None, None));
-        assert!(error("cake").contains("unknown queue discipline"));
+        assert!(error("hhf").contains("unknown queue discipline"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the tests of several disciplines share: a packet, and a bench that feeds a discipline and keeps the books.
 
 use super::{Context, DropReason, Qdisc};
-use crate::packet::{Ecn, Packet};
+use crate::packet::{Ecn, Packet, Segment};
 use crate::units::{Rate, Span, Time};
 use alloc::vec::Vec;
 
@@ -15,6 +15,8 @@ pub struct Parcel {
     pub dscp: u8,
     pub enqueue_time: Time,
     pub opens: bool,
+    pub hosts: Option<(u32, u32)>,
+    pub segment: Option<Segment>,
 }
 
 impl Packet for Parcel {
@@ -33,6 +35,15 @@ impl Packet for Parcel {
     fn dscp(&self) -> u8 {
         self.dscp
     }
+    fn set_dscp(&mut self, dscp: u8) {
+        self.dscp = dscp;
+    }
+    fn hosts(&self) -> (u32, u32) {
+        self.hosts.unwrap_or((self.hash, 0))
+    }
+    fn segment(&self) -> Option<Segment> {
+        self.segment
+    }
     fn enqueue_time(&self) -> Time {
         self.enqueue_time
     }
@@ -45,7 +56,8 @@ impl Packet for Parcel {
 }
 
 /// 100 Mbit/s, 10 ms, frames of 1514 bytes, seed 1.
-pub const CONTEXT: Context = Context { mtu: 1514, rate: Rate(100_000_000), delay: Span::from_millis(10), seed: 1 };
+pub const CONTEXT: Context =
+    Context { mtu: 1514, overhead: 14, rate: Rate(100_000_000), delay: Span::from_millis(10), seed: 1 };
 
 /// `n` milliseconds since the start.
 pub fn ms(n: u64) -> Time {
@@ -82,7 +94,8 @@ impl<Q: Qdisc<Parcel>> Bench<Q> {
         self.arrive(now, Parcel { hash, bytes, dscp, ..Parcel::default() })
     }
 
-    fn arrive(&mut self, now: Time, packet: Parcel) -> u32 {
+    /// A packet arrives, but for its number, which this gives.
+    pub fn arrive(&mut self, now: Time, packet: Parcel) -> u32 {
         let id = self.next_id;
         self.next_id += 1;
         self.qdisc.enqueue(now, Parcel { id, ..packet }, &mut self.drops);

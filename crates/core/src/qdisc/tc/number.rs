@@ -101,6 +101,15 @@ pub(super) fn scaled(text: &str, units: &[Unit], step: u64) -> Result<u64, Fault
     u64::try_from(scaled / divisor).map_err(|_| Fault::TooLarge)
 }
 
+/// Reads a decimal number that may be negative.
+pub(super) fn signed(text: &str) -> Result<i64, Fault> {
+    let magnitude = |digits| i64::try_from(whole(digits, "")?).map_err(|_| Fault::TooLarge);
+    match text.strip_prefix('-') {
+        Some(digits) => magnitude(digits).map(|n| -n),
+        None => magnitude(text),
+    }
+}
+
 /// Reads a whole number, decimal or `0x…`, with an optional `suffix` as `tc` prints it (`1000p`, `1514b`).
 pub(super) fn whole(text: &str, suffix: &str) -> Result<u64, Fault> {
     if let Some(hex) = text.strip_prefix("0x") {

@@ -77,6 +77,16 @@ pub enum Unit {
     Flag(&'static str),
     /// One word of a list: those built, and those that are only planned.
     Choice(&'static [&'static str], &'static [&'static str]),
+    /// One word of a list, without a name before it.
+    Word(&'static [&'static str]),
+    /// Words that set other parameters; they count in the order in which they stand, and may stand repeatedly.
+    Preset(&'static [&'static str]),
+    /// Bits per second, or the word `unlimited`.
+    Bandwidth,
+    /// A whole number that may be negative.
+    Signed,
+    /// What `tc` knows and cannot be here; the doc says why.
+    Impossible,
     /// So many words that `tc` prints and we read over, because they do not apply here.
     Ignored(usize),
 }
@@ -103,7 +113,17 @@ impl Unit {
             Unit::Flag(_) => "no value".into(),
             Unit::Choice(built, _) => format!("one of: {}", built.join(", ")),
             Unit::Ignored(words) => format!("{words} word(s), read over"),
+            Unit::Word(words) => format!("no value; one of: {}", words.join(", ")),
+            Unit::Preset(words) => format!("no value; any of: {}", words.join(", ")),
+            Unit::Bandwidth => "a rate, such as 10mbit, or unlimited".into(),
+            Unit::Signed => "a whole number".into(),
+            Unit::Impossible => "nothing: it can not be had here".into(),
         }
+    }
+
+    /// The words that stand for themselves.
+    pub(super) fn words(self) -> &'static [&'static str] {
+        if let Unit::Word(words) | Unit::Preset(words) = self { words } else { &[] }
     }
 }
 
@@ -120,6 +140,8 @@ pub enum Value {
     Packets(u64),
     /// A real number.
     Real(f64),
+    /// A number that may be negative.
+    Signed(i64),
 }
 
 /// The type of a parameter's field.
@@ -150,6 +172,15 @@ integer_field! {
     u64: |n: u64| n, Some;
     Span: |s: Span| s.0, |n| Some(Span(n));
     Rate: |r: Rate| r.0, |n| Some(Rate(n));
+}
+
+impl Field for i32 {
+    fn value(&self) -> Value {
+        Value::Signed(i64::from(*self))
+    }
+    fn from_value(value: Value) -> Option<Self> {
+        if let Value::Signed(n) = value { i32::try_from(n).ok() } else { None }
+    }
 }
 
 impl Field for bool {
@@ -250,12 +281,28 @@ impl<T> Param<T> {
 
     /// Whether this word names it.
     pub(super) fn is_called(&self, word: &str) -> bool {
-        self.name == word || self.alias == Some(word)
+        self.name == word || self.alias == Some(word) || self.unit.words().contains(&word)
     }
 
     /// So many words after `name` that do not apply here.
     pub const fn ignored(name: &'static str, words: usize, doc: &'static str) -> Self {
         Param::new(name, Unit::Ignored(words), |_| Value::Unset, |_, _| true, doc)
+    }
+
+    /// What `tc` knows under this name, and why it is not here.
+    pub const fn impossible(name: &'static str, why: &'static str) -> Self {
+        Param::new(name, Unit::Impossible, |_| Value::Unset, |_, _| false, why)
+    }
+
+    /// Words that set other parameters.
+    pub const fn preset(words: &'static [&'static str], set: fn(&mut T, Value) -> bool, doc: &'static str) -> Self {
+        Param::new(words[0], Unit::Preset(words), |_| Value::Unset, set, doc)
+    }
+
+    /// With a least and a greatest value that may be negative.
+    pub const fn signed_range(mut self, low: i64, high: i64) -> Self {
+        self.range = Some((Value::Signed(low), Value::Signed(high)));
+        self
     }
 
     /// With a least and a greatest value, in the unit's base (packets, bytes, nanoseconds, bits per second).
@@ -326,7 +373,11 @@ impl<T> Param<T> {
                 }
                 None => return Err(format!("unknown {}; expected {}", self.name, self.unit.expects())),
             },
+            Unit::Bandwidth if text == "unlimited" => Value::Unset,
+            Unit::Bandwidth => Value::Int(number::scaled(text, number::RATE, 1).map_err(|f| self.fault(f))?),
+            Unit::Signed => Value::Signed(number::signed(text).map_err(|f| self.fault(f))?),
             Unit::Flag(_) | Unit::Ignored(_) | Unit::Nibbles | Unit::Child => Value::Unset,
+            Unit::Word(_) | Unit::Preset(_) | Unit::Impossible => Value::Unset,
         };
         self.in_range(value).then_some(value).ok_or_else(|| format!("{} must be {}", self.name, self.range_text()))
     }
@@ -346,6 +397,7 @@ impl<T> Param<T> {
         match (value, self.range) {
             (Value::Int(n), Some((Value::Int(low), Value::Int(high)))) => (low..=high).contains(&n),
             (Value::Real(x), Some((Value::Real(low), Value::Real(high)))) => (low..=high).contains(&x),
+            (Value::Signed(n), Some((Value::Signed(low), Value::Signed(high)))) => (low..=high).contains(&n),
             (Value::Packets(n), _) => (1..=u64::from(u32::MAX)).contains(&n),
             _ => true,
         }
@@ -355,7 +407,12 @@ impl<T> Param<T> {
     pub(super) fn random(&self, rng: &mut Rng) -> Value {
         match (self.unit, self.range) {
             (Unit::Flag(_), _) => Value::Flag(rng.below(2) == 1),
-            (Unit::Choice(built, _), _) => Value::Int(rng.below(built.len() as u64)),
+            (Unit::Choice(built, _) | Unit::Word(built) | Unit::Preset(built), _) => {
+                Value::Int(rng.below(built.len() as u64))
+            }
+            (_, Some((Value::Signed(low), Value::Signed(high)))) => {
+                Value::Signed(low + rng.below((high - low) as u64 + 1) as i64)
+            }
             (_, Some((Value::Real(low), Value::Real(high)))) => Value::Real(low + rng.uniform() * (high - low)),
             (unit, Some((Value::Int(low), Value::Int(high)))) => {
                 let size = rng.below(64);
@@ -384,9 +441,12 @@ impl<T> Param<T> {
             (Value::Int(n), Unit::Time | Unit::TimeNs | Unit::TimeOrPackets) => Span(n).to_string(),
             (Value::Int(n), Unit::Percent) => format!("{n}%"),
             (Value::Packets(n), _) => format!("{n}p"),
-            (Value::Int(n), Unit::Rate) => Rate(n).to_string(),
+            (Value::Signed(n), _) => n.to_string(),
+            (Value::Int(n), Unit::Rate | Unit::Bandwidth) => Rate(n).to_string(),
             (Value::Int(n), Unit::Size) => number::size(n),
-            (Value::Int(n), Unit::Choice(words, _)) => words.get(n as usize).copied().unwrap_or_default().to_string(),
+            (Value::Int(n), Unit::Choice(words, _) | Unit::Word(words) | Unit::Preset(words)) => {
+                words.get(n as usize).copied().unwrap_or_default().to_string()
+            }
             (Value::Int(n), Unit::Nibbles) => {
                 let nibbles = (0..16).map(|place| (n >> (4 * place) & 15).to_string());
                 nibbles.collect::<Vec<_>>().join(" ")
@@ -399,8 +459,11 @@ impl<T> Param<T> {
 /// `param!(Params.limit, Unit::Packets, "doc")`: the parameter of that name, kept in that field.
 macro_rules! param {
     ($params:ident.$field:ident, $unit:expr, $doc:literal) => {
+        $crate::qdisc::tc::param!($params.$field as stringify!($field), $unit, $doc)
+    };
+    ($params:ident.$field:ident as $name:expr, $unit:expr, $doc:literal) => {
         $crate::qdisc::tc::Param::<$params>::new(
-            stringify!($field),
+            $name,
             $unit,
             |params| $crate::qdisc::tc::Field::value(&params.$field),
             |params, value| match $crate::qdisc::tc::Field::from_value(value) {

@@ -1,0 +1,384 @@
+//! cake: a queue per flow under COBALT, with hosts and classes of traffic kept apart, and a shaper.
+//!
+//! Source: Linux 6.1 to 7.3 `net/sched/sch_cake.c` (J. Morton, T. Høiland-Jørgensen, D. Täht et al.), `tc-cake(8)`;
+//! Høiland-Jørgensen, Täht, Morton, "Piece of CAKE", LANMAN 2018.
+//! Principle: packets are sorted into tins by their DSCP, and in a tin into 1024 queues by their flow. Queues are served
+//! by deficit round robin, those that just began first; hosts with many flows get as much as hosts with few. Each queue
+//! is under [COBALT](cobalt). Tins share by weights, or, with `bandwidth`, by shares of it. The shaper reckons with what a
+//! packet takes up on the link beyond its length. When memory is used up, the queue with most bytes loses its head.
+//!
+//! Deviations:
+//! - The memory of a packet is its length. The kernel counts what the buffer around it occupies.
+//! - `autorate-ingress` and `fwmark` are not there; `nat` changes nothing, as no address is translated.
+//! - In the simulator each connection is between two hosts of its own, and an ACK with SACK blocks is never taken for idle;
+//!   timestamps never keep an ACK.
+//! - Packets here are never larger than the link's: `split-gso` has nothing to do.
+
+mod ack_filter;
+mod cobalt;
+mod hash;
+mod heap;
+mod params;
+mod shaper;
+mod stats;
+mod tins;
+
+pub use params::{AckFilter, FlowMode, LinkLayer, Params, TinMode, Variant};
+
+use super::flows::Slab;
+use super::psched::bytes_per_second;
+use super::siphash::Salt;
+use super::{Context, DropReason, Drops, Qdisc};
+use crate::packet::Packet;
+use crate::rng::Rng;
+use crate::units::Time;
+use alloc::vec::Vec;
+use hash::Key;
+use heap::Heap;
+use shaper::{Lengths, Shaper};
+use tins::{List, Set, Tin};
+
+/// Packets of the largest length that the buffer holds, whatever else it is told.
+const LIMIT: u64 = 10_240;
+/// Bytes that the buffer of a shaper holds at least.
+const LEAST_BUFFER: u64 = 4 << 20;
+
+/// The discipline.
+#[derive(Clone, Debug)]
+pub struct Cake<P> {
+    params: Params,
+    slab: Slab<P>,
+    tins: Vec<Tin>,
+    /// The tin of each DSCP.
+    tin_index: &'static [u8; 64],
+    /// The tin whose turn it is.
+    cur_tin: usize,
+    shaper: Shaper,
+    lengths: Lengths,
+    heap: Heap,
+    buffer_limit: u64,
+    buffer_max_used: u64,
+    /// Of hosts' hashes.
+    salt: Salt,
+    rng: Rng,
+    /// When the shaper lets the next packet leave, if it held one back.
+    next: Time,
+    overlimits: u64,
+    /// Mean of the header's length, in 2^-16 bytes.
+    avg_netoff: u64,
+    header: u32,
+}
+
+impl<P: Packet + Copy + Default> Cake<P> {
+    /// Empty queues before a link of this kind.
+    pub fn new(params: &Params, context: &Context) -> Self {
+        let mut rng = Rng::stream(context.seed, "cake");
+        // Linux draws its keys with the first packet: one to look for a translation, one for hosts.
+        if params.nat && params.flow_mode != FlowMode::Flowblind {
+            Salt::draw(&mut rng);
+        }
+        let mut spare = rng.clone();
+        let hosts = params.flow_mode.has_sources() || params.flow_mode.has_destinations();
+        let salt = Salt::draw(if hosts { &mut rng } else { &mut spare });
+        Cake {
+            params: params.clone(),
+            slab: Slab::new(),
+            tins: tins::tins(params, context.mtu),
+            tin_index: params.tins.index(),
+            cur_tin: 0,
+            shaper: Shaper::new(params.bandwidth),
+            lengths: Lengths::new(params, context.overhead),
+            heap: Heap::default(),
+            buffer_limit: buffer_limit(params, context.mtu),
+            buffer_max_used: 0,
+            salt,
+            rng,
+            next: Time::NEVER,
+            overlimits: 0,
+            avg_netoff: 0,
+            header: context.overhead,
+        }
+    }
+
+    /// The queue with most bytes loses its head. Gives nothing if the heap was not in order.
+    #[cold]
+    #[inline(never)]
+    fn drop_longest(&mut self, now: Time, drops: &mut impl Drops<P>) {
+        let (number, queue) = self.heap.top(&self.tins);
+        // A tin that is not there has no packets; the heap was out of order.
+        let Some(tin) = self.tins.get_mut(number) else { return self.heap.forget() };
+        let flow = &mut tin.flows[queue];
+        let Some(packet) = self.slab.pop(&mut flow.fifo) else { return self.heap.forget() };
+        tin.counts.unresponsive_flows += u64::from(flow.cobalt.queue_full(now, &tin.cobalt));
+        tin.backlog -= u64::from(packet.bytes());
+        tin.counts.drops += 1;
+        if self.params.ingress {
+            let length = self.lengths.adjusted(packet.bytes());
+            self.shaper.advance(&tin.byte_time, &mut tin.time_next, length, now, true);
+        }
+        drops.dropped(packet, DropReason::Overlimit);
+        self.heap.top_shrank(&self.tins);
+    }
+
+    /// The place in this queue of an ACK that the one at the door makes idle, if they are filtered.
+    #[inline]
+    fn idle_ack(&self, number: usize, queue: usize, newest: &P) -> Option<u32> {
+        if self.params.ack_filter == AckFilter::Off {
+            return None;
+        }
+        let fifo = &self.tins[number].flows[queue].fifo;
+        let aggressive = self.params.ack_filter == AckFilter::Aggressive;
+        ack_filter::idle_ack(self.slab.iter(fifo), fifo.packets(), newest, aggressive)
+    }
+
+    /// The ACK at this place of a queue goes.
+    #[cold]
+    fn drop_ack(&mut self, number: usize, queue: usize, place: u32, now: Time, drops: &mut impl Drops<P>) {
+        let tin = &mut self.tins[number];
+        let Some(ack) = self.slab.take(&mut tin.flows[queue].fifo, place) else { return };
+        tin.counts.ack_drops += 1;
+        tin.backlog -= u64::from(ack.bytes());
+        if self.params.ingress {
+            let length = self.lengths.adjusted(ack.bytes());
+            self.shaper.advance(&tin.byte_time, &mut tin.time_next, length, now, true);
+        }
+        drops.dropped(ack, DropReason::AckFilter);
+    }
+
+    /// A packet has come into this queue: where does the queue stand?
+    fn enter_round(&mut self, number: usize, queue: usize) {
+        let tin = &mut self.tins[number];
+        match tin.flows[queue].set {
+            Set::None | Set::Decaying => {
+                tin.decaying -= u32::from(tin.flows[queue].set == Set::Decaying);
+                tin.list(List::New, queue);
+                tin.flows[queue].set = Set::Sparse;
+                tin.sparse += 1;
+                tin.flows[queue].deficit = tin.turn(queue, &self.params, &mut self.rng);
+            }
+            Set::SparseWait => {
+                tin.flows[queue].set = Set::Bulk;
+                tin.sparse -= 1;
+                tin.bulk += 1;
+                tin.enter_bulk(queue, self.params.flow_mode);
+            }
+            Set::Sparse | Set::Bulk => {}
+        }
+    }
+
+    /// The tin whose turn it is; there are packets.
+    #[inline]
+    fn choose_tin(&mut self, now: Time) {
+        if self.shaper.rate.is_free() {
+            while self.tins[self.cur_tin].deficit < 0 || !self.tins[self.cur_tin].has_flows() {
+                let tin = &mut self.tins[self.cur_tin];
+                if tin.deficit <= 0 {
+                    tin.deficit += tin.quantum;
+                }
+                self.cur_tin = (self.cur_tin + 1) % self.tins.len();
+            }
+            return;
+        }
+        // The last of those that may send by their share; else the one that may so first.
+        let mut best = i64::MAX;
+        for (number, tin) in self.tins.iter().enumerate().filter(|(_, tin)| tin.has_flows()) {
+            let ahead = tin.time_next as i64 - now.0 as i64;
+            if ahead <= 0 || ahead <= best {
+                (best, self.cur_tin) = (ahead, number);
+            }
+        }
+    }
+
+    /// The next packet of the present tin; none if the queues that were looked at were empty.
+    #[inline]
+    fn serve(&mut self, now: Time, decaying_first: &mut bool, drops: &mut impl Drops<P>) -> Option<P> {
+        loop {
+            let tin = &mut self.tins[self.cur_tin];
+            let queue = tin.first(*decaying_first)?;
+            *decaying_first = false;
+            if tin.flows[queue].deficit <= 0 {
+                self.next_turn(queue);
+                continue;
+            }
+            if let Some(packet) = self.take(queue, now, drops) {
+                return Some(packet);
+            }
+            if self.tins[self.cur_tin].flows[queue].fifo.packets() == 0 {
+                self.rest(queue, now);
+                return None;
+            }
+            // Dropped packets have used up the queue's turn, if they count as sent.
+        }
+    }
+
+    /// This queue has used up its turn, and waits for the next.
+    fn next_turn(&mut self, queue: usize) {
+        let tin = &mut self.tins[self.cur_tin];
+        if tin.flows[queue].set == Set::Sparse {
+            if tin.flows[queue].fifo.packets() > 0 {
+                tin.sparse -= 1;
+                tin.bulk += 1;
+                tin.enter_bulk(queue, self.params.flow_mode);
+                tin.flows[queue].set = Set::Bulk;
+            } else {
+                tin.flows[queue].set = Set::SparseWait;
+            }
+        }
+        tin.flows[queue].deficit += tin.turn(queue, &self.params, &mut self.rng);
+        tin.list(List::Old, queue);
+    }
+
+    /// A packet of this queue that COBALT lets pass. None if the queue is empty, or, where dropped packets count as sent,
+    /// if one was dropped.
+    #[inline]
+    fn take(&mut self, queue: usize, now: Time, drops: &mut impl Drops<P>) -> Option<P> {
+        let number = self.cur_tin;
+        loop {
+            let tin = &mut self.tins[number];
+            let flow = &mut tin.flows[queue];
+            let mut packet = self.slab.pop(&mut flow.fifo)?;
+            tin.backlog -= u64::from(packet.bytes());
+            let bulk_flows = if self.params.ingress { tin.bulk } else { 0 };
+            let verdict = flow.cobalt.should_drop(now, &mut packet, bulk_flows, &tin.cobalt, &mut self.rng);
+            let is_last = flow.fifo.packets() == 0;
+            let length = self.lengths.adjusted(packet.bytes());
+            let reason = verdict.filter(|_| !is_last);
+            if reason.is_none() || self.params.ingress {
+                self.shaper.advance(&tin.byte_time, &mut tin.time_next, length, now, reason.is_some());
+                flow.deficit = flow.deficit.wrapping_sub_unsigned(length);
+                tin.deficit = tin.deficit.wrapping_sub_unsigned(length);
+            }
+            let Some(reason) = reason else {
+                tin.counts.ecn_mark += u64::from(flow.cobalt.ecn_marked);
+                tin.counts.delayed(now.0.saturating_sub(packet.enqueue_time().0));
+                self.heap.shrank(&self.tins, number, queue);
+                self.heap.age();
+                return Some(packet);
+            };
+            tin.counts.drops += 1;
+            drops.dropped(packet, reason);
+            self.heap.shrank(&self.tins, number, queue);
+            if self.params.ingress {
+                return None;
+            }
+        }
+    }
+
+    /// This queue's turn came and it was empty: it leaves the round, at once or when its COBALT has come to rest.
+    fn rest(&mut self, queue: usize, now: Time) {
+        let tin = &mut self.tins[self.cur_tin];
+        let flow = &mut tin.flows[queue];
+        let calm = flow.cobalt.queue_empty(now, &tin.cobalt);
+        let active = flow.cobalt.is_active(now);
+        let was = core::mem::replace(&mut flow.set, if active { Set::Decaying } else { Set::None });
+        tin.counts.unresponsive_flows -= u64::from(calm);
+        match was {
+            Set::Bulk => {
+                tin.bulk -= 1;
+                tin.leave_bulk(queue, self.params.flow_mode);
+            }
+            Set::Sparse | Set::SparseWait => tin.sparse -= 1,
+            Set::Decaying => tin.decaying -= 1,
+            Set::None => {}
+        }
+        if active {
+            tin.decaying += 1;
+            tin.list(List::Decaying, queue);
+        } else {
+            tin.unlist(queue);
+        }
+    }
+}
+
+/// Bytes that the buffer holds.
+fn buffer_limit(params: &Params, mtu: u32) -> u64 {
+    let told = u64::from(params.memlimit);
+    let wanted = match params.bandwidth.map_or(0, bytes_per_second) {
+        _ if told > 0 => told,
+        0 => u64::from(u32::MAX),
+        // Linux keeps 32 bits of it.
+        rate => u64::from((rate.wrapping_mul(params.rtt.0 / 1000) / 250_000) as u32).max(LEAST_BUFFER),
+    };
+    wanted.min((LIMIT * u64::from(mtu)).max(told))
+}
+
+impl<P: Packet + Copy + Default> Qdisc<P> for Cake<P> {
+    #[inline(never)]
+    fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
+        packet.set_enqueue_time(now);
+        let number = usize::from(self.tin_index[usize::from(packet.dscp() & 63)]);
+        if self.params.wash {
+            packet.set_dscp(0);
+        }
+        let tin = &mut self.tins[number];
+        let key = Key { flow: packet.flow_hash(), hosts: packet.hosts() };
+        let queue = tin.queue_of(&key, self.params.flow_mode, &self.salt);
+        if tin.backlog == 0 {
+            tin.time_next = tin.time_next.max(now.0);
+            if self.slab.packets() == 0 {
+                self.shaper.wake(now);
+                self.overlimits += u64::from(self.shaper.held_until(now).is_some());
+            }
+        }
+        let bytes = packet.bytes();
+        tin.counts.max_pkt_len = tin.counts.max_pkt_len.max(bytes);
+        self.avg_netoff = tins::ewma(self.avg_netoff, u64::from(self.header) << 16, 8);
+        self.lengths.see(bytes);
+        let idle = self.idle_ack(number, queue, &packet);
+        let tin = &mut self.tins[number];
+        self.slab.push(&mut tin.flows[queue].fifo, packet);
+        tin.backlog += u64::from(bytes);
+        tin.counts.sent_packets += 1;
+        tin.counts.sent_bytes += u64::from(bytes);
+        if let Some(place) = idle {
+            self.drop_ack(number, queue, place, now, drops);
+        }
+        self.heap.grew(&self.tins, number, queue);
+        self.enter_round(number, queue);
+        self.buffer_max_used = self.buffer_max_used.max(self.slab.backlog());
+        while self.slab.backlog() > self.buffer_limit {
+            self.drop_longest(now, drops);
+        }
+    }
+
+    #[inline(never)]
+    fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P> {
+        self.next = Time::NEVER;
+        let mut decaying_first = true;
+        while self.slab.packets() > 0 {
+            if let Some(next) = self.shaper.held_until(now) {
+                self.next = next;
+                self.overlimits += 1;
+                return None;
+            }
+            self.choose_tin(now);
+            if let Some(packet) = self.serve(now, &mut decaying_first, drops) {
+                return Some(packet);
+            }
+        }
+        None
+    }
+
+    fn next_event(&self) -> Time {
+        self.next
+    }
+
+    fn packets(&self) -> usize {
+        self.slab.packets()
+    }
+
+    fn backlog(&self) -> u64 {
+        self.slab.backlog()
+    }
+
+    fn is_full(&self, mtu: u32) -> bool {
+        self.slab.backlog() + u64::from(mtu) > self.buffer_limit
+    }
+
+    fn stats(&self) -> super::Stats {
+        self.counters()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! Which ACK says nothing that a newer one of its flow doesn't say.
+//!
+//! Only a pure ACK goes, whose flags and options are harmless, and whose SACK blocks the newest one covers. One such is
+//! left before the newest, unless the filter is aggressive; and none goes whose ECN echo differs from what follows it.
+
+use core::cmp::Ordering;
+
+use crate::packet::{Packet, Segment};
+
+/// Whether one number in sequence is after another (RFC 9293 §3.4).
+fn after(one: u32, other: u32) -> bool {
+    (one.wrapping_sub(other) as i32) > 0
+}
+
+/// How much the blocks of the newest say, beside those of an older one: less (or something else), the same, or more.
+fn blocks_compared(newest: &Segment, older: &Segment) -> Ordering {
+    match (older.blocks().is_empty(), newest.blocks().is_empty()) {
+        (true, true) => return Ordering::Equal,
+        (true, false) => return Ordering::Greater,
+        (false, true) => return Ordering::Less,
+        (false, false) => {}
+    }
+    for &(start, end) in older.blocks() {
+        let covered = |&(from, to): &(u32, u32)| !after(from, start) && !after(end, to);
+        // What was acknowledged already (DSACK) is said once only.
+        if after(older.ack, start) || !newest.blocks().iter().any(covered) {
+            return Ordering::Less;
+        }
+    }
+    let bytes = |segment: &Segment| {
+        segment.blocks().iter().fold(0u32, |sum, (start, end)| sum.wrapping_add(end.wrapping_sub(*start)))
+    };
+    if bytes(newest) > bytes(older) { Ordering::Greater } else { Ordering::Equal }
+}
+
+/// Whether the newest says all that this older segment says.
+fn is_idle(older: &Segment, newest: &Segment) -> bool {
+    let (tsval, tsecr) = newest.stamps.unwrap_or((0, 0));
+    let stamps_fall = older.stamps.is_some_and(|(val, ecr)| after(val, tsval) || after(ecr, tsecr));
+    if !older.pure || !older.acks || older.syn || stamps_fall || after(older.ack, newest.ack) {
+        return false;
+    }
+    match blocks_compared(newest, older) {
+        Ordering::Less => false,
+        Ordering::Equal => older.ack != newest.ack,
+        Ordering::Greater => true,
+    }
+}
+
+/// The place from the head of the ACK to drop when `newest` comes to the tail of this queue of `packets` packets.
+pub fn idle_ack<'a, P: Packet + 'a>(
+    queue: impl Iterator<Item = &'a P>,
+    packets: u32,
+    newest: &P,
+    aggressive: bool,
+) -> Option<u32> {
+    let newest = newest.segment().filter(|segment| segment.acks && !segment.syn)?;
+    let (mut eligible, mut found): (Option<(u32, u8)>, i32) = (None, 0);
+    for (segment, place) in queue.map(Packet::segment).zip(0..) {
+        let Some(older) = segment.filter(|segment| segment.stream == newest.stream) else { continue };
+        if eligible.is_some_and(|(_, echo)| echo != older.echo) {
+            eligible = None;
+            found -= 1;
+        }
+        if !is_idle(&older, &newest) {
+            continue;
+        }
+        eligible = eligible.or(Some((place, older.echo)));
+        found += 1;
+        if found > 1 {
+            return eligible.map(|(place, _)| place);
+        }
+    }
+    let (place, echo) = eligible.filter(|_| aggressive)?;
+    (place + 1 == packets && echo == newest.echo).then_some(place)
+}

@@ -1,0 +1,307 @@
+//! What `tc` is told about cake: words for themselves, and presets for links of many kinds.
+
+use crate::qdisc::codel::MICROSECOND;
+use crate::qdisc::tc::{Param, Parameters, Unit, Value, choice, param};
+use crate::units::{Rate, Span};
+
+choice! {
+    /// Whose decisions are taken.
+    Variant {
+        /// Linux 6.1.
+        Linux = "linux",
+        /// Linux 6.12: the first control intervals differ in their last places.
+        Linux612 = "linux612",
+        /// Linux 7.x: BLUE draws no number for a packet that is dropped anyway.
+        Linux7 = "linux7",
+    }
+}
+
+choice! {
+    /// How packets are sorted into tins by their DSCP.
+    TinMode {
+        /// One tin.
+        Besteffort = "besteffort",
+        /// Eight, by the upper three bits.
+        Precedence = "precedence",
+        /// Eight.
+        Diffserv8 = "diffserv8",
+        /// Bulk, best effort, video, voice.
+        Diffserv4 = "diffserv4",
+        /// Bulk, best effort, voice.
+        Diffserv3 = "diffserv3",
+    }
+}
+
+choice! {
+    /// What is kept apart and treated alike. Its number has Linux's bits: 1 source, 2 destination, 4 flows.
+    FlowMode {
+        /// Nothing: one queue.
+        Flowblind = "flowblind",
+        /// Source hosts.
+        Srchost = "srchost",
+        /// Destination hosts.
+        Dsthost = "dsthost",
+        /// Pairs of hosts.
+        Hosts = "hosts",
+        /// Flows.
+        Flows = "flows",
+        /// Flows, and source hosts share alike.
+        DualSrchost = "dual-srchost",
+        /// Flows, and destination hosts share alike.
+        DualDsthost = "dual-dsthost",
+        /// Flows, and hosts on both sides share alike.
+        TripleIsolate = "triple-isolate",
+    }
+}
+
+impl FlowMode {
+    /// Whether packets of different flows have different hashes.
+    pub(super) fn has_flows(self) -> bool {
+        self as u8 & 4 != 0
+    }
+
+    /// Whether source hosts have hashes.
+    pub(super) fn has_sources(self) -> bool {
+        self as u8 & 1 != 0
+    }
+
+    /// Whether destination hosts have hashes.
+    pub(super) fn has_destinations(self) -> bool {
+        self as u8 & 2 != 0
+    }
+
+    /// Whether the flows of a source host share one quantum.
+    pub(super) fn shares_source(self) -> bool {
+        self as u8 & 5 == 5
+    }
+
+    /// Whether the flows of a destination host share one quantum.
+    pub(super) fn shares_destination(self) -> bool {
+        self as u8 & 6 == 6
+    }
+}
+
+choice! {
+    /// Cells in which the link sends.
+    LinkLayer {
+        /// None.
+        Noatm = "noatm",
+        /// 48 of 53 bytes are the packet's.
+        Atm = "atm",
+        /// 64 of 65 bytes are the packet's.
+        Ptm = "ptm",
+    }
+}
+
+choice! {
+    /// Whether ACKs that say nothing new are dropped.
+    AckFilter {
+        /// None.
+        Off = "no-ack-filter",
+        /// All but one before the newest.
+        On = "ack-filter",
+        /// All before the newest.
+        Aggressive = "ack-filter-aggressive",
+    }
+}
+
+/// Parameters of cake.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Params {
+    /// Bits a second to which all packets are held back; none: the link does that.
+    pub bandwidth: Option<Rate>,
+    /// The round trip that COBALT's `interval` reckons with; its `target` is a twentieth.
+    pub rtt: Span,
+    /// How packets are sorted into tins.
+    pub tins: TinMode,
+    /// What is kept apart.
+    pub flow_mode: FlowMode,
+    /// Hosts are those behind an address translation.
+    pub nat: bool,
+    /// Packets leave with DSCP 0.
+    pub wash: bool,
+    /// Large segments are cut to packets before they are queued.
+    pub split_gso: bool,
+    /// Whether ACKs are thinned.
+    pub ack_filter: AckFilter,
+    /// Bytes of memory; 0: four round trips, at least 4 MB.
+    pub memlimit: u32,
+    /// A packet's length counts as it is, link header included.
+    pub raw: bool,
+    /// Cells.
+    pub atm: LinkLayer,
+    /// Bytes that a packet takes up beyond its IP length (with `raw`, beyond its length); none: 0 beyond its length.
+    pub overhead: Option<i32>,
+    /// Bytes that a packet takes up at least.
+    pub mpu: u32,
+    /// Dropped packets have used the link as well: the bottleneck is before us.
+    pub ingress: bool,
+    /// Whose decisions are taken.
+    pub variant: Variant,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params {
+            bandwidth: None,
+            rtt: Span::from_millis(100),
+            tins: TinMode::Diffserv3,
+            flow_mode: FlowMode::TripleIsolate,
+            nat: false,
+            wash: false,
+            split_gso: true,
+            ack_filter: AckFilter::Off,
+            memlimit: 0,
+            raw: false,
+            atm: LinkLayer::Noatm,
+            overhead: None,
+            mpu: 0,
+            ingress: false,
+            variant: Variant::Linux,
+        }
+    }
+}
+
+/// Names of round trips, in µs.
+const RTTS: [u64; 8] = [100, 1_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 1_000_000_000];
+/// Least and greatest overhead.
+const OVERHEADS: (i64, i64) = (-64, 256);
+
+/// Kinds of links: cells, bytes more for each packet, and the least that one takes up. `tc-cake(8)`.
+const LINKS: [(Option<LinkLayer>, i32, Option<u32>); 13] = [
+    (Some(LinkLayer::Atm), 8, None),
+    (Some(LinkLayer::Atm), 16, None),
+    (Some(LinkLayer::Atm), 24, None),
+    (Some(LinkLayer::Atm), 32, None),
+    (Some(LinkLayer::Atm), 10, None),
+    (Some(LinkLayer::Atm), 14, None),
+    (Some(LinkLayer::Atm), 32, None),
+    (Some(LinkLayer::Atm), 40, None),
+    (Some(LinkLayer::Ptm), 30, None),
+    (Some(LinkLayer::Ptm), 22, None),
+    (None, 38, Some(84)),
+    (None, 4, None),
+    (Some(LinkLayer::Noatm), 18, Some(64)),
+];
+
+fn place(value: Value) -> Option<usize> {
+    if let Value::Int(place) = value { usize::try_from(place).ok() } else { None }
+}
+
+/// Several such words add up.
+fn set_link(params: &mut Params, value: Value) -> bool {
+    let Some(&(atm, overhead, mpu)) = place(value).and_then(|place| LINKS.get(place)) else { return false };
+    params.atm = atm.unwrap_or(params.atm);
+    params.overhead = Some(params.overhead.unwrap_or(0).saturating_add(overhead));
+    params.mpu = mpu.unwrap_or(params.mpu);
+    true
+}
+
+fn set_rtt(params: &mut Params, value: Value) -> bool {
+    let rtt = place(value).and_then(|place| RTTS.get(place));
+    params.rtt = rtt.map_or(params.rtt, |us| Span(us * MICROSECOND));
+    rtt.is_some()
+}
+
+fn set_raw(params: &mut Params, _: Value) -> bool {
+    (params.raw, params.atm, params.overhead) = (true, LinkLayer::Noatm, Some(0));
+    true
+}
+
+fn set_conservative(params: &mut Params, _: Value) -> bool {
+    (params.atm, params.overhead) = (LinkLayer::Atm, Some(48));
+    true
+}
+
+fn set_unlimited(params: &mut Params, _: Value) -> bool {
+    params.bandwidth = None;
+    true
+}
+
+fn set_diffserv4(params: &mut Params, _: Value) -> bool {
+    params.tins = TinMode::Diffserv4;
+    true
+}
+
+impl Parameters for Params {
+    const NAME: &'static str = "cake";
+    const DOC: &'static str = "a queue per flow under COBALT, hosts and traffic classes kept apart, with a shaper";
+    const PARAMS: &'static [Param<Self>] = &[
+        param!(Params.bandwidth, Unit::Bandwidth, "hold packets back to this rate; default: unlimited")
+            .range(512, 1 << 40),
+        Param::preset(&["unlimited"], set_unlimited, "no rate of its own"),
+        param!(Params.rtt, Unit::Time, "round trip that is reckoned with; target is a twentieth of it")
+            .range(MICROSECOND, u32::MAX as u64 * MICROSECOND),
+        Param::preset(
+            &["datacentre", "lan", "metro", "regional", "internet", "oceanic", "satellite", "interplanetary"],
+            set_rtt,
+            "names for an rtt: 100us, 1ms, 10ms, 30ms, 100ms, 300ms, 1s, 1000s",
+        ),
+        param!(Params.tins as "diffserv3", Unit::Word(TinMode::WORDS), "how packets are sorted into tins by DSCP"),
+        Param::preset(&["diffserv"], set_diffserv4, "diffserv4"),
+        param!(Params.flow_mode as "triple-isolate", Unit::Word(FlowMode::WORDS), "what is kept apart, and shares alike"),
+        param!(Params.nat, Unit::Flag("nonat"), "hosts are those behind an address translation (none here has one)"),
+        param!(Params.wash, Unit::Flag("nowash"), "packets leave with DSCP 0"),
+        param!(
+            Params.split_gso as "split-gso",
+            Unit::Flag("no-split-gso"),
+            "cut large segments to packets (none here is larger)"
+        ),
+        param!(Params.ack_filter as "no-ack-filter", Unit::Word(AckFilter::WORDS), "drop ACKs that newer ones make idle"),
+        param!(Params.memlimit, Unit::Size, "bytes of memory; 0: four rtt at the bandwidth, at least 4 MB")
+            .range(0, 1 << 31),
+        Param::new(
+            "raw",
+            Unit::Preset(&["raw"]),
+            |params| if params.raw { Value::Int(0) } else { Value::Unset },
+            set_raw,
+            "a packet's length counts with its link header; sets overhead 0 and noatm",
+        ),
+        param!(Params.atm as "noatm", Unit::Word(LinkLayer::WORDS), "cells in which the link sends"),
+        Param::preset(
+            &[
+                "ipoa-vcmux",
+                "ipoa-llcsnap",
+                "bridged-vcmux",
+                "bridged-llcsnap",
+                "pppoa-vcmux",
+                "pppoa-llc",
+                "pppoe-vcmux",
+                "pppoe-llcsnap",
+                "pppoe-ptm",
+                "bridged-ptm",
+                "ethernet",
+                "ether-vlan",
+                "docsis",
+            ],
+            set_link,
+            "names for kinds of links: each adds to overhead, and sets cells and mpu",
+        ),
+        Param::preset(&["conservative"], set_conservative, "atm overhead 48"),
+        Param::preset(&["via-ethernet"], |_, _| true, "nothing any more"),
+        param!(Params.overhead, Unit::Signed, "bytes that a packet takes up beyond its IP length")
+            .signed_range(OVERHEADS.0, OVERHEADS.1),
+        param!(Params.mpu, Unit::Number, "bytes that a packet takes up at least").range(0, 256),
+        param!(Params.ingress, Unit::Flag("egress"), "count dropped packets as sent: the bottleneck is before us"),
+        Param::impossible(
+            "autorate-ingress",
+            "it sets the bandwidth from what arrives, which is not here: give a bandwidth",
+        ),
+        Param::impossible("fwmark", "packets here carry no mark of a firewall"),
+        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
+    ];
+
+    fn complete(&mut self) {
+        if self.raw {
+            self.overhead.get_or_insert(0);
+        }
+    }
+
+    fn check(&self) -> Result<(), (&'static str, &'static str)> {
+        let overhead = i64::from(self.overhead.unwrap_or(0));
+        if (OVERHEADS.0..=OVERHEADS.1).contains(&overhead) {
+            return Ok(());
+        }
+        Err(("overhead", "must be -64 to 256 in all"))
+    }
+}

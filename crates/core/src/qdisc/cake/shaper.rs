@@ -1,0 +1,205 @@
+//! What a packet takes up on the link, and when the next may leave.
+
+use super::params::{LinkLayer, Params};
+use crate::qdisc::psched::bytes_per_second;
+use crate::units::{Rate, Time};
+
+/// A rate as the time that a byte takes, with as many places as fit. Nothing takes time without one.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct ByteTime {
+    ns: u64,
+    shift: u32,
+}
+
+/// Places behind the point, at first.
+const PLACES: u32 = 34;
+/// In bytes a second: however low the rate, something leaves at last.
+const MIN_RATE: u64 = 64;
+
+impl ByteTime {
+    /// Of so many bytes a second; 0 is no limit.
+    pub fn new(rate: u64) -> ByteTime {
+        if rate == 0 {
+            return ByteTime::default();
+        }
+        let (mut ns, mut shift) = ((1_000_000_000 << PLACES) / rate.max(MIN_RATE), PLACES);
+        while ns >> PLACES != 0 {
+            ns >>= 1;
+            shift -= 1;
+        }
+        ByteTime { ns, shift }
+    }
+
+    /// Whether there is no limit.
+    #[inline]
+    pub fn is_free(&self) -> bool {
+        self.ns == 0
+    }
+
+    /// What so many bytes take, in ns.
+    #[inline]
+    pub fn of(&self, bytes: u32) -> u64 {
+        (u64::from(bytes) * self.ns) >> self.shift
+    }
+}
+
+/// What a packet takes up on the link beyond its bytes, and the lengths seen.
+#[derive(Clone, Debug)]
+pub struct Lengths {
+    /// Bytes that the length does not count: the link's header, if an overhead is told in its place.
+    header: u32,
+    overhead: i32,
+    mpu: i32,
+    atm: LinkLayer,
+    /// Least and greatest length.
+    pub netlen: (u32, u32),
+    /// Least and greatest length on the link.
+    pub adjlen: (u32, u32),
+}
+
+impl Lengths {
+    /// As told, before a link whose header has so many bytes.
+    pub fn new(params: &Params, header: u32) -> Lengths {
+        Lengths {
+            header: if params.overhead.is_some() && !params.raw { header } else { 0 },
+            overhead: params.overhead.unwrap_or(0),
+            mpu: params.mpu as i32,
+            atm: params.atm,
+            netlen: (u32::MAX, 0),
+            adjlen: (u32::MAX, 0),
+        }
+    }
+
+    #[inline]
+    fn net(&self, bytes: u32) -> u32 {
+        bytes.saturating_sub(self.header)
+    }
+
+    /// Bytes that a packet of this length takes up on the link.
+    #[inline]
+    pub fn adjusted(&self, bytes: u32) -> u32 {
+        let bytes = (self.net(bytes) as i32 + self.overhead).max(self.mpu).max(0) as u32;
+        match self.atm {
+            LinkLayer::Noatm => bytes,
+            LinkLayer::Atm => bytes.div_ceil(48) * 53,
+            LinkLayer::Ptm => bytes + bytes.div_ceil(64),
+        }
+    }
+
+    /// Keeps the least and the greatest for the statistics.
+    #[inline]
+    pub fn see(&mut self, bytes: u32) {
+        let widen = |range: &mut (u32, u32), length: u32| *range = (range.0.min(length), range.1.max(length));
+        let (net, adjusted) = (self.net(bytes), self.adjusted(bytes));
+        widen(&mut self.netlen, net);
+        widen(&mut self.adjlen, adjusted);
+    }
+}
+
+/// The shaper of all tins together.
+#[derive(Clone, Debug)]
+pub struct Shaper {
+    /// The rate.
+    pub rate: ByteTime,
+    /// When the next packet may leave.
+    time_next: u64,
+    /// When it may leave although dropped packets count as sent: at two thirds of the rate.
+    failsafe: u64,
+}
+
+impl Shaper {
+    /// Of the bandwidth told.
+    pub fn new(bandwidth: Option<Rate>) -> Shaper {
+        Shaper { rate: ByteTime::new(bandwidth.map_or(0, bytes_per_second)), time_next: 0, failsafe: 0 }
+    }
+
+    /// Until when packets are held back.
+    #[inline]
+    pub fn held_until(&self, now: Time) -> Option<Time> {
+        let next = self.time_next.min(self.failsafe);
+        (next > now.0).then_some(Time(next))
+    }
+
+    /// The first packet comes after a pause: what was not used is lost.
+    #[inline]
+    pub fn wake(&mut self, now: Time) {
+        if self.time_next < now.0 {
+            (self.time_next, self.failsafe) = (now.0, now.0);
+        }
+    }
+
+    /// So many bytes are sent, or count as sent although they were dropped; `tin_next` is when the tin's share lets its
+    /// next one leave, and `tin` the time that a byte takes there.
+    #[inline]
+    pub fn advance(&mut self, tin: &ByteTime, tin_next: &mut u64, bytes: u32, now: Time, dropped: bool) {
+        if self.rate.is_free() {
+            return;
+        }
+        let (tin_dur, dur) = (tin.of(bytes), self.rate.of(bytes));
+        if *tin_next < now.0 {
+            *tin_next += tin_dur;
+        } else {
+            *tin_next = (*tin_next).max(now.0 + tin_dur);
+        }
+        self.time_next += dur;
+        if !dropped {
+            self.failsafe += dur + (dur >> 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::qdisc::tc::Spec;
+
+    fn lengths(line: &str) -> Lengths {
+        match line.parse() {
+            Ok(Spec::Cake(params)) => Lengths::new(&params, 14),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn cells_carry_48_of_53_bytes_and_a_packet_ends_its_last_one() {
+        // An IP packet of 1500 bytes on PPPoE over LLC/SNAP takes 1540 bytes: 33 cells.
+        assert_eq!(lengths("cake pppoe-llcsnap").adjusted(1514), 33 * 53);
+        assert_eq!(lengths("cake atm overhead 0").adjusted(14 + 48), 53);
+        assert_eq!(lengths("cake atm overhead 0").adjusted(14 + 49), 106);
+        // VDSL2: a byte more for each begun 64.
+        assert_eq!(lengths("cake ptm overhead 0").adjusted(14 + 64), 65);
+        assert_eq!(lengths("cake ptm overhead 0").adjusted(14 + 65), 67);
+    }
+
+    #[test]
+    fn an_overhead_stands_in_place_of_the_links_header_but_raw() {
+        assert_eq!(lengths("cake").adjusted(1514), 1514);
+        assert_eq!(lengths("cake overhead 0").adjusted(1514), 1500);
+        assert_eq!(lengths("cake raw").adjusted(1514), 1514);
+        assert_eq!(lengths("cake raw overhead 10").adjusted(1514), 1524);
+        assert_eq!(lengths("cake overhead -20 mpu 64").adjusted(54), 64);
+        assert_eq!(lengths("cake ethernet ether-vlan").adjusted(1514), 1542);
+        assert_eq!(lengths("cake ethernet").adjusted(54), 84);
+    }
+
+    #[test]
+    fn a_byte_takes_the_time_of_its_rate_and_never_more_than_at_64_bytes_a_second() {
+        assert_eq!(ByteTime::new(375_000).of(1514), 4_037_333);
+        assert_eq!(ByteTime::new(125_000_000).of(1514), 12_112);
+        assert_eq!(ByteTime::new(1).of(64), 1_000_000_000);
+        assert_eq!(ByteTime::new(0).of(1514), 0);
+    }
+
+    #[test]
+    fn dropped_packets_hold_the_next_one_back_by_at_most_the_failsafe() {
+        let mut shaper = Shaper::new(Some(Rate(8_000_000)));
+        let (tin, mut next) = (shaper.rate, 0);
+        shaper.advance(&tin, &mut next, 1000, Time(0), false);
+        assert_eq!(shaper.held_until(Time(0)), Some(Time(1_000_000)));
+        for _ in 0..10 {
+            shaper.advance(&tin, &mut next, 1000, Time(0), true);
+        }
+        assert_eq!(shaper.held_until(Time(0)), Some(Time(1_500_000)));
+        assert_eq!(shaper.held_until(Time(1_500_000)), None);
+    }
+}

@@ -1,0 +1,307 @@
+//! Tins: classes of traffic, each with queues of its own, and the round in which they are served.
+
+use super::cobalt::{self, Vars};
+use super::hash::Host;
+use super::params::{Params, TinMode};
+use super::shaper::ByteTime;
+use crate::qdisc::flows::Fifo;
+use crate::qdisc::psched::bytes_per_second;
+use crate::rng::Rng;
+use crate::units::Span;
+use alloc::vec::Vec;
+
+/// Queues of a tin.
+pub const QUEUES: usize = 1024;
+/// Tins at most.
+pub const TINS: usize = 8;
+
+/// Where a queue stands in the round.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Set {
+    /// Nowhere.
+    #[default]
+    None,
+    /// Among those that just began.
+    Sparse,
+    /// It began, was empty before its turn, and waits among the bulk for its deficit; counts as sparse.
+    SparseWait,
+    /// Among those with a backlog.
+    Bulk,
+    /// Empty, until its COBALT has come to rest.
+    Decaying,
+}
+
+/// One queue.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    pub fifo: Fifo,
+    pub cobalt: Vars,
+    pub deficit: i32,
+    pub srchost: u16,
+    pub dsthost: u16,
+    pub set: Set,
+}
+
+impl Flow {
+    fn new() -> Flow {
+        Flow { fifo: Fifo::EMPTY, cobalt: Vars::default(), deficit: 0, srchost: 0, dsthost: 0, set: Set::None }
+    }
+}
+
+/// The lists of a tin's round.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum List {
+    New,
+    Old,
+    Decaying,
+}
+
+/// Rings of queues: each list is a ring through its own node after those of the queues.
+#[derive(Clone, Debug)]
+struct Rings(Vec<(u16, u16)>);
+
+impl Rings {
+    fn new() -> Rings {
+        Rings((0..(QUEUES + 3) as u16).map(|node| (node, node)).collect())
+    }
+
+    fn first(&self, list: List) -> Option<usize> {
+        let next = usize::from(self.0[QUEUES + list as usize].1);
+        (next < QUEUES).then_some(next)
+    }
+
+    fn remove(&mut self, node: usize) {
+        let (before, after) = self.0[node];
+        self.0[usize::from(before)].1 = after;
+        self.0[usize::from(after)].0 = before;
+        self.0[node] = (node as u16, node as u16);
+    }
+
+    fn append(&mut self, list: List, node: usize) {
+        let end = QUEUES + list as usize;
+        let last = self.0[end].0;
+        self.0[node] = (last, end as u16);
+        self.0[usize::from(last)].1 = node as u16;
+        self.0[end].0 = node as u16;
+    }
+}
+
+/// Counters, with the keys of `tc -s -j qdisc`; delays in ns.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Counts {
+    pub sent_packets: u64,
+    pub sent_bytes: u64,
+    pub drops: u64,
+    pub ecn_mark: u64,
+    pub ack_drops: u64,
+    pub avg_delay: u64,
+    pub peak_delay: u64,
+    pub base_delay: u64,
+    pub way_indirect_hits: u64,
+    pub way_misses: u64,
+    pub way_collisions: u64,
+    pub unresponsive_flows: u64,
+    pub max_pkt_len: u32,
+}
+
+/// An average that moves by a 2^`shift`th towards each sample.
+pub fn ewma(average: u64, sample: u64, shift: u32) -> u64 {
+    average - (average >> shift) + (sample >> shift)
+}
+
+impl Counts {
+    /// A packet has waited so many ns.
+    #[inline]
+    pub fn delayed(&mut self, delay: u64) {
+        self.avg_delay = ewma(self.avg_delay, delay, 8);
+        self.peak_delay = ewma(self.peak_delay, delay, if delay > self.peak_delay { 2 } else { 8 });
+        self.base_delay = ewma(self.base_delay, delay, if delay < self.base_delay { 2 } else { 8 });
+    }
+}
+
+/// A class of traffic.
+#[derive(Clone, Debug)]
+pub struct Tin {
+    pub flows: Vec<Flow>,
+    /// The hash for which each queue is reserved.
+    pub tags: Vec<u32>,
+    pub hosts: Vec<Host>,
+    rings: Rings,
+    /// Bytes of a queue's turn, if its host has no other.
+    pub flow_quantum: u32,
+    pub cobalt: cobalt::Params,
+    /// Of this rate is the tin before lower ones.
+    pub rate: u64,
+    pub byte_time: ByteTime,
+    pub time_next: u64,
+    /// The tin's weight among others, without a shaper.
+    pub quantum: i32,
+    pub deficit: i32,
+    pub backlog: u64,
+    pub sparse: u32,
+    pub bulk: u32,
+    pub decaying: u32,
+    pub counts: Counts,
+}
+
+impl Tin {
+    fn new(params: &Params, rate: u64, quantum: u32, mtu: u32) -> Tin {
+        let byte_time = ByteTime::new(rate);
+        // tc derives it, in whole µs.
+        let target = Span::from_micros((params.rtt.0 / 1000 / 20).max(1)).0;
+        let mut cobalt = cobalt::Params::new(params.variant);
+        cobalt.mtu_time = byte_time.of(mtu);
+        cobalt.target = (cobalt.mtu_time * 3 / 2).max(target);
+        cobalt.interval = (params.rtt.0 + cobalt.target - target).max(cobalt.target * 2);
+        Tin {
+            flows: alloc::vec![Flow::new(); QUEUES],
+            tags: alloc::vec![0; QUEUES],
+            hosts: alloc::vec![Host::default(); QUEUES],
+            rings: Rings::new(),
+            flow_quantum: if rate == 0 { 1514 } else { (rate >> 12).clamp(300, 1514) as u32 },
+            cobalt,
+            rate,
+            byte_time,
+            time_next: 0,
+            quantum: quantum.clamp(1, 65_535) as i32,
+            deficit: 0,
+            backlog: 0,
+            sparse: 0,
+            bulk: 0,
+            decaying: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Whether there are packets.
+    #[inline]
+    pub fn has_flows(&self) -> bool {
+        self.sparse + self.bulk > 0
+    }
+
+    /// The queue whose turn it is; those that decay are looked at first, or last.
+    #[inline]
+    pub fn first(&self, decaying_first: bool) -> Option<usize> {
+        let first = |list| self.rings.first(list);
+        let decaying = if decaying_first { first(List::Decaying) } else { None };
+        decaying.or_else(|| first(List::New)).or_else(|| first(List::Old)).or_else(|| first(List::Decaying))
+    }
+
+    /// Puts a queue at the end of a list, from wherever it is.
+    #[inline]
+    pub fn list(&mut self, list: List, queue: usize) {
+        self.rings.remove(queue);
+        self.rings.append(list, queue);
+    }
+
+    /// Takes a queue out of the round.
+    pub fn unlist(&mut self, queue: usize) {
+        self.rings.remove(queue);
+    }
+
+    /// What a queue may send in its turn: a share of what its host may, whose last place is a matter of luck.
+    #[inline]
+    pub fn turn(&self, queue: usize, params: &Params, rng: &mut Rng) -> i32 {
+        let flow = &self.flows[queue];
+        let mut load = 1;
+        if params.flow_mode.shares_source() {
+            load = load.max(self.hosts[usize::from(flow.srchost)].src_bulk);
+        }
+        if params.flow_mode.shares_destination() {
+            load = load.max(self.hosts[usize::from(flow.dsthost)].dst_bulk);
+        }
+        ((self.flow_quantum * (65_535 / u32::from(load)) + u32::from(rng.next_u16())) >> 16) as i32
+    }
+}
+
+/// The tin of each DSCP: `rest`, but for those listed.
+const fn classified(rest: u8, listed: &[(u8, &[u8])]) -> [u8; 64] {
+    let mut tins = [rest; 64];
+    let mut class = 0;
+    while class < listed.len() {
+        let (tin, codes) = listed[class];
+        let mut place = 0;
+        while place < codes.len() {
+            tins[codes[place] as usize] = tin;
+            place += 1;
+        }
+        class += 1;
+    }
+    tins
+}
+
+/// By the upper three bits (RFC 791's precedence).
+const fn by_precedence() -> [u8; 64] {
+    let mut tins = [0; 64];
+    let mut code = 0;
+    while code < 64 {
+        tins[code] = (code / 8) as u8;
+        code += 1;
+    }
+    tins
+}
+
+static BESTEFFORT: [u8; 64] = [0; 64];
+static PRECEDENCE: [u8; 64] = by_precedence();
+/// RFC 4594's classes, in eight tins: 0 is lower effort (RFC 8622), 2 the default, 7 network control.
+static DIFFSERV8: [u8; 64] = classified(
+    2,
+    &[
+        (0, &[1]),
+        (1, &[2, 8, 10, 12, 14]),
+        (3, &[24, 26, 28, 30, 34, 36, 38]),
+        (4, &[4, 18, 20, 22]),
+        (5, &[16]),
+        (6, &[32, 40, 44, 46]),
+        (7, &[48, 56]),
+    ],
+);
+/// 0 is best effort, 1 bulk, 2 video, 3 voice.
+static DIFFSERV4: [u8; 64] = classified(
+    0,
+    &[(1, &[1, 8]), (2, &[4, 16, 18, 20, 22, 24, 26, 28, 30, 34, 36, 38]), (3, &[32, 40, 44, 46, 48, 56])],
+);
+/// 0 is best effort, 1 bulk, 2 voice.
+static DIFFSERV3: [u8; 64] = classified(0, &[(1, &[1, 8]), (2, &[4, 44, 46, 48, 56])]);
+
+impl TinMode {
+    /// The tin of each DSCP.
+    pub(super) fn index(self) -> &'static [u8; 64] {
+        match self {
+            TinMode::Besteffort => &BESTEFFORT,
+            TinMode::Precedence => &PRECEDENCE,
+            TinMode::Diffserv8 => &DIFFSERV8,
+            TinMode::Diffserv4 => &DIFFSERV4,
+            TinMode::Diffserv3 => &DIFFSERV3,
+        }
+    }
+
+    /// The tins in the order in which `tc` shows them.
+    pub(super) fn order(self) -> &'static [usize] {
+        match self {
+            TinMode::Besteffort => &[0],
+            TinMode::Precedence | TinMode::Diffserv8 => &[0, 1, 2, 3, 4, 5, 6, 7],
+            TinMode::Diffserv4 => &[1, 0, 2, 3],
+            TinMode::Diffserv3 => &[1, 0, 2],
+        }
+    }
+}
+
+/// The tins that the parameters ask for: each with its share of the rate, and the same share of the weights.
+pub fn tins(params: &Params, mtu: u32) -> Vec<Tin> {
+    let rate = params.bandwidth.map_or(0, bytes_per_second);
+    let tin = |rate, quantum| Tin::new(params, rate, quantum, mtu);
+    let halved = |shifts: &[u32]| shifts.iter().map(|shift| tin(rate >> shift, 1024 >> shift)).collect();
+    match params.tins {
+        TinMode::Besteffort => alloc::vec![tin(rate, 65_535)],
+        TinMode::Diffserv3 => halved(&[0, 4, 2]),
+        TinMode::Diffserv4 => halved(&[0, 4, 1, 2]),
+        TinMode::Precedence | TinMode::Diffserv8 => {
+            let less = |&(rate, quantum): &(u64, u32)| Some((rate * 7 / 8, quantum * 7 / 8));
+            core::iter::successors(Some((rate, 256)), less)
+                .take(TINS)
+                .map(|(rate, quantum)| tin(rate, quantum))
+                .collect()
+        }
+    }
+}
