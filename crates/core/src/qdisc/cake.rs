@@ -4,7 +4,7 @@
 //! Høiland-Jørgensen, Täht, Morton, "Piece of CAKE", LANMAN 2018.
 //! Principle: packets are sorted into tins by their DSCP, and in a tin into 1024 queues by their flow. Queues are served
 //! by deficit round robin, those that just began first; hosts with many flows get as much as hosts with few. Each queue
-//! is under [COBALT](cobalt). Tins share by weights, or, with `bandwidth`, by shares of it. The shaper reckons with what a
+//! is under COBALT. Tins share by weights, or, with `bandwidth`, by shares of it. The shaper reckons with what a
 //! packet takes up on the link beyond its length. When memory is used up, the queue with most bytes loses its head.
 //!
 //! Deviations:
