@@ -176,3 +176,19 @@ def test_what_can_not_be_replayed_is_said_in_a_line(
     (tmp_path / "t.csv").write_text(HEADER + rows)
     result = sojourn("replay", "t.csv", "--world", "kernel", *arguments, code=2)
     assert words in result.stderr
+
+
+def test_a_module_of_another_name_does_not_pass_for_the_kernels_own(
+    sojourn: Run, kernel: Kernel, tmp_path: Path
+) -> None:
+    (tmp_path / "t.csv").write_text(HEADER + "0,enqueue,1,1500,0\n")
+    module = str(kernel.modules["sch_ccaq"])
+    result = sojourn("replay", "t.csv", "--world", "kernel", "--qdisc", "codel", "--qdisc-module", module, code=2)
+    assert "codel is the kernel's own: the module sch_ccaq registers another name" in result.stderr
+
+
+def test_a_shaper_holds_the_papers_ccaq_and_dualpi2(sojourn: Run, kernel: Kernel, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(HEADER + "0,enqueue,1,1500,0\n9,dequeue,,,\n")
+    for child in ("ccaq variant paper", "dualpi2"):
+        asked = ("--qdisc", f"tbf rate 10mbit burst 5000 limit 50000 child {child}")
+        assert "delivered" in sojourn("replay", "t.csv", "--world", "kernel", *asked).stdout

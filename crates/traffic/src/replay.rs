@@ -134,6 +134,13 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
     fs::write(format!("{CONTROL}/numbers"), job.numbers.to_string())?;
     run("tc", &format!("qdisc add dev {DEVICE} root"), &job.words)?;
     job.more.iter().try_for_each(|words| run("tc", &words[0], &words[1..]).map(drop))?;
+    if !job.modules.is_empty() && !in_use(&job.modules, &fs::read_to_string("/proc/modules")?) {
+        let (modules, kind) = (job.modules.join(", "), job.words.iter().find(|word| !word.contains(':')));
+        let kind = kind.map_or("discipline", |kind| kind.as_str());
+        return Err(io::Error::other(format!(
+            "{kind} is the kernel's own: the module {modules} registers another name"
+        )));
+    }
     run("ip", &format!("link set {DEVICE} up"), &[])?;
     let fine = fine_timer()?;
     let origin = fine.map_or(origin, |expires| expires + 1);
@@ -152,6 +159,16 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
     Ok(json!({ "origin_ns": origin }))
 }
 
+/// Whether a discipline that is set up is one of these modules', by what `/proc/modules` says; a kernel whose modules stay
+/// for ever does not count.
+fn in_use(modules: &[String], listed: &str) -> bool {
+    let idle = |line: &&str| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().take(3).collect();
+        matches!(fields[..], [name, _, "0"] if modules.iter().any(|module| module.replace('-', "_") == name))
+    };
+    listed.lines().filter(idle).count() < modules.len()
+}
+
 /// When the timer of a discipline that counts nanoseconds goes off (dualpi2's): that is time zero, so that the next ones
 /// are where they would be if it were set up then. The guest's timers go off a nanosecond late.
 fn fine_timer() -> io::Result<Option<u64>> {
@@ -166,6 +183,14 @@ fn fine_timer() -> io::Result<Option<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_module_that_nothing_came_from_is_seen() {
+        let modules = ["my-qdisc".to_owned(), "helper".to_owned()];
+        assert!(!in_use(&modules, "my_qdisc 16384 0 - Live 0x1\nhelper 1 0 - Live\nveth 2 0 -"));
+        assert!(in_use(&modules, "my_qdisc 16384 1 - Live 0x1\nhelper 1 0 - Live"));
+        assert!(in_use(&modules, "my_qdisc 16384 - - Live 0x1\nhelper 1 - - Live"));
+    }
 
     #[test]
     fn tc_gets_its_own_words_and_nothing_that_this_kernel_is_not() {

@@ -42,11 +42,12 @@ def replay(
 
 def _own_modules(kernel: Kernel, qdisc: str, module: Path | None) -> tuple[dict[str, Path], str | None]:
     """The discipline's modules by name, and where tc finds a plugin for it."""
-    if qdisc.split()[:1] == ["ccaq"] and module is None:
+    kinds = qdisc.split()  # a shaper names its child, too
+    if "ccaq" in kinds and module is None:
         return {"sch_ccaq": kernel.modules["sch_ccaq"]}, str(modules.tc_plugins())
     if module is None:
         # Debian's tc is older than dualpi2.
-        return {}, str(modules.tc_plugins()) if qdisc.split()[:1] == ["dualpi2"] else None
+        return {}, str(modules.tc_plugins()) if "dualpi2" in kinds else None
     if module.is_dir():
         built = modules.build(kernel, module)
         if not built:
