@@ -73,6 +73,7 @@ fn scenario(rate: Rate, rtt: Span, limit: u64, entries: Vec<Entry>, duration: Sp
         qdisc: qdisc.parse::<Spec>().expect("a line of our own"),
         overhead: 0,
         nic: None,
+        impair: None,
     };
     let hop = Hop {
         name: "bottleneck".to_owned(),

@@ -50,6 +50,7 @@
 extern crate alloc;
 
 pub mod dql;
+pub mod netem;
 pub mod nic;
 pub mod packet;
 pub mod qdisc;

@@ -102,6 +102,11 @@ pub trait Packet {
         false
     }
 
+    /// The packet is to be there twice: whether it may be. (Only impairments double packets.)
+    fn doubles(&mut self) -> bool {
+        true
+    }
+
     /// Sets CE if the packet is ECN-capable; says whether it carries CE now (`INET_ECN_set_ce`).
     #[inline]
     fn mark(&mut self) -> bool {

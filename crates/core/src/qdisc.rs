@@ -28,7 +28,7 @@ mod siphash;
 pub mod tbf;
 pub mod tc;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 use alloc::vec::Vec;
 

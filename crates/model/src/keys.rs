@@ -26,6 +26,8 @@ pub enum Form {
     Capacity,
     /// A `tc` line.
     Qdisc,
+    /// netem's words.
+    Impair,
     /// Bytes.
     Size,
     /// A whole number.
@@ -73,6 +75,7 @@ impl Form {
                  { square = [\"100mbit\", \"10mbit\"], period = \"100ms\" } or { trace = \"x.down\" }"
             }
             Form::Qdisc => "a queue discipline in tc's words, such as \"codel limit 1000 target 5ms\"",
+            Form::Impair => "netem's words, such as \"loss 1%\" or \"delay 10ms 2ms distribution normal\"",
             Form::Size => "a size in bytes such as 1500, \"64k\" or \"2mb\" (k is 1024), above zero",
             Form::Count => "a whole number, at least 1",
             Form::CountOf => "a whole number, at least 1, or an expression such as \"0.036*S\" or \"2*bdp\"",
@@ -194,7 +197,12 @@ pub const HOP: Section = Section {
             Words("same rate, delay, overhead and limit, pfifo"),
             "The other direction: the same keys; what is absent is as rightward, the discipline a plain fifo of the same limit.",
         ),
-        key("impair", Form::Later, Words("none"), "Loss, reordering and the like in netem's words."),
+        key(
+            "impair",
+            Form::Impair,
+            Words("none"),
+            "What befalls packets of this direction behind the link, before the hop's delay: delay, loss, duplicate, reorder and slot in the words of tc-netem(8). Its delay is no part of a base RTT.",
+        ),
         key(
             "nic",
             Form::Section,

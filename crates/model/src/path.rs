@@ -6,14 +6,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sojourn_core::qdisc::red;
-use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::qdisc::tc::{self, Spec};
 use sojourn_core::units::{Rate, Span, Time};
 
 use crate::document::{Kind, Table, Value};
 use crate::error::Error;
 use crate::keys;
 use crate::read::{Context, Field, Reader};
-use crate::scenario::{Access, Capacity, Hop, Link, Nic, Trace};
+use crate::scenario::{Access, Capacity, Hop, Impair, Link, Nic, Trace};
 use crate::units;
 
 /// The IP length of the packets in which buffers are counted, and of a trace's opportunities.
@@ -40,6 +40,7 @@ pub(crate) struct Leg<'a> {
     pub(crate) delay: Vec<(Time, Span)>,
     overhead: u32,
     nic: Option<Nic>,
+    impair: Option<Box<Impair>>,
     /// Absent: a plain fifo of the rightward limit.
     qdisc: Option<Field<'a>>,
 }
@@ -62,10 +63,11 @@ impl<'a> Frame<'a> {
             delay: delays(&reader.field("delay")?)?,
             overhead: reader.field("overhead")?.integer(0, 1000)?,
             nic: nic(context, table, &path)?,
+            impair: reader.given("impair").map(|field| impair(&field)).transpose()?.flatten(),
             qdisc: Some(reader.field("qdisc")?),
         };
         let left = match table.get("reverse") {
-            None => Leg { rate: right.rate.clone(), delay: right.delay.clone(), qdisc: None, ..right },
+            None => Leg { rate: right.rate.clone(), delay: right.delay.clone(), qdisc: None, impair: None, ..right },
             Some(Value { line, kind: Kind::Table(reverse) }) => {
                 let reader = Reader::open(context, &keys::HOP, format!("{path}.reverse"), (*line, reverse), None)?;
                 if let Some(wrong) = reader.given("name").or(reader.given("reverse")) {
@@ -78,6 +80,7 @@ impl<'a> Frame<'a> {
                     delay: given("delay").map_or(Ok(right.delay.clone()), |field| delays(&field))?,
                     overhead: given("overhead").map_or(Ok(right.overhead), |field| field.integer(0, 1000))?,
                     nic: own.or(right.nic),
+                    impair: given("impair").map(|field| impair(&field)).transpose()?.flatten(),
                     qdisc: given("qdisc"),
                 }
             }
@@ -109,7 +112,14 @@ impl Leg<'_> {
             (None, Some(other)) => fifo_like(other)?,
             (None, None) => return Err(Error::of_file("bug: the rightward discipline has a default")),
         };
-        Ok(Link { rate: self.rate, delay: self.delay, qdisc, overhead: self.overhead, nic: self.nic })
+        Ok(Link {
+            rate: self.rate,
+            delay: self.delay,
+            qdisc,
+            overhead: self.overhead,
+            nic: self.nic,
+            impair: self.impair,
+        })
     }
 }
 
@@ -250,6 +260,12 @@ fn nic(context: &Context, hop: &Table, path: &str) -> Result<Option<Nic>, Error>
         bql: reader.field("bql")?.flag()?,
         coalesce: reader.field("coalesce")?.span()?,
     }))
+}
+
+/// A hop's `impair`; nothing where the words change nothing, so that a sweep may begin with "".
+fn impair(field: &Field<'_>) -> Result<Option<Box<Impair>>, Error> {
+    let impair: Impair = field.text()?.parse().map_err(|error: tc::Error| field.fault(error.to_string()))?;
+    Ok(Some(impair).filter(|impair| *impair != Impair::default()).map(Box::new))
 }
 
 /// `[access]`.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+pub use sojourn_core::netem::Params as Impair;
 pub use sojourn_core::nic::Params as Nic;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::units::{Rate, Span, Time};
@@ -69,6 +70,8 @@ pub struct Link {
     pub overhead: u32,
     /// The network card between discipline and link; absent: one descriptor, and completions at once.
     pub nic: Option<Nic>,
+    /// What befalls packets behind the link, before the delay.
+    pub impair: Option<Box<Impair>>,
 }
 
 /// What a link can carry.

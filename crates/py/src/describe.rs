@@ -32,6 +32,7 @@ fn link(scenario: &Scenario, index: usize) -> Value {
         "nic": link.nic.map(|nic| {
             json!({ "ring": nic.ring, "bql": nic.bql, "coalesce_us": nic.coalesce.0 as f64 / 1e3 })
         }),
+        "impair": link.impair.as_ref().map(ToString::to_string),
     })
 }
 

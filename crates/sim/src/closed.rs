@@ -59,7 +59,7 @@ impl ClosedLink {
             _ => return None,
         };
         let Capacity::Steps(steps) = &link.rate else { return None };
-        if steps.len() > 1 || link.delay.len() > 1 || link.nic.is_some() {
+        if steps.len() > 1 || link.delay.len() > 1 || link.nic.is_some() || link.impair.is_some() {
             return None;
         }
         let mut meter = LinkMeter::new(setup);

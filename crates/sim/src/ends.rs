@@ -1,10 +1,12 @@
 //! The data receivers of all connections, and the SACK blocks that are on their way.
 
+use std::collections::BTreeSet;
+
 use sojourn_core::packet::Packet as _;
 use sojourn_core::tcp::{Ack, Block, Config, Receiver};
 use sojourn_core::units::Time;
 
-use crate::packet::{ACK, ECHO, FULL, Packet, Parts};
+use crate::packet::{ACK, ECHO, FULL, Packet, Parts, TWIN};
 
 /// IP length of a SYN or SYN-ACK: 20 + 20 bytes of headers, 20 of options.
 pub const SYN_BYTES: u16 = 60;
@@ -108,7 +110,7 @@ impl Ends {
     /// The SACK blocks of an ACK that has arrived with some; their place is free then.
     #[inline]
     pub fn take_blocks(&mut self, packet: &Packet) -> ([Block; 3], usize) {
-        self.sacks.take(packet.sack())
+        self.sacks.take(packet.sack(), packet.has(TWIN))
     }
 
     /// A packet was lost.
@@ -146,12 +148,14 @@ impl End {
 struct Sacks {
     places: Vec<([Block; 3], usize)>,
     free: Vec<u32>,
+    /// Places of twins of which one has come.
+    halves: BTreeSet<u32>,
 }
 
 impl Default for Sacks {
     fn default() -> Self {
         // Place 0 stands for "no blocks".
-        Sacks { places: vec![Default::default()], free: Vec::new() }
+        Sacks { places: vec![Default::default()], free: Vec::new(), halves: BTreeSet::new() }
     }
 }
 
@@ -169,8 +173,12 @@ impl Sacks {
         }
     }
 
-    fn take(&mut self, place: u32) -> ([Block; 3], usize) {
-        self.free.push(place);
+    /// Of twins the second frees the place.
+    fn take(&mut self, place: u32, twin: bool) -> ([Block; 3], usize) {
+        if !twin || !self.halves.insert(place) {
+            self.halves.remove(&place);
+            self.free.push(place);
+        }
         self.places[place as usize]
     }
 }

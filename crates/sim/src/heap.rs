@@ -219,12 +219,11 @@ impl Fabric<'_> {
 
     fn arrive(&mut self, now: Time, link: usize, mut packet: Packet) {
         let starts = self.links[link].arrive(now, &mut packet);
+        self.settle(now, link);
         if starts {
-            // The heap engine's links hand nothing over at the start of a transmission.
-            self.links[link].event(now, &mut packet);
+            self.serve(now, link);
         }
         self.reschedule(link);
-        self.settle(now, link);
     }
 
     fn link_event(&mut self, now: Time, index: usize) {
@@ -232,6 +231,10 @@ impl Fabric<'_> {
             return; // An outdated entry.
         }
         self.link_due[index] = Time::NEVER;
+        self.serve(now, index);
+    }
+
+    fn serve(&mut self, now: Time, index: usize) {
         let mut packet = Packet::default();
         let left = self.links[index].event(now, &mut packet);
         self.reschedule(index);

@@ -1,14 +1,12 @@
 //! A queue discipline and the link that it feeds. Both engines drive this one; they differ in when they look at it.
 
-use std::ops::Range;
-use std::sync::Arc;
-
 use sojourn_core::packet::Packet as _;
 use sojourn_core::qdisc::{AnyQdisc, Context, DropReason, Qdisc};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_measure::{LinkMeter, LinkReport};
 use sojourn_model::records::{Fate, PacketRecord};
-use sojourn_model::scenario::{self, Capacity, Trace};
+use sojourn_model::scenario::{self, Capacity};
+use std::ops::Range;
 
 use crate::packet::Packet;
 use crate::setup::Setup;
@@ -16,14 +14,15 @@ use crate::topology::Change;
 use crate::{Detail, Options};
 
 mod card;
+mod traced;
+mod wire;
 
 use card::Card;
+use traced::Opportunities;
+use wire::Wire;
 
 /// The IP MTU of every hop.
 pub const MTU: u32 = 1500;
-
-/// Bytes that one delivery opportunity of a trace carries.
-const OPPORTUNITY: u32 = 1500;
 
 /// A link in operation.
 pub struct Link {
@@ -37,6 +36,10 @@ pub struct Link {
     server: Server,
     /// The network card between the discipline and the link.
     card: Option<Box<Card>>,
+    /// What befalls packets behind the link.
+    wire: Option<Box<Wire>>,
+    /// An arrival needs more than to be enqueued: without a buffer, behind a card, or with impairments.
+    special: bool,
     is_traced: bool,
     bufferless: bool,
     /// No arrival starts anything: a transmission is under way, or the card's ring is full.
@@ -69,17 +72,6 @@ enum Server {
     Trace(Opportunities),
 }
 
-/// The state of a trace-driven link.
-struct Opportunities {
-    trace: Arc<Trace>,
-    next: usize,
-    period_start: Time,
-    /// Bytes left of the present opportunity.
-    budget: u32,
-    /// Bytes left of the packet in transmission.
-    remaining: u32,
-}
-
 impl Server {
     /// How long `wire` bytes occupy the link.
     #[inline]
@@ -92,26 +84,6 @@ impl Server {
                 cache.1
             }
             Server::Trace(_) => Span::ZERO,
-        }
-    }
-}
-
-impl Opportunities {
-    fn new(trace: Arc<Trace>) -> Opportunities {
-        Opportunities { trace, next: 0, period_start: Time::ZERO, budget: OPPORTUNITY, remaining: 0 }
-    }
-
-    fn time(&self) -> Time {
-        self.period_start + Span::from_millis(self.trace.opportunities_ms[self.next])
-    }
-
-    /// On to the next opportunity. The trace repeats with its last time as the period (mahimahi).
-    fn advance(&mut self) {
-        self.budget = OPPORTUNITY;
-        self.next += 1;
-        if self.next == self.trace.opportunities_ms.len() {
-            self.period_start += Span::from_millis(self.trace.opportunities_ms[self.next - 1]);
-            self.next = 0;
         }
     }
 }
@@ -133,8 +105,12 @@ impl Link {
         let mut meter = LinkMeter::new(&setup.meter);
         meter.rate(Time::ZERO, rate);
         let qdisc: AnyQdisc<Packet> = link.qdisc.build(&context);
+        let bufferless = qdisc.bufferless();
+        let wire = |impair: &Box<_>| Box::new(Wire::new(impair, setup.seed, due));
         Link {
-            bufferless: qdisc.bufferless(),
+            bufferless,
+            special: bufferless || link.nic.is_some() || link.impair.is_some(),
+            wire: link.impair.as_ref().map(wire),
             qdisc,
             meter,
             records: options.packets.then(Vec::new),
@@ -169,7 +145,7 @@ impl Link {
 
     /// From now on packets are handed over at the start of their transmission, if its end is certain then.
     pub fn hand_over_early(&mut self, link: &scenario::Link) {
-        let steady = link.delay.len() == 1 && self.card.is_none();
+        let steady = link.delay.len() == 1 && self.card.is_none() && self.wire.is_none();
         self.early = steady && matches!(&link.rate, Capacity::Steps(steps) if steps.len() == 1);
     }
 
@@ -178,22 +154,44 @@ impl Link {
     pub fn arrive(&mut self, now: Time, packet: &mut Packet) -> bool {
         packet.enter(self.overhead as u16);
         packet.time = now;
-        // A transmission that ends now is in nobody's way: its event is still to come and takes this packet.
-        if self.bufferless && self.busy && self.due > now {
-            self.drops.push((*packet, DropReason::Busy));
-            return false;
+        if self.special {
+            return self.arrive_in_full(now, packet);
         }
         self.qdisc.enqueue(now, *packet, &mut self.drops);
         if self.detail {
-            self.meter.enqueued(now, self.waiting(), self.is_full());
+            self.meter.enqueued(now, self.qdisc.packets(), self.is_full());
         }
-        if self.card.is_some() { self.offer(now) } else { !self.busy && !self.is_traced }
+        !self.busy && !self.is_traced
+    }
+
+    /// The same where more is to be looked at.
+    #[inline(never)]
+    fn arrive_in_full(&mut self, now: Time, packet: &Packet) -> bool {
+        self.enter_server();
+        let mut starts = false;
+        // A transmission that ends now is in nobody's way: its event is still to come and takes this packet.
+        if self.bufferless && self.busy && self.due > now {
+            self.drops.push((*packet, DropReason::Busy));
+        } else {
+            self.qdisc.enqueue(now, *packet, &mut self.drops);
+            if self.detail {
+                self.meter.enqueued(now, self.waiting(), self.is_full());
+            }
+            starts = if self.card.is_some() { self.offer(now) } else { !self.busy && !self.is_traced };
+        }
+        self.leave_server();
+        if let Some(wire) = &mut self.wire
+            && starts
+        {
+            wire.want();
+        }
+        starts
     }
 
     /// Packets that differ in their number only arrive at the queue at once; the link is busy.
     #[inline(always)]
     pub fn arrive_in_run(&mut self, now: Time, mut packet: Packet, numbers: Range<u32>) {
-        if self.detail || self.bufferless {
+        if self.detail || self.special {
             for number in numbers {
                 self.arrive(now, &mut packet.numbered(number));
             }
@@ -221,6 +219,11 @@ impl Link {
     /// The same where packets are handed over at the end of their transmission.
     #[inline(never)]
     fn event_in_full(&mut self, now: Time) -> Option<Packet> {
+        if self.wire.is_some() { self.wire_event(now) } else { self.server_event(now) }
+    }
+
+    /// What the link itself does, and what leaves it.
+    fn server_event(&mut self, now: Time) -> Option<Packet> {
         if self.card.is_some() {
             return self.card_event(now);
         }
@@ -252,6 +255,7 @@ impl Link {
 
     /// The rate changes; the packet in transmission goes on with what is left of it.
     fn set_rate(&mut self, now: Time, new: Rate) {
+        self.enter_server();
         if let Server::Rate { rate, cache } = &mut self.server {
             if let Some(card) = &mut self.card {
                 card.set_rate(now, *rate, new);
@@ -263,6 +267,7 @@ impl Link {
         }
         self.meter.rate(now, new);
         self.look_ahead();
+        self.leave_server();
     }
 
     /// Measures and gives back what the discipline dropped at `now`, one packet a call.
@@ -333,42 +338,6 @@ impl Link {
             // Held back, perhaps fewer than before.
             packets => self.meter.enqueued(now, packets, self.is_full()),
         }
-    }
-
-    /// A delivery opportunity of a trace: what is left of it goes to the next packet. Due again at `now` until it is used up.
-    fn opportunity(&mut self, now: Time) -> Option<Packet> {
-        let Server::Trace(trace) = &mut self.server else { return None };
-        if self.service.is_none() {
-            let next = match &self.card {
-                Some(card) => card.head(),
-                None => self.qdisc.dequeue(now, &mut self.drops),
-            };
-            if let Some(packet) = next {
-                trace.remaining = packet.bytes();
-                self.service = Some(Service { packet, start: now });
-                if self.detail {
-                    self.begins(now, &packet);
-                }
-            } else if self.detail && self.qdisc.packets() == 0 {
-                self.meter.emptied(now);
-            }
-        }
-        let Server::Trace(trace) = &mut self.server else { return None };
-        let used = if self.service.is_some() { trace.budget.min(trace.remaining) } else { 0 };
-        trace.budget -= used;
-        trace.remaining -= used;
-        let finished = self.service.is_some() && trace.remaining == 0;
-        if trace.budget == 0 || self.service.is_none() {
-            self.meter.offered(now, OPPORTUNITY, OPPORTUNITY - trace.budget);
-            trace.advance();
-            self.due = trace.time();
-        }
-        if !finished {
-            return None;
-        }
-        let Service { mut packet, start } = self.service.take()?;
-        self.sent(&mut packet, start, now);
-        Some(packet)
     }
 
     /// A transmission ends at `end`, now or later.

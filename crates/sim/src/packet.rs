@@ -86,6 +86,8 @@ pub const ECHO: u8 = 1 << 4;
 pub const REPLY: u8 = 1 << 5;
 /// A full segment.
 pub const FULL: u8 = 1 << 6;
+/// There are two of it: an impairment made a copy.
+pub const TWIN: u8 = 1 << 7;
 
 impl Packet {
     /// The connection.
@@ -311,6 +313,12 @@ impl Queued for Packet {
             sack_count: u8::from(acks && !self.is_plain_ack()),
             ..Segment::default()
         })
+    }
+    /// The two share their SACK blocks; a third would be one too many.
+    fn doubles(&mut self) -> bool {
+        let alone = !self.has(TWIN);
+        self.form |= u64::from(TWIN) << BITS;
+        alone
     }
 }
 

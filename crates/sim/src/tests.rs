@@ -20,6 +20,7 @@ fn link(rate: Rate, delay: Span, qdisc: &str) -> Link {
         qdisc: qdisc.parse().expect("a tc line"),
         overhead: 0,
         nic: None,
+        impair: None,
     }
 }
 
@@ -224,6 +225,39 @@ fn what_finds_no_descriptor_before_a_link_without_a_queue_is_dropped() {
     assert_eq!(ring["ring_packets"]["max"], 20.0);
     assert_eq!(output.links[0].main.drops, output.links[0].main.drops_by_reason.of(DropReason::Busy));
     assert!(output.links[0].main.drops > 0);
+}
+
+/// The dumbbell with this behind both directions of its link.
+fn impaired(words: &str) -> Output {
+    let mut scenario = dumbbell("pfifo limit 200");
+    let impair = words.parse().expect("netem's words");
+    scenario.hops[0].right.impair = Some(Box::new(impair));
+    scenario.hops[0].left.impair = scenario.hops[0].right.impair.clone();
+    assert_engines_agree(words, &scenario)
+}
+
+#[test]
+fn a_packet_lost_behind_the_link_has_been_transmitted() {
+    let output = impaired("loss 1%");
+    let window = &output.links[0].main;
+    let share = window.drops_by_reason.of(DropReason::Loss) as f64 / window.delivered_packets as f64;
+    assert!((share - 0.01).abs() < 0.003, "{share}");
+    assert!(output.packets.iter().any(|packet| packet.fate == Fate::Dropped(DropReason::Loss)));
+}
+
+#[test]
+fn tcp_gets_its_data_through_whatever_befalls_packets() {
+    for (words, least) in [
+        ("duplicate 20%", 8.0),
+        ("loss gemodel 1% 30% duplicate 10%", 1.0),
+        ("delay 30ms 10ms distribution normal", 0.5),
+        ("delay 20ms reorder 10% gap 3", 0.5),
+        ("slot 5ms 15ms packets 12", 3.0),
+    ] {
+        let output = impaired(words);
+        let goodput: f64 = output.flows.iter().map(|flow| flow.main.goodput_mbit.unwrap_or_default()).sum();
+        assert!(goodput > least, "{words}: {goodput} Mbit/s");
+    }
 }
 
 #[test]

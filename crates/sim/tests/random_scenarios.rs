@@ -8,7 +8,7 @@ use sojourn_core::rng::Rng;
 use sojourn_core::tcp::{AckPolicy, Cc, Config};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::records::PacketRecord;
-use sojourn_model::scenario::{Access, Capacity, Hop, Link, Nic, Scenario, Trace};
+use sojourn_model::scenario::{Access, Capacity, Hop, Impair, Link, Nic, Scenario, Trace};
 use sojourn_model::workload::{App, Delays, Direction, Entry, Exchange, Group, WebConnection, Workload};
 use sojourn_sim::{Detail, Engine, Options, run};
 
@@ -46,6 +46,24 @@ const QDISCS: &[&str] = &[
     "cake rtt 20ms memlimit 100k",
     "cake bandwidth 3mbit besteffort ingress ack-filter variant linux7",
     "ccaq limit 50 variant paper max_gi_rtts 4",
+];
+
+/// What befalls packets behind a link.
+const IMPAIRMENTS: &[&str] = &[
+    "loss 2%",
+    "loss gemodel 1% 20%",
+    "loss state 1% 20% 30% 50% 1%",
+    "loss 5% 25% ecn",
+    "duplicate 10%",
+    "duplicate 5% loss 1% delay 1ms",
+    "delay 5ms",
+    "delay 10ms 8ms distribution pareto",
+    "delay 10ms 1ms 25%",
+    "delay 10ms reorder 25% 50%",
+    "delay 5ms 1ms reorder 100% gap 7 duplicate 2%",
+    "slot 2ms 6ms packets 8",
+    "slot 5ms bytes 12000 delay 1ms",
+    "limit 5 delay 20ms",
 ];
 
 /// Draws of one scenario; those of what came later have a stream of their own, so that older scenarios stay as they were.
@@ -114,7 +132,7 @@ impl Draw {
             delay.push((Time(self.moment(duration).0 + 10 * MS), self.delay()));
         }
         let qdisc = self.of(qdiscs).parse().expect("a tc line");
-        Link { rate: self.capacity(duration), delay, qdisc, overhead: OVERHEAD, nic: self.nic() }
+        Link { rate: self.capacity(duration), delay, qdisc, overhead: OVERHEAD, nic: self.nic(), impair: self.impair() }
     }
 
     /// A card on every sixth link.
@@ -123,6 +141,12 @@ impl Draw {
         let ring = [1, 2, 3, 8, 80, 512][rng.below(6) as usize];
         let (bql, coalesce) = (rng.below(2) == 0, [0, 0, 50_000, MS, 10 * MS, 1_234_567][rng.below(6) as usize]);
         (rng.below(6) == 0).then_some(Nic { ring, bql, coalesce: Span(coalesce) })
+    }
+
+    /// Something behind every sixth link.
+    fn impair(&mut self) -> Option<Box<Impair>> {
+        let words = IMPAIRMENTS[self.1.below(IMPAIRMENTS.len() as u64) as usize];
+        (self.1.below(6) == 0).then(|| Box::new(words.parse().expect("netem's words")))
     }
 
     fn tcp(&mut self) -> Config {

@@ -303,6 +303,11 @@ fn build(spaces: &mut Spaces, network: &Network, scenario: &Scenario, mode: Mode
             for line in topology::discipline(&end.name, link, mode.link, network.mtu) {
                 spaces.run(Some(end.place), "tc", &line)?;
             }
+            let Some(impair) = &link.impair else { continue };
+            let far = network.other(end);
+            for (program, line) in topology::impairments(&end.name, &far.name, impair, network.mtu) {
+                spaces.run(Some(far.place), program, &line)?;
+            }
         }
     }
     Ok(())

@@ -12,13 +12,15 @@ use std::net::Ipv4Addr;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::tcp::AckPolicy;
 use sojourn_core::units::{Span, Time};
-use sojourn_model::scenario::{Access, Capacity, Link, Nic, Scenario};
+use sojourn_model::scenario::{Access, Capacity, Impair, Link, Nic, Scenario};
 use sojourn_model::workload::{App, Delays, Direction, Entry};
 
 use crate::job::LinkKind;
 
 /// The IP MTU of every device, unless a flow's packets are larger.
 pub const MTU: u32 = 1500;
+/// Packets that netem holds at most where the scenario has no limit.
+const ENDLESS: u32 = 10_000_000;
 /// What a device adds to the IP length: an Ethernet header. Another overhead is told to `tc` (`stab`).
 const ETHERNET: i64 = 14;
 /// Second byte of the left hosts' addresses at the first router.
@@ -189,7 +191,8 @@ impl Network {
         commands
     }
 
-    fn other(&self, end: &End) -> &End {
+    /// The far end of its cable.
+    pub fn other(&self, end: &End) -> &End {
         let cable = self.cables.iter().find(|cable| cable.iter().any(|one| one.name == end.name));
         cable.and_then(|cable| cable.iter().find(|one| one.name != end.name)).unwrap_or(&self.cables[0][0])
     }
@@ -311,6 +314,26 @@ pub fn discipline(device: &str, link: &Link, kind: LinkKind, mtu: u32) -> Vec<Ve
     };
     all.push(words(&format!("{add} parent 1:1 handle 10: {line}")));
     all
+}
+
+/// The words of the `ip` and `tc` commands that put a hop's impairments where its packets arrive: netem stands on a device of
+/// its own, to which they make a detour, and is in the way of no discipline.
+pub fn impairments(hop: &str, arrival: &str, impair: &Impair, mtu: u32) -> Vec<(&'static str, Vec<String>)> {
+    let detour = format!("{hop}i");
+    // Without a limit of its own tc would say 1000.
+    let limit = if impair.limit == u32::MAX { format!("limit {ENDLESS} ") } else { String::new() };
+    vec![
+        ("ip", words(&format!("link add {detour} type ifb"))),
+        ("ip", words(&format!("link set dev {detour} mtu {mtu} up"))),
+        ("tc", words(&format!("qdisc add dev {detour} root handle 1: netem {limit}{impair}"))),
+        ("tc", words(&format!("qdisc add dev {arrival} handle ffff: ingress"))),
+        (
+            "tc",
+            words(&format!(
+                "filter add dev {arrival} parent ffff: matchall action mirred egress redirect dev {detour}"
+            )),
+        ),
+    ]
 }
 
 /// The words that change a shaper's rate.
@@ -448,6 +471,26 @@ mod tests {
         // The second: a quarter in each place, and no host at the first router.
         assert_eq!(delay("left0", 2), None);
         assert_eq!(delay("left1", 2), Some(Span::from_micros(2500)));
+    }
+
+    #[test]
+    fn impairments_stand_on_a_detour_where_packets_arrive() {
+        let joined = |words: &str| -> Vec<String> {
+            let impair = words.parse().expect("netem's words");
+            let lines = impairments("hop0r", "hop0l", &impair, MTU);
+            lines.iter().map(|(program, words)| format!("{program} {}", words.join(" "))).collect()
+        };
+        assert_eq!(
+            joined("loss 1% delay 10ms 2ms"),
+            [
+                "ip link add hop0ri type ifb",
+                "ip link set dev hop0ri mtu 1500 up",
+                "tc qdisc add dev hop0ri root handle 1: netem limit 10000000 delay 10ms 2ms loss 1%",
+                "tc qdisc add dev hop0l handle ffff: ingress",
+                "tc filter add dev hop0l parent ffff: matchall action mirred egress redirect dev hop0ri",
+            ]
+        );
+        assert!(joined("limit 50 loss 1%")[2].ends_with("netem limit 50 loss 1%"));
     }
 
     #[test]

@@ -18,7 +18,7 @@
 //! # Ok::<(), sojourn_core::qdisc::tc::Error>(())
 //! ```
 
-mod number;
+pub(crate) mod number;
 mod param;
 
 use alloc::format;
@@ -45,7 +45,7 @@ pub struct Error {
 }
 
 impl Error {
-    fn new(word: &str, problem: String) -> Error {
+    pub(crate) fn new(word: &str, problem: String) -> Error {
         Error { word: word.to_string(), problem, nearest: None }
     }
 

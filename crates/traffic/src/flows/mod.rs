@@ -110,6 +110,7 @@ struct Player {
     completed: u64,
     /// Added to its first time.
     jitter: Span,
+    /// Those sent last, by number.
     pings: VecDeque<(u16, Time)>,
     pinger: Option<OwnedFd>,
 }
@@ -398,6 +399,9 @@ impl<'a, N: Net> Flows<'a, N> {
             self.played.connections.push(Connection { entry: index, port: identifier, opened, backward: false });
         }
         let player = &mut self.players[index as usize];
+        if player.pings.len() > usize::from(u16::MAX) {
+            player.pings.pop_front(); // Its number comes again.
+        }
         player.pings.push_back((number, now));
         if let Some(fd) = &player.pinger {
             socket::ping(fd, to, number, bytes)?;
@@ -516,12 +520,9 @@ impl<'a, N: Net> Flows<'a, N> {
         let player = &mut self.players[index as usize];
         let Some(fd) = &player.pinger else { return Ok(()) };
         while let Some(number) = socket::reply(fd)? {
-            // Those before it were lost: nothing overtakes on the way.
-            while let Some((sent, at)) = player.pings.pop_front() {
-                if sent == number {
-                    self.played.note(now, index, What::Reply(now.since(at).0));
-                    break;
-                }
+            // It may have overtaken others, or be a copy: an impairment does that.
+            if let Some((_, at)) = player.pings.iter().rev().find(|(sent, _)| *sent == number) {
+                self.played.note(now, index, What::Reply(now.since(*at).0));
             }
         }
         Ok(())

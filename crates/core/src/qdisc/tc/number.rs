@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 
 /// Why a number could not be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// It does not begin with digits.
     NotANumber,
     /// What follows the digits is no unit of this kind.
@@ -19,10 +19,10 @@ pub(super) enum Fault {
 }
 
 /// A unit, and how many base units it is.
-pub(super) type Unit = (&'static str, u64);
+pub(crate) type Unit = (&'static str, u64);
 
 /// Times in nanoseconds; a bare number is microseconds. `tc` itself knows no `ns` in most places.
-pub(super) const TIME: &[Unit] = &[
+pub(crate) const TIME: &[Unit] = &[
     ("", 1_000),
     ("s", 1_000_000_000),
     ("sec", 1_000_000_000),
@@ -39,7 +39,7 @@ pub(super) const TIME: &[Unit] = &[
 ];
 
 /// Sizes in bits, so that `kbit` (1024 bits, `tc`'s rule for sizes) is whole; a bare number is bytes.
-pub(super) const SIZE: &[Unit] = &[
+pub(crate) const SIZE: &[Unit] = &[
     ("", 8),
     ("b", 8),
     ("k", 8 << 10),
@@ -54,7 +54,7 @@ pub(super) const SIZE: &[Unit] = &[
 ];
 
 /// Rates in bits per second; a bare number is bits per second.
-pub(super) const RATE: &[Unit] = &[
+pub(crate) const RATE: &[Unit] = &[
     ("", 1),
     ("bit", 1),
     ("kbit", 1_000),
@@ -77,7 +77,7 @@ pub(super) const RATE: &[Unit] = &[
 ];
 
 /// Reads a decimal with a unit of `units` (in any case), in base units; it must be a multiple of `step`.
-pub(super) fn scaled(text: &str, units: &[Unit], step: u64) -> Result<u64, Fault> {
+pub(crate) fn scaled(text: &str, units: &[Unit], step: u64) -> Result<u64, Fault> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
@@ -111,7 +111,7 @@ pub(super) fn signed(text: &str) -> Result<i64, Fault> {
 }
 
 /// Reads a whole number, decimal or `0x…`, with an optional `suffix` as `tc` prints it (`1000p`, `1514b`).
-pub(super) fn whole(text: &str, suffix: &str) -> Result<u64, Fault> {
+pub(crate) fn whole(text: &str, suffix: &str) -> Result<u64, Fault> {
     if let Some(hex) = text.strip_prefix("0x") {
         if hex.is_empty() || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(Fault::NotANumber);
@@ -129,7 +129,7 @@ pub(super) fn whole(text: &str, suffix: &str) -> Result<u64, Fault> {
 }
 
 /// Writes a size in the largest unit that divides it: `32Mb`, `64Kb`, `1514`.
-pub(super) fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         0 => "0".to_string(),
         n if n % (1 << 20) == 0 => format!("{}Mb", n >> 20),

@@ -1,0 +1,281 @@
+//! Impairments behind a link, as Linux's netem has them: delay with jitter, loss, duplication, reordering, slots.
+//!
+//! Source: Linux `sch_netem.c` and `tc-netem(8)`; S. Hemminger, "Network Emulation with NetEm", 2005; S. Salsano, F. Ludovici
+//! and A. Ordine, "Definition of a general and intuitive loss model", 2009. Names are theirs.
+//!
+//! A packet is perhaps doubled, perhaps lost (or marked, with `ecn`), and gets a time to send: now, the delay and a draw of
+//! the jitter. Packets leave by that time, so jitter reorders wherever it exceeds the distance of packets. One that is
+//! reordered on purpose leaves at once. With slots what is due waits for the next slot, and a slot lets through so many
+//! packets or bytes. Draws are correlated by keeping a share of the draw before; as in Linux that makes losses rarer
+//! than their share, and jitter no smoother, whose draw is taken modulo the size of its table.
+//!
+//! Deviations: random numbers are ours, so losses are those of the kernel in distribution only. Without `limit` nothing is
+//! dropped for want of room (tc: 1000 packets, which a long delay at a high rate exceeds unseen). `corrupt` is refused: a
+//! segment with a wrong checksum is lost to TCP, so `loss` says it. `rate` is refused: a hop has its own.
+
+mod distribution;
+mod loss;
+mod words;
+
+use alloc::collections::{BTreeMap, VecDeque};
+
+pub use distribution::Distribution;
+use distribution::{Table, draw};
+use loss::{Chain, Correlated};
+pub use loss::{Chance, Loss};
+
+use crate::packet::Packet;
+use crate::qdisc::{DropReason, Drops};
+use crate::rng::Rng;
+use crate::units::{Span, Time};
+
+/// The longest delay and jitter: a day.
+pub const LONGEST: Span = Span::from_secs(86_400);
+/// The greatest jitter that counts (`INT_MAX` nanoseconds).
+const MOST_JITTER: u64 = i32::MAX as u64;
+
+/// What `impair` says.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Params {
+    /// Packets held at most; `u32::MAX` for any number.
+    pub limit: u32,
+    /// Delay beside the hop's own.
+    pub delay: Span,
+    /// Its deviation; of the uniform distribution half its width.
+    pub jitter: Span,
+    /// How much of a draw is the one before, in 2^-32.
+    pub delay_correlation: u32,
+    /// Of the jitter.
+    pub distribution: Distribution,
+    /// Which packets are lost.
+    pub loss: Loss,
+    /// Mark those that can be marked instead.
+    pub ecn: bool,
+    /// Which packets come twice.
+    pub duplicate: Chance,
+    /// Which packets go at once.
+    pub reorder: Chance,
+    /// Only one in so many packets is reordered; 0 for no reordering.
+    pub gap: u32,
+    /// When packets may leave at all.
+    pub slot: Option<Slot>,
+}
+
+/// Moments at which packets may leave, such as those of Wi-Fi's aggregates or a cable modem's grants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot {
+    /// From one to the next.
+    pub wait: Wait,
+    /// Packets that a slot takes; `i32::MAX` for any number.
+    pub packets: i32,
+    /// Bytes that a slot takes; `i32::MAX` for any number.
+    pub bytes: i32,
+}
+
+/// How far a slot is from the one before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// Uniform from the first up to, not including, the second.
+    Between(Span, Span),
+    /// With this mean and deviation.
+    Drawn(Distribution, Span, Span),
+}
+
+impl Default for Params {
+    /// Nothing happens.
+    fn default() -> Self {
+        Params {
+            limit: u32::MAX,
+            delay: Span::ZERO,
+            jitter: Span::ZERO,
+            delay_correlation: 0,
+            distribution: Distribution::Uniform,
+            loss: Loss::Random(Chance::NEVER),
+            ecn: false,
+            duplicate: Chance::NEVER,
+            reorder: Chance::NEVER,
+            gap: 0,
+            slot: None,
+        }
+    }
+}
+
+/// A packet that waits for its time, ordered by it and then as they came.
+type Queue<P> = BTreeMap<(i64, u64), P>;
+
+/// The impairments of one link in operation.
+#[derive(Clone, Debug)]
+pub struct Netem<P> {
+    params: Params,
+    rng: Rng,
+    chain: Chain,
+    loss: Correlated,
+    duplicate: Correlated,
+    reorder: Correlated,
+    jitter: Correlated,
+    delay_table: Table,
+    slot_table: Table,
+    /// Packets that go at once, the last one first.
+    at_once: VecDeque<P>,
+    queue: Queue<P>,
+    arrivals: u64,
+    /// Packets since the last that was reordered.
+    counter: u32,
+    /// The next slot, with the packets and bytes that it still takes.
+    slot: Option<(Time, i32, i32)>,
+}
+
+impl<P: Packet + Copy> Netem<P> {
+    /// At time zero, with random numbers of this seed.
+    pub fn new(params: &Params, seed: u64) -> Netem<P> {
+        let mut rng = Rng::stream(seed, "netem");
+        let table = |distribution: Distribution, used: bool| if used { distribution.table() } else { Table::default() };
+        let slot_table = match params.slot.map(|slot| slot.wait) {
+            Some(Wait::Drawn(distribution, ..)) => distribution.table(),
+            _ => Table::default(),
+        };
+        let random = if let Loss::Random(chance) = params.loss { chance } else { Chance::NEVER };
+        Netem {
+            chain: Chain::new(),
+            loss: Correlated::new(random.correlation, &mut rng),
+            duplicate: Correlated::new(params.duplicate.correlation, &mut rng),
+            reorder: Correlated::new(params.reorder.correlation, &mut rng),
+            jitter: Correlated::new(params.delay_correlation, &mut rng),
+            delay_table: table(params.distribution, params.jitter > Span::ZERO),
+            slot_table,
+            at_once: VecDeque::new(),
+            queue: BTreeMap::new(),
+            arrivals: 0,
+            counter: 0,
+            slot: params.slot.map(|slot| (Time::ZERO, slot.packets, slot.bytes)),
+            params: params.clone(),
+            rng,
+        }
+    }
+
+    /// A packet comes; it is kept or lost. Whether a copy of it was made, which may be lost already.
+    pub fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) -> bool {
+        let twice = self.duplicate.happens(self.params.duplicate.share, &mut self.rng);
+        let lost = self.is_lost(&mut packet);
+        if lost && !twice {
+            drops.dropped(packet, DropReason::Loss);
+            return false;
+        }
+        // Of two that one is lost: the other goes its way.
+        let twice = twice && !lost;
+        if self.is_full() {
+            drops.dropped(packet, DropReason::Overlimit);
+            return false;
+        }
+        let twice = twice && packet.doubles();
+        if twice {
+            self.enqueue_copy(now, packet, drops);
+        }
+        self.place(now, packet);
+        twice
+    }
+
+    /// What may leave now, one packet a call; asked until there is none, after each arrival and at [`Netem::next_event`].
+    pub fn dequeue(&mut self, now: Time) -> Option<P> {
+        if let Some(packet) = self.at_once.pop_front() {
+            return Some(packet);
+        }
+        let due = self.first()?;
+        if let Some((next, ..)) = self.slot
+            && (next.0 as i64) < due
+        {
+            self.next_slot(now);
+        }
+        let open = self.slot.is_none_or(|(next, ..)| next <= now);
+        if due > now.0 as i64 || !open {
+            return None;
+        }
+        let (_, packet) = self.queue.pop_first()?;
+        if let Some((_, packets, bytes)) = &mut self.slot {
+            *packets -= 1;
+            *bytes -= packet.bytes() as i32;
+            if *packets <= 0 || *bytes <= 0 {
+                self.next_slot(now);
+            }
+        }
+        Some(packet)
+    }
+
+    /// When to ask again, after a dequeue gave nothing.
+    pub fn next_event(&self) -> Time {
+        let Some(due) = self.first() else { return Time::NEVER };
+        Time(due.max(0) as u64).max(self.slot.map_or(Time::ZERO, |(next, ..)| next))
+    }
+
+    /// Packets held.
+    pub fn packets(&self) -> usize {
+        self.at_once.len() + self.queue.len()
+    }
+
+    fn is_full(&self) -> bool {
+        self.packets() >= self.params.limit as usize
+    }
+
+    /// The time to send of the packet that is next.
+    fn first(&self) -> Option<i64> {
+        self.queue.first_key_value().map(|(&(due, _), _)| due)
+    }
+
+    /// Whether the packet is lost; with `ecn` it is marked instead if it can be.
+    fn is_lost(&mut self, packet: &mut P) -> bool {
+        let lost = match &self.params.loss {
+            Loss::Random(chance) => self.loss.happens(chance.share, &mut self.rng),
+            other => self.chain.is_lost(other, &mut self.rng),
+        };
+        lost && !(self.params.ecn && packet.mark())
+    }
+
+    /// The copy goes the same way, but is not doubled again.
+    fn enqueue_copy(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
+        if self.is_lost(&mut packet) {
+            drops.dropped(packet, DropReason::Loss);
+        } else if self.is_full() {
+            drops.dropped(packet, DropReason::Overlimit);
+        } else {
+            self.place(now, packet);
+        }
+    }
+
+    fn place(&mut self, now: Time, packet: P) {
+        let Params { gap, reorder, .. } = self.params;
+        // The draw is taken only where a packet may be reordered.
+        if gap == 0 || self.counter < gap - 1 || !self.reorder.happens_below(reorder.share, &mut self.rng) {
+            let (mean, deviation) = (self.params.delay.0 as i64, self.params.jitter.0.min(MOST_JITTER) as i64);
+            let delay = match deviation {
+                0 => mean,
+                _ => draw(mean, deviation, self.jitter.next(&mut self.rng), &self.delay_table),
+            };
+            self.counter = self.counter.wrapping_add(1);
+            self.arrivals += 1;
+            self.queue.insert((now.0 as i64 + delay, self.arrivals), packet);
+        } else {
+            self.counter = 0;
+            self.at_once.push_front(packet);
+        }
+    }
+
+    /// The slot after one that is over.
+    fn next_slot(&mut self, now: Time) {
+        let Some(slot) = self.params.slot else { return };
+        let wait = match slot.wait {
+            Wait::Between(least, most) => {
+                let share = u128::from(self.rng.next_u32());
+                least.0 as i64 + ((u128::from((most - least).0) * share) >> 32) as i64
+            }
+            Wait::Drawn(_, mean, deviation) => {
+                let deviation = deviation.0.min(MOST_JITTER) as i64;
+                draw(mean.0 as i64, deviation, self.rng.next_u32(), &self.slot_table)
+            }
+        };
+        // A draw below zero is a slot that has begun.
+        self.slot = Some((Time(now.0.saturating_add_signed(wait)), slot.packets, slot.bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! A link that a trace drives: what it may send comes as opportunities of 1500 bytes (mahimahi).
+
+use std::sync::Arc;
+
+use sojourn_core::packet::Packet as _;
+use sojourn_core::qdisc::Qdisc;
+use sojourn_core::units::{Span, Time};
+use sojourn_model::scenario::Trace;
+
+use super::{Link, Server, Service};
+use crate::packet::Packet;
+
+/// Bytes that one delivery opportunity of a trace carries.
+const OPPORTUNITY: u32 = 1500;
+
+/// The state of a trace-driven link.
+pub(super) struct Opportunities {
+    trace: Arc<Trace>,
+    next: usize,
+    period_start: Time,
+    /// Bytes left of the present opportunity.
+    budget: u32,
+    /// Bytes left of the packet in transmission.
+    remaining: u32,
+}
+
+impl Opportunities {
+    /// Before the first opportunity.
+    pub(super) fn new(trace: Arc<Trace>) -> Opportunities {
+        Opportunities { trace, next: 0, period_start: Time::ZERO, budget: OPPORTUNITY, remaining: 0 }
+    }
+
+    /// The next opportunity, or the present one.
+    pub(super) fn time(&self) -> Time {
+        self.period_start + Span::from_millis(self.trace.opportunities_ms[self.next])
+    }
+
+    /// On to the next opportunity. The trace repeats with its last time as the period (mahimahi).
+    fn advance(&mut self) {
+        self.budget = OPPORTUNITY;
+        self.next += 1;
+        if self.next == self.trace.opportunities_ms.len() {
+            self.period_start += Span::from_millis(self.trace.opportunities_ms[self.next - 1]);
+            self.next = 0;
+        }
+    }
+}
+
+impl Link {
+    /// A delivery opportunity of a trace: what is left of it goes to the next packet. Due again at `now` until it is used up.
+    pub(super) fn opportunity(&mut self, now: Time) -> Option<Packet> {
+        let Server::Trace(trace) = &mut self.server else { return None };
+        if self.service.is_none() {
+            let next = match &self.card {
+                Some(card) => card.head(),
+                None => self.qdisc.dequeue(now, &mut self.drops),
+            };
+            if let Some(packet) = next {
+                trace.remaining = packet.bytes();
+                self.service = Some(Service { packet, start: now });
+                if self.detail {
+                    self.begins(now, &packet);
+                }
+            } else if self.detail && self.qdisc.packets() == 0 {
+                self.meter.emptied(now);
+            }
+        }
+        let Server::Trace(trace) = &mut self.server else { return None };
+        let used = if self.service.is_some() { trace.budget.min(trace.remaining) } else { 0 };
+        trace.budget -= used;
+        trace.remaining -= used;
+        let finished = self.service.is_some() && trace.remaining == 0;
+        if trace.budget == 0 || self.service.is_none() {
+            self.meter.offered(now, OPPORTUNITY, OPPORTUNITY - trace.budget);
+            trace.advance();
+            self.due = trace.time();
+        }
+        if !finished {
+            return None;
+        }
+        let Service { mut packet, start } = self.service.take()?;
+        self.sent(&mut packet, start, now);
+        Some(packet)
+    }
+}

@@ -1,0 +1,105 @@
+"""Impairments in netem's words: the simulator's and netem itself do the same to packets, in distribution."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run, kernel_or_skip
+
+PINGS = 20_000
+
+
+def scenario(folder: Path, impair: str) -> Path:
+    """Pings at 1 ms over an idle link, which go back as they came."""
+    path = folder / "impaired.toml"
+    path.write_text(
+        f'duration = "{PINGS // 1000}s"\n[[hop]]\nname = "b"\nrate = "1gbit"\nqdisc = "pfifo limit 10000"\n'
+        f'impair = "{impair}"\n[[flow]]\nkind = "pings"\ninterval = "1ms"\nsize = 100\nrtt = "4ms"\n'
+    )
+    return path
+
+
+def played(sojourn: Run, file: Path, world: str) -> dict[str, Any]:
+    """The report of the only run."""
+    [run] = json.loads(sojourn("run", file, "--world", world, "-f", "json").stdout)["runs"]
+    return run
+
+
+def passed(run: dict[str, Any]) -> float:
+    """The share of replies among requests."""
+    hops = run["hops"]
+    return hops["b.reverse"]["delivered_packets"] / hops["b"]["delivered_packets"]
+
+
+@pytest.mark.parametrize("world", ["sim", "kernel"])
+@pytest.mark.parametrize(
+    ("impair", "share", "tolerance"),
+    [
+        ("loss 5%", 0.95, 0.007),
+        ("loss gemodel 2% 20%", 1 - 0.02 / 0.22, 0.03),
+        ("loss state 2% 25% 0% 100% 1%", 1 - (0.02 / 0.25 + 0.01) / (1 + 0.02 / 0.25 + 0.01), 0.03),
+        ("duplicate 10%", 1.1, 0.01),
+        ("duplicate 50% loss 20%", 0.5 * 0.8 + 0.5 * (0.2 + 0.8 * 1.8), 0.025),
+    ],
+)
+def test_as_many_packets_come_through(
+    world: str, impair: str, share: float, tolerance: float, sojourn: Run, tmp_path: Path
+) -> None:
+    if world == "kernel":
+        kernel_or_skip()
+    assert passed(played(sojourn, scenario(tmp_path, impair), world)) == pytest.approx(share, abs=tolerance)
+
+
+@pytest.mark.parametrize("world", ["sim", "kernel"])
+@pytest.mark.parametrize(
+    ("impair", "mean", "p95", "tolerance"),
+    [
+        ("delay 20ms", 24, 24, 0.1),
+        ("delay 20ms 10ms", 24, 24 + 9, 0.3),
+        ("delay 40ms 5ms distribution normal", 44, 44 + 5 * 1.645, 0.3),
+        ("delay 40ms 5ms distribution pareto", 44 - 0.17, 44 + 5 * 1.62, 0.4),
+        ("delay 20ms reorder 25%", 4 + 0.75 * 20, 24, 0.4),
+        # The first waits for 10 ms, and with it leave those that came meanwhile.
+        ("slot 10ms", 4 + 5, 14, 0.7),
+    ],
+)
+def test_round_trips_take_as_long(
+    world: str, impair: str, mean: float, p95: float, tolerance: float, sojourn: Run, tmp_path: Path
+) -> None:
+    if world == "kernel":
+        kernel_or_skip()
+    [flow] = played(sojourn, scenario(tmp_path, impair), world)["flows"]
+    assert flow["rtt_ms"]["mean"] == pytest.approx(mean, abs=tolerance)
+    assert flow["rtt_ms"]["p95"] == pytest.approx(p95, abs=tolerance)
+
+
+def test_words_that_nobody_knows_are_named_with_their_key(sojourn: Run, tmp_path: Path) -> None:
+    for impair, problem in [
+        ("los 1%", '"los": expected one of limit, delay,'),
+        ("loss 1% corrupt 1%", '"corrupt": a corrupted segment is lost to TCP: expected loss'),
+        ("delay 10ms 2parsec", '"2parsec": after delay: expected a jitter such as 2ms'),
+    ]:
+        error = sojourn("check", scenario(tmp_path, impair), code=2).stderr
+        assert "hop.b.impair" in error
+        assert problem in error
+
+
+def test_the_other_direction_has_its_own(sojourn: Run, tmp_path: Path) -> None:
+    file = scenario(tmp_path, "loss 50%")
+    hops = json.loads(sojourn("check", file, "-f", "json").stdout)["first"]["hops"]
+    assert [hop["impair"] for hop in hops] == ["loss 50%", None]
+    hops = played(sojourn, file, "sim")["hops"]
+    assert hops["b"]["drops"] == hops["b"]["drops_by_reason"]["loss"] == pytest.approx(PINGS / 2, rel=0.02)
+    assert hops["b.reverse"]["drops"] == 0
+
+
+def test_words_can_be_swept_and_none_is_a_value(sojourn: Run, tmp_path: Path) -> None:
+    file = scenario(tmp_path, "")
+    file.write_text(file.read_text() + '[sweep]\n"hop.b.impair" = ["", "loss 1%"]\n')
+    runs = json.loads(sojourn("run", file, "-f", "json").stdout)["runs"]
+    assert [run["set"] for run in runs] == [{"hop.b.impair": ""}, {"hop.b.impair": "loss 1%"}]
+    assert runs[0]["hops"]["b"]["drops"] == 0 < runs[1]["hops"]["b"]["drops"]
