@@ -39,6 +39,8 @@ LINES = (
     "prio",
     "tbf rate 100mbit burst 15140 limit 1500000",
     "htb rate 100mbit",
+    "cake",
+    "cake bandwidth 100mbit besteffort",
 )
 FLOWS = (1, 100)
 
