@@ -28,6 +28,9 @@ impl Packet for Parcel {
     fn flow_hash(&self) -> u32 {
         self.hash
     }
+    fn hosts(&self) -> (u32, u32) {
+        (self.hash, self.hash)
+    }
     fn ecn(&self) -> Ecn {
         Ecn::NotEct
     }

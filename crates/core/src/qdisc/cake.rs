@@ -36,7 +36,7 @@ use alloc::vec::Vec;
 use hash::Key;
 use heap::Heap;
 use shaper::{Lengths, Shaper};
-use tins::{List, Set, Tin};
+use tins::Tin;
 
 /// Packets of the largest length that the buffer holds, whatever else it is told.
 const LIMIT: u64 = 10_240;
@@ -120,12 +120,9 @@ impl<P: Packet + Copy + Default> Cake<P> {
         self.heap.top_shrank(&self.tins);
     }
 
-    /// The place in this queue of an ACK that the one at the door makes idle, if they are filtered.
-    #[inline]
+    /// The place in this queue of an ACK that the one at the door makes idle.
+    #[cold]
     fn idle_ack(&self, number: usize, queue: usize, newest: &P) -> Option<u32> {
-        if self.params.ack_filter == AckFilter::Off {
-            return None;
-        }
         let fifo = &self.tins[number].flows[queue].fifo;
         let aggressive = self.params.ack_filter == AckFilter::Aggressive;
         ack_filter::idle_ack(self.slab.iter(fifo), fifo.packets(), newest, aggressive)
@@ -145,27 +142,6 @@ impl<P: Packet + Copy + Default> Cake<P> {
         drops.dropped(ack, DropReason::AckFilter);
     }
 
-    /// A packet has come into this queue: where does the queue stand?
-    fn enter_round(&mut self, number: usize, queue: usize) {
-        let tin = &mut self.tins[number];
-        match tin.flows[queue].set {
-            Set::None | Set::Decaying => {
-                tin.decaying -= u32::from(tin.flows[queue].set == Set::Decaying);
-                tin.list(List::New, queue);
-                tin.flows[queue].set = Set::Sparse;
-                tin.sparse += 1;
-                tin.flows[queue].deficit = tin.turn(queue, &self.params, &mut self.rng);
-            }
-            Set::SparseWait => {
-                tin.flows[queue].set = Set::Bulk;
-                tin.sparse -= 1;
-                tin.bulk += 1;
-                tin.enter_bulk(queue, self.params.flow_mode);
-            }
-            Set::Sparse | Set::Bulk => {}
-        }
-    }
-
     /// The tin whose turn it is; there are packets.
     #[inline]
     fn choose_tin(&mut self, now: Time) {
@@ -175,7 +151,7 @@ impl<P: Packet + Copy + Default> Cake<P> {
                 if tin.deficit <= 0 {
                     tin.deficit += tin.quantum;
                 }
-                self.cur_tin = (self.cur_tin + 1) % self.tins.len();
+                self.cur_tin = if self.cur_tin + 1 < self.tins.len() { self.cur_tin + 1 } else { 0 };
             }
             return;
         }
@@ -189,103 +165,57 @@ impl<P: Packet + Copy + Default> Cake<P> {
         }
     }
 
-    /// The next packet of the present tin; none if the queues that were looked at were empty.
+    /// The next packet of the present tin; none if the queue that was looked at was empty.
     #[inline]
     fn serve(&mut self, now: Time, decaying_first: &mut bool, drops: &mut impl Drops<P>) -> Option<P> {
+        let mut tin = &mut self.tins[self.cur_tin];
         loop {
-            let tin = &mut self.tins[self.cur_tin];
             let queue = tin.first(*decaying_first)?;
             *decaying_first = false;
             if tin.flows[queue].deficit <= 0 {
-                self.next_turn(queue);
+                tin.next_turn(queue, &self.params, &mut self.rng);
                 continue;
             }
-            if let Some(packet) = self.take(queue, now, drops) {
-                return Some(packet);
+            loop {
+                let flow = &mut tin.flows[queue];
+                let Some(mut packet) = self.slab.pop(&mut flow.fifo) else {
+                    tin.rest(queue, self.params.flow_mode, now);
+                    return None;
+                };
+                let bulk_flows = if self.params.ingress { tin.bulk } else { 0 };
+                let verdict = flow.cobalt.should_drop(now, &mut packet, bulk_flows, &tin.cobalt, &mut self.rng);
+                // The last packet of a queue stays, whatever COBALT says.
+                let reason = verdict.filter(|_| flow.fifo.packets() > 0);
+                tin.backlog -= u64::from(packet.bytes());
+                if reason.is_none() || self.params.ingress {
+                    let length = self.lengths.adjusted(packet.bytes());
+                    self.shaper.advance(&tin.byte_time, &mut tin.time_next, length, now, reason.is_some());
+                    flow.deficit = flow.deficit.wrapping_sub_unsigned(length);
+                    tin.deficit = tin.deficit.wrapping_sub_unsigned(length);
+                }
+                match reason {
+                    Some(reason) => {
+                        tin.counts.drops += 1;
+                        drops.dropped(packet, reason);
+                    }
+                    None => {
+                        tin.counts.ecn_mark += u64::from(flow.cobalt.ecn_marked);
+                        tin.counts.delayed(now.0.saturating_sub(packet.enqueue_time().0));
+                    }
+                }
+                if self.heap.is_kept() {
+                    self.heap.shrank(&self.tins, self.cur_tin, queue);
+                    tin = &mut self.tins[self.cur_tin];
+                }
+                if reason.is_none() {
+                    self.heap.age();
+                    return Some(packet);
+                }
+                if self.params.ingress {
+                    // It counts as sent: it may have used up the queue's turn.
+                    break;
+                }
             }
-            if self.tins[self.cur_tin].flows[queue].fifo.packets() == 0 {
-                self.rest(queue, now);
-                return None;
-            }
-            // Dropped packets have used up the queue's turn, if they count as sent.
-        }
-    }
-
-    /// This queue has used up its turn, and waits for the next.
-    fn next_turn(&mut self, queue: usize) {
-        let tin = &mut self.tins[self.cur_tin];
-        if tin.flows[queue].set == Set::Sparse {
-            if tin.flows[queue].fifo.packets() > 0 {
-                tin.sparse -= 1;
-                tin.bulk += 1;
-                tin.enter_bulk(queue, self.params.flow_mode);
-                tin.flows[queue].set = Set::Bulk;
-            } else {
-                tin.flows[queue].set = Set::SparseWait;
-            }
-        }
-        tin.flows[queue].deficit += tin.turn(queue, &self.params, &mut self.rng);
-        tin.list(List::Old, queue);
-    }
-
-    /// A packet of this queue that COBALT lets pass. None if the queue is empty, or, where dropped packets count as sent,
-    /// if one was dropped.
-    #[inline]
-    fn take(&mut self, queue: usize, now: Time, drops: &mut impl Drops<P>) -> Option<P> {
-        let number = self.cur_tin;
-        loop {
-            let tin = &mut self.tins[number];
-            let flow = &mut tin.flows[queue];
-            let mut packet = self.slab.pop(&mut flow.fifo)?;
-            tin.backlog -= u64::from(packet.bytes());
-            let bulk_flows = if self.params.ingress { tin.bulk } else { 0 };
-            let verdict = flow.cobalt.should_drop(now, &mut packet, bulk_flows, &tin.cobalt, &mut self.rng);
-            let is_last = flow.fifo.packets() == 0;
-            let length = self.lengths.adjusted(packet.bytes());
-            let reason = verdict.filter(|_| !is_last);
-            if reason.is_none() || self.params.ingress {
-                self.shaper.advance(&tin.byte_time, &mut tin.time_next, length, now, reason.is_some());
-                flow.deficit = flow.deficit.wrapping_sub_unsigned(length);
-                tin.deficit = tin.deficit.wrapping_sub_unsigned(length);
-            }
-            let Some(reason) = reason else {
-                tin.counts.ecn_mark += u64::from(flow.cobalt.ecn_marked);
-                tin.counts.delayed(now.0.saturating_sub(packet.enqueue_time().0));
-                self.heap.shrank(&self.tins, number, queue);
-                self.heap.age();
-                return Some(packet);
-            };
-            tin.counts.drops += 1;
-            drops.dropped(packet, reason);
-            self.heap.shrank(&self.tins, number, queue);
-            if self.params.ingress {
-                return None;
-            }
-        }
-    }
-
-    /// This queue's turn came and it was empty: it leaves the round, at once or when its COBALT has come to rest.
-    fn rest(&mut self, queue: usize, now: Time) {
-        let tin = &mut self.tins[self.cur_tin];
-        let flow = &mut tin.flows[queue];
-        let calm = flow.cobalt.queue_empty(now, &tin.cobalt);
-        let active = flow.cobalt.is_active(now);
-        let was = core::mem::replace(&mut flow.set, if active { Set::Decaying } else { Set::None });
-        tin.counts.unresponsive_flows -= u64::from(calm);
-        match was {
-            Set::Bulk => {
-                tin.bulk -= 1;
-                tin.leave_bulk(queue, self.params.flow_mode);
-            }
-            Set::Sparse | Set::SparseWait => tin.sparse -= 1,
-            Set::Decaying => tin.decaying -= 1,
-            Set::None => {}
-        }
-        if active {
-            tin.decaying += 1;
-            tin.list(List::Decaying, queue);
-        } else {
-            tin.unlist(queue);
         }
     }
 }
@@ -324,7 +254,8 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Cake<P> {
         tin.counts.max_pkt_len = tin.counts.max_pkt_len.max(bytes);
         self.avg_netoff = tins::ewma(self.avg_netoff, u64::from(self.header) << 16, 8);
         self.lengths.see(bytes);
-        let idle = self.idle_ack(number, queue, &packet);
+        let filters = self.params.ack_filter != AckFilter::Off;
+        let idle = if filters { self.idle_ack(number, queue, &packet) } else { None };
         let tin = &mut self.tins[number];
         self.slab.push(&mut tin.flows[queue].fifo, packet);
         tin.backlog += u64::from(bytes);
@@ -333,8 +264,10 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Cake<P> {
         if let Some(place) = idle {
             self.drop_ack(number, queue, place, now, drops);
         }
-        self.heap.grew(&self.tins, number, queue);
-        self.enter_round(number, queue);
+        if self.heap.is_kept() {
+            self.heap.grew(&self.tins, number, queue);
+        }
+        self.tins[number].enter_round(queue, &self.params, &mut self.rng);
         self.buffer_max_used = self.buffer_max_used.max(self.slab.backlog());
         while self.slab.backlog() > self.buffer_limit {
             self.drop_longest(now, drops);

@@ -59,20 +59,20 @@ impl Heap {
         self.sink(tins, 0);
     }
 
-    /// This queue has fewer bytes now.
+    /// Whether the heap is to be told what changes.
     #[inline]
+    pub fn is_kept(&self) -> bool {
+        self.timeout != 0
+    }
+
+    /// This queue has fewer bytes now.
     pub fn shrank(&mut self, tins: &[Tin], tin: usize, queue: usize) {
-        if self.timeout != 0 {
-            self.sink(tins, usize::from(self.places[tin << BITS | queue]));
-        }
+        self.sink(tins, usize::from(self.places[tin << BITS | queue]));
     }
 
     /// This queue has more bytes now.
-    #[inline]
     pub fn grew(&mut self, tins: &[Tin], tin: usize, queue: usize) {
-        if self.timeout != 0 {
-            self.rise(tins, usize::from(self.places[tin << BITS | queue]));
-        }
+        self.rise(tins, usize::from(self.places[tin << BITS | queue]));
     }
 
     /// A packet leaves.

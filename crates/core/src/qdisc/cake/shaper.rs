@@ -78,7 +78,12 @@ impl Lengths {
     /// Bytes that a packet of this length takes up on the link.
     #[inline]
     pub fn adjusted(&self, bytes: u32) -> u32 {
-        let bytes = (self.net(bytes) as i32 + self.overhead).max(self.mpu).max(0) as u32;
+        self.of_net(self.net(bytes))
+    }
+
+    #[inline]
+    fn of_net(&self, net: u32) -> u32 {
+        let bytes = (net as i32 + self.overhead).max(self.mpu).max(0) as u32;
         match self.atm {
             LinkLayer::Noatm => bytes,
             LinkLayer::Atm => bytes.div_ceil(48) * 53,
@@ -90,7 +95,8 @@ impl Lengths {
     #[inline]
     pub fn see(&mut self, bytes: u32) {
         let widen = |range: &mut (u32, u32), length: u32| *range = (range.0.min(length), range.1.max(length));
-        let (net, adjusted) = (self.net(bytes), self.adjusted(bytes));
+        let net = self.net(bytes);
+        let adjusted = self.of_net(net);
         widen(&mut self.netlen, net);
         widen(&mut self.adjlen, adjusted);
     }

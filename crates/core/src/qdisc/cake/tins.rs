@@ -2,13 +2,15 @@
 
 use super::cobalt::{self, Vars};
 use super::hash::Host;
-use super::params::{Params, TinMode};
+use super::params::{FlowMode, Params, TinMode};
 use super::shaper::ByteTime;
 use crate::qdisc::flows::Fifo;
 use crate::qdisc::psched::bytes_per_second;
 use crate::rng::Rng;
-use crate::units::Span;
+use crate::units::{Span, Time};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
 
 /// Queues of a tin.
 pub const QUEUES: usize = 1024;
@@ -50,19 +52,47 @@ impl Flow {
 
 /// The lists of a tin's round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum List {
+enum List {
     New,
     Old,
     Decaying,
 }
 
+/// A value for each of `N` places, a power of two: no place is out of bounds.
+#[derive(Clone, Debug)]
+pub struct Table<T, const N: usize = QUEUES>(Box<[T; N]>);
+
+impl<T: Clone + core::fmt::Debug, const N: usize> Table<T, N> {
+    fn of(value: T) -> Self {
+        let all: Box<[T]> = alloc::vec![value; N].into();
+        Table(all.try_into().expect("as many as there are places"))
+    }
+}
+
+impl<T, const N: usize> Index<usize> for Table<T, N> {
+    type Output = T;
+    #[inline(always)]
+    fn index(&self, place: usize) -> &T {
+        &self.0[place & (N - 1)]
+    }
+}
+
+impl<T, const N: usize> IndexMut<usize> for Table<T, N> {
+    #[inline(always)]
+    fn index_mut(&mut self, place: usize) -> &mut T {
+        &mut self.0[place & (N - 1)]
+    }
+}
+
 /// Rings of queues: each list is a ring through its own node after those of the queues.
 #[derive(Clone, Debug)]
-struct Rings(Vec<(u16, u16)>);
+struct Rings(Table<(u16, u16), { 2 * QUEUES }>);
 
 impl Rings {
     fn new() -> Rings {
-        Rings((0..(QUEUES + 3) as u16).map(|node| (node, node)).collect())
+        let mut nodes = Table::of((0, 0));
+        (0..QUEUES + 3).for_each(|node| nodes[node] = (node as u16, node as u16));
+        Rings(nodes)
     }
 
     fn first(&self, list: List) -> Option<usize> {
@@ -122,10 +152,10 @@ impl Counts {
 /// A class of traffic.
 #[derive(Clone, Debug)]
 pub struct Tin {
-    pub flows: Vec<Flow>,
+    pub flows: Table<Flow>,
     /// The hash for which each queue is reserved.
-    pub tags: Vec<u32>,
-    pub hosts: Vec<Host>,
+    pub tags: Table<u32>,
+    pub hosts: Table<Host>,
     rings: Rings,
     /// Bytes of a queue's turn, if its host has no other.
     pub flow_quantum: u32,
@@ -154,9 +184,9 @@ impl Tin {
         cobalt.target = (cobalt.mtu_time * 3 / 2).max(target);
         cobalt.interval = (params.rtt.0 + cobalt.target - target).max(cobalt.target * 2);
         Tin {
-            flows: alloc::vec![Flow::new(); QUEUES],
-            tags: alloc::vec![0; QUEUES],
-            hosts: alloc::vec![Host::default(); QUEUES],
+            flows: Table::of(Flow::new()),
+            tags: Table::of(0),
+            hosts: Table::of(Host::default()),
             rings: Rings::new(),
             flow_quantum: if rate == 0 { 1514 } else { (rate >> 12).clamp(300, 1514) as u32 },
             cobalt,
@@ -189,19 +219,78 @@ impl Tin {
 
     /// Puts a queue at the end of a list, from wherever it is.
     #[inline]
-    pub fn list(&mut self, list: List, queue: usize) {
+    fn list(&mut self, list: List, queue: usize) {
         self.rings.remove(queue);
         self.rings.append(list, queue);
     }
 
-    /// Takes a queue out of the round.
-    pub fn unlist(&mut self, queue: usize) {
+    /// A packet has come into this queue: where does the queue stand?
+    #[inline]
+    pub fn enter_round(&mut self, queue: usize, params: &Params, rng: &mut Rng) {
+        let was = self.flows[queue].set;
+        match was {
+            Set::None | Set::Decaying => {
+                self.decaying -= u32::from(was == Set::Decaying);
+                self.list(List::New, queue);
+                self.sparse += 1;
+                let deficit = self.turn(queue, params, rng);
+                let flow = &mut self.flows[queue];
+                (flow.set, flow.deficit) = (Set::Sparse, deficit);
+            }
+            Set::SparseWait => {
+                self.flows[queue].set = Set::Bulk;
+                self.sparse -= 1;
+                self.bulk += 1;
+                self.enter_bulk(queue, params.flow_mode);
+            }
+            Set::Sparse | Set::Bulk => {}
+        }
+    }
+
+    /// This queue has used up its turn, and waits for the next.
+    #[inline]
+    pub fn next_turn(&mut self, queue: usize, params: &Params, rng: &mut Rng) {
+        let flow = &mut self.flows[queue];
+        if flow.set == Set::Sparse {
+            if flow.fifo.packets() > 0 {
+                flow.set = Set::Bulk;
+                self.sparse -= 1;
+                self.bulk += 1;
+                self.enter_bulk(queue, params.flow_mode);
+            } else {
+                flow.set = Set::SparseWait;
+            }
+        }
+        self.flows[queue].deficit += self.turn(queue, params, rng);
+        self.list(List::Old, queue);
+    }
+
+    /// This queue's turn came and it was empty: it leaves the round, at once or when its COBALT has come to rest.
+    pub fn rest(&mut self, queue: usize, mode: FlowMode, now: Time) {
+        let flow = &mut self.flows[queue];
+        let calm = flow.cobalt.queue_empty(now, &self.cobalt);
+        let active = flow.cobalt.is_active(now);
+        let was = core::mem::replace(&mut flow.set, if active { Set::Decaying } else { Set::None });
+        self.counts.unresponsive_flows -= u64::from(calm);
+        match was {
+            Set::Bulk => {
+                self.bulk -= 1;
+                self.leave_bulk(queue, mode);
+            }
+            Set::Sparse | Set::SparseWait => self.sparse -= 1,
+            Set::Decaying => self.decaying -= 1,
+            Set::None => {}
+        }
         self.rings.remove(queue);
+        if active {
+            self.decaying += 1;
+            self.rings.append(List::Decaying, queue);
+        }
     }
 
     /// What a queue may send in its turn: a share of what its host may, whose last place is a matter of luck.
     #[inline]
-    pub fn turn(&self, queue: usize, params: &Params, rng: &mut Rng) -> i32 {
+    fn turn(&self, queue: usize, params: &Params, rng: &mut Rng) -> i32 {
         let flow = &self.flows[queue];
         let mut load = 1;
         if params.flow_mode.shares_source() {
