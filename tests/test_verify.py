@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT, SOJOURN, Run, kernel_or_skip, skip_loudly
+from sojourn import verify
 
 FAULTS = {
     1: "at the first drop the chosen packet is delivered and the next one lost",
@@ -34,6 +35,7 @@ FAULTS = {
     20: "the bytes of what was dropped still count",
 }
 LINE = "codel variant rfc8289"
+CHOKE = "choke limit 1000 bandwidth 10mbit"
 
 
 @pytest.fixture(scope="module")
@@ -80,17 +82,91 @@ def test_the_first_drop_fault_is_named(sojourn: Run, built: Path, tmp_path: Path
         "codel",
         "codel variant linux7 ecn",
         "codel target 15ms interval 150ms",
+        "codel variant ns2",
         "fq_codel",
         "fq_codel flows 1",
         "fq_codel limit 2",
+        "fq_codel limit 1000 ce_threshold 1ms variant rfc8290",
         "fq",
         "fq flow_limit 1",
+        "fq variant linux67",
+        "noqueue",
         "pfifo limit 50",
+        "bfifo",
+        "pfifo_head_drop",
+        "red limit 400000 min 30000 max 90000 avpkt 1000 burst 55 bandwidth 10mbit ecn",
+        "pie",
+        "pie ecn target 20ms",
+        "pie ecn variant rfc8033",
+        "pie variant rfc8033b",
+        "fq_pie ecn",
+        "dualpi2",
+        "dualpi2 step_thresh 5p overflow any_ect",
+        "dualpi2 variant rfc9332",
+        "ccaq variant paper",
+        "sfq",
+        "sfq variant ns2",
+        "prio bands 4 priomap 3 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1",
+        "tbf rate 8mbit burst 5000 limit 20000",
+        "htb rate 8mbit",
+        CHOKE,
+        "sfb",
+        "blue",
     ],
 )
 def test_ours_pass_what_is_asked_of_them(sojourn: Run, line: str) -> None:
-    said = json.loads(sojourn("verify", line, "-f", "json").stdout)
+    said = json.loads(sojourn("verify", line, "--traces", "4", "-f", "json").stdout)
     assert not [one for one in said["asked"] if one["fault"]]
+
+
+@pytest.mark.parametrize(
+    ("line", "faulty", "noticed"),
+    [
+        ("pie", "pie target 60ms", "an unresponsive load waits for about the target"),
+        ("pie", "pie alpha 0 beta 0", "an unresponsive load waits for about the target"),
+        ("pie", "codel", "it drops at the tail, what arrives"),
+        ("pie", "pfifo limit 100", "a burst of 150 ms passes"),
+        ("pie ecn", "pie", "who can be marked is marked while that is rare"),
+        ("pie", "pie ecn", "who can be marked is marked while that is rare"),
+        ("dualpi2", "dualpi2 coupling_factor 1", "the classic probability is the square of half of L's"),
+        ("dualpi2", "dualpi2 overflow", "in overload both kinds are dropped"),
+        ("dualpi2", "dualpi2 step_thresh 200us", "an L queue of 0.3 ms is not marked"),
+        ("dualpi2", "dualpi2 step_thresh 20ms", "an L queue of 5 ms is marked, not dropped"),
+        ("dualpi2", "dualpi2 any_ect", "ECT(1) and CE go before the others"),
+        ("fq_codel", "fq_codel drop_batch 1", "the fattest flow pays, from its head, in a batch"),
+        ("fq_codel", "fq_codel quantum 6000", "a spent quantum sends behind the others"),
+        ("fq_codel", "fq_codel noecn", "who can be marked is marked, all others are dropped"),
+        ("sfq", "pfifo limit 127", "flows share bytes, not packets"),
+        (CHOKE, "red limit 1000000", "a flow that fills the queue loses more than the others"),
+        ("sfb", "pfifo limit 1000", "a flow that fills the queue loses more than the others"),
+        ("blue", "pfifo limit 1000", "after overflows it drops before the queue is full"),
+        (
+            "red limit 400000 min 30000 max 90000",
+            "red limit 400000 min 15000 max 30000",
+            "below min nothing is dropped",
+        ),
+        ("prio", "pfifo", "a lower band goes first, in order of arrival"),
+        ("bfifo limit 30000", "bfifo limit 29999", "bytes that fit exactly are taken"),
+        ("pfifo_head_drop limit 10", "pfifo limit 10", "a full queue drops its oldest"),
+        (
+            "tbf rate 8mbit burst 5000 limit 20000",
+            "tbf rate 9mbit burst 5000 limit 20000",
+            "the link is not kept waiting",
+        ),
+        (
+            "tbf rate 8mbit burst 5000 limit 20000",
+            "tbf rate 5mbit burst 5000 limit 20000",
+            "the link is not kept waiting",
+        ),
+    ],
+)
+def test_each_question_has_somebody_who_fails_it(
+    sojourn: Run, tmp_path: Path, line: str, faulty: str, noticed: str
+) -> None:
+    """Whatever the numbers are that a program draws, a wrong one is told from a right one."""
+    command = ["--command", f"{SOJOURN} replay {{trace}} --qdisc '{faulty}'", "--traces", "2", "--packets", "1000"]
+    said = json.loads(sojourn("verify", line, *command, "-f", "json", "--out", tmp_path / "kept", code=3).stdout)
+    assert noticed in [one["name"] for one in said["asked"] if one["fault"]]
 
 
 @pytest.mark.parametrize("line", ["codel", "fq_codel", "pfifo limit 50"])
@@ -123,12 +199,25 @@ def test_what_can_not_be_asked_is_said_in_a_line(sojourn: Run, arguments: tuple[
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_a_library_with_our_header_is_asked_and_ours_passes(sojourn: Run, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def library() -> Path:
+    """crates/ffi, built."""
     if shutil.which("cargo") is None:
         skip_loudly("no cargo, so there is no library")
     build = ["cargo", "build", "--locked", "--quiet", "-p", "sojourn-ffi", "--profile", "fast"]
     subprocess.run(build, cwd=ROOT, check=True)
-    library = ROOT / "target/fast/libsojourn.so"
+    return ROOT / "target/fast/libsojourn.so"
+
+
+@pytest.mark.parametrize("line", ["pie ecn", "fq_pie", "dualpi2", "red limit 400000 ecn", CHOKE, "sfb", "blue"])
+def test_who_is_right_passes_whatever_numbers_it_draws(library: Path, line: str) -> None:
+    for seed in range(2, 6):
+        subject = verify.Library(library, line, seed)
+        found = list(verify.verify(verify.line_of(line), subject, traces=1, packets=300, seed=1))
+        assert not [one for one in found if one.fault], seed
+
+
+def test_a_library_with_our_header_is_asked_and_ours_passes(sojourn: Run, library: Path, tmp_path: Path) -> None:
     for line in ("codel variant rfc8289 ecn", "fq_codel limit 300"):
         said = json.loads(sojourn("verify", line, "--library", library, "--traces", "3", "-f", "json").stdout)
         assert all(one["passed"] for one in said["asked"]), said

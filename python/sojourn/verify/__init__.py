@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 from sojourn import _core
 from sojourn.verify import vectors
+from sojourn.verify.flows import SHAPERS
+from sojourn.verify.questions import Line
 from sojourn.verify.subjects import Kernel, Library, Ours, Program, Subject
 from sojourn.verify.trace import ECT0, ECT1, FULL, NOT_ECT, Fate, Trace, fates
-from sojourn.verify.vectors import Line
 
 __all__ = ["Kernel", "Library", "Line", "Ours", "Program", "Subject", "Verdict", "line_of", "verify"]
 
@@ -104,16 +105,18 @@ def _goes_once(line: Line, trace: Trace, seen: Sequence[Fate]) -> str | None:
 
 
 def _in_order(line: Line, trace: Trace, seen: Sequence[Fate]) -> str | None:
-    """Packets of one flow leave in the order of their arrival."""
-    last: dict[int, Fate] = {}
+    """Packets of one flow leave in the order of their arrival; if the ECN field or DSCP sorts, those with the same."""
+    last: dict[tuple[int, int], Fate] = {}
+    sorts = line.kind in ("dualpi2", "prio", "cake")
     for packet, fate in zip(trace.packets(), seen, strict=True):
         if fate.left:
-            before = last.get(packet.flow)
+            queue = (packet.flow, packet.ecn if sorts else 0)
+            before = last.get(queue)
             if before is not None and fate.at < before.at:
                 return (
                     f"packet {fate.number} of flow {packet.flow} leaves at {fate.at} ns, before packet {before.number}"
                 )
-            last[packet.flow] = fate
+            last[queue] = fate
     return None
 
 
@@ -142,17 +145,45 @@ def _waiting(trace: Trace, seen: Sequence[Fate]) -> Iterator[tuple[int, int, int
 
 
 def _works(line: Line, trace: Trace, seen: Sequence[Fate]) -> str | None:
-    """While packets wait, the link gets one whenever it asks."""
+    """While packets wait, the link gets one whenever it asks. A shaper sends no more than its rate and burst, and no
+    less than its rate while packets wait."""
+    if line.kind in SHAPERS:
+        return _shaped(line, trace, seen)
+    if line.values.get("maxrate"):
+        return None
     for at, waiting, refused in _waiting(trace, seen):
         if refused > 0 and waiting > 0:
             return f"the link asks at {at} ns and gets nothing, while {waiting} packets wait"
     return None
 
 
+def _shaped(line: Line, trace: Trace, seen: Sequence[Fate]) -> str | None:
+    """A bucket of `burst` bytes that fills at `rate`: a packet longer than what is in it would be too early, and while
+    packets wait the link gets one whenever the bucket holds that and an MTU more."""
+    rate, most = line.number("rate"), line.number("burst") + FULL
+    if line.kind == "htb":
+        rate = min(rate, line.number("ceil") or rate)
+    bucket, last, asks = most * 8 * 1_000_000_000, 0, set(trace.asks())
+    sent: dict[int, int] = {}
+    for packet, fate in zip(trace.packets(), seen, strict=True):
+        if fate.left:
+            sent[fate.at] = sent.get(fate.at, 0) + packet.size
+    for at, waiting, refused in _waiting(trace, seen):
+        bucket = min(bucket + (at - last) * rate, most * 8 * 1_000_000_000)
+        last = at
+        bucket -= sent.get(at, 0) * 8 * 1_000_000_000
+        # Clocks and rates are rounded: a hundredth more is no fault.
+        if bucket < -most * 8 * 10_000_000:
+            return f"at {at} ns more has left than the burst and the rate allow"
+        if at in asks and refused > 0 and waiting > 0 and bucket >= most * 8 * 1_000_000_000:
+            return f"the link asks at {at} ns and gets nothing, while {waiting} packets wait and the bucket is full"
+    return None
+
+
 def _limited(line: Line, trace: Trace, seen: Sequence[Fate]) -> str | None:
     """No more than `limit` packets wait."""
     limit = line.number("limit")
-    if line.kind in ("bfifo", "red") or not limit:
+    if line.kind in ("bfifo", "red", "tbf") or not limit:
         return None
     for at, waiting, _ in _waiting(trace, seen):
         if waiting > limit + (8 if line.variant == "linux67" else 0):

@@ -113,6 +113,8 @@ class Library:
 
     file: Path
     line: str
+    seed: int = 1
+    """Of its random numbers."""
 
     @property
     def name(self) -> str:
@@ -123,7 +125,7 @@ class Library:
         """See `Subject`."""
         library = self._loaded()
         error = ctypes.create_string_buffer(200)
-        qdisc = library.sojourn_new(self.line.encode(), MTU, _RATE, 1, error, len(error))
+        qdisc = library.sojourn_new(self.line.encode(), MTU, _RATE, self.seed, error, len(error))
         if not qdisc:
             raise Refusal(f"--library = {self.file}: {self.line}: {error.value.decode('utf-8', 'replace')}")
         fates: dict[int, tuple[int, str]] = {}

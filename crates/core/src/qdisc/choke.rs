@@ -398,4 +398,41 @@ mod tests {
         assert_eq!(line("choke limit 1000p"), "choke limit 1000 bandwidth 10mbit");
         assert!("choke limit 100 min 30 max 20".parse::<Spec>().is_err());
     }
+
+    #[test]
+    fn a_hole_that_comes_to_the_head_is_passed_over() {
+        let mut bench = choke("choke limit 1000");
+        (0..5).for_each(|flow| _ = bench.put(ms(0), flow, 100));
+        (1..3).for_each(|at| assert!(bench.qdisc.take(at).is_some()));
+        let order: Vec<u32> = core::iter::from_fn(|| bench.take(ms(1)).map(|packet| packet.id)).collect();
+        assert_eq!((order.as_slice(), bench.qdisc.packets()), ([0, 3, 4].as_slice(), 0));
+    }
+
+    #[test]
+    fn an_average_of_just_max_does_not_drop_everything_yet() {
+        let mut bench = choke("choke limit 1000 min 10 max 30 burst 25 probability 0.0001");
+        for flow in 0..30 {
+            bench.qdisc.vars.qavg = 0;
+            bench.put(ms(0), flow, 100);
+        }
+        // With 30 packets queued an average of 30 stays as it is.
+        bench.qdisc.vars.qavg = bench.qdisc.parms.qth_max;
+        bench.put(ms(0), 99, 100);
+        assert_eq!(bench.qdisc.vars.qavg, bench.qdisc.parms.qth_max);
+        assert_eq!((bench.qdisc.packets(), bench.counter("early")), (31, 0));
+    }
+
+    #[test]
+    fn what_choke_and_the_limit_both_refuse_is_the_limits() {
+        for (packets, reason) in [(19, DropReason::Forced), (20, DropReason::Overlimit)] {
+            let mut bench = choke("choke limit 20 min 2 max 5 burst 4");
+            for flow in 0..packets {
+                bench.qdisc.vars.qavg = 0;
+                bench.put(ms(0), flow, 100);
+            }
+            bench.qdisc.vars.qavg = bench.qdisc.parms.qth_max * 2;
+            bench.put(ms(0), 99, 100);
+            assert_eq!(bench.new_drops(), [(packets, reason)]);
+        }
+    }
 }

@@ -738,4 +738,17 @@ mod tests {
         assert_eq!(run(1), run(1));
         assert_ne!(run(1), run(2));
     }
+
+    #[test]
+    fn at_an_average_of_just_min_th_arrivals_begin_to_count() {
+        for (below, counts) in [(0.0, true), (1e-9, false)] {
+            let params =
+                Params { min: Some(3), max: Some(9), bytes: false, variant: Variant::Ns2, ..Params::default() };
+            let mut bench = red(&params);
+            bench.fill(ms(0), 1, 500, 4);
+            bench.qdisc.vars.average = bench.qdisc.config.min_th - below;
+            assert_eq!(bench.qdisc.judge(500, false), Fate::Keep);
+            assert_eq!(bench.qdisc.vars.above, counts);
+        }
+    }
 }

@@ -455,4 +455,36 @@ mod tests {
         while bench.take(ms(600_001)).is_some() {}
         assert_eq!(bench.counter("maxqlen"), 0, "each packet leaves the bins that it was counted in");
     }
+
+    #[test]
+    fn above_a_half_a_mark_no_longer_stands_for_every_drop() {
+        let mut bench = sfb(Params { increment: 0.4, target: 1, max: 10_000, limit: 10_000, ..Params::default() });
+        bench.fill(ms(0), 1, 100, 1);
+        bench.qdisc.increment = 1;
+        for _ in 0..2000 {
+            let bins = &mut bench.qdisc.bins[0];
+            bins.buckets.iter_mut().flatten().for_each(|bucket| bucket.p_mark = 40_000);
+            bench.put_ecn(ms(0), 1, 100, Ecn::Ect0);
+        }
+        // Twice what is above a half is dropped, 22 %, and 39 % marked.
+        let (marked, dropped) = (bench.counter("marked"), bench.counter("earlydrop"));
+        assert!((700..860).contains(&marked) && (370..510).contains(&dropped), "{marked} {dropped}");
+    }
+
+    #[test]
+    fn the_key_changes_only_after_the_whole_interval() {
+        let mut bench = sfb(Params::default());
+        let due = bench.qdisc.rehash_time + bench.qdisc.rehash_interval;
+        bench.qdisc.rehash(due);
+        assert_eq!(bench.qdisc.slot, 0);
+        bench.qdisc.rehash(due + 1);
+        assert_eq!(bench.qdisc.slot, 1);
+    }
+
+    #[test]
+    fn without_a_penalty_rate_a_flow_that_does_not_respond_sends_nothing() {
+        let mut bench = sfb(Params { increment: 1.0, target: 1, max: 1000, penalty_rate: 0, ..Params::default() });
+        bench.fill(ms(0), 1, 100, 50);
+        assert_eq!((bench.qdisc.packets(), bench.counter("penaltydrop")), (1, 49));
+    }
 }

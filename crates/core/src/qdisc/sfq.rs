@@ -677,4 +677,31 @@ mod tests {
         assert_eq!(bench.qdisc.packets(), 25 + 3);
         assert_eq!(flows_of(&mut bench, 5), [1, 2, 3, 4, 1]);
     }
+
+    #[test]
+    fn the_longest_queue_is_known_after_it_became_shorter() {
+        let mut bench = sfq(Params { limit: Some(7), quantum: Some(1000), ..Params::default() });
+        bench.fill(ms(0), 1, 1000, 4);
+        bench.fill(ms(0), 2, 1000, 2);
+        assert_eq!(flows_of(&mut bench, 1), [1]);
+        assert_eq!(bench.qdisc.cur_depth, 3);
+        (3..6).for_each(|flow| _ = bench.put(ms(0), flow, 1000));
+        assert_eq!(bench.new_drops(), [(3, DropReason::Overlimit)], "the last of flow 1");
+    }
+
+    #[test]
+    fn queues_that_a_new_key_puts_together_keep_no_more_than_depth() {
+        let params = Params { divisor: 2, depth: 3, perturb: 1, ..Params::default() };
+        let mut bench = Bench::new(Sfq::<Parcel>::new(&params, &CONTEXT));
+        let mut met = 0;
+        for round in 1..100u64 {
+            (1..9).for_each(|flow| bench.fill(ms(11_000 * round), flow, 100, 1));
+            let before = bench.qdisc.packets();
+            // The key changes before this one is sorted.
+            bench.put(ms(11_000 * (round + 1) - 1), 9, 100);
+            assert!(bench.qdisc.slots.iter().all(|slot| slot.qlen <= 3), "round {round}");
+            met += u32::from(bench.qdisc.packets() < before);
+        }
+        assert!(met > 0, "some met in one queue");
+    }
 }

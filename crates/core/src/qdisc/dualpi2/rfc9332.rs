@@ -20,7 +20,7 @@ pub struct Rfc9332 {
     min_th: Span,
     range: Span,
     /// When the next update is due.
-    next: Time,
+    pub next: Time,
     /// The base probability, p'.
     pub p: f64,
     prevq: Span,

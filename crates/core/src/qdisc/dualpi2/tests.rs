@@ -335,3 +335,14 @@ fn words_as_tc_prints_them_are_read() {
     let packets: crate::qdisc::tc::Spec = "dualpi2 step_thresh 5p overflow any_ect".parse().expect("packets");
     assert_eq!(packets.tc_line().as_deref(), Some("dualpi2 step_thresh 5p overflow any_ect"));
 }
+
+#[test]
+fn an_update_that_is_due_just_now_is_made_a_moment_later() {
+    let mut bench = dualpi2(&of(Variant::Rfc9332));
+    bench.qdisc.update(ms(30));
+    assert_eq!(bench.counter("prob"), 0);
+    bench.put(ms(30), 1, 1000);
+    bench.qdisc.update(ms(45));
+    let Controller::Rfc9332(rfc) = &bench.qdisc.controller else { panic!("the RFC's") };
+    assert_eq!((rfc.p, rfc.next), (0.0, ms(45)), "after 30 ms, not after 45");
+}

@@ -584,3 +584,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn ns2_a_new_bin_goes_before_the_first_old_one_unless_that_is_the_last() {
+    let mut bench =
+        Bench::new(FqCodelNs2::<Parcel>::new(&Params { variant: Variant::Ns2, ..Params::default() }, &CONTEXT));
+    bench.fill(ms(0), 1, 1514, 3);
+    assert_eq!(bench.take_flow(ms(0)), Some(1));
+    bench.put(ms(0), 2, 1514);
+    bench.put(ms(0), 3, 1514);
+    // Flow 2 found flow 1 alone and went behind it; flow 3 goes before it.
+    let order: alloc::vec::Vec<u32> = core::iter::from_fn(|| bench.take_flow(ms(0))).collect();
+    assert_eq!(order, [3, 1, 2, 1]);
+}

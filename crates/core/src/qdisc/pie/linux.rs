@@ -71,7 +71,7 @@ pub struct Vars {
     /// The delay as last seen.
     pub qdelay: u64,
     /// The delay at the last update.
-    qdelay_old: u64,
+    pub qdelay_old: u64,
     /// What is left of the burst allowance.
     pub burst_time: u64,
     /// When the last packet left, or the measurement of the rate began.

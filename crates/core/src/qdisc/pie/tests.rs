@@ -362,3 +362,81 @@ fn an_age_of_idleness_is_made_up_for_at_once() {
         assert_eq!((bench.counter("prob"), bench.drops.len()), (0, 0), "{variant:?}");
     }
 }
+
+#[test]
+fn linux_steps_by_no_more_than_2_percent_from_a_tenth_on() {
+    let (control, mut vars) = (control(&Params::default(), 1514), Vars::default());
+    for (prob, capped) in [(MAX_PROB / 10, true), (MAX_PROB / 10 - 1, false)] {
+        (vars.prob, vars.qdelay, vars.qdelay_old) = (prob, (200 * MS) >> 6, 0);
+        vars.update(1, &control, 15_140);
+        assert_eq!(vars.prob - prob == MAX_PROB / 100 * 2, capped);
+        assert!(vars.prob - prob >= MAX_PROB / 100 * 2);
+    }
+}
+
+#[test]
+fn linux_allows_a_burst_again_once_both_delays_are_below_half_the_target() {
+    let control = control(&Params::default(), 1514);
+    let half = control.target / 2;
+    for (now, before, calm) in [(half - 1, half - 1, true), (half, half - 1, false), (half - 1, half, false)] {
+        let mut vars = Vars::default();
+        (vars.qdelay, vars.qdelay_old, vars.burst_time) = (now, before, 1);
+        vars.update(1, &control, 1514);
+        assert_eq!((vars.burst_time > 1, vars.prob), (calm, 0), "{now} {before}");
+        assert_eq!(vars.qdelay, now, "the delay stays known");
+    }
+}
+
+#[test]
+fn linux_has_measured_the_rate_when_just_16_kib_have_left() {
+    let params = Params { dq_rate_estimator: true, ..Params::default() };
+    let (control, mut vars) = (control(&params, 1514), Vars::default());
+    vars.process_dequeue(&control, ms(1), ms(0), 8192, 40_000);
+    assert_eq!(vars.rate(), 0);
+    vars.process_dequeue(&control, ms(2), ms(0), 8192, 40_000);
+    assert!((16_300_000..16_400_000).contains(&vars.rate()), "{}", vars.rate());
+}
+
+#[test]
+fn rfc8033_b_marks_below_a_tenth_only_and_caps_steps_from_there_on_only() {
+    let mut enhanced = Enhanced::new(&of(Variant::Rfc8033b), 1514, 30_000);
+    for (prob, marks) in [(0.099, true), (0.1, false)] {
+        enhanced.drop_prob = prob;
+        assert_eq!(enhanced.marks(), marks);
+    }
+    // 16 KiB a millisecond: the backlog says the delay.
+    for (prob, backlog, rise) in [(0.05, 1_638_400, (0.125 * 0.085 + 1.25 * 0.1) / 2.0), (0.5, 245_760, 1.25 * 0.015)] {
+        let mut enhanced = Enhanced::new(&of(Variant::Rfc8033b), 1514, 30_000);
+        enhanced.queued(ms(0), 20_000);
+        enhanced.dequeued(ms(1), 16_384, 20_000);
+        enhanced.drop_prob = prob;
+        enhanced.update(ms(15) + Span(1), backlog);
+        assert!(near(enhanced.drop_prob - prob, rise), "{prob}: {}", enhanced.drop_prob - prob);
+    }
+}
+
+#[test]
+fn rfc8033_b_drops_with_its_probability() {
+    let mut enhanced = Enhanced::new(&of(Variant::Rfc8033b), 1514, 30_000);
+    enhanced.queued(ms(0), 20_000);
+    let mut rng = Rng::stream(1, "test");
+    let mut drops = 0;
+    for _ in 0..1000 {
+        (enhanced.drop_prob, enhanced.accu_prob, enhanced.burst_allowance) = (0.8, 1.0, Span::ZERO);
+        drops += u32::from(enhanced.drop_early(20_000, &mut rng));
+    }
+    assert!((750..850).contains(&drops), "{drops}");
+}
+
+#[test]
+fn rfc8033_b_rests_only_when_the_probability_is_gone() {
+    let mut enhanced = Enhanced::new(&of(Variant::Rfc8033b), 1514, 30_000);
+    enhanced.queued(ms(0), 20_000);
+    let mut before = 0.5;
+    enhanced.drop_prob = before;
+    for update in 1..10 {
+        enhanced.update(ms(15 * update) + Span(1), 0);
+        assert!(enhanced.drop_prob < before, "update {update}");
+        before = enhanced.drop_prob;
+    }
+}

@@ -1,0 +1,124 @@
+"""What a discipline can be asked: a trace made for one statement, and what its packets must show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sojourn.verify.trace import NOT_ECT, Fate, Packet, Trace
+
+Check = Callable[[Sequence[Fate]], str | None]
+"""The first fault in words, or None."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """What is verified: the discipline's kind, all of its words, its values in base units."""
+
+    kind: str
+    full: str
+    values: dict[str, Any]
+
+    def number(self, name: str) -> int:
+        """A value that is a number; 0 where it is not set."""
+        return int(self.values.get(name) or 0)
+
+    @property
+    def variant(self) -> str:
+        """Whose decisions: the word after `variant`; "" without one."""
+        words = self.full.split()
+        return words[words.index("variant") + 1] if "variant" in words else ""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A trace, and what the fates must show: `check` gives the first fault in words, or None."""
+
+    name: str
+    source: str
+    trace: Trace
+    check: Check
+
+
+@dataclass
+class Questions:
+    """All that can be asked of a line; `left_out` says what can't, and why."""
+
+    asked: list[Question] = field(default_factory=list)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+
+    def ask(self, name: str, source: str, trace: Trace, check: Check) -> None:
+        """Adds one."""
+        self.asked.append(Question(name, source, trace, check))
+
+
+def tail(seen: Sequence[Fate], limit: int) -> str | None:
+    """The first `limit` packets are queued, all others dropped."""
+    for fate in seen:
+        wanted = "queued" if fate.number < limit else "dropped"
+        if fate.word != wanted:
+            return f"packet {fate.number} of {len(seen)} with a limit of {limit} is {fate.word}: expected {wanted}"
+    return None
+
+
+def none_dropped(*, after: int = -1, until: int = 1 << 62) -> Check:
+    """No drop and no mark between these times."""
+
+    def check(seen: Sequence[Fate]) -> str | None:
+        for fate in seen:
+            if fate.word in ("dropped", "marked") and after < fate.at < until:
+                return f"packet {fate.number} is {fate.word} at {fate.at} ns: expected none to be"
+        return None
+
+    return check
+
+
+def signals(seen: Sequence[Fate]) -> list[Fate]:
+    """Drops and marks in order of their time."""
+    return sorted((fate for fate in seen if fate.word in ("dropped", "marked")), key=lambda fate: fate.at)
+
+
+def marks(trace: Trace, on: bool) -> Check:
+    """Who can be marked is marked if that is `on`; all others are dropped."""
+    capable = [packet.ecn != NOT_ECT for packet in trace.packets()]
+
+    def check(seen: Sequence[Fate]) -> str | None:
+        hit = signals(seen)
+        if not hit:
+            return "nothing is dropped or marked"
+        for fate in hit:
+            wanted = "marked" if on and capable[fate.number] else "dropped"
+            if fate.word != wanted:
+                return f"packet {fate.number} is {fate.word}: expected {wanted}"
+        return None
+
+    return check
+
+
+def drops_arrive(trace: Trace) -> Check:
+    """What is dropped is dropped at the moment of its arrival, and something is."""
+    packets = trace.packets()
+
+    def check(seen: Sequence[Fate]) -> str | None:
+        dropped = [fate for fate in seen if fate.word == "dropped"]
+        for fate in dropped:
+            if fate.at != packets[fate.number].at:
+                return (
+                    f"packet {fate.number} of {packets[fate.number].at} ns is dropped at {fate.at}: expected on arrival"
+                )
+        return None if dropped else "nothing is dropped"
+
+    return check
+
+
+def delays(trace: Trace, seen: Sequence[Fate], *, begin: int, end: int) -> list[int]:
+    """How long those waited that left in [begin, end), in order of their arrival."""
+    pairs = zip(trace.packets(), seen, strict=True)
+    return [fate.at - packet.at for packet, fate in pairs if fate.left and begin <= fate.at < end]
+
+
+def share(trace: Trace, seen: Sequence[Fate], word: str, which: Callable[[Packet], bool]) -> float:
+    """The share of these packets with this fate; 0 if there are none."""
+    fates = [fate.word for packet, fate in zip(trace.packets(), seen, strict=True) if which(packet)]
+    return fates.count(word) / len(fates) if fates else 0.0
