@@ -112,6 +112,8 @@ def test_the_first_drop_fault_is_named(sojourn: Run, built: Path, tmp_path: Path
         CHOKE,
         "sfb",
         "blue",
+        "cake",
+        "cake bandwidth 9500kbit besteffort",
     ],
 )
 def test_ours_pass_what_is_asked_of_them(sojourn: Run, line: str) -> None:

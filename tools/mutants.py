@@ -32,7 +32,7 @@ WORK = ROOT / "target/mutants"
 BEGIN, END = "<!-- table: written by tools/mutants.py -->", "<!-- end of table -->"
 DECISIONS = r"replace (==|!=|<=?|>=?|&&|\|\|) with|delete !"
 """What is changed: where the code decides."""
-OTHERS = r"is_full|impl Parameters|Params::|dequeue_into|Law>::micros"
+OTHERS = r"delete field|is_full|impl Parameters|Params::|dequeue_into|Law>::micros"
 """But not where parameters are read, counters are printed, or a world asks how full the buffer is."""
 TESTS = {"flows": ("flows", "fq_codel"), "codel": ("codel",)}
 """Modules whose tests are asked; else the discipline's own."""

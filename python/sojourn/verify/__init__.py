@@ -149,7 +149,7 @@ def _works(line: Line, trace: Trace, seen: Sequence[Fate]) -> str | None:
     less than its rate while packets wait."""
     if line.kind in SHAPERS:
         return _shaped(line, trace, seen)
-    if line.values.get("maxrate"):
+    if line.values.get("maxrate") or (line.values.get("bandwidth") and line.kind == "cake"):
         return None
     for at, waiting, refused in _waiting(trace, seen):
         if refused > 0 and waiting > 0:

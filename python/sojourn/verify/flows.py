@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sojourn.verify.questions import Line, Questions
 from sojourn.verify.trace import FULL, MS, Fate, Trace
 
-PER_FLOW = ("fq_codel", "fq", "sfq", "fq_pie", "ccaq")
+PER_FLOW = ("fq_codel", "fq", "sfq", "fq_pie", "ccaq", "cake")
 SHAPERS = ("tbf", "htb")
 
 
@@ -35,7 +35,7 @@ def ask(found: Questions, line: Line) -> None:
 def is_roomy(line: Line) -> bool:
     """Whether nothing but the turn of the flows decides about a hundred packets and a few of another flow."""
     least = {"limit": 220, "flow_limit": 100, "memory_limit": 1_000_000, "flows": 64, "target": 1_000_000}
-    slow = line.values.get("maxrate") is not None
+    slow = line.values.get("maxrate") is not None or line.values.get("bandwidth") is not None
     # ns-2's sfq refuses a flow that holds half of what is left.
     small = line.kind == "sfq" and line.variant == "ns2"
     roomy = all(line.values.get(name) is None or line.number(name) >= low for name, low in least.items())
@@ -51,7 +51,7 @@ def _turns(found: Questions, line: Line) -> None:
     late = next(number for number, packet in enumerate(sparse.packets()) if packet.flow == 2)
     if line.variant == "linux67":
         found.left_out.append(("a new flow goes first", "since Linux 6.7 it waits for the turn of its band"))
-    elif line.kind in ("fq_codel", "fq", "fq_pie", "ccaq"):
+    elif line.kind in ("fq_codel", "fq", "fq_pie", "ccaq", "cake"):
         found.ask("a new flow goes first", "RFC 8290 §4.2", sparse, lambda seen: _at(seen[late], 21 * step))
 
     fair = Trace().put(0, flow=1, count=40).put(0, flow=2, size=FULL // 3, count=100)
@@ -69,7 +69,7 @@ def _turns(found: Questions, line: Line) -> None:
 
     spent = Trace().put(0, flow=1, count=10).put(0, flow=2, count=10).put(0, flow=3, count=10)
     spent.take_each(number * 1000 for number in range(1, 31))
-    if line.kind not in ("fq", "ccaq") and quantum == FULL:
+    if line.kind not in ("fq", "ccaq", "cake") and quantum == FULL:
         found.ask("a spent quantum sends behind the others", "RFC 8290 §4.2", spent, lambda seen: _round(spent, seen))
 
 
