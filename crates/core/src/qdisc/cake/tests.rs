@@ -267,6 +267,21 @@ fn count_falls_step_by_step_once_the_delay_is_below_target() {
 }
 
 #[test]
+fn a_new_queue_waits_no_interval_before_its_first_drop_as_in_linux() {
+    let (mut vars, params, mut rng) = cobalt();
+    let mut ask = |now: u64, waited: u64| {
+        let mut packet = Parcel { enqueue_time: ms(now - waited), bytes: 1500, ..Parcel::default() };
+        vars.should_drop(ms(now), &mut packet, 0, &params, &mut rng)
+    };
+    ask(1000, 0);
+    assert_eq!((ask(1001, 6), ask(1002, 6)), (None, Some(DropReason::Codel)));
+    // Later it does: count has fallen to none, and its root is that of one.
+    ask(5000, 0);
+    let first = (5001..6000).find(|&now| ask(now, 6).is_some());
+    assert_eq!(first, Some(5101));
+}
+
+#[test]
 fn blue_rises_at_overflows_and_falls_when_the_queue_is_empty_once_in_a_target_each() {
     let (mut vars, params, mut rng) = cobalt();
     assert!(vars.queue_full(ms(100), &params), "it begins to act");
