@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use sojourn_core::packet::{Ecn, Packet};
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::qdisc::{AnyQdisc, Context, DropReason, Qdisc};
+use sojourn_core::rng::Rng;
 use sojourn_core::units::{Rate, Span, Time};
 
 /// Every discipline and variant that holds packets, with limits that the traces meet, and some as they come.
@@ -298,5 +299,67 @@ fn the_traces_meet_every_reason_that_a_queue_has() {
         "penalty",
     ] {
         assert!(reasons.contains(reason), "{reason} is missing in {reasons:?}");
+    }
+}
+
+/// A line like this one with other numbers: corners of what a parameter may be, often its own.
+fn with_other_numbers(line: &str, rng: &mut Rng) -> String {
+    const CORNERS: [u32; 10] = [0, 1, 2, 3, 5, 10, 64, 100, 1000, 65_535];
+    let words = line.split(' ').map(|word| {
+        let digits = word.bytes().take_while(u8::is_ascii_digit).count();
+        let corner = CORNERS[rng.next_u32_below(10) as usize];
+        if digits == 0 || rng.next_u32_below(3) > 0 { word.into() } else { format!("{corner}{}", &word[digits..]) }
+    });
+    words.collect::<Vec<String>>().join(" ")
+}
+
+/// Arrivals of 1 to 5000 flows in bursts, with ties, lengths from a byte to 64 KiB, all ECN fields, and long rests.
+fn load(rng: &mut Rng) -> Vec<(u64, Op)> {
+    let flows = [1, 2, 10, 300, 5000][rng.next_u32_below(5) as usize];
+    let steps = [0, 0, 1_211_200, 120_000, 20_000_000, 700_000_000, 90_000_000_000];
+    let step = |rng: &mut Rng| {
+        let most = if rng.next_u32_below(10) == 0 { 7 } else { 5 };
+        steps[rng.next_u32_below(most) as usize]
+    };
+    let draw = |_| {
+        let op = if rng.next_u32_below(2) == 0 {
+            let bytes = [1, 40, 64, 300, 1500, 1500, 1514, 65_535][rng.next_u32_below(8) as usize];
+            let ecn = Ecn::from_bits(rng.next_u32_below(4) as u8);
+            Op::Put { flow: rng.next_u32_below(flows), bytes, ecn, count: 1 + rng.next_u32_below(20) }
+        } else {
+            Op::Take(1 + rng.next_u32_below(20))
+        };
+        (step(&mut *rng), op)
+    };
+    (0..120).map(draw).collect()
+}
+
+/// As long as SOJOURN_FUZZ_S says, in seconds; without it a moment.
+#[test]
+fn whatever_the_parameters_and_the_load_are_the_books_balance() {
+    let seconds = std::env::var("SOJOURN_FUZZ_S").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
+    let (begin, mut rng) = (std::time::Instant::now(), Rng::stream(1, "fuzz"));
+    let (mut traces, mut refused) = (0u64, 0u64);
+    while begin.elapsed().as_secs() < seconds {
+        for line in LINES {
+            let line = with_other_numbers(line, &mut rng);
+            let trace = load(&mut rng);
+            if line.parse::<Spec>().is_err() {
+                refused += 1;
+                continue;
+            }
+            traces += 1;
+            let run = std::panic::AssertUnwindSafe(|| Ledger::new(&line).run(&trace));
+            match std::panic::catch_unwind(run) {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => panic!("{line}: {error}\n{trace:?}"),
+                Err(_) => panic!("{line}: panics\n{trace:?}"),
+            }
+        }
+    }
+    assert!(traces > refused / 4, "{traces} played, {refused} refused");
+    if seconds > 2 {
+        std::fs::write(env!("CARGO_TARGET_TMPDIR").to_string() + "/fuzz.txt", format!("{traces} {refused}"))
+            .expect("a note");
     }
 }
