@@ -100,7 +100,7 @@ LINES = {
         "choke limit 1000 bandwidth 10mbit",
         "choke limit 300 bandwidth 10mbit min 20 max 60 burst 40 probability 0.1 ecn",
         "choke limit 1000 bandwidth 2mbit min 5 max 200 burst 20 probability 0.5",
-        "choke limit 1030 bandwidth 8mbit min 30 max 90 burst 60 ecn",
+        "choke limit 8200 bandwidth 8mbit min 30 max 90 burst 60 ecn",
     ),
     "sfb": (
         "sfb limit 1000",

@@ -19,7 +19,7 @@ static void dropped(void *context, const struct sojourn_packet *packet, uint8_t 
 
 int main(int argc, char **argv)
 {
-	char error[200];
+	char error[400];
 	struct sojourn_qdisc *qdisc = sojourn_new(argc > 1 ? argv[1] : "codel", 1514, RATE, 1, error, sizeof(error));
 	uint64_t drops = 0, sent = 0, waited = 0, free_at = 0;
 	struct sojourn_packet packet;

@@ -21,8 +21,9 @@ class Line:
     values: dict[str, Any]
 
     def number(self, name: str) -> int:
-        """A value that is a number; 0 where it is not set."""
-        return int(self.values.get(name) or 0)
+        """A value that is a number; 0 where it is not set, or given in packets where others give a time."""
+        value = self.values.get(name)
+        return int(value) if isinstance(value, (int, float)) else 0
 
     @property
     def variant(self) -> str:
