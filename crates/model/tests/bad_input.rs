@@ -230,7 +230,7 @@ fn what_comes_later_says_so() {
         ("kind = \"bulk\"", "kind = \"voip\""),
         ("kind = \"bulk\"", "kind = \"bulk\"\ncc = \"prague\""),
         ("kind = \"bulk\"", "kind = \"bulk\"\nuser = \"a\""),
-        ("delay =", "impair = \"loss 1%\"\ndelay ="),
+        ("delay =", "pause = true\ndelay ="),
     ] {
         let error = error(from, to);
         assert!(error.not_built && error.to_string().contains("not built yet"), "{error}");

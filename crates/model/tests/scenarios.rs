@@ -25,6 +25,7 @@ const RUNS: &[(&str, usize)] = &[
     ("fading-link", 5),
     ("geo-16mbit", 2),
     ("lte-trace", 3),
+    ("network-card", 2),
     ("rural-high", 5),
     ("rural-low", 5),
     ("standing-queue", 1),
@@ -32,6 +33,7 @@ const RUNS: &[(&str, usize)] = &[
     ("static-100mbit", 4),
     ("ten-packet-buffer", 3),
     ("two-hops", 2),
+    ("wifi-slots", 3),
 ];
 
 #[test]
