@@ -76,7 +76,7 @@ BAD = {
     "time falls": (HEADER + "5,enqueue,0,100,0\n4,enqueue,0,100,0\n", "t.csv:3"),
     "no bytes": (HEADER + "5,enqueue,0,0,0\n", "t.csv:2"),
     "not a number": (HEADER + "5,enqueue,x,100,0\n", "t.csv:2"),
-    "ecn out of range": (HEADER + "5,enqueue,0,100,4\n", "t.csv:2"),
+    "ecn out of range": (HEADER + "5,enqueue,0,100,256\n", "t.csv:2"),
 }
 
 
