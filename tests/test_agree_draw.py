@@ -1,0 +1,63 @@
+"""The scenarios by which the worlds are compared: frozen, and of all that was asked for."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from sojourn.plan import load
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def draw() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("agree_draw", ROOT / "tools/agree_draw.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["agree_draw"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_files_are_what_was_drawn_before_the_model_was_touched(draw: ModuleType) -> None:
+    wanted = draw.files()
+    kept = {path for folder in ("drawn", "ranks") for path in (draw.FOLDER / folder).iterdir()}
+    assert kept | {draw.FOLDER / "drawn.csv"} == set(wanted)
+    for path, text in wanted.items():
+        assert path.read_text(encoding="utf-8") == text, path.name
+
+
+def test_every_discipline_control_and_mix_is_drawn_and_a_quarter_at_most_is_hard(draw: ModuleType) -> None:
+    with (draw.FOLDER / "drawn.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 80
+    assert {row["discipline"] for row in rows} == set(draw.DISCIPLINES)
+    assert {row["cc"] for row in rows} == set(draw.CONTROLS)
+    assert {row["mix"] for row in rows} == set(draw.MIXES)
+    hard = [row["hard"] for row in rows if row["hard"]]
+    assert len(hard) <= 20
+    assert set(hard) == {"fast", "starved", "lone"}
+    ranges = {"rate": (0.5, 1000), "rtt": (5, 600), "flows": (1, 100)}
+    for key, (low, high) in ranges.items():
+        assert all(low <= float(row[key]) <= high for row in rows), key
+        assert min(float(row[key]) for row in rows) < low * 1.3, key
+        assert max(float(row[key]) for row in rows) > high / 1.3, key
+
+
+def test_the_held_back_scenarios_are_others(draw: ModuleType) -> None:
+    ours = {(one.rate, one.rtt) for one in draw.drawn(draw.SEED, draw.SCENARIOS)}
+    assert len(draw.held_back()) == 20
+    assert not ours & {(one.rate, one.rtt) for one in draw.held_back()}
+
+
+@pytest.mark.parametrize("folder", ["drawn", "ranks"])
+def test_every_scenario_loads(folder: str) -> None:
+    plans = [load(path) for path in sorted((ROOT / "experiments/agree" / folder).iterdir())]
+    assert [len(plan) for plan in plans] == ([1] * 80 if folder == "drawn" else [10] * 8)
