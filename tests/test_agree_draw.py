@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
-import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from conftest import ROOT, program
 from sojourn.plan import load
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="module")
 def draw() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("agree_draw", ROOT / "tools/agree_draw.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["agree_draw"] = module
-    spec.loader.exec_module(module)
-    return module
+    return program("tools/agree_draw.py")
 
 
 def test_the_files_are_what_was_drawn_before_the_model_was_touched(draw: ModuleType) -> None:

@@ -105,9 +105,10 @@ class Guests:
             series=series,
         )
         progress.tell(about["duration_s"])
-        return Played(output, ended.wall_s, self._versions(kernel))
+        return Played(output, ended.wall_s, self.versions(kernel))
 
-    def _versions(self, kernel: Kernel) -> dict[str, str]:
+    def versions(self, kernel: Kernel) -> dict[str, str]:
+        """What its runs depend on beside sojourn's version."""
         return {
             "linux": kernel.release,
             "linux_hz": str(kernel.hz),

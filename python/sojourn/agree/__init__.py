@@ -1,0 +1,251 @@
+"""Scenarios in the simulator and in the real kernel, seed by seed: how far apart are they?
+
+What was played is kept in a folder, a file a run, under a name made of all that it depends on: the scenario's text, set
+and seed, and the programs that played it. So an interrupted comparison goes on where it was, and a new simulator is
+compared with the old kernel's runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sojourn import _core, records
+from sojourn.agree.judge import SHARES, WORLDS, Pair, Run
+from sojourn.kernel.places import home
+from sojourn.kernel.run import Guests
+from sojourn.plan import load
+from sojourn.run import Simulator, World
+
+POLL_S = 0.1
+POINTS = 600
+"""Of a series, for a picture."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run in a world."""
+
+    file: str
+    """The scenario's name."""
+    plan: _core.Plan
+    index: int
+    world: str
+    place: Path
+    """Where its numbers are kept."""
+    duration_s: float
+    first: bool
+    """The first seed of its combination: its series are kept for the pictures."""
+
+
+@dataclass
+class Comparison:
+    """What both worlds gave, and what one of them can't."""
+
+    pairs: list[Pair]
+    skipped: list[dict[str, Any]]
+    versions: dict[str, str]
+    interrupted: bool = False
+    older: int = 0
+    """Runs of the kernel that another guest program or other modules played than are here now."""
+
+
+def store() -> Path:
+    """Where runs are kept if nobody says otherwise."""
+    return home() / "agree"
+
+
+def compare(
+    files: Sequence[Path],
+    *,
+    seeds: int,
+    folder: Path | None = None,
+    jobs: int | None = None,
+    memory: str = "2G",
+    sets: Sequence[tuple[str, str]] = (),
+    again: bool = False,
+    on_progress: Callable[[float, float], None] = lambda _done_s, _all_s: None,
+) -> Comparison:
+    """Plays each scenario with so many seeds in both worlds, and reads what was played before.
+
+    Ctrl-C stops the others; what is finished is kept and compared, marked interrupted. Raises Refusal or `_core.Error`
+    for a scenario that is not one, and if there is no kernel. With `again` the kernel's runs of older guests are played
+    anew.
+    """
+    worlds: dict[str, World] = {"sim": Simulator(), "kernel": Guests(memory=memory)}
+    place = folder or store()
+    place.mkdir(parents=True, exist_ok=True)
+    wanted: list[Job] = []
+    skipped: list[dict[str, Any]] = []
+    for file in files:
+        plan = load(file, sets, None, seeds)
+        found, refused = _jobs(file.stem, plan, worlds, place)
+        wanted += found
+        skipped += refused
+    guests = worlds["kernel"]
+    assert isinstance(guests, Guests)
+    if again:
+        for job in wanted:
+            if job.world == "kernel" and job.place.exists() and _read(job).player != _player(guests, job):
+                job.place.unlink()
+    interrupted = _play([job for job in wanted if not job.place.exists()], worlds, jobs, on_progress)
+    here = [(job, _read(job)) for job in wanted if job.place.exists()]
+    older = sum(job.world == "kernel" and run.player != _player(guests, job) for job, run in here)
+    versions = records.versions() | {"simulator": _simulator()[:12]}
+    if wanted:
+        versions |= {"kernel": _kernel(guests, wanted[0].plan, wanted[0].index)}
+    return Comparison(_pairs(here), skipped, versions, interrupted, older)
+
+
+def _jobs(file: str, plan: _core.Plan, worlds: dict[str, World], place: Path) -> tuple[list[Job], list[dict[str, Any]]]:
+    """Runs that both worlds can play; of the others what one says."""
+    skipped = [{"file": file, **one} for one in json.loads(plan.skipped())]
+    playable = set(range(len(plan)))
+    for name, world in worlds.items():
+        can, refused = world.playable(plan)
+        playable &= set(can)
+        skipped += [{"file": file, "world": name, **one} for one in refused]
+    runs = json.loads(plan.runs())
+    jobs = []
+    for index in sorted(playable):
+        first = index == 0 or runs[index - 1]["set"] != runs[index]["set"]
+        for name, world in worlds.items():
+            key = [plan.text, runs[index]["set"], runs[index]["seed"], name, _identity(name, world, plan, index)]
+            digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()
+            jobs.append(Job(file, plan, index, name, place / f"{digest}.json", runs[index]["duration_s"], first))
+    return jobs, skipped
+
+
+def _identity(name: str, world: World, plan: _core.Plan, index: int) -> str:
+    return _simulator() if name == "sim" else _kernel(world, plan, index)
+
+
+@cache
+def _simulator() -> str:
+    """The digest of the compiled simulator."""
+    return hashlib.sha256(Path(str(_core.__file__)).read_bytes()).hexdigest()
+
+
+def _kernel(world: World, plan: _core.Plan, index: int) -> str:
+    """What plays in the kernel world, in words."""
+    assert isinstance(world, Guests)
+    kernel = world.kernel(plan, index)
+    return f"Linux {kernel.release}, {kernel.hz} Hz, {kernel.digest[:12]}"
+
+
+def _play(
+    jobs: Sequence[Job], worlds: dict[str, World], threads: int | None, tell: Callable[[float, float], None]
+) -> bool:
+    """Plays all; whether it was interrupted. The first error ends it, but what is done is kept."""
+    watches = [_core.Progress() for _ in jobs]
+    whole = sum(job.duration_s for job in jobs)
+    pool = ThreadPoolExecutor(max_workers=threads or os.cpu_count() or 1, thread_name_prefix="sojourn")
+    try:
+        waiting: set[Future[None]] = {
+            pool.submit(_play_one, job, worlds[job.world], watch) for job, watch in zip(jobs, watches, strict=True)
+        }
+        while waiting:
+            finished, waiting = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
+            for future in finished:
+                future.result()
+            tell(sum(watch.simulated_s for watch in watches), whole)
+    except KeyboardInterrupt:
+        return True
+    finally:
+        for watch in watches:
+            watch.stop()
+        pool.shutdown(wait=True, cancel_futures=True)
+    return False
+
+
+def _play_one(job: Job, world: World, progress: _core.Progress) -> None:
+    played = world.play(job.plan, job.index, progress, packets=False, series=job.first)
+    if played is None:
+        return
+    output = played.output
+    result = json.loads(output.result())
+    result.pop("startup", None)
+    kept = Run(
+        world=job.world,
+        seed=result["seed"],
+        result=result,
+        quantiles={name: _quantiles(*function) for name, function in output.distributions().items()},
+        qdisc={hop["name"]: hop["qdisc"] for hop in json.loads(output.about())["hops"]},
+        player=_words(played.versions),
+        series=_series(output) if job.first else {},
+    )
+    records.write_text(job.place, json.dumps(asdict(kept)))
+
+
+def _quantiles(ms: Any, share: Any) -> list[float]:
+    """The sojourn at `SHARES`; empty without packets."""
+    if len(ms) == 0:
+        return []
+    return [float(f"{value:.6g}") for value in np.interp(SHARES, share, ms)]
+
+
+def _series(output: _core.Output) -> dict[str, dict[str, list[float]]]:
+    """Queues over time, and the window of the first flow that has one."""
+    found = {
+        name: _thin({"time_s": one["time_s"], "queue_delay_ms": one["queue_delay_ms"]})
+        for name, one in output.series().items()
+        if not name.endswith(".reverse")
+    }
+    for state in output.flow_states().values():
+        if len(state["time_s"]):
+            return found | {"cwnd": _thin({"time_s": state["time_s"], "cwnd": state["cwnd"]})}
+    return found
+
+
+def _thin(columns: dict[str, Any]) -> dict[str, list[float]]:
+    step = max(1, len(next(iter(columns.values()))) // POINTS)
+    return {name: [float(f"{value:.5g}") for value in column[::step]] for name, column in columns.items()}
+
+
+def _read(job: Job) -> Run:
+    return Run(**json.loads(job.place.read_text(encoding="utf-8")))
+
+
+def _words(versions: dict[str, str]) -> str:
+    """Which program and modules were in a guest."""
+    return " ".join(versions.get(key, "")[:12] for key in ("guest_digest", "modules_digest")).strip()
+
+
+def _player(guests: Guests, job: Job) -> str:
+    return _words(guests.versions(guests.kernel(job.plan, job.index)))
+
+
+def _pairs(here: Sequence[tuple[Job, Run]]) -> list[Pair]:
+    """What is there, paired: a combination a pair."""
+    groups: dict[tuple[str, str], list[tuple[Job, Run]]] = {}
+    for job, run in here:
+        groups.setdefault((job.file, json.dumps(run.result["set"])), []).append((job, run))
+    found = []
+    for (file, chosen), group in groups.items():
+        runs = {world: {run.seed: run for job, run in group if job.world == world} for world in WORLDS}
+        if runs["sim"].keys() & runs["kernel"].keys():
+            found.append(_pair(file, json.loads(chosen), group[0][0].plan.title, runs))
+    return found
+
+
+def _pair(file: str, chosen: dict[str, Any], title: str, runs: dict[str, dict[int, Run]]) -> Pair:
+    first = next(iter(runs["kernel"].values()))
+    hops = [name for name in first.result["hops"] if not name.endswith(".reverse")]
+    swept = [key.split(".")[1] for key in chosen if key.startswith("hop.") and key.endswith(".qdisc")]
+    hop = next((name for name in swept if name in hops), None) or max(hops, key=lambda name: _wait(first, name))
+    label = ", ".join(str(value) for value in chosen.values())
+    return Pair(file, label, hop, first.qdisc[hop], title, runs["sim"], runs["kernel"])
+
+
+def _wait(run: Run, hop: str) -> float:
+    delay = run.result["hops"][hop]["queue_delay_ms"]
+    return 0.0 if delay is None else float(delay["mean"])

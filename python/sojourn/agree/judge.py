@@ -1,0 +1,274 @@
+"""How far two worlds are apart: differences with intervals, equivalence, distances, ranks. Numbers only."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from sojourn.sweep import Mean, mean_of
+
+WORLDS = ("sim", "kernel")
+SHARES = np.concatenate(([0.001], np.arange(0.005, 0.9951, 0.005), [0.999]))
+"""At which shares of the packets the sojourn's distribution is kept and compared."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number of a run that is compared."""
+
+    name: str
+    head: str
+    unit: str
+    margin: float
+    """Up to so much the worlds count as equal: a share of the kernel's number, or points where `relative` is false."""
+    read: Callable[[Run, str], float | None]
+    relative: bool = True
+    floor: float = 0.0
+    """A share is never taken of less than this."""
+
+    def apart(self, sim: float, kernel: float, scale: float | None = None) -> float:
+        """The simulator's number less the kernel's, as a share or in points."""
+        if not self.relative:
+            return sim - kernel
+        whole = max(abs(kernel if scale is None else scale), self.floor)
+        return (sim - kernel) / whole if whole > 0 else (0.0 if sim == kernel else math.copysign(math.inf, sim))
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is kept of a run in a world."""
+
+    world: str
+    seed: int
+    result: dict[str, Any]
+    """As `sojourn run -f json` has it."""
+    quantiles: dict[str, list[float]]
+    """By hop, the sojourn in ms at `SHARES`."""
+    qdisc: dict[str, str]
+    """By hop, the discipline's line."""
+    player: str = ""
+    """Which program and modules played it in the guest."""
+    series: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    """Of the first seed: by hop `time_s` and `queue_delay_ms`; as `cwnd` those of the first sender."""
+
+
+def _hop(*path: str, scale: float = 1.0) -> Callable[[Run, str], float | None]:
+    def read(run: Run, hop: str) -> float | None:
+        value: Any = run.result["hops"][hop]
+        for part in path:
+            value = None if value is None else value[part]
+        return None if value is None else scale * float(value)
+
+    return read
+
+
+def _flows(key: str) -> Callable[[Run, str], float | None]:
+    def read(run: Run, _hop: str) -> float | None:
+        values = [flow[key] for flow in run.result["flows"] if flow.get(key) is not None]
+        return float(math.fsum(values)) if values else None
+
+    return read
+
+
+def _fct(run: Run, _hop: str) -> float | None:
+    """The mean over all transfers that were completed."""
+    done = [(flow["fct_s"]["mean"], flow["completed"]) for flow in run.result["flows"] if flow["fct_s"] is not None]
+    count = sum(many for _, many in done)
+    return math.fsum(mean * many for mean, many in done) / count if count else None
+
+
+MEASURES = (
+    Measure("goodput", "goodput", "Mbit/s", 0.02, _flows("goodput_mbit")),
+    Measure("utilisation", "utilisation", "%", 1.0, _hop("utilisation", scale=100), relative=False),
+    Measure("mean", "sojourn mean", "ms", 0.08, _hop("sojourn_ms", "mean"), floor=0.01),
+    Measure("p50", "sojourn p50", "ms", 0.12, _hop("sojourn_ms", "p50"), floor=0.01),
+    Measure("p95", "sojourn p95", "ms", 0.12, _hop("sojourn_ms", "p95"), floor=0.01),
+    Measure("p99", "sojourn p99", "ms", 0.15, _hop("sojourn_ms", "p99"), floor=0.01),
+    Measure("drops", "drops", "", 0.15, _hop("drops"), floor=10),
+    Measure("marks", "marks", "", 0.15, _hop("marks"), floor=10),
+    Measure("retransmits", "retransmits", "", 0.15, _flows("retransmits"), floor=10),
+    Measure("fct", "FCT", "s", 0.10, _fct),
+)
+BY_NAME = {one.name: one for one in MEASURES}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One measure of one scenario in both worlds, over the seeds that both have."""
+
+    measure: Measure
+    sim: float
+    kernel: float
+    value: float
+    """The simulator's mean less the kernel's, as a share of the kernel's or in points."""
+    half_width: float | None
+    """Of its 95 % interval: Student's, of the differences seed by seed."""
+    verdict: str
+    """`agrees`: shown to be within the margin (two one-sided tests at 5 %); `differs`: shown to be beyond; `open`."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A combination of a scenario in both worlds."""
+
+    file: str
+    label: str
+    """What distinguishes it within its file."""
+    hop: str
+    qdisc: str
+    title: str
+    sim: dict[int, Run]
+    """By seed."""
+    kernel: dict[int, Run]
+
+    @property
+    def name(self) -> str:
+        """As tables call it."""
+        return f"{self.file}: {self.label}" if self.label else self.file
+
+    @property
+    def seeds(self) -> list[int]:
+        """Those that both worlds have."""
+        return sorted(self.sim.keys() & self.kernel.keys())
+
+    def differences(self) -> Iterator[Difference]:
+        """Of every measure that both worlds have."""
+        for measure in MEASURES:
+            if (one := self.difference(measure)) is not None:
+                yield one
+
+    def difference(self, measure: Measure) -> Difference | None:
+        """Of one measure; nothing where a world has no such number, or both have nothing of it."""
+        both = [
+            (measure.read(self.sim[seed], self.hop), measure.read(self.kernel[seed], self.hop)) for seed in self.seeds
+        ]
+        known = [(sim, kernel) for sim, kernel in both if sim is not None and kernel is not None]
+        if not any(value for pair in known for value in pair):
+            return None
+        sim, kernel = (statistics.fmean(values) for values in zip(*known, strict=True))
+        apart = [measure.apart(one, other, kernel) for one, other in known]
+        return _judged(measure, sim, kernel, apart)
+
+    def distance(self) -> float | None:
+        """Wasserstein's distance of the sojourns, in packets' means of the kernel; the mean over the seeds."""
+        return self._distance([(self.sim[seed], self.kernel[seed]) for seed in self.seeds])
+
+    def own_distance(self) -> float | None:
+        """The kernel's distance from itself with the next seed: what chance alone makes."""
+        return self._distance([(self.kernel[a], self.kernel[b]) for a, b in pairwise(self.seeds)])
+
+    def _distance(self, pairs: Sequence[tuple[Run, Run]]) -> float | None:
+        functions = [(np.array(one.quantiles[self.hop]), np.array(other.quantiles[self.hop])) for one, other in pairs]
+        known = [(one, other) for one, other in functions if len(one) and len(other)]
+        whole = statistics.fmean(float(other.mean()) for _, other in known) if known else 0.0
+        if whole <= 0:
+            return None
+        return statistics.fmean(float(np.abs(one - other).mean()) for one, other in known) / whole
+
+
+def _judged(measure: Measure, sim: float, kernel: float, apart: Sequence[float]) -> Difference:
+    mean = mean_of(apart)
+    assert mean is not None
+    return Difference(measure, sim, kernel, mean.value, mean.half_width, _verdict(measure.margin, mean, apart))
+
+
+def _verdict(margin: float, mean: Mean, apart: Sequence[float]) -> str:
+    """Schuirmann's two one-sided tests: equal if the 90 % interval lies within the margins."""
+    if mean.half_width is None:
+        return "open"
+    if mean.half_width == 0:
+        return "agrees" if abs(mean.value) <= margin else "differs"
+    from scipy.stats import t
+
+    error = statistics.stdev(apart) / math.sqrt(len(apart))
+    half = float(t.ppf(0.95, len(apart) - 1)) * error
+    if abs(mean.value) + half <= margin:
+        return "agrees"
+    return "differs" if abs(mean.value) - half > margin else "open"
+
+
+# ---- over many scenarios ----
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A measure over many scenarios."""
+
+    measure: Measure
+    count: int
+    median: float
+    """Of the absolute differences."""
+    p90: float
+    agrees: int
+    differs: int
+
+
+def summaries(pairs: Sequence[Pair]) -> list[Summary]:
+    """Of each measure that any pair has."""
+    found = []
+    for measure in MEASURES:
+        all_of_them = [one for pair in pairs if (one := pair.difference(measure)) is not None]
+        if not all_of_them:
+            continue
+        sizes = [abs(one.value) for one in all_of_them]
+        found.append(
+            Summary(
+                measure,
+                len(sizes),
+                float(np.median(sizes)),
+                float(np.quantile(sizes, 0.9)),
+                sum(one.verdict == "agrees" for one in all_of_them),
+                sum(one.verdict == "differs" for one in all_of_them),
+            )
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """In which order the worlds put the disciplines of one scenario."""
+
+    file: str
+    measure: str
+    disciplines: int
+    tau: float
+    """Kendall's, over all pairs of disciplines."""
+    clear: int
+    """Pairs that the kernel tells apart: the 95 % interval of their differences, seed by seed, excludes zero."""
+    clear_tau: float | None
+    """Kendall's over those."""
+
+
+def rankings(pairs: Sequence[Pair], measures: Sequence[str] = ("p95", "goodput")) -> list[Ranking]:
+    """Of each file that has at least three disciplines."""
+    files: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        files.setdefault(pair.file, []).append(pair)
+    ranked = [(file, group) for file, group in files.items() if len({one.qdisc for one in group}) >= 3]
+    return [_ranking(file, group, BY_NAME[name]) for file, group in ranked for name in measures]
+
+
+def _ranking(file: str, group: Sequence[Pair], measure: Measure) -> Ranking:
+    from scipy.stats import kendalltau
+
+    def values(pair: Pair, world: str) -> list[float]:
+        runs: dict[int, Run] = getattr(pair, world)
+        return [measure.read(runs[seed], pair.hop) or 0.0 for seed in pair.seeds]
+
+    sim, kernel = ([statistics.fmean(values(pair, world)) for pair in group] for world in WORLDS)
+    signs = []
+    for i in range(len(group)):
+        for j in range(i):
+            apart = [a - b for a, b in zip(values(group[i], "kernel"), values(group[j], "kernel"), strict=False)]
+            mean = mean_of(apart)
+            if mean is None or mean.half_width is None or abs(mean.value) <= mean.half_width:
+                continue
+            signs.append(float(np.sign(mean.value) * np.sign(sim[i] - sim[j])))
+    tau = float(kendalltau(sim, kernel).statistic)
+    return Ranking(file, measure.name, len(group), tau, len(signs), statistics.fmean(signs) if signs else None)

@@ -1,0 +1,142 @@
+"""A comparison as a page with pictures: one over all, and for each scenario both worlds' queue, window and sojourns."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from sojourn import plot
+from sojourn.agree import Comparison, words
+from sojourn.agree.judge import BY_NAME, SHARES, Pair, Run, rankings, summaries
+from sojourn.records import to_json, write_bytes, write_text
+
+PAGE = "agree.html"
+SHOWN = {"goodput": ("o", "#13866f"), "mean": ("D", "#1f6fb4"), "p95": ("s", "#6a3fa0"), "drops": ("x", "#d1495b")}
+MOST = 1.0
+"""The overview ends at ± 100 %."""
+
+
+def write(folder: Path, done: Comparison) -> Path:
+    """Writes agree.json, agree.csv, the pictures and the page into the folder; says where the page is."""
+    write_text(folder / "agree.json", to_json(words.as_dict(done)) + "\n")
+    write_text(folder / "agree.csv", words.csv_text(done.pairs))
+    if done.pairs:
+        write_bytes(folder / "overview.png", overview(done.pairs, provenance(done)))
+    overlays = []
+    for number, pair in enumerate(done.pairs):
+        name = f"pair-{number:03d}.png"
+        write_bytes(folder / name, overlay(pair, provenance(done)))
+        overlays.append((pair, name))
+    environment = Environment(
+        loader=PackageLoader("sojourn", "agree"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    ranks = rankings(done.pairs)
+    page = environment.get_template("agree.html.j2").render(
+        provenance=provenance(done),
+        interrupted=done.interrupted,
+        older=done.older,
+        overlays=overlays,
+        tables=[
+            ("Over all of them", *words.summary_table(summaries(done.pairs))),
+            ("Each scenario", *words.table(done.pairs)),
+            *([("In which order the disciplines come", *words.rank_table(ranks))] if ranks else []),
+        ],
+        legend=words.LEGEND,
+        skipped=[(one["file"], to_json(one["set"], indent=None), one["reason"]) for one in done.skipped],
+    )
+    write_text(folder / PAGE, page)
+    return folder / PAGE
+
+
+def provenance(done: Comparison) -> str:
+    """One line: what was played, where."""
+    seeds = sorted({seed for pair in done.pairs for seed in pair.seeds})
+    which = f"seeds {seeds[0]}–{seeds[-1]}" if seeds else "no seeds"
+    versions = done.versions
+    return (
+        f"{len(done.pairs)} combinations  ·  {which}  ·  worlds sim and kernel ({versions.get('kernel', '?')})  ·  "
+        f"sojourn {versions['sojourn']}"
+    )
+
+
+def _png(figure: Figure) -> bytes:
+    data = io.BytesIO()
+    figure.savefig(data, format="png", dpi=110, metadata={"Software": "sojourn"})
+    return data.getvalue()
+
+
+def overview(pairs: Sequence[Pair], about: str) -> bytes:
+    """A row a combination: the simulator's differences from the kernel, with intervals."""
+    with mpl.rc_context(plot.STYLE):
+        figure = Figure(figsize=(plot.WIDTH, 1.7 + 0.24 * len(pairs)), layout="constrained")
+        axis = figure.add_subplot()
+        axis.axvspan(-0.1, 0.1, color=plot.PALE, zorder=0)
+        axis.axvline(0, color=plot.QUIET, linewidth=0.8)
+        for name, (marker, ink) in SHOWN.items():
+            found = [(row, one) for row, pair in enumerate(pairs) if (one := pair.difference(BY_NAME[name]))]
+            rows = [row for row, _ in found]
+            values = [float(np.clip(one.value, -MOST, MOST)) for _, one in found]
+            halves = [one.half_width or 0.0 for _, one in found]
+            axis.errorbar(
+                values, rows, xerr=halves, fmt=marker, color=ink, markersize=5, linewidth=0, elinewidth=0.8,
+                alpha=0.85, label=BY_NAME[name].head,
+            )  # fmt: skip
+        axis.set_yticks(range(len(pairs)), [_short(pair) for pair in pairs])
+        axis.set_ylim(len(pairs) - 0.5, -0.5)
+        axis.set_xlim(-MOST * 1.02, MOST * 1.02)
+        axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:+.0f} %" if value else "0"))
+        axis.set_xlabel(
+            "the simulator's number less the kernel's, in percent of the kernel's; the band is ± 10 %, bars are 95 %"
+        )
+        axis.legend(loc="lower center", bbox_to_anchor=(0.35, 1.0), ncols=5, frameon=False)
+        figure.supxlabel(about, fontsize="small", color=plot.QUIET)
+        return _png(figure)
+
+
+def _short(pair: Pair) -> str:
+    return f"{pair.file}: {plot.kind_of(pair.qdisc)} · {pair.title}"[:70] if not pair.label else pair.name[:70]
+
+
+def overlay(pair: Pair, about: str) -> bytes:
+    """Both worlds' queue and window over time with the first seed, and the sojourns of all seeds."""
+    ink = plot.COLOURS.get(plot.kind_of(pair.qdisc), plot.OTHER)
+    seed = pair.seeds[0]
+    styles: dict[str, dict[str, Any]] = {
+        "kernel": {"color": ink, "linewidth": 1.6},
+        "sim": {"color": plot.INK, "linewidth": 0.8},
+    }
+    with mpl.rc_context(plot.STYLE):
+        figure = Figure(figsize=(plot.WIDTH, 4.2), layout="constrained")
+        parts = figure.subplot_mosaic([["queue", "sojourn"], ["cwnd", "sojourn"]], width_ratios=(2.2, 1))
+        for world, style in styles.items():
+            runs: dict[int, Run] = getattr(pair, world)
+            _line(parts["queue"], runs[seed], pair.hop, "queue_delay_ms", world, style)
+            _line(parts["cwnd"], runs[seed], "cwnd", "cwnd", world, style)
+            functions = [np.array(run.quantiles[pair.hop]) for run in runs.values() if run.quantiles[pair.hop]]
+            if functions:
+                parts["sojourn"].plot(np.mean(functions, axis=0), SHARES, label=world, **style)
+        parts["queue"].set_ylabel("queue delay, ms")
+        parts["cwnd"].set_ylabel("first flow's cwnd")
+        parts["cwnd"].set_xlabel(f"time in the run, seconds (seed {seed})")
+        parts["sojourn"].set_xlabel("sojourn, ms")
+        parts["sojourn"].set_ylabel("share of packets")
+        parts["sojourn"].legend(frameon=False, loc="lower right")
+        figure.suptitle(f"{pair.name} · {pair.qdisc}" if not pair.label else pair.name, fontsize=11)
+        figure.supxlabel(f"{pair.title}  ·  {about}", fontsize="x-small", color=plot.QUIET)
+        return _png(figure)
+
+
+def _line(axis: Axes, run: Run, where: str, column: str, world: str, style: dict[str, Any]) -> None:
+    series = run.series.get(where)
+    if series:
+        axis.plot(series["time_s"], series[column], label=world, **style)

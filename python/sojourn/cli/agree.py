@@ -1,0 +1,142 @@
+"""`sojourn agree`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sojourn.cli.base import INTERRUPTED, bounded, cli, fail, format_option, many, set_options, set_text
+
+if TYPE_CHECKING:
+    from sojourn.agree import Comparison
+    from sojourn.agree.judge import Pair
+
+
+@cli.command(
+    epilog="""\b
+Examples:
+  sojourn agree scenarios/static-1.5mbit.toml
+  sojourn agree scenarios/rural-low.toml scenarios/rural-high.toml --seeds 3
+  sojourn agree experiments/agree/drawn --out results/agree
+"""
+)
+@click.argument("scenarios", nargs=-1, required=True, type=click.Path(path_type=Path))
+@set_options
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Pictures and numbers too: a new folder.")
+@click.option("--store", type=click.Path(path_type=Path), metavar="DIR", help="Where runs are kept [default: cache].")
+@click.option("--again", is_flag=True, help="Play the kernel's runs of older guest programs anew.")
+@click.option("--memory", type=int, callback=bounded(1, 64), default=2, show_default=True, help="GB for each guest.")
+@click.option(
+    "--jobs", type=int, callback=bounded(1, 1024), metavar="N", help="Runs at the same time [default: all cores]."
+)
+@format_option()
+def agree(
+    scenarios: tuple[Path, ...],
+    sets: list[tuple[str, str]],
+    seed: int | None,
+    seeds: int | None,
+    out: Path | None,
+    store: Path | None,
+    again: bool,
+    memory: int,
+    jobs: int | None,
+    form: str,
+) -> None:
+    """Say how well the simulator agrees with the real kernel.
+
+    SCENARIOS are scenario files, or folders of them. Each is played in both worlds with the same seeds (ten unless
+    --seeds says otherwise), and compared seed by seed. What was played is kept, so an interrupted comparison goes on
+    where it was.
+    """
+    from sojourn import agree as agreement
+    from sojourn import records
+
+    if seed is not None:
+        fail("--seed: agree compares the seeds 1 to N; expected --seeds N")
+    folder = records.claim_folder(out) if out else None
+    with _progress() as tell:
+        done = agreement.compare(
+            _files(scenarios),
+            seeds=seeds or 10,
+            folder=store,
+            jobs=jobs,
+            memory=f"{memory}G",
+            sets=sets,
+            again=again,
+            on_progress=tell,
+        )
+    for one in done.skipped:
+        click.echo(f"sojourn: skipped {one['file']}: {set_text(one['set'])}: {one['reason']}", err=True)
+    if not done.pairs and not done.interrupted:
+        fail(f"nothing to compare: {done.skipped[0]['reason'] if done.skipped else 'no run in both worlds'}")
+    if folder:
+        from sojourn.agree import page
+
+        click.echo(f"page: {page.write(folder, done)}", err=True)
+    _show(done, form)
+    if done.older:
+        click.echo(
+            f"sojourn: {many(done.older, 'run')} of the kernel by an older guest program: --again plays them", err=True
+        )
+    if done.interrupted:
+        click.echo("sojourn: interrupted; the same command goes on where it was", err=True)
+        sys.exit(INTERRUPTED)
+
+
+def _files(scenarios: Sequence[Path]) -> list[Path]:
+    """Files, and what is in folders."""
+    found: list[Path] = []
+    for path in scenarios:
+        inside = sorted(path.glob("*.toml")) if path.is_dir() else [path]
+        if not inside:
+            fail(f"{path}: expected scenario files (*.toml) in it")
+        found += inside
+    names = [file.stem for file in found]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        fail(f"{twice}: two scenario files of this name; results would be mixed up")
+    return found
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[float, float], None]]:
+    """A bar on stderr, fed with simulated seconds; silent where stderr is not a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _done_s, _all_s: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    words = TextColumn("{task.completed:.0f} of {task.total:.0f} simulated seconds in both worlds")
+    with Progress(BarColumn(), words, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda done_s, all_s: bar.update(task, completed=done_s, total=max(all_s, 1e-9))
+
+
+def _show(done: Comparison, form: str) -> None:
+    from sojourn.agree import words
+    from sojourn.agree.judge import rankings, summaries
+
+    if form == "json":
+        from sojourn import records
+
+        click.echo(records.to_json(words.as_dict(done)))
+    elif form == "csv":
+        click.echo(words.csv_text(done.pairs), nl=False)
+    elif done.pairs:
+        _tables(done.pairs, summaries(done.pairs), rankings(done.pairs))
+
+
+def _tables(pairs: Sequence[Pair], summary: Any, ranks: Any) -> None:
+    from sojourn import screen
+    from sojourn.agree import words
+
+    screen.print_numbers("simulator against kernel", *words.table(pairs))
+    screen.print_numbers("over all of them", *words.summary_table(summary))
+    if ranks:
+        screen.print_numbers("in which order the disciplines come", *words.rank_table(ranks))
+    click.echo(words.LEGEND)
