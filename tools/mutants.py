@@ -48,7 +48,7 @@ FAST = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change and what came of it."""
+    """One change and what came of it. `code` is its line, with what is changed between « and »."""
 
     file: str
     what: str
@@ -126,9 +126,16 @@ def _outcomes(folder: Path) -> list[dict[str, Any]]:
 
 def _mutant(outcome: dict[str, Any], tree: Path) -> Mutant:
     one = outcome["scenario"]["Mutant"]
-    line = (tree / one["file"]).read_text().splitlines()[one["span"]["start"]["line"] - 1].strip()
+    start, end = one["span"]["start"], one["span"]["end"]
+    line = (tree / one["file"]).read_text().splitlines()[start["line"] - 1]
+    before, changed, after = (
+        line[: start["column"] - 1],
+        line[start["column"] - 1 : end["column"] - 1],
+        line[end["column"] - 1 :],
+    )
     what = one["name"].split(": ", 1)[1]
-    return Mutant(one["file"].removeprefix(QDISC + "/"), what, line, outcome["summary"])
+    code = f"{before}«{changed}»{after}".strip()
+    return Mutant(one["file"].removeprefix(QDISC + "/"), what, code, outcome["summary"])
 
 
 def read(name: str, tree: Path) -> list[Mutant]:

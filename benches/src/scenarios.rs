@@ -63,7 +63,17 @@ fn p4() -> Scenario {
 }
 
 fn entry(name: String, kind: &'static str, tcp: Config, app: App) -> Entry {
-    Entry { name, kind, direction: Direction::Right, via: (0, 0), tcp, delays: Delays::default(), tunnel: None, app }
+    Entry {
+        name,
+        kind,
+        direction: Direction::Right,
+        via: (0, 0),
+        tcp,
+        dscp: 0,
+        delays: Delays::default(),
+        tunnel: None,
+        app,
+    }
 }
 
 fn scenario(rate: Rate, rtt: Span, limit: u64, entries: Vec<Entry>, duration: Span) -> Scenario {

@@ -42,6 +42,8 @@ pub enum Form {
     Flag,
     /// One of these words.
     Choice(&'static [&'static str]),
+    /// A differentiated services code point.
+    Dscp,
     /// Congestion control.
     Cc,
     /// When a receiver acknowledges.
@@ -83,6 +85,7 @@ impl Form {
             Form::Number => "a number above zero",
             Form::Flag => "true or false",
             Form::Choice(_) => "one of the words listed",
+            Form::Dscp => "a code point such as \"EF\", \"CS5\", \"AF41\" or \"LE\", or a whole number from 0 to 63",
             Form::Cc => "\"reno\", \"cubic\" or \"fixed 25\"; in the kernel world also \"bbr\" and others of Linux",
             Form::Acks => "\"delayed\", \"every\", \"window\" or \"window 20\"",
             Form::Hops => "a list of names of neighbouring hops, left to right, such as [\"hop0\", \"hop1\"]",
@@ -412,6 +415,7 @@ pub const FLOW: Section = Section {
                 "Which way the data goes; both makes two flows, NAME.right and NAME.left.",
             ),
         ),
+        key("dscp", Form::Dscp, Text("CS0"), "The DSCP of its packets, both ways."),
         key("via", Form::Hops, Words("the whole path"), "The part of the path that it takes."),
         key("tunnel", Form::Name, Words("none"), "All flows that name the same tunnel have one flow key."),
         of(

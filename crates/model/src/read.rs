@@ -187,6 +187,18 @@ impl Field<'_> {
         within.ok_or_else(|| self.fault(format!("expected a whole number from {lowest} to {highest}")))
     }
 
+    /// A differentiated services code point, by name or number.
+    pub(crate) fn dscp(&self) -> Result<u8, Error> {
+        match &self.value.kind {
+            Kind::Integer(n) => u8::try_from(*n).ok().filter(|n| *n < 64).ok_or_else(|| self.unexpected()),
+            Kind::Text(text) => units::dscp(text).ok_or_else(|| {
+                let error = self.unexpected();
+                error.nearest(&text.to_ascii_uppercase(), units::DSCPS.iter().map(|(name, _)| *name))
+            }),
+            _ => Err(self.unexpected()),
+        }
+    }
+
     /// A number above zero.
     pub(crate) fn number(&self) -> Result<f64, Error> {
         let number = match self.value.kind {

@@ -111,6 +111,7 @@ fn form(form: Form) -> Json {
             json!({ "anyOf": [rate(), pairs(rate()), square, trace] })
         }
         Form::Size => json!({ "type": ["string", "integer"], "exclusiveMinimum": 0 }),
+        Form::Dscp => json!({ "type": ["string", "integer"], "minimum": 0, "maximum": 63 }),
         Form::Count => json!({ "type": "integer", "minimum": 0 }),
         Form::CountOf => json!({ "type": ["integer", "string"], "minimum": 1 }),
         Form::Segments => json!({ "type": ["integer", "string"], "minimum": 1 }),

@@ -105,6 +105,39 @@ pub fn bytes(text: &str) -> Option<u64> {
     number.times(factor)
 }
 
+/// Code points with a name: class selectors (RFC 2474), assured and expedited forwarding (RFC 2597, RFC 3246), admitted
+/// voice (RFC 5865), lower effort (RFC 8622).
+pub const DSCPS: [(&str, u8); 23] = [
+    ("CS0", 0),
+    ("CS1", 8),
+    ("CS2", 16),
+    ("CS3", 24),
+    ("CS4", 32),
+    ("CS5", 40),
+    ("CS6", 48),
+    ("CS7", 56),
+    ("AF11", 10),
+    ("AF12", 12),
+    ("AF13", 14),
+    ("AF21", 18),
+    ("AF22", 20),
+    ("AF23", 22),
+    ("AF31", 26),
+    ("AF32", 28),
+    ("AF33", 30),
+    ("AF41", 34),
+    ("AF42", 36),
+    ("AF43", 38),
+    ("EF", 46),
+    ("VOICE-ADMIT", 44),
+    ("LE", 1),
+];
+
+/// Reads the name of a code point, in capitals or not.
+pub fn dscp(text: &str) -> Option<u8> {
+    DSCPS.iter().find(|(name, _)| name.eq_ignore_ascii_case(text.trim())).map(|(_, dscp)| *dscp)
+}
+
 /// Reads a plain number without sign; none for what is not finite.
 pub fn number(text: &str) -> Option<f64> {
     let number = decimal(text.trim())?;
@@ -126,6 +159,19 @@ mod tests {
         assert_eq!(span("8.333333333ms"), Some(Span(8_333_333)));
         assert_eq!(rate("1.5mbit").map(|r| r.rate), Some(Rate(1_500_000)));
         assert_eq!(bytes("1.5k"), Some(1536));
+    }
+
+    #[test]
+    fn code_points_have_the_numbers_of_their_rfcs() {
+        assert_eq!(["EF", "cs5", "AF41", "LE", " CS0 "].map(dscp), [Some(46), Some(40), Some(34), Some(1), Some(0)]);
+        for class in 0..8u8 {
+            assert_eq!(dscp(&format!("CS{class}")), Some(class * 8));
+            for drop in 1..4u8 {
+                let known = (1..5).contains(&class).then_some(class * 8 + drop * 2);
+                assert_eq!(dscp(&format!("AF{class}{drop}")), known);
+            }
+        }
+        assert_eq!(dscp("46"), None);
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub struct Entry {
     pub via: (usize, usize),
     /// TCP at both ends.
     pub tcp: Config,
+    /// The differentiated services code point of its packets, both ways.
+    pub dscp: u8,
     /// Where the base RTT beyond the hops lies.
     pub delays: Delays,
     /// The flow hash of each connection is drawn from this stream (`Rng::stream(seed, name)`), or fixed for tunnels.

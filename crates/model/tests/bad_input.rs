@@ -72,6 +72,15 @@ fn a_wrong_unit_is_answered_with_a_right_one() {
 }
 
 #[test]
+fn a_code_point_has_a_known_name_or_six_bits() {
+    let flow = |dscp: &str| error("kind = \"bulk\"", &format!("kind = \"bulk\"\ndscp = {dscp}"));
+    for wrong in ["64", "-1", "1.5", "\"AF44\"", "\"46\"", "[46]", "\"\""] {
+        says(&flow(wrong), 10, "flow.bulk0.dscp", "such as \"EF\"");
+    }
+    assert!(flow("\"af14\"").to_string().contains("did you mean \"AF1"), "{}", flow("\"af14\""));
+}
+
+#[test]
 fn rates_must_be_above_zero() {
     for rate in ["-10mbit", "0mbit", "0.0000001bit"] {
         says(&error("10mbit", rate), 5, "hop.bottleneck.rate", "above zero");

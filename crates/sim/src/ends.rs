@@ -42,11 +42,12 @@ pub struct Received {
 }
 
 impl Ends {
-    /// The receiving end of the next connection; `lane` is the data's.
-    pub fn open(&mut self, config: &Config, lane: u16, hash: u32, entry: u32) {
+    /// The receiving end of the next connection, of whose data `full` is a segment.
+    pub fn open(&mut self, config: &Config, full: &Packet, entry: u32) {
         let conn = self.ends.len() as u32;
         let bytes = config.header as u16;
-        let plain = Packet::from(Parts { conn, hash, bytes, lane: lane ^ 1, kind: ACK, ..Parts::default() });
+        let (hash, dscp, lane) = (full.flow_hash(), full.dscp(), full.lane() as u16 ^ 1);
+        let plain = Packet::from(Parts { conn, hash, dscp, bytes, lane, kind: ACK, ..Parts::default() });
         self.ends.push(End { tcp: Receiver::new(config), plain, target: u32::MAX, entry, told: Time::NEVER });
     }
 

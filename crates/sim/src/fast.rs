@@ -554,8 +554,8 @@ impl Net for Fabric {
         }
     }
 
-    fn open(&mut self, config: &Config, lane: u16, hash: u32, entry: u32) {
-        self.ends.open(config, lane, hash, entry);
+    fn open(&mut self, config: &Config, full: &Packet, entry: u32) {
+        self.ends.open(config, full, entry);
     }
 
     fn expect(&mut self, conn: u32, target: u32) {

@@ -44,8 +44,8 @@ pub trait Net {
     fn post(&mut self, at: Time, event: Event);
     /// The sender's timer may have moved; `deadline` is its time now.
     fn arm(&mut self, conn: u32, deadline: Time);
-    /// Makes the receiving end of the next connection.
-    fn open(&mut self, config: &Config, lane: u16, hash: u32, entry: u32);
+    /// Makes the receiving end of the next connection, of whose data `full` is a segment.
+    fn open(&mut self, config: &Config, full: &Packet, entry: u32);
     /// Asks for [`Event::Complete`] when the receiver has everything below this segment.
     fn expect(&mut self, conn: u32, target: u32);
 }
@@ -57,6 +57,7 @@ struct Conn {
     /// A full segment of it.
     full: Packet,
     hash: u32,
+    dscp: u8,
     /// The lane of its data.
     lane: u16,
     header: u16,
@@ -244,6 +245,7 @@ impl<'a> Hosts<'a> {
                 seq: segment.seq,
                 ts: stamp(now),
                 hash: conn.hash,
+                dscp: conn.dscp,
                 bytes,
                 lane: conn.lane,
                 kind,
@@ -382,7 +384,7 @@ impl<'a> Hosts<'a> {
             self.players[index as usize].conn = conn;
         }
         let conn = self.players[index as usize].conn;
-        let Conn { hash, lane, .. } = self.conns[conn as usize];
+        let Conn { hash, dscp, lane, .. } = self.conns[conn as usize];
         net.meter(index).sent(now, 1);
         net.emit(Packet::from(Parts {
             time: now,
@@ -390,6 +392,7 @@ impl<'a> Hosts<'a> {
             seq: number,
             ts: stamp(now),
             hash,
+            dscp,
             bytes: bytes as u16,
             lane,
             kind: PING,
@@ -492,15 +495,16 @@ impl<'a> Hosts<'a> {
         let entry = &self.entries[index as usize];
         let lane = self.topology.class_of[index as usize] as u16 * 2 + u16::from(backward);
         let hash = hash.or(entry.tunnel).unwrap_or_else(|| self.players[index as usize].hashes.next_u32());
-        net.open(&entry.tcp, lane, hash, index);
+        let dscp = entry.dscp;
         let Config { header, mss, rwnd, .. } = entry.tcp;
         let header = header as u16;
         let conn = self.conns.len() as u32;
         let bits = FULL | Packet::sent_with(if entry.tcp.ecn { Ecn::Ect0 } else { Ecn::NotEct });
         let bytes = header + mss as u16;
-        let full = Packet::from(Parts { conn, hash, bytes, lane, kind: DATA, bits, ..Parts::default() });
+        let full = Packet::from(Parts { conn, hash, dscp, bytes, lane, kind: DATA, bits, ..Parts::default() });
+        net.open(&entry.tcp, &full, index);
         let sender = Sender::new(&entry.tcp);
-        self.conns.push(Conn { sender, entry: index, full, hash, lane, header, mss, rwnd, started: now, web });
+        self.conns.push(Conn { sender, entry: index, full, hash, dscp, lane, header, mss, rwnd, started: now, web });
         conn
     }
 }

@@ -16,7 +16,7 @@ pub struct Packet {
     who: u64,
     /// The two stamps.
     stamps: u64,
-    /// Flow hash; place of the SACK blocks.
+    /// From the lowest bits on: flow hash (32), DSCP (6), place of the SACK blocks (26).
     tags: u64,
     /// From the lowest bits on: length on the link (16), ECN and flags (8), kind (8), IP length (16), lane (16).
     form: u64,
@@ -37,7 +37,9 @@ pub struct Parts {
     pub ts_last: u32,
     /// The flow hash, the same in both directions.
     pub hash: u32,
-    /// ACK: where its SACK blocks are kept, 0 for none.
+    /// The differentiated services code point.
+    pub dscp: u8,
+    /// ACK: where its SACK blocks are kept, 0 for none; below 2^26.
     pub sack: u32,
     /// ECN field now (bits 0–1) and on arrival at the queue (bits 2–3), and the flags below.
     pub bits: u8,
@@ -49,6 +51,10 @@ pub struct Parts {
     pub lane: u16,
 }
 
+/// Places in `tags`.
+const DSCP: u32 = 32;
+const SACK: u32 = 38;
+/// Places in `form`.
 const BITS: u32 = 16;
 const KIND: u32 = 24;
 const BYTES: u32 = 32;
@@ -63,7 +69,7 @@ impl From<Parts> for Packet {
             time: parts.time,
             who: pair(parts.conn, parts.seq),
             stamps: pair(parts.ts, parts.ts_last),
-            tags: pair(parts.hash, parts.sack),
+            tags: u64::from(parts.hash) | u64::from(parts.dscp & 63) << DSCP | u64::from(parts.sack) << SACK,
             form: flags | u64::from(parts.bytes) << BYTES | u64::from(parts.lane) << LANE,
         }
     }
@@ -136,7 +142,8 @@ impl Packet {
 
     /// This ACK with SACK blocks, which are kept at `place` and make it longer by `bytes`.
     pub fn with_blocks(self, place: u32, bytes: u16) -> Packet {
-        Packet { tags: self.tags | u64::from(place) << 32, form: self.form + (u64::from(bytes) << BYTES), ..self }
+        debug_assert!(place < 1 << (64 - SACK), "too many SACK blocks under way");
+        Packet { tags: self.tags | u64::from(place) << SACK, form: self.form + (u64::from(bytes) << BYTES), ..self }
     }
 
     /// The same packet with another number.
@@ -160,7 +167,7 @@ impl Packet {
     /// ACK: where its SACK blocks are kept, 0 for none.
     #[inline(always)]
     pub fn sack(&self) -> u32 {
-        (self.tags >> 32) as u32
+        (self.tags >> SACK) as u32
     }
 
     /// Length in bytes as the current link counts it.
@@ -281,6 +288,14 @@ impl Queued for Packet {
         self.form = (self.form & !(0b11 << BITS)) | (ecn as u64) << BITS;
     }
     #[inline]
+    fn dscp(&self) -> u8 {
+        (self.tags >> DSCP) as u8 & 63
+    }
+    #[inline]
+    fn set_dscp(&mut self, dscp: u8) {
+        self.tags = (self.tags & !(63 << DSCP)) | u64::from(dscp & 63) << DSCP;
+    }
+    #[inline]
     fn enqueue_time(&self) -> Time {
         self.time
     }
@@ -345,6 +360,16 @@ mod tests {
         let data = Packet::from(Parts { kind: DATA, ..Parts::default() }).segment().expect("TCP");
         assert!(!data.pure && data.stream != ack(5, 0).stream);
         assert_eq!(Packet::from(Parts { kind: PING, ..Parts::default() }).segment(), None);
+    }
+
+    #[test]
+    fn a_code_point_stays_beside_hash_and_sack_blocks() {
+        let parts = Parts { hash: u32::MAX, dscp: 46, kind: ACK, ..Parts::default() };
+        let mut packet = Packet::from(parts).with_blocks((1 << 26) - 1, 12);
+        assert_eq!((packet.flow_hash(), packet.dscp(), packet.sack()), (u32::MAX, 46, (1 << 26) - 1));
+        packet.set_dscp(1);
+        assert_eq!((packet.flow_hash(), packet.dscp(), packet.sack()), (u32::MAX, 1, (1 << 26) - 1));
+        assert_eq!(packet.returned().dscp(), 1, "what answers it has the same");
     }
 
     #[test]

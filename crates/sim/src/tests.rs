@@ -40,6 +40,7 @@ fn entry(name: &str, app: App, rest: Span) -> Entry {
         direction: Direction::Right,
         via: (0, 0),
         tcp: Config::default(),
+        dscp: 0,
         delays: Delays { data_in: quarter, data_out: quarter, ack_in: quarter, ack_out: quarter },
         tunnel: None,
         app,

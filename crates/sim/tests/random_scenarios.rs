@@ -237,6 +237,7 @@ impl Draw {
             direction: if self.once_in(3) { Direction::Left } else { Direction::Right },
             via: if self.once_in(3) { (first, last) } else { (0, hops - 1) },
             tcp: self.tcp(),
+            dscp: [0, 0, 46, 34, 8, 1][self.1.below(6) as usize],
             delays,
             tunnel: self.once_in(6).then_some(7),
             app,

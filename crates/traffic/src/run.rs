@@ -273,6 +273,8 @@ fn settings(spaces: &mut Spaces, place: Place, scenario: &Scenario) -> io::Resul
         ("tcp_orphan_retries", "255"),
         ("tcp_max_syn_backlog", "65535"),
         ("tcp_syncookies", "0"),
+        // Who accepts a connection sends with the DSCP of the SYN.
+        ("tcp_reflect_tos", "1"),
         ("ping_group_range", "0 2147483647"),
         ("icmp_ratemask", "0"),
     ] {

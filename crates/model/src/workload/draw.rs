@@ -47,6 +47,7 @@ fn entry(
         direction,
         via: flow.via,
         tcp: flow.tcp,
+        dscp: flow.dscp,
         delays: delays(flow.place, direction, rtt - flow.rtt.path),
         tunnel,
         app: app(flow, i, &name, (seed, duration)),

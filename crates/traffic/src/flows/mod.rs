@@ -392,7 +392,8 @@ impl<'a, N: Net> Flows<'a, N> {
         let identifier = FIRST_PORT;
         if self.players[index as usize].pinger.is_none() {
             let place = self.place(entry, opposite(entry.direction));
-            let fd = self.net.inside(place, move || socket::pinger(from, identifier))?;
+            let dscp = entry.dscp;
+            let fd = self.net.inside(place, move || socket::pinger(from, identifier, dscp))?;
             self.reactor.watch(&fd, PINGERS + u64::from(index))?;
             self.players[index as usize].pinger = Some(fd);
             let opened = self.reactor.now().0;
@@ -479,8 +480,8 @@ impl<'a, N: Net> Flows<'a, N> {
         let number = self.conns.len() as u32;
         self.played.connections.push(Connection { entry: index, port, opened: self.reactor.now().0, backward });
         let addresses = (SocketAddrV4::new(from, port), SocketAddrV4::new(to, SERVICE));
-        let tcp = entry.tcp;
-        let fd = self.net.inside(place, move || socket::connect(addresses.0, addresses.1, &tcp))?;
+        let (tcp, dscp) = (entry.tcp, entry.dscp);
+        let fd = self.net.inside(place, move || socket::connect(addresses.0, addresses.1, &tcp, dscp))?;
         self.reactor.watch(&fd, u64::from(number) * 2)?;
         self.by_port.insert((index, port), number);
         let end = End { fd, to_write: 0, connected: false };

@@ -51,9 +51,10 @@ fn v4(address: SocketAddrAny) -> io::Result<SocketAddrV4> {
     SocketAddrV4::try_from(address).map_err(io::Error::from)
 }
 
-/// Opens a connection; whether it stands is told by the first readiness to write.
-pub fn connect(from: SocketAddrV4, to: SocketAddrV4, config: &Config) -> io::Result<OwnedFd> {
+/// Opens a connection with this DSCP; whether it stands is told by the first readiness to write.
+pub fn connect(from: SocketAddrV4, to: SocketAddrV4, config: &Config, dscp: u8) -> io::Result<OwnedFd> {
     let fd = tcp()?;
+    set_dscp(&fd, dscp)?;
     sockopt::set_socket_reuseaddr(&fd, true)?;
     configure(&fd, config)?;
     rustix::net::bind(&fd, &from)?;
@@ -82,6 +83,11 @@ pub fn configure(fd: &OwnedFd, config: &Config) -> io::Result<()> {
         set(fd, libc::IPPROTO_TCP, libc::TCP_QUICKACK, 0)?;
     }
     Ok(())
+}
+
+/// The DSCP of what the socket sends; the ECN field of the same octet stays TCP's.
+fn set_dscp(fd: &OwnedFd, dscp: u8) -> io::Result<()> {
+    set(fd, libc::IPPROTO_IP, libc::IP_TOS, u32::from(dscp) << 2)
 }
 
 /// Bounds what was written and not sent, so that a flow that stops has little left.
@@ -181,10 +187,11 @@ pub fn failure(fd: impl AsFd) -> io::Result<()> {
     }
 }
 
-/// A socket for echo requests with this identifier.
-pub fn pinger(from: Ipv4Addr, identifier: u16) -> io::Result<OwnedFd> {
+/// A socket for echo requests with this identifier and DSCP; the kernel's replies have the same.
+pub fn pinger(from: Ipv4Addr, identifier: u16, dscp: u8) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let fd = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, flags, Some(ipproto::ICMP))?;
+    set_dscp(&fd, dscp)?;
     rustix::net::bind(&fd, &SocketAddrV4::new(from, identifier))?;
     Ok(fd)
 }

@@ -478,6 +478,24 @@ fn linux_compares_strictly_where_the_rfc_does_not() {
     }
 }
 
+/// Linux's clock of 32 bits takes what is more than 37 minutes away for the future: `drop_next` of long ago must not be asked.
+#[test]
+fn linux_drops_although_its_clock_has_turned_halfway_since_the_last_drop() {
+    for (line, rest) in [("codel", 40 * 60_000 * MS), ("codel variant linux7", 60 * 60_000 * MS)] {
+        for before in [false, true] {
+            let mut bench = Bench::new(line);
+            if before {
+                bench.put(0, 50);
+                assert_eq!(bench.drop_times(10 * MS, 130 * MS, 10 * MS), [120 * MS], "{line}");
+                while bench.take(140 * MS).is_some() {}
+            }
+            bench.put(rest, 50);
+            let first = bench.drop_times(rest + 10 * MS, rest + 150 * MS, 10 * MS);
+            assert_eq!(first, [rest + 120 * MS], "{line}, dropped before: {before}");
+        }
+    }
+}
+
 #[test]
 fn linux7_drops_at_most_256_in_one_dequeue_and_starts_its_schedule_anew() {
     let run = |line| {
