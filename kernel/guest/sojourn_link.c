@@ -273,6 +273,8 @@ static void describe(struct record *r, const struct sk_buff *skb)
 		r->payload = rest - 8;
 	} else if (ip->protocol == IPPROTO_UDP) {
 		struct udphdr udp;
+		__be32 word;
+		const __be32 *number;
 		const struct udphdr *uh = skb_header_pointer(skb, at, sizeof(udp), &udp);
 
 		if (!uh)
@@ -280,6 +282,9 @@ static void describe(struct record *r, const struct sk_buff *skb)
 		r->sport = ntohs(uh->source);
 		r->dport = ntohs(uh->dest);
 		r->payload = rest - 8;
+		/* A stream's datagram begins with its number. */
+		number = skb_header_pointer(skb, at + sizeof(udp), sizeof(word), &word);
+		r->seq = number ? ntohl(*number) : 0;
 	}
 }
 

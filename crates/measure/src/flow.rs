@@ -5,6 +5,7 @@ use sojourn_core::units::{Span, Time};
 use crate::distribution::{Distribution, MS, S};
 use crate::histogram::Histogram;
 use crate::slices::{Slices, Windows, bin_width};
+use crate::stream::{Heard, StreamMeter, StreamSetup};
 
 /// What a flow's meter must know beforehand.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,6 +24,8 @@ pub struct FlowSetup {
     pub bins: u32,
     /// Whether to keep samples of the sender's state, at most one a bin.
     pub state: bool,
+    /// For a stream of datagrams.
+    pub stream: Option<StreamSetup>,
 }
 
 /// What changed often within one window. Round-trip times need no more than 0.8 % (memory: thousands of flows).
@@ -60,6 +63,7 @@ pub struct FlowMeter {
     main: Events,
     states: Vec<FlowState>,
     next_state: u64,
+    stream: Option<Box<StreamMeter>>,
 }
 
 impl FlowMeter {
@@ -79,6 +83,7 @@ impl FlowMeter {
             main: Events::default(),
             states: Vec::new(),
             next_state: if setup.state && setup.bins > 0 { 0 } else { u64::MAX },
+            stream: setup.stream.map(|stream| Box::new(StreamMeter::new(stream, setup.measure, setup.end))),
             setup: setup.clone(),
         }
     }
@@ -120,6 +125,23 @@ impl FlowMeter {
     pub fn sent(&mut self, now: Time, packets: u64) {
         self.reach(now);
         self.traffic.packets += packets;
+    }
+
+    /// The next datagram of a stream left the sender; they are numbered from zero. In order of time.
+    pub fn sent_datagram(&mut self, now: Time) {
+        self.sent(now, 1);
+        if let Some(stream) = &mut self.stream {
+            stream.sent(now);
+        }
+    }
+
+    /// Datagram `number`, sent at `sent`, reached its receiver. In order of these times, whatever else is told before.
+    pub fn received_datagram(&mut self, now: Time, sent: Time, number: u32) {
+        let Some(payload) = self.stream.as_mut().and_then(|stream| stream.received(now, sent, number)) else { return };
+        let bin = usize::try_from(now.0 / self.bin_width).unwrap_or(usize::MAX);
+        if let Some(bytes) = self.acked_bytes.get_mut(bin).filter(|_| now < self.setup.end) {
+            *bytes += u64::from(payload);
+        }
     }
 
     /// The packet that left was a retransmission. This and what follows need not be told in order of time.
@@ -202,9 +224,11 @@ impl FlowMeter {
         self.cross(self.setup.end.0);
         let (a, b) = self.setup.measure;
         let open = self.startup.started.saturating_sub(self.startup.completed);
-        let main = FlowWindow::new(&self.setup, &self.windows.main, &self.main, b.since(a), unfinished);
+        let heard = |main: bool| self.stream.as_ref().map(|stream| stream.heard(main));
+        let main = FlowWindow::new(&self.setup, (&self.windows.main, &self.main, heard(true)), b.since(a), unfinished);
         let startup = self.windows.startup.as_ref();
-        let startup = startup.map(|t| FlowWindow::new(&self.setup, t, &self.startup, a.since(Time::ZERO), open));
+        let startup =
+            startup.map(|t| FlowWindow::new(&self.setup, (t, &self.startup, heard(false)), a.since(Time::ZERO), open));
         let bin_width = if self.setup.bins == 0 { Span::ZERO } else { Span(self.bin_width) };
         let series = FlowSeries { bin_width, acked_bytes: self.acked_bytes, states: self.states };
         FlowReport { name: self.setup.name, main, startup, series, rtt: self.windows.main.rtt }
@@ -242,7 +266,8 @@ pub struct FlowWindow {
     pub kind: &'static str,
     /// Congestion control; none where there is no TCP.
     pub cc: Option<String>,
-    /// Payload acknowledged once in the window over the window's length, also for flows active in part of it.
+    /// Payload acknowledged once in the window over the window's length, also for flows active in part of it; of datagrams
+    /// the payload received once.
     pub goodput_mbit: Option<f64>,
     /// The sender's samples.
     pub rtt_ms: Option<Distribution>,
@@ -258,16 +283,30 @@ pub struct FlowWindow {
     pub completed: u64,
     /// Transfers started but not completed at the window's end.
     pub unfinished: u64,
+    /// Of the datagrams sent in the window, the share that never came.
+    pub loss_ratio: Option<f64>,
+    /// One-way delay of the datagrams sent in the window, from the sender's application to the receiver's.
+    pub delay_ms: Option<Distribution>,
+    /// By how much these delays exceed the least of them: packet delay variation (RFC 5481 §4.2).
+    pub jitter_ms: Option<Distribution>,
+    /// Mean opinion score of speech, from 1 to 4.5 (see [`crate::voice`]).
+    pub mos: Option<f64>,
 }
 
 impl FlowWindow {
-    fn new(setup: &FlowSetup, traffic: &Traffic, events: &Events, length: Span, unfinished: u64) -> FlowWindow {
+    fn new(
+        setup: &FlowSetup,
+        (traffic, events, heard): (&Traffic, &Events, Option<Heard>),
+        length: Span,
+        unfinished: u64,
+    ) -> FlowWindow {
+        let payload = traffic.acked + heard.as_ref().map_or(0, |heard| heard.payload);
         FlowWindow {
             name: setup.name.clone(),
             kind: setup.kind,
             cc: (!setup.cc.is_empty()).then(|| setup.cc.clone()),
             // Bits per microsecond are megabits per second.
-            goodput_mbit: (length > Span::ZERO).then(|| traffic.acked as f64 * 8.0 / (length.0 as f64 / 1e3)),
+            goodput_mbit: (length > Span::ZERO).then(|| payload as f64 * 8.0 / (length.0 as f64 / 1e3)),
             rtt_ms: Distribution::of(&traffic.rtt, MS),
             retransmits: events.retransmits,
             fct_s: Distribution::of(&events.fct, S),
@@ -275,6 +314,10 @@ impl FlowWindow {
             drops: events.drops,
             completed: events.completed,
             unfinished,
+            loss_ratio: heard.as_ref().and_then(|heard| heard.loss_ratio),
+            delay_ms: heard.as_ref().and_then(|heard| heard.delay_ms),
+            jitter_ms: heard.as_ref().and_then(|heard| heard.jitter_ms),
+            mos: heard.as_ref().and_then(|heard| heard.mos),
         }
     }
 }
@@ -336,6 +379,7 @@ mod tests {
             end: Time(end),
             bins,
             state: true,
+            stream: None,
         }
     }
 

@@ -170,6 +170,24 @@ impl<const BITS: u32> Histogram<BITS> {
         })
     }
 
+    /// The fraction of the weight that does not exceed `value`, interpolated within its bin: the inverse of
+    /// [`Histogram::quantile`]. 0 without samples.
+    pub fn share_up_to(&self, value: f64) -> f64 {
+        if self.is_empty() || value >= self.max as f64 {
+            return if self.is_empty() { 0.0 } else { 1.0 };
+        }
+        let mut below = 0.0;
+        for (index, &weight) in (self.first..).zip(&self.bins).filter(|&(_, &weight)| weight > 0) {
+            let (low, high) = Self::edges(index);
+            if value < low as f64 {
+                break;
+            }
+            let inside = if high > low { ((value - low as f64) / (high - low) as f64).min(1.0) } else { 1.0 };
+            below += weight as f64 * inside;
+        }
+        below / self.count() as f64
+    }
+
     /// The distribution function: for each bin that holds something, its greatest value and the fraction up to it.
     pub fn cdf(&self) -> Vec<(f64, f64)> {
         let total = self.count() as f64;
@@ -253,6 +271,18 @@ mod tests {
             prop_assert!((high - low) as f64 <= value as f64 / 512.0);
             prop_assert_eq!(Histogram::<9>::index(low), Histogram::<9>::index(high));
         }
+    }
+
+    #[test]
+    fn the_share_up_to_a_quantile_is_its_fraction() {
+        let mut histogram = Histogram::<9>::default();
+        (0..1000u64).for_each(|value| histogram.add(value * value));
+        for q in [0.1, 0.5, 0.9, 0.99] {
+            let share = histogram.share_up_to(histogram.quantile(q));
+            assert!((share - q).abs() < 1e-3, "{q}: {share}");
+        }
+        assert_eq!((histogram.share_up_to(998_001.0), histogram.share_up_to(-1.0)), (1.0, 0.0));
+        assert_eq!(Histogram::<9>::default().share_up_to(5.0), 0.0);
     }
 
     #[test]

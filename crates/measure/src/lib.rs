@@ -23,8 +23,10 @@ pub mod records;
 pub mod report;
 mod slices;
 mod standing;
+mod stream;
 #[cfg(test)]
 mod testing;
+pub mod voice;
 
 pub use distribution::{Distribution, Standing};
 pub use flow::{FlowMeter, FlowReport, FlowSeries, FlowSetup, FlowState, FlowWindow};
@@ -33,3 +35,4 @@ pub use link::{DropCounts, LinkMeter, LinkReport, LinkSeries, LinkSetup, LinkWin
 pub use nic::NicMeter;
 pub use output::{BINS, Output, flow_setup, link_setup};
 pub use report::{Jain, Results, RunReport};
+pub use stream::StreamSetup;

@@ -3,10 +3,12 @@
 use sojourn_core::tcp::Cc;
 use sojourn_model::records::PacketRecord;
 use sojourn_model::scenario::Scenario;
+use sojourn_model::workload::stream::{Transport, UDP_HEADERS};
 use sojourn_model::workload::{App, Entry};
 
 use crate::flow::{FlowReport, FlowSetup};
 use crate::link::{LinkReport, LinkSetup};
+use crate::stream::StreamSetup;
 
 /// Time bins of a run's series.
 pub const BINS: u32 = 3000;
@@ -45,16 +47,22 @@ pub fn flow_setup(scenario: &Scenario, entry: &Entry, state: bool) -> FlowSetup 
         end: scenario.duration,
         bins: BINS,
         state,
+        stream: match &entry.app {
+            App::Stream(stream) if stream.transport == Transport::Udp => {
+                Some(StreamSetup { payload: stream.bytes - UDP_HEADERS, voice: stream.voice })
+            }
+            _ => None,
+        },
     }
 }
 
 /// As in the scenario file; empty where there is no TCP.
 fn cc_name(entry: &Entry) -> String {
-    match (&entry.app, entry.tcp.cc) {
-        (App::Pings { .. }, _) => String::new(),
-        (_, Cc::Reno) => "reno".into(),
-        (_, Cc::Cubic) => "cubic".into(),
-        (_, Cc::Fixed(window)) => format!("fixed {window}"),
-        (_, Cc::Linux(name)) => name.into(),
+    match entry.tcp.cc {
+        _ if !entry.has_tcp() => String::new(),
+        Cc::Reno => "reno".into(),
+        Cc::Cubic => "cubic".into(),
+        Cc::Fixed(window) => format!("fixed {window}"),
+        Cc::Linux(name) => name.into(),
     }
 }

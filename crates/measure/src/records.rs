@@ -21,12 +21,13 @@ pub enum Column {
 }
 
 /// Every kind with its code in the column `kind`.
-pub const KINDS: [(Kind, &str); 5] = [
+pub const KINDS: [(Kind, &str); 6] = [
     (Kind::Data, "data"),
     (Kind::Retransmit, "retransmit"),
     (Kind::Ack, "ack"),
     (Kind::Syn, "syn"),
     (Kind::Ping, "ping"),
+    (Kind::Datagram, "datagram"),
 ];
 
 /// The code of a fate in the column `fate`: 0 delivered, else 1 plus the reason's number.
@@ -311,7 +312,7 @@ mod tests {
             *column = Column::U8(vec![if *name == "kind" { 9 } else { 0 }]);
         }
         let error = from_columns(&table).unwrap_err().to_string();
-        assert_eq!(error, "column kind, row 0: 9 is unknown, expected less than 5");
+        assert_eq!(error, "column kind, row 0: 9 is unknown, expected less than 6");
     }
 
     #[test]

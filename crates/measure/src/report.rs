@@ -128,7 +128,16 @@ mod tests {
     fn flow(name: &str, kind: &'static str, start: u64, (acked, packets, drops): (u64, u64, u64)) -> FlowReport {
         let cc = if kind == "pings" { "" } else { "cubic" }.to_owned();
         let measure = (Time(start), Time(1000));
-        let setup = FlowSetup { name: name.to_owned(), kind, cc, measure, end: Time(1000), bins: 0, state: false };
+        let setup = FlowSetup {
+            name: name.to_owned(),
+            kind,
+            cc,
+            measure,
+            end: Time(1000),
+            bins: 0,
+            state: false,
+            stream: None,
+        };
         let mut meter = FlowMeter::new(&setup);
         meter.acked(Time(700), acked);
         meter.sent(Time(700), packets);
@@ -150,7 +159,8 @@ mod tests {
         assert_eq!(keys(&json["hops"]), "bottleneck bottleneck.reverse");
         assert_eq!(
             keys(&json["flows"][0]),
-            "name kind cc goodput_mbit rtt_ms retransmits fct_s packets drops completed unfinished"
+            "name kind cc goodput_mbit rtt_ms retransmits fct_s packets drops completed unfinished \
+             loss_ratio delay_ms jitter_ms mos"
         );
         assert_eq!(keys(&json["jain"]), "goodput drop_share");
         assert_eq!(keys(&json["hops"]["bottleneck"]["sojourn_ms"]), "mean p50 p75 p95 p99 max");

@@ -48,6 +48,8 @@ pub enum Form {
     Cc,
     /// When a receiver acknowledges.
     Acks,
+    /// A jitter buffer.
+    Playout,
     /// A list of hop names.
     Hops,
     /// A section with keys of its own.
@@ -69,7 +71,7 @@ impl Form {
             Form::TimeSteps => "a time such as \"10ms\", or steps such as [[\"0s\", \"10ms\"], [\"30s\", \"5ms\"]]",
             Form::TimeDraw => {
                 "a time such as \"100ms\", a list of them, or a distribution: \"50ms..550ms\" or \"uniform 0s..1s\", \
-                 \"exp 9.5s\", \"normal 100ms 20ms\""
+                 \"exp 9.5s\", \"normal 100ms 20ms\", \"pareto 1.5 500ms\" (shape and mean)"
             }
             Form::Rate => "a rate such as \"10mbit\" (bit, kbit, mbit, gbit), above zero, at most 10tbit",
             Form::Capacity => {
@@ -88,6 +90,7 @@ impl Form {
             Form::Dscp => "a code point such as \"EF\", \"CS5\", \"AF41\" or \"LE\", or a whole number from 0 to 63",
             Form::Cc => "\"reno\", \"cubic\" or \"fixed 25\"; in the kernel world also \"bbr\" and others of Linux",
             Form::Acks => "\"delayed\", \"every\", \"window\" or \"window 20\"",
+            Form::Playout => "a percentile from \"p50\" to \"p99\", or a time such as \"60ms\"",
             Form::Hops => "a list of names of neighbouring hops, left to right, such as [\"hop0\", \"hop1\"]",
             Form::Section => "a section",
             Form::Later => "nothing yet",
@@ -320,13 +323,13 @@ pub const SWEEP: Section = Section {
 };
 
 /// Every kind of flow there is.
-pub const KINDS: &[&str] = &["bulk", "download", "upload", "thin", "pings", "web", "sizes"];
+pub const KINDS: &[&str] = &["bulk", "download", "upload", "thin", "cbr", "voip", "onoff", "pings", "web", "sizes"];
 /// Kinds that later issues bring.
-pub const KINDS_LATER: &[&str] = &["cbr", "voip", "video", "onoff", "command"];
+pub const KINDS_LATER: &[&str] = &["video", "command"];
 
-const TCP: &[&str] = &["bulk", "download", "upload", "thin", "web", "sizes"];
+const TCP: &[&str] = &["bulk", "download", "upload", "thin", "onoff", "web", "sizes"];
 const FILES: &[&str] = &["download", "upload"];
-const NOT_UPLOAD: &[&str] = &["bulk", "download", "thin", "pings", "web", "sizes"];
+const NOT_UPLOAD: &[&str] = &["bulk", "download", "thin", "cbr", "voip", "onoff", "pings", "web", "sizes"];
 
 /// `[[flow]]`.
 pub const FLOW: Section = Section {
@@ -337,7 +340,7 @@ pub const FLOW: Section = Section {
             "kind",
             Form::Choice(KINDS),
             Required,
-            "bulk: as much as TCP takes; download and upload: files one after the other, each over a new connection; thin: little writes over one connection; pings: echo requests; web: PackMime-HTTP; sizes: transfers of drawn sizes at drawn times.",
+            "bulk: as much as TCP takes; download and upload: files one after the other, each over a new connection; thin: little writes over one connection; cbr: datagrams at a constant rate; voip: speech in datagrams; onoff: packets at a constant rate in turns with silence; pings: echo requests; web: PackMime-HTTP; sizes: transfers of drawn sizes at drawn times.",
         ),
         key(
             "name",
@@ -389,6 +392,51 @@ pub const FLOW: Section = Section {
         of(FILES, key("size", Form::Size, Required, "Bytes of each file.")),
         of(&["thin"], key("size", Form::Size, Integer(150), "Payload of each write, at most a segment.")),
         of(&["pings"], key("size", Form::Size, Integer(84), "IP length of request and reply.")),
+        of(
+            &["cbr", "onoff"],
+            key("size", Form::Size, Integer(1500), "IP length of each packet; over TCP the payload of each write."),
+        ),
+        of(
+            &["cbr", "onoff"],
+            key(
+                "rate",
+                Form::Rate,
+                Required,
+                "Of these bytes, while it sends: one packet after the other at even times.",
+            ),
+        ),
+        of(
+            &["onoff"],
+            key(
+                "transport",
+                Form::Choice(&["udp", "tcp"]),
+                Text("udp"),
+                "Datagrams, or writes over one TCP connection (then with the keys of TCP).",
+            ),
+        ),
+        of(
+            &["onoff"],
+            key("on", Form::TimeDraw, Text("exp 1s"), "How long it sends, drawn each time; it begins with that."),
+        ),
+        of(&["onoff"], key("off", Form::TimeDraw, Text("exp 1s"), "How long it is silent, drawn each time.")),
+        of(
+            &["voip"],
+            key(
+                "codec",
+                Form::Choice(crate::workload::stream::Codec::WORDS),
+                Text("g711"),
+                "20 ms of speech in a packet: 160 bytes (g711), or 20 (g729a), and 40 of RTP, UDP and IP. g711-no-plc does not conceal losses.",
+            ),
+        ),
+        of(
+            &["voip"],
+            key(
+                "playout",
+                Form::Playout,
+                Text("p99"),
+                "The jitter buffer, for the MOS: speech is played as late as this percentile of its one-way delay, or so much after the least; what comes later is lost.",
+            ),
+        ),
         of(FILES, key("gap", Form::TimeDraw, Text("0s"), "From the end of a file to the next SYN.")),
         of(&["web"], key("rate", Form::Number, Required, "New connections per second.")),
         of(&["sizes"], key("rate", Form::Number, Required, "Arrivals per second, Poisson.")),

@@ -31,6 +31,8 @@ pub enum Kind {
     Syn,
     /// An echo request or reply.
     Ping,
+    /// A datagram of a stream.
+    Datagram,
 }
 
 /// One packet at one hop, in the order in which fates were decided.

@@ -98,7 +98,7 @@ fn form(form: Form) -> Json {
         Form::Text => json!({}),
         Form::Name => json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$" }),
         Form::Time => time(),
-        Form::Moment | Form::Qdisc | Form::Impair | Form::Cc => text(),
+        Form::Moment | Form::Qdisc | Form::Impair | Form::Cc | Form::Playout => text(),
         Form::Window => moments(),
         Form::Windows => json!({ "type": "array", "items": moments(), "minItems": 1 }),
         Form::TimeSteps => json!({ "anyOf": [time(), pairs(time())] }),

@@ -10,6 +10,7 @@ use crate::read::{Context, Field, Reader};
 use crate::scenario::Host;
 use crate::units;
 use crate::workload::dist::Dist;
+use crate::workload::stream::{Codec, Playout, SMALLEST, Transport, Voice};
 use crate::workload::{Direction, Group};
 
 /// Congestion controls that come with a later version.
@@ -91,6 +92,7 @@ pub(crate) enum What {
     Files { size: u64, gap: Draws },
     Thin { bytes: u32, interval: Span },
     Pings { bytes: u32, interval: Span },
+    Stream { bytes: u32, interval: Span, transport: Transport, voice: Option<Voice>, on_off: Option<(Draws, Draws)> },
     Web { rate: f64 },
     Sizes { rate: f64, group: Option<usize> },
 }
@@ -250,6 +252,8 @@ impl What {
             "thin" => What::Thin { bytes: small(reader, 1, tcp.mss)?, interval: interval(reader, duration)? },
             // An IP and an ICMP header have 28 bytes.
             "pings" => What::Pings { bytes: small(reader, 28, LARGEST)?, interval: interval(reader, duration)? },
+            "cbr" | "onoff" => stream(reader, count, duration)?,
+            "voip" => voice(reader)?,
             "web" => What::Web { rate: reader.field("rate")?.number()? },
             "sizes" => {
                 let group = reader.given("group").map(|field| group(&field, groups)).transpose()?;
@@ -258,6 +262,44 @@ impl What {
             kind => panic!("bug: kind {kind} is in the table, but is not read"),
         })
     }
+}
+
+/// Packets at a constant rate, all the time or in turns.
+fn stream(reader: &Reader<'_>, count: Count, duration: Time) -> Result<What, Error> {
+    let turns = reader.given("kind").is_some_and(|kind| kind.text().is_ok_and(|kind| kind == "onoff"));
+    let over_tcp = turns && reader.field("transport")?.choice()? == "tcp";
+    let transport = if over_tcp { Transport::Tcp } else { Transport::Udp };
+    let of_tcp = || ["cc", "iw", "mss", "ecn", "acks", "rwnd"].iter().find_map(|name| reader.given(name));
+    if let (true, false, Some(field)) = (turns, over_tcp, of_tcp()) {
+        return Err(field.fault("expected only with transport = \"tcp\""));
+    }
+    let bytes = small(reader, if over_tcp { 1 } else { SMALLEST }, LARGEST)?;
+    let rate = reader.field("rate")?;
+    let bits = u64::from(bytes) * 8_000_000_000;
+    let interval = Span((bits + rate.rate()?.0 / 2) / rate.rate()?.0);
+    // As many as packet numbers allow.
+    if interval == Span::ZERO || duration.0 / interval.0 >= 1 << 31 {
+        return Err(rate.fault("expected a lower rate, or larger packets"));
+    }
+    let draws = |name: &str| -> Result<Draws, Error> {
+        let field = reader.field(name)?;
+        let draws = Draws::read(&field)?;
+        draws.fits(reader.given(name), count)?;
+        let sound =
+            draws.lowest_mean() >= Span::from_micros(100) || (name == "off" && draws.lowest_mean() == Span::ZERO);
+        if sound { Ok(draws) } else { Err(field.fault("expected a mean of at least 100us")) }
+    };
+    let on_off = if turns { Some((draws("on")?, draws("off")?)) } else { None };
+    Ok(What::Stream { bytes, interval, transport, voice: None, on_off })
+}
+
+fn voice(reader: &Reader<'_>) -> Result<What, Error> {
+    let (codec, playout) = (reader.field("codec")?, reader.field("playout")?);
+    let codec = Codec::named(codec.choice()?).ok_or_else(|| codec.unexpected())?;
+    let playout = Playout::parse(playout.text()?).ok_or_else(|| playout.unexpected())?;
+    let voice = Some(Voice { codec, playout });
+    let (bytes, interval) = (codec.packet_bytes(), Voice::FRAME);
+    Ok(What::Stream { bytes, interval, transport: Transport::Udp, voice, on_off: None })
 }
 
 fn kind(path: &str, line: Option<u32>, table: &Table) -> Result<&'static str, Error> {
@@ -359,7 +401,7 @@ fn group(field: &Field<'_>, groups: &[Group]) -> Result<usize, Error> {
 
 /// TCP at both ends, from the flow's keys over the host's.
 fn tcp(reader: &Reader<'_>, kind: &str, host: Config) -> Result<Config, Error> {
-    if kind == "pings" {
+    if matches!(kind, "pings" | "cbr" | "voip") {
         return Ok(host);
     }
     let mss = match reader.given("mss") {

@@ -4,9 +4,12 @@ pub mod dist;
 pub(crate) mod draw;
 mod packmime;
 mod sizes;
+pub mod stream;
 
 use sojourn_core::tcp::Config;
 use sojourn_core::units::{Span, Time};
+
+use stream::{Stream, Transport};
 
 /// All flows of a run.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +41,17 @@ pub struct Entry {
     pub tunnel: Option<u32>,
     /// What the application does.
     pub app: App,
+}
+
+impl Entry {
+    /// Whether TCP carries it.
+    pub fn has_tcp(&self) -> bool {
+        match &self.app {
+            App::Pings { .. } => false,
+            App::Stream(stream) => stream.transport == Transport::Tcp,
+            _ => true,
+        }
+    }
 }
 
 /// The direction of a flow's data.
@@ -104,6 +118,8 @@ pub enum App {
         /// No request at or after this time.
         stop: Time,
     },
+    /// Packets or writes at a pace of their own.
+    Stream(Stream),
     /// Web connections, in order of their starts. The client is the data receiver and opens.
     Web {
         /// All connections that start within the run.

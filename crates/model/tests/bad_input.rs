@@ -233,10 +233,23 @@ fn names_and_references_are_checked() {
 }
 
 #[test]
+fn streams_that_cannot_be_are_refused() {
+    let flow = |rows: &str| error("kind = \"bulk\"", rows);
+    says(&flow("kind = \"cbr\""), 8, "flow.cbr0.rate", "missing: expected a rate");
+    says(&flow("kind = \"cbr\"\nrate = \"1mbit\"\nsize = 39"), 11, "flow.cbr0.size", "from 40 to 64535");
+    says(&flow("kind = \"cbr\"\nrate = \"10tbit\"\nsize = 40"), 10, "flow.cbr0.rate", "a lower rate");
+    says(&flow("kind = \"cbr\"\nrate = \"1mbit\"\ncc = \"reno\""), 11, "flow.cbr0.cc", "does not belong to kind");
+    says(&flow("kind = \"onoff\"\nrate = \"1mbit\"\ncc = \"reno\""), 11, "flow.onoff0.cc", "only with transport");
+    says(&flow("kind = \"onoff\"\nrate = \"1mbit\"\non = \"1us\""), 11, "flow.onoff0.on", "at least 100us");
+    says(&flow("kind = \"voip\"\ncodec = \"g712\""), 10, "flow.voip0.codec", "did you mean \"g711\"?");
+    says(&flow("kind = \"voip\"\nplayout = \"p30\""), 10, "flow.voip0.playout", "a percentile");
+}
+
+#[test]
 fn what_comes_later_says_so() {
     for (from, to) in [
         ("codel limit 100", "etf clockid CLOCK_TAI"),
-        ("kind = \"bulk\"", "kind = \"voip\""),
+        ("kind = \"bulk\"", "kind = \"video\""),
         ("kind = \"bulk\"", "kind = \"bulk\"\ncc = \"prague\""),
         ("kind = \"bulk\"", "kind = \"bulk\"\nuser = \"a\""),
         ("delay =", "pause = true\ndelay ="),

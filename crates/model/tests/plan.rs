@@ -5,6 +5,7 @@ use sojourn_core::tcp::{AckPolicy, Cc};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::plan::{LoadOptions, Plan};
 use sojourn_model::scenario::{Capacity, Scenario};
+use sojourn_model::workload::stream::{Playout, Transport};
 use sojourn_model::workload::{App, Direction, Entry};
 
 const MS: u64 = 1_000_000;
@@ -147,6 +148,24 @@ fn gaps_between_files_outlast_the_run() {
         let sum: u64 = gaps.iter().map(|gap| gap.0 + 20 * MS).sum();
         assert!(sum >= 97_000 * MS, "{gap}: {sum}");
     }
+}
+
+#[test]
+fn streams_have_the_pace_of_their_rate() {
+    let stream = |rows: &str| {
+        let App::Stream(stream) = flow(rows)[0].app.clone() else { panic!("a stream") };
+        stream
+    };
+    // 100 bytes at 64 kbit/s.
+    let cbr = stream("kind = \"cbr\"\nrate = \"64kbit\"\nsize = 100\nstart = \"1s\"\nstop = \"3s\"");
+    assert_eq!((cbr.interval, cbr.bytes, cbr.transport), (Span::from_micros(12_500), 100, Transport::Udp));
+    assert_eq!(cbr.active, [(Time(1000 * MS), Time(3000 * MS))]);
+    let call = stream("kind = \"voip\"\nplayout = \"60ms\"");
+    assert_eq!((call.interval, call.bytes), (Span(20 * MS), 200));
+    assert_eq!(call.voice.map(|voice| voice.playout), Some(Playout::Fixed(Span(60 * MS))));
+    assert_eq!(flow("kind = \"voip\"\ndirection = \"both\"").len(), 2);
+    let turns = stream("kind = \"onoff\"\nrate = \"1mbit\"\ntransport = \"tcp\"\non = \"2s\"\noff = \"3s\"");
+    assert_eq!((turns.transport, turns.active[1]), (Transport::Tcp, (Time(5000 * MS), Time(7000 * MS))));
 }
 
 #[test]

@@ -26,6 +26,7 @@ const RUNS: &[(&str, usize)] = &[
     ("geo-16mbit", 2),
     ("lte-trace", 3),
     ("network-card", 2),
+    ("realtime", 3),
     ("rural-high", 5),
     ("rural-low", 5),
     ("standing-queue", 1),

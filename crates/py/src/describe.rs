@@ -55,7 +55,7 @@ fn steps<T: std::fmt::Display>(list: &[(Time, T)]) -> String {
 }
 
 fn flow(scenario: &Scenario, entry: &Entry) -> Value {
-    let tcp = !matches!(entry.app, App::Pings { .. });
+    let tcp = entry.has_tcp();
     let cc = match entry.tcp.cc {
         Cc::Reno => "reno".to_owned(),
         Cc::Cubic => "cubic".to_owned(),
@@ -93,6 +93,11 @@ fn application(app: &App) -> String {
         App::Download { size, .. } => format!("{size} bytes again and again"),
         App::Thin { bytes, interval, .. } => format!("{bytes} bytes every {interval}"),
         App::Pings { bytes, interval, .. } => format!("{bytes} bytes every {interval}"),
+        App::Stream(stream) => {
+            let silences = stream.active.len() - 1;
+            let pauses = if silences > 0 { format!(", silent {silences} times") } else { String::new() };
+            format!("{} bytes every {}{pauses}", stream.bytes, stream.interval)
+        }
         App::Web { connections } => format!("{} connections", connections.len()),
         App::Sizes { arrivals, .. } => format!("{} transfers", arrivals.len()),
     }

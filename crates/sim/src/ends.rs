@@ -73,14 +73,9 @@ impl Ends {
         self.ends[conn as usize].tcp.next_event()
     }
 
-    /// A packet reaches the receiving end. `packet` becomes the answer, if there is one to leave at once: an ACK, a SYN-ACK
-    /// or an echo.
+    /// A packet of TCP's payload reaches the receiving end. `packet` becomes the ACK, if there is one to leave at once.
     #[inline(always)]
     pub fn receive(&mut self, now: Time, packet: &mut Packet) -> Received {
-        if !packet.is_data() {
-            *packet = packet.returned();
-            return Received { answers: true, complete: false, deadline: Time::NEVER };
-        }
         let end = &mut self.ends[packet.conn() as usize];
         let answers = end.tcp.accept(now, packet.seq(), packet.has(FULL), packet.ts(), packet.ecn(), packet.has(ECHO));
         let complete = end.tcp.next_expected() >= end.target;

@@ -22,7 +22,7 @@ use crate::closed::ClosedLink;
 use crate::ends::{Ends, Received};
 use crate::hosts::{Event, Hosts, Net};
 use crate::link::Link;
-use crate::packet::Packet;
+use crate::packet::{DATAGRAM, Packet};
 use crate::plan::{Plan, Target};
 use crate::planted::{Fault, planted};
 use crate::schedule::{Place, Places, Schedule};
@@ -405,6 +405,9 @@ impl Fabric {
         if self.first_delayed_ack < now && !planted(Fault::DelayedAck) {
             self.delayed_acks(class, now);
         }
+        if !packet.is_data() {
+            return self.deliver_other(packet);
+        }
         let Received { answers, complete, deadline } = self.ends.receive(now, packet);
         if complete {
             self.post(now, Event::Complete(conn));
@@ -414,6 +417,19 @@ impl Fabric {
         }
         self.arm_delayed_ack(class, conn, deadline);
         None
+    }
+
+    /// A SYN, an echo request or a datagram at a data receiver.
+    #[cold]
+    #[inline(never)]
+    fn deliver_other(&mut self, packet: &mut Packet) -> Option<Target> {
+        if packet.code() == DATAGRAM {
+            let entry = self.ends.entry(packet.conn());
+            self.flows[entry as usize].received_datagram(packet.time, packet.sent(), packet.seq());
+            return None;
+        }
+        *packet = packet.returned();
+        self.enter(packet)
     }
 
     /// The delayed ACKs of a class before `now`.

@@ -12,7 +12,7 @@ use sojourn_model::scenario::{Access, Scenario};
 use crate::ends::Ends;
 use crate::hosts::{Event, Hosts, Net};
 use crate::link::Link;
-use crate::packet::Packet;
+use crate::packet::{DATAGRAM, Packet};
 use crate::topology::{Change, Topology, changes};
 use crate::{Options, Output, Stopped, setup};
 
@@ -270,6 +270,13 @@ impl Fabric<'_> {
 
     fn deliver(&mut self, now: Time, mut packet: Packet) {
         let conn = packet.conn();
+        if packet.code() == DATAGRAM {
+            let entry = self.ends.entry(conn);
+            return self.flows[entry as usize].received_datagram(now, packet.sent(), packet.seq());
+        }
+        if !packet.is_data() {
+            return self.emit(packet.returned());
+        }
         let received = self.ends.receive(now, &mut packet);
         if received.complete {
             self.post(now, Event::Complete(conn));

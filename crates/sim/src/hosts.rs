@@ -8,10 +8,11 @@ use sojourn_core::tcp::{Ack, Block, Config, Sender};
 use sojourn_core::units::{Span, Time};
 use sojourn_measure::FlowMeter;
 use sojourn_model::scenario::Scenario;
+use sojourn_model::workload::stream::{Stream, Transport};
 use sojourn_model::workload::{App, Entry, Exchange, WebConnection};
 
 use crate::ends::SYN_BYTES;
-use crate::packet::{ACK, DATA, ECHO, FULL, PING, Packet, Parts, RETRANSMIT, SYN, stamp};
+use crate::packet::{ACK, DATA, DATAGRAM, ECHO, FULL, PING, Packet, Parts, RETRANSMIT, SYN, stamp};
 use crate::topology::Topology;
 
 /// What the applications do at a time; equal times are ordered by these numbers, never by who asked first.
@@ -85,6 +86,8 @@ struct Web {
 struct Player {
     /// How far it is in its list.
     at: usize,
+    /// The window of a stream that is under way.
+    window: usize,
     /// Its connection, if it has a lasting one.
     conn: u32,
     /// Hashes of new connections.
@@ -118,6 +121,7 @@ impl<'a> Hosts<'a> {
         let entries = &scenario.workload.entries[..];
         let player = |entry: &Entry| Player {
             at: 0,
+            window: 0,
             conn: u32::MAX,
             hashes: Rng::stream(scenario.seed, &format!("hash {}", entry.name)),
             started: 0,
@@ -143,6 +147,7 @@ impl<'a> Hosts<'a> {
                 App::Download { start, stop, .. } | App::Thin { start, stop, .. } | App::Pings { start, stop, .. } => {
                     (start < stop).then_some(*start)
                 }
+                App::Stream(stream) => stream.active.first().map(|window| window.0),
                 App::Web { connections } => connections.first().map(|connection| connection.start),
                 App::Sizes { arrivals, .. } => arrivals.first().map(|arrival| arrival.0),
             };
@@ -313,6 +318,10 @@ impl<'a> Hosts<'a> {
                 self.ping(now, index, *bytes, at as u32, net);
                 Some(now + *interval).filter(|at| at < stop)
             }
+            App::Stream(stream) => {
+                self.stream(now, index, stream, at as u32, net);
+                stream.after(&mut self.players[index as usize].window, now)
+            }
             App::Web { connections } => {
                 self.browse(now, index, &connections[at], net);
                 connections.get(at + 1).map(|connection| connection.start)
@@ -379,25 +388,32 @@ impl<'a> Hosts<'a> {
     }
 
     fn ping(&mut self, now: Time, index: u32, bytes: u32, number: u32, net: &mut impl Net) {
+        net.meter(index).sent(now, 1);
+        let packet = self.lone(now, index, bytes, PING, net).numbered(number);
+        net.emit(packet.sent_at(now));
+    }
+
+    /// A packet of a stream, or a write.
+    fn stream(&mut self, now: Time, index: u32, stream: &Stream, number: u32, net: &mut impl Net) {
+        if stream.transport == Transport::Tcp {
+            let conn = self.lasting(now, index, net);
+            self.conns[conn as usize].sender.write(u64::from(stream.bytes));
+            return self.transmit_now(now, conn, net);
+        }
+        net.meter(index).sent_datagram(now);
+        let packet = self.lone(now, index, stream.bytes, DATAGRAM, net).numbered(number);
+        net.emit(packet.stamped(now));
+    }
+
+    /// A packet of an entry without TCP.
+    fn lone(&mut self, now: Time, index: u32, bytes: u32, kind: u8, net: &mut impl Net) -> Packet {
         if self.players[index as usize].conn == u32::MAX {
             let conn = self.connect(now, index, false, None, NO_WEB, net);
             self.players[index as usize].conn = conn;
         }
         let conn = self.players[index as usize].conn;
         let Conn { hash, dscp, lane, .. } = self.conns[conn as usize];
-        net.meter(index).sent(now, 1);
-        net.emit(Packet::from(Parts {
-            time: now,
-            conn,
-            seq: number,
-            ts: stamp(now),
-            hash,
-            dscp,
-            bytes: bytes as u16,
-            lane,
-            kind: PING,
-            ..Parts::default()
-        }));
+        Packet::from(Parts { conn, hash, dscp, bytes: bytes as u16, lane, kind, ..Parts::default() })
     }
 
     /// A client opens a web connection.

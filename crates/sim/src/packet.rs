@@ -85,6 +85,8 @@ pub const ACK: u8 = Kind::Ack as u8;
 pub const SYN: u8 = Kind::Syn as u8;
 /// An echo request or reply.
 pub const PING: u8 = Kind::Ping as u8;
+/// A datagram of a stream.
+pub const DATAGRAM: u8 = Kind::Datagram as u8;
 
 /// Data: congestion window reduced (RFC 3168 §6.1.2). ACK: ECN echo.
 pub const ECHO: u8 = 1 << 4;
@@ -199,6 +201,16 @@ impl Packet {
         (self.form >> KIND) as u8
     }
 
+    /// A datagram sent at this time: that stands where other packets have their two stamps.
+    pub fn stamped(self, now: Time) -> Packet {
+        Packet { time: now, stamps: now.0, ..self }
+    }
+
+    /// When this datagram was sent.
+    pub fn sent(&self) -> Time {
+        Time(self.stamps)
+    }
+
     /// What it carries.
     #[inline]
     pub fn kind(&self) -> Kind {
@@ -206,6 +218,7 @@ impl Packet {
             ACK => Kind::Ack,
             SYN => Kind::Syn,
             PING => Kind::Ping,
+            DATAGRAM => Kind::Datagram,
             RETRANSMIT => Kind::Retransmit,
             _ => Kind::Data,
         }
@@ -314,7 +327,7 @@ impl Queued for Packet {
     }
     /// Numbers count segments. What SACK blocks say is not in the packet: an ACK with some is never idle.
     fn segment(&self) -> Option<Segment> {
-        if self.code() == PING {
+        if self.code() >= PING {
             return None;
         }
         let acks = self.code() == ACK;
@@ -359,7 +372,9 @@ mod tests {
         assert!(!ack(5, 1).pure && ack(5, 1).sack_count == 1);
         let data = Packet::from(Parts { kind: DATA, ..Parts::default() }).segment().expect("TCP");
         assert!(!data.pure && data.stream != ack(5, 0).stream);
-        assert_eq!(Packet::from(Parts { kind: PING, ..Parts::default() }).segment(), None);
+        for kind in [PING, DATAGRAM] {
+            assert_eq!(Packet::from(Parts { kind, ..Parts::default() }).segment(), None);
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use sojourn_core::tcp::{AckPolicy, Cc, Config};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::records::PacketRecord;
 use sojourn_model::scenario::{Access, Capacity, Hop, Impair, Link, Nic, Scenario, Trace};
+use sojourn_model::workload::stream::{Codec, Playout, Stream, Transport, Voice};
 use sojourn_model::workload::{App, Delays, Direction, Entry, Exchange, Group, WebConnection, Workload};
 use sojourn_sim::{Detail, Engine, Options, run};
 
@@ -222,10 +223,31 @@ impl Draw {
         }
     }
 
+    /// In place of every seventh flow a stream, at a pace that ties.
+    fn stream(&mut self, duration: u64) -> Option<(&'static str, App)> {
+        let rng = &mut self.1;
+        if rng.below(7) > 0 {
+            return None;
+        }
+        let mut active = Vec::new();
+        let mut at = rng.below(3) * 100 * MS;
+        while at < duration && active.len() < 20 {
+            let stop = at + (1 + rng.below(40)) * 10 * MS;
+            active.push((Time(at), Time(if rng.below(4) == 0 { u64::MAX } else { stop })));
+            at = active[active.len() - 1].1.0.saturating_add((1 + rng.below(10)) * 10 * MS);
+        }
+        let interval = Span([1, 2, 5, 20][rng.below(4) as usize] * MS);
+        let transport = if rng.below(3) == 0 { Transport::Tcp } else { Transport::Udp };
+        let voice = Some(Voice { codec: Codec::G711, playout: Playout::Percentile(99) });
+        let bytes = [52, 200, 1452][rng.below(3) as usize];
+        Some(("onoff", App::Stream(Stream { active, interval, bytes, transport, voice })))
+    }
+
     fn entry(&mut self, number: usize, duration: u64, hops: usize, groups: usize) -> Entry {
         let first = self.below(hops as u64) as usize;
         let last = first + self.below((hops - first) as u64) as usize;
         let (kind, app) = self.app(duration, groups);
+        let (kind, app) = self.stream(duration).unwrap_or((kind, app));
         let mut delays =
             Delays { data_in: self.delay(), data_out: self.delay(), ack_in: self.delay(), ack_out: self.delay() };
         if self.once_in(4) {

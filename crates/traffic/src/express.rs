@@ -103,6 +103,11 @@ fn entry(entry: &Entry) -> Option<String> {
     if let App::Pings { bytes, .. } = entry.app {
         return (bytes > LARGEST_MTU).then(|| format!("pings of {bytes} bytes"));
     }
+    if let App::Stream(stream) = &entry.app
+        && !entry.has_tcp()
+    {
+        return (stream.bytes > LARGEST_MTU).then(|| format!("packets of {} bytes", stream.bytes));
+    }
     let tcp = &entry.tcp;
     let told = tcp.mss + tcp.header - 40;
     match (tcp.cc, tcp.acks) {

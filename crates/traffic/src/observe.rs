@@ -25,6 +25,7 @@ use crate::topology;
 const FIN: u8 = 0x01;
 const SYN: u8 = 0x02;
 const TCP: u8 = 6;
+const UDP: u8 = 17;
 const ICMP: u8 = 1;
 /// Bytes of a delivery opportunity.
 const OPPORTUNITY: u32 = 1500;
@@ -207,7 +208,8 @@ impl<'a> Tracker<'a> {
     /// What it carries, and its number in segments.
     fn segment(&mut self, packet: &Packet, connection: u32, side: usize, entry: u32) -> (Kind, u32) {
         if packet.protocol != TCP {
-            return (Kind::Ping, packet.seq);
+            let kind = if packet.protocol == UDP { Kind::Datagram } else { Kind::Ping };
+            return (kind, packet.seq);
         }
         let mss = self.scenario.workload.entries[entry as usize].tcp.mss.max(1);
         let known = &mut self.known[connection as usize];
@@ -352,6 +354,8 @@ fn tell(meter: &mut FlowMeter, now: Time, what: Told) {
         Told::App(What::Started) => meter.started(now),
         Told::App(What::Completed(fct)) => meter.completed(now, Span(fct)),
         Told::App(What::Reply(rtt)) => meter.rtt(now, Span(rtt)),
+        Told::App(What::Datagram) => meter.sent_datagram(now),
+        Told::App(What::Heard { number, sent }) => meter.received_datagram(now, Time(sent), number),
     }
 }
 

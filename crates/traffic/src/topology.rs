@@ -288,6 +288,7 @@ fn beside(entry: &Entry, side: Direction, outward: bool) -> Span {
 fn mtu(entries: &[Entry]) -> u32 {
     let largest = entries.iter().map(|entry| match entry.app {
         App::Pings { bytes, .. } => bytes,
+        App::Stream(ref stream) if !entry.has_tcp() => stream.bytes,
         _ => entry.tcp.mss + entry.tcp.header,
     });
     largest.max().unwrap_or(MTU).max(MTU)

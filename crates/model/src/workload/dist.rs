@@ -17,10 +17,12 @@ pub enum Dist {
     Exponential(Span),
     /// Normal with this mean and standard deviation, nothing below zero.
     Normal(Span, Span),
+    /// Pareto with this shape in thousandths, above 1000, and this mean.
+    Pareto(u32, Span),
 }
 
 impl Dist {
-    /// Reads `10ms`, `5s..15s`, `uniform 5s..15s`, `exp 9.5s` or `normal 100ms 20ms`.
+    /// Reads `10ms`, `5s..15s`, `uniform 5s..15s`, `exp 9.5s`, `normal 100ms 20ms` or `pareto 1.5 500ms`.
     pub fn parse(text: &str) -> Option<Dist> {
         let text = text.trim();
         let (word, rest) = text.split_once(char::is_whitespace).unwrap_or(("", text));
@@ -38,6 +40,12 @@ impl Dist {
                 let (mean, sd) = rest.trim().split_once(char::is_whitespace)?;
                 Some(Dist::Normal(units::span(mean)?, units::span(sd)?))
             }
+            "pareto" => {
+                let (shape, mean) = rest.trim().split_once(char::is_whitespace)?;
+                let thousandths = libm::round(units::number(shape)? * 1000.0);
+                let sound = thousandths > 1000.0 && thousandths <= 100_000.0;
+                sound.then(|| Some(Dist::Pareto(thousandths as u32, units::span(mean)?)))?
+            }
             _ => None,
         }
     }
@@ -49,6 +57,10 @@ impl Dist {
             Dist::Uniform(low, high) => low + Span(rng.below((high - low).0.saturating_add(1))),
             Dist::Exponential(mean) => rounded(exponential(rng) * mean.0 as f64),
             Dist::Normal(mean, sd) => rounded(mean.0 as f64 + normal(rng) * sd.0 as f64),
+            Dist::Pareto(shape, _) => {
+                let beyond = libm::pow(above_zero(rng), -1000.0 / f64::from(shape));
+                rounded(self.lowest().0 as f64 * beyond)
+            }
         }
     }
 
@@ -57,13 +69,18 @@ impl Dist {
         match *self {
             Dist::Constant(span) | Dist::Uniform(span, _) => span,
             Dist::Exponential(_) | Dist::Normal(..) => Span::ZERO,
+            // The mean is shape / (shape - 1) times the least.
+            Dist::Pareto(shape, mean) => {
+                Span((u128::from(mean.0) * u128::from(shape - 1000) / u128::from(shape)) as u64)
+            }
         }
     }
 
     /// The largest value where there is one, else the mean: what sizes in bdp are reckoned with.
     pub fn nominal(&self) -> Span {
         match *self {
-            Dist::Constant(span) | Dist::Uniform(_, span) | Dist::Exponential(span) | Dist::Normal(span, _) => span,
+            Dist::Constant(span) | Dist::Uniform(_, span) | Dist::Exponential(span) => span,
+            Dist::Normal(span, _) | Dist::Pareto(_, span) => span,
         }
     }
 
@@ -146,7 +163,21 @@ mod tests {
         assert_eq!(Dist::parse("uniform 5s..15s"), Some(Dist::Uniform(ms(5000), ms(15000))));
         assert_eq!(Dist::parse("exp 9.5s"), Some(Dist::Exponential(ms(9500))));
         assert_eq!(Dist::parse("normal 100ms 20ms"), Some(Dist::Normal(ms(100), ms(20))));
-        for text in ["", "uniform", "uniform 5s", "15s..5s", "exp", "exp -1s", "normal 5ms", "gauss 1s", "1s 2s"] {
+        assert_eq!(Dist::parse("pareto 1.5 500ms"), Some(Dist::Pareto(1500, ms(500))));
+        for text in [
+            "pareto 1s",
+            "pareto 1 1s",
+            "pareto 1.5",
+            "",
+            "uniform",
+            "uniform 5s",
+            "15s..5s",
+            "exp",
+            "exp -1s",
+            "normal 5ms",
+            "gauss 1s",
+            "1s 2s",
+        ] {
             assert_eq!(Dist::parse(text), None, "{text}");
         }
     }
@@ -161,6 +192,10 @@ mod tests {
         let exp = Dist::Exponential(Span::from_millis(9500));
         let (mean, _) = mean_and_variance(200_000, || exp.draw(&mut rng).as_secs_f64());
         assert!((mean - 9.5).abs() < 0.1, "exp: {mean}");
+        let pareto = Dist::Pareto(3000, Span::from_millis(600));
+        let (mean, variance) = mean_and_variance(400_000, || pareto.draw(&mut rng).as_secs_f64());
+        // Least 0.4, variance 0.4^2 3 / (2^2 1).
+        assert!((mean - 0.6).abs() < 0.003 && (variance - 0.12).abs() < 0.03, "pareto: {mean}, {variance}");
         let uniform = Dist::Uniform(Span(5), Span(7));
         let (mean, _) = mean_and_variance(100_000, || uniform.draw(&mut rng).0 as f64);
         assert!((mean - 6.0).abs() < 0.02, "uniform: {mean}");

@@ -4,6 +4,7 @@
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Span, Time};
 
+use super::stream::{self, Stream};
 use super::{App, Delays, Direction, Entry, Workload, packmime, sizes};
 use crate::describe::Description;
 use crate::scenario::{Hop, Link, Scenario};
@@ -111,6 +112,14 @@ fn app(flow: &Flow, i: usize, name: &str, (seed, duration): (u64, Time)) -> App 
         }
         What::Thin { bytes, interval } => App::Thin { start, bytes: *bytes, interval: *interval, stop },
         What::Pings { bytes, interval } => App::Pings { start, bytes: *bytes, interval: *interval, stop },
+        What::Stream { bytes, interval, transport, voice, on_off } => {
+            let active = match on_off {
+                Some((on, off)) => stream::windows(seed, name, (on.of(i), off.of(i)), (start, end)),
+                None => vec![(start, stop)],
+            };
+            let (bytes, interval, transport, voice) = (*bytes, *interval, *transport, *voice);
+            App::Stream(Stream { active, interval, bytes, transport, voice })
+        }
         What::Web { rate } => App::Web { connections: packmime::connections(seed, name, *rate, (start, end)) },
         What::Sizes { rate, group } => {
             App::Sizes { arrivals: sizes::arrivals(seed, name, *rate, (start, end)), group: *group }

@@ -16,6 +16,7 @@ use std::os::fd::OwnedFd;
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Span, Time};
 use sojourn_model::scenario::Scenario;
+use sojourn_model::workload::stream::{Stream, Transport};
 use sojourn_model::workload::{App, Direction, Entry, Exchange};
 
 use crate::topology::{self, Place};
@@ -36,9 +37,10 @@ pub const JITTER: Span = Span::from_millis(1);
 pub const LATE: Span = Span::from_millis(1);
 /// How often the world's own work is done.
 const TICK: Span = Span::from_secs(1);
-/// Tokens from here on are listening sockets and pings.
+/// Tokens from here on are listening sockets, pings and receivers of datagrams.
 const LISTENERS: u64 = 1 << 40;
 const PINGERS: u64 = 1 << 41;
+const HEARERS: u64 = 1 << 42;
 
 /// What is to be done at a time; equal times are ordered by these.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -104,6 +106,8 @@ const ACCEPTER: usize = 1;
 /// The state of an entry's application.
 struct Player {
     at: usize,
+    /// The window of a stream that is under way.
+    window: usize,
     conn: Option<u32>,
     opened: u32,
     started: u64,
@@ -113,6 +117,8 @@ struct Player {
     /// Those sent last, by number.
     pings: VecDeque<(u16, Time)>,
     pinger: Option<OwnedFd>,
+    /// Both ends of a stream of datagrams.
+    datagrams: Option<[OwnedFd; 2]>,
 }
 
 #[derive(Default)]
@@ -163,6 +169,7 @@ impl<'a, N: Net> Flows<'a, N> {
         let entries = &scenario.workload.entries[..];
         let player = |entry: &Entry| Player {
             at: 0,
+            window: 0,
             conn: None,
             opened: 0,
             started: 0,
@@ -170,6 +177,7 @@ impl<'a, N: Net> Flows<'a, N> {
             jitter: Span(Rng::stream(scenario.seed, &format!("jitter {}", entry.name)).below(JITTER.0)),
             pings: VecDeque::new(),
             pinger: None,
+            datagrams: None,
         };
         let groups = scenario.workload.groups.iter();
         let mut flows = Flows {
@@ -234,6 +242,7 @@ impl<'a, N: Net> Flows<'a, N> {
                 App::Download { start, stop, .. } | App::Thin { start, stop, .. } | App::Pings { start, stop, .. } => {
                     (start < stop).then_some(*start + jitter)
                 }
+                App::Stream(stream) => stream.active.first().map(|window| window.0 + jitter),
                 App::Web { connections } => connections.first().map(|connection| connection.start),
                 App::Sizes { arrivals, .. } => arrivals.first().map(|arrival| arrival.0),
             };
@@ -278,6 +287,10 @@ impl<'a, N: Net> Flows<'a, N> {
             App::Pings { bytes, interval, stop, .. } => {
                 self.ping(now, index, *bytes, at as u16)?;
                 Some(now + *interval).filter(|at| at < stop)
+            }
+            App::Stream(stream) => {
+                self.stream(now, index, stream, at as u32)?;
+                stream.after(&mut self.players[index as usize].window, now)
             }
             App::Web { connections } => {
                 self.browse(now, index, at)?;
@@ -411,6 +424,49 @@ impl<'a, N: Net> Flows<'a, N> {
         Ok(())
     }
 
+    /// A datagram of a stream, or a write.
+    fn stream(&mut self, now: Time, index: u32, stream: &Stream, number: u32) -> io::Result<()> {
+        if stream.transport == Transport::Tcp {
+            let conn = self.lasting(index)?;
+            return self.write(conn, OPENER, u64::from(stream.bytes));
+        }
+        if self.players[index as usize].datagrams.is_none() {
+            self.open_datagrams(index)?;
+        }
+        if let Some([sender, _]) = &self.players[index as usize].datagrams {
+            socket::send_datagram(sender, number, now, stream.bytes, &mut self.zeros)?;
+        }
+        self.played.note(now, index, What::Datagram);
+        Ok(())
+    }
+
+    /// Makes both ends of a stream of datagrams.
+    fn open_datagrams(&mut self, index: u32) -> io::Result<()> {
+        let entry = &self.entries[index as usize];
+        let (from, to) = self.hosts(index, entry.direction);
+        let (from, to) = (SocketAddrV4::new(from, FIRST_PORT), SocketAddrV4::new(to, SERVICE));
+        let (far, dscp) = (self.place(entry, entry.direction), entry.dscp);
+        let hearer = self.net.inside(far, move || socket::datagrams(to, None, 0))?;
+        let sender = self
+            .net
+            .inside(self.place(entry, opposite(entry.direction)), move || socket::datagrams(from, Some(to), dscp))?;
+        self.reactor.watch(&hearer, HEARERS + u64::from(index))?;
+        let opened = self.reactor.now().0;
+        self.played.connections.push(Connection { entry: index, port: FIRST_PORT, opened, backward: false });
+        self.players[index as usize].datagrams = Some([sender, hearer]);
+        Ok(())
+    }
+
+    /// Datagrams have come.
+    fn on_datagrams(&mut self, index: u32) -> io::Result<()> {
+        let now = self.reactor.now();
+        let Some([_, hearer]) = &self.players[index as usize].datagrams else { return Ok(()) };
+        while let Some((number, sent)) = socket::take_datagram(hearer)? {
+            self.played.note(now, index, What::Heard { number, sent: sent.0 });
+        }
+        Ok(())
+    }
+
     /// Everything that an end waited for has arrived there.
     fn complete(&mut self, now: Time, conn: u32, end: usize) -> io::Result<()> {
         let Conn { entry, started, web, .. } = self.conns[conn as usize];
@@ -510,6 +566,7 @@ impl<'a, N: Net> Flows<'a, N> {
 
     fn on_ready(&mut self, ready: Ready) -> io::Result<()> {
         match ready.token {
+            token if token >= HEARERS => self.on_datagrams((token - HEARERS) as u32),
             token if token >= PINGERS => self.on_reply((token - PINGERS) as u32),
             token if token >= LISTENERS => self.accept((token - LISTENERS) as usize),
             token => self.on_socket((token / 2) as u32, (token % 2) as usize, ready),

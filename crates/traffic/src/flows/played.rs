@@ -28,6 +28,15 @@ pub enum What {
     Ping,
     /// Its reply came, so many nanoseconds later.
     Reply(u64),
+    /// The next datagram of a stream left.
+    Datagram,
+    /// A datagram of a stream came.
+    Heard {
+        /// Its number.
+        number: u32,
+        /// When it was sent.
+        sent: u64,
+    },
 }
 
 /// What the kernel's TCP counted at an end of a connection that was open at the end of the run (`TCP_INFO`).

@@ -6,6 +6,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketAddrAny, SocketFlags, SocketType, ipproto, sockopt};
 use sojourn_core::tcp::{Cc, Config};
+use sojourn_core::units::Time;
+use sojourn_model::workload::stream::UDP_HEADERS;
 
 use super::played::Socket;
 
@@ -13,6 +15,10 @@ use super::played::Socket;
 const MUCH: usize = 1 << 24;
 /// Bytes of an ICMP header.
 const ICMP_HEADER: usize = 8;
+/// The number of a datagram and the time of its sending.
+const DATAGRAM_HEAD: usize = 12;
+/// Bytes of a socket's buffers for datagrams.
+const ROOM: usize = 1 << 26;
 /// RFC 792: an echo request.
 const ECHO_REQUEST: u8 = 8;
 /// RFC 792: its reply.
@@ -183,6 +189,46 @@ pub fn finish(fd: &OwnedFd) -> io::Result<()> {
 pub fn failure(fd: impl AsFd) -> io::Result<()> {
     match sockopt::socket_error(fd)? {
         Ok(()) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A socket for datagrams at this address, with this DSCP; with `to` for sending there, without it for receiving.
+pub fn datagrams(at: SocketAddrV4, to: Option<SocketAddrV4>, dscp: u8) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let fd = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, flags, Some(ipproto::UDP))?;
+    // What waits in the host itself, or to be read, is never refused.
+    sockopt::set_socket_send_buffer_size(&fd, ROOM)?;
+    sockopt::set_socket_recv_buffer_size(&fd, ROOM)?;
+    set_dscp(&fd, dscp)?;
+    rustix::net::bind(&fd, &at)?;
+    if let Some(to) = to {
+        rustix::net::connect(&fd, &to)?;
+    }
+    Ok(fd)
+}
+
+/// Sends a datagram of so many bytes with its IP header, which tells its number and this time.
+pub fn send_datagram(fd: &OwnedFd, number: u32, now: Time, ip_length: u32, zeros: &mut [u8]) -> io::Result<()> {
+    let length = (ip_length - UDP_HEADERS) as usize;
+    zeros[..4].copy_from_slice(&number.to_be_bytes());
+    zeros[4..DATAGRAM_HEAD].copy_from_slice(&now.0.to_be_bytes());
+    rustix::net::send(fd, &zeros[..length], rustix::net::SendFlags::NOSIGNAL)?;
+    zeros[..DATAGRAM_HEAD].fill(0);
+    Ok(())
+}
+
+/// Number and time of sending of the next datagram that waits; nothing if none does.
+pub fn take_datagram(fd: &OwnedFd) -> io::Result<Option<(u32, Time)>> {
+    let mut head = [0; DATAGRAM_HEAD];
+    match rustix::net::recv(fd, &mut head, rustix::net::RecvFlags::empty()) {
+        Ok(_) => {
+            let (number, sent) = head.split_at(4);
+            let number = number.iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
+            let sent = sent.iter().fold(0, |sent, byte| sent << 8 | u64::from(*byte));
+            Ok(Some((number, Time(sent))))
+        }
+        Err(rustix::io::Errno::AGAIN) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

@@ -1,0 +1,228 @@
+//! The meter of a stream of datagrams: what arrived, how late, and how speech would have sounded.
+
+use sojourn_core::units::{Span, Time};
+use sojourn_model::workload::stream::{Playout, Voice};
+
+use crate::distribution::{Distribution, MS, ratio};
+use crate::histogram::Histogram;
+use crate::voice;
+
+/// A datagram that has not come after this time will not come (RFC 7680 §2.5 wants such a time stated).
+const PATIENCE: Span = Span::from_secs(10);
+
+/// What the meter must know beforehand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StreamSetup {
+    /// Payload of each datagram.
+    pub payload: u32,
+    /// For speech.
+    pub voice: Option<Voice>,
+}
+
+/// The meter. Delays and losses count in the window in which a datagram was sent, payload where it arrived.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamMeter {
+    setup: StreamSetup,
+    measure: (Time, Time),
+    end: Time,
+    startup: Window,
+    main: Window,
+    /// Datagrams sent, and those of them that were sent more than [`PATIENCE`] before the end.
+    sent: u32,
+    overdue: u32,
+    /// Which numbers have come, a bit each; and the number after the greatest of them.
+    come: Vec<u64>,
+    above: u32,
+}
+
+#[derive(Clone, Default, Debug)]
+struct Window {
+    /// Datagrams sent in it: a range of numbers.
+    first: u32,
+    sent: u32,
+    delays: Histogram,
+    payload: u64,
+}
+
+/// What a window's datagrams tell.
+#[derive(Clone, Debug)]
+pub(crate) struct Heard {
+    pub payload: u64,
+    pub loss_ratio: Option<f64>,
+    pub delay_ms: Option<Distribution>,
+    pub jitter_ms: Option<Distribution>,
+    pub mos: Option<f64>,
+}
+
+impl StreamMeter {
+    pub fn new(setup: StreamSetup, measure: (Time, Time), end: Time) -> StreamMeter {
+        let (startup, main) = (Window::default(), Window::default());
+        StreamMeter { setup, measure, end, startup, main, sent: 0, overdue: 0, come: Vec::new(), above: 0 }
+    }
+
+    fn window(&mut self, at: Time) -> Option<&mut Window> {
+        let (start, end) = self.measure;
+        if at < start { Some(&mut self.startup) } else { (at < end).then_some(&mut self.main) }
+    }
+
+    /// The next datagram leaves.
+    pub fn sent(&mut self, now: Time) {
+        let number = self.sent;
+        self.sent += 1;
+        if now + PATIENCE < self.end {
+            self.overdue = self.sent;
+        }
+        if let Some(window) = self.window(now) {
+            if window.sent == 0 {
+                window.first = number;
+            }
+            window.sent += 1;
+        }
+    }
+
+    /// A datagram arrives; gives its payload if it comes for the first time within the run.
+    pub fn received(&mut self, now: Time, sent: Time, number: u32) -> Option<u32> {
+        let (word, bit) = (number as usize / 64, 1u64 << (number % 64));
+        if self.come.len() <= word {
+            self.come.resize(word + 1, 0);
+        }
+        if now >= self.end || self.come[word] & bit != 0 {
+            return None;
+        }
+        self.come[word] |= bit;
+        self.above = self.above.max(number + 1);
+        let payload = self.setup.payload;
+        if let Some(window) = self.window(now) {
+            window.payload += u64::from(payload);
+        }
+        if let Some(window) = self.window(sent) {
+            window.delays.add(now.since(sent).0);
+        }
+        Some(payload)
+    }
+
+    /// At the end of the run: of the measuring window, or of start-up.
+    pub fn heard(&self, main: bool) -> Heard {
+        let window = if main { &self.main } else { &self.startup };
+        // Those after which something came, and those that have had their time; the others are still on their way.
+        let decided = self.above.max(self.overdue).clamp(window.first, window.first + window.sent) - window.first;
+        let lost = u64::from(decided).saturating_sub(window.delays.count());
+        let loss_ratio = ratio(lost, u64::from(decided));
+        let delay_ms = Distribution::of(&window.delays, MS);
+        let mos = self.setup.voice.zip(loss_ratio).map(|(voice, loss)| mos(voice, loss, &window.delays));
+        Heard { payload: window.payload, loss_ratio, delay_ms, jitter_ms: variation(&window.delays), mos }
+    }
+}
+
+/// Delays above the least of them.
+fn variation(delays: &Histogram) -> Option<Distribution> {
+    let least = delays.min() as f64 / MS;
+    Distribution::of(delays, MS).map(|of| Distribution {
+        mean: of.mean - least,
+        p50: of.p50 - least,
+        p75: of.p75 - least,
+        p95: of.p95 - least,
+        p99: of.p99 - least,
+        max: of.max - least,
+    })
+}
+
+/// Of speech of which so much was lost and the rest came with these delays.
+fn mos(voice: Voice, loss: f64, delays: &Histogram) -> f64 {
+    if delays.is_empty() {
+        return voice::mos(0.0);
+    }
+    let play = match voice.playout {
+        Playout::Percentile(percentile) => delays.quantile(f64::from(percentile) / 100.0),
+        Playout::Fixed(buffer) => delays.min() as f64 + buffer.0 as f64,
+    };
+    let in_time = delays.share_up_to(play);
+    let lost = 1.0 - (1.0 - loss) * in_time;
+    // A packet leaves when the last of its speech has been spoken.
+    let mouth_to_ear = (Voice::FRAME.0 as f64 + play) / MS;
+    voice::mos(voice::rating(voice.codec, mouth_to_ear, lost))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sojourn_model::workload::stream::Codec;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn meter(voice: Option<Voice>) -> StreamMeter {
+        let setup = StreamSetup { payload: 100, voice };
+        StreamMeter::new(setup, (Time(10 * SECOND), Time(30 * SECOND)), Time(30 * SECOND))
+    }
+
+    /// One datagram a second, those of `lost` never come, the others after `delay` milliseconds.
+    fn play(mut meter: StreamMeter, lost: &[u32], delay: impl Fn(u32) -> u64) -> StreamMeter {
+        for number in 0..30 {
+            let sent = Time(u64::from(number) * SECOND);
+            meter.sent(sent);
+            if !lost.contains(&number) {
+                meter.received(sent + Span::from_millis(delay(number)), sent, number);
+            }
+        }
+        meter
+    }
+
+    #[test]
+    fn a_loss_counts_in_the_window_in_which_it_was_sent() {
+        let meter = play(meter(None), &[0, 3, 12, 14, 15], |_| 20);
+        let (startup, main) = (meter.heard(false), meter.heard(true));
+        assert_eq!((startup.loss_ratio, main.loss_ratio), (Some(0.2), Some(0.15)));
+        assert_eq!((startup.payload, main.payload), (800, 1700));
+        assert_eq!((main.delay_ms.map(|d| d.max), main.jitter_ms.map(|d| d.max)), (Some(20.0), Some(0.0)));
+        assert_eq!(main.mos, None);
+    }
+
+    #[test]
+    fn what_may_still_be_on_its_way_is_not_lost() {
+        let meter = play(meter(None), &[26, 27, 28, 29], |_| 20);
+        assert_eq!(meter.heard(true).loss_ratio, Some(0.0));
+    }
+
+    #[test]
+    fn of_a_stream_of_which_nothing_comes_everything_is_lost() {
+        let meter = play(meter(None), &(0..30).collect::<Vec<_>>(), |_| 20);
+        assert_eq!((meter.heard(true).loss_ratio, meter.heard(false).loss_ratio), (Some(1.0), Some(1.0)));
+        assert!(meter.heard(true).delay_ms.is_none());
+    }
+
+    #[test]
+    fn a_copy_counts_once_and_what_comes_after_the_end_does_not_count() {
+        let mut meter = play(meter(None), &[], |number| if number == 29 { 1000 } else { 20 });
+        meter.received(Time(29 * SECOND), Time(20 * SECOND), 20);
+        let main = meter.heard(true);
+        assert_eq!((main.payload, main.loss_ratio), (1900, Some(0.0)));
+    }
+
+    #[test]
+    fn variation_is_what_exceeds_the_least_delay() {
+        let meter = play(meter(None), &[], |number| 50 + u64::from(number % 2) * 10);
+        let (delay, jitter) = (meter.heard(true).delay_ms, meter.heard(true).jitter_ms);
+        let (delay, jitter) = (delay.expect("samples"), jitter.expect("samples"));
+        assert!((delay.mean - 55.0).abs() < 1e-9 && (jitter.mean - 5.0).abs() < 1e-9, "{delay:?} {jitter:?}");
+        assert_eq!((delay.max, jitter.max), (60.0, 10.0));
+    }
+
+    #[test]
+    fn late_speech_is_lost_speech() {
+        let of = |playout| {
+            let voice = Some(Voice { codec: Codec::G711NoPlc, playout });
+            // One in twenty comes 200 ms later.
+            play(meter(voice), &[], |number| if number == 15 { 220 } else { 20 }).heard(true).mos.expect("speech")
+        };
+        let mos = |delay, lost| voice::mos(voice::rating(Codec::G711NoPlc, delay, lost));
+        assert!((of(Playout::Fixed(Span::from_millis(60))) - mos(100.0, 0.05)).abs() < 1e-9);
+        assert!((of(Playout::Fixed(Span::from_millis(200))) - mos(240.0, 0.0)).abs() < 1e-9);
+        assert!((of(Playout::Percentile(99)) - mos(240.0, 0.0)).abs() < 0.01, "{}", of(Playout::Percentile(99)));
+    }
+
+    #[test]
+    fn silence_is_as_bad_as_it_gets() {
+        let voice = Some(Voice { codec: Codec::G711, playout: Playout::Percentile(99) });
+        assert_eq!(play(meter(voice), &(0..30).collect::<Vec<_>>(), |_| 0).heard(true).mos, Some(1.0));
+    }
+}
