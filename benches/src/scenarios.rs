@@ -84,6 +84,7 @@ fn scenario(rate: Rate, rtt: Span, limit: u64, entries: Vec<Entry>, duration: Sp
         overhead: 0,
         nic: None,
         impair: None,
+        pause: None,
     };
     let hop = Hop {
         name: "bottleneck".to_owned(),

@@ -180,6 +180,8 @@ pub struct LinkWindow {
     pub oscillation_s: Option<f64>,
     /// The device below the discipline, where the hop has one.
     pub nic: Option<serde_json::Value>,
+    /// The fraction of the window in which the hop behind had stopped the link (`pause`); `None` where none can.
+    pub paused_fraction: Option<f64>,
 }
 
 impl LinkWindow {
@@ -209,6 +211,7 @@ impl LinkWindow {
             full_fraction: ratio(queue.full, length),
             oscillation_s: series.oscillation_s(span),
             nic: None,
+            paused_fraction: None,
         }
     }
 }
@@ -433,7 +436,8 @@ mod tests {
         let json = serde_json::to_value(&main).expect("plain numbers");
         let keys: Vec<_> = json.as_object().expect("an object").keys().map(String::as_str).collect();
         let want = "utilisation delivered_packets delivered_bytes drops drops_by_reason marks sojourn_ms queue_delay_ms \
-                    queue_packets standing_queue_ms empty_fraction full_fraction oscillation_s nic";
+                    queue_packets standing_queue_ms empty_fraction full_fraction oscillation_s nic \
+                    paused_fraction";
         assert_eq!(keys, want.split_whitespace().collect::<Vec<_>>());
         assert_eq!(json["sojourn_ms"], serde_json::Value::Null);
         assert_eq!(json["drops_by_reason"]["codel"], 0);

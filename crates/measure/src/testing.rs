@@ -217,5 +217,6 @@ pub fn by_brute_force(case: &Case, records: &[PacketRecord], (a, b): (u64, u64))
         full_fraction: Some((a..b).filter(|&t| queued(t) >= case.limit as u64).count() as f64 / length),
         oscillation_s: None,
         nic: None,
+        paused_fraction: None,
     }
 }

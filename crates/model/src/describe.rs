@@ -8,6 +8,7 @@ use crate::document::{Kind, Table, Value};
 use crate::error::Error;
 use crate::keys;
 use crate::path::{self, Frame};
+use crate::pause;
 use crate::read::{Context, Reader};
 use crate::scenario::{Access, Hop, Host};
 use crate::traffic::{self, Around, Count, Flow, MOST_FLOWS, What};
@@ -52,7 +53,9 @@ impl Description {
 
         let nominal = flows.iter().map(|flow| flow.rtt.nominal()).max().unwrap_or_default();
         let bdps: Vec<f64> = frames.iter().map(|frame| frame.bdp(nominal)).collect();
-        let hops = frames.into_iter().map(|frame| frame.finish(nominal)).collect::<Result<Vec<_>, _>>()?;
+        let pauses: Vec<_> = frames.iter().flat_map(Frame::pauses).collect();
+        let mut hops = frames.into_iter().map(|frame| frame.finish(nominal)).collect::<Result<Vec<_>, _>>()?;
+        pause::between(&mut hops, &pauses, flows.iter().map(Flow::largest).max().unwrap_or(0))?;
         let flows = counted(flows, &hops, &bdps)?;
         let described = Description { title, duration, measure, hops, access, host, groups, flows };
         described.check_numbers(&field.value)?;

@@ -215,7 +215,12 @@ pub const HOP: Section = Section {
             Words("one descriptor"),
             "The network card below the discipline, { ring = 512, bql = true, coalesce = \"50us\" }.",
         ),
-        key("pause", Form::Later, Words("false"), "Ethernet flow control towards the hop before."),
+        key(
+            "pause",
+            Form::Flag,
+            Flag(false),
+            "Ethernet flow control (IEEE 802.3x) towards the hop before: a queue of this direction that has room only for what is under way stops that hop's link.",
+        ),
     ],
 };
 

@@ -9,6 +9,7 @@ mod document;
 pub mod error;
 pub mod keys;
 mod path;
+mod pause;
 pub mod plan;
 mod read;
 pub mod records;

@@ -41,6 +41,8 @@ pub(crate) struct Leg<'a> {
     overhead: u32,
     nic: Option<Nic>,
     impair: Option<Box<Impair>>,
+    /// Where flow control was asked for.
+    pause: Option<Field<'a>>,
     /// Absent: a plain fifo of the rightward limit.
     qdisc: Option<Field<'a>>,
 }
@@ -64,10 +66,14 @@ impl<'a> Frame<'a> {
             overhead: reader.field("overhead")?.integer(0, 1000)?,
             nic: nic(context, table, &path)?,
             impair: reader.given("impair").map(|field| impair(&field)).transpose()?.flatten(),
+            pause: pause(&reader)?,
             qdisc: Some(reader.field("qdisc")?),
         };
         let left = match table.get("reverse") {
-            None => Leg { rate: right.rate.clone(), delay: right.delay.clone(), qdisc: None, impair: None, ..right },
+            None => {
+                let (rate, delay) = (right.rate.clone(), right.delay.clone());
+                Leg { rate, delay, qdisc: None, impair: None, pause: None, ..right }
+            }
             Some(Value { line, kind: Kind::Table(reverse) }) => {
                 let reader = Reader::open(context, &keys::HOP, format!("{path}.reverse"), (*line, reverse), None)?;
                 if let Some(wrong) = reader.given("name").or(reader.given("reverse")) {
@@ -81,6 +87,7 @@ impl<'a> Frame<'a> {
                     overhead: given("overhead").map_or(Ok(right.overhead), |field| field.integer(0, 1000))?,
                     nic: own.or(right.nic),
                     impair: given("impair").map(|field| impair(&field)).transpose()?.flatten(),
+                    pause: pause(&reader)?,
                     qdisc: given("qdisc"),
                 }
             }
@@ -89,7 +96,12 @@ impl<'a> Frame<'a> {
         Ok(Frame { name: name.to_owned(), right, left })
     }
 
-    /// The hop, with its disciplines' sizes in bdp worked out.
+    /// Where flow control was asked for, rightward and leftward.
+    pub(crate) fn pauses(&self) -> [Option<Field<'a>>; 2] {
+        [self.right.pause.clone(), self.left.pause.clone()]
+    }
+
+    /// The hop, with its disciplines' sizes in bdp worked out; without flow control, which needs its neighbours too.
     pub(crate) fn finish(self, longest_rtt: Span) -> Result<Hop, Error> {
         let right = self.right.finish(longest_rtt, None)?;
         let left = self.left.finish(longest_rtt, Some(&right.qdisc))?;
@@ -119,6 +131,7 @@ impl Leg<'_> {
             overhead: self.overhead,
             nic: self.nic,
             impair: self.impair,
+            pause: None,
         })
     }
 }
@@ -260,6 +273,12 @@ fn nic(context: &Context, hop: &Table, path: &str) -> Result<Option<Nic>, Error>
         bql: reader.field("bql")?.flag()?,
         coalesce: reader.field("coalesce")?.span()?,
     }))
+}
+
+/// A hop's `pause`, if it is true.
+fn pause<'a>(reader: &Reader<'a>) -> Result<Option<Field<'a>>, Error> {
+    let Some(field) = reader.given("pause") else { return Ok(None) };
+    Ok(if field.flag()? { Some(field) } else { None })
 }
 
 /// A hop's `impair`; nothing where the words change nothing, so that a sweep may begin with "".

@@ -39,11 +39,26 @@ impl Scenario {
         if index.is_multiple_of(2) { &hop.right } else { &hop.left }
     }
 
+    /// The link whose packets come to this one, if a hop is before it.
+    pub fn before(&self, index: usize) -> Option<usize> {
+        before(index, self.hops.len())
+    }
+
+    /// The link to which this one's packets go, if a hop is behind it.
+    pub fn behind(&self, index: usize) -> Option<usize> {
+        before(index ^ 1, self.hops.len()).map(|link| link ^ 1)
+    }
+
     /// Its name in results: the hop's, or `NAME.reverse`.
     pub fn link_name(&self, index: usize) -> String {
         let name = &self.hops[index / 2].name;
         if index.is_multiple_of(2) { name.clone() } else { format!("{name}.reverse") }
     }
+}
+
+/// The link that feeds this one on a path of so many hops.
+pub(crate) fn before(index: usize, hops: usize) -> Option<usize> {
+    if index.is_multiple_of(2) { index.checked_sub(2) } else { Some(index + 2).filter(|&link| link < hops * 2) }
 }
 
 /// One hop of the path.
@@ -72,6 +87,26 @@ pub struct Link {
     pub nic: Option<Nic>,
     /// What befalls packets behind the link, before the delay.
     pub impair: Option<Box<Impair>>,
+    /// Flow control towards the link before.
+    pub pause: Option<Pause>,
+}
+
+/// Ethernet flow control (IEEE 802.3x): at which fillings of its queue a link stops the one before it and lets it go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pause {
+    /// When more than this waits, in packets or in bytes, the link before is told to stop.
+    pub stop: Filling,
+    /// When no more than this waits, in packets and in bytes, it is told to go on.
+    pub go: Filling,
+}
+
+/// What waits in a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Filling {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes as the link counts them.
+    pub bytes: u64,
 }
 
 /// What a link can carry.

@@ -185,6 +185,11 @@ impl Rtt {
 }
 
 impl Flow {
+    /// Its longest packet in bytes of IP.
+    pub(crate) fn largest(&self) -> u32 {
+        if let What::Pings { bytes, .. } = self.what { bytes } else { self.tcp.mss + self.tcp.header }
+    }
+
     pub(crate) fn read(
         around: &Around<'_>,
         name: &str,

@@ -252,7 +252,7 @@ fn what_comes_later_says_so() {
         ("kind = \"bulk\"", "kind = \"video\""),
         ("kind = \"bulk\"", "kind = \"bulk\"\ncc = \"prague\""),
         ("kind = \"bulk\"", "kind = \"bulk\"\nuser = \"a\""),
-        ("delay =", "pause = true\ndelay ="),
+        ("kind = \"bulk\"", "kind = \"web\"\nrate = 1\npage = true"),
     ] {
         let error = error(from, to);
         assert!(error.not_built && error.to_string().contains("not built yet"), "{error}");

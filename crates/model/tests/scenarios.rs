@@ -23,9 +23,11 @@ const RUNS: &[(&str, usize)] = &[
     ("ccaq-doubling", 2),
     ("ccaq-halving", 2),
     ("fading-link", 5),
+    ("flow-control", 3),
     ("geo-16mbit", 2),
     ("lte-trace", 3),
     ("network-card", 2),
+    ("realtime", 3),
     ("realtime", 3),
     ("rural-high", 5),
     ("rural-low", 5),
@@ -34,6 +36,7 @@ const RUNS: &[(&str, usize)] = &[
     ("static-100mbit", 4),
     ("ten-packet-buffer", 3),
     ("two-hops", 2),
+    ("voice-by-dscp", 3),
     ("wifi-slots", 3),
 ];
 

@@ -33,6 +33,7 @@ fn link(scenario: &Scenario, index: usize) -> Value {
             json!({ "ring": nic.ring, "bql": nic.bql, "coalesce_us": nic.coalesce.0 as f64 / 1e3 })
         }),
         "impair": link.impair.as_ref().map(ToString::to_string),
+        "pause": link.pause.is_some(),
     })
 }
 

@@ -21,7 +21,7 @@ use crate::access::AccessLink;
 use crate::closed::ClosedLink;
 use crate::ends::{Ends, Received};
 use crate::hosts::{Event, Hosts, Net};
-use crate::link::Link;
+use crate::link::{Frame, Link};
 use crate::packet::{DATAGRAM, Packet};
 use crate::plan::{Plan, Target};
 use crate::planted::{Fault, planted};
@@ -41,6 +41,8 @@ enum Source {
     Out(usize),
     /// A packet at the link behind this one.
     Hop(usize),
+    /// A pause frame at this link.
+    Frame(usize),
     /// The end of a transmission.
     Link(usize),
     /// A delayed ACK of a class.
@@ -81,6 +83,16 @@ enum Station {
     Queue(Box<Link>, Place),
     /// Computed on arrival.
     Closed(Box<ClosedLink>),
+    /// With a queue discipline and events, and a part in flow control.
+    Coupled(Box<Link>, Place),
+}
+
+/// Pause frames on their way to a link, in order.
+#[derive(Default)]
+struct Frames {
+    ring: Ring<Frame>,
+    /// Its place in the schedule; none where no frames come.
+    source: Option<Place>,
 }
 
 /// The delayed-ACK timers of a class of flows.
@@ -96,6 +108,8 @@ struct Fabric {
     links: Vec<Station>,
     /// Behind each link, the line to the next.
     hops: Vec<Line>,
+    /// On the way to each link.
+    frames: Vec<Frames>,
     access: Vec<AccessLink>,
     ends: Ends,
     classes: Vec<Class>,
@@ -140,6 +154,7 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
             Source::Into(lane) => fabric.entry_event(lane),
             Source::Out(lane) => fabric.out_event(lane, &mut hosts),
             Source::Hop(link) => fabric.hop_event(link),
+            Source::Frame(link) => fabric.frame_event(link),
             Source::Link(link) => {
                 next = fabric.link_events(link, next, next_pause, &mut events);
                 continue;
@@ -195,6 +210,11 @@ impl Fabric {
         let classes = (0..topology.steady.len()).map(class).collect();
         let senders_source = add(Source::Senders, false);
         let apps_source = add(Source::Apps, false);
+        let frames = (0..scenario.hops.len() * 2).map(|link| {
+            let comes = scenario.behind(link).is_some_and(|behind| scenario.link(behind).pause.is_some());
+            Frames { source: comes.then(|| add(Source::Frame(link), false)), ..Frames::default() }
+        });
+        let frames = frames.collect();
         // Links come last: whoever sends at a time sends before a departure at that time.
         let links = plan.closed.into_iter().enumerate().map(|(index, closed)| match closed {
             Some(link) => Station::Closed(Box::new(link)),
@@ -203,7 +223,12 @@ impl Fabric {
                 if plan.lags[index] {
                     link.hand_over_early(scenario.link(index));
                 }
-                Station::Queue(Box::new(link), add(Source::Link(index), true))
+                let place = add(Source::Link(index), true);
+                if plan.coupled[index] {
+                    Station::Coupled(Box::new(link), place)
+                } else {
+                    Station::Queue(Box::new(link), place)
+                }
             }
         });
         let links = links.collect();
@@ -213,6 +238,7 @@ impl Fabric {
             schedule: Schedule::new(&places),
             links,
             hops,
+            frames,
             access: access.collect(),
             ends: Ends::default(),
             classes,
@@ -290,7 +316,7 @@ impl Fabric {
     }
 
     fn reschedule(&mut self, index: usize) {
-        if let Station::Queue(link, source) = &self.links[index] {
+        if let Station::Queue(link, source) | Station::Coupled(link, source) = &self.links[index] {
             self.schedule.set(*source, link.next_event());
         }
     }
@@ -309,7 +335,7 @@ impl Fabric {
     fn visit(&mut self, target: Target, packet: &mut Packet) -> Option<Target> {
         let Target::Link(index) = target else { return self.deliver(packet) };
         match &mut self.links[index] {
-            Station::Queue(..) => self.queue(index, packet),
+            Station::Queue(..) | Station::Coupled(..) => self.queue(index, packet),
             Station::Closed(link) => match link.arrive(packet) {
                 Some(at) if planted(Fault::ClosedForm) => self.leave(index, packet, at + Span(1)),
                 Some(at) => self.leave(index, packet, at),
@@ -324,7 +350,7 @@ impl Fabric {
     /// A packet at a queue; on an idle link a transmission starts, and `packet` becomes what is handed over.
     #[inline(never)]
     fn queue(&mut self, index: usize, packet: &mut Packet) -> Option<Target> {
-        let Station::Queue(link, _) = &mut self.links[index] else { return None };
+        let Station::Queue(link, _) = &mut self.links[index] else { return self.queue_coupled(index, packet) };
         let now = packet.time;
         let starts = link.arrive(now, packet);
         if !link.drops.is_empty() {
@@ -337,13 +363,64 @@ impl Fabric {
     /// without an event.
     #[inline(always)]
     fn serve(&mut self, index: usize, now: Time, packet: &mut Packet) -> Option<Target> {
-        let Station::Queue(link, source) = &mut self.links[index] else { return None };
+        let Station::Queue(link, source) = &mut self.links[index] else {
+            return self.serve_coupled(index, now, packet);
+        };
         let left = link.event(now, packet);
         self.schedule.set(*source, link.next_event());
         if !link.drops.is_empty() {
             self.settle(index, now);
         }
         self.leave(index, packet, left?)
+    }
+
+    /// As [`Fabric::queue`], where flow control may have something to say.
+    #[cold]
+    #[inline(never)]
+    fn queue_coupled(&mut self, index: usize, packet: &mut Packet) -> Option<Target> {
+        let Station::Coupled(link, _) = &mut self.links[index] else { return None };
+        let now = packet.time;
+        let starts = link.arrive(now, packet);
+        self.send_frames(index);
+        self.settle(index, now);
+        if starts { self.serve_coupled(index, now, packet) } else { None }
+    }
+
+    /// As [`Fabric::serve`], where flow control may have something to say.
+    #[cold]
+    #[inline(never)]
+    fn serve_coupled(&mut self, index: usize, now: Time, packet: &mut Packet) -> Option<Target> {
+        let Station::Coupled(link, source) = &mut self.links[index] else { return None };
+        let left = link.event(now, packet);
+        self.schedule.set(*source, link.next_event());
+        self.send_frames(index);
+        self.settle(index, now);
+        self.leave(index, packet, left?)
+    }
+
+    /// Frames of a link take their way to the one before.
+    fn send_frames(&mut self, index: usize) {
+        let Station::Coupled(link, _) = &mut self.links[index] else { return };
+        while let Some(frame) = link.take_frame() {
+            let Frames { ring, source } = &mut self.frames[frame.link];
+            if let (Some(source), true) = (source, ring.is_empty()) {
+                self.schedule.set(*source, frame.at);
+            }
+            ring.push(frame);
+        }
+    }
+
+    /// A pause frame at the link that it is for.
+    fn frame_event(&mut self, index: usize) {
+        let Frames { ring, source } = &mut self.frames[index];
+        let frame = ring.pop();
+        if let Some(source) = source {
+            self.schedule.set(*source, ring.front().map_or(Time::NEVER, |next| next.at));
+        }
+        if let (Some(frame), Station::Coupled(link, _)) = (frame, &mut self.links[index]) {
+            link.receive(frame.at, frame.stop);
+        }
+        self.reschedule(index);
     }
 
     /// A packet that will be at the far end of a link at `at` takes the line behind it.
@@ -485,7 +562,7 @@ impl Fabric {
     }
 
     fn change(&mut self, now: Time, index: usize, change: Change) {
-        if let Station::Queue(link, _) = &mut self.links[index] {
+        if let Station::Queue(link, _) | Station::Coupled(link, _) = &mut self.links[index] {
             link.change(now, change);
         }
         self.reschedule(index);
@@ -495,7 +572,7 @@ impl Fabric {
     #[cold]
     #[inline(never)]
     fn settle(&mut self, index: usize, now: Time) {
-        while let Station::Queue(link, _) = &mut self.links[index]
+        while let Station::Queue(link, _) | Station::Coupled(link, _) = &mut self.links[index]
             && let Some(packet) = link.take_drop(now)
         {
             self.lose(packet.at(now));
@@ -515,7 +592,7 @@ impl Fabric {
 
     fn finish(self, hosts: &Hosts, events: u64) -> Output {
         let links = self.links.into_iter().map(|station| match station {
-            Station::Queue(link, _) => link.finish(),
+            Station::Queue(link, _) | Station::Coupled(link, _) => link.finish(),
             Station::Closed(link) => link.finish(),
         });
         setup::output(links, self.flows, &self.ends, hosts, events)

@@ -11,7 +11,7 @@ use sojourn_model::scenario::{Access, Scenario};
 
 use crate::ends::Ends;
 use crate::hosts::{Event, Hosts, Net};
-use crate::link::Link;
+use crate::link::{Frame, Link};
 use crate::packet::{DATAGRAM, Packet};
 use crate::topology::{Change, Topology, changes};
 use crate::{Options, Output, Stopped, setup};
@@ -31,6 +31,8 @@ enum What {
     Hop(usize, Packet),
     /// A packet reaches its destination's own link.
     Down(Packet),
+    /// A pause frame reaches the link that it is for.
+    Frame(Frame),
     /// A link's own time.
     Link(usize),
     /// A delayed ACK of a connection of this class.
@@ -55,7 +57,8 @@ impl What {
             What::DelayedAck(class, _) => 3 + lines + class,
             What::Sender(_) => 3 + lines + lane_lines,
             What::App(_) => 4 + lines + lane_lines,
-            What::Link(link) => 5 + lines + lane_lines + link,
+            What::Frame(frame) => 5 + lines + lane_lines + frame.link,
+            What::Link(link) => 5 + lines + lane_lines + links + link,
         }
     }
 
@@ -194,6 +197,10 @@ impl Fabric<'_> {
                     self.access_arrive(now, down, packet);
                 }
             }
+            What::Frame(Frame { link, stop, .. }) => {
+                self.links[link].receive(now, stop);
+                self.reschedule(link);
+            }
             What::Link(link) => self.link_event(now, link),
             What::Out(packet) if packet.is_for_receiver() => self.deliver(now, packet.at(now)),
             What::Out(packet) if packet.sack() == 0 => hosts.receive(now, packet, &[], self),
@@ -254,6 +261,9 @@ impl Fabric<'_> {
         if due != self.link_due[link] {
             self.link_due[link] = due;
             self.push(due, What::Link(link));
+        }
+        while let Some(frame) = self.links[link].take_frame() {
+            self.push(frame.at, What::Frame(frame));
         }
     }
 

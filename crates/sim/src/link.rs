@@ -14,10 +14,13 @@ use crate::topology::Change;
 use crate::{Detail, Options};
 
 mod card;
+mod pause;
 mod traced;
 mod wire;
 
 use card::Card;
+pub use pause::Frame;
+use pause::Pause;
 use traced::Opportunities;
 use wire::Wire;
 
@@ -38,11 +41,13 @@ pub struct Link {
     card: Option<Box<Card>>,
     /// What befalls packets behind the link.
     wire: Option<Box<Wire>>,
-    /// An arrival needs more than to be enqueued: without a buffer, behind a card, or with impairments.
+    /// Flow control, towards the link before and from the link behind.
+    pause: Option<Box<Pause>>,
+    /// An arrival needs more than to be enqueued: without a buffer, behind a card, with impairments or flow control.
     special: bool,
     is_traced: bool,
     bufferless: bool,
-    /// No arrival starts anything: a transmission is under way, or the card's ring is full.
+    /// No arrival starts anything: a transmission is under way, the card's ring is full, or flow control has stopped the link.
     busy: bool,
     /// When [`Link::event`] is due.
     due: Time,
@@ -107,9 +112,12 @@ impl Link {
         let qdisc: AnyQdisc<Packet> = link.qdisc.build(&context);
         let bufferless = qdisc.bufferless();
         let wire = |impair: &Box<_>| Box::new(Wire::new(impair, setup.seed, due));
+        let pause = Pause::new(link, setup);
+        let watches = pause.as_ref().is_some_and(|pause| pause.watches());
         Link {
             bufferless,
-            special: bufferless || link.nic.is_some() || link.impair.is_some(),
+            special: bufferless || link.nic.is_some() || link.impair.is_some() || watches,
+            pause,
             wire: link.impair.as_ref().map(wire),
             qdisc,
             meter,
@@ -145,7 +153,7 @@ impl Link {
 
     /// From now on packets are handed over at the start of their transmission, if its end is certain then.
     pub fn hand_over_early(&mut self, link: &scenario::Link) {
-        let steady = link.delay.len() == 1 && self.card.is_none() && self.wire.is_none();
+        let steady = link.delay.len() == 1 && self.card.is_none() && self.wire.is_none() && self.pause.is_none();
         self.early = steady && matches!(&link.rate, Capacity::Steps(steps) if steps.len() == 1);
     }
 
@@ -185,6 +193,7 @@ impl Link {
         {
             wire.want();
         }
+        self.watch(now);
         starts
     }
 
@@ -219,7 +228,9 @@ impl Link {
     /// The same where packets are handed over at the end of their transmission.
     #[inline(never)]
     fn event_in_full(&mut self, now: Time) -> Option<Packet> {
-        if self.wire.is_some() { self.wire_event(now) } else { self.server_event(now) }
+        let left = if self.wire.is_some() { self.wire_event(now) } else { self.server_event(now) };
+        self.watch(now);
+        left
     }
 
     /// What the link itself does, and what leaves it.
@@ -235,7 +246,9 @@ impl Link {
             self.sent(&mut service.packet, service.start, now);
         }
         let mut packet = Packet::default();
-        if self.start(now, &mut packet).is_some() {
+        if self.is_stopped() {
+            self.stand(now);
+        } else if self.start(now, &mut packet).is_some() {
             if !self.detail {
                 self.meter.started(now);
             }
@@ -259,7 +272,7 @@ impl Link {
         if let Server::Rate { rate, cache } = &mut self.server {
             if let Some(card) = &mut self.card {
                 card.set_rate(now, *rate, new);
-            } else if self.busy {
+            } else if self.busy && self.due < Time::NEVER {
                 self.due = stretched(now, self.due, *rate, new);
             }
             *rate = new;
@@ -290,6 +303,9 @@ impl Link {
         let mut report = finish(self.meter, self.detail);
         if let Some(card) = self.card {
             card.meter.finish(&mut report);
+        }
+        if let Some(pause) = self.pause {
+            pause.finish(&mut report);
         }
         (report, self.records.unwrap_or_default())
     }

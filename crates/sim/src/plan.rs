@@ -4,6 +4,7 @@ use sojourn_core::units::Span;
 use sojourn_model::scenario::Scenario;
 
 use crate::closed::ClosedLink;
+use crate::planted::{Fault, planted};
 use crate::topology::{Lane, Topology};
 use crate::{Detail, Options, setup};
 
@@ -27,6 +28,8 @@ pub struct Plan {
     /// Of each link: whether what leaves it reaches the next station later than it leaves. Else it may be handed over
     /// only when it leaves: it comes after all that happens elsewhere at that moment.
     pub lags: Vec<bool>,
+    /// Of each link: whether it takes part in flow control.
+    pub coupled: Vec<bool>,
 }
 
 impl Plan {
@@ -58,11 +61,16 @@ impl Plan {
             let (targets, used) = (&targets, &used);
             (0..targets.len()).filter(move |&line| used[line] && targets[line] == Target::Link(link))
         };
+        let stops = |link: usize| scenario.behind(link).is_some_and(|behind| scenario.link(behind).pause.is_some());
+        let coupled: Vec<bool> = (0..links).map(|link| scenario.link(link).pause.is_some() || stops(link)).collect();
         let full = options.detail == Detail::Full;
         let closed_form = |link: usize| {
             let setup = setup::link(scenario, link).meter;
             let form = ClosedLink::new(link, scenario.link(link), &setup, options.packets, full);
-            form.filter(|_| lags[link] && feeding(link).all(|line| apart[line]))
+            // Flow control looks at a queue whenever it changes, and stops a link at any time.
+            let pauses = scenario.link(link).pause.is_some();
+            let alone = !pauses && (!coupled[link] || planted(Fault::Pause));
+            form.filter(|_| alone && lags[link] && feeding(link).all(|line| apart[line]))
         };
         let closed: Vec<Option<ClosedLink>> = (0..links).map(closed_form).collect();
         // A delayed ACK that a receiver sends ahead of the clock must not tie with another lane's packet at the first queue.
@@ -82,7 +90,7 @@ impl Plan {
                 Target::Hosts => line < lane_lines && line % 4 == 1 && steady[line / 4],
             })
             .collect();
-        Plan { targets, used, direct, closed, lags }
+        Plan { targets, used, direct, closed, lags, coupled }
     }
 }
 

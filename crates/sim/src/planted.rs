@@ -15,6 +15,8 @@ pub enum Fault {
     LazyTimer,
     /// Of equal times the later source goes first.
     Tie,
+    /// A FIFO that flow control could stop is in closed form, and never stops.
+    Pause,
 }
 
 #[cfg(test)]

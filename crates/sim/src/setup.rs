@@ -1,7 +1,7 @@
 //! What both engines begin and end with.
 
 use sojourn_core::rng::Rng;
-use sojourn_core::units::Span;
+use sojourn_core::units::{Span, Time};
 use sojourn_measure::{FlowMeter, LinkReport, LinkSetup, flow_setup, link_setup};
 use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::Scenario;
@@ -21,13 +21,20 @@ pub struct Setup {
     pub hz: u32,
     /// How long the tick at time zero had lasted.
     pub phase: Span,
+    /// The link before, if there is one, and the delay from here to it, from each time on.
+    pub before: Option<(usize, Vec<(Time, Span)>)>,
+    /// Whether the link behind can stop this one.
+    pub can_be_stopped: bool,
 }
 
 /// The setup of a link.
 pub fn link(scenario: &Scenario, index: usize) -> Setup {
     let meter = link_setup(scenario, index);
     let seed = Rng::stream(scenario.seed, &format!("link {}", meter.name)).next_u64();
-    Setup { meter, seed, hz: scenario.host.hz, phase: Span::ZERO }
+    // What the other direction of the link before carries comes to where that link's queue stands.
+    let before = scenario.before(index).map(|before| (before, scenario.link(before ^ 1).delay.clone()));
+    let can_be_stopped = scenario.behind(index).is_some_and(|behind| scenario.link(behind).pause.is_some());
+    Setup { meter, seed, hz: scenario.host.hz, phase: Span::ZERO, before, can_be_stopped }
 }
 
 /// A meter for each entry.

@@ -7,8 +7,10 @@ use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::tcp::{Cc, Config};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::records::{Fate, PacketRecord};
-use sojourn_model::scenario::{Access, Capacity, Hop, Link, Nic, Scenario, Trace};
+use sojourn_model::scenario::{Access, Capacity, Filling, Hop, Link, Nic, Pause, Scenario, Trace};
 use sojourn_model::workload::{App, Delays, Direction, Entry, Exchange, Group, WebConnection, Workload};
+
+mod pause;
 
 use crate::planted::{Fault, plant};
 use crate::{Engine, Options, Output, run};
@@ -21,6 +23,7 @@ fn link(rate: Rate, delay: Span, qdisc: &str) -> Link {
         overhead: 0,
         nic: None,
         impair: None,
+        pause: None,
     }
 }
 
@@ -144,6 +147,15 @@ fn assert_engines_agree(name: &str, scenario: &Scenario) -> Output {
     fast
 }
 
+/// The zoo's second hop stops the first, which has a FIFO of constant rate.
+fn paused() -> Scenario {
+    let mut paused = zoo();
+    paused.hops[0].right.rate = Capacity::Steps(vec![(Time::ZERO, Rate(9_000_000))]);
+    let filling = |packets| Filling { packets, bytes: u64::MAX };
+    paused.hops[1].right.pause = Some(Pause { stop: filling(20), go: filling(15) });
+    paused
+}
+
 fn cases() -> Vec<(&'static str, Scenario)> {
     vec![
         ("dumbbell", dumbbell("pfifo limit 100")),
@@ -152,6 +164,7 @@ fn cases() -> Vec<(&'static str, Scenario)> {
         ("zoo", zoo()),
         ("zoo with access", with_access(zoo())),
         ("trace", traced()),
+        ("flow control", paused()),
     ]
 }
 
@@ -263,7 +276,9 @@ fn tcp_gets_its_data_through_whatever_befalls_packets() {
 
 #[test]
 fn a_fault_planted_in_each_short_cut_is_seen() {
-    for fault in [Fault::ClosedForm, Fault::Access, Fault::Fused, Fault::DelayedAck, Fault::LazyTimer, Fault::Tie] {
+    for fault in
+        [Fault::ClosedForm, Fault::Access, Fault::Fused, Fault::DelayedAck, Fault::LazyTimer, Fault::Tie, Fault::Pause]
+    {
         let seen = cases().iter().any(|(_, scenario)| {
             plant(Some(fault));
             let broken = digest(&output(scenario, Engine::Fast));

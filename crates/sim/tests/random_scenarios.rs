@@ -8,7 +8,7 @@ use sojourn_core::rng::Rng;
 use sojourn_core::tcp::{AckPolicy, Cc, Config};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::records::PacketRecord;
-use sojourn_model::scenario::{Access, Capacity, Hop, Impair, Link, Nic, Scenario, Trace};
+use sojourn_model::scenario::{Access, Capacity, Filling, Hop, Impair, Link, Nic, Pause, Scenario, Trace};
 use sojourn_model::workload::stream::{Codec, Playout, Stream, Transport, Voice};
 use sojourn_model::workload::{App, Delays, Direction, Entry, Exchange, Group, WebConnection, Workload};
 use sojourn_sim::{Detail, Engine, Options, run};
@@ -68,7 +68,7 @@ const IMPAIRMENTS: &[&str] = &[
 ];
 
 /// Draws of one scenario; those of what came later have a stream of their own, so that older scenarios stay as they were.
-struct Draw(Rng, Rng);
+struct Draw(Rng, Rng, Rng);
 
 impl Draw {
     fn below(&mut self, n: u64) -> u64 {
@@ -133,7 +133,15 @@ impl Draw {
             delay.push((Time(self.moment(duration).0 + 10 * MS), self.delay()));
         }
         let qdisc = self.of(qdiscs).parse().expect("a tc line");
-        Link { rate: self.capacity(duration), delay, qdisc, overhead: OVERHEAD, nic: self.nic(), impair: self.impair() }
+        Link {
+            rate: self.capacity(duration),
+            delay,
+            qdisc,
+            overhead: OVERHEAD,
+            nic: self.nic(),
+            impair: self.impair(),
+            pause: None,
+        }
     }
 
     /// A card on every sixth link.
@@ -148,6 +156,28 @@ impl Draw {
     fn impair(&mut self) -> Option<Box<Impair>> {
         let words = IMPAIRMENTS[self.1.below(IMPAIRMENTS.len() as u64) as usize];
         (self.1.below(6) == 0).then(|| Box::new(words.parse().expect("netem's words")))
+    }
+
+    /// On every third link behind another that it can stop.
+    fn flow_control(&mut self, hops: &mut [Hop]) {
+        let rng = &mut self.2;
+        let ethernet = |link: &Link| matches!(link.rate, Capacity::Steps(_)) && link.impair.is_none();
+        let mut pause = |before: &Link, link: &mut Link| {
+            let (go, more) = (rng.below(20), rng.below(10));
+            let filling = |packets| match packets % 2 {
+                0 => Filling { packets, bytes: u64::MAX },
+                _ => Filling { packets: u64::MAX, bytes: packets * 1500 },
+            };
+            if rng.below(3) == 0 && ethernet(before) {
+                link.pause = Some(Pause { go: filling(go), stop: filling(go + more * 2) });
+            }
+        };
+        for k in 1..hops.len() {
+            let (first, second) = hops.split_at_mut(k);
+            let (first, second) = (&mut first[k - 1], &mut second[0]);
+            pause(&first.right, &mut second.right);
+            pause(&second.left, &mut first.left);
+        }
     }
 
     fn tcp(&mut self) -> Config {
@@ -276,7 +306,8 @@ impl Draw {
             let (right, left) = (draw.link(duration, qdiscs), draw.link(duration, qdiscs));
             Hop { name: format!("hop{number}"), right, left }
         };
-        let hops: Vec<Hop> = (0..hops).map(|number| hop(self, number)).collect();
+        let mut hops: Vec<Hop> = (0..hops).map(|number| hop(self, number)).collect();
+        self.flow_control(&mut hops);
         let mut entries: Vec<Entry> = Vec::new();
         for number in 0..1 + self.below(8) as usize {
             let mut entry = self.entry(number, duration, hops.len(), groups);
@@ -324,7 +355,9 @@ fn difference(one: &str, other: &str) -> String {
 }
 
 fn compare(seed: u64) -> usize {
-    let scenario = Draw(Rng::stream(seed, "random scenario"), Rng::stream(seed, "cards")).scenario(seed);
+    let scenario =
+        Draw(Rng::stream(seed, "random scenario"), Rng::stream(seed, "cards"), Rng::stream(seed, "flow control"))
+            .scenario(seed);
     let detail = if seed.is_multiple_of(4) { Detail::Departures } else { Detail::Full };
     let (fast, fast_report) = output(&scenario, Engine::Fast, detail);
     let (heap, heap_report) = output(&scenario, Engine::Heap, detail);

@@ -161,6 +161,7 @@ impl Link {
 
     /// An idle link begins with the head of the ring; on traces opportunities do that.
     fn transmit(&mut self, now: Time) {
+        let stopped = self.is_stopped();
         let Some(card) = &mut self.card else { return };
         if self.service.is_some() || self.is_traced {
             return;
@@ -171,6 +172,9 @@ impl Link {
             }
             return;
         };
+        if stopped {
+            return;
+        }
         card.end = now + self.server.serialise(packet.wire());
         self.service = Some(Service { packet, start: now });
         if self.detail {

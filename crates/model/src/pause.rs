@@ -1,0 +1,218 @@
+//! Flow control between hops (IEEE 802.3x): where it can be, and at which fillings of a queue it acts.
+//!
+//! A pause frame is sent when a queue has room only for its **headroom**: what can still come before the link before has
+//! stopped. The frame takes the delay of the other direction to get there, the transmission that it finds under way goes on to
+//! its end, and what had left by then is still on the cable. So the headroom is the rate of the link before times both delays, and
+//! the packet that begins last; one more is the packet whose arrival is noticed.
+
+use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::qdisc::{pie, red};
+use sojourn_core::units::Span;
+
+use crate::error::Error;
+use crate::path::PACKET;
+use crate::read::Field;
+use crate::scenario::{Capacity, Filling, Hop, Link, Pause, before};
+
+/// The least IP length of a packet: a header and that of a datagram without content.
+const LEAST: u64 = 28;
+/// The packets at either end: one whose arrival is noticed, one that begins before the link has heard.
+const EDGES: u64 = 2;
+/// How much more room there must be until the link before goes on, in full packets.
+const SLACK: u64 = 2;
+
+/// Works out the flow control that was asked for, link by link; `largest` is the longest packet of the traffic, in bytes of IP.
+pub(crate) fn between(hops: &mut [Hop], asked: &[Option<Field<'_>>], largest: u32) -> Result<(), Error> {
+    for (index, field) in asked.iter().enumerate() {
+        let Some(field) = field else { continue };
+        let pause = one(hops, index, field, largest.max(PACKET))?;
+        let hop = &mut hops[index / 2];
+        let link = if index.is_multiple_of(2) { &mut hop.right } else { &mut hop.left };
+        link.pause = Some(pause);
+    }
+    Ok(())
+}
+
+/// The fillings at which the queue of link number `index` acts.
+fn one(hops: &[Hop], index: usize, field: &Field<'_>, largest: u32) -> Result<Pause, Error> {
+    let Some(stopped) = before(index, hops.len()) else {
+        return Err(field.fault("no hop is before this one in its direction: flow control is between two hops"));
+    };
+    let link_of = |index: usize| {
+        let hop = &hops[index / 2];
+        if index.is_multiple_of(2) { &hop.right } else { &hop.left }
+    };
+    let (link, from, name) = (link_of(index), link_of(stopped), &hops[stopped / 2].name);
+    let other = link_of(stopped ^ 1);
+    let Capacity::Steps(rates) = &from.rate else {
+        return Err(field.fault(format!("hop {name}, which it would stop, is driven by a trace: that is no Ethernet")));
+    };
+    if from.impair.is_some() || other.impair.is_some() {
+        return Err(field.fault(format!("hop {name}, which it would stop, has impairments: that is no Ethernet")));
+    }
+    if matches!(from.qdisc, Spec::Noqueue(_)) {
+        return Err(field.fault(format!("hop {name}, which it would stop, has no queue where packets could wait")));
+    }
+    let Some(limit) = limit(&link.qdisc, PACKET + link.overhead) else {
+        let kind = link.qdisc.kind();
+        return Err(field.fault(format!(
+            "expected a queue with one limit for all that it holds (pfifo, bfifo, pfifo_head_drop, codel, fq_codel, red, \
+             pie, fq_pie, choke, blue), found {kind}"
+        )));
+    };
+    let longest = |link: &Link| link.delay.iter().map(|step| step.1).max().unwrap_or_default();
+    let (rate, under_way) = (rates.iter().map(|step| step.1).max(), longest(from) + longest(other));
+    let bytes = rate.map_or(0, |rate| rate.bytes_in(under_way));
+    let packet = u64::from(largest + link.overhead);
+    let room = headroom(bytes, u64::from(from.overhead), u64::from(link.overhead), packet);
+    fillings(&limit, &room, packet).ok_or_else(|| small(field, &limit, &room, packet, under_way))
+}
+
+/// What a queue must have room for when so many bytes pass the link before during both delays.
+fn headroom(under_way: u64, overhead_before: u64, overhead: u64, packet: u64) -> Filling {
+    let (before, here) = (LEAST + overhead_before, LEAST + overhead);
+    // The two links may count a packet differently; of little ones most.
+    let counted = if here > before {
+        (u128::from(under_way) * u128::from(here)).div_ceil(u128::from(before))
+    } else {
+        u128::from(under_way)
+    };
+    Filling { packets: under_way / before + EDGES, bytes: (counted as u64).saturating_add(EDGES * packet) }
+}
+
+/// Where to stop and to go on; nothing if the queue is too small.
+fn fillings(limit: &Filling, room: &Filling, packet: u64) -> Option<Pause> {
+    let less = |limit: u64, room: u64| if limit == u64::MAX { Some(limit) } else { limit.checked_sub(room) };
+    let stop = Filling { packets: less(limit.packets, room.packets)?, bytes: less(limit.bytes, room.bytes)? };
+    let go = Filling { packets: less(stop.packets, SLACK)?, bytes: less(stop.bytes, SLACK * packet)? };
+    Some(Pause { stop, go })
+}
+
+/// The queue can't hold what would come before the link before has stopped.
+fn small(field: &Field<'_>, limit: &Filling, room: &Filling, packet: u64, delays: Span) -> Error {
+    let packets = room.packets.saturating_add(SLACK);
+    let (found, most, unit) = if limit.packets < packets {
+        (limit.packets, packets, "packets")
+    } else {
+        (limit.bytes, room.bytes.saturating_add(SLACK * packet), "bytes")
+    };
+    field.fault(format!(
+        "too small a queue: {found} {unit}, expected at least {most}: {SLACK} full packets beyond what may come before the link \
+         of the hop before has stopped (its delays there and back, {delays}, full of the smallest packets)"
+    ))
+}
+
+/// The limit of all that a discipline holds, of those that have one; `mtu` as the link counts it.
+fn limit(spec: &Spec, mtu: u32) -> Option<Filling> {
+    const NONE: u64 = u64::MAX;
+    let (packets, bytes) = match spec {
+        Spec::Pfifo(params) => (params.limit.into(), NONE),
+        Spec::Bfifo(params) => (NONE, params.limit.into()),
+        Spec::PfifoHeadDrop(params) => (params.limit.into(), NONE),
+        Spec::Codel(params) => (params.limit.into(), NONE),
+        Spec::FqCodel(params) => (params.limit.into(), params.memory_limit.into()),
+        Spec::Red(params) if params.variant == red::Variant::Ns2 => (params.limit.into(), NONE),
+        Spec::Red(params) => (NONE, params.limit.into()),
+        // RFC 8033 appendix B: TAIL_DROP counts full packets in bytes.
+        Spec::Pie(params) if params.variant == pie::Variant::Rfc8033b => {
+            (NONE, u64::from(params.limit) * u64::from(mtu))
+        }
+        Spec::Pie(params) => (params.limit.into(), NONE),
+        Spec::FqPie(params) => (params.limit.into(), params.memory_limit.into()),
+        Spec::Choke(params) => (params.limit.into(), NONE),
+        Spec::Blue(params) => (params.limit.into(), NONE),
+        _ => return None,
+    };
+    Some(Filling { packets, bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{LoadOptions, Plan};
+
+    /// The flow control of hop `b`, rightward, whose hop before has this rate, delay and overhead.
+    fn read(before: &str, qdisc: &str) -> Result<Pause, String> {
+        let text = format!(
+            "duration = \"1s\"\n[[hop]]\nname = \"a\"\n{before}\n[[hop]]\nname = \"b\"\nrate = \"1mbit\"\nqdisc = \"{qdisc}\"\n\
+             pause = true\n[[flow]]\nkind = \"bulk\"\nrtt = \"10ms\"\n"
+        );
+        let plan = Plan::load("x.toml", text.as_bytes(), &LoadOptions::default()).map_err(|error| error.to_string())?;
+        let scenario = plan.scenario(0).map_err(|error| error.to_string())?;
+        assert_eq!((scenario.hops[1].left.pause, scenario.hops[0].right.pause), (None, None));
+        scenario.hops[1].right.pause.ok_or_else(|| "no pause".into())
+    }
+
+    fn packets(stop: u64, go: u64) -> Pause {
+        let filling = |packets| Filling { packets, bytes: u64::MAX };
+        Pause { stop: filling(stop), go: filling(go) }
+    }
+
+    #[test]
+    fn without_a_delay_the_headroom_is_what_is_noticed_and_what_begins() {
+        assert_eq!(read("rate = \"100mbit\"", "pfifo limit 20"), Ok(packets(18, 16)));
+        assert_eq!(read("rate = \"100mbit\"", "pfifo limit 4"), Ok(packets(2, 0)));
+        let error = read("rate = \"100mbit\"", "pfifo limit 3").expect_err("too small");
+        assert!(error.contains("hop.b.pause = true: too small a queue: 3 packets, expected at least 4"), "{error}");
+    }
+
+    #[test]
+    fn the_headroom_is_both_delays_full_of_the_smallest_packets_at_the_fastest_rate() {
+        // 2 x 1 ms at 1 Mbit/s are 250 bytes; 42 of the smallest packet.
+        let pause = read("rate = \"1mbit\"\ndelay = \"1ms\"", "pfifo limit 20");
+        assert_eq!(pause, Ok(packets(20 - (250 / 42 + 2), 20 - (250 / 42 + 2) - 2)));
+        let faster = read("rate = [[\"0s\", \"1mbit\"], [\"500ms\", \"2mbit\"]]\ndelay = \"1ms\"", "pfifo limit 20");
+        assert_eq!(faster, Ok(packets(20 - (500 / 42 + 2), 20 - (500 / 42 + 2) - 2)));
+        let back = read("rate = \"1mbit\"\ndelay = \"1ms\"\nreverse = { delay = \"0s\" }", "pfifo limit 20");
+        assert_eq!(back, Ok(packets(20 - (125 / 42 + 2), 20 - (125 / 42 + 2) - 2)));
+    }
+
+    #[test]
+    fn a_limit_in_bytes_has_its_headroom_in_bytes() {
+        let bytes = |stop, go| {
+            let filling = |bytes| Filling { packets: u64::MAX, bytes };
+            Pause { stop: filling(stop), go: filling(go) }
+        };
+        let pause = read("rate = \"1mbit\"\ndelay = \"1ms\"", "bfifo limit 30000");
+        assert_eq!(pause, Ok(bytes(30_000 - (250 + 3028), 30_000 - (250 + 3028) - 3028)));
+        // The hop before counts no overhead: each of the 250 bytes of its smallest packets is half as long again here.
+        let more = read("rate = \"1mbit\"\ndelay = \"1ms\"\noverhead = 0", "bfifo limit 30000");
+        assert_eq!(more, Ok(bytes(30_000 - (375 + 3028), 30_000 - (375 + 3028) - 3028)));
+    }
+
+    #[test]
+    fn flow_control_is_refused_where_it_can_not_be() {
+        let refused = |before: &str, qdisc: &str, why: &str| {
+            let error = read(before, qdisc).expect_err(why);
+            assert!(error.contains("hop.b.pause = true") && error.contains(why), "{error}");
+        };
+        refused("rate = \"1mbit\"", "fq", "found fq");
+        refused("rate = \"1mbit\"", "noqueue", "found noqueue");
+        refused("rate = \"1mbit\"\nqdisc = \"noqueue\"", "codel", "hop a, which it would stop, has no queue");
+        refused("rate = \"1mbit\"\nimpair = \"loss 1%\"", "codel", "hop a, which it would stop, has impairments");
+        refused("rate = \"1mbit\"\nreverse = { impair = \"loss 1%\" }", "codel", "has impairments");
+    }
+
+    #[test]
+    fn the_first_hop_of_a_direction_has_none_before_it() {
+        for (first, second) in [("pause = true", ""), ("", "reverse = { pause = true }")] {
+            let text = format!(
+                "duration = \"1s\"\n[[hop]]\nrate = \"1mbit\"\n{first}\n[[hop]]\nrate = \"1mbit\"\n{second}\n\
+                 [[flow]]\nkind = \"bulk\"\nrtt = \"10ms\"\n"
+            );
+            let error = Plan::load("x.toml", text.as_bytes(), &LoadOptions::default()).err().expect("an error");
+            assert!(error.to_string().contains("no hop is before this one in its direction"), "{error}");
+        }
+    }
+
+    #[test]
+    fn leftward_the_hop_before_is_the_one_to_the_right() {
+        let text = "duration = \"1s\"\n[[hop]]\nrate = \"1mbit\"\nreverse = { pause = true, qdisc = \"pfifo limit 50\" }\n\
+                    [[hop]]\nrate = \"1mbit\"\ndelay = \"1ms\"\n[[flow]]\nkind = \"bulk\"\nrtt = \"10ms\"\n";
+        let plan = Plan::load("x.toml", text.as_bytes(), &LoadOptions::default()).expect("sound");
+        let scenario = plan.scenario(0).expect("sound");
+        assert_eq!(scenario.hops[0].left.pause, Some(packets(50 - 7, 50 - 9)));
+        assert_eq!((scenario.before(1), scenario.before(3), scenario.behind(3)), (Some(3), None, Some(1)));
+        assert_eq!((scenario.before(0), scenario.before(2), scenario.behind(0)), (None, Some(0), Some(2)));
+    }
+}
