@@ -52,7 +52,7 @@ pub struct Class {
 #[derive(Clone, Debug)]
 pub enum Transmit {
     /// A link of the path: its number, and all of it.
-    Hop(usize, Link),
+    Hop(usize, Box<Link>),
     /// The hosts' own links: by host, with a rate and a limit if the scenario has some.
     Access(Option<Access>, Vec<Class>),
 }
@@ -134,7 +134,13 @@ impl Network {
             let ends = [(Place::Router(hop), "r", &both.right, 0), (Place::Router(hop + 1), "l", &both.left, 1)];
             let number = cables.len();
             cables.push(ends.map(|(place, letter, link, which)| {
-                end(number, which, format!("hop{hop}{letter}"), place, Transmit::Hop(hop * 2 + which, link.clone()))
+                end(
+                    number,
+                    which,
+                    format!("hop{hop}{letter}"),
+                    place,
+                    Transmit::Hop(hop * 2 + which, Box::new(link.clone())),
+                )
             }));
         }
         let access = |outward: bool, chosen: &dyn Fn(&Entry) -> bool, side: Direction| {
