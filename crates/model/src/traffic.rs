@@ -187,7 +187,10 @@ impl Rtt {
 impl Flow {
     /// Its longest packet in bytes of IP.
     pub(crate) fn largest(&self) -> u32 {
-        if let What::Pings { bytes, .. } = self.what { bytes } else { self.tcp.mss + self.tcp.header }
+        match self.what {
+            What::Pings { bytes, .. } | What::Stream { bytes, transport: Transport::Udp, .. } => bytes,
+            _ => self.tcp.mss + self.tcp.header,
+        }
     }
 
     pub(crate) fn read(

@@ -28,7 +28,6 @@ const RUNS: &[(&str, usize)] = &[
     ("lte-trace", 3),
     ("network-card", 2),
     ("realtime", 3),
-    ("realtime", 3),
     ("rural-high", 5),
     ("rural-low", 5),
     ("standing-queue", 1),
