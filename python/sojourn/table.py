@@ -70,6 +70,63 @@ COLUMNS = (
 )
 
 
+APPLICATIONS = (
+    Column("delay p95", "ms", "one-way delay of datagrams: 95 % came no later", _at("delay_ms", "p95")),
+    Column("jitter p95", "ms", "by how much such delays exceed the least one: 95 % no more", _at("jitter_ms", "p95")),
+    Column("loss", "%", "datagrams that never came", _at("loss_ratio"), 3, 100),
+    Column("MOS", "", "mean opinion score of speech, from 1 to 4.5", _at("mos")),
+    Column("FCT p50", "s", "completion time: half of the transfers took no longer", _at("fct_s", "p50")),
+    Column("FCT p95", "s", "completion time: 95 % of the transfers took no longer", _at("fct_s", "p95")),
+    Column("slowdown p50", "", "completion time over that of an empty path, the median", _at("slowdown", "p50")),
+    Column("page p50", "s", "half of the web pages took no longer", _at("page_load_s", "p50")),
+    Column("page p95", "s", "95 % of the web pages took no longer", _at("page_load_s", "p95")),
+    Column("quality", "Mbit/s", "mean quality of a video's pieces", _at("video", "quality_mbit")),
+    Column("switches", "", "how often a video's quality changed", _at("video", "switches")),
+    Column("stalls", "", "how often a video stood still", _at("video", "stalls")),
+    Column("stalled", "s", "how long a video stood still", _at("video", "stalled_s")),
+)
+"""What only some kinds of flows have; read from a flow's entry instead of a hop's."""
+
+
+@dataclass(frozen=True)
+class Applications:
+    """What became of the applications: the columns that any has, and a row for each flow and combination."""
+
+    columns: list[Column]
+    rows: list[tuple[str, str, list[tuple[str, str]]]]
+    """Flow, label of the combination, cells."""
+
+
+def applications(combinations: Sequence[Combination]) -> Applications | None:
+    """The table of the applications; None where no flow has such measures. Flows of one name (NAME.0, NAME.1, …) share
+    a row: the mean over them."""
+    found: list[tuple[str, str, list[Mean | None]]] = []
+    names = dict.fromkeys(_shared_name(flow) for flow in combinations[0].first.result["flows"])
+    for name in names:
+        for one in combinations:
+            values = [mean_of([_of_flows(record, name, column) for record in one.runs]) for column in APPLICATIONS]
+            if any(values):
+                found.append((name, one.label, values))
+    used = [place for place in range(len(APPLICATIONS)) if any(values[place] for _, _, values in found)]
+    if not used:
+        return None
+    columns = [APPLICATIONS[place] for place in used]
+    rows = [
+        (name, label, [cell(values[place], APPLICATIONS[place]) for place in used]) for name, label, values in found
+    ]
+    return Applications(columns, rows)
+
+
+def _shared_name(flow: dict[str, Any]) -> str:
+    return ".".join(part for part in flow["name"].split(".") if not part.isdigit())
+
+
+def _of_flows(record: RunRecord, name: str, column: Column) -> float | None:
+    flows = [flow for flow in record.result["flows"] if _shared_name(flow) == name]
+    mean = mean_of([column.read(record.result, flow) for flow in flows])
+    return mean.value if mean else None
+
+
 def number(value: float, digits: int) -> str:
     """So many significant digits, never an exponent."""
     if value == 0:

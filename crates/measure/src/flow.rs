@@ -1,6 +1,7 @@
 //! The meter of one row of the result's `flows`: a flow, or a kind with many short connections.
 
 use sojourn_core::units::{Span, Time};
+use sojourn_model::workload::video::Seen;
 
 use crate::distribution::{Distribution, MS, S};
 use crate::histogram::Histogram;
@@ -36,14 +37,32 @@ struct Traffic {
     packets: u64,
 }
 
+/// The unit of slowdowns.
+const THOUSANDTHS: f64 = 1000.0;
+
 /// What changed seldom within one window.
 #[derive(Clone, Default, Debug)]
 struct Events {
     fct: Histogram,
+    slowdown: Histogram,
+    pages: Histogram,
+    watched: Watched,
     started: u64,
     completed: u64,
     retransmits: u64,
     drops: u64,
+}
+
+/// What a video showed.
+#[derive(Clone, Default, Debug)]
+struct Watched {
+    pieces: u64,
+    /// Sum of the pieces' qualities, in bits per second.
+    rates: u128,
+    switches: u64,
+    stalls: u64,
+    stalled: Span,
+    begun: Option<Span>,
 }
 
 /// The meter of one row.
@@ -167,11 +186,37 @@ impl FlowMeter {
         }
     }
 
-    /// A transfer's last byte reached the receiver, `fct` after its first SYN.
-    pub fn completed(&mut self, now: Time, fct: Span) {
+    /// A transfer's last byte reached the receiver, `fct` after its first SYN; on an empty path it would have been `ideal`.
+    pub fn completed(&mut self, now: Time, fct: Span, ideal: Span) {
         if let Some(events) = self.events(now) {
             events.completed += 1;
             events.fct.add(fct.0);
+            let thousandths = u128::from(fct.0) * 1000 / u128::from(ideal.0.max(1));
+            events.slowdown.add(u64::try_from(thousandths).unwrap_or(u64::MAX));
+        }
+    }
+
+    /// A page's last byte reached the reader, so long after the page's first SYN.
+    pub fn loaded(&mut self, now: Time, time: Span) {
+        if let Some(events) = self.events(now) {
+            events.pages.add(time.0);
+        }
+    }
+
+    /// What the viewer of a video saw.
+    pub fn watched(&mut self, now: Time, seen: Seen) {
+        let Some(Events { watched, .. }) = self.events(now) else { return };
+        match seen {
+            Seen::Piece(quality, switched) => {
+                watched.pieces += 1;
+                watched.rates += u128::from(quality.0);
+                watched.switches += u64::from(switched);
+            }
+            Seen::Begun(after) => watched.begun = Some(after),
+            Seen::Stalled(time) => {
+                watched.stalls += 1;
+                watched.stalled += time;
+            }
         }
     }
 
@@ -291,6 +336,41 @@ pub struct FlowWindow {
     pub jitter_ms: Option<Distribution>,
     /// Mean opinion score of speech, from 1 to 4.5 (see [`crate::voice`]).
     pub mos: Option<f64>,
+    /// Completion times over those of an empty path ([`sojourn_model::workload::ideal`]).
+    pub slowdown: Option<Distribution>,
+    /// Of web pages: first SYN to the last byte of the last object.
+    pub page_load_s: Option<Distribution>,
+    /// Of a video; none if nothing of it came in the window.
+    pub video: Option<VideoWindow>,
+}
+
+/// A video in a window.
+#[derive(Clone, Copy, PartialEq, Debug, serde::Serialize)]
+pub struct VideoWindow {
+    /// How often the picture stood still: stalls that began in the window.
+    pub stalls: u64,
+    /// How long, all together.
+    pub stalled_s: f64,
+    /// Mean quality of the pieces that came.
+    pub quality_mbit: Option<f64>,
+    /// How often the quality changed.
+    pub switches: u64,
+    /// From the first SYN to the picture's first movement, if that was in the window.
+    pub startup_s: Option<f64>,
+}
+
+impl VideoWindow {
+    fn of(watched: &Watched) -> Option<VideoWindow> {
+        let Watched { pieces, rates, switches, stalls, stalled, begun } = *watched;
+        let any = pieces > 0 || stalls > 0 || begun.is_some();
+        any.then(|| VideoWindow {
+            stalls,
+            stalled_s: stalled.as_secs_f64(),
+            quality_mbit: (pieces > 0).then(|| rates as f64 / pieces as f64 / 1e6),
+            switches,
+            startup_s: begun.map(Span::as_secs_f64),
+        })
+    }
 }
 
 impl FlowWindow {
@@ -318,6 +398,9 @@ impl FlowWindow {
             delay_ms: heard.as_ref().and_then(|heard| heard.delay_ms),
             jitter_ms: heard.as_ref().and_then(|heard| heard.jitter_ms),
             mos: heard.as_ref().and_then(|heard| heard.mos),
+            slowdown: Distribution::of(&events.slowdown, THOUSANDTHS),
+            page_load_s: Distribution::of(&events.pages, S),
+            video: VideoWindow::of(&events.watched),
         }
     }
 }
@@ -401,7 +484,7 @@ mod tests {
                     2 => meter.sent(now, 1),
                     3 => meter.retransmit(now),
                     4 => meter.dropped(now),
-                    _ => meter.completed(now, Span(value)),
+                    _ => meter.completed(now, Span(value), Span(100)),
                 }
                 match what {
                     0 => rounds.round(now, 0, Some(Span(value)), 0),
@@ -409,7 +492,7 @@ mod tests {
                     2 => rounds.round(now, 0, None, 1),
                     3 => rounds.retransmit(now),
                     4 => rounds.dropped(now),
-                    _ => rounds.completed(now, Span(value)),
+                    _ => rounds.completed(now, Span(value), Span(100)),
                 }
             }
             let report = meter.finish(3);
@@ -422,6 +505,7 @@ mod tests {
                 let acked = histogram(1).iter().sum::<u64>() as f64;
                 prop_assert_eq!(window.goodput_mbit, Some(acked * 8.0 / ((to - from) as f64 / 1e3)));
                 prop_assert_eq!(window.rtt_ms.map(|d| d.max), histogram(0).iter().max().map(|&v| v as f64 / 1e6));
+                prop_assert_eq!(window.slowdown.map(|d| d.max), histogram(5).iter().max().map(|&v| v as f64 / 100.0));
                 prop_assert_eq!(window.fct_s.map(|d| d.max), histogram(5).iter().max().map(|&v| v as f64 / 1e9));
                 let counts = (window.packets, window.retransmits, window.drops, window.completed);
                 let count = |kind| of(kind).count() as u64;
@@ -439,7 +523,7 @@ mod tests {
         let mut meter = FlowMeter::new(&setup((100, 200), 200, 0));
         meter.started(Time(10));
         meter.started(Time(20));
-        meter.completed(Time(110), Span(90)); // known at 90, as the way to the receiver is fixed
+        meter.completed(Time(110), Span(90), Span(60)); // known at 90, as the way to the receiver is fixed
         meter.acked(Time(95), 1000);
         let report = meter.finish(1);
         let startup = report.startup.expect("measuring starts late");

@@ -150,6 +150,11 @@ impl<const BITS: u32> Histogram<BITS> {
         self.quantiles([q])[0]
     }
 
+    /// The greatest value of the bin in which this quantile lies.
+    pub fn quantile_edge(&self, q: f64) -> f64 {
+        self.cdf().into_iter().find(|&(_, share)| share >= q).map_or(self.max as f64, |(value, _)| value)
+    }
+
     /// Several quantiles, given in rising order: each is the least value up to which a fraction q of the weight lies,
     /// interpolated within its bin and never outside of the least and greatest sample. The relative error is at most
     /// 2^-BITS. 0 without samples.
@@ -283,6 +288,9 @@ mod tests {
         }
         assert_eq!((histogram.share_up_to(998_001.0), histogram.share_up_to(-1.0)), (1.0, 0.0));
         assert_eq!(Histogram::<9>::default().share_up_to(5.0), 0.0);
+        let edge = histogram.quantile_edge(0.5);
+        assert!(edge >= histogram.quantile(0.5) && edge <= histogram.quantile(0.5) * (1.0 + 1.0 / 512.0), "{edge}");
+        assert_eq!((histogram.quantile_edge(1.0), Histogram::<9>::default().quantile_edge(0.5)), (998_001.0, 0.0));
     }
 
     #[test]

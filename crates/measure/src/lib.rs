@@ -30,7 +30,7 @@ mod testing;
 pub mod voice;
 
 pub use distribution::{Distribution, Standing};
-pub use flow::{FlowMeter, FlowReport, FlowSeries, FlowSetup, FlowState, FlowWindow};
+pub use flow::{FlowMeter, FlowReport, FlowSeries, FlowSetup, FlowState, FlowWindow, VideoWindow};
 pub use histogram::Histogram;
 pub use link::{DropCounts, LinkMeter, LinkReport, LinkSeries, LinkSetup, LinkWindow};
 pub use nic::NicMeter;

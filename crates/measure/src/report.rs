@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(
             keys(&json["flows"][0]),
             "name kind cc goodput_mbit rtt_ms retransmits fct_s packets drops completed unfinished \
-             loss_ratio delay_ms jitter_ms mos"
+             loss_ratio delay_ms jitter_ms mos slowdown page_load_s video"
         );
         assert_eq!(keys(&json["jain"]), "goodput drop_share");
         assert_eq!(keys(&json["hops"]["bottleneck"]["sojourn_ms"]), "mean p50 p75 p95 p99 max");

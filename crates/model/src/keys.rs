@@ -48,6 +48,8 @@ pub enum Form {
     Cc,
     /// When a receiver acknowledges.
     Acks,
+    /// A list of rates.
+    Rates,
     /// A jitter buffer.
     Playout,
     /// A list of hop names.
@@ -90,6 +92,7 @@ impl Form {
             Form::Dscp => "a code point such as \"EF\", \"CS5\", \"AF41\" or \"LE\", or a whole number from 0 to 63",
             Form::Cc => "\"reno\", \"cubic\" or \"fixed 25\"; in the kernel world also \"bbr\" and others of Linux",
             Form::Acks => "\"delayed\", \"every\", \"window\" or \"window 20\"",
+            Form::Rates => "a list of rising rates, such as [\"1mbit\", \"3mbit\", \"8mbit\"]",
             Form::Playout => "a percentile from \"p50\" to \"p99\", or a time such as \"60ms\"",
             Form::Hops => "a list of names of neighbouring hops, left to right, such as [\"hop0\", \"hop1\"]",
             Form::Section => "a section",
@@ -328,13 +331,14 @@ pub const SWEEP: Section = Section {
 };
 
 /// Every kind of flow there is.
-pub const KINDS: &[&str] = &["bulk", "download", "upload", "thin", "cbr", "voip", "onoff", "pings", "web", "sizes"];
+pub const KINDS: &[&str] =
+    &["bulk", "download", "upload", "thin", "cbr", "voip", "onoff", "pings", "web", "video", "sizes"];
 /// Kinds that later issues bring.
-pub const KINDS_LATER: &[&str] = &["video", "command"];
+pub const KINDS_LATER: &[&str] = &["command"];
 
-const TCP: &[&str] = &["bulk", "download", "upload", "thin", "onoff", "web", "sizes"];
+const TCP: &[&str] = &["bulk", "download", "upload", "thin", "onoff", "web", "video", "sizes"];
 const FILES: &[&str] = &["download", "upload"];
-const NOT_UPLOAD: &[&str] = &["bulk", "download", "thin", "cbr", "voip", "onoff", "pings", "web", "sizes"];
+const NOT_UPLOAD: &[&str] = &["bulk", "download", "thin", "cbr", "voip", "onoff", "pings", "web", "video", "sizes"];
 
 /// `[[flow]]`.
 pub const FLOW: Section = Section {
@@ -345,7 +349,7 @@ pub const FLOW: Section = Section {
             "kind",
             Form::Choice(KINDS),
             Required,
-            "bulk: as much as TCP takes; download and upload: files one after the other, each over a new connection; thin: little writes over one connection; cbr: datagrams at a constant rate; voip: speech in datagrams; onoff: packets at a constant rate in turns with silence; pings: echo requests; web: PackMime-HTTP; sizes: transfers of drawn sizes at drawn times.",
+            "bulk: as much as TCP takes; download and upload: files one after the other, each over a new connection; thin: little writes over one connection; cbr: datagrams at a constant rate; voip: speech in datagrams; onoff: packets at a constant rate in turns with silence; pings: echo requests; web: PackMime-HTTP, or pages; video: pieces in the quality that a player chooses; sizes: transfers of drawn sizes at drawn times.",
         ),
         key(
             "name",
@@ -443,8 +447,58 @@ pub const FLOW: Section = Section {
             ),
         ),
         of(FILES, key("gap", Form::TimeDraw, Text("0s"), "From the end of a file to the next SYN.")),
-        of(&["web"], key("rate", Form::Number, Required, "New connections per second.")),
+        of(
+            &["web"],
+            key("rate", Form::Number, Words("required, but not with page"), "New connections per second (PackMime)."),
+        ),
+        of(
+            &["web"],
+            key(
+                "page",
+                Form::Flag,
+                Flag(false),
+                "Pages instead of PackMime's connections (3GPP, NGMN): each of the flows is a reader; a page's main object comes first, then its embedded ones, then it is read.",
+            ),
+        ),
+        of(
+            &["web"],
+            key(
+                "connections",
+                Form::Count,
+                Integer(6),
+                "With page: over so many connections at once a page comes at most.",
+            ),
+        ),
+        of(&["video"], key("chunk", Form::Time, Text("4s"), "How long a piece plays.")),
+        of(&["video"], key("buffer", Form::Time, Text("60s"), "How much the player buffers at most.")),
+        of(
+            &["video"],
+            key(
+                "ladder",
+                Form::Rates,
+                Text("350kbit 700kbit 1500kbit 3mbit 6mbit 12mbit"),
+                "The qualities, by their bits per second of playing time.",
+            ),
+        ),
+        of(
+            &["video"],
+            key(
+                "rule",
+                Form::Choice(&["buffer", "rate"]),
+                Text("buffer"),
+                "buffer: the quality follows what is buffered (BBA-0); rate: 0.8 times the harmonic mean of the last five pieces' throughput.",
+            ),
+        ),
         of(&["sizes"], key("rate", Form::Number, Required, "Arrivals per second, Poisson.")),
+        of(
+            &["sizes"],
+            key(
+                "file",
+                Form::Text,
+                Words("a lognormal body and a Pareto tail of ours"),
+                "Sizes to draw from, a text file beside the scenario: one in bytes a line (of a CSV the last column).",
+            ),
+        ),
         of(&["thin"], key("interval", Form::Time, Text("300ms"), "Between two writes.")),
         of(&["pings"], key("interval", Form::Time, Text("1s"), "Between two requests.")),
         key("start", Form::TimeDraw, Text("0s"), "When it begins; a list is dealt to the flows in turn."),
@@ -475,7 +529,6 @@ pub const FLOW: Section = Section {
             &["sizes"],
             key("group", Form::Name, Words("no cap"), "The [[group]] that caps its simultaneous transfers."),
         ),
-        of(&["web"], key("page", Form::Later, Words("none"), "The 3GPP page model instead of PackMime.")),
         key("user", Form::Later, Words("none"), "The host for isolation among hosts."),
     ],
 };

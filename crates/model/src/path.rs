@@ -358,6 +358,15 @@ fn square(rates: &Field<'_>, period: &Field<'_>, duration: Time) -> Result<Vec<(
 
 /// Reads a mahimahi trace.
 fn trace(field: &Field<'_>, path: &Path) -> Result<Trace, Error> {
+    read_with(field, path, parse_trace)
+}
+
+/// Reads a file beside the scenario; a fault is that of a line, or (0) of the whole.
+pub(crate) fn read_with<T>(
+    field: &Field<'_>,
+    path: &Path,
+    parse: impl Fn(&str) -> Result<T, (usize, String)>,
+) -> Result<T, Error> {
     let shown = path.display();
     let unreadable = |error: std::io::Error| field.fault(format!("cannot read {shown}: {error}"));
     let mut bytes = Vec::new();
@@ -366,7 +375,7 @@ fn trace(field: &Field<'_>, path: &Path) -> Result<Trace, Error> {
         return Err(field.fault(format!("{shown} is larger than {LONGEST_TRACE} bytes")));
     }
     let text = std::str::from_utf8(&bytes).map_err(|_| field.fault(format!("{shown} is no text")))?;
-    parse_trace(text).map_err(|(line, problem)| match line {
+    parse(text).map_err(|(line, problem)| match line {
         0 => field.fault(format!("{shown}: {problem}")),
         _ => field.fault(format!("{shown}:{line}: {problem}")),
     })

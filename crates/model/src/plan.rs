@@ -32,6 +32,8 @@ pub struct LoadOptions {
     pub seeds: Option<u64>,
     /// Traces that are known already, by their names in the file: then nothing is looked for beside it.
     pub traces: Vec<(String, Trace)>,
+    /// Files of sizes, likewise.
+    pub sizes: Vec<(String, Vec<u64>)>,
 }
 
 /// The values that differ from the file: each `--set` key, then each swept key, as written.
@@ -77,6 +79,7 @@ pub struct Plan {
     sweep: Sweep,
     stem: String,
     traces: Vec<(String, Arc<Trace>)>,
+    sizes: Vec<(String, Arc<Vec<u64>>)>,
 }
 
 impl Plan {
@@ -106,13 +109,19 @@ impl Plan {
         &self.traces
     }
 
+    /// The files of sizes that the file names, by their names in it.
+    pub fn sizes(&self) -> &[(String, Arc<Vec<u64>>)] {
+        &self.sizes
+    }
+
     /// The scenario of run number `run`, its workload drawn.
     ///
     /// # Errors
     /// None that [`Plan::load`] did not find. Panics if there is no such run.
     pub fn scenario(&self, run: usize) -> Result<Scenario, Error> {
         let traces: BTreeMap<_, _> = self.traces.iter().cloned().collect();
-        let context = Context { traces: traces.into(), ..Context::default() };
+        let sizes: BTreeMap<_, _> = self.sizes.iter().cloned().collect();
+        let context = Context { traces: traces.into(), sizes: sizes.into(), ..Context::default() };
         let run = &self.runs[run];
         let described = self.describe(&context, run.combination).map_err(|error| error.in_file(&self.file))?;
         Ok(draw(described, run.seed))
@@ -156,11 +165,14 @@ impl Plan {
             sweep,
             stem,
             traces: Vec::new(),
+            sizes: Vec::new(),
         };
         let known = options.traces.iter().map(|(name, trace)| (name.clone(), Arc::new(trace.clone())));
         let traces = RefCell::new(known.collect());
+        let known = options.sizes.iter().map(|(name, sizes)| (name.clone(), Arc::new(sizes.clone())));
+        let sizes = RefCell::new(known.collect());
         plan.check(
-            Context { folder, traces, ..Context::default() },
+            Context { folder, traces, sizes, ..Context::default() },
             combinations,
             &set,
             (options.seed.unwrap_or(1), seeds),
@@ -201,6 +213,7 @@ impl Plan {
         }
         self.warnings = context.warnings.into_inner();
         self.traces = context.traces.into_inner().into_iter().collect();
+        self.sizes = context.sizes.into_inner().into_iter().collect();
         match first_skipped {
             Some(error) if self.runs.is_empty() => Err(error),
             _ => Ok(()),

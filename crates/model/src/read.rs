@@ -26,6 +26,8 @@ pub(crate) struct Context {
     pub(crate) folder: PathBuf,
     /// Traces already read, by their name in the file.
     pub(crate) traces: RefCell<BTreeMap<String, Arc<Trace>>>,
+    /// Files of sizes already read, by their name in the file.
+    pub(crate) sizes: RefCell<BTreeMap<String, Arc<Vec<u64>>>>,
     /// What a user should know, in order of appearance, each once.
     pub(crate) warnings: RefCell<Vec<String>>,
 }

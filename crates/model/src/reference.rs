@@ -104,6 +104,7 @@ fn form(form: Form) -> Json {
         Form::TimeSteps => json!({ "anyOf": [time(), pairs(time())] }),
         Form::TimeDraw => json!({ "anyOf": [text(), { "type": "array", "items": text(), "minItems": 1 }] }),
         Form::Rate => rate(),
+        Form::Rates => json!({ "anyOf": [text(), { "type": "array", "items": rate(), "minItems": 1 }] }),
         Form::Capacity => {
             let square = json!({ "type": "array", "items": rate(), "minItems": 2, "maxItems": 2 });
             let square = json!({ "type": "object", "properties": { "square": square, "period": time() }, "required": ["square", "period"], "additionalProperties": false });

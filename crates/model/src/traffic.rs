@@ -1,7 +1,9 @@
 //! Reads the flows: what is asked of each kind, before anything is drawn.
 
+use std::sync::Arc;
+
 use sojourn_core::tcp::{AckPolicy, Cc, Config};
-use sojourn_core::units::{Span, Time};
+use sojourn_core::units::{Rate, Span, Time};
 
 use crate::document::{Kind, Table};
 use crate::error::Error;
@@ -11,6 +13,7 @@ use crate::scenario::Host;
 use crate::units;
 use crate::workload::dist::Dist;
 use crate::workload::stream::{Codec, Playout, SMALLEST, Transport, Voice};
+use crate::workload::video::Rule;
 use crate::workload::{Direction, Group};
 
 /// Congestion controls that come with a later version.
@@ -94,7 +97,9 @@ pub(crate) enum What {
     Pings { bytes: u32, interval: Span },
     Stream { bytes: u32, interval: Span, transport: Transport, voice: Option<Voice>, on_off: Option<(Draws, Draws)> },
     Web { rate: f64 },
-    Sizes { rate: f64, group: Option<usize> },
+    Pages { connections: usize },
+    Video { chunk: Span, buffer: Span, ladder: Vec<Rate>, rule: Rule },
+    Sizes { rate: f64, file: Option<Arc<Vec<u64>>>, group: Option<usize> },
 }
 
 impl Draws {
@@ -262,10 +267,12 @@ impl What {
             "pings" => What::Pings { bytes: small(reader, 28, LARGEST)?, interval: interval(reader, duration)? },
             "cbr" | "onoff" => stream(reader, count, duration)?,
             "voip" => voice(reader)?,
-            "web" => What::Web { rate: reader.field("rate")?.number()? },
+            "web" => web(reader)?,
+            "video" => video(reader, duration)?,
             "sizes" => {
                 let group = reader.given("group").map(|field| group(&field, groups)).transpose()?;
-                What::Sizes { rate: reader.field("rate")?.number()?, group }
+                let file = reader.given("file").map(|field| sizes_file(&field)).transpose()?;
+                What::Sizes { rate: reader.field("rate")?.number()?, file, group }
             }
             kind => panic!("bug: kind {kind} is in the table, but is not read"),
         })
@@ -299,6 +306,44 @@ fn stream(reader: &Reader<'_>, count: Count, duration: Time) -> Result<What, Err
     };
     let on_off = if turns { Some((draws("on")?, draws("off")?)) } else { None };
     Ok(What::Stream { bytes, interval, transport, voice: None, on_off })
+}
+
+fn web(reader: &Reader<'_>) -> Result<What, Error> {
+    if reader.field("page")?.flag()? {
+        if let Some(field) = reader.given("rate") {
+            return Err(field.fault("not with page: count says how many read pages"));
+        }
+        return Ok(What::Pages { connections: reader.field("connections")?.integer(1, 100)? as usize });
+    }
+    if let Some(field) = reader.given("connections") {
+        return Err(field.fault("expected only with page = true"));
+    }
+    Ok(What::Web { rate: reader.field("rate")?.number()? })
+}
+
+fn video(reader: &Reader<'_>, duration: Time) -> Result<What, Error> {
+    let (chunk_field, buffer_field) = (reader.field("chunk")?, reader.field("buffer")?);
+    let (chunk, buffer) = (chunk_field.span()?, buffer_field.span()?);
+    if chunk < Span::from_millis(10) || duration.0 / chunk.0 >= 1 << 24 {
+        return Err(chunk_field.fault("expected a longer time"));
+    }
+    if buffer.0 < 2 * chunk.0 {
+        return Err(buffer_field.fault(format!("expected room for two pieces of {chunk} at least")));
+    }
+    let field = reader.field("ladder")?;
+    let ladder = match &field.value.kind {
+        // The default, as a text.
+        Kind::Text(text) => text.split(' ').filter_map(|word| units::rate(word).map(|read| read.rate)).collect(),
+        _ => {
+            let items = field.items().filter(|items| !items.is_empty()).ok_or_else(|| field.unexpected())?;
+            items.iter().map(Field::rate).collect::<Result<Vec<_>, _>>()?
+        }
+    };
+    if ladder.is_empty() || ladder.windows(2).any(|pair| pair[0] >= pair[1]) {
+        return Err(field.fault("expected rising rates"));
+    }
+    let rule = if reader.field("rule")?.choice()? == "rate" { Rule::Rate } else { Rule::Buffer };
+    Ok(What::Video { chunk, buffer, ladder, rule })
 }
 
 fn voice(reader: &Reader<'_>) -> Result<What, Error> {
@@ -398,6 +443,33 @@ fn interval(reader: &Reader<'_>, duration: Time) -> Result<Span, Error> {
         return Err(field.fault("expected a longer time"));
     }
     Ok(span)
+}
+
+fn sizes_file(field: &Field<'_>) -> Result<Arc<Vec<u64>>, Error> {
+    let name = field.text()?;
+    if let Some(sizes) = field.context.sizes.borrow().get(name) {
+        return Ok(Arc::clone(sizes));
+    }
+    let sizes = Arc::new(crate::path::read_with(field, &field.context.folder.join(name), parse_sizes)?);
+    field.context.sizes.borrow_mut().insert(name.to_owned(), Arc::clone(&sizes));
+    Ok(sizes)
+}
+
+/// One size in bytes a line, or the last field of each line; a first line without a number is a header.
+fn parse_sizes(text: &str) -> Result<Vec<u64>, (usize, String)> {
+    let mut sizes = Vec::new();
+    for (i, line) in text.lines().enumerate() {
+        let word = line.rsplit(',').next().unwrap_or_default().trim();
+        match word.parse::<u64>() {
+            Ok(bytes) if (1..1 << 40).contains(&bytes) => sizes.push(bytes),
+            _ if i == 0 && word.parse::<f64>().is_err() => {}
+            _ => {
+                let shown: String = word.chars().take(40).collect();
+                return Err((i + 1, format!("expected a size in whole bytes, above zero, found {shown:?}")));
+            }
+        }
+    }
+    if sizes.is_empty() { Err((0, "expected at least one size, found none".into())) } else { Ok(sizes) }
 }
 
 fn group(field: &Field<'_>, groups: &[Group]) -> Result<usize, Error> {

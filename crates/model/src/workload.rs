@@ -2,14 +2,19 @@
 
 pub mod dist;
 pub(crate) mod draw;
+pub mod ideal;
 mod packmime;
+pub mod page;
 mod sizes;
 pub mod stream;
+pub mod video;
 
 use sojourn_core::tcp::Config;
 use sojourn_core::units::{Span, Time};
 
+use page::Browsing;
 use stream::{Stream, Transport};
+use video::Video;
 
 /// All flows of a run.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +57,11 @@ impl Entry {
             _ => true,
         }
     }
+
+    /// Whether there are requests one way and answers the other: then the data's receiver opens.
+    pub fn answers(&self) -> bool {
+        matches!(self.app, App::Web { .. } | App::Pages(_) | App::Video(_))
+    }
 }
 
 /// The direction of a flow's data.
@@ -76,7 +86,7 @@ pub struct Delays {
     pub ack_out: Span,
 }
 
-/// What an application does over its connection or connections. The data sender opens, except for the web.
+/// What an application does over its connection or connections. The data sender opens, except for the web and for video.
 #[derive(Clone, Debug)]
 pub enum App {
     /// As much as TCP will take, in each of these windows [start, stop); one connection, opened at the first start.
@@ -125,6 +135,10 @@ pub enum App {
         /// All connections that start within the run.
         connections: Vec<WebConnection>,
     },
+    /// Web pages, one after the other. The client is the data receiver and opens.
+    Pages(Browsing),
+    /// Adaptive video over one connection. The client is the data receiver and opens.
+    Video(Video),
     /// One transfer per new connection, in order of arrival; those above the group's cap wait for a place.
     Sizes {
         /// Time of arrival and bytes.

@@ -241,6 +241,13 @@ fn streams_that_cannot_be_are_refused() {
     says(&flow("kind = \"cbr\"\nrate = \"1mbit\"\ncc = \"reno\""), 11, "flow.cbr0.cc", "does not belong to kind");
     says(&flow("kind = \"onoff\"\nrate = \"1mbit\"\ncc = \"reno\""), 11, "flow.onoff0.cc", "only with transport");
     says(&flow("kind = \"onoff\"\nrate = \"1mbit\"\non = \"1us\""), 11, "flow.onoff0.on", "at least 100us");
+    says(&flow("kind = \"sizes\"\nrate = 1\nfile = \"none.csv\""), 11, "flow.sizes0.file", "cannot read");
+    says(&flow("kind = \"web\""), 8, "flow.web0.rate", "missing: expected a number");
+    says(&flow("kind = \"web\"\npage = true\nrate = 5"), 11, "flow.web0.rate", "not with page");
+    says(&flow("kind = \"web\"\nrate = 5\nconnections = 6"), 11, "flow.web0.connections", "only with page");
+    says(&flow("kind = \"video\"\nladder = [\"2mbit\", \"1mbit\"]"), 10, "flow.video0.ladder", "rising");
+    says(&flow("kind = \"video\"\nbuffer = \"5s\""), 10, "flow.video0.buffer", "room for two pieces");
+    says(&flow("kind = \"video\"\nchunk = \"0s\""), 10, "flow.video0.chunk", "a longer time");
     says(&flow("kind = \"voip\"\ncodec = \"g712\""), 10, "flow.voip0.codec", "did you mean \"g711\"?");
     says(&flow("kind = \"voip\"\nplayout = \"p30\""), 10, "flow.voip0.playout", "a percentile");
 }
@@ -249,10 +256,9 @@ fn streams_that_cannot_be_are_refused() {
 fn what_comes_later_says_so() {
     for (from, to) in [
         ("codel limit 100", "etf clockid CLOCK_TAI"),
-        ("kind = \"bulk\"", "kind = \"video\""),
+        ("kind = \"bulk\"", "kind = \"command\""),
         ("kind = \"bulk\"", "kind = \"bulk\"\ncc = \"prague\""),
         ("kind = \"bulk\"", "kind = \"bulk\"\nuser = \"a\""),
-        ("kind = \"bulk\"", "kind = \"web\"\nrate = 1\npage = true"),
     ] {
         let error = error(from, to);
         assert!(error.not_built && error.to_string().contains("not built yet"), "{error}");

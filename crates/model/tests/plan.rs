@@ -6,6 +6,7 @@ use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::plan::{LoadOptions, Plan};
 use sojourn_model::scenario::{Capacity, Scenario};
 use sojourn_model::workload::stream::{Playout, Transport};
+use sojourn_model::workload::video::Rule;
 use sojourn_model::workload::{App, Direction, Entry};
 
 const MS: u64 = 1_000_000;
@@ -166,6 +167,37 @@ fn streams_have_the_pace_of_their_rate() {
     assert_eq!(flow("kind = \"voip\"\ndirection = \"both\"").len(), 2);
     let turns = stream("kind = \"onoff\"\nrate = \"1mbit\"\ntransport = \"tcp\"\non = \"2s\"\noff = \"3s\"");
     assert_eq!((turns.transport, turns.active[1]), (Transport::Tcp, (Time(5000 * MS), Time(7000 * MS))));
+}
+
+#[test]
+fn readers_and_viewers_are_as_asked_for() {
+    let readers = flow("kind = \"web\"\npage = true\ncount = 2\nconnections = 4");
+    let App::Pages(browsing) = &readers[1].app else { panic!("pages") };
+    assert_eq!((browsing.connections, browsing.stop, readers.len()), (4, Time::NEVER, 2));
+    assert!(browsing.pages.len() > 1 && readers[0].answers());
+    let App::Video(video) = &flow("kind = \"video\"\nladder = [\"1mbit\", \"2mbit\"]\nrule = \"rate\"")[0].app else {
+        panic!("a video")
+    };
+    assert_eq!((video.chunk, video.ladder[1], video.rule), (Span(4000 * MS), Rate(2_000_000), Rule::Rate));
+    let App::Video(video) = &flow("kind = \"video\"")[0].app else { panic!("a video") };
+    assert_eq!((video.ladder.len(), video.rule, video.buffer), (6, Rule::Buffer, Span(60_000 * MS)));
+}
+
+#[test]
+fn sizes_may_come_from_a_file_beside_the_scenario() {
+    let folder = std::env::temp_dir().join(format!("sojourn-sizes-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("sizes.csv"), "flow,bytes\n1,700\n2,700\n").expect("written");
+    let text = "duration = \"10s\"\n[[hop]]\nrate = \"1mbit\"\ndelay = \"1ms\"\n[[flow]]\nkind = \"sizes\"\nrate = 5\n\
+                file = \"sizes.csv\"\n";
+    let path = folder.join("x.toml");
+    let plan = Plan::load(&path.to_string_lossy(), text.as_bytes(), &LoadOptions::default());
+    let plan = plan.unwrap_or_else(|error| panic!("{error}"));
+    std::fs::remove_dir_all(&folder).expect("removed");
+    let scenario = plan.scenario(0).unwrap_or_else(|error| panic!("{error}"));
+    let App::Sizes { arrivals, .. } = &scenario.workload.entries[0].app else { panic!("sizes") };
+    assert!(!arrivals.is_empty() && arrivals.iter().all(|(_, bytes)| *bytes == 700));
+    assert_eq!(plan.sizes()[0].1[..], [700, 700]);
 }
 
 #[test]

@@ -100,6 +100,8 @@ fn application(app: &App) -> String {
             format!("{} bytes every {}{pauses}", stream.bytes, stream.interval)
         }
         App::Web { connections } => format!("{} connections", connections.len()),
+        App::Pages(browsing) => format!("pages over {} connections", browsing.connections),
+        App::Video(video) => format!("video in {} qualities", video.ladder.len()),
         App::Sizes { arrivals, .. } => format!("{} transfers", arrivals.len()),
     }
 }

@@ -8,8 +8,11 @@ use sojourn_core::tcp::{Ack, Block, Config, Sender};
 use sojourn_core::units::{Span, Time};
 use sojourn_measure::FlowMeter;
 use sojourn_model::scenario::Scenario;
+use sojourn_model::workload::ideal::{Ideal, Task};
+use sojourn_model::workload::page::{Browser, Browsing, Then};
 use sojourn_model::workload::stream::{Stream, Transport};
-use sojourn_model::workload::{App, Entry, Exchange, WebConnection};
+use sojourn_model::workload::video::{self, Seen, Video};
+use sojourn_model::workload::{App, Entry, Exchange};
 
 use crate::ends::SYN_BYTES;
 use crate::packet::{ACK, DATA, DATAGRAM, ECHO, FULL, PING, Packet, Parts, RETRANSMIT, SYN, stamp};
@@ -68,11 +71,14 @@ struct Conn {
     started: Time,
     /// Index into [`Hosts::webs`], or `NO_WEB`.
     web: u32,
+    /// Bytes of its transfer.
+    size: u64,
 }
 
 const NO_WEB: u32 = u32::MAX;
 
-/// A web connection: two connections that share a handshake, requests one way and responses the other.
+/// A web connection: two connections that share a handshake, requests one way and responses the other. A client that chooses
+/// as it goes adds its exchanges one by one.
 struct Web {
     exchanges: Vec<Exchange>,
     /// The exchange under way.
@@ -94,11 +100,23 @@ struct Player {
     hashes: Rng,
     started: u64,
     completed: u64,
+    client: Option<Box<Client>>,
+}
+
+/// A client that chooses what it asks for as it goes.
+enum Client {
+    /// Of pages, with the connection (index into [`Hosts::webs`]) that brought the main object.
+    Reader(Browser, u32),
+    /// Of a video, with its connection.
+    Viewer(video::Player, u32),
 }
 
 /// All data senders and applications.
 pub struct Hosts<'a> {
     entries: &'a [Entry],
+    /// What an empty path would have for each entry.
+    ideals: Vec<Ideal>,
+    end: Time,
     topology: &'a Topology,
     players: Vec<Player>,
     conns: Vec<Conn>,
@@ -126,10 +144,17 @@ impl<'a> Hosts<'a> {
             hashes: Rng::stream(scenario.seed, &format!("hash {}", entry.name)),
             started: 0,
             completed: 0,
+            client: match &entry.app {
+                App::Pages(_) => Some(Box::new(Client::Reader(Browser::default(), NO_WEB))),
+                App::Video(video) => Some(Box::new(Client::Viewer(video::Player::new(video), NO_WEB))),
+                _ => None,
+            },
         };
         let group = |g: &sojourn_model::workload::Group| GroupState { max_active: g.max_active, ..Default::default() };
         Hosts {
             entries,
+            ideals: entries.iter().map(|entry| Ideal::of(scenario, entry)).collect(),
+            end: scenario.duration,
             topology,
             players: entries.iter().map(player).collect(),
             conns: Vec::new(),
@@ -145,6 +170,9 @@ impl<'a> Hosts<'a> {
             let first = match &entry.app {
                 App::Bulk { active } => active.first().map(|window| window.0),
                 App::Download { start, stop, .. } | App::Thin { start, stop, .. } | App::Pings { start, stop, .. } => {
+                    (start < stop).then_some(*start)
+                }
+                App::Pages(Browsing { start, stop, .. }) | App::Video(Video { start, stop, .. }) => {
                     (start < stop).then_some(*start)
                 }
                 App::Stream(stream) => stream.active.first().map(|window| window.0),
@@ -196,6 +224,15 @@ impl<'a> Hosts<'a> {
     /// Transfers begun and not complete, by entry.
     pub fn unfinished(&self) -> Vec<u64> {
         self.players.iter().map(|player| player.started - player.completed).collect()
+    }
+
+    /// Of each video that does not move at the end of the run: its entry, since when, and for how long.
+    pub fn standing_still(&self) -> Vec<(u32, Time, Seen)> {
+        let viewers = (0..).zip(&self.players).filter_map(|(entry, player)| match player.client.as_deref()? {
+            Client::Viewer(viewer, _) => viewer.clone().finish(self.end).map(|(at, seen)| (entry, at, seen)),
+            Client::Reader(..) => None,
+        });
+        viewers.collect()
     }
 
     /// The sender's own deadline.
@@ -322,8 +359,16 @@ impl<'a> Hosts<'a> {
                 self.stream(now, index, stream, at as u32, net);
                 stream.after(&mut self.players[index as usize].window, now)
             }
+            App::Pages(browsing) => {
+                self.read(now, index, browsing, net);
+                None
+            }
+            App::Video(video) => {
+                self.watch(now, index, video, net);
+                None
+            }
             App::Web { connections } => {
-                self.browse(now, index, &connections[at], net);
+                self.browse(now, index, connections[at].exchanges.clone(), net);
                 connections.get(at + 1).map(|connection| connection.start)
             }
             App::Sizes { arrivals, group } => {
@@ -362,6 +407,7 @@ impl<'a> Hosts<'a> {
     fn transfer(&mut self, now: Time, index: u32, size: u64, net: &mut impl Net) {
         let conn = self.connect(now, index, false, None, NO_WEB, net);
         self.begin(now, index, net);
+        self.conns[conn as usize].size = size;
         let sender = &mut self.conns[conn as usize].sender;
         sender.open(now);
         let target = sender.write(size);
@@ -416,13 +462,67 @@ impl<'a> Hosts<'a> {
         Packet::from(Parts { conn, hash, dscp, bytes: bytes as u16, lane, kind, ..Parts::default() })
     }
 
+    /// A reader's next page, or what its parser found in the main object.
+    fn read(&mut self, now: Time, index: u32, browsing: &Browsing, net: &mut impl Net) {
+        let Some(Client::Reader(browser, main)) = self.players[index as usize].client.as_deref_mut() else { return };
+        if !browser.is_parsing() {
+            *main = self.webs.len() as u32;
+            if let Some(exchange) = browser.open(now, browsing) {
+                self.browse(now, index, vec![exchange], net);
+            }
+            return;
+        }
+        let (main, exchanges) = (*main, browser.parsed(browsing));
+        for (number, exchange) in exchanges.into_iter().enumerate() {
+            if number == 0 {
+                self.webs[main as usize].exchanges.push(exchange);
+                self.request(now, main, net);
+            } else {
+                self.browse(now, index, vec![exchange], net);
+            }
+        }
+    }
+
+    /// A viewer's player asks for its next piece.
+    fn watch(&mut self, now: Time, index: u32, video: &Video, net: &mut impl Net) {
+        let Some(Client::Viewer(viewer, web)) = self.players[index as usize].client.as_deref_mut() else { return };
+        let exchange = viewer.ask(now, video);
+        if *web == NO_WEB {
+            *web = self.webs.len() as u32;
+            return self.browse(now, index, vec![exchange], net);
+        }
+        let web = *web;
+        self.webs[web as usize].exchanges.push(exchange);
+        self.request(now, web, net);
+    }
+
+    /// A client that chooses as it goes has got what it asked for on this connection.
+    fn choose(&mut self, now: Time, entry: u32, web: u32, net: &mut impl Net) {
+        match (&self.entries[entry as usize].app, self.players[entry as usize].client.as_deref_mut()) {
+            (App::Pages(browsing), Some(Client::Reader(browser, _))) => match browser.arrived(now, browsing) {
+                Then::Ask(exchange) => self.webs[web as usize].exchanges.push(exchange),
+                Then::Parse(at) => net.post(at, Event::Act(entry)),
+                Then::Close => {}
+                Then::Loaded(time, next) => {
+                    net.meter(entry).loaded(now, time);
+                    next.into_iter().for_each(|at| net.post(at, Event::Act(entry)));
+                }
+            },
+            (App::Video(video), Some(Client::Viewer(viewer, _))) => {
+                let (seen, next) = viewer.arrived(now, video);
+                seen.into_iter().for_each(|(at, seen)| net.meter(entry).watched(at, seen));
+                next.into_iter().for_each(|at| net.post(at, Event::Act(entry)));
+            }
+            _ => {}
+        }
+    }
+
     /// A client opens a web connection.
-    fn browse(&mut self, now: Time, index: u32, connection: &WebConnection, net: &mut impl Net) {
+    fn browse(&mut self, now: Time, index: u32, exchanges: Vec<Exchange>, net: &mut impl Net) {
         let web = self.webs.len() as u32;
         let request = self.connect(now, index, true, None, web, net);
         let hash = self.conns[request as usize].hash;
         let response = self.connect(now, index, false, Some(hash), web, net);
-        let exchanges = connection.exchanges.clone();
         self.webs.push(Web { exchanges, at: 0, request, response, started: now });
         self.begin(now, index, net);
         self.conns[request as usize].sender.open(now);
@@ -459,12 +559,12 @@ impl<'a> Hosts<'a> {
 
     /// Everything that was expected on a connection has arrived at its receiver.
     fn complete(&mut self, now: Time, conn: u32, net: &mut impl Net) {
-        let Conn { entry, web, started, .. } = self.conns[conn as usize];
+        let Conn { entry, web, started, size, .. } = self.conns[conn as usize];
         if web != NO_WEB {
             return self.web_complete(now, conn, web, net);
         }
         self.players[entry as usize].completed += 1;
-        net.meter(entry).completed(now, now.since(started));
+        net.meter(entry).completed(now, now.since(started), self.ideals[entry as usize].time(Task::Sent(size)));
         match &self.entries[entry as usize].app {
             App::Download { gaps, stop, .. } => {
                 let done = self.players[entry as usize].completed as usize;
@@ -491,8 +591,12 @@ impl<'a> Hosts<'a> {
             return net.post(now + web.exchanges[web.at].server_delay, Event::Respond(index));
         }
         self.players[entry as usize].completed += 1;
-        net.meter(entry).completed(now, now.since(web.started));
+        let Exchange { server_delay, response, .. } = web.exchanges[web.at];
+        let task = Task::Answered { bytes: response, thinking: server_delay, opened: web.at == 0 };
+        net.meter(entry).completed(now, now.since(web.started), self.ideals[entry as usize].time(task));
         web.at += 1;
+        self.choose(now, entry, index, net);
+        let web = &self.webs[index as usize];
         if let Some(next) = web.exchanges.get(web.at) {
             net.post(now + next.gap, Event::Request(index));
         }
@@ -520,7 +624,20 @@ impl<'a> Hosts<'a> {
         let full = Packet::from(Parts { conn, hash, dscp, bytes, lane, kind: DATA, bits, ..Parts::default() });
         net.open(&entry.tcp, &full, index);
         let sender = Sender::new(&entry.tcp);
-        self.conns.push(Conn { sender, entry: index, full, hash, dscp, lane, header, mss, rwnd, started: now, web });
+        self.conns.push(Conn {
+            sender,
+            entry: index,
+            full,
+            hash,
+            dscp,
+            lane,
+            header,
+            mss,
+            rwnd,
+            started: now,
+            web,
+            size: 0,
+        });
         conn
     }
 }

@@ -59,6 +59,10 @@ pub fn output(
         reports.push(report);
         packets.extend(records.into_iter().map(|r| PacketRecord { entry: ends.entry(r.connection), ..r }));
     }
+    let mut flows = flows;
+    for (entry, at, seen) in hosts.standing_still() {
+        flows[entry as usize].watched(at, seen);
+    }
     let flows = flows.into_iter().zip(hosts.unfinished()).map(|(flow, unfinished)| flow.finish(unfinished)).collect();
     Output { links: reports, flows, packets, events }
 }

@@ -2,7 +2,7 @@
 
 use sojourn_core::units::{Span, Time};
 use sojourn_model::scenario::{Capacity, Scenario};
-use sojourn_model::workload::{App, Direction, Entry};
+use sojourn_model::workload::{Direction, Entry};
 
 /// One direction of a class: two lanes per class, the data's (even) and the way back (odd).
 #[derive(Clone, Debug)]
@@ -95,7 +95,7 @@ impl Topology {
 
 /// Whether data goes both ways on a connection (requests and responses).
 fn is_two_way(entry: &Entry) -> bool {
-    matches!(entry.app, App::Web { .. })
+    entry.answers()
 }
 
 /// A change of a link during the run.

@@ -9,7 +9,9 @@ use sojourn_core::tcp::{AckPolicy, Cc, Config};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::records::PacketRecord;
 use sojourn_model::scenario::{Access, Capacity, Filling, Hop, Impair, Link, Nic, Pause, Scenario, Trace};
+use sojourn_model::workload::page::{Browsing, Page};
 use sojourn_model::workload::stream::{Codec, Playout, Stream, Transport, Voice};
+use sojourn_model::workload::video::{Rule, Video};
 use sojourn_model::workload::{App, Delays, Direction, Entry, Exchange, Group, WebConnection, Workload};
 use sojourn_sim::{Detail, Engine, Options, run};
 
@@ -68,7 +70,7 @@ const IMPAIRMENTS: &[&str] = &[
 ];
 
 /// Draws of one scenario; those of what came later have a stream of their own, so that older scenarios stay as they were.
-struct Draw(Rng, Rng, Rng);
+struct Draw(Rng, Rng, Rng, Rng);
 
 impl Draw {
     fn below(&mut self, n: u64) -> u64 {
@@ -255,7 +257,7 @@ impl Draw {
 
     /// In place of every seventh flow a stream, at a pace that ties.
     fn stream(&mut self, duration: u64) -> Option<(&'static str, App)> {
-        let rng = &mut self.1;
+        let rng = &mut self.3;
         if rng.below(7) > 0 {
             return None;
         }
@@ -273,11 +275,35 @@ impl Draw {
         Some(("onoff", App::Stream(Stream { active, interval, bytes, transport, voice })))
     }
 
+    /// In place of every seventh of the others a client that chooses as it goes.
+    fn client(&mut self, duration: u64) -> Option<(&'static str, App)> {
+        let rng = &mut self.3;
+        if rng.below(7) > 0 {
+            return None;
+        }
+        let start = Time(rng.below(4) * 100 * MS);
+        let stop = if rng.below(3) == 0 { Time(duration / 2) } else { Time::NEVER };
+        if rng.below(2) == 0 {
+            let pages = (0..20).map(|_| Page {
+                main: 1 + rng.below(20_000),
+                parsing: Span(rng.below(3) * 10 * MS),
+                embedded: (0..rng.below(12)).map(|_| 1 + rng.below(20_000)).collect(),
+                reading: Span(rng.below(3) * 100 * MS),
+            });
+            let pages = pages.collect();
+            return Some(("web", App::Pages(Browsing { start, stop, pages, connections: 1 + rng.below(6) as usize })));
+        }
+        let (chunk, buffer) = (Span(100 * MS), Span((2 + rng.below(10)) * 100 * MS));
+        let ladder = [1, 2, 6].map(|mbit| Rate(mbit * 1_000_000)).to_vec();
+        let rule = if rng.below(2) == 0 { Rule::Buffer } else { Rule::Rate };
+        Some(("video", App::Video(Video { start, stop, chunk, buffer, ladder, rule })))
+    }
+
     fn entry(&mut self, number: usize, duration: u64, hops: usize, groups: usize) -> Entry {
         let first = self.below(hops as u64) as usize;
         let last = first + self.below((hops - first) as u64) as usize;
         let (kind, app) = self.app(duration, groups);
-        let (kind, app) = self.stream(duration).unwrap_or((kind, app));
+        let (kind, app) = self.stream(duration).or_else(|| self.client(duration)).unwrap_or((kind, app));
         let mut delays =
             Delays { data_in: self.delay(), data_out: self.delay(), ack_in: self.delay(), ack_out: self.delay() };
         if self.once_in(4) {
@@ -355,9 +381,9 @@ fn difference(one: &str, other: &str) -> String {
 }
 
 fn compare(seed: u64) -> usize {
-    let scenario =
-        Draw(Rng::stream(seed, "random scenario"), Rng::stream(seed, "cards"), Rng::stream(seed, "flow control"))
-            .scenario(seed);
+    let stream = |name| Rng::stream(seed, name);
+    let mut draw = Draw(stream("random scenario"), stream("cards"), stream("flow control"), stream("clients"));
+    let scenario = draw.scenario(seed);
     let detail = if seed.is_multiple_of(4) { Detail::Departures } else { Detail::Full };
     let (fast, fast_report) = output(&scenario, Engine::Fast, detail);
     let (heap, heap_report) = output(&scenario, Engine::Heap, detail);

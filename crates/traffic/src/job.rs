@@ -85,6 +85,9 @@ pub struct Job {
     pub index: usize,
     /// The traces that the file names: their milliseconds.
     pub traces: Vec<(String, Vec<u64>)>,
+    /// The files of sizes that the file names.
+    #[serde(default)]
+    pub sizes: Vec<(String, Vec<u64>)>,
     /// Where `tc` finds plugins for disciplines that it does not know.
     #[serde(default)]
     pub tc_lib_dir: Option<String>,
@@ -109,6 +112,7 @@ impl Job {
             seeds: options.seeds,
             index,
             traces: traces.collect(),
+            sizes: plan.sizes().iter().map(|(name, sizes)| (name.clone(), sizes.to_vec())).collect(),
             tc_lib_dir: None,
             most_records: None,
             mode,
@@ -121,8 +125,13 @@ impl Job {
     /// The job is none that [`Job::new`] made.
     pub fn scenario(&self) -> Result<Scenario, String> {
         let traces = self.traces.iter().map(|(name, ms)| (name.clone(), Trace { opportunities_ms: ms.clone() }));
-        let options =
-            LoadOptions { set: self.set.clone(), seed: self.seed, seeds: self.seeds, traces: traces.collect() };
+        let options = LoadOptions {
+            set: self.set.clone(),
+            seed: self.seed,
+            seeds: self.seeds,
+            traces: traces.collect(),
+            sizes: self.sizes.clone(),
+        };
         let plan = Plan::load(&self.file, self.source.as_bytes(), &options).map_err(|error| error.to_string())?;
         if self.index >= plan.runs.len() {
             return Err(format!("index = {}: the plan has {} runs", self.index, plan.runs.len()));

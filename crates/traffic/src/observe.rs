@@ -13,7 +13,8 @@ use sojourn_measure::records::Offer;
 use sojourn_measure::{FlowMeter, LinkMeter, LinkReport, Output, flow_setup, link_setup, records};
 use sojourn_model::records::{Fate, Kind, PacketRecord};
 use sojourn_model::scenario::{Capacity, Scenario, Trace};
-use sojourn_model::workload::{App, Direction};
+use sojourn_model::workload::Direction;
+use sojourn_model::workload::video::Seen;
 
 use crate::flows::played::{Played, What};
 use crate::flows::{FIRST_PORT, SERVICE};
@@ -304,11 +305,10 @@ fn flows(
     let mut told: Vec<(Time, u32, Told)> = Vec::new();
     for record in list {
         let entry = &entries[record.entry as usize];
-        // The first link that the data's sender meets; of the web, whose both ends send, the other's too.
+        // The first link that the data's sender meets; of the web and of video, whose both ends send, the other's too.
         let (right, left) = ((entry.via.0 * 2) as u16, (entry.via.1 * 2 + 1) as u16);
         let first = if entry.direction == Direction::Right { right } else { left };
-        let web = matches!(entry.app, App::Web { .. });
-        let sends = record.link == first || (web && (record.link == right || record.link == left));
+        let sends = record.link == first || (entry.answers() && (record.link == right || record.link == left));
         if sends && matches!(record.kind, Kind::Data | Kind::Retransmit | Kind::Syn) {
             told.push((record.arrival, record.entry, Told::Sent));
         }
@@ -352,7 +352,11 @@ fn tell(meter: &mut FlowMeter, now: Time, what: Told) {
             meter.state(now, cwnd, Span::from_micros(u64::from(srtt_us)), inflight);
         }
         Told::App(What::Started) => meter.started(now),
-        Told::App(What::Completed(fct)) => meter.completed(now, Span(fct)),
+        Told::App(What::Completed(fct, ideal)) => meter.completed(now, Span(fct), Span(ideal)),
+        Told::App(What::Loaded(time)) => meter.loaded(now, Span(time)),
+        Told::App(What::Piece(quality, switched)) => meter.watched(now, Seen::Piece(Rate(quality), switched)),
+        Told::App(What::Begun(after)) => meter.watched(now, Seen::Begun(Span(after))),
+        Told::App(What::Stalled(time)) => meter.watched(now, Seen::Stalled(Span(time))),
         Told::App(What::Reply(rtt)) => meter.rtt(now, Span(rtt)),
         Told::App(What::Datagram) => meter.sent_datagram(now),
         Told::App(What::Heard { number, sent }) => meter.received_datagram(now, Time(sent), number),

@@ -174,6 +174,16 @@ def _show_tables(done: Comparison) -> None:
             ["", *("\n".join([*one.head.split(), one.unit]) for one in table.COLUMNS)],
             [[label, *(" ".join(cell).strip() for cell in cells)] for label, cells in table.rows(groups, hop)],
         )
+    of_flows = table.applications(groups)
+    if of_flows:
+        screen.print_numbers(
+            "applications",
+            ["", *("\n".join([*one.head.split(), one.unit]) for one in of_flows.columns)],
+            [
+                [f"{name} · {label}", *(" ".join(cell).strip() for cell in cells)]
+                for name, label, cells in of_flows.rows
+            ],
+        )
     if any(len(group.runs) > 1 for group in groups):
         click.echo(f"means over {max(len(g.runs) for g in groups)} seeds, ± half-width of the 95 % interval")
 

@@ -72,6 +72,7 @@ def page(
         pictures=[(one, base64.b64encode(one.png).decode()) for one in made],
         columns=table.COLUMNS,
         tables=tables,
+        applications=table.applications(groups),
         seeds=sorted({record.seed for record in runs}),
         several=any(len(group.runs) > 1 for group in groups),
         about=first.about,

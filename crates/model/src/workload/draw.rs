@@ -4,7 +4,9 @@
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Span, Time};
 
+use super::page::{self, Browsing};
 use super::stream::{self, Stream};
+use super::video::Video;
 use super::{App, Delays, Direction, Entry, Workload, packmime, sizes};
 use crate::describe::Description;
 use crate::scenario::{Hop, Link, Scenario};
@@ -121,8 +123,17 @@ fn app(flow: &Flow, i: usize, name: &str, (seed, duration): (u64, Time)) -> App 
             App::Stream(Stream { active, interval, bytes, transport, voice })
         }
         What::Web { rate } => App::Web { connections: packmime::connections(seed, name, *rate, (start, end)) },
-        What::Sizes { rate, group } => {
-            App::Sizes { arrivals: sizes::arrivals(seed, name, *rate, (start, end)), group: *group }
+        What::Pages { connections } => {
+            let pages = page::pages(seed, name, flow.rtt.lowest(), (start, end));
+            App::Pages(Browsing { start, stop, pages, connections: *connections })
+        }
+        What::Video { chunk, buffer, ladder, rule } => {
+            let (chunk, buffer, ladder, rule) = (*chunk, *buffer, ladder.clone(), *rule);
+            App::Video(Video { start, stop, chunk, buffer, ladder, rule })
+        }
+        What::Sizes { rate, file, group } => {
+            let file = file.as_ref().map(|sizes| &sizes[..]);
+            App::Sizes { arrivals: sizes::arrivals(seed, name, *rate, file, (start, end)), group: *group }
         }
     }
 }

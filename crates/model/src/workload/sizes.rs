@@ -31,8 +31,14 @@ fn size(rng: &mut Rng) -> u64 {
     libm::round(bytes).max(1.0) as u64
 }
 
-/// All transfers of an entry that arrive in [start, end), `rate` per second.
-pub(crate) fn arrivals(seed: u64, name: &str, rate: f64, (start, end): (Time, Time)) -> Vec<(Time, u64)> {
+/// All transfers of an entry that arrive in [start, end), `rate` per second; with `file` each has one of its sizes.
+pub(crate) fn arrivals(
+    seed: u64,
+    name: &str,
+    rate: f64,
+    file: Option<&[u64]>,
+    (start, end): (Time, Time),
+) -> Vec<(Time, u64)> {
     let mut times = Rng::stream(seed, &format!("sizes arrivals {name}"));
     let mut sizes = Rng::stream(seed, &format!("sizes bytes {name}"));
     let mut arrivals = Vec::new();
@@ -42,7 +48,11 @@ pub(crate) fn arrivals(seed: u64, name: &str, rate: f64, (start, end): (Time, Ti
         if at >= end {
             return arrivals;
         }
-        arrivals.push((at, size(&mut sizes)));
+        let bytes = match file {
+            Some(file) => file[sizes.below(file.len() as u64) as usize],
+            None => size(&mut sizes),
+        };
+        arrivals.push((at, bytes));
     }
 }
 
@@ -67,9 +77,18 @@ mod tests {
     }
 
     #[test]
+    fn sizes_of_a_file_come_in_their_shares() {
+        let file = [10, 20, 20, 30];
+        let arrivals = arrivals(1, "sizes0", 1000.0, Some(&file), (Time::ZERO, Time(100_000_000_000)));
+        let share = |bytes| arrivals.iter().filter(|one| one.1 == bytes).count() as f64 / arrivals.len() as f64;
+        assert!((share(20) - 0.5).abs() < 0.01 && (share(10) - 0.25).abs() < 0.01, "{} {}", share(20), share(10));
+        assert!((share(10) + share(20) + share(30) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
     fn arrivals_come_at_the_rate_and_in_order() {
         let end = Time(1_000_000_000_000);
-        let arrivals = arrivals(1, "sizes0", 20.0, (Time::ZERO, end));
+        let arrivals = arrivals(1, "sizes0", 20.0, None, (Time::ZERO, end));
         assert!((arrivals.len() as f64 / 20_000.0 - 1.0).abs() < 0.03, "{}", arrivals.len());
         assert!(arrivals.windows(2).all(|pair| pair[0].0 <= pair[1].0) && arrivals.iter().all(|(at, _)| *at < end));
     }

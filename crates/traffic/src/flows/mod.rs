@@ -16,7 +16,10 @@ use std::os::fd::OwnedFd;
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Span, Time};
 use sojourn_model::scenario::Scenario;
+use sojourn_model::workload::ideal::{Ideal, Task};
+use sojourn_model::workload::page::{Browser, Browsing, Then};
 use sojourn_model::workload::stream::{Stream, Transport};
+use sojourn_model::workload::video::{self, Video};
 use sojourn_model::workload::{App, Direction, Entry, Exchange};
 
 use crate::topology::{self, Place};
@@ -95,9 +98,11 @@ struct Conn {
     /// The number of bytes with which what an end waits for is complete.
     target: [u64; 2],
     started: Time,
-    /// The exchange under way, of a web connection.
+    /// Of a web connection: its exchanges (a client that chooses as it goes adds them one by one), and the one under way.
+    web: Option<Vec<Exchange>>,
     exchange: usize,
-    web: Option<usize>,
+    /// Bytes of its transfer.
+    size: u64,
 }
 
 const OPENER: usize = 0;
@@ -119,6 +124,15 @@ struct Player {
     pinger: Option<OwnedFd>,
     /// Both ends of a stream of datagrams.
     datagrams: Option<[OwnedFd; 2]>,
+    client: Option<Client>,
+}
+
+/// A client that chooses what it asks for as it goes.
+enum Client {
+    /// Of pages, with the connection that brought the main object.
+    Reader(Browser, u32),
+    /// Of a video, with its connection.
+    Viewer(video::Player, Option<u32>),
 }
 
 #[derive(Default)]
@@ -131,6 +145,7 @@ struct Group {
 /// All applications and sockets of a run.
 pub struct Flows<'a, N> {
     entries: &'a [Entry],
+    ideals: Vec<Ideal>,
     end: Time,
     net: N,
     reactor: Reactor<Act>,
@@ -178,10 +193,16 @@ impl<'a, N: Net> Flows<'a, N> {
             pings: VecDeque::new(),
             pinger: None,
             datagrams: None,
+            client: match &entry.app {
+                App::Pages(_) => Some(Client::Reader(Browser::default(), 0)),
+                App::Video(video) => Some(Client::Viewer(video::Player::new(video), None)),
+                _ => None,
+            },
         };
         let groups = scenario.workload.groups.iter();
         let mut flows = Flows {
             entries,
+            ideals: entries.iter().map(|entry| Ideal::of(scenario, entry)).collect(),
             end: scenario.duration,
             net,
             reactor,
@@ -230,6 +251,13 @@ impl<'a, N: Net> Flows<'a, N> {
             }
         }
         self.net.over()?;
+        for (entry, player) in (0..).zip(&self.players) {
+            if let Some(Client::Viewer(viewer, _)) = &player.client
+                && let Some((at, seen)) = viewer.clone().finish(self.end)
+            {
+                self.played.watched(at, entry, seen);
+            }
+        }
         self.played.unfinished = self.players.iter().map(|player| player.started - player.completed).collect();
         Ok(self.played)
     }
@@ -240,6 +268,9 @@ impl<'a, N: Net> Flows<'a, N> {
             let first = match &entry.app {
                 App::Bulk { active } => active.first().map(|window| window.0 + jitter),
                 App::Download { start, stop, .. } | App::Thin { start, stop, .. } | App::Pings { start, stop, .. } => {
+                    (start < stop).then_some(*start + jitter)
+                }
+                App::Pages(Browsing { start, stop, .. }) | App::Video(Video { start, stop, .. }) => {
                     (start < stop).then_some(*start + jitter)
                 }
                 App::Stream(stream) => stream.active.first().map(|window| window.0 + jitter),
@@ -292,8 +323,16 @@ impl<'a, N: Net> Flows<'a, N> {
                 self.stream(now, index, stream, at as u32)?;
                 stream.after(&mut self.players[index as usize].window, now)
             }
+            App::Pages(browsing) => {
+                self.read(now, index, browsing)?;
+                None
+            }
+            App::Video(video) => {
+                self.watch(now, index, video)?;
+                None
+            }
             App::Web { connections } => {
-                self.browse(now, index, at)?;
+                self.browse(now, index, connections[at].exchanges.clone())?;
                 connections.get(at + 1).map(|connection| connection.start)
             }
             App::Sizes { arrivals, group } => {
@@ -338,6 +377,7 @@ impl<'a, N: Net> Flows<'a, N> {
         let conn = self.connect(index, false)?;
         self.begin(now, index, conn);
         self.conns[conn as usize].target[ACCEPTER] = size;
+        self.conns[conn as usize].size = size;
         self.write(conn, OPENER, size)
     }
 
@@ -361,19 +401,93 @@ impl<'a, N: Net> Flows<'a, N> {
     }
 
     /// A client opens a web connection.
-    fn browse(&mut self, now: Time, index: u32, number: usize) -> io::Result<()> {
+    fn browse(&mut self, now: Time, index: u32, exchanges: Vec<Exchange>) -> io::Result<u32> {
         let conn = self.connect(index, true)?;
         self.begin(now, index, conn);
-        self.conns[conn as usize].web = Some(number);
+        self.conns[conn as usize].web = Some(exchanges);
         self.expect(conn);
+        Ok(conn)
+    }
+
+    /// A reader's next page, or what its parser found in the main object.
+    fn read(&mut self, now: Time, index: u32, browsing: &Browsing) -> io::Result<()> {
+        let Some(Client::Reader(browser, main)) = &mut self.players[index as usize].client else { return Ok(()) };
+        if browser.is_parsing() {
+            let (main, exchanges) = (*main, browser.parsed(browsing));
+            for (number, exchange) in exchanges.into_iter().enumerate() {
+                if number == 0 {
+                    self.ask_again(now, main, exchange)?;
+                } else {
+                    self.browse(now, index, vec![exchange])?;
+                }
+            }
+        } else if let Some(exchange) = browser.open(now, browsing) {
+            let conn = self.browse(now, index, vec![exchange])?;
+            if let Some(Client::Reader(_, main)) = &mut self.players[index as usize].client {
+                *main = conn;
+            }
+        }
         Ok(())
     }
 
+    /// A viewer's player asks for its next piece.
+    fn watch(&mut self, now: Time, index: u32, video: &Video) -> io::Result<()> {
+        let Some(Client::Viewer(viewer, conn)) = &mut self.players[index as usize].client else { return Ok(()) };
+        let exchange = viewer.ask(now, video);
+        if let Some(conn) = *conn {
+            return self.ask_again(now, conn, exchange);
+        }
+        let opened = self.browse(now, index, vec![exchange])?;
+        if let Some(Client::Viewer(_, conn)) = &mut self.players[index as usize].client {
+            *conn = Some(opened);
+        }
+        Ok(())
+    }
+
+    /// One more exchange on a connection that waits.
+    fn ask_again(&mut self, now: Time, conn: u32, exchange: Exchange) -> io::Result<()> {
+        if let Some(exchanges) = &mut self.conns[conn as usize].web {
+            exchanges.push(exchange);
+        }
+        self.expect(conn);
+        self.request(now, conn)
+    }
+
+    /// A client that chooses as it goes has got what it asked for on this connection. Whether the connection is done with, so
+    /// far as the client says.
+    fn choose(&mut self, now: Time, conn: u32) -> bool {
+        let entry = self.conns[conn as usize].entry;
+        match (&self.entries[entry as usize].app, &mut self.players[entry as usize].client) {
+            (App::Pages(browsing), Some(Client::Reader(browser, _))) => match browser.arrived(now, browsing) {
+                Then::Ask(exchange) => {
+                    self.conns[conn as usize].web.get_or_insert_default().push(exchange);
+                    false
+                }
+                Then::Parse(at) => {
+                    self.reactor.post(at, Act::Entry(entry));
+                    false
+                }
+                Then::Close => true,
+                Then::Loaded(time, next) => {
+                    self.played.note(now, entry, What::Loaded(time.0));
+                    next.into_iter().for_each(|at| self.reactor.post(at, Act::Entry(entry)));
+                    true
+                }
+            },
+            (App::Video(video), Some(Client::Viewer(viewer, _))) => {
+                let (seen, next) = viewer.arrived(now, video);
+                seen.into_iter().for_each(|(at, seen)| self.played.watched(at, entry, seen));
+                next.into_iter().for_each(|at| self.reactor.post(at, Act::Entry(entry)));
+                next.is_none()
+            }
+            _ => true,
+        }
+    }
+
     /// The exchange under way on a web connection.
-    fn exchange(&self, conn: u32) -> Option<&'a Exchange> {
-        let Conn { entry, web, exchange, .. } = self.conns[conn as usize];
-        let App::Web { connections } = &self.entries[entry as usize].app else { return None };
-        connections[web?].exchanges.get(exchange)
+    fn exchange(&self, conn: u32) -> Option<Exchange> {
+        let Conn { web, exchange, .. } = &self.conns[conn as usize];
+        web.as_ref()?.get(*exchange).copied()
     }
 
     /// Both ends of a web connection wait for their parts of the exchange.
@@ -469,15 +583,20 @@ impl<'a, N: Net> Flows<'a, N> {
 
     /// Everything that an end waited for has arrived there.
     fn complete(&mut self, now: Time, conn: u32, end: usize) -> io::Result<()> {
-        let Conn { entry, started, web, .. } = self.conns[conn as usize];
-        if web.is_some() && end == ACCEPTER {
+        let Conn { entry, started, size, exchange, .. } = self.conns[conn as usize];
+        let web = self.conns[conn as usize].web.is_some();
+        if web && end == ACCEPTER {
             let delay = self.exchange(conn).map_or(Span::ZERO, |exchange| exchange.server_delay);
             self.reactor.post(now + delay, Act::Respond(conn));
             return Ok(());
         }
         self.players[entry as usize].completed += 1;
-        self.played.completed(now, entry, now.since(started));
-        if web.is_some() {
+        let task = match self.exchange(conn) {
+            Some(one) => Task::Answered { bytes: one.response, thinking: one.server_delay, opened: exchange == 0 },
+            None => Task::Sent(size),
+        };
+        self.played.completed(now, entry, now.since(started), self.ideals[entry as usize].time(task));
+        if web {
             return self.next_exchange(now, conn);
         }
         match &self.entries[entry as usize].app {
@@ -502,6 +621,7 @@ impl<'a, N: Net> Flows<'a, N> {
 
     fn next_exchange(&mut self, now: Time, conn: u32) -> io::Result<()> {
         self.conns[conn as usize].exchange += 1;
+        let done = self.choose(now, conn);
         match self.exchange(conn) {
             Some(next) => {
                 let at = now + next.gap;
@@ -509,7 +629,8 @@ impl<'a, N: Net> Flows<'a, N> {
                 self.reactor.post(at, Act::Request(conn));
                 Ok(())
             }
-            None => self.finish(conn, OPENER),
+            None if done => self.finish(conn, OPENER),
+            None => Ok(()),
         }
     }
 
@@ -543,7 +664,7 @@ impl<'a, N: Net> Flows<'a, N> {
         let end = End { fd, to_write: 0, connected: false };
         let (ends, target) = ([Some(end), None], [u64::MAX; 2]);
         let started = Time::ZERO;
-        self.conns.push(Conn { entry: index, ends, got: [0; 2], target, started, exchange: 0, web: None });
+        self.conns.push(Conn { entry: index, ends, got: [0; 2], target, started, exchange: 0, web: None, size: 0 });
         Ok(number)
     }
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use sojourn_core::units::{Span, Time};
+use sojourn_model::workload::video::Seen;
 
 /// A connection, in order of opening: a packet's port and host say to which it belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -22,12 +23,21 @@ pub struct Connection {
 pub enum What {
     /// A transfer began.
     Started,
-    /// A transfer's last byte was at its receiver, so many nanoseconds after its begin.
-    Completed(u64),
+    /// A transfer's last byte was at its receiver, so many nanoseconds after its begin; and how many it would have been on an
+    /// empty path.
+    Completed(u64, u64),
     /// An echo request left.
     Ping,
     /// Its reply came, so many nanoseconds later.
     Reply(u64),
+    /// A page was there, so many nanoseconds after its begin.
+    Loaded(u64),
+    /// A piece of a video came: bits per second of its quality, and whether that is another one than before.
+    Piece(u64, bool),
+    /// A video's picture moved for the first time, so many nanoseconds after its start.
+    Begun(u64),
+    /// It stood still for so many nanoseconds from then on.
+    Stalled(u64),
     /// The next datagram of a stream left.
     Datagram,
     /// A datagram of a stream came.
@@ -99,7 +109,17 @@ impl Played {
     }
 
     /// Notes a transfer's end.
-    pub fn completed(&mut self, now: Time, entry: u32, fct: Span) {
-        self.note(now, entry, What::Completed(fct.0));
+    pub fn completed(&mut self, now: Time, entry: u32, fct: Span, ideal: Span) {
+        self.note(now, entry, What::Completed(fct.0, ideal.0));
+    }
+
+    /// Notes what a viewer saw.
+    pub fn watched(&mut self, now: Time, entry: u32, seen: Seen) {
+        let what = match seen {
+            Seen::Piece(quality, switched) => What::Piece(quality.0, switched),
+            Seen::Begun(after) => What::Begun(after.0),
+            Seen::Stalled(time) => What::Stalled(time.0),
+        };
+        self.note(now, entry, what);
     }
 }

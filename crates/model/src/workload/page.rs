@@ -1,0 +1,257 @@
+//! Web pages as 3GPP and NGMN have them: a main object, then its embedded objects over parallel connections, then the
+//! reader reads (3GPP2 C.R1002, NGMN "Radio access performance evaluation methodology"; values as in ns-3's model).
+//!
+//! Deviations: segments have the scenario's MSS instead of one that is drawn; servers answer at once, and the connections of
+//! a page are new ones: both are left open there.
+
+use sojourn_core::rng::Rng;
+use sojourn_core::units::{Span, Time};
+
+use super::Exchange;
+use super::dist::{above_zero, exponential, normal, seconds};
+
+/// Bytes of a request.
+pub const REQUEST: u32 = 328;
+/// Mean times of reading a page and of parsing its main object, in seconds.
+const READING: f64 = 30.0;
+const PARSING: f64 = 0.13;
+/// No one reads longer.
+const LONGEST: Span = Span::from_secs(3600);
+
+/// A lognormal size in bytes: what is outside of the bounds is drawn again.
+struct Size {
+    mean: f64,
+    sd: f64,
+    least: f64,
+    largest: f64,
+}
+
+const MAIN: Size = Size { mean: 10_710.0, sd: 25_032.0, least: 100.0, largest: 2e6 };
+const EMBEDDED: Size = Size { mean: 7_758.0, sd: 126_168.0, least: 50.0, largest: 2e6 };
+
+/// The number of embedded objects: a Pareto, cut off, its whole part less the scale.
+const NUMBER_SHAPE: f64 = 1.1;
+const NUMBER_SCALE: f64 = 2.0;
+const NUMBER_BOUND: f64 = 55.0;
+
+impl Size {
+    /// Mean and standard deviation of the logarithm, before the bounds.
+    fn logarithm(&self) -> (f64, f64) {
+        let variance = libm::log(1.0 + (self.sd / self.mean) * (self.sd / self.mean));
+        (libm::log(self.mean) - variance / 2.0, libm::sqrt(variance))
+    }
+
+    fn draw(&self, rng: &mut Rng) -> u64 {
+        let (mu, sigma) = self.logarithm();
+        loop {
+            let bytes = libm::exp(mu + sigma * normal(rng));
+            if (self.least..=self.largest).contains(&bytes) {
+                return libm::round(bytes) as u64;
+            }
+        }
+    }
+}
+
+fn number(rng: &mut Rng) -> usize {
+    loop {
+        let value = NUMBER_SCALE * libm::pow(above_zero(rng), -1.0 / NUMBER_SHAPE);
+        if value < NUMBER_BOUND {
+            return (libm::floor(value) - NUMBER_SCALE) as usize;
+        }
+    }
+}
+
+/// One page.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Page {
+    /// Bytes of the main object.
+    pub main: u64,
+    /// From its arrival to the requests for the embedded objects.
+    pub parsing: Span,
+    /// Bytes of the embedded objects, in the order of their requests.
+    pub embedded: Vec<u64>,
+    /// From the page's last byte to the next page.
+    pub reading: Span,
+}
+
+/// What a reader does, page after page.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Browsing {
+    /// The first page's SYN.
+    pub start: Time,
+    /// No new page at or after this time.
+    pub stop: Time,
+    /// Drawn so that they outlast the run.
+    pub pages: Vec<Page>,
+    /// Over so many connections at once at most.
+    pub connections: usize,
+}
+
+/// All pages that fit between start and end; a page takes `least` at least.
+pub(crate) fn pages(seed: u64, name: &str, least: Span, (start, end): (Time, Time)) -> Vec<Page> {
+    let mut rng = Rng::stream(seed, &format!("pages {name}"));
+    let (mut at, mut pages) = (start, Vec::new());
+    while at < end {
+        let main = MAIN.draw(&mut rng);
+        let embedded = (0..number(&mut rng)).map(|_| EMBEDDED.draw(&mut rng)).collect();
+        let parsing = seconds(PARSING * exponential(&mut rng), LONGEST);
+        let reading = seconds(READING * exponential(&mut rng), LONGEST);
+        at += reading + parsing + least.max(Span(1));
+        pages.push(Page { main, parsing, embedded, reading });
+    }
+    pages
+}
+
+/// The state of a browser: every world drives this one.
+#[derive(Clone, Default, Debug)]
+pub struct Browser {
+    /// The page under way.
+    at: usize,
+    started: Time,
+    /// The next embedded object to ask for, and how many objects have not come yet.
+    next: usize,
+    missing: usize,
+    parsed: bool,
+}
+
+/// What follows the arrival of an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Then {
+    /// This is asked for over the same connection, at once.
+    Ask(Exchange),
+    /// The connection waits: at this time [`Browser::parsed`] says what is asked for.
+    Parse(Time),
+    /// The connection has done its work.
+    Close,
+    /// And so has the page: it took so long, and the next one begins at this time, if there is one.
+    Loaded(Span, Option<Time>),
+}
+
+fn ask(response: u64) -> Exchange {
+    Exchange { gap: Span::ZERO, request: REQUEST, server_delay: Span::ZERO, response }
+}
+
+impl Browser {
+    /// The next page begins: what is asked for over a new connection. Nothing if there are no more.
+    pub fn open(&mut self, now: Time, browsing: &Browsing) -> Option<Exchange> {
+        let page = browsing.pages.get(self.at)?;
+        (self.started, self.next, self.parsed) = (now, 0, false);
+        self.missing = 1 + page.embedded.len();
+        Some(ask(page.main))
+    }
+
+    /// The main object has been parsed: what is asked for first, one object a connection; the first of them over the main
+    /// object's own.
+    pub fn parsed(&mut self, browsing: &Browsing) -> Vec<Exchange> {
+        let embedded = &browsing.pages[self.at].embedded;
+        self.next = embedded.len().min(browsing.connections);
+        self.parsed = true;
+        embedded[..self.next].iter().map(|&bytes| ask(bytes)).collect()
+    }
+
+    /// Whether the page under way waits for its main object or for the parser.
+    pub fn is_parsing(&self) -> bool {
+        !self.parsed && self.missing > 0
+    }
+
+    /// An object has arrived.
+    pub fn arrived(&mut self, now: Time, browsing: &Browsing) -> Then {
+        let page = &browsing.pages[self.at];
+        self.missing -= 1;
+        if self.missing == 0 {
+            self.at += 1;
+            let next = Some(now + page.reading).filter(|&at| at < browsing.stop && self.at < browsing.pages.len());
+            return Then::Loaded(now.since(self.started), next);
+        }
+        if !self.parsed {
+            return Then::Parse(now + page.parsing);
+        }
+        let next = page.embedded.get(self.next).map(|&bytes| ask(bytes));
+        self.next += 1;
+        next.map_or(Then::Close, Then::Ask)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The normal distribution's share below `z`.
+    fn below(z: f64) -> f64 {
+        0.5 * libm::erfc(-z / core::f64::consts::SQRT_2)
+    }
+
+    /// The quantile of a lognormal between bounds, by halving.
+    fn quantile(size: &Size, p: f64) -> f64 {
+        let (mu, sigma) = size.logarithm();
+        let share = |bytes: f64| below((libm::log(bytes) - mu) / sigma);
+        let (from, to) = (share(size.least), share(size.largest));
+        let (mut low, mut high) = (size.least, size.largest);
+        for _ in 0..100 {
+            let middle = (low * high).sqrt();
+            if (share(middle) - from) / (to - from) < p { low = middle } else { high = middle }
+        }
+        low
+    }
+
+    #[test]
+    fn sizes_have_the_quantiles_of_their_distributions_within_2_percent() {
+        for (size, seed) in [(&MAIN, 1), (&EMBEDDED, 2)] {
+            let mut rng = Rng::stream(seed, "test");
+            let mut draws: Vec<u64> = (0..1_000_000).map(|_| size.draw(&mut rng)).collect();
+            draws.sort_unstable();
+            for p in [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99] {
+                let (drawn, stated) = (draws[(p * 1e6) as usize] as f64, quantile(size, p));
+                assert!((drawn / stated - 1.0).abs() < 0.02, "at {p}: {drawn} instead of {stated}");
+            }
+        }
+    }
+
+    #[test]
+    fn pages_have_as_many_embedded_objects_as_stated_within_2_percent() {
+        let mut rng = Rng::stream(3, "test");
+        let mut counts = [0u32; 60];
+        (0..1_000_000).for_each(|_| counts[number(&mut rng)] += 1);
+        let up_to = |x: f64| 1.0 - libm::pow(NUMBER_SCALE / x, NUMBER_SHAPE);
+        let share = |k: usize| (up_to(k as f64 + 3.0) - up_to(k as f64 + 2.0)) / up_to(NUMBER_BOUND);
+        for (k, &count) in counts.iter().enumerate().take(10) {
+            let (drawn, stated) = (f64::from(count) / 1e6, share(k));
+            assert!((drawn / stated - 1.0).abs() < 0.02, "{k} objects: {drawn} instead of {stated}");
+        }
+        let drawn: f64 = counts.iter().enumerate().map(|(k, &count)| k as f64 * f64::from(count) / 1e6).sum();
+        let stated: f64 = (0..53).map(|k| k as f64 * share(k)).sum();
+        assert!((drawn / stated - 1.0).abs() < 0.02, "mean {drawn} instead of {stated}");
+        assert_eq!(counts[53..].iter().sum::<u32>(), 0);
+    }
+
+    #[test]
+    fn pages_outlast_the_run_and_are_read_for_half_a_minute() {
+        let end = Time(1_000_000 * 1_000_000_000);
+        let pages = pages(1, "web0", Span::from_millis(10), (Time::ZERO, end));
+        let mean =
+            |of: fn(&Page) -> Span| pages.iter().map(|page| of(page).as_secs_f64()).sum::<f64>() / pages.len() as f64;
+        assert!((mean(|page| page.reading) - 30.0).abs() < 0.6, "{}", mean(|page| page.reading));
+        assert!((mean(|page| page.parsing) - 0.13).abs() < 0.003, "{}", mean(|page| page.parsing));
+        assert!(pages.iter().map(|page| page.reading.as_secs_f64() + 0.5).sum::<f64>() > end.as_secs_f64());
+    }
+
+    #[test]
+    fn embedded_objects_come_over_as_many_connections_as_allowed_and_the_last_one_ends_the_page() {
+        let page = Page { main: 1000, parsing: Span(5), embedded: vec![10, 20, 30], reading: Span(100) };
+        let empty = Page { main: 500, embedded: vec![], ..page.clone() };
+        let pages = vec![page, empty];
+        let browsing = Browsing { start: Time(0), stop: Time(1000), pages, connections: 2 };
+        let mut browser = Browser::default();
+        assert_eq!(browser.open(Time(1), &browsing), Some(ask(1000)));
+        assert_eq!(browser.arrived(Time(3), &browsing), Then::Parse(Time(8)));
+        assert!(browser.is_parsing());
+        assert_eq!(browser.parsed(&browsing), [ask(10), ask(20)]);
+        assert!(!browser.is_parsing());
+        assert_eq!(browser.arrived(Time(11), &browsing), Then::Ask(ask(30)));
+        assert_eq!(browser.arrived(Time(12), &browsing), Then::Close);
+        assert_eq!(browser.arrived(Time(21), &browsing), Then::Loaded(Span(20), Some(Time(121))));
+        assert_eq!(browser.open(Time(121), &browsing), Some(ask(500)));
+        assert_eq!(browser.arrived(Time(130), &browsing), Then::Loaded(Span(9), None));
+        assert_eq!(browser.open(Time(200), &browsing), None);
+    }
+}

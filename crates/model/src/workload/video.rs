@@ -1,0 +1,268 @@
+//! Adaptive video over one connection (as in DASH): pieces of a few seconds, each asked for in the quality that the
+//! player chooses, one after the other, until its buffer is full.
+//!
+//! `rule = "buffer"` chooses by the buffer alone (Huang et al., "A buffer-based approach to rate adaptation", SIGCOMM
+//! 2014, its BBA-0): the lowest quality up to a reservoir, the highest from a cushion on, in between the quality on the
+//! straight line that connects them, left only when the line reaches the next one. `rule = "rate"` takes the best quality
+//! below 0.8 times the harmonic mean of the last five pieces' throughput (after FESTIVE, Jiang et al., CoNEXT 2012).
+//!
+//! Deviations: the paper's player has minutes of buffer; reservoir and cushion are shares of this one's, and those shares,
+//! the default qualities, the first piece's quality (the lowest) and when playing begins are ours. Every piece of a
+//! quality has the same size.
+
+use sojourn_core::units::{Rate, Span, Time};
+
+use super::Exchange;
+use super::page::REQUEST;
+
+/// Shares of the buffer up to which the lowest and from which the highest quality is taken, in percent. Ours.
+const RESERVOIR: u64 = 25;
+const CUSHION: u64 = 90;
+/// Playing begins, and goes on after a stall, with so many pieces. Ours.
+const TO_PLAY: u64 = 2;
+/// How many pieces the throughput is estimated from, and which share of it is asked for, in percent.
+const SAMPLES: usize = 5;
+const SAFETY: u64 = 80;
+
+/// How the quality is chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rule {
+    /// By what is buffered.
+    Buffer,
+    /// By the throughput of the last pieces.
+    Rate,
+}
+
+/// A video as its player is set up.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Video {
+    /// The connection's SYN.
+    pub start: Time,
+    /// No new piece at or after this time.
+    pub stop: Time,
+    /// How long a piece plays.
+    pub chunk: Span,
+    /// What the player buffers at most.
+    pub buffer: Span,
+    /// The qualities, rising.
+    pub ladder: Vec<Rate>,
+    /// How one is chosen.
+    pub rule: Rule,
+}
+
+/// What a viewer sees, at a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seen {
+    /// A piece of this quality has arrived; whether the one before had another.
+    Piece(Rate, bool),
+    /// The picture began to move, so long after the start.
+    Begun(Span),
+    /// It stood still for so long, from the time told on.
+    Stalled(Span),
+}
+
+/// The state of a player: every world drives this one.
+#[derive(Clone, Debug)]
+pub struct Player {
+    /// What is buffered at `at`, and whether it is being played.
+    buffered: Span,
+    at: Time,
+    playing: bool,
+    begun: bool,
+    /// When it ran dry, if it did.
+    dry: Option<Time>,
+    /// The quality asked for, that of the piece before, and when it was asked for.
+    level: usize,
+    before: Option<usize>,
+    asked: Time,
+    /// The last pieces: bytes and how long they took.
+    samples: Vec<(u64, Span)>,
+}
+
+impl Player {
+    /// Before the first piece.
+    pub fn new(video: &Video) -> Player {
+        Player {
+            buffered: Span::ZERO,
+            at: video.start,
+            playing: false,
+            begun: false,
+            dry: None,
+            level: 0,
+            before: None,
+            asked: video.start,
+            samples: Vec::new(),
+        }
+    }
+
+    /// What is asked for now.
+    pub fn ask(&mut self, now: Time, video: &Video) -> Exchange {
+        self.play(now);
+        self.level = match video.rule {
+            _ if self.samples.is_empty() => 0,
+            Rule::Buffer => self.by_buffer(video),
+            Rule::Rate => self.by_rate(video),
+        };
+        self.asked = now;
+        Exchange { gap: Span::ZERO, request: REQUEST, server_delay: Span::ZERO, response: bytes(video, self.level) }
+    }
+
+    /// The piece asked for has arrived: what the viewer sees of it (with the times of it), and when the next is asked for.
+    pub fn arrived(&mut self, now: Time, video: &Video) -> (Vec<(Time, Seen)>, Option<Time>) {
+        self.play(now);
+        if self.samples.len() == SAMPLES {
+            self.samples.remove(0);
+        }
+        self.samples.push((bytes(video, self.level), now.since(self.asked).max(Span(1))));
+        let mut seen = vec![(now, Seen::Piece(video.ladder[self.level], self.before.is_some_and(|l| l != self.level)))];
+        self.before = Some(self.level);
+        self.buffered += video.chunk;
+        if !self.playing && self.buffered >= (video.chunk * TO_PLAY).min(video.buffer) {
+            self.playing = true;
+            match self.dry.take() {
+                Some(since) => seen.push((since, Seen::Stalled(now.since(since)))),
+                None if !self.begun => seen.push((now, Seen::Begun(now.since(video.start)))),
+                None => {}
+            }
+            self.begun = true;
+        }
+        // There must be room for the next piece.
+        let room = video.buffer - video.chunk;
+        let next = now + (self.buffered - room.min(self.buffered));
+        (seen, Some(next).filter(|at| *at < video.stop))
+    }
+
+    /// At the end of the run: a stall that lasts.
+    pub fn finish(mut self, end: Time) -> Option<(Time, Seen)> {
+        self.play(end);
+        self.dry.map(|since| (since, Seen::Stalled(end.since(since))))
+    }
+
+    /// Plays up to now.
+    fn play(&mut self, now: Time) {
+        let passed = now.since(self.at);
+        if self.playing && passed >= self.buffered && passed > Span::ZERO {
+            self.dry = Some(self.at + self.buffered);
+            (self.playing, self.buffered) = (false, Span::ZERO);
+        } else if self.playing {
+            self.buffered = self.buffered - passed;
+        }
+        self.at = now;
+    }
+
+    /// BBA-0: as high as the line from reservoir to cushion, but only where it has reached another quality.
+    fn by_buffer(&self, video: &Video) -> usize {
+        let (lowest, highest) = (video.ladder[0].0, video.ladder[video.ladder.len() - 1].0);
+        let (reservoir, cushion) = (video.buffer.0 / 100 * RESERVOIR, video.buffer.0 / 100 * CUSHION);
+        let above = self.buffered.0.saturating_sub(reservoir).min(cushion - reservoir);
+        let rise = u128::from(highest - lowest) * u128::from(above) / u128::from((cushion - reservoir).max(1));
+        let line = lowest + rise as u64;
+        let (up, down) = (video.ladder.get(self.level + 1), self.level.checked_sub(1).map(|below| video.ladder[below]));
+        if self.buffered.0 <= reservoir {
+            0
+        } else if up.is_some_and(|up| line >= up.0) {
+            video.ladder.iter().rposition(|rate| rate.0 <= line).unwrap_or(0)
+        } else if down.is_some_and(|down| line <= down.0) {
+            video.ladder.iter().position(|rate| rate.0 >= line).unwrap_or(0)
+        } else {
+            self.level
+        }
+    }
+
+    fn by_rate(&self, video: &Video) -> usize {
+        // The harmonic mean of rates of equal weight: n over the sum of seconds a bit.
+        let per_byte: f64 = self.samples.iter().map(|&(bytes, took)| took.0 as f64 / bytes as f64).sum();
+        let mean = self.samples.len() as f64 * 8e9 / per_byte;
+        let most = mean * SAFETY as f64 / 100.0;
+        video.ladder.iter().rposition(|rate| rate.0 as f64 <= most).unwrap_or(0)
+    }
+}
+
+/// Of a piece.
+fn bytes(video: &Video, level: usize) -> u64 {
+    video.ladder[level].bytes_in(video.chunk).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Span = Span::from_secs(1);
+
+    fn video(rule: Rule) -> Video {
+        let ladder = [1, 2, 4].map(|mbit| Rate(mbit * 1_000_000)).to_vec();
+        Video { start: Time::ZERO, stop: Time::NEVER, chunk: SECOND * 2, buffer: SECOND * 20, ladder, rule }
+    }
+
+    /// Plays over a network of constant rate for so many pieces: qualities in Mbit/s, everything seen, and the time.
+    fn watch(video: &Video, mbit: u64, pieces: usize) -> (Vec<u64>, Vec<(Time, Seen)>, Time) {
+        let (mut player, mut now, mut levels, mut all) = (Player::new(video), video.start, Vec::new(), Vec::new());
+        for _ in 0..pieces {
+            let exchange = player.ask(now, video);
+            levels.push(video.ladder[player.level].0 / 1_000_000);
+            let (seen, next) = player.arrived(now + Span(exchange.response * 8000 / mbit), video);
+            all.extend(seen);
+            now = next.expect("no end");
+        }
+        (levels, all, now)
+    }
+
+    #[test]
+    fn a_fast_network_gives_the_highest_quality_without_stalls() {
+        for rule in [Rule::Buffer, Rule::Rate] {
+            let (levels, seen, now) = watch(&video(rule), 10, 40);
+            assert_eq!((levels[0], levels[39]), (1, 4), "{rule:?}: {levels:?}");
+            assert!(levels.windows(2).all(|pair| pair[0] <= pair[1]), "{levels:?}");
+            assert!(!seen.iter().any(|(_, seen)| matches!(seen, Seen::Stalled(_))));
+            // Playing begins after two pieces: of 0.2 s each, or the second one in the highest quality of 0.8 s.
+            let begun = Time(if rule == Rule::Buffer { 400_000_000 } else { 1_000_000_000 });
+            assert_eq!(seen.iter().find(|(_, s)| matches!(s, Seen::Begun(_))).map(|s| s.0), Some(begun));
+            // The buffer is full: pieces are asked for as fast as they are played.
+            assert_eq!(now, begun + SECOND * 62);
+        }
+    }
+
+    #[test]
+    fn the_rate_rule_keeps_to_four_fifths_of_the_throughput() {
+        let (levels, seen, _) = watch(&video(Rule::Rate), 3, 20);
+        assert_eq!((levels[0], levels[1], levels[19]), (1, 2, 2));
+        let switches = seen.iter().filter(|(_, seen)| matches!(seen, Seen::Piece(_, true))).count();
+        assert_eq!(switches, 1);
+        assert_eq!(watch(&video(Rule::Rate), 2, 20).0[19], 1, "1.6 Mbit/s are not 2");
+    }
+
+    #[test]
+    fn what_is_not_there_in_time_makes_the_picture_stand() {
+        let video = video(Rule::Rate);
+        let mut player = Player::new(&video);
+        player.ask(Time::ZERO, &video);
+        player.arrived(Time::ZERO + SECOND, &video);
+        player.ask(Time::ZERO + SECOND, &video);
+        let (seen, _) = player.arrived(Time::ZERO + SECOND * 2, &video);
+        assert_eq!(seen[1], (Time::ZERO + SECOND * 2, Seen::Begun(SECOND * 2)));
+        // Four seconds are there at 2 s; the next piece comes at 9 s, the one that lets it go on at 10 s.
+        player.ask(Time::ZERO + SECOND * 2, &video);
+        assert_eq!(player.arrived(Time::ZERO + SECOND * 9, &video).0.len(), 1);
+        player.ask(Time::ZERO + SECOND * 9, &video);
+        let (seen, _) = player.arrived(Time::ZERO + SECOND * 10, &video);
+        assert_eq!(seen[1], (Time::ZERO + SECOND * 6, Seen::Stalled(SECOND * 4)));
+        player.ask(Time::ZERO + SECOND * 10, &video);
+        assert_eq!(player.clone().finish(Time::ZERO + SECOND * 13), None);
+        assert_eq!(player.finish(Time::ZERO + SECOND * 15), Some((Time::ZERO + SECOND * 14, Seen::Stalled(SECOND))));
+    }
+
+    #[test]
+    fn the_buffer_rule_goes_to_the_lowest_quality_in_the_reservoir_and_stays_between_two() {
+        let video = video(Rule::Buffer);
+        let mut player = Player::new(&video);
+        player.samples.push((1, SECOND));
+        let mut at = |seconds: u64, level: usize| {
+            (player.buffered, player.level) = (SECOND * seconds, level);
+            player.by_buffer(&video)
+        };
+        // The line runs from 1 Mbit/s at 5 s to 4 Mbit/s at 18 s; at 9 s it is at 1.92, at 10 s at 2.15.
+        assert_eq!((at(5, 2), at(9, 0), at(10, 0)), (0, 0, 1));
+        assert_eq!((at(9, 1), at(12, 1), at(18, 1)), (1, 1, 2));
+        assert_eq!((at(12, 2), at(9, 2)), (2, 1));
+    }
+}
