@@ -2,13 +2,15 @@
 
 It records what came of each discipline, of all or of those that are named, in docs/explanation/kernel-replay.csv, and
 writes the tables in kernel-replay.md beside it. The traces are those of crates/oracle (twenty made for CoDel, twenty of
-1 to 500 flows, twenty crowds), and what the fading link sees.
+1 to 500 flows, twenty crowds), those of 1 to 500 flows with changes of the discipline's parameters on the way (with
+`--changes` only these), and what the fading link sees.
 """
 
 from __future__ import annotations
 
 import csv
 import itertools
+import random
 import re
 import subprocess
 import sys
@@ -30,7 +32,7 @@ from sojourn.plan import load
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/explanation/kernel-replay.md"
 RECORD = PAGE.with_suffix(".csv")
-MADE, FADING = "the made traces", "the fading link's"
+MADE, FADING, CHANGED = "the made traces", "the fading link's", "the made traces with changes of parameters"
 BEGIN, END = "<!-- table: written by tools/kernel_replay.py -->", "<!-- end of table -->"
 VERSIONS = ("7", "6.12", "6.1")
 """Newest first: the first plays all traces, the others those with many flows. One that is not built is left out."""
@@ -136,6 +138,70 @@ LINES = {
     ),
 }
 """What each discipline is asked to be, in turn; codel is what its trace says."""
+CHANGES = {
+    "codel": (
+        ("limit 1", "limit 5", "limit 40", "limit 1000", "limit 300 target 1ms interval 20ms", "target 65ms")
+        + ("interval 300ms", "target 5ms interval 100ms", "ecn", "noecn", "ce_threshold 2ms", "limit 100 ecn target 2ms"),
+    ),
+    "fq_codel": (
+        ("limit 1", "limit 30", "limit 10240", "memory_limit 40000", "memory_limit 32Mb", "quantum 300")
+        + ("quantum 9000", "target 1ms interval 20ms", "target 65ms", "interval 300ms", "ecn", "noecn")
+        + ("drop_batch 1", "drop_batch 64 limit 500", "ce_threshold 2ms", "limit 1000 memory_limit 500000"),
+    ),
+    "fq": (
+        ("limit 1", "limit 30", "limit 3000", "flow_limit 2", "flow_limit 100", "quantum 300", "quantum 9000")
+        + ("initial_quantum 1514", "orphan_mask 7", "orphan_mask 1023", "buckets 32", "buckets 8192")
+        + ("refill_delay 4ms", "ce_threshold 2ms", "limit 500 flow_limit 50 quantum 3028"),
+        ("maxrate 200kbit", "maxrate 3mbit", "low_rate_threshold 5mbit", "low_rate_threshold 0", "limit 20")
+        + ("nopacing", "pacing", "limit 3000", "maxrate 30mbit", "quantum 300", "buckets 32", "orphan_mask 15"),
+    ),
+    "ccaq": (
+        ("limit 1", "limit 50", "limit 5000", "flow_limit 3", "flow_limit 60", "max_gi 5ms", "multiplier 0.5")
+        + ("multiplier 3 max_increase 4", "max_gi_rtts 4", "quantum 300", "initial_quantum 1514"),
+    ),
+    "pie": (
+        ("limit 1", "limit 30", "limit 1000", "target 1ms", "target 65ms", "tupdate 1ms", "tupdate 30ms", "ecn")
+        + ("tupdate 400ms", "alpha 32 beta 32", "alpha 1 beta 5", "noecn", "bytemode", "nobytemode")
+        + ("dq_rate_estimator", "no_dq_rate_estimator", "limit 300 target 15ms tupdate 15ms"),
+    ),
+    "fq_pie": (
+        ("limit 1", "limit 30", "limit 1000", "target 1ms", "target 65ms", "tupdate 1ms", "tupdate 30ms", "ecn")
+        + ("tupdate 400ms", "alpha 32 beta 32", "alpha 1 beta 5", "noecn", "bytemode", "nobytemode", "ecn_prob 60 ecn")
+        + ("dq_rate_estimator", "no_dq_rate_estimator", "quantum 300", "memory_limit 10000", "limit 300 quantum 9000"),
+    ),
+    "pfifo": (("limit 1", "limit 10", "limit 70", "limit 200", "limit 5000"),),
+    "bfifo": (("limit 1", "limit 2000", "limit 60000", "limit 400000"),),
+    "pfifo_head_drop": (("limit 1", "limit 10", "limit 70", "limit 200", "limit 5000"),),
+    "sfq": (
+        ("limit 2", "limit 20", "limit 300 depth 60", "limit 2000 flows 100", "depth 3", "depth 127", "headdrop")
+        + ("quantum 300", "quantum 9000", "divisor 8", "divisor 16", "flows 10 limit 100", "limit 127"),
+    ),
+    "red": (
+        ("limit 600000 min 30000 max 90000 avpkt 1000 burst 55 bandwidth 10mbit probability 0.1",)
+        + ("limit 200000 min 15000 max 45000 avpkt 1000 burst 30 ecn", "limit 100000 min 5000 max 90000 avpkt 500")
+        + ("limit 5000 min 1500 max 4000 avpkt 1000 burst 3 probability 0.5", "limit 400000 avpkt 1000 ecn nodrop")
+        + ("limit 300000 min 20000 max 60000 avpkt 1000 burst 40 ecn harddrop",),
+    ),
+    "choke": (
+        ("limit 1000 bandwidth 10mbit", "limit 100 bandwidth 10mbit min 5 max 60 burst 40 probability 0.5 ecn")
+        + ("limit 30 bandwidth 10mbit min 4 max 25 burst 8 ecn", "limit 1000 bandwidth 2mbit min 5 max 200 burst 20")
+        + ("limit 8200 bandwidth 8mbit min 30 max 90 burst 60", "limit 12 bandwidth 10mbit min 2 max 10 burst 3"),
+    ),
+    "sfb": (
+        ("limit 1000", "limit 300 max 60 target 30 increment 0.005 decrement 0.0005", "limit 20")
+        + ("limit 1000 max 400 target 50 increment 0.02 decrement 0.001 penalty_rate 100 penalty_burst 10",),
+    ),
+    "prio": (
+        ("bands 2 priomap 1 1 1 1 1 1 0 0 1 1 1 1 1 1 1 1", "bands 3", "bands 8 priomap 7 6 5 4 3 2 1 0 7")
+        + ("bands 3 priomap 0 1 2 2 1 0 0 0 1", "bands 16 priomap 15 14 13 12 11"),
+    ),
+    "tbf": (
+        ("rate 5mbit burst 5000 limit 60000", "rate 30mbit burst 1514 limit 1514", "rate 1mbit burst 20000 latency 50ms")
+        + ("rate 8mbit burst 90000 limit 300000 peakrate 9mbit mtu 1514", "rate 2mbit burst 2000 limit 20000 overhead 18")
+        + ("rate 6mbit burst 1000 limit 90000",),
+    ),
+}
+"""Parameters that change on the way, by discipline; of two lists the second is for lines with `maxrate`."""
 HOLD_BACK = re.compile("tbf|htb|cake bandwidth|.* maxrate ")
 """Lines of disciplines that hold packets back although the link asks: a trace says when it does."""
 SINCE = {"dualpi2": (6, 17)}
@@ -230,6 +296,34 @@ def written(folder: Path) -> list[Trace]:
         return [Trace(folder / row["file"], row["name"], row["rate_bps"] or None) for row in csv.DictReader(file)]
 
 
+def with_changes(folder: Path, trace: Trace, line: str) -> Trace:
+    """The trace with one to five changes of the discipline's parameters, some of them at the moment of an arrival."""
+    kind = line.split()[0]
+    pool = CHANGES[kind][-1 if " maxrate " in line else 0]
+    draw = random.Random(f"{trace.name} {line}")
+    header, *rows = trace.file.read_bytes().splitlines()
+    times = [int(row.split(b",", 1)[0]) for row in rows]
+    places = sorted(draw.randrange(len(rows) // 20, len(rows)) for _ in range(draw.randint(1, 5)))
+    for place in reversed(places):
+        at = times[place] if draw.random() < 0.5 else draw.randint(times[place - 1], times[place])
+        words = f"{at},change,{kind} {draw.choice(pool)},,".encode()
+        rows.insert(place, words)
+    file = folder / f"changed-{kind}-{trace.file.name}"
+    file.write_bytes(b"\n".join([header, *rows]) + b"\n")
+    return Trace(file, trace.name, trace.rate)
+
+
+def changed(folder: Path, traces: list[Trace]) -> list[tuple[Trace, str]]:
+    """The pairs of disciplines and traces with changes."""
+    pairs = []
+    for kind in CHANGES:
+        lines = LINES.get(kind, ("codel", "codel limit 300 target 10ms ecn"))
+        for number, trace in enumerate(traces):
+            line = lines[number % len(lines)]
+            pairs.append((with_changes(folder, trace, line), line))
+    return pairs
+
+
 def of_the_main_job(folder: Path) -> list[tuple[Trace, str]]:
     """What the fading link's queue sees in the simulator below each discipline, and when its link asks."""
     pairs = []
@@ -294,7 +388,7 @@ def tables(rows: list[dict[str, str]]) -> str:
     order = ["codel", *LINES]
     kernels = sorted({row["kernel"] for row in rows}, key=lambda name: [-int(n) for n in name.split(".")[:2]])
     parts = []
-    for kernel, where in itertools.product(kernels, (MADE, FADING)):
+    for kernel, where in itertools.product(kernels, (MADE, CHANGED, FADING)):
         its = [row for row in rows if (row["kernel"], row["where"]) == (kernel, where)]
         if its:
             parts += [f"Linux {kernel}, {where}:", ""]
@@ -313,7 +407,7 @@ def tables(rows: list[dict[str, str]]) -> str:
 def main() -> int:
     """0 if nothing differs."""
     found = []
-    only = sys.argv[1:]
+    only = [word for word in sys.argv[1:] if word != "--changes"]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
         traces = written(Path(folder))
         many = [trace for trace in traces if trace.file.name.startswith("flows")]
@@ -325,8 +419,9 @@ def main() -> int:
                 print(f"left out: {error}", file=sys.stderr)
                 continue
             pairs = asked(traces if version == VERSIONS[0] else many, kernel)
-            for where, kind, its in grouped(MADE, pairs) + grouped(FADING, main_job):
-                if only and kind not in only:
+            changing = changed(Path(folder), many) if version == VERSIONS[0] else []
+            for where, kind, its in grouped(MADE, pairs) + grouped(CHANGED, changing) + grouped(FADING, main_job):
+                if only and kind not in only or where != CHANGED and "--changes" in sys.argv:
                     continue
                 played = list(pool.map(lambda pair, kernel=kernel: play(kernel, *pair), its))
                 row = summed(kernel, where, played)

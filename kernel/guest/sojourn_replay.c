@@ -9,6 +9,9 @@
  *   trace   write: struct replay_op, one after the other, times never falling
  *   numbers write "NUMBERS", before tc: what the discipline draws at random, from
  *           its set-up on, follows from it
+ *   changes write "COUNT", after the discipline is set up: the next so many
+ *           changes that tc makes to it are not made but kept, and made at the
+ *           trace's rows of that kind, one after the other
  *   go      write "ORIGIN RATE AWAKE": plays the trace. ORIGIN is the guest's
  *           clock at the trace's time zero, in ns, and lies ahead. RATE in
  *           bit/s: a busy server makes the dequeues; 0: the trace has its own.
@@ -64,7 +67,10 @@
 #define REPLAY_NUMBER	(REPLAY_MOST_OPS - 1)
 #define REPLAY_OURS	(42U << 26)
 
-enum { REPLAY_ENQUEUE, REPLAY_DEQUEUE };
+/* Changes of a trace. */
+#define REPLAY_MOST_CHANGES	1000U
+
+enum { REPLAY_ENQUEUE, REPLAY_DEQUEUE, REPLAY_CHANGE };
 
 struct replay_op {
 	__u64	at;
@@ -81,6 +87,7 @@ enum {
 	REPLAY_MARKED,
 	REPLAY_DROPPED_AT_ENQUEUE,
 	REPLAY_DROPPED_AT_DEQUEUE,
+	REPLAY_DROPPED_AT_CHANGE,
 };
 
 struct replay_fate {
@@ -105,6 +112,14 @@ static struct hrtimer events;
 static u8 drop_fate;
 /* A packet that is not of the trace was in the queue. */
 static bool stray;
+
+/* What tc said of changes: kept, of as many as wanted; made. */
+static struct nlattr **changes;
+static unsigned int changes_kept, changes_wanted, changes_made;
+/* The discipline's own, while tc's changes are kept. */
+static struct Qdisc_ops *changed_ops;
+static int (*change)(struct Qdisc *q, struct nlattr *opt,
+		     struct netlink_ext_ack *extack);
 
 /* Of patches/0004-numbers.patch; Debian's own kernel has none. */
 extern u64 (*random_numbers)(void) __weak;
@@ -286,6 +301,68 @@ static u32 replay_dequeue(void)
 	return bytes;
 }
 
+/* In place of the discipline's own change: tc's words are kept for later. */
+static int replay_keep_change(struct Qdisc *q, struct nlattr *opt,
+			      struct netlink_ext_ack *extack)
+{
+	struct nlattr *copy;
+
+	if (changes_kept == changes_wanted)
+		return -ENOSPC;
+	copy = kmemdup(opt, opt->nla_len, GFP_KERNEL);
+	if (!copy)
+		return -ENOMEM;
+	changes[changes_kept++] = copy;
+	return 0;
+}
+
+static void replay_give_change_back(void)
+{
+	if (changed_ops)
+		changed_ops->change = change;
+	changed_ops = NULL;
+}
+
+static void replay_forget_changes(void)
+{
+	replay_give_change_back();
+	while (changes_kept)
+		kfree(changes[--changes_kept]);
+	kvfree(changes);
+	changes = NULL;
+	changes_wanted = 0;
+}
+
+/*
+ * The discipline's own change, as tc would have it made now. It drops what it
+ * drops when the lock is given back.
+ */
+static int replay_change(void)
+{
+	struct netlink_ext_ack extack = {};
+	struct Qdisc *q = replay_qdisc();
+	struct sk_buff *to_free;
+	int err = -EINVAL;
+
+	rtnl_lock();
+	drop_fate = REPLAY_DROPPED_AT_CHANGE;
+	if (&random_numbers)
+		WRITE_ONCE(random_numbers, replay_number);
+	if (changes_made < changes_kept && q->ops->change)
+		err = q->ops->change(q, changes[changes_made++], &extack);
+	if (&random_numbers)
+		WRITE_ONCE(random_numbers, NULL);
+	spin_lock_bh(qdisc_lock(q));
+	to_free = replay_dropped(q);
+	spin_unlock_bh(qdisc_lock(q));
+	rtnl_unlock();
+	kfree_skb_list(to_free);
+	if (err)
+		pr_err("sojourn_replay: change %u: error %d, %s\n", changes_made,
+		       -err, extack._msg ?: "without words");
+	return err ? -EDOM : 0;
+}
+
 /*
  * How far the clock may run from @now towards @until in one go. A delay holds
  * interrupts off: it has to end at each event (the guest's come a nanosecond
@@ -377,6 +454,7 @@ static int replay_play(u64 rate)
 
 	packets = 0;
 	stray = false;
+	changes_made = 0;
 	/* Nobody else asks the discipline, not even when its own timer says so. */
 	netif_stop_queue(replay_dev);
 	for (i = 0; i < count && !err; i++) {
@@ -394,10 +472,13 @@ static int replay_play(u64 rate)
 			err = replay_enqueue(op, packets++);
 			if (rate && !server.busy)
 				server.next = op->at;
-		} else if (!err) {
+		} else if (!err && op->op == REPLAY_DEQUEUE) {
 			replay_dequeue();
 		}
 		local_bh_enable();
+		/* It may sleep, which it won't; the clock stands. */
+		if (!err && op->op == REPLAY_CHANGE)
+			err = replay_change();
 		if (fatal_signal_pending(current))
 			err = -EINTR;
 	}
@@ -464,8 +545,41 @@ static ssize_t replay_go_write(struct file *file, const char __user *data,
 	err = -EINVAL;
 	if (&random_numbers)
 		WRITE_ONCE(random_numbers, NULL);
+	rtnl_lock();
+	replay_give_change_back();
+	rtnl_unlock();
 	if (ops && sscanf(text, "%llu %llu %u", &origin, &rate, &awake) == 3)
 		err = replay_play(rate);
+	mutex_unlock(&replay_lock);
+	return err ? err : length;
+}
+
+static ssize_t replay_changes_write(struct file *file, const char __user *data,
+				    size_t length, loff_t *offset)
+{
+	struct Qdisc_ops *own;
+	unsigned int count;
+	int err;
+
+	err = kstrtouint_from_user(data, length, 0, &count);
+	if (err || count > REPLAY_MOST_CHANGES)
+		return err ?: -EINVAL;
+	mutex_lock(&replay_lock);
+	rtnl_lock();
+	replay_forget_changes();
+	own = (struct Qdisc_ops *)replay_qdisc()->ops;
+	if (count && own->change) {
+		changes = kvcalloc(count, sizeof(*changes), GFP_KERNEL);
+		if (changes) {
+			changes_wanted = count;
+			changed_ops = own;
+			change = own->change;
+			own->change = replay_keep_change;
+		} else {
+			err = -ENOMEM;
+		}
+	}
+	rtnl_unlock();
 	mutex_unlock(&replay_lock);
 	return err ? err : length;
 }
@@ -509,6 +623,10 @@ static const struct proc_ops replay_go_ops = {
 
 static const struct proc_ops replay_numbers_ops = {
 	.proc_write	= replay_numbers_write,
+};
+
+static const struct proc_ops replay_changes_ops = {
+	.proc_write	= replay_changes_write,
 };
 
 static const struct proc_ops replay_fates_ops = {
@@ -575,6 +693,7 @@ static int __init replay_init(void)
 	    proc_create("room", 0200, replay_dir, &replay_room_ops) &&
 	    proc_create("trace", 0200, replay_dir, &replay_trace_ops) &&
 	    proc_create("numbers", 0200, replay_dir, &replay_numbers_ops) &&
+	    proc_create("changes", 0200, replay_dir, &replay_changes_ops) &&
 	    proc_create("go", 0200, replay_dir, &replay_go_ops) &&
 	    proc_create("fates", 0400, replay_dir, &replay_fates_ops))
 		return 0;
@@ -596,6 +715,9 @@ static void __exit replay_exit(void)
 	proc_remove(replay_dir);
 	if (&random_numbers)
 		WRITE_ONCE(random_numbers, NULL);
+	rtnl_lock();
+	replay_forget_changes();
+	rtnl_unlock();
 	/* The packets that are still queued are the discipline's; forget them. */
 	unregister_netdev(replay_dev);
 	tracepoint_probe_unregister(&__tracepoint_kfree_skb,

@@ -41,7 +41,7 @@ use crate::units::{Rate, Span, Time};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum DropReason {
-    /// The discipline's packet or byte limit.
+    /// The discipline's packet or byte limit; also what a change of parameters drops.
     Overlimit,
     /// One flow's own packet limit (fq, ccaq).
     FlowLimit,
@@ -142,6 +142,16 @@ pub trait Qdisc<P: Packet> {
             }
             None => false,
         }
+    }
+
+    /// Takes on other parameters while packets may wait, as `tc qdisc change` does to the kernel's discipline: what the
+    /// kernel then drops is handed over as [`DropReason::Overlimit`]. `spec` comes from [`tc::Spec::changed`].
+    ///
+    /// # Errors
+    /// What can't be changed while the discipline stands. Nothing is changed then.
+    fn change(&mut self, now: Time, spec: &tc::Spec, drops: &mut impl Drops<P>) -> Result<(), tc::Error> {
+        let _ = (now, drops);
+        Err(spec.unchangeable())
     }
 
     /// When to ask again after a dequeue gave nothing although packets are queued (pacing, shaping); else never.

@@ -57,6 +57,7 @@ impl Plan {
                     writeln!(csv, "{},enqueue,{flow},{bytes},{}", at.0, dscp << 2 | *ecn as u8)
                 }
                 Op::Dequeue { at } => writeln!(csv, "{},dequeue,,,", at.0),
+                Op::Change { at, line } => writeln!(csv, "{},change,{line},,", at.0),
             };
             written.expect("a string takes everything");
         }
@@ -76,7 +77,7 @@ impl Plan {
     pub fn offered(&self) -> Option<f64> {
         let arrivals = self.ops.iter().filter_map(|op| match op {
             Op::Enqueue { at, bytes, .. } => Some((at.0, u64::from(*bytes))),
-            Op::Dequeue { .. } => None,
+            Op::Dequeue { .. } | Op::Change { .. } => None,
         });
         let ((first, _), (last, _)) = (arrivals.clone().next()?, arrivals.clone().next_back()?);
         let bits: u64 = arrivals.map(|(_, bytes)| bytes * 8).sum();
@@ -285,9 +286,7 @@ impl Generator {
             self.now += self.rng.below(2 * mean + 1);
         }
         ops.truncate(PACKETS);
-        ops.sort_by_key(|op| match op {
-            Op::Enqueue { at, .. } | Op::Dequeue { at } => *at,
-        });
+        ops.sort_by_key(Op::at);
         ops
     }
 
@@ -329,8 +328,7 @@ impl Generator {
         let mut ops = Vec::with_capacity(2 * PACKETS);
         let (mut next, mut owed) = (start, 0);
         for op in arrivals {
-            let (Op::Enqueue { at, .. } | Op::Dequeue { at }) = *op;
-            while next < at.0 {
+            while next < op.at().0 {
                 ops.push(Op::Dequeue { at: Time(next) });
                 let mean = 900 * self.byte_ns;
                 next += if owed > 0 { mean / 5 } else { self.rng.below(2 * mean) };
@@ -341,7 +339,7 @@ impl Generator {
                     owed = stall / mean;
                 }
             }
-            ops.push(*op);
+            ops.push(op.clone());
         }
         ops
     }

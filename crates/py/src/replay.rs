@@ -7,7 +7,7 @@ use sojourn_core::qdisc::tc::{Spec, Value};
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Rate, Time};
 use sojourn_model::units;
-use sojourn_sim::replay::{Fate, Op, Row, SEED, flow_hash, parse, run, to_csv};
+use sojourn_sim::replay::{Fate, Op, Row, SEED, changes, flow_hash, parse, run, to_csv};
 use sojourn_traffic::replay::{Job, more, words};
 
 use crate::{Error, bug};
@@ -100,8 +100,9 @@ impl KernelReplay {
         let kind = qdisc.split_ascii_whitespace().next().unwrap_or_default();
         let numbers = Rng::stream(SEED, kind).state();
         let more = more(qdisc);
-        let job =
-            Job { job: "replay".to_owned(), words, more, mtu, rate, numbers, rows: ops.len(), modules, tc_lib_dir };
+        let changes = changed(&ops, name, qdisc)?;
+        let rows = ops.len();
+        let job = Job { job: "replay".to_owned(), words, more, changes, mtu, rate, numbers, rows, modules, tc_lib_dir };
         Ok(KernelReplay { ops, job, warnings })
     }
 
@@ -127,6 +128,17 @@ impl KernelReplay {
     }
 }
 
+/// What `tc` is told at each of the trace's changes; of a discipline that only the kernel has, what the trace says.
+fn changed(ops: &[Op], name: &str, qdisc: &str) -> PyResult<Vec<Vec<String>>> {
+    let split = |line: &str| line.split_ascii_whitespace().map(str::to_owned).collect();
+    let Ok((spec, _)) = Spec::parse(qdisc) else {
+        let lines = ops.iter().filter_map(|op| if let Op::Change { line, .. } = op { Some(split(line)) } else { None });
+        return Ok(lines.collect());
+    };
+    let changes = changes(ops, name, &spec).map_err(|error| Error::new_err(error.to_string()))?;
+    Ok(changes.iter().map(|change| split(&change.line)).collect())
+}
+
 /// Bytes of a row of the trace, and of a fate.
 const OP: usize = 24;
 const FATE: usize = 16;
@@ -139,6 +151,7 @@ fn encode(ops: &[Op]) -> Vec<u8> {
             // The hash of a flow, as in the simulator's replay.
             Op::Enqueue { at, flow, bytes, ecn, dscp } => (at, flow_hash(flow), bytes, 0, dscp << 2 | ecn as u8),
             Op::Dequeue { at } => (at, 0, 0, 1, 0),
+            Op::Change { at, .. } => (at, 0, 0, 2, 0),
         };
         bytes.extend(at.0.to_ne_bytes());
         bytes.extend(hash.to_ne_bytes());
@@ -149,14 +162,14 @@ fn encode(ops: &[Op]) -> Vec<u8> {
 }
 
 /// What became of the packets of a trace, from the module's `struct replay_fate`. The kernel does not say why it drops;
-/// told apart is what a discipline refuses on arrival (`overlimit`) and what it drops when the link asks (`codel`).
+/// told apart is what a discipline drops on an arrival or a change (`overlimit`) and when the link asks (`codel`).
 ///
 /// # Errors
 /// There is not one fate a packet.
 fn decode(ops: &[Op], fates: &[u8]) -> Result<Vec<Row>, String> {
     let arrivals = ops.iter().filter_map(|op| match *op {
         Op::Enqueue { at, flow, bytes, .. } => Some((at, flow, bytes)),
-        Op::Dequeue { .. } => None,
+        Op::Dequeue { .. } | Op::Change { .. } => None,
     });
     let arrivals: Vec<_> = arrivals.collect();
     if fates.len() != arrivals.len() * FATE {
@@ -168,9 +181,9 @@ fn decode(ops: &[Op], fates: &[u8]) -> Result<Vec<Row>, String> {
             0 => Fate::Queued,
             1 => Fate::Delivered,
             2 => Fate::Marked,
-            3 => Fate::Dropped(DropReason::Overlimit),
+            3 | 5 => Fate::Dropped(DropReason::Overlimit),
             4 => Fate::Dropped(DropReason::Codel),
-            other => return Err(format!("fate {other}: expected 0 to 4")),
+            other => return Err(format!("fate {other}: expected 0 to 5")),
         };
         Ok(Row { flow, bytes, enqueue, fate_time: Time(at), fate })
     };

@@ -1,7 +1,8 @@
 //! A packet trace through one discipline: what became of each packet, and when.
 //!
-//! The trace is CSV with the header `time_ns,op,flow,bytes,ecn`. `op` is `enqueue` or `dequeue` (flow, bytes and ecn
-//! are then empty), `ecn` the ECN field, or the whole octet of DSCP and ECN; rows are taken strictly in file order, and times never fall. With a rate there are no `dequeue`
+//! The trace is CSV with the header `time_ns,op,flow,bytes,ecn`. `op` is `enqueue`, or `dequeue` (flow, bytes and ecn
+//! are then empty), or `change` (flow is then what follows `tc qdisc change dev DEV root`, bytes and ecn are empty); `ecn`
+//! is the ECN field, or the whole octet of DSCP and ECN; rows are taken strictly in file order, and times never fall. With a rate there are no `dequeue`
 //! rows: a busy server makes them. It occupies itself with each packet for ceil(bytes · 8·10⁹ / rate) ns, dequeues once
 //! at each completion (also from an empty queue, which CoDel and RED notice), after all arrivals of that instant, and
 //! drains to the end. Anyone can compare any implementation of a discipline with ours in this way.
@@ -11,7 +12,7 @@ use std::io::Write;
 
 use sojourn_core::packet::{Ecn, Packet};
 use sojourn_core::qdisc::red::Variant;
-use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::qdisc::tc::{self, Change, Spec};
 use sojourn_core::qdisc::{AnyQdisc, Context, DropReason, Drops, Qdisc};
 use sojourn_core::units::{Rate, Span, Time};
 
@@ -56,7 +57,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 /// One row of a trace.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Op {
     /// A packet arrives.
     Enqueue {
@@ -76,6 +77,42 @@ pub enum Op {
         /// When.
         at: Time,
     },
+    /// The discipline gets other parameters.
+    Change {
+        /// When.
+        at: Time,
+        /// The discipline and the parameters that change, as in [`Spec::changed`].
+        line: Box<str>,
+    },
+}
+
+impl Op {
+    /// When.
+    pub fn at(&self) -> Time {
+        match self {
+            Op::Enqueue { at, .. } | Op::Dequeue { at } | Op::Change { at, .. } => *at,
+        }
+    }
+}
+
+/// The parameters after each of a trace's changes.
+///
+/// # Errors
+/// The first change that can't be, with its line.
+pub fn changes(ops: &[Op], file_name: &str, spec: &Spec) -> Result<Vec<Change>, Error> {
+    let mut changes: Vec<Change> = Vec::new();
+    for (op, number) in ops.iter().zip(2..) {
+        if let Op::Change { line, .. } = op {
+            let present = changes.last().map_or(spec, |change| &change.spec);
+            let change = present.changed(line).map_err(|error| of_change(file_name, number, line, &error))?;
+            changes.push(change);
+        }
+    }
+    Ok(changes)
+}
+
+fn of_change(file_name: &str, line: usize, words: &str, error: &tc::Error) -> Error {
+    Error { file: file_name.to_string(), line, problem: format!("change {}: {error}", shown(words.as_bytes())) }
 }
 
 /// What became of a packet.
@@ -124,7 +161,7 @@ pub struct Row {
 ///
 /// # Errors
 /// A malformed trace, with the line; `dequeue` rows together with a rate; a rate or `mtu` out of range; a discipline
-/// that must know the link's rate and was given none.
+/// that must know the link's rate and was given none; a change that the discipline doesn't take.
 pub fn run(trace: &[u8], file_name: &str, spec: &Spec, rate: Option<Rate>, mtu: u32) -> Result<Vec<Row>, Error> {
     run_from(Time::ZERO, trace, file_name, spec, rate, mtu)
 }
@@ -160,17 +197,25 @@ pub fn run_from(
         return Err(error(format!("{} is configured from the link's rate: give one", spec.kind())));
     }
     let ops = parse(trace, file_name, rate.is_none())?;
+    let changes = changes(&ops, file_name, spec)?;
     // Without a rate no discipline left here looks at it.
     let context = Context { mtu, overhead: ETHERNET, rate: rate.unwrap_or(Rate(0)), delay: Span::ZERO, seed: SEED };
     let mut replay = Replay {
         qdisc: spec.build(&context),
         book: Book { rows: Vec::with_capacity(ops.len()), now: Time::ZERO, start: Span(start.0) },
+        changes: changes.into_iter(),
     };
-    match rate {
+    let played = match rate {
         None => replay.as_told(&ops),
         Some(rate) => replay.with_server(&ops, rate),
+    };
+    match played {
+        Ok(()) => Ok(replay.book.rows),
+        Err((row, problem)) => {
+            let words = if let Op::Change { line, .. } = &ops[row] { line } else { "" };
+            Err(of_change(file_name, row + 2, words, &problem))
+        }
     }
-    Ok(replay.book.rows)
 }
 
 /// The result as CSV.
@@ -205,7 +250,7 @@ pub fn parse(trace: &[u8], file_name: &str, dequeues: bool) -> Result<Vec<Op>, E
             break; // after the last line's end
         }
         let op = parse_row(line).map_err(|problem| at_line(number, problem))?;
-        let (Op::Enqueue { at, .. } | Op::Dequeue { at }) = op;
+        let at = op.at();
         if at < last {
             return Err(at_line(number, format!("time_ns falls: {} after {}", at.0, last.0)));
         }
@@ -243,7 +288,9 @@ fn parse_row(line: &[u8]) -> Result<Op, String> {
         }
         "dequeue" if flow.is_empty() && bytes.is_empty() && ecn.is_empty() => Ok(Op::Dequeue { at }),
         "dequeue" => Err("flow, bytes and ecn of a dequeue row must be empty".into()),
-        _ => Err(format!("op {}; expected enqueue or dequeue", shown(op.as_bytes()))),
+        "change" if !flow.is_empty() && bytes.is_empty() && ecn.is_empty() => Ok(Op::Change { at, line: flow.into() }),
+        "change" => Err("flow of a change row must be a line for tc, bytes and ecn empty".into()),
+        _ => Err(format!("op {}; expected enqueue, dequeue or change", shown(op.as_bytes()))),
     }
 }
 
@@ -332,33 +379,51 @@ impl Drops<TracePacket> for Book {
 struct Replay {
     qdisc: AnyQdisc<TracePacket>,
     book: Book,
+    /// Those to come.
+    changes: std::vec::IntoIter<Change>,
 }
+
+/// The row of a change that the discipline did not take, counted from 0, and why.
+type Refused = (usize, tc::Error);
 
 impl Replay {
     /// The rows as they are.
-    fn as_told(&mut self, ops: &[Op]) {
-        for op in ops {
+    fn as_told(&mut self, ops: &[Op]) -> Result<(), Refused> {
+        for (row, op) in ops.iter().enumerate() {
             match *op {
                 Op::Enqueue { .. } => self.arrive(op, false),
                 Op::Dequeue { at } => {
                     self.depart(at);
                 }
+                Op::Change { at, .. } => self.change(at).map_err(|error| (row, error))?,
             }
         }
+        Ok(())
     }
 
     /// A server that is busy while there is anything to send.
-    fn with_server(&mut self, ops: &[Op], rate: Rate) {
+    fn with_server(&mut self, ops: &[Op], rate: Rate) -> Result<(), Refused> {
         let mut server = Server { rate, busy: false, next: Time::NEVER };
-        for op in ops {
-            let (Op::Enqueue { at, .. } | Op::Dequeue { at }) = *op;
+        for (row, op) in ops.iter().enumerate() {
+            let at = op.at();
             server.run_until(at, self); // at equal times an arrival goes before a departure
+            if matches!(op, Op::Change { .. }) {
+                self.change(at).map_err(|error| (row, error))?;
+                continue;
+            }
             self.arrive(op, server.busy);
             if !server.busy {
                 server.next = at; // after all arrivals of this instant
             }
         }
         server.run_until(Time::NEVER, self);
+        Ok(())
+    }
+
+    fn change(&mut self, at: Time) -> Result<(), tc::Error> {
+        self.book.now = at;
+        let Some(change) = self.changes.next() else { return Ok(()) };
+        self.qdisc.change(self.book.clock(), &change.spec, &mut self.book)
     }
 
     fn arrive(&mut self, op: &Op, busy: bool) {
@@ -505,6 +570,34 @@ mod tests {
     }
 
     #[test]
+    fn a_change_counts_from_its_row_on_and_what_it_drops_bears_its_time() {
+        let rows = "0,enqueue,1,100,0\n0,enqueue,1,100,0\n0,enqueue,1,100,0\n5,change,codel limit 1,,\n6,enqueue,1,100,0\n\
+                    7,change,codel limit 2 noecn,,\n8,enqueue,1,100,0\n9,dequeue,,,\n";
+        let expected = "0,1,100,0,5,dropped:overlimit\n1,1,100,0,5,dropped:overlimit\n2,1,100,0,9,delivered\n\
+                        3,1,100,6,6,dropped:overlimit\n4,1,100,8,0,queued";
+        assert_eq!(csv(rows, "codel", None), expected);
+        // 8 Mbit/s: 100 bytes take 100 µs. The server goes on as it was.
+        let rows = "0,enqueue,1,100,0\n0,enqueue,1,100,0\n0,enqueue,1,100,0\n5,change,fq_codel limit 1,,\n";
+        let expected = "0,1,100,0,0,delivered\n1,1,100,0,5,dropped:overlimit\n2,1,100,0,100000,delivered";
+        assert_eq!(csv(rows, "fq_codel", Some(8_000_000)), expected);
+    }
+
+    #[test]
+    fn a_change_that_cannot_be_names_its_row() {
+        let with = |line: &str, change: &str| {
+            let rows = format!("0,enqueue,1,100,0\n5,change,{change},,\n");
+            replay(&rows, line, None).expect_err("refused").to_string()
+        };
+        let start = "trace.csv:3: change ";
+        assert!(with("codel", "fq_codel").starts_with(&format!("{start}\"fq_codel\": \"fq_codel\": a change keeps")));
+        assert!(with("fq_codel", "fq_codel flows 5").contains("keeps it for as long as it stands"));
+        assert!(with("codel", "codel limt 5").contains("did you mean \"limit\"?"));
+        assert!(with("codel", "codel variant rfc8289").contains("keeps it"));
+        assert!(with("htb rate 1mbit", "htb rate 2mbit").contains("expected it to be set up anew"));
+        assert!(with("codel", "").contains("must be a line for tc"));
+    }
+
+    #[test]
     fn malformed_traces_name_file_line_and_expectation() {
         assert_eq!(error(b"", None), "trace.csv:1: expected the header time_ns,op,flow,bytes,ecn, found \"\"");
         assert!(error(b"time,op\n", None).starts_with("trace.csv:1: expected the header"));
@@ -516,7 +609,7 @@ mod tests {
         assert!(with("1,enqueue,-1,100,0\n").contains("flow \"-1\""));
         assert!(with("1.5,enqueue,1,100,0\n").contains("time_ns \"1.5\""));
         assert!(with("99999999999999999999,dequeue,,,\n").contains("time_ns"));
-        assert!(with("1,drop,1,100,0\n").contains("op \"drop\"; expected enqueue or dequeue"));
+        assert!(with("1,drop,1,100,0\n").contains("op \"drop\"; expected enqueue, dequeue or change"));
         assert!(with("1,dequeue,1,,\n").contains("must be empty"));
         assert!(with("1,dequeue\n").contains("expected the five fields"));
         assert!(with("1,enqueue,1,100,0,0\n").contains("expected the five fields"));

@@ -35,6 +35,9 @@ pub struct Job {
     pub words: Vec<String>,
     /// What `tc` is told after that: classes and children.
     pub more: Vec<Vec<String>>,
+    /// The changes in the trace, in order, as words for `tc`.
+    #[serde(default)]
+    pub changes: Vec<Vec<String>>,
     /// The largest packet in bytes as the link counts it.
     pub mtu: u32,
     /// Of the server in bit/s; 0 if the trace has its own dequeues.
@@ -142,6 +145,9 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
         )));
     }
     run("ip", &format!("link set {DEVICE} up"), &[])?;
+    // The module keeps what the discipline would be told until its time has come.
+    fs::write(format!("{CONTROL}/changes"), job.changes.len().to_string())?;
+    job.changes.iter().try_for_each(|words| run("tc", &format!("qdisc change dev {DEVICE} root"), words).map(drop))?;
     let fine = fine_timer()?;
     let origin = fine.map_or(origin, |expires| expires + 1);
     seal::keep_only(CapabilitySet::DAC_OVERRIDE | CapabilitySet::SYS_BOOT)?;
@@ -149,6 +155,7 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
     let gone = |error: io::Error| match error.raw_os_error() {
         Some(62) => io::Error::other("the guest's clock was ahead of the trace"),
         Some(71) => io::Error::other("a packet that is not of the trace came into the queue"),
+        Some(33) => io::Error::other("the kernel refused a change of the discipline's parameters"),
         Some(95) => {
             io::Error::other("the discipline holds packets back: a replay with a rate serves only those that do not")
         }

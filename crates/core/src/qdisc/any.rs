@@ -17,7 +17,7 @@ use super::red::{self, Red, RedLinux};
 use super::sfb::Sfb;
 use super::sfq::{self, Sfq, SfqNs2};
 use super::tbf::Tbf;
-use super::tc::Spec;
+use super::tc::{Error, Spec};
 use super::{Context, Drops, Qdisc, Stats};
 use crate::packet::Packet;
 use crate::units::Time;
@@ -49,6 +49,10 @@ macro_rules! any_qdisc {
             #[inline(always)]
             fn dequeue_into(&mut self, now: Time, packet: &mut P, drops: &mut impl Drops<P>) -> bool {
                 match self { $(AnyQdisc::$variant(q) => q.dequeue_into(now, packet, drops),)+ }
+            }
+
+            fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
+                match self { $(AnyQdisc::$variant(q) => q.change(now, spec, drops),)+ }
             }
 
             #[inline]

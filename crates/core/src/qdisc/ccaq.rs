@@ -36,7 +36,7 @@
 use super::Context;
 use super::codel::{MAX_SPAN, MICROSECOND};
 use super::fq::{Buffer, FlowQueues, Scheduling, Verdict};
-use super::tc::{Param, Parameters, Unit, choice, param};
+use super::tc::{Error, Param, Parameters, Spec, Unit, choice, param};
 use crate::packet::Packet;
 use crate::units::{Rate, Span, Time};
 
@@ -331,6 +331,16 @@ impl Adaptive {
 impl Buffer for Adaptive {
     type Params = Adaptation;
 
+    /// `ccaq_change`: a flow keeps the limit that it has.
+    fn change(spec: &Spec, scheduling: &mut Scheduling, adaptation: &mut Adaptation) -> Result<(), Error> {
+        let Spec::Ccaq(params) = spec else { return Err(spec.unchangeable()) };
+        scheduling.limit = params.limit;
+        scheduling.quantum = params.quantum.unwrap_or(scheduling.quantum);
+        scheduling.initial_quantum = params.initial_quantum.unwrap_or(scheduling.initial_quantum);
+        *adaptation = Adaptation::new(params);
+        Ok(())
+    }
+
     fn new(now: Time, params: &Adaptation) -> Self {
         Adaptive {
             limit: params.flow_limit,
@@ -382,6 +392,7 @@ impl<P: Packet + Copy> Ccaq<P> {
             refill_delay: fq.refill_delay,
             ce_threshold: Span::MAX,
             maxrate: None,
+            rated: false,
             low_rate_threshold: Rate(0),
             linux: false,
             fast_path: false,

@@ -13,7 +13,7 @@
 //! - A packet that both CHOKe and the limit refuse is said to be the limit's.
 
 use super::red::{Action, AverageVars, Parms, Words};
-use super::tc::{Param, Parameters, Unit, param};
+use super::tc::{Error, Param, Parameters, Spec, Unit, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
 use crate::rng::Rng;
@@ -60,6 +60,7 @@ impl Default for Params {
 impl Parameters for Params {
     const NAME: &'static str = "choke";
     const DOC: &'static str = "RED that also drops a packet together with one of its flow drawn from the queue";
+    const REPLACED: bool = true;
     const PARAMS: &'static [Param<Self>] = &[
         param!(Params.limit, Unit::Packets, "packets queued").range(12, (1 << 17) - 1).required(),
         param!(Params.bandwidth, Unit::Rate, "rate by which the average decays while the link is idle")
@@ -138,20 +139,28 @@ pub struct Choke<P> {
 impl<P: Packet + Copy> Choke<P> {
     /// An empty queue. Panics if the parameters were not checked.
     pub fn new(params: &Params, context: &Context) -> Self {
-        let parms = Parms::new(&params.words(), true);
         Choke {
             limit: params.limit as usize,
             ecn: params.ecn,
-            parms: parms.unwrap_or_else(|(name, problem)| panic!("bug: choke's {name} {problem}")),
+            parms: Self::parms(params),
             vars: AverageVars::new(None),
             rng: Rng::stream(context.seed, Params::NAME),
             stats: Stats::default(),
-            tab: vec![None; (params.limit as usize + 1).next_power_of_two()],
+            tab: vec![None; Self::places(params)],
             head: 0,
             tail: 0,
             packets: 0,
             backlog: 0,
         }
+    }
+
+    fn parms(params: &Params) -> Parms {
+        let parms = Parms::new(&params.words(), true);
+        parms.unwrap_or_else(|(name, problem)| panic!("bug: choke's {name} {problem}"))
+    }
+
+    fn places(params: &Params) -> usize {
+        (params.limit as usize + 1).next_power_of_two()
     }
 
     #[inline]
@@ -243,9 +252,14 @@ impl<P: Packet + Copy> Choke<P> {
         self.backlog += u64::from(packet.bytes());
     }
 
+    /// From head to tail, without the holes.
+    fn queued(&self) -> impl Iterator<Item = P> {
+        (0..self.len()).filter_map(|at| self.tab[(self.head + at) & self.mask()])
+    }
+
     #[cold]
     fn close_holes(&mut self) {
-        let packets: Vec<P> = (0..self.len()).filter_map(|at| self.tab[(self.head + at) & self.mask()]).collect();
+        let packets: Vec<P> = self.queued().collect();
         self.tab.fill(None);
         (self.head, self.tail) = (0, packets.len());
         self.tab.iter_mut().zip(packets).for_each(|(place, packet)| *place = Some(packet));
@@ -281,6 +295,27 @@ impl<P: Packet + Copy> Qdisc<P> for Choke<P> {
             return None;
         }
         self.take(self.head)
+    }
+
+    /// `choke_change`: a table of another size takes as many packets as it has places, without the holes, and what stands
+    /// behind them is dropped; the average begins anew.
+    fn change(&mut self, _now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
+        let Spec::Choke(params) = spec else { return Err(spec.unchangeable()) };
+        let places = Self::places(params);
+        if places != self.tab.len() {
+            let mut tab: Vec<Option<P>> = self.queued().map(Some).collect();
+            for packet in tab.split_off(tab.len().min(places - 1)).into_iter().flatten() {
+                self.backlog -= u64::from(packet.bytes());
+                drops.dropped(packet, DropReason::Overlimit);
+            }
+            (self.head, self.tail, self.packets) = (0, tab.len(), tab.len());
+            tab.resize(places, None);
+            self.tab = tab;
+        }
+        (self.limit, self.ecn, self.parms) = (params.limit as usize, params.ecn, Self::parms(params));
+        let idle = self.vars.qidlestart.filter(|_| self.head != self.tail);
+        self.vars = AverageVars { qr: self.vars.qr, ..AverageVars::new(idle) };
+        Ok(())
     }
 
     fn packets(&self) -> usize {

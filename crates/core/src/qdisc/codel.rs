@@ -26,7 +26,7 @@ mod tests;
 
 pub use law::{Law, Linux, Linux7, Ns2, Rfc8289};
 
-use super::tc::{Param, Parameters, Unit, choice, param};
+use super::tc::{Error, Param, Parameters, Spec, Unit, choice, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
 use crate::ring::Ring;
@@ -121,6 +121,11 @@ impl<L: Law> Control<L> {
             mtu: u64::from(mtu),
             ecn,
         }
+    }
+
+    /// Others in their place, before the same link.
+    pub fn change(&mut self, target: Span, interval: Span, ce_threshold: Option<Span>, ecn: bool) {
+        *self = Control { mtu: self.mtu, ..Control::new(target, interval, ce_threshold, 0, ecn) };
     }
 }
 
@@ -373,6 +378,8 @@ pub struct Codel<P, L: Law> {
     stats: Stats,
     queue: Queue<P>,
     drop_overlimit: u64,
+    /// Packets that a change of the limit dropped.
+    drop_change: u64,
     /// When the last dequeue was, for `drop_next` in the statistics.
     now: Time,
 }
@@ -387,6 +394,7 @@ impl<P: Packet + Copy + Default, L: Law> Codel<P, L> {
             stats: Stats::default(),
             queue: Queue { packets: Ring::default(), backlog: 0 },
             drop_overlimit: 0,
+            drop_change: 0,
             now: Time::ZERO,
         }
     }
@@ -416,6 +424,19 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for Codel<P, L> {
         self.vars.dequeue(now, packet, &self.control, &mut self.stats, &mut self.queue, drops)
     }
 
+    /// `codel_change`: what is above the limit is dropped from the head, and CoDel doesn't see it.
+    fn change(&mut self, _now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
+        let Spec::Codel(params) = spec else { return Err(spec.unchangeable()) };
+        self.limit = params.limit as usize;
+        self.control.change(params.target, params.interval, params.ce_threshold, params.ecn);
+        let mut packet = P::default();
+        while self.queue.packets.len() > self.limit && self.queue.pop(&mut packet) {
+            self.drop_change += 1;
+            drops.dropped(packet, DropReason::Overlimit);
+        }
+        Ok(())
+    }
+
     fn packets(&self) -> usize {
         self.queue.packets.len()
     }
@@ -431,7 +452,7 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for Codel<P, L> {
     fn stats(&self) -> super::Stats {
         let micros = |span| u64::try_from(L::micros(span)).unwrap_or(0); // overdue: now
         let mut stats = alloc::vec![
-            ("drops", self.stats.drop_count + self.drop_overlimit),
+            ("drops", self.stats.drop_count + self.drop_overlimit + self.drop_change),
             ("count", u64::from(self.vars.count)),
             ("lastcount", u64::from(self.vars.lastcount)),
             ("ldelay", micros(self.vars.ldelay)),

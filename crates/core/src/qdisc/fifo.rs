@@ -7,7 +7,7 @@
 //! Deviations: the default limit of `tc` is the device's `txqueuelen`; here it is that of an Ethernet device, 1000
 //! packets, and 1000 full frames for bfifo.
 
-use super::tc::{Param, Parameters, Unit, param};
+use super::tc::{Error, Param, Parameters, Spec, Unit, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
 use crate::ring::Ring;
@@ -137,6 +137,11 @@ impl<P: Packet + Copy + Default> Fifo<P> {
         self.queue.front()
     }
 
+    /// Another limit, of packets or of bytes as it is one of packets or of bytes. What is queued stays (`fifo_set_limit`).
+    pub fn set_limit(&mut self, limit: u32) {
+        self.limit = u64::from(limit);
+    }
+
     #[inline]
     fn fits(&self, bytes: u32) -> bool {
         match self.mode {
@@ -174,6 +179,18 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Fifo<P> {
     #[inline]
     fn dequeue(&mut self, _: Time, _: &mut impl Drops<P>) -> Option<P> {
         self.take()
+    }
+
+    /// `fifo_init`: a lower limit drops nothing of what is queued.
+    fn change(&mut self, _now: Time, spec: &Spec, _drops: &mut impl Drops<P>) -> Result<(), Error> {
+        let limit = match (spec, self.mode) {
+            (Spec::Pfifo(params), Mode::Packets) => params.limit,
+            (Spec::Bfifo(params), Mode::Bytes) => params.limit,
+            (Spec::PfifoHeadDrop(params), Mode::HeadDrop) => params.limit,
+            _ => return Err(spec.unchangeable()),
+        };
+        self.set_limit(limit);
+        Ok(())
     }
 
     fn packets(&self) -> usize {

@@ -28,7 +28,7 @@ use super::codel::{MAX_SPAN, MICROSECOND};
 use super::flows::{Flows, NIL};
 use super::jiffies::{JIFFY, jiffies};
 use super::prio::priority;
-use super::tc::{Param, Parameters, Unit, choice, param};
+use super::tc::{Error, Param, Parameters, Spec, Unit, choice, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
 use crate::units::{Rate, Span, Time};
@@ -159,6 +159,12 @@ pub trait Buffer {
     /// What holds for all flows.
     type Params;
 
+    /// The scheduler's parameters and these after a change.
+    ///
+    /// # Errors
+    /// What can't be changed.
+    fn change(spec: &Spec, scheduling: &mut Scheduling, params: &mut Self::Params) -> Result<(), Error>;
+
     /// A flow whose first packet arrives at `now`.
     fn new(now: Time, params: &Self::Params) -> Self;
 
@@ -187,6 +193,14 @@ pub struct FlowLimit;
 impl Buffer for FlowLimit {
     /// `flow_limit` in packets.
     type Params = u32;
+
+    fn change(spec: &Spec, scheduling: &mut Scheduling, limit: &mut u32) -> Result<(), Error> {
+        let Spec::Fq(params) = spec else { return Err(spec.unchangeable()) };
+        let Scheduling { quantum, initial_quantum, .. } = *scheduling;
+        *scheduling = params.scheduling(quantum, initial_quantum);
+        *limit = params.flow_limit;
+        Ok(())
+    }
 
     #[inline]
     fn new(_now: Time, _limit: &u32) -> Self {
@@ -221,6 +235,8 @@ pub struct Scheduling {
     pub ce_threshold: Span,
     /// Every flow is paced to this rate, if given.
     pub maxrate: Option<Rate>,
+    /// A rate is given, also if nothing is paced.
+    pub rated: bool,
     /// Flows paced to this rate or less are paced packet by packet, not quantum by quantum.
     pub low_rate_threshold: Rate,
     /// As Linux's fq: ages in jiffies, and only flows on the way to that of an arriving packet are forgotten.
@@ -425,13 +441,41 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
         self.stats.gc += u64::from(forgotten);
     }
 
+    /// Another number of buckets (`fq_rehash`): the flows are sorted into them, and those forgotten that nobody has used
+    /// for long.
+    fn resize(&mut self, now: Time, old: Vec<u32>) {
+        let mut forgotten = 0;
+        for first in old {
+            let mut number = first;
+            while number != NIL {
+                let flow = self.flows.flow(number);
+                let (next, key) = (flow.state.chain, flow.state.key);
+                let idle = flow.is_loose() && self.scheduling.is_older(now, flow.state.age, GC_AGE);
+                let bucket = self.bucket(key);
+                let list = if idle { &mut self.free } else { &mut self.table[bucket] };
+                self.flows.flow_mut(number).state.chain = core::mem::replace(list, number);
+                forgotten += u32::from(idle);
+                number = next;
+            }
+        }
+        self.known -= forgotten;
+        self.stats.gc += u64::from(forgotten);
+    }
+
     /// Whether an arriving packet passes by the flows: there is no order between them to keep.
     #[inline]
-    fn is_fast(&self) -> bool {
+    fn is_fast(&self, now: Time) -> bool {
         self.scheduling.fast_path
-            && self.scheduling.maxrate.is_none()
+            && !self.scheduling.rated
+            && self.next_due() > now
             && self.filled == self.held.len() as u32
             && self.fast.len() < FAST_PATH
+    }
+
+    /// When the first flow that is held back may send; never if there is none.
+    #[inline]
+    fn next_due(&self) -> Time {
+        self.held.peek().map_or(Time::NEVER, |Reverse((due, ..))| *due)
     }
 
     /// The flow whose turn it is: of the band that is served, or of the next that has flows and may send.
@@ -520,7 +564,7 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
         if self.band_packets[usize::from(band)] >= self.scheduling.limit as usize {
             return drops.dropped(packet, DropReason::Overlimit);
         }
-        if self.is_fast() {
+        if self.is_fast(now) {
             self.fast_bytes += u64::from(packet.bytes());
             self.stats.fastpath += 1;
             return self.fast.push_back(packet);
@@ -600,8 +644,23 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
         }
     }
 
+    /// `fq_change`: what is above the limit leaves in the order in which the link would get it, as far as it may leave now.
+    fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
+        B::change(spec, &mut self.scheduling, &mut self.buffer)?;
+        let buckets = self.scheduling.buckets as usize;
+        if buckets != self.table.len() {
+            let old = core::mem::replace(&mut self.table, alloc::vec![NIL; buckets]);
+            self.resize(now, old);
+        }
+        while self.packets() > self.scheduling.limit as usize {
+            let Some(packet) = self.dequeue(now, drops) else { break };
+            drops.dropped(packet, DropReason::Overlimit);
+        }
+        Ok(())
+    }
+
     fn next_event(&self) -> Time {
-        self.held.peek().map_or(Time::NEVER, |Reverse((due, ..))| *due)
+        self.next_due()
     }
 
     fn packets(&self) -> usize {
@@ -639,21 +698,31 @@ pub type Fq<P> = FlowQueues<P, FlowLimit>;
 impl<P: Packet + Copy> Fq<P> {
     /// No flows yet, before a link of this kind.
     pub fn new(params: &Params, context: &Context) -> Self {
-        let scheduling = Scheduling {
-            limit: params.limit,
-            // fq_init: two and ten MTU.
-            quantum: params.quantum.unwrap_or(2 * context.mtu),
-            initial_quantum: params.initial_quantum.unwrap_or(10 * context.mtu),
-            buckets: params.buckets,
-            orphan_mask: params.orphan_mask,
-            refill_delay: params.refill_delay,
-            ce_threshold: params.ce_threshold.unwrap_or(Span::MAX),
-            maxrate: params.maxrate.filter(|_| params.pacing),
-            low_rate_threshold: params.low_rate_threshold,
-            linux: true,
-            fast_path: params.variant == Variant::Linux67,
-        };
+        // fq_init: two and ten MTU.
+        let scheduling = params.scheduling(2 * context.mtu, 10 * context.mtu);
         FlowQueues::with(scheduling, params.flow_limit)
+    }
+}
+
+impl Params {
+    /// For the scheduler; with these quanta if none are given.
+    fn scheduling(&self, quantum: u32, initial_quantum: u32) -> Scheduling {
+        // Linux 6.12.117 and 7.3.4 raise what is below 256; 6.1.192 does not.
+        let least = if self.variant == Variant::Linux67 { 256 } else { 1 };
+        Scheduling {
+            limit: self.limit,
+            quantum: self.quantum.unwrap_or(quantum).max(least),
+            initial_quantum: self.initial_quantum.unwrap_or(initial_quantum),
+            buckets: self.buckets,
+            orphan_mask: self.orphan_mask,
+            refill_delay: self.refill_delay,
+            ce_threshold: self.ce_threshold.unwrap_or(Span::MAX),
+            maxrate: self.maxrate.filter(|_| self.pacing),
+            rated: self.maxrate.is_some(),
+            low_rate_threshold: self.low_rate_threshold,
+            linux: true,
+            fast_path: self.variant == Variant::Linux67,
+        }
     }
 }
 

@@ -23,7 +23,7 @@ pub use ns2::FqCodelNs2;
 
 use super::codel::{self, Control, Law, MAX_SPAN, MICROSECOND, Source, Vars};
 use super::flows::{Fifo, Flows, Slab};
-use super::tc::{Param, Parameters, Unit, choice, param};
+use super::tc::{Error, Param, Parameters, Spec, Unit, choice, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
 use crate::units::{Span, Time};
@@ -87,6 +87,7 @@ impl Default for Params {
 impl Parameters for Params {
     const NAME: &'static str = "fq_codel";
     const DOC: &'static str = "a queue per flow, served in turn, each under CoDel (RFC 8290)";
+    const FIXED: &'static [&'static str] = &["flows"];
     const PARAMS: &'static [Param<Self>] = &[
         param!(Params.limit, Unit::Packets, "packets in all queues together").range(1, u32::MAX as u64).printed(),
         param!(Params.flows, Unit::Number, "number of queues that flows are hashed into").range(1, 65_536),
@@ -249,6 +250,22 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
             }
             self.flows.leave(false);
         }
+    }
+
+    /// `fq_codel_change`: what is above the limits leaves in the order in which the link would get it, CoDel's drops on
+    /// the way included.
+    fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
+        let Spec::FqCodel(params) = spec else { return Err(spec.unchangeable()) };
+        self.limit = params.limit as usize;
+        self.quantum = params.quantum.unwrap_or(self.quantum);
+        self.memory_limit = u64::from(params.memory_limit);
+        self.drop_batch = params.drop_batch;
+        self.control.change(params.target, params.interval, params.ce_threshold, params.ecn);
+        while self.flows.packets() > self.limit || self.flows.backlog() > self.memory_limit {
+            let Some(packet) = self.dequeue(now, drops) else { break };
+            drops.dropped(packet, DropReason::Overlimit);
+        }
+        Ok(())
     }
 
     fn packets(&self) -> usize {

@@ -19,7 +19,7 @@ use super::flows::Flows;
 use super::jiffies::{JIFFY, Timer};
 use super::pie::linux::{Control, MAX_PROB, Vars};
 use super::pie::{self, MOST_GAIN};
-use super::tc::{Param, Parameters, Unit, param};
+use super::tc::{Error, Param, Parameters, Spec, Unit, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
 use crate::rng::Rng;
@@ -80,6 +80,7 @@ impl Default for Params {
 impl Parameters for Params {
     const NAME: &'static str = "fq_pie";
     const DOC: &'static str = "a queue per flow, served in turn, each under PIE";
+    const FIXED: &'static [&'static str] = &["flows"];
     const PARAMS: &'static [Param<Self>] = &[
         param!(Params.limit, Unit::Packets, "packets in all queues together").range(1, u32::MAX as u64).printed(),
         param!(Params.flows, Unit::Number, "number of queues that flows are hashed into").range(1, 65_536),
@@ -101,6 +102,19 @@ impl Parameters for Params {
             "take the delay from the rate of departures, not from the packets' time in the queue"
         ),
     ];
+}
+
+impl Params {
+    /// For each queue's controller.
+    fn of_pie(&self) -> pie::Params {
+        let Params { target, tupdate, alpha, beta, bytemode, dq_rate_estimator, .. } = *self;
+        pie::Params { target, tupdate, alpha, beta, bytemode, dq_rate_estimator, ..pie::Params::default() }
+    }
+
+    /// The probability up to which a mark may stand for a drop; none without `ecn`.
+    fn most_marked(&self) -> Option<u64> {
+        self.ecn.then(|| MAX_PROB / 100 * u64::from(self.ecn_prob))
+    }
 }
 
 /// What is kept for one queue.
@@ -144,9 +158,6 @@ pub struct FqPie<P> {
 impl<P: Packet + Copy> FqPie<P> {
     /// Empty queues before a link of this kind.
     pub fn new(params: &Params, context: &Context) -> Self {
-        let Params { target, tupdate, alpha, beta, bytemode, dq_rate_estimator, .. } = *params;
-        let of_pie =
-            pie::Params { target, tupdate, alpha, beta, bytemode, dq_rate_estimator, ..pie::Params::default() };
         let mut flows = Flows::new();
         for _ in 0..params.flows {
             flows.add(0, Queue::default());
@@ -156,10 +167,10 @@ impl<P: Packet + Copy> FqPie<P> {
             limit: params.limit as usize,
             quantum: params.quantum.unwrap_or(context.mtu.clamp(256, 1 << 20)),
             memory_limit: u64::from(params.memory_limit),
-            ecn_prob: params.ecn.then(|| MAX_PROB / 100 * u64::from(params.ecn_prob)),
+            ecn_prob: params.most_marked(),
             queues: params.flows,
-            control: pie::control(&of_pie, context.mtu),
-            timer: pie::timer(tupdate, batches - 1),
+            control: pie::control(&params.of_pie(), context.mtu),
+            timer: pie::timer(params.tupdate, batches - 1),
             rounds: 0,
             last_round: Time::ZERO,
             rng: Rng::stream(context.seed, "fq_pie"),
@@ -255,6 +266,24 @@ impl<P: Packet + Copy + Default> Qdisc<P> for FqPie<P> {
             vars.process_dequeue(&self.control, now, packet.enqueue_time(), packet.bytes(), backlog);
             return Some(packet);
         }
+    }
+
+    /// `fq_pie_change`: what is above the limit leaves in the order in which the link would get it.
+    fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
+        let Spec::FqPie(params) = spec else { return Err(spec.unchangeable()) };
+        // What was due until now was due by the old parameters.
+        (0..self.queues).for_each(|number| self.update(now, number));
+        self.control = self.control.changed(&params.of_pie());
+        self.timer.repeat(pie::update_jiffies(params.tupdate));
+        self.limit = params.limit as usize;
+        self.quantum = params.quantum.unwrap_or(self.quantum);
+        self.memory_limit = u64::from(params.memory_limit);
+        self.ecn_prob = params.most_marked();
+        while self.flows.packets() > self.limit {
+            let Some(packet) = self.dequeue(now, drops) else { break };
+            drops.dropped(packet, DropReason::Overlimit);
+        }
+        Ok(())
     }
 
     fn packets(&self) -> usize {

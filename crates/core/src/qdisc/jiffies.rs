@@ -59,6 +59,23 @@ impl Timer {
         }
     }
 
+    /// As [`Timer::repeated`], but set at `now`.
+    pub fn repeated_from(now: Time, period: u64) -> Timer {
+        let timer = Timer::repeated(period);
+        if period == 0 {
+            return timer;
+        }
+        // The tick of this jiffy is over: the wheel stands at the next one.
+        let jiffy = now.0 / JIFFY.0;
+        let due = wheel(jiffy + 1, jiffy + period);
+        Timer { next: tick(due), due, last: jiffy, ..timer }
+    }
+
+    /// From when it next goes off it is set anew for so many jiffies ahead; never if none.
+    pub fn repeat(&mut self, every: Option<u64>) {
+        self.every = every;
+    }
+
     /// How often it went off before `now` and since the last call.
     #[inline]
     pub fn passed(&mut self, now: Time) -> u64 {

@@ -27,7 +27,7 @@ mod tests;
 
 use super::codel::MAX_SPAN;
 use super::jiffies::{self, HZ, Timer};
-use super::tc::{Param, Parameters, Unit, choice, param};
+use super::tc::{Error, Param, Parameters, Spec, Unit, choice, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
 use crate::ring::Ring;
@@ -128,8 +128,12 @@ pub(super) fn control(params: &Params, mtu: u32) -> linux::Control {
 
 /// Linux's timer: first after half a second, then every `tupdate`, each time's work taking further `work` jiffies.
 pub(super) fn timer(tupdate: Span, work: u64) -> Timer {
-    let every = jiffies::jiffies(tupdate);
-    Timer::new(HZ / 2, (every > 0).then_some(every), work)
+    Timer::new(HZ / 2, update_jiffies(tupdate), work)
+}
+
+/// The jiffies between two updates; none for 0.
+pub(super) fn update_jiffies(tupdate: Span) -> Option<u64> {
+    Some(jiffies::jiffies(tupdate)).filter(|every| *every > 0)
 }
 
 /// Counters, with the keys of `tc -s -j qdisc` (`pie_stats`).
@@ -291,6 +295,23 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Pie<P> {
             Controller::Enhanced(enhanced) => enhanced.dequeued(now, packet.bytes(), self.backlog),
         }
         Some(packet)
+    }
+
+    /// `pie_change`: what is above the limit is dropped from the head, and the controller doesn't see it leave. `tupdate`
+    /// counts from the next update on; one of zero ends them for ever.
+    fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
+        let Spec::Pie(params) = spec else { return Err(spec.unchangeable()) };
+        self.update(now);
+        let Controller::Linux { control, timer, .. } = &mut self.controller else { return Err(spec.unchangeable()) };
+        *control = control.changed(params);
+        timer.repeat(update_jiffies(params.tupdate));
+        (self.limit, self.ecn) = (params.limit as usize, params.ecn);
+        while self.queue.len() > self.limit {
+            let Some(packet) = self.queue.pop() else { break };
+            self.backlog -= u64::from(packet.bytes());
+            drops.dropped(packet, DropReason::Overlimit);
+        }
+        Ok(())
     }
 
     fn packets(&self) -> usize {

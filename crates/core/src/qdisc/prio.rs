@@ -11,8 +11,8 @@
 //! - A band's FIFO can't be replaced by another discipline, and there are no filters.
 
 use super::fifo::{Fifo, PfifoParams};
-use super::tc::{Param, Parameters, Unit, param};
-use super::{Context, Drops, Qdisc};
+use super::tc::{Error, Param, Parameters, Spec, Unit, param};
+use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
 use crate::units::Time;
 use alloc::vec::Vec;
@@ -35,6 +35,7 @@ impl Default for Params {
 impl Parameters for Params {
     const NAME: &'static str = "prio";
     const DOC: &'static str = "bands of strict priority, a FIFO each";
+    const REPLACED: bool = true;
     const PARAMS: &'static [Param<Self>] = &[
         param!(Params.bands, Unit::Number, "number of bands").range(2, 16).printed(),
         param!(Params.priomap, Unit::Nibbles, "the band of each of the sixteen priorities").printed(),
@@ -63,13 +64,15 @@ pub(super) fn priority(dscp: u8) -> u8 {
 pub struct Prio<P> {
     priomap: u64,
     bands: Vec<Fifo<P>>,
+    /// What a new band is.
+    band: Fifo<P>,
 }
 
 impl<P: Packet + Copy + Default> Prio<P> {
     /// Empty bands.
     pub fn new(params: &Params, context: &Context) -> Self {
-        let band = || Fifo::pfifo(&PfifoParams::default(), context);
-        Prio { priomap: params.priomap, bands: (0..params.bands).map(|_| band()).collect() }
+        let band = Fifo::pfifo(&PfifoParams::default(), context);
+        Prio { priomap: params.priomap, bands: (0..params.bands).map(|_| band.clone()).collect(), band }
     }
 
     /// The band of a packet with this DSCP.
@@ -89,6 +92,20 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Prio<P> {
     #[inline]
     fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P> {
         self.bands.iter_mut().find_map(|band| band.dequeue(now, drops))
+    }
+
+    /// `prio_tune`: the packets of bands that are no more are dropped; the others stay in the band that they came to.
+    fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
+        let Spec::Prio(params) = spec else { return Err(spec.unchangeable()) };
+        let bands = params.bands as usize;
+        for band in self.bands.iter_mut().skip(bands) {
+            while let Some(packet) = band.dequeue(now, drops) {
+                drops.dropped(packet, DropReason::Overlimit);
+            }
+        }
+        self.bands.resize(bands, self.band.clone());
+        self.priomap = params.priomap;
+        Ok(())
     }
 
     fn packets(&self) -> usize {
@@ -114,7 +131,6 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Prio<P> {
 mod tests {
     use super::*;
     use crate::qdisc::testing::{Bench, CONTEXT, Parcel, ms};
-    use crate::qdisc::{DropReason, tc::Spec};
     use alloc::string::ToString;
 
     fn put(bench: &mut Bench<Prio<Parcel>>, dscp: u8) {

@@ -103,6 +103,7 @@ impl Default for Params {
 impl Parameters for Params {
     const NAME: &'static str = "red";
     const DOC: &'static str = "random early detection: drops at random as the average queue grows";
+    const REPLACED: bool = true;
     const PARAMS: &'static [Param<Self>] = &[
         param!(Params.limit, Unit::Amount, "bytes queued; ns2: packets").range(1, u32::MAX as u64).required(),
         param!(
@@ -143,6 +144,10 @@ impl Parameters for Params {
         param!(Params.bytes, Unit::Flag("nobytes"), "ns2: scale the drop probability with the packet's size").ours(),
         param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
     ];
+
+    fn before_change(&self) -> Self {
+        Params { variant: self.variant, ..Params::blank() }
+    }
 
     fn blank() -> Self {
         Params {

@@ -15,7 +15,7 @@
 
 use super::jiffies::{HZ, JIFFY, jiffies};
 use super::siphash::Salt;
-use super::tc::{Param, Parameters, Unit, param};
+use super::tc::{Error, Param, Parameters, Spec, Unit, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
 use crate::ring::Ring;
@@ -65,6 +65,7 @@ impl Default for Params {
 impl Parameters for Params {
     const NAME: &'static str = "sfb";
     const DOC: &'static str = "stochastic fair BLUE: a drop probability per flow, in bins that flows share";
+    const REPLACED: bool = true;
     const PARAMS: &'static [Param<Self>] = &[
         param!(Params.rehash, Unit::Number, "milliseconds between changes of the hash key; 0: never")
             .range(0, u32::MAX as u64 / 2),
@@ -174,10 +175,19 @@ const LONGEST: u64 = 10 * HZ;
 /// Jiffies from the set-up to time zero, as in `replay --world kernel`.
 const SET_UP: u64 = 2;
 
+/// Jiffies since the set-up.
+fn jiffy(now: Time) -> u64 {
+    now.0 / JIFFY.0 + SET_UP
+}
+
 impl<P: Packet + Copy + Default> Sfb<P> {
     /// An empty queue, and bins that have seen nothing.
     pub fn new(params: &Params, context: &Context) -> Self {
-        let mut rng = Rng::stream(context.seed, Params::NAME);
+        Sfb::set_up(params, Rng::stream(context.seed, Params::NAME), 0)
+    }
+
+    /// As [`Sfb::new`], in this jiffy and with these random numbers.
+    fn set_up(params: &Params, mut rng: Rng, jiffy: u64) -> Self {
         // As tc hands them over.
         let steps = |share: f64| libm::round(share * f64::from(MAX_PROB)) as u32;
         let jiffies = |ms: u32| jiffies(Span::from_millis(u64::from(ms)));
@@ -187,12 +197,12 @@ impl<P: Packet + Copy + Default> Sfb<P> {
             decrement: steps(params.decrement),
             rehash_interval: jiffies(params.rehash),
             warmup_time: jiffies(params.db),
-            rehash_time: 0,
+            rehash_time: jiffy,
             slot: 0,
             double_buffering: false,
             bins: Box::new([first, Bins::new(&mut rng)]),
             tokens_avail: u64::from(params.penalty_burst),
-            token_time: 0,
+            token_time: jiffy,
             rng,
             stats: Stats::default(),
             queue: Ring::default(),
@@ -318,7 +328,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Sfb<P> {
     #[inline]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         packet.set_enqueue_time(now);
-        match self.judge(now.0 / JIFFY.0 + SET_UP, &mut packet) {
+        match self.judge(jiffy(now), &mut packet) {
             Ok(hashes) => {
                 self.backlog += u64::from(packet.bytes());
                 self.queue.push(Hashed { packet, hashes });
@@ -334,6 +344,16 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Sfb<P> {
         self.backlog -= u64::from(packet.bytes());
         self.count(hashes, |qlen| qlen.saturating_sub(1));
         Some(packet)
+    }
+
+    /// `sfb_change`: a new queue takes the old one's place, whose packets are dropped, and the bins begin anew.
+    fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
+        let Spec::Sfb(params) = spec else { return Err(spec.unchangeable()) };
+        while let Some(Hashed { packet, .. }) = self.queue.pop() {
+            drops.dropped(packet, DropReason::Overlimit);
+        }
+        *self = Sfb { stats: self.stats, ..Sfb::set_up(params, self.rng.clone(), jiffy(now)) };
+        Ok(())
     }
 
     fn packets(&self) -> usize {

@@ -14,7 +14,7 @@
 use super::any::AnyQdisc;
 use super::fifo::BfifoParams;
 use super::psched::{RateConfig, bytes_per_second};
-use super::tc::{Param, Parameters, Spec, Unit, param};
+use super::tc::{Error, Param, Parameters, Spec, Unit, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
 use crate::units::{Rate, Span, Time};
@@ -81,6 +81,8 @@ impl Params {
 impl Parameters for Params {
     const NAME: &'static str = "tbf";
     const DOC: &'static str = "holds packets back to a rate by a token bucket";
+    const REPLACED: bool = true;
+    const FIXED: &'static [&'static str] = &["child"];
     const PARAMS: &'static [Param<Self>] = &[
         param!(Params.rate, Unit::Rate, "bits a second").range(8_000, MAX_RATE).required(),
         param!(Params.burst, Unit::Size, "bytes that may leave at once").range(256, 1 << 30).required(),
@@ -138,16 +140,37 @@ pub(super) fn check_child(child: Option<&Spec>) -> Result<(), (&'static str, &'s
     }
 }
 
-/// The discipline.
-#[derive(Clone, Debug)]
-pub struct Tbf<P> {
+/// The two buckets.
+#[derive(Clone, Copy, Debug)]
+struct Buckets {
     rate: RateConfig,
     peak: Option<RateConfig>,
     /// The largest packet.
     max_size: u32,
-    /// What the buckets hold, in ns of their rates.
+    /// What they hold, in ns of their rates.
     buffer: i64,
     mtu: i64,
+}
+
+impl Buckets {
+    fn new(params: &Params) -> Buckets {
+        let rate = RateConfig::new(params.rate, params.overhead, params.mpu);
+        let peak = params.peakrate.map(|peak| RateConfig::new(peak, params.overhead, params.mpu));
+        let pburst = params.mtu.unwrap_or(0);
+        Buckets {
+            rate,
+            peak,
+            max_size: if peak.is_some() { params.burst.min(pburst) } else { params.burst },
+            buffer: rate.l2t_ns(params.burst),
+            mtu: peak.map_or(0, |peak| peak.l2t_ns(pburst)),
+        }
+    }
+}
+
+/// The discipline.
+#[derive(Clone, Debug)]
+pub struct Tbf<P> {
+    buckets: Buckets,
     tokens: i64,
     ptokens: i64,
     /// When they were counted.
@@ -164,17 +187,10 @@ pub struct Tbf<P> {
 impl<P: Packet + Copy + Default> Tbf<P> {
     /// Full buckets.
     pub fn new(params: &Params, context: &Context) -> Self {
-        let rate = RateConfig::new(params.rate, params.overhead, params.mpu);
-        let peak = params.peakrate.map(|peak| RateConfig::new(peak, params.overhead, params.mpu));
-        let pburst = params.mtu.unwrap_or(0);
-        let (buffer, mtu) = (rate.l2t_ns(params.burst), peak.map_or(0, |peak| peak.l2t_ns(pburst)));
         let fifo = Spec::Bfifo(BfifoParams { limit: params.bytes() });
+        let Buckets { buffer, mtu, .. } = Buckets::new(params);
         Tbf {
-            rate,
-            peak,
-            max_size: if peak.is_some() { params.burst.min(pburst) } else { params.burst },
-            buffer,
-            mtu,
+            buckets: Buckets::new(params),
             tokens: buffer,
             ptokens: mtu,
             t_c: Time::ZERO,
@@ -202,7 +218,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Tbf<P> {
     // Not inlined: the child's own code is in here.
     #[inline(never)]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
-        if packet.bytes() > self.max_size {
+        if packet.bytes() > self.buckets.max_size {
             packet.set_enqueue_time(now);
             self.drops += 1;
             return drops.dropped(packet, DropReason::Overlimit);
@@ -216,9 +232,10 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Tbf<P> {
             self.next = self.child.next_event();
             return None;
         };
-        let came = i64::try_from(now.since(self.t_c).0).map_or(self.buffer, |since| since.min(self.buffer));
-        let ptoks = self.peak.map_or(0, |peak| (came + self.ptokens).min(self.mtu) - peak.l2t_ns(bytes));
-        let toks = (came + self.tokens).min(self.buffer) - self.rate.l2t_ns(bytes);
+        let Buckets { rate, peak, buffer, mtu, .. } = self.buckets;
+        let came = i64::try_from(now.since(self.t_c).0).map_or(buffer, |since| since.min(buffer));
+        let ptoks = peak.map_or(0, |peak| (came + self.ptokens).min(mtu) - peak.l2t_ns(bytes));
+        let toks = (came + self.tokens).min(buffer) - rate.l2t_ns(bytes);
         if toks < 0 || ptoks < 0 {
             self.next = now + Span((-toks).max(-ptoks) as u64);
             self.overlimits += 1;
@@ -226,6 +243,18 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Tbf<P> {
         }
         (self.t_c, self.tokens, self.ptokens, self.next) = (now, toks, ptoks, Time::NEVER);
         self.held.take().or_else(|| self.child.dequeue(now, drops))
+    }
+
+    /// `tbf_change`: both buckets are full again. The FIFO below gets the limit, in its own unit, and drops nothing; another
+    /// child gets nothing.
+    fn change(&mut self, _now: Time, spec: &Spec, _drops: &mut impl Drops<P>) -> Result<(), Error> {
+        let Spec::Tbf(params) = spec else { return Err(spec.unchangeable()) };
+        if let AnyQdisc::Fifo(fifo) = &mut *self.child {
+            fifo.set_limit(params.bytes());
+        }
+        self.buckets = Buckets::new(params);
+        (self.tokens, self.ptokens) = (self.buckets.buffer, self.buckets.mtu);
+        Ok(())
     }
 
     fn next_event(&self) -> Time {
@@ -241,7 +270,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Tbf<P> {
     }
 
     fn is_full(&self, mtu: u32) -> bool {
-        mtu > self.max_size || self.child.is_full(mtu)
+        mtu > self.buckets.max_size || self.child.is_full(mtu)
     }
 
     /// The child's, and tbf's own: how often a packet had to wait, and packets longer than the bucket.

@@ -148,6 +148,15 @@ macro_rules! disciplines {
                 None
             }
 
+            fn read_change(&self, words: &mut Words) -> Result<(Spec, String), Error> {
+                match self {
+                    $(Spec::$variant(params) => {
+                        change_params(params, words).map(|(params, line)| (Spec::$variant(params), line))
+                    })+
+                    Spec::Linux(line) => Err(Error::new(line.name, "only Linux has it, and changes it".to_string())),
+                }
+            }
+
             fn print(&self, form: Form) -> String {
                 match self {
                     $(Spec::$variant(params) => print_params(params, form),)+
@@ -245,6 +254,15 @@ pub struct LinuxLine {
 /// Disciplines of Linux that we don't have (yet), and that stand below nothing but a link.
 pub const LINUX: &[&str] = &["hhf"];
 
+/// What became of a discipline's parameters: see [`Spec::changed`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct Change {
+    /// The parameters from now on.
+    pub spec: Spec,
+    /// The words for `tc`, after `tc qdisc change dev DEV root` (with our plugin, if the discipline is ours).
+    pub line: String,
+}
+
 /// Which words of a line to print.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
@@ -287,6 +305,28 @@ impl Spec {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let name = LINUX.iter().find(|name| words.first() == Some(name))?;
         Some(Spec::Linux(LinuxLine { name, line: words.join(" ") }))
+    }
+
+    /// What `tc qdisc change dev DEV root LINE` makes of these parameters, and the line for the real `tc`. What the line
+    /// does not name stays as it is, but where `tc` or the kernel fills in its own: [`Parameters::before_change`].
+    ///
+    /// # Errors
+    /// What [`Spec::parse`] refuses; another discipline or variant; what the kernel doesn't change in a living one.
+    pub fn changed(&self, line: &str) -> Result<Change, Error> {
+        let mut words = Words(line.split_ascii_whitespace());
+        let name = words.0.next().unwrap_or_default();
+        if name != self.kind() {
+            let problem = format!("a change keeps the discipline; expected {}", self.kind());
+            return Err(Error::new(name, problem).near(NAMES.iter()));
+        }
+        let (spec, line) = self.read_change(&mut words)?;
+        Ok(Change { spec, line })
+    }
+
+    /// The answer of a discipline that can't take on these parameters.
+    pub(crate) fn unchangeable(&self) -> Error {
+        let problem = "can't be changed here while it stands; expected it to be set up anew";
+        Error::new(self.kind(), problem.to_string())
     }
 
     /// Every parameter that is set, defaults included.
@@ -335,7 +375,17 @@ impl Words<'_> {
 }
 
 fn read_params<T: Parameters>(words: &mut Words, warnings: &mut Vec<String>) -> Result<T, Error> {
-    let mut params = T::blank();
+    read_onto(T::blank(), true, words, warnings).map(|(params, _)| params)
+}
+
+/// Reads a line's words onto parameters, `whole` if what must be given is to be among them; also gives the names of
+/// those that are.
+fn read_onto<T: Parameters>(
+    mut params: T,
+    whole: bool,
+    words: &mut Words,
+    warnings: &mut Vec<String>,
+) -> Result<(T, Vec<&'static str>), Error> {
     let mut seen: Vec<&'static str> = Vec::new();
     while let Some(word) = words.0.next() {
         let Some(param) = T::PARAMS.iter().find(|p| p.is_called(word) || off_word(p) == Some(word)) else {
@@ -369,13 +419,51 @@ fn read_params<T: Parameters>(words: &mut Words, warnings: &mut Vec<String>) -> 
             return Err(Error::new(word, format!("{} does not take this value", param.name)));
         }
     }
-    if let Some(missing) = T::PARAMS.iter().find(|p| p.presence == Presence::Required && !seen.contains(&p.name)) {
+    if let Some(missing) = T::PARAMS.iter().find(|p| whole && p.presence == Presence::Required && !seen.contains(&p.name)) {
         let problem = format!("{} needs {}: {}", T::NAME, missing.name, missing.unit.expects());
         return Err(Error::new("", problem));
     }
     params.complete();
     params.check().map_err(|(name, problem)| Error::new(name, problem.to_string()))?;
-    Ok(params)
+    Ok((params, seen))
+}
+
+/// Reads a change onto the present parameters; also gives the words that `tc` hands over.
+fn change_params<T: Parameters>(present: &T, words: &mut Words) -> Result<(T, String), Error> {
+    let base = present.before_change();
+    let (params, seen) = read_onto(base.clone(), T::REPLACED, words, &mut Vec::new())?;
+    for param in T::PARAMS.iter().filter(|param| seen.contains(&param.name)) {
+        let other_variant = param.name == "variant" && (param.get)(&params) != (param.get)(present);
+        if T::FIXED.contains(&param.name) || other_variant {
+            let problem = format!("{} keeps it for as long as it stands", T::NAME);
+            return Err(Error::new(param.name, problem));
+        }
+    }
+    let line = print_named(&params, &base, |param| T::REPLACED || seen.contains(&param.name));
+    Ok((params, line))
+}
+
+/// The words for `tc` of the parameters that are chosen.
+fn print_named<T: Parameters>(params: &T, base: &T, chosen: impl Fn(&Param<T>) -> bool) -> String {
+    let mut line = T::NAME.to_string();
+    for param in T::PARAMS.iter().filter(|param| param.name != "variant" && param.ours != T::TC && chosen(param)) {
+        let value = (param.get)(params);
+        // For a flag that stays off tc may have no word.
+        let stays_off = value == Value::Flag(false) && (param.get)(base) == value;
+        if value != Value::Unset && !stays_off {
+            print_param(&mut line, param, value);
+        }
+    }
+    line
+}
+
+fn print_param<T>(line: &mut String, param: &Param<T>, value: Value) {
+    line.push(' ');
+    if !matches!(param.unit, Unit::Flag(_) | Unit::Word(_) | Unit::Preset(_)) {
+        line.push_str(param.name);
+        line.push(' ');
+    }
+    line.push_str(&param.print(value));
 }
 
 /// The word that switches a flag off.
@@ -459,12 +547,7 @@ fn print_params<T: Parameters>(params: &T, form: Form) -> String {
         if hidden || value == Value::Unset {
             continue;
         }
-        line.push(' ');
-        if !matches!(param.unit, Unit::Flag(_) | Unit::Word(_) | Unit::Preset(_)) {
-            line.push_str(param.name);
-            line.push(' ');
-        }
-        line.push_str(&param.print(value));
+        print_param(&mut line, param, value);
     }
     if let Some(child) = T::PARAMS.iter().find_map(|param| (param.child.as_ref()?.get)(params)) {
         line.push_str(" child ");

@@ -51,6 +51,11 @@ impl Control {
         }
     }
 
+    /// With other parameters, before the same link.
+    pub fn changed(&self, params: &Params) -> Control {
+        Control::new(params, self.mtu)
+    }
+
     /// The weights at this probability: small probabilities change in small steps. RFC 8033 §4.2.
     fn gains(&self, prob: u64) -> (u64, u64) {
         let (mut alpha, mut beta) = (self.alpha, self.beta);

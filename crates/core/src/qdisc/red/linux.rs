@@ -4,6 +4,7 @@ use super::average::{Action, Parms, Vars};
 use super::{Params, Stats};
 use crate::packet::Packet;
 use crate::qdisc::jiffies::{HZ, Timer};
+use crate::qdisc::tc::{Error, Spec};
 use crate::qdisc::{self, Context, DropReason, Drops, Qdisc};
 use crate::ring::Ring;
 use crate::rng::Rng;
@@ -29,13 +30,12 @@ pub struct RedLinux<P> {
 impl<P: Packet + Copy + Default> RedLinux<P> {
     /// An empty queue, idle since the start of the run. Panics if the parameters were not checked.
     pub fn new(params: &Params, context: &Context) -> Self {
-        let parms = params.linux().and_then(|words| Parms::new(&words, false));
         RedLinux {
             limit: u64::from(params.limit),
             ecn: params.ecn,
             harddrop: params.harddrop,
             nodrop: params.nodrop,
-            parms: parms.unwrap_or_else(|(name, problem)| panic!("bug: red's {name} {problem}")),
+            parms: Self::parms(params),
             vars: Vars::new(Some(Time::ZERO)),
             adapt_timer: Timer::repeated(if params.adaptive { HZ / 2 } else { 0 }),
             rng: Rng::stream(context.seed, "red"),
@@ -43,6 +43,11 @@ impl<P: Packet + Copy + Default> RedLinux<P> {
             queue: Ring::default(),
             backlog: 0,
         }
+    }
+
+    fn parms(params: &Params) -> Parms {
+        let parms = params.linux().and_then(|words| Parms::new(&words, false));
+        parms.unwrap_or_else(|(name, problem)| panic!("bug: red's {name} {problem}"))
     }
 
     /// The probability at `max`, as adapted so far.
@@ -116,6 +121,21 @@ impl<P: Packet + Copy + Default> Qdisc<P> for RedLinux<P> {
                 None
             }
         }
+    }
+
+    /// `red_change`: a new queue takes the old one's place, whose packets are dropped; the average begins anew.
+    fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
+        let Spec::Red(params) = spec else { return Err(spec.unchangeable()) };
+        self.limit = u64::from(params.limit);
+        (self.ecn, self.harddrop, self.nodrop) = (params.ecn, params.harddrop, params.nodrop);
+        self.parms = Self::parms(params);
+        self.vars = Vars { qr: self.vars.qr, ..Vars::new(Some(now)) };
+        self.adapt_timer = Timer::repeated_from(now, if params.adaptive { HZ / 2 } else { 0 });
+        while let Some(packet) = self.queue.pop() {
+            drops.dropped(packet, DropReason::Overlimit);
+        }
+        self.backlog = 0;
+        Ok(())
     }
 
     fn packets(&self) -> usize {

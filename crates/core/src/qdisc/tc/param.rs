@@ -21,6 +21,17 @@ pub trait Parameters: Clone + PartialEq + Default + 'static {
     /// Its parameters.
     const PARAMS: &'static [Param<Self>];
 
+    /// Whether a change of a living discipline replaces all parameters, named or not (`tc` sends them together).
+    const REPLACED: bool = false;
+    /// Those that no change may name.
+    const FIXED: &'static [&'static str] = &[];
+
+    /// What a change of a living discipline starts from: the present parameters, but for those that go back to `tc`'s
+    /// own if they are not named.
+    fn before_change(&self) -> Self {
+        if Self::REPLACED { Self::blank() } else { self.clone() }
+    }
+
     /// What reading a line starts from: the defaults, without what must be given in one way or another.
     fn blank() -> Self {
         Self::default()
