@@ -172,10 +172,6 @@ CHANGES = {
     "pfifo": (("limit 1", "limit 10", "limit 70", "limit 200", "limit 5000"),),
     "bfifo": (("limit 1", "limit 2000", "limit 60000", "limit 400000"),),
     "pfifo_head_drop": (("limit 1", "limit 10", "limit 70", "limit 200", "limit 5000"),),
-    "sfq": (
-        ("limit 2", "limit 20", "limit 300 depth 60", "limit 2000 flows 100", "depth 3", "depth 127", "headdrop")
-        + ("quantum 300", "quantum 9000", "divisor 8", "divisor 16", "flows 10 limit 100", "limit 127"),
-    ),
     "red": (
         ("limit 600000 min 30000 max 90000 avpkt 1000 burst 55 bandwidth 10mbit probability 0.1",)
         + ("limit 200000 min 15000 max 45000 avpkt 1000 burst 30 ecn", "limit 100000 min 5000 max 90000 avpkt 500")
@@ -190,6 +186,11 @@ CHANGES = {
     "sfb": (
         ("limit 1000", "limit 300 max 60 target 30 increment 0.005 decrement 0.0005", "limit 20")
         + ("limit 1000 max 400 target 50 increment 0.02 decrement 0.001 penalty_rate 100 penalty_burst 10",),
+    ),
+    "dualpi2": (
+        ("limit 1", "limit 30", "limit 10000", "memlimit 50000", "limit 300 memlimit 900000", "target 1ms", "tupdate 4ms")
+        + ("alpha 0.5 beta 6", "max_rtt 300ms", "typical_rtt 5ms", "step_thresh 3p", "step_thresh 20ms", "any_ect")
+        + ("min_qlen_step 3", "coupling_factor 5", "classic_protection 60%", "overflow", "drop_on_overload", "drop_enqueue"),
     ),
     "prio": (
         ("bands 2 priomap 1 1 1 1 1 1 0 0 1 1 1 1 1 1 1 1", "bands 3", "bands 8 priomap 7 6 5 4 3 2 1 0 7")

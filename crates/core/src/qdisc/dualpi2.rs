@@ -31,6 +31,7 @@ mod tests;
 pub use params::{Params, StepThresh, Variant};
 
 use super::codel::MICROSECOND;
+use super::tc::{Error, Spec};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::{Ecn, Packet};
 use crate::ring::Ring;
@@ -122,6 +123,8 @@ pub struct DualPi2<P> {
     limit: usize,
     /// Bytes in both queues.
     memory_limit: u64,
+    /// The largest packet.
+    mtu: u32,
     /// Room for one MTU must be left, whatever the packet's size (RFC 9332).
     spare: Option<u32>,
     any_ect: bool,
@@ -136,12 +139,17 @@ pub struct DualPi2<P> {
     stats: Stats,
 }
 
+/// Bytes of memory for so many packets (`get_memory_limit`).
+fn memory_of(packets: u32, mtu: u32) -> u64 {
+    (u64::from(packets) * 2 * u64::from(mtu)).min(u64::from(u32::MAX))
+}
+
 impl<P: Packet + Copy + Default> DualPi2<P> {
     /// Empty queues before a link of this kind.
     pub fn new(params: &Params, context: &Context) -> Self {
         let mtu = context.mtu.clamp(1, 1 << 20);
         let packets = params.limit.unwrap_or(10_000);
-        let of_packets = (u64::from(packets) * 2 * u64::from(mtu)).min(u64::from(u32::MAX));
+        let of_packets = memory_of(packets, mtu);
         let (limit, bytes, spare, controller, weights) = match params.variant {
             Variant::Linux => {
                 (packets as usize, of_packets, None, Controller::Linux(Linux::new(params, mtu)), (10, 90))
@@ -159,6 +167,7 @@ impl<P: Packet + Copy + Default> DualPi2<P> {
         DualPi2 {
             limit,
             memory_limit: params.memlimit.map_or(bytes, u64::from),
+            mtu,
             spare,
             any_ect: params.any_ect,
             controller,
@@ -283,6 +292,28 @@ impl<P: Packet + Copy + Default> Qdisc<P> for DualPi2<P> {
             return Some(queued.packet);
         }
         None
+    }
+
+    /// `dualpi2_change`: what is above the limits is dropped from the heads, first of the C queue.
+    fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
+        let Spec::DualPi2(params) = spec else { return Err(spec.unchangeable()) };
+        self.update(now);
+        let Controller::Linux(linux) = &mut self.controller else { return Err(spec.unchangeable()) };
+        linux.change(params);
+        self.any_ect = params.any_ect;
+        if let Some(packets) = params.limit {
+            (self.limit, self.memory_limit) = (packets as usize, memory_of(packets, self.mtu));
+        }
+        self.memory_limit = params.memlimit.map_or(self.memory_limit, u64::from);
+        if let Some(wc) = params.classic_protection {
+            self.wrr = Wrr::new(wc as i32, 100 - wc as i32, self.mtu);
+        }
+        while self.packets() > self.limit || self.backlog > self.memory_limit {
+            let Some(queued) = self.c.packets.pop().or_else(|| self.l.packets.pop()) else { break };
+            self.backlog -= u64::from(queued.packet.bytes());
+            drops.dropped(queued.packet, DropReason::Overlimit);
+        }
+        Ok(())
     }
 
     #[inline]

@@ -446,8 +446,8 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         list.remove_first(&mut self.flows, then);
     }
 
-    /// The flow with most bytes queued; of equals the one with the lowest number. Looks only at the flows in the round,
-    /// which every flow with packets is.
+    /// The flow with most bytes queued (packets may have none); of equals the one with the lowest number. Looks only at the
+    /// flows in the round, which every flow with packets is.
     pub fn fattest(&self) -> Option<u32> {
         let (mut fattest, mut most) = (None, 0);
         for list in self.bands.iter().flat_map(|band| [&band.new, &band.old]) {
@@ -455,7 +455,8 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
             while number != NIL {
                 let flow = &self.flows[number as usize];
                 let bytes = flow.bytes();
-                if bytes > most || (bytes == most && fattest.is_some_and(|f| number < f)) {
+                let first = fattest.is_none_or(|other| number < other);
+                if flow.packets() > 0 && (bytes > most || bytes == most && first) {
                     (fattest, most) = (Some(number), bytes);
                 }
                 number = flow.next;

@@ -12,18 +12,18 @@
 //! - RED inside the queues (`redflowlimit` and what belongs to it) is not there.
 //! - Jiffies last 4 ms (HZ 250, as Debian has it): `perturb 10` comes every 10.24 s.
 //! - ns-2 hashes the sum of two addresses; here the packet's flow hash decides, modulo `flows`.
+//! - An sfq that stands keeps its parameters: Linux's has no way to change them either.
 //! - ns-2 has no counters; ours are those of Linux.
 
 use super::jiffies::{HZ, Timer};
 use super::siphash::Salt;
-use super::tc::{Error, Param, Parameters, Spec, Unit, choice, param};
+use super::tc::{Param, Parameters, Unit, choice, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
 use crate::ring::Ring;
 use crate::rng::Rng;
 use crate::units::Time;
 use alloc::collections::VecDeque;
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -110,12 +110,6 @@ impl Parameters for Params {
         param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
     ];
 
-    /// `tc` sends `perturb` and `headdrop` always; the kernel keeps the limit and the number of queues that it reckoned
-    /// from the line before, unless others are given.
-    fn before_change(&self) -> Self {
-        Params { limit: None, flows: None, perturb: 0, headdrop: false, ..self.clone() }
-    }
-
     fn for_tc(&self) -> bool {
         self.variant == Variant::Linux
     }
@@ -166,10 +160,6 @@ struct Node<P> {
 pub struct Sfq<P> {
     limit: usize,
     depth: u32,
-    /// How many queues the limit is reckoned with; there are as many as at first.
-    maxflows: u32,
-    /// Hash values in use: not more than there are places for.
-    divisor: u32,
     quantum: i32,
     headdrop: bool,
     /// Changes the key.
@@ -205,8 +195,6 @@ impl<P: Packet + Copy> Sfq<P> {
         let mut sfq = Sfq {
             limit: limit as usize,
             depth: params.depth,
-            maxflows: flows,
-            divisor: params.divisor,
             quantum: params.quantum.unwrap_or(context.mtu.clamp(256, 1 << 20)) as i32,
             headdrop: params.headdrop,
             perturb_timer: Timer::repeated(u64::from(params.perturb) * HZ),
@@ -339,7 +327,7 @@ impl<P: Packet + Copy> Sfq<P> {
 
     #[inline]
     fn hash(&self, packet: &P) -> u32 {
-        self.perturbation.hash(packet.flow_hash()) & (self.divisor - 1)
+        self.perturbation.hash(packet.flow_hash()) & (self.ht.len() as u32 - 1)
     }
 
     /// A packet joins a queue; a queue that was empty gets its turn after all others.
@@ -479,37 +467,6 @@ impl<P: Packet + Copy> Qdisc<P> for Sfq<P> {
             }
         }
         Some(packet)
-    }
-
-    /// `sfq_change`: the longest queues lose what is above the limit.
-    fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
-        let Spec::Sfq(params) = spec else { return Err(spec.unchangeable()) };
-        if params.divisor as usize > self.ht.len() {
-            // Linux takes it, and then writes beyond its table.
-            let problem = format!("must stay at {} at most, as the table has no more places", self.ht.len());
-            return Err(Error::new("divisor", problem));
-        }
-        let mut maxflows = params.flows.unwrap_or(self.maxflows).min(params.divisor);
-        let mut limit = self.limit;
-        if let Some(given) = params.limit {
-            limit = given.min(params.depth * maxflows) as usize;
-            maxflows = maxflows.min(limit as u32);
-        }
-        if limit < 2 {
-            return Err(Error::new("limit", "depth times flows leaves less than 2".into()));
-        }
-        self.perturb(now, drops);
-        (self.limit, self.depth, self.maxflows, self.divisor) = (limit, params.depth, maxflows, params.divisor);
-        self.quantum = params.quantum.map_or(self.quantum, |quantum| quantum as i32);
-        self.headdrop = params.headdrop;
-        while self.packets > self.limit {
-            self.overflow(drops);
-        }
-        if params.perturb > 0 {
-            self.perturbation = Salt::draw(&mut self.rng);
-        }
-        self.perturb_timer = Timer::repeated_from(now, u64::from(params.perturb) * HZ);
-        Ok(())
     }
 
     fn packets(&self) -> usize {

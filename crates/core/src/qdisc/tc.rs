@@ -21,6 +21,7 @@
 pub(crate) mod number;
 mod param;
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -176,6 +177,23 @@ macro_rules! disciplines {
             pub fn random(rng: &mut Rng) -> Spec {
                 let any: &[fn(&mut Rng) -> Spec] = &[$(|rng| Spec::$variant(random_params::<$params>(rng)),)+];
                 any[rng.below(any.len() as u64) as usize](rng)
+            }
+
+            /// Any discipline with parameters at the corners of what they may be: what tests of disciplines feed on.
+            pub fn corner(rng: &mut Rng) -> Spec {
+                let any: &[fn(&mut Rng) -> Spec] = &[$(|rng| Spec::$variant(corner_params::<$params>(rng)),)+];
+                match any[rng.below(any.len() as u64) as usize](rng) {
+                    Spec::Noqueue(_) => Spec::corner(rng),
+                    spec => spec,
+                }
+            }
+
+            /// A line for [`Spec::changed`] that names some parameters, at the corners of what they may be.
+            pub fn corner_change(&self, rng: &mut Rng) -> String {
+                match self {
+                    $(Spec::$variant(params) => corner_line(params, rng),)+
+                    Spec::Linux(line) => line.line.clone(),
+                }
             }
 
             /// Each parameter's name and value, in the order of the table; none of Linux's own lines.
@@ -582,6 +600,51 @@ fn random_params<T: Parameters>(rng: &mut Rng) -> T {
     }
     params.complete();
     if params.check().is_ok() { params } else { T::default() }
+}
+
+/// Whether these would be read from a line.
+fn is_sound<T: Parameters>(params: &T) -> bool {
+    let mut whole = params.clone();
+    whole.complete();
+    whole.check().is_ok()
+}
+
+/// About half of the parameters at corners, as far as they fit together.
+fn corner_params<T: Parameters>(rng: &mut Rng) -> T {
+    let mut params = T::default();
+    for param in T::PARAMS {
+        let before = params.clone();
+        if rng.below(2) == 1 {
+            continue;
+        }
+        match &param.child {
+            Some(child) => (child.set)(&mut params, Box::new(Spec::corner(rng))),
+            None => drop((param.set)(&mut params, param.corner(rng))),
+        }
+        if !is_sound(&params) {
+            params = before;
+        }
+    }
+    params.complete();
+    params
+}
+
+/// A line with one to three parameters at corners; with all of them where a change names them all.
+fn corner_line<T: Parameters>(present: &T, rng: &mut Rng) -> String {
+    if T::REPLACED {
+        return print_params(&corner_params::<T>(rng), Form::Compact);
+    }
+    let mut line = T::NAME.to_string();
+    for _ in 0..1 + rng.below(3) {
+        let param = &T::PARAMS[rng.below(T::PARAMS.len() as u64) as usize];
+        let value = param.corner(rng);
+        let mut params = present.clone();
+        // Of a preset nothing is left to print; a value that does not fit alone is refused anyway.
+        if value != Value::Unset && (param.set)(&mut params, value) && !matches!(param.unit, Unit::Preset(_)) {
+            print_param(&mut line, param, value);
+        }
+    }
+    line
 }
 
 #[cfg(test)]

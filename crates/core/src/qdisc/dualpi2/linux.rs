@@ -49,28 +49,44 @@ fn scale(param: u32) -> u32 {
 impl Linux {
     /// At time zero.
     pub fn new(params: &Params, mtu: u32) -> Linux {
+        let tupdate = Span::from_millis(16);
+        let mut linux = Linux {
+            target: params.target,
+            tupdate,
+            alpha: scale(ALPHA),
+            beta: scale(BETA),
+            coupling_factor: 0,
+            drop_overload: false,
+            drop_enqueue: false,
+            step_thresh: params.step_thresh,
+            min_qlen_step: 0,
+            few: 2 * u64::from(mtu),
+            next: Time::ZERO,
+            prob: 0,
+            last_qdelay: 0,
+        };
+        linux.change(params);
+        linux.next = Time::ZERO + linux.tupdate + LATE;
+        linux
+    }
+
+    /// Takes on what is given. Another `tupdate` counts from the next update on.
+    pub fn change(&mut self, params: &Params) {
         let of_tc = |hertz: f64| (hertz as f32 * ALPHA_BETA_SCALE as f32) as u32;
         let gains = Gains::of_rtts(params);
         // The doubles that tc derives are cut off, those that it reads are singles.
         let derived = |hertz: f64| (hertz * ALPHA_BETA_SCALE) as u32;
-        let alpha = gains.map(|gains| derived(gains.alpha)).or(params.alpha.map(of_tc)).unwrap_or(ALPHA);
-        let beta = gains.map(|gains| derived(gains.beta)).or(params.beta.map(of_tc)).unwrap_or(BETA);
-        let tupdate = gains.map(|gains| gains.tupdate).or(params.tupdate).unwrap_or(Span::from_millis(16));
-        Linux {
-            target: gains.map_or(params.target, |gains| gains.target),
-            tupdate,
-            alpha: scale(alpha),
-            beta: scale(beta),
-            coupling_factor: params.coupling_factor as u8,
-            drop_overload: params.drop_on_overload,
-            drop_enqueue: params.drop_enqueue,
-            step_thresh: params.step_thresh,
-            min_qlen_step: params.min_qlen_step as usize,
-            few: 2 * u64::from(mtu),
-            next: Time::ZERO + tupdate + LATE,
-            prob: 0,
-            last_qdelay: 0,
-        }
+        let alpha = gains.map(|gains| derived(gains.alpha)).or(params.alpha.map(of_tc));
+        let beta = gains.map(|gains| derived(gains.beta)).or(params.beta.map(of_tc));
+        self.target = gains.map_or(params.target, |gains| gains.target);
+        self.tupdate = gains.map(|gains| gains.tupdate).or(params.tupdate).unwrap_or(self.tupdate);
+        self.alpha = alpha.map_or(self.alpha, scale);
+        self.beta = beta.map_or(self.beta, scale);
+        self.coupling_factor = params.coupling_factor as u8;
+        self.drop_overload = params.drop_on_overload;
+        self.drop_enqueue = params.drop_enqueue;
+        self.step_thresh = params.step_thresh;
+        self.min_qlen_step = params.min_qlen_step as usize;
     }
 
     /// The updates that were due up to `now`; the heads of the C and the L queue have been there since then.

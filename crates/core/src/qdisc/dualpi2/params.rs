@@ -120,6 +120,14 @@ const ALPHA_BETA_MIN: f64 = 1.0 / ALPHA_BETA_SCALE;
 impl Parameters for Params {
     const NAME: &'static str = "dualpi2";
     const DOC: &'static str = "a queue for L4S beside the classic one, coupled (RFC 9332)";
+
+    /// Linux keeps what it reckoned from the limit and the RTTs, and not these.
+    fn before_change(&self) -> Self {
+        let target = Gains::of_rtts(self).map_or(self.target, |gains| gains.target);
+        let reckoned = Params { limit: None, memlimit: None, classic_protection: None, ..self.clone() };
+        Params { target, max_rtt: None, typical_rtt: None, tupdate: None, alpha: None, beta: None, ..reckoned }
+    }
+
     const PARAMS: &'static [Param<Self>] = &[
         param!(Params.limit, Unit::Packets, "packets in both queues; default: 10000, or 250 ms at the link's rate")
             .range(1, u32::MAX as u64),

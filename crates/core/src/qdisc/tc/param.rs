@@ -437,6 +437,21 @@ impl<T> Param<T> {
         }
     }
 
+    /// The least or greatest allowed value, one near them, or a small one that is allowed; now and then any.
+    pub(super) fn corner(&self, rng: &mut Rng) -> Value {
+        let Some((Value::Int(low), Value::Int(high))) = self.range else { return self.random(rng) };
+        let step = if matches!(self.unit, Unit::Time | Unit::TimeOrPackets) { 1_000 } else { 1 };
+        let small = [0, 1, 2, 3, 5, 10, 64, 100, 1000, 65_535][rng.below(10) as usize] * step;
+        match rng.below(8) {
+            0 => Value::Int(low),
+            1 => Value::Int(high),
+            2 => Value::Int((low + step).min(high)),
+            3 => Value::Int(high.saturating_sub(step).max(low)),
+            4 => self.random(rng),
+            _ => Value::Int(small.clamp(low, high)),
+        }
+    }
+
     /// `1 to 65536`; empty without a range.
     pub fn range_text(&self) -> String {
         self.range.map_or(String::new(), |(low, high)| format!("{} to {}", self.print(low), self.print(high)))
