@@ -13,6 +13,7 @@ import pytest
 from conftest import ROOT, Run, program, skip_loudly
 from sojourn.errors import Refusal
 from sojourn.kernel import Kernel, find, modules, tools
+from sojourn.kernel.replay import replay
 
 HEADER = "time_ns,op,flow,bytes,ecn\n"
 
@@ -109,6 +110,43 @@ def test_shapers_and_priorities_agree_when_they_are_asked_at_every_third_of_a_mi
     played = compare.play(kernel, compare.Trace(file, "asked", None), line)
     assert played.packets > 8000
     assert played.first == ""
+
+
+@pytest.mark.parametrize(
+    ("number", "line"),
+    [
+        (31, "codel limit 300 target 10ms ecn"),
+        (23, "fq_codel limit 1000"),
+        (33, "fq limit 1000"),
+        (37, "fq limit 1000 maxrate 2mbit"),
+        (25, "pie limit 300 ecn target 5ms"),
+        (30, "fq_pie limit 300 flows 64 ecn target 5ms"),
+        (25, "red limit 400000 ecn nodrop"),
+        (30, "choke limit 300 bandwidth 10mbit min 20 max 60 burst 40 probability 0.1 ecn"),
+        (34, "sfb limit 1000"),
+        (29, "dualpi2 limit 1000"),
+        (36, "prio"),
+        (36, "tbf rate 4mbit burst 4000 child pfifo_head_drop limit 100"),
+        (31, "ccaq variant paper"),
+        (28, "bfifo limit 150000"),
+    ],
+)
+def test_the_kernel_and_core_agree_on_what_tc_changes_while_packets_wait(
+    kernel: Kernel, traces: Path, tmp_path: Path, number: int, line: str
+) -> None:
+    compare = program("tools/kernel_replay.py")
+    with (traces / "index.csv").open() as file:
+        row = list(csv.DictReader(file))[number]
+    trace = compare.Trace(traces / row["file"], row["name"], row["rate_bps"] or None)
+    played = compare.play(kernel, compare.with_changes(tmp_path, trace, line), line)
+    assert played.drops > 1000, "it says something about drops"
+    assert played.first == ""
+
+
+def test_a_change_that_the_kernel_refuses_is_an_error(kernel: Kernel) -> None:
+    trace = (HEADER + "0,enqueue,1,1000,0\n5,change,hhf limit 5 quantum 0,,\n").encode()
+    with pytest.raises(Refusal, match="refused a change"):
+        replay(trace, "t.csv", "hhf", kernel=kernel)
 
 
 def test_a_discipline_with_a_fault_is_seen(kernel: Kernel, traces: Path, tmp_path: Path) -> None:

@@ -44,6 +44,19 @@ def test_with_a_rate_a_packet_occupies_the_server_for_its_rounded_up_time() -> N
     assert [row["fate_ns"] for row in fates(trace, "pfifo limit 9", "3gbit")] == ["0", "2667"]
 
 
+def test_a_change_row_gives_the_discipline_other_parameters(sojourn: Run, tmp_path: Path) -> None:
+    packets = "".join(f"0,enqueue,{n},1000,0\n" for n in range(3))
+    (tmp_path / "t.csv").write_text(HEADER + packets + "7,change,fq_codel limit 1,,\n9,dequeue,,,\n")
+    rows = fates((tmp_path / "t.csv").read_text(), "fq_codel")
+    assert [(row["fate_ns"], row["fate"]) for row in rows] == [
+        ("7", "dropped:overlimit"),
+        ("7", "dropped:overlimit"),
+        ("9", "delivered"),
+    ]
+    refused = sojourn("replay", "t.csv", "--qdisc", "codel", code=2)
+    assert 't.csv:5: change "fq_codel limit 1": "fq_codel": a change keeps the discipline' in refused.stderr
+
+
 @settings(max_examples=50, deadline=None)
 @given(
     st.lists(

@@ -8,6 +8,8 @@ mod any;
 pub mod blue;
 pub mod cake;
 pub mod ccaq;
+#[cfg(test)]
+mod changes;
 pub mod choke;
 pub mod codel;
 pub mod dualpi2;

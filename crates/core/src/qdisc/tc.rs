@@ -437,7 +437,9 @@ fn read_onto<T: Parameters>(
             return Err(Error::new(word, format!("{} does not take this value", param.name)));
         }
     }
-    if let Some(missing) = T::PARAMS.iter().find(|p| whole && p.presence == Presence::Required && !seen.contains(&p.name)) {
+    if let Some(missing) =
+        T::PARAMS.iter().find(|p| whole && p.presence == Presence::Required && !seen.contains(&p.name))
+    {
         let problem = format!("{} needs {}: {}", T::NAME, missing.name, missing.unit.expects());
         return Err(Error::new("", problem));
     }
@@ -448,8 +450,7 @@ fn read_onto<T: Parameters>(
 
 /// Reads a change onto the present parameters; also gives the words that `tc` hands over.
 fn change_params<T: Parameters>(present: &T, words: &mut Words) -> Result<(T, String), Error> {
-    let base = present.before_change();
-    let (params, seen) = read_onto(base.clone(), T::REPLACED, words, &mut Vec::new())?;
+    let (params, seen) = read_onto(present.before_change(), T::REPLACED, words, &mut Vec::new())?;
     for param in T::PARAMS.iter().filter(|param| seen.contains(&param.name)) {
         let other_variant = param.name == "variant" && (param.get)(&params) != (param.get)(present);
         if T::FIXED.contains(&param.name) || other_variant {
@@ -457,18 +458,17 @@ fn change_params<T: Parameters>(present: &T, words: &mut Words) -> Result<(T, St
             return Err(Error::new(param.name, problem));
         }
     }
-    let line = print_named(&params, &base, |param| T::REPLACED || seen.contains(&param.name));
+    let line = print_named(&params, |param| T::REPLACED || seen.contains(&param.name));
     Ok((params, line))
 }
 
 /// The words for `tc` of the parameters that are chosen.
-fn print_named<T: Parameters>(params: &T, base: &T, chosen: impl Fn(&Param<T>) -> bool) -> String {
+fn print_named<T: Parameters>(params: &T, chosen: impl Fn(&Param<T>) -> bool) -> String {
     let mut line = T::NAME.to_string();
     for param in T::PARAMS.iter().filter(|param| param.name != "variant" && param.ours != T::TC && chosen(param)) {
         let value = (param.get)(params);
-        // For a flag that stays off tc may have no word.
-        let stays_off = value == Value::Flag(false) && (param.get)(base) == value;
-        if value != Value::Unset && !stays_off {
+        // Where tc begins anew a flag is off anyway, and has no word for it.
+        if value != Value::Unset && !(T::REPLACED && value == Value::Flag(false)) {
             print_param(&mut line, param, value);
         }
     }
