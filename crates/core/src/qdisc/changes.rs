@@ -160,7 +160,9 @@ fn red_and_sfb_begin_anew_with_an_empty_queue() {
 #[test]
 fn choke_drops_from_the_tail_what_a_smaller_table_has_no_place_for() {
     let mut choke = Living::new("choke limit 100 bandwidth 10mbit");
-    (0..20).for_each(|flow| drop(choke.bench.put(ms(0), flow, 1000)));
+    for flow in 0..20 {
+        choke.bench.put(ms(0), flow, 1000);
+    }
     assert_eq!(choke.change(ms(1), "choke limit 12 bandwidth 10mbit min 2 max 9 burst 3"), [15, 16, 17, 18, 19]);
     assert_eq!((choke.bench.qdisc.packets(), choke.bench.qdisc.backlog()), (15, 15_000));
 }

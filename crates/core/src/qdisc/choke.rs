@@ -154,6 +154,11 @@ impl<P: Packet + Copy> Choke<P> {
         }
     }
 
+    /// The packet that would leave next.
+    pub fn front(&self) -> Option<&P> {
+        self.tab[self.head].as_ref()
+    }
+
     fn parms(params: &Params) -> Parms {
         let parms = Parms::new(&params.words(), true);
         parms.unwrap_or_else(|(name, problem)| panic!("bug: choke's {name} {problem}"))

@@ -75,6 +75,11 @@ impl<P: Packet + Copy + Default> Prio<P> {
         Prio { priomap: params.priomap, bands: (0..params.bands).map(|_| band.clone()).collect(), band }
     }
 
+    /// The packet that would leave next.
+    pub fn front(&self) -> Option<&P> {
+        self.bands.iter().find_map(Fifo::front)
+    }
+
     /// The band of a packet with this DSCP.
     #[inline]
     fn classify(&self, dscp: u8) -> usize {

@@ -211,6 +211,11 @@ impl<P: Packet + Copy + Default> Sfb<P> {
         }
     }
 
+    /// The packet that would leave next.
+    pub fn front(&self) -> Option<&P> {
+        self.queue.front().map(|hashed| &hashed.packet)
+    }
+
     /// Changes the key when it is time.
     #[inline]
     fn rehash(&mut self, jiffy: u64) {

@@ -7,8 +7,8 @@
 //!
 //! Deviations:
 //! - `child` and the rest of the line are ours: with `tc` the child is a command of its own.
-//! - A packet that tbf has taken from a child that is no FIFO and holds back itself does not count towards the child's
-//!   own limits.
+//! - A packet that tbf has taken from its child and holds back itself does not count towards the child's own limits. (The
+//!   FIFOs, prio, red, choke and sfb are only looked at.)
 //! - Link layers other than Ethernet (`linklayer`) are not there.
 
 use super::any::AnyQdisc;
@@ -204,13 +204,21 @@ impl<P: Packet + Copy + Default> Tbf<P> {
 
     /// The length of the packet that would be next.
     fn peek(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<u32> {
-        if let AnyQdisc::Fifo(fifo) = &*self.child {
-            return fifo.front().map(Packet::bytes);
-        }
-        if self.held.is_none() {
-            self.held = self.child.dequeue(now, drops);
-        }
-        self.held.as_ref().map(Packet::bytes)
+        let front = match &*self.child {
+            AnyQdisc::Fifo(fifo) => fifo.front(),
+            AnyQdisc::Prio(prio) => prio.front(),
+            AnyQdisc::RedLinux(red) => red.front(),
+            AnyQdisc::Choke(choke) => choke.front(),
+            AnyQdisc::Sfb(sfb) => sfb.front(),
+            // The others don't know before they decide.
+            _ => {
+                if self.held.is_none() {
+                    self.held = self.child.dequeue(now, drops);
+                }
+                self.held.as_ref()
+            }
+        };
+        front.map(Packet::bytes)
     }
 }
 
@@ -356,6 +364,16 @@ mod tests {
         assert_eq!((bench.qdisc.next_event(), bench.take_flow(ms(1))), (ms(1), Some(u32::MAX)));
         assert_eq!(departures(&mut bench, ms(1)).len() + bench.drops.len(), 98);
         assert!(bench.counter("ecn_mark") == 0 && !bench.drops.is_empty(), "CoDel acts on what waits for tokens");
+    }
+
+    #[test]
+    fn what_comes_later_and_is_more_urgent_goes_before_what_waits_for_tokens() {
+        let mut bench = tbf("tbf rate 8mbit burst 1000 child prio");
+        bench.put_dscp(ms(0), 1, 1000, 0);
+        bench.put_dscp(ms(0), 2, 1000, 0);
+        assert_eq!((bench.take_flow(ms(0)), bench.take_flow(ms(0))), (Some(1), None));
+        bench.put_dscp(ms(0), 3, 1000, 4);
+        assert_eq!((bench.take_flow(ms(1)), bench.take_flow(ms(2))), (Some(3), Some(2)));
     }
 
     #[test]

@@ -619,7 +619,9 @@ fn corner_params<T: Parameters>(rng: &mut Rng) -> T {
         }
         match &param.child {
             Some(child) => (child.set)(&mut params, Box::new(Spec::corner(rng))),
-            None => drop((param.set)(&mut params, param.corner(rng))),
+            None => {
+                (param.set)(&mut params, param.corner(rng));
+            }
         }
         if !is_sound(&params) {
             params = before;

@@ -45,6 +45,11 @@ impl<P: Packet + Copy + Default> RedLinux<P> {
         }
     }
 
+    /// The packet that would leave next.
+    pub fn front(&self) -> Option<&P> {
+        self.queue.front()
+    }
+
     fn parms(params: &Params) -> Parms {
         let parms = params.linux().and_then(|words| Parms::new(&words, false));
         parms.unwrap_or_else(|(name, problem)| panic!("bug: red's {name} {problem}"))
