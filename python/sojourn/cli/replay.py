@@ -41,8 +41,8 @@ Examples:
 def replay(trace: Path, qdisc: str, rate: str | None, world: str, mtu: int, module: Path | None, form: str) -> None:
     """Send the packets of a trace through one discipline and print each packet's fate.
 
-    TRACE is CSV with the header time_ns,op,flow,bytes,ecn; op is enqueue, dequeue or change (flow is then a line for tc:
-    the parameters from there on). Out comes one row a packet: packet,flow,bytes,enqueue_ns,fate_ns,fate.
+    TRACE is CSV with the header time_ns,op,flow,bytes,ecn; op is enqueue, dequeue or change (flow is then a line for
+    tc: the parameters from there on). Out comes one row a packet: packet,flow,bytes,enqueue_ns,fate_ns,fate.
     """
     if module is not None and world != "kernel":
         fail(f"--qdisc-module = {module}: expected --world kernel with it")
