@@ -4,6 +4,7 @@
 
 use crate::units::Span;
 
+mod bursts;
 mod cc;
 mod prr;
 mod receiver;
@@ -70,6 +71,8 @@ pub struct Config {
     /// Linux's RTO: the bound applies to the variance term, a falling RTT does not raise it, and a timeout that the
     /// timestamps show to be spurious is undone.
     pub linux_rto: bool,
+    /// Most segments that are handed down at once (Linux `gso_max_segs`); 1 is packet by packet, as the window opens.
+    pub gso_max_segs: u32,
 }
 
 impl Default for Config {
@@ -88,6 +91,7 @@ impl Default for Config {
             hystart: true,
             rto_min: Span::from_millis(200),
             linux_rto: true,
+            gso_max_segs: 1,
         }
     }
 }

@@ -310,7 +310,7 @@ pub const HOST: Section = Section {
             "gso_max_segs",
             Form::Count,
             Words("the kernel's default"),
-            "Most segments that TCP hands down as one packet. Without gso Linux cuts it at the host's device: a burst of up to a millisecond's worth; 1 is packet by packet, as the simulator sends: kernel world only.",
+            "Most segments that TCP hands down as one packet, a burst of up to a millisecond's worth. Without gso it is cut at the host's own device and leaves as one. 1 is packet by packet, as older simulators send.",
         ),
     ],
 };

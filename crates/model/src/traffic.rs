@@ -539,13 +539,18 @@ pub(crate) fn host(context: &Context, (line, table): (Option<u32>, &Table)) -> R
     Ok((host_tcp(&reader)?, kernel_host(&reader)?))
 }
 
+/// Without `[host]`: a current Linux.
+pub(crate) fn usual_host() -> (Config, Host) {
+    (Config { gso_max_segs: MOST_SEGMENTS, ..Config::default() }, Host::default())
+}
+
 fn kernel_host(reader: &Reader<'_>) -> Result<Host, Error> {
     let size = |name| -> Result<Option<u32>, Error> {
         let Some(field) = reader.given(name) else { return Ok(None) };
         let bytes = u32::try_from(field.bytes()?).ok().filter(|bytes| (SMALLEST_BUFFER..1 << 31).contains(bytes));
         bytes.map(Some).ok_or_else(|| field.fault(format!("expected from {SMALLEST_BUFFER} bytes to below 2 GB")))
     };
-    for field in ["rmem", "wmem", "tsq", "hz", "gso", "gso_max_segs"].iter().filter_map(|name| reader.given(name)) {
+    for field in ["rmem", "wmem", "tsq", "hz", "gso"].iter().filter_map(|name| reader.given(name)) {
         field.warn("for the kernel world: the simulator has no such thing");
     }
     let hz = reader.field("hz")?;
@@ -555,8 +560,12 @@ fn kernel_host(reader: &Reader<'_>) -> Result<Host, Error> {
         tsq: size("tsq")?,
         hz: hz.choice()?.parse().map_err(|_| hz.unexpected())?,
         gso: reader.field("gso")?.flag()?,
-        gso_max_segs: reader.given("gso_max_segs").map(|field| field.integer(1, MOST_SEGMENTS)).transpose()?,
+        gso_max_segs: most_segments(reader)?,
     })
+}
+
+fn most_segments(reader: &Reader<'_>) -> Result<Option<u32>, Error> {
+    reader.given("gso_max_segs").map(|field| field.integer(1, MOST_SEGMENTS)).transpose()
 }
 
 fn host_tcp(reader: &Reader<'_>) -> Result<Config, Error> {
@@ -578,6 +587,7 @@ fn host_tcp(reader: &Reader<'_>) -> Result<Config, Error> {
         timestamps,
         // IP 20, TCP 20, and 12 of timestamps with their padding.
         header: if timestamps { 52 } else { 40 },
+        gso_max_segs: most_segments(reader)?.unwrap_or(MOST_SEGMENTS),
         ..Config::default()
     })
 }

@@ -201,6 +201,7 @@ impl Draw {
             timestamps: !self.once_in(5),
             linux_rto: !self.once_in(4),
             rto_min: Span::from_millis(self.of(&[200, 200, 1000])),
+            gso_max_segs: self.of(&[1, 2, 65_535]),
             ..Config::default()
         }
     }

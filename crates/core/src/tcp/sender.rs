@@ -8,6 +8,7 @@
 
 mod repair;
 
+use crate::tcp::bursts::{self, Bursts};
 use crate::tcp::cc::{Clock, Control};
 use crate::tcp::prr::Prr;
 use crate::tcp::rto::Rto;
@@ -78,6 +79,7 @@ pub struct Sender {
     cwr_end: u32,
     prr: Prr,
     board: Scoreboard,
+    bursts: Bursts,
     /// What to return to if the last timeout was spurious.
     undo: Option<Box<Undo>>,
     retransmits: u64,
@@ -112,6 +114,7 @@ impl Sender {
             cwr_end: 0,
             prr: Prr::default(),
             board: Scoreboard::default(),
+            bursts: Bursts::new(config.gso_max_segs, config.mss),
             undo: None,
             retransmits: 0,
             timeouts: 0,
@@ -172,6 +175,9 @@ impl Sender {
         self.edge = ack.cum.saturating_add(ack.window);
         let rtt = since_us(now, ack.ts_first);
         self.rto.sample(rtt, self.una, self.nxt);
+        if self.bursts.is_on() {
+            self.bursts.on_ack(rtt, self.una);
+        }
         let clock = self.clock(now, ack);
         self.control.observe(&clock);
         if self.may_grow() {
@@ -189,8 +195,14 @@ impl Sender {
         if !self.clean || self.una == start || self.cwr_due || self.stream.has_shorts() {
             return None;
         }
-        let window = self.una.saturating_add(self.control.window());
-        let end = window.min(self.stream.end).min(self.edge);
+        let limit = self.una.saturating_add(self.control.window()).min(self.edge);
+        let mut end = limit.min(self.stream.end);
+        if self.bursts.is_on() {
+            end = start + self.bursts.take(limit.saturating_sub(start), self.stream.end - start, &self.window(now));
+            if end > start {
+                self.bursts.on_send(start, self.una, now);
+            }
+        }
         if end > start {
             self.nxt = end;
             self.sent_at = now;
@@ -204,10 +216,32 @@ impl Sender {
         if !self.clean {
             return self.poll_slow(now);
         }
-        if self.nxt - self.una >= self.control.window() || self.nxt >= self.stream.end || self.nxt >= self.edge {
+        let limit = self.una.saturating_add(self.control.window()).min(self.edge);
+        if self.bursts.is_on() && !self.bursts_allow(now, limit.saturating_sub(self.nxt)) {
+            return None;
+        }
+        if self.nxt >= limit || self.nxt >= self.stream.end {
             return None;
         }
         Some(self.send_new(now))
+    }
+
+    /// Whether the next new segment may leave, where the window has room for `limit`.
+    fn bursts_allow(&mut self, now: Time, limit: u32) -> bool {
+        let window = self.window(now);
+        self.bursts.take_one(limit, self.stream.end - self.nxt, &window)
+    }
+
+    /// What bursts depend on.
+    fn window(&self, now: Time) -> bursts::Window {
+        bursts::Window {
+            now,
+            cwnd: self.control.window(),
+            ssthresh: self.control.ssthresh(),
+            out: self.nxt - self.una,
+            srtt: self.rto.srtt(),
+            sent_at: self.sent_at,
+        }
     }
 
     /// A timer expired: call when `now` has reached [`Sender::next_event`], then poll.
@@ -281,7 +315,7 @@ impl Sender {
     /// Congestion window validation (RFC 7661's aim by Linux's means): was the window used since the last ACK?
     #[inline]
     fn note_usage(&mut self, out: u32) {
-        let limited = out >= self.control.window();
+        let limited = out >= self.control.window() || self.bursts.waits();
         if limited || self.una >= self.usage_end || (!self.cwnd_limited && out > self.max_out) {
             self.cwnd_limited = limited;
             self.max_out = out;
@@ -300,6 +334,9 @@ impl Sender {
         let seq = self.nxt;
         if self.una == seq {
             self.begin_flight(now);
+        }
+        if self.bursts.is_on() {
+            self.bursts.on_send(seq, self.una, now);
         }
         self.nxt += 1;
         self.sent_at = now;

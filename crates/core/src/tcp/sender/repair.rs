@@ -26,6 +26,7 @@ impl Sender {
             return Acked::default();
         }
         self.note_usage(self.inflight());
+        self.bursts.begin();
         let cum = ack.cum.max(self.una);
         let newly = cum - self.una;
         let payload = self.stream.acknowledge(self.una, cum);
@@ -35,6 +36,9 @@ impl Sender {
         let delivered = newly - gone.were_sacked + self.board.sack(cum, self.nxt, blocks);
         let newly_lost = self.board.mark_lost(cum) + self.board.mark_retransmissions_lost(cum);
         let rtt = self.sample_slow(now, ack, newly, gone);
+        if let Some(rtt) = rtt {
+            self.bursts.on_ack(rtt, cum);
+        }
         if newly > 0 && self.state == State::Loss {
             self.judge_timeout(ack);
         }
@@ -145,6 +149,12 @@ impl Sender {
             return Some(self.send_again(now, seq, false));
         }
         if self.nxt < self.stream.end && self.nxt < self.edge {
+            if self.bursts.is_on() && matches!(self.state, State::Open | State::Cwr) {
+                let room = self.control.window() - self.inflight();
+                if !self.bursts_allow(now, room.min(self.edge - self.nxt)) {
+                    return None;
+                }
+            }
             if !self.board.is_clean() {
                 self.board.reserve(self.una, self.nxt + 1);
             }

@@ -1,0 +1,250 @@
+//! Bursts: Linux's TCP hands segments down in packets of up to a millisecond's worth, and waits to fill them.
+//!
+//! Facts: net/ipv4/tcp_output.c of Linux 6.x and 7.x (`tcp_tso_autosize`, `tcp_tso_should_defer`), `tcp_update_pacing_rate`
+//! in tcp_input.c. Also where no device can cut such a packet the stack does so at the host's own device: the segments leave
+//! together. An ACK that opens the window by less than a burst sends nothing if the next is expected soon.
+//!
+//! Deviations: a packet ends where the window or the data do, not also where one of the application's writes did.
+
+use crate::ring::Ring;
+use crate::units::{Span, Time};
+
+/// `sk_pacing_shift`: a burst is what the pacing rate carries in 2^-10 s.
+const PACING_SHIFT: u32 = 10;
+/// `tcp_min_tso_segs`.
+const MIN_SEGMENTS: u32 = 2;
+/// `GSO_LEGACY_MAX_SIZE`: bytes of one packet.
+const MAX_BYTES: u64 = 65_536;
+/// `tcp_tso_rtt_log`: RTTs below 2^(9+5) µs get longer bursts.
+const RTT_LOG: u32 = 9;
+/// `tcp_tso_win_divisor`: a third of the window is worth sending.
+const WIN_DIVISOR: u32 = 3;
+/// An ACK that is not expected sooner is not waited for; and who sent nothing for so long does not wait.
+const SOON: Span = Span::from_millis(1);
+/// `tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio`, in percent of the window each RTT.
+const RATIO: (u64, u64) = (200, 120);
+
+/// What the decision depends on. Windows and counts in segments.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    pub now: Time,
+    pub cwnd: u32,
+    pub ssthresh: u32,
+    /// Outstanding.
+    pub out: u32,
+    pub srtt: Option<Span>,
+    /// When the last segment was sent.
+    pub sent_at: Time,
+}
+
+/// The bursts of one sender.
+#[derive(Clone, Debug)]
+pub(super) struct Bursts {
+    /// Most segments of one (`gso_max_segs`); 1: packet by packet.
+    most: u32,
+    mss: u32,
+    min_rtt: Span,
+    /// The burst under way may have so many more.
+    left: u32,
+    /// The last attempt to send waited for more window (Linux's `is_cwnd_limited`).
+    waits: bool,
+    /// The first segment of each burst that is outstanding, and when it left.
+    sent: Ring<(u32, Time)>,
+}
+
+impl Bursts {
+    pub fn new(gso_max_segs: u32, mss: u32) -> Bursts {
+        Bursts { most: gso_max_segs, mss, min_rtt: Span(u64::MAX), left: 0, waits: false, sent: Ring::default() }
+    }
+
+    /// Whether there are any; else nothing else here is asked.
+    #[inline(always)]
+    pub fn is_on(&self) -> bool {
+        self.most > 1
+    }
+
+    /// Whether the last attempt to send waited for more window.
+    #[inline(always)]
+    pub fn waits(&self) -> bool {
+        self.waits
+    }
+
+    /// Nothing of the last burst is still to leave.
+    pub fn begin(&mut self) {
+        self.left = 0;
+    }
+
+    /// An ACK took the RTT and advanced to `una`.
+    #[inline(always)]
+    pub fn on_ack(&mut self, rtt: Span, una: u32) {
+        self.min_rtt = self.min_rtt.min(rtt);
+        self.forget(una);
+    }
+
+    /// Forgets bursts that are all below `una`.
+    #[inline(always)]
+    fn forget(&mut self, una: u32) {
+        while self.sent.len() > 1 && self.sent.at(1).0 <= una {
+            self.sent.pop();
+        }
+    }
+
+    /// Segments of a burst now (`tcp_tso_autosize`).
+    fn goal(&self, window: &Window) -> u32 {
+        let most = self.most.min((MAX_BYTES / u64::from(self.mss)) as u32).max(1);
+        let Some(srtt) = window.srtt else { return most };
+        let ratio = if window.cwnd < window.ssthresh / 2 { RATIO.0 } else { RATIO.1 };
+        let used = u64::from(window.cwnd.max(window.out)) * u64::from(self.mss);
+        // Bytes a second: percent, and nanoseconds.
+        let rate = used.saturating_mul(ratio * 10_000_000) / srtt.0.max(1);
+        let short = (self.min_rtt.0 / 1000) >> RTT_LOG;
+        let bonus = if short < 32 { MAX_BYTES >> short } else { 0 };
+        let segments = ((rate >> PACING_SHIFT) + bonus).min(MAX_BYTES) / u64::from(self.mss);
+        (segments as u32).max(MIN_SEGMENTS).min(most)
+    }
+
+    /// How many segments leave now, of `limit` that the window allows and `data` that there are.
+    #[inline]
+    pub fn take(&mut self, limit: u32, data: u32, window: &Window) -> u32 {
+        self.left = 0;
+        self.waits = false;
+        if limit == 0 || data == 0 {
+            return 0;
+        }
+        let goal = self.goal(window);
+        let whole = (limit - limit % goal).min(data);
+        let (limit, data) = (limit - whole, data - whole);
+        let sent_at = if whole > 0 { window.now } else { window.sent_at };
+        // A last single segment is not waited with.
+        if data > 1 && limit > 0 && self.defers(limit, whole > 0, &Window { sent_at, ..*window }) {
+            self.waits = limit <= data;
+            return whole;
+        }
+        whole + limit.min(data)
+    }
+
+    /// The same for one segment after the other: whether the next may go.
+    pub fn take_one(&mut self, limit: u32, data: u32, window: &Window) -> bool {
+        if self.left == 0 {
+            self.waits = false;
+            if limit == 0 || data == 0 {
+                return false;
+            }
+            let goal = self.goal(window);
+            if data > 1 && limit < goal && self.defers(limit, false, window) {
+                self.waits = limit <= data;
+                return false;
+            }
+            self.left = goal.min(limit).min(data);
+        }
+        self.left -= 1;
+        true
+    }
+
+    /// `tcp_tso_should_defer`, of less than a burst; `begun`: some leave at this instant already.
+    fn defers(&self, limit: u32, begun: bool, window: &Window) -> bool {
+        let &Window { now, cwnd, out, srtt, sent_at, .. } = window;
+        if now > sent_at + SOON || limit * WIN_DIVISOR >= cwnd {
+            return false;
+        }
+        let head = match self.sent.front() {
+            Some(&(_, at)) if out > 0 => at,
+            _ if begun => now,
+            _ => return false,
+        };
+        let srtt = srtt.unwrap_or_default();
+        // Is the ACK of the first segment outstanding expected soon?
+        head + srtt <= now + Span(srtt.0 / 2).min(SOON)
+    }
+
+    /// Segments from `first` on leave; nothing below `una` is outstanding.
+    #[inline(always)]
+    pub fn on_send(&mut self, first: u32, una: u32, now: Time) {
+        if self.sent.is_empty() || first == una || self.sent.back().is_some_and(|last| last.1 != now) {
+            self.sent.push((first, now));
+            self.forget(una);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Span = Span::from_millis(1);
+
+    /// 100 ms of RTT, 1448 bytes, 100 segments of window of which all but `room` are outstanding, the last sent just now.
+    fn window(cwnd: u32, room: u32) -> Window {
+        let now = Time::ZERO + Span::from_secs(10);
+        Window { now, cwnd, ssthresh: 0, out: cwnd - room, srtt: Some(Span::from_millis(100)), sent_at: now }
+    }
+
+    fn bursts(most: u32, head_age: Span) -> Bursts {
+        let mut bursts = Bursts::new(most, 1448);
+        bursts.min_rtt = Span::from_millis(100);
+        bursts.sent.push((0, Time(10_000_000_000 - head_age.0)));
+        bursts
+    }
+
+    /// 1000 segments each 100 ms and a fifth more, in 2^-10 s: 11.7.
+    #[test]
+    fn a_burst_is_a_millisecond_of_the_pacing_rate_and_at_least_two_segments() {
+        let bursts = bursts(65_535, Span::ZERO);
+        assert_eq!(bursts.goal(&window(1000, 0)), 11);
+        assert_eq!(bursts.goal(&window(100, 0)), 2);
+        assert_eq!(bursts.goal(&window(20_000, 0)), 45, "64 kB at most");
+        assert_eq!(bursts.goal(&Window { ssthresh: u32::MAX, ..window(1000, 0) }), 19, "twice the window in slow start");
+        assert_eq!(Bursts { most: 4, ..bursts }.goal(&window(1000, 0)), 4);
+    }
+
+    #[test]
+    fn a_short_rtt_makes_long_bursts() {
+        let near = Bursts { min_rtt: Span::from_micros(600), ..bursts(65_535, Span::ZERO) };
+        assert_eq!(near.goal(&Window { srtt: Some(MS), ..window(2, 0) }), (65_536 / 2 + 3_393) / 1448);
+    }
+
+    /// The ACK of what was sent an RTT ago is due: four segments of window wait to become eleven.
+    #[test]
+    fn less_than_a_burst_waits_for_an_ack_that_is_due_within_a_millisecond() {
+        let due = |age: u64| bursts(65_535, Span::from_micros(age)).take(4, 1000, &window(1000, 4));
+        assert_eq!(due(100_000), 0);
+        assert_eq!(due(99_000), 0, "in exactly a millisecond");
+        assert_eq!(due(98_999), 4);
+    }
+
+    #[test]
+    fn what_is_not_worth_waiting_for_leaves() {
+        let mut all = bursts(65_535, Span::from_millis(100));
+        assert_eq!(all.take(11, 1000, &window(1000, 11)), 11, "a whole burst");
+        assert_eq!(all.take(4, 1, &window(1000, 4)), 1, "a last segment");
+        assert_eq!(all.take(1, 5, &window(3, 1)), 1, "a third of the window");
+        let long_ago = window(1000, 4).now;
+        let quiet = Window { now: long_ago + MS + Span(1), sent_at: long_ago, ..window(1000, 4) };
+        assert_eq!(all.take(4, 1000, &quiet), 4, "nothing sent for more than a millisecond");
+        assert_eq!(all.take(4, 1000, &Window { out: 0, ..window(1000, 4) }), 4, "nothing outstanding");
+    }
+
+    #[test]
+    fn whole_bursts_leave_and_the_rest_waits_for_the_window() {
+        let mut all = bursts(65_535, Span::from_millis(100));
+        assert_eq!(all.take(27, 1000, &window(1000, 27)), 22);
+        assert!(all.waits(), "the window is the limit");
+        assert_eq!(all.take(27, 24, &window(1000, 27)), 22);
+        assert!(!all.waits(), "two segments of data are");
+        assert_eq!(all.take(0, 1000, &window(1000, 0)), 0);
+    }
+
+    #[test]
+    fn the_head_is_the_burst_that_holds_the_first_outstanding_segment() {
+        let mut all = Bursts::new(65_535, 1448);
+        for (first, at) in [(0, 1), (11, 2), (22, 2), (33, 3)] {
+            all.on_send(first, 0, Time(at));
+        }
+        all.on_ack(MS, 12);
+        assert_eq!(all.sent.front(), Some(&(11, Time(2))));
+        all.on_ack(MS, 40);
+        assert_eq!(all.sent.front(), Some(&(33, Time(3))));
+        all.on_send(44, 44, Time(9));
+        assert_eq!(all.sent.front(), Some(&(44, Time(9))), "the old ones are all acknowledged");
+    }
+}
