@@ -89,6 +89,9 @@ pub struct Sender {
 impl Sender {
     /// A sender that is neither opened nor established.
     pub fn new(config: &Config) -> Sender {
+        let control = Control::new(config);
+        // A window that never moves is for experiments on queues: it opens packet by packet.
+        let most = if control.is_fixed() { 1 } else { config.gso_max_segs };
         Sender {
             una: 0,
             nxt: 0,
@@ -103,7 +106,7 @@ impl Sender {
             cwr_due: false,
             rescue: false,
             deadline: Time::NEVER,
-            control: Control::new(config),
+            control,
             rto: Rto::new(config.rto_min, config.linux_rto),
             stream: Stream::new(config.mss),
             sent_at: Time::ZERO,
@@ -114,7 +117,7 @@ impl Sender {
             cwr_end: 0,
             prr: Prr::default(),
             board: Scoreboard::default(),
-            bursts: Bursts::new(config.gso_max_segs, config.mss),
+            bursts: Bursts::new(most, config.mss),
             undo: None,
             retransmits: 0,
             timeouts: 0,
