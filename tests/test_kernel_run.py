@@ -132,7 +132,9 @@ def test_what_the_kernel_cannot_express_is_named_before_anything_runs(name: str,
     assert done.stderr.count("\n") == 1
 
 
-def test_a_value_of_a_sweep_that_cannot_be_expressed_is_skipped_with_its_reason(sojourn: Run, one_flow: Path) -> None:
+def test_a_value_of_a_sweep_that_cannot_be_expressed_is_skipped_with_its_reason(
+    sojourn: Run, one_flow: Path, tmp_path: Path
+) -> None:
     one_flow.write_text(
         ONE_FLOW + '\n[sweep]\n"hop.bottleneck.qdisc" = ["pfifo limit 50", "red limit 50 variant ns2"]\n'
     )
@@ -141,6 +143,8 @@ def test_a_value_of_a_sweep_that_cannot_be_expressed_is_skipped_with_its_reason(
     [skipped] = done["skipped"]
     assert skipped["set"] == {"hop.bottleneck.qdisc": "red limit 50 variant ns2"}
     assert "red" in skipped["reason"]
+    text = sojourn("run", one_flow, "--world", "kernel", "--out", tmp_path / "results")
+    assert "sojourn: skipped hop.bottleneck.qdisc = red limit 50 variant ns2" in text.stderr
 
 
 def test_the_same_twice_is_the_same_byte_for_byte(sojourn: Run, small: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@
  * (in steps, or as delivery opportunities of 1500 bytes), then propagation in order. A packet leaves its descriptor when
  * its serialisation is over, and only then is the queue discipline asked for another: with one descriptor it is asked
  * exactly when the link becomes free. With coalescing the descriptors of what was sent are free only when the interrupt
- * has been served; the link goes on with what the ring holds. A device of hosts has instead a link of its own for each host: a FIFO with a rate,
+ * has been served; the link goes on with what the ring holds. A queue may stop the link before it (flow control). A device of hosts has instead a link of its own for each host: a FIFO with a rate,
  * a limit and a delay; the low sixteen bits of the address say which.
  *
  * Times are those of the guest's monotonic clock. A packet that waited starts when the one before it ended, not when the
@@ -73,6 +73,18 @@ struct host {
 	struct end *end;
 };
 
+/* A pause frame on its way. */
+struct frame {
+	struct list_head order;
+	u64 due;
+	bool stop;
+};
+
+/* What may wait in a queue until something is done. */
+struct filling {
+	u64 packets, bytes;
+};
+
 struct end {
 	struct list_head all;
 	struct net_device *dev;
@@ -99,6 +111,15 @@ struct end {
 	u64 delay, last_out;
 	struct sk_buff_head wire;
 	struct hrtimer out;
+	/* Flow control: the link before, which is stopped above one filling and goes on at another; whether it was told to stop. */
+	struct end *before;
+	struct filling stop_above, go_at;
+	bool stops;
+	/* What the link behind told this one, and the frames that are still under way. */
+	bool stopped, sending;
+	struct list_head frames;
+	u64 last_frame;
+	struct hrtimer frame;
 	DECLARE_HASHTABLE(by_id, 10);
 	u64 packets, bytes, busy_ns, drops;
 };
@@ -123,7 +144,7 @@ struct record {
 	u64 arrival, start, end;
 };
 
-enum { PACKET, ACKED, RETRANSMITTED, RING };
+enum { PACKET, ACKED, RETRANSMITTED, RING, PAUSED };
 /* What a ring's record tells of: packets came to it, or left it. */
 enum { SENT, COMPLETED };
 enum { DELIVERED, DROPPED, QUEUED };
@@ -147,6 +168,8 @@ static u64 lost;
 /* How late an interrupt of ours was served at worst: a processor that does not keep up makes a run worthless. */
 static u64 latest;
 static bool recording;
+/* Whether a queue stops the link before it. */
+static bool flow_control;
 
 /*
  * The moment that is being handled. What a host sends within SERVED_NS of a packet's arrival it sends at that arrival: hosts
@@ -410,7 +433,7 @@ static void keep_the_rest(void)
 	struct end *end;
 
 	list_for_each_entry(end, &ends, all) {
-		const struct sk_buff *skb = end->traced || end->hosts ? NULL : skb_peek(&end->queue);
+		const struct sk_buff *skb = end->traced || !end->sending ? NULL : skb_peek(&end->queue);
 
 		seen = skb ? NOTE(skb)->seen : NULL;
 		if (!seen)
@@ -471,6 +494,8 @@ static void at(struct hrtimer *timer, u64 when)
 	hrtimer_start(timer, ns_to_ktime(when), HRTIMER_MODE_ABS_SOFT);
 }
 
+static void look_at_all(void);
+
 /* Hands a packet to the other end's namespace. */
 static void deliver(struct end *end, struct sk_buff *skb)
 {
@@ -486,6 +511,8 @@ static void deliver(struct end *end, struct sk_buff *skb)
 	/* No wire carries it: who classifies flows must look at the headers, not at the sender's socket. */
 	skb_clear_hash(skb);
 	netif_receive_skb(skb);
+	if (flow_control)
+		look_at_all();
 }
 
 static enum hrtimer_restart on_out(struct hrtimer *timer)
@@ -552,6 +579,7 @@ static void begin(struct end *end, u64 when)
 	struct sk_buff *skb = skb_peek(&end->queue);
 
 	NOTE(skb)->start = when;
+	end->sending = true;
 	if (end->traced) {
 		end->remaining = wire_bytes(skb, end->overhead);
 		return;
@@ -584,6 +612,99 @@ static bool gated(const struct end *end)
 	return end->traced && end->ring == 1;
 }
 
+/* ---- flow control (IEEE 802.3x), as crates/sim/src/link/pause.rs ---- */
+
+/* Without a network card of its own a link that is stopped does not ask its discipline; a card goes on until its ring is full. */
+static bool held(const struct end *end)
+{
+	return end->stopped && !end->noted;
+}
+
+/* A frame arrives: the transmission under way goes on to its end, and nothing begins, or the next does at once. */
+static void frame_arrives(struct end *end, bool stop, u64 when)
+{
+	struct record r = { .type = PAUSED, .fate = stop, .link = end->index, .arrival = when };
+
+	if (recording)
+		keep(&r);
+	end->stopped = stop;
+	if (end->sending)
+		return;
+	end->awaited = false;
+	if (!stop && !skb_queue_empty(&end->queue))
+		begin(end, when);
+	if (held(end))
+		netif_stop_queue(end->dev);
+	else if (!stop && end->used < end->ring)
+		netif_wake_queue(end->dev);
+}
+
+static enum hrtimer_restart on_frame(struct hrtimer *timer)
+{
+	struct end *end = container_of(timer, struct end, frame);
+	struct frame *frame;
+
+	served(ktime_to_ns(hrtimer_get_expires(timer)));
+	while ((frame = list_first_entry_or_null(&end->frames, struct frame, order)) && frame->due <= ktime_get_ns()) {
+		list_del(&frame->order);
+		moment_is(frame->due);
+		frame_arrives(end, frame->stop, frame->due);
+		kfree(frame);
+	}
+	if (frame)
+		at(timer, frame->due);
+	return HRTIMER_NORESTART;
+}
+
+/* A frame takes the delay of the other direction. */
+static void send_frame(struct end *to, bool stop, u64 when)
+{
+	struct end *way = to->peer;
+	struct frame *frame;
+
+	way->delay = step_to(&way->delays, when, way->delay);
+	to->last_frame = max(when + way->delay, to->last_frame);
+	if (list_empty(&to->frames) && to->last_frame <= when) {
+		frame_arrives(to, stop, when);
+		return;
+	}
+	frame = kmalloc(sizeof(*frame), GFP_ATOMIC);
+	if (!frame) {
+		lost++;
+		return;
+	}
+	frame->due = to->last_frame;
+	frame->stop = stop;
+	if (list_empty(&to->frames))
+		at(&to->frame, frame->due);
+	list_add_tail(&frame->order, &to->frames);
+}
+
+/* After anything that changes the queue. */
+static void look(struct end *end)
+{
+	const struct Qdisc *q = rcu_dereference_bh(netdev_get_tx_queue(end->dev, 0)->qdisc);
+	const struct filling *most = end->stops ? &end->go_at : &end->stop_above;
+	u64 packets = qdisc_qlen(q), bytes = q->qstats.backlog;
+	bool above = packets > most->packets || bytes > most->bytes;
+
+	if (above == end->stops)
+		return;
+	end->stops = above;
+	send_frame(end->before, above, now_ns());
+}
+
+static void look_at_all(void)
+{
+	struct end *end;
+
+	list_for_each_entry(end, &ends, all)
+		if (end->before)
+			look(end);
+}
+
+/* ---- the device's interrupts ---- */
+
 /* The interrupt: descriptors of what was sent are free again, and the discipline may send. */
 static void serve(struct end *end)
 {
@@ -595,8 +716,10 @@ static void serve(struct end *end)
 		netdev_completed_queue(end->dev, packets, bytes);
 	note_ring(end, COMPLETED, bytes);
 	end->awaited = qdisc_qlen(rcu_dereference_bh(netdev_get_tx_queue(end->dev, 0)->qdisc)) > 0;
-	if (netif_queue_stopped(end->dev) && (!gated(end) || (end->open && end->budget)))
+	if (netif_queue_stopped(end->dev) && (!gated(end) || (end->open && end->budget)) && !held(end))
 		netif_wake_queue(end->dev);
+	if (end->before)
+		look(end);
 }
 
 static enum hrtimer_restart on_interrupt(struct hrtimer *timer)
@@ -614,11 +737,12 @@ static void finish(struct end *end, u64 when)
 	struct sk_buff *skb = __skb_dequeue(&end->queue);
 
 	end->last_end = when;
+	end->sending = false;
 	end->ended++;
 	end->ended_bytes += skb->len;
 	moment_is(when);
 	leave(end, skb, when);
-	if (!skb_queue_empty(&end->queue))
+	if (!skb_queue_empty(&end->queue) && !end->stopped && !end->sending)
 		begin(end, when);
 	if (!end->coalesce)
 		serve(end);
@@ -804,7 +928,9 @@ static netdev_tx_t link_xmit(struct sk_buff *skb, struct net_device *dev)
 	if (++end->used >= end->ring)
 		netif_stop_queue(dev);
 	note_ring(end, SENT, skb->len);
-	if (skb_queue_len(&end->queue) > 1)
+	if (end->before)
+		look(end);
+	if (skb_queue_len(&end->queue) > 1 || end->stopped)
 		return NETDEV_TX_OK;
 	now = now_ns();
 	if (end->awaited && now - end->last_end < JOINED_NS)
@@ -887,6 +1013,8 @@ static struct end *make_end(const char *name, bool queued)
 	set_timer(&end->change, on_change);
 	set_timer(&end->out, on_out);
 	set_timer(&end->interrupt, on_interrupt);
+	set_timer(&end->frame, on_frame);
+	INIT_LIST_HEAD(&end->frames);
 	err = register_netdevice(end->dev);
 	if (err) {
 		free_netdev(end->dev);
@@ -1160,6 +1288,14 @@ static int obey(char *text)
 		end->coalesce = v[4];
 		end->noted = v[5];
 		return 0;
+	}
+	if (!strcmp(verb, "pause")) {
+		end->before = named(&text);
+		err = end->before && text ? numbers(&text, v, 4) : -ENODEV;
+		end->stop_above = (struct filling){ v[0], v[1] };
+		end->go_at = (struct filling){ v[2], v[3] };
+		flow_control = true;
+		return err;
 	}
 	if (!strcmp(verb, "rate"))
 		return read_steps(&text, &end->rates);

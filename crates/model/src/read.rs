@@ -175,10 +175,14 @@ impl Field<'_> {
         }
     }
 
-    /// One of the form's words.
+    /// One of the form's words; one that is a number may stand as a number.
     pub(crate) fn choice(&self) -> Result<&'static str, Error> {
-        let text = self.text()?;
         let Form::Choice(words) = self.key.form else { return Err(self.unexpected()) };
+        let text = match &self.value.kind {
+            Kind::Text(text) => Cow::Borrowed(text.as_str()),
+            Kind::Integer(n) => Cow::Owned(n.to_string()),
+            _ => return Err(self.unexpected()),
+        };
         words.iter().copied().find(|word| *word == text).ok_or_else(|| self.unexpected())
     }
 

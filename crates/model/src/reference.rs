@@ -118,7 +118,10 @@ fn form(form: Form) -> Json {
         Form::Segments => json!({ "type": ["integer", "string"], "minimum": 1 }),
         Form::Number => json!({ "type": "number", "exclusiveMinimum": 0 }),
         Form::Flag => json!({ "type": "boolean" }),
-        Form::Choice(words) => json!({ "enum": words }),
+        Form::Choice(words) => {
+            let numbers = words.iter().filter_map(|word| word.parse::<u32>().ok());
+            json!({ "enum": words.iter().map(|word| json!(word)).chain(numbers.map(|n| json!(n))).collect::<Vec<_>>() })
+        }
         Form::Acks => {
             let window = json!({ "type": "string", "pattern": "^window [1-9][0-9]*$" });
             json!({ "anyOf": [{ "enum": ["delayed", "every", "window"] }, window] })

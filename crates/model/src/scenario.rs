@@ -49,6 +49,11 @@ impl Scenario {
         before(index ^ 1, self.hops.len()).map(|link| link ^ 1)
     }
 
+    /// Whether the hop behind this link can stop it.
+    pub fn can_be_stopped(&self, index: usize) -> bool {
+        self.behind(index).is_some_and(|behind| self.link(behind).pause.is_some())
+    }
+
     /// Its name in results: the hop's, or `NAME.reverse`.
     pub fn link_name(&self, index: usize) -> String {
         let name = &self.hops[index / 2].name;
@@ -57,7 +62,7 @@ impl Scenario {
 }
 
 /// The link that feeds this one on a path of so many hops.
-pub(crate) fn before(index: usize, hops: usize) -> Option<usize> {
+pub fn before(index: usize, hops: usize) -> Option<usize> {
     if index.is_multiple_of(2) { index.checked_sub(2) } else { Some(index + 2).filter(|&link| link < hops * 2) }
 }
 

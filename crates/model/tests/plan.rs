@@ -286,3 +286,11 @@ fn what_is_set_does_not_vary() {
     assert_eq!(plan.runs[0].duration, Time(3_000 * MS));
     assert_eq!(plan.scenario(0).unwrap_or_else(|error| panic!("{error}")).hops[0].right.qdisc, spec("fq_codel"));
 }
+
+#[test]
+fn a_word_that_is_a_number_may_stand_as_one() {
+    for hz in ["1000", "\"1000\""] {
+        let rest = format!("[host]\nhz = {hz}\n[[flow]]\nkind = \"bulk\"\nrtt = \"9ms\"");
+        assert_eq!(scenario("rate = \"1mbit\"", &rest).host.hz, 1000);
+    }
+}

@@ -210,9 +210,9 @@ impl Fabric {
         let classes = (0..topology.steady.len()).map(class).collect();
         let senders_source = add(Source::Senders, false);
         let apps_source = add(Source::Apps, false);
-        let frames = (0..scenario.hops.len() * 2).map(|link| {
-            let comes = scenario.behind(link).is_some_and(|behind| scenario.link(behind).pause.is_some());
-            Frames { source: comes.then(|| add(Source::Frame(link), false)), ..Frames::default() }
+        let frames = (0..scenario.hops.len() * 2).map(|link| Frames {
+            source: scenario.can_be_stopped(link).then(|| add(Source::Frame(link), false)),
+            ..Frames::default()
         });
         let frames = frames.collect();
         // Links come last: whoever sends at a time sends before a departure at that time.

@@ -61,8 +61,8 @@ impl Plan {
             let (targets, used) = (&targets, &used);
             (0..targets.len()).filter(move |&line| used[line] && targets[line] == Target::Link(link))
         };
-        let stops = |link: usize| scenario.behind(link).is_some_and(|behind| scenario.link(behind).pause.is_some());
-        let coupled: Vec<bool> = (0..links).map(|link| scenario.link(link).pause.is_some() || stops(link)).collect();
+        let coupled: Vec<bool> =
+            (0..links).map(|link| scenario.link(link).pause.is_some() || scenario.can_be_stopped(link)).collect();
         let full = options.detail == Detail::Full;
         let closed_form = |link: usize| {
             let setup = setup::link(scenario, link).meter;

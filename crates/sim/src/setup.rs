@@ -33,7 +33,7 @@ pub fn link(scenario: &Scenario, index: usize) -> Setup {
     let seed = Rng::stream(scenario.seed, &format!("link {}", meter.name)).next_u64();
     // What the other direction of the link before carries comes to where that link's queue stands.
     let before = scenario.before(index).map(|before| (before, scenario.link(before ^ 1).delay.clone()));
-    let can_be_stopped = scenario.behind(index).is_some_and(|behind| scenario.link(behind).pause.is_some());
+    let can_be_stopped = scenario.can_be_stopped(index);
     Setup { meter, seed, hz: scenario.host.hz, phase: Span::ZERO, before, can_be_stopped }
 }
 

@@ -43,7 +43,7 @@ fn link(link: &Link, kernel: &Kernel, mode: Mode) -> Option<String> {
     match &link.qdisc {
         spec if foreign(spec, kernel.version).is_some() => foreign(spec, kernel.version),
         Spec::Ccaq(_) if !has("sch_ccaq") => Some("ccaq: its module is not there".into()),
-        _ if link.pause.is_some() => Some("pause: flow control is the simulator's only".into()),
+        _ if shaped && link.pause.is_some() => Some(format!("pause: not with {}", mode.link.name())),
         _ if shaped && link.nic.is_some() => Some(format!("nic: not with {}", mode.link.name())),
         Spec::Noqueue(_) if shaped => Some(format!("noqueue: not below {}", mode.link.name())),
         _ => None,

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use sojourn_core::units::Span;
-use sojourn_model::scenario::{Capacity, Nic};
+use sojourn_model::scenario::{Capacity, Nic, Pause};
 
 use crate::job::LinkKind;
 use crate::topology::{Cable, End, Network, Transmit};
@@ -29,6 +29,9 @@ pub fn lines(network: &Network, kind: LinkKind) -> Vec<String> {
     for end in network.cables.iter().flatten() {
         lines.extend(end_lines(end, kind));
     }
+    lines.extend(network.pauses().map(|(end, before, Pause { stop, go })| {
+        format!("pause {end} {before} {} {} {} {}", stop.packets, stop.bytes, go.packets, go.bytes)
+    }));
     lines
 }
 

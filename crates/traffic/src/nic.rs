@@ -1,8 +1,9 @@
-//! What a hop's network card held, over time: descriptors in use, the limit of BQL and the bytes below it.
+//! What a hop's network card held, over time: descriptors in use, the limit of BQL and the bytes below it; and when flow
+//! control had stopped it.
 
 use sojourn_core::nic::Held;
 use sojourn_core::units::Time;
-use sojourn_measure::{LinkReport, NicMeter, link_setup};
+use sojourn_measure::{LinkReport, NicMeter, PauseMeter, link_setup};
 use sojourn_model::scenario::Scenario;
 
 use crate::probe::Record;
@@ -17,6 +18,22 @@ pub fn measure(scenario: &Scenario, index: usize, seen: &[Record], origin: u64, 
         {
             let held = Held { packets: ring.packets, limit: ring.limit, inflight: ring.inflight };
             meter.holds(Time(ring.at.saturating_sub(origin)), held);
+        }
+    }
+    meter.finish(report);
+}
+
+/// Adds to the report of a link for how long the hop behind had stopped it, if it can.
+pub fn pauses(scenario: &Scenario, index: usize, seen: &[Record], origin: u64, report: &mut LinkReport) {
+    if !scenario.can_be_stopped(index) {
+        return;
+    }
+    let mut meter = PauseMeter::new(&link_setup(scenario, index));
+    for record in seen {
+        if let Record::Paused { link, stop, at } = *record
+            && usize::from(link) == index
+        {
+            meter.becomes(Time(at.saturating_sub(origin)), stop);
         }
     }
     meter.finish(report);

@@ -66,6 +66,7 @@ pub fn output(
     let links = (0..scenario.hops.len() * 2).map(|index| {
         let mut report = link(scenario, index, mode, &list);
         nic::measure(scenario, index, &seen, origin, &mut report);
+        nic::pauses(scenario, index, &seen, origin, &mut report);
         report
     });
     let links = links.collect();
@@ -322,7 +323,7 @@ fn flows(
                 (socket, Told::Acked { payload, rtt_us, cwnd, srtt_us, inflight })
             }
             Record::Retransmitted { socket, .. } => (socket, Told::Retransmit),
-            Record::Packet(_) | Record::Ring(_) => continue,
+            Record::Packet(_) | Record::Ring(_) | Record::Paused { .. } => continue,
         };
         if let Some(entry) = topology::entry_of(socket.hosts[0]).filter(|&entry| entry < entries.len()) {
             told.push((time(socket.at, origin), entry as u32, what));

@@ -112,6 +112,15 @@ pub enum Record {
     },
     /// A transmit ring changed.
     Ring(Ring),
+    /// A pause frame came to a link.
+    Paused {
+        /// The link's number in the scenario.
+        link: u16,
+        /// Whether it said stop, or go on.
+        stop: bool,
+        /// Nanoseconds of the guest's clock.
+        at: u64,
+    },
 }
 
 /// The records of a file.
@@ -175,6 +184,7 @@ fn record(bytes: &[u8]) -> Result<Record, String> {
             at: arrival,
             jiffies: u64_at(48),
         })),
+        4 => Ok(Record::Paused { link: u16_at(4), stop: bytes[1] != 0, at: arrival }),
         other => Err(format!("the probe's file has a record of type {other}")),
     }
 }
@@ -198,6 +208,9 @@ mod tests {
         assert_eq!((packet.link, packet.fate, packet.ecn_in, packet.ecn_out), (3, Fate::Dropped(2), 2, 3));
         assert_eq!((packet.hosts[0].to_string().as_str(), packet.ports[0]), ("10.1.0.1", 10_000));
         assert_eq!((packet.bytes, packet.protocol, packet.arrival), (1514, 6, 5 << 32));
+        bytes[0] = 4;
+        let found = records(&bytes).expect("a record");
+        assert_eq!(found, [Record::Paused { link: 3, stop: true, at: 5 << 32 }]);
         assert!(records(&bytes[..60]).is_err());
     }
 }

@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::tcp::AckPolicy;
 use sojourn_core::units::{Span, Time};
-use sojourn_model::scenario::{Access, Capacity, Impair, Link, Nic, Scenario};
+use sojourn_model::scenario::{self, Access, Capacity, Impair, Link, Nic, Pause, Scenario};
 use sojourn_model::workload::{App, Delays, Direction, Entry};
 
 use crate::job::LinkKind;
@@ -120,6 +120,22 @@ pub fn entry_of(address: Ipv4Addr) -> Option<usize> {
 }
 
 impl Network {
+    /// The devices whose queues stop another one, that one, and when.
+    pub fn pauses(&self) -> impl Iterator<Item = (&str, &str, Pause)> {
+        let hops = || {
+            self.cables.iter().flatten().filter_map(|end| match &end.transmit {
+                Transmit::Hop(index, link) => Some((*index, end.name.as_str(), link.pause)),
+                Transmit::Access(..) => None,
+            })
+        };
+        let last = hops().map(|hop| hop.0 / 2).max().unwrap_or(0);
+        hops().filter_map(move |(index, name, pause)| {
+            let before = scenario::before(index, last + 1)?;
+            let (_, stopped, _) = hops().find(|hop| hop.0 == before)?;
+            Some((name, stopped, pause?))
+        })
+    }
+
     /// Of a scenario.
     pub fn new(scenario: &Scenario) -> Network {
         let entries = &scenario.workload.entries;
@@ -431,6 +447,20 @@ mod tests {
         assert_eq!(address(Direction::Right, (0, 1), 0).to_string(), "10.102.0.1");
         assert_eq!(entry_of(Ipv4Addr::new(10, 102, 1, 44)), Some(299));
         assert_eq!(entry_of(Ipv4Addr::new(172, 16, 0, 1)), None);
+    }
+
+    #[test]
+    fn a_queue_that_stops_another_knows_its_device() {
+        let queue = "qdisc = \"pfifo limit 50\", pause = true";
+        let (right, left) = (queue.replace(", ", "\n"), format!("reverse = {{ {queue} }}"));
+        let hop = |keys: &str| format!("[[hop]]\nrate = \"1mbit\"\n{keys}\n");
+        let text = hop(&left) + &hop(&format!("{right}\n{left}")) + &hop(&right);
+        let scenario = scenario(&format!("duration = \"1s\"\n{text}[[flow]]\nkind = \"bulk\"\nrtt = \"9ms\"\n"));
+        let network = Network::new(&scenario);
+        let mut pairs: Vec<_> = network.pauses().map(|(end, stopped, _)| (end, stopped)).collect();
+        pairs.sort_unstable();
+        assert_eq!(pairs, [("hop0l", "hop1l"), ("hop1l", "hop2l"), ("hop1r", "hop0r"), ("hop2r", "hop1r")]);
+        assert!(network.pauses().all(|(.., pause)| (pause.stop.packets, pause.go.packets) == (48, 46)));
     }
 
     #[test]

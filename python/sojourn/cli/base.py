@@ -134,11 +134,16 @@ def load_plan(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: 
     """Reads a scenario; what it warns of and what is skipped goes to stderr."""
     plan = load(file, sets, seed, seeds)
     warn(plan.warnings)
-    for one in json.loads(plan.skipped()):
-        click.echo(f"sojourn: skipped {set_text(one['set'])}: {one['reason']}", err=True)
+    name_skipped(json.loads(plan.skipped()))
     if len(plan) == 0:
         fail(f"{file}: nothing is left to run: every combination of [sweep] was skipped")
     return plan
+
+
+def name_skipped(skipped: Sequence[dict[str, Any]]) -> None:
+    """What of a sweep does not run, and why: to stderr, a line each."""
+    for one in skipped:
+        click.echo(f"sojourn: skipped {set_text(one['set'])}: {one['reason']}", err=True)
 
 
 def warn(warnings: Sequence[str]) -> None:

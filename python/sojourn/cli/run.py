@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sojourn import _core, screen
-from sojourn.cli.base import INTERRUPTED, bounded, cli, fail, format_option, load_plan, many, set_options
+from sojourn.cli.base import INTERRUPTED, bounded, cli, fail, format_option, load_plan, many, name_skipped, set_options
 from sojourn.plan import WORLDS
 
 if TYPE_CHECKING:
@@ -100,6 +100,8 @@ def run(
         Thread(target=_import_report).start()
     with _progress(plan) as tell:
         done = sweep.execute(plan, jobs=jobs, folder=folder, packets=packets, world=where, on_progress=tell)
+    # The plan's own are first, and named already.
+    name_skipped(done.skipped[len(json.loads(plan.skipped())) :])
     page = None
     if folder:
         records.write_text(folder / records.RESULTS, done.json() + "\n")
