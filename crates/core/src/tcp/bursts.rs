@@ -69,13 +69,15 @@ impl Bursts {
         self.waits
     }
 
-    /// Nothing of the last burst is still to leave.
+    /// Nothing of the last burst is still to leave, and nothing waits.
+    #[inline(always)]
     pub fn begin(&mut self) {
         self.left = 0;
+        self.waits = false;
     }
 
     /// An ACK took the RTT and advanced to `una`.
-    #[inline(always)]
+    #[inline(never)]
     pub fn on_ack(&mut self, rtt: Span, una: u32) {
         self.min_rtt = self.min_rtt.min(rtt);
         self.forget(una);
@@ -158,7 +160,7 @@ impl Bursts {
     }
 
     /// Segments from `first` on leave; nothing below `una` is outstanding.
-    #[inline(always)]
+    #[inline(never)]
     pub fn on_send(&mut self, first: u32, una: u32, now: Time) {
         if self.sent.is_empty() || first == una || self.sent.back().is_some_and(|last| last.1 != now) {
             self.sent.push((first, now));

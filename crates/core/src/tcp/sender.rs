@@ -198,14 +198,11 @@ impl Sender {
         if !self.clean || self.una == start || self.cwr_due || self.stream.has_shorts() {
             return None;
         }
-        let limit = self.una.saturating_add(self.control.window()).min(self.edge);
-        let mut end = limit.min(self.stream.end);
         if self.bursts.is_on() {
-            end = start + self.bursts.take(limit.saturating_sub(start), self.stream.end - start, &self.window(now));
-            if end > start {
-                self.bursts.on_send(start, self.una, now);
-            }
+            return Some(self.take_burst(now));
         }
+        let window = self.una.saturating_add(self.control.window());
+        let end = window.min(self.stream.end).min(self.edge);
         if end > start {
             self.nxt = end;
             self.sent_at = now;
@@ -219,17 +216,34 @@ impl Sender {
         if !self.clean {
             return self.poll_slow(now);
         }
-        let limit = self.una.saturating_add(self.control.window()).min(self.edge);
-        if self.bursts.is_on() && !self.bursts_allow(now, limit.saturating_sub(self.nxt)) {
+        if self.nxt - self.una >= self.control.window() || self.nxt >= self.stream.end || self.nxt >= self.edge {
+            self.bursts.begin();
             return None;
         }
-        if self.nxt >= limit || self.nxt >= self.stream.end {
+        let room = (self.control.window() - (self.nxt - self.una)).min(self.edge - self.nxt);
+        if self.bursts.is_on() && !self.bursts_allow(now, room) {
             return None;
         }
         Some(self.send_new(now))
     }
 
+    /// The run of segments that leaves now, in bursts.
+    #[inline(never)]
+    fn take_burst(&mut self, now: Time) -> Range<u32> {
+        let start = self.nxt;
+        let limit = self.una.saturating_add(self.control.window()).min(self.edge);
+        let window = self.window(now);
+        let count = self.bursts.take(limit.saturating_sub(start), self.stream.end - start, &window);
+        if count > 0 {
+            self.bursts.on_send(start, self.una, now);
+            self.nxt += count;
+            self.sent_at = now;
+        }
+        start..self.nxt
+    }
+
     /// Whether the next new segment may leave, where the window has room for `limit`.
+    #[inline(never)]
     fn bursts_allow(&mut self, now: Time, limit: u32) -> bool {
         let window = self.window(now);
         self.bursts.take_one(limit, self.stream.end - self.nxt, &window)
