@@ -17,7 +17,7 @@ use sojourn_measure::Distribution;
 use sojourn_model::scenario::Scenario;
 use sojourn_sim::{Detail, Options, Output};
 
-const USAGE: &str = "usage: sojourn-bench P1|P2|P3|P4|P5|scale [--repeat N] [--detail full|departures]
+const USAGE: &str = "usage: sojourn-bench P1|P2|P3|P4|P5|P1-bbr|P1-bbr3|scale [--repeat N] [--detail full|departures]
        sojourn-bench replay LINE [--repeat N] [--flows N]";
 
 /// What was measured.

@@ -9,11 +9,13 @@ use sojourn_model::workload::{App, Delays, Direction, Entry, Workload};
 
 const SEED: u64 = 1;
 
-/// The scenario of this name, `P1` to `P5`.
+/// The scenario of this name: `P1` to `P5`, and P1 with BBR.
 pub fn named(name: &str) -> Option<Scenario> {
     let second = Span::from_secs(1);
     match name {
         "P1" => Some(p1(4)),
+        "P1-bbr" => Some(with_cc(p1(4), Cc::Bbr)),
+        "P1-bbr3" => Some(with_cc(p1(4), Cc::Bbr3)),
         "P2" => Some(bulk(Rate(10_000_000), Span::from_millis(100), 50, second, Span::from_secs(300))),
         "P3" => Some(bulk(Rate(1_000_000_000), Span::from_millis(50), 10, second, Span::from_secs(30))),
         "P4" => Some(p4()),
@@ -22,6 +24,12 @@ pub fn named(name: &str) -> Option<Scenario> {
         }
         _ => None,
     }
+}
+
+/// The same with another congestion control, and with Linux's bursts.
+fn with_cc(mut scenario: Scenario, cc: Cc) -> Scenario {
+    scenario.workload.entries.iter_mut().for_each(|entry| (entry.tcp.cc, entry.tcp.gso_max_segs) = (cc, 65_535));
+    scenario
 }
 
 /// 100 Mbit/s, 100 ms, 60 s, with so many flows.

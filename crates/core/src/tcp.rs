@@ -6,7 +6,9 @@ use crate::units::Span;
 
 mod bursts;
 mod cc;
+mod pacing;
 mod prr;
+mod rate;
 mod receiver;
 mod rto;
 mod scoreboard;
@@ -25,10 +27,21 @@ pub enum Cc {
     Reno,
     /// CUBIC (RFC 9438).
     Cubic,
+    /// BBR, version 1, as Linux has it by the name `bbr`.
+    Bbr,
+    /// BBR, version 3 (draft-ietf-ccwg-bbr).
+    Bbr3,
     /// A window of so many segments, never changed.
     Fixed(u32),
     /// One that Linux has by this name and we don't: only for a world where Linux's TCP sends.
     Linux(&'static str),
+}
+
+impl Cc {
+    /// Whether it sends by a model of its path, paced, rather than by a window that losses reduce.
+    pub const fn is_modelled(self) -> bool {
+        matches!(self, Cc::Bbr | Cc::Bbr3)
+    }
 }
 
 /// When a receiver acknowledges.
@@ -73,6 +86,10 @@ pub struct Config {
     pub linux_rto: bool,
     /// Most segments that are handed down at once (Linux `gso_max_segs`); 1 is packet by packet, as the window opens.
     pub gso_max_segs: u32,
+    /// Ticks a second of the clock by which Linux's BBR looks for the RTT.
+    pub hz: u32,
+    /// What the congestion control draws begins with this.
+    pub seed: u64,
 }
 
 impl Default for Config {
@@ -92,6 +109,8 @@ impl Default for Config {
             rto_min: Span::from_millis(200),
             linux_rto: true,
             gso_max_segs: 1,
+            hz: 250,
+            seed: 0,
         }
     }
 }

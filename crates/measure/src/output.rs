@@ -62,6 +62,8 @@ fn cc_name(entry: &Entry) -> String {
         _ if !entry.has_tcp() => String::new(),
         Cc::Reno => "reno".into(),
         Cc::Cubic => "cubic".into(),
+        Cc::Bbr => "bbr".into(),
+        Cc::Bbr3 => "bbr3".into(),
         Cc::Fixed(window) => format!("fixed {window}"),
         Cc::Linux(name) => name.into(),
     }

@@ -47,7 +47,8 @@ impl Description {
         let measure = measure(&reader, duration)?;
         let frames = frames(context, root, duration)?;
         let access = section(&reader, root, "access", |at| path::access(context, at))?;
-        let (tcp, host) = section(&reader, root, "host", |at| traffic::host(context, at))?.unwrap_or_else(traffic::usual_host);
+        let (tcp, host) =
+            section(&reader, root, "host", |at| traffic::host(context, at))?.unwrap_or_else(traffic::usual_host);
         let groups = groups(context, root)?;
         let flows = flows(context, root, (&frames, &access, &groups, tcp), duration)?;
 

@@ -90,7 +90,9 @@ impl Form {
             Form::Flag => "true or false",
             Form::Choice(_) => "one of the words listed",
             Form::Dscp => "a code point such as \"EF\", \"CS5\", \"AF41\" or \"LE\", or a whole number from 0 to 63",
-            Form::Cc => "\"reno\", \"cubic\" or \"fixed 25\"; in the kernel world also \"bbr\" and others of Linux",
+            Form::Cc => {
+                "\"reno\", \"cubic\", \"bbr\", \"bbr3\" or \"fixed 25\"; in the kernel world others of Linux, but not bbr3"
+            }
             Form::Acks => "\"delayed\", \"every\", \"window\" or \"window 20\"",
             Form::Rates => "a list of rising rates, such as [\"1mbit\", \"3mbit\", \"8mbit\"]",
             Form::Playout => "a percentile from \"p50\" to \"p99\", or a time such as \"60ms\"",
@@ -303,7 +305,7 @@ pub const HOST: Section = Section {
             "hz",
             Form::Choice(&["100", "250", "1000"]),
             Text("250"),
-            "Ticks a second of the kernel: kernel world only.",
+            "Ticks a second of the kernel; in the simulator of bbr and of a card's byte queue limits.",
         ),
         key("gso", Form::Flag, Flag(false), "Segmentation and receive offload (GSO, GRO): kernel world only."),
         key(

@@ -17,9 +17,9 @@ use crate::workload::video::Rule;
 use crate::workload::{Direction, Group};
 
 /// Congestion controls that come with a later version.
-const CC_LATER: &[&str] = &["bbr1", "bbr2", "bbr3", "ledbat", "prague"];
-/// Those that only a real kernel has: `bbr` is BBRv1.
-const CC_LINUX: &[&str] = &["bbr", "bic", "dctcp", "htcp", "illinois", "vegas", "westwood"];
+const CC_LATER: &[&str] = &["bbr2", "ledbat", "prague"];
+/// Those that only a real kernel has.
+const CC_LINUX: &[&str] = &["bic", "dctcp", "htcp", "illinois", "vegas", "westwood"];
 /// The largest IP packet: with a hop's overhead (at most 1000) its length still has 16 bits.
 const LARGEST: u32 = 64_535;
 /// What `gso_max_segs` of a device may be.
@@ -524,12 +524,16 @@ fn cc(field: &Field<'_>) -> Result<Cc, Error> {
     match (words.next().unwrap_or_default(), words.next(), words.next()) {
         ("reno", None, _) => Ok(Cc::Reno),
         ("cubic", None, _) => Ok(Cc::Cubic),
+        ("bbr", None, _) => Ok(Cc::Bbr),
+        ("bbr3", None, _) => Ok(Cc::Bbr3),
         ("fixed", Some(window), None) => match window.parse() {
             Ok(window) if (1..=1_000_000).contains(&window) => Ok(Cc::Fixed(window)),
             _ => Err(field.fault("expected \"fixed N\" with a window of 1 to 1000000 segments")),
         },
         (name, ..) if CC_LATER.contains(&name) => Err(field.fault(format!("{name} is not built yet")).not_built()),
-        (name, ..) => Err(field.unexpected().nearest(name, ["reno", "cubic", "fixed"].iter().chain(CC_LINUX).copied())),
+        (name, ..) => Err(field
+            .unexpected()
+            .nearest(name, ["reno", "cubic", "bbr", "bbr3", "fixed"].iter().chain(CC_LINUX).copied())),
     }
 }
 
@@ -550,18 +554,22 @@ fn kernel_host(reader: &Reader<'_>) -> Result<Host, Error> {
         let bytes = u32::try_from(field.bytes()?).ok().filter(|bytes| (SMALLEST_BUFFER..1 << 31).contains(bytes));
         bytes.map(Some).ok_or_else(|| field.fault(format!("expected from {SMALLEST_BUFFER} bytes to below 2 GB")))
     };
-    for field in ["rmem", "wmem", "tsq", "hz", "gso"].iter().filter_map(|name| reader.given(name)) {
+    for field in ["rmem", "wmem", "tsq", "gso"].iter().filter_map(|name| reader.given(name)) {
         field.warn("for the kernel world: the simulator has no such thing");
     }
-    let hz = reader.field("hz")?;
     Ok(Host {
         rmem: size("rmem")?,
         wmem: size("wmem")?,
         tsq: size("tsq")?,
-        hz: hz.choice()?.parse().map_err(|_| hz.unexpected())?,
+        hz: hz(reader)?,
         gso: reader.field("gso")?.flag()?,
         gso_max_segs: most_segments(reader)?,
     })
+}
+
+fn hz(reader: &Reader<'_>) -> Result<u32, Error> {
+    let hz = reader.field("hz")?;
+    hz.choice()?.parse().map_err(|_| hz.unexpected())
 }
 
 fn most_segments(reader: &Reader<'_>) -> Result<Option<u32>, Error> {
@@ -588,6 +596,7 @@ fn host_tcp(reader: &Reader<'_>) -> Result<Config, Error> {
         // IP 20, TCP 20, and 12 of timestamps with their padding.
         header: if timestamps { 52 } else { 40 },
         gso_max_segs: most_segments(reader)?.unwrap_or(MOST_SEGMENTS),
+        hz: hz(reader)?,
         ..Config::default()
     })
 }

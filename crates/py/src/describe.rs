@@ -60,6 +60,8 @@ fn flow(scenario: &Scenario, entry: &Entry) -> Value {
     let cc = match entry.tcp.cc {
         Cc::Reno => "reno".to_owned(),
         Cc::Cubic => "cubic".to_owned(),
+        Cc::Bbr => "bbr".to_owned(),
+        Cc::Bbr3 => "bbr3".to_owned(),
         Cc::Fixed(window) => format!("fixed {window}"),
         Cc::Linux(name) => name.to_owned(),
     };

@@ -623,7 +623,8 @@ impl<'a> Hosts<'a> {
         let bytes = header + mss as u16;
         let full = Packet::from(Parts { conn, hash, dscp, bytes, lane, kind: DATA, bits, ..Parts::default() });
         net.open(&entry.tcp, &full, index);
-        let sender = Sender::new(&entry.tcp);
+        let seed = u64::from(hash) << 32 | u64::from(conn);
+        let sender = Sender::new(&Config { seed, ..entry.tcp });
         self.conns.push(Conn {
             sender,
             entry: index,

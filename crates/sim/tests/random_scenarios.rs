@@ -69,8 +69,8 @@ const IMPAIRMENTS: &[&str] = &[
     "limit 5 delay 20ms",
 ];
 
-/// Draws of one scenario; those of what came later have a stream of their own, so that older scenarios stay as they were.
-struct Draw(Rng, Rng, Rng, Rng);
+/// Draws of one scenario; those of what came later have streams of their own, so that older scenarios stay as they were.
+struct Draw(Rng, Rng, Rng, Rng, Rng);
 
 impl Draw {
     fn below(&mut self, n: u64) -> u64 {
@@ -182,9 +182,16 @@ impl Draw {
         }
     }
 
+    /// A model of the path for every fourth flow, some of them without bursts.
+    fn cc(&mut self) -> Cc {
+        let windowed = self.of(&[Cc::Cubic, Cc::Cubic, Cc::Reno, Cc::Fixed(7)]);
+        let modelled = [Cc::Bbr, Cc::Bbr3].get(self.4.below(8) as usize);
+        modelled.copied().unwrap_or(windowed)
+    }
+
     fn tcp(&mut self) -> Config {
         Config {
-            cc: self.of(&[Cc::Cubic, Cc::Cubic, Cc::Reno, Cc::Fixed(7)]),
+            cc: self.cc(),
             mss: self.of(&[1400, 1400, 1448, 500]),
             iw: self.of(&[1, 3, 10, 10, 40]),
             rwnd: self.of(&[u32::MAX, u32::MAX, u32::MAX, 20, 1]),
@@ -383,7 +390,8 @@ fn difference(one: &str, other: &str) -> String {
 
 fn compare(seed: u64) -> usize {
     let stream = |name| Rng::stream(seed, name);
-    let mut draw = Draw(stream("random scenario"), stream("cards"), stream("flow control"), stream("clients"));
+    let mut draw =
+        Draw(stream("random scenario"), stream("cards"), stream("flow control"), stream("clients"), stream("models"));
     let scenario = draw.scenario(seed);
     let detail = if seed.is_multiple_of(4) { Detail::Departures } else { Detail::Full };
     let (fast, fast_report) = output(&scenario, Engine::Fast, detail);

@@ -22,7 +22,7 @@ Examples:
   sojourn bench P3 -f text
 """
 )
-@click.argument("name", type=click.Choice(["P1", "P2", "P3", "P4", "P5", "scale"]))
+@click.argument("name", type=click.Choice(["P1", "P2", "P3", "P4", "P5", "P1-bbr", "P1-bbr3", "scale"]))
 @format_option("json")
 def bench(name: str, form: str) -> None:
     """Measure how fast the simulator is: CPU time and memory of the Rust bench program, without start-up."""

@@ -195,7 +195,11 @@ mod tests {
         assert_eq!(bursts.goal(&window(1000, 0)), 11);
         assert_eq!(bursts.goal(&window(100, 0)), 2);
         assert_eq!(bursts.goal(&window(20_000, 0)), 45, "64 kB at most");
-        assert_eq!(bursts.goal(&Window { ssthresh: u32::MAX, ..window(1000, 0) }), 19, "twice the window in slow start");
+        assert_eq!(
+            bursts.goal(&Window { ssthresh: u32::MAX, ..window(1000, 0) }),
+            19,
+            "twice the window in slow start"
+        );
         assert_eq!(Bursts { most: 4, ..bursts }.goal(&window(1000, 0)), 4);
     }
 

@@ -1,11 +1,18 @@
 //! The congestion window and what changes it.
 
+mod bbr;
+mod bbr3;
 mod cubic;
+mod flow;
+mod minmax;
+mod model;
 mod reno;
 
 use crate::tcp::{Cc, Config};
 use crate::units::{Span, Time};
 use cubic::{Cubic, HyStart};
+pub(super) use flow::{Flow, Repair};
+pub(super) use model::Model;
 
 /// What a congestion control may know of an ACK.
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +118,7 @@ impl Control {
         let cwnd = match self.cc {
             Cc::Cubic => self.cubic.increase(cwnd, acked, clock.now, clock.srtt),
             Cc::Reno | Cc::Linux(_) => reno::increase(cwnd, acked),
-            Cc::Fixed(_) => cwnd,
+            Cc::Fixed(_) | Cc::Bbr | Cc::Bbr3 => cwnd,
         };
         self.set(cwnd);
     }
@@ -124,6 +131,8 @@ impl Control {
             Cc::Cubic => (self.cwnd, self.cubic.reduce(self.cwnd)),
             Cc::Reno | Cc::Linux(_) => (flight, reno::ssthresh(flight)),
             Cc::Fixed(_) => (self.cwnd, self.cwnd),
+            // The model makes its own window.
+            Cc::Bbr | Cc::Bbr3 => (self.cwnd, self.ssthresh),
         };
         self.ssthresh = ssthresh;
         base as u32
@@ -138,7 +147,7 @@ impl Control {
 
     /// The reduction is complete.
     pub fn end_reduction(&mut self) {
-        if !self.is_fixed() {
+        if !self.is_fixed() && !self.cc.is_modelled() {
             self.set(self.ssthresh);
         }
     }
@@ -160,7 +169,7 @@ impl Control {
     /// Data after `idle` with nothing outstanding. Linux and RFC 2861: the window halves for each RTO of idleness, down
     /// to the initial window, and the threshold remembers three quarters of it.
     pub fn restart(&mut self, now: Time, idle: Span, rto: Span) {
-        if self.is_fixed() {
+        if self.is_fixed() || self.cc.is_modelled() {
             return;
         }
         self.cubic.shift(now, idle);

@@ -76,11 +76,17 @@ impl Scoreboard {
     }
 
     /// Makes room for the segments [una, nxt).
+    #[inline]
     pub fn reserve(&mut self, una: u32, nxt: u32) {
-        let need = (nxt - una) as usize;
-        if need <= self.flags.len() {
-            return;
+        if (nxt - una) as usize > self.flags.len() {
+            self.grow(una, nxt);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, una: u32, nxt: u32) {
+        let need = (nxt - una) as usize;
         let mut flags = vec![0; need.next_power_of_two().max(64)].into_boxed_slice();
         if !self.is_clean() {
             let held = self.flags.len() as u32;
@@ -108,21 +114,25 @@ impl Scoreboard {
         result
     }
 
-    /// RFC 6675 §4 `Update`: marks what the blocks report of [una, nxt); says how many segments are newly SACKed.
-    pub fn sack(&mut self, una: u32, nxt: u32, blocks: &[Block]) -> u32 {
+    /// RFC 6675 §4 `Update`: marks what the blocks report of [una, nxt); says how many segments are newly SACKed, and shows
+    /// each.
+    pub fn sack(&mut self, una: u32, nxt: u32, blocks: &[Block], mut newly: impl FnMut(u32)) -> u32 {
         if blocks.is_empty() {
             return 0;
         }
         self.reserve(una, nxt);
         let before = self.sacked;
         let known = self.known;
-        for block in blocks {
+        // Of an ACK's blocks most were in the one before.
+        for block in blocks.iter().filter(|block| !known.contains(block)) {
             let (mut seq, end) = (block.start.max(una), block.end.min(nxt));
             while seq < end {
                 match known.iter().find(|k| k.start <= seq && seq < k.end) {
                     Some(k) => seq = k.end,
                     None => {
-                        self.mark_sacked(seq);
+                        if self.mark_sacked(seq) {
+                            newly(seq);
+                        }
                         seq += 1;
                     }
                 }
@@ -135,11 +145,11 @@ impl Scoreboard {
         self.sacked - before
     }
 
-    fn mark_sacked(&mut self, seq: u32) {
+    fn mark_sacked(&mut self, seq: u32) -> bool {
         let flag = self.flag(seq);
         let was = *flag;
         if was & SACKED != 0 {
-            return;
+            return false;
         }
         *flag = SACKED | was & EVER;
         self.sacked += 1;
@@ -151,16 +161,18 @@ impl Scoreboard {
                 core::mem::swap(top, &mut seq);
             }
         }
+        true
     }
 
-    /// RFC 6675 §4 `IsLost`, of every segment that has not been asked yet; says how many are newly lost.
-    pub fn mark_lost(&mut self, una: u32) -> u32 {
+    /// RFC 6675 §4 `IsLost`, of every segment that has not been asked yet; says how many are newly lost, and shows each.
+    pub fn mark_lost(&mut self, una: u32, mut newly: impl FnMut(u32)) -> u32 {
         let before = self.lost;
         for seq in self.judged.max(una)..self.top[DUP_THRESH - 1] {
             let flag = self.flag(seq);
             if *flag & (SACKED | LOST) == 0 {
                 *flag |= LOST;
                 self.lost += 1;
+                newly(seq);
             }
         }
         self.judged = self.judged.max(self.top[DUP_THRESH - 1]);
@@ -168,8 +180,8 @@ impl Scoreboard {
     }
 
     /// A retransmission is lost when three segments are SACKed that were first sent after it (as Linux judged before RACK;
-    /// RFC 6675 leaves it to the timer). Says how many are newly lost.
-    pub fn mark_retransmissions_lost(&mut self, una: u32) -> u32 {
+    /// RFC 6675 leaves it to the timer). Says how many are newly lost, and shows each.
+    pub fn mark_retransmissions_lost(&mut self, una: u32, mut newly: impl FnMut(u32)) -> u32 {
         let before = self.retx;
         while let Some(&(seq, next)) = self.sent_again.front()
             && (seq < una || next <= self.top[DUP_THRESH - 1])
@@ -179,18 +191,24 @@ impl Scoreboard {
                 *self.flag(seq) &= !RETX;
                 self.retx -= 1;
                 self.lost_again.push(seq);
+                newly(seq);
             }
         }
         before - self.retx
     }
 
-    /// After a timeout: everything in [una, nxt) that is not SACKed is lost, and so are the retransmissions.
-    pub fn all_lost(&mut self, una: u32, nxt: u32) {
+    /// After a timeout: everything in [una, nxt) that is not SACKed is lost, and so are the retransmissions. Shows what was
+    /// not known to be lost.
+    pub fn all_lost(&mut self, una: u32, nxt: u32, mut newly: impl FnMut(u32)) {
         self.reserve(una, nxt);
         for seq in una..nxt {
             let flag = self.flag(seq);
             if *flag & SACKED == 0 {
+                let known = *flag & (LOST | RETX) == LOST;
                 *flag = LOST | *flag & EVER;
+                if !known {
+                    newly(seq);
+                }
             }
         }
         self.lost = nxt - una - self.sacked;
@@ -313,18 +331,18 @@ mod tests {
     #[test]
     fn a_segment_is_lost_when_three_above_it_are_sacked() {
         let mut board = Scoreboard::default();
-        assert_eq!(board.sack(0, 20, &[block(5, 7)]), 2);
-        assert_eq!(board.mark_lost(0), 0);
+        assert_eq!(board.sack(0, 20, &[block(5, 7)], drop), 2);
+        assert_eq!(board.mark_lost(0, drop), 0);
         assert_eq!(board.pipe(0, 20), 18);
         // Three, but above the third from the top: segments 0 to 4, not 7 and 8.
-        assert_eq!(board.sack(0, 20, &[block(9, 10), block(5, 7)]), 1);
-        assert_eq!(board.mark_lost(0), 5);
+        assert_eq!(board.sack(0, 20, &[block(9, 10), block(5, 7)], drop), 1);
+        assert_eq!(board.mark_lost(0, drop), 5);
         assert_eq!(board.pipe(0, 20), 12);
         // Discontiguous ones count as well: 7 and 8 have 9, 11 and 13 above them now.
-        board.sack(0, 20, &[block(11, 12), block(9, 10)]);
-        assert_eq!(board.mark_lost(0), 0);
-        board.sack(0, 20, &[block(13, 14), block(11, 12), block(9, 10)]);
-        assert_eq!(board.mark_lost(0), 2);
+        board.sack(0, 20, &[block(11, 12), block(9, 10)], drop);
+        assert_eq!(board.mark_lost(0, drop), 0);
+        board.sack(0, 20, &[block(13, 14), block(11, 12), block(9, 10)], drop);
+        assert_eq!(board.mark_lost(0, drop), 2);
         assert_eq!(lost(&mut board, 0), [0, 1, 2, 3, 4, 7, 8]);
         assert_eq!((board.sacked, board.lost, board.retx), (5, 7, 7));
         assert_eq!(board.pipe(0, 20), 15);
@@ -333,8 +351,8 @@ mod tests {
     #[test]
     fn rule_3_takes_holes_below_the_highest_sacked_that_are_not_lost_yet() {
         let mut board = Scoreboard::default();
-        board.sack(0, 20, &[block(1, 4), block(5, 6)]);
-        board.mark_lost(0);
+        board.sack(0, 20, &[block(1, 4), block(5, 6)], drop);
+        board.mark_lost(0, drop);
         assert_eq!(lost(&mut board, 0), [0]);
         assert_eq!(board.next_hole(0), Some(4));
         board.on_retransmit(4, 20, false);
@@ -346,10 +364,10 @@ mod tests {
     #[test]
     fn blocks_that_return_after_ack_loss_count_once() {
         let mut board = Scoreboard::default();
-        board.sack(0, 100, &[block(10, 20)]);
-        board.sack(0, 100, &[block(30, 40), block(25, 28)]);
-        assert_eq!(board.sack(0, 100, &[block(10, 24), block(30, 41), block(25, 28)]), 5);
-        assert_eq!(board.sack(0, 100, &[block(10, 41)]), 3);
+        board.sack(0, 100, &[block(10, 20)], drop);
+        board.sack(0, 100, &[block(30, 40), block(25, 28)], drop);
+        assert_eq!(board.sack(0, 100, &[block(10, 24), block(30, 41), block(25, 28)], drop), 5);
+        assert_eq!(board.sack(0, 100, &[block(10, 41)], drop), 3);
         assert_eq!(board.sacked, 31);
         assert_eq!(board.recount(0, 100), (31, 0, 0));
         let advanced = board.advance(0, 41);
@@ -360,10 +378,10 @@ mod tests {
     #[test]
     fn a_lost_segment_that_arrives_after_all_is_lost_no_more() {
         let mut board = Scoreboard::default();
-        board.sack(0, 20, &[block(2, 5)]);
-        assert_eq!(board.mark_lost(0), 2);
+        board.sack(0, 20, &[block(2, 5)], drop);
+        assert_eq!(board.mark_lost(0, drop), 2);
         assert_eq!(lost(&mut board, 0), [0, 1]);
-        assert_eq!(board.sack(0, 20, &[block(1, 5)]), 1);
+        assert_eq!(board.sack(0, 20, &[block(1, 5)], drop), 1);
         assert_eq!((board.sacked, board.lost, board.retx), (4, 1, 1));
         assert!(board.advance(0, 5).retransmitted);
         assert!(board.is_clean());
@@ -372,10 +390,10 @@ mod tests {
     #[test]
     fn after_a_timeout_all_but_the_sacked_are_sent_again() {
         let mut board = Scoreboard::default();
-        board.sack(0, 8, &[block(2, 5)]);
-        board.mark_lost(0);
+        board.sack(0, 8, &[block(2, 5)], drop);
+        board.mark_lost(0, drop);
         assert_eq!(lost(&mut board, 0), [0, 1]);
-        board.all_lost(0, 8);
+        board.all_lost(0, 8, drop);
         assert_eq!(board.pipe(0, 8), 0);
         assert_eq!(lost(&mut board, 0), [0, 1, 5, 6, 7]);
     }
@@ -383,25 +401,25 @@ mod tests {
     #[test]
     fn a_retransmission_is_lost_when_three_sent_after_it_are_sacked() {
         let mut board = Scoreboard::default();
-        board.sack(0, 20, &[block(1, 5)]);
-        board.mark_lost(0);
+        board.sack(0, 20, &[block(1, 5)], drop);
+        board.mark_lost(0, drop);
         assert_eq!(lost(&mut board, 0), [0]);
         assert_eq!(board.pipe(0, 23), 19);
-        board.sack(0, 23, &[block(1, 22)]);
-        assert_eq!(board.mark_retransmissions_lost(0), 0, "two are not enough");
-        board.sack(0, 23, &[block(1, 23)]);
-        assert_eq!(board.mark_retransmissions_lost(0), 1);
+        board.sack(0, 23, &[block(1, 22)], drop);
+        assert_eq!(board.mark_retransmissions_lost(0, drop), 0, "two are not enough");
+        board.sack(0, 23, &[block(1, 23)], drop);
+        assert_eq!(board.mark_retransmissions_lost(0, drop), 1);
         assert_eq!(board.recount(0, 23), (22, 1, 0));
         assert_eq!(lost(&mut board, 0), [0]);
         board.on_retransmit(0, 23, false);
-        assert_eq!(board.mark_retransmissions_lost(0), 1, "the one that the list above sent before segment 20");
-        assert_eq!(board.mark_retransmissions_lost(0), 0, "none of those sent after it is SACKed");
+        assert_eq!(board.mark_retransmissions_lost(0, drop), 1, "the one that the list above sent before segment 20");
+        assert_eq!(board.mark_retransmissions_lost(0, drop), 0, "none of those sent after it is SACKed");
     }
 
     #[test]
     fn the_ring_grows_without_forgetting() {
         let mut board = Scoreboard::default();
-        board.sack(1000, 1050, &[block(1010, 1020)]);
+        board.sack(1000, 1050, &[block(1010, 1020)], drop);
         board.reserve(1000, 5000);
         assert_eq!(board.recount(1000, 5000), (10, 0, 0));
         assert_eq!(board.highest_unsacked(1000, 1020), Some(1009));

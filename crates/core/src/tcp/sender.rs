@@ -6,6 +6,7 @@
 //!
 //! Deviations: no RACK-TLP (RFC 8985): a lost retransmission is seen when newer data is SACKed, else by the timer. A SYN is repeated for ever.
 
+mod modelled;
 mod repair;
 
 use crate::tcp::bursts::{self, Bursts};
@@ -18,6 +19,7 @@ use crate::tcp::{Ack, Acked, Block, Config, Transmit};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 use core::ops::Range;
+use modelled::Path;
 use repair::Undo;
 
 /// What the sender is doing (Linux's names).
@@ -82,6 +84,8 @@ pub struct Sender {
     bursts: Bursts,
     /// What to return to if the last timeout was spurious.
     undo: Option<Box<Undo>>,
+    /// Of a congestion control that models the path: then every ACK takes the slow path.
+    path: Option<Box<Path>>,
     retransmits: u64,
     timeouts: u64,
 }
@@ -91,7 +95,8 @@ impl Sender {
     pub fn new(config: &Config) -> Sender {
         let control = Control::new(config);
         // A window that never moves is for experiments on queues: it opens packet by packet.
-        let most = if control.is_fixed() { 1 } else { config.gso_max_segs };
+        // Who is paced has bursts of its own.
+        let most = if control.is_fixed() || config.cc.is_modelled() { 1 } else { config.gso_max_segs };
         Sender {
             una: 0,
             nxt: 0,
@@ -119,6 +124,7 @@ impl Sender {
             board: Scoreboard::default(),
             bursts: Bursts::new(most, config.mss),
             undo: None,
+            path: Path::new(config).map(Box::new),
             retransmits: 0,
             timeouts: 0,
         }
@@ -134,12 +140,13 @@ impl Sender {
     /// The other half opened the connection: this one may send, and knows the handshake's RTT if it measured it.
     pub fn establish(&mut self, now: Time, rtt: Option<Span>) {
         self.state = State::Open;
-        self.clean = true;
+        self.clean = self.path.is_none();
         self.deadline = Time::NEVER;
         self.sent_at = now;
         if let Some(rtt) = rtt {
             self.rto.sample(rtt, self.una, self.nxt);
         }
+        self.begin_model(now, rtt);
     }
 
     /// Whether data may be sent.
@@ -149,11 +156,13 @@ impl Sender {
 
     /// The application appends bytes; returns the number of the segment after their last. Each write starts a segment.
     pub fn write(&mut self, bytes: u64) -> u32 {
+        self.note_gap();
         self.stream.write(bytes)
     }
 
     /// The application has data without end from now on.
     pub fn write_forever(&mut self) {
+        self.note_gap();
         self.stream.end = u32::MAX;
     }
 
@@ -261,8 +270,11 @@ impl Sender {
         }
     }
 
-    /// A timer expired: call when `now` has reached [`Sender::next_event`], then poll.
+    /// A timer expired, or what waits for its turn may leave: call when `now` has reached [`Sender::next_event`], then poll.
     pub fn on_timer(&mut self, now: Time) {
+        if let Some(path) = &mut self.path {
+            path.woken();
+        }
         if now < self.deadline {
             return;
         }
@@ -279,7 +291,15 @@ impl Sender {
     /// When [`Sender::on_timer`] wants to be called.
     #[inline]
     pub fn next_event(&self) -> Time {
-        self.deadline
+        match &self.path {
+            None => self.deadline,
+            Some(path) => self.deadline.min(path.wake()),
+        }
+    }
+
+    /// The pacing rate in payload bytes a second, of a sender that paces.
+    pub fn pacing_rate(&self) -> Option<u64> {
+        self.path.as_ref().map(|path| path.pacing_rate())
     }
 
     /// Everything written has been acknowledged.
@@ -380,10 +400,10 @@ impl Sender {
         let lost = self.rto.backoff();
         let rtt = (self.timestamps || lost == 0).then(|| since_us(now, ack.ts_first));
         self.rto.after_handshake(rtt.is_some());
-        self.establish(now, rtt);
         if lost > 1 {
             self.control.after_syn_loss();
         }
+        self.establish(now, rtt);
         self.edge = ack.window.max(1);
         Acked { payload: 0, rtt }
     }

@@ -43,6 +43,12 @@ impl Stream {
         !self.shorts.is_empty()
     }
 
+    /// Payload bytes of a full segment.
+    #[inline]
+    pub fn mss(&self) -> u32 {
+        self.mss
+    }
+
     /// Payload bytes of a segment.
     #[inline]
     pub fn payload(&self, seq: u32) -> u32 {

@@ -13,44 +13,48 @@ use alloc::vec::Vec;
 
 /// What the path does to one packet.
 #[derive(Clone, Copy, Default)]
-struct Fate {
-    lost: bool,
-    twice: bool,
-    ce: bool,
+pub(in crate::tcp) struct Fate {
+    pub(in crate::tcp) lost: bool,
+    pub(in crate::tcp) twice: bool,
+    pub(in crate::tcp) ce: bool,
     /// Later than the others by this.
-    late: Span,
+    pub(in crate::tcp) late: Span,
 }
 
 #[derive(Clone, Copy)]
-enum Event {
+pub(in crate::tcp) enum Event {
     Data { seq: u32, payload: u32, ts: u32, ecn: Ecn, cwr: bool, syn: bool },
     Ack { ack: Ack, blocks: [Block; 3], count: usize },
 }
 
-type Judge = Box<dyn FnMut(Time, &Transmit) -> Fate>;
+pub(in crate::tcp) type Judge = Box<dyn FnMut(Time, &Transmit) -> Fate>;
 
 /// A connection over a path of constant delay, with a first-in-first-out link before it.
-struct Path {
-    now: Time,
-    sender: Sender,
-    receiver: Receiver,
-    config: Config,
-    one_way: Span,
+pub(in crate::tcp) struct Path {
+    pub(in crate::tcp) now: Time,
+    pub(in crate::tcp) sender: Sender,
+    pub(in crate::tcp) receiver: Receiver,
+    pub(in crate::tcp) config: Config,
+    pub(in crate::tcp) one_way: Span,
     /// How long a segment occupies the link.
-    service: Span,
-    free: Time,
-    events: BTreeMap<(Time, u64), Event>,
-    count: u64,
-    data: Judge,
-    acks: Box<dyn FnMut() -> Fate>,
+    pub(in crate::tcp) service: Span,
+    pub(in crate::tcp) free: Time,
+    pub(in crate::tcp) events: BTreeMap<(Time, u64), Event>,
+    pub(in crate::tcp) count: u64,
+    pub(in crate::tcp) data: Judge,
+    pub(in crate::tcp) acks: Box<dyn FnMut() -> Fate>,
+    /// How much may wait before the link, as time.
+    pub(in crate::tcp) queue: Span,
+    /// ACKs arrive at multiples of this.
+    pub(in crate::tcp) slot: Span,
     /// Everything sent, with its time.
-    sent: Vec<(Time, Transmit)>,
-    payload_acked: u64,
-    acks_sent: u64,
+    pub(in crate::tcp) sent: Vec<(Time, Transmit)>,
+    pub(in crate::tcp) payload_acked: u64,
+    pub(in crate::tcp) acks_sent: u64,
 }
 
 impl Path {
-    fn new(config: Config, rtt: Span) -> Path {
+    pub(in crate::tcp) fn new(config: Config, rtt: Span) -> Path {
         Path {
             now: Time::ZERO,
             sender: Sender::new(&config),
@@ -63,6 +67,8 @@ impl Path {
             count: 0,
             data: Box::new(|_, _| Fate::default()),
             acks: Box::new(Fate::default),
+            queue: Span(u64::MAX),
+            slot: Span(1),
             sent: Vec::new(),
             payload_acked: 0,
             acks_sent: 0,
@@ -70,7 +76,7 @@ impl Path {
     }
 
     /// Established, without a handshake.
-    fn established(config: Config, rtt: Span) -> Path {
+    pub(in crate::tcp) fn established(config: Config, rtt: Span) -> Path {
         let mut path = Path::new(config, rtt);
         path.sender.establish(Time::ZERO, None);
         path
@@ -81,13 +87,13 @@ impl Path {
         self.events.insert((at, self.count), event);
     }
 
-    fn poll(&mut self) {
+    pub(in crate::tcp) fn poll(&mut self) {
         self.compare_run();
         while let Some(tx) = self.sender.poll_transmit(self.now) {
             assert!(tx.syn || self.sender.inflight() <= self.sender.cwnd(), "sent beyond the window");
             self.sent.push((self.now, tx));
             let fate = (self.data)(self.now, &tx);
-            if fate.lost {
+            if fate.lost || self.free.since(self.now) > self.queue {
                 continue;
             }
             self.free = self.free.max(self.now) + self.service;
@@ -125,11 +131,12 @@ impl Path {
             return;
         }
         let at = self.now + self.one_way + fate.late;
+        let at = Time(at.0.div_ceil(self.slot.0) * self.slot.0);
         self.schedule(at, Event::Ack { ack, blocks, count });
     }
 
     /// Handles the next event up to `end`; false if there is none.
-    fn step(&mut self, end: Time) -> bool {
+    pub(in crate::tcp) fn step(&mut self, end: Time) -> bool {
         let event = self.events.first_key_value().map_or(Time::NEVER, |(key, _)| key.0);
         let at = event.min(self.sender.next_event()).min(self.receiver.next_event());
         if at > end || at == Time::NEVER {
@@ -165,14 +172,14 @@ impl Path {
         true
     }
 
-    fn run_until(&mut self, end: Time) {
+    pub(in crate::tcp) fn run_until(&mut self, end: Time) {
         self.poll();
         while self.step(end) {}
         self.now = self.now.max(end);
     }
 }
 
-fn at_ms(ms: u64) -> Time {
+pub(in crate::tcp) fn at_ms(ms: u64) -> Time {
     Time(ms * 1_000_000)
 }
 

@@ -76,8 +76,10 @@ pub fn configure(fd: &OwnedFd, config: &Config) -> io::Result<()> {
     match config.cc {
         Cc::Reno => sockopt::set_tcp_congestion(fd, "reno")?,
         Cc::Cubic => sockopt::set_tcp_congestion(fd, "cubic")?,
+        Cc::Bbr => sockopt::set_tcp_congestion(fd, "bbr")?,
         Cc::Linux(name) => sockopt::set_tcp_congestion(fd, name)?,
         Cc::Fixed(_) => return Err(io::Error::other("a fixed window is not expressible")),
+        Cc::Bbr3 => return Err(io::Error::other("bbr3 is not expressible")),
     }
     // TCP_MAXSEG counts the timestamps, the scenario does not.
     set(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG, config.mss + config.header - 40)?;

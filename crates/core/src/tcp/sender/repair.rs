@@ -1,5 +1,6 @@
 //! The sender off the clean path: losses, reductions and timeouts.
 
+use super::modelled::{self, Report};
 use super::{Sender, State, micros, since_us};
 use crate::tcp::cc::Control;
 use crate::tcp::prr::Prr;
@@ -25,29 +26,41 @@ impl Sender {
         if !self.is_established() || ack.cum > self.nxt {
             return Acked::default();
         }
-        self.note_usage(self.inflight());
+        let prior_in_flight = self.inflight();
+        self.note_usage(prior_in_flight);
         self.bursts.begin();
         let cum = ack.cum.max(self.una);
         let newly = cum - self.una;
         let payload = self.stream.acknowledge(self.una, cum);
         let gone = self.board.advance(self.una, cum);
+        let path = &mut self.path;
+        if let Some(path) = path {
+            path.begin(self.una..cum);
+        }
         self.una = cum;
         self.edge = self.edge.max(ack.cum.saturating_add(ack.window));
-        let delivered = newly - gone.were_sacked + self.board.sack(cum, self.nxt, blocks);
-        let newly_lost = self.board.mark_lost(cum) + self.board.mark_retransmissions_lost(cum);
+        let sacked = self.board.sack(cum, self.nxt, blocks, |seq| modelled::sacked(path, seq));
+        let delivered = newly - gone.were_sacked + sacked;
+        let newly_lost = self.board.mark_lost(cum, |seq| modelled::lost(path, seq))
+            + self.board.mark_retransmissions_lost(cum, |seq| modelled::lost(path, seq));
         let rtt = self.sample_slow(now, ack, newly, gone);
         if let Some(rtt) = rtt {
             self.bursts.on_ack(rtt, cum);
         }
         if newly > 0 && self.state == State::Loss {
-            self.judge_timeout(ack);
+            self.judge_timeout(now, ack);
         }
-        self.move_state(ack, newly);
-        self.move_window(now, ack, newly, delivered, newly_lost);
+        self.move_state(now, ack, newly);
+        if self.path.is_some() {
+            let lone_short = newly == 1 && delivered == 1 && payload < u64::from(self.stream.mss());
+            self.follow_model(now, ack, &Report { delivered, newly, newly_lost, prior_in_flight, lone_short });
+        } else {
+            self.move_window(now, ack, newly, delivered, newly_lost);
+        }
         if newly > 0 {
             self.deadline = if self.una == self.nxt { Time::NEVER } else { now + self.rto.timeout() };
         }
-        self.clean = self.state == State::Open && self.board.is_clean();
+        self.clean = self.state == State::Open && self.board.is_clean() && self.path.is_none();
         Acked { payload, rtt }
     }
 
@@ -62,7 +75,7 @@ impl Sender {
     }
 
     /// Ends and begins reductions. The flight size is the one that the ACK met.
-    fn move_state(&mut self, ack: &Ack, newly: u32) {
+    fn move_state(&mut self, now: Time, ack: &Ack, newly: u32) {
         if matches!(self.state, State::Cwr | State::Recovery) && self.una >= self.recover {
             self.control.end_reduction();
             self.state = State::Open;
@@ -72,7 +85,7 @@ impl Sender {
         if matches!(self.state, State::Open | State::Cwr) && self.board.lost > 0 {
             // RFC 6675 §5 step 4. A window that ECN is reducing already is not reduced twice.
             if self.state == State::Open {
-                self.begin_reduction(newly);
+                self.begin_reduction(now, newly, false);
             }
             self.state = State::Recovery;
             self.recover = self.nxt;
@@ -81,13 +94,14 @@ impl Sender {
             self.board.begin_recovery(self.una);
         } else if self.state == State::Open && self.ecn && ack.ece && self.una > self.cwr_end {
             // RFC 3168 §6.1.2: once a window, and not for what was sent before CWR could arrive.
-            self.begin_reduction(newly);
+            self.begin_reduction(now, newly, true);
             self.state = State::Cwr;
             self.recover = self.nxt;
         }
     }
 
-    fn begin_reduction(&mut self, newly: u32) {
+    fn begin_reduction(&mut self, now: Time, newly: u32, by_echo: bool) {
+        self.tell_model_of_reduction(now, by_echo);
         let base = self.control.reduce(self.nxt - self.una + newly);
         self.prr = Prr::new(base);
         self.cwr_due = self.ecn;
@@ -121,13 +135,17 @@ impl Sender {
         let progressed = self.state == State::Loss && self.rto.backoff() == 0;
         if self.state == State::Open || self.una >= self.recover || progressed {
             self.undo = self.undoes.then(|| Box::new(Undo { control: self.control.clone(), stamp: micros(now) }));
+            self.tell_model_of_reduction(now, false);
             self.control.reduce(self.nxt - self.una);
             self.cwr_due = self.ecn;
         }
         self.rto.back_off();
+        let before = self.control.window();
         self.control.timeout();
-        self.board.all_lost(self.una, self.nxt);
+        let path = &mut self.path;
+        self.board.all_lost(self.una, self.nxt, |seq| modelled::lost(path, seq));
         self.state = State::Loss;
+        self.tell_model_of_timeout(now, before);
         self.clean = false;
         self.recover = self.nxt;
         self.cwr_end = self.nxt;
@@ -142,6 +160,14 @@ impl Sender {
         if !self.is_established() || self.inflight() >= self.control.window() {
             return None;
         }
+        if self.path.is_some() {
+            return self.poll_paced(now);
+        }
+        self.poll_repair(now)
+    }
+
+    /// The next segment, whatever the pace.
+    pub(super) fn poll_repair(&mut self, now: Time) -> Option<Transmit> {
         // RFC 6675 §4 NextSeg, rules 1 to 4 in turn.
         if matches!(self.state, State::Recovery | State::Loss)
             && let Some(seq) = self.board.next_lost(self.una)
@@ -197,10 +223,13 @@ impl Sender {
 
     /// The first ACK after a timeout tells by its timestamp whether the original or the retransmission arrived. If it
     /// was the original, nothing had been lost (Linux `tcp_try_undo_loss`; RFC 4015 with RFC 3522's test).
-    fn judge_timeout(&mut self, ack: &Ack) {
+    fn judge_timeout(&mut self, now: Time, ack: &Ack) {
         let Some(undo) = self.undo.take() else { return };
         if (ack.ts_first.wrapping_sub(undo.stamp) as i32) < 0 {
-            self.control = undo.control;
+            if self.path.is_none() {
+                self.control = undo.control;
+            }
+            self.tell_model_of_undo(now);
             self.cwr_due = false;
             self.board.none_lost(self.una, self.nxt);
             self.state = State::Open;

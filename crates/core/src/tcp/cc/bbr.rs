@@ -1,0 +1,194 @@
+//! BBR, version 1, as Linux has it (`tcp_bbr.c`; Cardwell and others, "BBR: Congestion-Based Congestion Control", 2016).
+//!
+//! It keeps a model of the path: the largest delivery rate of the last ten round trips and the smallest RTT of the last
+//! ten seconds. It sends at that rate and keeps at most twice their product in flight. To learn a new rate it sends a
+//! quarter faster for one round trip in eight, and a quarter slower in the next; to learn a new RTT it sends almost nothing
+//! for 200 ms every ten seconds. Losses do not slow it down, but for the rate of a policer.
+//!
+//! Deviations: none known. The ticks by which it looks for the RTT are counted from the start of the run.
+
+mod bandwidth;
+mod probe_bw;
+mod probe_rtt;
+mod startup;
+#[cfg(test)]
+mod tests;
+mod window;
+
+use super::flow::{BW_UNIT, Flow, Repair};
+use super::minmax::Max;
+use crate::rng::Rng;
+use crate::tcp::rate::Sample;
+use bandwidth::{Aggregation, LongTerm};
+
+/// Gains are in 256ths (`BBR_UNIT`).
+const BITS: u32 = 8;
+const UNIT: u64 = 1 << BITS;
+/// `bbr_high_gain`: 2/ln 2, with which the rate doubles each round trip.
+const HIGH_GAIN: u64 = UNIT * 2885 / 1000 + 1;
+/// `bbr_drain_gain`: its inverse.
+const DRAIN_GAIN: u64 = UNIT * 1000 / 2885;
+/// `bbr_cwnd_gain`: room for delayed and stretched ACKs.
+const CWND_GAIN: u64 = UNIT * 2;
+/// `bbr_bw_rtts`: the window of the bandwidth's maximum in round trips.
+const BW_RTTS: u32 = probe_bw::CYCLE_LEN as u32 + 2;
+/// `bbr_cwnd_min_target`: with an ACK for every other segment the pipe needs four.
+const CWND_MIN_TARGET: u32 = 4;
+
+/// What BBR is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Mode {
+    /// Raising the rate fast.
+    Startup,
+    /// Draining the queue that this made.
+    Drain,
+    /// Cycling around the estimated bandwidth.
+    ProbeBw,
+    /// Sending little, to see the path without a queue.
+    ProbeRtt,
+}
+
+/// The model and the state. Names are Linux's; times in µs.
+#[derive(Clone, Debug)]
+pub(in crate::tcp) struct Bbr {
+    mode: Mode,
+    /// The smallest RTT of the last ten seconds, and when it was seen, in ticks; `u64::MAX` before the first.
+    min_rtt: u64,
+    min_rtt_stamp: u64,
+    /// In ticks.
+    probe_rtt_done_stamp: Option<u64>,
+    probe_rtt_round_done: bool,
+    bw: Max,
+    /// Round trips so far; the one under way ends when this much is delivered.
+    rtt_cnt: u32,
+    next_rtt_delivered: u32,
+    round_start: bool,
+    prev_repair: Repair,
+    packet_conservation: bool,
+    idle_restart: bool,
+    cycle_idx: usize,
+    cycle_mstamp: u64,
+    pacing_gain: u64,
+    cwnd_gain: u64,
+    full_bw_reached: bool,
+    full_bw: u64,
+    full_bw_cnt: u32,
+    has_seen_rtt: bool,
+    prior_cwnd: u32,
+    long_term: LongTerm,
+    aggregation: Aggregation,
+    rng: Rng,
+}
+
+impl Bbr {
+    /// A connection that is established: `min_rtt` is the handshake's RTT. Sets the first pacing rate.
+    pub fn new(flow: &mut Flow, min_rtt: Option<u64>, rng: Rng) -> Bbr {
+        let mut bbr = Bbr {
+            mode: Mode::Startup,
+            min_rtt: min_rtt.unwrap_or(u64::MAX),
+            min_rtt_stamp: flow.jiffies(),
+            probe_rtt_done_stamp: None,
+            probe_rtt_round_done: false,
+            bw: Max::default(),
+            rtt_cnt: 0,
+            next_rtt_delivered: flow.delivered,
+            round_start: false,
+            prev_repair: Repair::None,
+            packet_conservation: false,
+            idle_restart: false,
+            cycle_idx: 0,
+            cycle_mstamp: 0,
+            pacing_gain: HIGH_GAIN,
+            cwnd_gain: HIGH_GAIN,
+            full_bw_reached: false,
+            full_bw: 0,
+            full_bw_cnt: 0,
+            has_seen_rtt: false,
+            prior_cwnd: 0,
+            long_term: LongTerm::new(flow),
+            aggregation: Aggregation::new(flow),
+            rng,
+        };
+        bbr.init_pacing_rate(flow);
+        bbr
+    }
+
+    /// `bbr_main`: an ACK with its sample.
+    pub fn on_ack(&mut self, flow: &mut Flow, sample: &Sample) {
+        self.update_bw(flow, sample);
+        self.update_ack_aggregation(flow, sample);
+        self.update_cycle_phase(flow, sample);
+        self.check_full_bw_reached(sample);
+        self.check_drain(flow);
+        self.update_min_rtt(flow, sample);
+        self.update_gains();
+        self.set_pacing_rate(flow, self.pacing_gain);
+        self.set_cwnd(flow, sample);
+    }
+
+    /// `bbr_ssthresh`: a reduction begins, which other congestion controls would make.
+    pub fn on_reduction(&mut self, flow: &Flow) {
+        self.save_cwnd(flow.cwnd);
+    }
+
+    /// `bbr_set_state`: a retransmission timeout.
+    pub fn on_timeout(&mut self, flow: &mut Flow) {
+        self.prev_repair = Repair::Loss;
+        self.full_bw = 0;
+        // A timeout ends a round.
+        self.round_start = true;
+        self.sample_long_term(flow, &Sample { losses: 1, ..Sample::default() });
+    }
+
+    /// `bbr_undo_cwnd`: nothing had been lost.
+    pub fn on_undo(&mut self, flow: &Flow) {
+        (self.full_bw, self.full_bw_cnt) = (0, 0);
+        self.long_term.reset(flow);
+    }
+
+    /// `bbr_cwnd_event_tx_start`: data again, with nothing in flight.
+    pub fn on_restart(&mut self, flow: &mut Flow) {
+        if !flow.app_limited {
+            return;
+        }
+        self.idle_restart = true;
+        self.aggregation.restart(flow.now);
+        match self.mode {
+            Mode::ProbeBw => self.set_pacing_rate(flow, UNIT),
+            Mode::ProbeRtt => self.check_probe_rtt_done(flow),
+            _ => {}
+        }
+    }
+
+    /// `bbr_bw`: the bandwidth, or that of a policer.
+    fn bandwidth(&self) -> u64 {
+        self.long_term.bw_in_use().unwrap_or(self.bw.get())
+    }
+
+    fn update_gains(&mut self) {
+        (self.pacing_gain, self.cwnd_gain) = match self.mode {
+            Mode::Startup => (HIGH_GAIN, HIGH_GAIN),
+            Mode::Drain => (DRAIN_GAIN, HIGH_GAIN),
+            Mode::ProbeBw => (self.cycle_gain(), CWND_GAIN),
+            Mode::ProbeRtt => (UNIT, UNIT),
+        };
+    }
+
+    /// `bbr_init_pacing_rate_from_rtt`: the window over the RTT, or over 1 ms.
+    fn init_pacing_rate(&mut self, flow: &mut Flow) {
+        self.has_seen_rtt |= flow.srtt > 0;
+        let rtt = if flow.srtt > 0 { flow.srtt } else { 1000 };
+        flow.pacing_rate = flow.rate(u64::from(flow.cwnd) * BW_UNIT / rtt, HIGH_GAIN, BITS);
+    }
+
+    /// `bbr_set_pacing_rate`: before the pipe was full it only rises.
+    fn set_pacing_rate(&mut self, flow: &mut Flow, gain: u64) {
+        let rate = flow.rate(self.bandwidth(), gain, BITS);
+        if !self.has_seen_rtt && flow.srtt > 0 {
+            self.init_pacing_rate(flow);
+        }
+        if self.full_bw_reached || rate > flow.pacing_rate {
+            flow.pacing_rate = rate;
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! PROBE_BW: eight phases of about one smallest RTT each. A quarter faster, to find more bandwidth; a quarter slower, to
+//! take away the queue that this made; then six at the estimated bandwidth.
+
+use super::{Bbr, Mode, UNIT};
+use crate::tcp::cc::flow::Flow;
+use crate::tcp::rate::Sample;
+
+/// Phases of a cycle.
+pub(super) const CYCLE_LEN: usize = 8;
+/// `bbr_pacing_gain`.
+const PACING_GAIN: [u64; CYCLE_LEN] = [UNIT * 5 / 4, UNIT * 3 / 4, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT];
+/// `bbr_cycle_rand`: the first phase is any of so many, the slower one excepted.
+const CYCLE_RAND: u32 = 7;
+
+impl Bbr {
+    /// `bbr_reset_probe_bw_mode`: begins at a phase drawn at random.
+    pub(super) fn enter_probe_bw(&mut self, flow: &Flow) {
+        self.mode = Mode::ProbeBw;
+        self.cycle_idx = CYCLE_LEN - 1 - self.rng.next_u32_below(CYCLE_RAND) as usize;
+        self.advance_cycle_phase(flow);
+    }
+
+    fn advance_cycle_phase(&mut self, flow: &Flow) {
+        self.cycle_idx = (self.cycle_idx + 1) % CYCLE_LEN;
+        self.cycle_mstamp = flow.delivered_time;
+    }
+
+    /// The pacing gain of the phase; while a policer's rate is believed there is no probing.
+    pub(super) fn cycle_gain(&self) -> u64 {
+        if self.long_term.bw_in_use().is_some() { UNIT } else { PACING_GAIN[self.cycle_idx] }
+    }
+
+    /// `bbr_update_cycle_phase`.
+    pub(super) fn update_cycle_phase(&mut self, flow: &Flow, sample: &Sample) {
+        if self.mode == Mode::ProbeBw && self.is_next_cycle_phase(flow, sample) {
+            self.advance_cycle_phase(flow);
+        }
+    }
+
+    /// `bbr_is_next_cycle_phase`.
+    fn is_next_cycle_phase(&self, flow: &Flow, sample: &Sample) -> bool {
+        let is_full_length = flow.delivered_time.saturating_sub(self.cycle_mstamp) > self.min_rtt;
+        if self.pacing_gain == UNIT {
+            return is_full_length;
+        }
+        let inflight = self.packets_in_net_at_edt(flow, sample.prior_in_flight);
+        let bw = self.bw.get();
+        if self.pacing_gain > UNIT {
+            // Until the extra data is in flight; not against losses, for a short buffer may not hold it.
+            let fills = || inflight >= self.inflight(flow, bw, self.pacing_gain);
+            return is_full_length && (sample.losses > 0 || fills());
+        }
+        // No longer than the queue needs to drain.
+        is_full_length || inflight <= self.inflight(flow, bw, UNIT)
+    }
+}

@@ -1,0 +1,44 @@
+//! STARTUP and DRAIN: fill the pipe, then take the queue away again.
+
+use super::{BITS, Bbr, Mode, UNIT};
+use crate::tcp::cc::flow::Flow;
+use crate::tcp::rate::Sample;
+
+/// `bbr_full_bw_thresh`: a bandwidth that still grows by a quarter a round trip may not be all.
+const FULL_BW_THRESH: u64 = UNIT * 5 / 4;
+/// `bbr_full_bw_cnt`: after so many round trips that do not, the pipe is full.
+const FULL_BW_CNT: u32 = 3;
+
+impl Bbr {
+    /// `bbr_check_full_bw_reached`.
+    pub(super) fn check_full_bw_reached(&mut self, sample: &Sample) {
+        if self.full_bw_reached || !self.round_start || sample.app_limited {
+            return;
+        }
+        let max_bw = self.bw.get();
+        if max_bw >= (self.full_bw * FULL_BW_THRESH) >> BITS {
+            (self.full_bw, self.full_bw_cnt) = (max_bw, 0);
+            return;
+        }
+        self.full_bw_cnt += 1;
+        self.full_bw_reached = self.full_bw_cnt >= FULL_BW_CNT;
+    }
+
+    /// `bbr_check_drain`.
+    pub(super) fn check_drain(&mut self, flow: &mut Flow) {
+        if self.mode == Mode::Startup && self.full_bw_reached {
+            self.mode = Mode::Drain;
+        }
+        if self.mode == Mode::Drain {
+            let in_net = self.packets_in_net_at_edt(flow, flow.in_flight);
+            if in_net <= self.inflight(flow, self.bw.get(), UNIT) {
+                self.enter_probe_bw(flow);
+            }
+        }
+    }
+
+    /// `bbr_reset_mode`: where to go from PROBE_RTT.
+    pub(super) fn leave_probe_rtt(&mut self, flow: &Flow) {
+        if self.full_bw_reached { self.enter_probe_bw(flow) } else { self.mode = Mode::Startup }
+    }
+}

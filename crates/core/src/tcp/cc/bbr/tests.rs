@@ -1,0 +1,191 @@
+//! What Linux's BBR does, step by step, over a link with a queue.
+
+use super::*;
+use crate::tcp::cc::Model;
+use crate::tcp::tests::{Fate, Path, at_ms};
+use crate::tcp::{Cc, Config};
+use crate::units::{Span, Time};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// A segment of 1500 bytes at 10 Mbit/s.
+const AT_10_MBIT: Span = Span::from_micros(1200);
+
+fn bulk(service: Span, rtt_ms: u64, seed: u64) -> Path {
+    let config = Config { cc: Cc::Bbr, seed, gso_max_segs: 65_535, ..Config::default() };
+    let mut path = Path::new(config, Span::from_millis(rtt_ms));
+    path.service = service;
+    path.sender.open(Time::ZERO);
+    path.sender.write_forever();
+    path.poll();
+    path
+}
+
+fn bbr(path: &Path) -> &Bbr {
+    match path.sender.model() {
+        Some(Model::Bbr(bbr)) => bbr,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Runs until this mode; when that is.
+fn run_into(path: &mut Path, mode: Mode, ms: u64) -> Time {
+    while path.sender.model().is_none() || bbr(path).mode != mode {
+        assert!(path.step(at_ms(ms)), "never in {mode:?}");
+    }
+    path.now
+}
+
+#[test]
+fn startup_doubles_until_three_rounds_bring_less_than_a_quarter_more_and_drain_takes_the_queue_away() {
+    let mut path = bulk(AT_10_MBIT, 40, 1);
+    run_into(&mut path, Mode::Drain, 3000);
+    assert_eq!((bbr(&path).full_bw_cnt, bbr(&path).full_bw_reached), (3, true));
+    let link = BW_UNIT * 1000 / AT_10_MBIT.0;
+    assert!(bbr(&path).bw.get().abs_diff(link) < link / 50);
+    run_into(&mut path, Mode::ProbeBw, 3000);
+    // 40 ms hold 33.3 segments and one is on the link; three bursts; and those that leave before the next is sent.
+    assert!(path.sender.inflight() <= 34 + 3 * 2 + 6, "{}", path.sender.inflight());
+    assert_eq!(bbr(&path).min_rtt, 41_200);
+}
+
+#[test]
+fn the_gains_go_round_in_eight_phases_of_a_smallest_rtt_each() {
+    let mut path = bulk(AT_10_MBIT, 40, 1);
+    run_into(&mut path, Mode::ProbeBw, 3000);
+    let (mut phases, mut last) = (Vec::new(), bbr(&path).cycle_idx);
+    while path.step(at_ms(4000)) {
+        if bbr(&path).cycle_idx != last {
+            last = bbr(&path).cycle_idx;
+            phases.push((last, path.now, bbr(&path).pacing_gain));
+        }
+    }
+    for pair in phases.windows(2) {
+        assert_eq!(pair[1].0, (pair[0].0 + 1) % 8);
+        let (lasted, gain) = (pair[1].1.since(pair[0].1), pair[0].2);
+        assert_eq!(gain, [320, 192, 256, 256, 256, 256, 256, 256][pair[0].0]);
+        assert!(lasted < Span::from_millis(80), "{lasted} at {gain}");
+        // The slower phase may end when the queue is gone.
+        assert!(gain == 192 || lasted > Span::from_micros(41_200), "{lasted} at {gain}");
+    }
+}
+
+#[test]
+fn the_first_phase_is_drawn_and_never_the_slower_one() {
+    let mut firsts = [0; 8];
+    for seed in 0..200 {
+        let mut path = bulk(AT_10_MBIT, 10, seed);
+        run_into(&mut path, Mode::ProbeBw, 3000);
+        firsts[bbr(&path).cycle_idx] += 1;
+    }
+    assert_eq!(firsts[1], 0, "{firsts:?}");
+    assert!((0..8).filter(|&phase| phase != 1).all(|phase| firsts[phase] > 10), "{firsts:?}");
+}
+
+#[test]
+fn the_window_is_twice_the_product_and_three_bursts() {
+    let mut path = bulk(AT_10_MBIT, 40, 1);
+    path.run_until(at_ms(5000));
+    let product = (bbr(&path).bw.get() * bbr(&path).min_rtt * 2).div_ceil(BW_UNIT) as u32;
+    let with_bunches = product + bbr(&path).ack_aggregation_cwnd();
+    let most = ((with_bunches + 3 * 2 + 1) & !1) + 2;
+    assert!((most - 2..=most).contains(&path.sender.cwnd()), "{} {product}", path.sender.cwnd());
+    let pace = path.sender.pacing_rate().expect("it paces") as f64;
+    let (link, gain) = (1448.0 / 0.0012, bbr(&path).pacing_gain as f64 / 256.0);
+    assert!((pace / (link * gain * 0.99) - 1.0).abs() < 0.02, "{pace}");
+}
+
+#[test]
+fn after_ten_seconds_four_segments_are_in_flight_for_200_ms_and_a_round_trip() {
+    let mut path = bulk(AT_10_MBIT, 40, 1);
+    run_into(&mut path, Mode::ProbeBw, 3000);
+    let stamp = bbr(&path).min_rtt_stamp;
+    let began = run_into(&mut path, Mode::ProbeRtt, 20_000);
+    // In ticks of 4 ms.
+    assert!(began.0 / 4_000_000 > stamp + 2500);
+    path.run_until(began + Span::from_millis(150));
+    assert!(path.sender.inflight() <= 4 && path.sender.cwnd() == 4);
+    let ended = run_into(&mut path, Mode::ProbeBw, 20_000);
+    assert!((250..400).contains(&(ended.since(began).0 / 1_000_000)), "{}", ended.since(began));
+    assert!(path.sender.cwnd() > 60, "restored: {}", path.sender.cwnd());
+}
+
+#[test]
+fn a_loss_does_not_slow_it_down_and_the_window_returns_after_the_recovery() {
+    let mut path = bulk(AT_10_MBIT, 40, 1);
+    path.run_until(at_ms(3000));
+    let before = path.sender.cwnd();
+    let first = path.sent.len();
+    path.data = Box::new({
+        let mut left = 5;
+        move |_, _| {
+            left -= i32::from(left > 0);
+            Fate { lost: left > 0, ..Fate::default() }
+        }
+    });
+    path.run_until(at_ms(3060));
+    assert!(path.sent[first..].iter().any(|(_, tx)| tx.retransmit));
+    path.run_until(at_ms(3400));
+    assert!(path.sender.cwnd() + 4 >= before, "{} {before}", path.sender.cwnd());
+    assert_eq!(path.sender.timeouts(), 0);
+}
+
+#[test]
+fn what_the_application_limits_does_not_lower_the_bandwidth() {
+    let mut path = bulk(AT_10_MBIT, 40, 1);
+    path.run_until(at_ms(3000));
+    let before = bbr(&path).bw.get();
+    path.sender.stop();
+    for i in 0..200 {
+        path.sender.write(1448);
+        path.poll();
+        path.run_until(at_ms(3000 + 20 * i));
+    }
+    assert!(bbr(&path).bw.get() >= before * 98 / 100);
+    assert_eq!(bbr(&path).mode, Mode::ProbeBw);
+}
+
+#[test]
+fn after_a_pause_it_goes_on_at_its_bandwidth() {
+    let mut path = bulk(AT_10_MBIT, 40, 1);
+    path.run_until(at_ms(3000));
+    let (cwnd, bw) = (path.sender.cwnd(), bbr(&path).bw.get());
+    path.sender.stop();
+    path.run_until(at_ms(8000));
+    path.sender.write(1_000_000);
+    path.poll();
+    assert!(bbr(&path).idle_restart);
+    assert_eq!(path.sender.cwnd(), cwnd, "an idle window is kept");
+    let first = path.sent.len();
+    path.run_until(at_ms(8100));
+    // At the link's rate: 83 segments in 100 ms.
+    let sent = path.sent.len() - first;
+    assert!((70..110).contains(&sent), "{sent}");
+    assert!(bbr(&path).bw.get() >= bw * 98 / 100);
+}
+
+/// Tokens of 5 Mbit/s, a bucket of 100 segments, no queue.
+#[test]
+fn a_policers_rate_is_believed_after_two_equal_intervals() {
+    let mut path = bulk(Span::from_micros(60), 40, 1);
+    let (mut tokens, mut last) = (100.0, Time::ZERO);
+    path.data = Box::new(move |now, _| {
+        tokens = (tokens + now.since(last).as_secs_f64() / 0.0024f64).min(100.0);
+        last = now;
+        let passes = tokens >= 1.0;
+        tokens -= if passes { 1.0 } else { 0.0 };
+        Fate { lost: !passes, ..Fate::default() }
+    });
+    while bbr_or(&path, |bbr| bbr.long_term.bw_in_use().is_none()) {
+        assert!(path.step(at_ms(20_000)), "the policer is never noticed");
+    }
+    let rate = bbr(&path).long_term.bw_in_use().expect("a rate");
+    let policed = BW_UNIT / 2400;
+    assert!(rate.abs_diff(policed) < policed / 5, "{rate} {policed}");
+    path.run_until(path.now + Span::from_millis(100));
+    assert_eq!(bbr(&path).pacing_gain, UNIT);
+}
+
+fn bbr_or(path: &Path, what: impl Fn(&Bbr) -> bool) -> bool {
+    path.sender.model().is_none() || what(bbr(path))
+}

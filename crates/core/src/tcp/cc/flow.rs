@@ -1,0 +1,73 @@
+//! What a congestion control that models its path sees of the connection, and sets.
+
+use crate::tcp::pacing::send_quantum;
+
+/// Bandwidths are in segments a µs, times 2^24 (Linux `BW_UNIT`: whole numbers from 715 bit/s on).
+pub(super) const BW_SCALE: u32 = 24;
+/// See [`BW_SCALE`].
+pub(super) const BW_UNIT: u64 = 1 << BW_SCALE;
+/// Linux `TCP_INIT_CWND`: the window while no RTT is known.
+pub(super) const INIT_CWND: u32 = 10;
+
+/// What the sender is repairing.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(in crate::tcp) enum Repair {
+    /// Nothing (reducing after an ECN echo counts as this).
+    None,
+    /// What SACK blocks showed to be lost.
+    Recovery,
+    /// Everything, after a timeout.
+    Loss,
+}
+
+/// The connection. Counts in segments, times in µs.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::tcp) struct Flow {
+    pub now: u64,
+    /// Ticks a second of the coarse clock.
+    pub hz: u32,
+    /// Delivered so far, and when that grew last.
+    pub delivered: u32,
+    pub delivered_time: u64,
+    /// Found lost so far.
+    pub lost: u32,
+    pub in_flight: u32,
+    pub repair: Repair,
+    /// The smoothed RTT; 0 before the first sample.
+    pub srtt: u64,
+    /// How far ahead of the clock the next paced departure is.
+    pub ahead: u64,
+    /// Payload bytes of a full segment.
+    pub mss: u32,
+    /// The initial window.
+    pub iw: u32,
+    /// The window was the limit lately.
+    pub cwnd_limited: bool,
+    /// The application left a gap that is not through yet.
+    pub app_limited: bool,
+    /// To be set: what is in flight gives samples that the path does not limit.
+    pub limit_samples: bool,
+    /// To be set: the window.
+    pub cwnd: u32,
+    /// To be set: payload bytes a second.
+    pub pacing_rate: u64,
+}
+
+impl Flow {
+    /// The segments wanted in a burst at the present rate.
+    pub fn send_quantum(&self) -> u32 {
+        send_quantum(self.pacing_rate, self.mss)
+    }
+
+    /// Linux `tcp_jiffies32`: the coarse clock.
+    pub fn jiffies(&self) -> u64 {
+        self.now * u64::from(self.hz) / 1_000_000
+    }
+
+    /// Payload bytes a second of a bandwidth times a gain (`unit` is 1), 1 % below it: to reduce the queue at the
+    /// bottleneck (Linux `bbr_pacing_margin_percent`; draft-ietf-ccwg-bbr-06 §5.6.2: PacingMarginPercent).
+    pub fn rate(&self, bw: u64, gain: u64, unit_bits: u32) -> u64 {
+        let rate = ((bw * u64::from(self.mss) * gain) >> unit_bits) * (1_000_000 / 100 * 99);
+        rate >> BW_SCALE
+    }
+}

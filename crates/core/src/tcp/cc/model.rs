@@ -1,0 +1,72 @@
+//! The congestion controls that model their path, behind one door.
+
+use super::bbr::Bbr;
+use super::bbr3::Bbr3;
+use super::flow::Flow;
+use crate::rng::Rng;
+use crate::tcp::Cc;
+use crate::tcp::rate::{Loss, Sample};
+
+/// One of them, with its state.
+#[derive(Clone, Debug)]
+pub(in crate::tcp) enum Model {
+    Bbr(Bbr),
+    Bbr3(Bbr3),
+}
+
+impl Model {
+    /// That of a connection just established, if `cc` has one. Sets the pacing rate of its first flight.
+    pub fn new(cc: Cc, flow: &mut Flow, min_rtt: Option<u64>, rng: Rng) -> Option<Model> {
+        match cc {
+            Cc::Bbr => Some(Model::Bbr(Bbr::new(flow, min_rtt, rng))),
+            Cc::Bbr3 => Some(Model::Bbr3(Bbr3::new(flow, min_rtt, rng))),
+            Cc::Reno | Cc::Cubic | Cc::Fixed(_) | Cc::Linux(_) => None,
+        }
+    }
+
+    /// An ACK, with the losses that it showed and its sample.
+    pub fn on_ack(&mut self, flow: &mut Flow, losses: &[Loss], sample: &Sample) {
+        match self {
+            Model::Bbr(bbr) => bbr.on_ack(flow, sample),
+            Model::Bbr3(bbr) => {
+                losses.iter().for_each(|loss| bbr.on_loss(flow, loss));
+                bbr.on_ack(flow, sample);
+            }
+        }
+    }
+
+    /// Where others reduce their window: because of losses, or of the first ECN echo of a window.
+    pub fn on_reduction(&mut self, flow: &Flow, by_echo: bool) {
+        match self {
+            Model::Bbr(bbr) => bbr.on_reduction(flow),
+            Model::Bbr3(bbr) => bbr.on_reduction(flow, by_echo),
+        }
+    }
+
+    /// A retransmission timeout has taken all in flight for lost; `before` was the window.
+    pub fn on_timeout(&mut self, flow: &mut Flow, before: u32, losses: &[Loss]) {
+        match self {
+            Model::Bbr(bbr) => bbr.on_timeout(flow),
+            Model::Bbr3(bbr) => {
+                bbr.on_timeout(before);
+                losses.iter().for_each(|loss| bbr.on_loss(flow, loss));
+            }
+        }
+    }
+
+    /// It had not been lost.
+    pub fn on_undo(&mut self, flow: &mut Flow) {
+        match self {
+            Model::Bbr(bbr) => bbr.on_undo(flow),
+            Model::Bbr3(bbr) => bbr.on_undo(flow),
+        }
+    }
+
+    /// Data is sent, with nothing in flight.
+    pub fn on_restart(&mut self, flow: &mut Flow) {
+        match self {
+            Model::Bbr(bbr) => bbr.on_restart(flow),
+            Model::Bbr3(bbr) => bbr.on_restart(flow),
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Pacing as Linux's TCP does it by itself (`tcp_output.c`): bursts of up to a millisecond's worth of the pacing rate,
+//! each sent when the one before it would have been on its way at that rate.
+//!
+//! Deviations: no limit by what waits in the host (TCP small queues): a host here hands a packet to the network at once.
+
+use crate::units::{Span, Time};
+
+/// Linux `sk_pacing_shift`: a burst is what the rate sends in 2^-10 s.
+const PACING_SHIFT: u32 = 10;
+/// Linux `GSO_LEGACY_MAX_SIZE` less one and `MAX_TCP_HEADER`: the most bytes of a burst.
+const GSO_MAX_SIZE: u64 = 65_536 - 1 - 256;
+/// Linux `tcp_tso_rtt_log`: the allowance of close peers halves with each 2^9 µs of RTT.
+const TSO_RTT_LOG: u32 = 9;
+/// Linux `bbr_min_tso_rate` in bytes a second: below it segments leave one by one.
+const MIN_TSO_RATE: u64 = 1_200_000 / 8;
+/// Linux `tcp_update_skb_after_send`: the first segments are not paced.
+const UNPACED: u32 = 10;
+const NS: u64 = 1_000_000_000;
+
+/// When the next burst may leave, and how long it may be.
+#[derive(Clone, Debug)]
+pub(super) struct Pacer {
+    /// Payload bytes a second.
+    pub rate: u64,
+    mss: u32,
+    /// Most segments of a burst, whatever the rate (Linux `gso_max_segs`).
+    most: u32,
+    /// When the next burst may leave (Linux `tcp_wstamp_ns`).
+    next: Time,
+    /// What waits for that time, if anything does: else never.
+    wake: Time,
+    /// The burst under way: its time, the segments left of it, and how late it is in ns.
+    slot: Time,
+    quota: u32,
+    credit: u64,
+    /// It counts against the rate.
+    paced: bool,
+    /// Segments sent so far, up to where nobody looks any more.
+    sent: u32,
+}
+
+/// How many segments of `mss` bytes Linux's BBR wants in a burst at this rate (`bbr_tso_segs_goal`).
+pub(super) fn send_quantum(rate: u64, mss: u32) -> u32 {
+    let bytes = (rate >> PACING_SHIFT).min(GSO_MAX_SIZE) as u32;
+    (bytes / mss).max(least(rate)).min(0x7f)
+}
+
+fn least(rate: u64) -> u32 {
+    if rate < MIN_TSO_RATE { 1 } else { 2 }
+}
+
+impl Pacer {
+    pub fn new(mss: u32, most: u32) -> Pacer {
+        Pacer {
+            rate: 0,
+            mss: mss.max(1),
+            most: most.max(1),
+            next: Time::ZERO,
+            wake: Time::NEVER,
+            slot: Time::NEVER,
+            quota: 0,
+            credit: 0,
+            paced: false,
+            sent: 0,
+        }
+    }
+
+    /// When something that waits for its turn may leave.
+    #[inline]
+    pub fn wake(&self) -> Time {
+        self.wake
+    }
+
+    /// The time has come: nothing waits for it any more.
+    pub fn woken(&mut self) {
+        self.wake = Time::NEVER;
+    }
+
+    /// How far ahead of the clock the next departure is, in µs.
+    pub fn ahead(&self, now: Time) -> u64 {
+        self.next.since(now).0 / 1000
+    }
+
+    /// Linux `tcp_tso_autosize`: the longest burst at this rate, longer for close peers.
+    fn burst(&self, min_rtt: Option<u64>) -> u32 {
+        let halvings = min_rtt.unwrap_or(0) >> TSO_RTT_LOG;
+        let close = if min_rtt.is_some() && halvings < 32 { GSO_MAX_SIZE >> halvings } else { 0 };
+        let bytes = ((self.rate >> PACING_SHIFT) + close).min(GSO_MAX_SIZE) as u32;
+        (bytes / self.mss).max(least(self.rate)).min(self.most)
+    }
+
+    /// Whether a segment may leave now, where the window has `room` for so many; if not, the pacer wants to be woken.
+    pub fn admits(&mut self, now: Time, room: u32, cwnd: u32, min_rtt: Option<u64>) -> bool {
+        self.wake = Time::NEVER;
+        if self.quota > 0 && self.slot == now {
+            return true;
+        }
+        if self.next > now {
+            self.wake = self.next;
+            return false;
+        }
+        // Linux `tcp_cwnd_test`: at least two bursts a window.
+        self.quota = self.burst(min_rtt).min(room).min((cwnd / 2).max(1)).max(1);
+        self.credit = now.since(self.next).0;
+        (self.slot, self.next) = (now, now);
+        self.paced = self.rate > 0 && self.sent + self.quota >= UNPACED;
+        true
+    }
+
+    /// A segment of the burst under way has left.
+    pub fn on_send(&mut self, payload: u32) {
+        self.quota = self.quota.saturating_sub(1);
+        self.sent = (self.sent + 1).min(UNPACED);
+        if self.paced {
+            let whole = u64::from(payload) * NS / self.rate.max(1);
+            // A burst that is late may be followed by the next earlier, by half its length at most.
+            let early = self.credit.min(whole / 2);
+            self.credit -= early;
+            self.next += Span(whole - early);
+        }
+    }
+
+    /// Nothing is left to send.
+    pub fn rest(&mut self) {
+        (self.quota, self.wake) = (0, Time::NEVER);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    /// Sends whenever it may, until `end`; the times in µs.
+    fn departures(pacer: &mut Pacer, end: Time, min_rtt: Option<u64>) -> Vec<u64> {
+        let (mut now, mut sent) = (Time::ZERO, Vec::new());
+        while now < end {
+            while pacer.admits(now, 100, 100, min_rtt) {
+                sent.push(now.0 / 1000);
+                pacer.on_send(1000);
+            }
+            now = pacer.wake();
+        }
+        sent
+    }
+
+    #[test]
+    fn bursts_of_a_millisecond_leave_a_millisecond_apart() {
+        let mut pacer = Pacer::new(1000, u32::MAX);
+        pacer.rate = 4_096_000;
+        // The first ten segments are not paced, so three bursts go at once; then four every 4000 / 4.096 µs.
+        let sent = departures(&mut pacer, Time(10_000_000), Some(50_000));
+        assert_eq!(sent.iter().filter(|&&at| at == 0).count(), 12);
+        assert_eq!(sent[12..20], [976, 976, 976, 976, 1953, 1953, 1953, 1953]);
+    }
+
+    #[test]
+    fn the_rate_is_kept_over_time() {
+        for rate in [30_000, 400_000, 12_500_000] {
+            let mut pacer = Pacer::new(1000, u32::MAX);
+            pacer.rate = rate;
+            let sent = departures(&mut pacer, Time(20_000_000_000), Some(100_000)).len() as u64 * 1000;
+            let expected = rate * 20;
+            assert!(sent.abs_diff(expected) < expected / 200 + 15_000, "{sent} of {expected}");
+        }
+    }
+
+    #[test]
+    fn close_peers_get_longer_bursts_and_slow_ones_single_segments() {
+        let mut pacer = Pacer::new(1000, u32::MAX);
+        pacer.rate = 100_000;
+        assert_eq!((pacer.burst(Some(50_000)), pacer.burst(None)), (1, 1));
+        pacer.rate = 10_240_000;
+        assert_eq!([100, 600, 3000, 40_000].map(|rtt| pacer.burst(Some(rtt))), [65, 42, 12, 10]);
+        pacer.most = 1;
+        assert_eq!(pacer.burst(Some(100)), 1);
+    }
+
+    #[test]
+    fn a_late_burst_lets_the_next_leave_earlier_by_half_its_length_at_most() {
+        let mut pacer = Pacer::new(1000, u32::MAX);
+        pacer.rate = 1_000_000;
+        departures(&mut pacer, Time(10_000_000), Some(50_000));
+        let due = pacer.wake();
+        assert!(pacer.admits(due + Span::from_micros(300), 100, 100, None));
+        pacer.on_send(1000);
+        assert_eq!(pacer.next, due + Span::from_micros(300 + 1000 - 300));
+        pacer.rest();
+        let late = pacer.next + Span::from_millis(50);
+        assert!(pacer.admits(late, 100, 100, None));
+        pacer.on_send(1000);
+        assert_eq!(pacer.next, late + Span::from_micros(500));
+    }
+}

@@ -1,0 +1,252 @@
+//! Delivery rate samples (draft-ietf-ccwg-bbr-06 §4.1, with what Linux keeps of each segment).
+//!
+//! With every segment goes a note of what had been delivered when it was sent, and when. When it is acknowledged, the
+//! segments delivered since, over the time since, are a sample of the rate at which the path delivers. Of the segments
+//! that an ACK covers the one sent last gives the sample. The time is the longer of the two between ACKs and between
+//! transmissions: ACKs that arrive compressed show no rate that was never sent.
+//!
+//! Deviation: Linux keeps one note for a burst that it hands down as one packet; here each segment has its own, which
+//! says the same, as all of a burst leave at one time.
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+/// What was known when a segment was last sent. Times in µs.
+#[derive(Clone, Copy, Default, Debug)]
+struct Sent {
+    sent: u64,
+    /// `first_tx_mstamp` of then.
+    first_sent: u64,
+    /// `delivered_mstamp` of then.
+    delivered_time: u64,
+    delivered: u32,
+    delivered_ce: u32,
+    lost: u32,
+    /// In flight, itself included.
+    in_flight: u32,
+    app_limited: bool,
+    retransmitted: bool,
+    /// Not delivered yet.
+    pending: bool,
+}
+
+/// One ACK's sample (Linux `struct rate_sample`). Counts in segments, times in µs.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Sample {
+    /// Delivered during `interval`; none if no segment that is still known was acknowledged.
+    pub delivered: Option<u32>,
+    /// The time of it; none if shorter than any round trip, as after an ambiguous ACK.
+    pub interval: Option<u64>,
+    /// What had been delivered when the segment that gives the sample was sent.
+    pub prior_delivered: u32,
+    /// Delivered during `interval` by ACKs with an ECN echo.
+    pub delivered_ce: u32,
+    /// In flight when that segment had been sent.
+    pub tx_in_flight: u32,
+    /// Lost since it was sent.
+    pub lost: u32,
+    /// It was sent when the application had left a gap.
+    pub app_limited: bool,
+    /// The RTT of the segment that was sent last, of those never repeated.
+    pub rtt: Option<u64>,
+    /// Delivered by this ACK.
+    pub acked_sacked: u32,
+    /// Found lost with this ACK.
+    pub losses: u32,
+    /// In flight before this ACK.
+    pub prior_in_flight: u32,
+    /// A lone short segment: the receiver may have waited with its ACK.
+    pub ack_delayed: bool,
+}
+
+/// What a lost segment had met when it was sent.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Loss {
+    pub seq: u32,
+    /// In flight, itself included.
+    pub tx_in_flight: u32,
+    /// Lost since it was sent, itself included.
+    pub lost: u32,
+    pub app_limited: bool,
+}
+
+/// The notes of all segments in flight, and the sample that an ACK is giving.
+#[derive(Clone, Debug)]
+pub(super) struct Sampler {
+    notes: Box<[Sent]>,
+    /// Segments delivered so far, the handshake's as one.
+    pub delivered: u32,
+    /// When that grew last.
+    pub delivered_time: u64,
+    /// Of those, by ACKs with an ECN echo.
+    delivered_ce: u32,
+    /// Segments found lost so far.
+    pub lost: u32,
+    /// When the segment delivered last had been sent; after a silence the first of the new flight.
+    first_sent: u64,
+    /// Samples are limited by the application until more than this is delivered; 0 if they are not.
+    app_limited: u32,
+    min_rtt: u64,
+    /// The sample under way: the note that gives it and its segment.
+    best: Option<(Sent, u32)>,
+    interval: u64,
+    /// Send times of the last segments acknowledged cumulatively and selectively, of those never repeated.
+    acked_at: Option<u64>,
+    sacked_at: Option<u64>,
+    /// One that was repeated was acknowledged cumulatively: the others are ambiguous too (Karn).
+    ambiguous: bool,
+}
+
+impl Sampler {
+    /// Nothing but the handshake has been delivered; its RTT, if it was measured.
+    pub fn new(now: u64, rtt: Option<u64>) -> Sampler {
+        Sampler {
+            notes: Box::new([]),
+            delivered: 1,
+            delivered_time: now,
+            delivered_ce: 0,
+            lost: 0,
+            first_sent: now,
+            app_limited: 0,
+            min_rtt: rtt.unwrap_or(u64::MAX),
+            best: None,
+            interval: 0,
+            acked_at: None,
+            sacked_at: None,
+            ambiguous: false,
+        }
+    }
+
+    /// The smallest RTT so far.
+    pub fn min_rtt(&self) -> Option<u64> {
+        (self.min_rtt != u64::MAX).then_some(self.min_rtt)
+    }
+
+    /// Whether the application has left a gap that is not yet through.
+    pub fn is_app_limited(&self) -> bool {
+        self.app_limited != 0
+    }
+
+    /// Samples of what is in flight and comes next are limited by something else than the path.
+    pub fn limit(&mut self, in_flight: u32) {
+        self.app_limited = (self.delivered + in_flight).max(1);
+    }
+
+    #[inline]
+    fn note(&mut self, seq: u32) -> &mut Sent {
+        let mask = self.notes.len() - 1;
+        &mut self.notes[seq as usize & mask]
+    }
+
+    /// Makes room for [una, nxt).
+    #[inline]
+    fn reserve(&mut self, una: u32, nxt: u32) {
+        if (nxt - una) as usize > self.notes.len() {
+            self.grow(una, nxt);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, una: u32, nxt: u32) {
+        let mut notes = vec![Sent::default(); ((nxt - una) as usize).next_power_of_two().max(64)].into_boxed_slice();
+        let held = self.notes.len() as u32;
+        for seq in una..nxt.min(una + held) {
+            notes[seq as usize & (notes.len() - 1)] = *self.note(seq);
+        }
+        self.notes = notes;
+    }
+
+    /// A segment out of [una, nxt) leaves, for the first time or again; `in_flight` counts it.
+    pub fn on_send(&mut self, now: u64, seq: u32, (una, nxt): (u32, u32), in_flight: u32, retransmitted: bool) {
+        self.reserve(una, nxt);
+        if nxt - una == 1 && !retransmitted {
+            (self.first_sent, self.delivered_time) = (now, now);
+        }
+        let note = Sent {
+            sent: now,
+            first_sent: self.first_sent,
+            delivered_time: self.delivered_time,
+            delivered: self.delivered,
+            delivered_ce: self.delivered_ce,
+            lost: self.lost,
+            in_flight,
+            app_limited: self.is_app_limited(),
+            retransmitted,
+            pending: true,
+        };
+        *self.note(seq) = note;
+    }
+
+    /// An ACK arrives.
+    pub fn begin(&mut self) {
+        (self.best, self.interval) = (None, 0);
+        (self.acked_at, self.sacked_at, self.ambiguous) = (None, None, false);
+    }
+
+    /// It covers this segment, by its blocks or below them. What a block reported before counts no more.
+    pub fn deliver(&mut self, seq: u32, by_block: bool) {
+        if self.notes.is_empty() || !self.note(seq).pending {
+            return;
+        }
+        self.note(seq).pending = false;
+        let note = *self.note(seq);
+        self.delivered += 1;
+        match (by_block, note.retransmitted) {
+            (true, false) => self.sacked_at = Some(note.sent),
+            (false, false) => self.acked_at = Some(note.sent),
+            (true, true) => {}
+            (false, true) => self.ambiguous = true,
+        }
+        let later = |last: u32| note.sent > self.first_sent || (note.sent == self.first_sent && seq > last);
+        if self.best.is_none_or(|(_, last)| later(last)) {
+            self.best = Some((note, seq));
+            self.first_sent = note.sent;
+            self.interval = note.sent.saturating_sub(note.first_sent);
+        }
+    }
+
+    /// This segment is lost.
+    pub fn lose(&mut self, seq: u32) -> Loss {
+        self.lost += 1;
+        if self.notes.is_empty() {
+            return Loss { seq, ..Loss::default() };
+        }
+        let Sent { in_flight, lost, app_limited, .. } = *self.note(seq);
+        Loss { seq, tx_in_flight: in_flight, lost: self.lost - lost, app_limited }
+    }
+
+    /// The sample of the ACK that [`Sampler::begin`] began. `echo`: it brought an ECN echo; `stamp`: the RTT by its
+    /// timestamp, if it advanced. The sender adds what only it knows.
+    pub fn end(&mut self, now: u64, acked_sacked: u32, echo: bool, stamp: Option<u64>) -> Sample {
+        if self.app_limited != 0 && self.delivered > self.app_limited {
+            self.app_limited = 0;
+        }
+        if acked_sacked > 0 {
+            self.delivered_time = now;
+            self.delivered_ce += if echo { acked_sacked } else { 0 };
+        }
+        let acked_at = if self.ambiguous { None } else { self.acked_at };
+        // Linux `tcp_ack_update_rtt`: of its own notes, else by the timestamp.
+        let rtt = self.sacked_at.or(acked_at).map(|sent| now.saturating_sub(sent).max(1)).or(stamp);
+        self.min_rtt = rtt.map_or(self.min_rtt, |rtt| self.min_rtt.min(rtt));
+        let Some((note, _)) = self.best else {
+            return Sample { rtt, acked_sacked, ..Sample::default() };
+        };
+        let interval = self.interval.max(now.saturating_sub(note.delivered_time));
+        let plausible = self.min_rtt == u64::MAX || interval >= self.min_rtt;
+        Sample {
+            delivered: Some(self.delivered - note.delivered),
+            // draft §4.1.3.5: less than the smallest RTT is the ACK of an original taken for that of its repetition.
+            interval: (plausible && interval > 0).then_some(interval),
+            prior_delivered: note.delivered,
+            delivered_ce: self.delivered_ce - note.delivered_ce,
+            tx_in_flight: note.in_flight,
+            lost: self.lost - note.lost,
+            app_limited: note.app_limited,
+            rtt,
+            acked_sacked,
+            ..Sample::default()
+        }
+    }
+}

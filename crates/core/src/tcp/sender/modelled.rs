@@ -1,0 +1,253 @@
+//! The sender whose congestion control models the path: it notes what it sends, samples what is delivered, and is paced.
+
+use super::{Sender, State, since_us};
+use crate::rng::Rng;
+use crate::tcp::cc::{Flow, Model, Repair};
+use crate::tcp::pacing::Pacer;
+use crate::tcp::rate::{Loss, Sampler};
+use crate::tcp::{Ack, Cc, Config, Transmit};
+use crate::units::{Span, Time};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// The model of the path, what feeds it, and what obeys it.
+#[derive(Clone, Debug)]
+pub(super) struct Path {
+    sampler: Sampler,
+    pacer: Pacer,
+    /// None before the connection is established.
+    model: Option<Model>,
+    /// What this ACK showed to be lost.
+    losses: Vec<Loss>,
+    cc: Cc,
+    mss: u32,
+    iw: u32,
+    hz: u32,
+    seed: u64,
+}
+
+/// What an ACK did.
+pub(super) struct Report {
+    pub delivered: u32,
+    /// Acknowledged cumulatively.
+    pub newly: u32,
+    pub newly_lost: u32,
+    pub prior_in_flight: u32,
+    /// All of it was one segment, and that a short one.
+    pub lone_short: bool,
+}
+
+/// The clock of the model: µs.
+fn us(now: Time) -> u64 {
+    now.0 / 1000
+}
+
+/// A block reports this segment for the first time.
+pub(super) fn sacked(path: &mut Option<Box<Path>>, seq: u32) {
+    if let Some(path) = path {
+        path.sampler.deliver(seq, true);
+    }
+}
+
+/// This segment is lost.
+pub(super) fn lost(path: &mut Option<Box<Path>>, seq: u32) {
+    if let Some(path) = path {
+        let loss = path.sampler.lose(seq);
+        path.losses.push(loss);
+    }
+}
+
+impl Path {
+    /// For a congestion control that needs it.
+    pub fn new(config: &Config) -> Option<Path> {
+        let Config { cc, mss, iw, gso_max_segs, hz, seed, .. } = *config;
+        cc.is_modelled().then(|| Path {
+            sampler: Sampler::new(0, None),
+            pacer: Pacer::new(mss, gso_max_segs),
+            model: None,
+            losses: Vec::new(),
+            cc,
+            mss: mss.max(1),
+            iw,
+            hz,
+            seed,
+        })
+    }
+
+    /// When something that waits for its turn may leave.
+    #[inline]
+    pub fn wake(&self) -> Time {
+        self.pacer.wake()
+    }
+
+    /// What waited has been told so.
+    pub fn woken(&mut self) {
+        self.pacer.woken();
+    }
+
+    pub fn pacing_rate(&self) -> u64 {
+        self.pacer.rate
+    }
+
+    /// An ACK arrives that acknowledges these segments cumulatively.
+    pub fn begin(&mut self, newly: Range<u32>) {
+        self.sampler.begin();
+        newly.for_each(|seq| self.sampler.deliver(seq, false));
+    }
+}
+
+impl Sender {
+    /// The connection is established.
+    pub(super) fn begin_model(&mut self, now: Time, rtt: Option<Span>) {
+        let Some(mut path) = self.path.take() else { return };
+        let rtt = rtt.map(|rtt| (rtt.0 / 1000).max(1));
+        path.sampler = Sampler::new(us(now), rtt);
+        let mut flow = self.flow(&path, now);
+        path.model = Model::new(path.cc, &mut flow, rtt, Rng::stream(path.seed, "congestion control"));
+        path.pacer.rate = flow.pacing_rate;
+        self.path = Some(path);
+    }
+
+    /// The model.
+    #[cfg(test)]
+    pub(in crate::tcp) fn model(&self) -> Option<&Model> {
+        self.path.as_ref().and_then(|path| path.model.as_ref())
+    }
+
+    /// The same, to be changed.
+    #[cfg(test)]
+    pub(in crate::tcp) fn model_mut(&mut self) -> Option<&mut Model> {
+        self.path.as_mut().and_then(|path| path.model.as_mut())
+    }
+
+    /// The connection as the model would see it now.
+    #[cfg(test)]
+    pub(in crate::tcp) fn flow_now(&self, now: Time) -> Option<Flow> {
+        self.path.as_ref().map(|path| self.flow(path, now))
+    }
+
+    fn flow(&self, path: &Path, now: Time) -> Flow {
+        Flow {
+            now: us(now),
+            hz: path.hz,
+            delivered: path.sampler.delivered,
+            delivered_time: path.sampler.delivered_time,
+            in_flight: self.inflight(),
+            lost: path.sampler.lost,
+            repair: match self.state {
+                State::Recovery => Repair::Recovery,
+                State::Loss => Repair::Loss,
+                State::Closed | State::SynSent | State::Open | State::Cwr => Repair::None,
+            },
+            srtt: self.rto.srtt().map_or(0, |srtt| srtt.0 / 1000),
+            ahead: path.pacer.ahead(now),
+            mss: path.mss,
+            iw: path.iw,
+            cwnd_limited: self.cwnd_limited,
+            app_limited: path.sampler.is_app_limited(),
+            limit_samples: false,
+            cwnd: self.control.window(),
+            pacing_rate: path.pacer.rate,
+        }
+    }
+
+    /// Asks or tells the model something, and does what it says.
+    fn with_model(&mut self, now: Time, act: impl FnOnce(&mut Model, &mut Flow, &mut Sampler, &[Loss])) {
+        // Taken out, so that the sender can be looked at meanwhile.
+        let Some(mut path) = self.path.take() else { return };
+        let mut flow = self.flow(&path, now);
+        let Path { model, sampler, losses, .. } = &mut *path;
+        if let Some(model) = model {
+            act(model, &mut flow, sampler, losses);
+        }
+        if flow.limit_samples {
+            path.sampler.limit(flow.in_flight);
+        }
+        path.pacer.rate = flow.pacing_rate;
+        self.control.set_window(flow.cwnd);
+        self.path = Some(path);
+    }
+
+    /// The window and the pace after an ACK.
+    pub(super) fn follow_model(&mut self, now: Time, ack: &Ack, report: &Report) {
+        let stamp = (self.timestamps && report.newly > 0).then(|| since_us(now, ack.ts_first).0 / 1000);
+        let echo = self.ecn && ack.ece;
+        self.with_model(now, |model, flow, sampler, losses| {
+            let mut sample = sampler.end(us(now), report.delivered, echo, stamp);
+            flow.app_limited = sampler.is_app_limited();
+            flow.delivered_time = sampler.delivered_time;
+            sample.losses = report.newly_lost;
+            sample.prior_in_flight = report.prior_in_flight;
+            // Linux `FLAG_ACK_MAYBE_DELAYED`: and nothing else was delivered since it was sent.
+            sample.ack_delayed = report.lone_short && sample.delivered == Some(1) && !echo;
+            model.on_ack(flow, losses, &sample);
+        });
+        self.forget_losses();
+    }
+
+    /// Others would reduce their window now.
+    pub(super) fn tell_model_of_reduction(&mut self, now: Time, by_echo: bool) {
+        self.with_model(now, |model, flow, _, _| model.on_reduction(flow, by_echo));
+    }
+
+    /// Everything in flight was taken for lost; `before` was the window.
+    pub(super) fn tell_model_of_timeout(&mut self, now: Time, before: u32) {
+        self.with_model(now, |model, flow, _, losses| model.on_timeout(flow, before, losses));
+        self.forget_losses();
+    }
+
+    fn forget_losses(&mut self) {
+        if let Some(path) = &mut self.path {
+            path.losses.clear();
+        }
+    }
+
+    /// Nothing had been lost.
+    pub(super) fn tell_model_of_undo(&mut self, now: Time) {
+        self.with_model(now, |model, flow, _, _| model.on_undo(flow));
+    }
+
+    /// Linux `tcp_rate_check_app_limited`: the application writes, and there was room for more than it had written.
+    pub(super) fn note_gap(&mut self) {
+        let in_flight = self.inflight();
+        let idle = self.nxt >= self.stream.end && in_flight < self.control.window();
+        let repaired = self.board.lost <= self.board.retx;
+        if let Some(path) = &mut self.path
+            && idle
+            && repaired
+        {
+            path.sampler.limit(in_flight);
+        }
+    }
+
+    /// The next segment at its pace.
+    pub(super) fn poll_paced(&mut self, now: Time) -> Option<Transmit> {
+        let (in_flight, window) = (self.inflight(), self.control.window());
+        let fresh = self.stream.end.min(self.edge).saturating_sub(self.nxt);
+        let repairing = matches!(self.state, State::Recovery | State::Loss);
+        let path = self.path.as_mut()?;
+        if fresh == 0 && !repairing {
+            path.pacer.rest();
+            return None;
+        }
+        let room = if repairing { window - in_flight } else { fresh.min(window - in_flight) };
+        if !path.pacer.admits(now, room, window, path.sampler.min_rtt()) {
+            return None;
+        }
+        if in_flight == 0 {
+            self.with_model(now, |model, flow, _, _| model.on_restart(flow));
+        }
+        let segment = self.poll_repair(now);
+        let (in_flight, span) = (self.inflight(), (self.una, self.nxt));
+        let path = self.path.as_mut()?;
+        match &segment {
+            Some(tx) => {
+                path.sampler.on_send(us(now), tx.seq, span, in_flight, tx.retransmit);
+                path.pacer.on_send(tx.payload);
+            }
+            None => path.pacer.rest(),
+        }
+        segment
+    }
+}
