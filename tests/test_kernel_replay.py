@@ -144,7 +144,7 @@ def test_the_kernel_and_core_agree_on_what_tc_changes_while_packets_wait(
 
 
 def test_a_change_that_the_kernel_refuses_is_an_error(kernel: Kernel) -> None:
-    trace = (HEADER + "0,enqueue,1,1000,0\n5,change,hhf limit 5 quantum 0,,\n").encode()
+    trace = (HEADER + "0,enqueue,1,1000,0\n5,change,hhf quantum 2000000000,,\n").encode()
     with pytest.raises(Refusal, match="refused a change"):
         replay(trace, "t.csv", "hhf", kernel=kernel)
 

@@ -335,7 +335,7 @@ impl Spec {
         let name = words.0.next().unwrap_or_default();
         if name != self.kind() {
             let problem = format!("a change keeps the discipline; expected {}", self.kind());
-            return Err(Error::new(name, problem).near(NAMES.iter()));
+            return Err(Error::new(name, problem));
         }
         let (spec, line) = self.read_change(&mut words)?;
         Ok(Change { spec, line })
