@@ -1,0 +1,159 @@
+"""Every kind of application in both worlds: the same draws, the same measures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run, kernel_or_skip
+
+MIX = """\
+title = "All applications"
+duration = "8s"
+
+[[hop]]
+name = "link"
+rate = "20mbit"
+delay = "10ms"
+qdisc = "fq_codel"
+
+[[flow]]
+name = "call"
+kind = "voip"
+direction = "both"
+rtt = "40ms"
+
+[[flow]]
+name = "game"
+kind = "cbr"
+rate = "80kbit"
+size = 100
+rtt = "40ms"
+
+[[flow]]
+name = "camera"
+kind = "onoff"
+rate = "1mbit"
+on = "exp 500ms"
+off = "pareto 1.5 500ms"
+rtt = "40ms"
+
+[[flow]]
+name = "feed"
+kind = "onoff"
+transport = "tcp"
+rate = "1mbit"
+on = "1s"
+off = "1s"
+rtt = "40ms"
+
+[[flow]]
+name = "reader"
+kind = "web"
+page = true
+count = 2
+rtt = "30ms"
+
+[[flow]]
+kind = "video"
+chunk = "1s"
+buffer = "4s"
+ladder = ["1mbit", "2mbit", "4mbit"]
+rtt = "50ms"
+
+[[flow]]
+name = "files"
+kind = "sizes"
+rate = 3
+rtt = "40ms"
+
+[[flow]]
+kind = "upload"
+size = 100_000
+gap = "uniform 500ms..1500ms"
+rtt = "40ms"
+"""
+OF_APPLICATIONS = {"loss_ratio", "delay_ms", "jitter_ms", "mos", "slowdown", "page_load_s", "video"}
+
+
+@pytest.fixture
+def mix(tmp_path: Path) -> Path:
+    """A scenario with every kind of application and room for all of them."""
+    path = tmp_path / "mix.toml"
+    path.write_text(MIX)
+    return path
+
+
+def flows(sojourn: Run, *args: object) -> dict[str, dict[str, Any]]:
+    run = json.loads(sojourn("run", *args, "-f", "json").stdout)["runs"][0]
+    return {flow["name"]: flow for flow in run["flows"]}
+
+
+def check(of: dict[str, dict[str, Any]]) -> None:
+    """What holds of the mix in any world."""
+    assert all(set(flow) >= OF_APPLICATIONS for flow in of.values())
+    for name in ("call.right", "call.left", "game", "camera"):
+        one = of[name]
+        assert one["cc"] is None
+        assert one["loss_ratio"] == 0
+        assert 19.9 < one["delay_ms"]["p50"] < 25, one["delay_ms"]
+        assert one["jitter_ms"]["max"] == pytest.approx(one["delay_ms"]["max"] - 20, abs=1.5)
+        assert one["slowdown"] is None
+        assert one["video"] is None
+    assert of["call.right"]["packets"] == pytest.approx(400, abs=1)
+    assert of["game"]["packets"] == pytest.approx(800, abs=1)
+    assert of["game"]["goodput_mbit"] == pytest.approx(0.08 * 72 / 100, rel=0.01)
+    assert of["call.right"]["mos"] > 4.25
+    assert of["game"]["mos"] is None
+    assert of["feed"]["cc"] == "cubic"
+    assert of["feed"]["loss_ratio"] is None
+    assert of["feed"]["goodput_mbit"] == pytest.approx(0.5, rel=0.03)
+    assert of["reader.0"]["page_load_s"]["p50"] > 0.1
+    assert of["reader.0"]["completed"] > 0
+    assert of["video0"]["video"]["stalls"] == 0
+    assert of["video0"]["video"]["quality_mbit"] > 2
+    for name in ("files", "upload0"):
+        assert 0.99 < of[name]["slowdown"]["p50"] < 1.5, (name, of[name]["slowdown"])
+    assert of["upload0"]["completed"] >= 4
+
+
+def test_every_kind_has_its_measures_in_the_simulator(sojourn: Run, mix: Path) -> None:
+    check(flows(sojourn, mix))
+
+
+def test_every_kind_has_its_measures_in_the_kernel_from_the_same_draws(sojourn: Run, mix: Path) -> None:
+    kernel_or_skip()
+    simulated, real = flows(sojourn, mix), flows(sojourn, mix, "--world", "kernel")
+    check(real)
+    for name, one in simulated.items():
+        other = real[name]
+        if one["delay_ms"]:
+            assert other["packets"] == pytest.approx(one["packets"], abs=1), name
+            assert other["delay_ms"]["p50"] == pytest.approx(one["delay_ms"]["p50"], rel=0.05), name
+        else:
+            assert other["goodput_mbit"] == pytest.approx(one["goodput_mbit"], rel=0.05), name
+        if one["fct_s"]:
+            assert other["completed"] == pytest.approx(one["completed"], abs=1), name
+            assert other["fct_s"]["p50"] == pytest.approx(one["fct_s"]["p50"], rel=0.15), name
+
+
+def test_the_table_of_applications_has_a_column_only_where_a_flow_has_the_measure(
+    sojourn: Run, small: Path, mix: Path
+) -> None:
+    assert "applications" not in sojourn("run", small).stdout
+    text = sojourn("run", mix).stdout
+    heads = text[text.index("applications") :]
+    assert all(word in heads for word in ("MOS", "slowdown", "stalls", "reader · ", "call.right · "))
+    text = sojourn("run", mix, "--set", "flow.call.codec=g729a", "-f", "csv").stdout
+    assert "hops.link.utilisation" in text
+
+
+def test_the_report_shows_the_applications(sojourn: Run, mix: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "mix-report"
+    sojourn("run", mix, "--out", folder)
+    page = (folder / "report.html").read_text()
+    assert "<b>Applications</b>" in page
+    assert "mean opinion score" in page
