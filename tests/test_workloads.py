@@ -111,10 +111,10 @@ def check(of: dict[str, dict[str, Any]]) -> None:
     assert of["feed"]["cc"] == "cubic"
     assert of["feed"]["loss_ratio"] is None
     assert of["feed"]["goodput_mbit"] == pytest.approx(0.5, rel=0.03)
-    assert of["reader.0"]["page_load_s"]["p50"] > 0.1
+    assert of["reader.0"]["page_load_s"]["p50"] >= 0.06, "two round trips"
     assert of["reader.0"]["completed"] > 0
     assert of["video0"]["video"]["stalls"] == 0
-    assert of["video0"]["video"]["quality_mbit"] > 2
+    assert of["video0"]["video"]["quality_mbit"] > 1.5
     for name in ("files", "upload0"):
         assert 0.99 < of[name]["slowdown"]["p50"] < 1.5, (name, of[name]["slowdown"])
     assert of["upload0"]["completed"] >= 4

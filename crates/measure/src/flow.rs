@@ -7,6 +7,7 @@ use crate::distribution::{Distribution, MS, S};
 use crate::histogram::Histogram;
 use crate::slices::{Slices, Windows, bin_width};
 use crate::stream::{Heard, StreamMeter, StreamSetup};
+use crate::video::{VideoWindow, Watched};
 
 /// What a flow's meter must know beforehand.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,18 +52,6 @@ struct Events {
     completed: u64,
     retransmits: u64,
     drops: u64,
-}
-
-/// What a video showed.
-#[derive(Clone, Default, Debug)]
-struct Watched {
-    pieces: u64,
-    /// Sum of the pieces' qualities, in bits per second.
-    rates: u128,
-    switches: u64,
-    stalls: u64,
-    stalled: Span,
-    begun: Option<Span>,
 }
 
 /// The meter of one row.
@@ -205,18 +194,8 @@ impl FlowMeter {
 
     /// What the viewer of a video saw.
     pub fn watched(&mut self, now: Time, seen: Seen) {
-        let Some(Events { watched, .. }) = self.events(now) else { return };
-        match seen {
-            Seen::Piece(quality, switched) => {
-                watched.pieces += 1;
-                watched.rates += u128::from(quality.0);
-                watched.switches += u64::from(switched);
-            }
-            Seen::Begun(after) => watched.begun = Some(after),
-            Seen::Stalled(time) => {
-                watched.stalls += 1;
-                watched.stalled += time;
-            }
+        if let Some(events) = self.events(now) {
+            events.watched.add(seen);
         }
     }
 
@@ -342,35 +321,6 @@ pub struct FlowWindow {
     pub page_load_s: Option<Distribution>,
     /// Of a video; none if nothing of it came in the window.
     pub video: Option<VideoWindow>,
-}
-
-/// A video in a window.
-#[derive(Clone, Copy, PartialEq, Debug, serde::Serialize)]
-pub struct VideoWindow {
-    /// How often the picture stood still: stalls that began in the window.
-    pub stalls: u64,
-    /// How long, all together.
-    pub stalled_s: f64,
-    /// Mean quality of the pieces that came.
-    pub quality_mbit: Option<f64>,
-    /// How often the quality changed.
-    pub switches: u64,
-    /// From the first SYN to the picture's first movement, if that was in the window.
-    pub startup_s: Option<f64>,
-}
-
-impl VideoWindow {
-    fn of(watched: &Watched) -> Option<VideoWindow> {
-        let Watched { pieces, rates, switches, stalls, stalled, begun } = *watched;
-        let any = pieces > 0 || stalls > 0 || begun.is_some();
-        any.then(|| VideoWindow {
-            stalls,
-            stalled_s: stalled.as_secs_f64(),
-            quality_mbit: (pieces > 0).then(|| rates as f64 / pieces as f64 / 1e6),
-            switches,
-            startup_s: begun.map(Span::as_secs_f64),
-        })
-    }
 }
 
 impl FlowWindow {

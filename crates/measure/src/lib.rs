@@ -27,10 +27,11 @@ mod standing;
 mod stream;
 #[cfg(test)]
 mod testing;
+mod video;
 pub mod voice;
 
 pub use distribution::{Distribution, Standing};
-pub use flow::{FlowMeter, FlowReport, FlowSeries, FlowSetup, FlowState, FlowWindow, VideoWindow};
+pub use flow::{FlowMeter, FlowReport, FlowSeries, FlowSetup, FlowState, FlowWindow};
 pub use histogram::Histogram;
 pub use link::{DropCounts, LinkMeter, LinkReport, LinkSeries, LinkSetup, LinkWindow};
 pub use nic::NicMeter;
@@ -38,3 +39,4 @@ pub use output::{BINS, Output, flow_setup, link_setup};
 pub use pause::PauseMeter;
 pub use report::{Jain, Results, RunReport};
 pub use stream::StreamSetup;
+pub use video::VideoWindow;

@@ -1,5 +1,7 @@
 //! The data senders of all connections and the applications above them. Both engines drive this one.
 
+mod clients;
+
 use std::ops::Range;
 
 use sojourn_core::packet::Ecn;
@@ -9,7 +11,7 @@ use sojourn_core::units::{Span, Time};
 use sojourn_measure::FlowMeter;
 use sojourn_model::scenario::Scenario;
 use sojourn_model::workload::ideal::{Ideal, Task};
-use sojourn_model::workload::page::{Browser, Browsing, Then};
+use sojourn_model::workload::page::{Browser, Browsing};
 use sojourn_model::workload::stream::{Stream, Transport};
 use sojourn_model::workload::video::{self, Seen, Video};
 use sojourn_model::workload::{App, Entry, Exchange};
@@ -462,101 +464,6 @@ impl<'a> Hosts<'a> {
         Packet::from(Parts { conn, hash, dscp, bytes: bytes as u16, lane, kind, ..Parts::default() })
     }
 
-    /// A reader's next page, or what its parser found in the main object.
-    fn read(&mut self, now: Time, index: u32, browsing: &Browsing, net: &mut impl Net) {
-        let Some(Client::Reader(browser, main)) = self.players[index as usize].client.as_deref_mut() else { return };
-        if !browser.is_parsing() {
-            *main = self.webs.len() as u32;
-            if let Some(exchange) = browser.open(now, browsing) {
-                self.browse(now, index, vec![exchange], net);
-            }
-            return;
-        }
-        let (main, exchanges) = (*main, browser.parsed(browsing));
-        for (number, exchange) in exchanges.into_iter().enumerate() {
-            if number == 0 {
-                self.webs[main as usize].exchanges.push(exchange);
-                self.request(now, main, net);
-            } else {
-                self.browse(now, index, vec![exchange], net);
-            }
-        }
-    }
-
-    /// A viewer's player asks for its next piece.
-    fn watch(&mut self, now: Time, index: u32, video: &Video, net: &mut impl Net) {
-        let Some(Client::Viewer(viewer, web)) = self.players[index as usize].client.as_deref_mut() else { return };
-        let exchange = viewer.ask(now, video);
-        if *web == NO_WEB {
-            *web = self.webs.len() as u32;
-            return self.browse(now, index, vec![exchange], net);
-        }
-        let web = *web;
-        self.webs[web as usize].exchanges.push(exchange);
-        self.request(now, web, net);
-    }
-
-    /// A client that chooses as it goes has got what it asked for on this connection.
-    fn choose(&mut self, now: Time, entry: u32, web: u32, net: &mut impl Net) {
-        match (&self.entries[entry as usize].app, self.players[entry as usize].client.as_deref_mut()) {
-            (App::Pages(browsing), Some(Client::Reader(browser, _))) => match browser.arrived(now, browsing) {
-                Then::Ask(exchange) => self.webs[web as usize].exchanges.push(exchange),
-                Then::Parse(at) => net.post(at, Event::Act(entry)),
-                Then::Close => {}
-                Then::Loaded(time, next) => {
-                    net.meter(entry).loaded(now, time);
-                    next.into_iter().for_each(|at| net.post(at, Event::Act(entry)));
-                }
-            },
-            (App::Video(video), Some(Client::Viewer(viewer, _))) => {
-                let (seen, next) = viewer.arrived(now, video);
-                seen.into_iter().for_each(|(at, seen)| net.meter(entry).watched(at, seen));
-                next.into_iter().for_each(|at| net.post(at, Event::Act(entry)));
-            }
-            _ => {}
-        }
-    }
-
-    /// A client opens a web connection.
-    fn browse(&mut self, now: Time, index: u32, exchanges: Vec<Exchange>, net: &mut impl Net) {
-        let web = self.webs.len() as u32;
-        let request = self.connect(now, index, true, None, web, net);
-        let hash = self.conns[request as usize].hash;
-        let response = self.connect(now, index, false, Some(hash), web, net);
-        self.webs.push(Web { exchanges, at: 0, request, response, started: now });
-        self.begin(now, index, net);
-        self.conns[request as usize].sender.open(now);
-        self.transmit_now(now, request, net);
-    }
-
-    fn request(&mut self, now: Time, index: u32, net: &mut impl Net) {
-        let web = &mut self.webs[index as usize];
-        let conn = web.request;
-        let bytes = web.exchanges[web.at].request;
-        if web.at > 0 {
-            web.started = now;
-            let entry = self.conns[conn as usize].entry;
-            self.begin(now, entry, net);
-        }
-        let target = self.conns[conn as usize].sender.write(u64::from(bytes));
-        net.expect(conn, target);
-        self.transmit_now(now, conn, net);
-    }
-
-    fn respond(&mut self, now: Time, index: u32, net: &mut impl Net) {
-        let web = &self.webs[index as usize];
-        let (conn, bytes) = (web.response, web.exchanges[web.at].response);
-        // The handshake's ACK gave the server a sample too; the client's own stands for it.
-        let rtt = self.conns[web.request as usize].sender.srtt();
-        let sender = &mut self.conns[conn as usize].sender;
-        if !sender.is_established() {
-            sender.establish(now, rtt);
-        }
-        let target = sender.write(bytes);
-        net.expect(conn, target);
-        self.transmit_now(now, conn, net);
-    }
-
     /// Everything that was expected on a connection has arrived at its receiver.
     fn complete(&mut self, now: Time, conn: u32, net: &mut impl Net) {
         let Conn { entry, web, started, size, .. } = self.conns[conn as usize];
@@ -581,24 +488,6 @@ impl<'a> Hosts<'a> {
                 }
             }
             _ => {}
-        }
-    }
-
-    fn web_complete(&mut self, now: Time, conn: u32, index: u32, net: &mut impl Net) {
-        let entry = self.conns[conn as usize].entry;
-        let web = &mut self.webs[index as usize];
-        if conn == web.request {
-            return net.post(now + web.exchanges[web.at].server_delay, Event::Respond(index));
-        }
-        self.players[entry as usize].completed += 1;
-        let Exchange { server_delay, response, .. } = web.exchanges[web.at];
-        let task = Task::Answered { bytes: response, thinking: server_delay, opened: web.at == 0 };
-        net.meter(entry).completed(now, now.since(web.started), self.ideals[entry as usize].time(task));
-        web.at += 1;
-        self.choose(now, entry, index, net);
-        let web = &self.webs[index as usize];
-        if let Some(next) = web.exchanges.get(web.at) {
-            net.post(now + next.gap, Event::Request(index));
         }
     }
 

@@ -153,7 +153,9 @@ impl Player {
     /// BBA-0: as high as the line from reservoir to cushion, but only where it has reached another quality.
     fn by_buffer(&self, video: &Video) -> usize {
         let (lowest, highest) = (video.ladder[0].0, video.ladder[video.ladder.len() - 1].0);
-        let (reservoir, cushion) = (video.buffer.0 / 100 * RESERVOIR, video.buffer.0 / 100 * CUSHION);
+        let reservoir = video.buffer.0 / 100 * RESERVOIR;
+        // When a piece is asked for there is room for it: more than that is never buffered then.
+        let cushion = (video.buffer.0 / 100 * CUSHION).min((video.buffer - video.chunk).0);
         let above = self.buffered.0.saturating_sub(reservoir).min(cushion - reservoir);
         let rise = u128::from(highest - lowest) * u128::from(above) / u128::from((cushion - reservoir).max(1));
         let line = lowest + rise as u64;
@@ -264,5 +266,11 @@ mod tests {
         assert_eq!((at(5, 2), at(9, 0), at(10, 0)), (0, 0, 1));
         assert_eq!((at(9, 1), at(12, 1), at(18, 1)), (1, 1, 2));
         assert_eq!((at(12, 2), at(9, 2)), (2, 1));
+    }
+
+    #[test]
+    fn a_buffer_of_few_pieces_reaches_the_highest_quality_too() {
+        let video = Video { buffer: SECOND * 4, ..video(Rule::Buffer) };
+        assert_eq!(watch(&video, 20, 20).0[19], 4);
     }
 }

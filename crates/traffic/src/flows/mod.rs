@@ -4,6 +4,8 @@
 //! can start the next one without a message that would have to travel. The streams carry nothing but the flows' own
 //! bytes: which flow a connection belongs to, its addresses and port say.
 
+mod clients;
+mod datagrams;
 pub mod played;
 mod reactor;
 pub mod socket;
@@ -17,8 +19,7 @@ use sojourn_core::rng::Rng;
 use sojourn_core::units::{Span, Time};
 use sojourn_model::scenario::Scenario;
 use sojourn_model::workload::ideal::{Ideal, Task};
-use sojourn_model::workload::page::{Browser, Browsing, Then};
-use sojourn_model::workload::stream::{Stream, Transport};
+use sojourn_model::workload::page::{Browser, Browsing};
 use sojourn_model::workload::video::{self, Video};
 use sojourn_model::workload::{App, Direction, Entry, Exchange};
 
@@ -400,187 +401,6 @@ impl<'a, N: Net> Flows<'a, N> {
         self.transfer(now, index, size)
     }
 
-    /// A client opens a web connection.
-    fn browse(&mut self, now: Time, index: u32, exchanges: Vec<Exchange>) -> io::Result<u32> {
-        let conn = self.connect(index, true)?;
-        self.begin(now, index, conn);
-        self.conns[conn as usize].web = Some(exchanges);
-        self.expect(conn);
-        Ok(conn)
-    }
-
-    /// A reader's next page, or what its parser found in the main object.
-    fn read(&mut self, now: Time, index: u32, browsing: &Browsing) -> io::Result<()> {
-        let Some(Client::Reader(browser, main)) = &mut self.players[index as usize].client else { return Ok(()) };
-        if browser.is_parsing() {
-            let (main, exchanges) = (*main, browser.parsed(browsing));
-            for (number, exchange) in exchanges.into_iter().enumerate() {
-                if number == 0 {
-                    self.ask_again(now, main, exchange)?;
-                } else {
-                    self.browse(now, index, vec![exchange])?;
-                }
-            }
-        } else if let Some(exchange) = browser.open(now, browsing) {
-            let conn = self.browse(now, index, vec![exchange])?;
-            if let Some(Client::Reader(_, main)) = &mut self.players[index as usize].client {
-                *main = conn;
-            }
-        }
-        Ok(())
-    }
-
-    /// A viewer's player asks for its next piece.
-    fn watch(&mut self, now: Time, index: u32, video: &Video) -> io::Result<()> {
-        let Some(Client::Viewer(viewer, conn)) = &mut self.players[index as usize].client else { return Ok(()) };
-        let exchange = viewer.ask(now, video);
-        if let Some(conn) = *conn {
-            return self.ask_again(now, conn, exchange);
-        }
-        let opened = self.browse(now, index, vec![exchange])?;
-        if let Some(Client::Viewer(_, conn)) = &mut self.players[index as usize].client {
-            *conn = Some(opened);
-        }
-        Ok(())
-    }
-
-    /// One more exchange on a connection that waits.
-    fn ask_again(&mut self, now: Time, conn: u32, exchange: Exchange) -> io::Result<()> {
-        if let Some(exchanges) = &mut self.conns[conn as usize].web {
-            exchanges.push(exchange);
-        }
-        self.expect(conn);
-        self.request(now, conn)
-    }
-
-    /// A client that chooses as it goes has got what it asked for on this connection. Whether the connection is done with, so
-    /// far as the client says.
-    fn choose(&mut self, now: Time, conn: u32) -> bool {
-        let entry = self.conns[conn as usize].entry;
-        match (&self.entries[entry as usize].app, &mut self.players[entry as usize].client) {
-            (App::Pages(browsing), Some(Client::Reader(browser, _))) => match browser.arrived(now, browsing) {
-                Then::Ask(exchange) => {
-                    self.conns[conn as usize].web.get_or_insert_default().push(exchange);
-                    false
-                }
-                Then::Parse(at) => {
-                    self.reactor.post(at, Act::Entry(entry));
-                    false
-                }
-                Then::Close => true,
-                Then::Loaded(time, next) => {
-                    self.played.note(now, entry, What::Loaded(time.0));
-                    next.into_iter().for_each(|at| self.reactor.post(at, Act::Entry(entry)));
-                    true
-                }
-            },
-            (App::Video(video), Some(Client::Viewer(viewer, _))) => {
-                let (seen, next) = viewer.arrived(now, video);
-                seen.into_iter().for_each(|(at, seen)| self.played.watched(at, entry, seen));
-                next.into_iter().for_each(|at| self.reactor.post(at, Act::Entry(entry)));
-                next.is_none()
-            }
-            _ => true,
-        }
-    }
-
-    /// The exchange under way on a web connection.
-    fn exchange(&self, conn: u32) -> Option<Exchange> {
-        let Conn { web, exchange, .. } = &self.conns[conn as usize];
-        web.as_ref()?.get(*exchange).copied()
-    }
-
-    /// Both ends of a web connection wait for their parts of the exchange.
-    fn expect(&mut self, conn: u32) {
-        if let Some(exchange) = self.exchange(conn) {
-            let Conn { got, target, .. } = &mut self.conns[conn as usize];
-            target[ACCEPTER] = got[ACCEPTER] + u64::from(exchange.request);
-            target[OPENER] = got[OPENER] + exchange.response;
-        }
-    }
-
-    fn request(&mut self, now: Time, conn: u32) -> io::Result<()> {
-        let Some(exchange) = self.exchange(conn) else { return Ok(()) };
-        if self.conns[conn as usize].exchange > 0 {
-            let entry = self.conns[conn as usize].entry;
-            self.begin(now, entry, conn);
-        }
-        self.write(conn, OPENER, u64::from(exchange.request))
-    }
-
-    fn respond(&mut self, conn: u32) -> io::Result<()> {
-        let response = self.exchange(conn).map_or(0, |exchange| exchange.response);
-        self.write(conn, ACCEPTER, response)
-    }
-
-    fn ping(&mut self, now: Time, index: u32, bytes: u32, number: u16) -> io::Result<()> {
-        let entry = &self.entries[index as usize];
-        let (from, to) = self.hosts(index, entry.direction);
-        let identifier = FIRST_PORT;
-        if self.players[index as usize].pinger.is_none() {
-            let place = self.place(entry, opposite(entry.direction));
-            let dscp = entry.dscp;
-            let fd = self.net.inside(place, move || socket::pinger(from, identifier, dscp))?;
-            self.reactor.watch(&fd, PINGERS + u64::from(index))?;
-            self.players[index as usize].pinger = Some(fd);
-            let opened = self.reactor.now().0;
-            self.played.connections.push(Connection { entry: index, port: identifier, opened, backward: false });
-        }
-        let player = &mut self.players[index as usize];
-        if player.pings.len() > usize::from(u16::MAX) {
-            player.pings.pop_front(); // Its number comes again.
-        }
-        player.pings.push_back((number, now));
-        if let Some(fd) = &player.pinger {
-            socket::ping(fd, to, number, bytes)?;
-        }
-        self.played.note(now, index, What::Ping);
-        Ok(())
-    }
-
-    /// A datagram of a stream, or a write.
-    fn stream(&mut self, now: Time, index: u32, stream: &Stream, number: u32) -> io::Result<()> {
-        if stream.transport == Transport::Tcp {
-            let conn = self.lasting(index)?;
-            return self.write(conn, OPENER, u64::from(stream.bytes));
-        }
-        if self.players[index as usize].datagrams.is_none() {
-            self.open_datagrams(index)?;
-        }
-        if let Some([sender, _]) = &self.players[index as usize].datagrams {
-            socket::send_datagram(sender, number, now, stream.bytes, &mut self.zeros)?;
-        }
-        self.played.note(now, index, What::Datagram);
-        Ok(())
-    }
-
-    /// Makes both ends of a stream of datagrams.
-    fn open_datagrams(&mut self, index: u32) -> io::Result<()> {
-        let entry = &self.entries[index as usize];
-        let (from, to) = self.hosts(index, entry.direction);
-        let (from, to) = (SocketAddrV4::new(from, FIRST_PORT), SocketAddrV4::new(to, SERVICE));
-        let (far, dscp) = (self.place(entry, entry.direction), entry.dscp);
-        let hearer = self.net.inside(far, move || socket::datagrams(to, None, 0))?;
-        let sender = self
-            .net
-            .inside(self.place(entry, opposite(entry.direction)), move || socket::datagrams(from, Some(to), dscp))?;
-        self.reactor.watch(&hearer, HEARERS + u64::from(index))?;
-        let opened = self.reactor.now().0;
-        self.played.connections.push(Connection { entry: index, port: FIRST_PORT, opened, backward: false });
-        self.players[index as usize].datagrams = Some([sender, hearer]);
-        Ok(())
-    }
-
-    /// Datagrams have come.
-    fn on_datagrams(&mut self, index: u32) -> io::Result<()> {
-        let now = self.reactor.now();
-        let Some([_, hearer]) = &self.players[index as usize].datagrams else { return Ok(()) };
-        while let Some((number, sent)) = socket::take_datagram(hearer)? {
-            self.played.note(now, index, What::Heard { number, sent: sent.0 });
-        }
-        Ok(())
-    }
-
     /// Everything that an end waited for has arrived there.
     fn complete(&mut self, now: Time, conn: u32, end: usize) -> io::Result<()> {
         let Conn { entry, started, size, exchange, .. } = self.conns[conn as usize];
@@ -617,21 +437,6 @@ impl<'a, N: Net> Flows<'a, N> {
         }
         // The receiver ends it: of a sender that ends first, Linux no longer tells which ACKs reach it.
         self.finish(conn, end)
-    }
-
-    fn next_exchange(&mut self, now: Time, conn: u32) -> io::Result<()> {
-        self.conns[conn as usize].exchange += 1;
-        let done = self.choose(now, conn);
-        match self.exchange(conn) {
-            Some(next) => {
-                let at = now + next.gap;
-                self.expect(conn);
-                self.reactor.post(at, Act::Request(conn));
-                Ok(())
-            }
-            None if done => self.finish(conn, OPENER),
-            None => Ok(()),
-        }
     }
 
     /// The hosts of an entry: this side's, and the other's.
@@ -692,19 +497,6 @@ impl<'a, N: Net> Flows<'a, N> {
             token if token >= LISTENERS => self.accept((token - LISTENERS) as usize),
             token => self.on_socket((token / 2) as u32, (token % 2) as usize, ready),
         }
-    }
-
-    fn on_reply(&mut self, index: u32) -> io::Result<()> {
-        let now = self.reactor.now();
-        let player = &mut self.players[index as usize];
-        let Some(fd) = &player.pinger else { return Ok(()) };
-        while let Some(number) = socket::reply(fd)? {
-            // It may have overtaken others, or be a copy: an impairment does that.
-            if let Some((_, at)) = player.pings.iter().rev().find(|(sent, _)| *sent == number) {
-                self.played.note(now, index, What::Reply(now.since(*at).0));
-            }
-        }
-        Ok(())
     }
 
     fn on_socket(&mut self, conn: u32, which: usize, ready: Ready) -> io::Result<()> {
