@@ -482,10 +482,8 @@ impl Fabric {
         if self.first_delayed_ack < now && !planted(Fault::DelayedAck) {
             self.delayed_acks(class, now);
         }
-        if !packet.is_data() {
-            return self.deliver_other(packet);
-        }
-        let Received { answers, complete, deadline } = self.ends.receive(now, packet);
+        let Received { answers, complete, deadline } =
+            if packet.is_data() { self.ends.receive(now, packet) } else { self.receive_other(packet) };
         if complete {
             self.post(now, Event::Complete(conn));
         }
@@ -497,16 +495,22 @@ impl Fabric {
     }
 
     /// A SYN, an echo request or a datagram at a data receiver.
-    #[cold]
-    #[inline(never)]
-    fn deliver_other(&mut self, packet: &mut Packet) -> Option<Target> {
-        if packet.code() == DATAGRAM {
-            let entry = self.ends.entry(packet.conn());
-            self.flows[entry as usize].received_datagram(packet.time, packet.sent(), packet.seq());
-            return None;
+    #[inline(always)]
+    fn receive_other(&mut self, packet: &mut Packet) -> Received {
+        let answers = packet.code() != DATAGRAM;
+        if !answers {
+            self.hear(*packet);
         }
         *packet = packet.returned();
-        self.enter(packet)
+        Received { answers, complete: false, deadline: Time::NEVER }
+    }
+
+    /// A datagram at its receiver. (By value: were its address known elsewhere, every packet would be kept in memory.)
+    #[cold]
+    #[inline(never)]
+    fn hear(&mut self, packet: Packet) {
+        let entry = self.ends.entry(packet.conn());
+        self.flows[entry as usize].received_datagram(packet.time, packet.sent(), packet.seq());
     }
 
     /// The delayed ACKs of a class before `now`.
