@@ -71,11 +71,19 @@ def test_a_managed_router_manages_once_the_modem_stops_it(world: str, sojourn: R
     assert found["router"]["drops_by_reason"]["codel"] > 0
 
 
-def test_a_shaper_of_linux_can_not_be_stopped(sojourn: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--link", "htb"], "hop modem: pause: not with htb"),
+        (["--set", "host.gso=true"], "hop modem: pause: not with gso"),
+    ],
+)
+def test_what_the_kernel_world_can_not_stop_is_refused(
+    arguments: list[str], problem: str, sojourn: Run, tmp_path: Path
+) -> None:
     kernel_or_skip()
     file = scenario(tmp_path, ROUTERS[0], 'qdisc = "pfifo limit 20"\npause = true')
-    error = sojourn("run", file, "--world", "kernel", "--link", "htb", code=2).stderr
-    assert "hop modem: pause: not with htb" in error
+    assert problem in sojourn("run", file, "--world", "kernel", *arguments, code=2).stderr
 
 
 def test_check_says_whether_a_queue_stops_another(sojourn: Run, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sojourn_core::rng::Rng;
 use sojourn_core::tcp::{AckPolicy, Cc, Config};
 use sojourn_core::units::{Rate, Span, Time};
-use sojourn_model::records::PacketRecord;
+use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::{Access, Capacity, Filling, Hop, Impair, Link, Nic, Pause, Scenario, Trace};
 use sojourn_model::workload::page::{Browsing, Page};
 use sojourn_model::workload::stream::{Codec, Playout, Stream, Transport, Voice};
@@ -401,7 +401,27 @@ fn compare(seed: u64) -> usize {
     }
     assert_eq!(fast.len(), heap.len(), "seed {seed}: records\n{scenario:#?}");
     assert!(fast_report == heap_report, "seed {seed}: {}\n{scenario:#?}", difference(&fast_report, &heap_report));
+    one_at_a_time(seed, &scenario, &fast);
     fast.len()
+}
+
+/// A link of a constant rate sends one packet after the other, none before it came, each for its own time; also behind a
+/// card, with impairments, and when it is stopped.
+fn one_at_a_time(seed: u64, scenario: &Scenario, packets: &[PacketRecord]) {
+    for index in 0..scenario.hops.len() * 2 {
+        let Capacity::Steps(steps) = &scenario.link(index).rate else { continue };
+        let of_link = |packet: &&PacketRecord| usize::from(packet.link) == index && packet.fate == Fate::Delivered;
+        let mut sent: Vec<&PacketRecord> = packets.iter().filter(of_link).collect();
+        sent.sort_by_key(|packet| packet.start);
+        let free = [Time::ZERO].into_iter().chain(sent.iter().map(|packet| packet.end));
+        for (packet, free) in sent.iter().zip(free) {
+            assert!(packet.start >= free.max(packet.arrival), "seed {seed}: {packet:?} before {free:?}\n{scenario:#?}");
+            if let [(_, rate)] = steps[..] {
+                let lasts = packet.end.since(packet.start);
+                assert_eq!(lasts, rate.serialise(packet.bytes), "seed {seed}: {packet:?}\n{scenario:#?}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -31,6 +31,11 @@ pub fn refusal(scenario: &Scenario, kernel: &Kernel, mode: Mode) -> Option<Strin
     if let Some((name, why)) = links {
         return Some(format!("hop {name}: {why}"));
     }
+    let pauses = |index: &usize| scenario.link(*index).pause.is_some();
+    if let Some(index) = (0..scenario.hops.len() * 2).find(pauses).filter(|_| scenario.host.gso) {
+        let name = scenario.link_name(index);
+        return Some(format!("hop {name}: pause: not with gso, whose packets are longer than its headroom expects"));
+    }
     if scenario.workload.entries.len() > MOST_ENTRIES {
         return Some(format!("{} flows: at most {MOST_ENTRIES}", scenario.workload.entries.len()));
     }
