@@ -87,8 +87,8 @@ pub(super) struct Sampler {
     /// Samples are limited by the application until more than this is delivered; 0 if they are not.
     app_limited: u32,
     min_rtt: u64,
-    /// The sample under way: the note that gives it and its segment.
-    best: Option<(Sent, u32)>,
+    /// The sample under way: the segment that gives it.
+    best: Option<u32>,
     interval: u64,
     /// Send times of the last segments acknowledged cumulatively and selectively, of those never repeated.
     acked_at: Option<u64>,
@@ -189,20 +189,21 @@ impl Sampler {
         if self.notes.is_empty() || !self.note(seq).pending {
             return;
         }
-        self.note(seq).pending = false;
-        let note = *self.note(seq);
+        let note = self.note(seq);
+        note.pending = false;
+        let &mut Sent { sent, first_sent, retransmitted, .. } = note;
         self.delivered += 1;
-        match (by_block, note.retransmitted) {
-            (true, false) => self.sacked_at = Some(note.sent),
-            (false, false) => self.acked_at = Some(note.sent),
+        match (by_block, retransmitted) {
+            (true, false) => self.sacked_at = Some(sent),
+            (false, false) => self.acked_at = Some(sent),
             (true, true) => {}
             (false, true) => self.ambiguous = true,
         }
-        let later = |last: u32| note.sent > self.first_sent || (note.sent == self.first_sent && seq > last);
-        if self.best.is_none_or(|(_, last)| later(last)) {
-            self.best = Some((note, seq));
-            self.first_sent = note.sent;
-            self.interval = note.sent.saturating_sub(note.first_sent);
+        let later = |last: u32| sent > self.first_sent || (sent == self.first_sent && seq > last);
+        if self.best.is_none_or(later) {
+            self.best = Some(seq);
+            self.first_sent = sent;
+            self.interval = sent.saturating_sub(first_sent);
         }
     }
 
@@ -230,9 +231,10 @@ impl Sampler {
         // Linux `tcp_ack_update_rtt`: of its own notes, else by the timestamp.
         let rtt = self.sacked_at.or(acked_at).map(|sent| now.saturating_sub(sent).max(1)).or(stamp);
         self.min_rtt = rtt.map_or(self.min_rtt, |rtt| self.min_rtt.min(rtt));
-        let Some((note, _)) = self.best else {
+        let Some(best) = self.best else {
             return Sample { rtt, acked_sacked, ..Sample::default() };
         };
+        let note = *self.note(best);
         let interval = self.interval.max(now.saturating_sub(note.delivered_time));
         let plausible = self.min_rtt == u64::MAX || interval >= self.min_rtt;
         Sample {
