@@ -203,6 +203,9 @@ def test_the_command_prints_the_kernels_fates(sojourn: Run, kernel: Kernel, tmp_
         (("--qdisc", "codel variant rfc8289"), "the kernel's codel is Linux's"),
         (("--qdisc", "nonsense limit 7"), "nonsense"),
         (("--qdisc", "noqueue"), "has no queue"),
+        (("--qdisc", "drr"), "does nothing without classes"),
+        (("--qdisc", "pfifo", "--rate", "0.1bit"), "above zero"),
+        (("--qdisc", "pfifo limit 100000", "--rate", "1bit"), "expected at most 2251799813685248 ns, 26 days"),
         (("--qdisc", "fq maxrate 1mbit", "--rate", "10mbit"), "holds packets back"),
         (("--qdisc", "mine", "--qdisc-module", "none.ko"), "expected a module such as my.ko"),
     ],
@@ -210,7 +213,7 @@ def test_the_command_prints_the_kernels_fates(sojourn: Run, kernel: Kernel, tmp_
 def test_what_can_not_be_replayed_is_said_in_a_line(
     sojourn: Run, kernel: Kernel, tmp_path: Path, arguments: tuple[str, ...], words: str
 ) -> None:
-    rows = "".join(f"{n},enqueue,1,1500,0\n" for n in range(100))
+    rows = "".join(f"{n},enqueue,1,1500,0\n" for n in range(200))
     (tmp_path / "t.csv").write_text(HEADER + rows)
     result = sojourn("replay", "t.csv", "--world", "kernel", *arguments, code=2)
     assert words in result.stderr

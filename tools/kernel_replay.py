@@ -26,7 +26,7 @@ from pages import filled
 from sojourn import _core
 from sojourn.errors import Refusal
 from sojourn.kernel import Kernel, find
-from sojourn.kernel.replay import replay
+from sojourn.kernel.replay import of_kernel, replay
 from sojourn.plan import load
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -244,19 +244,9 @@ class Played:
     first: str
 
 
-def of_kernel(line: str, kernel: Kernel) -> str:
-    """The discipline as this kernel has it, in our words."""
-    kind = line.rpartition(" child ")[2].split()[0]
-    if kind == "cake" and kernel.version >= (6, 12):
-        return f"{line} variant linux{7 if kernel.version >= (7, 0) else 612}"
-    if kind in ("codel", "fq_codel"):
-        return f"{line} variant linux7" if kernel.version >= (7, 0) else line
-    return f"{line} variant linux67" if kind == "fq" and kernel.version >= (6, 7) else line
-
-
 def play(kernel: Kernel, trace: Trace, line: str) -> Played:
     """Every packet's fate and its time must be the same. Why it was dropped only we can say."""
-    data, line = trace.file.read_bytes(), of_kernel(line, kernel)
+    data, line = trace.file.read_bytes(), of_kernel(line, kernel.version)
     if line.startswith("dualpi2"):
         data = from_zero(data)
     rate = f"{trace.rate}bit" if trace.rate else None

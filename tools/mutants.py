@@ -34,7 +34,7 @@ DECISIONS = r"replace (==|!=|<=?|>=?|&&|\|\|) with|delete !"
 """What is changed: where the code decides."""
 OTHERS = r"delete field|is_full|impl Parameters|Params::|dequeue_into|Law>::micros"
 """But not where parameters are read, counters are printed, or a world asks how full the buffer is."""
-TESTS = {"flows": ("flows", "fq_codel"), "codel": ("codel",)}
+TESTS = {"flows": ("flows", "fq_codel"), "codel": ("codel",), "fq": ("fq", "ccaq")}
 """Modules whose tests are asked; else the discipline's own."""
 NAMES = ("fifo", "codel", "fq_codel", "flows", "choke", "blue", "sfb", "sfq", "fq_pie", "red", "dualpi2", "fq", "pie")
 FAST = {
@@ -86,25 +86,34 @@ def changed(name: str, tree: Path, program: str, most: int) -> list[Mutant]:
     listed = subprocess.run([*words, "--list"], cwd=tree, check=True, capture_output=True, text=True).stdout
     of = len(listed.splitlines())
     words += ["--shard", f"0/{-(-of // most)}", "--sharding", "round-robin"] if 0 < most < of else []
-    words += ["--in-place", "--timeout=10", "-o", str(out), "-p", "sojourn-core", "--", "--lib", "--"]
+    words += ["--in-place", "--timeout=30", "-o", str(out), "-p", "sojourn-core", "--", "--lib", "--"]
     words += [f"qdisc::{module}::" for module in TESTS.get(name, (name,))]
     _run(name, words, tree)
     (out / "of").write_text(str(of))
-    return read(name, tree)
+    return read(name)
 
 
 def missed(name: str, tree: Path, program: str) -> list[Mutant]:
     """Tests those once more that survived and have no reason yet."""
     reasons = known()
     outcomes = [one for one in _outcomes(WORK / name) if one["summary"] == "MissedMutant"]
-    names = [one["scenario"]["Mutant"]["name"] for one in outcomes if _mutant(one, tree).key not in reasons]
+    names = [one["scenario"]["Mutant"]["name"] for one in outcomes if _mutant(one, WORK / name).key not in reasons]
     if names:
-        words = [program, "mutants", "--no-shuffle", "--colors=never", "--in-place", "--timeout=10"]
+        words = [
+            program,
+            "mutants",
+            "--no-shuffle",
+            "--colors=never",
+            "--in-place",
+            "--timeout=30",
+            "--exclude-re",
+            OTHERS,
+        ]
         words += ["--re", "|".join(re.escape(one) for one in names), "-o", str(WORK / name / "again")]
         words += ["-p", "sojourn-core", "--", "--lib", "--"]
         words += [f"qdisc::{module}::" for module in TESTS.get(name, (name,))]
         _run(name, words, tree)
-    return read(name, tree)
+    return read(name)
 
 
 def _run(name: str, words: list[str], tree: Path) -> None:
@@ -124,24 +133,23 @@ def _outcomes(folder: Path) -> list[dict[str, Any]]:
     return [one for one in every if isinstance(one["scenario"], dict)]
 
 
-def _mutant(outcome: dict[str, Any], tree: Path) -> Mutant:
+def _mutant(outcome: dict[str, Any], folder: Path) -> Mutant:
     one = outcome["scenario"]["Mutant"]
     start, end = one["span"]["start"], one["span"]["end"]
-    line = (tree / one["file"]).read_text().splitlines()[start["line"] - 1]
-    before, changed, after = (
-        line[: start["column"] - 1],
-        line[start["column"] - 1 : end["column"] - 1],
-        line[end["column"] - 1 :],
-    )
+    # The line as it was: the tree may have changed since.
+    change = (folder / "mutants.out" / outcome["diff_path"]).read_text().splitlines()
+    line = next(line[1:] for line in change if line.startswith("-") and not line.startswith("---"))
+    begin, stop = start["column"] - 1, end["column"] - 1
     what = one["name"].split(": ", 1)[1]
-    code = f"{before}«{changed}»{after}".strip()
+    code = f"{line[:begin]}«{line[begin:stop]}»{line[stop:]}".strip()
     return Mutant(one["file"].removeprefix(QDISC + "/"), what, code, outcome["summary"])
 
 
-def read(name: str, tree: Path) -> list[Mutant]:
+def read(name: str) -> list[Mutant]:
     """What cargo-mutants wrote down, at last."""
-    again = {one["scenario"]["Mutant"]["name"]: one for one in _outcomes(WORK / name / "again")}
-    return [_mutant(again.get(one["scenario"]["Mutant"]["name"], one), tree) for one in _outcomes(WORK / name)]
+    folders = (WORK / name, WORK / name / "again")
+    last = {one["scenario"]["Mutant"]["name"]: (one, folder) for folder in folders for one in _outcomes(folder)}
+    return [_mutant(*last[one["scenario"]["Mutant"]["name"]]) for one in _outcomes(WORK / name)]
 
 
 def page(found: dict[str, list[Mutant]], reasons: dict[str, str]) -> str:
@@ -183,7 +191,7 @@ def main(names: tuple[str, ...], program: str, most: int, only_missed: bool, onl
             missed(name, tree, program)
         elif asked:
             changed(name, tree, program, most)
-        if mutants := read(name, tree):
+        if mutants := read(name):
             found[name] = mutants
     reasons = known()
     PAGE.write_text(filled(PAGE.read_text(), BEGIN, END, page(found, reasons)))

@@ -106,8 +106,21 @@ class Output:
     @property
     def events(self) -> int: ...
 
-def replay(trace: bytes, name: str, qdisc: str, rate: str | None, mtu: int) -> tuple[bytes, list[str]]:
-    """The fates of a trace's packets as CSV, and warnings about what was asked for."""
+def replay(
+    trace: bytes, name: str, qdisc: str, rate: str | None, mtu: int, told: int | None = None
+) -> tuple[bytes, list[str]]:
+    """The fates of a trace's packets as CSV, and warnings about what was asked for.
+
+    `rate` is a server's, which makes the dequeues; `told` the link's, for disciplines that configure themselves by it.
+    """
+
+def sums(trace: bytes, qdisc: str, mtu: int, told: int, labels: bytes, kinds: int, seeds: int) -> list[list[int]]:
+    """How many of a trace's packets with each label are dropped or marked, then how many µs those that leave waited.
+
+    A row a seed of the random numbers."""
+
+def rate(text: str) -> tuple[int, list[str]]:
+    """A rate in bits per second, as `--rate` gives it, and warnings."""
 
 def qdisc(line: str) -> str:
     """JSON of a line of tc words: `kind`, `full` (nothing left out), `values` by name in base units."""

@@ -7,13 +7,15 @@ use sojourn_core::qdisc::tc::{Spec, Value};
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Rate, Time};
 use sojourn_model::units;
-use sojourn_sim::replay::{Fate, Op, Row, SEED, changes, flow_hash, parse, run, to_csv};
+use sojourn_sim::replay::{Fate, Op, Row, SEED, changes, flow_hash, parse, run, run_told, to_csv};
 use sojourn_traffic::replay::{Job, more, words};
 
 use crate::{Error, bug};
 
-/// The fates of a trace's packets as CSV, and warnings about the line.
+/// The fates of a trace's packets as CSV, and warnings about the line. `rate` is a server's, which makes the dequeues; with `told`
+/// the trace has them, and the discipline is told that this is the link's rate.
 #[pyfunction]
+#[pyo3(signature = (trace, name, qdisc, rate, mtu, told=None))]
 pub fn replay<'py>(
     py: Python<'py>,
     trace: &[u8],
@@ -21,12 +23,17 @@ pub fn replay<'py>(
     qdisc: &str,
     rate: Option<&str>,
     mtu: u32,
+    told: Option<u64>,
 ) -> PyResult<(Bound<'py, PyBytes>, Vec<String>)> {
     let (spec, mut warnings) =
         Spec::parse(qdisc).map_err(|error| Error::new_err(format!("--qdisc = {qdisc}: {error}")))?;
     let rate = server_rate(rate, &mut warnings)?;
     let csv = py.detach(|| {
-        let rows = run(trace, name, &spec, rate, mtu).map_err(|error| Error::new_err(error.to_string()))?;
+        let rows = match told {
+            Some(link) => run_told(trace, name, &spec, Rate(link), mtu),
+            None => run(trace, name, &spec, rate, mtu),
+        };
+        let rows = rows.map_err(|error| Error::new_err(error.to_string()))?;
         PyResult::Ok(to_csv(&rows))
     })?;
     Ok((PyBytes::new(py, &csv), warnings))
@@ -54,6 +61,34 @@ pub fn qdisc(line: &str) -> PyResult<String> {
         .collect();
     let said = serde_json::json!({ "kind": spec.kind(), "full": spec.full(), "values": values });
     serde_json::to_string(&said).map_err(bug)
+}
+
+/// How many of a trace's packets with each of `kinds` labels are dropped or marked, then how many microseconds those that leave
+/// have waited, for as many seeds: a row a seed. `told` is the link's rate, as the discipline is told.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "each by its name")]
+pub fn sums(
+    py: Python<'_>,
+    trace: &[u8],
+    qdisc: &str,
+    mtu: u32,
+    told: u64,
+    labels: &[u8],
+    kinds: usize,
+    seeds: u64,
+) -> PyResult<Vec<Vec<u64>>> {
+    let (spec, _) = Spec::parse(qdisc).map_err(|error| Error::new_err(format!("{qdisc}: {error}")))?;
+    let counted =
+        || sojourn_sim::replay::sums((trace, "trace"), &spec, (Rate(told), mtu), 1..1 + seeds, (labels, kinds));
+    py.detach(counted).map_err(|error| Error::new_err(error.to_string()))
+}
+
+/// A rate as the command line gives it, in bits per second, and warnings.
+#[pyfunction]
+pub fn rate(text: &str) -> PyResult<(u64, Vec<String>)> {
+    let mut warnings = Vec::new();
+    let rate = server_rate(Some(text), &mut warnings)?;
+    Ok((rate.map_or(0, |rate| rate.0), warnings))
 }
 
 /// The server's rate as the command line gives it.
@@ -97,6 +132,7 @@ impl KernelReplay {
         let rate = server_rate(rate, &mut warnings)?;
         let ops = parse(trace, name, rate.is_none()).map_err(|error| Error::new_err(error.to_string()))?;
         let rate = rate.map_or(0, |rate| rate.0);
+        ends_in_time(&ops, rate).map_err(|problem| Error::new_err(format!("{name}: {problem}")))?;
         let kind = qdisc.split_ascii_whitespace().next().unwrap_or_default();
         let numbers = Rng::stream(SEED, kind).state();
         let more = more(qdisc);
@@ -137,6 +173,24 @@ fn changed(ops: &[Op], name: &str, qdisc: &str) -> PyResult<Vec<Vec<String>>> {
     };
     let changes = changes(ops, name, &spec).map_err(|error| Error::new_err(error.to_string()))?;
     Ok(changes.iter().map(|change| split(&change.line)).collect())
+}
+
+/// A guest's clock ticks all the way: a day takes it half a second, 26 days ten.
+const LONGEST: Time = Time(1 << 51);
+
+/// Whether a trace ends early enough for a guest, also if a server of this rate (0: none) sends all of it.
+fn ends_in_time(ops: &[Op], rate: u64) -> Result<(), String> {
+    let last = ops.last().map_or(Time::ZERO, Op::at);
+    let bytes = |op: &Op| if let Op::Enqueue { bytes, .. } = op { u128::from(*bytes) } else { 0 };
+    let served = ops.iter().map(bytes).sum::<u128>() * 8_000_000_000;
+    let end = u128::from(last.0) + served.checked_div(u128::from(rate)).unwrap_or(0);
+    if end <= u128::from(LONGEST.0) {
+        return Ok(());
+    }
+    Err(format!(
+        "ends after {end} ns: expected at most {} ns, 26 days, since a real kernel's clock ticks all the way",
+        LONGEST.0
+    ))
 }
 
 /// Bytes of a row of the trace, and of a fate.
@@ -194,6 +248,16 @@ fn decode(ops: &[Op], fates: &[u8]) -> Result<Vec<Row>, String> {
 mod tests {
     use super::*;
     use sojourn_core::packet::Ecn;
+
+    #[test]
+    fn a_trace_of_months_is_not_for_a_guest() {
+        let at = |ns| Op::Enqueue { at: Time(ns), flow: 0, bytes: 1500, ecn: Ecn::NotEct, dscp: 0 };
+        assert_eq!(ends_in_time(&[], 0), Ok(()));
+        assert_eq!(ends_in_time(&[at(1 << 51)], 0), Ok(()));
+        assert!(ends_in_time(&[at((1 << 51) + 1)], 0).is_err());
+        assert_eq!(ends_in_time(&vec![at(0); 100], 10_000), Ok(()));
+        assert!(ends_in_time(&vec![at(0); 100], 0).is_ok() && ends_in_time(&vec![at(0); 188], 1).is_err());
+    }
 
     #[test]
     fn a_fate_for_each_packet_comes_back() {

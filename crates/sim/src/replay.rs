@@ -166,6 +166,14 @@ pub fn run(trace: &[u8], file_name: &str, spec: &Spec, rate: Option<Rate>, mtu: 
     run_from(Time::ZERO, trace, file_name, spec, rate, mtu)
 }
 
+/// As [`run`] without a rate: the trace has its own dequeues, but the discipline is told that this is the link's rate.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_told(trace: &[u8], file_name: &str, spec: &Spec, link: Rate, mtu: u32) -> Result<Vec<Row>, Error> {
+    play(Time::ZERO, (trace, file_name), spec, (None, link), mtu)
+}
+
 /// As [`run`], with the discipline's clock at `start` when the trace's is zero: how tests pass the wrap of a 32-bit
 /// clock. A multiple of 2^20 ns, so that the clock's ticks stay where they were.
 ///
@@ -186,6 +194,22 @@ pub fn run_from(
         start.0.is_multiple_of(1 << 20) && start < MAX_TIME,
         "the clock's start is no multiple of 2^20 ns: {start:?}"
     );
+    if rate.is_none() && matches!(spec, Spec::Red(params) if params.variant == Variant::Ns2) {
+        let problem = format!("{} is configured from the link's rate: give one", spec.kind());
+        return Err(Error { file: file_name.to_string(), line: 0, problem });
+    }
+    // Without a rate no discipline left here looks at it.
+    play(start, (trace, file_name), spec, (rate, rate.unwrap_or(Rate(0))), mtu)
+}
+
+/// With the server's rate, if there is one, and the rate that the discipline is told.
+fn play(
+    start: Time,
+    (trace, file_name): (&[u8], &str),
+    spec: &Spec,
+    (rate, told): (Option<Rate>, Rate),
+    mtu: u32,
+) -> Result<Vec<Row>, Error> {
     let error = |problem: String| Error { file: file_name.to_string(), line: 0, problem };
     if mtu == 0 || mtu > MAX_BYTES {
         return Err(error(format!("an MTU of {mtu} bytes; expected 1 to {MAX_BYTES}")));
@@ -193,21 +217,58 @@ pub fn run_from(
     if rate == Some(Rate(0)) {
         return Err(error("a rate of zero; expected a positive rate such as 10mbit".into()));
     }
-    if rate.is_none() && matches!(spec, Spec::Red(params) if params.variant == Variant::Ns2) {
-        return Err(error(format!("{} is configured from the link's rate: give one", spec.kind())));
-    }
     let ops = parse(trace, file_name, rate.is_none())?;
-    let changes = changes(&ops, file_name, spec)?;
-    // Without a rate no discipline left here looks at it.
-    let context = Context { mtu, overhead: ETHERNET, rate: rate.unwrap_or(Rate(0)), delay: Span::ZERO, seed: SEED };
+    let context = Context { mtu, overhead: ETHERNET, rate: told, delay: Span::ZERO, seed: SEED };
+    rows(start, (&ops, file_name), spec, rate, &context)
+}
+
+/// What becomes of the packets with each label, for each seed of the discipline's random numbers: how many are dropped or marked,
+/// and then, label by label, how many microseconds those that leave have waited in all. `labels` has one for each packet;
+/// what has none of the first `kinds` is not counted. As [`run_told`] else.
+///
+/// # Errors
+/// As [`run`].
+pub fn sums(
+    (trace, file_name): (&[u8], &str),
+    spec: &Spec,
+    (link, mtu): (Rate, u32),
+    seeds: std::ops::Range<u64>,
+    (labels, kinds): (&[u8], usize),
+) -> Result<Vec<Vec<u64>>, Error> {
+    let ops = parse(trace, file_name, true)?;
+    let one = |seed| {
+        let context = Context { mtu, overhead: ETHERNET, rate: link, delay: Span::ZERO, seed };
+        let (mut signals, mut waits) = (vec![0; kinds], vec![0; kinds]);
+        for (row, label) in rows(Time::ZERO, (&ops, file_name), spec, None, &context)?.iter().zip(labels) {
+            let label = usize::from(*label);
+            if label < kinds {
+                signals[label] += u64::from(matches!(row.fate, Fate::Dropped(_) | Fate::Marked));
+                let leaves = matches!(row.fate, Fate::Delivered | Fate::Marked);
+                waits[label] += if leaves { row.fate_time.since(row.enqueue).0 / 1000 } else { 0 };
+            }
+        }
+        signals.append(&mut waits);
+        Ok(signals)
+    };
+    seeds.map(one).collect()
+}
+
+fn rows(
+    start: Time,
+    (ops, file_name): (&[Op], &str),
+    spec: &Spec,
+    rate: Option<Rate>,
+    context: &Context,
+) -> Result<Vec<Row>, Error> {
+    let changes = changes(ops, file_name, spec)?;
     let mut replay = Replay {
-        qdisc: spec.build(&context),
+        qdisc: spec.build(context),
         book: Book { rows: Vec::with_capacity(ops.len()), now: Time::ZERO, start: Span(start.0) },
         changes: changes.into_iter(),
     };
     let played = match rate {
-        None => replay.as_told(&ops),
-        Some(rate) => replay.with_server(&ops, rate),
+        None => replay.as_told(ops),
+        Some(rate) => replay.with_server(ops, rate),
     };
     match played {
         Ok(()) => Ok(replay.book.rows),
@@ -522,6 +583,29 @@ mod tests {
         let rows = "0,enqueue,1,100,0\n0,enqueue,1,100,0\n100,enqueue,1,100,0\n";
         let expected = "0,1,100,0,0,delivered\n1,1,100,0,0,dropped:overlimit\n2,1,100,100,100,delivered";
         assert_eq!(csv(rows, "pfifo limit 1", Some(8_000_000_000)), expected);
+    }
+
+    #[test]
+    fn who_configures_itself_by_the_links_rate_is_told_it() {
+        let trace = format!("{TRACE_HEADER}\n0,enqueue,1,100,0\n5,dequeue,,,\n");
+        let spec = "red limit 9 variant ns2".parse().expect("red");
+        assert!(run(trace.as_bytes(), "t", &spec, None, 1514).is_err());
+        let rows = run_told(trace.as_bytes(), "t", &spec, Rate(1_000_000), 1514).expect("sound");
+        assert_eq!((rows[0].fate, rows[0].fate_time), (Fate::Delivered, Time(5)));
+    }
+
+    #[test]
+    fn sums_count_signals_and_waits_by_label_for_each_seed() {
+        let rows: String = (0..5000).map(|n| format!("{n}000000,enqueue,1,1500,0\n{n}500000,dequeue,,,\n")).collect();
+        let trace = format!("{TRACE_HEADER}\n0,enqueue,1,1500,0\n0,enqueue,1,1500,0\n0,enqueue,1,1500,0\n{rows}");
+        let counted = |line: &str, labels: &[u8]| {
+            let spec = line.parse().expect(line);
+            sums((trace.as_bytes(), "t"), &spec, (Rate(0), 1514), 1..4, (labels, 2)).expect("sound")
+        };
+        // Three wait: the first leaves after half a millisecond, the second after one and a half; the fourth does not fit.
+        assert_eq!(counted("pfifo limit 3", &[0, 0, 9, 1]), vec![vec![0, 1, 2000, 0]; 3]);
+        let random = counted("blue limit 3 freeze_time 1ms increment 0.1", &[0; 5003]);
+        assert!(random[0] != random[1] && random[0][0] > 0 && random[0][1] == 0, "{random:?}");
     }
 
     #[test]

@@ -17,6 +17,8 @@ use crate::{express, flows, init, os, seal};
 pub const TRACE: &str = "trace.bin";
 /// What became of its packets.
 pub const FATES: &str = "fates.bin";
+/// Disciplines that drop all, or take one way only, until classes are made; a line has no place for these.
+const CLASSES_ONLY: [&str; 4] = ["cbq", "drr", "hfsc", "qfq"];
 const DEVICE: &str = "replay0";
 const CONTROL: &str = "/proc/sojourn_replay";
 /// Time zero of a trace is a multiple of this on the guest's clock: whole in CoDel's ticks, the scheduler's and jiffies
@@ -60,6 +62,11 @@ pub struct Job {
 pub fn words(line: &str, version: (u32, u32)) -> Result<Vec<String>, String> {
     let split = |line: &str| line.split_ascii_whitespace().map(str::to_owned).collect();
     let kind = line.split_ascii_whitespace().next().unwrap_or_default();
+    if CLASSES_ONLY.contains(&kind) {
+        return Err(format!(
+            "{kind} does nothing without classes, for which a line has no place: expected a discipline without, htb or tbf"
+        ));
+    }
     let known = sojourn_core::qdisc::tc::disciplines().iter().any(|one| one.name == kind);
     if !known {
         return Ok(split(line));
@@ -209,6 +216,7 @@ mod tests {
         assert!(told("codel limt 5").is_err());
         assert!(told("noqueue").is_err());
         assert_eq!(told("ccaq variant paper").map(|line| line.contains("variant")), Ok(false));
+        assert!(told("drr").unwrap_err().contains("classes") && told("ets bands 3").is_ok());
         assert!(told("sfq variant ns2").is_err() && told("blue").is_err());
     }
 

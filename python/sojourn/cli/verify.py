@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sojourn.cli.base import bounded, cli, fail, format_option
+from sojourn.cli.base import bounded, cli, fail, format_option, warn
 from sojourn.plan import refuse_other_than_utf8
 
 if TYPE_CHECKING:
@@ -48,6 +48,17 @@ Examples:
     type=click.Path(path_type=Path),
     help="The discipline's own kernel module, my.ko or a folder with a Kbuild (--world kernel).",
 )
+@click.option(
+    "--rate", default="10mbit", show_default=True, metavar="R", help="The link's, for who configures itself by it."
+)
+@click.option(
+    "--patience",
+    type=int,
+    callback=bounded(1, 86_400),
+    default=60,
+    show_default=True,
+    help="Seconds that PROGRAM may take for a trace.",
+)
 @click.option("--traces", type=int, callback=bounded(1, 10_000), default=10, show_default=True, help="Random traces.")
 @click.option(
     "--packets", type=int, callback=bounded(1, 10_000_000), default=3000, show_default=True, help="In a random trace."
@@ -63,6 +74,8 @@ def verify(
     library: Path | None,
     world: str,
     module: Path | None,
+    rate: str,
+    patience: int,
     traces: int,
     packets: int,
     seed: int,
@@ -74,23 +87,26 @@ def verify(
     QDISC is a line as tc writes it. What is asked is ours, unless --command, --library, --world kernel or
     --qdisc-module names another. The traces of what did not pass are kept. Exit code 3 if something did not.
     """
-    from sojourn import screen
+    from sojourn import _core, screen
     from sojourn import verify as asking
 
-    for text in (qdisc, command or ""):
+    for text in (qdisc, command or "", rate):
         refuse_other_than_utf8(text)
     asked = {"--command": command, "--library": library, "--world kernel": (world == "kernel" or module) or None}
     if len(given := [name for name, value in asked.items() if value is not None]) > 1:
         fail(f"{given[0]} and {given[1]}: expected one of them, since one is asked at a time")
-    line = asking.line_of(qdisc)
-    subject: asking.Subject = asking.Ours(line.full)
+    in_kernel = world == "kernel" or module is not None
+    line = asking.line_of(asking.of_kernel(qdisc) if in_kernel else qdisc)
+    bits, warnings = _core.rate(rate)
+    warn(warnings)
+    subject: asking.Subject = asking.Ours(line.full, bits)
     if command is not None:
-        subject = asking.Program(command)
+        subject = asking.Program(command, patience)
     elif library is not None:
-        subject = asking.Library(library, line.full)
-    elif world == "kernel" or module is not None:
+        subject = asking.Library(library, line.full, bits)
+    elif in_kernel:
         subject = asking.Kernel(qdisc, module)
-    found = list(asking.verify(line, subject, traces=traces, packets=packets, seed=seed))
+    found = list(asking.verify(line, subject, traces=traces, packets=packets, seed=seed, rate=bits))
     failed = [one for one in found if one.fault]
     kept = _keep(failed, out, line.kind) if failed else None
     if form == "json":

@@ -8,16 +8,28 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sojourn import _core
-from sojourn.verify import vectors
+from sojourn.verify import chance, vectors
 from sojourn.verify.flows import SHAPERS
 from sojourn.verify.questions import Line
-from sojourn.verify.subjects import Kernel, Library, Ours, Program, Subject
+from sojourn.verify.subjects import MTU, Kernel, Library, Ours, Program, Subject, of_kernel
 from sojourn.verify.trace import ECT0, ECT1, FULL, NOT_ECT, Fate, Trace, fates
 
-__all__ = ["Kernel", "Library", "Line", "Ours", "Program", "Subject", "Verdict", "line_of", "verify"]
+__all__ = [
+    "Kernel",
+    "Library",
+    "Line",
+    "Ours",
+    "Program",
+    "Subject",
+    "Verdict",
+    "in_distribution",
+    "line_of",
+    "of_kernel",
+    "verify",
+]
 
 RANDOM = {"red", "pie", "fq_pie", "cake", "dualpi2", "blue", "sfb", "choke"}
-"""Their decisions hang on random numbers, which a program draws by itself: they are not compared with ours."""
+"""They draw random numbers, which a program does by itself: it is compared with ours in distribution."""
 LOADS = (70, 100, 130, 200, 320)
 """Percent of what the link takes, in turn."""
 LINK = 10_000_000
@@ -67,9 +79,11 @@ def line_of(text: str) -> Line:
     return Line(said["kind"], said["full"], said["values"])
 
 
-def verify(line: Line, subject: Subject, *, traces: int, packets: int, seed: int) -> Iterator[Verdict]:
+def verify(
+    line: Line, subject: Subject, *, traces: int, packets: int, seed: int, rate: int = LINK
+) -> Iterator[Verdict]:
     """Asks everything, one verdict after the other: named questions, then what holds for any discipline on random
-    traces, then the comparison with ours."""
+    traces, then the comparison with ours, to which `rate` is the link's."""
     questions = vectors.of(line)
     named = []
     for question in questions.asked:
@@ -83,7 +97,7 @@ def verify(line: Line, subject: Subject, *, traces: int, packets: int, seed: int
     at_random = [_play(subject, trace) for trace in drawn]
     for name, check in PROPERTIES.items():
         yield _held(name, check, line, at_random)
-    yield _compared(line, subject, named + at_random)
+    yield _compared(line, subject, named + at_random, rate)
 
 
 # ---- what holds for any discipline ----
@@ -209,15 +223,15 @@ def _held(name: str, check: Property, line: Line, played: Sequence[Played]) -> V
     return Verdict(name, "any discipline")
 
 
-def _compared(line: Line, subject: Subject, played: Sequence[Played]) -> Verdict:
+def _compared(line: Line, subject: Subject, played: Sequence[Played], rate: int) -> Verdict:
     """Every packet's fate and its time, against ours: the first difference."""
     name, source = "every packet's fate is ours", f"{len(played)} traces"
     if isinstance(subject, Ours):
         return Verdict(name, source, left_out="it is ours")
     if line.kind in RANDOM and not isinstance(subject, Kernel):
-        return Verdict(name, source, left_out=f"{line.kind} draws random numbers")
+        return in_distribution(line, subject, rate)
     for one in played:
-        ours = _play(Ours(line.full), one.trace)
+        ours = _play(Ours(line.full, rate), one.trace)
         unlike = [(seen, wanted) for seen, wanted in zip(one.seen, ours.seen, strict=True) if seen != wanted]
         if unlike:
             seen, wanted = min(unlike, key=lambda pair: min(pair[0].at or 1 << 62, pair[1].at or 1 << 62))
@@ -227,6 +241,17 @@ def _compared(line: Line, subject: Subject, played: Sequence[Played]) -> Verdict
             )
             return Verdict(name, source, fault, trace=one.trace.text(), theirs=one.theirs, expected=ours.theirs)
     return Verdict(name, source)
+
+
+def in_distribution(line: Line, subject: Subject, rate: int) -> Verdict:
+    """Drops, marks and delays, against ours with many seeds."""
+    name, source = "it drops, marks and delays as many as ours", f"{chance.SEEDS} seeds"
+    if line.kind not in chance.WAVES:
+        return Verdict(name, source, left_out=f"{line.kind} draws random numbers")
+    trace, parts = chance.waves(line)
+    played = _play(subject, trace)
+    fault = chance.unlike(line, rate, played.trace, parts, played.seen, MTU) or ""
+    return Verdict(name, source, fault, trace=trace.text(), theirs=played.theirs)
 
 
 def _random(seed: int, load: int, packets: int) -> Trace:

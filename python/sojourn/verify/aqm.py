@@ -246,14 +246,10 @@ def _both_drop(trace: Trace, seen: Sequence[Fate]) -> str | None:
 
 
 def _red(found: Questions, line: Line) -> None:
-    if line.variant == "ns2":
-        found.left_out.append(
-            ("RED's law", "ns-2's configures itself from the link's rate, which a trace does not have")
-        )
+    if line.variant == "ns2" and not (line.number("min") and line.number("max")):
+        found.left_out.append(("RED's law", "ns-2's takes min and max from the link, unless the line says them"))
         return
-    unit = FULL if line.kind == "red" else 1
-    limit, top = line.number("limit") // unit, (line.number("max") or line.number("limit") // 4) // unit
-    low = (line.number("min") or line.number("max") // 3 or line.number("limit") // 12) // unit
+    limit, top, low = _thresholds(line)
     if low < 3 or top < 3 * low // 2 or limit < 2 * top or limit > 10_000:
         found.left_out.append(("RED's law", "needs a min of three packets, a max of 1.5 min, a limit of 2 max"))
         return
@@ -273,13 +269,25 @@ def _red(found: Questions, line: Line) -> None:
             "an unresponsive load is held between min and max",
             "RFC 7567 §4.1",
             load,
-            _held(load, half, low, 5 * top // 4),
+            # ns-2's is gentle: not all are dropped below twice the max.
+            _held(load, half, low, (9 if line.values.get("gentle") and line.variant == "ns2" else 5) * top // 4),
         )
     capable = offered(0, seconds * SECOND, 130, ecn=(ECT0, NOT_ECT), flows=100_000)
     on = bool(line.values.get("ecn"))
     if not line.values.get("harddrop") and not line.values.get("nodrop"):
         # Above the limit all are dropped: it is asked before.
         found.ask("who can be marked is marked", "RFC 3168 §5", capable, _first_signals(capable, on))
+
+
+def _thresholds(line: Line) -> tuple[int, int, int]:
+    """Limit, max and min in full packets."""
+    limit, top, low = line.number("limit"), line.number("max"), line.number("min")
+    if line.variant == "ns2":
+        # Its average counts mean packets, by their bytes.
+        unit = (line.number("avpkt") or 500) if line.values.get("bytes") else FULL
+        return limit, top * unit // FULL, low * unit // FULL
+    unit = FULL if line.kind == "red" else 1
+    return limit // unit, (top or limit // 4) // unit, (low or top // 3 or limit // 12) // unit
 
 
 def _held(trace: Trace, begin: int, low: int, top: int) -> Check:

@@ -30,6 +30,8 @@ def ask(found: Questions, line: Line) -> None:
         _bytes_exactly(found, line.number("limit"))
     if line.kind == "prio":
         _bands(found, line)
+    if line.kind == "cake":
+        _tins(found, line)
 
 
 def is_roomy(line: Line) -> bool:
@@ -38,8 +40,10 @@ def is_roomy(line: Line) -> bool:
     slow = line.values.get("maxrate") is not None or line.values.get("bandwidth") is not None
     # ns-2's sfq refuses a flow that holds half of what is left.
     small = line.kind == "sfq" and line.variant == "ns2"
+    # In traces all flows go to one host.
+    one_queue = line.kind == "cake" and not {"flowblind", "dsthost"}.isdisjoint(line.full.split())
     roomy = all(line.values.get(name) is None or line.number(name) >= low for name, low in least.items())
-    return roomy and not slow and not small
+    return roomy and not slow and not small and not one_queue
 
 
 def _turns(found: Questions, line: Line) -> None:
@@ -157,6 +161,33 @@ def _bands(found: Questions, line: Line) -> None:
         return None
 
     found.ask("a lower band goes first, in order of arrival", "tc-prio", trace, check)
+
+
+EF, CS1, CS0 = 46 << 2, 8 << 2, 0
+"""The octet of DSCP and ECN: a call's, lower effort's, everybody's."""
+
+
+def _tins(found: Questions, line: Line) -> None:
+    """One flow's packets of two code points: in tins of their own or, with `besteffort`, in one queue."""
+    apart = "besteffort" not in line.full.split()
+    step = 10 * MS if line.values.get("bandwidth") else MS
+    if 0 < line.number("bandwidth") < 2_000_000 or 0 < line.number("memlimit") < 1_000_000:
+        found.left_out.append(("tins", "needs a bandwidth of 2 Mbit/s, and memory for 100 packets"))
+        return
+    call = Trace().put(0, ecn=CS1, count=100).take_each(range(step, 6 * step, step)).put(6 * step - 1, ecn=EF)
+    call.take_each(range(6 * step, 200 * step, step))
+
+    def passes(seen: Sequence[Fate]) -> str | None:
+        late = sum(fate.at < seen[100].at for fate in seen[:100] if fate.left)
+        if not seen[100].left:
+            return f"packet 100, EF, is {seen[100].word}: expected it to leave"
+        if apart == (late > 8):
+            where = "in a tin of its own" if apart else "behind the others"
+            return f"packet 100, EF, leaves after {late} of those that came before it: expected it {where}"
+        return None
+
+    name = "code points have tins of their own" if apart else "all code points share a tin"
+    found.ask(name, "tc-cake(8)", call, passes)
 
 
 def _at(fate: Fate, due: int) -> str | None:

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import selectors
 import shlex
+import signal
 import subprocess
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sojourn import _core
 from sojourn.errors import Refusal
 from sojourn.verify.trace import CE
 
+if TYPE_CHECKING:
+    from sojourn.kernel.store import Kernel as GuestKernel
+
 MTU = 1514
-PATIENCE_S = 60
-"""How long a program may think about a trace."""
+MOST_BYTES = 1 << 20, 256
+"""What it may print: so many bytes, and so many more for each row of the trace."""
+LAST_WORDS = 1 << 16
+"""Of what it says to standard error so many bytes are kept, the last ones."""
 
 
 class Subject(Protocol):
@@ -35,11 +44,13 @@ class Ours:
     """The discipline of the simulator."""
 
     line: str
+    rate: int
+    """Of the link in bit/s, as the discipline is told: the traces have their own departures."""
     name: str = "sojourn's own"
 
     def play(self, trace: bytes) -> bytes:
         """See `Subject`."""
-        return _core.replay(trace, "trace", self.line, None, MTU)[0]
+        return _core.replay(trace, "trace", self.line, None, MTU, self.rate)[0]
 
 
 @dataclass(frozen=True)
@@ -47,6 +58,8 @@ class Program:
     """Any program that reads a trace from standard input, or from a file in place of `{trace}`, and prints fates."""
 
     command: str
+    patience_s: int = 60
+    """How long it may think about a trace."""
 
     @property
     def name(self) -> str:
@@ -66,15 +79,45 @@ class Program:
                 raise Refusal("--command is empty: expected a program and its words")
             try:
                 with file.open("rb") as stdin:
-                    done = subprocess.run(words, stdin=stdin, capture_output=True, timeout=PATIENCE_S, check=False)
+                    pipe = subprocess.PIPE
+                    asked = subprocess.Popen(words, stdin=stdin, stdout=pipe, stderr=pipe, start_new_session=True)
             except OSError as error:
                 raise Refusal(f"--command = {self.command}: {error.strerror}: expected a program") from None
-            except subprocess.TimeoutExpired:
-                raise Refusal(f"--command = {self.command}: no answer in {PATIENCE_S} s") from None
-        if done.returncode != 0:
-            said = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or ["it said nothing"]
-            raise Refusal(f"--command = {self.command}: exit code {done.returncode}: {said[0]}")
-        return done.stdout
+            with asked:
+                try:
+                    most = MOST_BYTES[0] + MOST_BYTES[1] * trace.count(b"\n")
+                    said, complained = self._heard(asked, most, time.monotonic() + self.patience_s)
+                finally:
+                    if asked.poll() is None:
+                        os.killpg(asked.pid, signal.SIGKILL)
+        if asked.returncode != 0:
+            last = complained.decode("utf-8", "replace").strip().splitlines()[-1:] or ["it said nothing"]
+            raise Refusal(f"--command = {self.command}: exit code {asked.returncode}: {last[0]}")
+        return said
+
+    def _heard(self, asked: subprocess.Popen[bytes], most: int, until: float) -> tuple[bytes, bytes]:
+        """What it prints until it ends, and the end of what it complains."""
+        said, complained = bytearray(), bytearray()
+        with selectors.DefaultSelector() as open_ends:
+            for end, heard in ((asked.stdout, said), (asked.stderr, complained)):
+                if end:
+                    open_ends.register(end, selectors.EVENT_READ, heard)
+            while open_ends.get_map():
+                for key, _ in open_ends.select(max(0, until - time.monotonic())):
+                    if part := os.read(key.fd, LAST_WORDS):
+                        key.data.extend(part)
+                    else:
+                        open_ends.unregister(key.fileobj)
+                del complained[:-LAST_WORDS]
+                if len(said) > most:
+                    raise Refusal(f"--command = {self.command}: prints more than {most} bytes: expected a row a packet")
+                if time.monotonic() > until:
+                    raise Refusal(f"--command = {self.command}: no answer in {self.patience_s} s")
+        try:
+            asked.wait(max(0, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise Refusal(f"--command = {self.command}: no end in {self.patience_s} s") from None
+        return bytes(said), bytes(complained)
 
 
 class _Packet(ctypes.Structure):
@@ -103,8 +146,6 @@ _FUNCTIONS = {
 }
 _SPREAD = 0x9E3779B9
 """Makes a hash of a flow's number, as `sojourn replay` does."""
-_RATE = 10_000_000
-"""What a library is told of the link, in bit/s: the traces have their own departures."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +154,8 @@ class Library:
 
     file: Path
     line: str
+    rate: int
+    """As for `Ours`."""
     seed: int = 1
     """Of its random numbers."""
 
@@ -125,7 +168,7 @@ class Library:
         """See `Subject`."""
         library = self._loaded()
         error = ctypes.create_string_buffer(200)
-        qdisc = library.sojourn_new(self.line.encode(), MTU, _RATE, self.seed, error, len(error))
+        qdisc = library.sojourn_new(self.line.encode(), MTU, self.rate, self.seed, error, len(error))
         if not qdisc:
             raise Refusal(f"--library = {self.file}: {self.line}: {error.value.decode('utf-8', 'replace')}")
         fates: dict[int, tuple[int, str]] = {}
@@ -165,12 +208,21 @@ class Library:
         return library
 
 
+def of_kernel(line: str) -> str:
+    """The line with the variant that the guest's kernel is, unless it names one."""
+    from sojourn.kernel import replay, store
+
+    return replay.of_kernel(line, store.find().version)
+
+
 @dataclass(frozen=True)
 class Kernel:
     """A discipline of the guest's Linux, or of a module."""
 
     line: str
-    module: Path | None
+    module: Path | None = None
+    kernel: GuestKernel | None = None
+    """None: the newest."""
 
     @property
     def name(self) -> str:
@@ -181,4 +233,4 @@ class Kernel:
         """See `Subject`."""
         from sojourn.kernel.replay import replay
 
-        return replay(trace, "trace", self.line, mtu=MTU, module=self.module)[0]
+        return replay(trace, "trace", self.line, mtu=MTU, module=self.module, kernel=self.kernel)[0]

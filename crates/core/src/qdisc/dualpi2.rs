@@ -9,7 +9,8 @@
 //! reach 100 %, both queues drop.
 //!
 //! Two variants: `linux` (32-bit fixed point, a step as threshold, random marks, nothing done to less than two MTUs) and
-//! `rfc9332` (appendix A: a ramp from `min_th` over `range`, marks spread evenly by `recur()`).
+//! `rfc9332` (appendix A: a ramp from `min_th` over `range`, marks spread evenly by `recur()`; with counters for operators as
+//! in §2.5.2).
 //!
 //! Deviations:
 //! - There are no filters: nothing but the ECN field sorts, and a packet that is not ECN-capable is never in the L queue.
@@ -23,6 +24,7 @@
 //!   `lq.len()`; probabilities end at 1 (A.1, line 3: omitted there), so that `recur()` does not hoard.
 
 mod linux;
+mod monitor;
 mod params;
 mod rfc9332;
 #[cfg(test)]
@@ -216,7 +218,9 @@ impl<P: Packet + Copy + Default> DualPi2<P> {
             Controller::Linux(linux) => linux.judge(low, ecn, self.backlog, &mut self.rng),
             Controller::Rfc9332(rfc) => {
                 let waited = now.since(queued.packet.enqueue_time());
-                if low { rfc.judge_l(waited, self.l.packets.len()) } else { rfc.judge_c(ecn) }
+                let fate = if low { rfc.judge_l(waited, self.l.packets.len()) } else { rfc.judge_c(ecn) };
+                rfc.monitor.leaves(low, queued.packet.bytes(), waited, ecn, fate);
+                fate
             }
         }
     }
@@ -244,6 +248,10 @@ impl<P: Packet + Copy + Default> Qdisc<P> for DualPi2<P> {
         self.update(now);
         packet.set_enqueue_time(now);
         let (bytes, queued) = (packet.bytes(), self.packets());
+        let low = self.is_low(packet.ecn());
+        if let Controller::Rfc9332(rfc) = &mut self.controller {
+            rfc.monitor.arrived(low);
+        }
         if queued >= self.limit {
             return drops.dropped(packet, DropReason::Overlimit);
         }
@@ -251,7 +259,6 @@ impl<P: Packet + Copy + Default> Qdisc<P> for DualPi2<P> {
             let reason = if self.spare.is_some() { DropReason::Overlimit } else { DropReason::MemoryLimit };
             return drops.dropped(packet, reason);
         }
-        let low = self.is_low(packet.ecn());
         let mut apply_step = false;
         if let Controller::Linux(linux) = &mut self.controller {
             apply_step = self.l.packets.len() >= linux.min_qlen_step;
@@ -338,7 +345,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for DualPi2<P> {
             Controller::Rfc9332(rfc) => (rfc.p * f64::from(u32::MAX)) as u64,
         };
         let delay = |head: Option<Time>| head.map_or(0, |head| self.now.since(head).0 / MICROSECOND);
-        alloc::vec![
+        let mut stats = alloc::vec![
             ("prob", prob),
             ("delay-c", delay(self.c.head())),
             ("delay-l", delay(self.l.head())),
@@ -351,6 +358,10 @@ impl<P: Packet + Copy + Default> Qdisc<P> for DualPi2<P> {
             ("memory-used", self.backlog),
             ("max-memory-used", self.stats.max_memory_used),
             ("memory-limit", self.memory_limit),
-        ]
+        ];
+        if let Controller::Rfc9332(rfc) = &self.controller {
+            rfc.monitor.put(self.now, &mut stats);
+        }
+        stats
     }
 }

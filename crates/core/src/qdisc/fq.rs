@@ -923,6 +923,37 @@ mod tests {
     }
 
     #[test]
+    fn until_6_6_nothing_is_forgotten_while_just_half_of_the_flows_are_idle() {
+        let mut bench = fq(Params { buckets: 1, orphan_mask: u32::MAX, ..small() });
+        for hash in [10, 11] {
+            bench.put(ms(0), hash, 100);
+            bench.take(ms(0));
+        }
+        for hash in [12, 13] {
+            bench.fill(ms(0), hash, 1000, 5);
+        }
+        // Behind the first rounds of both the others are seen to be empty.
+        assert_eq!(flows_of(&mut bench, ms(0), 7), [12, 12, 12, 13, 13, 13, 12]);
+        assert_eq!((bench.qdisc.known_flows(), bench.qdisc.inactive_flows()), (4, 2));
+        bench.put(ms(9000), 14, 100);
+        assert_eq!((bench.counter("gc"), bench.qdisc.known_flows()), (0, 5));
+    }
+
+    #[test]
+    fn since_6_7_a_band_whose_credit_is_just_used_up_waits_for_its_next_turn() {
+        let params = Params { variant: Variant::Linux67, flow_limit: 5000, ..Params::default() };
+        let mut bench = fq(Params { quantum: Some(1 << 20), initial_quantum: Some(1024), ..params });
+        bench.fill(ms(0), 9, 1024, 8); // they pass by
+        for (flow, dscp) in [(1, 4), (3, 2)] {
+            (0..3000).for_each(|_| _ = bench.put_dscp(ms(0), flow, 1024, dscp));
+        }
+        let served = flows_of(&mut bench, ms(1), 3000).split_off(8);
+        let runs: Vec<usize> = served.chunk_by(|a, b| a == b).filter(|run| run[0] == 3).map(<[u32]>::len).collect();
+        // A first packet in the first band; then 2^16 bytes of the third band are 64 packets.
+        assert_eq!(runs[..4], [1, 64, 64, 64]);
+    }
+
+    #[test]
     fn since_6_7_bands_share_the_link_nine_to_three_to_one_and_each_has_the_limit() {
         let mut bench = fq(Params { variant: Variant::Linux67, flow_limit: 5000, limit: 2000, ..small() });
         bench.fill(ms(0), 9, 1000, 8); // they pass by

@@ -1,5 +1,8 @@
 //! The controller of RFC 9332's appendix A, with the edge cases of its second pass.
 
+use alloc::boxed::Box;
+
+use super::monitor::Monitor;
 use super::{Fate, Params};
 use crate::packet::Ecn;
 use crate::units::{Span, Time};
@@ -28,6 +31,8 @@ pub struct Rfc9332 {
     l_count: f64,
     /// The same for the C queue.
     c_count: f64,
+    /// For the operator.
+    pub monitor: Box<Monitor>,
 }
 
 /// Tells with this likelihood that it is time, evenly spread. RFC 9332 A.1, figure 4.
@@ -61,6 +66,7 @@ impl Rfc9332 {
             prevq: Span::ZERO,
             l_count: 0.0,
             c_count: 0.0,
+            monitor: Box::default(),
         }
     }
 
@@ -92,6 +98,7 @@ impl Rfc9332 {
             let change = curq.as_secs_f64() - prevq.as_secs_f64();
             self.p = (p + self.alpha * error + self.beta * change).clamp(0.0, 1.0); // line 3
             self.prevq = curq;
+            self.monitor.overload(self.next, self.p_c() >= self.p_cmax);
             self.next += self.tupdate;
             let stays = self.p == p && (curq == prevq || (p == 1.0 && curq > self.target));
             if stays && self.next < now {

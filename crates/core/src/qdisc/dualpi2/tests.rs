@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use super::monitor::Monitor;
 use super::params::Gains;
 use super::*;
 use crate::qdisc::testing::{Bench, CONTEXT, Parcel, ms};
@@ -345,4 +346,82 @@ fn an_update_that_is_due_just_now_is_made_a_moment_later() {
     bench.qdisc.update(ms(45));
     let Controller::Rfc9332(rfc) = &bench.qdisc.controller else { panic!("the RFC's") };
     assert_eq!((rfc.p, rfc.next), (0.0, ms(45)), "after 30 ms, not after 45");
+}
+
+#[test]
+fn rfc9332_statement_operators_see_packets_signals_and_delays_of_each_queue() {
+    let mut bench = dualpi2(&Params { limit: Some(100), ..of(Variant::Rfc9332) });
+    let kinds = [Ecn::Ect1, Ecn::NotEct, Ecn::Ect0];
+    // At the limit of 100 MTUs the last arrivals are not presented to the AQM.
+    for n in 0..180 {
+        bench.put_ecn(ms(0), 1, 1514, kinds[n % 3]);
+    }
+    let tail = bench.new_drops().len() as u64;
+    assert!(tail > 50);
+    let (mut sent, mut marked, mut waits) = ([0u64; 2], [0u64; 2], [Vec::new(), Vec::new()]);
+    for n in 1..=300 {
+        set(&mut bench, 0.7);
+        let Some(packet) = bench.take(ms(n)) else { break };
+        let low = usize::from(kinds[packet.id as usize % 3] == Ecn::Ect1);
+        sent[low] += 1;
+        marked[low] += u64::from(packet.ecn == Ecn::Ce);
+        waits[low].push(n);
+    }
+    let dropped = |low: bool, capable: bool| {
+        let fits = |kind: Ecn| (kind == Ecn::Ect1) == low && kind.is_capable() == capable;
+        bench.drops.iter().filter(|(packet, _)| fits(kinds[packet.id as usize % 3])).count() as u64
+    };
+    for (low, name) in [(false, "c"), (true, "l")] {
+        let seen = |counter: &str| bench.counter(&[counter, "-", name].concat());
+        let (queue, n) = (usize::from(low), if low { 60 } else { 120 });
+        assert_eq!(seen("arrived"), n, "{name}");
+        assert_eq!(seen("forwarded"), sent[queue], "{name}");
+        assert_eq!(seen("bytes-forwarded"), sent[queue] * 1514, "{name}");
+        assert_eq!(seen("pkts-in"), sent[queue] + dropped(low, true) + dropped(low, false), "{name}");
+        assert_eq!((seen("ecn-mark"), seen("ecn-drop")), (marked[queue], dropped(low, true)), "{name}");
+        assert_eq!(seen("not-ect-drop"), dropped(low, false), "{name}");
+        assert!(seen("ecn-drop") > 0 && (seen("ecn-mark") > 0) == low, "{name}: overload marks L only");
+        // Mean and 99th percentile can be derived.
+        assert_eq!(seen("delay-sum-us"), waits[queue].iter().sum::<u64>() * 1000, "{name}");
+        assert_eq!(seen("delay-max-us"), waits[queue].iter().max().expect("some") * 1000, "{name}");
+        let within =
+            |from: u64, to: u64| waits[queue].iter().filter(|wait| (from + 1..=to).contains(wait)).count() as u64;
+        for (bin, from, to) in [("1ms", 0, 1), ("2ms", 1, 2), ("10ms", 5, 10), ("100ms", 50, 100), ("longer", 100, 999)]
+        {
+            assert_eq!(seen(&["delay-", bin].concat()), within(from, to), "{name} {bin}");
+        }
+    }
+    let presented = bench.counter("pkts-in-c") + bench.counter("pkts-in-l");
+    assert_eq!(presented, 180 - tail, "the rest met a full buffer");
+    assert!(dualpi2(&of(Variant::Linux)).qdisc.stats().iter().all(|(name, _)| !name.starts_with("arrived")));
+}
+
+#[test]
+fn rfc9332_statement_overload_is_reported_with_start_and_duration_and_not_anew_within_a_second() {
+    let mut monitor = Monitor::default();
+    let mut at = |n: u64, on: bool| {
+        monitor.overload(ms(n), on);
+        let mut stats = Vec::new();
+        monitor.put(ms(n), &mut stats);
+        let value = |name| stats.iter().find(|(key, _)| *key == name).map_or(u64::MAX, |(_, value)| *value);
+        ["overloads", "overload-start-us", "overload-us"].map(value)
+    };
+    assert_eq!(at(10, false), [0, 0, 0]);
+    assert_eq!(at(20, true), [1, 20_000, 0]);
+    assert_eq!(at(50, true), [1, 20_000, 30_000]);
+    assert_eq!(at(60, false), [1, 20_000, 40_000]);
+    assert_eq!(at(1060, true), [1, 20_000, 40_000], "within a second it is the same one");
+    assert_eq!(at(1070, false), [1, 20_000, 50_000]);
+    assert_eq!(at(2071, true), [2, 2_071_000, 50_000]);
+    assert_eq!(at(2073, true), [2, 2_071_000, 52_000]);
+    // An unresponsive load: from the update on at which the probability reaches one over k squared.
+    let mut bench = dualpi2(&of(Variant::Rfc9332));
+    bench.fill(ms(0), 1, 1500, 5000);
+    let begun = (1..2000).find(|&n| {
+        _ = bench.take(ms(n));
+        matches!(&bench.qdisc.controller, Controller::Rfc9332(rfc) if rfc.p >= 0.5)
+    });
+    let start = bench.counter("overload-start-us");
+    assert_eq!(bench.counter("overloads"), 1);
+    assert!(begun.is_some_and(|n| start < n * 1000 && start >= (n - 1) * 1000), "{begun:?}, {start}");
 }

@@ -1,0 +1,87 @@
+"""Whether a discipline that draws random numbers does, in distribution, what ours does, whatever numbers either draws.
+
+Overload comes in waves, so that what a discipline makes of it shows before it comes to rest: at rest each drops what
+the load asks, whatever its gains are. Counted is, over all waves and for each part of one, how many packets are dropped
+or marked, and how long the others wait. Ours plays the trace with many seeds; no count of the other's may lie further
+from their mean than that of one sound discipline in a thousand. A gain a tenth off is noticed (tests/test_verify).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import NormalDist, fmean, stdev
+
+from sojourn import _core
+from sojourn.verify.questions import Line
+from sojourn.verify.trace import MS, Fate, Trace
+
+SEEDS = 200
+"""So often ours plays a trace."""
+FALSE_ALARM = 0.00001
+"""How likely a sound one is taken for faulty, all counts together."""
+PARTS = 4
+"""Of a wave."""
+
+
+@dataclass(frozen=True)
+class Wave:
+    """So many milliseconds of a load in percent of what the link takes, then as many of rest; and how many of them."""
+
+    load: int
+    lasts: int
+    rests: int
+    waves: int
+    flows: int = 1
+
+
+WAVES = {
+    "pie": Wave(300, 250, 750, 100),
+    "fq_pie": Wave(300, 250, 750, 100),
+    "dualpi2": Wave(300, 250, 750, 100),
+    "red": Wave(110, 1500, 500, 40),
+    "choke": Wave(110, 1500, 500, 40, flows=100_000),
+    "blue": Wave(200, 2000, 1500, 25),
+}
+
+
+def waves(line: Line) -> tuple[Trace, bytes]:
+    """The trace for this line, and for each of its packets in which part of a wave it comes."""
+    wave = WAVES[line.kind]
+    trace, parts, begin = Trace(), bytearray(), 0
+    for _ in range(wave.waves):
+        for number in range(wave.lasts * wave.load // 100):
+            trace.put(begin + number * 100 * MS // wave.load, flow=1 + number % wave.flows)
+            parts.append(number * 100 // wave.load * PARTS // wave.lasts)
+        begin += (wave.lasts + wave.rests) * MS
+    return trace.take_each(range(MS - 1, begin, MS)), bytes(parts)
+
+
+@lru_cache(maxsize=8)
+def _ours(trace: bytes, line: str, mtu: int, rate: int, parts: bytes) -> list[list[int]]:
+    return _core.sums(trace, line, mtu, rate, parts, PARTS, SEEDS)
+
+
+def unlike(line: Line, rate: int, trace: Trace, parts: bytes, seen: Sequence[Fate], mtu: int) -> str | None:
+    """The count that is furthest from ours, if it is too far."""
+    ours = _ours(trace.text(), line.full, mtu, rate, parts)
+    theirs = [0.0] * (2 * PARTS)
+    for packet, fate, part in zip(trace.packets(), seen, parts, strict=True):
+        theirs[part] += fate.word in ("dropped", "marked")
+        theirs[PARTS + part] += (fate.at - packet.at) // 1000 if fate.left else 0
+    bound = NormalDist().inv_cdf(1 - FALSE_ALARM / (2 * len(theirs)))
+    worst, said = bound, None
+    for number, value in enumerate(theirs):
+        column = [row[number] for row in ours]
+        mean = fmean(column)
+        # Where ours draws next to nothing, other arithmetic may still make a little difference.
+        spread = (stdev(column) ** 2 * (1 + 1 / SEEDS) + 1 + (mean / 500) ** 2) ** 0.5
+        if abs(value - mean) / spread > worst:
+            worst = abs(value - mean) / spread
+            what = "are dropped or marked" if number < PARTS else "µs is how long they wait"
+            where = f"of the packets in part {number % PARTS + 1} of {PARTS} of the waves"
+            said = (
+                f"{value:.0f} {what}, {where}: expected {mean:.0f} ± {bound * spread:.0f}, as ours with {SEEDS} seeds"
+            )
+    return said
