@@ -1,0 +1,97 @@
+"""Writes docs/explanation/agreement.md: how well the simulator agrees with Linux on the frozen scenarios.
+
+    tools/agree_page.py [--seeds N] [--print]
+
+Plays what is missing (`sojourn agree` keeps what was played), then writes the tables between the page's marks, the
+picture agreement.png and every number in agreement.csv beside it. With --print the tables go to stdout only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+from pages import filled
+
+from sojourn import agree
+from sojourn.agree import page, words
+from sojourn.agree.judge import Pair, rankings, summaries
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "experiments/agree"
+PAGE = ROOT / "docs/explanation/agreement.md"
+BEGIN, END = "<!-- tables: written by tools/agree_page.py -->", "<!-- end of the tables -->"
+
+
+def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table."""
+    lines = [f"| {' | '.join(heads)} |", "|---" + "|--:" * (len(heads) - 1) + "|"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def hard() -> dict[str, str]:
+    """By scenario, the class of the hard ones."""
+    with (FOLDER / "drawn.csv").open(newline="", encoding="utf-8") as file:
+        return {row["name"]: row["hard"] for row in csv.DictReader(file)}
+
+
+def scenarios(pairs: Sequence[Pair]) -> str:
+    """A row a scenario."""
+    heads, rows = words.table(pairs)
+    names = [f"{pair.file}: {pair.qdisc.split()[0]}, {pair.title}" for pair in pairs]
+    cells = [[name, *row[1:]] for name, row in zip(names, rows, strict=True)]
+    return markdown(heads, cells)
+
+
+def tables(done: agree.Comparison, ranks: agree.Comparison | None) -> str:
+    """All that is generated of the page."""
+    classes = hard()
+    easy = [pair for pair in done.pairs if not classes[pair.file]]
+    parts = [
+        page.provenance(done) + ".",
+        f"## The {len(easy)} scenarios that are not hard",
+        markdown(*words.summary_table(summaries(easy))),
+        scenarios(easy),
+    ]
+    for name, what in (
+        ("fast", "above 500 Mbit/s"),
+        ("starved", "less than half a packet of BDP a flow"),
+        ("lone", "one flow before a large uncontrolled queue"),
+    ):
+        those = [pair for pair in done.pairs if classes[pair.file] == name]
+        if those:
+            parts += [f"## Hard: {what}", markdown(*words.summary_table(summaries(those))), scenarios(those)]
+    if ranks is not None and ranks.pairs:
+        parts += ["## In which order the disciplines come", markdown(*words.rank_table(rankings(ranks.pairs)))]
+    reasons = sorted({(one["file"], one["reason"]) for one in done.skipped})
+    if reasons:
+        parts += ["## Not compared", "\n".join(f"- {file}: {reason}" for file, reason in reasons)]
+    return "\n\n".join(parts)
+
+
+def main() -> int:
+    """Plays what is missing and writes the page."""
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("--seeds", type=int, default=10)
+    asked.add_argument("--ranks", type=int, default=0, metavar="SEEDS")
+    asked.add_argument("--print", action="store_true")
+    options = asked.parse_args()
+    done = agree.compare(sorted((FOLDER / "drawn").glob("*.toml")), seeds=options.seeds, memory="3G")
+    ranks = None
+    if options.ranks:
+        ranks = agree.compare(sorted((FOLDER / "ranks").glob("*.toml")), seeds=options.ranks, memory="3G")
+    text = tables(done, ranks)
+    if options.print:
+        print(text)
+        return 0
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), BEGIN, END, text), encoding="utf-8")
+    PAGE.with_suffix(".csv").write_text(words.csv_text(done.pairs), encoding="utf-8")
+    PAGE.with_suffix(".png").write_bytes(page.overview(done.pairs, page.provenance(done)))
+    print(PAGE.relative_to(ROOT))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
