@@ -133,7 +133,9 @@ impl KernelReplay {
         let ops = parse(trace, name, rate.is_none()).map_err(|error| Error::new_err(error.to_string()))?;
         let rate = rate.map_or(0, |rate| rate.0);
         ends_in_time(&ops, rate).map_err(|problem| Error::new_err(format!("{name}: {problem}")))?;
-        let kind = qdisc.split_ascii_whitespace().next().unwrap_or_default();
+        // Only the innermost discipline of a line draws random numbers.
+        let inner = qdisc.rsplit(" child ").next().unwrap_or(qdisc);
+        let kind = inner.split_ascii_whitespace().next().unwrap_or_default();
         let numbers = Rng::stream(SEED, kind).state();
         let more = more(qdisc);
         let changes = changed(&ops, name, qdisc)?;

@@ -48,6 +48,11 @@ fn link(link: &Link, kernel: &Kernel, mode: Mode) -> Option<String> {
     match &link.qdisc {
         spec if foreign(spec, kernel.version).is_some() => foreign(spec, kernel.version),
         Spec::Ccaq(_) if !has("sch_ccaq") => Some("ccaq: its module is not there".into()),
+        Spec::FqCodel(params)
+            if link.pause.is_some() && params.memory_limit != fq_codel::Params::default().memory_limit =>
+        {
+            Some("pause: not with a memory_limit, which the kernel compares with more than the packets' bytes".into())
+        }
         _ if shaped && link.pause.is_some() => Some(format!("pause: not with {}", mode.link.name())),
         _ if shaped && link.nic.is_some() => Some(format!("nic: not with {}", mode.link.name())),
         Spec::Noqueue(_) if shaped => Some(format!("noqueue: not below {}", mode.link.name())),

@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,8 @@ class Comparison:
     interrupted: bool = False
     older: int = 0
     """Runs of the kernel that another guest program or other modules played than are here now."""
+    warnings: list[str] = field(default_factory=list)
+    """What the scenarios' plans warn of."""
 
 
 def store() -> Path:
@@ -86,28 +89,37 @@ def compare(
     place.mkdir(parents=True, exist_ok=True)
     wanted: list[Job] = []
     skipped: list[dict[str, Any]] = []
+    warnings: list[str] = []
     for file in files:
         plan = load(file, sets, None, seeds)
-        found, refused = _jobs(file.stem, plan, worlds, place)
+        found, refused = _jobs(file, plan, worlds, place)
+        warnings += [f"{file}: {warning}" for warning in plan.warnings]
         wanted += found
         skipped += refused
     guests = worlds["kernel"]
     assert isinstance(guests, Guests)
     if again:
         for job in wanted:
-            if job.world == "kernel" and job.place.exists() and _read(job).player != _player(guests, job):
+            run = _read(job) if job.world == "kernel" and job.place.exists() else None
+            if run is not None and run.player != _player(guests, job):
                 job.place.unlink()
+    for job in wanted:
+        if job.place.exists() and _read(job) is None:
+            job.place.unlink()
     interrupted = _play([job for job in wanted if not job.place.exists()], worlds, jobs, on_progress)
-    here = [(job, _read(job)) for job in wanted if job.place.exists()]
+    here = [(job, run) for job in wanted if job.place.exists() and (run := _read(job)) is not None]
     older = sum(job.world == "kernel" and run.player != _player(guests, job) for job, run in here)
     versions = records.versions() | {"simulator": _simulator()[:12]}
     if wanted:
         versions |= {"kernel": _kernel(guests, wanted[0].plan, wanted[0].index)}
-    return Comparison(_pairs(here), skipped, versions, interrupted, older)
+    return Comparison(_pairs(here), skipped, versions, interrupted, older, warnings)
 
 
-def _jobs(file: str, plan: _core.Plan, worlds: dict[str, World], place: Path) -> tuple[list[Job], list[dict[str, Any]]]:
+def _jobs(
+    path: Path, plan: _core.Plan, worlds: dict[str, World], place: Path
+) -> tuple[list[Job], list[dict[str, Any]]]:
     """Runs that both worlds can play; of the others what one says."""
+    file = path.stem
     skipped = [{"file": file, **one} for one in json.loads(plan.skipped())]
     playable = set(range(len(plan)))
     for name, world in worlds.items():
@@ -115,11 +127,19 @@ def _jobs(file: str, plan: _core.Plan, worlds: dict[str, World], place: Path) ->
         playable &= set(can)
         skipped += [{"file": file, "world": name, **one} for one in refused]
     runs = json.loads(plan.runs())
+    named = _named_files(path.parent, plan.text)
     jobs = []
     for index in sorted(playable):
         first = index == 0 or runs[index - 1]["set"] != runs[index]["set"]
         for name, world in worlds.items():
-            key = [plan.text, runs[index]["set"], runs[index]["seed"], name, _identity(name, world, plan, index)]
+            key = [
+                plan.text,
+                runs[index]["set"],
+                runs[index]["seed"],
+                name,
+                _identity(name, world, plan, index),
+                *named,
+            ]
             digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()
             jobs.append(Job(file, plan, index, name, place / f"{digest}.json", runs[index]["duration_s"], first))
     return jobs, skipped
@@ -211,8 +231,26 @@ def _thin(columns: dict[str, Any]) -> dict[str, list[float]]:
     return {name: [float(f"{value:.5g}") for value in column[::step]] for name, column in columns.items()}
 
 
-def _read(job: Job) -> Run:
-    return Run(**json.loads(job.place.read_text(encoding="utf-8")))
+def _read(job: Job) -> Run | None:
+    """What is kept of a run; nothing if the file is damaged: it is played again then."""
+    try:
+        run = Run(**json.loads(job.place.read_text(encoding="utf-8")))
+        return run if run.seed == run.result["seed"] and run.quantiles and run.qdisc else None
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _named_files(folder: Path, text: str) -> list[str]:
+    """Digests of the files that a scenario names (traces, sizes): their content is part of it."""
+
+    def texts(value: Any) -> Iterator[str]:
+        if isinstance(value, str):
+            yield value
+        for inside in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            yield from texts(inside)
+
+    files = sorted({name for name in texts(tomllib.loads(text)) if "." in name and (folder / name).is_file()})
+    return [hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in files]
 
 
 def _words(versions: dict[str, str]) -> str:
@@ -243,7 +281,8 @@ def _pair(file: str, chosen: dict[str, Any], title: str, runs: dict[str, dict[in
     swept = [key.split(".")[1] for key in chosen if key.startswith("hop.") and key.endswith(".qdisc")]
     hop = next((name for name in swept if name in hops), None) or max(hops, key=lambda name: _wait(first, name))
     label = ", ".join(str(value) for value in chosen.values())
-    return Pair(file, label, hop, first.qdisc[hop], title, runs["sim"], runs["kernel"])
+    rest = ", ".join(str(value) for key, value in chosen.items() if not key.endswith(".qdisc"))
+    return Pair(file, label, hop, first.qdisc[hop], title, runs["sim"], runs["kernel"], rest)
 
 
 def _wait(run: Run, hop: str) -> float:

@@ -29,15 +29,14 @@ class Measure:
     """Up to so much the worlds count as equal: a share of the kernel's number, or points where `relative` is false."""
     read: Callable[[Run, str], float | None]
     relative: bool = True
-    floor: float = 0.0
+    floor: float = 1.0
     """A share is never taken of less than this."""
 
     def apart(self, sim: float, kernel: float, scale: float | None = None) -> float:
         """The simulator's number less the kernel's, as a share or in points."""
         if not self.relative:
             return sim - kernel
-        whole = max(abs(kernel if scale is None else scale), self.floor)
-        return (sim - kernel) / whole if whole > 0 else (0.0 if sim == kernel else math.copysign(math.inf, sim))
+        return (sim - kernel) / max(abs(kernel if scale is None else scale), self.floor)
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ def _fct(run: Run, _hop: str) -> float | None:
 
 
 MEASURES = (
-    Measure("goodput", "goodput", "Mbit/s", 0.02, _flows("goodput_mbit")),
+    Measure("goodput", "goodput", "Mbit/s", 0.02, _flows("goodput_mbit"), floor=0.001),
     Measure("utilisation", "utilisation", "%", 1.0, _hop("utilisation", scale=100), relative=False),
     Measure("mean", "sojourn mean", "ms", 0.08, _hop("sojourn_ms", "mean"), floor=0.01),
     Measure("p50", "sojourn p50", "ms", 0.12, _hop("sojourn_ms", "p50"), floor=0.01),
@@ -93,7 +92,7 @@ MEASURES = (
     Measure("drops", "drops", "", 0.15, _hop("drops"), floor=10),
     Measure("marks", "marks", "", 0.15, _hop("marks"), floor=10),
     Measure("retransmits", "retransmits", "", 0.15, _flows("retransmits"), floor=10),
-    Measure("fct", "FCT", "s", 0.10, _fct),
+    Measure("fct", "FCT", "s", 0.10, _fct, floor=0.001),
 )
 BY_NAME = {one.name: one for one in MEASURES}
 
@@ -126,6 +125,8 @@ class Pair:
     sim: dict[int, Run]
     """By seed."""
     kernel: dict[int, Run]
+    rest: str = ""
+    """What of that is no discipline."""
 
     @property
     def name(self) -> str:
@@ -143,6 +144,10 @@ class Pair:
             if (one := self.difference(measure)) is not None:
                 yield one
 
+    def varies(self) -> bool:
+        """Whether the kernel's runs differ at all: copies of one run carry no interval."""
+        return len({str(self.kernel[seed].quantiles[self.hop]) for seed in self.seeds}) > 1
+
     def difference(self, measure: Measure) -> Difference | None:
         """Of one measure; nothing where a world has no such number, or both have nothing of it."""
         both = [
@@ -153,7 +158,7 @@ class Pair:
             return None
         sim, kernel = (statistics.fmean(values) for values in zip(*known, strict=True))
         apart = [measure.apart(one, other, kernel) for one, other in known]
-        return _judged(measure, sim, kernel, apart)
+        return _judged(measure, sim, kernel, apart if self.varies() else apart[:1])
 
     def distance(self) -> float | None:
         """Wasserstein's distance of the sojourns, in packets' means of the kernel; the mean over the seeds."""
@@ -237,8 +242,8 @@ class Ranking:
     file: str
     measure: str
     disciplines: int
-    tau: float
-    """Kendall's, over all pairs of disciplines."""
+    tau: float | None
+    """Kendall's, over all pairs of disciplines; none where a world has all of them equal."""
     clear: int
     """Pairs that the kernel tells apart: the 95 % interval of their differences, seed by seed, excludes zero."""
     clear_tau: float | None
@@ -246,29 +251,36 @@ class Ranking:
 
 
 def rankings(pairs: Sequence[Pair], measures: Sequence[str] = ("p95", "goodput")) -> list[Ranking]:
-    """Of each file that has at least three disciplines."""
-    files: dict[str, list[Pair]] = {}
+    """Of each file, and of what else varies in it, that has at least three disciplines."""
+    groups: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairs:
-        files.setdefault(pair.file, []).append(pair)
-    ranked = [(file, group) for file, group in files.items() if len({one.qdisc for one in group}) >= 3]
-    return [_ranking(file, group, BY_NAME[name]) for file, group in ranked for name in measures]
+        groups.setdefault((pair.file, pair.rest), []).append(pair)
+    ranked = [(key, group) for key, group in groups.items() if len({one.qdisc for one in group}) >= 3]
+    return [_ranking(", ".join(filter(None, key)), group, BY_NAME[name]) for key, group in ranked for name in measures]
 
 
 def _ranking(file: str, group: Sequence[Pair], measure: Measure) -> Ranking:
     from scipy.stats import kendalltau
 
+    seeds = sorted(set.intersection(*(set(pair.seeds) for pair in group)))
+
     def values(pair: Pair, world: str) -> list[float]:
         runs: dict[int, Run] = getattr(pair, world)
-        return [measure.read(runs[seed], pair.hop) or 0.0 for seed in pair.seeds]
+        return [measure.read(runs[seed], pair.hop) or 0.0 for seed in seeds]
+
+    if not seeds:
+        return Ranking(file, measure.name, len(group), None, 0, None)
 
     sim, kernel = ([statistics.fmean(values(pair, world)) for pair in group] for world in WORLDS)
     signs = []
     for i in range(len(group)):
         for j in range(i):
-            apart = [a - b for a, b in zip(values(group[i], "kernel"), values(group[j], "kernel"), strict=False)]
+            apart = [a - b for a, b in zip(values(group[i], "kernel"), values(group[j], "kernel"), strict=True)]
             mean = mean_of(apart)
             if mean is None or mean.half_width is None or abs(mean.value) <= mean.half_width:
                 continue
             signs.append(float(np.sign(mean.value) * np.sign(sim[i] - sim[j])))
+    # Not a number where all are equal in a world.
     tau = float(kendalltau(sim, kernel).statistic)
-    return Ranking(file, measure.name, len(group), tau, len(signs), statistics.fmean(signs) if signs else None)
+    clear = statistics.fmean(signs) if signs else None
+    return Ranking(file, measure.name, len(group), None if math.isnan(tau) else tau, len(signs), clear)

@@ -94,13 +94,17 @@ def overview(pairs: Sequence[Pair], about: str) -> bytes:
         axis.set_yticks(range(len(pairs)), [_short(pair) for pair in pairs])
         axis.set_ylim(len(pairs) - 0.5, -0.5)
         axis.set_xlim(-MOST * 1.02, MOST * 1.02)
-        axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:+.0f} %" if value else "0"))
+        axis.xaxis.set_major_formatter(FuncFormatter(_percent))
         axis.set_xlabel(
             "the simulator's number less the kernel's, in percent of the kernel's; the band is ± 10 %, bars are 95 %"
         )
         axis.legend(loc="lower center", bbox_to_anchor=(0.35, 1.0), ncols=5, frameon=False)
         figure.supxlabel(about, fontsize="small", color=plot.QUIET)
         return _png(figure)
+
+
+def _percent(value: float, _place: int | None = None) -> str:
+    return "0" if abs(value) < 1e-9 else f"{100 * value:+.0f} %"
 
 
 def _short(pair: Pair) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sojourn.agree.judge import MEASURES, Difference, Pair, Ranking, Summary, rankings, summaries
@@ -71,13 +71,16 @@ def summary_table(found: Sequence[Summary]) -> tuple[list[str], list[list[str]]]
 def rank_table(found: Sequence[Ranking]) -> tuple[list[str], list[list[str]]]:
     """A row a scenario and measure, and the mean."""
     rows = [
-        [f"{one.file}, {one.measure}", str(one.disciplines), f"{one.tau:.2f}", str(one.clear), _tau(one.clear_tau)]
+        [f"{one.file}, {one.measure}", str(one.disciplines), _tau(one.tau), str(one.clear), _tau(one.clear_tau)]
         for one in found
     ]
-    clear = [one.clear_tau for one in found if one.clear_tau is not None]
-    mean = statistics.fmean(one.tau for one in found)
-    rows.append(["mean", "", f"{mean:.2f}", "", _tau(statistics.fmean(clear) if clear else None)])
+    rows.append(["mean", "", _mean(one.tau for one in found), "", _mean(one.clear_tau for one in found)])
     return ["", "disciplines", "Kendall's tau", "pairs told apart", "tau of those"], rows
+
+
+def _mean(values: Iterable[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return _tau(statistics.fmean(known) if known else None)
 
 
 def _tau(value: float | None) -> str:

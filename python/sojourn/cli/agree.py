@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sojourn.cli.base import INTERRUPTED, bounded, cli, fail, format_option, many, set_options, set_text
+from sojourn.cli.base import INTERRUPTED, bounded, cli, fail, format_option, many, parse_sets, set_text, warn
 
 if TYPE_CHECKING:
     from sojourn.agree import Comparison
@@ -26,7 +26,8 @@ Examples:
 """
 )
 @click.argument("scenarios", nargs=-1, required=True, type=click.Path(path_type=Path))
-@set_options
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", callback=parse_sets, help="Set a key. Repeatable.")
+@click.option("--seeds", type=int, callback=bounded(1, 10_000), default=10, show_default=True, help="Seeds, from 1 on.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Pictures and numbers too: a new folder.")
 @click.option("--store", type=click.Path(path_type=Path), metavar="DIR", help="Where runs are kept [default: cache].")
 @click.option("--again", is_flag=True, help="Play the kernel's runs of older guest programs anew.")
@@ -38,8 +39,7 @@ Examples:
 def agree(
     scenarios: tuple[Path, ...],
     sets: list[tuple[str, str]],
-    seed: int | None,
-    seeds: int | None,
+    seeds: int,
     out: Path | None,
     store: Path | None,
     again: bool,
@@ -49,20 +49,18 @@ def agree(
 ) -> None:
     """Say how well the simulator agrees with the real kernel.
 
-    SCENARIOS are scenario files, or folders of them. Each is played in both worlds with the same seeds (ten unless
-    --seeds says otherwise), and compared seed by seed. What was played is kept, so an interrupted comparison goes on
+    SCENARIOS are scenario files, or folders of them. Each is played in both worlds with the same seeds, and compared
+    seed by seed. What was played is kept, so an interrupted comparison goes on
     where it was.
     """
     from sojourn import agree as agreement
     from sojourn import records
 
-    if seed is not None:
-        fail("--seed: agree compares the seeds 1 to N; expected --seeds N")
     folder = records.claim_folder(out) if out else None
     with _progress() as tell:
         done = agreement.compare(
             _files(scenarios),
-            seeds=seeds or 10,
+            seeds=seeds,
             folder=store,
             jobs=jobs,
             memory=f"{memory}G",
@@ -70,6 +68,7 @@ def agree(
             again=again,
             on_progress=tell,
         )
+    warn(done.warnings)
     for one in done.skipped:
         click.echo(f"sojourn: skipped {one['file']}: {set_text(one['set'])}: {one['reason']}", err=True)
     if not done.pairs and not done.interrupted:

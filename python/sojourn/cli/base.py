@@ -92,7 +92,7 @@ def set_options(command: Command) -> Command:
         "sets",
         multiple=True,
         metavar="KEY=VALUE",
-        callback=_parse_sets,
+        callback=parse_sets,
         help="Set a key of the scenario: hop.bottleneck.rate=5mbit. Repeatable.",
     )(command)
     command = click.option(
@@ -107,7 +107,8 @@ def set_options(command: Command) -> Command:
     )(command)
 
 
-def _parse_sets(_context: click.Context, _option: click.Parameter, values: Sequence[str]) -> list[tuple[str, str]]:
+def parse_sets(_context: click.Context, _option: click.Parameter, values: Sequence[str]) -> list[tuple[str, str]]:
+    """Keys and values of `--set`."""
     pairs = []
     for value in values:
         key, equals, rest = value.partition("=")

@@ -28,6 +28,8 @@ __all__ = [
     "verify",
 ]
 
+PEEKED = {"codel", "fq_codel", "pie", "fq_pie", "sfq", "cake"}
+"""Below tbf, Linux takes a packet out of these to look at it, and counts it as theirs."""
 RANDOM = {"red", "pie", "fq_pie", "cake", "dualpi2", "blue", "sfb", "choke"}
 """They draw random numbers, which a program does by itself: it is compared with ours in distribution."""
 LOADS = (70, 100, 130, 200, 320)
@@ -228,8 +230,11 @@ def _compared(line: Line, subject: Subject, played: Sequence[Played], rate: int)
     name, source = "every packet's fate is ours", f"{len(played)} traces"
     if isinstance(subject, Ours):
         return Verdict(name, source, left_out="it is ours")
-    if line.kind in RANDOM and not isinstance(subject, Kernel):
+    inner = line.full.rsplit(" child ", maxsplit=1)[-1].split()[0]
+    if inner in RANDOM and not isinstance(subject, Kernel):
         return in_distribution(line, subject, rate)
+    if line.kind == "tbf" and inner in PEEKED and isinstance(subject, Kernel):
+        return Verdict(name, source, left_out="a packet that tbf holds does not count in its child's limits, in ours")
     for one in played:
         ours = _play(Ours(line.full, rate), one.trace)
         unlike = [(seen, wanted) for seen, wanted in zip(one.seen, ours.seen, strict=True) if seen != wanted]
@@ -247,7 +252,7 @@ def in_distribution(line: Line, subject: Subject, rate: int) -> Verdict:
     """Drops, marks and delays, against ours with many seeds."""
     name, source = "it drops, marks and delays as many as ours", f"{chance.SEEDS} seeds"
     if line.kind not in chance.WAVES:
-        return Verdict(name, source, left_out=f"{line.kind} draws random numbers")
+        return Verdict(name, source, left_out="it draws random numbers")
     trace, parts = chance.waves(line)
     played = _play(subject, trace)
     fault = chance.unlike(line, rate, played.trace, parts, played.seen, MTU) or ""

@@ -3,7 +3,7 @@
 Overload comes in waves, so that what a discipline makes of it shows before it comes to rest: at rest each drops what
 the load asks, whatever its gains are. Counted is, over all waves and for each part of one, how many packets are dropped
 or marked, and how long the others wait. Ours plays the trace with many seeds; no count of the other's may lie further
-from their mean than that of one sound discipline in a thousand. A gain a tenth off is noticed (tests/test_verify).
+from their mean than chance alone puts it (`FALSE_ALARM`). Which gains a tenth off are noticed: tests/test_verify.
 """
 
 from __future__ import annotations

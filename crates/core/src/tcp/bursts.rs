@@ -4,7 +4,8 @@
 //! in tcp_input.c. Also where no device can cut such a packet the stack does so at the host's own device: the segments leave
 //! together. An ACK that opens the window by less than a burst sends nothing if the next is expected soon.
 //!
-//! Deviations: a packet ends where the window or the data do, not also where one of the application's writes did.
+//! Deviations: a packet ends where the window or the data do, not also where one of the application's writes did, so that
+//! no end of a write leaves before its burst is full; `tcp_min_rtt` never forgets (Linux: after five minutes).
 
 use crate::ring::Ring;
 use crate::units::{Span, Time};
@@ -32,6 +33,8 @@ pub(super) struct Window {
     pub ssthresh: u32,
     /// Outstanding.
     pub out: u32,
+    /// What the receiver can take beyond the first outstanding segment.
+    pub rwnd: u32,
     pub srtt: Option<Span>,
     /// When the last segment was sent.
     pub sent_at: Time,
@@ -119,7 +122,7 @@ impl Bursts {
         let sent_at = if whole > 0 { window.now } else { window.sent_at };
         // A last single segment is not waited with.
         if data > 1 && limit > 0 && self.defers(limit, whole > 0, &Window { sent_at, ..*window }) {
-            self.waits = limit <= data;
+            self.waits = limit <= data && window.cwnd < window.rwnd;
             return whole;
         }
         whole + limit.min(data)
@@ -134,7 +137,7 @@ impl Bursts {
             }
             let goal = self.goal(window);
             if data > 1 && limit < goal && self.defers(limit, false, window) {
-                self.waits = limit <= data;
+                self.waits = limit <= data && window.cwnd < window.rwnd;
                 return false;
             }
             self.left = goal.min(limit).min(data);
@@ -145,8 +148,8 @@ impl Bursts {
 
     /// `tcp_tso_should_defer`, of less than a burst; `begun`: some leave at this instant already.
     fn defers(&self, limit: u32, begun: bool, window: &Window) -> bool {
-        let &Window { now, cwnd, out, srtt, sent_at, .. } = window;
-        if now > sent_at + SOON || limit * WIN_DIVISOR >= cwnd {
+        let &Window { now, cwnd, out, rwnd, srtt, sent_at, .. } = window;
+        if now > sent_at + SOON || limit.saturating_mul(WIN_DIVISOR) >= cwnd.min(rwnd) {
             return false;
         }
         let head = match self.sent.front() {
@@ -178,7 +181,15 @@ mod tests {
     /// 100 ms of RTT, 1448 bytes, 100 segments of window of which all but `room` are outstanding, the last sent just now.
     fn window(cwnd: u32, room: u32) -> Window {
         let now = Time::ZERO + Span::from_secs(10);
-        Window { now, cwnd, ssthresh: 0, out: cwnd - room, srtt: Some(Span::from_millis(100)), sent_at: now }
+        Window {
+            now,
+            cwnd,
+            ssthresh: 0,
+            out: cwnd - room,
+            rwnd: u32::MAX,
+            srtt: Some(Span::from_millis(100)),
+            sent_at: now,
+        }
     }
 
     fn bursts(most: u32, head_age: Span) -> Bursts {
@@ -237,6 +248,8 @@ mod tests {
         assert!(all.waits(), "the window is the limit");
         assert_eq!(all.take(27, 24, &window(1000, 27)), 22);
         assert!(!all.waits(), "two segments of data are");
+        assert_eq!(all.take(27, 1000, &Window { rwnd: 999, ..window(1000, 27) }), 22);
+        assert!(!all.waits(), "the receiver is: the congestion window is not used up and must not grow");
         assert_eq!(all.take(0, 1000, &window(1000, 0)), 0);
     }
 

@@ -265,6 +265,7 @@ impl Sender {
             cwnd: self.control.window(),
             ssthresh: self.control.ssthresh(),
             out: self.nxt - self.una,
+            rwnd: self.edge - self.una,
             srtt: self.rto.srtt(),
             sent_at: self.sent_at,
         }
