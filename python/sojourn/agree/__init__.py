@@ -98,17 +98,18 @@ def compare(
         skipped += refused
     guests = worlds["kernel"]
     assert isinstance(guests, Guests)
-    if again:
-        for job in wanted:
-            run = _read(job) if job.world == "kernel" and job.place.exists() else None
-            if run is not None and run.player != _player(guests, job):
-                job.place.unlink()
-    for job in wanted:
-        if job.place.exists() and _read(job) is None:
-            job.place.unlink()
-    interrupted = _play([job for job in wanted if not job.place.exists()], worlds, jobs, on_progress)
-    here = [(job, run) for job in wanted if job.place.exists() and (run := _read(job)) is not None]
-    older = sum(job.world == "kernel" and run.player != _player(guests, job) for job, run in here)
+
+    def is_older(job: Job, run: Run) -> bool:
+        return job.world == "kernel" and run.player != _player(guests, job)
+
+    kept = {job.place: run for job in wanted if (run := _read(job)) is not None and not (again and is_older(job, run))}
+    missing = [job for job in wanted if job.place not in kept]
+    for job in missing:
+        job.place.unlink(missing_ok=True)
+    interrupted = _play(missing, worlds, jobs, on_progress)
+    kept |= {job.place: run for job in missing if (run := _read(job)) is not None}
+    here = [(job, kept[job.place]) for job in wanted if job.place in kept]
+    older = sum(is_older(job, run) for job, run in here)
     versions = records.versions() | {"simulator": _simulator()[:12]}
     if wanted:
         versions |= {"kernel": _kernel(guests, wanted[0].plan, wanted[0].index)}
@@ -232,11 +233,11 @@ def _thin(columns: dict[str, Any]) -> dict[str, list[float]]:
 
 
 def _read(job: Job) -> Run | None:
-    """What is kept of a run; nothing if the file is damaged: it is played again then."""
+    """What is kept of a run; nothing if there is no file, or a damaged one: it is played again then."""
     try:
         run = Run(**json.loads(job.place.read_text(encoding="utf-8")))
         return run if run.seed == run.result["seed"] and run.quantiles and run.qdisc else None
-    except (ValueError, TypeError, KeyError):
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
 
 

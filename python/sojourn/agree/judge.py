@@ -146,7 +146,8 @@ class Pair:
 
     def varies(self) -> bool:
         """Whether the kernel's runs differ at all: copies of one run carry no interval."""
-        return len({str(self.kernel[seed].quantiles[self.hop]) for seed in self.seeds}) > 1
+        sojourns = [self.kernel[seed].quantiles[self.hop] for seed in self.seeds]
+        return any(one != sojourns[0] for one in sojourns)
 
     def difference(self, measure: Measure) -> Difference | None:
         """Of one measure; nothing where a world has no such number, or both have nothing of it."""

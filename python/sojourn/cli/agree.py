@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sojourn.cli.base import INTERRUPTED, bounded, cli, fail, format_option, many, parse_sets, set_text, warn
+from sojourn.cli.base import (
+    INTERRUPTED,
+    bounded,
+    cli,
+    fail,
+    format_option,
+    many,
+    parse_sets,
+    set_text,
+    simulated_seconds,
+    warn,
+)
 
 if TYPE_CHECKING:
     from sojourn.agree import Comparison
@@ -57,7 +67,7 @@ def agree(
     from sojourn import records
 
     folder = records.claim_folder(out) if out else None
-    with _progress() as tell:
+    with simulated_seconds("both worlds") as tell:
         done = agreement.compare(
             _files(scenarios),
             seeds=seeds,
@@ -99,21 +109,6 @@ def _files(scenarios: Sequence[Path]) -> list[Path]:
     if twice := next((name for name in names if names.count(name) > 1), None):
         fail(f"{twice}: two scenario files of this name; results would be mixed up")
     return found
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[float, float], None]]:
-    """A bar on stderr, fed with simulated seconds; silent where stderr is not a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _done_s, _all_s: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    words = TextColumn("{task.completed:.0f} of {task.total:.0f} simulated seconds in both worlds")
-    with Progress(BarColumn(), words, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=1.0)
-        yield lambda done_s, all_s: bar.update(task, completed=done_s, total=max(all_s, 1e-9))
 
 
 def _show(done: Comparison, form: str) -> None:

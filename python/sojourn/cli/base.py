@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -156,6 +157,21 @@ def warn(warnings: Sequence[str]) -> None:
 def set_text(chosen: dict[str, Any]) -> str:
     """A combination of the sweep in words."""
     return ", ".join(f"{key} = {value}" for key, value in chosen.items()) or "the scenario"
+
+
+@contextmanager
+def simulated_seconds(where: str) -> Iterator[Callable[[float, float], None]]:
+    """A bar on stderr, fed with the simulated seconds done and in all; silent where stderr is not a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _done_s, _all_s: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    words = TextColumn("{task.completed:.0f} of {task.total:.0f} simulated seconds in " + where)
+    with Progress(BarColumn(), words, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda done_s, all_s: bar.update(task, completed=done_s, total=max(all_s, 1e-9))
 
 
 def many(count: int, word: str) -> str:

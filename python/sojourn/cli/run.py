@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from sojourn import _core, screen
-from sojourn.cli.base import INTERRUPTED, bounded, cli, fail, format_option, load_plan, many, name_skipped, set_options
+from sojourn import screen
+from sojourn.cli.base import (
+    INTERRUPTED,
+    bounded,
+    cli,
+    fail,
+    format_option,
+    load_plan,
+    many,
+    name_skipped,
+    set_options,
+    simulated_seconds,
+)  # fmt: skip
 from sojourn.plan import WORLDS
 
 if TYPE_CHECKING:
@@ -98,8 +107,16 @@ def run(
     if folder:
         records.write_text(folder / records.SCENARIO, plan.text)
         Thread(target=_import_report).start()
-    with _progress(plan) as tell:
-        done = sweep.execute(plan, jobs=jobs, folder=folder, packets=packets, world=where, on_progress=tell)
+    whole_s = sum(one["duration_s"] for one in json.loads(plan.runs()))
+    with simulated_seconds(f"{len(plan)} runs") as tell:
+        done = sweep.execute(
+            plan,
+            jobs=jobs,
+            folder=folder,
+            packets=packets,
+            world=where,
+            on_progress=lambda done_s: tell(done_s, whole_s),
+        )
     # The plan's own are first, and named already.
     name_skipped(done.skipped[len(json.loads(plan.skipped())) :])
     page = None
@@ -134,22 +151,6 @@ def _world(name: str, *, link: str, kernel: str, memory: int, probe: bool, sink:
 def _import_report() -> None:
     """What draws pictures takes as long to import as a short run to play, so both happen at the same time."""
     from sojourn import report  # noqa: F401
-
-
-@contextmanager
-def _progress(plan: _core.Plan) -> Iterator[Any]:
-    """A bar on stderr, fed with simulated seconds; silent where stderr is not a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _simulated_s: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    total = sum(one["duration_s"] for one in json.loads(plan.runs()))
-    words = TextColumn("{task.completed:.0f} of {task.total:.0f} simulated seconds in {task.fields[runs]} runs")
-    with Progress(BarColumn(), words, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total, runs=len(plan))
-        yield lambda simulated_s: bar.update(task, completed=simulated_s)
 
 
 def show_runs(done: Comparison, form: str) -> None:
