@@ -31,6 +31,8 @@ pub enum Cc {
     Bbr,
     /// BBR, version 3 (draft-ietf-ccwg-bbr).
     Bbr3,
+    /// LEDBAT (RFC 6817): takes what others leave.
+    Ledbat,
     /// A window of so many segments, never changed.
     Fixed(u32),
     /// One that Linux has by this name and we don't: only for a world where Linux's TCP sends.

@@ -64,6 +64,7 @@ fn cc_name(entry: &Entry) -> String {
         Cc::Cubic => "cubic".into(),
         Cc::Bbr => "bbr".into(),
         Cc::Bbr3 => "bbr3".into(),
+        Cc::Ledbat => "ledbat".into(),
         Cc::Fixed(window) => format!("fixed {window}"),
         Cc::Linux(name) => name.into(),
     }

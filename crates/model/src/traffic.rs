@@ -16,7 +16,7 @@ use crate::workload::stream::Transport;
 use crate::workload::{Direction, Group};
 
 /// Congestion controls that come with a later version.
-const CC_LATER: &[&str] = &["bbr2", "ledbat", "prague"];
+const CC_LATER: &[&str] = &["bbr2", "prague"];
 /// Those that only a real kernel has.
 const CC_LINUX: &[&str] = &["bic", "dctcp", "htcp", "illinois", "vegas", "westwood"];
 /// The largest IP packet: with a hop's overhead (at most 1000) its length still has 16 bits.
@@ -339,6 +339,7 @@ fn cc(field: &Field<'_>) -> Result<Cc, Error> {
         ("cubic", None, _) => Ok(Cc::Cubic),
         ("bbr", None, _) => Ok(Cc::Bbr),
         ("bbr3", None, _) => Ok(Cc::Bbr3),
+        ("ledbat", None, _) => Ok(Cc::Ledbat),
         ("fixed", Some(window), None) => match window.parse() {
             Ok(window) if (1..=1_000_000).contains(&window) => Ok(Cc::Fixed(window)),
             _ => Err(field.fault("expected \"fixed N\" with a window of 1 to 1000000 segments")),
@@ -346,7 +347,7 @@ fn cc(field: &Field<'_>) -> Result<Cc, Error> {
         (name, ..) if CC_LATER.contains(&name) => Err(field.fault(format!("{name} is not built yet")).not_built()),
         (name, ..) => Err(field
             .unexpected()
-            .nearest(name, ["reno", "cubic", "bbr", "bbr3", "fixed"].iter().chain(CC_LINUX).copied())),
+            .nearest(name, ["reno", "cubic", "bbr", "bbr3", "ledbat", "fixed"].iter().chain(CC_LINUX).copied())),
     }
 }
 

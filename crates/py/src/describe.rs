@@ -62,6 +62,7 @@ fn flow(scenario: &Scenario, entry: &Entry) -> Value {
         Cc::Cubic => "cubic".to_owned(),
         Cc::Bbr => "bbr".to_owned(),
         Cc::Bbr3 => "bbr3".to_owned(),
+        Cc::Ledbat => "ledbat".to_owned(),
         Cc::Fixed(window) => format!("fixed {window}"),
         Cc::Linux(name) => name.to_owned(),
     };

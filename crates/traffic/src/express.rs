@@ -124,6 +124,7 @@ fn entry(entry: &Entry) -> Option<String> {
     match (tcp.cc, tcp.acks) {
         (Cc::Fixed(_), _) => Some("cc fixed: Linux has no window that never changes".into()),
         (Cc::Bbr3, _) => Some("cc bbr3: Linux's own bbr is version 1".into()),
+        (Cc::Ledbat, _) => Some("cc ledbat: Linux has none".into()),
         (_, AckPolicy::Window(_)) => Some("acks window: Linux acknowledges every second segment or each".into()),
         _ if !tcp.linux_rto => Some("linux_rto = false: Linux's retransmission timer is Linux's".into()),
         _ if !tcp.rto_min.0.is_multiple_of(1_000_000) => {

@@ -4,14 +4,17 @@ mod bbr;
 mod bbr3;
 mod cubic;
 mod flow;
+mod ledbat;
 mod minmax;
 mod model;
 mod reno;
 
 use crate::tcp::{Cc, Config};
 use crate::units::{Span, Time};
+use alloc::boxed::Box;
 use cubic::{Cubic, HyStart};
 pub(super) use flow::{Flow, Repair};
+use ledbat::Ledbat;
 pub(super) use model::Model;
 
 /// What a congestion control may know of an ACK.
@@ -38,6 +41,8 @@ pub(super) struct Control {
     ssthresh: f64,
     cubic: Cubic,
     hystart: HyStart,
+    /// LEDBAT's delays.
+    ledbat: Option<Box<Ledbat>>,
     initial: u32,
     cc: Cc,
 }
@@ -47,6 +52,8 @@ impl Control {
         debug_assert!(!matches!(config.cc, Cc::Linux(_)), "bug: a world that has no {:?} did not refuse it", config.cc);
         let (window, ssthresh) = match config.cc {
             Cc::Fixed(n) => (n.max(1), f64::from(n.max(1))),
+            // RFC 6817 §2.5: it begins with two segments, and without slow start.
+            Cc::Ledbat => (ledbat::MIN_CWND as u32, 0.0),
             _ => (config.iw.max(1), f64::INFINITY),
         };
         Control {
@@ -55,6 +62,7 @@ impl Control {
             ssthresh,
             cubic: Cubic::new(config.hystart),
             hystart: HyStart::new(config.hystart && config.cc == Cc::Cubic),
+            ledbat: (config.cc == Cc::Ledbat).then(|| Box::new(Ledbat::new())),
             initial: window,
             cc: config.cc,
         }
@@ -118,6 +126,10 @@ impl Control {
         let cwnd = match self.cc {
             Cc::Cubic => self.cubic.increase(cwnd, acked, clock.now, clock.srtt),
             Cc::Reno | Cc::Linux(_) => reno::increase(cwnd, acked),
+            Cc::Ledbat => match &mut self.ledbat {
+                Some(ledbat) => ledbat.increase(cwnd, acked, clock),
+                None => cwnd,
+            },
             Cc::Fixed(_) | Cc::Bbr | Cc::Bbr3 => cwnd,
         };
         self.set(cwnd);
@@ -130,6 +142,7 @@ impl Control {
         let (base, ssthresh) = match self.cc {
             Cc::Cubic => (self.cwnd, self.cubic.reduce(self.cwnd)),
             Cc::Reno | Cc::Linux(_) => (flight, reno::ssthresh(flight)),
+            Cc::Ledbat => (self.cwnd, Ledbat::ssthresh(self.cwnd)),
             Cc::Fixed(_) => (self.cwnd, self.cwnd),
             // The model makes its own window.
             Cc::Bbr | Cc::Bbr3 => (self.cwnd, self.ssthresh),

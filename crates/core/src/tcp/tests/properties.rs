@@ -20,8 +20,14 @@ struct Case {
 }
 
 fn configs() -> impl Strategy<Value = Config> {
-    let cc =
-        prop_oneof![Just(Cc::Reno), Just(Cc::Cubic), Just(Cc::Bbr), Just(Cc::Bbr3), (1u32..40).prop_map(Cc::Fixed)];
+    let cc = prop_oneof![
+        Just(Cc::Reno),
+        Just(Cc::Cubic),
+        Just(Cc::Bbr),
+        Just(Cc::Bbr3),
+        Just(Cc::Ledbat),
+        (1u32..40).prop_map(Cc::Fixed)
+    ];
     let window = prop_oneof![Just(None), (1..100u32).prop_map(Some)].prop_map(AckPolicy::Window);
     let acks = prop_oneof![Just(AckPolicy::Delayed), Just(AckPolicy::Every), window];
     let rwnd = prop_oneof![1u32..50, Just(u32::MAX)];

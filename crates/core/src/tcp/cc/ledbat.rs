@@ -1,0 +1,135 @@
+//! LEDBAT: a sender that takes what others leave, by holding the delay that it adds below a target.
+//!
+//! Source: RFC 6817. Principle: the least delay of the last minutes is the path's own; what the latest samples have more is
+//! a queue. Below TARGET the window grows, at most as fast as NewReno's, the slower the nearer; above it shrinks. A loss
+//! halves it.
+//!
+//! Deviations:
+//! - The delay is the round trip's, where RFC 6817 §2.3 asks for one way's: a queue on the way back counts too.
+//! - §2.4.2 counts each sample of an ACK; an ACK has one here.
+
+use super::Clock;
+
+/// RFC 6817 §2.5: at most 100 ms, in µs.
+const TARGET: u32 = 100_000;
+/// §2.5: at most 1.
+const GAIN: f64 = 1.0;
+/// §2.5: in segments.
+const ALLOWED_INCREASE: f64 = 1.0;
+/// §2.5: also the window to begin with.
+pub(super) const MIN_CWND: f64 = 2.0;
+/// §2.5: minutes of base delays.
+const BASE_HISTORY: usize = 10;
+/// §2.4.2: samples of which the least is the current delay.
+const CURRENT_FILTER: usize = 4;
+const MINUTE: u64 = 60_000_000_000;
+
+/// What it remembers of delays, in µs.
+#[derive(Clone, Debug)]
+pub(super) struct Ledbat {
+    base_delays: [u32; BASE_HISTORY],
+    current_delays: [u32; CURRENT_FILTER],
+    /// The minute of the newest base delay.
+    minute: u64,
+    /// Where the next current delay goes.
+    next: usize,
+}
+
+impl Ledbat {
+    pub fn new() -> Ledbat {
+        Ledbat { base_delays: [u32::MAX; BASE_HISTORY], current_delays: [u32::MAX; CURRENT_FILTER], minute: 0, next: 0 }
+    }
+
+    /// An ACK of so many segments, `cwnd` before it: the window after it (RFC 6817 §2.4.2).
+    #[inline(never)]
+    pub fn increase(&mut self, cwnd: f64, acked: f64, clock: &Clock) -> f64 {
+        self.update_base_delay(clock);
+        self.current_delays[self.next] = clock.rtt_us;
+        self.next = (self.next + 1) % CURRENT_FILTER;
+        let least = |delays: &[u32]| delays.iter().copied().min().unwrap_or(u32::MAX);
+        // After a long pause the latest samples may be older than all base delays.
+        let queuing_delay = least(&self.current_delays).saturating_sub(least(&self.base_delays));
+        let off_target = (f64::from(TARGET) - f64::from(queuing_delay)) / f64::from(TARGET);
+        // What was outstanding before this ACK.
+        let flightsize = f64::from(clock.nxt - clock.una) + acked;
+        let grown = cwnd + GAIN * off_target * acked / cwnd;
+        grown.min(flightsize + ALLOWED_INCREASE).max(MIN_CWND)
+    }
+
+    /// A minute without a sample is one of no knowledge.
+    fn update_base_delay(&mut self, clock: &Clock) {
+        let minute = clock.now.0 / MINUTE;
+        let passed = (minute - self.minute).min(BASE_HISTORY as u64) as usize;
+        self.minute = minute;
+        self.base_delays.rotate_left(passed);
+        self.base_delays[BASE_HISTORY - passed..].fill(u32::MAX);
+        let newest = &mut self.base_delays[BASE_HISTORY - 1];
+        *newest = (*newest).min(clock.rtt_us);
+    }
+
+    /// §2.4.2: data loss halves the window.
+    pub fn ssthresh(cwnd: f64) -> f64 {
+        (cwnd * 0.5).max(MIN_CWND).min(cwnd)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Time;
+
+    fn clock(seconds: u64, rtt_us: u32) -> Clock {
+        Clock { now: Time(seconds * 1_000_000_000), srtt: 0.1, rtt_us, una: 100, nxt: 200 }
+    }
+
+    /// So many ACKs of one segment each at this RTT, ten outstanding beyond it.
+    fn after(ledbat: &mut Ledbat, cwnd: f64, rtts_us: &[u32]) -> f64 {
+        rtts_us.iter().fold(cwnd, |cwnd, rtt| ledbat.increase(cwnd, 1.0, &clock(1, *rtt)))
+    }
+
+    #[test]
+    fn rfc6817_2_5_the_window_grows_as_newrenos_on_an_empty_path() {
+        let mut ledbat = Ledbat::new();
+        assert!((after(&mut ledbat, 10.0, &[50_000]) - 10.1).abs() < 1e-12);
+    }
+
+    #[test]
+    fn rfc6817_2_4_2_it_stands_still_at_the_target_and_shrinks_above_it() {
+        let mut ledbat = Ledbat::new();
+        after(&mut ledbat, 10.0, &[50_000]);
+        // The least of the last four samples counts.
+        assert!(after(&mut ledbat, 10.0, &[150_000; 3]) > 10.0);
+        assert_eq!(after(&mut ledbat, 10.0, &[150_000]), 10.0);
+        after(&mut ledbat, 10.0, &[250_000; 3]);
+        assert!((after(&mut ledbat, 10.0, &[250_000]) - 9.9).abs() < 1e-12);
+        assert!((after(&mut ledbat, 10.0, &[100_000; 1]) - 10.05).abs() < 1e-12, "half way to the target");
+    }
+
+    #[test]
+    fn rfc6817_2_5_the_window_never_falls_below_two_segments() {
+        let mut ledbat = Ledbat::new();
+        after(&mut ledbat, 10.0, &[1000]);
+        assert_eq!(after(&mut ledbat, 2.0, &[900_000; 40]), MIN_CWND);
+        assert_eq!(Ledbat::ssthresh(3.0), 2.0);
+        assert_eq!(Ledbat::ssthresh(30.0), 15.0);
+        assert_eq!(Ledbat::ssthresh(1.0), 1.0, "min(cwnd, …)");
+    }
+
+    #[test]
+    fn rfc6817_2_4_2_the_window_is_one_segment_above_what_was_outstanding_at_most() {
+        let mut ledbat = Ledbat::new();
+        let few = Clock { una: 195, ..clock(1, 50_000) };
+        assert_eq!(ledbat.increase(40.0, 1.0, &few), 7.0);
+    }
+
+    #[test]
+    fn rfc6817_2_4_2_base_delays_are_forgotten_after_ten_minutes() {
+        let mut ledbat = Ledbat::new();
+        ledbat.increase(10.0, 1.0, &clock(30, 50_000));
+        let at = |ledbat: &mut Ledbat, minute: u64| {
+            (0..4).fold(10.0, |_, _| ledbat.increase(10.0, 1.0, &clock(30 + 60 * minute, 150_000)))
+        };
+        assert_eq!(at(&mut ledbat, 9), 10.0, "still 100 ms above the least");
+        assert!((at(&mut ledbat, 10) - 10.1).abs() < 1e-12, "a new path");
+    }
+}
