@@ -58,6 +58,17 @@ pub enum AckPolicy {
     Window(Option<u32>),
 }
 
+/// What ends slow start before a loss does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HyStart {
+    /// Nothing.
+    Off,
+    /// Linux's HyStart, in CUBIC.
+    Linux,
+    /// HyStart++ (RFC 9406), in CUBIC and Reno.
+    Plus,
+}
+
 /// Both ends of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
@@ -79,8 +90,8 @@ pub struct Config {
     pub acks: AckPolicy,
     /// Linux's quick ACKs at the start of a connection and after reordering (with [`AckPolicy::Delayed`]).
     pub quickack: bool,
-    /// HyStart (Linux's) in CUBIC's slow start.
-    pub hystart: bool,
+    /// What ends slow start before a loss does.
+    pub hystart: HyStart,
     /// Lower bound of the retransmission timeout: 1 s in RFC 6298, 200 ms in Linux.
     pub rto_min: Span,
     /// Linux's RTO: the bound applies to the variance term, a falling RTT does not raise it, and a timeout that the
@@ -107,7 +118,7 @@ impl Default for Config {
             timestamps: true,
             acks: AckPolicy::Delayed,
             quickack: true,
-            hystart: true,
+            hystart: HyStart::Linux,
             rto_min: Span::from_millis(200),
             linux_rto: true,
             gso_max_segs: 1,

@@ -40,6 +40,8 @@ pub enum Form {
     Number,
     /// `true` or `false`.
     Flag,
+    /// A flag, or `plus`.
+    HyStart,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// A differentiated services code point.
@@ -88,6 +90,7 @@ impl Form {
             Form::Segments => "a number of segments such as 25, or bytes with a unit such as \"64k\"",
             Form::Number => "a number above zero",
             Form::Flag => "true or false",
+            Form::HyStart => "true, false or \"plus\"",
             Form::Choice(_) => "one of the words listed",
             Form::Dscp => "a code point such as \"EF\", \"CS5\", \"AF41\" or \"LE\", or a whole number from 0 to 63",
             Form::Cc => {
@@ -281,7 +284,12 @@ pub const HOST: Section = Section {
         key("rto_min", Form::Time, Text("200ms"), "Lower bound of the retransmission timeout; 1s in RFC 6298."),
         key("linux_rto", Form::Flag, Flag(true), "Linux's way: the bound applies to the variance term."),
         key("quickack", Form::Flag, Flag(true), "Quick ACKs at the start of a connection and after reordering."),
-        key("hystart", Form::Flag, Flag(true), "HyStart in CUBIC's slow start."),
+        key(
+            "hystart",
+            Form::HyStart,
+            Flag(true),
+            "Leave slow start where the delay rises: Linux's HyStart in CUBIC; \"plus\" is HyStart++ (RFC 9406), in CUBIC and Reno.",
+        ),
         key("timestamps", Form::Flag, Flag(true), "RFC 7323 timestamps: 52 bytes of headers instead of 40."),
         key(
             "rmem",

@@ -118,6 +118,7 @@ fn form(form: Form) -> Json {
         Form::Segments => json!({ "type": ["integer", "string"], "minimum": 1 }),
         Form::Number => json!({ "type": "number", "exclusiveMinimum": 0 }),
         Form::Flag => json!({ "type": "boolean" }),
+        Form::HyStart => json!({ "enum": [true, false, "plus"] }),
         Form::Choice(words) => {
             let numbers = words.iter().filter_map(|word| word.parse::<u32>().ok());
             json!({ "enum": words.iter().map(|word| json!(word)).chain(numbers.map(|n| json!(n))).collect::<Vec<_>>() })

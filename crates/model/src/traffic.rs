@@ -2,7 +2,7 @@
 
 mod applications;
 
-use sojourn_core::tcp::{AckPolicy, Cc, Config};
+use sojourn_core::tcp::{AckPolicy, Cc, Config, HyStart};
 use sojourn_core::units::{Span, Time};
 
 use crate::document::{Kind, Table};
@@ -386,6 +386,15 @@ fn hz(reader: &Reader<'_>) -> Result<u32, Error> {
     hz.choice()?.parse().map_err(|_| hz.unexpected())
 }
 
+fn hystart(field: &Field<'_>) -> Result<HyStart, Error> {
+    match &field.value.kind {
+        Kind::Flag(true) => Ok(HyStart::Linux),
+        Kind::Flag(false) => Ok(HyStart::Off),
+        Kind::Text(text) if text == "plus" => Ok(HyStart::Plus),
+        _ => Err(field.unexpected()),
+    }
+}
+
 fn most_segments(reader: &Reader<'_>) -> Result<Option<u32>, Error> {
     reader.given("gso_max_segs").map(|field| field.integer(1, MOST_SEGMENTS)).transpose()
 }
@@ -405,7 +414,7 @@ fn host_tcp(reader: &Reader<'_>) -> Result<Config, Error> {
         rto_min: bound,
         linux_rto: reader.field("linux_rto")?.flag()?,
         quickack: reader.field("quickack")?.flag()?,
-        hystart: reader.field("hystart")?.flag()?,
+        hystart: hystart(&reader.field("hystart")?)?,
         timestamps,
         // IP 20, TCP 20, and 12 of timestamps with their padding.
         header: if timestamps { 52 } else { 40 },

@@ -1,7 +1,7 @@
 //! What a scenario file means: defaults, sizes in bdp, where the RTT lies, the order of a sweep's runs.
 
 use sojourn_core::qdisc::tc::Spec;
-use sojourn_core::tcp::{AckPolicy, Cc};
+use sojourn_core::tcp::{AckPolicy, Cc, HyStart};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::plan::{LoadOptions, Plan};
 use sojourn_model::scenario::{Capacity, Scenario};
@@ -136,7 +136,9 @@ fn tcps_are_as_asked_for() {
     let host =
         "[host]\ntimestamps = false\nhystart = false\nrto_min = \"1s\"\nlinux_rto = false\n[[flow]]\nkind = \"bulk\"";
     let tcp = scenario("rate = \"10mbit\"\ndelay = \"10ms\"", host).workload.entries[0].tcp;
-    assert_eq!((tcp.header, tcp.mss, tcp.hystart, tcp.rto_min), (40, 1460, false, Span::from_secs(1)));
+    let plus = scenario("rate = \"10mbit\"\ndelay = \"10ms\"", "[host]\nhystart = \"plus\"\n[[flow]]\nkind = \"bulk\"");
+    assert_eq!(plus.workload.entries[0].tcp.hystart, HyStart::Plus);
+    assert_eq!((tcp.header, tcp.mss, tcp.hystart, tcp.rto_min), (40, 1460, HyStart::Off, Span::from_secs(1)));
 }
 
 #[test]

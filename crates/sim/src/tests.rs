@@ -10,6 +10,7 @@ use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::{Access, Capacity, Filling, Hop, Link, Nic, Pause, Scenario, Trace};
 use sojourn_model::workload::{App, Delays, Direction, Entry, Exchange, Group, WebConnection, Workload};
 
+mod controls;
 mod ledbat;
 mod pause;
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use sojourn_core::rng::Rng;
-use sojourn_core::tcp::{AckPolicy, Cc, Config};
+use sojourn_core::tcp::{AckPolicy, Cc, Config, HyStart};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::{Access, Capacity, Filling, Hop, Impair, Link, Nic, Pause, Scenario, Trace};
@@ -204,7 +204,7 @@ impl Draw {
                 AckPolicy::Window(Some(5)),
             ]),
             quickack: !self.once_in(3),
-            hystart: !self.once_in(3),
+            hystart: self.of(&[HyStart::Linux, HyStart::Plus, HyStart::Off]),
             timestamps: !self.once_in(5),
             linux_rto: !self.once_in(4),
             rto_min: Span::from_millis(self.of(&[200, 200, 1000])),

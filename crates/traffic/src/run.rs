@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::tcp::HyStart;
 use sojourn_core::units::Time;
 use sojourn_model::scenario::Scenario;
 
@@ -227,7 +228,7 @@ fn first_settings(spaces: &mut Spaces, scenario: &Scenario) -> io::Result<()> {
     // Flows may ask for any congestion control, also once this program has given up its power.
     let all = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")?;
     spaces.set(None, "ipv4/tcp_allowed_congestion_control", all.trim())?;
-    let hystart = scenario.workload.entries.first().is_none_or(|entry| entry.tcp.hystart);
+    let hystart = scenario.workload.entries.first().is_none_or(|entry| entry.tcp.hystart != HyStart::Off);
     fs::write("/sys/module/tcp_cubic/parameters/hystart", if hystart { "1" } else { "0" })
 }
 

@@ -4,16 +4,18 @@ mod bbr;
 mod bbr3;
 mod cubic;
 mod flow;
+mod hystart_plus;
 mod ledbat;
 mod minmax;
 mod model;
 mod reno;
 
-use crate::tcp::{Cc, Config};
+use crate::tcp::{Cc, Config, HyStart as Asked};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 use cubic::{Cubic, HyStart};
 pub(super) use flow::{Flow, Repair};
+use hystart_plus::HyStartPlus;
 use ledbat::Ledbat;
 pub(super) use model::Model;
 
@@ -41,10 +43,28 @@ pub(super) struct Control {
     ssthresh: f64,
     cubic: Cubic,
     hystart: HyStart,
-    /// LEDBAT's delays.
-    ledbat: Option<Box<Ledbat>>,
+    own: Option<Box<Own>>,
     initial: u32,
     cc: Cc,
+}
+
+/// The state of what only some connections have.
+#[derive(Clone, Debug)]
+enum Own {
+    /// Of the initial slow start of Reno or CUBIC.
+    HyStartPlus(HyStartPlus),
+    /// The delays of LEDBAT.
+    Ledbat(Ledbat),
+}
+
+impl Own {
+    fn new(config: &Config) -> Option<Own> {
+        match config.cc {
+            Cc::Reno | Cc::Cubic if config.hystart == Asked::Plus => Some(Own::HyStartPlus(HyStartPlus::new())),
+            Cc::Ledbat => Some(Own::Ledbat(Ledbat::new())),
+            _ => None,
+        }
+    }
 }
 
 impl Control {
@@ -60,9 +80,10 @@ impl Control {
             window,
             cwnd: f64::from(window),
             ssthresh,
-            cubic: Cubic::new(config.hystart),
-            hystart: HyStart::new(config.hystart && config.cc == Cc::Cubic),
-            ledbat: (config.cc == Cc::Ledbat).then(|| Box::new(Ledbat::new())),
+            // RFC 9438 §4.10: after HyStart++ the cubic starts from a standstill.
+            cubic: Cubic::new(config.hystart == Asked::Linux),
+            hystart: HyStart::new(config.hystart == Asked::Linux && config.cc == Cc::Cubic),
+            own: Own::new(config).map(Box::new),
             initial: window,
             cc: config.cc,
         }
@@ -106,6 +127,28 @@ impl Control {
             if self.hystart.ends_slow_start(clock, slow_start, self.window) {
                 self.ssthresh = self.cwnd;
             }
+        } else if self.own.is_some() {
+            self.observe_own(clock);
+        }
+    }
+
+    #[inline(never)]
+    fn observe_own(&mut self, clock: &Clock) {
+        let over = match self.own.as_deref_mut() {
+            // RFC 9406 §4.3: only in the initial slow start.
+            Some(Own::HyStartPlus(plus)) => self.ssthresh.is_infinite() && plus.ends_slow_start(clock),
+            _ => false,
+        };
+        if over {
+            self.ssthresh = self.cwnd;
+        }
+    }
+
+    /// By how much an ACK of so many segments may open the window below the threshold.
+    fn slow_start(&self, acked: f64) -> f64 {
+        match self.own.as_deref() {
+            Some(Own::HyStartPlus(plus)) if self.ssthresh.is_infinite() => plus.growth(acked),
+            _ => acked,
         }
     }
 
@@ -116,6 +159,9 @@ impl Control {
         let mut cwnd = self.cwnd;
         if cwnd < self.ssthresh {
             // RFC 5681 §3.1, counting segments rather than ACKs (RFC 3465), without its limit, as Linux does.
+            if self.own.is_some() {
+                acked = self.slow_start(acked);
+            }
             let room = self.ssthresh - cwnd;
             if acked <= room {
                 return self.set(cwnd + acked);
@@ -126,9 +172,9 @@ impl Control {
         let cwnd = match self.cc {
             Cc::Cubic => self.cubic.increase(cwnd, acked, clock.now, clock.srtt),
             Cc::Reno | Cc::Linux(_) => reno::increase(cwnd, acked),
-            Cc::Ledbat => match &mut self.ledbat {
-                Some(ledbat) => ledbat.increase(cwnd, acked, clock),
-                None => cwnd,
+            Cc::Ledbat => match self.own.as_deref_mut() {
+                Some(Own::Ledbat(ledbat)) => ledbat.increase(cwnd, acked, clock),
+                _ => cwnd,
             },
             Cc::Fixed(_) | Cc::Bbr | Cc::Bbr3 => cwnd,
         };

@@ -6,7 +6,7 @@ use alloc::collections::VecDeque;
 /// The mean window over `cycles` losses when every `period`-th segment is lost, at an RTT of 100 ms without a queue. One
 /// loss more ends slow start near `guess`.
 fn mean_window(cc: Cc, period: u64, guess: u64, cycles: u64) -> f64 {
-    let config = Config { cc, hystart: false, acks: AckPolicy::Every, ..Config::default() };
+    let config = Config { cc, hystart: HyStart::Off, acks: AckPolicy::Every, ..Config::default() };
     let (mut sender, mut receiver) = (Sender::new(&config), Receiver::new(&config));
     let rtt = Span::from_millis(100);
     sender.establish(Time::ZERO, Some(rtt));
@@ -86,10 +86,49 @@ fn hystart_leaves_slow_start_when_the_delay_rises_and_nothing_is_lost() {
         path.run_until(at_ms(1000));
         (path.sender.cwnd(), path.sender.ssthresh())
     };
-    let (cwnd, ssthresh) = run(true);
+    let (cwnd, ssthresh) = run(HyStart::Linux);
     assert!((16..200).contains(&ssthresh) && cwnd >= ssthresh, "{cwnd} {ssthresh}");
-    let (cwnd, ssthresh) = run(false);
+    let (cwnd, ssthresh) = run(HyStart::Off);
     assert!(cwnd > 500 && ssthresh == u32::MAX, "{cwnd} {ssthresh}");
+}
+
+/// 100 segments in the pipe and a buffer for 800 more, which slow start overshoots.
+#[test]
+fn rfc9406_1_hystart_plus_plus_leaves_slow_start_before_the_buffer_overflows() {
+    let run = |cc, hystart| {
+        let mut path = Path::established(Config { cc, hystart, ..Config::default() }, Span::from_millis(100));
+        path.service = Span::from_millis(1);
+        path.queue = Span::from_millis(800);
+        path.sender.write_forever();
+        path.run_until(at_ms(6000));
+        (path.sender.retransmits(), path.sender.ssthresh())
+    };
+    for cc in [Cc::Reno, Cc::Cubic] {
+        let (lost, _) = run(cc, HyStart::Off);
+        assert!(lost > 50, "{cc:?}: {lost}");
+        let (lost, ssthresh) = run(cc, HyStart::Plus);
+        assert!(lost == 0 && (100..900).contains(&ssthresh), "{cc:?}: {lost} {ssthresh}");
+    }
+}
+
+#[test]
+fn rfc9406_4_3_after_a_timeout_slow_start_is_the_standard_one() {
+    let config =
+        Config { cc: Cc::Reno, hystart: HyStart::Plus, acks: AckPolicy::Window(Some(20)), ..Config::default() };
+    let mut path = Path::established(config, Span::from_millis(100));
+    path.data = Box::new(|_, tx| Fate { lost: (200..500).contains(&tx.seq) && !tx.retransmit, ..Fate::default() });
+    path.sender.write_forever();
+    path.poll();
+    // The largest growth by one ACK, before the timeout and in the slow start after it.
+    let mut largest = [0, 0];
+    while path.sender.timeouts() == 0 || path.sender.cwnd() < path.sender.ssthresh() {
+        let before = path.sender.cwnd();
+        assert!(path.step(at_ms(20_000)) && path.sender.acked() < 1000, "it never left slow start");
+        let by = path.sender.cwnd().saturating_sub(before);
+        let after = usize::from(path.sender.timeouts() > 0);
+        largest[after] = largest[after].max(by);
+    }
+    assert!(largest[0] == 8 && largest[1] > 8, "{largest:?}");
 }
 
 #[test]

@@ -31,7 +31,8 @@ fn configs() -> impl Strategy<Value = Config> {
     let window = prop_oneof![Just(None), (1..100u32).prop_map(Some)].prop_map(AckPolicy::Window);
     let acks = prop_oneof![Just(AckPolicy::Delayed), Just(AckPolicy::Every), window];
     let rwnd = prop_oneof![1u32..50, Just(u32::MAX)];
-    (cc, acks, rwnd, any::<[bool; 6]>()).prop_map(|(cc, acks, rwnd, flags)| Config {
+    let hystart = prop_oneof![Just(HyStart::Off), Just(HyStart::Linux), Just(HyStart::Plus)];
+    (cc, acks, rwnd, hystart, any::<[bool; 5]>()).prop_map(|(cc, acks, rwnd, hystart, flags)| Config {
         cc,
         acks,
         rwnd,
@@ -39,9 +40,9 @@ fn configs() -> impl Strategy<Value = Config> {
         timestamps: flags[1],
         quickack: flags[2],
         linux_rto: flags[3],
-        hystart: flags[4],
+        hystart,
         rto_min: if flags[3] { Span::from_millis(200) } else { Span::from_secs(1) },
-        gso_max_segs: if flags[5] { 65_535 } else { 1 },
+        gso_max_segs: if flags[4] { 65_535 } else { 1 },
         mss: 1000,
         ..Config::default()
     })
