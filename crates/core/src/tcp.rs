@@ -33,6 +33,8 @@ pub enum Cc {
     Bbr3,
     /// LEDBAT (RFC 6817): takes what others leave.
     Ledbat,
+    /// Vegas, as Linux has it: keeps two to four segments in the queue.
+    Vegas,
     /// A window of so many segments, never changed.
     Fixed(u32),
     /// One that Linux has by this name and we don't: only for a world where Linux's TCP sends.

@@ -65,6 +65,7 @@ fn cc_name(entry: &Entry) -> String {
         Cc::Bbr => "bbr".into(),
         Cc::Bbr3 => "bbr3".into(),
         Cc::Ledbat => "ledbat".into(),
+        Cc::Vegas => "vegas".into(),
         Cc::Fixed(window) => format!("fixed {window}"),
         Cc::Linux(name) => name.into(),
     }

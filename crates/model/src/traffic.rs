@@ -17,8 +17,10 @@ use crate::workload::{Direction, Group};
 
 /// Congestion controls that come with a later version.
 const CC_LATER: &[&str] = &["bbr2", "prague"];
+/// Those that we have.
+const CC: &[&str] = &["reno", "cubic", "bbr", "bbr3", "ledbat", "vegas", "fixed"];
 /// Those that only a real kernel has.
-const CC_LINUX: &[&str] = &["bic", "dctcp", "htcp", "illinois", "vegas", "westwood"];
+const CC_LINUX: &[&str] = &["bic", "dctcp", "htcp", "illinois", "westwood"];
 /// The largest IP packet: with a hop's overhead (at most 1000) its length still has 16 bits.
 const LARGEST: u32 = 64_535;
 /// What `gso_max_segs` of a device may be.
@@ -340,14 +342,13 @@ fn cc(field: &Field<'_>) -> Result<Cc, Error> {
         ("bbr", None, _) => Ok(Cc::Bbr),
         ("bbr3", None, _) => Ok(Cc::Bbr3),
         ("ledbat", None, _) => Ok(Cc::Ledbat),
+        ("vegas", None, _) => Ok(Cc::Vegas),
         ("fixed", Some(window), None) => match window.parse() {
             Ok(window) if (1..=1_000_000).contains(&window) => Ok(Cc::Fixed(window)),
             _ => Err(field.fault("expected \"fixed N\" with a window of 1 to 1000000 segments")),
         },
         (name, ..) if CC_LATER.contains(&name) => Err(field.fault(format!("{name} is not built yet")).not_built()),
-        (name, ..) => Err(field
-            .unexpected()
-            .nearest(name, ["reno", "cubic", "bbr", "bbr3", "ledbat", "fixed"].iter().chain(CC_LINUX).copied())),
+        (name, ..) => Err(field.unexpected().nearest(name, CC.iter().chain(CC_LINUX).copied())),
     }
 }
 

@@ -268,11 +268,11 @@ fn what_comes_later_says_so() {
 #[test]
 fn what_only_linux_has_is_read_for_the_world_that_is_linux() {
     let text = SOUND.replace("codel limit 100", "hhf limit 500");
-    let text = text.replace("kind = \"bulk\"", "kind = \"bulk\"\ncc = \"vegas\"");
+    let text = text.replace("kind = \"bulk\"", "kind = \"bulk\"\ncc = \"illinois\"");
     let plan = load(text.as_bytes(), &LoadOptions::default()).unwrap_or_else(|error| panic!("{error}"));
     let scenario = plan.scenario(0).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(scenario.hops[0].right.qdisc.tc_line().as_deref(), Some("hhf limit 500"));
-    assert_eq!(scenario.workload.entries[0].tcp.cc, sojourn_core::tcp::Cc::Linux("vegas"));
+    assert_eq!(scenario.workload.entries[0].tcp.cc, sojourn_core::tcp::Cc::Linux("illinois"));
 }
 
 #[test]

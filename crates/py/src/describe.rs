@@ -63,6 +63,7 @@ fn flow(scenario: &Scenario, entry: &Entry) -> Value {
         Cc::Bbr => "bbr".to_owned(),
         Cc::Bbr3 => "bbr3".to_owned(),
         Cc::Ledbat => "ledbat".to_owned(),
+        Cc::Vegas => "vegas".to_owned(),
         Cc::Fixed(window) => format!("fixed {window}"),
         Cc::Linux(name) => name.to_owned(),
     };

@@ -9,6 +9,7 @@ mod ledbat;
 mod minmax;
 mod model;
 mod reno;
+mod vegas;
 
 use crate::tcp::{Cc, Config, HyStart as Asked};
 use crate::units::{Span, Time};
@@ -18,6 +19,7 @@ pub(super) use flow::{Flow, Repair};
 use hystart_plus::HyStartPlus;
 use ledbat::Ledbat;
 pub(super) use model::Model;
+use vegas::Vegas;
 
 /// What a congestion control may know of an ACK.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +57,8 @@ enum Own {
     HyStartPlus(HyStartPlus),
     /// The delays of LEDBAT.
     Ledbat(Ledbat),
+    /// The RTTs of Vegas.
+    Vegas(Vegas),
 }
 
 impl Own {
@@ -62,6 +66,7 @@ impl Own {
         match config.cc {
             Cc::Reno | Cc::Cubic if config.hystart == Asked::Plus => Some(Own::HyStartPlus(HyStartPlus::new())),
             Cc::Ledbat => Some(Own::Ledbat(Ledbat::new())),
+            Cc::Vegas => Some(Own::Vegas(Vegas::new())),
             _ => None,
         }
     }
@@ -134,13 +139,20 @@ impl Control {
 
     #[inline(never)]
     fn observe_own(&mut self, clock: &Clock) {
-        let over = match self.own.as_deref_mut() {
+        let ssthresh = self.ssthresh();
+        match self.own.as_deref_mut() {
             // RFC 9406 §4.3: only in the initial slow start.
-            Some(Own::HyStartPlus(plus)) => self.ssthresh.is_infinite() && plus.ends_slow_start(clock),
-            _ => false,
-        };
-        if over {
-            self.ssthresh = self.cwnd;
+            Some(Own::HyStartPlus(plus)) => {
+                let over = self.ssthresh.is_infinite() && plus.ends_slow_start(clock);
+                self.ssthresh = if over { self.cwnd } else { self.ssthresh };
+            }
+            Some(Own::Vegas(vegas)) => {
+                if let Some((cwnd, ssthresh)) = vegas.on_ack(clock, self.window, ssthresh) {
+                    self.ssthresh = if ssthresh == u32::MAX { self.ssthresh } else { f64::from(ssthresh) };
+                    self.set(f64::from(cwnd));
+                }
+            }
+            _ => {}
         }
     }
 
@@ -148,6 +160,7 @@ impl Control {
     fn slow_start(&self, acked: f64) -> f64 {
         match self.own.as_deref() {
             Some(Own::HyStartPlus(plus)) if self.ssthresh.is_infinite() => plus.growth(acked),
+            Some(Own::Vegas(vegas)) if !vegas.is_reno() => 0.0,
             _ => acked,
         }
     }
@@ -176,6 +189,10 @@ impl Control {
                 Some(Own::Ledbat(ledbat)) => ledbat.increase(cwnd, acked, clock),
                 _ => cwnd,
             },
+            Cc::Vegas => match self.own.as_deref_mut() {
+                Some(Own::Vegas(vegas)) if vegas.is_reno() => reno::increase(cwnd, acked),
+                _ => cwnd,
+            },
             Cc::Fixed(_) | Cc::Bbr | Cc::Bbr3 => cwnd,
         };
         self.set(cwnd);
@@ -187,12 +204,15 @@ impl Control {
         let flight = f64::from(outstanding).min(self.cwnd);
         let (base, ssthresh) = match self.cc {
             Cc::Cubic => (self.cwnd, self.cubic.reduce(self.cwnd)),
-            Cc::Reno | Cc::Linux(_) => (flight, reno::ssthresh(flight)),
+            Cc::Reno | Cc::Vegas | Cc::Linux(_) => (flight, reno::ssthresh(flight)),
             Cc::Ledbat => (self.cwnd, Ledbat::ssthresh(self.cwnd)),
             Cc::Fixed(_) => (self.cwnd, self.cwnd),
             // The model makes its own window.
             Cc::Bbr | Cc::Bbr3 => (self.cwnd, self.ssthresh),
         };
+        if let Some(Own::Vegas(vegas)) = self.own.as_deref_mut() {
+            vegas.disable();
+        }
         self.ssthresh = ssthresh;
         base as u32
     }
@@ -232,6 +252,10 @@ impl Control {
             return;
         }
         self.cubic.shift(now, idle);
+        if let Some(Own::Vegas(vegas)) = self.own.as_deref_mut() {
+            // Linux: after a pause the base RTT is looked for anew.
+            *vegas = Vegas::new();
+        }
         if idle <= rto {
             return;
         }

@@ -25,3 +25,17 @@ fn rfc9406_hystart_plus_plus_leaves_slow_start_before_the_queue_overflows() {
         assert!(classic > 200 && plus == 0, "{cc}: {classic} and {plus} drops");
     }
 }
+
+/// Vegas keeps alpha to beta packets in a queue that has room for a thousand.
+#[test]
+fn vegas_keeps_two_to_four_packets_in_the_queue() {
+    let output = play(
+        "duration = \"40s\"\nmeasure = [\"10s\", \"end\"]\n[[hop]]\nrate = \"12mbit\"\ndelay = \"25ms\"\noverhead = 0\n\
+         qdisc = \"pfifo limit 1000\"\n[[flow]]\nkind = \"bulk\"\ncc = \"vegas\"\n",
+    );
+    let main = &output.links[0].main;
+    let sojourn = main.sojourn_ms.expect("packets passed");
+    // A packet takes 1 ms.
+    assert!((2.0..5.5).contains(&sojourn.mean), "{}", sojourn.mean);
+    assert!(main.utilisation.expect("a constant rate") > 0.999 && main.drops == 0);
+}

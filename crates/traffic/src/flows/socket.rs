@@ -76,6 +76,7 @@ pub fn configure(fd: &OwnedFd, config: &Config) -> io::Result<()> {
     match config.cc {
         Cc::Reno => sockopt::set_tcp_congestion(fd, "reno")?,
         Cc::Cubic => sockopt::set_tcp_congestion(fd, "cubic")?,
+        Cc::Vegas => sockopt::set_tcp_congestion(fd, "vegas")?,
         Cc::Bbr => sockopt::set_tcp_congestion(fd, "bbr")?,
         Cc::Linux(name) => sockopt::set_tcp_congestion(fd, name)?,
         Cc::Fixed(_) => return Err(io::Error::other("a fixed window is not expressible")),

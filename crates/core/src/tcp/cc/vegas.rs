@@ -1,0 +1,180 @@
+//! Vegas: a sender that keeps a few packets in the queue, and sees by the RTT how many there are.
+//!
+//! Source: Brakmo and Peterson 1995, as Linux's tcp_vegas has it. Principle: once a round trip the least RTT of it is compared
+//! with the least ever: `cwnd·(RTT - base)/base` segments wait somewhere. Below alpha of them the window grows by one, above beta
+//! it shrinks by one; slow start ends above gamma. A round trip of fewer than three samples, and all repair, is Reno's.
+//!
+//! Deviations: in slow start a window that is not used does not grow, as with all others here (in Linux Vegas's does).
+
+use super::Clock;
+
+/// Linux: segments in the queue, at least so many …
+const ALPHA: u64 = 2;
+/// … and at most so many.
+const BETA: u64 = 4;
+/// Linux: more than so many end slow start.
+const GAMMA: u64 = 1;
+/// Linux: a round trip with so few samples may have delayed ACKs only.
+const FEW_SAMPLES: u32 = 2;
+/// Linux: the smallest window.
+const MIN_CWND: u32 = 2;
+
+/// What it remembers. RTTs in µs.
+#[derive(Clone, Debug)]
+pub(super) struct Vegas {
+    base_rtt: u32,
+    /// The least of this round trip, and of how many.
+    min_rtt: u32,
+    cnt_rtt: u32,
+    /// The round trip ends when more than this is acknowledged.
+    beg_snd_nxt: u32,
+    doing_vegas_now: bool,
+    /// This ACK opens the window as Reno's would.
+    as_reno: bool,
+}
+
+impl Vegas {
+    pub fn new() -> Vegas {
+        Vegas {
+            base_rtt: u32::MAX,
+            min_rtt: u32::MAX,
+            cnt_rtt: 0,
+            beg_snd_nxt: 0,
+            doing_vegas_now: false,
+            as_reno: true,
+        }
+    }
+
+    /// Something is repaired.
+    pub fn disable(&mut self) {
+        (self.doing_vegas_now, self.as_reno) = (false, true);
+    }
+
+    fn begin_round(&mut self, clock: &Clock) {
+        (self.min_rtt, self.cnt_rtt, self.beg_snd_nxt) = (u32::MAX, 0, clock.nxt);
+    }
+
+    /// An ACK while nothing is repaired: window and threshold, if they change; else [`Vegas::is_reno`] says what to do.
+    #[inline(never)]
+    pub fn on_ack(&mut self, clock: &Clock, cwnd: u32, ssthresh: u32) -> Option<(u32, u32)> {
+        if !self.doing_vegas_now {
+            // Linux `vegas_enable`: what was measured before the repair is stale.
+            self.doing_vegas_now = true;
+            self.begin_round(clock);
+        }
+        let rtt = clock.rtt_us + 1;
+        self.base_rtt = self.base_rtt.min(rtt);
+        self.min_rtt = self.min_rtt.min(rtt);
+        self.cnt_rtt += 1;
+        let slow_start = cwnd < ssthresh;
+        self.as_reno = slow_start;
+        if clock.una <= self.beg_snd_nxt {
+            return None;
+        }
+        let (rtt, samples) = (self.min_rtt, self.cnt_rtt);
+        self.begin_round(clock);
+        if samples <= FEW_SAMPLES {
+            self.as_reno = true;
+            return None;
+        }
+        let (base, cwnd) = (u64::from(self.base_rtt), u64::from(cwnd));
+        let target = cwnd * base / u64::from(rtt);
+        let diff = cwnd * u64::from(rtt - self.base_rtt) / base;
+        let (next, lowered) = match diff {
+            _ if slow_start && diff <= GAMMA => return None,
+            // Linux: one more than the rate asks for, which is rounded down.
+            _ if slow_start => (cwnd.min(target + 1), true),
+            _ if diff > BETA => (cwnd - 1, true),
+            _ if diff < ALPHA => (cwnd + 1, false),
+            _ => (cwnd, false),
+        };
+        self.as_reno = false;
+        let next = (next as u32).max(MIN_CWND);
+        let ssthresh = if lowered { ssthresh.min(next) } else { ssthresh };
+        // Linux `tcp_current_ssthresh`.
+        Some((next, ssthresh.max(next / 2 + next / 4)))
+    }
+
+    /// Whether the ACK just seen opens the window as Reno's would; if not, it has done what it had to.
+    pub fn is_reno(&self) -> bool {
+        self.as_reno
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Time;
+
+    fn clock(rtt_ms: u32, una: u32, nxt: u32) -> Clock {
+        Clock { now: Time::ZERO, srtt: 0.1, rtt_us: 1000 * rtt_ms, una, nxt }
+    }
+
+    /// A round trip of three ACKs at this RTT, after a base RTT of 100 ms was seen.
+    fn round(cwnd: u32, ssthresh: u32, rtt_ms: u32) -> (Vegas, Option<(u32, u32)>) {
+        let mut vegas = Vegas::new();
+        assert_eq!(vegas.on_ack(&clock(100, 1, 100), cwnd, ssthresh), None);
+        vegas.begin_round(&clock(100, 1, 100));
+        assert_eq!(vegas.on_ack(&clock(rtt_ms, 50, 150), cwnd, ssthresh), None);
+        assert_eq!(vegas.on_ack(&clock(rtt_ms + 7, 100, 200), cwnd, ssthresh), None);
+        let after = vegas.on_ack(&clock(rtt_ms, 101, 201), cwnd, ssthresh);
+        (vegas, after)
+    }
+
+    /// The windows, thresholds and RTTs of ns-3's test of its Vegas, with what Linux's integers make of them. ns-3 takes 2 for
+    /// the 1.8 segments of the last one, and stays; its threshold after slow start is one less.
+    #[test]
+    fn the_vectors_of_ns_3_with_linux_s_rounding() {
+        let vectors = [
+            ((38, 40, 106), Some((36, 36))),
+            ((5, 10, 118), None),
+            ((60, 40, 206), Some((59, 43))),
+            ((15, 10, 106), Some((16, 12))),
+            ((20, 10, 109), Some((21, 15))),
+        ];
+        for ((cwnd, ssthresh, rtt_ms), expected) in vectors {
+            let (vegas, after) = round(cwnd, ssthresh, rtt_ms);
+            assert_eq!(after, expected, "{cwnd} {ssthresh} {rtt_ms}");
+            assert_eq!(vegas.is_reno(), expected.is_none(), "slow start goes on as Reno's");
+        }
+    }
+
+    #[test]
+    fn the_window_stays_between_alpha_and_beta_packets_in_the_queue() {
+        // Of 20 segments one waits for each 5 ms above the base RTT.
+        let after = [109, 111, 120, 125].map(|rtt_ms| round(20, 10, rtt_ms).1.map(|(cwnd, _)| cwnd));
+        assert_eq!(after, [Some(21), Some(20), Some(20), Some(20)]);
+        assert_eq!(round(20, 10, 126).1, Some((19, 13)));
+    }
+
+    #[test]
+    fn slow_start_ends_above_gamma() {
+        assert_eq!([round(20, u32::MAX, 109).1, round(20, u32::MAX, 111).1], [None, Some((19, 19))]);
+    }
+
+    #[test]
+    fn a_round_trip_of_two_samples_is_reno_s() {
+        let mut vegas = Vegas::new();
+        vegas.on_ack(&clock(100, 1, 100), 20, 10);
+        assert!(!vegas.is_reno());
+        assert_eq!(vegas.on_ack(&clock(100, 101, 201), 20, 10), None);
+        assert!(vegas.is_reno());
+    }
+
+    #[test]
+    fn after_a_repair_the_first_round_trip_is_only_watched() {
+        let (mut vegas, _) = round(20, 10, 100);
+        vegas.disable();
+        assert!(vegas.is_reno());
+        for una in 300..310 {
+            assert_eq!(vegas.on_ack(&clock(200, una, 320), 20, 10), None);
+        }
+        assert!(!vegas.is_reno());
+        assert_eq!(vegas.on_ack(&clock(200, 321, 340), 20, 10), Some((19, 13)));
+    }
+
+    #[test]
+    fn the_window_never_falls_below_two() {
+        assert_eq!(round(2, 2, 900).1, Some((2, 2)));
+    }
+}
