@@ -35,6 +35,8 @@ pub enum Cc {
     Ledbat,
     /// Vegas, as Linux has it: keeps two to four segments in the queue.
     Vegas,
+    /// DCTCP (RFC 8257): reduces by as much as it is marked.
+    Dctcp,
     /// A window of so many segments, never changed.
     Fixed(u32),
     /// One that Linux has by this name and we don't: only for a world where Linux's TCP sends.
@@ -42,6 +44,11 @@ pub enum Cc {
 }
 
 impl Cc {
+    /// Whether it is nothing without ECN: then all that it sends is ECN-capable (RFC 8257 §3.5; Linux `TCP_CONG_NEEDS_ECN`).
+    pub const fn needs_ecn(self) -> bool {
+        matches!(self, Cc::Dctcp)
+    }
+
     /// Whether it sends by a model of its path, paced, rather than by a window that losses reduce.
     pub const fn is_modelled(self) -> bool {
         matches!(self, Cc::Bbr | Cc::Bbr3)
@@ -141,10 +148,18 @@ pub struct Ack {
     pub ts_last: u32,
     /// Segments that the receiver can take beyond `cum`.
     pub window: u32,
-    /// ECN echo (RFC 3168 §6.1).
-    pub ece: bool,
+    /// The header's bits AE, CWR and ECE as a number: 1 is the ECN echo (RFC 3168 §6.1).
+    pub ace: u8,
     /// This is the SYN-ACK.
     pub syn: bool,
+}
+
+impl Ack {
+    /// ECN echo (RFC 3168 §6.1).
+    #[inline]
+    pub const fn ece(&self) -> bool {
+        self.ace & 1 != 0
+    }
 }
 
 /// A range of segments received out of order: [start, end).
@@ -167,7 +182,7 @@ pub struct Transmit {
     pub retransmit: bool,
     /// A SYN.
     pub syn: bool,
-    /// ECN-capable (data that is not a retransmission, RFC 3168 §6.1.5).
+    /// ECN-capable (data that is not a retransmission, RFC 3168 §6.1.5; everything of those that need ECN).
     pub ect: bool,
     /// Congestion window reduced (RFC 3168 §6.1.2).
     pub cwr: bool,

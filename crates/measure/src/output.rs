@@ -66,6 +66,7 @@ fn cc_name(entry: &Entry) -> String {
         Cc::Bbr3 => "bbr3".into(),
         Cc::Ledbat => "ledbat".into(),
         Cc::Vegas => "vegas".into(),
+        Cc::Dctcp => "dctcp".into(),
         Cc::Fixed(window) => format!("fixed {window}"),
         Cc::Linux(name) => name.into(),
     }

@@ -94,7 +94,7 @@ impl Form {
             Form::Choice(_) => "one of the words listed",
             Form::Dscp => "a code point such as \"EF\", \"CS5\", \"AF41\" or \"LE\", or a whole number from 0 to 63",
             Form::Cc => {
-                "\"reno\", \"cubic\", \"bbr\", \"bbr3\", \"ledbat\", \"vegas\" or \"fixed 25\"; in the kernel world others of Linux, but not bbr3 and ledbat"
+                "\"reno\", \"cubic\", \"bbr\", \"bbr3\", \"ledbat\", \"vegas\", \"dctcp\" (with ecn) or \"fixed 25\"; in the kernel world others of Linux, but not bbr3 and ledbat"
             }
             Form::Acks => "\"delayed\", \"every\", \"window\" or \"window 20\"",
             Form::Rates => "a list of rising rates, such as [\"1mbit\", \"3mbit\", \"8mbit\"]",

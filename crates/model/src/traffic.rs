@@ -18,9 +18,9 @@ use crate::workload::{Direction, Group};
 /// Congestion controls that come with a later version.
 const CC_LATER: &[&str] = &["bbr2", "prague"];
 /// Those that we have.
-const CC: &[&str] = &["reno", "cubic", "bbr", "bbr3", "ledbat", "vegas", "fixed"];
+const CC: &[&str] = &["reno", "cubic", "bbr", "bbr3", "ledbat", "vegas", "dctcp", "fixed"];
 /// Those that only a real kernel has.
-const CC_LINUX: &[&str] = &["bic", "dctcp", "htcp", "illinois", "westwood"];
+const CC_LINUX: &[&str] = &["bic", "htcp", "illinois", "westwood"];
 /// The largest IP packet: with a hop's overhead (at most 1000) its length still has 16 bits.
 const LARGEST: u32 = 64_535;
 /// What `gso_max_segs` of a device may be.
@@ -312,7 +312,11 @@ fn tcp(reader: &Reader<'_>, kind: &str, host: Config) -> Result<Config, Error> {
     };
     let iw = reader.field("iw")?.integer(1, 1_000_000)?;
     let (cc, acks) = (cc(&reader.field("cc")?)?, acks(&reader.field("acks")?)?);
-    Ok(Config { cc, mss, iw, rwnd, acks, ecn: reader.field("ecn")?.flag()?, ..host })
+    let ecn = reader.field("ecn")?.flag()?;
+    if cc.needs_ecn() && !ecn {
+        return Err(reader.field("cc")?.fault("it answers to ECN marks: expected ecn = true beside it"));
+    }
+    Ok(Config { cc, mss, iw, rwnd, acks, ecn, ..host })
 }
 
 fn acks(field: &Field<'_>) -> Result<AckPolicy, Error> {
@@ -343,6 +347,7 @@ fn cc(field: &Field<'_>) -> Result<Cc, Error> {
         ("bbr3", None, _) => Ok(Cc::Bbr3),
         ("ledbat", None, _) => Ok(Cc::Ledbat),
         ("vegas", None, _) => Ok(Cc::Vegas),
+        ("dctcp", None, _) => Ok(Cc::Dctcp),
         ("fixed", Some(window), None) => match window.parse() {
             Ok(window) if (1..=1_000_000).contains(&window) => Ok(Cc::Fixed(window)),
             _ => Err(field.fault("expected \"fixed N\" with a window of 1 to 1000000 segments")),

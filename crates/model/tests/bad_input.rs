@@ -266,6 +266,16 @@ fn what_comes_later_says_so() {
 }
 
 #[test]
+fn a_congestion_control_that_answers_to_marks_wants_ecn() {
+    let error = error("kind = \"bulk\"", "kind = \"bulk\"\ncc = \"dctcp\"");
+    assert!(error.to_string().contains("expected ecn = true beside it"), "{error}");
+    let text = SOUND.replace("kind = \"bulk\"", "kind = \"bulk\"\necn = true\ncc = \"dctcp\"");
+    let plan = load(text.as_bytes(), &LoadOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+    let scenario = plan.scenario(0).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(scenario.workload.entries[0].tcp.cc, sojourn_core::tcp::Cc::Dctcp);
+}
+
+#[test]
 fn what_only_linux_has_is_read_for_the_world_that_is_linux() {
     let text = SOUND.replace("codel limit 100", "hhf limit 500");
     let text = text.replace("kind = \"bulk\"", "kind = \"bulk\"\ncc = \"illinois\"");

@@ -6,7 +6,7 @@ use sojourn_core::packet::Packet as _;
 use sojourn_core::tcp::{Ack, Block, Config, Receiver};
 use sojourn_core::units::Time;
 
-use crate::packet::{ACK, ECHO, FULL, Packet, Parts, TWIN};
+use crate::packet::{ACK, CWR, FULL, Packet, Parts, TWIN};
 
 /// IP length of a SYN or SYN-ACK: 20 + 20 bytes of headers, 20 of options.
 pub const SYN_BYTES: u16 = 60;
@@ -37,7 +37,7 @@ pub struct Received {
     pub answers: bool,
     /// It completed a transfer that was waited for.
     pub complete: bool,
-    /// When its answer is due otherwise, if that is news: earlier than was told last.
+    /// When an answer to what is not answered yet is due, if that is news: earlier than was told last.
     pub deadline: Time,
 }
 
@@ -77,7 +77,7 @@ impl Ends {
     #[inline(always)]
     pub fn receive(&mut self, now: Time, packet: &mut Packet) -> Received {
         let end = &mut self.ends[packet.conn() as usize];
-        let answers = end.tcp.accept(now, packet.seq(), packet.has(FULL), packet.ts(), packet.ecn(), packet.has(ECHO));
+        let answers = end.tcp.accept(now, packet.seq(), packet.has(FULL), packet.ts(), packet.ecn(), packet.has(CWR));
         let complete = end.tcp.next_expected() >= end.target;
         if complete {
             end.target = u32::MAX;
@@ -86,7 +86,8 @@ impl Ends {
             return Received { answers, complete, deadline: end.news() };
         }
         *packet = end.packet(now, &end.tcp.ack(), &mut self.sacks);
-        Received { answers, complete, deadline: Time::NEVER }
+        let deadline = if end.tcp.is_early() { end.news() } else { Time::NEVER };
+        Received { answers, complete, deadline }
     }
 
     /// The delayed ACK, if it is due.

@@ -487,11 +487,8 @@ impl Fabric {
         if complete {
             self.post(now, Event::Complete(conn));
         }
-        if answers {
-            return self.enter(packet);
-        }
         self.arm_delayed_ack(class, conn, deadline);
-        None
+        if answers { self.enter(packet) } else { None }
     }
 
     /// A SYN, an echo request or a datagram at a data receiver.

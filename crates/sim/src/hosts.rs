@@ -17,7 +17,7 @@ use sojourn_model::workload::video::{self, Seen, Video};
 use sojourn_model::workload::{App, Entry, Exchange};
 
 use crate::ends::SYN_BYTES;
-use crate::packet::{ACK, DATA, DATAGRAM, ECHO, FULL, PING, Packet, Parts, RETRANSMIT, SYN, stamp};
+use crate::packet::{ACK, CWR, DATA, DATAGRAM, FULL, PING, Packet, Parts, RETRANSMIT, SYN, stamp};
 use crate::topology::Topology;
 
 /// What the applications do at a time; equal times are ordered by these numbers, never by who asked first.
@@ -273,7 +273,7 @@ impl<'a> Hosts<'a> {
         while let Some(segment) = conn.sender.poll_transmit(now) {
             let full = segment.payload >= conn.mss;
             let mut bits = Packet::sent_with(if segment.ect { Ecn::Ect0 } else { Ecn::NotEct });
-            bits |= if segment.cwr { ECHO } else { 0 } | if full { FULL } else { 0 };
+            bits |= if segment.cwr { CWR } else { 0 } | if full { FULL } else { 0 };
             let (kind, bytes) = match (segment.syn, segment.retransmit) {
                 (true, _) => (SYN, SYN_BYTES),
                 (false, true) => (RETRANSMIT, conn.header + segment.payload as u16),

@@ -88,8 +88,10 @@ pub const PING: u8 = Kind::Ping as u8;
 /// A datagram of a stream.
 pub const DATAGRAM: u8 = Kind::Datagram as u8;
 
-/// Data: congestion window reduced (RFC 3168 §6.1.2). ACK: ECN echo.
-pub const ECHO: u8 = 1 << 4;
+/// An ACK's three bits AE, CWR and ECE; the flags below are those of other packets.
+const ACE: u32 = 4;
+/// Data: congestion window reduced (RFC 3168 §6.1.2).
+pub const CWR: u8 = 1 << 4;
 /// A SYN-ACK, or the reply to a ping.
 pub const REPLY: u8 = 1 << 5;
 /// A full segment.
@@ -125,7 +127,8 @@ impl Packet {
     /// What this ACK says, but for the receiver's window.
     #[inline(always)]
     pub fn ack(&self) -> Ack {
-        Ack { cum: self.seq(), ts_first: self.ts(), ts_last: self.ts_last(), ece: self.has(ECHO), ..Ack::default() }
+        let ace = self.bits() >> ACE & 7;
+        Ack { cum: self.seq(), ts_first: self.ts(), ts_last: self.ts_last(), ace, ..Ack::default() }
     }
 
     /// Whether it is an ACK without SACK blocks.
@@ -137,9 +140,8 @@ impl Packet {
     /// This ACK with what it says.
     #[inline(always)]
     pub fn acknowledging(self, now: Time, ack: &Ack) -> Packet {
-        let echo = if ack.ece { u64::from(ECHO) << BITS } else { 0 };
         let stamps = u64::from(ack.ts_first) | u64::from(ack.ts_last) << 32;
-        Packet { time: now, stamps, form: self.form | echo, ..self }.numbered(ack.cum)
+        Packet { time: now, stamps, form: self.form | u64::from(ack.ace) << (BITS + ACE), ..self }.numbered(ack.cum)
     }
 
     /// This ACK with SACK blocks, which are kept at `place` and make it longer by `bytes`.
@@ -337,7 +339,7 @@ impl Queued for Packet {
             acks,
             syn: self.code() == SYN,
             pure: self.is_plain_ack(),
-            echo: u8::from(self.has(ECHO)),
+            echo: if acks { self.bits() >> ACE & 7 } else { u8::from(self.has(CWR)) },
             sack_count: u8::from(acks && !self.is_plain_ack()),
             ..Segment::default()
         })

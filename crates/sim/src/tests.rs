@@ -296,7 +296,7 @@ fn what_only_linux_has_is_refused_before_anything_runs() {
     let mut asked = dumbbell("codel");
     assert_eq!(crate::refusal(&asked), None);
     asked.workload.entries[1].tcp.cc = Cc::Linux("illinois");
-    assert_eq!(crate::refusal(&asked).as_deref(), Some("flow bulk1: cc vegas is not built yet in the simulator"));
+    assert_eq!(crate::refusal(&asked).as_deref(), Some("flow bulk1: cc illinois is not built yet in the simulator"));
     asked.hops[0].left.qdisc = Spec::of_linux("hhf").expect("one of Linux's");
     assert_eq!(crate::refusal(&asked).as_deref(), Some("hop b.reverse: hhf is not built yet in the simulator"));
 }

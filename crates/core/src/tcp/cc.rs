@@ -3,6 +3,7 @@
 mod bbr;
 mod bbr3;
 mod cubic;
+mod dctcp;
 mod flow;
 mod hystart_plus;
 mod ledbat;
@@ -15,6 +16,7 @@ use crate::tcp::{Cc, Config, HyStart as Asked};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 use cubic::{Cubic, HyStart};
+use dctcp::Dctcp;
 pub(super) use flow::{Flow, Repair};
 use hystart_plus::HyStartPlus;
 use ledbat::Ledbat;
@@ -53,6 +55,8 @@ pub(super) struct Control {
 /// The state of what only some connections have.
 #[derive(Clone, Debug)]
 enum Own {
+    /// The marks of DCTCP.
+    Dctcp(Dctcp),
     /// Of the initial slow start of Reno or CUBIC.
     HyStartPlus(HyStartPlus),
     /// The delays of LEDBAT.
@@ -65,6 +69,7 @@ impl Own {
     fn new(config: &Config) -> Option<Own> {
         match config.cc {
             Cc::Reno | Cc::Cubic if config.hystart == Asked::Plus => Some(Own::HyStartPlus(HyStartPlus::new())),
+            Cc::Dctcp => Some(Own::Dctcp(Dctcp::new())),
             Cc::Ledbat => Some(Own::Ledbat(Ledbat::new())),
             Cc::Vegas => Some(Own::Vegas(Vegas::new())),
             _ => None,
@@ -126,19 +131,19 @@ impl Control {
 
     /// Looks at a delay sample: HyStart may end slow start (Linux does this before the window grows).
     #[inline]
-    pub fn observe(&mut self, clock: &Clock) {
+    pub fn observe(&mut self, clock: &Clock, acked: u32) {
         if self.hystart.is_on() {
             let slow_start = self.in_slow_start();
             if self.hystart.ends_slow_start(clock, slow_start, self.window) {
                 self.ssthresh = self.cwnd;
             }
         } else if self.own.is_some() {
-            self.observe_own(clock);
+            self.observe_own(clock, acked);
         }
     }
 
     #[inline(never)]
-    fn observe_own(&mut self, clock: &Clock) {
+    fn observe_own(&mut self, clock: &Clock, acked: u32) {
         let ssthresh = self.ssthresh();
         match self.own.as_deref_mut() {
             // RFC 9406 §4.3: only in the initial slow start.
@@ -152,7 +157,15 @@ impl Control {
                     self.set(f64::from(cwnd));
                 }
             }
+            Some(Own::Dctcp(dctcp)) => dctcp.on_ack(acked, false, clock),
             _ => {}
+        }
+    }
+
+    /// An ACK off the clean path, before it reduces anything: so many segments delivered, with an echo of marks or not.
+    pub fn count_marks(&mut self, delivered: u32, echo: bool, clock: &Clock) {
+        if let Some(Own::Dctcp(dctcp)) = self.own.as_deref_mut() {
+            dctcp.on_ack(delivered, echo, clock);
         }
     }
 
@@ -184,7 +197,7 @@ impl Control {
         }
         let cwnd = match self.cc {
             Cc::Cubic => self.cubic.increase(cwnd, acked, clock.now, clock.srtt),
-            Cc::Reno | Cc::Linux(_) => reno::increase(cwnd, acked),
+            Cc::Reno | Cc::Dctcp | Cc::Linux(_) => reno::increase(cwnd, acked),
             Cc::Ledbat => match self.own.as_deref_mut() {
                 Some(Own::Ledbat(ledbat)) => ledbat.increase(cwnd, acked, clock),
                 _ => cwnd,
@@ -198,13 +211,18 @@ impl Control {
         self.set(cwnd);
     }
 
-    /// A congestion event with so many segments outstanding: a new threshold. Returns the window that it reduces.
-    pub fn reduce(&mut self, outstanding: u32) -> u32 {
+    /// A congestion event with so many segments outstanding, shown by an echo of marks or by losses: a new threshold.
+    /// Returns the window that it reduces.
+    pub fn reduce(&mut self, outstanding: u32, by_echo: bool) -> u32 {
         // RFC 6675 §5 step 4.2: what limited transmit sent does not count.
         let flight = f64::from(outstanding).min(self.cwnd);
         let (base, ssthresh) = match self.cc {
             Cc::Cubic => (self.cwnd, self.cubic.reduce(self.cwnd)),
             Cc::Reno | Cc::Vegas | Cc::Linux(_) => (flight, reno::ssthresh(flight)),
+            Cc::Dctcp => match self.own.as_deref() {
+                Some(Own::Dctcp(dctcp)) if by_echo => (self.cwnd, dctcp.ssthresh(self.cwnd)),
+                _ => (self.cwnd, reno::ssthresh(self.cwnd)),
+            },
             Cc::Ledbat => (self.cwnd, Ledbat::ssthresh(self.cwnd)),
             Cc::Fixed(_) => (self.cwnd, self.cwnd),
             // The model makes its own window.

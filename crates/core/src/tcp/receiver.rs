@@ -4,12 +4,16 @@
 //! mode: the first 16 segments, after disorder, after a pause. Without `quickack` it is every second full segment, or
 //! 200 ms.
 //!
-//! Deviations: the receiver knows no RTT, so Linux's "pause longer than the RTO" is the minimum RTO, at least 200 ms. No
+//! DCTCP's receiver echoes each segment's mark (RFC 8257 §3.2).
+//!
+//! Deviations: where marking changes, DCTCP's new segment waits for its ACK as any other (Linux acknowledges it at once); one that
+//! is out of order is told together with those before it. The receiver knows no RTT, so Linux's "pause longer than the RTO" is the minimum RTO, at least 200 ms. No
 //! SACK compression, no DSACK.
 
 use crate::packet::Ecn;
 use crate::tcp::{Ack, AckPolicy, Block, Cc, Config};
 use crate::units::{Span, Time};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 /// The delayed-ACK time without quick ACKs, and Linux's TCP_DELACK_MAX. RFC 5681 §4.2 allows up to 500 ms.
@@ -20,6 +24,27 @@ const ATO_MIN: Span = Span::from_millis(40);
 const MAX_QUICKACKS: u32 = 16;
 /// Blocks kept in order of recency; three fit beside a timestamp (RFC 2018 §3).
 const RECENT: usize = 4;
+
+/// How marks are told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Feedback {
+    /// Not at all.
+    None,
+    /// From a CE until CWR (RFC 3168 §6.1.3).
+    Classic,
+    /// As the last segment came (RFC 8257 §3.2).
+    Dctcp,
+}
+
+impl Feedback {
+    fn of(config: &Config) -> Feedback {
+        match config.cc {
+            _ if !config.ecn => Feedback::None,
+            Cc::Dctcp => Feedback::Dctcp,
+            _ => Feedback::Classic,
+        }
+    }
+}
 
 /// The receiving half of a connection.
 #[derive(Clone, Debug)]
@@ -34,9 +59,11 @@ pub struct Receiver {
     adaptive: bool,
     /// Adaptive or ECN-capable: each arrival says something.
     watchful: bool,
-    ecn: bool,
-    /// CE was seen, CWR not yet.
-    echo: bool,
+    feedback: Feedback,
+    /// What ACKs say of marks.
+    ace: u8,
+    /// The ACK asked for is this one, of what came before the last segment.
+    early: Option<Box<Ack>>,
     /// Segments that arrived since the last ACK, and how many of them were full.
     pending: u32,
     pending_full: u32,
@@ -79,8 +106,9 @@ impl Receiver {
             due_full,
             adaptive,
             watchful: adaptive || config.ecn,
-            ecn: config.ecn,
-            echo: false,
+            feedback: Feedback::of(config),
+            ace: 0,
+            early: None,
             pending: 0,
             pending_full: 0,
             quick: if adaptive { MAX_QUICKACKS.min((config.rwnd / 2).max(2)) } else { 0 },
@@ -123,7 +151,7 @@ impl Receiver {
             return true;
         }
         self.deadline = self.deadline.min(now + self.ato);
-        false
+        self.is_early()
     }
 
     /// The delayed ACK's timer: call when `now` has reached [`Receiver::next_event`].
@@ -166,9 +194,33 @@ impl Receiver {
         if self.adaptive {
             self.note_arrival(now);
         }
-        if self.ecn && (cwr || ecn == Ecn::Ce) {
-            self.note_ecn(ecn, cwr);
+        match self.feedback {
+            Feedback::None => {}
+            Feedback::Classic if cwr || ecn == Ecn::Ce => self.note_ecn(ecn, cwr),
+            Feedback::Classic => {}
+            Feedback::Dctcp => self.note_change(ecn == Ecn::Ce),
         }
+    }
+
+    /// RFC 8257 §3.2: where marking begins or ends, what came before is acknowledged at once, as it came.
+    #[inline(never)]
+    fn note_change(&mut self, ce: bool) {
+        self.early = None;
+        if ce == (self.ace == 1) {
+            return;
+        }
+        if self.pending > 0 {
+            let ack = self.ack();
+            self.discharge();
+            self.early = Some(Box::new(ack));
+        }
+        self.ace = u8::from(ce);
+    }
+
+    /// Whether the ACK asked for leaves the last segment out: that one waits for the next, or for the timer.
+    #[inline]
+    pub fn is_early(&self) -> bool {
+        self.early.is_some()
     }
 
     /// Linux `tcp_event_data_recv`: the ATO follows the arrivals, and a pause makes ACKs quick.
@@ -200,10 +252,10 @@ impl Receiver {
     fn note_ecn(&mut self, ecn: Ecn, cwr: bool) {
         // RFC 3168 §6.1.3: CWR ends the echo, a CE in the same segment begins it again.
         if cwr {
-            self.echo = false;
+            self.ace = 0;
         }
-        if ecn == Ecn::Ce && !self.echo {
-            self.echo = true;
+        if ecn == Ecn::Ce && self.ace == 0 {
+            self.ace = 1;
             // Linux: a sender with a very small window must not wait for the news.
             self.quicken(2);
         }
@@ -212,12 +264,15 @@ impl Receiver {
     /// The ACK that [`Receiver::accept`] asked for: of everything that has arrived in order.
     #[inline(always)]
     pub fn ack(&self) -> Ack {
+        if let Some(ack) = &self.early {
+            return **ack;
+        }
         Ack {
             cum: self.next,
             ts_first: self.ts_first,
             ts_last: self.ts_last,
             window: self.rwnd,
-            ece: self.echo,
+            ace: self.ace,
             syn: false,
         }
     }
@@ -227,6 +282,7 @@ impl Receiver {
     fn discharge(&mut self) {
         self.pending = 0;
         self.pending_full = 0;
+        self.early = None;
         self.deadline = Time::NEVER;
         self.quick = self.quick.saturating_sub(1);
     }
@@ -453,12 +509,50 @@ mod tests {
         let mut receiver = Receiver::new(&Config { ecn: true, acks: AckPolicy::Every, ..Config::default() });
         let mut ece = |seq, ecn, cwr| {
             assert!(receiver.accept(Time(1), seq, true, 0, ecn, cwr));
-            receiver.ack().ece
+            receiver.ack().ece()
         };
         assert!(!ece(0, Ecn::Ect0, false));
         assert!(ece(1, Ecn::Ce, false));
         assert!(ece(2, Ecn::Ect0, false));
         assert!(!ece(3, Ecn::Ect0, true));
         assert!(ece(4, Ecn::Ce, true));
+    }
+
+    /// The ACKs of segments with these marks, delayed: how far each reaches, and whether it echoes.
+    fn dctcp(marks: &[bool]) -> Vec<(u32, bool)> {
+        let mut receiver = Receiver::new(&Config { ecn: true, cc: Cc::Dctcp, quickack: false, ..Config::default() });
+        let mut acks = Vec::new();
+        for (seq, &ce) in (0u32..).zip(marks) {
+            let ecn = if ce { Ecn::Ce } else { Ecn::Ect0 };
+            if receiver.accept(Time(1000 * u64::from(seq)), seq, true, seq, ecn, seq == 5) {
+                acks.push((receiver.ack().cum, receiver.ack().ece()));
+            }
+        }
+        acks
+    }
+
+    #[test]
+    fn rfc8257_3_2_every_second_segment_is_acknowledged_while_marking_stays() {
+        assert_eq!(dctcp(&[false; 6]), [(2, false), (4, false), (6, false)]);
+        // It begins with a CE, and CWR does not end the echo.
+        assert_eq!(dctcp(&[true; 8]), [(2, true), (4, true), (6, true), (8, true)]);
+    }
+
+    #[test]
+    fn rfc8257_3_2_where_marking_changes_what_came_before_is_acknowledged_at_once_as_it_came() {
+        let acks = dctcp(&[false, true, true, false, false, true, true, true, false]);
+        assert_eq!(acks, [(1, false), (3, true), (5, false), (7, true), (8, true)]);
+    }
+
+    #[test]
+    fn rfc8257_3_2_the_segment_at_a_change_waits_for_the_timer_as_any_other() {
+        let mut receiver = Receiver::new(&Config { ecn: true, cc: Cc::Dctcp, quickack: false, ..Config::default() });
+        assert!(!receiver.accept(Time(0), 0, true, 10, Ecn::Ect0, false));
+        assert!(receiver.accept(Time(1), 1, true, 11, Ecn::Ce, false) && receiver.is_early());
+        let early = receiver.ack();
+        assert_eq!((early.cum, early.ts_first, early.ts_last, early.ece()), (1, 10, 10, false));
+        assert_eq!(receiver.next_event(), Time(1) + DELACK_MAX);
+        let late = receiver.on_timer(Time(1) + DELACK_MAX).expect("it is due");
+        assert_eq!((late.cum, late.ts_first, late.ts_last, late.ece()), (2, 11, 11, true));
     }
 }

@@ -52,6 +52,8 @@ pub struct Sender {
     /// Open and nothing on the scoreboard.
     clean: bool,
     ecn: bool,
+    /// Retransmissions and SYNs are ECN-capable too.
+    ecn_always: bool,
     timestamps: bool,
     /// Timeouts that prove spurious are undone.
     undoes: bool,
@@ -104,6 +106,7 @@ impl Sender {
             state: State::Closed,
             clean: false,
             ecn: config.ecn,
+            ecn_always: config.ecn && config.cc.needs_ecn(),
             timestamps: config.timestamps,
             undoes: config.timestamps && config.linux_rto,
             cwnd_limited: false,
@@ -176,7 +179,7 @@ impl Sender {
     pub fn on_ack(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Acked {
         let (out, newly) = (self.nxt - self.una, ack.cum.wrapping_sub(self.una));
         // newly - 1 >= out: nothing new, or what was never sent.
-        if !self.clean || !blocks.is_empty() || ack.ece || newly.wrapping_sub(1) >= out {
+        if !self.clean || !blocks.is_empty() || ack.ace != 0 || newly.wrapping_sub(1) >= out {
             // Copies: what is handed on by reference only here may stay in registers elsewhere.
             let Acked { payload, rtt } = self.on_ack_slow(now, &Ack { ..*ack }, blocks);
             return Acked { payload, rtt };
@@ -191,7 +194,7 @@ impl Sender {
             self.bursts.on_ack(rtt, self.una);
         }
         let clock = self.clock(now, ack);
-        self.control.observe(&clock);
+        self.control.observe(&clock, newly);
         if self.may_grow() {
             self.control.grow(newly, &clock);
         }

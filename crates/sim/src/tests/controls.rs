@@ -39,3 +39,23 @@ fn vegas_keeps_two_to_four_packets_in_the_queue() {
     assert!((2.0..5.5).contains(&sojourn.mean), "{}", sojourn.mean);
     assert!(main.utilisation.expect("a constant rate") > 0.999 && main.drops == 0);
 }
+
+/// RFC 8257 §1: with marks above a short threshold the queue stays there and the link is full, where NewReno, which halves for
+/// every mark, leaves it idle.
+#[test]
+fn rfc8257_dctcp_fills_the_link_above_a_queue_that_marks_early() {
+    let run = |cc: &str| {
+        let output = play(&format!(
+            "duration = \"10s\"\nmeasure = [\"2s\", \"end\"]\n[[hop]]\nrate = \"100mbit\"\ndelay = \"5ms\"\n\
+             qdisc = \"codel limit 10000 target 200ms interval 1s ecn ce_threshold 2ms\"\noverhead = 0\n\
+             [[flow]]\nkind = \"bulk\"\ncount = 2\ncc = \"{cc}\"\necn = true\nstart = \"uniform 0s..100ms\"\n"
+        ));
+        let main = &output.links[0].main;
+        assert_eq!(main.drops, 0, "{cc}");
+        (main.utilisation.expect("a constant rate"), main.sojourn_ms.expect("packets passed"))
+    };
+    let (full, sojourn) = run("dctcp");
+    assert!(full > 0.99 && (1.0..2.5).contains(&sojourn.p50) && sojourn.p99 < 4.0, "{full} {sojourn:?}");
+    let (idle, _) = run("reno");
+    assert!(idle < 0.97 && idle < full, "{idle}");
+}

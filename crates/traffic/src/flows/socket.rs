@@ -77,6 +77,7 @@ pub fn configure(fd: &OwnedFd, config: &Config) -> io::Result<()> {
         Cc::Reno => sockopt::set_tcp_congestion(fd, "reno")?,
         Cc::Cubic => sockopt::set_tcp_congestion(fd, "cubic")?,
         Cc::Vegas => sockopt::set_tcp_congestion(fd, "vegas")?,
+        Cc::Dctcp => sockopt::set_tcp_congestion(fd, "dctcp")?,
         Cc::Bbr => sockopt::set_tcp_congestion(fd, "bbr")?,
         Cc::Linux(name) => sockopt::set_tcp_congestion(fd, name)?,
         Cc::Fixed(_) => return Err(io::Error::other("a fixed window is not expressible")),

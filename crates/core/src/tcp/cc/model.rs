@@ -20,7 +20,7 @@ impl Model {
         match cc {
             Cc::Bbr => Some(Model::Bbr(Bbr::new(flow, min_rtt, rng))),
             Cc::Bbr3 => Some(Model::Bbr3(Bbr3::new(flow, min_rtt, rng))),
-            Cc::Reno | Cc::Cubic | Cc::Ledbat | Cc::Vegas | Cc::Fixed(_) | Cc::Linux(_) => None,
+            Cc::Reno | Cc::Cubic | Cc::Ledbat | Cc::Vegas | Cc::Dctcp | Cc::Fixed(_) | Cc::Linux(_) => None,
         }
     }
 

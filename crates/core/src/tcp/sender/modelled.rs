@@ -172,7 +172,7 @@ impl Sender {
     /// The window and the pace after an ACK.
     pub(super) fn follow_model(&mut self, now: Time, ack: &Ack, report: &Report) {
         let stamp = (self.timestamps && report.newly > 0).then(|| since_us(now, ack.ts_first).0 / 1000);
-        let echo = self.ecn && ack.ece;
+        let echo = self.ecn && ack.ece();
         self.with_model(now, |model, flow, sampler, losses| {
             let mut sample = sampler.end(us(now), report.delivered, echo, stamp);
             flow.app_limited = sampler.is_app_limited();

@@ -50,6 +50,7 @@ impl Sender {
         if newly > 0 && self.state == State::Loss {
             self.judge_timeout(now, ack);
         }
+        self.control.count_marks(delivered, self.ecn && ack.ece(), &self.clock(now, ack));
         self.move_state(now, ack, newly);
         if self.path.is_some() {
             let lone_short = newly == 1 && delivered == 1 && payload < u64::from(self.stream.mss());
@@ -92,7 +93,7 @@ impl Sender {
             self.rescue = true;
             self.rescue_rxt = self.una;
             self.board.begin_recovery(self.una);
-        } else if self.state == State::Open && self.ecn && ack.ece && self.una > self.cwr_end {
+        } else if self.state == State::Open && self.ecn && ack.ece() && self.una > self.cwr_end {
             // RFC 3168 §6.1.2: once a window, and not for what was sent before CWR could arrive.
             self.begin_reduction(now, newly, true);
             self.state = State::Cwr;
@@ -102,7 +103,7 @@ impl Sender {
 
     fn begin_reduction(&mut self, now: Time, newly: u32, by_echo: bool) {
         self.tell_model_of_reduction(now, by_echo);
-        let base = self.control.reduce(self.nxt - self.una + newly);
+        let base = self.control.reduce(self.nxt - self.una + newly, by_echo);
         self.prr = Prr::new(base);
         self.cwr_due = self.ecn;
         self.cwr_end = self.nxt;
@@ -136,7 +137,7 @@ impl Sender {
         if self.state == State::Open || self.una >= self.recover || progressed {
             self.undo = self.undoes.then(|| Box::new(Undo { control: self.control.clone(), stamp: micros(now) }));
             self.tell_model_of_reduction(now, false);
-            self.control.reduce(self.nxt - self.una);
+            self.control.reduce(self.nxt - self.una, false);
             self.cwr_due = self.ecn;
         }
         self.rto.back_off();
@@ -206,7 +207,8 @@ impl Sender {
         self.syn_due = false;
         self.sent_at = now;
         self.deadline = now + self.rto.timeout();
-        Transmit { seq: 0, payload: 0, retransmit: self.rto.backoff() > 0, syn: true, ect: false, cwr: false }
+        let retransmit = self.rto.backoff() > 0;
+        Transmit { seq: 0, payload: 0, retransmit, syn: true, ect: self.ecn_always, cwr: false }
     }
 
     fn send_again(&mut self, now: Time, seq: u32, rescue: bool) -> Transmit {
@@ -218,7 +220,8 @@ impl Sender {
             // RFC 6675 §6 allows it, Linux does it: the timer starts again with the retransmission of the first hole.
             self.deadline = now + self.rto.timeout();
         }
-        Transmit { seq, payload: self.stream.payload(seq), retransmit: true, syn: false, ect: false, cwr: false }
+        let payload = self.stream.payload(seq);
+        Transmit { seq, payload, retransmit: true, syn: false, ect: self.ecn_always, cwr: false }
     }
 
     /// The first ACK after a timeout tells by its timestamp whether the original or the retransmission arrived. If it

@@ -1,0 +1,91 @@
+//! DCTCP: a sender that reduces its window by as much as it is marked.
+//!
+//! Source: RFC 8257, and Linux's tcp_dctcp. Principle: the receiver echoes exactly which segments were marked; alpha is the
+//! average of the marked fraction over round trips, and once a round trip with marks the window falls by alpha/2. So a queue
+//! that marks above a length K is held near K. Growth, and what loss does, are Reno's.
+//!
+//! Deviations: fractions where Linux has 1/1024, so alpha falls towards 0 and not to 0. A loss amid a reduction by ECN does not
+//! reduce again (Linux: to a half of what is left).
+
+use super::Clock;
+
+/// RFC 8257 §4.2: the estimation gain.
+const G: f64 = 1.0 / 16.0;
+/// RFC 8257 §3.3: reductions leave at least so many segments (Linux).
+const MIN_CWND: f64 = 2.0;
+
+/// The fraction of segments marked, and what it is made of.
+#[derive(Clone, Debug)]
+pub(super) struct Dctcp {
+    alpha: f64,
+    /// Segments of this observation window delivered, and those of them marked.
+    delivered: u32,
+    marked: u32,
+    /// Its end.
+    window_end: u32,
+}
+
+impl Dctcp {
+    pub fn new() -> Dctcp {
+        // RFC 8257 §3.3: alpha begins with 1: the first reduction is a halving.
+        Dctcp { alpha: 1.0, delivered: 0, marked: 0, window_end: 0 }
+    }
+
+    /// An ACK, before the window answers to it.
+    pub fn on_ack(&mut self, delivered: u32, echo: bool, clock: &Clock) {
+        self.delivered += delivered;
+        self.marked += if echo { delivered } else { 0 };
+        // RFC 8257 §3.3 steps 3 to 8, at the end of an observation window. Linux: at its end, not beyond.
+        if clock.una >= self.window_end {
+            let m = f64::from(self.marked) / f64::from(self.delivered.max(1));
+            self.alpha += G * (m - self.alpha);
+            (self.delivered, self.marked, self.window_end) = (0, 0, clock.nxt);
+        }
+    }
+
+    /// RFC 8257 §3.3 step 9: the threshold after marks.
+    pub fn ssthresh(&self, cwnd: f64) -> f64 {
+        (cwnd * (1.0 - self.alpha / 2.0)).max(MIN_CWND)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Time;
+
+    fn at(una: u32, nxt: u32) -> Clock {
+        Clock { now: Time::ZERO, srtt: 0.1, rtt_us: 1, una, nxt }
+    }
+
+    #[test]
+    fn rfc8257_3_3_alpha_is_the_marked_fraction_averaged_with_a_gain_of_a_sixteenth() {
+        let mut dctcp = Dctcp { window_end: 100, ..Dctcp::new() };
+        let mut una = 0;
+        // Of the hundred segments of each window so many are marked.
+        for (marked, expected) in [(0, 0.9375), (50, 0.9375 * 0.9375 + 0.03125), (100, 0.915771484375)] {
+            for i in 1..=100 {
+                dctcp.on_ack(1, i <= marked, &at(una + i, una + i + 100));
+            }
+            una += 100;
+            dctcp.window_end = una + 100;
+            assert!((dctcp.alpha - expected).abs() < 0.0005, "{marked}: {}", dctcp.alpha);
+        }
+    }
+
+    #[test]
+    fn rfc8257_3_3_a_window_ends_when_what_was_sent_at_its_beginning_is_acknowledged() {
+        let mut dctcp = Dctcp { window_end: 100, ..Dctcp::new() };
+        dctcp.on_ack(99, true, &at(99, 180));
+        assert_eq!((dctcp.alpha, dctcp.delivered, dctcp.marked), (1.0, 99, 99));
+        dctcp.on_ack(1, false, &at(100, 190));
+        assert_eq!((dctcp.delivered, dctcp.marked, dctcp.window_end), (0, 0, 190));
+    }
+
+    #[test]
+    fn rfc8257_3_3_the_window_falls_by_half_of_alpha_to_two_segments_at_least() {
+        let with = |alpha| Dctcp { alpha, ..Dctcp::new() };
+        assert_eq!([1.0, 0.5, 0.0].map(|alpha| with(alpha).ssthresh(40.0)), [20.0, 30.0, 40.0]);
+        assert_eq!(with(1.0).ssthresh(3.0), MIN_CWND);
+    }
+}
