@@ -60,6 +60,13 @@ impl Case {
         catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err("it panics".to_string()))
     }
 
+    /// That it plays, and that no row of it has lost its meaning: a change that is refused shows nothing any more.
+    fn holds(&self) -> Result<(), String> {
+        let changes = self.trace.iter().filter(|(_, op)| matches!(op, Op::Change(_))).count();
+        let taken = self.play()? as usize;
+        if taken == changes { Ok(()) } else { Err(format!("{taken} of {changes} changes are taken on")) }
+    }
+
     /// As few rows as fail, with as few packets: ever smaller parts are left out, for as long as that helps.
     fn shrunk(mut self) -> Case {
         let mut part = self.trace.len();
@@ -152,7 +159,17 @@ fn what_once_failed_holds() {
         let name = file.display();
         let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{name}: {error}"));
         let case = Case::read(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
-        case.play().unwrap_or_else(|error| panic!("{name}: {error}"));
+        case.holds().unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}
+
+#[test]
+fn a_case_with_a_refused_change_does_not_hold() {
+    let case = |change: &str| Case::read(&format!("qdisc codel limit 9\n0 put 0 1514 0 2\n1 change {change}"));
+    let holds = |change: &str| case(change).and_then(|case| case.holds());
+    assert_eq!(holds("codel limit 1"), Ok(()));
+    for refused in ["codel limt 1", "fq_codel limit 1", "codel variant ns2"] {
+        assert_eq!(holds(refused), Err("0 of 1 changes are taken on".to_string()), "{refused}");
     }
 }
 
