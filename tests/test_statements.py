@@ -13,6 +13,8 @@ from sojourn.verify import vectors
 PAGE = (ROOT / "docs/reference/statements.md").read_text()
 QDISC = ROOT / "crates/core/src/qdisc"
 COUNTS = {"CoDel, RFC 8289": 14, "FQ-CoDel, RFC 8290": 16, "PIE, RFC 8033": 8}
+RPM = "Responsiveness under working conditions (RPM), draft-ietf-ippm-responsiveness-06"
+COUNTS[RPM] = 10
 """Statements that a section has to have."""
 
 
@@ -50,6 +52,15 @@ def test_a_statement_without_a_test_says_why() -> None:
     assert len(without) < 5
     for row in without:
         assert re.search(r"not yet: |deviation: |only; ", row), row
+
+
+def test_every_test_of_the_draft_on_responsiveness_is_on_the_page() -> None:
+    named = 0
+    for file in (ROOT / "crates").glob("*/src/**/*.rs"):
+        for name in re.findall(r"#\[test\]\s+fn (rpm_draft_\w+)\(", file.read_text()):
+            assert name in PAGE, f"{file.name}: {name}"
+            named += 1
+    assert named >= 12
 
 
 def test_every_rfc_test_of_the_source_is_on_the_page() -> None:

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, kernel_or_skip
+from conftest import ROOT, Run, kernel_or_skip
+
+SCENARIO = ROOT / "scenarios/responsiveness.toml"
 
 MIX = """\
 title = "All applications"
@@ -76,7 +78,7 @@ size = 100_000
 gap = "uniform 500ms..1500ms"
 rtt = "40ms"
 """
-OF_APPLICATIONS = {"loss_ratio", "delay_ms", "jitter_ms", "mos", "slowdown", "page_load_s", "video"}
+OF_APPLICATIONS = {"loss_ratio", "delay_ms", "jitter_ms", "mos", "slowdown", "page_load_s", "video", "rpm"}
 
 
 @pytest.fixture
@@ -149,6 +151,28 @@ def test_the_table_of_applications_has_a_column_only_where_a_flow_has_the_measur
     assert all(word in heads for word in ("MOS", "slowdown", "stalls", "reader · ", "call.right · "))
     text = sojourn("run", mix, "--set", "flow.call.codec=g729a", "-f", "csv").stdout
     assert "hops.link.utilisation" in text
+
+
+def test_responsiveness_is_judged_by_discipline(sojourn: Run) -> None:
+    done = json.loads(sojourn("run", SCENARIO, "-f", "json").stdout)
+    of = {run["set"]["hop.bottleneck.qdisc"].split()[0]: run["flows"][0]["rpm"] for run in done["runs"]}
+    assert of["pfifo"]["rpm"] < 200
+    assert of["codel"]["rpm"] > 1000
+    for name in ("fq_codel", "cake"):
+        assert of[name]["rpm"] > 1000
+        assert of[name]["foreign"] > of[name]["loaded"] > 1000, "a new connection passes by the load"
+    for one in of.values():
+        assert one["rpm"] == pytest.approx((one["foreign"] + one["loaded"]) / 2)
+        assert one["foreign"] == pytest.approx(60_000 / ((one["tcp_ms"] + one["tls_ms"] + one["http_ms"]) / 3))
+        assert one["loaded"] == pytest.approx(60_000 / one["loaded_ms"])
+        assert one["confidence"] == one["capacity_confidence"] == "high"
+    text = sojourn("run", SCENARIO).stdout
+    assert "RPM loaded" in text
+
+
+def test_the_kernel_world_says_that_it_has_no_test_of_responsiveness(sojourn: Run) -> None:
+    kernel_or_skip()
+    assert "kind rpm: only the simulator" in sojourn("run", SCENARIO, "--world", "kernel", code=2).stderr
 
 
 def test_the_report_shows_the_applications(sojourn: Run, mix: Path, tmp_path: Path) -> None:

@@ -84,6 +84,9 @@ APPLICATIONS = (
     Column("switches", "", "how often a video's quality changed", _at("video", "switches")),
     Column("stalls", "", "how often a video stood still", _at("video", "stalls")),
     Column("stalled", "s", "how long a video stood still", _at("video", "stalled_s")),
+    Column("RPM", "1/min", "responsiveness under load: round trips a minute", _at("rpm", "rpm")),
+    Column("RPM foreign", "1/min", "responsiveness of new connections beside the load", _at("rpm", "foreign")),
+    Column("RPM loaded", "1/min", "responsiveness of connections that carry load", _at("rpm", "loaded")),
 )
 """What only some kinds of flows have; read from a flow's entry instead of a hop's."""
 

@@ -5,6 +5,7 @@ use sojourn_model::workload::video::Seen;
 
 use crate::distribution::{Distribution, MS, S};
 use crate::histogram::Histogram;
+use crate::responsiveness::{Interval, Responsiveness, Timed, judge};
 use crate::slices::{Slices, Windows, bin_width};
 use crate::stream::{Heard, StreamMeter, StreamSetup};
 use crate::video::{VideoWindow, Watched};
@@ -28,6 +29,8 @@ pub struct FlowSetup {
     pub state: bool,
     /// For a stream of datagrams.
     pub stream: Option<StreamSetup>,
+    /// For a test of responsiveness: how long its intervals last.
+    pub intervals: Option<Span>,
 }
 
 /// What changed often within one window. Round-trip times need no more than 0.8 % (memory: thousands of flows).
@@ -72,6 +75,8 @@ pub struct FlowMeter {
     states: Vec<FlowState>,
     next_state: u64,
     stream: Option<Box<StreamMeter>>,
+    /// The intervals of a test of responsiveness, the last not over yet.
+    intervals: Option<Vec<Interval>>,
 }
 
 impl FlowMeter {
@@ -92,6 +97,7 @@ impl FlowMeter {
             states: Vec::new(),
             next_state: if setup.state && setup.bins > 0 { 0 } else { u64::MAX },
             stream: setup.stream.map(|stream| Box::new(StreamMeter::new(stream, setup.measure, setup.end))),
+            intervals: setup.intervals.map(|_| vec![Interval::default()]),
             setup: setup.clone(),
         }
     }
@@ -192,6 +198,22 @@ impl FlowMeter {
         }
     }
 
+    /// A probe of a test of responsiveness came home after so long. In order of time, like [`FlowMeter::interval`].
+    pub fn probed(&mut self, what: Timed, took: Span) {
+        if let Some(interval) = self.intervals.as_mut().and_then(|intervals| intervals.last_mut()) {
+            interval.add(what, took);
+        }
+    }
+
+    /// An interval of such a test is over, in which its load moved so many bytes.
+    pub fn interval(&mut self, bytes: u64) {
+        let Some(intervals) = &mut self.intervals else { return };
+        if let Some(interval) = intervals.last_mut() {
+            interval.bytes = bytes;
+        }
+        intervals.push(Interval::default());
+    }
+
     /// What the viewer of a video saw.
     pub fn watched(&mut self, now: Time, seen: Seen) {
         if let Some(events) = self.events(now) {
@@ -249,7 +271,13 @@ impl FlowMeter {
         let (a, b) = self.setup.measure;
         let open = self.startup.started.saturating_sub(self.startup.completed);
         let heard = |main: bool| self.stream.as_ref().map(|stream| stream.heard(main));
+        // The test is judged as a whole, wherever the window lies.
+        let rpm = self.setup.intervals.zip(self.intervals).map(|(length, mut intervals)| {
+            intervals.pop();
+            judge(&intervals, length)
+        });
         let main = FlowWindow::new(&self.setup, (&self.windows.main, &self.main, heard(true)), b.since(a), unfinished);
+        let main = FlowWindow { rpm, ..main };
         let startup = self.windows.startup.as_ref();
         let startup =
             startup.map(|t| FlowWindow::new(&self.setup, (t, &self.startup, heard(false)), a.since(Time::ZERO), open));
@@ -321,6 +349,8 @@ pub struct FlowWindow {
     pub page_load_s: Option<Distribution>,
     /// Of a video; none if nothing of it came in the window.
     pub video: Option<VideoWindow>,
+    /// Of a test of responsiveness, all of it whatever the window; none in start-up.
+    pub rpm: Option<Responsiveness>,
 }
 
 impl FlowWindow {
@@ -351,6 +381,7 @@ impl FlowWindow {
             slowdown: Distribution::of(&events.slowdown, THOUSANDTHS),
             page_load_s: Distribution::of(&events.pages, S),
             video: VideoWindow::of(&events.watched),
+            rpm: None,
         }
     }
 }
@@ -413,6 +444,7 @@ mod tests {
             bins,
             state: true,
             stream: None,
+            intervals: None,
         }
     }
 

@@ -22,6 +22,7 @@ pub mod pause;
 mod queue;
 pub mod records;
 pub mod report;
+pub mod responsiveness;
 mod slices;
 mod standing;
 mod stream;

@@ -53,6 +53,10 @@ pub fn flow_setup(scenario: &Scenario, entry: &Entry, state: bool) -> FlowSetup 
             }
             _ => None,
         },
+        intervals: match &entry.app {
+            App::Rpm(rpm) => Some(rpm.interval),
+            _ => None,
+        },
     }
 }
 

@@ -137,6 +137,7 @@ mod tests {
             bins: 0,
             state: false,
             stream: None,
+            intervals: None,
         };
         let mut meter = FlowMeter::new(&setup);
         meter.acked(Time(700), acked);
@@ -160,7 +161,7 @@ mod tests {
         assert_eq!(
             keys(&json["flows"][0]),
             "name kind cc goodput_mbit rtt_ms retransmits fct_s packets drops completed unfinished \
-             loss_ratio delay_ms jitter_ms mos slowdown page_load_s video"
+             loss_ratio delay_ms jitter_ms mos slowdown page_load_s video rpm"
         );
         assert_eq!(keys(&json["jain"]), "goodput drop_share");
         assert_eq!(keys(&json["hops"]["bottleneck"]["sojourn_ms"]), "mean p50 p75 p95 p99 max");

@@ -342,11 +342,11 @@ pub const SWEEP: Section = Section {
 
 /// Every kind of flow there is.
 pub const KINDS: &[&str] =
-    &["bulk", "download", "upload", "thin", "cbr", "voip", "onoff", "pings", "web", "video", "sizes"];
+    &["bulk", "download", "upload", "thin", "cbr", "voip", "onoff", "pings", "web", "video", "rpm", "sizes"];
 /// Kinds that later issues bring.
 pub const KINDS_LATER: &[&str] = &["command"];
 
-const TCP: &[&str] = &["bulk", "download", "upload", "thin", "onoff", "web", "video", "sizes"];
+const TCP: &[&str] = &["bulk", "download", "upload", "thin", "onoff", "web", "video", "rpm", "sizes"];
 const FILES: &[&str] = &["download", "upload"];
 const NOT_UPLOAD: &[&str] = &["bulk", "download", "thin", "cbr", "voip", "onoff", "pings", "web", "video", "sizes"];
 
@@ -359,7 +359,7 @@ pub const FLOW: Section = Section {
             "kind",
             Form::Choice(KINDS),
             Required,
-            "bulk: as much as TCP takes; download and upload: files one after the other, each over a new connection; thin: little writes over one connection; cbr: datagrams at a constant rate; voip: speech in datagrams; onoff: packets at a constant rate in turns with silence; pings: echo requests; web: PackMime-HTTP, or pages; video: pieces in the quality that a player chooses; sizes: transfers of drawn sizes at drawn times.",
+            "bulk: as much as TCP takes; download and upload: files one after the other, each over a new connection; thin: little writes over one connection; cbr: datagrams at a constant rate; voip: speech in datagrams; onoff: packets at a constant rate in turns with silence; pings: echo requests; web: PackMime-HTTP, or pages; video: pieces in the quality that a player chooses; rpm: a test of responsiveness under load, by a client at the right end; sizes: transfers of drawn sizes at drawn times.",
         ),
         key(
             "name",
@@ -499,6 +499,20 @@ pub const FLOW: Section = Section {
                 "buffer: the quality follows what is buffered (BBA-0); rate: 0.8 times the harmonic mean of the last five pieces' throughput.",
             ),
         ),
+        of(
+            &["rpm"],
+            key(
+                "interval",
+                Form::Time,
+                Text("1s"),
+                "After each one more connection carries load, and stability is judged.",
+            ),
+        ),
+        of(&["rpm"], key("connections", Form::Count, Integer(16), "So many carry load at most.")),
+        of(
+            &["rpm"],
+            key("tls", Form::Flag, Flag(true), "Whether a probe on a new connection has a round trip of TLS."),
+        ),
         of(&["sizes"], key("rate", Form::Number, Required, "Arrivals per second, Poisson.")),
         of(
             &["sizes"],
@@ -530,6 +544,15 @@ pub const FLOW: Section = Section {
                 Form::Choice(&["right", "left", "both"]),
                 Text("left"),
                 "Which way the data goes; both makes two flows, NAME.right and NAME.left.",
+            ),
+        ),
+        of(
+            &["rpm"],
+            key(
+                "direction",
+                Form::Choice(&["right", "left", "both"]),
+                Text("right"),
+                "Which way the load goes: right is downloads of the client at the right end, left its uploads; both makes two tests at once, NAME.right and NAME.left.",
             ),
         ),
         key("dscp", Form::Dscp, Text("CS0"), "The DSCP of its packets, both ways."),

@@ -5,6 +5,7 @@ pub(crate) mod draw;
 pub mod ideal;
 mod packmime;
 pub mod page;
+pub mod rpm;
 mod sizes;
 pub mod stream;
 pub mod video;
@@ -13,6 +14,7 @@ use sojourn_core::tcp::Config;
 use sojourn_core::units::{Span, Time};
 
 use page::Browsing;
+use rpm::Rpm;
 use stream::{Stream, Transport};
 use video::Video;
 
@@ -58,9 +60,9 @@ impl Entry {
         }
     }
 
-    /// Whether there are requests one way and answers the other: then the data's receiver opens.
+    /// Whether there are requests one way and answers the other.
     pub fn answers(&self) -> bool {
-        matches!(self.app, App::Web { .. } | App::Pages(_) | App::Video(_))
+        matches!(self.app, App::Web { .. } | App::Pages(_) | App::Video(_) | App::Rpm(_))
     }
 }
 
@@ -86,7 +88,8 @@ pub struct Delays {
     pub ack_out: Span,
 }
 
-/// What an application does over its connection or connections. The data sender opens, except for the web and for video.
+/// What an application does over its connection or connections. The data sender opens, except for the web, for video and
+/// for tests of responsiveness.
 #[derive(Clone, Debug)]
 pub enum App {
     /// As much as TCP will take, in each of these windows [start, stop); one connection, opened at the first start.
@@ -139,6 +142,8 @@ pub enum App {
     Pages(Browsing),
     /// Adaptive video over one connection. The client is the data receiver and opens.
     Video(Video),
+    /// A test of responsiveness under load. The client is the host at the right end and opens.
+    Rpm(Rpm),
     /// One transfer per new connection, in order of arrival; those above the group's cap wait for a place.
     Sizes {
         /// Time of arrival and bytes.

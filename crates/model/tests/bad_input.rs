@@ -248,6 +248,8 @@ fn streams_that_cannot_be_are_refused() {
     says(&flow("kind = \"video\"\nladder = [\"2mbit\", \"1mbit\"]"), 10, "flow.video0.ladder", "rising");
     says(&flow("kind = \"video\"\nbuffer = \"5s\""), 10, "flow.video0.buffer", "room for two pieces");
     says(&flow("kind = \"video\"\nchunk = \"0s\""), 10, "flow.video0.chunk", "a longer time");
+    says(&flow("kind = \"rpm\"\ninterval = \"50ms\""), 10, "flow.rpm0.interval", "at least 100ms");
+    says(&flow("kind = \"rpm\"\nconnections = 0"), 10, "flow.rpm0.connections", "from 1 to 1000");
     says(&flow("kind = \"voip\"\ncodec = \"g712\""), 10, "flow.voip0.codec", "did you mean \"g711\"?");
     says(&flow("kind = \"voip\"\nplayout = \"p30\""), 10, "flow.voip0.playout", "a percentile");
 }

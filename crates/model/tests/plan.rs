@@ -186,6 +186,19 @@ fn readers_and_viewers_are_as_asked_for() {
 }
 
 #[test]
+fn a_test_of_responsiveness_has_the_parameters_of_the_draft() {
+    let tests = flow("kind = \"rpm\"\ndirection = \"both\"");
+    let App::Rpm(rpm) = &tests[1].app else { panic!("a test") };
+    assert_eq!((rpm.interval, rpm.connections, rpm.tls), (Span(1000 * MS), 16, true));
+    assert_eq!((tests[0].name.as_str(), tests[1].direction), ("rpm0.right", Direction::Left));
+    assert!(tests[0].answers());
+    let App::Rpm(rpm) = &flow("kind = \"rpm\"\ninterval = \"5s\"\nconnections = 4\ntls = false")[0].app else {
+        panic!("a test")
+    };
+    assert_eq!((rpm.interval, rpm.connections, rpm.tls), (Span(5000 * MS), 4, false));
+}
+
+#[test]
 fn sizes_may_come_from_a_file_beside_the_scenario() {
     let folder = std::env::temp_dir().join(format!("sojourn-sizes-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");

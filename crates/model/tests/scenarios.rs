@@ -30,6 +30,7 @@ const RUNS: &[(&str, usize)] = &[
     ("lte-trace", 3),
     ("network-card", 2),
     ("realtime", 3),
+    ("responsiveness", 4),
     ("rrul", 3),
     ("rural-high", 5),
     ("rural-low", 5),

@@ -107,6 +107,7 @@ fn application(app: &App) -> String {
         App::Web { connections } => format!("{} connections", connections.len()),
         App::Pages(browsing) => format!("pages over {} connections", browsing.connections),
         App::Video(video) => format!("video in {} qualities", video.ladder.len()),
+        App::Rpm(rpm) => format!("a test of responsiveness with up to {} connections", rpm.connections),
         App::Sizes { arrivals, .. } => format!("{} transfers", arrivals.len()),
     }
 }

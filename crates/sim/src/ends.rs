@@ -1,6 +1,6 @@
 //! The data receivers of all connections, and the SACK blocks that are on their way.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use sojourn_core::packet::Packet as _;
 use sojourn_core::tcp::{Ack, Block, Config, Receiver};
@@ -16,7 +16,7 @@ struct End {
     tcp: Receiver,
     /// An ACK of it, without blocks.
     plain: Packet,
-    /// The segment number at which the transfer is complete.
+    /// The segment number at which the transfer is complete: the first, where several are waited for.
     target: u32,
     entry: u32,
     /// The deadline of its delayed ACK that the engine was told last.
@@ -27,6 +27,8 @@ struct End {
 #[derive(Default)]
 pub struct Ends {
     ends: Vec<End>,
+    /// The further targets of connections that have several, rising.
+    later: BTreeMap<u32, VecDeque<u32>>,
     sacks: Sacks,
 }
 
@@ -35,8 +37,8 @@ pub struct Ends {
 pub struct Received {
     /// It is answered at once.
     pub answers: bool,
-    /// It completed a transfer that was waited for.
-    pub complete: bool,
+    /// So many transfers that were waited for it completed.
+    pub complete: u32,
     /// When an answer to what is not answered yet is due, if that is news: earlier than was told last.
     pub deadline: Time,
 }
@@ -51,9 +53,14 @@ impl Ends {
         self.ends.push(End { tcp: Receiver::new(config), plain, target: u32::MAX, entry, told: Time::NEVER });
     }
 
-    /// Says at which segment number the transfer of this connection is complete.
+    /// Says at which segment number a transfer of this connection is complete; they end in the order in which they are told.
     pub fn expect(&mut self, conn: u32, target: u32) {
-        self.ends[conn as usize].target = target;
+        let end = &mut self.ends[conn as usize];
+        if end.target == u32::MAX {
+            end.target = target;
+        } else {
+            self.later.entry(conn).or_default().push_back(target);
+        }
     }
 
     /// The row of the results to which the connection belongs.
@@ -76,12 +83,10 @@ impl Ends {
     /// A packet of TCP's payload reaches the receiving end. `packet` becomes the ACK, if there is one to leave at once.
     #[inline(always)]
     pub fn receive(&mut self, now: Time, packet: &mut Packet) -> Received {
-        let end = &mut self.ends[packet.conn() as usize];
+        let conn = packet.conn();
+        let end = &mut self.ends[conn as usize];
         let answers = end.tcp.accept(now, packet.seq(), packet.has(FULL), packet.ts(), packet.ecn(), packet.has(CWR));
-        let complete = end.tcp.next_expected() >= end.target;
-        if complete {
-            end.target = u32::MAX;
-        }
+        let complete = if end.tcp.next_expected() < end.target { 0 } else { end.complete(conn, &mut self.later) };
         if !answers {
             return Received { answers, complete, deadline: end.news() };
         }
@@ -119,6 +124,19 @@ impl Ends {
 }
 
 impl End {
+    /// The targets that are reached; the next one is waited for.
+    #[cold]
+    #[inline(never)]
+    fn complete(&mut self, conn: u32, later: &mut BTreeMap<u32, VecDeque<u32>>) -> u32 {
+        let mut queue = later.get_mut(&conn);
+        let mut complete = 0;
+        while self.tcp.next_expected() >= self.target {
+            complete += 1;
+            self.target = queue.as_mut().and_then(|queue| queue.pop_front()).unwrap_or(u32::MAX);
+        }
+        complete
+    }
+
     #[inline(always)]
     fn news(&mut self) -> Time {
         let deadline = self.tcp.next_event();

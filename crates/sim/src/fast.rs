@@ -484,7 +484,7 @@ impl Fabric {
         }
         let Received { answers, complete, deadline } =
             if packet.is_data() { self.ends.receive(now, packet) } else { self.receive_other(packet) };
-        if complete {
+        for _ in 0..complete {
             self.post(now, Event::Complete(conn));
         }
         self.arm_delayed_ack(class, conn, deadline);
@@ -499,7 +499,7 @@ impl Fabric {
             self.hear(*packet);
         }
         *packet = packet.returned();
-        Received { answers, complete: false, deadline: Time::NEVER }
+        Received { answers, complete: 0, deadline: Time::NEVER }
     }
 
     /// A datagram at its receiver. (By value: were its address known elsewhere, every packet would be kept in memory.)

@@ -288,7 +288,7 @@ impl Fabric<'_> {
             return self.emit(packet.returned());
         }
         let received = self.ends.receive(now, &mut packet);
-        if received.complete {
+        for _ in 0..received.complete {
             self.post(now, Event::Complete(conn));
         }
         self.send_ack(conn, received.answers.then_some(packet));

@@ -1,6 +1,7 @@
 //! The data senders of all connections and the applications above them. Both engines drive this one.
 
 mod clients;
+mod rpm;
 
 use std::ops::Range;
 
@@ -12,6 +13,7 @@ use sojourn_measure::FlowMeter;
 use sojourn_model::scenario::Scenario;
 use sojourn_model::workload::ideal::{Ideal, Task};
 use sojourn_model::workload::page::{Browser, Browsing};
+use sojourn_model::workload::rpm::{Rpm, Tester};
 use sojourn_model::workload::stream::{Stream, Transport};
 use sojourn_model::workload::video::{self, Seen, Video};
 use sojourn_model::workload::{App, Entry, Exchange};
@@ -19,6 +21,8 @@ use sojourn_model::workload::{App, Entry, Exchange};
 use crate::ends::SYN_BYTES;
 use crate::packet::{ACK, CWR, DATA, DATAGRAM, FULL, PING, Packet, Parts, RETRANSMIT, SYN, stamp};
 use crate::topology::Topology;
+
+use rpm::Dial;
 
 /// What the applications do at a time; equal times are ordered by these numbers, never by who asked first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -52,7 +56,7 @@ pub trait Net {
     fn arm(&mut self, conn: u32, deadline: Time);
     /// Makes the receiving end of the next connection, of whose data `full` is a segment.
     fn open(&mut self, config: &Config, full: &Packet, entry: u32);
-    /// Asks for [`Event::Complete`] when the receiver has everything below this segment.
+    /// Asks for one more [`Event::Complete`] when the receiver has everything below this segment; in order.
     fn expect(&mut self, conn: u32, target: u32);
 }
 
@@ -71,7 +75,7 @@ struct Conn {
     rwnd: u32,
     /// When its transfer (or exchange) began.
     started: Time,
-    /// Index into [`Hosts::webs`], or `NO_WEB`.
+    /// Index into [`Hosts::webs`] (of a test of responsiveness into [`Hosts::dials`]), or `NO_WEB`.
     web: u32,
     /// Bytes of its transfer.
     size: u64,
@@ -111,6 +115,8 @@ enum Client {
     Reader(Browser, u32),
     /// Of a video, with its connection.
     Viewer(video::Player, u32),
+    /// Of responsiveness, with the connections that carry load (indices into [`Hosts::dials`]).
+    Tester(Tester, Vec<u32>),
 }
 
 /// All data senders and applications.
@@ -123,6 +129,7 @@ pub struct Hosts<'a> {
     players: Vec<Player>,
     conns: Vec<Conn>,
     webs: Vec<Web>,
+    dials: Vec<Dial>,
     /// Of each group: transfers active, and the entries and sizes that wait.
     groups: Vec<GroupState>,
     series: bool,
@@ -149,6 +156,10 @@ impl<'a> Hosts<'a> {
             client: match &entry.app {
                 App::Pages(_) => Some(Box::new(Client::Reader(Browser::default(), NO_WEB))),
                 App::Video(video) => Some(Box::new(Client::Viewer(video::Player::new(video), NO_WEB))),
+                App::Rpm(rpm) => {
+                    let rng = Rng::stream(scenario.seed, &format!("probes {}", entry.name));
+                    Some(Box::new(Client::Tester(Tester::new(rpm, rng), Vec::new())))
+                }
                 _ => None,
             },
         };
@@ -161,6 +172,7 @@ impl<'a> Hosts<'a> {
             players: entries.iter().map(player).collect(),
             conns: Vec::new(),
             webs: Vec::new(),
+            dials: Vec::new(),
             groups: scenario.workload.groups.iter().map(group).collect(),
             series,
         }
@@ -174,9 +186,9 @@ impl<'a> Hosts<'a> {
                 App::Download { start, stop, .. } | App::Thin { start, stop, .. } | App::Pings { start, stop, .. } => {
                     (start < stop).then_some(*start)
                 }
-                App::Pages(Browsing { start, stop, .. }) | App::Video(Video { start, stop, .. }) => {
-                    (start < stop).then_some(*start)
-                }
+                App::Pages(Browsing { start, stop, .. })
+                | App::Video(Video { start, stop, .. })
+                | App::Rpm(Rpm { start, stop, .. }) => (start < stop).then_some(*start),
                 App::Stream(stream) => stream.active.first().map(|window| window.0),
                 App::Web { connections } => connections.first().map(|connection| connection.start),
                 App::Sizes { arrivals, .. } => arrivals.first().map(|arrival| arrival.0),
@@ -232,7 +244,7 @@ impl<'a> Hosts<'a> {
     pub fn standing_still(&self) -> Vec<(u32, Time, Seen)> {
         let viewers = (0..).zip(&self.players).filter_map(|(entry, player)| match player.client.as_deref()? {
             Client::Viewer(viewer, _) => viewer.clone().finish(self.end).map(|(at, seen)| (entry, at, seen)),
-            Client::Reader(..) => None,
+            Client::Reader(..) | Client::Tester(..) => None,
         });
         viewers.collect()
     }
@@ -326,8 +338,10 @@ impl<'a> Hosts<'a> {
         if let Some(rtt) = acked.rtt {
             net.meter(entry).rtt(now, rtt);
         }
-        if fresh && conn.web != NO_WEB {
-            let web = conn.web;
+        let web = conn.web;
+        if fresh && matches!(self.entries[entry as usize].app, App::Rpm(_)) {
+            self.connected(now, web, net);
+        } else if fresh && web != NO_WEB {
             net.post(now + self.webs[web as usize].exchanges[0].gap, Event::Request(web));
         }
         self.transmit_now(now, packet.conn(), net);
@@ -369,6 +383,7 @@ impl<'a> Hosts<'a> {
                 self.watch(now, index, video, net);
                 None
             }
+            App::Rpm(rpm) => self.probe(now, index, rpm, net),
             App::Web { connections } => {
                 self.browse(now, index, connections[at].exchanges.clone(), net);
                 connections.get(at + 1).map(|connection| connection.start)
@@ -467,6 +482,9 @@ impl<'a> Hosts<'a> {
     /// Everything that was expected on a connection has arrived at its receiver.
     fn complete(&mut self, now: Time, conn: u32, net: &mut impl Net) {
         let Conn { entry, web, started, size, .. } = self.conns[conn as usize];
+        if matches!(self.entries[entry as usize].app, App::Rpm(_)) {
+            return self.dial_complete(now, conn, web, net);
+        }
         if web != NO_WEB {
             return self.web_complete(now, conn, web, net);
         }

@@ -13,6 +13,7 @@ use sojourn_model::workload::{App, Delays, Direction, Entry, Exchange, Group, We
 mod controls;
 mod ledbat;
 mod pause;
+mod rpm;
 
 use crate::planted::{Fault, plant};
 use crate::{Engine, Options, Output, run};

@@ -10,6 +10,7 @@ use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::{Access, Capacity, Filling, Hop, Impair, Link, Nic, Pause, Scenario, Trace};
 use sojourn_model::workload::page::{Browsing, Page};
+use sojourn_model::workload::rpm::Rpm;
 use sojourn_model::workload::stream::{Codec, Playout, Stream, Transport, Voice};
 use sojourn_model::workload::video::{Rule, Video};
 use sojourn_model::workload::{App, Delays, Direction, Entry, Exchange, Group, WebConnection, Workload};
@@ -70,7 +71,7 @@ const IMPAIRMENTS: &[&str] = &[
 ];
 
 /// Draws of one scenario; those of what came later have streams of their own, so that older scenarios stay as they were.
-struct Draw(Rng, Rng, Rng, Rng, Rng);
+struct Draw(Rng, Rng, Rng, Rng, Rng, Rng);
 
 impl Draw {
     fn below(&mut self, n: u64) -> u64 {
@@ -307,11 +308,27 @@ impl Draw {
         Some(("video", App::Video(Video { start, stop, chunk, buffer, ladder, rule })))
     }
 
+    /// In place of every seventh of the rest a test of responsiveness, in intervals of a tenth of a second.
+    fn test(&mut self, duration: u64) -> Option<(&'static str, App)> {
+        let rng = &mut self.5;
+        if rng.below(7) > 0 {
+            return None;
+        }
+        let start = Time(rng.below(4) * 100 * MS);
+        let stop = if rng.below(3) == 0 { Time(duration / 2) } else { Time(duration) };
+        let (interval, connections) = (Span(100 * MS), 1 + rng.below(16) as u32);
+        Some(("rpm", App::Rpm(Rpm { start, stop, interval, connections, tls: rng.below(3) > 0 })))
+    }
+
     fn entry(&mut self, number: usize, duration: u64, hops: usize, groups: usize) -> Entry {
         let first = self.below(hops as u64) as usize;
         let last = first + self.below((hops - first) as u64) as usize;
         let (kind, app) = self.app(duration, groups);
-        let (kind, app) = self.stream(duration).or_else(|| self.client(duration)).unwrap_or((kind, app));
+        let (kind, app) = self
+            .stream(duration)
+            .or_else(|| self.client(duration))
+            .or_else(|| self.test(duration))
+            .unwrap_or((kind, app));
         let mut delays =
             Delays { data_in: self.delay(), data_out: self.delay(), ack_in: self.delay(), ack_out: self.delay() };
         if self.once_in(4) {
@@ -390,8 +407,14 @@ fn difference(one: &str, other: &str) -> String {
 
 fn compare(seed: u64) -> usize {
     let stream = |name| Rng::stream(seed, name);
-    let mut draw =
-        Draw(stream("random scenario"), stream("cards"), stream("flow control"), stream("clients"), stream("models"));
+    let mut draw = Draw(
+        stream("random scenario"),
+        stream("cards"),
+        stream("flow control"),
+        stream("clients"),
+        stream("models"),
+        stream("tests"),
+    );
     let scenario = draw.scenario(seed);
     let detail = if seed.is_multiple_of(4) { Detail::Departures } else { Detail::Full };
     let (fast, fast_report) = output(&scenario, Engine::Fast, detail);

@@ -316,6 +316,11 @@ impl Sender {
         self.una
     }
 
+    /// The lowest segment not sent.
+    pub fn sent(&self) -> u32 {
+        self.nxt
+    }
+
     /// Segments estimated to be in the network (RFC 6675 `pipe`).
     #[inline]
     pub fn inflight(&self) -> u32 {

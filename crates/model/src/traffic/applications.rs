@@ -24,6 +24,7 @@ pub(crate) enum What {
     Web { rate: f64 },
     Pages { connections: usize },
     Video { chunk: Span, buffer: Span, ladder: Vec<Rate>, rule: Rule },
+    Rpm { interval: Span, connections: u32, tls: bool },
     Sizes { rate: f64, file: Option<Arc<Vec<u64>>>, group: Option<usize> },
 }
 
@@ -55,6 +56,7 @@ impl What {
             "voip" => voice(reader)?,
             "web" => web(reader)?,
             "video" => video(reader, duration)?,
+            "rpm" => rpm(reader)?,
             "sizes" => {
                 let group = reader.given("group").map(|field| group(&field, groups)).transpose()?;
                 let file = reader.given("file").map(|field| sizes_file(&field)).transpose()?;
@@ -130,6 +132,16 @@ fn video(reader: &Reader<'_>, duration: Time) -> Result<What, Error> {
     }
     let rule = if reader.field("rule")?.choice()? == "rate" { Rule::Rate } else { Rule::Buffer };
     Ok(What::Video { chunk, buffer, ladder, rule })
+}
+
+fn rpm(reader: &Reader<'_>) -> Result<What, Error> {
+    let field = reader.field("interval")?;
+    let interval = field.span()?;
+    if interval < Span::from_millis(100) {
+        return Err(field.fault("expected at least 100ms"));
+    }
+    let connections = reader.field("connections")?.integer(1, 1000)?;
+    Ok(What::Rpm { interval, connections, tls: reader.field("tls")?.flag()? })
 }
 
 fn voice(reader: &Reader<'_>) -> Result<What, Error> {

@@ -5,6 +5,7 @@ use sojourn_core::rng::Rng;
 use sojourn_core::units::{Span, Time};
 
 use super::page::{self, Browsing};
+use super::rpm::Rpm;
 use super::stream::{self, Stream};
 use super::video::Video;
 use super::{App, Delays, Direction, Entry, Workload, packmime, sizes};
@@ -130,6 +131,9 @@ fn app(flow: &Flow, i: usize, name: &str, (seed, duration): (u64, Time)) -> App 
         What::Video { chunk, buffer, ladder, rule } => {
             let (chunk, buffer, ladder, rule) = (*chunk, *buffer, ladder.clone(), *rule);
             App::Video(Video { start, stop, chunk, buffer, ladder, rule })
+        }
+        What::Rpm { interval, connections, tls } => {
+            App::Rpm(Rpm { start, stop: end, interval: *interval, connections: *connections, tls: *tls })
         }
         What::Sizes { rate, file, group } => {
             let file = file.as_ref().map(|sizes| &sizes[..]);

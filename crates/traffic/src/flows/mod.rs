@@ -275,6 +275,7 @@ impl<'a, N: Net> Flows<'a, N> {
                     (start < stop).then_some(*start + jitter)
                 }
                 App::Stream(stream) => stream.active.first().map(|window| window.0 + jitter),
+                App::Rpm(_) => None, // refused: see express.rs
                 App::Web { connections } => connections.first().map(|connection| connection.start),
                 App::Sizes { arrivals, .. } => arrivals.first().map(|arrival| arrival.0),
             };
@@ -332,6 +333,7 @@ impl<'a, N: Net> Flows<'a, N> {
                 self.watch(now, index, video)?;
                 None
             }
+            App::Rpm(_) => None,
             App::Web { connections } => {
                 self.browse(now, index, connections[at].exchanges.clone())?;
                 connections.get(at + 1).map(|connection| connection.start)
