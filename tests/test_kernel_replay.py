@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT, Run, program, skip_loudly
+from sojourn import _core
 from sojourn.errors import Refusal
 from sojourn.kernel import Kernel, find, modules, tools
 from sojourn.kernel.replay import replay
@@ -145,8 +146,20 @@ def test_the_kernel_and_core_agree_on_what_tc_changes_while_packets_wait(
 
 def test_a_change_that_the_kernel_refuses_is_an_error(kernel: Kernel) -> None:
     trace = (HEADER + "0,enqueue,1,1000,0\n5,change,hhf quantum 2000000000,,\n").encode()
-    with pytest.raises(Refusal, match="refused a change"):
+    with pytest.raises(Refusal, match=r"t\.csv:3: change hhf quantum 2000000000: the kernel refused it: error \d+"):
         replay(trace, "t.csv", "hhf", kernel=kernel)
+    nonsense = (HEADER + "0,enqueue,1,1000,0\n5,change,hhf quantum 1000,,\n6,change,hhf quantity 9,,\n").encode()
+    with pytest.raises(Refusal, match=r"line 4 of the trace: tc qdisc change .* hhf quantity 9"):
+        replay(nonsense, "t.csv", "hhf", kernel=kernel)
+
+
+def test_a_guest_keeps_a_thousand_changes_and_more_are_refused_before_it_starts(kernel: Kernel) -> None:
+    rows = [f"{n},change,codel limit {n + 1},,\n" for n in range(1001)]
+    start = HEADER + "0,enqueue,1,1000,0\n"
+    with pytest.raises(_core.Error, match=r"t\.csv:1003: change number 1001: a guest keeps at most 1000 in a trace"):
+        replay((start + "".join(rows)).encode(), "t.csv", "codel", kernel=kernel)
+    fates, _ = replay((start + "".join(rows[:1000]) + "2000,dequeue,,,\n").encode(), "t.csv", "codel", kernel=kernel)
+    assert fates.endswith(b"0,1,1000,0,2000,delivered\n")
 
 
 def test_a_discipline_with_a_fault_is_seen(kernel: Kernel, traces: Path, tmp_path: Path) -> None:

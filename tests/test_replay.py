@@ -57,6 +57,13 @@ def test_a_change_row_gives_the_discipline_other_parameters(sojourn: Run, tmp_pa
     assert 't.csv:5: change "fq_codel limit 1": "fq_codel": a change keeps the discipline' in refused.stderr
 
 
+def test_megabytes_in_a_change_row_are_warned_of_with_their_line(sojourn: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(HEADER + "0,enqueue,0,1000,0\n7,change,fq maxrate 10mbps,,\n")
+    warned = sojourn("replay", "t.csv", "--qdisc", "fq maxrate 5mbps").stderr
+    assert "5mbps: tc's bps are bytes per second: this is 40mbit" in warned
+    assert "t.csv:3: 10mbps: tc's bps are bytes per second: this is 80mbit" in warned
+
+
 @settings(max_examples=50, deadline=None)
 @given(
     st.lists(

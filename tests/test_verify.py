@@ -217,6 +217,8 @@ def test_the_real_kernels_pass(sojourn: Run, line: str) -> None:
         (("codel", "--command", "yes"), "prints more than"),
         (("codel", "--command", "sh -c 'yes >&2'", "--patience", "2"), "no answer in 2 s"),
         (("codel", "--command", "sh -c 'exec >&- 2>&-; sleep 9'", "--patience", "2"), "no end in 2 s"),
+        (("codel", "--patience", "5"), "--patience = 5: expected --command"),
+        (("codel", "--patience", "5", "--library", "nothing.so"), "--patience = 5: expected --command"),
         (("codel", "--rate", "0bit"), "above zero"),
         (("codel", "--rate", "fast"), "such as 10mbit"),
         (("codel", "--library", "nothing.so"), "expected a shared library"),
@@ -228,6 +230,18 @@ def test_what_can_not_be_asked_is_said_in_a_line(sojourn: Run, arguments: tuple[
     result = sojourn("verify", *arguments, code=2)
     assert words in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_what_a_program_left_running_is_ended_with_it(sojourn: Run, tmp_path: Path) -> None:
+    """A program that ends at once, but not what it started, which holds the pipe open; and one that closes it."""
+    for redirected in ("", ">&- 2>&-"):
+        file = tmp_path / f"left{len(redirected)}"
+        program = f"sh -c 'sleep 60 {redirected} & echo $! > {file}'"
+        result = sojourn("verify", "codel", "--command", program, "--patience", "2", code=2)
+        assert "no answer in 2 s" in result.stderr or "packet" in result.stderr, result.stderr
+        left = Path("/proc") / file.read_text().strip() / "stat"
+        # A zombie waits for whoever inherits it.
+        assert not left.exists() or ") Z " in left.read_text()
 
 
 @pytest.fixture(scope="module")

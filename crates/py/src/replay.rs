@@ -7,8 +7,10 @@ use sojourn_core::qdisc::tc::{Spec, Value};
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Rate, Time};
 use sojourn_model::units;
-use sojourn_sim::replay::{Fate, Op, Row, SEED, changes, flow_hash, parse, run, run_told, to_csv};
-use sojourn_traffic::replay::{Job, more, words};
+use sojourn_sim::replay::{
+    Fate, Op, Row, SEED, changes, flow_hash, parse, run, run_told, to_csv, warnings as of_changes,
+};
+use sojourn_traffic::replay::{Job, MOST_CHANGES, more, words};
 
 use crate::{Error, bug};
 
@@ -28,6 +30,7 @@ pub fn replay<'py>(
     let (spec, mut warnings) =
         Spec::parse(qdisc).map_err(|error| Error::new_err(format!("--qdisc = {qdisc}: {error}")))?;
     let rate = server_rate(rate, &mut warnings)?;
+    warnings.extend(py.detach(|| of_changes(trace, name, &spec)));
     let csv = py.detach(|| {
         let rows = match told {
             Some(link) => run_told(trace, name, &spec, Rate(link), mtu),
@@ -128,8 +131,13 @@ impl KernelReplay {
         tc_lib_dir: Option<String>,
     ) -> PyResult<Self> {
         let words = words(qdisc, version).map_err(|error| Error::new_err(format!("--qdisc = {qdisc}: {error}")))?;
-        let mut warnings = Vec::new();
+        // Of a discipline that only the kernel has nothing is known.
+        let known = Spec::parse(qdisc).ok();
+        let mut warnings = known.as_ref().map_or(Vec::new(), |(_, warnings)| warnings.clone());
         let rate = server_rate(rate, &mut warnings)?;
+        if let Some((spec, _)) = &known {
+            warnings.extend(of_changes(trace, name, spec));
+        }
         let ops = parse(trace, name, rate.is_none()).map_err(|error| Error::new_err(error.to_string()))?;
         let rate = rate.map_or(0, |rate| rate.0);
         ends_in_time(&ops, rate).map_err(|problem| Error::new_err(format!("{name}: {problem}")))?;
@@ -150,6 +158,12 @@ impl KernelReplay {
         self.warnings.clone()
     }
 
+    /// Of each change in the trace its line and the words for tc.
+    #[getter]
+    fn changes(&self) -> Vec<(usize, String)> {
+        self.job.changes.iter().map(|(line, words)| (*line, words.join(" "))).collect()
+    }
+
     /// JSON: what the guest is asked.
     fn job(&self) -> PyResult<String> {
         serde_json::to_string(&self.job).map_err(bug)
@@ -166,15 +180,25 @@ impl KernelReplay {
     }
 }
 
-/// What `tc` is told at each of the trace's changes; of a discipline that only the kernel has, what the trace says.
-fn changed(ops: &[Op], name: &str, qdisc: &str) -> PyResult<Vec<Vec<String>>> {
+/// The line of each of the trace's changes, and what `tc` is told at it; of a discipline that only the kernel has, what the trace
+/// says.
+fn changed(ops: &[Op], name: &str, qdisc: &str) -> PyResult<Vec<(usize, Vec<String>)>> {
+    // The header is line 1.
+    let given = ops.iter().zip(2..).filter_map(|(op, number)| match op {
+        Op::Change { line, .. } => Some((number, line)),
+        _ => None,
+    });
+    let given: Vec<(usize, &Box<str>)> = given.collect();
+    if let Some((number, _)) = given.get(MOST_CHANGES) {
+        let problem = format!("change number {}: a guest keeps at most {MOST_CHANGES} in a trace", MOST_CHANGES + 1);
+        return Err(Error::new_err(format!("{name}:{number}: {problem}")));
+    }
     let split = |line: &str| line.split_ascii_whitespace().map(str::to_owned).collect();
     let Ok((spec, _)) = Spec::parse(qdisc) else {
-        let lines = ops.iter().filter_map(|op| if let Op::Change { line, .. } = op { Some(split(line)) } else { None });
-        return Ok(lines.collect());
+        return Ok(given.into_iter().map(|(number, line)| (number, split(line))).collect());
     };
     let changes = changes(ops, name, &spec).map_err(|error| Error::new_err(error.to_string()))?;
-    Ok(changes.iter().map(|change| split(&change.line)).collect())
+    Ok(given.iter().zip(&changes).map(|((number, _), change)| (*number, split(&change.line))).collect())
 }
 
 /// A guest's clock ticks all the way: a day takes it half a second, 26 days ten.
@@ -259,6 +283,19 @@ mod tests {
         assert!(ends_in_time(&[at((1 << 51) + 1)], 0).is_err());
         assert_eq!(ends_in_time(&vec![at(0); 100], 10_000), Ok(()));
         assert!(ends_in_time(&vec![at(0); 100], 0).is_ok() && ends_in_time(&vec![at(0); 188], 1).is_err());
+    }
+
+    #[test]
+    fn a_change_has_its_line_and_a_guest_keeps_a_thousand() {
+        let change = |line: &str| Op::Change { at: Time(0), line: line.into() };
+        let ops = [Op::Dequeue { at: Time(0) }, change("codel limit 9"), change("codel target 5000us")];
+        let told = |ops: &[Op], qdisc| changed(ops, "t.csv", qdisc).map_err(|error| error.to_string());
+        let words = |words: &str| words.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let expected = vec![(3, words("codel limit 9")), (4, words("codel target 5ms"))];
+        assert_eq!(told(&ops, "codel"), Ok(expected));
+        assert_eq!(told(&[change("hhf quantum 5")], "hhf"), Ok(vec![(2, words("hhf quantum 5"))]));
+        assert!(told(&vec![change("codel limit 9"); 1000], "codel").is_ok());
+        assert!(told(&vec![change("codel limit 9"); 1001], "codel").is_err());
     }
 
     #[test]

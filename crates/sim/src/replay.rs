@@ -111,6 +111,24 @@ pub fn changes(ops: &[Op], file_name: &str, spec: &Spec) -> Result<Vec<Change>, 
     Ok(changes)
 }
 
+/// What in the changes of a trace is accepted but easily misread, each with its line.
+pub fn warnings(trace: &[u8], file_name: &str, spec: &Spec) -> Vec<String> {
+    let (mut present, mut warnings) = (spec.clone(), Vec::new());
+    for (line, number) in trace.split(|byte| *byte == b'\n').zip(1..) {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let words = line.iter().position(|byte| *byte == b',').map_or(line, |at| &line[at..]);
+        if !words.starts_with(b",change,") {
+            continue;
+        }
+        let Ok(Op::Change { line, .. }) = parse_row(line) else { continue };
+        if let Ok(change) = present.changed(&line) {
+            warnings.extend(change.warnings.iter().map(|warning| format!("{file_name}:{number}: {warning}")));
+            present = change.spec;
+        }
+    }
+    warnings
+}
+
 fn of_change(file_name: &str, line: usize, words: &str, error: &tc::Error) -> Error {
     Error { file: file_name.to_string(), line, problem: format!("change {}: {error}", shown(words.as_bytes())) }
 }
@@ -679,6 +697,15 @@ mod tests {
         assert!(with("codel", "codel variant rfc8289").contains("keeps it"));
         assert!(with("htb rate 1mbit", "htb rate 2mbit").contains("expected it to be set up anew"));
         assert!(with("codel", "").contains("must be a line for tc"));
+    }
+
+    #[test]
+    fn what_is_easily_misread_in_a_change_is_named_with_its_line() {
+        let spec = "fq maxrate 1mbit".parse().expect("fq");
+        let trace =
+            b"time_ns,op,flow,bytes,ecn\n0,enqueue,1,100,0\n5,change,fq maxrate 10mbps,,\n6,change,fq quantum 9,,\n";
+        let warning = "t.csv:3: 10mbps: tc's bps are bytes per second: this is 80mbit";
+        assert_eq!(warnings(trace, "t.csv", &spec), [warning]);
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub const TRACE: &str = "trace.bin";
 pub const FATES: &str = "fates.bin";
 /// Disciplines that drop all, or take one way only, until classes are made; a line has no place for these.
 const CLASSES_ONLY: [&str; 4] = ["cbq", "drr", "hfsc", "qfq"];
+/// Changes that the module keeps at most (`REPLAY_MOST_CHANGES`).
+pub const MOST_CHANGES: usize = 1000;
 const DEVICE: &str = "replay0";
 const CONTROL: &str = "/proc/sojourn_replay";
 /// Time zero of a trace is a multiple of this on the guest's clock: whole in CoDel's ticks, the scheduler's and jiffies
@@ -37,9 +39,9 @@ pub struct Job {
     pub words: Vec<String>,
     /// What `tc` is told after that: classes and children.
     pub more: Vec<Vec<String>>,
-    /// The changes in the trace, in order, as words for `tc`.
+    /// The changes in the trace, in order: their lines in it, and the words for `tc`.
     #[serde(default)]
-    pub changes: Vec<Vec<String>>,
+    pub changes: Vec<(usize, Vec<String>)>,
     /// The largest packet in bytes as the link counts it.
     pub mtu: u32,
     /// Of the server in bit/s; 0 if the trace has its own dequeues.
@@ -154,7 +156,10 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
     run("ip", &format!("link set {DEVICE} up"), &[])?;
     // The module keeps what the discipline would be told until its time has come.
     fs::write(format!("{CONTROL}/changes"), job.changes.len().to_string())?;
-    job.changes.iter().try_for_each(|words| run("tc", &format!("qdisc change dev {DEVICE} root"), words).map(drop))?;
+    for (line, words) in &job.changes {
+        let told = run("tc", &format!("qdisc change dev {DEVICE} root"), words);
+        told.map_err(|error| io::Error::other(format!("line {line} of the trace: {error}")))?;
+    }
     let fine = fine_timer()?;
     let origin = fine.map_or(origin, |expires| expires + 1);
     seal::keep_only(CapabilitySet::DAC_OVERRIDE | CapabilitySet::SYS_BOOT)?;

@@ -55,9 +55,7 @@ Examples:
     "--patience",
     type=int,
     callback=bounded(1, 86_400),
-    default=60,
-    show_default=True,
-    help="Seconds that PROGRAM may take for a trace.",
+    help="Seconds that PROGRAM may take for a trace.  [default: 60]",
 )
 @click.option("--traces", type=int, callback=bounded(1, 10_000), default=10, show_default=True, help="Random traces.")
 @click.option(
@@ -75,7 +73,7 @@ def verify(
     world: str,
     module: Path | None,
     rate: str,
-    patience: int,
+    patience: int | None,
     traces: int,
     packets: int,
     seed: int,
@@ -95,13 +93,15 @@ def verify(
     asked = {"--command": command, "--library": library, "--world kernel": (world == "kernel" or module) or None}
     if len(given := [name for name, value in asked.items() if value is not None]) > 1:
         fail(f"{given[0]} and {given[1]}: expected one of them, since one is asked at a time")
+    if patience is not None and command is None:
+        fail(f"--patience = {patience}: expected --command with it")
     in_kernel = world == "kernel" or module is not None
     line = asking.line_of(asking.of_kernel(qdisc) if in_kernel else qdisc)
     bits, warnings = _core.rate(rate)
     warn(warnings)
     subject: asking.Subject = asking.Ours(line.full, bits)
     if command is not None:
-        subject = asking.Program(command, patience)
+        subject = asking.Program(command) if patience is None else asking.Program(command, patience)
     elif library is not None:
         subject = asking.Library(library, line.full, bits)
     elif in_kernel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import tempfile
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from sojourn.kernel import guest, modules, store
 from sojourn.kernel.store import Kernel
 
 TRACE, FATES = "trace.bin", "fates.bin"
+REFUSED = re.compile(r"sojourn_replay: change ([1-9]\d*): error (\d+, [^\r\n]*)")
+"""What the module says of a change that the discipline does not take: the how-manieth it is, and why."""
 
 
 def replay(
@@ -36,7 +39,11 @@ def replay(
     asked = _core.KernelReplay(trace, name, qdisc, rate, mtu, kernel.version, list(own), plugins)
     with tempfile.TemporaryDirectory(prefix="sojourn-replay-") as folder:
         (Path(folder) / TRACE).write_bytes(asked.trace())
-        guest.boot(kernel, asked.job(), Path(folder)).result()
+        ended = guest.boot(kernel, asked.job(), Path(folder))
+        if ended.error and (refused := REFUSED.search(ended.console)):
+            line, words = asked.changes[int(refused[1]) - 1]
+            raise Refusal(f"{name}:{line}: change {words}: the kernel refused it: error {refused[2]}")
+        ended.result()
         return asked.rows((Path(folder) / FATES).read_bytes()), asked.warnings
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import selectors
 import shlex
 import signal
@@ -88,8 +89,8 @@ class Program:
                     most = MOST_BYTES[0] + MOST_BYTES[1] * trace.count(b"\n")
                     said, complained = self._heard(asked, most, time.monotonic() + self.patience_s)
                 finally:
-                    if asked.poll() is None:
-                        os.killpg(asked.pid, signal.SIGKILL)
+                    # All that it started: it is not waited for yet, so the number is its group's, also if it has ended.
+                    os.killpg(asked.pid, signal.SIGKILL)
         if asked.returncode != 0:
             last = complained.decode("utf-8", "replace").strip().splitlines()[-1:] or ["it said nothing"]
             raise Refusal(f"--command = {self.command}: exit code {asked.returncode}: {last[0]}")
@@ -113,10 +114,12 @@ class Program:
                     raise Refusal(f"--command = {self.command}: prints more than {most} bytes: expected a row a packet")
                 if time.monotonic() > until:
                     raise Refusal(f"--command = {self.command}: no answer in {self.patience_s} s")
+        process = os.pidfd_open(asked.pid)
         try:
-            asked.wait(max(0, until - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            raise Refusal(f"--command = {self.command}: no end in {self.patience_s} s") from None
+            if not select.select([process], [], [], max(0, until - time.monotonic()))[0]:
+                raise Refusal(f"--command = {self.command}: no end in {self.patience_s} s")
+        finally:
+            os.close(process)
         return bytes(said), bytes(complained)
 
 

@@ -149,10 +149,10 @@ macro_rules! disciplines {
                 None
             }
 
-            fn read_change(&self, words: &mut Words) -> Result<(Spec, String), Error> {
+            fn read_change(&self, words: &mut Words, warnings: &mut Vec<String>) -> Result<(Spec, String), Error> {
                 match self {
                     $(Spec::$variant(params) => {
-                        change_params(params, words).map(|(params, line)| (Spec::$variant(params), line))
+                        change_params(params, words, warnings).map(|(params, line)| (Spec::$variant(params), line))
                     })+
                     Spec::Linux(line) => Err(Error::new(line.name, "only Linux has it, and changes it".to_string())),
                 }
@@ -279,6 +279,8 @@ pub struct Change {
     pub spec: Spec,
     /// The words for `tc`, after `tc qdisc change dev DEV root` (with our plugin, if the discipline is ours).
     pub line: String,
+    /// About what was accepted but is easily misread, as of [`Spec::parse`].
+    pub warnings: Vec<String>,
 }
 
 /// Which words of a line to print.
@@ -337,8 +339,9 @@ impl Spec {
             let problem = format!("a change keeps the discipline; expected {}", self.kind());
             return Err(Error::new(name, problem));
         }
-        let (spec, line) = self.read_change(&mut words)?;
-        Ok(Change { spec, line })
+        let mut warnings = Vec::new();
+        let (spec, line) = self.read_change(&mut words, &mut warnings)?;
+        Ok(Change { spec, line, warnings })
     }
 
     /// The answer of a discipline that can't take on these parameters.
@@ -449,8 +452,12 @@ fn read_onto<T: Parameters>(
 }
 
 /// Reads a change onto the present parameters; also gives the words that `tc` hands over.
-fn change_params<T: Parameters>(present: &T, words: &mut Words) -> Result<(T, String), Error> {
-    let (params, seen) = read_onto(present.before_change(), T::REPLACED, words, &mut Vec::new())?;
+fn change_params<T: Parameters>(
+    present: &T,
+    words: &mut Words,
+    warnings: &mut Vec<String>,
+) -> Result<(T, String), Error> {
+    let (params, seen) = read_onto(present.before_change(), T::REPLACED, words, warnings)?;
     for param in T::PARAMS.iter().filter(|param| seen.contains(&param.name)) {
         let other_variant = param.name == "variant" && (param.get)(&params) != (param.get)(present);
         if T::FIXED.contains(&param.name) || other_variant {
@@ -742,6 +749,8 @@ mod tests {
         let (read, warnings) = Spec::parse("fq maxrate 10mbps").expect("tc accepts it");
         assert_eq!(read, Spec::Fq(fq::Params { maxrate: Some(Rate(80_000_000)), ..Default::default() }));
         assert_eq!(warnings, ["10mbps: tc's bps are bytes per second: this is 80mbit"]);
+        let change = read.changed("fq maxrate 10mbps").expect("tc accepts it here, too");
+        assert_eq!(change.warnings, warnings);
     }
 
     #[test]
