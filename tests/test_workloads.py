@@ -167,7 +167,8 @@ def test_responsiveness_is_judged_by_discipline(sojourn: Run) -> None:
         assert one["loaded"] == pytest.approx(60_000 / one["loaded_ms"])
         assert one["confidence"] == one["capacity_confidence"] == "high"
     text = sojourn("run", SCENARIO).stdout
-    assert "RPM loaded" in text
+    assert "RPM" in text
+    assert "rpm0 · fq_codel" in text
 
 
 def test_the_kernel_world_says_that_it_has_no_test_of_responsiveness(sojourn: Run) -> None:
