@@ -2,6 +2,7 @@
 //!
 //! Sequence numbers count segments, not bytes: every segment but an application's last is a full MSS.
 
+use crate::packet::Ecn;
 use crate::units::Span;
 
 mod bursts;
@@ -37,6 +38,8 @@ pub enum Cc {
     Vegas,
     /// DCTCP (RFC 8257): reduces by as much as it is marked.
     Dctcp,
+    /// Prague: DCTCP for the Internet, with accurate ECN, for L4S queues (RFC 9331).
+    Prague,
     /// A window of so many segments, never changed.
     Fixed(u32),
     /// One that Linux has by this name and we don't: only for a world where Linux's TCP sends.
@@ -46,12 +49,12 @@ pub enum Cc {
 impl Cc {
     /// Whether it is nothing without ECN: then all that it sends is ECN-capable (RFC 8257 §3.5; Linux `TCP_CONG_NEEDS_ECN`).
     pub const fn needs_ecn(self) -> bool {
-        matches!(self, Cc::Dctcp)
+        matches!(self, Cc::Dctcp | Cc::Prague)
     }
 
-    /// Whether it sends by a model of its path, paced, rather than by a window that losses reduce.
+    /// Whether it sets window and pace by what each ACK says, rather than by a window that losses reduce.
     pub const fn is_modelled(self) -> bool {
-        matches!(self, Cc::Bbr | Cc::Bbr3)
+        matches!(self, Cc::Bbr | Cc::Bbr3 | Cc::Prague)
     }
 }
 
@@ -91,7 +94,7 @@ pub struct Config {
     pub iw: u32,
     /// Receive window in segments.
     pub rwnd: u32,
-    /// RFC 3168 ECN, negotiated.
+    /// ECN, negotiated: RFC 3168's, or what the congestion control needs.
     pub ecn: bool,
     /// RFC 7323 timestamps: an RTT sample from every ACK, also after retransmissions.
     pub timestamps: bool,
@@ -112,6 +115,17 @@ pub struct Config {
     pub hz: u32,
     /// What the congestion control draws begins with this.
     pub seed: u64,
+}
+
+impl Config {
+    /// The code point of what is ECN-capable: ECT(1) is for those that answer an L4S queue (RFC 9331 §4.1).
+    pub const fn ect(&self) -> Ecn {
+        match self.cc {
+            _ if !self.ecn => Ecn::NotEct,
+            Cc::Prague => Ecn::Ect1,
+            _ => Ecn::Ect0,
+        }
+    }
 }
 
 impl Default for Config {
@@ -148,7 +162,8 @@ pub struct Ack {
     pub ts_last: u32,
     /// Segments that the receiver can take beyond `cum`.
     pub window: u32,
-    /// The header's bits AE, CWR and ECE as a number: 1 is the ECN echo (RFC 3168 §6.1).
+    /// The header's bits AE, CWR and ECE as a number: 1 is the ECN echo (RFC 3168 §6.1); with accurate ECN the segments
+    /// that came marked, modulo 8, from 5 on (RFC 9768 §3.2.2).
     pub ace: u8,
     /// This is the SYN-ACK.
     pub syn: bool,

@@ -71,6 +71,7 @@ fn cc_name(entry: &Entry) -> String {
         Cc::Ledbat => "ledbat".into(),
         Cc::Vegas => "vegas".into(),
         Cc::Dctcp => "dctcp".into(),
+        Cc::Prague => "prague".into(),
         Cc::Fixed(window) => format!("fixed {window}"),
         Cc::Linux(name) => name.into(),
     }

@@ -94,7 +94,7 @@ impl Form {
             Form::Choice(_) => "one of the words listed",
             Form::Dscp => "a code point such as \"EF\", \"CS5\", \"AF41\" or \"LE\", or a whole number from 0 to 63",
             Form::Cc => {
-                "\"reno\", \"cubic\", \"bbr\", \"bbr3\", \"ledbat\", \"vegas\", \"dctcp\" (with ecn) or \"fixed 25\"; in the kernel world others of Linux, but not bbr3 and ledbat"
+                "\"reno\", \"cubic\", \"bbr\", \"bbr3\", \"ledbat\", \"vegas\", \"dctcp\" and \"prague\" (with ecn), or \"fixed 25\"; in the kernel world others of Linux, but not bbr3, ledbat and prague"
             }
             Form::Acks => "\"delayed\", \"every\", \"window\" or \"window 20\"",
             Form::Rates => "a list of rising rates, such as [\"1mbit\", \"3mbit\", \"8mbit\"]",
@@ -389,7 +389,15 @@ pub const FLOW: Section = Section {
         ),
         of(TCP, key("iw", Form::Count, Integer(10), "Initial window in segments.")),
         of(TCP, key("mss", Form::Count, Words("1500 less the headers"), "Payload bytes of a full segment.")),
-        of(TCP, key("ecn", Form::Flag, Flag(false), "RFC 3168 ECN.")),
+        of(
+            TCP,
+            key(
+                "ecn",
+                Form::Flag,
+                Flag(false),
+                "ECN: RFC 3168's, DCTCP's with cc dctcp, accurate ECN with ECT(1) with cc prague.",
+            ),
+        ),
         of(
             TCP,
             key(

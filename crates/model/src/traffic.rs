@@ -16,9 +16,9 @@ use crate::workload::stream::Transport;
 use crate::workload::{Direction, Group};
 
 /// Congestion controls that come with a later version.
-const CC_LATER: &[&str] = &["bbr2", "prague"];
+const CC_LATER: &[&str] = &["bbr2"];
 /// Those that we have.
-const CC: &[&str] = &["reno", "cubic", "bbr", "bbr3", "ledbat", "vegas", "dctcp", "fixed"];
+const CC: &[&str] = &["reno", "cubic", "bbr", "bbr3", "ledbat", "vegas", "dctcp", "prague", "fixed"];
 /// Those that only a real kernel has.
 const CC_LINUX: &[&str] = &["bic", "htcp", "illinois", "westwood"];
 /// The largest IP packet: with a hop's overhead (at most 1000) its length still has 16 bits.
@@ -348,6 +348,7 @@ fn cc(field: &Field<'_>) -> Result<Cc, Error> {
         ("ledbat", None, _) => Ok(Cc::Ledbat),
         ("vegas", None, _) => Ok(Cc::Vegas),
         ("dctcp", None, _) => Ok(Cc::Dctcp),
+        ("prague", None, _) => Ok(Cc::Prague),
         ("fixed", Some(window), None) => match window.parse() {
             Ok(window) if (1..=1_000_000).contains(&window) => Ok(Cc::Fixed(window)),
             _ => Err(field.fault("expected \"fixed N\" with a window of 1 to 1000000 segments")),

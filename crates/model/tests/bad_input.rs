@@ -259,7 +259,7 @@ fn what_comes_later_says_so() {
     for (from, to) in [
         ("codel limit 100", "etf clockid CLOCK_TAI"),
         ("kind = \"bulk\"", "kind = \"command\""),
-        ("kind = \"bulk\"", "kind = \"bulk\"\ncc = \"prague\""),
+        ("kind = \"bulk\"", "kind = \"bulk\"\ncc = \"bbr2\""),
         ("kind = \"bulk\"", "kind = \"bulk\"\nuser = \"a\""),
     ] {
         let error = error(from, to);

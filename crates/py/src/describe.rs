@@ -65,6 +65,7 @@ fn flow(scenario: &Scenario, entry: &Entry) -> Value {
         Cc::Ledbat => "ledbat".to_owned(),
         Cc::Vegas => "vegas".to_owned(),
         Cc::Dctcp => "dctcp".to_owned(),
+        Cc::Prague => "prague".to_owned(),
         Cc::Fixed(window) => format!("fixed {window}"),
         Cc::Linux(name) => name.to_owned(),
     };

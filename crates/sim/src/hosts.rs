@@ -5,7 +5,7 @@ mod rpm;
 
 use std::ops::Range;
 
-use sojourn_core::packet::Ecn;
+use sojourn_core::packet::{Ecn, Packet as _};
 use sojourn_core::rng::Rng;
 use sojourn_core::tcp::{Ack, Block, Config, Sender};
 use sojourn_core::units::{Span, Time};
@@ -284,7 +284,7 @@ impl<'a> Hosts<'a> {
         let mut packets = 0;
         while let Some(segment) = conn.sender.poll_transmit(now) {
             let full = segment.payload >= conn.mss;
-            let mut bits = Packet::sent_with(if segment.ect { Ecn::Ect0 } else { Ecn::NotEct });
+            let mut bits = Packet::sent_with(if segment.ect { conn.full.ecn() } else { Ecn::NotEct });
             bits |= if segment.cwr { CWR } else { 0 } | if full { FULL } else { 0 };
             let (kind, bytes) = match (segment.syn, segment.retransmit) {
                 (true, _) => (SYN, SYN_BYTES),
@@ -526,7 +526,7 @@ impl<'a> Hosts<'a> {
         let Config { header, mss, rwnd, .. } = entry.tcp;
         let header = header as u16;
         let conn = self.conns.len() as u32;
-        let bits = FULL | Packet::sent_with(if entry.tcp.ecn { Ecn::Ect0 } else { Ecn::NotEct });
+        let bits = FULL | Packet::sent_with(entry.tcp.ect());
         let bytes = header + mss as u16;
         let full = Packet::from(Parts { conn, hash, dscp, bytes, lane, kind: DATA, bits, ..Parts::default() });
         net.open(&entry.tcp, &full, index);

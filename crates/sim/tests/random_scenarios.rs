@@ -186,7 +186,7 @@ impl Draw {
     /// A model of the path for every fourth flow, some of them without bursts.
     fn cc(&mut self) -> Cc {
         let windowed = self.of(&[Cc::Cubic, Cc::Cubic, Cc::Reno, Cc::Fixed(7)]);
-        let modelled = [Cc::Bbr, Cc::Bbr3, Cc::Ledbat, Cc::Vegas, Cc::Dctcp].get(self.4.below(12) as usize);
+        let modelled = [Cc::Bbr, Cc::Bbr3, Cc::Ledbat, Cc::Vegas, Cc::Dctcp, Cc::Prague].get(self.4.below(14) as usize);
         modelled.copied().unwrap_or(windowed)
     }
 

@@ -9,6 +9,7 @@ mod hystart_plus;
 mod ledbat;
 mod minmax;
 mod model;
+mod prague;
 mod reno;
 mod vegas;
 
@@ -206,7 +207,7 @@ impl Control {
                 Some(Own::Vegas(vegas)) if vegas.is_reno() => reno::increase(cwnd, acked),
                 _ => cwnd,
             },
-            Cc::Fixed(_) | Cc::Bbr | Cc::Bbr3 => cwnd,
+            Cc::Fixed(_) | Cc::Bbr | Cc::Bbr3 | Cc::Prague => cwnd,
         };
         self.set(cwnd);
     }
@@ -226,7 +227,7 @@ impl Control {
             Cc::Ledbat => (self.cwnd, Ledbat::ssthresh(self.cwnd)),
             Cc::Fixed(_) => (self.cwnd, self.cwnd),
             // The model makes its own window.
-            Cc::Bbr | Cc::Bbr3 => (self.cwnd, self.ssthresh),
+            Cc::Bbr | Cc::Bbr3 | Cc::Prague => (self.cwnd, self.ssthresh),
         };
         if let Some(Own::Vegas(vegas)) = self.own.as_deref_mut() {
             vegas.disable();

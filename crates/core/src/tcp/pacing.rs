@@ -7,6 +7,8 @@ use crate::units::{Span, Time};
 
 /// Linux `sk_pacing_shift`: a burst is what the rate sends in 2^-10 s.
 const PACING_SHIFT: u32 = 10;
+/// Of Prague: 2^-12 s, and nothing added for close peers.
+const FINE_SHIFT: u32 = 12;
 /// Linux `GSO_LEGACY_MAX_SIZE` less one and `MAX_TCP_HEADER`: the most bytes of a burst.
 const GSO_MAX_SIZE: u64 = 65_536 - 1 - 256;
 /// Linux `tcp_tso_rtt_log`: the allowance of close peers halves with each 2^9 µs of RTT.
@@ -25,6 +27,7 @@ pub(super) struct Pacer {
     mss: u32,
     /// Most segments of a burst, whatever the rate (Linux `gso_max_segs`).
     most: u32,
+    shift: u32,
     /// When the next burst may leave (Linux `tcp_wstamp_ns`).
     next: Time,
     /// What waits for that time, if anything does: else never.
@@ -55,6 +58,7 @@ impl Pacer {
             rate: 0,
             mss: mss.max(1),
             most: most.max(1),
+            shift: PACING_SHIFT,
             next: Time::ZERO,
             wake: Time::NEVER,
             slot: Time::NEVER,
@@ -63,6 +67,11 @@ impl Pacer {
             paced: false,
             sent: 0,
         }
+    }
+
+    /// With Prague's bursts.
+    pub fn fine(mss: u32, most: u32) -> Pacer {
+        Pacer { shift: FINE_SHIFT, ..Pacer::new(mss, most) }
     }
 
     /// When something that waits for its turn may leave.
@@ -84,8 +93,9 @@ impl Pacer {
     /// Linux `tcp_tso_autosize`: the longest burst at this rate, longer for close peers.
     fn burst(&self, min_rtt: Option<u64>) -> u32 {
         let halvings = min_rtt.unwrap_or(0) >> TSO_RTT_LOG;
-        let close = if min_rtt.is_some() && halvings < 32 { GSO_MAX_SIZE >> halvings } else { 0 };
-        let bytes = ((self.rate >> PACING_SHIFT) + close).min(GSO_MAX_SIZE) as u32;
+        let near = min_rtt.is_some() && self.shift == PACING_SHIFT;
+        let close = if near && halvings < 32 { GSO_MAX_SIZE >> halvings } else { 0 };
+        let bytes = ((self.rate >> self.shift) + close).min(GSO_MAX_SIZE) as u32;
         (bytes / self.mss).max(least(self.rate)).min(self.most)
     }
 
@@ -174,6 +184,15 @@ mod tests {
         assert_eq!([100, 600, 3000, 40_000].map(|rtt| pacer.burst(Some(rtt))), [65, 42, 12, 10]);
         pacer.most = 1;
         assert_eq!(pacer.burst(Some(100)), 1);
+    }
+
+    #[test]
+    fn prague_s_bursts_are_a_quarter_of_a_millisecond_also_to_close_peers() {
+        let mut pacer = Pacer::fine(1000, u32::MAX);
+        pacer.rate = 40_960_000;
+        assert_eq!([pacer.burst(Some(100)), pacer.burst(Some(50_000)), pacer.burst(None)], [10, 10, 10]);
+        pacer.rate = 4_096_000;
+        assert_eq!(pacer.burst(Some(100)), 2, "but two segments");
     }
 
     #[test]

@@ -51,6 +51,8 @@ pub(super) struct Sample {
     pub rtt: Option<u64>,
     /// Delivered by this ACK.
     pub acked_sacked: u32,
+    /// Of these, marked.
+    pub marked: u32,
     /// Found lost with this ACK.
     pub losses: u32,
     /// In flight before this ACK.
@@ -219,20 +221,20 @@ impl Sampler {
 
     /// The sample of the ACK that [`Sampler::begin`] began. `echo`: it brought an ECN echo; `stamp`: the RTT by its
     /// timestamp, if it advanced. The sender adds what only it knows.
-    pub fn end(&mut self, now: u64, acked_sacked: u32, echo: bool, stamp: Option<u64>) -> Sample {
+    pub fn end(&mut self, now: u64, acked_sacked: u32, marked: u32, stamp: Option<u64>) -> Sample {
         if self.app_limited != 0 && self.delivered > self.app_limited {
             self.app_limited = 0;
         }
         if acked_sacked > 0 {
             self.delivered_time = now;
-            self.delivered_ce += if echo { acked_sacked } else { 0 };
+            self.delivered_ce += marked;
         }
         let acked_at = if self.ambiguous { None } else { self.acked_at };
         // Linux `tcp_ack_update_rtt`: of its own notes, else by the timestamp.
         let rtt = self.sacked_at.or(acked_at).map(|sent| now.saturating_sub(sent).max(1)).or(stamp);
         self.min_rtt = rtt.map_or(self.min_rtt, |rtt| self.min_rtt.min(rtt));
         let Some(best) = self.best else {
-            return Sample { rtt, acked_sacked, ..Sample::default() };
+            return Sample { rtt, acked_sacked, marked, ..Sample::default() };
         };
         let note = *self.note(best);
         let interval = self.interval.max(now.saturating_sub(note.delivered_time));
@@ -248,6 +250,7 @@ impl Sampler {
             app_limited: note.app_limited,
             rtt,
             acked_sacked,
+            marked,
             ..Sample::default()
         }
     }

@@ -4,7 +4,8 @@
 //! mode: the first 16 segments, after disorder, after a pause. Without `quickack` it is every second full segment, or
 //! 200 ms.
 //!
-//! DCTCP's receiver echoes each segment's mark (RFC 8257 §3.2).
+//! DCTCP's receiver echoes each segment's mark (RFC 8257 §3.2), Prague's counts them (accurate ECN, RFC 9768: the ACE field; not
+//! the option with its byte counters).
 //!
 //! Deviations: where marking changes, DCTCP's new segment waits for its ACK as any other (Linux acknowledges it at once); one that
 //! is out of order is told together with those before it. The receiver knows no RTT, so Linux's "pause longer than the RTO" is the minimum RTO, at least 200 ms. No
@@ -13,7 +14,6 @@
 use crate::packet::Ecn;
 use crate::tcp::{Ack, AckPolicy, Block, Cc, Config};
 use crate::units::{Span, Time};
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 /// The delayed-ACK time without quick ACKs, and Linux's TCP_DELACK_MAX. RFC 5681 §4.2 allows up to 500 ms.
@@ -34,13 +34,21 @@ enum Feedback {
     Classic,
     /// As the last segment came (RFC 8257 §3.2).
     Dctcp,
+    /// How many came marked, modulo 8 (RFC 9768 §3.2.2).
+    Accurate,
 }
+
+/// RFC 9768 §3.2.1: with this the counters begin.
+pub(super) const FIRST_CEP: u8 = 5;
+/// RFC 9768 §3.2.2.5.1: so many marks since the last ACK want one.
+const MARKS: u32 = 2;
 
 impl Feedback {
     fn of(config: &Config) -> Feedback {
         match config.cc {
             _ if !config.ecn => Feedback::None,
             Cc::Dctcp => Feedback::Dctcp,
+            Cc::Prague => Feedback::Accurate,
             _ => Feedback::Classic,
         }
     }
@@ -62,8 +70,12 @@ pub struct Receiver {
     feedback: Feedback,
     /// What ACKs say of marks.
     ace: u8,
+    /// Of accurate ECN: the last segment came marked; marks since the last ACK.
+    last_ce: bool,
+    unreported: u32,
     /// The ACK asked for is this one, of what came before the last segment.
-    early: Option<Box<Ack>>,
+    early: bool,
+    early_ack: Ack,
     /// Segments that arrived since the last ACK, and how many of them were full.
     pending: u32,
     pending_full: u32,
@@ -107,8 +119,11 @@ impl Receiver {
             adaptive,
             watchful: adaptive || config.ecn,
             feedback: Feedback::of(config),
-            ace: 0,
-            early: None,
+            ace: if Feedback::of(config) == Feedback::Accurate { FIRST_CEP } else { 0 },
+            last_ce: false,
+            unreported: 0,
+            early: false,
+            early_ack: Ack::default(),
             pending: 0,
             pending_full: 0,
             quick: if adaptive { MAX_QUICKACKS.min((config.rwnd / 2).max(2)) } else { 0 },
@@ -199,28 +214,44 @@ impl Receiver {
             Feedback::Classic if cwr || ecn == Ecn::Ce => self.note_ecn(ecn, cwr),
             Feedback::Classic => {}
             Feedback::Dctcp => self.note_change(ecn == Ecn::Ce),
+            Feedback::Accurate => self.count(ecn == Ecn::Ce),
         }
     }
 
     /// RFC 8257 §3.2: where marking begins or ends, what came before is acknowledged at once, as it came.
     #[inline(never)]
     fn note_change(&mut self, ce: bool) {
-        self.early = None;
+        self.early = false;
         if ce == (self.ace == 1) {
             return;
         }
         if self.pending > 0 {
-            let ack = self.ack();
+            self.early_ack = self.ack();
             self.discharge();
-            self.early = Some(Box::new(ack));
+            self.early = true;
         }
         self.ace = u8::from(ce);
+    }
+
+    /// RFC 9768 §3.2.2.5.1: an ACK at once where marking begins, and for the second mark since the last ACK.
+    fn count(&mut self, ce: bool) {
+        if self.pending == 0 {
+            self.unreported = 0;
+        }
+        if ce {
+            self.ace = (self.ace + 1) & 7;
+            self.unreported += 1;
+            if !self.last_ce || self.unreported >= MARKS {
+                self.quick = self.quick.max(1);
+            }
+        }
+        self.last_ce = ce;
     }
 
     /// Whether the ACK asked for leaves the last segment out: that one waits for the next, or for the timer.
     #[inline]
     pub fn is_early(&self) -> bool {
-        self.early.is_some()
+        self.early
     }
 
     /// Linux `tcp_event_data_recv`: the ATO follows the arrivals, and a pause makes ACKs quick.
@@ -264,8 +295,8 @@ impl Receiver {
     /// The ACK that [`Receiver::accept`] asked for: of everything that has arrived in order.
     #[inline(always)]
     pub fn ack(&self) -> Ack {
-        if let Some(ack) = &self.early {
-            return **ack;
+        if self.early {
+            return self.early_ack;
         }
         Ack {
             cum: self.next,
@@ -282,7 +313,7 @@ impl Receiver {
     fn discharge(&mut self) {
         self.pending = 0;
         self.pending_full = 0;
-        self.early = None;
+        self.early = false;
         self.deadline = Time::NEVER;
         self.quick = self.quick.saturating_sub(1);
     }
@@ -554,5 +585,29 @@ mod tests {
         assert_eq!(receiver.next_event(), Time(1) + DELACK_MAX);
         let late = receiver.on_timer(Time(1) + DELACK_MAX).expect("it is due");
         assert_eq!((late.cum, late.ts_first, late.ts_last, late.ece()), (2, 11, 11, true));
+    }
+
+    #[test]
+    fn rfc9768_3_2_2_acks_carry_the_count_of_marks_modulo_8_from_5_on() {
+        let mut receiver =
+            Receiver::new(&Config { ecn: true, cc: Cc::Prague, acks: AckPolicy::Every, ..Config::default() });
+        let counts = (0..12u32).map(|seq| {
+            let ecn = if seq % 4 == 3 { Ecn::Ect1 } else { Ecn::Ce };
+            assert!(receiver.accept(Time(1), seq, true, 0, ecn, seq == 5));
+            receiver.ack().ace
+        });
+        assert_eq!(counts.collect::<Vec<u8>>(), [6, 7, 0, 0, 1, 2, 3, 3, 4, 5, 6, 6]);
+    }
+
+    #[test]
+    fn rfc9768_3_2_2_5_1_the_first_mark_and_the_second_since_an_ack_are_acknowledged_at_once() {
+        let config = Config { ecn: true, cc: Cc::Prague, acks: AckPolicy::Window(Some(100)), ..Config::default() };
+        let mut receiver = Receiver::new(&config);
+        let marks = [false, false, true, true, true, true, false, false, true, false];
+        let answered = (0u32..).zip(marks).filter(|&(seq, ce)| {
+            let ecn = if ce { Ecn::Ce } else { Ecn::Ect1 };
+            receiver.accept(Time(1), seq, true, 0, ecn, false)
+        });
+        assert_eq!(answered.map(|(seq, _)| seq).collect::<Vec<u32>>(), [2, 4, 8]);
     }
 }

@@ -12,10 +12,11 @@ mod repair;
 use crate::tcp::bursts::{self, Bursts};
 use crate::tcp::cc::{Clock, Control};
 use crate::tcp::prr::Prr;
+use crate::tcp::receiver::FIRST_CEP;
 use crate::tcp::rto::Rto;
 use crate::tcp::scoreboard::Scoreboard;
 use crate::tcp::stream::Stream;
-use crate::tcp::{Ack, Acked, Block, Config, Transmit};
+use crate::tcp::{Ack, Acked, Block, Cc, Config, Transmit};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 use core::ops::Range;
@@ -54,6 +55,8 @@ pub struct Sender {
     ecn: bool,
     /// Retransmissions and SYNs are ECN-capable too.
     ecn_always: bool,
+    /// With accurate ECN: the counter of marks, modulo 8, as the last ACK gave it.
+    cep: Option<u8>,
     timestamps: bool,
     /// Timeouts that prove spurious are undone.
     undoes: bool,
@@ -107,6 +110,7 @@ impl Sender {
             clean: false,
             ecn: config.ecn,
             ecn_always: config.ecn && config.cc.needs_ecn(),
+            cep: (config.ecn && config.cc == Cc::Prague).then_some(FIRST_CEP),
             timestamps: config.timestamps,
             undoes: config.timestamps && config.linux_rto,
             cwnd_limited: false,

@@ -5,7 +5,6 @@ mod properties;
 mod recovery;
 
 use super::*;
-use crate::packet::Ecn;
 use crate::units::Time;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -99,7 +98,7 @@ impl Path {
             self.free = self.free.max(self.now) + self.service;
             let ecn = match (tx.ect, fate.ce) {
                 (true, true) => Ecn::Ce,
-                (true, false) => Ecn::Ect0,
+                (true, false) => self.config.ect(),
                 _ => Ecn::NotEct,
             };
             let ts = (self.now.0 / 1000) as u32;

@@ -59,3 +59,20 @@ fn rfc8257_dctcp_fills_the_link_above_a_queue_that_marks_early() {
     let (idle, _) = run("reno");
     assert!(idle < 0.97 && idle < full, "{idle}");
 }
+
+/// RFC 9332 §1: beside CUBIC in one dualpi2, Prague has about a millisecond of queue, CUBIC its own, and they share the link.
+#[test]
+fn rfc9332_prague_keeps_the_l4s_queue_short_beside_cubic_and_both_get_their_share() {
+    let output = play(
+        "duration = \"40s\"\nmeasure = [\"15s\", \"end\"]\n[[hop]]\nrate = \"40mbit\"\ndelay = \"10ms\"\n\
+         qdisc = \"dualpi2\"\noverhead = 0\n\
+         [[flow]]\nkind = \"bulk\"\ncc = \"prague\"\necn = true\n[[flow]]\nkind = \"bulk\"\ncc = \"cubic\"\n",
+    );
+    let delay = |flow: usize| output.flows[flow].main.rtt_ms.expect("samples").mean - 20.0;
+    let goodput = |flow: usize| output.flows[flow].main.goodput_mbit.expect("a bulk flow's");
+    assert!(delay(0) < 2.0, "{} ms of queue", delay(0));
+    assert!((8.0..25.0).contains(&delay(1)), "{} ms of queue", delay(1));
+    let ratio = goodput(0) / goodput(1);
+    assert!((0.5..2.0).contains(&ratio), "{} and {} Mbit/s", goodput(0), goodput(1));
+    assert!(output.links[0].main.utilisation.expect("a constant rate") > 0.97);
+}

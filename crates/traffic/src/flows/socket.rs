@@ -82,6 +82,7 @@ pub fn configure(fd: &OwnedFd, config: &Config) -> io::Result<()> {
         Cc::Linux(name) => sockopt::set_tcp_congestion(fd, name)?,
         Cc::Fixed(_) => return Err(io::Error::other("a fixed window is not expressible")),
         Cc::Bbr3 => return Err(io::Error::other("bbr3 is not expressible")),
+        Cc::Prague => return Err(io::Error::other("prague is not expressible")),
         Cc::Ledbat => return Err(io::Error::other("ledbat is not expressible")),
     }
     // TCP_MAXSEG counts the timestamps, the scenario does not.

@@ -1,8 +1,9 @@
-//! The congestion controls that model their path, behind one door.
+//! The congestion controls that set window and pace themselves, behind one door.
 
 use super::bbr::Bbr;
 use super::bbr3::Bbr3;
 use super::flow::Flow;
+use super::prague::Prague;
 use crate::rng::Rng;
 use crate::tcp::Cc;
 use crate::tcp::rate::{Loss, Sample};
@@ -12,6 +13,7 @@ use crate::tcp::rate::{Loss, Sample};
 pub(in crate::tcp) enum Model {
     Bbr(Bbr),
     Bbr3(Bbr3),
+    Prague(Prague),
 }
 
 impl Model {
@@ -20,6 +22,7 @@ impl Model {
         match cc {
             Cc::Bbr => Some(Model::Bbr(Bbr::new(flow, min_rtt, rng))),
             Cc::Bbr3 => Some(Model::Bbr3(Bbr3::new(flow, min_rtt, rng))),
+            Cc::Prague => Some(Model::Prague(Prague::new(flow))),
             Cc::Reno | Cc::Cubic | Cc::Ledbat | Cc::Vegas | Cc::Dctcp | Cc::Fixed(_) | Cc::Linux(_) => None,
         }
     }
@@ -32,14 +35,17 @@ impl Model {
                 losses.iter().for_each(|loss| bbr.on_loss(flow, loss));
                 bbr.on_ack(flow, sample);
             }
+            Model::Prague(prague) => prague.on_ack(flow, sample),
         }
     }
 
     /// Where others reduce their window: because of losses, or of the first ECN echo of a window.
-    pub fn on_reduction(&mut self, flow: &Flow, by_echo: bool) {
+    pub fn on_reduction(&mut self, flow: &mut Flow, by_echo: bool) {
         match self {
             Model::Bbr(bbr) => bbr.on_reduction(flow),
             Model::Bbr3(bbr) => bbr.on_reduction(flow, by_echo),
+            // What marks do it sees with each ACK.
+            Model::Prague(prague) => prague.on_losses(flow),
         }
     }
 
@@ -51,6 +57,7 @@ impl Model {
                 bbr.on_timeout(before);
                 losses.iter().for_each(|loss| bbr.on_loss(flow, loss));
             }
+            Model::Prague(prague) => prague.on_timeout(flow),
         }
     }
 
@@ -59,6 +66,7 @@ impl Model {
         match self {
             Model::Bbr(bbr) => bbr.on_undo(flow),
             Model::Bbr3(bbr) => bbr.on_undo(flow),
+            Model::Prague(prague) => prague.on_undo(flow),
         }
     }
 
@@ -67,6 +75,7 @@ impl Model {
         match self {
             Model::Bbr(bbr) => bbr.on_restart(flow),
             Model::Bbr3(bbr) => bbr.on_restart(flow),
+            Model::Prague(_) => {}
         }
     }
 }

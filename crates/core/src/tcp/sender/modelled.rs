@@ -30,6 +30,8 @@ pub(super) struct Path {
 /// What an ACK did.
 pub(super) struct Report {
     pub delivered: u32,
+    /// Of these, marked.
+    pub marked: u32,
     /// Acknowledged cumulatively.
     pub newly: u32,
     pub newly_lost: u32,
@@ -64,7 +66,7 @@ impl Path {
         let Config { cc, mss, iw, gso_max_segs, hz, seed, .. } = *config;
         cc.is_modelled().then(|| Path {
             sampler: Sampler::new(0, None),
-            pacer: Pacer::new(mss, gso_max_segs),
+            pacer: if cc == Cc::Prague { Pacer::fine(mss, gso_max_segs) } else { Pacer::new(mss, gso_max_segs) },
             model: None,
             losses: Vec::new(),
             cc,
@@ -172,15 +174,14 @@ impl Sender {
     /// The window and the pace after an ACK.
     pub(super) fn follow_model(&mut self, now: Time, ack: &Ack, report: &Report) {
         let stamp = (self.timestamps && report.newly > 0).then(|| since_us(now, ack.ts_first).0 / 1000);
-        let echo = self.ecn && ack.ece();
         self.with_model(now, |model, flow, sampler, losses| {
-            let mut sample = sampler.end(us(now), report.delivered, echo, stamp);
+            let mut sample = sampler.end(us(now), report.delivered, report.marked, stamp);
             flow.app_limited = sampler.is_app_limited();
             flow.delivered_time = sampler.delivered_time;
             sample.losses = report.newly_lost;
             sample.prior_in_flight = report.prior_in_flight;
             // Linux `FLAG_ACK_MAYBE_DELAYED`: and nothing else was delivered since it was sent.
-            sample.ack_delayed = report.lone_short && sample.delivered == Some(1) && !echo;
+            sample.ack_delayed = report.lone_short && sample.delivered == Some(1) && report.marked == 0;
             model.on_ack(flow, losses, &sample);
         });
         self.forget_losses();

@@ -50,11 +50,12 @@ impl Sender {
         if newly > 0 && self.state == State::Loss {
             self.judge_timeout(now, ack);
         }
-        self.control.count_marks(delivered, self.ecn && ack.ece(), &self.clock(now, ack));
-        self.move_state(now, ack, newly);
+        let marked = self.count_marks(ack, delivered);
+        self.control.count_marks(delivered, marked > 0, &self.clock(now, ack));
+        self.move_state(now, self.cep.is_none() && self.ecn && ack.ece(), newly);
         if self.path.is_some() {
             let lone_short = newly == 1 && delivered == 1 && payload < u64::from(self.stream.mss());
-            self.follow_model(now, ack, &Report { delivered, newly, newly_lost, prior_in_flight, lone_short });
+            self.follow_model(now, ack, &Report { delivered, marked, newly, newly_lost, prior_in_flight, lone_short });
         } else {
             self.move_window(now, ack, newly, delivered, newly_lost);
         }
@@ -75,8 +76,21 @@ impl Sender {
         Some(rtt)
     }
 
-    /// Ends and begins reductions. The flight size is the one that the ACK met.
-    fn move_state(&mut self, now: Time, ack: &Ack, newly: u32) {
+    /// How many of the segments that this ACK shows to be delivered were marked.
+    fn count_marks(&mut self, ack: &Ack, delivered: u32) -> u32 {
+        let Some(cep) = &mut self.cep else { return if self.ecn && ack.ece() { delivered } else { 0 } };
+        // RFC 9768 §3.2.2.5: what shows nothing new may be older than what was seen. Its count comes with the next.
+        if delivered == 0 || ack.cum < self.una {
+            return 0;
+        }
+        let by = u32::from(ack.ace.wrapping_sub(*cep) & 7);
+        *cep = ack.ace & 7;
+        // §3.2.2.5: the counter may have gone round: the most marks that there can be.
+        if delivered < 8 { by.min(delivered) } else { delivered - ((delivered - by) & 7) }
+    }
+
+    /// Ends and begins reductions; `echo` asks for one. The flight size is the one that the ACK met.
+    fn move_state(&mut self, now: Time, echo: bool, newly: u32) {
         if matches!(self.state, State::Cwr | State::Recovery) && self.una >= self.recover {
             self.control.end_reduction();
             self.state = State::Open;
@@ -93,7 +107,7 @@ impl Sender {
             self.rescue = true;
             self.rescue_rxt = self.una;
             self.board.begin_recovery(self.una);
-        } else if self.state == State::Open && self.ecn && ack.ece() && self.una > self.cwr_end {
+        } else if self.state == State::Open && echo && self.una > self.cwr_end {
             // RFC 3168 §6.1.2: once a window, and not for what was sent before CWR could arrive.
             self.begin_reduction(now, newly, true);
             self.state = State::Cwr;

@@ -28,6 +28,7 @@ fn configs() -> impl Strategy<Value = Config> {
         Just(Cc::Ledbat),
         Just(Cc::Vegas),
         Just(Cc::Dctcp),
+        Just(Cc::Prague),
         (1u32..40).prop_map(Cc::Fixed)
     ];
     let window = prop_oneof![Just(None), (1..100u32).prop_map(Some)].prop_map(AckPolicy::Window);
