@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,43 @@ def test_a_change_row_gives_the_discipline_other_parameters(sojourn: Run, tmp_pa
     ]
     refused = sojourn("replay", "t.csv", "--qdisc", "codel", code=2)
     assert 't.csv:5: change "fq_codel limit 1": "fq_codel": a change keeps the discipline' in refused.stderr
+
+
+def asked_of_a_guest(rows: str, qdisc: str, rate: str | None = None) -> _core.KernelReplay:
+    return _core.KernelReplay((HEADER + rows).encode(), "t.csv", qdisc, rate, 1514, (7, 3), [], None)
+
+
+def test_a_guest_is_told_of_each_change_with_its_line_and_of_a_thousand_at_most() -> None:
+    rows = "0,dequeue,,,\n0,change,codel limit 9,,\n1,change,codel target 5000us,,\n"
+    assert asked_of_a_guest(rows, "codel").changes == [(3, "codel limit 9"), (4, "codel target 5ms")]
+    assert asked_of_a_guest("0,change,hhf quantum 5,,\n", "hhf").changes == [(2, "hhf quantum 5")]
+    one = "0,change,codel limit 9,,\n"
+    assert len(asked_of_a_guest(one * 1000, "codel").changes) == 1000
+    with pytest.raises(_core.Error, match=r"t\.csv:1002: change number 1001: a guest keeps at most 1000"):
+        asked_of_a_guest(one * 1001, "codel")
+    warned = asked_of_a_guest("0,change,fq maxrate 10mbps,,\n", "fq maxrate 5mbps").warnings
+    assert [text.split(": tc")[0] for text in warned] == ["5mbps", "t.csv:2: 10mbps"]
+
+
+def test_a_trace_of_months_is_not_for_a_guest() -> None:
+    def at(ns: int) -> str:
+        return f"{ns},enqueue,0,1500,0\n"
+
+    assert asked_of_a_guest(at(1 << 51), "pfifo").job()
+    assert asked_of_a_guest(at(0) * 100, "pfifo", "10kbit").job()
+    assert asked_of_a_guest(at(0) * 187, "pfifo", "1bit").job()
+    for rows, rate in ((at((1 << 51) + 1), None), (at(0) * 188, "1bit")):
+        with pytest.raises(_core.Error, match="26 days"):
+            asked_of_a_guest(rows, "pfifo", rate)
+
+
+def test_a_guest_says_a_fate_for_each_packet() -> None:
+    asked = asked_of_a_guest("7,enqueue,2,100,2\n7,dequeue,,,\n", "pfifo")
+    assert len(asked.trace()) == 2 * 24
+    marked = (9).to_bytes(8, sys.byteorder) + bytes([2, *bytes(7)])
+    assert asked.rows(marked).decode().splitlines()[1:] == ["0,2,100,7,9,marked"]
+    with pytest.raises(Exception, match="0 fates of 1 packets"):
+        asked.rows(b"")
 
 
 def test_megabytes_in_a_change_row_are_warned_of_with_their_line(sojourn: Run, tmp_path: Path) -> None:
