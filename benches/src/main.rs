@@ -1,5 +1,8 @@
 //! `sojourn-bench NAME [--repeat N] [--detail full|departures]`: how fast the simulator is on this machine, as JSON.
+//! `sojourn-bench scale [--flows N]`: the same of so many flows on a fast link.
 //! `sojourn-bench replay LINE [--repeat N] [--flows N]`: a discipline alone (queues.rs).
+//!
+//! `--fifo` puts a pfifo of the same limit in the place of CoDel, to compare with simulators that have no other.
 //!
 //! It runs nothing but the simulation, so that CPU time and peak memory are the simulation's own, and callgrind sees
 //! nothing else. Of N runs (5 unless told) the least CPU time counts: whatever else runs can only add to it. `departures`,
@@ -17,7 +20,9 @@ use sojourn_measure::Distribution;
 use sojourn_model::scenario::Scenario;
 use sojourn_sim::{Detail, Options, Output};
 
-const USAGE: &str = "usage: sojourn-bench P1|P2|P3|P4|P5|P1-bbr|P1-bbr3|scale [--repeat N] [--detail full|departures]
+const USAGE: &str =
+    "usage: sojourn-bench P1|P2|P3|P4|P5|P1-bbr|P1-bbr3 [--fifo] [--repeat N] [--detail full|departures]
+       sojourn-bench scale [--flows N] [--repeat N] [--detail full|departures]
        sojourn-bench replay LINE [--repeat N] [--flows N]";
 
 /// What was measured.
@@ -59,16 +64,24 @@ fn main() -> ExitCode {
 #[derive(PartialEq, Eq, Debug)]
 struct Request {
     name: String,
-    /// Of `replay`: the discipline, and how many flows there are.
+    /// Of `replay`: the discipline.
     line: String,
+    /// Of `replay` and `scale`: how many there are.
     flows: u32,
+    fifo: bool,
     repeat: u32,
     detail: Detail,
 }
 
 fn parse(args: &[String]) -> Result<Request, String> {
-    let mut request =
-        Request { name: String::new(), line: String::new(), flows: 1, repeat: 5, detail: Detail::Departures };
+    let mut request = Request {
+        name: String::new(),
+        line: String::new(),
+        flows: 1,
+        fifo: false,
+        repeat: 5,
+        detail: Detail::Departures,
+    };
     let mut words = args.iter().map(String::as_str);
     while let Some(word) = words.next() {
         match word {
@@ -85,6 +98,7 @@ fn parse(args: &[String]) -> Result<Request, String> {
                     other => return Err(format!("--detail {other}: expected full or departures\n{USAGE}")),
                 }
             }
+            "--fifo" => request.fifo = true,
             name if request.name.is_empty() && !name.starts_with('-') => request.name = name.to_owned(),
             line if request.name == "replay" && request.line.is_empty() => request.line = line.to_owned(),
             _ => return Err(USAGE.to_owned()),
@@ -98,10 +112,11 @@ fn measure_as_json(request: &Request) -> Result<String, String> {
     let json = if name == "replay" {
         serde_json::to_string(&queues::replay(&request.line, request.flows, request.repeat)?)
     } else if name == "scale" {
-        let of = |flows| Ok(Sized { flows, figures: measure(&scenarios::p1(flows), request)? });
-        serde_json::to_string(&[1, 10, 100, 1000].into_iter().map(of).collect::<Result<Vec<_>, String>>()?)
+        let flows = request.flows;
+        serde_json::to_string(&Sized { flows, figures: measure(&scenarios::scale(flows), request)? })
     } else {
         let scenario = scenarios::named(name).ok_or(format!("{name} is not a benchmark\n{USAGE}"))?;
+        let scenario = if request.fifo { scenarios::with_fifo(scenario) } else { scenario };
         serde_json::to_string(&measure(&scenario, request)?)
     };
     json.map_err(|error| error.to_string())
@@ -155,7 +170,9 @@ mod tests {
 
     #[test]
     fn the_command_line_is_a_name_and_options() {
-        let of = |repeat, detail| Ok(Request { name: "P1".into(), line: String::new(), flows: 1, repeat, detail });
+        let of = |repeat, detail| {
+            Ok(Request { name: "P1".into(), line: String::new(), flows: 1, fifo: false, repeat, detail })
+        };
         assert_eq!(request("P1"), of(5, Detail::Departures));
         assert_eq!(request("P1 --repeat 3"), of(3, Detail::Departures));
         assert_eq!(request("--detail full P1"), of(5, Detail::Full));

@@ -32,9 +32,26 @@ fn with_cc(mut scenario: Scenario, cc: Cc) -> Scenario {
     scenario
 }
 
+/// The same with a FIFO as long as CoDel's queue.
+pub fn with_fifo(mut scenario: Scenario) -> Scenario {
+    for hop in &mut scenario.hops {
+        hop.right.qdisc = hop.left.qdisc.clone();
+    }
+    scenario
+}
+
 /// 100 Mbit/s, 100 ms, 60 s, with so many flows.
 pub fn p1(flows: u32) -> Scenario {
     bulk(Rate(100_000_000), Span::from_millis(100), flows, Span::from_secs(1), Span::from_secs(60))
+}
+
+/// 10 Gbit/s, 100 ms, 5 s below `fq_codel` as it comes, with so many flows: of 100 000 each has less than a packet of the
+/// bandwidth-delay product.
+pub fn scale(flows: u32) -> Scenario {
+    let rtt = Span::from_millis(100);
+    let mut scenario = bulk(Rate(10_000_000_000), rtt, flows, Span::from_secs(1), Span::from_secs(5));
+    scenario.hops[0].right.qdisc = line("fq_codel");
+    scenario
 }
 
 /// CUBIC bulk flows that start within `starts`, over a buffer of 8 bandwidth-delay products.
@@ -84,11 +101,15 @@ fn entry(name: String, kind: &'static str, tcp: Config, app: App) -> Entry {
     }
 }
 
+fn line(text: &str) -> Spec {
+    text.parse().expect("a line of our own")
+}
+
 fn scenario(rate: Rate, rtt: Span, limit: u64, entries: Vec<Entry>, duration: Span) -> Scenario {
     let link = |qdisc: String| Link {
         rate: Capacity::Steps(vec![(Time::ZERO, rate)]),
         delay: vec![(Time::ZERO, Span(rtt.0 / 2))], // The base RTT is the hop's delay there and back.
-        qdisc: qdisc.parse::<Spec>().expect("a line of our own"),
+        qdisc: line(&qdisc),
         overhead: 0,
         nic: None,
         impair: None,

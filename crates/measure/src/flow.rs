@@ -47,14 +47,27 @@ const THOUSANDTHS: f64 = 1000.0;
 /// What changed seldom within one window.
 #[derive(Clone, Default, Debug)]
 struct Events {
-    fct: Histogram,
-    slowdown: Histogram,
-    pages: Histogram,
-    watched: Watched,
+    /// Made by the first of them: most flows of a crowd have none.
+    transfers: Option<Box<Transfers>>,
     started: u64,
     completed: u64,
     retransmits: u64,
     drops: u64,
+}
+
+/// What came to its end within one window.
+#[derive(Clone, Default, Debug)]
+struct Transfers {
+    fct: Histogram,
+    slowdown: Histogram,
+    pages: Histogram,
+    watched: Watched,
+}
+
+impl Events {
+    fn transfers(&mut self) -> &mut Transfers {
+        self.transfers.get_or_insert_default()
+    }
 }
 
 /// The meter of one row.
@@ -185,16 +198,16 @@ impl FlowMeter {
     pub fn completed(&mut self, now: Time, fct: Span, ideal: Span) {
         if let Some(events) = self.events(now) {
             events.completed += 1;
-            events.fct.add(fct.0);
+            events.transfers().fct.add(fct.0);
             let thousandths = u128::from(fct.0) * 1000 / u128::from(ideal.0.max(1));
-            events.slowdown.add(u64::try_from(thousandths).unwrap_or(u64::MAX));
+            events.transfers().slowdown.add(u64::try_from(thousandths).unwrap_or(u64::MAX));
         }
     }
 
     /// A page's last byte reached the reader, so long after the page's first SYN.
     pub fn loaded(&mut self, now: Time, time: Span) {
         if let Some(events) = self.events(now) {
-            events.pages.add(time.0);
+            events.transfers().pages.add(time.0);
         }
     }
 
@@ -217,7 +230,7 @@ impl FlowMeter {
     /// What the viewer of a video saw.
     pub fn watched(&mut self, now: Time, seen: Seen) {
         if let Some(events) = self.events(now) {
-            events.watched.add(seen);
+            events.transfers().watched.add(seen);
         }
     }
 
@@ -277,10 +290,11 @@ impl FlowMeter {
             judge(&intervals, length)
         });
         let main = FlowWindow::new(&self.setup, (&self.windows.main, &self.main, heard(true)), b.since(a), unfinished);
-        let main = FlowWindow { rpm, ..main };
+        let main = FlowWindow { rpm: rpm.map(Box::new), ..main };
         let startup = self.windows.startup.as_ref();
-        let startup =
-            startup.map(|t| FlowWindow::new(&self.setup, (t, &self.startup, heard(false)), a.since(Time::ZERO), open));
+        let startup = startup.map(|t| {
+            Box::new(FlowWindow::new(&self.setup, (t, &self.startup, heard(false)), a.since(Time::ZERO), open))
+        });
         let bin_width = if self.setup.bins == 0 { Span::ZERO } else { Span(self.bin_width) };
         let series = FlowSeries { bin_width, acked_bytes: self.acked_bytes, states: self.states };
         FlowReport { name: self.setup.name, main, startup, series, rtt: self.windows.main.rtt }
@@ -295,7 +309,7 @@ pub struct FlowReport {
     /// The measuring window.
     pub main: FlowWindow,
     /// Start-up; `None` when measuring starts at zero.
-    pub startup: Option<FlowWindow>,
+    pub startup: Option<Box<FlowWindow>>,
     /// Over the whole run.
     pub series: FlowSeries,
     /// RTT samples in the measuring window, in nanoseconds.
@@ -326,7 +340,7 @@ pub struct FlowWindow {
     /// Segments sent again.
     pub retransmits: u64,
     /// Transfers completed in the window: first SYN to last byte at the receiver.
-    pub fct_s: Option<Distribution>,
+    pub fct_s: Option<Box<Distribution>>,
     /// Packets that left the sender.
     pub packets: u64,
     /// How many of the row's packets queues dropped.
@@ -338,19 +352,19 @@ pub struct FlowWindow {
     /// Of the datagrams sent in the window, the share that never came.
     pub loss_ratio: Option<f64>,
     /// One-way delay of the datagrams sent in the window, from the sender's application to the receiver's.
-    pub delay_ms: Option<Distribution>,
+    pub delay_ms: Option<Box<Distribution>>,
     /// By how much these delays exceed the least of them: packet delay variation (RFC 5481 §4.2).
-    pub jitter_ms: Option<Distribution>,
+    pub jitter_ms: Option<Box<Distribution>>,
     /// Mean opinion score of speech, from 1 to 4.5 (see [`crate::voice`]).
     pub mos: Option<f64>,
     /// Completion times over those of an empty path ([`sojourn_model::workload::ideal`]).
-    pub slowdown: Option<Distribution>,
+    pub slowdown: Option<Box<Distribution>>,
     /// Of web pages: first SYN to the last byte of the last object.
-    pub page_load_s: Option<Distribution>,
+    pub page_load_s: Option<Box<Distribution>>,
     /// Of a video; none if nothing of it came in the window.
-    pub video: Option<VideoWindow>,
+    pub video: Option<Box<VideoWindow>>,
     /// Of a test of responsiveness, all of it whatever the window; none in start-up.
-    pub rpm: Option<Responsiveness>,
+    pub rpm: Option<Box<Responsiveness>>,
 }
 
 impl FlowWindow {
@@ -361,6 +375,9 @@ impl FlowWindow {
         unfinished: u64,
     ) -> FlowWindow {
         let payload = traffic.acked + heard.as_ref().map_or(0, |heard| heard.payload);
+        let none = Transfers::default();
+        let transfers = events.transfers.as_deref().unwrap_or(&none);
+        let rare = |histogram, unit| Distribution::of(histogram, unit).map(Box::new);
         FlowWindow {
             name: setup.name.clone(),
             kind: setup.kind,
@@ -369,18 +386,18 @@ impl FlowWindow {
             goodput_mbit: (length > Span::ZERO).then(|| payload as f64 * 8.0 / (length.0 as f64 / 1e3)),
             rtt_ms: Distribution::of(&traffic.rtt, MS),
             retransmits: events.retransmits,
-            fct_s: Distribution::of(&events.fct, S),
+            fct_s: rare(&transfers.fct, S),
             packets: traffic.packets,
             drops: events.drops,
             completed: events.completed,
             unfinished,
             loss_ratio: heard.as_ref().and_then(|heard| heard.loss_ratio),
-            delay_ms: heard.as_ref().and_then(|heard| heard.delay_ms),
-            jitter_ms: heard.as_ref().and_then(|heard| heard.jitter_ms),
+            delay_ms: heard.as_ref().and_then(|heard| heard.delay_ms).map(Box::new),
+            jitter_ms: heard.as_ref().and_then(|heard| heard.jitter_ms).map(Box::new),
             mos: heard.as_ref().and_then(|heard| heard.mos),
-            slowdown: Distribution::of(&events.slowdown, THOUSANDTHS),
-            page_load_s: Distribution::of(&events.pages, S),
-            video: VideoWindow::of(&events.watched),
+            slowdown: rare(&transfers.slowdown, THOUSANDTHS),
+            page_load_s: rare(&transfers.pages, S),
+            video: VideoWindow::of(&transfers.watched).map(Box::new),
             rpm: None,
         }
     }
@@ -480,7 +497,7 @@ mod tests {
             let report = meter.finish(3);
             prop_assert_eq!(&rounds.finish(3).main, &report.main);
             prop_assert_eq!(report.startup.is_some(), start > 0);
-            let windows = [(report.startup, 0, start, 0), (Some(report.main), start, end, 3)];
+            let windows = [(report.startup, 0, start, 0), (Some(Box::new(report.main)), start, end, 3)];
             for (window, from, to, unfinished) in windows.into_iter().filter_map(|w| Some((w.0?, w.1, w.2, w.3))) {
                 let of = |kind| events.iter().filter(move |e| e.1 == kind && from <= e.0 && e.0 < to);
                 let histogram = |kind| of(kind).map(|e| e.2).collect::<Vec<_>>();

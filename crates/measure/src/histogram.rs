@@ -2,11 +2,14 @@
 
 /// A histogram of integers in bins of relative width 2^-BITS; below 2^(BITS+1) every integer has its own bin.
 ///
-/// Weights, sum, least and greatest value are exact. Memory covers the octaves between the least and the greatest
-/// value only, 8·2^BITS bytes each.
+/// Weights, sum, least and greatest value are exact. Memory covers what lies between the least and the greatest value only,
+/// in eighths of octaves: four bytes a bin, eight once a bin's weight has passed 2^32.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Histogram<const BITS: u32 = 9> {
-    bins: Vec<u64>,
+    /// The lower halves of the weights.
+    bins: Vec<u32>,
+    /// The upper halves; empty until one is needed.
+    carries: Vec<u32>,
     /// The index of `bins[0]`.
     first: usize,
     sum: u128,
@@ -16,13 +19,13 @@ pub struct Histogram<const BITS: u32 = 9> {
 
 impl<const BITS: u32> Default for Histogram<BITS> {
     fn default() -> Self {
-        Histogram { bins: Vec::new(), first: 0, sum: 0, min: u64::MAX, max: 0 }
+        Histogram { bins: Vec::new(), carries: Vec::new(), first: 0, sum: 0, min: u64::MAX, max: 0 }
     }
 }
 
 impl<const BITS: u32> Histogram<BITS> {
-    /// Bins per octave.
-    const OCTAVE: usize = 1 << BITS;
+    /// Bins that are made at once: an eighth of an octave.
+    const GRAIN: usize = 1 << (BITS - 3);
 
     /// The bin of a value: its leading BITS+1 bits, counted on from octave to octave.
     #[inline]
@@ -68,9 +71,28 @@ impl<const BITS: u32> Histogram<BITS> {
     pub(crate) fn count_only(&mut self, value: u64, weight: u64) {
         let slot = Self::index(value).wrapping_sub(self.first);
         match self.bins.get_mut(slot) {
-            Some(bin) => *bin += weight,
+            Some(bin) => {
+                let sum = u64::from(*bin) + weight;
+                *bin = sum as u32;
+                if sum >> 32 != 0 {
+                    self.carry(slot, (sum >> 32) as u32);
+                }
+            }
             None => self.grow_and_count(value, weight),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn carry(&mut self, slot: usize, more: u32) {
+        self.carries.resize(self.bins.len(), 0);
+        self.carries[slot] += more;
+    }
+
+    /// All weights, from `first` on.
+    fn weights(&self) -> impl Iterator<Item = u64> {
+        let upper = self.carries.iter().copied().chain(std::iter::repeat(0));
+        self.bins.iter().zip(upper).map(|(&low, high)| u64::from(high) << 32 | u64::from(low))
     }
 
     /// Sum, least and greatest of samples that [`Histogram::count_only`] counted.
@@ -85,20 +107,28 @@ impl<const BITS: u32> Histogram<BITS> {
     fn grow_and_count(&mut self, value: u64, weight: u64) {
         let index = Self::index(value);
         self.cover(index, index);
-        self.bins[index - self.first] += weight;
+        self.count_only(value, weight);
     }
 
-    /// Makes room for all bins of the octaves from index `low` to index `high`.
+    /// Makes room for all bins from index `low` to index `high`, and to the ends of their grains.
     fn cover(&mut self, low: usize, high: usize) {
-        let (low, high) = (low & !(Self::OCTAVE - 1), high | (Self::OCTAVE - 1));
+        let (low, high) = (low & !(Self::GRAIN - 1), high | (Self::GRAIN - 1));
         if self.bins.is_empty() {
             self.first = low;
         }
         let first = self.first.min(low);
         let end = (self.first + self.bins.len()).max(high + 1);
-        let mut bins = vec![0; end - first];
-        bins[self.first - first..][..self.bins.len()].copy_from_slice(&self.bins);
-        (self.bins, self.first) = (bins, first);
+        let (before, length) = (self.first - first, end - first);
+        let widened = |old: &[u32]| {
+            let mut bins = vec![0; length];
+            bins[before..][..old.len()].copy_from_slice(old);
+            bins
+        };
+        self.bins = widened(&self.bins);
+        if !self.carries.is_empty() {
+            self.carries = widened(&self.carries);
+        }
+        self.first = first;
     }
 
     /// Adds all that another histogram holds.
@@ -107,8 +137,8 @@ impl<const BITS: u32> Histogram<BITS> {
             return;
         }
         self.cover(other.first, other.first + other.bins.len() - 1);
-        for (bin, more) in self.bins[other.first - self.first..].iter_mut().zip(&other.bins) {
-            *bin += more;
+        for (index, weight) in (other.first..).zip(other.weights()).filter(|&(_, weight)| weight > 0) {
+            self.count_only(Self::edges(index).0, weight);
         }
         self.sum += other.sum;
         self.min = self.min.min(other.min);
@@ -122,7 +152,7 @@ impl<const BITS: u32> Histogram<BITS> {
 
     /// The number of samples, or the sum of the weights.
     pub fn count(&self) -> u64 {
-        self.bins.iter().sum()
+        self.weights().sum()
     }
 
     /// The sum of value · weight, exact.
@@ -160,12 +190,12 @@ impl<const BITS: u32> Histogram<BITS> {
     /// 2^-BITS. 0 without samples.
     pub fn quantiles<const N: usize>(&self, qs: [f64; N]) -> [f64; N] {
         let total = self.count() as f64;
-        let mut bins = (self.first..).zip(&self.bins).filter(|&(_, &weight)| weight > 0);
+        let mut bins = (self.first..).zip(self.weights()).filter(|&(_, weight)| weight > 0);
         let (mut index, mut weight, mut below) = (0, 0, 0);
         qs.map(|q| {
             let rank = q * total;
             while ((below + weight) as f64) < rank || weight == 0 {
-                let Some((i, &w)) = bins.next() else { break };
+                let Some((i, w)) = bins.next() else { break };
                 below += weight;
                 (index, weight) = (i, w);
             }
@@ -182,7 +212,7 @@ impl<const BITS: u32> Histogram<BITS> {
             return if self.is_empty() { 0.0 } else { 1.0 };
         }
         let mut below = 0.0;
-        for (index, &weight) in (self.first..).zip(&self.bins).filter(|&(_, &weight)| weight > 0) {
+        for (index, weight) in (self.first..).zip(self.weights()).filter(|&(_, weight)| weight > 0) {
             let (low, high) = Self::edges(index);
             if value < low as f64 {
                 break;
@@ -198,8 +228,8 @@ impl<const BITS: u32> Histogram<BITS> {
         let total = self.count() as f64;
         let mut below = 0;
         (self.first..)
-            .zip(&self.bins)
-            .filter(|&(_, &weight)| weight > 0)
+            .zip(self.weights())
+            .filter(|&(_, weight)| weight > 0)
             .map(|(index, weight)| {
                 below += weight;
                 (Self::edges(index).1.min(self.max) as f64, below as f64 / total)
@@ -248,6 +278,22 @@ mod tests {
         assert_eq!((histogram.min(), histogram.max()), (samples[0].0, samples[samples.len() - 1].0));
         assert_eq!(histogram.count(), samples.iter().map(|s| s.1).sum::<u64>());
         assert_eq!(histogram.sum(), samples.iter().map(|s| u128::from(s.0) * u128::from(s.1)).sum::<u128>());
+    }
+
+    #[test]
+    fn a_bin_holds_more_than_32_bits() {
+        let mut histogram = Histogram::<9>::default();
+        let big = (1 << 32) - 1;
+        for (value, weight) in [(5, big), (5, 1), (7, 3 << 32), (5_000_000, 9), (5, big), (1, 2)] {
+            histogram.add_weighted(value, weight);
+        }
+        assert_eq!(histogram.count(), 2 * big + 1 + (3 << 32) + 9 + 2);
+        let twice = |mut one: Histogram<9>| {
+            one.merge(&one.clone());
+            one
+        };
+        assert_eq!(twice(histogram.clone()).count(), 2 * histogram.count());
+        assert_eq!((histogram.quantile(0.25), histogram.quantile(0.75)), (5.0, 7.0));
     }
 
     proptest! {

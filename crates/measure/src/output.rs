@@ -12,6 +12,8 @@ use crate::stream::StreamSetup;
 
 /// Time bins of a run's series.
 pub const BINS: u32 = 3000;
+/// Time bins of all flows together: those of a crowd are wider.
+const FLOW_BINS: u32 = 100 * BINS;
 
 /// What a run gives.
 pub struct Output {
@@ -45,7 +47,7 @@ pub fn flow_setup(scenario: &Scenario, entry: &Entry, state: bool) -> FlowSetup 
         cc: cc_name(entry),
         measure: scenario.measure,
         end: scenario.duration,
-        bins: BINS,
+        bins: (FLOW_BINS / scenario.workload.entries.len() as u32).clamp(1, BINS),
         state,
         stream: match &entry.app {
             App::Stream(stream) if stream.transport == Transport::Udp => {

@@ -39,7 +39,7 @@ impl RunReport {
         let hops = links.iter().map(|link| (link.name.clone(), link.main.clone())).collect();
         let main = Results::new(hops, flows.iter().map(|flow| flow.main.clone()).collect());
         let early: Option<_> = links.iter().map(|link| Some((link.name.clone(), link.startup.clone()?))).collect();
-        let early_flows: Option<_> = flows.iter().map(|flow| flow.startup.clone()).collect();
+        let early_flows: Option<_> = flows.iter().map(|flow| flow.startup.as_deref().cloned()).collect();
         let startup = early.filter(|hops: &Vec<_>| !hops.is_empty()).zip(early_flows);
         RunReport {
             world: world.to_owned(),

@@ -92,19 +92,19 @@ pub(crate) fn bin_width(end: Time, bins: u32) -> u64 {
 #[derive(Clone, Debug)]
 pub(crate) struct Windows<W> {
     /// Start-up; `None` when measuring starts at zero.
-    pub startup: Option<W>,
+    pub startup: Option<Box<W>>,
     /// The measuring window.
-    pub main: W,
+    pub main: Box<W>,
 }
 
 impl<W: Default> Windows<W> {
     pub fn new() -> Windows<W> {
-        Windows { startup: None, main: W::default() }
+        Windows { startup: None, main: Box::default() }
     }
 
     /// Stores a window that has ended, and leaves a fresh one in its place.
     pub fn store(&mut self, phase: Phase, window: &mut W) {
-        let done = std::mem::take(window);
+        let done = Box::new(std::mem::take(window));
         match phase {
             Phase::Startup => self.startup = Some(done),
             Phase::Main => self.main = done,

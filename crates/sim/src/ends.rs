@@ -44,6 +44,11 @@ pub struct Received {
 }
 
 impl Ends {
+    /// With room for so many connections.
+    pub fn new(connections: usize) -> Ends {
+        Ends { ends: Vec::with_capacity(connections), ..Ends::default() }
+    }
+
     /// The receiving end of the next connection, of whose data `full` is a segment.
     pub fn open(&mut self, config: &Config, full: &Packet, entry: u32) {
         let conn = self.ends.len() as u32;

@@ -240,7 +240,7 @@ impl Fabric {
             hops,
             frames,
             access: access.collect(),
-            ends: Ends::default(),
+            ends: Ends::new(scenario.workload.entries.len()),
             classes,
             first_delayed_ack: Time::NEVER,
             senders: Timers::default(),

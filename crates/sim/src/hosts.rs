@@ -170,7 +170,7 @@ impl<'a> Hosts<'a> {
             end: scenario.duration,
             topology,
             players: entries.iter().map(player).collect(),
-            conns: Vec::new(),
+            conns: Vec::with_capacity(entries.len()),
             webs: Vec::new(),
             dials: Vec::new(),
             groups: scenario.workload.groups.iter().map(group).collect(),

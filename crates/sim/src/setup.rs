@@ -2,14 +2,14 @@
 
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Span, Time};
-use sojourn_measure::{FlowMeter, LinkReport, LinkSetup, flow_setup, link_setup};
+use sojourn_measure::{FlowMeter, FlowSetup, LinkReport, LinkSetup, flow_setup, link_setup};
 use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::Scenario;
 use sojourn_model::workload::Entry;
 
 use crate::ends::Ends;
 use crate::hosts::Hosts;
-use crate::{Options, Output};
+use crate::{Detail, Options, Output};
 
 /// What a link must know of the run.
 pub struct Setup {
@@ -39,7 +39,11 @@ pub fn link(scenario: &Scenario, index: usize) -> Setup {
 
 /// A meter for each entry.
 pub fn flows(scenario: &Scenario, options: &Options) -> Vec<FlowMeter> {
-    let flow = |entry: &Entry| FlowMeter::new(&flow_setup(scenario, entry, options.series));
+    let flow = |entry: &Entry| {
+        let setup = flow_setup(scenario, entry, options.series);
+        let bins = if options.detail == Detail::Full { setup.bins } else { 0 };
+        FlowMeter::new(&FlowSetup { bins, ..setup })
+    };
     scenario.workload.entries.iter().map(flow).collect()
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -14,31 +15,102 @@ import click
 from sojourn import screen
 from sojourn.cli.base import cli, fail, format_option, rows_as_csv
 
+SCALE = (10, 100, 1_000, 10_000, 100_000)
+"""Numbers of flows of `bench scale`."""
+BRIEF = {
+    "flows": "flows",
+    "packets": "packets",
+    "instructions_per_packet": "instructions/packet",
+    "ns_per_packet": "ns/packet",
+    "rss_mb": "peak MB",
+    "bytes_per_flow": "bytes/flow",
+    "utilisation": "utilisation",
+    "drops": "drops",
+    "sojourn_ms.p95": "sojourn p95 ms",
+}
+"""Its columns as text, and their heads."""
+
 
 @cli.command(
     epilog="""\b
 Examples:
   sojourn bench P1
   sojourn bench P3 -f text
+  sojourn bench scale -f text
 """
 )
 @click.argument("name", type=click.Choice(["P1", "P2", "P3", "P4", "P5", "P1-bbr", "P1-bbr3", "scale"]))
 @format_option("json")
 def bench(name: str, form: str) -> None:
-    """Measure how fast the simulator is: CPU time and memory of the Rust bench program, without start-up."""
+    """Measure how fast the simulator is: CPU time and memory of the Rust bench program, without start-up.
+
+    scale: 10 to 100,000 flows on 10 Gbit/s below fq_codel, with the memory that a flow costs beyond the smallest
+    run, and the instructions that a packet costs where valgrind is there to count them.
+    """
     program = _bench_program()
-    done = subprocess.run([program, name], stdout=subprocess.PIPE, text=True, check=False)
+    found = _scale(program) if name == "scale" else json.loads(_output([program, name]))
+    if form == "json":
+        click.echo(json.dumps(found))
+        return
+    rows = [_flat(one) for one in (found if isinstance(found, list) else [found])]
+    if form == "csv":
+        click.echo(rows_as_csv(list(rows[0]), [[str(value) for value in row.values()] for row in rows]), nl=False)
+    elif len(rows) > 1:
+        screen.print_words(name, list(BRIEF.values()), [[_word(row[key]) for key in BRIEF] for row in rows])
+    else:
+        screen.print_words(name, ["", ""], [[key, _word(value)] for key, value in rows[0].items()])
+
+
+def _scale(program: str) -> list[dict[str, Any]]:
+    """The same link with more and more flows, each in a process of its own: memory is the peak."""
+    found: list[dict[str, Any]] = []
+    for flows in SCALE:
+        command = [program, "scale", "--flows", str(flows), "--repeat", "1"]
+        one = json.loads(_output(command))
+        first = found[0] if found else one
+        more = flows - first["flows"]
+        known = more > 0 and one["rss_mb"] is not None
+        instructions = _instructions(command)
+        found.append(
+            one
+            | {
+                "ns_per_packet": round(one["cpu_s"] * 1e9 / one["packets"], 1),
+                "instructions_per_packet": instructions and round(instructions / one["packets"], 1),
+                "bytes_per_flow": round((one["rss_mb"] - first["rss_mb"]) * 1e6 / more) if known else None,
+            }
+        )
+    return found
+
+
+def _instructions(command: list[str]) -> int | None:
+    """What a command executes, if valgrind is there to count."""
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        return None
+    options = ["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
+    done = subprocess.run([valgrind, *options, *command], capture_output=True, text=True, check=False)
+    counted = re.search(r"I\s+refs:\s+([\d,]+)", done.stderr)
+    return int(counted[1].replace(",", "")) if counted else None
+
+
+def _output(command: list[str]) -> str:
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         sys.exit(done.returncode if done.returncode > 0 else 1)
-    if form == "json":
-        click.echo(done.stdout.rstrip("\n"))
-        return
-    found: dict[str, Any] = json.loads(done.stdout)
-    found |= {f"sojourn_ms.{key}": value for key, value in (found.pop("sojourn_ms", None) or {}).items()}
-    if form == "csv":
-        click.echo(rows_as_csv(list(found), [[str(value) for value in found.values()]]), nl=False)
-    else:
-        screen.print_words(name, ["", ""], [[key, f"{value:,}"] for key, value in found.items()])
+    return done.stdout
+
+
+def _flat(found: dict[str, Any]) -> dict[str, Any]:
+    """Its distribution as columns of their own."""
+    sojourn = found["sojourn_ms"] or {}
+    rest = {key: value for key, value in found.items() if key != "sojourn_ms"}
+    return rest | {f"sojourn_ms.{key}": value for key, value in sojourn.items()}
+
+
+def _word(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{round(value):,}" if isinstance(value, int) or value >= 1000 else f"{value:.4g}"
 
 
 def _bench_program() -> str:

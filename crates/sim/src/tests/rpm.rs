@@ -14,7 +14,7 @@ fn tested(mbit: u64, qdisc: &str, keys: &str) -> (Vec<Responsiveness>, Output) {
     let plan = Plan::load("rpm.toml", text.as_bytes(), &LoadOptions::default()).unwrap_or_else(|e| panic!("{e}"));
     let scenario = plan.scenario(0).unwrap_or_else(|e| panic!("{e}"));
     let output = assert_engines_agree(qdisc, &scenario);
-    (output.flows.iter().map(|flow| flow.main.rpm.expect("a test")).collect(), output)
+    (output.flows.iter().map(|flow| *flow.main.rpm.as_deref().expect("a test")).collect(), output)
 }
 
 fn one_test(mbit: u64, qdisc: &str, keys: &str) -> (Responsiveness, Output) {

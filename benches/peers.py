@@ -1,0 +1,141 @@
+"""How many packets a CPU-second: this simulator beside ns-3 and ns-2, FIFO against FIFO, in one run on one machine.
+
+    benches/peers.py [--shorter N] [P1 P2 …]
+
+The same link, flows, congestion control and buffer (P1 to P5, see `sojourn bench`) for all three; for the others two
+nodes with nothing but the link between them, no trace and no callback. P4's flows are three bulk ones for the others.
+Packets are those of data that arrived; CPU time is the run's: ns-3's without its start-up, ns-2's with it (some
+milliseconds). ns-3 is its wheel from the Python package index, put into a virtual environment in the cache folder; ns-2
+is the system's `ns` (Debian: ns2). What is not there is left out, and said. --shorter divides the others' simulated
+time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import venv
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+NS3 = "ns3==3.44.post0"
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A scenario as the others need it; times in seconds, the RTT in milliseconds."""
+
+    rate: int
+    rtt_ms: int
+    flows: int
+    seconds: float
+    limit: int
+    starts: float
+    cc: str = "cubic"
+    iw: int = 10
+
+    def words(self, shorter: float) -> list[str]:
+        """The arguments of run.tcl and run_ns3.py."""
+        seconds = self.seconds / shorter
+        numbers = [self.rate, self.rtt_ms, self.flows, seconds, self.limit, self.starts, self.cc, self.iw]
+        return [str(one) for one in numbers]
+
+
+BENCHES = {
+    "P1": Bench(100_000_000, 100, 4, 60, 6667, 1),
+    "P2": Bench(10_000_000, 100, 50, 300, 667, 1),
+    "P3": Bench(1_000_000_000, 50, 10, 30, 33_334, 1),
+    "P4": Bench(1_000_000, 300, 3, 300, 25, 1, "reno", 3),
+    "P5": Bench(10_000_000_000, 20, 100, 5, 133_334, 0.1),
+}
+Run = Callable[[str, float], tuple[int, float]]
+"""Packets and CPU seconds of a bench."""
+
+
+def ours(name: str, _shorter: float) -> tuple[int, float]:
+    """This simulator, the least CPU time of five runs."""
+    beside = Path(sys.executable).parent / "sojourn-bench"
+    program = str(beside) if beside.exists() else shutil.which("sojourn-bench")
+    if program is None:
+        sys.exit("peers: sojourn-bench is not there: 'make build' makes it, and this wants the Python beside it")
+    found = json.loads(subprocess.run([program, name, "--fifo"], capture_output=True, text=True, check=True).stdout)
+    return found["packets"], found["cpu_s"]
+
+
+def ns2(name: str, shorter: float) -> tuple[int, float]:
+    """The system's ns-2."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = ["ns", str(HERE / "peers/run.tcl"), *BENCHES[name].words(shorter)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_s = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    # What its agents print on their own may come before or after.
+    answer = next(line for line in done.stdout.splitlines() if line.startswith("{"))
+    return json.loads(answer)["packets"], cpu_s
+
+
+def ns3(python: Path) -> Run:
+    """The wheel's ns-3, with the Python that has it."""
+
+    def run(name: str, shorter: float) -> tuple[int, float]:
+        command = [str(python), str(HERE / "peers/run_ns3.py"), *BENCHES[name].words(shorter)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        found = json.loads(done.stdout.splitlines()[-1])
+        return found["packets"], found["cpu_s"]
+
+    return run
+
+
+def ns3_python() -> Path:
+    """A Python with ns-3's wheel; made on the first call."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    place = cache / "sojourn/peers" / NS3.replace("==", "-")
+    python = place / "bin/python"
+    if not (place / "ready").exists():
+        print(f"peers: {NS3} into {place}", file=sys.stderr)
+        venv.create(place, with_pip=True, clear=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", NS3], check=True)
+        (place / "ready").touch()
+    return python
+
+
+def main() -> int:
+    """0, also if one of the others is not there."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shorter", type=float, default=1, help="divides the others' simulated time")
+    parser.add_argument("names", nargs="*", metavar="P1", help="which; all unless told")
+    asked = parser.parse_args()
+    if unknown := set(asked.names) - set(BENCHES):
+        parser.error(f"{', '.join(sorted(unknown))}: expected some of {', '.join(BENCHES)}")
+    runs: dict[str, Run] = {"sojourn": ours}
+    try:
+        runs["ns-3"] = ns3(ns3_python())
+    except subprocess.CalledProcessError as error:
+        print(f"peers: no ns-3: {error}", file=sys.stderr)
+    if shutil.which("ns"):
+        runs["ns-2"] = ns2
+    else:
+        print("peers: no ns-2: there is no program ns (Debian: apt install ns2)", file=sys.stderr)
+    print("| bench | " + " | ".join(f"{name}, packets/CPU-s" for name in runs), end="")
+    print("".join(f" | of {name}" for name in runs if name != "sojourn") + " |")
+    print("|---" + "|--:" * (2 * len(runs) - 1) + "|")
+    for name in asked.names or BENCHES:
+        rates: dict[str, float] = {}
+        for who, run in runs.items():
+            packets, cpu_s = run(name, asked.shorter)
+            rates[who] = packets / cpu_s
+        cells = [f"{rate:,.0f}" for rate in rates.values()]
+        cells += [f"{rates['sojourn'] / rate:,.1f} ×" for who, rate in rates.items() if who != "sojourn"]
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
