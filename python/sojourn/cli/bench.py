@@ -36,7 +36,6 @@ BRIEF = {
 Examples:
   sojourn bench P1
   sojourn bench P3 -f text
-  sojourn bench scale -f text
 """
 )
 @click.argument("name", type=click.Choice(["P1", "P2", "P3", "P4", "P5", "P1-bbr", "P1-bbr3", "scale"]))
