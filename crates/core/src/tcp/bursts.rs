@@ -7,17 +7,12 @@
 //! Deviations: a packet ends where the window or the data do, not also where one of the application's writes did, so that
 //! no end of a write leaves before its burst is full; `tcp_min_rtt` never forgets (Linux: after five minutes).
 
+use super::pacing::{GSO_MAX_SIZE, tso_autosize};
 use crate::ring::Ring;
 use crate::units::{Span, Time};
 
-/// `sk_pacing_shift`: a burst is what the pacing rate carries in 2^-10 s.
-const PACING_SHIFT: u32 = 10;
 /// `tcp_min_tso_segs`.
 const MIN_SEGMENTS: u32 = 2;
-/// `GSO_LEGACY_MAX_SIZE`: bytes of one packet.
-const MAX_BYTES: u64 = 65_536;
-/// `tcp_tso_rtt_log`: RTTs below 2^(9+5) µs get longer bursts.
-const RTT_LOG: u32 = 9;
 /// `tcp_tso_win_divisor`: a third of the window is worth sending.
 const WIN_DIVISOR: u32 = 3;
 /// An ACK that is not expected sooner is not waited for; and who sent nothing for so long does not wait.
@@ -96,16 +91,13 @@ impl Bursts {
 
     /// Segments of a burst now (`tcp_tso_autosize`).
     fn goal(&self, window: &Window) -> u32 {
-        let most = self.most.min((MAX_BYTES / u64::from(self.mss)) as u32).max(1);
+        let most = self.most.min((GSO_MAX_SIZE / u64::from(self.mss)) as u32).max(1);
         let Some(srtt) = window.srtt else { return most };
         let ratio = if window.cwnd < window.ssthresh / 2 { RATIO.0 } else { RATIO.1 };
         let used = u64::from(window.cwnd.max(window.out)) * u64::from(self.mss);
         // Bytes a second: percent, and nanoseconds.
         let rate = used.saturating_mul(ratio * 10_000_000) / srtt.0.max(1);
-        let short = (self.min_rtt.0 / 1000) >> RTT_LOG;
-        let bonus = if short < 32 { MAX_BYTES >> short } else { 0 };
-        let segments = ((rate >> PACING_SHIFT) + bonus).min(MAX_BYTES) / u64::from(self.mss);
-        (segments as u32).max(MIN_SEGMENTS).min(most)
+        tso_autosize(rate, Some(self.min_rtt.0 / 1000), self.mss, MIN_SEGMENTS).min(most)
     }
 
     /// How many segments leave now, of `limit` that the window allows and `data` that there are.
@@ -217,7 +209,7 @@ mod tests {
     #[test]
     fn a_short_rtt_makes_long_bursts() {
         let near = Bursts { min_rtt: Span::from_micros(600), ..bursts(65_535, Span::ZERO) };
-        assert_eq!(near.goal(&Window { srtt: Some(MS), ..window(2, 0) }), (65_536 / 2 + 3_393) / 1448);
+        assert_eq!(near.goal(&Window { srtt: Some(MS), ..window(2, 0) }), (GSO_MAX_SIZE as u32 / 2 + 3_393) / 1448);
     }
 
     /// The ACK of what was sent an RTT ago is due: four segments of window wait to become eleven.

@@ -10,7 +10,7 @@ const PACING_SHIFT: u32 = 10;
 /// Of Prague: 2^-12 s, and nothing added for close peers.
 const FINE_SHIFT: u32 = 12;
 /// Linux `GSO_LEGACY_MAX_SIZE` less one and `MAX_TCP_HEADER`: the most bytes of a burst.
-const GSO_MAX_SIZE: u64 = 65_536 - 1 - 256;
+pub(super) const GSO_MAX_SIZE: u64 = 65_536 - 1 - 256;
 /// Linux `tcp_tso_rtt_log`: the allowance of close peers halves with each 2^9 µs of RTT.
 const TSO_RTT_LOG: u32 = 9;
 /// Linux `bbr_min_tso_rate` in bytes a second: below it segments leave one by one.
@@ -46,6 +46,14 @@ pub(super) struct Pacer {
 pub(super) fn send_quantum(rate: u64, mss: u32) -> u32 {
     let bytes = (rate >> PACING_SHIFT).min(GSO_MAX_SIZE) as u32;
     (bytes / mss).max(least(rate)).min(0x7f)
+}
+
+/// Linux `tcp_tso_autosize`: segments of the longest burst at a rate in bytes a second, longer for close peers, at least
+/// `least`; the shortest RTT in µs.
+pub(super) fn tso_autosize(rate: u64, min_rtt: Option<u64>, mss: u32, least: u32) -> u32 {
+    let close = min_rtt.map_or(0, |us| GSO_MAX_SIZE.checked_shr((us >> TSO_RTT_LOG).min(64) as u32).unwrap_or(0));
+    let bytes = ((rate >> PACING_SHIFT) + close).min(GSO_MAX_SIZE) as u32;
+    (bytes / mss).max(least)
 }
 
 fn least(rate: u64) -> u32 {
@@ -90,13 +98,10 @@ impl Pacer {
         self.next.since(now).0 / 1000
     }
 
-    /// Linux `tcp_tso_autosize`: the longest burst at this rate, longer for close peers.
+    /// Segments of the longest burst now.
     fn burst(&self, min_rtt: Option<u64>) -> u32 {
-        let halvings = min_rtt.unwrap_or(0) >> TSO_RTT_LOG;
-        let near = min_rtt.is_some() && self.shift == PACING_SHIFT;
-        let close = if near && halvings < 32 { GSO_MAX_SIZE >> halvings } else { 0 };
-        let bytes = ((self.rate >> self.shift) + close).min(GSO_MAX_SIZE) as u32;
-        (bytes / self.mss).max(least(self.rate)).min(self.most)
+        let near = min_rtt.filter(|_| self.shift == PACING_SHIFT);
+        tso_autosize(self.rate >> (self.shift - PACING_SHIFT), near, self.mss, least(self.rate)).min(self.most)
     }
 
     /// Whether a segment may leave now, where the window has `room` for so many; if not, the pacer wants to be woken.
