@@ -32,7 +32,7 @@ run: build ## The fading link of the CoDel paper: five disciplines, one picture.
 test: build $(VENV)/.dev ## Every test: Rust, then Python and the command.
 	@$(STAGE) "what the tests need" tools/needs
 	@$(STAGE) "Rust tests" cargo test --locked --workspace --quiet
-	@$(STAGE) "Python tests" $(BIN)/pytest --quiet
+	@$(STAGE) "Python tests" $(BIN)/pytest --quiet --numprocesses auto --dist loadfile
 
 check: build $(VENV)/.dev ## Format, lints, types and the rules between rooms.
 	@$(STAGE) "rustfmt" tools/cargo-part rustfmt fmt --all --check
