@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use sojourn_core::qdisc::tc::Spec;
-use sojourn_core::tcp::AckPolicy;
+use sojourn_core::tcp::{AckPolicy, Cc};
 use sojourn_core::units::{Span, Time};
 use sojourn_model::scenario::{self, Access, Capacity, Impair, Link, Nic, Pause, Scenario};
 use sojourn_model::workload::{App, Delays, Direction, Entry};
@@ -285,6 +285,10 @@ fn metrics(entry: &Entry) -> String {
     if tcp.ecn {
         text += " features ecn";
     }
+    if tcp.cc == Cc::Dctcp {
+        // Its SYN is ECT(0): a listener agrees to ECN then only if its route says that dctcp answers.
+        text += " congctl dctcp";
+    }
     text
 }
 
@@ -490,6 +494,19 @@ mod tests {
         assert_eq!(lines.len(), 3);
         assert!(lines.iter().any(|line| line.contains("initcwnd 3 rto_min 200ms features ecn")), "{lines:?}");
         assert!(lines.iter().any(|line| line.contains("initcwnd 10 rto_min 200ms")), "{lines:?}");
+    }
+
+    #[test]
+    fn a_route_says_that_dctcp_answers() {
+        let scenario = scenario(&TWO_HOPS.replace("ecn = true", "ecn = true\ncc = \"dctcp\""));
+        for place in [Place::Left(1), Place::Right(1)] {
+            let lines = said(&Network::new(&scenario), &scenario, place);
+            assert_eq!(
+                lines.iter().filter(|line| line.ends_with("features ecn congctl dctcp")).count(),
+                1,
+                "{lines:?}"
+            );
+        }
     }
 
     #[test]
