@@ -9,14 +9,18 @@ mod bursts;
 mod cc;
 mod pacing;
 mod prr;
+mod rack;
 mod rate;
 mod receiver;
 mod rto;
 mod scoreboard;
 mod sender;
+mod sent;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod tlp;
+mod undo;
 
 pub use receiver::Receiver;
 pub use sender::Sender;
@@ -81,6 +85,15 @@ pub enum HyStart {
     Plus,
 }
 
+/// How losses are found and repaired.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Recovery {
+    /// As today's Linux does: RACK-TLP (RFC 8985), F-RTO (RFC 5682), DSACK (RFC 2883) and what it shows to be in vain undone.
+    Rack,
+    /// By three SACKed segments above (RFC 6675), as Linux did until 2016 or so, and most simulators.
+    Rfc6675,
+}
+
 /// Both ends of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
@@ -109,9 +122,11 @@ pub struct Config {
     /// Linux's RTO: the bound applies to the variance term, a falling RTT does not raise it, and a timeout that the
     /// timestamps show to be spurious is undone.
     pub linux_rto: bool,
+    /// How losses are found and repaired.
+    pub recovery: Recovery,
     /// Most segments that are handed down at once (Linux `gso_max_segs`); 1 is packet by packet, as the window opens.
     pub gso_max_segs: u32,
-    /// Ticks a second of the clock by which Linux's BBR looks for the RTT.
+    /// Ticks a second of the clock by which Linux's BBR looks for the RTT, and the least that its timers wait is counted.
     pub hz: u32,
     /// What the congestion control draws begins with this.
     pub seed: u64,
@@ -144,6 +159,7 @@ impl Default for Config {
             hystart: HyStart::Linux,
             rto_min: Span::from_millis(200),
             linux_rto: true,
+            recovery: Recovery::Rack,
             gso_max_segs: 1,
             hz: 250,
             seed: 0,

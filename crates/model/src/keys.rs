@@ -283,6 +283,12 @@ pub const HOST: Section = Section {
         ),
         key("rto_min", Form::Time, Text("200ms"), "Lower bound of the retransmission timeout; 1s in RFC 6298."),
         key("linux_rto", Form::Flag, Flag(true), "Linux's way: the bound applies to the variance term."),
+        key(
+            "recovery",
+            Form::Choice(&["rack", "rfc6675"]),
+            Words("rack; rfc6675 of linux \"3.2\""),
+            "How losses are found and repaired: as today's Linux does (RACK-TLP, F-RTO, DSACK), or by three SACKed segments above.",
+        ),
         key("quickack", Form::Flag, Flag(true), "Quick ACKs at the start of a connection and after reordering."),
         key(
             "hystart",

@@ -2,7 +2,7 @@
 
 mod applications;
 
-use sojourn_core::tcp::{AckPolicy, Cc, Config, HyStart};
+use sojourn_core::tcp::{AckPolicy, Cc, Config, HyStart, Recovery};
 use sojourn_core::units::{Span, Time};
 
 use crate::document::{Kind, Table};
@@ -408,9 +408,17 @@ fn most_segments(reader: &Reader<'_>) -> Result<Option<u32>, Error> {
 
 fn host_tcp(reader: &Reader<'_>) -> Result<Config, Error> {
     let linux = reader.field("linux")?;
-    if linux.choice()? == "3.2" {
-        linux.warn("of what is built so far, nothing differs from \"now\"");
-    }
+    let usual = if linux.choice()? == "3.2" {
+        linux.warn("of what is built so far, only recovery differs from \"now\"");
+        Recovery::Rfc6675
+    } else {
+        Recovery::Rack
+    };
+    let recovery = match reader.given("recovery") {
+        None => usual,
+        Some(field) if field.choice()? == "rack" => Recovery::Rack,
+        Some(_) => Recovery::Rfc6675,
+    };
     let timestamps = reader.field("timestamps")?.flag()?;
     let rto_min = reader.field("rto_min")?;
     let bound = rto_min.span()?;
@@ -420,6 +428,7 @@ fn host_tcp(reader: &Reader<'_>) -> Result<Config, Error> {
     Ok(Config {
         rto_min: bound,
         linux_rto: reader.field("linux_rto")?.flag()?,
+        recovery,
         quickack: reader.field("quickack")?.flag()?,
         hystart: hystart(&reader.field("hystart")?)?,
         timestamps,

@@ -153,12 +153,12 @@ impl End {
     }
 
     #[inline(always)]
-    fn packet(&self, now: Time, ack: &Ack, sacks: &mut Sacks) -> Packet {
+    fn packet(&mut self, now: Time, ack: &Ack, sacks: &mut Sacks) -> Packet {
         let packet = self.plain.acknowledging(now, ack);
         if !self.tcp.has_blocks() {
             return packet;
         }
-        let (blocks, count) = self.tcp.blocks();
+        let (blocks, count) = self.tcp.take_blocks();
         // RFC 2018 §3: two bytes and eight for each block, padded to a multiple of four.
         packet.with_blocks(sacks.put((blocks, count)), 4 + 8 * count as u16)
     }

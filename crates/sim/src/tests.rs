@@ -1,5 +1,6 @@
 //! The fast engine against the heap engine, and both against what can be computed by hand.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use sojourn_core::qdisc::DropReason;
@@ -284,9 +285,10 @@ fn a_fault_planted_in_each_short_cut_is_seen() {
     {
         let seen = cases().iter().any(|(_, scenario)| {
             plant(Some(fault));
-            let broken = digest(&output(scenario, Engine::Fast));
+            // A fault may also turn time back, which a meter does not survive.
+            let broken = catch_unwind(AssertUnwindSafe(|| digest(&output(scenario, Engine::Fast))));
             plant(None);
-            broken != digest(&output(scenario, Engine::Heap))
+            broken.ok() != Some(digest(&output(scenario, Engine::Heap)))
         });
         assert!(seen, "{fault:?} changes nothing");
     }

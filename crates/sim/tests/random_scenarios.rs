@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use sojourn_core::rng::Rng;
-use sojourn_core::tcp::{AckPolicy, Cc, Config, HyStart};
+use sojourn_core::tcp::{AckPolicy, Cc, Config, HyStart, Recovery};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::{Access, Capacity, Filling, Hop, Impair, Link, Nic, Pause, Scenario, Trace};
@@ -208,6 +208,7 @@ impl Draw {
             hystart: self.of(&[HyStart::Linux, HyStart::Plus, HyStart::Off]),
             timestamps: !self.once_in(5),
             linux_rto: !self.once_in(4),
+            recovery: if self.once_in(4) { Recovery::Rfc6675 } else { Recovery::Rack },
             rto_min: Span::from_millis(self.of(&[200, 200, 1000])),
             gso_max_segs: self.of(&[1, 2, 65_535]),
             ..Config::default()

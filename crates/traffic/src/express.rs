@@ -2,7 +2,7 @@
 
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::qdisc::{cake, codel, dualpi2, fq, fq_codel, pie, red, sfq};
-use sojourn_core::tcp::{AckPolicy, Cc, HyStart};
+use sojourn_core::tcp::{AckPolicy, Cc, HyStart, Recovery};
 use sojourn_model::scenario::{Capacity, Link, Scenario};
 use sojourn_model::workload::{App, Entry};
 
@@ -131,6 +131,7 @@ fn entry(entry: &Entry) -> Option<String> {
         (Cc::Ledbat, _) => Some("cc ledbat: Linux has none".into()),
         (_, AckPolicy::Window(_)) => Some("acks window: Linux acknowledges every second segment or each".into()),
         _ if tcp.hystart == HyStart::Plus => Some("hystart plus: Linux has HyStart, not HyStart++".into()),
+        _ if tcp.recovery == Recovery::Rfc6675 => Some("recovery rfc6675: Linux's TCP recovers by RACK".into()),
         _ if !tcp.linux_rto => Some("linux_rto = false: Linux's retransmission timer is Linux's".into()),
         _ if !tcp.rto_min.0.is_multiple_of(1_000_000) => {
             Some(format!("rto_min {}: whole milliseconds only", tcp.rto_min))

@@ -288,9 +288,16 @@ impl<'a> Tracker<'a> {
 #[derive(Clone, Copy)]
 enum Told {
     Sent,
-    Retransmit,
+    /// So many bytes, as one packet.
+    Retransmit(u32),
     Dropped,
-    Acked { payload: u32, rtt_us: u32, cwnd: u32, srtt_us: u32, inflight: u32 },
+    Acked {
+        payload: u32,
+        rtt_us: u32,
+        cwnd: u32,
+        srtt_us: u32,
+        inflight: u32,
+    },
     App(What),
 }
 
@@ -322,7 +329,7 @@ fn flows(
             Record::Acked { socket, payload, rtt_us, srtt_us, cwnd, inflight } => {
                 (socket, Told::Acked { payload, rtt_us, cwnd, srtt_us, inflight })
             }
-            Record::Retransmitted { socket, .. } => (socket, Told::Retransmit),
+            Record::Retransmitted { socket, payload, .. } => (socket, Told::Retransmit(payload)),
             Record::Packet(_) | Record::Ring(_) | Record::Paused { .. } => continue,
         };
         if let Some(entry) = topology::entry_of(socket.hosts[0]).filter(|&entry| entry < entries.len()) {
@@ -334,16 +341,19 @@ fn flows(
     let mut meters: Vec<FlowMeter> =
         entries.iter().map(|entry| FlowMeter::new(&flow_setup(scenario, entry, keep.series))).collect();
     for (now, entry, what) in told {
-        tell(&mut meters[entry as usize], now, what);
+        tell(&mut meters[entry as usize], entries[entry as usize].tcp.mss, now, what);
     }
     let unfinished = played.unfinished.iter().copied().chain(std::iter::repeat(0));
     meters.into_iter().zip(unfinished).map(|(meter, unfinished)| meter.finish(unfinished)).collect()
 }
 
-fn tell(meter: &mut FlowMeter, now: Time, what: Told) {
+fn tell(meter: &mut FlowMeter, mss: u32, now: Time, what: Told) {
     match what {
         Told::Sent | Told::App(What::Ping) => meter.sent(now, 1),
-        Told::Retransmit => meter.retransmit(now),
+        // Linux sends a burst again as one packet, of several segments; and a FIN takes a number.
+        Told::Retransmit(bytes) => {
+            (0..bytes.saturating_sub(1).div_ceil(mss).max(1)).for_each(|_| meter.retransmit(now))
+        }
         Told::Dropped => meter.dropped(now),
         Told::Acked { payload, rtt_us, cwnd, srtt_us, inflight } => {
             meter.acked(now, u64::from(payload));

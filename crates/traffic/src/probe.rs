@@ -103,12 +103,14 @@ pub enum Record {
         /// Segments in flight.
         inflight: u32,
     },
-    /// A segment was sent again.
+    /// Segments were sent again, as one packet.
     Retransmitted {
         /// Where.
         socket: Socket,
-        /// Its sequence number.
+        /// The first's sequence number.
         seq: u32,
+        /// The sequence numbers that they take: bytes, and one of a FIN.
+        payload: u32,
     },
     /// A transmit ring changed.
     Ring(Ring),
@@ -173,7 +175,7 @@ fn record(bytes: &[u8]) -> Result<Record, String> {
             cwnd: seq,
             inflight: u32_at(48),
         }),
-        2 => Ok(Record::Retransmitted { socket, seq }),
+        2 => Ok(Record::Retransmitted { socket, seq, payload: u32_at(12) }),
         3 => Ok(Record::Ring(Ring {
             link: u16_at(4),
             completed: bytes[1] != 0,

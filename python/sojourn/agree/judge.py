@@ -55,6 +55,8 @@ class Run:
     """Which program and modules played it in the guest."""
     series: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     """Of the first seed: by hop `time_s` and `queue_delay_ms`; as `cwnd` those of the first sender."""
+    counts: int = 1
+    """What the numbers mean: from 2 on a packet that Linux repeats counts as the segments in it, before as one."""
 
 
 def _hop(*path: str, scale: float = 1.0) -> Callable[[Run, str], float | None]:

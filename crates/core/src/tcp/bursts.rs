@@ -8,7 +8,6 @@
 //! no end of a write leaves before its burst is full; `tcp_min_rtt` never forgets (Linux: after five minutes).
 
 use super::pacing::{GSO_MAX_SIZE, tso_autosize};
-use crate::ring::Ring;
 use crate::units::{Span, Time};
 
 /// `tcp_min_tso_segs`.
@@ -31,8 +30,12 @@ pub(super) struct Window {
     /// What the receiver can take beyond the first outstanding segment.
     pub rwnd: u32,
     pub srtt: Option<Span>,
+    /// The smallest RTT so far.
+    pub min_rtt: Span,
     /// When the last segment was sent.
     pub sent_at: Time,
+    /// When the first of those outstanding was.
+    pub head: Option<Time>,
 }
 
 /// The bursts of one sender.
@@ -41,18 +44,15 @@ pub(super) struct Bursts {
     /// Most segments of one (`gso_max_segs`); 1: packet by packet.
     most: u32,
     mss: u32,
-    min_rtt: Span,
     /// The burst under way may have so many more.
     left: u32,
     /// The last attempt to send waited for more window (Linux's `is_cwnd_limited`).
     waits: bool,
-    /// The first segment of each burst that is outstanding, and when it left.
-    sent: Ring<(u32, Time)>,
 }
 
 impl Bursts {
     pub fn new(gso_max_segs: u32, mss: u32) -> Bursts {
-        Bursts { most: gso_max_segs, mss, min_rtt: Span(u64::MAX), left: 0, waits: false, sent: Ring::default() }
+        Bursts { most: gso_max_segs, mss, left: 0, waits: false }
     }
 
     /// Whether there are any; else nothing else here is asked.
@@ -74,21 +74,6 @@ impl Bursts {
         self.waits = false;
     }
 
-    /// An ACK took the RTT and advanced to `una`.
-    #[inline(never)]
-    pub fn on_ack(&mut self, rtt: Span, una: u32) {
-        self.min_rtt = self.min_rtt.min(rtt);
-        self.forget(una);
-    }
-
-    /// Forgets bursts that are all below `una`.
-    #[inline(always)]
-    fn forget(&mut self, una: u32) {
-        while self.sent.len() > 1 && self.sent.at(1).0 <= una {
-            self.sent.pop();
-        }
-    }
-
     /// Segments of a burst now (`tcp_tso_autosize`).
     fn goal(&self, window: &Window) -> u32 {
         let most = self.most.min((GSO_MAX_SIZE / u64::from(self.mss)) as u32).max(1);
@@ -97,7 +82,7 @@ impl Bursts {
         let used = u64::from(window.cwnd.max(window.out)) * u64::from(self.mss);
         // Bytes a second: percent, and nanoseconds.
         let rate = used.saturating_mul(ratio * 10_000_000) / srtt.0.max(1);
-        tso_autosize(rate, Some(self.min_rtt.0 / 1000), self.mss, MIN_SEGMENTS).min(most)
+        tso_autosize(rate, Some(window.min_rtt.0 / 1000), self.mss, MIN_SEGMENTS).min(most)
     }
 
     /// How many segments leave now, of `limit` that the window allows and `data` that there are.
@@ -140,27 +125,18 @@ impl Bursts {
 
     /// `tcp_tso_should_defer`, of less than a burst; `begun`: some leave at this instant already.
     fn defers(&self, limit: u32, begun: bool, window: &Window) -> bool {
-        let &Window { now, cwnd, out, rwnd, srtt, sent_at, .. } = window;
+        let &Window { now, cwnd, out, rwnd, srtt, sent_at, head, .. } = window;
         if now > sent_at + SOON || limit.saturating_mul(WIN_DIVISOR) >= cwnd.min(rwnd) {
             return false;
         }
-        let head = match self.sent.front() {
-            Some(&(_, at)) if out > 0 => at,
+        let head = match head {
+            Some(at) if out > 0 => at,
             _ if begun => now,
             _ => return false,
         };
         let srtt = srtt.unwrap_or_default();
         // Is the ACK of the first segment outstanding expected soon?
         head + srtt <= now + Span(srtt.0 / 2).min(SOON)
-    }
-
-    /// Segments from `first` on leave; nothing below `una` is outstanding.
-    #[inline(never)]
-    pub fn on_send(&mut self, first: u32, una: u32, now: Time) {
-        if self.sent.is_empty() || first == una || self.sent.back().is_some_and(|last| last.1 != now) {
-            self.sent.push((first, now));
-            self.forget(una);
-        }
     }
 }
 
@@ -180,21 +156,21 @@ mod tests {
             out: cwnd - room,
             rwnd: u32::MAX,
             srtt: Some(Span::from_millis(100)),
+            min_rtt: Span::from_millis(100),
             sent_at: now,
+            head: Some(now),
         }
     }
 
-    fn bursts(most: u32, head_age: Span) -> Bursts {
-        let mut bursts = Bursts::new(most, 1448);
-        bursts.min_rtt = Span::from_millis(100);
-        bursts.sent.push((0, Time(10_000_000_000 - head_age.0)));
-        bursts
+    /// The same, and the first of those outstanding left so long ago.
+    fn aged(window: Window, head_age: Span) -> Window {
+        Window { head: Some(Time(window.now.0 - head_age.0)), ..window }
     }
 
     /// 1000 segments each 100 ms and a fifth more, in 2^-10 s: 11.7.
     #[test]
     fn a_burst_is_a_millisecond_of_the_pacing_rate_and_at_least_two_segments() {
-        let bursts = bursts(65_535, Span::ZERO);
+        let bursts = Bursts::new(65_535, 1448);
         assert_eq!(bursts.goal(&window(1000, 0)), 11);
         assert_eq!(bursts.goal(&window(100, 0)), 2);
         assert_eq!(bursts.goal(&window(20_000, 0)), 45, "64 kB at most");
@@ -208,14 +184,17 @@ mod tests {
 
     #[test]
     fn a_short_rtt_makes_long_bursts() {
-        let near = Bursts { min_rtt: Span::from_micros(600), ..bursts(65_535, Span::ZERO) };
-        assert_eq!(near.goal(&Window { srtt: Some(MS), ..window(2, 0) }), (GSO_MAX_SIZE as u32 / 2 + 3_393) / 1448);
+        let near = Window { srtt: Some(MS), min_rtt: Span::from_micros(600), ..window(2, 0) };
+        assert_eq!(Bursts::new(65_535, 1448).goal(&near), (GSO_MAX_SIZE as u32 / 2 + 3_393) / 1448);
     }
 
     /// The ACK of what was sent an RTT ago is due: four segments of window wait to become eleven.
     #[test]
     fn less_than_a_burst_waits_for_an_ack_that_is_due_within_a_millisecond() {
-        let due = |age: u64| bursts(65_535, Span::from_micros(age)).take(4, 1000, &window(1000, 4));
+        let due = |age: u64| {
+            let window = aged(window(1000, 4), Span::from_micros(age));
+            Bursts::new(65_535, 1448).take(4, 1000, &window)
+        };
         assert_eq!(due(100_000), 0);
         assert_eq!(due(99_000), 0, "in exactly a millisecond");
         assert_eq!(due(98_999), 4);
@@ -223,7 +202,8 @@ mod tests {
 
     #[test]
     fn what_is_not_worth_waiting_for_leaves() {
-        let mut all = bursts(65_535, Span::from_millis(100));
+        let mut all = Bursts::new(65_535, 1448);
+        let window = |cwnd, room| aged(window(cwnd, room), Span::from_millis(100));
         assert_eq!(all.take(11, 1000, &window(1000, 11)), 11, "a whole burst");
         assert_eq!(all.take(4, 1, &window(1000, 4)), 1, "a last segment");
         assert_eq!(all.take(1, 5, &window(3, 1)), 1, "a third of the window");
@@ -235,7 +215,8 @@ mod tests {
 
     #[test]
     fn whole_bursts_leave_and_the_rest_waits_for_the_window() {
-        let mut all = bursts(65_535, Span::from_millis(100));
+        let mut all = Bursts::new(65_535, 1448);
+        let window = |cwnd, room| aged(window(cwnd, room), Span::from_millis(100));
         assert_eq!(all.take(27, 1000, &window(1000, 27)), 22);
         assert!(all.waits(), "the window is the limit");
         assert_eq!(all.take(27, 24, &window(1000, 27)), 22);
@@ -243,19 +224,5 @@ mod tests {
         assert_eq!(all.take(27, 1000, &Window { rwnd: 999, ..window(1000, 27) }), 22);
         assert!(!all.waits(), "the receiver is: the congestion window is not used up and must not grow");
         assert_eq!(all.take(0, 1000, &window(1000, 0)), 0);
-    }
-
-    #[test]
-    fn the_head_is_the_burst_that_holds_the_first_outstanding_segment() {
-        let mut all = Bursts::new(65_535, 1448);
-        for (first, at) in [(0, 1), (11, 2), (22, 2), (33, 3)] {
-            all.on_send(first, 0, Time(at));
-        }
-        all.on_ack(MS, 12);
-        assert_eq!(all.sent.front(), Some(&(11, Time(2))));
-        all.on_ack(MS, 40);
-        assert_eq!(all.sent.front(), Some(&(33, Time(3))));
-        all.on_send(44, 44, Time(9));
-        assert_eq!(all.sent.front(), Some(&(44, Time(9))), "the old ones are all acknowledged");
     }
 }

@@ -13,6 +13,7 @@ mod prague;
 mod reno;
 mod vegas;
 
+use crate::tcp::undo::Prior;
 use crate::tcp::{Cc, Config, HyStart as Asked};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
@@ -248,6 +249,20 @@ impl Control {
         if !self.is_fixed() && !self.cc.is_modelled() {
             self.set(self.ssthresh);
         }
+    }
+
+    /// What a reduction would take away; `reducing`: one is under way already (Linux `tcp_current_ssthresh`).
+    pub fn prior(&self, reducing: bool) -> Prior {
+        let ssthresh = if reducing { self.ssthresh } else { self.ssthresh.max(0.75 * self.cwnd) };
+        Prior { cwnd: self.cwnd, ssthresh }
+    }
+
+    /// A reduction was in vain. Whether the threshold rises.
+    pub fn undo(&mut self, prior: &Prior) -> bool {
+        self.set(self.cwnd.max(prior.cwnd));
+        let rises = prior.ssthresh > self.ssthresh;
+        self.ssthresh = self.ssthresh.max(prior.ssthresh);
+        rises
     }
 
     /// A retransmission timeout: slow start from one segment (RFC 5681 §3.1).

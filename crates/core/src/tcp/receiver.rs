@@ -9,10 +9,10 @@
 //!
 //! Deviations: where marking changes, DCTCP's new segment waits for its ACK as any other (Linux acknowledges it at once); one that
 //! is out of order is told together with those before it. The receiver knows no RTT, so Linux's "pause longer than the RTO" is the minimum RTO, at least 200 ms. No
-//! SACK compression, no DSACK.
+//! SACK compression.
 
 use crate::packet::Ecn;
-use crate::tcp::{Ack, AckPolicy, Block, Cc, Config};
+use crate::tcp::{Ack, AckPolicy, Block, Cc, Config, Recovery};
 use crate::units::{Span, Time};
 use alloc::collections::VecDeque;
 
@@ -96,6 +96,10 @@ pub struct Receiver {
     /// The blocks of `held` that changed last, the most recent first.
     recent: [Block; RECENT],
     recent_len: usize,
+    /// Segments that arrive once more are reported (RFC 2883).
+    dsacks: bool,
+    /// The next ACK reports this one.
+    duplicate: Option<u32>,
 }
 
 impl Receiver {
@@ -136,6 +140,8 @@ impl Receiver {
             held: VecDeque::new(),
             recent: [Block::default(); RECENT],
             recent_len: 0,
+            dsacks: config.recovery == Recovery::Rack,
+            duplicate: None,
         }
     }
 
@@ -186,16 +192,21 @@ impl Receiver {
         self.deadline
     }
 
-    /// The SACK blocks of the ACK just made, and how many there are: the most recent first (RFC 2018 §4).
+    /// The SACK blocks of the ACK just made, and how many there are: first a duplicate, once (RFC 2883 §4), then the most
+    /// recent first (RFC 2018 §4).
     #[inline]
-    pub fn blocks(&self) -> ([Block; 3], usize) {
-        ([self.recent[0], self.recent[1], self.recent[2]], self.recent_len.min(3))
+    pub fn take_blocks(&mut self) -> ([Block; 3], usize) {
+        let [first, second, third, _] = self.recent;
+        match self.duplicate.take() {
+            None => ([first, second, third], self.recent_len.min(3)),
+            Some(seq) => ([Block { start: seq, end: seq + 1 }, first, second], (self.recent_len + 1).min(3)),
+        }
     }
 
-    /// Whether something has arrived out of order: else there are no SACK blocks.
+    /// Whether something has arrived out of order or twice: else there are no SACK blocks.
     #[inline]
     pub fn has_blocks(&self) -> bool {
-        self.recent_len > 0
+        self.recent_len > 0 || self.duplicate.is_some()
     }
 
     /// The next segment expected: everything below has arrived.
@@ -330,6 +341,9 @@ impl Receiver {
             self.release();
         } else {
             self.quicken(MAX_QUICKACKS);
+            if seq < self.next {
+                self.note_duplicate(seq);
+            }
             if seq > self.next {
                 let block = self.hold(seq);
                 self.report(block);
@@ -340,6 +354,10 @@ impl Receiver {
             }
         }
         self.discharge();
+    }
+
+    fn note_duplicate(&mut self, seq: u32) {
+        self.duplicate = self.dsacks.then_some(seq);
     }
 
     /// What was held and is in order now.
@@ -367,7 +385,9 @@ impl Receiver {
             return block;
         };
         if block.start <= seq && seq < block.end {
-            return *block;
+            let block = *block;
+            self.note_duplicate(seq);
+            return block;
         }
         if block.start > seq + 1 {
             let block = Block { start: seq, end: seq + 1 };
@@ -525,14 +545,14 @@ mod tests {
         let mut receiver = receiver(AckPolicy::Every, true);
         let block = |start, end| Block { start, end };
         feed(&mut receiver, 0, [0, 2, 4, 6, 8]);
-        assert_eq!(receiver.blocks(), ([block(8, 9), block(6, 7), block(4, 5)], 3));
+        assert_eq!(receiver.take_blocks(), ([block(8, 9), block(6, 7), block(4, 5)], 3));
         feed(&mut receiver, 9, [3]);
-        assert_eq!(receiver.blocks(), ([block(2, 5), block(8, 9), block(6, 7)], 3));
+        assert_eq!(receiver.take_blocks(), ([block(2, 5), block(8, 9), block(6, 7)], 3));
         feed(&mut receiver, 10, [1]);
         assert_eq!(receiver.next_expected(), 5);
-        assert_eq!(receiver.blocks().1, 2);
+        assert_eq!(receiver.take_blocks().1, 2);
         feed(&mut receiver, 11, [5, 7]);
-        assert_eq!((receiver.next_expected(), receiver.blocks().1), (9, 0));
+        assert_eq!((receiver.next_expected(), receiver.take_blocks().1), (9, 0));
     }
 
     #[test]

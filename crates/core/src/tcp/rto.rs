@@ -90,6 +90,12 @@ impl Rto {
         }
     }
 
+    /// The lower bound.
+    #[inline]
+    pub fn min(&self) -> Span {
+        Span(self.min)
+    }
+
     /// The timeout with its backoff.
     #[inline]
     pub fn timeout(&self) -> Span {
@@ -108,8 +114,8 @@ impl Rto {
 
     /// The handshake is over. If a SYN was lost and its RTT cannot be known, the timeout of data begins at three seconds
     /// (RFC 6298 §5.7).
-    pub fn after_handshake(&mut self, sampled: bool) {
-        if self.backoff > 0 && !sampled {
+    pub fn after_handshake(&mut self, lost: bool, sampled: bool) {
+        if lost && !sampled {
             self.rto = AFTER_SYN_LOSS.0;
         }
         self.backoff = 0;

@@ -7,10 +7,13 @@
 //! Deviation: `IsLost` counts segments, not bytes (three SACKed segments above), which for full segments is the RFC's
 //! "more than (DupThresh - 1) * SMSS bytes" and for short ones its DupAcks rule.
 
+mod judged;
+
 use crate::ring::Ring;
 use crate::tcp::Block;
 use alloc::boxed::Box;
 use alloc::vec;
+pub(super) use judged::Found;
 
 const SACKED: u8 = 1;
 const LOST: u8 = 2;
@@ -18,6 +21,8 @@ const LOST: u8 = 2;
 const RETX: u8 = 4;
 /// Was retransmitted at some time: its ACK is ambiguous (Karn).
 const EVER: u8 = 8;
+/// Only a loss probe sent it again: as if the original had left later.
+const PROBE: u8 = 16;
 
 /// RFC 6675 §2: DupThresh, the number of SACKed segments above a hole that make it lost.
 const DUP_THRESH: usize = 3;
@@ -29,6 +34,23 @@ pub(super) struct Advanced {
     pub were_sacked: u32,
     /// One of the others had been retransmitted.
     pub retransmitted: bool,
+    /// One of all had been.
+    pub repeated: bool,
+}
+
+/// What was known of a segment that is acknowledged now.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Past {
+    /// It was SACKed before.
+    pub sacked: bool,
+    /// It was sent more than once.
+    pub again: bool,
+}
+
+impl From<u8> for Past {
+    fn from(flag: u8) -> Past {
+        Past { sacked: flag & SACKED != 0, again: flag & EVER != 0 }
+    }
 }
 
 /// Flags of the outstanding segments, and counts of them.
@@ -41,6 +63,8 @@ pub(super) struct Scoreboard {
     pub lost: u32,
     /// Retransmissions in the network.
     pub retx: u32,
+    /// Segments that only a probe sent again.
+    probes: u32,
     /// The highest SACKed segments, highest first. Zero and what has been acknowledged since stand for "none".
     top: [u32; DUP_THRESH],
     /// Everything below has been asked whether it is lost.
@@ -59,6 +83,12 @@ impl Scoreboard {
     /// Nothing is SACKed, lost or retransmitted.
     #[inline]
     pub fn is_clean(&self) -> bool {
+        self.sacked | self.lost | self.retx | self.probes == 0
+    }
+
+    /// The same but for what a probe sent again.
+    #[inline]
+    pub fn is_whole(&self) -> bool {
         self.sacked | self.lost | self.retx == 0
     }
 
@@ -86,19 +116,34 @@ impl Scoreboard {
     #[cold]
     #[inline(never)]
     fn grow(&mut self, una: u32, nxt: u32) {
-        let need = (nxt - una) as usize;
-        let mut flags = vec![0; need.next_power_of_two().max(64)].into_boxed_slice();
+        let size = ((nxt - una) as usize).next_power_of_two().max(64);
+        let mut flags = vec![0; size].into_boxed_slice();
         if !self.is_clean() {
             let held = self.flags.len() as u32;
             for seq in una..nxt.min(una + held) {
-                flags[seq as usize & (flags.len() - 1)] = *self.flag(seq);
+                flags[seq as usize & (size - 1)] = *self.flag(seq);
             }
         }
         self.flags = flags;
     }
 
-    /// A cumulative ACK: [una, cum) leave the scoreboard.
-    pub fn advance(&mut self, una: u32, cum: u32) -> Advanced {
+    /// Whether an outstanding segment is SACKed, lost or retransmitted. There must be room for it.
+    pub fn is_marked(&mut self, seq: u32) -> bool {
+        *self.flag(seq) & (SACKED | LOST | RETX) != 0
+    }
+
+    /// Whether an outstanding segment was ever sent again.
+    pub fn is_repeated(&self, seq: u32) -> bool {
+        !self.is_clean() && self.flags[seq as usize & (self.flags.len() - 1)] & EVER != 0
+    }
+
+    /// One past the highest SACKed segment; una if there is none.
+    pub fn fack(&self, una: u32) -> u32 {
+        if self.sacked > 0 { self.top[0] + 1 } else { una }
+    }
+
+    /// A cumulative ACK: [una, cum) leave the scoreboard. Shows each, if anything stands there.
+    pub fn advance(&mut self, una: u32, cum: u32, mut gone: impl FnMut(u32, Past)) -> Advanced {
         let mut result = Advanced::default();
         if self.is_clean() {
             return result;
@@ -107,8 +152,11 @@ impl Scoreboard {
             let flag = core::mem::take(self.flag(seq));
             result.were_sacked += u32::from(flag & SACKED != 0);
             result.retransmitted |= flag & (EVER | SACKED) == EVER;
+            result.repeated |= flag & EVER != 0;
             self.lost -= u32::from(flag & LOST != 0);
             self.retx -= u32::from(flag & RETX != 0);
+            self.probes -= u32::from(flag & PROBE != 0);
+            gone(seq, Past::from(flag));
         }
         self.sacked -= result.were_sacked;
         result
@@ -116,7 +164,7 @@ impl Scoreboard {
 
     /// RFC 6675 §4 `Update`: marks what the blocks report of [una, nxt); says how many segments are newly SACKed, and shows
     /// each.
-    pub fn sack(&mut self, una: u32, nxt: u32, blocks: &[Block], mut newly: impl FnMut(u32)) -> u32 {
+    pub fn sack(&mut self, una: u32, nxt: u32, blocks: &[Block], mut newly: impl FnMut(u32, Past)) -> u32 {
         if blocks.is_empty() {
             return 0;
         }
@@ -130,8 +178,9 @@ impl Scoreboard {
                 match known.iter().find(|k| k.start <= seq && seq < k.end) {
                     Some(k) => seq = k.end,
                     None => {
+                        let past = Past::from(*self.flag(seq));
                         if self.mark_sacked(seq) {
-                            newly(seq);
+                            newly(seq, past);
                         }
                         seq += 1;
                     }
@@ -155,6 +204,7 @@ impl Scoreboard {
         self.sacked += 1;
         self.lost -= u32::from(was & LOST != 0);
         self.retx -= u32::from(was & RETX != 0);
+        self.probes -= u32::from(was & PROBE != 0);
         let mut seq = seq;
         for top in &mut self.top {
             if seq > *top {
@@ -223,11 +273,12 @@ impl Scoreboard {
         if self.lost > 0 {
             for seq in una..nxt {
                 let flag = self.flag(seq);
-                *flag &= if *flag & RETX != 0 { !LOST } else { !(LOST | EVER) };
+                *flag &= if *flag & (RETX | SACKED | PROBE) != 0 { !LOST } else { !(LOST | EVER) };
             }
         }
         self.lost = 0;
         self.judged = una;
+        self.next_rxt = una;
     }
 
     /// Recovery begins: retransmissions start at una (RFC 6675 §5 step 4.3).
@@ -235,28 +286,24 @@ impl Scoreboard {
         self.next_rxt = self.next_rxt.max(una);
     }
 
-    /// RFC 6675 §4 `NextSeg` rule 1: the lowest lost segment above HighRxt; before it those that were lost again.
+    /// RFC 6675 §4 `NextSeg` rule 1: the lowest lost segment above HighRxt, or lower one that was lost again.
     pub fn next_lost(&mut self, una: u32) -> Option<u32> {
         if self.lost == 0 {
             return None;
         }
-        while let Some(&seq) = self.lost_again.front() {
-            if seq >= una && *self.flag(seq) & (LOST | RETX) == LOST {
-                return Some(seq);
-            }
+        while let Some(&seq) = self.lost_again.front()
+            && (seq < una || *self.flag(seq) & (LOST | RETX) != LOST)
+        {
             self.lost_again.pop();
         }
+        let again = self.lost_again.front().copied();
         let mut seq = self.next_rxt.max(una);
-        while seq < self.judged {
-            if *self.flag(seq) & (LOST | RETX) == LOST {
-                self.next_rxt = seq;
-                return Some(seq);
-            }
+        while seq < self.judged && *self.flag(seq) & (LOST | RETX) != LOST {
             seq += 1;
         }
         // Rule 3 may have taken the pointer further than the losses go.
         self.next_rxt = seq;
-        None
+        if seq < self.judged { again.map_or(Some(seq), |again| Some(again.min(seq))) } else { again }
     }
 
     /// RFC 6675 §4 `NextSeg` rule 3: the lowest unSACKed segment above HighRxt and below the highest SACKed one.
@@ -279,9 +326,10 @@ impl Scoreboard {
         }
         self.sent_again.push((seq, nxt));
         let flag = self.flag(seq);
-        let again = *flag & RETX != 0;
-        *flag |= RETX | EVER;
+        let (again, probe) = (*flag & RETX != 0, *flag & PROBE != 0);
+        *flag = (*flag | RETX | EVER) & !PROBE;
         self.retx += u32::from(!again);
+        self.probes -= u32::from(probe);
     }
 
     /// Bytes that are not zero and should be: those of segments outside [una, nxt), and all if the counts are zero.
@@ -315,6 +363,8 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
+    fn skip(_: u32, _: Past) {}
+
     fn block(start: u32, end: u32) -> Block {
         Block { start, end }
     }
@@ -331,17 +381,17 @@ mod tests {
     #[test]
     fn a_segment_is_lost_when_three_above_it_are_sacked() {
         let mut board = Scoreboard::default();
-        assert_eq!(board.sack(0, 20, &[block(5, 7)], drop), 2);
+        assert_eq!(board.sack(0, 20, &[block(5, 7)], skip), 2);
         assert_eq!(board.mark_lost(0, drop), 0);
         assert_eq!(board.pipe(0, 20), 18);
         // Three, but above the third from the top: segments 0 to 4, not 7 and 8.
-        assert_eq!(board.sack(0, 20, &[block(9, 10), block(5, 7)], drop), 1);
+        assert_eq!(board.sack(0, 20, &[block(9, 10), block(5, 7)], skip), 1);
         assert_eq!(board.mark_lost(0, drop), 5);
         assert_eq!(board.pipe(0, 20), 12);
         // Discontiguous ones count as well: 7 and 8 have 9, 11 and 13 above them now.
-        board.sack(0, 20, &[block(11, 12), block(9, 10)], drop);
+        board.sack(0, 20, &[block(11, 12), block(9, 10)], skip);
         assert_eq!(board.mark_lost(0, drop), 0);
-        board.sack(0, 20, &[block(13, 14), block(11, 12), block(9, 10)], drop);
+        board.sack(0, 20, &[block(13, 14), block(11, 12), block(9, 10)], skip);
         assert_eq!(board.mark_lost(0, drop), 2);
         assert_eq!(lost(&mut board, 0), [0, 1, 2, 3, 4, 7, 8]);
         assert_eq!((board.sacked, board.lost, board.retx), (5, 7, 7));
@@ -351,7 +401,7 @@ mod tests {
     #[test]
     fn rule_3_takes_holes_below_the_highest_sacked_that_are_not_lost_yet() {
         let mut board = Scoreboard::default();
-        board.sack(0, 20, &[block(1, 4), block(5, 6)], drop);
+        board.sack(0, 20, &[block(1, 4), block(5, 6)], skip);
         board.mark_lost(0, drop);
         assert_eq!(lost(&mut board, 0), [0]);
         assert_eq!(board.next_hole(0), Some(4));
@@ -364,33 +414,33 @@ mod tests {
     #[test]
     fn blocks_that_return_after_ack_loss_count_once() {
         let mut board = Scoreboard::default();
-        board.sack(0, 100, &[block(10, 20)], drop);
-        board.sack(0, 100, &[block(30, 40), block(25, 28)], drop);
-        assert_eq!(board.sack(0, 100, &[block(10, 24), block(30, 41), block(25, 28)], drop), 5);
-        assert_eq!(board.sack(0, 100, &[block(10, 41)], drop), 3);
+        board.sack(0, 100, &[block(10, 20)], skip);
+        board.sack(0, 100, &[block(30, 40), block(25, 28)], skip);
+        assert_eq!(board.sack(0, 100, &[block(10, 24), block(30, 41), block(25, 28)], skip), 5);
+        assert_eq!(board.sack(0, 100, &[block(10, 41)], skip), 3);
         assert_eq!(board.sacked, 31);
         assert_eq!(board.recount(0, 100), (31, 0, 0));
-        let advanced = board.advance(0, 41);
-        assert_eq!(advanced, Advanced { were_sacked: 31, retransmitted: false });
+        let advanced = board.advance(0, 41, skip);
+        assert_eq!(advanced, Advanced { were_sacked: 31, ..Advanced::default() });
         assert!(board.is_clean());
     }
 
     #[test]
     fn a_lost_segment_that_arrives_after_all_is_lost_no_more() {
         let mut board = Scoreboard::default();
-        board.sack(0, 20, &[block(2, 5)], drop);
+        board.sack(0, 20, &[block(2, 5)], skip);
         assert_eq!(board.mark_lost(0, drop), 2);
         assert_eq!(lost(&mut board, 0), [0, 1]);
-        assert_eq!(board.sack(0, 20, &[block(1, 5)], drop), 1);
+        assert_eq!(board.sack(0, 20, &[block(1, 5)], skip), 1);
         assert_eq!((board.sacked, board.lost, board.retx), (4, 1, 1));
-        assert!(board.advance(0, 5).retransmitted);
+        assert!(board.advance(0, 5, skip).retransmitted);
         assert!(board.is_clean());
     }
 
     #[test]
     fn after_a_timeout_all_but_the_sacked_are_sent_again() {
         let mut board = Scoreboard::default();
-        board.sack(0, 8, &[block(2, 5)], drop);
+        board.sack(0, 8, &[block(2, 5)], skip);
         board.mark_lost(0, drop);
         assert_eq!(lost(&mut board, 0), [0, 1]);
         board.all_lost(0, 8, drop);
@@ -401,13 +451,13 @@ mod tests {
     #[test]
     fn a_retransmission_is_lost_when_three_sent_after_it_are_sacked() {
         let mut board = Scoreboard::default();
-        board.sack(0, 20, &[block(1, 5)], drop);
+        board.sack(0, 20, &[block(1, 5)], skip);
         board.mark_lost(0, drop);
         assert_eq!(lost(&mut board, 0), [0]);
         assert_eq!(board.pipe(0, 23), 19);
-        board.sack(0, 23, &[block(1, 22)], drop);
+        board.sack(0, 23, &[block(1, 22)], skip);
         assert_eq!(board.mark_retransmissions_lost(0, drop), 0, "two are not enough");
-        board.sack(0, 23, &[block(1, 23)], drop);
+        board.sack(0, 23, &[block(1, 23)], skip);
         assert_eq!(board.mark_retransmissions_lost(0, drop), 1);
         assert_eq!(board.recount(0, 23), (22, 1, 0));
         assert_eq!(lost(&mut board, 0), [0]);
@@ -419,7 +469,7 @@ mod tests {
     #[test]
     fn the_ring_grows_without_forgetting() {
         let mut board = Scoreboard::default();
-        board.sack(1000, 1050, &[block(1010, 1020)], drop);
+        board.sack(1000, 1050, &[block(1010, 1020)], skip);
         board.reserve(1000, 5000);
         assert_eq!(board.recount(1000, 5000), (10, 0, 0));
         assert_eq!(board.highest_unsacked(1000, 1020), Some(1009));

@@ -1,27 +1,39 @@
-//! The sending half: RFC 5681, 6298, 6675, 6937 and 3168 behind a few calls.
+//! The sending half: RFC 5681, 6298, 6937, 3168 and, for losses, 8985 (or 6675) behind a few calls.
 //!
 //! The window limits `pipe`, the segments estimated to be in the network. As long as nothing is SACKed, lost or
 //! retransmitted, pipe is `nxt - una`, and an ACK or a transmission costs a few additions (the clean path). Everything
-//! else, from the first SACK block to the end of a recovery, runs over the scoreboard, in `repair.rs`.
+//! else, from the first SACK block to the end of a recovery, runs over the scoreboard: in `linux.rs` and `timers.rs` as
+//! today's Linux does it, in `rfc6675.rs` as before RACK; `repair.rs` is what both need.
 //!
-//! Deviations: no RACK-TLP (RFC 8985): a lost retransmission is seen when newer data is SACKed, else by the timer. A SYN is repeated for ever.
+//! Deviations: a SYN is repeated for ever.
 
+mod linux;
 mod modelled;
 mod repair;
+mod rfc6675;
+mod timers;
 
 use crate::tcp::bursts::{self, Bursts};
 use crate::tcp::cc::{Clock, Control};
 use crate::tcp::prr::Prr;
+use crate::tcp::rack::Rack;
 use crate::tcp::receiver::FIRST_CEP;
 use crate::tcp::rto::Rto;
 use crate::tcp::scoreboard::Scoreboard;
+use crate::tcp::sent::Sent;
 use crate::tcp::stream::Stream;
-use crate::tcp::{Ack, Acked, Block, Cc, Config, Transmit};
+use crate::tcp::tlp::Tlp;
+use crate::tcp::undo::Doubt;
+use crate::tcp::{Ack, Acked, Block, Cc, Config, Recovery, Transmit};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 use core::ops::Range;
 use modelled::Path;
-use repair::Undo;
+use rfc6675::Undo;
+use timers::Timer;
+
+/// Linux `tcp_syn_linear_timeouts`: so many SYNs are repeated after a second each, before the wait doubles.
+const LINEAR_SYNS: u64 = 4;
 
 /// What the sender is doing (Linux's names).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +50,17 @@ enum State {
     Recovery,
     /// Repairing after a timeout.
     Loss,
+}
+
+/// What the ACK that came last allows to be sent again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Rexmit {
+    /// Nothing.
+    None,
+    /// What is lost.
+    Lost,
+    /// Nothing if there is new data, else what is lost (RFC 5682 §3.1 step 2 b).
+    New,
 }
 
 /// The sending half of a connection.
@@ -58,8 +81,12 @@ pub struct Sender {
     /// With accurate ECN: the counter of marks, modulo 8, as the last ACK gave it.
     cep: Option<u8>,
     timestamps: bool,
-    /// Timeouts that prove spurious are undone.
+    /// Timeouts that prove spurious are undone (without RACK).
     undoes: bool,
+    /// Losses are found and repaired as today's Linux does.
+    linux: bool,
+    /// Times of transmission are needed.
+    keeps_times: bool,
     /// The window, rather than the application, was the limit lately (Linux `is_cwnd_limited`).
     cwnd_limited: bool,
     /// A SYN is to be sent.
@@ -68,6 +95,15 @@ pub struct Sender {
     cwr_due: bool,
     /// The one retransmission of RFC 6675 §4 rule 4 may still be made.
     rescue: bool,
+    /// A loss probe is to be sent.
+    probe_due: bool,
+    /// F-RTO asks whether the timeout was spurious.
+    frto: bool,
+    rexmit: Rexmit,
+    /// What the timer is for.
+    timer: Timer,
+    /// Timeouts since something was acknowledged (Linux `icsk_retransmits`).
+    retries: u8,
     /// When a timer expires; never if none runs.
     deadline: Time,
     control: Control,
@@ -87,7 +123,18 @@ pub struct Sender {
     prr: Prr,
     board: Scoreboard,
     bursts: Bursts,
-    /// What to return to if the last timeout was spurious.
+    /// When what is outstanding left.
+    sent: Sent,
+    rack: Rack,
+    tlp: Tlp,
+    doubt: Doubt,
+    /// The smallest RTT so far, in µs.
+    min_rtt_us: u32,
+    /// When the first SYN left, in µs modulo 2^32.
+    opened_us: u32,
+    /// Two of Linux's ticks, the least that a timer of its waits.
+    two_ticks: Span,
+    /// What to return to if the last timeout was spurious (without RACK).
     undo: Option<Box<Undo>>,
     /// Of a congestion control that models the path: then every ACK takes the slow path.
     path: Option<Box<Path>>,
@@ -113,10 +160,17 @@ impl Sender {
             cep: (config.ecn && config.cc == Cc::Prague).then_some(FIRST_CEP),
             timestamps: config.timestamps,
             undoes: config.timestamps && config.linux_rto,
+            linux: config.recovery == Recovery::Rack,
+            keeps_times: config.recovery == Recovery::Rack || most > 1,
             cwnd_limited: false,
             syn_due: false,
             cwr_due: false,
             rescue: false,
+            probe_due: false,
+            frto: false,
+            rexmit: Rexmit::None,
+            timer: Timer::Rto,
+            retries: 0,
             deadline: Time::NEVER,
             control,
             rto: Rto::new(config.rto_min, config.linux_rto),
@@ -130,6 +184,13 @@ impl Sender {
             prr: Prr::default(),
             board: Scoreboard::default(),
             bursts: Bursts::new(most, config.mss),
+            sent: Sent::default(),
+            rack: Rack::default(),
+            tlp: Tlp::default(),
+            doubt: Doubt::default(),
+            min_rtt_us: u32::MAX,
+            opened_us: 0,
+            two_ticks: Span(2 * 1_000_000_000 / u64::from(config.hz.max(1))),
             undo: None,
             path: Path::new(config).map(Box::new),
             retransmits: 0,
@@ -137,11 +198,13 @@ impl Sender {
         }
     }
 
-    /// Opens actively: a SYN is to be sent, and repeated after 1 s, 2 s, 4 s, … (RFC 6298 §2.1, §5.5).
+    /// Opens actively: a SYN is to be sent, and repeated after 1 s, 2 s, 4 s, … (RFC 6298 §2.1, §5.5; today's Linux waits a
+    /// second four times before that).
     pub fn open(&mut self, now: Time) {
         self.state = State::SynSent;
         self.syn_due = true;
         self.sent_at = now;
+        self.opened_us = micros(now);
     }
 
     /// The other half opened the connection: this one may send, and knows the handshake's RTT if it measured it.
@@ -152,8 +215,20 @@ impl Sender {
         self.sent_at = now;
         if let Some(rtt) = rtt {
             self.rto.sample(rtt, self.una, self.nxt);
+            self.min_rtt_us = (rtt.0 / 1000) as u32;
+            self.rack.rtt_us = self.min_rtt_us;
         }
         self.begin_model(now, rtt);
+    }
+
+    /// Whether ECN is used, as far as is known.
+    pub fn has_ecn(&self) -> bool {
+        self.ecn
+    }
+
+    /// The handshake has shown that ECN can't be used.
+    pub fn forgo_ecn(&mut self) {
+        (self.ecn, self.ecn_always) = (false, false);
     }
 
     /// Whether data may be sent.
@@ -194,15 +269,21 @@ impl Sender {
         self.edge = ack.cum.saturating_add(ack.window);
         let rtt = since_us(now, ack.ts_first);
         self.rto.sample(rtt, self.una, self.nxt);
-        if self.bursts.is_on() {
-            self.bursts.on_ack(rtt, self.una);
-        }
         let clock = self.clock(now, ack);
         self.control.observe(&clock, newly);
         if self.may_grow() {
             self.control.grow(newly, &clock);
         }
-        self.deadline = if self.una == self.nxt { Time::NEVER } else { now + self.rto.timeout() };
+        self.min_rtt_us = self.min_rtt_us.min(clock.rtt_us);
+        self.rack.rtt_us = clock.rtt_us;
+        self.deadline = if self.una == self.nxt {
+            Time::NEVER
+        } else if self.linux {
+            self.timer = Timer::Probe;
+            self.probe_after_ack(now)
+        } else {
+            now + self.rto.timeout()
+        };
         Acked { payload, rtt: Some(rtt) }
     }
 
@@ -222,6 +303,11 @@ impl Sender {
         if end > start {
             self.nxt = end;
             self.sent_at = now;
+            if self.linux {
+                self.sent.on_send(start..end, self.una, now);
+                self.deadline = self.probe_after_send(now);
+                self.timer = Timer::Probe;
+            }
         }
         Some(start..end)
     }
@@ -251,9 +337,13 @@ impl Sender {
         let window = self.window(now);
         let count = self.bursts.take(limit.saturating_sub(start), self.stream.end - start, &window);
         if count > 0 {
-            self.bursts.on_send(start, self.una, now);
+            self.sent.on_send(start..start + count, self.una, now);
             self.nxt += count;
             self.sent_at = now;
+            if self.linux {
+                self.deadline = self.probe_after_send(now);
+                self.timer = Timer::Probe;
+            }
         }
         start..self.nxt
     }
@@ -274,7 +364,9 @@ impl Sender {
             out: self.nxt - self.una,
             rwnd: self.edge - self.una,
             srtt: self.rto.srtt(),
+            min_rtt: self.min_rtt(),
             sent_at: self.sent_at,
+            head: (self.una < self.nxt).then(|| self.sent.at(self.una)),
         }
     }
 
@@ -286,13 +378,19 @@ impl Sender {
         if now < self.deadline {
             return;
         }
-        self.timeouts += 1;
         if self.state == State::SynSent {
-            self.rto.back_off();
+            self.timeouts += 1;
+            if !self.linux || self.timeouts > LINEAR_SYNS {
+                self.rto.back_off();
+            }
             self.syn_due = true;
             self.deadline = Time::NEVER;
             return;
         }
+        if self.linux {
+            return self.on_timer_linux(now);
+        }
+        self.timeouts += 1;
         self.on_timeout(now);
     }
 
@@ -385,11 +483,19 @@ impl Sender {
         if self.una == seq {
             self.begin_flight(now);
         }
-        if self.bursts.is_on() {
-            self.bursts.on_send(seq, self.una, now);
+        if self.keeps_times {
+            self.sent.on_send(seq..seq + 1, self.una, now);
         }
         self.nxt += 1;
         self.sent_at = now;
+        if self.linux {
+            if self.clean {
+                self.deadline = self.probe_after_send(now);
+                self.timer = Timer::Probe;
+            } else {
+                self.arm_after_send(now, self.una == seq);
+            }
+        }
         let cwr = core::mem::take(&mut self.cwr_due);
         Transmit { seq, payload: self.stream.payload(seq), retransmit: false, syn: false, ect: self.ecn, cwr }
     }
@@ -410,9 +516,13 @@ impl Sender {
         if self.state != State::SynSent {
             return Acked::default();
         }
-        let lost = self.rto.backoff();
+        let lost = self.timeouts;
         let rtt = (self.timestamps || lost == 0).then(|| since_us(now, ack.ts_first));
-        self.rto.after_handshake(rtt.is_some());
+        self.rto.after_handshake(lost > 0, rtt.is_some());
+        if self.linux && lost > 0 && ack.ts_first != self.opened_us {
+            // RFC 3168 §6.1.1.1, Linux `tcp_ecn_fallback`: who repeats a SYN asks for no ECN.
+            self.forgo_ecn();
+        }
         if lost > 1 {
             self.control.after_syn_loss();
         }
@@ -425,6 +535,12 @@ impl Sender {
     #[cfg(test)]
     pub(super) fn counts(&self) -> ((u32, u32, u32), (u32, u32, u32)) {
         ((self.board.sacked, self.board.lost, self.board.retx), self.board.recount(self.una, self.nxt))
+    }
+
+    /// Whether a loss probe is out: it may leave beyond the window.
+    #[cfg(test)]
+    pub(super) fn is_probing(&self) -> bool {
+        self.tlp.end_seq.is_some()
     }
 
     /// Marks on the scoreboard that belong to no outstanding segment.

@@ -94,10 +94,14 @@ impl Hosts<'_> {
         let web = &self.webs[index as usize];
         let (conn, bytes) = (web.response, web.exchanges[web.at].response);
         // The handshake's ACK gave the server a sample too; the client's own stands for it.
-        let rtt = self.conns[web.request as usize].sender.srtt();
+        let asking = &self.conns[web.request as usize].sender;
+        let (rtt, ecn) = (asking.srtt(), asking.has_ecn());
         let sender = &mut self.conns[conn as usize].sender;
         if !sender.is_established() {
             sender.establish(now, rtt);
+            if !ecn {
+                sender.forgo_ecn();
+            }
         }
         let target = sender.write(bytes);
         net.expect(conn, target);

@@ -8,7 +8,7 @@
 //!
 //! Deviations: the draft leaves ECN open but asks that a mark count as congestion. Here an echo begins a round with loss, and
 //! half of a round's segments echoed are too much in flight (Linux's BBRv3, `bbr_ecn_thresh`); its finer response needs
-//! accurate ECN. Spurious timeouts are undone, spurious fast recoveries are not noticed by this TCP.
+//! accurate ECN.
 
 mod bounds;
 mod probe_bw;

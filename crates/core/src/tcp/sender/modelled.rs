@@ -240,15 +240,19 @@ impl Sender {
             self.with_model(now, |model, flow, _, _| model.on_restart(flow));
         }
         let segment = self.poll_repair(now);
-        let (in_flight, span) = (self.inflight(), (self.una, self.nxt));
-        let path = self.path.as_mut()?;
         match &segment {
-            Some(tx) => {
-                path.sampler.on_send(us(now), tx.seq, span, in_flight, tx.retransmit);
-                path.pacer.on_send(tx.payload);
-            }
-            None => path.pacer.rest(),
+            Some(segment) => self.note_departure(now, segment),
+            None => self.path.as_mut()?.pacer.rest(),
         }
         segment
+    }
+
+    /// A segment leaves.
+    pub(super) fn note_departure(&mut self, now: Time, segment: &Transmit) {
+        let (in_flight, span) = (self.inflight(), (self.una, self.nxt));
+        if let Some(path) = &mut self.path {
+            path.sampler.on_send(us(now), segment.seq, span, in_flight, segment.retransmit);
+            path.pacer.on_send(segment.payload);
+        }
     }
 }

@@ -1,21 +1,9 @@
-//! The sender off the clean path: losses, reductions and timeouts.
+//! The sender off the clean path, whatever finds its losses.
 
-use super::modelled::{self, Report};
-use super::{Sender, State, micros, since_us};
-use crate::tcp::cc::Control;
-use crate::tcp::prr::Prr;
-use crate::tcp::scoreboard::Advanced;
+use super::timers::Timer;
+use super::{Sender, State};
 use crate::tcp::{Ack, Acked, Block, Transmit};
-use crate::units::{Span, Time};
-use alloc::boxed::Box;
-
-/// The sender's window before a timeout.
-#[derive(Clone, Debug)]
-pub(super) struct Undo {
-    control: Control,
-    /// When the first retransmission was due, in µs modulo 2^32.
-    stamp: u32,
-}
+use crate::units::Time;
 
 impl Sender {
     #[inline(never)]
@@ -26,58 +14,11 @@ impl Sender {
         if !self.is_established() || ack.cum > self.nxt {
             return Acked::default();
         }
-        let prior_in_flight = self.inflight();
-        self.note_usage(prior_in_flight);
-        self.bursts.begin();
-        let cum = ack.cum.max(self.una);
-        let newly = cum - self.una;
-        let payload = self.stream.acknowledge(self.una, cum);
-        let gone = self.board.advance(self.una, cum);
-        let path = &mut self.path;
-        if let Some(path) = path {
-            path.begin(self.una..cum);
-        }
-        self.una = cum;
-        self.edge = self.edge.max(ack.cum.saturating_add(ack.window));
-        let sacked = self.board.sack(cum, self.nxt, blocks, |seq| modelled::sacked(path, seq));
-        let delivered = newly - gone.were_sacked + sacked;
-        let newly_lost = self.board.mark_lost(cum, |seq| modelled::lost(path, seq))
-            + self.board.mark_retransmissions_lost(cum, |seq| modelled::lost(path, seq));
-        let rtt = self.sample_slow(now, ack, newly, gone);
-        if let Some(rtt) = rtt {
-            self.bursts.on_ack(rtt, cum);
-        }
-        if newly > 0 && self.state == State::Loss {
-            self.judge_timeout(now, ack);
-        }
-        let marked = self.count_marks(ack, delivered);
-        self.control.count_marks(delivered, marked > 0, &self.clock(now, ack));
-        self.move_state(now, self.cep.is_none() && self.ecn && ack.ece(), newly);
-        if self.path.is_some() {
-            let lone_short = newly == 1 && delivered == 1 && payload < u64::from(self.stream.mss());
-            self.follow_model(now, ack, &Report { delivered, marked, newly, newly_lost, prior_in_flight, lone_short });
-        } else {
-            self.move_window(now, ack, newly, delivered, newly_lost);
-        }
-        if newly > 0 {
-            self.deadline = if self.una == self.nxt { Time::NEVER } else { now + self.rto.timeout() };
-        }
-        self.clean = self.state == State::Open && self.board.is_clean() && self.path.is_none();
-        Acked { payload, rtt }
-    }
-
-    /// RFC 7323 §4.1: only an ACK that advances is timed. Without timestamps none of a retransmission is (Karn).
-    fn sample_slow(&mut self, now: Time, ack: &Ack, newly: u32, gone: Advanced) -> Option<Span> {
-        if newly == 0 || (!self.timestamps && (gone.retransmitted || gone.were_sacked > 0)) {
-            return None;
-        }
-        let rtt = since_us(now, ack.ts_first);
-        self.rto.sample(rtt, self.una, self.nxt);
-        Some(rtt)
+        if self.linux { self.on_ack_linux(now, ack, blocks) } else { self.on_ack_rfc6675(now, ack, blocks) }
     }
 
     /// How many of the segments that this ACK shows to be delivered were marked.
-    fn count_marks(&mut self, ack: &Ack, delivered: u32) -> u32 {
+    pub(super) fn count_marks(&mut self, ack: &Ack, delivered: u32) -> u32 {
         let Some(cep) = &mut self.cep else { return if self.ecn && ack.ece() { delivered } else { 0 } };
         // RFC 9768 §3.2.2.5: what shows nothing new may be older than what was seen. Its count comes with the next.
         if delivered == 0 || ack.cum < self.una {
@@ -89,82 +30,9 @@ impl Sender {
         if delivered < 8 { by.min(delivered) } else { delivered - ((delivered - by) & 7) }
     }
 
-    /// Ends and begins reductions; `echo` asks for one. The flight size is the one that the ACK met.
-    fn move_state(&mut self, now: Time, echo: bool, newly: u32) {
-        if matches!(self.state, State::Cwr | State::Recovery) && self.una >= self.recover {
-            self.control.end_reduction();
-            self.state = State::Open;
-        } else if self.state == State::Loss && self.una >= self.recover {
-            self.state = State::Open;
-        }
-        if matches!(self.state, State::Open | State::Cwr) && self.board.lost > 0 {
-            // RFC 6675 §5 step 4. A window that ECN is reducing already is not reduced twice.
-            if self.state == State::Open {
-                self.begin_reduction(now, newly, false);
-            }
-            self.state = State::Recovery;
-            self.recover = self.nxt;
-            self.rescue = true;
-            self.rescue_rxt = self.una;
-            self.board.begin_recovery(self.una);
-        } else if self.state == State::Open && echo && self.una > self.cwr_end {
-            // RFC 3168 §6.1.2: once a window, and not for what was sent before CWR could arrive.
-            self.begin_reduction(now, newly, true);
-            self.state = State::Cwr;
-            self.recover = self.nxt;
-        }
-    }
-
-    fn begin_reduction(&mut self, now: Time, newly: u32, by_echo: bool) {
-        self.tell_model_of_reduction(now, by_echo);
-        let base = self.control.reduce(self.nxt - self.una + newly, by_echo);
-        self.prr = Prr::new(base);
-        self.cwr_due = self.ecn;
-        self.cwr_end = self.nxt;
-    }
-
-    /// The window after an ACK: PRR during a reduction, growth otherwise.
-    fn move_window(&mut self, now: Time, ack: &Ack, newly: u32, delivered: u32, newly_lost: u32) {
-        match self.state {
-            State::Recovery | State::Cwr if delivered > 0 => {
-                let (pipe, growing) = (self.inflight(), newly > 0 && newly_lost == 0);
-                let sndcnt = self.prr.on_ack(delivered, pipe, self.control.ssthresh(), growing);
-                self.control.set_window(pipe + sndcnt);
-            }
-            State::Open if newly > 0 && self.may_grow() => self.control.grow(delivered, &self.clock(now, ack)),
-            // Linux `tcp_may_raise_cwnd`: while nothing advances, SACKs of newer data do not raise the window.
-            State::Loss if newly > 0 => self.control.grow(delivered, &self.clock(now, ack)),
-            _ => {}
-        }
-    }
-
-    /// RFC 6298 §5.4 to 5.6 and RFC 5681 §3.1: everything not SACKed is lost, start again from one segment.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn on_timeout(&mut self, now: Time) {
-        if self.una == self.nxt {
-            self.deadline = Time::NEVER;
-            return;
-        }
-        // The threshold falls once for what was outstanding, not with every timeout of the same data (RFC 5681 §3.1).
-        let progressed = self.state == State::Loss && self.rto.backoff() == 0;
-        if self.state == State::Open || self.una >= self.recover || progressed {
-            self.undo = self.undoes.then(|| Box::new(Undo { control: self.control.clone(), stamp: micros(now) }));
-            self.tell_model_of_reduction(now, false);
-            self.control.reduce(self.nxt - self.una, false);
-            self.cwr_due = self.ecn;
-        }
-        self.rto.back_off();
-        let before = self.control.window();
-        self.control.timeout();
-        let path = &mut self.path;
-        self.board.all_lost(self.una, self.nxt, |seq| modelled::lost(path, seq));
-        self.state = State::Loss;
-        self.tell_model_of_timeout(now, before);
-        self.clean = false;
-        self.recover = self.nxt;
-        self.cwr_end = self.nxt;
-        self.deadline = now + self.rto.timeout();
+    /// Whether this ACK asks for a reduction, as RFC 3168's do.
+    pub(super) fn is_echo(&self, ack: &Ack) -> bool {
+        self.cep.is_none() && self.ecn && ack.ece()
     }
 
     #[inline(never)]
@@ -172,7 +40,16 @@ impl Sender {
         if self.syn_due {
             return Some(self.send_syn(now));
         }
-        if !self.is_established() || self.inflight() >= self.control.window() {
+        if !self.is_established() {
+            return None;
+        }
+        if self.probe_due {
+            let probe = self.send_probe(now);
+            if probe.is_some() {
+                return probe;
+            }
+        }
+        if self.inflight() >= self.control.window() {
             return None;
         }
         if self.path.is_some() {
@@ -183,73 +60,51 @@ impl Sender {
 
     /// The next segment, whatever the pace.
     pub(super) fn poll_repair(&mut self, now: Time) -> Option<Transmit> {
-        // RFC 6675 §4 NextSeg, rules 1 to 4 in turn.
-        if matches!(self.state, State::Recovery | State::Loss)
-            && let Some(seq) = self.board.next_lost(self.una)
-        {
-            return Some(self.send_again(now, seq, false));
-        }
-        if self.nxt < self.stream.end && self.nxt < self.edge {
-            if self.bursts.is_on() && matches!(self.state, State::Open | State::Cwr) {
-                let room = self.control.window() - self.inflight();
-                if !self.bursts_allow(now, room.min(self.edge - self.nxt)) {
-                    return None;
-                }
+        if self.linux { self.poll_linux(now) } else { self.poll_rfc6675(now) }
+    }
+
+    /// Whether there is new data that the receiver can take.
+    pub(super) fn has_fresh(&self) -> bool {
+        self.nxt < self.stream.end && self.nxt < self.edge
+    }
+
+    /// New data, of which there is some, where the window has room; but it may wait to become a burst.
+    pub(super) fn send_fresh(&mut self, now: Time) -> Option<Transmit> {
+        if self.bursts.is_on() && matches!(self.state, State::Open | State::Cwr) {
+            let room = self.control.window() - self.inflight();
+            if !self.bursts_allow(now, room.min(self.edge - self.nxt)) {
+                return None;
             }
-            if !self.board.is_clean() {
-                self.board.reserve(self.una, self.nxt + 1);
-            }
-            self.prr.on_send();
-            return Some(self.send_new(now));
         }
-        if self.state != State::Recovery {
-            return None;
+        if !self.board.is_clean() {
+            self.board.reserve(self.una, self.nxt + 1);
         }
-        if let Some(seq) = self.board.next_hole(self.una) {
-            return Some(self.send_again(now, seq, false));
-        }
-        // Rule 4 asks for HighACK > RescueRxt; HighACK is una - 1.
-        if self.rescue && self.una > self.rescue_rxt + 1 {
-            self.rescue = false;
-            let seq = self.board.highest_unsacked(self.una, self.nxt)?;
-            return Some(self.send_again(now, seq, true));
-        }
-        None
+        self.prr.on_send();
+        Some(self.send_new(now))
     }
 
     fn send_syn(&mut self, now: Time) -> Transmit {
         self.syn_due = false;
         self.sent_at = now;
         self.deadline = now + self.rto.timeout();
-        let retransmit = self.rto.backoff() > 0;
+        let retransmit = self.timeouts > 0;
         Transmit { seq: 0, payload: 0, retransmit, syn: true, ect: self.ecn_always, cwr: false }
     }
 
-    fn send_again(&mut self, now: Time, seq: u32, rescue: bool) -> Transmit {
+    pub(super) fn send_again(&mut self, now: Time, seq: u32, rescue: bool) -> Transmit {
         self.board.on_retransmit(seq, self.nxt, rescue);
         self.prr.on_send();
         self.retransmits += 1;
         self.sent_at = now;
-        if seq == self.una {
+        if self.linux {
+            self.sent.on_send(seq..seq + 1, self.una, now);
+            self.note_retransmission(now);
+        }
+        if seq == self.una && self.timer == Timer::Rto {
             // RFC 6675 §6 allows it, Linux does it: the timer starts again with the retransmission of the first hole.
             self.deadline = now + self.rto.timeout();
         }
         let payload = self.stream.payload(seq);
         Transmit { seq, payload, retransmit: true, syn: false, ect: self.ecn_always, cwr: false }
-    }
-
-    /// The first ACK after a timeout tells by its timestamp whether the original or the retransmission arrived. If it
-    /// was the original, nothing had been lost (Linux `tcp_try_undo_loss`; RFC 4015 with RFC 3522's test).
-    fn judge_timeout(&mut self, now: Time, ack: &Ack) {
-        let Some(undo) = self.undo.take() else { return };
-        if (ack.ts_first.wrapping_sub(undo.stamp) as i32) < 0 {
-            if self.path.is_none() {
-                self.control = undo.control;
-            }
-            self.tell_model_of_undo(now);
-            self.cwr_due = false;
-            self.board.none_lost(self.una, self.nxt);
-            self.state = State::Open;
-        }
     }
 }

@@ -1,9 +1,9 @@
-//! How losses are repaired.
+//! How losses are repaired, as it was before RACK.
 
 use super::*;
 
 fn config(cc: Cc) -> Config {
-    Config { cc, iw: 20, acks: AckPolicy::Every, ..Config::default() }
+    Config { cc, iw: 20, acks: AckPolicy::Every, recovery: Recovery::Rfc6675, ..Config::default() }
 }
 
 /// A sender with 20 segments out, which it sent at time 0.
@@ -161,7 +161,7 @@ fn a_retransmission_gives_no_sample_without_timestamps() {
 
 #[test]
 fn syns_are_repeated_and_two_lost_ones_cost_the_initial_window() {
-    let mut path = Path::new(Config { timestamps: false, ..Config::default() }, Span::from_millis(100));
+    let mut path = Path::new(Config { timestamps: false, iw: 10, ..config(Cc::Cubic) }, Span::from_millis(100));
     path.data = Box::new(|at, tx| Fate { lost: tx.syn && at < at_ms(2000), ..Fate::default() });
     path.sender.open(Time::ZERO);
     path.sender.write_forever();

@@ -424,7 +424,8 @@ fn a_19_a_spurious_timeout_is_undone() {
     // For a moment everything comes 600 ms late, in order.
     lab.path.free = now + Span::from_millis(600);
     let before = (lab.bbr().inflight_longterm, lab.bbr().bw_shortterm);
-    lab.run_until_ms(now.0 / 1_000_000 + 450);
+    // First a probe, then the timeout.
+    lab.run_until_ms(now.0 / 1_000_000 + 550);
     assert_eq!(lab.path.sender.timeouts(), 1);
     assert_eq!(lab.flow().repair, Repair::Loss);
     lab.run_until_ms(now.0 / 1_000_000 + 900);

@@ -1,0 +1,271 @@
+//! RACK (RFC 8985 §6): a segment is lost when one that left later has arrived, and time enough for reordering has passed.
+//!
+//! What is judged is time of transmission, not the order of numbers: so a retransmission that is lost, or the end of the
+//! data, is found as any other loss. While no reordering has been seen three SACKed segments make a hole lost at once, as
+//! before (RFC 6675); afterwards the window of tolerance is a quarter of the smallest RTT, and a quarter more for each round
+//! in which a DSACK tells of a retransmission in vain.
+//!
+//! Facts: net/ipv4/tcp_recovery.c of Linux 7.3, and in tcp_input.c what feeds it.
+//!
+//! Deviations: a round of DSACKs ends as RFC 8985 §6.2 step 4 has it (SND.UNA), where Linux looks at its counter of delivered
+//! segments; timers have no ticks.
+
+use crate::units::{Span, Time};
+
+/// RFC 6675 §2: DupThresh, where no reordering was seen (Linux `sysctl_tcp_reordering`).
+const DUP_THRESH: u32 = 3;
+/// Linux `sysctl_tcp_max_reordering`.
+const MAX_REORDERING: u32 = 300;
+/// RFC 8985 §6.2 step 4: recoveries without a DSACK after which the window of tolerance is as at first.
+const PERSIST: u8 = 16;
+
+/// What RACK knows of a connection (the names of RFC 8985 §5.3).
+#[derive(Clone, Debug)]
+pub(super) struct Rack {
+    /// RACK.xmit_ts, RACK.end_seq: of those that arrived the segment that left last, and the number after its own.
+    xmit_ts: Time,
+    end_seq: u32,
+    /// RACK.rtt: its RTT, in µs.
+    pub rtt_us: u32,
+    /// Something arrived since losses were looked for.
+    pub advanced: bool,
+    /// RACK.reordering_seen.
+    reordering_seen: bool,
+    /// The longest reordering seen, in segments (Linux `reordering`).
+    reordering: u32,
+    reo_wnd_mult: u8,
+    reo_wnd_persist: u8,
+    /// RACK.dsack_round: the round of the last DSACK ends here.
+    dsack_round: Option<u32>,
+}
+
+/// By what a segment is judged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Judge {
+    xmit_ts: Time,
+    end_seq: u32,
+    now: Time,
+    /// RACK.rtt + RACK.reo_wnd.
+    allowance: Span,
+}
+
+impl Default for Rack {
+    fn default() -> Rack {
+        Rack {
+            xmit_ts: Time::ZERO,
+            end_seq: 0,
+            rtt_us: 0,
+            advanced: false,
+            reordering_seen: false,
+            reordering: DUP_THRESH,
+            reo_wnd_mult: 1,
+            reo_wnd_persist: 0,
+            dsack_round: None,
+        }
+    }
+}
+
+impl Rack {
+    /// RFC 8985 §6.2 step 2: a segment has arrived that left at `at` and is followed by `end`.
+    pub fn advance(&mut self, at: Time, end: u32, rtt: Span) {
+        self.advanced = true;
+        self.rtt_us = (rtt.0 / 1000).max(1) as u32;
+        if (at, end) > (self.xmit_ts, self.end_seq) {
+            (self.xmit_ts, self.end_seq) = (at, end);
+        }
+    }
+
+    /// RFC 8985 §6.2 step 3: one that was never repeated arrived later than others behind it, up to so many segments.
+    pub fn note_reordering(&mut self, segments: u32) {
+        self.reordering_seen = true;
+        self.reordering = self.reordering.max(segments.min(MAX_REORDERING));
+    }
+
+    /// Whether the reordering is such that Linux lets the window grow also by what arrives out of order.
+    pub fn is_reordering_high(&self) -> bool {
+        self.reordering > DUP_THRESH
+    }
+
+    /// RFC 8985 §6.2 step 4: a DSACK. One a round counts; without reordering it has another cause.
+    pub fn note_dsack(&mut self, una: u32, nxt: u32) {
+        if self.dsack_round.is_some_and(|end| una >= end) {
+            self.dsack_round = None;
+        }
+        if self.reordering_seen && self.dsack_round.is_none() {
+            self.dsack_round = Some(nxt);
+            self.reo_wnd_mult = self.reo_wnd_mult.saturating_add(1);
+            self.reo_wnd_persist = PERSIST;
+        }
+    }
+
+    /// A recovery is over, and was none in vain.
+    pub fn note_recovery(&mut self) {
+        self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
+        if self.reo_wnd_persist == 0 {
+            self.reo_wnd_mult = 1;
+        }
+    }
+
+    /// A recovery was in vain: all that it had sent again had arrived.
+    pub fn note_vain_recovery(&mut self) {
+        self.reo_wnd_persist = (self.reo_wnd_persist + 1).min(PERSIST);
+    }
+
+    /// RFC 8985 §6.2 step 4: RACK.reo_wnd.
+    pub fn reo_wnd(&self, repairing: bool, sacked: u32, min_rtt: Span, srtt: Span) -> Span {
+        if !self.reordering_seen && (repairing || sacked >= DUP_THRESH) {
+            return Span::ZERO;
+        }
+        Span((min_rtt.0 / 4).saturating_mul(u64::from(self.reo_wnd_mult))).min(srtt)
+    }
+
+    fn rtt(&self) -> Span {
+        Span::from_micros(u64::from(self.rtt_us))
+    }
+
+    /// RFC 8985 §6.2 step 5, with this window of tolerance.
+    pub fn judge(&self, now: Time, reo_wnd: Span) -> Judge {
+        Judge { xmit_ts: self.xmit_ts, end_seq: self.end_seq, now, allowance: self.rtt() + reo_wnd }
+    }
+
+    /// What a timeout takes for lost: all that left longer than an RTT ago.
+    pub fn judge_of_timeout(&self, now: Time) -> Judge {
+        Judge { xmit_ts: Time::NEVER, end_seq: u32::MAX, now, allowance: self.rtt() }
+    }
+}
+
+impl Judge {
+    /// RACK_sent_after: something that left later than this segment has arrived.
+    #[inline]
+    pub fn is_behind(&self, at: Time, seq: u32) -> bool {
+        (at, seq + 1) < (self.xmit_ts, self.end_seq)
+    }
+
+    /// How long it may still come; zero: it is lost.
+    #[inline]
+    pub fn remaining(&self, at: Time) -> Span {
+        (at + self.allowance).since(self.now)
+    }
+
+    /// The number after that of the segment that arrived.
+    pub fn end(&self) -> u32 {
+        self.end_seq
+    }
+
+    /// How long anything may still come that is behind.
+    pub fn longest(&self) -> Span {
+        self.remaining(self.xmit_ts)
+    }
+}
+
+/// What an ACK says of the segments that it acknowledges, one way or the other.
+#[derive(Clone, Debug)]
+pub(super) struct Heard {
+    now: Time,
+    min_rtt: Span,
+    /// One past the highest segment SACKed before; what is lower comes late.
+    fack: u32,
+    /// Linux `high_seq`.
+    recover: u32,
+    /// Timestamp echo: what left later did not cause it.
+    echo: Option<u32>,
+    /// The segment that left last, with the number after its own.
+    newest: Option<(Time, u32)>,
+    rtt: Option<Span>,
+    /// Of those never repeated: first and last acknowledged cumulatively, first and last SACKed, by number.
+    acked: Option<(Time, Time)>,
+    sacked: Option<((u32, Time), (u32, Time))>,
+    /// One of those acknowledged cumulatively had been repeated.
+    pub repeated: bool,
+    /// One was never repeated and had left before the repair began (Linux `FLAG_ORIG_SACK_ACKED`).
+    pub original: bool,
+    /// The lowest that came late.
+    pub late: Option<u32>,
+}
+
+impl Heard {
+    pub fn new(now: Time, min_rtt: Span, fack: u32, recover: u32, echo: Option<u32>) -> Heard {
+        Heard {
+            now,
+            min_rtt,
+            fack,
+            recover,
+            echo,
+            newest: None,
+            rtt: None,
+            acked: None,
+            sacked: None,
+            repeated: false,
+            original: false,
+            late: None,
+        }
+    }
+
+    /// Segments never repeated and never SACKed, up to and with `last`, are acknowledged cumulatively.
+    pub fn acked_run(&mut self, first: (u32, Time), last: (u32, Time)) {
+        self.acked = Some((self.acked.map_or(first.1, |acked| acked.0), last.1));
+        self.note_original(first.0);
+        self.deliver(last.1, last.0 + 1);
+    }
+
+    /// A segment that was repeated, and had not been SACKed, is acknowledged cumulatively.
+    pub fn acked_again(&mut self, seq: u32, at: Time) {
+        // Linux `tcp_skb_spurious_retrans`: the timestamp is that of an earlier copy.
+        if self.echo.is_none_or(|echo| echo.wrapping_sub((at.0 / 1000) as u32) as i32 >= 0) {
+            self.deliver_again(at, seq + 1);
+        }
+    }
+
+    /// A segment is SACKed.
+    pub fn sacked(&mut self, seq: u32, at: Time, again: bool) {
+        if again {
+            return self.deliver_again(at, seq + 1);
+        }
+        let (first, last) = self.sacked.unwrap_or(((seq, at), (seq, at)));
+        self.sacked = Some((first.min((seq, at)), last.max((seq, at))));
+        self.note_original(seq);
+        self.deliver(at, seq + 1);
+    }
+
+    fn note_original(&mut self, seq: u32) {
+        self.original |= seq < self.recover;
+        if seq < self.fack {
+            self.late = Some(self.late.map_or(seq, |late| late.min(seq)));
+        }
+    }
+
+    /// RFC 8985 §6.2 step 2: what arrives sooner than any did after its retransmission is the original.
+    fn deliver_again(&mut self, at: Time, end: u32) {
+        if self.now.since(at) >= self.min_rtt {
+            self.deliver(at, end);
+        }
+    }
+
+    fn deliver(&mut self, at: Time, end: u32) {
+        if self.newest.is_none_or(|newest| (at, end) > newest) {
+            self.newest = Some((at, end));
+        }
+        self.rtt = Some(self.now.since(at));
+    }
+
+    /// Tells RACK.
+    pub fn tell(&self, rack: &mut Rack) {
+        if let (Some((at, end)), Some(rtt)) = (self.newest, self.rtt) {
+            rack.advance(at, end, rtt);
+        }
+    }
+
+    /// Linux `tcp_ack_update_rtt`: the RTT for the timer, and the one that a minimum is kept of, by the times of
+    /// transmission. What was repeated gives none (Karn).
+    pub fn rtts(&self) -> Option<(Span, Span)> {
+        let acked = self.acked.filter(|_| !self.repeated);
+        let newest = self.sacked.map(|sacked| sacked.1.1).or(acked.map(|acked| acked.1))?;
+        let oldest = acked.map(|acked| acked.0).or(self.sacked.map(|sacked| sacked.0.1))?;
+        Some((self.now.since(oldest), self.now.since(newest)))
+    }
+
+    /// The RTT of the first segment that was SACKed.
+    pub fn sack_rtt(&self) -> Option<Span> {
+        self.sacked.map(|sacked| self.now.since(sacked.0.1))
+    }
+}

@@ -1,0 +1,161 @@
+//! What the scoreboard does for RACK and TLP (RFC 8985): losses by time of transmission.
+//!
+//! Originals left in the order of their numbers, so that all that are lost stand before all that are not: a pointer
+//! passes each once. Retransmissions stand in a queue of their own, in the order in which they left.
+
+use super::{EVER, LOST, PROBE, RETX, SACKED, Scoreboard};
+use crate::ring::Ring;
+use crate::tcp::rack::Judge;
+use crate::tcp::sent::Sent;
+use crate::units::Span;
+
+/// What was found lost.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(in crate::tcp) struct Found {
+    /// Segments newly lost, retransmissions too.
+    pub lost: u32,
+    /// Of those, retransmissions.
+    pub again: u32,
+    /// How long the last of those may still come that are behind; zero if there is none.
+    pub wait: Span,
+}
+
+impl Scoreboard {
+    /// RFC 8985 §6.2 step 5: marks what is lost out of [una, nxt), and shows each.
+    pub fn detect(&mut self, (una, nxt): (u32, u32), judge: &Judge, sent: &Sent, mut newly: impl FnMut(u32)) -> Found {
+        self.reserve(una, nxt);
+        let mut found = Found::default();
+        let mut seq = self.judged.max(una);
+        while seq < nxt {
+            if self.is_original(seq) {
+                let at = sent.at(seq);
+                if !judge.is_behind(at, seq) {
+                    break;
+                }
+                if judge.remaining(at) > Span::ZERO {
+                    found.wait = self.last_wait(seq, nxt, judge, sent);
+                    break;
+                }
+                *self.flag(seq) |= LOST;
+                self.lost += 1;
+                found.lost += 1;
+                newly(seq);
+            }
+            seq += 1;
+        }
+        self.judged = self.judged.max(seq);
+        self.detect_again(una, judge, sent, &mut found, newly);
+        found
+    }
+
+    /// The same of retransmissions.
+    fn detect_again(&mut self, una: u32, judge: &Judge, sent: &Sent, found: &mut Found, mut newly: impl FnMut(u32)) {
+        while let Some(&(seq, _)) = self.sent_again.front() {
+            if seq < una || *self.flag(seq) & (RETX | SACKED) != RETX {
+                self.sent_again.pop();
+                continue;
+            }
+            let at = sent.at(seq);
+            if !judge.is_behind(at, seq) {
+                break;
+            }
+            let wait = judge.remaining(at);
+            if wait > Span::ZERO {
+                found.wait = found.wait.max(wait);
+                break;
+            }
+            self.sent_again.pop();
+            self.lose_again(seq);
+            self.lost_again.push(seq);
+            found.lost += 1;
+            found.again += 1;
+            newly(seq);
+        }
+    }
+
+    /// A retransmission is lost.
+    fn lose_again(&mut self, seq: u32) {
+        let flag = self.flag(seq);
+        let was = core::mem::replace(flag, LOST | *flag & EVER);
+        self.retx -= 1;
+        self.lost += u32::from(was & LOST == 0);
+    }
+
+    /// In the network as it left first, or as a probe.
+    fn is_original(&mut self, seq: u32) -> bool {
+        let flag = *self.flag(seq);
+        flag & (SACKED | LOST | RETX) == 0 && flag & (EVER | PROBE) != EVER
+    }
+
+    /// How long the last original may still come that is behind; the first is `seq`. Where it was a repeated one that arrived,
+    /// as if one had left with that.
+    fn last_wait(&mut self, seq: u32, nxt: u32, judge: &Judge, sent: &Sent) -> Span {
+        let known = self.known;
+        let mut last = judge.end().min(nxt).saturating_sub(1);
+        if last <= seq {
+            return judge.longest();
+        }
+        while last > seq {
+            if let Some(block) = known.iter().find(|block| block.start <= last && last < block.end) {
+                last = block.start.max(seq + 1) - 1;
+            } else if self.is_original(last) && judge.is_behind(sent.at(last), last) {
+                break;
+            } else {
+                last -= 1;
+            }
+        }
+        judge.remaining(sent.at(last))
+    }
+
+    /// After a timeout: the first segment is lost, and what left longer than an RTT ago (Linux `tcp_timeout_mark_lost`; RFC
+    /// 8985 §6.3). Shows each that was not known to be.
+    pub fn lose_by_timeout(&mut self, (una, nxt): (u32, u32), judge: &Judge, sent: &Sent, mut newly: impl FnMut(u32)) {
+        self.reserve(una, nxt);
+        self.judged = nxt;
+        self.next_rxt = una;
+        self.lost_again = Ring::default();
+        for seq in una..nxt {
+            let flag = *self.flag(seq);
+            if flag & SACKED != 0 || flag & (LOST | RETX) == LOST {
+                continue;
+            }
+            let at = sent.at(seq);
+            if seq != una && judge.remaining(at) > Span::ZERO {
+                if self.is_original(seq) {
+                    self.judged = self.judged.min(seq);
+                }
+                continue;
+            }
+            newly(seq);
+            if flag & RETX != 0 {
+                self.lose_again(seq);
+                self.lost_again.push(seq);
+            } else {
+                *self.flag(seq) |= LOST;
+                self.lost += 1;
+            }
+        }
+    }
+
+    /// A probe sends a segment again that is not known to be lost.
+    pub fn on_probe(&mut self, seq: u32) {
+        let flag = self.flag(seq);
+        let was = *flag;
+        *flag |= EVER | PROBE;
+        self.probes += u32::from(was & PROBE == 0);
+    }
+
+    /// A duplicate of this segment arrived; says whether it had been sent again. A retransmission in the network is none any
+    /// more.
+    pub fn on_duplicate(&mut self, seq: u32) -> bool {
+        if self.is_clean() {
+            return false;
+        }
+        let flag = *self.flag(seq);
+        if flag & (RETX | LOST) == RETX {
+            *self.flag(seq) &= !RETX;
+            self.retx -= 1;
+        }
+        flag & EVER != 0
+    }
+}

@@ -1,0 +1,150 @@
+//! The one timer of a sender: the retransmission timeout, or before it a loss probe, or the end of RACK's tolerance.
+//!
+//! Facts: `tcp_rearm_rto`, `tcp_schedule_loss_probe`, `tcp_send_loss_probe`, `tcp_rack_reo_timeout` of Linux 7.3.
+
+use super::{Rexmit, Sender, State};
+use crate::tcp::Transmit;
+use crate::tcp::tlp;
+use crate::units::{Span, Time};
+
+/// What happens when the timer expires.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Timer {
+    /// RFC 6298.
+    Rto,
+    /// RFC 8985 §7.2.
+    Probe,
+    /// RFC 8985 §6.2 step 5: what came too late by the end of the window of tolerance is lost.
+    Reorder,
+}
+
+impl Sender {
+    /// PTO from now, as an ACK sets it: the RTO is an RTO from now as well.
+    #[inline(always)]
+    pub(super) fn probe_after_ack(&self, now: Time) -> Time {
+        now + Span(self.pto().0.min(self.rto.timeout().0))
+    }
+
+    /// PTO from now, as a transmission sets it: the RTO counts from that of the first segment outstanding.
+    #[inline(always)]
+    pub(super) fn probe_after_send(&self, now: Time) -> Time {
+        let (pto, rto) = (now + self.pto(), self.sent.at(self.una) + self.rto.timeout());
+        if rto > now && rto < pto { rto } else { pto }
+    }
+
+    #[inline(always)]
+    fn pto(&self) -> Span {
+        tlp::pto(self.rto.srtt(), self.nxt - self.una, self.rto.min(), self.two_ticks)
+    }
+
+    /// Whether the end of the flight is probed (Linux: in Open and CWR).
+    fn is_probed(&self) -> bool {
+        self.state == State::Cwr || self.is_calm()
+    }
+
+    /// An ACK asks for the timer anew (Linux `tcp_set_xmit_timer`).
+    pub(super) fn set_timer(&mut self, now: Time) {
+        if self.una < self.nxt && self.is_probed() {
+            (self.timer, self.deadline) = (Timer::Probe, self.probe_after_ack(now));
+        } else {
+            self.rearm_rto(now);
+        }
+    }
+
+    /// Linux `tcp_rearm_rto`: an RTO from now; after another timer had its turn, from the first segment's transmission.
+    pub(super) fn rearm_rto(&mut self, now: Time) {
+        let from = if self.timer == Timer::Rto { now } else { self.sent.at(self.una) };
+        self.start_rto(now, from);
+    }
+
+    /// The RTO runs from `from` on; not before now, though.
+    pub(super) fn start_rto(&mut self, now: Time, from: Time) {
+        self.timer = Timer::Rto;
+        let at = (from + self.rto.timeout()).max(now + Span::from_micros(1));
+        self.deadline = if self.una == self.nxt { Time::NEVER } else { at };
+    }
+
+    /// RACK waits for what is behind.
+    pub(super) fn wait_for_reordering(&mut self, now: Time, wait: Span) {
+        (self.timer, self.deadline) = (Timer::Reorder, now + wait + self.two_ticks);
+    }
+
+    /// New segments have left, off the clean path; `first`: nothing else was outstanding.
+    pub(super) fn arm_after_send(&mut self, now: Time, first: bool) {
+        if self.is_probed() {
+            (self.timer, self.deadline) = (Timer::Probe, self.probe_after_send(now));
+        } else if first {
+            self.start_rto(now, now);
+        } else if self.timer == Timer::Probe {
+            self.rearm_rto(now);
+        }
+    }
+
+    /// A timer of Linux's expires.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn on_timer_linux(&mut self, now: Time) {
+        match self.timer {
+            Timer::Rto => {
+                self.timeouts += 1;
+                self.on_timeout_linux(now);
+            }
+            Timer::Probe if self.tlp.end_seq.is_some() || self.una == self.nxt => self.rearm_rto(now),
+            Timer::Probe => {
+                self.probe_due = true;
+                self.clean = false;
+                // Whatever leaves now, the next timeout is an RTO from now.
+                self.start_rto(now, now);
+            }
+            Timer::Reorder => self.on_reorder(now),
+        }
+    }
+
+    /// Linux `tcp_rack_reo_timeout`.
+    fn on_reorder(&mut self, now: Time) {
+        if self.una < self.nxt {
+            let found = self.detect(now);
+            if found.lost > 0 {
+                if self.state != State::Recovery {
+                    self.enter_recovery(now, false);
+                    if self.path.is_none() {
+                        self.shrink(1, found.lost, false);
+                    }
+                }
+                self.rexmit = Rexmit::Lost;
+            }
+        }
+        self.clean = false;
+        self.rearm_rto(now);
+    }
+
+    /// RFC 8985 §7.3: new data if there is any, whatever the window; else the last segment again.
+    pub(super) fn send_probe(&mut self, now: Time) -> Option<Transmit> {
+        self.probe_due = false;
+        let probe = if self.has_fresh() {
+            if !self.board.is_clean() {
+                self.board.reserve(self.una, self.nxt + 1);
+            }
+            self.tlp.is_retrans = false;
+            self.prr.on_send();
+            self.send_new(now)
+        } else {
+            let last = self.nxt - 1;
+            self.board.reserve(self.una, self.nxt);
+            if self.board.is_marked(last) {
+                return None;
+            }
+            self.board.on_probe(last);
+            self.sent.on_send(last..self.nxt, self.una, now);
+            self.retransmits += 1;
+            self.sent_at = now;
+            self.tlp.is_retrans = true;
+            let payload = self.stream.payload(last);
+            Transmit { seq: last, payload, retransmit: true, syn: false, ect: self.ecn_always, cwr: false }
+        };
+        self.tlp.end_seq = Some(self.nxt);
+        self.start_rto(now, now);
+        self.note_departure(now, &probe);
+        Some(probe)
+    }
+}

@@ -1,0 +1,70 @@
+//! When the outstanding segments left last.
+
+use crate::units::Time;
+use alloc::boxed::Box;
+use alloc::vec;
+use core::fmt;
+use core::ops::Range;
+
+/// A time for each segment, in a ring addressed by its number.
+#[derive(Clone, Default)]
+pub(super) struct Sent {
+    times: Box<[Time]>,
+}
+
+impl fmt::Debug for Sent {
+    /// A digest: tests compare senders by what they print, often.
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digest = self.times.iter().fold(0u64, |sum, at| sum.wrapping_mul(31).wrapping_add(at.0));
+        write!(to, "Sent({}, {digest:x})", self.times.len())
+    }
+}
+
+impl Sent {
+    /// These segments leave; nothing below `una` is outstanding.
+    #[inline(always)]
+    pub fn on_send(&mut self, run: Range<u32>, una: u32, now: Time) {
+        if (run.end - una) as usize > self.times.len() {
+            self.grow(una, &run);
+        }
+        let mask = self.times.len() - 1;
+        for seq in run {
+            self.times[seq as usize & mask] = now;
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, una: u32, run: &Range<u32>) {
+        let size = ((run.end - una) as usize).next_power_of_two().max(16);
+        let mut times = vec![Time::ZERO; size].into_boxed_slice();
+        if !self.times.is_empty() {
+            for seq in una..run.start {
+                times[seq as usize & (size - 1)] = self.at(seq);
+            }
+        }
+        self.times = times;
+    }
+
+    /// When an outstanding segment left.
+    #[inline(always)]
+    pub fn at(&self, seq: u32) -> Time {
+        self.times.get(seq as usize & self.times.len().wrapping_sub(1)).copied().unwrap_or(Time::ZERO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_segment_has_the_time_at_which_it_left_last_whatever_the_ring_has_to_hold() {
+        let mut sent = Sent::default();
+        sent.on_send(1000..1010, 1000, Time(1));
+        sent.on_send(1010..1100, 1005, Time(2));
+        sent.on_send(1007..1008, 1005, Time(3));
+        sent.on_send(1100..1300, 1006, Time(4));
+        let times = [1006, 1007, 1008, 1009, 1010, 1099, 1100, 1299].map(|seq| sent.at(seq).0);
+        assert_eq!(times, [1, 3, 1, 1, 2, 2, 4, 4]);
+    }
+}

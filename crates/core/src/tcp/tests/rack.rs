@@ -1,0 +1,273 @@
+//! RACK-TLP, F-RTO and DSACK: what RFC 8985, RFC 5682 and Linux say.
+
+use super::*;
+
+const RTT: Span = Span::from_millis(100);
+
+fn config() -> Config {
+    Config { cc: Cc::Reno, iw: 20, acks: AckPolicy::Every, ..Config::default() }
+}
+
+/// An established connection that knows its RTT.
+fn path(config: Config) -> Path {
+    let mut path = Path::new(config, RTT);
+    path.sender.establish(Time::ZERO, Some(RTT));
+    path
+}
+
+/// What was sent again: when, in ms, and which.
+fn again(path: &Path) -> Vec<(u64, u32)> {
+    path.sent.iter().filter(|(_, tx)| tx.retransmit).map(|(at, tx)| (at.0 / 1_000_000, tx.seq)).collect()
+}
+
+/// Loses the copies of these segments that leave at these times, in ms.
+fn lose(path: &mut Path, copies: &'static [(u64, u32)]) {
+    path.data = Box::new(move |at, tx| {
+        let lost = copies.contains(&(at.0 / 1_000_000, tx.seq));
+        Fate { lost, ..Fate::default() }
+    });
+}
+
+/// RFC 8985 §3.4, figure 1: P1 to P3 are lost. (PRR lets a segment go for each that arrives, where the figure lets two.)
+#[test]
+fn figure_1_of_rfc_8985_a_lost_tail_needs_no_timeout() {
+    let mut path = path(config());
+    lose(&mut path, &[(0, 1), (0, 2), (0, 3)]);
+    path.sender.write(4 * 1448);
+    path.run_until(at_ms(2000));
+    // Two round trips and two ticks after the ACK: the probe. Its SACK, and P1 and P2 are lost.
+    assert_eq!(again(&path), [(308, 3), (408, 1), (508, 2)]);
+    assert!(path.sender.all_acked());
+    assert_eq!((path.sender.timeouts(), path.sender.ssthresh()), (0, 10));
+}
+
+/// RFC 8985 §3.4, events 6 and 7: what left after it has arrived.
+#[test]
+fn a_lost_retransmission_is_found_without_a_timeout() {
+    let mut path = path(config());
+    path.service = Span::from_millis(1);
+    lose(&mut path, &[(0, 0), (0, 1), (103, 0)]);
+    path.sender.write(20 * 1448);
+    path.run_until(at_ms(2000));
+    let repeated = again(&path);
+    assert_eq!(repeated.iter().map(|&(_, seq)| seq).collect::<Vec<u32>>(), [0, 1, 0]);
+    assert!(repeated[0].0 == 103 && repeated[2].0 < 103 + 100 + 30, "{repeated:?}");
+    assert!(path.sender.all_acked());
+    assert_eq!((path.sender.timeouts(), path.sender.ssthresh()), (0, 10), "one reduction");
+}
+
+/// RFC 8985 §3.5: one segment, and two more right before its timeout.
+#[test]
+fn a_timeout_takes_nothing_for_lost_that_left_less_than_a_round_trip_ago() {
+    let mut path = path(Config { timestamps: false, ..config() });
+    path.data =
+        Box::new(|_, tx| Fate { late: Span::from_millis(if tx.seq == 0 { 650 } else { 0 }), ..Fate::default() });
+    path.sender.write(1448);
+    path.run_until(at_ms(550));
+    path.sender.write(2 * 1448);
+    path.run_until(at_ms(3000));
+    assert!(path.sender.all_acked());
+    // The probe, a timeout after the first transmission; and after as long again the timeout.
+    assert_eq!((again(&path), path.sender.timeouts()), ([(300, 0), (600, 0)].to_vec(), 1));
+}
+
+#[test]
+fn a_lost_tail_of_one_is_repaired_by_the_probe_and_counts_as_congestion() {
+    let mut path = path(config());
+    lose(&mut path, &[(0, 9)]);
+    path.sender.write(10 * 1448);
+    path.run_until(at_ms(410));
+    // One segment is outstanding: 200 ms more for the receiver's delayed ACK, but no longer than the timeout.
+    assert_eq!(again(&path), [(400, 9)]);
+    path.run_until(at_ms(1000));
+    assert_eq!(
+        (path.sender.all_acked(), path.sender.ssthresh()),
+        (true, u32::MAX),
+        "a duplicate may still be reported"
+    );
+    let before = path.sender.cwnd();
+    path.sender.write(2 * 1448);
+    path.run_until(at_ms(2000));
+    assert!(path.sender.all_acked());
+    assert_eq!((path.sender.ssthresh(), path.sender.timeouts()), (before / 2, 0));
+}
+
+#[test]
+fn a_probe_that_repaired_nothing_is_reported_as_a_duplicate_and_costs_nothing() {
+    let mut path = path(config());
+    // All ACKs of the flight come late.
+    path.acks = Box::new({
+        let mut count = 0;
+        move || {
+            count += 1;
+            Fate { late: Span::from_millis(if count <= 10 { 250 } else { 0 }), ..Fate::default() }
+        }
+    });
+    path.sender.write(10 * 1448);
+    path.run_until(at_ms(1000));
+    assert_eq!(again(&path), [(208, 9)]);
+    path.sender.write(20 * 1448);
+    path.run_until(at_ms(2000));
+    assert!(path.sender.all_acked());
+    assert_eq!((path.sender.ssthresh(), path.sender.retransmits(), path.sender.timeouts()), (u32::MAX, 1, 0));
+}
+
+#[test]
+fn the_probe_is_new_data_if_there_is_any_whatever_the_window() {
+    let mut path = path(Config { iw: 10, ..config() });
+    lose(&mut path, &[(0, 8), (0, 9)]);
+    // Nothing is heard of any of the first ten; ten more wait for the window.
+    let mut count = 0;
+    path.acks = Box::new(move || {
+        count += 1;
+        Fate { lost: count <= 8, ..Fate::default() }
+    });
+    path.sender.write(20 * 1448);
+    path.run_until(at_ms(209));
+    let probe = path.sent.last().unwrap();
+    assert_eq!((probe.0, probe.1.seq, probe.1.retransmit), (at_ms(208), 10, false));
+    assert_eq!((path.sender.cwnd(), path.sender.inflight()), (10, 11));
+    path.run_until(at_ms(3000));
+    assert!(path.sender.all_acked());
+    assert_eq!(again(&path), [(308, 8), (308, 9)], "by the SACK of the probe");
+    assert_eq!(path.sender.timeouts(), 0);
+}
+
+#[test]
+fn reordering_within_a_quarter_of_the_rtt_repeats_nothing() {
+    let mut path = path(config());
+    path.service = Span::from_millis(1);
+    // Every eleventh segment is overtaken by many, but comes 20 ms late at most.
+    path.data =
+        Box::new(|_, tx| Fate { late: Span::from_millis(if tx.seq % 11 == 5 { 20 } else { 0 }), ..Fate::default() });
+    path.sender.write(40 * 1448);
+    path.run_until(at_ms(3000));
+    // The first time nobody knows of reordering: three SACKed segments make a hole lost.
+    assert!(again(&path).len() <= 2, "{:?}", again(&path));
+    let known = path.sent.len();
+    path.sender.write(400 * 1448);
+    path.run_until(at_ms(9000));
+    assert!(path.sender.all_acked());
+    assert!(path.sent[known..].iter().all(|(_, tx)| !tx.retransmit), "{:?}", again(&path));
+}
+
+#[test]
+fn what_was_repeated_in_vain_is_undone_when_all_of_it_is_reported() {
+    for timestamps in [true, false] {
+        let mut path = path(Config { timestamps, ..config() });
+        // Overtaken by the other nineteen: retransmitted at the third SACK, and there 30 ms later.
+        path.data = Box::new(|at, tx| {
+            let late = at == Time::ZERO && tx.seq == 0;
+            Fate { late: Span::from_millis(if late { 30 } else { 0 }), ..Fate::default() }
+        });
+        path.sender.write(20 * 1448);
+        path.run_until(at_ms(120));
+        assert_eq!((again(&path), path.sender.ssthresh()), ([(100, 0)].to_vec(), 10));
+        path.run_until(at_ms(250));
+        assert!(path.sender.all_acked());
+        assert!(path.sender.ssthresh() > 10 && path.sender.cwnd() >= 20, "{timestamps}");
+    }
+}
+
+#[test]
+fn the_window_of_tolerance_is_a_quarter_of_the_smallest_rtt_times_the_rounds_with_dsack() {
+    let ms = Span::from_millis;
+    let mut rack = crate::tcp::rack::Rack::default();
+    assert_eq!(rack.reo_wnd(false, 2, ms(100), ms(120)), ms(25));
+    assert_eq!(rack.reo_wnd(false, 3, ms(100), ms(120)), Span::ZERO, "three SACKed, no reordering seen");
+    assert_eq!(rack.reo_wnd(true, 0, ms(100), ms(120)), Span::ZERO, "repairing, no reordering seen");
+    rack.note_dsack(0, 10);
+    rack.note_reordering(4);
+    assert_eq!(rack.reo_wnd(true, 9, ms(100), ms(120)), ms(25), "a DSACK without reordering says nothing");
+    rack.note_dsack(0, 10);
+    rack.note_dsack(5, 14);
+    assert_eq!(rack.reo_wnd(true, 9, ms(100), ms(120)), ms(50), "one a round trip");
+    rack.note_dsack(10, 20);
+    rack.note_dsack(20, 30);
+    rack.note_dsack(30, 40);
+    assert_eq!(rack.reo_wnd(true, 9, ms(100), ms(120)), ms(120), "no more than SRTT");
+    (0..15).for_each(|_| rack.note_recovery());
+    assert_eq!(rack.reo_wnd(true, 9, ms(100), ms(200)), ms(125));
+    rack.note_recovery();
+    assert_eq!(rack.reo_wnd(true, 9, ms(100), ms(200)), ms(25), "sixteen recoveries later as at first");
+}
+
+/// RFC 5682: everything comes 700 ms late at once; without timestamps only what arrives tells.
+#[test]
+fn f_rto_finds_a_spurious_timeout_without_timestamps_and_repeats_one_segment() {
+    for timestamps in [false, true] {
+        let mut path = path(Config { timestamps, ..config() });
+        path.data = Box::new(|at, _| Fate { late: at_ms(900).since(at.max(at_ms(200))), ..Fate::default() });
+        path.sender.write(60 * 1448);
+        path.run_until(at_ms(250));
+        let before = path.sender.cwnd();
+        path.run_until(at_ms(2000));
+        assert!(path.sender.all_acked() && path.sender.timeouts() > 0);
+        let seqs: Vec<u32> = again(&path).iter().map(|&(_, seq)| seq).collect();
+        assert!(seqs.iter().all(|seq| seq == &seqs[0]), "{seqs:?}");
+        assert!(path.sender.cwnd() >= before, "{before} {}", path.sender.cwnd());
+    }
+}
+
+/// RFC 5682 §3.1: new data after the first retransmission; its SACK shows that the rest is lost.
+#[test]
+fn after_a_real_timeout_new_data_is_sent_first_and_then_all_that_is_lost() {
+    let mut path = path(Config { iw: 10, ..config() });
+    path.data = Box::new(|at, _| Fate { lost: at < at_ms(400), ..Fate::default() });
+    path.sender.write(30 * 1448);
+    path.run_until(at_ms(5000));
+    assert!(path.sender.all_acked());
+    let from = path.sent.iter().position(|(at, _)| *at >= at_ms(400)).unwrap();
+    let sent: Vec<(u32, bool)> = path.sent[from..from + 4].iter().map(|(_, tx)| (tx.seq, tx.retransmit)).collect();
+    assert_eq!(sent, [(0, true), (11, false), (12, false), (1, true)], "ten and the probe were lost");
+    let mut all: Vec<u32> = again(&path).iter().map(|&(_, seq)| seq).collect();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all, (0..11).collect::<Vec<u32>>());
+    assert_eq!(again(&path).len(), 11, "each once");
+}
+
+/// RFC 3168 §6.1.1.1: a SYN with ECN may be what some box on the way drops.
+#[test]
+fn who_has_to_repeat_a_syn_asks_for_no_ecn() {
+    for (lost_for, late, expected) in [(0, 0, true), (500, 0, false), (0, 970, true)] {
+        let mut path = Path::new(Config { ecn: true, ..config() }, RTT);
+        path.data = Box::new(move |at, tx| Fate {
+            lost: tx.syn && at < at_ms(lost_for),
+            late: Span::from_millis(if tx.syn && at == Time::ZERO { late } else { 0 }),
+            ..Fate::default()
+        });
+        path.sender.open(Time::ZERO);
+        path.sender.write(40 * 1448);
+        path.run_until(at_ms(1400));
+        let data = path.sent.iter().filter(|(_, tx)| !tx.syn);
+        assert!(data.clone().count() > 0 && data.clone().all(|(_, tx)| tx.ect == expected), "{lost_for} {late}");
+    }
+}
+
+#[test]
+fn the_first_four_waits_for_an_answer_to_a_syn_are_a_second_each() {
+    let mut path = Path::new(config(), RTT);
+    path.data = Box::new(|_, tx| Fate { lost: tx.syn, ..Fate::default() });
+    path.sender.open(Time::ZERO);
+    path.run_until(at_ms(12_000));
+    let syns: Vec<u64> = path.sent.iter().map(|(at, _)| at.0 / 1_000_000_000).collect();
+    assert_eq!(syns, [0, 1, 2, 3, 4, 5, 7, 11]);
+}
+
+#[test]
+fn a_receiver_reports_a_duplicate_once_and_first() {
+    let mut receiver = Receiver::new(&config());
+    let mut arrive = |seq| {
+        receiver.accept(Time::ZERO, seq, true, 0, Ecn::NotEct, false);
+        let (blocks, count) = receiver.take_blocks();
+        blocks[..count].iter().map(|block| (block.start, block.end)).collect::<Vec<_>>()
+    };
+    assert_eq!(arrive(0), []);
+    assert_eq!(arrive(0), [(0, 1)], "below the ACK");
+    assert_eq!(arrive(3), [(3, 4)]);
+    assert_eq!(arrive(5), [(5, 6), (3, 4)]);
+    assert_eq!(arrive(3), [(3, 4), (3, 4), (5, 6)], "inside the block that follows");
+    assert_eq!(arrive(0), [(0, 1), (3, 4), (5, 6)]);
+    assert_eq!(arrive(1), [(3, 4), (5, 6)]);
+}

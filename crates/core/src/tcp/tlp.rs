@@ -1,0 +1,95 @@
+//! TLP (RFC 8985 §7): when the end of a flight is not acknowledged in two round trips, one segment more tells what became of it.
+//!
+//! The probe is new data if there is any, else the last segment once more. The SACK that it brings shows RACK what was
+//! lost before; without it only the retransmission timer would, and all would have to be sent again.
+
+use crate::units::Span;
+
+/// Linux `TCP_TIMEOUT_INIT`: before there is an RTT.
+const NO_RTT: Span = Span::from_secs(1);
+
+/// The episode of a probe.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Tlp {
+    /// TLP.end_seq: one past the last segment when the probe left; none if there is no probe out.
+    pub end_seq: Option<u32>,
+    /// TLP.is_retrans: it was a segment sent before.
+    pub is_retrans: bool,
+}
+
+/// What the end of an episode says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    /// Not over.
+    Open,
+    /// Nothing was lost, or RACK will find it.
+    Over,
+    /// The probe repaired a loss: it counts as congestion.
+    Repaired,
+}
+
+/// What an ACK says of a probe.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sign {
+    pub cum: u32,
+    /// Reports the probe as a duplicate (DSACK).
+    pub duplicate: bool,
+    /// Neither advances nor reports anything.
+    pub bare: bool,
+}
+
+/// RFC 8985 §7.2: PTO, of `outstanding` segments. A receiver may wait with the ACK of a single one, by Linux's reckoning as
+/// long as the shortest timeout; of more, only two of its ticks.
+#[inline(always)]
+pub(super) fn pto(srtt: Option<Span>, outstanding: u32, rto_min: Span, two_ticks: Span) -> Span {
+    match srtt {
+        None => NO_RTT,
+        Some(srtt) => Span(2 * srtt.0 + if outstanding == 1 { rto_min.0 } else { two_ticks.0 }),
+    }
+}
+
+impl Tlp {
+    /// RFC 8985 §7.4.2, as Linux `tcp_process_tlp_ack`.
+    pub fn judge(&self, sign: &Sign) -> Verdict {
+        match self.end_seq {
+            Some(end) if sign.cum >= end => {
+                if !self.is_retrans || sign.duplicate || (sign.cum == end && sign.bare) {
+                    Verdict::Over
+                } else if sign.cum > end {
+                    Verdict::Repaired
+                } else {
+                    Verdict::Open
+                }
+            }
+            _ => Verdict::Open,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Span = Span::from_millis;
+
+    #[test]
+    fn the_probe_waits_for_two_round_trips_and_for_a_delayed_ack_of_a_single_segment() {
+        assert_eq!(pto(None, 5, MS(200), MS(8)), Span::from_secs(1));
+        assert_eq!(pto(Some(MS(50)), 5, MS(200), MS(8)), MS(108));
+        assert_eq!(pto(Some(MS(50)), 1, MS(200), MS(8)), MS(300));
+    }
+
+    #[test]
+    fn a_probe_counts_as_congestion_only_when_more_is_acknowledged_and_no_duplicate_reported() {
+        let sign = Sign { cum: 10, duplicate: false, bare: false };
+        let again = Tlp { end_seq: Some(10), is_retrans: true };
+        assert_eq!(again.judge(&Sign { cum: 9, ..sign }), Verdict::Open);
+        assert_eq!(again.judge(&sign), Verdict::Open, "a duplicate may still be reported");
+        assert_eq!(again.judge(&Sign { duplicate: true, ..sign }), Verdict::Over);
+        assert_eq!(again.judge(&Sign { bare: true, ..sign }), Verdict::Over);
+        assert_eq!(again.judge(&Sign { cum: 11, ..sign }), Verdict::Repaired);
+        let fresh = Tlp { is_retrans: false, ..again };
+        assert_eq!(fresh.judge(&sign), Verdict::Over);
+        assert_eq!(Tlp::default().judge(&sign), Verdict::Open);
+    }
+}
