@@ -13,9 +13,9 @@ from sojourn.verify import vectors
 PAGE = (ROOT / "docs/reference/statements.md").read_text()
 QDISC = ROOT / "crates/core/src/qdisc"
 COUNTS = {"CoDel, RFC 8289": 14, "FQ-CoDel, RFC 8290": 16, "PIE, RFC 8033": 8}
+"""Statements that a section has to have."""
 RPM = "Responsiveness under working conditions (RPM), draft-ietf-ippm-responsiveness-06"
 COUNTS[RPM] = 10
-"""Statements that a section has to have."""
 
 
 def test_every_unit_test_that_the_page_names_is_there() -> None:

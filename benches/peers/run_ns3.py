@@ -50,5 +50,5 @@ ns.Simulator.Stop(ns.Seconds(float(seconds)))
 before = time.process_time()
 ns.Simulator.Run()
 cpu_s = time.process_time() - before
-received = sum(sink.Get(0).__deref__().GetTotalRx() if hasattr(sink.Get(0), "__deref__") else 0 for sink in sinks)
+received = sum(sink.Get(0).__deref__().GetTotalRx() for sink in sinks)
 print(json.dumps({"packets": received // 1448, "cpu_s": cpu_s}))

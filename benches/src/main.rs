@@ -109,6 +109,10 @@ fn parse(args: &[String]) -> Result<Request, String> {
 
 fn measure_as_json(request: &Request) -> Result<String, String> {
     let name = &request.name;
+    let sized = matches!(name.as_str(), "replay" | "scale");
+    if (request.fifo && sized) || (request.flows != 1 && !sized) {
+        return Err(format!("{name} takes no {}\n{USAGE}", if request.fifo { "--fifo" } else { "--flows" }));
+    }
     let json = if name == "replay" {
         serde_json::to_string(&queues::replay(&request.line, request.flows, request.repeat)?)
     } else if name == "scale" {

