@@ -537,10 +537,10 @@ impl Sender {
         ((self.board.sacked, self.board.lost, self.board.retx), self.board.recount(self.una, self.nxt))
     }
 
-    /// Whether a loss probe is out: it may leave beyond the window.
+    /// The loss probe that is out: it may leave beyond the window.
     #[cfg(test)]
-    pub(super) fn is_probing(&self) -> bool {
-        self.tlp.end_seq.is_some()
+    pub(super) fn probe(&self) -> Option<u32> {
+        self.tlp.end_seq.map(|end| end - 1)
     }
 
     /// Marks on the scoreboard that belong to no outstanding segment.

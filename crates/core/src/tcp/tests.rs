@@ -90,8 +90,10 @@ impl Path {
     pub(in crate::tcp) fn poll(&mut self) {
         self.compare_run();
         while let Some(tx) = self.sender.poll_transmit(self.now) {
-            let window = self.sender.cwnd() + u32::from(self.sender.is_probing());
-            assert!(tx.syn || self.sender.inflight() <= window, "sent beyond the window");
+            let probe = self.sender.probe();
+            let window = self.sender.cwnd() + u32::from(probe.is_some());
+            let is_free = tx.syn || probe == Some(tx.seq);
+            assert!(is_free || self.sender.inflight() <= window, "sent beyond the window");
             self.sent.push((self.now, tx));
             let fate = (self.data)(self.now, &tx);
             if fate.lost || self.free.since(self.now) > self.queue {
