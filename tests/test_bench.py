@@ -34,7 +34,7 @@ def test_scale_gives_what_a_flow_costs_beyond_the_smallest_run() -> None:
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("form", ["text", "csv"])
 def test_scale_has_a_row_for_each_number_of_flows(form: str) -> None:
-    done = CliRunner().invoke(cli, ["bench", "scale", "-f", form])
+    done = CliRunner(env={"COLUMNS": "200"}).invoke(cli, ["bench", "scale", "-f", form])
     assert done.exit_code == 0, done.output
     first = [line.replace(",", " ").split()[0] for line in done.stdout.splitlines() if line.strip()]
     assert first[-2:] == ["10", "60"]
