@@ -179,6 +179,20 @@ def test_the_same_from_another_folder_is_the_same_byte_for_byte(sojourn: Run, on
     assert {"runs/0000.packets.parquet", "runs/0000.flows.parquet", "results.json"} <= set(here)
 
 
+def test_a_flow_passes_the_hops_of_its_way_and_no_other_as_in_the_simulator(sojourn: Run) -> None:
+    arguments = (ROOT / "scenarios/parking-lot.toml", "--set", "duration=12s", "--set", 'measure=["3s", "end"]')
+    [kernel] = play(sojourn, *arguments)["runs"]
+    [sim] = json.loads(sojourn("run", *arguments, "-f", "json").stdout)["runs"]
+    for run in (kernel, sim):
+        goodput = {flow["name"]: flow["goodput_mbit"] for flow in run["flows"]}
+        for hop in ("first", "second", "third"):
+            carried = run["hops"][hop]["utilisation"] * 10 * 1448 / 1514
+            assert goodput["long"] + goodput[f"at-{hop}"] == pytest.approx(carried, rel=0.03), hop
+        assert goodput["long"] < min(goodput[f"at-{hop}"] for hop in ("first", "second", "third"))
+    for hop in ("first", "second", "third"):
+        assert kernel["hops"][hop]["utilisation"] == pytest.approx(sim["hops"][hop]["utilisation"], abs=0.02)
+
+
 def test_another_seed_is_another_run(sojourn: Run, one_flow: Path) -> None:
     first, second = (play(sojourn, one_flow, "--seed", seed)["runs"][0]["hops"]["bottleneck"] for seed in (1, 2))
     assert first["sojourn_ms"] != second["sojourn_ms"]

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from conftest import SMALL, SOJOURN, Run
+from conftest import ROOT, SMALL, SOJOURN, Run
 from sojourn import sweep
 
 DISTRIBUTION = {"mean", "p50", "p75", "p95", "p99", "max"}
@@ -243,6 +243,13 @@ def test_a_table_is_no_wider_than_the_terminal_and_loses_no_column(sojourn: Run,
             assert all(word in done.stdout for word in ("busy", "p95", "max", "standing", "marks", "Jain"))
             assert done.stdout.count("pfifo limit 100") >= 2, "the labels are repeated"
     assert "\x1b" not in sojourn("run", small).stdout
+
+
+def test_where_nothing_varies_a_table_s_row_is_labelled_by_the_discipline_of_its_own_hop(sojourn: Run) -> None:
+    file = ROOT / "scenarios/parking-lot.toml"
+    shown = sojourn("run", file, "--set", "duration=12s").stdout.splitlines()
+    labels = dict.fromkeys(line.strip().split("  ")[0] for line in shown if " limit " in line)
+    assert list(labels) == ["pfifo limit 50", "codel limit 1000", "fq_codel limit 10240"]
 
 
 def test_help_and_check_start_without_the_libraries_of_a_report() -> None:

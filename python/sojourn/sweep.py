@@ -144,11 +144,17 @@ class Combination:
     qdisc: str
     """The discipline line of the hop that is compared."""
     runs: list[records.RunRecord]
+    varied: bool
+    """The label says what varies; else it is the discipline of the hop that is compared."""
 
     @property
     def first(self) -> records.RunRecord:
         """The run with the first seed."""
         return self.runs[0]
+
+    def label_at(self, hop: str) -> str:
+        """The label of a row of this hop's numbers: where nothing varies, its own discipline."""
+        return self.label if self.varied else qdisc_of(self.first, hop)
 
     def hop(self, name: str) -> list[dict[str, Any]]:
         """One hop's numbers, of every seed."""
@@ -178,7 +184,10 @@ def combinations(runs: Sequence[records.RunRecord]) -> list[Combination]:
         groups.setdefault(records.to_json(record.set), []).append(record)
     sets = [group[0].set for group in groups.values()]
     differing = {key for one in sets for key in one if any(other.get(key) != one[key] for other in sets)}
-    return [Combination(_label(group[0], differing, hop), qdisc_of(group[0], hop), group) for group in groups.values()]
+    return [
+        Combination(_label(group[0], differing, hop), qdisc_of(group[0], hop), group, bool(differing))
+        for group in groups.values()
+    ]
 
 
 def qdisc_of(record: records.RunRecord, hop: str) -> str:

@@ -163,7 +163,7 @@ def means(combination: Combination, hop: str) -> list[Mean | None]:
 def rows(combinations: Sequence[Combination], hop: str) -> list[tuple[str, list[tuple[str, str]]]]:
     """Label and cells of each row."""
     return [
-        (one.label, [cell(mean, column) for mean, column in zip(means(one, hop), COLUMNS, strict=True)])
+        (one.label_at(hop), [cell(mean, column) for mean, column in zip(means(one, hop), COLUMNS, strict=True)])
         for one in combinations
     ]
 

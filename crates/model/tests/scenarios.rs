@@ -29,6 +29,7 @@ const RUNS: &[(&str, usize)] = &[
     ("home", 3),
     ("lte-trace", 3),
     ("network-card", 2),
+    ("parking-lot", 1),
     ("realtime", 3),
     ("responsiveness", 4),
     ("rrul", 3),
