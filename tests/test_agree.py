@@ -127,6 +127,8 @@ def test_ranks_count_only_what_the_kernel_tells_apart() -> None:
     assert found.disciplines == 3
     assert found.clear == 2
     assert found.clear_tau == 1.0
+    # The kernel's seeds 1 and 3 put codel before pie, its seed 2 behind it.
+    assert found.itself == pytest.approx(1 / 3)
     swapped = [discipline("a", [1, 1, 1], [2, 2.1, 2]), discipline("b", [2, 2, 2], [1, 1.1, 1]), group[0]]
     assert rankings(swapped)[0].tau == pytest.approx(1 / 3)
 

@@ -247,6 +247,8 @@ class Ranking:
     disciplines: int
     tau: float | None
     """Kendall's, over all pairs of disciplines; none where a world has all of them equal."""
+    itself: float | None
+    """Kendall's of the kernel's even seeds against its odd ones: what chance leaves of an order."""
     clear: int
     """Pairs that the kernel tells apart: the 95 % interval of their differences, seed by seed, excludes zero."""
     clear_tau: float | None
@@ -263,8 +265,6 @@ def rankings(pairs: Sequence[Pair], measures: Sequence[str] = ("p95", "goodput")
 
 
 def _ranking(file: str, group: Sequence[Pair], measure: Measure) -> Ranking:
-    from scipy.stats import kendalltau
-
     seeds = sorted(set.intersection(*(set(pair.seeds) for pair in group)))
 
     def values(pair: Pair, world: str) -> list[float]:
@@ -272,9 +272,11 @@ def _ranking(file: str, group: Sequence[Pair], measure: Measure) -> Ranking:
         return [measure.read(runs[seed], pair.hop) or 0.0 for seed in seeds]
 
     if not seeds:
-        return Ranking(file, measure.name, len(group), None, 0, None)
+        return Ranking(file, measure.name, len(group), None, None, 0, None)
 
     sim, kernel = ([statistics.fmean(values(pair, world)) for pair in group] for world in WORLDS)
+    halves = [[values(pair, "kernel")[start::2] for pair in group] for start in (0, 1)]
+    itself = _tau(*([statistics.fmean(one) for one in half] for half in halves)) if len(seeds) > 1 else None
     signs = []
     for i in range(len(group)):
         for j in range(i):
@@ -283,7 +285,13 @@ def _ranking(file: str, group: Sequence[Pair], measure: Measure) -> Ranking:
             if mean is None or mean.half_width is None or abs(mean.value) <= mean.half_width:
                 continue
             signs.append(float(np.sign(mean.value) * np.sign(sim[i] - sim[j])))
-    # Not a number where all are equal in a world.
-    tau = float(kendalltau(sim, kernel).statistic)
     clear = statistics.fmean(signs) if signs else None
-    return Ranking(file, measure.name, len(group), None if math.isnan(tau) else tau, len(signs), clear)
+    return Ranking(file, measure.name, len(group), _tau(sim, kernel), itself, len(signs), clear)
+
+
+def _tau(some: Sequence[float], others: Sequence[float]) -> float | None:
+    """Kendall's, ties corrected; none where all of one side are equal."""
+    from scipy.stats import kendalltau
+
+    tau = float(kendalltau(some, others).statistic)
+    return None if math.isnan(tau) else tau

@@ -71,11 +71,24 @@ def summary_table(found: Sequence[Summary]) -> tuple[list[str], list[list[str]]]
 def rank_table(found: Sequence[Ranking]) -> tuple[list[str], list[list[str]]]:
     """A row a scenario and measure, and the mean."""
     rows = [
-        [f"{one.file}, {one.measure}", str(one.disciplines), _tau(one.tau), str(one.clear), _tau(one.clear_tau)]
+        [
+            f"{one.file}, {one.measure}", str(one.disciplines), _tau(one.tau), _tau(one.itself), str(one.clear),
+            _tau(one.clear_tau),
+        ]
         for one in found
-    ]
-    rows.append(["mean", "", _mean(one.tau for one in found), "", _mean(one.clear_tau for one in found)])
-    return ["", "disciplines", "Kendall's tau", "pairs told apart", "tau of those"], rows
+    ]  # fmt: skip
+    for measure in dict.fromkeys(one.measure for one in found):
+        rows.append(_rank_means(f"mean, {measure}", [one for one in found if one.measure == measure]))
+    rows.append(_rank_means("mean", found))
+    heads = ["", "disciplines", "Kendall's tau", "the kernel's with itself", "pairs told apart", "tau of those"]
+    return heads, rows
+
+
+def _rank_means(name: str, found: Sequence[Ranking]) -> list[str]:
+    return [
+        name, "", _mean(one.tau for one in found), _mean(one.itself for one in found),
+        str(sum(one.clear for one in found)), _mean(one.clear_tau for one in found),
+    ]  # fmt: skip
 
 
 def _mean(values: Iterable[float | None]) -> str:
