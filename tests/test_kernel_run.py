@@ -193,6 +193,20 @@ def test_a_flow_passes_the_hops_of_its_way_and_no_other_as_in_the_simulator(sojo
         assert kernel["hops"][hop]["utilisation"] == pytest.approx(sim["hops"][hop]["utilisation"], abs=0.02)
 
 
+def test_a_receive_window_bounds_linux_as_it_bounds_the_simulator(sojourn: Run, tmp_path: Path) -> None:
+    file = tmp_path / "window.toml"
+    flow = '[[flow]]\nkind = "{kind}"\nrtt = "20ms"\nrwnd = {rwnd}\n'
+    flows = flow.format(kind="bulk", rwnd=200) + flow.format(kind="download", rwnd=20) + 'size = "2mb"\ngap = "50ms"\n'
+    hop = '[[hop]]\nname = "wide"\nrate = "1gbit"\nqdisc = "pfifo limit 5000"\n'
+    file.write_text('duration = "4s"\nmeasure = ["1s", "end"]\n' + hop + flows)
+    [kernel] = play(sojourn, file)["runs"]
+    [sim] = json.loads(sojourn("run", file, "-f", "json").stdout)["runs"]
+    # 200 segments of 1448 bytes in 20 ms are 116 Mbit/s, less what the ACKs wait.
+    assert kernel["flows"][0]["goodput_mbit"] == pytest.approx(113, rel=0.02)
+    for ours, theirs in zip(sim["flows"], kernel["flows"], strict=True):
+        assert theirs["goodput_mbit"] == pytest.approx(ours["goodput_mbit"], rel=0.01)
+
+
 def test_another_seed_is_another_run(sojourn: Run, one_flow: Path) -> None:
     first, second = (play(sojourn, one_flow, "--seed", seed)["runs"][0]["hops"]["bottleneck"] for seed in (1, 2))
     assert first["sojourn_ms"] != second["sojourn_ms"]

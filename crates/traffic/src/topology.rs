@@ -15,6 +15,7 @@ use sojourn_core::units::{Span, Time};
 use sojourn_model::scenario::{self, Access, Capacity, Impair, Link, Nic, Pause, Scenario};
 use sojourn_model::workload::{App, Delays, Direction, Entry};
 
+use crate::flows::socket;
 use crate::job::LinkKind;
 
 /// The IP MTU of every device, unless a flow's packets are larger.
@@ -285,6 +286,10 @@ fn metrics(entry: &Entry) -> String {
     if tcp.ecn {
         text += " features ecn";
     }
+    if let Some(window) = socket::window(tcp) {
+        // What a SYN-ACK offers is older than the socket that could say it.
+        text += &format!(" window {window}");
+    }
     if tcp.cc == Cc::Dctcp {
         // Its SYN is ECT(0): a listener agrees to ECN then only if its route says that dctcp answers.
         text += " congctl dctcp";
@@ -494,6 +499,13 @@ mod tests {
         assert_eq!(lines.len(), 3);
         assert!(lines.iter().any(|line| line.contains("initcwnd 3 rto_min 200ms features ecn")), "{lines:?}");
         assert!(lines.iter().any(|line| line.contains("initcwnd 10 rto_min 200ms")), "{lines:?}");
+    }
+
+    #[test]
+    fn a_route_says_what_a_host_offers_before_its_socket_is_there() {
+        let scenario = scenario(&TWO_HOPS.replace("iw = 3", "iw = 3\nrwnd = 20"));
+        let lines = said(&Network::new(&scenario), &scenario, Place::Left(1));
+        assert_eq!(lines.iter().filter(|line| line.ends_with("ecn window 28960")).count(), 1, "{lines:?}");
     }
 
     #[test]

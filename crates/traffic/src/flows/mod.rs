@@ -481,7 +481,9 @@ impl<'a, N: Net> Flows<'a, N> {
             let Some(&conn) = self.by_port.get(&(entry, peer.port())) else { continue };
             let application = &self.entries[entry as usize];
             socket::configure(&fd, &application.tcp)?;
-            if matches!(application.app, App::Bulk { .. }) && self.net.drain(&fd)? {
+            // A program must read where the window is bounded: see `clamp_window`.
+            let plain = socket::window(&application.tcp).is_none();
+            if plain && matches!(application.app, App::Bulk { .. }) && self.net.drain(&fd)? {
                 // Nobody reads it: it need not be watched, but must stay open.
                 self.conns[conn as usize].ends[ACCEPTER] = Some(End { fd, to_write: 0, connected: true });
                 continue;
@@ -565,6 +567,8 @@ impl<'a, N: Net> Flows<'a, N> {
                     return Ok(());
                 }
                 Some(bytes) => {
+                    let entry = self.conns[conn as usize].entry;
+                    socket::clamp_window(&end.fd, &self.entries[entry as usize].tcp)?;
                     let state = &mut self.conns[conn as usize];
                     state.got[which] += bytes;
                     if state.got[which] >= state.target[which] {

@@ -19,6 +19,9 @@ const ICMP_HEADER: usize = 8;
 const DATAGRAM_HEAD: usize = 12;
 /// Bytes of a socket's buffers for datagrams.
 const ROOM: usize = 1 << 26;
+/// The buffer of a socket whose receive window is bounded: four times as much, but not less or more than these.
+const SMALLEST_ROOM: usize = 1 << 17;
+const LARGEST_ROOM: usize = 1 << 28;
 /// RFC 792: an echo request.
 const ECHO_REQUEST: u8 = 8;
 /// RFC 792: its reply.
@@ -87,14 +90,28 @@ pub fn configure(fd: &OwnedFd, config: &Config) -> io::Result<()> {
     }
     // TCP_MAXSEG counts the timestamps, the scenario does not.
     set(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG, config.mss + config.header - 40)?;
-    if config.rwnd != u32::MAX {
-        let bytes = u64::from(config.rwnd) * u64::from(config.mss);
-        set(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, u32::try_from(bytes).unwrap_or(u32::MAX).min(1 << 30))?;
+    if let Some(window) = window(config) {
+        // A buffer that is told is not tuned, and tuning would move the window too.
+        let ample = (window as usize).saturating_mul(4).clamp(SMALLEST_ROOM, LARGEST_ROOM);
+        sockopt::set_socket_recv_buffer_size(fd, ample)?;
+        clamp_window(fd, config)?;
     }
     if !config.quickack {
         set(fd, libc::IPPROTO_TCP, libc::TCP_QUICKACK, 0)?;
     }
     Ok(())
+}
+
+/// The bytes of a receive window, if it has a bound.
+pub fn window(config: &Config) -> Option<u32> {
+    let bytes = u64::from(config.rwnd) * u64::from(config.mss);
+    (config.rwnd != u32::MAX).then(|| u32::try_from(bytes).unwrap_or(u32::MAX).min(1 << 30))
+}
+
+/// Bounds what the socket offers to its peer. Not for good: the first full segment that arrives makes Linux offer what the
+/// buffer would hold of such (`tcp_measure_rcv_mss`). So whoever reads says it again.
+pub fn clamp_window(fd: &OwnedFd, config: &Config) -> io::Result<()> {
+    window(config).map_or(Ok(()), |window| set(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, window))
 }
 
 /// The DSCP of what the socket sends; the ECN field of the same octet stays TCP's.
