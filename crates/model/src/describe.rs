@@ -165,7 +165,15 @@ fn flows(
     if listed.is_empty() {
         return Err(Error::at(None, "flow", "no traffic: expected at least one [[flow]]"));
     }
-    names.iter().zip(listed).map(|(name, at)| Flow::read(&around, name, at, duration)).collect()
+    let read = |(name, at): (&String, _)| Flow::read(&around, name, at, duration);
+    let line = listed[0].0;
+    let mut flows = names.iter().zip(listed).map(read).collect::<Result<Vec<_>, _>>()?;
+    // Sweeps take a kind of traffic away so: nothing else may depend on it, the buffers' bdp either.
+    flows.retain(|flow| flow.count != Count::Number(0));
+    if flows.is_empty() {
+        return Err(Error::at(line, "flow", "no traffic: every flow's count is 0"));
+    }
+    Ok(flows)
 }
 
 /// Works out the counts in S and bdp.

@@ -86,7 +86,7 @@ impl Form {
             Form::Impair => "netem's words, such as \"loss 1%\" or \"delay 10ms 2ms distribution normal\"",
             Form::Size => "a size in bytes such as 1500, \"64k\" or \"2mb\" (k is 1024), above zero",
             Form::Count => "a whole number, at least 1",
-            Form::CountOf => "a whole number, at least 1, or an expression such as \"0.036*S\" or \"2*bdp\"",
+            Form::CountOf => "a whole number, 0 for none, or an expression such as \"0.036*S\" or \"2*bdp\"",
             Form::Segments => "a number of segments such as 25, or bytes with a unit such as \"64k\"",
             Form::Number => "a number above zero",
             Form::Flag => "true or false",

@@ -127,7 +127,7 @@ impl Draws {
     /// A list may be shorter than the flows are many, not longer: the rest of it would be lost unseen.
     fn fits(&self, field: Option<Field<'_>>, count: Count) -> Result<(), Error> {
         match (field, count) {
-            (Some(field), Count::Number(count)) if self.0.len() > count as usize => {
+            (Some(field), Count::Number(count)) if count > 0 && self.0.len() > count as usize => {
                 Err(field.fault(format!("expected at most as many as count = {count}, found {}", self.0.len())))
             }
             _ => Ok(()),
@@ -246,7 +246,7 @@ fn kind(path: &str, line: Option<u32>, table: &Table) -> Result<&'static str, Er
 }
 
 fn count(field: &Field<'_>) -> Result<Count, Error> {
-    let Kind::Text(text) = &field.value.kind else { return field.integer(1, MOST_FLOWS).map(Count::Number) };
+    let Kind::Text(text) = &field.value.kind else { return field.integer(0, MOST_FLOWS).map(Count::Number) };
     let (factor, unit) = match text.split_once('*') {
         Some((left, right)) => match (units::number(left), units::number(right)) {
             (Some(factor), None) => (factor, right.trim()),

@@ -72,6 +72,19 @@ fn sizes_in_bdp_take_the_first_rate_and_the_longest_base_rtt() {
 }
 
 #[test]
+fn a_count_of_none_takes_a_flow_away_and_the_buffer_it_asked_for() {
+    let hop = "rate = \"12mbit\"\noverhead = 0\nqdisc = \"pfifo limit 1bdp\"";
+    let two = |count: u32| {
+        let far = format!("[[flow]]\nkind = \"bulk\"\nrtt = [\"400ms\", \"500ms\"]\ncount = {count}");
+        scenario(hop, &format!("[[flow]]\nkind = \"thin\"\nrtt = \"100ms\"\n{far}"))
+    };
+    let (without, with) = (two(0), two(2));
+    assert_eq!(without.workload.entries.len(), 1);
+    assert_eq!(without.hops[0].right.qdisc, spec("pfifo limit 100"));
+    assert_eq!((with.workload.entries.len(), with.hops[0].right.qdisc.clone()), (3, spec("pfifo limit 500")));
+}
+
+#[test]
 fn counts_in_s_are_of_bdp_plus_buffer() {
     let hop = "rate = \"10mbit\"\noverhead = 0\nqdisc = \"pfifo limit 1bdp\"";
     let count = |count: &str| {
