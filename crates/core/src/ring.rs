@@ -7,9 +7,12 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug)]
 pub struct Ring<T> {
     slots: Box<[T]>,
-    head: usize,
-    len: usize,
+    head: u32,
+    len: u32,
 }
+
+/// The first capacity: thousands of flows have rings of a few values.
+const LEAST: usize = 4;
 
 impl<T: Copy + Default> Default for Ring<T> {
     fn default() -> Self {
@@ -18,10 +21,16 @@ impl<T: Copy + Default> Default for Ring<T> {
 }
 
 impl<T: Copy + Default> Ring<T> {
+    /// Where the value so many places behind the head stands.
+    #[inline(always)]
+    fn slot(&self, index: u32) -> usize {
+        self.head.wrapping_add(index) as usize & self.slots.len().wrapping_sub(1)
+    }
+
     /// How many values are queued.
     #[inline]
     pub fn len(&self) -> usize {
-        self.len
+        self.len as usize
     }
 
     /// Whether nothing is queued.
@@ -33,10 +42,10 @@ impl<T: Copy + Default> Ring<T> {
     /// Appends at the tail.
     #[inline(always)]
     pub fn push(&mut self, value: T) {
-        if self.len == self.slots.len() {
+        if self.len() == self.slots.len() {
             self.grow();
         }
-        let slot = (self.head + self.len) & (self.slots.len() - 1);
+        let slot = self.slot(self.len);
         self.slots[slot] = value;
         self.len += 1;
     }
@@ -44,13 +53,13 @@ impl<T: Copy + Default> Ring<T> {
     /// The value at the head.
     #[inline]
     pub fn front(&self) -> Option<&T> {
-        if self.len == 0 { None } else { Some(&self.slots[self.head & (self.slots.len() - 1)]) }
+        if self.len == 0 { None } else { Some(&self.slots[self.slot(0)]) }
     }
 
     /// The value at the tail.
     #[inline]
     pub fn back(&self) -> Option<&T> {
-        if self.len == 0 { None } else { Some(&self.slots[(self.head + self.len - 1) & (self.slots.len() - 1)]) }
+        if self.len == 0 { None } else { Some(&self.slots[self.slot(self.len - 1)]) }
     }
 
     /// Takes the value at the head.
@@ -59,7 +68,7 @@ impl<T: Copy + Default> Ring<T> {
         if self.len == 0 {
             return None;
         }
-        let value = self.slots[self.head & (self.slots.len() - 1)];
+        let value = self.slots[self.slot(0)];
         self.head = self.head.wrapping_add(1);
         self.len -= 1;
         Some(value)
@@ -71,7 +80,7 @@ impl<T: Copy + Default> Ring<T> {
         if self.len == 0 {
             return false;
         }
-        *value = self.slots[self.head & (self.slots.len() - 1)];
+        *value = self.slots[self.slot(0)];
         self.head = self.head.wrapping_add(1);
         self.len -= 1;
         true
@@ -84,34 +93,34 @@ impl<T: Copy + Default> Ring<T> {
             return None;
         }
         self.len -= 1;
-        Some(self.slots[(self.head + self.len) & (self.slots.len() - 1)])
+        Some(self.slots[self.slot(self.len)])
     }
 
     /// The value `index` places behind the head. Panics if there is none.
     #[inline]
     pub fn at(&self, index: usize) -> &T {
-        assert!(index < self.len);
-        &self.slots[(self.head + index) & (self.slots.len() - 1)]
+        assert!(index < self.len());
+        &self.slots[self.slot(index as u32)]
     }
 
     /// As [`Ring::at`], to be changed.
     #[inline]
     pub fn at_mut(&mut self, index: usize) -> &mut T {
-        assert!(index < self.len);
-        let slot = (self.head + index) & (self.slots.len() - 1);
+        assert!(index < self.len());
+        let slot = self.slot(index as u32);
         &mut self.slots[slot]
     }
 
     /// From head to tail.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        (0..self.len).map(|i| self.at(i))
+        (0..self.len()).map(|i| self.at(i))
     }
 
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
         let mut slots: Vec<T> = self.iter().copied().collect();
-        slots.resize((self.len * 2).max(16), T::default());
+        slots.resize((self.len() * 2).max(LEAST), T::default());
         self.slots = slots.into_boxed_slice();
         self.head = 0;
     }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::histogram::Histogram;
+use crate::histogram::{Cell, Histogram};
 
 /// Nanoseconds in a millisecond: the unit of `…_ms`.
 pub const MS: f64 = 1e6;
@@ -30,7 +30,7 @@ pub struct Distribution {
 
 impl Distribution {
     /// Of a histogram, its values divided by `unit`; `None` without samples.
-    pub fn of<const BITS: u32>(histogram: &Histogram<BITS>, unit: f64) -> Option<Distribution> {
+    pub fn of<const BITS: u32, C: Cell>(histogram: &Histogram<BITS, C>, unit: f64) -> Option<Distribution> {
         if histogram.is_empty() {
             return None;
         }
@@ -52,7 +52,7 @@ pub struct Standing {
 
 impl Standing {
     /// Of a histogram weighted by time, its values divided by `unit`; `None` without samples.
-    pub fn of<const BITS: u32>(histogram: &Histogram<BITS>, unit: f64) -> Option<Standing> {
+    pub fn of<const BITS: u32, C: Cell>(histogram: &Histogram<BITS, C>, unit: f64) -> Option<Standing> {
         let [p10, p50, p90] = histogram.quantiles([0.1, 0.5, 0.9]).map(|value| value / unit);
         (!histogram.is_empty()).then_some(Standing { p10, p50, p90 })
     }

@@ -6,7 +6,7 @@ use sojourn_model::workload::video::Seen;
 use crate::distribution::{Distribution, MS, S};
 use crate::histogram::Histogram;
 use crate::responsiveness::{Interval, Responsiveness, Timed, judge};
-use crate::slices::{Slices, Windows, bin_width};
+use crate::slices::{Phase, bin_width};
 use crate::stream::{Heard, StreamMeter, StreamSetup};
 use crate::video::{VideoWindow, Watched};
 
@@ -33,12 +33,23 @@ pub struct FlowSetup {
     pub intervals: Option<Span>,
 }
 
-/// What changed often within one window. Round-trip times need no more than 0.8 % (memory: thousands of flows).
+/// Round-trip times: no more than 0.8 %, and a byte a bin, as there may be thousands of flows.
+pub type Rtts = Histogram<7, u8>;
+
+/// What changed often within one window.
 #[derive(Clone, Default, Debug)]
+#[repr(C)]
 struct Traffic {
-    rtt: Histogram<7>,
+    rtt: Rtts,
     acked: u64,
     packets: u64,
+}
+
+/// The windows that are over.
+#[derive(Clone, Default, Debug)]
+struct Past {
+    startup: Option<Box<Traffic>>,
+    main: Option<Box<Traffic>>,
 }
 
 /// The unit of slowdowns.
@@ -70,26 +81,43 @@ impl Events {
     }
 }
 
-/// The meter of one row.
-#[derive(Clone, Debug)]
-pub struct FlowMeter {
-    setup: FlowSetup,
-    /// The windows; the series has its own cursor, which jumps over bins in which nothing happened.
-    slices: Slices,
-    /// When the next window or bin begins.
-    next: u64,
-    traffic: Traffic,
-    windows: Windows<Traffic>,
-    bin: usize,
-    bin_width: u64,
-    acked_bytes: Vec<u64>,
-    startup: Events,
-    main: Events,
-    states: Vec<FlowState>,
-    next_state: u64,
-    stream: Option<Box<StreamMeter>>,
+/// What only some rows have.
+#[derive(Clone, Default, Debug)]
+struct Special {
+    /// Of a stream of datagrams.
+    stream: Option<StreamMeter>,
     /// The intervals of a test of responsiveness, the last not over yet.
     intervals: Option<Vec<Interval>>,
+}
+
+/// Samples of the sender's state.
+#[derive(Clone, Default, Debug)]
+struct States {
+    kept: Vec<FlowState>,
+    /// When the next one is due.
+    next: u64,
+}
+
+/// The meter of one row. What every ACK touches comes first: of a crowd's meters two lines of a cache are looked at, not five.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+pub struct FlowMeter {
+    traffic: Traffic,
+    /// When the next window or bin begins.
+    next: u64,
+    bin: usize,
+    acked_bytes: Box<[u64]>,
+    main: Events,
+    startup: Option<Box<Events>>,
+    /// The window under way, and its end; the series has a cursor of its own, which jumps over bins in which nothing happened.
+    phase: Phase,
+    phase_end: u64,
+    bin_width: u64,
+    measure: (Time, Time),
+    end: Time,
+    past: Past,
+    states: Option<Box<States>>,
+    special: Option<Box<Special>>,
 }
 
 impl FlowMeter {
@@ -97,21 +125,26 @@ impl FlowMeter {
     pub fn new(setup: &FlowSetup) -> FlowMeter {
         let bin_width = bin_width(setup.end, setup.bins);
         let bins = if setup.bins == 0 { 0 } else { setup.end.0.div_ceil(bin_width) as usize };
-        FlowMeter {
-            slices: Slices::new(setup.measure, setup.end, 0),
-            next: 0,
-            traffic: Traffic::default(),
-            windows: Windows::new(),
-            bin: 0,
-            bin_width,
-            acked_bytes: vec![0; bins],
-            startup: Events::default(),
-            main: Events::default(),
-            states: Vec::new(),
-            next_state: if setup.state && setup.bins > 0 { 0 } else { u64::MAX },
-            stream: setup.stream.map(|stream| Box::new(StreamMeter::new(stream, setup.measure, setup.end))),
+        let (phase, phase_end) = Phase::at(0, setup.measure, setup.end);
+        let special = || Special {
+            stream: setup.stream.map(|stream| StreamMeter::new(stream, setup.measure, setup.end)),
             intervals: setup.intervals.map(|_| vec![Interval::default()]),
-            setup: setup.clone(),
+        };
+        FlowMeter {
+            traffic: Traffic::default(),
+            next: 0,
+            bin: 0,
+            acked_bytes: vec![0; bins].into(),
+            main: Events::default(),
+            startup: None,
+            phase,
+            phase_end,
+            bin_width,
+            measure: setup.measure,
+            end: setup.end,
+            past: Past::default(),
+            states: (setup.state && setup.bins > 0).then(Box::default),
+            special: (setup.stream.is_some() || setup.intervals.is_some()).then(|| Box::new(special())),
         }
     }
 
@@ -157,16 +190,16 @@ impl FlowMeter {
     /// The next datagram of a stream left the sender; they are numbered from zero. In order of time.
     pub fn sent_datagram(&mut self, now: Time) {
         self.sent(now, 1);
-        if let Some(stream) = &mut self.stream {
+        if let Some(stream) = self.stream() {
             stream.sent(now);
         }
     }
 
     /// Datagram `number`, sent at `sent`, reached its receiver. In order of these times, whatever else is told before.
     pub fn received_datagram(&mut self, now: Time, sent: Time, number: u32) {
-        let Some(payload) = self.stream.as_mut().and_then(|stream| stream.received(now, sent, number)) else { return };
+        let Some(payload) = self.stream().and_then(|stream| stream.received(now, sent, number)) else { return };
         let bin = usize::try_from(now.0 / self.bin_width).unwrap_or(usize::MAX);
-        if let Some(bytes) = self.acked_bytes.get_mut(bin).filter(|_| now < self.setup.end) {
+        if let Some(bytes) = self.acked_bytes.get_mut(bin).filter(|_| now < self.end) {
             *bytes += u64::from(payload);
         }
     }
@@ -213,14 +246,14 @@ impl FlowMeter {
 
     /// A probe of a test of responsiveness came home after so long. In order of time, like [`FlowMeter::interval`].
     pub fn probed(&mut self, what: Timed, took: Span) {
-        if let Some(interval) = self.intervals.as_mut().and_then(|intervals| intervals.last_mut()) {
+        if let Some(interval) = self.intervals().and_then(|intervals| intervals.last_mut()) {
             interval.add(what, took);
         }
     }
 
     /// An interval of such a test is over, in which its load moved so many bytes.
     pub fn interval(&mut self, bytes: u64) {
-        let Some(intervals) = &mut self.intervals else { return };
+        let Some(intervals) = self.intervals() else { return };
         if let Some(interval) = intervals.last_mut() {
             interval.bytes = bytes;
         }
@@ -237,22 +270,27 @@ impl FlowMeter {
     /// The sender's window and flight in segments and its smoothed RTT; kept if the setup asks, once a bin at most.
     #[inline]
     pub fn state(&mut self, now: Time, cwnd: u32, srtt: Span, inflight: u32) {
-        if now.0 >= self.next_state {
-            self.keep_state(FlowState { time: now, cwnd, srtt, inflight });
+        if let Some(states) = &mut self.states
+            && now.0 >= states.next
+        {
+            states.next = (now.0 / self.bin_width + 1) * self.bin_width;
+            states.kept.push(FlowState { time: now, cwnd, srtt, inflight });
         }
     }
 
-    #[cold]
-    fn keep_state(&mut self, state: FlowState) {
-        self.next_state = (state.time.0 / self.bin_width + 1) * self.bin_width;
-        self.states.push(state);
+    fn stream(&mut self) -> Option<&mut StreamMeter> {
+        self.special.as_mut()?.stream.as_mut()
+    }
+
+    fn intervals(&mut self) -> Option<&mut Vec<Interval>> {
+        self.special.as_mut()?.intervals.as_mut()
     }
 
     /// The window's events, if `now` lies in one.
     #[inline]
     fn events(&mut self, now: Time) -> Option<&mut Events> {
-        let (start, end) = self.setup.measure;
-        if now < start { Some(&mut self.startup) } else { (now < end).then_some(&mut self.main) }
+        let (start, end) = self.measure;
+        if now < start { Some(self.startup.get_or_insert_default()) } else { (now < end).then_some(&mut self.main) }
     }
 
     #[inline]
@@ -265,39 +303,46 @@ impl FlowMeter {
     #[cold]
     #[inline(never)]
     fn cross(&mut self, now: u64) {
-        while self.slices.end <= now && self.slices.end < u64::MAX {
-            if let Some(phase) = self.slices.cut().window {
-                self.windows.store(phase, &mut self.traffic);
+        while self.phase_end <= now && self.phase != Phase::Over {
+            let traffic = Box::new(std::mem::take(&mut self.traffic));
+            match self.phase {
+                Phase::Startup => self.past.startup = Some(traffic),
+                Phase::Main => self.past.main = Some(traffic),
+                Phase::Rest | Phase::Over => {}
             }
+            (self.phase, self.phase_end) = Phase::at(self.phase_end, self.measure, self.end);
         }
-        if self.slices.end == u64::MAX {
-            (self.bin, self.next) = (usize::MAX, u64::MAX); // the run is over
+        if self.phase == Phase::Over {
+            (self.bin, self.next) = (usize::MAX, u64::MAX);
         } else {
             let bin = now / self.bin_width;
-            (self.bin, self.next) = (bin as usize, self.slices.end.min((bin + 1).saturating_mul(self.bin_width)));
+            (self.bin, self.next) = (bin as usize, self.phase_end.min((bin + 1).saturating_mul(self.bin_width)));
         }
     }
 
-    /// The report at the end of the run; `unfinished` transfers had begun and were not complete then.
-    pub fn finish(mut self, unfinished: u64) -> FlowReport {
-        self.cross(self.setup.end.0);
-        let (a, b) = self.setup.measure;
-        let open = self.startup.started.saturating_sub(self.startup.completed);
-        let heard = |main: bool| self.stream.as_ref().map(|stream| stream.heard(main));
+    /// The report at the end of the run of the row that was set up so; `unfinished` transfers had begun and were not complete
+    /// then.
+    pub fn finish(mut self, setup: FlowSetup, unfinished: u64) -> FlowReport {
+        self.cross(self.end.0);
+        let (a, b) = self.measure;
+        let Special { stream, intervals } = self.special.map(|special| *special).unwrap_or_default();
+        let heard = |main: bool| stream.as_ref().map(|stream| stream.heard(main));
         // The test is judged as a whole, wherever the window lies.
-        let rpm = self.setup.intervals.zip(self.intervals).map(|(length, mut intervals)| {
+        let rpm = setup.intervals.zip(intervals).map(|(length, mut intervals)| {
             intervals.pop();
-            judge(&intervals, length)
+            Box::new(judge(&intervals, length))
         });
-        let main = FlowWindow::new(&self.setup, (&self.windows.main, &self.main, heard(true)), b.since(a), unfinished);
-        let main = FlowWindow { rpm: rpm.map(Box::new), ..main };
-        let startup = self.windows.startup.as_ref();
-        let startup = startup.map(|t| {
-            Box::new(FlowWindow::new(&self.setup, (t, &self.startup, heard(false)), a.since(Time::ZERO), open))
+        let traffic = self.past.main.unwrap_or_default();
+        let main = FlowWindow::new(&setup, (&traffic, &self.main, heard(true)), b.since(a), unfinished);
+        let startup = self.past.startup.map(|traffic| {
+            let events = self.startup.unwrap_or_default();
+            let open = events.started.saturating_sub(events.completed);
+            Box::new(FlowWindow::new(&setup, (&traffic, &events, heard(false)), a.since(Time::ZERO), open))
         });
-        let bin_width = if self.setup.bins == 0 { Span::ZERO } else { Span(self.bin_width) };
-        let series = FlowSeries { bin_width, acked_bytes: self.acked_bytes, states: self.states };
-        FlowReport { name: self.setup.name, main, startup, series, rtt: self.windows.main.rtt }
+        let bin_width = if setup.bins == 0 { Span::ZERO } else { Span(self.bin_width) };
+        let states = self.states.map_or(Vec::new(), |states| states.kept);
+        let series = FlowSeries { bin_width, acked_bytes: self.acked_bytes.into(), states };
+        FlowReport { name: setup.name, main: FlowWindow { rpm, ..main }, startup, series, rtt: traffic.rtt }
     }
 }
 
@@ -313,7 +358,7 @@ pub struct FlowReport {
     /// Over the whole run.
     pub series: FlowSeries,
     /// RTT samples in the measuring window, in nanoseconds.
-    pub rtt: Histogram<7>,
+    pub rtt: Rtts,
 }
 
 impl FlowReport {
@@ -494,8 +539,8 @@ mod tests {
                     _ => rounds.completed(now, Span(value), Span(100)),
                 }
             }
-            let report = meter.finish(3);
-            prop_assert_eq!(&rounds.finish(3).main, &report.main);
+            let report = meter.finish(setup((start, end), whole, 7), 3);
+            prop_assert_eq!(&rounds.finish(setup((start, end), whole, 7), 3).main, &report.main);
             prop_assert_eq!(report.startup.is_some(), start > 0);
             let windows = [(report.startup, 0, start, 0), (Some(Box::new(report.main)), start, end, 3)];
             for (window, from, to, unfinished) in windows.into_iter().filter_map(|w| Some((w.0?, w.1, w.2, w.3))) {
@@ -518,13 +563,18 @@ mod tests {
     }
 
     #[test]
+    fn a_meter_is_four_lines_of_a_cache() {
+        assert_eq!(size_of::<FlowMeter>(), 256);
+    }
+
+    #[test]
     fn a_completion_told_ahead_of_its_time_moves_nothing_else() {
         let mut meter = FlowMeter::new(&setup((100, 200), 200, 0));
         meter.started(Time(10));
         meter.started(Time(20));
         meter.completed(Time(110), Span(90), Span(60)); // known at 90, as the way to the receiver is fixed
         meter.acked(Time(95), 1000);
-        let report = meter.finish(1);
+        let report = meter.finish(setup((100, 200), 200, 0), 1);
         let startup = report.startup.expect("measuring starts late");
         assert_eq!((startup.completed, startup.unfinished, report.main.completed), (0, 2, 1));
         assert_eq!((startup.goodput_mbit, report.main.goodput_mbit), (Some(80_000.0), Some(0.0)));
@@ -532,14 +582,15 @@ mod tests {
 
     #[test]
     fn the_state_is_sampled_once_a_bin_and_only_if_asked_for() {
-        let mut meter = FlowMeter::new(&setup((0, 100), 100, 10));
-        let mut silent = FlowMeter::new(&FlowSetup { state: false, ..setup((0, 100), 100, 10) });
+        let told = || setup((0, 100), 100, 10);
+        let untold = || FlowSetup { state: false, ..told() };
+        let (mut meter, mut silent) = (FlowMeter::new(&told()), FlowMeter::new(&untold()));
         for now in (0..100).step_by(3) {
             meter.state(Time(now), now as u32, Span(1), 2);
             silent.state(Time(now), now as u32, Span(1), 2);
         }
-        let series = meter.finish(0).series;
+        let series = meter.finish(told(), 0).series;
         assert_eq!(series.state_columns()[1].1, [0.0, 12.0, 21.0, 30.0, 42.0, 51.0, 60.0, 72.0, 81.0, 90.0]);
-        assert!(silent.finish(0).series.states.is_empty());
+        assert!(silent.finish(untold(), 0).series.states.is_empty());
     }
 }

@@ -1,29 +1,63 @@
 //! A log-linear histogram: percentiles with a fixed relative error from a handful of instructions a sample.
 
+/// What holds the lower bits of a bin's weight: small where histograms are many and samples few.
+pub trait Cell: Copy + Default {
+    /// How many bits it has.
+    const BITS: u32;
+    /// The lowest bits of a number.
+    fn low(number: u64) -> Self;
+    /// What it holds.
+    fn get(self) -> u64;
+}
+
+impl Cell for u8 {
+    const BITS: u32 = u8::BITS;
+    #[inline(always)]
+    fn low(number: u64) -> u8 {
+        number as u8
+    }
+    #[inline(always)]
+    fn get(self) -> u64 {
+        u64::from(self)
+    }
+}
+
+impl Cell for u32 {
+    const BITS: u32 = u32::BITS;
+    #[inline(always)]
+    fn low(number: u64) -> u32 {
+        number as u32
+    }
+    #[inline(always)]
+    fn get(self) -> u64 {
+        u64::from(self)
+    }
+}
+
 /// A histogram of integers in bins of relative width 2^-BITS; below 2^(BITS+1) every integer has its own bin.
 ///
 /// Weights, sum, least and greatest value are exact. Memory covers what lies between the least and the greatest value only,
-/// in eighths of octaves: four bytes a bin, eight once a bin's weight has passed 2^32.
+/// in eighths of octaves: a cell a bin, and eight bytes more once a bin's weight has outgrown its cell.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Histogram<const BITS: u32 = 9> {
-    /// The lower halves of the weights.
-    bins: Vec<u32>,
-    /// The upper halves; empty until one is needed.
-    carries: Vec<u32>,
+pub struct Histogram<const BITS: u32 = 9, C: Cell = u32> {
+    /// The lower bits of the weights.
+    bins: Box<[C]>,
+    /// The upper bits; empty until one is needed.
+    carries: Box<[u64]>,
     /// The index of `bins[0]`.
-    first: usize,
+    first: u32,
     sum: u128,
     min: u64,
     max: u64,
 }
 
-impl<const BITS: u32> Default for Histogram<BITS> {
+impl<const BITS: u32, C: Cell> Default for Histogram<BITS, C> {
     fn default() -> Self {
-        Histogram { bins: Vec::new(), carries: Vec::new(), first: 0, sum: 0, min: u64::MAX, max: 0 }
+        Histogram { bins: Box::default(), carries: Box::default(), first: 0, sum: 0, min: u64::MAX, max: 0 }
     }
 }
 
-impl<const BITS: u32> Histogram<BITS> {
+impl<const BITS: u32, C: Cell> Histogram<BITS, C> {
     /// Bins that are made at once: an eighth of an octave.
     const GRAIN: usize = 1 << (BITS - 3);
 
@@ -69,13 +103,13 @@ impl<const BITS: u32> Histogram<BITS> {
     /// Counts a sample whose sum and extremes the caller keeps and hands to [`Histogram::note`] later.
     #[inline]
     pub(crate) fn count_only(&mut self, value: u64, weight: u64) {
-        let slot = Self::index(value).wrapping_sub(self.first);
+        let slot = Self::index(value).wrapping_sub(self.first as usize);
         match self.bins.get_mut(slot) {
             Some(bin) => {
-                let sum = u64::from(*bin) + weight;
-                *bin = sum as u32;
-                if sum >> 32 != 0 {
-                    self.carry(slot, (sum >> 32) as u32);
+                let sum = bin.get() + weight;
+                *bin = C::low(sum);
+                if sum >> C::BITS != 0 {
+                    self.carry(slot, sum >> C::BITS);
                 }
             }
             None => self.grow_and_count(value, weight),
@@ -84,15 +118,18 @@ impl<const BITS: u32> Histogram<BITS> {
 
     #[cold]
     #[inline(never)]
-    fn carry(&mut self, slot: usize, more: u32) {
-        self.carries.resize(self.bins.len(), 0);
+    fn carry(&mut self, slot: usize, more: u64) {
+        if self.carries.is_empty() {
+            self.carries = vec![0; self.bins.len()].into();
+        }
         self.carries[slot] += more;
     }
 
-    /// All weights, from `first` on.
-    fn weights(&self) -> impl Iterator<Item = u64> {
+    /// All weights with the index of their bin.
+    fn weights(&self) -> impl Iterator<Item = (usize, u64)> {
         let upper = self.carries.iter().copied().chain(std::iter::repeat(0));
-        self.bins.iter().zip(upper).map(|(&low, high)| u64::from(high) << 32 | u64::from(low))
+        let weights = self.bins.iter().zip(upper).map(|(&low, high)| high << C::BITS | low.get());
+        (self.first as usize..).zip(weights)
     }
 
     /// Sum, least and greatest of samples that [`Histogram::count_only`] counted.
@@ -113,22 +150,15 @@ impl<const BITS: u32> Histogram<BITS> {
     /// Makes room for all bins from index `low` to index `high`, and to the ends of their grains.
     fn cover(&mut self, low: usize, high: usize) {
         let (low, high) = (low & !(Self::GRAIN - 1), high | (Self::GRAIN - 1));
-        if self.bins.is_empty() {
-            self.first = low;
-        }
-        let first = self.first.min(low);
-        let end = (self.first + self.bins.len()).max(high + 1);
-        let (before, length) = (self.first - first, end - first);
-        let widened = |old: &[u32]| {
-            let mut bins = vec![0; length];
-            bins[before..][..old.len()].copy_from_slice(old);
-            bins
-        };
-        self.bins = widened(&self.bins);
+        let old = if self.bins.is_empty() { low } else { self.first as usize };
+        let first = old.min(low);
+        let end = (old + self.bins.len()).max(high + 1);
+        let (before, length) = (old - first, end - first);
+        self.bins = widened(&self.bins, before, length);
         if !self.carries.is_empty() {
-            self.carries = widened(&self.carries);
+            self.carries = widened(&self.carries, before, length);
         }
-        self.first = first;
+        self.first = first as u32;
     }
 
     /// Adds all that another histogram holds.
@@ -136,8 +166,9 @@ impl<const BITS: u32> Histogram<BITS> {
         if other.bins.is_empty() {
             return;
         }
-        self.cover(other.first, other.first + other.bins.len() - 1);
-        for (index, weight) in (other.first..).zip(other.weights()).filter(|&(_, weight)| weight > 0) {
+        let first = other.first as usize;
+        self.cover(first, first + other.bins.len() - 1);
+        for (index, weight) in other.weights().filter(|&(_, weight)| weight > 0) {
             self.count_only(Self::edges(index).0, weight);
         }
         self.sum += other.sum;
@@ -152,7 +183,7 @@ impl<const BITS: u32> Histogram<BITS> {
 
     /// The number of samples, or the sum of the weights.
     pub fn count(&self) -> u64 {
-        self.weights().sum()
+        self.weights().map(|(_, weight)| weight).sum()
     }
 
     /// The sum of value · weight, exact.
@@ -190,7 +221,7 @@ impl<const BITS: u32> Histogram<BITS> {
     /// 2^-BITS. 0 without samples.
     pub fn quantiles<const N: usize>(&self, qs: [f64; N]) -> [f64; N] {
         let total = self.count() as f64;
-        let mut bins = (self.first..).zip(self.weights()).filter(|&(_, weight)| weight > 0);
+        let mut bins = self.weights().filter(|&(_, weight)| weight > 0);
         let (mut index, mut weight, mut below) = (0, 0, 0);
         qs.map(|q| {
             let rank = q * total;
@@ -212,7 +243,7 @@ impl<const BITS: u32> Histogram<BITS> {
             return if self.is_empty() { 0.0 } else { 1.0 };
         }
         let mut below = 0.0;
-        for (index, weight) in (self.first..).zip(self.weights()).filter(|&(_, weight)| weight > 0) {
+        for (index, weight) in self.weights().filter(|&(_, weight)| weight > 0) {
             let (low, high) = Self::edges(index);
             if value < low as f64 {
                 break;
@@ -227,8 +258,7 @@ impl<const BITS: u32> Histogram<BITS> {
     pub fn cdf(&self) -> Vec<(f64, f64)> {
         let total = self.count() as f64;
         let mut below = 0;
-        (self.first..)
-            .zip(self.weights())
+        self.weights()
             .filter(|&(_, weight)| weight > 0)
             .map(|(index, weight)| {
                 below += weight;
@@ -236,6 +266,13 @@ impl<const BITS: u32> Histogram<BITS> {
             })
             .collect()
     }
+}
+
+/// `old` with zeros before and behind.
+fn widened<T: Copy + Default>(old: &[T], before: usize, length: usize) -> Box<[T]> {
+    let mut wide = vec![T::default(); length];
+    wide[before..][..old.len()].copy_from_slice(old);
+    wide.into()
 }
 
 #[cfg(test)]
@@ -263,8 +300,8 @@ mod tests {
         sorted.iter().find(holds).or(sorted.last()).expect("a sample").0
     }
 
-    fn agrees<const BITS: u32>(samples: &mut [(u64, u64)]) {
-        let mut histogram = Histogram::<BITS>::default();
+    fn agrees<const BITS: u32, C: Cell>(samples: &mut [(u64, u64)]) {
+        let mut histogram = Histogram::<BITS, C>::default();
         for &(value, weight) in samples.iter() {
             histogram.add_weighted(value, weight);
         }
@@ -281,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bin_holds_more_than_32_bits() {
+    fn a_bin_holds_more_than_its_cell() {
         let mut histogram = Histogram::<9>::default();
         let big = (1 << 32) - 1;
         for (value, weight) in [(5, big), (5, 1), (7, 3 << 32), (5_000_000, 9), (5, big), (1, 2)] {
@@ -301,8 +338,8 @@ mod tests {
         fn quantiles_lie_within_the_bin_error_of_the_sorted_samples(
             mut samples in prop::collection::vec((any_value(), 1u64..1000), 1..300)
         ) {
-            agrees::<9>(&mut samples);
-            agrees::<7>(&mut samples);
+            agrees::<9, u32>(&mut samples);
+            agrees::<7, u8>(&mut samples);
         }
 
         #[test]

@@ -143,7 +143,7 @@ mod tests {
         meter.acked(Time(700), acked);
         meter.sent(Time(700), packets);
         (0..drops).for_each(|_| meter.dropped(Time(700)));
-        meter.finish(0)
+        meter.finish(setup, 0)
     }
 
     fn report(start: u64, flows: &[FlowReport]) -> RunReport {

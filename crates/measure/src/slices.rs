@@ -16,6 +16,19 @@ pub(crate) enum Phase {
     Over,
 }
 
+impl Phase {
+    /// That of a moment of a run that is measured within `measure` and ends at `run_end`; and when it ends itself.
+    pub fn at(at: u64, measure: (Time, Time), run_end: Time) -> (Phase, u64) {
+        let (start, end) = (measure.0.min(run_end), measure.1.min(run_end));
+        match at {
+            _ if at < start.0 => (Phase::Startup, start.0),
+            _ if at < end.0 => (Phase::Main, end.0),
+            _ if at < run_end.0 => (Phase::Rest, run_end.0),
+            _ => (Phase::Over, u64::MAX),
+        }
+    }
+}
+
 /// What ended together with a slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cut {
@@ -36,24 +49,16 @@ pub(crate) struct Slices {
     window_end: u64,
     bin_end: u64,
     bin_width: u64,
-    measure: (u64, u64),
-    run_end: u64,
+    measure: (Time, Time),
+    run_end: Time,
 }
 
 impl Slices {
     /// At time zero of a run of length `end`, measured within `measure`, with at most `bins` bins (0: no series).
     pub fn new(measure: (Time, Time), end: Time, bins: u32) -> Slices {
         let bin_width = bin_width(end, bins);
-        let measure = (measure.0.0.min(end.0), measure.1.0.min(end.0));
-        let mut slices = Slices {
-            end: 0,
-            phase: Phase::Over,
-            window_end: 0,
-            bin_end: bin_width,
-            bin_width,
-            measure,
-            run_end: end.0,
-        };
+        let mut slices =
+            Slices { end: 0, phase: Phase::Over, window_end: 0, bin_end: bin_width, bin_width, measure, run_end: end };
         slices.enter(0);
         slices
     }
@@ -61,7 +66,7 @@ impl Slices {
     /// Ends the current slice; says what ended with it.
     pub fn cut(&mut self) -> Cut {
         let at = self.end;
-        let bin = at == self.bin_end || (at == self.run_end && self.bin_width < u64::MAX);
+        let bin = at == self.bin_end || (at == self.run_end.0 && self.bin_width < u64::MAX);
         if at == self.bin_end {
             self.bin_end = self.bin_end.saturating_add(self.bin_width);
         }
@@ -72,13 +77,7 @@ impl Slices {
 
     /// Enters the slice that begins at `at`.
     fn enter(&mut self, at: u64) {
-        let (start, end) = self.measure;
-        (self.phase, self.window_end) = match at {
-            _ if at < start => (Phase::Startup, start),
-            _ if at < end => (Phase::Main, end),
-            _ if at < self.run_end => (Phase::Rest, self.run_end),
-            _ => (Phase::Over, u64::MAX),
-        };
+        (self.phase, self.window_end) = Phase::at(at, self.measure, self.run_end);
         self.end = if self.phase == Phase::Over { u64::MAX } else { self.window_end.min(self.bin_end) };
     }
 }

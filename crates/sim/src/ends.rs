@@ -166,7 +166,7 @@ impl End {
 
 /// SACK blocks on their way, by place; places are used again.
 struct Sacks {
-    places: Vec<([Block; 3], usize)>,
+    places: Vec<[Block; 3]>,
     free: Vec<u32>,
     /// Places of twins of which one has come.
     halves: BTreeSet<u32>,
@@ -180,7 +180,9 @@ impl Default for Sacks {
 }
 
 impl Sacks {
-    fn put(&mut self, blocks: ([Block; 3], usize)) -> u32 {
+    fn put(&mut self, (blocks, count): ([Block; 3], usize)) -> u32 {
+        // No block ends at zero: that one says where they end.
+        let blocks = std::array::from_fn(|i| if i < count { blocks[i] } else { Block::default() });
         match self.free.pop() {
             Some(place) => {
                 self.places[place as usize] = blocks;
@@ -199,6 +201,7 @@ impl Sacks {
             self.halves.remove(&place);
             self.free.push(place);
         }
-        self.places[place as usize]
+        let blocks = self.places[place as usize];
+        (blocks, blocks.iter().take_while(|block| block.end > 0).count())
     }
 }

@@ -26,6 +26,7 @@ use crate::packet::{DATAGRAM, Packet};
 use crate::plan::{Plan, Target};
 use crate::planted::{Fault, planted};
 use crate::schedule::{Place, Places, Schedule};
+use crate::setup::Rest;
 use crate::timers::Timers;
 use crate::topology::{Change, Topology, changes};
 use crate::{Options, Output, Stopped, setup};
@@ -176,7 +177,7 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
         }
         next = fabric.schedule.first();
     }
-    Ok(fabric.finish(&hosts, events))
+    Ok(fabric.finish(scenario, options, hosts, events))
 }
 
 impl Fabric {
@@ -591,12 +592,13 @@ impl Fabric {
         self.apps.peek().map_or(Time::NEVER, |&Reverse((at, _))| at)
     }
 
-    fn finish(self, hosts: &Hosts, events: u64) -> Output {
+    fn finish(self, scenario: &Scenario, options: &Options, hosts: Hosts, events: u64) -> Output {
         let links = self.links.into_iter().map(|station| match station {
             Station::Queue(link, _) | Station::Coupled(link, _) => link.finish(),
             Station::Closed(link) => link.finish(),
         });
-        setup::output(links, self.flows, &self.ends, hosts, events)
+        let rest = Rest { flows: self.flows, ends: self.ends, hosts, events };
+        setup::output(scenario, options, links, rest)
     }
 }
 

@@ -13,6 +13,7 @@ use crate::ends::Ends;
 use crate::hosts::{Event, Hosts, Net};
 use crate::link::{Frame, Link};
 use crate::packet::{DATAGRAM, Packet};
+use crate::setup::Rest;
 use crate::topology::{Change, Topology, changes};
 use crate::{Options, Output, Stopped, setup};
 
@@ -159,7 +160,9 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
         }
         fabric.handle(now, what, &mut hosts);
     }
-    Ok(setup::output(fabric.links.into_iter().map(Link::finish), fabric.flows, &fabric.ends, &hosts, events))
+    let Fabric { links, flows, ends, .. } = fabric;
+    let rest = Rest { flows, ends, hosts, events };
+    Ok(setup::output(scenario, options, links.into_iter().map(Link::finish), rest))
 }
 
 fn link(scenario: &Scenario, index: usize, options: &Options) -> Link {

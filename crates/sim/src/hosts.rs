@@ -66,12 +66,7 @@ struct Conn {
     entry: u32,
     /// A full segment of it.
     full: Packet,
-    hash: u32,
-    dscp: u8,
-    /// The lane of its data.
-    lane: u16,
     header: u16,
-    mss: u32,
     rwnd: u32,
     /// When its transfer (or exchange) began.
     started: Time,
@@ -283,13 +278,14 @@ impl<'a> Hosts<'a> {
         let conn = &mut self.conns[index as usize];
         let mut packets = 0;
         while let Some(segment) = conn.sender.poll_transmit(now) {
-            let full = segment.payload >= conn.mss;
+            let bytes = conn.header + segment.payload as u16;
+            let full = bytes >= conn.full.ip_bytes();
             let mut bits = Packet::sent_with(if segment.ect { conn.full.ecn() } else { Ecn::NotEct });
             bits |= if segment.cwr { CWR } else { 0 } | if full { FULL } else { 0 };
             let (kind, bytes) = match (segment.syn, segment.retransmit) {
                 (true, _) => (SYN, SYN_BYTES),
-                (false, true) => (RETRANSMIT, conn.header + segment.payload as u16),
-                (false, false) => (DATA, conn.header + segment.payload as u16),
+                (false, true) => (RETRANSMIT, bytes),
+                (false, false) => (DATA, bytes),
             };
             packets += 1;
             if segment.retransmit {
@@ -300,10 +296,10 @@ impl<'a> Hosts<'a> {
                 conn: index,
                 seq: segment.seq,
                 ts: stamp(now),
-                hash: conn.hash,
-                dscp: conn.dscp,
+                hash: conn.full.flow_hash(),
+                dscp: conn.full.dscp(),
                 bytes,
-                lane: conn.lane,
+                lane: conn.full.lane() as u16,
                 kind,
                 bits,
                 ..Parts::default()
@@ -475,7 +471,8 @@ impl<'a> Hosts<'a> {
             self.players[index as usize].conn = conn;
         }
         let conn = self.players[index as usize].conn;
-        let Conn { hash, dscp, lane, .. } = self.conns[conn as usize];
+        let full = &self.conns[conn as usize].full;
+        let (hash, dscp, lane) = (full.flow_hash(), full.dscp(), full.lane() as u16);
         Packet::from(Parts { conn, hash, dscp, bytes: bytes as u16, lane, kind, ..Parts::default() })
     }
 
@@ -532,20 +529,7 @@ impl<'a> Hosts<'a> {
         net.open(&entry.tcp, &full, index);
         let seed = u64::from(hash) << 32 | u64::from(conn);
         let sender = Sender::new(&Config { seed, ..entry.tcp });
-        self.conns.push(Conn {
-            sender,
-            entry: index,
-            full,
-            hash,
-            dscp,
-            lane,
-            header,
-            mss,
-            rwnd,
-            started: now,
-            web,
-            size: 0,
-        });
+        self.conns.push(Conn { sender, entry: index, full, header, rwnd, started: now, web, size: 0 });
         conn
     }
 }

@@ -5,7 +5,6 @@ use sojourn_core::units::{Span, Time};
 use sojourn_measure::{FlowMeter, FlowSetup, LinkReport, LinkSetup, flow_setup, link_setup};
 use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::Scenario;
-use sojourn_model::workload::Entry;
 
 use crate::ends::Ends;
 use crate::hosts::Hosts;
@@ -39,23 +38,38 @@ pub fn link(scenario: &Scenario, index: usize) -> Setup {
 
 /// A meter for each entry.
 pub fn flows(scenario: &Scenario, options: &Options) -> Vec<FlowMeter> {
-    let flow = |entry: &Entry| {
+    flow_setups(scenario, options).map(|setup| FlowMeter::new(&setup)).collect()
+}
+
+fn flow_setups(scenario: &Scenario, options: &Options) -> impl Iterator<Item = FlowSetup> {
+    scenario.workload.entries.iter().map(|entry| {
         let setup = flow_setup(scenario, entry, options.series);
         let bins = if options.detail == Detail::Full { setup.bins } else { 0 };
-        FlowMeter::new(&FlowSetup { bins, ..setup })
-    };
-    scenario.workload.entries.iter().map(flow).collect()
+        FlowSetup { bins, ..setup }
+    })
+}
+
+/// What is left of a run.
+pub struct Rest<'a> {
+    /// The meters of the entries.
+    pub flows: Vec<FlowMeter>,
+    /// The receivers.
+    pub ends: Ends,
+    /// The senders.
+    pub hosts: Hosts<'a>,
+    /// Events that the engine handled.
+    pub events: u64,
 }
 
 /// The output, link after link; the records get the entries of their connections, in the order of their fates (where
 /// both happen at the same time, drops go before departures).
 pub fn output(
+    scenario: &Scenario,
+    options: &Options,
     links: impl Iterator<Item = (LinkReport, Vec<PacketRecord>)>,
-    flows: Vec<FlowMeter>,
-    ends: &Ends,
-    hosts: &Hosts,
-    events: u64,
+    rest: Rest,
 ) -> Output {
+    let Rest { mut flows, ends, hosts, events } = rest;
     let mut packets: Vec<PacketRecord> = Vec::new();
     let mut reports = Vec::new();
     for (report, mut records) in links {
@@ -63,10 +77,13 @@ pub fn output(
         reports.push(report);
         packets.extend(records.into_iter().map(|r| PacketRecord { entry: ends.entry(r.connection), ..r }));
     }
-    let mut flows = flows;
     for (entry, at, seen) in hosts.standing_still() {
         flows[entry as usize].watched(at, seen);
     }
-    let flows = flows.into_iter().zip(hosts.unfinished()).map(|(flow, unfinished)| flow.finish(unfinished)).collect();
+    let unfinished = hosts.unfinished();
+    // A crowd's reports take the place of its connections.
+    drop((ends, hosts));
+    let ended = flows.into_iter().zip(flow_setups(scenario, options)).zip(unfinished);
+    let flows = ended.map(|((flow, setup), unfinished)| flow.finish(setup, unfinished)).collect();
     Output { links: reports, flows, packets, events }
 }

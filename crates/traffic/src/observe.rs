@@ -338,13 +338,14 @@ fn flows(
     }
     told.extend(played.events.iter().map(|&(at, entry, what)| (Time(at), entry, Told::App(what))));
     told.sort_by_key(|(at, entry, _)| (*at, *entry));
-    let mut meters: Vec<FlowMeter> =
-        entries.iter().map(|entry| FlowMeter::new(&flow_setup(scenario, entry, keep.series))).collect();
+    let setup = |entry| flow_setup(scenario, entry, keep.series);
+    let mut meters: Vec<FlowMeter> = entries.iter().map(|entry| FlowMeter::new(&setup(entry))).collect();
     for (now, entry, what) in told {
         tell(&mut meters[entry as usize], entries[entry as usize].tcp.mss, now, what);
     }
     let unfinished = played.unfinished.iter().copied().chain(std::iter::repeat(0));
-    meters.into_iter().zip(unfinished).map(|(meter, unfinished)| meter.finish(unfinished)).collect()
+    let ended = meters.into_iter().zip(entries).zip(unfinished);
+    ended.map(|((meter, entry), unfinished)| meter.finish(setup(entry), unfinished)).collect()
 }
 
 fn tell(meter: &mut FlowMeter, mss: u32, now: Time, what: Told) {

@@ -51,7 +51,35 @@ pub(super) struct Control {
     hystart: HyStart,
     own: Option<Box<Own>>,
     initial: u32,
-    cc: Cc,
+    rule: Rule,
+}
+
+/// By whose rule the window moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Rule {
+    Reno,
+    Cubic,
+    Ledbat,
+    Vegas,
+    Dctcp,
+    /// By none.
+    Fixed,
+    /// The model makes its own window.
+    Model,
+}
+
+impl Rule {
+    fn of(cc: Cc) -> Rule {
+        match cc {
+            Cc::Reno | Cc::Linux(_) => Rule::Reno,
+            Cc::Cubic => Rule::Cubic,
+            Cc::Ledbat => Rule::Ledbat,
+            Cc::Vegas => Rule::Vegas,
+            Cc::Dctcp => Rule::Dctcp,
+            Cc::Fixed(_) => Rule::Fixed,
+            Cc::Bbr | Cc::Bbr3 | Cc::Prague => Rule::Model,
+        }
+    }
 }
 
 /// The state of what only some connections have.
@@ -97,7 +125,7 @@ impl Control {
             hystart: HyStart::new(config.hystart == Asked::Linux && config.cc == Cc::Cubic),
             own: Own::new(config).map(Box::new),
             initial: window,
-            cc: config.cc,
+            rule: Rule::of(config.cc),
         }
     }
 
@@ -122,7 +150,7 @@ impl Control {
     /// Whether the window ever moves.
     #[inline]
     pub fn is_fixed(&self) -> bool {
-        matches!(self.cc, Cc::Fixed(_))
+        self.rule == Rule::Fixed
     }
 
     #[inline]
@@ -197,18 +225,18 @@ impl Control {
             cwnd = self.ssthresh;
             acked -= room;
         }
-        let cwnd = match self.cc {
-            Cc::Cubic => self.cubic.increase(cwnd, acked, clock.now, clock.srtt),
-            Cc::Reno | Cc::Dctcp | Cc::Linux(_) => reno::increase(cwnd, acked),
-            Cc::Ledbat => match self.own.as_deref_mut() {
+        let cwnd = match self.rule {
+            Rule::Cubic => self.cubic.increase(cwnd, acked, clock.now, clock.srtt),
+            Rule::Reno | Rule::Dctcp => reno::increase(cwnd, acked),
+            Rule::Ledbat => match self.own.as_deref_mut() {
                 Some(Own::Ledbat(ledbat)) => ledbat.increase(cwnd, acked, clock),
                 _ => cwnd,
             },
-            Cc::Vegas => match self.own.as_deref_mut() {
+            Rule::Vegas => match self.own.as_deref_mut() {
                 Some(Own::Vegas(vegas)) if vegas.is_reno() => reno::increase(cwnd, acked),
                 _ => cwnd,
             },
-            Cc::Fixed(_) | Cc::Bbr | Cc::Bbr3 | Cc::Prague => cwnd,
+            Rule::Fixed | Rule::Model => cwnd,
         };
         self.set(cwnd);
     }
@@ -218,17 +246,16 @@ impl Control {
     pub fn reduce(&mut self, outstanding: u32, by_echo: bool) -> u32 {
         // RFC 6675 §5 step 4.2: what limited transmit sent does not count.
         let flight = f64::from(outstanding).min(self.cwnd);
-        let (base, ssthresh) = match self.cc {
-            Cc::Cubic => (self.cwnd, self.cubic.reduce(self.cwnd)),
-            Cc::Reno | Cc::Vegas | Cc::Linux(_) => (flight, reno::ssthresh(flight)),
-            Cc::Dctcp => match self.own.as_deref() {
+        let (base, ssthresh) = match self.rule {
+            Rule::Cubic => (self.cwnd, self.cubic.reduce(self.cwnd)),
+            Rule::Reno | Rule::Vegas => (flight, reno::ssthresh(flight)),
+            Rule::Dctcp => match self.own.as_deref() {
                 Some(Own::Dctcp(dctcp)) if by_echo => (self.cwnd, dctcp.ssthresh(self.cwnd)),
                 _ => (self.cwnd, reno::ssthresh(self.cwnd)),
             },
-            Cc::Ledbat => (self.cwnd, Ledbat::ssthresh(self.cwnd)),
-            Cc::Fixed(_) => (self.cwnd, self.cwnd),
-            // The model makes its own window.
-            Cc::Bbr | Cc::Bbr3 | Cc::Prague => (self.cwnd, self.ssthresh),
+            Rule::Ledbat => (self.cwnd, Ledbat::ssthresh(self.cwnd)),
+            Rule::Fixed => (self.cwnd, self.cwnd),
+            Rule::Model => (self.cwnd, self.ssthresh),
         };
         if let Some(Own::Vegas(vegas)) = self.own.as_deref_mut() {
             vegas.disable();
@@ -246,7 +273,7 @@ impl Control {
 
     /// The reduction is complete.
     pub fn end_reduction(&mut self) {
-        if !self.is_fixed() && !self.cc.is_modelled() {
+        if !self.is_fixed() && self.rule != Rule::Model {
             self.set(self.ssthresh);
         }
     }
@@ -282,7 +309,7 @@ impl Control {
     /// Data after `idle` with nothing outstanding. Linux and RFC 2861: the window halves for each RTO of idleness, down
     /// to the initial window, and the threshold remembers three quarters of it.
     pub fn restart(&mut self, now: Time, idle: Span, rto: Span) {
-        if self.is_fixed() || self.cc.is_modelled() {
+        if self.is_fixed() || self.rule == Rule::Model {
             return;
         }
         self.cubic.shift(now, idle);

@@ -14,6 +14,7 @@
 use crate::packet::Ecn;
 use crate::tcp::{Ack, AckPolicy, Block, Cc, Config, Recovery};
 use crate::units::{Span, Time};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 /// The delayed-ACK time without quick ACKs, and Linux's TCP_DELACK_MAX. RFC 5681 §4.2 allows up to 500 ms.
@@ -41,7 +42,7 @@ enum Feedback {
 /// RFC 9768 §3.2.1: with this the counters begin.
 pub(super) const FIRST_CEP: u8 = 5;
 /// RFC 9768 §3.2.2.5.1: so many marks since the last ACK want one.
-const MARKS: u32 = 2;
+const MARKS: u8 = 2;
 
 impl Feedback {
     fn of(config: &Config) -> Feedback {
@@ -62,7 +63,7 @@ pub struct Receiver {
     rwnd: u32,
     /// An ACK is due when so many segments, so many of them full, have arrived since the last one.
     due: u32,
-    due_full: u32,
+    due_full: u8,
     /// Linux's ATO and quick ACKs.
     adaptive: bool,
     /// Adaptive or ECN-capable: each arrival says something.
@@ -72,10 +73,10 @@ pub struct Receiver {
     ace: u8,
     /// Of accurate ECN: the last segment came marked; marks since the last ACK.
     last_ce: bool,
-    unreported: u32,
+    unreported: u8,
     /// The ACK asked for is this one, of what came before the last segment.
     early: bool,
-    early_ack: Ack,
+    early_ack: Option<Box<Ack>>,
     /// Segments that arrived since the last ACK, and how many of them were full.
     pending: u32,
     pending_full: u32,
@@ -95,7 +96,7 @@ pub struct Receiver {
     held: VecDeque<Block>,
     /// The blocks of `held` that changed last, the most recent first.
     recent: [Block; RECENT],
-    recent_len: usize,
+    recent_len: u8,
     /// Segments that arrive once more are reported (RFC 2883).
     dsacks: bool,
     /// The next ACK reports this one.
@@ -127,7 +128,7 @@ impl Receiver {
             last_ce: false,
             unreported: 0,
             early: false,
-            early_ack: Ack::default(),
+            early_ack: None,
             pending: 0,
             pending_full: 0,
             quick: if adaptive { MAX_QUICKACKS.min((config.rwnd / 2).max(2)) } else { 0 },
@@ -167,7 +168,7 @@ impl Receiver {
         }
         self.pending += 1;
         self.pending_full += u32::from(full);
-        if self.quick > 0 || (self.pending >= self.due && self.pending_full >= self.due_full) {
+        if self.quick > 0 || (self.pending >= self.due && self.pending_full >= u32::from(self.due_full)) {
             self.discharge();
             return true;
         }
@@ -198,8 +199,8 @@ impl Receiver {
     pub fn take_blocks(&mut self) -> ([Block; 3], usize) {
         let [first, second, third, _] = self.recent;
         match self.duplicate.take() {
-            None => ([first, second, third], self.recent_len.min(3)),
-            Some(seq) => ([Block { start: seq, end: seq + 1 }, first, second], (self.recent_len + 1).min(3)),
+            None => ([first, second, third], usize::from(self.recent_len).min(3)),
+            Some(seq) => ([Block { start: seq, end: seq + 1 }, first, second], usize::from(self.recent_len + 1).min(3)),
         }
     }
 
@@ -237,7 +238,8 @@ impl Receiver {
             return;
         }
         if self.pending > 0 {
-            self.early_ack = self.ack();
+            let ack = self.ack();
+            **self.early_ack.get_or_insert_default() = ack;
             self.discharge();
             self.early = true;
         }
@@ -251,7 +253,7 @@ impl Receiver {
         }
         if ce {
             self.ace = (self.ace + 1) & 7;
-            self.unreported += 1;
+            self.unreported = self.unreported.saturating_add(1);
             if !self.last_ce || self.unreported >= MARKS {
                 self.quick = self.quick.max(1);
             }
@@ -306,8 +308,10 @@ impl Receiver {
     /// The ACK that [`Receiver::accept`] asked for: of everything that has arrived in order.
     #[inline(always)]
     pub fn ack(&self) -> Ack {
-        if self.early {
-            return self.early_ack;
+        if self.early
+            && let Some(ack) = self.early_ack.as_deref()
+        {
+            return *ack;
         }
         Ack {
             cum: self.next,
@@ -412,23 +416,23 @@ impl Receiver {
     /// Puts a block first in the order of recency; those that it swallowed leave.
     fn report(&mut self, block: Block) {
         self.forget(block);
-        let kept = self.recent_len.min(RECENT - 1);
+        let kept = usize::from(self.recent_len).min(RECENT - 1);
         self.recent.copy_within(0..kept, 1);
         self.recent[0] = block;
-        self.recent_len = kept + 1;
+        self.recent_len = kept as u8 + 1;
     }
 
     /// Takes the blocks inside `outer` out of the order of recency.
     fn forget(&mut self, outer: Block) {
         let mut kept = 0;
-        for i in 0..self.recent_len {
+        for i in 0..usize::from(self.recent_len) {
             let block = self.recent[i];
             if block.end <= outer.start || outer.end <= block.start {
                 self.recent[kept] = block;
                 kept += 1;
             }
         }
-        self.recent_len = kept;
+        self.recent_len = kept as u8;
     }
 }
 

@@ -116,7 +116,7 @@ impl Scoreboard {
     #[cold]
     #[inline(never)]
     fn grow(&mut self, una: u32, nxt: u32) {
-        let size = ((nxt - una) as usize).next_power_of_two().max(64);
+        let size = ((nxt - una) as usize).next_power_of_two().max(16);
         let mut flags = vec![0; size].into_boxed_slice();
         if !self.is_clean() {
             let held = self.flags.len() as u32;
@@ -125,6 +125,13 @@ impl Scoreboard {
             }
         }
         self.flags = flags;
+    }
+
+    /// Gives back what a flight of so many segments does not need by far.
+    pub fn fit(&mut self, segments: u32) {
+        if self.is_clean() && self.flags.len() > 16 && self.flags.len() / 4 >= segments as usize {
+            self.flags = Box::default();
+        }
     }
 
     /// Whether an outstanding segment is SACKed, lost or retransmitted. There must be room for it.

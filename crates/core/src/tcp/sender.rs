@@ -33,7 +33,7 @@ use rfc6675::Undo;
 use timers::Timer;
 
 /// Linux `tcp_syn_linear_timeouts`: so many SYNs are repeated after a second each, before the wait doubles.
-const LINEAR_SYNS: u64 = 4;
+const LINEAR_SYNS: u32 = 4;
 
 /// What the sender is doing (Linux's names).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,8 +138,8 @@ pub struct Sender {
     undo: Option<Box<Undo>>,
     /// Of a congestion control that models the path: then every ACK takes the slow path.
     path: Option<Box<Path>>,
-    retransmits: u64,
-    timeouts: u64,
+    retransmits: u32,
+    timeouts: u32,
 }
 
 impl Sender {
@@ -446,12 +446,12 @@ impl Sender {
 
     /// Segments retransmitted so far, SYNs not counted.
     pub fn retransmits(&self) -> u64 {
-        self.retransmits
+        u64::from(self.retransmits)
     }
 
     /// Timer expiries so far, those of SYNs too.
     pub fn timeouts(&self) -> u64 {
-        self.timeouts
+        u64::from(self.timeouts)
     }
 
     #[inline]

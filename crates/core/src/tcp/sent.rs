@@ -12,6 +12,11 @@ pub(super) struct Sent {
     times: Box<[Time]>,
 }
 
+/// The size of a ring for so many segments.
+fn room(segments: u32) -> usize {
+    (segments as usize).next_power_of_two().max(8)
+}
+
 impl fmt::Debug for Sent {
     /// A digest: tests compare senders by what they print, often.
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,14 +41,23 @@ impl Sent {
     #[cold]
     #[inline(never)]
     fn grow(&mut self, una: u32, run: &Range<u32>) {
-        let size = ((run.end - una) as usize).next_power_of_two().max(16);
+        self.resize(room(run.end - una), una..run.start);
+    }
+
+    fn resize(&mut self, size: usize, outstanding: Range<u32>) {
         let mut times = vec![Time::ZERO; size].into_boxed_slice();
-        if !self.times.is_empty() {
-            for seq in una..run.start {
-                times[seq as usize & (size - 1)] = self.at(seq);
-            }
+        for seq in outstanding {
+            times[seq as usize & (size - 1)] = self.at(seq);
         }
         self.times = times;
+    }
+
+    /// Gives back what these, all that are outstanding, do not need by far.
+    pub fn fit(&mut self, outstanding: Range<u32>) {
+        let size = room(outstanding.end - outstanding.start);
+        if 4 * size <= self.times.len() {
+            self.resize(2 * size, outstanding);
+        }
     }
 
     /// When an outstanding segment left.
@@ -64,7 +78,10 @@ mod tests {
         sent.on_send(1010..1100, 1005, Time(2));
         sent.on_send(1007..1008, 1005, Time(3));
         sent.on_send(1100..1300, 1006, Time(4));
+        sent.fit(1006..1300);
         let times = [1006, 1007, 1008, 1009, 1010, 1099, 1100, 1299].map(|seq| sent.at(seq).0);
-        assert_eq!(times, [1, 3, 1, 1, 2, 2, 4, 4]);
+        assert_eq!((times, sent.times.len()), ([1, 3, 1, 1, 2, 2, 4, 4], 512));
+        sent.fit(1298..1300);
+        assert_eq!(([1298, 1299].map(|seq| sent.at(seq).0), sent.times.len()), ([4, 4], 16));
     }
 }

@@ -1,6 +1,7 @@
 //! What the application has written, as segments: all of them full but the last of each write.
 
 use crate::ring::Ring;
+use alloc::boxed::Box;
 
 /// The end of the data, and the few segments that are not full.
 #[derive(Clone, Debug)]
@@ -8,13 +9,13 @@ pub(super) struct Stream {
     /// One past the last segment written.
     pub end: u32,
     mss: u32,
-    /// Segments that are not full, with their payload, by number; acknowledged ones leave.
-    shorts: Ring<(u32, u32)>,
+    /// Segments that are not full, with their payload, by number; acknowledged ones leave. A bulk flow has none.
+    shorts: Option<Box<Ring<(u32, u32)>>>,
 }
 
 impl Stream {
     pub fn new(mss: u32) -> Stream {
-        Stream { end: 0, mss: mss.max(1), shorts: Ring::default() }
+        Stream { end: 0, mss: mss.max(1), shorts: None }
     }
 
     /// Appends bytes, starting a new segment; says where they end.
@@ -24,7 +25,7 @@ impl Stream {
         self.end += segments;
         let rest = (bytes % mss) as u32;
         if rest > 0 && self.end < u32::MAX {
-            self.shorts.push((self.end - 1, rest));
+            self.shorts.get_or_insert_default().push((self.end - 1, rest));
         }
         self.end
     }
@@ -32,15 +33,17 @@ impl Stream {
     /// Takes back everything from `nxt` on.
     pub fn truncate(&mut self, nxt: u32) {
         self.end = nxt;
-        while self.shorts.back().is_some_and(|&(seq, _)| seq >= nxt) {
-            self.shorts.pop_back();
+        if let Some(shorts) = &mut self.shorts {
+            while shorts.back().is_some_and(|&(seq, _)| seq >= nxt) {
+                shorts.pop_back();
+            }
         }
     }
 
     /// Whether a segment that is not acknowledged is shorter than the others.
     #[inline(always)]
     pub fn has_shorts(&self) -> bool {
-        !self.shorts.is_empty()
+        self.shorts.as_ref().is_some_and(|shorts| !shorts.is_empty())
     }
 
     /// Payload bytes of a full segment.
@@ -52,45 +55,52 @@ impl Stream {
     /// Payload bytes of a segment.
     #[inline]
     pub fn payload(&self, seq: u32) -> u32 {
-        if self.shorts.is_empty() { self.mss } else { self.payload_of(seq) }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn payload_of(&self, seq: u32) -> u32 {
-        let (mut low, mut high) = (0, self.shorts.len());
-        while low < high {
-            let middle = (low + high) / 2;
-            let (at, payload) = *self.shorts.at(middle);
-            if at == seq {
-                return payload;
-            }
-            if at < seq { low = middle + 1 } else { high = middle }
+        match &self.shorts {
+            None => self.mss,
+            Some(shorts) => payload_of(shorts, seq).unwrap_or(self.mss),
         }
-        self.mss
     }
 
     /// [una, cum) is acknowledged; says how many payload bytes that was.
     #[inline]
     pub fn acknowledge(&mut self, una: u32, cum: u32) -> u64 {
         let full = u64::from(cum - una) * u64::from(self.mss);
-        if self.shorts.is_empty() { full } else { full - self.missing(cum) }
-    }
-
-    /// What the short segments below `cum` lack to be full.
-    #[cold]
-    #[inline(never)]
-    fn missing(&mut self, cum: u32) -> u64 {
-        let mut missing = 0;
-        while let Some(&(seq, payload)) = self.shorts.front() {
-            if seq >= cum {
-                break;
-            }
-            missing += u64::from(self.mss - payload);
-            self.shorts.pop();
+        match &mut self.shorts {
+            None => full,
+            Some(shorts) => full - missing(shorts, cum, self.mss),
         }
-        missing
     }
+}
+
+/// The payload of a segment, if it is not full.
+#[cold]
+#[inline(never)]
+fn payload_of(shorts: &Ring<(u32, u32)>, seq: u32) -> Option<u32> {
+    let (mut low, mut high) = (0, shorts.len());
+    while low < high {
+        let middle = (low + high) / 2;
+        let (at, payload) = *shorts.at(middle);
+        if at == seq {
+            return Some(payload);
+        }
+        if at < seq { low = middle + 1 } else { high = middle }
+    }
+    None
+}
+
+/// What the short segments below `cum` lack to be full; they leave.
+#[cold]
+#[inline(never)]
+fn missing(shorts: &mut Ring<(u32, u32)>, cum: u32, mss: u32) -> u64 {
+    let mut missing = 0;
+    while let Some(&(seq, payload)) = shorts.front() {
+        if seq >= cum {
+            break;
+        }
+        missing += u64::from(mss - payload);
+        shorts.pop();
+    }
+    missing
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub(super) struct Doubt {
     /// None if the reduction must stand: an ECN echo asked for it as well.
     pub prior: Option<Prior>,
     /// Segments reported as duplicates so far.
-    dups: u64,
+    dups: u32,
 }
 
 impl Doubt {
@@ -55,8 +55,8 @@ impl Doubt {
     }
 
     /// So many segments are reported as duplicates, to a sender that has sent `sent` again so far; whether they may be its own.
-    pub fn on_report(&mut self, segments: u32, sent: u64) -> bool {
-        self.dups += u64::from(segments);
+    pub fn on_report(&mut self, segments: u32, sent: u32) -> bool {
+        self.dups += segments;
         self.dups <= sent
     }
 

@@ -1,5 +1,6 @@
 //! Clients that ask and servers that answer: the web, pages and video.
 
+use sojourn_core::packet::Packet as _;
 use sojourn_core::units::Time;
 use sojourn_model::workload::ideal::Task;
 use sojourn_model::workload::page::{Browsing, Then};
@@ -68,7 +69,7 @@ impl Hosts<'_> {
     pub(super) fn browse(&mut self, now: Time, index: u32, exchanges: Vec<Exchange>, net: &mut impl Net) {
         let web = self.webs.len() as u32;
         let request = self.connect(now, index, true, None, web, net);
-        let hash = self.conns[request as usize].hash;
+        let hash = self.conns[request as usize].full.flow_hash();
         let response = self.connect(now, index, false, Some(hash), web, net);
         self.webs.push(Web { exchanges, at: 0, request, response, started: now });
         self.begin(now, index, net);

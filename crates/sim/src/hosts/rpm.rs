@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 
+use sojourn_core::packet::Packet as _;
 use sojourn_core::units::{Span, Time};
 use sojourn_measure::responsiveness::Timed;
 use sojourn_model::workload::Direction;
@@ -90,7 +91,7 @@ impl Hosts<'_> {
     fn moved(&self, index: u32) -> u64 {
         let bytes = |dial: u32| {
             let conn = &self.conns[self.bulk(index, dial) as usize];
-            u64::from(conn.sender.acked()) * u64::from(conn.mss)
+            u64::from(conn.sender.acked()) * u64::from(conn.full.ip_bytes() - conn.header)
         };
         self.loads(index).into_iter().map(bytes).sum()
     }
@@ -100,7 +101,7 @@ impl Hosts<'_> {
         let dial = self.dials.len() as u32;
         let down = downloads(self.entries[index as usize].direction);
         let client = self.connect(now, index, down, None, dial, net);
-        let hash = self.conns[client as usize].hash;
+        let hash = self.conns[client as usize].full.flow_hash();
         let server = self.connect(now, index, !down, Some(hash), dial, net);
         self.dials.push(Dial { client, server, stage, since: now, asked: VecDeque::new() });
         self.conns[client as usize].sender.open(now);

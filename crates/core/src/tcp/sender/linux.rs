@@ -244,6 +244,9 @@ impl Sender {
             self.rack.note_recovery();
         }
         self.state = State::Open;
+        // What slow start needed at its end will not be needed soon again.
+        self.sent.fit(self.una..self.nxt);
+        self.board.fit(self.nxt - self.una);
     }
 
     /// Linux `tcp_try_undo_partial`. Whether nothing else is to be done for now.
