@@ -81,26 +81,41 @@ def to_json(value: object, *, indent: int | None = 2) -> str:
     return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
 
 
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
-    """Lets `write` fill a temporary file in the same folder, then gives it its name: no reader sees half a file."""
+def write_atomically(path: Path, write: Callable[[Path], None], *, durable: bool = False) -> None:
+    """Lets `write` fill a temporary file in the same folder, then gives it its name: no reader sees half a file.
+
+    What is `durable` is on the disk when this returns, and survives a power cut.
+    """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(handle)
     temporary = Path(name)
     try:
         write(temporary)
         temporary.chmod(0o666 & ~_umask())
+        if durable:
+            _sync(temporary)
         temporary.replace(path)
+        if durable:
+            _sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def write_bytes(path: Path, data: bytes) -> None:
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_bytes(path: Path, data: bytes, *, durable: bool = False) -> None:
     """Writes a file atomically."""
 
     def write(temporary: Path) -> None:
         temporary.write_bytes(data)
 
-    write_atomically(path, write)
+    write_atomically(path, write, durable=durable)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -152,12 +167,22 @@ def _metadata(record: RunRecord) -> dict[str, str]:
 
 def write_run(folder: Path, record: RunRecord) -> Path:
     """Writes a run's series, with everything about it in the file's metadata."""
-    return _write_table(run_file(folder, record.index), _long(record.series, "link"), _metadata(record))
+    return write_record(run_file(folder, record.index), record)
+
+
+def write_record(path: Path, record: RunRecord) -> Path:
+    """The same to a file of any name."""
+    return _write_table(path, _long(record.series, "link"), _metadata(record))
 
 
 def write_flows(folder: Path, record: RunRecord, flows: Mapping[str, Columns]) -> Path:
     """Writes the series of a run's flows: payload acknowledged, and the sender's state where there is one."""
-    return _write_table(flows_file(folder, record.index), _long(flows, "flow"), _metadata(record))
+    return write_flow_series(flows_file(folder, record.index), record, flows)
+
+
+def write_flow_series(path: Path, record: RunRecord, flows: Mapping[str, Columns]) -> Path:
+    """The same to a file of any name."""
+    return _write_table(path, _long(flows, "flow"), _metadata(record))
 
 
 def _long(series: Mapping[str, Columns], key: str) -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +36,13 @@ class Played(Protocol):
 class World(Protocol):
     """Where scenarios run."""
 
+    @property
+    def name(self) -> str:
+        """`sim` or `kernel`."""
+
+    def key(self, plan: _core.Plan, index: int) -> dict[str, str]:
+        """What a run's result depends on beside scenario and seed."""
+
     def playable(self, plan: _core.Plan) -> tuple[list[int], list[dict[str, Any]]]:
         """The runs that this world can play, and of the others `set` and `reason`, once a combination."""
 
@@ -57,6 +66,11 @@ class Simulator:
     """The world `sim`."""
 
     engine: str = "fast"
+    name: ClassVar[str] = "sim"
+
+    def key(self, plan: _core.Plan, index: int) -> dict[str, str]:
+        """The compiled simulator; its engines give the same."""
+        return {"simulator": simulator()}
 
     def playable(self, plan: _core.Plan) -> tuple[list[int], list[dict[str, Any]]]:
         """The runs that the simulator can play, and of the others `set` and `reason`, once a combination."""
@@ -69,6 +83,12 @@ class Simulator:
         begin = time.thread_time()
         output = plan.run(index, engine=self.engine, packets=packets, series=series, progress=progress)
         return None if output is None else Simulated(output, time.thread_time() - begin)
+
+
+@cache
+def simulator() -> str:
+    """The digest of the compiled simulator."""
+    return hashlib.sha256(Path(str(_core.__file__)).read_bytes()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -97,14 +117,25 @@ def execute(
     played = where.play(plan, index, progress, packets=packets and folder is not None, series=folder is not None)
     if played is None:
         return None
+    record = record_of(plan, index, played, series=folder is not None)
+    if folder is not None:
+        records.write_run(folder, record)
+        records.write_flows(folder, record, played.output.flow_series())
+        if packets:
+            records.write_packets(folder, record, played.output.packets())
+    return Done(record if keep_series else replace(record, series={}), played.cpu_s)
+
+
+def record_of(plan: _core.Plan, index: int, played: Played, *, series: bool) -> records.RunRecord:
+    """All that is kept of a run."""
     output = played.output
-    record = records.RunRecord(
+    return records.RunRecord(
         index=index,
         title=plan.title,
         scenario=plan.text,
         result=json.loads(output.result()),
         about=json.loads(output.about()),
-        series=dict(output.series()) if folder is not None else {},
+        series=dict(output.series()) if series else {},
         distribution={name: thinned(ms, share) for name, (ms, share) in output.distributions().items()},
         rates={
             name: {"time_s": steps["rate_time_s"].tolist(), "mbit": steps["rate_mbit"].tolist()}
@@ -112,12 +143,6 @@ def execute(
         },
         versions=records.versions() | played.versions,
     )
-    if folder is not None:
-        records.write_run(folder, record)
-        records.write_flows(folder, record, output.flow_series())
-        if packets:
-            records.write_packets(folder, record, output.packets())
-    return Done(record if keep_series else replace(record, series={}), played.cpu_s)
 
 
 def thinned(ms: NDArray[np.float64], share: NDArray[np.float64], step: float = 1e-3) -> dict[str, list[float]]:

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
@@ -164,10 +164,8 @@ class Combination:
 def compared_hop(runs: Sequence[records.RunRecord]) -> str:
     """The hop that it is about: the one whose discipline varies, else the one where packets wait longest."""
     hops = list(runs[0].result["hops"])
-    for key in runs[0].set:
-        parts = key.split(".")
-        if parts[0] == "hop" and parts[-1] == "qdisc" and parts[1] in hops:
-            return parts[1]
+    if found := swept_hop(runs[0].set, hops):
+        return found
 
     def waiting(name: str) -> float:
         means = (record.result["hops"][name]["queue_delay_ms"] for record in runs)
@@ -176,17 +174,23 @@ def compared_hop(runs: Sequence[records.RunRecord]) -> str:
     return str(max((name for name in hops if not name.endswith(".reverse")), key=waiting))
 
 
+def swept_hop(chosen: Mapping[str, Any], hops: Collection[str]) -> str | None:
+    """The hop whose discipline varies."""
+    parts = (key.split(".") for key in chosen)
+    return next((one[1] for one in parts if one[0] == "hop" and one[-1] == "qdisc" and one[1] in hops), None)
+
+
 def combinations(runs: Sequence[records.RunRecord]) -> list[Combination]:
     """Runs grouped by what was set, in order, with labels that say only what differs."""
     hop = compared_hop(runs)
     groups: dict[str, list[records.RunRecord]] = {}
     for record in runs:
         groups.setdefault(records.to_json(record.set), []).append(record)
-    sets = [group[0].set for group in groups.values()]
-    differing = {key for one in sets for key in one if any(other.get(key) != one[key] for other in sets)}
+    said = labels([group[0].set for group in groups.values()])
+    qdiscs = [qdisc_of(group[0], hop) for group in groups.values()]
     return [
-        Combination(_label(group[0], differing, hop), qdisc_of(group[0], hop), group, bool(differing))
-        for group in groups.values()
+        Combination(label or qdisc, qdisc, group, bool(label))
+        for label, qdisc, group in zip(said, qdiscs, groups.values(), strict=True)
     ]
 
 
@@ -198,9 +202,14 @@ def qdisc_of(record: records.RunRecord, hop: str) -> str:
     return ""
 
 
-def _label(record: records.RunRecord, differing: set[str], hop: str) -> str:
-    parts = [_label_part(key, value) for key, value in record.set.items() if key in differing]
-    return ", ".join(parts) or qdisc_of(record, hop)
+def labels(sets: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What was set, in words: only what is not the same everywhere."""
+    texts: dict[str, set[str]] = {}
+    for one in sets:
+        for key, value in one.items():
+            texts.setdefault(key, set()).add(records.to_json(value))
+    same = {key for key, values in texts.items() if len(values) == 1 and all(key in one for one in sets)}
+    return [", ".join(_label_part(key, value) for key, value in one.items() if key not in same) for one in sets]
 
 
 def _label_part(key: str, value: Any) -> str:

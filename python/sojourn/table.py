@@ -11,9 +11,6 @@ from typing import Any
 from sojourn.records import RunRecord
 from sojourn.sweep import Combination, Mean, mean_of
 
-Reader = Callable[[dict[str, Any], dict[str, Any]], float | None]
-"""From a run's result and the hop's part of it to a number."""
-
 
 @dataclass(frozen=True)
 class Column:
@@ -22,71 +19,83 @@ class Column:
     head: str
     unit: str
     meaning: str
-    read: Reader
+    path: str
+    """Where it is in the entry of a hop or flow; in that of the run if it is one `of_run`."""
     digits: int = 3
     scale: float = 1.0
+    of_run: Callable[[dict[str, Any]], float | None] | None = None
 
-
-def _at(*path: str) -> Reader:
-    def read(_run: dict[str, Any], hop: dict[str, Any]) -> float | None:
-        value: Any = hop
-        for key in path:
+    def read(self, run: dict[str, Any], part: dict[str, Any]) -> float | None:
+        """Its value, from a run's result and the hop's or flow's part of it."""
+        if self.of_run:
+            return self.of_run(run)
+        value: Any = part
+        for key in self.path.split("."):
             value = value.get(key) if isinstance(value, dict) else None
         return None if value is None else float(value)
 
-    return read
+    def address(self, part: str) -> str:
+        """Its name in a store, for a part such as `hops.bottleneck`."""
+        return self.path if self.of_run else f"{part}.{self.path}"
 
 
-def _goodput(run: dict[str, Any], _hop: dict[str, Any]) -> float | None:
+def goodput(run: dict[str, Any]) -> float:
+    """Of all flows together."""
     return sum(flow["goodput_mbit"] or 0.0 for flow in run["flows"])
 
 
-def _jain(run: dict[str, Any], _hop: dict[str, Any]) -> float | None:
+def _jain(run: dict[str, Any]) -> float | None:
     value = run["jain"]["goodput"]
     return None if value is None else float(value)
 
 
 COLUMNS = (
-    Column("link busy", "%", "busy share of the link in the measuring window", _at("utilisation"), 3, 100),
-    Column("goodput", "Mbit/s", "payload acknowledged, all flows together", _goodput),
-    Column("sojourn p50", "ms", "half of the packets waited no longer", _at("sojourn_ms", "p50")),
-    Column("sojourn p95", "ms", "95 % of the packets waited no longer", _at("sojourn_ms", "p95")),
-    Column("sojourn max", "ms", "the longest wait", _at("sojourn_ms", "max")),
+    Column("link busy", "%", "busy share of the link in the measuring window", "utilisation", 3, 100),
+    Column("goodput", "Mbit/s", "payload acknowledged, all flows together", "goodput_mbit", of_run=goodput),
+    Column("sojourn p50", "ms", "half of the packets waited no longer", "sojourn_ms.p50"),
+    Column("sojourn p95", "ms", "95 % of the packets waited no longer", "sojourn_ms.p95"),
+    Column("sojourn max", "ms", "the longest wait", "sojourn_ms.max"),
     Column(
         "queue delay",
         "ms",
         "queue delay, weighted by time: half of the time it was no longer",
-        _at("queue_delay_ms", "p50"),
+        "queue_delay_ms.p50",
     ),
     Column(
         "standing queue",
         "ms",
         "standing queue: the delay that did not go away within a round trip, median over time",
-        _at("standing_queue_ms", "p50"),
+        "standing_queue_ms.p50",
     ),
-    Column("drops", "", "packets dropped", _at("drops"), 6),
-    Column("marks", "", "packets marked CE", _at("marks"), 6),
-    Column("Jain index", "", "Jain's fairness index over the bulk flows' goodputs; 1 is equal", _jain),
+    Column("drops", "", "packets dropped", "drops", 6),
+    Column("marks", "", "packets marked CE", "marks", 6),
+    Column(
+        "Jain index",
+        "",
+        "Jain's fairness index over the bulk flows' goodputs; 1 is equal",
+        "jain.goodput",
+        of_run=_jain,
+    ),
 )
 
 
 APPLICATIONS = (
-    Column("delay p95", "ms", "one-way delay of datagrams: 95 % came no later", _at("delay_ms", "p95")),
-    Column("jitter p95", "ms", "by how much such delays exceed the least one: 95 % no more", _at("jitter_ms", "p95")),
-    Column("loss", "%", "datagrams that never came", _at("loss_ratio"), 3, 100),
-    Column("MOS", "", "mean opinion score of speech, from 1 to 4.5", _at("mos")),
-    Column("FCT p50", "s", "completion time: half of the transfers took no longer", _at("fct_s", "p50")),
-    Column("FCT p95", "s", "completion time: 95 % of the transfers took no longer", _at("fct_s", "p95")),
-    Column("slowdown p50", "", "completion time over that of an empty path, the median", _at("slowdown", "p50")),
-    Column("page p50", "s", "half of the web pages took no longer", _at("page_load_s", "p50")),
-    Column("page p95", "s", "95 % of the web pages took no longer", _at("page_load_s", "p95")),
-    Column("quality", "Mbit/s", "mean quality of a video's pieces", _at("video", "quality_mbit")),
-    Column("switches", "", "how often a video's quality changed", _at("video", "switches")),
-    Column("stalls", "", "how often a video stood still", _at("video", "stalls")),
-    Column("stalled", "s", "how long a video stood still", _at("video", "stalled_s")),
-    Column("RPM", "1/min", "responsiveness under load: round trips a minute", _at("rpm", "rpm")),
-    Column("RPM foreign", "1/min", "responsiveness of new connections beside the load", _at("rpm", "foreign")),
-    Column("RPM loaded", "1/min", "responsiveness of connections that carry load", _at("rpm", "loaded")),
+    Column("delay p95", "ms", "one-way delay of datagrams: 95 % came no later", "delay_ms.p95"),
+    Column("jitter p95", "ms", "by how much such delays exceed the least one: 95 % no more", "jitter_ms.p95"),
+    Column("loss", "%", "datagrams that never came", "loss_ratio", 3, 100),
+    Column("MOS", "", "mean opinion score of speech, from 1 to 4.5", "mos"),
+    Column("FCT p50", "s", "completion time: half of the transfers took no longer", "fct_s.p50"),
+    Column("FCT p95", "s", "completion time: 95 % of the transfers took no longer", "fct_s.p95"),
+    Column("slowdown p50", "", "completion time over that of an empty path, the median", "slowdown.p50"),
+    Column("page p50", "s", "half of the web pages took no longer", "page_load_s.p50"),
+    Column("page p95", "s", "95 % of the web pages took no longer", "page_load_s.p95"),
+    Column("quality", "Mbit/s", "mean quality of a video's pieces", "video.quality_mbit"),
+    Column("switches", "", "how often a video's quality changed", "video.switches"),
+    Column("stalls", "", "how often a video stood still", "video.stalls"),
+    Column("stalled", "s", "how long a video stood still", "video.stalled_s"),
+    Column("RPM", "1/min", "responsiveness under load: round trips a minute", "rpm.rpm"),
+    Column("RPM foreign", "1/min", "responsiveness of new connections beside the load", "rpm.foreign"),
+    Column("RPM loaded", "1/min", "responsiveness of connections that carry load", "rpm.loaded"),
 )
 """What only some kinds of flows have; read from a flow's entry instead of a hop's."""
 
@@ -199,7 +208,7 @@ def _flatten(record: RunRecord) -> dict[str, Any]:
     row: dict[str, Any] = {"world": record.world, "seed": record.seed}
     row |= {f"set.{key}": value for key, value in record.set.items()}
     row["duration_s"] = result["duration_s"]
-    row["goodput_mbit"] = _goodput(result, {})
+    row["goodput_mbit"] = goodput(result)
     for name, hop in result["hops"].items():
         shaped = {key: _EMPTY.get(key) if value is None else value for key, value in hop.items()}
         _flatten_into(row, f"hops.{name}", shaped)

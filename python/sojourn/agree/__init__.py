@@ -9,25 +9,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sojourn import _core, records
+from sojourn import _core, identity, pool, records
 from sojourn.agree.judge import SHARES, WORLDS, Pair, Run
 from sojourn.kernel.places import home
 from sojourn.kernel.run import Guests
 from sojourn.plan import load
-from sojourn.run import Simulator, World
+from sojourn.run import Simulator, World, simulator
 
-POLL_S = 0.1
 POINTS = 600
 """Of a series, for a picture."""
 COUNTS = 2
@@ -112,7 +108,7 @@ def compare(
     kept |= {job.place: run for job in missing if (run := _read(job)) is not None}
     here = [(job, kept[job.place]) for job in wanted if job.place in kept]
     older = sum(is_older(job, run) for job, run in here)
-    versions = records.versions() | {"simulator": _simulator()[:12]}
+    versions = records.versions() | {"simulator": simulator()[:12]}
     if wanted:
         versions |= {"kernel": _kernel(guests, wanted[0].plan, wanted[0].index)}
     return Comparison(_pairs(here), skipped, versions, interrupted, older, warnings)
@@ -130,7 +126,7 @@ def _jobs(
         playable &= set(can)
         skipped += [{"file": file, "world": name, **one} for one in refused]
     runs = json.loads(plan.runs())
-    named = _named_files(path.parent, plan.text)
+    named = list(identity.digests(path.parent, tomllib.loads(plan.text)).values())
     jobs = []
     for index in sorted(playable):
         first = index == 0 or runs[index - 1]["set"] != runs[index]["set"]
@@ -149,13 +145,7 @@ def _jobs(
 
 
 def _identity(name: str, world: World, plan: _core.Plan, index: int) -> str:
-    return _simulator() if name == "sim" else _kernel(world, plan, index)
-
-
-@cache
-def _simulator() -> str:
-    """The digest of the compiled simulator."""
-    return hashlib.sha256(Path(str(_core.__file__)).read_bytes()).hexdigest()
+    return simulator() if name == "sim" else _kernel(world, plan, index)
 
 
 def _kernel(world: World, plan: _core.Plan, index: int) -> str:
@@ -169,24 +159,20 @@ def _play(
     jobs: Sequence[Job], worlds: dict[str, World], threads: int | None, tell: Callable[[float, float], None]
 ) -> bool:
     """Plays all; whether it was interrupted. The first error ends it, but what is done is kept."""
-    watches = [_core.Progress() for _ in jobs]
     whole = sum(job.duration_s for job in jobs)
-    pool = ThreadPoolExecutor(max_workers=threads or os.cpu_count() or 1, thread_name_prefix="sojourn")
+    done_s = 0.0
+
+    def tell_all(playing_s: float) -> None:
+        tell(done_s + playing_s, whole)
+
+    def play_one(job: Job, watch: _core.Progress) -> None:
+        _play_one(job, worlds[job.world], watch)
+
     try:
-        waiting: set[Future[None]] = {
-            pool.submit(_play_one, job, worlds[job.world], watch) for job, watch in zip(jobs, watches, strict=True)
-        }
-        while waiting:
-            finished, waiting = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
-            for future in finished:
-                future.result()
-            tell(sum(watch.simulated_s for watch in watches), whole)
+        for job, _ in pool.each(iter(jobs), play_one, jobs=threads, tell=tell_all):
+            done_s += job.duration_s
     except KeyboardInterrupt:
         return True
-    finally:
-        for watch in watches:
-            watch.stop()
-        pool.shutdown(wait=True, cancel_futures=True)
     return False
 
 
@@ -245,19 +231,6 @@ def _read(job: Job) -> Run | None:
         return run if run.seed == run.result["seed"] and run.quantiles and run.qdisc else None
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
-
-
-def _named_files(folder: Path, text: str) -> list[str]:
-    """Digests of the files that a scenario names (traces, sizes): their content is part of it."""
-
-    def texts(value: Any) -> Iterator[str]:
-        if isinstance(value, str):
-            yield value
-        for inside in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-            yield from texts(inside)
-
-    files = sorted({name for name in texts(tomllib.loads(text)) if "." in name and (folder / name).is_file()})
-    return [hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in files]
 
 
 def _words(versions: dict[str, str]) -> str:

@@ -108,6 +108,16 @@ def set_options(command: Command) -> Command:
     )(command)
 
 
+store_option = click.option(
+    "--store",
+    type=click.Path(path_type=Path),
+    default=Path("results/store"),
+    show_default=True,
+    metavar="DIR",
+    help="Where runs are kept.",
+)
+
+
 def parse_sets(_context: click.Context, _option: click.Parameter, values: Sequence[str]) -> list[tuple[str, str]]:
     """Keys and values of `--set`."""
     pairs = []

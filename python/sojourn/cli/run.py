@@ -30,6 +30,17 @@ if TYPE_CHECKING:
     from sojourn.sweep import Comparison
 
 
+memory_option = click.option(
+    "--memory",
+    type=int,
+    callback=bounded(1, 64),
+    default=1,
+    show_default=True,
+    metavar="GB",
+    help="Kernel world: gigabytes for each guest; more flows and longer queues need more.",
+)
+
+
 @cli.command(
     epilog="""\b
 Examples:
@@ -54,15 +65,7 @@ Examples:
     show_default=True,
     help="Kernel world: which variant, as 'sojourn kernel build' made it; debian runs in QEMU.",
 )
-@click.option(
-    "--memory",
-    type=int,
-    callback=bounded(1, 64),
-    default=1,
-    show_default=True,
-    metavar="GB",
-    help="Kernel world: gigabytes for each guest; more flows and longer queues need more.",
-)
+@memory_option
 @click.option("--probe", type=click.Choice(["on", "off"]), default="on", hidden=True)
 @click.option("--sink", type=click.Choice(["kernel", "program", "lowat"]), default="kernel", hidden=True)
 @click.option("--keep", type=click.Path(path_type=Path), hidden=True)
@@ -102,7 +105,7 @@ def run(
     plan = load_plan(file, sets, seed, seeds)
     if packets and out is None and form != "text":
         fail("--packets: expected --out DIR with it, since -f json and -f csv write no file on their own")
-    where = _world(world, link=link, kernel=kernel, memory=memory, probe=probe == "on", sink=sink, keep=keep)
+    where = world_of(world, link=link, kernel=kernel, memory=memory, probe=probe == "on", sink=sink, keep=keep)
     folder = records.claim_folder(out) if out else records.new_folder(file.stem) if form == "text" else None
     if folder:
         records.write_text(folder / records.SCENARIO, plan.text)
@@ -132,7 +135,17 @@ def run(
         sys.exit(INTERRUPTED)
 
 
-def _world(name: str, *, link: str, kernel: str, memory: int, probe: bool, sink: str, keep: Path | None) -> World:
+def world_of(
+    name: str,
+    *,
+    memory: int,
+    link: str = "device",
+    kernel: str = "fast",
+    probe: bool = True,
+    sink: str = "kernel",
+    keep: Path | None = None,
+) -> World:
+    """Where runs are to be played."""
     from sojourn.run import Simulator
 
     if name == "sim":

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from sojourn import _core
 from sojourn.errors import Refusal
@@ -47,6 +47,11 @@ class Guests:
     keep: Path | None = None
     """Where the guests' own files stay, a folder a run; otherwise they go."""
     find: Callable[..., Kernel] = field(default=cache(store.find))
+    name: ClassVar[str] = "kernel"
+
+    def key(self, plan: _core.Plan, index: int) -> dict[str, str]:
+        """The guest: its kernel, modules and program, and what it was told beside the scenario."""
+        return self.versions(self.kernel(plan, index)) | {"sink": self.sink, "probe": str(self.probe)}
 
     def kernel(self, plan: _core.Plan, index: int) -> Kernel:
         """The kernel for a run: its ticks are the scenario's."""

@@ -1,0 +1,347 @@
+"""A sweep into a store: plays what the store does not have yet, and says what all of it came to."""
+
+from __future__ import annotations
+
+import heapq
+import json
+import math
+import re
+import tomllib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn import _core, columns, identity, measures, pool, records, run, sweep
+from sojourn.errors import Refusal
+from sojourn.store import Store
+from sojourn.sweep import Mean, mean_of
+from sojourn.table import goodput
+
+FOLD_EVERY = 512
+"""Finished runs, until they are moved to where queries read them."""
+FEWEST_SEEDS = 5
+"""Before which no interval is believed to be narrow: chance makes some narrow that are not."""
+
+
+@dataclass(frozen=True)
+class Until:
+    """When a combination has enough seeds: its 95 % interval reaches no further from the mean than this."""
+
+    address: str
+    half_width: float
+    relative: bool = False
+    """Whether that is a share of the mean."""
+
+    @staticmethod
+    def parse(text: str) -> Until:
+        """`MEASURE WIDTH`, the width as a number or in % of the mean."""
+        found = re.fullmatch(r"\s*(\S+)\s+([0-9.]+)\s*(%?)\s*", text)
+        try:
+            width = float(found[2]) if found else 0.0
+        except ValueError:
+            width = 0.0
+        if not found or width <= 0:
+            raise Refusal(f"--until = {text}: expected a measure and a width, such as 'sojourn_ms.p95 0.5' or '… 5%'")
+        return Until(found[1], width / 100 if found[3] else width, bool(found[3]))
+
+    def met_after(self, values: Sequence[float], tried: int = 0) -> int | None:
+        """How many of these seeds are enough, if they are; so many were tried before."""
+        counts = range(max(FEWEST_SEEDS, tried + 1), len(values) + 1)
+        return next((count for count in counts if self._is_met(values[:count])), None)
+
+    def _is_met(self, values: Sequence[float]) -> bool:
+        mean = mean_of([value for value in values if not math.isnan(value)])
+        if mean is None or mean.half_width is None:
+            return False
+        return mean.half_width <= self.half_width * (abs(mean.value) if self.relative else 1)
+
+
+@dataclass
+class Combination:
+    """Runs that differ in their seed only."""
+
+    set: dict[str, Any]
+    indices: list[int]
+    """Of its runs in the plan, by seed: those that count, and are there."""
+    scenario: dict[str, Any]
+    """With all that the combination sets."""
+
+
+@dataclass
+class Swept:
+    """What a sweep came to."""
+
+    title: str
+    world: str
+    store: Store
+    combinations: list[Combination]
+    hops: list[str]
+    """The queues, leftward ones too."""
+    flows: list[str]
+    ids: list[str]
+    """The store's names of the plan's runs; empty for those that the world can't play."""
+    skipped: list[dict[str, Any]]
+    played: int = 0
+    """Runs of this sweep; the others were there, or another sweep played them."""
+    interrupted: bool = False
+
+    @property
+    def count(self) -> int:
+        """Of the runs that the means are over."""
+        return sum(len(one.indices) for one in self.combinations)
+
+    def means(self, addresses: Sequence[str]) -> dict[str, list[Mean | None]]:
+        """Of each measure, the mean in each combination."""
+        indices = [index for one in self.combinations for index in one.indices]
+        found = {address: np.full(len(self.ids), np.nan) for address in addresses}
+        for places, table in self.store.batches([self.ids[index] for index in indices], measures.COLUMNS):
+            at = np.asarray(indices)[places]
+            for address, values in found.items():
+                values[at] = measures.values(table, address)
+        return {
+            address: [mean_of(_present(values[one.indices])) for one in self.combinations]
+            for address, values in found.items()
+        }
+
+
+def _present(values: NDArray[np.float64]) -> list[float | None]:
+    return [None if np.isnan(value) else float(value) for value in values]
+
+
+def execute(
+    plan: _core.Plan,
+    file: Path,
+    store: Store,
+    *,
+    world: run.World | None = None,
+    jobs: int | None = None,
+    until: Until | None = None,
+    series: bool = False,
+    tell: Callable[[float, float], None] = lambda _done_s, _all_s: None,
+) -> Swept:
+    """Plays every run of the plan that the store lacks; with `until` only as many seeds as it needs.
+
+    Ctrl-C stops the others; what is finished is in the store. A full disk does so too, and is a Refusal.
+    """
+    made = _Sweep.of(plan, file, store, world or run.Simulator(), until, series)
+    try:
+        try:
+            made.play(jobs, tell)
+        except KeyboardInterrupt:
+            made.swept.interrupted = True
+        return made.finish()
+    except OSError as error:
+        kept = f"{made.swept.played} runs of this sweep are kept, and the same command goes on after them"
+        raise Refusal(f"{store.folder}: {error.strerror or error}; {kept}") from error
+
+
+@dataclass
+class _Sweep:
+    plan: _core.Plan
+    file: Path
+    world: run.World
+    swept: Swept
+    identities: dict[int, identity.Identity]
+    durations_s: list[float]
+    until: Until | None
+    series: bool
+    present: set[int] = field(default_factory=set)
+    later: list[int] = field(default_factory=list)
+    """What other processes are playing."""
+    values: dict[int, float] = field(default_factory=dict)
+    """The measure of `until`, by run."""
+    enough: dict[int, int] = field(default_factory=dict)
+    """Combinations that have enough seeds, and how many those are."""
+    tried: dict[int, int] = field(default_factory=dict)
+    """How many were not enough."""
+
+    def __post_init__(self) -> None:
+        self.place = {index: place for place, one in enumerate(self.swept.combinations) for index in one.indices}
+
+    @staticmethod
+    def of(plan: _core.Plan, file: Path, store: Store, world: run.World, until: Until | None, series: bool) -> _Sweep:
+        playable, refused = world.playable(plan)
+        skipped = [*json.loads(plan.skipped()), *refused]
+        if not playable:
+            raise Refusal(f"nothing to run: {skipped[0]['reason']}")
+        runs = json.loads(plan.runs())
+        combinations = _combinations(plan.text, runs, playable)
+        identities = _identities(plan, file, runs, combinations, world)
+        about = json.loads(plan.describe(playable[0]))
+        hops = [one["name"] for one in about["hops"]]
+        flows = list(dict.fromkeys(measures.shared_name(one["name"]) for one in about["flows"]))
+        if until:
+            hop = sweep.swept_hop(runs[0]["set"], hops) or hops[0]
+            until = replace(until, address=measures.full(until.address, hop))
+            measures.refuse_unknown(until.address, measures.known(hops, flows))
+        ids = [identities[index].id if index in identities else "" for index in range(len(runs))]
+        swept = Swept(plan.title, world.name, store, combinations, hops, flows, ids, skipped)
+        made = _Sweep(plan, file, world, swept, identities, [one["duration_s"] for one in runs], until, series)
+        made.read(identities)
+        return made
+
+    # What is there.
+
+    def read(self, indices: Collection[int]) -> None:
+        """Finds out which of these runs are there, and what `until` asks for of them."""
+        store, ids = self.swept.store, self.swept.ids
+        there = store.present([ids[index] for index in indices])
+        found = [index for index in indices if ids[index] in there and self.has_series(ids[index])]
+        if self.until:
+            for places, table in store.batches([ids[index] for index in found], measures.COLUMNS):
+                numbers = measures.values(table, self.until.address).tolist()
+                self.values |= {found[place]: number for place, number in zip(places, numbers, strict=True)}
+        self.present.update(found)
+        for place in sorted({self.place[index] for index in found}):
+            self.judge(place)
+
+    def has_series(self, run: str) -> bool:
+        store = self.swept.store
+        return not self.series or (store.series(run).exists() and store.flow_series(run).exists())
+
+    def judge(self, place: int) -> None:
+        """Whether a combination has enough seeds: by its first ones, in whatever order they were played."""
+        if self.until and place not in self.enough:
+            first = takewhile(self.values.__contains__, self.swept.combinations[place].indices)
+            values = [self.values[index] for index in first]
+            if met := self.until.met_after(values, self.tried.get(place, 0)):
+                self.enough[place] = met
+            self.tried[place] = len(values)
+
+    # What is to do.
+
+    def play(self, jobs: int | None, tell: Callable[[float, float], None]) -> None:
+        missing_s = sum(self.durations_s[index] for index in self.identities if index not in self.present)
+        done_s = 0.0
+
+        def tell_all(playing_s: float) -> None:
+            tell(done_s + playing_s, missing_s)
+
+        for index, row in pool.each(self.todo(), self.play_one, jobs=jobs, tell=tell_all):
+            if row is None:
+                self.later.append(index)
+                continue
+            self.present.add(index)
+            done_s += self.durations_s[index]
+            if self.until:
+                self.values[index] = float(measures.values(columns.table_of([row]), self.until.address)[0])
+                self.judge(self.place[index])
+            self.swept.played += 1
+            if self.swept.played % FOLD_EVERY == 0:
+                self.swept.store.fold()
+
+    def todo(self) -> Iterator[int | None]:
+        """What to play next; None while others play what is missing here."""
+        yield from self.by_need() if self.until else self.in_order()
+        while self.later:
+            self.look_again()
+            waiting, self.later = self.later, []
+            yield from waiting
+            yield None
+
+    def in_order(self) -> Iterator[int]:
+        for one in self.swept.combinations:
+            yield from (index for index in one.indices if index not in self.present)
+
+    def by_need(self) -> Iterator[int]:
+        """The next seed of the combination that has the fewest and not enough."""
+        waiting = [(0, place) for place in range(len(self.swept.combinations))]
+        while waiting:
+            seed, place = heapq.heappop(waiting)
+            indices = self.swept.combinations[place].indices
+            self.look_again()
+            if place in self.enough or seed == len(indices):
+                continue
+            if indices[seed] not in self.present:
+                yield indices[seed]
+            heapq.heappush(waiting, (seed + 1, place))
+
+    def look_again(self) -> None:
+        """Whether others have finished what they were playing."""
+        store, ids = self.swept.store, self.swept.ids
+        done = [index for index in self.later if store.has(ids[index]) and self.has_series(ids[index])]
+        if done:
+            self.later = [index for index in self.later if index not in done]
+            self.read(done)
+
+    def play_one(self, index: int, watch: _core.Progress) -> dict[str, Any] | None:
+        """Plays a run and puts it into the store; None if it is there by now, or is being played elsewhere."""
+        store, who = self.swept.store, self.identities[index]
+        with store.claim(who.id) as free:
+            if not free or (store.has(who.id) and self.has_series(who.id)):
+                return None
+            played = self.world.play(self.plan, index, watch, packets=False, series=self.series)
+            if played is None:
+                return None
+            record = run.record_of(self.plan, index, played, series=self.series)
+            if self.series:
+                records.write_record(store.series(who.id), record)
+                records.write_flow_series(store.flow_series(who.id), record, played.output.flow_series())
+            row = _row(who, self.file.stem, record, self.swept.combinations[self.place[index]].scenario)
+            store.put(row)
+            return row
+
+    def finish(self) -> Swept:
+        """With the runs that count: those that are there; of a combination that has enough seeds, no more."""
+        if self.swept.interrupted:
+            self.read(self.identities)
+        for place, one in enumerate(self.swept.combinations):
+            counted = one.indices[: self.enough.get(place)]
+            one.indices = [index for index in counted if index in self.present]
+        self.swept.combinations = [one for one in self.swept.combinations if one.indices]
+        self.swept.store.fold()
+        return self.swept
+
+
+def _combinations(text: str, runs: Sequence[dict[str, Any]], playable: Sequence[int]) -> list[Combination]:
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise Refusal(f"a store needs a scenario in TOML 1.0: {error}") from error
+    groups: dict[str, list[int]] = {}
+    for index in playable:
+        groups.setdefault(json.dumps(runs[index]["set"]), []).append(index)
+    return [
+        Combination(runs[group[0]]["set"], group, identity.resolved(document, runs[group[0]]["set"]))
+        for group in groups.values()
+    ]
+
+
+def _identities(
+    plan: _core.Plan, file: Path, runs: Sequence[dict[str, Any]], combinations: Sequence[Combination], world: run.World
+) -> dict[int, identity.Identity]:
+    found = {}
+    for one in combinations:
+        scenario = identity.digest([one.scenario, identity.digests(file.parent, one.scenario)])
+        engine = identity.digest(world.key(plan, one.indices[0]))
+        for index in one.indices:
+            found[index] = identity.of_run(scenario, runs[index]["seed"], world.name, engine)
+    return found
+
+
+def _row(who: identity.Identity, file: str, record: records.RunRecord, scenario: Mapping[str, Any]) -> dict[str, Any]:
+    result = record.result
+    columns.check(result)
+    return {
+        "id": who.id,
+        "point": who.point,
+        "engine": who.engine,
+        "file": file,
+        "title": record.title,
+        "world": record.world,
+        "seed": record.seed,
+        "duration_s": result["duration_s"],
+        "scenario": identity.addresses(scenario),
+        "qdisc": {hop["name"]: hop["qdisc"] for hop in record.about["hops"]},
+        "goodput_mbit": goodput(result),
+        "hops": result["hops"],
+        "flows": result["flows"],
+        "jain": result["jain"],
+        "startup": result["startup"],
+        "versions": record.versions,
+    }

@@ -1,0 +1,198 @@
+"""`sojourn sweep`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sojourn import screen
+from sojourn.cli.base import (
+    INTERRUPTED,
+    bounded,
+    cli,
+    fail,
+    format_option,
+    load_plan,
+    many,
+    name_skipped,
+    rows_as_csv,
+    set_options,
+    simulated_seconds,
+    store_option,
+    warn,
+)
+from sojourn.cli.run import memory_option, world_of
+from sojourn.plan import WORLDS
+
+if TYPE_CHECKING:
+    from sojourn.campaign import Swept
+    from sojourn.sweep import Mean
+    from sojourn.table import Column
+
+
+@cli.command(
+    epilog="""\b
+Examples:
+  sojourn sweep scenarios/static-1.5mbit.toml --seeds 5
+  sojourn sweep scenarios/static-1.5mbit.toml --seeds 100 --until 'sojourn_ms.p95 5%'
+  sojourn store "SELECT qdisc['bottleneck'], avg(goodput_mbit) FROM runs GROUP BY ALL"
+"""
+)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--world", type=click.Choice(WORLDS), default="sim", show_default=True, help="Where it runs.")
+@memory_option
+@set_options
+@store_option
+@click.option(
+    "--until",
+    metavar="'MEASURE WIDTH'",
+    help="Fewer seeds than --seeds where the 95 % interval of a measure is within ± WIDTH (such as 0.5, or 5%).",
+)
+@click.option("--series", is_flag=True, help="Keep each run's queues and flows over time too (larger).")
+@click.option(
+    "--jobs", type=int, callback=bounded(1, 1024), metavar="N", help="Runs at the same time [default: all cores]."
+)
+@format_option()
+def sweep(
+    file: Path,
+    world: str,
+    memory: int,
+    sets: list[tuple[str, str]],
+    seed: int | None,
+    seeds: int | None,
+    store: Path,
+    until: str | None,
+    series: bool,
+    jobs: int | None,
+    form: str,
+) -> None:
+    """Run what a store does not have yet of a scenario's [sweep], and keep it there.
+
+    A run is known by all that it depends on: the scenario as it stands after --set and the sweep, the files it names,
+    its seed, the world and what plays it. So a repeated sweep runs nothing, an extended one only what is new, a killed
+    one goes on, and several at once share the work. MEASURE is, for example, sojourn_ms.p95 of the queue compared,
+    hops.NAME.utilisation, flows.NAME.fct_s.p50 or goodput_mbit.
+    """
+    if world == "live":
+        fail("--world = live: not built yet; expected sim or kernel")
+    from sojourn import campaign
+    from sojourn.store import Store
+
+    rule = campaign.Until.parse(until) if until else None
+    plan = load_plan(file, sets, seed, seeds)
+    opened = Store(store)
+    with simulated_seconds(f"{many(len(plan), 'run')} at most" if until else many(len(plan), "run")) as tell:
+        done = campaign.execute(
+            plan,
+            file,
+            opened,
+            world=world_of(world, memory=memory),
+            jobs=jobs,
+            until=rule,
+            series=series,
+            tell=tell,
+        )
+    # The plan's own are first, and named already.
+    name_skipped(done.skipped[len(json.loads(plan.skipped())) :])
+    warn(opened.damaged)
+    _show(done, form)
+    _closing_words(done)
+    if done.interrupted:
+        sys.exit(INTERRUPTED)
+
+
+def _show(done: Swept, form: str) -> None:
+    from sojourn import records, table
+
+    hops = [name for name in done.hops if not name.endswith(".reverse")]
+    columns = [(f"hops.{hop}", table.COLUMNS) for hop in hops] + [
+        (f"flows.{flow}", table.APPLICATIONS) for flow in done.flows
+    ]
+    addresses = [column.address(part) for part, several in columns for column in several]
+    means = done.means(list(dict.fromkeys(addresses)))
+    means = {address: found for address, found in means.items() if any(found) or not address.startswith("flows.")}
+    if form == "json":
+        click.echo(records.to_json(_as_dict(done, means)))
+    elif form == "csv":
+        click.echo(_as_csv(done, means), nl=False)
+    elif done.combinations:
+        _tables(done, hops, means)
+
+
+def _as_dict(done: Swept, means: dict[str, list[Mean | None]]) -> dict[str, Any]:
+    def said(mean: Mean | None) -> dict[str, Any] | None:
+        return None if mean is None else {"mean": mean.value, "half_width": mean.half_width, "count": mean.count}
+
+    combinations = [
+        {
+            "set": one.set,
+            "seeds": len(one.indices),
+            "measures": {address: said(found[place]) for address, found in means.items()},
+        }
+        for place, one in enumerate(done.combinations)
+    ]
+    value = {
+        "store": str(done.store.folder),
+        "world": done.world,
+        "combinations": combinations,
+        "skipped": done.skipped,
+        "runs": done.count,
+        "played": done.played,
+    }
+    return value | ({"interrupted": True} if done.interrupted else {})
+
+
+def _as_csv(done: Swept, means: dict[str, list[Mean | None]]) -> str:
+    keys = list(dict.fromkeys(key for one in done.combinations for key in one.set))
+    heads = [*(f"set.{key}" for key in keys), "seeds"]
+    heads += [name for address in means for name in (address, f"{address}.half_width")]
+    rows = []
+    for place, one in enumerate(done.combinations):
+        cells = [str(one.set.get(key, "")) for key in keys] + [str(len(one.indices))]
+        for found in means.values():
+            mean = found[place]
+            cells += ["", ""] if mean is None else [repr(mean.value), repr(mean.half_width or "").strip("'")]
+        rows.append(cells)
+    return rows_as_csv(heads, rows)
+
+
+def _tables(done: Swept, hops: list[str], means: dict[str, list[Mean | None]]) -> None:
+    from sojourn import table
+    from sojourn.sweep import labels
+
+    said = [label or "all runs" for label in labels([one.set for one in done.combinations])]
+
+    def cells(part: str, columns: list[Column], place: int) -> list[str]:
+        found = [(means.get(column.address(part)), column) for column in columns]
+        return [" ".join(table.cell(mean[place] if mean else None, column)).strip() for mean, column in found]
+
+    def heads(columns: list[Column]) -> list[str]:
+        return ["", *("\n".join([*one.head.split(), one.unit]) for one in columns)]
+
+    for hop in hops:
+        columns = list(table.COLUMNS)
+        rows = [[label, *cells(f"hops.{hop}", columns, place)] for place, label in enumerate(said)]
+        screen.print_numbers(f"{done.title} · {hop}, world {done.world}", heads(columns), rows)
+    used = [one for one in table.APPLICATIONS if any(one.address(f"flows.{flow}") in means for flow in done.flows)]
+    flows = [flow for flow in done.flows if any(one.address(f"flows.{flow}") in means for one in used)]
+    if used:
+        rows = [
+            [f"{flow} · {label}", *cells(f"flows.{flow}", used, place)]
+            for flow in flows
+            for place, label in enumerate(said)
+        ]
+        screen.print_numbers("applications", heads(used), rows)
+    seeds = sorted({len(one.indices) for one in done.combinations})
+    if seeds[-1] > 1:
+        range_ = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else str(seeds[0])
+        click.echo(f"means over {range_} seeds, ± half-width of the 95 % interval")
+
+
+def _closing_words(done: Swept) -> None:
+    click.echo(f"{many(done.count, 'run')}, {done.played} of them played now; store: {done.store.folder}", err=True)
+    if done.interrupted:
+        click.echo("sojourn: interrupted; the same command goes on where it was", err=True)

@@ -1,0 +1,153 @@
+"""The columns of a store: a run's entry in the JSON of `sojourn run`, as a row, and what made it.
+
+The reference page docs/reference/store.md is made from here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sojourn.errors import Refusal
+
+INT, REAL, TEXT = pa.int64(), pa.float64(), pa.string()
+
+DISTRIBUTION = pa.struct([(name, REAL) for name in ("mean", "p50", "p75", "p95", "p99", "max")])
+STANDING = pa.struct([(name, REAL) for name in ("p10", "p50", "p90")])
+NIC = pa.struct([(name, DISTRIBUTION) for name in ("ring_packets", "bql_limit_bytes", "bql_inflight_bytes")])
+VIDEO = pa.struct(
+    [("stalls", INT), ("stalled_s", REAL), ("quality_mbit", REAL), ("switches", INT), ("startup_s", REAL)]
+)
+RPM = pa.struct(
+    [(name, REAL) for name in ("rpm", "foreign", "loaded")]
+    + [("confidence", TEXT)]
+    + [(name, REAL) for name in ("tcp_ms", "tls_ms", "http_ms", "loaded_ms")]
+    + [("foreign_probes", INT), ("loaded_probes", INT)]
+    + [("capacity_mbit", REAL), ("capacity_confidence", TEXT), ("capacity_s", REAL), ("after_s", REAL)]
+)
+HOP = pa.struct(
+    [
+        ("utilisation", REAL),
+        ("delivered_packets", INT),
+        ("delivered_bytes", INT),
+        ("drops", INT),
+        ("drops_by_reason", pa.map_(TEXT, INT)),
+        ("marks", INT),
+        ("sojourn_ms", DISTRIBUTION),
+        ("queue_delay_ms", DISTRIBUTION),
+        ("queue_packets", DISTRIBUTION),
+        ("standing_queue_ms", STANDING),
+        ("empty_fraction", REAL),
+        ("full_fraction", REAL),
+        ("oscillation_s", REAL),
+        ("nic", NIC),
+        ("paused_fraction", REAL),
+    ]
+)
+FLOW = pa.struct(
+    [
+        ("name", TEXT),
+        ("kind", TEXT),
+        ("cc", TEXT),
+        ("goodput_mbit", REAL),
+        ("rtt_ms", DISTRIBUTION),
+        ("retransmits", INT),
+        ("fct_s", DISTRIBUTION),
+        ("packets", INT),
+        ("drops", INT),
+        ("completed", INT),
+        ("unfinished", INT),
+        ("loss_ratio", REAL),
+        ("delay_ms", DISTRIBUTION),
+        ("jitter_ms", DISTRIBUTION),
+        ("mos", REAL),
+        ("slowdown", DISTRIBUTION),
+        ("page_load_s", DISTRIBUTION),
+        ("video", VIDEO),
+        ("rpm", RPM),
+    ]
+)
+JAIN = pa.struct([("goodput", REAL), ("drop_share", REAL)])
+WINDOW = [("hops", pa.map_(TEXT, HOP)), ("flows", pa.list_(FLOW)), ("jain", JAIN)]
+
+COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
+    ("id", TEXT, "the run's name: a digest of all that it depends on"),
+    ("point", TEXT, "digest of the scenario after `--set` and sweep, the files it names, seed and world"),
+    ("engine", TEXT, "digest of what played it: the simulator; a guest's kernel, modules and program"),
+    ("file", TEXT, "the scenario file's name without `.toml`, when it was played"),
+    ("title", TEXT, "the scenario's title, likewise"),
+    ("world", TEXT, "`sim` or `kernel`"),
+    ("seed", INT, "the run's seed"),
+    ("duration_s", REAL, "how long it lasts"),
+    ("scenario", pa.map_(TEXT, TEXT), "every key of the scenario by its address: `scenario['hop.bottleneck.qdisc']`"),
+    ("qdisc", pa.map_(TEXT, TEXT), "each queue's discipline with all parameters: `qdisc['bottleneck']`"),
+    ("goodput_mbit", REAL, "payload acknowledged, all flows together"),
+    ("hops", WINDOW[0][1], "each queue's measures: `hops['bottleneck'].sojourn_ms.p95`, back `NAME.reverse`"),
+    ("flows", WINDOW[1][1], "a list with each flow's measures; `unnest(flows)` makes rows of them"),
+    ("jain", JAIN, "Jain's index over goodputs, and over the shares of packets dropped"),
+    ("startup", pa.struct(WINDOW), "hops, flows and jain of what was before the measuring window; null without"),
+    ("versions", pa.map_(TEXT, TEXT), "sojourn's version, and the kernel's"),
+)  # fmt: skip
+"""Name, type, meaning."""
+
+SCHEMA = pa.schema([(name, kind) for name, kind, _ in COLUMNS])
+
+
+def leaves(name: str, kind: pa.DataType) -> Iterator[str]:
+    """The names of all that is in a column."""
+    if pa.types.is_struct(kind):
+        for one in kind:
+            yield from leaves(f"{name}.{one.name}", one.type)
+    elif pa.types.is_map(kind):
+        yield from leaves(f"{name}[]", kind.item_type)
+    elif pa.types.is_list(kind):
+        yield from leaves(f"{name}[]", kind.value_type)
+    else:
+        yield f"{name} {kind}"
+
+
+LEAVES = tuple(leaf for name, kind, _ in COLUMNS for leaf in leaves(name, kind))
+"""Every number of a row, with its type."""
+VERSION = hashlib.sha256(" ".join(LEAVES).encode()).hexdigest()[:16]
+"""Changes with the columns."""
+
+
+def refuse_unknown(path: Path, schema: pa.Schema) -> None:
+    """A file of a newer sojourn, whose columns would be lost."""
+    unknown = [leaf for one in schema for leaf in leaves(one.name, one.type) if leaf not in LEAVES]
+    if unknown:
+        raise Refusal(f"{path}: {unknown[0].split()[0]} is not known: a newer sojourn wrote this store")
+
+
+def check(result: Mapping[str, Any]) -> None:
+    """A measure that has no column yet is a bug, not something to lose."""
+    for window in (result, result["startup"] or {}):
+        _only(JAIN, window.get("jain"))
+        for hop in window.get("hops", {}).values():
+            _only(HOP, hop)
+            _only(NIC, hop["nic"])
+        for flow in window.get("flows", ()):
+            _only(FLOW, flow)
+            _only(VIDEO, flow["video"])
+            _only(RPM, flow["rpm"])
+
+
+def _only(kind: pa.StructType, value: Mapping[str, Any] | None) -> None:
+    unknown = set(value or ()) - {field.name for field in kind}
+    if unknown:
+        raise AssertionError(f"python/sojourn/columns.py lacks {', '.join(sorted(unknown))}")
+
+
+def table_of(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Rows as a table of a store."""
+    return pa.Table.from_pylist([dict(row) for row in rows], schema=SCHEMA)
+
+
+def rows_of(batch: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
+    """The way back."""
+    rows: list[dict[str, Any]] = batch.to_pylist(maps_as_pydicts="strict")
+    return rows

@@ -1,0 +1,119 @@
+"""What a run's result depends on, and the name made of it: equal names, equal results.
+
+A scenario counts as it stands after `--set` and the sweep: the order of its keys, comments, the title, and whether a
+value was in the file, swept or set, are no part of it. The order of hops and of flows is.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+NO_PART = ("sweep", "seeds", "title")
+"""Of a file: what says which runs there are, and what they are called."""
+SECTIONS = ("hop", "flow", "group")
+"""What there are several of, each with a name."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a run is, by digests."""
+
+    point: str
+    """Of scenario, files that it names, seed and world."""
+    engine: str
+    """Of what plays it: the compiled simulator; or kernel, modules and program of a guest."""
+
+    @property
+    def id(self) -> str:
+        """The run's name in a store."""
+        return digest([self.point, self.engine])
+
+
+def digest(value: object) -> str:
+    """Of a value's canonical JSON."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def of_run(scenario: str, seed: int, world: str, engine: str) -> Identity:
+    """The identity of a run: `scenario` digests a resolved one and the files that it names, `engine` what plays it."""
+    return Identity(digest([scenario, seed, world]), engine)
+
+
+def resolved(document: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """A scenario file with a run's values at their addresses, all hops and flows named, and nothing of other runs."""
+    scenario: dict[str, Any] = copy.deepcopy({key: value for key, value in document.items() if key not in NO_PART})
+    for address, value in chosen.items():
+        if address not in NO_PART:
+            _assign(scenario, address, value)
+    for section in SECTIONS:
+        for table, name in zip(scenario.get(section, ()), _names(scenario, section), strict=True):
+            table["name"] = name
+    return scenario
+
+
+def _names(document: Mapping[str, Any], section: str) -> list[str]:
+    """Names given, or made as the scenario's own reader makes them: hop0, hop1; bulk0, web0, bulk1."""
+    tables = document.get(section, ())
+    kinds = [table.get("kind", "flow") if section == "flow" else section for table in tables]
+    counts = [kinds[:place].count(kind) if section == "flow" else place for place, kind in enumerate(kinds)]
+    return [table.get("name", f"{kind}{count}") for table, kind, count in zip(tables, kinds, counts, strict=True)]
+
+
+def _assign(document: dict[str, Any], address: str, value: Any) -> None:
+    """Writes a value where its address says; the scenario's reader has found the place before."""
+    *way, key = address.split(".")
+    table = document
+    if way and way[0] in SECTIONS:
+        section, name, *way = way
+        table = document[section][_names(document, section).index(name)]
+    for part in way:
+        table = table.setdefault(part, {})
+    table[key] = value
+
+
+def addresses(scenario: Mapping[str, Any]) -> dict[str, str]:
+    """A resolved scenario by the addresses that `--set` takes, texts as they are, other values as JSON."""
+    return dict(_flat(scenario, ""))
+
+
+def _flat(value: Any, address: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _flat(inner, f"{address}.{key}".lstrip("."))
+    elif address in SECTIONS:
+        for table in value:
+            yield from _flat(
+                {key: inner for key, inner in table.items() if key != "name"}, f"{address}.{table['name']}"
+            )
+    else:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        yield address, text
+
+
+def digests(folder: Path, value: object) -> dict[str, str]:
+    """Digests of the files that a scenario names (traces, sizes): their content is a part of it."""
+    return {
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in sorted(set(_files(folder, value)))
+    }
+
+
+def _files(folder: Path, value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        try:
+            if value and (folder / value).is_file():
+                yield value
+        except (OSError, ValueError):  # no name that a file could have
+            return
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _files(folder, inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _files(folder, inner)

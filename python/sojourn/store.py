@@ -1,0 +1,280 @@
+"""A folder of results: one row a run, by names that say all that a run depends on.
+
+    new/ID              a finished run: a line with its digest, then its row as JSON. Written whole or not at all
+    runs/*.parquet      what was in new/, many runs a file: what queries read
+    series/ID.parquet   a run's record with its queues over time; ID.flows.parquet, its flows; where they were asked for
+    claims/ID           a run that is being played: locked by its process, free when that ends, however it ends
+    lock                held by whoever moves runs from new/ to runs/, and shared by whoever reads them
+
+Any number of processes use a store together, and each may be killed at any moment: a run is in new/, in runs/, or for a
+moment in both, and whoever holds the lock next puts that right.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sojourn import columns, records
+from sojourn.errors import Refusal
+
+if TYPE_CHECKING:
+    import duckdb
+
+VERSION = 1
+FACTS = "store.json"
+SMALL_PACK = 4096
+"""Rows; smaller files of runs are joined when there are more than MANY_PACKS of them."""
+MANY_PACKS = 8
+LEFTOVERS = (("claims", "*"), ("new", ".*"), ("series", ".*"))
+"""Where killed processes leave something, beside half-written files of runs."""
+GROUP = 1024
+"""Rows that are read at a time."""
+
+
+@dataclass
+class Store:
+    """An open store."""
+
+    folder: Path
+    damaged: list[str] = field(default_factory=list)
+    """Files that were not whole, and what became of them."""
+    _ids: dict[str, set[str]] = field(default_factory=dict)
+    """What is in each file of runs, by its name."""
+    _older: set[str] = field(default_factory=set)
+    """Those files that an older sojourn wrote, with fewer columns."""
+    _mutex: RLock = field(default_factory=RLock)
+
+    def __post_init__(self) -> None:
+        facts = self.folder / FACTS
+        if not facts.exists():
+            if self.folder.is_dir() and any(self.folder.iterdir()) and not (self.folder / "lock").exists():
+                raise Refusal(f"--store = {self.folder}: expected a store, a new or an empty folder")
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / "lock").touch()
+            for name in ("new", "runs", "series", "claims"):
+                (self.folder / name).mkdir(exist_ok=True)
+            records.write_text(facts, records.to_json({"store": VERSION}) + "\n")
+        version = records.read_results(facts).get("store")
+        if version != VERSION:
+            raise Refusal(f"{self.folder}: a store of version {version}: expected {VERSION}")
+
+    # What is there.
+
+    def present(self, wanted: Collection[str]) -> set[str]:
+        """Which of these runs the store has, whole: what is damaged is named in `damaged`, and gone."""
+        self.fold()
+        with self._locked(fcntl.LOCK_EX):
+            for pack in self._packs():
+                if not self._ids[pack.name].isdisjoint(wanted):
+                    self._or_away(pack, _check_pages)
+            return set().union(*self._ids.values()).intersection(wanted)
+
+    def has(self, run: str) -> bool:
+        """Whether a run is there now, whoever played it."""
+        if (self.folder / "new" / run).exists() or self._knows(run):
+            return True
+        with self._locked(fcntl.LOCK_SH):
+            self._packs()
+            return self._knows(run)
+
+    def _knows(self, run: str) -> bool:
+        with self._mutex:
+            return any(run in ids for ids in self._ids.values())
+
+    def batches(self, wanted: Sequence[str], names: Sequence[str]) -> Iterator[tuple[list[int], pa.Table]]:
+        """These columns of these runs, some at a time: their places in `wanted`, and a table with a row for each."""
+        self.fold()
+        places = {run: place for place, run in enumerate(wanted)}
+        with self._locked(fcntl.LOCK_SH):
+            for pack in self._packs():
+                if self._ids[pack.name].isdisjoint(places):
+                    continue
+                with pq.ParquetFile(pack, page_checksum_verification=True) as file:
+                    for batch in file.iter_batches(GROUP, columns=["id", *names]):
+                        found = [places.get(run, -1) for run in batch["id"].to_pylist()]
+                        chosen = [row for row, place in enumerate(found) if place >= 0]
+                        if chosen:
+                            yield [found[row] for row in chosen], pa.table(batch.take(pa.array(chosen)))
+
+    # Adding to it.
+
+    @contextmanager
+    def claim(self, run: str) -> Iterator[bool]:
+        """Holds a run, so that nobody else plays it; False if somebody else does now."""
+        path = self.folder / "claims" / run
+        handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            if not _is_at(handle, path):  # its holder has just removed it
+                yield False
+                return
+            try:
+                yield True
+            finally:
+                path.unlink(missing_ok=True)
+        finally:
+            os.close(handle)
+
+    def put(self, row: Mapping[str, Any]) -> None:
+        """Adds a run: when this returns it is on the disk."""
+        text = records.to_json(row, indent=None).encode()
+        line = hashlib.sha256(text).hexdigest().encode()
+        records.write_bytes(self.folder / "new" / row["id"], line + b"\n" + text, durable=True)
+
+    def series(self, run: str) -> Path:
+        """Where a run's record with its series is."""
+        return self.folder / "series" / f"{run}.parquet"
+
+    def flow_series(self, run: str) -> Path:
+        """Where the series of its flows are."""
+        return self.folder / "series" / f"{run}.flows.parquet"
+
+    def fold(self) -> None:
+        """Moves finished runs to where queries read them, and clears away what killed processes left."""
+        with self._locked(fcntl.LOCK_EX):
+            self._clear()
+            packs = self._packs()
+            new = sorted(path for path in (self.folder / "new").iterdir() if not path.name.startswith("."))
+            small = [pack for pack in packs if len(self._ids[pack.name]) < SMALL_PACK]
+            joined = small if len(small) > MANY_PACKS else []
+            joined += [pack for pack in packs if pack.name in self._older and pack not in joined]
+            rows = [row for path in new if (row := self._read_new(path)) is not None and not self._knows(row["id"])]
+            if rows or joined:
+                self._write_pack(pa.concat_tables([*map(_whole, joined), columns.table_of(rows)]))
+            for path in (*new, *joined):
+                path.unlink(missing_ok=True)
+            self._packs()
+
+    def _write_pack(self, table: pa.Table) -> None:
+        ids = set(table["id"].to_pylist())
+        name = f"{hashlib.sha256(' '.join([columns.VERSION, *sorted(ids)]).encode()).hexdigest()[:16]}.parquet"
+
+        def write(temporary: Path) -> None:
+            pq.write_table(table, temporary, compression="zstd", write_page_checksum=True, row_group_size=GROUP)
+
+        records.write_atomically(self.folder / "runs" / name, write, durable=True)
+
+    def _read_new(self, path: Path) -> dict[str, Any] | None:
+        line, _, text = path.read_bytes().partition(b"\n")
+        if hashlib.sha256(text).hexdigest().encode() != line:
+            self.damaged.append(f"{path}: not whole; the run is played again")
+            return None
+        row: dict[str, Any] = json.loads(text)
+        return row
+
+    # Under the lock.
+
+    @contextmanager
+    def _locked(self, how: int) -> Iterator[None]:
+        with self._mutex:
+            handle = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+            try:
+                fcntl.flock(handle, how)
+                yield
+            finally:
+                os.close(handle)
+
+    def _packs(self) -> list[Path]:
+        """The files of runs that are whole as far as their names tell, largest first. What is in them is then known."""
+        paths = sorted((self.folder / "runs").glob("[!.]*.parquet"))
+        names = {path.name for path in paths}
+        for gone in self._ids.keys() - names:
+            del self._ids[gone]
+            self._older.discard(gone)
+        for path in paths:
+            if path.name not in self._ids:
+                self._or_away(path, self._read_ids)
+        return sorted(
+            (path for path in paths if path.name in self._ids), key=lambda path: (-len(self._ids[path.name]), path)
+        )
+
+    def _read_ids(self, path: Path) -> None:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            if file.schema_arrow != columns.SCHEMA:
+                columns.refuse_unknown(path, file.schema_arrow)
+                self._older.add(path.name)
+            self._ids[path.name] = set(file.read(["id"])["id"].to_pylist())
+
+    def _or_away(self, path: Path, read: Any) -> None:
+        """Reads a file of runs; one that is damaged is set aside, and its runs are not there any more."""
+        try:
+            read(path)
+        except (OSError, pa.ArrowException) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # the disk's fault, or the rights', not the file's
+            aside = path.with_suffix(".damaged")
+            with suppress(FileNotFoundError):
+                path.rename(aside)
+            self._ids.pop(path.name, None)
+            self.damaged.append(f"{path}: not whole, set aside as {aside.name}; its runs are played again")
+
+    def _clear(self) -> None:
+        """Removes half-written files of processes that are gone, their claims, and packs that larger ones contain."""
+        for left in (self.folder / "runs").glob(".*"):
+            left.unlink(missing_ok=True)
+        for left in (
+            *(self.folder / "claims").iterdir(),
+            *(self.folder / "new").glob(".*"),
+            *(self.folder / "series").glob(".*"),
+        ):
+            with self.claim(left.name.lstrip(".").split(".")[0]) as free:
+                if free:
+                    left.unlink(missing_ok=True)
+        seen: set[str] = set()
+        for pack in self._packs():
+            if self._ids[pack.name] <= seen:
+                pack.unlink(missing_ok=True)
+                del self._ids[pack.name]
+            else:
+                seen |= self._ids[pack.name]
+
+    # Asking it.
+
+    def connect(self) -> duckdb.DuckDBPyConnection:
+        """A connection to DuckDB with the view `runs`."""
+        import duckdb
+
+        self.fold()
+        connection = duckdb.connect(":memory:", config={"autoinstall_known_extensions": "false"})
+        packs = [str(pack) for pack in self._packs()]
+        if packs:
+            connection.read_parquet(packs).create_view("runs")
+        else:
+            connection.from_arrow(columns.SCHEMA.empty_table()).create("runs")
+        return connection
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _whole(path: Path) -> pa.Table:
+    """A file of runs, with the columns of today."""
+    table = pq.read_table(path, page_checksum_verification=True)
+    return table if table.schema == columns.SCHEMA else columns.table_of(columns.rows_of(table))
+
+
+def _check_pages(path: Path) -> None:
+    """Reads all of a file, by its pages' checksums."""
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        for _ in file.iter_batches(GROUP):
+            pass
