@@ -1,0 +1,150 @@
+"""The name of a run: equal for what gives the same result, another for anything else that it depends on."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import ROOT, SMALL
+from sojourn import identity, run
+from sojourn.plan import load
+
+SCENARIOS = sorted((ROOT / "scenarios").glob("*.toml")) + sorted((ROOT / "experiments/agree/drawn").glob("*.toml"))
+
+
+def toml(value: Any) -> str:
+    """A value in one line of TOML."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{json.dumps(key)} = {toml(inner)}" for key, inner in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(toml(inner) for inner in value) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def text(document: dict[str, Any]) -> str:
+    return "".join(f"{json.dumps(key)} = {toml(value)}\n" for key, value in document.items())
+
+
+def name(document: dict[str, Any], chosen: dict[str, Any] | None = None) -> str:
+    return identity.digest(identity.resolved(document, chosen or {}))
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_a_resolved_scenario_is_the_run_that_the_simulators_own_reader_sees(path: Path, tmp_path: Path) -> None:
+    plan = load(path)
+    document = tomllib.loads(plan.text)
+    for index, one in enumerate(json.loads(plan.runs())):
+        resolved = identity.resolved(document, one["set"])
+        for file in identity.digests(path.parent, resolved):
+            (tmp_path / file).parent.mkdir(exist_ok=True)
+            (tmp_path / file).write_bytes((path.parent / file).read_bytes())
+        (tmp_path / "alone.toml").write_text(text({"title": plan.title, **resolved}))
+        alone = load(tmp_path / "alone.toml", seed=one["seed"])
+        assert len(alone) == 1
+        assert json.loads(alone.describe(0)) == json.loads(plan.describe(index))
+        assert name(tomllib.loads(alone.text)) == identity.digest(resolved)
+
+
+ADDRESSES = [
+    "duration", "host.hystart", "access.rate", "hop.b.rate", "hop.b.reverse.delay", "hop.b.nic.ring",
+    "hop.hop1.reverse.nic.ring", "flow.bulk0.cc", "flow.web0.rate", "flow.bulk1.count", "group.g.max_active",
+]  # fmt: skip
+VALUES = st.one_of(st.integers(-(2**63), 2**63 - 1), st.text("ab .é\"\\'[]=#", max_size=6), st.lists(st.integers(0, 9)))
+FILE: dict[str, Any] = {
+    "title": "t",
+    "hop": [{"name": "b", "rate": "1mbit"}, {"delay": "1ms"}],
+    "flow": [{"kind": "bulk", "rtt": "1ms"}, {"kind": "web"}, {"kind": "bulk"}],
+    "group": [{"name": "g"}],
+}
+
+
+def shuffled(draw: st.DrawFn, value: Any) -> Any:
+    """With the keys of all tables in another order; lists stay."""
+    if isinstance(value, dict):
+        keys = draw(st.permutations(list(value)))
+        return {key: shuffled(draw, value[key]) for key in keys}
+    return [shuffled(draw, one) for one in value] if isinstance(value, list) else value
+
+
+@st.composite
+def choices(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any], Any]:
+    chosen = draw(st.dictionaries(st.sampled_from(ADDRESSES), VALUES, max_size=6))
+    return chosen, shuffled(draw, FILE), draw(VALUES)
+
+
+@given(choices())
+@settings(max_examples=200, deadline=None)
+def test_the_way_to_a_scenario_is_no_part_of_its_name(drawn: tuple[dict[str, Any], dict[str, Any], Any]) -> None:
+    chosen, other, _ = drawn
+    as_set = name(FILE, chosen)
+    resolved = identity.resolved(FILE, chosen)
+    assert name(other, dict(reversed(chosen.items()))) == as_set
+    assert name(tomllib.loads("# a comment\n" + text(resolved))) == as_set
+    half = dict(list(chosen.items())[: len(chosen) // 2])
+    rest = {key: value for key, value in chosen.items() if key not in half}
+    assert name(identity.resolved(FILE, half), rest) == as_set
+    swept = {**FILE, "title": "other", "seeds": 7, "sweep": {key: [value] for key, value in chosen.items()}}
+    assert name(swept, chosen) == as_set
+
+
+@given(choices(), st.sampled_from(ADDRESSES))
+@settings(max_examples=200, deadline=None)
+def test_every_value_is_a_part_of_its_name(drawn: tuple[dict[str, Any], dict[str, Any], Any], address: str) -> None:
+    chosen, _, value = drawn
+    found = identity.addresses(identity.resolved(FILE, chosen))
+    changed = identity.addresses(identity.resolved(FILE, {**chosen, address: value}))
+    same = {**chosen, address: value} == chosen
+    assert (name(FILE, {**chosen, address: value}) == name(FILE, chosen)) == same
+    expected = value if isinstance(value, str) else json.dumps(value)
+    assert changed == {**found, address: expected}
+
+
+def test_the_order_of_hops_and_flows_is_a_part_of_it() -> None:
+    assert name({**FILE, "hop": FILE["hop"][::-1]}) != name(FILE)
+    assert name({**FILE, "flow": FILE["flow"][::-1]}) != name(FILE)
+
+
+def test_a_flow_whose_kind_was_set_has_the_name_that_the_simulator_gives_it() -> None:
+    found = identity.resolved(FILE, {"flow.web0.kind": "bulk"})
+    assert [flow["name"] for flow in found["flow"]] == ["bulk0", "bulk1", "bulk2"]
+
+
+def test_seed_world_and_engine_are_parts_of_it() -> None:
+    made = [
+        ("s", 1, "sim", "e"),
+        ("t", 1, "sim", "e"),
+        ("s", 2, "sim", "e"),
+        ("s", 1, "kernel", "e"),
+        ("s", 1, "sim", "f"),
+    ]
+    names = [identity.of_run(*parts) for parts in made]
+    assert len({one.id for one in names}) == 5
+    assert len({one.point for one in names}) == 4, (
+        "the engine is apart: what an older one played is known to be the same"
+    )
+    assert identity.of_run(*made[0]) == names[0]
+
+
+def test_the_content_of_a_named_file_is_a_part_of_it(tmp_path: Path) -> None:
+    scenario = identity.resolved(FILE, {"hop.b.rate": {"trace": "walk"}, "duration": "1s"})
+    assert identity.digests(tmp_path, scenario) == {}
+    (tmp_path / "walk").write_text("1\n")
+    before = identity.digests(tmp_path, scenario)
+    assert list(before) == ["walk"]
+    (tmp_path / "walk").write_text("2\n")
+    assert identity.digests(tmp_path, scenario) != before
+    assert identity.digests(tmp_path, {"x": ["a" * 5000, "\0", ""]}) == {}
+
+
+def test_the_simulator_is_known_by_its_compiled_code(tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(SMALL)
+    plan = load(tmp_path / "small.toml")
+    key = run.Simulator().key(plan, 0)
+    assert len(key["simulator"]) == 64
+    assert run.Simulator("heap").key(plan, 1) == key, "both engines give the same bytes"
