@@ -155,20 +155,26 @@ class Store:
             joined = small if len(small) > MANY_PACKS else []
             joined += [pack for pack in packs if pack.name in self._older and pack not in joined]
             rows = [row for path in new if (row := self._read_new(path)) is not None and not self._knows(row["id"])]
+            written = None
             if rows or joined:
-                self._write_pack(pa.concat_tables([*map(_whole, joined), columns.table_of(rows)]))
+                written = self._write_pack(pa.concat_tables([*map(_whole, joined), columns.table_of(rows)]))
             for path in (*new, *joined):
-                path.unlink(missing_ok=True)
+                if path != written:
+                    path.unlink(missing_ok=True)
             self._packs()
 
-    def _write_pack(self, table: pa.Table) -> None:
+    def _write_pack(self, table: pa.Table) -> Path:
         ids = set(table["id"].to_pylist())
         name = f"{hashlib.sha256(' '.join([columns.VERSION, *sorted(ids)]).encode()).hexdigest()[:16]}.parquet"
 
         def write(temporary: Path) -> None:
             pq.write_table(table, temporary, compression="zstd", write_page_checksum=True, row_group_size=GROUP)
 
-        records.write_atomically(self.folder / "runs" / name, write, durable=True)
+        path = self.folder / "runs" / name
+        self._ids.pop(name, None)  # it may be there already, of fewer columns
+        self._older.discard(name)
+        records.write_atomically(path, write, durable=True)
+        return path
 
     def _read_new(self, path: Path) -> dict[str, Any] | None:
         line, _, text = path.read_bytes().partition(b"\n")

@@ -1,0 +1,304 @@
+"""The store of runs: whatever happens to a process, no run is lost, half there, or there twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from conftest import ROOT, Run
+from sojourn import columns, measures, records, sweep
+from sojourn import store as module
+from sojourn.errors import Refusal
+from sojourn.store import MANY_PACKS, Store
+from sojourn.table import goodput
+
+
+def row(number: int, **more: Any) -> dict[str, Any]:
+    """A run of no flows."""
+    empty: dict[str, Any] = dict.fromkeys(columns.SCHEMA.names)
+    lists = {"scenario": {}, "qdisc": {}, "hops": {}, "flows": [], "versions": {}}
+    return empty | lists | {"id": f"{number:064x}", "seed": number, "goodput_mbit": number / 3, **more}
+
+
+def seeds(store: Store) -> list[int]:
+    with store.connect() as connection:
+        return [one for (one,) in connection.execute("SELECT seed FROM runs ORDER BY seed").fetchall()]
+
+
+def fill(store: Store, numbers: range) -> None:
+    for number in numbers:
+        store.put(row(number))
+    store.fold()
+
+
+def test_what_was_put_is_there_for_others_at_once(tmp_path: Path) -> None:
+    one, other = Store(tmp_path), Store(tmp_path)
+    one.put(row(1))
+    assert other.has(row(1)["id"])
+    assert not other.has(row(2)["id"])
+    one.fold()
+    assert other.has(row(1)["id"])
+    assert seeds(other) == [1]
+
+
+def test_a_run_that_is_put_again_is_there_once(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for _ in range(3):
+        fill(store, range(5))
+        fill(Store(tmp_path), range(3, 6))
+    assert seeds(store) == [0, 1, 2, 3, 4, 5]
+
+
+def test_small_files_are_joined(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for number in range(3 * MANY_PACKS):
+        fill(store, range(number, number + 1))
+    assert len(list((tmp_path / "runs").iterdir())) <= MANY_PACKS + 1
+    assert seeds(store) == list(range(3 * MANY_PACKS))
+
+
+def test_rows_come_in_the_order_asked_for(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    fill(store, range(0, 40, 2))
+    fill(store, range(1, 40, 2))
+    wanted = [row(number)["id"] for number in (7, 3, 39, 0, 100)]
+    found = {}
+    for places, table in store.batches(wanted, ["seed"]):
+        found |= dict(zip(places, table["seed"].to_pylist(), strict=True))
+    assert found == {0: 7, 1: 3, 2: 39, 3: 0}
+
+
+def test_a_claim_keeps_others_away_until_its_process_ends(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    program = "import sys,time; from pathlib import Path; from sojourn.store import Store\n"
+    program += f"with Store(Path({str(tmp_path)!r})).claim('ab') as free: print(free, flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "True\n"
+        with store.claim("ab") as free, store.claim("cd") as also:
+            assert (free, also) == (False, True)
+        store.fold()
+        assert (tmp_path / "claims" / "ab").exists(), "it still is"
+        other.kill()
+        other.wait()
+    with store.claim("ab") as free:
+        assert free
+    assert list((tmp_path / "claims").iterdir()) == []
+
+
+def test_a_process_may_be_killed_before_any_operation_on_the_disk(tmp_path: Path) -> None:
+    """In a child for each place, with no time to clean up: then another goes on, and every run is there once."""
+    done = subprocess.run(
+        [sys.executable, __file__, tmp_path], capture_output=True, text=True, check=False, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+    kills = json.loads(done.stdout)
+    assert kills > 30
+
+
+RUNS = 3
+
+
+def _kill_everywhere(folder: Path) -> int:
+    """How many places there were to be killed at."""
+    module.MANY_PACKS = 0  # so that a few runs are enough to join files
+    records._sync = lambda _path: None  # a killed process loses nothing that it has written; a power cut would
+    for kills in range(10_000):
+        place = folder / str(kills)
+        child = os.fork()
+        if not child:
+            _die_at(kills)
+            _work(place)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        _work(place)
+        left = [path.name for name in ("new", "claims") for path in (place / name).iterdir()]
+        hidden = [path.name for path in (place / "runs").iterdir() if path.name.startswith(".")]
+        there = pa.concat_tables(pq.read_table(path) for path in (place / "runs").glob("*.parquet"))
+        assert sorted(there["seed"].to_pylist()) == list(range(RUNS)), kills
+        assert not left + hidden, (kills, left, hidden)
+        if os.WIFEXITED(status):
+            return kills
+    raise AssertionError("endless")
+
+
+def _work(place: Path) -> None:
+    store = Store(place)
+    assert not store.damaged
+    for number in range(RUNS):
+        with store.claim(row(number)["id"]) as free:
+            if free and not store.has(row(number)["id"]):
+                store.put(row(number))
+        if number != 1:
+            store.fold()
+
+
+def _die_at(place: int) -> None:
+    """Kills this process before its operation number `place` that changes the disk."""
+    count = 0
+
+    def fatal(event: str, args: tuple[Any, ...]) -> None:
+        nonlocal count
+        writes = event == "open" and args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+        if writes or event in ("os.rename", "os.remove", "os.mkdir", "os.chmod"):
+            if count == place:
+                os.kill(os.getpid(), signal.SIGKILL)
+            count += 1
+
+    sys.addaudithook(fatal)
+
+
+def test_a_damaged_row_is_named_and_not_there(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for number in range(4):
+        store.put(row(number))
+    torn, flipped, empty = (tmp_path / "new" / row(number)["id"] for number in (1, 2, 3))
+    torn.write_bytes(torn.read_bytes()[:-1])
+    flipped.write_bytes(flipped.read_bytes().replace(b'"seed"', b'"sead"'))
+    empty.write_bytes(b"")
+    assert store.present([row(number)["id"] for number in range(4)]) == {row(0)["id"]}
+    assert [str(path) in text for path, text in zip((torn, flipped, empty), store.damaged, strict=True)] == [True] * 3
+    assert seeds(store) == [0]
+
+
+@pytest.mark.parametrize("fault", ["flipped", "torn", "empty", "text"])
+def test_a_damaged_file_of_runs_is_named_and_set_aside(tmp_path: Path, fault: str) -> None:
+    store = Store(tmp_path)
+    fill(store, range(10))
+    fill(store, range(10, 20))
+    wanted = [row(number)["id"] for number in range(20)]
+    assert store.present(wanted) == set(wanted)
+    path = min((tmp_path / "runs").iterdir())
+    whole = path.read_bytes()
+    # The seeds' page: a flipped bit there leaves a readable file with other numbers in it.
+    at = pq.ParquetFile(path).metadata.row_group(0).column(columns.SCHEMA.names.index("seed")).dictionary_page_offset
+    middle = (at or 0) + 40
+    faulty = {
+        "flipped": whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :],
+        "torn": whole[: len(whole) // 2],
+        "empty": b"",
+        "text": b"PAR1 no such thing PAR1",
+    }
+    path.write_bytes(faulty[fault])
+    again = Store(tmp_path)
+    assert len(again.present(wanted)) == 10
+    (said,) = again.damaged
+    assert str(path) in said
+    assert path.with_suffix(".damaged").read_bytes() == faulty[fault]
+    assert len(seeds(again)) == 10
+
+
+@pytest.mark.parametrize("more", [0, 2])
+def test_a_store_of_fewer_columns_goes_on_with_those_of_today(tmp_path: Path, more: int) -> None:
+    store = Store(tmp_path)
+    fill(store, range(3))
+    (path,) = (tmp_path / "runs").iterdir()
+    pq.write_table(pq.read_table(path).drop_columns(["jain", "startup"]), path)
+    fill(Store(tmp_path), range(3, 3 + more))
+    assert seeds(Store(tmp_path)) == list(range(3 + more))
+    assert all(pq.read_schema(file) == columns.SCHEMA for file in (tmp_path / "runs").iterdir())
+
+
+def test_a_store_of_a_newer_sojourn_is_refused_and_stays(tmp_path: Path) -> None:
+    fill(Store(tmp_path), range(3))
+    (path,) = (tmp_path / "runs").iterdir()
+    pq.write_table(pq.read_table(path).append_column("later", pa.array([1, 2, 3])), path)
+    before = path.read_bytes()
+    with pytest.raises(Refusal, match="later is not known: a newer sojourn"):
+        Store(tmp_path).fold()
+    assert path.read_bytes() == before
+
+
+def test_a_folder_with_other_things_is_no_store(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("x")
+    with pytest.raises(Refusal, match="expected a store, a new or an empty folder"):
+        Store(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "scenarios").glob("*.toml")), ids=lambda path: path.stem)
+def test_every_measure_has_its_column_and_comes_back(path: Path) -> None:
+    short = [("duration", "2s"), ("measure", '["0.5s", "end"]')]
+    results = [record.result for record in sweep.compare(path, short, seeds=1).runs]
+    names = ("duration_s", "hops", "flows", "jain", "startup")
+    for result in results:
+        columns.check(result)
+    rows = [
+        row(place, goodput_mbit=goodput(one)) | {key: one[key] for key in names} for place, one in enumerate(results)
+    ]
+    table = columns.table_of(rows)
+    for result, back in zip(results, columns.rows_of(table), strict=True):
+        assert {key: back[key] for key in names} == {key: result[key] for key in names}
+    for hop in results[0]["hops"]:
+        found = measures.values(table, f"hops.{hop}.sojourn_ms.p95")
+        expected = [one["hops"][hop]["sojourn_ms"] for one in results]
+        assert [None if x != x else x for x in found] == [one and one["p95"] for one in expected]
+        drops = measures.values(table, f"hops.{hop}.drops_by_reason.overlimit")
+        assert drops.tolist() == [one["hops"][hop]["drops_by_reason"]["overlimit"] for one in results]
+    for name in {measures.shared_name(flow["name"]) for flow in results[0]["flows"]}:
+        found = measures.values(table, f"flows.{name}.packets")
+        packets = [[f["packets"] for f in one["flows"] if measures.shared_name(f["name"]) == name] for one in results]
+        assert found.tolist() == pytest.approx([sum(one) / len(one) for one in packets])
+    assert measures.values(table, "goodput_mbit").tolist() == [goodput(one) for one in results]
+
+
+def test_a_measure_without_a_column_is_a_bug_and_not_lost() -> None:
+    result = {"startup": None, "jain": {"goodput": 1, "new": 2}, "hops": {}, "flows": []}
+    with pytest.raises(AssertionError, match="lacks new"):
+        columns.check(result)
+
+
+def test_measures_are_named_and_an_unknown_one_has_a_nearest() -> None:
+    known = measures.known(["b", "b.reverse"], ["web0", "bulk0.0", "bulk0.1"])
+    for address in (
+        "goodput_mbit",
+        "jain.goodput",
+        "hops.b.reverse.drops",
+        "flows.bulk0.rtt_ms.p99",
+        "flows.web0.rpm.rpm",
+    ):
+        measures.refuse_unknown(address, known)
+    with pytest.raises(Refusal, match=r"nearest is hops\.b\.sojourn_ms\.p95"):
+        measures.refuse_unknown("hops.b.sojourn.p95", known)
+    assert measures.full("sojourn_ms.p95", "b") == "hops.b.sojourn_ms.p95"
+    assert measures.full("jain.goodput", "b") == "jain.goodput"
+
+
+def test_the_store_is_asked_in_sql(tmp_path: Path, sojourn: Run) -> None:
+    store = tmp_path / "s"
+    fill(Store(store), range(4))
+    ask: Callable[..., str] = lambda *words: sojourn("store", *words, "--store", store).stdout  # noqa: E731
+    assert json.loads(ask("SELECT seed FROM runs WHERE seed > 1 ORDER BY 1", "-f", "json"))["rows"] == [
+        {"seed": 2},
+        {"seed": 3},
+    ]
+    assert ask("SELECT seed, goodput_mbit FROM runs WHERE seed = 3", "-f", "csv") == "seed,goodput_mbit\n3,1\n"
+    assert "runs" in ask()
+    wrong = sojourn("store", "SELECT sed FROM runs", "--store", store, code=2).stderr
+    assert "seed" in wrong
+    assert len(wrong.splitlines()) == 1
+    absent = sojourn("store", "--store", tmp_path / "t", code=2).stderr
+    assert "no store is there" in absent
+    assert not (tmp_path / "t").exists()
+
+
+def test_queries_need_no_network_and_files_are_read_by_duckdb_alone(tmp_path: Path) -> None:
+    fill(Store(tmp_path), range(random.Random(1).randrange(3, 9)))
+    pattern = str(tmp_path / "runs" / "*.parquet")
+    assert duckdb.sql(f"SELECT count(*) FROM '{pattern}'").fetchall() == [(len(seeds(Store(tmp_path))),)]
+
+
+if __name__ == "__main__":
+    print(_kill_everywhere(Path(sys.argv[1])))
