@@ -16,7 +16,7 @@ import pytest
 from conftest import ROOT, SOJOURN, Run, kernel_or_skip
 
 SCENARIOS = sorted((ROOT / "scenarios").glob("*.toml"))
-VERBS = ["run", "check", "replay", "verify", "agree", "bench", "list", "report", "kernel"]
+VERBS = ["run", "sweep", "store", "check", "replay", "verify", "agree", "bench", "list", "report", "kernel"]
 TRACE = "time_ns,op,flow,bytes,ecn\n" + "".join(f"{n * 1000},enqueue,0,1000,0\n" for n in range(20))
 
 
@@ -60,7 +60,7 @@ def perform(command: str, clone: Path) -> None:
     verb = words[1]
     if verb in ("kernel", "agree") or "kernel" in words:
         kernel_or_skip()
-    short = ["--set", "duration=3s", "--set", 'measure=["0s", "end"]'] if verb in ("run", "agree") else []
+    short = ["--set", "duration=3s", "--set", 'measure=["0s", "end"]'] if verb in ("run", "sweep", "agree") else []
     short += ["--seeds", "2", "--store", str(clone / "kept")] if verb == "agree" else []
     found = {**os.environ, "PATH": os.pathsep.join([str(Path(SOJOURN).parent), os.environ.get("PATH", os.defpath)])}
     done = subprocess.run(
@@ -83,6 +83,8 @@ def test_every_verb_has_examples_in_its_help_and_they_run(sojourn: Run, verb: st
     assert len(examples) >= 2
     if verb == "report":
         perform("sojourn run scenarios/fading-link.toml --seeds 1", clone)
+    if verb == "store":
+        perform("sojourn sweep scenarios/static-1.5mbit.toml", clone)
     if verb == "agree":  # of the 80, one
         for file in sorted((clone / "experiments/agree/drawn").glob("*.toml"))[1:]:
             file.unlink()

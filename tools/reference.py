@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from sojourn import _core
+from sojourn import _core, columns
 from sojourn.cli import base
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -108,6 +108,25 @@ def command() -> str:
     return "".join(parts)
 
 
+def store() -> str:
+    """The columns of a store of runs, and all that is in them."""
+    text = (
+        "# A store of runs\n\nWhat `sojourn sweep` fills and `sojourn store` asks: the table `runs`, a row a run.\n"
+        "Measures are those of the JSON of `sojourn run`, by the same names. What a run does not have is null.\n"
+        "\n| column | meaning |\n|---|---|\n"
+    )
+    text += "".join(f"| `{name}` | {escaped(meaning)} |\n" for name, _, meaning in columns.COLUMNS)
+    text += (
+        "\n## All that is in them\n\n`[]`: of each queue, flow, key or reason. `startup` has the same of before the "
+        "measuring window.\n\n| | type |\n|---|---|\n"
+    )
+    leaves = (leaf.split() for leaf in columns.LEAVES if not leaf.startswith("startup."))
+    return text + "".join(f"| `{name}` | {SQL_TYPES[kind]} |\n" for name, kind in leaves)
+
+
+SQL_TYPES = {"string": "VARCHAR", "int64": "BIGINT", "double": "DOUBLE"}
+
+
 def pages() -> dict[str, str]:
     """Every generated file by name."""
     return {
@@ -116,6 +135,7 @@ def pages() -> dict[str, str]:
         **disciplines(),
         "reasons.md": reasons(),
         "command.md": command(),
+        "store.md": store(),
     }
 
 

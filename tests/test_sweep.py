@@ -1,0 +1,380 @@
+"""`sojourn sweep`: runs what is missing, keeps it whatever happens, and stops when it knows enough."""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import io
+import json
+import random
+import resource
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from conftest import SMALL, SOJOURN, Run, kernel_or_skip, skip_loudly
+from sojourn import campaign, pool, records, sweep
+from sojourn.errors import Refusal
+from sojourn.plan import load
+from sojourn.store import Store
+
+LONG = SMALL.replace('duration = "3s"', 'duration = "120s"')
+
+
+def rows(store: Path) -> pa.Table:
+    """All of a store, in one order."""
+    Store(store).fold()
+    return pa.concat_tables(pq.read_table(path) for path in (store / "runs").glob("*.parquet")).sort_by("id")
+
+
+@pytest.fixture
+def long(tmp_path: Path) -> Path:
+    """A scenario whose runs take some tens of milliseconds each."""
+    path = tmp_path / "small.toml"
+    path.write_text(LONG)
+    return path
+
+
+def start(*words: object) -> subprocess.Popen[str]:
+    command = [SOJOURN, "sweep", *map(str, words)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "waited for a minute"
+        time.sleep(0.01)
+
+
+def test_only_what_is_missing_is_run(tmp_path: Path, small: Path, sojourn: Run) -> None:
+    store = tmp_path / "store"
+
+    def played(*words: object) -> tuple[int, int]:
+        said = json.loads(sojourn("sweep", small, "--store", store, "-f", "json", *words).stdout)
+        return said["runs"], said["played"]
+
+    assert played("--seeds", "2") == (4, 4)
+    assert played("--seeds", "2") == (4, 0), "repeated"
+    assert played("--seeds", "3") == (6, 2), "more seeds"
+    assert played("--set", "hop.bottleneck.qdisc=codel", "--seeds", "3") == (3, 0), "swept or set, it is the same run"
+    assert played("--set", "hop.bottleneck.qdisc=pie") == (1, 1), "another discipline"
+    assert played("--set", "duration=2s") == (2, 2), "another scenario"
+    assert played("--seed", "7") == (2, 2), "another seed"
+    small.write_text("# commented\n" + small.read_text().replace("A small link", "A renamed link"))
+    assert played("--seeds", "3") == (6, 0), "comments and titles change nothing"
+    assert rows(store).num_rows == 11
+
+
+def test_the_table_is_that_of_run(tmp_path: Path, small: Path, sojourn: Run) -> None:
+    ran = sojourn("run", small, "--seeds", "3", "--out", tmp_path / "out").stdout
+    swept = sojourn("sweep", small, "--seeds", "3", "--store", tmp_path / "store").stdout
+    assert swept == ran
+
+
+def test_means_are_said_by_the_names_of_their_measures(tmp_path: Path, small: Path, sojourn: Run) -> None:
+    words = ("sweep", small, "--seeds", "3", "--store", tmp_path / "store", "-f")
+    said = json.loads(sojourn(*words, "json").stdout)
+    runs = sweep.compare(small, seeds=3).runs
+    assert [one["set"] for one in said["combinations"]] == [runs[0].set, runs[3].set]
+    for combination, seeds in zip(said["combinations"], (runs[:3], runs[3:]), strict=True):
+        mean = sweep.mean_of([one.result["hops"]["bottleneck"]["sojourn_ms"]["p95"] for one in seeds])
+        assert mean is not None
+        assert combination["measures"]["hops.bottleneck.sojourn_ms.p95"] == {
+            "mean": mean.value,
+            "half_width": mean.half_width,
+            "count": 3,
+        }
+    table = list(csv.DictReader(io.StringIO(sojourn(*words, "csv").stdout)))
+    for row, combination in zip(table, said["combinations"], strict=True):
+        assert row["set.hop.bottleneck.qdisc"] == combination["set"]["hop.bottleneck.qdisc"]
+        for name, mean in combination["measures"].items():
+            assert row[name] == ("" if mean is None else repr(mean["mean"]))
+
+
+def test_killed_ten_times_at_random_it_equals_an_undisturbed_one_row_for_row(
+    tmp_path: Path, long: Path, sojourn: Run
+) -> None:
+    chance = random.Random(6)
+    words = (long, "--seeds", "60", "--store")
+    sojourn("sweep", *words, tmp_path / "whole")
+    kills, counts = 0, [0]
+    while kills < 10:
+        with start(*words, tmp_path / "killed") as one:
+            wait_for(lambda: len(_there(tmp_path / "killed")) > counts[-1])
+            found = _there(tmp_path / "killed")
+            time.sleep(chance.uniform(0, 0.15))
+            one.send_signal(signal.SIGKILL)
+            one.communicate()
+            kills += one.returncode == -signal.SIGKILL
+            assert one.returncode != 0, "it was done before it could be killed ten times"
+        counts.append(len(found))
+    last = json.loads(sojourn("sweep", *words, tmp_path / "killed", "-f", "json").stdout)
+    assert 0 < last["played"] < 120 - counts[-1] + 1, counts
+    assert rows(tmp_path / "killed").equals(rows(tmp_path / "whole"))
+    assert rows(tmp_path / "whole").num_rows == 120
+
+
+def _there(store: Path) -> set[str]:
+    new = store / "new"
+    fresh = {path.name for path in new.iterdir() if path.name[0] != "."} if new.is_dir() else set()
+    return fresh.union(*(pq.read_table(path)["id"].to_pylist() for path in (store / "runs").glob("[!.]*.parquet")))
+
+
+def test_two_at_once_share_the_work_and_nothing_is_lost_or_double(tmp_path: Path, long: Path, sojourn: Run) -> None:
+    store = tmp_path / "store"
+    both = [start(long, "--seeds", seeds, "--jobs", "1", "--store", store, "-f", "json") for seeds in (25, 30)]
+    said = [json.loads(one.communicate()[0]) for one in both]
+    assert [one.returncode for one in both] == [0, 0]
+    assert [one["runs"] for one in said] == [50, 60]
+    assert sum(one["played"] for one in said) == 60, "each run was played once"
+    sojourn("sweep", long, "--seeds", "30", "--store", tmp_path / "alone")
+    assert rows(store).equals(rows(tmp_path / "alone"))
+
+
+def test_what_a_killed_one_was_playing_another_plays(tmp_path: Path, long: Path) -> None:
+    store = tmp_path / "store"
+    endless = tmp_path / "endless.toml"
+    endless.write_text(SMALL.replace('duration = "3s"', 'duration = "24h"').replace("10mbit", "200mbit"))
+    words = (endless, "--set", "hop.bottleneck.qdisc=codel", "--store", store)
+    with start(*words) as one:
+        wait_for(lambda: list((store / "claims").glob("*")))
+        with start(*words) as other:
+            time.sleep(3)
+            assert other.poll() is None, "it waits for the first"
+            (claim,) = (store / "claims").iterdir()
+            before = claim.stat().st_ino
+            one.kill()
+            one.communicate()
+            wait_for(lambda: _is_locked(claim))
+            assert claim.stat().st_ino == before, "the other has taken it"
+            other.send_signal(signal.SIGTERM)
+            other.communicate()
+            assert other.returncode == 130
+
+
+def _is_locked(path: Path) -> bool:
+    with path.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def test_ctrl_c_leaves_what_is_finished(tmp_path: Path, long: Path) -> None:
+    store = tmp_path / "store"
+    with start(long, "--seeds", "500", "--store", store, "-f", "json") as one:
+        wait_for(lambda: len(_there(store)) >= 5)
+        one.send_signal(signal.SIGINT)
+        said, words = one.communicate()
+        assert one.returncode == 130
+    assert "interrupted; the same command goes on" in words
+    found = json.loads(said)
+    assert found["interrupted"]
+    assert found["runs"] == rows(store).num_rows >= 5
+    assert list((store / "claims").iterdir()) == []
+
+
+def test_a_file_that_may_not_grow_is_an_error_and_nothing_is_lost(tmp_path: Path, small: Path) -> None:
+    store = tmp_path / "store"
+    words = [SOJOURN, "sweep", small, "--store", store, "--seeds", "3"]
+    subprocess.run([*words[:-1], "1"], check=True, capture_output=True)
+    before = rows(store)
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+    full = subprocess.run(words, preexec_fn=limit, capture_output=True, text=True, check=False)
+    assert full.returncode == 2
+    assert len(full.stderr.splitlines()) == 1
+    assert str(store) in full.stderr
+    assert "File too large; 0 runs of this sweep are kept" in full.stderr
+    assert rows(store).equals(before)
+    subprocess.run(words, check=True, capture_output=True)
+    assert rows(store).num_rows == 6
+
+
+def test_a_full_disk_is_an_error_and_with_room_it_goes_on(tmp_path: Path, small: Path, sojourn: Run) -> None:
+    """A disk of 400 kB in a namespace of its own, made larger after it was full."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    words = f"{shlex.quote(SOJOURN)} sweep {small} --store {disk}/store --seeds 60"
+    script = f"""
+        mount -t tmpfs -o size=400k none {disk} || exit 77
+        {words} 2>{tmp_path}/said; echo $? >{tmp_path}/code
+        mount -o remount,size=50m {disk}
+        {words} -f json >{tmp_path}/after && cp -r {disk}/store {tmp_path}/store
+    """
+    unshare = shutil.which("unshare")
+    done = subprocess.run([unshare or "false", "-Urm", "sh", "-c", script], capture_output=True, text=True, check=False)
+    if not unshare or done.returncode in (1, 77):
+        skip_loudly(f"no file system of our own to fill: {done.stderr}", also_in_ci=True)
+    said = (tmp_path / "said").read_text()
+    assert (tmp_path / "code").read_text() == "2\n", said
+    assert "No space left on device" in said
+    after = json.loads((tmp_path / "after").read_text())
+    assert 0 < after["played"] < after["runs"] == 120
+    sojourn("sweep", small, "--store", tmp_path / "alone", "--seeds", "60")
+    assert rows(tmp_path / "store").equals(rows(tmp_path / "alone"))
+
+
+def test_a_damaged_file_is_named_and_its_runs_are_played_again(tmp_path: Path, small: Path, sojourn: Run) -> None:
+    store = tmp_path / "store"
+    sojourn("sweep", small, "--store", store, "--seeds", "2")
+    before = rows(store)
+    (pack,) = (store / "runs").iterdir()
+    whole = pack.read_bytes()
+    pack.write_bytes(whole[:5000] + bytes(100) + whole[5100:])
+    done = sojourn("sweep", small, "--store", store, "--seeds", "2", "-f", "json")
+    assert str(pack) in done.stderr
+    assert "played again" in done.stderr
+    assert json.loads(done.stdout)["played"] == 4
+    assert rows(store).equals(before)
+
+
+def until(text: str) -> campaign.Until:
+    return campaign.Until.parse(text)
+
+
+def test_enough_is_when_the_interval_of_the_first_seeds_is_narrow_enough() -> None:
+    # Half-width of 1, 2, 1, 2, 1: t(4) = 2.776 times 0.5477 / sqrt(5) = 0.680.
+    values = [1.0, 2.0, 1.0, 2.0, 1.0, 9.0]
+    assert until("x 0.681").met_after(values) == 5
+    assert until("x 0.679").met_after(values) is None
+    assert until("x 49%").met_after(values) == 5, "0.680 of 1.4 are 48.6 %"
+    assert until("x 48%").met_after(values) is None
+    assert until("x 100").met_after(values[:4]) is None, "chance makes the first few agree"
+    assert until("x 100").met_after([float("nan")] * 9) is None, "what nobody measured is not known"
+    assert until("x 100").met_after(values, tried=5) == 6
+
+
+@pytest.mark.parametrize("text", ["", "x", "x -1", "x 0", "x 1.2.3", "x 5 %%", "x y z"])
+def test_a_rule_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(Refusal, match="expected a measure and a width"):
+        until(text)
+
+
+def test_a_sweep_stops_at_the_seed_at_which_it_knows_enough(tmp_path: Path, small: Path, sojourn: Run) -> None:
+    words = ("sweep", small, "--seeds", "40", "--until", "sojourn_ms.p95 3%", "-f", "json", "--store")
+    said = json.loads(sojourn(*words, tmp_path / "one", "--jobs", "1").stdout)
+    address = "hops.bottleneck.sojourn_ms.p95"
+    all_runs = sweep.compare(small, seeds=40).runs
+    stops = []
+    for one, runs in zip(said["combinations"], (all_runs[:40], all_runs[40:]), strict=True):
+        values = [run.result["hops"]["bottleneck"]["sojourn_ms"]["p95"] for run in runs]
+        enough = until("x 3%").met_after(values)
+        assert one["seeds"] == (enough or 40)
+        mean = sweep.mean_of(values[: one["seeds"]])
+        assert mean is not None
+        assert one["measures"][address]["half_width"] == mean.half_width
+        stops.append(one["seeds"])
+    assert min(stops) < 40, stops
+    assert said["played"] == said["runs"] == sum(stops)
+    # More at a time may play more seeds; they are kept, and not counted.
+    also = json.loads(sojourn(*words, tmp_path / "other", "--jobs", "4").stdout)
+    assert also["combinations"] == said["combinations"]
+    assert also["runs"] == said["runs"] <= also["played"]
+    # With seeds that are there already.
+    sojourn("sweep", small, "--seeds", str(min(stops) - 1), "--store", tmp_path / "third")
+    third = json.loads(sojourn(*words, tmp_path / "third", "--jobs", "1").stdout)
+    assert third["combinations"] == said["combinations"]
+    assert third["played"] == said["played"] - 2 * (min(stops) - 1)
+
+
+def test_a_measure_that_is_none_is_refused_before_anything_runs(tmp_path: Path, small: Path, sojourn: Run) -> None:
+    done = sojourn("sweep", small, "--until", "sojourn_ms.p59 1", "--store", tmp_path / "s", code=2)
+    assert "nearest is hops.bottleneck.sojourn_ms.p" in done.stderr
+    assert list((tmp_path / "s" / "runs").iterdir()) == []
+
+
+def test_series_are_kept_where_they_were_asked_for(tmp_path: Path, small: Path, sojourn: Run) -> None:
+    store = tmp_path / "store"
+    words = ("sweep", small, "--store", store, "-f", "json")
+    sojourn(*words)
+    assert list((store / "series").iterdir()) == []
+    assert json.loads(sojourn(*words, "--series").stdout)["played"] == 2
+    assert json.loads(sojourn(*words, "--series").stdout)["played"] == 0
+    for row in rows(store).to_pylist():
+        record = records.read_run(Store(store).series(row["id"]))
+        assert record.seed == row["seed"]
+        assert len(record.series["bottleneck"]["queue_delay_ms"]) > 100
+        flows = pq.read_table(Store(store).flow_series(row["id"]))
+        assert set(flows["flow"].to_pylist()) == {"bulk0.0", "bulk0.1", "pings0"}
+    assert rows(store).num_rows == 2
+
+
+def test_a_scenario_by_address_is_in_its_row(tmp_path: Path, small: Path, sojourn: Run) -> None:
+    store = tmp_path / "store"
+    sojourn("sweep", small, "--store", store, "--set", "hop.bottleneck.rate=5mbit")
+    (codel,) = [
+        row
+        for row in rows(store).to_pylist(maps_as_pydicts="strict")
+        if row["scenario"]["hop.bottleneck.qdisc"] == "codel"
+    ]
+    assert codel["scenario"]["hop.bottleneck.rate"] == "5mbit"
+    assert codel["scenario"]["flow.bulk0.count"] == "2"
+    assert codel["qdisc"]["bottleneck"].startswith("codel limit 1000")
+    assert (codel["file"], codel["title"], codel["world"], codel["seed"]) == ("small", "A small link", "sim", 1)
+
+
+def test_the_kernel_world_keeps_its_runs_too(tmp_path: Path, small: Path, sojourn: Run) -> None:
+    kernel_or_skip()
+    words = ("sweep", small, "--world", "kernel", "--store", tmp_path / "s", "-f", "json")
+    assert json.loads(sojourn(*words).stdout)["played"] == 2
+    assert json.loads(sojourn(*words).stdout)["played"] == 0
+    versions = dict(rows(tmp_path / "s")["versions"][0].as_py())
+    assert versions["linux_digest"]
+    assert versions["guest_digest"]
+
+
+def test_an_error_in_a_run_ends_the_sweep_and_keeps_the_others(tmp_path: Path, small: Path) -> None:
+    class Breaking(campaign.run.Simulator):
+        def play(self, plan: Any, index: int, *rest: Any, **more: Any) -> Any:
+            if index == 5:
+                raise Refusal("broken")
+            return super().play(plan, index, *rest, **more)
+
+    store = Store(tmp_path / "store")
+    with pytest.raises(Refusal, match="broken"):
+        campaign.execute(load(small, seeds=4), small, store, world=Breaking(), jobs=1)
+    assert rows(store.folder).num_rows == 5
+
+
+def test_a_pool_asks_for_work_only_when_a_core_is_free() -> None:
+    asked: list[int] = []
+
+    def todo(count: int) -> Iterator[int]:
+        for number in range(count):
+            asked.append(number)
+            yield number
+
+    for number, doubled in pool.each(todo(20), lambda number, _watch: 2 * number, jobs=3):
+        assert doubled == 2 * number
+        assert len(asked) <= number + 2 * 3
+    assert asked == list(range(20))
+
+
+def test_who_leaves_a_pool_stops_what_is_playing() -> None:
+    def endless(_number: int, watch: Any) -> bool:
+        while not watch.stopped:
+            time.sleep(0.01)
+        return True
+
+    def todo() -> Any:
+        yield from range(3)
+        raise KeyboardInterrupt
+
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        list(pool.each(todo(), endless, jobs=4))
+    assert time.monotonic() - begin < 5
