@@ -14,6 +14,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +45,15 @@ def long(tmp_path: Path) -> Path:
     return path
 
 
-def start(*words: object) -> subprocess.Popen[str]:
+@contextmanager
+def start(*words: object) -> Iterator[subprocess.Popen[str]]:
+    """A sweep that does not outlive what is inside."""
     command = [SOJOURN, "sweep", *map(str, words)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def wait_for(condition: Callable[[], object]) -> None:
@@ -132,9 +139,10 @@ def _there(store: Path) -> set[str]:
 
 def test_two_at_once_share_the_work_and_nothing_is_lost_or_double(tmp_path: Path, long: Path, sojourn: Run) -> None:
     store = tmp_path / "store"
-    both = [start(long, "--seeds", seeds, "--jobs", "1", "--store", store, "-f", "json") for seeds in (25, 30)]
-    said = [json.loads(one.communicate()[0]) for one in both]
-    assert [one.returncode for one in both] == [0, 0]
+    words = ("--jobs", "3", "--store", store, "-f", "json")
+    with start(long, "--seeds", "25", *words) as one, start(long, "--seeds", "30", *words) as other:
+        said = [json.loads(process.communicate()[0]) for process in (one, other)]
+        assert (one.returncode, other.returncode) == (0, 0)
     assert [one["runs"] for one in said] == [50, 60]
     assert sum(one["played"] for one in said) == 60, "each run was played once"
     sojourn("sweep", long, "--seeds", "30", "--store", tmp_path / "alone")

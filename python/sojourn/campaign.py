@@ -6,6 +6,7 @@ import heapq
 import json
 import math
 import re
+import time
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,8 @@ from sojourn.table import goodput
 
 FOLD_EVERY = 512
 """Finished runs, until they are moved to where queries read them."""
+LOOK_AGAIN_S = 0.5
+"""How often it is asked whether others have finished what they play."""
 FEWEST_SEEDS = 5
 """Before which no interval is believed to be narrow: chance makes some narrow that are not."""
 
@@ -151,6 +154,8 @@ class _Sweep:
     until: Until | None
     series: bool
     present: set[int] = field(default_factory=set)
+    out: int = 0
+    """Runs that are being played, or looked at whether somebody else plays them."""
     later: list[int] = field(default_factory=list)
     """What other processes are playing."""
     values: dict[int, float] = field(default_factory=dict)
@@ -223,6 +228,7 @@ class _Sweep:
             tell(done_s + playing_s, missing_s)
 
         for index, row in pool.each(self.todo(), self.play_one, jobs=jobs, tell=tell_all):
+            self.out -= 1
             if row is None:
                 self.later.append(index)
                 continue
@@ -237,11 +243,20 @@ class _Sweep:
 
     def todo(self) -> Iterator[int | None]:
         """What to play next; None while others play what is missing here."""
-        yield from self.by_need() if self.until else self.in_order()
-        while self.later:
+        for index in self.by_need() if self.until else self.in_order():
+            self.out += 1
+            yield index
+        looked = 0.0
+        while self.out or self.later:
+            if time.monotonic() < looked + LOOK_AGAIN_S:
+                yield None
+                continue
+            looked = time.monotonic()
             self.look_again()
             waiting, self.later = self.later, []
-            yield from waiting
+            for index in waiting:
+                self.out += 1
+                yield index
             yield None
 
     def in_order(self) -> Iterator[int]:

@@ -84,7 +84,7 @@ COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("seed", INT, "the run's seed"),
     ("duration_s", REAL, "how long it lasts"),
     ("scenario", pa.map_(TEXT, TEXT), "every key of the scenario by its address: `scenario['hop.bottleneck.qdisc']`"),
-    ("qdisc", pa.map_(TEXT, TEXT), "each queue's discipline as `tc` writes it, without what is the default: `qdisc['bottleneck']`"),
+    ("qdisc", pa.map_(TEXT, TEXT), "each queue's discipline as `tc` writes it, without defaults: `qdisc['b']`"),
     ("goodput_mbit", REAL, "payload acknowledged, all flows together"),
     ("hops", WINDOW[0][1], "each queue's measures: `hops['bottleneck'].sojourn_ms.p95`, back `NAME.reverse`"),
     ("flows", WINDOW[1][1], "a list with each flow's measures; `unnest(flows)` makes rows of them"),
