@@ -83,9 +83,8 @@ class Swept:
     world: str
     store: Store
     combinations: list[Combination]
-    hops: list[str]
-    """The queues, leftward ones too."""
-    flows: list[str]
+    hops: dict[str, str]
+    """The queues of the first run, leftward ones too, each with its discipline."""
     ids: list[str]
     """The store's names of the plan's runs; empty for those that the world can't play."""
     skipped: list[dict[str, Any]]
@@ -98,17 +97,28 @@ class Swept:
         """Of the runs that the means are over."""
         return sum(len(one.indices) for one in self.combinations)
 
-    def means(self, addresses: Sequence[str]) -> dict[str, list[Mean | None]]:
-        """Of each measure, the mean in each combination."""
+    def place_of_flow(self, name: str) -> tuple[int, str]:
+        """Flows in the order of the scenario."""
+        names = [flow["name"] for flow in self.combinations[0].scenario["flow"]]
+        place = next((at for at, one in enumerate(names) if f"{name}.".startswith(f"{one}.")), len(names))
+        return place, name
+
+    def means(self, addresses: Sequence[str], of_flows: Sequence[str]) -> dict[str, list[Mean | None]]:
+        """Of each measure, the mean in each combination; `of_flows` are those of every flow that has any.
+
+        The runs pass through here some at a time: what stays of each is its numbers.
+        """
         indices = [index for one in self.combinations for index in one.indices]
         found = {address: np.full(len(self.ids), np.nan) for address in addresses}
         for places, table in self.store.batches([self.ids[index] for index in indices], measures.COLUMNS):
             at = np.asarray(indices)[places]
-            for address, values in found.items():
-                values[at] = measures.values(table, address)
+            flows = [f"flows.{flow}.{path}" for flow in measures.flows(table) for path in of_flows]
+            for address in (*addresses, *flows):
+                found.setdefault(address, np.full(len(self.ids), np.nan))[at] = measures.values(table, address)
         return {
-            address: [mean_of(_present(values[one.indices])) for one in self.combinations]
-            for address, values in found.items()
+            address: [mean_of(_present(found[address][one.indices])) for one in self.combinations]
+            for address in (*addresses, *sorted(found.keys() - set(addresses)))
+            if address in addresses or not np.isnan(found[address]).all()
         }
 
 
@@ -178,14 +188,14 @@ class _Sweep:
         combinations = _combinations(plan.text, runs, playable)
         identities = _identities(plan, file, runs, combinations, world)
         about = json.loads(plan.describe(playable[0]))
-        hops = [one["name"] for one in about["hops"]]
-        flows = list(dict.fromkeys(measures.shared_name(one["name"]) for one in about["flows"]))
+        hops = {one["name"]: one["qdisc"] for one in about["hops"]}
         if until:
-            hop = sweep.swept_hop(runs[0]["set"], hops) or hops[0]
+            flows = [one["name"] for one in (*about["flows"], *combinations[0].scenario["flow"])]
+            hop = sweep.swept_hop(runs[0]["set"], hops) or next(iter(hops))
             until = replace(until, address=measures.full(until.address, hop))
             measures.refuse_unknown(until.address, measures.known(hops, flows))
         ids = [identities[index].id if index in identities else "" for index in range(len(runs))]
-        swept = Swept(plan.title, world.name, store, combinations, hops, flows, ids, skipped)
+        swept = Swept(plan.title, world.name, store, combinations, hops, ids, skipped)
         made = _Sweep(plan, file, world, swept, identities, [one["duration_s"] for one in runs], until, series)
         made.read(identities)
         return made

@@ -59,9 +59,20 @@ def _numbers(value: pa.ChunkedArray | pa.Array, way: Sequence[str]) -> NDArray[n
     return np.asarray(pc.fill_null(value.cast(pa.float64()), float("nan")))
 
 
+def flows(table: pa.Table) -> list[str]:
+    """The shared names of all flows."""
+    names = pc.struct_field(table["flows"].combine_chunks().flatten(), "name").unique().to_pylist()
+    return sorted({shared_name(name) for name in names})
+
+
 def shared_name(flow: str) -> str:
     """The name of flows that were one entry of the scenario: without their numbers."""
     return ".".join(part for part in flow.split(".") if not part.isdigit())
+
+
+def of_flow(address: str) -> str:
+    """Whose measure it is."""
+    return _split(address.split(".")[1:], columns.FLOW)[0]
 
 
 def full(address: str, hop: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,12 +110,8 @@ def _show(done: Swept, form: str) -> None:
     from sojourn import records, table
 
     hops = [name for name in done.hops if not name.endswith(".reverse")]
-    columns = [(f"hops.{hop}", table.COLUMNS) for hop in hops] + [
-        (f"flows.{flow}", table.APPLICATIONS) for flow in done.flows
-    ]
-    addresses = [column.address(part) for part, several in columns for column in several]
-    means = done.means(list(dict.fromkeys(addresses)))
-    means = {address: found for address, found in means.items() if any(found) or not address.startswith("flows.")}
+    addresses = dict.fromkeys(column.address(f"hops.{hop}") for hop in hops for column in table.COLUMNS)
+    means = done.means(list(addresses), [column.path for column in table.APPLICATIONS])
     if form == "json":
         click.echo(records.to_json(_as_dict(done, means)))
     elif form == "csv":
@@ -161,27 +158,27 @@ def _as_csv(done: Swept, means: dict[str, list[Mean | None]]) -> str:
 
 
 def _tables(done: Swept, hops: list[str], means: dict[str, list[Mean | None]]) -> None:
-    from sojourn import table
+    from sojourn import measures, table
     from sojourn.sweep import labels
 
-    said = [label or "all runs" for label in labels([one.set for one in done.combinations])]
+    said = labels([one.set for one in done.combinations])
 
-    def cells(part: str, columns: list[Column], place: int) -> list[str]:
-        found = [(means.get(column.address(part)), column) for column in columns]
-        return [" ".join(table.cell(mean[place] if mean else None, column)).strip() for mean, column in found]
-
-    def heads(columns: list[Column]) -> list[str]:
+    def heads(columns: Sequence[Column]) -> list[str]:
         return ["", *("\n".join([*one.head.split(), one.unit]) for one in columns)]
 
+    def row(label: str, part: str, columns: Sequence[Column], place: int) -> list[str]:
+        found = [(means.get(column.address(part)), column) for column in columns]
+        return [label, *(" ".join(table.cell(mean[place] if mean else None, one)).strip() for mean, one in found)]
+
     for hop in hops:
-        columns = list(table.COLUMNS)
-        rows = [[label, *cells(f"hops.{hop}", columns, place)] for place, label in enumerate(said)]
-        screen.print_numbers(f"{done.title} · {hop}, world {done.world}", heads(columns), rows)
-    used = [one for one in table.APPLICATIONS if any(one.address(f"flows.{flow}") in means for flow in done.flows)]
-    flows = [flow for flow in done.flows if any(one.address(f"flows.{flow}") in means for one in used)]
+        part = f"hops.{hop}"
+        rows = [row(label or done.hops[hop], part, table.COLUMNS, place) for place, label in enumerate(said)]
+        screen.print_numbers(f"{done.title} · {hop}, world {done.world}", heads(table.COLUMNS), rows)
+    flows = sorted({measures.of_flow(name) for name in means if name.startswith("flows.")}, key=done.place_of_flow)
+    used = [one for one in table.APPLICATIONS if any(f"flows.{flow}.{one.path}" in means for flow in flows)]
     if used:
         rows = [
-            [f"{flow} · {label}", *cells(f"flows.{flow}", used, place)]
+            row(f"{flow} · {label or done.hops[hops[0]]}", f"flows.{flow}", used, place)
             for flow in flows
             for place, label in enumerate(said)
         ]
