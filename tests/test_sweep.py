@@ -345,6 +345,31 @@ def test_the_kernel_world_keeps_its_runs_too(tmp_path: Path, small: Path, sojour
     assert versions["guest_digest"]
 
 
+def test_what_a_world_refuses_is_asked_once_a_combination_and_named(tmp_path: Path, small: Path) -> None:
+    asked: list[int] = []
+
+    class Choosy(campaign.run.Simulator):
+        def refusal(self, plan: Any, index: int) -> str | None:
+            asked.append(index)
+            return "no CoDel here" if index >= 4 else None
+
+    store, plan = Store(tmp_path / "store"), load(small, seeds=4)
+    done = campaign.execute(plan, small, store, world=Choosy(), jobs=1)
+    assert asked == [0, 4]
+    assert done.skipped == [{"set": {"hop.bottleneck.qdisc": "codel"}, "reason": "no CoDel here"}]
+    assert [one.indices for one in done.combinations] == [[0, 1, 2, 3]]
+    again = campaign.execute(plan, small, store, world=Choosy(), jobs=1)
+    assert (asked, again.played) == ([0, 4, 4], 0), "what is there needs no asking"
+    with pytest.raises(Refusal, match="nothing to run: no CoDel here"):
+        codel = load(small, [("hop.bottleneck.qdisc", "codel"), ("seeds", "5")])
+        campaign.execute(codel, small, store, world=Refusing())
+
+
+class Refusing(campaign.run.Simulator):
+    def refusal(self, plan: Any, index: int) -> str | None:
+        return "no CoDel here"
+
+
 def test_an_error_in_a_run_ends_the_sweep_and_keeps_the_others(tmp_path: Path, small: Path) -> None:
     class Breaking(campaign.run.Simulator):
         def play(self, plan: Any, index: int, *rest: Any, **more: Any) -> Any:

@@ -29,7 +29,7 @@ from pages import filled
 from sojourn import _core, plot
 from sojourn.kernel import find
 from sojourn.kernel.run import Guests
-from sojourn.plan import load
+from sojourn.plan import load, sift
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/explanation/sim-and-kernel.md"
@@ -116,7 +116,7 @@ def play(name: str, wanted: Sequence[str]) -> list[Row]:
     """A scenario in these worlds: all combinations that the kernel can play, all seeds."""
     plan, single = (load(ROOT / f"scenarios/{name}.toml", sets, 1, SEEDS) for sets in ((), (PACKET_BY_PACKET,)))
     guests = Guests()
-    playable, _ = guests.playable(plan)
+    playable, _ = sift(plan, lambda index: guests.refusal(plan, index))
 
     def simulated(index: int) -> _core.Output | None:
         return plan.run(index, series=False)

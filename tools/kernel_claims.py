@@ -27,7 +27,7 @@ from pages import claims_table, filled
 
 from sojourn import _core
 from sojourn.kernel.run import Guests
-from sojourn.plan import load
+from sojourn.plan import load, sift
 from sojourn.sweep import mean_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -186,7 +186,7 @@ def play(experiment: Experiment, seeds: int, sets: Sequence[tuple[str, str]] = (
     """All runs of an experiment, two guests at a time."""
     plan = load(ROOT / experiment.file, sets, 1, seeds)
     world = Guests(link=experiment.link)
-    playable, refused = world.playable(plan)
+    playable, refused = sift(plan, lambda index: world.refusal(plan, index))
     assert not refused, refused
     runs = json.loads(plan.runs())
 

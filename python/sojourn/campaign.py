@@ -86,7 +86,7 @@ class Swept:
     hops: dict[str, str]
     """The queues of the first run, leftward ones too, each with its discipline."""
     ids: list[str]
-    """The store's names of the plan's runs; empty for those that the world can't play."""
+    """The store's names of the plan's runs."""
     skipped: list[dict[str, Any]]
     played: int = 0
     """Runs of this sweep; the others were there, or another sweep played them."""
@@ -159,7 +159,7 @@ class _Sweep:
     file: Path
     world: run.World
     swept: Swept
-    identities: dict[int, identity.Identity]
+    identities: list[identity.Identity]
     durations_s: list[float]
     until: Until | None
     series: bool
@@ -175,29 +175,28 @@ class _Sweep:
     tried: dict[int, int] = field(default_factory=dict)
     """How many were not enough."""
 
+    asked: dict[int, str | None] = field(default_factory=dict)
+    """Why the world can't play a combination, if it can't; of those that had to be asked for."""
+
     def __post_init__(self) -> None:
         self.place = {index: place for place, one in enumerate(self.swept.combinations) for index in one.indices}
 
     @staticmethod
     def of(plan: _core.Plan, file: Path, store: Store, world: run.World, until: Until | None, series: bool) -> _Sweep:
-        playable, refused = world.playable(plan)
-        skipped = [*json.loads(plan.skipped()), *refused]
-        if not playable:
-            raise Refusal(f"nothing to run: {skipped[0]['reason']}")
         runs = json.loads(plan.runs())
-        combinations = _combinations(plan.text, runs, playable)
+        combinations = _combinations(plan.text, runs)
         identities = _identities(plan, file, runs, combinations, world)
-        about = json.loads(plan.describe(playable[0]))
+        about = json.loads(plan.describe(0))
         hops = {one["name"]: one["qdisc"] for one in about["hops"]}
         if until:
             flows = [one["name"] for one in (*about["flows"], *combinations[0].scenario["flow"])]
             hop = sweep.swept_hop(runs[0]["set"], hops) or next(iter(hops))
             until = replace(until, address=measures.full(until.address, hop))
             measures.refuse_unknown(until.address, measures.known(hops, flows))
-        ids = [identities[index].id if index in identities else "" for index in range(len(runs))]
-        swept = Swept(plan.title, world.name, store, combinations, hops, ids, skipped)
+        ids = [identities[index].id for index in range(len(runs))]
+        swept = Swept(plan.title, world.name, store, combinations, hops, ids, json.loads(plan.skipped()))
         made = _Sweep(plan, file, world, swept, identities, [one["duration_s"] for one in runs], until, series)
-        made.read(identities)
+        made.read(range(len(runs)))
         return made
 
     # What is there.
@@ -231,14 +230,16 @@ class _Sweep:
     # What is to do.
 
     def play(self, jobs: int | None, tell: Callable[[float, float], None]) -> None:
-        missing_s = sum(self.durations_s[index] for index in self.identities if index not in self.present)
-        done_s = 0.0
+        done_s = sum(self.durations_s[index] for index in self.present)
+        whole_s = sum(self.durations_s)
 
         def tell_all(playing_s: float) -> None:
-            tell(done_s + playing_s, missing_s)
+            tell(done_s + playing_s, whole_s)
 
         for index, row in pool.each(self.todo(), self.play_one, jobs=jobs, tell=tell_all):
             self.out -= 1
+            if self.asked.get(self.place[index]):
+                continue
             if row is None:
                 self.later.append(index)
                 continue
@@ -271,7 +272,9 @@ class _Sweep:
 
     def in_order(self) -> Iterator[int]:
         for one in self.swept.combinations:
-            yield from (index for index in one.indices if index not in self.present)
+            for index in one.indices:
+                if index not in self.present and not self.asked.get(self.place[index]):
+                    yield index
 
     def by_need(self) -> Iterator[int]:
         """The next seed of the combination that has the fewest and not enough."""
@@ -280,7 +283,7 @@ class _Sweep:
             seed, place = heapq.heappop(waiting)
             indices = self.swept.combinations[place].indices
             self.look_again()
-            if place in self.enough or seed == len(indices):
+            if place in self.enough or self.asked.get(place) or seed == len(indices):
                 continue
             if indices[seed] not in self.present:
                 yield indices[seed]
@@ -300,6 +303,8 @@ class _Sweep:
         with store.claim(who.id) as free:
             if not free or (store.has(who.id) and self.has_series(who.id)):
                 return None
+            if self.is_refused(index):
+                return None
             played = self.world.play(self.plan, index, watch, packets=False, series=self.series)
             if played is None:
                 return None
@@ -311,10 +316,21 @@ class _Sweep:
             store.put(row)
             return row
 
+    def is_refused(self, index: int) -> bool:
+        """Whether the world can't play a run: asked once a combination, and not of those that are there."""
+        place = self.place[index]
+        if place not in self.asked:
+            self.asked[place] = self.world.refusal(self.plan, index)
+        return self.asked[place] is not None
+
     def finish(self) -> Swept:
         """With the runs that count: those that are there; of a combination that has enough seeds, no more."""
         if self.swept.interrupted:
-            self.read(self.identities)
+            self.read(range(len(self.identities)))
+        refused = [(place, reason) for place, reason in sorted(self.asked.items()) if reason]
+        self.swept.skipped += [{"set": self.swept.combinations[place].set, "reason": why} for place, why in refused]
+        if len(refused) == len(self.swept.combinations):
+            raise Refusal(f"nothing to run: {self.swept.skipped[0]['reason']}")
         for place, one in enumerate(self.swept.combinations):
             counted = one.indices[: self.enough.get(place)]
             one.indices = [index for index in counted if index in self.present]
@@ -323,14 +339,14 @@ class _Sweep:
         return self.swept
 
 
-def _combinations(text: str, runs: Sequence[dict[str, Any]], playable: Sequence[int]) -> list[Combination]:
+def _combinations(text: str, runs: Sequence[dict[str, Any]]) -> list[Combination]:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise Refusal(f"a store needs a scenario in TOML 1.0: {error}") from error
     groups: dict[str, list[int]] = {}
-    for index in playable:
-        groups.setdefault(json.dumps(runs[index]["set"]), []).append(index)
+    for index, one in enumerate(runs):
+        groups.setdefault(json.dumps(one["set"]), []).append(index)
     return [
         Combination(runs[group[0]]["set"], group, identity.resolved(document, runs[group[0]]["set"]))
         for group in groups.values()
@@ -339,14 +355,15 @@ def _combinations(text: str, runs: Sequence[dict[str, Any]], playable: Sequence[
 
 def _identities(
     plan: _core.Plan, file: Path, runs: Sequence[dict[str, Any]], combinations: Sequence[Combination], world: run.World
-) -> dict[int, identity.Identity]:
-    found = {}
+) -> list[identity.Identity]:
+    found: dict[int, identity.Identity] = {}
+    files: dict[str, str | None] = {}
     for one in combinations:
-        scenario = identity.digest([one.scenario, identity.digests(file.parent, one.scenario)])
+        scenario = identity.digest([one.scenario, identity.digests(file.parent, one.scenario, files)])
         engine = identity.digest(world.key(plan, one.indices[0]))
         for index in one.indices:
             found[index] = identity.of_run(scenario, runs[index]["seed"], world.name, engine)
-    return found
+    return [found[index] for index in range(len(runs))]
 
 
 def _row(who: identity.Identity, file: str, record: records.RunRecord, scenario: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ value was in the file, swept or set, are no part of it. The order of hops and of
 from __future__ import annotations
 
 import copy
+import errno
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
@@ -97,23 +98,35 @@ def _flat(value: Any, address: str) -> Iterator[tuple[str, str]]:
         yield address, text
 
 
-def digests(folder: Path, value: object) -> dict[str, str]:
-    """Digests of the files that a scenario names (traces, sizes): their content is a part of it."""
-    return {
-        name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in sorted(set(_files(folder, value)))
-    }
+def digests(folder: Path, value: object, known: dict[str, str | None] | None = None) -> dict[str, str]:
+    """Digests of the files that a scenario names (traces, sizes): their content is a part of it.
+
+    `known` is what was found of each text before, for many scenarios of one file.
+    """
+    known = {} if known is None else known
+    for text in _texts(value):
+        if text not in known:
+            known[text] = _digest_of(folder / text) if text else None
+    return {text: found for text in sorted(set(_texts(value))) if (found := known[text])}
 
 
-def _files(folder: Path, value: object) -> Iterator[str]:
+def _digest_of(path: Path) -> str | None:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+    except (FileNotFoundError, ValueError):
+        return None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return None
+        raise
+
+
+def _texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
-        try:
-            if value and (folder / value).is_file():
-                yield value
-        except (OSError, ValueError):  # no name that a file could have
-            return
+        yield value
     elif isinstance(value, Mapping):
         for inner in value.values():
-            yield from _files(folder, inner)
+            yield from _texts(inner)
     elif isinstance(value, list):
         for inner in value:
-            yield from _files(folder, inner)
+            yield from _texts(inner)

@@ -43,8 +43,8 @@ class World(Protocol):
     def key(self, plan: _core.Plan, index: int) -> dict[str, str]:
         """What a run's result depends on beside scenario and seed."""
 
-    def playable(self, plan: _core.Plan) -> tuple[list[int], list[dict[str, Any]]]:
-        """The runs that this world can play, and of the others `set` and `reason`, once a combination."""
+    def refusal(self, plan: _core.Plan, index: int) -> str | None:
+        """Why this world can't play a run, if it can't; the same for all seeds."""
 
     def play(
         self, plan: _core.Plan, index: int, progress: _core.Progress, *, packets: bool, series: bool
@@ -72,9 +72,9 @@ class Simulator:
         """The compiled simulator; its engines give the same."""
         return {"simulator": simulator()}
 
-    def playable(self, plan: _core.Plan) -> tuple[list[int], list[dict[str, Any]]]:
-        """The runs that the simulator can play, and of the others `set` and `reason`, once a combination."""
-        return sift(plan, plan.sim_refusal)
+    def refusal(self, plan: _core.Plan, index: int) -> str | None:
+        """Why the simulator can't play a run, if it can't."""
+        return plan.sim_refusal(index)
 
     def play(
         self, plan: _core.Plan, index: int, progress: _core.Progress, *, packets: bool, series: bool
@@ -97,6 +97,11 @@ class Done:
 
     record: records.RunRecord
     cpu_s: float
+
+
+def playable(world: World, plan: _core.Plan) -> tuple[list[int], list[dict[str, Any]]]:
+    """The runs that a world can play, and of the others `set` and `reason`, once a combination."""
+    return sift(plan, lambda index: world.refusal(plan, index))
 
 
 def execute(

@@ -68,7 +68,7 @@ def execute(
     Ctrl-C stops the others and returns what is finished, marked interrupted.
     """
     world = world or run.Simulator()
-    playable, refused = world.playable(plan)
+    playable, refused = run.playable(world, plan)
     skipped = [*json.loads(plan.skipped()), *refused]
     if not playable:
         raise Refusal(f"nothing to run: {skipped[0]['reason']}")

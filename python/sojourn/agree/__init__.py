@@ -23,6 +23,7 @@ from sojourn.kernel.places import home
 from sojourn.kernel.run import Guests
 from sojourn.plan import load
 from sojourn.run import Simulator, World, simulator
+from sojourn.run import playable as playable_in
 
 POINTS = 600
 """Of a series, for a picture."""
@@ -122,7 +123,7 @@ def _jobs(
     skipped = [{"file": file, **one} for one in json.loads(plan.skipped())]
     playable = set(range(len(plan)))
     for name, world in worlds.items():
-        can, refused = world.playable(plan)
+        can, refused = playable_in(world, plan)
         playable &= set(can)
         skipped += [{"file": file, "world": name, **one} for one in refused]
     runs = json.loads(plan.runs())

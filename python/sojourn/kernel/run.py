@@ -9,13 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from sojourn import _core
 from sojourn.errors import Refusal
 from sojourn.kernel import guest, modules, qemu, store
 from sojourn.kernel.store import Kernel
-from sojourn.plan import sift
 
 LINKS = ("device", "htb", "tbf")
 """What can shape a hop."""
@@ -61,17 +60,13 @@ class Guests:
             raise Refusal(f"host.hz = {hz}: the kernel that SOJOURN_KERNEL names has {kernel.hz}")
         return kernel
 
-    def playable(self, plan: _core.Plan) -> tuple[list[int], list[dict[str, Any]]]:
-        """The runs that the kernel can play, and of the others `set` and `reason`, once a combination."""
-
-        def refusal(index: int) -> str | None:
-            kernel = self.kernel(plan, index)
-            reason = plan.kernel_refusal(index, version=kernel.version, modules=list(kernel.modules), link=self.link)
-            if reason is None and _needs_plugin(plan, index):
-                modules.tc_plugins()
-            return reason
-
-        return sift(plan, refusal)
+    def refusal(self, plan: _core.Plan, index: int) -> str | None:
+        """Why the kernel can't play a run, if it can't."""
+        kernel = self.kernel(plan, index)
+        reason = plan.kernel_refusal(index, version=kernel.version, modules=list(kernel.modules), link=self.link)
+        if reason is None and _needs_plugin(plan, index):
+            modules.tc_plugins()
+        return reason
 
     def play(
         self, plan: _core.Plan, index: int, progress: _core.Progress, *, packets: bool, series: bool
