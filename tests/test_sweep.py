@@ -360,8 +360,8 @@ def test_what_a_world_refuses_is_asked_once_a_combination_and_named(tmp_path: Pa
     assert [one.indices for one in done.combinations] == [[0, 1, 2, 3]]
     again = campaign.execute(plan, small, store, world=Choosy(), jobs=1)
     assert (asked, again.played) == ([0, 4, 4], 0), "what is there needs no asking"
+    codel = load(small, [("hop.bottleneck.qdisc", "codel"), ("seeds", "5")])
     with pytest.raises(Refusal, match="nothing to run: no CoDel here"):
-        codel = load(small, [("hop.bottleneck.qdisc", "codel"), ("seeds", "5")])
         campaign.execute(codel, small, store, world=Refusing())
 
 
