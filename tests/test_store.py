@@ -200,6 +200,18 @@ def test_a_damaged_file_of_runs_is_named_and_set_aside(tmp_path: Path, fault: st
     assert len(seeds(again)) == 10
 
 
+def test_a_query_does_not_read_what_is_damaged(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    fill(store, range(5))
+    fill(store, range(5, 10))
+    path = min((tmp_path / "runs").iterdir())
+    whole = path.read_bytes()
+    path.write_bytes(whole[:300] + bytes(8) + whole[308:])
+    again = Store(tmp_path)
+    assert len(seeds(again)) == 5
+    assert str(path) in again.damaged[0]
+
+
 @pytest.mark.parametrize("more", [0, 2])
 def test_a_store_of_fewer_columns_goes_on_with_those_of_today(tmp_path: Path, more: int) -> None:
     store = Store(tmp_path)

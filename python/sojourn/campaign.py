@@ -103,8 +103,17 @@ class Swept:
         place = next((at for at, one in enumerate(names) if f"{name}.".startswith(f"{one}.")), len(names))
         return place, name
 
-    def means(self, addresses: Sequence[str], of_flows: Sequence[str]) -> dict[str, list[Mean | None]]:
-        """Of each measure, the mean in each combination; `of_flows` are those of every flow that has any.
+    def means(self, addresses: Sequence[str], of_flows: Sequence[str] = ()) -> dict[str, list[Mean | None]]:
+        """Of each measure, the mean in each combination; `of_flows` are those of every flow that has any."""
+        found = self.numbers(addresses, of_flows)
+        return {
+            address: [mean_of(_present(found[address][one.indices])) for one in self.combinations]
+            for address in (*addresses, *sorted(found.keys() - set(addresses)))
+            if address in addresses or not np.isnan(found[address]).all()
+        }
+
+    def numbers(self, addresses: Sequence[str], of_flows: Sequence[str] = ()) -> dict[str, NDArray[np.float64]]:
+        """Measures of each run, by its place in the plan; NaN where there is none.
 
         The runs pass through here some at a time: what stays of each is its numbers.
         """
@@ -115,11 +124,7 @@ class Swept:
             flows = [f"flows.{flow}.{path}" for flow in measures.flows(table) for path in of_flows]
             for address in (*addresses, *flows):
                 found.setdefault(address, np.full(len(self.ids), np.nan))[at] = measures.values(table, address)
-        return {
-            address: [mean_of(_present(found[address][one.indices])) for one in self.combinations]
-            for address in (*addresses, *sorted(found.keys() - set(addresses)))
-            if address in addresses or not np.isnan(found[address]).all()
-        }
+        return found
 
 
 def _present(values: NDArray[np.float64]) -> list[float | None]:

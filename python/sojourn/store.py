@@ -252,18 +252,22 @@ class Store:
 
     # Asking it.
 
-    def connect(self) -> duckdb.DuckDBPyConnection:
-        """A connection to DuckDB with the view `runs`."""
+    @contextmanager
+    def connect(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection to DuckDB with the view `runs`, of files that are whole; they stay as they are inside."""
         import duckdb
 
         self.fold()
-        connection = duckdb.connect(":memory:", config={"autoinstall_known_extensions": "false"})
-        packs = [str(pack) for pack in self._packs()]
-        if packs:
-            connection.read_parquet(packs).create_view("runs")
-        else:
-            connection.from_arrow(columns.SCHEMA.empty_table()).create("runs")
-        return connection
+        with self._locked(fcntl.LOCK_SH):
+            for pack in self._packs():
+                self._or_away(pack, _check_pages)  # DuckDB does not look at the pages' checksums
+            packs = [str(pack) for pack in self._packs()]
+            with duckdb.connect(":memory:", config={"autoinstall_known_extensions": "false"}) as connection:
+                if packs:
+                    connection.read_parquet(packs).create_view("runs")
+                else:
+                    connection.from_arrow(columns.SCHEMA.empty_table()).create("runs")
+                yield connection
 
 
 def _is_at(handle: int, path: Path) -> bool:
