@@ -16,7 +16,7 @@ import pytest
 from conftest import ROOT, SOJOURN, Run, kernel_or_skip
 
 SCENARIOS = sorted((ROOT / "scenarios").glob("*.toml"))
-VERBS = ["run", "sweep", "store", "check", "replay", "verify", "agree", "bench", "list", "report", "kernel"]
+VERBS = ["run", "sweep", "store", "claims", "check", "replay", "verify", "agree", "bench", "list", "report", "kernel"]
 TRACE = "time_ns,op,flow,bytes,ecn\n" + "".join(f"{n * 1000},enqueue,0,1000,0\n" for n in range(20))
 
 

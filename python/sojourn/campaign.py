@@ -140,16 +140,20 @@ def execute(
     jobs: int | None = None,
     until: Until | None = None,
     series: bool = False,
+    only_read: bool = False,
     tell: Callable[[float, float], None] = lambda _done_s, _all_s: None,
 ) -> Swept:
     """Plays every run of the plan that the store lacks; with `until` only as many seeds as it needs.
+
+    With `only_read` nothing is played, and what the store lacks does not count.
 
     Ctrl-C stops the others; what is finished is in the store. A full disk does so too, and is a Refusal.
     """
     made = _Sweep.of(plan, file, store, world or run.Simulator(), until, series)
     try:
         try:
-            made.play(jobs, tell)
+            if not only_read:
+                made.play(jobs, tell)
         except KeyboardInterrupt:
             made.swept.interrupted = True
         return made.finish()

@@ -254,7 +254,10 @@ class Store:
 
     @contextmanager
     def connect(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection to DuckDB with the view `runs`, of files that are whole; they stay as they are inside."""
+        """A connection to DuckDB with the view `runs`, of files that are whole; they stay as they are inside.
+
+        It has one thread: sums are made in one order, and the same query gives the same bytes.
+        """
         import duckdb
 
         self.fold()
@@ -262,7 +265,9 @@ class Store:
             for pack in self._packs():
                 self._or_away(pack, _check_pages)  # DuckDB does not look at the pages' checksums
             packs = [str(pack) for pack in self._packs()]
-            with duckdb.connect(":memory:", config={"autoinstall_known_extensions": "false"}) as connection:
+            with duckdb.connect(
+                ":memory:", config={"autoinstall_known_extensions": "false", "threads": 1}
+            ) as connection:
                 if packs:
                     connection.read_parquet(packs).create_view("runs")
                 else:
