@@ -152,7 +152,8 @@ def _as_csv(done: Swept, means: dict[str, list[Mean | None]]) -> str:
         cells = [str(one.set.get(key, "")) for key in keys] + [str(len(one.indices))]
         for found in means.values():
             mean = found[place]
-            cells += ["", ""] if mean is None else [repr(mean.value), repr(mean.half_width or "").strip("'")]
+            numbers = (None, None) if mean is None else (mean.value, mean.half_width)
+            cells += ["" if number is None else repr(number) for number in numbers]
         rows.append(cells)
     return rows_as_csv(heads, rows)
 
