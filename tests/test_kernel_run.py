@@ -207,6 +207,23 @@ def test_a_receive_window_bounds_linux_as_it_bounds_the_simulator(sojourn: Run, 
         assert theirs["goodput_mbit"] == pytest.approx(ours["goodput_mbit"], rel=0.01)
 
 
+@pytest.mark.parametrize(("rmem", "window"), [("1mb", 647_168), ("6mb", 3_883_008)])
+def test_a_receive_buffer_ends_at_the_window_that_the_simulator_has(
+    sojourn: Run, tmp_path: Path, rmem: str, window: int
+) -> None:
+    file = tmp_path / "buffer.toml"
+    hop = '[[hop]]\nname = "wide"\nrate = "1gbit"\ndelay = "5ms"\nqdisc = "pfifo limit 50000"\n'
+    flow = '[[flow]]\nkind = "bulk"\nrtt = "100ms"\n'
+    file.write_text(f'duration = "4s"\nmeasure = ["2s", "end"]\n{hop}{flow}[host]\nrmem = "{rmem}"\n')
+    [kernel] = play(sojourn, file, "--keep", tmp_path / "kept")["runs"]
+    sockets = json.loads((tmp_path / "kept" / "0000" / "played.json").read_text())["sockets"]
+    assert [socket["rcv_wnd"] for socket in sockets if socket["accepter"]] == [window]
+    [sim] = json.loads(sojourn("run", file, "-f", "json").stdout)["runs"]
+    ours, theirs = (run["flows"][0]["goodput_mbit"] for run in (sim, kernel))
+    assert ours == pytest.approx(theirs, rel=0.02)
+    assert theirs == pytest.approx(window * 8 / 0.1 / 1e6, rel=0.01)
+
+
 def test_another_seed_is_another_run(sojourn: Run, one_flow: Path) -> None:
     first, second = (play(sojourn, one_flow, "--seed", seed)["runs"][0]["hops"]["bottleneck"] for seed in (1, 2))
     assert first["sojourn_ms"] != second["sojourn_ms"]

@@ -7,6 +7,7 @@ use crate::units::Span;
 
 mod bursts;
 mod cc;
+mod compress;
 mod pacing;
 mod prr;
 mod rack;
@@ -21,8 +22,9 @@ mod stream;
 mod tests;
 mod tlp;
 mod undo;
+mod window;
 
-pub use receiver::Receiver;
+pub use receiver::{Arrival, Receiver};
 pub use sender::Sender;
 
 /// Congestion control of a sender.
@@ -105,8 +107,10 @@ pub struct Config {
     pub header: u32,
     /// Initial window in segments.
     pub iw: u32,
-    /// Receive window in segments.
+    /// Receive window in segments: the most that is ever offered.
     pub rwnd: u32,
+    /// Largest receive buffer in bytes (Linux `tcp_rmem[2]`): the offer is tuned below it; without one it is `rwnd` at once.
+    pub rmem: Option<u32>,
     /// ECN, negotiated: RFC 3168's, or what the congestion control needs.
     pub ecn: bool,
     /// RFC 7323 timestamps: an RTT sample from every ACK, also after retransmissions.
@@ -115,6 +119,8 @@ pub struct Config {
     pub acks: AckPolicy,
     /// Linux's quick ACKs at the start of a connection and after reordering (with [`AckPolicy::Delayed`]).
     pub quickack: bool,
+    /// Most ACKs of what arrives out of order that may wait for each other (Linux `tcp_comp_sack_nr`); 0: none does.
+    pub comp_sack_nr: u8,
     /// What ends slow start before a loss does.
     pub hystart: HyStart,
     /// Lower bound of the retransmission timeout: 1 s in RFC 6298, 200 ms in Linux.
@@ -143,6 +149,18 @@ impl Config {
     }
 }
 
+impl Config {
+    /// The tuned window of a receiver, if it is tuned.
+    fn tuned_window(&self) -> Option<window::Window> {
+        self.rmem.map(|rmem| window::Window::new(rmem, self.rwnd, self.mss, self.mss + self.header - 40))
+    }
+
+    /// The window that SYN and SYN-ACK offer, in segments.
+    pub fn first_window(&self) -> u32 {
+        self.tuned_window().map_or(self.rwnd, |window| window.first()).max(1)
+    }
+}
+
 impl Default for Config {
     /// A current Linux host: CUBIC, IW 10, 1448 of 1500 bytes.
     fn default() -> Self {
@@ -152,10 +170,12 @@ impl Default for Config {
             header: 52,
             iw: 10,
             rwnd: u32::MAX,
+            rmem: None,
             ecn: false,
             timestamps: true,
             acks: AckPolicy::Delayed,
             quickack: true,
+            comp_sack_nr: 0,
             hystart: HyStart::Linux,
             rto_min: Span::from_millis(200),
             linux_rto: true,

@@ -269,12 +269,12 @@ impl FlowMeter {
 
     /// The sender's window and flight in segments and its smoothed RTT; kept if the setup asks, once a bin at most.
     #[inline]
-    pub fn state(&mut self, now: Time, cwnd: u32, srtt: Span, inflight: u32) {
+    pub fn state(&mut self, now: Time, cwnd: u32, srtt: Span, inflight: u32, window: Option<u32>) {
         if let Some(states) = &mut self.states
             && now.0 >= states.next
         {
             states.next = (now.0 / self.bin_width + 1) * self.bin_width;
-            states.kept.push(FlowState { time: now, cwnd, srtt, inflight });
+            states.kept.push(FlowState { time: now, cwnd, srtt, inflight, window });
         }
     }
 
@@ -470,6 +470,8 @@ pub struct FlowState {
     pub srtt: Span,
     /// Segments in flight.
     pub inflight: u32,
+    /// The receiver's window in segments, as the sender knows it; none: without bound, or not known.
+    pub window: Option<u32>,
 }
 
 impl FlowSeries {
@@ -482,12 +484,16 @@ impl FlowSeries {
     /// Every column of the sender's state, by name; empty if it was not asked for.
     pub fn state_columns(&self) -> Vec<(&'static str, Vec<f64>)> {
         let of = |column: fn(&FlowState) -> f64| self.states.iter().map(column).collect();
-        vec![
+        let mut columns = vec![
             ("time_s", of(|s| s.time.0 as f64 / S)),
             ("cwnd", of(|s| f64::from(s.cwnd))),
             ("srtt_ms", of(|s| s.srtt.0 as f64 / MS)),
             ("inflight", of(|s| f64::from(s.inflight))),
-        ]
+        ];
+        if self.states.iter().any(|state| state.window.is_some()) {
+            columns.push(("window", of(|s| s.window.map_or(f64::INFINITY, f64::from))));
+        }
+        columns
     }
 }
 
@@ -586,8 +592,8 @@ mod tests {
         let untold = || FlowSetup { state: false, ..told() };
         let (mut meter, mut silent) = (FlowMeter::new(&told()), FlowMeter::new(&untold()));
         for now in (0..100).step_by(3) {
-            meter.state(Time(now), now as u32, Span(1), 2);
-            silent.state(Time(now), now as u32, Span(1), 2);
+            meter.state(Time(now), now as u32, Span(1), 2, None);
+            silent.state(Time(now), now as u32, Span(1), 2, None);
         }
         let series = meter.finish(told(), 0).series;
         assert_eq!(series.state_columns()[1].1, [0.0, 12.0, 21.0, 30.0, 42.0, 51.0, 60.0, 72.0, 81.0, 90.0]);

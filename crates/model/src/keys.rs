@@ -289,7 +289,18 @@ pub const HOST: Section = Section {
             Words("rack; rfc6675 of linux \"3.2\""),
             "How losses are found and repaired: as today's Linux does (RACK-TLP, F-RTO, DSACK), or by three SACKed segments above.",
         ),
-        key("quickack", Form::Flag, Flag(true), "Quick ACKs at the start of a connection and after reordering."),
+        key(
+            "quickack",
+            Form::Flag,
+            Flag(true),
+            "Quick ACKs at the start of a connection, after a pause and after what came twice.",
+        ),
+        key(
+            "comp_sack_nr",
+            Form::Count,
+            Words("44; 0 of linux \"3.2\""),
+            "Most ACKs of what arrives out of order that wait for each other, up to a millisecond (SACK compression, Linux's tcp_comp_sack_nr); 0: each leaves at once.",
+        ),
         key(
             "hystart",
             Form::HyStart,
@@ -300,8 +311,8 @@ pub const HOST: Section = Section {
         key(
             "rmem",
             Form::Size,
-            Words("64 MB in the kernel world"),
-            "The largest receive buffer, as tcp_rmem counts it: kernel world only.",
+            Words("unbounded; 64 MB in the kernel world"),
+            "The largest receive buffer, as tcp_rmem counts it: what a receiver offers is tuned below it as Linux does. Today's default is \"32mb\", it was \"6mb\" until 6.15.",
         ),
         key(
             "wmem",

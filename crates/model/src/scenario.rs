@@ -152,7 +152,7 @@ pub struct Access {
 /// What of the hosts only a real kernel knows; the simulator's have unbounded buffers, no tick and no offloads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Host {
-    /// The largest receive buffer in bytes (`tcp_rmem`), if it was given.
+    /// The largest receive buffer in bytes (`tcp_rmem`), if it was given: the flows' TCP has it too.
     pub rmem: Option<u32>,
     /// The largest send buffer in bytes (`tcp_wmem`), if it was given.
     pub wmem: Option<u32>,

@@ -25,6 +25,8 @@ const CC_LINUX: &[&str] = &["bic", "htcp", "illinois", "westwood"];
 const LARGEST: u32 = 64_535;
 /// What `gso_max_segs` of a device may be.
 const MOST_SEGMENTS: u32 = 65_535;
+/// Linux's `tcp_comp_sack_nr`.
+const COMP_SACK_NR: u8 = 44;
 /// A page: Linux takes no smaller buffer.
 const SMALLEST_BUFFER: u32 = 4096;
 /// So many flows are enough.
@@ -361,12 +363,13 @@ fn cc(field: &Field<'_>) -> Result<Cc, Error> {
 /// `[host]`: the TCP that flows start from, and what only a real kernel knows.
 pub(crate) fn host(context: &Context, (line, table): (Option<u32>, &Table)) -> Result<(Config, Host), Error> {
     let reader = Reader::open(context, &keys::HOST, "host".into(), (line, table), None)?;
-    Ok((host_tcp(&reader)?, kernel_host(&reader)?))
+    let (tcp, host) = (host_tcp(&reader)?, kernel_host(&reader)?);
+    Ok((Config { rmem: host.rmem, ..tcp }, host))
 }
 
 /// Without `[host]`: a current Linux.
 pub(crate) fn usual_host() -> (Config, Host) {
-    (Config { gso_max_segs: MOST_SEGMENTS, ..Config::default() }, Host::default())
+    (Config { gso_max_segs: MOST_SEGMENTS, comp_sack_nr: COMP_SACK_NR, ..Config::default() }, Host::default())
 }
 
 fn kernel_host(reader: &Reader<'_>) -> Result<Host, Error> {
@@ -375,7 +378,7 @@ fn kernel_host(reader: &Reader<'_>) -> Result<Host, Error> {
         let bytes = u32::try_from(field.bytes()?).ok().filter(|bytes| (SMALLEST_BUFFER..1 << 31).contains(bytes));
         bytes.map(Some).ok_or_else(|| field.fault(format!("expected from {SMALLEST_BUFFER} bytes to below 2 GB")))
     };
-    for field in ["rmem", "wmem", "tsq", "gso"].iter().filter_map(|name| reader.given(name)) {
+    for field in ["wmem", "tsq", "gso"].iter().filter_map(|name| reader.given(name)) {
         field.warn("for the kernel world: the simulator has no such thing");
     }
     Ok(Host {
@@ -430,6 +433,11 @@ fn host_tcp(reader: &Reader<'_>) -> Result<Config, Error> {
         linux_rto: reader.field("linux_rto")?.flag()?,
         recovery,
         quickack: reader.field("quickack")?.flag()?,
+        comp_sack_nr: match reader.given("comp_sack_nr") {
+            None if recovery == Recovery::Rfc6675 => 0,
+            None => COMP_SACK_NR,
+            Some(field) => field.integer(0, 255)? as u8,
+        },
         hystart: hystart(&reader.field("hystart")?)?,
         timestamps,
         // IP 20, TCP 20, and 12 of timestamps with their padding.

@@ -1,12 +1,12 @@
-//! The data receivers of all connections, and the SACK blocks that are on their way.
+//! The data receivers of all connections, and the SACK blocks and windows that are on their way.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use sojourn_core::packet::Packet as _;
-use sojourn_core::tcp::{Ack, Block, Config, Receiver};
+use sojourn_core::tcp::{Ack, Arrival, Block, Config, Receiver};
 use sojourn_core::units::Time;
 
-use crate::packet::{ACK, CWR, FULL, Packet, Parts, TWIN};
+use crate::packet::{ACK, BLOCKS, CWR, FULL, Packet, Parts, TWIN};
 
 /// IP length of a SYN or SYN-ACK: 20 + 20 bytes of headers, 20 of options.
 pub const SYN_BYTES: u16 = 60;
@@ -21,6 +21,26 @@ struct End {
     entry: u32,
     /// The deadline of its delayed ACK that the engine was told last.
     told: Time,
+}
+
+/// What an ACK says beside its header.
+#[derive(Clone, Copy, Debug)]
+pub struct Told {
+    /// No block ends at zero: that one says where they end.
+    blocks: [Block; 3],
+    /// The receiver's window in segments, where that is tuned; else all.
+    pub window: u32,
+}
+
+impl Told {
+    /// Nothing.
+    pub const NOTHING: Told = Told { blocks: [Block { start: 0, end: 0 }; 3], window: u32::MAX };
+
+    /// Its SACK blocks.
+    pub fn blocks(&self) -> &[Block] {
+        let count = self.blocks.iter().take_while(|block| block.end > 0).count();
+        &self.blocks[..count]
+    }
 }
 
 /// All receiving ends, by connection.
@@ -90,7 +110,15 @@ impl Ends {
     pub fn receive(&mut self, now: Time, packet: &mut Packet) -> Received {
         let conn = packet.conn();
         let end = &mut self.ends[conn as usize];
-        let answers = end.tcp.accept(now, packet.seq(), packet.has(FULL), packet.ts(), packet.ecn(), packet.has(CWR));
+        let arrival = Arrival {
+            seq: packet.seq(),
+            full: packet.has(FULL),
+            ts: packet.ts(),
+            rtt_us: packet.rtt_us(),
+            ecn: packet.ecn(),
+            cwr: packet.has(CWR),
+        };
+        let answers = end.tcp.accept(now, arrival);
         let complete = if end.tcp.next_expected() < end.target { 0 } else { end.complete(conn, &mut self.later) };
         if !answers {
             return Received { answers, complete, deadline: end.news() };
@@ -114,16 +142,19 @@ impl Ends {
         end.news()
     }
 
-    /// The SACK blocks of an ACK that has arrived with some; their place is free then.
+    /// What an ACK that has arrived says beside its header; the place of that is free then.
     #[inline]
-    pub fn take_blocks(&mut self, packet: &Packet) -> ([Block; 3], usize) {
-        self.sacks.take(packet.sack(), packet.has(TWIN))
+    pub fn take_told(&mut self, packet: &Packet) -> Told {
+        match packet.sack() & !BLOCKS {
+            0 => Told::NOTHING,
+            place => self.sacks.take(place, packet.has(TWIN)),
+        }
     }
 
     /// A packet was lost.
     pub fn lost(&mut self, packet: &Packet) {
-        if packet.code() == ACK && packet.sack() != 0 {
-            self.take_blocks(packet);
+        if packet.code() == ACK {
+            self.take_told(packet);
         }
     }
 }
@@ -155,18 +186,21 @@ impl End {
     #[inline(always)]
     fn packet(&mut self, now: Time, ack: &Ack, sacks: &mut Sacks) -> Packet {
         let packet = self.plain.acknowledging(now, ack);
-        if !self.tcp.has_blocks() {
+        if !self.tcp.says_more() {
             return packet;
         }
         let (blocks, count) = self.tcp.take_blocks();
+        let window = self.tcp.tuned().unwrap_or(u32::MAX);
+        let blocks = std::array::from_fn(|i| if i < count { blocks[i] } else { Block::default() });
+        let place = sacks.put(Told { blocks, window });
         // RFC 2018 §3: two bytes and eight for each block, padded to a multiple of four.
-        packet.with_blocks(sacks.put((blocks, count)), 4 + 8 * count as u16)
+        if count > 0 { packet.with_blocks(place | BLOCKS, 4 + 8 * count as u16) } else { packet.with_blocks(place, 0) }
     }
 }
 
-/// SACK blocks on their way, by place; places are used again.
+/// What is on its way, by place; places are used again.
 struct Sacks {
-    places: Vec<[Block; 3]>,
+    places: Vec<Told>,
     free: Vec<u32>,
     /// Places of twins of which one has come.
     halves: BTreeSet<u32>,
@@ -174,34 +208,31 @@ struct Sacks {
 
 impl Default for Sacks {
     fn default() -> Self {
-        // Place 0 stands for "no blocks".
-        Sacks { places: vec![Default::default()], free: Vec::new(), halves: BTreeSet::new() }
+        // Place 0 stands for "nothing".
+        Sacks { places: vec![Told::NOTHING], free: Vec::new(), halves: BTreeSet::new() }
     }
 }
 
 impl Sacks {
-    fn put(&mut self, (blocks, count): ([Block; 3], usize)) -> u32 {
-        // No block ends at zero: that one says where they end.
-        let blocks = std::array::from_fn(|i| if i < count { blocks[i] } else { Block::default() });
+    fn put(&mut self, told: Told) -> u32 {
         match self.free.pop() {
             Some(place) => {
-                self.places[place as usize] = blocks;
+                self.places[place as usize] = told;
                 place
             }
             None => {
-                self.places.push(blocks);
+                self.places.push(told);
                 (self.places.len() - 1) as u32
             }
         }
     }
 
     /// Of twins the second frees the place.
-    fn take(&mut self, place: u32, twin: bool) -> ([Block; 3], usize) {
+    fn take(&mut self, place: u32, twin: bool) -> Told {
         if !twin || !self.halves.insert(place) {
             self.halves.remove(&place);
             self.free.push(place);
         }
-        let blocks = self.places[place as usize];
-        (blocks, blocks.iter().take_while(|block| block.end > 0).count())
+        self.places[place as usize]
     }
 }

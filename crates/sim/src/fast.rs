@@ -289,11 +289,9 @@ impl Fabric {
         let Some(mut packet) = self.lanes[lane].out.take(&mut self.schedule) else { return };
         if packet.is_for_receiver() {
             self.travel(Target::Hosts, &mut packet);
-        } else if packet.sack() == 0 {
-            hosts.receive(packet.time, packet, &[], self);
         } else {
-            let (blocks, count) = self.ends.take_blocks(&packet);
-            hosts.receive(packet.time, packet, &blocks[..count], self);
+            let told = self.ends.take_told(&packet);
+            hosts.receive(packet.time, packet, &told, self);
         }
     }
 

@@ -206,10 +206,9 @@ impl Fabric<'_> {
             }
             What::Link(link) => self.link_event(now, link),
             What::Out(packet) if packet.is_for_receiver() => self.deliver(now, packet.at(now)),
-            What::Out(packet) if packet.sack() == 0 => hosts.receive(now, packet, &[], self),
             What::Out(packet) => {
-                let (blocks, count) = self.ends.take_blocks(&packet);
-                hosts.receive(now, packet, &blocks[..count], self);
+                let told = self.ends.take_told(&packet);
+                hosts.receive(now, packet, &told, self);
             }
             What::DelayedAck(_, conn) => {
                 if self.ends.deadline(conn) == now {

@@ -18,7 +18,7 @@ use sojourn_model::workload::stream::{Stream, Transport};
 use sojourn_model::workload::video::{self, Seen, Video};
 use sojourn_model::workload::{App, Entry, Exchange};
 
-use crate::ends::SYN_BYTES;
+use crate::ends::{SYN_BYTES, Told};
 use crate::packet::{ACK, CWR, DATA, DATAGRAM, FULL, PING, Packet, Parts, RETRANSMIT, SYN, stamp};
 use crate::topology::Topology;
 
@@ -196,9 +196,15 @@ impl<'a> Hosts<'a> {
 
     /// A packet reaches a data sender's host: an ACK, a SYN-ACK, the reply to a ping.
     #[inline(never)]
-    pub fn receive(&mut self, now: Time, packet: Packet, blocks: &[Block], net: &mut impl Net) {
+    pub fn receive(&mut self, now: Time, packet: Packet, told: &Told, net: &mut impl Net) {
         if packet.code() == ACK {
-            self.acknowledge(now, packet.conn(), packet.ack(), blocks, net);
+            let conn = &mut self.conns[packet.conn() as usize];
+            if told.window != u32::MAX {
+                conn.rwnd = told.window;
+                // Of what the sender knows when it sends, its segments tell; that its receiver tunes by it.
+                conn.full = conn.full.telling(Span::from_micros(u64::from(conn.sender.last_rtt_us())));
+            }
+            self.acknowledge(now, packet.conn(), packet.ack(), told.blocks(), net);
         } else {
             self.receive_reply(now, packet, net);
         }
@@ -296,6 +302,7 @@ impl<'a> Hosts<'a> {
                 conn: index,
                 seq: segment.seq,
                 ts: stamp(now),
+                ts_last: conn.full.rtt_us(),
                 hash: conn.full.flow_hash(),
                 dscp: conn.full.dscp(),
                 bytes,
@@ -314,7 +321,8 @@ impl<'a> Hosts<'a> {
     fn follow(&mut self, now: Time, index: u32, net: &mut impl Net) {
         let Conn { sender, entry, .. } = &self.conns[index as usize];
         if self.series {
-            net.meter(*entry).state(now, sender.cwnd(), sender.srtt().unwrap_or_default(), sender.inflight());
+            let (srtt, window) = (sender.srtt().unwrap_or_default(), sender.offered());
+            net.meter(*entry).state(now, sender.cwnd(), srtt, sender.inflight(), window);
         }
         net.arm(index, sender.next_event());
     }
@@ -328,10 +336,11 @@ impl<'a> Hosts<'a> {
         }
         let conn = &mut self.conns[packet.conn() as usize];
         let fresh = !conn.sender.is_established();
-        let window = self.entries[entry as usize].tcp.rwnd;
+        let window = self.entries[entry as usize].tcp.first_window();
         let ack = Ack { ts_first: packet.ts(), ts_last: packet.ts(), window, syn: true, ..Ack::default() };
         let acked = conn.sender.on_ack(now, &ack, &[]);
         if let Some(rtt) = acked.rtt {
+            conn.full = conn.full.telling(rtt);
             net.meter(entry).rtt(now, rtt);
         }
         let web = conn.web;

@@ -2,7 +2,7 @@
 
 use sojourn_core::packet::{Ecn, Packet as Queued, Segment};
 use sojourn_core::tcp::Ack;
-use sojourn_core::units::Time;
+use sojourn_core::units::{Span, Time};
 pub use sojourn_model::records::Kind;
 
 /// A packet on its way, as five words: copying it is five loads and five stores. (Smaller fields of their own would be
@@ -33,13 +33,13 @@ pub struct Parts {
     pub seq: u32,
     /// Data: when it was sent, in µs modulo 2^32. ACK: the echo of the earliest segment acknowledged.
     pub ts: u32,
-    /// ACK: the echo of the segment that triggered it.
+    /// ACK: the echo of the segment that triggered it. Data: the RTT that the sender knows, in µs.
     pub ts_last: u32,
     /// The flow hash, the same in both directions.
     pub hash: u32,
     /// The differentiated services code point.
     pub dscp: u8,
-    /// ACK: where its SACK blocks are kept, 0 for none; below 2^26.
+    /// ACK: where what it says beside its header is kept, 0 for nothing; below 2^25, and [`BLOCKS`] if it has SACK blocks.
     pub sack: u32,
     /// ECN field now (bits 0–1) and on arrival at the queue (bits 2–3), and the flags below.
     pub bits: u8,
@@ -51,6 +51,8 @@ pub struct Parts {
     pub lane: u16,
 }
 
+/// Of a place in which an ACK's SACK blocks are, and not its window alone.
+pub const BLOCKS: u32 = 1 << 25;
 /// Places in `tags`.
 const DSCP: u32 = 32;
 const SACK: u32 = 38;
@@ -121,7 +123,19 @@ impl Packet {
     /// The same packet, sent at this time.
     #[inline(always)]
     pub fn sent_at(self, now: Time) -> Packet {
-        Packet { time: now, stamps: u64::from(stamp(now)), ..self }
+        Packet { time: now, stamps: self.stamps >> 32 << 32 | u64::from(stamp(now)), ..self }
+    }
+
+    /// This segment, telling the RTT that its sender knows: it stands where an ACK has the second stamp.
+    pub fn telling(self, rtt: Span) -> Packet {
+        let us = u32::try_from(rtt.0 / 1000).unwrap_or(u32::MAX);
+        Packet { stamps: u64::from(us) << 32 | self.stamps & u64::from(u32::MAX), ..self }
+    }
+
+    /// The RTT that this segment tells, in µs; 0: none.
+    #[inline(always)]
+    pub fn rtt_us(&self) -> u32 {
+        (self.stamps >> 32) as u32
     }
 
     /// What this ACK says, but for the receiver's window.
@@ -131,7 +145,7 @@ impl Packet {
         Ack { cum: self.seq(), ts_first: self.ts(), ts_last: self.ts_last(), ace, ..Ack::default() }
     }
 
-    /// Whether it is an ACK without SACK blocks.
+    /// Whether it is an ACK without SACK blocks and a window of its own.
     #[inline(always)]
     pub fn is_plain_ack(&self) -> bool {
         self.code() == ACK && self.sack() == 0
@@ -144,7 +158,7 @@ impl Packet {
         Packet { time: now, stamps, form: self.form | u64::from(ack.ace) << (BITS + ACE), ..self }.numbered(ack.cum)
     }
 
-    /// This ACK with SACK blocks, which are kept at `place` and make it longer by `bytes`.
+    /// This ACK with what is kept at `place`; blocks make it longer by `bytes`.
     pub fn with_blocks(self, place: u32, bytes: u16) -> Packet {
         debug_assert!(place < 1 << (64 - SACK), "too many SACK blocks under way");
         Packet { tags: self.tags | u64::from(place) << SACK, form: self.form + (u64::from(bytes) << BYTES), ..self }
@@ -168,7 +182,7 @@ impl Packet {
         (self.stamps >> 32) as u32
     }
 
-    /// ACK: where its SACK blocks are kept, 0 for none.
+    /// ACK: where what it says beside its header is kept, 0 for nothing.
     #[inline(always)]
     pub fn sack(&self) -> u32 {
         (self.tags >> SACK) as u32
@@ -338,9 +352,9 @@ impl Queued for Packet {
             ack: if acks { self.seq() } else { 0 },
             acks,
             syn: self.code() == SYN,
-            pure: self.is_plain_ack(),
+            pure: acks && self.sack() & BLOCKS == 0,
             echo: if acks { self.bits() >> ACE & 7 } else { u8::from(self.has(CWR)) },
-            sack_count: u8::from(acks && !self.is_plain_ack()),
+            sack_count: u8::from(acks && self.sack() & BLOCKS != 0),
             ..Segment::default()
         })
     }
@@ -369,9 +383,11 @@ mod tests {
 
     #[test]
     fn a_filter_of_acks_sees_which_ack_says_more() {
-        let ack = |seq, sack| Packet::from(Parts { kind: ACK, seq, sack, ..Parts::default() }).segment().expect("TCP");
+        let ack =
+            |seq, sack: u32| Packet::from(Parts { kind: ACK, seq, sack, ..Parts::default() }).segment().expect("TCP");
         assert!(ack(5, 0).pure && ack(5, 0).acks && ack(5, 0).ack == 5);
-        assert!(!ack(5, 1).pure && ack(5, 1).sack_count == 1);
+        assert!(!ack(5, 1 | BLOCKS).pure && ack(5, 1 | BLOCKS).sack_count == 1);
+        assert!(ack(5, 1).pure && ack(5, 1).sack_count == 0, "a window alone");
         let data = Packet::from(Parts { kind: DATA, ..Parts::default() }).segment().expect("TCP");
         assert!(!data.pure && data.stream != ack(5, 0).stream);
         for kind in [PING, DATAGRAM] {

@@ -71,7 +71,7 @@ const IMPAIRMENTS: &[&str] = &[
 ];
 
 /// Draws of one scenario; those of what came later have streams of their own, so that older scenarios stay as they were.
-struct Draw(Rng, Rng, Rng, Rng, Rng, Rng);
+struct Draw(Rng, Rng, Rng, Rng, Rng, Rng, Rng);
 
 impl Draw {
     fn below(&mut self, n: u64) -> u64 {
@@ -211,6 +211,8 @@ impl Draw {
             recovery: if self.once_in(4) { Recovery::Rfc6675 } else { Recovery::Rack },
             rto_min: Span::from_millis(self.of(&[200, 200, 1000])),
             gso_max_segs: self.of(&[1, 2, 65_535]),
+            comp_sack_nr: [0, 2, 44][self.6.below(3) as usize],
+            rmem: [None, None, Some(1 << 14), Some(1 << 17), Some(6 << 20)][self.6.below(5) as usize],
             ..Config::default()
         }
     }
@@ -415,6 +417,7 @@ fn compare(seed: u64) -> usize {
         stream("clients"),
         stream("models"),
         stream("tests"),
+        stream("hosts"),
     );
     let scenario = draw.scenario(seed);
     let detail = if seed.is_multiple_of(4) { Detail::Departures } else { Detail::Full };

@@ -361,7 +361,7 @@ fn tell(meter: &mut FlowMeter, mss: u32, now: Time, what: Told) {
             if rtt_us > 0 {
                 meter.rtt(now, Span::from_micros(u64::from(rtt_us)));
             }
-            meter.state(now, cwnd, Span::from_micros(u64::from(srtt_us)), inflight);
+            meter.state(now, cwnd, Span::from_micros(u64::from(srtt_us)), inflight, None);
         }
         Told::App(What::Started) => meter.started(now),
         Told::App(What::Completed(fct, ideal)) => meter.completed(now, Span(fct), Span(ideal)),

@@ -262,6 +262,9 @@ fn settings(spaces: &mut Spaces, place: Place, scenario: &Scenario) -> io::Resul
     if let Some(tsq) = host.tsq {
         set("ipv4/tcp_limit_output_bytes", &tsq.to_string())?;
     }
+    if let Some(entry) = scenario.workload.entries.first() {
+        set("ipv4/tcp_comp_sack_nr", &entry.tcp.comp_sack_nr.to_string())?;
+    }
     set("ipv4/tcp_timestamps", if timestamps { "1" } else { "0" })?;
     // Nothing is remembered from one connection for the next.
     set("ipv4/tcp_no_metrics_save", "1")?;

@@ -1,17 +1,18 @@
 //! The receiving half: reassembly, SACK blocks (RFC 2018), delayed ACKs (RFC 5681 §4.2, Linux) and the ECN echo.
 //!
 //! Linux delays an ACK by a time that adapts to the arrivals (ATO, 40 to 200 ms) and not at all while it is in quick-ACK
-//! mode: the first 16 segments, after disorder, after a pause. Without `quickack` it is every second full segment, or
-//! 200 ms.
+//! mode: the first 16 segments, after what came twice, after a pause. Without `quickack` it is every second full segment, or
+//! 200 ms. What is out of order is acknowledged at once, until the sender must know (compress.rs).
 //!
 //! DCTCP's receiver echoes each segment's mark (RFC 8257 §3.2), Prague's counts them (accurate ECN, RFC 9768: the ACE field; not
 //! the option with its byte counters).
 //!
 //! Deviations: where marking changes, DCTCP's new segment waits for its ACK as any other (Linux acknowledges it at once); one that
-//! is out of order is told together with those before it. The receiver knows no RTT, so Linux's "pause longer than the RTO" is the minimum RTO, at least 200 ms. No
-//! SACK compression.
+//! is out of order is told together with those before it. The receiver knows no RTT, so Linux's "pause longer than the RTO" is the minimum RTO, at least 200 ms.
 
 use crate::packet::Ecn;
+use crate::tcp::compress::{BLOCKS_EXPECTED, Compress};
+use crate::tcp::window::{Seen, Window};
 use crate::tcp::{Ack, AckPolicy, Block, Cc, Config, Recovery};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
@@ -25,6 +26,23 @@ const ATO_MIN: Span = Span::from_millis(40);
 const MAX_QUICKACKS: u32 = 16;
 /// Blocks kept in order of recency; three fit beside a timestamp (RFC 2018 §3).
 const RECENT: usize = 4;
+
+/// A segment at its receiver.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// Its number.
+    pub seq: u32,
+    /// A full MSS.
+    pub full: bool,
+    /// When it was sent, in µs modulo 2^32.
+    pub ts: u32,
+    /// The RTT that its sender has measured, in µs; 0: none.
+    pub rtt_us: u32,
+    /// The ECN field.
+    pub ecn: Ecn,
+    /// Congestion window reduced.
+    pub cwr: bool,
+}
 
 /// How marks are told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,13 +78,15 @@ impl Feedback {
 pub struct Receiver {
     /// The next segment expected.
     next: u32,
+    /// What is offered; what tunes it, if anything does.
     rwnd: u32,
+    window: Option<Box<Window>>,
     /// An ACK is due when so many segments, so many of them full, have arrived since the last one.
     due: u32,
     due_full: u8,
     /// Linux's ATO and quick ACKs.
     adaptive: bool,
-    /// Adaptive or ECN-capable: each arrival says something.
+    /// Adaptive, ECN-capable or tuned: each arrival says something.
     watchful: bool,
     feedback: Feedback,
     /// What ACKs say of marks.
@@ -97,8 +117,11 @@ pub struct Receiver {
     /// The blocks of `held` that changed last, the most recent first.
     recent: [Block; RECENT],
     recent_len: u8,
-    /// Segments that arrive once more are reported (RFC 2883).
+    /// As today's Linux: segments that arrive once more are reported (RFC 2883), and only they make ACKs quick.
     dsacks: bool,
+    /// So many ACKs of what is out of order may wait for each other (`tcp_comp_sack_nr`); those that do, once a hole was seen.
+    comp_sack_nr: u8,
+    compress: Option<Box<Compress>>,
     /// The next ACK reports this one.
     duplicate: Option<u32>,
 }
@@ -118,11 +141,12 @@ impl Receiver {
         };
         Receiver {
             next: 0,
-            rwnd: config.rwnd.max(1),
+            rwnd: config.first_window(),
+            window: config.tuned_window().map(Box::new),
             due,
             due_full,
             adaptive,
-            watchful: adaptive || config.ecn,
+            watchful: adaptive || config.ecn || config.rmem.is_some(),
             feedback: Feedback::of(config),
             ace: if Feedback::of(config) == Feedback::Accurate { FIRST_CEP } else { 0 },
             last_ce: false,
@@ -131,7 +155,7 @@ impl Receiver {
             early_ack: None,
             pending: 0,
             pending_full: 0,
-            quick: if adaptive { MAX_QUICKACKS.min((config.rwnd / 2).max(2)) } else { 0 },
+            quick: if adaptive { MAX_QUICKACKS.min((config.first_window() / 2).max(2)) } else { 0 },
             ts_first: 0,
             ts_last: 0,
             deadline: Time::NEVER,
@@ -142,25 +166,22 @@ impl Receiver {
             recent: [Block::default(); RECENT],
             recent_len: 0,
             dsacks: config.recovery == Recovery::Rack,
+            comp_sack_nr: if config.acks == AckPolicy::Delayed { config.comp_sack_nr } else { 0 },
+            compress: None,
             duplicate: None,
         }
     }
 
-    /// A segment arrives, sent at `ts` (µs modulo 2^32); `full` if it is a full MSS. Whether [`Receiver::ack`] is
-    /// to be sent at once.
+    /// A segment arrives. Whether [`Receiver::ack`] is to be sent at once.
     #[inline(always)]
-    pub fn accept(&mut self, now: Time, seq: u32, full: bool, ts: u32, ecn: Ecn, cwr: bool) -> bool {
+    pub fn accept(&mut self, now: Time, arrival: Arrival) -> bool {
+        let Arrival { seq, full, ts, .. } = arrival;
         if self.watchful {
-            self.watch(now, ecn, cwr);
+            self.watch(now, &arrival);
         }
         self.ts_last = ts;
-        if seq != self.next {
-            self.out_of_order(seq, ts);
-            return true;
-        }
-        if !self.held.is_empty() {
-            self.out_of_order(seq, ts);
-            return true;
+        if seq != self.next || !self.held.is_empty() {
+            return self.out_of_order(now, seq, ts, arrival.rtt_us);
         }
         self.next += 1;
         if self.pending == 0 {
@@ -181,8 +202,11 @@ impl Receiver {
         if now < self.deadline {
             return None;
         }
-        // Linux: a timer that expires waited too short a time. (It is the longest already where it does not adapt.)
-        self.ato = (self.ato + self.ato).min(DELACK_MAX);
+        if self.compress.as_deref().is_none_or(|compress| !compress.is_holding()) {
+            // Linux: a timer that expires waited too short a time. (It is the longest already where it does not adapt.)
+            self.ato = (self.ato + self.ato).min(DELACK_MAX);
+        }
+        self.release_acks();
         self.discharge();
         Some(self.ack())
     }
@@ -204,10 +228,10 @@ impl Receiver {
         }
     }
 
-    /// Whether something has arrived out of order or twice: else there are no SACK blocks.
+    /// Whether something has arrived out of order or twice: else there are no SACK blocks. Or the window is tuned.
     #[inline]
-    pub fn has_blocks(&self) -> bool {
-        self.recent_len > 0 || self.duplicate.is_some()
+    pub fn says_more(&self) -> bool {
+        self.recent_len > 0 || self.duplicate.is_some() || self.window.is_some()
     }
 
     /// The next segment expected: everything below has arrived.
@@ -217,9 +241,12 @@ impl Receiver {
     }
 
     #[inline]
-    fn watch(&mut self, now: Time, ecn: Ecn, cwr: bool) {
+    fn watch(&mut self, now: Time, &Arrival { seq, rtt_us, ecn, cwr, .. }: &Arrival) {
         if self.adaptive {
             self.note_arrival(now);
+        }
+        if self.window.is_some() {
+            self.tune(now, seq, rtt_us);
         }
         match self.feedback {
             Feedback::None => {}
@@ -228,6 +255,32 @@ impl Receiver {
             Feedback::Dctcp => self.note_change(ecn == Ecn::Ce),
             Feedback::Accurate => self.count(ecn == Ecn::Ce),
         }
+    }
+
+    /// What is offered may grow with what arrives; then ACKs are quick (Linux `tcp_grow_window`).
+    #[inline(never)]
+    fn tune(&mut self, now: Time, seq: u32, rtt_us: u32) {
+        let Some(window) = &mut self.window else { return };
+        let in_order = seq == self.next;
+        let held = self.held.iter().map(|block| block.end - block.start).sum();
+        let span = self.held.back().map_or(0, |last| last.end - self.next);
+        let seen = Seen { now, next: self.next + u32::from(in_order), in_order, rtt_us, held, span };
+        if seq >= self.next && window.on_arrival(&seen) && self.adaptive {
+            self.quick |= 1;
+        }
+    }
+
+    /// What the next ACK offers.
+    #[inline(never)]
+    fn offer(&mut self) {
+        if let Some(window) = &mut self.window {
+            self.rwnd = window.select(self.next);
+        }
+    }
+
+    /// What ACKs offer, in segments, where that is tuned.
+    pub fn tuned(&self) -> Option<u32> {
+        self.window.is_some().then_some(self.rwnd)
     }
 
     /// RFC 8257 §3.2: where marking begins or ends, what came before is acknowledged at once, as it came.
@@ -331,12 +384,15 @@ impl Receiver {
         self.early = false;
         self.deadline = Time::NEVER;
         self.quick = self.quick.saturating_sub(1);
+        if self.window.is_some() {
+            self.offer();
+        }
     }
 
-    /// RFC 5681 §4.2: out of order, filling a hole, or seen before: acknowledged at once.
+    /// RFC 5681 §4.2: out of order, filling a hole, or seen before: acknowledged at once, unless ACKs are compressed.
     #[cold]
     #[inline(never)]
-    fn out_of_order(&mut self, seq: u32, ts: u32) {
+    fn out_of_order(&mut self, now: Time, seq: u32, ts: u32, rtt_us: u32) -> bool {
         if seq == self.next {
             if self.pending == 0 {
                 self.ts_first = ts;
@@ -344,20 +400,47 @@ impl Receiver {
             self.next += 1;
             self.release();
         } else {
-            self.quicken(MAX_QUICKACKS);
+            if !self.dsacks || seq < self.next {
+                self.quicken(MAX_QUICKACKS);
+            }
             if seq < self.next {
                 self.note_duplicate(seq);
             }
             if seq > self.next {
                 let block = self.hold(seq);
-                self.report(block);
+                let forgets = self.report(block) >= BLOCKS_EXPECTED;
+                if self.waits(now, rtt_us, forgets) {
+                    return false;
+                }
             } else if seq + 1 >= self.next - self.pending {
                 // RFC 7323 §4.3: what ends no lower than the last ACK (as Linux has it) renews the echo. So an ACK that is
                 // repeated because the first was lost gives the RTT of the retransmission, not the time since the loss.
                 self.ts_first = ts;
             }
         }
+        self.release_acks();
         self.discharge();
+        true
+    }
+
+    /// Whether the ACK of what came above a hole waits for others; not if those that wait know blocks that the list of now `forgets`.
+    fn waits(&mut self, now: Time, rtt_us: u32, forgets: bool) -> bool {
+        if self.comp_sack_nr == 0 || self.quick > 0 || self.early {
+            return false;
+        }
+        let compress = self.compress.get_or_insert_default();
+        if forgets && compress.is_holding() {
+            return false;
+        }
+        let Some(until) = compress.hold(now, self.next, u32::from(self.comp_sack_nr), rtt_us) else { return false };
+        self.deadline = self.deadline.min(until);
+        true
+    }
+
+    fn release_acks(&mut self) {
+        if let Some(compress) = &mut self.compress {
+            compress.sent();
+        }
     }
 
     fn note_duplicate(&mut self, seq: u32) {
@@ -413,13 +496,16 @@ impl Receiver {
         grown
     }
 
-    /// Puts a block first in the order of recency; those that it swallowed leave.
-    fn report(&mut self, block: Block) {
+    /// Puts a block first in the order of recency; those that it swallowed leave. Where it was before, or the first of them.
+    fn report(&mut self, block: Block) -> usize {
+        let known = &self.recent[..usize::from(self.recent_len)];
+        let place = known.iter().position(|b| block.start <= b.start && b.end <= block.end).unwrap_or(known.len());
         self.forget(block);
         let kept = usize::from(self.recent_len).min(RECENT - 1);
         self.recent.copy_within(0..kept, 1);
         self.recent[0] = block;
         self.recent_len = kept as u8 + 1;
+        place
     }
 
     /// Takes the blocks inside `outer` out of the order of recency.
@@ -441,6 +527,10 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
+    fn arrival(seq: u32, full: bool, ts: u32, ecn: Ecn, cwr: bool) -> Arrival {
+        Arrival { seq, full, ts, rtt_us: 100_000, ecn, cwr }
+    }
+
     fn receiver(acks: AckPolicy, quickack: bool) -> Receiver {
         Receiver::new(&Config { acks, quickack, cc: Cc::Fixed(20), ..Config::default() })
     }
@@ -450,7 +540,7 @@ mod tests {
         let mut acked = Vec::new();
         for (i, seq) in seqs.into_iter().enumerate() {
             let now = Time((from_ms + i as u64) * 1_000_000);
-            if receiver.accept(now, seq, true, 1000 * i as u32, Ecn::NotEct, false) {
+            if receiver.accept(now, arrival(seq, true, 1000 * i as u32, Ecn::NotEct, false)) {
                 acked.push(seq);
             }
         }
@@ -471,13 +561,72 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_or_disorder_makes_acks_quick_again() {
+    fn a_pause_or_what_comes_twice_makes_acks_quick_again() {
         let mut receiver = receiver(AckPolicy::Delayed, true);
         feed(&mut receiver, 0, 0..40);
         assert_eq!(feed(&mut receiver, 1000, 40..60), (40..56).chain([57, 59]).collect::<Vec<u32>>());
-        // 60 is late: 61 and it are acknowledged at once, and 15 more.
+        // 60 is late: 61 and it are acknowledged at once, as what is out of order is; that is all.
         let late = feed(&mut receiver, 1100, [61, 60].into_iter().chain(62..82));
+        assert_eq!(late, [61, 60].into_iter().chain((63..82).step_by(2)).collect::<Vec<u32>>());
+        let twice = feed(&mut receiver, 1200, [70].into_iter().chain(82..103));
+        assert_eq!(twice, [70].into_iter().chain(82..97).chain([98, 100, 102]).collect::<Vec<u32>>());
+    }
+
+    #[test]
+    fn before_rack_disorder_made_acks_quick_too() {
+        let mut receiver = Receiver::new(&Config { recovery: Recovery::Rfc6675, ..Config::default() });
+        feed(&mut receiver, 0, 0..60);
+        let late = feed(&mut receiver, 100, [61, 60].into_iter().chain(62..82));
         assert_eq!(late, [61, 60].into_iter().chain(62..76).chain([77, 79, 81]).collect::<Vec<u32>>());
+    }
+
+    fn compressing() -> Receiver {
+        let mut receiver = Receiver::new(&Config { comp_sack_nr: 44, ..Config::default() });
+        feed(&mut receiver, 0, 0..17);
+        receiver.on_timer(Time(1_000_000_000));
+        receiver
+    }
+
+    /// Segments 20 µs apart from 2 s on: those that were acknowledged at once.
+    fn rush(receiver: &mut Receiver, seqs: impl IntoIterator<Item = u32>) -> Vec<u32> {
+        let arrivals = seqs.into_iter().zip(0u64..).filter(|&(seq, n)| {
+            receiver.accept(Time(2_000_000_000 + n * 20_000), arrival(seq, true, 0, Ecn::NotEct, false))
+        });
+        arrivals.map(|(seq, _)| seq).collect()
+    }
+
+    #[test]
+    fn three_acks_of_a_hole_leave_at_once_and_the_others_wait_for_a_millisecond() {
+        let mut receiver = compressing();
+        // The pause before made ACKs quick for sixteen segments.
+        assert_eq!(rush(&mut receiver, 18..41), (18..37).collect::<Vec<u32>>());
+        let from = 2_000_000_000 + 19 * 20_000;
+        assert_eq!(receiver.next_event(), Time(from + 1_010_000));
+        assert_eq!(receiver.on_timer(receiver.next_event()).map(|ack| ack.cum), Some(17));
+        assert_eq!(receiver.take_blocks().0[0], Block { start: 18, end: 41 });
+        assert_eq!(receiver.next_event(), Time::NEVER);
+    }
+
+    #[test]
+    fn what_fills_a_hole_is_acknowledged_at_once_with_all_that_waited() {
+        let mut receiver = compressing();
+        rush(&mut receiver, 18..41);
+        let mut arrive = |seq| {
+            let answers = receiver.accept(Time(2_000_500_000), arrival(seq, true, 0, Ecn::NotEct, false));
+            (answers, receiver.ack().cum, receiver.next_event() >= Time(2_000_500_000) + ATO_MIN)
+        };
+        assert_eq!(arrive(17), (true, 41, true));
+        assert_eq!(arrive(41), (false, 42, true), "and no ACK is quick after it");
+    }
+
+    #[test]
+    fn a_second_hole_does_not_make_the_list_forget_what_waits() {
+        let mut receiver = compressing();
+        rush(&mut receiver, 18..40);
+        let mut at_once = |seq| receiver.accept(Time(2_000_450_000), arrival(seq, true, 0, Ecn::NotEct, false));
+        // The second block waits too; the third would be beyond what two ACKs in a row tell.
+        assert_eq!([41, 42, 44, 45, 46].map(&mut at_once), [false, false, true, false, false]);
+        assert!(!at_once(41 + 2), "it joins the first two of the list");
     }
 
     #[test]
@@ -495,7 +644,7 @@ mod tests {
     fn a_full_and_a_short_segment_are_more_than_an_mss_two_short_ones_are_not() {
         let mut receiver = receiver(AckPolicy::Delayed, true);
         feed(&mut receiver, 0, 0..16);
-        let mut arrive = |seq, full| receiver.accept(Time(17_000_000), seq, full, 0, Ecn::NotEct, false);
+        let mut arrive = |seq, full| receiver.accept(Time(17_000_000), arrival(seq, full, 0, Ecn::NotEct, false));
         assert_eq!([arrive(16, false), arrive(17, false), arrive(18, true)], [false, false, true]);
         assert_eq!([arrive(19, true), arrive(20, false)], [false, true]);
     }
@@ -526,8 +675,8 @@ mod tests {
     #[test]
     fn an_ack_echoes_the_first_and_the_last_timestamp() {
         let mut receiver = receiver(AckPolicy::Delayed, false);
-        assert!(!receiver.accept(Time(5), 0, true, 70, Ecn::NotEct, false));
-        assert!(receiver.accept(Time(6), 1, true, 90, Ecn::NotEct, false));
+        assert!(!receiver.accept(Time(5), arrival(0, true, 70, Ecn::NotEct, false)));
+        assert!(receiver.accept(Time(6), arrival(1, true, 90, Ecn::NotEct, false)));
         let ack = receiver.ack();
         assert_eq!((ack.ts_first, ack.ts_last), (70, 90));
     }
@@ -536,7 +685,7 @@ mod tests {
     fn the_ack_of_a_repeated_segment_echoes_the_repetition() {
         let mut receiver = receiver(AckPolicy::Every, true);
         let mut echo = |seq, ts| {
-            assert!(receiver.accept(Time(1), seq, true, ts, Ecn::NotEct, false));
+            assert!(receiver.accept(Time(1), arrival(seq, true, ts, Ecn::NotEct, false)));
             receiver.ack().ts_first
         };
         assert_eq!([echo(0, 10), echo(1, 20), echo(1, 300)], [10, 20, 300]);
@@ -563,7 +712,7 @@ mod tests {
     fn the_echo_lasts_from_ce_to_cwr() {
         let mut receiver = Receiver::new(&Config { ecn: true, acks: AckPolicy::Every, ..Config::default() });
         let mut ece = |seq, ecn, cwr| {
-            assert!(receiver.accept(Time(1), seq, true, 0, ecn, cwr));
+            assert!(receiver.accept(Time(1), arrival(seq, true, 0, ecn, cwr)));
             receiver.ack().ece()
         };
         assert!(!ece(0, Ecn::Ect0, false));
@@ -579,7 +728,7 @@ mod tests {
         let mut acks = Vec::new();
         for (seq, &ce) in (0u32..).zip(marks) {
             let ecn = if ce { Ecn::Ce } else { Ecn::Ect0 };
-            if receiver.accept(Time(1000 * u64::from(seq)), seq, true, seq, ecn, seq == 5) {
+            if receiver.accept(Time(1000 * u64::from(seq)), arrival(seq, true, seq, ecn, seq == 5)) {
                 acks.push((receiver.ack().cum, receiver.ack().ece()));
             }
         }
@@ -602,8 +751,8 @@ mod tests {
     #[test]
     fn rfc8257_3_2_the_segment_at_a_change_waits_for_the_timer_as_any_other() {
         let mut receiver = Receiver::new(&Config { ecn: true, cc: Cc::Dctcp, quickack: false, ..Config::default() });
-        assert!(!receiver.accept(Time(0), 0, true, 10, Ecn::Ect0, false));
-        assert!(receiver.accept(Time(1), 1, true, 11, Ecn::Ce, false) && receiver.is_early());
+        assert!(!receiver.accept(Time(0), arrival(0, true, 10, Ecn::Ect0, false)));
+        assert!(receiver.accept(Time(1), arrival(1, true, 11, Ecn::Ce, false)) && receiver.is_early());
         let early = receiver.ack();
         assert_eq!((early.cum, early.ts_first, early.ts_last, early.ece()), (1, 10, 10, false));
         assert_eq!(receiver.next_event(), Time(1) + DELACK_MAX);
@@ -617,7 +766,7 @@ mod tests {
             Receiver::new(&Config { ecn: true, cc: Cc::Prague, acks: AckPolicy::Every, ..Config::default() });
         let counts = (0..12u32).map(|seq| {
             let ecn = if seq % 4 == 3 { Ecn::Ect1 } else { Ecn::Ce };
-            assert!(receiver.accept(Time(1), seq, true, 0, ecn, seq == 5));
+            assert!(receiver.accept(Time(1), arrival(seq, true, 0, ecn, seq == 5)));
             receiver.ack().ace
         });
         assert_eq!(counts.collect::<Vec<u8>>(), [6, 7, 0, 0, 1, 2, 3, 3, 4, 5, 6, 6]);
@@ -630,7 +779,7 @@ mod tests {
         let marks = [false, false, true, true, true, true, false, false, true, false];
         let answered = (0u32..).zip(marks).filter(|&(seq, ce)| {
             let ecn = if ce { Ecn::Ce } else { Ecn::Ect1 };
-            receiver.accept(Time(1), seq, true, 0, ecn, false)
+            receiver.accept(Time(1), arrival(seq, true, 0, ecn, false))
         });
         assert_eq!(answered.map(|(seq, _)| seq).collect::<Vec<u32>>(), [2, 4, 8]);
     }

@@ -152,7 +152,7 @@ impl Sender {
         Sender {
             una: 0,
             nxt: 0,
-            edge: config.rwnd.max(1),
+            edge: config.first_window(),
             state: State::Closed,
             clean: false,
             ecn: config.ecn,
@@ -442,6 +442,17 @@ impl Sender {
     /// The smoothed RTT, once there is a sample.
     pub fn srtt(&self) -> Option<Span> {
         self.rto.srtt()
+    }
+
+    /// The last RTT, in µs; 0: none yet.
+    pub fn last_rtt_us(&self) -> u32 {
+        self.rack.rtt_us
+    }
+
+    /// What the receiver offers above what it has acknowledged, in segments; none: without bound.
+    #[inline]
+    pub fn offered(&self) -> Option<u32> {
+        (self.edge != u32::MAX).then(|| self.edge - self.una)
     }
 
     /// Segments retransmitted so far, SYNs not counted.

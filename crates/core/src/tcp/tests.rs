@@ -155,7 +155,7 @@ impl Path {
                 }
                 Event::Data { seq, payload, ts, ecn, cwr, .. } => {
                     let full = payload == self.config.mss;
-                    if self.receiver.accept(at, seq, full, ts, ecn, cwr) {
+                    if self.receiver.accept(at, Arrival { seq, full, ts, rtt_us: 0, ecn, cwr }) {
                         let ack = self.receiver.ack();
                         self.answer(ack);
                     }

@@ -30,7 +30,10 @@ fn mean_window(cc: Cc, period: u64, guess: u64, cycles: u64) -> f64 {
         }
         let (at, seq) = flying.pop_front().unwrap();
         now = at + rtt;
-        assert!(receiver.accept(now, seq, true, (at.0 / 1000) as u32, Ecn::NotEct, false));
+        assert!(receiver.accept(
+            now,
+            Arrival { seq, full: true, ts: (at.0 / 1000) as u32, rtt_us: 0, ecn: Ecn::NotEct, cwr: false }
+        ));
         let ack = receiver.ack();
         let (blocks, count) = receiver.take_blocks();
         sender.on_ack(now, &ack, &blocks[..count]);

@@ -259,7 +259,7 @@ fn the_first_four_waits_for_an_answer_to_a_syn_are_a_second_each() {
 fn a_receiver_reports_a_duplicate_once_and_first() {
     let mut receiver = Receiver::new(&config());
     let mut arrive = |seq| {
-        receiver.accept(Time::ZERO, seq, true, 0, Ecn::NotEct, false);
+        receiver.accept(Time::ZERO, Arrival { seq, full: true, ts: 0, rtt_us: 0, ecn: Ecn::NotEct, cwr: false });
         let (blocks, count) = receiver.take_blocks();
         blocks[..count].iter().map(|block| (block.start, block.end)).collect::<Vec<_>>()
     };

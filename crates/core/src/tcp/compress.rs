@@ -1,0 +1,121 @@
+//! SACK compression: while a hole stays, most ACKs of what arrives above it wait for each other and leave as one.
+//!
+//! Facts: `__tcp_ack_snd_check` and `tcp_sack_new_ofo_skb` in tcp_input.c of Linux 7.3; since 4.18. The first three ACKs that tell of
+//! a hole leave at once, so its loss is found as early as before. After them one leaves a share of an RTT, at most a
+//! millisecond, after the first that waits; at once where 44 wait, where the list of blocks would forget one, or in quick-ACK mode.
+//!
+//! Deviations: Linux's timer has a slack, in which it is served with whatever interrupt comes first; here it is served at the
+//! slack's end, or with the next segment of the connection. The ACK before a list that forgets tells of the new segment too. The RTT
+//! is what the sender measured (Linux: the less of the receiver's own and of its part of the handshake).
+
+use crate::units::{Span, Time};
+
+/// `tcp_comp_sack_delay_ns`.
+const DELAY_MAX: Span = Span::from_millis(1);
+/// `tcp_comp_sack_rtt_percent`.
+const RTT_PERCENT: u64 = 33;
+/// `tcp_comp_sack_slack_ns`.
+const SLACK: Span = Span::from_micros(10);
+/// `TCP_FASTRETRANS_THRESH`.
+const FASTRETRANS_THRESH: u8 = 3;
+/// `TCP_SACK_BLOCKS_EXPECTED`: so many blocks reach the sender beside a timestamp even if an ACK is lost.
+pub(super) const BLOCKS_EXPECTED: usize = 2;
+
+/// The ACKs that wait. Fields as in Linux's `tcp_sock`.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Compress {
+    /// So many.
+    compressed_ack: u32,
+    /// `compressed_ack_rcv_nxt`: the hole that the counter below is of.
+    rcv_nxt: u32,
+    /// ACKs that told of it at once.
+    dup_ack_counter: u8,
+    /// From when on the timer may be served.
+    soft: Time,
+}
+
+impl Compress {
+    /// A segment arrived above the hole at `rcv_nxt`: if its ACK waits, until when; `most` is `tcp_comp_sack_nr`.
+    pub fn hold(&mut self, now: Time, rcv_nxt: u32, most: u32, rtt_us: u32) -> Option<Time> {
+        if self.compressed_ack >= most {
+            return None;
+        }
+        if self.rcv_nxt != rcv_nxt {
+            (self.rcv_nxt, self.dup_ack_counter) = (rcv_nxt, 0);
+        }
+        if self.dup_ack_counter < FASTRETRANS_THRESH {
+            self.dup_ack_counter += 1;
+            return None;
+        }
+        if self.compressed_ack == 0 {
+            self.soft = now + delay(rtt_us);
+        } else if now >= self.soft {
+            return None;
+        }
+        self.compressed_ack += 1;
+        Some(self.soft + SLACK)
+    }
+
+    /// Whether some wait.
+    pub fn is_holding(&self) -> bool {
+        self.compressed_ack > 0
+    }
+
+    /// An ACK leaves: nothing waits any more.
+    pub fn sent(&mut self) {
+        self.compressed_ack = 0;
+    }
+}
+
+/// How long the first that waits does.
+fn delay(rtt_us: u32) -> Span {
+    if rtt_us == 0 { DELAY_MAX } else { Span(u64::from(rtt_us) * 10 * RTT_PERCENT).min(DELAY_MAX) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Segments so many µs apart above one hole: of each, until when its ACK waits.
+    fn waits(count: u64, apart_us: u64, rtt_us: u32) -> alloc::vec::Vec<Option<u64>> {
+        let mut compress = Compress::default();
+        let mut wait = |n| {
+            let held = compress.hold(Time(n * apart_us * 1000), 7, 44, rtt_us);
+            if held.is_none() {
+                compress.sent();
+            }
+            held.map(|at| at.0 / 1000)
+        };
+        (0..count).map(&mut wait).collect()
+    }
+
+    #[test]
+    fn three_acks_leave_at_once_and_then_one_a_millisecond() {
+        // From 300 µs to 1310; what comes at 1300 finds the timer due.
+        let held = waits(16, 100, 20_000);
+        assert_eq!(held[..3], [None; 3]);
+        assert!(held[3..13].iter().all(|at| *at == Some(1310)), "{held:?}");
+        assert_eq!(held[13], None);
+        assert!(held[14..].iter().all(|at| *at == Some(2410)), "{held:?}");
+    }
+
+    #[test]
+    fn the_delay_is_a_third_of_a_short_rtt() {
+        assert_eq!(waits(4, 100, 1000)[3], Some(300 + 330 + 10));
+        assert_eq!(waits(4, 100, 0)[3], Some(1310), "unknown");
+    }
+
+    #[test]
+    fn the_forty_fifth_does_not_wait() {
+        let held = waits(48, 1, 50_000);
+        assert!(held[3..47].iter().all(Option::is_some), "{held:?}");
+        assert_eq!(held[47], None);
+    }
+
+    #[test]
+    fn another_hole_has_three_acks_of_its_own() {
+        let mut compress = Compress::default();
+        let mut holds = |rcv_nxt| compress.hold(Time::ZERO, rcv_nxt, 44, 0).is_some();
+        assert_eq!([7, 7, 7, 7, 9, 9, 9, 9].map(&mut holds), [false, false, false, true, false, false, false, true]);
+    }
+}

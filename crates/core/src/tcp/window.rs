@@ -1,0 +1,265 @@
+//! The receive window as Linux tunes it (dynamic right-sizing), where `tcp_rmem` bounds the buffer.
+//!
+//! Facts: `tcp_select_initial_window`, `__tcp_select_window`, `tcp_select_window` (tcp_output.c), `tcp_init_buffer_space`,
+//! `tcp_grow_window`, `tcp_rcv_space_adjust` and `tcp_rcvbuf_grow` (tcp_input.c) of Linux 7.3. What is offered opens by two
+//! segments with each that arrives, as far as the buffer would hold it; the buffer grows once an RTT, to twice of what the
+//! application took in the last one and as much more as that grew. While the offer opens every segment is acknowledged at once.
+//!
+//! Deviations: the application takes all at once, before the ACK leaves; every segment counts as a full one, and takes what it does
+//! behind the kernel world's device (other drivers waste more or less); the RTT is what the sender measured, unrounded (Linux: the
+//! receiver's own, of timestamps in ms); no window update of its own leaves when the application reads; one segment is always offered.
+
+use crate::units::Time;
+
+/// `tcp_rmem[1]`.
+const RMEM_DEFAULT: u32 = 131_072;
+/// `TCP_RMEM_TO_WIN_SCALE` and `TCP_DEFAULT_SCALING_RATIO`: what of the buffer is payload, in 256ths.
+const TO_WIN_SCALE: u32 = 8;
+const DEFAULT_RATIO: u32 = 128;
+/// What the kernel keeps for a segment beside its payload: 1448 bytes have a `truesize` of 2344.
+const OVERHEAD: u32 = 896;
+/// `TCP_INIT_CWND`.
+const INIT_CWND: u32 = 10;
+/// `tcp_rcvbuf_low_rtt`, in µs.
+const LOW_RTT: u64 = 1000;
+/// `TCP_MAX_WSCALE`.
+const MAX_WSCALE: u32 = 14;
+
+/// What a receiver offers. Fields as in Linux's `tcp_sock`, in bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    /// `tcp_rmem[2]`.
+    rmem: u32,
+    /// The most that is ever offered, in segments.
+    most: u32,
+    mss: u32,
+    advmss: u32,
+    wscale: u32,
+    sk_rcvbuf: u32,
+    /// Of the buffer 256ths may be payload; measured when the first segment arrives.
+    scaling_ratio: u32,
+    window_clamp: u32,
+    rcv_ssthresh: u32,
+    /// What was offered last, and above which byte.
+    rcv_wnd: u32,
+    rcv_wup: u64,
+    /// `rcvq_space`: what the application took in an RTT, and where and when the present one began.
+    space: u32,
+    space_seq: u64,
+    space_time: Time,
+    /// `rcv_rtt_est`, in eighths of a µs.
+    rtt_us: u64,
+    /// Bytes of the buffer in use.
+    rmem_alloc: u32,
+}
+
+/// What a receiver knows when a segment has arrived.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    pub now: Time,
+    /// The next segment expected, this one counted if it was.
+    pub next: u32,
+    pub in_order: bool,
+    /// The RTT in µs; 0: unknown.
+    pub rtt_us: u32,
+    /// Segments held out of order, and how far the last of them is above `next`.
+    pub held: u32,
+    pub span: u32,
+}
+
+impl Window {
+    /// Of a new connection, with the largest buffer, the most segments that are offered, the payload of a full segment and the MSS that is announced.
+    pub fn new(rmem: u32, most: u32, mss: u32, advmss: u32) -> Window {
+        let sk_rcvbuf = rmem.min(RMEM_DEFAULT);
+        let full = win_from_space(DEFAULT_RATIO, sk_rcvbuf);
+        let rcv_wnd = if full > mss { full - full % mss } else { full };
+        let wscale = rmem.max(full).ilog2().saturating_sub(15).min(MAX_WSCALE);
+        // A segment is kept back.
+        let reserved = full > 2 * advmss;
+        let window_clamp = if reserved { (full - advmss.min(full)).max(2 * advmss) } else { full };
+        let rcv_ssthresh = rcv_wnd.min(window_clamp);
+        Window {
+            rmem,
+            most,
+            mss,
+            advmss,
+            wscale,
+            sk_rcvbuf,
+            scaling_ratio: DEFAULT_RATIO,
+            window_clamp,
+            rcv_ssthresh,
+            rcv_wnd,
+            rcv_wup: 0,
+            space: rcv_ssthresh.min(INIT_CWND * advmss),
+            space_seq: 0,
+            space_time: Time::ZERO,
+            rtt_us: 0,
+            rmem_alloc: 0,
+        }
+    }
+
+    /// The window that a SYN or SYN-ACK offers, in segments.
+    pub fn first(&self) -> u32 {
+        (self.rcv_wnd / self.mss).min(self.most).max(1)
+    }
+
+    /// A segment has arrived. Whether the window opens by it (then ACKs are quick).
+    pub fn on_arrival(&mut self, seen: &Seen) -> bool {
+        self.measure(seen);
+        self.rmem_alloc = seen.held.saturating_mul(self.truesize());
+        let grew = self.grow();
+        if !seen.in_order {
+            // Linux `tcp_data_queue_ofo`: the buffer has room for what is held.
+            self.grow_buffer(self.space, seen.span);
+            return grew;
+        }
+        self.adjust(seen);
+        grew
+    }
+
+    /// Linux `tcp_measure_rcv_mss`, `tcp_rcv_rtt_update`.
+    fn measure(&mut self, seen: &Seen) {
+        if self.scaling_ratio == DEFAULT_RATIO {
+            self.scaling_ratio = (self.mss << TO_WIN_SCALE) / self.truesize();
+            self.window_clamp = win_from_space(self.scaling_ratio, self.sk_rcvbuf);
+            self.space = self.space.min(self.window_clamp);
+        }
+        let sample = u64::from(seen.rtt_us);
+        if sample > 0 {
+            let falls = self.rtt_us == 0 || 8 * sample < self.rtt_us;
+            self.rtt_us = if falls { 8 * sample } else { self.rtt_us - self.rtt_us / 8 + sample };
+        }
+    }
+
+    /// Linux `tcp_grow_window`.
+    fn grow(&mut self) -> bool {
+        let room = self.window_clamp.min(self.free()).saturating_sub(self.rcv_ssthresh);
+        self.rcv_ssthresh += room.min((2 * self.advmss).max(2 * self.mss));
+        room > 0
+    }
+
+    /// Linux `tcp_rcv_space_adjust`: the application took all that is in order.
+    fn adjust(&mut self, seen: &Seen) {
+        let taken = u64::from(seen.next) * u64::from(self.mss);
+        if self.rtt_us == 0 || seen.now.since(self.space_time).0 / 1000 < self.rtt_us / 8 {
+            return;
+        }
+        let copied = u32::try_from(taken - self.space_seq).unwrap_or(u32::MAX);
+        if copied > self.space {
+            self.grow_buffer(copied, 0);
+        }
+        (self.space_seq, self.space_time) = (taken, seen.now);
+    }
+
+    /// Linux `tcp_rcvbuf_grow`.
+    fn grow_buffer(&mut self, space: u32, span: u32) {
+        let old = u64::from(core::mem::replace(&mut self.space, space).max(1));
+        let (space, rtt) = (u64::from(space), self.rtt_us / 8);
+        // This is always an RTT late; a sender in slow start doubles its rate.
+        let mut window = 2 * space;
+        window += if rtt < LOW_RTT { window * rtt / LOW_RTT } else { 2 * window * (space - old) / old };
+        window += u64::from(span) * u64::from(self.mss);
+        let buffer = ((window << TO_WIN_SCALE) / u64::from(self.scaling_ratio)).min(u64::from(self.rmem)) as u32;
+        if buffer > self.sk_rcvbuf {
+            self.sk_rcvbuf = buffer;
+            self.window_clamp = win_from_space(self.scaling_ratio, buffer);
+        }
+    }
+
+    /// What an ACK offers above `next`, in segments (Linux `tcp_select_window`); what was offered is never taken back.
+    pub fn select(&mut self, next: u32) -> u32 {
+        let next = u64::from(next) * u64::from(self.mss);
+        let current = (self.rcv_wup + u64::from(self.rcv_wnd)).saturating_sub(next) as u32;
+        let (free, whole) = (self.free(), win_from_space(self.scaling_ratio, self.sk_rcvbuf));
+        let mut window = free.min(self.rcv_ssthresh);
+        if free < self.window_clamp.min(whole) / 2 && (free < whole / 16 || free < self.mss) {
+            window = 0;
+        }
+        if self.wscale == 0 {
+            window -= window % self.mss;
+        }
+        self.rcv_wnd = window.max(current).next_multiple_of(1 << self.wscale);
+        self.rcv_wup = next;
+        (self.rcv_wnd / self.mss).min(self.most).max(1)
+    }
+
+    /// Linux `tcp_space`.
+    fn free(&self) -> u32 {
+        win_from_space(self.scaling_ratio, self.sk_rcvbuf.saturating_sub(self.rmem_alloc))
+    }
+
+    fn truesize(&self) -> u32 {
+        self.mss + OVERHEAD
+    }
+}
+
+/// Linux `tcp_win_from_space`.
+fn win_from_space(ratio: u32, space: u32) -> u32 {
+    (u64::from(space) * u64::from(ratio) >> TO_WIN_SCALE) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Span;
+
+    /// A sender that is only bound by the window, 100 ms away: what is offered after so many round trips, in bytes.
+    fn offered(rmem: u32, rounds: u64) -> alloc::vec::Vec<u64> {
+        let mut window = Window::new(rmem, u32::MAX, 1448, 1460);
+        let (mut next, mut offer) = (0, window.first());
+        let mut offers = alloc::vec![];
+        for round in 0..rounds {
+            let until = next + offer;
+            while next < until {
+                next += 1;
+                let now = Time::ZERO + Span::from_millis(100 * round + 1);
+                window.on_arrival(&Seen { now, next, in_order: true, rtt_us: 100_000, held: 0, span: 0 });
+                offer = window.select(next);
+            }
+            offers.push(u64::from(window.rcv_wnd));
+        }
+        offers
+    }
+
+    #[test]
+    fn a_connection_begins_with_64_kb_less_a_rest() {
+        let window = Window::new(6 << 20, u32::MAX, 1448, 1460);
+        assert_eq!((window.rcv_wnd, window.rcv_ssthresh, window.space), (65_160, 64_076, 14_600));
+        assert_eq!(window.first(), 45);
+    }
+
+    /// 6 MB of which 158 parts of 256 are payload: what Linux 7.3's TCP_INFO says in the kernel world.
+    #[test]
+    fn the_offer_ends_at_what_the_largest_buffer_holds() {
+        assert_eq!(offered(6 << 20, 20)[19], 3_883_008);
+        assert_eq!(offered(1 << 20, 20)[19], 647_168);
+    }
+
+    #[test]
+    fn a_sender_that_doubles_each_round_trip_is_never_held_back() {
+        let mut window = Window::new(64 << 20, u32::MAX, 1448, 1460);
+        let (mut next, mut flight) = (0, 10);
+        for round in 0..11u64 {
+            for _ in 0..flight {
+                next += 1;
+                let now = Time::ZERO + Span::from_millis(100 * round + 1);
+                window.on_arrival(&Seen { now, next, in_order: true, rtt_us: 100_000, held: 0, span: 0 });
+            }
+            flight *= 2;
+            assert!(window.select(next) >= flight, "{} of {flight} in round {round}", window.rcv_wnd / 1448);
+        }
+    }
+
+    #[test]
+    fn what_was_offered_is_not_taken_back_when_the_buffer_fills() {
+        let mut window = Window::new(1 << 17, u32::MAX, 1448, 1460);
+        let edge = |window: &Window| window.rcv_wup + u64::from(window.rcv_wnd);
+        window.select(0);
+        let before = edge(&window);
+        for held in 1..40 {
+            window.on_arrival(&Seen { now: Time(1), next: 0, in_order: false, rtt_us: 1000, held, span: held + 1 });
+            window.select(0);
+            assert!(edge(&window) >= before);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What hosts do as Linux's: windows that are tuned, ACKs that wait for each other.
+
+use sojourn_model::plan::{LoadOptions, Plan};
+
+use crate::{Options, Output, run};
+
+fn played(text: &str) -> Output {
+    let plan = Plan::load("t.toml", text.as_bytes(), &LoadOptions::default()).expect("a sound file");
+    let scenario = plan.scenario(0).expect("a sound run");
+    run(&scenario, &Options { series: true, ..Options::default() }).expect("nobody stops it")
+}
+
+/// One flow, 100 ms away, over a link that holds ten times what the window allows.
+fn far(host: &str) -> Output {
+    played(&format!(
+        "duration = \"6s\"\nmeasure = [\"3s\", \"end\"]\n[[hop]]\nrate = \"1gbit\"\ndelay = \"5ms\"\n\
+         qdisc = \"pfifo limit 50000\"\n[[flow]]\nkind = \"bulk\"\nrtt = \"100ms\"\n[host]\n{host}\n"
+    ))
+}
+
+/// Paper 004: windows of up to 4 MB. What Linux 7.3 has in the kernel world with the same file: 3 883 008 bytes and 310.6 Mbit/s.
+#[test]
+fn a_window_grows_to_what_six_megabytes_hold_and_bounds_the_sender() {
+    let output = far("rmem = \"6mb\"");
+    let columns = output.flows[0].series.state_columns();
+    let (_, windows) = columns.iter().find(|column| column.0 == "window").expect("a series of the window");
+    assert_eq!(windows[0], 45.0, "64 kB at first");
+    assert_eq!(windows.last().copied(), Some(f64::from(3_883_008 / 1448)));
+    assert!(windows.windows(2).all(|pair| pair[1] > pair[0] * 0.5));
+    let goodput = output.flows[0].main.goodput_mbit.expect("a goodput");
+    assert!((goodput / 310.6 - 1.0).abs() < 0.01, "{goodput}");
+}
+
+#[test]
+fn a_window_without_bound_is_no_series() {
+    let columns = far("rto_min = \"200ms\"").flows[0].series.state_columns();
+    assert!(columns.len() == 4 && columns.iter().all(|column| column.0 != "window"));
+}
+
+/// Where a burst of losses makes many segments wait above a hole.
+#[test]
+fn a_receiver_of_today_sends_fewer_acks_of_what_is_out_of_order() {
+    let acks = |host: &str| {
+        let output = played(&format!(
+            "duration = \"10s\"\n[[hop]]\nname = \"b\"\nrate = \"100mbit\"\ndelay = \"5ms\"\nqdisc = \"pfifo limit 80\"\n\
+             [[flow]]\nkind = \"bulk\"\nrtt = \"40ms\"\n[host]\n{host}\n"
+        ));
+        let packets = |link: usize| output.links[link].main.delivered_packets as f64;
+        packets(1) / packets(0)
+    };
+    let (waiting, at_once) = (acks("comp_sack_nr = 44"), acks("comp_sack_nr = 0"));
+    assert!(waiting < at_once - 0.002 && waiting > 0.45, "{waiting} and {at_once} ACKs a packet");
+}
