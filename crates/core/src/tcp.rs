@@ -8,6 +8,7 @@ use crate::units::Span;
 mod bursts;
 mod cc;
 mod compress;
+mod gro;
 mod pacing;
 mod prr;
 mod rack;
@@ -17,6 +18,7 @@ mod rto;
 mod scoreboard;
 mod sender;
 mod sent;
+mod small_queue;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -132,6 +134,11 @@ pub struct Config {
     pub recovery: Recovery,
     /// Most segments that are handed down at once (Linux `gso_max_segs`); 1 is packet by packet, as the window opens.
     pub gso_max_segs: u32,
+    /// Bytes of a connection that may wait in its own host (Linux `tcp_limit_output_bytes`), if it has a queue of its own and the
+    /// sender knows it.
+    pub tsq: Option<u32>,
+    /// How long a receiver's card waits to hand segments up together (Linux `gro_flush_timeout`); zero: not at all.
+    pub gro_flush_timeout: Span,
     /// Ticks a second of the clock by which Linux's BBR looks for the RTT, and the least that its timers wait is counted.
     pub hz: u32,
     /// What the congestion control draws begins with this.
@@ -181,6 +188,8 @@ impl Default for Config {
             linux_rto: true,
             recovery: Recovery::Rack,
             gso_max_segs: 1,
+            tsq: None,
+            gro_flush_timeout: Span::ZERO,
             hz: 250,
             seed: 0,
         }

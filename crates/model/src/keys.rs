@@ -323,14 +323,20 @@ pub const HOST: Section = Section {
         key(
             "tsq",
             Form::Size,
-            Words("the kernel's default"),
-            "Bytes of a socket that may stand in its host's own queue (tcp_limit_output_bytes): kernel world only.",
+            Words("no bound"),
+            "TCP small queues: bytes of a connection that may wait at its host's own link ([access]), or a millisecond of its pacing rate if that is less (Linux's tcp_limit_output_bytes; today's default is \"4mb\"). Simulator only: the guest's devices take each packet from its socket at once.",
         ),
         key(
             "hz",
             Form::Choice(&["100", "250", "1000"]),
             Text("250"),
             "Ticks a second of the kernel; in the simulator of bbr and of a card's byte queue limits.",
+        ),
+        key(
+            "gro_flush_timeout",
+            Form::Time,
+            Text("0s"),
+            "How long a receiver's card waits to hand a connection's segments up together, and they are acknowledged once (GRO; Linux's gro_flush_timeout). Simulator only.",
         ),
         key("gso", Form::Flag, Flag(false), "Segmentation and receive offload (GSO, GRO): kernel world only."),
         key(

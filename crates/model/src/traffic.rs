@@ -364,7 +364,7 @@ fn cc(field: &Field<'_>) -> Result<Cc, Error> {
 pub(crate) fn host(context: &Context, (line, table): (Option<u32>, &Table)) -> Result<(Config, Host), Error> {
     let reader = Reader::open(context, &keys::HOST, "host".into(), (line, table), None)?;
     let (tcp, host) = (host_tcp(&reader)?, kernel_host(&reader)?);
-    Ok((Config { rmem: host.rmem, ..tcp }, host))
+    Ok((Config { rmem: host.rmem, tsq: host.tsq, ..tcp }, host))
 }
 
 /// Without `[host]`: a current Linux.
@@ -378,7 +378,7 @@ fn kernel_host(reader: &Reader<'_>) -> Result<Host, Error> {
         let bytes = u32::try_from(field.bytes()?).ok().filter(|bytes| (SMALLEST_BUFFER..1 << 31).contains(bytes));
         bytes.map(Some).ok_or_else(|| field.fault(format!("expected from {SMALLEST_BUFFER} bytes to below 2 GB")))
     };
-    for field in ["wmem", "tsq", "gso"].iter().filter_map(|name| reader.given(name)) {
+    for field in ["wmem", "gso"].iter().filter_map(|name| reader.given(name)) {
         field.warn("for the kernel world: the simulator has no such thing");
     }
     Ok(Host {
@@ -433,6 +433,7 @@ fn host_tcp(reader: &Reader<'_>) -> Result<Config, Error> {
         linux_rto: reader.field("linux_rto")?.flag()?,
         recovery,
         quickack: reader.field("quickack")?.flag()?,
+        gro_flush_timeout: reader.field("gro_flush_timeout")?.span()?,
         comp_sack_nr: match reader.given("comp_sack_nr") {
             None if recovery == Recovery::Rfc6675 => 0,
             None => COMP_SACK_NR,

@@ -10,7 +10,7 @@ use sojourn_core::rng::Rng;
 use sojourn_core::tcp::{Ack, Block, Config, Sender};
 use sojourn_core::units::{Span, Time};
 use sojourn_measure::FlowMeter;
-use sojourn_model::scenario::Scenario;
+use sojourn_model::scenario::{Access, Scenario};
 use sojourn_model::workload::ideal::{Ideal, Task};
 use sojourn_model::workload::page::{Browser, Browsing};
 use sojourn_model::workload::rpm::{Rpm, Tester};
@@ -18,6 +18,7 @@ use sojourn_model::workload::stream::{Stream, Transport};
 use sojourn_model::workload::video::{self, Seen, Video};
 use sojourn_model::workload::{App, Entry, Exchange};
 
+use crate::access::AccessLink;
 use crate::ends::{SYN_BYTES, Told};
 use crate::packet::{ACK, CWR, DATA, DATAGRAM, FULL, PING, Packet, Parts, RETRANSMIT, SYN, stamp};
 use crate::topology::Topology;
@@ -114,6 +115,14 @@ enum Client {
     Tester(Tester, Vec<u32>),
 }
 
+/// The links on which connections wait in their own hosts, if anybody looks.
+fn uplinks(scenario: &Scenario, topology: &Topology) -> Vec<AccessLink> {
+    let looks = scenario.workload.entries.iter().any(|entry| entry.tcp.tsq.is_some());
+    let Some(access) = scenario.access.as_ref().filter(|_| looks) else { return Vec::new() };
+    let link = AccessLink::new(&Access { delay: Span::ZERO, ..access.clone() });
+    vec![link; topology.lanes.len()]
+}
+
 /// All data senders and applications.
 pub struct Hosts<'a> {
     entries: &'a [Entry],
@@ -128,6 +137,8 @@ pub struct Hosts<'a> {
     /// Of each group: transfers active, and the entries and sizes that wait.
     groups: Vec<GroupState>,
     series: bool,
+    /// The hosts' own links, by lane, as far as what waits there is bounded: only what this host sends passes them here.
+    uplinks: Vec<AccessLink>,
 }
 
 #[derive(Default)]
@@ -170,6 +181,7 @@ impl<'a> Hosts<'a> {
             dials: Vec::new(),
             groups: scenario.workload.groups.iter().map(group).collect(),
             series,
+            uplinks: uplinks(scenario, topology),
         }
     }
 
@@ -294,6 +306,11 @@ impl<'a> Hosts<'a> {
                 (false, false) => (DATA, bytes),
             };
             packets += 1;
+            if let Some(uplink) = self.uplinks.get_mut(conn.full.lane())
+                && let Some(at) = uplink.pass(now, bytes)
+            {
+                conn.sender.departs(at, segment.payload);
+            }
             if segment.retransmit {
                 net.meter(conn.entry).retransmit(now);
             }
@@ -537,7 +554,9 @@ impl<'a> Hosts<'a> {
         let full = Packet::from(Parts { conn, hash, dscp, bytes, lane, kind: DATA, bits, ..Parts::default() });
         net.open(&entry.tcp, &full, index);
         let seed = u64::from(hash) << 32 | u64::from(conn);
-        let sender = Sender::new(&Config { seed, ..entry.tcp });
+        // Without a link of its own nothing waits in a host.
+        let tsq = entry.tcp.tsq.filter(|_| !self.uplinks.is_empty());
+        let sender = Sender::new(&Config { seed, tsq, ..entry.tcp });
         self.conns.push(Conn { sender, entry: index, full, header, rwnd, started: now, web, size: 0 });
         conn
     }

@@ -212,6 +212,8 @@ impl Draw {
             rto_min: Span::from_millis(self.of(&[200, 200, 1000])),
             gso_max_segs: self.of(&[1, 2, 65_535]),
             comp_sack_nr: [0, 2, 44][self.6.below(3) as usize],
+            tsq: [None, Some(4 << 20), Some(20_000)][self.6.below(3) as usize],
+            gro_flush_timeout: Span([0, 0, 100_000, MS][self.6.below(4) as usize]),
             rmem: [None, None, Some(1 << 14), Some(1 << 17), Some(6 << 20)][self.6.below(5) as usize],
             ..Config::default()
         }

@@ -39,6 +39,11 @@ pub fn refusal(scenario: &Scenario, kernel: &Kernel, mode: Mode) -> Option<Strin
     if scenario.workload.entries.len() > MOST_ENTRIES {
         return Some(format!("{} flows: at most {MOST_ENTRIES}", scenario.workload.entries.len()));
     }
+    if scenario.host.tsq.is_some() {
+        return Some(
+            "host tsq: the guest's devices take each packet from its socket at once: nothing waits there".into(),
+        );
+    }
     scenario.workload.entries.iter().find_map(|one| entry(one).map(|why| format!("flow {}: {why}", one.name)))
 }
 
@@ -130,6 +135,9 @@ fn entry(entry: &Entry) -> Option<String> {
         (Cc::Prague, _) => Some("cc prague: Linux has none".into()),
         (Cc::Ledbat, _) => Some("cc ledbat: Linux has none".into()),
         (_, AckPolicy::Window(_)) => Some("acks window: Linux acknowledges every second segment or each".into()),
+        _ if tcp.gro_flush_timeout.0 > 0 => {
+            Some("gro_flush_timeout: the guest's devices hand each packet up by itself".into())
+        }
         _ if tcp.hystart == HyStart::Plus => Some("hystart plus: Linux has HyStart, not HyStart++".into()),
         _ if tcp.recovery == Recovery::Rfc6675 => Some("recovery rfc6675: Linux's TCP recovers by RACK".into()),
         _ if !tcp.linux_rto => Some("linux_rto = false: Linux's retransmission timer is Linux's".into()),

@@ -259,9 +259,6 @@ fn settings(spaces: &mut Spaces, place: Place, scenario: &Scenario) -> io::Resul
     let (rmem, wmem) = (host.rmem.unwrap_or(BUFFER), host.wmem.unwrap_or(BUFFER));
     set("ipv4/tcp_rmem", &format!("4096 {} {rmem}", rmem.min(131_072)))?;
     set("ipv4/tcp_wmem", &format!("4096 {} {wmem}", wmem.min(16_384)))?;
-    if let Some(tsq) = host.tsq {
-        set("ipv4/tcp_limit_output_bytes", &tsq.to_string())?;
-    }
     if let Some(entry) = scenario.workload.entries.first() {
         set("ipv4/tcp_comp_sack_nr", &entry.tcp.comp_sack_nr.to_string())?;
     }

@@ -74,14 +74,20 @@ impl Bursts {
         self.waits = false;
     }
 
+    /// Bytes a second (`tcp_update_pacing_rate`); none before there is an RTT.
+    #[inline(always)]
+    pub fn rate(&self, window: &Window) -> Option<u64> {
+        let srtt = window.srtt?;
+        let ratio = if window.cwnd < window.ssthresh / 2 { RATIO.0 } else { RATIO.1 };
+        let used = u64::from(window.cwnd.max(window.out)) * u64::from(self.mss);
+        // Percent, and nanoseconds.
+        Some(used.saturating_mul(ratio * 10_000_000) / srtt.0.max(1))
+    }
+
     /// Segments of a burst now (`tcp_tso_autosize`).
     fn goal(&self, window: &Window) -> u32 {
         let most = self.most.min((GSO_MAX_SIZE / u64::from(self.mss)) as u32).max(1);
-        let Some(srtt) = window.srtt else { return most };
-        let ratio = if window.cwnd < window.ssthresh / 2 { RATIO.0 } else { RATIO.1 };
-        let used = u64::from(window.cwnd.max(window.out)) * u64::from(self.mss);
-        // Bytes a second: percent, and nanoseconds.
-        let rate = used.saturating_mul(ratio * 10_000_000) / srtt.0.max(1);
+        let Some(rate) = self.rate(window) else { return most };
         tso_autosize(rate, Some(window.min_rtt.0 / 1000), self.mss, MIN_SEGMENTS).min(most)
     }
 

@@ -12,6 +12,7 @@
 
 use crate::packet::Ecn;
 use crate::tcp::compress::{BLOCKS_EXPECTED, Compress};
+use crate::tcp::gro::Merge;
 use crate::tcp::window::{Seen, Window};
 use crate::tcp::{Ack, AckPolicy, Block, Cc, Config, Recovery};
 use crate::units::{Span, Time};
@@ -122,6 +123,8 @@ pub struct Receiver {
     /// So many ACKs of what is out of order may wait for each other (`tcp_comp_sack_nr`); those that do, once a hole was seen.
     comp_sack_nr: u8,
     compress: Option<Box<Compress>>,
+    /// Segments that the card hands up together.
+    merge: Option<Box<Merge>>,
     /// The next ACK reports this one.
     duplicate: Option<u32>,
 }
@@ -168,6 +171,7 @@ impl Receiver {
             dsacks: config.recovery == Recovery::Rack,
             comp_sack_nr: if config.acks == AckPolicy::Delayed { config.comp_sack_nr } else { 0 },
             compress: None,
+            merge: (config.gro_flush_timeout > Span::ZERO).then(|| Box::new(Merge::new(config))),
             duplicate: None,
         }
     }
@@ -190,6 +194,9 @@ impl Receiver {
         self.pending += 1;
         self.pending_full += u32::from(full);
         if self.quick > 0 || (self.pending >= self.due && self.pending_full >= u32::from(self.due_full)) {
+            if self.merge.is_some() && self.merges(now, ts) {
+                return false;
+            }
             self.discharge();
             return true;
         }
@@ -202,7 +209,8 @@ impl Receiver {
         if now < self.deadline {
             return None;
         }
-        if self.compress.as_deref().is_none_or(|compress| !compress.is_holding()) {
+        let flushes = self.merge.as_deref().is_some_and(|merge| merge.is_holding());
+        if !flushes && self.compress.as_deref().is_none_or(|compress| !compress.is_holding()) {
             // Linux: a timer that expires waited too short a time. (It is the longest already where it does not adapt.)
             self.ato = (self.ato + self.ato).min(DELACK_MAX);
         }
@@ -437,7 +445,18 @@ impl Receiver {
         true
     }
 
+    /// Whether the ACK waits for what the card merges with this segment.
+    fn merges(&mut self, now: Time, ts: u32) -> bool {
+        let Some(until) = self.merge.as_mut().and_then(|merge| merge.hold(now, ts)) else { return false };
+        self.deadline = self.deadline.min(until);
+        true
+    }
+
+    /// What waited is told with the ACK that leaves now.
     fn release_acks(&mut self) {
+        if let Some(merge) = &mut self.merge {
+            merge.flushed();
+        }
         if let Some(compress) = &mut self.compress {
             compress.sent();
         }

@@ -21,6 +21,7 @@ use crate::tcp::receiver::FIRST_CEP;
 use crate::tcp::rto::Rto;
 use crate::tcp::scoreboard::Scoreboard;
 use crate::tcp::sent::Sent;
+use crate::tcp::small_queue::SmallQueue;
 use crate::tcp::stream::Stream;
 use crate::tcp::tlp::Tlp;
 use crate::tcp::undo::Doubt;
@@ -138,6 +139,8 @@ pub struct Sender {
     undo: Option<Box<Undo>>,
     /// Of a congestion control that models the path: then every ACK takes the slow path.
     path: Option<Box<Path>>,
+    /// Where what waits in the host is bounded: then every ACK takes the slow path too.
+    small_queue: Option<Box<SmallQueue>>,
     retransmits: u32,
     timeouts: u32,
 }
@@ -193,6 +196,7 @@ impl Sender {
             two_ticks: Span(2 * 1_000_000_000 / u64::from(config.hz.max(1))),
             undo: None,
             path: Path::new(config).map(Box::new),
+            small_queue: config.tsq.map(|limit| Box::new(SmallQueue::new(limit, config.mss))),
             retransmits: 0,
             timeouts: 0,
         }
@@ -210,7 +214,7 @@ impl Sender {
     /// The other half opened the connection: this one may send, and knows the handshake's RTT if it measured it.
     pub fn establish(&mut self, now: Time, rtt: Option<Span>) {
         self.state = State::Open;
-        self.clean = self.path.is_none();
+        self.clean = self.is_plain();
         self.deadline = Time::NEVER;
         self.sent_at = now;
         if let Some(rtt) = rtt {
@@ -219,6 +223,28 @@ impl Sender {
             self.rack.rtt_us = self.min_rtt_us;
         }
         self.begin_model(now, rtt);
+    }
+
+    /// Whether the clean path may be taken where nothing is amiss.
+    fn is_plain(&self) -> bool {
+        self.path.is_none() && self.small_queue.is_none()
+    }
+
+    /// A segment that was just taken will have left the host then: of a sender with a bound of what waits there.
+    pub fn departs(&mut self, at: Time, payload: u32) {
+        if let Some(queue) = &mut self.small_queue {
+            queue.sent(at, payload);
+        }
+    }
+
+    /// Whether what waits in the host leaves room for more.
+    fn host_admits(&mut self, now: Time) -> bool {
+        if self.small_queue.is_none() {
+            return true;
+        }
+        let rate = self.pacing_rate().filter(|&rate| rate > 0).or_else(|| self.bursts.rate(&self.window(now)));
+        let few = self.nxt - self.una <= 1;
+        self.small_queue.as_mut().is_none_or(|queue| queue.admits(now, rate, few))
     }
 
     /// Whether ECN is used, as far as is known.
@@ -375,6 +401,9 @@ impl Sender {
         if let Some(path) = &mut self.path {
             path.woken();
         }
+        if let Some(queue) = &mut self.small_queue {
+            queue.woken();
+        }
         if now < self.deadline {
             return;
         }
@@ -397,9 +426,12 @@ impl Sender {
     /// When [`Sender::on_timer`] wants to be called.
     #[inline]
     pub fn next_event(&self) -> Time {
-        match &self.path {
-            None => self.deadline,
-            Some(path) => self.deadline.min(path.wake()),
+        match (&self.path, &self.small_queue) {
+            (None, None) => self.deadline,
+            (path, queue) => {
+                let paced = path.as_ref().map_or(Time::NEVER, |path| path.wake());
+                self.deadline.min(paced).min(queue.as_ref().map_or(Time::NEVER, |queue| queue.wake()))
+            }
         }
     }
 

@@ -195,7 +195,7 @@ impl Window {
 
 /// Linux `tcp_win_from_space`.
 fn win_from_space(ratio: u32, space: u32) -> u32 {
-    (u64::from(space) * u64::from(ratio) >> TO_WIN_SCALE) as u32
+    ((u64::from(space) * u64::from(ratio)) >> TO_WIN_SCALE) as u32
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use sojourn_model::plan::{LoadOptions, Plan};
 
-use crate::{Options, Output, run};
+use super::*;
 
 fn played(text: &str) -> Output {
     let plan = Plan::load("t.toml", text.as_bytes(), &LoadOptions::default()).expect("a sound file");
@@ -50,4 +50,39 @@ fn a_receiver_of_today_sends_fewer_acks_of_what_is_out_of_order() {
     };
     let (waiting, at_once) = (acks("comp_sack_nr = 44"), acks("comp_sack_nr = 0"));
     assert!(waiting < at_once - 0.002 && waiting > 0.45, "{waiting} and {at_once} ACKs a packet");
+}
+
+/// A host whose own link is the bottleneck: mean RTT in ms.
+fn rtt_behind_a_slow_link(host: &str) -> f64 {
+    let text = format!(
+        "duration = \"6s\"\nmeasure = [\"2s\", \"end\"]\n[access]\nrate = \"5mbit\"\nlimit = 2000\n\
+         [[hop]]\nrate = \"100mbit\"\ndelay = \"5ms\"\n[[flow]]\nkind = \"bulk\"\nrtt = \"40ms\"\n[host]\n{host}\n"
+    );
+    let plan = Plan::load("t.toml", text.as_bytes(), &LoadOptions::default()).expect("a sound file");
+    let output = assert_engines_agree(host, &plan.scenario(0).expect("a sound run"));
+    let main = &output.flows[0].main;
+    assert!(main.goodput_mbit.is_some_and(|goodput| goodput > 4.6), "{host}: {:?}", main.goodput_mbit);
+    main.rtt_ms.as_ref().expect("samples").mean
+}
+
+/// Linux `tcp_small_queue_check`: two packets and one more wait in the host, 7 ms at this rate, and not the window.
+#[test]
+fn with_small_queues_a_slow_link_of_the_host_s_own_is_no_bloated_buffer() {
+    let (bloated, small) = (rtt_behind_a_slow_link("hz = \"250\""), rtt_behind_a_slow_link("tsq = \"4mb\""));
+    assert!(bloated > 150.0 && small < 55.0, "{bloated} and {small} ms");
+}
+
+#[test]
+fn what_a_card_hands_up_together_is_acknowledged_once() {
+    let acks = |host: &str| {
+        let text = format!(
+            "duration = \"5s\"\n[[hop]]\nrate = \"1gbit\"\ndelay = \"5ms\"\n\
+             [[flow]]\nkind = \"bulk\"\nrtt = \"20ms\"\n[host]\n{host}\n"
+        );
+        let output = played(&text);
+        let packets = |link: usize| output.links[link].main.delivered_packets as f64;
+        packets(0) / packets(1)
+    };
+    let (each, merged) = (acks("hz = \"250\""), acks("gro_flush_timeout = \"200us\""));
+    assert!(each < 2.2 && merged > 8.0, "{each} and {merged} packets an ACK");
 }

@@ -57,7 +57,7 @@ impl Sender {
             self.set_timer(now);
         }
         self.move_on(now, ack, payload, prior_in_flight, &news);
-        self.clean = self.is_calm() && self.board.is_clean() && self.path.is_none() && self.tlp.end_seq.is_none();
+        self.clean = self.is_calm() && self.board.is_clean() && self.is_plain() && self.tlp.end_seq.is_none();
         Acked { payload, rtt }
     }
 

@@ -49,7 +49,7 @@ impl Sender {
                 return probe;
             }
         }
-        if self.inflight() >= self.control.window() {
+        if self.inflight() >= self.control.window() || !self.host_admits(now) {
             return None;
         }
         if self.path.is_some() {

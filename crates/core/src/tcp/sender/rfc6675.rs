@@ -59,7 +59,7 @@ impl Sender {
         if newly > 0 {
             self.deadline = if self.una == self.nxt { Time::NEVER } else { now + self.rto.timeout() };
         }
-        self.clean = self.state == State::Open && self.board.is_clean() && self.path.is_none();
+        self.clean = self.state == State::Open && self.board.is_clean() && self.is_plain();
         Acked { payload, rtt }
     }
 

@@ -1,0 +1,89 @@
+//! Generic receive offload: segments that come close together are handed up, and acknowledged, as one.
+//!
+//! Facts: `tcp_gro_receive` and `gro_flush_timeout` of Linux. A card that waits a little merges what follows in order, with the
+//! same timestamp (Linux's count milliseconds), up to 64 kB; then TCP sees more than one MSS at once and acknowledges it once.
+//!
+//! Deviations: the time counts from the first segment that would have been acknowledged, not from the first that is merged; what is
+//! merged is at the application at once.
+
+use crate::tcp::Config;
+use crate::units::{Span, Time};
+
+/// Bytes of one packet at most (`GRO_LEGACY_MAX_SIZE`).
+const MAX_SIZE: u32 = 65_536;
+
+/// What a card holds of a connection.
+#[derive(Clone, Debug)]
+pub(super) struct Merge {
+    timeout: Span,
+    /// Segments that fit into one packet.
+    most: u32,
+    /// How many are held, of which ms, and until when.
+    held: u32,
+    ms: u32,
+    until: Time,
+}
+
+impl Merge {
+    pub fn new(config: &Config) -> Merge {
+        let most = (MAX_SIZE / config.mss).max(1);
+        Merge { timeout: config.gro_flush_timeout, most, held: 0, ms: 0, until: Time::NEVER }
+    }
+
+    /// A segment arrived that is to be acknowledged: if that waits, until when. Else all that is held goes up with it.
+    pub fn hold(&mut self, now: Time, ts: u32) -> Option<Time> {
+        if self.held == 0 {
+            (self.ms, self.until) = (ts / 1000, now + self.timeout);
+        }
+        self.held += 1;
+        if self.held >= self.most || now >= self.until || self.ms != ts / 1000 {
+            self.flushed();
+            return None;
+        }
+        Some(self.until)
+    }
+
+    /// Whether something is held.
+    pub fn is_holding(&self) -> bool {
+        self.held > 0
+    }
+
+    /// All was handed up.
+    pub fn flushed(&mut self) {
+        self.held = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn merge() -> Merge {
+        Merge::new(&Config { gro_flush_timeout: Span::from_micros(50), ..Config::default() })
+    }
+
+    #[test]
+    fn what_comes_within_the_time_waits_for_its_end() {
+        let mut merge = merge();
+        let until = Some(Time(51_000));
+        let held = [1, 20, 50].map(|us| merge.hold(Time(us * 1000), 7000));
+        assert_eq!(held, [until; 3]);
+        assert!(merge.is_holding());
+        assert_eq!(merge.hold(Time(51_000), 7000), None);
+        assert!(!merge.is_holding());
+    }
+
+    #[test]
+    fn a_packet_holds_64_kb() {
+        let mut merge = merge();
+        let held = (0..45).map(|n| merge.hold(Time(n), 7000).is_some());
+        assert_eq!(held.filter(|held| *held).count(), 44);
+    }
+
+    #[test]
+    fn segments_of_two_milliseconds_are_not_merged() {
+        let mut merge = merge();
+        assert!(merge.hold(Time(1), 7999).is_some());
+        assert_eq!(merge.hold(Time(2), 8000), None);
+    }
+}

@@ -1,0 +1,100 @@
+//! TCP small queues: how much of a connection may wait in its own host.
+//!
+//! Facts: `tcp_small_queue_check` and `tcp_wfree` in tcp_output.c of Linux 7.3. A sender stops when what its device has not sent
+//! yet is more than a millisecond's worth of its pacing rate, at least two packets; each departure lets it look again.
+//!
+//! Deviations: the check is made for each segment, not for each burst; a departure is known at its moment (a device tells of
+//! several at once); repaired segments have the same bound as new ones (Linux: twice of it).
+
+use crate::units::Time;
+use alloc::collections::VecDeque;
+
+/// `sk_pacing_shift`.
+const PACING_SHIFT: u32 = 10;
+/// What an skb of the send queue takes beside its payload.
+const OVERHEAD: u32 = 1280;
+
+/// What of a connection waits in its host.
+#[derive(Clone, Debug)]
+pub(super) struct SmallQueue {
+    /// `tcp_limit_output_bytes`.
+    limit: u32,
+    mss: u32,
+    /// When each segment will have left, and the memory that it holds until then.
+    waiting: VecDeque<(Time, u32)>,
+    sk_wmem_alloc: u32,
+    /// The departure that lets a sender look again that was stopped, else never.
+    wake: Time,
+}
+
+impl SmallQueue {
+    pub fn new(limit: u32, mss: u32) -> SmallQueue {
+        SmallQueue { limit, mss, waiting: VecDeque::new(), sk_wmem_alloc: 0, wake: Time::NEVER }
+    }
+
+    /// Whether another segment may go down, at a pacing rate in bytes a second; `few`: at most one is outstanding.
+    pub fn admits(&mut self, now: Time, rate: Option<u64>, few: bool) -> bool {
+        while let Some(&(at, truesize)) = self.waiting.front().filter(|first| first.0 <= now) {
+            debug_assert!(at <= now);
+            self.sk_wmem_alloc -= truesize;
+            self.waiting.pop_front();
+        }
+        let least = u64::from(2 * (self.mss + OVERHEAD));
+        let limit = rate.map_or(u64::MAX, |rate| (rate >> PACING_SHIFT).max(least)).min(u64::from(self.limit));
+        let admits = few || u64::from(self.sk_wmem_alloc) <= limit;
+        self.wake = self.waiting.front().filter(|_| !admits).map_or(Time::NEVER, |first| first.0);
+        admits
+    }
+
+    /// A segment went down that will have left the host then.
+    pub fn sent(&mut self, departure: Time, payload: u32) {
+        self.sk_wmem_alloc += payload + OVERHEAD;
+        self.waiting.push_back((departure, payload + OVERHEAD));
+    }
+
+    /// When a sender that was stopped looks again.
+    pub fn wake(&self) -> Time {
+        self.wake
+    }
+
+    /// It does.
+    pub fn woken(&mut self) {
+        self.wake = Time::NEVER;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many segments of 1448 bytes go down at once, each of which needs 100 µs.
+    fn at_once(limit: u32, rate: Option<u64>) -> u32 {
+        let mut queue = SmallQueue::new(limit, 1448);
+        let mut sent = 0;
+        while sent < 1000 && queue.admits(Time::ZERO, rate, false) {
+            sent += 1;
+            queue.sent(Time(u64::from(sent) * 100_000), 1448);
+        }
+        sent
+    }
+
+    #[test]
+    fn a_millisecond_of_the_pacing_rate_waits_and_at_least_two_packets() {
+        // 2^-10 s of 100 Mbyte/s are 97656 bytes: 36 packets of 2728 are more.
+        assert_eq!(at_once(4 << 20, Some(100_000_000)), 36);
+        assert_eq!(at_once(4 << 20, Some(1000)), 3);
+        assert_eq!(at_once(20_000, Some(100_000_000)), 8, "tcp_limit_output_bytes");
+        assert_eq!(at_once(20_000, None), 8, "before there is an RTT");
+    }
+
+    #[test]
+    fn a_departure_wakes_who_was_stopped_and_makes_room_for_one() {
+        let mut queue = SmallQueue::new(4 << 20, 1448);
+        (1..4).for_each(|n| queue.sent(Time(n * 100), 1448));
+        assert!(!queue.admits(Time(99), Some(1000), false));
+        assert_eq!(queue.wake(), Time(100));
+        assert!(queue.admits(Time(99), Some(1000), true), "never with one segment outstanding");
+        assert!(queue.admits(Time(100), Some(1000), false));
+        assert_eq!(queue.wake(), Time::NEVER);
+    }
+}
