@@ -27,6 +27,8 @@ FOLD_EVERY = 512
 """Finished runs, until they are moved to where queries read them."""
 LOOK_AGAIN_S = 0.5
 """How often it is asked whether others have finished what they play."""
+Among = Callable[[Mapping[str, Any]], bool]
+"""Whether a combination is one of those that are asked for."""
 FEWEST_SEEDS = 5
 """Before which no interval is believed to be narrow: chance makes some narrow that are not."""
 
@@ -86,7 +88,7 @@ class Swept:
     hops: dict[str, str]
     """The queues of the first run, leftward ones too, each with its discipline."""
     ids: list[str]
-    """The store's names of the plan's runs."""
+    """The store's names of the plan's runs; empty for those that are not asked for."""
     skipped: list[dict[str, Any]]
     played: int = 0
     """Runs of this sweep; the others were there, or another sweep played them."""
@@ -141,15 +143,17 @@ def execute(
     until: Until | None = None,
     series: bool = False,
     only_read: bool = False,
+    among: Among | None = None,
     tell: Callable[[float, float], None] = lambda _done_s, _all_s: None,
 ) -> Swept:
     """Plays every run of the plan that the store lacks; with `until` only as many seeds as it needs.
 
-    With `only_read` nothing is played, and what the store lacks does not count.
+    With `only_read` nothing is played, and what the store lacks does not count. `among` picks combinations by what they
+    set.
 
     Ctrl-C stops the others; what is finished is in the store. A full disk does so too, and is a Refusal.
     """
-    made = _Sweep.of(plan, file, store, world or run.Simulator(), until, series)
+    made = _Sweep.of(plan, file, store, world or run.Simulator(), until, series, among)
     try:
         try:
             if not only_read:
@@ -168,7 +172,8 @@ class _Sweep:
     file: Path
     world: run.World
     swept: Swept
-    identities: list[identity.Identity]
+    identities: dict[int, identity.Identity]
+    """By the run's place in the plan: of those that are asked for."""
     durations_s: list[float]
     until: Until | None
     series: bool
@@ -191,9 +196,17 @@ class _Sweep:
         self.place = {index: place for place, one in enumerate(self.swept.combinations) for index in one.indices}
 
     @staticmethod
-    def of(plan: _core.Plan, file: Path, store: Store, world: run.World, until: Until | None, series: bool) -> _Sweep:
+    def of(
+        plan: _core.Plan,
+        file: Path,
+        store: Store,
+        world: run.World,
+        until: Until | None,
+        series: bool,
+        among: Among | None,
+    ) -> _Sweep:
         runs = json.loads(plan.runs())
-        combinations = _combinations(plan.text, runs)
+        combinations = _combinations(plan.text, runs, among)
         identities = _identities(plan, file, runs, combinations, world)
         about = json.loads(plan.describe(0))
         hops = {one["name"]: one["qdisc"] for one in about["hops"]}
@@ -202,10 +215,10 @@ class _Sweep:
             hop = sweep.swept_hop(runs[0]["set"], hops) or next(iter(hops))
             until = replace(until, address=measures.full(until.address, hop))
             measures.refuse_unknown(until.address, measures.known(hops, flows))
-        ids = [identities[index].id for index in range(len(runs))]
+        ids = [identities[index].id if index in identities else "" for index in range(len(runs))]
         swept = Swept(plan.title, world.name, store, combinations, hops, ids, json.loads(plan.skipped()))
         made = _Sweep(plan, file, world, swept, identities, [one["duration_s"] for one in runs], until, series)
-        made.read(range(len(runs)))
+        made.read(identities)
         return made
 
     # What is there.
@@ -240,7 +253,7 @@ class _Sweep:
 
     def play(self, jobs: int | None, tell: Callable[[float, float], None]) -> None:
         done_s = sum(self.durations_s[index] for index in self.present)
-        whole_s = sum(self.durations_s)
+        whole_s = sum(self.durations_s[index] for index in self.identities)
 
         def tell_all(playing_s: float) -> None:
             tell(done_s + playing_s, whole_s)
@@ -335,7 +348,7 @@ class _Sweep:
     def finish(self) -> Swept:
         """With the runs that count: those that are there; of a combination that has enough seeds, no more."""
         if self.swept.interrupted:
-            self.read(range(len(self.identities)))
+            self.read(self.identities)
         refused = [(place, reason) for place, reason in sorted(self.asked.items()) if reason]
         self.swept.skipped += [{"set": self.swept.combinations[place].set, "reason": why} for place, why in refused]
         if len(refused) == len(self.swept.combinations):
@@ -348,23 +361,27 @@ class _Sweep:
         return self.swept
 
 
-def _combinations(text: str, runs: Sequence[dict[str, Any]]) -> list[Combination]:
+def _combinations(text: str, runs: Sequence[dict[str, Any]], among: Among | None) -> list[Combination]:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise Refusal(f"a store needs a scenario in TOML 1.0: {error}") from error
-    groups: dict[str, list[int]] = {}
+    groups: dict[str, dict[int, int]] = {}
     for index, one in enumerate(runs):
-        groups.setdefault(json.dumps(one["set"]), []).append(index)
+        if among is None or among(one["set"]):
+            # --set of a swept key makes equal ones of several: once is enough.
+            groups.setdefault(json.dumps(one["set"]), {}).setdefault(one["seed"], index)
+    if not groups:
+        raise Refusal("no combination of the sweep is one of those that are asked for")
     return [
         Combination(runs[group[0]]["set"], group, identity.resolved(document, runs[group[0]]["set"]))
-        for group in groups.values()
+        for group in (list(one.values()) for one in groups.values())
     ]
 
 
 def _identities(
     plan: _core.Plan, file: Path, runs: Sequence[dict[str, Any]], combinations: Sequence[Combination], world: run.World
-) -> list[identity.Identity]:
+) -> dict[int, identity.Identity]:
     found: dict[int, identity.Identity] = {}
     files: dict[str, str | None] = {}
     for one in combinations:
@@ -372,7 +389,7 @@ def _identities(
         engine = identity.digest(world.key(plan, one.indices[0]))
         for index in one.indices:
             found[index] = identity.of_run(scenario, runs[index]["seed"], world.name, engine)
-    return [found[index] for index in range(len(runs))]
+    return found
 
 
 def _row(who: identity.Identity, file: str, record: records.RunRecord, scenario: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,129 +1,408 @@
-"""The papers' claims, judged by runs in a store.
+"""What a paper claims, judged by runs in a store.
 
-A `claims.toml` says which scenarios it needs (`[runs.NAME]`: file, seeds), how their runs are looked at (`[view.NAME]`:
-a SELECT without its FROM, over the columns of a store) and what is claimed (`[ID]`): quantities, each a SQL expression
-over one seed's rows of a view, so that disciplines are compared seed by seed, and the ranges of their means.
+An experiment is a folder with a `claims.toml` and a `quantities.py`. The first has what the paper says, which runs it
+needs, and the ranges in which each quantity must lie, fixed before the first run; the second, for each claim, a
+function from those runs to its quantities, a value for each seed. A verdict is recomputed from the store at any time.
 """
 
 from __future__ import annotations
 
+import difflib
+import importlib.util
+import json
+import math
 import tomllib
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
-from sojourn import campaign, run
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sojourn import _core, campaign, measures, plan, run
 from sojourn.errors import Refusal
-from sojourn.plan import load
 from sojourn.store import Store
 from sojourn.sweep import Mean, mean_of
 
-if TYPE_CHECKING:
-    import duckdb
+Floats = NDArray[np.float64]
+Quantities = Mapping[str, Floats | Sequence[float] | float]
+"""By what it is called in claims.toml: its value for each seed, or the one value that it has."""
 
-FILE = "claims.toml"
-NO_CLAIM = ("runs", "view")
+CLAIMS, QUANTITIES = "claims.toml", "quantities.py"
+KINDS = ("expected", "must", "calibrates", "report", "inconsistent", "not-expressible")
+"""must: or the implementation is wrong. calibrates: a parameter was chosen by it. report: nobody said how near is near
+enough. inconsistent: the paper contradicts itself. not-expressible: in none of the worlds."""
+VERDICTS = ("holds", "differs", "inconsistent", "calibrated", "not-expressible", "reported")
+
+
+# ---- what is asked ----
 
 
 @dataclass(frozen=True)
-class Quantity:
-    """What a claim rests on, or stands beside it for information."""
+class Need:
+    """Runs that claims read: a scenario file, or a part of its sweep."""
 
     name: str
-    mean: Mean | None
-    """Over the seeds; none if no run has it."""
-    range: tuple[float, float] | None
+    file: Path
+    seeds: int | None = None
+    set: Mapping[str, str] = field(default_factory=dict)
+    """As `--set` has them."""
+    where: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """The values of a sweep that are read; of keys that are not here, all."""
 
-    @property
-    def holds(self) -> bool:
-        """Whether its mean lies in its range, if it has one."""
-        return self.range is None or (self.mean is not None and self.range[0] <= self.mean.value <= self.range[1])
+    def among(self, chosen: Mapping[str, Any]) -> bool:
+        """Whether a combination is one of these."""
+        return all(chosen.get(key) in values for key, values in self.where.items())
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """A claim, judged."""
+class Claim:
+    """A statement of a paper, and when it holds."""
 
     id: str
-    paper: str
-    """The folder of its experiments."""
     says: str
-    world: str
-    quantities: list[Quantity]
-    verdict: str
-    """`holds`, `differs` or `calibrated`."""
-    cause: str
-    """Why it differs, or on what it was calibrated; empty where nobody knows yet."""
+    runs: tuple[str, ...] = ()
+    kind: str = "expected"
+    holds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """The mean over the seeds lies in the range."""
+    each: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """So does the value of every seed."""
+    same: tuple[str, ...] = ()
+    """Differences whose 95 % interval contains zero."""
+    cause: str = ""
+    """Why it differs, found by experiment; or why nothing can be said."""
+    ablation: str = ""
+    """What makes the difference come and go."""
+    tests: str = ""
+    """Where a test looks closer than a run's measures do."""
 
 
-def judge(
-    folder: Path,
-    store: Store,
-    *,
-    world: run.World | None = None,
-    only: Collection[str] = (),
-    jobs: int | None = None,
-    check: bool = False,
-    tell: Callable[[float, float], None] = lambda _done_s, _all_s: None,
-) -> list[Verdict]:
-    """Plays what the claims of a paper's folder need and the store lacks, and judges them; `only` some of them, by id.
+@dataclass(frozen=True)
+class Experiment:
+    """A paper's claims."""
 
-    With `check` nothing is played, and runs that are not there are a Refusal.
-    """
-    text = tomllib.loads((folder / FILE).read_text(encoding="utf-8"))
-    claims = {name: claim for name, claim in text.items() if name not in NO_CLAIM and "is" in claim}
-    claims = {name: claim for name, claim in claims.items() if not only or name in only}
-    if not claims:
-        return []
-    world = world or run.Simulator()
-    views = {name: text["view"][name] for name in {claim["view"] for claim in claims.values()}}
-    ids: dict[str, list[str]] = {}
-    for name in sorted({view["of"] for view in views.values()}):
-        asked = text["runs"][name]
-        file = folder / asked["file"]
-        plan = load(file, [], None, asked["seeds"])
-        done = campaign.execute(plan, file, store, world=world, jobs=jobs, only_read=check, tell=tell)
-        if done.interrupted:
-            raise KeyboardInterrupt
-        if check and done.count < len(plan):
-            raise Refusal(f"{store.folder}: {len(plan) - done.count} of the {len(plan)} runs of {file} are not there")
-        ids[name] = [done.ids[index] for one in done.combinations for index in one.indices]
-    with store.connect() as connection:
-        for name, view in views.items():
-            _ask(
-                connection, folder / FILE, f'CREATE TEMP TABLE "{name} ids" AS SELECT unnest(?) AS id', ids[view["of"]]
-            )
-            sql = f'CREATE TEMP TABLE "{name}" AS {view["sql"]} FROM runs SEMI JOIN "{name} ids" USING (id)'
-            _ask(connection, folder / FILE, sql)
-        return [_judged(connection, folder / FILE, name, claim, world.name) for name, claim in claims.items()]
+    folder: Path
+    needs: Mapping[str, Need]
+    claims: tuple[Claim, ...]
+    quantities: ModuleType
+
+    @property
+    def name(self) -> str:
+        """The folder's."""
+        return self.folder.name
+
+    def quantities_of(self, claim: Claim) -> Callable[[Mapping[str, Runs]], Quantities]:
+        """The function for a claim: N9 has `n9`."""
+        name = "".join(letter if letter.isalnum() else "_" for letter in claim.id.lower())
+        found: Callable[[Mapping[str, Runs]], Quantities] | None = getattr(self.quantities, name, None)
+        if found is None:
+            raise Refusal(f"{self.folder / QUANTITIES}: {claim.id} has no function {name}")
+        return found
 
 
-def _ask(connection: duckdb.DuckDBPyConnection, file: Path, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-    import duckdb
+def select(words: Sequence[str], root: Path) -> list[tuple[Experiment, list[Claim]]]:
+    """The claims asked for by papers (`001`, `001-codel`, a path) and ids (`N20`); without any, all below `root`."""
+    there = sorted(path.parent for path in root.glob(f"*/{CLAIMS}"))
+    ready = [folder for folder in there if (folder / QUANTITIES).exists()]
+    papers = {word: found for word in words if (found := _folder(word, there)) is not None}
+    for word, folder in papers.items():
+        if not (folder / QUANTITIES).exists():
+            raise Refusal(f"{word}: {folder} has no {QUANTITIES}: tools/kernel_claims.py judges its claims")
+    ids = [word for word in words if word not in papers]
+    chosen = []
+    for folder in dict.fromkeys((*papers.values(), *(ready if ids or not words else ()))):
+        experiment = load(folder)
+        whole = not words or folder in papers.values()
+        if claims := [claim for claim in experiment.claims if whole or claim.id in ids]:
+            chosen.append((experiment, claims))
+    if missing := set(ids) - {claim.id for _, claims in chosen for claim in claims}:
+        names = ", ".join(folder.name for folder in ready) or "none is there"
+        raise Refusal(f"{min(missing)}: no such paper or claim below {root}: expected an id, or one of {names}")
+    if not chosen:
+        raise Refusal(f"{root}: no claims are there: expected a checkout's folder experiments, or --experiments DIR")
+    return chosen
 
+
+def _folder(word: str, there: Sequence[Path]) -> Path | None:
+    if (Path(word) / CLAIMS).exists():
+        return Path(word)
+    return next((folder for folder in there if word in (folder.name, folder.name.split("-")[0])), None)
+
+
+def load(folder: Path) -> Experiment:
+    """Reads and checks an experiment's claims."""
+    path = folder / CLAIMS
     try:
-        return connection.execute(sql, list(values)).fetchall()
-    except duckdb.Error as error:
-        raise Refusal(f"{file}: {sql}: {error}") from error
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Refusal(f"{path}: {error}") from error
+    needs = {name: _need(folder, name, value) for name, value in document.pop("runs", {}).items()}
+    claims = tuple(_claim(path, name, value, needs) for name, value in document.items())
+    return Experiment(folder, needs, claims, _module(folder / QUANTITIES))
 
 
-def _judged(
-    connection: duckdb.DuckDBPyConnection, file: Path, name: str, claim: Mapping[str, Any], world: str
-) -> Verdict:
-    ranges = claim["holds"]
-    if unknown := ranges.keys() - claim["is"].keys():
-        raise Refusal(f"{file}: {name}: {sorted(unknown)[0]!r} has a range, but nothing says what it is")
-    quantities = [
-        Quantity(one, _mean(connection, file, claim["view"], sql), tuple(ranges[one]) if one in ranges else None)
-        for one, sql in claim["is"].items()
-    ]
-    held = all(quantity.holds for quantity in quantities)
-    verdict = "differs" if not held else "calibrated" if "calibrated" in claim else "holds"
-    cause = claim.get("calibrated" if held else "cause", "")
-    return Verdict(name, file.parent.name, claim["says"], world, quantities, verdict, cause)
+def _need(folder: Path, name: str, value: Mapping[str, Any]) -> Need:
+    path = folder / CLAIMS
+    _known(path, f"runs.{name}", value, ("file", "seeds", "set", "where"))
+    if "file" not in value:
+        raise Refusal(f"{path}: runs.{name}: expected file, a scenario file's path from here")
+    return Need(name, folder / value["file"], value.get("seeds"), value.get("set", {}), value.get("where", {}))
 
 
-def _mean(connection: duckdb.DuckDBPyConnection, file: Path, view: str, sql: str) -> Mean | None:
-    found = _ask(connection, file, f'SELECT {sql} FROM "{view}" GROUP BY seed ORDER BY seed')
-    return mean_of([None if value is None else float(value) for (value,) in found])
+def _claim(path: Path, name: str, value: Any, needs: Mapping[str, Need]) -> Claim:
+    keys = ("says", "runs", "kind", "holds", "each", "same", "cause", "ablation", "tests")
+    if not isinstance(value, Mapping):
+        raise Refusal(f"{path}: {name} = {value}: expected a table of a claim")
+    _known(path, name, value, keys)
+    made = Claim(
+        id=name,
+        says=value.get("says", ""),
+        runs=tuple(value.get("runs", ())),
+        kind=value.get("kind", "expected"),
+        holds=_ranges(path, name, value.get("holds", {})),
+        each=_ranges(path, name, value.get("each", {})),
+        same=tuple(value.get("same", ())),
+        **{key: value.get(key, "") for key in ("cause", "ablation", "tests")},
+    )
+    if made.kind not in KINDS:
+        raise Refusal(f"{path}: {name}.kind = {made.kind}: expected one of {', '.join(KINDS)}")
+    for one in made.runs:
+        if one not in needs:
+            raise Refusal(f"{path}: {name}.runs = {one}: expected one of {', '.join(needs)}")
+    judged = made.kind not in ("report", "inconsistent", "not-expressible")
+    if judged != bool(made.holds or made.each or made.same):
+        raise Refusal(f"{path}: {name}: expected {'a range in holds or each, or same' if judged else 'no range'}")
+    return made
+
+
+def _known(path: Path, where: str, value: Mapping[str, Any], keys: Sequence[str]) -> None:
+    for key in value:
+        if key not in keys:
+            nearest = difflib.get_close_matches(key, keys, 1)
+            hint = f"; nearest is {nearest[0]}" if nearest else ""
+            raise Refusal(f"{path}: {where}.{key}: no such key: expected one of {', '.join(keys)}{hint}")
+
+
+def _ranges(path: Path, name: str, value: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    ranges = {}
+    for key, bounds in value.items():
+        if not (isinstance(bounds, list) and len(bounds) == 2 and bounds[0] <= bounds[1]):
+            raise Refusal(f"{path}: {name}: {key} = {bounds}: expected [least, greatest]")
+        ranges[key] = (float(bounds[0]), float(bounds[1]))
+    return ranges
+
+
+def _module(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"sojourn_{path.parent.name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# ---- what was measured ----
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Stored runs, and their measures by name (`sojourn_ms.p95`, `flows.ftp.goodput_mbit`)."""
+
+    hop: str
+    """Whose measures those are that name no queue."""
+    sets: list[dict[str, Any]]
+    seeds: list[int]
+    table: pa.Table
+    """A row for each; all seeds of a combination beside each other."""
+
+    def of(self, *words: str) -> Runs:
+        """Those that have all of these settings.
+
+        `KEY=VALUE` asks for an address that ends with KEY, other words for any value that begins so: `codel `.
+        """
+        rows = [row for row, chosen in enumerate(self.sets) if all(_has(chosen, word) for word in words)]
+        if not rows:
+            raise Refusal(f"no runs with {', '.join(words)}")
+        return Runs(self.hop, [self.sets[r] for r in rows], [self.seeds[r] for r in rows], self.table.take(rows))
+
+    def values(self, address: str) -> Floats:
+        """A measure of each run."""
+        return measures.values(self.table, measures.full(address, self.hop))
+
+    def grid(self, address: str) -> Floats:
+        """The same with a row a combination and a column a seed."""
+        return self.by_seed(self.values(address))
+
+    def by_seed(self, values: Floats) -> Floats:
+        """Values of each run, so arranged."""
+        count = len(set(self.seeds))
+        if self.seeds != self.seeds[:count] * (len(self.seeds) // count):
+            raise Refusal("not every combination has all seeds")
+        return values.reshape(-1, count)
+
+    def flow_drops(self, name: str) -> tuple[Floats, Floats]:
+        """Packets sent and dropped by the flows of this name, together, in each run."""
+        sent, lost = [], []
+        for flows in self.table["flows"].to_pylist():
+            own = [flow for flow in flows if name in (flow["name"], measures.shared_name(flow["name"]))]
+            sent.append(float(sum(flow["packets"] or 0 for flow in own)))
+            lost.append(float(sum(flow["drops"] or 0 for flow in own)))
+        return np.array(sent), np.array(lost)
+
+
+def _has(chosen: Mapping[str, Any], word: str) -> bool:
+    key, equals, value = word.partition("=")
+    if equals:
+        return any(f".{address}".endswith(f".{key}") and _text(one) == value for address, one in chosen.items())
+    return any(_text(one).startswith(word) for one in chosen.values())
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+@dataclass(frozen=True)
+class Told:
+    """A quantity: over its seeds, and by its range."""
+
+    name: str
+    mean: Mean
+    least: float
+    greatest: float
+    range: tuple[float, float] | None
+    rule: str
+    """`mean`, `each`, `same`; empty if it is beside the claim."""
+    inside: bool
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A claim, judged in a world."""
+
+    paper: str
+    claim: Claim
+    world: str
+    quantities: tuple[Told, ...]
+    verdict: str
+    cause: str
+
+
+@dataclass
+class Found:
+    """The runs of an experiment."""
+
+    runs: dict[str, Runs] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    """Why the world can't play some, by the need's name."""
+    played: int = 0
+    interrupted: bool = False
+
+
+def gather(
+    experiment: Experiment,
+    needs: Collection[str],
+    store: Store,
+    world: run.World,
+    *,
+    seeds: int | None = None,
+    jobs: int | None = None,
+    play: bool = True,
+    tell: Callable[[float, float], None] = lambda _done_s, _all_s: None,
+) -> Found:
+    """The runs that are needed; what the store lacks is played first, or missing if not to `play`."""
+    found = Found()
+    chosen = [need for name, need in experiment.needs.items() if name in needs]
+    plans = [plan.load(need.file, list(need.set.items()), None, seeds or need.seeds) for need in chosen]
+    lengths = [_simulated_s(one, need) for one, need in zip(plans, chosen, strict=True)]
+    before, whole = 0.0, sum(lengths)
+    for one, need, length in zip(plans, chosen, lengths, strict=True):
+
+        def tell_all(done_s: float, _all_s: float, before: float = before) -> None:
+            tell(before + done_s, whole)
+
+        try:
+            swept = campaign.execute(
+                one, need.file, store, world=world, jobs=jobs, among=need.among, only_read=not play, tell=tell_all
+            )
+        except Refusal as error:
+            if not str(error).startswith("nothing to run"):
+                raise
+            found.refused[need.name] = str(error)
+            continue
+        before += length
+        found.played += swept.played
+        if swept.interrupted:
+            found.interrupted = True
+            break
+        if not play and (lacking := sum(map(bool, swept.ids)) - swept.count):
+            where = f"{need.file}, runs.{need.name}"
+            raise Refusal(f"{store.folder}: {lacking} of the runs of {where}, are not there: play them without --check")
+        if swept.skipped and play:
+            found.refused[need.name] = swept.skipped[0]["reason"]
+        found.runs[need.name] = _runs_of(swept)
+    return found
+
+
+def _simulated_s(one: _core.Plan, need: Need) -> float:
+    chosen = (entry for entry in json.loads(one.runs()) if need.among(entry["set"]))
+    return math.fsum({json.dumps([entry["set"], entry["seed"]]): entry["duration_s"] for entry in chosen}.values())
+
+
+def _runs_of(swept: campaign.Swept) -> Runs:
+    indices = [index for one in swept.combinations for index in one.indices]
+    sets = [one.set for one in swept.combinations for _ in one.indices]
+    tables, places = [], []
+    for at, table in swept.store.batches([swept.ids[index] for index in indices], ("seed", *measures.COLUMNS)):
+        tables.append(table)
+        places += at
+    table = pa.concat_tables(tables).take(np.argsort(places))
+    return Runs(next(iter(swept.hops)), sets, table["seed"].to_pylist(), table)
+
+
+# ---- the verdict ----
+
+
+def judge(experiment: Experiment, claim: Claim, found: Found, world: str) -> Judgement:
+    """A claim's verdict, by its rules and nothing else."""
+
+    def judged(verdict: str, cause: str = "", quantities: Iterable[Told] = ()) -> Judgement:
+        return Judgement(experiment.name, claim, world, tuple(quantities), verdict, cause)
+
+    if claim.kind == "not-expressible":
+        return judged("not-expressible", claim.cause)
+    for name in claim.runs:
+        if name in found.refused:
+            return judged("not-expressible", found.refused[name])
+    quantities = experiment.quantities_of(claim)({name: found.runs[name] for name in claim.runs})
+    for name in (*claim.holds, *claim.each, *claim.same):
+        if name not in quantities:
+            raise Refusal(f"{experiment.folder / QUANTITIES}: {claim.id} has no quantity {name!r}")
+    all_told = [told(claim, name, values) for name, values in quantities.items()]
+    if claim.kind in ("report", "inconsistent"):
+        return judged("reported" if claim.kind == "report" else "inconsistent", claim.cause, all_told)
+    if not all(one.inside for one in all_told):
+        return judged("differs", claim.cause, all_told)
+    return judged("calibrated" if claim.kind == "calibrates" else "holds", "", all_told)
+
+
+def told(claim: Claim, name: str, quantity: Floats | Sequence[float] | float) -> Told:
+    """A quantity by the claim's rules; one that no rule names is beside the claim."""
+    values = np.atleast_1d(np.asarray(quantity, float))
+    mean = mean_of(values[~np.isnan(values)].tolist())
+    if mean is None:
+        raise Refusal(f"{claim.id}: {name!r} has no value")
+    least, greatest = float(np.nanmin(values)), float(np.nanmax(values))
+    inside, rule, range_ = True, "", None
+    if name in claim.holds:
+        range_, rule = claim.holds[name], "mean"
+        inside = range_[0] <= mean.value <= range_[1]
+    if name in claim.each:
+        range_, rule = claim.each[name], "each"
+        inside = inside and range_[0] <= least and greatest <= range_[1] and not np.isnan(values).any()
+    if name in claim.same:
+        rule = "same"
+        inside = abs(mean.value) <= (mean.half_width or 0.0)
+    return Told(name, mean, least, greatest, range_, rule, inside)

@@ -2,118 +2,218 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from sojourn import screen
-from sojourn.cli.base import bounded, cli, fail, format_option, rows_as_csv, simulated_seconds, store_option, warn
+from sojourn.cli.base import (
+    INTERRUPTED,
+    bounded,
+    cli,
+    fail,
+    format_option,
+    many,
+    rows_as_csv,
+    simulated_seconds,
+    store_option,
+    warn,
+)
 from sojourn.cli.run import memory_option, world_of
+from sojourn.plan import WORLDS
 
 if TYPE_CHECKING:
-    from sojourn.claims import Quantity, Verdict
-
-HEADS = ("claim", "what the paper says", "measured", "range", "verdict", "cause")
+    from sojourn.claims import Claim, Experiment, Judgement, Told
+    from sojourn.run import World
+    from sojourn.store import Store
 
 
 @cli.command(
     epilog="""\b
 Examples:
-  sojourn claims
-  sojourn claims 001 --check
+  sojourn claims 001
+  sojourn claims N11 N16
+  sojourn claims --check -f json
 """
 )
-@click.argument("papers", nargs=-1)
-@click.option("--experiments", type=click.Path(path_type=Path), default=Path("experiments"), show_default=True)
-@click.option("--world", type=click.Choice(["sim", "kernel"]), default="sim", show_default=True, help="Which judges.")
+@click.argument("words", nargs=-1, metavar="[PAPER|ID]...")
+@click.option("--world", type=click.Choice(WORLDS), default="sim", show_default=True, help="Where it runs.")
 @memory_option
+@click.option("--check", is_flag=True, help="Play nothing: every verdict from what the store has.")
+@click.option(
+    "--seeds",
+    type=int,
+    callback=bounded(1, 1_000_000),
+    metavar="N",
+    help="So many seeds instead of those that claims.toml asks for.",
+)
 @store_option
-@click.option("--check", is_flag=True, help="Play nothing: judge by what the store has, and fail if it is not all.")
+@click.option(
+    "--experiments",
+    type=click.Path(path_type=Path),
+    default=Path("experiments"),
+    show_default=True,
+    metavar="DIR",
+    help="Where the papers' folders are.",
+)
 @click.option(
     "--jobs", type=int, callback=bounded(1, 1024), metavar="N", help="Runs at the same time [default: all cores]."
 )
 @format_option()
 def claims(
-    papers: tuple[str, ...],
-    experiments: Path,
+    words: tuple[str, ...],
     world: str,
     memory: int,
-    store: Path,
     check: bool,
+    seeds: int | None,
+    store: Path,
+    experiments: Path,
     jobs: int | None,
     form: str,
 ) -> None:
-    """Judge the papers' claims.
+    """Judge what papers claim: what each says, what was measured, and whether it holds.
 
-    PAPERS are the beginnings of folders in experiments/ that have a claims.toml, such as 001, or ids of claims, such as
-    N19; all by default. What the store lacks is played before.
+    PAPER is a number (001), the name of a folder below experiments, or a path; ID is a claim's (N20). Without any, all
+    are judged. Runs that a claim needs and the store lacks are played first. If one that must hold does not, the exit
+    code is 2.
     """
-    from sojourn import claims as judges
-    from sojourn.store import Store
+    if world == "live":
+        fail("--world = live: not built yet; expected sim or kernel")
+    from sojourn import claims as judging
+    from sojourn.store import FACTS, Store
 
-    folders = sorted(path.parent for path in experiments.glob(f"*/{judges.FILE}"))
-    chosen = [folder for folder in folders if any(folder.name.startswith(word) for word in papers)]
-    ids = [word for word in papers if not any(folder.name.startswith(word) for folder in folders)]
+    chosen = judging.select(words, experiments)
+    if check and not (store / FACTS).is_file():
+        fail(f"--store = {store}: no store is there: expected one that 'sojourn claims' made")
     opened = Store(store)
-    found: list[Verdict] = []
-    with simulated_seconds("the papers' experiments") as tell:
-        for folder in folders if ids or not papers else chosen:
-            only = () if folder in chosen else ids
-            where = world_of(world, memory=memory)
-            found += judges.judge(folder, opened, world=where, only=only, jobs=jobs, check=check, tell=tell)
+    where = world_of(world, memory=memory)
+    judged, interrupted = _judge_all(chosen, opened, where, seeds=seeds, jobs=jobs, play=not check)
     warn(opened.damaged)
-    if missing := set(ids) - {one.id for one in found}:
-        fail(f"{sorted(missing)[0]}: no such paper or claim below {experiments}")
-    if not found:
-        fail(f"{experiments}: no claims are there that a store can judge")
-    _show(found, form)
+    _show(judged, form)
+    if interrupted:
+        click.echo("sojourn: interrupted; the same command goes on where it was", err=True)
+        sys.exit(INTERRUPTED)
+    if wrong := [one.claim.id for one in judged if one.claim.kind == "must" and one.verdict == "differs"]:
+        fail(f"{', '.join(wrong)} must hold, or sojourn is wrong")
 
 
-def _show(found: list[Verdict], form: str) -> None:
+def _judge_all(
+    chosen: Sequence[tuple[Experiment, list[Claim]]],
+    store: Store,
+    world: World,
+    *,
+    seeds: int | None,
+    jobs: int | None,
+    play: bool,
+) -> tuple[list[Judgement], bool]:
+    from sojourn import claims as judging
+
+    judged: list[Judgement] = []
+    for experiment, claims in chosen:
+        needs = {name for claim in claims if claim.kind != "not-expressible" for name in claim.runs}
+        with simulated_seconds(f"{experiment.name}, {many(len(claims), 'claim')}") as tell:
+            found = judging.gather(experiment, needs, store, world, seeds=seeds, jobs=jobs, play=play, tell=tell)
+        if found.interrupted:
+            return judged, True
+        judged += [judging.judge(experiment, claim, found, world.name) for claim in claims]
+        click.echo(f"{experiment.name}: {many(found.played, 'run')} played now; store: {store.folder}", err=True)
+    return judged, False
+
+
+def _show(judged: Sequence[Judgement], form: str) -> None:
+    from sojourn import records
+
     if form == "json":
-        from sojourn import records
-
-        click.echo(records.to_json({"claims": [_as_dict(one) for one in found]}))
-        return
-    rows = [[one.id, one.says, *_measured(one.quantities), one.verdict, one.cause] for one in found]
-    if form == "csv":
-        click.echo(rows_as_csv(HEADS, rows), nl=False)
-    else:
-        screen.print_words(f"the papers' claims, world {found[0].world}", HEADS, rows)
-
-
-def _measured(quantities: list[Quantity]) -> tuple[str, str]:
-    from sojourn import table
-
-    measured, ranges = [], []
-    for one in quantities:
-        text = "–"
-        if one.mean:
-            width = f" ± {table.interval(one.mean.half_width)}" if one.mean.half_width else ""
-            text = table.number(one.mean.value, 4) + width
-        measured.append(f"{one.name}: {text}" + ("" if one.holds else " (outside)"))
-        ranges.append("–" if one.range is None else "{:g} to {:g}".format(*one.range))
-    return "\n".join(measured), "\n".join(ranges)
+        click.echo(records.to_json({"claims": [_as_dict(one) for one in judged]}))
+    elif form == "csv":
+        click.echo(_as_csv(judged), nl=False)
+    elif judged:
+        heads = ["", "the paper", "measured", "verdict", "cause"]
+        rows = [
+            [one.claim.id, one.claim.says, "\n".join(map(told, one.quantities)), one.verdict, one.cause]
+            for one in judged
+        ]
+        papers = ", ".join(dict.fromkeys(one.paper for one in judged))
+        screen.print_words(f"{papers} · world {judged[0].world}", heads, rows)
+        counts = Counter(one.verdict for one in judged)
+        click.echo(
+            f"{many(len(judged), 'claim')}: {', '.join(f'{count} {verdict}' for verdict, count in counts.items())}\n"
+            "means over seeds, ± half-width of the 95 % interval; in brackets what was fixed before the first run"
+        )
 
 
-def _as_dict(one: Verdict) -> dict[str, Any]:
+def told(one: Told) -> str:
+    """A quantity in words: its mean, interval, and range."""
+    text = f"{one.name}: {_number(one.mean.value, one.mean.half_width)}"
+    if one.rule == "each" and one.mean.count > 1:
+        text += f", from {_number(one.least)} to {_number(one.greatest)}"
+    if one.rule:
+        text += f" [{_rule(one)}]{'' if one.inside else ' OUTSIDE'}"
+    return text
+
+
+def _rule(one: Told) -> str:
+    if one.range is None:
+        return "no difference"
+    low, high = one.range
+    if high == float("inf"):
+        return f"at least {low:g}"
+    if low == float("-inf"):
+        return f"at most {high:g}"
+    return f"{low:g} to {high:g}{' in each' if one.rule == 'each' else ''}"
+
+
+def _number(value: float, half_width: float | None = None) -> str:
+    """About four digits."""
+    digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 3
+    text = f"{value:.{digits}f}"
+    if half_width is None:
+        return text
+    return f"{text} ± {half_width:.{digits}f}" if half_width >= 0.5 * 10**-digits else f"{text} ± < {10**-digits:g}"
+
+
+def _as_dict(one: Judgement) -> dict[str, Any]:
     quantities = {
-        quantity.name: {
-            "mean": quantity.mean and quantity.mean.value,
-            "half_width": quantity.mean and quantity.mean.half_width,
-            "count": quantity.mean.count if quantity.mean else 0,
-            "range": quantity.range,
-            "holds": quantity.holds,
+        each.name: {
+            "mean": each.mean.value,
+            "half_width": each.mean.half_width,
+            "count": each.mean.count,
+            "least": each.least,
+            "greatest": each.greatest,
+            # JSON has no infinity: an open end is null.
+            "range": each.range and [None if abs(bound) == float("inf") else bound for bound in each.range],
+            "rule": each.rule or None,
+            "inside": each.inside if each.rule else None,
         }
-        for quantity in one.quantities
+        for each in one.quantities
     }
+    claim = one.claim
     return {
-        "id": one.id,
         "paper": one.paper,
-        "says": one.says,
+        "id": claim.id,
+        "says": claim.says,
         "world": one.world,
+        "kind": claim.kind,
         "verdict": one.verdict,
-        "cause": one.cause,
         "quantities": quantities,
+        "cause": one.cause or None,
+        "ablation": claim.ablation or None,
+        "tests": claim.tests or None,
     }
+
+
+def _as_csv(judged: Sequence[Judgement]) -> str:
+    heads = ["paper", "id", "world", "verdict", "quantity", "mean", "half_width", "count", "least", "greatest"]
+    rows = []
+    for one in judged:
+        front = [one.paper, one.claim.id, one.world, one.verdict]
+        for each in one.quantities:
+            numbers = (each.mean.value, each.mean.half_width, each.mean.count, each.least, each.greatest)
+            rows.append([*front, each.name, *("" if value is None else repr(value) for value in numbers)])
+        if not one.quantities:
+            rows.append([*front, *[""] * 6])
+    return rows_as_csv(heads, rows)

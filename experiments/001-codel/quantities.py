@@ -1,0 +1,561 @@
+"""What the runs of the CoDel paper's experiments come to: a function for each claim of claims.toml.
+
+Every seed gives each discipline the same arrivals, so differences and ratios are taken seed by seed. Over the grid of
+static links a quantity is first taken over the loads, rates and RTTs of one seed: its interval says what chance adds,
+not how far the links are apart.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from sojourn.claims import Floats, Quantities, Runs
+
+Needs = Mapping[str, Runs]
+PACKET_MS = 10.0
+"""Of the first four figures: 12 500 bytes at 10 Mbit/s."""
+RTT_S = 0.2
+"""Theirs."""
+
+
+def _worst(grid: Floats) -> Floats:
+    """Of the combination whose mean over the seeds is greatest, each seed's value."""
+    row: Floats = grid[int(np.argmax(grid.mean(axis=1)))]
+    return row
+
+
+# ---- figures 1 to 4 ----
+
+
+def n1(runs: Needs) -> Quantities:
+    """The standing queue."""
+    standing = runs["standing"]
+    return {
+        "median of the queue, packets": standing.values("queue_packets.p50"),
+        "its maximum": standing.values("queue_packets.max"),
+        "least of a round trip, in packets": standing.values("standing_queue_ms.p10") / PACKET_MS,
+    }
+
+
+def n2(runs: Needs) -> Quantities:
+    """The peak, and what is left of it."""
+    return {
+        "peak of the first RTT, packets": runs["first-burst"].values("queue_packets.max"),
+        "greatest queue later than 1.1 RTT, packets": runs["after-one-trip"].values("queue_packets.max"),
+    }
+
+
+def n3(runs: Needs) -> Quantities:
+    """A burst a round trip; beside it the window that the paper names, which can't fill the link: 20 / (20 + 19)."""
+    filled, named = (runs["ack-per-window"].of(f"cc=fixed {window}") for window in (39, 20))
+    return {
+        "least of a round trip, 90th percentile, in packets": filled.values("standing_queue_ms.p90") / PACKET_MS,
+        "utilisation, %": 100 * filled.values("utilisation"),
+        "period of the queue, RTTs": filled.values("oscillation_s") / RTT_S,
+        "beside: greatest queue, packets": filled.values("queue_packets.max"),
+        "beside: utilisation with the paper's window of 20, %": 100 * named.values("utilisation"),
+    }
+
+
+def n4(runs: Needs) -> Quantities:
+    """0 + 9 + … + 216 ms."""
+    burst = runs["first-burst"]
+    together = burst.values("sojourn_ms.mean") * burst.values("delivered_packets")
+    return {
+        "the 25th packet's wait, ms": burst.values("sojourn_ms.max"),
+        "all 25 together, ms": np.round(together, 6),
+    }
+
+
+# ---- the parameters ----
+
+
+def n5(runs: Needs) -> Quantities:
+    """Utilisation by target."""
+
+    def busy(target: str) -> Floats:
+        [line] = {q for q in (one["hop.bottleneck.qdisc"] for one in runs["target"].sets) if target in q}
+        return 100 * runs["target"].of(f"qdisc={line}").grid("utilisation")
+
+    at = {ms: busy(f" target {ms}ms ") for ms in (1, 2, 10, 20)} | {5: busy("664 variant")}
+    return {
+        "utilisation lost from 5 to 2 ms where it is most, points": _worst(at[5] - at[2]),
+        "gained from 5 to 10 ms where it is most, points": _worst(at[10] - at[5]),
+        "beside: lost from 5 to 1 ms": _worst(at[5] - at[1]),
+        "beside: gained from 5 to 20 ms": _worst(at[20] - at[5]),
+    }
+
+
+# ---- the static links ----
+
+LARGE = ("10mbit", "45mbit", "100mbit")
+RTTS = ("10ms", "30ms", "100ms", "200ms", "500ms")
+
+
+def _static(runs: Needs, address: str, *words: str) -> Floats:
+    """A measure of both loads' runs, a row a combination; of equal words for two disciplines in the same order."""
+    return np.concatenate([runs[name].of(*words).grid(address) for name in ("ftp", "mix")])
+
+
+def _against_tail_drop(runs: Needs, rtt: str) -> Floats:
+    """CoDel's utilisation in parts of tail drop's at one RTT, all loads and rates."""
+    codel, tail = (_static(runs, "utilisation", word, f"ftp.rtt={rtt}") for word in ("codel ", "pfifo "))
+    return codel / tail
+
+
+def n6(runs: Needs) -> Quantities:
+    """Utilisation over the RTTs."""
+    ratios = {rtt: _against_tail_drop(runs, rtt) for rtt in RTTS}
+    near = [ratios[rtt].mean(axis=0) for rtt in RTTS[:-1]]
+    points = np.concatenate([ratios[rtt] for rtt in RTTS[:-1]])
+    delay = [np.median(_static(runs, "sojourn_ms.p50", "codel ", f"ftp.rtt={rtt}"), axis=0) for rtt in RTTS]
+    return {
+        "utilisation in parts of tail drop's, at the worst RTT up to 200 ms": -_worst(-np.stack(near)),
+        "beside: at 500 ms": ratios["500ms"].mean(axis=0),
+        "beside: at the worst single point up to 200 ms": -_worst(-points),
+        "beside: greatest median delay of an RTT, ms": _worst(np.stack(delay)),
+    }
+
+
+def n7(runs: Needs) -> Quantities:
+    """Median delays by rate."""
+    ftp = runs["ftp"].of("codel ")
+    large = np.concatenate([ftp.of(f"rate={rate}").grid("sojourn_ms.p50") for rate in LARGE])
+    small = ftp.of("rate=3mbit").grid("sojourn_ms.p50")
+    bursty = runs["mix"].of("codel ").grid("sojourn_ms.p50") - ftp.of("ftp.count=5").grid("sojourn_ms.p50")
+    busy = ftp.grid("utilisation")
+    return {
+        "median of the runs' medians from 10 Mbit/s on, ms": np.median(large, axis=0),
+        "at 3 Mbit/s, ms": np.median(small, axis=0),
+        "more with web and a call, median over the runs, ms": np.median(bursty, axis=0),
+        "beside: utilisation, mean over the runs, %": 100 * busy.mean(axis=0),
+        "beside: the largest median of a run, ms": _worst(ftp.grid("sojourn_ms.p50")),
+    }
+
+
+def n8(runs: Needs) -> Quantities:
+    """RED less CoDel."""
+
+    def less(address: str, rates: tuple[str, ...]) -> Floats:
+        red, codel = (
+            np.concatenate([_static(runs, address, word, f"bottleneck.rate={rate}") for rate in rates])
+            for word in ("red ", "codel ")
+        )
+        return red - codel
+
+    return {
+        "RED's delay less CoDel's from 10 Mbit/s on, median over the runs, ms": np.median(
+            less("sojourn_ms.p50", LARGE), axis=0
+        ),
+        "utilisation less CoDel's from 10 Mbit/s on, mean over the runs, points": 100
+        * less("utilisation", LARGE).mean(axis=0),
+        "beside: delay at 3 Mbit/s, ms": np.median(less("sojourn_ms.p50", ("3mbit",)), axis=0),
+        "beside: utilisation at 3 Mbit/s, points": 100 * less("utilisation", ("3mbit",)).mean(axis=0),
+    }
+
+
+def n9(runs: Needs) -> Quantities:
+    """By rate, what the larger packets add to CoDel's median delay, and RED's median delay."""
+    sizes = runs["packet-size"]
+    added, red = {}, {}
+    for rate in ("128kbit", "256kbit", "512kbit", "1.5mbit"):
+        large, small = (
+            sizes.of("codel ", f"rate={rate}", f"mss={mss}").grid("sojourn_ms.p50").mean(axis=0) for mss in (1448, 448)
+        )
+        added[rate] = large - small
+        red[rate] = np.median(sizes.of("red ", f"rate={rate}").grid("sojourn_ms.p50"), axis=0)
+    steps = np.sum([a > b for a, b in itertools.pairwise(added.values())], axis=0)
+    return {
+        "raised at 128 kbit/s, ms": added["128kbit"],
+        "at 256 kbit/s": added["256kbit"],
+        "at 512 kbit/s": added["512kbit"],
+        "at 1.5 Mbit/s": added["1.5mbit"],
+        "by less at each step of the rate, of 3": steps,
+        "RED's median delay at 128 kbit/s, ms": red["128kbit"],
+        "RED's at 256 kbit/s": red["256kbit"],
+        "RED's at 512 kbit/s": red["512kbit"],
+        "RED's at 1.5 Mbit/s": red["1.5mbit"],
+    }
+
+
+def n10(runs: Needs) -> Quantities:
+    """The share dropped where the link is busy for 60 % of the time, between the loads that were played."""
+    web = runs["web-only"]
+
+    def dropped(rate: str) -> Floats:
+        chosen = web.of(f"bottleneck.rate={rate}")
+        drops, busy = chosen.grid("drops"), chosen.grid("utilisation")
+        share = 100 * drops / (drops + chosen.grid("delivered_packets"))
+        return np.array([
+            np.interp(0.6, busy[:, seed], share[:, seed], right=np.nan) for seed in range(busy.shape[1])
+        ])  # fmt: skip
+
+    return {
+        "dropped at 60 % utilisation, %: 128 kbit/s": dropped("128kbit"),
+        "256 kbit/s": dropped("256kbit"),
+        "512 kbit/s": dropped("512kbit"),
+        "1.5 Mbit/s": dropped("1.5mbit"),
+    }
+
+
+# ---- the dynamic link ----
+
+TAIL, RED, CODEL = "pfifo ", "red ", "codel "
+
+
+def n11(runs: Needs) -> Quantities:
+    """Tail drop's worst."""
+    worst = np.maximum(*(runs[name].values("sojourn_ms.max") for name in ("slow-1", "slow-2")))
+    return {"greatest sojourn at 1 Mbit/s, s": worst / 1000}
+
+
+def n12(runs: Needs) -> Quantities:
+    """CoDel's quantiles; the text says "of the time", so those over time are judged."""
+    codel = runs["fading"].of(CODEL)
+    own, fast = runs["fading-ns2"], runs["fading-to-10"]
+    return {
+        "median over time, ms": codel.values("queue_delay_ms.p50"),
+        "75th percentile, ms": codel.values("queue_delay_ms.p75"),
+        "95th percentile, ms": codel.values("queue_delay_ms.p95"),
+        "beside: over packets, median": codel.values("sojourn_ms.p50"),
+        "beside: over packets, p75": codel.values("sojourn_ms.p75"),
+        "beside: over packets, p95": codel.values("sojourn_ms.p95"),
+        "beside: the authors' CoDel over time, median": own.values("queue_delay_ms.p50"),
+        "beside: its p75": own.values("queue_delay_ms.p75"),
+        "beside: its p95": own.values("queue_delay_ms.p95"),
+        "beside: never below 10 Mbit/s, p75": fast.values("queue_delay_ms.p75"),
+    }
+
+
+def n13(runs: Needs) -> Quantities:
+    """What CoDel carried, in parts of tail drop's."""
+
+    def carried(name: str, word: str) -> Floats:
+        return runs[name].of(word).values("delivered_bytes")
+
+    rises = [carried("rise-1", word) + carried("rise-2", word) for word in (CODEL, TAIL)]
+    whole = [carried("fading", word) for word in (CODEL, TAIL)]
+    rest = [all_ - rise for all_, rise in zip(whole, rises, strict=True)]
+    return {
+        "bytes in parts of tail drop's": whole[0] / whole[1],
+        "beside: in the first 15 s after the link is fast again": rises[0] / rises[1],
+        "beside: else": rest[0] / rest[1],
+        "beside: where the rate never changes": carried("steady", CODEL) / carried("steady", TAIL),
+        "beside: CoDel's MB": whole[0] / 1e6,
+    }
+
+
+def n14(runs: Needs) -> Quantities:
+    """CoDel's own drops in the first 208 ms."""
+    names = ("CoDel's drops within an interval and an RTT of 50 s", "of 100 s", "of 200 s")
+    return {name: runs[f"drop-{number}"].values("drops_by_reason.codel") for number, name in enumerate(names, start=1)}
+
+
+def n15(runs: Needs) -> Quantities:
+    """The order of the 95th percentiles."""
+    time = {word: runs["fading"].of(word).values("queue_delay_ms.p95") for word in (TAIL, RED, CODEL)}
+    packets = {word: runs["fading"].of(word).values("sojourn_ms.p95") for word in (TAIL, RED, CODEL)}
+    return {
+        "RED's 95th percentile less CoDel's over time, ms": time[RED] - time[CODEL],
+        "tail drop's less RED's, ms": time[TAIL] - time[RED],
+        "RED's less CoDel's over packets, ms": packets[RED] - packets[CODEL],
+        "tail drop's less RED's over packets, ms": packets[TAIL] - packets[RED],
+    }
+
+
+def n16(runs: Needs) -> Quantities:
+    """Buffers of ten packets. As in the paper, what is lost is reckoned from CoDel with 830."""
+    small, codel = runs["ten-packets"], runs["fading"].of(CODEL).values("delivered_bytes")
+
+    def lost(word: str) -> Floats:
+        return 100 * (small.of(word).values("delivered_bytes")[: len(codel)] / codel - 1)
+
+    def worst(word: str) -> Floats:
+        slow = (runs[f"ten-packets-slow-{number}"].of(word).values("sojourn_ms.max") for number in (1, 2))
+        return np.maximum(*slow)
+
+    carried = [small.of(word).values("delivered_bytes") for word in (CODEL, TAIL)]
+    return {
+        "tail drop's bytes against CoDel with 830, %": lost(TAIL),
+        "RED's, %": lost(RED),
+        "CoDel's, %": lost(CODEL),
+        "tail drop's greatest sojourn at 1 Mbit/s, ms": worst(TAIL),
+        "RED's, ms": worst(RED),
+        "CoDel's, ms": worst(CODEL),
+        "CoDel's bytes against tail drop's, %": 100 * (carried[0] / carried[1] - 1),
+    }
+
+
+# ---- figures 8 and 9 ----
+
+
+def n17(runs: Needs) -> Quantities:
+    """By RTT."""
+    ratios = {rtt: _against_tail_drop(runs, rtt).mean(axis=0) for rtt in RTTS}
+    busy = [_static(runs, "utilisation", word) for word in (CODEL, RED)]
+    delay = {rtt: np.median(_static(runs, "sojourn_ms.p50", CODEL, f"ftp.rtt={rtt}"), axis=0) for rtt in RTTS}
+    return {
+        "utilisation in parts of tail drop's: RTT 10 ms": ratios["10ms"],
+        "30 ms": ratios["30ms"],
+        "100 ms": ratios["100ms"],
+        "200 ms": ratios["200ms"],
+        "utilisation less RED's, mean over the runs, points": 100 * (busy[0] - busy[1]).mean(axis=0),
+        "beside: 500 ms": ratios["500ms"],
+        "beside: median delay at 30 ms, ms": delay["30ms"],
+        "beside: at 200 ms, ms": delay["200ms"],
+    }
+
+
+def n18(runs: Needs) -> Quantities:
+    """Jain's index of drops by packets, in runs of several sources."""
+    codel, red = (
+        np.concatenate([
+            *(runs["ftp"].of(word, f"ftp.count={count}").grid("jain.drop_share") for count in (5, 20)),
+            runs["mix"].of(word).grid("jain.drop_share"),
+        ])
+        for word in (CODEL, RED)
+    )  # fmt: skip
+    both = ~np.isnan(codel) & ~np.isnan(red)
+    return {
+        "runs in which CoDel's index is no less than RED's, %": 100
+        * ((codel >= red) & both).sum(axis=0)
+        / both.sum(axis=0),
+        "beside: CoDel's index, mean": np.nanmean(codel, axis=0),
+        "beside: RED's": np.nanmean(red, axis=0),
+    }
+
+
+# ---- the consumer's edge ----
+
+WAYS = {"down": "edge", "up": "edge.reverse"}
+SOURCES = {"down": ("ftp", "web", "call.right"), "up": ("upload", "call.left")}
+"""The sources of each direction."""
+AQMS = {"CoDel": "edge.qdisc=codel limit 104 variant ns2", "tail drop": "edge.qdisc=pfifo limit 13"}
+DEEPER = {"tail drop with 26": "edge.qdisc=pfifo limit 26", "tail drop with 104": "edge.qdisc=pfifo limit 104"}
+Measure = Callable[[Runs, str], Floats]
+
+
+def _edge(runs: Needs, rate: str, measure: Measure, aqms: Mapping[str, str] = AQMS) -> dict[tuple[str, str], Floats]:
+    """A measure by direction and discipline."""
+    return {
+        (way, name): measure(runs["edge"].of(f"edge.rate={rate}", word), way)
+        for way in WAYS
+        for name, word in aqms.items()
+    }
+
+
+def _dropped(runs: Runs, way: str) -> Floats:
+    drops = runs.values(f"hops.{WAYS[way]}.drops")
+    return 100 * drops / (drops + runs.values(f"hops.{WAYS[way]}.delivered_packets"))
+
+
+def _median(runs: Runs, way: str) -> Floats:
+    return runs.values(f"hops.{WAYS[way]}.sojourn_ms.p50")
+
+
+def _megabytes(runs: Runs, way: str) -> Floats:
+    return runs.values(f"hops.{WAYS[way]}.delivered_bytes") / 1e6
+
+
+def _fairness(runs: Runs, way: str) -> Floats:
+    """Jain's index of drops by packets over a direction's sources."""
+    shares = []
+    for source in SOURCES[way]:
+        sent, lost = runs.flow_drops(source)
+        shares.append(lost / sent)
+    x = np.stack(shares)
+    return x.sum(axis=0) ** 2 / (len(x) * (x**2).sum(axis=0))
+
+
+def _table(found: Mapping[tuple[str, str], Floats], unit: str, front: str = "") -> dict[str, Floats]:
+    return {f"{front}{way}, {name}{unit}": values for (way, name), values in found.items()}
+
+
+def _drops_of(rate: str) -> Callable[[Needs], Quantities]:
+    def at(runs: Needs) -> Quantities:
+        found = _edge(runs, rate, _dropped)
+        apart = {way: found[way, "tail drop"] - found[way, "CoDel"] for way in WAYS}
+        return {
+            **_table(found, ", %"),
+            "tail drop's less CoDel's, down, points": apart["down"],
+            "up, points": apart["up"],
+            **_table(_edge(runs, rate, _dropped, DEEPER), "", "beside: "),
+        }
+
+    return at
+
+
+def _medians_of(rate: str) -> Callable[[Needs], Quantities]:
+    def at(runs: Needs) -> Quantities:
+        found = _edge(runs, rate, _median)
+        ratios = {"CoDel's in parts of tail drop's, down": found["down", "CoDel"] / found["down", "tail drop"]}
+        if np.all(found["up", "tail drop"] > 0):
+            ratios["up"] = found["up", "CoDel"] / found["up", "tail drop"]
+        return {
+            **ratios,
+            **_table(found, ", ms", "beside: "),
+            **_table(_edge(runs, rate, _median, DEEPER), ", ms", "beside: "),
+        }
+
+    return at
+
+
+def _bytes_of(rate: str) -> Callable[[Needs], Quantities]:
+    def at(runs: Needs) -> Quantities:
+        beside = _table(_edge(runs, rate, _megabytes, DEEPER), ", MB", "beside: ")
+        return {**_table(_edge(runs, rate, _megabytes), ", MB"), **beside}
+
+    return at
+
+
+def _fairness_of(rate: str) -> Callable[[Needs], Quantities]:
+    def at(runs: Needs) -> Quantities:
+        return _table(_edge(runs, rate, _fairness), "")
+
+    return at
+
+
+n19, n20, n21, n22 = (of("512kbit") for of in (_drops_of, _medians_of, _bytes_of, _fairness_of))
+n23, n24, n25, n26 = (of("1.5mbit") for of in (_drops_of, _medians_of, _bytes_of, _fairness_of))
+
+
+# ---- what else it says ----
+
+
+def n27(runs: Needs) -> Quantities:
+    """Buffers of 1 and 64 BDP less those of 8, mean over the loads."""
+
+    def mean(limit: int, address: str) -> Floats:
+        values: Floats = runs["buffers"].of(f"codel limit {limit} ").grid(address).mean(axis=0)
+        return values
+
+    measures = {"utilisation": ("utilisation", 100.0, "points"), "median delay": ("sojourn_ms.p50", 1.0, "ms"),
+                "95th percentile": ("sojourn_ms.p95", 1.0, "ms")}  # fmt: skip
+    return {
+        f"{name} with {bdp} BDP less that with 8, {unit}": scale * (mean(limit, address) - mean(664, address))
+        for bdp, limit in ((1, 83), (64, 5312))
+        for name, (address, scale, unit) in measures.items()
+    }
+
+
+def n28(runs: Needs) -> Quantities:
+    """Reno less CUBIC, at the points where both were played."""
+    reno = runs["reno"]
+    rates, rtts = ("3mbit", "10mbit", "45mbit"), ("30ms", "100ms", "200ms")
+
+    def both(address: str) -> Floats:
+        return np.concatenate([
+            reno.of(*words).grid(address) - runs["ftp"].of(CODEL, *words).grid(address)
+            for words in ((f"bottleneck.rate={rate}", f"ftp.rtt={rtt}") for rate in rates for rtt in rtts)
+        ])  # fmt: skip
+
+    busy, delay = 100 * both("utilisation"), both("sojourn_ms.p50")
+    return {
+        "Reno's utilisation less CUBIC's, mean over the runs, points": busy.mean(axis=0),
+        "beside: at the point where it is least": -_worst(-busy),
+        "beside: median delay, ms": delay.mean(axis=0),
+    }
+
+
+def n29(runs: Needs) -> Quantities:
+    """BLUE by rate, beside CoDel."""
+    told: dict[str, Floats] = {}
+    for rate in ("3mbit", "10mbit", "45mbit"):
+        for name, word in {"BLUE": "blue ", "CoDel": CODEL, "tail drop": TAIL}.items():
+            chosen = runs["blue"].of(word, f"rate={rate}")
+            told[f"{rate}, {name}: utilisation, %"] = 100 * chosen.values("utilisation")
+            told[f"{rate}, {name}: median delay, ms"] = chosen.values("sojourn_ms.p50")
+            told[f"{rate}, {name}: p95, ms"] = chosen.values("sojourn_ms.p95")
+    return told
+
+
+def n31(runs: Needs) -> Quantities:
+    """By period."""
+    told: dict[str, Floats] = {}
+    for period in ("10s", "1s"):
+        rate = json.dumps({"square": ["100mbit", "10mbit"], "period": period})
+        for name, word in {"CoDel": CODEL, "RED": RED, "tail drop": TAIL}.items():
+            chosen = runs["square"].of(word, f"rate={rate}")
+            told[f"period {period}, {name}: Mbit/s"] = chosen.values("goodput_mbit")
+            told[f"period {period}, {name}: median delay over time, ms"] = chosen.values("queue_delay_ms.p50")
+            told[f"period {period}, {name}: p95 over time, ms"] = chosen.values("queue_delay_ms.p95")
+    return told
+
+
+def n32(runs: Needs) -> Quantities:
+    """As many transfers back as there, less none."""
+    loads = (1, 5, 20)
+
+    def apart(address: str, back: int | None) -> Floats:
+        rows = [
+            (runs["reverse"].of(f"ftp.count={load}", f"back.count={load if back is None else back}").values(address)
+             - runs["reverse"].of(f"ftp.count={load}", "back.count=0").values(address))
+            for load in loads
+        ]  # fmt: skip
+        return np.stack(rows)
+
+    busy, delay = 100 * apart("utilisation", None), apart("sojourn_ms.p50", None)
+    return {
+        "median delay with as much back less without, mean over the loads, ms": delay.mean(axis=0),
+        "utilisation with as much back less without, points": busy.mean(axis=0),
+        "beside: goodput, Mbit/s": np.stack([
+            runs["reverse"].of(f"ftp.count={load}", f"back.count={load}").values("flows.ftp.goodput_mbit") * load
+            - runs["reverse"].of(f"ftp.count={load}", "back.count=0").values("flows.ftp.goodput_mbit") * load
+            for load in loads
+        ]).mean(axis=0),
+        "beside: p95 delay, ms": apart("sojourn_ms.p95", None).mean(axis=0),
+        **{f"beside: utilisation, {load} there and back, points": busy[row] for row, load in enumerate(loads)},
+    }  # fmt: skip
+
+
+def n33(runs: Needs) -> Quantities:
+    """The call's delay."""
+
+    def delay(qdisc: str, rate: str) -> Floats:
+        return runs["diffserv"].of(f"cake {qdisc}", f"router.rate={rate}").values("flows.call.delay_ms.p95")
+
+    ratio = {rate: delay("diffserv4", rate) / delay("besteffort", rate) for rate in ("100mbit", "1.9mbit")}
+    return {
+        "the call's delay with priority in parts of that without, p95: router at 100 Mbit/s": ratio["100mbit"],
+        "router below the modem's rate": ratio["1.9mbit"],
+        "beside: that delay with priority, router at 100 Mbit/s, ms": delay("diffserv4", "100mbit"),
+        "beside: router below the modem's rate, ms": delay("diffserv4", "1.9mbit"),
+    }
+
+
+UNMANAGED = ("router.rate=100mbit", "modem.qdisc=pfifo limit 256")
+MODEM_MBIT = {"stays": 2.0, "falls": 1.0, "doubles": 4.0}
+
+
+def _option(*words: str) -> Callable[[Needs], Quantities]:
+    """One of the three ways."""
+
+    def at(runs: Needs) -> Quantities:
+        def during(what: str, words: tuple[str, ...], address: str) -> Floats:
+            last = {"stays": "2mbit", "falls": '[["0s", "2mbit"], ["30s", "1mbit"]]',
+                    "doubles": '[["0s", "2mbit"], ["30s", "4mbit"]]'}[what]  # fmt: skip
+            return runs["right-queue"].of(*words, f"modem.rate={last}").values(address)
+
+        ping = {what: during(what, words, "flows.ping.rtt_ms.p50") for what in ("stays", "falls", "doubles")}
+        bare = {what: during(what, UNMANAGED, "flows.ping.rtt_ms.p50") for what in ("stays", "falls")}
+        fits = MODEM_MBIT["doubles"] * 1448 / 1514
+        return {
+            "ping's median in parts of the unmanaged one": ping["stays"] / bare["stays"],
+            "goodput at the doubled rate in parts of what fits": during("doubles", words, "goodput_mbit") / fits,
+            "ping's median at half the rate, in parts of the unmanaged one there": ping["falls"] / bare["falls"],
+            "beside: ping's median, ms": ping["stays"],
+            "beside: at half the rate, ms": ping["falls"],
+            "beside: unmanaged, ms": bare["stays"],
+            "beside: unmanaged at half the rate, ms": bare["falls"],
+        }
+
+    return at
+
+
+n34 = _option("router.rate=1.9mbit")
+n35 = _option("modem.qdisc=fq_codel limit 256")
+n36 = _option("modem.qdisc=pfifo limit 8")
