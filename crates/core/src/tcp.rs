@@ -119,7 +119,8 @@ pub struct Config {
     pub timestamps: bool,
     /// When the receiver acknowledges.
     pub acks: AckPolicy,
-    /// Linux's quick ACKs at the start of a connection and after reordering (with [`AckPolicy::Delayed`]).
+    /// Linux's quick ACKs at the start of a connection, after a pause and after what came twice (with
+    /// [`AckPolicy::Delayed`]).
     pub quickack: bool,
     /// Most ACKs of what arrives out of order that may wait for each other (Linux `tcp_comp_sack_nr`); 0: none does.
     pub comp_sack_nr: u8,
