@@ -180,17 +180,21 @@ def test_the_same_from_another_folder_is_the_same_byte_for_byte(sojourn: Run, on
 
 
 def test_a_flow_passes_the_hops_of_its_way_and_no_other_as_in_the_simulator(sojourn: Run) -> None:
-    arguments = (ROOT / "scenarios/parking-lot.toml", "--set", "duration=12s", "--set", 'measure=["3s", "end"]')
-    [kernel] = play(sojourn, *arguments)["runs"]
-    [sim] = json.loads(sojourn("run", *arguments, "-f", "json").stdout)["runs"]
-    for run in (kernel, sim):
+    file = ROOT / "scenarios/parking-lot.toml"
+    arguments = (file, "--seeds", "3", "--set", "duration=12s", "--set", 'measure=["3s", "end"]')
+    kernel = play(sojourn, *arguments)["runs"]
+    sim = json.loads(sojourn("run", *arguments, "-f", "json").stdout)["runs"]
+    hops = ("first", "second", "third")
+    for run in kernel + sim:
         goodput = {flow["name"]: flow["goodput_mbit"] for flow in run["flows"]}
-        for hop in ("first", "second", "third"):
+        for hop in hops:
             carried = run["hops"][hop]["utilisation"] * 10 * 1448 / 1514
             assert goodput["long"] + goodput[f"at-{hop}"] == pytest.approx(carried, rel=0.03), hop
-        assert goodput["long"] < min(goodput[f"at-{hop}"] for hop in ("first", "second", "third"))
-    for hop in ("first", "second", "third"):
-        assert kernel["hops"][hop]["utilisation"] == pytest.approx(sim["hops"][hop]["utilisation"], abs=0.02)
+        assert goodput["long"] < min(goodput[f"at-{hop}"] for hop in hops)
+    # A single seed's utilisation of nine seconds is off by one point or two: the mean of three is compared.
+    for hop in hops:
+        ours, theirs = (sum(run["hops"][hop]["utilisation"] for run in runs) / 3 for runs in (sim, kernel))
+        assert ours == pytest.approx(theirs, abs=0.02), hop
 
 
 def test_a_receive_window_bounds_linux_as_it_bounds_the_simulator(sojourn: Run, tmp_path: Path) -> None:
