@@ -65,7 +65,7 @@ impl Drops<Parcel> for Count {
 pub fn replay(line: &str, flows: u32, repeat: u32) -> Result<Counted, String> {
     let (spec, _) = Spec::parse(line).map_err(|error| error.to_string())?;
     let arrivals = arrivals(flows)?;
-    let context = Context { mtu: MTU, overhead: 14, rate: RATE, delay: Span::from_millis(50), seed: 1 };
+    let context = Context { mtu: MTU, overhead: 14, rate: RATE, delay: Span::from_millis(50), skb: 0, seed: 1 };
     let mut counted = Counted { packets: 0, dropped: 0, delivered: 0 };
     for _ in 0..repeat {
         let mut queue = spec.build(&context);

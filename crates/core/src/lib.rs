@@ -23,7 +23,7 @@
 //!     fn set_enqueue_time(&mut self, now: Time) { self.enqueued = now; }
 //! }
 //!
-//! let link = Context { mtu: 1514, overhead: 14, rate: Rate(10_000_000), delay: Span::from_millis(10), seed: 1 };
+//! let link = Context { mtu: 1514, overhead: 14, rate: Rate(10_000_000), delay: Span::from_millis(10), skb: 0, seed: 1 };
 //! let mut queue: AnyQdisc<Segment> = "codel target 5ms".parse::<Spec>()?.build(&link);
 //! let mut drops: Vec<(Segment, DropReason)> = Vec::new();
 //! let mut sent = 0;

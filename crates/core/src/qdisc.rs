@@ -196,6 +196,8 @@ pub struct Context {
     pub rate: Rate,
     /// The link's own one-way delay.
     pub delay: Span,
+    /// Bytes that a packet takes of a limit of memory beyond its length (Linux counts the whole buffer, `truesize`).
+    pub skb: u32,
     /// Seed of the discipline's random numbers.
     pub seed: u64,
 }

@@ -89,6 +89,15 @@ pub enum HyStart {
     Plus,
 }
 
+/// How the windows of Reno, CUBIC, DCTCP and Vegas are counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Windows {
+    /// By whole segments, and CUBIC's growth by Linux's integers and its clock of jiffies.
+    Linux,
+    /// With their fractions, as the RFCs are written. HyStart++ and LEDBAT have it so always.
+    Rfc,
+}
+
 /// How losses are found and repaired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recovery {
@@ -126,6 +135,8 @@ pub struct Config {
     pub comp_sack_nr: u8,
     /// What ends slow start before a loss does.
     pub hystart: HyStart,
+    /// How windows are counted.
+    pub windows: Windows,
     /// Lower bound of the retransmission timeout: 1 s in RFC 6298, 200 ms in Linux.
     pub rto_min: Span,
     /// Linux's RTO: the bound applies to the variance term, a falling RTT does not raise it, and a timeout that the
@@ -140,7 +151,7 @@ pub struct Config {
     pub tsq: Option<u32>,
     /// How long a receiver's card waits to hand segments up together (Linux `gro_flush_timeout`); zero: not at all.
     pub gro_flush_timeout: Span,
-    /// Ticks a second of the clock by which Linux's BBR looks for the RTT, and the least that its timers wait is counted.
+    /// Ticks a second of the clock by which CUBIC grows, Linux's BBR looks for the RTT, and the least that its timers wait is counted.
     pub hz: u32,
     /// What the congestion control draws begins with this.
     pub seed: u64,
@@ -185,6 +196,7 @@ impl Default for Config {
             quickack: true,
             comp_sack_nr: 0,
             hystart: HyStart::Linux,
+            windows: Windows::Linux,
             rto_min: Span::from_millis(200),
             linux_rto: true,
             recovery: Recovery::Rack,

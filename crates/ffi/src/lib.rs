@@ -122,7 +122,7 @@ fn make(line: &str, mtu: u32, rate: u64, seed: u64) -> Result<sojourn_qdisc, Str
     if mtu == 0 || rate == 0 {
         return Err(format!("mtu {mtu}, rate {rate}: expected more than zero"));
     }
-    let context = Context { mtu, overhead: 14, rate: Rate(rate), delay: Span::ZERO, seed };
+    let context = Context { mtu, overhead: 14, rate: Rate(rate), delay: Span::ZERO, skb: 0, seed };
     let qdisc = catch_unwind(AssertUnwindSafe(|| spec.build::<Held>(&context)))
         .map_err(|_| format!("{line}: can't stand before this link"))?;
     if qdisc.bufferless() {

@@ -290,6 +290,12 @@ pub const HOST: Section = Section {
             "How losses are found and repaired: as today's Linux does (RACK-TLP, F-RTO, DSACK), or by three SACKed segments above.",
         ),
         key(
+            "windows",
+            Form::Choice(&["linux", "rfc"]),
+            Text("linux"),
+            "How reno, cubic, dctcp and vegas count their windows: by whole segments with Linux's integers, or with fractions as the RFCs are written (HyStart++ always has them).",
+        ),
+        key(
             "quickack",
             Form::Flag,
             Flag(true),
@@ -330,7 +336,7 @@ pub const HOST: Section = Section {
             "hz",
             Form::Choice(&["100", "250", "1000"]),
             Text("250"),
-            "Ticks a second of the kernel; in the simulator of bbr and of a card's byte queue limits.",
+            "Ticks a second of the kernel; in the simulator of cubic, bbr and a card's byte queue limits.",
         ),
         key(
             "gro_flush_timeout",

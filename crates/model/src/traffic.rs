@@ -2,7 +2,7 @@
 
 mod applications;
 
-use sojourn_core::tcp::{AckPolicy, Cc, Config, HyStart, Recovery};
+use sojourn_core::tcp::{AckPolicy, Cc, Config, HyStart, Recovery, Windows};
 use sojourn_core::units::{Span, Time};
 
 use crate::document::{Kind, Table};
@@ -440,6 +440,7 @@ fn host_tcp(reader: &Reader<'_>) -> Result<Config, Error> {
             Some(field) => field.integer(0, 255)? as u8,
         },
         hystart: hystart(&reader.field("hystart")?)?,
+        windows: if reader.field("windows")?.choice()? == "rfc" { Windows::Rfc } else { Windows::Linux },
         timestamps,
         // IP 20, TCP 20, and 12 of timestamps with their padding.
         header: if timestamps { 52 } else { 40 },

@@ -99,7 +99,7 @@ fn play(algorithm: &'static Algorithm, seed: u64) -> Result<Seen, String> {
         limit: u32::MAX,
         ..ccaq::Params::default()
     };
-    let context = Context { mtu: MTU, overhead: 14, rate: Rate(100_000_000), delay: Span::ZERO, seed };
+    let context = Context { mtu: MTU, overhead: 14, rate: Rate(100_000_000), delay: Span::ZERO, skb: 0, seed };
     let mut core: Ccaq<Parcel> = Ccaq::new(&ours, &context);
     let mut kernel: BTreeMap<u32, Flow> = BTreeMap::new();
     let mut seen = Seen::default();

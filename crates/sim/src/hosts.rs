@@ -77,6 +77,15 @@ struct Conn {
     size: u64,
 }
 
+impl Conn {
+    /// Who forgoes ECN, because its SYN was lost, sends nothing more that could be marked.
+    fn follow_ecn(&mut self) {
+        if !self.sender.has_ecn() {
+            self.full = self.full.without_ecn();
+        }
+    }
+}
+
 const NO_WEB: u32 = u32::MAX;
 
 /// A web connection: two connections that share a handshake, requests one way and responses the other. A client that chooses
@@ -356,6 +365,7 @@ impl<'a> Hosts<'a> {
         let window = self.entries[entry as usize].tcp.first_window();
         let ack = Ack { ts_first: packet.ts(), ts_last: packet.ts(), window, syn: true, ..Ack::default() };
         let acked = conn.sender.on_ack(now, &ack, &[]);
+        conn.follow_ecn();
         if let Some(rtt) = acked.rtt {
             conn.full = conn.full.telling(rtt);
             net.meter(entry).rtt(now, rtt);

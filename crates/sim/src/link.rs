@@ -27,6 +27,10 @@ use wire::Wire;
 /// The IP MTU of every hop.
 pub const MTU: u32 = 1500;
 
+/// What Linux counts for the buffer of a TCP segment (`truesize`) beyond its IP length: 640 bytes of headers and 256 of `sk_buff`
+/// for 52 of header.
+const SKB: u32 = 640 + 256 - 52;
+
 /// A link in operation.
 pub struct Link {
     qdisc: AnyQdisc<Packet>,
@@ -106,7 +110,8 @@ impl Link {
         let delay = link.delay[0].1;
         let is_traced = matches!(server, Server::Trace(_));
         let due = if let Server::Trace(trace) = &server { trace.time() } else { Time::NEVER };
-        let context = Context { mtu: MTU + link.overhead, overhead: link.overhead, rate, delay, seed: setup.seed };
+        let skb = SKB.saturating_sub(link.overhead);
+        let context = Context { mtu: MTU + link.overhead, overhead: link.overhead, rate, delay, skb, seed: setup.seed };
         let mut meter = LinkMeter::new(&setup.meter);
         meter.rate(Time::ZERO, rate);
         let qdisc: AnyQdisc<Packet> = link.qdisc.build(&context);

@@ -269,6 +269,11 @@ impl Packet {
         ecn as u8 * 0b0101
     }
 
+    /// The same packet, not ECN-capable.
+    pub fn without_ecn(self) -> Packet {
+        Packet { form: self.form & !(0b1111 << BITS), ..self }
+    }
+
     /// The packet leaves the queue that marked it: it arrives at the next one with CE.
     #[inline]
     pub fn pass_on(&mut self) {

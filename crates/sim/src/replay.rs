@@ -236,7 +236,7 @@ fn play(
         return Err(error("a rate of zero; expected a positive rate such as 10mbit".into()));
     }
     let ops = parse(trace, file_name, rate.is_none())?;
-    let context = Context { mtu, overhead: ETHERNET, rate: told, delay: Span::ZERO, seed: SEED };
+    let context = Context { mtu, overhead: ETHERNET, rate: told, delay: Span::ZERO, skb: 0, seed: SEED };
     rows(start, (&ops, file_name), spec, rate, &context)
 }
 
@@ -255,7 +255,7 @@ pub fn sums(
 ) -> Result<Vec<Vec<u64>>, Error> {
     let ops = parse(trace, file_name, true)?;
     let one = |seed| {
-        let context = Context { mtu, overhead: ETHERNET, rate: link, delay: Span::ZERO, seed };
+        let context = Context { mtu, overhead: ETHERNET, rate: link, delay: Span::ZERO, skb: 0, seed };
         let (mut signals, mut waits) = (vec![0; kinds], vec![0; kinds]);
         for (row, label) in rows(Time::ZERO, (&ops, file_name), spec, None, &context)?.iter().zip(labels) {
             let label = usize::from(*label);
@@ -388,7 +388,8 @@ fn shown(bytes: &[u8]) -> String {
 
 /// The names of a discipline's counters, those of `tc -s -j qdisc` where Linux has it.
 pub fn counters(spec: &Spec) -> Vec<&'static str> {
-    let context = Context { mtu: 1514, overhead: ETHERNET, rate: Rate(10_000_000), delay: Span::ZERO, seed: SEED };
+    let context =
+        Context { mtu: 1514, overhead: ETHERNET, rate: Rate(10_000_000), delay: Span::ZERO, skb: 0, seed: SEED };
     spec.build::<TracePacket>(&context).stats().into_iter().map(|(name, _)| name).collect()
 }
 

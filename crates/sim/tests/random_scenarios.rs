@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use sojourn_core::rng::Rng;
-use sojourn_core::tcp::{AckPolicy, Cc, Config, HyStart, Recovery};
+use sojourn_core::tcp::{AckPolicy, Cc, Config, HyStart, Recovery, Windows};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::{Access, Capacity, Filling, Hop, Impair, Link, Nic, Pause, Scenario, Trace};
@@ -206,6 +206,7 @@ impl Draw {
             ]),
             quickack: !self.once_in(3),
             hystart: self.of(&[HyStart::Linux, HyStart::Plus, HyStart::Off]),
+            windows: self.of(&[Windows::Linux, Windows::Rfc]),
             timestamps: !self.once_in(5),
             linux_rto: !self.once_in(4),
             recovery: if self.once_in(4) { Recovery::Rfc6675 } else { Recovery::Rack },

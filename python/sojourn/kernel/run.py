@@ -50,8 +50,7 @@ class Guests:
 
     def key(self, plan: _core.Plan, index: int) -> dict[str, str]:
         """The guest: its kernel, modules and program, and what it was told beside the scenario."""
-        told = {"sink": self.sink, "probe": str(self.probe), "memory": self.memory}  # Linux sizes tables by its memory
-        return self.versions(self.kernel(plan, index)) | told
+        return self.versions(self.kernel(plan, index)) | {"sink": self.sink, "probe": str(self.probe)}
 
     def kernel(self, plan: _core.Plan, index: int) -> Kernel:
         """The kernel for a run: its ticks are the scenario's."""

@@ -8,7 +8,8 @@
 //! packet takes up on the link beyond its length. When memory is used up, the queue with most bytes loses its head.
 //!
 //! Deviations:
-//! - The memory of a packet is its length. The kernel counts what the buffer around it occupies.
+//! - The memory of a packet is its length and what the link says that a buffer takes beside it ([`Context::skb`]), the same
+//!   for all; the kernel counts what the buffer of each occupies.
 //! - `autorate-ingress` and `fwmark` are not there; `nat` changes nothing, as no address is translated.
 //! - In the simulator each connection is between two hosts of its own, and an ACK with SACK blocks is never taken for idle;
 //!   timestamps never keep an ACK.
@@ -57,6 +58,8 @@ pub struct Cake<P> {
     lengths: Lengths,
     heap: Heap,
     buffer_limit: u64,
+    /// Bytes of it that a packet takes beyond its length.
+    skb: u64,
     buffer_max_used: u64,
     /// Of hosts' hashes.
     salt: Salt,
@@ -90,6 +93,7 @@ impl<P: Packet + Copy + Default> Cake<P> {
             lengths: Lengths::new(params, context.overhead),
             heap: Heap::default(),
             buffer_limit: buffer_limit(params, context.mtu),
+            skb: u64::from(context.skb),
             buffer_max_used: 0,
             salt,
             rng,
@@ -220,6 +224,13 @@ impl<P: Packet + Copy + Default> Cake<P> {
     }
 }
 
+impl<P: Packet + Copy + Default> Cake<P> {
+    /// Linux's `buffer_used`.
+    fn buffer_used(&self) -> u64 {
+        self.slab.backlog() + self.slab.packets() as u64 * self.skb
+    }
+}
+
 /// Bytes that the buffer holds.
 fn buffer_limit(params: &Params, mtu: u32) -> u64 {
     let told = u64::from(params.memlimit);
@@ -268,8 +279,8 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Cake<P> {
             self.heap.grew(&self.tins, number, queue);
         }
         self.tins[number].enter_round(queue, &self.params, &mut self.rng);
-        self.buffer_max_used = self.buffer_max_used.max(self.slab.backlog());
-        while self.slab.backlog() > self.buffer_limit {
+        self.buffer_max_used = self.buffer_max_used.max(self.buffer_used());
+        while self.buffer_used() > self.buffer_limit {
             self.drop_longest(now, drops);
         }
     }
@@ -305,7 +316,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Cake<P> {
     }
 
     fn is_full(&self, mtu: u32) -> bool {
-        self.slab.backlog() + u64::from(mtu) > self.buffer_limit
+        self.buffer_used() + u64::from(mtu) + self.skb > self.buffer_limit
     }
 
     fn stats(&self) -> super::Stats {

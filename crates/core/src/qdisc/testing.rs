@@ -57,7 +57,7 @@ impl Packet for Parcel {
 
 /// 100 Mbit/s, 10 ms, frames of 1514 bytes, seed 1.
 pub const CONTEXT: Context =
-    Context { mtu: 1514, overhead: 14, rate: Rate(100_000_000), delay: Span::from_millis(10), seed: 1 };
+    Context { mtu: 1514, overhead: 14, rate: Rate(100_000_000), delay: Span::from_millis(10), skb: 0, seed: 1 };
 
 /// `n` milliseconds since the start.
 pub fn ms(n: u64) -> Time {

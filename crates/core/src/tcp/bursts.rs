@@ -129,6 +129,12 @@ impl Bursts {
         true
     }
 
+    /// The same of a sender that paces, and has less than a burst of its own. Whether it waits.
+    pub fn wait(&mut self, limit: u32, window: &Window) -> bool {
+        self.waits = self.defers(limit, false, window);
+        self.waits
+    }
+
     /// `tcp_tso_should_defer`, of less than a burst; `begun`: some leave at this instant already.
     fn defers(&self, limit: u32, begun: bool, window: &Window) -> bool {
         let &Window { now, cwnd, out, rwnd, srtt, sent_at, head, .. } = window;

@@ -2,6 +2,7 @@
 
 mod bbr;
 mod bbr3;
+mod bictcp;
 mod cubic;
 mod dctcp;
 mod flow;
@@ -14,9 +15,10 @@ mod reno;
 mod vegas;
 
 use crate::tcp::undo::Prior;
-use crate::tcp::{Cc, Config, HyStart as Asked};
+use crate::tcp::{Cc, Config, HyStart as Asked, Windows};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
+use bictcp::Bictcp;
 use cubic::{Cubic, HyStart};
 use dctcp::Dctcp;
 pub(super) use flow::{Flow, Repair};
@@ -47,7 +49,7 @@ pub(super) struct Control {
     window: u32,
     cwnd: f64,
     ssthresh: f64,
-    cubic: Cubic,
+    growth: Growth,
     hystart: HyStart,
     own: Option<Box<Own>>,
     initial: u32,
@@ -82,6 +84,27 @@ impl Rule {
     }
 }
 
+/// How the window grows and shrinks.
+#[derive(Clone, Debug)]
+enum Growth {
+    /// By fractions of a segment, as the RFCs have it.
+    Fractions(Cubic),
+    /// By whole segments, as Linux does: so many are counted towards the next one (`snd_cwnd_cnt`).
+    Segments { count: u32, cubic: Bictcp },
+}
+
+impl Growth {
+    fn new(config: &Config) -> Growth {
+        // HyStart++ and LEDBAT open the window by parts of a segment.
+        let linux = !matches!(config.cc, Cc::Fixed(_) | Cc::Ledbat) && config.hystart != Asked::Plus;
+        if linux && config.windows == Windows::Linux {
+            return Growth::Segments { count: 0, cubic: Bictcp::new(config.hz) };
+        }
+        // RFC 9438 §4.10: after HyStart++ the cubic starts from a standstill.
+        Growth::Fractions(Cubic::new(config.hystart == Asked::Linux))
+    }
+}
+
 /// The state of what only some connections have.
 #[derive(Clone, Debug)]
 enum Own {
@@ -105,6 +128,15 @@ impl Own {
             _ => None,
         }
     }
+
+    /// By how much an ACK of so many segments may open the window below the threshold.
+    fn slow_start(&self, acked: f64, ssthresh: f64) -> f64 {
+        match self {
+            Own::HyStartPlus(plus) if ssthresh.is_infinite() => plus.growth(acked),
+            Own::Vegas(vegas) if !vegas.is_reno() => 0.0,
+            _ => acked,
+        }
+    }
 }
 
 impl Control {
@@ -120,9 +152,8 @@ impl Control {
             window,
             cwnd: f64::from(window),
             ssthresh,
-            // RFC 9438 §4.10: after HyStart++ the cubic starts from a standstill.
-            cubic: Cubic::new(config.hystart == Asked::Linux),
-            hystart: HyStart::new(config.hystart == Asked::Linux && config.cc == Cc::Cubic),
+            growth: Growth::new(config),
+            hystart: HyStart::new(config),
             own: Own::new(config).map(Box::new),
             initial: window,
             rule: Rule::of(config.cc),
@@ -164,12 +195,20 @@ impl Control {
     pub fn observe(&mut self, clock: &Clock, acked: u32) {
         if self.hystart.is_on() {
             let slow_start = self.in_slow_start();
-            if self.hystart.ends_slow_start(clock, slow_start, self.window) {
+            if self.hystart.asks(clock, slow_start)
+                && !self.is_young(clock.now)
+                && self.hystart.ends_slow_start(clock, slow_start, self.window)
+            {
                 self.ssthresh = self.cwnd;
             }
         } else if self.own.is_some() {
             self.observe_own(clock, acked);
         }
+    }
+
+    /// Linux: CUBIC takes no samples of the delay in the first second of a stage.
+    fn is_young(&self, now: Time) -> bool {
+        matches!(&self.growth, Growth::Segments { cubic, .. } if cubic.is_young(now))
     }
 
     #[inline(never)]
@@ -199,24 +238,16 @@ impl Control {
         }
     }
 
-    /// By how much an ACK of so many segments may open the window below the threshold.
-    fn slow_start(&self, acked: f64) -> f64 {
-        match self.own.as_deref() {
-            Some(Own::HyStartPlus(plus)) if self.ssthresh.is_infinite() => plus.growth(acked),
-            Some(Own::Vegas(vegas)) if !vegas.is_reno() => 0.0,
-            _ => acked,
-        }
-    }
-
     /// So many segments were delivered to a sender that its window had limited.
     #[inline(always)]
     pub fn grow(&mut self, acked: u32, clock: &Clock) {
+        let Growth::Fractions(cubic) = &mut self.growth else { return self.grow_whole(acked, clock) };
         let mut acked = f64::from(acked);
         let mut cwnd = self.cwnd;
         if cwnd < self.ssthresh {
             // RFC 5681 §3.1, counting segments rather than ACKs (RFC 3465), without its limit, as Linux does.
-            if self.own.is_some() {
-                acked = self.slow_start(acked);
+            if let Some(own) = self.own.as_deref() {
+                acked = own.slow_start(acked, self.ssthresh);
             }
             let room = self.ssthresh - cwnd;
             if acked <= room {
@@ -226,7 +257,7 @@ impl Control {
             acked -= room;
         }
         let cwnd = match self.rule {
-            Rule::Cubic => self.cubic.increase(cwnd, acked, clock.now, clock.srtt),
+            Rule::Cubic => cubic.increase(cwnd, acked, clock.now, clock.srtt),
             Rule::Reno | Rule::Dctcp => reno::increase(cwnd, acked),
             Rule::Ledbat => match self.own.as_deref_mut() {
                 Some(Own::Ledbat(ledbat)) => ledbat.increase(cwnd, acked, clock),
@@ -241,13 +272,53 @@ impl Control {
         self.set(cwnd);
     }
 
+    /// The same by whole segments (Linux `tcp_slow_start`, `tcp_cong_avoid_ai`).
+    #[inline]
+    fn grow_whole(&mut self, mut acked: u32, clock: &Clock) {
+        if self.is_fixed() || self.rule == Rule::Model || self.stands() {
+            return;
+        }
+        let Growth::Segments { count, cubic } = &mut self.growth else { return };
+        let mut window = self.window;
+        if self.cwnd < self.ssthresh {
+            let after = f64::from(window + acked).min(self.ssthresh) as u32;
+            acked -= after - window;
+            window = after;
+            if acked == 0 {
+                return self.set(f64::from(window));
+            }
+        }
+        let each = match self.rule {
+            Rule::Cubic => cubic.update(window, acked, clock.now, self.hystart.delay_min()),
+            _ => window,
+        };
+        if *count >= each {
+            *count = 0;
+            window += 1;
+        }
+        *count += acked;
+        if *count >= each {
+            window += *count / each;
+            *count %= each;
+        }
+        self.set(f64::from(window));
+    }
+
+    /// Vegas moves its window itself.
+    fn stands(&self) -> bool {
+        matches!(self.own.as_deref(), Some(Own::Vegas(vegas)) if !vegas.is_reno())
+    }
+
     /// A congestion event with so many segments outstanding, shown by an echo of marks or by losses: a new threshold.
     /// Returns the window that it reduces.
     pub fn reduce(&mut self, outstanding: u32, by_echo: bool) -> u32 {
         // RFC 6675 §5 step 4.2: what limited transmit sent does not count.
         let flight = f64::from(outstanding).min(self.cwnd);
         let (base, ssthresh) = match self.rule {
-            Rule::Cubic => (self.cwnd, self.cubic.reduce(self.cwnd)),
+            Rule::Cubic => match &mut self.growth {
+                Growth::Fractions(cubic) => (self.cwnd, cubic.reduce(self.cwnd)),
+                Growth::Segments { cubic, .. } => (self.cwnd, f64::from(cubic.reduce(self.window))),
+            },
             Rule::Reno | Rule::Vegas => (flight, reno::ssthresh(flight)),
             Rule::Dctcp => match self.own.as_deref() {
                 Some(Own::Dctcp(dctcp)) if by_echo => (self.cwnd, dctcp.ssthresh(self.cwnd)),
@@ -260,8 +331,30 @@ impl Control {
         if let Some(Own::Vegas(vegas)) = self.own.as_deref_mut() {
             vegas.disable();
         }
-        self.ssthresh = ssthresh;
+        self.ssthresh = self.rounded(ssthresh);
+        if let Growth::Segments { count, .. } = &mut self.growth {
+            *count = 0;
+        }
         base as u32
+    }
+
+    fn is_whole(&self) -> bool {
+        matches!(self.growth, Growth::Segments { .. })
+    }
+
+    /// A threshold, in whole segments if windows are.
+    fn rounded(&self, segments: f64) -> f64 {
+        match self.rule {
+            _ if !self.is_whole() => segments,
+            // Linux rounds down what is taken away.
+            Rule::Dctcp => libm::ceil(segments),
+            _ => libm::floor(segments),
+        }
+    }
+
+    /// Three quarters of the window.
+    fn most_of_window(&self) -> f64 {
+        if self.is_whole() { f64::from((self.window >> 1) + (self.window >> 2)) } else { 0.75 * self.cwnd }
     }
 
     /// A window set by PRR, and at its end.
@@ -280,7 +373,7 @@ impl Control {
 
     /// What a reduction would take away; `reducing`: one is under way already (Linux `tcp_current_ssthresh`).
     pub fn prior(&self, reducing: bool) -> Prior {
-        let ssthresh = if reducing { self.ssthresh } else { self.ssthresh.max(0.75 * self.cwnd) };
+        let ssthresh = if reducing { self.ssthresh } else { self.ssthresh.max(self.most_of_window()) };
         Prior { cwnd: self.cwnd, ssthresh }
     }
 
@@ -296,7 +389,13 @@ impl Control {
     pub fn timeout(&mut self) {
         if !self.is_fixed() {
             self.set(1.0);
-            self.cubic.timeout();
+            match &mut self.growth {
+                Growth::Fractions(cubic) => cubic.timeout(),
+                Growth::Segments { count, cubic } => {
+                    *count = 0;
+                    cubic.timeout();
+                }
+            }
             self.hystart.restart();
         }
     }
@@ -312,7 +411,10 @@ impl Control {
         if self.is_fixed() || self.rule == Rule::Model {
             return;
         }
-        self.cubic.shift(now, idle);
+        match &mut self.growth {
+            Growth::Fractions(cubic) => cubic.shift(now, idle),
+            Growth::Segments { cubic, .. } => cubic.shift(now, idle),
+        }
         if let Some(Own::Vegas(vegas)) = self.own.as_deref_mut() {
             // Linux: after a pause the base RTT is looked for anew.
             *vegas = Vegas::new();
@@ -320,13 +422,16 @@ impl Control {
         if idle <= rto {
             return;
         }
-        self.ssthresh = if self.ssthresh.is_finite() { self.ssthresh.max(0.75 * self.cwnd) } else { self.ssthresh };
+        self.ssthresh =
+            if self.ssthresh.is_finite() { self.ssthresh.max(self.most_of_window()) } else { self.ssthresh };
         let floor = f64::from(self.initial).min(self.cwnd);
         let (mut left, mut cwnd) = (idle, self.cwnd);
         while left > rto && cwnd > floor {
             left = left - rto;
             cwnd *= 0.5;
         }
-        self.set(cwnd.max(floor));
+        // Linux halves by shifts.
+        let halved = if self.is_whole() { libm::floor(cwnd) } else { cwnd };
+        self.set(halved.max(floor));
     }
 }

@@ -104,6 +104,13 @@ impl Pacer {
         tso_autosize(self.rate >> (self.shift - PACING_SHIFT), near, self.mss, least(self.rate)).min(self.most)
     }
 
+    /// Where a burst could begin now and the window's `room` is less than one: until when the last one was on its way.
+    pub fn is_short(&self, now: Time, room: u32, min_rtt: Option<u64>) -> Option<Time> {
+        let within = self.quota > 0 && self.slot == now;
+        let may = !within && self.next <= now && self.shift == PACING_SHIFT;
+        (may && room < self.burst(min_rtt)).then_some(self.next)
+    }
+
     /// Whether a segment may leave now, where the window has `room` for so many; if not, the pacer wants to be woken.
     pub fn admits(&mut self, now: Time, room: u32, cwnd: u32, min_rtt: Option<u64>) -> bool {
         self.wake = Time::NEVER;

@@ -358,6 +358,8 @@ impl Receiver {
         // RFC 3168 §6.1.3: CWR ends the echo, a CE in the same segment begins it again.
         if cwr {
             self.ace = 0;
+            // Linux `tcp_ecn_accept_cwr`: the window may be down to one segment, and its ACK all that is waited for.
+            self.quick = self.quick.max(u32::from(self.adaptive));
         }
         if ecn == Ecn::Ce && self.ace == 0 {
             self.ace = 1;
@@ -408,6 +410,7 @@ impl Receiver {
             self.next += 1;
             self.release();
         } else {
+            // Linux `tcp_data_queue`: what came before, and nothing else out of order, makes ACKs quick.
             if !self.dsacks || seq < self.next {
                 self.quicken(MAX_QUICKACKS);
             }
@@ -597,6 +600,15 @@ mod tests {
         feed(&mut receiver, 0, 0..60);
         let late = feed(&mut receiver, 100, [61, 60].into_iter().chain(62..82));
         assert_eq!(late, [61, 60].into_iter().chain(62..76).chain([77, 79, 81]).collect::<Vec<u32>>());
+    }
+
+    /// Linux `tcp_ecn_accept_cwr`: who has reduced its window may wait for this one ACK.
+    #[test]
+    fn what_says_that_the_window_was_reduced_is_acknowledged_at_once() {
+        let mut receiver = Receiver::new(&Config { ecn: true, ..Config::default() });
+        feed(&mut receiver, 0, 0..18);
+        let reduced = |cwr| receiver.clone().accept(Time(18_000_000), arrival(18, true, 0, Ecn::Ect0, cwr));
+        assert_eq!([false, true].map(reduced), [false, true]);
     }
 
     fn compressing() -> Receiver {

@@ -10,7 +10,7 @@ use sojourn_core::qdisc::{AnyQdisc, Context, DropReason, Qdisc};
 use sojourn_core::units::{Rate, Span, Time};
 
 const CONTEXT: Context =
-    Context { mtu: 1514, overhead: 14, rate: Rate(10_000_000), delay: Span::from_millis(10), seed: 7 };
+    Context { mtu: 1514, overhead: 14, rate: Rate(10_000_000), delay: Span::from_millis(10), skb: 0, seed: 7 };
 
 /// A packet with a number.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]

@@ -7,7 +7,7 @@ use sojourn_model::workload::page::{Browsing, Then};
 use sojourn_model::workload::video::Video;
 use sojourn_model::workload::{App, Exchange};
 
-use super::{Client, Conn, Event, Hosts, NO_WEB, Net, Web};
+use super::{Client, Event, Hosts, NO_WEB, Net, Web};
 
 impl Hosts<'_> {
     /// A reader's next page, or what its parser found in the main object.
@@ -97,15 +97,16 @@ impl Hosts<'_> {
         // The handshake's ACK gave the server a sample too; the client's own stands for it.
         let asking = &self.conns[web.request as usize].sender;
         let (rtt, ecn) = (asking.srtt(), asking.has_ecn());
-        let Conn { sender, full, .. } = &mut self.conns[conn as usize];
-        if !sender.is_established() {
-            *full = full.telling(rtt.unwrap_or_default());
-            sender.establish(now, rtt);
+        let answering = &mut self.conns[conn as usize];
+        if !answering.sender.is_established() {
+            answering.full = answering.full.telling(rtt.unwrap_or_default());
+            answering.sender.establish(now, rtt);
             if !ecn {
-                sender.forgo_ecn();
+                answering.sender.forgo_ecn();
+                answering.follow_ecn();
             }
         }
-        let target = sender.write(bytes);
+        let target = answering.sender.write(bytes);
         net.expect(conn, target);
         self.transmit_now(now, conn, net);
     }

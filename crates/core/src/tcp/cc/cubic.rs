@@ -9,6 +9,8 @@
 //! as Linux's does: the RFC's cubic would start from a standstill.
 
 use super::Clock;
+use crate::tcp::pacing::GSO_MAX_SIZE;
+use crate::tcp::{Cc, Config, HyStart as Asked};
 use crate::units::{Span, Time};
 
 /// RFC 9438 §5: C, in segments per second cubed.
@@ -112,6 +114,10 @@ const LOW_WINDOW: u32 = 16;
 const ACK_DELTA: u32 = 2_000;
 /// Delay samples of a round trip before it is judged.
 const MIN_SAMPLES: u8 = 8;
+/// The most by which offloads may delay a train's ACKs, in µs, by Linux's reckoning; and how many of the largest packets at the
+/// pacing rate that is otherwise.
+const ACK_DELAY: f64 = 1_000.0;
+const ACK_DELAY_PACKETS: f64 = 4.0;
 
 /// Linux's HyStart (Ha and Rhee 2011): ends slow start when a train of ACKs lasts half the smallest RTT, or when the
 /// smallest of a round trip's first delays exceeds it by an eighth (4 to 16 ms). Times in µs, modulo 2^32.
@@ -123,12 +129,15 @@ pub(super) struct HyStart {
     last_ack: u32,
     end_seq: u32,
     sample_cnt: u8,
+    mss: u32,
+    /// Of CUBIC: delays are looked at, whether they end slow start or not.
     on: bool,
+    ends: bool,
     found: bool,
 }
 
 impl HyStart {
-    pub fn new(on: bool) -> HyStart {
+    pub fn new(config: &Config) -> HyStart {
         HyStart {
             delay_min: u32::MAX,
             curr_rtt: u32::MAX,
@@ -136,7 +145,9 @@ impl HyStart {
             last_ack: 0,
             end_seq: 0,
             sample_cnt: 0,
-            on,
+            mss: config.mss,
+            on: config.cc == Cc::Cubic && config.hystart != Asked::Plus,
+            ends: config.hystart == Asked::Linux,
             found: false,
         }
     }
@@ -146,21 +157,34 @@ impl HyStart {
         self.on
     }
 
-    /// Slow start begins again after a timeout.
+    /// The smallest RTT in µs; 0 before there is one.
+    #[inline]
+    pub fn delay_min(&self) -> u32 {
+        if self.delay_min == u32::MAX { 0 } else { self.delay_min }
+    }
+
+    /// Slow start begins again after a timeout: all is forgotten.
     pub fn restart(&mut self) {
+        self.delay_min = u32::MAX;
         self.found = false;
         self.end_seq = 0;
+    }
+
+    /// Whether a delay sample says anything.
+    #[inline]
+    pub fn asks(&self, clock: &Clock, slow_start: bool) -> bool {
+        slow_start || clock.rtt_us < self.delay_min
     }
 
     /// A delay sample; says whether slow start ends now.
     #[inline]
     pub fn ends_slow_start(&mut self, clock: &Clock, slow_start: bool, window: u32) -> bool {
         self.delay_min = self.delay_min.min(clock.rtt_us);
-        slow_start && !self.found && window >= LOW_WINDOW && self.update(clock)
+        slow_start && self.ends && !self.found && self.update(clock, window)
     }
 
     #[inline(never)]
-    fn update(&mut self, clock: &Clock) -> bool {
+    fn update(&mut self, clock: &Clock, window: u32) -> bool {
         let now = (clock.now.0 / 1000) as u32;
         if clock.una > self.end_seq || self.end_seq == 0 {
             self.round_start = now;
@@ -169,10 +193,14 @@ impl HyStart {
             self.curr_rtt = u32::MAX;
             self.sample_cnt = 0;
         }
+        if window < LOW_WINDOW {
+            return false;
+        }
         if now.wrapping_sub(self.last_ack) <= ACK_DELTA {
             self.last_ack = now;
             // Without pacing half the RTT is the two-way share of a window sent at once.
-            self.found |= now.wrapping_sub(self.round_start) > self.delay_min / 2;
+            let threshold = (self.delay_min + self.ack_delay(clock, window)) / 2;
+            self.found |= now.wrapping_sub(self.round_start) > threshold;
         }
         self.curr_rtt = self.curr_rtt.min(clock.rtt_us);
         if self.sample_cnt < MIN_SAMPLES {
@@ -182,6 +210,13 @@ impl HyStart {
             self.found |= self.curr_rtt > self.delay_min.saturating_add(threshold);
         }
         self.found
+    }
+
+    /// Linux `hystart_ack_delay`, in µs: what the largest packets take at twice the window each RTT.
+    fn ack_delay(&self, clock: &Clock, window: u32) -> u32 {
+        let packets = ACK_DELAY_PACKETS * GSO_MAX_SIZE as f64 * 1e6;
+        let rate = 2.0 * f64::from(window) * f64::from(self.mss) / clock.srtt.max(1e-6);
+        (packets / rate).min(ACK_DELAY) as u32
     }
 }
 
@@ -259,7 +294,7 @@ mod tests {
 
     #[test]
     fn hystart_needs_more_than_eight_samples_above_the_threshold() {
-        let mut hystart = HyStart::new(true);
+        let mut hystart = HyStart::new(&Config::default());
         // ACKs 3 ms apart are no train. The first round sets the minimum: 80 ms, the threshold is 90.
         assert!(!feed(&mut hystart, 0, 80_000, 1));
         for i in 0..12u64 {
@@ -273,7 +308,7 @@ mod tests {
 
     #[test]
     fn hystart_ends_when_a_train_lasts_half_the_rtt() {
-        let mut hystart = HyStart::new(true);
+        let mut hystart = HyStart::new(&Config::default());
         for i in 0..100u64 {
             let ended = feed(&mut hystart, 1_000 * i, 80_000, 1 + i as u32 / 50);
             assert_eq!(ended, i > 40, "{i}");

@@ -1,6 +1,6 @@
 //! The sender whose congestion control models the path: it notes what it sends, samples what is delivered, and is paced.
 
-use super::{Sender, State, since_us};
+use super::{Sender, State, bursts, since_us};
 use crate::rng::Rng;
 use crate::tcp::cc::{Flow, Model, Repair};
 use crate::tcp::pacing::Pacer;
@@ -233,6 +233,10 @@ impl Sender {
             return None;
         }
         let room = if repairing { window - in_flight } else { fresh.min(window - in_flight) };
+        if !repairing && fresh > 1 && self.waits_for_a_burst(now, (window - in_flight).min(self.edge - self.nxt)) {
+            return None;
+        }
+        let path = self.path.as_mut()?;
         if !path.pacer.admits(now, room, window, path.sampler.min_rtt()) {
             return None;
         }
@@ -245,6 +249,18 @@ impl Sender {
             None => self.path.as_mut()?.pacer.rest(),
         }
         segment
+    }
+
+    /// Linux `tcp_tso_should_defer`: less than a burst waits for an ACK that is due.
+    fn waits_for_a_burst(&mut self, now: Time, limit: u32) -> bool {
+        let Some(path) = self.path.as_mut().filter(|_| self.keeps_times) else { return false };
+        let Some(sent_at) = path.pacer.is_short(now, limit, path.sampler.min_rtt()) else { return false };
+        let window = bursts::Window { sent_at, ..self.window(now) };
+        let waits = self.bursts.wait(limit, &window);
+        if let Some(path) = self.path.as_mut().filter(|_| waits) {
+            path.pacer.rest();
+        }
+        waits
     }
 
     /// A segment leaves.
