@@ -176,6 +176,10 @@ pub trait Qdisc<P: Packet> {
         false
     }
 
+    /// Shows some packets that are likely to be the next ones, for who wants to look at their flows beforehand: nothing else may
+    /// depend on them.
+    fn ahead(&self, _packets: usize, _see: impl FnMut(&P)) {}
+
     /// Counters and state under the keys of `tc -s -j qdisc`, in its order; times in microseconds, flags as 0 and 1.
     fn stats(&self) -> Stats {
         Vec::new()

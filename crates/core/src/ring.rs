@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug)]
 pub struct Ring<T> {
     slots: Box<[T]>,
-    head: u32,
-    len: u32,
+    head: usize,
+    len: usize,
 }
 
 /// The first capacity: thousands of flows have rings of a few values.
@@ -23,14 +23,14 @@ impl<T: Copy + Default> Default for Ring<T> {
 impl<T: Copy + Default> Ring<T> {
     /// Where the value so many places behind the head stands.
     #[inline(always)]
-    fn slot(&self, index: u32) -> usize {
-        self.head.wrapping_add(index) as usize & self.slots.len().wrapping_sub(1)
+    fn slot(&self, index: usize) -> usize {
+        (self.head + index) & (self.slots.len() - 1)
     }
 
     /// How many values are queued.
     #[inline]
     pub fn len(&self) -> usize {
-        self.len as usize
+        self.len
     }
 
     /// Whether nothing is queued.
@@ -45,7 +45,7 @@ impl<T: Copy + Default> Ring<T> {
         if self.len() == self.slots.len() {
             self.grow();
         }
-        let slot = self.slot(self.len);
+        let slot = self.slot(self.len());
         self.slots[slot] = value;
         self.len += 1;
     }
@@ -59,7 +59,7 @@ impl<T: Copy + Default> Ring<T> {
     /// The value at the tail.
     #[inline]
     pub fn back(&self) -> Option<&T> {
-        if self.len == 0 { None } else { Some(&self.slots[self.slot(self.len - 1)]) }
+        if self.len == 0 { None } else { Some(&self.slots[self.slot(self.len() - 1)]) }
     }
 
     /// Takes the value at the head.
@@ -93,21 +93,21 @@ impl<T: Copy + Default> Ring<T> {
             return None;
         }
         self.len -= 1;
-        Some(self.slots[self.slot(self.len)])
+        Some(self.slots[self.slot(self.len())])
     }
 
     /// The value `index` places behind the head. Panics if there is none.
     #[inline]
     pub fn at(&self, index: usize) -> &T {
         assert!(index < self.len());
-        &self.slots[self.slot(index as u32)]
+        &self.slots[self.slot(index)]
     }
 
     /// As [`Ring::at`], to be changed.
     #[inline]
     pub fn at_mut(&mut self, index: usize) -> &mut T {
         assert!(index < self.len());
-        let slot = self.slot(index as u32);
+        let slot = self.slot(index);
         &mut self.slots[slot]
     }
 

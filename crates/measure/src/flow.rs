@@ -148,6 +148,12 @@ impl FlowMeter {
         }
     }
 
+    /// Reads what an ACK will touch, and gives what nobody needs: so it is there when the ACK comes.
+    #[inline]
+    pub fn warm(&self) -> u64 {
+        self.traffic.rtt.sum() as u64 ^ self.traffic.acked ^ self.main.retransmits
+    }
+
     /// The sender took an RTT sample. Like `acked` and `sent`, in order of time.
     #[inline]
     pub fn rtt(&mut self, now: Time, rtt: Span) {
@@ -290,7 +296,12 @@ impl FlowMeter {
     #[inline]
     fn events(&mut self, now: Time) -> Option<&mut Events> {
         let (start, end) = self.measure;
-        if now < start { Some(self.startup.get_or_insert_default()) } else { (now < end).then_some(&mut self.main) }
+        if now < start { Some(self.startup_events()) } else { (now < end).then_some(&mut self.main) }
+    }
+
+    #[cold]
+    fn startup_events(&mut self) -> &mut Events {
+        self.startup.get_or_insert_default()
     }
 
     #[inline]

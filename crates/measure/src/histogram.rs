@@ -45,7 +45,7 @@ pub struct Histogram<const BITS: u32 = 9, C: Cell = u32> {
     /// The upper bits; empty until one is needed.
     carries: Box<[u64]>,
     /// The index of `bins[0]`.
-    first: u32,
+    first: usize,
     sum: u128,
     min: u64,
     max: u64,
@@ -103,7 +103,7 @@ impl<const BITS: u32, C: Cell> Histogram<BITS, C> {
     /// Counts a sample whose sum and extremes the caller keeps and hands to [`Histogram::note`] later.
     #[inline]
     pub(crate) fn count_only(&mut self, value: u64, weight: u64) {
-        let slot = Self::index(value).wrapping_sub(self.first as usize);
+        let slot = Self::index(value).wrapping_sub(self.first);
         match self.bins.get_mut(slot) {
             Some(bin) => {
                 let sum = bin.get() + weight;
@@ -129,7 +129,7 @@ impl<const BITS: u32, C: Cell> Histogram<BITS, C> {
     fn weights(&self) -> impl Iterator<Item = (usize, u64)> {
         let upper = self.carries.iter().copied().chain(std::iter::repeat(0));
         let weights = self.bins.iter().zip(upper).map(|(&low, high)| high << C::BITS | low.get());
-        (self.first as usize..).zip(weights)
+        (self.first..).zip(weights)
     }
 
     /// Sum, least and greatest of samples that [`Histogram::count_only`] counted.
@@ -150,7 +150,7 @@ impl<const BITS: u32, C: Cell> Histogram<BITS, C> {
     /// Makes room for all bins from index `low` to index `high`, and to the ends of their grains.
     fn cover(&mut self, low: usize, high: usize) {
         let (low, high) = (low & !(Self::GRAIN - 1), high | (Self::GRAIN - 1));
-        let old = if self.bins.is_empty() { low } else { self.first as usize };
+        let old = if self.bins.is_empty() { low } else { self.first };
         let first = old.min(low);
         let end = (old + self.bins.len()).max(high + 1);
         let (before, length) = (old - first, end - first);
@@ -158,7 +158,7 @@ impl<const BITS: u32, C: Cell> Histogram<BITS, C> {
         if !self.carries.is_empty() {
             self.carries = widened(&self.carries, before, length);
         }
-        self.first = first as u32;
+        self.first = first;
     }
 
     /// Adds all that another histogram holds.
@@ -166,8 +166,7 @@ impl<const BITS: u32, C: Cell> Histogram<BITS, C> {
         if other.bins.is_empty() {
             return;
         }
-        let first = other.first as usize;
-        self.cover(first, first + other.bins.len() - 1);
+        self.cover(other.first, other.first + other.bins.len() - 1);
         for (index, weight) in other.weights().filter(|&(_, weight)| weight > 0) {
             self.count_only(Self::edges(index).0, weight);
         }

@@ -151,6 +151,18 @@ impl Ends {
         }
     }
 
+    /// Reads a receiving end, and gives what nobody needs (see [`sojourn_core::tcp::Sender::warm`]).
+    #[inline]
+    pub fn warm(&self, conn: u32) -> u64 {
+        self.ends.get(conn as usize).map_or(0, |end| end.tcp.warm() ^ end.told.0 ^ end.plain.time.0)
+    }
+
+    /// The same of what an ACK says beside its header.
+    #[inline]
+    pub fn warm_blocks(&self, packet: &Packet) -> u64 {
+        u64::from(self.sacks.places[(packet.sack() & !BLOCKS) as usize].blocks[0].start)
+    }
+
     /// A packet was lost.
     pub fn lost(&mut self, packet: &Packet) {
         if packet.code() == ACK {

@@ -9,6 +9,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::hint::black_box;
 use std::ops::Range;
 
 use sojourn_core::ring::Ring;
@@ -31,6 +32,11 @@ use crate::timers::Timers;
 use crate::topology::{Change, Topology, changes};
 use crate::{Options, Output, Stopped, setup};
 
+/// From so many entries on a core's caches do not hold the flows, and what is needed soon is read beforehand.
+const CROWD: usize = 256;
+/// So many packets beforehand.
+const AHEAD: usize = 8;
+
 /// What a source of events is.
 #[derive(Clone, Copy)]
 enum Source {
@@ -40,12 +46,16 @@ enum Source {
     Into(usize),
     /// A packet at the end host of a lane.
     Out(usize),
+    /// The same in a crowd.
+    CrowdOut(usize),
     /// A packet at the link behind this one.
     Hop(usize),
     /// A pause frame at this link.
     Frame(usize),
     /// The end of a transmission.
     Link(usize),
+    /// The same in a crowd.
+    CrowdLink(usize),
     /// A delayed ACK of a class.
     DelayedAck(usize),
     /// A retransmission timer.
@@ -76,6 +86,8 @@ struct LaneState {
     into: Line,
     /// From the last link to the host.
     out: Line,
+    /// In a crowd: after so many packets more at the host the next are looked at.
+    warm: usize,
 }
 
 /// A link, in one of two forms.
@@ -154,10 +166,18 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
         match sources[source] {
             Source::Into(lane) => fabric.entry_event(lane),
             Source::Out(lane) => fabric.out_event(lane, &mut hosts),
+            Source::CrowdOut(lane) => {
+                fabric.warm_out(lane, &hosts);
+                fabric.out_event(lane, &mut hosts);
+            }
             Source::Hop(link) => fabric.hop_event(link),
             Source::Frame(link) => fabric.frame_event(link),
             Source::Link(link) => {
-                next = fabric.link_events(link, next, next_pause, &mut events);
+                next = fabric.link_events::<false>(link, next, next_pause, &mut events);
+                continue;
+            }
+            Source::CrowdLink(link) => {
+                next = fabric.link_events::<true>(link, next, next_pause, &mut events);
                 continue;
             }
             Source::DelayedAck(class) => fabric.delayed_ack(class),
@@ -188,6 +208,9 @@ impl Fabric {
             sources.push(source);
             places.add(hot)
         };
+        let crowd = scenario.workload.entries.len() >= CROWD;
+        let out = if crowd { Source::CrowdOut } else { Source::Out };
+        let link = if crowd { Source::CrowdLink } else { Source::Link };
         let steps_source = add(Source::Steps, false);
         let mut line = |index: usize, source: Source| Line {
             packets: Ring::default(),
@@ -202,7 +225,8 @@ impl Fabric {
             fused: lane.access.is_none() && plan.direct[index * 2 + 1],
             doorstep: (lane.access.is_none() && plan.direct[index * 2]).then_some(lane.path[0]),
             into: line(index * 2, Source::Into(index)),
-            out: line(index * 2 + 1, Source::Out(index)),
+            out: line(index * 2 + 1, out(index)),
+            warm: 0,
         });
         let lanes: Vec<LaneState> = lanes.collect();
         let behind = |link: usize| line(lanes.len() * 2 + link, Source::Hop(link));
@@ -218,13 +242,13 @@ impl Fabric {
         let frames = frames.collect();
         // Links come last: whoever sends at a time sends before a departure at that time.
         let links = plan.closed.into_iter().enumerate().map(|(index, closed)| match closed {
-            Some(link) => Station::Closed(Box::new(link)),
+            Some(closed) => Station::Closed(Box::new(closed)),
             None => {
+                let place = add(link(index), true);
                 let mut link = Link::new(index, scenario.link(index), &setup::link(scenario, index), options);
                 if plan.lags[index] {
                     link.hand_over_early(scenario.link(index));
                 }
-                let place = add(Source::Link(index), true);
                 if plan.coupled[index] {
                     Station::Coupled(Box::new(link), place)
                 } else {
@@ -295,15 +319,56 @@ impl Fabric {
         }
     }
 
+    /// Reads what the next packets at an end host need, once for several, while they wait: their meters and what lies behind their
+    /// senders, and the senders of as many packets behind them. A flow of a crowd lies on some twenty lines of a cache, none
+    /// of which is there any more when the flow's turn comes: fetched one after the other they would take longer than all
+    /// that is done with them.
+    #[inline(never)]
+    fn warm_out(&mut self, lane: usize, hosts: &Hosts) {
+        let lane = &mut self.lanes[lane];
+        lane.warm = lane.warm.checked_sub(1).unwrap_or(AHEAD - 1);
+        if lane.warm > 0 {
+            return;
+        }
+        let mut sum = 0;
+        for packet in lane.out.packets.iter().skip(AHEAD).take(AHEAD) {
+            sum ^= hosts.warm(packet.conn());
+        }
+        for packet in lane.out.packets.iter().take(AHEAD) {
+            let meter = &self.flows[hosts.entry(packet.conn())];
+            sum ^= hosts.warm_first(packet.conn()) ^ meter.warm() ^ self.ends.warm_blocks(packet);
+        }
+        black_box(sum);
+    }
+
+    /// The same of the receiving ends of the packets that probably leave next.
+    #[inline(never)]
+    fn warm_ends(&self, index: usize) {
+        if let Station::Queue(link, _) = &self.links[index] {
+            let mut sum = 0;
+            link.ahead(AHEAD, |conn| sum ^= self.ends.warm(conn));
+            black_box(sum);
+        }
+    }
+
     /// The end of a transmission, a delivery opportunity, or a discipline's own time; and those after it, as long as the link
     /// (`event.0` in the schedule) is first before `pause`. Gives what is first then.
     #[inline(never)]
-    fn link_events(&mut self, index: usize, event: (usize, Time), pause: Time, events: &mut u64) -> (usize, Time) {
+    fn link_events<const MANY: bool>(
+        &mut self,
+        index: usize,
+        event: (usize, Time),
+        pause: Time,
+        events: &mut u64,
+    ) -> (usize, Time) {
         let (source, mut now) = event;
         let mut packet = Packet::default();
         loop {
             if let Some(target) = self.serve(index, now, &mut packet) {
                 self.travel(target, &mut packet);
+            }
+            if MANY && events.is_multiple_of(AHEAD as u64) {
+                self.warm_ends(index);
             }
             let next = self.schedule.first();
             if next.0 != source || next.1 >= pause {

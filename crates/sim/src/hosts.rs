@@ -102,15 +102,15 @@ struct Web {
 /// The state of an entry's application.
 struct Player {
     /// How far it is in its list.
-    at: usize,
+    at: u32,
     /// The window of a stream that is under way.
     window: usize,
     /// Its connection, if it has a lasting one.
     conn: u32,
     /// Hashes of new connections.
     hashes: Rng,
-    started: u64,
-    completed: u64,
+    started: u32,
+    completed: u32,
     client: Option<Box<Client>>,
 }
 
@@ -259,7 +259,7 @@ impl<'a> Hosts<'a> {
 
     /// Transfers begun and not complete, by entry.
     pub fn unfinished(&self) -> Vec<u64> {
-        self.players.iter().map(|player| player.started - player.completed).collect()
+        self.players.iter().map(|player| u64::from(player.started - player.completed)).collect()
     }
 
     /// Of each video that does not move at the end of the run: its entry, since when, and for how long.
@@ -269,6 +269,25 @@ impl<'a> Hosts<'a> {
             Client::Reader(..) | Client::Tester(..) => None,
         });
         viewers.collect()
+    }
+
+    /// Reads a connection's sender, and gives what nobody needs (see [`Sender::warm`]).
+    #[inline]
+    pub fn warm(&self, conn: u32) -> u64 {
+        let conn = &self.conns[conn as usize];
+        conn.sender.warm() ^ conn.size ^ u64::from(conn.entry)
+    }
+
+    /// The same of what lies behind that.
+    #[inline]
+    pub fn warm_first(&self, conn: u32) -> u64 {
+        self.conns[conn as usize].sender.warm_first()
+    }
+
+    /// The entry of a connection.
+    #[inline]
+    pub fn entry(&self, conn: u32) -> usize {
+        self.conns[conn as usize].entry as usize
     }
 
     /// The sender's own deadline.
@@ -323,20 +342,7 @@ impl<'a> Hosts<'a> {
             if segment.retransmit {
                 net.meter(conn.entry).retransmit(now);
             }
-            net.emit(Packet::from(Parts {
-                time: now,
-                conn: index,
-                seq: segment.seq,
-                ts: stamp(now),
-                ts_last: conn.full.rtt_us(),
-                hash: conn.full.flow_hash(),
-                dscp: conn.full.dscp(),
-                bytes,
-                lane: conn.full.lane() as u16,
-                kind,
-                bits,
-                ..Parts::default()
-            }));
+            net.emit(conn.full.formed(bytes, bits, kind).sent_at(now).numbered(segment.seq));
         }
         self.follow(now, index, net);
         packets
@@ -381,7 +387,7 @@ impl<'a> Hosts<'a> {
 
     fn next_act(&mut self, now: Time, index: u32, net: &mut impl Net) {
         let entry = &self.entries[index as usize];
-        let at = self.players[index as usize].at;
+        let at = self.players[index as usize].at as usize;
         self.players[index as usize].at += 1;
         let next = match &entry.app {
             App::Bulk { active } => {

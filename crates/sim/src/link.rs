@@ -150,6 +150,11 @@ impl Link {
         self.due
     }
 
+    /// Shows the connections of some packets that are likely to be transmitted next.
+    pub fn ahead(&self, packets: usize, mut see: impl FnMut(u32)) {
+        self.qdisc.ahead(packets, |packet| see(packet.conn()));
+    }
+
     /// Whether a transmission is under way, so that no arrival starts one.
     #[inline(always)]
     pub fn is_busy(&self) -> bool {

@@ -164,6 +164,13 @@ impl Packet {
         Packet { tags: self.tags | u64::from(place) << SACK, form: self.form + (u64::from(bytes) << BYTES), ..self }
     }
 
+    /// The same packet with another length, other bits and of another kind.
+    #[inline(always)]
+    pub fn formed(self, bytes: u16, bits: u8, kind: u8) -> Packet {
+        let flags = u64::from(bits) << BITS | u64::from(kind) << KIND;
+        Packet { form: self.form >> LANE << LANE | flags | u64::from(bytes) << BYTES, ..self }
+    }
+
     /// The same packet with another number.
     #[inline(always)]
     pub fn numbered(self, seq: u32) -> Packet {

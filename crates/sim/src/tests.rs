@@ -181,6 +181,16 @@ fn both_engines_give_identical_records() {
     }
 }
 
+/// The fast engine reads beforehand what it will need of 300 flows.
+#[test]
+fn both_engines_give_identical_records_of_a_crowd() {
+    for qdisc in ["fq_codel", "pfifo limit 200"] {
+        let flow = |i: u64| entry(&format!("bulk{i}"), bulk(Time(i * 1_000_000)), Span::from_millis(20));
+        let crowd = vec![hop("crowd", Rate(50_000_000), Span::from_millis(10), qdisc)];
+        assert_engines_agree(qdisc, &scenario(2, crowd, (0..300).map(flow).collect()));
+    }
+}
+
 #[test]
 fn a_link_without_a_buffer_carries_what_one_of_the_same_rate_sends() {
     let rate = Rate(10_000_000);

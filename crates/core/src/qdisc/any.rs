@@ -80,6 +80,10 @@ macro_rules! any_qdisc {
                 match self { $(AnyQdisc::$variant(q) => q.bufferless(),)+ }
             }
 
+            fn ahead(&self, packets: usize, see: impl FnMut(&P)) {
+                match self { $(AnyQdisc::$variant(q) => q.ahead(packets, see),)+ }
+            }
+
             fn stats(&self) -> Stats {
                 match self { $(AnyQdisc::$variant(q) => q.stats(),)+ }
             }

@@ -409,6 +409,20 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         Some(None)
     }
 
+    /// Shows the heads of the queues whose turn is next, in this list, as if none would leave or come.
+    pub fn ahead(&self, packets: usize, mut see: impl FnMut(&P)) {
+        let mut number = self.list().first;
+        for _ in 0..packets {
+            let Some(flow) = self.flows.get(number as usize) else { return };
+            if let Some(node) = self.slab.nodes.get(flow.fifo.head as usize)
+                && flow.credit > 0
+            {
+                see(&node.packet);
+            }
+            number = flow.next;
+        }
+    }
+
     #[inline]
     fn list(&self) -> &List {
         let band = &self.bands[usize::from(self.head.band).min(BANDS - 1)];

@@ -280,6 +280,10 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
         self.flows.packets() >= self.limit || self.flows.backlog() + u64::from(mtu) > self.memory_limit
     }
 
+    fn ahead(&self, packets: usize, see: impl FnMut(&P)) {
+        self.flows.ahead(packets, see);
+    }
+
     fn stats(&self) -> super::Stats {
         alloc::vec![
             ("drops", self.cstats.drop_count + self.stats.drop_overlimit),

@@ -184,6 +184,12 @@ impl Control {
         self.rule == Rule::Fixed
     }
 
+    /// See [`super::Sender::warm`].
+    #[inline]
+    pub fn warm(&self) -> u64 {
+        u64::from(self.window ^ self.initial) ^ self.ssthresh.to_bits() ^ u64::from(self.hystart.is_on())
+    }
+
     #[inline]
     fn set(&mut self, cwnd: f64) {
         self.cwnd = cwnd;

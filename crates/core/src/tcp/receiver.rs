@@ -242,6 +242,13 @@ impl Receiver {
         self.recent_len > 0 || self.duplicate.is_some() || self.window.is_some()
     }
 
+    /// As [`crate::tcp::Sender::warm`].
+    #[inline]
+    pub fn warm(&self) -> u64 {
+        let numbers = self.next ^ self.recent[0].start ^ u32::from(self.recent_len);
+        u64::from(numbers) ^ self.deadline.0 ^ self.held.len() as u64
+    }
+
     /// The next segment expected: everything below has arrived.
     #[inline]
     pub fn next_expected(&self) -> u32 {

@@ -98,6 +98,19 @@ impl Scoreboard {
         nxt - una + self.retx - self.sacked - self.lost
     }
 
+    /// See [`crate::tcp::Sender::warm`].
+    #[inline]
+    pub fn warm(&self) -> u64 {
+        u64::from(self.sacked ^ self.known[0].start) ^ (self.sent_again.len() ^ self.lost_again.len()) as u64
+    }
+
+    /// See [`crate::tcp::Sender::warm_first`].
+    #[inline]
+    pub fn warm_first(&self, una: u32) -> u64 {
+        let flag = self.flags.get(una as usize & self.flags.len().wrapping_sub(1)).copied().unwrap_or(0);
+        u64::from(flag) ^ self.sent_again.front().map_or(0, |again| u64::from(again.0))
+    }
+
     /// The byte of a segment. There must be one (see [`Scoreboard::reserve`]).
     #[inline]
     fn flag(&mut self, seq: u32) -> &mut u8 {

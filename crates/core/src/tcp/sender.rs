@@ -64,8 +64,9 @@ enum Rexmit {
     New,
 }
 
-/// The sending half of a connection.
+/// The sending half of a connection. In this order [`Sender::warm`] reads it evenly.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Sender {
     /// The lowest segment not acknowledged.
     una: u32,
@@ -438,6 +439,21 @@ impl Sender {
     /// The pacing rate in payload bytes a second, of a sender that paces.
     pub fn pacing_rate(&self) -> Option<u64> {
         self.path.as_ref().map(|path| path.pacing_rate())
+    }
+
+    /// Reads a word of each line of a cache that it lies on, all at once, and gives what nobody needs: so they are there when
+    /// its turn comes. Of thousands of flows none stays in a cache from one ACK to the next.
+    #[inline]
+    pub fn warm(&self) -> u64 {
+        let times = self.deadline.0 ^ self.sent_at.0 ^ self.rto.timeout().0 ^ self.control.warm();
+        let numbers = self.recover ^ self.rack.rtt_us ^ self.min_rtt_us ^ self.retransmits;
+        times ^ self.board.warm() ^ u64::from(numbers)
+    }
+
+    /// The same of what it keeps elsewhere of its first segment outstanding: these two lie behind what [`Sender::warm`] reads.
+    #[inline]
+    pub fn warm_first(&self) -> u64 {
+        self.sent.at(self.una).0 ^ self.board.warm_first(self.una)
     }
 
     /// Everything written has been acknowledged.

@@ -1,7 +1,6 @@
 //! What the application has written, as segments: all of them full but the last of each write.
 
 use crate::ring::Ring;
-use alloc::boxed::Box;
 
 /// The end of the data, and the few segments that are not full.
 #[derive(Clone, Debug)]
@@ -9,13 +8,13 @@ pub(super) struct Stream {
     /// One past the last segment written.
     pub end: u32,
     mss: u32,
-    /// Segments that are not full, with their payload, by number; acknowledged ones leave. A bulk flow has none.
-    shorts: Option<Box<Ring<(u32, u32)>>>,
+    /// Segments that are not full, with their payload, by number; acknowledged ones leave.
+    shorts: Ring<(u32, u32)>,
 }
 
 impl Stream {
     pub fn new(mss: u32) -> Stream {
-        Stream { end: 0, mss: mss.max(1), shorts: None }
+        Stream { end: 0, mss: mss.max(1), shorts: Ring::default() }
     }
 
     /// Appends bytes, starting a new segment; says where they end.
@@ -25,7 +24,7 @@ impl Stream {
         self.end += segments;
         let rest = (bytes % mss) as u32;
         if rest > 0 && self.end < u32::MAX {
-            self.shorts.get_or_insert_default().push((self.end - 1, rest));
+            self.shorts.push((self.end - 1, rest));
         }
         self.end
     }
@@ -33,17 +32,15 @@ impl Stream {
     /// Takes back everything from `nxt` on.
     pub fn truncate(&mut self, nxt: u32) {
         self.end = nxt;
-        if let Some(shorts) = &mut self.shorts {
-            while shorts.back().is_some_and(|&(seq, _)| seq >= nxt) {
-                shorts.pop_back();
-            }
+        while self.shorts.back().is_some_and(|&(seq, _)| seq >= nxt) {
+            self.shorts.pop_back();
         }
     }
 
     /// Whether a segment that is not acknowledged is shorter than the others.
     #[inline(always)]
     pub fn has_shorts(&self) -> bool {
-        self.shorts.as_ref().is_some_and(|shorts| !shorts.is_empty())
+        !self.shorts.is_empty()
     }
 
     /// Payload bytes of a full segment.
@@ -55,52 +52,45 @@ impl Stream {
     /// Payload bytes of a segment.
     #[inline]
     pub fn payload(&self, seq: u32) -> u32 {
-        match &self.shorts {
-            None => self.mss,
-            Some(shorts) => payload_of(shorts, seq).unwrap_or(self.mss),
+        if self.shorts.is_empty() { self.mss } else { self.payload_of(seq) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn payload_of(&self, seq: u32) -> u32 {
+        let (mut low, mut high) = (0, self.shorts.len());
+        while low < high {
+            let middle = (low + high) / 2;
+            let (at, payload) = *self.shorts.at(middle);
+            if at == seq {
+                return payload;
+            }
+            if at < seq { low = middle + 1 } else { high = middle }
         }
+        self.mss
     }
 
     /// [una, cum) is acknowledged; says how many payload bytes that was.
     #[inline]
     pub fn acknowledge(&mut self, una: u32, cum: u32) -> u64 {
         let full = u64::from(cum - una) * u64::from(self.mss);
-        match &mut self.shorts {
-            None => full,
-            Some(shorts) => full - missing(shorts, cum, self.mss),
-        }
+        if self.shorts.is_empty() { full } else { full - self.missing(cum) }
     }
-}
 
-/// The payload of a segment, if it is not full.
-#[cold]
-#[inline(never)]
-fn payload_of(shorts: &Ring<(u32, u32)>, seq: u32) -> Option<u32> {
-    let (mut low, mut high) = (0, shorts.len());
-    while low < high {
-        let middle = (low + high) / 2;
-        let (at, payload) = *shorts.at(middle);
-        if at == seq {
-            return Some(payload);
+    /// What the short segments below `cum` lack to be full.
+    #[cold]
+    #[inline(never)]
+    fn missing(&mut self, cum: u32) -> u64 {
+        let mut missing = 0;
+        while let Some(&(seq, payload)) = self.shorts.front() {
+            if seq >= cum {
+                break;
+            }
+            missing += u64::from(self.mss - payload);
+            self.shorts.pop();
         }
-        if at < seq { low = middle + 1 } else { high = middle }
+        missing
     }
-    None
-}
-
-/// What the short segments below `cum` lack to be full; they leave.
-#[cold]
-#[inline(never)]
-fn missing(shorts: &mut Ring<(u32, u32)>, cum: u32, mss: u32) -> u64 {
-    let mut missing = 0;
-    while let Some(&(seq, payload)) = shorts.front() {
-        if seq >= cum {
-            break;
-        }
-        missing += u64::from(mss - payload);
-        shorts.pop();
-    }
-    missing
 }
 
 #[cfg(test)]

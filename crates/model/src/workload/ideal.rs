@@ -6,6 +6,7 @@
 //! answer to a request begins a base RTT and the server's thinking later, and a connection that stands needs no handshake
 //! and, so that nothing is faster than ideal, no slow start. Links are as fast as they ever are in the run.
 
+use sojourn_core::tcp::Config;
 use sojourn_core::units::{Rate, Span};
 
 use crate::scenario::{Capacity, Link, Scenario};
@@ -20,9 +21,9 @@ pub struct Ideal {
     one_way: Span,
     rate: Rate,
     /// Payload of a segment, and what comes on top of it at the slowest link.
-    mss: u64,
-    header: u64,
-    iw: u64,
+    mss: u32,
+    header: u32,
+    iw: u32,
 }
 
 /// What a transfer consists of.
@@ -59,8 +60,8 @@ impl Ideal {
         let slowest = there.iter().map(|link| (fastest(&link.rate), link.overhead)).min();
         let own = access.map(|access| (access.rate, 0));
         let (rate, overhead) = slowest.into_iter().chain(own).min().unwrap_or_default();
-        let (mss, iw) = (u64::from(entry.tcp.mss), u64::from(entry.tcp.iw));
-        Ideal { rtt, one_way, rate, mss, header: u64::from(entry.tcp.header + overhead), iw }
+        let Config { mss, iw, header, .. } = entry.tcp;
+        Ideal { rtt, one_way, rate, mss, header: header + overhead, iw }
     }
 
     /// From its beginning to its last byte at the receiver.
@@ -76,9 +77,9 @@ impl Ideal {
 
     /// From the first bit to the last, when windows grow from IW.
     fn slow_start(&self, bytes: u64) -> Span {
-        let (mut left, mut window, mut waited) = (bytes, self.iw, Span::ZERO);
+        let (mut left, mut window, mut waited) = (bytes, u64::from(self.iw), Span::ZERO);
         loop {
-            let round = window.saturating_mul(self.mss);
+            let round = window.saturating_mul(u64::from(self.mss));
             if left <= round || self.busy(round) >= self.rtt {
                 return waited + self.busy(left);
             }
@@ -90,7 +91,7 @@ impl Ideal {
 
     /// How long the slowest link sends so many bytes with their headers.
     fn busy(&self, bytes: u64) -> Span {
-        let wire = bytes + bytes.div_ceil(self.mss.max(1)) * self.header;
+        let wire = bytes + bytes.div_ceil(u64::from(self.mss.max(1))) * u64::from(self.header);
         Span((u128::from(wire) * 8_000_000_000 / u128::from(self.rate.0.max(1))) as u64)
     }
 }
