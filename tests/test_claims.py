@@ -268,3 +268,17 @@ def test_every_claim_has_its_function_and_every_need_its_runs() -> None:
 def test_what_must_hold_of_the_first_four_figures_does(tmp_path: Path, sojourn: Run) -> None:
     said = sojourn("claims", "N1", "N2", "N3", "N4", "--store", tmp_path / "store", "-f", "json", cwd=ROOT).stdout
     assert [one["verdict"] for one in json.loads(said)["claims"]] == ["holds"] * 4
+
+
+def test_a_papers_readme_has_a_verdict_for_every_claim() -> None:
+    for experiment, chosen in claims.select([], ROOT / "experiments"):
+        page = (experiment.folder / "README.md").read_text(encoding="utf-8")
+        rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| ") and "**" in line]
+        verdicts = {row[0].removeprefix("| "): row[3].strip("*") for row in rows}
+        assert set(verdicts) == {claim.id for claim in chosen}
+        assert set(verdicts.values()) <= set(claims.VERDICTS)
+        for claim in chosen:
+            if claim.kind == "must":
+                assert verdicts[claim.id] == "holds", claim.id
+            if verdicts[claim.id] in ("differs", "not-expressible"):
+                assert claim.cause, claim.id

@@ -85,6 +85,7 @@ def n5(runs: Needs) -> Quantities:
     return {
         "utilisation lost from 5 to 2 ms where it is most, points": _worst(at[5] - at[2]),
         "gained from 5 to 10 ms where it is most, points": _worst(at[10] - at[5]),
+        "beside: from 5 to 10 ms with several transfers, where it is most": _worst((at[10] - at[5])[1:]),
         "beside: lost from 5 to 1 ms": _worst(at[5] - at[1]),
         "beside: gained from 5 to 20 ms": _worst(at[20] - at[5]),
     }
@@ -127,11 +128,18 @@ def n7(runs: Needs) -> Quantities:
     large = np.concatenate([ftp.of(f"rate={rate}").grid("sojourn_ms.p50") for rate in LARGE])
     small = ftp.of("rate=3mbit").grid("sojourn_ms.p50")
     bursty = runs["mix"].of("codel ").grid("sojourn_ms.p50") - ftp.of("ftp.count=5").grid("sojourn_ms.p50")
+    tails = runs["mix"].of("codel ").grid("sojourn_ms.p95") - ftp.of("ftp.count=5").grid("sojourn_ms.p95")
+    shared = np.concatenate([
+        ftp.of(f"rate={rate}", f"ftp.rtt={rtt}", f"ftp.count={count}").grid("sojourn_ms.p50")
+        for rate in LARGE for rtt in RTTS[:3] for count in (5, 20)
+    ])  # fmt: skip
     busy = ftp.grid("utilisation")
     return {
         "median of the runs' medians from 10 Mbit/s on, ms": np.median(large, axis=0),
         "at 3 Mbit/s, ms": np.median(small, axis=0),
         "more with web and a call, median over the runs, ms": np.median(bursty, axis=0),
+        "beside: from 10 Mbit/s on, 5 and 20 transfers, RTTs up to 100 ms": np.median(shared, axis=0),
+        "beside: 95th percentile more with web and a call, ms": np.median(tails, axis=0),
         "beside: utilisation, mean over the runs, %": 100 * busy.mean(axis=0),
         "beside: the largest median of a run, ms": _worst(ftp.grid("sojourn_ms.p50")),
     }
@@ -179,6 +187,7 @@ def n9(runs: Needs) -> Quantities:
         "RED's at 256 kbit/s": red["256kbit"],
         "RED's at 512 kbit/s": red["512kbit"],
         "RED's at 1.5 Mbit/s": red["1.5mbit"],
+        "beside: RED's median over all four rates, ms": np.median(sizes.of("red ").grid("sojourn_ms.p50"), axis=0),
     }
 
 
@@ -194,11 +203,13 @@ def n10(runs: Needs) -> Quantities:
             np.interp(0.6, busy[:, seed], share[:, seed], right=np.nan) for seed in range(busy.shape[1])
         ])  # fmt: skip
 
+    found = [dropped(rate) for rate in ("128kbit", "256kbit", "512kbit", "1.5mbit")]
     return {
-        "dropped at 60 % utilisation, %: 128 kbit/s": dropped("128kbit"),
-        "256 kbit/s": dropped("256kbit"),
-        "512 kbit/s": dropped("512kbit"),
-        "1.5 Mbit/s": dropped("1.5mbit"),
+        "dropped at 60 % utilisation, %: 128 kbit/s": found[0],
+        "256 kbit/s": found[1],
+        "512 kbit/s": found[2],
+        "1.5 Mbit/s": found[3],
+        "beside: over all four rates": np.mean(found, axis=0),
     }
 
 
@@ -297,6 +308,8 @@ def n17(runs: Needs) -> Quantities:
     """By RTT."""
     ratios = {rtt: _against_tail_drop(runs, rtt).mean(axis=0) for rtt in RTTS}
     busy = [_static(runs, "utilisation", word) for word in (CODEL, RED)]
+    waiting = np.concatenate([runs[name].grid("utilisation") for name in ("interval", "interval-mix")])
+    longer = waiting / _static(runs, "utilisation", TAIL, "ftp.rtt=200ms")
     delay = {rtt: np.median(_static(runs, "sojourn_ms.p50", CODEL, f"ftp.rtt={rtt}"), axis=0) for rtt in RTTS}
     return {
         "utilisation in parts of tail drop's: RTT 10 ms": ratios["10ms"],
@@ -304,6 +317,7 @@ def n17(runs: Needs) -> Quantities:
         "100 ms": ratios["100ms"],
         "200 ms": ratios["200ms"],
         "utilisation less RED's, mean over the runs, points": 100 * (busy[0] - busy[1]).mean(axis=0),
+        "beside: 200 ms with an interval of 200 ms": longer.mean(axis=0),
         "beside: 500 ms": ratios["500ms"],
         "beside: median delay at 30 ms, ms": delay["30ms"],
         "beside: at 200 ms, ms": delay["200ms"],
@@ -320,10 +334,14 @@ def n18(runs: Needs) -> Quantities:
         for word in (CODEL, RED)
     )  # fmt: skip
     both = ~np.isnan(codel) & ~np.isnan(red)
+    fairer = (codel >= red) & both
+    # Four rates and five RTTs of each of three loads, rate by rate.
+    far = np.tile(np.arange(len(RTTS)) >= RTTS.index("100ms"), len(codel) // len(RTTS))
+    web = np.arange(len(codel)) >= len(codel) * 2 // 3
     return {
-        "runs in which CoDel's index is no less than RED's, %": 100
-        * ((codel >= red) & both).sum(axis=0)
-        / both.sum(axis=0),
+        "runs in which CoDel's index is no less than RED's, %": 100 * fairer.sum(axis=0) / both.sum(axis=0),
+        "beside: of those with RTTs from 100 ms on": 100 * fairer[far].sum(axis=0) / both[far].sum(axis=0),
+        "beside: of those with web and a call": 100 * fairer[web].sum(axis=0) / both[web].sum(axis=0),
         "beside: CoDel's index, mean": np.nanmean(codel, axis=0),
         "beside: RED's": np.nanmean(red, axis=0),
     }
@@ -339,13 +357,24 @@ DEEPER = {"tail drop with 26": "edge.qdisc=pfifo limit 26", "tail drop with 104"
 Measure = Callable[[Runs, str], Floats]
 
 
-def _edge(runs: Needs, rate: str, measure: Measure, aqms: Mapping[str, str] = AQMS) -> dict[tuple[str, str], Floats]:
+ABLATIONS = {"edge-web": "twice the web: ", "edge-long": "RTT of 300 ms: "}
+
+
+def _edge(
+    runs: Needs, rate: str, measure: Measure, aqms: Mapping[str, str] = AQMS, name: str = "edge"
+) -> dict[tuple[str, str], Floats]:
     """A measure by direction and discipline."""
     return {
-        (way, name): measure(runs["edge"].of(f"edge.rate={rate}", word), way)
-        for way in WAYS
-        for name, word in aqms.items()
+        (way, aqm): measure(runs[name].of(f"edge.rate={rate}", word), way) for way in WAYS for aqm, word in aqms.items()
     }
+
+
+def _changed(runs: Needs, rate: str, measure: Measure) -> dict[str, Floats]:
+    """The same with the deeper buffers, and of the ablations."""
+    told = _table(_edge(runs, rate, measure, DEEPER), "", "beside: ")
+    for name, front in ABLATIONS.items():
+        told |= _table(_edge(runs, rate, measure, name=name), "", f"beside: {front}")
+    return told
 
 
 def _dropped(runs: Runs, way: str) -> Floats:
@@ -372,7 +401,7 @@ def _fairness(runs: Runs, way: str) -> Floats:
 
 
 def _table(found: Mapping[tuple[str, str], Floats], unit: str, front: str = "") -> dict[str, Floats]:
-    return {f"{front}{way}, {name}{unit}": values for (way, name), values in found.items()}
+    return {f"{front}{way}, {aqm}{unit}": values for (way, aqm), values in found.items()}
 
 
 def _drops_of(rate: str) -> Callable[[Needs], Quantities]:
@@ -383,7 +412,7 @@ def _drops_of(rate: str) -> Callable[[Needs], Quantities]:
             **_table(found, ", %"),
             "tail drop's less CoDel's, down, points": apart["down"],
             "up, points": apart["up"],
-            **_table(_edge(runs, rate, _dropped, DEEPER), "", "beside: "),
+            **_changed(runs, rate, _dropped),
         }
 
     return at
@@ -398,7 +427,12 @@ def _medians_of(rate: str) -> Callable[[Needs], Quantities]:
         return {
             **ratios,
             **_table(found, ", ms", "beside: "),
-            **_table(_edge(runs, rate, _median, DEEPER), ", ms", "beside: "),
+            **{
+                f"beside: with {aqm.split()[-1]} packets, {way}": found[way, "CoDel"] / deeper
+                for (way, aqm), deeper in _edge(runs, rate, _median, DEEPER).items()
+                if np.all(deeper > 0)
+            },
+            **_changed(runs, rate, _median),
         }
 
     return at
@@ -406,8 +440,7 @@ def _medians_of(rate: str) -> Callable[[Needs], Quantities]:
 
 def _bytes_of(rate: str) -> Callable[[Needs], Quantities]:
     def at(runs: Needs) -> Quantities:
-        beside = _table(_edge(runs, rate, _megabytes, DEEPER), ", MB", "beside: ")
-        return {**_table(_edge(runs, rate, _megabytes), ", MB"), **beside}
+        return {**_table(_edge(runs, rate, _megabytes), ", MB"), **_changed(runs, rate, _megabytes)}
 
     return at
 
