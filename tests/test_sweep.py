@@ -82,6 +82,24 @@ def test_only_what_is_missing_is_run(tmp_path: Path, small: Path, sojourn: Run) 
     assert rows(store).num_rows == 11
 
 
+def test_a_swept_key_that_is_set_plays_each_run_once(tmp_path: Path, small: Path, sojourn: Run) -> None:
+    words = ("sweep", small, "--seeds", 2, "--set", "hop.bottleneck.qdisc=codel", "--store", tmp_path / "store")
+    said = json.loads(sojourn(*words, "-f", "json").stdout)
+    assert (said["runs"], said["played"]) == (2, 2)
+    [one] = said["combinations"]
+    assert one["seeds"] == 2
+    assert one["measures"]["hops.bottleneck.utilisation"]["count"] == 2
+
+
+def test_a_part_of_a_sweep_plays_only_its_own(tmp_path: Path, small: Path) -> None:
+    store = Store(tmp_path / "store")
+    swept = campaign.execute(load(small), small, store, among=lambda one: one["hop.bottleneck.qdisc"] == "codel")
+    assert [one.set for one in swept.combinations] == [{"hop.bottleneck.qdisc": "codel"}]
+    assert (swept.count, swept.played) == (1, 1)
+    with pytest.raises(Refusal, match="no combination of the sweep is one of those"):
+        campaign.execute(load(small), small, store, among=lambda _one: False)
+
+
 def test_the_table_is_that_of_run(tmp_path: Path, small: Path, sojourn: Run) -> None:
     ran = sojourn("run", small, "--seeds", "3", "--out", tmp_path / "out").stdout
     swept = sojourn("sweep", small, "--seeds", "3", "--store", tmp_path / "store").stdout

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     epilog="""\b
 Examples:
   sojourn claims 001
-  sojourn claims N11 N16
-  sojourn claims --check -f json
+  sojourn claims N1 N2
+  sojourn claims 001 --check -f json
 """
 )
 @click.argument("words", nargs=-1, metavar="[PAPER|ID]...")
