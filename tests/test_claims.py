@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT, SMALL, Run
-from sojourn import claims, sweep
+from sojourn import _core, claims, sweep
 from sojourn.errors import Refusal
 from sojourn.plan import load
 from sojourn.run import Simulator
@@ -187,6 +187,29 @@ def judge_all(root: Path, store: Store) -> list[claims.Judgement]:
     [(experiment, chosen)] = claims.select([], root)
     found = claims.gather(experiment, experiment.needs, store, Simulator())
     return [claims.judge(experiment, claim, found, "sim") for claim in chosen]
+
+
+class Without(Simulator):
+    """A world that has no CoDel, and plays nothing."""
+
+    name = "without"
+
+    def refusal(self, plan: object, index: int) -> str | None:
+        """Of the second discipline."""
+        assert isinstance(plan, _core.Plan)
+        return "no codel here" if "codel" in json.loads(plan.describe(index))["hops"][0]["qdisc"] else None
+
+    def play(self, *_run: object, **_more: object) -> None:
+        """Not a run is played before it is known that the claim can't be judged."""
+        raise AssertionError
+
+
+def test_what_a_world_cannot_play_is_not_expressible_there_and_nothing_of_it_is_played(folder: Path) -> None:
+    [(experiment, chosen)] = claims.select(["009"], folder.parent)
+    found = claims.gather(experiment, experiment.needs, Store(folder / "store"), Without())
+    said = [claims.judge(experiment, claim, found, "without") for claim in chosen]
+    assert [one.verdict for one in said] == ["not-expressible"] * 6
+    assert [one.cause for one in said] == ["no codel here"] * 5 + ["no moon here"]
 
 
 def test_what_no_claim_is_called_is_refused(folder: Path, sojourn: Run) -> None:

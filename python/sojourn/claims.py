@@ -319,6 +319,10 @@ def gather(
     lengths = [_simulated_s(one, need) for one, need in zip(plans, chosen, strict=True)]
     before, whole = 0.0, sum(lengths)
     for one, need, length in zip(plans, chosen, lengths, strict=True):
+        # A guest takes its time: what can't be judged is not played.
+        if play and world.name != "sim" and (why := _refusal(one, need, world)):
+            found.refused[need.name] = why
+            continue
 
         def tell_all(done_s: float, _all_s: float, before: float = before) -> None:
             tell(before + done_s, whole)
@@ -344,6 +348,15 @@ def gather(
             found.refused[need.name] = swept.skipped[0]["reason"]
         found.runs[need.name] = _runs_of(swept)
     return found
+
+
+def _refusal(one: _core.Plan, need: Need, world: run.World) -> str | None:
+    """Why the world can't play one of the combinations, if it can't."""
+    places: dict[str, int] = {}
+    for place, entry in enumerate(json.loads(one.runs())):
+        if need.among(entry["set"]):
+            places.setdefault(json.dumps(entry["set"]), place)
+    return next((why for place in places.values() if (why := world.refusal(one, place))), None)
 
 
 def _simulated_s(one: _core.Plan, need: Need) -> float:
