@@ -108,9 +108,10 @@ struct Frames {
     source: Option<Place>,
 }
 
-/// The delayed-ACK timers of a class of flows.
+/// The delayed-ACK timers of a class of flows, by a connection's seat in it.
 struct Class {
     timers: Timers,
+    conns: Vec<u32>,
     source: Place,
 }
 
@@ -126,6 +127,8 @@ struct Fabric {
     access: Vec<AccessLink>,
     ends: Ends,
     classes: Vec<Class>,
+    /// Each connection's seat in its class.
+    seats: Vec<u32>,
     /// The first of all classes' delayed ACKs.
     first_delayed_ack: Time,
     senders: Timers,
@@ -231,9 +234,15 @@ impl Fabric {
         let lanes: Vec<LaneState> = lanes.collect();
         let behind = |link: usize| line(lanes.len() * 2 + link, Source::Hop(link));
         let hops = (0..scenario.hops.len() * 2).map(behind).collect();
-        let class = |index| Class { timers: Timers::default(), source: add(Source::DelayedAck(index), false) };
+        let class = |index| Class {
+            timers: Timers::default(),
+            conns: Vec::new(),
+            source: add(Source::DelayedAck(index), false),
+        };
         let classes = (0..topology.steady.len()).map(class).collect();
-        let senders_source = add(Source::Senders, false);
+        // Who paces has a timer for every burst.
+        let paces = scenario.workload.entries.iter().any(|entry| entry.tcp.cc.is_modelled());
+        let senders_source = add(Source::Senders, paces);
         let apps_source = add(Source::Apps, false);
         let frames = (0..scenario.hops.len() * 2).map(|link| Frames {
             source: scenario.can_be_stopped(link).then(|| add(Source::Frame(link), false)),
@@ -267,6 +276,7 @@ impl Fabric {
             access: access.collect(),
             ends: Ends::new(scenario.workload.entries.len()),
             classes,
+            seats: Vec::with_capacity(scenario.workload.entries.len()),
             first_delayed_ack: Time::NEVER,
             senders: Timers::default(),
             senders_source,
@@ -587,11 +597,10 @@ impl Fabric {
     #[cold]
     #[inline(never)]
     fn delayed_ack(&mut self, class: usize) {
-        let entry = self.classes[class].timers.pop();
-        if let Some((at, conn)) = entry {
+        if let Some((at, seat)) = self.classes[class].timers.due() {
+            let conn = self.classes[class].conns[seat as usize];
             let ack = if self.ends.deadline(conn) <= at { self.ends.on_timer(at, conn) } else { None };
-            let deadline = self.ends.renew(conn);
-            self.arm_delayed_ack(class, conn, deadline);
+            self.classes[class].timers.rearm(seat, self.ends.renew(conn));
             if let Some(ack) = ack {
                 self.emit(ack);
             }
@@ -603,25 +612,23 @@ impl Fabric {
 
     #[inline]
     fn arm_delayed_ack(&mut self, class: usize, conn: u32, deadline: Time) {
-        if deadline != Time::NEVER && self.classes[class].timers.arm(conn, deadline) {
+        if deadline != Time::NEVER && self.classes[class].timers.arm(self.seats[conn as usize], deadline) {
             self.reschedule_class(class);
             self.first_delayed_ack = self.first_delayed_ack.min(deadline);
         }
     }
 
     fn reschedule_class(&mut self, class: usize) {
-        let Class { timers, source } = &self.classes[class];
+        let Class { timers, source, .. } = &self.classes[class];
         self.schedule.set(*source, timers.first());
     }
 
     fn sender_timer(&mut self, hosts: &mut Hosts) {
-        if let Some((at, conn)) = self.senders.pop() {
-            let deadline = hosts.deadline(conn);
-            if deadline <= at {
+        if let Some((at, conn)) = self.senders.due() {
+            if hosts.deadline(conn) <= at {
                 hosts.on_timer(at, conn, self);
-            } else {
-                self.senders.arm(conn, deadline);
             }
+            self.senders.rearm(conn, hosts.deadline(conn));
         }
         self.schedule.set(self.senders_source, self.senders.first());
     }
@@ -714,6 +721,9 @@ impl Net for Fabric {
     }
 
     fn open(&mut self, config: &Config, full: &Packet, entry: u32) {
+        let conns = &mut self.classes[full.lane() / 2].conns;
+        conns.push(self.seats.len() as u32);
+        self.seats.push(conns.len() as u32 - 1);
         self.ends.open(config, full, entry);
     }
 

@@ -23,6 +23,7 @@ mod setup;
 mod tests;
 mod timers;
 mod topology;
+mod tournament;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

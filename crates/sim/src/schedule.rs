@@ -3,8 +3,9 @@
 use sojourn_core::units::Time;
 
 use crate::planted::{Fault, planted};
+use crate::tournament::Tournament;
 
-/// Up to this many hot sources are compared one by one; above it a winner tree finds the least.
+/// Up to this many hot sources are compared one by one; above it a tree is kept of them.
 const LINEAR: usize = 8;
 /// Most scenarios have two or four: those are compared without a look at the others' places.
 const PAIR: usize = 2;
@@ -33,10 +34,8 @@ pub struct Schedule {
     few: [u64; LINEAR],
     cold: Vec<u64>,
     coldest: u64,
-    /// For more sources: the times by rank, padded with "never" to a power of two …
-    leaves: Vec<u64>,
-    /// … and the winner of each inner node of the tree over them; node 1 is the root.
-    winners: Vec<u32>,
+    /// For more sources: the times by rank.
+    many: Tournament,
 }
 
 /// Hands out places, in the order of the ranks.
@@ -61,20 +60,13 @@ impl Schedule {
     pub fn new(places: &Places) -> Schedule {
         let sources = places.hot + places.cold;
         let linear = places.hot <= LINEAR && sources <= RANKS as usize;
-        let leaves = if linear { 0 } else { sources.next_power_of_two() };
-        let mut winners = vec![0; leaves];
-        for node in (1..leaves).rev() {
-            let left = 2 * node;
-            winners[node] = if left >= leaves { (left - leaves) as u32 } else { winners[left] };
-        }
         let width = [PAIR, FEW, LINEAR].into_iter().find(|&width| places.hot <= width);
         Schedule {
             width: width.filter(|_| linear).unwrap_or(0),
             few: [u64::MAX; LINEAR],
             cold: vec![u64::MAX; places.cold],
             coldest: u64::MAX,
-            leaves: vec![u64::MAX; leaves],
-            winners,
+            many: Tournament::new(if linear { 0 } else { sources }),
         }
     }
 
@@ -91,10 +83,15 @@ impl Schedule {
     #[inline(never)]
     fn set_otherwise(&mut self, place: Place, time: Time) {
         if self.width == 0 {
-            return self.play(place.rank, time.0);
+            return self.many.set(place.rank, time);
         }
-        self.cold[place.index - COLD] = key(time, place.rank);
-        self.coldest = self.cold.iter().copied().fold(u64::MAX, u64::min);
+        let key = key(time, place.rank);
+        let was = std::mem::replace(&mut self.cold[place.index - COLD], key);
+        if key <= self.coldest {
+            self.coldest = key;
+        } else if was == self.coldest {
+            self.coldest = self.cold.iter().copied().fold(u64::MAX, u64::min);
+        }
     }
 
     /// The rank of the source that is due first, and when.
@@ -105,32 +102,9 @@ impl Schedule {
             PAIR => a.min(b).min(self.coldest),
             FEW => a.min(b).min(c.min(d)).min(self.coldest),
             LINEAR => a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h))).min(self.coldest),
-            _ => {
-                let winner = self.winners[1] as usize;
-                return (winner, Time(self.leaves[winner]));
-            }
+            _ => return (self.many.first(), self.many.least()),
         };
         (flipped((least % RANKS) as usize) as usize, Time(least / RANKS))
-    }
-
-    /// Replays the matches from a leaf to the root.
-    #[inline]
-    fn play(&mut self, source: usize, time: u64) {
-        self.leaves[source] = time;
-        let mut winner = source & !1;
-        if self.leaves[winner | 1] < self.leaves[winner] {
-            winner |= 1;
-        }
-        let mut node = (self.leaves.len() + source) >> 1;
-        self.winners[node] = winner as u32;
-        while node > 1 {
-            let sibling = self.winners[node ^ 1] as usize;
-            let (left, right) = if node & 1 == 0 { (winner, sibling) } else { (sibling, winner) };
-            let (r, l) = (self.leaves[right], self.leaves[left]);
-            winner = if r < l || (planted(Fault::Tie) && r == l) { right } else { left };
-            node >>= 1;
-            self.winners[node] = winner as u32;
-        }
     }
 }
 

@@ -1,67 +1,50 @@
 //! Timers of connections, armed lazily: most deadlines move later before they are reached.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use sojourn_core::units::Time;
 
-/// Timers as (time, connection); at most one live entry each, re-armed at once when a deadline moves earlier, else lazily.
-pub struct Timers {
-    heap: BinaryHeap<Reverse<(Time, u32)>>,
-    armed: Vec<Time>,
-    /// The first time in the heap.
-    first: Time,
-}
+use crate::tournament::Tournament;
 
-impl Default for Timers {
-    fn default() -> Self {
-        Timers { heap: BinaryHeap::new(), armed: Vec::new(), first: Time::NEVER }
-    }
+/// A time for each connection, at which its deadline is looked at: never later than the deadline. One that moves earlier is
+/// armed anew at once, one that moves later when its time has come.
+#[derive(Default)]
+pub struct Timers {
+    armed: Tournament,
 }
 
 impl Timers {
     /// The first time; never if there is none.
     #[inline]
     pub fn first(&self) -> Time {
-        self.first
+        self.armed.least()
     }
 
     /// A connection's deadline is this now. Whether the first time changed.
     #[inline]
     pub fn arm(&mut self, conn: u32, deadline: Time) -> bool {
-        if deadline >= self.armed(conn) {
-            return false;
-        }
-        self.arm_earlier(conn, deadline)
+        deadline < self.armed(conn) && self.arm_earlier(conn, deadline)
     }
 
-    /// The time of a connection's live entry.
+    /// When a connection is looked at.
     #[inline]
     pub fn armed(&self, conn: u32) -> Time {
-        self.armed.get(conn as usize).copied().unwrap_or(Time::NEVER)
+        self.armed.at(conn as usize)
     }
 
-    #[cold]
     #[inline(never)]
     fn arm_earlier(&mut self, conn: u32, deadline: Time) -> bool {
-        if self.armed.len() <= conn as usize {
-            self.armed.resize(conn as usize + 1, Time::NEVER);
-        }
-        self.armed[conn as usize] = deadline;
-        self.heap.push(Reverse((deadline, conn)));
-        let is_first = deadline < self.first;
-        self.first = self.first.min(deadline);
+        let is_first = deadline < self.first();
+        self.armed.grow(conn as usize + 1);
+        self.armed.set(conn as usize, deadline);
         is_first
     }
 
-    /// Takes the first entry; gives the connection if the entry is its live one.
-    pub fn pop(&mut self) -> Option<(Time, u32)> {
-        let Reverse((at, conn)) = self.heap.pop()?;
-        self.first = self.heap.peek().map_or(Time::NEVER, |&Reverse((at, _))| at);
-        if self.armed(conn) != at {
-            return None;
-        }
-        self.armed[conn as usize] = Time::NEVER;
-        Some((at, conn))
+    /// The connection that is looked at first, if there is one, and when. Then [`Timers::rearm`] must be called.
+    pub fn due(&self) -> Option<(Time, u32)> {
+        (self.first() < Time::NEVER).then(|| (self.first(), self.armed.first() as u32))
+    }
+
+    /// A connection was looked at; its deadline is this now.
+    pub fn rearm(&mut self, conn: u32, deadline: Time) {
+        self.armed.set(conn as usize, deadline);
     }
 }

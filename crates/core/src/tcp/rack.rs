@@ -221,8 +221,12 @@ impl Heard {
         if again {
             return self.deliver_again(at, seq + 1);
         }
-        let (first, last) = self.sacked.unwrap_or(((seq, at), (seq, at)));
-        self.sacked = Some((first.min((seq, at)), last.max((seq, at))));
+        let (first, last) = self.sacked.get_or_insert(((seq, at), (seq, at)));
+        if seq < first.0 {
+            *first = (seq, at);
+        } else if seq > last.0 {
+            *last = (seq, at);
+        }
         self.note_original(seq);
         self.deliver(at, seq + 1);
     }

@@ -489,9 +489,12 @@ impl Receiver {
 
     /// Holds a segment; returns the block it is part of now.
     fn hold(&mut self, seq: u32) -> Block {
-        let index = match self.held.back() {
+        let index = match self.held.back_mut() {
             Some(last) if last.end > seq => self.held.partition_point(|b| b.end < seq),
-            Some(last) if last.end == seq => self.held.len() - 1,
+            Some(last) if last.end == seq => {
+                last.end += 1;
+                return *last;
+            }
             _ => self.held.len(),
         };
         // held[index] is the first block that ends at seq or later.
@@ -527,6 +530,11 @@ impl Receiver {
 
     /// Puts a block first in the order of recency; those that it swallowed leave. Where it was before, or the first of them.
     fn report(&mut self, block: Block) -> usize {
+        // Most often the first has grown by a segment: then it has swallowed none.
+        if self.recent_len > 0 && self.recent[0] == (Block { end: block.end - 1, ..block }) {
+            self.recent[0] = block;
+            return 0;
+        }
         let known = &self.recent[..usize::from(self.recent_len)];
         let place = known.iter().position(|b| block.start <= b.start && b.end <= block.end).unwrap_or(known.len());
         self.forget(block);

@@ -165,7 +165,7 @@ impl Scoreboard {
     /// A cumulative ACK: [una, cum) leave the scoreboard. Shows each, if anything stands there.
     pub fn advance(&mut self, una: u32, cum: u32, mut gone: impl FnMut(u32, Past)) -> Advanced {
         let mut result = Advanced::default();
-        if self.is_clean() {
+        if una == cum || self.is_clean() {
             return result;
         }
         for seq in una..cum {
@@ -191,34 +191,46 @@ impl Scoreboard {
         self.reserve(una, nxt);
         let before = self.sacked;
         let known = self.known;
-        // Of an ACK's blocks most were in the one before.
-        for block in blocks.iter().filter(|block| !known.contains(block)) {
+        for (block, was) in blocks.iter().zip(&known) {
+            // Most stand where they stood in the ACK before.
+            if block == was {
+                continue;
+            }
             let (mut seq, end) = (block.start.max(una), block.end.min(nxt));
+            if was.start <= seq && seq < was.end {
+                seq = was.end;
+            }
             while seq < end {
-                match known.iter().find(|k| k.start <= seq && seq < k.end) {
-                    Some(k) => seq = k.end,
-                    None => {
-                        let past = Past::from(*self.flag(seq));
-                        if self.mark_sacked(seq) {
-                            newly(seq, past);
-                        }
+                match self.mark_sacked(seq) {
+                    Some(past) => {
+                        newly(seq, past);
                         seq += 1;
                     }
+                    None => seq = self.behind_known(seq, &known, end),
                 }
             }
         }
-        self.known = [Block::default(); 3];
-        for (slot, block) in self.known.iter_mut().zip(blocks) {
-            *slot = Block { start: block.start.max(una), end: block.end.min(nxt) };
-        }
+        let clipped = |block: &Block| Block { start: block.start.max(una), end: block.end.min(nxt) };
+        self.known = core::array::from_fn(|place| blocks.get(place).map_or(Block::default(), clipped));
         self.sacked - before
     }
 
-    fn mark_sacked(&mut self, seq: u32) -> bool {
+    /// The next segment up to `end` that may be news, behind one that is SACKed: not in the `known` block of which that is
+    /// part, nor SACKed behind it.
+    #[cold]
+    #[inline(never)]
+    fn behind_known(&mut self, seq: u32, known: &[Block; 3], end: u32) -> u32 {
+        let block = known.iter().find(|block| block.start <= seq && seq < block.end);
+        let next = block.map_or(seq + 1, |block| block.end);
+        (next..end).find(|&seq| *self.flag(seq) & SACKED == 0).unwrap_or(end.max(next))
+    }
+
+    /// What was known of a segment, if it was not known to have arrived.
+    fn mark_sacked(&mut self, seq: u32) -> Option<Past> {
         let flag = self.flag(seq);
         let was = *flag;
         if was & SACKED != 0 {
-            return false;
+            return None;
         }
         *flag = SACKED | was & EVER;
         self.sacked += 1;
@@ -231,7 +243,7 @@ impl Scoreboard {
                 core::mem::swap(top, &mut seq);
             }
         }
-        true
+        Some(Past::from(was))
     }
 
     /// RFC 6675 §4 `IsLost`, of every segment that has not been asked yet; says how many are newly lost, and shows each.
