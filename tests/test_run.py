@@ -252,6 +252,14 @@ def test_where_nothing_varies_a_table_s_row_is_labelled_by_the_discipline_of_its
     assert list(labels) == ["pfifo limit 50", "codel limit 1000", "fq_codel limit 10240"]
 
 
+def test_check_of_a_large_sweep_lists_the_first_and_says_how_many_more(sojourn: Run) -> None:
+    file = ROOT / "experiments/001-codel/static.toml"
+    shown = sojourn("check", file).stdout
+    assert "19008 runs of 300 s" in shown
+    assert "… and 18968 more: -f csv lists all" in shown
+    assert len(sojourn("check", file, "-f", "csv").stdout.splitlines()) == 19_009
+
+
 def test_help_and_check_start_without_the_libraries_of_a_report() -> None:
     heavy = {"numpy", "pyarrow", "matplotlib", "scipy", "rich", "jinja2"}
     code = f"import sys, sojourn.cli; print(sorted({heavy!r} & set(sys.modules)))"

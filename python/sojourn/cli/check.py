@@ -11,6 +11,9 @@ import click
 from sojourn import screen
 from sojourn.cli.base import cli, format_option, load_plan, many, rows_as_csv, set_options, set_text
 
+SHOWN = 40
+"""Combinations that the text lists."""
+
 
 @cli.command(
     epilog="""\b
@@ -56,5 +59,10 @@ def _show_plan(runs: list[dict[str, Any]], first: dict[str, Any]) -> None:
             for one in first["flows"]
         ],
     )
-    if sets != [{}]:
-        screen.print_words("combinations", ["", "set"], [[str(n), set_text(one)] for n, one in enumerate(sets, 1)])
+    if sets == [{}]:
+        return
+    rows = [[str(n), set_text(one)] for n, one in enumerate(sets, 1)]
+    more = len(rows) - SHOWN
+    screen.print_words("combinations", ["", "set"], rows if more <= 0 else rows[:SHOWN])
+    if more > 0:
+        click.echo(f"… and {more} more: -f csv lists all")
