@@ -1,9 +1,11 @@
 """Writes docs/explanation/agreement.md: how well the simulator agrees with Linux on the frozen scenarios.
 
-    tools/agree_page.py [--seeds N] [--print]
+    tools/agree_page.py [--seeds N] [--ranks SEEDS] [--kept] [--print]
 
 Plays what is missing (`sojourn agree` keeps what was played), then writes the tables between the page's marks, the
-picture agreement.png and every number in agreement.csv beside it. With --print the tables go to stdout only.
+picture agreement.png and every number in agreement.csv beside it. With --print the tables go to stdout only; with
+--kept
+nothing is played in the kernel, and what it has not played is left out.
 """
 
 from __future__ import annotations
@@ -76,12 +78,16 @@ def main() -> int:
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--seeds", type=int, default=10)
     asked.add_argument("--ranks", type=int, default=0, metavar="SEEDS")
+    asked.add_argument("--kept", action="store_true")
     asked.add_argument("--print", action="store_true")
     options = asked.parse_args()
-    done = agree.compare(sorted((FOLDER / "drawn").glob("*.toml")), seeds=options.seeds, memory="3G")
-    ranks = None
-    if options.ranks:
-        ranks = agree.compare(sorted((FOLDER / "ranks").glob("*.toml")), seeds=options.ranks, memory="3G")
+
+    def compared(folder: str, seeds: int) -> agree.Comparison:
+        files = sorted((FOLDER / folder).glob("*.toml"))
+        return agree.compare(files, seeds=seeds, memory="3G", kept_only=options.kept)
+
+    done = compared("drawn", options.seeds)
+    ranks = compared("ranks", options.ranks) if options.ranks else None
     text = tables(done, ranks)
     if options.print:
         print(text)

@@ -75,13 +75,14 @@ def compare(
     memory: str = "2G",
     sets: Sequence[tuple[str, str]] = (),
     again: bool = False,
+    kept_only: bool = False,
     on_progress: Callable[[float, float], None] = lambda _done_s, _all_s: None,
 ) -> Comparison:
     """Plays each scenario with so many seeds in both worlds, and reads what was played before.
 
     Ctrl-C stops the others; what is finished is kept and compared, marked interrupted. Raises Refusal or `_core.Error`
     for a scenario that is not one, and if there is no kernel. With `again` the kernel's runs of older guests are played
-    anew.
+    anew; with `kept_only` none is, and what the kernel has not played is left out.
     """
     worlds: dict[str, World] = {"sim": Simulator(), "kernel": Guests(memory=memory)}
     place = folder or store()
@@ -102,6 +103,9 @@ def compare(
         return job.world == "kernel" and run.player != _player(guests, job)
 
     kept = {job.place: run for job in wanted if (run := _read(job)) is not None and not (again and is_older(job, run))}
+    if kept_only:
+        played = {(job.file, job.index) for job in wanted if job.world == "kernel" and job.place in kept}
+        wanted = [job for job in wanted if (job.file, job.index) in played]
     missing = [job for job in wanted if job.place not in kept]
     for job in missing:
         job.place.unlink(missing_ok=True)
