@@ -16,10 +16,13 @@ def draw() -> ModuleType:
     return program("tools/agree_draw.py")
 
 
-def test_the_files_are_what_was_drawn_before_the_model_was_touched(draw: ModuleType) -> None:
-    wanted = draw.files()
-    kept = {path for folder in ("drawn", "ranks") for path in (draw.FOLDER / folder).iterdir()}
-    assert kept | {draw.FOLDER / "drawn.csv"} == set(wanted)
+@pytest.mark.parametrize(("which", "folders"), [("drawn", ("drawn", "ranks")), ("held-back", ("held-back",))])
+def test_the_files_are_what_was_drawn_before_the_model_was_touched(
+    draw: ModuleType, which: str, folders: tuple[str, ...]
+) -> None:
+    wanted = draw.files(which)
+    kept = {path for folder in folders for path in (draw.FOLDER / folder).iterdir()}
+    assert kept | {draw.FOLDER / f"{which}.csv"} == set(wanted)
     for path, text in wanted.items():
         assert path.read_text(encoding="utf-8") == text, path.name
 
@@ -47,7 +50,7 @@ def test_the_held_back_scenarios_are_others(draw: ModuleType) -> None:
     assert not ours & {(one.rate, one.rtt) for one in draw.held_back()}
 
 
-@pytest.mark.parametrize("folder", ["drawn", "ranks"])
-def test_every_scenario_loads(folder: str) -> None:
+@pytest.mark.parametrize(("folder", "runs"), [("drawn", [1] * 80), ("ranks", [10] * 8), ("held-back", [1] * 20)])
+def test_every_scenario_loads(folder: str, runs: list[int]) -> None:
     plans = [load(path) for path in sorted((ROOT / "experiments/agree" / folder).iterdir())]
-    assert [len(plan) for plan in plans] == ([1] * 80 if folder == "drawn" else [10] * 8)
+    assert [len(plan) for plan in plans] == runs

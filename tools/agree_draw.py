@@ -198,16 +198,15 @@ def ranked(one: Point) -> tuple[str, ...]:
 
 def files(which: str = "drawn") -> dict[Path, str]:
     """All files and what is in them."""
-    if which == "held-back":
-        return {FOLDER / f"held-back/{one.name}.toml": scenario(one, (one.discipline,)) for one in held_back()}
-    points = drawn(SEED, SCENARIOS)
-    made = {FOLDER / f"drawn/{one.name}.toml": scenario(one, (one.discipline,)) for one in points}
-    made |= {FOLDER / f"ranks/{one.name}.toml": scenario(one, ranked(one)) for one in drawn(RANKS_SEED, RANKS)}
+    points = held_back() if which == "held-back" else drawn(SEED, SCENARIOS)
+    made = {FOLDER / f"{which}/{one.name}.toml": scenario(one, (one.discipline,)) for one in points}
+    if which == "drawn":
+        made |= {FOLDER / f"ranks/{one.name}.toml": scenario(one, ranked(one)) for one in drawn(RANKS_SEED, RANKS)}
     table = io.StringIO()
     lines = csv.writer(table, lineterminator="\n")
     lines.writerow([*(one.name for one in fields(Point)), "hard"])
     lines.writerows([*asdict(one).values(), one.hard] for one in points)
-    return made | {FOLDER / "drawn.csv": table.getvalue()}
+    return made | {FOLDER / f"{which}.csv": table.getvalue()}
 
 
 def held_back() -> list[Point]:
@@ -217,9 +216,10 @@ def held_back() -> list[Point]:
 
 def main(arguments: list[str]) -> int:
     """Writes the files that are not there yet; says which differ."""
-    wanted = files("held-back" if "held-back" in arguments else "drawn")
+    which = "held-back" if "held-back" in arguments else "drawn"
+    wanted = files(which)
     if "--print" in arguments:
-        print(wanted[FOLDER / "drawn.csv"], end="")
+        print(wanted[FOLDER / f"{which}.csv"], end="")
         return 0
     changed = [path for path, text in wanted.items() if path.exists() and path.read_text(encoding="utf-8") != text]
     if changed:

@@ -4,8 +4,7 @@
 
 Plays what is missing (`sojourn agree` keeps what was played), then writes the tables between the page's marks, the
 picture agreement.png and every number in agreement.csv beside it. With --print the tables go to stdout only; with
---kept
-nothing is played in the kernel, and what it has not played is left out.
+--kept nothing is played in the kernel, and what it has not played is left out.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
-def hard() -> dict[str, str]:
+def hard(folder: str = "drawn") -> dict[str, str]:
     """By scenario, the class of the hard ones."""
-    with (FOLDER / "drawn.csv").open(newline="", encoding="utf-8") as file:
+    with (FOLDER / f"{folder}.csv").open(newline="", encoding="utf-8") as file:
         return {row["name"]: row["hard"] for row in csv.DictReader(file)}
 
 
@@ -47,7 +46,23 @@ def scenarios(pairs: Sequence[Pair]) -> str:
     return markdown(heads, cells)
 
 
-def tables(done: agree.Comparison, ranks: agree.Comparison | None) -> str:
+def beside(done: agree.Comparison, held: agree.Comparison) -> str:
+    """The medians of those that were not looked at, beside those that were, where neither is hard."""
+    found = []
+    for comparison, folder in ((done, "drawn"), (held, "held-back")):
+        classes = hard(folder)
+        found.append({one.measure.name: one for one in summaries([p for p in comparison.pairs if not classes[p.file]])})
+    rows = []
+    for one in found[0].values():
+        other = found[1].get(one.measure.name)
+        if other is not None:
+            times = f"{other.median / one.median:.1f}" if one.median else "–"
+            cells = [words.share(one, one.median), words.share(other, other.median)]
+            rows.append([one.measure.head, *cells, str(other.count), times])
+    return markdown(["", "the eighty", "held back", "scenarios", "times"], rows)
+
+
+def tables(done: agree.Comparison, ranks: agree.Comparison | None, held: agree.Comparison) -> str:
     """All that is generated of the page."""
     classes = hard()
     easy = [pair for pair in done.pairs if not classes[pair.file]]
@@ -67,6 +82,8 @@ def tables(done: agree.Comparison, ranks: agree.Comparison | None) -> str:
             parts += [f"## Hard: {what}", markdown(*words.summary_table(summaries(those))), scenarios(those)]
     if ranks is not None and ranks.pairs:
         parts += ["## In which order the disciplines come", markdown(*words.rank_table(rankings(ranks.pairs)))]
+    if held.pairs:
+        parts += ["## Twenty that nobody had looked at", beside(done, held), scenarios(held.pairs)]
     reasons = sorted({(one["file"], one["reason"]) for one in done.skipped})
     if reasons:
         parts += ["## Not compared", "\n".join(f"- {file}: {reason}" for file, reason in reasons)]
@@ -88,7 +105,7 @@ def main() -> int:
 
     done = compared("drawn", options.seeds)
     ranks = compared("ranks", options.ranks) if options.ranks else None
-    text = tables(done, ranks)
+    text = tables(done, ranks, compared("held-back", options.seeds))
     if options.print:
         print(text)
         return 0
