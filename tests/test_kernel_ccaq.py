@@ -112,7 +112,7 @@ kind = "bulk"
 cc = "cubic"
 rtt = "10ms"
 rtt_at = "ack"
-rwnd = 156866
+rwnd = 108
 
 [sweep]
 "hop.bottleneck.qdisc" = [

@@ -200,7 +200,7 @@ def _is_locked(path: Path) -> bool:
 
 def test_ctrl_c_leaves_what_is_finished(tmp_path: Path, long: Path) -> None:
     store = tmp_path / "store"
-    with start(long, "--seeds", "500", "--store", store, "-f", "json") as one:
+    with start(long, "--seeds", "5000", "--store", store, "-f", "json") as one:
         wait_for(lambda: len(_there(store)) >= 5)
         one.send_signal(signal.SIGINT)
         said, words = one.communicate()
