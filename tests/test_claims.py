@@ -21,7 +21,7 @@ file = "small.toml"
 seeds = 3
 [runs.codel]
 file = "small.toml"
-seeds = 2
+seeds = { sim = 2, kernel = 1 }
 where = { "hop.bottleneck.qdisc" = ["codel"] }
 [Y1]
 says = "CoDel is shorter"
@@ -31,7 +31,7 @@ holds = { "shorter by, ms" = [0, inf] }
 says = "CoDel is longer"
 runs = ["small"]
 holds = { "longer by, ms" = [0, inf] }
-cause = "it is not"
+cause = { sim = "it is not" }
 [Y3]
 says = "by that"
 runs = ["codel"]
@@ -134,7 +134,7 @@ def test_verdicts_are_of_differences_seed_by_seed_and_can_be_recomputed(folder: 
 
 
 def test_what_must_hold_and_does_not_is_an_error_after_the_table(folder: Path, sojourn: Run) -> None:
-    (folder / "claims.toml").write_text(RULES.replace('cause = "it is not"', 'kind = "must"'))
+    (folder / "claims.toml").write_text(RULES.replace('cause = { sim = "it is not" }', 'kind = "must"'))
     said = sojourn("claims", "Y2", "--store", folder / "store", code=2, cwd=folder.parent.parent)
     assert "OUTSIDE" in said.stdout
     assert "Y2 must hold" in said.stderr
@@ -165,6 +165,7 @@ def test_the_mean_and_each_seed_are_judged_from_both_sides() -> None:
     ("old", "new", "said"),
     [
         ('says = "by that"', 'say = "by that"', r"Y3.say: no such key.*nearest is says"),
+        ('{ sim = "it', '{ mars = "it', r"Y2.cause.mars: no such key: expected one of sim, kernel, live"),
         ('runs = ["codel"]', 'runs = ["codl"]', r"Y3.runs = codl: expected one of small, codel"),
         ('kind = "calibrates"', 'kind = "maybe"', r"Y3.kind = maybe: expected one of"),
         ("[0, 1]", "[1, 0]", r"utilisation = \[1, 0\]: expected \[least, greatest\]"),
@@ -207,7 +208,7 @@ class Without(Simulator):
 def test_what_a_world_cannot_play_is_not_expressible_there_and_nothing_of_it_is_played(folder: Path) -> None:
     [(experiment, chosen)] = claims.select(["009"], folder.parent)
     found = claims.gather(experiment, experiment.needs, Store(folder / "store"), Without())
-    said = [claims.judge(experiment, claim, found, "without") for claim in chosen]
+    said = [claims.judge(experiment, claim, found, "kernel") for claim in chosen]
     assert [one.verdict for one in said] == ["not-expressible"] * 6
     assert [one.cause for one in said] == ["no codel here"] * 5 + ["no moon here"]
 
@@ -280,7 +281,7 @@ def test_every_claim_has_its_function_and_every_need_its_runs() -> None:
             assert claim.says
             assert claim.kind == "not-expressible" or callable(experiment.quantities_of(claim))
         for need in experiment.needs.values():
-            runs = json.loads(load(need.file, list(need.set.items()), None, need.seeds).runs())
+            runs = json.loads(load(need.file, list(need.set.items()), None, need.seeds.get("sim")).runs())
             for key, values in need.where.items():
                 assert {json.dumps(value) for value in values} <= {json.dumps(one["set"][key]) for one in runs}, (
                     need.name

@@ -1,41 +1,77 @@
-"""Writes the table of verdicts into a paper's README: tools/claims_page.py experiments/001-codel [STORE].
+"""Writes what a world says of a paper's claims: tools/claims_page.py experiments/001-codel [WORLD [STORE]].
 
-The store (results/store) must have all runs: `sojourn claims 001` plays them.
+WORLD is sim or kernel. The store (results/store) must have the runs: `sojourn claims 001 --world WORLD` plays them.
+The verdicts go to `verdicts.WORLD.json` beside claims.toml, as `sojourn claims -f json` has them, and README.md's table
+is made from both worlds' files. A claim whose runs the store lacks is left out, and named: it is not judged there yet.
 """
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pages import filled
 
-from sojourn import claims
-from sojourn.cli.claims import told
-from sojourn.run import Simulator
+from sojourn import _core, claims, records
+from sojourn.cli.claims import as_dict, told
+from sojourn.cli.run import world_of
 from sojourn.store import Store
+from sojourn.sweep import Mean
 
 BEGIN, END = "<!-- verdicts: written by tools/claims_page.py -->", "<!-- end of verdicts -->"
+WORLDS = ("sim", "kernel")
 
 
-def table(folder: Path, store: Store) -> str:
-    """Every claim of a paper, judged by what the store has."""
+def judged(folder: Path, world: str, store: Store) -> dict[str, Any]:
+    """Every claim of a paper that the store's runs can judge."""
     experiment = claims.load(folder)
-    found = claims.gather(experiment, experiment.needs, store, Simulator(), play=False)
-    rows = ["| | the paper | measured, and its range | verdict | cause |", "|---|---|---|---|---|"]
-    for claim in experiment.claims:
-        one = claims.judge(experiment, claim, found, "sim")
-        judged = [told(each) for each in one.quantities if each.rule or claim.kind == "report"]
-        measured = "<br>".join(text.replace("OUTSIDE", "**outside**") for text in judged)
-        rows.append(f"| {claim.id} | {claim.says} | {measured} | **{one.verdict}** | {one.cause} |")
+    found = claims.gather(experiment, experiment.needs, store, world_of(world, memory=1), play=False)
+    ready = [claim for claim in experiment.claims if not found.lacking.keys() & set(claim.runs)]
+    if left := [claim.id for claim in experiment.claims if claim not in ready]:
+        print(f"{folder.name}, world {world}: not judged: {', '.join(left)}")
+    verdicts = [as_dict(claims.judge(experiment, claim, found, world)) for claim in ready]
+    return {"paper": folder.name, "world": world, "version": _core.__version__, "claims": verdicts}
+
+
+def table(folder: Path) -> str:
+    """A row for each claim and each world that has judged it."""
+    files = [(world, path) for world in WORLDS if (path := folder / f"verdicts.{world}.json").exists()]
+    said = {world: {one["id"]: one for one in json.loads(path.read_text())["claims"]} for world, path in files}
+    rows = ["| | the paper | world | measured, and its range | verdict | cause |", "|---|---|---|---|---|---|"]
+    for claim in claims.load(folder).claims:
+        front = f"{claim.id} | {claim.says}"
+        for world, verdicts in said.items():
+            if (one := verdicts.get(claim.id)) is not None:
+                measured = "<br>".join(_words(one))
+                rows.append(f"| {front} | {world} | {measured} | **{one['verdict']}** | {one['cause'] or ''} |")
+                front = " | "
     return "\n".join(rows)
 
 
-def main(folder: str, store: str = "results/store") -> None:
-    """Writes the table anew."""
-    page = Path(folder) / "README.md"
-    text = page.read_text(encoding="utf-8")
-    page.write_text(filled(text, BEGIN, END, table(Path(folder), Store(Path(store)))), encoding="utf-8")
+def _words(one: Mapping[str, Any]) -> list[str]:
+    """A claim's quantities; of those beside it none, unless it is only reported."""
+    chosen = {n: q for n, q in one["quantities"].items() if q["rule"] or one["kind"] in ("report", "inconsistent")}
+    return [told(_told(name, quantity)).replace("OUTSIDE", "**outside**") for name, quantity in chosen.items()]
+
+
+def _told(name: str, one: Mapping[str, Any]) -> claims.Told:
+    mean = Mean(one["mean"], one["half_width"], one["count"])
+    low, high = one["range"] or (None, None)
+    bounds = (-float("inf") if low is None else low, float("inf") if high is None else high) if one["range"] else None
+    rule = one["rule"] or ""
+    return claims.Told(name, mean, one["least"], one["greatest"], bounds, rule, one["inside"] is not False)
+
+
+def main(folder: str, world: str = "sim", store: str = "results/store") -> None:
+    """Writes verdicts and table anew."""
+    here = Path(folder)
+    text = records.to_json(judged(here, world, Store(Path(store)))) + "\n"
+    (here / f"verdicts.{world}.json").write_text(text, encoding="utf-8")
+    page = here / "README.md"
+    page.write_text(filled(page.read_text(encoding="utf-8"), BEGIN, END, table(here)), encoding="utf-8")
     print(page)
 
 

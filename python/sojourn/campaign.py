@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn import _core, columns, identity, measures, pool, records, run, sweep
-from sojourn.errors import Refusal
+from sojourn.errors import NothingToRun, Refusal
 from sojourn.store import Store
 from sojourn.sweep import Mean, mean_of
 from sojourn.table import goodput
@@ -352,7 +352,7 @@ class _Sweep:
         refused = [(place, reason) for place, reason in sorted(self.asked.items()) if reason]
         self.swept.skipped += [{"set": self.swept.combinations[place].set, "reason": why} for place, why in refused]
         if len(refused) == len(self.swept.combinations):
-            raise Refusal(f"nothing to run: {self.swept.skipped[0]['reason']}")
+            raise NothingToRun(f"nothing to run: {self.swept.skipped[0]['reason']}")
         for place, one in enumerate(self.swept.combinations):
             counted = one.indices[: self.enough.get(place)]
             one.indices = [index for index in counted if index in self.present]

@@ -7,7 +7,6 @@ function from those runs to its quantities, a value for each seed. A verdict is 
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import json
 import math
@@ -23,7 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sojourn import _core, campaign, measures, plan, run
-from sojourn.errors import Refusal
+from sojourn.errors import NothingToRun, Refusal, nearest_of
 from sojourn.store import Store
 from sojourn.sweep import Mean, mean_of
 
@@ -47,7 +46,8 @@ class Need:
 
     name: str
     file: Path
-    seeds: int | None = None
+    seeds: Mapping[str, int] = field(default_factory=dict)
+    """By world; as many as the file says where it is not here."""
     set: Mapping[str, str] = field(default_factory=dict)
     """As `--set` has them."""
     where: Mapping[str, Sequence[Any]] = field(default_factory=dict)
@@ -72,10 +72,10 @@ class Claim:
     """So does the value of every seed."""
     same: tuple[str, ...] = ()
     """Differences whose 95 % interval contains zero."""
-    cause: str = ""
-    """Why it differs, found by experiment; or why nothing can be said."""
-    ablation: str = ""
-    """What makes the difference come and go."""
+    cause: Mapping[str, str] = field(default_factory=dict)
+    """By world: why it differs, found by experiment; or why nothing can be said."""
+    ablation: Mapping[str, str] = field(default_factory=dict)
+    """By world: what makes the difference come and go."""
     tests: str = ""
     """Where a test looks closer than a run's measures do."""
 
@@ -149,7 +149,8 @@ def _need(folder: Path, name: str, value: Mapping[str, Any]) -> Need:
     _known(path, f"runs.{name}", value, ("file", "seeds", "set", "where"))
     if "file" not in value:
         raise Refusal(f"{path}: runs.{name}: expected file, a scenario file's path from here")
-    return Need(name, folder / value["file"], value.get("seeds"), value.get("set", {}), value.get("where", {}))
+    seeds = _by_world(path, f"runs.{name}", "seeds", value)
+    return Need(name, folder / value["file"], seeds, value.get("set", {}), value.get("where", {}))
 
 
 def _claim(path: Path, name: str, value: Any, needs: Mapping[str, Need]) -> Claim:
@@ -165,7 +166,9 @@ def _claim(path: Path, name: str, value: Any, needs: Mapping[str, Need]) -> Clai
         holds=_ranges(path, name, value.get("holds", {})),
         each=_ranges(path, name, value.get("each", {})),
         same=tuple(value.get("same", ())),
-        **{key: value.get(key, "") for key in ("cause", "ablation", "tests")},
+        cause=_by_world(path, name, "cause", value),
+        ablation=_by_world(path, name, "ablation", value),
+        tests=value.get("tests", ""),
     )
     if made.kind not in KINDS:
         raise Refusal(f"{path}: {name}.kind = {made.kind}: expected one of {', '.join(KINDS)}")
@@ -178,12 +181,20 @@ def _claim(path: Path, name: str, value: Any, needs: Mapping[str, Need]) -> Clai
     return made
 
 
+def _by_world(path: Path, name: str, key: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    """A value for all worlds, or a table with one for each."""
+    given = value.get(key, {})
+    if not isinstance(given, Mapping):
+        return dict.fromkeys(plan.WORLDS, given)
+    _known(path, f"{name}.{key}", given, plan.WORLDS)
+    return dict(given)
+
+
 def _known(path: Path, where: str, value: Mapping[str, Any], keys: Sequence[str]) -> None:
     for key in value:
         if key not in keys:
-            nearest = difflib.get_close_matches(key, keys, 1)
-            hint = f"; nearest is {nearest[0]}" if nearest else ""
-            raise Refusal(f"{path}: {where}.{key}: no such key: expected one of {', '.join(keys)}{hint}")
+            expected = f"expected one of {', '.join(keys)}{nearest_of(key, keys)}"
+            raise Refusal(f"{path}: {where}.{key}: no such key: {expected}")
 
 
 def _ranges(path: Path, name: str, value: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
@@ -297,6 +308,8 @@ class Found:
     runs: dict[str, Runs] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     """Why the world can't play some, by the need's name."""
+    lacking: dict[str, int] = field(default_factory=dict)
+    """How many runs of a need the store does not have, if none was to be played."""
     played: int = 0
     interrupted: bool = False
 
@@ -312,15 +325,15 @@ def gather(
     play: bool = True,
     tell: Callable[[float, float], None] = lambda _done_s, _all_s: None,
 ) -> Found:
-    """The runs that are needed; what the store lacks is played first, or missing if not to `play`."""
+    """The runs that are needed; what the store lacks is played first, or told in `lacking` if not to `play`."""
     found = Found()
     chosen = [need for name, need in experiment.needs.items() if name in needs]
-    plans = [plan.load(need.file, list(need.set.items()), None, seeds or need.seeds) for need in chosen]
+    plans = [plan.load(need.file, list(need.set.items()), None, seeds or need.seeds.get(world.name)) for need in chosen]
     lengths = [_simulated_s(one, need) for one, need in zip(plans, chosen, strict=True)]
     before, whole = 0.0, sum(lengths)
     for one, need, length in zip(plans, chosen, lengths, strict=True):
         # A guest takes its time: what can't be judged is not played.
-        if play and world.name != "sim" and (why := _refusal(one, need, world)):
+        if world.name != "sim" and (why := _refusal(one, need, world)):
             found.refused[need.name] = why
             continue
 
@@ -331,9 +344,7 @@ def gather(
             swept = campaign.execute(
                 one, need.file, store, world=world, jobs=jobs, among=need.among, only_read=not play, tell=tell_all
             )
-        except Refusal as error:
-            if not str(error).startswith("nothing to run"):
-                raise
+        except NothingToRun as error:
             found.refused[need.name] = str(error)
             continue
         before += length
@@ -342,8 +353,8 @@ def gather(
             found.interrupted = True
             break
         if not play and (lacking := sum(map(bool, swept.ids)) - swept.count):
-            where = f"{need.file}, runs.{need.name}"
-            raise Refusal(f"{store.folder}: {lacking} of the runs of {where}, are not there: play them without --check")
+            found.lacking[need.name] = lacking
+            continue
         if swept.skipped and play:
             found.refused[need.name] = swept.skipped[0]["reason"]
         found.runs[need.name] = _runs_of(swept)
@@ -384,8 +395,9 @@ def judge(experiment: Experiment, claim: Claim, found: Found, world: str) -> Jud
     def judged(verdict: str, cause: str = "", quantities: Iterable[Told] = ()) -> Judgement:
         return Judgement(experiment.name, claim, world, tuple(quantities), verdict, cause)
 
+    cause = claim.cause.get(world, "")
     if claim.kind == "not-expressible":
-        return judged("not-expressible", claim.cause)
+        return judged("not-expressible", cause)
     for name in claim.runs:
         if name in found.refused:
             return judged("not-expressible", found.refused[name])
@@ -395,9 +407,9 @@ def judge(experiment: Experiment, claim: Claim, found: Found, world: str) -> Jud
             raise Refusal(f"{experiment.folder / QUANTITIES}: {claim.id} has no quantity {name!r}")
     all_told = [told(claim, name, values) for name, values in quantities.items()]
     if claim.kind in ("report", "inconsistent"):
-        return judged("reported" if claim.kind == "report" else "inconsistent", claim.cause, all_told)
+        return judged("reported" if claim.kind == "report" else "inconsistent", cause, all_told)
     if not all(one.inside for one in all_told):
-        return judged("differs", claim.cause, all_told)
+        return judged("differs", cause, all_told)
     return judged("calibrated" if claim.kind == "calibrates" else "holds", "", all_told)
 
 

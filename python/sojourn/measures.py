@@ -5,7 +5,6 @@ Flows NAME.0, NAME.1, … answer to NAME together, with the mean over them.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -14,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sojourn import columns
-from sojourn.errors import Refusal
+from sojourn.errors import Refusal, nearest_of
 
 COLUMNS = ("hops", "flows", "jain", "goodput_mbit")
 """What of a store's columns holds them."""
@@ -92,6 +91,5 @@ def known(hops: Iterable[str], flows: Iterable[str]) -> list[str]:
 def refuse_unknown(address: str, addresses: Sequence[str]) -> None:
     """Names the nearest of the measures that there are."""
     if address not in addresses:
-        nearest = difflib.get_close_matches(address, addresses, 1, 0.3)
-        hint = f"; nearest is {nearest[0]}" if nearest else ""
+        hint = nearest_of(address, addresses, 0.3)
         raise Refusal(f"{address}: no such measure: expected one such as hops.NAME.sojourn_ms.p95{hint}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn import _core, records, run
-from sojourn.errors import Refusal
+from sojourn.errors import NothingToRun
 from sojourn.plan import load
 
 POLL_S = 0.1
@@ -71,7 +71,7 @@ def execute(
     playable, refused = run.playable(world, plan)
     skipped = [*json.loads(plan.skipped()), *refused]
     if not playable:
-        raise Refusal(f"nothing to run: {skipped[0]['reason']}")
+        raise NothingToRun(f"nothing to run: {skipped[0]['reason']}")
     sets = [one["set"] for one in json.loads(plan.runs())]
     drawn = [index == 0 or sets[index - 1] != one for index, one in enumerate(sets)]  # the first seed of each
     watches = {index: _core.Progress() for index in playable}

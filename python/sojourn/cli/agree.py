@@ -15,6 +15,7 @@ from sojourn.cli.base import (
     cli,
     fail,
     format_option,
+    jobs_option,
     many,
     parse_sets,
     set_text,
@@ -42,9 +43,7 @@ Examples:
 @click.option("--store", type=click.Path(path_type=Path), metavar="DIR", help="Where runs are kept [default: cache].")
 @click.option("--again", is_flag=True, help="Play the kernel's runs of older guest programs anew.")
 @click.option("--memory", type=int, callback=bounded(1, 64), default=2, show_default=True, help="GB for each guest.")
-@click.option(
-    "--jobs", type=int, callback=bounded(1, 1024), metavar="N", help="Runs at the same time [default: all cores]."
-)
+@jobs_option
 @format_option()
 def agree(
     scenarios: tuple[Path, ...],

@@ -86,6 +86,11 @@ def bounded(low: int, high: int) -> Callable[[click.Context, click.Parameter, in
     return check_bounds
 
 
+jobs_option = click.option(
+    "--jobs", type=int, callback=bounded(1, 1024), metavar="N", help="Runs at the same time [default: all cores]."
+)
+
+
 def set_options(command: Command) -> Command:
     """The options that change what a scenario file says."""
     command = click.option(

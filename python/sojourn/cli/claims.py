@@ -17,14 +17,14 @@ from sojourn.cli.base import (
     cli,
     fail,
     format_option,
+    jobs_option,
     many,
     rows_as_csv,
     simulated_seconds,
     store_option,
     warn,
 )
-from sojourn.cli.run import memory_option, world_of
-from sojourn.plan import WORLDS
+from sojourn.cli.run import memory_option, world_of, world_option
 
 if TYPE_CHECKING:
     from sojourn.claims import Claim, Experiment, Judgement, Told
@@ -41,7 +41,7 @@ Examples:
 """
 )
 @click.argument("words", nargs=-1, metavar="[PAPER|ID]...")
-@click.option("--world", type=click.Choice(WORLDS), default="sim", show_default=True, help="Where it runs.")
+@world_option
 @memory_option
 @click.option("--check", is_flag=True, help="Play nothing: every verdict from what the store has.")
 @click.option(
@@ -60,9 +60,7 @@ Examples:
     metavar="DIR",
     help="Where the papers' folders are.",
 )
-@click.option(
-    "--jobs", type=int, callback=bounded(1, 1024), metavar="N", help="Runs at the same time [default: all cores]."
-)
+@jobs_option
 @format_option()
 def claims(
     words: tuple[str, ...],
@@ -81,8 +79,6 @@ def claims(
     are judged. Runs that a claim needs and the store lacks are played first. If one that must hold does not, the exit
     code is 2.
     """
-    if world == "live":
-        fail("--world = live: not built yet; expected sim or kernel")
     from sojourn import claims as judging
     from sojourn.store import FACTS, Store
 
@@ -119,6 +115,9 @@ def _judge_all(
             found = judging.gather(experiment, needs, store, world, seeds=seeds, jobs=jobs, play=play, tell=tell)
         if found.interrupted:
             return judged, True
+        for name, count in found.lacking.items():
+            where = f"{experiment.needs[name].file}, runs.{name}"
+            fail(f"{store.folder}: {count} of the runs of {where}, are not there: play them without --check")
         judged += [judging.judge(experiment, claim, found, world.name) for claim in claims]
         click.echo(f"{experiment.name}: {many(found.played, 'run')} played now; store: {store.folder}", err=True)
     return judged, False
@@ -128,7 +127,7 @@ def _show(judged: Sequence[Judgement], form: str) -> None:
     from sojourn import records
 
     if form == "json":
-        click.echo(records.to_json({"claims": [_as_dict(one) for one in judged]}))
+        click.echo(records.to_json({"claims": [as_dict(one) for one in judged]}))
     elif form == "csv":
         click.echo(_as_csv(judged), nl=False)
     elif judged:
@@ -176,7 +175,8 @@ def _number(value: float, half_width: float | None = None) -> str:
     return f"{text} ± {half_width:.{digits}f}" if half_width >= 0.5 * 10**-digits else f"{text} ± < {10**-digits:g}"
 
 
-def _as_dict(one: Judgement) -> dict[str, Any]:
+def as_dict(one: Judgement) -> dict[str, Any]:
+    """A judgement as JSON has it."""
     quantities = {
         each.name: {
             "mean": each.mean.value,

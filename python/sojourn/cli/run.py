@@ -17,6 +17,7 @@ from sojourn.cli.base import (
     cli,
     fail,
     format_option,
+    jobs_option,
     load_plan,
     many,
     name_skipped,
@@ -41,6 +42,17 @@ memory_option = click.option(
 )
 
 
+def _built(_context: click.Context, _option: click.Parameter, world: str) -> str:
+    if world == "live":
+        fail("--world = live: not built yet; expected sim or kernel")
+    return world
+
+
+world_option = click.option(
+    "--world", type=click.Choice(WORLDS), default="sim", show_default=True, callback=_built, help="Where it runs."
+)
+
+
 @cli.command(
     epilog="""\b
 Examples:
@@ -50,7 +62,7 @@ Examples:
 """
 )
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--world", type=click.Choice(WORLDS), default="sim", show_default=True, help="Where it runs.")
+@world_option
 @click.option(
     "--link",
     type=click.Choice(["device", "htb", "tbf"]),
@@ -72,9 +84,7 @@ Examples:
 @set_options
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where results go (a new folder).")
 @click.option("--packets", is_flag=True, help="Record every packet too (large files); needs a results folder.")
-@click.option(
-    "--jobs", type=int, callback=bounded(1, 1024), metavar="N", help="Runs at the same time [default: all cores]."
-)
+@jobs_option
 @format_option()
 def run(
     file: Path,
@@ -98,8 +108,6 @@ def run(
     With -f text the results go to a new folder under results/, with a report to open in a browser; with json or csv
     no file is written unless --out says where.
     """
-    if world == "live":
-        fail("--world = live: not built yet; expected sim or kernel")
     from sojourn import records, sweep
 
     plan = load_plan(file, sets, seed, seeds)

@@ -13,10 +13,9 @@ import click
 from sojourn import screen
 from sojourn.cli.base import (
     INTERRUPTED,
-    bounded,
     cli,
-    fail,
     format_option,
+    jobs_option,
     load_plan,
     many,
     name_skipped,
@@ -26,8 +25,7 @@ from sojourn.cli.base import (
     store_option,
     warn,
 )
-from sojourn.cli.run import memory_option, world_of
-from sojourn.plan import WORLDS
+from sojourn.cli.run import memory_option, world_of, world_option
 
 if TYPE_CHECKING:
     from sojourn.campaign import Swept
@@ -44,7 +42,7 @@ Examples:
 """
 )
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--world", type=click.Choice(WORLDS), default="sim", show_default=True, help="Where it runs.")
+@world_option
 @memory_option
 @set_options
 @store_option
@@ -54,9 +52,7 @@ Examples:
     help="Fewer seeds than --seeds where the 95 % interval of a measure is within ± WIDTH (such as 0.5, or 5%).",
 )
 @click.option("--series", is_flag=True, help="Keep each run's queues and flows over time too (larger).")
-@click.option(
-    "--jobs", type=int, callback=bounded(1, 1024), metavar="N", help="Runs at the same time [default: all cores]."
-)
+@jobs_option
 @format_option()
 def sweep(
     file: Path,
@@ -78,8 +74,6 @@ def sweep(
     one goes on, and several at once share the work. MEASURE is, for example, sojourn_ms.p95 of the queue compared,
     hops.NAME.utilisation, flows.NAME.fct_s.p50 or goodput_mbit.
     """
-    if world == "live":
-        fail("--world = live: not built yet; expected sim or kernel")
     from sojourn import campaign
     from sojourn.store import Store
 
