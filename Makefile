@@ -48,8 +48,9 @@ bench: build ## How fast the simulator is: P1 to P5 as JSON, and what a packet c
 	@for name in P1 P2 P3 P4 P5; do $(BIN)/sojourn bench $$name; done
 	@$(BIN)/python tools/instructions.py
 
-figures: build ## The picture in README.md.
-	@$(STAGE) "figures" $(BIN)/python tools/figures.py
+figures: build ## The picture in README.md, and the figures of all papers.
+	@$(STAGE) "picture" $(BIN)/python tools/figures.py
+	@$(BIN)/sojourn figures
 
 docs: build ## docs/reference, from the tables in the code.
 	@$(STAGE) "reference" $(BIN)/python tools/reference.py

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT, SMALL, Run
-from sojourn import _core, claims, sweep
+from sojourn import _core, claims, figures, sweep
 from sojourn.errors import Refusal
 from sojourn.plan import load
 from sojourn.run import Simulator
@@ -276,6 +276,8 @@ def test_the_codel_papers_tolerances_are_those_of_before_the_first_run() -> None
 def test_every_claim_has_its_function_and_every_need_its_runs() -> None:
     for experiment, chosen in claims.select([], ROOT / "experiments"):
         used = {name for claim in chosen for name in claim.runs}
+        if (experiment.folder / figures.FIGURES).exists():
+            used |= figures.load(experiment.folder).needs
         assert used == set(experiment.needs), experiment.name
         for claim in chosen:
             assert claim.says

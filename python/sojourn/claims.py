@@ -11,7 +11,7 @@ import importlib.util
 import json
 import math
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sojourn import _core, campaign, measures, plan, run
+from sojourn import _core, campaign, measures, plan, records, run
 from sojourn.errors import NothingToRun, Refusal, nearest_of
 from sojourn.store import Store
 from sojourn.sweep import Mean, mean_of
@@ -52,6 +52,8 @@ class Need:
     """As `--set` has them."""
     where: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """The values of a sweep that are read; of keys that are not here, all."""
+    series: bool = False
+    """Whether queues and flows over time are read too."""
 
     def among(self, chosen: Mapping[str, Any]) -> bool:
         """Whether a combination is one of these."""
@@ -107,7 +109,7 @@ def select(words: Sequence[str], root: Path) -> list[tuple[Experiment, list[Clai
     """The claims asked for by papers (`001`, `001-codel`, a path) and ids (`N20`); without any, all below `root`."""
     there = sorted(path.parent for path in root.glob(f"*/{CLAIMS}"))
     ready = [folder for folder in there if (folder / QUANTITIES).exists()]
-    papers = {word: found for word in words if (found := _folder(word, there)) is not None}
+    papers = {word: found for word in words if (found := folder_of(word, there)) is not None}
     for word, folder in papers.items():
         if not (folder / QUANTITIES).exists():
             raise Refusal(f"{word}: {folder} has no {QUANTITIES}: tools/kernel_claims.py judges its claims")
@@ -126,7 +128,8 @@ def select(words: Sequence[str], root: Path) -> list[tuple[Experiment, list[Clai
     return chosen
 
 
-def _folder(word: str, there: Sequence[Path]) -> Path | None:
+def folder_of(word: str, there: Sequence[Path]) -> Path | None:
+    """The experiment that a word names, if it does: by number, by name, by path."""
     if (Path(word) / CLAIMS).exists():
         return Path(word)
     return next((folder for folder in there if word in (folder.name, folder.name.split("-")[0])), None)
@@ -141,16 +144,17 @@ def load(folder: Path) -> Experiment:
         raise Refusal(f"{path}: {error}") from error
     needs = {name: _need(folder, name, value) for name, value in document.pop("runs", {}).items()}
     claims = tuple(_claim(path, name, value, needs) for name, value in document.items())
-    return Experiment(folder, needs, claims, _module(folder / QUANTITIES))
+    return Experiment(folder, needs, claims, module(folder / QUANTITIES))
 
 
 def _need(folder: Path, name: str, value: Mapping[str, Any]) -> Need:
     path = folder / CLAIMS
-    _known(path, f"runs.{name}", value, ("file", "seeds", "set", "where"))
+    _known(path, f"runs.{name}", value, ("file", "seeds", "set", "where", "series"))
     if "file" not in value:
         raise Refusal(f"{path}: runs.{name}: expected file, a scenario file's path from here")
     seeds = _by_world(path, f"runs.{name}", "seeds", value)
-    return Need(name, folder / value["file"], seeds, value.get("set", {}), value.get("where", {}))
+    parts = (value.get("set", {}), value.get("where", {}), value.get("series", False))
+    return Need(name, folder / value["file"], seeds, *parts)
 
 
 def _claim(path: Path, name: str, value: Any, needs: Mapping[str, Need]) -> Claim:
@@ -206,13 +210,14 @@ def _ranges(path: Path, name: str, value: Mapping[str, Any]) -> dict[str, tuple[
     return ranges
 
 
-def _module(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"sojourn_{path.parent.name}", path)
+def module(path: Path) -> ModuleType:
+    """A Python file of an experiment."""
+    spec = importlib.util.spec_from_file_location(f"sojourn_{path.parent.name}_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
 
 
 # ---- what was measured ----
@@ -228,6 +233,8 @@ class Runs:
     seeds: list[int]
     table: pa.Table
     """A row for each; all seeds of a combination beside each other."""
+    store: Store | None = None
+    """Where their series are, if claims.toml asks for them."""
 
     def of(self, *words: str) -> Runs:
         """Those that have all of these settings.
@@ -237,7 +244,8 @@ class Runs:
         rows = [row for row, chosen in enumerate(self.sets) if all(_has(chosen, word) for word in words)]
         if not rows:
             raise Refusal(f"no runs with {', '.join(words)}")
-        return Runs(self.hop, [self.sets[r] for r in rows], [self.seeds[r] for r in rows], self.table.take(rows))
+        sets, seeds = [self.sets[row] for row in rows], [self.seeds[row] for row in rows]
+        return Runs(self.hop, sets, seeds, self.table.take(rows), self.store)
 
     def values(self, address: str) -> Floats:
         """A measure of each run."""
@@ -253,6 +261,22 @@ class Runs:
         if self.seeds != self.seeds[:count] * (len(self.seeds) // count):
             raise Refusal("not every combination has all seeds")
         return values.reshape(-1, count)
+
+    def recorded(self) -> Iterator[records.RunRecord]:
+        """Each run's record: its queues over time, the distribution of its sojourns, and its link's rate."""
+        for name in self.table["id"].to_pylist():
+            yield records.read_run(self._kept.series(name))
+
+    def flow_series(self) -> Iterator[dict[str, records.Columns]]:
+        """Of each run, columns over time by flow: `time_s`, `acknowledged_bytes`, and the sender's state."""
+        for name in self.table["id"].to_pylist():
+            yield records.read_flow_series(self._kept.flow_series(name))
+
+    @property
+    def _kept(self) -> Store:
+        if self.store is None:
+            raise Refusal("no series are kept of these runs: expected series = true below [runs.NAME] of claims.toml")
+        return self.store
 
     def flow_drops(self, name: str) -> tuple[Floats, Floats]:
         """Packets sent and dropped by the flows of this name, together, in each run."""
@@ -342,7 +366,15 @@ def gather(
 
         try:
             swept = campaign.execute(
-                one, need.file, store, world=world, jobs=jobs, among=need.among, only_read=not play, tell=tell_all
+                one,
+                need.file,
+                store,
+                world=world,
+                jobs=jobs,
+                series=need.series,
+                among=need.among,
+                only_read=not play,
+                tell=tell_all,
             )
         except NothingToRun as error:
             found.refused[need.name] = str(error)
@@ -357,7 +389,7 @@ def gather(
             continue
         if swept.skipped and play:
             found.refused[need.name] = swept.skipped[0]["reason"]
-        found.runs[need.name] = _runs_of(swept)
+        found.runs[need.name] = _runs_of(swept, series=need.series)
     return found
 
 
@@ -375,7 +407,7 @@ def _simulated_s(one: _core.Plan, need: Need) -> float:
     return math.fsum({json.dumps([entry["set"], entry["seed"]]): entry["duration_s"] for entry in chosen}.values())
 
 
-def _runs_of(swept: campaign.Swept) -> Runs:
+def _runs_of(swept: campaign.Swept, *, series: bool) -> Runs:
     indices = [index for one in swept.combinations for index in one.indices]
     sets = [one.set for one in swept.combinations for _ in one.indices]
     tables, places = [], []
@@ -383,7 +415,7 @@ def _runs_of(swept: campaign.Swept) -> Runs:
         tables.append(table)
         places += at
     table = pa.concat_tables(tables).take(np.argsort(places))
-    return Runs(next(iter(swept.hops)), sets, table["seed"].to_pylist(), table)
+    return Runs(next(iter(swept.hops)), sets, table["seed"].to_pylist(), table, swept.store if series else None)
 
 
 # ---- the verdict ----

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import colorsys
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,12 +156,18 @@ def pictures(combinations: Sequence[Combination], hop: str) -> list[Picture]:
 def _picture(figure: Figure, combinations: Sequence[Combination], name: str, title: str, caption: str) -> Picture:
     height = figure.get_figheight()
     figure.text(0.995, 0.06 / height, provenance(combinations), ha="right", va="bottom", fontsize=7.5, color=QUIET)
+    return Picture(name, title, caption, png(figure))
+
+
+def png(figure: Figure) -> bytes:
+    """The figure as a file: the same bytes for the same picture."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=150, metadata={"Software": "sojourn"})
-    return Picture(name, title, caption, buffer.getvalue())
+    return buffer.getvalue()
 
 
-def _headline(figure: Figure, title: str, subtitle: str) -> None:
+def headline(figure: Figure, title: str, subtitle: str) -> None:
+    """Two lines at the top."""
     height = figure.get_figheight()
     figure.text(0.012, 1 - 0.12 / height, title, ha="left", va="top", fontsize=14, fontweight="bold")
     figure.text(0.012, 1 - 0.42 / height, subtitle, ha="left", va="top", fontsize=9.5, color=QUIET)
@@ -213,8 +219,13 @@ def _own_rate(combination: Combination, hop: str) -> str:
 
 def _rate_strip(axis: Axes, shown: Sequence[Combination], hop: str, end: float) -> None:
     """The link's rate as a filled step line with its values written in; the first row's where rows differ."""
-    steps = shown[0].first.rates[hop]
-    name = "link rate (first row)" if _rates_differ(shown, hop) else "link rate"
+    rate_strip(
+        axis, shown[0].first.rates[hop], end, "link rate (first row)" if _rates_differ(shown, hop) else "link rate"
+    )
+
+
+def rate_strip(axis: Axes, steps: Mapping[str, Sequence[float]], end: float, name: str = "link rate") -> None:
+    """A link's rate from each `time_s` on, `mbit`, until the `end` in seconds."""
     axis.set_facecolor("white")
     axis.grid(visible=False)
     axis.spines[["left"]].set_visible(False)
@@ -281,7 +292,7 @@ def _delay_over_time(shown: list[Combination], palette: list[str], hop: str) -> 
         _row_words(axis, combination, colour, hop, _rates_differ(shown, hop))
     axes[-1].set_xlim(0, end)
     several = len(shown[0].runs) > 1
-    _headline(
+    headline(
         figure,
         "How long each packet waited in the queue" + (f" of {hop}" if _several_hops(shown[0]) else ""),
         "Sojourn time at each moment (line: mean, band: shortest to longest), on a logarithmic scale. Lower is better."
@@ -342,8 +353,11 @@ def _pooled(combination: Combination, hop: str) -> tuple[NDArray[Any], NDArray[A
     """The mean over seeds of the distribution functions."""
     found = [record.distribution[hop] for record in combination.runs if record.distribution.get(hop)]
     found = [one for one in found if one["ms"]]
-    if not found:
-        return None
+    return mean_distribution(found) if found else None
+
+
+def mean_distribution(found: Sequence[Mapping[str, Sequence[float]]]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Of several distributions (`ms`, and the `share` at or below), the mean of the shares at every `ms`."""
     grid = np.unique(np.concatenate([np.asarray(one["ms"]) for one in found]))
     shares = [_step_at(np.asarray(one["ms"]), np.asarray(one["share"]), grid) for one in found]
     return grid, np.mean(shares, axis=0)
@@ -386,7 +400,7 @@ def _distributions(shown: list[Combination], palette: list[str], hop: str) -> Pi
     axis.legend(
         loc="upper left", bbox_to_anchor=(1.005, 1.02), frameon=False, fontsize=8.5, labelcolor=INK, handlelength=1.4
     )
-    _headline(figure, "How many packets waited how long", "Further left is better: more packets got through sooner.")
+    headline(figure, "How many packets waited how long", "Further left is better: more packets got through sooner.")
     return _picture(
         figure,
         shown,
@@ -434,7 +448,7 @@ def _throughput(shown: list[Combination], palette: list[str], hop: str) -> Pictu
             color=INK,
         )
     axes[-1].set_xlim(0, end)
-    _headline(
+    headline(
         figure,
         "How much of the link was used",
         "Bytes carried as a share of the link's rate at that moment. Gaps are capacity that the discipline wasted.",
@@ -501,7 +515,7 @@ def _fairness(shown: list[Combination], palette: list[str]) -> Picture | None:
     axes[0].set_title("goodput, Mbit/s", loc="left", fontsize=9.5, color=INK)
     axes[1].set_title("share of the flow's packets dropped", loc="left", fontsize=9.5, color=INK)
     axes[1].xaxis.set_major_formatter(FuncFormatter(lambda value, _position: f"{100 * value:g} %"))
-    _headline(
+    headline(
         figure,
         "Who got what, and who paid",
         "Each dot is a flow (hollow: many short connections together). Dots close together are fair shares.",

@@ -241,20 +241,32 @@ def _record(table: pa.Table, metadata: Mapping[str, str]) -> RunRecord:
         scenario=metadata[_PREFIX + "scenario"],
         result=part("result"),
         about=part("about"),
-        series=_split_by_link(table),
+        series=_split(table, "link"),
         distribution=part("distribution"),
         rates=part("rates"),
         versions=part("versions"),
     )
 
 
-def _split_by_link(table: pa.Table) -> dict[str, Columns]:
-    if "link" not in table.column_names:
+def read_flow_series(path: Path) -> dict[str, Columns]:
+    """Reads what `write_flow_series` wrote: by flow, columns over time."""
+    try:
+        return _split(pq.read_table(path), "flow")
+    except (OSError, pa.ArrowException) as error:
+        raise RecordError(f"{path}: not a Parquet file ({str(error).splitlines()[0]})") from error
+
+
+def _split(table: pa.Table, key: str) -> dict[str, Columns]:
+    """What `_long` wrote under each other, apart."""
+    if key not in table.column_names:
         return {}
-    links = np.asarray(table["link"].combine_chunks().indices)
-    names = table["link"].combine_chunks().dictionary.to_pylist()
-    values = {name: table[name].to_numpy() for name in table.column_names if name != "link"}
-    return {name: {key: value[links == code] for key, value in values.items()} for code, name in enumerate(names)}
+    whose = table[key].combine_chunks()
+    codes = np.asarray(whose.indices)
+    values = {name: table[name].to_numpy() for name in table.column_names if name != key}
+    return {
+        name: {column: value[codes == code] for column, value in values.items()}
+        for code, name in enumerate(whose.dictionary.to_pylist())
+    }
 
 
 def read_folder(path: Path) -> list[RunRecord]:

@@ -122,6 +122,15 @@ store_option = click.option(
     help="Where runs are kept.",
 )
 
+experiments_option = click.option(
+    "--experiments",
+    type=click.Path(path_type=Path),
+    default=Path("experiments"),
+    show_default=True,
+    metavar="DIR",
+    help="Where the papers' folders are.",
+)
+
 
 def parse_sets(_context: click.Context, _option: click.Parameter, values: Sequence[str]) -> list[tuple[str, str]]:
     """Keys and values of `--set`."""

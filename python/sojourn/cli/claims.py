@@ -15,6 +15,7 @@ from sojourn.cli.base import (
     INTERRUPTED,
     bounded,
     cli,
+    experiments_option,
     fail,
     format_option,
     jobs_option,
@@ -52,14 +53,7 @@ Examples:
     help="So many seeds instead of those that claims.toml asks for.",
 )
 @store_option
-@click.option(
-    "--experiments",
-    type=click.Path(path_type=Path),
-    default=Path("experiments"),
-    show_default=True,
-    metavar="DIR",
-    help="Where the papers' folders are.",
-)
+@experiments_option
 @jobs_option
 @format_option()
 def claims(

@@ -1,0 +1,257 @@
+"""What the figures of papers are drawn with: boxes, bands with intervals, distributions, and words beside curves.
+
+Axes come from `figure.subplots(…)`; sojourn.figures leaves room for headline and footer, and sets the style.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.legend import Legend
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator, PercentFormatter
+from numpy.typing import NDArray
+
+from sojourn import plot
+from sojourn.records import RunRecord
+from sojourn.sweep import Mean, mean_of
+
+Floats = NDArray[np.float64]
+BOX = (5, 25, 50, 75, 95)
+"""The percentiles of a box: whiskers, edges, and the line in it."""
+
+
+def colour(qdisc: str) -> str:
+    """A discipline's colour, by its tc line or its name."""
+    return plot.COLOURS.get(plot.kind_of(qdisc), plot.OTHER)
+
+
+def mean(values: Iterable[float]) -> Mean:
+    """Over seeds, with the half-width of its 95 % interval; NaN if there is no value."""
+    found = mean_of([float(value) for value in values if not np.isnan(value)])
+    return found or Mean(float("nan"), None, 0)
+
+
+def number(found: Mean, digits: int = 1) -> str:
+    """A mean with its interval, for a cell of a table."""
+    if np.isnan(found.value):
+        return "–"
+    text = f"{found.value:.{digits}f}"
+    return text if found.half_width is None else f"{text} ± {found.half_width:.{digits}f}"
+
+
+# ---- boxes ----
+
+
+def boxes(axis: Axes, groups: Sequence[str], values: Mapping[str, Sequence[Floats]], colours: Sequence[str]) -> None:
+    """Boxes beside each other in each group: `values` has, by what the legend says, an array for each group.
+
+    A box reaches from the 25th to the 75th percentile with a line at the median, its whiskers from the 5th to the
+    95th; each value beyond them is a dot.
+    """
+    width = 0.8 / len(values)
+    for place, (series, paint) in enumerate(zip(values.values(), colours, strict=True)):
+        shift = (place - (len(values) - 1) / 2) * width
+        for at, found in enumerate(series):
+            _box(axis, at + shift, width * 0.8, np.asarray(found, float), paint)
+    axis.set_xlim(-0.5, len(groups) - 0.5)
+    axis.set_xticks(range(len(groups)), groups)
+    axis.tick_params(axis="x", length=0)
+    axis.grid(visible=False, axis="x")
+
+
+def _box(axis: Axes, at: float, width: float, values: Floats, paint: str) -> None:
+    values = values[~np.isnan(values)]
+    if len(values) == 0:
+        return
+    low, lower, middle, upper, high = np.percentile(values, BOX)
+    axis.bxp(
+        [{"med": middle, "q1": lower, "q3": upper, "whislo": low, "whishi": high, "fliers": []}],
+        positions=[at],
+        widths=[width],
+        patch_artist=True,
+        manage_ticks=False,
+        showfliers=False,
+        boxprops={"facecolor": paint, "alpha": 0.3, "edgecolor": paint},
+        medianprops={"color": plot.ink(paint), "linewidth": 2},
+        whiskerprops={"color": paint},
+        capprops={"color": paint},
+    )
+    beyond = values[(values < low) | (values > high)]
+    axis.plot(np.full(len(beyond), at), beyond, "o", markersize=2, color=paint, alpha=0.6, markeredgewidth=0)
+
+
+# ---- curves ----
+
+
+def band(axis: Axes, x: Sequence[float] | Floats, values: Floats, paint: str, label: str = "", **how: Any) -> Floats:
+    """A line through the means of the rows of `values` (a row a point, a column a seed), with their 95 % intervals.
+
+    Returns the means.
+    """
+    found = [mean(row) for row in np.atleast_2d(values)]
+    middle = np.array([one.value for one in found])
+    half = np.array([one.half_width or 0.0 for one in found])
+    axis.fill_between(x, middle - half, middle + half, color=paint, alpha=0.25, linewidth=0)
+    axis.plot(x, middle, color=paint, label=label, **({"linewidth": 1.7} | how))
+    return middle
+
+
+def points(
+    axis: Axes, x: Sequence[float] | Floats, values: Floats, paint: str, label: str = "", marker: str = "o"
+) -> None:
+    """Means of the rows of `values` as dots with bars of their 95 % intervals."""
+    found = [mean(row) for row in np.atleast_2d(values)]
+    half = [one.half_width or 0.0 for one in found]
+    middle = [one.value for one in found]
+    axis.errorbar(
+        x, middle, half, fmt=marker, color=paint, label=label, markersize=5.5, capsize=3, linewidth=1.3, clip_on=False
+    )
+
+
+def bars(axis: Axes, groups: Sequence[str], values: Mapping[str, Floats], colours: Sequence[str]) -> None:
+    """Bars beside each other in each group, with 95 % intervals: `values` has a row a group and a column a seed."""
+    width = 0.8 / len(values)
+    for place, (name, rows) in enumerate(values.items()):
+        at = np.arange(len(groups)) + (place - (len(values) - 1) / 2) * width
+        found = [mean(row) for row in np.atleast_2d(rows)]
+        axis.bar(at, [one.value for one in found], width * 0.88, color=colours[place], label=name)
+        half = [one.half_width or 0.0 for one in found]
+        axis.errorbar(at, [one.value for one in found], half, fmt="none", color=plot.INK, capsize=2, linewidth=1)
+    axis.set_xlim(-0.5, len(groups) - 0.5)
+    axis.set_xticks(range(len(groups)), groups)
+    axis.tick_params(axis="x", length=0)
+    axis.grid(visible=False, axis="x")
+
+
+def sojourn_shares(found: Sequence[RunRecord], hop: str) -> tuple[Floats, Floats]:
+    """The distribution of a queue's sojourn over delivered packets: ms, and the share at or below, meant over runs."""
+    distributions = [one.distribution[hop] for one in found if one.distribution.get(hop, {}).get("ms")]
+    if not distributions:
+        return np.array([]), np.array([])
+    return plot.mean_distribution(distributions)
+
+
+def shares(values: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
+    """The distribution of values, each as heavy as its weight: the values, and the share at or below."""
+    keep = ~np.isnan(values)
+    order = np.argsort(values[keep], kind="stable")
+    weight = (np.ones(len(values)) if weights is None else weights)[keep][order]
+    return values[keep][order], np.cumsum(weight) / weight.sum()
+
+
+def cdf(axis: Axes, found: tuple[Floats, Floats], paint: str, label: str = "", **how: Any) -> None:
+    """A distribution as a step curve."""
+    values, share = found
+    axis.step(values, share, where="post", color=paint, label=label, **({"linewidth": 1.9} | how))
+    axis.set_ylim(0, 1.005)
+    axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+
+
+# ---- axes and words ----
+
+
+def time_axis(axis: Axes, which: Literal["x", "y"], least_ms: float, most_ms: float) -> None:
+    """Makes an axis one of times in ms: logarithmic, with units at the decades."""
+    axis.set(**{f"{which}scale": "log", f"{which}lim": (least_ms, most_ms)})
+    chosen = axis.xaxis if which == "x" else axis.yaxis
+    decades = [10.0**power for power in range(-4, 7) if least_ms * 0.99 <= 10.0**power <= most_ms * 1.01]
+    chosen.set_major_locator(FixedLocator(decades))
+    chosen.set_minor_locator(NullLocator())
+    chosen.set_major_formatter(FuncFormatter(lambda value, _position: plot.time_text(value)))
+    chosen.set_minor_formatter(NullFormatter())
+
+
+def names(axis: Axes, words: Sequence[str]) -> None:
+    """Words instead of the numbers at the places 0, 1, … of the x axis."""
+    axis.set_xticks(range(len(words)), words)
+
+
+def percent_axis(axis: Axis) -> None:
+    """An axis of shares, in %."""
+    axis.set_major_formatter(PercentFormatter(1.0, decimals=None, symbol=" %"))
+
+
+def end_labels(
+    axis: Axes, words: Sequence[str], heights: Sequence[float], colours: Sequence[str], gap: float = 0.055
+) -> None:
+    """Words at the right of an axis at the heights (in data) where curves end, moved apart where they would overlap.
+
+    `gap` is the least distance, in parts of the axis. Set the axis's scale and limits first.
+    """
+    place = axis.transData.transform(np.column_stack([np.zeros(len(heights)), np.asarray(heights, float)]))
+    wanted = axis.transAxes.inverted().transform(np.nan_to_num(place))[:, 1].clip(0.0, 1.0)
+    order = np.argsort(wanted, kind="stable")
+    apart = wanted[order]
+    for _ in range(200):
+        for low in range(len(apart) - 1):
+            if (short := gap - (apart[low + 1] - apart[low])) > 1e-9:
+                apart[low] -= short / 2
+                apart[low + 1] += short / 2
+    for height, index in zip(apart, order, strict=True):
+        axis.text(
+            1.015,
+            height,
+            words[index],
+            transform=axis.transAxes,
+            va="center",
+            fontsize=9,
+            color=plot.ink(colours[index]),
+            fontweight="bold",
+        )
+
+
+def legend(axis: Axes, named: Mapping[str, str], **how: Any) -> Legend:
+    """Patches of colour with their names."""
+    patches = [Patch(facecolor=paint, label=name) for name, paint in named.items()]
+    style: dict[str, Any] = {"frameon": False, "fontsize": 9, "labelcolor": plot.INK} | how
+    return axis.legend(handles=patches, **style)
+
+
+def rates(axis: Axes, record: RunRecord, hop: str) -> None:
+    """The link's rate over time as a filled step line, with its values written in."""
+    plot.rate_strip(axis, record.rates[hop], float(record.about["duration_s"]))
+
+
+def note(axis: Axes, text: str, x: float = 0.02, y: float = 0.96, **how: Any) -> None:
+    """Small words within an axis, from its upper left corner."""
+    style: dict[str, Any] = {"va": "top", "fontsize": 8.5, "color": plot.QUIET} | how
+    axis.text(x, y, text, transform=axis.transAxes, **style)
+
+
+def table(
+    axis: Axes,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    colours: Sequence[Sequence[str | None]] | None = None,
+) -> None:
+    """A table that fills the axis: first column to the left, the others to the right. `colours` are of the words."""
+    axis.set_axis_off()
+    lengths = [max(len(line) for row in (heads, *rows) for line in row[at].split("\n")) for at in range(len(heads))]
+    ends = np.cumsum(lengths) / sum(lengths)
+    tall = 1 / (len(rows) + 1.3)
+
+    def write(at: int, middle: float, text: str, **how: Any) -> None:
+        left = at == 0
+        axis.text(
+            0.0 if left else ends[at],
+            middle,
+            text,
+            transform=axis.transAxes,
+            ha="left" if left else "right",
+            va="center",
+            **how,
+        )
+
+    for at, head in enumerate(heads):
+        write(at, 1 - 0.65 * tall, head, fontsize=9, color=plot.QUIET)
+    for place, row in enumerate(rows):
+        middle = 1 - (1.3 + place + 0.5) * tall
+        axis.plot([0, 1], [middle + tall / 2] * 2, transform=axis.transAxes, color=plot.GRID, linewidth=0.8)
+        for at, cell in enumerate(row):
+            paint = colours[place][at] if colours else None
+            write(at, middle, cell, fontsize=9.5, color=paint or plot.INK)

@@ -1,0 +1,123 @@
+"""`sojourn figures`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sojourn.cli.base import (
+    INTERRUPTED,
+    cli,
+    experiments_option,
+    fail,
+    format_option,
+    jobs_option,
+    many,
+    rows_as_csv,
+    simulated_seconds,
+    store_option,
+    warn,
+)
+from sojourn.cli.run import memory_option, world_of, world_option
+
+if TYPE_CHECKING:
+    from sojourn.figures import Drawing
+
+
+@cli.command(
+    epilog="""\b
+Examples:
+  sojourn figures 001
+  sojourn figures 001/figure-7 --out /tmp/figures
+  sojourn figures --check
+"""
+)
+@click.argument("words", nargs=-1, metavar="[PAPER|FIGURE]...")
+@world_option
+@memory_option
+@click.option("--check", is_flag=True, help="Play nothing: draw what the store has.")
+@store_option
+@experiments_option
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where the pictures go: DIR/PAPER/FIGURE.png [default: figures/ of each paper's folder].",
+)
+@jobs_option
+@format_option()
+def figures(
+    words: tuple[str, ...],
+    world: str,
+    memory: int,
+    check: bool,
+    store: Path,
+    experiments: Path,
+    out: Path | None,
+    jobs: int | None,
+    form: str,
+) -> None:
+    """Draw the figures and tables of papers again, from the runs of a store.
+
+    PAPER is a number (001), the name of a folder below experiments, or a path; FIGURE is a figure's name (figure-7),
+    or one of a paper (001/figure-7). Without any, all are drawn. Runs that a figure needs and the store lacks are
+    played first. Another world's figures have its name in theirs.
+    """
+    from sojourn import claims as judging
+    from sojourn import figures as drawing
+    from sojourn.store import FACTS, Store
+
+    books = drawing.select(words, experiments)
+    if check and not (store / FACTS).is_file():
+        fail(f"--store = {store}: no store is there: expected one that 'sojourn figures' made")
+    opened = Store(store)
+    where = world_of(world, memory=memory)
+    drawn: list[tuple[str, Drawing, Path]] = []
+    refused = ""
+    for book in books:
+        name = book.experiment.name
+        with simulated_seconds(f"{name}, {many(len(book.drawings), 'figure')}") as tell:
+            found = judging.gather(book.experiment, book.needs, opened, where, jobs=jobs, play=not check, tell=tell)
+        if found.interrupted:
+            click.echo("sojourn: interrupted; the same command goes on where it was", err=True)
+            sys.exit(INTERRUPTED)
+        click.echo(f"{name}: {many(found.played, 'run')} played now; store: {store}", err=True)
+        for one in book.drawings:
+            if why := drawing.refusal(book.experiment, one, found):
+                refused = f"{name}/{one.name}: {why}"
+                click.echo(f"sojourn: skipped {refused}", err=True)
+                continue
+            data = drawing.picture(book.experiment, one, found.runs, world)
+            drawn.append((name, one, drawing.write(book, one, data, world, out)))
+    warn(opened.damaged)
+    if not drawn:
+        fail(f"nothing is left to draw: {refused}")
+    _show(drawn, form)
+
+
+def _show(drawn: Sequence[tuple[str, Drawing, Path]], form: str) -> None:
+    from sojourn import records
+
+    if form == "json":
+        entries = [
+            {
+                "paper": paper,
+                "figure": one.name,
+                "title": one.title,
+                "draws": one.paper,
+                "claims": list(one.claims),
+                "file": str(path),
+            }
+            for paper, one, path in drawn
+        ]
+        click.echo(records.to_json({"figures": entries}))
+    elif form == "csv":
+        rows = [[paper, one.name, one.title, str(path)] for paper, one, path in drawn]
+        click.echo(rows_as_csv(["paper", "figure", "title", "file"], rows), nl=False)
+    else:
+        for _, _, path in drawn:
+            click.echo(path)

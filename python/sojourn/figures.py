@@ -1,0 +1,192 @@
+"""The figures and tables of papers, drawn from the runs in a store.
+
+An experiment's `figures.py` has `FIGURES`, a sequence of drawings. Each names the runs that it needs by their names in
+claims.toml, and draws them into a figure; its headline, and a footer that says where the numbers come from, are set
+here. The same runs give the same bytes.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from sojourn import _core, claims, plot, records
+from sojourn.claims import Experiment, Found, Need, Runs
+from sojourn.errors import Refusal, nearest_of
+
+FIGURES, FOLDER = "figures.py", "figures"
+SIZE = (plot.WIDTH, 5.5)
+"""Inches, unless a drawing says otherwise: `figure.set_size_inches(11, 8)`."""
+TOP, BOTTOM, LINE = 0.78, 0.16, 0.13
+"""Inches: of the headline, and of the footer before its lines."""
+COLUMNS = 170
+"""Letters of a footer's line."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure or table of a paper, or one that belongs to its claims."""
+
+    name: str
+    """Of the file, without `.png`."""
+    title: str
+    """What it shows, in a line."""
+    paper: str
+    """What of the paper it draws again: `figure 7`, or the words that it goes with."""
+    claims: tuple[str, ...]
+    """The claims that can be seen in it."""
+    runs: tuple[str, ...]
+    """What it needs: names below `[runs]` in claims.toml."""
+    draw: Callable[[Mapping[str, Runs], Figure], None]
+    """Draws those runs; axes made with `figure.subplots(…)` leave room for headline and footer."""
+
+
+@dataclass(frozen=True)
+class Book:
+    """An experiment, and those of its drawings that are asked for."""
+
+    experiment: Experiment
+    drawings: tuple[Drawing, ...]
+
+    @property
+    def needs(self) -> set[str]:
+        """The names of all their runs."""
+        return {name for drawing in self.drawings for name in drawing.runs}
+
+
+def select(words: Sequence[str], root: Path) -> list[Book]:
+    """What is asked for by papers (`001`, `001-codel`, a path) and figures (`figure-7`, `001/figure-7`); or all."""
+    there = sorted(path.parent for path in root.glob(f"*/{claims.CLAIMS}"))
+    ready = [folder for folder in there if _lacks(folder) is None]
+    wanted = [(word, *_paper_and_figure(word, there)) for word in words]
+    for _, folder, _ in wanted:
+        if folder and (lacking := _lacks(folder)):
+            raise Refusal(f"{folder.name}: no figures: expected {folder / lacking}")
+    anywhere = not words or any(folder is None for _, folder, _ in wanted)
+    folders = dict.fromkeys((*(ready if anywhere else ()), *(folder for _, folder, _ in wanted if folder)))
+    books = [load(folder) for folder in folders]
+    chosen: dict[Path, list[Drawing]] = {folder: [] for folder in folders}
+    for word, folder, name in wanted:
+        of = [book for book in books if folder in (None, book.experiment.folder)]
+        found = [(book, one) for book in of for one in book.drawings if name in (None, one.name)]
+        if not found:
+            hint = nearest_of(name or "", [one.name for book in of for one in book.drawings])
+            listed = ", ".join(each.name for each in ready) or "none is there"
+            raise Refusal(f"{word}: no such paper or figure below {root}: expected a figure, or one of {listed}{hint}")
+        for book, one in found:
+            chosen[book.experiment.folder].append(one)
+    made = [
+        Book(book.experiment, tuple(one for one in book.drawings if not words or one in chosen[book.experiment.folder]))
+        for book in books
+    ]
+    if not any(book.drawings for book in made):
+        raise Refusal(f"{root}: no figures are there: expected a checkout's folder experiments, or --experiments DIR")
+    return [book for book in made if book.drawings]
+
+
+def _paper_and_figure(word: str, there: Sequence[Path]) -> tuple[Path | None, str | None]:
+    """Which of them a word names: the other is then open."""
+    if folder := claims.folder_of(word, there):
+        return folder, None
+    paper, _, name = word.rpartition("/")
+    folder = claims.folder_of(paper, there) if paper else None
+    return (folder, name) if folder else (None, word)
+
+
+def _lacks(folder: Path) -> str | None:
+    """What an experiment needs and has not."""
+    return next((file for file in (claims.QUANTITIES, FIGURES) if not (folder / file).exists()), None)
+
+
+def load(folder: Path) -> Book:
+    """Reads and checks an experiment's drawings."""
+    path = folder / FIGURES
+    experiment = claims.load(folder)
+    drawings = getattr(claims.module(path), "FIGURES", None)
+    if not isinstance(drawings, Iterable):
+        raise Refusal(f"{path}: expected FIGURES, a sequence of Drawing")
+    known = {claim.id for claim in experiment.claims}
+    names: set[str] = set()
+    made = tuple(drawings)
+    for one in made:
+        if one.name in names:
+            raise Refusal(f"{path}: {one.name}: there are two of this name")
+        names.add(one.name)
+        _refuse_unknown(path, one.name, "runs", one.runs, experiment.needs)
+        _refuse_unknown(path, one.name, "claims", one.claims, known)
+    return Book(experiment, made)
+
+
+def _refuse_unknown(path: Path, name: str, what: str, given: Sequence[str], known: Collection[str]) -> None:
+    for one in given:
+        if one not in known:
+            raise Refusal(f"{path}: {name}.{what} = {one}: expected one of {', '.join(known)}")
+
+
+def refusal(experiment: Experiment, drawing: Drawing, found: Found) -> str | None:
+    """Why it can't be drawn, if it can't: the world can't play a part of it, or the store lacks it and may not play."""
+    for name in drawing.runs:
+        if name in found.refused:
+            return found.refused[name]
+        if name in found.lacking:
+            where = f"{experiment.needs[name].file}, runs.{name}"
+            return f"{found.lacking[name]} of the runs of {where}, are not there: play them without --check"
+    return None
+
+
+def picture(experiment: Experiment, drawing: Drawing, found: Mapping[str, Runs], world: str) -> bytes:
+    """The PNG of a drawing."""
+    runs = {name: found[name] for name in drawing.runs}
+    with mpl.rc_context(plot.STYLE):
+        figure = Figure(figsize=SIZE, layout="constrained")
+        drawing.draw(runs, figure)
+        footer = textwrap.wrap(provenance(experiment, runs, world), COLUMNS)
+        width, height = figure.get_size_inches()
+        below = BOTTOM + LINE * len(footer)
+        layout = figure.get_layout_engine()
+        assert isinstance(layout, ConstrainedLayoutEngine)
+        layout.set(rect=(0.08 / width, below / height, 1 - 0.16 / width, 1 - (TOP + below) / height))
+        subtitle = drawing.paper + (f"  ·  {', '.join(drawing.claims)}" if drawing.claims else "")
+        plot.headline(figure, drawing.title, subtitle)
+        right = 1 - 0.06 / width
+        figure.text(
+            right, 0.06 / height, "\n".join(footer), ha="right", va="bottom", fontsize=7.5, color=plot.QUIET
+        ).set_in_layout(False)
+        return plot.png(figure)
+
+
+def provenance(experiment: Experiment, runs: Mapping[str, Runs], world: str) -> str:
+    """Where the numbers come from: scenario files with their seeds, the world, the version."""
+    seeds: dict[str, set[int]] = {}
+    for name, found in runs.items():
+        seeds.setdefault(_file(experiment, experiment.needs[name]), set()).update(found.seeds)
+    files = "  ·  ".join(f"{file} ({_seeds(numbers)})" for file, numbers in seeds.items())
+    return f"{files}  ·  world {world}  ·  sojourn {_core.__version__}"
+
+
+def _file(experiment: Experiment, need: Need) -> str:
+    """A scenario's path from where experiments/ is: where a checkout lies does not matter."""
+    root = experiment.folder.resolve().parent.parent
+    path = need.file.resolve()
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+
+
+def _seeds(numbers: Collection[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return f"seed {low}" if low == high else f"seeds {low}–{high}"
+
+
+def write(book: Book, drawing: Drawing, data: bytes, world: str, out: Path | None) -> Path:
+    """Puts a picture where it belongs: beside its experiment, or into a folder of its paper's name in `out`."""
+    folder = out / book.experiment.name if out else book.experiment.folder / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / (f"{drawing.name}.png" if world == "sim" else f"{drawing.name}.{world}.png")
+    if not (path.exists() and path.read_bytes() == data):
+        records.write_bytes(path, data)
+    return path

@@ -1,0 +1,190 @@
+"""`sojourn figures`: a paper's pictures from the runs of a store."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conftest import ROOT, SMALL, Run
+from sojourn import _core, charts, claims, figures
+from sojourn.errors import Refusal
+from sojourn.run import Simulator
+from sojourn.store import Store
+
+RULES = """
+[runs.small]
+file = "small.toml"
+seeds = 3
+[runs.over-time]
+file = "small.toml"
+series = true
+where = { "hop.bottleneck.qdisc" = ["codel"] }
+[Y1]
+says = "CoDel is shorter"
+runs = ["small"]
+holds = { "shorter by, ms" = [0, inf] }
+"""
+QUANTITIES = """
+def y1(runs):
+    tail, codel = (runs["small"].of(word).values("sojourn_ms.p95") for word in ("pfifo", "codel"))
+    return {"shorter by, ms": tail - codel}
+"""
+DRAWINGS = '''
+from sojourn import charts
+from sojourn.figures import Drawing
+
+
+def delays(runs, figure):
+    """Boxes."""
+    axis = figure.subplots()
+    words = ("pfifo", "codel")
+    values = {word: [runs["small"].of(word).values("sojourn_ms.p95")] for word in words}
+    charts.boxes(axis, ["10 Mbit/s"], values, [charts.colour(word) for word in words])
+    axis.set_ylabel("95th percentile of the sojourn, ms")
+
+
+def queue(runs, figure):
+    """A curve, and a distribution."""
+    left, right = figure.subplots(1, 2)
+    [record] = runs["over-time"].recorded()
+    [flows] = runs["over-time"].flow_series()
+    series = record.series["bottleneck"]
+    left.plot(series["time_s"], series["queue_packets_max"], color=charts.colour("codel"))
+    charts.cdf(right, charts.sojourn_shares([record], "bottleneck"), charts.colour("codel"))
+    assert flows["bulk0.0"]["acked_bytes"].sum() > 0
+
+
+FIGURES = (
+    Drawing("delays", "Delays", "figure 1", ("Y1",), ("small",), delays),
+    Drawing("queue", "The queue", "figure 2", (), ("over-time",), queue),
+)
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A paper's folder."""
+    path = tmp_path / "experiments" / "009-small"
+    path.mkdir(parents=True)
+    (path / "small.toml").write_text(SMALL)
+    (path / "claims.toml").write_text(RULES)
+    (path / "quantities.py").write_text(QUANTITIES)
+    (path / "figures.py").write_text(DRAWINGS)
+    return path
+
+
+def test_figures_are_drawn_twice_as_the_same_bytes_and_then_from_the_store_alone(folder: Path, sojourn: Run) -> None:
+    where, words = folder.parent.parent, ("figures", "--store", folder / "store")
+    drawn = json.loads(sojourn(*words, "-f", "json", cwd=where).stdout)["figures"]
+    assert [(one["paper"], one["figure"], one["claims"], one["file"]) for one in drawn] == [
+        ("009-small", "delays", ["Y1"], "experiments/009-small/figures/delays.png"),
+        ("009-small", "queue", [], "experiments/009-small/figures/queue.png"),
+    ]
+    first = {path.name: path.read_bytes() for path in (folder / "figures").iterdir()}
+    assert all(data.startswith(b"\x89PNG") for data in first.values())
+    again = sojourn(*words, "--check", "009", "--out", where / "out", cwd=where)
+    assert "0 runs played now" in again.stderr
+    assert {path.name: path.read_bytes() for path in (where / "out/009-small").iterdir()} == first
+    assert again.stdout.splitlines() == [str(where / f"out/009-small/{name}.png") for name in ("delays", "queue")]
+    (folder / "claims.toml").write_text(RULES.replace("seeds = 3", "seeds = 2"))
+    sojourn(*words, "delays", cwd=where)
+    assert (folder / "figures/delays.png").read_bytes() != first["delays.png"]
+
+
+def test_series_are_played_for_what_asks_for_them_only(folder: Path, sojourn: Run) -> None:
+    where, store = folder.parent.parent, folder / "store"
+    sojourn("figures", "009", "--store", store, cwd=where)
+    assert len(list((store / "series").iterdir())) == 2, "one run: its queues, and its flows"
+    (store / "series").joinpath(next(store.glob("series/*.flows.parquet")).name).unlink()
+    said = sojourn("figures", "queue", "--check", "--store", store, code=2, cwd=where).stderr
+    assert "1 of the runs of experiments/009-small/small.toml, runs.over-time, are not there" in said
+    assert "1 run played" in sojourn("figures", "queue", "--store", store, cwd=where).stderr
+
+
+def test_names_are_papers_or_figures(folder: Path) -> None:
+    root = folder.parent
+
+    def names(*words: str) -> list[str]:
+        return [one.name for book in figures.select(words, root) for one in book.drawings]
+
+    assert names() == names("009") == names("009-small") == names(str(folder)) == ["delays", "queue"]
+    assert names("queue") == names("009/queue") == ["queue"]
+    assert names("queue", "009") == ["delays", "queue"]
+    refusals = {
+        "quue": r"^quue: no such paper or figure below .*: expected a figure, or one of 009-small; nearest is queue$",
+        "008/queue": "^008/queue: no such paper or figure",
+        "009/moon": "^009/moon: no such paper or figure",
+    }
+    for word, said in refusals.items():
+        with pytest.raises(Refusal, match=said):
+            figures.select((word,), root)
+    (folder / "figures.py").rename(folder / "other.py")
+    with pytest.raises(Refusal, match=r"009-small: no figures: expected .*009-small/figures\.py"):
+        figures.select(("009",), root)
+    with pytest.raises(Refusal, match="no figures are there"):
+        figures.select((), root)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('("small",), delays', '("smal",), delays', "delays.runs = smal: expected one of small, over-time"),
+        ('("Y1",)', '("Y2",)', "delays.claims = Y2: expected one of Y1"),
+        ('"queue", "The', '"delays", "The', "delays: there are two of this name"),
+        ("FIGURES = (", "OTHERS = (", "expected FIGURES, a sequence of Drawing"),
+    ],
+)
+def test_what_drawings_name_must_be_there(folder: Path, sojourn: Run, old: str, new: str, said: str) -> None:
+    assert old in DRAWINGS
+    (folder / "figures.py").write_text(DRAWINGS.replace(old, new))
+    assert said in sojourn("figures", "009", code=2, cwd=folder.parent.parent).stderr
+
+
+def test_the_footer_says_files_seeds_world_and_version(folder: Path) -> None:
+    [book] = figures.select(("009",), folder.parent)
+    found = claims.gather(book.experiment, book.needs, Store(folder / "store"), Simulator())
+    assert figures.provenance(book.experiment, found.runs, "sim") == (
+        f"experiments/009-small/small.toml (seeds 1–3)  ·  world sim  ·  sojourn {_core.__version__}"
+    )
+    only = {"over-time": found.runs["over-time"]}
+    said = figures.provenance(book.experiment, only, "kernel")
+    assert said.startswith("experiments/009-small/small.toml (seed 1)  ·  world kernel")
+
+
+def test_runs_without_series_say_how_to_have_them(folder: Path) -> None:
+    [book] = figures.select(("delays",), folder.parent)
+    found = claims.gather(book.experiment, ["small"], Store(folder / "store"), Simulator())
+    with pytest.raises(Refusal, match="expected series = true"):
+        next(found.runs["small"].recorded())
+
+
+def test_means_carry_intervals_where_the_seeds_do() -> None:
+    assert charts.number(charts.mean([1.0, 2.0, 3.0])) == "2.0 ± 2.5"
+    assert charts.number(charts.mean([1.0])) == "1.0"
+    assert charts.number(charts.mean([float("nan")])) == "–"
+
+
+def test_a_distribution_goes_by_its_weights() -> None:
+    values, share = charts.shares(np.array([3.0, 1.0, np.nan]), np.array([1.0, 3.0, 7.0]))
+    assert values.tolist() == [1, 3]
+    assert share.tolist() == [0.75, 1]
+
+
+def test_labels_at_the_ends_of_curves_do_not_overlap() -> None:
+    from matplotlib.figure import Figure
+
+    axis = Figure().subplots()
+    axis.set_ylim(0, 1)
+    charts.end_labels(axis, ["a", "b", "c"], [0.5, 0.5, 0.9], ["red", "blue", "green"], gap=0.1)
+    places = {text.get_text(): text.get_position()[1] for text in axis.texts}
+    assert abs(places["a"] - places["b"]) == pytest.approx(0.1)
+    assert places["c"] == pytest.approx(0.9)
+
+
+def test_every_paper_names_runs_and_claims_that_are_there() -> None:
+    there = [path.parent for path in sorted((ROOT / "experiments").glob(f"*/{figures.FIGURES}"))]
+    for folder in there:
+        assert figures.load(folder).drawings
