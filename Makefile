@@ -19,7 +19,7 @@ RUST := Cargo.toml Cargo.lock $(shell find crates benches -name '*.rs' -o -name 
 KERNEL_SOURCES := tools/wheel tools/debian $(shell find kernel -type f)
 PYTHON_SOURCES := pyproject.toml README.md $(shell find python -type f ! -name '*.pyc' ! -name '*.so')
 
-.PHONY: help build run test check bench figures docs format lock clean
+.PHONY: help build run test check bench figures docs site format lock clean
 
 help: ## This list.
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
@@ -54,6 +54,9 @@ figures: build ## The picture in README.md, and the figures of all papers.
 
 docs: build ## docs/reference, from the tables in the code.
 	@$(STAGE) "reference" $(BIN)/python tools/reference.py
+
+site: build $(VENV)/.dev ## The documentation as a site: target/site/index.html.
+	@$(STAGE) "site" $(BIN)/python tools/website.py target/site
 
 format: $(VENV)/.dev ## Formats Rust and Python.
 	@cargo fmt --all

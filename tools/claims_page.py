@@ -45,13 +45,13 @@ def table(folder: Path) -> str:
         front = f"{claim.id} | {claim.says}"
         for world, verdicts in said.items():
             if (one := verdicts.get(claim.id)) is not None:
-                measured = "<br>".join(_words(one))
+                measured = "<br>".join(words(one))
                 rows.append(f"| {front} | {world} | {measured} | **{one['verdict']}** | {one['cause'] or ''} |")
                 front = " | "
     return "\n".join(rows)
 
 
-def _words(one: Mapping[str, Any]) -> list[str]:
+def words(one: Mapping[str, Any]) -> list[str]:
     """A claim's quantities; of those beside it none, unless it is only reported."""
     chosen = {n: q for n, q in one["quantities"].items() if q["rule"] or one["kind"] in ("report", "inconsistent")}
     return [told(_told(name, quantity)).replace("OUTSIDE", "**outside**") for name, quantity in chosen.items()]

@@ -1,0 +1,275 @@
+"""The documentation site: what it must have, and every page of it in a real browser, without any other host."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urldefrag, urlsplit
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+
+from conftest import ROOT, program, skip_loudly
+from sojourn import columns
+
+DESKTOP, PHONE = (1280, 900), (390, 844)
+SWITCHES = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--hide-scrollbars",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)
+"""Chromium's: without a screen, as root in a container too, and no other host has an address."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, as `make site` builds it; a link that leads nowhere ends the build."""
+    out = tmp_path_factory.mktemp("site")
+    done = subprocess.run([sys.executable, ROOT / "tools/website.py", out], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out
+
+
+def pages(site: Path) -> list[str]:
+    """Every page's address below the site."""
+    return sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
+
+
+def text_of(site: Path, page: str) -> str:
+    """What a page says, without its tags."""
+    article = re.search(r"<article.*</article>", (site / page).read_text(encoding="utf-8"), re.S)
+    assert article is not None, page
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", article[0]))
+
+
+def test_every_document_discipline_and_measure_has_its_page(site: Path) -> None:
+    there = set(pages(site))
+    for path in (ROOT / "docs").rglob("*.md"):
+        name = path.relative_to(ROOT / "docs").with_suffix(".html").as_posix()
+        assert name in there or name == "README.html"
+    plain = {field.name for field in columns.HOP if field.name != "nic"}
+    for name in plain | {f"nic.{field.name}" for field in columns.NIC}:
+        said = text_of(site, f"reference/measures/hops/{name}.html")
+        assert all(part in said for part in ("definition", "unit", "Example", f"hops.NAME.{name}")), name
+    for field in columns.FLOW:
+        assert (f"reference/measures/flows/{field.name}.html" in there) == (field.name not in ("name", "kind", "cc"))
+
+
+def test_a_measures_example_is_what_the_command_prints(site: Path) -> None:
+    said = text_of(site, "reference/measures/hops/sojourn_ms.html")
+    shown = re.findall(r"sojourn (run scenarios/[^ ]+ -f json)", said)
+    command = [Path(sys.executable).parent / "sojourn", *shown[0].split(), "--seeds", "1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    runs = json.loads(done.stdout)["runs"]
+    for run in runs:
+        row = re.search(rf"{re.escape(run['set']['hop.bottleneck.qdisc'])} +bottleneck +([\d.]+)", said)
+        assert row is not None
+        assert float(row[1]) == pytest.approx(run["hops"]["bottleneck"]["sojourn_ms"]["mean"], rel=0.01)
+
+
+def test_no_claim_is_hidden_and_every_verdict_is_that_of_the_file(site: Path) -> None:
+    papers = program("tools/website_papers.py").papers()
+    assert len(papers) >= 4
+    for paper in papers:
+        page = (site / f"papers/{paper.folder.name}.html").read_text(encoding="utf-8")
+        for claim in paper.says:
+            part = re.search(rf"<h3>{re.escape(claim)}<a.*?(?=<h3>|</article>)", page, re.S)
+            assert part is not None, f"{paper.folder.name}: {claim}"
+            shown = re.findall(r'<span class="verdict [^"]+">([^<]+)</span>', part[0])
+            files = [paper.folder / f"verdicts.{world}.json" for world in ("sim", "kernel")]
+            assert shown == [verdict(path, claim) for path in files], claim
+        for drawing in paper.drawings:
+            assert f"sojourn figures {paper.number}/{drawing.name}" in page
+
+
+def verdict(path: Path, claim: str) -> str:
+    """What a world's file says."""
+    known = json.loads(path.read_text())["claims"] if path.exists() else []
+    return next((one["verdict"] for one in known if one["id"] == claim), "not judged yet")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning")  # Sphinx's own
+def test_a_link_that_leads_nowhere_ends_the_build(
+    site: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    website = program("tools/website.py")
+    shutil.copytree(site / "_static", tmp_path / "_static")
+    for link, code in (("index.md", 0), ("absent.md", 1)):
+        (tmp_path / "index.md").write_text(f"# A page\n\n[a link]({link})\n")
+        assert website.make(tmp_path, tmp_path / "out") == code
+    assert "absent.md" in capfd.readouterr().err
+
+
+# ---- in a browser ----
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a page was in the browser."""
+
+    links: list[str]
+    ids: set[str]
+    broken_images: list[str]
+    too_wide: dict[int, list[str]]
+    """By the window's width: what sticks out of it."""
+
+
+LOOK = """
+const scrolls = e => { for (let p = e.parentElement; p; p = p.parentElement)
+    if (["auto", "scroll"].includes(getComputedStyle(p).overflowX)) return true; return false; };
+const parts = document.querySelectorAll("article :is(img, table, pre, p, h1, h2, h3)");
+const wide = [...parts].filter(e => e.getBoundingClientRect().right > innerWidth + 0.5 && !scrolls(e))
+    .map(e => e.outerHTML.slice(0, 120));
+if (document.documentElement.scrollWidth > innerWidth) wide.push("the page");
+return wide;
+"""
+READ = """
+return {
+    links: [...document.querySelectorAll("a[href]")].map(a => a.href),
+    ids: [...document.querySelectorAll("[id]")].map(e => e.id),
+    images: [...document.images].filter(i => !(i.complete && i.naturalWidth > 0)).map(i => i.src),
+};
+"""
+
+
+@pytest.fixture(scope="module")
+def server(site: Path) -> Iterator[str]:
+    """The site on a port of this machine."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as serving:
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{serving.server_port}"
+        serving.shutdown()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    """Debian's Chromium, which can name no host but this one."""
+    chromium = next((found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None)
+    driver = shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        # docs/decisions/0004: what make does not fetch.
+        skip_loudly("no chromium and chromedriver here: the site was not opened in a browser", also_in_ci=True)
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(chromium)
+    profile = tmp_path_factory.mktemp("profile")
+    for argument in (*SWITCHES, f"--user-data-dir={profile}"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    os.environ["SE_OFFLINE"] = "true"  # Selenium's manager, should it be asked, fetches nothing
+    started = webdriver.Chrome(options=options, service=Service(str(driver)))
+    yield started
+    started.quit()
+
+
+def resize(browser: webdriver.Chrome, size: tuple[int, int]) -> None:
+    """The window's size; narrow ones are a phone's."""
+    wanted = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size[0] < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", wanted)
+
+
+@pytest.fixture(scope="module")
+def seen(browser: webdriver.Chrome, server: str, site: Path) -> dict[str, Seen]:
+    """Every page, opened once and looked at in both widths."""
+    found = {}
+    for page in pages(site):
+        resize(browser, DESKTOP)
+        browser.get(f"{server}/{page}")
+        read = browser.execute_script(READ)
+        wide = {DESKTOP[0]: browser.execute_script(LOOK)}
+        resize(browser, PHONE)
+        wide[PHONE[0]] = browser.execute_script(LOOK)
+        found[page] = Seen(read["links"], set(read["ids"]), read["images"], wide)
+    return found
+
+
+def test_every_page_opens_without_an_error_and_asks_no_other_host(
+    browser: webdriver.Chrome, server: str, seen: dict[str, Seen]
+) -> None:
+    assert len(seen) > 80
+    errors = [entry for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+    assert not errors, errors[:5]
+    messages = (json.loads(entry["message"])["message"] for entry in browser.get_log("performance"))
+    asked = [one["params"]["request"]["url"] for one in messages if one["method"] == "Network.requestWillBeSent"]
+    assert len(asked) > len(seen)
+    assert {url for url in asked if url.startswith(("http", "ws")) and not url.startswith(server)} == set()
+
+
+def test_every_link_and_picture_is_there(server: str, site: Path, seen: dict[str, Seen]) -> None:
+    assert {page: one.broken_images for page, one in seen.items() if one.broken_images} == {}
+    lost = set()
+    for page, one in seen.items():
+        for link in one.links:
+            if not link.startswith(server):
+                continue
+            address, anchor = urldefrag(link)
+            target = unquote(urlsplit(address).path).lstrip("/") or "index.html"
+            if not (site / target).is_file() or (anchor and unquote(anchor) not in seen[target].ids):
+                lost.add(f"{page}: {link.removeprefix(server)}")
+    assert lost == set()
+
+
+@pytest.mark.parametrize("width", [DESKTOP[0], PHONE[0]])
+def test_nothing_sticks_out_of_the_window(seen: dict[str, Seen], width: int) -> None:
+    assert {page: one.too_wide[width] for page, one in seen.items() if one.too_wide[width]} == {}
+
+
+def results(browser: webdriver.Chrome, address: str) -> dict[str, str]:
+    """What a search finds: address by title."""
+    browser.get(address)
+    until = time.monotonic() + 30
+    while time.monotonic() < until and "matching" not in browser.find_element(By.ID, "search-results").text:
+        time.sleep(0.1)
+    links = browser.find_elements(By.CSS_SELECTOR, "#search-results ul.search > li > a")
+    return {link.text: str(link.get_attribute("href")) for link in links}
+
+
+@pytest.mark.parametrize("way", ["served", "file"])
+def test_the_search_finds_a_discipline_and_a_claim(
+    browser: webdriver.Chrome, server: str, site: Path, way: str
+) -> None:
+    base = server if way == "served" else site.as_uri()
+    resize(browser, DESKTOP)
+    found = results(browser, f"{base}/search.html?q=fq_codel")
+    assert any(link.startswith(f"{base}/reference/disciplines/fq_codel.html") for link in found.values()), found
+    found = results(browser, f"{base}/search.html?q=N12")
+    assert any(link.startswith(f"{base}/papers/001-codel.html") for link in found.values()), found
+
+
+def test_it_is_dark_where_the_reader_wants_it_and_can_be_switched(browser: webdriver.Chrome, server: str) -> None:
+    resize(browser, DESKTOP)
+    brightness = {}
+    for scheme in ("light", "dark"):
+        wanted = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", wanted)
+        browser.get(f"{server}/index.html")
+        for of in ("color", "background-color"):
+            colour = browser.find_element(By.TAG_NAME, "body").value_of_css_property(of)
+            brightness[scheme, of] = sum(map(int, re.findall(r"\d+", colour)[:3])) / 3
+    assert brightness["light", "background-color"] > 200 > 100 > brightness["light", "color"]
+    assert brightness["dark", "background-color"] < 60 < 150 < brightness["dark", "color"]
+    before = browser.find_element(By.TAG_NAME, "body").get_attribute("data-theme")
+    browser.find_element(By.CSS_SELECTOR, ".content-icon-container .theme-toggle").click()
+    assert browser.find_element(By.TAG_NAME, "body").get_attribute("data-theme") != before

@@ -1,0 +1,135 @@
+"""The documentation as a site: tools/website.py [DIR] (without: target/site).
+
+What docs/ and the papers' folders hold becomes a tree of Markdown in a temporary folder, with links as the site has
+them. A page for each measure and each paper is made beside it, and lists for the navigation. Sphinx makes HTML of all:
+it needs no other host, and no server.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from sphinx.application import Sphinx
+from sphinx.util.console import nocolor
+from website_measures import measure_pages
+from website_papers import paper_pages
+from website_tree import ROOT, Tree
+
+HERE = Path(__file__).parent
+SECTIONS = {
+    "how-to": "How to",
+    "explanation": "Explanation",
+    "reference": "Reference",
+    "decisions": "Decisions",
+}
+"""Folders of docs/, and what they are called."""
+APART = ("reference/disciplines.md",)
+"""Pages of a section that stand in the navigation by themselves."""
+TOP = (
+    "tutorial.md",
+    "how-to/index.md",
+    "papers/index.md",
+    "reference/disciplines.md",
+    "reference/measures/index.md",
+    "explanation/index.md",
+    "reference/index.md",
+    "decisions/index.md",
+    "architecture.md",
+    "changelog.md",
+)
+"""The navigation's first level."""
+
+SETTINGS = {
+    "project": "sojourn",
+    "html_title": "sojourn",
+    "extensions": ["myst_parser"],
+    "source_suffix": {".md": "markdown"},
+    "html_theme": "furo",
+    "html_static_path": ["_static"],
+    "html_css_files": ["website.css"],
+    "html_favicon": "_static/website.svg",
+    "html_copy_source": False,
+    "html_show_copyright": False,
+    "html_scaled_image_link": True,
+    "highlight_language": "none",
+    "myst_heading_anchors": 4,
+    "pygments_style": "friendly",
+}
+
+
+def assemble(folder: Path) -> None:
+    """Writes every page's source."""
+    tree = Tree(folder)
+    tree.write("index.md", (HERE / "website.md").read_text(encoding="utf-8"))
+    tree.take("docs/fading-link.png")
+    for path in sorted((ROOT / "docs").rglob("*.md")):
+        if path != ROOT / "docs/README.md":
+            tree.copy(path)
+    for name in ("ARCHITECTURE.md", "CHANGELOG.md"):
+        tree.copy(ROOT / name)
+    for name, text in paper_pages(tree).items():
+        tree.write(name, text)
+    for name, text in measure_pages().items():
+        tree.write(name, text)
+    for name, title in SECTIONS.items():
+        tree.write(f"{name}/index.md", f"# {title}\n\n{toctree(in_order(tree, name))}")
+    disciplines = sorted(page.name for page in (folder / "reference/disciplines").glob("*.md"))
+    tree.append("reference/disciplines.md", toctree([f"disciplines/{page}" for page in disciplines], hidden=True))
+    tree.append("index.md", toctree(TOP, hidden=True))
+    for kind in ("css", "svg"):
+        tree.write(f"_static/website.{kind}", (HERE / f"website.{kind}").read_text(encoding="utf-8"))
+
+
+def in_order(tree: Tree, section: str) -> list[str]:
+    """A section's pages: first as docs/README.md lists them, then those that it forgot."""
+    listed = re.findall(rf"\]\({section}/([^)/]+\.md)\)", (ROOT / "docs/README.md").read_text(encoding="utf-8"))
+    there = sorted(page.name for page in (tree.folder / section).glob("*.md"))
+    every = [page for page in dict.fromkeys((*listed, *there)) if page in there]
+    return [page for page in every if f"{section}/{page}" not in APART]
+
+
+def toctree(pages: Sequence[str], *, hidden: bool = False) -> str:
+    """The navigation's entries below a page."""
+    options = ":hidden:\n" if hidden else ":maxdepth: 1\n"
+    return "```{toctree}\n" + options + "\n" + "\n".join(pages) + "\n```\n"
+
+
+def make(source: Path, out: Path) -> int:
+    """HTML of a folder of Markdown; 1 if something in it leads nowhere."""
+    nocolor()
+    with tempfile.TemporaryDirectory() as trees:
+        site = Sphinx(
+            source,
+            None,
+            out,
+            trees,
+            "html",
+            confoverrides=SETTINGS,
+            status=None,
+            warning=sys.stderr,
+            freshenv=True,
+            warningiserror=True,
+            parallel=os.cpu_count() or 1,
+        )
+        site.build()
+    return site.statuscode
+
+
+def main() -> int:
+    """Builds it, and says where it is."""
+    out = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "target/site"
+    with tempfile.TemporaryDirectory() as source:
+        assemble(Path(source))
+        code = make(Path(source), out)
+    if code == 0:
+        print(f"{len(list(out.rglob('*.html')))} pages: {out / 'index.html'}")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,341 @@
+"""A page for each measure: unit, definition, formula, source, and what it comes to in an example that is played.
+
+Definitions are what the structs of crates/measure say above their fields, in the order in which a run's JSON has them.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from website_tree import ROOT
+
+from sojourn import columns, sweep
+from sojourn.table import number
+
+METERS = ROOT / "crates/measure/src"
+FIELD = re.compile(r"((?: *///[^\n]*\n)+)(?: *#\[[^\n]*\n)* *pub (\w+):")
+UNITS = {
+    "_ms": "ms",
+    "_s": "s",
+    "_mbit": "Mbit/s (10⁶ bit/s)",
+    "_packets": "packets",
+    "_bytes": "bytes",
+    "_fraction": "a share, 0 to 1",
+    "_ratio": "a share, 0 to 1",
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Measures that stand together in a run's JSON."""
+
+    name: str
+    title: str
+    file: str
+    struct: str
+    columns: pa.StructType
+    way: str
+    """Where they are in the JSON of `sojourn run`."""
+    address: str
+    """What `sojourn sweep` and the papers' claims call them."""
+
+
+KINDS = (
+    Kind("hops", "Of a queue and its link", "link.rs", "LinkWindow", columns.HOP, "hops.NAME", "hops.NAME"),
+    Kind("flows", "Of a flow", "flow.rs", "FlowWindow", columns.FLOW, "flows[]", "flows.NAME"),
+    Kind("jain", "Of all flows together", "report.rs", "Jain", columns.JAIN, "jain", "jain"),
+)
+PARTS = {"video": ("video.rs", "VideoWindow"), "rpm": ("responsiveness.rs", "Responsiveness")}
+"""Measures that have others within, and the structs of these."""
+LABELS = ("name", "kind", "cc")
+"""Fields that measure nothing."""
+
+
+@dataclass(frozen=True)
+class More:
+    """What a definition of one line leaves out."""
+
+    formula: str = ""
+    source: str = ""
+    unit: str = ""
+    scenario: str = "static-1.5mbit"
+    """In which the example is played."""
+    set: tuple[tuple[str, str], ...] = ()
+    """As `--set` has it."""
+
+
+SOJOURN_LAW = "sojourn = start of the packet's transmission − its arrival at the queue"
+OVER_TIME = "weighted by time: a value counts for as long as it holds"
+MORE = {
+    "hops.utilisation": More(
+        "time in which the link transmitted / length of the measuring window", unit="a share, 0 to 1"
+    ),
+    "hops.delivered_packets": More(unit="packets"),
+    "hops.delivered_bytes": More("Σ (IP length + the hop's overhead)", unit="bytes"),
+    "hops.drops": More(unit="packets"),
+    "hops.drops_by_reason": More(source="the reasons are [a closed list](../../reasons.md)", unit="packets"),
+    "hops.marks": More(
+        source="RFC 3168: CE",
+        unit="packets",
+        set=(("hop.bottleneck.qdisc", "fq_codel ecn"), ("flow.bulk0.ecn", "true")),
+    ),
+    "hops.sojourn_ms": More(f"{SOJOURN_LAW}; each packet counts once", "RFC 8289 §3: sojourn time"),
+    "hops.queue_delay_ms": More(
+        f"d(t) = the sojourn of the last packet that left before t, 0 when nothing is queued; {OVER_TIME}"
+    ),
+    "hops.queue_packets": More(f"n(t) = packets that wait at t; {OVER_TIME}"),
+    "hops.standing_queue_ms": More(
+        f"s(t) = min of d(u) for u in [t − W, t], W the longest base RTT, d the queue delay; {OVER_TIME}",
+        "Nichols and Jacobson, Controlling Queue Delay (2012): the queue that a round trip does not drain",
+    ),
+    "hops.empty_fraction": More("time in which n(t) = 0 / length of the measuring window"),
+    "hops.full_fraction": More(
+        "time in which a packet of one MTU would have been dropped / length of the measuring window"
+    ),
+    "hops.oscillation_s": More(
+        "the lag of the top of the first hill of the queue delay's autocorrelation, after it was once negative"
+    ),
+    "hops.nic.ring_packets": More(f"packets in the card's ring at t; {OVER_TIME}", scenario="network-card"),
+    "hops.nic.bql_limit_bytes": More(
+        f"the limit of byte queue limits at t; {OVER_TIME}",
+        "Linux, lib/dynamic_queue_limits.c",
+        scenario="network-card",
+    ),
+    "hops.nic.bql_inflight_bytes": More(
+        f"bytes that byte queue limits count as under way at t; {OVER_TIME}",
+        "Linux, lib/dynamic_queue_limits.c",
+        scenario="network-card",
+    ),
+    "hops.paused_fraction": More(
+        "time in which the link was stopped / length of the measuring window",
+        "IEEE 802.3 annex 31B: PAUSE",
+        scenario="flow-control",
+    ),
+    "flows.goodput_mbit": More("8 · payload bytes acknowledged for the first time / length of the measuring window"),
+    "flows.rtt_ms": More(
+        "ACK's arrival − the segment's departure, as the sender's TCP samples it", "RFC 6298, RFC 7323"
+    ),
+    "flows.retransmits": More(unit="segments"),
+    "flows.fct_s": More("last byte's arrival at the receiver − first SYN's departure", scenario="home"),
+    "flows.packets": More(unit="packets"),
+    "flows.drops": More(unit="packets"),
+    "flows.completed": More(unit="transfers", scenario="home"),
+    "flows.unfinished": More(unit="transfers", scenario="home"),
+    "flows.loss_ratio": More(
+        "datagrams that never came / datagrams sent in the window", "RFC 7680", scenario="realtime"
+    ),
+    "flows.delay_ms": More("arrival − departure, application to application", "RFC 7679", scenario="realtime"),
+    "flows.jitter_ms": More("delay − the least delay in the window", "RFC 5481 §4.2", scenario="realtime"),
+    "flows.mos": More(
+        "R = 93.2 − Id − Ie,eff;  MOS = 1 + 0.035 R + R (R − 60) (100 − R) · 7·10⁻⁶",
+        "ITU-T G.107 (E-model), G.113; [how it is used](../../../explanation/workloads.md)",
+        unit="1 to 4.5",
+        scenario="realtime",
+    ),
+    "flows.slowdown": More(
+        "completion time / completion time of the same transfer on an empty path",
+        "[what an empty path gives](../../../explanation/workloads.md)",
+        unit="a ratio, from 1",
+        scenario="home",
+    ),
+    "flows.page_load_s": More(
+        "arrival of the last object's last byte − first SYN's departure",
+        "3GPP, NGMN; [the reader's model](../../../explanation/workloads.md)",
+        scenario="home",
+    ),
+    "flows.video": More(
+        unit="each part its own",
+        source="the player: Huang et al., SIGCOMM 2014; [its model](../../../explanation/workloads.md)",
+        scenario="home",
+    ),
+    "flows.rpm": More(
+        "rpm = (foreign + loaded) / 2; foreign = 60 000 / mean(tcp_ms, tls_ms, http_ms); loaded = 60 000 / loaded_ms",
+        "draft-ietf-ippm-responsiveness-06; [its model](../../../explanation/workloads.md)",
+        unit="round trips a minute",
+        scenario="responsiveness",
+    ),
+    "jain.goodput": More(
+        "(Σ xᵢ)² / (n · Σ xᵢ²), xᵢ the goodput of bulk flow i",
+        "Jain, Chiu, Hawe, DEC-TR-301 (1984)",
+        unit="1/n to 1; 1 is equal",
+        scenario="fading-link",
+    ),
+    "jain.drop_share": More(
+        "(Σ xᵢ)² / (n · Σ xᵢ²), xᵢ = drops / packets of flow i",
+        "Jain, Chiu, Hawe, DEC-TR-301 (1984)",
+        unit="1/n to 1; 1 is equal",
+        scenario="fading-link",
+    ),
+}
+NIC = {
+    "ring_packets": "Over time: packets in the card's ring, below the discipline.",
+    "bql_limit_bytes": "Over time: how many bytes byte queue limits allow in the ring.",
+    "bql_inflight_bytes": "Over time: bytes in the ring that the card has not completed.",
+}
+"""They are written as JSON by nic.rs, without a struct."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure, as its page needs it."""
+
+    kind: Kind
+    name: str
+    """Its address within its kind: `sojourn_ms`, `nic.ring_packets`."""
+    definition: str
+    type: pa.DataType
+
+    @property
+    def unit(self) -> str:
+        """From its name, unless it says otherwise."""
+        return self.more.unit or unit_of(self.name)
+
+    @property
+    def more(self) -> More:
+        """What its definition leaves out."""
+        return MORE[f"{self.kind.name}.{self.name}"]
+
+
+def unit_of(name: str) -> str:
+    """What a name ends with says its unit."""
+    return next((unit for end, unit in UNITS.items() if name.endswith(end)), "")
+
+
+def measures() -> Iterator[Measure]:
+    """Every measure of a store's columns."""
+    for kind in KINDS:
+        defined = definitions(kind.file, kind.struct)
+        for field in kind.columns:
+            if field.name == "nic":
+                for part in field.type:
+                    yield Measure(kind, f"nic.{part.name}", NIC[part.name], part.type)
+            elif field.name not in LABELS:
+                yield Measure(kind, field.name, defined[field.name], field.type)
+
+
+def definitions(file: str, struct: str) -> dict[str, str]:
+    """What a struct says above each of its fields; links go to code names, what Rust calls None is null in JSON."""
+    source = (METERS / file).read_text(encoding="utf-8")
+    body = re.search(rf"pub struct {struct} {{\n(.*?)\n}}", source, re.S)
+    assert body is not None, f"{file} has no struct {struct}"
+    found = {}
+    for said, name in FIELD.findall(body[1]):
+        text = " ".join(line.strip().removeprefix("///").strip() for line in said.splitlines())
+        text = re.sub(r" ?\(?(?:see )?\[`[^`]+`\]\)?", "", text)
+        found[name] = text.replace("`None`", "null")
+    return found
+
+
+def measure_pages() -> dict[str, str]:
+    """A page for each, and one that lists them."""
+    played: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    pages = {}
+    listed = []
+    for kind in KINDS:
+        of_kind = [one for one in measures() if one.kind is kind]
+        rows = [
+            f"| [`{one.name}`]({kind.name}/{one.name}.md) | {one.unit} | {cell(one.definition)} |" for one in of_kind
+        ]
+        listed += [f"## {kind.title}", "", "| measure | unit | |", "|---|---|---|", *rows, ""]
+        for one in of_kind:
+            example = (one.more.scenario, one.more.set)
+            if example not in played:
+                played[example] = play(*example)
+            pages[f"reference/measures/{kind.name}/{one.name}.md"] = page(one, played[example])
+    tree = "\n".join(name.removeprefix("reference/measures/") for name in pages)
+    pages["reference/measures/index.md"] = (
+        "# Measures\n\nEach is defined once, in `crates/measure`, for every world. They are in the JSON of "
+        "`sojourn run`, in [the store](../store.md) by the same names, and papers' claims read them. All are of the "
+        "measuring window (`measure` in the scenario); `startup` has the same of before it. What has no samples is "
+        "null.\n\n" + "\n".join(listed) + f"\n```{{toctree}}\n:hidden:\n\n{tree}\n```\n"
+    )
+    return pages
+
+
+def play(scenario: str, sets: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """The runs of a scenario's sweep, with the first seed."""
+    path = ROOT / f"scenarios/{scenario}.toml"
+    return [one.result for one in sweep.compare(path, sets, seeds=1).runs]
+
+
+def page(measure: Measure, runs: Sequence[Mapping[str, Any]]) -> str:
+    """Name, unit, definition, formula, source, example."""
+    kind = measure.kind
+    more = measure.more
+    address = f"{kind.address}.{measure.name}"
+    meter = f"crates/measure/src/{kind.file}" if not measure.name.startswith("nic.") else "crates/measure/src/nic.rs"
+    facts = [
+        ("definition", measure.definition),
+        ("formula", more.formula and f"`{more.formula}`"),
+        ("unit", measure.unit),
+        ("source", more.source),
+        ("in JSON", f"`runs[].{kind.way}.{measure.name}`" + _keys(measure.type)),
+        ("address", f"`{address}{'.p95' if measure.type == columns.DISTRIBUTION else ''}`"),
+        ("meter", f"`{meter}`"),
+    ]
+    lines = [f"# {measure.name}", "", f"{kind.title}.", "", "| | |", "|---|---|"]
+    lines += [f"| {name} | {cell(value)} |" for name, value in facts if value]
+    if measure.name in PARTS:
+        lines += ["", "## Its parts", "", "| part | unit | |", "|---|---|---|"]
+        parts = definitions(*PARTS[measure.name]).items()
+        lines += [f"| `{name}` | {unit_of(name)} | {cell(said)} |" for name, said in parts]
+    sets = "".join(f" --set {shlex.quote(f'{key}={value}')}" for key, value in more.set)
+    lines += ["", "## Example", "", f"    sojourn run scenarios/{more.scenario}.toml{sets} -f json", ""]
+    lines += example(measure, runs)
+    return "\n".join(lines) + "\n"
+
+
+def _keys(kind: pa.DataType) -> str:
+    if kind == columns.DISTRIBUTION:
+        return ": mean, p50, p75, p95, p99 (so much of the weight does not exceed it), max"
+    if kind == columns.STANDING:
+        return ": p10, p50, p90"
+    return ""
+
+
+def example(measure: Measure, runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What it came to in each combination of a scenario, with the first seed."""
+    rows = [(_set(run), name, value) for run in runs for name, value in values(measure, run)]
+    keys = list(dict.fromkeys(key for _, _, value in rows for key in value))
+    lines = [f"| {' | '.join(['set', 'of', *keys])} |", "|---|---|" + "---:|" * len(keys)]
+    for chosen, name, value in rows:
+        cells = [_number(value.get(key)) for key in keys]
+        lines.append(f"| {cell(chosen)} | {name} | {' | '.join(cells)} |")
+    return lines
+
+
+def _set(run: Mapping[str, Any]) -> str:
+    return ", ".join(f"`{value}`" for value in run["set"].values())
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return "–"
+    return value if isinstance(value, str) else number(float(value), 3)
+
+
+def values(measure: Measure, run: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """By whose it is; a plain number is called `value`. Of a scenario's many flows the first of each entry."""
+    if measure.kind.name == "jain":
+        yield "", {"value": run["jain"][measure.name]}
+        return
+    if measure.kind.name == "hops":
+        of: list[tuple[str, Any]] = [(f"`{name}`", hop) for name, hop in run["hops"].items() if "." not in name]
+    else:
+        of = [(f"`{flow['name']}`", flow) for flow in run["flows"] if not re.search(r"\.[1-9]\d*$", flow["name"])]
+    for name, part in of:
+        value: Any = part
+        for key in measure.name.split("."):
+            value = value[key] if value is not None else None
+        if value is not None:
+            yield name, dict(value) if isinstance(value, Mapping) else {"value": value}
+
+
+def cell(text: str) -> str:
+    """For a cell of a Markdown table."""
+    return text.replace("|", "\\|")

@@ -1,0 +1,176 @@
+"""A page for each paper: what was found, every figure, and every claim with its verdict in each world."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tomllib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from claims_page import BEGIN, END, WORLDS, words
+from website_tree import ROOT, Tree
+
+from sojourn import figures
+from sojourn.claims import CLAIMS, QUANTITIES, VERDICTS
+from sojourn.figures import Drawing
+
+UNJUDGED = "not judged yet"
+TABLE = re.compile(rf"(## All claims\s+)?{re.escape(BEGIN)}.*{re.escape(END)}\n*", re.S)
+"""A readme's table of verdicts."""
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A folder of experiments/, as a page needs it."""
+
+    folder: Path
+    readme: str
+    says: Mapping[str, str]
+    """What it claims, by id."""
+    judged: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    """By world and id: as `sojourn claims -f json` prints it."""
+    drawings: tuple[Drawing, ...]
+
+    @property
+    def number(self) -> str:
+        """What the command calls it."""
+        return self.folder.name.split("-")[0]
+
+    @property
+    def title(self) -> str:
+        """The readme's first heading."""
+        found = re.search(r"(?m)^# (.+)$", self.readme)
+        return found[1] if found else self.folder.name
+
+    def verdict(self, world: str, claim: str) -> str:
+        """One of VERDICTS, or that there is none."""
+        found = self.judged[world].get(claim)
+        return str(found["verdict"]) if found else UNJUDGED
+
+
+def papers() -> list[Paper]:
+    """Every folder with claims whose name begins with a paper's number."""
+    return [_load(path.parent) for path in sorted(ROOT.glob(f"experiments/[0-9][0-9][0-9]-*/{CLAIMS}"))]
+
+
+def _load(folder: Path) -> Paper:
+    readme = folder / "README.md"
+    claims = tomllib.loads((folder / CLAIMS).read_text(encoding="utf-8"))
+    claims.pop("runs", None)
+    return Paper(
+        folder=folder,
+        readme=readme.read_text(encoding="utf-8") if readme.exists() else f"# {folder.name}\n",
+        says={id: claim["says"] for id, claim in claims.items()},
+        judged={world: _judged(folder / f"verdicts.{world}.json") for world in WORLDS},
+        drawings=figures.load(folder).drawings if (folder / figures.FIGURES).exists() else (),
+    )
+
+
+def _judged(path: Path) -> dict[str, dict[str, Any]]:
+    if not path.exists():
+        return {}
+    return {one["id"]: one for one in json.loads(path.read_text(encoding="utf-8"))["claims"]}
+
+
+def paper_pages(tree: Tree) -> dict[str, str]:
+    """Their pages, and one that lists them; pictures go into the tree."""
+    there = papers()
+    return {f"papers/{one.folder.name}.md": _page(one, tree) for one in there} | {"papers/index.md": _index(there)}
+
+
+def _index(there: Sequence[Paper]) -> str:
+    rows = ["| paper | claims | " + " | ".join(WORLDS) + " | figures |", "|---|---|---|---|---|"]
+    for one in there:
+        cells = [f"[{one.title}]({one.folder.name}.md)", str(len(one.says))]
+        cells += [_counted(one, world) for world in WORLDS]
+        rows.append(f"| {' | '.join(cells)} | {len(one.drawings)} |")
+    listed = "\n".join(one.folder.name for one in there)
+    return (
+        "# Papers\n\nWhat each claims, and what comes out here: in the simulator (sim) and in the real Linux kernel. "
+        "A claim's range was fixed before the first run. What differs has a cause, found by an experiment that is in "
+        "the repository. [How claims are judged](../how-to/judge-the-papers-claims.md).\n\n"
+        + "\n".join(rows)
+        + f"\n\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
+    )
+
+
+def _counted(paper: Paper, world: str) -> str:
+    counts = Counter(paper.verdict(world, claim) for claim in paper.says)
+    return ", ".join(f"{counts[verdict]} {_badge(verdict)}" for verdict in (*VERDICTS, UNJUDGED) if counts[verdict])
+
+
+def _badge(verdict: str) -> str:
+    return f'<span class="verdict {verdict.replace(" ", "-")}">{verdict}</span>'
+
+
+def _page(paper: Paper, tree: Tree) -> str:
+    found = tree.linked(paper.readme, f"experiments/{paper.folder.name}/README.md", f"papers/{paper.folder.name}.md")
+    found = TABLE.sub("", found)  # they are below, claim by claim
+    head, *sections = re.split(r"(?m)^(?=## )", found)
+    parts = [head.rstrip(), _summary(paper), _figures(paper, tree), *(one.rstrip() for one in sections), _claims(paper)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _summary(paper: Paper) -> str:
+    rows = [f"| {world} | {_counted(paper, world)} |" for world in WORLDS]
+    return "\n".join(["| world | verdicts |", "|---|---|", *rows])
+
+
+def _figures(paper: Paper, tree: Tree) -> str:
+    parts = []
+    for one in paper.drawings:
+        parts += [f"### {one.title}", "", f"In the paper: {one.paper}.", ""]
+        picture = paper.folder / figures.FOLDER / f"{one.name}.png"
+        if picture.exists():
+            there = f"papers/{paper.folder.name}/{picture.name}"
+            (tree.folder / there).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(picture, tree.folder / there)
+            parts += [f"```{{image}} {paper.folder.name}/{picture.name}", f":alt: {one.title}", ":width: 100%", "```"]
+        else:
+            parts.append("*Not drawn yet.*")
+        parts.append("")
+        if one.claims:
+            parts += ["| claim | " + " | ".join(WORLDS) + " |", "|---|---|---|"]
+            parts += [_seen(paper, claim) for claim in one.claims]
+            parts.append("")
+        parts += [f"    sojourn figures {paper.number}/{one.name}", ""]
+    return "\n".join(["## Figures", "", *parts]) if parts else ""
+
+
+def _seen(paper: Paper, claim: str) -> str:
+    verdicts = " | ".join(_badge(paper.verdict(world, claim)) for world in WORLDS)
+    return f"| [{claim}](#{_anchor(claim)}): {_cell(paper.says[claim])} | {verdicts} |"
+
+
+def _anchor(claim: str) -> str:
+    return f"claim-{re.sub(r'[^a-z0-9]+', '-', claim.lower())}"
+
+
+def _claims(paper: Paper) -> str:
+    parts = ["## Claims", ""]
+    if not (paper.folder / QUANTITIES).exists():
+        parts += ["The kernel world's verdicts are in [a table of their own](../explanation/kernel-claims.md).", ""]
+    for claim, says in paper.says.items():
+        parts += [f"({_anchor(claim)})=", "", f"### {claim}", "", f"The paper: {says}.", ""]
+        parts += ["| world | measured, and its range | verdict | cause |", "|---|---|---|---|"]
+        parts += [_row(paper, claim, world) for world in WORLDS]
+        if shown := [one for one in paper.drawings if claim in one.claims]:
+            parts += ["", "Seen in: " + ", ".join(one.title for one in shown) + "."]
+        parts += ["", f"    sojourn claims {json.dumps(claim) if ' ' in claim else claim}", ""]
+    return "\n".join(parts)
+
+
+def _row(paper: Paper, claim: str, world: str) -> str:
+    found = paper.judged[world].get(claim, {})
+    measured = "<br>".join(map(_cell, words(found) if found else ()))
+    cause = _cell(found.get("cause") or "")
+    return f"| {world} | {measured} | {_badge(paper.verdict(world, claim))} | {cause} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")

@@ -1,0 +1,85 @@
+"""The tree of sources from which the site is made."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path, PurePosixPath
+
+ROOT = Path(__file__).resolve().parent.parent
+LINK = re.compile(r"(\]\()([^)#\s:]+)((?:#[^)\s]*)?\))")
+"""A Markdown link within the repository: before, target, anchor."""
+MOVED = {
+    "docs/README.md": "index.md",
+    "ARCHITECTURE.md": "architecture.md",
+    "CHANGELOG.md": "changelog.md",
+    "README.md": "index.md",
+    "experiments": "papers/index.md",
+}
+PAPER = re.compile(r"experiments/(\d{3}-[^/]+)(?:/README\.md)?")
+
+
+def place(path: str) -> str:
+    """Where the site has a file or folder of the repository."""
+    if path in MOVED:
+        return MOVED[path]
+    if found := PAPER.fullmatch(path):
+        return f"papers/{found[1]}.md"
+    path = path.removeprefix("docs/")
+    return f"{path}/index.md" if (ROOT / "docs" / path).is_dir() else path
+
+
+def comes_by_itself(path: str) -> bool:
+    """Whether a file or folder of the repository is a page of the site, linked or not."""
+    return path in MOVED or bool(PAPER.fullmatch(path)) or (path.startswith("docs/") and path.endswith(".md"))
+
+
+class Tree:
+    """A folder of Markdown, laid out as the site is."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, name: str, text: str) -> None:
+        """A page or another file."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    def append(self, name: str, text: str) -> None:
+        """More at a page's end."""
+        path = self.folder / name
+        path.write_text(f"{path.read_text(encoding='utf-8').rstrip()}\n\n{text}", encoding="utf-8")
+
+    def copy(self, path: Path) -> None:
+        """A page of the repository."""
+        name = path.relative_to(ROOT).as_posix()
+        self.write(place(name), self.linked(path.read_text(encoding="utf-8"), name, place(name)))
+
+    def linked(self, text: str, name: str, at: str) -> str:
+        """The text of the repository's file `name` with its links as they are from the site's `at`.
+
+        What is linked and is no page of its own comes along: a picture, a file to download.
+        """
+
+        def link(found: re.Match[str]) -> str:
+            target = os.path.normpath(PurePosixPath(name).parent / found[2])
+            if not comes_by_itself(target):
+                self.take(target)
+            return f"{found[1]}{os.path.relpath(place(target), PurePosixPath(at).parent)}{found[3]}"
+
+        return LINK.sub(link, text)
+
+    def take(self, name: str) -> None:
+        """A file of the repository that is linked; a folder is a page already."""
+        there = self.folder / place(name)
+        if there.exists() or not (ROOT / name).is_file():
+            return
+        there.parent.mkdir(parents=True, exist_ok=True)
+        if there.suffix == ".md":
+            there.touch()  # its pages may link back
+            text = self.linked((ROOT / name).read_text(encoding="utf-8"), name, place(name))
+            there.write_text(f"---\norphan: true\n---\n\n{text}", encoding="utf-8")
+        else:
+            shutil.copyfile(ROOT / name, there)
