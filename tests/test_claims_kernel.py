@@ -11,9 +11,6 @@ import pytest
 
 from conftest import ROOT, kernel_or_skip, program
 
-PACKET_MS = 1514 * 8 / 5e6 * 1000
-"""A full packet at the ring paper's 5 Mbit/s."""
-
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
@@ -57,23 +54,6 @@ def test_k1_drop_tail_of_25_packets_delays_by_300_ms(tool: ModuleType) -> None:
     sets = [("hop.bottleneck.delay", "22.5ms"), ("hop.bottleneck.qdisc", "pfifo limit 25"), ("duration", "60s")]
     [run] = tool.play(tool.EXPERIMENTS_BY_NAME["000-rural-codel/testbed"], 1, sets)
     assert 270 <= run.numbers["sojourn_max_ms"] <= 312
-
-
-@pytest.mark.usefixtures("kernel")
-def test_b1_ring_and_fifo_delay_by_all_packets_that_they_hold(tool: ModuleType) -> None:
-    """The oracle: (80 + 1000) packets of 1514 bytes at 5 Mbit/s are 2.6 s."""
-    sets = [("hop.router.nic.ring", "80"), ("duration", "60s"), ("measure", '["30s", "end"]')]
-    [run] = tool.play(tool.EXPERIMENTS_BY_NAME["004-device-buffers/rings"], 1, sets)
-    assert run.numbers["ring_max"] == 80
-    assert run.numbers["ping_p95_ms"] == pytest.approx((80 + 1000) * PACKET_MS, rel=0.02)
-
-
-@pytest.mark.usefixtures("kernel")
-def test_b8_with_bql_the_ring_holds_two_to_four_packets(tool: ModuleType) -> None:
-    sets = [("hop.router.nic.bql", "true"), ("hop.router.qdisc", "pfifo limit 2952")]
-    sets += [("duration", "30s"), ("measure", '["10s", "end"]')]
-    [run] = tool.play(tool.EXPERIMENTS_BY_NAME["004-device-buffers/bql"], 1, sets)
-    assert 1 <= run.numbers["ring_mean"] <= 4
 
 
 def test_the_page_says_what_the_kept_numbers_give(tool: ModuleType) -> None:

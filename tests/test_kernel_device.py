@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from conftest import Run, kernel_or_skip
+from conftest import ROOT, Run, kernel_or_skip
 from sojourn._core import Plan
 
 FULL = 1514
@@ -310,3 +310,25 @@ def test_the_key_of_a_card_is_read_and_not_with_shapers(sojourn: Run, tmp_path: 
     assert "ring" in wrong.stderr
     shaped = sojourn("run", file, "--world", "kernel", "--link", "htb", code=2)
     assert "nic: not with htb" in shaped.stderr
+
+
+def of_the_ring_paper(sojourn: Run, ring: int, *words: str) -> Any:
+    """A run of the ring paper's scenario, shortened."""
+    sets = ("duration=60s", 'measure=["30s", "end"]', f"hop.router.nic.ring={ring}", *words)
+    options = [part for word in sets for part in ("--set", word)]
+    file = ROOT / "experiments/004-device-buffers/grid.toml"
+    said = sojourn("run", file, "--world", "kernel", "--seeds", "1", "-f", "json", *options).stdout
+    [run] = json.loads(said)["runs"]
+    return run
+
+
+def test_b1_ring_and_fifo_delay_by_all_packets_that_they_hold(sojourn: Run) -> None:
+    """The oracle: (80 + 1000) packets of 1514 bytes at 5 Mbit/s are 2.6 s."""
+    run = of_the_ring_paper(sojourn, 80, "hop.router.qdisc=pfifo limit 1000")
+    assert run["hops"]["router"]["nic"]["ring_packets"]["max"] == 80
+    assert run["flows"][-1]["rtt_ms"]["p95"] == pytest.approx((80 + 1000) * FULL * 8 / 5e6 * 1000, rel=0.02)
+
+
+def test_b8a_with_bql_the_ring_holds_two_to_four_packets(sojourn: Run) -> None:
+    run = of_the_ring_paper(sojourn, 2048, "hop.router.qdisc=pfifo limit 1000", "hop.router.nic.bql=true")
+    assert 1 <= run["hops"]["router"]["nic"]["ring_packets"]["mean"] <= 4

@@ -12,7 +12,6 @@ interval over the seeds.
 from __future__ import annotations
 
 import csv
-import itertools
 import json
 import sys
 import tomllib
@@ -129,25 +128,6 @@ def of_the_rural_bed(output: _core.Output) -> Numbers:
     }
 
 
-def of_the_rings(output: _core.Output) -> Numbers:
-    """The pings' RTT, the downloads' goodput together, and what the card holds."""
-    run = json.loads(output.result())
-    hop = run["hops"]["router"]
-    downloads = [flow for flow in run["flows"] if flow["kind"] == "download"]
-    [pings] = [flow for flow in run["flows"] if flow["kind"] == "pings"]
-    return {
-        "ping_mean_ms": pings["rtt_ms"]["mean"],
-        "ping_p95_ms": pings["rtt_ms"]["p95"],
-        "goodput_mbit": sum(flow["goodput_mbit"] for flow in downloads),
-        "utilisation": hop["utilisation"],
-        "drops": hop["drops"],
-        "sojourn_mean_ms": hop["sojourn_ms"]["mean"],
-        "retransmits": sum(flow["retransmits"] for flow in downloads),
-        "ring_mean": hop["nic"]["ring_packets"]["mean"],
-        "ring_max": hop["nic"]["ring_packets"]["max"],
-    }
-
-
 SHAPED = "htb"
 """The CCAQ paper's bed shapes with htb."""
 EXPERIMENTS_BY_NAME = {
@@ -158,9 +138,6 @@ EXPERIMENTS_BY_NAME = {
     "002-ccaq/table": Experiment("experiments/002-ccaq/table.toml", SHAPED, of_a_flow),
     "002-ccaq/small-bdp": Experiment("experiments/002-ccaq/small-bdp.toml", SHAPED, of_a_flow),
     "002-ccaq/bbr": Experiment("experiments/002-ccaq/bbr.toml", SHAPED, around_a_step, packets=True),
-    "004-device-buffers/rings": Experiment("experiments/004-device-buffers/rings.toml", "device", of_the_rings),
-    "004-device-buffers/fifo": Experiment("experiments/004-device-buffers/fifo.toml", "device", of_the_rings),
-    "004-device-buffers/bql": Experiment("experiments/004-device-buffers/bql.toml", "device", of_the_rings),
 }
 SEEDS = 10
 
@@ -467,76 +444,12 @@ def k13(runs: Mapping[str, Runs]) -> Quantities:
     }
 
 
-RINGS = ("80", "256", "512", "1024", "2048", "4096")
-
-
-def ring(runs: Mapping[str, Runs], size: str, column: str) -> list[float]:
-    """A number of the runs with this ring."""
-    return Runs([one for one in runs["004-device-buffers/rings"].seen if list(one.set.values()) == [size]]).column(
-        column
-    )
-
-
-def b1(runs: Mapping[str, Runs]) -> Quantities:
-    """The RTT grows with the ring."""
-    means = {size: ring(runs, size, "ping_mean_ms") for size in RINGS}
-    averages = [float(np.mean(values)) for values in means.values()]
-    rises = sum(b > a for a, b in itertools.pairwise(averages))
-    return {
-        "mean RTT at ring 4096, s": [v / 1000 for v in means["4096"]],
-        "steps at which the mean RTT grows, of 5": [rises],
-        "beside: mean RTT at ring 80, s": [v / 1000 for v in means["80"]],
-        "at 512, s": [v / 1000 for v in means["512"]],
-    }
-
-
-def b6(runs: Mapping[str, Runs]) -> Quantities:
-    """Throughput does not depend on the buffers."""
-    small, large = (ring(runs, size, "goodput_mbit") for size in ("80", "4096"))
-    fifos = runs["004-device-buffers/fifo"]
-    shallow, deep = (fifos.of(f"pfifo limit {limit}").column("goodput_mbit") for limit in (80, 4096))
-    return {
-        "ring 4096 against 80, %": percent([v - 1 for v in over(large, small)]),
-        "FIFO of 4096 against 80 at ring 512, %": percent([v - 1 for v in over(deep, shallow)]),
-    }
-
-
-def bql(runs: Mapping[str, Runs], limits: str, qdisc: str, column: str) -> list[float]:
-    """A number of the runs with or without BQL."""
-    return runs["004-device-buffers/bql"].of(limits, qdisc).column(column)
-
-
-def b8(runs: Mapping[str, Runs]) -> Quantities:
-    """BQL below a FIFO."""
-    return {
-        "without BQL, s": [v / 1000 for v in bql(runs, "False", "pfifo", "ping_p95_ms")],
-        "with BQL, ms": bql(runs, "True", "pfifo", "ping_p95_ms"),
-    }
-
-
-def b8_ring(runs: Mapping[str, Runs]) -> Quantities:
-    """What stands in the ring."""
-    return {
-        "packets in the ring with BQL, mean": bql(runs, "True", "pfifo", "ring_mean"),
-        "without, mean": bql(runs, "False", "pfifo", "ring_mean"),
-    }
-
-
-def b8_queue(runs: Mapping[str, Runs]) -> Quantities:
-    """BQL below CoDel."""
-    return {
-        "95th percentile of the RTT with BQL and CoDel, ms": bql(runs, "True", "codel", "ping_p95_ms"),
-        "beside: without BQL, s": [v / 1000 for v in bql(runs, "False", "codel", "ping_p95_ms")],
-    }
-
-
 MEASURES: dict[str, Callable[[Mapping[str, Runs]], Quantities]] = {
     "K1": k1, "K2": k2, "K3": k3, "K13": k13,
     "C1": c1, "C2": c2, "C3": c3, "C4": c4, "C5": c5,
     "C6 fq": of_table("cubic", FQ), "C6 fq_codel": of_table("cubic", FQ_CODEL), "C6 ccaq": of_table("cubic", CCAQ),
     "C7 fq": of_table("reno", FQ), "C7 fq_codel": of_table("reno", FQ_CODEL), "C7 ccaq": of_table("reno", CCAQ),
     "C8": c8, "C9a": c9("5ms"), "C9b": c9("1ms"), "C10": c10, "C11": c11,
-    "B1": b1, "B6": b6, "B8 as said": b8, "B8 ring": b8_ring, "B8 queue": b8_queue,
 }  # fmt: skip
 
 

@@ -1,0 +1,266 @@
+"""What the runs of the ring-buffer paper's experiments come to: a function for each claim of claims.toml.
+
+Comparisons are made seed by seed. Drops and retransmissions are those of the measured 300 s, all downloads together.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+import numpy as np
+
+from sojourn.claims import Floats, Quantities, Runs
+
+Needs = Mapping[str, Runs]
+RINGS = (80, 256, 512, 1024, 2048, 4096)
+FIFOS = ("noqueue", *(f"pfifo limit {packets}" for packets in RINGS))
+DOWNLOADS = 30
+PING_MS, PING_P95_MS = "flows.pings0.rtt_ms.mean", "flows.pings0.rtt_ms.p95"
+MS = 1000.0
+"""In a second."""
+
+
+def _ring(runs: Runs, size: int, qdisc: str = "") -> Runs:
+    """The runs with this ring, and below this discipline if one is named."""
+    words = [f"nic.ring={size}", *([f"router.qdisc={qdisc}"] if qdisc else [])]
+    return runs.of(*words)
+
+
+def _rtt_s(runs: Runs) -> Floats:
+    return runs.values(PING_MS) / MS
+
+
+def _drops(runs: Runs) -> Floats:
+    return runs.values("drops")
+
+
+def _retransmits(runs: Runs) -> Floats:
+    """Of all downloads together."""
+    return DOWNLOADS * runs.values("flows.download0.retransmits")
+
+
+def _percent(values: Floats, of: Floats) -> Floats:
+    """How much more."""
+    return 100 * (values / of - 1)
+
+
+# ---- rings: figure 3 ----
+
+
+def b1(runs: Needs) -> Quantities:
+    """The RTT grows with the ring."""
+    means = {size: _rtt_s(_ring(runs["rings"], size)) for size in RINGS}
+    rises = sum(float(b.mean() > a.mean()) for a, b in itertools.pairwise(means.values()))
+    return {
+        "mean RTT at ring 4096, s": means[4096],
+        "steps at which the mean RTT grows, of 5": rises,
+        "beside: mean RTT at ring 80, s": means[80],
+        "beside: at 512, s": means[512],
+        "beside: without a FIFO at ring 80, s": _rtt_s(_ring(runs["grid"], 80, "noqueue")),
+        "beside: at 4096, s": _rtt_s(_ring(runs["grid"], 4096, "noqueue")),
+    }
+
+
+def b2(runs: Needs) -> Quantities:
+    """Drops and retransmissions of the largest ring less those of the smallest."""
+
+    def less(chosen: Runs, large: int, small: int, qdisc: str = "") -> tuple[Floats, Floats]:
+        of = [_ring(chosen, size, qdisc) for size in (large, small)]
+        drops, again = ([values(one) for one in of] for values in (_drops, _retransmits))
+        return drops[0] - drops[1], again[0] - again[1]
+
+    drops, again = less(runs["rings"], 4096, 80)
+    reno, reno_again = less(runs["reno"], 4096, 80)
+    bare, bare_again = less(runs["grid"], 256, 80, "noqueue")
+    return {
+        "drops at ring 4096 less those at 80": drops,
+        "retransmissions at ring 4096 less those at 80": again,
+        "beside: drops at 80": _drops(_ring(runs["rings"], 80)),
+        "beside: retransmissions at 80": _retransmits(_ring(runs["rings"], 80)),
+        "beside: with Reno, drops at 4096 less those at 80": reno,
+        "beside: with Reno, retransmissions": reno_again,
+        "beside: without a FIFO, drops at 256 less those at 80": bare,
+        "beside: without a FIFO, retransmissions": bare_again,
+    }
+
+
+# ---- FIFOs: figure 4 ----
+
+
+def b3(runs: Needs) -> Quantities:
+    """The RTT by the FIFO, with ring 512."""
+    by_fifo = {fifo: _rtt_s(_ring(runs["fifos"], 512, fifo)) for fifo in FIFOS}
+    largest = _rtt_s(_ring(runs["rings"], 4096))
+    windows = {fifo: _rtt_s(_ring(runs["small-windows"], 512, fifo)) for fifo in ("noqueue", "pfifo limit 4096")}
+    bare = {size: _rtt_s(_ring(runs["grid"], size, "noqueue")) for size in (512, 4096)}
+    return {
+        "mean RTT with a FIFO of 4096 in parts of that without": by_fifo["pfifo limit 4096"] / by_fifo["noqueue"],
+        "mean RTT over all FIFOs in parts of ring 4096's in B1": np.mean(list(by_fifo.values()), axis=0) / largest,
+        "beside: mean RTT without a FIFO, s": by_fifo["noqueue"],
+        "beside: with one of 4096, s": by_fifo["pfifo limit 4096"],
+        "beside: with windows of 64 kB, that with 4096 in parts of that without": windows["pfifo limit 4096"]
+        / windows["noqueue"],
+        "beside: were there no FIFO, ring 512 in parts of ring 4096": bare[512] / bare[4096],
+    }
+
+
+def b4(runs: Needs) -> Quantities:
+    """Drops and retransmissions by the FIFO."""
+    none, half, most = (_ring(runs["fifos"], 512, fifo) for fifo in ("noqueue", "pfifo limit 512", "pfifo limit 4096"))
+    windows = {size: _ring(runs["small-windows"], 512, f"pfifo limit {size}") for size in (512, 1024)}
+    return {
+        "drops with a FIFO of 512 less those without": _drops(half) - _drops(none),
+        "retransmissions with 512 less those without": _retransmits(half) - _retransmits(none),
+        "drops with 4096 in parts of those with 512": _drops(most) / _drops(half),
+        "retransmissions with 4096 in parts of those with 512": _retransmits(most) / _retransmits(half),
+        "beside: with windows of 64 kB, drops with 512": _drops(windows[512]),
+        "beside: with 1024": _drops(windows[1024]),
+    }
+
+
+def b5(runs: Needs) -> Quantities:
+    """What is dropped with the largest FIFO."""
+    word = "pfifo limit 4096"
+    return {
+        "drops with ring 512 and a FIFO of 4096": _drops(_ring(runs["fifos"], 512, word)),
+        "beside: with windows of 64 kB, 30 of which are less than the queues": _drops(
+            _ring(runs["small-windows"], 512, word)
+        ),
+    }
+
+
+# ---- throughput and windows: figures 6 and 7 ----
+
+
+def b6(runs: Needs) -> Quantities:
+    """Goodput by ring and FIFO."""
+
+    def goodput(chosen: Runs, size: int, qdisc: str = "") -> Floats:
+        return DOWNLOADS * _ring(chosen, size, qdisc).values("flows.download0.goodput_mbit")
+
+    each = [_percent(*(goodput(runs["grid"], size, fifo) for size in (4096, 80))) for fifo in FIFOS]
+    deep, shallow = (goodput(runs["fifos"], 512, f"pfifo limit {limit}") for limit in (4096, 80))
+    return {
+        "ring 4096 against 80, %": _percent(*(goodput(runs["rings"], size) for size in (4096, 80))),
+        "FIFO of 4096 against 80 at ring 512, %": _percent(deep, shallow),
+        "ring 4096 against 80 at the FIFO where it is most, %": max(each, key=lambda one: abs(float(one.mean()))),
+        "beside: Mbit/s at ring 80": goodput(runs["rings"], 80),
+    }
+
+
+def b7(runs: Needs) -> Quantities:
+    """The window by Little's law; and the least of the grid's utilisations, for what bounds the transfers there."""
+    window = runs["window"]
+    rate_mbit, rtt_s = (window.values(f"flows.download.{name}") for name in ("goodput_mbit", "rtt_ms.mean"))
+    busy = runs["grid"].grid("utilisation")
+    return {
+        "what is in flight where the window bounds it, MB": rate_mbit * rtt_s / MS / 8,
+        "beside: its goodput, Mbit/s": rate_mbit,
+        "beside: utilisation in the grid where it is least, %": 100 * busy[int(np.argmin(busy.mean(axis=1)))],
+    }
+
+
+# ---- byte queue limits: figures 8 and 9 ----
+
+
+def _limited(runs: Runs, bql: bool, ring: int, qdisc: str) -> Runs:
+    return _ring(runs, ring).of(f"nic.bql={str(bql).lower()}", qdisc)
+
+
+def _p95_ms(runs: Runs) -> Floats:
+    return runs.values(PING_P95_MS)
+
+
+def b8(runs: Needs) -> Quantities:
+    """BQL below a FIFO; beside it the other rings of figures 8 and 9."""
+    without, limited = (_p95_ms(_limited(runs["bql"], bql, 2048, "pfifo")) for bql in (False, True))
+    small, small_limited = (_p95_ms(_limited(runs["bql-rings"], bql, 80, "pfifo")) for bql in (False, True))
+    return {
+        "without BQL, s": without / MS,
+        "with BQL, ms": limited,
+        "beside: without BQL at ring 80, s": small / MS,
+        "beside: with BQL at ring 80, ms": small_limited,
+        "beside: with BQL and CoDel, ms": _p95_ms(_limited(runs["bql"], True, 2048, "codel")),
+    }
+
+
+def b8a(runs: Needs) -> Quantities:
+    """What stands in the ring."""
+    limited, full = (_limited(runs["bql"], bql, 2048, "pfifo").values("nic.ring_packets.mean") for bql in (True, False))
+    return {"packets in the ring with BQL, mean": limited, "without, mean": full}
+
+
+def b8b(runs: Needs) -> Quantities:
+    """BQL below CoDel."""
+    limited, full = (_p95_ms(_limited(runs["bql"], bql, 2048, "codel")) for bql in (True, False))
+    return {
+        "95th percentile of the RTT with BQL and CoDel, ms": limited,
+        "beside: CoDel without BQL, s": full / MS,
+    }
+
+
+def b9(runs: Needs) -> Quantities:
+    """Large and small queues above BQL."""
+    fifo, codel = (
+        [_p95_ms(_limited(runs["bql-rings"], True, ring, f"{word} limit {5000 - ring}")) for ring in (80, 4096)]
+        for word in ("pfifo", "codel")
+    )
+    return {
+        "FIFO of 4920 less one of 904, ms": fifo[0] - fifo[1],
+        "CoDel with a limit of 4920 less one of 904, ms": codel[0] - codel[1],
+    }
+
+
+# ---- its conclusions ----
+
+
+def b11(runs: Needs) -> Quantities:
+    """What a small ring gains, with a FIFO and with a discipline that signals."""
+    gained = [_rtt_s(_ring(runs["grid"], 80, fifo)) - _rtt_s(_ring(runs["grid"], 4096, fifo)) for fifo in FIFOS]
+    small, large = (_p95_ms(_limited(runs["bql-rings"], False, ring, "codel")) / MS for ring in (80, 4096))
+    return {
+        "mean RTT at ring 80 less that at 4096, at the FIFO where it gains least, s": max(gained, key=np.nanmean),
+        "95th percentile with CoDel at ring 80 less that at 4096, s": small - large,
+        "beside: with CoDel at ring 80, s": small,
+    }
+
+
+def b12(runs: Needs) -> Quantities:
+    """Drops and retransmissions with a large queue above the ring less those with a small one."""
+
+    def less(chosen: Runs, values: str, rings: tuple[int, ...]) -> Floats:
+        of = {"drops": _drops, "again": _retransmits}[values]
+        large, small = (
+            np.mean([of(_ring(chosen, ring, f"pfifo limit {limit}")) for ring in rings], axis=0) for limit in (4096, 80)
+        )
+        return large - small
+
+    return {
+        "drops with a FIFO of 4096 less those with 80, mean over the rings": less(runs["grid"], "drops", RINGS),
+        "retransmissions, likewise": less(runs["grid"], "again", RINGS),
+        "beside: with Reno at ring 512, drops": less(runs["reno-fifos"], "drops", (512,)),
+        "beside: with Reno, retransmissions": less(runs["reno-fifos"], "again", (512,)),
+        "beside: with windows of 64 kB at ring 512, drops": less(runs["small-windows"], "drops", (512,)),
+    }
+
+
+def b13(runs: Needs) -> Quantities:
+    """The RTT with defaults, and with one of them changed."""
+    return {
+        "mean RTT with ring 512 and 1000 packets, the defaults, s": _rtt_s(_ring(runs["rings"], 512)),
+        "with ring 80, s": _rtt_s(_ring(runs["rings"], 80)),
+        "with ring 4096, s": _rtt_s(_ring(runs["rings"], 4096)),
+        "with ring 512 and no FIFO, s": _rtt_s(_ring(runs["fifos"], 512, "noqueue")),
+        "with ring 512 and a FIFO of 4096, s": _rtt_s(_ring(runs["fifos"], 512, "pfifo limit 4096")),
+    }
+
+
+def b14(runs: Needs) -> Quantities:
+    """Two defaults above BQL."""
+    fifo, fair = (_p95_ms(_limited(runs["bql-rings"], True, 4096, word)) for word in ("pfifo limit 1000", "fq_codel"))
+    return {
+        "95th percentile of the RTT with BQL, ring 4096 and a FIFO of 1000, ms": fifo,
+        "beside: with fq_codel, which most systems set today, ms": fair,
+        "beside: fq_codel without BQL, s": _p95_ms(_limited(runs["bql-rings"], False, 4096, "fq_codel")) / MS,
+    }
