@@ -25,6 +25,7 @@ from selenium.webdriver.common.by import By
 
 from conftest import ROOT, program, skip_loudly
 from sojourn import columns
+from sojourn.figures import Drawing
 
 DESKTOP, PHONE = (1280, 900), (390, 844)
 SWITCHES = (
@@ -104,6 +105,35 @@ def verdict(path: Path, claim: str) -> str:
     """What a world's file says."""
     known = json.loads(path.read_text())["claims"] if path.exists() else []
     return next((one["verdict"] for one in known if one["id"] == claim), "not judged yet")
+
+
+def test_a_papers_page_says_what_was_measured_and_where_nothing_was_judged(tmp_path: Path) -> None:
+    papers, tree = program("tools/website_papers.py"), program("tools/website_tree.py")
+    quantity = {"mean": 29.0, "half_width": 1.0, "count": 10, "least": 27.0, "greatest": 31.0}
+    judged = {
+        "id": "X1",
+        "kind": "expected",
+        "verdict": "differs",
+        "quantities": {"delay, ms": {**quantity, "range": [3, None], "rule": "mean", "inside": False}},
+        "cause": "one packet lasts 12 ms",
+        "ablation": {"sim": "a faster link", "kernel": "none"},
+    }
+    drawing = Drawing("figure-1", "A queue", "figure 1", ("X1",), (), lambda runs, figure: None)
+    folder = tmp_path / "009-a-paper"
+    readme = "# A paper\n\nWhat it is.\n\n## All claims\n\n<!-- verdicts: written by tools/claims_page.py -->\n\n"
+    readme += "| the old table |\n\n<!-- end of verdicts -->\n"
+    paper = papers.Paper(folder, readme, {"X1": "few", "X2": "many"}, {"sim": {"X1": judged}, "kernel": {}}, (drawing,))
+    text = papers.page(paper, tree.Tree(tmp_path))
+    assert "the old table" not in text
+    of = dict(re.findall(r"### (X\d)\n(.*?)(?=\(claim-|\Z)", text, re.S))
+    assert ">differs<" in of["X1"]
+    assert of["X1"].count(">not judged yet<") == 1
+    assert "delay, ms: 29.0 ± 1.0 [at least 3] **outside**" in of["X1"]
+    assert "Cause: one packet lasts 12 ms" in of["X1"]
+    assert "Ablation: a faster link" in of["X1"]
+    assert of["X2"].count(">not judged yet<") == 2
+    for said in ("*Not drawn yet.*", "In the paper: figure 1.", "sojourn figures 009/figure-1", "sojourn claims X1"):
+        assert said in text
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning")  # Sphinx's own

@@ -80,7 +80,7 @@ def _judged(path: Path) -> dict[str, dict[str, Any]]:
 def paper_pages(tree: Tree) -> dict[str, str]:
     """Their pages, and one that lists them; pictures go into the tree."""
     there = papers()
-    return {f"papers/{one.folder.name}.md": _page(one, tree) for one in there} | {"papers/index.md": _index(there)}
+    return {f"papers/{one.folder.name}.md": page(one, tree) for one in there} | {"papers/index.md": _index(there)}
 
 
 def _index(there: Sequence[Paper]) -> str:
@@ -108,9 +108,11 @@ def _badge(verdict: str) -> str:
     return f'<span class="verdict {verdict.replace(" ", "-")}">{verdict}</span>'
 
 
-def _page(paper: Paper, tree: Tree) -> str:
+def page(paper: Paper, tree: Tree) -> str:
+    """Its readme with its figures, and its claims in place of the table of verdicts."""
     found = tree.linked(paper.readme, f"experiments/{paper.folder.name}/README.md", f"papers/{paper.folder.name}.md")
-    found = TABLE.sub("", found)  # they are below, claim by claim
+    if any(paper.judged.values()):
+        found = TABLE.sub("", found)  # they are below, claim by claim
     head, *sections = re.split(r"(?m)^(?=## )", found)
     parts = [head.rstrip(), _summary(paper), _figures(paper, tree), *(one.rstrip() for one in sections), _claims(paper)]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -157,20 +159,29 @@ def _claims(paper: Paper) -> str:
         parts += ["The kernel world's verdicts are in [a table of their own](../explanation/kernel-claims.md).", ""]
     for claim, says in paper.says.items():
         parts += [f"({_anchor(claim)})=", "", f"### {claim}", "", f"The paper: {says}.", ""]
-        parts += ["| world | measured, and its range | verdict | cause |", "|---|---|---|---|"]
-        parts += [_row(paper, claim, world) for world in WORLDS]
+        for world in WORLDS:
+            parts += _judgement(paper, claim, world)
         if shown := [one for one in paper.drawings if claim in one.claims]:
             parts += ["", "Seen in: " + ", ".join(one.title for one in shown) + "."]
         parts += ["", f"    sojourn claims {json.dumps(claim) if ' ' in claim else claim}", ""]
     return "\n".join(parts)
 
 
-def _row(paper: Paper, claim: str, world: str) -> str:
+def _judgement(paper: Paper, claim: str, world: str) -> list[str]:
+    """A verdict, with what was measured in that world and why it differs."""
     found = paper.judged[world].get(claim, {})
-    measured = "<br>".join(map(_cell, words(found) if found else ()))
-    cause = _cell(found.get("cause") or "")
-    return f"| {world} | {measured} | {_badge(paper.verdict(world, claim))} | {cause} |"
+    told = words(found) if found else []
+    for key in ("cause", "ablation", "tests"):
+        said = found.get(key)
+        if isinstance(said, Mapping):  # of each world
+            said = said.get(world)
+        told += [f"{key.capitalize()}: {said}"] if said else []
+    return [f"- {world}: {_badge(paper.verdict(world, claim))}", *(f"  - {_plain(one)}" for one in told)]
+
+
+def _plain(text: str) -> str:
+    return text.replace("<", "&lt;").replace("\n", " ")
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+    return _plain(text).replace("|", "\\|")

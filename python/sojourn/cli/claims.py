@@ -195,7 +195,7 @@ def as_dict(one: Judgement) -> dict[str, Any]:
         "verdict": one.verdict,
         "quantities": quantities,
         "cause": one.cause or None,
-        "ablation": claim.ablation or None,
+        "ablation": claim.ablation.get(one.world) or None,
         "tests": claim.tests or None,
     }
 
