@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from conftest import SMALL, SOJOURN, Run, kernel_or_skip, skip_loudly
+from conftest import ROOT, SMALL, SOJOURN, Run, kernel_or_skip, skip_loudly
 from sojourn import campaign, pool, records, sweep
 from sojourn.errors import Refusal
 from sojourn.plan import load
@@ -430,3 +431,42 @@ def test_who_leaves_a_pool_stops_what_is_playing() -> None:
     with pytest.raises(KeyboardInterrupt):
         list(pool.each(todo(), endless, jobs=4))
     assert time.monotonic() - begin < 5
+
+
+def test_a_quick_look_is_a_tenth_with_every_value_and_whole_comparisons() -> None:
+    runs = json.loads(load(ROOT / "experiments/001-codel/static.toml", [], None, None).runs())
+    sets = [one["set"] for one in runs]
+    among = campaign.quick(sets)
+    chosen = [one for one in sets if among(one)]
+    assert len(chosen) == pytest.approx(len(sets) / campaign.QUICK, rel=0.1)
+    for key in sets[0]:
+        assert {one[key] for one in chosen} == {one[key] for one in sets}, key
+    links = Counter(json.dumps({key: one[key] for key in one if not key.endswith("qdisc")}) for one in chosen)
+    assert set(links.values()) == {3}, "all disciplines on each link"
+    part = [one for one in sets if one["hop.bottleneck.rate"] != "64kbit"]
+    before = campaign.quick(part)
+    kept = sum(among(one) for one in part if before(one)) / sum(map(before, part))
+    assert kept > 0.99, "a sweep that is extended keeps what was played"
+
+
+def test_a_quick_look_has_every_value_of_a_small_sweep_too() -> None:
+    sets = [{"hop.a.qdisc": q, "flow.b.count": n, "hop.a.rate": r} for q in "xy" for n in range(5) for r in "12"]
+    chosen = [one for one in sets if campaign.quick(sets)(one)]
+    assert {one["flow.b.count"] for one in chosen} == set(range(5))
+    assert {one["hop.a.rate"] for one in chosen} == set("12")
+    assert len(chosen) < len(sets)
+
+
+def test_the_whole_sweep_goes_on_after_a_quick_look(small: Path, sojourn: Run) -> None:
+    small.write_text(
+        small.read_text() + '"flow.bulk0.count" = [1, 2]\n"flow.pings0.interval" = ["40ms", "50ms", "60ms"]\n'
+    )
+    words = ("sweep", small, "--store", small.parent / "store", "-f", "json")
+    quick = sojourn(*words, "--quick")
+    looked = json.loads(quick.stdout)
+    assert 6 <= looked["runs"] < 12, "two disciplines, and three intervals at least"
+    assert f"a quick look: {looked['runs']} of 12 runs" in quick.stderr
+    whole = json.loads(sojourn(*words).stdout)
+    assert (whole["runs"], whole["played"]) == (12, 12 - looked["runs"])
+    by_set = {json.dumps(one["set"]): one for one in whole["combinations"]}
+    assert all(by_set[json.dumps(one["set"])] == one for one in looked["combinations"])

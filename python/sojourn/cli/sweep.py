@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 Examples:
   sojourn sweep scenarios/static-1.5mbit.toml --seeds 5
   sojourn sweep scenarios/static-1.5mbit.toml --seeds 100 --until 'sojourn_ms.p95 5%'
+  sojourn sweep scenarios/static-1.5mbit.toml --quick
   sojourn store "SELECT qdisc['bottleneck'], avg(goodput_mbit) FROM runs GROUP BY ALL"
 """
 )
@@ -51,6 +52,7 @@ Examples:
     metavar="'MEASURE WIDTH'",
     help="Fewer seeds than --seeds where the 95 % interval of a measure is within ± WIDTH (such as 0.5, or 5%).",
 )
+@click.option("--quick", is_flag=True, help="A quick look: a tenth of the combinations, with every value of each key.")
 @click.option("--series", is_flag=True, help="Keep each run's queues and flows over time too (larger).")
 @jobs_option
 @format_option()
@@ -63,6 +65,7 @@ def sweep(
     seeds: int | None,
     store: Path,
     until: str | None,
+    quick: bool,
     series: bool,
     jobs: int | None,
     form: str,
@@ -80,7 +83,10 @@ def sweep(
     rule = campaign.Until.parse(until) if until else None
     plan = load_plan(file, sets, seed, seeds)
     opened = Store(store)
-    with simulated_seconds(f"{many(len(plan), 'run')} at most" if until else many(len(plan), "run")) as tell:
+    runs = json.loads(plan.runs())
+    among = campaign.quick([one["set"] for one in runs]) if quick else None
+    count = sum(among is None or among(one["set"]) for one in runs)
+    with simulated_seconds(f"{many(count, 'run')} at most" if until else many(count, "run")) as tell:
         done = campaign.execute(
             plan,
             file,
@@ -89,6 +95,7 @@ def sweep(
             jobs=jobs,
             until=rule,
             series=series,
+            among=among,
             tell=tell,
         )
     # The plan's own are first, and named already.
@@ -96,6 +103,8 @@ def sweep(
     warn(opened.damaged)
     _show(done, form)
     _closing_words(done)
+    if quick:
+        click.echo(f"a quick look: {count} of {many(len(plan), 'run')}", err=True)
     if done.interrupted:
         sys.exit(INTERRUPTED)
 
