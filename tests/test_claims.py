@@ -266,9 +266,14 @@ MUST = {"N1", "N2", "N3", "N4", "N11", "N16"}
 """Those that hold, or the implementation is wrong."""
 
 
+def ranges(experiment: claims.Experiment) -> dict[str, list[tuple[float, float]]]:
+    """Of each claim, those of its means and of its seeds."""
+    return {claim.id: [*claim.holds.values(), *claim.each.values()] for claim in experiment.claims}
+
+
 def test_the_codel_papers_tolerances_are_those_of_before_the_first_run() -> None:
     experiment = claims.load(ROOT / "experiments/001-codel")
-    assert {claim.id: [*claim.holds.values(), *claim.each.values()] for claim in experiment.claims} == FROZEN
+    assert ranges(experiment) == FROZEN
     assert {claim.id for claim in experiment.claims if claim.kind == "must"} == MUST
     assert {claim.id: len(claim.same) for claim in experiment.claims if claim.same} == {"N16": 1, "N27": 6}
 
@@ -298,6 +303,35 @@ def test_the_ring_papers_tolerances_are_those_of_before_the_first_run() -> None:
     experiment = claims.load(ROOT / "experiments/004-device-buffers")
     assert {claim.id: [*claim.holds.values(), *claim.each.values()] for claim in experiment.claims} == RINGS_FROZEN
     assert [claim.id for claim in experiment.claims if claim.kind == "calibrates"] == ["B1"]
+
+
+def test_the_ccaq_papers_tolerances_are_those_of_before_the_first_run() -> None:
+    experiment = claims.load(ROOT / "experiments/002-ccaq")
+    share = (98, 102)
+    assert ranges(experiment) == {
+        "C1": [(45.4, 53.4), (66.6, 74.6), (87.8, 95.8), (127.1, 135.1), (19.65, 20.05), (9.85, 10.05)],
+        "C2": [(12, 20), (12, 20), share, share],
+        "C3": [(97, 100.5), (12, 20)],
+        "C4": [(2510.4, 2719.6), (101, 104)],
+        "C5": [(2806.2, 2979.8), (1.06, 1.2), (120, 145)],
+        "C6 fq": [(93.7, 98.7), (51.3, 56.7)],
+        "C6 fq_codel": [(90.1, 95.1), (49.4, 54.6)],
+        "C6 ccaq": [(96, 101), (63.2, 69.8)],
+        "C7 fq": [(81.1, 87.1), (49.5, 55.9)],
+        "C7 fq_codel": [(78.1, 84.1), (48.4, 54.6)],
+        "C7 ccaq": [(94.9, 100.9), (85, 105)],
+        "C8": [(1.12, 1.4)],
+        "C9a": [(5, 10), (-10, 0)],
+        "C9b": [(5.5, 8), (-10, 0)],
+        "C10": [(-3, 3)] * 4,
+        "C11": [(47.5, 50), (47.5, 50), (10, 20), (5, 10)],
+        "C12": [(5, 5)],
+        "C13": [(0, 0), (0, 0), (0.05, 1)],
+        "C14": [],
+        "C15": [],
+        "C16": [(0, 0)],
+    }
+    assert {claim.id for claim in experiment.claims if claim.kind == "must"} == {"C1", "C12"}
 
 
 def test_every_claim_has_its_function_and_every_need_its_runs() -> None:

@@ -32,24 +32,6 @@ def judged(tool: ModuleType, name: str, experiment: str, seen: Sequence[Any]) ->
 
 
 @pytest.mark.usefixtures("kernel")
-def test_c1_and_c2_fq_keeps_the_computed_standing_queue_and_ccaq_none(tool: ModuleType) -> None:
-    """C1: RTTs of 49.4 to 70.6 ms before the rate halves, 91.8 to 131.1 after, each within 4 ms. C2: CCAQ needs 12 to
-    20 ms for the same throughput."""
-    seen = tool.play(tool.EXPERIMENTS_BY_NAME["002-ccaq/halving"], 1)
-    for name in ("C1", "C2"):
-        claim = judged(tool, name, "002-ccaq/halving", seen)
-        assert claim.verdict == "holds", claim
-
-
-@pytest.mark.usefixtures("kernel")
-def test_c9b_fq_codel_keeps_a_standing_queue_at_1_ms_and_ccaq_less(tool: ModuleType) -> None:
-    sets = [("flow.bulk0.rtt", "1ms")]
-    seen = tool.play(tool.EXPERIMENTS_BY_NAME["002-ccaq/small-bdp"], 1, sets)
-    claim = judged(tool, "C9b", "002-ccaq/small-bdp", seen)
-    assert claim.verdict == "holds", claim
-
-
-@pytest.mark.usefixtures("kernel")
 def test_k1_drop_tail_of_25_packets_delays_by_300_ms(tool: ModuleType) -> None:
     sets = [("hop.bottleneck.delay", "22.5ms"), ("hop.bottleneck.qdisc", "pfifo limit 25"), ("duration", "60s")]
     [run] = tool.play(tool.EXPERIMENTS_BY_NAME["000-rural-codel/testbed"], 1, sets)

@@ -2,7 +2,7 @@
 
     tools/kernel_claims.py [--print] [--again] [NAME…]
 
-Plays what has no numbers yet (with --again everything; with NAMEs only these experiments, such as 002-ccaq/table),
+Plays what has no numbers yet (with --again everything; with NAMEs only these, such as 000-rural-codel/testbed),
 keeps each run's numbers beside its scenario (NAME.kernel.csv), and writes the table in
 docs/explanation/kernel-claims.md (with --print only to stdout). The claims and the ranges by which they hold stand in
 experiments/*/claims.toml and were fixed before the first run. Comparisons are made seed by seed; ± is Student's 95 %
@@ -34,8 +34,6 @@ EXPERIMENTS = ROOT / "experiments"
 PAGE = ROOT / "docs/explanation/kernel-claims.md"
 BEGIN, END = "<!-- claims: written by tools/kernel_claims.py -->", "<!-- end of claims -->"
 GUESTS = 2
-DATA = (0, 1)
-"""Kinds of packets that carry data: first sent and sent again."""
 
 Numbers = dict[str, float]
 Quantities = dict[str, Sequence[float]]
@@ -50,62 +48,9 @@ class Experiment:
     """Below the root."""
     link: str
     numbers: Callable[[_core.Output], Numbers]
-    packets: bool = False
-    """Whether the numbers need a record of every packet."""
 
 
 # ---- the numbers of a run ----
-
-
-def of_a_flow(output: _core.Output) -> Numbers:
-    """One bulk flow over one hop: what the receiver got, and the sender's RTT."""
-    run = json.loads(output.result())
-    hop, flow = run["hops"]["bottleneck"], run["flows"][0]
-    ip_bytes = hop["delivered_bytes"] - 14 * hop["delivered_packets"]
-    return {
-        "ip_mb": ip_bytes / 1e6,
-        "ip_mbit": 8 * ip_bytes / run["duration_s"] / 1e6,
-        "utilisation": hop["utilisation"],
-        "goodput_mbit": flow["goodput_mbit"],
-        "rtt_mean_ms": flow["rtt_ms"]["mean"],
-        "rtt_p95_ms": flow["rtt_ms"]["p95"],
-        "rtt_max_ms": flow["rtt_ms"]["max"],
-        "sojourn_mean_ms": hop["sojourn_ms"]["mean"],
-        "sojourn_p95_ms": hop["sojourn_ms"]["p95"],
-        "standing_p50_ms": hop["standing_queue_ms"]["p50"],
-        "drops": hop["drops"],
-    }
-
-
-def around_a_step(output: _core.Output) -> Numbers:
-    """The same before and after a step at 30 s, as the paper's own tools see it: IP bytes and RTTs packet by packet.
-
-    A data packet's RTT is the base RTT and its time in the queue: htb lets a packet go when its time on the link
-    begins, and no device below takes time.
-    """
-    about = json.loads(output.about())
-    packets = output.packets()
-    data = (packets["link"] == 0) & (packets["fate"] == 0) & np.isin(packets["kind"], DATA)
-    end_s, waited_ms = packets["end_ns"][data] / 1e9, (packets["start_ns"] - packets["arrival_ns"])[data] / 1e6
-    ip_bytes = packets["bytes"][data] - 14
-    numbers = of_a_flow(output)
-    for name, (begin, until) in {"before": (5, 30), "grow": (30, 35), "after": (35, 60)}.items():
-        inside = (end_s >= begin) & (end_s < until)
-        rtt = waited_ms[inside] + base_rtt_ms(about, begin)
-        numbers |= {
-            f"{name}_mbit": 8 * float(ip_bytes[inside].sum()) / (until - begin) / 1e6,
-            f"{name}_rtt_min_ms": float(rtt.min()),
-            f"{name}_rtt_mean_ms": float(rtt.mean()),
-            f"{name}_rtt_max_ms": float(rtt.max()),
-        }
-    return numbers
-
-
-def base_rtt_ms(about: Mapping[str, Any], at_s: float) -> float:
-    """The flow's base RTT; BBR's scenario halves it after 30 s."""
-    base = float(about["flows"][0]["base_rtt_ms"])
-    stepped = any("from 30s" in hop["delay"] for hop in about["hops"])
-    return base / 2 if stepped and at_s >= 30 else base
 
 
 def of_the_rural_bed(output: _core.Output) -> Numbers:
@@ -128,16 +73,8 @@ def of_the_rural_bed(output: _core.Output) -> Numbers:
     }
 
 
-SHAPED = "htb"
-"""The CCAQ paper's bed shapes with htb."""
 EXPERIMENTS_BY_NAME = {
     "000-rural-codel/testbed": Experiment("experiments/000-rural-codel/testbed.toml", "device", of_the_rural_bed),
-    "002-ccaq/halving": Experiment("scenarios/ccaq-halving.toml", SHAPED, around_a_step, packets=True),
-    "002-ccaq/doubling": Experiment("scenarios/ccaq-doubling.toml", SHAPED, around_a_step, packets=True),
-    "002-ccaq/100ms": Experiment("scenarios/ccaq-100ms.toml", SHAPED, of_a_flow),
-    "002-ccaq/table": Experiment("experiments/002-ccaq/table.toml", SHAPED, of_a_flow),
-    "002-ccaq/small-bdp": Experiment("experiments/002-ccaq/small-bdp.toml", SHAPED, of_a_flow),
-    "002-ccaq/bbr": Experiment("experiments/002-ccaq/bbr.toml", SHAPED, around_a_step, packets=True),
 }
 SEEDS = 10
 
@@ -168,7 +105,7 @@ def play(experiment: Experiment, seeds: int, sets: Sequence[tuple[str, str]] = (
     runs = json.loads(plan.runs())
 
     def one(index: int) -> Seen:
-        played = world.play(plan, index, _core.Progress(), packets=experiment.packets, series=experiment.packets)
+        played = world.play(plan, index, _core.Progress(), packets=False, series=False)
         assert played is not None
         return Seen(
             {key: str(value) for key, value in runs[index]["set"].items()},
@@ -208,7 +145,7 @@ class Runs:
         self.seen = list(seen)
 
     def of(self, *words: str) -> Runs:
-        """Those whose settings, as text, begin with each of these words: `fq `, `fq_codel`, `reno`."""
+        """Those whose settings, as text, begin with each of these words: `codel`, `pfifo limit 25`."""
         return Runs([one for one in self.seen if all(any(v.startswith(w) for v in one.set.values()) for w in words)])
 
     def column(self, name: str) -> list[float]:
@@ -228,128 +165,6 @@ def over(left: Sequence[float], right: Sequence[float]) -> list[float]:
 def less(left: Sequence[float], right: Sequence[float]) -> list[float]:
     """Differences, seed by seed."""
     return [a - b for a, b in zip(left, right, strict=True)]
-
-
-def percent(values: Sequence[float]) -> list[float]:
-    """In percent."""
-    return [100 * value for value in values]
-
-
-FQ, FQ_CODEL, CCAQ, CAKE = "fq ", "fq_codel", "ccaq", "cake"
-DOUBLED_MBIT = 40 * 1500 / 1514
-"""What fits into 40 Mbit/s of Ethernet, in IP bytes."""
-
-
-def c1(runs: Mapping[str, Runs]) -> Quantities:
-    """fq's standing queue before and after the rate halves."""
-    fq = runs["002-ccaq/halving"].of(FQ)
-    return {
-        "least RTT 5–30 s, ms": fq.column("before_rtt_min_ms"),
-        "greatest, ms": fq.column("before_rtt_max_ms"),
-        "least RTT 35–60 s, ms": fq.column("after_rtt_min_ms"),
-        "greatest then, ms": fq.column("after_rtt_max_ms"),
-        "throughput 5–30 s, Mbit/s": fq.column("before_mbit"),
-        "35–60 s, Mbit/s": fq.column("after_mbit"),
-    }
-
-
-def c2(runs: Mapping[str, Runs]) -> Quantities:
-    """CCAQ where fq was."""
-    fq, ccaq = (runs["002-ccaq/halving"].of(word) for word in (FQ, CCAQ))
-    return {
-        "mean RTT 5–30 s, ms": ccaq.column("before_rtt_mean_ms"),
-        "mean RTT 35–60 s, ms": ccaq.column("after_rtt_mean_ms"),
-        "throughput in % of fq's, 5–30 s": percent(over(ccaq.column("before_mbit"), fq.column("before_mbit"))),
-        "35–60 s, %": percent(over(ccaq.column("after_mbit"), fq.column("after_mbit"))),
-    }
-
-
-def c3(runs: Mapping[str, Runs]) -> Quantities:
-    """CCAQ when the rate doubles."""
-    ccaq = runs["002-ccaq/doubling"].of(CCAQ)
-    return {
-        "throughput 35–60 s in % of what fits": [100 * v / DOUBLED_MBIT for v in ccaq.column("after_mbit")],
-        "mean RTT 35–60 s, ms": ccaq.column("after_rtt_mean_ms"),
-        "beside: throughput 30–35 s, Mbit/s": ccaq.column("grow_mbit"),
-    }
-
-
-def c4(runs: Mapping[str, Runs]) -> Quantities:
-    """fq_codel at 100 ms."""
-    codel = runs["002-ccaq/100ms"].of(FQ_CODEL)
-    return {
-        "MB": codel.column("ip_mb"),
-        "mean RTT, ms": codel.column("rtt_mean_ms"),
-        "beside: RTT's 95th percentile, ms": codel.column("rtt_p95_ms"),
-    }
-
-
-def c5(runs: Mapping[str, Runs]) -> Quantities:
-    """CCAQ at 100 ms."""
-    codel, ccaq = (runs["002-ccaq/100ms"].of(word) for word in (FQ_CODEL, CCAQ))
-    return {
-        "MB": ccaq.column("ip_mb"),
-        "in parts of fq_codel's": over(ccaq.column("ip_mb"), codel.column("ip_mb")),
-        "mean RTT, ms": ccaq.column("rtt_mean_ms"),
-    }
-
-
-def of_table(cc: str, qdisc: str) -> Callable[[Mapping[str, Runs]], Quantities]:
-    """A cell of the paper's table. Its maximum is the rate given to htb: 100 Mbit/s, of which 99.1 fit as IP."""
-
-    def cell(runs: Mapping[str, Runs]) -> Quantities:
-        chosen = runs["002-ccaq/table"].of(cc, qdisc)
-        return {"utilisation, %": chosen.column("ip_mbit"), "mean RTT, ms": chosen.column("rtt_mean_ms")}
-
-    return cell
-
-
-def c8(runs: Mapping[str, Runs]) -> Quantities:
-    """Reno's gain from CCAQ."""
-    codel, ccaq = (runs["002-ccaq/table"].of("reno", word) for word in (FQ_CODEL, CCAQ))
-    return {"ratio": over(ccaq.column("ip_mbit"), codel.column("ip_mbit"))}
-
-
-def c9(rtt: str) -> Callable[[Mapping[str, Runs]], Quantities]:
-    """A small BDP."""
-
-    def at(runs: Mapping[str, Runs]) -> Quantities:
-        codel, ccaq = (runs["002-ccaq/small-bdp"].of(rtt, word) for word in (FQ_CODEL, CCAQ))
-        delay = codel.column("rtt_mean_ms")
-        return {
-            "fq_codel's mean RTT, ms": delay,
-            "CCAQ's less fq_codel's, ms": less(ccaq.column("rtt_mean_ms"), delay),
-            "beside: utilisation of fq_codel, %": percent(codel.column("utilisation")),
-            "of CCAQ, %": percent(ccaq.column("utilisation")),
-        }
-
-    return at
-
-
-def c10(runs: Mapping[str, Runs]) -> Quantities:
-    """cake against fq_codel."""
-
-    def apart(cc: str, column: str) -> list[float]:
-        cake, codel = (runs["002-ccaq/table"].of(cc, word).column(column) for word in (CAKE, FQ_CODEL))
-        return less(cake, codel)
-
-    return {
-        "CUBIC: utilisation less fq_codel's, points": apart("cubic", "ip_mbit"),
-        "mean RTT less fq_codel's, ms": apart("cubic", "rtt_mean_ms"),
-        "Reno: utilisation, points": apart("reno", "ip_mbit"),
-        "RTT, ms": apart("reno", "rtt_mean_ms"),
-    }
-
-
-def c11(runs: Mapping[str, Runs]) -> Quantities:
-    """BBR over CCAQ."""
-    bbr = runs["002-ccaq/bbr"]
-    return {
-        "throughput 5–30 s, Mbit/s": bbr.column("before_mbit"),
-        "35–60 s, Mbit/s": bbr.column("after_mbit"),
-        "mean RTT 5–30 s, ms": bbr.column("before_rtt_mean_ms"),
-        "mean RTT 35–60 s, ms": bbr.column("after_rtt_mean_ms"),
-    }
 
 
 RURAL = {"CoDel": "codel limit 25", "FQ-CoDel": "fq_codel limit 25 drop_batch 1 noecn"}
@@ -446,10 +261,6 @@ def k13(runs: Mapping[str, Runs]) -> Quantities:
 
 MEASURES: dict[str, Callable[[Mapping[str, Runs]], Quantities]] = {
     "K1": k1, "K2": k2, "K3": k3, "K13": k13,
-    "C1": c1, "C2": c2, "C3": c3, "C4": c4, "C5": c5,
-    "C6 fq": of_table("cubic", FQ), "C6 fq_codel": of_table("cubic", FQ_CODEL), "C6 ccaq": of_table("cubic", CCAQ),
-    "C7 fq": of_table("reno", FQ), "C7 fq_codel": of_table("reno", FQ_CODEL), "C7 ccaq": of_table("reno", CCAQ),
-    "C8": c8, "C9a": c9("5ms"), "C9b": c9("1ms"), "C10": c10, "C11": c11,
 }  # fmt: skip
 
 
