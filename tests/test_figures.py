@@ -55,6 +55,7 @@ def queue(runs, figure):
     left.plot(series["time_s"], series["queue_packets_max"], color=charts.colour("codel"))
     charts.cdf(right, charts.sojourn_shares([record], "bottleneck"), charts.colour("codel"))
     assert flows["bulk0.0"]["acked_bytes"].sum() > 0
+    assert flows["bulk0.0"]["cwnd"][-1] > 2
 
 
 FIGURES = (

@@ -15,7 +15,7 @@ from sojourn.claims import Floats, Quantities, Runs
 Needs = Mapping[str, Runs]
 RINGS = (80, 256, 512, 1024, 2048, 4096)
 FIFOS = ("noqueue", *(f"pfifo limit {packets}" for packets in RINGS))
-DOWNLOADS = 30
+DOWNLOADS, MSS = 30, 1448
 PING_MS, PING_P95_MS = "flows.pings0.rtt_ms.mean", "flows.pings0.rtt_ms.p95"
 MS = 1000.0
 """In a second."""
@@ -57,22 +57,22 @@ def b1(runs: Needs) -> Quantities:
         "steps at which the mean RTT grows, of 5": rises,
         "beside: mean RTT at ring 80, s": means[80],
         "beside: at 512, s": means[512],
-        "beside: without a FIFO at ring 80, s": _rtt_s(_ring(runs["grid"], 80, "noqueue")),
-        "beside: at 4096, s": _rtt_s(_ring(runs["grid"], 4096, "noqueue")),
+        "beside: without a FIFO at ring 80, s": _rtt_s(_ring(runs["bare"], 80)),
+        "beside: at 4096, s": _rtt_s(_ring(runs["bare"], 4096)),
     }
 
 
 def b2(runs: Needs) -> Quantities:
     """Drops and retransmissions of the largest ring less those of the smallest."""
 
-    def less(chosen: Runs, large: int, small: int, qdisc: str = "") -> tuple[Floats, Floats]:
-        of = [_ring(chosen, size, qdisc) for size in (large, small)]
+    def less(chosen: Runs, large: int, small: int) -> tuple[Floats, Floats]:
+        of = [_ring(chosen, size) for size in (large, small)]
         drops, again = ([values(one) for one in of] for values in (_drops, _retransmits))
         return drops[0] - drops[1], again[0] - again[1]
 
     drops, again = less(runs["rings"], 4096, 80)
     reno, reno_again = less(runs["reno"], 4096, 80)
-    bare, bare_again = less(runs["grid"], 256, 80, "noqueue")
+    bare, bare_again = less(runs["bare"], 256, 80)
     return {
         "drops at ring 4096 less those at 80": drops,
         "retransmissions at ring 4096 less those at 80": again,
@@ -93,7 +93,7 @@ def b3(runs: Needs) -> Quantities:
     by_fifo = {fifo: _rtt_s(_ring(runs["fifos"], 512, fifo)) for fifo in FIFOS}
     largest = _rtt_s(_ring(runs["rings"], 4096))
     windows = {fifo: _rtt_s(_ring(runs["small-windows"], 512, fifo)) for fifo in ("noqueue", "pfifo limit 4096")}
-    bare = {size: _rtt_s(_ring(runs["grid"], size, "noqueue")) for size in (512, 4096)}
+    bare = {size: _rtt_s(_ring(runs["bare"], size)) for size in (512, 4096)}
     return {
         "mean RTT with a FIFO of 4096 in parts of that without": by_fifo["pfifo limit 4096"] / by_fifo["noqueue"],
         "mean RTT over all FIFOs in parts of ring 4096's in B1": np.mean(list(by_fifo.values()), axis=0) / largest,
@@ -150,14 +150,18 @@ def b6(runs: Needs) -> Quantities:
 
 
 def b7(runs: Needs) -> Quantities:
-    """The window by Little's law; and the least of the grid's utilisations, for what bounds the transfers there."""
+    """The window by Little's law; beside it the bed's windows and least utilisation."""
     window = runs["window"]
     rate_mbit, rtt_s = (window.values(f"flows.download.{name}") for name in ("goodput_mbit", "rtt_ms.mean"))
-    busy = runs["grid"].grid("utilisation")
+    busy = np.concatenate([runs[name].grid("utilisation") for name in ("rings", "fifos")])
     return {
         "what is in flight where the window bounds it, MB": rate_mbit * rtt_s / MS / 8,
         "beside: its goodput, Mbit/s": rate_mbit,
-        "beside: utilisation in the grid where it is least, %": 100 * busy[int(np.argmin(busy.mean(axis=1)))],
+        "beside: greatest of the 30 windows at ring 4096, MB": [
+            MSS * max(float(np.nanmax(flow["window"], initial=0.0)) for flow in flows.values()) / 1e6
+            for flows in runs["windows"].flow_series()
+        ],
+        "beside: utilisation of figures 3 and 4 where it is least, %": 100 * busy[int(np.argmin(busy.mean(axis=1)))],
     }
 
 

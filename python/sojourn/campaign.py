@@ -357,7 +357,7 @@ class _Sweep:
             record = run.record_of(self.plan, index, played, series=self.series)
             if self.series:
                 records.write_record(store.series(who.id), record)
-                records.write_flow_series(store.flow_series(who.id), record, played.output.flow_series())
+                records.write_flow_series(store.flow_series(who.id), record, run.flows_over_time(played.output))
             row = _row(who, self.file.stem, record, self.swept.combinations[self.place[index]].scenario)
             store.put(row)
             return row

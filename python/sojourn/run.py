@@ -131,6 +131,23 @@ def execute(
     return Done(record if keep_series else replace(record, series={}), played.cpu_s)
 
 
+def flows_over_time(output: _core.Output) -> dict[str, records.Columns]:
+    """By flow, columns over time: what was acknowledged, and the sender's state when each bin begins.
+
+    NaN before the first, and where a flow has none: pings have no window.
+    """
+    states = output.flow_states()
+    names = dict.fromkeys(name for columns in states.values() for name in columns if name != "time_s")
+    flows: dict[str, records.Columns] = {}
+    for flow, series in output.flow_series().items():
+        state = states[flow]
+        last = np.searchsorted(state["time_s"], series["time_s"], side="right") - 1
+        none = np.full(len(state["time_s"]), np.nan)
+        held = {name: np.append(state.get(name, none), np.nan)[last] for name in names}
+        flows[flow] = {**series, **held}
+    return flows
+
+
 def record_of(plan: _core.Plan, index: int, played: Played, *, series: bool) -> records.RunRecord:
     """All that is kept of a run."""
     output = played.output
