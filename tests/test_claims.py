@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from math import inf
 from pathlib import Path
 
@@ -332,6 +334,43 @@ def test_the_ccaq_papers_tolerances_are_those_of_before_the_first_run() -> None:
         "C16": [(0, 0)],
     }
     assert {claim.id for claim in experiment.claims if claim.kind == "must"} == {"C1", "C12"}
+
+
+def test_the_satellite_posts_tolerances_are_those_of_before_the_first_run() -> None:
+    experiment = claims.load(ROOT / "experiments/003-satellite-buffers")
+    assert ranges(experiment) == {
+        "S1": [(57, 62)] * 2,
+        "S2": [(0, 5), (0, 10)],
+        "S3": [(1.495, 3.105)],
+        "S4": [(1.3, 2.7)],
+        "S5": [(0, 1.4)],
+        "S6": [(15, 60), (2, inf)],
+        "S7": [(7, inf)],
+        "S8": [(70, 100), (2.5, 3.2)],
+        "S9": [(4, 4), (0, inf)],
+        "S10": [],
+        "S11": [(0, 0), (0, 0), (1.995, 2.005)],
+        "S12": [],
+        "S13": [],
+        "S14": [(1, inf)],
+        "S15": [(0, inf)] * 2,
+        "S16": [],
+        "S17": [(30, 45)],
+        "S18": [],
+    }
+    kinds = {claim.id: claim.kind for claim in experiment.claims if claim.kind not in ("expected", "report")}
+    assert kinds == {"S1": "must", "S3": "calibrates", "S8": "must", "S10": "inconsistent", "S11": "must"}
+
+
+def test_the_satellite_posts_sizes_are_those_of_the_program_beside_them(tmp_path: Path) -> None:
+    folder = ROOT / "experiments/003-satellite-buffers"
+    copy = tmp_path / "sizes.py"
+    copy.write_bytes((folder / "sizes.py").read_bytes())
+    subprocess.run([sys.executable, str(copy)], check=True, capture_output=True)
+    written = sorted(tmp_path.glob("*.csv"))
+    assert len(written) == 4
+    for path in written:
+        assert path.read_bytes() == (folder / path.name).read_bytes(), path.name
 
 
 def test_every_claim_has_its_function_and_every_need_its_runs() -> None:
