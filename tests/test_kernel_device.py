@@ -332,3 +332,13 @@ def test_b1_ring_and_fifo_delay_by_all_packets_that_they_hold(sojourn: Run) -> N
 def test_b8a_with_bql_the_ring_holds_two_to_four_packets(sojourn: Run) -> None:
     run = of_the_ring_paper(sojourn, 2048, "hop.router.qdisc=pfifo limit 1000", "hop.router.nic.bql=true")
     assert 1 <= run["hops"]["router"]["nic"]["ring_packets"]["mean"] <= 4
+
+
+def test_k1_drop_tail_of_25_packets_delays_by_300_ms(sojourn: Run) -> None:
+    """The rural paper's test bed: 25 packets of 12 ms."""
+    sets = ("duration=60s", "hop.bottleneck.delay=22.5ms", "hop.bottleneck.qdisc=pfifo limit 25")
+    options = [part for word in sets for part in ("--set", word)]
+    file = ROOT / "experiments/000-rural-codel/testbed.toml"
+    said = sojourn("run", file, "--world", "kernel", "--seeds", "1", "-f", "json", *options).stdout
+    [run] = json.loads(said)["runs"]
+    assert 270 <= run["hops"]["bottleneck"]["sojourn_ms"]["max"] <= 312

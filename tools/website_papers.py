@@ -16,7 +16,7 @@ from claims_page import BEGIN, END, WORLDS, words
 from website_tree import ROOT, Tree
 
 from sojourn import figures
-from sojourn.claims import CLAIMS, QUANTITIES, VERDICTS
+from sojourn.claims import CLAIMS, VERDICTS
 from sojourn.figures import Drawing
 
 UNJUDGED = "not judged yet"
@@ -155,8 +155,6 @@ def _anchor(claim: str) -> str:
 
 def _claims(paper: Paper) -> str:
     parts = ["## Claims", ""]
-    if not (paper.folder / QUANTITIES).exists():
-        parts += ["The kernel world's verdicts are in [a table of their own](../explanation/kernel-claims.md).", ""]
     for claim, says in paper.says.items():
         parts += [f"({_anchor(claim)})=", "", f"### {claim}", "", f"The paper: {says}.", ""]
         for world in WORLDS:

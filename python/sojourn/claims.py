@@ -112,7 +112,7 @@ def select(words: Sequence[str], root: Path) -> list[tuple[Experiment, list[Clai
     papers = {word: found for word in words if (found := folder_of(word, there)) is not None}
     for word, folder in papers.items():
         if not (folder / QUANTITIES).exists():
-            raise Refusal(f"{word}: {folder} has no {QUANTITIES}: tools/kernel_claims.py judges its claims")
+            raise Refusal(f"{word}: expected {folder / QUANTITIES}, with a function for each claim")
     ids = [word for word in words if word not in papers]
     chosen = []
     for folder in dict.fromkeys((*papers.values(), *(ready if ids or not words else ()))):
