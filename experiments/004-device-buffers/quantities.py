@@ -6,7 +6,7 @@ Comparisons are made seed by seed. Drops and retransmissions are those of the me
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -72,6 +72,7 @@ def b2(runs: Needs) -> Quantities:
 
     drops, again = less(runs["rings"], 4096, 80)
     reno, reno_again = less(runs["reno"], 4096, 80)
+    late, _ = less(runs["reno-late"], 4096, 80)
     bare, bare_again = less(runs["bare"], 256, 80)
     return {
         "drops at ring 4096 less those at 80": drops,
@@ -80,6 +81,7 @@ def b2(runs: Needs) -> Quantities:
         "beside: retransmissions at 80": _retransmits(_ring(runs["rings"], 80)),
         "beside: with Reno, drops at 4096 less those at 80": reno,
         "beside: with Reno, retransmissions": reno_again,
+        "beside: with Reno from 250 s on, drops": late,
         "beside: without a FIFO, drops at 256 less those at 80": bare,
         "beside: without a FIFO, retransmissions": bare_again,
     }
@@ -139,7 +141,7 @@ def b6(runs: Needs) -> Quantities:
     def goodput(chosen: Runs, size: int, qdisc: str = "") -> Floats:
         return DOWNLOADS * _ring(chosen, size, qdisc).values("flows.download0.goodput_mbit")
 
-    each = [_percent(*(goodput(runs["grid"], size, fifo) for size in (4096, 80))) for fifo in FIFOS]
+    each = [_percent(*(goodput(runs["corners"], size, fifo) for size in (4096, 80))) for fifo in FIFOS]
     deep, shallow = (goodput(runs["fifos"], 512, f"pfifo limit {limit}") for limit in (4096, 80))
     return {
         "ring 4096 against 80, %": _percent(*(goodput(runs["rings"], size) for size in (4096, 80))),
@@ -177,14 +179,11 @@ def _p95_ms(runs: Runs) -> Floats:
 
 
 def b8(runs: Needs) -> Quantities:
-    """BQL below a FIFO; beside it the other rings of figures 8 and 9."""
+    """BQL below a FIFO."""
     without, limited = (_p95_ms(_limited(runs["bql"], bql, 2048, "pfifo")) for bql in (False, True))
-    small, small_limited = (_p95_ms(_limited(runs["bql-rings"], bql, 80, "pfifo")) for bql in (False, True))
     return {
         "without BQL, s": without / MS,
         "with BQL, ms": limited,
-        "beside: without BQL at ring 80, s": small / MS,
-        "beside: with BQL at ring 80, ms": small_limited,
         "beside: with BQL and CoDel, ms": _p95_ms(_limited(runs["bql"], True, 2048, "codel")),
     }
 
@@ -207,7 +206,7 @@ def b8b(runs: Needs) -> Quantities:
 def b9(runs: Needs) -> Quantities:
     """Large and small queues above BQL."""
     fifo, codel = (
-        [_p95_ms(_limited(runs["bql-rings"], True, ring, f"{word} limit {5000 - ring}")) for ring in (80, 4096)]
+        [_p95_ms(_limited(runs["bql-ends"], True, ring, f"{word} limit {5000 - ring}")) for ring in (80, 4096)]
         for word in ("pfifo", "codel")
     )
     return {
@@ -221,8 +220,8 @@ def b9(runs: Needs) -> Quantities:
 
 def b11(runs: Needs) -> Quantities:
     """What a small ring gains, with a FIFO and with a discipline that signals."""
-    gained = [_rtt_s(_ring(runs["grid"], 80, fifo)) - _rtt_s(_ring(runs["grid"], 4096, fifo)) for fifo in FIFOS]
-    small, large = (_p95_ms(_limited(runs["bql-rings"], False, ring, "codel")) / MS for ring in (80, 4096))
+    gained = [_rtt_s(_ring(runs["corners"], 80, fifo)) - _rtt_s(_ring(runs["corners"], 4096, fifo)) for fifo in FIFOS]
+    small, large = (_p95_ms(_limited(runs["bql-ends"], False, ring, "codel")) / MS for ring in (80, 4096))
     return {
         "mean RTT at ring 80 less that at 4096, at the FIFO where it gains least, s": max(gained, key=np.nanmean),
         "95th percentile with CoDel at ring 80 less that at 4096, s": small - large,
@@ -233,19 +232,21 @@ def b11(runs: Needs) -> Quantities:
 def b12(runs: Needs) -> Quantities:
     """Drops and retransmissions with a large queue above the ring less those with a small one."""
 
-    def less(chosen: Runs, values: str, rings: tuple[int, ...]) -> Floats:
-        of = {"drops": _drops, "again": _retransmits}[values]
-        large, small = (
-            np.mean([of(_ring(chosen, ring, f"pfifo limit {limit}")) for ring in rings], axis=0) for limit in (4096, 80)
-        )
+    def less(chosen: Runs, ring: int, measure: Callable[[Runs], Floats]) -> Floats:
+        large, small = (measure(_ring(chosen, ring, f"pfifo limit {limit}")) for limit in (4096, 80))
         return large - small
 
+    def over_rings(measure: Callable[[Runs], Floats]) -> Floats:
+        found = [less(runs[name], ring, measure) for name, ring in (("corners", 80), ("fifos", 512), ("corners", 4096))]
+        seeds = min(len(one) for one in found)
+        return np.mean([one[:seeds] for one in found], axis=0)
+
     return {
-        "drops with a FIFO of 4096 less those with 80, mean over the rings": less(runs["grid"], "drops", RINGS),
-        "retransmissions, likewise": less(runs["grid"], "again", RINGS),
-        "beside: with Reno at ring 512, drops": less(runs["reno-fifos"], "drops", (512,)),
-        "beside: with Reno, retransmissions": less(runs["reno-fifos"], "again", (512,)),
-        "beside: with windows of 64 kB at ring 512, drops": less(runs["small-windows"], "drops", (512,)),
+        "drops with a FIFO of 4096 less those with 80, mean over rings of 80, 512 and 4096": over_rings(_drops),
+        "retransmissions, likewise": over_rings(_retransmits),
+        "beside: with Reno at ring 512, drops": less(runs["reno-fifos"], 512, _drops),
+        "beside: with Reno, retransmissions": less(runs["reno-fifos"], 512, _retransmits),
+        "beside: with windows of 64 kB at ring 512, drops": less(runs["small-windows"], 512, _drops),
     }
 
 
@@ -262,9 +263,9 @@ def b13(runs: Needs) -> Quantities:
 
 def b14(runs: Needs) -> Quantities:
     """Two defaults above BQL."""
-    fifo, fair = (_p95_ms(_limited(runs["bql-rings"], True, 4096, word)) for word in ("pfifo limit 1000", "fq_codel"))
+    fifo, fair = (_p95_ms(_limited(runs["bql-ends"], True, 4096, word)) for word in ("pfifo limit 1000", "fq_codel"))
     return {
         "95th percentile of the RTT with BQL, ring 4096 and a FIFO of 1000, ms": fifo,
         "beside: with fq_codel, which most systems set today, ms": fair,
-        "beside: fq_codel without BQL, s": _p95_ms(_limited(runs["bql-rings"], False, 4096, "fq_codel")) / MS,
+        "beside: fq_codel without BQL, s": _p95_ms(_limited(runs["bql-ends"], False, 4096, "fq_codel")) / MS,
     }
