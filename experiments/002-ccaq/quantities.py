@@ -294,21 +294,36 @@ VIRTUALLY_NOTHING = (10, 0.25)
 as little."""
 
 
-def _cut_falsely(trace: Trace, from_s: float = 0) -> bool:
-    """Whether a packet was lost at a buffer of virtually nothing.
+def _least_lossy(trace: Trace, from_s: float = 0) -> float:
+    """The least buffer at which a packet was lost, in packets: the queue is full then; inf without a loss.
 
-    A loss happens at a full buffer, so that the greatest queue of a bin with losses is no less than the limit then.
+    It is told by the greatest queue of a bin with losses, which is no less than the limit at the loss.
     """
-    bdp = trace.link_mbit()[0] * trace.base_ms * 1000 / PACKET_BITS
     lost = (trace.columns["drops"] > 0) & (trace.time_s >= from_s)
-    least = np.asarray(trace.columns["queue_packets_max"], float)[lost].min(initial=np.inf)
-    return bool(least <= min(VIRTUALLY_NOTHING[0], VIRTUALLY_NOTHING[1] * bdp))
+    return float(np.asarray(trace.columns["queue_packets_max"], float)[lost].min(initial=np.inf))
+
+
+def virtually_nothing(mbit: float, base_ms: float) -> float:
+    """So many packets are no buffer over such a path."""
+    bdp = mbit * base_ms * 1000 / PACKET_BITS
+    return min(VIRTUALLY_NOTHING[0], VIRTUALLY_NOTHING[1] * bdp)
+
+
+def _cut_falsely(trace: Trace, from_s: float = 0) -> bool:
+    """Whether a packet was lost at a buffer of virtually nothing."""
+    return _least_lossy(trace, from_s) <= virtually_nothing(float(trace.link_mbit()[0]), trace.base_ms)
 
 
 def _seeds_cut_falsely(runs: Runs, from_s: float = 0) -> Floats:
     """1 for each seed that was cut falsely over one of the links, else 0."""
     cut = runs.by_seed(_of(runs, lambda trace: float(_cut_falsely(trace, from_s))))
     return np.asarray(cut.max(axis=0), float)
+
+
+def ending(runs: Runs, words: str) -> Runs:
+    """Those whose discipline's line ends so."""
+    [line] = {line for line in (one["hop.bottleneck.qdisc"] for one in runs.sets) if line.endswith(words)}
+    return runs.of(f"qdisc={line}")
 
 
 def _of_multiplier(runs: Runs, half: bool) -> Runs:
@@ -373,8 +388,7 @@ def c14(runs: Needs) -> Quantities:
     told: dict[str, Floats] = {}
     for cc, name in (("vegas", "Vegas"), ("cubic", "CUBIC")):
         for words, end in GUARDS.items():
-            [line] = {q for q in (one["hop.bottleneck.qdisc"] for one in guard.sets) if q.endswith(end)}
-            chosen = guard.of(f"cc={cc}", f"qdisc={line}")
+            chosen = ending(guard.of(f"cc={cc}"), end)
             told[f"{name}, at most {words}: s to recover"] = _of(chosen, _recovery_s)
     return told
 
@@ -394,8 +408,7 @@ def c15(runs: Needs) -> Quantities:
     }
     for load, chosen in loads.items():
         for words, end in CAPS.items():
-            [line] = {q for q in (one["hop.bottleneck.qdisc"] for one in chosen.sets) if q.endswith(end)}
-            one = chosen.of(f"qdisc={line}")
+            one = ending(chosen, end)
             told[f"{load}, {words}: mean delay from 30 s on, ms"] = _of(
                 one, lambda trace: trace.within(30, 60).mean_rtt_ms() - trace.base_ms
             )
