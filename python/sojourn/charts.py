@@ -30,6 +30,11 @@ def colour(qdisc: str) -> str:
     return plot.COLOURS.get(plot.kind_of(qdisc), plot.OTHER)
 
 
+def shades(paint: str, count: int) -> list[str]:
+    """A colour and lighter ones, for what differs in something else than the discipline."""
+    return [plot.shade(paint, place / (count - 1) if count > 1 else 0.0) for place in range(count)]
+
+
 def mean(values: Iterable[float]) -> Mean:
     """Over seeds, with the half-width of its 95 % interval; NaN if there is no value."""
     found = mean_of([float(value) for value in values if not np.isnan(value)])
@@ -228,10 +233,11 @@ def table(
     heads: Sequence[str],
     rows: Sequence[Sequence[str]],
     colours: Sequence[Sequence[str | None]] | None = None,
+    size: float = 9.5,
 ) -> None:
     """A table that fills the axis: first column to the left, the others to the right. `colours` are of the words."""
     axis.set_axis_off()
-    lengths = [max(len(line) for row in (heads, *rows) for line in row[at].split("\n")) for at in range(len(heads))]
+    lengths = [max(len(line) for row in (heads, *rows) for line in row[at].split("\n")) + 1 for at in range(len(heads))]
     ends = np.cumsum(lengths) / sum(lengths)
     tall = 1 / (len(rows) + 1.3)
 
@@ -248,10 +254,10 @@ def table(
         )
 
     for at, head in enumerate(heads):
-        write(at, 1 - 0.65 * tall, head, fontsize=9, color=plot.QUIET)
+        write(at, 1 - 0.65 * tall, head, fontsize=size - 0.5, color=plot.QUIET)
     for place, row in enumerate(rows):
         middle = 1 - (1.3 + place + 0.5) * tall
         axis.plot([0, 1], [middle + tall / 2] * 2, transform=axis.transAxes, color=plot.GRID, linewidth=0.8)
         for at, cell in enumerate(row):
             paint = colours[place][at] if colours else None
-            write(at, middle, cell, fontsize=9.5, color=paint or plot.INK)
+            write(at, middle, cell, fontsize=size, color=paint or plot.INK)

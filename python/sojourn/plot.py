@@ -97,11 +97,11 @@ def colours(combinations: Sequence[Combination]) -> list[str]:
     for kind in kinds:
         place, of = seen.get(kind, 0), kinds.count(kind)
         seen[kind] = place + 1
-        result.append(_shade(COLOURS.get(kind, OTHER), place / (of - 1) if of > 1 else 0.0))
+        result.append(shade(COLOURS.get(kind, OTHER), place / (of - 1) if of > 1 else 0.0))
     return result
 
 
-def _shade(colour: str, step: float) -> str:
+def shade(colour: str, step: float) -> str:
     """From the colour itself (0) to a light version of it (1)."""
     hue, lightness, saturation = colorsys.rgb_to_hls(*to_rgb(colour))
     return to_hex(colorsys.hls_to_rgb(hue, lightness + (0.68 - lightness) * step, saturation))
