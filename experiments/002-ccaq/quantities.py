@@ -185,7 +185,7 @@ def _cell(cc: str, qdisc: str) -> Callable[[Needs], Quantities]:
     """A cell of the paper's table."""
 
     def cell(runs: Needs) -> Quantities:
-        chosen = runs["table"].of(cc, qdisc)
+        chosen = runs[cc].of(qdisc)
         return {"utilisation, %": _busy(chosen), "mean RTT, ms": _rtt(chosen)}
 
     return cell
@@ -193,7 +193,7 @@ def _cell(cc: str, qdisc: str) -> Callable[[Needs], Quantities]:
 
 def c6_ccaq(runs: Needs) -> Quantities:
     """CUBIC with CCAQ; beside it the same over RTTs around the table's."""
-    near = runs["table-near"]
+    near = runs["cubic-near"]
     base = _of(near, lambda trace: trace.base_ms)
     deepest = _of(near, lambda trace: float(trace.within(120, 240).columns["queue_packets_max"].max()))
     return {
@@ -209,7 +209,7 @@ c7_fq, c7_fq_codel, c7_ccaq = (_cell("reno", qdisc) for qdisc in (FQ, FQ_CODEL, 
 
 def c8(runs: Needs) -> Quantities:
     """Reno's gain from CCAQ."""
-    codel, ccaq = (runs["table"].of("reno", word) for word in (FQ_CODEL, CCAQ))
+    codel, ccaq = (runs["reno"].of(word) for word in (FQ_CODEL, CCAQ))
     return {"ratio": _ip_bytes(ccaq) / _ip_bytes(codel)}
 
 
@@ -246,7 +246,7 @@ def c10(runs: Needs) -> Quantities:
     """cake against fq_codel."""
 
     def apart(cc: str, number: Callable[[Runs], Floats]) -> Floats:
-        cake, codel = (number(runs["table"].of(cc, word)) for word in (CAKE, FQ_CODEL))
+        cake, codel = (number(runs[cc].of(word)) for word in (CAKE, FQ_CODEL))
         return cake - codel
 
     return {
@@ -345,7 +345,6 @@ def c13(runs: Needs) -> Quantities:
         "Reno": half("reno"),
         "BBRv1": half("bbr"),
         "beside: Reno, from 5 s on": half("reno", 5),
-        "beside: Reno with HyStart++": _seeds_cut_falsely(runs["hystart-for-reno"]),
         "beside: CUBIC without HyStart": _seeds_cut_falsely(runs["no-hystart"]),
         "beside: CUBIC without HyStart, from 5 s on": _seeds_cut_falsely(runs["no-hystart"], 5),
         "beside: 1.25 cuts falsely: CUBIC": default("cubic"),
