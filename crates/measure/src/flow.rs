@@ -154,6 +154,12 @@ impl FlowMeter {
         self.traffic.rtt.sum() as u64 ^ self.traffic.acked ^ self.main.retransmits
     }
 
+    /// The same of what lies behind that, for a sample of this RTT.
+    #[inline]
+    pub fn warm_rtt(&self, rtt: Span) -> u64 {
+        self.traffic.rtt.warm(rtt.0)
+    }
+
     /// The sender took an RTT sample. Like `acked` and `sent`, in order of time.
     #[inline]
     pub fn rtt(&mut self, now: Time, rtt: Span) {

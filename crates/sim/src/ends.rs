@@ -157,6 +157,12 @@ impl Ends {
         self.ends.get(conn as usize).map_or(0, |end| end.tcp.warm() ^ end.told.0 ^ end.plain.time.0)
     }
 
+    /// The same of what lies behind that.
+    #[inline]
+    pub fn warm_held(&self, conn: u32) -> u64 {
+        self.ends.get(conn as usize).map_or(0, |end| end.tcp.warm_held())
+    }
+
     /// The same of what an ACK says beside its header.
     #[inline]
     pub fn warm_blocks(&self, packet: &Packet) -> u64 {

@@ -329,10 +329,10 @@ impl Fabric {
         }
     }
 
-    /// Reads what the next packets at an end host need, once for several, while they wait: their meters and what lies behind their
-    /// senders, and the senders of as many packets behind them. A flow of a crowd lies on some twenty lines of a cache, none
-    /// of which is there any more when the flow's turn comes: fetched one after the other they would take longer than all
-    /// that is done with them.
+    /// Reads what the next packets at an end host need, once for several, while they wait: the bins of their meters and what is
+    /// on the scoreboards; of as many packets behind them the meters, timers and what lies behind the senders; and of as many
+    /// behind those the senders. A flow of a crowd lies on some twenty lines of a cache, none of which is there any more when
+    /// the flow's turn comes: fetched one after the other they would take longer than all that is done with them.
     #[inline(never)]
     fn warm_out(&mut self, lane: usize, hosts: &Hosts) {
         let lane = &mut self.lanes[lane];
@@ -341,22 +341,31 @@ impl Fabric {
             return;
         }
         let mut sum = 0;
-        for packet in lane.out.packets.iter().skip(AHEAD).take(AHEAD) {
+        let packets = &lane.out.packets;
+        for packet in packets.iter().skip(2 * AHEAD).take(AHEAD) {
             sum ^= hosts.warm(packet.conn());
         }
-        for packet in lane.out.packets.iter().take(AHEAD) {
+        for packet in packets.iter().skip(AHEAD).take(AHEAD) {
+            let conn = packet.conn();
+            let meter = &self.flows[hosts.entry(conn)];
+            sum ^= hosts.warm_first(conn) ^ meter.warm() ^ self.senders.armed(conn).0;
+        }
+        for packet in packets.iter().take(AHEAD) {
             let meter = &self.flows[hosts.entry(packet.conn())];
-            sum ^= hosts.warm_first(packet.conn()) ^ meter.warm() ^ self.ends.warm_blocks(packet);
+            sum ^= meter.warm_rtt(packet.age()) ^ self.ends.warm_blocks(packet);
         }
         black_box(sum);
     }
 
-    /// The same of the receiving ends of the packets that probably leave next.
+    /// The same of the receiving ends of the packets that probably leave next, and of as many behind them.
     #[inline(never)]
     fn warm_ends(&self, index: usize) {
         if let Station::Queue(link, _) = &self.links[index] {
-            let mut sum = 0;
-            link.ahead(AHEAD, |conn| sum ^= self.ends.warm(conn));
+            let (mut sum, mut seen) = (0, 0);
+            link.ahead(2 * AHEAD, |conn| {
+                seen += 1;
+                sum ^= if seen > AHEAD { self.ends.warm(conn) } else { self.ends.warm_held(conn) };
+            });
             black_box(sum);
         }
     }

@@ -132,6 +132,12 @@ impl Packet {
         Packet { stamps: u64::from(us) << 32 | self.stamps & u64::from(u32::MAX), ..self }
     }
 
+    /// How long ago the first stamp was set, when it arrives.
+    #[inline(always)]
+    pub fn age(&self) -> Span {
+        Span::from_micros(u64::from(stamp(self.time).wrapping_sub(self.ts())))
+    }
+
     /// The RTT that this segment tells, in µs; 0: none.
     #[inline(always)]
     pub fn rtt_us(&self) -> u32 {

@@ -1,15 +1,43 @@
-//! Which of many times is the least, kept up to date in a comparison a level of a tree.
+//! Which of many times is the least, kept up to date in a few comparisons a level of a tree.
 
 use sojourn_core::units::Time;
 
 use crate::planted::{Fault, planted};
 
+/// So many times are compared at once.
+const WIDTH: usize = 8;
+
+/// A line of a cache: of thousands of times few lines are touched, as a tree of eights is low.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Group([Time; WIDTH]);
+
+impl Group {
+    const NEVER: Group = Group([Time::NEVER; WIDTH]);
+
+    #[inline(always)]
+    fn least(&self) -> Time {
+        let [a, b, c, d, e, f, g, h] = self.0;
+        a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h)))
+    }
+}
+
 /// Times by index. Of equal times that of the lowest index is first.
-#[derive(Default)]
 pub struct Tournament {
-    /// A tree: node 1 is the root, below node n are 2n and 2n + 1, and the second half are the times themselves, padded with
-    /// "never" to a power of two. Each node has the lesser of the two below it.
-    nodes: Vec<Time>,
+    /// The times themselves, padded with "never", and behind them, level by level, the least of each group of the level
+    /// before, up to a level of one group.
+    groups: Vec<Group>,
+    /// The first group of each level.
+    levels: Vec<usize>,
+    /// How many times there is room for.
+    room: usize,
+    least: Time,
+}
+
+impl Default for Tournament {
+    fn default() -> Self {
+        Tournament { groups: Vec::new(), levels: Vec::new(), room: 0, least: Time::NEVER }
+    }
 }
 
 impl Tournament {
@@ -23,62 +51,69 @@ impl Tournament {
     /// Makes room for so many.
     #[inline]
     pub fn grow(&mut self, players: usize) {
-        if players > self.leaves() {
+        if players > self.room {
             self.rebuild(players.next_power_of_two());
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn rebuild(&mut self, leaves: usize) {
-        let old = self.nodes.split_off(self.leaves());
-        self.nodes = vec![Time::NEVER; 2 * leaves];
-        self.nodes[leaves..][..old.len()].copy_from_slice(&old);
-        (1..leaves).rev().for_each(|node| self.nodes[node] = self.nodes[2 * node].min(self.nodes[2 * node + 1]));
-    }
-
-    #[inline(always)]
-    fn leaves(&self) -> usize {
-        self.nodes.len() / 2
+    fn rebuild(&mut self, players: usize) {
+        let old = std::mem::take(self);
+        let mut width = players.div_ceil(WIDTH);
+        self.room = width * WIDTH;
+        self.levels.push(0);
+        let mut groups = width;
+        while width > 1 {
+            self.levels.push(groups);
+            width = width.div_ceil(WIDTH);
+            groups += width;
+        }
+        self.groups = vec![Group::NEVER; groups];
+        (0..old.room).for_each(|index| self.set(index, old.at(index)));
     }
 
     /// The time at this index; never, if there is no such index.
     #[inline]
     pub fn at(&self, index: usize) -> Time {
-        self.nodes.get(self.leaves() + index).copied().unwrap_or(Time::NEVER)
+        if index < self.room { self.groups[index / WIDTH].0[index % WIDTH] } else { Time::NEVER }
     }
 
     /// The least time; never, if there is none.
     #[inline(always)]
     pub fn least(&self) -> Time {
-        self.nodes.get(1).copied().unwrap_or(Time::NEVER)
+        self.least
     }
 
     /// The index of the least time.
     #[inline]
     pub fn first(&self) -> usize {
-        let (least, mut node) = (self.least(), 1);
-        while node < self.leaves() {
-            node *= 2;
-            let right = if planted(Fault::Tie) { self.nodes[node + 1] == least } else { self.nodes[node] != least };
-            node += usize::from(right);
+        let mut group = 0;
+        for start in self.levels.iter().rev() {
+            let times = &self.groups[start + group].0;
+            let is_least = |&time: &Time| time == self.least;
+            let place =
+                if planted(Fault::Tie) { times.iter().rposition(is_least) } else { times.iter().position(is_least) };
+            group = group * WIDTH + place.unwrap_or(0);
         }
-        node - self.leaves()
+        group
     }
 
     /// The time at this index is this now.
     #[inline]
-    pub fn set(&mut self, index: usize, time: Time) {
-        let (mut node, mut least) = (self.leaves() + index, time);
-        self.nodes[node] = time;
-        while node > 1 {
-            least = least.min(self.nodes[node ^ 1]);
-            node /= 2;
-            if self.nodes[node] == least {
+    pub fn set(&mut self, mut index: usize, time: Time) {
+        let mut least = time;
+        for start in &self.levels {
+            let group = &mut self.groups[start + index / WIDTH];
+            let place = &mut group.0[index % WIDTH];
+            if *place == least {
                 return;
             }
-            self.nodes[node] = least;
+            *place = least;
+            least = group.least();
+            index /= WIDTH;
         }
+        self.least = least;
     }
 }
 

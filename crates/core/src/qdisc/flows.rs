@@ -409,16 +409,26 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         Some(None)
     }
 
-    /// Shows the heads of the queues whose turn is next, in this list, as if none would leave or come.
+    /// Shows the heads of the queues whose turn is next in the band of the last turn, new flows first, as if none would leave or
+    /// come.
     pub fn ahead(&self, packets: usize, mut see: impl FnMut(&P)) {
-        let mut number = self.list().first;
-        for _ in 0..packets {
-            let Some(flow) = self.flows.get(number as usize) else { return };
+        let Band { new, old } = &self.bands[usize::from(self.head.band).min(BANDS - 1)];
+        let (mut number, mut left) = (new.first, packets);
+        let mut then = old.first;
+        while left > 0 {
+            let Some(flow) = self.flows.get(number as usize) else {
+                if then == NIL {
+                    return;
+                }
+                number = core::mem::replace(&mut then, NIL);
+                continue;
+            };
             if let Some(node) = self.slab.nodes.get(flow.fifo.head as usize)
                 && flow.credit > 0
             {
                 see(&node.packet);
             }
+            left -= 1;
             number = flow.next;
         }
     }
@@ -458,25 +468,6 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         let band = &mut self.bands[usize::from(self.head.band).min(BANDS - 1)];
         let list = if self.head.new { &mut band.new } else { &mut band.old };
         list.remove_first(&mut self.flows, then);
-    }
-
-    /// The flow with most bytes queued (packets may have none); of equals the one with the lowest number. Looks only at the
-    /// flows in the round, which every flow with packets is.
-    pub fn fattest(&self) -> Option<u32> {
-        let (mut fattest, mut most) = (None, 0);
-        for list in self.bands.iter().flat_map(|band| [&band.new, &band.old]) {
-            let mut number = list.first;
-            while number != NIL {
-                let flow = &self.flows[number as usize];
-                let bytes = flow.bytes();
-                let first = fattest.is_none_or(|other| number < other);
-                if flow.packets() > 0 && (bytes > most || bytes == most && first) {
-                    (fattest, most) = (Some(number), bytes);
-                }
-                number = flow.next;
-            }
-        }
-        fattest
     }
 }
 
@@ -532,26 +523,6 @@ mod tests {
             while flows.pop(0).is_some() {}
         }
         assert_eq!(flows.slab.nodes.len(), 10);
-    }
-
-    #[test]
-    fn the_fattest_flow_is_the_one_with_most_bytes_and_of_equals_the_lowest_number() {
-        let mut flows = Flows::<_, _>::new();
-        (0..4).for_each(|_| {
-            flows.add(1, ());
-        });
-        assert_eq!(flows.fattest(), None);
-        let two_of_100 = |flows: &mut Flows<Parcel, ()>, flow| {
-            (0..2).for_each(|_| flows.push(flow, Parcel { bytes: 100, ..Parcel::default() }));
-            flows.list_as_new(flow);
-        };
-        two_of_100(&mut flows, 3);
-        assert_eq!(flows.fattest(), Some(3));
-        two_of_100(&mut flows, 1);
-        two_of_100(&mut flows, 2);
-        assert_eq!(flows.fattest(), Some(1));
-        flows.push(2, Parcel { bytes: 1, ..Parcel::default() });
-        assert_eq!(flows.fattest(), Some(2));
     }
 
     #[test]

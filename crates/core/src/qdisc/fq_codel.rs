@@ -13,7 +13,6 @@
 //! Deviations:
 //! - The memory of a packet is its length. The kernel counts what the buffer around it occupies (`truesize`, which
 //!   depends on the driver: two to three times a small packet), so that it meets `memory_limit` earlier.
-//! - The fattest queue is searched among those in the round, not among all: the same one, sooner.
 //! - The flow hash comes with the packet; a world salts it by its seed (RFC 8290 §4.1.1).
 //! - RFC 8290 §4.2 lets CoDel look at the whole backlog for its MTU test, and so do we, like Linux.
 
@@ -27,6 +26,7 @@ use super::tc::{Error, Param, Parameters, Spec, Unit, choice, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
 use crate::units::{Span, Time};
+use alloc::vec::Vec;
 
 choice! {
     /// Whose decisions are taken.
@@ -135,6 +135,8 @@ pub struct FqCodel<P, L: Law> {
     queues: u32,
     control: Control<L>,
     flows: Flows<P, Vars<L>>,
+    /// Bytes of each queue, side by side (Linux `backlogs`): so the fattest is found in one sweep over a few kB.
+    backlogs: Vec<u32>,
     cstats: codel::Stats,
     stats: Stats,
 }
@@ -179,6 +181,7 @@ impl<P: Packet + Copy, L: Law> FqCodel<P, L> {
             queues: params.flows,
             control: Control::new(params.target, params.interval, params.ce_threshold, context.mtu, params.ecn),
             flows,
+            backlogs: alloc::vec![0; params.flows as usize],
             cstats: codel::Stats::default(),
             stats: Stats::default(),
         }
@@ -190,12 +193,27 @@ impl<P: Packet + Copy, L: Law> FqCodel<P, L> {
         ((u64::from(hash) * u64::from(self.queues)) >> 32) as u32
     }
 
+    /// The bytes of a queue have changed.
+    #[inline]
+    fn note(&mut self, number: u32) {
+        // No more than the limit of the memory, 2^31, and a packet.
+        self.backlogs[number as usize] = self.flows.flow(number).bytes() as u32;
+    }
+
+    /// The queue with most bytes (packets may have none); of equals the one with the lowest number.
+    fn fattest(&self) -> Option<u32> {
+        let most = self.backlogs.iter().copied().fold(0, u32::max);
+        let is_fattest =
+            |&number: &u32| self.backlogs[number as usize] == most && self.flows.flow(number).packets() > 0;
+        (0..self.queues).find(is_fattest)
+    }
+
     /// A limit is exceeded. RFC 8290 §4.1.3: the queue with most bytes loses half of them, from its head, at most
     /// `drop_batch` packets and at least one.
     #[cold]
     #[inline(never)]
     fn overflow(&mut self, reason: DropReason, drops: &mut impl Drops<P>) {
-        let Some(fattest) = self.flows.fattest() else { return };
+        let Some(fattest) = self.fattest() else { return };
         let flow = self.flows.flow(fattest);
         let (threshold, half) =
             if self.rfc8290 { (u64::MAX, flow.packets().div_ceil(2)) } else { (flow.bytes() / 2, u32::MAX) };
@@ -209,6 +227,7 @@ impl<P: Packet + Copy, L: Law> FqCodel<P, L> {
                 break;
             }
         }
+        self.note(fattest);
         // As in Linux: these drops strengthen the signal of CoDel's next ones.
         if !self.rfc8290 {
             let vars = &mut self.flows.flow_mut(fattest).state;
@@ -227,6 +246,7 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
         packet.set_enqueue_time(now);
         let number = self.classify(packet.flow_hash());
         self.flows.push(number, packet);
+        self.note(number);
         if self.flows.list_as_new(number) {
             self.flows.flow_mut(number).credit = self.quantum as i32;
             self.stats.new_flow_count += 1;
@@ -244,7 +264,10 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
             let number = self.flows.turn(self.quantum)?;
             let (vars, fifo, slab) = self.flows.split(number);
             let mut packet = P::default();
-            if vars.dequeue(now, &mut packet, &self.control, &mut self.cstats, &mut Queue { fifo, slab }, drops) {
+            let took =
+                vars.dequeue(now, &mut packet, &self.control, &mut self.cstats, &mut Queue { fifo, slab }, drops);
+            self.note(number);
+            if took {
                 self.flows.charge(number, packet.bytes());
                 return Some(packet);
             }

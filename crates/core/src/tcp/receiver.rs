@@ -249,6 +249,12 @@ impl Receiver {
         u64::from(numbers) ^ self.deadline.0 ^ self.held.len() as u64
     }
 
+    /// The same of what it keeps elsewhere: the block that most segments out of order go to.
+    #[inline]
+    pub fn warm_held(&self) -> u64 {
+        self.held.back().map_or(0, |block| u64::from(block.end))
+    }
+
     /// The next segment expected: everything below has arrived.
     #[inline]
     pub fn next_expected(&self) -> u32 {
