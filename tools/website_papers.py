@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import tomllib
 from collections import Counter
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from claims_page import BEGIN, END, WORLDS, words
-from website_tree import ROOT, Tree
+from website_tree import ROOT, Tree, picture_of
 
 from sojourn import figures
 from sojourn.claims import CLAIMS, VERDICTS
@@ -101,11 +102,12 @@ def _index(there: Sequence[Paper]) -> str:
 
 def _counted(paper: Paper, world: str) -> str:
     counts = Counter(paper.verdict(world, claim) for claim in paper.says)
-    return ", ".join(f"{counts[verdict]} {_badge(verdict)}" for verdict in (*VERDICTS, UNJUDGED) if counts[verdict])
+    return " ".join(_badge(verdict, counts[verdict]) for verdict in (*VERDICTS, UNJUDGED) if counts[verdict])
 
 
-def _badge(verdict: str) -> str:
-    return f'<span class="verdict {verdict.replace(" ", "-")}">{verdict}</span>'
+def _badge(verdict: str, count: int | None = None) -> str:
+    text = verdict if count is None else f"{count} {verdict}"
+    return f'<span class="verdict {verdict.replace(" ", "-")}">{text}</span>'
 
 
 def page(paper: Paper, tree: Tree) -> str:
@@ -127,12 +129,12 @@ def _figures(paper: Paper, tree: Tree) -> str:
     parts = []
     for one in paper.drawings:
         parts += [f"### {one.title}", "", f"In the paper: {one.paper}.", ""]
-        picture = paper.folder / figures.FOLDER / f"{one.name}.png"
-        if picture.exists():
-            there = f"papers/{paper.folder.name}/{picture.name}"
+        drawn = paper.folder / figures.FOLDER / f"{one.name}.png"
+        if drawn.exists():
+            there = f"papers/{paper.folder.name}/{drawn.name}"
             (tree.folder / there).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(picture, tree.folder / there)
-            parts += [f"```{{image}} {paper.folder.name}/{picture.name}", f":alt: {one.title}", ":width: 100%", "```"]
+            shutil.copyfile(drawn, tree.folder / there)
+            parts.append(picture_of(one.title, f"{paper.folder.name}/{drawn.name}"))
         else:
             parts.append("*Not drawn yet.*")
         parts.append("")
@@ -140,8 +142,13 @@ def _figures(paper: Paper, tree: Tree) -> str:
             parts += ["| claim | " + " | ".join(WORLDS) + " |", "|---|---|---|"]
             parts += [_seen(paper, claim) for claim in one.claims]
             parts.append("")
-        parts += [f"    sojourn figures {paper.number}/{one.name}", ""]
+        parts += [*command(f"sojourn figures {paper.number}/{one.name}"), ""]
     return "\n".join(["## Figures", "", *parts]) if parts else ""
+
+
+def command(line: str) -> list[str]:
+    """A line to type; fenced, as an indented one would belong to a list before it."""
+    return ["```text", line, "```"]
 
 
 def _seen(paper: Paper, claim: str) -> str:
@@ -160,8 +167,8 @@ def _claims(paper: Paper) -> str:
         for world in WORLDS:
             parts += _judgement(paper, claim, world)
         if shown := [one for one in paper.drawings if claim in one.claims]:
-            parts += ["", "Seen in: " + ", ".join(one.title for one in shown) + "."]
-        parts += ["", f"    sojourn claims {json.dumps(claim) if ' ' in claim else claim}", ""]
+            parts += ["", "Seen in: " + "; ".join(one.title for one in shown) + "."]
+        parts += ["", *command(f"sojourn claims {shlex.quote(claim)}"), ""]
     return "\n".join(parts)
 
 

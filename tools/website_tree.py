@@ -10,6 +10,8 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"(\]\()([^)#\s:]+)((?:#[^)\s]*)?\))")
 """A Markdown link within the repository: before, target, anchor."""
+PICTURE = re.compile(r"(?m)^!\[([^\]]*)\]\(([^)]+)\)$")
+"""A picture that stands by itself."""
 MOVED = {
     "docs/README.md": "index.md",
     "ARCHITECTURE.md": "architecture.md",
@@ -33,6 +35,11 @@ def place(path: str) -> str:
 def comes_by_itself(path: str) -> bool:
     """Whether a file or folder of the repository is a page of the site, linked or not."""
     return path in MOVED or bool(PAPER.fullmatch(path)) or (path.startswith("docs/") and path.endswith(".md"))
+
+
+def picture_of(title: str, path: str) -> str:
+    """A picture as wide as the text, which leads to itself in full size."""
+    return f"```{{image}} {path}\n:alt: {title}\n:width: 100%\n```"
 
 
 class Tree:
@@ -69,7 +76,7 @@ class Tree:
                 self.take(target)
             return f"{found[1]}{os.path.relpath(place(target), PurePosixPath(at).parent)}{found[3]}"
 
-        return LINK.sub(link, text)
+        return PICTURE.sub(lambda found: picture_of(*found.groups()), LINK.sub(link, text))
 
     def take(self, name: str) -> None:
         """A file of the repository that is linked; a folder is a page already."""
