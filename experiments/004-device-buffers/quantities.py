@@ -15,7 +15,7 @@ from sojourn.claims import Floats, Quantities, Runs
 Needs = Mapping[str, Runs]
 RINGS = (80, 256, 512, 1024, 2048, 4096)
 FIFOS = ("noqueue", *(f"pfifo limit {packets}" for packets in RINGS))
-DOWNLOADS, MSS = 30, 1448
+DOWNLOADS = 30
 PING_MS, PING_P95_MS = "flows.pings0.rtt_ms.mean", "flows.pings0.rtt_ms.p95"
 MS = 1000.0
 """In a second."""
@@ -72,7 +72,6 @@ def b2(runs: Needs) -> Quantities:
 
     drops, again = less(runs["rings"], 4096, 80)
     reno, reno_again = less(runs["reno"], 4096, 80)
-    late, _ = less(runs["reno-late"], 4096, 80)
     bare, bare_again = less(runs["bare"], 256, 80)
     return {
         "drops at ring 4096 less those at 80": drops,
@@ -81,7 +80,6 @@ def b2(runs: Needs) -> Quantities:
         "beside: retransmissions at 80": _retransmits(_ring(runs["rings"], 80)),
         "beside: with Reno, drops at 4096 less those at 80": reno,
         "beside: with Reno, retransmissions": reno_again,
-        "beside: with Reno from 250 s on, drops": late,
         "beside: without a FIFO, drops at 256 less those at 80": bare,
         "beside: without a FIFO, retransmissions": bare_again,
     }
@@ -141,28 +139,23 @@ def b6(runs: Needs) -> Quantities:
     def goodput(chosen: Runs, size: int, qdisc: str = "") -> Floats:
         return DOWNLOADS * _ring(chosen, size, qdisc).values("flows.download0.goodput_mbit")
 
-    each = [_percent(*(goodput(runs["corners"], size, fifo) for size in (4096, 80))) for fifo in FIFOS]
     deep, shallow = (goodput(runs["fifos"], 512, f"pfifo limit {limit}") for limit in (4096, 80))
     return {
         "ring 4096 against 80, %": _percent(*(goodput(runs["rings"], size) for size in (4096, 80))),
         "FIFO of 4096 against 80 at ring 512, %": _percent(deep, shallow),
-        "ring 4096 against 80 at the FIFO where it is most, %": max(each, key=lambda one: abs(float(one.mean()))),
+        "ring 4096 against 80 without a FIFO, %": _percent(*(goodput(runs["bare"], size) for size in (4096, 80))),
         "beside: Mbit/s at ring 80": goodput(runs["rings"], 80),
     }
 
 
 def b7(runs: Needs) -> Quantities:
-    """The window by Little's law; beside it the bed's windows and least utilisation."""
+    """The window by Little's law; beside it the bed's least utilisation."""
     window = runs["window"]
     rate_mbit, rtt_s = (window.values(f"flows.download.{name}") for name in ("goodput_mbit", "rtt_ms.mean"))
     busy = np.concatenate([runs[name].grid("utilisation") for name in ("rings", "fifos")])
     return {
         "what is in flight where the window bounds it, MB": rate_mbit * rtt_s / MS / 8,
         "beside: its goodput, Mbit/s": rate_mbit,
-        "beside: greatest of the 30 windows at ring 4096, MB": [
-            MSS * max(float(np.nanmax(flow["window"], initial=0.0)) for flow in flows.values()) / 1e6
-            for flows in runs["windows"].flow_series()
-        ],
         "beside: utilisation of figures 3 and 4 where it is least, %": 100 * busy[int(np.argmin(busy.mean(axis=1)))],
     }
 
