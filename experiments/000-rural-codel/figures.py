@@ -236,7 +236,7 @@ def figure_8(runs: Needs, figure: Figure) -> None:
             axis.errorbar(rtt.value, took.value, took.half_width, rtt.half_width, fmt=marker, linewidth=1, **style)
             if packets == 25:
                 left = kind in BED and name != "FQ-CoDel"
-                place, side = ((-10, -3), "right") if left else ((9, 9), "left")
+                place, side = ((-18, -3), "right") if left else ((9, 9), "left")
                 words: dict[str, Any] = {
                     "textcoords": "offset points",
                     "fontsize": 9,
