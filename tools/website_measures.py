@@ -268,7 +268,7 @@ def page(measure: Measure, runs: Sequence[Mapping[str, Any]]) -> str:
     kind = measure.kind
     more = measure.more
     address = f"{kind.address}.{measure.name}"
-    meter = f"crates/measure/src/{kind.file}" if not measure.name.startswith("nic.") else "crates/measure/src/nic.rs"
+    meter = "nic.rs" if measure.name.startswith("nic.") else PARTS.get(measure.name, (kind.file,))[0]
     facts = [
         ("definition", measure.definition),
         ("formula", more.formula and f"`{more.formula}`"),
@@ -276,7 +276,7 @@ def page(measure: Measure, runs: Sequence[Mapping[str, Any]]) -> str:
         ("source", more.source),
         ("in JSON", f"`runs[].{kind.way}.{measure.name}`" + _keys(measure.type)),
         ("address", f"`{address}{'.p95' if measure.type == columns.DISTRIBUTION else ''}`"),
-        ("meter", f"`{meter}`"),
+        ("meter", f"`crates/measure/src/{meter}`"),
     ]
     lines = [f"# {measure.name}", "", f"{kind.title}.", "", "| | |", "|---|---|"]
     lines += [f"| {name} | {cell(value)} |" for name, value in facts if value]
