@@ -3,12 +3,12 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// A FIFO of copies. The capacity is a power of two and doubles when it is full; nothing else allocates.
+/// A FIFO of copies, at most 2^31. The capacity is a power of two and doubles when it is full; nothing else allocates.
 #[derive(Clone, Debug)]
 pub struct Ring<T> {
     slots: Box<[T]>,
-    head: usize,
-    len: usize,
+    head: u32,
+    len: u32,
 }
 
 /// The first capacity: thousands of flows have rings of a few values.
@@ -24,13 +24,13 @@ impl<T: Copy + Default> Ring<T> {
     /// Where the value so many places behind the head stands.
     #[inline(always)]
     fn slot(&self, index: usize) -> usize {
-        (self.head + index) & (self.slots.len() - 1)
+        (self.head as usize + index) & (self.slots.len() - 1)
     }
 
     /// How many values are queued.
     #[inline]
     pub fn len(&self) -> usize {
-        self.len
+        self.len as usize
     }
 
     /// Whether nothing is queued.
@@ -120,7 +120,7 @@ impl<T: Copy + Default> Ring<T> {
     #[inline(never)]
     fn grow(&mut self) {
         let mut slots: Vec<T> = self.iter().copied().collect();
-        slots.resize((self.len() * 2).max(LEAST), T::default());
+        slots.resize((slots.len() * 2).max(LEAST), T::default());
         self.slots = slots.into_boxed_slice();
         self.head = 0;
     }

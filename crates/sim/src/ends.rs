@@ -11,7 +11,8 @@ use crate::packet::{ACK, BLOCKS, CWR, FULL, Packet, Parts, TWIN};
 /// IP length of a SYN or SYN-ACK: 20 + 20 bytes of headers, 20 of options.
 pub const SYN_BYTES: u16 = 60;
 
-/// The receiving end of one connection.
+/// The receiving end of one connection, on whole lines of a cache.
+#[repr(C, align(64))]
 struct End {
     tcp: Receiver,
     /// An ACK of it, without blocks.

@@ -34,6 +34,8 @@ use crate::{Options, Output, Stopped, setup};
 
 /// From so many entries on a core's caches do not hold the flows, and what is needed soon is read beforehand.
 const CROWD: usize = 256;
+/// From so many entries on a timer expires every few packets.
+const BUSY: usize = 16;
 /// So many packets beforehand.
 const AHEAD: usize = 8;
 
@@ -129,6 +131,8 @@ struct Fabric {
     classes: Vec<Class>,
     /// Each connection's seat in its class.
     seats: Vec<u32>,
+    /// In a crowd: transmissions so far.
+    served: usize,
     /// The first of all classes' delayed ACKs.
     first_delayed_ack: Time,
     senders: Timers,
@@ -212,6 +216,7 @@ impl Fabric {
             places.add(hot)
         };
         let crowd = scenario.workload.entries.len() >= CROWD;
+        let busy = scenario.workload.entries.len() >= BUSY;
         let out = if crowd { Source::CrowdOut } else { Source::Out };
         let link = if crowd { Source::CrowdLink } else { Source::Link };
         let steps_source = add(Source::Steps, false);
@@ -237,12 +242,12 @@ impl Fabric {
         let class = |index| Class {
             timers: Timers::default(),
             conns: Vec::new(),
-            source: add(Source::DelayedAck(index), false),
+            source: add(Source::DelayedAck(index), busy),
         };
         let classes = (0..topology.steady.len()).map(class).collect();
         // Who paces has a timer for every burst.
         let paces = scenario.workload.entries.iter().any(|entry| entry.tcp.cc.is_modelled());
-        let senders_source = add(Source::Senders, paces);
+        let senders_source = add(Source::Senders, busy || paces);
         let apps_source = add(Source::Apps, false);
         let frames = (0..scenario.hops.len() * 2).map(|link| Frames {
             source: scenario.can_be_stopped(link).then(|| add(Source::Frame(link), false)),
@@ -277,6 +282,7 @@ impl Fabric {
             ends: Ends::new(scenario.workload.entries.len()),
             classes,
             seats: Vec::with_capacity(scenario.workload.entries.len()),
+            served: 0,
             first_delayed_ack: Time::NEVER,
             senders: Timers::default(),
             senders_source,
@@ -343,16 +349,16 @@ impl Fabric {
         let mut sum = 0;
         let packets = &lane.out.packets;
         for packet in packets.iter().skip(2 * AHEAD).take(AHEAD) {
-            sum ^= hosts.warm(packet.conn());
+            sum ^= hosts.warm(packet.conn(), packet.has_blocks());
         }
         for packet in packets.iter().skip(AHEAD).take(AHEAD) {
             let conn = packet.conn();
             let meter = &self.flows[hosts.entry(conn)];
-            sum ^= hosts.warm_first(conn) ^ meter.warm() ^ self.senders.armed(conn).0;
+            sum ^= hosts.warm_first(conn, packet.has_blocks()) ^ meter.warm() ^ self.senders.armed(conn).0;
         }
         for packet in packets.iter().take(AHEAD) {
             let meter = &self.flows[hosts.entry(packet.conn())];
-            sum ^= meter.warm_rtt(packet.age()) ^ self.ends.warm_blocks(packet);
+            sum ^= meter.warm_rtt(packet.shows_rtt()) ^ self.ends.warm_blocks(packet);
         }
         black_box(sum);
     }
@@ -363,8 +369,8 @@ impl Fabric {
         if let Station::Queue(link, _) = &self.links[index] {
             let (mut sum, mut seen) = (0, 0);
             link.ahead(2 * AHEAD, |conn| {
+                sum ^= self.ends.warm(conn) ^ if seen < AHEAD { self.ends.warm_held(conn) } else { 0 };
                 seen += 1;
-                sum ^= if seen > AHEAD { self.ends.warm(conn) } else { self.ends.warm_held(conn) };
             });
             black_box(sum);
         }
@@ -386,8 +392,11 @@ impl Fabric {
             if let Some(target) = self.serve(index, now, &mut packet) {
                 self.travel(target, &mut packet);
             }
-            if MANY && events.is_multiple_of(AHEAD as u64) {
-                self.warm_ends(index);
+            if MANY {
+                self.served += 1;
+                if self.served.is_multiple_of(AHEAD) {
+                    self.warm_ends(index);
+                }
             }
             let next = self.schedule.first();
             if next.0 != source || next.1 >= pause {

@@ -61,18 +61,19 @@ pub trait Net {
     fn expect(&mut self, conn: u32, target: u32);
 }
 
-/// A connection at its data sender.
+/// A connection at its data sender, on whole lines of a cache; those that every ACK needs come first.
+#[repr(C, align(64))]
 struct Conn {
-    sender: Sender,
-    entry: u32,
     /// A full segment of it.
     full: Packet,
-    header: u16,
+    entry: u32,
     rwnd: u32,
-    /// When its transfer (or exchange) began.
-    started: Time,
     /// Index into [`Hosts::webs`] (of a test of responsiveness into [`Hosts::dials`]), or `NO_WEB`.
     web: u32,
+    header: u16,
+    sender: Sender,
+    /// When its transfer (or exchange) began.
+    started: Time,
     /// Bytes of its transfer.
     size: u64,
 }
@@ -105,6 +106,8 @@ struct Player {
     at: u32,
     /// The window of a stream that is under way.
     window: usize,
+    /// What an empty path would have for it: an index into [`Hosts::ideals`].
+    ideal: u32,
     /// Its connection, if it has a lasting one.
     conn: u32,
     /// Hashes of new connections.
@@ -135,7 +138,7 @@ fn uplinks(scenario: &Scenario, topology: &Topology) -> Vec<AccessLink> {
 /// All data senders and applications.
 pub struct Hosts<'a> {
     entries: &'a [Entry],
-    /// What an empty path would have for each entry.
+    /// What an empty path would have, of neighbours that share it once.
     ideals: Vec<Ideal>,
     end: Time,
     topology: &'a Topology,
@@ -161,9 +164,18 @@ impl<'a> Hosts<'a> {
     /// The hosts of a run, nothing started. `series` asks for samples of cwnd and srtt.
     pub fn new(scenario: &'a Scenario, topology: &'a Topology, series: bool) -> Hosts<'a> {
         let entries = &scenario.workload.entries[..];
+        let mut ideals: Vec<Ideal> = Vec::new();
+        let mut ideal = |entry: &Entry| {
+            let ideal = Ideal::of(scenario, entry);
+            if ideals.last() != Some(&ideal) {
+                ideals.push(ideal);
+            }
+            ideals.len() as u32 - 1
+        };
         let player = |entry: &Entry| Player {
             at: 0,
             window: 0,
+            ideal: ideal(entry),
             conn: u32::MAX,
             hashes: Rng::stream(scenario.seed, &format!("hash {}", entry.name)),
             started: 0,
@@ -179,12 +191,13 @@ impl<'a> Hosts<'a> {
             },
         };
         let group = |g: &sojourn_model::workload::Group| GroupState { max_active: g.max_active, ..Default::default() };
+        let players = entries.iter().map(player).collect();
         Hosts {
             entries,
-            ideals: entries.iter().map(|entry| Ideal::of(scenario, entry)).collect(),
+            ideals,
             end: scenario.duration,
             topology,
-            players: entries.iter().map(player).collect(),
+            players,
             conns: Vec::with_capacity(entries.len()),
             webs: Vec::new(),
             dials: Vec::new(),
@@ -271,17 +284,20 @@ impl<'a> Hosts<'a> {
         viewers.collect()
     }
 
-    /// Reads a connection's sender, and gives what nobody needs (see [`Sender::warm`]).
+    /// Reads what the next ACK of a connection needs, and gives what nobody needs (see [`Sender::warm`]); `repairs`: one with
+    /// SACK blocks.
     #[inline]
-    pub fn warm(&self, conn: u32) -> u64 {
+    pub fn warm(&self, conn: u32, repairs: bool) -> u64 {
         let conn = &self.conns[conn as usize];
-        conn.sender.warm() ^ conn.size ^ u64::from(conn.entry)
+        let more = if repairs { conn.sender.warm_repair() } else { 0 };
+        conn.sender.warm() ^ more ^ u64::from(conn.entry)
     }
 
     /// The same of what lies behind that.
     #[inline]
-    pub fn warm_first(&self, conn: u32) -> u64 {
-        self.conns[conn as usize].sender.warm_first()
+    pub fn warm_first(&self, conn: u32, repairs: bool) -> u64 {
+        let sender = &self.conns[conn as usize].sender;
+        sender.warm_first() ^ if repairs { sender.warm_board() } else { 0 }
     }
 
     /// The entry of a connection.
@@ -528,7 +544,8 @@ impl<'a> Hosts<'a> {
             return self.web_complete(now, conn, web, net);
         }
         self.players[entry as usize].completed += 1;
-        net.meter(entry).completed(now, now.since(started), self.ideals[entry as usize].time(Task::Sent(size)));
+        let ideal = self.ideals[self.players[entry as usize].ideal as usize].time(Task::Sent(size));
+        net.meter(entry).completed(now, now.since(started), ideal);
         match &self.entries[entry as usize].app {
             App::Download { gaps, stop, .. } => {
                 let done = self.players[entry as usize].completed as usize;

@@ -132,10 +132,11 @@ impl Packet {
         Packet { stamps: u64::from(us) << 32 | self.stamps & u64::from(u32::MAX), ..self }
     }
 
-    /// How long ago the first stamp was set, when it arrives.
+    /// About the RTT that this ACK will show when it arrives: with blocks mostly that of the segment which triggered it.
     #[inline(always)]
-    pub fn age(&self) -> Span {
-        Span::from_micros(u64::from(stamp(self.time).wrapping_sub(self.ts())))
+    pub fn shows_rtt(&self) -> Span {
+        let ts = if self.has_blocks() { self.ts_last() } else { self.ts() };
+        Span::from_micros(u64::from(stamp(self.time).wrapping_sub(ts)))
     }
 
     /// The RTT that this segment tells, in µs; 0: none.
@@ -149,6 +150,12 @@ impl Packet {
     pub fn ack(&self) -> Ack {
         let ace = self.bits() >> ACE & 7;
         Ack { cum: self.seq(), ts_first: self.ts(), ts_last: self.ts_last(), ace, ..Ack::default() }
+    }
+
+    /// Whether it is an ACK with SACK blocks.
+    #[inline(always)]
+    pub fn has_blocks(&self) -> bool {
+        self.sack() & BLOCKS != 0
     }
 
     /// Whether it is an ACK without SACK blocks and a window of its own.

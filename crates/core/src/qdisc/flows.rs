@@ -409,27 +409,22 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         Some(None)
     }
 
-    /// Shows the heads of the queues whose turn is next in the band of the last turn, new flows first, as if none would leave or
-    /// come.
-    pub fn ahead(&self, packets: usize, mut see: impl FnMut(&P)) {
-        let Band { new, old } = &self.bands[usize::from(self.head.band).min(BANDS - 1)];
-        let (mut number, mut left) = (new.first, packets);
-        let mut then = old.first;
-        while left > 0 {
-            let Some(flow) = self.flows.get(number as usize) else {
-                if then == NIL {
-                    return;
-                }
-                number = core::mem::replace(&mut then, NIL);
-                continue;
-            };
-            if let Some(node) = self.slab.nodes.get(flow.fifo.head as usize)
-                && flow.credit > 0
+    /// Shows the heads of the queues whose turn is next in the band of the last turn, as if none would leave or come.
+    pub fn ahead(&self, mut packets: usize, mut see: impl FnMut(&P)) {
+        let band = &self.bands[usize::from(self.head.band).min(BANDS - 1)];
+        for list in [&band.new, &band.old] {
+            let mut number = list.first;
+            while packets > 0
+                && let Some(flow) = self.flows.get(number as usize)
             {
-                see(&node.packet);
+                if let Some(node) = self.slab.nodes.get(flow.fifo.head as usize)
+                    && flow.credit > 0
+                {
+                    see(&node.packet);
+                }
+                packets -= 1;
+                number = flow.next;
             }
-            left -= 1;
-            number = flow.next;
         }
     }
 

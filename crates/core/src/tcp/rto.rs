@@ -102,6 +102,12 @@ impl Rto {
         if self.backoff == 0 { Span(self.rto) } else { Span((self.rto << self.backoff).min(MAX.0)) }
     }
 
+    /// See [`crate::tcp::Sender::warm`].
+    #[inline]
+    pub fn warm(&self) -> u64 {
+        self.rto
+    }
+
     /// RFC 6298 §5.5: the timer expired, double.
     pub fn back_off(&mut self) {
         self.backoff = (self.backoff + 1).min(16);

@@ -98,13 +98,13 @@ impl Scoreboard {
         nxt - una + self.retx - self.sacked - self.lost
     }
 
-    /// See [`crate::tcp::Sender::warm`].
+    /// See [`crate::tcp::Sender::warm_repair`].
     #[inline]
     pub fn warm(&self) -> u64 {
         u64::from(self.sacked ^ self.known[0].start) ^ (self.sent_again.len() ^ self.lost_again.len()) as u64
     }
 
-    /// See [`crate::tcp::Sender::warm_first`].
+    /// See [`crate::tcp::Sender::warm_board`].
     #[inline]
     pub fn warm_first(&self, una: u32) -> u64 {
         let flag = self.flags.get(una as usize & self.flags.len().wrapping_sub(1)).copied().unwrap_or(0);

@@ -64,7 +64,8 @@ enum Rexmit {
     New,
 }
 
-/// The sending half of a connection. In this order [`Sender::warm`] reads it evenly.
+/// The sending half of a connection: first what every ACK needs ([`Sender::warm`]), then what repairs need
+/// ([`Sender::warm_repair`]).
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Sender {
@@ -116,6 +117,18 @@ pub struct Sender {
     /// The most that was outstanding in the current round, which ends when `usage_end` is acknowledged.
     max_out: u32,
     usage_end: u32,
+    /// When what is outstanding left.
+    sent: Sent,
+    /// Of a congestion control that models the path: then every ACK takes the slow path.
+    path: Option<Box<Path>>,
+    /// Where what waits in the host is bounded: then every ACK takes the slow path too.
+    small_queue: Option<Box<SmallQueue>>,
+    /// Two of Linux's ticks, the least that a timer of its waits.
+    two_ticks: Span,
+    /// The smallest RTT so far, in µs.
+    min_rtt_us: u32,
+    bursts: Bursts,
+    rack: Rack,
     /// RecoveryPoint: the reduction ends when everything below is acknowledged.
     recover: u32,
     /// RescueRxt.
@@ -124,24 +137,12 @@ pub struct Sender {
     cwr_end: u32,
     prr: Prr,
     board: Scoreboard,
-    bursts: Bursts,
-    /// When what is outstanding left.
-    sent: Sent,
-    rack: Rack,
     tlp: Tlp,
     doubt: Doubt,
-    /// The smallest RTT so far, in µs.
-    min_rtt_us: u32,
     /// When the first SYN left, in µs modulo 2^32.
     opened_us: u32,
-    /// Two of Linux's ticks, the least that a timer of its waits.
-    two_ticks: Span,
     /// What to return to if the last timeout was spurious (without RACK).
     undo: Option<Box<Undo>>,
-    /// Of a congestion control that models the path: then every ACK takes the slow path.
-    path: Option<Box<Path>>,
-    /// Where what waits in the host is bounded: then every ACK takes the slow path too.
-    small_queue: Option<Box<SmallQueue>>,
     retransmits: u32,
     timeouts: u32,
 }
@@ -441,19 +442,30 @@ impl Sender {
         self.path.as_ref().map(|path| path.pacing_rate())
     }
 
-    /// Reads a word of each line of a cache that it lies on, all at once, and gives what nobody needs: so they are there when
-    /// its turn comes. Of thousands of flows none stays in a cache from one ACK to the next.
+    /// Reads a word of each line of a cache on which lies what any ACK needs, all at once, and gives what nobody needs: so they
+    /// are there when its turn comes. Of thousands of flows none stays in a cache from one ACK to the next.
     #[inline]
     pub fn warm(&self) -> u64 {
-        let times = self.deadline.0 ^ self.sent_at.0 ^ self.rto.timeout().0 ^ self.control.warm();
-        let numbers = self.recover ^ self.rack.rtt_us ^ self.min_rtt_us ^ self.retransmits;
-        times ^ self.board.warm() ^ u64::from(numbers)
+        let times = self.deadline.0 ^ self.sent_at.0 ^ self.rto.warm();
+        times ^ self.control.warm() ^ u64::from(self.min_rtt_us ^ self.rack.rtt_us)
     }
 
-    /// The same of what it keeps elsewhere of its first segment outstanding: these two lie behind what [`Sender::warm`] reads.
+    /// The same of what an ACK with SACK blocks needs beside.
+    #[inline]
+    pub fn warm_repair(&self) -> u64 {
+        self.board.warm() ^ u64::from(self.recover ^ self.tlp.end_seq.unwrap_or(0) ^ self.retransmits)
+    }
+
+    /// The same of what it keeps elsewhere, behind what [`Sender::warm`] reads: its first segment outstanding.
     #[inline]
     pub fn warm_first(&self) -> u64 {
-        self.sent.at(self.una).0 ^ self.board.warm_first(self.una)
+        self.sent.at(self.una).0
+    }
+
+    /// And behind what [`Sender::warm_repair`] reads.
+    #[inline]
+    pub fn warm_board(&self) -> u64 {
+        self.board.warm_first(self.una)
     }
 
     /// Everything written has been acknowledged.

@@ -120,7 +120,8 @@ impl Hosts<'_> {
         self.players[entry as usize].completed += 1;
         let Exchange { server_delay, response, .. } = web.exchanges[web.at];
         let task = Task::Answered { bytes: response, thinking: server_delay, opened: web.at == 0 };
-        net.meter(entry).completed(now, now.since(web.started), self.ideals[entry as usize].time(task));
+        let ideal = self.ideals[self.players[entry as usize].ideal as usize].time(task);
+        net.meter(entry).completed(now, now.since(web.started), ideal);
         web.at += 1;
         self.choose(now, entry, index, net);
         let web = &self.webs[index as usize];
