@@ -208,9 +208,11 @@ impl End {
         if !self.tcp.says_more() {
             return packet;
         }
-        let (blocks, count) = self.tcp.take_blocks();
+        let (mut blocks, count) = self.tcp.take_blocks();
         let window = self.tcp.tuned().unwrap_or(u32::MAX);
-        let blocks = std::array::from_fn(|i| if i < count { blocks[i] } else { Block::default() });
+        if count < blocks.len() {
+            blocks[count..].fill(Block::default());
+        }
         let place = sacks.put(Told { blocks, window });
         // RFC 2018 §3: two bytes and eight for each block, padded to a multiple of four.
         if count > 0 { packet.with_blocks(place | BLOCKS, 4 + 8 * count as u16) } else { packet.with_blocks(place, 0) }
@@ -247,11 +249,21 @@ impl Sacks {
     }
 
     /// Of twins the second frees the place.
+    #[inline]
     fn take(&mut self, place: u32, twin: bool) -> Told {
-        if !twin || !self.halves.insert(place) {
-            self.halves.remove(&place);
+        if (!twin && self.halves.is_empty()) || self.is_last(place, twin) {
             self.free.push(place);
         }
         self.places[place as usize]
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn is_last(&mut self, place: u32, twin: bool) -> bool {
+        let last = !twin || !self.halves.insert(place);
+        if last {
+            self.halves.remove(&place);
+        }
+        last
     }
 }

@@ -310,17 +310,22 @@ impl Fabric {
     }
 
     /// A packet at an end host.
-    #[inline(never)]
+    #[inline(always)]
     fn out_event(&mut self, lane: usize, hosts: &mut Hosts) {
-        let out = &mut self.lanes[lane].out;
-        match out.packets.front() {
-            Some(packet) if packet.is_plain_ack() => {
-                let (now, conn, ack) = (packet.time, packet.conn(), packet.ack());
-                out.advance(&mut self.schedule);
-                hosts.acknowledge(now, conn, ack, &[], self);
-            }
+        match self.lanes[lane].out.packets.front() {
+            Some(packet) if packet.is_plain_ack() => self.plain_ack_event(lane, hosts),
             _ => self.other_out_event(lane, hosts),
         }
+    }
+
+    /// An ACK without blocks at an end host.
+    #[inline(never)]
+    fn plain_ack_event(&mut self, lane: usize, hosts: &mut Hosts) {
+        let out = &mut self.lanes[lane].out;
+        let Some(packet) = out.packets.front() else { return };
+        let (now, conn, ack) = (packet.time, packet.conn(), packet.ack());
+        out.advance(&mut self.schedule);
+        hosts.acknowledge(now, conn, ack, &[], self);
     }
 
     /// Anything but an ACK without blocks at an end host.

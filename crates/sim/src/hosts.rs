@@ -229,7 +229,7 @@ impl<'a> Hosts<'a> {
     }
 
     /// A packet reaches a data sender's host: an ACK, a SYN-ACK, the reply to a ping.
-    #[inline(never)]
+    #[inline(always)]
     pub fn receive(&mut self, now: Time, packet: Packet, told: &Told, net: &mut impl Net) {
         if packet.code() == ACK {
             let conn = &mut self.conns[packet.conn() as usize];

@@ -238,6 +238,7 @@ impl Control {
     }
 
     /// An ACK off the clean path, before it reduces anything: so many segments delivered, with an echo of marks or not.
+    #[inline]
     pub fn count_marks(&mut self, delivered: u32, echo: bool, clock: &Clock) {
         if let Some(Own::Dctcp(dctcp)) = self.own.as_deref_mut() {
             dctcp.on_ack(delivered, echo, clock);
@@ -366,7 +367,8 @@ impl Control {
     /// A window set by PRR, and at its end.
     pub fn set_window(&mut self, window: u32) {
         if !self.is_fixed() {
-            self.set(f64::from(window.max(1)));
+            self.window = window.max(1);
+            self.cwnd = f64::from(self.window);
         }
     }
 

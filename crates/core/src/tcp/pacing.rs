@@ -22,8 +22,9 @@ const NS: u64 = 1_000_000_000;
 /// When the next burst may leave, and how long it may be.
 #[derive(Clone, Debug)]
 pub(super) struct Pacer {
-    /// Payload bytes a second.
-    pub rate: u64,
+    /// Payload bytes a second, and what a full segment takes at that in ns.
+    rate: u64,
+    spacing: u64,
     mss: u32,
     /// Most segments of a burst, whatever the rate (Linux `gso_max_segs`).
     most: u32,
@@ -64,6 +65,7 @@ impl Pacer {
     pub fn new(mss: u32, most: u32) -> Pacer {
         Pacer {
             rate: 0,
+            spacing: u64::from(mss.max(1)) * NS,
             mss: mss.max(1),
             most: most.max(1),
             shift: PACING_SHIFT,
@@ -80,6 +82,26 @@ impl Pacer {
     /// With Prague's bursts.
     pub fn fine(mss: u32, most: u32) -> Pacer {
         Pacer { shift: FINE_SHIFT, ..Pacer::new(mss, most) }
+    }
+
+    /// Payload bytes a second.
+    #[inline]
+    pub fn rate(&self) -> u64 {
+        self.rate
+    }
+
+    /// Sets it.
+    #[inline]
+    pub fn set_rate(&mut self, rate: u64) {
+        if rate != self.rate {
+            self.rate = rate;
+            self.spacing = self.time_of(self.mss);
+        }
+    }
+
+    /// What so many bytes take at the rate, in ns.
+    fn time_of(&self, payload: u32) -> u64 {
+        u64::from(payload) * NS / self.rate.max(1)
     }
 
     /// When something that waits for its turn may leave.
@@ -111,15 +133,24 @@ impl Pacer {
         (may && room < self.burst(min_rtt)).then_some(self.next)
     }
 
+    /// Whether nothing may leave now, whatever there is; then the pacer wants to be woken.
+    #[inline]
+    pub fn holds(&mut self, now: Time) -> bool {
+        let holds = self.next > now && !(self.quota > 0 && self.slot == now);
+        if holds {
+            self.wake = self.next;
+        }
+        holds
+    }
+
     /// Whether a segment may leave now, where the window has `room` for so many; if not, the pacer wants to be woken.
     pub fn admits(&mut self, now: Time, room: u32, cwnd: u32, min_rtt: Option<u64>) -> bool {
+        if self.holds(now) {
+            return false;
+        }
         self.wake = Time::NEVER;
         if self.quota > 0 && self.slot == now {
             return true;
-        }
-        if self.next > now {
-            self.wake = self.next;
-            return false;
         }
         // Linux `tcp_cwnd_test`: at least two bursts a window.
         self.quota = self.burst(min_rtt).min(room).min((cwnd / 2).max(1)).max(1);
@@ -129,17 +160,38 @@ impl Pacer {
         true
     }
 
+    /// Segments that are left of the burst under way.
+    #[inline]
+    pub fn left(&self) -> u32 {
+        self.quota
+    }
+
     /// A segment of the burst under way has left.
     pub fn on_send(&mut self, payload: u32) {
         self.quota = self.quota.saturating_sub(1);
         self.sent = (self.sent + 1).min(UNPACED);
         if self.paced {
-            let whole = u64::from(payload) * NS / self.rate.max(1);
-            // A burst that is late may be followed by the next earlier, by half its length at most.
-            let early = self.credit.min(whole / 2);
-            self.credit -= early;
-            self.next += Span(whole - early);
+            self.advance(if payload == self.mss { self.spacing } else { self.time_of(payload) });
         }
+    }
+
+    /// So many full ones have left.
+    #[inline]
+    pub fn on_send_full(&mut self, segments: u32) {
+        self.quota = self.quota.saturating_sub(segments);
+        self.sent = self.sent.saturating_add(segments).min(UNPACED);
+        if self.paced {
+            (0..segments).for_each(|_| self.advance(self.spacing));
+        }
+    }
+
+    /// What left takes so long at the rate.
+    #[inline]
+    fn advance(&mut self, whole: u64) {
+        // A burst that is late may be followed by the next earlier, by half its length at most.
+        let early = self.credit.min(whole / 2);
+        self.credit -= early;
+        self.next += Span(whole - early);
     }
 
     /// Nothing is left to send.
@@ -169,7 +221,7 @@ mod tests {
     #[test]
     fn bursts_of_a_millisecond_leave_a_millisecond_apart() {
         let mut pacer = Pacer::new(1000, u32::MAX);
-        pacer.rate = 4_096_000;
+        pacer.set_rate(4_096_000);
         // The first ten segments are not paced, so three bursts go at once; then four every 4000 / 4.096 µs.
         let sent = departures(&mut pacer, Time(10_000_000), Some(50_000));
         assert_eq!(sent.iter().filter(|&&at| at == 0).count(), 12);
@@ -180,7 +232,7 @@ mod tests {
     fn the_rate_is_kept_over_time() {
         for rate in [30_000, 400_000, 12_500_000] {
             let mut pacer = Pacer::new(1000, u32::MAX);
-            pacer.rate = rate;
+            pacer.set_rate(rate);
             let sent = departures(&mut pacer, Time(20_000_000_000), Some(100_000)).len() as u64 * 1000;
             let expected = rate * 20;
             assert!(sent.abs_diff(expected) < expected / 200 + 15_000, "{sent} of {expected}");
@@ -190,9 +242,9 @@ mod tests {
     #[test]
     fn close_peers_get_longer_bursts_and_slow_ones_single_segments() {
         let mut pacer = Pacer::new(1000, u32::MAX);
-        pacer.rate = 100_000;
+        pacer.set_rate(100_000);
         assert_eq!((pacer.burst(Some(50_000)), pacer.burst(None)), (1, 1));
-        pacer.rate = 10_240_000;
+        pacer.set_rate(10_240_000);
         assert_eq!([100, 600, 3000, 40_000].map(|rtt| pacer.burst(Some(rtt))), [65, 42, 12, 10]);
         pacer.most = 1;
         assert_eq!(pacer.burst(Some(100)), 1);
@@ -201,16 +253,16 @@ mod tests {
     #[test]
     fn prague_s_bursts_are_a_quarter_of_a_millisecond_also_to_close_peers() {
         let mut pacer = Pacer::fine(1000, u32::MAX);
-        pacer.rate = 40_960_000;
+        pacer.set_rate(40_960_000);
         assert_eq!([pacer.burst(Some(100)), pacer.burst(Some(50_000)), pacer.burst(None)], [10, 10, 10]);
-        pacer.rate = 4_096_000;
+        pacer.set_rate(4_096_000);
         assert_eq!(pacer.burst(Some(100)), 2, "but two segments");
     }
 
     #[test]
     fn a_late_burst_lets_the_next_leave_earlier_by_half_its_length_at_most() {
         let mut pacer = Pacer::new(1000, u32::MAX);
-        pacer.rate = 1_000_000;
+        pacer.set_rate(1_000_000);
         departures(&mut pacer, Time(10_000_000), Some(50_000));
         let due = pacer.wake();
         assert!(pacer.admits(due + Span::from_micros(300), 100, 100, None));

@@ -21,10 +21,10 @@ impl Prr {
         Prr { prr_delivered: 0, prr_out: 0, recover_fs: recover_fs.max(1) }
     }
 
-    /// A segment was sent, new or not.
+    /// So many segments were sent, new or not.
     #[inline]
-    pub fn on_send(&mut self) {
-        self.prr_out += 1;
+    pub fn on_send(&mut self, segments: u32) {
+        self.prr_out += segments;
     }
 
     /// An ACK delivered so many segments (RFC 6937 §3); says how many may be sent now. `growing`: the ACK point
@@ -69,7 +69,7 @@ mod tests {
     fn at_least_one_segment_on_entry() {
         assert_eq!(Prr::new(20).on_ack(0, 19, 10, false), 1);
         let mut prr = Prr::new(20);
-        prr.on_send();
+        prr.on_send(1);
         assert_eq!(prr.on_ack(1, 19, 10, false), 0);
     }
 }

@@ -141,6 +141,12 @@ impl Judge {
         (at, seq + 1) < (self.xmit_ts, self.end_seq)
     }
 
+    /// Nothing that left later than this segment has arrived, but it has.
+    #[inline]
+    pub fn is_newest(&self, at: Time, seq: u32) -> bool {
+        (at, seq + 1) == (self.xmit_ts, self.end_seq)
+    }
+
     /// How long it may still come; zero: it is lost.
     #[inline]
     pub fn remaining(&self, at: Time) -> Span {

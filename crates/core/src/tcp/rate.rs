@@ -10,6 +10,8 @@
 
 use alloc::boxed::Box;
 use alloc::vec;
+use core::fmt;
+use core::ops::Range;
 
 /// What was known when a segment was last sent. Times in µs.
 #[derive(Clone, Copy, Default, Debug)]
@@ -28,6 +30,23 @@ struct Sent {
     retransmitted: bool,
     /// Not delivered yet.
     pending: bool,
+}
+
+/// A note for each segment, in a ring addressed by its number.
+#[derive(Clone)]
+struct Notes(Box<[Sent]>);
+
+impl fmt::Debug for Notes {
+    /// A digest: tests compare senders by what they print, often.
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digest = self.0.iter().fold(0u64, |sum, note| {
+            let counts = [note.delivered, note.delivered_ce, note.lost, note.in_flight].map(u64::from);
+            let flags = [note.app_limited, note.retransmitted, note.pending].map(u64::from);
+            let times = [note.sent, note.first_sent, note.delivered_time];
+            times.into_iter().chain(counts).chain(flags).fold(sum, |sum, n| sum.wrapping_mul(31).wrapping_add(n))
+        });
+        write!(to, "Notes({}, {digest:x})", self.0.len())
+    }
 }
 
 /// One ACK's sample (Linux `struct rate_sample`). Counts in segments, times in µs.
@@ -75,7 +94,7 @@ pub(super) struct Loss {
 /// The notes of all segments in flight, and the sample that an ACK is giving.
 #[derive(Clone, Debug)]
 pub(super) struct Sampler {
-    notes: Box<[Sent]>,
+    notes: Notes,
     /// Segments delivered so far, the handshake's as one.
     pub delivered: u32,
     /// When that grew last.
@@ -103,7 +122,7 @@ impl Sampler {
     /// Nothing but the handshake has been delivered; its RTT, if it was measured.
     pub fn new(now: u64, rtt: Option<u64>) -> Sampler {
         Sampler {
-            notes: Box::new([]),
+            notes: Notes(Box::new([])),
             delivered: 1,
             delivered_time: now,
             delivered_ce: 0,
@@ -136,14 +155,14 @@ impl Sampler {
 
     #[inline]
     fn note(&mut self, seq: u32) -> &mut Sent {
-        let mask = self.notes.len() - 1;
-        &mut self.notes[seq as usize & mask]
+        let mask = self.notes.0.len() - 1;
+        &mut self.notes.0[seq as usize & mask]
     }
 
     /// Makes room for [una, nxt).
     #[inline]
     fn reserve(&mut self, una: u32, nxt: u32) {
-        if (nxt - una) as usize > self.notes.len() {
+        if (nxt - una) as usize > self.notes.0.len() {
             self.grow(una, nxt);
         }
     }
@@ -152,11 +171,11 @@ impl Sampler {
     #[inline(never)]
     fn grow(&mut self, una: u32, nxt: u32) {
         let mut notes = vec![Sent::default(); ((nxt - una) as usize).next_power_of_two().max(64)].into_boxed_slice();
-        let held = self.notes.len() as u32;
+        let held = self.notes.0.len() as u32;
         for seq in una..nxt.min(una + held) {
             notes[seq as usize & (notes.len() - 1)] = *self.note(seq);
         }
-        self.notes = notes;
+        self.notes.0 = notes;
     }
 
     /// A segment out of [una, nxt) leaves, for the first time or again; `in_flight` counts it.
@@ -165,7 +184,22 @@ impl Sampler {
         if nxt - una == 1 && !retransmitted {
             (self.first_sent, self.delivered_time) = (now, now);
         }
-        let note = Sent {
+        *self.note(seq) = self.sent_now(now, in_flight, retransmitted);
+    }
+
+    /// New segments leave together, behind others; `in_flight` does not count them.
+    pub fn on_send_full(&mut self, now: u64, run: Range<u32>, una: u32, mut in_flight: u32) {
+        self.reserve(una, run.end);
+        for seq in run {
+            in_flight += 1;
+            *self.note(seq) = self.sent_now(now, in_flight, false);
+        }
+    }
+
+    /// The note of a segment that leaves now.
+    #[inline]
+    fn sent_now(&self, now: u64, in_flight: u32, retransmitted: bool) -> Sent {
+        Sent {
             sent: now,
             first_sent: self.first_sent,
             delivered_time: self.delivered_time,
@@ -176,8 +210,7 @@ impl Sampler {
             app_limited: self.is_app_limited(),
             retransmitted,
             pending: true,
-        };
-        *self.note(seq) = note;
+        }
     }
 
     /// An ACK arrives.
@@ -188,7 +221,7 @@ impl Sampler {
 
     /// It covers this segment, by its blocks or below them. What a block reported before counts no more.
     pub fn deliver(&mut self, seq: u32, by_block: bool) {
-        if self.notes.is_empty() || !self.note(seq).pending {
+        if self.notes.0.is_empty() || !self.note(seq).pending {
             return;
         }
         let note = self.note(seq);
@@ -212,7 +245,7 @@ impl Sampler {
     /// This segment is lost.
     pub fn lose(&mut self, seq: u32) -> Loss {
         self.lost += 1;
-        if self.notes.is_empty() {
+        if self.notes.0.is_empty() {
             return Loss { seq, ..Loss::default() };
         }
         let Sent { in_flight, lost, app_limited, .. } = *self.note(seq);

@@ -215,6 +215,33 @@ impl Scoreboard {
         self.sacked - before
     }
 
+    /// The same where the first block has grown by the segment above all that are SACKed, which left once, and the others stand
+    /// where they stood: marks and gives it. Else nothing is done.
+    #[inline(always)]
+    pub fn sack_next(&mut self, una: u32, nxt: u32, blocks: &[Block]) -> Option<u32> {
+        let (first, was) = (*blocks.first()?, self.known[0]);
+        let seq = was.end;
+        let grown = first.start == was.start && was.start < seq && first.end == seq + 1;
+        if !grown || first.start < una || seq >= nxt || seq <= self.top[0] {
+            return None;
+        }
+        let second = blocks.get(1).copied().unwrap_or_default();
+        let third = blocks.get(2).copied().unwrap_or_default();
+        let stands = |block: Block| block.start >= una || block.end == 0;
+        let same = (second, third) == (self.known[1], self.known[2]) && stands(second) && stands(third);
+        // RFC 2883: inside the second it would be a duplicate.
+        let inside = second.start <= first.start && first.end <= second.end;
+        self.reserve(una, nxt);
+        if !same || inside || *self.flag(seq) != 0 {
+            return None;
+        }
+        *self.flag(seq) = SACKED;
+        self.sacked += 1;
+        self.top = [seq, self.top[0], self.top[1]];
+        self.known[0].end = seq + 1;
+        Some(seq)
+    }
+
     /// The next segment up to `end` that may be news, behind one that is SACKed: not in the `known` block of which that is
     /// part, nor SACKed behind it.
     #[cold]

@@ -320,7 +320,10 @@ impl Sender {
     #[inline(always)]
     pub fn take_full(&mut self, now: Time) -> Option<Range<u32>> {
         let start = self.nxt;
-        if !self.clean || self.una == start || self.cwr_due || self.stream.has_shorts() {
+        if !self.clean {
+            return if self.path.is_some() { self.take_paced(now) } else { None };
+        }
+        if self.una == start || self.cwr_due || self.stream.has_shorts() {
             return None;
         }
         if self.bursts.is_on() {

@@ -114,6 +114,7 @@ impl Bbr {
     }
 
     /// `bbr_main`: an ACK with its sample.
+    #[inline(always)]
     pub fn on_ack(&mut self, flow: &mut Flow, sample: &Sample) {
         self.update_bw(flow, sample);
         self.update_ack_aggregation(flow, sample);

@@ -28,15 +28,26 @@ impl Model {
     }
 
     /// An ACK, with the losses that it showed and its sample.
+    #[inline(always)]
     pub fn on_ack(&mut self, flow: &mut Flow, losses: &[Loss], sample: &Sample) {
         match self {
             Model::Bbr(bbr) => bbr.on_ack(flow, sample),
-            Model::Bbr3(bbr) => {
-                losses.iter().for_each(|loss| bbr.on_loss(flow, loss));
-                bbr.on_ack(flow, sample);
-            }
-            Model::Prague(prague) => prague.on_ack(flow, sample),
+            // Copies: what is handed on by reference only here may stay in registers above.
+            _ => *flow = self.on_ack_by_others(*flow, losses, &Sample { ..*sample }),
         }
+    }
+
+    #[inline(never)]
+    fn on_ack_by_others(&mut self, mut flow: Flow, losses: &[Loss], sample: &Sample) -> Flow {
+        match self {
+            Model::Bbr(_) => {}
+            Model::Bbr3(bbr) => {
+                losses.iter().for_each(|loss| bbr.on_loss(&flow, loss));
+                bbr.on_ack(&mut flow, sample);
+            }
+            Model::Prague(prague) => prague.on_ack(&mut flow, sample),
+        }
+        flow
     }
 
     /// Where others reduce their window: because of losses, or of the first ECN echo of a window.

@@ -48,6 +48,24 @@ impl Scoreboard {
         found
     }
 
+    /// Whether that finds nothing after the SACK of an original, above all SACKed before: all below it was judged, it is the one
+    /// that left last of those that arrived, and no retransmission is behind it. Then it is judged as well.
+    #[inline(always)]
+    pub fn judge_next(&mut self, (una, nxt): (u32, u32), seq: u32, judge: &Judge, sent: &Sent) -> bool {
+        let is_newest = judge.is_newest(sent.at(seq), seq);
+        if self.judged != seq || !is_newest || (seq + 1 < nxt && *self.flag(seq + 1) != 0) {
+            return false;
+        }
+        if let Some(&(again, _)) = self.sent_again.front() {
+            let waits = again >= una && *self.flag(again) & (RETX | SACKED) == RETX;
+            if !waits || judge.is_behind(sent.at(again), again) {
+                return false;
+            }
+        }
+        self.judged = seq + 1;
+        true
+    }
+
     /// The same of retransmissions.
     fn detect_again(&mut self, una: u32, judge: &Judge, sent: &Sent, found: &mut Found, mut newly: impl FnMut(u32)) {
         while let Some(&(seq, _)) = self.sent_again.front() {

@@ -15,6 +15,7 @@ use crate::tcp::{Ack, Acked, Block, Transmit};
 use crate::units::{Span, Time};
 
 /// What an ACK did, for the steps that follow.
+#[derive(Default)]
 pub(super) struct News {
     /// Acknowledged cumulatively, and newly SACKed.
     newly: u32,
@@ -36,7 +37,7 @@ pub(super) struct News {
 
 impl Sender {
     #[inline(never)]
-    pub(super) fn on_ack_linux(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Acked {
+    pub(in crate::tcp) fn on_ack_linux(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Acked {
         let prior_in_flight = self.inflight();
         self.note_usage(prior_in_flight);
         self.bursts.begin();
@@ -59,6 +60,46 @@ impl Sender {
         self.move_on(now, ack, payload, prior_in_flight, &news);
         self.clean = self.is_calm() && self.board.is_clean() && self.is_plain() && self.tlp.end_seq.is_none();
         Acked { payload, rtt }
+    }
+
+    /// The same of the commonest ACK of a repair: it SACKs the segment behind those SACKed last, which left once, and says
+    /// nothing else.
+    #[inline(always)]
+    pub(in crate::tcp) fn on_next_sacked(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Option<Acked> {
+        let repairing = self.state == State::Recovery && self.una < self.recover && !self.doubt.all_duplicate();
+        let bare = ack.cum == self.una && ack.ace == 0 && self.cep.is_none() && self.tlp.end_seq.is_none();
+        if !repairing || !bare {
+            return None;
+        }
+        let prior_in_flight = self.inflight();
+        let seq = self.board.sack_next(self.una, self.nxt, blocks)?;
+        self.note_usage(prior_in_flight);
+        self.bursts.begin();
+        self.edge = self.edge.max(ack.cum.saturating_add(ack.window));
+        if let Some(path) = &mut self.path {
+            path.begin(0..0);
+        }
+        modelled::sacked(&mut self.path, seq);
+        let at = self.sent.at(seq);
+        let rtt = now.since(at);
+        self.rack.advance(at, seq + 1, rtt);
+        self.take_sample(rtt, rtt);
+        self.control.count_marks(1, false, &self.clock(now, ack));
+        let mut found = Found::default();
+        // RFC 8985 §6.2 step 5, as in `find`: most often all below has been judged, and what left later is not behind.
+        let judge = self.rack.judge(now, Span::ZERO);
+        if self.board.judge_next((self.una, self.nxt), seq, &judge, &self.sent) {
+            self.rack.advanced = false;
+        } else {
+            self.find(now, &mut found);
+        }
+        self.rexmit = Rexmit::Lost;
+        if found.wait == Span::ZERO && rtt > now.since(self.sent.at(self.una)) {
+            self.set_timer(now);
+        }
+        let news = News { newly: 0, sacked: 1, delivered: 1, found, ..News::default() };
+        self.move_on(now, ack, 0, prior_in_flight, &news);
+        Some(Acked { payload: 0, rtt: Some(rtt) })
     }
 
     /// Scoreboard and numbers.
@@ -131,9 +172,15 @@ impl Sender {
         let by_stamp =
             || (newly > 0 && self.timestamps).then(|| (since_us(now, ack.ts_first), since_us(now, ack.ts_first)));
         let (rtt, newest) = heard.rtts().or_else(by_stamp)?;
+        self.take_sample(rtt, newest);
+        Some(rtt)
+    }
+
+    /// An RTT for the timer, and one that a minimum is kept of.
+    #[inline(always)]
+    fn take_sample(&mut self, rtt: Span, newest: Span) {
         self.min_rtt_us = self.min_rtt_us.min((newest.0 / 1000).max(1) as u32);
         self.rto.sample(rtt, self.una, self.nxt);
-        Some(rtt)
     }
 
     /// Reordering.
@@ -352,6 +399,7 @@ impl Sender {
         }
     }
 
+    #[inline]
     pub(super) fn detect(&mut self, now: Time) -> Found {
         let repairing = matches!(self.state, State::Recovery | State::Loss);
         let srtt = self.rto.srtt().unwrap_or_default();
@@ -392,6 +440,7 @@ impl Sender {
     }
 
     /// The window after an ACK.
+    #[inline(always)]
     fn move_on(&mut self, now: Time, ack: &Ack, payload: u64, prior_in_flight: u32, news: &News) {
         let &News { newly, delivered, marked, found: Found { lost: newly_lost, .. }, .. } = news;
         if self.path.is_some() {
@@ -466,13 +515,17 @@ impl Sender {
             self.frto &= self.nxt > self.recover;
             self.rexmit = if self.frto { Rexmit::None } else { Rexmit::Lost };
         }
-        if self.rexmit == Rexmit::Lost
-            && matches!(self.state, State::Recovery | State::Loss)
-            && let Some(seq) = self.board.next_lost(self.una)
+        if matches!(self.state, State::Recovery | State::Loss)
+            && let Some(seq) = self.next_repair()
         {
             return Some(self.send_again(now, seq, false));
         }
         if self.has_fresh() { self.send_fresh(now) } else { None }
+    }
+
+    /// What is to be sent again next, while losses are repaired.
+    pub(super) fn next_repair(&mut self) -> Option<u32> {
+        if self.rexmit == Rexmit::Lost { self.board.next_lost(self.una) } else { None }
     }
 
     /// The smallest RTT so far.

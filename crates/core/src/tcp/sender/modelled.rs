@@ -1,6 +1,6 @@
 //! The sender whose congestion control models the path: it notes what it sends, samples what is delivered, and is paced.
 
-use super::{Sender, State, bursts, since_us};
+use super::{Rexmit, Sender, State, bursts, since_us};
 use crate::rng::Rng;
 use crate::tcp::cc::{Flow, Model, Repair};
 use crate::tcp::pacing::Pacer;
@@ -46,6 +46,7 @@ fn us(now: Time) -> u64 {
 }
 
 /// A block reports this segment for the first time.
+#[inline(always)]
 pub(super) fn sacked(path: &mut Option<Box<Path>>, seq: u32) {
     if let Some(path) = path {
         path.sampler.deliver(seq, true);
@@ -89,7 +90,7 @@ impl Path {
     }
 
     pub fn pacing_rate(&self) -> u64 {
-        self.pacer.rate
+        self.pacer.rate()
     }
 
     /// An ACK arrives that acknowledges these segments cumulatively.
@@ -107,7 +108,7 @@ impl Sender {
         path.sampler = Sampler::new(us(now), rtt);
         let mut flow = self.flow(&path, now);
         path.model = Model::new(path.cc, &mut flow, rtt, Rng::stream(path.seed, "congestion control"));
-        path.pacer.rate = flow.pacing_rate;
+        path.pacer.set_rate(flow.pacing_rate);
         self.path = Some(path);
     }
 
@@ -150,7 +151,7 @@ impl Sender {
             app_limited: path.sampler.is_app_limited(),
             limit_samples: false,
             cwnd: self.control.window(),
-            pacing_rate: path.pacer.rate,
+            pacing_rate: path.pacer.rate(),
         }
     }
 
@@ -166,7 +167,7 @@ impl Sender {
         if flow.limit_samples {
             path.sampler.limit(flow.in_flight);
         }
-        path.pacer.rate = flow.pacing_rate;
+        path.pacer.set_rate(flow.pacing_rate);
         self.control.set_window(flow.cwnd);
         self.path = Some(path);
     }
@@ -249,6 +250,71 @@ impl Sender {
             None => self.path.as_mut()?.pacer.rest(),
         }
         segment
+    }
+
+    /// As [`Sender::take_full`]: what leaves now at its pace, where it is new, full, and nothing has to be told with it.
+    #[inline(never)]
+    pub(super) fn take_paced(&mut self, now: Time) -> Option<Range<u32>> {
+        let start = self.nxt;
+        let news = self.syn_due || self.probe_due || self.cwr_due || self.stream.has_shorts();
+        if news || !self.linux || !self.is_established() || self.small_queue.is_some() || self.rexmit == Rexmit::New {
+            return None;
+        }
+        let repairing = matches!(self.state, State::Recovery | State::Loss);
+        let window = self.control.window();
+        loop {
+            let in_flight = self.inflight();
+            if in_flight >= window {
+                break;
+            }
+            let room = window - in_flight;
+            let fresh = self.stream.end.min(self.edge).saturating_sub(self.nxt);
+            let path = self.path.as_mut()?;
+            if fresh == 0 && !repairing {
+                path.pacer.rest();
+                break;
+            }
+            if path.pacer.holds(now) {
+                break;
+            }
+            if !repairing && fresh > 1 && self.waits_for_a_burst(now, room.min(self.edge - self.nxt)) {
+                break;
+            }
+            let path = self.path.as_mut()?;
+            let most = if repairing { room } else { fresh.min(room) };
+            if !path.pacer.admits(now, most, window, path.sampler.min_rtt()) {
+                break;
+            }
+            // Behind a new segment there is neither an empty path nor anything to repair. Asked again, the pacer says the same.
+            if self.nxt == start && (in_flight == 0 || (repairing && self.next_repair().is_some())) {
+                return None;
+            }
+            let path = self.path.as_mut()?;
+            if fresh == 0 {
+                path.pacer.rest();
+                break;
+            }
+            let count = path.pacer.left().min(room).min(fresh);
+            self.send_full(now, count, in_flight);
+        }
+        Some(start..self.nxt)
+    }
+
+    /// So many new segments leave, all full, behind others.
+    fn send_full(&mut self, now: Time, count: u32, in_flight: u32) {
+        let run = self.nxt..self.nxt + count;
+        if !self.board.is_clean() {
+            self.board.reserve(self.una, run.end);
+        }
+        self.prr.on_send(count);
+        self.sent.on_send(run.clone(), self.una, now);
+        self.nxt = run.end;
+        self.sent_at = now;
+        self.arm_after_send(now, false);
+        if let Some(path) = &mut self.path {
+            path.sampler.on_send_full(us(now), run, self.una, in_flight);
+            path.pacer.on_send_full(count);
+        }
     }
 
     /// Linux `tcp_tso_should_defer`: less than a burst waits for an ACK that is due.

@@ -14,7 +14,10 @@ impl Sender {
         if !self.is_established() || ack.cum > self.nxt {
             return Acked::default();
         }
-        if self.linux { self.on_ack_linux(now, ack, blocks) } else { self.on_ack_rfc6675(now, ack, blocks) }
+        if !self.linux {
+            return self.on_ack_rfc6675(now, ack, blocks);
+        }
+        self.on_next_sacked(now, ack, blocks).unwrap_or_else(|| self.on_ack_linux(now, ack, blocks))
     }
 
     /// How many of the segments that this ACK shows to be delivered were marked.
@@ -79,7 +82,7 @@ impl Sender {
         if !self.board.is_clean() {
             self.board.reserve(self.una, self.nxt + 1);
         }
-        self.prr.on_send();
+        self.prr.on_send(1);
         Some(self.send_new(now))
     }
 
@@ -93,7 +96,7 @@ impl Sender {
 
     pub(super) fn send_again(&mut self, now: Time, seq: u32, rescue: bool) -> Transmit {
         self.board.on_retransmit(seq, self.nxt, rescue);
-        self.prr.on_send();
+        self.prr.on_send(1);
         self.retransmits += 1;
         self.sent_at = now;
         if self.linux {

@@ -43,6 +43,7 @@ impl Sender {
     }
 
     /// An ACK asks for the timer anew (Linux `tcp_set_xmit_timer`).
+    #[inline]
     pub(super) fn set_timer(&mut self, now: Time) {
         if self.una < self.nxt && self.is_probed() {
             (self.timer, self.deadline) = (Timer::Probe, self.probe_after_ack(now));
@@ -126,7 +127,7 @@ impl Sender {
                 self.board.reserve(self.una, self.nxt + 1);
             }
             self.tlp.is_retrans = false;
-            self.prr.on_send();
+            self.prr.on_send(1);
             self.send_new(now)
         } else {
             let last = self.nxt - 1;

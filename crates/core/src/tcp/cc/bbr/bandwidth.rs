@@ -126,6 +126,7 @@ impl Bbr {
     }
 
     /// `bbr_lt_bw_sampling`.
+    #[inline(always)]
     pub(super) fn sample_long_term(&mut self, flow: &mut Flow, sample: &Sample) {
         let lt = &mut self.long_term;
         if lt.use_bw {
