@@ -195,7 +195,7 @@ def judge_all(root: Path, store: Store) -> list[claims.Judgement]:
 class Without(Simulator):
     """A world that has no CoDel, and plays nothing."""
 
-    name = "without"
+    name = "kernel"
 
     def refusal(self, plan: object, index: int) -> str | None:
         """Of the second discipline."""
@@ -213,6 +213,36 @@ def test_what_a_world_cannot_play_is_not_expressible_there_and_nothing_of_it_is_
     said = [claims.judge(experiment, claim, found, "kernel") for claim in chosen]
     assert [one.verdict for one in said] == ["not-expressible"] * 6
     assert [one.cause for one in said] == ["no codel here"] * 5 + ["no moon here"]
+
+
+class Twin(Simulator):
+    """The simulator under another world's name."""
+
+    name = "kernel"
+
+
+def test_a_world_may_read_other_runs_and_do_without_some(folder: Path) -> None:
+    rules = RULES.replace("[Y1]", """[runs.codel.kernel]
+where = { "hop.bottleneck.qdisc" = ["pfifo limit 100"] }
+[runs.never]
+file = "small.toml"
+worlds = ["sim"]
+[Y0]
+says = "nothing of this"
+kind = "report"
+runs = ["never"]
+[Y1]""")  # fmt: skip
+    (folder / "claims.toml").write_text(rules)
+    [(experiment, _)] = claims.select(["009"], folder.parent)
+    found = claims.gather(experiment, experiment.needs, Store(folder / "store"), Twin(), seeds=1)
+    [chosen] = found.runs["codel"].sets
+    assert chosen["hop.bottleneck.qdisc"].startswith("pfifo")
+    assert "never" not in found.runs
+    told = claims.judge(experiment, experiment.claims[0], found, "kernel")
+    assert (told.verdict, told.cause) == ("not-expressible", "its runs are asked of another world")
+    (folder / "claims.toml").write_text(rules.replace('["sim"]', '["simm"]'))
+    with pytest.raises(Refusal, match=r"runs.never.worlds.simm: no such key: .*nearest is sim"):
+        claims.load(folder)
 
 
 def test_what_no_claim_is_called_is_refused(folder: Path, sojourn: Run) -> None:

@@ -283,18 +283,16 @@ def _quantiles(axis: Axes, words: Axes, runs: Needs) -> None:
     rows: list[list[str]] = []
     for share, paper in QUANTILES.items():
         address = f"queue_delay_ms.p{100 * share:.0f}"
-        found = {name: charts.mean(runs["fading"].of(LINES[name]).values(address)) for name in FADING}
+        found = charts.mean(runs["fading"].of(LINES["CoDel"]).values(address))
         axis.plot(paper, share, "x", color=plot.INK, markersize=7, markeredgewidth=1.8)
-        axis.plot(found["CoDel"].value, share, "o", color=COLOURS["CoDel"], markersize=6)
+        axis.plot(found.value, share, "o", color=COLOURS["CoDel"], markersize=6)
         own = charts.mean(runs["fading-ns2"].values(address))
         digits = 1 if paper < 10 else 0
-        rows.append(
-            [f"p{100 * share:.0f}, ms", f"{paper:g}", charts.number(found["CoDel"], digits), charts.number(own, digits)]
-        )
+        rows.append([f"p{100 * share:.0f}, ms", f"{paper:g}", charts.number(found, digits), charts.number(own, digits)])
     axis.plot([], [], "x", color=plot.INK, label="CoDel, the paper")
     axis.plot([], [], "o", color=COLOURS["CoDel"], label="CoDel, ten seeds")
     axis.legend(loc="upper left", frameon=False, fontsize=8.5)
-    carried = {name: runs["fading"].of(LINES[name]).values("delivered_bytes") / 1e6 for name in FADING}
+    carried = {name: runs["fading"].of(LINES[name]).values("delivered_bytes") / 1e6 for name in ("tail drop", "CoDel")}
     rows.append(["MB", "", charts.number(charts.mean(carried["CoDel"]), 0), ""])
     rows.append(["tail drop, MB", "at most 1637.5", charts.number(charts.mean(carried["tail drop"]), 0), ""])
     charts.table(words, ["CoDel", "paper", "Linux's", "ns-2's"], rows, size=8)

@@ -54,6 +54,10 @@ class Need:
     """The values of a sweep that are read; of keys that are not here, all."""
     series: bool = False
     """Whether queues and flows over time are read too."""
+    worlds: Collection[str] = plan.WORLDS
+    """Elsewhere claims do without, as without an ablation that one world has shown."""
+    elsewhere: Mapping[str, Need] = field(default_factory=dict)
+    """What a world reads instead."""
 
     def among(self, chosen: Mapping[str, Any]) -> bool:
         """Whether a combination is one of these."""
@@ -148,13 +152,17 @@ def load(folder: Path) -> Experiment:
 
 
 def _need(folder: Path, name: str, value: Mapping[str, Any]) -> Need:
-    path = folder / CLAIMS
-    _known(path, f"runs.{name}", value, ("file", "seeds", "set", "where", "series"))
+    path, keys = folder / CLAIMS, ("file", "seeds", "set", "where", "series")
+    _known(path, f"runs.{name}", value, (*keys, "worlds", *plan.WORLDS))
     if "file" not in value:
         raise Refusal(f"{path}: runs.{name}: expected file, a scenario file's path from here")
+    worlds = value.get("worlds", plan.WORLDS)
+    _known(path, f"runs.{name}.worlds", dict.fromkeys(worlds), plan.WORLDS)
+    own = {key: value[key] for key in keys if key in value}
+    elsewhere = {world: _need(folder, name, own | value[world]) for world in plan.WORLDS if world in value}
     seeds = _by_world(path, f"runs.{name}", "seeds", value)
     parts = (value.get("set", {}), value.get("where", {}), value.get("series", False))
-    return Need(name, folder / value["file"], seeds, *parts)
+    return Need(name, folder / value["file"], seeds, *parts, worlds, elsewhere)
 
 
 def _claim(path: Path, name: str, value: Any, needs: Mapping[str, Need]) -> Claim:
@@ -351,7 +359,8 @@ def gather(
 ) -> Found:
     """The runs that are needed; what the store lacks is played first, or told in `lacking` if not to `play`."""
     found = Found()
-    chosen = [need for name, need in experiment.needs.items() if name in needs]
+    asked = [need for name, need in experiment.needs.items() if name in needs and world.name in need.worlds]
+    chosen = [need.elsewhere.get(world.name, need) for need in asked]
     plans = [plan.load(need.file, list(need.set.items()), None, seeds or need.seeds.get(world.name)) for need in chosen]
     lengths = [_simulated_s(one, need) for one, need in zip(plans, chosen, strict=True)]
     before, whole = 0.0, sum(lengths)
@@ -433,7 +442,9 @@ def judge(experiment: Experiment, claim: Claim, found: Found, world: str) -> Jud
     for name in claim.runs:
         if name in found.refused:
             return judged("not-expressible", found.refused[name])
-    quantities = experiment.quantities_of(claim)({name: found.runs[name] for name in claim.runs})
+    if claim.runs and not any(world in experiment.needs[name].worlds for name in claim.runs):
+        return judged("not-expressible", "its runs are asked of another world")
+    quantities = experiment.quantities_of(claim)({name: found.runs[name] for name in claim.runs if name in found.runs})
     for name in (*claim.holds, *claim.each, *claim.same):
         if name not in quantities:
             raise Refusal(f"{experiment.folder / QUANTITIES}: {claim.id} has no quantity {name!r}")

@@ -137,6 +137,8 @@ def refusal(experiment: Experiment, drawing: Drawing, found: Found) -> str | Non
         if name in found.lacking:
             where = f"{experiment.needs[name].file}, runs.{name}"
             return f"{found.lacking[name]} of the runs of {where}, are not there: play them without --check"
+        if name not in found.runs:
+            return f"runs.{name} is asked of another world"
     return None
 
 
