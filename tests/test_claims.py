@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from math import inf
@@ -174,7 +175,13 @@ def test_the_mean_and_each_seed_are_judged_from_both_sides() -> None:
         ('kind = "report"', 'kind = "must"', r"Y5: expected a range"),
         ('"longer by, ms" = [', '"longer, ms" = [', r"Y2 has no quantity 'longer, ms'"),
         ("[Y6]", "[Y7]\nsays = 'x'\nruns = ['small']\nholds = { x = [0, 1] }\n[Y6]", r"Y7 has no function y7"),
-        ('["codel"] }', '["codle"] }', r"no combination of the sweep is one of those that are asked for"),
+        ('["codel"] }', '["codle"] }', r"runs.codel.where: no combination of .*small.toml has these values"),
+        ('["codel"] }', '"codel" }', r"runs.codel.where.hop.bottleneck.qdisc = 'codel': expected a list"),
+        ("seeds = 3", 'seeds = "3"', r"runs.small.seeds.sim = '3': expected a whole number"),
+        ("seeds = 3", "set = { duration = 3 }", r"runs.small.set.duration = 3: expected text"),
+        ('file = "small.toml"', "file = 3", r"runs.small.file = 3: expected text"),
+        ('runs = ["codel"]', 'runs = "codel"', r"Y3.runs = 'codel': expected a list"),
+        ("[0, 1]", '["0", "1"]', r"utilisation = \['0', '1'\]: expected \[least, greatest\]"),
     ],
 )
 def test_a_rule_that_says_nothing_is_named(folder: Path, old: str, new: str, said: str) -> None:
@@ -243,6 +250,60 @@ runs = ["never"]
     (folder / "claims.toml").write_text(rules.replace('["sim"]', '["simm"]'))
     with pytest.raises(Refusal, match=r"runs.never.worlds.simm: no such key: .*nearest is sim"):
         claims.load(folder)
+
+
+def test_what_the_world_lacks_is_the_same_verdict_with_and_without_a_check(folder: Path) -> None:
+    text = (folder / "small.toml").read_text()
+    (folder / "small.toml").write_text(
+        text.replace("[sweep]", '[sweep]\n"flow.bulk0.cc" = ["cubic", "bbr2", "illinois"]')
+    )
+    (folder / "claims.toml").write_text(RULES.replace('["codel"] }', '["codel"], "flow.bulk0.cc" = ["cubic"] }'))
+    experiment, store = claims.load(folder), Store(folder / "store")
+    played = claims.gather(experiment, ["small", "codel"], store, Simulator())
+    read = claims.gather(experiment, ["small", "codel"], store, Simulator(), play=False)
+    for found in (played, read):
+        assert found.refused.keys() == {"small"}, "of codel's runs none is left out"
+        assert found.runs.keys() == {"codel"}
+        assert not found.lacking
+    (folder / "small.toml").write_text(text.replace("[sweep]", '[sweep]\n"flow.bulk0.cc" = ["cubic", "illinois"]'))
+    found = claims.gather(claims.load(folder), ["small"], store, Simulator(), play=False)
+    assert "illinois" in found.refused["small"]
+    assert not found.lacking, "playing would not help"
+
+
+def test_two_papers_of_one_number_are_told_apart(folder: Path) -> None:
+    shutil.copytree(folder, folder.parent / "009-other")
+    with pytest.raises(Refusal, match="009: expected one of 009-other, 009-small"):
+        claims.select(["009"], folder.parent)
+    assert [one.name for one, _ in claims.select(["009-other"], folder.parent)] == ["009-other"]
+
+
+def test_a_python_file_that_does_not_load_is_named(folder: Path) -> None:
+    for text, said in (("def y1(", "never closed"), ("import not_there", "No module named 'not_there'")):
+        (folder / "quantities.py").write_text(text)
+        with pytest.raises(Refusal, match=rf"quantities\.py: .*{said}"):
+            claims.load(folder)
+    data = "from __future__ import annotations\nfrom dataclasses import dataclass\n@dataclass\nclass A:\n    x: int\n"
+    (folder / "quantities.py").write_text(data + QUANTITIES)
+    assert claims.load(folder).quantities.A(1).x == 1
+
+
+def test_the_page_of_verdicts_is_not_written_from_nothing(folder: Path) -> None:
+    for words, said in (
+        (["mars"], "mars: expected one of sim, kernel"),
+        (["sim", "nowhere"], "nowhere: no store is there"),
+    ):
+        done = subprocess.run(
+            [sys.executable, ROOT / "tools/claims_page.py", folder, *words],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 1
+        assert said in done.stderr
+    assert not list(folder.glob("verdicts.*"))
+    assert not (folder / "nowhere").exists()
 
 
 def test_what_no_claim_is_called_is_refused(folder: Path, sojourn: Run) -> None:

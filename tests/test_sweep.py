@@ -457,6 +457,11 @@ def test_a_quick_look_has_every_value_of_a_small_sweep_too() -> None:
     assert len(chosen) < len(sets)
 
 
+def test_a_quick_look_at_one_link_is_all_of_it() -> None:
+    for sets in ([{"hop.a.qdisc": q} for q in "xy"], [{}]):
+        assert all(map(campaign.quick(sets), sets)), "its disciplines can't be compared on less"
+
+
 def test_the_whole_sweep_goes_on_after_a_quick_look(small: Path, sojourn: Run) -> None:
     small.write_text(
         small.read_text() + '"flow.bulk0.count" = [1, 2]\n"flow.pings0.interval" = ["40ms", "50ms", "60ms"]\n'

@@ -18,7 +18,7 @@ from pages import filled
 from sojourn import _core, claims, records
 from sojourn.cli.claims import as_dict, told
 from sojourn.cli.run import world_of
-from sojourn.store import Store
+from sojourn.store import FACTS, Store
 from sojourn.sweep import Mean
 
 BEGIN, END = "<!-- verdicts: written by tools/claims_page.py -->", "<!-- end of verdicts -->"
@@ -67,6 +67,10 @@ def _told(name: str, one: Mapping[str, Any]) -> claims.Told:
 
 def main(folder: str, world: str = "sim", store: str = "results/store") -> None:
     """Writes verdicts and table anew."""
+    if world not in WORLDS:
+        sys.exit(f"{world}: expected one of {', '.join(WORLDS)}")
+    if not (Path(store) / FACTS).is_file():
+        sys.exit(f"{store}: no store is there, and without one the verdicts would be lost")
     here = Path(folder)
     text = records.to_json(judged(here, world, Store(Path(store)))) + "\n"
     (here / f"verdicts.{world}.json").write_text(text, encoding="utf-8")

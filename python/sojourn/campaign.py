@@ -73,7 +73,7 @@ def quick(sets: Sequence[Mapping[str, Any]]) -> Among:
 
     Disciplines are compared on the same link, so those that differ in nothing else stay together. Which are taken goes
     by a digest of what they set, so a sweep that is extended keeps them; values of a key that chance has left out are
-    added.
+    added, and there is one link at least.
     """
 
     def link(chosen: Mapping[str, Any]) -> str:
@@ -84,7 +84,7 @@ def quick(sets: Sequence[Mapping[str, Any]]) -> Among:
     seen: set[tuple[str, str]] = set()
     for name in sorted(links, key=identity.digest):
         values = set(json.loads(name, object_pairs_hook=lambda pairs: [(k, json.dumps(v)) for k, v in pairs]))
-        if int(identity.digest(name)[:8], 16) < 16**8 / QUICK or not values <= seen:
+        if not taken or int(identity.digest(name)[:8], 16) < 16**8 / QUICK or not values <= seen:
             taken.add(name)
             seen |= values
     return lambda chosen: link(chosen) in taken

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import sys
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,8 @@ CLAIMS, QUANTITIES = "claims.toml", "quantities.py"
 KINDS = ("expected", "must", "calibrates", "report", "inconsistent", "not-expressible")
 """must: or the implementation is wrong. calibrates: a parameter was chosen by it. report: nobody said how near is near
 enough. inconsistent: the paper contradicts itself. not-expressible: in none of the worlds."""
+WORDS = {str: "text", int: "a whole number", bool: "true or false", list: "a list", Mapping: "a table"}
+"""What is expected in claims.toml, by type."""
 VERDICTS = ("holds", "differs", "inconsistent", "calibrated", "not-expressible", "reported")
 
 
@@ -136,7 +139,10 @@ def folder_of(word: str, there: Sequence[Path]) -> Path | None:
     """The experiment that a word names, if it does: by number, by name, by path."""
     if (Path(word) / CLAIMS).exists():
         return Path(word)
-    return next((folder for folder in there if word in (folder.name, folder.name.split("-")[0])), None)
+    found = [folder for folder in there if word in (folder.name, folder.name.split("-")[0])]
+    if len(found) > 1:
+        raise Refusal(f"{word}: expected one of {', '.join(folder.name for folder in found)}")
+    return found[0] if found else None
 
 
 def load(folder: Path) -> Experiment:
@@ -146,6 +152,7 @@ def load(folder: Path) -> Experiment:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Refusal(f"{path}: {error}") from error
+    _typed(path, "", document, {"runs": Mapping})
     needs = {name: _need(folder, name, value) for name, value in document.pop("runs", {}).items()}
     claims = tuple(_claim(path, name, value, needs) for name, value in document.items())
     return Experiment(folder, needs, claims, module(folder / QUANTITIES))
@@ -153,14 +160,19 @@ def load(folder: Path) -> Experiment:
 
 def _need(folder: Path, name: str, value: Mapping[str, Any]) -> Need:
     path, keys = folder / CLAIMS, ("file", "seeds", "set", "where", "series")
-    _known(path, f"runs.{name}", value, (*keys, "worlds", *plan.WORLDS))
-    if "file" not in value:
+    if not isinstance(value, Mapping) or "file" not in value:
         raise Refusal(f"{path}: runs.{name}: expected file, a scenario file's path from here")
+    _known(path, f"runs.{name}", value, (*keys, "worlds", *plan.WORLDS))
+    types = {"file": str, "set": Mapping, "where": Mapping, "series": bool, "worlds": list}
+    _typed(path, f"runs.{name}.", value, {**types, **dict.fromkeys(plan.WORLDS, Mapping)})
+    _typed(path, f"runs.{name}.set.", value.get("set", {}), dict.fromkeys(value.get("set", {}), str))
+    _typed(path, f"runs.{name}.where.", value.get("where", {}), dict.fromkeys(value.get("where", {}), list))
     worlds = value.get("worlds", plan.WORLDS)
     _known(path, f"runs.{name}.worlds", dict.fromkeys(worlds), plan.WORLDS)
     own = {key: value[key] for key in keys if key in value}
     elsewhere = {world: _need(folder, name, own | value[world]) for world in plan.WORLDS if world in value}
     seeds = _by_world(path, f"runs.{name}", "seeds", value)
+    _typed(path, f"runs.{name}.seeds.", seeds, dict.fromkeys(seeds, int))
     parts = (value.get("set", {}), value.get("where", {}), value.get("series", False))
     return Need(name, folder / value["file"], seeds, *parts, worlds, elsewhere)
 
@@ -170,6 +182,8 @@ def _claim(path: Path, name: str, value: Any, needs: Mapping[str, Need]) -> Clai
     if not isinstance(value, Mapping):
         raise Refusal(f"{path}: {name} = {value}: expected a table of a claim")
     _known(path, name, value, keys)
+    texts, tables = dict.fromkeys(("says", "kind", "tests"), str), dict.fromkeys(("holds", "each"), Mapping)
+    _typed(path, f"{name}.", value, {**texts, **tables, "runs": list, "same": list})
     made = Claim(
         id=name,
         says=value.get("says", ""),
@@ -209,10 +223,18 @@ def _known(path: Path, where: str, value: Mapping[str, Any], keys: Sequence[str]
             raise Refusal(f"{path}: {where}.{key}: no such key: {expected}")
 
 
+def _typed(path: Path, where: str, value: Mapping[str, Any], types: Mapping[str, type]) -> None:
+    """Refuses what is there and of another type."""
+    for key, expected in types.items():
+        if key in value and not isinstance(value[key], expected):
+            raise Refusal(f"{path}: {where}{key} = {value[key]!r}: expected {WORDS[expected]}")
+
+
 def _ranges(path: Path, name: str, value: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     ranges = {}
     for key, bounds in value.items():
-        if not (isinstance(bounds, list) and len(bounds) == 2 and bounds[0] <= bounds[1]):
+        numbers = isinstance(bounds, list) and all(isinstance(one, int | float) for one in bounds)
+        if not (numbers and len(bounds) == 2 and bounds[0] <= bounds[1]):
             raise Refusal(f"{path}: {name}: {key} = {bounds}: expected [least, greatest]")
         ranges[key] = (float(bounds[0]), float(bounds[1]))
     return ranges
@@ -220,11 +242,16 @@ def _ranges(path: Path, name: str, value: Mapping[str, Any]) -> dict[str, tuple[
 
 def module(path: Path) -> ModuleType:
     """A Python file of an experiment."""
-    spec = importlib.util.spec_from_file_location(f"sojourn_{path.parent.name}_{path.stem}", path)
+    name = f"sojourn_{path.parent.name}_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
+    sys.modules[name] = made  # a dataclass looks there for its module
+    try:
+        spec.loader.exec_module(made)
+    except (SyntaxError, ImportError) as error:
+        raise Refusal(f"{path}: {error}") from error
     return made
 
 
@@ -276,7 +303,7 @@ class Runs:
             yield records.read_run(self._kept.series(name))
 
     def flow_series(self) -> Iterator[dict[str, records.Columns]]:
-        """Of each run, columns over time by flow: `time_s`, `acknowledged_bytes`, and the sender's state."""
+        """Of each run, columns over time by flow: `time_s`, `acked_bytes`, and the sender's state."""
         for name in self.table["id"].to_pylist():
             yield records.read_flow_series(self._kept.flow_series(name))
 
@@ -363,6 +390,10 @@ def gather(
     chosen = [need.elsewhere.get(world.name, need) for need in asked]
     plans = [plan.load(need.file, list(need.set.items()), None, seeds or need.seeds.get(world.name)) for need in chosen]
     lengths = [_simulated_s(one, need) for one, need in zip(plans, chosen, strict=True)]
+    for need, length in zip(chosen, lengths, strict=True):
+        if not length:
+            where = f"{experiment.folder / CLAIMS}: runs.{need.name}.where"
+            raise Refusal(f"{where}: no combination of {need.file} has these values")
     before, whole = 0.0, sum(lengths)
     for one, need, length in zip(plans, chosen, lengths, strict=True):
         # A guest takes its time: what can't be judged is not played.
@@ -393,11 +424,15 @@ def gather(
         if swept.interrupted:
             found.interrupted = True
             break
-        if not play and (lacking := sum(map(bool, swept.ids)) - swept.count):
-            found.lacking[need.name] = lacking
+        if why := next((each["reason"] for each in swept.skipped if need.among(each["set"])), None):
+            found.refused[need.name] = why
             continue
-        if swept.skipped and play:
-            found.refused[need.name] = swept.skipped[0]["reason"]
+        if not play and (lacking := sum(map(bool, swept.ids)) - swept.count):
+            if why := _refusal(one, need, world):
+                found.refused[need.name] = why
+            else:
+                found.lacking[need.name] = lacking
+            continue
         found.runs[need.name] = _runs_of(swept, series=need.series)
     return found
 

@@ -115,6 +115,8 @@ def load(folder: Path) -> Book:
     names: set[str] = set()
     made = tuple(drawings)
     for one in made:
+        if not isinstance(one, Drawing):
+            raise Refusal(f"{path}: FIGURES has {one!r}: expected a Drawing")
         if one.name in names:
             raise Refusal(f"{path}: {one.name}: there are two of this name")
         names.add(one.name)
