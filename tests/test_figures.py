@@ -153,6 +153,10 @@ def test_the_footer_says_files_seeds_world_and_version(folder: Path) -> None:
     only = {"over-time": found.runs["over-time"]}
     said = figures.provenance(book.experiment, only, "kernel")
     assert said.startswith("experiments/009-small/small.toml (seed 1)  ·  world kernel")
+    rules = folder / "claims.toml"
+    rules.write_text(f'{rules.read_text()}\n[runs.over-time.kernel]\nfile = "other.toml"\n')
+    said = figures.provenance(claims.load(folder), only, "kernel")
+    assert said.startswith("experiments/009-small/other.toml (seed 1)"), "what that world reads instead"
 
 
 def test_runs_without_series_say_how_to_have_them(folder: Path) -> None:

@@ -103,6 +103,11 @@ class Experiment:
         """The folder's."""
         return self.folder.name
 
+    def need(self, name: str, world: str) -> Need:
+        """What a world reads by that name."""
+        need = self.needs[name]
+        return need.elsewhere.get(world, need)
+
     def quantities_of(self, claim: Claim) -> Callable[[Mapping[str, Runs]], Quantities]:
         """The function for a claim: N9 has `n9`."""
         name = "".join(letter if letter.isalnum() else "_" for letter in claim.id.lower())
@@ -386,8 +391,8 @@ def gather(
 ) -> Found:
     """The runs that are needed; what the store lacks is played first, or told in `lacking` if not to `play`."""
     found = Found()
-    asked = [need for name, need in experiment.needs.items() if name in needs and world.name in need.worlds]
-    chosen = [need.elsewhere.get(world.name, need) for need in asked]
+    asked = [name for name, need in experiment.needs.items() if name in needs and world.name in need.worlds]
+    chosen = [experiment.need(name, world.name) for name in asked]
     plans = [plan.load(need.file, list(need.set.items()), None, seeds or need.seeds.get(world.name)) for need in chosen]
     lengths = [_simulated_s(one, need) for one, need in zip(plans, chosen, strict=True)]
     for need, length in zip(chosen, lengths, strict=True):

@@ -131,13 +131,13 @@ def _refuse_unknown(path: Path, name: str, what: str, given: Sequence[str], know
             raise Refusal(f"{path}: {name}.{what} = {one}: expected one of {', '.join(known)}")
 
 
-def refusal(experiment: Experiment, drawing: Drawing, found: Found) -> str | None:
+def refusal(experiment: Experiment, drawing: Drawing, found: Found, world: str) -> str | None:
     """Why it can't be drawn, if it can't: the world can't play a part of it, or the store lacks it and may not play."""
     for name in drawing.runs:
         if name in found.refused:
             return found.refused[name]
         if name in found.lacking:
-            where = f"{experiment.needs[name].file}, runs.{name}"
+            where = f"{experiment.need(name, world).file}, runs.{name}"
             return f"{found.lacking[name]} of the runs of {where}, are not there: play them without --check"
         if name not in found.runs:
             return f"runs.{name} is asked of another world"
@@ -169,7 +169,7 @@ def provenance(experiment: Experiment, runs: Mapping[str, Runs], world: str) -> 
     """Where the numbers come from: scenario files with their seeds, the world, the version."""
     seeds: dict[str, set[int]] = {}
     for name, found in runs.items():
-        seeds.setdefault(_file(experiment, experiment.needs[name]), set()).update(found.seeds)
+        seeds.setdefault(_file(experiment, experiment.need(name, world)), set()).update(found.seeds)
     files = "  ·  ".join(f"{file} ({_seeds(numbers)})" for file, numbers in seeds.items())
     return f"{files}  ·  world {world}  ·  sojourn {_core.__version__}"
 

@@ -110,7 +110,7 @@ def _judge_all(
         if found.interrupted:
             return judged, True
         for name, count in found.lacking.items():
-            where = f"{experiment.needs[name].file}, runs.{name}"
+            where = f"{experiment.need(name, world.name).file}, runs.{name}"
             fail(f"{store.folder}: {count} of the runs of {where}, are not there: play them without --check")
         judged += [judging.judge(experiment, claim, found, world.name) for claim in claims]
         click.echo(f"{experiment.name}: {many(found.played, 'run')} played now; store: {store.folder}", err=True)

@@ -87,7 +87,7 @@ def figures(
             sys.exit(INTERRUPTED)
         click.echo(f"{name}: {many(found.played, 'run')} played now; store: {store}", err=True)
         for one in book.drawings:
-            if why := drawing.refusal(book.experiment, one, found):
+            if why := drawing.refusal(book.experiment, one, found, world):
                 refused = f"{name}/{one.name}: {why}"
                 click.echo(f"sojourn: skipped {refused}", err=True)
                 continue
