@@ -93,8 +93,9 @@ def _index(there: Sequence[Paper]) -> str:
     listed = "\n".join(one.folder.name for one in there)
     return (
         "# Papers\n\nWhat each claims, and what comes out here: in the simulator (sim) and in the real Linux kernel. "
-        "A claim's range was fixed before the first run. What differs has a cause, found by an experiment that is in "
-        "the repository. [How claims are judged](../how-to/judge-the-papers-claims.md).\n\n"
+        "A claim's range was fixed before the first run, or its page says which was not. What differs has a cause, "
+        "found by an experiment that is in the repository, or is said to be unexplained. "
+        "[How claims are judged](../how-to/judge-the-papers-claims.md).\n\n"
         + "\n".join(rows)
         + f"\n\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
     )

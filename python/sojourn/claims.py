@@ -1,8 +1,9 @@
 """What a paper claims, judged by runs in a store.
 
 An experiment is a folder with a `claims.toml` and a `quantities.py`. The first has what the paper says, which runs it
-needs, and the ranges in which each quantity must lie, fixed before the first run; the second, for each claim, a
-function from those runs to its quantities, a value for each seed. A verdict is recomputed from the store at any time.
+needs, and the ranges in which each quantity must lie, fixed before the first run or said not to be; the second, for
+each claim, a function from those runs to its quantities, a value for each seed. A verdict is recomputed from
+the store at any time.
 """
 
 from __future__ import annotations

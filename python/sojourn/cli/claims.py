@@ -135,7 +135,7 @@ def _show(judged: Sequence[Judgement], form: str) -> None:
         counts = Counter(one.verdict for one in judged)
         click.echo(
             f"{many(len(judged), 'claim')}: {', '.join(f'{count} {verdict}' for verdict, count in counts.items())}\n"
-            "means over seeds, ± half-width of the 95 % interval; in brackets what was fixed before the first run"
+            "means over seeds, ± half-width of the 95 % interval; in brackets the range that claims.toml has"
         )
 
 
