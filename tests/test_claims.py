@@ -222,6 +222,23 @@ def test_what_a_world_cannot_play_is_not_expressible_there_and_nothing_of_it_is_
     assert [one.cause for one in said] == ["no codel here"] * 5 + ["no moon here"]
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ('return {"utilisation": runs["codl"].values("utilisation")}', "quantities.py: y3: KeyError: 'codl'"),
+        ('return {"utilisation": runs["codel"].values("utilization")}', "quantities.py: y3: .*utilization"),
+        ('return {"utilisation": [1.0, float("inf")]}', "quantities.py: y3: Y3: 'utilisation' is infinite"),
+    ],
+)
+def test_what_goes_wrong_in_an_experiments_own_python_is_a_line(folder: Path, body: str, said: str) -> None:
+    own = QUANTITIES.replace('return {"utilisation": runs["codel"].values("utilisation")}', body)
+    (folder / "quantities.py").write_text(own)
+    [(experiment, chosen)] = claims.select(["Y3"], folder.parent)
+    found = claims.gather(experiment, ["codel"], Store(folder / "store"), Simulator(), seeds=1)
+    with pytest.raises(Refusal, match=said):
+        claims.judge(experiment, chosen[0], found, "sim")
+
+
 class Twin(Simulator):
     """The simulator under another world's name."""
 

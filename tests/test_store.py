@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
@@ -198,6 +199,20 @@ def test_a_damaged_file_of_runs_is_named_and_set_aside(tmp_path: Path, fault: st
     assert str(path) in said
     assert path.with_suffix(".damaged").read_bytes() == faulty[fault]
     assert len(seeds(again)) == 10
+
+
+def test_series_that_were_cut_short_are_set_aside_and_not_there(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    whole = io.BytesIO()
+    pq.write_table(pa.table({"time_s": [0.0, 1.0]}), whole)
+    for path in (store.series("a"), store.flow_series("a")):
+        path.write_bytes(whole.getvalue())
+    assert store.has_series("a")
+    assert not store.has_series("b")
+    store.flow_series("a").write_bytes(whole.getvalue()[:-20])
+    assert not store.has_series("a")
+    assert str(store.flow_series("a")) in store.damaged[0]
+    assert not store.flow_series("a").exists()
 
 
 def test_a_query_does_not_read_what_is_damaged(tmp_path: Path) -> None:

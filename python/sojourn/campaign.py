@@ -261,8 +261,7 @@ class _Sweep:
             self.judge(place)
 
     def has_series(self, run: str) -> bool:
-        store = self.swept.store
-        return not self.series or (store.series(run).exists() and store.flow_series(run).exists())
+        return not self.series or self.swept.store.has_series(run)
 
     def judge(self, place: int) -> None:
         """Whether a combination has enough seeds: by its first ones, in whatever order they were played."""

@@ -14,6 +14,7 @@ import math
 import sys
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -244,6 +245,17 @@ def _ranges(path: Path, name: str, value: Mapping[str, Any]) -> dict[str, tuple[
             raise Refusal(f"{path}: {name}: {key} = {bounds}: expected [least, greatest]")
         ranges[key] = (float(bounds[0]), float(bounds[1]))
     return ranges
+
+
+@contextmanager
+def refused_in(where: str) -> Iterator[None]:
+    """What goes wrong in an experiment's own Python is its author's to mend: one line, and no traceback."""
+    try:
+        yield
+    except Refusal as error:
+        raise Refusal(f"{where}: {error}") from error
+    except Exception as error:
+        raise Refusal(f"{where}: {type(error).__name__}: {error}") from error
 
 
 def module(path: Path) -> ModuleType:
@@ -485,11 +497,13 @@ def judge(experiment: Experiment, claim: Claim, found: Found, world: str) -> Jud
             return judged("not-expressible", found.refused[name])
     if claim.runs and not any(world in experiment.needs[name].worlds for name in claim.runs):
         return judged("not-expressible", "its runs are asked of another world")
-    quantities = experiment.quantities_of(claim)({name: found.runs[name] for name in claim.runs if name in found.runs})
+    function = experiment.quantities_of(claim)
+    with refused_in(f"{experiment.folder / QUANTITIES}: {function.__name__}"):
+        quantities = function({name: found.runs[name] for name in claim.runs if name in found.runs})
+        all_told = [told(claim, name, values) for name, values in quantities.items()]
     for name in (*claim.holds, *claim.each, *claim.same):
         if name not in quantities:
             raise Refusal(f"{experiment.folder / QUANTITIES}: {claim.id} has no quantity {name!r}")
-    all_told = [told(claim, name, values) for name, values in quantities.items()]
     if claim.kind in ("report", "inconsistent"):
         return judged("reported" if claim.kind == "report" else "inconsistent", cause, all_told)
     if not all(one.inside for one in all_told):
@@ -500,6 +514,8 @@ def judge(experiment: Experiment, claim: Claim, found: Found, world: str) -> Jud
 def told(claim: Claim, name: str, quantity: Floats | Sequence[float] | float) -> Told:
     """A quantity by the claim's rules; one that no rule names is beside the claim."""
     values = np.atleast_1d(np.asarray(quantity, float))
+    if np.isinf(values).any():
+        raise Refusal(f"{claim.id}: {name!r} is infinite: expected a number for each seed")
     mean = mean_of(values[~np.isnan(values)].tolist())
     if mean is None:
         raise Refusal(f"{claim.id}: {name!r} has no value")

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from sojourn import _core, claims, plot, records
-from sojourn.claims import Experiment, Found, Need, Runs
+from sojourn.claims import Experiment, Found, Need, Runs, refused_in
 from sojourn.errors import Refusal, nearest_of
 
 FIGURES, FOLDER = "figures.py", "figures"
@@ -149,7 +149,8 @@ def picture(experiment: Experiment, drawing: Drawing, found: Mapping[str, Runs],
     runs = {name: found[name] for name in drawing.runs}
     with mpl.rc_context(plot.STYLE):
         figure = Figure(figsize=SIZE, layout="constrained")
-        drawing.draw(runs, figure)
+        with refused_in(f"{experiment.folder / FIGURES}: {drawing.name}"):
+            drawing.draw(runs, figure)
         footer = textwrap.wrap(provenance(experiment, runs, world), COLUMNS)
         width, height = figure.get_size_inches()
         below = BOTTOM + LINE * len(footer)

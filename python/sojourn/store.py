@@ -145,6 +145,15 @@ class Store:
         """Where the series of its flows are."""
         return self.folder / "series" / f"{run}.flows.parquet"
 
+    def has_series(self, run: str) -> bool:
+        """Whether a run's series are there, whole: what is damaged is named in `damaged`, and gone."""
+        for path in (self.series(run), self.flow_series(run)):
+            if path.exists():
+                self._or_away(path, _check_end)
+            if not path.exists():
+                return False
+        return True
+
     def fold(self) -> None:
         """Moves finished runs to where queries read them, and clears away what killed processes left."""
         with self._locked(fcntl.LOCK_EX):
@@ -286,6 +295,11 @@ def _whole(path: Path) -> pa.Table:
     """A file of runs, with the columns of today."""
     table = pq.read_table(path, page_checksum_verification=True)
     return table if table.schema == columns.SCHEMA else columns.table_of(columns.rows_of(table))
+
+
+def _check_end(path: Path) -> None:
+    """Refuses a file that was cut short; its series are read when they are drawn."""
+    pq.read_metadata(path)
 
 
 def _check_pages(path: Path) -> None:
