@@ -115,7 +115,7 @@ def test_counts_averaged_over_seeds_are_not_written_to_six_digits() -> None:
 
 
 def test_words_in_a_light_shade_are_dark_enough_to_read() -> None:
-    light = plot._shade(plot.COLOURS["pfifo"], 1.0)
+    light = plot.shade(plot.COLOURS["pfifo"], 1.0)
     assert plot.ink(light) != light
     assert plot.ink(plot.COLOURS["codel"]) == plot.COLOURS["codel"], "a discipline's own colour stays"
 

@@ -50,7 +50,14 @@ def long(tmp_path: Path) -> Path:
 def start(*words: object) -> Iterator[subprocess.Popen[str]]:
     """A sweep that does not outlive what is inside."""
     command = [SOJOURN, "sweep", *map(str, words)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # What starts the tests in the background may have them ignore SIGINT; a terminal does not.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
         try:
             yield process
         finally:
