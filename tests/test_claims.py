@@ -548,6 +548,6 @@ def test_a_papers_readme_has_a_verdict_for_every_claim() -> None:
         assert set(verdicts) == {claim.id for claim in chosen}
         for claim in chosen:
             if claim.kind == "must":
-                assert verdicts[claim.id] == {"holds"}, claim.id
+                assert verdicts[claim.id] - {"not-expressible"} == {"holds"}, claim.id
             if "differs" in verdicts[claim.id] or claim.kind == "not-expressible":
                 assert claim.cause, claim.id
