@@ -7,6 +7,7 @@ import fcntl
 import io
 import json
 import random
+import re
 import resource
 import shlex
 import shutil
@@ -112,6 +113,21 @@ def test_the_table_is_that_of_run(tmp_path: Path, small: Path, sojourn: Run) -> 
     ran = sojourn("run", small, "--seeds", "3", "--out", tmp_path / "out").stdout
     swept = sojourn("sweep", small, "--seeds", "3", "--store", tmp_path / "store").stdout
     assert swept == ran
+
+
+def test_a_table_shows_the_first_hundred_combinations_and_says_how_to_see_all(
+    tmp_path: Path, small: Path, sojourn: Run
+) -> None:
+    intervals = [f"{ms}ms" for ms in range(50, 101)]
+    small.write_text(SMALL.replace('"3s"', '"1.1s"') + f'"flow.pings0.interval" = {json.dumps(intervals)}\n')
+    words = ("sweep", small, "--store", tmp_path / "store")
+    text = sojourn(*words).stdout
+    shown = list(dict.fromkeys(re.findall(r"(?m)^ (?:pfifo limit 100|codel), pings0.interval \d+ms", text)))
+    assert len(shown) == 100
+    assert shown[-1] == " codel, pings0.interval 98ms"
+    assert '2 more combinations: see all with -f csv, or some with sojourn store "SELECT …"' in text
+    assert len(sojourn(*words, "-f", "csv").stdout.splitlines()) == 1 + 102
+    assert len(json.loads(sojourn(*words, "-f", "json").stdout)["combinations"]) == 102
 
 
 def test_means_are_said_by_the_names_of_their_measures(tmp_path: Path, small: Path, sojourn: Run) -> None:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from sojourn.sweep import Mean
     from sojourn.table import Column
 
+ROWS = 100
+"""Combinations that a table shows: nobody reads more, and to lay out thousands takes a minute."""
+
 
 @cli.command(
     epilog="""\b
@@ -165,7 +168,7 @@ def _tables(done: Swept, hops: list[str], means: dict[str, list[Mean | None]]) -
     from sojourn import measures, table
     from sojourn.sweep import labels
 
-    said = labels([one.set for one in done.combinations])
+    said = labels([one.set for one in done.combinations])[:ROWS]
 
     def heads(columns: Sequence[Column]) -> list[str]:
         return ["", *("\n".join([*one.head.split(), one.unit]) for one in columns)]
@@ -187,6 +190,8 @@ def _tables(done: Swept, hops: list[str], means: dict[str, list[Mean | None]]) -
             for place, label in enumerate(said)
         ]
         screen.print_numbers("applications", heads(used), rows)
+    if (more := len(done.combinations) - ROWS) > 0:
+        click.echo(f"{many(more, 'more combination')}: see all with -f csv, or some with sojourn store \"SELECT …\"")
     seeds = sorted({len(one.indices) for one in done.combinations})
     if seeds[-1] > 1:
         range_ = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else str(seeds[0])
