@@ -191,7 +191,7 @@ def _tables(done: Swept, hops: list[str], means: dict[str, list[Mean | None]]) -
         ]
         screen.print_numbers("applications", heads(used), rows)
     if (more := len(done.combinations) - ROWS) > 0:
-        click.echo(f"{many(more, 'more combination')}: see all with -f csv, or some with sojourn store \"SELECT …\"")
+        click.echo(f'{many(more, "more combination")}: see all with -f csv, or some with sojourn store "SELECT …"')
     seeds = sorted({len(one.indices) for one in done.combinations})
     if seeds[-1] > 1:
         range_ = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else str(seeds[0])
