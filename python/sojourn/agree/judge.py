@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.sweep import Mean, mean_of
+from sojourn.sweep import Mean, mean_of, student
 
 WORLDS = ("sim", "kernel")
 SHARES = np.concatenate(([0.001], np.arange(0.005, 0.9951, 0.005), [0.999]))
@@ -192,10 +192,8 @@ def _verdict(margin: float, mean: Mean, apart: Sequence[float]) -> str:
         return "open"
     if mean.half_width == 0:
         return "agrees" if abs(mean.value) <= margin else "differs"
-    from scipy.stats import t
-
     error = statistics.stdev(apart) / math.sqrt(len(apart))
-    half = float(t.ppf(0.95, len(apart) - 1)) * error
+    half = student(0.95, len(apart) - 1) * error
     if abs(mean.value) + half <= margin:
         return "agrees"
     return "differs" if abs(mean.value) - half > margin else "open"
