@@ -455,6 +455,12 @@ def gather(
     return found
 
 
+def lacking(experiment: Experiment, name: str, found: Found, world: str) -> str:
+    """In words, what the store does not have of a need, for who asked not to play."""
+    where = f"{experiment.need(name, world).file}, runs.{name}"
+    return f"{found.lacking[name]} of the runs of {where}, are not there: play them without --check"
+
+
 def _refusal(one: _core.Plan, need: Need, world: run.World) -> str | None:
     """Why the world can't play one of the combinations, if it can't."""
     places: dict[str, int] = {}

@@ -137,8 +137,7 @@ def refusal(experiment: Experiment, drawing: Drawing, found: Found, world: str) 
         if name in found.refused:
             return found.refused[name]
         if name in found.lacking:
-            where = f"{experiment.need(name, world).file}, runs.{name}"
-            return f"{found.lacking[name]} of the runs of {where}, are not there: play them without --check"
+            return claims.lacking(experiment, name, found, world)
         if name not in found.runs:
             return f"runs.{name} is asked of another world"
     return None

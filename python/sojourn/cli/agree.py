@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sojourn.cli.base import (
-    INTERRUPTED,
     bounded,
     cli,
     fail,
     format_option,
     jobs_option,
+    leave_interrupted,
     many,
     parse_sets,
     set_text,
@@ -92,8 +91,7 @@ def agree(
             f"sojourn: {many(done.older, 'run')} of the kernel by an older guest program: --again plays them", err=True
         )
     if done.interrupted:
-        click.echo("sojourn: interrupted; the same command goes on where it was", err=True)
-        sys.exit(INTERRUPTED)
+        leave_interrupted()
 
 
 def _files(scenarios: Sequence[Path]) -> list[Path]:

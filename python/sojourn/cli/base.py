@@ -5,16 +5,21 @@ from __future__ import annotations
 import difflib
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from sojourn import _core
 from sojourn.errors import Refusal
 from sojourn.plan import load
+
+if TYPE_CHECKING:
+    from sojourn.claims import Experiment, Found
+    from sojourn.run import World
+    from sojourn.store import Store
 
 Command = Callable[..., None]
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -196,6 +201,42 @@ def simulated_seconds(where: str) -> Iterator[Callable[[float, float], None]]:
     with Progress(BarColumn(), words, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=1.0)
         yield lambda done_s, all_s: bar.update(task, completed=done_s, total=max(all_s, 1e-9))
+
+
+def open_store(folder: Path, *, there: bool = False) -> Store:
+    """The store in a folder; made if it is not there, or refused where it has to be `there`."""
+    from sojourn.store import FACTS, Store
+
+    if there and not (folder / FACTS).is_file():
+        fail(f"--store = {folder}: no store is there: expected one that 'sojourn sweep', 'claims' or 'figures' made")
+    return Store(folder)
+
+
+def gather_runs(
+    experiment: Experiment,
+    needs: Collection[str],
+    store: Store,
+    world: World,
+    what: str,
+    *,
+    seeds: int | None = None,
+    jobs: int | None,
+    play: bool,
+) -> Found:
+    """The runs that a paper's claims or figures need, with a bar; `what` they are for is said beside it."""
+    from sojourn import claims
+
+    with simulated_seconds(f"{experiment.name}, {what}") as tell:
+        found = claims.gather(experiment, needs, store, world, seeds=seeds, jobs=jobs, play=play, tell=tell)
+    if not (found.interrupted or found.lacking):
+        click.echo(f"{experiment.name}: {many(found.played, 'run')} played now; store: {store.folder}", err=True)
+    return found
+
+
+def leave_interrupted() -> NoReturn:
+    """Ends what Ctrl-C stopped and a store has kept."""
+    click.echo("sojourn: interrupted; the same command goes on where it was", err=True)
+    sys.exit(INTERRUPTED)
 
 
 def many(count: int, word: str) -> str:

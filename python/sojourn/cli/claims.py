@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,16 +11,17 @@ import click
 
 from sojourn import screen
 from sojourn.cli.base import (
-    INTERRUPTED,
     bounded,
     cli,
     experiments_option,
     fail,
     format_option,
+    gather_runs,
     jobs_option,
+    leave_interrupted,
     many,
+    open_store,
     rows_as_csv,
-    simulated_seconds,
     store_option,
     warn,
 )
@@ -74,19 +74,15 @@ def claims(
     code is 2.
     """
     from sojourn import claims as judging
-    from sojourn.store import FACTS, Store
 
     chosen = judging.select(words, experiments)
-    if check and not (store / FACTS).is_file():
-        fail(f"--store = {store}: no store is there: expected one that 'sojourn claims' made")
-    opened = Store(store)
+    opened = open_store(store, there=check)
     where = world_of(world, memory=memory)
     judged, interrupted = _judge_all(chosen, opened, where, seeds=seeds, jobs=jobs, play=not check)
     warn(opened.damaged)
     _show(judged, form)
     if interrupted:
-        click.echo("sojourn: interrupted; the same command goes on where it was", err=True)
-        sys.exit(INTERRUPTED)
+        leave_interrupted()
     if wrong := [one.claim.id for one in judged if one.claim.kind == "must" and one.verdict == "differs"]:
         fail(f"{', '.join(wrong)} must hold, or sojourn is wrong")
 
@@ -105,15 +101,13 @@ def _judge_all(
     judged: list[Judgement] = []
     for experiment, claims in chosen:
         needs = {name for claim in claims if claim.kind != "not-expressible" for name in claim.runs}
-        with simulated_seconds(f"{experiment.name}, {many(len(claims), 'claim')}") as tell:
-            found = judging.gather(experiment, needs, store, world, seeds=seeds, jobs=jobs, play=play, tell=tell)
+        what = many(len(claims), "claim")
+        found = gather_runs(experiment, needs, store, world, what, seeds=seeds, jobs=jobs, play=play)
         if found.interrupted:
             return judged, True
-        for name, count in found.lacking.items():
-            where = f"{experiment.need(name, world.name).file}, runs.{name}"
-            fail(f"{store.folder}: {count} of the runs of {where}, are not there: play them without --check")
+        for name in found.lacking:
+            fail(f"{store.folder}: {judging.lacking(experiment, name, found, world.name)}")
         judged += [judging.judge(experiment, claim, found, world.name) for claim in claims]
-        click.echo(f"{experiment.name}: {many(found.played, 'run')} played now; store: {store.folder}", err=True)
     return judged, False
 
 

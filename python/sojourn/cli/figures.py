@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,15 +9,16 @@ from typing import TYPE_CHECKING
 import click
 
 from sojourn.cli.base import (
-    INTERRUPTED,
     cli,
     experiments_option,
     fail,
     format_option,
+    gather_runs,
     jobs_option,
+    leave_interrupted,
     many,
+    open_store,
     rows_as_csv,
-    simulated_seconds,
     store_option,
     warn,
 )
@@ -67,25 +67,19 @@ def figures(
     or one of a paper (001/figure-7). Without any, all are drawn. Runs that a figure needs and the store lacks are
     played first. Another world's figures have its name in theirs.
     """
-    from sojourn import claims as judging
     from sojourn import figures as drawing
-    from sojourn.store import FACTS, Store
 
     books = drawing.select(words, experiments)
-    if check and not (store / FACTS).is_file():
-        fail(f"--store = {store}: no store is there: expected one that 'sojourn figures' made")
-    opened = Store(store)
+    opened = open_store(store, there=check)
     where = world_of(world, memory=memory)
     drawn: list[tuple[str, Drawing, Path]] = []
     refused = ""
     for book in books:
         name = book.experiment.name
-        with simulated_seconds(f"{name}, {many(len(book.drawings), 'figure')}") as tell:
-            found = judging.gather(book.experiment, book.needs, opened, where, jobs=jobs, play=not check, tell=tell)
+        what = many(len(book.drawings), "figure")
+        found = gather_runs(book.experiment, book.needs, opened, where, what, jobs=jobs, play=not check)
         if found.interrupted:
-            click.echo("sojourn: interrupted; the same command goes on where it was", err=True)
-            sys.exit(INTERRUPTED)
-        click.echo(f"{name}: {many(found.played, 'run')} played now; store: {store}", err=True)
+            leave_interrupted()
         for one in book.drawings:
             if why := drawing.refusal(book.experiment, one, found, world):
                 refused = f"{name}/{one.name}: {why}"

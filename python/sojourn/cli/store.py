@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from sojourn import screen
-from sojourn.cli.base import cli, fail, format_option, rows_as_csv, store_option, warn
+from sojourn.cli.base import cli, fail, format_option, open_store, rows_as_csv, store_option, warn
 
 SUMMARY = """
 SELECT file, world, count(DISTINCT point) AS points, count(*) AS runs, count(DISTINCT engine) AS engines,
@@ -36,11 +36,7 @@ def store(sql: str | None, store: Path, form: str) -> None:
     """
     import duckdb
 
-    from sojourn.store import FACTS, Store
-
-    if not (store / FACTS).is_file():
-        fail(f"--store = {store}: no store is there: expected one that 'sojourn sweep' made")
-    opened = Store(store)
+    opened = open_store(store, there=True)
     try:
         with opened.connect() as connection:
             found = connection.execute(sql or SUMMARY)

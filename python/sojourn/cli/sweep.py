@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,13 +11,14 @@ import click
 
 from sojourn import screen
 from sojourn.cli.base import (
-    INTERRUPTED,
     cli,
     format_option,
     jobs_option,
+    leave_interrupted,
     load_plan,
     many,
     name_skipped,
+    open_store,
     rows_as_csv,
     set_options,
     simulated_seconds,
@@ -81,11 +81,10 @@ def sweep(
     hops.NAME.utilisation, flows.NAME.fct_s.p50 or goodput_mbit.
     """
     from sojourn import campaign
-    from sojourn.store import Store
 
     rule = campaign.Until.parse(until) if until else None
     plan = load_plan(file, sets, seed, seeds)
-    opened = Store(store)
+    opened = open_store(store)
     runs = json.loads(plan.runs())
     among = campaign.quick([one["set"] for one in runs]) if quick else None
     count = sum(among is None or among(one["set"]) for one in runs)
@@ -105,11 +104,11 @@ def sweep(
     name_skipped(done.skipped[len(json.loads(plan.skipped())) :])
     warn(opened.damaged)
     _show(done, form)
-    _closing_words(done)
+    click.echo(f"{many(done.count, 'run')}, {done.played} of them played now; store: {done.store.folder}", err=True)
     if quick:
         click.echo(f"a quick look: {count} of {many(len(plan), 'run')}", err=True)
     if done.interrupted:
-        sys.exit(INTERRUPTED)
+        leave_interrupted()
 
 
 def _show(done: Swept, form: str) -> None:
@@ -196,9 +195,3 @@ def _tables(done: Swept, hops: list[str], means: dict[str, list[Mean | None]]) -
     if seeds[-1] > 1:
         range_ = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else str(seeds[0])
         click.echo(f"means over {range_} seeds, ± half-width of the 95 % interval")
-
-
-def _closing_words(done: Swept) -> None:
-    click.echo(f"{many(done.count, 'run')}, {done.played} of them played now; store: {done.store.folder}", err=True)
-    if done.interrupted:
-        click.echo("sojourn: interrupted; the same command goes on where it was", err=True)
