@@ -6,7 +6,7 @@ import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -52,6 +52,15 @@ def small(tmp_path: Path) -> Path:
     """A scenario of two disciplines that runs in no time."""
     path = tmp_path / "small.toml"
     path.write_text(SMALL)
+    return path
+
+
+def paper(below: Path, files: Mapping[str, str]) -> Path:
+    """A paper's folder, with the small scenario and these files."""
+    path = below / "experiments" / "009-small"
+    path.mkdir(parents=True)
+    for name, text in {"small.toml": SMALL, **files}.items():
+        (path / name).write_text(text)
     return path
 
 

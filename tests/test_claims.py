@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT, SMALL, Run
+from conftest import ROOT, Run, paper
 from sojourn import _core, claims, figures, sweep
 from sojourn.errors import Refusal
 from sojourn.plan import load
@@ -90,12 +90,7 @@ def y5(runs):
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A paper's folder."""
-    path = tmp_path / "experiments" / "009-small"
-    path.mkdir(parents=True)
-    (path / "small.toml").write_text(SMALL)
-    (path / "claims.toml").write_text(RULES)
-    (path / "quantities.py").write_text(QUANTITIES)
-    return path
+    return paper(tmp_path, {"claims.toml": RULES, "quantities.py": QUANTITIES})
 
 
 def test_verdicts_are_of_differences_seed_by_seed_and_can_be_recomputed(folder: Path, sojourn: Run) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import ROOT, SMALL, Run
+from conftest import ROOT, Run, paper
 from sojourn import _core, charts, claims, figures
 from sojourn.errors import Refusal
 from sojourn.run import Simulator
@@ -68,13 +68,7 @@ FIGURES = (
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A paper's folder."""
-    path = tmp_path / "experiments" / "009-small"
-    path.mkdir(parents=True)
-    (path / "small.toml").write_text(SMALL)
-    (path / "claims.toml").write_text(RULES)
-    (path / "quantities.py").write_text(QUANTITIES)
-    (path / "figures.py").write_text(DRAWINGS)
-    return path
+    return paper(tmp_path, {"claims.toml": RULES, "quantities.py": QUANTITIES, "figures.py": DRAWINGS})
 
 
 def test_figures_are_drawn_twice_as_the_same_bytes_and_then_from_the_store_alone(folder: Path, sojourn: Run) -> None:

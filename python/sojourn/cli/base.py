@@ -118,23 +118,14 @@ def set_options(command: Command) -> Command:
     )(command)
 
 
-store_option = click.option(
-    "--store",
-    type=click.Path(path_type=Path),
-    default=Path("results/store"),
-    show_default=True,
-    metavar="DIR",
-    help="Where runs are kept.",
-)
+def _folder_option(name: str, default: str, meaning: str) -> Callable[[Command], Command]:
+    return click.option(
+        name, type=click.Path(path_type=Path), default=Path(default), show_default=True, metavar="DIR", help=meaning
+    )
 
-experiments_option = click.option(
-    "--experiments",
-    type=click.Path(path_type=Path),
-    default=Path("experiments"),
-    show_default=True,
-    metavar="DIR",
-    help="Where the papers' folders are.",
-)
+
+store_option = _folder_option("--store", "results/store", "Where runs are kept.")
+experiments_option = _folder_option("--experiments", "experiments", "Where the papers' folders are.")
 
 
 def parse_sets(_context: click.Context, _option: click.Parameter, values: Sequence[str]) -> list[tuple[str, str]]:
