@@ -96,6 +96,9 @@ def test_series_are_played_for_what_asks_for_them_only(folder: Path, sojourn: Ru
     (store / "series").joinpath(next(store.glob("series/*.flows.parquet")).name).unlink()
     said = sojourn("figures", "queue", "--check", "--store", store, code=2, cwd=where).stderr
     assert "1 of the runs of experiments/009-small/small.toml, runs.over-time, are not there" in said
+    both = sojourn("figures", "--check", "--store", store, code=2, cwd=where)
+    assert both.stdout.splitlines() == ["experiments/009-small/figures/delays.png"], "what can be drawn is"
+    assert both.stderr.splitlines()[-1] == f"sojourn: {store}: not drawn, for want of runs: 009-small/queue"
     assert "1 run played" in sojourn("figures", "queue", "--store", store, cwd=where).stderr
 
 

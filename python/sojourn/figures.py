@@ -131,16 +131,20 @@ def _refuse_unknown(path: Path, name: str, what: str, given: Sequence[str], know
             raise Refusal(f"{path}: {name}.{what} = {one}: expected one of {', '.join(known)}")
 
 
-def refusal(experiment: Experiment, drawing: Drawing, found: Found, world: str) -> str | None:
-    """Why it can't be drawn, if it can't: the world can't play a part of it, or the store lacks it and may not play."""
+def refusal(drawing: Drawing, found: Found) -> str | None:
+    """Why a world can't draw it, if it can't: it can't play a part of it, or is not asked to."""
     for name in drawing.runs:
         if name in found.refused:
             return found.refused[name]
-        if name in found.lacking:
-            return claims.lacking(experiment, name, found, world)
-        if name not in found.runs:
+        if name not in found.runs and name not in found.lacking:
             return f"runs.{name} is asked of another world"
     return None
+
+
+def lacking(experiment: Experiment, drawing: Drawing, found: Found, world: str) -> str | None:
+    """What of its runs the store does not have, if none was to be played."""
+    name = next((name for name in drawing.runs if name in found.lacking), None)
+    return claims.lacking(experiment, name, found, world) if name else None
 
 
 def picture(experiment: Experiment, drawing: Drawing, found: Mapping[str, Runs], world: str) -> bytes:

@@ -65,7 +65,8 @@ def figures(
 
     PAPER is a number (001), the name of a folder below experiments, or a path; FIGURE is a figure's name (figure-7),
     or one of a paper (001/figure-7). Without any, all are drawn. Runs that a figure needs and the store lacks are
-    played first. Another world's figures have its name in theirs.
+    played first; with --check their figures are named, and the exit code is 2. Another world's figures have its name
+    in theirs.
     """
     from sojourn import figures as drawing
 
@@ -74,6 +75,7 @@ def figures(
     where = world_of(world, memory=memory)
     drawn: list[tuple[str, Drawing, Path]] = []
     refused = ""
+    gaps: list[str] = []
     for book in books:
         name = book.experiment.name
         what = many(len(book.drawings), "figure")
@@ -81,7 +83,10 @@ def figures(
         if found.interrupted:
             leave_interrupted()
         for one in book.drawings:
-            if why := drawing.refusal(book.experiment, one, found, world):
+            why = drawing.refusal(one, found)
+            if why is None and (why := drawing.lacking(book.experiment, one, found, world)):
+                gaps.append(f"{name}/{one.name}")
+            if why:
                 refused = f"{name}/{one.name}: {why}"
                 click.echo(f"sojourn: skipped {refused}", err=True)
                 continue
@@ -91,6 +96,8 @@ def figures(
     if not drawn:
         fail(f"nothing is left to draw: {refused}")
     _show(drawn, form)
+    if gaps:
+        fail(f"{store}: not drawn, for want of runs: {', '.join(gaps)}")
 
 
 def _show(drawn: Sequence[tuple[str, Drawing, Path]], form: str) -> None:
