@@ -10,18 +10,26 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Run, skip_loudly
+from conftest import SMALL, SOJOURN, Run, skip_loudly
 from sojourn import plot, table
 from sojourn.sweep import mean_of
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-@pytest.fixture
-def folder(sojourn: Run, small: Path, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A results folder."""
-    sojourn("run", small, "--seeds", 2, "--out", "out")
-    return tmp_path / "out"
+    place = tmp_path_factory.mktemp("written")
+    (place / "small.toml").write_text(SMALL)
+    subprocess.run([SOJOURN, "run", "small.toml", "--seeds", "2", "--out", "out"], cwd=place, check=True)
+    return place / "out"
+
+
+@pytest.fixture
+def folder(written: Path, tmp_path: Path) -> Path:
+    """A copy of it, to do with as one likes."""
+    return Path(shutil.copytree(written, tmp_path / "out"))
 
 
 def test_the_page_holds_its_pictures_its_table_and_its_scenario_and_needs_nothing_else(folder: Path) -> None:

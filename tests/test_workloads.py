@@ -153,8 +153,9 @@ def test_the_table_of_applications_has_a_column_only_where_a_flow_has_the_measur
     assert "hops.link.utilisation" in text
 
 
-def test_responsiveness_is_judged_by_discipline(sojourn: Run) -> None:
-    done = json.loads(sojourn("run", SCENARIO, "-f", "json").stdout)
+def test_responsiveness_is_judged_by_discipline(sojourn: Run, tmp_path: Path) -> None:
+    text = sojourn("run", SCENARIO, "--out", tmp_path / "out").stdout
+    done = json.loads((tmp_path / "out" / "results.json").read_text())
     of = {run["set"]["hop.bottleneck.qdisc"].split()[0]: run["flows"][0]["rpm"] for run in done["runs"]}
     assert of["pfifo"]["rpm"] < 200
     assert of["codel"]["rpm"] > 1000
@@ -166,7 +167,6 @@ def test_responsiveness_is_judged_by_discipline(sojourn: Run) -> None:
         assert one["foreign"] == pytest.approx(60_000 / ((one["tcp_ms"] + one["tls_ms"] + one["http_ms"]) / 3))
         assert one["loaded"] == pytest.approx(60_000 / one["loaded_ms"])
         assert one["confidence"] == one["capacity_confidence"] == "high"
-    text = sojourn("run", SCENARIO).stdout
     assert "RPM" in text
     assert "rpm0 · fq_codel" in text
 

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -288,8 +288,8 @@ def _ranking(file: str, group: Sequence[Pair], measure: Measure) -> Ranking:
 
 
 def _tau(some: Sequence[float], others: Sequence[float]) -> float | None:
-    """Kendall's, ties corrected; none where all of one side are equal."""
-    from scipy.stats import kendalltau
-
-    tau = float(kendalltau(some, others).statistic)
-    return None if math.isnan(tau) else tau
+    """Kendall's, ties corrected (tau-b); none where all of one side are equal."""
+    signs = [[(a > b) - (a < b) for a, b in combinations(side, 2)] for side in (some, others)]
+    # Squared, a sign is 1 but for a tie.
+    apart = math.prod(sum(map(abs, side)) for side in signs)
+    return sum(a * b for a, b in zip(*signs, strict=True)) / math.sqrt(apart) if apart else None
