@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,30 +12,27 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from sojourn import charts, plot
+from sojourn import charts, claims, plot
 from sojourn.claims import Floats, Runs
 from sojourn.figures import Drawing
 
 Needs = Mapping[str, Runs]
-RTTS_MS = np.arange(50.0, 551.0, 50.0)
-TAIL = "pfifo limit 25"
-TUNED = " target 65ms interval 300ms"
-BED = {"codel": "codel limit 25", "fq_codel": "fq_codel limit 25 drop_batch 1 noecn"}
-NS2 = {"codel": "codel limit 25{} variant ns2", "fq_codel": "fq_codel limit 25{} noecn variant ns2"}
-NAMES = {"pfifo": "drop tail", "codel": "CoDel", "fq_codel": "FQ-CoDel", "sfq": "SFQ"}
+Q = claims.module(Path(__file__).with_name(claims.QUANTITIES))
+"""The quantities: disciplines, loads, and measures by RTT."""
+COLOURS = {
+    "drop tail": plot.COLOURS["pfifo"],
+    "CoDel": plot.COLOURS["codel"],
+    "FQ-CoDel": plot.COLOURS["fq_codel"],
+    "SFQ": plot.COLOURS["sfq"],
+}
 DASHED, DOTTED = (0, (5, 2.5)), (0, (1.2, 1.6))
-LOADS = {"bulk.count=1": "-", "bulk.count=2": DASHED}
-"""Low and high load, solid and dashed as in the paper."""
+STYLES = {"low load": "-", "high load": DASHED}
+"""Solid and dashed as in the paper."""
 
 
-def _grid(runs: Runs, address: str, line: str, *words: str) -> Floats:
-    """A measure with this discipline: a row an RTT, a column a seed."""
-    return runs.of(f"qdisc={line}", *words).grid(address)
-
-
-def _key(axis: Axes, kinds: Sequence[str], styles: Mapping[str, Any], **how: Any) -> None:
+def _key(axis: Axes, names: Sequence[str], styles: Mapping[str, Any], **how: Any) -> None:
     """A legend of colours and of line styles."""
-    lines = [Line2D([], [], color=plot.COLOURS[kind], linewidth=3, label=NAMES[kind]) for kind in kinds]
+    lines = [Line2D([], [], color=COLOURS[name], linewidth=3, label=name) for name in names]
     lines += [Line2D([], [], color=plot.QUIET, linestyle=style, label=name) for name, style in styles.items()]
     axis.legend(handles=lines, frameon=False, fontsize=9, **how)
 
@@ -58,15 +55,15 @@ def _by_rtt(axis: Axes, label: str) -> None:
 def figure_2(runs: Needs, figure: Figure) -> None:
     """Completion times and bulk throughput with the defaults."""
     left, right = figure.subplots(1, 2)
-    for kind, line in {"pfifo": TAIL, **BED}.items():
-        paint = plot.COLOURS[kind]
-        charts.band(left, RTTS_MS, _grid(runs["testbed"], "flows.download0.fct_s.mean", line), paint)
-        charts.band(right, RTTS_MS, _grid(runs["testbed"], "flows.bulk0.goodput_mbit", line), paint)
+    shown = {"drop tail": Q.TAIL, **Q.BED}
+    for name, line in shown.items():
+        charts.band(left, Q.RTTS_MS, Q._grid(runs["testbed"], "flows.download0.fct_s.mean", line), COLOURS[name])
+        charts.band(right, Q.RTTS_MS, Q._grid(runs["testbed"], "flows.bulk0.goodput_mbit", line), COLOURS[name])
     _by_rtt(left, "mean completion time of 1.7 MB, s")
     _by_rtt(right, "bulk goodput, Mbit/s")
     left.set_ylim(0)
     right.set_ylim(0)
-    _key(left, ("pfifo", "codel", "fq_codel"), {}, loc="lower right")
+    _key(left, tuple(shown), {}, loc="lower right")
 
 
 def _changes(figure: Figure, parts: Sequence[tuple[str, Mapping[str, Sequence[tuple[Floats, Any]]]]]) -> list[Axes]:
@@ -74,9 +71,9 @@ def _changes(figure: Figure, parts: Sequence[tuple[str, Mapping[str, Sequence[tu
     axes = list(figure.subplots(1, len(parts)))
     figure.set_size_inches(12, 4.9)
     for axis, (label, curves) in zip(axes, parts, strict=True):
-        for kind, drawn in curves.items():
+        for name, drawn in curves.items():
             for rows, style in drawn:
-                charts.band(axis, RTTS_MS, rows, plot.COLOURS[kind], linestyle=style)
+                charts.band(axis, Q.RTTS_MS, rows, COLOURS[name], linestyle=style)
         axis.axhline(0, color=plot.QUIET, linewidth=0.9, zorder=0)
         _by_rtt(axis, label)
     return axes
@@ -85,23 +82,23 @@ def _changes(figure: Figure, parts: Sequence[tuple[str, Mapping[str, Sequence[tu
 def figure_7(runs: Needs, figure: Figure) -> None:
     """The same three measures in the test bed."""
 
-    def both(address: str, kind: str) -> tuple[Floats, Floats]:
-        return _grid(runs["testbed"], address, BED[kind] + TUNED), _grid(runs["testbed"], address, BED[kind])
+    def both(address: str, name: str) -> tuple[Floats, Floats]:
+        return tuple(Q._grid(runs["testbed"], address, lines[name]) for lines in (Q.BED_RURAL, Q.BED))
 
-    def saved(kind: str) -> Floats:
-        rural, default = both("flows.download0.fct_s.mean", kind)
+    def saved(name: str) -> Floats:
+        rural, default = both("flows.download0.fct_s.mean", name)
         return 100 * (1 - rural / default)
 
-    def more(address: str, kind: str, unit: float = 1) -> Floats:
-        rural, default = both(address, kind)
+    def more(address: str, name: str, unit: float = 1) -> Floats:
+        rural, default = both(address, name)
         return unit * (rural - default)
 
     axes = _changes(figure, (
-        ("completion time saved, %", {kind: [(saved(kind), "-")] for kind in BED}),
-        ("pings' RTT more, ms", {kind: [(more("flows.pings0.rtt_ms.mean", kind), "-")] for kind in BED}),
-        ("bulk goodput more, kbit/s", {kind: [(more("flows.bulk0.goodput_mbit", kind, 1000), "-")] for kind in BED}),
+        ("completion time saved, %", {name: [(saved(name), "-")] for name in Q.BED}),
+        ("pings' RTT more, ms", {name: [(more("flows.pings0.rtt_ms.mean", name), "-")] for name in Q.BED}),
+        ("bulk goodput more, kbit/s", {name: [(more("flows.bulk0.goodput_mbit", name, 1000), "-")] for name in Q.BED}),
     ))  # fmt: skip
-    _key(axes[1], ("codel", "fq_codel"), {}, loc="upper right")
+    _key(axes[1], tuple(Q.BED), {}, loc="upper right")
 
 
 # ---- figures 3 and 4: interval and target ----
@@ -110,25 +107,19 @@ def figure_7(runs: Needs, figure: Figure) -> None:
 def _tuning(runs: Runs, figure: Figure, parameter: str, default: float, marked: float) -> tuple[Axes, Axes]:
     """Utilisation and mean delay by a parameter."""
     left, right = figure.subplots(1, 2)
-    lines = {one["hop.bottleneck.qdisc"] for one in runs.sets}
-
-    def value(line: str) -> float:
-        found = re.search(rf"{parameter} (\d+)ms", line)
-        return float(found[1]) if found else default
-
-    for kind in ("codel", "fq_codel"):
-        tried = sorted((line for line in lines if line.startswith(f"{kind} ")), key=value)
-        x = [value(line) for line in tried]
-        for load, style in LOADS.items():
+    for kind, name in (("codel", "CoDel"), ("fq_codel", "FQ-CoDel")):
+        tried = Q.tuned(runs, kind, parameter, default)
+        x = [value for value, _ in tried]
+        for load, style in STYLES.items():
             for axis, address, unit in ((left, "utilisation", 100.0), (right, "sojourn_ms.mean", 1.0)):
-                rows = np.stack([unit * runs.of(f"qdisc={line}", load).values(address) for line in tried])
-                charts.band(axis, x, rows, plot.COLOURS[kind], linestyle=style)
+                rows = [unit * runs.of(f"qdisc={line}", Q.LOADS[load]).values(address) for _, line in tried]
+                charts.band(axis, x, np.stack(rows), COLOURS[name], linestyle=style)
     for axis, label in ((left, "utilisation, %"), (right, "mean sojourn, ms")):
         axis.axvline(marked, color=plot.QUIET, linewidth=0.9, linestyle=(0, (4, 3)), zorder=0)
         axis.set(xlabel=f"{parameter}, ms", ylabel=label)
     right.set_ylim(0)
     left.axhline(90, color=plot.QUIET, linewidth=0.9, linestyle=(0, (4, 3)), zorder=0)
-    _key(left, ("codel", "fq_codel"), {"low load": "-", "high load": DASHED}, loc="lower right")
+    _key(left, ("CoDel", "FQ-CoDel"), STYLES, loc="lower right")
     return left, right
 
 
@@ -155,47 +146,38 @@ def figure_4(runs: Needs, figure: Figure) -> None:
 def figure_5(runs: Needs, figure: Figure) -> None:
     """What the rural parameters change in the simulations."""
 
-    def both(name: str, address: str, kind: str, load: str) -> tuple[Floats, Floats]:
-        rural, default = NS2[kind].format(TUNED), NS2[kind].format("")
-        return _grid(runs[name], address, rural, load), _grid(runs[name], address, default, load)
+    rtts = runs["rtts"]
 
-    def saved(kind: str, load: str) -> Floats:
-        rural, default = both("rtts", "flows.download.fct_s.mean", kind, load)
+    def saved(name: str, load: str) -> Floats:
+        rural, default = (
+            Q._grid(rtts, "flows.download.fct_s.mean", lines[name], Q.LOADS[load]) for lines in (Q.NS2_RURAL, Q.NS2)
+        )
         return 100 * (1 - rural / default)
 
-    def more(address: str, kind: str, load: str, unit: float = 1, name: str = "rtts") -> Floats:
-        rural, default = both(name, address, kind, load)
-        return unit * (rural - default)
-
-    bulk, thin = "flows.bulk.goodput_mbit", "flows.thin.rtt_ms.mean"
-    every = [(more(bulk, "codel", "bulk.count=1", 1000, "rtts-every"), DOTTED)]
+    more, bulk, thin = Q._rural_less_default, "flows.bulk.goodput_mbit", "flows.thin.rtt_ms.mean"
+    every = [(1000 * more(runs["rtts-every"], "CoDel", "low load", bulk), DOTTED)]
     axes = _changes(figure, (
         ("completion time saved, %", {
-            kind: [(saved(kind, load), style) for load, style in LOADS.items()] for kind in NS2}),
+            name: [(saved(name, load), style) for load, style in STYLES.items()] for name in Q.NS2}),
         ("thin stream's RTT more, ms", {
-            kind: [(more(thin, kind, load), style) for load, style in LOADS.items()] for kind in NS2}),
+            name: [(more(rtts, name, load, thin), style) for load, style in STYLES.items()] for name in Q.NS2}),
         ("bulk goodput more, kbit/s", {
-            kind: [(more(bulk, kind, load, 1000), style) for load, style in LOADS.items()]
-            + (every if kind == "codel" else []) for kind in NS2}),
+            name: [(1000 * more(rtts, name, load, bulk), style) for load, style in STYLES.items()]
+            + (every if name == "CoDel" else []) for name in Q.NS2}),
     ))  # fmt: skip
-    styles = {"low load": "-", "high load": DASHED, "low load, an ACK a segment": DOTTED}
     axes[2].set_ylim(-25, 130)
-    _key(axes[2], ("codel", "fq_codel"), styles, loc="upper left")
+    _key(axes[2], tuple(Q.NS2), {**STYLES, "low load, an ACK a segment": DOTTED}, loc="upper left")
 
 
 def figure_6(runs: Needs, figure: Figure) -> None:
     """Two RTTs that add up to 600 ms."""
     left, right = figure.subplots(1, 2)
-    ratios = RTTS_MS / RTTS_MS[::-1]
-    for kind, line in NS2.items():
-        for parameters, style in (("", DASHED), (TUNED, "-")):
-            own, other = (
-                _grid(runs["two-rtts"], f"flows.{name}.fct_s.mean", line.format(parameters))
-                for name in ("monitored", "background")
-            )
-            means = np.nanmean(own, axis=1) / np.nanmean(other, axis=1)
-            left.plot(ratios, means, color=plot.COLOURS[kind], linestyle=style, linewidth=1.7)
-            charts.band(right, ratios, own, plot.COLOURS[kind], linestyle=style)
+    for name in Q.NS2:
+        for lines, style in ((Q.NS2, DASHED), (Q.NS2_RURAL, "-")):
+            ratios, means, _ = Q.completion_ratios(runs["two-rtts"], lines[name])
+            left.plot(ratios, means, color=COLOURS[name], linestyle=style, linewidth=1.7)
+            own = Q._grid(runs["two-rtts"], "flows.monitored.fct_s.mean", lines[name])
+            charts.band(right, ratios, own, COLOURS[name], linestyle=style)
     places = [0.1, 0.2, 0.5, 1, 2, 5, 10]
     for axis in (left, right):
         axis.set(xscale="log", xlabel="ratio of the RTTs, monitored to background")
@@ -209,7 +191,7 @@ def figure_6(runs: Needs, figure: Figure) -> None:
     left.axhline(1, color=plot.QUIET, linewidth=0.9, zorder=0)
     right.set(ylabel="mean completion time, monitored, s")
     right.set_ylim(0)
-    _key(left, ("codel", "fq_codel"), {"default": DASHED, "rural": "-"}, loc="upper left")
+    _key(left, tuple(Q.NS2), {"default": DASHED, "rural": "-"}, loc="upper left")
 
 
 # ---- figure 8: the satellite ----
@@ -218,14 +200,13 @@ def figure_6(runs: Needs, figure: Figure) -> None:
 def figure_8(runs: Needs, figure: Figure) -> None:
     """Completion time against RTT, a point a discipline; without SFQ of 127 packets, whose RTT is 1.8 s."""
     axis = figure.subplots()
-    shown = [("pfifo", "pfifo limit {}", "drop tail", True), ("sfq", "sfq limit {}", "SFQ", True)]
-    for kind, line in BED.items():
-        by_buffer = line.replace("limit 25", "limit {}")
-        shown += [(kind, by_buffer, NAMES[kind], False), (kind, by_buffer + TUNED, f"rural {NAMES[kind]}", True)]
-    for kind, line, name, filled in shown:
-        paint = plot.COLOURS[kind]
-        for packets, marker in ((25, "o"), (42, "s")) if kind != "sfq" else ((25, "o"),):
-            of = runs["satellite"].of(f"qdisc={line.format(packets)}")
+    shown = [("drop tail", Q.TAIL, "drop tail", True), ("SFQ", "sfq limit 25", "SFQ", True)]
+    for name in Q.BED:
+        shown += [(name, Q.BED[name], name, False), (name, Q.BED_RURAL[name], f"rural {name}", True)]
+    for discipline, line, name, filled in shown:
+        paint = COLOURS[discipline]
+        for packets, marker in ((25, "o"), (42, "s")) if discipline != "SFQ" else ((25, "o"),):
+            of = runs["satellite"].of(f"qdisc={line.replace('limit 25', f'limit {packets}')}")
             rtt, took = (charts.mean(of.values(f"flows.download.{what}")) for what in ("rtt_ms.mean", "fct_s.mean"))
             style: dict[str, Any] = {
                 "color": paint,
@@ -235,7 +216,7 @@ def figure_8(runs: Needs, figure: Figure) -> None:
             }
             axis.errorbar(rtt.value, took.value, took.half_width, rtt.half_width, fmt=marker, linewidth=1, **style)
             if packets == 25:
-                left = kind in BED and name != "FQ-CoDel"
+                left = discipline in Q.BED and name != "FQ-CoDel"
                 place, side = ((-18, -3), "right") if left else ((9, 9), "left")
                 words: dict[str, Any] = {
                     "textcoords": "offset points",
@@ -260,22 +241,20 @@ def real_time(runs: Needs, figure: Figure) -> None:
     """A call, datagrams and a video, by discipline at 300 ms."""
     axes = list(figure.subplots(1, 3))
     figure.set_size_inches(12, 4.9)
-    lines = {"drop tail": ("pfifo", TAIL)}
-    for kind, line in BED.items():
-        lines[f"{NAMES[kind]},\ndefault"] = (kind, line)
-        lines[f"{NAMES[kind]},\nrural"] = (kind, line + TUNED)
+    lines = {"drop tail": ("drop tail", Q.TAIL)}
+    for name in Q.BED:
+        lines[f"{name},\ndefault"] = (name, Q.BED[name])
+        lines[f"{name},\nrural"] = (name, Q.BED_RURAL[name])
     parts = (
         ("call's MOS", "flows.call.mos", 0),
         ("datagrams' one-way delay, 95th percentile, ms", "flows.game.delay_ms.p95", 0),
         ("video's mean quality, Mbit/s", "flows.video.video.quality_mbit", 1),
     )
     for axis, (label, address, count) in zip(axes, parts, strict=True):
-        for place, (kind, line) in enumerate(lines.values()):
+        for place, (name, line) in enumerate(lines.values()):
             found = runs["realtime"].of(f"qdisc={line}", "delay=147.5ms", f"video.count={count}").values(address)
             told = charts.mean(found)
-            axis.bar(
-                place, told.value, 0.72, color=plot.COLOURS[kind], alpha=1 if TUNED in line or kind == "pfifo" else 0.5
-            )
+            axis.bar(place, told.value, 0.72, color=COLOURS[name], alpha=0.5 if line in Q.BED.values() else 1)
             axis.errorbar(place, told.value, told.half_width or 0, fmt="none", color=plot.INK, capsize=2, linewidth=1)
         axis.set_xticks(range(len(lines)), list(lines), fontsize=7.5)
         axis.tick_params(axis="x", length=0)

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sojourn import _core
-from sojourn.claims import Floats, Quantities, Runs
+from sojourn.claims import Floats, Quantities, Runs, least, most
 
 Needs = Mapping[str, Runs]
 
@@ -38,17 +38,6 @@ def _grid(runs: Runs, address: str, line: str, *words: str) -> Floats:
     return runs.of(f"qdisc={line}", *words).grid(address)
 
 
-def _most(grid: Floats) -> Floats:
-    """Of the row whose mean over the seeds is greatest, each seed's value."""
-    row: Floats = grid[int(np.nanargmax(np.nanmean(grid, axis=1)))]
-    return row
-
-
-def _least(grid: Floats) -> Floats:
-    """Of the row whose mean is least."""
-    return -_most(-grid)
-
-
 def _share(gain: Floats) -> float:
     """The percentage of rows whose mean over the seeds is above zero."""
     return 100 * float(np.mean(np.nanmean(gain, axis=1) > 0))
@@ -60,8 +49,8 @@ def _share(gain: Floats) -> float:
 def k1(runs: Needs) -> Quantities:
     """Drop tail's delay."""
     return {
-        "greatest sojourn, ms": _most(_grid(runs["testbed"], "sojourn_ms.max", TAIL)),
-        "99th percentile at the RTT where it is greatest, ms": _most(_grid(runs["testbed"], "sojourn_ms.p99", TAIL)),
+        "greatest sojourn, ms": most(_grid(runs["testbed"], "sojourn_ms.max", TAIL)),
+        "99th percentile at the RTT where it is greatest, ms": most(_grid(runs["testbed"], "sojourn_ms.p99", TAIL)),
     }
 
 
@@ -69,16 +58,14 @@ def k2(runs: Needs) -> Quantities:
     """The defaults' standing queue."""
     standing = {name: _grid(runs["testbed"], "standing_queue_ms.p90", line) for name, line in BED.items()}
     return {
-        "CoDel: standing queue's 90th percentile at its worst RTT, ms": _most(standing["CoDel"]),
-        "FQ-CoDel's, ms": _most(standing["FQ-CoDel"]),
-        "beside: CoDel's at its worst RTT from 100 ms on": _most(standing["CoDel"][1:]),
+        "CoDel: standing queue's 90th percentile at its worst RTT, ms": most(standing["CoDel"]),
+        "FQ-CoDel's, ms": most(standing["FQ-CoDel"]),
+        "beside: CoDel's at its worst RTT from 100 ms on": most(standing["CoDel"][1:]),
         "beside: CoDel's at 50 ms without downloads": runs["alone"].values("standing_queue_ms.p90"),
         "beside: at 70 ms": runs["rtt-70"].values("standing_queue_ms.p90"),
         "beside: at 50 ms with packets of half the size": runs["small-packets"].values("standing_queue_ms.p90"),
-        "beside: CoDel's median sojourn at its worst RTT": _most(
-            _grid(runs["testbed"], "sojourn_ms.p50", BED["CoDel"])
-        ),
-        "beside: its 95th percentile": _most(_grid(runs["testbed"], "sojourn_ms.p95", BED["CoDel"])),
+        "beside: CoDel's median sojourn at its worst RTT": most(_grid(runs["testbed"], "sojourn_ms.p50", BED["CoDel"])),
+        "beside: its 95th percentile": most(_grid(runs["testbed"], "sojourn_ms.p95", BED["CoDel"])),
     }
 
 
@@ -91,10 +78,10 @@ def k3(runs: Needs) -> Quantities:
     bulk = {name: less(name, "flows.bulk0.goodput_mbit") for name in BED}
     files = {name: less(name, "flows.download0.fct_s.mean") for name in BED}
     return {
-        "CoDel: bulk goodput lost at the worst RTT, %": _most(bulk["CoDel"]),
-        "FQ-CoDel's, %": _most(bulk["FQ-CoDel"]),
-        "CoDel: completion time saved at the best RTT, %": _most(files["CoDel"]),
-        "FQ-CoDel: saved, %": _most(files["FQ-CoDel"]),
+        "CoDel: bulk goodput lost at the worst RTT, %": most(bulk["CoDel"]),
+        "FQ-CoDel's, %": most(bulk["FQ-CoDel"]),
+        "CoDel: completion time saved at the best RTT, %": most(files["CoDel"]),
+        "FQ-CoDel: saved, %": most(files["FQ-CoDel"]),
         "beside: CoDel: saved, mean over the RTTs, %": np.nanmean(files["CoDel"], axis=0),
         "beside: FQ-CoDel: saved, mean over the RTTs, %": np.nanmean(files["FQ-CoDel"], axis=0),
     }
@@ -121,8 +108,8 @@ def k13(runs: Needs) -> Quantities:
         "FQ-CoDel: RTTs with a shorter completion time, %": _share(fair["fct"]),
         "with more bulk, %": _share(fair["bulk"]),
         "beside: FQ-CoDel, with a longer ping, %": _share(fair["ping"]),
-        "beside: CoDel's ping longer by, where it is most, ms": _most(codel["ping"]),
-        "beside: FQ-CoDel's, ms": _most(fair["ping"]),
+        "beside: CoDel's ping longer by, where it is most, ms": most(codel["ping"]),
+        "beside: FQ-CoDel's, ms": most(fair["ping"]),
     }
 
 
@@ -176,10 +163,10 @@ def k5(runs: Needs) -> Quantities:
     """The least of the mean delays."""
     waited = {load: _curve(runs["interval"], "sojourn_ms.mean", load)[1] for load in LOADS}
     return {
-        "CoDel: mean delay at the interval where it is least, low load, ms": _least(waited["low load"]),
-        "high load, ms": _least(waited["high load"]),
-        "beside: over time, low load": _least(_curve(runs["interval"], "queue_delay_ms.mean", "low load")[1]),
-        "beside: FQ-CoDel, low load": _least(_curve(runs["interval"], "sojourn_ms.mean", "low load", "fq_codel")[1]),
+        "CoDel: mean delay at the interval where it is least, low load, ms": least(waited["low load"]),
+        "high load, ms": least(waited["high load"]),
+        "beside: over time, low load": least(_curve(runs["interval"], "queue_delay_ms.mean", "low load")[1]),
+        "beside: FQ-CoDel, low load": least(_curve(runs["interval"], "sojourn_ms.mean", "low load", "fq_codel")[1]),
     }
 
 
@@ -264,10 +251,10 @@ def k9(runs: Needs) -> Quantities:
         "high load, %": _share(saved("CoDel", "high load")),
         "FQ-CoDel: low load, %": _share(saved("FQ-CoDel", "low load")),
         "FQ-CoDel: high load, %": _share(saved("FQ-CoDel", "high load")),
-        "beside: CoDel: saved at the worst RTT, low load, %": _least(saved("CoDel", "low load")),
-        "beside: CoDel: saved at the worst RTT, high load, %": _least(saved("CoDel", "high load")),
-        "beside: FQ-CoDel: saved at the worst RTT, low load, %": _least(saved("FQ-CoDel", "low load")),
-        "beside: FQ-CoDel: saved at the worst RTT, high load, %": _least(saved("FQ-CoDel", "high load")),
+        "beside: CoDel: saved at the worst RTT, low load, %": least(saved("CoDel", "low load")),
+        "beside: CoDel: saved at the worst RTT, high load, %": least(saved("CoDel", "high load")),
+        "beside: FQ-CoDel: saved at the worst RTT, low load, %": least(saved("FQ-CoDel", "low load")),
+        "beside: FQ-CoDel: saved at the worst RTT, high load, %": least(saved("FQ-CoDel", "high load")),
         "beside: Linux's CoDel: RTTs, low load, %": _share(saved("CoDel", "low load", "linux")),
         "beside: Linux's CoDel: RTTs, high load, %": _share(saved("CoDel", "high load", "linux")),
         "beside: Linux's FQ-CoDel: RTTs, low load, %": _share(saved("FQ-CoDel", "low load", "linux")),
@@ -284,15 +271,15 @@ def k10(runs: Needs) -> Quantities:
     codel = {load: longer("CoDel", load) for load in LOADS}
     fair = {load: longer("FQ-CoDel", load) for load in LOADS}
     return {
-        "CoDel: longer at the RTT where it is least, low load, ms": _least(codel["low load"]),
-        "where it is most": _most(codel["low load"]),
-        "high load, least": _least(codel["high load"]),
-        "high load, most": _most(codel["high load"]),
-        "FQ-CoDel: low load, least": _least(fair["low load"]),
-        "FQ-CoDel: low load, most": _most(fair["low load"]),
-        "FQ-CoDel: high load, least": _least(fair["high load"]),
-        "FQ-CoDel: high load, most": _most(fair["high load"]),
-        "beside: Linux's FQ-CoDel, high load, most": _most(longer("FQ-CoDel", "high load", "linux")),
+        "CoDel: longer at the RTT where it is least, low load, ms": least(codel["low load"]),
+        "where it is most": most(codel["low load"]),
+        "high load, least": least(codel["high load"]),
+        "high load, most": most(codel["high load"]),
+        "FQ-CoDel: low load, least": least(fair["low load"]),
+        "FQ-CoDel: low load, most": most(fair["low load"]),
+        "FQ-CoDel: high load, least": least(fair["high load"]),
+        "FQ-CoDel: high load, most": most(fair["high load"]),
+        "beside: Linux's FQ-CoDel, high load, most": most(longer("FQ-CoDel", "high load", "linux")),
     }
 
 
@@ -327,8 +314,8 @@ def k11(runs: Needs) -> Quantities:
         "beside: the same with a buffer of 60 packets, high load": deep("high load"),
         "beside: CoDel: more at 300 ms, low load, kbit/s": codel["low load"][RTTS_MS == 300][0],
         "beside: CoDel: more at 300 ms, high load, kbit/s": codel["high load"][RTTS_MS == 300][0],
-        "beside: FQ-CoDel: more where it is least, low load, kbit/s": _least(fair["low load"]),
-        "beside: FQ-CoDel: more where it is least, high load, kbit/s": _least(fair["high load"]),
+        "beside: FQ-CoDel: more where it is least, low load, kbit/s": least(fair["low load"]),
+        "beside: FQ-CoDel: more where it is least, high load, kbit/s": least(fair["high load"]),
     }
 
 
@@ -388,8 +375,8 @@ def k14(runs: Needs) -> Quantities:
                 np.stack([_satellite(satellite, what, line) - _satellite(satellite, what, other) for line in lines])
                 for what in (FCT, RTT)
             )
-            told[f"{packets} packets: completion time more than {name}, s"] = _least(took)
-            told[f"{packets} packets: RTT less {name}, ms"] = _most(rtt)
+            told[f"{packets} packets: completion time more than {name}, s"] = least(took)
+            told[f"{packets} packets: RTT less {name}, ms"] = most(rtt)
     for name, line in {"drop tail": TAIL, "SFQ": SFQ, "SFQ of 25 packets": "sfq limit 25", **BED}.items():
         told[f"beside: {name}: completion time, s"] = _satellite(satellite, FCT, line)
         told[f"beside: {name}: RTT, ms"] = _satellite(satellite, RTT, line)
@@ -426,8 +413,8 @@ def k15(runs: Needs) -> Quantities:
         took_longer = runs[long].values(FCT) / _satellite(satellite, FCT, TAIL)
         told[f"beside: {name}, 25 packets, target 130 ms, interval 600 ms: completion time"] = took_longer
     return told | {
-        "RTT less the lesser of drop tail's and SFQ's, the greatest of the four, ms": _most(np.stack(rtts)),
-        "completion time in parts of drop tail's, the greatest of the four": _most(np.stack(took)),
+        "RTT less the lesser of drop tail's and SFQ's, the greatest of the four, ms": most(np.stack(rtts)),
+        "completion time in parts of drop tail's, the greatest of the four": most(np.stack(took)),
     }
 
 

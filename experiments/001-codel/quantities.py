@@ -13,19 +13,13 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from sojourn.claims import Floats, Quantities, Runs
+from sojourn.claims import Floats, Quantities, Runs, least, most
 
 Needs = Mapping[str, Runs]
 PACKET_MS = 10.0
 """Of the first four figures: 12 500 bytes at 10 Mbit/s."""
 RTT_S = 0.2
 """Theirs."""
-
-
-def _worst(grid: Floats) -> Floats:
-    """Of the combination whose mean over the seeds is greatest, each seed's value."""
-    row: Floats = grid[int(np.argmax(grid.mean(axis=1)))]
-    return row
 
 
 # ---- figures 1 to 4 ----
@@ -83,11 +77,11 @@ def n5(runs: Needs) -> Quantities:
 
     at = {ms: busy(f" target {ms}ms ") for ms in (1, 2, 10, 20)} | {5: busy("664 variant")}
     return {
-        "utilisation lost from 5 to 2 ms where it is most, points": _worst(at[5] - at[2]),
-        "gained from 5 to 10 ms where it is most, points": _worst(at[10] - at[5]),
-        "beside: from 5 to 10 ms with several transfers, where it is most": _worst((at[10] - at[5])[1:]),
-        "beside: lost from 5 to 1 ms": _worst(at[5] - at[1]),
-        "beside: gained from 5 to 20 ms": _worst(at[20] - at[5]),
+        "utilisation lost from 5 to 2 ms where it is most, points": most(at[5] - at[2]),
+        "gained from 5 to 10 ms where it is most, points": most(at[10] - at[5]),
+        "beside: from 5 to 10 ms with several transfers, where it is most": most((at[10] - at[5])[1:]),
+        "beside: lost from 5 to 1 ms": most(at[5] - at[1]),
+        "beside: gained from 5 to 20 ms": most(at[20] - at[5]),
     }
 
 
@@ -115,10 +109,10 @@ def n6(runs: Needs) -> Quantities:
     points = np.concatenate([ratios[rtt] for rtt in RTTS[:-1]])
     delay = [np.median(_static(runs, "sojourn_ms.p50", "codel ", f"ftp.rtt={rtt}"), axis=0) for rtt in RTTS]
     return {
-        "utilisation in parts of tail drop's, at the worst RTT up to 200 ms": -_worst(-np.stack(near)),
+        "utilisation in parts of tail drop's, at the worst RTT up to 200 ms": least(np.stack(near)),
         "beside: at 500 ms": ratios["500ms"].mean(axis=0),
-        "beside: at the worst single point up to 200 ms": -_worst(-points),
-        "beside: greatest median delay of an RTT, ms": _worst(np.stack(delay)),
+        "beside: at the worst single point up to 200 ms": least(points),
+        "beside: greatest median delay of an RTT, ms": most(np.stack(delay)),
     }
 
 
@@ -141,7 +135,7 @@ def n7(runs: Needs) -> Quantities:
         "beside: from 10 Mbit/s on, 5 and 20 transfers, RTTs up to 100 ms": np.median(shared, axis=0),
         "beside: 95th percentile more with web and a call, ms": np.median(tails, axis=0),
         "beside: utilisation, mean over the runs, %": 100 * busy.mean(axis=0),
-        "beside: the largest median of a run, ms": _worst(ftp.grid("sojourn_ms.p50")),
+        "beside: the largest median of a run, ms": most(ftp.grid("sojourn_ms.p50")),
     }
 
 
@@ -495,7 +489,7 @@ def n28(runs: Needs) -> Quantities:
     busy, delay = 100 * both("utilisation"), both("sojourn_ms.p50")
     return {
         "Reno's utilisation less CUBIC's, mean over the runs, points": busy.mean(axis=0),
-        "beside: at the point where it is least": -_worst(-busy),
+        "beside: at the point where it is least": least(busy),
         "beside: median delay, ms": delay.mean(axis=0),
     }
 

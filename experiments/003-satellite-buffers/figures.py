@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from sojourn import charts, plot
+from sojourn import charts, claims, plot
 from sojourn.claims import Floats, Runs
 from sojourn.figures import Drawing
 
 Needs = Mapping[str, Runs]
+Q = claims.module(Path(__file__).with_name(claims.QUANTITIES))
+"""The quantities: the two capacities, and a download's rate."""
 HOP = "satellite"
 FIFO = plot.COLOURS["bfifo"]
-SMALL, LARGE = "bfifo limit 120000", "bfifo limit 2000000"
 DARK, LIGHT = plot.ink(plot.COLOURS["pfifo"]), "#b8b8b8"
 """Of the two capacities, where both are in one picture."""
 POST = "#d1495b"
 """The post's own numbers."""
-DOWNLOAD_MBIT = 320.0
 CAPS = (20, 30, 40, 50, 60, 70, 80, 100)
 KB = (30, 60, 120, 250, 500, 1000, 2000, 4000)
 
 
 def _rate(runs: Runs) -> Floats:
     """The download's in each run, in Mbit/s; NaN in all if it has not come to its end in one."""
-    rate: Floats = DOWNLOAD_MBIT / runs.values("flows.probe.fct_s.mean")
+    rate: Floats = Q._rate(runs)
     return np.full_like(rate, np.nan) if np.isnan(rate).any() else rate
 
 
@@ -76,7 +77,7 @@ def figure_3(runs: Needs, figure: Figure) -> None:
 
 
 def _of(runs: Runs, flows: int, kb: int) -> Runs:
-    return runs.of(f"users.max_active={flows}", f"qdisc=bfifo limit {1000 * kb}")
+    return Q._capped(runs, flows, f"bfifo limit {1000 * kb}")
 
 
 def load(runs: Needs, figure: Figure) -> None:
@@ -138,7 +139,7 @@ def long_flows(runs: Needs, figure: Figure) -> None:
     """Rates and delays with one to sixteen lasting transfers."""
     counts = (1, 2, 4, 8, 16)
     left, right = figure.subplots(1, 2)
-    for line, paint in ((SMALL, DARK), (LARGE, LIGHT)):
+    for line, paint in ((Q.SMALL, DARK), (Q.LARGE, LIGHT)):
         each = [runs["long"].of(f"long.count={count}", f"qdisc={line}") for count in counts]
         rates = np.stack([one.values("flows.long.goodput_mbit") for one in each])
         delays = np.stack([one.values("queue_delay_ms.mean") for one in each])
@@ -200,21 +201,14 @@ def small_and_large(runs: Needs, figure: Figure) -> None:
 
     times = {
         f"{kb} kB": np.stack([of(count, 50, line, "flows.small.fct_s.mean") for count in (0, 1)])
-        for kb, line in ((120, SMALL), (2000, LARGE))
+        for kb, line in ((120, Q.SMALL), (2000, Q.LARGE))
     }
     charts.bars(left, ("without", "beside a lasting transfer"), times, (DARK, LIGHT))
     left.set_ylabel("mean time of transfers below 100 kB, s")
     charts.legend(left, {"120 kB": DARK, "2000 kB": LIGHT}, loc="upper left")
     gained = {}
     for size, parted in (("100 kB", own), ("1 MB", runs["parted-at-1mb"])):
-        gained[size] = [
-            np.subtract(*(
-                parted.of("long.count=0", f"users.max_active={flows}", f"qdisc={SMALL}")
-                .values(f"flows.{which}.goodput_mbit")
-                for flows in (80, 50)
-            ))
-            for which in ("small", "large")
-        ]  # fmt: skip
+        gained[size] = [Q._gained(parted, f"flows.{which}.goodput_mbit") for which in ("small", "large")]
     both = {
         name: np.stack([gained[size][place] for size in gained]) for place, name in enumerate(("smaller", "larger"))
     }
@@ -231,7 +225,7 @@ def extremes(runs: Needs, figure: Figure) -> None:
     """A message of 20 kB by capacity, and the greatest delay by how long the endless queue has stood."""
     left, right = figure.subplots(1, 2)
     own = runs["extremes"]
-    lines = {"none": "noqueue", "120 kB": SMALL, "2000 kB": LARGE}
+    lines = {"none": "noqueue", "120 kB": Q.SMALL, "2000 kB": Q.LARGE}
     times = np.stack([own.of(line, "duration=300s").values("flows.mail.fct_s.p50") for line in lines.values()])
     charts.bars(left, tuple(lines), {"": times}, (DARK,))
     left.set(xlabel="capacity", ylabel="median time of a message of 20 kB, s")

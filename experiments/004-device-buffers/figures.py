@@ -3,39 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sojourn import charts, plot
+from sojourn import charts, claims, plot
 from sojourn.claims import Floats, Runs
 from sojourn.figures import Drawing
 
 Needs = Mapping[str, Runs]
-RINGS = (80, 256, 512, 1024, 2048, 4096)
-FIFOS = ("noqueue", *(f"pfifo limit {packets}" for packets in RINGS))
-DOWNLOADS = 30
+Q = claims.module(Path(__file__).with_name(claims.QUANTITIES))
+"""The quantities: sizes, the pings' RTT, and what all downloads together do."""
 HOP, MSS = "router", 1448
 TAIL, WINDOWS, RENO, BARE = plot.COLOURS["pfifo"], "#c77d0a", "#3d5a80", "#a23b5a"
 """Of what was played, where the discipline is always a FIFO."""
 Measure = Callable[[Runs], Floats]
-
-
-def _rtt_s(runs: Runs) -> Floats:
-    return runs.values("flows.pings0.rtt_ms.mean") / 1000
-
-
-def _drops(runs: Runs) -> Floats:
-    return runs.values("drops")
-
-
-def _retransmits(runs: Runs) -> Floats:
-    return DOWNLOADS * runs.values("flows.download0.retransmits")
-
-
-def _goodput(runs: Runs) -> Floats:
-    return DOWNLOADS * runs.values("flows.download0.goodput_mbit")
 
 
 def _rows(runs: Runs, key: str, words: Sequence[object], measure: Measure) -> tuple[list[int], Floats]:
@@ -52,9 +36,9 @@ def _three(
     axes = figure.subplots(1, 3)
     figure.set_size_inches(11, 4.8)
     parts = (
-        ("mean RTT of the pings, s", _rtt_s),
-        ("drops in 300 s", _drops),
-        ("retransmissions in 300 s", _retransmits),
+        ("mean RTT of the pings, s", Q._rtt_s),
+        ("drops in 300 s", Q._drops),
+        ("retransmissions in 300 s", Q._retransmits),
     )
     for axis, (title, measure) in zip(axes, parts, strict=True):
         for name, (runs, paint, marker) in series.items():
@@ -76,7 +60,7 @@ def figure_3(runs: Needs, figure: Figure) -> None:
         "no FIFO": (runs["bare"], BARE, "s"),
         "FIFO of 1000, Reno": (runs["reno"], RENO, "^"),
     }
-    _three(figure, "hop.router.nic.ring", RINGS, "ring, descriptors", series)
+    _three(figure, "hop.router.nic.ring", Q.RINGS, "ring, descriptors", series)
 
 
 def figure_4(runs: Needs, figure: Figure) -> None:
@@ -86,22 +70,22 @@ def figure_4(runs: Needs, figure: Figure) -> None:
         "windows of 64 kB": (runs["small-windows"], WINDOWS, "s"),
         "Reno": (runs["reno-fifos"], RENO, "^"),
     }
-    _three(figure, "hop.router.qdisc", FIFOS, "FIFO, packets", series)
+    _three(figure, "hop.router.qdisc", Q.FIFOS, "FIFO, packets", series)
 
 
 def _field(axis: Axes, runs: Runs, measure: Measure, digits: int, least: float, most: float) -> None:
     """A measure's mean over the seeds for each ring and FIFO, as a coloured table."""
     found = np.array([
-        [float(np.nanmean(measure(runs.of(f"nic.ring={ring}", f"router.qdisc={fifo}")))) for ring in RINGS]
-        for fifo in FIFOS
+        [float(np.nanmean(measure(runs.of(f"nic.ring={ring}", f"router.qdisc={fifo}")))) for ring in Q.RINGS]
+        for fifo in Q.FIFOS
     ])  # fmt: skip
     axis.imshow(found, cmap="Blues", vmin=least, vmax=most, aspect="auto", origin="lower")
     for row, values in enumerate(found):
         for column, value in enumerate(values):
             paint = "white" if value > least + 0.6 * (most - least) else plot.INK
             axis.text(column, row, f"{value:.{digits}f}", ha="center", va="center", fontsize=11, color=paint)
-    charts.names(axis, [str(ring) for ring in RINGS])
-    axis.set_yticks(range(len(FIFOS)), ["none", *map(str, RINGS)])
+    charts.names(axis, [str(ring) for ring in Q.RINGS])
+    axis.set_yticks(range(len(Q.FIFOS)), ["none", *map(str, Q.RINGS)])
     axis.set(xlabel="ring, descriptors", ylabel="FIFO, packets")
     axis.grid(visible=False)
     axis.tick_params(length=0)
@@ -109,12 +93,12 @@ def _field(axis: Axes, runs: Runs, measure: Measure, digits: int, least: float, 
 
 def figure_5(runs: Needs, figure: Figure) -> None:
     """The RTT by both."""
-    _field(figure.subplots(), runs["grid"], _rtt_s, 1, 0.0, 20.0)
+    _field(figure.subplots(), runs["grid"], Q._rtt_s, 1, 0.0, 20.0)
 
 
 def figure_6(runs: Needs, figure: Figure) -> None:
     """Goodput by both; 4.78 Mbit/s fit."""
-    _field(figure.subplots(), runs["grid"], _goodput, 2, 0.0, 10.0)
+    _field(figure.subplots(), runs["grid"], Q._goodput, 2, 0.0, 10.0)
 
 
 def figure_7(runs: Needs, figure: Figure) -> None:
@@ -144,9 +128,9 @@ def _curves(runs: Needs, figure: Figure, bql: bool) -> None:
     """The distribution of the sojourn for each split of 5000 packets."""
     axis = figure.subplots()
     chosen = runs["bql-curves"].of(f"nic.bql={str(bql).lower()}")
-    for place, ring in enumerate(RINGS):
+    for place, ring in enumerate(Q.RINGS):
         line = chosen.of(f"nic.ring={ring}", "pfifo")
-        paint = str(0.72 - 0.72 * place / (len(RINGS) - 1))
+        paint = str(0.72 - 0.72 * place / (len(Q.RINGS) - 1))
         charts.cdf(
             axis, charts.sojourn_shares(list(line.recorded()), HOP), paint, f"ring {ring}, FIFO of {5000 - ring}"
         )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from sojourn.claims import Floats, Quantities, Runs
+from sojourn.claims import Floats, Quantities, Runs, least
 
 Needs = Mapping[str, Runs]
 RINGS = (80, 256, 512, 1024, 2048, 4096)
@@ -38,6 +38,11 @@ def _drops(runs: Runs) -> Floats:
 def _retransmits(runs: Runs) -> Floats:
     """Of all downloads together."""
     return DOWNLOADS * runs.values("flows.download0.retransmits")
+
+
+def _goodput(runs: Runs) -> Floats:
+    """Of all downloads together, Mbit/s."""
+    return DOWNLOADS * runs.values("flows.download0.goodput_mbit")
 
 
 def _percent(values: Floats, of: Floats) -> Floats:
@@ -137,7 +142,7 @@ def b6(runs: Needs) -> Quantities:
     """Goodput by ring and FIFO."""
 
     def goodput(chosen: Runs, size: int, qdisc: str = "") -> Floats:
-        return DOWNLOADS * _ring(chosen, size, qdisc).values("flows.download0.goodput_mbit")
+        return _goodput(_ring(chosen, size, qdisc))
 
     deep, shallow = (goodput(runs["fifos"], 512, f"pfifo limit {limit}") for limit in (4096, 80))
     return {
@@ -156,7 +161,7 @@ def b7(runs: Needs) -> Quantities:
     return {
         "what is in flight where the window bounds it, MB": rate_mbit * rtt_s / MS / 8,
         "beside: its goodput, Mbit/s": rate_mbit,
-        "beside: utilisation of figures 3 and 4 where it is least, %": 100 * busy[int(np.argmin(busy.mean(axis=1)))],
+        "beside: utilisation of figures 3 and 4 where it is least, %": 100 * least(busy),
     }
 
 

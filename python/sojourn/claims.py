@@ -341,6 +341,17 @@ class Runs:
         return np.array(sent), np.array(lost)
 
 
+def most(grid: Floats) -> Floats:
+    """Of the row whose mean over the seeds is greatest, each seed's value; `grid` has a row a combination."""
+    row: Floats = grid[int(np.nanargmax(np.nanmean(grid, axis=1)))]
+    return row
+
+
+def least(grid: Floats) -> Floats:
+    """Of the row whose mean is least."""
+    return -most(-grid)
+
+
 def _has(chosen: Mapping[str, Any], word: str) -> bool:
     key, equals, value = word.partition("=")
     if equals:
