@@ -116,7 +116,7 @@ def test_a_papers_page_says_what_was_measured_and_where_nothing_was_judged(tmp_p
         "verdict": "differs",
         "quantities": {"delay, ms": {**quantity, "range": [3, None], "rule": "mean", "inside": False}},
         "cause": "one packet lasts 12 ms",
-        "ablation": {"sim": "a faster link", "kernel": "none"},
+        "ablation": "a faster link",
     }
     drawing = Drawing("figure-1", "A queue", "figure 1", ("X1",), (), lambda runs, figure: None)
     folder = tmp_path / "009-a-paper"

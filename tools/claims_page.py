@@ -36,10 +36,17 @@ def judged(folder: Path, world: str, store: Store) -> dict[str, Any]:
     return {"paper": folder.name, "world": world, "version": _core.__version__, "claims": verdicts}
 
 
+def written(folder: Path, world: str) -> dict[str, dict[str, Any]]:
+    """The verdicts that a world's file has, by claim; none if there is no such file."""
+    path = folder / f"verdicts.{world}.json"
+    if not path.exists():
+        return {}
+    return {one["id"]: one for one in json.loads(path.read_text(encoding="utf-8"))["claims"]}
+
+
 def table(folder: Path) -> str:
     """A row for each claim and each world that has judged it."""
-    files = [(world, path) for world in WORLDS if (path := folder / f"verdicts.{world}.json").exists()]
-    said = {world: {one["id"]: one for one in json.loads(path.read_text())["claims"]} for world, path in files}
+    said = {world: written(folder, world) for world in WORLDS}
     rows = ["| | the paper | world | measured, and its range | verdict | cause |", "|---|---|---|---|---|---|"]
     for claim in claims.load(folder).claims:
         front = f"{claim.id} | {claim.says}"

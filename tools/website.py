@@ -11,14 +11,13 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from sphinx.application import Sphinx
 from sphinx.util.console import nocolor
 from website_measures import measure_pages
 from website_papers import paper_pages
-from website_tree import ROOT, Tree
+from website_tree import ROOT, Tree, toctree
 
 HERE = Path(__file__).parent
 SECTIONS = {
@@ -91,12 +90,6 @@ def in_order(tree: Tree, section: str) -> list[str]:
     there = sorted(page.name for page in (tree.folder / section).glob("*.md"))
     every = [page for page in dict.fromkeys((*listed, *there)) if page in there]
     return [page for page in every if f"{section}/{page}" not in APART]
-
-
-def toctree(pages: Sequence[str], *, hidden: bool = False) -> str:
-    """The navigation's entries below a page."""
-    options = ":hidden:\n" if hidden else ":maxdepth: 1\n"
-    return "```{toctree}\n" + options + "\n" + "\n".join(pages) + "\n```\n"
 
 
 def make(source: Path, out: Path) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from website_tree import ROOT
+from website_tree import ROOT, cell, toctree
 
 from sojourn import columns, sweep
 from sojourn.table import number
@@ -247,12 +247,12 @@ def measure_pages() -> dict[str, str]:
             if example not in played:
                 played[example] = play(*example)
             pages[f"reference/measures/{kind.name}/{one.name}.md"] = page(one, played[example])
-    tree = "\n".join(name.removeprefix("reference/measures/") for name in pages)
+    listed_below = [name.removeprefix("reference/measures/") for name in pages]
     pages["reference/measures/index.md"] = (
         "# Measures\n\nEach is defined once, in `crates/measure`, for every world. They are in the JSON of "
         "`sojourn run`, in [the store](../store.md) by the same names, and papers' claims read them. All are of the "
         "measuring window (`measure` in the scenario); `startup` has the same of before it. What has no samples is "
-        "null.\n\n" + "\n".join(listed) + f"\n```{{toctree}}\n:hidden:\n\n{tree}\n```\n"
+        "null.\n\n" + "\n".join(listed) + "\n" + toctree(listed_below, hidden=True)
     )
     return pages
 
@@ -334,8 +334,3 @@ def values(measure: Measure, run: Mapping[str, Any]) -> Iterator[tuple[str, dict
             value = value[key] if value is not None else None
         if value is not None:
             yield name, dict(value) if isinstance(value, Mapping) else {"value": value}
-
-
-def cell(text: str) -> str:
-    """For a cell of a Markdown table."""
-    return text.replace("|", "\\|")

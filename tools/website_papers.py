@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import shutil
-import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from claims_page import BEGIN, END, WORLDS, words
-from website_tree import ROOT, Tree, picture_of
+from claims_page import BEGIN, END, WORLDS, words, written
+from website_tree import ROOT, Tree, cell, picture_of, plain, toctree
 
-from sojourn import figures
+from sojourn import claims, figures
 from sojourn.claims import CLAIMS, VERDICTS
 from sojourn.figures import Drawing
 
@@ -61,21 +59,13 @@ def papers() -> list[Paper]:
 
 def _load(folder: Path) -> Paper:
     readme = folder / "README.md"
-    claims = tomllib.loads((folder / CLAIMS).read_text(encoding="utf-8"))
-    claims.pop("runs", None)
     return Paper(
         folder=folder,
         readme=readme.read_text(encoding="utf-8") if readme.exists() else f"# {folder.name}\n",
-        says={id: claim["says"] for id, claim in claims.items()},
-        judged={world: _judged(folder / f"verdicts.{world}.json") for world in WORLDS},
+        says={claim.id: claim.says for claim in claims.load(folder).claims},
+        judged={world: written(folder, world) for world in WORLDS},
         drawings=figures.load(folder).drawings if (folder / figures.FIGURES).exists() else (),
     )
-
-
-def _judged(path: Path) -> dict[str, dict[str, Any]]:
-    if not path.exists():
-        return {}
-    return {one["id"]: one for one in json.loads(path.read_text(encoding="utf-8"))["claims"]}
 
 
 def paper_pages(tree: Tree) -> dict[str, str]:
@@ -90,14 +80,14 @@ def _index(there: Sequence[Paper]) -> str:
         cells = [f"[{one.title}]({one.folder.name}.md)", str(len(one.says))]
         cells += [_counted(one, world) for world in WORLDS]
         rows.append(f"| {' | '.join(cells)} | {len(one.drawings)} |")
-    listed = "\n".join(one.folder.name for one in there)
     return (
         "# Papers\n\nWhat each claims, and what comes out here: in the simulator (sim) and in the real Linux kernel. "
         "A claim's range was fixed before the first run, or its page says which was not. What differs has a cause, "
         "found by an experiment that is in the repository, or is said to be unexplained. "
         "[How claims are judged](../how-to/judge-the-papers-claims.md).\n\n"
         + "\n".join(rows)
-        + f"\n\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
+        + "\n\n"
+        + toctree([one.folder.name for one in there], hidden=True)
     )
 
 
@@ -154,7 +144,7 @@ def command(line: str) -> list[str]:
 
 def _seen(paper: Paper, claim: str) -> str:
     verdicts = " | ".join(_badge(paper.verdict(world, claim)) for world in WORLDS)
-    return f"| [{claim}](#{_anchor(claim)}): {_cell(paper.says[claim])} | {verdicts} |"
+    return f"| [{claim}](#{_anchor(claim)}): {cell(paper.says[claim])} | {verdicts} |"
 
 
 def _anchor(claim: str) -> str:
@@ -178,16 +168,5 @@ def _judgement(paper: Paper, claim: str, world: str) -> list[str]:
     found = paper.judged[world].get(claim, {})
     told = words(found) if found else []
     for key in ("cause", "ablation", "tests"):
-        said = found.get(key)
-        if isinstance(said, Mapping):  # of each world
-            said = said.get(world)
-        told += [f"{key.capitalize()}: {said}"] if said else []
-    return [f"- {world}: {_badge(paper.verdict(world, claim))}", *(f"  - {_plain(one)}" for one in told)]
-
-
-def _plain(text: str) -> str:
-    return text.replace("<", "&lt;").replace("\n", " ")
-
-
-def _cell(text: str) -> str:
-    return _plain(text).replace("|", "\\|")
+        told += [f"{key.capitalize()}: {said}"] if (said := found.get(key)) else []
+    return [f"- {world}: {_badge(paper.verdict(world, claim))}", *(f"  - {plain(one)}" for one in told)]

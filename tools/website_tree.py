@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,6 +41,22 @@ def comes_by_itself(path: str) -> bool:
 def picture_of(title: str, path: str) -> str:
     """A picture as wide as the text, which leads to itself in full size."""
     return f"```{{image}} {path}\n:alt: {title}\n:width: 100%\n```"
+
+
+def toctree(pages: Sequence[str], *, hidden: bool = False) -> str:
+    """The navigation's entries below a page."""
+    options = ":hidden:\n" if hidden else ":maxdepth: 1\n"
+    return "```{toctree}\n" + options + "\n" + "\n".join(pages) + "\n```\n"
+
+
+def plain(text: str) -> str:
+    """Text in a line, in which nothing is HTML."""
+    return text.replace("<", "&lt;").replace("\n", " ")
+
+
+def cell(text: str) -> str:
+    """The same in a cell of a table."""
+    return plain(text).replace("|", "\\|")
 
 
 class Tree:
