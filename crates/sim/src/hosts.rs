@@ -228,6 +228,14 @@ impl<'a> Hosts<'a> {
         }
     }
 
+    /// What an entry began then is done: its meter is told, beside how long an empty path would have taken.
+    fn count_completed(&mut self, now: Time, entry: u32, started: Time, task: Task, net: &mut impl Net) {
+        let player = &mut self.players[entry as usize];
+        player.completed += 1;
+        let ideal = &self.ideals[player.ideal as usize];
+        net.meter(entry).completed(now, now.since(started), ideal.time(task));
+    }
+
     /// A packet reaches a data sender's host: an ACK, a SYN-ACK, the reply to a ping.
     #[inline(always)]
     pub fn receive(&mut self, now: Time, packet: Packet, told: &Told, net: &mut impl Net) {
@@ -543,9 +551,7 @@ impl<'a> Hosts<'a> {
         if web != NO_WEB {
             return self.web_complete(now, conn, web, net);
         }
-        self.players[entry as usize].completed += 1;
-        let ideal = self.ideals[self.players[entry as usize].ideal as usize].time(Task::Sent(size));
-        net.meter(entry).completed(now, now.since(started), ideal);
+        self.count_completed(now, entry, started, Task::Sent(size), net);
         match &self.entries[entry as usize].app {
             App::Download { gaps, stop, .. } => {
                 let done = self.players[entry as usize].completed as usize;

@@ -117,12 +117,11 @@ impl Hosts<'_> {
         if conn == web.request {
             return net.post(now + web.exchanges[web.at].server_delay, Event::Respond(index));
         }
-        self.players[entry as usize].completed += 1;
         let Exchange { server_delay, response, .. } = web.exchanges[web.at];
         let task = Task::Answered { bytes: response, thinking: server_delay, opened: web.at == 0 };
-        let ideal = self.ideals[self.players[entry as usize].ideal as usize].time(task);
-        net.meter(entry).completed(now, now.since(web.started), ideal);
+        let started = web.started;
         web.at += 1;
+        self.count_completed(now, entry, started, task, net);
         self.choose(now, entry, index, net);
         let web = &self.webs[index as usize];
         if let Some(next) = web.exchanges.get(web.at) {
