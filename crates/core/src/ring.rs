@@ -50,6 +50,18 @@ impl<T: Copy + Default> Ring<T> {
         self.len += 1;
     }
 
+    /// Puts a value so many places behind the head, before those from there on. Panics if there are fewer.
+    pub fn insert(&mut self, index: usize, value: T) {
+        assert!(index <= self.len());
+        self.push(value);
+        for later in (index + 1..self.len()).rev() {
+            let (from, to) = (self.slot(later - 1), self.slot(later));
+            self.slots[to] = self.slots[from];
+        }
+        let slot = self.slot(index);
+        self.slots[slot] = value;
+    }
+
     /// The value at the head.
     #[inline]
     pub fn front(&self) -> Option<&T> {
@@ -138,7 +150,13 @@ mod tests {
             let (mut ring, mut model, mut next) = (Ring::default(), VecDeque::new(), 0u32);
             for op in ops {
                 match op {
-                    0..=2 => { ring.push(next); model.push_back(next); next += 1; }
+                    0..=1 => { ring.push(next); model.push_back(next); next += 1; }
+                    2 => {
+                        let index = next as usize % (model.len() + 1);
+                        ring.insert(index, next);
+                        model.insert(index, next);
+                        next += 1;
+                    }
                     3 => prop_assert_eq!(ring.pop(), model.pop_front()),
                     _ => prop_assert_eq!(ring.pop_back(), model.pop_back()),
                 }

@@ -1,5 +1,7 @@
 //! The fast engine. No global event heap for packets: one ring per constant-delay line, and the least of their heads is next.
 //!
+//! Lines of nearly the same delay share a ring, in which a packet takes its place by time and then by lane.
+//!
 //! What it does not schedule, it computes: a FIFO of constant rate tells on arrival when a packet will have left (closed
 //! form), a host's own link likewise, and a data receiver runs at the last link's departure, ahead of the clock by the
 //! delay between them, after the delayed ACKs that come before that packet. All of that is legal because the order in
@@ -29,7 +31,8 @@ use crate::planted::{Fault, planted};
 use crate::schedule::{Place, Places, Schedule};
 use crate::setup::Rest;
 use crate::timers::Timers;
-use crate::topology::{Change, Topology, changes};
+use crate::topology::{Change, Ranks, Topology, changes};
+use crate::tournament::Tournament;
 use crate::{Options, Output, Stopped, setup};
 
 /// From so many entries on a core's caches do not hold the flows, and what is needed soon is read beforehand.
@@ -44,14 +47,12 @@ const AHEAD: usize = 8;
 enum Source {
     /// A change of a rate or delay.
     Steps,
-    /// A packet at the first link of a lane.
+    /// A packet at the end of this line, at a link.
     Into(usize),
-    /// A packet at the end host of a lane.
+    /// A packet at the end of this line, at an end host.
     Out(usize),
     /// The same in a crowd.
     CrowdOut(usize),
-    /// A packet at the link behind this one.
-    Hop(usize),
     /// A pause frame at this link.
     Frame(usize),
     /// The end of a transmission.
@@ -66,12 +67,19 @@ enum Source {
     Apps,
 }
 
-/// A constant-delay line between two stations.
+/// A constant-delay line between two stations, or several of nearly the same delay.
 struct Line {
+    /// By time, then by lane.
     packets: Ring<Packet>,
     target: Target,
     /// Its place in the schedule; none if what is put on it goes through at once.
     source: Option<Place>,
+    /// Where lanes share it: the rank of a packet of lane 0.
+    shared: Option<usize>,
+    /// Until when packets are on it, so far.
+    last: Time,
+    /// In a crowd: after so many packets more at the host the next are looked at.
+    warm: usize,
 }
 
 /// One direction of a class, with its first and last line.
@@ -84,12 +92,10 @@ struct LaneState {
     fused: bool,
     /// The first link, if packets go from the host straight to it. (To one with events only where there is no delay.)
     doorstep: Option<usize>,
-    /// From the host to the first link.
-    into: Line,
-    /// From the last link to the host.
-    out: Line,
-    /// In a crowd: after so many packets more at the host the next are looked at.
-    warm: usize,
+    /// The line from the host to the first link.
+    into: usize,
+    /// The line from the last link to the host.
+    out: usize,
 }
 
 /// A link, in one of two forms.
@@ -111,19 +117,20 @@ struct Frames {
 }
 
 /// The delayed-ACK timers of a class of flows, by a connection's seat in it.
+#[derive(Clone, Default)]
 struct Class {
     timers: Timers,
     conns: Vec<u32>,
-    source: Place,
 }
 
 /// Everything between the data senders.
 struct Fabric {
     lanes: Vec<LaneState>,
+    /// Into and out of the lanes, and from here on behind each link to the next.
+    lines: Vec<Line>,
+    behind: usize,
     schedule: Schedule,
     links: Vec<Station>,
-    /// Behind each link, the line to the next.
-    hops: Vec<Line>,
     /// On the way to each link.
     frames: Vec<Frames>,
     access: Vec<AccessLink>,
@@ -133,8 +140,10 @@ struct Fabric {
     seats: Vec<u32>,
     /// In a crowd: transmissions so far.
     served: usize,
-    /// The first of all classes' delayed ACKs.
-    first_delayed_ack: Time,
+    /// Each class's first delayed ACK.
+    delayed_acks: Tournament,
+    delayed_acks_source: Place,
+    ranks: Ranks,
     senders: Timers,
     senders_source: Place,
     apps: BinaryHeap<Reverse<(Time, Event)>>,
@@ -171,13 +180,12 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
         }
         events += 1;
         match sources[source] {
-            Source::Into(lane) => fabric.entry_event(lane),
-            Source::Out(lane) => fabric.out_event(lane, &mut hosts),
-            Source::CrowdOut(lane) => {
-                fabric.warm_out(lane, &hosts);
-                fabric.out_event(lane, &mut hosts);
+            Source::Into(line) => fabric.line_event(line),
+            Source::Out(line) => fabric.out_event(line, &mut hosts),
+            Source::CrowdOut(line) => {
+                fabric.warm_out(line, &hosts);
+                fabric.out_event(line, &mut hosts);
             }
-            Source::Hop(link) => fabric.hop_event(link),
             Source::Frame(link) => fabric.frame_event(link),
             Source::Link(link) => {
                 next = fabric.link_events::<false>(link, next, next_pause, &mut events);
@@ -207,24 +215,51 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
     Ok(fabric.finish(scenario, options, hosts, events))
 }
 
+/// What has each rank.
+fn sources(ranks: Ranks, topology: &Topology, plan: &Plan, crowd: bool) -> Vec<Source> {
+    let out = if crowd { Source::CrowdOut } else { Source::Out };
+    let link = if crowd { Source::CrowdLink } else { Source::Link };
+    let lanes = topology.lanes.len();
+    let mut sources = vec![Source::Steps; ranks.count()];
+    for lane in 0..lanes {
+        sources[ranks.into(lane)] = Source::Into(plan.line[lane * 2]);
+        sources[ranks.out(lane)] = out(plan.line[lane * 2 + 1]);
+    }
+    for class in 0..lanes / 2 {
+        sources[ranks.delayed_ack(class)] = Source::DelayedAck(class);
+    }
+    sources[ranks.sender()] = Source::Senders;
+    sources[ranks.app()] = Source::Apps;
+    for index in 0..plan.closed.len() {
+        sources[ranks.hop(index)] = Source::Into(lanes * 2 + index);
+        sources[ranks.frame(index)] = Source::Frame(index);
+        sources[ranks.link(index)] = link(index);
+    }
+    sources
+}
+
 impl Fabric {
     fn new(scenario: &Scenario, topology: &Topology, options: &Options) -> (Fabric, Vec<Source>) {
         let plan = Plan::new(scenario, topology, options);
-        let (mut sources, mut places) = (Vec::new(), Places::default());
-        let mut add = |source: Source, hot: bool| {
-            sources.push(source);
-            places.add(hot)
-        };
+        let ranks = Ranks::new(topology, scenario);
+        let mut places = Places::default();
         let crowd = scenario.workload.entries.len() >= CROWD;
         let busy = scenario.workload.entries.len() >= BUSY;
-        let out = if crowd { Source::CrowdOut } else { Source::Out };
-        let link = if crowd { Source::CrowdLink } else { Source::Link };
-        let steps_source = add(Source::Steps, false);
-        let mut line = |index: usize, source: Source| Line {
-            packets: Ring::default(),
-            target: plan.targets[index],
-            source: (plan.used[index] && !plan.direct[index]).then(|| add(source, true)),
+        let sources = sources(ranks, topology, &plan, crowd);
+        let steps_source = places.add(Ranks::STEP, false);
+        let lane_lines = topology.lanes.len() * 2;
+        let line = |index: usize| {
+            let (first, rank) = match (index < lane_lines, index % 2) {
+                (true, 0) => (ranks.into(0), ranks.into(index / 2)),
+                (true, _) => (ranks.out(0), ranks.out(index / 2)),
+                (false, _) => (0, ranks.hop(index - lane_lines)),
+            };
+            let waits = plan.used[index] && !plan.direct[index] && plan.line[index] == index;
+            let source = waits.then(|| places.add(rank, true));
+            let shared = plan.shared[index].then_some(first);
+            Line { packets: Ring::default(), target: plan.targets[index], source, shared, last: Time::ZERO, warm: 0 }
         };
+        let lines = (0..plan.targets.len()).map(line).collect();
         let lanes = topology.lanes.iter().enumerate().map(|(index, lane)| LaneState {
             last: lane.last,
             delay_in: lane.delay_in,
@@ -232,25 +267,17 @@ impl Fabric {
             access: lane.access,
             fused: lane.access.is_none() && plan.direct[index * 2 + 1],
             doorstep: (lane.access.is_none() && plan.direct[index * 2]).then_some(lane.path[0]),
-            into: line(index * 2, Source::Into(index)),
-            out: line(index * 2 + 1, out(index)),
-            warm: 0,
+            into: plan.line[index * 2],
+            out: plan.line[index * 2 + 1],
         });
-        let lanes: Vec<LaneState> = lanes.collect();
-        let behind = |link: usize| line(lanes.len() * 2 + link, Source::Hop(link));
-        let hops = (0..scenario.hops.len() * 2).map(behind).collect();
-        let class = |index| Class {
-            timers: Timers::default(),
-            conns: Vec::new(),
-            source: add(Source::DelayedAck(index), busy),
-        };
-        let classes = (0..topology.steady.len()).map(class).collect();
+        let classes = vec![Class::default(); topology.steady.len()];
+        let delayed_acks_source = places.add(ranks.delayed_ack(0), busy);
         // Who paces has a timer for every burst.
         let paces = scenario.workload.entries.iter().any(|entry| entry.tcp.cc.is_modelled());
-        let senders_source = add(Source::Senders, busy || paces);
-        let apps_source = add(Source::Apps, false);
+        let senders_source = places.add(ranks.sender(), busy || paces);
+        let apps_source = places.add(ranks.app(), false);
         let frames = (0..scenario.hops.len() * 2).map(|link| Frames {
-            source: scenario.can_be_stopped(link).then(|| add(Source::Frame(link), false)),
+            source: scenario.can_be_stopped(link).then(|| places.add(ranks.frame(link), false)),
             ..Frames::default()
         });
         let frames = frames.collect();
@@ -258,7 +285,7 @@ impl Fabric {
         let links = plan.closed.into_iter().enumerate().map(|(index, closed)| match closed {
             Some(closed) => Station::Closed(Box::new(closed)),
             None => {
-                let place = add(link(index), true);
+                let place = places.add(ranks.link(index), true);
                 let mut link = Link::new(index, scenario.link(index), &setup::link(scenario, index), options);
                 if plan.lags[index] {
                     link.hand_over_early(scenario.link(index));
@@ -273,17 +300,20 @@ impl Fabric {
         let links = links.collect();
         let access = scenario.access.iter().flat_map(|access| vec![AccessLink::new(access); topology.access_links]);
         let fabric = Fabric {
-            lanes,
+            lanes: lanes.collect(),
+            lines,
+            behind: lane_lines,
             schedule: Schedule::new(&places),
             links,
-            hops,
             frames,
             access: access.collect(),
             ends: Ends::new(scenario.workload.entries.len()),
             classes,
             seats: Vec::with_capacity(scenario.workload.entries.len()),
             served: 0,
-            first_delayed_ack: Time::NEVER,
+            delayed_acks: Tournament::new(topology.steady.len()),
+            delayed_acks_source,
+            ranks,
             senders: Timers::default(),
             senders_source,
             apps: BinaryHeap::new(),
@@ -295,43 +325,36 @@ impl Fabric {
         (fabric, sources)
     }
 
-    /// A packet at the first link of its lane.
-    fn entry_event(&mut self, lane: usize) {
-        if let Some(mut packet) = self.lanes[lane].into.take(&mut self.schedule) {
-            self.travel(self.lanes[lane].into.target, &mut packet);
-        }
-    }
-
-    /// A packet at a link behind another.
-    fn hop_event(&mut self, link: usize) {
-        if let Some(mut packet) = self.hops[link].take(&mut self.schedule) {
-            self.travel(self.hops[link].target, &mut packet);
+    /// A packet at a link.
+    fn line_event(&mut self, line: usize) {
+        if let Some(mut packet) = self.lines[line].take(&mut self.schedule) {
+            self.travel(self.lines[line].target, &mut packet);
         }
     }
 
     /// A packet at an end host.
     #[inline(always)]
-    fn out_event(&mut self, lane: usize, hosts: &mut Hosts) {
-        match self.lanes[lane].out.packets.front() {
-            Some(packet) if packet.is_plain_ack() => self.plain_ack_event(lane, hosts),
-            _ => self.other_out_event(lane, hosts),
+    fn out_event(&mut self, line: usize, hosts: &mut Hosts) {
+        match self.lines[line].packets.front() {
+            Some(packet) if packet.is_plain_ack() => self.plain_ack_event(line, hosts),
+            _ => self.other_out_event(line, hosts),
         }
     }
 
     /// An ACK without blocks at an end host.
     #[inline(never)]
-    fn plain_ack_event(&mut self, lane: usize, hosts: &mut Hosts) {
-        let out = &mut self.lanes[lane].out;
-        let Some(packet) = out.packets.front() else { return };
+    fn plain_ack_event(&mut self, line: usize, hosts: &mut Hosts) {
+        let line = &mut self.lines[line];
+        let Some(packet) = line.packets.front() else { return };
         let (now, conn, ack) = (packet.time, packet.conn(), packet.ack());
-        out.advance(&mut self.schedule);
+        line.advance(&mut self.schedule);
         hosts.acknowledge(now, conn, ack, &[], self);
     }
 
     /// Anything but an ACK without blocks at an end host.
     #[inline(never)]
-    fn other_out_event(&mut self, lane: usize, hosts: &mut Hosts) {
-        let Some(mut packet) = self.lanes[lane].out.take(&mut self.schedule) else { return };
+    fn other_out_event(&mut self, line: usize, hosts: &mut Hosts) {
+        let Some(mut packet) = self.lines[line].take(&mut self.schedule) else { return };
         if packet.is_for_receiver() {
             self.travel(Target::Hosts, &mut packet);
         } else {
@@ -345,14 +368,13 @@ impl Fabric {
     /// behind those the senders. A flow of a crowd lies on some twenty lines of a cache, none of which is there any more when
     /// the flow's turn comes: fetched one after the other they would take longer than all that is done with them.
     #[inline(never)]
-    fn warm_out(&mut self, lane: usize, hosts: &Hosts) {
-        let lane = &mut self.lanes[lane];
-        lane.warm = lane.warm.checked_sub(1).unwrap_or(AHEAD - 1);
-        if lane.warm > 0 {
+    fn warm_out(&mut self, line: usize, hosts: &Hosts) {
+        let Line { packets, warm, .. } = &mut self.lines[line];
+        *warm = warm.checked_sub(1).unwrap_or(AHEAD - 1);
+        if *warm > 0 {
             return;
         }
         let mut sum = 0;
-        let packets = &lane.out.packets;
         for packet in packets.iter().skip(2 * AHEAD).take(AHEAD) {
             sum ^= hosts.warm(packet.conn(), packet.has_blocks());
         }
@@ -524,9 +546,9 @@ impl Fabric {
     #[inline(always)]
     fn leave(&mut self, index: usize, packet: &mut Packet, at: Time) -> Option<Target> {
         packet.time = at;
-        let lane = &mut self.lanes[packet.lane()];
+        let lane = &self.lanes[packet.lane()];
         if lane.last != index {
-            return self.hops[index].put(packet, &mut self.schedule, self.end);
+            return self.lines[self.behind + index].put(packet, &mut self.schedule, self.end);
         }
         packet.time += lane.delay_out;
         if lane.fused && !planted(Fault::Fused) {
@@ -534,31 +556,30 @@ impl Fabric {
         }
         if let Some((_, down)) = lane.access {
             self.pass_access(down, packet)?;
-            let lane = &mut self.lanes[packet.lane()];
-            return lane.out.put(packet, &mut self.schedule, self.end);
+            let out = self.lanes[packet.lane()].out;
+            return self.lines[out].put(packet, &mut self.schedule, self.end);
         }
-        if planted(Fault::Fused) && lane.out.source.is_none() {
+        let out = &mut self.lines[lane.out];
+        if planted(Fault::Fused) && out.source.is_none() {
             packet.time += Span(1);
         }
-        lane.out.put(packet, &mut self.schedule, self.end)
+        out.put(packet, &mut self.schedule, self.end)
     }
 
     /// A host sends a packet to the first link.
     #[inline(always)]
     fn enter(&mut self, packet: &mut Packet) -> Option<Target> {
-        let lane = &mut self.lanes[packet.lane()];
+        let lane = &self.lanes[packet.lane()];
         if let Some(index) = lane.doorstep {
             packet.time += lane.delay_in;
             return (packet.time < self.end).then_some(Target::Link(index));
         }
         if let Some((up, _)) = lane.access {
             self.pass_access(up, packet)?;
-            let lane = &mut self.lanes[packet.lane()];
-            packet.time += lane.delay_in;
-            return lane.into.put(packet, &mut self.schedule, self.end);
         }
+        let lane = &self.lanes[packet.lane()];
         packet.time += lane.delay_in;
-        lane.into.put(packet, &mut self.schedule, self.end)
+        self.lines[lane.into].put(packet, &mut self.schedule, self.end)
     }
 
     /// A packet at a host's own link: its time becomes that at which it is through; nothing if it is lost.
@@ -576,7 +597,7 @@ impl Fabric {
     #[inline(always)]
     fn deliver(&mut self, packet: &mut Packet) -> Option<Target> {
         let (now, conn, class) = (packet.time, packet.conn(), packet.lane() / 2);
-        if self.first_delayed_ack < now && !planted(Fault::DelayedAck) {
+        if self.delayed_acks.least() < now && !planted(Fault::DelayedAck) {
             self.delayed_acks(class, now);
         }
         let Received { answers, complete, deadline } =
@@ -629,21 +650,19 @@ impl Fabric {
             }
         }
         self.reschedule_class(class);
-        let firsts = self.classes.iter().map(|class| class.timers.first());
-        self.first_delayed_ack = firsts.min().unwrap_or(Time::NEVER);
     }
 
     #[inline]
     fn arm_delayed_ack(&mut self, class: usize, conn: u32, deadline: Time) {
         if deadline != Time::NEVER && self.classes[class].timers.arm(self.seats[conn as usize], deadline) {
             self.reschedule_class(class);
-            self.first_delayed_ack = self.first_delayed_ack.min(deadline);
         }
     }
 
     fn reschedule_class(&mut self, class: usize) {
-        let Class { timers, source, .. } = &self.classes[class];
-        self.schedule.set(*source, timers.first());
+        self.delayed_acks.set(class, self.classes[class].timers.first());
+        let rank = self.ranks.delayed_ack(self.delayed_acks.first());
+        self.schedule.set(self.delayed_acks_source.of_rank(rank), self.delayed_acks.least());
     }
 
     fn sender_timer(&mut self, hosts: &mut Hosts) {
@@ -761,11 +780,39 @@ impl Line {
     #[inline(always)]
     fn put(&mut self, packet: &Packet, schedule: &mut Schedule, end: Time) -> Option<Target> {
         let Some(source) = self.source else { return (packet.time < end).then_some(self.target) };
+        if self.shared.is_some() && packet.time <= self.last && !planted(Fault::Overtake) {
+            return self.overtake(packet, source, schedule);
+        }
+        self.last = packet.time;
         if self.packets.is_empty() {
-            schedule.set(source, packet.time);
+            schedule.set(self.place(source, packet), packet.time);
         }
         self.packets.push(*packet);
         None
+    }
+
+    /// As [`Line::put`], perhaps before some that are on the line already.
+    #[inline(never)]
+    fn overtake(&mut self, packet: &Packet, source: Place, schedule: &mut Schedule) -> Option<Target> {
+        let key = |packet: &Packet| (packet.time, packet.lane());
+        let mut index = self.packets.len();
+        while index > 0 && key(packet) < key(self.packets.at(index - 1)) {
+            index -= 1;
+        }
+        self.packets.insert(index, *packet);
+        if index == 0 {
+            schedule.set(self.place(source, packet), packet.time);
+        }
+        None
+    }
+
+    /// The line's place in the schedule while this packet is its first.
+    #[inline(always)]
+    fn place(&self, source: Place, packet: &Packet) -> Place {
+        match self.shared {
+            Some(first) => source.of_rank(first + packet.lane() * Ranks::PER_LANE),
+            None => source,
+        }
     }
 
     /// Takes the first packet off the line.
@@ -781,7 +828,10 @@ impl Line {
     fn advance(&mut self, schedule: &mut Schedule) {
         self.packets.pop();
         if let Some(source) = self.source {
-            schedule.set(source, self.packets.front().map_or(Time::NEVER, |next| next.time));
+            match self.packets.front() {
+                Some(next) => schedule.set(self.place(source, next), next.time),
+                None => schedule.set(source, Time::NEVER),
+            }
         }
     }
 }

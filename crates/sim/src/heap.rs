@@ -14,10 +14,10 @@ use crate::hosts::{Event, Hosts, Net};
 use crate::link::{Frame, Link};
 use crate::packet::{DATAGRAM, Packet};
 use crate::setup::Rest;
-use crate::topology::{Change, Topology, changes};
+use crate::topology::{Change, Ranks, Topology, changes};
 use crate::{Options, Output, Stopped, setup};
 
-/// What happens. Equal times go in this order: the fast engine's order of sources.
+/// What happens.
 #[derive(Clone, Copy, Debug)]
 enum What {
     /// A change of a link.
@@ -46,20 +46,19 @@ enum What {
 
 impl What {
     /// The rank among events at the same time.
-    fn rank(&self, lane_lines: usize, links: usize) -> usize {
-        let lines = lane_lines + links;
+    fn rank(&self, ranks: Ranks) -> usize {
         match self {
-            What::Step(..) => 0,
-            What::AccessDone(_) => 1,
-            What::In(packet) => 2 + packet.lane() * 2,
-            What::Out(packet) => 3 + packet.lane() * 2,
-            What::Hop(link, _) => 2 + lane_lines + link,
-            What::Down(_) => 2 + lines,
-            What::DelayedAck(class, _) => 3 + lines + class,
-            What::Sender(_) => 3 + lines + lane_lines,
-            What::App(_) => 4 + lines + lane_lines,
-            What::Frame(frame) => 5 + lines + lane_lines + frame.link,
-            What::Link(link) => 5 + lines + lane_lines + links + link,
+            What::Step(..) => Ranks::STEP,
+            What::AccessDone(_) => Ranks::ACCESS_DONE,
+            What::In(packet) => ranks.into(packet.lane()),
+            What::Out(packet) => ranks.out(packet.lane()),
+            What::Hop(link, _) => ranks.hop(*link),
+            What::Down(_) => ranks.down(),
+            What::DelayedAck(class, _) => ranks.delayed_ack(*class),
+            What::Sender(_) => ranks.sender(),
+            What::App(_) => ranks.app(),
+            What::Frame(frame) => ranks.frame(frame.link),
+            What::Link(link) => ranks.link(*link),
         }
     }
 
@@ -113,6 +112,7 @@ struct AccessQueue {
 /// Everything between the data senders.
 struct Fabric<'a> {
     topology: &'a Topology,
+    ranks: Ranks,
     heap: BinaryHeap<Reverse<Entry>>,
     count: u64,
     links: Vec<Link>,
@@ -133,6 +133,7 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
         scenario.access.iter().flat_map(|access| (0..topology.access_links).map(|i| AccessQueue::new(access, i)));
     let mut fabric = Fabric {
         topology: &topology,
+        ranks: Ranks::new(&topology, scenario),
         heap: BinaryHeap::new(),
         count: 0,
         links: (0..links).map(|index| link(scenario, index, options)).collect(),
@@ -175,8 +176,7 @@ impl Fabric<'_> {
             return;
         }
         self.count += 1;
-        let rank = what.rank(self.topology.lanes.len() * 2, self.links.len());
-        self.heap.push(Reverse(Entry { key: (at, rank, what.order(self.count)), what }));
+        self.heap.push(Reverse(Entry { key: (at, what.rank(self.ranks), what.order(self.count)), what }));
     }
 
     fn handle(&mut self, now: Time, what: What, hosts: &mut Hosts) {

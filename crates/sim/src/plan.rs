@@ -1,15 +1,19 @@
 //! Which of the fast engine's short cuts are legal in a scenario.
 
 use sojourn_core::units::Span;
-use sojourn_model::scenario::Scenario;
+use sojourn_model::scenario::{Capacity, Scenario};
 
 use crate::closed::ClosedLink;
 use crate::planted::{Fault, planted};
 use crate::topology::{Lane, Topology};
 use crate::{Detail, Options, setup};
 
+/// On a shared line a packet overtakes about as many as this at most, of this size.
+const OVERTAKEN: u32 = 32;
+const FULL: u32 = 1500;
+
 /// Where a line ends.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
     /// At the queue of a link.
     Link(usize),
@@ -23,6 +27,10 @@ pub struct Plan {
     pub targets: Vec<Target>,
     pub used: Vec<bool>,
     pub direct: Vec<bool>,
+    /// Of each line: the line that stands for it, itself or one with nearly the same delay.
+    pub line: Vec<usize>,
+    /// Of each line: whether it stands for others too.
+    pub shared: Vec<bool>,
     /// Of each link: its closed form, if it has one and may take it.
     pub closed: Vec<Option<ClosedLink>>,
     /// Of each link: whether what leaves it reaches the next station later than it leaves. Else it may be handed over
@@ -78,7 +86,7 @@ impl Plan {
         let steady = topology.steady.iter().enumerate();
         let steady: Vec<bool> =
             steady.map(|(class, &steady)| steady && ack_is_apart(&topology.lanes[class * 2 + 1])).collect();
-        let direct = (0..targets.len())
+        let direct: Vec<bool> = (0..targets.len())
             .map(|line| match targets[line] {
                 Target::Link(link) => {
                     // Into a queue with events only at once, and only what the hosts send on the clock.
@@ -90,8 +98,60 @@ impl Plan {
                 Target::Hosts => line < lane_lines && line % 4 == 1 && steady[line / 4],
             })
             .collect();
-        Plan { targets, used, direct, closed, lags, coupled }
+        let line = share(scenario, topology, &targets, |line| used[line] && !direct[line], |line| direct[line]);
+        let mut shared = vec![false; line.len()];
+        (0..line.len()).filter(|&other| line[other] != other).for_each(|other| shared[line[other]] = true);
+        Plan { targets, used, direct, line, shared, closed, lags, coupled }
     }
+}
+
+/// Lines with nearly the same delay from one point to another are one, in which what overtakes is put in its place: many
+/// flows whose RTTs differ a little would else be as many sources of events, and the schedule's tree dearer than that.
+fn share(
+    scenario: &Scenario,
+    topology: &Topology,
+    targets: &[Target],
+    waits: impl Fn(usize) -> bool,
+    is_direct: impl Fn(usize) -> bool,
+) -> Vec<usize> {
+    // From where to where, and how long it takes.
+    let way = |line: usize| {
+        let (lane, data) = (&topology.lanes[line / 2], line / 4 * 4);
+        match line % 4 {
+            // An ACK of a receiver that runs ahead sets out when the data leaves the last link.
+            2 if is_direct(data + 1) => {
+                let there = &topology.lanes[line / 2 - 1];
+                (Some(there.last), targets[line], there.delay_out + lane.delay_in)
+            }
+            0 | 2 => (None, targets[line], lane.delay_in),
+            _ => (Some(lane.last), targets[line], lane.delay_out),
+        }
+    };
+    // In the long run no more data comes, and no more ACKs, than the slowest link on the way lets through.
+    let room = |line: usize| {
+        let fastest = |&link: &usize| match &scenario.link(link).rate {
+            Capacity::Steps(steps) => steps.iter().map(|step| step.1).max(),
+            Capacity::Trace(trace) => Some(trace.mean_rate()),
+        };
+        let rate = topology.lanes[line / 4 * 2].path.iter().filter_map(fastest).min();
+        rate.map_or(Span::ZERO, |rate| rate.serialise(OVERTAKEN * FULL))
+    };
+    let mut stands: Vec<usize> = (0..targets.len()).collect();
+    let may = |line: &usize| waits(*line) && topology.lanes[line / 2].access.is_none();
+    let mut by_way: Vec<usize> = (0..topology.lanes.len() * 2).filter(may).collect();
+    by_way.sort_by_key(|&line| (way(line), line));
+    let mut first = 0;
+    for at in 1..by_way.len() {
+        let (from, to, delay) = way(by_way[at]);
+        let (first_from, first_to, least) = way(by_way[first]);
+        let both = room(by_way[at]).min(room(by_way[first]));
+        if (from, to) == (first_from, first_to) && delay - least <= both {
+            stands[by_way[at]] = by_way[first];
+        } else {
+            first = at;
+        }
+    }
+    stands
 }
 
 /// The least time from the last link's departure to the host.

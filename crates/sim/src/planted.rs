@@ -11,6 +11,8 @@ pub enum Fault {
     Fused,
     /// Delayed ACKs do not go before the packet that the receiver is run ahead for.
     DelayedAck,
+    /// On a shared line nobody overtakes.
+    Overtake,
     /// A timer is not re-armed when its deadline moves earlier.
     LazyTimer,
     /// Of equal times the later source goes first.

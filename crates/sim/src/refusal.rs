@@ -4,6 +4,8 @@ use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::tcp::Cc;
 use sojourn_model::scenario::Scenario;
 
+use crate::topology::{MOST_CLASSES, Topology};
+
 /// Why the simulator can't play the scenario; nothing if it can.
 pub fn refusal(scenario: &Scenario) -> Option<String> {
     let link = |index: usize| match &scenario.link(index).qdisc {
@@ -19,5 +21,13 @@ pub fn refusal(scenario: &Scenario) -> Option<String> {
             _ => None,
         })
     };
-    (0..scenario.hops.len() * 2).find_map(link).or_else(flows)
+    let classes = || {
+        let classes = match scenario.workload.entries.len() > MOST_CLASSES {
+            true => Topology::new(scenario).steady.len(),
+            false => 0,
+        };
+        (classes > MOST_CLASSES)
+            .then(|| format!("flows: they have {classes} different paths and delays, at most {MOST_CLASSES} are built"))
+    };
+    (0..scenario.hops.len() * 2).find_map(link).or_else(flows).or_else(classes)
 }

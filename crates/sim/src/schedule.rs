@@ -5,28 +5,38 @@ use sojourn_core::units::Time;
 use crate::planted::{Fault, planted};
 use crate::tournament::Tournament;
 
-/// Up to this many hot sources are compared one by one; above it a tree is kept of them.
+/// Up to this many hot places are compared one by one; above it a tree is kept of all.
 const LINEAR: usize = 8;
-/// Most scenarios have two or four: those are compared without a look at the others' places.
+/// Most scenarios have two or four: those are compared without a look at the others.
 const PAIR: usize = 2;
 const FEW: usize = 4;
-/// Without a tree there are no more sources than this.
-const RANKS: u64 = 64;
-/// Times beyond this (9 years) are never.
+/// Without a tree there are no more places than this.
+const MOST: usize = 64;
+/// Ranks are below this.
+pub const RANKS: u64 = 1 << 17;
+/// Times from here on (39 hours; a run has 24 at most) are never.
 const LATEST: u64 = u64::MAX / RANKS;
 
-/// A source's place in the schedule.
+/// A source's place in the schedule, with the rank of its next event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     rank: usize,
-    /// Among the hot sources; behind `COLD` among the others.
+    /// Among the hot places; behind `COLD` among the others.
     index: usize,
 }
 
-/// Hot sources have smaller indices.
+/// Hot places have smaller indices.
 const COLD: usize = 1 << 32;
 
-/// The next time of each source. Hot sources move at every packet; of the others the first is kept.
+impl Place {
+    /// The same place, for an event of this rank.
+    #[inline(always)]
+    pub fn of_rank(self, rank: usize) -> Place {
+        Place { rank, ..self }
+    }
+}
+
+/// The next time of each source. Hot ones move at every packet; of the others the first is kept.
 pub struct Schedule {
     /// How many places of `few` are looked at; 0: the tree is.
     width: usize,
@@ -34,11 +44,12 @@ pub struct Schedule {
     few: [u64; LINEAR],
     cold: Vec<u64>,
     coldest: u64,
-    /// For more sources: the times by rank.
+    /// For more places: the same numbers, those of the cold ones last.
     many: Tournament,
+    hot: usize,
 }
 
-/// Hands out places, in the order of the ranks.
+/// Hands out places.
 #[derive(Default)]
 pub struct Places {
     hot: usize,
@@ -46,9 +57,8 @@ pub struct Places {
 }
 
 impl Places {
-    /// The place of the next source.
-    pub fn add(&mut self, hot: bool) -> Place {
-        let rank = self.hot + self.cold;
+    /// The place of one more source.
+    pub fn add(&mut self, rank: usize, hot: bool) -> Place {
         let count = if hot { &mut self.hot } else { &mut self.cold };
         *count += 1;
         Place { rank, index: *count - 1 + if hot { 0 } else { COLD } }
@@ -58,35 +68,37 @@ impl Places {
 impl Schedule {
     /// Of sources that all wait for nothing yet.
     pub fn new(places: &Places) -> Schedule {
-        let sources = places.hot + places.cold;
-        let linear = places.hot <= LINEAR && sources <= RANKS as usize;
+        let all = places.hot + places.cold;
+        let linear = places.hot <= LINEAR && all <= MOST;
         let width = [PAIR, FEW, LINEAR].into_iter().find(|&width| places.hot <= width);
         Schedule {
             width: width.filter(|_| linear).unwrap_or(0),
             few: [u64::MAX; LINEAR],
             cold: vec![u64::MAX; places.cold],
             coldest: u64::MAX,
-            many: Tournament::new(if linear { 0 } else { sources }),
+            many: Tournament::new(if linear { 0 } else { all }),
+            hot: places.hot,
         }
     }
 
     /// The source at this place is next due at `time`.
     #[inline(always)]
     pub fn set(&mut self, place: Place, time: Time) {
+        let key = key(time, place.rank);
         if place.index < self.width {
-            self.few[place.index & (LINEAR - 1)] = key(time, place.rank);
+            self.few[place.index & (LINEAR - 1)] = key;
         } else {
-            self.set_otherwise(place, time);
+            self.set_otherwise(place.index, key);
         }
     }
 
     #[inline(never)]
-    fn set_otherwise(&mut self, place: Place, time: Time) {
+    fn set_otherwise(&mut self, index: usize, key: u64) {
         if self.width == 0 {
-            return self.many.set(place.rank, time);
+            let place = if index < COLD { index } else { self.hot + index - COLD };
+            return self.many.set(place, Time(key));
         }
-        let key = key(time, place.rank);
-        let was = std::mem::replace(&mut self.cold[place.index - COLD], key);
+        let was = std::mem::replace(&mut self.cold[index - COLD], key);
         if key <= self.coldest {
             self.coldest = key;
         } else if was == self.coldest {
@@ -94,7 +106,7 @@ impl Schedule {
         }
     }
 
-    /// The rank of the source that is due first, and when.
+    /// The rank of what is due first, and when.
     #[inline(always)]
     pub fn first(&self) -> (usize, Time) {
         let [a, b, c, d, e, f, g, h] = self.few;
@@ -102,23 +114,22 @@ impl Schedule {
             PAIR => a.min(b).min(self.coldest),
             FEW => a.min(b).min(c.min(d)).min(self.coldest),
             LINEAR => a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h))).min(self.coldest),
-            _ => return (self.many.first(), self.many.least()),
+            _ => self.many.least().0,
         };
-        (flipped((least % RANKS) as usize) as usize, Time(least / RANKS))
+        (flipped(least % RANKS) as usize, Time(least / RANKS))
     }
 }
 
-/// Time and rank in one number. "Never" loses its highest bits and is as late as before.
+/// Time and rank in one number.
 #[inline(always)]
 fn key(time: Time, rank: usize) -> u64 {
-    debug_assert!(time.0 < LATEST || time == Time::NEVER);
-    time.0.wrapping_mul(RANKS) | flipped(rank)
+    (time.0.min(LATEST) * RANKS) | flipped(rank as u64)
 }
 
 /// The rank as the keys have it: as it is, unless a test turns ties round.
 #[inline(always)]
-fn flipped(rank: usize) -> u64 {
-    if planted(Fault::Tie) { rank as u64 ^ (RANKS - 1) } else { rank as u64 }
+fn flipped(rank: u64) -> u64 {
+    if planted(Fault::Tie) { rank ^ (RANKS - 1) } else { rank }
 }
 
 #[cfg(test)]
@@ -127,26 +138,39 @@ mod tests {
     use sojourn_core::rng::Rng;
 
     #[test]
-    fn the_first_source_is_the_least_time_and_of_equal_times_the_lowest_index() {
+    fn the_first_source_is_the_least_time_and_of_equal_times_the_lowest_rank() {
         let mut rng = Rng::stream(1, "schedule");
         for (sources, hot_share) in
-            [(1, 1), (2, 2), (4, 1), (7, 2), (8, 3), (9, 2), (16, 2), (17, 1), (30, 4), (100, 1)]
+            [(1, 1), (2, 2), (4, 1), (7, 2), (8, 3), (9, 2), (16, 2), (17, 1), (30, 4), (100, 1), (100, 30)]
         {
+            // Each source has three ranks, taken in turn by its events.
             let mut places = Places::default();
-            let places_of: Vec<Place> = (0..sources).map(|n| places.add(n % hot_share == 0)).collect();
-            let (mut schedule, mut times) = (Schedule::new(&places), vec![u64::MAX; sources]);
+            let places_of: Vec<Place> = (0..sources).map(|n| places.add(n, n % hot_share == 0)).collect();
+            let mut schedule = Schedule::new(&places);
+            let mut due: Vec<(u64, usize)> = (0..sources).map(|n| (LATEST, n)).collect();
             for _ in 0..2000 {
                 let source = rng.below(sources as u64) as usize;
-                let time = if rng.below(8) == 0 { u64::MAX } else { rng.below(20) };
-                times[source] = time;
-                schedule.set(places_of[source], Time(time));
+                let time = if rng.below(8) == 0 { Time::NEVER } else { Time(rng.below(20)) };
+                let rank = source + sources * rng.below(3) as usize;
+                due[source] = (time.0.min(LATEST), rank);
+                schedule.set(places_of[source].of_rank(rank), time);
                 let (first, at) = schedule.first();
-                let expected = times.iter().enumerate().min_by_key(|&(i, &t)| (t, i)).expect("there are sources");
-                assert_eq!(at.0.min(LATEST), (*expected.1).min(LATEST));
+                let expected = due.iter().min().copied().expect("there are sources");
+                assert_eq!(at.0, expected.0);
                 if at.0 < LATEST {
-                    assert_eq!(first, expected.0);
+                    assert_eq!(first, expected.1);
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_is_too_late_for_a_key_is_never_and_not_early() {
+        let mut places = Places::default();
+        let (one, other) = (places.add(5, true), places.add(99_999, false));
+        let mut schedule = Schedule::new(&places);
+        schedule.set(one, Time(u64::MAX / 3));
+        schedule.set(other, Time(24 * 3600 * 1_000_000_000));
+        assert_eq!(schedule.first(), (99_999, Time(24 * 3600 * 1_000_000_000)));
     }
 }

@@ -75,6 +75,14 @@ fn dumbbell(qdisc: &str) -> Scenario {
     scenario(20, vec![hop("b", Rate(10_000_000), Span::from_millis(10), qdisc)], (0..4).map(flow).collect())
 }
 
+/// Twenty flows whose RTTs differ by up to 4 ms, three of them by nothing, below CoDel: lines that lanes share, packets of
+/// different lanes at the same time.
+fn many_rtts() -> Scenario {
+    let rtt = |i: u64| Span(20_000_000 + i.saturating_sub(2) * 200_000 / (1 + i % 2));
+    let flow = |i: u64| entry(&format!("bulk{i}"), bulk(Time(i % 5 * 10_000_000)), rtt(i));
+    scenario(10, vec![hop("b", Rate(30_000_000), Span::ZERO, "codel limit 100")], (0..20).map(flow).collect())
+}
+
 /// Twelve classes over two hops, more sources than the linear schedule takes, flows of every kind and both directions.
 fn zoo() -> Scenario {
     let mut entries: Vec<Entry> = (0..6)
@@ -170,6 +178,7 @@ fn cases() -> Vec<(&'static str, Scenario)> {
         ("zoo with access", with_access(zoo())),
         ("trace", traced()),
         ("flow control", paused()),
+        ("many RTTs", many_rtts()),
     ]
 }
 
@@ -291,9 +300,16 @@ fn tcp_gets_its_data_through_whatever_befalls_packets() {
 
 #[test]
 fn a_fault_planted_in_each_short_cut_is_seen() {
-    for fault in
-        [Fault::ClosedForm, Fault::Access, Fault::Fused, Fault::DelayedAck, Fault::LazyTimer, Fault::Tie, Fault::Pause]
-    {
+    for fault in [
+        Fault::ClosedForm,
+        Fault::Access,
+        Fault::Fused,
+        Fault::DelayedAck,
+        Fault::Overtake,
+        Fault::LazyTimer,
+        Fault::Tie,
+        Fault::Pause,
+    ] {
         let seen = cases().iter().any(|(_, scenario)| {
             plant(Some(fault));
             // A fault may also turn time back, which a meter does not survive.
@@ -313,4 +329,15 @@ fn what_only_linux_has_is_refused_before_anything_runs() {
     assert_eq!(crate::refusal(&asked).as_deref(), Some("flow bulk1: cc illinois is not built yet in the simulator"));
     asked.hops[0].left.qdisc = Spec::of_linux("hhf").expect("one of Linux's");
     assert_eq!(crate::refusal(&asked).as_deref(), Some("hop b.reverse: hhf is not built yet in the simulator"));
+}
+
+#[test]
+fn more_different_delays_than_lanes_have_numbers_are_refused() {
+    let of = |flows: u64| {
+        let flow = |i: u64| entry("bulk", bulk(Time::ZERO), Span(i * 4000));
+        crate::refusal(&scenario(1, vec![hop("b", Rate(1), Span::ZERO, "codel")], (0..flows).map(flow).collect()))
+    };
+    assert_eq!(of(16_384), None);
+    let why = "flows: they have 16385 different paths and delays, at most 16384 are built";
+    assert_eq!(of(16_385).as_deref(), Some(why));
 }

@@ -6,7 +6,7 @@ use crate::tournament::Tournament;
 
 /// A time for each connection, at which its deadline is looked at: never later than the deadline. One that moves earlier is
 /// armed anew at once, one that moves later when its time has come.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Timers {
     armed: Tournament,
 }

@@ -1,8 +1,12 @@
 //! Where packets go: lanes. A lane is one direction of a class, and a class is a set of flows with the same path and delays.
+//! And in which order they go, where they go at the same time.
 
 use sojourn_core::units::{Span, Time};
 use sojourn_model::scenario::{Capacity, Scenario};
 use sojourn_model::workload::{Direction, Entry};
+
+/// So many classes there may be: five ranks each have to fit into the schedule's, and their lanes into a packet's 16 bits.
+pub const MOST_CLASSES: usize = 16_384;
 
 /// One direction of a class: two lanes per class, the data's (even) and the way back (odd).
 #[derive(Clone, Debug)]
@@ -17,6 +21,77 @@ pub struct Lane {
     pub delay_out: Span,
     /// With access links: the index of the sending host's uplink and of the receiving host's downlink.
     pub access: Option<(usize, usize)>,
+}
+
+/// The order of what happens at the same time: who sends at a time sends before a departure at that time.
+#[derive(Clone, Copy)]
+pub struct Ranks {
+    lanes: usize,
+    links: usize,
+}
+
+impl Ranks {
+    /// A change of a link.
+    pub const STEP: usize = 0;
+    /// A host's own link has sent a packet.
+    pub const ACCESS_DONE: usize = 1;
+    /// From one lane to the next, into or out of them.
+    pub const PER_LANE: usize = 2;
+
+    /// Of a topology.
+    pub fn new(topology: &Topology, scenario: &Scenario) -> Ranks {
+        Ranks { lanes: topology.lanes.len(), links: scenario.hops.len() * 2 }
+    }
+
+    /// A packet reaches the first link of its lane.
+    pub fn into(self, lane: usize) -> usize {
+        2 + lane * Ranks::PER_LANE
+    }
+
+    /// A packet reaches the end host of its lane.
+    pub fn out(self, lane: usize) -> usize {
+        3 + lane * Ranks::PER_LANE
+    }
+
+    /// A packet reaches the link behind this one.
+    pub fn hop(self, link: usize) -> usize {
+        self.into(self.lanes) + link
+    }
+
+    /// A packet reaches its destination's own link.
+    pub fn down(self) -> usize {
+        self.hop(self.links)
+    }
+
+    /// A delayed ACK of a class.
+    pub fn delayed_ack(self, class: usize) -> usize {
+        self.down() + 1 + class
+    }
+
+    /// A retransmission timer.
+    pub fn sender(self) -> usize {
+        self.delayed_ack(self.lanes / 2)
+    }
+
+    /// An application.
+    pub fn app(self) -> usize {
+        self.sender() + 1
+    }
+
+    /// A pause frame reaches this link.
+    pub fn frame(self, link: usize) -> usize {
+        self.app() + 1 + link
+    }
+
+    /// A link's own time.
+    pub fn link(self, link: usize) -> usize {
+        self.frame(self.links) + link
+    }
+
+    /// How many ranks there are.
+    pub fn count(self) -> usize {
+        self.link(self.links)
+    }
 }
 
 /// The map of a run.

@@ -23,6 +23,7 @@ impl Group {
 }
 
 /// Times by index. Of equal times that of the lowest index is first.
+#[derive(Clone)]
 pub struct Tournament {
     /// The times themselves, padded with "never", and behind them, level by level, the least of each group of the level
     /// before, up to a level of one group.
