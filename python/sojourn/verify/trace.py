@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import NamedTuple
 
 from sojourn.errors import Refusal
 
@@ -17,46 +19,7 @@ MS = 1_000_000
 WORDS = ("delivered", "marked", "dropped", "queued")
 
 
-@dataclass
-class Trace:
-    """Arrivals, and when the link asks for a packet, in nanoseconds; those of one instant in the order of saying."""
-
-    rows: list[tuple[int, str]] = field(default_factory=list)
-
-    def put(self, at: int, *, flow: int = 1, size: int = FULL, ecn: int = NOT_ECT, count: int = 1) -> Trace:
-        """`count` packets of `size` bytes arrive."""
-        self.rows += [(at, f"enqueue,{flow},{size},{ecn}")] * count
-        return self
-
-    def take(self, at: int) -> Trace:
-        """The link asks for a packet."""
-        self.rows.append((at, "dequeue,,,"))
-        return self
-
-    def take_each(self, times: Iterable[int]) -> Trace:
-        """The link asks at each of these times."""
-        for at in times:
-            self.take(at)
-        return self
-
-    def text(self) -> bytes:
-        """As `sojourn replay` reads it."""
-        rows = sorted(self.rows, key=lambda row: row[0])
-        return "\n".join([HEADER, *(f"{at},{row}" for at, row in rows), ""]).encode()
-
-    def packets(self) -> list[Packet]:
-        """The arrivals in the order of their numbers."""
-        rows = sorted(self.rows, key=lambda row: row[0])
-        words = [(at, row.split(",")) for at, row in rows if row.startswith("enqueue")]
-        return [Packet(at, int(flow), int(size), int(ecn)) for at, (_, flow, size, ecn) in words]
-
-    def asks(self) -> list[int]:
-        """When the link asks, in order."""
-        return sorted(at for at, row in self.rows if row.startswith("dequeue"))
-
-
-@dataclass(frozen=True)
-class Packet:
+class Packet(NamedTuple):
     """As it arrives."""
 
     at: int
@@ -65,8 +28,48 @@ class Packet:
     ecn: int
 
 
-@dataclass(frozen=True)
-class Fate:
+@dataclass
+class Trace:
+    """Arrivals, and when the link asks for a packet, in nanoseconds; those of one instant in the order of saying."""
+
+    rows: list[tuple[int, Packet | None]] = field(default_factory=list)
+    """Nothing is where the link asks."""
+
+    def put(self, at: int, *, flow: int = 1, size: int = FULL, ecn: int = NOT_ECT, count: int = 1) -> Trace:
+        """`count` packets of `size` bytes arrive."""
+        self.rows += [(at, Packet(at, flow, size, ecn))] * count
+        return self
+
+    def take(self, at: int) -> Trace:
+        """The link asks for a packet."""
+        self.rows.append((at, None))
+        return self
+
+    def take_each(self, times: Iterable[int]) -> Trace:
+        """The link asks at each of these times."""
+        self.rows += [(at, None) for at in times]
+        return self
+
+    def text(self) -> bytes:
+        """As `sojourn replay` reads it."""
+        said = [
+            f"{at},enqueue,{one.flow},{one.size},{one.ecn}" if one else f"{at},dequeue,,," for at, one in self._all()
+        ]
+        return "\n".join([HEADER, *said, ""]).encode()
+
+    def packets(self) -> list[Packet]:
+        """The arrivals in the order of their numbers."""
+        return [one for _, one in self._all() if one]
+
+    def asks(self) -> list[int]:
+        """When the link asks, in order."""
+        return sorted(at for at, one in self.rows if one is None)
+
+    def _all(self) -> list[tuple[int, Packet | None]]:
+        return sorted(self.rows, key=itemgetter(0))
+
+
+class Fate(NamedTuple):
     """What became of a packet: `word` is one of WORDS, `at` 0 while it is queued."""
 
     number: int
@@ -89,15 +92,17 @@ def fates(csv: bytes, expected: int, who: str) -> list[Fate]:
     missing = [name for name in ("packet", "fate_ns", "fate") if name not in head]
     if missing:
         raise Refusal(f"{who}: line 1: no column {missing[0]}: expected packet,fate_ns,fate (and any others)")
+    places = [head.index(name) for name in ("packet", "fate_ns", "fate")]
     found: dict[int, Fate] = {}
     for number, line in enumerate(lines[1:], start=2):
-        cells = dict(zip(head, line.strip().split(","), strict=False))
-        word = cells.get("fate", "").split(":")[0]
+        cells = line.strip().split(",")
         try:
-            fate = Fate(int(cells["packet"]), word, int(cells["fate_ns"] or 0))
-        except (KeyError, ValueError):
+            packet, at, said = (cells[place] for place in places)
+            word = said.partition(":")[0]
+            fate = Fate(int(packet), word, int(at or 0))
+        except (IndexError, ValueError):
             raise Refusal(
-                f"{who}: line {number}: {line[:80]!r}: expected whole numbers in packet and fate_ns"
+                f"{who}: line {number}: {line[:80]!r}: expected whole numbers in packet and fate_ns, and a fate"
             ) from None
         if word not in WORDS:
             raise Refusal(f"{who}: line {number}: fate {word!r}: expected one of {', '.join(WORDS)}")
