@@ -63,10 +63,7 @@ def boxes(axis: Axes, groups: Sequence[str], values: Mapping[str, Sequence[Float
         shift = (place - (len(values) - 1) / 2) * width
         for at, found in enumerate(series):
             _box(axis, at + shift, width * 0.8, np.asarray(found, float), paint)
-    axis.set_xlim(-0.5, len(groups) - 0.5)
-    axis.set_xticks(range(len(groups)), groups)
-    axis.tick_params(axis="x", length=0)
-    axis.grid(visible=False, axis="x")
+    _group_axis(axis, groups)
 
 
 def _box(axis: Axes, at: float, width: float, values: Floats, paint: str) -> None:
@@ -127,10 +124,7 @@ def bars(axis: Axes, groups: Sequence[str], values: Mapping[str, Floats], colour
         axis.bar(at, [one.value for one in found], width * 0.88, color=colours[place], label=name)
         half = [one.half_width or 0.0 for one in found]
         axis.errorbar(at, [one.value for one in found], half, fmt="none", color=plot.INK, capsize=2, linewidth=1)
-    axis.set_xlim(-0.5, len(groups) - 0.5)
-    axis.set_xticks(range(len(groups)), groups)
-    axis.tick_params(axis="x", length=0)
-    axis.grid(visible=False, axis="x")
+    _group_axis(axis, groups)
 
 
 def sojourn_shares(found: Sequence[RunRecord], hop: str) -> tuple[Floats, Floats]:
@@ -174,6 +168,14 @@ def time_axis(axis: Axes, which: Literal["x", "y"], least_ms: float, most_ms: fl
 def names(axis: Axes, words: Sequence[str]) -> None:
     """Words instead of the numbers at the places 0, 1, … of the x axis."""
     axis.set_xticks(range(len(words)), words)
+
+
+def _group_axis(axis: Axes, groups: Sequence[str]) -> None:
+    """An x axis of groups side by side, with neither ticks nor grid."""
+    axis.set_xlim(-0.5, len(groups) - 0.5)
+    names(axis, groups)
+    axis.tick_params(axis="x", length=0)
+    axis.grid(visible=False, axis="x")
 
 
 def percent_axis(axis: Axis) -> None:
