@@ -259,6 +259,9 @@ runs = ["never"]
     assert "never" not in found.runs
     told = claims.judge(experiment, experiment.claims[0], found, "kernel")
     assert (told.verdict, told.cause) == ("not-expressible", "its runs are asked of another world")
+    (folder / "claims.toml").write_text(rules.replace("[runs.codel.kernel]", '[runs.codel.kernel]\nworlds = ["sim"]'))
+    with pytest.raises(Refusal, match=r"runs.codel.kernel.worlds: no such key"):
+        claims.load(folder)
     (folder / "claims.toml").write_text(rules.replace('["sim"]', '["simm"]'))
     with pytest.raises(Refusal, match=r"runs.never.worlds.simm: no such key: .*nearest is sim"):
         claims.load(folder)
@@ -514,7 +517,9 @@ def test_every_claim_has_its_function_and_every_need_its_runs() -> None:
         for claim in chosen:
             assert claim.says
             assert claim.kind == "not-expressible" or callable(experiment.quantities_of(claim))
-        for need in experiment.needs.values():
+        every = [need for by_world in experiment.needs.values() for need in by_world.values()]
+        # What worlds read alike is looked at once.
+        for need in {(need.name, str(need.file), str(need.set), str(need.where)): need for need in every}.values():
             # A seed of each combination: more of them set the same.
             runs = json.loads(load(need.file, list(need.set.items()), seeds=1).runs())
             for key, values in need.where.items():

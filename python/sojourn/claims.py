@@ -47,22 +47,18 @@ VERDICTS = ("holds", "differs", "inconsistent", "calibrated", "not-expressible",
 
 @dataclass(frozen=True)
 class Need:
-    """Runs that claims read: a scenario file, or a part of its sweep."""
+    """Runs that claims read in a world: a scenario file, or a part of its sweep."""
 
     name: str
     file: Path
-    seeds: Mapping[str, int] = field(default_factory=dict)
-    """By world; as many as the file says where it is not here."""
+    seeds: int | None = None
+    """Without, as many as the file says."""
     set: Mapping[str, str] = field(default_factory=dict)
     """As `--set` has them."""
     where: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """The values of a sweep that are read; of keys that are not here, all."""
     series: bool = False
     """Whether queues and flows over time are read too."""
-    worlds: Collection[str] = plan.WORLDS
-    """Elsewhere claims do without, as without an ablation that one world has shown."""
-    elsewhere: Mapping[str, Need] = field(default_factory=dict)
-    """What a world reads instead."""
 
     def among(self, chosen: Mapping[str, Any]) -> bool:
         """Whether a combination is one of these."""
@@ -96,7 +92,8 @@ class Experiment:
     """A paper's claims."""
 
     folder: Path
-    needs: Mapping[str, Need]
+    needs: Mapping[str, Mapping[str, Need]]
+    """By name, then by world: one that is not there does without, as without an ablation that another has shown."""
     claims: tuple[Claim, ...]
     quantities: ModuleType
 
@@ -104,11 +101,6 @@ class Experiment:
     def name(self) -> str:
         """The folder's."""
         return self.folder.name
-
-    def need(self, name: str, world: str) -> Need:
-        """What a world reads by that name."""
-        need = self.needs[name]
-        return need.elsewhere.get(world, need)
 
     def quantities_of(self, claim: Claim) -> Callable[[Mapping[str, Runs]], Quantities]:
         """The function for a claim: N9 has `n9`."""
@@ -160,31 +152,39 @@ def load(folder: Path) -> Experiment:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Refusal(f"{path}: {error}") from error
     _typed(path, "", document, {"runs": Mapping})
-    needs = {name: _need(folder, name, value) for name, value in document.pop("runs", {}).items()}
+    needs = {name: _needs(path, name, value) for name, value in document.pop("runs", {}).items()}
     claims = tuple(_claim(path, name, value, needs) for name, value in document.items())
     return Experiment(folder, needs, claims, module(folder / QUANTITIES))
 
 
-def _need(folder: Path, name: str, value: Mapping[str, Any]) -> Need:
-    path, keys = folder / CLAIMS, ("file", "seeds", "set", "where", "series")
+def _needs(path: Path, name: str, value: Mapping[str, Any]) -> dict[str, Need]:
+    """What each world reads by a name: what is said for all of them, and what it says otherwise."""
+    keys = ("file", "seeds", "set", "where", "series")
     if not isinstance(value, Mapping) or "file" not in value:
         raise Refusal(f"{path}: runs.{name}: expected file, a scenario file's path from here")
     _known(path, f"runs.{name}", value, (*keys, "worlds", *plan.WORLDS))
-    types = {"file": str, "set": Mapping, "where": Mapping, "series": bool, "worlds": list}
-    _typed(path, f"runs.{name}.", value, {**types, **dict.fromkeys(plan.WORLDS, Mapping)})
-    _typed(path, f"runs.{name}.set.", value.get("set", {}), dict.fromkeys(value.get("set", {}), str))
-    _typed(path, f"runs.{name}.where.", value.get("where", {}), dict.fromkeys(value.get("where", {}), list))
+    _typed(path, f"runs.{name}.", value, {"worlds": list, **dict.fromkeys(plan.WORLDS, Mapping)})
     worlds = value.get("worlds", plan.WORLDS)
     _known(path, f"runs.{name}.worlds", dict.fromkeys(worlds), plan.WORLDS)
     own = {key: value[key] for key in keys if key in value}
-    elsewhere = {world: _need(folder, name, own | value[world]) for world in plan.WORLDS if world in value}
-    seeds = _by_world(path, f"runs.{name}", "seeds", value)
-    _typed(path, f"runs.{name}.seeds.", seeds, dict.fromkeys(seeds, int))
+    for world in plan.WORLDS:
+        _known(path, f"runs.{name}.{world}", value.get(world, {}), keys)
+    made = {world: _need(path, name, world, own | value.get(world, {})) for world in plan.WORLDS}
+    return {world: need for world, need in made.items() if world in worlds}
+
+
+def _need(path: Path, name: str, world: str, value: Mapping[str, Any]) -> Need:
+    where = f"runs.{name}"
+    _typed(path, f"{where}.", value, {"file": str, "set": Mapping, "where": Mapping, "series": bool})
+    _typed(path, f"{where}.set.", value.get("set", {}), dict.fromkeys(value.get("set", {}), str))
+    _typed(path, f"{where}.where.", value.get("where", {}), dict.fromkeys(value.get("where", {}), list))
+    seeds = _by_world(path, where, "seeds", value)
+    _typed(path, f"{where}.seeds.", seeds, dict.fromkeys(seeds, int))
     parts = (value.get("set", {}), value.get("where", {}), value.get("series", False))
-    return Need(name, folder / value["file"], seeds, *parts, worlds, elsewhere)
+    return Need(name, path.parent / value["file"], seeds.get(world), *parts)
 
 
-def _claim(path: Path, name: str, value: Any, needs: Mapping[str, Need]) -> Claim:
+def _claim(path: Path, name: str, value: Any, needs: Collection[str]) -> Claim:
     keys = ("says", "runs", "kind", "holds", "each", "same", "cause", "ablation", "tests")
     if not isinstance(value, Mapping):
         raise Refusal(f"{path}: {name} = {value}: expected a table of a claim")
@@ -415,9 +415,9 @@ def gather(
 ) -> Found:
     """The runs that are needed; what the store lacks is played first, or told in `lacking` if not to `play`."""
     found = Found()
-    asked = [name for name, need in experiment.needs.items() if name in needs and world.name in need.worlds]
-    chosen = [experiment.need(name, world.name) for name in asked]
-    plans = [plan.load(need.file, list(need.set.items()), None, seeds or need.seeds.get(world.name)) for need in chosen]
+    asked = [of for name, of in experiment.needs.items() if name in needs]
+    chosen = [of[world.name] for of in asked if world.name in of]
+    plans = [plan.load(need.file, list(need.set.items()), None, seeds or need.seeds) for need in chosen]
     lengths = [_simulated_s(one, need) for one, need in zip(plans, chosen, strict=True)]
     for need, length in zip(chosen, lengths, strict=True):
         if not length:
@@ -468,7 +468,7 @@ def gather(
 
 def lacking(experiment: Experiment, name: str, found: Found, world: str) -> str:
     """In words, what the store does not have of a need, for who asked not to play."""
-    where = f"{experiment.need(name, world).file}, runs.{name}"
+    where = f"{experiment.needs[name][world].file}, runs.{name}"
     return f"{found.lacking[name]} of the runs of {where}, are not there: play them without --check"
 
 
@@ -512,7 +512,7 @@ def judge(experiment: Experiment, claim: Claim, found: Found, world: str) -> Jud
     for name in claim.runs:
         if name in found.refused:
             return judged("not-expressible", found.refused[name])
-    if claim.runs and not any(world in experiment.needs[name].worlds for name in claim.runs):
+    if claim.runs and not any(world in experiment.needs[name] for name in claim.runs):
         return judged("not-expressible", "its runs are asked of another world")
     function = experiment.quantities_of(claim)
     with refused_in(f"{experiment.folder / QUANTITIES}: {function.__name__}"):

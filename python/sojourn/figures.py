@@ -173,7 +173,7 @@ def provenance(experiment: Experiment, runs: Mapping[str, Runs], world: str) -> 
     """Where the numbers come from: scenario files with their seeds, the world, the version."""
     seeds: dict[str, set[int]] = {}
     for name, found in runs.items():
-        seeds.setdefault(_file(experiment, experiment.need(name, world)), set()).update(found.seeds)
+        seeds.setdefault(_file(experiment, experiment.needs[name][world]), set()).update(found.seeds)
     files = "  ·  ".join(f"{file} ({_seeds(numbers)})" for file, numbers in seeds.items())
     return f"{files}  ·  world {world}  ·  sojourn {_core.__version__}"
 
