@@ -67,6 +67,7 @@ def perform(command: str, clone: Path) -> None:
         words = [*(word for word in words if not word.startswith("001")), "001/figure-3"]
     short = ["--set", "duration=3s", "--set", 'measure=["0s", "end"]'] if verb in ("run", "sweep", "agree") else []
     short += ["--seeds", "1", "--store", str(clone / "kept")] if verb == "agree" else []
+    short += ["--traces", "2"] if verb == "verify" else []
     found = {**os.environ, "PATH": os.pathsep.join([str(Path(SOJOURN).parent), os.environ.get("PATH", os.defpath)])}
     done = subprocess.run(
         [SOJOURN, *words[1:], *short], cwd=clone, env=found, capture_output=True, text=True, check=False

@@ -53,8 +53,10 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("cargo") is None:
         skip_loudly("no cargo, so there are no traces")
     folder = tmp_path_factory.mktemp("traces")
-    command = ["cargo", "run", "--locked", "--quiet", "-p", "sojourn-oracle", "--example", "traces"]
-    subprocess.run([*command, "--", str(folder), "20000"], cwd=ROOT, check=True)
+    # As `cargo test --workspace` builds it, so that after it nothing is left to be built.
+    command = ["cargo", "build", "--locked", "--quiet", "--workspace", "--profile", "test", "--example", "traces"]
+    subprocess.run(command, cwd=ROOT, check=True)
+    subprocess.run([ROOT / "target/debug/examples/traces", folder, "20000"], cwd=ROOT, check=True)
     return folder
 
 

@@ -246,12 +246,12 @@ def test_what_a_program_left_running_is_ended_with_it(sojourn: Run, tmp_path: Pa
 
 @pytest.fixture(scope="module")
 def library() -> Path:
-    """crates/ffi, built."""
+    """crates/ffi, built as `cargo test` has built it."""
     if shutil.which("cargo") is None:
         skip_loudly("no cargo, so there is no library")
-    build = ["cargo", "build", "--locked", "--quiet", "-p", "sojourn-ffi", "--profile", "fast"]
+    build = ["cargo", "build", "--locked", "--quiet", "-p", "sojourn-ffi", "--profile", "test"]
     subprocess.run(build, cwd=ROOT, check=True)
-    return ROOT / "target/fast/libsojourn.so"
+    return ROOT / "target/debug/libsojourn.so"
 
 
 @pytest.mark.parametrize("line", ["pie ecn", "fq_pie", "dualpi2", "red limit 400000 ecn", CHOKE, "sfb", "blue"])
@@ -270,7 +270,7 @@ def test_a_library_with_our_header_is_asked_and_ours_passes(sojourn: Run, librar
     if compiler is None:
         skip_loudly("no C compiler")
     flags = ["-O1", "-Wall", "-Wextra", "-Werror", "-I", str(ROOT / "crates/ffi/include"), "-o", str(example)]
-    sources = [str(ROOT / "crates/ffi/examples/link.c"), str(ROOT / "target/fast/libsojourn.a")]
+    sources = [str(ROOT / "crates/ffi/examples/link.c"), str(ROOT / "target/debug/libsojourn.a")]
     subprocess.run([str(compiler), *flags, *sources, "-lm", "-lpthread", "-ldl"], check=True)
     said = subprocess.run([example, "pfifo limit 1000"], check=True, capture_output=True, text=True).stdout
     # 10 s at 10 Mbit/s, 12 offered: 8333 packets of 1500 bytes leave, all others wait or are dropped.
