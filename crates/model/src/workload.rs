@@ -67,7 +67,7 @@ impl Entry {
 }
 
 /// The direction of a flow's data.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Direction {
     /// From the left end to the right end.
     Right,
@@ -76,7 +76,7 @@ pub enum Direction {
 }
 
 /// One-way delays outside the hops, as the data sender sees them. Their sum and the hops' delays are the base RTT.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub struct Delays {
     /// From the sender to the first hop.
     pub data_in: Span,

@@ -72,7 +72,7 @@ struct Line {
     /// By time, then by lane.
     packets: Ring<Packet>,
     target: Target,
-    /// Its place in the schedule; none if what is put on it goes through at once.
+    /// Its place in the schedule; none if what is put on it goes through at once, or nothing ever is.
     source: Option<Place>,
     /// Where lanes share it: the rank of a packet of lane 0.
     shared: Option<usize>,
@@ -126,8 +126,9 @@ struct Class {
 /// Everything between the data senders.
 struct Fabric {
     lanes: Vec<LaneState>,
-    /// Into and out of the lanes, and from here on behind each link to the next.
+    /// Into and out of the lanes, then behind each link to the next.
     lines: Vec<Line>,
+    /// The first line behind a link.
     behind: usize,
     schedule: Schedule,
     links: Vec<Station>,

@@ -1,16 +1,21 @@
 //! Which of the fast engine's short cuts are legal in a scenario.
 
+use sojourn_core::tcp::AckPolicy;
 use sojourn_core::units::Span;
 use sojourn_model::scenario::{Capacity, Scenario};
+use sojourn_model::workload::App;
+use sojourn_model::workload::stream::Transport;
 
 use crate::closed::ClosedLink;
 use crate::planted::{Fault, planted};
 use crate::topology::{Lane, Topology};
 use crate::{Detail, Options, setup};
 
-/// On a shared line a packet overtakes about as many as this at most, of this size.
+/// On a shared line a packet overtakes as many as this at most, of this size and at the rate of the slowest link on the way.
 const OVERTAKEN: u32 = 32;
 const FULL: u32 = 1500;
+/// A flow sends a delayed ACK by its timer at most once in this time.
+const TIMER: Span = Span::from_millis(40);
 
 /// Where a line ends.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,10 +70,13 @@ impl Plan {
                 lags[pair[0]] &= apart[line];
             }
         }
-        let feeding = |link: usize| {
-            let (targets, used) = (&targets, &used);
-            (0..targets.len()).filter(move |&line| used[line] && targets[line] == Target::Link(link))
-        };
+        // Of each link: how many lines feed it, and whether all of them keep apart.
+        let mut feeding = vec![(0, true); links];
+        for line in (0..targets.len()).filter(|&line| used[line]) {
+            if let Target::Link(link) = targets[line] {
+                feeding[link] = (feeding[link].0 + 1, feeding[link].1 && apart[line]);
+            }
+        }
         let coupled: Vec<bool> =
             (0..links).map(|link| scenario.link(link).pause.is_some() || scenario.can_be_stopped(link)).collect();
         let full = options.detail == Detail::Full;
@@ -78,11 +86,11 @@ impl Plan {
             // Flow control looks at a queue whenever it changes, and stops a link at any time.
             let pauses = scenario.link(link).pause.is_some();
             let alone = !pauses && (!coupled[link] || planted(Fault::Pause));
-            form.filter(|_| alone && lags[link] && feeding(link).all(|line| apart[line]))
+            form.filter(|_| alone && lags[link] && feeding[link].1)
         };
         let closed: Vec<Option<ClosedLink>> = (0..links).map(closed_form).collect();
         // A delayed ACK that a receiver sends ahead of the clock must not tie with another lane's packet at the first queue.
-        let ack_is_apart = |lane: &Lane| lane.delay_in > Span::ZERO || feeding(lane.path[0]).count() == 1;
+        let ack_is_apart = |lane: &Lane| lane.delay_in > Span::ZERO || feeding[lane.path[0]].0 == 1;
         let steady = topology.steady.iter().enumerate();
         let steady: Vec<bool> =
             steady.map(|(class, &steady)| steady && ack_is_apart(&topology.lanes[class * 2 + 1])).collect();
@@ -93,7 +101,7 @@ impl Plan {
                     let lane = line / 2;
                     let at_once = line < lane_lines && lane % 2 == 0 && steady[lane / 2];
                     let at_once = at_once && topology.lanes[lane].delay_in == Span::ZERO;
-                    feeding(link).count() == 1 && (closed[link].is_some() || at_once)
+                    feeding[link].0 == 1 && (closed[link].is_some() || at_once)
                 }
                 Target::Hosts => line < lane_lines && line % 4 == 1 && steady[line / 4],
             })
@@ -127,7 +135,20 @@ fn share(
             _ => (Some(lane.last), targets[line], lane.delay_out),
         }
     };
-    // In the long run no more data comes, and no more ACKs, than the slowest link on the way lets through.
+    // Datagrams come as fast as they are sent. And a timer's ACK overtakes all those that receivers which run ahead have put on
+    // the line, however alike the delays are: so many, for each packet of the run, that they must be few.
+    let (mut streams, mut timers) = (vec![false; topology.steady.len()], vec![false; topology.steady.len()]);
+    for (entry, &class) in scenario.workload.entries.iter().zip(&topology.class_of) {
+        streams[class] |= matches!(&entry.app, App::Stream(stream) if stream.transport == Transport::Udp);
+        timers[class] |= entry.tcp.acks != AckPolicy::Every;
+    }
+    let entries = scenario.workload.entries.len() as u64;
+    let overtakes = |line: usize| {
+        let (class, there) = (line / 4, topology.lanes[line / 4 * 2].delay_out);
+        let by_timer = line % 4 == 2 && is_direct(class * 4 + 1) && timers[class];
+        streams[class] || by_timer && there.0.saturating_mul(entries) > TIMER.0 * u64::from(OVERTAKEN)
+    };
+    // TCP is clocked by its ACKs: in the long run no more comes than the slowest link on the way lets through.
     let room = |line: usize| {
         let fastest = |&link: &usize| match &scenario.link(link).rate {
             Capacity::Steps(steps) => steps.iter().map(|step| step.1).max(),
@@ -137,7 +158,7 @@ fn share(
         rate.map_or(Span::ZERO, |rate| rate.serialise(OVERTAKEN * FULL))
     };
     let mut stands: Vec<usize> = (0..targets.len()).collect();
-    let may = |line: &usize| waits(*line) && topology.lanes[line / 2].access.is_none();
+    let may = |&line: &usize| waits(line) && topology.lanes[line / 2].access.is_none() && !overtakes(line);
     let mut by_way: Vec<usize> = (0..topology.lanes.len() * 2).filter(may).collect();
     by_way.sort_by_key(|&line| (way(line), line));
     let mut first = 0;

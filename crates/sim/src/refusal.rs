@@ -1,4 +1,4 @@
-//! What only a real kernel can be asked for, named before anything runs.
+//! What only a real kernel can be asked for, and what is too much for the simulator, named before anything runs.
 
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::tcp::Cc;
@@ -27,7 +27,7 @@ pub fn refusal(scenario: &Scenario) -> Option<String> {
             false => 0,
         };
         (classes > MOST_CLASSES)
-            .then(|| format!("flows: they have {classes} different paths and delays, at most {MOST_CLASSES} are built"))
+            .then(|| format!("flows: {classes} different paths, delays or hosts; at most {MOST_CLASSES} are built"))
     };
     (0..scenario.hops.len() * 2).find_map(link).or_else(flows).or_else(classes)
 }

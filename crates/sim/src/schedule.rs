@@ -13,7 +13,7 @@ const FEW: usize = 4;
 /// Without a tree there are no more places than this.
 const MOST: usize = 64;
 /// Ranks are below this.
-pub const RANKS: u64 = 1 << 17;
+const RANKS: u64 = 1 << 17;
 /// Times from here on (39 hours; a run has 24 at most) are never.
 const LATEST: u64 = u64::MAX / RANKS;
 

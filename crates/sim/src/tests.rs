@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use sojourn_core::qdisc::DropReason;
 use sojourn_core::qdisc::tc::Spec;
-use sojourn_core::tcp::{Cc, Config};
+use sojourn_core::tcp::{AckPolicy, Cc, Config};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::{Access, Capacity, Filling, Hop, Link, Nic, Pause, Scenario, Trace};
+use sojourn_model::workload::stream::{Stream, Transport};
 use sojourn_model::workload::{App, Delays, Direction, Entry, Exchange, Group, WebConnection, Workload};
 
 mod controls;
@@ -17,7 +18,9 @@ mod ledbat;
 mod pause;
 mod rpm;
 
+use crate::plan::Plan;
 use crate::planted::{Fault, plant};
+use crate::topology::Topology;
 use crate::{Engine, Options, Output, run};
 
 fn link(rate: Rate, delay: Span, qdisc: &str) -> Link {
@@ -332,12 +335,52 @@ fn what_only_linux_has_is_refused_before_anything_runs() {
 }
 
 #[test]
+fn what_acks_clock_shares_lines_and_datagrams_keep_their_own() {
+    let is_shared = |scenario: &Scenario| {
+        let topology = Topology::new(scenario);
+        Plan::new(scenario, &topology, &Options::default()).shared.contains(&true)
+    };
+    let mut scenario = many_rtts();
+    assert!(is_shared(&scenario));
+    for entry in &mut scenario.workload.entries {
+        entry.app = App::Stream(Stream {
+            active: vec![(Time::ZERO, Time::NEVER)],
+            interval: Span::from_millis(1),
+            bytes: 200,
+            transport: Transport::Udp,
+            voice: None,
+        });
+    }
+    assert!(!is_shared(&scenario));
+}
+
+/// A timer's ACK would overtake all that a thousand receivers, a second ahead, have sent: two bulk flows share, these don't.
+#[test]
+fn acks_of_many_receivers_far_ahead_keep_their_own_lines() {
+    let lines = |flows: u64, acks: AckPolicy| {
+        let flow = |i: u64| {
+            let mut flow = entry("bulk", bulk(Time::ZERO), Span::from_millis(400) + Span(i * 4000));
+            flow.tcp.acks = acks;
+            flow
+        };
+        let hops = vec![hop("b", Rate(100_000_000), Span::ZERO, "codel")];
+        let scenario = scenario(1, hops, (0..flows).map(flow).collect());
+        let topology = Topology::new(&scenario);
+        let plan = Plan::new(&scenario, &topology, &Options::default());
+        (0..topology.lanes.len() / 2).filter(|class| plan.line[class * 4 + 2] == class * 4 + 2).count()
+    };
+    assert_eq!(lines(10, AckPolicy::Delayed), 1);
+    assert_eq!(lines(40, AckPolicy::Delayed), 40);
+    assert_eq!(lines(40, AckPolicy::Every), 1);
+}
+
+#[test]
 fn more_different_delays_than_lanes_have_numbers_are_refused() {
     let of = |flows: u64| {
         let flow = |i: u64| entry("bulk", bulk(Time::ZERO), Span(i * 4000));
         crate::refusal(&scenario(1, vec![hop("b", Rate(1), Span::ZERO, "codel")], (0..flows).map(flow).collect()))
     };
     assert_eq!(of(16_384), None);
-    let why = "flows: they have 16385 different paths and delays, at most 16384 are built";
+    let why = "flows: 16385 different paths, delays or hosts; at most 16384 are built";
     assert_eq!(of(16_385).as_deref(), Some(why));
 }

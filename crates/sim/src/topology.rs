@@ -1,6 +1,8 @@
 //! Where packets go: lanes. A lane is one direction of a class, and a class is a set of flows with the same path and delays.
 //! And in which order they go, where they go at the same time.
 
+use std::collections::BTreeMap;
+
 use sojourn_core::units::{Span, Time};
 use sojourn_model::scenario::{Capacity, Scenario};
 use sojourn_model::workload::{Direction, Entry};
@@ -111,15 +113,15 @@ impl Topology {
     /// Groups the entries into classes. With access links, each entry is its own class.
     pub fn new(scenario: &Scenario) -> Topology {
         let mut topology = Topology::default();
-        let mut keys = Vec::new();
+        let mut classes = BTreeMap::new();
         for entry in &scenario.workload.entries {
-            let own_host = scenario.access.is_some().then_some(keys.len());
+            let next = classes.len();
+            let own_host = scenario.access.is_some().then_some(next);
             let key = (entry.direction, entry.via, entry.delays, is_two_way(entry), own_host);
-            let class = keys.iter().position(|k| *k == key).unwrap_or_else(|| {
-                keys.push(key);
+            let class = *classes.entry(key).or_insert(next);
+            if class == next {
                 topology.add_class(scenario, entry);
-                keys.len() - 1
-            });
+            }
             topology.class_of.push(class);
         }
         topology
