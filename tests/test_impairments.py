@@ -11,7 +11,8 @@ import pytest
 from conftest import Run, kernel_or_skip
 
 PINGS, MANY = 6_000, 20_000
-"""How many pings: five times of six a loss of 6 % is told from one of 5; many for losses in rows and for a distribution's tail."""
+"""How many pings: five times of six a loss of 6 % is told from one of 5; many for losses in rows and for a
+distribution's tail."""
 
 
 def scenario(folder: Path, impair: str) -> Path:
