@@ -185,7 +185,8 @@ def test_each_question_has_somebody_who_fails_it(line: str, faulty: str, noticed
         "fq_codel",
         "fq",
         "pfifo limit 50",
-        "pie ecn",  # and fq_pie: tests/test_kernel_replay
+        "pie ecn",
+        "fq_pie",
         "dualpi2",
         "red limit 400000 min 30000 max 90000 avpkt 1000 burst 55 bandwidth 10mbit ecn",
         "sfb",

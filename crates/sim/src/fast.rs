@@ -255,8 +255,7 @@ impl Fabric {
                 (true, _) => (ranks.out(0), ranks.out(index / 2)),
                 (false, _) => (0, ranks.hop(index - lane_lines)),
             };
-            let waits = plan.used[index] && !plan.direct[index] && plan.line[index] == index;
-            let source = waits.then(|| places.add(rank, true));
+            let source = plan.waits[index].then(|| places.add(rank, true));
             let shared = plan.shared[index].then_some(first);
             Line { packets: Ring::default(), target: plan.targets[index], source, shared, last: Time::ZERO, warm: 0 }
         };
@@ -782,7 +781,8 @@ impl Line {
     fn put(&mut self, packet: &Packet, schedule: &mut Schedule, end: Time) -> Option<Target> {
         let Some(source) = self.source else { return (packet.time < end).then_some(self.target) };
         if self.shared.is_some() && packet.time <= self.last && !planted(Fault::Overtake) {
-            return self.overtake(packet, source, schedule);
+            self.overtake(packet, source, schedule);
+            return None;
         }
         self.last = packet.time;
         if self.packets.is_empty() {
@@ -794,7 +794,7 @@ impl Line {
 
     /// As [`Line::put`], perhaps before some that are on the line already.
     #[inline(never)]
-    fn overtake(&mut self, packet: &Packet, source: Place, schedule: &mut Schedule) -> Option<Target> {
+    fn overtake(&mut self, packet: &Packet, source: Place, schedule: &mut Schedule) {
         let key = |packet: &Packet| (packet.time, packet.lane());
         let mut index = self.packets.len();
         while index > 0 && key(packet) < key(self.packets.at(index - 1)) {
@@ -804,7 +804,6 @@ impl Line {
         if index == 0 {
             schedule.set(self.place(source, packet), packet.time);
         }
-        None
     }
 
     /// The line's place in the schedule while this packet is its first.

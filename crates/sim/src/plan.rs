@@ -28,14 +28,14 @@ pub enum Target {
 
 /// Which short cuts are legal.
 pub struct Plan {
-    /// Of each line: where it ends, whether anything travels on it, and whether it goes through at once.
+    /// Of each line: where it ends, and whether what is put on it goes through at once.
     pub targets: Vec<Target>,
-    pub used: Vec<bool>,
     pub direct: Vec<bool>,
     /// Of each line: the line that stands for it, itself or one with nearly the same delay.
     pub line: Vec<usize>,
-    /// Of each line: whether it stands for others too.
+    /// Of each line: whether it stands for others too, and whether packets wait on it.
     pub shared: Vec<bool>,
+    pub waits: Vec<bool>,
     /// Of each link: its closed form, if it has one and may take it.
     pub closed: Vec<Option<ClosedLink>>,
     /// Of each link: whether what leaves it reaches the next station later than it leaves. Else it may be handed over
@@ -106,28 +106,26 @@ impl Plan {
                 Target::Hosts => line < lane_lines && line % 4 == 1 && steady[line / 4],
             })
             .collect();
-        let line = share(scenario, topology, &targets, |line| used[line] && !direct[line], |line| direct[line]);
+        let mut waits: Vec<bool> = (0..targets.len()).map(|line| used[line] && !direct[line]).collect();
+        let line = share(scenario, topology, &targets, &waits, &direct);
         let mut shared = vec![false; line.len()];
-        (0..line.len()).filter(|&other| line[other] != other).for_each(|other| shared[line[other]] = true);
-        Plan { targets, used, direct, line, shared, closed, lags, coupled }
+        (0..line.len()).filter(|&other| line[other] != other).for_each(|other| {
+            shared[line[other]] = true;
+            waits[other] = false;
+        });
+        Plan { targets, direct, line, shared, waits, closed, lags, coupled }
     }
 }
 
 /// Lines with nearly the same delay from one point to another are one, in which what overtakes is put in its place: many
 /// flows whose RTTs differ a little would else be as many sources of events, and the schedule's tree dearer than that.
-fn share(
-    scenario: &Scenario,
-    topology: &Topology,
-    targets: &[Target],
-    waits: impl Fn(usize) -> bool,
-    is_direct: impl Fn(usize) -> bool,
-) -> Vec<usize> {
+fn share(scenario: &Scenario, topology: &Topology, targets: &[Target], waits: &[bool], direct: &[bool]) -> Vec<usize> {
     // From where to where, and how long it takes.
     let way = |line: usize| {
         let (lane, data) = (&topology.lanes[line / 2], line / 4 * 4);
         match line % 4 {
             // An ACK of a receiver that runs ahead sets out when the data leaves the last link.
-            2 if is_direct(data + 1) => {
+            2 if direct[data + 1] => {
                 let there = &topology.lanes[line / 2 - 1];
                 (Some(there.last), targets[line], there.delay_out + lane.delay_in)
             }
@@ -145,7 +143,7 @@ fn share(
     let entries = scenario.workload.entries.len() as u64;
     let overtakes = |line: usize| {
         let (class, there) = (line / 4, topology.lanes[line / 4 * 2].delay_out);
-        let by_timer = line % 4 == 2 && is_direct(class * 4 + 1) && timers[class];
+        let by_timer = line % 4 == 2 && direct[class * 4 + 1] && timers[class];
         streams[class] || by_timer && there.0.saturating_mul(entries) > TIMER.0 * u64::from(OVERTAKEN)
     };
     // TCP is clocked by its ACKs: in the long run no more comes than the slowest link on the way lets through.
@@ -158,7 +156,7 @@ fn share(
         rate.map_or(Span::ZERO, |rate| rate.serialise(OVERTAKEN * FULL))
     };
     let mut stands: Vec<usize> = (0..targets.len()).collect();
-    let may = |&line: &usize| waits(line) && topology.lanes[line / 2].access.is_none() && !overtakes(line);
+    let may = |&line: &usize| waits[line] && topology.lanes[line / 2].access.is_none() && !overtakes(line);
     let mut by_way: Vec<usize> = (0..topology.lanes.len() * 2).filter(may).collect();
     by_way.sort_by_key(|&line| (way(line), line));
     let mut first = 0;
