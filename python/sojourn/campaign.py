@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn import _core, columns, identity, measures, pool, records, run, sweep
+from sojourn import plan as plans
 from sojourn.errors import NothingToRun, Refusal
 from sojourn.store import Store
 from sojourn.sweep import Mean, mean_of
@@ -229,7 +230,7 @@ class _Sweep:
         series: bool,
         among: Among | None,
     ) -> _Sweep:
-        runs = json.loads(plan.runs())
+        runs = plans.runs(plan)
         combinations = _combinations(plan.text, runs, among)
         identities = _identities(plan, file, runs, combinations, world)
         about = json.loads(plan.describe(0))

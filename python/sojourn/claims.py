@@ -475,14 +475,14 @@ def lacking(experiment: Experiment, name: str, found: Found, world: str) -> str:
 def _refusal(one: _core.Plan, need: Need, world: run.World) -> str | None:
     """Why the world can't play one of the combinations, if it can't."""
     places: dict[str, int] = {}
-    for place, entry in enumerate(json.loads(one.runs())):
+    for place, entry in enumerate(plan.runs(one)):
         if need.among(entry["set"]):
             places.setdefault(json.dumps(entry["set"]), place)
     return next((why for place in places.values() if (why := world.refusal(one, place))), None)
 
 
 def _simulated_s(one: _core.Plan, need: Need) -> float:
-    chosen = (entry for entry in json.loads(one.runs()) if need.among(entry["set"]))
+    chosen = (entry for entry in plan.runs(one) if need.among(entry["set"]))
     return math.fsum({json.dumps([entry["set"], entry["seed"]]): entry["duration_s"] for entry in chosen}.values())
 
 
