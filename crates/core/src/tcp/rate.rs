@@ -108,8 +108,16 @@ pub(super) struct Sampler {
     /// Samples are limited by the application until more than this is delivered; 0 if they are not.
     app_limited: u32,
     min_rtt: u64,
-    /// The sample under way: the segment that gives it.
+    /// The sample under way.
+    news: News,
+}
+
+/// What the ACK under way shows to be delivered.
+#[derive(Clone, Copy, Default, Debug)]
+struct News {
+    /// The segment that gives the sample.
     best: Option<u32>,
+    /// The time between transmissions.
     interval: u64,
     /// Send times of the last segments acknowledged cumulatively and selectively, of those never repeated.
     acked_at: Option<u64>,
@@ -130,11 +138,7 @@ impl Sampler {
             first_sent: now,
             app_limited: 0,
             min_rtt: rtt.unwrap_or(u64::MAX),
-            best: None,
-            interval: 0,
-            acked_at: None,
-            sacked_at: None,
-            ambiguous: false,
+            news: News::default(),
         }
     }
 
@@ -213,13 +217,7 @@ impl Sampler {
         }
     }
 
-    /// An ACK arrives.
-    pub fn begin(&mut self) {
-        (self.best, self.interval) = (None, 0);
-        (self.acked_at, self.sacked_at, self.ambiguous) = (None, None, false);
-    }
-
-    /// It covers this segment, by its blocks or below them. What a block reported before counts no more.
+    /// An ACK covers this segment, by its blocks or below them. What a block reported before counts no more.
     pub fn deliver(&mut self, seq: u32, by_block: bool) {
         if self.notes.0.is_empty() || !self.note(seq).pending {
             return;
@@ -228,17 +226,18 @@ impl Sampler {
         note.pending = false;
         let &mut Sent { sent, first_sent, retransmitted, .. } = note;
         self.delivered += 1;
+        let news = &mut self.news;
         match (by_block, retransmitted) {
-            (true, false) => self.sacked_at = Some(sent),
-            (false, false) => self.acked_at = Some(sent),
+            (true, false) => news.sacked_at = Some(sent),
+            (false, false) => news.acked_at = Some(sent),
             (true, true) => {}
-            (false, true) => self.ambiguous = true,
+            (false, true) => news.ambiguous = true,
         }
         let later = |last: u32| sent > self.first_sent || (sent == self.first_sent && seq > last);
-        if self.best.is_none_or(later) {
-            self.best = Some(seq);
+        if news.best.is_none_or(later) {
+            news.best = Some(seq);
+            news.interval = sent.saturating_sub(first_sent);
             self.first_sent = sent;
-            self.interval = sent.saturating_sub(first_sent);
         }
     }
 
@@ -252,9 +251,46 @@ impl Sampler {
         Loss { seq, tx_in_flight: in_flight, lost: self.lost - lost, app_limited }
     }
 
-    /// The sample of the ACK that [`Sampler::begin`] began. `echo`: it brought an ECN echo; `stamp`: the RTT by its
-    /// timestamp, if it advanced. The sender adds what only it knows.
+    /// The sample of the ACK that covers what was delivered since the last sample; `stamp`: the RTT by its timestamp, if it
+    /// advanced. The sender adds what only it knows.
     pub fn end(&mut self, now: u64, acked_sacked: u32, marked: u32, stamp: Option<u64>) -> Sample {
+        let News { best, interval, acked_at, sacked_at, ambiguous } = core::mem::take(&mut self.news);
+        self.advance(now, acked_sacked, marked);
+        let acked_at = if ambiguous { None } else { acked_at };
+        // Linux `tcp_ack_update_rtt`: of its own notes, else by the timestamp.
+        let rtt = sacked_at.or(acked_at).map(|sent| now.saturating_sub(sent).max(1)).or(stamp);
+        self.min_rtt = rtt.map_or(self.min_rtt, |rtt| self.min_rtt.min(rtt));
+        let Some(best) = best else {
+            return Sample { rtt, acked_sacked, marked, ..Sample::default() };
+        };
+        let note = *self.note(best);
+        Sample { rtt, acked_sacked, marked, ..self.sample(now, &note, interval) }
+    }
+
+    /// As [`Sampler::deliver`] and [`Sampler::end`] of an ACK that says nothing but that this segment was delivered, by a
+    /// block, and is not marked.
+    #[inline(always)]
+    pub fn deliver_alone(&mut self, now: u64, seq: u32) -> Sample {
+        let mask = self.notes.0.len().wrapping_sub(1);
+        let note = self.notes.0.get_mut(seq as usize & mask).filter(|note| note.pending && !note.retransmitted);
+        let Some(note) = note else {
+            self.deliver(seq, true);
+            return self.end(now, 1, 0, None);
+        };
+        note.pending = false;
+        let note = *note;
+        self.delivered += 1;
+        self.first_sent = note.sent;
+        self.advance(now, 1, 0);
+        let rtt = now.saturating_sub(note.sent).max(1);
+        self.min_rtt = self.min_rtt.min(rtt);
+        let interval = note.sent.saturating_sub(note.first_sent);
+        Sample { rtt: Some(rtt), acked_sacked: 1, ..self.sample(now, &note, interval) }
+    }
+
+    /// So many segments were delivered, of which so many marked.
+    #[inline(always)]
+    fn advance(&mut self, now: u64, acked_sacked: u32, marked: u32) {
         if self.app_limited != 0 && self.delivered > self.app_limited {
             self.app_limited = 0;
         }
@@ -262,15 +298,12 @@ impl Sampler {
             self.delivered_time = now;
             self.delivered_ce += marked;
         }
-        let acked_at = if self.ambiguous { None } else { self.acked_at };
-        // Linux `tcp_ack_update_rtt`: of its own notes, else by the timestamp.
-        let rtt = self.sacked_at.or(acked_at).map(|sent| now.saturating_sub(sent).max(1)).or(stamp);
-        self.min_rtt = rtt.map_or(self.min_rtt, |rtt| self.min_rtt.min(rtt));
-        let Some(best) = self.best else {
-            return Sample { rtt, acked_sacked, marked, ..Sample::default() };
-        };
-        let note = *self.note(best);
-        let interval = self.interval.max(now.saturating_sub(note.delivered_time));
+    }
+
+    /// What the segment shows with which this was noted; `interval`: the time between transmissions.
+    #[inline(always)]
+    fn sample(&self, now: u64, note: &Sent, interval: u64) -> Sample {
+        let interval = interval.max(now.saturating_sub(note.delivered_time));
         let plausible = self.min_rtt == u64::MAX || interval >= self.min_rtt;
         Sample {
             delivered: Some(self.delivered - note.delivered),
@@ -281,9 +314,6 @@ impl Sampler {
             tx_in_flight: note.in_flight,
             lost: self.lost - note.lost,
             app_limited: note.app_limited,
-            rtt,
-            acked_sacked,
-            marked,
             ..Sample::default()
         }
     }

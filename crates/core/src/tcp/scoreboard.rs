@@ -38,21 +38,6 @@ pub(super) struct Advanced {
     pub repeated: bool,
 }
 
-/// What was known of a segment that is acknowledged now.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) struct Past {
-    /// It was SACKed before.
-    pub sacked: bool,
-    /// It was sent more than once.
-    pub again: bool,
-}
-
-impl From<u8> for Past {
-    fn from(flag: u8) -> Past {
-        Past { sacked: flag & SACKED != 0, again: flag & EVER != 0 }
-    }
-}
-
 /// Flags of the outstanding segments, and counts of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scoreboard {
@@ -162,29 +147,36 @@ impl Scoreboard {
         if self.sacked > 0 { self.top[0] + 1 } else { una }
     }
 
-    /// A cumulative ACK: [una, cum) leave the scoreboard. Shows each, if anything stands there.
-    pub fn advance(&mut self, una: u32, cum: u32, mut gone: impl FnMut(u32, Past)) -> Advanced {
+    /// A cumulative ACK: [una, cum) leave the scoreboard. Shows each that was not SACKed, and whether it was sent more than once,
+    /// if anything stands there.
+    pub fn advance(&mut self, una: u32, cum: u32, mut gone: impl FnMut(u32, bool)) -> Advanced {
         let mut result = Advanced::default();
         if una == cum || self.is_clean() {
             return result;
         }
         for seq in una..cum {
             let flag = core::mem::take(self.flag(seq));
+            if flag == SACKED {
+                result.were_sacked += 1;
+                continue;
+            }
             result.were_sacked += u32::from(flag & SACKED != 0);
             result.retransmitted |= flag & (EVER | SACKED) == EVER;
             result.repeated |= flag & EVER != 0;
             self.lost -= u32::from(flag & LOST != 0);
             self.retx -= u32::from(flag & RETX != 0);
             self.probes -= u32::from(flag & PROBE != 0);
-            gone(seq, Past::from(flag));
+            if flag & SACKED == 0 {
+                gone(seq, flag & EVER != 0);
+            }
         }
         self.sacked -= result.were_sacked;
         result
     }
 
     /// RFC 6675 §4 `Update`: marks what the blocks report of [una, nxt); says how many segments are newly SACKed, and shows
-    /// each.
-    pub fn sack(&mut self, una: u32, nxt: u32, blocks: &[Block], mut newly: impl FnMut(u32, Past)) -> u32 {
+    /// each, and whether it was sent more than once.
+    pub fn sack(&mut self, una: u32, nxt: u32, blocks: &[Block], mut newly: impl FnMut(u32, bool)) -> u32 {
         if blocks.is_empty() {
             return 0;
         }
@@ -202,8 +194,8 @@ impl Scoreboard {
             }
             while seq < end {
                 match self.mark_sacked(seq) {
-                    Some(past) => {
-                        newly(seq, past);
+                    Some(again) => {
+                        newly(seq, again);
                         seq += 1;
                     }
                     None => seq = self.behind_known(seq, &known, end),
@@ -215,20 +207,21 @@ impl Scoreboard {
         self.sacked - before
     }
 
-    /// The same where the first block has grown by the segment above all that are SACKed, which left once, and the others stand
-    /// where they stood: marks and gives it. Else nothing is done.
+    /// The same where the first block is one segment above all that are SACKed, which left once, or has grown by it, and the others
+    /// stand where they stood: marks and gives it. Else nothing is done.
     #[inline(always)]
     pub fn sack_next(&mut self, una: u32, nxt: u32, blocks: &[Block]) -> Option<u32> {
-        let (first, was) = (*blocks.first()?, self.known[0]);
-        let seq = was.end;
-        let grown = first.start == was.start && was.start < seq && first.end == seq + 1;
-        if !grown || first.start < una || seq >= nxt || seq <= self.top[0] {
+        let (first, known) = (*blocks.first()?, self.known);
+        let seq = first.end.wrapping_sub(1);
+        let grown = first.start == known[0].start && seq == known[0].end && first.start < seq;
+        if (!grown && first.start != seq) || first.start < una || seq >= nxt || seq <= self.top[0] {
             return None;
         }
         let second = blocks.get(1).copied().unwrap_or_default();
         let third = blocks.get(2).copied().unwrap_or_default();
         let stands = |block: Block| block.start >= una || block.end == 0;
-        let same = (second, third) == (self.known[1], self.known[2]) && stands(second) && stands(third);
+        let stood = if grown { [known[1], known[2]] } else { [known[0], known[1]] };
+        let same = [second, third] == stood && stands(second) && stands(third);
         // RFC 2883: inside the second it would be a duplicate.
         let inside = second.start <= first.start && first.end <= second.end;
         self.reserve(una, nxt);
@@ -238,7 +231,7 @@ impl Scoreboard {
         *self.flag(seq) = SACKED;
         self.sacked += 1;
         self.top = [seq, self.top[0], self.top[1]];
-        self.known[0].end = seq + 1;
+        self.known = [first, second, third];
         Some(seq)
     }
 
@@ -252,8 +245,8 @@ impl Scoreboard {
         (next..end).find(|&seq| *self.flag(seq) & SACKED == 0).unwrap_or(end.max(next))
     }
 
-    /// What was known of a segment, if it was not known to have arrived.
-    fn mark_sacked(&mut self, seq: u32) -> Option<Past> {
+    /// Whether a segment was sent more than once, if it was not known to have arrived.
+    fn mark_sacked(&mut self, seq: u32) -> Option<bool> {
         let flag = self.flag(seq);
         let was = *flag;
         if was & SACKED != 0 {
@@ -270,7 +263,7 @@ impl Scoreboard {
                 core::mem::swap(top, &mut seq);
             }
         }
-        Some(Past::from(was))
+        Some(was & EVER != 0)
     }
 
     /// RFC 6675 §4 `IsLost`, of every segment that has not been asked yet; says how many are newly lost, and shows each.
@@ -422,7 +415,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    fn skip(_: u32, _: Past) {}
+    fn skip(_: u32, _: bool) {}
 
     fn block(start: u32, end: u32) -> Block {
         Block { start, end }

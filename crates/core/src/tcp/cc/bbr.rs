@@ -77,7 +77,25 @@ pub(in crate::tcp) struct Bbr {
     prior_cwnd: u32,
     long_term: LongTerm,
     aggregation: Aggregation,
+    /// What gains, pacing rate and `target_cwnd` were derived from last.
+    basis: Option<Basis>,
+    /// The window to come to (`bbr_set_cwnd`).
+    target_cwnd: u32,
     rng: Rng,
+}
+
+/// What gains, pacing rate and target follow from: most ACKs change nothing of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Basis {
+    bw: u64,
+    min_rtt: u64,
+    /// As the last ACK left it.
+    pacing_rate: u64,
+    extra_acked: u32,
+    mode: Mode,
+    cycle_idx: u8,
+    full_bw_reached: bool,
+    uses_long_term: bool,
 }
 
 impl Bbr {
@@ -107,6 +125,8 @@ impl Bbr {
             prior_cwnd: 0,
             long_term: LongTerm::new(flow),
             aggregation: Aggregation::new(flow),
+            basis: None,
+            target_cwnd: 0,
             rng,
         };
         bbr.init_pacing_rate(flow);
@@ -122,9 +142,46 @@ impl Bbr {
         self.check_full_bw_reached(sample);
         self.check_drain(flow);
         self.update_min_rtt(flow, sample);
+        self.follow_basis(flow);
+        self.set_cwnd(flow, sample);
+    }
+
+    /// Derives gains, pacing rate and target anew, if they may be others.
+    fn follow_basis(&mut self, flow: &mut Flow) {
+        if self.has_seen_rtt && self.basis == Some(self.basis_now(flow)) {
+            debug_assert!(self.stands(flow), "bug: something else follows from the same");
+            return;
+        }
+        self.derive(flow);
+        self.basis = Some(self.basis_now(flow));
+    }
+
+    fn derive(&mut self, flow: &mut Flow) {
         self.update_gains();
         self.set_pacing_rate(flow, self.pacing_gain);
-        self.set_cwnd(flow, sample);
+        self.target_cwnd = self.target_cwnd(flow);
+    }
+
+    /// Whether to derive all again changes nothing.
+    fn stands(&self, flow: &Flow) -> bool {
+        let (mut bbr, mut again) = (self.clone(), *flow);
+        bbr.derive(&mut again);
+        let derived = |bbr: &Bbr, flow: &Flow| (bbr.pacing_gain, bbr.cwnd_gain, bbr.target_cwnd, flow.pacing_rate);
+        derived(&bbr, &again) == derived(self, flow)
+    }
+
+    #[inline(always)]
+    fn basis_now(&self, flow: &Flow) -> Basis {
+        Basis {
+            bw: self.bandwidth(),
+            min_rtt: self.min_rtt,
+            pacing_rate: flow.pacing_rate,
+            extra_acked: self.aggregation.extra_acked(),
+            mode: self.mode,
+            cycle_idx: self.cycle_idx as u8,
+            full_bw_reached: self.full_bw_reached,
+            uses_long_term: self.long_term.bw_in_use().is_some(),
+        }
     }
 
     /// `bbr_ssthresh`: a reduction begins, which other congestion controls would make.
@@ -179,7 +236,7 @@ impl Bbr {
     fn init_pacing_rate(&mut self, flow: &mut Flow) {
         self.has_seen_rtt |= flow.srtt > 0;
         let rtt = if flow.srtt > 0 { flow.srtt } else { 1000 };
-        flow.pacing_rate = flow.rate(u64::from(flow.cwnd) * BW_UNIT / rtt, HIGH_GAIN, BITS);
+        flow.pace(flow.rate(u64::from(flow.cwnd) * BW_UNIT / rtt, HIGH_GAIN, BITS));
     }
 
     /// `bbr_set_pacing_rate`: before the pipe was full it only rises.
@@ -189,7 +246,7 @@ impl Bbr {
             self.init_pacing_rate(flow);
         }
         if self.full_bw_reached || rate > flow.pacing_rate {
-            flow.pacing_rate = rate;
+            flow.pace(rate);
         }
     }
 }

@@ -274,14 +274,14 @@ impl Bbr3 {
     /// §5.6.2 InitPacingRate.
     fn init_pacing_rate(&self, flow: &mut Flow) {
         let rtt = if flow.srtt > 0 { flow.srtt } else { 1000 };
-        flow.pacing_rate = flow.rate(u64::from(flow.iw) * BW_UNIT / rtt, STARTUP_PACING_GAIN, BITS);
+        flow.pace(flow.rate(u64::from(flow.iw) * BW_UNIT / rtt, STARTUP_PACING_GAIN, BITS));
     }
 
     /// §5.6.2 SetPacingRateWithGain.
     fn set_pacing_rate(&self, flow: &mut Flow, gain: u64) {
         let rate = flow.rate(self.bw, gain, BITS);
         if self.full_bw_reached || rate > flow.pacing_rate {
-            flow.pacing_rate = rate;
+            flow.pace(rate);
         }
     }
 

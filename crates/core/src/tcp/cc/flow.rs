@@ -49,14 +49,18 @@ pub(in crate::tcp) struct Flow {
     pub limit_samples: bool,
     /// To be set: the window.
     pub cwnd: u32,
-    /// To be set: payload bytes a second.
+    /// To be set: payload bytes a second; by [`Flow::pace`] where somebody asks for the segments wanted in a burst at that.
     pub pacing_rate: u64,
+    pub send_quantum: u32,
 }
 
 impl Flow {
-    /// The segments wanted in a burst at the present rate.
-    pub fn send_quantum(&self) -> u32 {
-        send_quantum(self.pacing_rate, self.mss)
+    /// Sets the pacing rate.
+    #[inline(always)]
+    pub fn pace(&mut self, rate: u64) {
+        if rate != self.pacing_rate {
+            (self.pacing_rate, self.send_quantum) = (rate, send_quantum(rate, self.mss));
+        }
     }
 
     /// Linux `tcp_jiffies32`: the coarse clock.

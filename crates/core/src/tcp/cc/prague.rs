@@ -211,6 +211,7 @@ mod tests {
             cwnd_limited: true,
             app_limited: false,
             limit_samples: false,
+            send_quantum: 1,
             cwnd: 100,
             pacing_rate: 0,
         }

@@ -7,7 +7,7 @@ use super::{EVER, LOST, PROBE, RETX, SACKED, Scoreboard};
 use crate::ring::Ring;
 use crate::tcp::rack::Judge;
 use crate::tcp::sent::Sent;
-use crate::units::Span;
+use crate::units::{Span, Time};
 
 /// What was found lost.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -51,8 +51,8 @@ impl Scoreboard {
     /// Whether that finds nothing after the SACK of an original, above all SACKed before: all below it was judged, it is the one
     /// that left last of those that arrived, and no retransmission is behind it. Then it is judged as well.
     #[inline(always)]
-    pub fn judge_next(&mut self, (una, nxt): (u32, u32), seq: u32, judge: &Judge, sent: &Sent) -> bool {
-        let is_newest = judge.is_newest(sent.at(seq), seq);
+    pub fn judge_next(&mut self, (una, nxt): (u32, u32), (seq, at): (u32, Time), judge: &Judge, sent: &Sent) -> bool {
+        let is_newest = judge.is_newest(at, seq);
         if self.judged != seq || !is_newest || (seq + 1 < nxt && *self.flag(seq + 1) != 0) {
             return false;
         }

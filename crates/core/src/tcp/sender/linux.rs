@@ -8,7 +8,7 @@ use super::modelled::{self, Report};
 use super::{Rexmit, Sender, State, micros, since_us};
 use crate::tcp::prr::Prr;
 use crate::tcp::rack::Heard;
-use crate::tcp::scoreboard::{Found, Past};
+use crate::tcp::scoreboard::Found;
 use crate::tcp::tlp::{Sign, Verdict};
 use crate::tcp::undo::Prior;
 use crate::tcp::{Ack, Acked, Block, Transmit};
@@ -62,8 +62,8 @@ impl Sender {
         Acked { payload, rtt }
     }
 
-    /// The same of the commonest ACK of a repair: it SACKs the segment behind those SACKed last, which left once, and says
-    /// nothing else.
+    /// The same of the commonest ACK of a repair: it SACKs one segment above all SACKed before, which left once, and says nothing
+    /// else.
     #[inline(always)]
     pub(in crate::tcp) fn on_next_sacked(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Option<Acked> {
         let repairing = self.state == State::Recovery && self.una < self.recover && !self.doubt.all_duplicate();
@@ -76,10 +76,6 @@ impl Sender {
         self.note_usage(prior_in_flight);
         self.bursts.begin();
         self.edge = self.edge.max(ack.cum.saturating_add(ack.window));
-        if let Some(path) = &mut self.path {
-            path.begin(0..0);
-        }
-        modelled::sacked(&mut self.path, seq);
         let at = self.sent.at(seq);
         let rtt = now.since(at);
         self.rack.advance(at, seq + 1, rtt);
@@ -88,17 +84,22 @@ impl Sender {
         let mut found = Found::default();
         // RFC 8985 §6.2 step 5, as in `find`: most often all below has been judged, and what left later is not behind.
         let judge = self.rack.judge(now, Span::ZERO);
-        if self.board.judge_next((self.una, self.nxt), seq, &judge, &self.sent) {
+        if self.board.judge_next((self.una, self.nxt), (seq, at), &judge, &self.sent) {
             self.rack.advanced = false;
         } else {
             self.find(now, &mut found);
         }
         self.rexmit = Rexmit::Lost;
-        if found.wait == Span::ZERO && rtt > now.since(self.sent.at(self.una)) {
-            self.set_timer(now);
+        if found.wait == Span::ZERO && at < self.sent.at(self.una) {
+            // In a recovery: no probe.
+            self.rearm_rto(now);
         }
-        let news = News { newly: 0, sacked: 1, delivered: 1, found, ..News::default() };
-        self.move_on(now, ack, 0, prior_in_flight, &news);
+        if self.path.is_some() {
+            self.follow_model_alone(now, seq, found.lost, prior_in_flight);
+        } else {
+            let news = News { newly: 0, sacked: 1, delivered: 1, found, ..News::default() };
+            self.move_on(now, ack, 0, prior_in_flight, &news);
+        }
         Some(Acked { payload: 0, rtt: Some(rtt) })
     }
 
@@ -112,21 +113,22 @@ impl Sender {
         let (sent, path) = (&self.sent, &mut self.path);
         if cum > una && self.board.is_clean() {
             heard.acked_run((una, sent.at(una)), (cum - 1, sent.at(cum - 1)));
+            modelled::acked(path, una..cum);
         }
-        let gone = self.board.advance(una, cum, |seq, past| match past {
-            Past { sacked: true, .. } => {}
-            Past { again: true, .. } => heard.acked_again(seq, sent.at(seq)),
-            _ => heard.acked_run((seq, sent.at(seq)), (seq, sent.at(seq))),
+        let gone = self.board.advance(una, cum, |seq, again| {
+            modelled::acked(path, seq..seq + 1);
+            if again {
+                heard.acked_again(seq, sent.at(seq));
+            } else {
+                heard.acked_run((seq, sent.at(seq)), (seq, sent.at(seq)));
+            }
         });
         heard.repeated |= gone.repeated;
-        if let Some(path) = path {
-            path.begin(una..cum);
-        }
         self.una = cum;
         self.edge = self.edge.max(ack.cum.saturating_add(ack.window));
-        let sacked = self.board.sack(cum, self.nxt, blocks, |seq, past| {
+        let sacked = self.board.sack(cum, self.nxt, blocks, |seq, again| {
             modelled::sacked(path, seq);
-            heard.sacked(seq, sent.at(seq), past.again);
+            heard.sacked(seq, sent.at(seq), again);
         });
         heard.tell(&mut self.rack);
         let newly = cum - una;

@@ -4,7 +4,7 @@ use super::{Rexmit, Sender, State, bursts, since_us};
 use crate::rng::Rng;
 use crate::tcp::cc::{Flow, Model, Repair};
 use crate::tcp::pacing::Pacer;
-use crate::tcp::rate::{Loss, Sampler};
+use crate::tcp::rate::{Loss, Sample, Sampler};
 use crate::tcp::{Ack, Cc, Config, Transmit};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
@@ -20,6 +20,8 @@ pub(super) struct Path {
     model: Option<Model>,
     /// What this ACK showed to be lost.
     losses: Vec<Loss>,
+    /// The segments that the model wants in a burst.
+    send_quantum: u32,
     cc: Cc,
     mss: u32,
     iw: u32,
@@ -43,6 +45,14 @@ pub(super) struct Report {
 /// The clock of the model: µs.
 fn us(now: Time) -> u64 {
     now.0 / 1000
+}
+
+/// These segments are acknowledged cumulatively.
+#[inline(always)]
+pub(super) fn acked(path: &mut Option<Box<Path>>, newly: Range<u32>) {
+    if let Some(path) = path {
+        newly.for_each(|seq| path.sampler.deliver(seq, false));
+    }
 }
 
 /// A block reports this segment for the first time.
@@ -70,6 +80,7 @@ impl Path {
             pacer: if cc == Cc::Prague { Pacer::fine(mss, gso_max_segs) } else { Pacer::new(mss, gso_max_segs) },
             model: None,
             losses: Vec::new(),
+            send_quantum: 1,
             cc,
             mss: mss.max(1),
             iw,
@@ -92,12 +103,6 @@ impl Path {
     pub fn pacing_rate(&self) -> u64 {
         self.pacer.rate()
     }
-
-    /// An ACK arrives that acknowledges these segments cumulatively.
-    pub fn begin(&mut self, newly: Range<u32>) {
-        self.sampler.begin();
-        newly.for_each(|seq| self.sampler.deliver(seq, false));
-    }
 }
 
 impl Sender {
@@ -109,6 +114,7 @@ impl Sender {
         let mut flow = self.flow(&path, now);
         path.model = Model::new(path.cc, &mut flow, rtt, Rng::stream(path.seed, "congestion control"));
         path.pacer.set_rate(flow.pacing_rate);
+        path.send_quantum = flow.send_quantum;
         self.path = Some(path);
     }
 
@@ -152,50 +158,63 @@ impl Sender {
             limit_samples: false,
             cwnd: self.control.window(),
             pacing_rate: path.pacer.rate(),
+            send_quantum: path.send_quantum,
         }
     }
 
     /// Asks or tells the model something, and does what it says.
-    fn with_model(&mut self, now: Time, act: impl FnOnce(&mut Model, &mut Flow, &mut Sampler, &[Loss])) {
+    #[inline(always)]
+    fn with_model(&mut self, now: Time, act: impl FnOnce(&mut Model, &mut Flow, &[Loss])) {
         // Taken out, so that the sender can be looked at meanwhile.
         let Some(mut path) = self.path.take() else { return };
         let mut flow = self.flow(&path, now);
-        let Path { model, sampler, losses, .. } = &mut *path;
+        let Path { model, losses, .. } = &mut *path;
         if let Some(model) = model {
-            act(model, &mut flow, sampler, losses);
+            act(model, &mut flow, losses);
         }
         if flow.limit_samples {
             path.sampler.limit(flow.in_flight);
         }
         path.pacer.set_rate(flow.pacing_rate);
+        path.send_quantum = flow.send_quantum;
         self.control.set_window(flow.cwnd);
         self.path = Some(path);
     }
 
     /// The window and the pace after an ACK.
+    #[inline(never)]
     pub(super) fn follow_model(&mut self, now: Time, ack: &Ack, report: &Report) {
-        let stamp = (self.timestamps && report.newly > 0).then(|| since_us(now, ack.ts_first).0 / 1000);
-        self.with_model(now, |model, flow, sampler, losses| {
-            let mut sample = sampler.end(us(now), report.delivered, report.marked, stamp);
-            flow.app_limited = sampler.is_app_limited();
-            flow.delivered_time = sampler.delivered_time;
-            sample.losses = report.newly_lost;
-            sample.prior_in_flight = report.prior_in_flight;
-            // Linux `FLAG_ACK_MAYBE_DELAYED`: and nothing else was delivered since it was sent.
-            sample.ack_delayed = report.lone_short && sample.delivered == Some(1) && report.marked == 0;
-            model.on_ack(flow, losses, &sample);
-        });
+        let Some(path) = &mut self.path else { return };
+        let &Report { delivered, marked, newly, newly_lost, prior_in_flight, lone_short } = report;
+        let stamp = (self.timestamps && newly > 0).then(|| since_us(now, ack.ts_first).0 / 1000);
+        let sample = path.sampler.end(us(now), delivered, marked, stamp);
+        // Linux `FLAG_ACK_MAYBE_DELAYED`: and nothing else was delivered since it was sent.
+        let ack_delayed = lone_short && sample.delivered == Some(1) && marked == 0;
+        self.follow_sample(now, &Sample { losses: newly_lost, prior_in_flight, ack_delayed, ..sample });
+    }
+
+    /// The same of an ACK that says nothing but that this segment was delivered, by a block.
+    #[inline(always)]
+    pub(super) fn follow_model_alone(&mut self, now: Time, seq: u32, losses: u32, prior_in_flight: u32) {
+        let Some(path) = &mut self.path else { return };
+        let sample = path.sampler.deliver_alone(us(now), seq);
+        self.follow_sample(now, &Sample { losses, prior_in_flight, ..sample });
+    }
+
+    #[inline(never)]
+    fn follow_sample(&mut self, now: Time, sample: &Sample) {
+        self.with_model(now, |model, flow, losses| model.on_ack(flow, losses, sample));
         self.forget_losses();
     }
 
     /// Others would reduce their window now.
     pub(super) fn tell_model_of_reduction(&mut self, now: Time, by_echo: bool) {
-        self.with_model(now, |model, flow, _, _| model.on_reduction(flow, by_echo));
+        self.with_model(now, |model, flow, _| model.on_reduction(flow, by_echo));
     }
 
     /// Everything in flight was taken for lost; `before` was the window.
     pub(super) fn tell_model_of_timeout(&mut self, now: Time, before: u32) {
-        self.with_model(now, |model, flow, _, losses| model.on_timeout(flow, before, losses));
+        self.with_model(now, |model, flow, losses| model.on_timeout(flow, before, losses));
         self.forget_losses();
     }
 
@@ -207,7 +226,7 @@ impl Sender {
 
     /// Nothing had been lost.
     pub(super) fn tell_model_of_undo(&mut self, now: Time) {
-        self.with_model(now, |model, flow, _, _| model.on_undo(flow));
+        self.with_model(now, |model, flow, _| model.on_undo(flow));
     }
 
     /// Linux `tcp_rate_check_app_limited`: the application writes, and there was room for more than it had written.
@@ -242,7 +261,7 @@ impl Sender {
             return None;
         }
         if in_flight == 0 {
-            self.with_model(now, |model, flow, _, _| model.on_restart(flow));
+            self.with_model(now, |model, flow, _| model.on_restart(flow));
         }
         let segment = self.poll_repair(now);
         match &segment {
@@ -255,13 +274,24 @@ impl Sender {
     /// As [`Sender::take_full`]: what leaves now at its pace, where it is new, full, and nothing has to be told with it.
     #[inline(never)]
     pub(super) fn take_paced(&mut self, now: Time) -> Option<Range<u32>> {
-        let start = self.nxt;
         let news = self.syn_due || self.probe_due || self.cwr_due || self.stream.has_shorts();
         if news || !self.linux || !self.is_established() || self.small_queue.is_some() || self.rexmit == Rexmit::New {
             return None;
         }
+        // Most ACKs find the window full, or the last burst on its way.
+        let pacer = &mut self.path.as_mut()?.pacer;
         let repairing = matches!(self.state, State::Recovery | State::Loss);
-        let window = self.control.window();
+        let may = repairing || self.nxt < self.stream.end.min(self.edge);
+        if self.board.pipe(self.una, self.nxt) >= self.control.window() || (may && pacer.holds(now)) {
+            return Some(self.nxt..self.nxt);
+        }
+        self.take_bursts(now, repairing)
+    }
+
+    /// The same where the window has room and no burst is on its way.
+    #[inline(never)]
+    fn take_bursts(&mut self, now: Time, repairing: bool) -> Option<Range<u32>> {
+        let (start, window) = (self.nxt, self.control.window());
         loop {
             let in_flight = self.inflight();
             if in_flight >= window {

@@ -31,9 +31,7 @@ impl Sender {
         let payload = self.stream.acknowledge(self.una, cum);
         let gone = self.board.advance(self.una, cum, |_, _| {});
         let path = &mut self.path;
-        if let Some(path) = path {
-            path.begin(self.una..cum);
-        }
+        modelled::acked(path, self.una..cum);
         self.una = cum;
         self.edge = self.edge.max(ack.cum.saturating_add(ack.window));
         let sacked = self.board.sack(cum, self.nxt, blocks, |seq, _| modelled::sacked(path, seq));

@@ -53,12 +53,14 @@ impl Sender {
     }
 
     /// Linux `tcp_rearm_rto`: an RTO from now; after another timer had its turn, from the first segment's transmission.
+    #[inline]
     pub(super) fn rearm_rto(&mut self, now: Time) {
         let from = if self.timer == Timer::Rto { now } else { self.sent.at(self.una) };
         self.start_rto(now, from);
     }
 
     /// The RTO runs from `from` on; not before now, though.
+    #[inline]
     pub(super) fn start_rto(&mut self, now: Time, from: Time) {
         self.timer = Timer::Rto;
         let at = (from + self.rto.timeout()).max(now + Span::from_micros(1));

@@ -21,7 +21,7 @@ impl Bbr {
 
     /// `bbr_quantization_budget`: three bursts, an even number, and two more while probing.
     fn quantization_budget(&self, flow: &Flow, cwnd: u32) -> u32 {
-        let even = (cwnd + 3 * flow.send_quantum() + 1) & !1;
+        let even = (cwnd + 3 * flow.send_quantum + 1) & !1;
         if self.mode == Mode::ProbeBw && self.cycle_idx == 0 { even + 2 } else { even }
     }
 
@@ -33,16 +33,20 @@ impl Bbr {
     /// `bbr_packets_in_net_at_edt`: what will be in the network when the next burst leaves.
     pub(super) fn packets_in_net_at_edt(&self, flow: &Flow, inflight_now: u32) -> u32 {
         let delivered = (self.bandwidth() * flow.ahead) >> BW_SCALE;
-        let with_it = if self.pacing_gain > UNIT { flow.send_quantum() } else { 0 };
+        let with_it = if self.pacing_gain > UNIT { flow.send_quantum } else { 0 };
         u64::from(inflight_now + with_it).saturating_sub(delivered) as u32
+    }
+
+    /// Twice the bandwidth-delay product, or by whatever gain, with its room.
+    pub(super) fn target_cwnd(&self, flow: &Flow) -> u32 {
+        self.quantization_budget(flow, self.bdp(self.bandwidth(), self.cwnd_gain) + self.ack_aggregation_cwnd())
     }
 
     /// `bbr_set_cwnd`.
     pub(super) fn set_cwnd(&mut self, flow: &mut Flow, sample: &Sample) {
         let acked = sample.acked_sacked;
         if acked > 0 && !self.recover_or_restore(flow, sample) {
-            let target = self.bdp(self.bandwidth(), self.cwnd_gain) + self.ack_aggregation_cwnd();
-            let target = self.quantization_budget(flow, target);
+            let target = self.target_cwnd;
             if self.full_bw_reached {
                 flow.cwnd = (flow.cwnd + acked).min(target);
             } else if flow.cwnd < target || flow.delivered < INIT_CWND {

@@ -30,7 +30,7 @@ impl Bbr3 {
     /// `QuantizationBudget`.
     fn quantization_budget(&self, flow: &Flow, inflight_cap: u32) -> u32 {
         // §5.5.8.1: three bursts.
-        let cap = inflight_cap.max(3 * flow.send_quantum()).max(MIN_PIPE_CWND);
+        let cap = inflight_cap.max(3 * flow.send_quantum).max(MIN_PIPE_CWND);
         if self.state == State::Up { cap + 2 } else { cap }
     }
 
