@@ -29,12 +29,15 @@ build: $(VENV)/.wheel $(VENV)/.bench ## The command, at .venv/bin/sojourn.
 run: build ## The fading link of the CoDel paper: five disciplines, one picture.
 	@$(BIN)/sojourn run scenarios/fading-link.toml
 
-test: build $(VENV)/.dev ## Every test: Rust, then Python and the command.
+# What bench is tested for does not ask for the last percent of its speed, and that is minutes of compilation.
+test: $(VENV)/.wheel $(VENV)/.dev ## Every test: Rust, then Python and the command.
 	@$(STAGE) "what the tests need" tools/needs
 	@$(STAGE) "Rust tests" cargo test --locked --workspace --quiet
-	@$(STAGE) "Python tests" $(BIN)/pytest --quiet --numprocesses auto --dist loadfile
+	@$(STAGE) "bench program for the tests" cargo build --locked --profile fast --quiet -p sojourn-bench
+	@$(STAGE) "Python tests" env SOJOURN_BENCH=$(CURDIR)/target/fast/sojourn-bench \
+		$(BIN)/pytest --quiet --numprocesses auto --dist loadfile
 
-check: build $(VENV)/.dev ## Format, lints, types and the rules between rooms.
+check: $(VENV)/.wheel $(VENV)/.dev ## Format, lints, types and the rules between rooms.
 	@$(STAGE) "rustfmt" tools/cargo-part rustfmt fmt --all --check
 	@$(STAGE) "clippy" tools/cargo-part clippy clippy --locked --workspace --all-targets --quiet -- -D warnings
 	@$(STAGE) "ruff lint" $(BIN)/ruff check --quiet .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -113,6 +114,7 @@ def _word(value: float | None) -> str:
 
 
 def _bench_program() -> str:
+    asked = os.environ.get("SOJOURN_BENCH")
     beside = Path(sys.executable).parent / "sojourn-bench"
-    found = str(beside) if beside.exists() else shutil.which("sojourn-bench")
+    found = asked or (str(beside) if beside.exists() else shutil.which("sojourn-bench"))
     return found or fail("sojourn-bench is not there: expected it beside sojourn, where 'make build' puts it")
