@@ -37,8 +37,9 @@ KEPT_OF_SOURCE = (
     "arch/x86",
     "tools/include",
     "net/sched",
+    "lib/dynamic_queue_limits.c",
 )
-"""What building modules later needs, and disciplines' sources to look at."""
+"""What building modules later needs, disciplines' sources to look at, and what crates/oracle compiles."""
 USELESS_IN_BUILD = ("*.o", "*.a", "*.cmd", "*.order", "*.i", "*.s", "vmlinux*", "linux", "*.lds", "System.map")
 
 
@@ -244,9 +245,10 @@ def first_error(said: str) -> str:
 def _prune(tree: Path, out: Path) -> None:
     """Leaves what modules are built with."""
     kept = {tree / part for part in KEPT_OF_SOURCE}
-    for top in [*tree.iterdir(), *(tree / "arch").iterdir(), *(tree / "tools").iterdir(), *(tree / "net").iterdir()]:
-        if not any(top == one or top in one.parents for one in kept):
-            _remove(top)
+    for folder in (tree, *(tree / part for part in ("arch", "lib", "net", "tools"))):
+        for top in folder.iterdir():
+            if not any(top == one or top in one.parents for one in kept):
+                _remove(top)
     for top in out.iterdir():
         if top.is_dir() and top.name not in ("include", "scripts", "arch", "tools"):
             _remove(top)
