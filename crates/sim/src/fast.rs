@@ -8,6 +8,10 @@
 //! which such a station sees its inputs does not depend on when they are computed: each has one input line, times on a
 //! line never fall, and where two inputs could tie at zero delay the short cut is not taken. `heap.rs` takes no short cut
 //! at all and must give identical records.
+//!
+//! For the same reason a link, or all hosts together, may do in one go all that is to happen there until what happens
+//! elsewhere now can reach them: the lookahead of conservative parallel simulation (Chandy and Misra 1979), here for the
+//! sake of the caches and of the schedule, which is asked for the next of few.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -28,7 +32,7 @@ use crate::link::{Frame, Link};
 use crate::packet::{DATAGRAM, Packet};
 use crate::plan::{Plan, Target};
 use crate::planted::{Fault, planted};
-use crate::schedule::{Place, Places, Schedule};
+use crate::schedule::{CLOCK, Place, Places, Schedules};
 use crate::setup::Rest;
 use crate::timers::Timers;
 use crate::topology::{Change, Ranks, Topology, changes};
@@ -65,6 +69,8 @@ enum Source {
     Senders,
     /// An application.
     Apps,
+    /// The first event of a group that runs ahead.
+    Group(usize),
 }
 
 /// A constant-delay line between two stations, or several of nearly the same delay.
@@ -130,7 +136,9 @@ struct Fabric {
     lines: Vec<Line>,
     /// The first line behind a link.
     behind: usize,
-    schedule: Schedule,
+    schedules: Schedules,
+    /// Of each group.
+    lookahead: Vec<Span>,
     links: Vec<Station>,
     /// On the way to each link.
     frames: Vec<Frames>,
@@ -164,12 +172,12 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
     let changes = changes(scenario);
     let mut next_change = 0;
     let change_time = |n: usize| changes.get(n).map_or(Time::NEVER, |change| change.0);
-    fabric.schedule.set(fabric.steps_source, change_time(0));
+    fabric.schedules.set(fabric.steps_source, change_time(0));
     let mut events = 0u64;
     // The run is looked at from outside a thousand times: one comparison finds these moments and the end.
     let pause = Span(scenario.duration.0 / 1000 + 1);
     let mut next_pause = (Time::ZERO + pause).min(scenario.duration);
-    let mut next = fabric.schedule.first();
+    let mut next = fabric.schedules.first();
     loop {
         let (source, now) = next;
         if now >= next_pause {
@@ -198,20 +206,19 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
             }
             Source::DelayedAck(class) => fabric.delayed_ack(class),
             Source::Senders => fabric.sender_timer(&mut hosts),
-            Source::Apps => {
-                if let Some(Reverse((at, event))) = fabric.apps.pop() {
-                    fabric.schedule.set(fabric.apps_source, fabric.first_app());
-                    hosts.act(at, event, &mut fabric);
-                }
+            Source::Apps => fabric.app_event(&mut hosts),
+            Source::Group(group) => {
+                let until = change_time(next_change).min(scenario.duration);
+                events = events + fabric.run_ahead(group, now, until, &sources, &mut hosts) - 1;
             }
             Source::Steps => {
                 let (at, link, change) = changes[next_change];
                 next_change += 1;
-                fabric.schedule.set(fabric.steps_source, change_time(next_change));
+                fabric.schedules.set(fabric.steps_source, change_time(next_change));
                 fabric.change(at, link, change);
             }
         }
-        next = fabric.schedule.first();
+        next = fabric.schedules.first();
     }
     Ok(fabric.finish(scenario, options, hosts, events))
 }
@@ -221,7 +228,9 @@ fn sources(ranks: Ranks, topology: &Topology, plan: &Plan, crowd: bool) -> Vec<S
     let out = if crowd { Source::CrowdOut } else { Source::Out };
     let link = if crowd { Source::CrowdLink } else { Source::Link };
     let lanes = topology.lanes.len();
-    let mut sources = vec![Source::Steps; ranks.count()];
+    let groups = plan.lookahead.len();
+    let mut sources = vec![Source::Steps; ranks.count(groups)];
+    (1..groups).for_each(|group| sources[ranks.group(group)] = Source::Group(group));
     for lane in 0..lanes {
         sources[ranks.into(lane)] = Source::Into(plan.line[lane * 2]);
         sources[ranks.out(lane)] = out(plan.line[lane * 2 + 1]);
@@ -243,11 +252,11 @@ impl Fabric {
     fn new(scenario: &Scenario, topology: &Topology, options: &Options) -> (Fabric, Vec<Source>) {
         let plan = Plan::new(scenario, topology, options);
         let ranks = Ranks::new(topology, scenario);
-        let mut places = Places::default();
+        let mut places = Places::new(plan.lookahead.len());
         let crowd = scenario.workload.entries.len() >= CROWD;
         let busy = scenario.workload.entries.len() >= BUSY;
         let sources = sources(ranks, topology, &plan, crowd);
-        let steps_source = places.add(Ranks::STEP, false);
+        let steps_source = places.add(CLOCK, Ranks::STEP, false);
         let lane_lines = topology.lanes.len() * 2;
         let line = |index: usize| {
             let (first, rank) = match (index < lane_lines, index % 2) {
@@ -255,7 +264,11 @@ impl Fabric {
                 (true, _) => (ranks.out(0), ranks.out(index / 2)),
                 (false, _) => (0, ranks.hop(index - lane_lines)),
             };
-            let source = plan.waits[index].then(|| places.add(rank, true));
+            let group = match plan.targets[index] {
+                Target::Hosts => plan.hosts,
+                Target::Link(link) => plan.group[link],
+            };
+            let source = plan.waits[index].then(|| places.add(group, rank, true));
             let shared = plan.shared[index].then_some(first);
             Line { packets: Ring::default(), target: plan.targets[index], source, shared, last: Time::ZERO, warm: 0 }
         };
@@ -271,13 +284,13 @@ impl Fabric {
             out: plan.line[index * 2 + 1],
         });
         let classes = vec![Class::default(); topology.steady.len()];
-        let delayed_acks_source = places.add(ranks.delayed_ack(0), busy);
+        let delayed_acks_source = places.add(plan.hosts, ranks.delayed_ack(0), busy);
         // Who paces has a timer for every burst.
         let paces = scenario.workload.entries.iter().any(|entry| entry.tcp.cc.is_modelled());
-        let senders_source = places.add(ranks.sender(), busy || paces);
-        let apps_source = places.add(ranks.app(), false);
+        let senders_source = places.add(plan.hosts, ranks.sender(), busy || paces);
+        let apps_source = places.add(plan.hosts, ranks.app(), false);
         let frames = (0..scenario.hops.len() * 2).map(|link| Frames {
-            source: scenario.can_be_stopped(link).then(|| places.add(ranks.frame(link), false)),
+            source: scenario.can_be_stopped(link).then(|| places.add(CLOCK, ranks.frame(link), false)),
             ..Frames::default()
         });
         let frames = frames.collect();
@@ -285,7 +298,7 @@ impl Fabric {
         let links = plan.closed.into_iter().enumerate().map(|(index, closed)| match closed {
             Some(closed) => Station::Closed(Box::new(closed)),
             None => {
-                let place = places.add(ranks.link(index), true);
+                let place = places.add(plan.group[index], ranks.link(index), true);
                 let mut link = Link::new(index, scenario.link(index), &setup::link(scenario, index), options);
                 if plan.lags[index] {
                     link.hand_over_early(scenario.link(index));
@@ -303,7 +316,8 @@ impl Fabric {
             lanes: lanes.collect(),
             lines,
             behind: lane_lines,
-            schedule: Schedule::new(&places),
+            schedules: places.schedules(ranks.group(1)),
+            lookahead: plan.lookahead,
             links,
             frames,
             access: access.collect(),
@@ -325,9 +339,55 @@ impl Fabric {
         (fabric, sources)
     }
 
+    /// What happens in a group from `now` until something could come to it that is not known now, but before `until`; says how
+    /// many events that were.
+    #[inline(never)]
+    fn run_ahead(&mut self, group: usize, now: Time, until: Time, sources: &[Source], hosts: &mut Hosts) -> u64 {
+        let lookahead = if planted(Fault::Ahead) { self.lookahead[group].0 * 3 } else { self.lookahead[group].0 };
+        let horizon = (now + Span(lookahead)).min(until);
+        let mut packet = Packet::default();
+        let mut events = 0;
+        self.schedules.begin(group);
+        loop {
+            let (source, now) = self.schedules.first_of(group);
+            if now >= horizon {
+                break;
+            }
+            events += 1;
+            match sources[source] {
+                Source::Into(line) => self.line_event(line),
+                Source::Link(index) | Source::CrowdLink(index) => {
+                    if let Some(target) = self.serve(index, now, &mut packet) {
+                        self.travel(target, &mut packet);
+                    }
+                }
+                Source::Out(line) => self.out_event(line, hosts),
+                Source::CrowdOut(line) => {
+                    self.warm_out(line, hosts);
+                    self.out_event(line, hosts);
+                }
+                Source::DelayedAck(class) => self.delayed_ack(class),
+                Source::Senders => self.sender_timer(hosts),
+                Source::Apps => self.app_event(hosts),
+                // These keep to the clock.
+                Source::Steps | Source::Frame(_) | Source::Group(_) => {}
+            }
+        }
+        self.schedules.end(group);
+        events
+    }
+
+    /// An application.
+    fn app_event(&mut self, hosts: &mut Hosts) {
+        if let Some(Reverse((at, event))) = self.apps.pop() {
+            self.schedules.set(self.apps_source, self.first_app());
+            hosts.act(at, event, self);
+        }
+    }
+
     /// A packet at a link.
     fn line_event(&mut self, line: usize) {
-        if let Some(mut packet) = self.lines[line].take(&mut self.schedule) {
+        if let Some(mut packet) = self.lines[line].take(&mut self.schedules) {
             self.travel(self.lines[line].target, &mut packet);
         }
     }
@@ -347,14 +407,14 @@ impl Fabric {
         let line = &mut self.lines[line];
         let Some(packet) = line.packets.front() else { return };
         let (now, conn, ack) = (packet.time, packet.conn(), packet.ack());
-        line.advance(&mut self.schedule);
+        line.advance(&mut self.schedules);
         hosts.acknowledge(now, conn, ack, &[], self);
     }
 
     /// Anything but an ACK without blocks at an end host.
     #[inline(never)]
     fn other_out_event(&mut self, line: usize, hosts: &mut Hosts) {
-        let Some(mut packet) = self.lines[line].take(&mut self.schedule) else { return };
+        let Some(mut packet) = self.lines[line].take(&mut self.schedules) else { return };
         if packet.is_for_receiver() {
             self.travel(Target::Hosts, &mut packet);
         } else {
@@ -425,7 +485,7 @@ impl Fabric {
                     self.warm_ends(index);
                 }
             }
-            let next = self.schedule.first();
+            let next = self.schedules.first();
             if next.0 != source || next.1 >= pause {
                 return next;
             }
@@ -436,7 +496,7 @@ impl Fabric {
 
     fn reschedule(&mut self, index: usize) {
         if let Station::Queue(link, source) | Station::Coupled(link, source) = &self.links[index] {
-            self.schedule.set(*source, link.next_event());
+            self.schedules.set(*source, link.next_event());
         }
     }
 
@@ -486,7 +546,7 @@ impl Fabric {
             return self.serve_coupled(index, now, packet);
         };
         let left = link.event(now, packet);
-        self.schedule.set(*source, link.next_event());
+        self.schedules.set(*source, link.next_event());
         if !link.drops.is_empty() {
             self.settle(index, now);
         }
@@ -511,7 +571,7 @@ impl Fabric {
     fn serve_coupled(&mut self, index: usize, now: Time, packet: &mut Packet) -> Option<Target> {
         let Station::Coupled(link, source) = &mut self.links[index] else { return None };
         let left = link.event(now, packet);
-        self.schedule.set(*source, link.next_event());
+        self.schedules.set(*source, link.next_event());
         self.send_frames(index);
         self.settle(index, now);
         self.leave(index, packet, left?)
@@ -523,7 +583,7 @@ impl Fabric {
         while let Some(frame) = link.take_frame() {
             let Frames { ring, source } = &mut self.frames[frame.link];
             if let (Some(source), true) = (source, ring.is_empty()) {
-                self.schedule.set(*source, frame.at);
+                self.schedules.set(*source, frame.at);
             }
             ring.push(frame);
         }
@@ -534,7 +594,7 @@ impl Fabric {
         let Frames { ring, source } = &mut self.frames[index];
         let frame = ring.pop();
         if let Some(source) = source {
-            self.schedule.set(*source, ring.front().map_or(Time::NEVER, |next| next.at));
+            self.schedules.set(*source, ring.front().map_or(Time::NEVER, |next| next.at));
         }
         if let (Some(frame), Station::Coupled(link, _)) = (frame, &mut self.links[index]) {
             link.receive(frame.at, frame.stop);
@@ -548,7 +608,7 @@ impl Fabric {
         packet.time = at;
         let lane = &self.lanes[packet.lane()];
         if lane.last != index {
-            return self.lines[self.behind + index].put(packet, &mut self.schedule, self.end);
+            return self.lines[self.behind + index].put(packet, &mut self.schedules, self.end);
         }
         packet.time += lane.delay_out;
         if lane.fused && !planted(Fault::Fused) {
@@ -557,13 +617,13 @@ impl Fabric {
         if let Some((_, down)) = lane.access {
             self.pass_access(down, packet)?;
             let out = self.lanes[packet.lane()].out;
-            return self.lines[out].put(packet, &mut self.schedule, self.end);
+            return self.lines[out].put(packet, &mut self.schedules, self.end);
         }
         let out = &mut self.lines[lane.out];
         if planted(Fault::Fused) && out.source.is_none() {
             packet.time += Span(1);
         }
-        out.put(packet, &mut self.schedule, self.end)
+        out.put(packet, &mut self.schedules, self.end)
     }
 
     /// A host sends a packet to the first link.
@@ -579,7 +639,7 @@ impl Fabric {
         }
         let lane = &self.lanes[packet.lane()];
         packet.time += lane.delay_in;
-        self.lines[lane.into].put(packet, &mut self.schedule, self.end)
+        self.lines[lane.into].put(packet, &mut self.schedules, self.end)
     }
 
     /// A packet at a host's own link: its time becomes that at which it is through; nothing if it is lost.
@@ -662,7 +722,7 @@ impl Fabric {
     fn reschedule_class(&mut self, class: usize) {
         self.delayed_acks.set(class, self.classes[class].timers.first());
         let rank = self.ranks.delayed_ack(self.delayed_acks.first());
-        self.schedule.set(self.delayed_acks_source.of_rank(rank), self.delayed_acks.least());
+        self.schedules.set(self.delayed_acks_source.of_rank(rank), self.delayed_acks.least());
     }
 
     fn sender_timer(&mut self, hosts: &mut Hosts) {
@@ -672,7 +732,7 @@ impl Fabric {
             }
             self.senders.rearm(conn, hosts.deadline(conn));
         }
-        self.schedule.set(self.senders_source, self.senders.first());
+        self.schedules.set(self.senders_source, self.senders.first());
     }
 
     fn change(&mut self, now: Time, index: usize, change: Change) {
@@ -749,7 +809,7 @@ impl Net for Fabric {
 
     fn post(&mut self, at: Time, event: Event) {
         self.apps.push(Reverse((at, event)));
-        self.schedule.set(self.apps_source, self.first_app());
+        self.schedules.set(self.apps_source, self.first_app());
     }
 
     #[inline]
@@ -758,7 +818,7 @@ impl Net for Fabric {
             return;
         }
         if self.senders.arm(conn, deadline) {
-            self.schedule.set(self.senders_source, self.senders.first());
+            self.schedules.set(self.senders_source, self.senders.first());
         }
     }
 
@@ -778,15 +838,15 @@ impl Line {
     /// Puts a packet on the line; gives the station at its end if it goes through at once. What would arrive after the run
     /// is forgotten.
     #[inline(always)]
-    fn put(&mut self, packet: &Packet, schedule: &mut Schedule, end: Time) -> Option<Target> {
+    fn put(&mut self, packet: &Packet, schedules: &mut Schedules, end: Time) -> Option<Target> {
         let Some(source) = self.source else { return (packet.time < end).then_some(self.target) };
         if self.shared.is_some() && packet.time <= self.last && !planted(Fault::Overtake) {
-            self.overtake(packet, source, schedule);
+            self.overtake(packet, source, schedules);
             return None;
         }
         self.last = packet.time;
         if self.packets.is_empty() {
-            schedule.set(self.place(source, packet), packet.time);
+            schedules.set(self.place(source, packet), packet.time);
         }
         self.packets.push(*packet);
         None
@@ -794,7 +854,7 @@ impl Line {
 
     /// As [`Line::put`], perhaps before some that are on the line already.
     #[inline(never)]
-    fn overtake(&mut self, packet: &Packet, source: Place, schedule: &mut Schedule) {
+    fn overtake(&mut self, packet: &Packet, source: Place, schedules: &mut Schedules) {
         let key = |packet: &Packet| (packet.time, packet.lane());
         let mut index = self.packets.len();
         while index > 0 && key(packet) < key(self.packets.at(index - 1)) {
@@ -802,7 +862,7 @@ impl Line {
         }
         self.packets.insert(index, *packet);
         if index == 0 {
-            schedule.set(self.place(source, packet), packet.time);
+            schedules.set(self.place(source, packet), packet.time);
         }
     }
 
@@ -817,20 +877,20 @@ impl Line {
 
     /// Takes the first packet off the line.
     #[inline(always)]
-    fn take(&mut self, schedule: &mut Schedule) -> Option<Packet> {
+    fn take(&mut self, schedules: &mut Schedules) -> Option<Packet> {
         let packet = *self.packets.front()?;
-        self.advance(schedule);
+        self.advance(schedules);
         Some(packet)
     }
 
     /// The first packet has been looked at: on to the next.
     #[inline(always)]
-    fn advance(&mut self, schedule: &mut Schedule) {
+    fn advance(&mut self, schedules: &mut Schedules) {
         self.packets.pop();
         if let Some(source) = self.source {
             match self.packets.front() {
-                Some(next) => schedule.set(self.place(source, next), next.time),
-                None => schedule.set(source, Time::NEVER),
+                Some(next) => schedules.set(self.place(source, next), next.time),
+                None => schedules.set(source, Time::NEVER),
             }
         }
     }

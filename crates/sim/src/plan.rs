@@ -1,5 +1,7 @@
 //! Which of the fast engine's short cuts are legal in a scenario.
 
+use std::collections::BTreeMap;
+
 use sojourn_core::tcp::AckPolicy;
 use sojourn_core::units::Span;
 use sojourn_model::scenario::{Capacity, Scenario};
@@ -8,12 +10,15 @@ use sojourn_model::workload::stream::Transport;
 
 use crate::closed::ClosedLink;
 use crate::planted::{Fault, planted};
+use crate::schedule::CLOCK;
 use crate::topology::{Lane, Topology};
 use crate::{Detail, Options, setup};
 
 /// On a shared line a packet overtakes as many as this at most, of this size and at the rate of the slowest link on the way.
 const OVERTAKEN: u32 = 32;
 const FULL: u32 = 1500;
+/// So many lines and a link are compared one by one (`schedule.rs`): where they run ahead none of them are shared.
+const APART: usize = 7;
 /// A flow sends a delayed ACK by its timer at most once in this time.
 const TIMER: Span = Span::from_millis(40);
 
@@ -43,6 +48,12 @@ pub struct Plan {
     pub lags: Vec<bool>,
     /// Of each link: whether it takes part in flow control.
     pub coupled: Vec<bool>,
+    /// The groups in which the links and the hosts are (of `schedule.rs`).
+    pub group: Vec<usize>,
+    pub hosts: usize,
+    /// Of each group: what happens in the others from a moment on reaches it no earlier than so long after that moment. So far
+    /// it may run ahead of the clock.
+    pub lookahead: Vec<Span>,
 }
 
 impl Plan {
@@ -55,18 +66,22 @@ impl Plan {
         // Whether a departure elsewhere is always earlier than what it leads to at this link: else the two could tie, in an
         // order that only the heap knows.
         let mut apart = vec![true; lane_lines + links];
+        // How long a packet is on a line at least.
+        let mut takes = vec![Span::ZERO; lane_lines + links];
         let mut lags = vec![true; links];
         for (index, lane) in topology.lanes.iter().enumerate() {
             targets[index * 2] = Target::Link(lane.path[0]);
             (used[index * 2], used[index * 2 + 1]) = (true, true);
+            (takes[index * 2], takes[index * 2 + 1]) = (lane.delay_in, lag(scenario, lane));
             let before = lag(scenario, &topology.lanes[index ^ 1]);
             apart[index * 2] = lane.delay_in > Span::ZERO || lane.access.is_some() || before > Span::ZERO;
-            lags[lane.last] &= lane.access.is_some() || lag(scenario, lane) > Span::ZERO;
+            lags[lane.last] &= lane.access.is_some() || takes[index * 2 + 1] > Span::ZERO;
             for pair in lane.path.windows(2) {
                 let line = lane_lines + pair[0];
                 targets[line] = Target::Link(pair[1]);
                 used[line] = true;
-                apart[line] = scenario.link(pair[0]).delay.iter().all(|step| step.1 > Span::ZERO);
+                takes[line] = least_delay(scenario, pair[0]);
+                apart[line] = takes[line] > Span::ZERO;
                 lags[pair[0]] &= apart[line];
             }
         }
@@ -107,19 +122,82 @@ impl Plan {
             })
             .collect();
         let mut waits: Vec<bool> = (0..targets.len()).map(|line| used[line] && !direct[line]).collect();
-        let line = share(scenario, topology, &targets, &waits, &direct);
+        let ahead = Lookahead { targets: &targets, used: &used, waits: &waits, takes: &takes };
+        let ahead_of_clock = |link: usize| if lags[link] && !coupled[link] { ahead.of_link(link) } else { Span::ZERO };
+        let mut lookahead = vec![Span::ZERO];
+        let mut group = |span: Span| {
+            if span == Span::ZERO {
+                return CLOCK;
+            }
+            lookahead.push(span);
+            lookahead.len() - 1
+        };
+        // Where what they send is at a queue with events at once, hosts keep to the clock like that queue.
+        let near = |line: usize| match targets[line] {
+            Target::Link(link) => takes[line] == Span::ZERO && !(direct[line] && closed[link].is_some()),
+            Target::Hosts => false,
+        };
+        let hosts = if (0..lane_lines).any(near) { CLOCK } else { group(ahead.of_hosts()) };
+        let group: Vec<usize> = (0..links).map(|link| group(ahead_of_clock(link))).collect();
+        // What runs ahead of the clock has few sources beside its lines: to compare them is cheaper than to keep an order.
+        let mut lines_to: BTreeMap<Target, usize> = BTreeMap::new();
+        (0..targets.len())
+            .filter(|&line| waits[line])
+            .for_each(|line| *lines_to.entry(targets[line]).or_default() += 1);
+        let crowded = |target: Target| {
+            let group = if let Target::Link(link) = target { group[link] } else { hosts };
+            group == CLOCK || lines_to.get(&target).is_some_and(|&lines| lines > APART)
+        };
+        let to_share: Vec<bool> = (0..targets.len()).map(|line| waits[line] && crowded(targets[line])).collect();
+        let span: Vec<Span> = group.iter().map(|&group| lookahead[group]).collect();
+        let line = share(scenario, topology, &targets, &to_share, &direct, &span);
         let mut shared = vec![false; line.len()];
         (0..line.len()).filter(|&other| line[other] != other).for_each(|other| {
             shared[line[other]] = true;
             waits[other] = false;
         });
-        Plan { targets, direct, line, shared, waits, closed, lags, coupled }
+        Plan { targets, direct, line, shared, waits, closed, lags, coupled, group, hosts, lookahead }
+    }
+}
+
+/// How far what is at the end of lines can run ahead.
+struct Lookahead<'a> {
+    targets: &'a [Target],
+    used: &'a [bool],
+    waits: &'a [bool],
+    takes: &'a [Span],
+}
+
+impl Lookahead<'_> {
+    fn lines(&self, target: Target) -> impl Iterator<Item = usize> {
+        (0..self.targets.len()).filter(move |&line| self.used[line] && self.targets[line] == target)
+    }
+
+    /// A link: until what is sent now comes to it.
+    fn of_link(&self, link: usize) -> Span {
+        let feeds = || self.lines(Target::Link(link));
+        if !feeds().any(|line| self.waits[line]) {
+            return Span::ZERO;
+        }
+        feeds().map(|line| self.takes[line]).min().unwrap_or_default()
+    }
+
+    /// The hosts: until what leaves a link now comes to them, or to a data receiver.
+    fn of_hosts(&self) -> Span {
+        self.lines(Target::Hosts).map(|line| self.takes[line]).min().unwrap_or_default()
     }
 }
 
 /// Lines with nearly the same delay from one point to another are one, in which what overtakes is put in its place: many
 /// flows whose RTTs differ a little would else be as many sources of events, and the schedule's tree dearer than that.
-fn share(scenario: &Scenario, topology: &Topology, targets: &[Target], waits: &[bool], direct: &[bool]) -> Vec<usize> {
+fn share(
+    scenario: &Scenario,
+    topology: &Topology,
+    targets: &[Target],
+    waits: &[bool],
+    direct: &[bool],
+    lookahead: &[Span],
+) -> Vec<usize> {
     // From where to where, and how long it takes.
     let way = |line: usize| {
         let (lane, data) = (&topology.lanes[line / 2], line / 4 * 4);
@@ -142,7 +220,8 @@ fn share(scenario: &Scenario, topology: &Topology, targets: &[Target], waits: &[
     }
     let entries = scenario.workload.entries.len() as u64;
     let overtakes = |line: usize| {
-        let (class, there) = (line / 4, topology.lanes[line / 4 * 2].delay_out);
+        let (class, lane) = (line / 4, &topology.lanes[line / 4 * 2]);
+        let there = lane.delay_out + lookahead[lane.last];
         let by_timer = line % 4 == 2 && direct[class * 4 + 1] && timers[class];
         streams[class] || by_timer && there.0.saturating_mul(entries) > TIMER.0 * u64::from(OVERTAKEN)
     };
@@ -175,7 +254,9 @@ fn share(scenario: &Scenario, topology: &Topology, targets: &[Target], waits: &[
 
 /// The least time from the last link's departure to the host.
 fn lag(scenario: &Scenario, lane: &Lane) -> Span {
-    let last = scenario.link(lane.last);
-    let delay = last.delay.iter().map(|step| step.1).min().unwrap_or_default();
-    delay + lane.delay_out
+    least_delay(scenario, lane.last) + lane.delay_out
+}
+
+fn least_delay(scenario: &Scenario, link: usize) -> Span {
+    scenario.link(link).delay.iter().map(|step| step.1).min().unwrap_or_default()
 }

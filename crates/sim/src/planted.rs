@@ -13,6 +13,8 @@ pub enum Fault {
     DelayedAck,
     /// On a shared line nobody overtakes.
     Overtake,
+    /// A link runs further ahead than what comes to it is known.
+    Ahead,
     /// A timer is not re-armed when its deadline moves earlier.
     LazyTimer,
     /// Of equal times the later source goes first.

@@ -1,4 +1,5 @@
-//! Which source of events is next: the minimum over a small array of times, ties to the lowest rank.
+//! Which source of events is next: the minimum over a small array of times, ties to the lowest rank. What runs ahead of the
+//! clock has a schedule of its own, and on the clock's one place for all of it.
 
 use sojourn_core::units::Time;
 
@@ -17,9 +18,13 @@ const RANKS: u64 = 1 << 17;
 /// Times from here on (39 hours; a run has 24 at most) are never.
 const LATEST: u64 = u64::MAX / RANKS;
 
-/// A source's place in the schedule, with the rank of its next event.
+/// The group of what keeps to the clock.
+pub const CLOCK: usize = 0;
+
+/// A source's place in the schedule of its group, with the rank of its next event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
+    group: usize,
     rank: usize,
     /// Among the hot places; behind `COLD` among the others.
     index: usize,
@@ -36,8 +41,23 @@ impl Place {
     }
 }
 
+/// The clock's schedule, and those of the groups that run ahead.
+pub struct Schedules {
+    clock: Schedule,
+    /// From the first group behind [`CLOCK`] on.
+    ahead: Vec<Ahead>,
+}
+
+/// The schedule of a group that runs ahead.
+struct Ahead {
+    schedule: Schedule,
+    /// Its place on the clock, and for when the clock has it there: never later than its first event. Zero while it runs.
+    place: Place,
+    next: Time,
+}
+
 /// The next time of each source. Hot ones move at every packet; of the others the first is kept.
-pub struct Schedule {
+struct Schedule {
     /// How many places of `few` are looked at; 0: the tree is.
     width: usize,
     /// Time and rank in one number: the least number is the least time, and of equal times the lowest rank.
@@ -50,24 +70,87 @@ pub struct Schedule {
 }
 
 /// Hands out places.
-#[derive(Default)]
 pub struct Places {
+    groups: Vec<Room>,
+}
+
+/// How many places a group has.
+#[derive(Clone, Default)]
+struct Room {
     hot: usize,
     cold: usize,
 }
 
 impl Places {
-    /// The place of one more source.
-    pub fn add(&mut self, rank: usize, hot: bool) -> Place {
-        let count = if hot { &mut self.hot } else { &mut self.cold };
+    /// Of so many groups, the clock's among them.
+    pub fn new(groups: usize) -> Places {
+        Places { groups: vec![Room::default(); groups] }
+    }
+
+    /// The place of one more source in a group.
+    pub fn add(&mut self, group: usize, rank: usize, hot: bool) -> Place {
+        let Room { hot: hots, cold } = &mut self.groups[group];
+        let count = if hot { hots } else { cold };
         *count += 1;
-        Place { rank, index: *count - 1 + if hot { 0 } else { COLD } }
+        Place { group, rank, index: *count - 1 + if hot { 0 } else { COLD } }
+    }
+
+    /// Of sources that all wait for nothing yet. On the clock the groups behind it have ranks from this one on.
+    pub fn schedules(mut self, first: usize) -> Schedules {
+        let places = (1..self.groups.len()).map(|group| self.add(CLOCK, first + group - 1, true));
+        let places: Vec<Place> = places.collect();
+        let ahead = |(room, place)| Ahead { schedule: Schedule::new(room), place, next: Time::NEVER };
+        Schedules {
+            clock: Schedule::new(&self.groups[CLOCK]),
+            ahead: self.groups[1..].iter().zip(places).map(ahead).collect(),
+        }
+    }
+}
+
+impl Schedules {
+    /// The source at this place is next due at `time`.
+    #[inline(always)]
+    pub fn set(&mut self, place: Place, time: Time) {
+        if place.group == CLOCK { self.clock.set(place, time) } else { self.set_ahead(place, time) }
+    }
+
+    #[inline(always)]
+    fn set_ahead(&mut self, place: Place, time: Time) {
+        let group = &mut self.ahead[place.group - 1];
+        group.schedule.set(place, time);
+        if time < group.next {
+            group.next = time;
+            self.clock.set(group.place, time);
+        }
+    }
+
+    /// The rank of what is due first on the clock, and when.
+    #[inline(always)]
+    pub fn first(&self) -> (usize, Time) {
+        self.clock.first()
+    }
+
+    /// The same in a group that runs ahead.
+    #[inline(always)]
+    pub fn first_of(&self, group: usize) -> (usize, Time) {
+        self.ahead[group - 1].schedule.first()
+    }
+
+    /// A group runs: the clock need not know what it does.
+    pub fn begin(&mut self, group: usize) {
+        self.ahead[group - 1].next = Time::ZERO;
+    }
+
+    /// A group has run: it has its place on the clock by what is first now.
+    pub fn end(&mut self, group: usize) {
+        let group = &mut self.ahead[group - 1];
+        group.next = group.schedule.first().1;
+        self.clock.set(group.place, group.next);
     }
 }
 
 impl Schedule {
-    /// Of sources that all wait for nothing yet.
-    pub fn new(places: &Places) -> Schedule {
+    fn new(places: &Room) -> Schedule {
         let all = places.hot + places.cold;
         let linear = places.hot <= LINEAR && all <= MOST;
         let width = [PAIR, FEW, LINEAR].into_iter().find(|&width| places.hot <= width);
@@ -81,9 +164,8 @@ impl Schedule {
         }
     }
 
-    /// The source at this place is next due at `time`.
     #[inline(always)]
-    pub fn set(&mut self, place: Place, time: Time) {
+    fn set(&mut self, place: Place, time: Time) {
         let key = key(time, place.rank);
         if place.index < self.width {
             self.few[place.index & (LINEAR - 1)] = key;
@@ -106,9 +188,8 @@ impl Schedule {
         }
     }
 
-    /// The rank of what is due first, and when.
     #[inline(always)]
-    pub fn first(&self) -> (usize, Time) {
+    fn first(&self) -> (usize, Time) {
         let [a, b, c, d, e, f, g, h] = self.few;
         let least = match self.width {
             PAIR => a.min(b).min(self.coldest),
@@ -144,9 +225,9 @@ mod tests {
             [(1, 1), (2, 2), (4, 1), (7, 2), (8, 3), (9, 2), (16, 2), (17, 1), (30, 4), (100, 1), (100, 30)]
         {
             // Each source has three ranks, taken in turn by its events.
-            let mut places = Places::default();
-            let places_of: Vec<Place> = (0..sources).map(|n| places.add(n, n % hot_share == 0)).collect();
-            let mut schedule = Schedule::new(&places);
+            let mut places = Places::new(1);
+            let places_of: Vec<Place> = (0..sources).map(|n| places.add(CLOCK, n, n % hot_share == 0)).collect();
+            let mut schedule = places.schedules(sources);
             let mut due: Vec<(u64, usize)> = (0..sources).map(|n| (LATEST, n)).collect();
             for _ in 0..2000 {
                 let source = rng.below(sources as u64) as usize;
@@ -166,9 +247,9 @@ mod tests {
 
     #[test]
     fn what_is_too_late_for_a_key_is_never_and_not_early() {
-        let mut places = Places::default();
-        let (one, other) = (places.add(5, true), places.add(99_999, false));
-        let mut schedule = Schedule::new(&places);
+        let mut places = Places::new(1);
+        let (one, other) = (places.add(CLOCK, 5, true), places.add(CLOCK, 99_999, false));
+        let mut schedule = places.schedules(100_000);
         schedule.set(one, Time(u64::MAX / 3));
         schedule.set(other, Time(24 * 3600 * 1_000_000_000));
         assert_eq!(schedule.first(), (99_999, Time(24 * 3600 * 1_000_000_000)));

@@ -90,9 +90,14 @@ impl Ranks {
         self.frame(self.links) + link
     }
 
-    /// How many ranks there are.
-    pub fn count(self) -> usize {
-        self.link(self.links)
+    /// A group that runs ahead of the clock.
+    pub fn group(self, group: usize) -> usize {
+        self.link(self.links) + group
+    }
+
+    /// How many ranks there are, with so many groups.
+    pub fn count(self, groups: usize) -> usize {
+        self.group(groups)
     }
 }
 
