@@ -27,7 +27,7 @@ use sojourn_model::scenario::Scenario;
 use crate::access::AccessLink;
 use crate::closed::ClosedLink;
 use crate::ends::{Ends, Received};
-use crate::hosts::{Event, Hosts, Net};
+use crate::hosts::{Event, Hosts, Net, connections};
 use crate::link::{Frame, Link};
 use crate::packet::{DATAGRAM, Packet};
 use crate::plan::{Plan, Target};
@@ -321,9 +321,9 @@ impl Fabric {
             links,
             frames,
             access: access.collect(),
-            ends: Ends::new(scenario.workload.entries.len()),
+            ends: Ends::new(connections(scenario)),
             classes,
-            seats: Vec::with_capacity(scenario.workload.entries.len()),
+            seats: Vec::with_capacity(connections(scenario)),
             served: 0,
             delayed_acks: Tournament::new(topology.steady.len()),
             delayed_acks_source,

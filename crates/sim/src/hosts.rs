@@ -135,6 +135,17 @@ fn uplinks(scenario: &Scenario, topology: &Topology) -> Vec<AccessLink> {
     vec![link; topology.lanes.len()]
 }
 
+/// How many connections a run will have, as far as that is known beforehand: many thousands would else be moved whenever there
+/// is no room for one more.
+pub fn connections(scenario: &Scenario) -> usize {
+    let of = |entry: &Entry| match &entry.app {
+        App::Web { connections } => 2 * connections.len(),
+        App::Sizes { arrivals, .. } => arrivals.len(),
+        _ => 1,
+    };
+    scenario.workload.entries.iter().map(of).sum()
+}
+
 /// All data senders and applications.
 pub struct Hosts<'a> {
     entries: &'a [Entry],
@@ -198,7 +209,7 @@ impl<'a> Hosts<'a> {
             end: scenario.duration,
             topology,
             players,
-            conns: Vec::with_capacity(entries.len()),
+            conns: Vec::with_capacity(connections(scenario)),
             webs: Vec::new(),
             dials: Vec::new(),
             groups: scenario.workload.groups.iter().map(group).collect(),
