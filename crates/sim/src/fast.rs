@@ -732,6 +732,11 @@ impl Fabric {
             }
             self.senders.rearm(conn, hosts.deadline(conn));
         }
+        self.reschedule_senders();
+    }
+
+    #[inline(never)]
+    fn reschedule_senders(&mut self) {
         self.schedules.set(self.senders_source, self.senders.first());
     }
 
@@ -812,13 +817,13 @@ impl Net for Fabric {
         self.schedules.set(self.apps_source, self.first_app());
     }
 
-    #[inline]
+    #[inline(always)]
     fn arm(&mut self, conn: u32, deadline: Time) {
         if planted(Fault::LazyTimer) && self.senders.armed(conn) != Time::NEVER {
             return;
         }
         if self.senders.arm(conn, deadline) {
-            self.schedules.set(self.senders_source, self.senders.first());
+            self.reschedule_senders();
         }
     }
 

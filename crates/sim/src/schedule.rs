@@ -24,14 +24,15 @@ pub const CLOCK: usize = 0;
 /// A source's place in the schedule of its group, with the rank of its next event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
-    group: usize,
     rank: usize,
-    /// Among the hot places; behind `COLD` among the others.
+    /// Among the hot places of the clock; behind `COLD` among its others; behind a multiple of `GROUP` the same of a group.
     index: usize,
 }
 
 /// Hot places have smaller indices.
 const COLD: usize = 1 << 32;
+/// Those of the clock have smaller indices.
+const GROUP: usize = 1 << 40;
 
 impl Place {
     /// The same place, for an event of this rank.
@@ -92,7 +93,7 @@ impl Places {
         let Room { hot: hots, cold } = &mut self.groups[group];
         let count = if hot { hots } else { cold };
         *count += 1;
-        Place { group, rank, index: *count - 1 + if hot { 0 } else { COLD } }
+        Place { rank, index: group * GROUP + *count - 1 + if hot { 0 } else { COLD } }
     }
 
     /// Of sources that all wait for nothing yet. On the clock the groups behind it have ranks from this one on.
@@ -111,16 +112,18 @@ impl Schedules {
     /// The source at this place is next due at `time`.
     #[inline(always)]
     pub fn set(&mut self, place: Place, time: Time) {
-        if place.group == CLOCK { self.clock.set(place, time) } else { self.set_ahead(place, time) }
-    }
-
-    #[inline(always)]
-    fn set_ahead(&mut self, place: Place, time: Time) {
-        let group = &mut self.ahead[place.group - 1];
-        group.schedule.set(place, time);
+        let key = key(time, place.rank);
+        if place.index < self.clock.width {
+            self.clock.few[place.index & (LINEAR - 1)] = key;
+            return;
+        }
+        if place.index < GROUP {
+            return self.clock.set_otherwise(place.index, key);
+        }
+        let group = &mut self.ahead[place.index / GROUP - 1];
+        group.schedule.set(place.index % GROUP, key);
         if time < group.next {
-            group.next = time;
-            self.clock.set(group.place, time);
+            group.wakes(time, &mut self.clock);
         }
     }
 
@@ -144,8 +147,15 @@ impl Schedules {
     /// A group has run: it has its place on the clock by what is first now.
     pub fn end(&mut self, group: usize) {
         let group = &mut self.ahead[group - 1];
-        group.next = group.schedule.first().1;
-        self.clock.set(group.place, group.next);
+        group.wakes(group.schedule.first().1, &mut self.clock);
+    }
+}
+
+impl Ahead {
+    /// The clock has its place at this time.
+    fn wakes(&mut self, time: Time, clock: &mut Schedule) {
+        self.next = time;
+        clock.set(self.place.index, key(time, self.place.rank));
     }
 }
 
@@ -165,12 +175,11 @@ impl Schedule {
     }
 
     #[inline(always)]
-    fn set(&mut self, place: Place, time: Time) {
-        let key = key(time, place.rank);
-        if place.index < self.width {
-            self.few[place.index & (LINEAR - 1)] = key;
+    fn set(&mut self, index: usize, key: u64) {
+        if index < self.width {
+            self.few[index & (LINEAR - 1)] = key;
         } else {
-            self.set_otherwise(place.index, key);
+            self.set_otherwise(index, key);
         }
     }
 
