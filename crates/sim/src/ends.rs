@@ -11,17 +11,17 @@ use crate::packet::{ACK, BLOCKS, CWR, FULL, Packet, Parts, TWIN};
 /// IP length of a SYN or SYN-ACK: 20 + 20 bytes of headers, 20 of options.
 pub const SYN_BYTES: u16 = 60;
 
-/// The receiving end of one connection, on whole lines of a cache.
+/// The receiving end of one connection, on whole lines of a cache: what a segment in order needs lies on the first two.
 #[repr(C, align(64))]
 struct End {
-    tcp: Receiver,
     /// An ACK of it, without blocks.
     plain: Packet,
+    /// The deadline of its delayed ACK that the engine was told last.
+    told: Time,
     /// The segment number at which the transfer is complete: the first, where several are waited for.
     target: u32,
     entry: u32,
-    /// The deadline of its delayed ACK that the engine was told last.
-    told: Time,
+    tcp: Receiver,
 }
 
 /// What an ACK says beside its header.
@@ -155,7 +155,7 @@ impl Ends {
     /// Reads a receiving end, and gives what nobody needs (see [`sojourn_core::tcp::Sender::warm`]).
     #[inline]
     pub fn warm(&self, conn: u32) -> u64 {
-        self.ends.get(conn as usize).map_or(0, |end| end.tcp.warm() ^ end.told.0 ^ end.plain.time.0)
+        self.ends.get(conn as usize).map_or(0, |end| end.tcp.warm() ^ end.told.0)
     }
 
     /// The same of what lies behind that.

@@ -441,7 +441,7 @@ impl Fabric {
         for packet in packets.iter().skip(AHEAD).take(AHEAD) {
             let conn = packet.conn();
             let meter = &self.flows[hosts.entry(conn)];
-            sum ^= hosts.warm_first(conn, packet.has_blocks()) ^ meter.warm() ^ self.senders.armed(conn).0;
+            sum ^= hosts.warm_first(conn, packet.ack().cum, packet.has_blocks()) ^ meter.warm();
         }
         for packet in packets.iter().take(AHEAD) {
             let meter = &self.flows[hosts.entry(packet.conn())];
@@ -730,7 +730,7 @@ impl Fabric {
             if hosts.deadline(conn) <= at {
                 hosts.on_timer(at, conn, self);
             }
-            self.senders.rearm(conn, hosts.deadline(conn));
+            self.senders.rearm(conn, hosts.renew(conn));
         }
         self.reschedule_senders();
     }
@@ -818,10 +818,11 @@ impl Net for Fabric {
     }
 
     #[inline(always)]
-    fn arm(&mut self, conn: u32, deadline: Time) {
-        if planted(Fault::LazyTimer) && self.senders.armed(conn) != Time::NEVER {
+    fn arm(&mut self, conn: u32, deadline: Time, told: &mut Time) {
+        if deadline >= *told || (planted(Fault::LazyTimer) && *told != Time::NEVER) {
             return;
         }
+        *told = deadline;
         if self.senders.arm(conn, deadline) {
             self.reschedule_senders();
         }

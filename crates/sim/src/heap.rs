@@ -366,7 +366,7 @@ impl Net for Fabric<'_> {
         self.push(at, What::App(event));
     }
 
-    fn arm(&mut self, conn: u32, deadline: Time) {
+    fn arm(&mut self, conn: u32, deadline: Time, _told: &mut Time) {
         if self.sender_due.len() <= conn as usize {
             self.sender_due.resize(conn as usize + 1, Time::NEVER);
         }

@@ -53,8 +53,8 @@ pub trait Net {
     fn meter(&mut self, entry: u32) -> &mut FlowMeter;
     /// Asks for [`Hosts::act`] at a time.
     fn post(&mut self, at: Time, event: Event);
-    /// The sender's timer may have moved; `deadline` is its time now.
-    fn arm(&mut self, conn: u32, deadline: Time);
+    /// The sender's timer may have moved; `deadline` is its time now, `told` the one that the network looks for so far.
+    fn arm(&mut self, conn: u32, deadline: Time, told: &mut Time);
     /// Makes the receiving end of the next connection, of whose data `full` is a segment.
     fn open(&mut self, config: &Config, full: &Packet, entry: u32);
     /// Asks for one more [`Event::Complete`] when the receiver has everything below this segment; in order.
@@ -71,6 +71,8 @@ struct Conn {
     /// Index into [`Hosts::webs`] (of a test of responsiveness into [`Hosts::dials`]), or `NO_WEB`.
     web: u32,
     header: u16,
+    /// The deadline that the engine was told last.
+    told: Time,
     sender: Sender,
     /// When its transfer (or exchange) began.
     started: Time,
@@ -314,9 +316,9 @@ impl<'a> Hosts<'a> {
 
     /// The same of what lies behind that.
     #[inline]
-    pub fn warm_first(&self, conn: u32, repairs: bool) -> u64 {
+    pub fn warm_first(&self, conn: u32, cum: u32, repairs: bool) -> u64 {
         let sender = &self.conns[conn as usize].sender;
-        sender.warm_first() ^ if repairs { sender.warm_board() } else { 0 }
+        sender.warm_first(cum) ^ if repairs { sender.warm_board() } else { 0 }
     }
 
     /// The entry of a connection.
@@ -329,6 +331,13 @@ impl<'a> Hosts<'a> {
     #[inline]
     pub fn deadline(&self, conn: u32) -> Time {
         self.conns[conn as usize].sender.next_event()
+    }
+
+    /// The deadline that was told last has passed: this is the next.
+    pub fn renew(&mut self, conn: u32) -> Time {
+        let conn = &mut self.conns[conn as usize];
+        conn.told = conn.sender.next_event();
+        conn.told
     }
 
     /// Sends what TCP allows now, outside the hot path.
@@ -386,12 +395,12 @@ impl<'a> Hosts<'a> {
     /// After a sender acted: its state for the series, and its timer.
     #[inline(always)]
     fn follow(&mut self, now: Time, index: u32, net: &mut impl Net) {
-        let Conn { sender, entry, .. } = &self.conns[index as usize];
+        let Conn { sender, entry, told, .. } = &mut self.conns[index as usize];
         if self.series {
             let (srtt, window) = (sender.srtt().unwrap_or_default(), sender.offered());
             net.meter(*entry).state(now, sender.cwnd(), srtt, sender.inflight(), window);
         }
-        net.arm(index, sender.next_event());
+        net.arm(index, sender.next_event(), told);
     }
 
     #[cold]
@@ -607,7 +616,8 @@ impl<'a> Hosts<'a> {
         // Without a link of its own nothing waits in a host.
         let tsq = entry.tcp.tsq.filter(|_| !self.uplinks.is_empty());
         let sender = Sender::new(&Config { seed, tsq, ..entry.tcp });
-        self.conns.push(Conn { sender, entry: index, full, header, rwnd, started: now, web, size: 0 });
+        let told = Time::NEVER;
+        self.conns.push(Conn { sender, entry: index, full, header, rwnd, told, started: now, web, size: 0 });
         conn
     }
 }

@@ -18,20 +18,9 @@ impl Timers {
         self.armed.least()
     }
 
-    /// A connection's deadline is this now. Whether the first time changed.
-    #[inline]
-    pub fn arm(&mut self, conn: u32, deadline: Time) -> bool {
-        deadline < self.armed(conn) && self.arm_earlier(conn, deadline)
-    }
-
-    /// When a connection is looked at.
-    #[inline]
-    pub fn armed(&self, conn: u32) -> Time {
-        self.armed.at(conn as usize)
-    }
-
+    /// A connection's deadline has moved and comes before the time at which it would be looked at. Whether the first time changed.
     #[inline(never)]
-    fn arm_earlier(&mut self, conn: u32, deadline: Time) -> bool {
+    pub fn arm(&mut self, conn: u32, deadline: Time) -> bool {
         let is_first = deadline < self.first();
         self.armed.grow(conn as usize + 1);
         self.armed.set(conn as usize, deadline);

@@ -74,30 +74,16 @@ impl Feedback {
     }
 }
 
-/// The receiving half of a connection.
+/// The receiving half of a connection: first what every segment in order needs ([`Receiver::warm`]).
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Receiver {
     /// The next segment expected.
     next: u32,
-    /// What is offered; what tunes it, if anything does.
+    /// What is offered.
     rwnd: u32,
-    window: Option<Box<Window>>,
     /// An ACK is due when so many segments, so many of them full, have arrived since the last one.
     due: u32,
-    due_full: u8,
-    /// Linux's ATO and quick ACKs.
-    adaptive: bool,
-    /// Adaptive, ECN-capable or tuned: each arrival says something.
-    watchful: bool,
-    feedback: Feedback,
-    /// What ACKs say of marks.
-    ace: u8,
-    /// Of accurate ECN: the last segment came marked; marks since the last ACK.
-    last_ce: bool,
-    unreported: u8,
-    /// The ACK asked for is this one, of what came before the last segment.
-    early: bool,
-    early_ack: Option<Box<Ack>>,
     /// Segments that arrived since the last ACK, and how many of them were full.
     pending: u32,
     pending_full: u32,
@@ -109,24 +95,45 @@ pub struct Receiver {
     deadline: Time,
     /// How long an ACK is delayed (Linux `ato`).
     ato: Span,
-    /// When the last segment arrived.
-    lrcvtime: Time,
-    /// A longer pause makes ACKs quick again.
-    pause: Span,
-    /// What arrived out of order, ascending, never touching.
-    held: VecDeque<Block>,
-    /// The blocks of `held` that changed last, the most recent first.
-    recent: [Block; RECENT],
+    /// The next ACK reports this one.
+    duplicate: Option<u32>,
+    due_full: u8,
+    /// Linux's ATO and quick ACKs.
+    adaptive: bool,
+    /// Adaptive, ECN-capable or tuned: each arrival says something.
+    watchful: bool,
+    /// There is a `window`, and a `merge`.
+    tunes: bool,
+    merges: bool,
+    /// Something is `held`; so many blocks of it are `recent`.
+    holds: bool,
     recent_len: u8,
+    feedback: Feedback,
+    /// What ACKs say of marks.
+    ace: u8,
+    /// Of accurate ECN: the last segment came marked; marks since the last ACK.
+    last_ce: bool,
+    unreported: u8,
+    /// The ACK asked for is `early_ack`, of what came before the last segment.
+    early: bool,
     /// As today's Linux: segments that arrive once more are reported (RFC 2883), and only they make ACKs quick.
     dsacks: bool,
     /// So many ACKs of what is out of order may wait for each other (`tcp_comp_sack_nr`); those that do, once a hole was seen.
     comp_sack_nr: u8,
     compress: Option<Box<Compress>>,
+    /// What arrived out of order, ascending, never touching.
+    held: VecDeque<Block>,
+    /// The blocks of `held` that changed last, the most recent first.
+    recent: [Block; RECENT],
+    /// When the last segment arrived.
+    lrcvtime: Time,
+    /// A longer pause makes ACKs quick again.
+    pause: Span,
+    /// What tunes the offer, if anything does.
+    window: Option<Box<Window>>,
     /// Segments that the card hands up together.
     merge: Option<Box<Merge>>,
-    /// The next ACK reports this one.
-    duplicate: Option<u32>,
+    early_ack: Option<Box<Ack>>,
 }
 
 impl Receiver {
@@ -146,6 +153,9 @@ impl Receiver {
             next: 0,
             rwnd: config.first_window(),
             window: config.tuned_window().map(Box::new),
+            tunes: config.rmem.is_some(),
+            merges: config.gro_flush_timeout > Span::ZERO,
+            holds: false,
             due,
             due_full,
             adaptive,
@@ -184,7 +194,7 @@ impl Receiver {
             self.watch(now, &arrival);
         }
         self.ts_last = ts;
-        if seq != self.next || !self.held.is_empty() {
+        if seq != self.next || self.holds {
             return self.out_of_order(now, seq, ts, arrival.rtt_us);
         }
         self.next += 1;
@@ -194,7 +204,7 @@ impl Receiver {
         self.pending += 1;
         self.pending_full += u32::from(full);
         if self.quick > 0 || (self.pending >= self.due && self.pending_full >= u32::from(self.due_full)) {
-            if self.merge.is_some() && self.merges(now, ts) {
+            if self.merges && self.waits_to_merge(now, ts) {
                 return false;
             }
             self.discharge();
@@ -239,20 +249,20 @@ impl Receiver {
     /// Whether something has arrived out of order or twice: else there are no SACK blocks. Or the window is tuned.
     #[inline]
     pub fn says_more(&self) -> bool {
-        self.recent_len > 0 || self.duplicate.is_some() || self.window.is_some()
+        self.recent_len > 0 || self.duplicate.is_some() || self.tunes
     }
 
     /// As [`crate::tcp::Sender::warm`].
     #[inline]
     pub fn warm(&self) -> u64 {
-        let numbers = self.next ^ self.recent[0].start ^ u32::from(self.recent_len);
-        u64::from(numbers) ^ self.deadline.0 ^ self.held.len() as u64
+        u64::from(self.next) ^ self.deadline.0
     }
 
-    /// The same of what it keeps elsewhere: the block that most segments out of order go to.
+    /// The same of what a segment out of order needs beside, where one has come: the block that most of them go to.
     #[inline]
     pub fn warm_held(&self) -> u64 {
-        self.held.back().map_or(0, |block| u64::from(block.end))
+        let last = if self.holds { self.held.back() } else { None };
+        last.map_or(0, |block| u64::from(block.end ^ self.recent[0].start))
     }
 
     /// The next segment expected: everything below has arrived.
@@ -266,7 +276,7 @@ impl Receiver {
         if self.adaptive {
             self.note_arrival(now);
         }
-        if self.window.is_some() {
+        if self.tunes {
             self.tune(now, seq, rtt_us);
         }
         match self.feedback {
@@ -301,7 +311,7 @@ impl Receiver {
 
     /// What ACKs offer, in segments, where that is tuned.
     pub fn tuned(&self) -> Option<u32> {
-        self.window.is_some().then_some(self.rwnd)
+        self.tunes.then_some(self.rwnd)
     }
 
     /// RFC 8257 §3.2: where marking begins or ends, what came before is acknowledged at once, as it came.
@@ -407,7 +417,7 @@ impl Receiver {
         self.early = false;
         self.deadline = Time::NEVER;
         self.quick = self.quick.saturating_sub(1);
-        if self.window.is_some() {
+        if self.tunes {
             self.offer();
         }
     }
@@ -422,6 +432,7 @@ impl Receiver {
             }
             self.next += 1;
             self.release();
+            self.holds = !self.held.is_empty();
         } else {
             // Linux `tcp_data_queue`: what came before, and nothing else out of order, makes ACKs quick.
             if !self.dsacks || seq < self.next {
@@ -432,6 +443,7 @@ impl Receiver {
             }
             if seq > self.next {
                 let block = self.hold(seq);
+                self.holds = true;
                 let forgets = self.report(block) >= BLOCKS_EXPECTED;
                 if self.waits(now, rtt_us, forgets) {
                     return false;
@@ -462,7 +474,7 @@ impl Receiver {
     }
 
     /// Whether the ACK waits for what the card merges with this segment.
-    fn merges(&mut self, now: Time, ts: u32) -> bool {
+    fn waits_to_merge(&mut self, now: Time, ts: u32) -> bool {
         let Some(until) = self.merge.as_mut().and_then(|merge| merge.hold(now, ts)) else { return false };
         self.deadline = self.deadline.min(until);
         true

@@ -459,10 +459,10 @@ impl Sender {
         self.board.warm() ^ u64::from(self.recover ^ self.tlp.end_seq.unwrap_or(0) ^ self.retransmits)
     }
 
-    /// The same of what it keeps elsewhere, behind what [`Sender::warm`] reads: its first segment outstanding.
+    /// The same of what it keeps elsewhere, behind what [`Sender::warm`] reads: the segment that will be the first outstanding.
     #[inline]
-    pub fn warm_first(&self) -> u64 {
-        self.sent.at(self.una).0
+    pub fn warm_first(&self, cum: u32) -> u64 {
+        self.sent.at(cum).0
     }
 
     /// And behind what [`Sender::warm_repair`] reads.
