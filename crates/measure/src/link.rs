@@ -68,6 +68,14 @@ impl LinkMeter {
         self.started = now.0 + 1;
     }
 
+    /// [`LinkMeter::enqueued`] and [`LinkMeter::dequeued`] of a packet that found link and queue empty: its transmission starts now,
+    /// and `full` says whether the next MTU would be refused then.
+    #[inline]
+    pub fn passed(&mut self, now: Time, full: bool) {
+        self.queue.passes(now, full);
+        self.started = now.0 + 1;
+    }
+
     /// A transmission starts now; for a source that tells only what leaves, in place of [`LinkMeter::dequeued`].
     #[inline]
     pub fn started(&mut self, now: Time) {

@@ -125,6 +125,14 @@ impl Queue {
         }
     }
 
+    /// A packet came to an empty queue and left it at the same moment, which nothing that is weighted by time can show.
+    #[inline]
+    pub fn passes(&mut self, now: Time, full: bool) {
+        if self.delay | self.packets as u64 != 0 || full != self.full {
+            self.leaves(now, Span::ZERO, 0, full);
+        }
+    }
+
     /// Nothing is queued from now on, also if the last ones were dropped, and there is no delay.
     #[inline]
     pub fn empties(&mut self, now: Time) {

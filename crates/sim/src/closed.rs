@@ -31,7 +31,7 @@ pub struct ClosedLink {
     free: Time,
     /// From when on an arrival finds the link idle: an arrival goes before a departure at the same time.
     idle_from: Time,
-    /// Whether the meter knows that the link is idle.
+    /// Whether the meter knows that nothing waits, and no packet that did is in transmission.
     idle: bool,
     run_end: Time,
 }
@@ -88,7 +88,7 @@ impl ClosedLink {
     #[inline(always)]
     pub fn arrive(&mut self, packet: &mut Packet) -> Option<Time> {
         let now = packet.time;
-        if self.waiting.front().is_some_and(|first| first.start < now) || self.detail {
+        if self.waiting.front().is_some_and(|first| first.start < now) || (!self.idle && self.free < now) {
             self.catch_up(now);
         }
         let wire = packet.ip_bytes() + self.overhead;
@@ -106,15 +106,14 @@ impl ClosedLink {
         self.idle_from = self.free + Span(1);
         if idle {
             if self.detail {
-                self.idle = false;
-                self.meter.enqueued(now, 1, self.is_full(1, wire));
-                self.meter.dequeued(now, Span::ZERO, 0, self.is_full(0, 0));
+                self.meter.passed(now, self.is_full(0));
             }
         } else {
             self.waiting.push(Waiting { start, sojourn, wire });
             self.waiting_bytes += u64::from(wire);
             if self.detail {
-                self.meter.enqueued(now, self.waiting.len(), self.is_full(self.waiting.len(), 0));
+                self.idle = false;
+                self.meter.enqueued(now, self.waiting.len(), self.is_full(self.waiting.len()));
             }
         }
         self.meter.sent(start, self.free, sojourn, u32::from(wire), false);
@@ -145,7 +144,7 @@ impl ClosedLink {
             self.waiting.pop();
             self.waiting_bytes -= u64::from(wire);
             if self.detail {
-                self.meter.dequeued(start, sojourn, self.waiting.len(), self.is_full(self.waiting.len(), 0));
+                self.meter.dequeued(start, sojourn, self.waiting.len(), self.is_full(self.waiting.len()));
             }
         }
         if self.detail && !self.idle && self.free < now {
@@ -160,10 +159,10 @@ impl ClosedLink {
         (finish(self.meter, self.detail), self.records.unwrap_or_default())
     }
 
-    /// Whether the next MTU would be refused with so many packets waiting, and `more` bytes beyond those counted.
+    /// Whether the next MTU would be refused with so many packets waiting.
     #[inline]
-    fn is_full(&self, packets: usize, more: u16) -> bool {
-        let bytes = self.waiting_bytes + u64::from(more) + u64::from(MTU) + u64::from(self.overhead);
+    fn is_full(&self, packets: usize) -> bool {
+        let bytes = self.waiting_bytes + u64::from(MTU) + u64::from(self.overhead);
         packets >= self.limit.0 || bytes > self.limit.1
     }
 
@@ -173,7 +172,7 @@ impl ClosedLink {
         packet.enter(self.overhead);
         let (now, reason) = (packet.time, DropReason::Overlimit);
         if self.detail {
-            self.meter.enqueued(now, self.waiting.len(), self.is_full(self.waiting.len(), 0));
+            self.meter.enqueued(now, self.waiting.len(), self.is_full(self.waiting.len()));
         }
         self.meter.dropped(now, reason);
         if let Some(records) = &mut self.records {
