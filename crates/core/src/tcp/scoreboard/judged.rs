@@ -173,6 +173,10 @@ impl Scoreboard {
         if flag & (RETX | LOST) == RETX {
             *self.flag(seq) &= !RETX;
             self.retx -= 1;
+            if self.is_clean() {
+                // Nobody looks any more: nothing may stay of what was sent again.
+                self.flags.fill(0);
+            }
         }
         flag & EVER != 0
     }
