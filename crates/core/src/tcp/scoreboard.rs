@@ -13,6 +13,7 @@ use crate::ring::Ring;
 use crate::tcp::Block;
 use alloc::boxed::Box;
 use alloc::vec;
+use core::ops::Range;
 pub(super) use judged::Found;
 
 const SACKED: u8 = 1;
@@ -207,14 +208,14 @@ impl Scoreboard {
         self.sacked - before
     }
 
-    /// The same where the first block is one segment above all that are SACKed, which left once, or has grown by it, and the others
-    /// stand where they stood: marks and gives it. Else nothing is done.
+    /// The same where the first block lies above all that are SACKed, or has grown there, by segments that left once, and the
+    /// others stand where they stood: marks and gives those segments. Else nothing is done.
     #[inline(always)]
-    pub fn sack_next(&mut self, una: u32, nxt: u32, blocks: &[Block]) -> Option<u32> {
+    pub fn sack_above(&mut self, una: u32, nxt: u32, blocks: &[Block]) -> Option<Range<u32>> {
         let (first, known) = (*blocks.first()?, self.known);
-        let seq = first.end.wrapping_sub(1);
-        let grown = first.start == known[0].start && seq == known[0].end && first.start < seq;
-        if (!grown && first.start != seq) || first.start < una || seq >= nxt || seq <= self.top[0] {
+        let grown = first.start == known[0].start && known[0].start < known[0].end;
+        let run = if grown { known[0].end } else { first.start }..first.end;
+        if first.start < una || run.is_empty() || run.end > nxt || run.start <= self.top[0] {
             return None;
         }
         let second = blocks.get(1).copied().unwrap_or_default();
@@ -225,14 +226,16 @@ impl Scoreboard {
         // RFC 2883: inside the second it would be a duplicate.
         let inside = second.start <= first.start && first.end <= second.end;
         self.reserve(una, nxt);
-        if !same || inside || *self.flag(seq) != 0 {
+        if !same || inside || run.clone().any(|seq| *self.flag(seq) != 0) {
             return None;
         }
-        *self.flag(seq) = SACKED;
-        self.sacked += 1;
-        self.top = [seq, self.top[0], self.top[1]];
+        for seq in run.clone() {
+            *self.flag(seq) = SACKED;
+            self.top = [seq, self.top[0], self.top[1]];
+        }
+        self.sacked += run.end - run.start;
         self.known = [first, second, third];
-        Some(seq)
+        Some(run)
     }
 
     /// The next segment up to `end` that may be news, behind one that is SACKed: not in the `known` block of which that is

@@ -7,7 +7,8 @@ use super::{EVER, LOST, PROBE, RETX, SACKED, Scoreboard};
 use crate::ring::Ring;
 use crate::tcp::rack::Judge;
 use crate::tcp::sent::Sent;
-use crate::units::{Span, Time};
+use crate::units::Span;
+use core::ops::Range;
 
 /// What was found lost.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -48,12 +49,12 @@ impl Scoreboard {
         found
     }
 
-    /// Whether that finds nothing after the SACK of an original, above all SACKed before: all below it was judged, it is the one
-    /// that left last of those that arrived, and no retransmission is behind it. Then it is judged as well.
+    /// Whether that finds nothing after the SACK of originals, above all SACKed before: all below them was judged, the last of them
+    /// is the one that left last of those that arrived, and no retransmission is behind it. Then they are judged as well.
     #[inline(always)]
-    pub fn judge_next(&mut self, (una, nxt): (u32, u32), (seq, at): (u32, Time), judge: &Judge, sent: &Sent) -> bool {
-        let is_newest = judge.is_newest(at, seq);
-        if self.judged != seq || !is_newest || (seq + 1 < nxt && *self.flag(seq + 1) != 0) {
+    pub fn judge_above(&mut self, (una, nxt): (u32, u32), run: &Range<u32>, judge: &Judge, sent: &Sent) -> bool {
+        let is_newest = judge.is_newest(sent.at(run.end - 1), run.end - 1);
+        if self.judged != run.start || !is_newest || (run.end < nxt && *self.flag(run.end) != 0) {
             return false;
         }
         if let Some(&(again, _)) = self.sent_again.front() {
@@ -62,7 +63,7 @@ impl Scoreboard {
                 return false;
             }
         }
-        self.judged = seq + 1;
+        self.judged = run.end;
         true
     }
 

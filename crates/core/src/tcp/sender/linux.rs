@@ -62,29 +62,31 @@ impl Sender {
         Acked { payload, rtt }
     }
 
-    /// The same of the commonest ACK of a repair: it SACKs one segment above all SACKed before, which left once, and says nothing
+    /// The same of the commonest ACK of a repair: it SACKs segments above all SACKed before, which left once, and says nothing
     /// else.
     #[inline(always)]
-    pub(in crate::tcp) fn on_next_sacked(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Option<Acked> {
+    pub(in crate::tcp) fn on_sacked_above(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Option<Acked> {
         let repairing = self.state == State::Recovery && self.una < self.recover && !self.doubt.all_duplicate();
         let bare = ack.cum == self.una && ack.ace == 0 && self.cep.is_none() && self.tlp.end_seq.is_none();
         if !repairing || !bare {
             return None;
         }
         let prior_in_flight = self.inflight();
-        let seq = self.board.sack_next(self.una, self.nxt, blocks)?;
+        let run = self.board.sack_above(self.una, self.nxt, blocks)?;
+        let (count, at) = (run.end - run.start, self.sent.at(run.start));
         self.note_usage(prior_in_flight);
         self.bursts.begin();
         self.edge = self.edge.max(ack.cum.saturating_add(ack.window));
-        let at = self.sent.at(seq);
-        let rtt = now.since(at);
-        self.rack.advance(at, seq + 1, rtt);
-        self.take_sample(rtt, rtt);
-        self.control.count_marks(1, false, &self.clock(now, ack));
+        let newest =
+            (run.start + 1..run.end).fold((at, run.start + 1), |newest, seq| newest.max((self.sent.at(seq), seq + 1)));
+        let (rtt, last) = (now.since(at), now.since(self.sent.at(run.end - 1)));
+        self.rack.advance(newest.0, newest.1, last);
+        self.take_sample(rtt, last);
+        self.control.count_marks(count, false, &self.clock(now, ack));
         let mut found = Found::default();
         // RFC 8985 §6.2 step 5, as in `find`: most often all below has been judged, and what left later is not behind.
         let judge = self.rack.judge(now, Span::ZERO);
-        if self.board.judge_next((self.una, self.nxt), (seq, at), &judge, &self.sent) {
+        if self.board.judge_above((self.una, self.nxt), &run, &judge, &self.sent) {
             self.rack.advanced = false;
         } else {
             self.find(now, &mut found);
@@ -95,9 +97,9 @@ impl Sender {
             self.rearm_rto(now);
         }
         if self.path.is_some() {
-            self.follow_model_alone(now, seq, found.lost, prior_in_flight);
+            self.follow_model_of_run(now, run, found.lost, prior_in_flight);
         } else {
-            let news = News { newly: 0, sacked: 1, delivered: 1, found, ..News::default() };
+            let news = News { newly: 0, sacked: count, delivered: count, found, ..News::default() };
             self.move_on(now, ack, 0, prior_in_flight, &news);
         }
         Some(Acked { payload: 0, rtt: Some(rtt) })

@@ -17,7 +17,7 @@ impl Sender {
         if !self.linux {
             return self.on_ack_rfc6675(now, ack, blocks);
         }
-        self.on_next_sacked(now, ack, blocks).unwrap_or_else(|| self.on_ack_linux(now, ack, blocks))
+        self.on_sacked_above(now, ack, blocks).unwrap_or_else(|| self.on_ack_linux(now, ack, blocks))
     }
 
     /// How many of the segments that this ACK shows to be delivered were marked.
