@@ -26,9 +26,12 @@ pub fn named(name: &str) -> Option<Scenario> {
     }
 }
 
-/// The same with another congestion control, and with Linux's bursts.
+/// The same with another congestion control, and with Linux's bursts and compressed ACKs, as a scenario file has them unless it
+/// says otherwise.
 fn with_cc(mut scenario: Scenario, cc: Cc) -> Scenario {
-    scenario.workload.entries.iter_mut().for_each(|entry| (entry.tcp.cc, entry.tcp.gso_max_segs) = (cc, 65_535));
+    for entry in &mut scenario.workload.entries {
+        entry.tcp = Config { cc, gso_max_segs: 65_535, comp_sack_nr: 44, ..entry.tcp };
+    }
     scenario
 }
 
