@@ -69,7 +69,7 @@ enum Source {
     Senders,
     /// An application.
     Apps,
-    /// The first event of a group that runs ahead.
+    /// A group that runs ahead, at its first event or before it.
     Group(usize),
 }
 
@@ -340,7 +340,7 @@ impl Fabric {
     }
 
     /// What happens in a group from `now` until something could come to it that is not known now, but before `until`; says how
-    /// many events that were.
+    /// many events that were: none, if what was first has been put off since the clock was told.
     #[inline(never)]
     fn run_ahead(&mut self, group: usize, now: Time, until: Time, sources: &[Source], hosts: &mut Hosts) -> u64 {
         let lookahead = if planted(Fault::Ahead) { self.lookahead[group].0 * 3 } else { self.lookahead[group].0 };
@@ -356,9 +356,12 @@ impl Fabric {
             events += 1;
             match sources[source] {
                 Source::Into(line) => self.line_event(line),
-                Source::Link(index) | Source::CrowdLink(index) => {
-                    if let Some(target) = self.serve(index, now, &mut packet) {
-                        self.travel(target, &mut packet);
+                Source::Link(index) => self.link_event(index, now, &mut packet),
+                Source::CrowdLink(index) => {
+                    self.link_event(index, now, &mut packet);
+                    self.served += 1;
+                    if self.served.is_multiple_of(AHEAD) {
+                        self.warm_ends(index);
                     }
                 }
                 Source::Out(line) => self.out_event(line, hosts),
@@ -476,9 +479,7 @@ impl Fabric {
         let (source, mut now) = event;
         let mut packet = Packet::default();
         loop {
-            if let Some(target) = self.serve(index, now, &mut packet) {
-                self.travel(target, &mut packet);
-            }
+            self.link_event(index, now, &mut packet);
             if MANY {
                 self.served += 1;
                 if self.served.is_multiple_of(AHEAD) {
@@ -491,6 +492,14 @@ impl Fabric {
             }
             now = next.1;
             *events += 1;
+        }
+    }
+
+    /// What is due at a link.
+    #[inline(always)]
+    fn link_event(&mut self, index: usize, now: Time, packet: &mut Packet) {
+        if let Some(target) = self.serve(index, now, packet) {
+            self.travel(target, packet);
         }
     }
 

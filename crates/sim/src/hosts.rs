@@ -137,15 +137,18 @@ fn uplinks(scenario: &Scenario, topology: &Topology) -> Vec<AccessLink> {
     vec![link; topology.lanes.len()]
 }
 
+/// Room for so many connections is made beforehand, for more as they come.
+const MOST_BEFOREHAND: usize = 1 << 16;
+
 /// How many connections a run will have, as far as that is known beforehand: many thousands would else be moved whenever there
-/// is no room for one more.
+/// is no room for one more. No more than `MOST_BEFOREHAND`: of millions of arrivals most may never get their turn.
 pub fn connections(scenario: &Scenario) -> usize {
     let of = |entry: &Entry| match &entry.app {
         App::Web { connections } => 2 * connections.len(),
         App::Sizes { arrivals, .. } => arrivals.len(),
         _ => 1,
     };
-    scenario.workload.entries.iter().map(of).sum()
+    scenario.workload.entries.iter().map(of).sum::<usize>().min(MOST_BEFOREHAND)
 }
 
 /// All data senders and applications.

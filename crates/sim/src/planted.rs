@@ -13,7 +13,7 @@ pub enum Fault {
     DelayedAck,
     /// On a shared line nobody overtakes.
     Overtake,
-    /// A link runs further ahead than what comes to it is known.
+    /// A link, or the hosts, run further ahead than what comes to them is known.
     Ahead,
     /// A timer is not re-armed when its deadline moves earlier.
     LazyTimer,
