@@ -19,6 +19,7 @@ for package in "$cache"/kernel/sources/linux-source-*.tar.xz; do
     [ "$(cat "$to/$series/version" 2>/dev/null)" = "$version" ] && continue
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
+    # Perhaps no kernel was built from this package: to find none is no failure, the package is unpacked then.
     tree=$(grep -lF "\"source\": \"linux-source-$series $version\"" "$cache"/kernel/*/kernel.json 2>/dev/null | head -n 1 || true)
     tree=${tree%/kernel.json}/source
     if ! (cd "$tree" && cp --parents "${files[@]}" "$work") 2>/dev/null; then

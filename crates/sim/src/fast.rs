@@ -189,13 +189,6 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
         }
         events += 1;
         match sources[source] {
-            Source::Into(line) => fabric.line_event(line),
-            Source::Out(line) => fabric.out_event(line, &mut hosts),
-            Source::CrowdOut(line) => {
-                fabric.warm_out(line, &hosts);
-                fabric.out_event(line, &mut hosts);
-            }
-            Source::Frame(link) => fabric.frame_event(link),
             Source::Link(link) => {
                 next = fabric.link_events::<false>(link, next, next_pause, &mut events);
                 continue;
@@ -204,9 +197,6 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
                 next = fabric.link_events::<true>(link, next, next_pause, &mut events);
                 continue;
             }
-            Source::DelayedAck(class) => fabric.delayed_ack(class),
-            Source::Senders => fabric.sender_timer(&mut hosts),
-            Source::Apps => fabric.app_event(&mut hosts),
             Source::Group(group) => {
                 let until = change_time(next_change).min(scenario.duration);
                 events = events + fabric.run_ahead(group, now, until, &sources, &mut hosts) - 1;
@@ -217,6 +207,7 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
                 fabric.schedules.set(fabric.steps_source, change_time(next_change));
                 fabric.change(at, link, change);
             }
+            other => fabric.event(other, &mut hosts),
         }
         next = fabric.schedules.first();
     }
@@ -311,6 +302,7 @@ impl Fabric {
             }
         });
         let links = links.collect();
+        let connections = connections(scenario);
         let access = scenario.access.iter().flat_map(|access| vec![AccessLink::new(access); topology.access_links]);
         let fabric = Fabric {
             lanes: lanes.collect(),
@@ -321,9 +313,9 @@ impl Fabric {
             links,
             frames,
             access: access.collect(),
-            ends: Ends::new(connections(scenario)),
+            ends: Ends::new(connections),
             classes,
-            seats: Vec::with_capacity(connections(scenario)),
+            seats: Vec::with_capacity(connections),
             served: 0,
             delayed_acks: Tournament::new(topology.steady.len()),
             delayed_acks_source,
@@ -355,29 +347,31 @@ impl Fabric {
             }
             events += 1;
             match sources[source] {
-                Source::Into(line) => self.line_event(line),
-                Source::Link(index) => self.link_event(index, now, &mut packet),
-                Source::CrowdLink(index) => {
-                    self.link_event(index, now, &mut packet);
-                    self.served += 1;
-                    if self.served.is_multiple_of(AHEAD) {
-                        self.warm_ends(index);
-                    }
-                }
-                Source::Out(line) => self.out_event(line, hosts),
-                Source::CrowdOut(line) => {
-                    self.warm_out(line, hosts);
-                    self.out_event(line, hosts);
-                }
-                Source::DelayedAck(class) => self.delayed_ack(class),
-                Source::Senders => self.sender_timer(hosts),
-                Source::Apps => self.app_event(hosts),
-                // These keep to the clock.
-                Source::Steps | Source::Frame(_) | Source::Group(_) => {}
+                Source::Link(index) => self.link_event::<false>(index, now, &mut packet),
+                Source::CrowdLink(index) => self.link_event::<true>(index, now, &mut packet),
+                other => self.event(other, hosts),
             }
         }
         self.schedules.end(group);
         events
+    }
+
+    /// What is the same on the clock and ahead of it: all but links, their changes, and groups.
+    #[inline(always)]
+    fn event(&mut self, source: Source, hosts: &mut Hosts) {
+        match source {
+            Source::Into(line) => self.line_event(line),
+            Source::Out(line) => self.out_event(line, hosts),
+            Source::CrowdOut(line) => {
+                self.warm_out(line, hosts);
+                self.out_event(line, hosts);
+            }
+            Source::Frame(link) => self.frame_event(link),
+            Source::DelayedAck(class) => self.delayed_ack(class),
+            Source::Senders => self.sender_timer(hosts),
+            Source::Apps => self.app_event(hosts),
+            Source::Steps | Source::Link(_) | Source::CrowdLink(_) | Source::Group(_) => {}
+        }
     }
 
     /// An application.
@@ -479,13 +473,7 @@ impl Fabric {
         let (source, mut now) = event;
         let mut packet = Packet::default();
         loop {
-            self.link_event(index, now, &mut packet);
-            if MANY {
-                self.served += 1;
-                if self.served.is_multiple_of(AHEAD) {
-                    self.warm_ends(index);
-                }
-            }
+            self.link_event::<MANY>(index, now, &mut packet);
             let next = self.schedules.first();
             if next.0 != source || next.1 >= pause {
                 return next;
@@ -495,11 +483,17 @@ impl Fabric {
         }
     }
 
-    /// What is due at a link.
+    /// What is due at a link; where there are many flows, those whose turn comes soon are read beforehand.
     #[inline(always)]
-    fn link_event(&mut self, index: usize, now: Time, packet: &mut Packet) {
+    fn link_event<const MANY: bool>(&mut self, index: usize, now: Time, packet: &mut Packet) {
         if let Some(target) = self.serve(index, now, packet) {
             self.travel(target, packet);
+        }
+        if MANY {
+            self.served += 1;
+            if self.served.is_multiple_of(AHEAD) {
+                self.warm_ends(index);
+            }
         }
     }
 

@@ -113,6 +113,7 @@ impl Schedules {
     #[inline(always)]
     pub fn set(&mut self, place: Place, time: Time) {
         let key = key(time, place.rank);
+        // As the clock's `set`, whose hot places are the commonest: one comparison says that it is one of them.
         if place.index < self.clock.width {
             self.clock.few[place.index & (LINEAR - 1)] = key;
             return;
