@@ -49,6 +49,7 @@
 
 extern crate alloc;
 
+pub mod cache;
 pub mod dql;
 pub mod netem;
 pub mod nic;

@@ -166,9 +166,7 @@ impl Config {
             _ => Ecn::Ect0,
         }
     }
-}
 
-impl Config {
     /// The tuned window of a receiver, if it is tuned.
     fn tuned_window(&self) -> Option<window::Window> {
         self.rmem.map(|rmem| window::Window::new(rmem, self.rwnd, self.mss, self.mss + self.header - 40))

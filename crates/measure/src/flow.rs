@@ -1,5 +1,6 @@
 //! The meter of one row of the result's `flows`: a flow, or a kind with many short connections.
 
+use sojourn_core::cache::Cache;
 use sojourn_core::units::{Span, Time};
 use sojourn_model::workload::video::Seen;
 
@@ -148,16 +149,18 @@ impl FlowMeter {
         }
     }
 
-    /// Reads what an ACK will touch, and gives what nobody needs: so it is there when the ACK comes.
+    /// Fetches what an ACK will touch.
     #[inline]
-    pub fn warm(&self) -> u64 {
-        self.traffic.rtt.sum() as u64 ^ self.traffic.acked ^ self.main.retransmits
+    pub fn warm(&self, cache: &impl Cache) {
+        cache.fetch(&self.traffic);
+        cache.fetch(&self.traffic.acked);
+        cache.fetch(&self.main);
     }
 
     /// The same of what lies behind that, for a sample of this RTT.
     #[inline]
-    pub fn warm_rtt(&self, rtt: Span) -> u64 {
-        self.traffic.rtt.warm(rtt.0)
+    pub fn warm_rtt(&self, rtt: Span, cache: &impl Cache) {
+        self.traffic.rtt.warm(rtt.0, cache);
     }
 
     /// The sender took an RTT sample. Like `acked` and `sent`, in order of time.

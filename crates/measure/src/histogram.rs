@@ -1,4 +1,5 @@
 //! A log-linear histogram: percentiles with a fixed relative error from a handful of instructions a sample.
+use sojourn_core::cache::Cache;
 
 /// What holds the lower bits of a bin's weight: small where histograms are many and samples few.
 pub trait Cell: Copy + Default {
@@ -88,10 +89,12 @@ impl<const BITS: u32, C: Cell> Histogram<BITS, C> {
         }
     }
 
-    /// Reads the bin that a sample will fall into, and gives what nobody needs: so it is there when the sample comes.
+    /// Fetches the bin that a sample will fall into.
     #[inline]
-    pub fn warm(&self, value: u64) -> u64 {
-        self.bins.get(Self::index(value).wrapping_sub(self.first)).map_or(0, |bin| bin.get())
+    pub fn warm(&self, value: u64, cache: &impl Cache) {
+        if let Some(bin) = self.bins.get(Self::index(value).wrapping_sub(self.first)) {
+            cache.fetch(bin);
+        }
     }
 
     /// Adds a value of some weight, such as the time for which it was held. A weight of zero leaves no trace.

@@ -1,5 +1,6 @@
 //! The data receivers of all connections, and the SACK blocks and windows that are on their way.
 
+use sojourn_core::cache::Cache;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use sojourn_core::packet::Packet as _;
@@ -152,22 +153,27 @@ impl Ends {
         }
     }
 
-    /// Reads a receiving end, and gives what nobody needs (see [`sojourn_core::tcp::Sender::warm`]).
+    /// Fetches what a segment in order needs of a receiving end.
     #[inline]
-    pub fn warm(&self, conn: u32) -> u64 {
-        self.ends.get(conn as usize).map_or(0, |end| end.tcp.warm() ^ end.told.0)
+    pub fn warm(&self, conn: u32, cache: &impl Cache) {
+        if let Some(end) = self.ends.get(conn as usize) {
+            cache.fetch(end);
+            end.tcp.warm(cache);
+        }
     }
 
     /// The same of what lies behind that.
     #[inline]
-    pub fn warm_held(&self, conn: u32) -> u64 {
-        self.ends.get(conn as usize).map_or(0, |end| end.tcp.warm_held())
+    pub fn warm_held(&self, conn: u32, cache: &impl Cache) {
+        if let Some(end) = self.ends.get(conn as usize) {
+            end.tcp.warm_held(cache);
+        }
     }
 
     /// The same of what an ACK says beside its header.
     #[inline]
-    pub fn warm_blocks(&self, packet: &Packet) -> u64 {
-        u64::from(self.sacks.places[(packet.sack() & !BLOCKS) as usize].blocks[0].start)
+    pub fn warm_blocks(&self, packet: &Packet, cache: &impl Cache) {
+        cache.fetch(&self.sacks.places[(packet.sack() & !BLOCKS) as usize]);
     }
 
     /// A packet was lost.

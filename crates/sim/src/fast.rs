@@ -15,7 +15,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::hint::black_box;
 use std::ops::Range;
 
 use sojourn_core::ring::Ring;
@@ -32,6 +31,7 @@ use crate::link::{Frame, Link};
 use crate::packet::{DATAGRAM, Packet};
 use crate::plan::{Plan, Target};
 use crate::planted::{Fault, planted};
+use crate::prefetch::Processor;
 use crate::schedule::{CLOCK, Place, Places, Schedules};
 use crate::setup::Rest;
 use crate::timers::Timers;
@@ -147,6 +147,8 @@ struct Fabric {
     classes: Vec<Class>,
     /// Each connection's seat in its class.
     seats: Vec<u32>,
+    /// There are at least `CROWD` entries.
+    crowd: bool,
     /// In a crowd: transmissions so far.
     served: usize,
     /// Each class's first delayed ACK.
@@ -316,6 +318,7 @@ impl Fabric {
             ends: Ends::new(connections),
             classes,
             seats: Vec::with_capacity(connections),
+            crowd,
             served: 0,
             delayed_acks: Tournament::new(topology.steady.len()),
             delayed_acks_source,
@@ -420,7 +423,7 @@ impl Fabric {
         }
     }
 
-    /// Reads what the next packets at an end host need, once for several, while they wait: the bins of their meters and what is
+    /// Fetches what the next packets at an end host need, once for several, while they wait: the bins of their meters and what is
     /// on the scoreboards; of as many packets behind them the meters, timers and what lies behind the senders; and of as many
     /// behind those the senders. A flow of a crowd lies on some twenty lines of a cache, none of which is there any more when
     /// the flow's turn comes: fetched one after the other they would take longer than all that is done with them.
@@ -431,32 +434,33 @@ impl Fabric {
         if *warm > 0 {
             return;
         }
-        let mut sum = 0;
         for packet in packets.iter().skip(2 * AHEAD).take(AHEAD) {
-            sum ^= hosts.warm(packet.conn(), packet.has_blocks());
+            hosts.warm(packet.conn(), packet.has_blocks(), &Processor);
         }
         for packet in packets.iter().skip(AHEAD).take(AHEAD) {
             let conn = packet.conn();
-            let meter = &self.flows[hosts.entry(conn)];
-            sum ^= hosts.warm_first(conn, packet.ack().cum, packet.has_blocks()) ^ meter.warm();
+            self.flows[hosts.entry(conn)].warm(&Processor);
+            hosts.warm_first(conn, packet.ack().cum, packet.has_blocks(), &Processor);
         }
         for packet in packets.iter().take(AHEAD) {
-            let meter = &self.flows[hosts.entry(packet.conn())];
-            sum ^= meter.warm_rtt(packet.shows_rtt()) ^ self.ends.warm_blocks(packet);
+            self.flows[hosts.entry(packet.conn())].warm_rtt(packet.shows_rtt(), &Processor);
+            self.ends.warm_blocks(packet, &Processor);
         }
-        black_box(sum);
     }
 
     /// The same of the receiving ends of the packets that probably leave next, and of as many behind them.
     #[inline(never)]
     fn warm_ends(&self, index: usize) {
         if let Station::Queue(link, _) = &self.links[index] {
-            let (mut sum, mut seen) = (0, 0);
+            let mut seen = 0;
             link.ahead(2 * AHEAD, |conn| {
-                sum ^= self.ends.warm(conn) ^ if seen < AHEAD { self.ends.warm_held(conn) } else { 0 };
+                if seen < AHEAD {
+                    self.ends.warm_held(conn, &Processor);
+                } else {
+                    self.ends.warm(conn, &Processor);
+                }
                 seen += 1;
             });
-            black_box(sum);
         }
     }
 
@@ -708,6 +712,12 @@ impl Fabric {
             let conn = self.classes[class].conns[seat as usize];
             let ack = if self.ends.deadline(conn) <= at { self.ends.on_timer(at, conn) } else { None };
             self.classes[class].timers.rearm(seat, self.ends.renew(conn));
+            // Whose turn is next is fetched meanwhile.
+            if self.crowd
+                && let Some((_, seat)) = self.classes[class].timers.due()
+            {
+                self.ends.warm(self.classes[class].conns[seat as usize], &Processor);
+            }
             if let Some(ack) = ack {
                 self.emit(ack);
             }
@@ -734,6 +744,11 @@ impl Fabric {
                 hosts.on_timer(at, conn, self);
             }
             self.senders.rearm(conn, hosts.renew(conn));
+            if self.crowd
+                && let Some((_, conn)) = self.senders.due()
+            {
+                hosts.warm(conn, true, &Processor);
+            }
         }
         self.reschedule_senders();
     }

@@ -3,6 +3,7 @@
 mod clients;
 mod rpm;
 
+use sojourn_core::cache::Cache;
 use std::ops::Range;
 
 use sojourn_core::packet::{Ecn, Packet as _};
@@ -308,20 +309,25 @@ impl<'a> Hosts<'a> {
         viewers.collect()
     }
 
-    /// Reads what the next ACK of a connection needs, and gives what nobody needs (see [`Sender::warm`]); `repairs`: one with
-    /// SACK blocks.
+    /// Fetches what the next ACK of a connection needs; `repairs`: one with SACK blocks.
     #[inline]
-    pub fn warm(&self, conn: u32, repairs: bool) -> u64 {
+    pub fn warm(&self, conn: u32, repairs: bool, cache: &impl Cache) {
         let conn = &self.conns[conn as usize];
-        let more = if repairs { conn.sender.warm_repair() } else { 0 };
-        conn.sender.warm() ^ more ^ u64::from(conn.entry)
+        cache.fetch(&conn.entry);
+        conn.sender.warm(cache);
+        if repairs {
+            conn.sender.warm_repair(cache);
+        }
     }
 
     /// The same of what lies behind that.
     #[inline]
-    pub fn warm_first(&self, conn: u32, cum: u32, repairs: bool) -> u64 {
+    pub fn warm_first(&self, conn: u32, cum: u32, repairs: bool, cache: &impl Cache) {
         let sender = &self.conns[conn as usize].sender;
-        sender.warm_first(cum) ^ if repairs { sender.warm_board() } else { 0 }
+        sender.warm_first(cum, cache);
+        if repairs {
+            sender.warm_board(cache);
+        }
     }
 
     /// The entry of a connection.

@@ -15,6 +15,7 @@ mod link;
 mod packet;
 mod plan;
 mod planted;
+mod prefetch;
 mod refusal;
 pub mod replay;
 mod schedule;

@@ -222,9 +222,7 @@ impl<P: Packet + Copy + Default> Cake<P> {
             }
         }
     }
-}
 
-impl<P: Packet + Copy + Default> Cake<P> {
     /// Linux's `buffer_used`.
     fn buffer_used(&self) -> u64 {
         self.slab.backlog() + self.slab.packets() as u64 * self.skb

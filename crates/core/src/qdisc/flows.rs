@@ -41,8 +41,10 @@ impl Fifo {
     }
 }
 
-/// One flow: its packets, its credit, what the discipline keeps for it, and its place in the round.
+/// One flow: its packets, its credit, what the discipline keeps for it, and its place in the round. With CoDel's state that is
+/// one line of a cache.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub struct Flow<S> {
     fifo: Fifo,
     next: u32,

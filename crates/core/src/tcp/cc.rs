@@ -14,6 +14,7 @@ mod prague;
 mod reno;
 mod vegas;
 
+use crate::cache::Cache;
 use crate::tcp::undo::Prior;
 use crate::tcp::{Cc, Config, HyStart as Asked, Windows};
 use crate::units::{Span, Time};
@@ -186,8 +187,11 @@ impl Control {
 
     /// See [`super::Sender::warm`].
     #[inline]
-    pub fn warm(&self) -> u64 {
-        u64::from(self.window ^ self.initial) ^ self.ssthresh.to_bits() ^ u64::from(self.hystart.is_on())
+    pub fn warm(&self, cache: &impl Cache) {
+        cache.fetch(&self.window);
+        cache.fetch(&self.initial);
+        cache.fetch(&self.ssthresh);
+        cache.fetch(&self.hystart);
     }
 
     #[inline]

@@ -10,6 +10,7 @@
 //! Deviations: where marking changes, DCTCP's new segment waits for its ACK as any other (Linux acknowledges it at once); one that
 //! is out of order is told together with those before it. The receiver knows no RTT, so Linux's "pause longer than the RTO" is the minimum RTO, at least 200 ms.
 
+use crate::cache::Cache;
 use crate::packet::Ecn;
 use crate::tcp::compress::{BLOCKS_EXPECTED, Compress};
 use crate::tcp::gro::Merge;
@@ -254,15 +255,21 @@ impl Receiver {
 
     /// As [`crate::tcp::Sender::warm`].
     #[inline]
-    pub fn warm(&self) -> u64 {
-        u64::from(self.next) ^ self.deadline.0
+    pub fn warm(&self, cache: &impl Cache) {
+        cache.fetch(&self.next);
+        cache.fetch(&self.deadline);
+        cache.fetch(&self.held);
     }
 
     /// The same of what a segment out of order needs beside, where one has come: the block that most of them go to.
     #[inline]
-    pub fn warm_held(&self) -> u64 {
-        let last = if self.holds { self.held.back() } else { None };
-        last.map_or(0, |block| u64::from(block.end ^ self.recent[0].start))
+    pub fn warm_held(&self, cache: &impl Cache) {
+        if self.holds
+            && let Some(last) = self.held.back()
+        {
+            cache.fetch(last);
+            cache.fetch(&self.recent);
+        }
     }
 
     /// The next segment expected: everything below has arrived.

@@ -4,6 +4,7 @@
 //! from below. Linux bounds the variance term instead (so the RTO is at least SRTT + 200 ms), keeps the largest
 //! deviation of each round trip, lets it fall only once a round trip, and counts a falling RTT at an eighth.
 
+use crate::cache::Cache;
 use crate::units::Span;
 
 /// RFC 6298 §2.1: the timeout before the first sample; also that of a SYN.
@@ -104,8 +105,8 @@ impl Rto {
 
     /// See [`crate::tcp::Sender::warm`].
     #[inline]
-    pub fn warm(&self) -> u64 {
-        self.rto
+    pub fn warm(&self, cache: &impl Cache) {
+        cache.fetch(&self.rto);
     }
 
     /// RFC 6298 §5.5: the timer expired, double.

@@ -9,6 +9,7 @@
 
 mod judged;
 
+use crate::cache::Cache;
 use crate::ring::Ring;
 use crate::tcp::Block;
 use alloc::boxed::Box;
@@ -86,15 +87,22 @@ impl Scoreboard {
 
     /// See [`crate::tcp::Sender::warm_repair`].
     #[inline]
-    pub fn warm(&self) -> u64 {
-        u64::from(self.sacked ^ self.known[0].start) ^ (self.sent_again.len() ^ self.lost_again.len()) as u64
+    pub fn warm(&self, cache: &impl Cache) {
+        cache.fetch(&self.sacked);
+        cache.fetch(&self.known);
+        cache.fetch(&self.sent_again);
+        cache.fetch(&self.lost_again);
     }
 
     /// See [`crate::tcp::Sender::warm_board`].
     #[inline]
-    pub fn warm_first(&self, una: u32) -> u64 {
-        let flag = self.flags.get(una as usize & self.flags.len().wrapping_sub(1)).copied().unwrap_or(0);
-        u64::from(flag) ^ self.sent_again.front().map_or(0, |again| u64::from(again.0))
+    pub fn warm_first(&self, una: u32, cache: &impl Cache) {
+        if let Some(flag) = self.flags.get(una as usize & self.flags.len().wrapping_sub(1)) {
+            cache.fetch(flag);
+        }
+        if let Some(again) = self.sent_again.front() {
+            cache.fetch(again);
+        }
     }
 
     /// The byte of a segment. There must be one (see [`Scoreboard::reserve`]).

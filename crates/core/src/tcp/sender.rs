@@ -13,6 +13,7 @@ mod repair;
 mod rfc6675;
 mod timers;
 
+use crate::cache::Cache;
 use crate::tcp::bursts::{self, Bursts};
 use crate::tcp::cc::{Clock, Control};
 use crate::tcp::prr::Prr;
@@ -445,30 +446,36 @@ impl Sender {
         self.path.as_ref().map(|path| path.pacing_rate())
     }
 
-    /// Reads a word of each line of a cache on which lies what any ACK needs, all at once, and gives what nobody needs: so they
-    /// are there when its turn comes. Of thousands of flows none stays in a cache from one ACK to the next.
+    /// Fetches what any ACK needs.
     #[inline]
-    pub fn warm(&self) -> u64 {
-        let times = self.deadline.0 ^ self.sent_at.0 ^ self.rto.warm();
-        times ^ self.control.warm() ^ u64::from(self.min_rtt_us ^ self.rack.rtt_us)
+    pub fn warm(&self, cache: &impl Cache) {
+        cache.fetch(&self.deadline);
+        cache.fetch(&self.sent_at);
+        self.rto.warm(cache);
+        self.control.warm(cache);
+        cache.fetch(&self.min_rtt_us);
+        cache.fetch(&self.rack);
     }
 
     /// The same of what an ACK with SACK blocks needs beside.
     #[inline]
-    pub fn warm_repair(&self) -> u64 {
-        self.board.warm() ^ u64::from(self.recover ^ self.tlp.end_seq.unwrap_or(0) ^ self.retransmits)
+    pub fn warm_repair(&self, cache: &impl Cache) {
+        self.board.warm(cache);
+        cache.fetch(&self.recover);
+        cache.fetch(&self.tlp);
+        cache.fetch(&self.retransmits);
     }
 
     /// The same of what it keeps elsewhere, behind what [`Sender::warm`] reads: the segment that will be the first outstanding.
     #[inline]
-    pub fn warm_first(&self, cum: u32) -> u64 {
-        self.sent.at(cum).0
+    pub fn warm_first(&self, cum: u32, cache: &impl Cache) {
+        self.sent.warm(cum, cache);
     }
 
     /// And behind what [`Sender::warm_repair`] reads.
     #[inline]
-    pub fn warm_board(&self) -> u64 {
-        self.board.warm_first(self.una)
+    pub fn warm_board(&self, cache: &impl Cache) {
+        self.board.warm_first(self.una, cache);
     }
 
     /// Everything written has been acknowledged.

@@ -1,5 +1,6 @@
 //! When the outstanding segments left last.
 
+use crate::cache::Cache;
 use crate::units::Time;
 use alloc::boxed::Box;
 use alloc::vec;
@@ -26,6 +27,14 @@ impl fmt::Debug for Sent {
 }
 
 impl Sent {
+    /// See [`crate::tcp::Sender::warm_first`].
+    #[inline]
+    pub fn warm(&self, seq: u32, cache: &impl Cache) {
+        if let Some(at) = self.times.get(seq as usize & self.times.len().wrapping_sub(1)) {
+            cache.fetch(at);
+        }
+    }
+
     /// These segments leave; nothing below `una` is outstanding.
     #[inline(always)]
     pub fn on_send(&mut self, run: Range<u32>, una: u32, now: Time) {

@@ -34,8 +34,7 @@ impl SmallQueue {
 
     /// Whether another segment may go down, at a pacing rate in bytes a second; `few`: at most one is outstanding.
     pub fn admits(&mut self, now: Time, rate: Option<u64>, few: bool) -> bool {
-        while let Some(&(at, truesize)) = self.waiting.front().filter(|first| first.0 <= now) {
-            debug_assert!(at <= now);
+        while let Some(&(_, truesize)) = self.waiting.front().filter(|first| first.0 <= now) {
             self.sk_wmem_alloc -= truesize;
             self.waiting.pop_front();
         }
