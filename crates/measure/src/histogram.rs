@@ -1,4 +1,5 @@
 //! A log-linear histogram: percentiles with a fixed relative error from a handful of instructions a sample.
+
 use sojourn_core::cache::Cache;
 
 /// What holds the lower bits of a bin's weight: small where histograms are many and samples few.

@@ -1,8 +1,8 @@
 //! The data receivers of all connections, and the SACK blocks and windows that are on their way.
 
-use sojourn_core::cache::Cache;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use sojourn_core::cache::Cache;
 use sojourn_core::packet::Packet as _;
 use sojourn_core::tcp::{Ack, Arrival, Block, Config, Receiver};
 use sojourn_core::units::Time;
@@ -153,7 +153,7 @@ impl Ends {
         }
     }
 
-    /// Fetches what a segment in order needs of a receiving end.
+    /// Fetches what a segment in order needs of a receiving end, and what [`Ends::warm_held`] will ask.
     #[inline]
     pub fn warm(&self, conn: u32, cache: &impl Cache) {
         if let Some(end) = self.ends.get(conn as usize) {

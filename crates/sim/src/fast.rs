@@ -39,7 +39,7 @@ use crate::topology::{Change, Ranks, Topology, changes};
 use crate::tournament::Tournament;
 use crate::{Options, Output, Stopped, setup};
 
-/// From so many entries on a core's caches do not hold the flows, and what is needed soon is read beforehand.
+/// From so many entries on a core's caches do not hold the flows, and what is needed soon is fetched beforehand.
 const CROWD: usize = 256;
 /// From so many entries on a timer expires every few packets.
 const BUSY: usize = 16;
@@ -423,9 +423,9 @@ impl Fabric {
         }
     }
 
-    /// Fetches what the next packets at an end host need, once for several, while they wait: the bins of their meters and what is
-    /// on the scoreboards; of as many packets behind them the meters, timers and what lies behind the senders; and of as many
-    /// behind those the senders. A flow of a crowd lies on some twenty lines of a cache, none of which is there any more when
+    /// Fetches what the next packets at an end host need, once for several, while they wait: the bins of their meters and the
+    /// blocks that they bring; of as many packets behind them the meters and what lies behind the senders; and of as many behind
+    /// those the senders. A flow of a crowd lies on some twenty lines of a cache, none of which is there any more when
     /// the flow's turn comes: fetched one after the other they would take longer than all that is done with them.
     #[inline(never)]
     fn warm_out(&mut self, line: usize, hosts: &Hosts) {
@@ -448,7 +448,8 @@ impl Fabric {
         }
     }
 
-    /// The same of the receiving ends of the packets that probably leave next, and of as many behind them.
+    /// The same of what lies behind the receiving ends of the packets that probably leave next, and of the ends of as many behind
+    /// them.
     #[inline(never)]
     fn warm_ends(&self, index: usize) {
         if let Station::Queue(link, _) = &self.links[index] {
@@ -487,7 +488,7 @@ impl Fabric {
         }
     }
 
-    /// What is due at a link; where there are many flows, those whose turn comes soon are read beforehand.
+    /// What is due at a link; where there are many flows, those whose turn comes soon are fetched beforehand.
     #[inline(always)]
     fn link_event<const MANY: bool>(&mut self, index: usize, now: Time, packet: &mut Packet) {
         if let Some(target) = self.serve(index, now, packet) {

@@ -3,9 +3,9 @@
 mod clients;
 mod rpm;
 
-use sojourn_core::cache::Cache;
 use std::ops::Range;
 
+use sojourn_core::cache::Cache;
 use sojourn_core::packet::{Ecn, Packet as _};
 use sojourn_core::rng::Rng;
 use sojourn_core::tcp::{Ack, Block, Config, Sender};

@@ -1,4 +1,4 @@
-//! What will be read soon is fetched into the caches of the processor that runs this.
+//! What will be read soon is fetched into the caches of the processor that runs this: x86 and aarch64; others are not asked.
 
 use sojourn_core::cache::Cache;
 

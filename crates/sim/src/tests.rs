@@ -193,7 +193,7 @@ fn both_engines_give_identical_records() {
     }
 }
 
-/// The fast engine reads beforehand what it will need of 300 flows.
+/// The fast engine fetches beforehand what it will need of 300 flows.
 #[test]
 fn both_engines_give_identical_records_of_a_crowd() {
     for qdisc in ["fq_codel", "pfifo limit 200"] {

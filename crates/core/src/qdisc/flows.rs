@@ -3,7 +3,8 @@
 //! priority; the others have one band.
 //!
 //! All packets live in one slab whose free places form a list, flows are numbered, and every list is a chain of
-//! numbers: nothing is allocated for a packet, and a flow costs what its own state costs plus 32 bytes.
+//! numbers: nothing is allocated for a packet, and a flow costs what its own state costs plus 33 bytes, on
+//! whole lines of a cache.
 
 use crate::packet::Packet;
 use alloc::vec::Vec;
@@ -41,8 +42,8 @@ impl Fifo {
     }
 }
 
-/// One flow: its packets, its credit, what the discipline keeps for it, and its place in the round. With CoDel's state that is
-/// one line of a cache.
+/// One flow: its packets, its credit, what the discipline keeps for it, and its place in the round. With the state of
+/// Linux's CoDel that is one line of a cache.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub struct Flow<S> {

@@ -466,13 +466,13 @@ impl Sender {
         cache.fetch(&self.retransmits);
     }
 
-    /// The same of what it keeps elsewhere, behind what [`Sender::warm`] reads: the segment that will be the first outstanding.
+    /// The same of what it keeps elsewhere, behind what [`Sender::warm`] fetches: the segment that will be the first outstanding.
     #[inline]
     pub fn warm_first(&self, cum: u32, cache: &impl Cache) {
         self.sent.warm(cum, cache);
     }
 
-    /// And behind what [`Sender::warm_repair`] reads.
+    /// And behind what [`Sender::warm_repair`] fetches.
     #[inline]
     pub fn warm_board(&self, cache: &impl Cache) {
         self.board.warm_first(self.una, cache);
