@@ -217,7 +217,7 @@ impl Scoreboard {
     }
 
     /// The same where the first block lies above all that are SACKed, or has grown there, by segments that left once, and the
-    /// others stand where they stood: marks and gives those segments. Else nothing is done.
+    /// others stand where they stood: marks and gives those segments. Else no more is done than to make room.
     #[inline(always)]
     pub fn sack_above(&mut self, una: u32, nxt: u32, blocks: &[Block]) -> Option<Range<u32>> {
         let (first, known) = (*blocks.first()?, self.known);
