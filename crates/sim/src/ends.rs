@@ -8,6 +8,7 @@ use sojourn_core::tcp::{Ack, Arrival, Block, Config, Receiver};
 use sojourn_core::units::Time;
 
 use crate::packet::{ACK, BLOCKS, CWR, FULL, Packet, Parts, TWIN};
+use crate::prefetch::Processor;
 
 /// IP length of a SYN or SYN-ACK: 20 + 20 bytes of headers, 20 of options.
 pub const SYN_BYTES: u16 = 60;
@@ -155,25 +156,25 @@ impl Ends {
 
     /// Fetches what a segment in order needs of a receiving end, and what [`Ends::warm_held`] will ask.
     #[inline]
-    pub fn warm(&self, conn: u32, cache: &impl Cache) {
+    pub fn warm(&self, conn: u32) {
         if let Some(end) = self.ends.get(conn as usize) {
-            cache.fetch(end);
-            end.tcp.warm(cache);
+            Processor.fetch(end);
+            end.tcp.warm(&Processor);
         }
     }
 
     /// The same of what lies behind that.
     #[inline]
-    pub fn warm_held(&self, conn: u32, cache: &impl Cache) {
+    pub fn warm_held(&self, conn: u32) {
         if let Some(end) = self.ends.get(conn as usize) {
-            end.tcp.warm_held(cache);
+            end.tcp.warm_held(&Processor);
         }
     }
 
     /// The same of what an ACK says beside its header.
     #[inline]
-    pub fn warm_blocks(&self, packet: &Packet, cache: &impl Cache) {
-        cache.fetch(&self.sacks.places[(packet.sack() & !BLOCKS) as usize]);
+    pub fn warm_blocks(&self, packet: &Packet) {
+        Processor.fetch(&self.sacks.places[(packet.sack() & !BLOCKS) as usize]);
     }
 
     /// A packet was lost.

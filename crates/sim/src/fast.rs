@@ -435,16 +435,16 @@ impl Fabric {
             return;
         }
         for packet in packets.iter().skip(2 * AHEAD).take(AHEAD) {
-            hosts.warm(packet.conn(), packet.has_blocks(), &Processor);
+            hosts.warm(packet.conn(), packet.has_blocks());
         }
         for packet in packets.iter().skip(AHEAD).take(AHEAD) {
             let conn = packet.conn();
             self.flows[hosts.entry(conn)].warm(&Processor);
-            hosts.warm_first(conn, packet.ack().cum, packet.has_blocks(), &Processor);
+            hosts.warm_first(conn, packet.ack().cum, packet.has_blocks());
         }
         for packet in packets.iter().take(AHEAD) {
             self.flows[hosts.entry(packet.conn())].warm_rtt(packet.shows_rtt(), &Processor);
-            self.ends.warm_blocks(packet, &Processor);
+            self.ends.warm_blocks(packet);
         }
     }
 
@@ -456,9 +456,9 @@ impl Fabric {
             let mut seen = 0;
             link.ahead(2 * AHEAD, |conn| {
                 if seen < AHEAD {
-                    self.ends.warm_held(conn, &Processor);
+                    self.ends.warm_held(conn);
                 } else {
-                    self.ends.warm(conn, &Processor);
+                    self.ends.warm(conn);
                 }
                 seen += 1;
             });
@@ -717,7 +717,7 @@ impl Fabric {
             if self.crowd
                 && let Some((_, seat)) = self.classes[class].timers.due()
             {
-                self.ends.warm(self.classes[class].conns[seat as usize], &Processor);
+                self.ends.warm(self.classes[class].conns[seat as usize]);
             }
             if let Some(ack) = ack {
                 self.emit(ack);
@@ -748,7 +748,7 @@ impl Fabric {
             if self.crowd
                 && let Some((_, conn)) = self.senders.due()
             {
-                hosts.warm(conn, true, &Processor);
+                hosts.warm(conn, true);
             }
         }
         self.reschedule_senders();

@@ -22,6 +22,7 @@ use sojourn_model::workload::{App, Entry, Exchange};
 use crate::access::AccessLink;
 use crate::ends::{SYN_BYTES, Told};
 use crate::packet::{ACK, CWR, DATA, DATAGRAM, FULL, PING, Packet, Parts, RETRANSMIT, SYN, stamp};
+use crate::prefetch::Processor;
 use crate::topology::Topology;
 
 use rpm::Dial;
@@ -311,22 +312,22 @@ impl<'a> Hosts<'a> {
 
     /// Fetches what the next ACK of a connection needs; `repairs`: one with SACK blocks.
     #[inline]
-    pub fn warm(&self, conn: u32, repairs: bool, cache: &impl Cache) {
+    pub fn warm(&self, conn: u32, repairs: bool) {
         let conn = &self.conns[conn as usize];
-        cache.fetch(&conn.entry);
-        conn.sender.warm(cache);
+        Processor.fetch(&conn.entry);
+        conn.sender.warm(&Processor);
         if repairs {
-            conn.sender.warm_repair(cache);
+            conn.sender.warm_repair(&Processor);
         }
     }
 
     /// The same of what lies behind that.
     #[inline]
-    pub fn warm_first(&self, conn: u32, cum: u32, repairs: bool, cache: &impl Cache) {
+    pub fn warm_first(&self, conn: u32, cum: u32, repairs: bool) {
         let sender = &self.conns[conn as usize].sender;
-        sender.warm_first(cum, cache);
+        sender.warm_first(cum, &Processor);
         if repairs {
-            sender.warm_board(cache);
+            sender.warm_board(&Processor);
         }
     }
 

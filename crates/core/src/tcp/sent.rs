@@ -30,7 +30,7 @@ impl Sent {
     /// See [`crate::tcp::Sender::warm_first`].
     #[inline]
     pub fn warm(&self, seq: u32, cache: &impl Cache) {
-        if let Some(at) = self.times.get(seq as usize & self.times.len().wrapping_sub(1)) {
+        if let Some(at) = self.place(seq) {
             cache.fetch(at);
         }
     }
@@ -72,7 +72,13 @@ impl Sent {
     /// When an outstanding segment left.
     #[inline(always)]
     pub fn at(&self, seq: u32) -> Time {
-        self.times.get(seq as usize & self.times.len().wrapping_sub(1)).copied().unwrap_or(Time::ZERO)
+        self.place(seq).copied().unwrap_or(Time::ZERO)
+    }
+
+    /// Where that stands; nowhere before the first departure.
+    #[inline(always)]
+    fn place(&self, seq: u32) -> Option<&Time> {
+        self.times.get(seq as usize & self.times.len().wrapping_sub(1))
     }
 }
 
