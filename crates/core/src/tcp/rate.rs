@@ -267,25 +267,25 @@ impl Sampler {
         Sample { rtt, acked_sacked, marked, ..self.sample(now, &note, interval) }
     }
 
-    /// As [`Sampler::deliver`] and [`Sampler::end`] of an ACK that says nothing but that this segment was delivered, by a
-    /// block, and is not marked.
+    /// As [`Sampler::deliver`] and [`Sampler::end`] of an ACK that says nothing but that these segments were delivered, by a
+    /// block, and none is marked. Never repeated, they left in this order: the last gives the sample.
     #[inline(always)]
-    pub fn deliver_alone(&mut self, now: u64, seq: u32) -> Sample {
-        let mask = self.notes.0.len().wrapping_sub(1);
-        let note = self.notes.0.get_mut(seq as usize & mask).filter(|note| note.pending && !note.retransmitted);
-        let Some(note) = note else {
-            self.deliver(seq, true);
-            return self.end(now, 1, 0, None);
-        };
+    pub fn deliver_run(&mut self, now: u64, run: Range<u32>) -> Sample {
+        let count = run.end - run.start;
+        let last = run.end - 1;
+        for seq in run.start..last {
+            self.note(seq).pending = false;
+        }
+        let note = self.note(last);
         note.pending = false;
         let note = *note;
-        self.delivered += 1;
+        self.delivered += count;
         self.first_sent = note.sent;
-        self.advance(now, 1, 0);
+        self.advance(now, count, 0);
         let rtt = now.saturating_sub(note.sent).max(1);
         self.min_rtt = self.min_rtt.min(rtt);
         let interval = note.sent.saturating_sub(note.first_sent);
-        Sample { rtt: Some(rtt), acked_sacked: 1, ..self.sample(now, &note, interval) }
+        Sample { rtt: Some(rtt), acked_sacked: count, ..self.sample(now, &note, interval) }
     }
 
     /// So many segments were delivered, of which so many marked.

@@ -193,8 +193,8 @@ impl Scoreboard {
         let before = self.sacked;
         let known = self.known;
         for (block, was) in blocks.iter().zip(&known) {
-            // Most stand where they stood in the ACK before.
-            if block == was {
+            // Most stand where they stood in the ACK before, or one further back.
+            if known.contains(block) {
                 continue;
             }
             let (mut seq, end) = (block.start.max(una), block.end.min(nxt));

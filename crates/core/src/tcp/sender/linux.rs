@@ -77,10 +77,10 @@ impl Sender {
         self.note_usage(prior_in_flight);
         self.bursts.begin();
         self.edge = self.edge.max(ack.cum.saturating_add(ack.window));
-        let newest =
-            (run.start + 1..run.end).fold((at, run.start + 1), |newest, seq| newest.max((self.sent.at(seq), seq + 1)));
-        let (rtt, last) = (now.since(at), now.since(self.sent.at(run.end - 1)));
-        self.rack.advance(newest.0, newest.1, last);
+        // Of those that left once the last is the newest.
+        let newest = self.sent.at(run.end - 1);
+        let (rtt, last) = (now.since(at), now.since(newest));
+        self.rack.advance(newest, run.end, last);
         self.take_sample(rtt, last);
         self.control.count_marks(count, false, &self.clock(now, ack));
         let mut found = Found::default();

@@ -193,17 +193,11 @@ impl Sender {
         self.follow_sample(now, &Sample { losses: newly_lost, prior_in_flight, ack_delayed, ..sample });
     }
 
-    /// The same of an ACK that says nothing but that these segments were delivered, by a block.
+    /// The same of an ACK that says nothing but that these segments were delivered, by a block; none was repeated.
     #[inline(always)]
     pub(super) fn follow_model_of_run(&mut self, now: Time, run: Range<u32>, losses: u32, prior_in_flight: u32) {
         let Some(path) = &mut self.path else { return };
-        let count = run.end - run.start;
-        let sample = if count == 1 {
-            path.sampler.deliver_alone(us(now), run.start)
-        } else {
-            run.for_each(|seq| path.sampler.deliver(seq, true));
-            path.sampler.end(us(now), count, 0, None)
-        };
+        let sample = path.sampler.deliver_run(us(now), run);
         self.follow_sample(now, &Sample { losses, prior_in_flight, ..sample });
     }
 
