@@ -50,16 +50,23 @@ impl<T: Copy + Default> Ring<T> {
         self.len += 1;
     }
 
-    /// Puts a value so many places behind the head, before those from there on. Panics if there are fewer.
-    pub fn insert(&mut self, index: usize, value: T) {
-        assert!(index <= self.len());
+    /// Puts a value before the last ones that it `precedes`. Gives how many are before it.
+    #[inline(always)]
+    pub fn insert_where(&mut self, value: T, precedes: impl Fn(&T) -> bool) -> usize {
+        let mut index = self.len();
         self.push(value);
-        for later in (index + 1..self.len()).rev() {
-            let (from, to) = (self.slot(later - 1), self.slot(later));
+        let mut to = self.slot(index);
+        while index > 0 {
+            let from = self.slot(index - 1);
+            if !precedes(&self.slots[from]) {
+                break;
+            }
             self.slots[to] = self.slots[from];
+            to = from;
+            index -= 1;
         }
-        let slot = self.slot(index);
-        self.slots[slot] = value;
+        self.slots[to] = value;
+        index
     }
 
     /// The value at the head.
@@ -152,8 +159,9 @@ mod tests {
                 match op {
                     0..=1 => { ring.push(next); model.push_back(next); next += 1; }
                     2 => {
-                        let index = next as usize % (model.len() + 1);
-                        ring.insert(index, next);
+                        let precedes = |other: &u32| other % 5 > next % 3;
+                        let index = model.iter().rposition(|other| !precedes(other)).map_or(0, |last| last + 1);
+                        prop_assert_eq!(ring.insert_where(next, precedes), index);
                         model.insert(index, next);
                         next += 1;
                     }

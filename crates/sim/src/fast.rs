@@ -880,12 +880,9 @@ impl Line {
     /// As [`Line::put`], perhaps before some that are on the line already.
     #[inline(never)]
     fn overtake(&mut self, packet: &Packet, source: Place, schedules: &mut Schedules) {
-        let key = |packet: &Packet| (packet.time, packet.lane());
-        let mut index = self.packets.len();
-        while index > 0 && key(packet) < key(self.packets.at(index - 1)) {
-            index -= 1;
-        }
-        self.packets.insert(index, *packet);
+        let (time, lane) = (packet.time, packet.lane());
+        let precedes = |other: &Packet| time < other.time || (time == other.time && lane < other.lane());
+        let index = self.packets.insert_where(*packet, precedes);
         if index == 0 {
             schedules.set(self.place(source, packet), packet.time);
         }

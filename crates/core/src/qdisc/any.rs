@@ -60,7 +60,7 @@ macro_rules! any_qdisc {
                 match self { $(AnyQdisc::$variant(q) => q.next_event(),)+ }
             }
 
-            #[inline]
+            #[inline(always)]
             fn packets(&self) -> usize {
                 match self { $(AnyQdisc::$variant(q) => q.packets(),)+ }
             }
@@ -70,7 +70,7 @@ macro_rules! any_qdisc {
                 match self { $(AnyQdisc::$variant(q) => q.backlog(),)+ }
             }
 
-            #[inline]
+            #[inline(always)]
             fn is_full(&self, mtu: u32) -> bool {
                 match self { $(AnyQdisc::$variant(q) => q.is_full(mtu),)+ }
             }
