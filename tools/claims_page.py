@@ -2,7 +2,8 @@
 
 WORLD is sim or kernel. The store (results/store) must have the runs: `sojourn claims 001 --world WORLD` plays them.
 The verdicts go to `verdicts.WORLD.json` beside claims.toml, as `sojourn claims -f json` has them, and README.md's table
-is made from both worlds' files. A claim whose runs the store lacks is left out, and named: it is not judged there yet.
+is made from both worlds' files. A claim whose runs the store lacks keeps the verdict that it has, if any, and is named:
+so a paper's runs need not all be of one store.
 """
 
 from __future__ import annotations
@@ -26,14 +27,22 @@ WORLDS = ("sim", "kernel")
 
 
 def judged(folder: Path, world: str, store: Store) -> dict[str, Any]:
-    """Every claim of a paper that the store's runs can judge."""
+    """Every claim of a paper that the store's runs can judge, and of the others what was written before."""
     experiment = claims.load(folder)
     found = claims.gather(experiment, experiment.needs, store, world_of(world, memory=1), play=False)
     ready = [claim for claim in experiment.claims if not found.lacking.keys() & set(claim.runs)]
     if left := [claim.id for claim in experiment.claims if claim not in ready]:
         print(f"{folder.name}, world {world}: not judged: {', '.join(left)}")
-    verdicts = [as_dict(claims.judge(experiment, claim, found, world)) for claim in ready]
+    new = {claim.id: as_dict(claims.judge(experiment, claim, found, world)) for claim in ready}
+    said = written(folder, world) | new
+    verdicts = [said[claim.id] | reworded(said[claim.id], claim) for claim in experiment.claims if claim.id in said]
     return {"paper": folder.name, "world": world, "version": _core.__version__, "claims": verdicts}
+
+
+def reworded(one: Mapping[str, Any], claim: claims.Claim) -> dict[str, Any]:
+    """The words of a verdict's claim as they are now; why a world does not have it, that world has said."""
+    keys = ("cause", "ablation") if one["verdict"] == "differs" else ()
+    return {"says": claim.says, **{key: getattr(claim, key).get(one["world"]) for key in keys}}
 
 
 def written(folder: Path, world: str) -> dict[str, dict[str, Any]]:

@@ -356,7 +356,7 @@ DEEPER = {"tail drop with 26": "edge.qdisc=pfifo limit 26", "tail drop with 104"
 Measure = Callable[[Runs, str], Floats]
 
 
-ABLATIONS = {"edge-web": "twice the web: ", "edge-long": "RTT of 300 ms: "}
+ABLATIONS = {"edge-web": "twice the web: ", "edge-long": "RTT of 300 ms: ", "edge-uploads": "two uploads at once: "}
 
 
 def _edge(
@@ -371,8 +371,9 @@ def _edge(
 def _changed(runs: Needs, rate: str, measure: Measure) -> dict[str, Floats]:
     """The same with the deeper buffers, and of the ablations."""
     told = _table(_edge(runs, rate, measure, DEEPER), "", "beside: ")
-    for name in ABLATIONS.keys() & runs.keys():
-        front = ABLATIONS[name]
+    for name, front in ABLATIONS.items():
+        if name not in runs:
+            continue
         told |= _table(_edge(runs, rate, measure, name=name), "", f"beside: {front}")
     return told
 
@@ -460,16 +461,17 @@ n23, n24, n25, n26 = (of("1.5mbit") for of in (_drops_of, _medians_of, _bytes_of
 
 
 def n27(runs: Needs) -> Quantities:
-    """Buffers of 1 and 64 BDP less those of 8, mean over the loads."""
+    """Buffers of 1 and 64 BDP less those of 8, mean over the loads; and without the first 20 s."""
 
-    def mean(limit: int, address: str) -> Floats:
-        values: Floats = runs["buffers"].of(f"codel limit {limit} ").grid(address).mean(axis=0)
-        return values
+    def less(name: str, limit: int, address: str) -> Floats:
+        at, at_8 = (runs[name].of(f"codel limit {n} ").grid(address).mean(axis=0) for n in (limit, 664))
+        return at - at_8
 
     measures = {"utilisation": ("utilisation", 100.0, "points"), "median delay": ("sojourn_ms.p50", 1.0, "ms"),
                 "95th percentile": ("sojourn_ms.p95", 1.0, "ms")}  # fmt: skip
     return {
-        f"{name} with {bdp} BDP less that with 8, {unit}": scale * (mean(limit, address) - mean(664, address))
+        f"{front}{name} with {bdp} BDP less that with 8, {unit}": scale * less(run, limit, address)
+        for run, front in (("buffers", ""), ("buffers-later", "beside: from 20 s on, "))
         for bdp, limit in ((1, 83), (64, 5312))
         for name, (address, scale, unit) in measures.items()
     }
