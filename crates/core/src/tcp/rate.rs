@@ -274,9 +274,12 @@ impl Sampler {
         let count = run.end - run.start;
         let last = run.end - 1;
         for seq in run.start..last {
-            self.note(seq).pending = false;
+            let note = self.note(seq);
+            debug_assert!(note.pending && !note.retransmitted);
+            note.pending = false;
         }
         let note = self.note(last);
+        debug_assert!(note.pending && !note.retransmitted);
         note.pending = false;
         let note = *note;
         self.delivered += count;

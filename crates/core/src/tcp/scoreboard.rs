@@ -58,6 +58,8 @@ pub(super) struct Scoreboard {
     judged: u32,
     /// HighRxt + 1: everything below has been retransmitted if it had to be.
     next_rxt: u32,
+    /// Below stand segments that were sent again though their flags no longer say so.
+    undone: u32,
     /// The blocks of the last ACK: known, to be skipped.
     known: [Block; 3],
     /// Retransmissions in order of their sending, each with the next new segment at that time.
@@ -223,7 +225,7 @@ impl Scoreboard {
         let (first, known) = (*blocks.first()?, self.known);
         let grown = first.start == known[0].start && known[0].start < known[0].end;
         let run = if grown { known[0].end } else { first.start }..first.end;
-        if first.start < una || run.is_empty() || run.end > nxt || run.start <= self.top[0] {
+        if first.start < una || run.is_empty() || run.end > nxt || run.start <= self.top[0] || run.start < self.undone {
             return None;
         }
         let second = blocks.get(1).copied().unwrap_or_default();
@@ -336,7 +338,14 @@ impl Scoreboard {
         if self.lost > 0 {
             for seq in una..nxt {
                 let flag = self.flag(seq);
-                *flag &= if *flag & (RETX | SACKED | PROBE) != 0 { !LOST } else { !(LOST | EVER) };
+                if *flag & (RETX | SACKED | PROBE) != 0 {
+                    *flag &= !LOST;
+                    continue;
+                }
+                let was = core::mem::replace(flag, *flag & !(LOST | EVER));
+                if was & EVER != 0 {
+                    self.undone = seq + 1;
+                }
             }
         }
         self.lost = 0;

@@ -133,7 +133,7 @@ impl Path {
     }
 
     /// What the short cut makes of an ACK is what the long way makes of it; and where it is none, it leaves to that way all it needs.
-    fn compare_short_cut(&self, ack: &Ack, blocks: &[Block]) {
+    pub(in crate::tcp) fn compare_short_cut(&self, ack: &Ack, blocks: &[Block]) {
         let (mut short, mut long) = (self.sender.clone(), self.sender.clone());
         if !ack.syn && ack.cum <= long.sent() && self.config.recovery == Recovery::Rack && long.is_established() {
             let cut = short.on_sacked_above(self.now, ack, blocks);

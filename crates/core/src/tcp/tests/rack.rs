@@ -271,3 +271,43 @@ fn a_receiver_reports_a_duplicate_once_and_first() {
     assert_eq!(arrive(0), [(0, 1), (3, 4), (5, 6)]);
     assert_eq!(arrive(1), [(3, 4), (5, 6)]);
 }
+
+/// Two timeouts, then the original of a segment that was taken for lost: its repetitions, and those of its neighbours, lose their
+/// marks, and what SACKs them is not the ACK that goes a short way.
+#[test]
+fn segments_whose_repetition_was_undone_are_not_taken_for_sent_once() {
+    for cc in [Cc::Reno, Cc::Bbr] {
+        let mut path = path(Config { cc, ..config() });
+        path.data = Box::new(|_, _| Fate { lost: true, ..Fate::default() });
+        path.sender.write(20 * 1448);
+        path.poll();
+        let last = |path: &Path, seq: u32| path.sent.iter().rev().find(|(_, tx)| tx.seq == seq).unwrap().0;
+        let ack = |path: &mut Path, cum: u32, sent: Time, blocks: &[Block]| {
+            let ts = (sent.0 / 1000) as u32;
+            let ack = Ack { cum, ts_first: ts, ts_last: ts, window: 1000, ..Ack::default() };
+            path.compare_short_cut(&ack, blocks);
+            path.sender.on_ack(path.now, &ack, blocks);
+            path.run_until(path.now);
+        };
+        let wait = |path: &mut Path, ms: u64| path.run_until(path.now + Span::from_millis(ms));
+        while path.sender.timeouts() == 0 {
+            path.step(at_ms(20_000));
+        }
+        for cum in [1, 3] {
+            wait(&mut path, 100);
+            let sent = last(&path, cum - 1);
+            ack(&mut path, cum, sent, &[]);
+        }
+        wait(&mut path, 90);
+        while path.sender.timeouts() == 1 {
+            path.step(at_ms(20_000));
+        }
+        assert!(again(&path).iter().filter(|&&(_, seq)| seq > 3).count() >= 3);
+        wait(&mut path, 10);
+        ack(&mut path, 4, Time::ZERO, &[]);
+        wait(&mut path, 10);
+        ack(&mut path, 4, Time::ZERO, &[Block { start: 5, end: 6 }]);
+        wait(&mut path, 91);
+        ack(&mut path, 4, Time::ZERO, &[Block { start: 5, end: 14 }]);
+    }
+}
