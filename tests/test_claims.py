@@ -8,6 +8,7 @@ import subprocess
 import sys
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -319,6 +320,33 @@ def test_the_page_of_verdicts_is_not_written_from_nothing(folder: Path) -> None:
         assert said in done.stderr
     assert not list(folder.glob("verdicts.*"))
     assert not (folder / "nowhere").exists()
+
+
+def test_the_page_keeps_a_verdict_while_its_rules_stay_and_its_runs_are_elsewhere(folder: Path, sojourn: Run) -> None:
+    (folder / "README.md").write_text(
+        "<!-- verdicts: written by tools/claims_page.py -->\n<!-- end of verdicts -->\n", encoding="utf-8"
+    )
+    for store, ids in (("full", []), ("other", ["Y3"])):
+        sojourn("claims", *ids, "--store", folder / store, cwd=folder.parent.parent)
+
+    def page(store: str) -> tuple[str, dict[str, Any]]:
+        words = [sys.executable, ROOT / "tools/claims_page.py", folder, "sim", folder / store]
+        said = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True).stdout
+        verdicts = json.loads((folder / "verdicts.sim.json").read_text(encoding="utf-8"))["claims"]
+        return said, {one["id"]: one for one in verdicts}
+
+    _, first = page("full")
+    assert list(first) == ["Y1", "Y2", "Y3", "Y4", "Y5", "Y6"]
+    rules = folder / "claims.toml"
+    rules.write_text(rules.read_text(encoding="utf-8").replace("it is not", "it never was"), encoding="utf-8")
+    said, kept = page("other")
+    assert "kept as they were: Y1, Y2, Y4\n" in said
+    assert kept == first | {"Y2": first["Y2"] | {"cause": "it never was"}}
+    rules.write_text(rules.read_text(encoding="utf-8").replace('by, ms" = [0,', 'by, ms" = [1,', 1), encoding="utf-8")
+    said, left = page("other")
+    assert "not judged: Y1" in said
+    assert "Y1" not in left
+    assert left["Y2"]["cause"] == "it never was"
 
 
 def test_what_no_claim_is_called_is_refused(folder: Path, sojourn: Run) -> None:

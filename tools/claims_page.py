@@ -2,13 +2,14 @@
 
 WORLD is sim or kernel. The store (results/store) must have the runs: `sojourn claims 001 --world WORLD` plays them.
 The verdicts go to `verdicts.WORLD.json` beside claims.toml, as `sojourn claims -f json` has them, and README.md's table
-is made from both worlds' files. A claim whose runs the store lacks keeps the verdict that it has, if any, and is named:
-so a paper's runs need not all be of one store.
+is made from both worlds' files. A claim whose runs the store lacks keeps the verdict that it has, if its rules are the
+same, and is named: so a paper's runs need not all be of one store.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,12 +32,25 @@ def judged(folder: Path, world: str, store: Store) -> dict[str, Any]:
     experiment = claims.load(folder)
     found = claims.gather(experiment, experiment.needs, store, world_of(world, memory=1), play=False)
     ready = [claim for claim in experiment.claims if not found.lacking.keys() & set(claim.runs)]
-    if left := [claim.id for claim in experiment.claims if claim not in ready]:
-        print(f"{folder.name}, world {world}: not judged: {', '.join(left)}")
-    new = {claim.id: as_dict(claims.judge(experiment, claim, found, world)) for claim in ready}
-    said = written(folder, world) | new
-    verdicts = [said[claim.id] | reworded(said[claim.id], claim) for claim in experiment.claims if claim.id in said]
+    said = {claim.id: as_dict(claims.judge(experiment, claim, found, world)) for claim in ready}
+    before = written(folder, world)
+    kept = [one for one in experiment.claims if one not in ready and one.id in before and still(before[one.id], one)]
+    said |= {claim.id: before[claim.id] | reworded(before[claim.id], claim) for claim in kept}
+    left = [claim.id for claim in experiment.claims if claim.id not in said]
+    for ids, what in (([claim.id for claim in kept], "kept as they were"), (left, "not judged")):
+        if ids:
+            print(f"{folder.name}, world {world}: {what}: {', '.join(ids)}")
+    verdicts = [said[claim.id] for claim in experiment.claims if claim.id in said]
     return {"paper": folder.name, "world": world, "version": _core.__version__, "claims": verdicts}
+
+
+def still(one: Mapping[str, Any], claim: claims.Claim) -> bool:
+    """Whether a verdict was passed by the rules that the claim has now."""
+    asked: dict[str, tuple[str, list[float | None] | None]] = dict.fromkeys(claim.same, ("same", None))
+    for rule, ranges in (("mean", claim.holds), ("each", claim.each)):
+        asked |= {name: (rule, [None if math.isinf(end) else end for end in ends]) for name, ends in ranges.items()}
+    applied = {name: (told["rule"], told["range"]) for name, told in one["quantities"].items() if told["rule"]}
+    return one["kind"] == claim.kind and (one["verdict"] == "not-expressible" or applied == asked)
 
 
 def reworded(one: Mapping[str, Any], claim: claims.Claim) -> dict[str, Any]:
