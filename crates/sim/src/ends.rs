@@ -7,7 +7,7 @@ use sojourn_core::packet::Packet as _;
 use sojourn_core::tcp::{Ack, Arrival, Block, Config, Receiver};
 use sojourn_core::units::Time;
 
-use crate::packet::{ACK, BLOCKS, CWR, FULL, Packet, Parts, TWIN};
+use crate::packet::{ACK, BLOCKS, CWR, FULL, Packet, Parts, TWIN, stamp};
 use crate::prefetch::Processor;
 
 /// IP length of a SYN or SYN-ACK: 20 + 20 bytes of headers, 20 of options.
@@ -33,11 +33,13 @@ pub struct Told {
     blocks: [Block; 3],
     /// The receiver's window in segments, where that is tuned; else all.
     pub window: u32,
+    /// When it left, as [`stamp`] has it.
+    pub left: u32,
 }
 
 impl Told {
     /// Nothing.
-    pub const NOTHING: Told = Told { blocks: [Block { start: 0, end: 0 }; 3], window: u32::MAX };
+    pub const NOTHING: Told = Told { blocks: [Block { start: 0, end: 0 }; 3], window: u32::MAX, left: 0 };
 
     /// Its SACK blocks.
     pub fn blocks(&self) -> &[Block] {
@@ -117,7 +119,7 @@ impl Ends {
             seq: packet.seq(),
             full: packet.has(FULL),
             ts: packet.ts(),
-            rtt_us: packet.rtt_us(),
+            rtt_us: end.rtt_us(now, packet),
             ecn: packet.ecn(),
             cwr: packet.has(CWR),
         };
@@ -199,6 +201,16 @@ impl End {
         complete
     }
 
+    /// The RTT: to tune the window by, of the last ACK that the sender heard and this segment together (Linux: by the timestamp
+    /// that it echoes).
+    #[inline(always)]
+    fn rtt_us(&self, now: Time, packet: &Packet) -> u32 {
+        match packet.rtt_us() {
+            told if told > 0 && self.tcp.tunes() => told.saturating_add(packet.way_us(now)),
+            told => told,
+        }
+    }
+
     #[inline(always)]
     fn news(&mut self) -> Time {
         let deadline = self.tcp.next_event();
@@ -220,7 +232,7 @@ impl End {
         if count < blocks.len() {
             blocks[count..].fill(Block::default());
         }
-        let place = sacks.put(Told { blocks, window });
+        let place = sacks.put(Told { blocks, window, left: stamp(now) });
         // RFC 2018 §3: two bytes and eight for each block, padded to a multiple of four.
         if count > 0 { packet.with_blocks(place | BLOCKS, 4 + 8 * count as u16) } else { packet.with_blocks(place, 0) }
     }

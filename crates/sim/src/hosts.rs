@@ -261,8 +261,7 @@ impl<'a> Hosts<'a> {
             let conn = &mut self.conns[packet.conn() as usize];
             if told.window != u32::MAX {
                 conn.rwnd = told.window;
-                // Of what the sender knows when it sends, its segments tell; that its receiver tunes by it.
-                conn.full = conn.full.telling(Span::from_micros(u64::from(conn.sender.last_rtt_us())));
+                conn.full = conn.full.telling(Span::from_micros(u64::from(stamp(now).wrapping_sub(told.left))));
             }
             self.acknowledge(now, packet.conn(), packet.ack(), told.blocks(), net);
         } else {

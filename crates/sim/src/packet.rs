@@ -126,7 +126,8 @@ impl Packet {
         Packet { time: now, stamps: self.stamps >> 32 << 32 | u64::from(stamp(now)), ..self }
     }
 
-    /// This segment, telling the RTT that its sender knows: it stands where an ACK has the second stamp.
+    /// This segment, telling the RTT that its sender knows, or (to a receiver that tunes its window) the part of it until this
+    /// leaves: since the ACK left that its sender heard last. It stands where an ACK has the second stamp.
     pub fn telling(self, rtt: Span) -> Packet {
         let us = u32::try_from(rtt.0 / 1000).unwrap_or(u32::MAX);
         Packet { stamps: u64::from(us) << 32 | self.stamps & u64::from(u32::MAX), ..self }
@@ -139,10 +140,16 @@ impl Packet {
         Span::from_micros(u64::from(stamp(self.time).wrapping_sub(ts)))
     }
 
-    /// The RTT that this segment tells, in µs; 0: none.
+    /// What this segment tells of the RTT, in µs; 0: nothing.
     #[inline(always)]
     pub fn rtt_us(&self) -> u32 {
         (self.stamps >> 32) as u32
+    }
+
+    /// How long this segment has been on its way, in µs.
+    #[inline]
+    pub fn way_us(&self, now: Time) -> u32 {
+        stamp(now).wrapping_sub(self.ts())
     }
 
     /// What this ACK says, but for the receiver's window.

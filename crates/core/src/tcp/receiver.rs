@@ -38,7 +38,7 @@ pub struct Arrival {
     pub full: bool,
     /// When it was sent, in µs modulo 2^32.
     pub ts: u32,
-    /// The RTT that its sender has measured, in µs; 0: none.
+    /// The RTT that it shows, or that its sender has measured, in µs; 0: none.
     pub rtt_us: u32,
     /// The ECN field.
     pub ecn: Ecn,
@@ -314,6 +314,12 @@ impl Receiver {
         if let Some(window) = &mut self.window {
             self.rwnd = window.select(self.next);
         }
+    }
+
+    /// Whether what ACKs offer is tuned.
+    #[inline]
+    pub fn tunes(&self) -> bool {
+        self.tunes
     }
 
     /// What ACKs offer, in segments, where that is tuned.

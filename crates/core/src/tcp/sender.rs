@@ -514,11 +514,6 @@ impl Sender {
         self.rto.srtt()
     }
 
-    /// The last RTT, in µs; 0: none yet.
-    pub fn last_rtt_us(&self) -> u32 {
-        self.rack.rtt_us
-    }
-
     /// What the receiver offers above what it has acknowledged, in segments; none: without bound.
     #[inline]
     pub fn offered(&self) -> Option<u32> {

@@ -37,6 +37,21 @@ fn a_window_without_bound_is_no_series() {
     assert!(columns.len() == 4 && columns.iter().all(|column| column.0 != "window"));
 }
 
+/// The receiver's RTT is that of the segment that arrives. By the sender's last one, which lacks what the queue has grown by since,
+/// the window opened too slowly: 800 packets were dropped instead of 1,324.
+#[test]
+fn a_tuned_window_lets_a_slow_start_fill_a_deep_queue() {
+    let drops = |host: &str| {
+        let output = played(&format!(
+            "duration = \"2s\"\n[[hop]]\nrate = \"60mbit\"\ndelay = \"16ms\"\nqdisc = \"pfifo limit 1000\"\n\
+             [[flow]]\nkind = \"bulk\"\ncc = \"reno\"\nrtt = \"64ms\"\n[host]\n{host}\n"
+        ));
+        output.links[0].main.drops
+    };
+    let (tuned, unbound) = (drops("rmem = \"256mb\""), drops("hz = 250"));
+    assert!(unbound > 1000 && tuned.abs_diff(unbound) < 10, "{tuned} and {unbound}");
+}
+
 /// Where a burst of losses makes many segments wait above a hole.
 #[test]
 fn a_receiver_of_today_sends_fewer_acks_of_what_is_out_of_order() {
