@@ -6,8 +6,9 @@
 //! application took in the last one and as much more as that grew. While the offer opens every segment is acknowledged at once.
 //!
 //! Deviations: the application takes all at once, before the ACK leaves; every segment counts as a full one, and takes what it does
-//! behind the kernel world's device (other drivers waste more or less); the RTT is unrounded, and a sample of every segment (Linux: of
-//! timestamps in ms, one of each); no window update of its own leaves when the application reads; one segment is always offered.
+//! behind the kernel world's device (other drivers waste more or less); the RTT is unrounded, a sample of every segment (Linux: of
+//! timestamps in ms, one of each), and without what the sender itself waited; no window update of its own leaves when the
+//! application reads; one segment is always offered.
 
 use crate::units::Time;
 
