@@ -219,7 +219,7 @@ impl Scoreboard {
     }
 
     /// The same where the first block lies above all that are SACKed, or has grown there, by segments that left once, and the
-    /// others stand where they stood: marks and gives those segments. Else no more is done than to make room.
+    /// others stand where they stood: marks and gives those segments. Else nothing is done.
     #[inline(always)]
     pub fn sack_above(&mut self, una: u32, nxt: u32, blocks: &[Block]) -> Option<Range<u32>> {
         let (first, known) = (*blocks.first()?, self.known);
@@ -235,8 +235,12 @@ impl Scoreboard {
         let same = [second, third] == stood && stands(second) && stands(third);
         // RFC 2883: inside the second it would be a duplicate.
         let inside = second.start <= first.start && first.end <= second.end;
+        if !same || inside {
+            return None;
+        }
+        // Only a clean board lacks room, and on that no flag stands.
         self.reserve(una, nxt);
-        if !same || inside || run.clone().any(|seq| *self.flag(seq) != 0) {
+        if run.clone().any(|seq| *self.flag(seq) != 0) {
             return None;
         }
         for seq in run.clone() {
