@@ -9,7 +9,6 @@ same, and is named: so a paper's runs need not all be of one store.
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -46,11 +45,14 @@ def judged(folder: Path, world: str, store: Store) -> dict[str, Any]:
 
 def still(one: Mapping[str, Any], claim: claims.Claim) -> bool:
     """Whether a verdict was passed by the rules that the claim has now."""
-    asked: dict[str, tuple[str, list[float | None] | None]] = dict.fromkeys(claim.same, ("same", None))
-    for rule, ranges in (("mean", claim.holds), ("each", claim.each)):
-        asked |= {name: (rule, [None if math.isinf(end) else end for end in ends]) for name, ends in ranges.items()}
-    applied = {name: (told["rule"], told["range"]) for name, told in one["quantities"].items() if told["rule"]}
-    return one["kind"] == claim.kind and (one["verdict"] == "not-expressible" or applied == asked)
+    if one["kind"] != claim.kind or one["verdict"] == "not-expressible":
+        return one["kind"] == claim.kind
+    then = [_told(name, quantity) for name, quantity in one["quantities"].items()]
+    now = [claims.told(claim, each.name, each.mean.value) for each in then]
+    named = claim.holds.keys() | claim.each.keys() | set(claim.same)
+    return named <= one["quantities"].keys() and all(
+        (a.rule, a.range) == (b.rule, b.range) for a, b in zip(then, now, strict=True)
+    )
 
 
 def reworded(one: Mapping[str, Any], claim: claims.Claim) -> dict[str, Any]:

@@ -147,8 +147,6 @@ struct Fabric {
     classes: Vec<Class>,
     /// Each connection's seat in its class.
     seats: Vec<u32>,
-    /// There are at least `CROWD` entries.
-    crowd: bool,
     /// In a crowd: transmissions so far.
     served: usize,
     /// Each class's first delayed ACK.
@@ -318,7 +316,6 @@ impl Fabric {
             ends: Ends::new(connections),
             classes,
             seats: Vec::with_capacity(connections),
-            crowd,
             served: 0,
             delayed_acks: Tournament::new(topology.steady.len()),
             delayed_acks_source,
@@ -421,6 +418,12 @@ impl Fabric {
             let told = self.ends.take_told(&packet);
             hosts.receive(packet.time, packet, &told, self);
         }
+    }
+
+    /// Whether a core's caches do not hold the flows.
+    #[inline]
+    fn is_crowd(&self) -> bool {
+        self.flows.len() >= CROWD
     }
 
     /// Fetches what the next packets at an end host need, once for several, while they wait: the bins of their meters and the
@@ -714,7 +717,7 @@ impl Fabric {
             let ack = if self.ends.deadline(conn) <= at { self.ends.on_timer(at, conn) } else { None };
             self.classes[class].timers.rearm(seat, self.ends.renew(conn));
             // Whose turn is next is fetched meanwhile.
-            if self.crowd
+            if self.is_crowd()
                 && let Some((_, seat)) = self.classes[class].timers.due()
             {
                 self.ends.warm(self.classes[class].conns[seat as usize]);
@@ -745,7 +748,7 @@ impl Fabric {
                 hosts.on_timer(at, conn, self);
             }
             self.senders.rearm(conn, hosts.renew(conn));
-            if self.crowd
+            if self.is_crowd()
                 && let Some((_, conn)) = self.senders.due()
             {
                 hosts.warm(conn, true);

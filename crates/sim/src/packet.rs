@@ -146,9 +146,9 @@ impl Packet {
         (self.stamps >> 32) as u32
     }
 
-    /// How long this segment has been on its way, in µs.
+    /// How long ago it was sent, in µs.
     #[inline]
-    pub fn way_us(&self, now: Time) -> u32 {
+    pub fn age_us(&self, now: Time) -> u32 {
         stamp(now).wrapping_sub(self.ts())
     }
 
