@@ -16,8 +16,8 @@ from pathlib import Path
 from sojourn import _core, agree
 from sojourn.agree import words
 from sojourn.agree.judge import Pair
+from sojourn.kernel.run import Guests
 from sojourn.plan import load
-from sojourn.run import Simulator
 
 DRAWN = Path(__file__).resolve().parent.parent / "experiments/agree/drawn"
 
@@ -25,8 +25,9 @@ DRAWN = Path(__file__).resolve().parent.parent / "experiments/agree/drawn"
 def changed(pair: Pair, chosen: tuple[str, str], seeds: int) -> Pair:
     """The same with the simulator's runs where the key is set."""
     file = DRAWN / f"{pair.file}.toml"
-    world = Simulator()
-    jobs, _ = agree._jobs(file, load(file, [chosen], None, seeds), {"sim": world}, agree.store())
+    plan = load(file, [chosen], None, seeds)
+    world = agree.worlds_of(Guests(), plan)["sim"]
+    jobs, _ = agree._jobs(file, plan, {"sim": world}, agree.store())
     runs = {}
     for job in jobs:
         if not job.place.exists():

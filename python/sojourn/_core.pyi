@@ -53,8 +53,12 @@ class Plan:
         packets: bool = False,
         series: bool = True,
         progress: Progress | None = None,
+        linux: tuple[int, int] | None = None,
     ) -> Output | None:
-        """Simulates one run without the GIL; None if it was stopped."""
+        """Simulates one run without the GIL; None if it was stopped.
+
+        With `linux`, a version such as (7, 3), its disciplines decide as that Linux's.
+        """
     def ring(self, index: int, link: int, times: Sequence[int], bytes: Sequence[int], phase: int) -> NDArray[np.uint64]:
         """What the ring of a link's card holds after each change: columns of time, packets, limit, bytes in flight.
 
@@ -118,6 +122,9 @@ def sums(trace: bytes, qdisc: str, mtu: int, told: int, labels: bytes, kinds: in
     """How many of a trace's packets with each label are dropped or marked, then how many µs those that leave waited.
 
     A row a seed of the random numbers."""
+
+def as_in(line: str, linux: tuple[int, int]) -> str:
+    """A line as Linux of this version has the discipline, in our words: with its variant, unless it names one."""
 
 def rate(text: str) -> tuple[int, list[str]]:
     """A rate in bits per second, as `--rate` gives it, and warnings."""

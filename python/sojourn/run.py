@@ -66,11 +66,13 @@ class Simulator:
     """The world `sim`."""
 
     engine: str = "fast"
+    linux: tuple[int, int] | None = None
+    """As which Linux its disciplines decide, where theirs differ; none: as the scenario says."""
     name: ClassVar[str] = "sim"
 
     def key(self, plan: _core.Plan, index: int) -> dict[str, str]:
         """The compiled simulator; its engines give the same."""
-        return {"simulator": simulator()}
+        return {"simulator": simulator()} | ({"linux": f"{self.linux[0]}.{self.linux[1]}"} if self.linux else {})
 
     def refusal(self, plan: _core.Plan, index: int) -> str | None:
         """Why the simulator can't play a run, if it can't."""
@@ -81,7 +83,9 @@ class Simulator:
     ) -> Played | None:
         """Simulates a run."""
         begin = time.thread_time()
-        output = plan.run(index, engine=self.engine, packets=packets, series=series, progress=progress)
+        output = plan.run(
+            index, engine=self.engine, packets=packets, series=series, progress=progress, linux=self.linux
+        )
         return None if output is None else Simulated(output, time.thread_time() - begin)
 
 

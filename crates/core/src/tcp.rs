@@ -24,6 +24,7 @@ mod stream;
 mod tests;
 mod tlp;
 mod undo;
+mod wheel;
 mod window;
 
 pub use receiver::{Arrival, Receiver};

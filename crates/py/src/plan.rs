@@ -82,8 +82,10 @@ impl Plan {
         Ok(describe(&scenario).to_string())
     }
 
-    /// Simulates one run without the GIL; None if it was stopped.
-    #[pyo3(signature = (index, *, engine = "fast", packets = false, series = true, progress = None))]
+    /// Simulates one run without the GIL; None if it was stopped. With `linux`, a version such as (7, 3), its disciplines decide
+    /// as that Linux's.
+    #[pyo3(signature = (index, *, engine = "fast", packets = false, series = true, progress = None, linux = None))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of one call")]
     fn run(
         &self,
         py: Python<'_>,
@@ -92,6 +94,7 @@ impl Plan {
         packets: bool,
         series: bool,
         progress: Option<&Progress>,
+        linux: Option<(u32, u32)>,
     ) -> PyResult<Option<Output>> {
         let engine = match engine {
             "fast" => Engine::Fast,
@@ -101,7 +104,12 @@ impl Plan {
         let progress = progress.map(|one| one.0.clone());
         let options = Options { engine, packets, series, progress, ..Options::default() };
         py.detach(|| {
-            let scenario = self.0.scenario(index).map_err(bug)?;
+            let mut scenario = self.0.scenario(index).map_err(bug)?;
+            if let Some(linux) = linux {
+                for link in scenario.hops.iter_mut().flat_map(|hop| [&mut hop.right, &mut hop.left]) {
+                    link.qdisc = link.qdisc.as_in(linux);
+                }
+            }
             if let Some(why) = sojourn_sim::refusal(&scenario) {
                 return Err(Error::new_err(why));
             }

@@ -86,6 +86,12 @@ pub fn sums(
     py.detach(counted).map_err(|error| Error::new_err(error.to_string()))
 }
 
+/// A line as Linux of this version has the discipline, in our words: with its variant, unless it names one.
+#[pyfunction]
+pub fn as_in(line: &str, linux: (u32, u32)) -> String {
+    sojourn_core::qdisc::tc::as_in(line, linux)
+}
+
 /// A rate as the command line gives it, in bits per second, and warnings.
 #[pyfunction]
 pub fn rate(text: &str) -> PyResult<(u64, Vec<String>)> {

@@ -267,9 +267,15 @@ impl Packet {
         }
     }
 
-    /// The answer to a SYN or an echo request: the same packet on the way back.
+    /// The answer to a SYN or an echo request that has arrived: the same packet on the way back, with the time when it leaves.
     pub fn returned(self) -> Packet {
-        Packet { form: (self.form ^ 1 << LANE) | u64::from(REPLY) << BITS, ..self }
+        let stamps = u64::from(self.ts()) | u64::from(stamp(self.time)) << 32;
+        Packet { form: (self.form ^ 1 << LANE) | u64::from(REPLY) << BITS, stamps, ..self }
+    }
+
+    /// How long this answer has been on its way, in µs.
+    pub fn way_us(&self, now: Time) -> u32 {
+        stamp(now).wrapping_sub(self.ts_last())
     }
 
     /// The ECN field on arrival at the current queue.

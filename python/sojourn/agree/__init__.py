@@ -84,7 +84,7 @@ def compare(
     for a scenario that is not one, and if there is no kernel. With `again` the kernel's runs of older guests are played
     anew; with `kept_only` none is, and what the kernel has not played is left out.
     """
-    worlds: dict[str, World] = {"sim": Simulator(), "kernel": Guests(memory=memory)}
+    guests = Guests(memory=memory)
     place = folder or store()
     place.mkdir(parents=True, exist_ok=True)
     wanted: list[Job] = []
@@ -92,12 +92,10 @@ def compare(
     warnings: list[str] = []
     for file in files:
         plan = load(file, sets, None, seeds)
-        found, refused = _jobs(file, plan, worlds, place)
+        found, refused = _jobs(file, plan, worlds_of(guests, plan), place)
         warnings += [f"{file}: {warning}" for warning in plan.warnings]
         wanted += found
         skipped += refused
-    guests = worlds["kernel"]
-    assert isinstance(guests, Guests)
 
     def is_older(job: Job, run: Run) -> bool:
         return job.world == "kernel" and run.player != _player(guests, job)
@@ -109,7 +107,7 @@ def compare(
     missing = [job for job in wanted if job.place not in kept]
     for job in missing:
         job.place.unlink(missing_ok=True)
-    interrupted = _play(missing, worlds, jobs, on_progress)
+    interrupted = _play(missing, guests, jobs, on_progress)
     kept |= {job.place: run for job in missing if (run := _read(job)) is not None}
     here = [(job, kept[job.place]) for job in wanted if job.place in kept]
     older = sum(is_older(job, run) for job, run in here)
@@ -117,6 +115,11 @@ def compare(
     if wanted:
         versions |= {"kernel": _kernel(guests, wanted[0].plan, wanted[0].index)}
     return Comparison(_pairs(here), skipped, versions, interrupted, older, warnings)
+
+
+def worlds_of(guests: Guests, plan: _core.Plan) -> dict[str, World]:
+    """The kernel, and the simulator with that kernel's disciplines."""
+    return {"sim": Simulator(linux=guests.kernel(plan, 0).version), "kernel": guests}
 
 
 def _jobs(
@@ -150,7 +153,7 @@ def _jobs(
 
 
 def _identity(name: str, world: World, plan: _core.Plan, index: int) -> str:
-    return simulator() if name == "sim" else _kernel(world, plan, index)
+    return json.dumps(world.key(plan, index)) if name == "sim" else _kernel(world, plan, index)
 
 
 def _kernel(world: World, plan: _core.Plan, index: int) -> str:
@@ -160,9 +163,7 @@ def _kernel(world: World, plan: _core.Plan, index: int) -> str:
     return f"Linux {kernel.release}, {kernel.hz} Hz, {kernel.digest[:12]}"
 
 
-def _play(
-    jobs: Sequence[Job], worlds: dict[str, World], threads: int | None, tell: Callable[[float, float], None]
-) -> bool:
+def _play(jobs: Sequence[Job], guests: Guests, threads: int | None, tell: Callable[[float, float], None]) -> bool:
     """Plays all; whether it was interrupted. The first error ends it, but what is done is kept."""
     whole = sum(job.duration_s for job in jobs)
     done_s = 0.0
@@ -171,7 +172,7 @@ def _play(
         tell(done_s + playing_s, whole)
 
     def play_one(job: Job, watch: _core.Progress) -> None:
-        _play_one(job, worlds[job.world], watch)
+        _play_one(job, worlds_of(guests, job.plan)[job.world], watch)
 
     try:
         for job, _ in pool.each(iter(jobs), play_one, jobs=threads, tell=tell_all):

@@ -47,18 +47,6 @@ def replay(
         return asked.rows((Path(folder) / FATES).read_bytes()), asked.warnings
 
 
-def of_kernel(line: str, version: tuple[int, int]) -> str:
-    """A line as the kernel of this version has the discipline, in our words: with its variant, unless it names one."""
-    words = line.rpartition(" child ")[2].split()
-    if not words or "variant" in words:
-        return line
-    if words[0] == "cake" and version >= (6, 12):
-        return f"{line} variant linux{7 if version >= (7, 0) else 612}"
-    if words[0] in ("codel", "fq_codel") and version >= (7, 0):
-        return f"{line} variant linux7"
-    return f"{line} variant linux67" if words[0] == "fq" and version >= (6, 7) else line
-
-
 def _own_modules(kernel: Kernel, qdisc: str, module: Path | None) -> tuple[dict[str, Path], str | None]:
     """The discipline's modules by name, and where tc finds a plugin for it."""
     kinds = qdisc.split()  # a shaper names its child, too

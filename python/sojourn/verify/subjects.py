@@ -213,9 +213,9 @@ class Library:
 
 def of_kernel(line: str) -> str:
     """The line with the variant that the guest's kernel is, unless it names one."""
-    from sojourn.kernel import replay, store
+    from sojourn.kernel import store
 
-    return replay.of_kernel(line, store.find().version)
+    return _core.as_in(line, store.find().version)
 
 
 @dataclass(frozen=True)

@@ -327,6 +327,14 @@ impl Spec {
         Some(Spec::Linux(LinuxLine { name, line: words.join(" ") }))
     }
 
+    /// This discipline as Linux of this version (7.3 is (7, 3)) has it: with the variant that decides as that does, unless
+    /// another than the oldest is asked for.
+    pub fn as_in(&self, linux: (u32, u32)) -> Spec {
+        let line = self.to_string();
+        let newer = as_in(&line, linux);
+        if newer == line { self.clone() } else { Spec::parse(&newer).map_or_else(|_| self.clone(), |(spec, _)| spec) }
+    }
+
     /// What `tc qdisc change dev DEV root LINE` makes of these parameters, and the line for the real `tc`. What the line
     /// does not name stays as it is, but where `tc` or the kernel fills in its own: [`Parameters::before_change`].
     ///
@@ -374,6 +382,20 @@ impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.print(Form::Compact))
     }
+}
+
+/// A line for tc as Linux of this version has the discipline, in our words: with its variant, unless it names one.
+pub fn as_in(line: &str, linux: (u32, u32)) -> String {
+    let own = line.rsplit(" child ").next().unwrap_or(line);
+    let mut words = own.split_ascii_whitespace();
+    let variant = match words.next() {
+        Some("cake") if linux >= (7, 0) => "linux7",
+        Some("cake") if linux >= (6, 12) => "linux612",
+        Some("codel" | "fq_codel") if linux >= (7, 0) => "linux7",
+        Some("fq") if linux >= (6, 7) => "linux67",
+        _ => return line.to_string(),
+    };
+    if words.any(|word| word == "variant") { line.to_string() } else { format!("{line} variant {variant}") }
 }
 
 /// The words of a line; those of a line pasted from `tc qdisc show` begin with where the discipline stands.
@@ -669,6 +691,21 @@ mod tests {
 
     fn error(line: &str) -> String {
         line.parse::<Spec>().expect_err(line).to_string()
+    }
+
+    #[test]
+    fn a_discipline_is_that_of_a_linux() {
+        let lines = |line: &str| [(6, 1), (6, 6), (6, 12), (7, 3)].map(|linux| as_in(line, linux));
+        assert_eq!(lines("fq nopacing")[..2], ["fq nopacing", "fq nopacing"]);
+        assert_eq!(lines("fq nopacing")[3], "fq nopacing variant linux67");
+        assert_eq!(lines("cake")[1..], ["cake", "cake variant linux612", "cake variant linux7"]);
+        assert_eq!(lines("htb rate 1mbit child codel")[3], "htb rate 1mbit child codel variant linux7");
+        assert_eq!(lines("codel variant ns2")[3], "codel variant ns2");
+        assert_eq!(lines("pie ecn")[3], "pie ecn");
+        for line in ["fq nopacing", "cake", "codel", "htb rate 1mbit child fq_codel", "pie", "codel variant ns2"] {
+            let spec = line.parse::<Spec>().expect(line);
+            assert_eq!(spec.as_in((7, 3)), as_in(line, (7, 3)).parse().expect(line), "{line}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! Facts: net/ipv4/tcp_recovery.c of Linux 7.3, and in tcp_input.c what feeds it.
 //!
 //! Deviations: a round of DSACKs ends as RFC 8985 §6.2 step 4 has it (SND.UNA), where Linux looks at its counter of delivered
-//! segments; timers have no ticks.
+//! segments.
 
 use crate::units::{Span, Time};
 

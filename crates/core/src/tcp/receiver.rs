@@ -8,12 +8,14 @@
 //! the option with its byte counters).
 //!
 //! Deviations: where marking changes, DCTCP's new segment waits for its ACK as any other (Linux acknowledges it at once); one that
-//! is out of order is told together with those before it. The receiver knows no RTT, so Linux's "pause longer than the RTO" is the minimum RTO, at least 200 ms.
+//! is out of order is told together with those before it. A pause is longer than the RTO of the handshake as the first segment
+//! shows it; Linux's receiver counts from its SYN-ACK, and doubles if that is repeated.
 
 use crate::cache::Cache;
 use crate::packet::Ecn;
 use crate::tcp::compress::{BLOCKS_EXPECTED, Compress};
 use crate::tcp::gro::Merge;
+use crate::tcp::wheel::Wheel;
 use crate::tcp::window::{Seen, Window};
 use crate::tcp::{Ack, AckPolicy, Block, Cc, Config, Recovery};
 use crate::units::{Span, Time};
@@ -26,6 +28,8 @@ const DELACK_MAX: Span = Span::from_millis(200);
 const ATO_MIN: Span = Span::from_millis(40);
 /// Linux's TCP_MAX_QUICKACKS.
 const MAX_QUICKACKS: u32 = 16;
+/// Linux's TCP_TIMEOUT_INIT: the RTO of who knows no RTT.
+const TIMEOUT_INIT: Span = Span::from_secs(1);
 /// Blocks kept in order of recency; three fit beside a timestamp (RFC 2018 §3).
 const RECENT: usize = 4;
 
@@ -122,13 +126,15 @@ pub struct Receiver {
     /// So many ACKs of what is out of order may wait for each other (`tcp_comp_sack_nr`); those that do, once a hole was seen.
     comp_sack_nr: u8,
     compress: Option<Box<Compress>>,
+    /// What Linux's timers expire by.
+    wheel: Wheel,
     /// What arrived out of order, ascending, never touching.
     held: VecDeque<Block>,
     /// The blocks of `held` that changed last, the most recent first.
     recent: [Block; RECENT],
-    /// When the last segment arrived.
+    /// When the last segment arrived; never before the first.
     lrcvtime: Time,
-    /// A longer pause makes ACKs quick again.
+    /// A longer pause makes ACKs quick again (Linux `icsk_rto`); before the first segment the minimum RTO.
     pause: Span,
     /// What tunes the offer, if anything does.
     window: Option<Box<Window>>,
@@ -174,8 +180,9 @@ impl Receiver {
             ts_last: 0,
             deadline: Time::NEVER,
             ato: if adaptive { ATO_MIN } else { DELACK_MAX },
-            lrcvtime: Time::ZERO,
-            pause: config.rto_min.max(DELACK_MAX),
+            lrcvtime: Time::NEVER,
+            pause: config.rto_min,
+            wheel: Wheel::new(config.hz),
             held: VecDeque::new(),
             recent: [Block::default(); RECENT],
             recent_len: 0,
@@ -222,6 +229,10 @@ impl Receiver {
         }
         let flushes = self.merge.as_deref().is_some_and(|merge| merge.is_holding());
         if !flushes && self.compress.as_deref().is_none_or(|compress| !compress.is_holding()) {
+            if self.adaptive && !self.wheel.is_tick(self.deadline) {
+                self.deadline = self.wheel.next_tick(self.deadline);
+                return None;
+            }
             // Linux: a timer that expires waited too short a time. (It is the longest already where it does not adapt.)
             self.ato = (self.ato + self.ato).min(DELACK_MAX);
         }
@@ -281,7 +292,7 @@ impl Receiver {
     #[inline]
     fn watch(&mut self, now: Time, &Arrival { seq, rtt_us, ecn, cwr, .. }: &Arrival) {
         if self.adaptive {
-            self.note_arrival(now);
+            self.note_arrival(now, rtt_us);
         }
         if self.tunes {
             self.tune(now, seq, rtt_us);
@@ -366,7 +377,10 @@ impl Receiver {
 
     /// Linux `tcp_event_data_recv`: the ATO follows the arrivals, and a pause makes ACKs quick.
     #[inline]
-    fn note_arrival(&mut self, now: Time) {
+    fn note_arrival(&mut self, now: Time, rtt_us: u32) {
+        if self.lrcvtime == Time::NEVER {
+            return self.note_first(now, rtt_us);
+        }
         let gap = now.since(self.lrcvtime);
         self.lrcvtime = now;
         if gap.0 <= ATO_MIN.0 / 2 {
@@ -376,6 +390,15 @@ impl Receiver {
         } else if gap > self.pause {
             self.quicken(MAX_QUICKACKS);
         }
+    }
+
+    /// The first segment: the RTO is that of one sample, the handshake's (RFC 6298 §2.2), as long as nothing else is sent.
+    #[cold]
+    #[inline(never)]
+    fn note_first(&mut self, now: Time, rtt_us: u32) {
+        let rtt = Span::from_micros(u64::from(rtt_us));
+        self.pause = if rtt_us > 0 { rtt + Span(2 * rtt.0).max(self.pause) } else { TIMEOUT_INIT };
+        self.lrcvtime = now;
     }
 
     /// So many quick ACKs from now on, but no more than half a window of them.

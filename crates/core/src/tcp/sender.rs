@@ -26,6 +26,7 @@ use crate::tcp::small_queue::SmallQueue;
 use crate::tcp::stream::Stream;
 use crate::tcp::tlp::Tlp;
 use crate::tcp::undo::Doubt;
+use crate::tcp::wheel::Wheel;
 use crate::tcp::{Ack, Acked, Block, Cc, Config, Recovery, Transmit};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
@@ -110,6 +111,8 @@ pub struct Sender {
     retries: u8,
     /// When a timer expires; never if none runs.
     deadline: Time,
+    /// When that was set; never if it is a tick of the wheel already.
+    armed: Time,
     control: Control,
     rto: Rto,
     stream: Stream,
@@ -124,8 +127,8 @@ pub struct Sender {
     path: Option<Box<Path>>,
     /// Where what waits in the host is bounded: then every ACK takes the slow path too.
     small_queue: Option<Box<SmallQueue>>,
-    /// Two of Linux's ticks, the least that a timer of its waits.
-    two_ticks: Span,
+    /// What its timers expire by, as today's Linux.
+    wheel: Wheel,
     /// The smallest RTT so far, in µs.
     min_rtt_us: u32,
     bursts: Bursts,
@@ -178,6 +181,7 @@ impl Sender {
             timer: Timer::Rto,
             retries: 0,
             deadline: Time::NEVER,
+            armed: Time::NEVER,
             control,
             rto: Rto::new(config.rto_min, config.linux_rto),
             stream: Stream::new(config.mss),
@@ -196,7 +200,7 @@ impl Sender {
             doubt: Doubt::default(),
             min_rtt_us: u32::MAX,
             opened_us: 0,
-            two_ticks: Span(2 * 1_000_000_000 / u64::from(config.hz.max(1))),
+            wheel: Wheel::new(config.hz),
             undo: None,
             path: Path::new(config).map(Box::new),
             small_queue: config.tsq.map(|limit| Box::new(SmallQueue::new(limit, config.mss))),
@@ -305,6 +309,7 @@ impl Sender {
         }
         self.min_rtt_us = self.min_rtt_us.min(clock.rtt_us);
         self.rack.rtt_us = clock.rtt_us;
+        self.armed = now;
         self.deadline = if self.una == self.nxt {
             Time::NEVER
         } else if self.linux {
@@ -337,8 +342,7 @@ impl Sender {
             self.sent_at = now;
             if self.linux {
                 self.sent.on_send(start..end, self.una, now);
-                self.deadline = self.probe_after_send(now);
-                self.timer = Timer::Probe;
+                self.arm(Timer::Probe, now, self.probe_after_send(now));
             }
         }
         Some(start..end)
@@ -373,8 +377,7 @@ impl Sender {
             self.nxt += count;
             self.sent_at = now;
             if self.linux {
-                self.deadline = self.probe_after_send(now);
-                self.timer = Timer::Probe;
+                self.arm(Timer::Probe, now, self.probe_after_send(now));
             }
         }
         start..self.nxt
@@ -410,7 +413,7 @@ impl Sender {
         if let Some(queue) = &mut self.small_queue {
             queue.woken();
         }
-        if now < self.deadline {
+        if now < self.deadline || self.is_between_ticks(now) {
             return;
         }
         if self.state == State::SynSent {
@@ -566,8 +569,7 @@ impl Sender {
         self.sent_at = now;
         if self.linux {
             if self.clean {
-                self.deadline = self.probe_after_send(now);
-                self.timer = Timer::Probe;
+                self.arm(Timer::Probe, now, self.probe_after_send(now));
             } else {
                 self.arm_after_send(now, self.una == seq);
             }
@@ -583,7 +585,7 @@ impl Sender {
         if self.nxt > 0 {
             self.control.restart(now, now.since(self.sent_at), rto);
         }
-        self.deadline = now + rto;
+        self.arm(self.timer, now, now + rto);
     }
 
     #[cold]
@@ -636,6 +638,14 @@ impl Sender {
 #[inline]
 fn since_us(now: Time, ts: u32) -> Span {
     Span::from_micros(u64::from(micros(now).wrapping_sub(ts).max(1)))
+}
+
+/// The same by the clock of Linux's timestamps, which ticks once in a millisecond (`TCP_TS_HZ`, `tcp_rtt_tsopt_us`): a whole
+/// number of them, at least one, and up to one less than has passed.
+fn since_ms(now: Time, ts: u32) -> Span {
+    let now_us = now.0 / 1000;
+    let sent_us = now_us.saturating_sub(u64::from(micros(now).wrapping_sub(ts)));
+    Span::from_millis((now_us / 1000 - sent_us / 1000).max(1))
 }
 
 /// A moment as a timestamp.

@@ -5,7 +5,7 @@
 //! Deviations: an ACK older than another is taken as a repetition of it; a receiver never takes back what it SACKed.
 
 use super::modelled::{self, Report};
-use super::{Rexmit, Sender, State, micros, since_us};
+use super::{Rexmit, Sender, State, micros, since_ms};
 use crate::tcp::prr::Prr;
 use crate::tcp::rack::Heard;
 use crate::tcp::scoreboard::Found;
@@ -173,8 +173,7 @@ impl Sender {
 
     /// The RTT of what arrived.
     fn time(&mut self, now: Time, ack: &Ack, newly: u32, heard: &Heard) -> Option<Span> {
-        let by_stamp =
-            || (newly > 0 && self.timestamps).then(|| (since_us(now, ack.ts_first), since_us(now, ack.ts_first)));
+        let by_stamp = || (newly > 0 && self.timestamps).then(|| since_ms(now, ack.ts_first)).map(|rtt| (rtt, rtt));
         let (rtt, newest) = heard.rtts().or_else(by_stamp)?;
         self.take_sample(rtt, newest);
         Some(rtt)

@@ -1,6 +1,6 @@
 //! The sender whose congestion control models the path: it notes what it sends, samples what is delivered, and is paced.
 
-use super::{Rexmit, Sender, State, bursts, since_us};
+use super::{Rexmit, Sender, State, bursts, since_ms};
 use crate::rng::Rng;
 use crate::tcp::cc::{Flow, Model, Repair};
 use crate::tcp::pacing::Pacer;
@@ -186,7 +186,7 @@ impl Sender {
     pub(super) fn follow_model(&mut self, now: Time, ack: &Ack, report: &Report) {
         let Some(path) = &mut self.path else { return };
         let &Report { delivered, marked, newly, newly_lost, prior_in_flight, lone_short } = report;
-        let stamp = (self.timestamps && newly > 0).then(|| since_us(now, ack.ts_first).0 / 1000);
+        let stamp = (self.timestamps && newly > 0).then(|| since_ms(now, ack.ts_first).0 / 1000);
         let sample = path.sampler.end(us(now), delivered, marked, stamp);
         // Linux `FLAG_ACK_MAYBE_DELAYED`: and nothing else was delivered since it was sent.
         let ack_delayed = lone_short && sample.delivered == Some(1) && marked == 0;

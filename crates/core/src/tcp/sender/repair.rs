@@ -89,7 +89,7 @@ impl Sender {
     fn send_syn(&mut self, now: Time) -> Transmit {
         self.syn_due = false;
         self.sent_at = now;
-        self.deadline = now + self.rto.timeout();
+        self.arm(self.timer, now, now + self.rto.timeout());
         let retransmit = self.timeouts > 0;
         Transmit { seq: 0, payload: 0, retransmit, syn: true, ect: self.ecn_always, cwr: false }
     }
@@ -105,7 +105,7 @@ impl Sender {
         }
         if seq == self.una && self.timer == Timer::Rto {
             // RFC 6675 §6 allows it, Linux does it: the timer starts again with the retransmission of the first hole.
-            self.deadline = now + self.rto.timeout();
+            self.arm(Timer::Rto, now, now + self.rto.timeout());
         }
         let payload = self.stream.payload(seq);
         Transmit { seq, payload, retransmit: true, syn: false, ect: self.ecn_always, cwr: false }

@@ -19,6 +19,22 @@ pub(super) enum Timer {
 }
 
 impl Sender {
+    /// The timer is set for this time.
+    #[inline(always)]
+    pub(super) fn arm(&mut self, timer: Timer, now: Time, at: Time) {
+        (self.timer, self.deadline, self.armed) = (timer, at, now);
+    }
+
+    /// Whether the timer that is due has its tick yet to come, as today's Linux: then that is waited for.
+    pub(super) fn is_between_ticks(&mut self, now: Time) -> bool {
+        if !self.linux || self.armed == Time::NEVER {
+            return false;
+        }
+        self.deadline = self.wheel.expiry(self.armed, self.deadline);
+        self.armed = Time::NEVER;
+        now < self.deadline
+    }
+
     /// PTO from now, as an ACK sets it: the RTO is an RTO from now as well.
     #[inline(always)]
     pub(super) fn probe_after_ack(&self, now: Time) -> Time {
@@ -34,7 +50,7 @@ impl Sender {
 
     #[inline(always)]
     fn pto(&self) -> Span {
-        tlp::pto(self.rto.srtt(), self.nxt - self.una, self.rto.min(), self.two_ticks)
+        tlp::pto(self.rto.srtt(), self.nxt - self.una, self.rto.min(), self.wheel.two_ticks())
     }
 
     /// Whether the end of the flight is probed (Linux: in Open and CWR).
@@ -46,7 +62,7 @@ impl Sender {
     #[inline]
     pub(super) fn set_timer(&mut self, now: Time) {
         if self.una < self.nxt && self.is_probed() {
-            (self.timer, self.deadline) = (Timer::Probe, self.probe_after_ack(now));
+            self.arm(Timer::Probe, now, self.probe_after_ack(now));
         } else {
             self.rearm_rto(now);
         }
@@ -62,20 +78,19 @@ impl Sender {
     /// The RTO runs from `from` on; not before now, though.
     #[inline]
     pub(super) fn start_rto(&mut self, now: Time, from: Time) {
-        self.timer = Timer::Rto;
         let at = (from + self.rto.timeout()).max(now + Span::from_micros(1));
-        self.deadline = if self.una == self.nxt { Time::NEVER } else { at };
+        self.arm(Timer::Rto, now, if self.una == self.nxt { Time::NEVER } else { at });
     }
 
     /// RACK waits for what is behind.
     pub(super) fn wait_for_reordering(&mut self, now: Time, wait: Span) {
-        (self.timer, self.deadline) = (Timer::Reorder, now + wait + self.two_ticks);
+        self.arm(Timer::Reorder, now, now + wait + self.wheel.two_ticks());
     }
 
     /// New segments have left, off the clean path; `first`: nothing else was outstanding.
     pub(super) fn arm_after_send(&mut self, now: Time, first: bool) {
         if self.is_probed() {
-            (self.timer, self.deadline) = (Timer::Probe, self.probe_after_send(now));
+            self.arm(Timer::Probe, now, self.probe_after_send(now));
         } else if first {
             self.start_rto(now, now);
         } else if self.timer == Timer::Probe {

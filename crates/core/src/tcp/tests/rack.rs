@@ -35,8 +35,8 @@ fn figure_1_of_rfc_8985_a_lost_tail_needs_no_timeout() {
     lose(&mut path, &[(0, 1), (0, 2), (0, 3)]);
     path.sender.write(4 * 1448);
     path.run_until(at_ms(2000));
-    // Two round trips and two ticks after the ACK: the probe. Its SACK, and P1 and P2 are lost.
-    assert_eq!(again(&path), [(308, 3), (408, 1), (508, 2)]);
+    // Two round trips and two ticks after the ACK, and at the tick after that: the probe. Its SACK, and P1 and P2 are lost.
+    assert_eq!(again(&path), [(312, 3), (412, 1), (512, 2)]);
     assert!(path.sender.all_acked());
     assert_eq!((path.sender.timeouts(), path.sender.ssthresh()), (0, 10));
 }
@@ -67,8 +67,9 @@ fn a_timeout_takes_nothing_for_lost_that_left_less_than_a_round_trip_ago() {
     path.sender.write(2 * 1448);
     path.run_until(at_ms(3000));
     assert!(path.sender.all_acked());
-    // The probe, a timeout after the first transmission; and after as long again the timeout.
-    assert_eq!((again(&path), path.sender.timeouts()), ([(300, 0), (600, 0)].to_vec(), 1));
+    // The probe, a timeout after the first transmission, at a multiple of 32 ms as Linux's timers of more than 252 ms. At 624 ms the
+    // next would be due, of which there may not be two: the timeout follows as soon as a timer can.
+    assert_eq!((again(&path), path.sender.timeouts()), ([(320, 0), (632, 0)].to_vec(), 1));
 }
 
 #[test]
@@ -76,9 +77,10 @@ fn a_lost_tail_of_one_is_repaired_by_the_probe_and_counts_as_congestion() {
     let mut path = path(config());
     lose(&mut path, &[(0, 9)]);
     path.sender.write(10 * 1448);
-    path.run_until(at_ms(410));
-    // One segment is outstanding: 200 ms more for the receiver's delayed ACK, but no longer than the timeout.
-    assert_eq!(again(&path), [(400, 9)]);
+    path.run_until(at_ms(420));
+    // One segment is outstanding: 200 ms more for the receiver's delayed ACK, but no longer than the timeout; and then at the next
+    // multiple of 32 ms, as a timer of more than 252 ms.
+    assert_eq!(again(&path), [(416, 9)]);
     path.run_until(at_ms(1000));
     assert_eq!(
         (path.sender.all_acked(), path.sender.ssthresh()),
@@ -105,7 +107,7 @@ fn a_probe_that_repaired_nothing_is_reported_as_a_duplicate_and_costs_nothing() 
     });
     path.sender.write(10 * 1448);
     path.run_until(at_ms(1000));
-    assert_eq!(again(&path), [(208, 9)]);
+    assert_eq!(again(&path), [(212, 9)]);
     path.sender.write(20 * 1448);
     path.run_until(at_ms(2000));
     assert!(path.sender.all_acked());
@@ -123,13 +125,13 @@ fn the_probe_is_new_data_if_there_is_any_whatever_the_window() {
         Fate { lost: count <= 8, ..Fate::default() }
     });
     path.sender.write(20 * 1448);
-    path.run_until(at_ms(209));
+    path.run_until(at_ms(213));
     let probe = path.sent.last().unwrap();
-    assert_eq!((probe.0, probe.1.seq, probe.1.retransmit), (at_ms(208), 10, false));
+    assert_eq!((probe.0, probe.1.seq, probe.1.retransmit), (at_ms(212), 10, false));
     assert_eq!((path.sender.cwnd(), path.sender.inflight()), (10, 11));
     path.run_until(at_ms(3000));
     assert!(path.sender.all_acked());
-    assert_eq!(again(&path), [(308, 8), (308, 9)], "by the SACK of the probe");
+    assert_eq!(again(&path), [(312, 8), (312, 9)], "by the SACK of the probe");
     assert_eq!(path.sender.timeouts(), 0);
 }
 
