@@ -12,7 +12,10 @@ import pytest
 
 from conftest import Run as Command
 from conftest import kernel_or_skip
+from sojourn import _core
 from sojourn.agree.judge import BY_NAME, SHARES, Pair, Run, rankings, summaries
+from sojourn.plan import load
+from sojourn.run import Simulator
 
 
 def run(world: str, seed: int, *, goodput: float = 10.0, sojourn: float = 5.0, drops: int = 100) -> Run:
@@ -182,6 +185,20 @@ def test_both_worlds_are_played_once_and_read_again(tmp_path: Path, sojourn: Com
     assert damaged.read_bytes() == whole, "played again"
     assert {path.name: path.stat().st_mtime_ns for path in store.iterdir() if path != damaged} == kept
     assert json.loads(again.stdout) == said
+
+
+@pytest.mark.parametrize(
+    ("line", "linux", "played"), [("fq", (6, 1), "fq limit 10000"), ("fq", (7, 3), "variant linux67")]
+)
+def test_the_simulator_decides_as_the_linux_that_it_is_compared_with(
+    tmp_path: Path, line: str, linux: tuple[int, int], played: str
+) -> None:
+    file = tmp_path / "fq.toml"
+    file.write_text(SCENARIO.replace("codel", line))
+    done = Simulator(linux=linux).play(load(file, (), None, None), 0, _core.Progress(), packets=False, series=False)
+    assert done is not None
+    hop = json.loads(done.output.about())["hops"][0]
+    assert hop["qdisc"].endswith(played)
 
 
 def test_a_folder_without_scenarios_and_no_seeds_are_refused(tmp_path: Path, sojourn: Command) -> None:

@@ -663,6 +663,28 @@ mod tests {
         assert_eq!(twice, [70].into_iter().chain(82..97).chain([98, 100, 102]).collect::<Vec<u32>>());
     }
 
+    /// Linux `tcp_event_data_recv` looks at the RTO, which for who only receives stays that of the handshake: here 3 · 100 ms.
+    #[test]
+    fn a_pause_is_longer_than_the_timeout_after_the_handshake() {
+        for (pause, quick) in [(290, 0), (310, 16)] {
+            let mut receiver = receiver(AckPolicy::Delayed, true);
+            feed(&mut receiver, 0, 0..40);
+            receiver.on_timer(Time(100_000_000));
+            let acked = feed(&mut receiver, 39 + pause, 40..60);
+            assert_eq!(acked.len(), if quick > 0 { 16 + 2 } else { 10 }, "after {pause} ms");
+        }
+    }
+
+    #[test]
+    fn a_delayed_ack_leaves_at_the_tick_after_its_time() {
+        let mut receiver = receiver(AckPolicy::Delayed, true);
+        feed(&mut receiver, 1, 0..17);
+        let due = receiver.next_event();
+        assert_eq!((due, receiver.on_timer(due)), (Time(57_000_000), None));
+        let tick = receiver.next_event();
+        assert_eq!((tick, receiver.on_timer(tick).map(|ack| ack.cum)), (Time(60_000_000), Some(17)));
+    }
+
     #[test]
     fn before_rack_disorder_made_acks_quick_too() {
         let mut receiver = Receiver::new(&Config { recovery: Recovery::Rfc6675, ..Config::default() });

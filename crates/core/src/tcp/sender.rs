@@ -653,3 +653,18 @@ fn since_ms(now: Time, ts: u32) -> Span {
 fn micros(now: Time) -> u32 {
     (now.0 / 1000) as u32
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Linux `tcp_ack_update_rtt`, `tcp_rtt_tsopt_us`: what was repeated shows its RTT by the timestamp, which ticks in milliseconds.
+    #[test]
+    fn an_rtt_by_timestamp_is_a_whole_number_of_milliseconds() {
+        let ms = |us: u64, ts: u32| since_ms(Time(us * 1000), ts).0 / 1000;
+        assert_eq!([ms(253_300, 0), ms(253_900, 700), ms(254_100, 700)], [253_000, 253_000, 254_000]);
+        assert_eq!([ms(500, 100), ms(1500, 1400)], [1000, 1000], "at least one");
+        let wrapped = (1u64 << 32) + 5_000;
+        assert_eq!(ms(wrapped, u32::MAX - 999), 6_000, "timestamps begin again");
+    }
+}
