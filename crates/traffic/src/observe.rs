@@ -59,6 +59,7 @@ pub fn output(
     let mut packets: Vec<&Packet> =
         seen.iter().filter_map(|one| if let Record::Packet(p) = one { Some(p) } else { None }).collect();
     packets.sort_by_key(|packet| (packet.arrival, packet.link));
+    packets.chunk_by_mut(|a, b| (a.arrival, a.link) == (b.arrival, b.link)).for_each(in_order);
     let mut tracker = Tracker::new(scenario, played, origin);
     let mut list: Vec<PacketRecord> = packets.into_iter().filter_map(|packet| tracker.record(packet, mode)).collect();
     // Where both happen at the same time, drops go before departures, as in the simulator.
@@ -73,6 +74,14 @@ pub fn output(
     let flows = flows(scenario, played, &seen, &list, origin, keep);
     list.retain(|record| keep.packets && record.end < scenario.duration);
     Ok(Output { links, flows, packets: list, events })
+}
+
+/// Those of a burst that arrive at one time stand in the order in which they were recorded: who was dropped on arrival before who
+/// waited. They came in the order of their numbers.
+fn in_order(together: &mut [&Packet]) {
+    let Some(first) = together.first() else { return };
+    let before_all = first.seq.wrapping_sub(1 << 31);
+    together.sort_by_key(|packet| (packet.hosts, packet.ports, packet.seq.wrapping_sub(before_all)));
 }
 
 /// A time of the run.
@@ -450,6 +459,18 @@ mod tests {
         assert_eq!(output.packets[1].fate, Fate::Dropped(DropReason::Codel));
         assert_eq!((output.flows[0].main.packets, output.flows[0].main.drops), (3, 1));
         assert_eq!(output.links[0].main.delivered_packets, 2);
+    }
+
+    /// The module writes down what is dropped on arrival before what has to leave.
+    #[test]
+    fn of_a_burst_whose_second_segment_is_dropped_the_first_is_no_retransmission() {
+        let isn = u32::MAX - 1500;
+        let segment = |nth: u32, fate| packet(0, isn.wrapping_add(1 + nth * 1448), 1448, 0x10, 5_000, fate);
+        let seen = [packet(0, isn, 0, SYN, 0, (0, 0)), segment(1, (1, 3)), segment(0, (0, 0)), segment(2, (0, 0))];
+        let mut kinds: Vec<(u32, Kind)> =
+            observed(&seen).packets.iter().map(|record| (record.seq, record.kind)).collect();
+        kinds.sort_by_key(|&(seq, _)| seq);
+        assert_eq!(kinds, [(0, Kind::Syn), (0, Kind::Data), (1, Kind::Data), (2, Kind::Data)]);
     }
 
     #[test]
