@@ -26,7 +26,7 @@ from pages import filled
 from sojourn import _core
 from sojourn.errors import Refusal
 from sojourn.kernel import Kernel, find
-from sojourn.kernel.replay import of_kernel, replay
+from sojourn.kernel.replay import replay
 from sojourn.plan import load
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -246,7 +246,7 @@ class Played:
 
 def play(kernel: Kernel, trace: Trace, line: str) -> Played:
     """Every packet's fate and its time must be the same. Why it was dropped only we can say."""
-    data, line = trace.file.read_bytes(), of_kernel(line, kernel.version)
+    data, line = trace.file.read_bytes(), _core.as_in(line, kernel.version)
     if line.startswith("dualpi2"):
         data = from_zero(data)
     rate = f"{trace.rate}bit" if trace.rate else None

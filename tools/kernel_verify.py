@@ -14,9 +14,8 @@ from pathlib import Path
 import click
 from pages import filled
 
-from sojourn import verify
+from sojourn import _core, verify
 from sojourn.kernel import Kernel, find
-from sojourn.kernel.replay import of_kernel
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/reference/statements.md"
@@ -55,7 +54,7 @@ SINCE = {"dualpi2": (6, 17)}
 
 def row(line: str, kernel: Kernel) -> tuple[str, list[str]]:
     """A row of the table, and what was not passed."""
-    own = of_kernel(line, kernel.version)
+    own = _core.as_in(line, kernel.version)
     asked = verify.line_of(own)
     found = list(verify.verify(asked, verify.Kernel(own, kernel=kernel), traces=TRACES, packets=PACKETS, seed=1))
     counts = [sum(one.word == word for one in found) for word in ("passed", "failed", "left out")]
