@@ -4,7 +4,8 @@
 //! less than 252 ms expires up to two ticks of 4 ms late, what is set for less than two seconds at the next multiple of 32 ms, and
 //! what for less than 16 s at the next of 256 ms: so timeouts of many connections come together.
 //!
-//! Deviations: ticks are counted from the start of the run; a timer that is set anew leaves its slot even if the new one is the same.
+//! Deviations: ticks are counted from the start of the run; a timer that is set anew for the same slot stays in its old one in Linux;
+//! an RTO is not rounded up to ticks before it is doubled.
 
 use crate::units::{Span, Time};
 
@@ -26,7 +27,7 @@ impl Wheel {
         Wheel { tick: 1_000_000_000 / u64::from(hz.max(1)) }
     }
 
-    /// Two ticks (Linux `TCP_TIMEOUT_MIN`).
+    /// Two ticks (Linux `TCP_TIMEOUT_MIN`; 7.3 adds 2 ms instead before it rounds).
     #[inline(always)]
     pub fn two_ticks(&self) -> Span {
         Span(2 * self.tick)
@@ -75,7 +76,7 @@ mod tests {
     }
 
     proptest! {
-        /// No timer is early, and none later than an eighth of its wait and two ticks.
+        /// No timer is early, and none later than a seventh of its wait and two ticks.
         #[test]
         fn no_timer_is_early(set in 0u64..1 << 40, wait in 0u64..120_000_000_000, hz in prop::sample::select(&[100u32, 250, 1000][..])) {
             let (wheel, at) = (Wheel::new(hz), Time(set + wait));
