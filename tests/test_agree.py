@@ -187,14 +187,12 @@ def test_both_worlds_are_played_once_and_read_again(tmp_path: Path, sojourn: Com
     assert json.loads(again.stdout) == said
 
 
-@pytest.mark.parametrize(
-    ("line", "linux", "played"), [("fq", (6, 1), "fq limit 10000"), ("fq", (7, 3), "variant linux67")]
-)
+@pytest.mark.parametrize(("linux", "played"), [((6, 1), "fq limit 10000"), ((7, 3), "variant linux67")])
 def test_the_simulator_decides_as_the_linux_that_it_is_compared_with(
-    tmp_path: Path, line: str, linux: tuple[int, int], played: str
+    tmp_path: Path, linux: tuple[int, int], played: str
 ) -> None:
     file = tmp_path / "fq.toml"
-    file.write_text(SCENARIO.replace("codel", line))
+    file.write_text(SCENARIO.replace("codel", "fq"))
     done = Simulator(linux=linux).play(load(file, (), None, None), 0, _core.Progress(), packets=False, series=False)
     assert done is not None
     hop = json.loads(done.output.about())["hops"][0]

@@ -421,13 +421,13 @@ impl<'a> Hosts<'a> {
         }
         let conn = &mut self.conns[packet.conn() as usize];
         let fresh = !conn.sender.is_established();
-        let (window, tunes) =
-            (self.entries[entry as usize].tcp.first_window(), self.entries[entry as usize].tcp.rmem.is_some());
+        let tcp = &self.entries[entry as usize].tcp;
+        let window = tcp.first_window();
         let ack = Ack { ts_first: packet.ts(), ts_last: packet.ts(), window, syn: true, ..Ack::default() };
         let acked = conn.sender.on_ack(now, &ack, &[]);
         conn.follow_ecn();
         if let Some(rtt) = acked.rtt {
-            let told = if tunes { Span::from_micros(u64::from(packet.way_us(now))) } else { rtt };
+            let told = if tcp.rmem.is_some() { Span::from_micros(u64::from(packet.way_us(now))) } else { rtt };
             conn.full = conn.full.telling(told);
             net.meter(entry).rtt(now, rtt);
         }
