@@ -59,3 +59,4 @@ pub mod ring;
 pub mod rng;
 pub mod tcp;
 pub mod units;
+mod wheel;

@@ -8,6 +8,7 @@ use crate::units::Span;
 mod bursts;
 mod cc;
 mod compress;
+mod delack;
 mod gro;
 mod pacing;
 mod prr;
@@ -24,7 +25,6 @@ mod stream;
 mod tests;
 mod tlp;
 mod undo;
-mod wheel;
 mod window;
 
 pub use receiver::{Arrival, Receiver};

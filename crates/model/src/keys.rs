@@ -336,7 +336,7 @@ pub const HOST: Section = Section {
             "hz",
             Form::Choice(&["100", "250", "1000"]),
             Text("250"),
-            "Ticks a second of the kernel; in the simulator of cubic, bbr and a card's byte queue limits.",
+            "Ticks a second of the kernel; in the simulator of TCP's timers, of cubic, bbr and a card's byte queue limits.",
         ),
         key(
             "gro_flush_timeout",

@@ -21,7 +21,7 @@ use sojourn_model::workload::{App, Entry, Exchange};
 
 use crate::access::AccessLink;
 use crate::ends::{SYN_BYTES, Told};
-use crate::packet::{ACK, CWR, DATA, DATAGRAM, FULL, PING, Packet, Parts, RETRANSMIT, SYN, stamp};
+use crate::packet::{ACK, CWR, DATA, DATAGRAM, FULL, PING, Packet, Parts, RETRANSMIT, SYN, since};
 use crate::prefetch::Processor;
 use crate::topology::Topology;
 
@@ -261,7 +261,7 @@ impl<'a> Hosts<'a> {
             let conn = &mut self.conns[packet.conn() as usize];
             if told.window != u32::MAX {
                 conn.rwnd = told.window;
-                conn.full = conn.full.telling(Span::from_micros(u64::from(stamp(now).wrapping_sub(told.left))));
+                conn.full = conn.full.telling(since(now, told.left));
             }
             self.acknowledge(now, packet.conn(), packet.ack(), told.blocks(), net);
         } else {
@@ -427,7 +427,7 @@ impl<'a> Hosts<'a> {
         let acked = conn.sender.on_ack(now, &ack, &[]);
         conn.follow_ecn();
         if let Some(rtt) = acked.rtt {
-            let told = if tcp.rmem.is_some() { Span::from_micros(u64::from(packet.way_us(now))) } else { rtt };
+            let told = if tcp.rmem.is_some() { packet.way(now) } else { rtt };
             conn.full = conn.full.telling(told);
             net.meter(entry).rtt(now, rtt);
         }

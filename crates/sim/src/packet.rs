@@ -129,15 +129,15 @@ impl Packet {
     /// This segment, telling the RTT that its sender knows, or (to a receiver that tunes its window) the part of it until this
     /// leaves: since the ACK left that its sender heard last. It stands where an ACK has the second stamp.
     pub fn telling(self, rtt: Span) -> Packet {
-        let us = u32::try_from(rtt.0 / 1000).unwrap_or(u32::MAX);
-        Packet { stamps: u64::from(us) << 32 | self.stamps & u64::from(u32::MAX), ..self }
+        let us = (rtt.0 / 1000).clamp(1, u64::from(u32::MAX));
+        Packet { stamps: us << 32 | self.stamps & u64::from(u32::MAX), ..self }
     }
 
     /// About the RTT that this ACK will show when it arrives: with blocks mostly that of the segment which triggered it.
     #[inline(always)]
     pub fn shows_rtt(&self) -> Span {
         let ts = if self.has_blocks() { self.ts_last() } else { self.ts() };
-        Span::from_micros(u64::from(stamp(self.time).wrapping_sub(ts)))
+        since(self.time, ts)
     }
 
     /// What this segment tells of the RTT, in µs; 0: nothing.
@@ -273,9 +273,9 @@ impl Packet {
         Packet { form: (self.form ^ 1 << LANE) | u64::from(REPLY) << BITS, stamps, ..self }
     }
 
-    /// How long this answer has been on its way, in µs.
-    pub fn way_us(&self, now: Time) -> u32 {
-        stamp(now).wrapping_sub(self.ts_last())
+    /// How long this answer has been on its way.
+    pub fn way(&self, now: Time) -> Span {
+        since(now, self.ts_last())
     }
 
     /// The ECN field on arrival at the current queue.
@@ -408,6 +408,12 @@ impl Queued for Packet {
 #[inline]
 pub fn stamp(now: Time) -> u32 {
     (now.0 / 1000) as u32
+}
+
+/// The time since that was stamped.
+#[inline(always)]
+pub fn since(now: Time, stamped: u32) -> Span {
+    Span::from_micros(u64::from(stamp(now).wrapping_sub(stamped)))
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Linux's coarse clock: jiffies of 4 ms (HZ 250, as Debian has it), and timers on them.
 //!
-//! A timer set for so many jiffies from now goes off a jiffy later: the timer wheel (Linux's `kernel/time/timer.c`)
-//! rounds up, and far ahead it rounds up to 8, 64, … jiffies. Packets of the very moment of a tick come before what the
-//! tick does.
+//! A timer set for so many jiffies from now goes off a jiffy later, and far ahead later still ([`crate::wheel`]). Packets of the
+//! very moment of a tick come before what the tick does.
 
 use crate::units::{Span, Time};
+use crate::wheel::slot;
 
 /// One jiffy.
 pub(super) const JIFFY: Span = Span::from_millis(4);
@@ -14,19 +14,6 @@ pub(super) const HZ: u64 = 1_000_000_000 / JIFFY.0;
 /// The jiffies that a span takes up, begun ones included (`usecs_to_jiffies`).
 pub(super) fn jiffies(span: Span) -> u64 {
     span.0.div_ceil(JIFFY.0)
-}
-
-/// The jiffy in which a timer goes off that is set for the jiffy `expires` while the wheel stands at `clock`.
-pub(super) fn wheel(clock: u64, expires: u64) -> u64 {
-    if expires < clock {
-        return clock;
-    }
-    // Each of the wheel's levels has 64 places, each eight times as long as those of the level before.
-    let mut long = 1;
-    while expires - clock >= 63 * long {
-        long *= 8;
-    }
-    (expires + long) / long * long
 }
 
 /// A timer that its discipline sets at time zero, and sets anew each time it goes off.
@@ -47,7 +34,7 @@ pub(super) struct Timer {
 impl Timer {
     /// To go off `first` jiffies after time zero, then every `every`; a time's work takes further `work` jiffies.
     pub fn new(first: u64, every: Option<u64>, work: u64) -> Timer {
-        let due = wheel(0, first);
+        let due = slot(0, first);
         Timer { next: tick(due), due, last: 0, every, work }
     }
 
@@ -67,7 +54,7 @@ impl Timer {
         }
         // The tick of this jiffy is over: the wheel stands at the next one.
         let jiffy = now.0 / JIFFY.0;
-        let due = wheel(jiffy + 1, jiffy + period);
+        let due = slot(jiffy + 1, jiffy + period);
         Timer { next: tick(due), due, last: jiffy, ..timer }
     }
 
@@ -119,7 +106,7 @@ impl Timer {
     fn after(&self, due: u64) -> u64 {
         let end = due + self.work;
         // While a jiffy's timers go off the wheel stands at the next one.
-        self.every.map_or(u64::MAX, |every| wheel(end + 1, end + every))
+        self.every.map_or(u64::MAX, |every| slot(end + 1, end + every))
     }
 }
 
@@ -132,19 +119,6 @@ fn tick(jiffy: u64) -> Time {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn a_timer_goes_off_a_jiffy_late_and_later_if_it_is_set_far_ahead() {
-        // Set in jiffy 1000: the wheel stands there.
-        for (ahead, off) in [(0, 1), (1, 2), (4, 5), (62, 63)] {
-            assert_eq!(wheel(1000, 1000 + ahead), 1000 + off);
-        }
-        assert_eq!(wheel(1000, 1063), 1064, "63 ahead: up to a multiple of 8");
-        assert_eq!(wheel(1000, 1064), 1072);
-        assert_eq!(wheel(0, 125), 128);
-        assert_eq!(wheel(1000, 1000 + 504), 1536, "up to a multiple of 64");
-        assert_eq!(wheel(1000, 999), 1000, "what is overdue is next");
-    }
 
     #[test]
     fn half_a_second_after_the_start_and_then_every_15_ms_is_512_ms_and_every_20() {
@@ -172,7 +146,7 @@ mod tests {
                 now += Span(span);
                 while tick(due) < now {
                     (slow, last) = (slow + 1, due);
-                    due = wheel(due + work + 1, due + work + every);
+                    due = slot(due + work + 1, due + work + every);
                 }
                 fast += timer.passed(now);
                 prop_assert_eq!((fast, timer.next(), timer.last()), (slow, tick(due), tick(last)));

@@ -1,6 +1,6 @@
 //! The receiving half: reassembly, SACK blocks (RFC 2018), delayed ACKs (RFC 5681 §4.2, Linux) and the ECN echo.
 //!
-//! Linux delays an ACK by a time that adapts to the arrivals (ATO, 40 to 200 ms) and not at all while it is in quick-ACK
+//! Linux delays an ACK by a time that adapts to the arrivals (delack.rs) and not at all while it is in quick-ACK
 //! mode: the first 16 segments, after what came twice, after a pause. Without `quickack` it is every second full segment, or
 //! 200 ms. What is out of order is acknowledged at once, until the sender must know (compress.rs).
 //!
@@ -8,25 +8,21 @@
 //! the option with its byte counters).
 //!
 //! Deviations: where marking changes, DCTCP's new segment waits for its ACK as any other (Linux acknowledges it at once); one that
-//! is out of order is told together with those before it. A pause is longer than the RTO of the handshake as the first segment
-//! shows it; Linux's receiver counts from its SYN-ACK, and doubles if that is repeated.
+//! is out of order is told together with those before it.
 
 use crate::cache::Cache;
 use crate::packet::Ecn;
 use crate::tcp::compress::{BLOCKS_EXPECTED, Compress};
+use crate::tcp::delack::Pace;
 use crate::tcp::gro::Merge;
-use crate::tcp::rto::Rto;
-use crate::tcp::wheel::Wheel;
 use crate::tcp::window::{Seen, Window};
 use crate::tcp::{Ack, AckPolicy, Block, Cc, Config, Recovery};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
-/// The delayed-ACK time without quick ACKs, and Linux's TCP_DELACK_MAX. RFC 5681 §4.2 allows up to 500 ms.
-const DELACK_MAX: Span = Span::from_millis(200);
-/// Linux's TCP_ATO_MIN.
-const ATO_MIN: Span = Span::from_millis(40);
+/// The delayed-ACK time without quick ACKs. RFC 5681 §4.2 allows up to 500 ms.
+const DELACK: Span = Span::from_millis(200);
 /// Linux's TCP_MAX_QUICKACKS.
 const MAX_QUICKACKS: u32 = 16;
 /// Blocks kept in order of recency; three fit beside a timestamp (RFC 2018 §3).
@@ -97,8 +93,8 @@ pub struct Receiver {
     ts_last: u32,
     /// When the delayed ACK is due; never if none is.
     deadline: Time,
-    /// How long an ACK is delayed (Linux `ato`).
-    ato: Span,
+    /// How the delay of ACKs adapts.
+    pace: Pace,
     /// The next ACK reports this one.
     duplicate: Option<u32>,
     due_full: u8,
@@ -125,16 +121,10 @@ pub struct Receiver {
     /// So many ACKs of what is out of order may wait for each other (`tcp_comp_sack_nr`); those that do, once a hole was seen.
     comp_sack_nr: u8,
     compress: Option<Box<Compress>>,
-    /// What Linux's timers expire by.
-    wheel: Wheel,
     /// What arrived out of order, ascending, never touching.
     held: VecDeque<Block>,
     /// The blocks of `held` that changed last, the most recent first.
     recent: [Block; RECENT],
-    /// When the last segment arrived; never before the first.
-    lrcvtime: Time,
-    /// A longer pause makes ACKs quick again (Linux `icsk_rto`); before the first segment the minimum RTO.
-    pause: Span,
     /// What tunes the offer, if anything does.
     window: Option<Box<Window>>,
     /// Segments that the card hands up together.
@@ -178,10 +168,7 @@ impl Receiver {
             ts_first: 0,
             ts_last: 0,
             deadline: Time::NEVER,
-            ato: if adaptive { ATO_MIN } else { DELACK_MAX },
-            lrcvtime: Time::NEVER,
-            pause: config.rto_min,
-            wheel: Wheel::new(config.hz),
+            pace: Pace::new(config),
             held: VecDeque::new(),
             recent: [Block::default(); RECENT],
             recent_len: 0,
@@ -217,7 +204,20 @@ impl Receiver {
             self.discharge();
             return true;
         }
-        self.deadline = self.deadline.min(now + self.ato);
+        self.delay(now)
+    }
+
+    /// The ACK waits. Whether one leaves all the same: of what came before, or since that had waited almost long enough.
+    #[inline(always)]
+    fn delay(&mut self, now: Time) -> bool {
+        if !self.adaptive {
+            self.deadline = self.deadline.min(now + DELACK);
+        } else if self.pending > 1 && self.deadline <= self.pace.soon() {
+            self.discharge();
+            return true;
+        } else {
+            self.deadline = self.deadline.min(self.pace.due());
+        }
         self.is_early()
     }
 
@@ -228,12 +228,7 @@ impl Receiver {
         }
         let flushes = self.merge.as_deref().is_some_and(|merge| merge.is_holding());
         if !flushes && self.compress.as_deref().is_none_or(|compress| !compress.is_holding()) {
-            if self.adaptive && !self.wheel.is_tick(self.deadline) {
-                self.deadline = self.wheel.next_tick(self.deadline);
-                return None;
-            }
-            // Linux: a timer that expires waited too short a time. (It is the longest already where it does not adapt.)
-            self.ato = (self.ato + self.ato).min(DELACK_MAX);
+            self.pace.missed();
         }
         self.release_acks();
         self.discharge();
@@ -290,8 +285,8 @@ impl Receiver {
 
     #[inline]
     fn watch(&mut self, now: Time, &Arrival { seq, rtt_us, ecn, cwr, .. }: &Arrival) {
-        if self.adaptive {
-            self.note_arrival(now, rtt_us);
+        if self.adaptive && self.pace.note_arrival(now, rtt_us) {
+            self.quicken(MAX_QUICKACKS);
         }
         if self.tunes {
             self.tune(now, seq, rtt_us);
@@ -372,34 +367,6 @@ impl Receiver {
     #[inline]
     pub fn is_early(&self) -> bool {
         self.early
-    }
-
-    /// Linux `tcp_event_data_recv`: the ATO follows the arrivals, and a pause makes ACKs quick.
-    #[inline]
-    fn note_arrival(&mut self, now: Time, rtt_us: u32) {
-        if self.lrcvtime == Time::NEVER {
-            return self.note_first(now, rtt_us);
-        }
-        let gap = now.since(self.lrcvtime);
-        self.lrcvtime = now;
-        if gap.0 <= ATO_MIN.0 / 2 {
-            self.ato = Span(self.ato.0 / 2 + ATO_MIN.0 / 2);
-        } else if gap < self.ato {
-            self.ato = Span(self.ato.0 / 2 + gap.0).min(DELACK_MAX);
-        } else if gap > self.pause {
-            self.quicken(MAX_QUICKACKS);
-        }
-    }
-
-    /// The first segment: the RTO is that of one sample, the handshake's (RFC 6298 §2.2), as long as nothing else is sent.
-    #[cold]
-    #[inline(never)]
-    fn note_first(&mut self, now: Time, rtt_us: u32) {
-        let mut rto = Rto::new(self.pause, true);
-        if rtt_us > 0 {
-            rto.sample(Span::from_micros(u64::from(rtt_us)), 0, 0);
-        }
-        (self.pause, self.lrcvtime) = (rto.timeout(), now);
     }
 
     /// So many quick ACKs from now on, but no more than half a window of them.
@@ -664,26 +631,6 @@ mod tests {
         assert_eq!(twice, [70].into_iter().chain(82..97).chain([98, 100, 102]).collect::<Vec<u32>>());
     }
 
-    /// Linux `tcp_event_data_recv` looks at the RTO, which for who only receives stays that of the handshake: here 3 · 100 ms.
-    #[test]
-    fn a_pause_is_longer_than_the_timeout_after_the_handshake() {
-        for (pause, acks) in [(290, 10), (310, 16 + 2)] {
-            let mut receiver = receiver(AckPolicy::Delayed, true);
-            feed(&mut receiver, 0, 0..40);
-            assert_eq!(feed(&mut receiver, 39 + pause, 40..60).len(), acks, "after {pause} ms");
-        }
-    }
-
-    #[test]
-    fn a_delayed_ack_leaves_at_the_tick_after_its_time() {
-        let mut receiver = receiver(AckPolicy::Delayed, true);
-        feed(&mut receiver, 1, 0..17);
-        let due = receiver.next_event();
-        assert_eq!((due, receiver.on_timer(due)), (Time(57_000_000), None));
-        let tick = receiver.next_event();
-        assert_eq!((tick, receiver.on_timer(tick).map(|ack| ack.cum)), (Time(60_000_000), Some(17)));
-    }
-
     #[test]
     fn before_rack_disorder_made_acks_quick_too() {
         let mut receiver = Receiver::new(&Config { recovery: Recovery::Rfc6675, ..Config::default() });
@@ -734,7 +681,7 @@ mod tests {
         rush(&mut receiver, 18..41);
         let mut arrive = |seq| {
             let answers = receiver.accept(Time(2_000_500_000), arrival(seq, true, 0, Ecn::NotEct, false));
-            (answers, receiver.ack().cum, receiver.next_event() >= Time(2_000_500_000) + ATO_MIN)
+            (answers, receiver.ack().cum, receiver.next_event() >= Time(2_040_000_000))
         };
         assert_eq!(arrive(17), (true, 41, true));
         assert_eq!(arrive(41), (false, 42, true), "and no ACK is quick after it");
@@ -753,12 +700,24 @@ mod tests {
     #[test]
     fn the_last_segment_waits_for_the_ato() {
         let mut receiver = receiver(AckPolicy::Delayed, true);
-        feed(&mut receiver, 0, 0..17);
-        assert_eq!(receiver.next_event(), Time(56_000_000)); // 16 ms + 40 ms
-        assert_eq!(receiver.on_timer(Time(55_999_999)), None);
-        let ack = receiver.on_timer(Time(56_000_000)).unwrap();
+        feed(&mut receiver, 1, 0..17);
+        assert_eq!(receiver.next_event(), Time(60_000_000), "40 ms after 17 ms, and that at a tick");
+        assert_eq!(receiver.on_timer(Time(59_999_999)), None);
+        let ack = receiver.on_timer(Time(60_000_000)).unwrap();
         assert_eq!((ack.cum, ack.ts_first, ack.ts_last), (17, 16_000, 16_000));
         assert_eq!(receiver.next_event(), Time::NEVER);
+    }
+
+    /// Linux `tcp_send_delayed_ack`: "If delack timer is about to expire, send ACK now." Short segments would wait on.
+    #[test]
+    fn what_arrives_just_before_a_delayed_ack_is_due_is_acknowledged_with_it() {
+        for (wait, answers) in [(24, false), (28, true)] {
+            let mut receiver = receiver(AckPolicy::Delayed, true);
+            feed(&mut receiver, 0, 0..16);
+            let mut arrive =
+                |ms: u64, seq| receiver.accept(Time(ms * 1_000_000), arrival(seq, false, 0, Ecn::NotEct, false));
+            assert_eq!([arrive(20, 16), arrive(20 + wait, 17)], [false, answers], "{wait} ms later");
+        }
     }
 
     #[test]
@@ -876,8 +835,8 @@ mod tests {
         assert!(receiver.accept(Time(1), arrival(1, true, 11, Ecn::Ce, false)) && receiver.is_early());
         let early = receiver.ack();
         assert_eq!((early.cum, early.ts_first, early.ts_last, early.ece()), (1, 10, 10, false));
-        assert_eq!(receiver.next_event(), Time(1) + DELACK_MAX);
-        let late = receiver.on_timer(Time(1) + DELACK_MAX).expect("it is due");
+        assert_eq!(receiver.next_event(), Time(1) + DELACK);
+        let late = receiver.on_timer(Time(1) + DELACK).expect("it is due");
         assert_eq!((late.cum, late.ts_first, late.ts_last, late.ece()), (2, 11, 11, true));
     }
 

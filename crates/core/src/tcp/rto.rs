@@ -6,6 +6,7 @@
 
 use crate::cache::Cache;
 use crate::units::Span;
+use crate::wheel::Wheel;
 
 /// RFC 6298 §2.1: the timeout before the first sample; also that of a SYN.
 pub(super) const INITIAL: Span = Span::from_secs(1);
@@ -114,6 +115,11 @@ impl Rto {
         self.backoff = (self.backoff + 1).min(16);
     }
 
+    /// What doubles has whole ticks (Linux `icsk_rto`).
+    pub fn round_up(&mut self, wheel: Wheel) {
+        self.rto = wheel.span(wheel.ticks(Span(self.rto))).0;
+    }
+
     /// Timeouts in a row, without a sample since.
     pub fn backoff(&self) -> u8 {
         self.backoff
@@ -207,5 +213,18 @@ mod tests {
         rto.sample(Span(406_250_000), 22, 32);
         let mdev = 759_375_000 * 3 / 4 * 3 / 4;
         assert!((rto.timeout().0 as i64 - (406_250_000 + 1_012_500_000 - (1_012_500_000 - mdev) / 4)).abs() < 8);
+    }
+
+    /// Linux `icsk_rto`: 303 ms are 76 ticks of 4 ms, and those double.
+    #[test]
+    fn whole_ticks_double() {
+        let mut rto = Rto::new(Span::from_millis(200), true);
+        rto.sample(Span::from_millis(101), 0, 0);
+        assert_eq!(rto.timeout(), Span::from_millis(303));
+        (0..2).for_each(|_| {
+            rto.round_up(Wheel::new(250));
+            rto.back_off();
+        });
+        assert_eq!(rto.timeout(), Span::from_millis(4 * 304));
     }
 }

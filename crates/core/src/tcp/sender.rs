@@ -26,9 +26,9 @@ use crate::tcp::small_queue::SmallQueue;
 use crate::tcp::stream::Stream;
 use crate::tcp::tlp::Tlp;
 use crate::tcp::undo::Doubt;
-use crate::tcp::wheel::Wheel;
 use crate::tcp::{Ack, Acked, Block, Cc, Config, Recovery, Transmit};
 use crate::units::{Span, Time};
+use crate::wheel::Wheel;
 use alloc::boxed::Box;
 use core::ops::Range;
 use modelled::Path;
@@ -419,7 +419,7 @@ impl Sender {
         if self.state == State::SynSent {
             self.timeouts += 1;
             if !self.linux || self.timeouts > LINEAR_SYNS {
-                self.rto.back_off();
+                self.back_off();
             }
             self.syn_due = true;
             self.deadline = Time::NEVER;
@@ -595,7 +595,11 @@ impl Sender {
             return Acked::default();
         }
         let lost = self.timeouts;
-        let rtt = (self.timestamps || lost == 0).then(|| since_us(now, ack.ts_first));
+        let rtt = match lost {
+            0 => Some(since_us(now, ack.ts_first)),
+            _ if self.linux => self.timestamps.then(|| since_ms(now, ack.ts_first)),
+            _ => self.timestamps.then(|| since_us(now, ack.ts_first)),
+        };
         self.rto.after_handshake(lost > 0, rtt.is_some());
         if self.linux && lost > 0 && ack.ts_first != self.opened_us {
             // RFC 3168 §6.1.1.1, Linux `tcp_ecn_fallback`: who repeats a SYN asks for no ECN.

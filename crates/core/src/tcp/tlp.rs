@@ -7,6 +7,8 @@ use crate::units::Span;
 
 /// Linux `TCP_TIMEOUT_INIT`: before there is an RTT.
 const NO_RTT: Span = Span::from_secs(1);
+/// Linux `TCP_TIMEOUT_MIN_US`: a probe, and the end of RACK's tolerance, come so much later than they might.
+pub(super) const TIMEOUT_MIN: Span = Span::from_millis(2);
 
 /// The episode of a probe.
 #[derive(Clone, Copy, Default, Debug)]
@@ -39,12 +41,12 @@ pub(super) struct Sign {
 }
 
 /// RFC 8985 §7.2: PTO, of `outstanding` segments. A receiver may wait with the ACK of a single one, by Linux's reckoning as
-/// long as the shortest timeout; of more, only two of its ticks.
+/// long as the shortest timeout.
 #[inline(always)]
-pub(super) fn pto(srtt: Option<Span>, outstanding: u32, rto_min: Span, two_ticks: Span) -> Span {
+pub(super) fn pto(srtt: Option<Span>, outstanding: u32, rto_min: Span) -> Span {
     match srtt {
         None => NO_RTT,
-        Some(srtt) => Span(2 * srtt.0 + if outstanding == 1 { rto_min.0 } else { two_ticks.0 }),
+        Some(srtt) => Span(2 * srtt.0 + if outstanding == 1 { rto_min.0 } else { TIMEOUT_MIN.0 }),
     }
 }
 
@@ -74,9 +76,9 @@ mod tests {
 
     #[test]
     fn the_probe_waits_for_two_round_trips_and_for_a_delayed_ack_of_a_single_segment() {
-        assert_eq!(pto(None, 5, MS(200), MS(8)), Span::from_secs(1));
-        assert_eq!(pto(Some(MS(50)), 5, MS(200), MS(8)), MS(108));
-        assert_eq!(pto(Some(MS(50)), 1, MS(200), MS(8)), MS(300));
+        assert_eq!(pto(None, 5, MS(200)), Span::from_secs(1));
+        assert_eq!(pto(Some(MS(50)), 5, MS(200)), MS(102));
+        assert_eq!(pto(Some(MS(50)), 1, MS(200)), MS(300));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Clients that ask and servers that answer: the web, pages and video.
 
 use sojourn_core::packet::Packet as _;
-use sojourn_core::units::Time;
+use sojourn_core::units::{Span, Time};
 use sojourn_model::workload::ideal::Task;
 use sojourn_model::workload::page::{Browsing, Then};
 use sojourn_model::workload::video::Video;
@@ -94,12 +94,16 @@ impl Hosts<'_> {
     pub(super) fn respond(&mut self, now: Time, index: u32, net: &mut impl Net) {
         let web = &self.webs[index as usize];
         let (conn, bytes) = (web.response, web.exchanges[web.at].response);
-        // The handshake's ACK gave the server a sample too; the client's own stands for it.
-        let asking = &self.conns[web.request as usize].sender;
-        let (rtt, ecn) = (asking.srtt(), asking.has_ecn());
+        // The handshake's ACK gave the server a sample too; the client's own stands for it, of which it knows one way.
+        let asking = &self.conns[web.request as usize];
+        let (rtt, ecn) = (asking.sender.srtt(), asking.sender.has_ecn());
+        let tunes = self.entries[asking.entry as usize].tcp.rmem.is_some();
+        let back = if tunes { Span::from_micros(u64::from(asking.full.rtt_us())) } else { Span::ZERO };
         let answering = &mut self.conns[conn as usize];
         if !answering.sender.is_established() {
-            answering.full = answering.full.telling(rtt.unwrap_or_default());
+            if let Some(rtt) = rtt {
+                answering.full = answering.full.telling(rtt - back);
+            }
             answering.sender.establish(now, rtt);
             if !ecn {
                 answering.sender.forgo_ecn();

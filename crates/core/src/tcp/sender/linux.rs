@@ -508,7 +508,7 @@ impl Sender {
         self.tlp.end_seq = None;
         self.cwr_due = self.ecn;
         self.rexmit = Rexmit::Lost;
-        self.rto.back_off();
+        self.back_off();
         self.start_rto(now, now);
     }
 

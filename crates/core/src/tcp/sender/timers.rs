@@ -4,7 +4,7 @@
 
 use super::{Rexmit, Sender, State};
 use crate::tcp::Transmit;
-use crate::tcp::tlp;
+use crate::tcp::tlp::{self, TIMEOUT_MIN};
 use crate::units::{Span, Time};
 
 /// What happens when the timer expires.
@@ -50,7 +50,7 @@ impl Sender {
 
     #[inline(always)]
     fn pto(&self) -> Span {
-        tlp::pto(self.rto.srtt(), self.nxt - self.una, self.rto.min(), self.wheel.two_ticks())
+        tlp::pto(self.rto.srtt(), self.nxt - self.una, self.rto.min())
     }
 
     /// Whether the end of the flight is probed (Linux: in Open and CWR).
@@ -82,9 +82,17 @@ impl Sender {
         self.arm(Timer::Rto, now, if self.una == self.nxt { Time::NEVER } else { at });
     }
 
+    /// The RTO doubles: in Linux one of whole ticks.
+    pub(super) fn back_off(&mut self) {
+        if self.linux {
+            self.rto.round_up(self.wheel);
+        }
+        self.rto.back_off();
+    }
+
     /// RACK waits for what is behind.
     pub(super) fn wait_for_reordering(&mut self, now: Time, wait: Span) {
-        self.arm(Timer::Reorder, now, now + wait + self.wheel.two_ticks());
+        self.arm(Timer::Reorder, now, now + wait + TIMEOUT_MIN);
     }
 
     /// New segments have left, off the clean path; `first`: nothing else was outstanding.

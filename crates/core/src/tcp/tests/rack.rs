@@ -35,8 +35,8 @@ fn figure_1_of_rfc_8985_a_lost_tail_needs_no_timeout() {
     lose(&mut path, &[(0, 1), (0, 2), (0, 3)]);
     path.sender.write(4 * 1448);
     path.run_until(at_ms(2000));
-    // Two round trips and two ticks after the ACK, and at the tick after that: the probe. Its SACK, and P1 and P2 are lost.
-    assert_eq!(again(&path), [(312, 3), (412, 1), (512, 2)]);
+    // Two round trips and 2 ms after the ACK, rounded up to ticks, and at the tick after that: the probe. Its SACK, and P1 and P2 are lost.
+    assert_eq!(again(&path), [(308, 3), (408, 1), (508, 2)]);
     assert!(path.sender.all_acked());
     assert_eq!((path.sender.timeouts(), path.sender.ssthresh()), (0, 10));
 }
@@ -107,7 +107,7 @@ fn a_probe_that_repaired_nothing_is_reported_as_a_duplicate_and_costs_nothing() 
     });
     path.sender.write(10 * 1448);
     path.run_until(at_ms(1000));
-    assert_eq!(again(&path), [(212, 9)]);
+    assert_eq!(again(&path), [(208, 9)]);
     path.sender.write(20 * 1448);
     path.run_until(at_ms(2000));
     assert!(path.sender.all_acked());
@@ -127,11 +127,11 @@ fn the_probe_is_new_data_if_there_is_any_whatever_the_window() {
     path.sender.write(20 * 1448);
     path.run_until(at_ms(213));
     let probe = path.sent.last().unwrap();
-    assert_eq!((probe.0, probe.1.seq, probe.1.retransmit), (at_ms(212), 10, false));
+    assert_eq!((probe.0, probe.1.seq, probe.1.retransmit), (at_ms(208), 10, false));
     assert_eq!((path.sender.cwnd(), path.sender.inflight()), (10, 11));
     path.run_until(at_ms(3000));
     assert!(path.sender.all_acked());
-    assert_eq!(again(&path), [(312, 8), (312, 9)], "by the SACK of the probe");
+    assert_eq!(again(&path), [(308, 8), (308, 9)], "by the SACK of the probe");
     assert_eq!(path.sender.timeouts(), 0);
 }
 
@@ -255,6 +255,20 @@ fn the_first_four_waits_for_an_answer_to_a_syn_are_a_second_each() {
     path.run_until(at_ms(12_000));
     let syns: Vec<u64> = path.sent.iter().map(|(at, _)| at.0 / 1_000_000_000).collect();
     assert_eq!(syns, [0, 1, 2, 3, 4, 5, 7, 11]);
+}
+
+/// Its RTT is by the timestamp, in whole milliseconds; the timer has ticks: a second is 1024 ms.
+#[test]
+fn a_syn_that_is_repeated_is_timed_by_its_stamp() {
+    for (lost, rtt_us, expected) in [(false, 100_700, &[0][..]), (true, 100_000, &[0, 1024])] {
+        let mut path = Path::new(config(), Span::from_micros(100_700));
+        path.data = Box::new(move |at, _| Fate { lost: lost && at == Time::ZERO, ..Fate::default() });
+        path.sender.open(Time::ZERO);
+        path.run_until(at_ms(1200));
+        let syns: Vec<u64> = path.sent.iter().map(|(at, _)| at.0 / 1_000_000).collect();
+        assert_eq!(syns, expected);
+        assert_eq!(path.sender.srtt(), Some(Span::from_micros(rtt_us)));
+    }
 }
 
 #[test]

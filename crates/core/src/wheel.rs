@@ -1,0 +1,140 @@
+//! Linux's timer wheel: a timer expires at a tick, and the farther away that is when it is set, the coarser.
+//!
+//! Facts: `calc_wheel_index` and `calc_index` of Linux 7.3's kernel/time/timer.c, `usecs_to_jiffies`. With 250 Hz what is set for
+//! less than 252 ms expires up to two ticks of 4 ms late, what is set for less than two seconds at the next multiple of 32 ms, and
+//! what for less than 16 s at the next of 256 ms: so timeouts of many connections come together.
+//!
+//! Deviations: ticks are counted from the start of the run; a timer that is set anew for the same slot stays in its old one in Linux.
+
+use crate::units::{Span, Time};
+
+/// LVL_START(1): so many ticks away the next level begins, and the one behind it eight times as far.
+const LEVEL: u64 = 63;
+/// LVL_CLK_SHIFT: a slot of a level lasts eight of the level before.
+const SHIFT: u32 = 3;
+/// Times below 2^57 ns, four years, have their exact tick.
+const BITS: u32 = 57;
+
+/// The tick at which a timer expires that is set for the tick `expires` while the wheel stands at `clock`: later than that.
+#[inline]
+pub(crate) fn slot(clock: u64, expires: u64) -> u64 {
+    if expires < clock {
+        return clock;
+    }
+    let mut shift = 0;
+    while expires - clock >= LEVEL << shift {
+        shift += SHIFT;
+    }
+    ((expires >> shift) + 1) << shift
+}
+
+/// The wheel of one kernel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wheel {
+    /// 2^(64 + `shift`) ticks by this: a multiplication instead of a division, which is wanted for each segment that arrives.
+    inverse: u64,
+    /// A tick in ns.
+    tick: u32,
+    shift: u32,
+}
+
+impl Wheel {
+    /// Of a kernel with so many ticks a second, no more than a million.
+    pub fn new(hz: u32) -> Wheel {
+        // Rounded up: a span of whole ticks, in µs, is so many and no more.
+        let tick = 1_000_000_000u32.div_ceil(hz.max(1));
+        let bits = BITS + u32::BITS - tick.leading_zeros();
+        let inverse = (1u128 << bits).div_ceil(u128::from(tick)) as u64;
+        Wheel { inverse, tick, shift: bits - u64::BITS }
+    }
+
+    /// The tick that was last at that time.
+    #[inline(always)]
+    pub fn tick(&self, at: Time) -> u64 {
+        ((u128::from(at.0) * u128::from(self.inverse)) >> u64::BITS) as u64 >> self.shift
+    }
+
+    /// So long in ticks, begun ones included (`usecs_to_jiffies`).
+    pub fn ticks(&self, span: Span) -> u64 {
+        span.0.div_ceil(u64::from(self.tick))
+    }
+
+    /// So many ticks.
+    pub fn span(&self, ticks: u64) -> Span {
+        Span(ticks * u64::from(self.tick))
+    }
+
+    /// When a timer expires that was set in this tick for so many later.
+    #[inline(always)]
+    pub fn after(&self, clock: u64, ticks: u64) -> Time {
+        Time(self.span(slot(clock, clock + ticks)).0)
+    }
+
+    /// When a timer expires that was `set` for `at`: later than that.
+    pub fn expiry(&self, set: Time, at: Time) -> Time {
+        self.after(self.tick(set), self.ticks(at.since(set)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ms(n: u64) -> Time {
+        Time(n * 1_000_000)
+    }
+
+    #[test]
+    fn what_is_far_away_expires_at_a_coarser_tick() {
+        for ahead in [0, 1, 5, 37, 62] {
+            assert_eq!(slot(1000, 1000 + ahead), 1001 + ahead);
+        }
+        assert_eq!(slot(1000, 1063), 1064, "63 ahead: up to a multiple of 8");
+        assert_eq!(slot(1000, 1064), 1072);
+        assert_eq!(slot(0, 125), 128);
+        assert_eq!(slot(1000, 1000 + 504), 1536, "up to a multiple of 64");
+        assert_eq!(slot(1000, 999), 1000, "what is overdue is next");
+    }
+
+    /// The slots of a kernel of 250 Hz.
+    #[test]
+    fn a_wait_of_some_milliseconds_ends_at_a_tick() {
+        let wheel = Wheel::new(250);
+        let after = |set: u64, wait: u64| wheel.expiry(ms(set), ms(set + wait)).since(ms(0)).0 / 1_000_000;
+        assert_eq!([after(0, 40), after(1, 40), after(3, 41)], [44, 44, 48]);
+        assert_eq!([after(0, 248), after(0, 249), after(0, 252)], [252, 256, 256]);
+        assert_eq!([after(1000, 300), after(1012, 300), after(1024, 300)], [1312, 1344, 1344]);
+        assert_eq!([after(0, 2016), after(0, 16_128)], [2048, 16_384]);
+    }
+
+    /// `usecs_to_jiffies`, with 300 Hz too, where a tick is no whole number of ns.
+    #[test]
+    fn a_span_of_whole_ticks_is_so_many() {
+        let ticks = |hz, ms| Wheel::new(hz).ticks(Span::from_millis(ms));
+        assert_eq!([ticks(100, 200), ticks(250, 200), ticks(300, 200), ticks(1000, 200)], [20, 50, 60, 200]);
+        assert_eq!([ticks(250, 41), ticks(300, 41)], [11, 13]);
+        assert_eq!(Wheel::new(250).span(51), Span::from_millis(204));
+    }
+
+    proptest! {
+        /// The multiplication is the division.
+        #[test]
+        fn ticks_are_counted_exactly(at in 0u64..1 << BITS, n in 0u64..1 << 35, hz in prop::sample::select(&[100u32, 250, 300, 1000][..])) {
+            let wheel = Wheel::new(hz);
+            let tick = u64::from(wheel.tick);
+            for at in [at, n * tick, n * tick + tick - 1, (n * tick).saturating_sub(1)] {
+                prop_assert_eq!(wheel.tick(Time(at)), at / tick);
+            }
+        }
+
+        /// No timer is early, and none later than a seventh of its wait and two ticks.
+        #[test]
+        fn no_timer_is_early(set in 0u64..1 << 40, wait in 0u64..120_000_000_000, hz in prop::sample::select(&[100u32, 250, 1000][..])) {
+            let (wheel, at) = (Wheel::new(hz), Time(set + wait));
+            let late = wheel.expiry(Time(set), at);
+            prop_assert!(late > at || wait == 0);
+            prop_assert!(late.since(at).0 <= wait / 7 + 2 * u64::from(wheel.tick), "{late:?} for {at:?}");
+        }
+    }
+}
