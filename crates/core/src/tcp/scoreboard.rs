@@ -48,8 +48,10 @@ pub(super) struct Scoreboard {
     pub sacked: u32,
     /// Lost segments, whether retransmitted or not.
     pub lost: u32,
-    /// Retransmissions in the network.
+    /// Retransmissions in the network, as Linux counts them.
     pub retx: u32,
+    /// Of those, such that there are not (see [`Scoreboard::lose_by_timeout`]).
+    leaked: u32,
     /// Segments that only a probe sent again.
     probes: u32,
     /// The highest SACKed segments, highest first. Zero and what has been acknowledged since stand for "none".
@@ -430,7 +432,7 @@ impl Scoreboard {
             let mask = self.flags.len().wrapping_sub(1);
             (una..nxt).filter(|&s| !self.flags.is_empty() && self.flags[s as usize & mask] & bit != 0).count() as u32
         };
-        (count(SACKED), count(LOST), count(RETX))
+        (count(SACKED), count(LOST), count(RETX) + self.leaked)
     }
 }
 

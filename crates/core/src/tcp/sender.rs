@@ -60,6 +60,8 @@ enum State {
 enum Rexmit {
     /// Nothing.
     None,
+    /// The first segment: the timer expired.
+    First,
     /// What is lost.
     Lost,
     /// Nothing if there is new data, else what is lost (RFC 5682 §3.1 step 2 b).

@@ -84,20 +84,26 @@ impl Scoreboard {
                 break;
             }
             self.sent_again.pop();
-            self.lose_again(seq);
-            self.lost_again.push(seq);
             found.lost += 1;
-            found.again += 1;
+            found.again += u32::from(self.lose_again(seq));
             newly(seq);
         }
     }
 
-    /// A retransmission is lost.
-    fn lose_again(&mut self, seq: u32) {
+    /// A retransmission is lost; whether it is to be sent again. One that an undone timeout left behind counts as on its way as
+    /// before (Linux `tcp_mark_skb_lost`: RETRANS stays where LOST was not).
+    fn lose_again(&mut self, seq: u32) -> bool {
         let flag = self.flag(seq);
-        let was = core::mem::replace(flag, LOST | *flag & EVER);
-        self.retx -= 1;
-        self.lost += u32::from(was & LOST == 0);
+        let known = *flag & LOST != 0;
+        if known {
+            *flag = LOST | *flag & EVER;
+            self.retx -= 1;
+            self.lost_again.push(seq);
+        } else {
+            *flag |= LOST;
+            self.lost += 1;
+        }
+        known
     }
 
     /// In the network as it left first, or as a probe.
@@ -128,6 +134,10 @@ impl Scoreboard {
 
     /// After a timeout: the first segment is lost, and what left longer than an RTT ago (Linux `tcp_timeout_mark_lost`; RFC
     /// 8985 §6.3). Shows each that was not known to be.
+    ///
+    /// The first is sent again even if a retransmission of it counts as on its way. Linux then counts both (`tcp_retransmit_skb`:
+    /// "retrans_out leaked"), and one more than there are from then on, until nothing is outstanding: a connection with such a
+    /// leak, and a window of a segment or two, sends one segment at a time.
     pub fn lose_by_timeout(&mut self, (una, nxt): (u32, u32), judge: &Judge, sent: &Sent, mut newly: impl FnMut(u32)) {
         self.reserve(una, nxt);
         self.judged = nxt;
@@ -148,12 +158,21 @@ impl Scoreboard {
             newly(seq);
             if flag & RETX != 0 {
                 self.lose_again(seq);
-                self.lost_again.push(seq);
             } else {
                 *self.flag(seq) |= LOST;
                 self.lost += 1;
             }
         }
+        let first = self.flag(una);
+        if *first & RETX != 0 {
+            *first &= !RETX;
+            self.leaked += 1;
+        }
+    }
+
+    /// Nothing is outstanding: no leak is (the end of Linux `tcp_clean_rtx_queue`).
+    pub fn settle(&mut self) {
+        self.retx -= core::mem::take(&mut self.leaked);
     }
 
     /// A probe sends a segment again that is not known to be lost.

@@ -126,6 +126,9 @@ impl Sender {
             }
         });
         heard.repeated |= gone.repeated;
+        if cum == self.nxt {
+            self.board.settle();
+        }
         self.una = cum;
         self.edge = self.edge.max(ack.cum.saturating_add(ack.window));
         let sacked = self.board.sack(cum, self.nxt, blocks, |seq, again| {
@@ -507,7 +510,7 @@ impl Sender {
         self.recover = self.nxt;
         self.tlp.end_seq = None;
         self.cwr_due = self.ecn;
-        self.rexmit = Rexmit::Lost;
+        self.rexmit = Rexmit::First;
         self.back_off();
         self.start_rto(now, now);
     }
@@ -528,7 +531,12 @@ impl Sender {
 
     /// What is to be sent again next, while losses are repaired.
     pub(super) fn next_repair(&mut self) -> Option<u32> {
-        if self.rexmit == Rexmit::Lost { self.board.next_lost(self.una) } else { None }
+        match self.rexmit {
+            Rexmit::First => Some(self.una),
+            // Linux: and no more of them on their way than are lost.
+            Rexmit::Lost if self.board.retx < self.board.lost => self.board.next_lost(self.una),
+            _ => None,
+        }
     }
 
     /// The smallest RTT so far.

@@ -1,7 +1,7 @@
 //! The sender off the clean path, whatever finds its losses.
 
 use super::timers::Timer;
-use super::{Sender, State};
+use super::{Rexmit, Sender, State};
 use crate::tcp::{Ack, Acked, Block, Transmit};
 use crate::units::Time;
 
@@ -100,6 +100,9 @@ impl Sender {
         self.retransmits += 1;
         self.sent_at = now;
         if self.linux {
+            if self.rexmit == Rexmit::First {
+                self.rexmit = Rexmit::Lost;
+            }
             self.sent.on_send(seq..seq + 1, self.una, now);
             self.note_retransmission(now);
         }
