@@ -327,3 +327,30 @@ fn segments_whose_repetition_was_undone_are_not_taken_for_sent_once() {
         ack(&mut path, 4, Time::ZERO, &[Block { start: 5, end: 14 }]);
     }
 }
+
+/// Linux `tcp_mark_skb_lost`, `tcp_retransmit_skb`: "retrans_out leaked". F-RTO undoes a timeout, because the second segment was late;
+/// what was sent again still counts as on its way when the next timeout sends it once more.
+#[test]
+fn after_an_undone_timeout_a_repetition_counts_twice_until_all_is_acknowledged() {
+    let mut path = path(config());
+    path.data = Box::new(|at, tx| Fate {
+        lost: tx.seq != 1 && at < at_ms(1000),
+        late: Span::from_millis(if tx.seq == 1 { 800 } else { 0 }),
+        ..Fate::default()
+    });
+    path.sender.write(10 * 1448);
+    path.run_until(at_ms(899));
+    assert_eq!((path.sender.timeouts(), path.sender.inflight()), (1, 1), "all are lost, one was sent again");
+    path.run_until(at_ms(901));
+    assert_eq!(path.sender.inflight(), 10, "all but one are on their way, and that one twice");
+    while path.sender.timeouts() == 1 {
+        path.step(at_ms(20_000));
+    }
+    assert_eq!(path.sender.inflight(), 2, "of which there is one");
+    assert_eq!(again(&path).iter().filter(|&&(at, _)| at >= 1000).count(), 1);
+    let counts = path.sender.counts();
+    assert_eq!(counts.0, counts.1);
+    path.run_until(at_ms(20_000));
+    assert!(path.sender.all_acked());
+    assert_eq!((path.sender.inflight(), path.sender.stale_marks()), (0, 0));
+}
