@@ -21,7 +21,7 @@ use sojourn_model::workload::{App, Entry, Exchange};
 
 use crate::access::AccessLink;
 use crate::ends::{SYN_BYTES, Told};
-use crate::packet::{ACK, CWR, DATA, DATAGRAM, FULL, PING, Packet, Parts, RETRANSMIT, SYN, since};
+use crate::packet::{ACK, CWR, DATA, DATAGRAM, FULL, PING, Packet, Parts, RETRANSMIT, SYN, since, stamp};
 use crate::prefetch::Processor;
 use crate::topology::Topology;
 
@@ -80,6 +80,8 @@ struct Conn {
     started: Time,
     /// Bytes of its transfer.
     size: u64,
+    /// When the handshake's answer came, as [`stamp`] has it; none if another connection shook hands for it.
+    answered: Option<u32>,
 }
 
 impl Conn {
@@ -87,6 +89,17 @@ impl Conn {
     fn follow_ecn(&mut self) {
         if !self.sender.has_ecn() {
             self.full = self.full.without_ecn();
+        }
+    }
+
+    /// A full segment again, while nothing is known to have arrived since the handshake. For Linux's receiver that lasts until something
+    /// does (`tcp_synack_rtt_meas`): its RTT is longer by what has passed.
+    fn full_again(&self, now: Time) -> Packet {
+        match self.answered {
+            Some(at) if self.sender.acked() == 0 => {
+                self.full.telling(Span::from_micros(u64::from(self.full.rtt_us())) + since(now, at))
+            }
+            _ => self.full,
         }
     }
 }
@@ -378,9 +391,9 @@ impl<'a> Hosts<'a> {
         let mut packets = 0;
         while let Some(segment) = conn.sender.poll_transmit(now) {
             let bytes = conn.header + segment.payload as u16;
-            let full = bytes >= conn.full.ip_bytes();
+            let whole = bytes >= conn.full.ip_bytes();
             let mut bits = Packet::sent_with(if segment.ect { conn.full.ecn() } else { Ecn::NotEct });
-            bits |= if segment.cwr { CWR } else { 0 } | if full { FULL } else { 0 };
+            bits |= if segment.cwr { CWR } else { 0 } | if whole { FULL } else { 0 };
             let (kind, bytes) = match (segment.syn, segment.retransmit) {
                 (true, _) => (SYN, SYN_BYTES),
                 (false, true) => (RETRANSMIT, bytes),
@@ -392,10 +405,13 @@ impl<'a> Hosts<'a> {
             {
                 conn.sender.departs(at, segment.payload);
             }
-            if segment.retransmit {
+            let full = if segment.retransmit {
                 net.meter(conn.entry).retransmit(now);
-            }
-            net.emit(conn.full.formed(bytes, bits, kind).sent_at(now).numbered(segment.seq));
+                conn.full_again(now)
+            } else {
+                conn.full
+            };
+            net.emit(full.formed(bytes, bits, kind).sent_at(now).numbered(segment.seq));
         }
         self.follow(now, index, net);
         packets
@@ -429,6 +445,7 @@ impl<'a> Hosts<'a> {
         if let Some(rtt) = acked.rtt {
             let told = if tcp.rmem.is_some() { packet.way(now) } else { rtt };
             conn.full = conn.full.telling(told);
+            conn.answered = Some(stamp(now));
             net.meter(entry).rtt(now, rtt);
         }
         let web = conn.web;
@@ -628,7 +645,18 @@ impl<'a> Hosts<'a> {
         let tsq = entry.tcp.tsq.filter(|_| !self.uplinks.is_empty());
         let sender = Sender::new(&Config { seed, tsq, ..entry.tcp });
         let told = Time::NEVER;
-        self.conns.push(Conn { sender, entry: index, full, header, rwnd, told, started: now, web, size: 0 });
+        self.conns.push(Conn {
+            sender,
+            entry: index,
+            full,
+            header,
+            rwnd,
+            told,
+            started: now,
+            web,
+            size: 0,
+            answered: None,
+        });
         conn
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! Facts: `tcp_event_data_recv`, `tcp_send_delayed_ack`, `tcp_delack_timer_handler`, `tcp_delack_max` of Linux 7.3.
 //!
-//! Deviations: the RTT is that of the handshake as the first segment shows it, and the RTO follows from it alone: Linux's receiver
-//! counts from its SYN-ACK, and doubles the RTO if that is repeated. There is no ping-pong mode: a connection sends data one way.
+//! Deviations: the RTT of the handshake is that which the first segment tells, and the RTO follows from it alone. There is no packet
+//! that ends the handshake; in Linux it may arrive, and end the RTT, where all data behind it are dropped. Nor is there a ping-pong mode: a
+//! connection sends data one way.
 
 use crate::tcp::Config;
 use crate::tcp::rto::Rto;
@@ -14,6 +15,9 @@ use crate::wheel::Wheel;
 const ATO_MIN: u32 = 25;
 /// TCP_DELACK_MAX: 200 ms.
 const DELACK_MAX: u32 = 5;
+
+/// Linux repeats a SYN-ACK after a second, and then takes no RTT from the handshake: in µs.
+const SYN_ACK_REPEATED: u32 = 1_000_000;
 
 /// The delay of the ACKs of one receiver. What has no other unit is in ticks.
 #[derive(Clone, Debug)]
@@ -67,7 +71,7 @@ impl Pace {
         let rto_min = self.rto.max(2);
         self.most = self.delack_max.min(rto_min - 1);
         let mut rto = Rto::new(self.wheel.span(u64::from(self.rto)), true);
-        if rtt_us > 0 {
+        if (1..SYN_ACK_REPEATED).contains(&rtt_us) {
             let rtt = Span::from_micros(u64::from(rtt_us));
             rto.sample(rtt, 0, 0);
             self.most = self.most.min((self.wheel.ticks(rtt) as u32).max(self.ato_min));
@@ -128,10 +132,19 @@ mod tests {
 
     #[test]
     fn who_waits_in_vain_waits_longer_up_to_the_rtt_and_less_than_200_ms() {
-        for (rtt, most) in [(10, 40), (100, 100), (500, 196)] {
+        for (rtt, most) in [(10, 40), (100, 100), (500, 196), (1000, 196)] {
             let mut pace = pace(250, rtt);
             (0..5).for_each(|_| pace.missed());
             assert_eq!(due(&pace), most + 4, "RTT {rtt} ms");
+        }
+    }
+
+    /// RFC 6298 §2.1: without a sample it is a second.
+    #[test]
+    fn who_had_to_repeat_its_syn_ack_knows_no_rtt() {
+        for (rtt, quick) in [(0, false), (990, false), (1000, false)] {
+            assert_eq!(pace(250, rtt).note_arrival(Time(1000 * MS), 0), quick);
+            assert_eq!(pace(250, rtt).note_arrival(Time(1010 * MS), 0), rtt != 990);
         }
     }
 
