@@ -660,3 +660,32 @@ impl<'a> Hosts<'a> {
         conn
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Linux `tcp_synack_rtt_meas`: what the receiver takes for the handshake's RTT lasts until something arrives.
+    #[test]
+    fn a_first_segment_that_is_sent_again_tells_what_has_passed_since_the_handshake() {
+        let (rtt, at) = (Span::from_millis(100), Time::ZERO + Span::from_secs(1));
+        let mut sender = Sender::new(&Config::default());
+        sender.establish(at, Some(rtt));
+        sender.write(14_480);
+        while sender.poll_transmit(at).is_some() {}
+        let full = Packet::from(Parts { kind: DATA, ..Parts::default() }).telling(rtt);
+        let (told, started) = (Time::NEVER, at);
+        let mut conn =
+            Conn { full, sender, entry: 0, rwnd: 9, web: NO_WEB, header: 52, told, started, size: 0, answered: None };
+        let later = at + Span::from_millis(300);
+        assert_eq!(conn.full_again(later).rtt_us(), 100_000, "of a connection without a handshake of its own");
+        conn.answered = Some(stamp(at));
+        assert_eq!(conn.full_again(later).rtt_us(), 400_000);
+        conn.sender.on_ack(
+            later,
+            &Ack { cum: 1, ts_first: stamp(at), ts_last: stamp(at), window: 9, ..Ack::default() },
+            &[],
+        );
+        assert_eq!(conn.full_again(later).rtt_us(), 100_000, "something has arrived");
+    }
+}
