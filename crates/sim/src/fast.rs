@@ -423,7 +423,7 @@ impl Fabric {
     /// Whether a core's caches do not hold the flows.
     #[inline]
     fn is_crowd(&self) -> bool {
-        self.flows.len() >= CROWD
+        self.seats.len() >= CROWD
     }
 
     /// Fetches what the next packets at an end host need, once for several, while they wait: the bins of their meters and the

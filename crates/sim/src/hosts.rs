@@ -294,8 +294,11 @@ impl<'a> Hosts<'a> {
 
     /// The retransmission timer of a connection.
     pub fn on_timer(&mut self, now: Time, conn: u32, net: &mut impl Net) {
-        self.conns[conn as usize].sender.on_timer(now);
-        self.transmit_now(now, conn, net);
+        if self.conns[conn as usize].sender.on_timer(now) {
+            self.transmit_now(now, conn, net);
+        } else {
+            self.follow(now, conn, net);
+        }
     }
 
     /// An application's time has come.

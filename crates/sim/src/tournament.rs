@@ -1,5 +1,7 @@
 //! Which of many times is the least, kept up to date in a few comparisons a level of a tree.
 
+use std::hint::select_unpredictable;
+
 use sojourn_core::units::Time;
 
 use crate::planted::{Fault, planted};
@@ -62,7 +64,7 @@ impl Tournament {
     fn rebuild(&mut self, players: usize) {
         let old = std::mem::take(self);
         let mut width = players.div_ceil(WIDTH);
-        self.room = width * WIDTH;
+        self.room = if players == 1 { 1 } else { width * WIDTH };
         self.levels.push(0);
         let mut groups = width;
         while width > 1 {
@@ -89,13 +91,20 @@ impl Tournament {
     /// The index of the least time.
     #[inline]
     pub fn first(&self) -> usize {
+        if self.room == 1 {
+            return 0;
+        }
         let mut group = 0;
         for start in self.levels.iter().rev() {
             let times = &self.groups[start + group].0;
-            let is_least = |&time: &Time| time == self.least;
-            let place =
-                if planted(Fault::Tie) { times.iter().rposition(is_least) } else { times.iter().position(is_least) };
-            group = group * WIDTH + place.unwrap_or(0);
+            // All are compared, without a branch: which of them it is no processor can guess.
+            let is_least = |place: usize| times[place] == self.least;
+            let place = if planted(Fault::Tie) {
+                (0..WIDTH).fold(0, |last, place| select_unpredictable(is_least(place), place, last))
+            } else {
+                (0..WIDTH).rfold(0, |first, place| select_unpredictable(is_least(place), place, first))
+            };
+            group = group * WIDTH + place;
         }
         group
     }

@@ -407,8 +407,9 @@ impl Sender {
         }
     }
 
-    /// A timer expired, or what waits for its turn may leave: call when `now` has reached [`Sender::next_event`], then poll.
-    pub fn on_timer(&mut self, now: Time) {
+    /// A timer expired, or what waits for its turn may leave: call when `now` has reached [`Sender::next_event`], and poll if this says
+    /// that it was worth it.
+    pub fn on_timer(&mut self, now: Time) -> bool {
         if let Some(path) = &mut self.path {
             path.woken();
         }
@@ -416,8 +417,14 @@ impl Sender {
             queue.woken();
         }
         if now < self.deadline || self.is_between_ticks(now) {
-            return;
+            return !self.is_plain();
         }
+        self.expire(now);
+        true
+    }
+
+    /// The timer expires.
+    fn expire(&mut self, now: Time) {
         if self.state == State::SynSent {
             self.timeouts += 1;
             if !self.linux || self.timeouts > LINEAR_SYNS {
