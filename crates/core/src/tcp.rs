@@ -2,6 +2,8 @@
 //!
 //! Sequence numbers count segments, not bytes: every segment but an application's last is a full MSS.
 
+use core::ops::Range;
+
 use crate::packet::Ecn;
 use crate::units::Span;
 
@@ -258,6 +260,46 @@ pub struct Transmit {
     pub ect: bool,
     /// Congestion window reduced (RFC 3168 §6.1.2).
     pub cwr: bool,
+    /// PSH: the last of a burst of several, or of what the application wrote.
+    pub push: bool,
+}
+
+/// New full segments that leave at once, in bursts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// Their numbers.
+    pub segments: Range<u32>,
+    /// So many are a burst; the last one may be shorter.
+    pub burst: u32,
+    /// The last is also the last that the application wrote.
+    pub ends: bool,
+}
+
+impl Run {
+    /// None.
+    fn none(at: u32) -> Run {
+        Run { segments: at..at, burst: 1, ends: false }
+    }
+
+    /// How many there are.
+    #[inline]
+    pub fn count(&self) -> u32 {
+        self.segments.end - self.segments.start
+    }
+
+    /// Whether one of them has PSH.
+    #[inline]
+    pub fn pushes(&self) -> bool {
+        self.ends || (self.burst > 1 && self.count() > 1)
+    }
+
+    /// Whether this one has.
+    pub fn is_pushed(&self, number: u32) -> bool {
+        let (nth, count) = (number - self.segments.start + 1, self.count());
+        let is_last = nth == count;
+        let size = if is_last && !count.is_multiple_of(self.burst) { count % self.burst } else { self.burst };
+        (is_last && self.ends) || (size > 1 && (is_last || nth.is_multiple_of(self.burst)))
+    }
 }
 
 /// What an ACK changed, for those who measure.

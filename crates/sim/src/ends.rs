@@ -7,7 +7,7 @@ use sojourn_core::packet::Packet as _;
 use sojourn_core::tcp::{Ack, Arrival, Block, Config, Receiver};
 use sojourn_core::units::Time;
 
-use crate::packet::{ACK, BLOCKS, CWR, FULL, Packet, Parts, TWIN, stamp};
+use crate::packet::{ACK, BLOCKS, CWR, FULL, PSH, Packet, Parts, TWIN, stamp};
 use crate::prefetch::Processor;
 
 /// IP length of a SYN or SYN-ACK: 20 + 20 bytes of headers, 20 of options.
@@ -118,6 +118,7 @@ impl Ends {
         let arrival = Arrival {
             seq: packet.seq(),
             full: packet.has(FULL),
+            pushed: packet.has(PSH),
             ts: packet.ts(),
             rtt_us: end.rtt_us(now, packet),
             ecn: packet.ecn(),

@@ -8,7 +8,7 @@ use std::ops::Range;
 use sojourn_core::cache::Cache;
 use sojourn_core::packet::{Ecn, Packet as _};
 use sojourn_core::rng::Rng;
-use sojourn_core::tcp::{Ack, Block, Config, Sender};
+use sojourn_core::tcp::{Ack, Block, Config, Run, Sender};
 use sojourn_core::units::{Span, Time};
 use sojourn_measure::FlowMeter;
 use sojourn_model::scenario::{Access, Scenario};
@@ -21,7 +21,7 @@ use sojourn_model::workload::{App, Entry, Exchange};
 
 use crate::access::AccessLink;
 use crate::ends::{SYN_BYTES, Told};
-use crate::packet::{ACK, CWR, DATA, DATAGRAM, FULL, PING, Packet, Parts, RETRANSMIT, SYN, since, stamp};
+use crate::packet::{ACK, CWR, DATA, DATAGRAM, FULL, PING, PSH, Packet, Parts, RETRANSMIT, SYN, since, stamp};
 use crate::prefetch::Processor;
 use crate::topology::Topology;
 
@@ -49,6 +49,12 @@ pub trait Net {
     fn emit_run(&mut self, packet: Packet, numbers: Range<u32>) {
         for number in numbers {
             self.emit(packet.numbered(number));
+        }
+    }
+    /// The same of a run of which some are pushed.
+    fn emit_pushed(&mut self, packet: Packet, run: &Run) {
+        for number in run.segments.clone() {
+            self.emit(packet.numbered(number).pushed(run.is_pushed(number)));
         }
     }
     /// The meter of an entry.
@@ -275,6 +281,7 @@ impl<'a> Hosts<'a> {
             if told.window != u32::MAX {
                 conn.rwnd = told.window;
                 conn.full = conn.full.telling(since(now, told.left));
+                conn.answered = None;
             }
             self.acknowledge(now, packet.conn(), packet.ack(), told.blocks(), net);
         } else {
@@ -379,12 +386,14 @@ impl<'a> Hosts<'a> {
     fn transmit(&mut self, now: Time, index: u32, net: &mut impl Net) -> u64 {
         let conn = &mut self.conns[index as usize];
         let Some(run) = conn.sender.take_full(now) else { return self.transmit_singly(now, index, net) };
-        let packets = u64::from(run.end.saturating_sub(run.start));
-        if packets > 0 {
-            net.emit_run(conn.full.sent_at(now), run);
+        let (packets, full) = (run.count(), conn.full.sent_at(now));
+        if packets > 0 && run.pushes() {
+            net.emit_pushed(full, &run);
+        } else if packets > 0 {
+            net.emit_run(full, run.segments);
         }
         self.follow(now, index, net);
-        packets
+        u64::from(packets)
     }
 
     /// The same, one segment after the other.
@@ -396,7 +405,7 @@ impl<'a> Hosts<'a> {
             let bytes = conn.header + segment.payload as u16;
             let whole = bytes >= conn.full.ip_bytes();
             let mut bits = Packet::sent_with(if segment.ect { conn.full.ecn() } else { Ecn::NotEct });
-            bits |= if segment.cwr { CWR } else { 0 } | if whole { FULL } else { 0 };
+            bits |= if segment.cwr { CWR } else { 0 } | if whole { FULL } else { 0 } | if segment.push { PSH } else { 0 };
             let (kind, bytes) = match (segment.syn, segment.retransmit) {
                 (true, _) => (SYN, SYN_BYTES),
                 (false, true) => (RETRANSMIT, bytes),

@@ -94,7 +94,9 @@ pub const DATAGRAM: u8 = Kind::Datagram as u8;
 const ACE: u32 = 4;
 /// Data: congestion window reduced (RFC 3168 §6.1.2).
 pub const CWR: u8 = 1 << 4;
-/// A SYN-ACK, or the reply to a ping.
+/// Data: PSH.
+pub const PSH: u8 = 1 << 5;
+/// Not data: a SYN-ACK, or the reply to a ping.
 pub const REPLY: u8 = 1 << 5;
 /// A full segment.
 pub const FULL: u8 = 1 << 6;
@@ -189,6 +191,12 @@ impl Packet {
     pub fn formed(self, bytes: u16, bits: u8, kind: u8) -> Packet {
         let flags = u64::from(bits) << BITS | u64::from(kind) << KIND;
         Packet { form: self.form >> LANE << LANE | flags | u64::from(bytes) << BYTES, ..self }
+    }
+
+    /// This segment with PSH, if it is to have it.
+    #[inline(always)]
+    pub fn pushed(self, push: bool) -> Packet {
+        Packet { form: self.form | u64::from(push) << (BITS + PSH.trailing_zeros()), ..self }
     }
 
     /// The same packet with another number.
@@ -333,7 +341,7 @@ impl Packet {
     /// Whether the packet ends at the data receiver (else at the data sender).
     #[inline(always)]
     pub fn is_for_receiver(&self) -> bool {
-        self.code() != ACK && !self.has(REPLY)
+        self.is_data() || (self.code() != ACK && !self.has(REPLY))
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Facts: net/ipv4/tcp_output.c of Linux 6.x and 7.x (`tcp_tso_autosize`, `tcp_tso_should_defer`), `tcp_update_pacing_rate`
 //! in tcp_input.c. Also where no device can cut such a packet the stack does so at the host's own device: the segments leave
-//! together. An ACK that opens the window by less than a burst sends nothing if the next is expected soon.
+//! together, and the last of several is pushed (`__tcp_transmit_skb`). An ACK that opens the window by less than a burst sends nothing
+//! if the next is expected soon.
 //!
 //! Deviations: a packet ends where the window or the data do, not also where one of the application's writes did, so that
 //! no end of a write leaves before its burst is full; `tcp_min_rtt` never forgets (Linux: after five minutes).
@@ -44,15 +45,16 @@ pub(super) struct Bursts {
     /// Most segments of one (`gso_max_segs`); 1: packet by packet.
     most: u32,
     mss: u32,
-    /// The burst under way may have so many more.
+    /// The burst under way may have so many more, and is of several.
     left: u32,
+    several: bool,
     /// The last attempt to send waited for more window (Linux's `is_cwnd_limited`).
     waits: bool,
 }
 
 impl Bursts {
     pub fn new(gso_max_segs: u32, mss: u32) -> Bursts {
-        Bursts { most: gso_max_segs, mss, left: 0, waits: false }
+        Bursts { most: gso_max_segs, mss, left: 0, several: false, waits: false }
     }
 
     /// Whether there are any; else nothing else here is asked.
@@ -70,7 +72,7 @@ impl Bursts {
     /// Nothing of the last burst is still to leave, and nothing waits.
     #[inline(always)]
     pub fn begin(&mut self) {
-        self.left = 0;
+        (self.left, self.several) = (0, false);
         self.waits = false;
     }
 
@@ -91,30 +93,35 @@ impl Bursts {
         tso_autosize(rate, Some(window.min_rtt.0 / 1000), self.mss, MIN_SEGMENTS).min(most)
     }
 
-    /// How many segments leave now, of `limit` that the window allows and `data` that there are.
+    /// How many segments leave now, of `limit` that the window allows and `data` that there are; and of how many a burst is.
     #[inline]
-    pub fn take(&mut self, limit: u32, data: u32, window: &Window) -> u32 {
-        self.left = 0;
+    pub fn take(&mut self, limit: u32, data: u32, window: &Window) -> (u32, u32) {
+        (self.left, self.several) = (0, false);
         self.waits = false;
         if limit == 0 || data == 0 {
-            return 0;
+            return (0, 1);
         }
         let goal = self.goal(window);
-        let whole = (limit - limit % goal).min(data);
-        let (limit, data) = (limit - whole, data - whole);
-        let sent_at = if whole > 0 { window.now } else { window.sent_at };
-        // A last single segment is not waited with.
-        if data > 1 && limit > 0 && self.defers(limit, whole > 0, &Window { sent_at, ..*window }) {
-            self.waits = limit <= data && window.cwnd < window.rwnd;
-            return whole;
+        let burst = goal.min(half(window));
+        // As long as the window has room for the goal nothing is waited for.
+        let mut gone = if limit < goal { 0 } else { (((limit - goal) / burst + 1) * burst).min(data) };
+        while gone < limit.min(data) {
+            let (limit, data) = (limit - gone, data - gone);
+            let sent_at = if gone > 0 { window.now } else { window.sent_at };
+            // A last single segment is not waited with.
+            if data > 1 && self.defers(limit, gone > 0, &Window { sent_at, ..*window }) {
+                self.waits = limit <= data && window.cwnd < window.rwnd;
+                break;
+            }
+            gone += burst.min(limit).min(data);
         }
-        whole + limit.min(data)
+        (gone, burst)
     }
 
     /// The same for one segment after the other: whether the next may go.
     pub fn take_one(&mut self, limit: u32, data: u32, window: &Window) -> bool {
         if self.left == 0 {
-            self.waits = false;
+            (self.several, self.waits) = (false, false);
             if limit == 0 || data == 0 {
                 return false;
             }
@@ -123,10 +130,17 @@ impl Bursts {
                 self.waits = limit <= data && window.cwnd < window.rwnd;
                 return false;
             }
-            self.left = goal.min(limit).min(data);
+            self.left = goal.min(half(window)).min(limit).min(data);
+            self.several = self.left > 1;
         }
         self.left -= 1;
         true
+    }
+
+    /// Whether the segment that may go is the last of several.
+    #[inline]
+    pub fn pushes(&self) -> bool {
+        self.left == 0 && self.several
     }
 
     /// The same of a sender that paces, and has less than a burst of its own. Whether it waits.
@@ -150,6 +164,11 @@ impl Bursts {
         // Is the ACK of the first segment outstanding expected soon?
         head + srtt <= now + Span(srtt.0 / 2).min(SOON)
     }
+}
+
+/// `tcp_cwnd_test`: the longest burst, so that there are two in a window.
+fn half(window: &Window) -> u32 {
+    (window.cwnd / 2).max(1)
 }
 
 #[cfg(test)]
@@ -205,7 +224,7 @@ mod tests {
     fn less_than_a_burst_waits_for_an_ack_that_is_due_within_a_millisecond() {
         let due = |age: u64| {
             let window = aged(window(1000, 4), Span::from_micros(age));
-            Bursts::new(65_535, 1448).take(4, 1000, &window)
+            Bursts::new(65_535, 1448).take(4, 1000, &window).0
         };
         assert_eq!(due(100_000), 0);
         assert_eq!(due(99_000), 0, "in exactly a millisecond");
@@ -216,25 +235,25 @@ mod tests {
     fn what_is_not_worth_waiting_for_leaves() {
         let mut all = Bursts::new(65_535, 1448);
         let window = |cwnd, room| aged(window(cwnd, room), Span::from_millis(100));
-        assert_eq!(all.take(11, 1000, &window(1000, 11)), 11, "a whole burst");
-        assert_eq!(all.take(4, 1, &window(1000, 4)), 1, "a last segment");
-        assert_eq!(all.take(1, 5, &window(3, 1)), 1, "a third of the window");
+        assert_eq!(all.take(11, 1000, &window(1000, 11)).0, 11, "a whole burst");
+        assert_eq!(all.take(4, 1, &window(1000, 4)).0, 1, "a last segment");
+        assert_eq!(all.take(1, 5, &window(3, 1)).0, 1, "a third of the window");
         let long_ago = window(1000, 4).now;
         let quiet = Window { now: long_ago + MS + Span(1), sent_at: long_ago, ..window(1000, 4) };
-        assert_eq!(all.take(4, 1000, &quiet), 4, "nothing sent for more than a millisecond");
-        assert_eq!(all.take(4, 1000, &Window { out: 0, ..window(1000, 4) }), 4, "nothing outstanding");
+        assert_eq!(all.take(4, 1000, &quiet).0, 4, "nothing sent for more than a millisecond");
+        assert_eq!(all.take(4, 1000, &Window { out: 0, ..window(1000, 4) }).0, 4, "nothing outstanding");
     }
 
     #[test]
     fn whole_bursts_leave_and_the_rest_waits_for_the_window() {
         let mut all = Bursts::new(65_535, 1448);
         let window = |cwnd, room| aged(window(cwnd, room), Span::from_millis(100));
-        assert_eq!(all.take(27, 1000, &window(1000, 27)), 22);
+        assert_eq!(all.take(27, 1000, &window(1000, 27)).0, 22);
         assert!(all.waits(), "the window is the limit");
-        assert_eq!(all.take(27, 24, &window(1000, 27)), 22);
+        assert_eq!(all.take(27, 24, &window(1000, 27)).0, 22);
         assert!(!all.waits(), "two segments of data are");
-        assert_eq!(all.take(27, 1000, &Window { rwnd: 999, ..window(1000, 27) }), 22);
+        assert_eq!(all.take(27, 1000, &Window { rwnd: 999, ..window(1000, 27) }).0, 22);
         assert!(!all.waits(), "the receiver is: the congestion window is not used up and must not grow");
-        assert_eq!(all.take(0, 1000, &window(1000, 0)), 0);
+        assert_eq!(all.take(0, 1000, &window(1000, 0)).0, 0);
     }
 }

@@ -1,6 +1,7 @@
 //! How long Linux delays an ACK: a time that adapts to the arrivals (ATO), in ticks.
 //!
-//! Facts: `tcp_event_data_recv`, `tcp_send_delayed_ack`, `tcp_delack_timer_handler`, `tcp_delack_max` of Linux 7.3.
+//! Facts: `tcp_event_data_recv`, `tcp_send_delayed_ack`, `tcp_delack_timer_handler`, `tcp_delack_max`, `tcp_dec_quickack_mode`,
+//! `tcp_rtt_tsopt_us` of Linux 7.3.
 //!
 //! Deviations: the RTT of the handshake is that which the first segment tells, and the RTO follows from it alone. There is no packet
 //! that ends the handshake; in Linux it may arrive, and end the RTT, where all data behind it are dropped. Nor is there a ping-pong mode: a
@@ -11,43 +12,60 @@ use crate::tcp::rto::Rto;
 use crate::units::{Span, Time};
 use crate::wheel::Wheel;
 
-/// TCP_ATO_MIN and TCP_DELACK_MIN in parts of a second: 40 ms.
-const ATO_MIN: u32 = 25;
-/// TCP_DELACK_MAX: 200 ms.
-const DELACK_MAX: u32 = 5;
+/// TCP_ATO_MIN and TCP_DELACK_MIN: so many in a second, 40 ms each.
+const ATO_MIN_PER_S: u32 = 25;
+/// TCP_DELACK_MAX: so many in a second, 200 ms each.
+const DELACK_MAX_PER_S: u32 = 5;
 
-/// Linux repeats a SYN-ACK after a second, and then takes no RTT from the handshake: in µs.
+/// Linux repeats a SYN-ACK after a second, in µs, and then takes the RTT from its timestamp: in whole milliseconds.
 const SYN_ACK_REPEATED: u32 = 1_000_000;
 
 /// The delay of the ACKs of one receiver. What has no other unit is in ticks.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     wheel: Wheel,
-    /// When the last segment arrived; `u64::MAX` before the first (`lrcvtime`).
+    /// When the last segment in order arrived; `u64::MAX` before the first (`lrcvtime`).
     last: u64,
-    /// How long an ACK is delayed, but no longer than `most`.
+    /// When the ACK that is delayed is due, the tick before the timer's (`icsk_delack_timeout`).
+    due: u64,
+    /// How long an ACK is delayed, but no longer than `most`; 0: nothing has arrived.
     ato: u32,
     most: u32,
     /// A longer pause makes ACKs quick again (`icsk_rto`); before the first segment the minimum RTO.
     rto: u32,
     ato_min: u32,
     delack_max: u32,
+    timestamps: bool,
 }
 
 impl Pace {
     pub fn new(config: &Config) -> Pace {
         let wheel = Wheel::new(config.hz);
-        let ato_min = (config.hz / ATO_MIN).max(1);
-        let rto = wheel.ticks(config.rto_min) as u32;
-        Pace { wheel, last: u64::MAX, ato: ato_min, most: 0, rto, ato_min, delack_max: config.hz / DELACK_MAX }
+        let ato_min = (config.hz / ATO_MIN_PER_S).max(1);
+        Pace {
+            wheel,
+            last: u64::MAX,
+            due: u64::MAX,
+            ato: ato_min,
+            most: 0,
+            rto: wheel.ticks(config.rto_min) as u32,
+            ato_min,
+            delack_max: config.hz / DELACK_MAX_PER_S,
+            timestamps: config.timestamps,
+        }
     }
 
-    /// `tcp_event_data_recv`: the ATO follows the arrivals. Whether after such a pause ACKs are to be quick.
+    /// `tcp_event_data_recv`: the ATO follows the arrivals of what is in order. Whether after such a pause ACKs are to be quick.
     #[inline]
-    pub fn note_arrival(&mut self, now: Time, rtt_us: u32) -> bool {
+    pub fn note_arrival(&mut self, now: Time, rtt_us: u32, in_order: bool) -> bool {
+        if self.most == 0 {
+            self.note_first(rtt_us);
+        }
+        if !in_order {
+            return false;
+        }
         let tick = self.wheel.tick(now);
         if self.last == u64::MAX {
-            self.note_first(rtt_us);
             self.last = tick;
             return false;
         }
@@ -71,24 +89,36 @@ impl Pace {
         let rto_min = self.rto.max(2);
         self.most = self.delack_max.min(rto_min - 1);
         let mut rto = Rto::new(self.wheel.span(u64::from(self.rto)), true);
-        if (1..SYN_ACK_REPEATED).contains(&rtt_us) {
-            let rtt = Span::from_micros(u64::from(rtt_us));
+        let repeated = rtt_us >= SYN_ACK_REPEATED;
+        if rtt_us > 0 && (!repeated || self.timestamps) {
+            let us = if repeated { rtt_us - rtt_us % 1000 } else { rtt_us };
+            let rtt = Span::from_micros(u64::from(us));
             rto.sample(rtt, 0, 0);
             self.most = self.most.min((self.wheel.ticks(rtt) as u32).max(self.ato_min));
+        } else {
+            rto.after_handshake(repeated, false);
         }
         self.rto = self.wheel.ticks(rto.timeout()) as u32;
     }
 
-    /// When an ACK that is delayed from the last arrival on is due.
+    /// When an ACK that is delayed since the last arrival is due; `fresh`: none was delayed before. One that was is due no later.
     #[inline(always)]
-    pub fn due(&self) -> Time {
-        self.wheel.after(self.last, u64::from(self.ato.min(self.most)))
+    pub fn delay(&mut self, fresh: bool) -> Time {
+        let due = self.last + u64::from(self.ato.min(self.most));
+        self.due = if fresh { due } else { due.min(self.due) };
+        self.wheel.after(self.last, self.due.saturating_sub(self.last))
     }
 
-    /// What was to wait until then, or less, waits no longer when something else arrives.
+    /// Whether what is delayed was to wait so little longer that it waits no more when something else arrives.
     #[inline(always)]
-    pub fn soon(&self) -> Time {
-        self.wheel.after(self.last, u64::from(self.ato.min(self.most) / 4))
+    pub fn is_almost_due(&self) -> bool {
+        self.due <= self.last + u64::from(self.ato.min(self.most) / 4)
+    }
+
+    /// Quick ACKs begin, but for a pause, or end.
+    #[inline]
+    pub fn deflate(&mut self) {
+        self.ato = self.ato_min;
     }
 
     /// The timer expired: it waited too short a time.
@@ -105,13 +135,13 @@ mod tests {
 
     fn pace(hz: u32, rtt_ms: u32) -> Pace {
         let mut pace = Pace::new(&Config { hz, ..Config::default() });
-        pace.note_arrival(Time(0), 1000 * rtt_ms);
+        pace.note_arrival(Time(0), 1000 * rtt_ms, true);
         pace
     }
 
     /// When it is due, in ms.
     fn due(pace: &Pace) -> u64 {
-        pace.due().0 / MS
+        pace.clone().delay(true).0 / MS
     }
 
     #[test]
@@ -124,7 +154,7 @@ mod tests {
     fn the_delay_follows_the_arrivals() {
         let mut pace = pace(250, 500);
         let mut after = |ms: u64| {
-            pace.note_arrival(Time(ms * MS), 0);
+            pace.note_arrival(Time(ms * MS), 0, true);
             due(&pace) - ms
         };
         assert_eq!([after(20), after(44), after(80)], [44, 48, 60]);
@@ -139,20 +169,45 @@ mod tests {
         }
     }
 
-    /// RFC 6298 §2.1: without a sample it is a second.
+    /// A pause is longer than the RTO: of 3 · 990 ms; of 3 · 1.2 s by timestamps; of 3 s (`TCP_TIMEOUT_FALLBACK`) without them;
+    /// of 1 s (RFC 6298 §2.1) where nothing is known of a handshake.
     #[test]
-    fn who_had_to_repeat_its_syn_ack_knows_no_rtt() {
-        for (rtt, quick) in [(0, false), (990, false), (1000, false)] {
-            assert_eq!(pace(250, rtt).note_arrival(Time(1000 * MS), 0), quick);
-            assert_eq!(pace(250, rtt).note_arrival(Time(1010 * MS), 0), rtt != 990);
+    fn who_had_to_repeat_its_syn_ack_knows_the_rtt_by_timestamps() {
+        for (rtt_ms, timestamps, rto) in [(990, true, 2972), (1200, true, 3600), (1200, false, 3000), (0, true, 1000)] {
+            for (pause, quick) in [(rto, false), (rto + 4, true)] {
+                let mut pace = Pace::new(&Config { timestamps, ..Config::default() });
+                pace.note_arrival(Time(0), 1000 * rtt_ms, true);
+                assert_eq!(pace.note_arrival(Time(pause * MS), 0, true), quick, "{rtt_ms} ms, {pause} ms");
+            }
         }
+    }
+
+    /// `tcp_data_queue_ofo` and what came before tell nothing of the pace of the data.
+    #[test]
+    fn what_is_out_of_order_is_no_arrival() {
+        let mut pace = pace(250, 100);
+        (1..7).for_each(|n| assert!(!pace.note_arrival(Time(n * 100 * MS), 0, false)));
+        assert!(pace.note_arrival(Time(610 * MS), 0, true), "610 ms after the last in order");
+    }
+
+    #[test]
+    fn what_is_due_within_a_quarter_of_the_delay_is_almost_due() {
+        // ATO 160, bounded by the RTT of 100 ms; after the arrival 160 / 2 + 74, and so bounded still. At 1000 Hz the timer expires later.
+        let soon = |ms: u64| {
+            let mut pace = pace(1000, 100);
+            (0..2).for_each(|_| pace.missed());
+            assert_eq!(pace.delay(true), Time(104 * MS));
+            pace.note_arrival(Time(ms * MS), 0, true);
+            pace.is_almost_due()
+        };
+        assert_eq!([soon(74), soon(75)], [false, true]);
     }
 
     /// The RTO of who only receives stays that of the handshake: here 3 · 100 ms.
     #[test]
     fn a_pause_is_longer_than_the_timeout_after_the_handshake() {
         for (pause, quick) in [(290, false), (300, false), (310, true)] {
-            assert_eq!(pace(250, 100).note_arrival(Time(pause * MS), 0), quick, "after {pause} ms");
+            assert_eq!(pace(250, 100).note_arrival(Time(pause * MS), 0, true), quick, "after {pause} ms");
         }
     }
 }

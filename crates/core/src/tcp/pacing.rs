@@ -37,6 +37,8 @@ pub(super) struct Pacer {
     slot: Time,
     quota: u32,
     credit: u64,
+    /// It is of several segments.
+    several: bool,
     /// It counts against the rate.
     paced: bool,
     /// Segments sent so far, up to where nobody looks any more.
@@ -73,6 +75,7 @@ impl Pacer {
             wake: Time::NEVER,
             slot: Time::NEVER,
             quota: 0,
+            several: false,
             credit: 0,
             paced: false,
             sent: 0,
@@ -154,6 +157,7 @@ impl Pacer {
         }
         // Linux `tcp_cwnd_test`: at least two bursts a window.
         self.quota = self.burst(min_rtt).min(room).min((cwnd / 2).max(1)).max(1);
+        self.several = self.quota > 1;
         self.credit = now.since(self.next).0;
         (self.slot, self.next) = (now, now);
         self.paced = self.rate > 0 && self.sent + self.quota >= UNPACED;
@@ -164,6 +168,11 @@ impl Pacer {
     #[inline]
     pub fn left(&self) -> u32 {
         self.quota
+    }
+
+    /// Whether the segment that has left was the last of several.
+    pub fn pushes(&self) -> bool {
+        self.quota == 0 && self.several
     }
 
     /// A segment of the burst under way has left.

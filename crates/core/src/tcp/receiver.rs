@@ -35,6 +35,8 @@ pub struct Arrival {
     pub seq: u32,
     /// A full MSS.
     pub full: bool,
+    /// PSH is set.
+    pub pushed: bool,
     /// When it was sent, in µs modulo 2^32.
     pub ts: u32,
     /// The RTT that it shows, or that its sender has measured, in µs; 0: none.
@@ -87,7 +89,7 @@ pub struct Receiver {
     /// Segments that arrived since the last ACK, and how many of them were full.
     pending: u32,
     pending_full: u32,
-    /// ACKs to be sent at once.
+    /// ACKs to be sent at once; and the next one all the same (Linux ICSK_ACK_NOW).
     quick: u32,
     ts_first: u32,
     ts_last: u32,
@@ -98,6 +100,7 @@ pub struct Receiver {
     /// The next ACK reports this one.
     duplicate: Option<u32>,
     due_full: u8,
+    at_once: bool,
     /// Linux's ATO and quick ACKs.
     adaptive: bool,
     /// Adaptive, ECN-capable or tuned: each arrival says something.
@@ -154,6 +157,7 @@ impl Receiver {
             holds: false,
             due,
             due_full,
+            at_once: false,
             adaptive,
             watchful: adaptive || config.ecn || config.rmem.is_some(),
             feedback: Feedback::of(config),
@@ -183,7 +187,7 @@ impl Receiver {
     /// A segment arrives. Whether [`Receiver::ack`] is to be sent at once.
     #[inline(always)]
     pub fn accept(&mut self, now: Time, arrival: Arrival) -> bool {
-        let Arrival { seq, full, ts, .. } = arrival;
+        let Arrival { seq, full, pushed, ts, .. } = arrival;
         if self.watchful {
             self.watch(now, &arrival);
         }
@@ -198,9 +202,14 @@ impl Receiver {
         self.pending += 1;
         self.pending_full += u32::from(full);
         if self.quick > 0 || (self.pending >= self.due && self.pending_full >= u32::from(self.due_full)) {
-            if self.merges && self.waits_to_merge(now, ts) {
+            if self.merges && !pushed && self.waits_to_merge(now, ts) {
                 return false;
             }
+            self.discharge();
+            return true;
+        }
+        if self.at_once || (pushed && self.adaptive) {
+            // Linux `__tcp_cleanup_rbuf`: the application, which reads at once, has it all.
             self.discharge();
             return true;
         }
@@ -212,11 +221,11 @@ impl Receiver {
     fn delay(&mut self, now: Time) -> bool {
         if !self.adaptive {
             self.deadline = self.deadline.min(now + DELACK);
-        } else if self.pending > 1 && self.deadline <= self.pace.soon() {
+        } else if self.pending > 1 && self.pace.is_almost_due() {
             self.discharge();
             return true;
         } else {
-            self.deadline = self.deadline.min(self.pace.due());
+            self.deadline = self.deadline.min(self.pace.delay(self.pending == 1));
         }
         self.is_early()
     }
@@ -285,7 +294,7 @@ impl Receiver {
 
     #[inline]
     fn watch(&mut self, now: Time, &Arrival { seq, rtt_us, ecn, cwr, .. }: &Arrival) {
-        if self.adaptive && self.pace.note_arrival(now, rtt_us) {
+        if self.adaptive && self.pace.note_arrival(now, rtt_us, seq == self.next) {
             self.quicken(MAX_QUICKACKS);
         }
         if self.tunes {
@@ -357,7 +366,7 @@ impl Receiver {
             self.ace = (self.ace + 1) & 7;
             self.unreported = self.unreported.saturating_add(1);
             if !self.last_ce || self.unreported >= MARKS {
-                self.quick = self.quick.max(1);
+                self.at_once = true;
             }
         }
         self.last_ce = ce;
@@ -386,12 +395,13 @@ impl Receiver {
         if cwr {
             self.ace = 0;
             // Linux `tcp_ecn_accept_cwr`: the window may be down to one segment, and its ACK all that is waited for.
-            self.quick = self.quick.max(u32::from(self.adaptive));
+            self.at_once = self.adaptive;
         }
         if ecn == Ecn::Ce && self.ace == 0 {
             self.ace = 1;
             // Linux: a sender with a very small window must not wait for the news.
             self.quicken(2);
+            self.pace.deflate();
         }
     }
 
@@ -420,7 +430,13 @@ impl Receiver {
         self.pending_full = 0;
         self.early = false;
         self.deadline = Time::NEVER;
-        self.quick = self.quick.saturating_sub(1);
+        self.at_once = false;
+        if self.quick > 0 {
+            self.quick -= 1;
+            if self.quick == 0 {
+                self.pace.deflate();
+            }
+        }
         if self.tunes {
             self.offer();
         }
@@ -441,6 +457,7 @@ impl Receiver {
             // Linux `tcp_data_queue`: what came before, and nothing else out of order, makes ACKs quick.
             if !self.dsacks || seq < self.next {
                 self.quicken(MAX_QUICKACKS);
+                self.pace.deflate();
             }
             if seq < self.next {
                 self.note_duplicate(seq);
@@ -465,7 +482,7 @@ impl Receiver {
 
     /// Whether the ACK of what came above a hole waits for others; not if those that wait know blocks that the list of now `forgets`.
     fn waits(&mut self, now: Time, rtt_us: u32, forgets: bool) -> bool {
-        if self.comp_sack_nr == 0 || self.quick > 0 || self.early {
+        if self.comp_sack_nr == 0 || self.quick > 0 || self.at_once || self.early {
             return false;
         }
         let compress = self.compress.get_or_insert_default();
@@ -587,7 +604,7 @@ mod tests {
     use alloc::vec::Vec;
 
     fn arrival(seq: u32, full: bool, ts: u32, ecn: Ecn, cwr: bool) -> Arrival {
-        Arrival { seq, full, ts, rtt_us: 100_000, ecn, cwr }
+        Arrival { seq, full, pushed: false, ts, rtt_us: 100_000, ecn, cwr }
     }
 
     fn receiver(acks: AckPolicy, quickack: bool) -> Receiver {
@@ -666,9 +683,9 @@ mod tests {
     #[test]
     fn three_acks_of_a_hole_leave_at_once_and_the_others_wait_for_a_millisecond() {
         let mut receiver = compressing();
-        // The pause before made ACKs quick for sixteen segments.
-        assert_eq!(rush(&mut receiver, 18..41), (18..37).collect::<Vec<u32>>());
-        let from = 2_000_000_000 + 19 * 20_000;
+        // The pause before makes none quick: what is out of order does not end it.
+        assert_eq!(rush(&mut receiver, 18..41), [18, 19, 20]);
+        let from = 2_000_000_000 + 3 * 20_000;
         assert_eq!(receiver.next_event(), Time(from + 1_010_000));
         assert_eq!(receiver.on_timer(receiver.next_event()).map(|ack| ack.cum), Some(17));
         assert_eq!(receiver.take_blocks().0[0], Block { start: 18, end: 41 });
@@ -684,7 +701,7 @@ mod tests {
             (answers, receiver.ack().cum, receiver.next_event() >= Time(2_040_000_000))
         };
         assert_eq!(arrive(17), (true, 41, true));
-        assert_eq!(arrive(41), (false, 42, true), "and no ACK is quick after it");
+        assert_eq!(arrive(41), (true, 42, true), "after a pause of two seconds");
     }
 
     #[test]
@@ -706,6 +723,36 @@ mod tests {
         let ack = receiver.on_timer(Time(60_000_000)).unwrap();
         assert_eq!((ack.cum, ack.ts_first, ack.ts_last), (17, 16_000, 16_000));
         assert_eq!(receiver.next_event(), Time::NEVER);
+    }
+
+    /// Linux `tcp_measure_rcv_mss`, `__tcp_cleanup_rbuf`: PSH is an ACK at once, if the application reads.
+    #[test]
+    fn what_is_pushed_is_acknowledged_at_once() {
+        for (quickack, answers) in [(true, true), (false, false)] {
+            let mut receiver = receiver(AckPolicy::Delayed, quickack);
+            feed(&mut receiver, 0, 0..16);
+            let pushed = Arrival { pushed: true, ..arrival(16, true, 0, Ecn::NotEct, false) };
+            assert_eq!(receiver.clone().accept(Time(16_000_000), pushed), answers);
+            assert!(!receiver.accept(Time(16_000_000), Arrival { pushed: false, ..pushed }));
+        }
+    }
+
+    /// Linux `tcp_dec_quickack_mode`, `tcp_enter_quickack_mode`: where quick ACKs end the delay is the shortest again.
+    #[test]
+    fn what_comes_twice_makes_the_delay_short_again() {
+        let mut receiver = receiver(AckPolicy::Delayed, true);
+        feed(&mut receiver, 0, 0..16);
+        for n in 0..3 {
+            assert_eq!(feed(&mut receiver, 200 * (n + 1), [16 + n as u32]), []);
+            receiver.on_timer(receiver.next_event());
+        }
+        let delay = |receiver: &mut Receiver, at: u64, seq: u32| {
+            assert_eq!(feed(receiver, at, [seq]), []);
+            receiver.next_event().0 / 1_000_000 - at
+        };
+        assert_eq!(delay(&mut receiver.clone(), 800, 19), 104, "bounded by the RTT");
+        assert_eq!(feed(&mut receiver, 800, [5].into_iter().chain(19..34)).len(), 16);
+        assert_eq!(delay(&mut receiver, 820, 34), 44);
     }
 
     /// Linux `tcp_send_delayed_ack`: "If delack timer is about to expire, send ACK now." Short segments would wait on.

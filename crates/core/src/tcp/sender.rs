@@ -26,11 +26,10 @@ use crate::tcp::small_queue::SmallQueue;
 use crate::tcp::stream::Stream;
 use crate::tcp::tlp::Tlp;
 use crate::tcp::undo::Doubt;
-use crate::tcp::{Ack, Acked, Block, Cc, Config, Recovery, Transmit};
+use crate::tcp::{Ack, Acked, Block, Cc, Config, Recovery, Run, Transmit};
 use crate::units::{Span, Time};
 use crate::wheel::Wheel;
 use alloc::boxed::Box;
-use core::ops::Range;
 use modelled::Path;
 use rfc6675::Undo;
 use timers::Timer;
@@ -326,7 +325,7 @@ impl Sender {
     /// The run of segments to send now, perhaps empty, where a flight is under way, all are full and there is nothing to
     /// repair or announce; else nothing, and [`Sender::poll_transmit`] must be asked for one after the other.
     #[inline(always)]
-    pub fn take_full(&mut self, now: Time) -> Option<Range<u32>> {
+    pub fn take_full(&mut self, now: Time) -> Option<Run> {
         let start = self.nxt;
         if !self.clean {
             return if self.path.is_some() { self.take_paced(now) } else { None };
@@ -347,7 +346,13 @@ impl Sender {
                 self.arm(Timer::Probe, now, self.probe_after_send(now));
             }
         }
-        Some(start..end)
+        Some(Run { segments: start..self.nxt, burst: 1, ends: self.ends_run(start) })
+    }
+
+    /// Whether a run from this segment on has taken all that was written.
+    #[inline(always)]
+    fn ends_run(&self, start: u32) -> bool {
+        self.nxt == self.stream.end && self.nxt > start
     }
 
     /// The next segment to send now, if window, receiver and application allow one. Call until there is none.
@@ -369,11 +374,11 @@ impl Sender {
 
     /// The run of segments that leaves now, in bursts.
     #[inline(never)]
-    fn take_burst(&mut self, now: Time) -> Range<u32> {
+    fn take_burst(&mut self, now: Time) -> Run {
         let start = self.nxt;
         let limit = self.una.saturating_add(self.control.window()).min(self.edge);
         let window = self.window(now);
-        let count = self.bursts.take(limit.saturating_sub(start), self.stream.end - start, &window);
+        let (count, burst) = self.bursts.take(limit.saturating_sub(start), self.stream.end - start, &window);
         if count > 0 {
             self.sent.on_send(start..start + count, self.una, now);
             self.nxt += count;
@@ -382,7 +387,7 @@ impl Sender {
                 self.arm(Timer::Probe, now, self.probe_after_send(now));
             }
         }
-        start..self.nxt
+        Run { segments: start..self.nxt, burst, ends: self.ends_run(start) }
     }
 
     /// Whether the next new segment may leave, where the window has room for `limit`.
@@ -584,7 +589,8 @@ impl Sender {
             }
         }
         let cwr = core::mem::take(&mut self.cwr_due);
-        Transmit { seq, payload: self.stream.payload(seq), retransmit: false, syn: false, ect: self.ecn, cwr }
+        let push = self.stream.is_last(seq) || (self.bursts.is_on() && self.bursts.pushes());
+        Transmit { seq, payload: self.stream.payload(seq), retransmit: false, syn: false, ect: self.ecn, cwr, push }
     }
 
     /// Nothing is outstanding: the timer starts, and an idle window may have to shrink.

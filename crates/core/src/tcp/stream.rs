@@ -70,6 +70,12 @@ impl Stream {
         self.mss
     }
 
+    /// Whether this segment is the last of a write, as far as can be seen: it is short, or the last there is.
+    #[inline]
+    pub fn is_last(&self, seq: u32) -> bool {
+        (seq + 1 == self.end && self.end != u32::MAX) || self.payload(seq) < self.mss
+    }
+
     /// [una, cum) is acknowledged; says how many payload bytes that was.
     #[inline]
     pub fn acknowledge(&mut self, una: u32, cum: u32) -> u64 {

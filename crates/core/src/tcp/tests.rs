@@ -23,7 +23,7 @@ pub(in crate::tcp) struct Fate {
 
 #[derive(Clone, Copy)]
 pub(in crate::tcp) enum Event {
-    Data { seq: u32, payload: u32, ts: u32, ecn: Ecn, cwr: bool, syn: bool },
+    Data { seq: u32, payload: u32, ts: u32, ecn: Ecn, cwr: bool, push: bool, syn: bool },
     Ack { ack: Ack, blocks: [Block; 3], count: usize },
 }
 
@@ -106,7 +106,7 @@ impl Path {
                 _ => Ecn::NotEct,
             };
             let ts = (self.now.0 / 1000) as u32;
-            let event = Event::Data { seq: tx.seq, payload: tx.payload, ts, ecn, cwr: tx.cwr, syn: tx.syn };
+            let event = Event::Data { seq: tx.seq, payload: tx.payload, ts, ecn, cwr: tx.cwr, push: tx.push, syn: tx.syn };
             let at = self.free + self.one_way + fate.late;
             self.schedule(at, event);
             if fate.twice {
@@ -125,7 +125,9 @@ impl Path {
         if let Some(run) = run {
             let full = |tx: &Transmit| tx.payload == self.config.mss && !(tx.retransmit || tx.syn || tx.cwr);
             assert!(singles.iter().all(full), "{singles:?} in a run");
-            assert!(run.eq(singles.iter().map(|tx| tx.seq)), "{singles:?}");
+            assert!(run.segments.clone().eq(singles.iter().map(|tx| tx.seq)), "{singles:?}");
+            assert!(singles.iter().all(|tx| run.is_pushed(tx.seq) == tx.push), "{run:?} {singles:?}");
+            assert_eq!(run.pushes(), singles.iter().any(|tx| tx.push), "{run:?}");
         } else {
             assert_eq!(alloc::format!("{:?}", one_by_one(&mut by_run)), alloc::format!("{singles:?}"));
         }
@@ -170,9 +172,9 @@ impl Path {
                     let ack = Ack { ts_first: ts, ts_last: ts, window: self.config.rwnd, syn: true, ..Ack::default() };
                     self.answer(ack);
                 }
-                Event::Data { seq, payload, ts, ecn, cwr, .. } => {
+                Event::Data { seq, payload, ts, ecn, cwr, push: pushed, .. } => {
                     let full = payload == self.config.mss;
-                    if self.receiver.accept(at, Arrival { seq, full, ts, rtt_us: 0, ecn, cwr }) {
+                    if self.receiver.accept(at, Arrival { seq, full, pushed, ts, rtt_us: 0, ecn, cwr }) {
                         let ack = self.receiver.ack();
                         self.answer(ack);
                     }

@@ -5,7 +5,7 @@ use crate::rng::Rng;
 use crate::tcp::cc::{Flow, Model, Repair};
 use crate::tcp::pacing::Pacer;
 use crate::tcp::rate::{Loss, Sample, Sampler};
-use crate::tcp::{Ack, Cc, Config, Transmit};
+use crate::tcp::{Ack, Cc, Config, Run, Transmit};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -263,9 +263,12 @@ impl Sender {
         if in_flight == 0 {
             self.with_model(now, |model, flow, _| model.on_restart(flow));
         }
-        let segment = self.poll_repair(now);
-        match &segment {
-            Some(segment) => self.note_departure(now, segment),
+        let mut segment = self.poll_repair(now);
+        match &mut segment {
+            Some(segment) => {
+                self.note_departure(now, segment);
+                segment.push |= !segment.retransmit && self.path.as_ref()?.pacer.pushes();
+            }
             None => self.path.as_mut()?.pacer.rest(),
         }
         segment
@@ -273,7 +276,7 @@ impl Sender {
 
     /// As [`Sender::take_full`]: what leaves now at its pace, where it is new, full, and nothing has to be told with it.
     #[inline(never)]
-    pub(super) fn take_paced(&mut self, now: Time) -> Option<Range<u32>> {
+    pub(super) fn take_paced(&mut self, now: Time) -> Option<Run> {
         let news = self.syn_due || self.probe_due || self.cwr_due || self.stream.has_shorts();
         if news || !self.linux || !self.is_established() || self.small_queue.is_some() || self.rexmit == Rexmit::New {
             return None;
@@ -283,15 +286,16 @@ impl Sender {
         let repairing = matches!(self.state, State::Recovery | State::Loss);
         let may = repairing || self.nxt < self.stream.end.min(self.edge);
         if self.board.pipe(self.una, self.nxt) >= self.control.window() || (may && pacer.holds(now)) {
-            return Some(self.nxt..self.nxt);
+            return Some(Run::none(self.nxt));
         }
         self.take_bursts(now, repairing)
     }
 
     /// The same where the window has room and no burst is on its way.
     #[inline(never)]
-    fn take_bursts(&mut self, now: Time, repairing: bool) -> Option<Range<u32>> {
+    fn take_bursts(&mut self, now: Time, repairing: bool) -> Option<Run> {
         let (start, window) = (self.nxt, self.control.window());
+        let mut burst = 1;
         loop {
             let in_flight = self.inflight();
             if in_flight >= window {
@@ -325,9 +329,10 @@ impl Sender {
                 break;
             }
             let count = path.pacer.left().min(room).min(fresh);
+            burst = burst.max(count);
             self.send_full(now, count, in_flight);
         }
-        Some(start..self.nxt)
+        Some(Run { segments: start..self.nxt, burst, ends: self.ends_run(start) })
     }
 
     /// So many new segments leave, all full, behind others.

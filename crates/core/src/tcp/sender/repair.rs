@@ -91,7 +91,7 @@ impl Sender {
         self.sent_at = now;
         self.arm(self.timer, now, now + self.rto.timeout());
         let retransmit = self.timeouts > 0;
-        Transmit { seq: 0, payload: 0, retransmit, syn: true, ect: self.ecn_always, cwr: false }
+        Transmit { seq: 0, payload: 0, retransmit, syn: true, ect: self.ecn_always, cwr: false, push: false }
     }
 
     pub(super) fn send_again(&mut self, now: Time, seq: u32, rescue: bool) -> Transmit {
@@ -111,6 +111,7 @@ impl Sender {
             self.arm(Timer::Rto, now, now + self.rto.timeout());
         }
         let payload = self.stream.payload(seq);
-        Transmit { seq, payload, retransmit: true, syn: false, ect: self.ecn_always, cwr: false }
+        let push = self.stream.is_last(seq);
+        Transmit { seq, payload, retransmit: true, syn: false, ect: self.ecn_always, cwr: false, push }
     }
 }

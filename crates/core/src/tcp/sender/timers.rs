@@ -166,7 +166,8 @@ impl Sender {
             self.sent_at = now;
             self.tlp.is_retrans = true;
             let payload = self.stream.payload(last);
-            Transmit { seq: last, payload, retransmit: true, syn: false, ect: self.ecn_always, cwr: false }
+            let push = self.stream.is_last(last);
+            Transmit { seq: last, payload, retransmit: true, syn: false, ect: self.ecn_always, cwr: false, push }
         };
         self.tlp.end_seq = Some(self.nxt);
         self.start_rto(now, now);

@@ -275,7 +275,7 @@ fn a_syn_that_is_repeated_is_timed_by_its_stamp() {
 fn a_receiver_reports_a_duplicate_once_and_first() {
     let mut receiver = Receiver::new(&config());
     let mut arrive = |seq| {
-        receiver.accept(Time::ZERO, Arrival { seq, full: true, ts: 0, rtt_us: 0, ecn: Ecn::NotEct, cwr: false });
+        receiver.accept(Time::ZERO, Arrival { seq, full: true, pushed: false, ts: 0, rtt_us: 0, ecn: Ecn::NotEct, cwr: false });
         let (blocks, count) = receiver.take_blocks();
         blocks[..count].iter().map(|block| (block.start, block.end)).collect::<Vec<_>>()
     };
