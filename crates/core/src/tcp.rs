@@ -294,11 +294,14 @@ impl Run {
     }
 
     /// Whether this one has.
+    #[inline]
     pub fn is_pushed(&self, number: u32) -> bool {
         let (nth, count) = (number - self.segments.start + 1, self.count());
-        let is_last = nth == count;
-        let size = if is_last && !count.is_multiple_of(self.burst) { count % self.burst } else { self.burst };
-        (is_last && self.ends) || (size > 1 && (is_last || nth.is_multiple_of(self.burst)))
+        if nth < count {
+            // Most runs are a burst.
+            return count > self.burst && self.burst > 1 && nth.is_multiple_of(self.burst);
+        }
+        self.ends || (self.burst > 1 && count % self.burst != 1)
     }
 }
 

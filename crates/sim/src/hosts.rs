@@ -3,8 +3,6 @@
 mod clients;
 mod rpm;
 
-use std::ops::Range;
-
 use sojourn_core::cache::Cache;
 use sojourn_core::packet::{Ecn, Packet as _};
 use sojourn_core::rng::Rng;
@@ -44,17 +42,11 @@ pub enum Event {
 pub trait Net {
     /// A packet leaves a data sender at `packet.time`.
     fn emit(&mut self, packet: Packet);
-    /// Packets that differ in their number only leave a data sender at once.
+    /// Full segments that are as this packet leave a data sender at once.
     #[inline]
-    fn emit_run(&mut self, packet: Packet, numbers: Range<u32>) {
-        for number in numbers {
-            self.emit(packet.numbered(number));
-        }
-    }
-    /// The same of a run of which some are pushed.
-    fn emit_pushed(&mut self, packet: Packet, run: &Run) {
+    fn emit_run(&mut self, packet: Packet, run: &Run) {
         for number in run.segments.clone() {
-            self.emit(packet.numbered(number).pushed(run.is_pushed(number)));
+            self.emit(packet.of_run(run, number));
         }
     }
     /// The meter of an entry.
@@ -386,11 +378,9 @@ impl<'a> Hosts<'a> {
     fn transmit(&mut self, now: Time, index: u32, net: &mut impl Net) -> u64 {
         let conn = &mut self.conns[index as usize];
         let Some(run) = conn.sender.take_full(now) else { return self.transmit_singly(now, index, net) };
-        let (packets, full) = (run.count(), conn.full.sent_at(now));
-        if packets > 0 && run.pushes() {
-            net.emit_pushed(full, &run);
-        } else if packets > 0 {
-            net.emit_run(full, run.segments);
+        let packets = run.count();
+        if packets > 0 {
+            net.emit_run(conn.full.sent_at(now), &run);
         }
         self.follow(now, index, net);
         u64::from(packets)
@@ -405,7 +395,8 @@ impl<'a> Hosts<'a> {
             let bytes = conn.header + segment.payload as u16;
             let whole = bytes >= conn.full.ip_bytes();
             let mut bits = Packet::sent_with(if segment.ect { conn.full.ecn() } else { Ecn::NotEct });
-            bits |= if segment.cwr { CWR } else { 0 } | if whole { FULL } else { 0 } | if segment.push { PSH } else { 0 };
+            bits |=
+                if segment.cwr { CWR } else { 0 } | if whole { FULL } else { 0 } | if segment.push { PSH } else { 0 };
             let (kind, bytes) = match (segment.syn, segment.retransmit) {
                 (true, _) => (SYN, SYN_BYTES),
                 (false, true) => (RETRANSMIT, bytes),

@@ -5,7 +5,7 @@
 //!
 //! Deviations: the RTT of the handshake is that which the first segment tells, and the RTO follows from it alone. There is no packet
 //! that ends the handshake; in Linux it may arrive, and end the RTT, where all data behind it are dropped. Nor is there a ping-pong mode: a
-//! connection sends data one way.
+//! connection sends data one way. The application reads at once (receiver.rs), as the kernel world's does.
 
 use crate::tcp::Config;
 use crate::tcp::rto::Rto;

@@ -1,8 +1,8 @@
 //! The receiving half: reassembly, SACK blocks (RFC 2018), delayed ACKs (RFC 5681 §4.2, Linux) and the ECN echo.
 //!
 //! Linux delays an ACK by a time that adapts to the arrivals (delack.rs) and not at all while it is in quick-ACK
-//! mode: the first 16 segments, after what came twice, after a pause. Without `quickack` it is every second full segment, or
-//! 200 ms. What is out of order is acknowledged at once, until the sender must know (compress.rs).
+//! mode: the first 16 segments, after what came twice, after a pause; nor what comes with PSH, as the application reads at
+//! once. Without `quickack` it is every second full segment, or 200 ms. What is out of order is acknowledged at once, until the sender must know (compress.rs).
 //!
 //! DCTCP's receiver echoes each segment's mark (RFC 8257 §3.2), Prague's counts them (accurate ECN, RFC 9768: the ACE field; not
 //! the option with its byte counters).

@@ -589,8 +589,9 @@ impl Sender {
             }
         }
         let cwr = core::mem::take(&mut self.cwr_due);
-        let push = self.stream.is_last(seq) || (self.bursts.is_on() && self.bursts.pushes());
-        Transmit { seq, payload: self.stream.payload(seq), retransmit: false, syn: false, ect: self.ecn, cwr, push }
+        let payload = self.stream.payload(seq);
+        let push = self.stream.is_last(seq, payload) || self.bursts.pushes();
+        Transmit { seq, payload, retransmit: false, syn: false, ect: self.ecn, cwr, push }
     }
 
     /// Nothing is outstanding: the timer starts, and an idle window may have to shrink.

@@ -70,10 +70,10 @@ impl Stream {
         self.mss
     }
 
-    /// Whether this segment is the last of a write, as far as can be seen: it is short, or the last there is.
+    /// Whether this segment, of such a payload, is the last of a write, as far as can be seen: it is short, or the last there is.
     #[inline]
-    pub fn is_last(&self, seq: u32) -> bool {
-        (seq + 1 == self.end && self.end != u32::MAX) || self.payload(seq) < self.mss
+    pub fn is_last(&self, seq: u32, payload: u32) -> bool {
+        payload < self.mss || (seq + 1 == self.end && self.end != u32::MAX)
     }
 
     /// [una, cum) is acknowledged; says how many payload bytes that was.

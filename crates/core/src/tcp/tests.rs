@@ -106,7 +106,8 @@ impl Path {
                 _ => Ecn::NotEct,
             };
             let ts = (self.now.0 / 1000) as u32;
-            let event = Event::Data { seq: tx.seq, payload: tx.payload, ts, ecn, cwr: tx.cwr, push: tx.push, syn: tx.syn };
+            let event =
+                Event::Data { seq: tx.seq, payload: tx.payload, ts, ecn, cwr: tx.cwr, push: tx.push, syn: tx.syn };
             let at = self.free + self.one_way + fate.late;
             self.schedule(at, event);
             if fate.twice {

@@ -201,3 +201,28 @@ impl Scoreboard {
         flag & EVER != 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::rack::Rack;
+    use crate::units::Time;
+
+    /// Linux `tcp_rack_mark_skb_lost`, `tcp_mark_skb_lost`: FLAG_LOST_RETRANS, if fewer are on their way than before.
+    #[test]
+    fn a_repetition_that_is_lost_is_no_news_where_the_loss_was_undone() {
+        for (undone, again) in [(false, 1), (true, 0)] {
+            let (mut board, mut sent) = (Scoreboard::default(), Sent::default());
+            sent.on_send(0..1, 0, Time::ZERO);
+            board.reserve(0, 1);
+            board.all_lost(0, 1, |_| {});
+            board.on_retransmit(0, 1, false);
+            if undone {
+                board.none_lost(0, 1);
+            }
+            let judge = Rack::default().judge_of_timeout(Time::ZERO + Span::from_secs(1));
+            let found = board.detect((0, 1), &judge, &sent, |_| {});
+            assert_eq!((found.lost, found.again), (1, again), "undone: {undone}");
+        }
+    }
+}

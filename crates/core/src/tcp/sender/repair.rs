@@ -111,7 +111,7 @@ impl Sender {
             self.arm(Timer::Rto, now, now + self.rto.timeout());
         }
         let payload = self.stream.payload(seq);
-        let push = self.stream.is_last(seq);
+        let push = self.stream.is_last(seq, payload);
         Transmit { seq, payload, retransmit: true, syn: false, ect: self.ecn_always, cwr: false, push }
     }
 }

@@ -166,7 +166,7 @@ impl Sender {
             self.sent_at = now;
             self.tlp.is_retrans = true;
             let payload = self.stream.payload(last);
-            let push = self.stream.is_last(last);
+            let push = self.stream.is_last(last, payload);
             Transmit { seq: last, payload, retransmit: true, syn: false, ect: self.ecn_always, cwr: false, push }
         };
         self.tlp.end_seq = Some(self.nxt);

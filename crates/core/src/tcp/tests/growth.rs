@@ -32,7 +32,15 @@ fn mean_window(cc: Cc, windows: Windows, period: u64, guess: u64, cycles: u64) -
         now = at + rtt;
         assert!(receiver.accept(
             now,
-            Arrival { seq, full: true, pushed: false, ts: (at.0 / 1000) as u32, rtt_us: 0, ecn: Ecn::NotEct, cwr: false }
+            Arrival {
+                seq,
+                full: true,
+                pushed: false,
+                ts: (at.0 / 1000) as u32,
+                rtt_us: 0,
+                ecn: Ecn::NotEct,
+                cwr: false
+            }
         ));
         let ack = receiver.ack();
         let (blocks, count) = receiver.take_blocks();

@@ -275,7 +275,10 @@ fn a_syn_that_is_repeated_is_timed_by_its_stamp() {
 fn a_receiver_reports_a_duplicate_once_and_first() {
     let mut receiver = Receiver::new(&config());
     let mut arrive = |seq| {
-        receiver.accept(Time::ZERO, Arrival { seq, full: true, pushed: false, ts: 0, rtt_us: 0, ecn: Ecn::NotEct, cwr: false });
+        receiver.accept(
+            Time::ZERO,
+            Arrival { seq, full: true, pushed: false, ts: 0, rtt_us: 0, ecn: Ecn::NotEct, cwr: false },
+        );
         let (blocks, count) = receiver.take_blocks();
         blocks[..count].iter().map(|block| (block.start, block.end)).collect::<Vec<_>>()
     };
@@ -352,5 +355,23 @@ fn after_an_undone_timeout_a_repetition_counts_twice_until_all_is_acknowledged()
     assert_eq!(counts.0, counts.1);
     path.run_until(at_ms(20_000));
     assert!(path.sender.all_acked());
+    // One is lost, one counts as on its way, and no more are to be than are lost: the last waits for a timeout.
+    assert_eq!((again(&path).last(), path.sender.timeouts()), (Some(&(3584, 9)), 3));
     assert_eq!((path.sender.inflight(), path.sender.stale_marks()), (0, 0));
+}
+
+/// Linux `tcp_set_rto`, `tcp_retransmit_timer`: 101 ms and 200 are 76 ticks of 4 ms.
+#[test]
+fn a_timeout_doubles_in_whole_ticks() {
+    let mut sender = Sender::new(&config());
+    sender.establish(Time::ZERO, Some(Span::from_millis(101)));
+    sender.write(1448);
+    sender.poll_transmit(Time::ZERO);
+    let mut now = Time::ZERO;
+    while sender.timeouts() == 0 {
+        now = sender.next_event();
+        sender.on_timer(now);
+        while sender.poll_transmit(now).is_some() {}
+    }
+    assert_eq!(sender.next_event(), now + Span::from_millis(2 * 304));
 }
