@@ -15,9 +15,10 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 use sojourn_core::ring::Ring;
-use sojourn_core::tcp::{Config, Run};
+use sojourn_core::tcp::Config;
 use sojourn_core::units::{Span, Time};
 use sojourn_measure::FlowMeter;
 use sojourn_model::scenario::Scenario;
@@ -810,21 +811,21 @@ impl Net for Fabric {
 
     /// The first link takes all of them where it is busy and they go straight to its queue.
     #[inline(always)]
-    fn emit_run(&mut self, packet: Packet, run: &Run) {
+    fn emit_run(&mut self, packet: Packet, numbers: Range<u32>, make: impl Fn(Packet, u32) -> Packet) {
         let lane = &self.lanes[packet.lane()];
         if let Some(index) = lane.doorstep
             && let Station::Queue(link, _) = &mut self.links[index]
             && link.is_busy()
         {
             let at = packet.time;
-            link.arrive_in_run(at, packet, run);
+            link.arrive_in_run(at, packet, numbers, make);
             if !link.drops.is_empty() {
                 self.settle(index, at);
             }
             return;
         }
-        for number in run.segments.clone() {
-            self.emit(packet.of_run(run, number));
+        for number in numbers {
+            self.emit(make(packet, number));
         }
     }
 

@@ -3,6 +3,8 @@
 mod clients;
 mod rpm;
 
+use std::ops::Range;
+
 use sojourn_core::cache::Cache;
 use sojourn_core::packet::{Ecn, Packet as _};
 use sojourn_core::rng::Rng;
@@ -42,11 +44,11 @@ pub enum Event {
 pub trait Net {
     /// A packet leaves a data sender at `packet.time`.
     fn emit(&mut self, packet: Packet);
-    /// Full segments that are as this packet leave a data sender at once.
+    /// Packets that are made from this one by their numbers leave a data sender at once.
     #[inline]
-    fn emit_run(&mut self, packet: Packet, run: &Run) {
-        for number in run.segments.clone() {
-            self.emit(packet.of_run(run, number));
+    fn emit_run(&mut self, packet: Packet, numbers: Range<u32>, make: impl Fn(Packet, u32) -> Packet) {
+        for number in numbers {
+            self.emit(make(packet, number));
         }
     }
     /// The meter of an entry.
@@ -378,12 +380,14 @@ impl<'a> Hosts<'a> {
     fn transmit(&mut self, now: Time, index: u32, net: &mut impl Net) -> u64 {
         let conn = &mut self.conns[index as usize];
         let Some(run) = conn.sender.take_full(now) else { return self.transmit_singly(now, index, net) };
-        let packets = run.count();
-        if packets > 0 {
-            net.emit_run(conn.full.sent_at(now), &run);
+        let (packets, full) = (u64::from(run.count()), conn.full);
+        if run.pushes() {
+            emit_bursts(full.sent_at(now), &run, net);
+        } else if packets > 0 {
+            net.emit_run(full.sent_at(now), run.segments, Packet::numbered);
         }
         self.follow(now, index, net);
-        u64::from(packets)
+        packets
     }
 
     /// The same, one segment after the other.
@@ -662,6 +666,12 @@ impl<'a> Hosts<'a> {
         });
         conn
     }
+}
+
+/// A run leaves of which some have PSH.
+#[inline(never)]
+fn emit_bursts(full: Packet, run: &Run, net: &mut impl Net) {
+    net.emit_run(full, run.segments.clone(), |packet, number| packet.numbered(number).pushed(run.is_pushed(number)));
 }
 
 #[cfg(test)]

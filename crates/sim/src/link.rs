@@ -2,11 +2,11 @@
 
 use sojourn_core::packet::Packet as _;
 use sojourn_core::qdisc::{AnyQdisc, Context, DropReason, Qdisc};
-use sojourn_core::tcp::Run;
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_measure::{LinkMeter, LinkReport};
 use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::{self, Capacity};
+use std::ops::Range;
 
 use crate::packet::Packet;
 use crate::setup::Setup;
@@ -209,21 +209,22 @@ impl Link {
 
     /// Packets that differ in their number only arrive at the queue at once; the link is busy.
     #[inline(always)]
-    pub fn arrive_in_run(&mut self, now: Time, mut packet: Packet, run: &Run) {
-        let numbers = run.segments.clone();
+    pub fn arrive_in_run(
+        &mut self,
+        now: Time,
+        mut packet: Packet,
+        numbers: Range<u32>,
+        make: impl Fn(Packet, u32) -> Packet,
+    ) {
         if self.detail || self.special {
             for number in numbers {
-                self.arrive(now, &mut packet.of_run(run, number));
+                self.arrive(now, &mut make(packet, number));
             }
             return;
         }
         packet.enter(self.overhead as u16);
         packet.time = now;
-        if run.pushes() {
-            self.qdisc.enqueue_all(now, numbers.map(|number| packet.of_run(run, number)), &mut self.drops);
-        } else {
-            self.qdisc.enqueue_all(now, numbers.map(|number| packet.numbered(number)), &mut self.drops);
-        }
+        self.qdisc.enqueue_all(now, numbers.map(|number| make(packet, number)), &mut self.drops);
     }
 
     /// The end of a transmission, a delivery opportunity, the discipline's own time, or an arrival at an idle link. Puts what

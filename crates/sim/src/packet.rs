@@ -1,7 +1,7 @@
 //! The simulator's packet: 40 bytes, copied by value from line to queue to line.
 
 use sojourn_core::packet::{Ecn, Packet as Queued, Segment};
-use sojourn_core::tcp::{Ack, Run};
+use sojourn_core::tcp::Ack;
 use sojourn_core::units::{Span, Time};
 pub use sojourn_model::records::Kind;
 
@@ -193,11 +193,10 @@ impl Packet {
         Packet { form: self.form >> LANE << LANE | flags | u64::from(bytes) << BYTES, ..self }
     }
 
-    /// The segment of this number in a run of such segments.
+    /// This segment with PSH, if it is to have it.
     #[inline(always)]
-    pub fn of_run(self, run: &Run, number: u32) -> Packet {
-        let push = run.pushes() && run.is_pushed(number);
-        Packet { form: self.form | u64::from(push) << (BITS + PSH.trailing_zeros()), ..self.numbered(number) }
+    pub fn pushed(self, push: bool) -> Packet {
+        Packet { form: self.form | u64::from(push) << (BITS + PSH.trailing_zeros()), ..self }
     }
 
     /// The same packet with another number.

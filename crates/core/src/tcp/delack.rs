@@ -58,17 +58,14 @@ impl Pace {
     /// `tcp_event_data_recv`: the ATO follows the arrivals of what is in order. Whether after such a pause ACKs are to be quick.
     #[inline]
     pub fn note_arrival(&mut self, now: Time, rtt_us: u32, in_order: bool) -> bool {
-        if self.most == 0 {
-            self.note_first(rtt_us);
+        if self.last == u64::MAX {
+            self.note_first(now, rtt_us, in_order);
+            return false;
         }
         if !in_order {
             return false;
         }
         let tick = self.wheel.tick(now);
-        if self.last == u64::MAX {
-            self.last = tick;
-            return false;
-        }
         let gap = (tick - self.last).min(u64::from(u32::MAX)) as u32;
         self.last = tick;
         if gap <= self.ato_min / 2 {
@@ -81,11 +78,17 @@ impl Pace {
         false
     }
 
-    /// The first segment: the RTO is that of one sample, the handshake's (RFC 6298 §2.2), as long as nothing else is sent. A delay
-    /// longer than the shortest is bounded by the RTT, and any by the shortest RTO.
+    /// The first segment, and those before the first in order: the RTO is that of one sample, the handshake's (RFC 6298 §2.2), as long as
+    /// nothing else is sent. A delay longer than the shortest is bounded by the RTT, and any by the shortest RTO.
     #[cold]
     #[inline(never)]
-    fn note_first(&mut self, rtt_us: u32) {
+    fn note_first(&mut self, now: Time, rtt_us: u32, in_order: bool) {
+        if in_order {
+            self.last = self.wheel.tick(now);
+        }
+        if self.most > 0 {
+            return;
+        }
         let rto_min = self.rto.max(2);
         self.most = self.delack_max.min(rto_min - 1);
         let mut rto = Rto::new(self.wheel.span(u64::from(self.rto)), true);
