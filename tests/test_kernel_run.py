@@ -208,7 +208,8 @@ def test_a_receive_window_bounds_linux_as_it_bounds_the_simulator(sojourn: Run, 
     # 200 segments of 1448 bytes in 20 ms are 116 Mbit/s, less what the ACKs wait.
     assert kernel["flows"][0]["goodput_mbit"] == pytest.approx(113, rel=0.02)
     for ours, theirs in zip(sim["flows"], kernel["flows"], strict=True):
-        assert theirs["goodput_mbit"] == pytest.approx(ours["goodput_mbit"], rel=0.01)
+        # A download is some 72 windows of 20, and one more where the first few left later.
+        assert theirs["goodput_mbit"] == pytest.approx(ours["goodput_mbit"], rel=0.015)
 
 
 @pytest.mark.parametrize(("rmem", "window"), [("1mb", 647_168), ("6mb", 3_883_008)])
