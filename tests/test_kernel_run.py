@@ -200,7 +200,7 @@ def test_a_flow_passes_the_hops_of_its_way_and_no_other_as_in_the_simulator(sojo
 def test_a_receive_window_bounds_linux_as_it_bounds_the_simulator(sojourn: Run, tmp_path: Path) -> None:
     file = tmp_path / "window.toml"
     flow = '[[flow]]\nkind = "{kind}"\nrtt = "20ms"\nrwnd = {rwnd}\n'
-    flows = flow.format(kind="bulk", rwnd=200) + flow.format(kind="download", rwnd=20) + 'size = "2mb"\ngap = "50ms"\n'
+    flows = flow.format(kind="bulk", rwnd=200) + flow.format(kind="download", rwnd=20) + 'size = "2.1mb"\ngap = "50ms"\n'
     hop = '[[hop]]\nname = "wide"\nrate = "1gbit"\nqdisc = "pfifo limit 5000"\n'
     file.write_text('duration = "4s"\nmeasure = ["1s", "end"]\n' + hop + flows)
     [kernel] = play(sojourn, file)["runs"]
@@ -208,8 +208,8 @@ def test_a_receive_window_bounds_linux_as_it_bounds_the_simulator(sojourn: Run, 
     # 200 segments of 1448 bytes in 20 ms are 116 Mbit/s, less what the ACKs wait.
     assert kernel["flows"][0]["goodput_mbit"] == pytest.approx(113, rel=0.02)
     for ours, theirs in zip(sim["flows"], kernel["flows"], strict=True):
-        # A download is some 72 windows of 20, and one more where the first few left later.
-        assert theirs["goodput_mbit"] == pytest.approx(ours["goodput_mbit"], rel=0.015)
+        # The download's size is in the midst of a window: at an edge a run has one window more or less.
+        assert theirs["goodput_mbit"] == pytest.approx(ours["goodput_mbit"], rel=0.01)
 
 
 @pytest.mark.parametrize(("rmem", "window"), [("1mb", 647_168), ("6mb", 3_883_008)])

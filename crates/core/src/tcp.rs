@@ -276,11 +276,6 @@ pub struct Run {
 }
 
 impl Run {
-    /// None.
-    fn none(at: u32) -> Run {
-        Run { segments: at..at, burst: 1, ends: false }
-    }
-
     /// How many there are.
     #[inline]
     pub fn count(&self) -> u32 {

@@ -8,7 +8,7 @@
 //! Deviations: a packet ends where the window or the data do, not also where one of the application's writes did, so that
 //! no end of a write leaves before its burst is full; `tcp_min_rtt` never forgets (Linux: after five minutes).
 
-use super::pacing::{GSO_MAX_SIZE, tso_autosize};
+use super::pacing::{GSO_MAX_SIZE, half, tso_autosize};
 use crate::units::{Span, Time};
 
 /// `tcp_min_tso_segs`.
@@ -102,7 +102,7 @@ impl Bursts {
             return (0, 1);
         }
         let goal = self.goal(window);
-        let burst = goal.min(half(window));
+        let burst = goal.min(half(window.cwnd));
         // As long as the window has room for the goal nothing is waited for.
         let mut gone = if limit < goal { 0 } else { (((limit - goal) / burst + 1) * burst).min(data) };
         while gone < limit.min(data) {
@@ -130,7 +130,7 @@ impl Bursts {
                 self.waits = limit <= data && window.cwnd < window.rwnd;
                 return false;
             }
-            self.left = goal.min(half(window)).min(limit).min(data);
+            self.left = goal.min(half(window.cwnd)).min(limit).min(data);
             self.several = self.left > 1;
         }
         self.left -= 1;
@@ -164,11 +164,6 @@ impl Bursts {
         // Is the ACK of the first segment outstanding expected soon?
         head + srtt <= now + Span(srtt.0 / 2).min(SOON)
     }
-}
-
-/// `tcp_cwnd_test`: the longest burst, so that there are two in a window.
-fn half(window: &Window) -> u32 {
-    (window.cwnd / 2).max(1)
 }
 
 #[cfg(test)]

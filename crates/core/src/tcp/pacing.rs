@@ -59,6 +59,11 @@ pub(super) fn tso_autosize(rate: u64, min_rtt: Option<u64>, mss: u32, least: u32
     (bytes / mss).max(least)
 }
 
+/// Linux `tcp_cwnd_test`: the longest burst, so that there are two in a window.
+pub(super) fn half(cwnd: u32) -> u32 {
+    (cwnd / 2).max(1)
+}
+
 fn least(rate: u64) -> u32 {
     if rate < MIN_TSO_RATE { 1 } else { 2 }
 }
@@ -155,8 +160,7 @@ impl Pacer {
         if self.quota > 0 && self.slot == now {
             return true;
         }
-        // Linux `tcp_cwnd_test`: at least two bursts a window.
-        self.quota = self.burst(min_rtt).min(room).min((cwnd / 2).max(1)).max(1);
+        self.quota = self.burst(min_rtt).min(room).min(half(cwnd)).max(1);
         self.several = self.quota > 1;
         self.credit = now.since(self.next).0;
         (self.slot, self.next) = (now, now);

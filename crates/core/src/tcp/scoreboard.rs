@@ -48,7 +48,7 @@ pub(super) struct Scoreboard {
     pub sacked: u32,
     /// Lost segments, whether retransmitted or not.
     pub lost: u32,
-    /// Retransmissions in the network, as Linux counts them.
+    /// Retransmissions in the network (Linux's `retrans_out`, which also has those of undone losses after their SACK).
     pub retx: u32,
     /// Of those, such that there are not (see [`Scoreboard::lose_by_timeout`]).
     leaked: u32,

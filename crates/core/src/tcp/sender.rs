@@ -327,16 +327,27 @@ impl Sender {
     #[inline(always)]
     pub fn take_full(&mut self, now: Time) -> Option<Run> {
         let start = self.nxt;
-        if !self.clean {
-            return if self.path.is_some() { self.take_paced(now) } else { None };
-        }
-        if self.una == start || self.cwr_due || self.stream.has_shorts() {
+        // The run is put together here, in registers: from memory it would be read in wider words than it was written in.
+        let burst = if !self.clean {
+            if self.path.is_none() {
+                return None;
+            }
+            self.take_paced(now)?
+        } else if self.una == start || self.cwr_due || self.stream.has_shorts() {
             return None;
-        }
-        if self.bursts.is_on() {
-            return Some(self.take_burst(now));
-        }
-        let window = self.una.saturating_add(self.control.window());
+        } else if self.bursts.is_on() {
+            self.take_burst(now)
+        } else {
+            self.take_window(now);
+            1
+        };
+        Some(Run { segments: start..self.nxt, burst, ends: self.nxt == self.stream.end && self.nxt > start })
+    }
+
+    /// All that the window allows leaves now, packet by packet.
+    #[inline(always)]
+    fn take_window(&mut self, now: Time) {
+        let (start, window) = (self.nxt, self.una.saturating_add(self.control.window()));
         let end = window.min(self.stream.end).min(self.edge);
         if end > start {
             self.nxt = end;
@@ -346,13 +357,6 @@ impl Sender {
                 self.arm(Timer::Probe, now, self.probe_after_send(now));
             }
         }
-        Some(Run { segments: start..self.nxt, burst: 1, ends: self.ends_run(start) })
-    }
-
-    /// Whether a run from this segment on has taken all that was written.
-    #[inline(always)]
-    fn ends_run(&self, start: u32) -> bool {
-        self.nxt == self.stream.end && self.nxt > start
     }
 
     /// The next segment to send now, if window, receiver and application allow one. Call until there is none.
@@ -372,9 +376,9 @@ impl Sender {
         Some(self.send_new(now))
     }
 
-    /// The run of segments that leaves now, in bursts.
+    /// The same in bursts; of how many one is.
     #[inline(never)]
-    fn take_burst(&mut self, now: Time) -> Run {
+    fn take_burst(&mut self, now: Time) -> u32 {
         let start = self.nxt;
         let limit = self.una.saturating_add(self.control.window()).min(self.edge);
         let window = self.window(now);
@@ -387,7 +391,7 @@ impl Sender {
                 self.arm(Timer::Probe, now, self.probe_after_send(now));
             }
         }
-        Run { segments: start..self.nxt, burst, ends: self.ends_run(start) }
+        burst
     }
 
     /// Whether the next new segment may leave, where the window has room for `limit`.

@@ -5,7 +5,7 @@ use crate::rng::Rng;
 use crate::tcp::cc::{Flow, Model, Repair};
 use crate::tcp::pacing::Pacer;
 use crate::tcp::rate::{Loss, Sample, Sampler};
-use crate::tcp::{Ack, Cc, Config, Run, Transmit};
+use crate::tcp::{Ack, Cc, Config, Transmit};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -274,9 +274,10 @@ impl Sender {
         segment
     }
 
-    /// As [`Sender::take_full`]: what leaves now at its pace, where it is new, full, and nothing has to be told with it.
+    /// As [`Sender::take_full`]: what leaves now at its pace, where it is new, full, and nothing has to be told with it; of how
+    /// many segments a burst is.
     #[inline(never)]
-    pub(super) fn take_paced(&mut self, now: Time) -> Option<Run> {
+    pub(super) fn take_paced(&mut self, now: Time) -> Option<u32> {
         let news = self.syn_due || self.probe_due || self.cwr_due || self.stream.has_shorts();
         if news || !self.linux || !self.is_established() || self.small_queue.is_some() || self.rexmit == Rexmit::New {
             return None;
@@ -286,14 +287,14 @@ impl Sender {
         let repairing = matches!(self.state, State::Recovery | State::Loss);
         let may = repairing || self.nxt < self.stream.end.min(self.edge);
         if self.board.pipe(self.una, self.nxt) >= self.control.window() || (may && pacer.holds(now)) {
-            return Some(Run::none(self.nxt));
+            return Some(1);
         }
         self.take_bursts(now, repairing)
     }
 
     /// The same where the window has room and no burst is on its way.
     #[inline(never)]
-    fn take_bursts(&mut self, now: Time, repairing: bool) -> Option<Run> {
+    fn take_bursts(&mut self, now: Time, repairing: bool) -> Option<u32> {
         let (start, window) = (self.nxt, self.control.window());
         let mut burst = 1;
         loop {
@@ -332,7 +333,7 @@ impl Sender {
             burst = burst.max(count);
             self.send_full(now, count, in_flight);
         }
-        Some(Run { segments: start..self.nxt, burst, ends: self.ends_run(start) })
+        Some(burst)
     }
 
     /// So many new segments leave, all full, behind others.
