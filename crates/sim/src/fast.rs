@@ -39,7 +39,7 @@ use crate::topology::{Change, Ranks, Topology, changes};
 use crate::tournament::Tournament;
 use crate::{Options, Output, Stopped, setup};
 
-/// From so many entries on a core's caches do not hold the flows, and what is needed soon is fetched beforehand.
+/// From so many entries or connections on a core's caches do not hold the flows, and what is needed soon is fetched beforehand.
 const CROWD: usize = 256;
 /// From so many entries on a timer expires every few packets.
 const BUSY: usize = 16;
@@ -449,22 +449,32 @@ impl Fabric {
             self.flows[hosts.entry(packet.conn())].warm_rtt(packet.shows_rtt(), &Processor);
             self.ends.warm_blocks(packet);
         }
+        if let Some((_, conn)) = self.senders.due() {
+            hosts.warm(conn, true);
+        }
     }
 
     /// The same of what lies behind the receiving ends of the packets that probably leave next, and of the ends of as many behind
-    /// them.
+    /// them; and of as many behind those the packets, which say whose they are. And the end whose delayed ACK is due next.
     #[inline(never)]
     fn warm_ends(&self, index: usize) {
         if let Station::Queue(link, _) = &self.links[index] {
             let mut seen = 0;
-            link.ahead(2 * AHEAD, |conn| {
+            link.ahead(3 * AHEAD, |packet| {
                 if seen < AHEAD {
-                    self.ends.warm_held(conn);
+                    self.ends.warm_held(packet.conn());
+                } else if seen < 2 * AHEAD {
+                    self.ends.warm(packet.conn());
                 } else {
-                    self.ends.warm(conn);
+                    packet.warm(&Processor);
                 }
                 seen += 1;
             });
+        }
+        if let Some(Class { timers, conns }) = self.classes.get(self.delayed_acks.first())
+            && let Some((_, seat)) = timers.due()
+        {
+            self.ends.warm(conns[seat as usize]);
         }
     }
 
@@ -716,11 +726,8 @@ impl Fabric {
             let conn = self.classes[class].conns[seat as usize];
             let ack = if self.ends.deadline(conn) <= at { self.ends.on_timer(at, conn) } else { None };
             self.classes[class].timers.rearm(seat, self.ends.renew(conn));
-            // Whose turn is next is fetched meanwhile.
-            if self.is_crowd()
-                && let Some((_, seat)) = self.classes[class].timers.due()
-            {
-                self.ends.warm(self.classes[class].conns[seat as usize]);
+            if self.is_crowd() {
+                self.classes[class].timers.warm(&Processor);
             }
             if let Some(ack) = ack {
                 self.emit(ack);
@@ -748,10 +755,8 @@ impl Fabric {
                 hosts.on_timer(at, conn, self);
             }
             self.senders.rearm(conn, hosts.renew(conn));
-            if self.is_crowd()
-                && let Some((_, conn)) = self.senders.due()
-            {
-                hosts.warm(conn, true);
+            if self.is_crowd() {
+                self.senders.warm(&Processor);
             }
         }
         self.reschedule_senders();

@@ -151,8 +151,8 @@ impl Link {
     }
 
     /// Shows the connections of some packets that are likely to be transmitted next.
-    pub fn ahead(&self, packets: usize, mut see: impl FnMut(u32)) {
-        self.qdisc.ahead(packets, |packet| see(packet.conn()));
+    pub fn ahead(&self, packets: usize, see: impl FnMut(&Packet)) {
+        self.qdisc.ahead(packets, see);
     }
 
     /// Whether a transmission is under way, so that no arrival starts one.
@@ -207,7 +207,7 @@ impl Link {
         starts
     }
 
-    /// Packets that differ in their number only arrive at the queue at once; the link is busy.
+    /// Packets with these numbers arrive at the queue at once, each made from the first; the link is busy.
     #[inline(always)]
     pub fn arrive_in_run(
         &mut self,

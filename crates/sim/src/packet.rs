@@ -1,5 +1,6 @@
 //! The simulator's packet: 40 bytes, copied by value from line to queue to line.
 
+use sojourn_core::cache::Cache;
 use sojourn_core::packet::{Ecn, Packet as Queued, Segment};
 use sojourn_core::tcp::Ack;
 use sojourn_core::units::{Span, Time};
@@ -104,6 +105,13 @@ pub const FULL: u8 = 1 << 6;
 pub const TWIN: u8 = 1 << 7;
 
 impl Packet {
+    /// Fetches it, where it lies across two lines too.
+    #[inline(always)]
+    pub fn warm(&self, cache: &impl Cache) {
+        cache.fetch(self);
+        cache.fetch(&self.form);
+    }
+
     /// The connection.
     #[inline(always)]
     pub fn conn(&self) -> u32 {

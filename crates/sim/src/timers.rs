@@ -1,5 +1,6 @@
 //! Timers of connections, armed lazily: most deadlines move later before they are reached.
 
+use sojourn_core::cache::Cache;
 use sojourn_core::units::Time;
 
 use crate::tournament::Tournament;
@@ -30,6 +31,11 @@ impl Timers {
     /// The connection that is looked at first, if there is one, and when. Then [`Timers::rearm`] must be called.
     pub fn due(&self) -> Option<(Time, u32)> {
         (self.first() < Time::NEVER).then(|| (self.first(), self.armed.first() as u32))
+    }
+
+    /// Fetches what [`Timers::due`] will read.
+    pub fn warm(&self, cache: &impl Cache) {
+        self.armed.warm(cache);
     }
 
     /// A connection was looked at; its deadline is this now.

@@ -2,6 +2,7 @@
 
 use std::hint::select_unpredictable;
 
+use sojourn_core::cache::Cache;
 use sojourn_core::units::Time;
 
 use crate::planted::{Fault, planted};
@@ -91,11 +92,22 @@ impl Tournament {
     /// The index of the least time.
     #[inline]
     pub fn first(&self) -> usize {
-        if self.room == 1 {
-            return 0;
+        if self.room == 1 { 0 } else { self.below(0) }
+    }
+
+    /// Fetches the line of the least time.
+    #[inline]
+    pub fn warm(&self, cache: &impl Cache) {
+        if self.levels.len() > 1 {
+            cache.fetch(&self.groups[self.below(1)]);
         }
+    }
+
+    /// The place of the least time at this level.
+    #[inline]
+    fn below(&self, level: usize) -> usize {
         let mut group = 0;
-        for start in self.levels.iter().rev() {
+        for start in self.levels[level..].iter().rev() {
             let times = &self.groups[start + group].0;
             // All are compared, without a branch: which of them it is no processor can guess.
             let is_least = |place: usize| times[place] == self.least;
