@@ -16,7 +16,10 @@ def draw() -> ModuleType:
     return program("tools/agree_draw.py")
 
 
-@pytest.mark.parametrize(("which", "folders"), [("drawn", ("drawn", "ranks")), ("held-back", ("held-back",))])
+@pytest.mark.parametrize(
+    ("which", "folders"),
+    [("drawn", ("drawn", "ranks")), ("held-back", ("held-back",)), ("held-back-2", ("held-back-2",))],
+)
 def test_the_files_are_what_was_drawn_before_the_model_was_touched(
     draw: ModuleType, which: str, folders: tuple[str, ...]
 ) -> None:
@@ -45,12 +48,15 @@ def test_every_discipline_control_and_mix_is_drawn_and_a_quarter_at_most_is_hard
 
 
 def test_the_held_back_scenarios_are_others(draw: ModuleType) -> None:
-    ours = {(one.rate, one.rtt) for one in draw.drawn(draw.SEED, draw.SCENARIOS)}
-    assert len(draw.held_back()) == 20
-    assert not ours & {(one.rate, one.rtt) for one in draw.held_back()}
+    sets = [draw.drawn(draw.SEED, draw.SCENARIOS)]
+    sets += [draw.drawn(seed, draw.HELD_BACK) for seed in draw.HELD_BACK_SEEDS.values()]
+    assert [len(points) for points in sets] == [80, 20, 20]
+    assert len({(one.rate, one.rtt) for points in sets for one in points}) == 120
 
 
-@pytest.mark.parametrize(("folder", "runs"), [("drawn", [1] * 80), ("ranks", [10] * 8), ("held-back", [1] * 20)])
+@pytest.mark.parametrize(
+    ("folder", "runs"), [("drawn", [1] * 80), ("ranks", [10] * 8), ("held-back", [1] * 20), ("held-back-2", [1] * 20)]
+)
 def test_every_scenario_loads(folder: str, runs: list[int]) -> None:
     plans = [load(path) for path in sorted((ROOT / "experiments/agree" / folder).iterdir())]
     assert [len(plan) for plan in plans] == runs
