@@ -1,29 +1,69 @@
 """Writes docs/explanation/agreement.md: how well the simulator agrees with Linux on the frozen scenarios.
 
-    tools/agree_page.py [--seeds N] [--ranks SEEDS] [--kept] [--print]
+    tools/agree_page.py [--seeds N] [--ranks SEEDS] [--store DIR] [--kept] [--print] [--pack]
 
 Plays what is missing (`sojourn agree` keeps what was played), then writes the tables between the page's marks, the
 picture agreement.png and every number in agreement.csv beside it. With --print the tables go to stdout only; with
 --kept nothing is played in the kernel, and what it has not played is left out.
+
+The kernel's runs, which take hours, are in experiments/agree/kernel.parquet, and so need not be played again. --pack
+puts all kernel runs of the store there.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pages import filled
 
-from sojourn import agree
+from sojourn import agree, records
 from sojourn.agree import page, words
 from sojourn.agree.judge import Pair, rankings, summaries
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "experiments/agree"
+PLAYED = FOLDER / "kernel.parquet"
 PAGE = ROOT / "docs/explanation/agreement.md"
+HELD_BACK = ("held-back", "held-back-2")
 BEGIN, END = "<!-- tables: written by tools/agree_page.py -->", "<!-- end of the tables -->"
+
+
+def short(value: Any) -> Any:
+    """The same with numbers of seven digits."""
+    if isinstance(value, dict):
+        return {key: short(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [short(one) for one in value]
+    return float(f"{value:.7g}") if isinstance(value, float) else value
+
+
+def pack(store: Path) -> int:
+    """Keeps the kernel's runs of a store in the repository, without what only pictures need; how many they are."""
+    found = []
+    for place in sorted(store.glob("*.json")):
+        run = json.loads(place.read_text(encoding="utf-8"))
+        if run["world"] == "kernel":
+            found.append((run["qdisc"], place.name, json.dumps(short(run | {"series": {}}), separators=(",", ":"))))
+    found.sort(key=lambda one: (json.dumps(one[0]), one[1]))
+    table = pa.table({"place": [name for _, name, _ in found], "run": [text for *_, text in found]})
+    how = {"compression": "zstd", "compression_level": 19, "use_dictionary": False}
+    records.write_atomically(PLAYED, lambda path: pq.write_table(table, path, **how))
+    return len(found)
+
+
+def unpack(store: Path) -> None:
+    """Puts those runs into a store, beside what is there."""
+    store.mkdir(parents=True, exist_ok=True)
+    for row in pq.read_table(PLAYED).to_pylist() if PLAYED.exists() else ():
+        if not (store / row["place"]).exists():
+            records.write_text(store / row["place"], row["run"])
 
 
 def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -46,23 +86,28 @@ def scenarios(pairs: Sequence[Pair]) -> str:
     return markdown(heads, cells)
 
 
-def beside(done: agree.Comparison, held: agree.Comparison) -> str:
-    """The medians of those that were not looked at, beside those that were, where neither is hard."""
-    found = []
-    for comparison, folder in ((done, "drawn"), (held, "held-back")):
+def beside(done: agree.Comparison, held: Sequence[agree.Comparison]) -> str:
+    """The medians of those that were not looked at, beside those that were, where none is hard."""
+
+    def easy(comparison: agree.Comparison, folder: str) -> list[Pair]:
         classes = hard(folder)
-        found.append({one.measure.name: one for one in summaries([p for p in comparison.pairs if not classes[p.file]])})
+        return [pair for pair in comparison.pairs if not classes[pair.file]]
+
+    sets = [easy(comparison, folder) for comparison, folder in zip(held, HELD_BACK, strict=True)]
+    sets.append([pair for pairs in sets for pair in pairs])
+    found = [{one.measure.name: one for one in summaries(pairs)} for pairs in sets]
     rows = []
-    for one in found[0].values():
-        other = found[1].get(one.measure.name)
-        if other is not None:
-            times = f"{other.median / one.median:.1f}" if one.median else "–"
-            cells = [words.share(one, one.median), words.share(other, other.median)]
-            rows.append([one.measure.head, *cells, str(other.count), times])
-    return markdown(["", "the eighty", "held back", "scenarios", "times"], rows)
+    for one in summaries(easy(done, "drawn")):
+        cells = [one.measure.head, words.share(one, one.median)]
+        for each in found:
+            other = each.get(one.measure.name)
+            times = f", {other.median / one.median:.1f} ×" if other is not None and one.median else ""
+            cells.append(f"{words.share(other, other.median)}{times} ({other.count})" if other is not None else "–")
+        rows.append(cells)
+    return markdown(["", "the eighty", "the first twenty", "the second", "both"], rows)
 
 
-def tables(done: agree.Comparison, ranks: agree.Comparison | None, held: agree.Comparison) -> str:
+def tables(done: agree.Comparison, ranks: agree.Comparison | None, held: Sequence[agree.Comparison]) -> str:
     """All that is generated of the page."""
     classes = hard()
     easy = [pair for pair in done.pairs if not classes[pair.file]]
@@ -82,8 +127,9 @@ def tables(done: agree.Comparison, ranks: agree.Comparison | None, held: agree.C
             parts += [f"## Hard: {what}", markdown(*words.summary_table(summaries(those))), scenarios(those)]
     if ranks is not None and ranks.pairs:
         parts += ["## In which order the disciplines come", markdown(*words.rank_table(rankings(ranks.pairs)))]
-    if held.pairs:
-        parts += ["## Twenty that nobody had looked at", beside(done, held), scenarios(held.pairs)]
+    if any(comparison.pairs for comparison in held):
+        parts += ["## Twice twenty that nobody had looked at", beside(done, held)]
+        parts += [scenarios(comparison.pairs) for comparison in held]
     reasons = sorted({(one["file"], one["reason"]) for one in done.skipped})
     if reasons:
         parts += ["## Not compared", "\n".join(f"- {file}: {reason}" for file, reason in reasons)]
@@ -95,17 +141,23 @@ def main() -> int:
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--seeds", type=int, default=10)
     asked.add_argument("--ranks", type=int, default=0, metavar="SEEDS")
+    asked.add_argument("--store", type=Path, default=agree.store(), metavar="DIR")
     asked.add_argument("--kept", action="store_true")
     asked.add_argument("--print", action="store_true")
+    asked.add_argument("--pack", action="store_true")
     options = asked.parse_args()
+    unpack(options.store)
+    if options.pack:
+        print(f"{pack(options.store)} runs in {PLAYED.relative_to(ROOT)}")
+        return 0
 
     def compared(folder: str, seeds: int) -> agree.Comparison:
         files = sorted((FOLDER / folder).glob("*.toml"))
-        return agree.compare(files, seeds=seeds, memory="3G", kept_only=options.kept)
+        return agree.compare(files, seeds=seeds, folder=options.store, memory="3G", kept_only=options.kept)
 
     done = compared("drawn", options.seeds)
     ranks = compared("ranks", options.ranks) if options.ranks else None
-    text = tables(done, ranks, compared("held-back", options.seeds))
+    text = tables(done, ranks, [compared(folder, options.seeds) for folder in HELD_BACK])
     if options.print:
         print(text)
         return 0

@@ -72,8 +72,14 @@ impl Bursts {
     /// Nothing of the last burst is still to leave, and nothing waits.
     #[inline(always)]
     pub fn begin(&mut self) {
-        (self.left, self.several) = (0, false);
+        self.end();
         self.waits = false;
+    }
+
+    /// What leaves next belongs to no burst.
+    #[inline(always)]
+    pub fn end(&mut self) {
+        (self.left, self.several) = (0, false);
     }
 
     /// Bytes a second (`tcp_update_pacing_rate`); none before there is an RTT.
@@ -96,8 +102,7 @@ impl Bursts {
     /// How many segments leave now, of `limit` that the window allows and `data` that there are; and of how many a burst is.
     #[inline]
     pub fn take(&mut self, limit: u32, data: u32, window: &Window) -> (u32, u32) {
-        (self.left, self.several) = (0, false);
-        self.waits = false;
+        self.begin();
         if limit == 0 || data == 0 {
             return (0, 1);
         }
@@ -169,6 +174,7 @@ impl Bursts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     const MS: Span = Span::from_millis(1);
 
@@ -206,6 +212,17 @@ mod tests {
             "twice the window in slow start"
         );
         assert_eq!(Bursts { most: 4, ..bursts }.goal(&window(1000, 0)), 4);
+    }
+
+    /// `tcp_cwnd_test`.
+    #[test]
+    fn there_are_two_bursts_in_a_window() {
+        let small = Window { srtt: Some(MS), min_rtt: Span::from_micros(600), ..window(8, 8) };
+        let (mut all, mut single) = (Bursts::new(65_535, 1448), Bursts::new(65_535, 1448));
+        assert!(all.goal(&small) > 8);
+        assert_eq!(all.take(8, 1000, &small), (8, 4));
+        let pushed = (0..8).filter(|&gone| single.take_one(8 - gone, 1000, &small) && single.pushes());
+        assert_eq!(pushed.collect::<Vec<u32>>(), [3, 7]);
     }
 
     #[test]

@@ -28,8 +28,9 @@ pub(super) struct Pace {
     last: u64,
     /// When the ACK that is delayed is due, the tick before the timer's (`icsk_delack_timeout`).
     due: u64,
-    /// How long an ACK is delayed, but no longer than `most`; 0: nothing has arrived.
+    /// How long an ACK is delayed, but no longer than `most`.
     ato: u32,
+    /// 0: nothing has arrived.
     most: u32,
     /// A longer pause makes ACKs quick again (`icsk_rto`); before the first segment the minimum RTO.
     rto: u32,
@@ -55,12 +56,13 @@ impl Pace {
         }
     }
 
-    /// `tcp_event_data_recv`: the ATO follows the arrivals of what is in order. Whether after such a pause ACKs are to be quick.
+    /// `tcp_event_data_recv`: the ATO follows the arrivals of what is in order. Whether ACKs are to be quick: after the first, and
+    /// after such a pause.
     #[inline]
     pub fn note_arrival(&mut self, now: Time, rtt_us: u32, in_order: bool) -> bool {
         if self.last == u64::MAX {
             self.note_first(now, rtt_us, in_order);
-            return false;
+            return in_order;
         }
         if !in_order {
             return false;
@@ -161,6 +163,15 @@ mod tests {
             due(&pace) - ms
         };
         assert_eq!([after(20), after(44), after(80)], [44, 48, 60]);
+    }
+
+    /// `tcp_send_delayed_ack`: "Stay within the limit we were given."
+    #[test]
+    fn an_ack_that_is_delayed_already_is_due_no_later_for_what_comes_after() {
+        let mut pace = pace(250, 500);
+        assert_eq!(pace.delay(true), Time(44 * MS));
+        pace.note_arrival(Time(8 * MS), 0, true);
+        assert_eq!([pace.clone().delay(false), pace.delay(true)], [44, 52].map(|ms| Time(ms * MS)));
     }
 
     #[test]

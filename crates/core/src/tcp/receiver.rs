@@ -1,7 +1,7 @@
 //! The receiving half: reassembly, SACK blocks (RFC 2018), delayed ACKs (RFC 5681 §4.2, Linux) and the ECN echo.
 //!
 //! Linux delays an ACK by a time that adapts to the arrivals (delack.rs) and not at all while it is in quick-ACK
-//! mode: the first 16 segments, after what came twice, after a pause; nor what comes with PSH, as the application reads at
+//! mode: the first 16 segments in order, after what came twice, after a pause; nor what comes with PSH, as the application reads at
 //! once. Without `quickack` it is every second full segment, or 200 ms. What is out of order is acknowledged at once, until the
 //! sender must know (compress.rs).
 //!
@@ -170,7 +170,7 @@ impl Receiver {
             early_ack: None,
             pending: 0,
             pending_full: 0,
-            quick: if adaptive { MAX_QUICKACKS.min((config.first_window() / 2).max(2)) } else { 0 },
+            quick: 0,
             ts_first: 0,
             ts_last: 0,
             deadline: Time::NEVER,
@@ -204,13 +204,13 @@ impl Receiver {
         self.pending += 1;
         self.pending_full += u32::from(full);
         if self.quick > 0 || (self.pending >= self.due && self.pending_full >= u32::from(self.due_full)) {
-            if self.merges && !pushed && self.waits_to_merge(now, ts) {
+            if self.merges && self.waits_to_merge(now, ts, pushed) {
                 return false;
             }
             self.discharge();
             return true;
         }
-        if self.at_once || (pushed && self.adaptive) {
+        if self.at_once || (pushed && self.adaptive && !self.early) {
             // Linux `__tcp_cleanup_rbuf`: the application, which reads at once, has it all.
             self.discharge();
             return true;
@@ -500,9 +500,14 @@ impl Receiver {
         true
     }
 
-    /// Whether the ACK waits for what the card merges with this segment.
-    fn waits_to_merge(&mut self, now: Time, ts: u32) -> bool {
-        let Some(until) = self.merge.as_mut().and_then(|merge| merge.hold(now, ts)) else { return false };
+    /// Whether the ACK waits for what the card merges with this segment: with PSH it is handed up.
+    fn waits_to_merge(&mut self, now: Time, ts: u32, pushed: bool) -> bool {
+        let Some(merge) = &mut self.merge else { return false };
+        if pushed {
+            merge.flushed();
+            return false;
+        }
+        let Some(until) = merge.hold(now, ts) else { return false };
         self.deadline = self.deadline.min(until);
         true
     }
@@ -730,6 +735,59 @@ mod tests {
         assert_eq!(receiver.next_event(), Time::NEVER);
     }
 
+    /// `tcp_data_queue_ofo` grants none: they begin with what is in order.
+    #[test]
+    fn the_first_quick_acks_are_of_what_is_in_order() {
+        let mut receiver = Receiver::new(&Config { comp_sack_nr: 44, ..Config::default() });
+        assert_eq!(rush(&mut receiver, 1..20), [1, 2, 3], "the others are compressed");
+        assert_eq!(feed(&mut receiver, 200, [0]), [0]);
+        assert_eq!(feed(&mut receiver, 201, 20..40), (20..35).chain([36, 38]).collect::<Vec<u32>>());
+    }
+
+    /// What a card holds is handed up with PSH, and nothing is held then.
+    #[test]
+    fn what_is_pushed_ends_what_is_merged() {
+        let config = Config { gro_flush_timeout: Span::from_micros(50), ..Config::default() };
+        let mut receiver = Receiver::new(&config);
+        let mut arrive = |us: u64, seq, pushed| {
+            let arrival = Arrival { pushed, ..arrival(seq, true, 7000, Ecn::NotEct, false) };
+            (receiver.accept(Time(us * 1000), arrival), receiver.next_event())
+        };
+        assert_eq!([arrive(0, 0, false), arrive(5, 1, false)], [(false, Time(50_000)); 2]);
+        assert_eq!(arrive(10, 2, true), (true, Time::NEVER));
+        assert_eq!(arrive(40, 3, false), (false, Time(90_000)), "a time of its own");
+    }
+
+    /// Linux `tcp_dec_quickack_mode`: also where they began with a pause, which leaves the delay.
+    #[test]
+    fn the_delay_is_the_shortest_where_quick_acks_end() {
+        let mut receiver = receiver(AckPolicy::Delayed, true);
+        feed(&mut receiver, 0, 0..16);
+        for n in 0..3 {
+            assert_eq!(feed(&mut receiver, 200 * (n + 1), [16 + n as u32]), []);
+            receiver.on_timer(receiver.next_event());
+        }
+        assert_eq!(feed(&mut receiver, 2000, 19..36), (19..35).collect::<Vec<u32>>(), "after a pause");
+        assert_eq!(receiver.next_event(), Time(2_060_000_000), "40 ms after 2016 ms, at a tick");
+    }
+
+    /// The same where a mark makes them quick.
+    #[test]
+    fn a_mark_makes_the_delay_short_again() {
+        for (ecn, due) in [(Ecn::Ect0, 884), (Ecn::Ce, 848)] {
+            let mut receiver = Receiver::new(&Config { ecn: true, ..Config::default() });
+            feed(&mut receiver, 0, 0..16);
+            for n in 0..3 {
+                feed(&mut receiver, 200 * (n + 1), [16 + n as u32]);
+                receiver.on_timer(receiver.next_event());
+            }
+            for n in 0..3u32 {
+                receiver.accept(Time(800_000_000 + 1_000_000 * u64::from(n)), arrival(19 + n, true, 0, ecn, false));
+            }
+            assert_eq!(receiver.next_event(), Time(due * 1_000_000), "{ecn:?}");
+        }
+    }
+
     /// Linux `tcp_measure_rcv_mss`, `__tcp_cleanup_rbuf`: PSH is an ACK at once, if the application reads.
     #[test]
     fn what_is_pushed_is_acknowledged_at_once() {
@@ -878,6 +936,19 @@ mod tests {
     fn rfc8257_3_2_where_marking_changes_what_came_before_is_acknowledged_at_once_as_it_came() {
         let acks = dctcp(&[false, true, true, false, false, true, true, true, false]);
         assert_eq!(acks, [(1, false), (3, true), (5, false), (7, true), (8, true)]);
+    }
+
+    /// PSH does not take back what is to be told of the segments before.
+    #[test]
+    fn rfc8257_3_2_where_marking_changes_with_a_pushed_segment_what_came_before_is_acknowledged_as_it_came() {
+        let mut receiver = Receiver::new(&Config { ecn: true, cc: Cc::Dctcp, ..Config::default() });
+        let mut arrive = |seq, ecn, pushed| {
+            let answers = receiver.accept(Time(0), Arrival { pushed, ..arrival(seq, true, 0, ecn, false) });
+            (answers, receiver.is_early(), receiver.ack().cum, receiver.ack().ece())
+        };
+        (0..16).for_each(|seq| assert!(arrive(seq, Ecn::Ect0, false).0));
+        assert!(!arrive(16, Ecn::Ect0, false).0);
+        assert_eq!(arrive(17, Ecn::Ce, true), (true, true, 17, false));
     }
 
     #[test]

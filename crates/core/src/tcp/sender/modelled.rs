@@ -111,6 +111,8 @@ impl Sender {
         let Some(mut path) = self.path.take() else { return };
         let rtt = rtt.map(|rtt| (rtt.0 / 1000).max(1));
         path.sampler = Sampler::new(us(now), rtt);
+        // Linux's application writes now at the earliest: its first flight is all that there is (`tcp_rate_check_app_limited`).
+        path.sampler.limit(0);
         let mut flow = self.flow(&path, now);
         path.model = Model::new(path.cc, &mut flow, rtt, Rng::stream(path.seed, "congestion control"));
         path.pacer.set_rate(flow.pacing_rate);

@@ -141,6 +141,7 @@ impl Sender {
             }
         }
         self.clean = false;
+        self.bursts.end();
         self.rearm_rto(now);
     }
 
@@ -153,6 +154,7 @@ impl Sender {
             }
             self.tlp.is_retrans = false;
             self.prr.on_send(1);
+            self.bursts.end();
             self.send_new(now)
         } else {
             let last = self.nxt - 1;

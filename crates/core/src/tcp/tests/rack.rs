@@ -129,6 +129,7 @@ fn the_probe_is_new_data_if_there_is_any_whatever_the_window() {
     let probe = path.sent.last().unwrap();
     assert_eq!((probe.0, probe.1.seq, probe.1.retransmit), (at_ms(208), 10, false));
     assert_eq!((path.sender.cwnd(), path.sender.inflight()), (10, 11));
+    assert!(!probe.1.push, "it is one segment, whatever the last burst was");
     path.run_until(at_ms(3000));
     assert!(path.sender.all_acked());
     assert_eq!(again(&path), [(308, 8), (308, 9)], "by the SACK of the probe");

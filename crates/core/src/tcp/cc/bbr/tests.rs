@@ -49,6 +49,21 @@ fn startup_doubles_until_three_rounds_bring_less_than_a_quarter_more_and_drain_t
     assert_eq!(bbr(&path).min_rtt, 41_200);
 }
 
+/// Linux `tcp_rate_check_app_limited`, also of what was written before the handshake was over: `bbr_check_full_bw_reached` looks at
+/// round trips from the second on.
+#[test]
+fn the_first_flight_is_limited_by_the_application() {
+    let mut path = bulk(AT_10_MBIT, 40, 1);
+    while path.sender.model().is_none() || bbr(&path).rtt_cnt == 0 {
+        assert!(path.step(at_ms(1000)));
+    }
+    assert_eq!((bbr(&path).full_bw, bbr(&path).bw.get() > 0), (0, true), "what it shows counts all the same");
+    while bbr(&path).rtt_cnt == 1 {
+        assert!(path.step(at_ms(1000)));
+    }
+    assert_eq!((bbr(&path).full_bw, bbr(&path).full_bw_cnt), (bbr(&path).bw.get(), 0));
+}
+
 #[test]
 fn the_gains_go_round_in_eight_phases_of_a_smallest_rtt_each() {
     let mut path = bulk(AT_10_MBIT, 40, 1);
