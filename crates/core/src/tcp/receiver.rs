@@ -774,7 +774,7 @@ mod tests {
     /// The same where a mark makes them quick.
     #[test]
     fn a_mark_makes_the_delay_short_again() {
-        for (ecn, due) in [(Ecn::Ect0, 884), (Ecn::Ce, 848)] {
+        for (ecn, due) in [(Ecn::Ect0, 884), (Ecn::Ce, 844)] {
             let mut receiver = Receiver::new(&Config { ecn: true, ..Config::default() });
             feed(&mut receiver, 0, 0..16);
             for n in 0..3 {
