@@ -165,7 +165,7 @@ mod tests {
         assert_eq!([after(20), after(44), after(80)], [44, 48, 60]);
     }
 
-    /// `tcp_send_delayed_ack`: "Stay within the limit we were given."
+    /// `tcp_send_delayed_ack`: an earlier timeout that stands is kept.
     #[test]
     fn an_ack_that_is_delayed_already_is_due_no_later_for_what_comes_after() {
         let mut pace = pace(250, 500);

@@ -818,7 +818,7 @@ mod tests {
         assert_eq!(delay(&mut receiver, 820, 34), 44);
     }
 
-    /// Linux `tcp_send_delayed_ack`: "If delack timer is about to expire, send ACK now." Short segments would wait on.
+    /// Linux `tcp_send_delayed_ack`: where the timer would expire soon, the ACK is sent. Short segments would wait on.
     #[test]
     fn what_arrives_just_before_a_delayed_ack_is_due_is_acknowledged_with_it() {
         for (wait, answers) in [(24, false), (28, true)] {

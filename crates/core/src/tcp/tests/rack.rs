@@ -129,11 +129,24 @@ fn the_probe_is_new_data_if_there_is_any_whatever_the_window() {
     let probe = path.sent.last().unwrap();
     assert_eq!((probe.0, probe.1.seq, probe.1.retransmit), (at_ms(208), 10, false));
     assert_eq!((path.sender.cwnd(), path.sender.inflight()), (10, 11));
-    assert!(!probe.1.push, "it is one segment, whatever the last burst was");
     path.run_until(at_ms(3000));
     assert!(path.sender.all_acked());
     assert_eq!(again(&path), [(308, 8), (308, 9)], "by the SACK of the probe");
     assert_eq!(path.sender.timeouts(), 0);
+}
+
+/// What `tcp_transmit_skb` gets from `tcp_send_loss_probe` is one segment.
+#[test]
+fn a_probe_of_new_data_has_no_psh_of_the_burst_before_it() {
+    for tsq in [None, Some(1 << 20)] {
+        let mut path = path(Config { iw: 10, gso_max_segs: 65_535, tsq, ..config() });
+        path.acks = Box::new(|| Fate { lost: true, ..Fate::default() });
+        path.sender.write(20 * 1448);
+        path.run_until(at_ms(213));
+        let sent: Vec<(u32, bool)> = path.sent.iter().map(|(_, tx)| (tx.seq, tx.push)).collect();
+        assert_eq!(sent.len(), 11, "{tsq:?}");
+        assert_eq!((sent[9], sent[10]), ((9, true), (10, false)), "{tsq:?}");
+    }
 }
 
 #[test]
