@@ -44,7 +44,7 @@ pub struct Entry {
     pub dscp: u8,
     /// Where the base RTT beyond the hops lies.
     pub delays: Delays,
-    /// The flow hash of each connection is drawn from this stream (`Rng::stream(seed, name)`), or fixed for tunnels.
+    /// The flow hash of all its connections, if they run through a tunnel; else each has one of its own.
     pub tunnel: Option<u32>,
     /// What the application does.
     pub app: App,

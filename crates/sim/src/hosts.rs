@@ -21,6 +21,7 @@ use sojourn_model::workload::{App, Entry, Exchange};
 
 use crate::access::AccessLink;
 use crate::ends::{SYN_BYTES, Told};
+use crate::flow_hash::flow_hash;
 use crate::packet::{ACK, CWR, DATA, DATAGRAM, FULL, PING, PSH, Packet, Parts, RETRANSMIT, SYN, since, stamp};
 use crate::prefetch::Processor;
 use crate::topology::Topology;
@@ -638,7 +639,8 @@ impl<'a> Hosts<'a> {
     ) -> u32 {
         let entry = &self.entries[index as usize];
         let lane = self.topology.class_of[index as usize] as u16 * 2 + u16::from(backward);
-        let hash = hash.or(entry.tunnel).unwrap_or_else(|| self.players[index as usize].hashes.next_u32());
+        let new = || flow_hash(index, (self.players[index as usize].hashes.next_u32() >> 16) as u16);
+        let hash = hash.or(entry.tunnel).unwrap_or_else(new);
         let dscp = entry.dscp;
         let Config { header, mss, rwnd, .. } = entry.tcp;
         let header = header as u16;

@@ -9,6 +9,7 @@ pub mod alone;
 mod closed;
 mod ends;
 mod fast;
+mod flow_hash;
 mod heap;
 mod hosts;
 mod link;

@@ -6,6 +6,8 @@ use sojourn_core::tcp::Ack;
 use sojourn_core::units::{Span, Time};
 pub use sojourn_model::records::Kind;
 
+use crate::flow_hash::host;
+
 /// A packet on its way, as five words: copying it is five loads and five stores. (Smaller fields of their own would be
 /// copied one by one, and an enum among them would lend its spare values to `Option<Packet>`, whose copies are then made
 /// in overlapping pieces, and those stall.)
@@ -390,10 +392,9 @@ impl Queued for Packet {
     fn opens(&self) -> bool {
         self.code() == SYN
     }
-    /// Each connection is between two hosts of its own.
-    #[inline]
+    /// Those of the row, whichever way the packet goes.
     fn hosts(&self) -> (u32, u32) {
-        (self.flow_hash(), self.flow_hash())
+        (host(self.flow_hash()), host(self.flow_hash()))
     }
     /// Numbers count segments. What SACK blocks say is not in the packet: an ACK with some is never idle.
     fn segment(&self) -> Option<Segment> {
