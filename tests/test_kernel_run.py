@@ -200,7 +200,8 @@ def test_a_flow_passes_the_hops_of_its_way_and_no_other_as_in_the_simulator(sojo
 def test_a_receive_window_bounds_linux_as_it_bounds_the_simulator(sojourn: Run, tmp_path: Path) -> None:
     file = tmp_path / "window.toml"
     flow = '[[flow]]\nkind = "{kind}"\nrtt = "20ms"\nrwnd = {rwnd}\n'
-    flows = flow.format(kind="bulk", rwnd=200) + flow.format(kind="download", rwnd=20) + 'size = "2.1mb"\ngap = "50ms"\n'
+    flows = flow.format(kind="bulk", rwnd=200) + flow.format(kind="download", rwnd=20)
+    flows += 'size = "2.1mb"\ngap = "50ms"\n'
     hop = '[[hop]]\nname = "wide"\nrate = "1gbit"\nqdisc = "pfifo limit 5000"\n'
     file.write_text('duration = "4s"\nmeasure = ["1s", "end"]\n' + hop + flows)
     [kernel] = play(sojourn, file)["runs"]

@@ -329,9 +329,7 @@ impl Sender {
         let start = self.nxt;
         // The run is put together here, in registers: from memory it would be read in wider words than it was written in.
         let burst = if !self.clean {
-            if self.path.is_none() {
-                return None;
-            }
+            self.path.as_ref()?;
             self.take_paced(now)?
         } else if self.una == start || self.cwr_due || self.stream.has_shorts() {
             return None;
