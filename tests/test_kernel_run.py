@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +229,26 @@ def test_a_receive_buffer_ends_at_the_window_that_the_simulator_has(
     ours, theirs = (run["flows"][0]["goodput_mbit"] for run in (sim, kernel))
     assert ours == pytest.approx(theirs, rel=0.02)
     assert theirs == pytest.approx(window * 8 / 0.1 / 1e6, rel=0.01)
+
+
+def test_the_simulator_sends_each_packet_without_data_that_linux_sends(sojourn: Run, tmp_path: Path) -> None:
+    """SYNs, the last ACK of a handshake, ACKs, FINs: so many of each kind and size on each link."""
+    file = tmp_path / "bare.toml"
+    hop = '[[hop]]\nrate = "10mbit"\ndelay = "5ms"\nqdisc = "fq_codel"\nreverse = { qdisc = "pfifo limit 1000" }\n'
+    flow = '[[flow]]\nrtt = "40ms"\nstart = "100ms"\n'
+    download = flow + 'kind = "download"\nsize = 14480\ngap = "900ms"\n'
+    thin = flow + 'kind = "thin"\nsize = 150\ninterval = "500ms"\n'
+    web = flow + 'kind = "web"\nrate = 1\n'
+    file.write_text(f'duration = "4s"\n{hop}{download}{thin}{web}')
+    seen = {}
+    for world in ("sim", "kernel"):
+        sojourn("run", file, "--world", world, "--packets", "--out", tmp_path / world)
+        table = pq.read_table(tmp_path / world / "runs" / "0000.packets.parquet")
+        columns = (table[name].to_pylist() for name in ("entry", "link", "kind", "bytes"))
+        seen[world] = Counter(zip(*columns, strict=True))
+    assert seen["sim"] == seen["kernel"]
+    # Four downloads: the last ACK of the handshake and the sender's FIN; ten ACKs, the receiver's FIN and its last ACK.
+    assert (seen["sim"][0, 0, 2, 66], seen["sim"][0, 1, 2, 66]) == (8, 48)
 
 
 def test_another_seed_is_another_run(sojourn: Run, one_flow: Path) -> None:

@@ -23,6 +23,8 @@ struct End {
     /// The segment number at which the transfer is complete: the first, where several are waited for.
     target: u32,
     entry: u32,
+    /// It ends the connection when the first transfer is complete.
+    closes: bool,
     tcp: Receiver,
 }
 
@@ -64,6 +66,8 @@ pub struct Received {
     pub answers: bool,
     /// So many transfers that were waited for it completed.
     pub complete: u32,
+    /// It has got all: [`Ends::closing`] leaves too.
+    pub closes: bool,
     /// When an answer to what is not answered yet is due, if that is news: earlier than was told last.
     pub deadline: Time,
 }
@@ -74,13 +78,13 @@ impl Ends {
         Ends { ends: Vec::with_capacity(connections), ..Ends::default() }
     }
 
-    /// The receiving end of the next connection, of whose data `full` is a segment.
-    pub fn open(&mut self, config: &Config, full: &Packet, entry: u32) {
+    /// The receiving end of the next connection, of whose data `full` is a segment. `closes`: it ends when one transfer is complete.
+    pub fn open(&mut self, config: &Config, full: &Packet, entry: u32, closes: bool) {
         let conn = self.ends.len() as u32;
         let bytes = config.header as u16;
         let (hash, dscp, lane) = (full.flow_hash(), full.dscp(), full.lane() as u16 ^ 1);
         let plain = Packet::from(Parts { conn, hash, dscp, bytes, lane, kind: ACK, ..Parts::default() });
-        self.ends.push(End { tcp: Receiver::new(config), plain, target: u32::MAX, entry, told: Time::NEVER });
+        self.ends.push(End { tcp: Receiver::new(config), plain, target: u32::MAX, entry, closes, told: Time::NEVER });
     }
 
     /// Says at which segment number a transfer of this connection is complete; they end in the order in which they are told.
@@ -126,12 +130,19 @@ impl Ends {
         };
         let answers = end.tcp.accept(now, arrival);
         let complete = if end.tcp.next_expected() < end.target { 0 } else { end.complete(conn, &mut self.later) };
+        let closes = complete > 0 && end.closes;
         if !answers {
-            return Received { answers, complete, deadline: end.news() };
+            return Received { answers, complete, closes, deadline: end.news() };
         }
         *packet = end.packet(now, &end.tcp.ack(), &mut self.sacks);
         let deadline = if end.tcp.is_early() { end.news() } else { Time::NEVER };
-        Received { answers, complete, deadline }
+        Received { answers, complete, closes, deadline }
+    }
+
+    /// The FIN with which the receiving end closes.
+    pub fn closing(&self, now: Time, conn: u32) -> Packet {
+        let end = &self.ends[conn as usize];
+        end.plain.closing(end.tcp.next_expected()).sent_at(now)
     }
 
     /// The delayed ACK, if it is due.

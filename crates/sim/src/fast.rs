@@ -681,24 +681,36 @@ impl Fabric {
         if self.delayed_acks.least() < now && !planted(Fault::DelayedAck) {
             self.delayed_acks(class, now);
         }
-        let Received { answers, complete, deadline } =
+        let Received { answers, complete, closes, deadline } =
             if packet.is_data() { self.ends.receive(now, packet) } else { self.receive_other(packet) };
         for _ in 0..complete {
             self.post(now, Event::Complete(conn));
         }
         self.arm_delayed_ack(class, conn, deadline);
+        if closes {
+            return self.finish_with(now, conn, answers.then_some(*packet));
+        }
         if answers { self.enter(packet) } else { None }
     }
 
-    /// A SYN, an echo request or a datagram at a data receiver.
+    /// A FIN behind the last ACK, if that leaves now.
+    #[cold]
+    #[inline(never)]
+    fn finish_with(&mut self, now: Time, conn: u32, ack: Option<Packet>) -> Option<Target> {
+        ack.into_iter().for_each(|ack| self.emit(ack));
+        self.close(now, conn);
+        None
+    }
+
+    /// What is no data at a data receiver.
     #[inline(always)]
     fn receive_other(&mut self, packet: &mut Packet) -> Received {
-        let answers = packet.code() != DATAGRAM;
-        if !answers {
+        let answer = packet.answer();
+        if packet.code() == DATAGRAM {
             self.hear(*packet);
         }
-        *packet = packet.returned();
-        Received { answers, complete: 0, deadline: Time::NEVER }
+        *packet = answer.unwrap_or_default();
+        Received { answers: answer.is_some(), complete: 0, closes: false, deadline: Time::NEVER }
     }
 
     /// A datagram at its receiver. (By value: were its address known elsewhere, every packet would be kept in memory.)
@@ -855,15 +867,19 @@ impl Net for Fabric {
         }
     }
 
-    fn open(&mut self, config: &Config, full: &Packet, entry: u32) {
+    fn open(&mut self, config: &Config, full: &Packet, entry: u32, closes: bool) {
         let conns = &mut self.classes[full.lane() / 2].conns;
         conns.push(self.seats.len() as u32);
         self.seats.push(conns.len() as u32 - 1);
-        self.ends.open(config, full, entry);
+        self.ends.open(config, full, entry, closes);
     }
 
     fn expect(&mut self, conn: u32, target: u32) {
         self.ends.expect(conn, target);
+    }
+
+    fn close(&mut self, now: Time, conn: u32) {
+        self.emit(self.ends.closing(now, conn));
     }
 }
 

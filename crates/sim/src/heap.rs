@@ -287,13 +287,16 @@ impl Fabric<'_> {
             return self.flows[entry as usize].received_datagram(now, packet.sent(), packet.seq());
         }
         if !packet.is_data() {
-            return self.emit(packet.returned());
+            return packet.answer().into_iter().for_each(|answer| self.emit(answer));
         }
         let received = self.ends.receive(now, &mut packet);
         for _ in 0..received.complete {
             self.post(now, Event::Complete(conn));
         }
         self.send_ack(conn, received.answers.then_some(packet));
+        if received.closes {
+            self.close(now, conn);
+        }
     }
 
     /// Re-arms a connection's delayed ACK, and sends an ACK if there is one.
@@ -376,11 +379,15 @@ impl Net for Fabric<'_> {
         }
     }
 
-    fn open(&mut self, config: &Config, full: &Packet, entry: u32) {
-        self.ends.open(config, full, entry);
+    fn open(&mut self, config: &Config, full: &Packet, entry: u32, closes: bool) {
+        self.ends.open(config, full, entry, closes);
     }
 
     fn expect(&mut self, conn: u32, target: u32) {
         self.ends.expect(conn, target);
+    }
+
+    fn close(&mut self, now: Time, conn: u32) {
+        self.emit(self.ends.closing(now, conn));
     }
 }

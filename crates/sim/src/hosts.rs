@@ -22,7 +22,7 @@ use sojourn_model::workload::{App, Entry, Exchange};
 use crate::access::AccessLink;
 use crate::ends::{SYN_BYTES, Told};
 use crate::flow_hash::flow_hash;
-use crate::packet::{ACK, CWR, DATA, DATAGRAM, FULL, PING, PSH, Packet, Parts, RETRANSMIT, SYN, since, stamp};
+use crate::packet::{ACK, BARE, CWR, DATA, DATAGRAM, FULL, PING, PSH, Packet, Parts, RETRANSMIT, SYN, since, stamp};
 use crate::prefetch::Processor;
 use crate::topology::Topology;
 
@@ -58,10 +58,13 @@ pub trait Net {
     fn post(&mut self, at: Time, event: Event);
     /// The sender's timer may have moved; `deadline` is its time now, `told` the one that the network looks for so far.
     fn arm(&mut self, conn: u32, deadline: Time, told: &mut Time);
-    /// Makes the receiving end of the next connection, of whose data `full` is a segment.
-    fn open(&mut self, config: &Config, full: &Packet, entry: u32);
+    /// Makes the receiving end of the next connection, of whose data `full` is a segment; `closes`: which ends it when it has got
+    /// one transfer.
+    fn open(&mut self, config: &Config, full: &Packet, entry: u32, closes: bool);
     /// Asks for one more [`Event::Complete`] when the receiver has everything below this segment; in order.
     fn expect(&mut self, conn: u32, target: u32);
+    /// The receiving end of a connection closes it.
+    fn close(&mut self, now: Time, conn: u32);
 }
 
 /// A connection at its data sender, on whole lines of a cache; those that every ACK needs come first.
@@ -438,6 +441,9 @@ impl<'a> Hosts<'a> {
 
     #[cold]
     fn receive_reply(&mut self, now: Time, packet: Packet, net: &mut impl Net) {
+        if packet.code() == BARE {
+            return packet.bare_answer().into_iter().for_each(|answer| net.emit(answer.sent_at(now)));
+        }
         let entry = self.conns[packet.conn() as usize].entry;
         if packet.code() == PING {
             let rtt = Span::from_micros(u64::from(packet.age_us(now)));
@@ -456,6 +462,7 @@ impl<'a> Hosts<'a> {
             conn.answered = Some(stamp(now));
             net.meter(entry).rtt(now, rtt);
         }
+        net.emit(conn.full.opening(conn.header).sent_at(now));
         let web = conn.web;
         if fresh && matches!(self.entries[entry as usize].app, App::Rpm(_)) {
             self.connected(now, web, net);
@@ -648,7 +655,8 @@ impl<'a> Hosts<'a> {
         let bits = FULL | Packet::sent_with(entry.tcp.ect());
         let bytes = header + mss as u16;
         let full = Packet::from(Parts { conn, hash, dscp, bytes, lane, kind: DATA, bits, ..Parts::default() });
-        net.open(&entry.tcp, &full, index);
+        let closes = matches!(entry.app, App::Download { .. } | App::Sizes { .. });
+        net.open(&entry.tcp, &full, index, closes);
         let seed = u64::from(hash) << 32 | u64::from(conn);
         // Without a link of its own nothing waits in a host.
         let tsq = entry.tcp.tsq.filter(|_| !self.uplinks.is_empty());

@@ -36,7 +36,7 @@ pub struct Parts {
     pub seq: u32,
     /// Data: when it was sent, in µs modulo 2^32. ACK: the echo of the earliest segment acknowledged.
     pub ts: u32,
-    /// ACK: the echo of the segment that triggered it. Data: the RTT that the sender knows, in µs.
+    /// ACK: the echo of the segment that triggered it. Data: the RTT that the sender knows, in µs. Bare: how many more follow.
     pub ts_last: u32,
     /// The flow hash, the same in both directions.
     pub hash: u32,
@@ -92,6 +92,8 @@ pub const SYN: u8 = Kind::Syn as u8;
 pub const PING: u8 = Kind::Ping as u8;
 /// A datagram of a stream.
 pub const DATAGRAM: u8 = Kind::Datagram as u8;
+/// TCP without data that tells its sender nothing: what ends a handshake, a FIN, and what answers that.
+pub const BARE: u8 = DATAGRAM + 1;
 
 /// An ACK's three bits AE, CWR and ECE; the flags below are those of other packets.
 const ACE: u32 = 4;
@@ -99,7 +101,7 @@ const ACE: u32 = 4;
 pub const CWR: u8 = 1 << 4;
 /// Data: PSH.
 pub const PSH: u8 = 1 << 5;
-/// Not data: a SYN-ACK, or the reply to a ping.
+/// Not data: a SYN-ACK, the reply to a ping, or what is bare and goes to the data sender.
 pub const REPLY: u8 = 1 << 5;
 /// A full segment.
 pub const FULL: u8 = 1 << 6;
@@ -276,7 +278,7 @@ impl Packet {
     #[inline]
     pub fn kind(&self) -> Kind {
         match self.code() {
-            ACK => Kind::Ack,
+            ACK | BARE => Kind::Ack,
             SYN => Kind::Syn,
             PING => Kind::Ping,
             DATAGRAM => Kind::Datagram,
@@ -285,10 +287,42 @@ impl Packet {
         }
     }
 
-    /// The answer to a SYN or an echo request that has arrived: the same packet on the way back, with the time when it leaves.
-    pub fn returned(self) -> Packet {
-        let stamps = u64::from(self.ts()) | u64::from(stamp(self.time)) << 32;
-        Packet { form: (self.form ^ 1 << LANE) | u64::from(REPLY) << BITS, stamps, ..self }
+    /// What answers this packet, which is no data and has arrived, at once: a SYN or an echo request the same packet on the way
+    /// back, with the time when it leaves.
+    pub fn answer(self) -> Option<Packet> {
+        match self.code() {
+            DATAGRAM => None,
+            BARE => self.bare_answer(),
+            _ => {
+                let stamps = u64::from(self.ts()) | u64::from(stamp(self.time)) << 32;
+                Some(Packet { stamps, ..self.turned() })
+            }
+        }
+    }
+
+    /// What answers this one that is bare, at either end.
+    pub fn bare_answer(self) -> Option<Packet> {
+        Some(self.turned().followed_by(self.ts_last().checked_sub(1)?))
+    }
+
+    /// The last ACK of a handshake, made from a full segment of who opens the connection.
+    pub fn opening(self, bytes: u16) -> Packet {
+        self.formed(bytes, 0, BARE).numbered(0).followed_by(0)
+    }
+
+    /// The FIN of a data receiver that has got all, made from an ACK of it: the sender's FIN follows, and the ACK of that.
+    pub fn closing(self, expected: u32) -> Packet {
+        self.formed(self.ip_bytes(), REPLY, BARE).numbered(expected).followed_by(2)
+    }
+
+    /// This one that is bare, when so many more are to follow, one answering the other.
+    fn followed_by(self, more: u32) -> Packet {
+        Packet { stamps: u64::from(more) << 32, ..self }
+    }
+
+    /// The same packet on the way back.
+    fn turned(self) -> Packet {
+        Packet { form: self.form ^ (1 << LANE | u64::from(REPLY) << BITS), ..self }
     }
 
     /// How long this answer has been on its way.
@@ -463,7 +497,22 @@ mod tests {
         assert_eq!((packet.flow_hash(), packet.dscp(), packet.sack()), (u32::MAX, 46, (1 << 26) - 1));
         packet.set_dscp(1);
         assert_eq!((packet.flow_hash(), packet.dscp(), packet.sack()), (u32::MAX, 1, (1 << 26) - 1));
-        assert_eq!(packet.returned().dscp(), 1, "what answers it has the same");
+        assert_eq!(packet.answer().map(|answer| answer.dscp()), Some(1), "what answers it has the same");
+    }
+
+    #[test]
+    fn a_fin_is_followed_by_the_other_end_s_and_that_by_an_ack() {
+        let ack = Packet::from(Parts { kind: ACK, lane: 1, bytes: 52, hash: 7, ..Parts::default() });
+        let fin = ack.closing(10);
+        assert!(!fin.is_for_receiver() && fin.kind() == Kind::Ack && fin.segment().is_none());
+        assert_eq!((fin.lane(), fin.seq(), fin.ip_bytes(), fin.flow_hash()), (1, 10, 52, 7));
+        let answer = fin.sent_at(Time(5_000)).bare_answer().expect("the sender's FIN");
+        assert!(answer.is_for_receiver() && answer.lane() == 0);
+        let last = answer.sent_at(Time(9_000)).answer().expect("an ACK");
+        assert!(!last.is_for_receiver() && last.lane() == 1 && last.bare_answer().is_none());
+        let full = Packet::from(Parts { kind: DATA, ts_last: 40_000, bits: FULL | 0b1010, ..Parts::default() });
+        let open = full.opening(52);
+        assert!(open.is_for_receiver() && open.answer().is_none() && open.ecn() == Ecn::NotEct && !open.has(FULL));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use sojourn_model::scenario::{Access, Capacity, Filling, Hop, Link, Nic, Pause, 
 use sojourn_model::workload::stream::{Stream, Transport};
 use sojourn_model::workload::{App, Delays, Direction, Entry, Exchange, Group, WebConnection, Workload};
 
+mod bare;
 mod controls;
 mod hosts;
 mod ledbat;

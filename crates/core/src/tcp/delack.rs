@@ -3,9 +3,9 @@
 //! Facts: `tcp_event_data_recv`, `tcp_send_delayed_ack`, `tcp_delack_timer_handler`, `tcp_delack_max`, `tcp_dec_quickack_mode`,
 //! `tcp_rtt_tsopt_us` of Linux 7.3.
 //!
-//! Deviations: the RTT of the handshake is that which the first segment tells, and the RTO follows from it alone. There is no packet
-//! that ends the handshake; in Linux it may arrive, and end the RTT, where all data behind it are dropped. Nor is there a ping-pong mode: a
-//! connection sends data one way. The application reads at once (receiver.rs), as the kernel world's does.
+//! Deviations: the RTT of the handshake is that which the first segment tells, and the RTO follows from it alone. In Linux the last ACK
+//! of the handshake may arrive, and end the RTT, where all data behind it are dropped. Nor is there a ping-pong mode: a connection
+//! sends data one way. The application reads at once (receiver.rs), as the kernel world's does.
 
 use crate::tcp::Config;
 use crate::tcp::rto::Rto;

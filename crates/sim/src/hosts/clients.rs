@@ -44,24 +44,33 @@ impl Hosts<'_> {
         self.request(now, web, net);
     }
 
-    /// A client that chooses as it goes has got what it asked for on this connection.
-    fn choose(&mut self, now: Time, entry: u32, web: u32, net: &mut impl Net) {
+    /// A client that chooses as it goes has got what it asked for on this connection. Whether the connection is done with, so
+    /// far as the client says.
+    fn choose(&mut self, now: Time, entry: u32, web: u32, net: &mut impl Net) -> bool {
         match (&self.entries[entry as usize].app, self.players[entry as usize].client.as_deref_mut()) {
             (App::Pages(browsing), Some(Client::Reader(browser, _))) => match browser.arrived(now, browsing) {
-                Then::Ask(exchange) => self.webs[web as usize].exchanges.push(exchange),
-                Then::Parse(at) => net.post(at, Event::Act(entry)),
-                Then::Close => {}
+                Then::Ask(exchange) => {
+                    self.webs[web as usize].exchanges.push(exchange);
+                    false
+                }
+                Then::Parse(at) => {
+                    net.post(at, Event::Act(entry));
+                    false
+                }
+                Then::Close => true,
                 Then::Loaded(time, next) => {
                     net.meter(entry).loaded(now, time);
                     next.into_iter().for_each(|at| net.post(at, Event::Act(entry)));
+                    true
                 }
             },
             (App::Video(video), Some(Client::Viewer(viewer, _))) => {
                 let (seen, next) = viewer.arrived(now, video);
                 seen.into_iter().for_each(|(at, seen)| net.meter(entry).watched(at, seen));
                 next.into_iter().for_each(|at| net.post(at, Event::Act(entry)));
+                next.is_none()
             }
-            _ => {}
+            _ => true,
         }
     }
 
@@ -126,10 +135,12 @@ impl Hosts<'_> {
         let started = web.started;
         web.at += 1;
         self.count_completed(now, entry, started, task, net);
-        self.choose(now, entry, index, net);
+        let done = self.choose(now, entry, index, net);
         let web = &self.webs[index as usize];
-        if let Some(next) = web.exchanges.get(web.at) {
-            net.post(now + next.gap, Event::Request(index));
+        match web.exchanges.get(web.at) {
+            Some(next) => net.post(now + next.gap, Event::Request(index)),
+            None if done => net.close(now, conn),
+            None => {}
         }
     }
 }

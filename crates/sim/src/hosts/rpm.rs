@@ -193,7 +193,10 @@ impl Hosts<'_> {
                     net.meter(entry).probed(Timed::Loaded, now.since(asked));
                 }
             }
-            _ => self.timed(now, index, Timed::Http, net),
+            _ => {
+                self.timed(now, index, Timed::Http, net);
+                net.close(now, server);
+            }
         }
     }
 

@@ -1,0 +1,62 @@
+//! TCP's packets without data: what ends a handshake, and FINs.
+
+use sojourn_model::plan::{LoadOptions, Plan};
+use sojourn_model::records::Kind;
+
+use super::*;
+
+/// The packets of a run, the same of both engines.
+fn packets(text: &str) -> Vec<PacketRecord> {
+    let plan = Plan::load("t.toml", text.as_bytes(), &LoadOptions::default()).expect("a sound file");
+    let scenario = plan.scenario(0).expect("a sound run");
+    let play = |engine| run(&scenario, &Options { engine, packets: true, ..Options::default() }).expect("it runs");
+    let (fast, heap) = (play(Engine::Fast), play(Engine::Heap));
+    assert_eq!(fast.packets, heap.packets);
+    fast.packets
+}
+
+const HOP: &str = "duration = \"3s\"\n[[hop]]\nrate = \"10mbit\"\ndelay = \"5ms\"\nqdisc = \"fq_codel\"\n\
+                   reverse = { qdisc = \"pfifo limit 1000\" }\n";
+
+/// What came to the rightward link (0) or the leftward one (1).
+fn story(packets: &[PacketRecord], link: u16) -> Vec<(Kind, u32)> {
+    packets.iter().filter(|packet| packet.link == link).map(|packet| (packet.kind, packet.bytes)).collect()
+}
+
+#[test]
+fn a_transfer_begins_with_the_last_ack_of_its_handshake_and_ends_with_two_fins() {
+    let flow = "[[flow]]\nkind = \"download\"\nsize = 2896\ngap = \"10s\"\nrtt = \"40ms\"\n";
+    let packets = packets(&format!("{HOP}{flow}"));
+    let (syn, bare, full) = ((Kind::Syn, 74), (Kind::Ack, 66), (Kind::Data, 1514));
+    assert_eq!(story(&packets, 0), [syn, bare, full, full, bare], "the last one is the sender's FIN, which acknowledges");
+    // An ACK of each segment, for it begins; the FIN; the ACK of the sender's.
+    assert_eq!(story(&packets, 1), [syn, bare, bare, bare, bare]);
+    let came = |link, number: usize| packets.iter().filter(|packet| packet.link == link).nth(number).map(|packet| packet.arrival);
+    assert_eq!(came(0, 1), came(0, 2), "data follow at once");
+    assert_eq!(came(1, 2), came(1, 3), "the FIN follows the last ACK at once");
+    assert!(packets.iter().filter(|packet| packet.kind == Kind::Ack).all(|packet| packet.seq <= 2));
+}
+
+#[test]
+fn a_lasting_connection_has_no_fin() {
+    let flow = "[[flow]]\nkind = \"thin\"\nsize = 100\ninterval = \"10s\"\nrtt = \"40ms\"\n";
+    let packets = packets(&format!("{HOP}{flow}"));
+    assert_eq!(story(&packets, 0), [(Kind::Syn, 74), (Kind::Ack, 66), (Kind::Data, 166)]);
+    assert_eq!(story(&packets, 1), [(Kind::Syn, 74), (Kind::Ack, 66)]);
+}
+
+/// Of the web it is the client that has got all, and ends the connection: once, behind the last response.
+#[test]
+fn a_client_of_the_web_closes() {
+    let flow = "[[flow]]\nkind = \"web\"\nrate = 2\nrtt = \"40ms\"\n";
+    let packets = packets(&format!("{HOP}{flow}"));
+    let of = |connection| packets.iter().filter(move |packet| packet.connection == connection);
+    // The client's half of the first connection, and the server's.
+    let client: Vec<_> = of(0).filter(|packet| packet.link == 1 && packet.kind != Kind::Data).collect();
+    assert_eq!(client.iter().map(|packet| packet.kind).collect::<Vec<_>>(), [Kind::Syn, Kind::Ack]);
+    let last = |link| of(1).filter(move |packet| packet.link == link).map(|packet| (packet.kind, packet.arrival)).last();
+    let data = of(1).filter(|packet| packet.link == 0 && packet.kind == Kind::Data).map(|packet| packet.arrival).max();
+    let (Some((Kind::Ack, fin)), Some((Kind::Ack, answer))) = (last(0), last(1)) else { panic!("it was not closed") };
+    assert!(data < Some(fin) && fin < answer, "the server's FIN follows its data, and the client's ACK that");
+    assert_eq!(of(1).filter(|packet| packet.link == 0 && packet.kind == Kind::Ack).count(), 1);
+}
