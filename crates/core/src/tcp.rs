@@ -12,6 +12,7 @@ mod cc;
 mod compress;
 mod delack;
 mod gro;
+mod half_open;
 mod pacing;
 mod prr;
 mod rack;
@@ -29,6 +30,7 @@ mod tlp;
 mod undo;
 mod window;
 
+pub use half_open::HalfOpen;
 pub use receiver::{Arrival, Receiver};
 pub use sender::Sender;
 

@@ -1,13 +1,14 @@
 //! The data receivers of all connections, and the SACK blocks and windows that are on their way.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::collections::{BTreeSet, VecDeque};
 
 use sojourn_core::cache::Cache;
 use sojourn_core::packet::Packet as _;
-use sojourn_core::tcp::{Ack, Arrival, Block, Config, Receiver};
-use sojourn_core::units::Time;
+use sojourn_core::tcp::{Ack, Arrival, Block, Config, HalfOpen, Receiver, Recovery};
+use sojourn_core::units::{Span, Time};
 
-use crate::packet::{ACK, BLOCKS, CWR, FULL, PSH, Packet, Parts, TWIN, stamp};
+use crate::packet::{ACK, BLOCKS, CLOSING, CWR, FULL, OPENING, PSH, Packet, Parts, SYN, TWIN, stamp};
 use crate::prefetch::Processor;
 
 /// IP length of a SYN or SYN-ACK: 20 + 20 bytes of headers, 20 of options.
@@ -25,7 +26,20 @@ struct End {
     entry: u32,
     /// It ends the connection when the first transfer is complete.
     closes: bool,
+    /// Something has come since the SYN.
+    opened: bool,
+    /// Ticks a second of a kernel that sends SYN-ACKs again; else 0.
+    hz: u32,
+    /// The RTT of the handshake, in µs, as far as it is known.
+    shaken_us: u32,
     tcp: Receiver,
+}
+
+/// A SYN-ACK that may be sent again.
+struct SynAck {
+    half: HalfOpen,
+    /// The first one.
+    packet: Packet,
 }
 
 /// What an ACK says beside its header.
@@ -56,6 +70,8 @@ pub struct Ends {
     ends: Vec<End>,
     /// The further targets of connections that have several, rising.
     later: BTreeMap<u32, VecDeque<u32>>,
+    /// Of connections that are half open, at Linux's.
+    syn_acks: BTreeMap<u32, SynAck>,
     sacks: Sacks,
 }
 
@@ -84,7 +100,10 @@ impl Ends {
         let bytes = config.header as u16;
         let (hash, dscp, lane) = (full.flow_hash(), full.dscp(), full.lane() as u16 ^ 1);
         let plain = Packet::from(Parts { conn, hash, dscp, bytes, lane, kind: ACK, ..Parts::default() });
-        self.ends.push(End { tcp: Receiver::new(config), plain, target: u32::MAX, entry, closes, told: Time::NEVER });
+        let hz = if config.recovery == Recovery::Rack { config.hz } else { 0 };
+        let tcp = Receiver::new(config);
+        let (target, told) = (u32::MAX, Time::NEVER);
+        self.ends.push(End { tcp, plain, target, entry, closes, opened: false, hz, shaken_us: 0, told });
     }
 
     /// Says at which segment number a transfer of this connection is complete; they end in the order in which they are told.
@@ -111,13 +130,23 @@ impl Ends {
     /// When [`Ends::on_timer`] is due.
     #[inline]
     pub fn deadline(&self, conn: u32) -> Time {
-        self.ends[conn as usize].tcp.next_event()
+        let due = self.ends[conn as usize].tcp.next_event();
+        self.syn_acks.get(&conn).map_or(due, |syn_ack| due.min(syn_ack.half.next_event()))
+    }
+
+    /// The RTT of the handshake as its accepter knows it, if anything has come since.
+    pub fn shaken(&self, conn: u32) -> Option<Span> {
+        let us = self.ends[conn as usize].shaken_us;
+        (us > 0).then(|| Span::from_micros(u64::from(us)))
     }
 
     /// A packet of TCP's payload reaches the receiving end. `packet` becomes the ACK, if there is one to leave at once.
     #[inline(always)]
     pub fn receive(&mut self, now: Time, packet: &mut Packet) -> Received {
         let conn = packet.conn();
+        if !self.ends[conn as usize].opened {
+            self.opened(now, packet);
+        }
         let end = &mut self.ends[conn as usize];
         let arrival = Arrival {
             seq: packet.seq(),
@@ -132,11 +161,66 @@ impl Ends {
         let complete = if end.tcp.next_expected() < end.target { 0 } else { end.complete(conn, &mut self.later) };
         let closes = complete > 0 && end.closes;
         if !answers {
-            return Received { answers, complete, closes, deadline: end.news() };
+            return Received { answers, complete, closes, deadline: end.news(end.tcp.next_event()) };
         }
         *packet = end.packet(now, &end.tcp.ack(), &mut self.sacks);
-        let deadline = if end.tcp.is_early() { end.news() } else { Time::NEVER };
+        let deadline = if end.tcp.is_early() { end.news(end.tcp.next_event()) } else { Time::NEVER };
         Received { answers, complete, closes, deadline }
+    }
+
+    /// What is neither TCP's payload nor a datagram reaches the receiving end. With that, what answers it at once.
+    #[cold]
+    #[inline(never)]
+    pub fn receive_other(&mut self, now: Time, packet: Packet) -> (Received, Packet) {
+        let mut deadline = Time::NEVER;
+        let answer = match packet.code() {
+            SYN => {
+                let (answer, due) = self.shake(now, packet);
+                deadline = due;
+                Some(answer)
+            }
+            OPENING => {
+                self.opened(now, &packet);
+                None
+            }
+            CLOSING => packet.closing_answer(),
+            _ => Some(packet.returned()),
+        };
+        (Received { answers: answer.is_some(), complete: 0, closes: false, deadline }, answer.unwrap_or(packet))
+    }
+
+    /// A SYN: its answer, and when that leaves again, if that is news.
+    fn shake(&mut self, now: Time, packet: Packet) -> (Packet, Time) {
+        let conn = packet.conn();
+        let end = &mut self.ends[conn as usize];
+        if end.hz == 0 || end.opened {
+            return (told_from(packet.returned(), now, Span::ZERO, end.tcp.tunes()), Time::NEVER);
+        }
+        let syn_ack = match self.syn_acks.entry(conn) {
+            Entry::Vacant(place) => {
+                place.insert(SynAck { half: HalfOpen::new(now, end.hz), packet: packet.returned() })
+            }
+            Entry::Occupied(place) => {
+                let syn_ack = place.into_mut();
+                syn_ack.half.on_syn(now);
+                syn_ack
+            }
+        };
+        (syn_ack.leaving(now, end.tcp.tunes()), end.news(syn_ack.half.next_event()))
+    }
+
+    /// The first packet since the handshake, which tells of its RTT.
+    #[cold]
+    #[inline(never)]
+    fn opened(&mut self, now: Time, packet: &Packet) {
+        let conn = packet.conn();
+        let end = &mut self.ends[conn as usize];
+        if !end.opened {
+            end.opened = true;
+            end.shaken_us = end.rtt_us(now, packet);
+            end.tcp.on_opened(end.shaken_us);
+            self.syn_acks.remove(&conn);
+        }
     }
 
     /// The FIN with which the receiving end closes.
@@ -145,18 +229,21 @@ impl Ends {
         end.plain.closing(end.tcp.next_expected()).sent_at(now)
     }
 
-    /// The delayed ACK, if it is due.
+    /// The delayed ACK, or the SYN-ACK again, if it is due.
     pub fn on_timer(&mut self, now: Time, conn: u32) -> Option<Packet> {
         let end = &mut self.ends[conn as usize];
+        if let Some(syn_ack) = self.syn_acks.get_mut(&conn) {
+            return syn_ack.half.on_timer(now).then(|| syn_ack.leaving(now, end.tcp.tunes()));
+        }
         let ack = end.tcp.on_timer(now)?;
         Some(end.packet(now, &ack, &mut self.sacks))
     }
 
     /// The deadline that was told last has passed: the next one is news.
     pub fn renew(&mut self, conn: u32) -> Time {
-        let end = &mut self.ends[conn as usize];
-        end.told = Time::NEVER;
-        end.news()
+        self.ends[conn as usize].told = Time::NEVER;
+        let deadline = self.deadline(conn);
+        self.ends[conn as usize].news(deadline)
     }
 
     /// What an ACK that has arrived says beside its header; the place of that is free then.
@@ -199,6 +286,19 @@ impl Ends {
     }
 }
 
+impl SynAck {
+    fn leaving(&self, now: Time, tunes: bool) -> Packet {
+        told_from(self.packet.at(now), now, self.half.waited(now), tunes)
+    }
+}
+
+/// A SYN-ACK that leaves now, so long after the SYN that it answers. What its receiver will tell of the RTT begins when this leaves for
+/// who adds the rest of it; else when the SYN left, but for what was waited.
+fn told_from(packet: Packet, now: Time, waited: Span, tunes: bool) -> Packet {
+    let whole = packet.ts().wrapping_add((waited.0 / 1000) as u32);
+    packet.left_at(if tunes { stamp(now) } else { whole })
+}
+
 impl End {
     /// The targets that are reached; the next one is waited for.
     #[cold]
@@ -224,8 +324,7 @@ impl End {
     }
 
     #[inline(always)]
-    fn news(&mut self) -> Time {
-        let deadline = self.tcp.next_event();
+    fn news(&mut self, deadline: Time) -> Time {
         if deadline >= self.told {
             return Time::NEVER;
         }
@@ -296,5 +395,63 @@ impl Sacks {
             self.halves.remove(&place);
         }
         last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::DATA;
+
+    fn at_ms(ms: u64) -> Time {
+        Time::ZERO + Span::from_millis(ms)
+    }
+
+    fn one(config: &Config) -> (Ends, Packet) {
+        let mut ends = Ends::default();
+        let full = Packet::from(Parts { kind: DATA, bytes: 1500, bits: FULL, ..Parts::default() });
+        ends.open(config, &full, 0, false);
+        (ends, full)
+    }
+
+    /// A SYN that left at 10 ms comes at 30; its answers are lost until 2.2 s, on a path of 40 ms.
+    #[test]
+    fn every_syn_ack_echoes_the_first_syn_and_tells_the_rtt_without_the_wait() {
+        let (mut ends, full) = one(&Config::default());
+        let syn = |sent: u64| full.formed(SYN_BYTES, 0, SYN).sent_at(at_ms(sent)).at(at_ms(sent + 20));
+        let (first, answer) = ends.receive_other(at_ms(30), syn(10));
+        assert_eq!((answer.ts(), answer.way(at_ms(50))), (10_000, Span::from_millis(40)));
+        assert_eq!(first.deadline, at_ms(1056), "1.03 s, at the next multiple of 32 ms");
+        let again = ends.on_timer(at_ms(1056), 0).expect("nothing came");
+        assert_eq!((again.ts(), again.way(at_ms(1076)), again.lane()), (10_000, Span::from_millis(40), 1));
+        assert_eq!(ends.renew(0), at_ms(3072), "two seconds after that");
+        let (_, answer) = ends.receive_other(at_ms(2180), syn(2160));
+        assert_eq!((answer.ts(), answer.way(at_ms(2200))), (10_000, Span::from_millis(40)));
+        let opening = full.telling(answer.way(at_ms(2200))).opening(52).sent_at(at_ms(2200));
+        assert!(!ends.receive_other(at_ms(2220), opening.at(at_ms(2220))).0.answers);
+        assert_eq!((ends.deadline(0), ends.shaken(0)), (Time::NEVER, Some(Span::from_millis(40))));
+    }
+
+    #[test]
+    fn who_tunes_adds_the_time_since_the_syn_ack_left() {
+        let (mut ends, full) = one(&Config { rmem: Some(6_000_000), ..Config::default() });
+        let syn = full.formed(SYN_BYTES, 0, SYN).sent_at(at_ms(10)).at(at_ms(30));
+        let (_, answer) = ends.receive_other(at_ms(30), syn);
+        assert_eq!(answer.way(at_ms(50)), Span::from_millis(20));
+        // The last ACK is lost, the first segment waits for 5 ms.
+        let data = full.telling(answer.way(at_ms(50))).sent_at(at_ms(50)).at(at_ms(75));
+        ends.receive(at_ms(75), &mut { data });
+        assert_eq!((ends.deadline(0).max(at_ms(1)), ends.shaken(0)), (Time::NEVER, Some(Span::from_millis(45))));
+    }
+
+    #[test]
+    fn of_old_each_syn_is_answered_for_itself() {
+        let (mut ends, full) = one(&Config { recovery: Recovery::Rfc6675, ..Config::default() });
+        for sent in [10, 1010] {
+            let syn = full.formed(SYN_BYTES, 0, SYN).sent_at(at_ms(sent)).at(at_ms(sent + 20));
+            let (received, answer) = ends.receive_other(at_ms(sent + 20), syn);
+            assert_eq!((u64::from(answer.ts()), received.deadline), (sent * 1000, Time::NEVER));
+            assert_eq!(answer.way(at_ms(sent + 40)), Span::from_millis(40));
+        }
     }
 }

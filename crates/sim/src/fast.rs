@@ -705,12 +705,13 @@ impl Fabric {
     /// What is no data at a data receiver.
     #[inline(always)]
     fn receive_other(&mut self, packet: &mut Packet) -> Received {
-        let answer = packet.answer();
         if packet.code() == DATAGRAM {
             self.hear(*packet);
+            return Received { answers: false, complete: 0, closes: false, deadline: Time::NEVER };
         }
-        *packet = answer.unwrap_or_default();
-        Received { answers: answer.is_some(), complete: 0, closes: false, deadline: Time::NEVER }
+        let (received, answer) = self.ends.receive_other(packet.time, *packet);
+        *packet = answer;
+        received
     }
 
     /// A datagram at its receiver. (By value: were its address known elsewhere, every packet would be kept in memory.)
@@ -880,6 +881,10 @@ impl Net for Fabric {
 
     fn close(&mut self, now: Time, conn: u32) {
         self.emit(self.ends.closing(now, conn));
+    }
+
+    fn shaken(&self, conn: u32) -> Option<Span> {
+        self.ends.shaken(conn)
     }
 }
 

@@ -286,10 +286,13 @@ impl Fabric<'_> {
             let entry = self.ends.entry(conn);
             return self.flows[entry as usize].received_datagram(now, packet.sent(), packet.seq());
         }
-        if !packet.is_data() {
-            return packet.answer().into_iter().for_each(|answer| self.emit(answer));
-        }
-        let received = self.ends.receive(now, &mut packet);
+        let received = if packet.is_data() {
+            self.ends.receive(now, &mut packet)
+        } else {
+            let (received, answer) = self.ends.receive_other(now, packet);
+            packet = answer;
+            received
+        };
         for _ in 0..received.complete {
             self.post(now, Event::Complete(conn));
         }
@@ -389,5 +392,9 @@ impl Net for Fabric<'_> {
 
     fn close(&mut self, now: Time, conn: u32) {
         self.emit(self.ends.closing(now, conn));
+    }
+
+    fn shaken(&self, conn: u32) -> Option<Span> {
+        self.ends.shaken(conn)
     }
 }

@@ -22,7 +22,7 @@ use sojourn_model::workload::{App, Entry, Exchange};
 use crate::access::AccessLink;
 use crate::ends::{SYN_BYTES, Told};
 use crate::flow_hash::flow_hash;
-use crate::packet::{ACK, BARE, CWR, DATA, DATAGRAM, FULL, PING, PSH, Packet, Parts, RETRANSMIT, SYN, since, stamp};
+use crate::packet::{ACK, CLOSING, CWR, DATA, DATAGRAM, FULL, PING, PSH, Packet, Parts, RETRANSMIT, SYN, since, stamp};
 use crate::prefetch::Processor;
 use crate::topology::Topology;
 
@@ -65,6 +65,8 @@ pub trait Net {
     fn expect(&mut self, conn: u32, target: u32);
     /// The receiving end of a connection closes it.
     fn close(&mut self, now: Time, conn: u32);
+    /// The RTT of a connection's handshake, as its accepter knows it.
+    fn shaken(&self, conn: u32) -> Option<Span>;
 }
 
 /// A connection at its data sender, on whole lines of a cache; those that every ACK needs come first.
@@ -441,8 +443,8 @@ impl<'a> Hosts<'a> {
 
     #[cold]
     fn receive_reply(&mut self, now: Time, packet: Packet, net: &mut impl Net) {
-        if packet.code() == BARE {
-            return packet.bare_answer().into_iter().for_each(|answer| net.emit(answer.sent_at(now)));
+        if packet.code() == CLOSING {
+            return packet.closing_answer().into_iter().for_each(|answer| net.emit(answer.sent_at(now)));
         }
         let entry = self.conns[packet.conn() as usize].entry;
         if packet.code() == PING {
@@ -451,14 +453,12 @@ impl<'a> Hosts<'a> {
         }
         let conn = &mut self.conns[packet.conn() as usize];
         let fresh = !conn.sender.is_established();
-        let tcp = &self.entries[entry as usize].tcp;
-        let window = tcp.first_window();
+        let window = self.entries[entry as usize].tcp.first_window();
         let ack = Ack { ts_first: packet.ts(), ts_last: packet.ts(), window, syn: true, ..Ack::default() };
         let acked = conn.sender.on_ack(now, &ack, &[]);
         conn.follow_ecn();
         if let Some(rtt) = acked.rtt {
-            let told = if tcp.rmem.is_some() { packet.way(now) } else { rtt };
-            conn.full = conn.full.telling(told);
+            conn.full = conn.full.telling(packet.way(now));
             conn.answered = Some(stamp(now));
             net.meter(entry).rtt(now, rtt);
         }

@@ -36,7 +36,8 @@ pub struct Parts {
     pub seq: u32,
     /// Data: when it was sent, in µs modulo 2^32. ACK: the echo of the earliest segment acknowledged.
     pub ts: u32,
-    /// ACK: the echo of the segment that triggered it. Data: the RTT that the sender knows, in µs. Bare: how many more follow.
+    /// ACK: the echo of the segment that triggered it. Data: the RTT that the sender knows, in µs. Closing: how
+    /// many more follow.
     pub ts_last: u32,
     /// The flow hash, the same in both directions.
     pub hash: u32,
@@ -92,8 +93,10 @@ pub const SYN: u8 = Kind::Syn as u8;
 pub const PING: u8 = Kind::Ping as u8;
 /// A datagram of a stream.
 pub const DATAGRAM: u8 = Kind::Datagram as u8;
-/// TCP without data that tells its sender nothing: what ends a handshake, a FIN, and what answers that.
-pub const BARE: u8 = DATAGRAM + 1;
+/// TCP without data and without news for who sends some: the last ACK of a handshake.
+pub const OPENING: u8 = DATAGRAM + 1;
+/// The same: a FIN, and what answers that.
+pub const CLOSING: u8 = OPENING + 1;
 
 /// An ACK's three bits AE, CWR and ECE; the flags below are those of other packets.
 const ACE: u32 = 4;
@@ -101,7 +104,7 @@ const ACE: u32 = 4;
 pub const CWR: u8 = 1 << 4;
 /// Data: PSH.
 pub const PSH: u8 = 1 << 5;
-/// Not data: a SYN-ACK, the reply to a ping, or what is bare and goes to the data sender.
+/// Not data: a SYN-ACK, the reply to a ping, or of what closes a connection that which goes to the data sender.
 pub const REPLY: u8 = 1 << 5;
 /// A full segment.
 pub const FULL: u8 = 1 << 6;
@@ -278,7 +281,7 @@ impl Packet {
     #[inline]
     pub fn kind(&self) -> Kind {
         match self.code() {
-            ACK | BARE => Kind::Ack,
+            ACK | OPENING | CLOSING => Kind::Ack,
             SYN => Kind::Syn,
             PING => Kind::Ping,
             DATAGRAM => Kind::Datagram,
@@ -287,35 +290,32 @@ impl Packet {
         }
     }
 
-    /// What answers this packet, which is no data and has arrived, at once: a SYN or an echo request the same packet on the way
-    /// back, with the time when it leaves.
-    pub fn answer(self) -> Option<Packet> {
-        match self.code() {
-            DATAGRAM => None,
-            BARE => self.bare_answer(),
-            _ => {
-                let stamps = u64::from(self.ts()) | u64::from(stamp(self.time)) << 32;
-                Some(Packet { stamps, ..self.turned() })
-            }
-        }
+    /// The answer to a SYN or an echo request that has arrived: the same packet on the way back, with the time when it leaves.
+    pub fn returned(self) -> Packet {
+        self.turned().left_at(stamp(self.time))
     }
 
-    /// What answers this one that is bare, at either end.
-    pub fn bare_answer(self) -> Option<Packet> {
-        Some(self.turned().followed_by(self.ts_last().checked_sub(1)?))
+    /// This answer again, at another time; or as if it had left at one.
+    pub fn left_at(self, left: u32) -> Packet {
+        Packet { stamps: u64::from(self.ts()) | u64::from(left) << 32, ..self }
     }
 
-    /// The last ACK of a handshake, made from a full segment of who opens the connection.
+    /// The last ACK of a handshake, which tells what this full segment of who opens the connection does.
     pub fn opening(self, bytes: u16) -> Packet {
-        self.formed(bytes, 0, BARE).numbered(0).followed_by(0)
+        self.formed(bytes, 0, OPENING).numbered(0)
     }
 
     /// The FIN of a data receiver that has got all, made from an ACK of it: the sender's FIN follows, and the ACK of that.
     pub fn closing(self, expected: u32) -> Packet {
-        self.formed(self.ip_bytes(), REPLY, BARE).numbered(expected).followed_by(2)
+        self.formed(self.ip_bytes(), REPLY, CLOSING).numbered(expected).followed_by(2)
     }
 
-    /// This one that is bare, when so many more are to follow, one answering the other.
+    /// What answers this one that is closing, at either end.
+    pub fn closing_answer(self) -> Option<Packet> {
+        Some(self.turned().followed_by(self.ts_last().checked_sub(1)?))
+    }
+
+    /// This one that is closing, when so many more are to follow, one answering the other.
     fn followed_by(self, more: u32) -> Packet {
         Packet { stamps: u64::from(more) << 32, ..self }
     }
@@ -497,7 +497,7 @@ mod tests {
         assert_eq!((packet.flow_hash(), packet.dscp(), packet.sack()), (u32::MAX, 46, (1 << 26) - 1));
         packet.set_dscp(1);
         assert_eq!((packet.flow_hash(), packet.dscp(), packet.sack()), (u32::MAX, 1, (1 << 26) - 1));
-        assert_eq!(packet.answer().map(|answer| answer.dscp()), Some(1), "what answers it has the same");
+        assert_eq!(packet.returned().dscp(), 1, "what answers it has the same");
     }
 
     #[test]
@@ -506,13 +506,13 @@ mod tests {
         let fin = ack.closing(10);
         assert!(!fin.is_for_receiver() && fin.kind() == Kind::Ack && fin.segment().is_none());
         assert_eq!((fin.lane(), fin.seq(), fin.ip_bytes(), fin.flow_hash()), (1, 10, 52, 7));
-        let answer = fin.sent_at(Time(5_000)).bare_answer().expect("the sender's FIN");
+        let answer = fin.sent_at(Time(5_000)).closing_answer().expect("the sender's FIN");
         assert!(answer.is_for_receiver() && answer.lane() == 0);
-        let last = answer.sent_at(Time(9_000)).answer().expect("an ACK");
-        assert!(!last.is_for_receiver() && last.lane() == 1 && last.bare_answer().is_none());
+        let last = answer.sent_at(Time(9_000)).closing_answer().expect("an ACK");
+        assert!(!last.is_for_receiver() && last.lane() == 1 && last.closing_answer().is_none());
         let full = Packet::from(Parts { kind: DATA, ts_last: 40_000, bits: FULL | 0b1010, ..Parts::default() });
         let open = full.opening(52);
-        assert!(open.is_for_receiver() && open.answer().is_none() && open.ecn() == Ecn::NotEct && !open.has(FULL));
+        assert!(open.is_for_receiver() && open.rtt_us() == 40_000 && open.ecn() == Ecn::NotEct && !open.has(FULL));
     }
 
     #[test]

@@ -3,9 +3,8 @@
 //! Facts: `tcp_event_data_recv`, `tcp_send_delayed_ack`, `tcp_delack_timer_handler`, `tcp_delack_max`, `tcp_dec_quickack_mode`,
 //! `tcp_rtt_tsopt_us` of Linux 7.3.
 //!
-//! Deviations: the RTT of the handshake is that which the first segment tells, and the RTO follows from it alone. In Linux the last ACK
-//! of the handshake may arrive, and end the RTT, where all data behind it are dropped. Nor is there a ping-pong mode: a connection
-//! sends data one way. The application reads at once (receiver.rs), as the kernel world's does.
+//! Deviations: the RTT of the handshake is that which its last ACK, or else the first segment, tells, and the RTO follows from it alone.
+//! There is no ping-pong mode: a connection sends data one way. The application reads at once (receiver.rs), as the kernel world's does.
 
 use crate::tcp::Config;
 use crate::tcp::rto::Rto;
@@ -80,14 +79,19 @@ impl Pace {
         false
     }
 
-    /// The first segment, and those before the first in order: the RTO is that of one sample, the handshake's (RFC 6298 §2.2), as long as
-    /// nothing else is sent. A delay longer than the shortest is bounded by the RTT, and any by the shortest RTO.
+    /// The first segment, and those before the first in order.
     #[cold]
     #[inline(never)]
     fn note_first(&mut self, now: Time, rtt_us: u32, in_order: bool) {
         if in_order {
             self.last = self.wheel.tick(now);
         }
+        self.note_handshake(rtt_us);
+    }
+
+    /// What ends the handshake: the RTO is that of one sample, its RTT (RFC 6298 §2.2), as long as nothing is sent. A delay longer than
+    /// the shortest is bounded by the RTT, and any by the shortest RTO.
+    pub fn note_handshake(&mut self, rtt_us: u32) {
         if self.most > 0 {
             return;
         }

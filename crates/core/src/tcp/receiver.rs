@@ -294,6 +294,13 @@ impl Receiver {
         self.next
     }
 
+    /// The last ACK of the handshake comes, which tells of the RTT what a segment does.
+    pub fn on_opened(&mut self, rtt_us: u32) {
+        if self.adaptive {
+            self.pace.note_handshake(rtt_us);
+        }
+    }
+
     #[inline]
     fn watch(&mut self, now: Time, &Arrival { seq, rtt_us, ecn, cwr, .. }: &Arrival) {
         if self.adaptive && self.pace.note_arrival(now, rtt_us, seq == self.next) {

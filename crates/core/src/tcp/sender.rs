@@ -619,11 +619,13 @@ impl Sender {
             _ => self.timestamps.then(|| since_us(now, ack.ts_first)),
         };
         self.rto.after_handshake(lost > 0, rtt.is_some());
-        if self.linux && lost > 0 && ack.ts_first != self.opened_us {
+        let first_came = self.linux && ack.ts_first == self.opened_us;
+        if self.linux && lost > 0 && !first_came {
             // RFC 3168 §6.1.1.1, Linux `tcp_ecn_fallback`: who repeats a SYN asks for no ECN.
             self.forgo_ecn();
         }
-        if lost > 1 {
+        // Linux `tcp_try_undo_spurious_syn`: if the first SYN came, repeating it was in vain.
+        if lost > 1 && !first_came {
             self.control.after_syn_loss();
         }
         self.establish(now, rtt);

@@ -103,9 +103,8 @@ impl Hosts<'_> {
     pub(super) fn respond(&mut self, now: Time, index: u32, net: &mut impl Net) {
         let web = &self.webs[index as usize];
         let (conn, bytes) = (web.response, web.exchanges[web.at].response);
-        // The handshake's ACK gave the server a sample too; the client's own stands for it, of which it knows one way.
         let asking = &self.conns[web.request as usize];
-        let (rtt, ecn) = (asking.sender.srtt(), asking.sender.has_ecn());
+        let (rtt, ecn) = (net.shaken(web.request), asking.sender.has_ecn());
         let tunes = self.entries[asking.entry as usize].tcp.rmem.is_some();
         let back = if tunes { Span::from_micros(u64::from(asking.full.rtt_us())) } else { Span::ZERO };
         let answering = &mut self.conns[conn as usize];

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use sojourn_core::packet::Packet as _;
-use sojourn_core::units::{Span, Time};
+use sojourn_core::units::Time;
 use sojourn_measure::responsiveness::Timed;
 use sojourn_model::workload::Direction;
 use sojourn_model::workload::rpm::{Do, FLIGHT, GET, HELLO, OBJECT, Rpm};
@@ -202,8 +202,7 @@ impl Hosts<'_> {
 
     fn answer(&mut self, now: Time, index: u32, net: &mut impl Net) {
         let Dial { client, server, stage, .. } = self.dials[index as usize];
-        // As for the web, the client's sample stands for the server's own of the handshake.
-        let rtt: Option<Span> = self.conns[client as usize].sender.srtt();
+        let rtt = net.shaken(client);
         let sender = &mut self.conns[server as usize].sender;
         if !sender.is_established() {
             sender.establish(now, rtt);

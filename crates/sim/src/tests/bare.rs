@@ -28,10 +28,16 @@ fn a_transfer_begins_with_the_last_ack_of_its_handshake_and_ends_with_two_fins()
     let flow = "[[flow]]\nkind = \"download\"\nsize = 2896\ngap = \"10s\"\nrtt = \"40ms\"\n";
     let packets = packets(&format!("{HOP}{flow}"));
     let (syn, bare, full) = ((Kind::Syn, 74), (Kind::Ack, 66), (Kind::Data, 1514));
-    assert_eq!(story(&packets, 0), [syn, bare, full, full, bare], "the last one is the sender's FIN, which acknowledges");
+    assert_eq!(
+        story(&packets, 0),
+        [syn, bare, full, full, bare],
+        "the last one is the sender's FIN, which acknowledges"
+    );
     // An ACK of each segment, for it begins; the FIN; the ACK of the sender's.
     assert_eq!(story(&packets, 1), [syn, bare, bare, bare, bare]);
-    let came = |link, number: usize| packets.iter().filter(|packet| packet.link == link).nth(number).map(|packet| packet.arrival);
+    let came = |link, number: usize| {
+        packets.iter().filter(|packet| packet.link == link).nth(number).map(|packet| packet.arrival)
+    };
     assert_eq!(came(0, 1), came(0, 2), "data follow at once");
     assert_eq!(came(1, 2), came(1, 3), "the FIN follows the last ACK at once");
     assert!(packets.iter().filter(|packet| packet.kind == Kind::Ack).all(|packet| packet.seq <= 2));
@@ -54,7 +60,8 @@ fn a_client_of_the_web_closes() {
     // The client's half of the first connection, and the server's.
     let client: Vec<_> = of(0).filter(|packet| packet.link == 1 && packet.kind != Kind::Data).collect();
     assert_eq!(client.iter().map(|packet| packet.kind).collect::<Vec<_>>(), [Kind::Syn, Kind::Ack]);
-    let last = |link| of(1).filter(move |packet| packet.link == link).map(|packet| (packet.kind, packet.arrival)).last();
+    let last =
+        |link| of(1).filter(move |packet| packet.link == link).map(|packet| (packet.kind, packet.arrival)).next_back();
     let data = of(1).filter(|packet| packet.link == 0 && packet.kind == Kind::Data).map(|packet| packet.arrival).max();
     let (Some((Kind::Ack, fin)), Some((Kind::Ack, answer))) = (last(0), last(1)) else { panic!("it was not closed") };
     assert!(data < Some(fin) && fin < answer, "the server's FIN follows its data, and the client's ACK that");

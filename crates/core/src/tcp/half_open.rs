@@ -1,0 +1,98 @@
+//! A connection that is half open at its accepter: how its SYN-ACK is sent again, and what that tells.
+//!
+//! Facts: `tcp_check_req`, `tcp_rtx_synack`, `reqsk_timer_handler`, `tcp_reqsk_timeout` of Linux 7.3. Each SYN-ACK echoes the timestamp
+//! of the SYN that came first, and so the opener learns an RTT that holds the time for which it was not heard, and knows whether
+//! ECN was asked for by the SYN that counts (a repeated one does not ask). One is sent for each further SYN, and when
+//! nothing has come for a second, two, four, …
+//!
+//! Deviations: what five repetitions have not opened is not forgotten, but answered for each SYN that still comes.
+
+use crate::tcp::rto::INITIAL;
+use crate::units::{Span, Time};
+use crate::wheel::Wheel;
+
+/// TCP_SYNACK_RETRIES.
+const RETRIES: u32 = 5;
+
+/// The accepter of a connection between its SYN and what ends the handshake.
+#[derive(Clone, Debug)]
+pub struct HalfOpen {
+    /// When the first SYN came.
+    since: Time,
+    due: Time,
+    /// `num_timeout`.
+    timeouts: u32,
+    wheel: Wheel,
+}
+
+impl HalfOpen {
+    /// A first SYN comes, at a kernel with so many ticks a second; its SYN-ACK leaves.
+    pub fn new(now: Time, hz: u32) -> HalfOpen {
+        let mut this = HalfOpen { since: now, due: Time::NEVER, timeouts: 0, wheel: Wheel::new(hz) };
+        this.arm(now);
+        this
+    }
+
+    /// A SYN comes again: so does its SYN-ACK.
+    pub fn on_syn(&mut self, now: Time) {
+        self.arm(now);
+    }
+
+    /// The time is [`HalfOpen::next_event`]. Whether the SYN-ACK leaves again.
+    pub fn on_timer(&mut self, now: Time) -> bool {
+        if self.timeouts >= RETRIES {
+            self.due = Time::NEVER;
+            return false;
+        }
+        self.timeouts += 1;
+        self.arm(now);
+        true
+    }
+
+    /// When [`HalfOpen::on_timer`] wants to be called.
+    pub fn next_event(&self) -> Time {
+        self.due
+    }
+
+    /// How long after the first SYN came a SYN-ACK leaves.
+    pub fn waited(&self, now: Time) -> Span {
+        now.since(self.since)
+    }
+
+    fn arm(&mut self, now: Time) {
+        self.due = self.wheel.expiry(now, now + Span(INITIAL.0 << self.timeouts));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    fn at_ms(ms: u64) -> Time {
+        Time::ZERO + Span::from_millis(ms)
+    }
+
+    /// 250 Hz: what is set for a second expires at the next multiple of 32 ms, for two and more of 256 ms.
+    #[test]
+    fn a_syn_ack_leaves_again_after_one_second_two_four_and_five_times_at_most() {
+        let mut half = HalfOpen::new(at_ms(100), 250);
+        let mut times = Vec::new();
+        while half.next_event() != Time::NEVER {
+            let now = half.next_event();
+            if half.on_timer(now) {
+                times.push(half.waited(now).0 / 1_000_000);
+            }
+        }
+        assert_eq!(times, [1020, 3036, 7068, 15260, 31388]);
+    }
+
+    #[test]
+    fn a_syn_that_comes_again_puts_the_timer_off() {
+        let mut half = HalfOpen::new(at_ms(0), 250);
+        half.on_syn(at_ms(1000));
+        assert_eq!(half.next_event(), at_ms(2016));
+        assert_eq!(half.waited(at_ms(1000)), Span::from_secs(1));
+    }
+}
