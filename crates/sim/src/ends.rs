@@ -8,7 +8,7 @@ use sojourn_core::packet::Packet as _;
 use sojourn_core::tcp::{Ack, Arrival, Block, Config, HalfOpen, Receiver, Recovery};
 use sojourn_core::units::{Span, Time};
 
-use crate::packet::{ACK, BLOCKS, CLOSING, CWR, FULL, OPENING, PSH, Packet, Parts, SYN, TWIN, stamp};
+use crate::packet::{ACK, BLOCKS, CWR, FULL, OPENING, PSH, Packet, Parts, SYN, TWIN, stamp};
 use crate::prefetch::Processor;
 
 /// IP length of a SYN or SYN-ACK: 20 + 20 bytes of headers, 20 of options.
@@ -183,7 +183,6 @@ impl Ends {
                 self.opened(now, &packet);
                 None
             }
-            CLOSING => packet.closing_answer(),
             _ => Some(packet.returned()),
         };
         (Received { answers: answer.is_some(), complete: 0, closes: false, deadline }, answer.unwrap_or(packet))

@@ -404,9 +404,11 @@ impl<'a> Hosts<'a> {
         while let Some(segment) = conn.sender.poll_transmit(now) {
             let bytes = conn.header + segment.payload as u16;
             let whole = bytes >= conn.full.ip_bytes();
+            let fin = segment.payload == 0 && !segment.syn;
             let mut bits = Packet::sent_with(if segment.ect { conn.full.ecn() } else { Ecn::NotEct });
-            bits |=
-                if segment.cwr { CWR } else { 0 } | if whole { FULL } else { 0 } | if segment.push { PSH } else { 0 };
+            bits |= if segment.cwr { CWR } else { 0 } | if whole { FULL } else { 0 };
+            // A FIN is acknowledged at once.
+            bits |= if segment.push || fin { PSH } else { 0 };
             let (kind, bytes) = match (segment.syn, segment.retransmit) {
                 (true, _) => (SYN, SYN_BYTES),
                 (false, true) => (RETRANSMIT, bytes),
@@ -424,7 +426,8 @@ impl<'a> Hosts<'a> {
             } else {
                 conn.full
             };
-            net.emit(full.formed(bytes, bits, kind).sent_at(now).numbered(segment.seq));
+            let packet = full.formed(bytes, bits, kind).sent_at(now).numbered(segment.seq);
+            net.emit(if fin { packet.finishing() } else { packet });
         }
         self.follow(now, index, net);
         packets
@@ -444,7 +447,8 @@ impl<'a> Hosts<'a> {
     #[cold]
     fn receive_reply(&mut self, now: Time, packet: Packet, net: &mut impl Net) {
         if packet.code() == CLOSING {
-            return packet.closing_answer().into_iter().for_each(|answer| net.emit(answer.sent_at(now)));
+            self.conns[packet.conn() as usize].sender.finish();
+            return self.transmit_now(now, packet.conn(), net);
         }
         let entry = self.conns[packet.conn() as usize].entry;
         if packet.code() == PING {

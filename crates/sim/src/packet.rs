@@ -36,8 +36,7 @@ pub struct Parts {
     pub seq: u32,
     /// Data: when it was sent, in µs modulo 2^32. ACK: the echo of the earliest segment acknowledged.
     pub ts: u32,
-    /// ACK: the echo of the segment that triggered it. Data: the RTT that the sender knows, in µs. Closing: how
-    /// many more follow.
+    /// ACK: the echo of the segment that triggered it. Data: the RTT that the sender knows, in µs.
     pub ts_last: u32,
     /// The flow hash, the same in both directions.
     pub hash: u32,
@@ -57,6 +56,8 @@ pub struct Parts {
 
 /// Of a place in which an ACK's SACK blocks are, and not its window alone.
 pub const BLOCKS: u32 = 1 << 25;
+/// In the place of those, of a segment without payload that is a FIN.
+const FIN: u32 = 1;
 /// Places in `tags`.
 const DSCP: u32 = 32;
 const SACK: u32 = 38;
@@ -93,9 +94,9 @@ pub const SYN: u8 = Kind::Syn as u8;
 pub const PING: u8 = Kind::Ping as u8;
 /// A datagram of a stream.
 pub const DATAGRAM: u8 = Kind::Datagram as u8;
-/// TCP without data and without news for who sends some: the last ACK of a handshake.
+/// The last ACK of a handshake.
 pub const OPENING: u8 = DATAGRAM + 1;
-/// The same: a FIN, and what answers that.
+/// The FIN of a data receiver.
 pub const CLOSING: u8 = OPENING + 1;
 
 /// An ACK's three bits AE, CWR and ECE; the flags below are those of other packets.
@@ -104,7 +105,7 @@ const ACE: u32 = 4;
 pub const CWR: u8 = 1 << 4;
 /// Data: PSH.
 pub const PSH: u8 = 1 << 5;
-/// Not data: a SYN-ACK, the reply to a ping, or of what closes a connection that which goes to the data sender.
+/// Not data: a SYN-ACK, the reply to a ping, the FIN of a data receiver.
 pub const REPLY: u8 = 1 << 5;
 /// A full segment.
 pub const FULL: u8 = 1 << 6;
@@ -282,6 +283,7 @@ impl Packet {
     pub fn kind(&self) -> Kind {
         match self.code() {
             ACK | OPENING | CLOSING => Kind::Ack,
+            DATA | RETRANSMIT if self.sack() == FIN => Kind::Ack,
             SYN => Kind::Syn,
             PING => Kind::Ping,
             DATAGRAM => Kind::Datagram,
@@ -292,7 +294,8 @@ impl Packet {
 
     /// The answer to a SYN or an echo request that has arrived: the same packet on the way back, with the time when it leaves.
     pub fn returned(self) -> Packet {
-        self.turned().left_at(stamp(self.time))
+        let turned = Packet { form: (self.form ^ 1 << LANE) | u64::from(REPLY) << BITS, ..self };
+        turned.left_at(stamp(self.time))
     }
 
     /// This answer again, at another time; or as if it had left at one.
@@ -305,24 +308,14 @@ impl Packet {
         self.formed(bytes, 0, OPENING).numbered(0)
     }
 
-    /// The FIN of a data receiver that has got all, made from an ACK of it: the sender's FIN follows, and the ACK of that.
+    /// The FIN of a data receiver that has got all, made from an ACK of it.
     pub fn closing(self, expected: u32) -> Packet {
-        self.formed(self.ip_bytes(), REPLY, CLOSING).numbered(expected).followed_by(2)
+        self.formed(self.ip_bytes(), REPLY, CLOSING).numbered(expected)
     }
 
-    /// What answers this one that is closing, at either end.
-    pub fn closing_answer(self) -> Option<Packet> {
-        Some(self.turned().followed_by(self.ts_last().checked_sub(1)?))
-    }
-
-    /// This one that is closing, when so many more are to follow, one answering the other.
-    fn followed_by(self, more: u32) -> Packet {
-        Packet { stamps: u64::from(more) << 32, ..self }
-    }
-
-    /// The same packet on the way back.
-    fn turned(self) -> Packet {
-        Packet { form: self.form ^ (1 << LANE | u64::from(REPLY) << BITS), ..self }
+    /// This segment without payload: the FIN of a data sender.
+    pub fn finishing(self) -> Packet {
+        Packet { tags: self.tags | u64::from(FIN) << SACK, ..self }
     }
 
     /// How long this answer has been on its way.
@@ -501,18 +494,18 @@ mod tests {
     }
 
     #[test]
-    fn a_fin_is_followed_by_the_other_end_s_and_that_by_an_ack() {
+    fn what_carries_no_data_is_recorded_as_an_ack() {
         let ack = Packet::from(Parts { kind: ACK, lane: 1, bytes: 52, hash: 7, ..Parts::default() });
         let fin = ack.closing(10);
         assert!(!fin.is_for_receiver() && fin.kind() == Kind::Ack && fin.segment().is_none());
         assert_eq!((fin.lane(), fin.seq(), fin.ip_bytes(), fin.flow_hash()), (1, 10, 52, 7));
-        let answer = fin.sent_at(Time(5_000)).closing_answer().expect("the sender's FIN");
-        assert!(answer.is_for_receiver() && answer.lane() == 0);
-        let last = answer.sent_at(Time(9_000)).closing_answer().expect("an ACK");
-        assert!(!last.is_for_receiver() && last.lane() == 1 && last.closing_answer().is_none());
         let full = Packet::from(Parts { kind: DATA, ts_last: 40_000, bits: FULL | 0b1010, ..Parts::default() });
         let open = full.opening(52);
         assert!(open.is_for_receiver() && open.rtt_us() == 40_000 && open.ecn() == Ecn::NotEct && !open.has(FULL));
+        assert_eq!(open.kind(), Kind::Ack);
+        let last = full.formed(52, 0, RETRANSMIT).finishing();
+        assert!(last.is_data() && last.is_for_receiver() && last.kind() == Kind::Ack);
+        assert_eq!(last.segment().map(|segment| (segment.acks, segment.sack_count)), Some((false, 0)));
     }
 
     #[test]

@@ -282,6 +282,11 @@ impl Sender {
         self.stream.end = u32::MAX;
     }
 
+    /// The application writes no more: a FIN follows what it wrote, a segment without payload, repaired as one.
+    pub fn finish(&mut self) {
+        self.stream.finish();
+    }
+
     /// What was not sent is withdrawn; what was is still repaired.
     pub fn stop(&mut self) {
         self.stream.truncate(self.nxt);
@@ -593,7 +598,9 @@ impl Sender {
         let cwr = core::mem::take(&mut self.cwr_due);
         let payload = self.stream.payload(seq);
         let push = self.stream.is_last(seq, payload) || self.bursts.pushes();
-        Transmit { seq, payload, retransmit: false, syn: false, ect: self.ecn, cwr, push }
+        // Linux `tcp_ecn_send`: what has no payload is not ECN-capable.
+        let ect = self.ecn && (payload > 0 || self.ecn_always);
+        Transmit { seq, payload, retransmit: false, syn: false, ect, cwr, push }
     }
 
     /// Nothing is outstanding: the timer starts, and an idle window may have to shrink.

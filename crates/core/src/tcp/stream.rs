@@ -1,4 +1,4 @@
-//! What the application has written, as segments: all of them full but the last of each write.
+//! What the application has written, as segments: all of them full but the last of each write; and a FIN, as one without payload.
 
 use crate::ring::Ring;
 
@@ -27,6 +27,14 @@ impl Stream {
             self.shorts.push((self.end - 1, rest));
         }
         self.end
+    }
+
+    /// No more is written: a FIN, unless there is one or no end.
+    pub fn finish(&mut self) {
+        if self.end < u32::MAX && self.shorts.back().is_none_or(|&(_, payload)| payload > 0) {
+            self.shorts.push((self.end, 0));
+            self.end += 1;
+        }
     }
 
     /// Takes back everything from `nxt` on.
@@ -112,6 +120,16 @@ mod tests {
         assert_eq!([0, 1, 2, 3, 4].map(|seq| stream.payload(seq)), [1000, 1000, 500, 1000, 1]);
         assert_eq!(stream.acknowledge(0, 3), 2500);
         assert_eq!(stream.acknowledge(3, 5), 1001);
+    }
+
+    #[test]
+    fn a_fin_is_one_segment_and_no_byte() {
+        let mut stream = Stream::new(1000);
+        stream.write(1500);
+        stream.finish();
+        stream.finish();
+        assert_eq!((stream.end, stream.payload(2), stream.is_last(2, 0)), (3, 0, true));
+        assert_eq!(stream.acknowledge(0, 3), 1500);
     }
 
     #[test]

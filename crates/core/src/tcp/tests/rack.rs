@@ -261,6 +261,26 @@ fn who_has_to_repeat_a_syn_asks_for_no_ecn() {
     }
 }
 
+/// Linux: a FIN is in the retransmission queue as data are, and found and repaired as they are; but not ECN-capable.
+#[test]
+fn a_fin_that_is_lost_is_sent_again() {
+    let mut path = Path::new(Config { ecn: true, ..config() }, RTT);
+    let is_fin = |tx: &Transmit| tx.payload == 0 && !tx.syn;
+    path.data = Box::new(move |_, tx| Fate { lost: is_fin(tx) && !tx.retransmit, ..Fate::default() });
+    path.sender.open(Time::ZERO);
+    path.sender.write(4 * 1448);
+    path.run_until(at_ms(500));
+    path.sender.finish();
+    path.sender.finish();
+    path.run_until(at_ms(5000));
+    let fins: Vec<_> = path.sent.iter().filter(|(_, tx)| is_fin(tx)).collect();
+    assert_eq!(
+        fins.iter().map(|(_, tx)| (tx.seq, tx.retransmit, tx.ect)).collect::<Vec<_>>(),
+        [(4, false, false), (4, true, false)]
+    );
+    assert_eq!((path.sender.acked(), path.sender.retransmits()), (5, 1));
+}
+
 #[test]
 fn the_first_four_waits_for_an_answer_to_a_syn_are_a_second_each() {
     let mut path = Path::new(config(), RTT);
