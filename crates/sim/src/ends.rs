@@ -2,13 +2,14 @@
 
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::collections::{BTreeSet, VecDeque};
+use std::num::NonZeroU32;
 
 use sojourn_core::cache::Cache;
 use sojourn_core::packet::Packet as _;
 use sojourn_core::tcp::{Ack, Arrival, Block, Config, HalfOpen, Receiver, Recovery};
 use sojourn_core::units::{Span, Time};
 
-use crate::packet::{ACK, BLOCKS, CWR, FULL, OPENING, PSH, Packet, Parts, SYN, TWIN, stamp};
+use crate::packet::{ACK, BLOCKS, CLOSING, CWR, FULL, OPENING, PSH, Packet, Parts, SYN, TWIN, stamp};
 use crate::prefetch::Processor;
 
 /// IP length of a SYN or SYN-ACK: 20 + 20 bytes of headers, 20 of options.
@@ -19,7 +20,7 @@ pub const SYN_BYTES: u16 = 60;
 struct End {
     /// An ACK of it, without blocks.
     plain: Packet,
-    /// The deadline of its delayed ACK that the engine was told last.
+    /// The deadline of its delayed ACK, or of its SYN-ACK's repetition, that the engine was told last.
     told: Time,
     /// The segment number at which the transfer is complete: the first, where several are waited for.
     target: u32,
@@ -28,9 +29,10 @@ struct End {
     closes: bool,
     /// Something has come since the SYN.
     opened: bool,
-    /// Ticks a second of a kernel that sends SYN-ACKs again; else 0.
-    hz: u32,
-    /// The RTT of the handshake, in µs, as far as it is known.
+    timestamps: bool,
+    /// Ticks a second of a kernel that sends SYN-ACKs again.
+    hz: Option<NonZeroU32>,
+    /// The RTT of the handshake, in µs; 0 if it is not known.
     shaken_us: u32,
     tcp: Receiver,
 }
@@ -100,10 +102,10 @@ impl Ends {
         let bytes = config.header as u16;
         let (hash, dscp, lane) = (full.flow_hash(), full.dscp(), full.lane() as u16 ^ 1);
         let plain = Packet::from(Parts { conn, hash, dscp, bytes, lane, kind: ACK, ..Parts::default() });
-        let hz = if config.recovery == Recovery::Rack { config.hz } else { 0 };
-        let tcp = Receiver::new(config);
+        let hz = NonZeroU32::new(config.hz).filter(|_| config.recovery == Recovery::Rack);
+        let (tcp, timestamps) = (Receiver::new(config), config.timestamps);
         let (target, told) = (u32::MAX, Time::NEVER);
-        self.ends.push(End { tcp, plain, target, entry, closes, opened: false, hz, shaken_us: 0, told });
+        self.ends.push(End { tcp, plain, target, entry, closes, opened: false, timestamps, hz, shaken_us: 0, told });
     }
 
     /// Says at which segment number a transfer of this connection is complete; they end in the order in which they are told.
@@ -134,7 +136,7 @@ impl Ends {
         self.syn_acks.get(&conn).map_or(due, |syn_ack| due.min(syn_ack.half.next_event()))
     }
 
-    /// The RTT of the handshake as its accepter knows it, if anything has come since.
+    /// The RTT of the handshake as its accepter knows it, once anything has come since.
     pub fn shaken(&self, conn: u32) -> Option<Span> {
         let us = self.ends[conn as usize].shaken_us;
         (us > 0).then(|| Span::from_micros(u64::from(us)))
@@ -148,6 +150,9 @@ impl Ends {
             self.opened(now, packet);
         }
         let end = &mut self.ends[conn as usize];
+        if packet.is_finishing() {
+            end.tcp.expect_fin();
+        }
         let arrival = Arrival {
             seq: packet.seq(),
             full: packet.has(FULL),
@@ -192,12 +197,17 @@ impl Ends {
     fn shake(&mut self, now: Time, packet: Packet) -> (Packet, Time) {
         let conn = packet.conn();
         let end = &mut self.ends[conn as usize];
-        if end.hz == 0 || end.opened {
+        let Some(hz) = end.hz else {
             return (told_from(packet.returned(), now, Span::ZERO, end.tcp.tunes()), Time::NEVER);
+        };
+        if end.opened {
+            // RFC 5961 §4.2: a challenge.
+            let ack = end.tcp.ack_now();
+            return (end.packet(now, &ack, &mut self.sacks), Time::NEVER);
         }
         let syn_ack = match self.syn_acks.entry(conn) {
             Entry::Vacant(place) => {
-                place.insert(SynAck { half: HalfOpen::new(now, end.hz), packet: packet.returned() })
+                place.insert(SynAck { half: HalfOpen::new(now, hz.get()), packet: packet.returned() })
             }
             Entry::Occupied(place) => {
                 let syn_ack = place.into_mut();
@@ -216,16 +226,20 @@ impl Ends {
         let end = &mut self.ends[conn as usize];
         if !end.opened {
             end.opened = true;
-            end.shaken_us = end.rtt_us(now, packet);
+            let told = end.rtt_us(now, packet);
+            end.shaken_us = match self.syn_acks.remove(&conn) {
+                Some(SynAck { half, .. }) => half.rtt_us(told, end.timestamps),
+                None => told,
+            };
             end.tcp.on_opened(end.shaken_us);
-            self.syn_acks.remove(&conn);
         }
     }
 
-    /// The FIN with which the receiving end closes.
-    pub fn closing(&self, now: Time, conn: u32) -> Packet {
-        let end = &self.ends[conn as usize];
-        end.plain.closing(end.tcp.next_expected()).sent_at(now)
+    /// The FIN with which the receiving end closes: an ACK, and the last one that waits.
+    pub fn closing(&mut self, now: Time, conn: u32) -> Packet {
+        let end = &mut self.ends[conn as usize];
+        let ack = end.tcp.ack_now();
+        end.packet(now, &ack, &mut self.sacks).closing()
     }
 
     /// The delayed ACK, or the SYN-ACK again, if it is due.
@@ -274,12 +288,14 @@ impl Ends {
     /// The same of what an ACK says beside its header.
     #[inline]
     pub fn warm_blocks(&self, packet: &Packet) {
-        Processor.fetch(&self.sacks.places[(packet.sack() & !BLOCKS) as usize]);
+        if let Some(told) = self.sacks.places.get((packet.sack() & !BLOCKS) as usize) {
+            Processor.fetch(told);
+        }
     }
 
     /// A packet was lost.
     pub fn lost(&mut self, packet: &Packet) {
-        if packet.code() == ACK {
+        if matches!(packet.code(), ACK | CLOSING) {
             self.take_told(packet);
         }
     }
@@ -441,6 +457,35 @@ mod tests {
         let data = full.telling(answer.way(at_ms(50))).sent_at(at_ms(50)).at(at_ms(75));
         ends.receive(at_ms(75), &mut { data });
         assert_eq!((ends.deadline(0).max(at_ms(1)), ends.shaken(0)), (Time::NEVER, Some(Span::from_millis(45))));
+    }
+
+    /// RFC 5961 §4.2.
+    #[test]
+    fn a_syn_of_an_open_connection_is_answered_by_an_ack() {
+        let (mut ends, full) = one(&Config::default());
+        let syn = |sent: u64| full.formed(SYN_BYTES, 0, SYN).sent_at(at_ms(sent)).at(at_ms(sent + 20));
+        let (_, answer) = ends.receive_other(at_ms(30), syn(10));
+        ends.receive(at_ms(70), &mut full.telling(answer.way(at_ms(50))).sent_at(at_ms(50)).at(at_ms(70)));
+        let (received, answer) = ends.receive_other(at_ms(1300), syn(1280));
+        assert!(received.answers && answer.code() == ACK && received.deadline == Time::NEVER);
+        assert_eq!((answer.ack().cum, ends.deadline(0)), (1, Time::NEVER));
+    }
+
+    /// Of the second SYN-ACK the RTT is known by timestamps, in whole milliseconds.
+    #[test]
+    fn who_repeats_its_syn_ack_knows_the_rtt_by_timestamps_alone() {
+        for (timestamps, repeats, expected) in
+            [(true, false, Some(40_600)), (true, true, Some(40_000)), (false, false, Some(40_600)), (false, true, None)]
+        {
+            let (mut ends, full) = one(&Config { timestamps, ..Config::default() });
+            let (_, first) =
+                ends.receive_other(at_ms(30), full.formed(SYN_BYTES, 0, SYN).sent_at(at_ms(10)).at(at_ms(30)));
+            let answer = if repeats { ends.on_timer(ends.deadline(0), 0).expect("a SYN-ACK") } else { first };
+            let came = answer.time + Span::from_micros(20_600);
+            let opening = full.telling(answer.way(came)).opening(52).sent_at(came);
+            ends.receive_other(came + Span::from_millis(20), opening.at(came + Span::from_millis(20)));
+            assert_eq!(ends.shaken(0), expected.map(Span::from_micros), "{timestamps} {repeats}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //!
 //! What it does not schedule, it computes: a FIFO of constant rate tells on arrival when a packet will have left (closed
 //! form), a host's own link likewise, and a data receiver runs at the last link's departure, ahead of the clock by the
-//! delay between them, after the delayed ACKs that come before that packet. All of that is legal because the order in
+//! delay between them, after the delayed ACKs (and SYN-ACKs sent again) that come before that packet. All of that is legal because the order in
 //! which such a station sees its inputs does not depend on when they are computed: each has one input line, times on a
 //! line never fall, and where two inputs could tie at zero delay the short cut is not taken. `heap.rs` takes no short cut
 //! at all and must give identical records.
@@ -880,7 +880,8 @@ impl Net for Fabric {
     }
 
     fn close(&mut self, now: Time, conn: u32) {
-        self.emit(self.ends.closing(now, conn));
+        let fin = self.ends.closing(now, conn);
+        self.emit(fin);
     }
 
     fn shaken(&self, conn: u32) -> Option<Span> {

@@ -391,7 +391,8 @@ impl Net for Fabric<'_> {
     }
 
     fn close(&mut self, now: Time, conn: u32) {
-        self.emit(self.ends.closing(now, conn));
+        let fin = self.ends.closing(now, conn);
+        self.emit(fin);
     }
 
     fn shaken(&self, conn: u32) -> Option<Span> {

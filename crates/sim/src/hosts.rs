@@ -273,20 +273,30 @@ impl<'a> Hosts<'a> {
         net.meter(entry).completed(now, now.since(started), ideal.time(task));
     }
 
-    /// A packet reaches a data sender's host: an ACK, a SYN-ACK, the reply to a ping.
+    /// A packet reaches a data sender's host: an ACK, perhaps with a FIN, a SYN-ACK, the reply to a ping.
     #[inline(always)]
     pub fn receive(&mut self, now: Time, packet: Packet, told: &Told, net: &mut impl Net) {
-        if packet.code() == ACK {
-            let conn = &mut self.conns[packet.conn() as usize];
-            if told.window != u32::MAX {
-                conn.rwnd = told.window;
-                conn.full = conn.full.telling(since(now, told.left));
-                conn.answered = None;
-            }
-            self.acknowledge(now, packet.conn(), packet.ack(), told.blocks(), net);
-        } else {
-            self.receive_reply(now, packet, net);
+        if !matches!(packet.code(), ACK | CLOSING) {
+            return self.receive_reply(now, packet, net);
         }
+        let conn = &mut self.conns[packet.conn() as usize];
+        if told.window != u32::MAX {
+            conn.rwnd = told.window;
+            conn.full = conn.full.telling(since(now, told.left));
+            conn.answered = None;
+        }
+        self.acknowledge(now, packet.conn(), packet.ack(), told.blocks(), net);
+        if packet.code() == CLOSING {
+            self.finish(now, packet.conn(), net);
+        }
+    }
+
+    /// The other end has closed the connection: so does this one.
+    #[cold]
+    #[inline(never)]
+    fn finish(&mut self, now: Time, conn: u32, net: &mut impl Net) {
+        self.conns[conn as usize].sender.finish();
+        self.transmit_now(now, conn, net);
     }
 
     /// An ACK reaches its data sender.
@@ -407,17 +417,14 @@ impl<'a> Hosts<'a> {
             let fin = segment.payload == 0 && !segment.syn;
             let mut bits = Packet::sent_with(if segment.ect { conn.full.ecn() } else { Ecn::NotEct });
             bits |= if segment.cwr { CWR } else { 0 } | if whole { FULL } else { 0 };
-            // A FIN is acknowledged at once.
-            bits |= if segment.push || fin { PSH } else { 0 };
+            bits |= if segment.push { PSH } else { 0 };
             let (kind, bytes) = match (segment.syn, segment.retransmit) {
                 (true, _) => (SYN, SYN_BYTES),
                 (false, true) => (RETRANSMIT, bytes),
                 (false, false) => (DATA, bytes),
             };
             packets += 1;
-            if let Some(uplink) = self.uplinks.get_mut(conn.full.lane())
-                && let Some(at) = uplink.pass(now, bytes)
-            {
+            if let Some(at) = self.uplinks.get_mut(conn.full.lane()).and_then(|uplink| uplink.pass(now, bytes)) {
                 conn.sender.departs(at, segment.payload);
             }
             let full = if segment.retransmit {
@@ -446,10 +453,6 @@ impl<'a> Hosts<'a> {
 
     #[cold]
     fn receive_reply(&mut self, now: Time, packet: Packet, net: &mut impl Net) {
-        if packet.code() == CLOSING {
-            self.conns[packet.conn() as usize].sender.finish();
-            return self.transmit_now(now, packet.conn(), net);
-        }
         let entry = self.conns[packet.conn() as usize].entry;
         if packet.code() == PING {
             let rtt = Span::from_micros(u64::from(packet.age_us(now)));
@@ -466,7 +469,10 @@ impl<'a> Hosts<'a> {
             conn.answered = Some(stamp(now));
             net.meter(entry).rtt(now, rtt);
         }
-        net.emit(conn.full.opening(conn.header).sent_at(now));
+        if let Some(uplink) = self.uplinks.get_mut(conn.full.lane()) {
+            uplink.pass(now, conn.header);
+        }
+        net.emit(conn.full_again(now).opening(conn.header).sent_at(now));
         let web = conn.web;
         if fresh && matches!(self.entries[entry as usize].app, App::Rpm(_)) {
             self.connected(now, web, net);

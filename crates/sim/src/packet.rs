@@ -105,7 +105,7 @@ const ACE: u32 = 4;
 pub const CWR: u8 = 1 << 4;
 /// Data: PSH.
 pub const PSH: u8 = 1 << 5;
-/// Not data: a SYN-ACK, the reply to a ping, the FIN of a data receiver.
+/// Not data: a SYN-ACK, the reply to a ping.
 pub const REPLY: u8 = 1 << 5;
 /// A full segment.
 pub const FULL: u8 = 1 << 6;
@@ -283,7 +283,7 @@ impl Packet {
     pub fn kind(&self) -> Kind {
         match self.code() {
             ACK | OPENING | CLOSING => Kind::Ack,
-            DATA | RETRANSMIT if self.sack() == FIN => Kind::Ack,
+            DATA | RETRANSMIT if self.is_finishing() => Kind::Ack,
             SYN => Kind::Syn,
             PING => Kind::Ping,
             DATAGRAM => Kind::Datagram,
@@ -308,14 +308,20 @@ impl Packet {
         self.formed(bytes, 0, OPENING).numbered(0)
     }
 
-    /// The FIN of a data receiver that has got all, made from an ACK of it.
-    pub fn closing(self, expected: u32) -> Packet {
-        self.formed(self.ip_bytes(), REPLY, CLOSING).numbered(expected)
+    /// This ACK with a FIN: of a data receiver that has got all.
+    pub fn closing(self) -> Packet {
+        Packet { form: self.form & !(0xff << KIND) | u64::from(CLOSING) << KIND, ..self }
     }
 
     /// This segment without payload: the FIN of a data sender.
     pub fn finishing(self) -> Packet {
         Packet { tags: self.tags | u64::from(FIN) << SACK, ..self }
+    }
+
+    /// Whether this segment is a FIN.
+    #[inline(always)]
+    pub fn is_finishing(&self) -> bool {
+        self.sack() == FIN
     }
 
     /// How long this answer has been on its way.
@@ -378,7 +384,7 @@ impl Packet {
     /// Whether the packet ends at the data receiver (else at the data sender).
     #[inline(always)]
     pub fn is_for_receiver(&self) -> bool {
-        self.is_data() || (self.code() != ACK && !self.has(REPLY))
+        self.is_data() || !(matches!(self.code(), ACK | CLOSING) || self.has(REPLY))
     }
 }
 
@@ -496,7 +502,7 @@ mod tests {
     #[test]
     fn what_carries_no_data_is_recorded_as_an_ack() {
         let ack = Packet::from(Parts { kind: ACK, lane: 1, bytes: 52, hash: 7, ..Parts::default() });
-        let fin = ack.closing(10);
+        let fin = ack.numbered(10).closing();
         assert!(!fin.is_for_receiver() && fin.kind() == Kind::Ack && fin.segment().is_none());
         assert_eq!((fin.lane(), fin.seq(), fin.ip_bytes(), fin.flow_hash()), (1, 10, 52, 7));
         let full = Packet::from(Parts { kind: DATA, ts_last: 40_000, bits: FULL | 0b1010, ..Parts::default() });

@@ -65,7 +65,7 @@ impl Ranks {
         self.hop(self.links)
     }
 
-    /// A delayed ACK of a class.
+    /// A timer of a receiving end of a class: a delayed ACK, or a SYN-ACK again (so wherever a delayed ACK is spoken of).
     pub fn delayed_ack(self, class: usize) -> usize {
         self.down() + 1 + class
     }

@@ -16,9 +16,6 @@ const ATO_MIN_PER_S: u32 = 25;
 /// TCP_DELACK_MAX: so many in a second, 200 ms each.
 const DELACK_MAX_PER_S: u32 = 5;
 
-/// Linux repeats a SYN-ACK after a second, in µs, and then takes the RTT from its timestamp: in whole milliseconds.
-const SYN_ACK_REPEATED: u32 = 1_000_000;
-
 /// The delay of the ACKs of one receiver. What has no other unit is in ticks.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
@@ -35,7 +32,6 @@ pub(super) struct Pace {
     rto: u32,
     ato_min: u32,
     delack_max: u32,
-    timestamps: bool,
 }
 
 impl Pace {
@@ -51,7 +47,6 @@ impl Pace {
             rto: wheel.ticks(config.rto_min) as u32,
             ato_min,
             delack_max: config.hz / DELACK_MAX_PER_S,
-            timestamps: config.timestamps,
         }
     }
 
@@ -89,8 +84,8 @@ impl Pace {
         self.note_handshake(rtt_us);
     }
 
-    /// What ends the handshake: the RTO is that of one sample, its RTT (RFC 6298 §2.2), as long as nothing is sent. A delay longer than
-    /// the shortest is bounded by the RTT, and any by the shortest RTO.
+    /// What ends the handshake: the RTO is that of one sample, its RTT (RFC 6298 §2.2), as long as nothing is sent; of three seconds
+    /// where that is not known (§5.7). A delay longer than the shortest is bounded by the RTT, and any by the shortest RTO.
     pub fn note_handshake(&mut self, rtt_us: u32) {
         if self.most > 0 {
             return;
@@ -98,14 +93,12 @@ impl Pace {
         let rto_min = self.rto.max(2);
         self.most = self.delack_max.min(rto_min - 1);
         let mut rto = Rto::new(self.wheel.span(u64::from(self.rto)), true);
-        let repeated = rtt_us >= SYN_ACK_REPEATED;
-        if rtt_us > 0 && (!repeated || self.timestamps) {
-            let us = if repeated { rtt_us - rtt_us % 1000 } else { rtt_us };
-            let rtt = Span::from_micros(u64::from(us));
+        if rtt_us > 0 {
+            let rtt = Span::from_micros(u64::from(rtt_us));
             rto.sample(rtt, 0, 0);
             self.most = self.most.min((self.wheel.ticks(rtt) as u32).max(self.ato_min));
         } else {
-            rto.after_handshake(repeated, false);
+            rto.after_handshake(false);
         }
         self.rto = self.wheel.ticks(rto.timeout()) as u32;
     }
@@ -187,13 +180,12 @@ mod tests {
         }
     }
 
-    /// A pause is longer than the RTO: of 3 · 990 ms; of 3 · 1.2 s by timestamps; of 3 s (`TCP_TIMEOUT_FALLBACK`) without them;
-    /// of 1 s (RFC 6298 §2.1) where nothing is known of a handshake.
+    /// A pause is longer than the RTO: of 3 · 990 ms, 3 · 1.2 s, and 3 s (`TCP_TIMEOUT_FALLBACK`) where the RTT is not known.
     #[test]
-    fn who_had_to_repeat_its_syn_ack_knows_the_rtt_by_timestamps() {
-        for (rtt_ms, timestamps, rto) in [(990, true, 2972), (1200, true, 3600), (1200, false, 3000), (0, true, 1000)] {
+    fn a_pause_is_longer_than_the_rto_of_the_handshake() {
+        for (rtt_ms, rto) in [(990, 2972), (1200, 3600), (0, 3000)] {
             for (pause, quick) in [(rto, false), (rto + 4, true)] {
-                let mut pace = Pace::new(&Config { timestamps, ..Config::default() });
+                let mut pace = Pace::new(&Config::default());
                 pace.note_arrival(Time(0), 1000 * rtt_ms, true);
                 assert_eq!(pace.note_arrival(Time(pause * MS), 0, true), quick, "{rtt_ms} ms, {pause} ms");
             }

@@ -1,11 +1,13 @@
 //! A connection that is half open at its accepter: how its SYN-ACK is sent again, and what that tells.
 //!
-//! Facts: `tcp_check_req`, `tcp_rtx_synack`, `reqsk_timer_handler`, `tcp_reqsk_timeout` of Linux 7.3. Each SYN-ACK echoes the timestamp
-//! of the SYN that came first, and so the opener learns an RTT that holds the time for which it was not heard, and knows whether
-//! ECN was asked for by the SYN that counts (a repeated one does not ask). One is sent for each further SYN, and when
-//! nothing has come for a second, two, four, …
+//! Facts: `tcp_check_req`, `tcp_rtx_synack`, `reqsk_timer_handler`, `tcp_reqsk_timeout`, `tcp_synack_rtt_meas` of Linux 7.3. Each SYN-ACK
+//! echoes the timestamp of the SYN that came first, and so the opener learns an RTT that holds the time for which it was not heard,
+//! and knows whether ECN was asked for by the SYN that counts (a repeated one does not ask). One is sent for each further
+//! SYN, and when nothing has come for a second, two, four, … Who has repeated its SYN-ACK knows the RTT by timestamps alone.
 //!
-//! Deviations: what five repetitions have not opened is not forgotten, but answered for each SYN that still comes.
+//! Deviations: what five repetitions have not opened is not forgotten, but answered for each SYN that still comes; of SYNs that come
+//! within half a second each is answered (`__tcp_oow_rate_limited`: one); and who repeated its SYN-ACK twice begins with its
+//! whole window all the same (`tcp_init_transfer`).
 
 use crate::tcp::rto::INITIAL;
 use crate::units::{Span, Time};
@@ -22,19 +24,21 @@ pub struct HalfOpen {
     due: Time,
     /// `num_timeout`.
     timeouts: u32,
+    repeated: bool,
     wheel: Wheel,
 }
 
 impl HalfOpen {
     /// A first SYN comes, at a kernel with so many ticks a second; its SYN-ACK leaves.
     pub fn new(now: Time, hz: u32) -> HalfOpen {
-        let mut this = HalfOpen { since: now, due: Time::NEVER, timeouts: 0, wheel: Wheel::new(hz) };
+        let mut this = HalfOpen { since: now, due: Time::NEVER, timeouts: 0, repeated: false, wheel: Wheel::new(hz) };
         this.arm(now);
         this
     }
 
     /// A SYN comes again: so does its SYN-ACK.
     pub fn on_syn(&mut self, now: Time) {
+        self.repeated = true;
         self.arm(now);
     }
 
@@ -45,8 +49,19 @@ impl HalfOpen {
             return false;
         }
         self.timeouts += 1;
+        self.repeated = true;
         self.arm(now);
         true
+    }
+
+    /// The RTT in µs that is known of one that an ACK tells: of a SYN-ACK that was repeated by timestamps, in whole milliseconds, or not
+    /// at all: 0.
+    pub fn rtt_us(&self, told: u32, timestamps: bool) -> u32 {
+        match (self.repeated, timestamps) {
+            (false, _) => told,
+            (true, true) => (told - told % 1000).max(1000),
+            (true, false) => 0,
+        }
     }
 
     /// When [`HalfOpen::on_timer`] wants to be called.
@@ -94,5 +109,18 @@ mod tests {
         half.on_syn(at_ms(1000));
         assert_eq!(half.next_event(), at_ms(2016));
         assert_eq!(half.waited(at_ms(1000)), Span::from_secs(1));
+    }
+
+    #[test]
+    fn the_rtt_of_what_was_repeated_is_known_by_timestamps_alone() {
+        let once = HalfOpen::new(at_ms(0), 250);
+        assert_eq!([true, false].map(|timestamps| once.rtt_us(1_200_300, timestamps)), [1_200_300; 2]);
+        let (mut asked, mut waited) = (once.clone(), once);
+        asked.on_syn(at_ms(500));
+        assert!(waited.on_timer(at_ms(1024)));
+        for half in [asked, waited] {
+            assert_eq!([true, false].map(|timestamps| half.rtt_us(80_700, timestamps)), [80_000, 0]);
+            assert_eq!(half.rtt_us(300, true), 1000);
+        }
     }
 }

@@ -294,7 +294,19 @@ impl Receiver {
         self.next
     }
 
-    /// The last ACK of the handshake comes, which tells of the RTT what a segment does.
+    /// The next segment is a FIN: it is acknowledged at once (Linux `tcp_fin` of who has closed already).
+    pub fn expect_fin(&mut self) {
+        self.at_once = true;
+    }
+
+    /// An ACK leaves whatever waits: with a FIN of this end, or as the answer to what is out of place.
+    pub fn ack_now(&mut self) -> Ack {
+        self.release_acks();
+        self.discharge();
+        self.ack()
+    }
+
+    /// The handshake ends; its RTT, or 0 if that is not known.
     pub fn on_opened(&mut self, rtt_us: u32) {
         if self.adaptive {
             self.pace.note_handshake(rtt_us);

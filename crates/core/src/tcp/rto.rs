@@ -125,10 +125,10 @@ impl Rto {
         self.backoff
     }
 
-    /// The handshake is over. If a SYN was lost and its RTT cannot be known, the timeout of data begins at three seconds
-    /// (RFC 6298 §5.7).
-    pub fn after_handshake(&mut self, lost: bool, sampled: bool) {
-        if lost && !sampled {
+    /// The handshake is over. If its RTT is not known, for something was repeated, the timeout of data begins at three seconds
+    /// (RFC 6298 §5.7; Linux `tcp_init_metrics`).
+    pub fn after_handshake(&mut self, sampled: bool) {
+        if !sampled {
             self.rto = AFTER_SYN_LOSS.0;
         }
         self.backoff = 0;

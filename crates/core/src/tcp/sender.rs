@@ -219,8 +219,9 @@ impl Sender {
         self.opened_us = micros(now);
     }
 
-    /// The other half opened the connection: this one may send, and knows the handshake's RTT if it measured it.
+    /// The other half opened the connection: this one may send, and knows the handshake's RTT unless it repeated its SYN-ACK.
     pub fn establish(&mut self, now: Time, rtt: Option<Span>) {
+        self.rto.after_handshake(rtt.is_some());
         self.state = State::Open;
         self.clean = self.is_plain();
         self.deadline = Time::NEVER;
@@ -625,14 +626,13 @@ impl Sender {
             _ if self.linux => self.timestamps.then(|| since_ms(now, ack.ts_first)),
             _ => self.timestamps.then(|| since_us(now, ack.ts_first)),
         };
-        self.rto.after_handshake(lost > 0, rtt.is_some());
         let first_came = self.linux && ack.ts_first == self.opened_us;
         if self.linux && lost > 0 && !first_came {
             // RFC 3168 §6.1.1.1, Linux `tcp_ecn_fallback`: who repeats a SYN asks for no ECN.
             self.forgo_ecn();
         }
-        // Linux `tcp_try_undo_spurious_syn`: if the first SYN came, repeating it was in vain.
-        if lost > 1 && !first_came {
+        // Linux `tcp_try_undo_spurious_syn`: if the first SYN came, as timestamps say, repeating it was in vain.
+        if lost > 1 && !(first_came && self.timestamps) {
             self.control.after_syn_loss();
         }
         self.establish(now, rtt);

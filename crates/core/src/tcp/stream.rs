@@ -8,17 +8,20 @@ pub(super) struct Stream {
     /// One past the last segment written.
     pub end: u32,
     mss: u32,
+    /// The last one is a FIN.
+    finished: bool,
     /// Segments that are not full, with their payload, by number; acknowledged ones leave.
     shorts: Ring<(u32, u32)>,
 }
 
 impl Stream {
     pub fn new(mss: u32) -> Stream {
-        Stream { end: 0, mss: mss.max(1), shorts: Ring::default() }
+        Stream { end: 0, mss: mss.max(1), finished: false, shorts: Ring::default() }
     }
 
-    /// Appends bytes, starting a new segment; says where they end.
+    /// Appends bytes, starting a new segment; says where they end. Nothing is written behind a FIN.
     pub fn write(&mut self, bytes: u64) -> u32 {
+        debug_assert!(!self.finished, "a write behind the FIN");
         let mss = u64::from(self.mss);
         let segments = bytes.div_ceil(mss).min(u64::from(u32::MAX - self.end)) as u32;
         self.end += segments;
@@ -31,7 +34,8 @@ impl Stream {
 
     /// No more is written: a FIN, unless there is one or no end.
     pub fn finish(&mut self) {
-        if self.end < u32::MAX && self.shorts.back().is_none_or(|&(_, payload)| payload > 0) {
+        if self.end < u32::MAX && !self.finished {
+            self.finished = true;
             self.shorts.push((self.end, 0));
             self.end += 1;
         }
@@ -130,6 +134,8 @@ mod tests {
         stream.finish();
         assert_eq!((stream.end, stream.payload(2), stream.is_last(2, 0)), (3, 0, true));
         assert_eq!(stream.acknowledge(0, 3), 1500);
+        stream.finish();
+        assert_eq!(stream.end, 3, "once, also when it has come");
     }
 
     #[test]

@@ -103,24 +103,30 @@ impl Hosts<'_> {
     pub(super) fn respond(&mut self, now: Time, index: u32, net: &mut impl Net) {
         let web = &self.webs[index as usize];
         let (conn, bytes) = (web.response, web.exchanges[web.at].response);
-        let asking = &self.conns[web.request as usize];
-        let (rtt, ecn) = (net.shaken(web.request), asking.sender.has_ecn());
+        self.accept(now, web.request, conn, net);
+        let target = self.conns[conn as usize].sender.write(bytes);
+        net.expect(conn, target);
+        self.transmit_now(now, conn, net);
+    }
+
+    /// The half of who did not open the connection sends its first: it knows of the handshake what the other half's receiver does.
+    pub(super) fn accept(&mut self, now: Time, opener: u32, conn: u32, net: &impl Net) {
+        if self.conns[conn as usize].sender.is_established() {
+            return;
+        }
+        let asking = &self.conns[opener as usize];
+        let (rtt, ecn) = (net.shaken(opener), asking.sender.has_ecn());
         let tunes = self.entries[asking.entry as usize].tcp.rmem.is_some();
         let back = if tunes { Span::from_micros(u64::from(asking.full.rtt_us())) } else { Span::ZERO };
         let answering = &mut self.conns[conn as usize];
-        if !answering.sender.is_established() {
-            if let Some(rtt) = rtt {
-                answering.full = answering.full.telling(rtt - back);
-            }
-            answering.sender.establish(now, rtt);
-            if !ecn {
-                answering.sender.forgo_ecn();
-                answering.follow_ecn();
-            }
+        if let Some(rtt) = rtt {
+            answering.full = answering.full.telling(rtt - back);
         }
-        let target = answering.sender.write(bytes);
-        net.expect(conn, target);
-        self.transmit_now(now, conn, net);
+        answering.sender.establish(now, rtt);
+        if !ecn {
+            answering.sender.forgo_ecn();
+            answering.follow_ecn();
+        }
     }
 
     pub(super) fn web_complete(&mut self, now: Time, conn: u32, index: u32, net: &mut impl Net) {

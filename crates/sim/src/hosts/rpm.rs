@@ -202,11 +202,7 @@ impl Hosts<'_> {
 
     fn answer(&mut self, now: Time, index: u32, net: &mut impl Net) {
         let Dial { client, server, stage, .. } = self.dials[index as usize];
-        let rtt = net.shaken(client);
-        let sender = &mut self.conns[server as usize].sender;
-        if !sender.is_established() {
-            sender.establish(now, rtt);
-        }
+        self.accept(now, client, server, net);
         let entry = self.conns[client as usize].entry;
         match stage {
             Stage::Opening => self.load(now, index, server, net),

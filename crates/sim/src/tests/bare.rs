@@ -67,3 +67,69 @@ fn a_client_of_the_web_closes() {
     assert!(data < Some(fin) && fin < answer, "the server's FIN follows its data, and the client's ACK that");
     assert_eq!(of(1).filter(|packet| packet.link == 0 && packet.kind == Kind::Ack).count(), 1);
 }
+
+/// Who has got all ends the connection, once: what the other end sends last is its FIN. Connections that carry something until
+/// the end of the run (such as a test's load) are left out.
+#[test]
+fn whatever_comes_to_an_end_is_closed_once() {
+    let page = "kind = \"web\"\npage = true";
+    let video = "kind = \"video\"\nchunk = \"1s\"\nbuffer = \"4s\"\nladder = [\"1mbit\"]\nstop = \"4s\"";
+    for (flow, opens) in
+        [("kind = \"sizes\"\nrate = 3", 1), (page, 0), (video, 0), ("kind = \"rpm\"\nconnections = 2", 0)]
+    {
+        let packets = packets(&format!("{}[[flow]]\n{flow}\nrtt = \"40ms\"\n", HOP.replace("3s", "8s")));
+        let mut closed = 0;
+        for connection in 0..=packets.iter().map(|packet| packet.connection).max().expect("packets") {
+            let came = |bare| {
+                let of = packets.iter().filter(move |packet| packet.connection == connection && packet.link == 0);
+                of.filter(move |packet| (packet.kind == Kind::Ack) == bare).map(|packet| packet.arrival)
+            };
+            let sent = |packet: &&PacketRecord| packet.connection == connection && packet.kind == Kind::Data;
+            let Some(last) = packets.iter().filter(sent).filter(|packet| packet.link == 0).map(|p| p.arrival).max()
+            else {
+                continue;
+            };
+            if last < Time::ZERO + Span::from_secs(7) {
+                assert_eq!(came(true).count(), opens + 1, "{flow}: connection {connection}");
+                assert!(came(true).max() > Some(last) && came(false).max() <= Some(last), "{flow}: {connection}");
+                closed += 1;
+            }
+        }
+        assert!(closed > 0, "{flow}");
+    }
+}
+
+/// The fast engine fetches beforehand what the packets of many rows need, FINs' too.
+#[test]
+fn both_engines_end_the_connections_of_a_crowd_alike() {
+    let downloads = "kind = \"download\"\nsize = 2896\ngap = \"100ms\"\nstart = \"uniform 0s..1s\"";
+    for (link, flow) in [("[access]\nrate = \"1gbit\"\n", downloads), ("", "kind = \"web\"\nrate = 1")] {
+        let hop = HOP.replace("10mbit", "1gbit").replace("fq_codel", "pfifo limit 1000");
+        packets(&format!("{hop}{link}[[flow]]\n{flow}\ncount = 300\nrtt = \"40ms\"\n"));
+    }
+}
+
+/// Whatever the receiver's rule for ACKs, the FIN of who closes is an ACK, and answers what waited; and so does the answer to a FIN.
+#[test]
+fn a_fin_acknowledges_and_is_acknowledged_at_once() {
+    for rule in ["[host]\nquickack = false", "acks = \"window 100\"", "acks = \"every\""] {
+        let flow = format!("[[flow]]\nkind = \"download\"\nsize = 4344\ngap = \"10s\"\nrtt = \"40ms\"\n{rule}\n");
+        let packets = packets(&format!("{HOP}{flow}"));
+        let last = packets.iter().rfind(|packet| packet.kind == Kind::Ack && packet.link == 1);
+        let (last, end) = (last.expect("the answer to the sender's FIN"), Time::ZERO + Span::from_millis(200));
+        assert!(last.seq == 4 && last.arrival < end, "{rule}: {last:?}");
+        assert!(packets.iter().all(|packet| packet.kind != Kind::Retransmit), "{rule}");
+        let acks = story(&packets, 1).len() - 1;
+        assert_eq!(
+            acks,
+            if rule.contains("every") {
+                5
+            } else if rule.contains("window") {
+                2
+            } else {
+                3
+            },
+            "{rule}"
+        );
+    }
+}

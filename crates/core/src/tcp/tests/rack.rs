@@ -281,6 +281,29 @@ fn a_fin_that_is_lost_is_sent_again() {
     assert_eq!((path.sender.acked(), path.sender.retransmits()), (5, 1));
 }
 
+/// Linux `tcp_try_undo_spurious_syn`: that the first SYN came is known by timestamps; which SYN asked for ECN, by the answer.
+#[test]
+fn the_window_outlives_repeated_syns_if_the_first_of_them_came() {
+    for (timestamps, echo, cwnd, ecn) in
+        [(true, 0, 20, true), (true, 1, 1, false), (false, 0, 1, true), (false, 1, 1, false)]
+    {
+        let mut sender = Sender::new(&Config { ecn: true, timestamps, ..config() });
+        sender.open(Time::ZERO);
+        let mut sent = Vec::new();
+        while sent.len() < 4 {
+            let now = if sent.is_empty() { Time::ZERO } else { sender.next_event() };
+            sender.on_timer(now);
+            while sender.poll_transmit(now).is_some_and(|tx| tx.syn) {
+                sent.push(now);
+            }
+        }
+        let stamp = (sent[echo].0 / 1000) as u32;
+        let answer = Ack { ts_first: stamp, ts_last: stamp, window: 1000, syn: true, ..Ack::default() };
+        sender.on_ack(sent[3] + RTT, &answer, &[]);
+        assert_eq!((sender.cwnd(), sender.has_ecn()), (cwnd, ecn), "timestamps {timestamps}, SYN {echo}");
+    }
+}
+
 #[test]
 fn the_first_four_waits_for_an_answer_to_a_syn_are_a_second_each() {
     let mut path = Path::new(config(), RTT);
