@@ -107,6 +107,15 @@ def beside(done: agree.Comparison, held: Sequence[agree.Comparison]) -> str:
     return markdown(["", "the eighty", "the first twenty", "the second", "both"], rows)
 
 
+def ranked(ranks: agree.Comparison) -> str:
+    """Of which files and seeds the order is, and which files the kernel's runs are missing of."""
+    played = sorted({pair.file for pair in ranks.pairs})
+    seeds = set.intersection(*(set(pair.seeds) for pair in ranks.pairs))
+    missing = sorted({path.stem for path in (FOLDER / "ranks").glob("*.toml")} - set(played))
+    left_out = f" Not played in the kernel: {', '.join(missing)}." if missing else ""
+    return f"Of {len(played)} files of `ranks/`, {len(seeds)} seeds each, by the mean over the seeds.{left_out}"
+
+
 def tables(done: agree.Comparison, ranks: agree.Comparison | None, held: Sequence[agree.Comparison]) -> str:
     """All that is generated of the page."""
     classes = hard()
@@ -126,7 +135,11 @@ def tables(done: agree.Comparison, ranks: agree.Comparison | None, held: Sequenc
         if those:
             parts += [f"## Hard: {what}", markdown(*words.summary_table(summaries(those))), scenarios(those)]
     if ranks is not None and ranks.pairs:
-        parts += ["## In which order the disciplines come", markdown(*words.rank_table(rankings(ranks.pairs)))]
+        parts += [
+            "## In which order the disciplines come",
+            ranked(ranks),
+            markdown(*words.rank_table(rankings(ranks.pairs))),
+        ]
     if any(comparison.pairs for comparison in held):
         parts += ["## Twice twenty that nobody had looked at", beside(done, held)]
         parts += [scenarios(comparison.pairs) for comparison in held]
