@@ -158,7 +158,7 @@ def figure_5(runs: Needs, figure: Figure) -> None:
     words = {f"{name[:-1]} Mbit/s": word for name, word in words.items()}
     delay, _ = _figure_of(runs, figure, words, ("CoDel", "RED"))
     delay.axhline(5, color=plot.QUIET, linewidth=0.9, linestyle=(0, (4, 3)))
-    charts.note(delay, "dashed: CoDel's target", x=0.65, y=0.32)
+    charts.note(delay, "dashed: CoDel's target", x=0.65, y=0.95)
 
 
 def figure_6(runs: Needs, figure: Figure) -> None:

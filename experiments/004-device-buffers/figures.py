@@ -194,7 +194,7 @@ FIGURES = (
     ),
     Drawing(
         "figure-8",
-        "Ring and FIFO of 5000 packets together, without byte queue limits: 12 s, however they share them",
+        "Without byte queue limits: 12 s, however ring and FIFO share 5000 packets",
         "figure 8: the RTT's distribution without BQL",
         ("B8", "B8a", "B8b"),
         ("bql-curves",),
