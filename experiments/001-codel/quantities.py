@@ -75,7 +75,8 @@ def n5(runs: Needs) -> Quantities:
         [line] = {q for q in (one["hop.bottleneck.qdisc"] for one in runs["target"].sets) if target in q}
         return 100 * runs["target"].of(f"qdisc={line}").grid("utilisation")
 
-    at = {ms: busy(f" target {ms}ms ") for ms in (1, 2, 10, 20)} | {5: busy("664 variant")}
+    default = "664 variant" if any("variant" in one["hop.bottleneck.qdisc"] for one in runs["target"].sets) else " target 5ms "
+    at = {ms: busy(f" target {ms}ms ") for ms in (1, 2, 10, 20)} | {5: busy(default)}
     return {
         "utilisation lost from 5 to 2 ms where it is most, points": most(at[5] - at[2]),
         "gained from 5 to 10 ms where it is most, points": most(at[10] - at[5]),
@@ -105,13 +106,19 @@ def _against_tail_drop(runs: Needs, rtt: str) -> Floats:
 def n6(runs: Needs) -> Quantities:
     """Utilisation over the RTTs."""
     ratios = {rtt: _against_tail_drop(runs, rtt) for rtt in RTTS}
-    near = [ratios[rtt].mean(axis=0) for rtt in RTTS[:-1]]
-    points = np.concatenate([ratios[rtt] for rtt in RTTS[:-1]])
+    ratios["300ms"] = _against_tail_drop({name: runs[f"{name}-300"] for name in ("ftp", "mix")}, "300ms")
+    waiting = np.concatenate([runs[name].grid("utilisation") for name in ("interval-300", "interval-300-mix")])
+    tail = np.concatenate([runs[name].of(TAIL).grid("utilisation") for name in ("ftp-300", "mix-300")])
+    within = [rtt for rtt in ratios if rtt != "500ms"]
+    near = [ratios[rtt].mean(axis=0) for rtt in within]
+    points = np.concatenate([ratios[rtt] for rtt in within])
     delay = [np.median(_static(runs, "sojourn_ms.p50", "codel ", f"ftp.rtt={rtt}"), axis=0) for rtt in RTTS]
     return {
-        "utilisation in parts of tail drop's, at the worst RTT up to 200 ms": least(np.stack(near)),
+        "utilisation in parts of tail drop's, at the worst RTT up to 300 ms": least(np.stack(near)),
+        "beside: at 200 ms": ratios["200ms"].mean(axis=0),
+        "beside: at 300 ms with an interval of 300 ms": (waiting / tail).mean(axis=0),
         "beside: at 500 ms": ratios["500ms"].mean(axis=0),
-        "beside: at the worst single point up to 200 ms": least(points),
+        "beside: at the worst single point up to 300 ms": least(points),
         "beside: greatest median delay of an RTT, ms": most(np.stack(delay)),
     }
 
@@ -472,6 +479,7 @@ def n27(runs: Needs) -> Quantities:
     return {
         f"{front}{name} with {bdp} BDP less that with 8, {unit}": scale * less(run, limit, address)
         for run, front in (("buffers", ""), ("buffers-later", "beside: from 20 s on, "))
+        if run in runs
         for bdp, limit in ((1, 83), (64, 5312))
         for name, (address, scale, unit) in measures.items()
     }
@@ -518,6 +526,9 @@ def n31(runs: Needs) -> Quantities:
             told[f"period {period}, {name}: Mbit/s"] = chosen.values("goodput_mbit")
             told[f"period {period}, {name}: median delay over time, ms"] = chosen.values("queue_delay_ms.p50")
             told[f"period {period}, {name}: p95 over time, ms"] = chosen.values("queue_delay_ms.p95")
+    waiting = runs["square-interval"]
+    told["beside: period 1s, CoDel with an interval of 500 ms: Mbit/s"] = waiting.values("goodput_mbit")
+    told["beside: its p95 over time, ms"] = waiting.values("queue_delay_ms.p95")
     return told
 
 

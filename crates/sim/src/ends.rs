@@ -488,6 +488,24 @@ mod tests {
         }
     }
 
+    /// What is told with a FIN that is lost, or that has come twice, has no place any more.
+    #[test]
+    fn a_fin_gives_its_place_back() {
+        let (mut ends, mut full) = one(&Config { rmem: Some(6_000_000), ..Config::default() });
+        ends.receive(at_ms(10), &mut full);
+        ends.take_told(&full);
+        for twins in [false, true] {
+            let mut fin = ends.closing(at_ms(20), 0);
+            assert_eq!((fin.code(), fin.sack()), (CLOSING, 1));
+            if twins {
+                fin.doubles();
+                assert!(ends.take_told(&fin).window < u32::MAX);
+            }
+            ends.lost(&fin);
+        }
+        assert_eq!((ends.sacks.places.len(), ends.sacks.free.len()), (2, 1));
+    }
+
     #[test]
     fn of_old_each_syn_is_answered_for_itself() {
         let (mut ends, full) = one(&Config { recovery: Recovery::Rfc6675, ..Config::default() });

@@ -429,7 +429,8 @@ impl Queued for Packet {
     fn hosts(&self) -> (u32, u32) {
         (host(self.flow_hash()), host(self.flow_hash()))
     }
-    /// Numbers count segments. What SACK blocks say is not in the packet: an ACK with some is never idle.
+    /// Numbers count segments. What SACK blocks say is not in the packet: an ACK with some is never idle. An ACK with a FIN is neither
+    /// filtered nor does it filter others.
     fn segment(&self) -> Option<Segment> {
         if self.code() >= PING {
             return None;

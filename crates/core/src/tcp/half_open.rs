@@ -6,7 +6,8 @@
 //! SYN, and when nothing has come for a second, two, four, … Who has repeated its SYN-ACK knows the RTT by timestamps alone.
 //!
 //! Deviations: what five repetitions have not opened is not forgotten, but answered for each SYN that still comes; of SYNs that come
-//! within half a second each is answered (`__tcp_oow_rate_limited`: one); and who repeated its SYN-ACK twice begins with its
+//! within half a second each is answered (`__tcp_oow_rate_limited`: one), and so is each SYN-ACK that comes again, and each SYN of an
+//! open connection; and who repeated its SYN-ACK twice begins with its
 //! whole window all the same (`tcp_init_transfer`).
 
 use crate::tcp::rto::INITIAL;
@@ -54,13 +55,13 @@ impl HalfOpen {
         true
     }
 
-    /// The RTT in µs that is known of one that an ACK tells: of a SYN-ACK that was repeated by timestamps, in whole milliseconds, or not
-    /// at all: 0.
+    /// The RTT in µs that is known of one that an ACK tells: of a SYN-ACK that was repeated by timestamps, in whole milliseconds (rounded down,
+    /// where Linux takes a difference of ticks), or not at all: 0.
     pub fn rtt_us(&self, told: u32, timestamps: bool) -> u32 {
         match (self.repeated, timestamps) {
             (false, _) => told,
-            (true, true) => (told - told % 1000).max(1000),
-            (true, false) => 0,
+            (true, true) if told > 0 => (told - told % 1000).max(1000),
+            (true, _) => 0,
         }
     }
 
@@ -120,7 +121,7 @@ mod tests {
         assert!(waited.on_timer(at_ms(1024)));
         for half in [asked, waited] {
             assert_eq!([true, false].map(|timestamps| half.rtt_us(80_700, timestamps)), [80_000, 0]);
-            assert_eq!(half.rtt_us(300, true), 1000);
+            assert_eq!([300, 0].map(|told| half.rtt_us(told, true)), [1000, 0]);
         }
     }
 }

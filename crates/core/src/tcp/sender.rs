@@ -219,7 +219,7 @@ impl Sender {
         self.opened_us = micros(now);
     }
 
-    /// The other half opened the connection: this one may send, and knows the handshake's RTT unless it repeated its SYN-ACK.
+    /// The handshake is over: this half may send, and knows its RTT unless something was repeated that no timestamp tells apart.
     pub fn establish(&mut self, now: Time, rtt: Option<Span>) {
         self.rto.after_handshake(rtt.is_some());
         self.state = State::Open;
@@ -672,7 +672,7 @@ fn since_us(now: Time, ts: u32) -> Span {
 }
 
 /// The same by the clock of Linux's timestamps, which ticks once in a millisecond (`TCP_TS_HZ`, `tcp_rtt_tsopt_us`): a whole
-/// number of them, at least one, and up to one less than has passed.
+/// number of them, at least one, and up to one less or more than has passed.
 fn since_ms(now: Time, ts: u32) -> Span {
     let now_us = now.0 / 1000;
     let sent_us = now_us.saturating_sub(u64::from(micros(now).wrapping_sub(ts)));

@@ -112,11 +112,13 @@ fn both_engines_end_the_connections_of_a_crowd_alike() {
 /// Whatever the receiver's rule for ACKs, the FIN of who closes is an ACK, and answers what waited; and so does the answer to a FIN.
 #[test]
 fn a_fin_acknowledges_and_is_acknowledged_at_once() {
-    for rule in ["[host]\nquickack = false", "acks = \"window 100\"", "acks = \"every\""] {
-        let flow = format!("[[flow]]\nkind = \"download\"\nsize = 4344\ngap = \"10s\"\nrtt = \"40ms\"\n{rule}\n");
+    let cases = ["[host]\nquickack = false", "acks = \"window 100\"", "acks = \"every\""]
+        .map(|rule| [(rule, 40, 200), (rule, 600, 1900)]);
+    for (rule, rtt, end) in cases.into_iter().flatten() {
+        let flow = format!("[[flow]]\nkind = \"download\"\nsize = 4344\ngap = \"10s\"\nrtt = \"{rtt}ms\"\n{rule}\n");
         let packets = packets(&format!("{HOP}{flow}"));
         let last = packets.iter().rfind(|packet| packet.kind == Kind::Ack && packet.link == 1);
-        let (last, end) = (last.expect("the answer to the sender's FIN"), Time::ZERO + Span::from_millis(200));
+        let (last, end) = (last.expect("the answer to the sender's FIN"), Time::ZERO + Span::from_millis(end));
         assert!(last.seq == 4 && last.arrival < end, "{rule}: {last:?}");
         assert!(packets.iter().all(|packet| packet.kind != Kind::Retransmit), "{rule}");
         let acks = story(&packets, 1).len() - 1;

@@ -204,3 +204,45 @@ fn a_policers_rate_is_believed_after_two_equal_intervals() {
 fn bbr_or(path: &Path, what: impl Fn(&Bbr) -> bool) -> bool {
     path.sender.model().is_none() || what(bbr(path))
 }
+
+/// Timeouts in a row look like a policer's; what undoes them takes its gain back too.
+#[test]
+fn the_gain_of_a_policer_that_was_none_goes_with_the_next_ack() {
+    let mut path = bulk(AT_10_MBIT, 40, 1);
+    run_into(&mut path, Mode::Startup, 1000);
+    let mut bbr = bbr(&path).clone();
+    let mut flow = Flow {
+        now: 1_000_000,
+        hz: 250,
+        delivered: 100,
+        delivered_time: 1_000_000,
+        lost: 0,
+        in_flight: 10,
+        repair: Repair::Loss,
+        srtt: 40_000,
+        ahead: 0,
+        mss: 1448,
+        iw: 10,
+        cwnd_limited: false,
+        app_limited: false,
+        limit_samples: false,
+        cwnd: 10,
+        pacing_rate: 100_000,
+        send_quantum: 2,
+    };
+    bbr.has_seen_rtt = true;
+    bbr.follow_basis(&mut flow);
+    assert_eq!(bbr.pacing_gain, HIGH_GAIN);
+    for _ in 0..100 {
+        flow.now += 100_000;
+        (flow.delivered_time, flow.delivered, flow.lost) = (flow.now, flow.delivered + 10, flow.lost + 10);
+        bbr.on_timeout(&mut flow);
+        if bbr.pacing_gain == UNIT {
+            break;
+        }
+    }
+    assert_eq!(bbr.pacing_gain, UNIT);
+    bbr.on_undo(&flow);
+    bbr.follow_basis(&mut flow);
+    assert_eq!(bbr.pacing_gain, HIGH_GAIN);
+}
