@@ -1,0 +1,36 @@
+"""Prints the rules of all papers' claims as JSON, for tests/claims_frozen.json: which measure lies where, by which.
+
+Made anew only with a reason that docs/decisions or a paper's README gives: the ranges are those of the list of claims.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from sojourn import claims
+
+FOLDERS = Path(__file__).resolve().parent.parent / "experiments"
+
+
+def rules(experiment: claims.Experiment) -> dict[str, Any]:
+    """By claim: its kind, its runs, and by rule the range of each measure, infinities as None."""
+
+    def told(ranges: dict[str, tuple[float, float]]) -> dict[str, list[float | None]]:
+        return {name: [None if abs(end) == float("inf") else end for end in ends] for name, ends in ranges.items()}
+
+    return {
+        claim.id: {
+            "kind": claim.kind,
+            "runs": sorted(claim.runs),
+            "holds": told(dict(claim.holds)),
+            "each": told(dict(claim.each)),
+            "same": sorted(claim.same),
+        }
+        for claim in experiment.claims
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps({one.name: rules(one) for one, _ in claims.select([], FOLDERS)}, indent=1, ensure_ascii=False))
