@@ -249,6 +249,12 @@ def n12(runs: Needs) -> Quantities:
             "beside: its p75": own.values("queue_delay_ms.p75"),
             "beside: its p95": own.values("queue_delay_ms.p95"),
         }
+    if old := runs.get("fading-2012"):
+        told |= {
+            "beside: with the script's hosts over time, median": old.values("queue_delay_ms.p50"),
+            "beside: p75 with them": old.values("queue_delay_ms.p75"),
+            "beside: p95 with them": old.values("queue_delay_ms.p95"),
+        }
     if fast := runs.get("fading-to-10"):
         told["beside: never below 10 Mbit/s, p75"] = fast.values("queue_delay_ms.p75")
     return told
