@@ -113,9 +113,9 @@ def _against_tail_drop(runs: Needs, rtt: str) -> Floats:
 def n6(runs: Needs) -> Quantities:
     """Utilisation over the RTTs."""
     ratios = {rtt: _against_tail_drop(runs, rtt) for rtt in _rtts(runs)}
-    ratios["300ms"] = _against_tail_drop({name: runs[f"{name}-300"] for name in ("ftp", "mix")}, "300ms")
+    far = {name: runs[f"{name}-300"] for name in ("ftp", "mix")}
+    ratios["300ms"] = _against_tail_drop(far, "300ms")
     waiting = np.concatenate([runs[name].grid("utilisation") for name in ("interval-300", "interval-300-mix")])
-    tail = np.concatenate([runs[name].of(TAIL).grid("utilisation") for name in ("ftp-300", "mix-300")])
     within = [rtt for rtt in ratios if rtt != "500ms"]
     near = [ratios[rtt].mean(axis=0) for rtt in within]
     points = np.concatenate([ratios[rtt] for rtt in within])
@@ -123,7 +123,7 @@ def n6(runs: Needs) -> Quantities:
     return {
         "utilisation in parts of tail drop's, at the worst RTT up to 300 ms": least(np.stack(near)),
         "beside: at 200 ms": ratios["200ms"].mean(axis=0),
-        "beside: at 300 ms with an interval of 300 ms": (waiting / tail).mean(axis=0),
+        "beside: at 300 ms with an interval of 300 ms": (waiting / _static(far, "utilisation", TAIL)).mean(axis=0),
         "beside: at 500 ms": ratios["500ms"].mean(axis=0),
         "beside: at the worst single point up to 300 ms": least(points),
         "beside: greatest median delay of an RTT, ms": most(np.stack(delay)),
@@ -354,7 +354,7 @@ def n18(runs: Needs) -> Quantities:
     )  # fmt: skip
     both = ~np.isnan(codel) & ~np.isnan(red)
     fairer = (codel >= red) & both
-    # Four rates and five RTTs of each of three loads, rate by rate.
+    # Four rates and all RTTs of each load, rate by rate.
     rtts = _rtts(runs)
     far = np.tile(np.arange(len(rtts)) >= rtts.index("100ms"), len(codel) // len(rtts))
     web = np.arange(len(codel)) >= len(codel) * 2 // 3

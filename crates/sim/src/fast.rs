@@ -4,10 +4,10 @@
 //!
 //! What it does not schedule, it computes: a FIFO of constant rate tells on arrival when a packet will have left (closed
 //! form), a host's own link likewise, and a data receiver runs at the last link's departure, ahead of the clock by the
-//! delay between them, after the delayed ACKs (and SYN-ACKs sent again) that come before that packet. All of that is legal because the order in
-//! which such a station sees its inputs does not depend on when they are computed: each has one input line, times on a
-//! line never fall, and where two inputs could tie at zero delay the short cut is not taken. `heap.rs` takes no short cut
-//! at all and must give identical records.
+//! delay between them, after the delayed ACKs (and SYN-ACKs sent again) that come before that packet. All of that is legal
+//! because the order in which such a station sees its inputs does not depend on when they are computed: each has one input
+//! line, times on a line never fall, and where two inputs could tie at zero delay the short cut is not taken. `heap.rs`
+//! takes no short cut at all and must give identical records.
 //!
 //! For the same reason a link, or all hosts together, may do in one go all that is to happen there until what happens
 //! elsewhere now can reach them: the lookahead of conservative parallel simulation (Chandy and Misra 1979), here for the

@@ -560,9 +560,13 @@ impl<'a> Hosts<'a> {
         let conn = self.connect(now, index, false, None, NO_WEB, net);
         self.begin(now, index, net);
         self.conns[conn as usize].size = size;
-        let sender = &mut self.conns[conn as usize].sender;
-        sender.open(now);
-        let target = sender.write(size);
+        self.conns[conn as usize].sender.open(now);
+        self.write(now, conn, size, net);
+    }
+
+    /// A connection's sender writes so much, which is waited for at its receiver.
+    fn write(&mut self, now: Time, conn: u32, bytes: u64, net: &mut impl Net) {
+        let target = self.conns[conn as usize].sender.write(bytes);
         net.expect(conn, target);
         self.transmit_now(now, conn, net);
     }

@@ -6,9 +6,8 @@
 //! SYN, and when nothing has come for a second, two, four, … Who has repeated its SYN-ACK knows the RTT by timestamps alone.
 //!
 //! Deviations: what five repetitions have not opened is not forgotten, but answered for each SYN that still comes; of SYNs that come
-//! within half a second each is answered (`__tcp_oow_rate_limited`: one), and so is each SYN-ACK that comes again, and each SYN of an
-//! open connection; and who repeated its SYN-ACK twice begins with its
-//! whole window all the same (`tcp_init_transfer`).
+//! within half a second each is answered (`__tcp_oow_rate_limited`: one), and so is each SYN-ACK that comes again, and each SYN of
+//! an open connection; and who repeated its SYN-ACK twice begins with its whole window all the same (`tcp_init_transfer`).
 
 use crate::tcp::rto::INITIAL;
 use crate::units::{Span, Time};
@@ -55,8 +54,8 @@ impl HalfOpen {
         true
     }
 
-    /// The RTT in µs that is known of one that an ACK tells: of a SYN-ACK that was repeated by timestamps, in whole milliseconds (rounded down,
-    /// where Linux takes a difference of ticks), or not at all: 0.
+    /// The RTT in µs that is known of one that an ACK tells: of a SYN-ACK that was repeated by timestamps, in whole milliseconds
+    /// (rounded down, where Linux takes a difference of ticks), or not at all: 0.
     pub fn rtt_us(&self, told: u32, timestamps: bool) -> u32 {
         match (self.repeated, timestamps) {
             (false, _) => told,

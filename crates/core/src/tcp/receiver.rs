@@ -241,9 +241,7 @@ impl Receiver {
         if !flushes && self.compress.as_deref().is_none_or(|compress| !compress.is_holding()) {
             self.pace.missed();
         }
-        self.release_acks();
-        self.discharge();
-        Some(self.ack())
+        Some(self.ack_now())
     }
 
     /// When [`Receiver::on_timer`] wants to be called.

@@ -95,18 +95,14 @@ impl Hosts<'_> {
             let entry = self.conns[conn as usize].entry;
             self.begin(now, entry, net);
         }
-        let target = self.conns[conn as usize].sender.write(u64::from(bytes));
-        net.expect(conn, target);
-        self.transmit_now(now, conn, net);
+        self.write(now, conn, u64::from(bytes), net);
     }
 
     pub(super) fn respond(&mut self, now: Time, index: u32, net: &mut impl Net) {
         let web = &self.webs[index as usize];
         let (conn, bytes) = (web.response, web.exchanges[web.at].response);
         self.accept(now, web.request, conn, net);
-        let target = self.conns[conn as usize].sender.write(bytes);
-        net.expect(conn, target);
-        self.transmit_now(now, conn, net);
+        self.write(now, conn, bytes, net);
     }
 
     /// The half of who did not open the connection sends its first: it knows of the handshake what the other half's receiver does.

@@ -168,13 +168,6 @@ impl Hosts<'_> {
         }
     }
 
-    /// Writes so much, and waits for it.
-    fn write(&mut self, now: Time, conn: u32, bytes: u64, net: &mut impl Net) {
-        let target = self.conns[conn as usize].sender.write(bytes);
-        net.expect(conn, target);
-        self.transmit_now(now, conn, net);
-    }
-
     /// A request has come to the server, or an answer to the client.
     pub(super) fn dial_complete(&mut self, now: Time, conn: u32, index: u32, net: &mut impl Net) {
         let Dial { client, server, stage, .. } = self.dials[index as usize];

@@ -196,14 +196,12 @@ impl Bbr {
         // A timeout ends a round.
         self.round_start = true;
         self.sample_long_term(flow, &Sample { losses: 1, ..Sample::default() });
-        self.basis = None;
     }
 
     /// `bbr_undo_cwnd`: nothing had been lost.
     pub fn on_undo(&mut self, flow: &Flow) {
         (self.full_bw, self.full_bw_cnt) = (0, 0);
         self.long_term.reset(flow);
-        self.basis = None;
     }
 
     /// `bbr_cwnd_event_tx_start`: data again, with nothing in flight.

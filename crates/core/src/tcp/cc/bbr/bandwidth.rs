@@ -165,6 +165,8 @@ impl Bbr {
         }
         if lt.complete(flow, u64::from(delivered) * BW_UNIT / (ms * 1000)) {
             self.pacing_gain = UNIT;
+            // Not derived: the next ACK derives it anew, also if by then the policer is forgotten.
+            self.basis = None;
         }
     }
 
