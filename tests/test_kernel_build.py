@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -172,6 +174,38 @@ def test_an_interrupted_build_leaves_nothing(tmp_path: Path, cache: Path, number
     assert [path.name for path in cache.iterdir() if path.is_dir()] == []
     running = subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True, check=False)
     assert running.stdout == "", "make has ended too"
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["at its start", "later"])
+def test_all_that_a_program_started_is_dead_when_it_was_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, early: bool
+) -> None:
+    from sojourn.kernel import tools
+
+    really_start = subprocess.Popen
+
+    def start(*words: Any, **how: Any) -> subprocess.Popen[bytes]:
+        process = really_start(*words, **how)
+        if early:
+            signal.raise_signal(signal.SIGINT)
+        return process
+
+    def interrupt(_line: str) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    def running() -> list[str]:
+        return [words(one) for one in Path("/proc").glob("[0-9]*") if str(tmp_path) in words(one)]
+
+    def words(process: Path) -> str:
+        with contextlib.suppress(OSError):
+            return (process / "cmdline").read_text()
+        return ""
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    many = f"for n in $(seq 50); do sh -c 'sleep 60; : {tmp_path}' & done; echo; wait"
+    with pytest.raises(KeyboardInterrupt):
+        tools.run(["sh", "-c", many], line=interrupt)
+    assert running() == []
 
 
 def test_a_killed_build_is_swept_up_by_the_next(tmp_path: Path, tree: Path, cache: Path) -> None:

@@ -7,8 +7,9 @@ import select
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sojourn.errors import Refusal
@@ -30,6 +31,8 @@ NEEDED = {
 NO_OTHER_TOOLS = ("RUSTC=false", "BINDGEN=false", "PAHOLE=false")
 """Words for make: what a machine has beside a compiler would stand in the configuration, and with it in the kernel."""
 TICK_S = 0.2
+LAST_BREATH_S = 5.0
+"""How long killed processes may take to go."""
 NOT_BROUGHT = {"gcc", "perl"}
 """A compiler and an interpreter with all their parts: those are the system's own."""
 
@@ -114,18 +117,9 @@ def run(
 
     Whatever ends us early ends it too, with everything that it started.
     """
-    process = subprocess.Popen(
-        command,
-        cwd=cwd,
-        env=surroundings or environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
     said, rest = bytearray(), b""
-    try:
+    with _process(command, cwd, surroundings or environment()) as process:
+        assert process.stdout is not None
         while True:
             if select.select([process.stdout], [], [], TICK_S)[0]:
                 piece = os.read(process.stdout.fileno(), 2**16)
@@ -136,14 +130,56 @@ def run(
                 for one in whole:
                     line(one.decode(errors="replace"))
             tick()
+    return said.decode(errors="replace")
+
+
+@contextmanager
+def _process(command: list[str], cwd: Path | None, surroundings: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A program in a session of its own; if the block ends early, all that it started is dead afterwards."""
+    process = None
+    try:
+        with _uninterrupted():
+            process = subprocess.Popen(
+                command,
+                cwd=cwd,
+                env=surroundings,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        yield process
     except BaseException:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        if process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            # Only `process` can be waited for; the others' death shows by the end of what they could say.
+            with suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=LAST_BREATH_S)
         raise
     finally:
-        process.wait()
-        process.stdout.close()
-    return said.decode(errors="replace")
+        if process is not None and process.stdout is not None:
+            process.wait()
+            process.stdout.close()
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """What a signal's handler would raise waits for the end of the block, so that no process starts unknown to us."""
+    came: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    raising = {number: handler for number, handler in handlers.items() if callable(handler)}
+    if threading.current_thread() is not threading.main_thread():  # handlers run, and are set, in the main thread only
+        raising.clear()
+    for number in raising:
+        signal.signal(number, lambda caught, _frame: came.append(caught))
+    try:
+        yield
+    finally:
+        for number, handler in raising.items():
+            signal.signal(number, handler)
+        for caught in came[:1]:
+            signal.raise_signal(caught)
 
 
 def real(program: str, package: str) -> Path:
