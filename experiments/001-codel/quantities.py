@@ -530,6 +530,26 @@ def n29(runs: Needs) -> Quantities:
     return told
 
 
+def n30(runs: Needs) -> Quantities:
+    """Cleared less left, by seed: what is carried, and for how long packets wait."""
+    cleared, left = ({word: runs[name].of(word) for word in (CODEL, TAIL)} for name in ("cleared", "left"))
+
+    def more(word: str, address: str) -> Floats:
+        return cleared[word].values(address) - left[word].values(address)
+
+    def gained(word: str) -> Floats:
+        return 100 * more(word, "delivered_bytes") / left[word].values("delivered_bytes")
+
+    return {
+        "CoDel's bytes with a queue that is cleared less those with one that is not, %": gained(CODEL),
+        "beside: packets thrown away": more(CODEL, "drops_by_reason.overlimit"),
+        "beside: its p95 over time, ms, more by": more(CODEL, "queue_delay_ms.p95"),
+        "beside: its p95 over packets, ms, more by": more(CODEL, "sojourn_ms.p95"),
+        "beside: tail drop's bytes, %": gained(TAIL),
+        "beside: its p95 over time, ms": more(TAIL, "queue_delay_ms.p95"),
+    }
+
+
 def n31(runs: Needs) -> Quantities:
     """By period."""
     told: dict[str, Floats] = {}

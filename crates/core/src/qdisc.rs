@@ -43,7 +43,7 @@ use crate::units::{Rate, Span, Time};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum DropReason {
-    /// The discipline's packet or byte limit; also what a change of parameters drops.
+    /// The discipline's packet or byte limit; also what a change of parameters drops, or a hop that throws its queue away.
     Overlimit,
     /// One flow's own packet limit (fq, ccaq).
     FlowLimit,

@@ -229,6 +229,12 @@ pub const HOP: Section = Section {
             Flag(false),
             "Ethernet flow control (IEEE 802.3x) towards the hop before: a queue of this direction that has room only for what is under way stops that hop's link.",
         ),
+        key(
+            "flush",
+            Form::Flag,
+            Flag(false),
+            "Each fall of the rate throws away what waits before the link, and the discipline begins anew. In the simulator only: an idea to compare with.",
+        ),
     ],
 };
 

@@ -43,6 +43,7 @@ pub(crate) struct Leg<'a> {
     impair: Option<Box<Impair>>,
     /// Where flow control was asked for.
     pause: Option<Field<'a>>,
+    flush: bool,
     /// Absent: a plain fifo of the rightward limit.
     qdisc: Option<Field<'a>>,
 }
@@ -60,13 +61,15 @@ impl<'a> Frame<'a> {
         if let Some(field) = reader.given("name") {
             field.name()?;
         }
+        let rate = capacity(&reader.field("rate")?, duration)?;
         let right = Leg {
-            rate: capacity(&reader.field("rate")?, duration)?,
             delay: delays(&reader.field("delay")?)?,
             overhead: reader.field("overhead")?.integer(0, 1000)?,
             nic: nic(context, table, &path)?,
             impair: reader.given("impair").map(|field| impair(&field)).transpose()?.flatten(),
             pause: pause(&reader)?,
+            flush: flush(reader.field("flush")?, &rate)?,
+            rate,
             qdisc: Some(reader.field("qdisc")?),
         };
         let left = match table.get("reverse") {
@@ -81,13 +84,15 @@ impl<'a> Frame<'a> {
                 }
                 let given = |name| reader.given(name);
                 let own = nic(context, reverse, &format!("{path}.reverse"))?;
+                let rate = given("rate").map_or(Ok(right.rate.clone()), |field| capacity(&field, duration))?;
                 Leg {
-                    rate: given("rate").map_or(Ok(right.rate.clone()), |field| capacity(&field, duration))?,
                     delay: given("delay").map_or(Ok(right.delay.clone()), |field| delays(&field))?,
                     overhead: given("overhead").map_or(Ok(right.overhead), |field| field.integer(0, 1000))?,
                     nic: own.or(right.nic),
                     impair: given("impair").map(|field| impair(&field)).transpose()?.flatten(),
                     pause: pause(&reader)?,
+                    flush: given("flush").map_or(Ok(right.flush), |field| flush(field, &rate))?,
+                    rate,
                     qdisc: given("qdisc"),
                 }
             }
@@ -132,6 +137,7 @@ impl Leg<'_> {
             nic: self.nic,
             impair: self.impair,
             pause: None,
+            flush: self.flush,
         })
     }
 }
@@ -279,6 +285,15 @@ fn nic(context: &Context, hop: &Table, path: &str) -> Result<Option<Nic>, Error>
 fn pause<'a>(reader: &Reader<'a>) -> Result<Option<Field<'a>>, Error> {
     let Some(field) = reader.given("pause") else { return Ok(None) };
     Ok(if field.flag()? { Some(field) } else { None })
+}
+
+/// A hop's `flush`.
+fn flush(field: Field<'_>, rate: &Capacity) -> Result<bool, Error> {
+    let asked = field.flag()?;
+    match rate {
+        Capacity::Trace(_) if asked => Err(field.fault("a trace has no rate that falls: expected a rate with steps")),
+        _ => Ok(asked),
+    }
 }
 
 /// A hop's `impair`; nothing where the words change nothing, so that a sweep may begin with "".

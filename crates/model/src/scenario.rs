@@ -94,6 +94,8 @@ pub struct Link {
     pub impair: Option<Box<Impair>>,
     /// Flow control towards the link before.
     pub pause: Option<Pause>,
+    /// A fall of the rate throws away what waits.
+    pub flush: bool,
 }
 
 /// Ethernet flow control (IEEE 802.3x): at which fillings of its queue a link stops the one before it and lets it go on.

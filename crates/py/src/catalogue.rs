@@ -35,7 +35,7 @@ pub fn counters(line: &str) -> PyResult<Vec<&'static str>> {
 /// What a drop reason means, for readers.
 fn meaning(reason: DropReason) -> &'static str {
     match reason {
-        DropReason::Overlimit => "the queue was at its limit of packets or bytes",
+        DropReason::Overlimit => "the queue was at its limit of packets or bytes, or its hop threw it away (`flush`)",
         DropReason::FlowLimit => "the flow's own queue was at its limit (fq, ccaq, sfq), or its bins were (sfb)",
         DropReason::MemoryLimit => "the queues together were at their memory limit (fq_codel)",
         DropReason::Codel => "CoDel's control law (cake's COBALT): the delay had stayed above target",

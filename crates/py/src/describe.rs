@@ -34,6 +34,7 @@ fn link(scenario: &Scenario, index: usize) -> Value {
         }),
         "impair": link.impair.as_ref().map(ToString::to_string),
         "pause": link.pause.is_some(),
+        "flush": link.flush,
     })
 }
 

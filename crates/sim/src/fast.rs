@@ -784,6 +784,8 @@ impl Fabric {
         if let Station::Queue(link, _) | Station::Coupled(link, _) = &mut self.links[index] {
             link.change(now, change);
         }
+        self.send_frames(index);
+        self.settle(index, now);
         self.reschedule(index);
     }
 

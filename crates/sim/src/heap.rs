@@ -183,6 +183,7 @@ impl Fabric<'_> {
         match what {
             What::Step(link, change) => {
                 self.links[link].change(now, change);
+                self.settle(now, link);
                 self.reschedule(link);
             }
             What::AccessDone(index) => self.access_done(now, index),

@@ -1,6 +1,7 @@
 //! A queue discipline and the link that it feeds. Both engines drive this one; they differ in when they look at it.
 
 use sojourn_core::packet::Packet as _;
+use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::qdisc::{AnyQdisc, Context, DropReason, Qdisc};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_measure::{LinkMeter, LinkReport};
@@ -47,6 +48,8 @@ pub struct Link {
     wire: Option<Box<Wire>>,
     /// Flow control, towards the link before and from the link behind.
     pause: Option<Box<Pause>>,
+    /// Of what another discipline is made when the rate falls, if what waits is then thrown away.
+    anew: Option<Box<(Spec, Context)>>,
     /// An arrival needs more than to be enqueued: without a buffer, behind a card, with impairments or flow control.
     special: bool,
     is_traced: bool,
@@ -120,6 +123,7 @@ impl Link {
         let pause = Pause::new(link, setup);
         let watches = pause.as_ref().is_some_and(|pause| pause.watches());
         Link {
+            anew: link.flush.then(|| Box::new((link.qdisc.clone(), context))),
             bufferless,
             special: bufferless || link.nic.is_some() || link.impair.is_some() || watches,
             pause,
@@ -274,30 +278,56 @@ impl Link {
         done.map(|service| service.packet)
     }
 
-    /// The rate or the delay changes.
+    /// The rate or the delay changes; [`Link::drops`] may have packets then.
     pub fn change(&mut self, now: Time, change: Change) {
         match change {
-            Change::Rate(rate) => self.set_rate(now, rate),
+            Change::Rate(rate) => {
+                if self.set_rate(now, rate) && self.anew.is_some() {
+                    self.flush(now);
+                }
+            }
             // What is already under way keeps its time.
             Change::Delay(delay) => self.delay = delay,
         }
     }
 
-    /// The rate changes; the packet in transmission goes on with what is left of it.
-    fn set_rate(&mut self, now: Time, new: Rate) {
+    /// The rate changes; the packet in transmission goes on with what is left of it. Whether the link is slower now.
+    fn set_rate(&mut self, now: Time, new: Rate) -> bool {
         self.enter_server();
+        let mut falls = false;
         if let Server::Rate { rate, cache } = &mut self.server {
             if let Some(card) = &mut self.card {
                 card.set_rate(now, *rate, new);
             } else if self.busy && self.due < Time::NEVER {
                 self.due = stretched(now, self.due, *rate, new);
             }
+            falls = new < *rate;
             *rate = new;
             *cache = (0, Span::ZERO);
         }
         self.meter.rate(now, new);
         self.look_ahead();
         self.leave_server();
+        falls
+    }
+
+    /// Throws away what waits before the link; the discipline begins anew.
+    fn flush(&mut self, now: Time) {
+        let Some((spec, context)) = self.anew.as_deref() else { return };
+        let mut old = std::mem::replace(&mut self.qdisc, spec.build(context));
+        // What it holds back it gives in its own time, of which nothing but this depends any more.
+        let (mut at, mut gone) = (now, Vec::new());
+        while old.packets() > 0 && at < Time::NEVER {
+            match old.dequeue(at, &mut gone) {
+                Some(packet) => gone.push((packet, DropReason::Overlimit)),
+                None => at = old.next_event().max(at + Span(1)),
+            }
+        }
+        self.drops.extend(gone.into_iter().map(|(packet, _)| (packet, DropReason::Overlimit)));
+        if self.detail {
+            self.meter.enqueued(now, self.waiting(), self.is_full());
+        }
+        self.watch(now);
     }
 
     /// Measures and gives back what the discipline dropped at `now`, one packet a call.

@@ -14,6 +14,7 @@ use sojourn_model::workload::{App, Delays, Direction, Entry, Exchange, Group, We
 
 mod bare;
 mod controls;
+mod flush;
 mod hosts;
 mod ledbat;
 mod pause;
@@ -33,6 +34,7 @@ fn link(rate: Rate, delay: Span, qdisc: &str) -> Link {
         nic: None,
         impair: None,
         pause: None,
+        flush: false,
     }
 }
 

@@ -143,6 +143,7 @@ impl Draw {
             overhead: OVERHEAD,
             nic: self.nic(),
             impair: self.impair(),
+            flush: self.1.below(3) == 0,
             pause: None,
         }
     }

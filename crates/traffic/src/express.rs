@@ -51,6 +51,7 @@ fn link(link: &Link, kernel: &Kernel, mode: Mode) -> Option<String> {
     let has = |module: &str| kernel.modules.iter().any(|name| name == module);
     let shaped = mode.link != LinkKind::Device;
     match &link.qdisc {
+        _ if link.flush => Some("flush: no discipline of Linux learns that its link has become slower".into()),
         spec if foreign(spec, kernel.version).is_some() => foreign(spec, kernel.version),
         Spec::Ccaq(_) if !has("sch_ccaq") => Some("ccaq: its module is not there".into()),
         Spec::FqCodel(params)
