@@ -248,11 +248,12 @@ def links(runs: Needs, figure: Figure) -> None:
         found = []
         for _, delay, rates in LINKS:
             for rate in rates:
-                own = runs["range"].of(f"rate={rate}mbit", f"delay={delay}", f"bfifo limit {limit}")
+                played = runs["range" if rate < 100 else "range-fast"]
+                own = played.of(f"rate={rate}mbit", f"delay={delay}", f"bfifo limit {limit}")
                 found.append({
                     "busy": 100 * own.values("utilisation"),
                     "delay": own.values("queue_delay_ms.mean"),
-                    "share": 100 * _rate(own) / rate,
+                    "share": 100 * Q.share(own, rate),
                 }[of])  # fmt: skip
         return np.stack(found)
 
@@ -290,5 +291,5 @@ FIGURES = (
             "the words on small flows", ("S14", "S15"), ("by-size", "parted-at-1mb"), small_and_large),
     Drawing("extremes", "No queue, and one without an end", "its two extremes", ("S16",), ("extremes",), extremes),
     Drawing("links", "From 8 Mbit/s in geostationary orbit to 320 in medium orbit", "its range of links",
-            ("S12",), ("range",), links),
+            ("S12",), ("range", "range-fast"), links),
 )  # fmt: skip

@@ -28,6 +28,15 @@ def _rate(runs: Runs) -> Floats:
     return rate
 
 
+def share(runs: Runs, rate: int) -> Floats:
+    """What the download gets of a link of `rate` Mbit/s, in parts; of one that is cut off, what it had by then."""
+    measured_s, played_s = 280.0, 270.0
+    unfinished = runs.values("flows.probe.goodput_mbit") * measured_s / played_s
+    ended = _rate(runs)
+    found: Floats = np.where(np.isnan(ended), unfinished, ended) / rate
+    return found
+
+
 def _capped(runs: Runs, flows: int, limit: str) -> Runs:
     return runs.of(f"users.max_active={flows}", f"qdisc={limit}")
 
@@ -188,11 +197,12 @@ def s12(runs: Needs) -> Quantities:
     for orbit, delay, rates in (("GEO", "250ms", (8, 16, 32, 64)), ("MEO", "65ms", (64, 160, 320))):
         for rate in rates:
             for limit in ("0.12bdp", "2bdp"):
-                own = runs["range"].of(f"rate={rate}mbit", f"delay={delay}", f"bfifo limit {limit}")
+                links = runs["range" if rate < 100 else "range-fast"]
+                own = links.of(f"rate={rate}mbit", f"delay={delay}", f"bfifo limit {limit}")
                 name = f"{orbit}, {rate} Mbit/s, {limit.replace('bdp', ' BDP')}"
                 found[f"{name}: utilisation, %"] = 100 * own.values("utilisation")
                 found[f"{name}: mean queue delay, ms"] = own.values("queue_delay_ms.mean")
-                found[f"{name}: the download, parts of the link"] = _rate(own) / rate
+                found[f"{name}: the download, parts of the link"] = share(own, rate)
     return found
 
 
