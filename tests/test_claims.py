@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from math import inf
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 import claims_frozen
 from conftest import ROOT, Run, paper
 from sojourn import _core, claims, figures, sweep
+from sojourn.cli.claims import told
 from sojourn.errors import Refusal
 from sojourn.plan import load
 from sojourn.run import Simulator
@@ -158,7 +159,13 @@ def test_the_mean_and_each_seed_are_judged_from_both_sides() -> None:
     for name, (fine, *wrong) in tried.items():
         assert claims.told(claim, name, fine).inside, name
         assert not any(claims.told(claim, name, values).inside for values in wrong), name
-    assert not claims.told(claim, "each", [2.0, float("nan")]).inside, "a seed without a value"
+    for name, (fine, *_) in tried.items():
+        without = claims.told(claim, name, [*fine, nan])
+        assert (without.inside, without.missing) == (False, 1), f"{name}: a seed without a value"
+        assert "(1 of " in told(without)
+        assert "OUTSIDE" in told(without)
+    beside = claims.told(claim, "beside", [2.0, nan])
+    assert (beside.inside, told(beside)) == (True, "beside: 2.00 (1 of 2 seeds have none)")
 
 
 @pytest.mark.parametrize(

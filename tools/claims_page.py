@@ -93,8 +93,8 @@ def _told(name: str, one: Mapping[str, Any]) -> claims.Told:
     mean = Mean(one["mean"], one["half_width"], one["count"])
     low, high = one["range"] or (None, None)
     bounds = (-float("inf") if low is None else low, float("inf") if high is None else high) if one["range"] else None
-    rule = one["rule"] or ""
-    return claims.Told(name, mean, one["least"], one["greatest"], bounds, rule, one["inside"] is not False)
+    rule, inside, missing = one["rule"] or "", one["inside"] is not False, one.get("missing", 0)
+    return claims.Told(name, mean, one["least"], one["greatest"], bounds, rule, inside, missing)
 
 
 def main(folder: str, world: str = "sim", store: str = "results/store") -> None:

@@ -248,8 +248,7 @@ def links(runs: Needs, figure: Figure) -> None:
         found = []
         for _, delay, rates in LINKS:
             for rate in rates:
-                played = runs["range" if rate < 100 else "range-fast"]
-                own = played.of(f"rate={rate}mbit", f"delay={delay}", f"bfifo limit {limit}")
+                own = runs["range"].of(f"rate={rate}mbit", f"delay={delay}", f"bfifo limit {limit}")
                 found.append({
                     "busy": 100 * own.values("utilisation"),
                     "delay": own.values("queue_delay_ms.mean"),
@@ -291,5 +290,5 @@ FIGURES = (
             "the words on small flows", ("S14", "S15"), ("by-size", "parted-at-1mb"), small_and_large),
     Drawing("extremes", "No queue, and one without an end", "its two extremes", ("S16",), ("extremes",), extremes),
     Drawing("links", "From 8 Mbit/s in geostationary orbit to 320 in medium orbit", "its range of links",
-            ("S12",), ("range", "range-fast"), links),
+            ("S12",), ("range",), links),
 )  # fmt: skip

@@ -197,8 +197,7 @@ def s12(runs: Needs) -> Quantities:
     for orbit, delay, rates in (("GEO", "250ms", (8, 16, 32, 64)), ("MEO", "65ms", (64, 160, 320))):
         for rate in rates:
             for limit in ("0.12bdp", "2bdp"):
-                links = runs["range" if rate < 100 else "range-fast"]
-                own = links.of(f"rate={rate}mbit", f"delay={delay}", f"bfifo limit {limit}")
+                own = runs["range"].of(f"rate={rate}mbit", f"delay={delay}", f"bfifo limit {limit}")
                 name = f"{orbit}, {rate} Mbit/s, {limit.replace('bdp', ' BDP')}"
                 found[f"{name}: utilisation, %"] = 100 * own.values("utilisation")
                 found[f"{name}: mean queue delay, ms"] = own.values("queue_delay_ms.mean")

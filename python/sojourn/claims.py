@@ -375,6 +375,8 @@ class Told:
     rule: str
     """`mean`, `each`, `same`; empty if it is beside the claim."""
     inside: bool
+    missing: int = 0
+    """Seeds that have no value, such as a transfer's that did not end: the mean is of the others, and not judged."""
 
 
 @dataclass(frozen=True)
@@ -533,6 +535,7 @@ def told(claim: Claim, name: str, quantity: Floats | Sequence[float] | float) ->
     values = np.atleast_1d(np.asarray(quantity, float))
     if np.isinf(values).any():
         raise Refusal(f"{claim.id}: {name!r} is infinite: expected a number for each seed")
+    missing = int(np.isnan(values).sum())
     mean = mean_of(values[~np.isnan(values)].tolist())
     if mean is None:
         raise Refusal(f"{claim.id}: {name!r} has no value")
@@ -543,8 +546,8 @@ def told(claim: Claim, name: str, quantity: Floats | Sequence[float] | float) ->
         inside = range_[0] <= mean.value <= range_[1]
     if name in claim.each:
         range_, rule = claim.each[name], "each"
-        inside = inside and range_[0] <= least and greatest <= range_[1] and not np.isnan(values).any()
+        inside = inside and range_[0] <= least and greatest <= range_[1]
     if name in claim.same:
         rule = "same"
         inside = abs(mean.value) <= (mean.half_width or 0.0)
-    return Told(name, mean, least, greatest, range_, rule, inside)
+    return Told(name, mean, least, greatest, range_, rule, inside and not (rule and missing), missing)

@@ -138,6 +138,8 @@ def told(one: Told) -> str:
     text = f"{one.name}: {_number(one.mean.value, one.mean.half_width)}"
     if one.rule == "each" and one.mean.count > 1:
         text += f", from {_number(one.least)} to {_number(one.greatest)}"
+    if one.missing:
+        text += f" ({one.missing} of {one.mean.count + one.missing} seeds have none)"
     if one.rule:
         text += f" [{_rule(one)}]{'' if one.inside else ' OUTSIDE'}"
     return text
@@ -170,6 +172,7 @@ def as_dict(one: Judgement) -> dict[str, Any]:
             "mean": each.mean.value,
             "half_width": each.mean.half_width,
             "count": each.mean.count,
+            "missing": each.missing,
             "least": each.least,
             "greatest": each.greatest,
             # JSON has no infinity: an open end is null.
