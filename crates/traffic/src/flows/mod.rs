@@ -458,9 +458,13 @@ impl<'a, N: Net> Flows<'a, N> {
         let towards = if backward { opposite(entry.direction) } else { entry.direction };
         let (from, to) = self.hosts(index, towards);
         let place = self.place(entry, opposite(towards));
-        let opened = self.players[index as usize].opened;
-        self.players[index as usize].opened += 1;
-        let port = FIRST_PORT + (opened % PORTS) as u16;
+        let open = |port| {
+            let last = self.by_port.get(&(index, port));
+            last.is_some_and(|&conn| self.conns[conn as usize].ends.iter().any(Option::is_some))
+        };
+        let port = next_port(&mut self.players[index as usize].opened, open).ok_or_else(|| {
+            io::Error::other(format!("{PORTS} connections of one flow are open: there are no more ports"))
+        })?;
         let number = self.conns.len() as u32;
         self.played.connections.push(Connection { entry: index, port, opened: self.reactor.now().0, backward });
         let addresses = (SocketAddrV4::new(from, port), SocketAddrV4::new(to, SERVICE));
@@ -585,9 +589,32 @@ impl<'a, N: Net> Flows<'a, N> {
     }
 }
 
+/// The port of an entry's next connection: one after the other, but for those that are open.
+fn next_port(opened: &mut u32, open: impl Fn(u16) -> bool) -> Option<u16> {
+    (0..PORTS).find_map(|_| {
+        let port = FIRST_PORT + (*opened % PORTS) as u16;
+        *opened += 1;
+        (!open(port)).then_some(port)
+    })
+}
+
 fn opposite(direction: Direction) -> Direction {
     match direction {
         Direction::Right => Direction::Left,
         Direction::Left => Direction::Right,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_comes_again_unless_its_connection_is_still_open() {
+        let mut opened = PORTS - 1;
+        let long = |port| port == FIRST_PORT || port == FIRST_PORT + 1;
+        let ports: Vec<_> = (0..3).filter_map(|_| next_port(&mut opened, long)).collect();
+        assert_eq!(ports, [FIRST_PORT + PORTS as u16 - 1, FIRST_PORT + 2, FIRST_PORT + 3]);
+        assert_eq!(next_port(&mut opened, |_| true), None);
     }
 }
