@@ -110,10 +110,13 @@ def beside(done: agree.Comparison, held: Sequence[agree.Comparison]) -> str:
 def ranked(ranks: agree.Comparison) -> str:
     """Of which files and seeds the order is, and which files the kernel's runs are missing of."""
     played = sorted({pair.file for pair in ranks.pairs})
-    seeds = set.intersection(*(set(pair.seeds) for pair in ranks.pairs))
+    seeds = {file: set.intersection(*(set(one.seeds) for one in ranks.pairs if one.file == file)) for file in played}
+    most = max(map(len, seeds.values()))
+    fewer = ", ".join(f"{file}: {len(those)}" for file, those in seeds.items() if len(those) < most)
     missing = sorted({path.stem for path in (FOLDER / "ranks").glob("*.toml")} - set(played))
     left_out = f" Not played in the kernel: {', '.join(missing)}." if missing else ""
-    return f"Of {len(played)} files of `ranks/`, {len(seeds)} seeds each, by the mean over the seeds.{left_out}"
+    each = f"{most} seeds each{f' ({fewer})' if fewer else ''}"
+    return f"Of {len(played)} files of `ranks/`, {each}, by the mean over the seeds.{left_out}"
 
 
 def tables(done: agree.Comparison, ranks: agree.Comparison | None, held: Sequence[agree.Comparison]) -> str:
