@@ -117,6 +117,7 @@ fn scenario(rate: Rate, rtt: Span, limit: u64, entries: Vec<Entry>, duration: Sp
         nic: None,
         impair: None,
         pause: None,
+        flush: false,
     };
     let hop = Hop {
         name: "bottleneck".to_owned(),
