@@ -38,7 +38,7 @@ const RUNS: &[(&str, usize)] = &[
     ("standing-queue", 1),
     ("static-1.5mbit", 4),
     ("static-100mbit", 4),
-    ("ten-packet-buffer", 3),
+    ("ten-packet-buffer", 4),
     ("two-hops", 2),
     ("voice-by-dscp", 3),
     ("wifi-slots", 3),
