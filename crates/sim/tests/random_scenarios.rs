@@ -71,7 +71,7 @@ const IMPAIRMENTS: &[&str] = &[
 ];
 
 /// Draws of one scenario; those of what came later have streams of their own, so that older scenarios stay as they were.
-struct Draw(Rng, Rng, Rng, Rng, Rng, Rng, Rng);
+struct Draw(Rng, Rng, Rng, Rng, Rng, Rng, Rng, Rng);
 
 impl Draw {
     fn below(&mut self, n: u64) -> u64 {
@@ -143,7 +143,7 @@ impl Draw {
             overhead: OVERHEAD,
             nic: self.nic(),
             impair: self.impair(),
-            flush: self.1.below(3) == 0,
+            flush: self.7.below(3) == 0,
             pause: None,
         }
     }
@@ -433,6 +433,7 @@ fn compare(seed: u64) -> usize {
         stream("models"),
         stream("tests"),
         stream("hosts"),
+        stream("flushes"),
     );
     let mut scenario = draw.scenario(seed);
     if seed % 4 == 3 {
