@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -87,7 +88,7 @@ def scenarios(pairs: Sequence[Pair]) -> str:
 
 
 def beside(done: agree.Comparison, held: Sequence[agree.Comparison]) -> str:
-    """The medians of those that were not looked at, beside those that were, where none is hard."""
+    """The medians of those that were not looked at, beside those that were, where none is hard; and chance's."""
 
     def easy(comparison: agree.Comparison, folder: str) -> list[Pair]:
         classes = hard(folder)
@@ -98,13 +99,17 @@ def beside(done: agree.Comparison, held: Sequence[agree.Comparison]) -> str:
     found = [{one.measure.name: one for one in summaries(pairs)} for pairs in sets]
     rows = []
     for one in summaries(easy(done, "drawn")):
-        cells = [one.measure.head, words.share(one, one.median)]
+        cells = [one.measure.head, words.share(one, one.median), words.share(one, one.chance)]
         for each in found:
             other = each.get(one.measure.name)
-            times = f", {other.median / one.median:.1f} ×" if other is not None and one.median else ""
-            cells.append(f"{words.share(other, other.median)}{times} ({other.count})" if other is not None else "–")
+            if other is None:
+                cells += ["–", "–"]
+                continue
+            times = f", {other.median / one.median:.1f} ×" if one.median else ""
+            cells += [f"{words.share(other, other.median)}{times} ({other.count})", words.share(other, other.chance)]
         rows.append(cells)
-    return markdown(["", "the eighty", "the first twenty", "the second", "both"], rows)
+    sets_of = ("the eighty", "the first twenty", "the second", "both")
+    return markdown(["", *itertools.chain.from_iterable((name, "chance alone") for name in sets_of)], rows)
 
 
 def ranked(ranks: agree.Comparison) -> str:

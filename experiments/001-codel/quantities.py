@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -104,6 +105,11 @@ def _static(runs: Needs, address: str, *words: str) -> Floats:
     return np.concatenate([runs[name].of(*words).grid(address) for name in ("ftp", "mix")])
 
 
+def _combinations(runs: Needs, *names: str) -> list[Mapping[str, Any]]:
+    """What was set, a row of [`Runs.grid`] each."""
+    return [chosen for name in names for chosen in runs[name].sets[:: len(set(runs[name].seeds))]]
+
+
 def _against_tail_drop(runs: Needs, rtt: str) -> Floats:
     """CoDel's utilisation in parts of tail drop's at one RTT, all loads and rates."""
     codel, tail = (_static(runs, "utilisation", word, f"ftp.rtt={rtt}") for word in ("codel ", "pfifo "))
@@ -135,19 +141,42 @@ def n7(runs: Needs) -> Quantities:
     ftp = runs["ftp"].of("codel ")
     large = np.concatenate([ftp.of(f"rate={rate}").grid("sojourn_ms.p50") for rate in LARGE])
     small = ftp.of("rate=3mbit").grid("sojourn_ms.p50")
+    far = ("200ms", "500ms")
+    near = [rtt for rtt in _rtts(runs) if rtt not in far]
     bursty = runs["mix"].of("codel ").grid("sojourn_ms.p50") - ftp.of("ftp.count=5").grid("sojourn_ms.p50")
     tails = runs["mix"].of("codel ").grid("sojourn_ms.p95") - ftp.of("ftp.count=5").grid("sojourn_ms.p95")
     shared = np.concatenate([
         ftp.of(f"rate={rate}", f"ftp.rtt={rtt}", f"ftp.count={count}").grid("sojourn_ms.p50")
-        for rate in LARGE for rtt in _rtts(runs) if rtt not in ("200ms", "500ms") for count in (5, 20)
+        for rate in LARGE for rtt in near for count in (5, 20)
     ])  # fmt: skip
     busy = ftp.grid("utilisation")
+
+    def both(address: str, rates: tuple[str, ...], rtts: Iterable[str]) -> list[Floats]:
+        """Without and with web and a call, a row a rate and RTT."""
+        words = [(f"bottleneck.rate={rate}", f"ftp.rtt={rtt}") for rate in rates for rtt in rtts]
+        return [
+            np.concatenate([runs[name].of("codel ", "ftp.count=5", *word).grid(address) for word in words])
+            for name in ("ftp", "mix")
+        ]
+
+    def more(address: str, rates: tuple[str, ...], rtts: Iterable[str]) -> Floats:
+        without, with_ = both(address, rates, rtts)
+        median: Floats = np.median(with_ - without, axis=0)
+        return median
+
+    slow, fast = ("3mbit", "10mbit"), ("45mbit", "100mbit")
+    drops = both("drops", slow, near)
     return {
         "median of the runs' medians from 10 Mbit/s on, ms": np.median(large, axis=0),
         "at 3 Mbit/s, ms": np.median(small, axis=0),
         "more with web and a call, median over the runs, ms": np.median(bursty, axis=0),
         "beside: from 10 Mbit/s on, 5 and 20 transfers, RTTs up to 100 ms": np.median(shared, axis=0),
         "beside: 95th percentile more with web and a call, ms": np.median(tails, axis=0),
+        "beside: median more with them at 3 and 10 Mbit/s, RTTs up to 100 ms": more("sojourn_ms.p50", slow, near),
+        "beside: utilisation there, points": 100 * more("utilisation", slow, near),
+        "beside: CoDel's drops there, times as many": np.median(drops[1] / drops[0], axis=0),
+        "beside: median more at 3 and 10 Mbit/s, RTTs of 200 and 500 ms": more("sojourn_ms.p50", slow, far),
+        "beside: median more at 45 and 100 Mbit/s, RTTs up to 100 ms": more("sojourn_ms.p50", fast, near),
         "beside: utilisation, mean over the runs, %": 100 * busy.mean(axis=0),
         "beside: the largest median of a run, ms": most(ftp.grid("sojourn_ms.p50")),
     }
@@ -329,6 +358,7 @@ def n17(runs: Needs) -> Quantities:
     busy = [_static(runs, "utilisation", word) for word in (CODEL, RED)]
     waiting = np.concatenate([runs[name].grid("utilisation") for name in ("interval", "interval-mix")])
     longer = waiting / _static(runs, "utilisation", TAIL, "ftp.rtt=200ms")
+    several = np.array([one["flow.ftp.count"] > 1 for one in _combinations(runs, "interval", "interval-mix")])
     delay = {rtt: np.median(_static(runs, "sojourn_ms.p50", CODEL, f"ftp.rtt={rtt}"), axis=0) for rtt in _rtts(runs)}
     return {
         "utilisation in parts of tail drop's: RTT 10 ms": ratios["10ms"],
@@ -337,6 +367,8 @@ def n17(runs: Needs) -> Quantities:
         "200 ms": ratios["200ms"],
         "utilisation less RED's, mean over the runs, points": 100 * (busy[0] - busy[1]).mean(axis=0),
         "beside: 200 ms with an interval of 200 ms": longer.mean(axis=0),
+        "beside: of these, several transfers": longer[several].mean(axis=0),
+        "beside: of these, single transfers": longer[~several].mean(axis=0),
         "beside: 500 ms": ratios["500ms"],
         "beside: median delay at 30 ms, ms": delay["30ms"],
         "beside: at 200 ms, ms": delay["200ms"],
@@ -377,7 +409,12 @@ DEEPER = {"tail drop with 26": "edge.qdisc=pfifo limit 26", "tail drop with 104"
 Measure = Callable[[Runs, str], Floats]
 
 
-ABLATIONS = {"edge-web": "twice the web: ", "edge-long": "RTT of 300 ms: ", "edge-uploads": "two uploads at once: "}
+TWENTY = {"CoDel": "codel ", "tail drop": "edge.qdisc=pfifo limit 20"}
+FITTED = {
+    "512kbit": ("edge-packets", "512kbit", "packets of 1500 bytes, a buffer of 20: "),
+    "1.5mbit": ("edge-rate", "1.2mbit", "1.2 Mbit/s, a buffer of 20: "),
+}
+"""By rate, what comes near all that the table has: runs, their rate, words."""
 
 
 def _edge(
@@ -390,12 +427,11 @@ def _edge(
 
 
 def _changed(runs: Needs, rate: str, measure: Measure) -> dict[str, Floats]:
-    """The same with the deeper buffers, and of the ablations."""
+    """The same with the deeper buffers, and with what comes near the paper's."""
     told = _table(_edge(runs, rate, measure, DEEPER), "", "beside: ")
-    for name, front in ABLATIONS.items():
-        if name not in runs:
-            continue
-        told |= _table(_edge(runs, rate, measure, name=name), "", f"beside: {front}")
+    name, other, front = FITTED[rate]
+    if name in runs:
+        told |= _table(_edge(runs, other, measure, TWENTY, name), "", f"beside: {front}")
     return told
 
 

@@ -78,7 +78,7 @@ def b2(runs: Needs) -> Quantities:
     drops, again = less(runs["rings"], 4096, 80)
     reno, reno_again = less(runs["reno"], 4096, 80)
     bare, bare_again = less(runs["bare"], 256, 80)
-    return {
+    told = {
         "drops at ring 4096 less those at 80": drops,
         "retransmissions at ring 4096 less those at 80": again,
         "beside: drops at 80": _drops(_ring(runs["rings"], 80)),
@@ -88,6 +88,12 @@ def b2(runs: Needs) -> Quantities:
         "beside: without a FIFO, drops at 256 less those at 80": bare,
         "beside: without a FIFO, retransmissions": bare_again,
     }
+    if free := runs.get("reno-wmem"):
+        told |= {
+            "beside: with Reno, drops at 4096": _drops(_ring(runs["reno"], 4096)),
+            "beside: these where senders never wait for room in their buffers": _drops(_ring(free, 4096)),
+        }
+    return told
 
 
 # ---- FIFOs: figure 4 ----

@@ -112,6 +112,8 @@ class Difference:
     """Of its 95 % interval: Student's, of the differences seed by seed."""
     verdict: str
     """`agrees`: shown to be within the margin (two one-sided tests at 5 %); `differs`: shown to be beyond; `open`."""
+    chance: float | None
+    """What the kernel differs from itself by, in the median: two means of its own over as many seeds; none of one seed."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,8 @@ class Pair:
             return None
         sim, kernel = (statistics.fmean(values) for values in zip(*known, strict=True))
         apart = [measure.apart(one, other, kernel) for one, other in known]
-        return _judged(measure, sim, kernel, apart if self.varies() else apart[:1])
+        own = [measure.apart(other, kernel, kernel) for _, other in known]
+        return _judged(measure, sim, kernel, *((apart, own) if self.varies() else (apart[:1], own[:1])))
 
     def distance(self) -> float | None:
         """Wasserstein's distance of the sojourns, in packets' means of the kernel; the mean over the seeds."""
@@ -180,10 +183,16 @@ class Pair:
         return statistics.fmean(float(np.abs(one - other).mean()) for one, other in known) / whole
 
 
-def _judged(measure: Measure, sim: float, kernel: float, apart: Sequence[float]) -> Difference:
+MEDIAN_OF_NORMAL = 0.6745
+"""Of a standard normal number's size."""
+
+
+def _judged(measure: Measure, sim: float, kernel: float, apart: Sequence[float], own: Sequence[float]) -> Difference:
     mean = mean_of(apart)
     assert mean is not None
-    return Difference(measure, sim, kernel, mean.value, mean.half_width, _verdict(measure.margin, mean, apart))
+    chance = MEDIAN_OF_NORMAL * math.sqrt(2 / len(own)) * statistics.stdev(own) if len(own) > 1 else None
+    verdict = _verdict(measure.margin, mean, apart)
+    return Difference(measure, sim, kernel, mean.value, mean.half_width, verdict, chance)
 
 
 def _verdict(margin: float, mean: Mean, apart: Sequence[float]) -> str:
@@ -210,6 +219,8 @@ class Summary:
     count: int
     median: float
     """Of the absolute differences."""
+    chance: float | None
+    """The median of what chance alone makes of them."""
     p90: float
     agrees: int
     differs: int
@@ -223,11 +234,13 @@ def summaries(pairs: Sequence[Pair]) -> list[Summary]:
         if not all_of_them:
             continue
         sizes = [abs(one.value) for one in all_of_them]
+        chances = [one.chance for one in all_of_them if one.chance is not None]
         found.append(
             Summary(
                 measure,
                 len(sizes),
                 float(np.median(sizes)),
+                float(np.median(chances)) if chances else None,
                 float(np.quantile(sizes, 0.9)),
                 sum(one.verdict == "agrees" for one in all_of_them),
                 sum(one.verdict == "differs" for one in all_of_them),

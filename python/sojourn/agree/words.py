@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 LEGEND = (
     "Each cell: the simulator's number less the kernel's, in percent of the kernel's (utilisation: in points), the "
     "mean over the seeds. = is shown to be within the measure's margin, ! beyond it. Distance: how far the sojourns' "
-    "distributions are apart, in kernel means; in brackets the kernel's own with another seed."
+    "distributions are apart, in kernel means; in brackets the kernel's own with another seed. Chance alone: what two "
+    "means of the kernel's, each over as many other seeds, differ by."
 )
 SIGNS = {"agrees": "=", "differs": "!", "open": ""}
 
@@ -33,9 +34,11 @@ def margin(one: Summary) -> str:
     return f"{one.measure.margin * 100:g} %" if one.measure.relative else f"{one.measure.margin:g} points"
 
 
-def share(summary: Summary, value: float) -> str:
+def share(summary: Summary, value: float | None) -> str:
     """A size in percent or points."""
-    return f"{value * 100:.1f} %" if summary.measure.relative else f"{value:.2f} points"
+    if value is None:
+        return "–"
+    return f"{value * 100:.{2 if value < 0.01 else 1}f} %" if summary.measure.relative else f"{value:.2f} points"
 
 
 def table(pairs: Sequence[Pair]) -> tuple[list[str], list[list[str]]]:
@@ -60,12 +63,12 @@ def summary_table(found: Sequence[Summary]) -> tuple[list[str], list[list[str]]]
     """A row a measure."""
     rows = [
         [
-            one.measure.head, share(one, one.median), share(one, one.p90), margin(one),
+            one.measure.head, share(one, one.median), share(one, one.chance), share(one, one.p90), margin(one),
             f"{one.agrees} of {one.count}", f"{one.differs}",
         ]
         for one in found
     ]  # fmt: skip
-    return ["", "median difference", "90 % are below", "margin", "shown equal", "shown different"], rows
+    return ["", "median difference", "chance alone", "90 % are below", "margin", "shown equal", "shown different"], rows
 
 
 def rank_table(found: Sequence[Ranking]) -> tuple[list[str], list[list[str]]]:
@@ -130,8 +133,8 @@ def as_dict(done: Comparison) -> dict[str, Any]:
         "pairs": [_pair(pair) for pair in done.pairs],
         "summary": [
             {
-                "measure": one.measure.name, "count": one.count, "median": one.median, "p90": one.p90,
-                "margin": one.measure.margin, "agrees": one.agrees, "differs": one.differs,
+                "measure": one.measure.name, "count": one.count, "median": one.median, "chance": one.chance,
+                "p90": one.p90, "margin": one.measure.margin, "agrees": one.agrees, "differs": one.differs,
             }
             for one in summaries(done.pairs)
         ],
@@ -153,7 +156,7 @@ def _pair(pair: Pair) -> dict[str, Any]:
         "differences": {
             one.measure.name: {
                 "sim": one.sim, "kernel": one.kernel, "difference": one.value, "half_width": one.half_width,
-                "verdict": one.verdict,
+                "verdict": one.verdict, "chance": one.chance,
             }
             for one in pair.differences()
         },
