@@ -603,3 +603,14 @@ def test_a_papers_readme_has_a_verdict_for_every_claim() -> None:
                 assert verdicts[claim.id] - {"not-expressible"} == {"holds"}, claim.id
             if "differs" in verdicts[claim.id] or claim.kind == "not-expressible":
                 assert claim.cause, claim.id
+
+
+@pytest.mark.parametrize("world", ["sim", "kernel"])
+def test_what_differs_in_a_world_has_its_cause_and_ablation_there(world: str) -> None:
+    for experiment, _ in claims.select([], ROOT / "experiments"):
+        for one in json.loads((experiment.folder / f"verdicts.{world}.json").read_text(encoding="utf-8"))["claims"]:
+            if one["verdict"] in ("differs", "not-expressible"):
+                assert one["cause"], f"{one['id']} in {world}"
+            if one["verdict"] == "differs":
+                assert one["ablation"], f"{one['id']} in {world}"
+                assert "not explained" not in one["cause"], one["id"]

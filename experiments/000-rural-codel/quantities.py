@@ -299,6 +299,11 @@ def k11(runs: Needs) -> Quantities:
     def every(load: str) -> Floats:
         return 1000 * _rural_less_default(runs["rtts-every"], "CoDel", load, "flows.bulk.goodput_mbit")
 
+    def begun(load: str) -> Floats:
+        more = _rural_less_default(runs["rtts-begin"], "CoDel", load, "flows.bulk.goodput_mbit")
+        mean: Floats = 1000 * more.mean(axis=0)
+        return mean
+
     def deep(load: str) -> Floats:
         rural, default = (runs[name].of(LOADS[load]) for name in ("deep-rural", "deep"))
         more = rural.grid("flows.bulk.goodput_mbit") - default.grid("flows.bulk.goodput_mbit")
@@ -317,6 +322,8 @@ def k11(runs: Needs) -> Quantities:
         "FQ-CoDel: high load, %": _share(fair["high load"]),
         "beside: the same with an acknowledgement a segment, low load": every("low load")[far].mean(axis=0),
         "beside: the same with an acknowledgement a segment, high load": every("high load")[far].mean(axis=0),
+        "beside: and downloads with an initial window of 10, low load": begun("low load"),
+        "beside: and downloads with an initial window of 10, high load": begun("high load"),
         "beside: the same with a buffer of 60 packets, low load": deep("low load"),
         "beside: the same with a buffer of 60 packets, high load": deep("high load"),
         "beside: CoDel: more at 300 ms, low load, kbit/s": codel["low load"][RTTS_MS == 300][0],
