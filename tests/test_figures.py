@@ -190,3 +190,11 @@ def test_every_paper_names_runs_and_claims_that_are_there() -> None:
     there = [path.parent for path in sorted((ROOT / "experiments").glob(f"*/{figures.FIGURES}"))]
     for folder in there:
         assert figures.load(folder).drawings
+
+
+def test_every_drawing_has_its_picture_where_the_site_looks_and_no_other_is_kept() -> None:
+    for path in sorted((ROOT / "experiments").glob(f"*/{figures.FIGURES}")):
+        drawn = {one.name for one in figures.load(path.parent).drawings}
+        kept = {one.relative_to(path.parent) for one in path.parent.rglob("*.png")}
+        assert {one.name.split(".")[0] for one in kept} == drawn, path.parent.name
+        assert {one.parent.name for one in kept} == {figures.FOLDER}, path.parent.name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -315,11 +315,26 @@ PAPER = {
     },
 }
 """CoDel's and tail drop's, as printed."""
+Measure = Callable[[Runs, str], Floats]
 RATES = {"512kbit": "512 kbit/s", "1.5mbit": "1.5 Mbit/s"}
 
 
 def edge(runs: Needs, figure: Figure) -> None:
     """The paper's numbers beside ours."""
+    _edge(figure, lambda rate, measure: QUANTITIES._edge(runs, rate, measure))
+
+
+def edge_near(runs: Needs, figure: Figure) -> None:
+    """The same with the settings that come near them."""
+
+    def found(rate: str, measure: Measure) -> Mapping[tuple[str, str], Floats]:
+        name, other, _ = QUANTITIES.FITTED[rate]
+        return QUANTITIES._edge(runs, other, measure, QUANTITIES.TWENTY, name)
+
+    _edge(figure, found)
+
+
+def _edge(figure: Figure, measured: Callable[[str, Measure], Mapping[tuple[str, str], Floats]]) -> None:
     axis = figure.subplots()
     functions = {
         "dropped, %": (QUANTITIES._dropped, 2),
@@ -329,7 +344,7 @@ def edge(runs: Needs, figure: Figure) -> None:
     }
     rows, paints = [], []
     for rate, measures in PAPER.items():
-        found = {name: QUANTITIES._edge(runs, rate, function) for name, (function, _) in functions.items()}
+        found = {name: measured(rate, function) for name, (function, _) in functions.items()}
         for way in ("down", "up"):
             for place, aqm in enumerate(("CoDel", "tail drop")):
                 row = [f"{RATES[rate]} {way}, {aqm}"]
@@ -625,6 +640,14 @@ FIGURES = (
         ("N19", "N20", "N21", "N22", "N23", "N24", "N25", "N26"),
         ("edge",),
         edge,
+    ),
+    Drawing(
+        "edge-near",
+        "The consumer's edge with large packets and a slower link",
+        "the table; 1500 bytes a packet, 20 packets before tail drop, and 1.2 Mbit/s for the rows of 1.5",
+        ("N19", "N20", "N21", "N22", "N23", "N24", "N25", "N26"),
+        ("edge-packets", "edge-rate"),
+        edge_near,
     ),
     Drawing(
         "target",
