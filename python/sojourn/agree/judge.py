@@ -113,7 +113,7 @@ class Difference:
     verdict: str
     """`agrees`: shown to be within the margin (two one-sided tests at 5 %); `differs`: shown to be beyond; `open`."""
     chance: float | None
-    """What the kernel differs from itself by, in the median: two means of its own over as many seeds; none of one seed."""
+    """What the kernel differs from itself by, in the median: two means of its own over as many seeds. None of one."""
 
 
 @dataclass(frozen=True)
