@@ -52,6 +52,23 @@ def test_a_trace_has_no_rate_that_falls(sojourn: Run, tmp_path: Path) -> None:
     assert "fading.toml:6: hop.b.flush = true: a trace has no rate that falls: expected a rate with steps" in said
 
 
+def test_a_trace_on_the_way_back_does_not_inherit_it(sojourn: Run, tmp_path: Path) -> None:
+    (tmp_path / "some.trace").write_text("1\n2\n10\n")
+    file = scenario(tmp_path, 'flush = true\nreverse = { rate = { trace = "some.trace" } }')
+    assert [hop["flush"] for hop in first(sojourn, file)["hops"]] == [True, False]
+
+
+def test_an_empty_queue_has_no_delay_left(sojourn: Run, tmp_path: Path) -> None:
+    file = tmp_path / "idle.toml"
+    file.write_text(
+        'duration = "13s"\nmeasure = ["10.1s", "13s"]\n[[hop]]\nname = "b"\nrate = [["0s", "10mbit"], ["10s", "1mbit"]]\n'
+        'qdisc = "htb rate 8kbit"\nflush = true\n'
+        '[[flow]]\nkind = "cbr"\nrate = "400kbit"\nrtt = "10ms"\nstop = "9.9s"\n'
+    )
+    [run] = json.loads(sojourn("run", file, "-f", "json").stdout)["runs"]
+    assert run["hops"]["b"]["queue_delay_ms"]["p99"] == 0
+
+
 def test_linux_has_no_such_thing(sojourn: Run, tmp_path: Path) -> None:
     kernel_or_skip()
     said = sojourn("run", scenario(tmp_path, "flush = true"), "--world", "kernel", code=2).stderr

@@ -233,7 +233,7 @@ pub const HOP: Section = Section {
             "flush",
             Form::Flag,
             Flag(false),
-            "Each fall of the rate throws away what waits before the link, and the discipline begins anew. In the simulator only: an idea to compare with.",
+            "Each fall of the rate throws away what waits in the discipline, which begins anew; not what a card's ring holds. In the simulator only: an idea to compare with.",
         ),
     ],
 };

@@ -91,7 +91,7 @@ impl<'a> Frame<'a> {
                     nic: own.or(right.nic),
                     impair: given("impair").map(|field| impair(&field)).transpose()?.flatten(),
                     pause: pause(&reader)?,
-                    flush: given("flush").map_or(Ok(right.flush), |field| flush(field, &rate))?,
+                    flush: given("flush").map_or(Ok(right.flush && !is_trace(&rate)), |field| flush(field, &rate))?,
                     rate,
                     qdisc: given("qdisc"),
                 }
@@ -290,10 +290,16 @@ fn pause<'a>(reader: &Reader<'a>) -> Result<Option<Field<'a>>, Error> {
 /// A hop's `flush`.
 fn flush(field: Field<'_>, rate: &Capacity) -> Result<bool, Error> {
     let asked = field.flag()?;
-    match rate {
-        Capacity::Trace(_) if asked => Err(field.fault("a trace has no rate that falls: expected a rate with steps")),
-        _ => Ok(asked),
+    if asked && is_trace(rate) {
+        return Err(
+            field.fault("a trace has no rate that falls: expected a rate with steps (or flush in reverse only)")
+        );
     }
+    Ok(asked)
+}
+
+fn is_trace(rate: &Capacity) -> bool {
+    matches!(rate, Capacity::Trace(_))
 }
 
 /// A hop's `impair`; nothing where the words change nothing, so that a sweep may begin with "".

@@ -39,6 +39,8 @@ pub struct Link {
     records: Option<Vec<PacketRecord>>,
     /// What the discipline dropped in the last operation; the engine takes them.
     pub drops: Vec<(Packet, DropReason)>,
+    /// So many of them it has taken.
+    taken: usize,
     overhead: u32,
     index: u16,
     server: Server,
@@ -132,6 +134,7 @@ impl Link {
             meter,
             records: options.packets.then(Vec::new),
             drops: Vec::new(),
+            taken: 0,
             overhead: link.overhead,
             index: index as u16,
             server,
@@ -323,9 +326,17 @@ impl Link {
                 None => at = old.next_event().max(at + Span(1)),
             }
         }
-        self.drops.extend(gone.into_iter().map(|(packet, _)| (packet, DropReason::Overlimit)));
-        if self.detail {
-            self.meter.enqueued(now, self.waiting(), self.is_full());
+        assert_eq!(old.packets(), 0, "{spec}: what it holds it gives in the end");
+        self.drops.extend(gone.into_iter().map(|(mut packet, _)| {
+            // Nor is what was decided about it on its way out.
+            packet.set_ecn(packet.ecn_in());
+            (packet, DropReason::Overlimit)
+        }));
+        let is_sending = self.service.is_some() || self.busy && self.due < Time::NEVER;
+        match self.waiting() {
+            _ if !self.detail => {}
+            0 if !is_sending => self.meter.emptied(now),
+            packets => self.meter.enqueued(now, packets, self.is_full()),
         }
         self.watch(now);
     }
@@ -334,10 +345,12 @@ impl Link {
     #[cold]
     #[inline(never)]
     pub fn take_drop(&mut self, now: Time) -> Option<Packet> {
-        if self.drops.is_empty() {
+        let Some(&(packet, reason)) = self.drops.get(self.taken) else {
+            self.drops.clear();
+            self.taken = 0;
             return None;
-        }
-        let (packet, reason) = self.drops.remove(0);
+        };
+        self.taken += 1;
         self.meter.dropped(now, reason);
         if let Some(records) = &mut self.records {
             records.push(record(self.index, packet, now, now, Fate::Dropped(reason)));

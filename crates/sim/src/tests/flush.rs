@@ -57,3 +57,17 @@ fn what_a_card_or_the_link_behind_holds_is_not_thrown_away() {
     link.flush = true;
     assert_engines_agree("flow control", &stopped);
 }
+
+#[test]
+fn what_is_thrown_away_was_never_marked() {
+    let mut marks = fading("codel limit 1000 ecn ce_threshold 1ms");
+    for entry in &mut marks.workload.entries {
+        entry.tcp.ecn = true;
+        entry.tcp.cc = Cc::Fixed(60);
+    }
+    let output = assert_engines_agree("marks", &marks);
+    let thrown = output.packets.iter().filter(|packet| packet.link == 0 && packet.end == FALL);
+    let thrown: Vec<_> = thrown.filter(|packet| packet.fate == Fate::Dropped(DropReason::Overlimit)).collect();
+    assert!(thrown.len() > 2);
+    assert!(thrown.iter().all(|packet| packet.ecn_out == packet.ecn_in));
+}
