@@ -435,6 +435,17 @@ def _changed(runs: Needs, rate: str, measure: Measure) -> dict[str, Floats]:
     return told
 
 
+def _near(
+    runs: Needs, rate: str, measure: Measure, apart: Callable[[Floats, Floats], Floats], words: str
+) -> dict[str, Floats]:
+    """How far CoDel and tail drop are apart with what comes near the paper's, by direction."""
+    name, other, front = FITTED[rate]
+    if name not in runs:
+        return {}
+    found = _edge(runs, other, measure, TWENTY, name)
+    return {f"beside: {front}{way}, {words}": apart(found[way, "CoDel"], found[way, "tail drop"]) for way in WAYS}
+
+
 def _dropped(runs: Runs, way: str) -> Floats:
     drops = runs.values(f"hops.{WAYS[way]}.drops")
     return 100 * drops / (drops + runs.values(f"hops.{WAYS[way]}.delivered_packets"))
@@ -471,6 +482,7 @@ def _drops_of(rate: str) -> Callable[[Needs], Quantities]:
             "tail drop's less CoDel's, down, points": apart["down"],
             "up, points": apart["up"],
             **_changed(runs, rate, _dropped),
+            **_near(runs, rate, _dropped, lambda codel, tail: tail - codel, "tail drop's less CoDel's, points"),
         }
 
     return at
@@ -491,6 +503,7 @@ def _medians_of(rate: str) -> Callable[[Needs], Quantities]:
                 if np.all(deeper > 0)
             },
             **_changed(runs, rate, _median),
+            **(_near(runs, rate, _median, np.divide, "CoDel's in parts") if "up" in ratios else {}),
         }
 
     return at
@@ -578,7 +591,7 @@ def n30(runs: Needs) -> Quantities:
 
     return {
         "CoDel's bytes with a queue that is cleared less those with one that is not, %": gained(CODEL),
-        "beside: packets thrown away": more(CODEL, "drops_by_reason.overlimit"),
+        "beside: packets that a full or cleared queue drops, more by": more(CODEL, "drops_by_reason.overlimit"),
         "beside: its p95 over time, ms, more by": more(CODEL, "queue_delay_ms.p95"),
         "beside: its p95 over packets, ms, more by": more(CODEL, "sojourn_ms.p95"),
         "beside: tail drop's bytes, %": gained(TAIL),
