@@ -61,8 +61,8 @@ def test_a_trace_on_the_way_back_does_not_inherit_it(sojourn: Run, tmp_path: Pat
 def test_an_empty_queue_has_no_delay_left(sojourn: Run, tmp_path: Path) -> None:
     file = tmp_path / "idle.toml"
     file.write_text(
-        'duration = "13s"\nmeasure = ["10.1s", "13s"]\n[[hop]]\nname = "b"\nrate = [["0s", "10mbit"], ["10s", "1mbit"]]\n'
-        'qdisc = "htb rate 8kbit"\nflush = true\n'
+        'duration = "13s"\nmeasure = ["10.1s", "13s"]\n[[hop]]\nname = "b"\n'
+        'rate = [["0s", "10mbit"], ["10s", "1mbit"]]\nqdisc = "htb rate 8kbit"\nflush = true\n'
         '[[flow]]\nkind = "cbr"\nrate = "400kbit"\nrtt = "10ms"\nstop = "9.9s"\n'
     )
     [run] = json.loads(sojourn("run", file, "-f", "json").stdout)["runs"]
