@@ -205,26 +205,35 @@ def n8(runs: Needs) -> Quantities:
 
 def n9(runs: Needs) -> Quantities:
     """By rate, what the larger packets add to CoDel's median delay, and RED's median delay."""
-    sizes = runs["packet-size"]
-    added, red = {}, {}
-    for rate in ("128kbit", "256kbit", "512kbit", "1.5mbit"):
+    sizes, rates, rtts = runs["packet-size"], ("128kbit", "256kbit", "512kbit", "1.5mbit"), ("30ms", "50ms", "100ms")
+
+    def raised(rate: str, *words: str) -> Floats:
         large, small = (
-            sizes.of("codel ", f"rate={rate}", f"mss={mss}").grid("sojourn_ms.p50").mean(axis=0) for mss in (1448, 448)
+            sizes.of("codel ", f"rate={rate}", f"mss={mss}", *words).grid("sojourn_ms.p50").mean(axis=0)
+            for mss in (1448, 448)
         )
-        added[rate] = large - small
-        red[rate] = np.median(sizes.of("red ", f"rate={rate}").grid("sojourn_ms.p50"), axis=0)
-    steps = np.sum([a > b for a, b in itertools.pairwise(added.values())], axis=0)
+        return large - small
+
+    def steps(of: Iterable[Floats]) -> Floats:
+        return np.sum([a > b for a, b in itertools.pairwise(of)], axis=0)
+
+    added = {rate: raised(rate) for rate in rates}
+    with_rtt = {rtt: {rate: raised(rate, f"flow.ftp.rtt={rtt}") for rate in rates} for rtt in rtts}
+    red = {rate: np.median(sizes.of("red ", f"rate={rate}").grid("sojourn_ms.p50"), axis=0) for rate in rates}
     return {
         "raised at 128 kbit/s, ms": added["128kbit"],
         "at 256 kbit/s": added["256kbit"],
         "at 512 kbit/s": added["512kbit"],
         "at 1.5 Mbit/s": added["1.5mbit"],
-        "by less at each step of the rate, of 3": steps,
+        "by less at each step of the rate, of 3": steps(added.values()),
         "RED's median delay at 128 kbit/s, ms": red["128kbit"],
         "RED's at 256 kbit/s": red["256kbit"],
         "RED's at 512 kbit/s": red["512kbit"],
         "RED's at 1.5 Mbit/s": red["1.5mbit"],
         "beside: RED's median over all four rates, ms": np.median(sizes.of("red ").grid("sojourn_ms.p50"), axis=0),
+        "beside: RTT 30 ms, raised at 256 kbit/s, ms": with_rtt["30ms"]["256kbit"],
+        "beside: RTT 30 ms, raised at 512 kbit/s, ms": with_rtt["30ms"]["512kbit"],
+        **{f"beside: RTT {rtt[:-2]} ms, by less at each step, of 3": steps(with_rtt[rtt].values()) for rtt in rtts},
     }
 
 
@@ -284,8 +293,7 @@ def n12(runs: Needs) -> Quantities:
             "beside: p75 with them": old.values("queue_delay_ms.p75"),
             "beside: p95 with them": old.values("queue_delay_ms.p95"),
         }
-    if fast := runs.get("fading-to-10"):
-        told["beside: never below 10 Mbit/s, p75"] = fast.values("queue_delay_ms.p75")
+    told["beside: never below 10 Mbit/s, p75"] = runs["fading-to-10"].values("queue_delay_ms.p75")
     return told
 
 
@@ -296,15 +304,15 @@ def n13(runs: Needs) -> Quantities:
         return runs[name].of(word).values("delivered_bytes")
 
     whole = [carried("fading", word) for word in (CODEL, TAIL)]
-    told = {"bytes in parts of tail drop's": whole[0] / whole[1], "beside: CoDel's MB": whole[0] / 1e6}
-    if "rise-1" in runs:
-        rises = [carried("rise-1", word) + carried("rise-2", word) for word in (CODEL, TAIL)]
-        rest = [all_ - rise for all_, rise in zip(whole, rises, strict=True)]
-        told["beside: in the first 15 s after the link is fast again"] = rises[0] / rises[1]
-        told["beside: else"] = rest[0] / rest[1]
-    if "steady" in runs:
-        told["beside: where the rate never changes"] = carried("steady", CODEL) / carried("steady", TAIL)
-    return told
+    rises = [carried("rise-1", word) + carried("rise-2", word) for word in (CODEL, TAIL)]
+    rest = [all_ - rise for all_, rise in zip(whole, rises, strict=True)]
+    return {
+        "bytes in parts of tail drop's": whole[0] / whole[1],
+        "beside: CoDel's MB": whole[0] / 1e6,
+        "beside: in the first 15 s after the link is fast again": rises[0] / rises[1],
+        "beside: else": rest[0] / rest[1],
+        "beside: where the rate never changes": carried("steady", CODEL) / carried("steady", TAIL),
+    }
 
 
 def n14(runs: Needs) -> Quantities:
@@ -390,12 +398,16 @@ def n18(runs: Needs) -> Quantities:
     rtts = _rtts(runs)
     far = np.tile(np.arange(len(rtts)) >= rtts.index("100ms"), len(codel) // len(rtts))
     web = np.arange(len(codel)) >= len(codel) * 2 // 3
+    short = np.tile(np.array([int(rtt[:-2]) for rtt in rtts]) <= 30, len(codel) // len(rtts))
+    near = short & ~web
     return {
         "runs in which CoDel's index is no less than RED's, %": 100 * fairer.sum(axis=0) / both.sum(axis=0),
         "beside: of those with RTTs from 100 ms on": 100 * fairer[far].sum(axis=0) / both[far].sum(axis=0),
         "beside: of those with web and a call": 100 * fairer[web].sum(axis=0) / both[web].sum(axis=0),
         "beside: CoDel's index, mean": np.nanmean(codel, axis=0),
         "beside: RED's": np.nanmean(red, axis=0),
+        "beside: CoDel's with transfers alone, RTTs up to 30 ms": np.nanmean(codel[near], axis=0),
+        "beside: RED's with them": np.nanmean(red[near], axis=0),
     }
 
 
@@ -405,7 +417,7 @@ WAYS = {"down": "edge", "up": "edge.reverse"}
 SOURCES = {"down": ("ftp", "web", "call.right"), "up": ("upload", "call.left")}
 """The sources of each direction."""
 AQMS = {"CoDel": "codel ", "tail drop": "edge.qdisc=pfifo limit 13"}
-DEEPER = {"tail drop with 26": "edge.qdisc=pfifo limit 26", "tail drop with 104": "edge.qdisc=pfifo limit 104"}
+DEEPER = {f"tail drop with {packets}": f"edge.qdisc=pfifo limit {packets}" for packets in (26, 52, 104)}
 Measure = Callable[[Runs, str], Floats]
 
 
@@ -430,20 +442,14 @@ def _changed(runs: Needs, rate: str, measure: Measure) -> dict[str, Floats]:
     """The same with the deeper buffers, and with what comes near the paper's."""
     told = _table(_edge(runs, rate, measure, DEEPER), "", "beside: ")
     name, other, front = FITTED[rate]
-    if name in runs:
-        told |= _table(_edge(runs, other, measure, TWENTY, name), "", f"beside: {front}")
-    return told
+    return told | _table(_edge(runs, other, measure, TWENTY, name), "", f"beside: {front}")
 
 
-def _near(
-    runs: Needs, rate: str, measure: Measure, apart: Callable[[Floats, Floats], Floats], words: str
-) -> dict[str, Floats]:
-    """How far CoDel and tail drop are apart with what comes near the paper's, by direction."""
+def _near(runs: Needs, rate: str, measure: Measure, words: str, apart: Callable[..., Floats]) -> dict[str, Floats]:
+    """Tail drop's and CoDel's, apart, with what comes near the paper's, by direction."""
     name, other, front = FITTED[rate]
-    if name not in runs:
-        return {}
     found = _edge(runs, other, measure, TWENTY, name)
-    return {f"beside: {front}{way}, {words}": apart(found[way, "CoDel"], found[way, "tail drop"]) for way in WAYS}
+    return {f"beside: {front}{way}, {words}": apart(found[way, "tail drop"], found[way, "CoDel"]) for way in WAYS}
 
 
 def _dropped(runs: Runs, way: str) -> Floats:
@@ -482,7 +488,7 @@ def _drops_of(rate: str) -> Callable[[Needs], Quantities]:
             "tail drop's less CoDel's, down, points": apart["down"],
             "up, points": apart["up"],
             **_changed(runs, rate, _dropped),
-            **_near(runs, rate, _dropped, lambda codel, tail: tail - codel, "tail drop's less CoDel's, points"),
+            **_near(runs, rate, _dropped, "tail drop's less CoDel's, points", np.subtract),
         }
 
     return at
@@ -503,7 +509,11 @@ def _medians_of(rate: str) -> Callable[[Needs], Quantities]:
                 if np.all(deeper > 0)
             },
             **_changed(runs, rate, _median),
-            **(_near(runs, rate, _median, np.divide, "CoDel's in parts") if "up" in ratios else {}),
+            **(
+                _near(runs, rate, _median, "CoDel's in parts", lambda tail, codel: codel / tail)
+                if "up" in ratios
+                else {}
+            ),
         }
 
     return at

@@ -291,9 +291,7 @@ fn pause<'a>(reader: &Reader<'a>) -> Result<Option<Field<'a>>, Error> {
 fn flush(field: Field<'_>, rate: &Capacity) -> Result<bool, Error> {
     let asked = field.flag()?;
     if asked && is_trace(rate) {
-        return Err(
-            field.fault("a trace has no rate that falls: expected a rate with steps (or flush in reverse only)")
-        );
+        return Err(field.fault("a trace has no rate that falls: expected a rate with steps"));
     }
     Ok(asked)
 }

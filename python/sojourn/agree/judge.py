@@ -183,7 +183,7 @@ class Pair:
         return statistics.fmean(float(np.abs(one - other).mean()) for one, other in known) / whole
 
 
-MEDIAN_OF_NORMAL = 0.6745
+MEDIAN_OF_NORMAL = statistics.NormalDist().inv_cdf(0.75)
 """Of a standard normal number's size."""
 
 
