@@ -108,13 +108,13 @@ pub struct FlowMeter {
     next: u64,
     bin: usize,
     acked_bytes: Box<[u64]>,
+    measure: (Time, Time),
     main: Events,
     startup: Option<Box<Events>>,
     /// The window under way, and its end; the series has a cursor of its own, which jumps over bins in which nothing happened.
     phase: Phase,
     phase_end: u64,
     bin_width: u64,
-    measure: (Time, Time),
     end: Time,
     past: Past,
     states: Option<Box<States>>,
@@ -154,7 +154,7 @@ impl FlowMeter {
     pub fn warm(&self, cache: &impl Cache) {
         cache.fetch(&self.traffic);
         cache.fetch(&self.traffic.acked);
-        cache.fetch(&self.main);
+        cache.fetch(&self.measure);
     }
 
     /// The same of what lies behind that, for a sample of this RTT.

@@ -437,18 +437,16 @@ impl Fabric {
         if *warm > 0 {
             return;
         }
-        for packet in packets.iter().skip(2 * AHEAD).take(AHEAD) {
-            hosts.warm(packet.conn(), packet.has_blocks());
-        }
-        for packet in packets.iter().skip(AHEAD).take(AHEAD) {
+        packets.part(2 * AHEAD, AHEAD).for_each(|packet| hosts.warm(packet.conn(), packet.has_blocks()));
+        packets.part(AHEAD, AHEAD).for_each(|packet| {
             let conn = packet.conn();
             self.flows[hosts.entry(conn)].warm(&Processor);
             hosts.warm_first(conn, packet.ack().cum, packet.has_blocks());
-        }
-        for packet in packets.iter().take(AHEAD) {
-            self.flows[hosts.entry(packet.conn())].warm_rtt(packet.shows_rtt(), &Processor);
             self.ends.warm_blocks(packet);
-        }
+        });
+        packets.part(0, AHEAD).for_each(|packet| {
+            self.flows[hosts.entry(packet.conn())].warm_rtt(packet.shows_rtt(), &Processor);
+        });
         if let Some((_, conn)) = self.senders.due() {
             hosts.warm(conn, true);
         }

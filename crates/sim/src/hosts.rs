@@ -69,6 +69,9 @@ pub trait Net {
     fn shaken(&self, conn: u32) -> Option<Span>;
 }
 
+// What a sender has fetched beforehand is counted in lines.
+const _: () = assert!(std::mem::offset_of!(Conn, sender).is_multiple_of(sojourn_core::cache::LINE));
+
 /// A connection at its data sender, on whole lines of a cache; those that every ACK needs come first.
 #[repr(C, align(64))]
 struct Conn {

@@ -14,7 +14,6 @@ mod prague;
 mod reno;
 mod vegas;
 
-use crate::cache::Cache;
 use crate::tcp::undo::Prior;
 use crate::tcp::{Cc, Config, HyStart as Asked, Windows};
 use crate::units::{Span, Time};
@@ -183,15 +182,6 @@ impl Control {
     #[inline]
     pub fn is_fixed(&self) -> bool {
         self.rule == Rule::Fixed
-    }
-
-    /// See [`super::Sender::warm`].
-    #[inline]
-    pub fn warm(&self, cache: &impl Cache) {
-        cache.fetch(&self.window);
-        cache.fetch(&self.initial);
-        cache.fetch(&self.ssthresh);
-        cache.fetch(&self.hystart);
     }
 
     #[inline]

@@ -11,7 +11,7 @@
 //! Deviations: where marking changes, DCTCP's new segment waits for its ACK as any other (Linux acknowledges it at once); one that
 //! is out of order is told together with those before it.
 
-use crate::cache::Cache;
+use crate::cache::{Cache, LINE};
 use crate::packet::Ecn;
 use crate::tcp::compress::{BLOCKS_EXPECTED, Compress};
 use crate::tcp::delack::Pace;
@@ -21,6 +21,7 @@ use crate::tcp::{Ack, AckPolicy, Block, Cc, Config, Recovery};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use core::mem::offset_of;
 
 /// The delayed-ACK time without quick ACKs. RFC 5681 §4.2 allows up to 500 ms.
 const DELACK: Span = Span::from_millis(200);
@@ -270,9 +271,7 @@ impl Receiver {
     /// As [`crate::tcp::Sender::warm`].
     #[inline]
     pub fn warm(&self, cache: &impl Cache) {
-        cache.fetch(&self.next);
-        cache.fetch(&self.deadline);
-        cache.fetch(&self.held);
+        cache.fetch_lines(&self.next, const { offset_of!(Receiver, recent).div_ceil(LINE) });
     }
 
     /// The same of what a segment out of order needs beside, where one has come: the block that most of them go to.
@@ -282,7 +281,7 @@ impl Receiver {
             && let Some(last) = self.held.back()
         {
             cache.fetch(last);
-            cache.fetch(&self.recent);
+            cache.fetch(&self.merge);
         }
     }
 

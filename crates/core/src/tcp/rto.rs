@@ -4,7 +4,6 @@
 //! from below. Linux bounds the variance term instead (so the RTO is at least SRTT + 200 ms), keeps the largest
 //! deviation of each round trip, lets it fall only once a round trip, and counts a falling RTT at an eighth.
 
-use crate::cache::Cache;
 use crate::units::Span;
 use crate::wheel::Wheel;
 
@@ -102,12 +101,6 @@ impl Rto {
     #[inline]
     pub fn timeout(&self) -> Span {
         if self.backoff == 0 { Span(self.rto) } else { Span((self.rto << self.backoff).min(MAX.0)) }
-    }
-
-    /// See [`crate::tcp::Sender::warm`].
-    #[inline]
-    pub fn warm(&self, cache: &impl Cache) {
-        cache.fetch(&self.rto);
     }
 
     /// RFC 6298 §5.5: the timer expired, double.

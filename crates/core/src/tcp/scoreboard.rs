@@ -89,15 +89,6 @@ impl Scoreboard {
         nxt - una + self.retx - self.sacked - self.lost
     }
 
-    /// See [`crate::tcp::Sender::warm_repair`].
-    #[inline]
-    pub fn warm(&self, cache: &impl Cache) {
-        cache.fetch(&self.sacked);
-        cache.fetch(&self.known);
-        cache.fetch(&self.sent_again);
-        cache.fetch(&self.lost_again);
-    }
-
     /// See [`crate::tcp::Sender::warm_board`].
     #[inline]
     pub fn warm_first(&self, una: u32, cache: &impl Cache) {

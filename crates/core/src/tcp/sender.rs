@@ -13,7 +13,7 @@ mod repair;
 mod rfc6675;
 mod timers;
 
-use crate::cache::Cache;
+use crate::cache::{Cache, LINE};
 use crate::tcp::bursts::{self, Bursts};
 use crate::tcp::cc::{Clock, Control};
 use crate::tcp::prr::Prr;
@@ -30,6 +30,7 @@ use crate::tcp::{Ack, Acked, Block, Cc, Config, Recovery, Run, Transmit};
 use crate::units::{Span, Time};
 use crate::wheel::Wheel;
 use alloc::boxed::Box;
+use core::mem::offset_of;
 use modelled::Path;
 use rfc6675::Undo;
 use timers::Timer;
@@ -144,13 +145,17 @@ pub struct Sender {
     board: Scoreboard,
     tlp: Tlp,
     doubt: Doubt,
-    /// When the first SYN left, in µs modulo 2^32.
-    opened_us: u32,
+    retransmits: u32,
     /// What to return to if the last timeout was spurious (without RACK).
     undo: Option<Box<Undo>>,
-    retransmits: u32,
+    /// When the first SYN left, in µs modulo 2^32.
+    opened_us: u32,
     timeouts: u32,
 }
+
+/// The lines of a [`Sender`] that begins with one: those that every ACK needs, and those that repairs need beside.
+const PLAIN: usize = offset_of!(Sender, recover) / LINE;
+const REPAIR: usize = offset_of!(Sender, opened_us).div_ceil(LINE) - PLAIN;
 
 impl Sender {
     /// A sender that is neither opened nor established.
@@ -474,21 +479,13 @@ impl Sender {
     /// Fetches what any ACK needs.
     #[inline]
     pub fn warm(&self, cache: &impl Cache) {
-        cache.fetch(&self.deadline);
-        cache.fetch(&self.sent_at);
-        self.rto.warm(cache);
-        self.control.warm(cache);
-        cache.fetch(&self.min_rtt_us);
-        cache.fetch(&self.rack);
+        cache.fetch_lines(&self.una, PLAIN);
     }
 
     /// The same of what an ACK with SACK blocks needs beside.
     #[inline]
     pub fn warm_repair(&self, cache: &impl Cache) {
-        self.board.warm(cache);
-        cache.fetch(&self.recover);
-        cache.fetch(&self.tlp);
-        cache.fetch(&self.retransmits);
+        cache.fetch_lines(&self.recover, REPAIR);
     }
 
     /// The same of what it keeps elsewhere, behind what [`Sender::warm`] fetches: the segment that will be the first outstanding.
