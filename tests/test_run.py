@@ -260,6 +260,19 @@ def test_check_of_a_large_sweep_lists_the_first_and_says_how_many_more(sojourn: 
     assert len(sojourn("check", file, "-f", "csv").stdout.splitlines()) == 19_009
 
 
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [
+        ("nic={ ring = 64, bql = true }", "nic ring 64 bql"),
+        ("impair=loss 1%", "impair loss 1%"),
+        ("flush=true", "flush"),
+    ],
+)
+def test_check_says_what_only_some_queues_have(sojourn: Run, small: Path, key: str, shown: str) -> None:
+    assert "beside" not in sojourn("check", small).stdout
+    assert f" {shown} " in sojourn("check", small, "--set", f"hop.bottleneck.{key}").stdout
+
+
 def test_help_and_check_start_without_the_libraries_of_a_report() -> None:
     heavy = {"numpy", "pyarrow", "matplotlib", "scipy", "rich", "jinja2"}
     code = f"import sys, sojourn.cli; print(sorted({heavy!r} & set(sys.modules)))"

@@ -13,6 +13,8 @@ from sojourn.cli.base import cli, format_option, load_plan, many, rows_as_csv, s
 
 SHOWN = 40
 """Combinations that the text lists."""
+HOP = ("name", "rate", "delay", "qdisc")
+"""What the text says of every queue."""
 
 
 @cli.command(
@@ -39,6 +41,16 @@ def check(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int 
         _show_plan(runs, first)
 
 
+def _beside(hop: dict[str, Any]) -> str:
+    """What only some queues have: a card below, impairments, flow control, a fall of the rate that clears them."""
+    words = []
+    if nic := hop["nic"]:
+        words.append(f"nic ring {nic['ring']}" + (" bql" if nic["bql"] else ""))
+    if hop["impair"]:
+        words.append(f"impair {hop['impair']}")
+    return ", ".join([*words, *(key for key in ("pause", "flush") if hop[key])])
+
+
 def _show_plan(runs: list[dict[str, Any]], first: dict[str, Any]) -> None:
     sets = list({json.dumps(one["set"]): one["set"] for one in runs}.values())
     seeds = sorted({one["seed"] for one in runs})
@@ -46,11 +58,11 @@ def _show_plan(runs: list[dict[str, Any]], first: dict[str, Any]) -> None:
         f"{first['title']}: {many(len(runs), 'run')} of {first['duration_s']:g} s "
         f"({many(len(sets), 'combination')} × {many(len(seeds), 'seed')}, from seed {seeds[0]})"
     )
-    screen.print_words(
-        "path, left to right" + (" (first combination)" if len(sets) > 1 else ""),
-        ["queue", "rate", "delay", "discipline"],
-        [[hop["name"], hop["rate"], hop["delay"], hop["qdisc"]] for hop in first["hops"]],
-    )
+    beside = [_beside(hop) for hop in first["hops"]]
+    head, path = ["queue", "rate", "delay", "discipline"], [[hop[key] for key in HOP] for hop in first["hops"]]
+    if any(beside):
+        head, path = [*head, "beside"], [[*row, words] for row, words in zip(path, beside, strict=True)]
+    screen.print_words("path, left to right" + (" (first combination)" if len(sets) > 1 else ""), head, path)
     screen.print_words(
         f"flows (seed {seeds[0]})",
         ["name", "kind", "cc", "direction", "base RTT", "what"],
