@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -18,6 +19,9 @@ from sojourn.kernel import Kernel, find
 ROOT = Path(__file__).resolve().parent.parent
 SOJOURN = str(Path(sys.executable).parent / "sojourn")
 CI = os.environ.get("CI") == "true"
+
+# What a shell starts in the background ignores Ctrl-C, and so would all that the tests start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
