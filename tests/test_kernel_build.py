@@ -159,12 +159,10 @@ def wait_for(what: Path, pattern: str) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_an_interrupted_build_leaves_nothing(tmp_path: Path, cache: Path, number: signal.Signals) -> None:
     slow = a_tree(tmp_path / "slow", 60)
-    # What starts the tests in the background may have them ignore SIGINT; a terminal does not.
     with subprocess.Popen(
         [SOJOURN, "kernel", "build", "--source", slow],
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as building:
         wait_for(cache, ".new-*/build/.config")
         building.send_signal(number)

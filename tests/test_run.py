@@ -202,13 +202,11 @@ def test_ctrl_c_and_kill_leave_the_finished_runs_in_a_readable_folder(
     small.write_text(SMALL.replace('"3s"', '"600s"'))
     out = tmp_path / "out"
     command = [SOJOURN, "run", str(small), "--seeds", "200", "--jobs", "2", "--out", str(out)]
-    # What starts the tests in the background may have them ignore SIGINT; a terminal does not.
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 60
     while not list(out.glob("runs/0*.parquet")) and time.monotonic() < deadline:
