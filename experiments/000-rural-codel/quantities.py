@@ -159,6 +159,8 @@ def k4(runs: Needs) -> Quantities:
         "beside: with an acknowledgement a segment, high load": 100 * other("interval-every", "high load"),
         "beside: with RFC 8289's CoDel, low load": 100 * other("interval-rfc", "low load"),
         "beside: with RFC 8289's CoDel, high load": 100 * other("interval-rfc", "high load"),
+        "beside: with both, low load": 100 * other("interval-both", "low load"),
+        "beside: with both, high load": 100 * other("interval-both", "high load"),
         "beside: FQ-CoDel, low load": busy("fq_codel limit 25 interval 300ms noecn variant ns2", "low load"),
         "beside: FQ-CoDel, high load": busy("fq_codel limit 25 interval 300ms noecn variant ns2", "high load"),
         "beside: CoDel's default interval, low load": busy(NS2["CoDel"], "low load"),
@@ -260,6 +262,8 @@ def k9(runs: Needs) -> Quantities:
         "FQ-CoDel: high load, %": _shown(saved("FQ-CoDel", "high load")),
         "beside: CoDel: saved at the worst RTT, low load, %": least(saved("CoDel", "low load")),
         "beside: CoDel: saved at the worst RTT, high load, %": least(saved("CoDel", "high load")),
+        "beside: CoDel: saved at the best RTT, low load, %": most(saved("CoDel", "low load")),
+        "beside: CoDel: saved at the best RTT, high load, %": most(saved("CoDel", "high load")),
         "beside: FQ-CoDel: saved at the worst RTT, low load, %": least(saved("FQ-CoDel", "low load")),
         "beside: FQ-CoDel: saved at the worst RTT, high load, %": least(saved("FQ-CoDel", "high load")),
         "beside: Linux's CoDel: RTTs, low load, %": _shown(saved("CoDel", "low load", "linux")),
@@ -417,15 +421,20 @@ def k15(runs: Needs) -> Quantities:
     for packets in (25, 42):
         for name, rural in BED_RURAL.items():
             ours, tail = _by_buffer(rural, packets), _by_buffer(TAIL, packets)
-            parts = _satellite(short, FCT, ours) / _satellite(short, FCT, tail)
-            told[f"beside: {name}, {packets} packets: completion time in parts of drop tail's at an RTT of 300 ms"] = (
-                parts
+            at = f"beside: {name}, {packets} packets, at an RTT of 300 ms"
+            waited = _satellite(short, "sojourn_ms.mean", ours) / _satellite(short, "sojourn_ms.mean", tail)
+            told[f"{at}: queueing delay less, %"] = 100 * (1 - waited)
+            told[f"{at}: completion time in parts of drop tail's"] = (
+                _satellite(short, FCT, ours) / _satellite(short, FCT, tail)
             )
-    for name, long in {"CoDel": "satellite-600", "FQ-CoDel": "satellite-600-fq"}.items():
-        waited = runs[long].values("sojourn_ms.mean") / _satellite(satellite, "sojourn_ms.mean", TAIL)
-        told[f"beside: {name}, 25 packets, target 130 ms, interval 600 ms: queueing delay less, %"] = 100 * (1 - waited)
-        took_longer = runs[long].values(FCT) / _satellite(satellite, FCT, TAIL)
-        told[f"beside: {name}, 25 packets, target 130 ms, interval 600 ms: completion time"] = took_longer
+    for end, packets in {"": 25, "-42": 42}.items():
+        tail = _by_buffer(TAIL, packets)
+        for name, fair in {"CoDel": "", "FQ-CoDel": "-fq"}.items():
+            long = runs[f"satellite-600{end}{fair}"]
+            waited = long.values("sojourn_ms.mean") / _satellite(satellite, "sojourn_ms.mean", tail)
+            scaled = f"beside: {name}, {packets} packets, target 130 ms, interval 600 ms"
+            told[f"{scaled}: queueing delay less, %"] = 100 * (1 - waited)
+            told[f"{scaled}: completion time"] = long.values(FCT) / _satellite(satellite, FCT, tail)
     return told | {
         "RTT less the lesser of drop tail's and SFQ's, the greatest of the four, ms": most(np.stack(rtts)),
         "completion time in parts of drop tail's, the greatest of the four": most(np.stack(took)),
@@ -463,8 +472,11 @@ def k16(runs: Needs) -> Quantities:
     for name, tail in {"Linux's": "", "ns-2's": "-ns2"}.items():
         for load in LOADS:
             fair, codel = (runs[f"deep-{one}{tail}"].of(LOADS[load]) for one in ("tunnel", "codel"))
-            apart = fair.values("sojourn_ms.mean") - codel.values("sojourn_ms.mean")
-            told[f"beside: {name}, rural, in a buffer of 200: mean delay, {load}, ms"] = apart
+            deep = f"beside: {name}, rural, in a buffer of 200"
+            told[f"{deep}: mean delay, {load}, ms"] = fair.values("sojourn_ms.mean") - codel.values("sojourn_ms.mean")
+            told[f"{deep}: utilisation, {load}, points"] = 100 * (
+                fair.values("utilisation") - codel.values("utilisation")
+            )
     return told
 
 

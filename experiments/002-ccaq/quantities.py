@@ -344,6 +344,7 @@ def c13(runs: Needs) -> Quantities:
         "seeds in which 0.5 cuts falsely: CUBIC, of 1": half("cubic"),
         "Reno": half("reno"),
         "BBRv1": half("bbr"),
+        "beside: Reno, from 1 s on": half("reno", 1),
         "beside: Reno, from 5 s on": half("reno", 5),
         "beside: CUBIC without HyStart": _seeds_cut_falsely(runs["no-hystart"]),
         "beside: CUBIC without HyStart, from 5 s on": _seeds_cut_falsely(runs["no-hystart"], 5),
