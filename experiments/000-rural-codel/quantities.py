@@ -424,8 +424,8 @@ def k15(runs: Needs) -> Quantities:
             at = f"beside: {name}, {packets} packets, at an RTT of 300 ms"
             waited = _satellite(short, "sojourn_ms.mean", ours) / _satellite(short, "sojourn_ms.mean", tail)
             told[f"{at}: queueing delay less, %"] = 100 * (1 - waited)
-            told[f"{at}: completion time in parts of drop tail's"] = (
-                _satellite(short, FCT, ours) / _satellite(short, FCT, tail)
+            told[f"{at}: completion time in parts of drop tail's"] = _satellite(short, FCT, ours) / _satellite(
+                short, FCT, tail
             )
     for end, packets in {"": 25, "-42": 42}.items():
         tail = _by_buffer(TAIL, packets)
