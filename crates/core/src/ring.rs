@@ -130,14 +130,10 @@ impl<T: Copy + Default> Ring<T> {
         &mut self.slots[slot]
     }
 
-    /// So many values, the first of them so many places behind the head; fewer where there are no more.
-    #[inline]
-    pub fn part(&self, behind: usize, many: usize) -> impl Iterator<Item = &T> {
-        let many = many.min(self.len().saturating_sub(behind));
-        let start = if many == 0 { 0 } else { self.slot(behind) };
-        let straight = many.min(self.slots.len() - start);
-        let first = &self.slots[start..start + straight];
-        first.iter().chain(&self.slots[..many - straight])
+    /// The value `index` places behind the head, if there is one.
+    #[inline(always)]
+    pub fn get(&self, index: usize) -> Option<&T> {
+        if index < self.len() { Some(&self.slots[self.slot(index)]) } else { None }
     }
 
     /// From head to tail.
@@ -181,8 +177,7 @@ mod tests {
                 prop_assert_eq!(ring.front(), model.front());
                 prop_assert_eq!(ring.back(), model.back());
                 prop_assert!(ring.iter().eq(model.iter()));
-                let (behind, many) = (op as usize, next as usize % 7);
-                prop_assert!(ring.part(behind, many).eq(model.iter().skip(behind).take(many)));
+                prop_assert_eq!(ring.get(op as usize), model.get(op as usize));
             }
         }
     }

@@ -24,7 +24,6 @@ struct End {
     told: Time,
     /// The segment number at which the transfer is complete: the first, where several are waited for.
     target: u32,
-    entry: u32,
     /// It ends the connection when the first transfer is complete.
     closes: bool,
     /// Something has come since the SYN.
@@ -70,6 +69,8 @@ impl Told {
 #[derive(Default)]
 pub struct Ends {
     ends: Vec<End>,
+    /// The row of the results to which each connection belongs: asked of packets that are lost, whose ends are not at hand.
+    entries: Vec<u32>,
     /// The further targets of connections that have several, rising.
     later: BTreeMap<u32, VecDeque<u32>>,
     /// Of connections that are half open, at Linux's.
@@ -93,7 +94,7 @@ pub struct Received {
 impl Ends {
     /// With room for so many connections.
     pub fn new(connections: usize) -> Ends {
-        Ends { ends: Vec::with_capacity(connections), ..Ends::default() }
+        Ends { ends: Vec::with_capacity(connections), entries: Vec::with_capacity(connections), ..Ends::default() }
     }
 
     /// The receiving end of the next connection, of whose data `full` is a segment. `closes`: it ends when one transfer is complete.
@@ -105,7 +106,8 @@ impl Ends {
         let hz = NonZeroU32::new(config.hz).filter(|_| config.recovery == Recovery::Rack);
         let (tcp, timestamps) = (Receiver::new(config), config.timestamps);
         let (target, told) = (u32::MAX, Time::NEVER);
-        self.ends.push(End { tcp, plain, target, entry, closes, opened: false, timestamps, hz, shaken_us: 0, told });
+        self.entries.push(entry);
+        self.ends.push(End { tcp, plain, target, closes, opened: false, timestamps, hz, shaken_us: 0, told });
     }
 
     /// Says at which segment number a transfer of this connection is complete; they end in the order in which they are told.
@@ -121,7 +123,7 @@ impl Ends {
     /// The row of the results to which the connection belongs.
     #[inline]
     pub fn entry(&self, conn: u32) -> u32 {
-        self.ends[conn as usize].entry
+        self.entries[conn as usize]
     }
 
     /// The lane of its ACKs.

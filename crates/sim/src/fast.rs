@@ -40,11 +40,16 @@ use crate::tournament::Tournament;
 use crate::{Options, Output, Stopped, setup};
 
 /// From so many entries or connections on a core's caches do not hold the flows, and what is needed soon is fetched beforehand.
-const CROWD: usize = 256;
+const CROWD: usize = if cfg!(test) { 4 } else { 256 };
 /// From so many entries on a timer expires every few packets.
 const BUSY: usize = 16;
-/// So many packets beforehand.
+/// So many packets beforehand: what is needed at once, what lies behind that, and what lies behind that again. Few enough that it
+/// is still there when it is needed.
 const AHEAD: usize = 8;
+const BEHIND: usize = 4;
+const LAST: usize = 2;
+/// In a crowd so many packets wait for receivers that are run ahead, which get them in one go.
+const GATHERED: usize = 64;
 
 /// What a source of events is.
 #[derive(Clone, Copy)]
@@ -63,6 +68,8 @@ enum Source {
     Link(usize),
     /// The same in a crowd.
     CrowdLink(usize),
+    /// What has gathered for receivers.
+    Gathered,
     /// A delayed ACK of a class.
     DelayedAck(usize),
     /// A retransmission timer.
@@ -84,8 +91,6 @@ struct Line {
     shared: Option<usize>,
     /// Until when packets are on it, so far.
     last: Time,
-    /// In a crowd: after so many packets more at the host the next are looked at.
-    warm: usize,
 }
 
 /// One direction of a class, with its first and last line.
@@ -147,8 +152,15 @@ struct Fabric {
     classes: Vec<Class>,
     /// Each connection's seat in its class.
     seats: Vec<u32>,
-    /// In a crowd: transmissions so far.
+    /// Whether there are so many entries that a core's caches do not hold the flows.
+    crowd: bool,
+    /// In a crowd: transmissions, and packets at end hosts, so far.
     served: usize,
+    received: usize,
+    /// In a crowd: what waits for receivers that are run ahead, in order of departure; and when the first must be there.
+    gathered: Vec<Packet>,
+    gathered_by: Time,
+    gathered_source: Place,
     /// Each class's first delayed ACK.
     delayed_acks: Tournament,
     delayed_acks_source: Place,
@@ -229,6 +241,7 @@ fn sources(ranks: Ranks, topology: &Topology, plan: &Plan, crowd: bool) -> Vec<S
     for class in 0..lanes / 2 {
         sources[ranks.delayed_ack(class)] = Source::DelayedAck(class);
     }
+    sources[Ranks::GATHERED] = Source::Gathered;
     sources[ranks.sender()] = Source::Senders;
     sources[ranks.app()] = Source::Apps;
     for index in 0..plan.closed.len() {
@@ -261,7 +274,7 @@ impl Fabric {
             };
             let source = plan.waits[index].then(|| places.add(group, rank, true));
             let shared = plan.shared[index].then_some(first);
-            Line { packets: Ring::default(), target: plan.targets[index], source, shared, last: Time::ZERO, warm: 0 }
+            Line { packets: Ring::default(), target: plan.targets[index], source, shared, last: Time::ZERO }
         };
         let lines = (0..plan.targets.len()).map(line).collect();
         let lanes = topology.lanes.iter().enumerate().map(|(index, lane)| LaneState {
@@ -280,6 +293,7 @@ impl Fabric {
         let paces = scenario.workload.entries.iter().any(|entry| entry.tcp.cc.is_modelled());
         let senders_source = places.add(plan.hosts, ranks.sender(), busy || paces);
         let apps_source = places.add(plan.hosts, ranks.app(), false);
+        let gathered_source = places.add(plan.hosts, Ranks::GATHERED, false);
         let frames = (0..scenario.hops.len() * 2).map(|link| Frames {
             source: scenario.can_be_stopped(link).then(|| places.add(CLOCK, ranks.frame(link), false)),
             ..Frames::default()
@@ -316,7 +330,12 @@ impl Fabric {
             ends: Ends::new(connections),
             classes,
             seats: Vec::with_capacity(connections),
+            crowd,
             served: 0,
+            received: 0,
+            gathered: Vec::with_capacity(if crowd { GATHERED } else { 0 }),
+            gathered_by: Time::NEVER,
+            gathered_source,
             delayed_acks: Tournament::new(topology.steady.len()),
             delayed_acks_source,
             ranks,
@@ -367,6 +386,7 @@ impl Fabric {
                 self.out_event(line, hosts);
             }
             Source::Frame(link) => self.frame_event(link),
+            Source::Gathered => self.deliver_gathered(),
             Source::DelayedAck(class) => self.delayed_ack(class),
             Source::Senders => self.sender_timer(hosts),
             Source::Apps => self.app_event(hosts),
@@ -426,44 +446,50 @@ impl Fabric {
         self.seats.len() >= CROWD
     }
 
-    /// Fetches what the next packets at an end host need, once for several, while they wait: the bins of their meters and the
-    /// blocks that they bring; of as many packets behind them the meters and what lies behind the senders; and of as many behind
-    /// those the senders. A flow of a crowd lies on some twenty lines of a cache, none of which is there any more when
-    /// the flow's turn comes: fetched one after the other they would take longer than all that is done with them.
+    /// Fetches what the next packets at an end host need while they wait: the bin of its meter and the blocks that come with it; of
+    /// one behind it the meter and what lies behind the sender; and of one behind that the sender. A flow of a crowd lies on some twenty
+    /// lines of a cache, none of which is there any more when the flow's turn comes: fetched one after the other they would take
+    /// longer than all that is done with them, and fetched for several packets at once they would wait for each other.
     #[inline(never)]
     fn warm_out(&mut self, line: usize, hosts: &Hosts) {
-        let Line { packets, warm, .. } = &mut self.lines[line];
-        *warm = warm.checked_sub(1).unwrap_or(AHEAD - 1);
-        if *warm > 0 {
-            return;
+        let packets = &self.lines[line].packets;
+        if let Some(packet) = packets.get(AHEAD) {
+            if packet.is_for_receiver() {
+                self.ends.warm(packet.conn());
+            } else {
+                hosts.warm(packet.conn(), packet.has_blocks());
+            }
         }
-        packets.part(2 * AHEAD, AHEAD).for_each(|packet| hosts.warm(packet.conn(), packet.has_blocks()));
-        packets.part(AHEAD, AHEAD).for_each(|packet| {
+        if let Some(packet) = packets.get(BEHIND) {
             let conn = packet.conn();
-            self.flows[hosts.entry(conn)].warm(&Processor);
-            hosts.warm_first(conn, packet.ack().cum, packet.has_blocks());
-            self.ends.warm_blocks(packet);
-        });
-        packets.part(0, AHEAD).for_each(|packet| {
+            if packet.is_for_receiver() {
+                self.ends.warm_held(conn);
+            } else {
+                self.flows[hosts.entry(conn)].warm(&Processor);
+                hosts.warm_first(conn, packet.ack().cum, packet.has_blocks());
+                self.ends.warm_blocks(packet);
+            }
+        }
+        if let Some(packet) = packets.get(LAST)
+            && !packet.is_for_receiver()
+        {
             self.flows[hosts.entry(packet.conn())].warm_rtt(packet.shows_rtt(), &Processor);
-        });
-        if let Some((_, conn)) = self.senders.due() {
+        }
+        self.received += 1;
+        if self.received.is_multiple_of(AHEAD)
+            && let Some((_, conn)) = self.senders.due()
+        {
             hosts.warm(conn, true);
         }
     }
 
-    /// The same of what lies behind the receiving ends of the packets that probably leave next, and of the ends of as many behind
-    /// them; and of as many behind those the packets, which say whose they are. And the end whose delayed ACK is due next.
+    /// The same of the packets that probably leave next, which say whose they are; and of the end whose delayed ACK is due next.
     #[inline(never)]
-    fn warm_ends(&self, index: usize) {
+    fn warm_queue(&self, index: usize) {
         if let Station::Queue(link, _) = &self.links[index] {
             let mut seen = 0;
-            link.ahead(3 * AHEAD, |packet| {
-                if seen < AHEAD {
-                    self.ends.warm_held(packet.conn());
-                } else if seen < 2 * AHEAD {
-                    self.ends.warm(packet.conn());
-                } else {
+            link.ahead(2 * AHEAD, |packet| {
+                if seen >= AHEAD {
                     packet.warm(&Processor);
                 }
                 seen += 1;
@@ -474,6 +500,38 @@ impl Fabric {
         {
             self.ends.warm(conns[seat as usize]);
         }
+    }
+
+    /// A packet for a receiver that is run ahead waits until it is one of many, or due.
+    #[inline]
+    fn gather(&mut self, packet: &Packet) {
+        if packet.time < self.gathered_by {
+            self.gathered_by = packet.time;
+            self.schedules.set(self.gathered_source, packet.time);
+        }
+        self.gathered.push(*packet);
+    }
+
+    /// All that has gathered reaches its receivers, which are fetched meanwhile. Between the departures the processor would have the
+    /// link's code and data to fetch again each time.
+    #[inline(never)]
+    fn deliver_gathered(&mut self) {
+        let mut gathered = std::mem::take(&mut self.gathered);
+        gathered.iter().take(AHEAD).for_each(|packet| self.ends.warm(packet.conn()));
+        gathered.iter().take(BEHIND).for_each(|packet| self.ends.warm_held(packet.conn()));
+        for at in 0..gathered.len() {
+            if let Some(packet) = gathered.get(at + AHEAD) {
+                self.ends.warm(packet.conn());
+            }
+            if let Some(packet) = gathered.get(at + BEHIND) {
+                self.ends.warm_held(packet.conn());
+            }
+            self.travel(Target::Hosts, &mut gathered[at]);
+        }
+        gathered.clear();
+        self.gathered = gathered;
+        self.gathered_by = Time::NEVER;
+        self.schedules.set(self.gathered_source, Time::NEVER);
     }
 
     /// The end of a transmission, a delivery opportunity, or a discipline's own time; and those after it, as long as the link
@@ -508,7 +566,10 @@ impl Fabric {
         if MANY {
             self.served += 1;
             if self.served.is_multiple_of(AHEAD) {
-                self.warm_ends(index);
+                self.warm_queue(index);
+            }
+            if self.gathered.len() >= GATHERED {
+                self.deliver_gathered();
             }
         }
     }
@@ -631,7 +692,14 @@ impl Fabric {
         }
         packet.time += lane.delay_out;
         if lane.fused && !planted(Fault::Fused) {
-            return (packet.time < self.end).then_some(Target::Hosts);
+            if packet.time >= self.end {
+                return None;
+            }
+            if self.crowd {
+                self.gather(packet);
+                return None;
+            }
+            return Some(Target::Hosts);
         }
         if let Some((_, down)) = lane.access {
             self.pass_access(down, packet)?;

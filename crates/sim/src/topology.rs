@@ -35,8 +35,9 @@ pub struct Ranks {
 impl Ranks {
     /// A change of a link.
     pub const STEP: usize = 0;
-    /// A host's own link has sent a packet.
+    /// A host's own link has sent a packet, where it has events; else what has gathered for receivers.
     pub const ACCESS_DONE: usize = 1;
+    pub const GATHERED: usize = 1;
     /// From one lane to the next, into or out of them.
     pub const PER_LANE: usize = 2;
 

@@ -125,17 +125,14 @@ struct Head {
     new: bool,
 }
 
-/// A place for a packet in the slab.
-#[derive(Clone, Debug)]
-struct Node<P> {
-    packet: P,
-    next: u32,
-}
-
 /// The packets of all flows, and how many there are.
 #[derive(Clone, Debug)]
 pub struct Slab<P> {
-    nodes: Vec<Node<P>>,
+    /// By place.
+    nodes: Vec<P>,
+    /// The place behind each place, in its queue or among the free ones: apart from the packets, so that a packet that joins a
+    /// queue touches few lines of a cache, and those often.
+    next: Vec<u32>,
     /// The first free place.
     free: u32,
     packets: usize,
@@ -145,7 +142,7 @@ pub struct Slab<P> {
 impl<P: Packet + Copy> Slab<P> {
     /// Without packets.
     pub fn new() -> Self {
-        Slab { nodes: Vec::new(), free: NIL, packets: 0, backlog: 0 }
+        Slab { nodes: Vec::new(), next: Vec::new(), free: NIL, packets: 0, backlog: 0 }
     }
 
     /// Packets queued in all flows.
@@ -158,9 +155,9 @@ impl<P: Packet + Copy> Slab<P> {
     pub fn iter(&self, fifo: &Fifo) -> impl Iterator<Item = &P> {
         let mut place = fifo.head;
         (0..fifo.packets).map(move |_| {
-            let node = &self.nodes[place as usize];
-            place = node.next;
-            &node.packet
+            let packet = &self.nodes[place as usize];
+            place = self.next[place as usize];
+            packet
         })
     }
 
@@ -171,13 +168,13 @@ impl<P: Packet + Copy> Slab<P> {
         }
         let (mut last, mut place) = (NIL, fifo.head);
         for _ in 0..index {
-            (last, place) = (place, self.nodes[place as usize].next);
+            (last, place) = (place, self.next[place as usize]);
         }
         let head = core::mem::replace(&mut fifo.head, place);
         let packet = self.pop(fifo);
         if last != NIL {
             // What was taken as the head is not: the chain closes behind its place.
-            self.nodes[last as usize].next = core::mem::replace(&mut fifo.head, head);
+            self.next[last as usize] = core::mem::replace(&mut fifo.head, head);
         }
         packet
     }
@@ -192,22 +189,21 @@ impl<P: Packet + Copy> Slab<P> {
     #[inline]
     pub fn push(&mut self, fifo: &mut Fifo, packet: P) {
         let bytes = u64::from(packet.bytes());
-        let node = Node { packet, next: NIL };
         let place = match self.free {
             NIL => {
-                self.nodes.push(node);
+                self.nodes.push(packet);
+                self.next.push(NIL);
                 (self.nodes.len() - 1) as u32
             }
             place => {
-                let free = &mut self.nodes[place as usize];
-                self.free = free.next;
-                *free = node;
+                self.nodes[place as usize] = packet;
+                self.free = core::mem::replace(&mut self.next[place as usize], NIL);
                 place
             }
         };
         match fifo.tail {
             NIL => fifo.head = place,
-            tail => self.nodes[tail as usize].next = place,
+            tail => self.next[tail as usize] = place,
         }
         fifo.tail = place;
         fifo.packets += 1;
@@ -223,13 +219,11 @@ impl<P: Packet + Copy> Slab<P> {
             return None;
         }
         let place = fifo.head;
-        let node = &mut self.nodes[place as usize];
-        let packet = node.packet;
-        fifo.head = node.next;
+        let packet = self.nodes[place as usize];
+        fifo.head = core::mem::replace(&mut self.next[place as usize], self.free);
         if fifo.head == NIL {
             fifo.tail = NIL;
         }
-        node.next = self.free;
         self.free = place;
         let bytes = u64::from(packet.bytes());
         fifo.packets -= 1;
@@ -246,19 +240,18 @@ impl<P: Packet + Copy> Slab<P> {
         }
         let (mut last, mut place) = (NIL, fifo.head);
         for _ in 0..keep {
-            (last, place) = (place, self.nodes[place as usize].next);
+            (last, place) = (place, self.next[place as usize]);
         }
         match last {
             NIL => fifo.head = NIL,
-            last => self.nodes[last as usize].next = NIL,
+            last => self.next[last as usize] = NIL,
         }
         fifo.tail = last;
         self.packets -= (fifo.packets - keep) as usize;
         fifo.packets = keep;
         while place != NIL {
-            let node = &mut self.nodes[place as usize];
-            let (packet, next) = (node.packet, node.next);
-            node.next = self.free;
+            let packet = self.nodes[place as usize];
+            let next = core::mem::replace(&mut self.next[place as usize], self.free);
             self.free = place;
             place = next;
             fifo.bytes -= u64::from(packet.bytes());
@@ -420,10 +413,10 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
             while packets > 0
                 && let Some(flow) = self.flows.get(number as usize)
             {
-                if let Some(node) = self.slab.nodes.get(flow.fifo.head as usize)
+                if let Some(packet) = self.slab.nodes.get(flow.fifo.head as usize)
                     && flow.credit > 0
                 {
-                    see(&node.packet);
+                    see(packet);
                 }
                 packets -= 1;
                 number = flow.next;
