@@ -69,7 +69,7 @@ def test_the_page_opens_in_a_browser(folder: Path, tmp_path: Path) -> None:
         (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
     )
     if browser is None:
-        # docs/decisions/0004: the one thing that make does not fetch.
+        # docs/decisions/0004: installed unasked in CI only.
         skip_loudly("no chromium here: the page was not opened in a browser", also_in_ci=True)
     shot = tmp_path / "page.png"
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",

@@ -200,7 +200,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
     chromium = next((found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None)
     driver = shutil.which("chromedriver")
     if chromium is None or driver is None:
-        # docs/decisions/0004: what make does not fetch.
+        # docs/decisions/0004: installed unasked in CI only.
         skip_loudly("no chromium and chromedriver here: the site was not opened in a browser", also_in_ci=True)
     options = webdriver.ChromeOptions()
     options.binary_location = str(chromium)

@@ -176,7 +176,7 @@ pub trait Qdisc<P: Packet> {
         false
     }
 
-    /// Shows some packets that are likely to be the next ones, for who wants to look at their flows beforehand: nothing else may
+    /// Shows some packets that are likely to be the next ones, for who wants to have them, or their flows, at hand: nothing else may
     /// depend on them.
     fn ahead(&self, _packets: usize, _see: impl FnMut(&P)) {}
 

@@ -3,8 +3,8 @@
 //! Lines of nearly the same delay share a ring, in which a packet takes its place by time and then by lane.
 //!
 //! What it does not schedule, it computes: a FIFO of constant rate tells on arrival when a packet will have left (closed
-//! form), a host's own link likewise, and a data receiver runs at the last link's departure, ahead of the clock by the
-//! delay between them, after the delayed ACKs (and SYN-ACKs sent again) that come before that packet. All of that is legal
+//! form), a host's own link likewise, and a data receiver runs at the last link's departure (of thousands of flows some departures
+//! later), ahead of the clock by the delay between them, after the delayed ACKs (and SYN-ACKs sent again) that come before that packet. All of that is legal
 //! because the order in which such a station sees its inputs does not depend on when they are computed: each has one input
 //! line, times on a line never fall, and where two inputs could tie at zero delay the short cut is not taken. `heap.rs`
 //! takes no short cut at all and must give identical records.
@@ -37,10 +37,8 @@ use crate::setup::Rest;
 use crate::timers::Timers;
 use crate::topology::{Change, Ranks, Topology, changes};
 use crate::tournament::Tournament;
-use crate::{Options, Output, Stopped, setup};
+use crate::{CROWD, Options, Output, Stopped, setup};
 
-/// From so many entries or connections on a core's caches do not hold the flows, and what is needed soon is fetched beforehand.
-const CROWD: usize = if cfg!(test) { 4 } else { 256 };
 /// From so many entries on a timer expires every few packets.
 const BUSY: usize = 16;
 /// So many packets beforehand: what is needed at once, what lies behind that, and what lies behind that again. Few enough that it
@@ -152,8 +150,9 @@ struct Fabric {
     classes: Vec<Class>,
     /// Each connection's seat in its class.
     seats: Vec<u32>,
-    /// Whether there are so many entries that a core's caches do not hold the flows.
-    crowd: bool,
+    /// From so many connections on a core's caches do not hold them; and whether there are so many entries.
+    crowd: usize,
+    gathers: bool,
     /// In a crowd: transmissions, and packets at end hosts, so far.
     served: usize,
     received: usize,
@@ -257,9 +256,10 @@ impl Fabric {
         let plan = Plan::new(scenario, topology, options);
         let ranks = Ranks::new(topology, scenario);
         let mut places = Places::new(plan.lookahead.len());
-        let crowd = scenario.workload.entries.len() >= CROWD;
+        let crowd = if options.crowd == 0 { CROWD } else { options.crowd };
+        let is_crowd = scenario.workload.entries.len() >= crowd;
         let busy = scenario.workload.entries.len() >= BUSY;
-        let sources = sources(ranks, topology, &plan, crowd);
+        let sources = sources(ranks, topology, &plan, is_crowd);
         let steps_source = places.add(CLOCK, Ranks::STEP, false);
         let lane_lines = topology.lanes.len() * 2;
         let line = |index: usize| {
@@ -331,9 +331,10 @@ impl Fabric {
             classes,
             seats: Vec::with_capacity(connections),
             crowd,
+            gathers: is_crowd,
             served: 0,
             received: 0,
-            gathered: Vec::with_capacity(if crowd { GATHERED } else { 0 }),
+            gathered: Vec::with_capacity(if is_crowd { GATHERED } else { 0 }),
             gathered_by: Time::NEVER,
             gathered_source,
             delayed_acks: Tournament::new(topology.steady.len()),
@@ -443,11 +444,11 @@ impl Fabric {
     /// Whether a core's caches do not hold the flows.
     #[inline]
     fn is_crowd(&self) -> bool {
-        self.seats.len() >= CROWD
+        self.seats.len() >= self.crowd
     }
 
-    /// Fetches what the next packets at an end host need while they wait: the bin of its meter and the blocks that come with it; of
-    /// one behind it the meter and what lies behind the sender; and of one behind that the sender. A flow of a crowd lies on some twenty
+    /// Fetches what the next packets at an end host need while they wait: of one the bin of its meter; of one behind it the meter, what
+    /// lies behind the sender, and the blocks that come with it; and of one behind that the sender. A flow of a crowd lies on some twenty
     /// lines of a cache, none of which is there any more when the flow's turn comes: fetched one after the other they would take
     /// longer than all that is done with them, and fetched for several packets at once they would wait for each other.
     #[inline(never)]
@@ -505,7 +506,7 @@ impl Fabric {
     /// A packet for a receiver that is run ahead waits until it is one of many, or due.
     #[inline]
     fn gather(&mut self, packet: &Packet) {
-        if packet.time < self.gathered_by {
+        if packet.time < self.gathered_by && !planted(Fault::Gathered) {
             self.gathered_by = packet.time;
             self.schedules.set(self.gathered_source, packet.time);
         }
@@ -528,6 +529,7 @@ impl Fabric {
             }
             self.travel(Target::Hosts, &mut gathered[at]);
         }
+        debug_assert!(self.gathered.is_empty(), "what a receiver sends goes to no receiver that is run ahead");
         gathered.clear();
         self.gathered = gathered;
         self.gathered_by = Time::NEVER;
@@ -695,7 +697,7 @@ impl Fabric {
             if packet.time >= self.end {
                 return None;
             }
-            if self.crowd {
+            if self.gathers {
                 self.gather(packet);
                 return None;
             }

@@ -157,7 +157,7 @@ impl Link {
         self.due
     }
 
-    /// Shows the connections of some packets that are likely to be transmitted next.
+    /// Shows some packets that are likely to be transmitted next.
     pub fn ahead(&self, packets: usize, see: impl FnMut(&Packet)) {
         self.qdisc.ahead(packets, see);
     }

@@ -202,7 +202,7 @@ fn share(
     let way = |line: usize| {
         let (lane, data) = (&topology.lanes[line / 2], line / 4 * 4);
         match line % 4 {
-            // An ACK of a receiver that runs ahead sets out when the data leaves the last link.
+            // An ACK of a receiver that runs ahead sets out as if the data were there when it leaves the last link.
             2 if direct[data + 1] => {
                 let there = &topology.lanes[line / 2 - 1];
                 (Some(there.last), targets[line], there.delay_out + lane.delay_in)

@@ -9,6 +9,8 @@ pub enum Fault {
     Access,
     /// A receiver that runs ahead is a nanosecond late.
     Fused,
+    /// What has gathered for receivers waits until there is more of it, however early it is due.
+    Gathered,
     /// Delayed ACKs do not go before the packet that the receiver is run ahead for.
     DelayedAck,
     /// On a shared line nobody overtakes.

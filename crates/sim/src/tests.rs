@@ -144,7 +144,7 @@ fn traced() -> Scenario {
 }
 
 fn output(scenario: &Scenario, engine: Engine) -> Output {
-    run(scenario, &Options { engine, packets: true, ..Options::default() }).expect("not stopped")
+    run(scenario, &Options { engine, packets: true, crowd: 4, ..Options::default() }).expect("not stopped")
 }
 
 /// What must be equal: every packet's fate, every measure, every series.
@@ -310,6 +310,7 @@ fn a_fault_planted_in_each_short_cut_is_seen() {
         Fault::ClosedForm,
         Fault::Access,
         Fault::Fused,
+        Fault::Gathered,
         Fault::DelayedAck,
         Fault::Overtake,
         Fault::Ahead,
