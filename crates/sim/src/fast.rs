@@ -3,11 +3,11 @@
 //! Lines of nearly the same delay share a ring, in which a packet takes its place by time and then by lane.
 //!
 //! What it does not schedule, it computes: a FIFO of constant rate tells on arrival when a packet will have left (closed
-//! form), a host's own link likewise, and a data receiver runs at the last link's departure (of thousands of flows some departures
-//! later), ahead of the clock by the delay between them, after the delayed ACKs (and SYN-ACKs sent again) that come before that packet. All of that is legal
-//! because the order in which such a station sees its inputs does not depend on when they are computed: each has one input
-//! line, times on a line never fall, and where two inputs could tie at zero delay the short cut is not taken. `heap.rs`
-//! takes no short cut at all and must give identical records.
+//! form), a host's own link likewise, and a data receiver runs at the last link's departure (of thousands of flows some
+//! departures later), ahead of the clock by the delay between them, after the delayed ACKs (and SYN-ACKs sent again) that
+//! come before that packet. All of that is legal because the order in which such a station sees its inputs does not depend
+//! on when they are computed: each has one input line, times on a line never fall, and where two inputs could tie at zero
+//! delay the short cut is not taken. `heap.rs` takes no short cut at all and must give identical records.
 //!
 //! For the same reason a link, or all hosts together, may do in one go all that is to happen there until what happens
 //! elsewhere now can reach them: the lookahead of conservative parallel simulation (Chandy and Misra 1979), here for the
@@ -37,8 +37,10 @@ use crate::setup::Rest;
 use crate::timers::Timers;
 use crate::topology::{Change, Ranks, Topology, changes};
 use crate::tournament::Tournament;
-use crate::{CROWD, Options, Output, Stopped, setup};
+use crate::{Options, Output, Stopped, setup};
 
+/// From so many entries or connections on a core's caches do not hold the flows, and what is needed soon is fetched beforehand.
+const CROWD: usize = 256;
 /// From so many entries on a timer expires every few packets.
 const BUSY: usize = 16;
 /// So many packets beforehand: what is needed at once, what lies behind that, and what lies behind that again. Few enough that it
@@ -256,7 +258,7 @@ impl Fabric {
         let plan = Plan::new(scenario, topology, options);
         let ranks = Ranks::new(topology, scenario);
         let mut places = Places::new(plan.lookahead.len());
-        let crowd = if options.crowd == 0 { CROWD } else { options.crowd };
+        let crowd = options.crowd.unwrap_or(CROWD);
         let is_crowd = scenario.workload.entries.len() >= crowd;
         let busy = scenario.workload.entries.len() >= BUSY;
         let sources = sources(ranks, topology, &plan, is_crowd);
@@ -511,6 +513,9 @@ impl Fabric {
             self.schedules.set(self.gathered_source, packet.time);
         }
         self.gathered.push(*packet);
+        if self.gathered.len() >= GATHERED {
+            self.deliver_gathered();
+        }
     }
 
     /// All that has gathered reaches its receivers, which are fetched meanwhile. Between the departures the processor would have the
@@ -569,9 +574,6 @@ impl Fabric {
             self.served += 1;
             if self.served.is_multiple_of(AHEAD) {
                 self.warm_queue(index);
-            }
-            if self.gathered.len() >= GATHERED {
-                self.deliver_gathered();
             }
         }
     }

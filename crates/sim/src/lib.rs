@@ -36,9 +36,6 @@ use sojourn_model::scenario::Scenario;
 pub use refusal::refusal;
 pub use sojourn_measure::{BINS, Output};
 
-/// What [`Options::crowd`] is where nobody says otherwise.
-pub const CROWD: usize = 256;
-
 /// How to run.
 #[derive(Clone, Default, Debug)]
 pub struct Options {
@@ -50,9 +47,9 @@ pub struct Options {
     pub detail: Detail,
     /// Sample cwnd, srtt and packets in flight of every flow.
     pub series: bool,
-    /// From so many entries on a core's caches do not hold the flows, and what is needed soon is fetched beforehand; 0: [`CROWD`].
-    /// No result depends on it.
-    pub crowd: usize,
+    /// From so many entries on a core's caches do not hold the flows, and what is needed soon is fetched beforehand; else from 256
+    /// on. No result depends on it.
+    pub crowd: Option<usize>,
     /// To watch the run from another thread, and to stop it.
     pub progress: Option<Arc<Progress>>,
 }

@@ -144,7 +144,7 @@ fn traced() -> Scenario {
 }
 
 fn output(scenario: &Scenario, engine: Engine) -> Output {
-    run(scenario, &Options { engine, packets: true, crowd: 4, ..Options::default() }).expect("not stopped")
+    run(scenario, &Options { engine, packets: true, crowd: Some(4), ..Options::default() }).expect("not stopped")
 }
 
 /// What must be equal: every packet's fate, every measure, every series.

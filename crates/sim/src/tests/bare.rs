@@ -9,8 +9,9 @@ use super::*;
 fn packets(text: &str) -> Vec<PacketRecord> {
     let plan = Plan::load("t.toml", text.as_bytes(), &LoadOptions::default()).expect("a sound file");
     let scenario = plan.scenario(0).expect("a sound run");
-    let play =
-        |engine| run(&scenario, &Options { engine, packets: true, crowd: 4, ..Options::default() }).expect("it runs");
+    let play = |engine| {
+        run(&scenario, &Options { engine, packets: true, crowd: Some(4), ..Options::default() }).expect("it runs")
+    };
     let (fast, heap) = (play(Engine::Fast), play(Engine::Heap));
     assert_eq!(fast.packets, heap.packets);
     fast.packets
