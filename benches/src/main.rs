@@ -25,6 +25,10 @@ const USAGE: &str =
        sojourn-bench scale [--flows N] [--repeat N] [--detail full|departures]
        sojourn-bench replay LINE [--repeat N] [--flows N]";
 
+/// The wheel's: with another the bench would tell of another program than the one that is run.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// What was measured.
 #[derive(serde::Serialize)]
 struct Figures {

@@ -36,6 +36,7 @@ use alloc::vec::Vec;
 
 pub use any::AnyQdisc;
 
+use crate::cache::Cache;
 use crate::packet::Packet;
 use crate::units::{Rate, Span, Time};
 
@@ -176,9 +177,9 @@ pub trait Qdisc<P: Packet> {
         false
     }
 
-    /// Shows some packets that are likely to be the next ones, for who wants to have them, or their flows, at hand: nothing else may
-    /// depend on them.
-    fn ahead(&self, _packets: usize, _see: impl FnMut(&P)) {}
+    /// Shows about so many packets, those that are likely to be next but as many, for who wants to have them at hand, and fetches what
+    /// lies behind them: nothing else may depend on it.
+    fn ahead(&self, _packets: usize, _cache: &impl Cache, _see: impl FnMut(&P)) {}
 
     /// Counters and state under the keys of `tc -s -j qdisc`, in its order; times in microseconds, flags as 0 and 1.
     fn stats(&self) -> Stats {

@@ -17,6 +17,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
+use sojourn_core::cache::Cache;
 use sojourn_core::ring::Ring;
 use sojourn_core::tcp::Config;
 use sojourn_core::units::{Span, Time};
@@ -49,7 +50,7 @@ const AHEAD: usize = 8;
 const BEHIND: usize = 4;
 const LAST: usize = 2;
 /// In a crowd so many packets wait for receivers that are run ahead, which get them in one go.
-const GATHERED: usize = 64;
+const GATHERED: usize = 256;
 
 /// What a source of events is.
 #[derive(Clone, Copy)]
@@ -456,6 +457,10 @@ impl Fabric {
     #[inline(never)]
     fn warm_out(&mut self, line: usize, hosts: &Hosts) {
         let packets = &self.lines[line].packets;
+        // It was put there a round trip ago.
+        if let Some(packet) = packets.get(2 * AHEAD) {
+            Processor.fetch(packet);
+        }
         if let Some(packet) = packets.get(AHEAD) {
             if packet.is_for_receiver() {
                 self.ends.warm(packet.conn());
@@ -490,13 +495,7 @@ impl Fabric {
     #[inline(never)]
     fn warm_queue(&self, index: usize) {
         if let Station::Queue(link, _) = &self.links[index] {
-            let mut seen = 0;
-            link.ahead(2 * AHEAD, |packet| {
-                if seen >= AHEAD {
-                    packet.warm(&Processor);
-                }
-                seen += 1;
-            });
+            link.warm(AHEAD);
         }
         if let Some(Class { timers, conns }) = self.classes.get(self.delayed_acks.first())
             && let Some((_, seat)) = timers.due()

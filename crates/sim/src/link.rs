@@ -10,6 +10,7 @@ use sojourn_model::scenario::{self, Capacity};
 use std::ops::Range;
 
 use crate::packet::Packet;
+use crate::prefetch::Processor;
 use crate::setup::Setup;
 use crate::topology::Change;
 use crate::{Detail, Options};
@@ -157,9 +158,9 @@ impl Link {
         self.due
     }
 
-    /// Shows some packets that are likely to be transmitted next.
-    pub fn ahead(&self, packets: usize, see: impl FnMut(&Packet)) {
-        self.qdisc.ahead(packets, see);
+    /// Fetches about so many packets, those that are likely to be transmitted next but as many.
+    pub fn warm(&self, packets: usize) {
+        self.qdisc.ahead(packets, &Processor, |packet| packet.warm(&Processor));
     }
 
     /// Whether a transmission is under way, so that no arrival starts one.

@@ -12,9 +12,8 @@ use crate::flow_hash::host;
 /// copied one by one, and an enum among them would lend its spare values to `Option<Packet>`, whose copies are then made
 /// in overlapping pieces, and those stall.)
 #[derive(Clone, Copy, Default, Debug)]
+#[repr(C)]
 pub struct Packet {
-    /// On a line: when it reaches the next station. In a queue: when it arrived there.
-    pub time: Time,
     /// Connection; number.
     who: u64,
     /// The two stamps.
@@ -23,6 +22,9 @@ pub struct Packet {
     tags: u64,
     /// From the lowest bits on: length on the link (16), ECN and flags (8), kind (8), IP length (16), lane (16).
     form: u64,
+    /// On a line: when it reaches the next station. In a queue: when it arrived there. (The last, since it changes at every station:
+    /// words are copied in pairs but for the last, and a pair of which one word was just written must first be all in the cache.)
+    pub time: Time,
 }
 
 /// What a packet is made of.
@@ -67,6 +69,12 @@ const KIND: u32 = 24;
 const BYTES: u32 = 32;
 const LANE: u32 = 48;
 
+/// The length of a packet before its first link: there most are as long as their IP length.
+#[inline(always)]
+fn long(bytes: u16) -> u64 {
+    u64::from(bytes) << BYTES | u64::from(bytes)
+}
+
 impl From<Parts> for Packet {
     #[inline(always)]
     fn from(parts: Parts) -> Packet {
@@ -77,7 +85,7 @@ impl From<Parts> for Packet {
             who: pair(parts.conn, parts.seq),
             stamps: pair(parts.ts, parts.ts_last),
             tags: u64::from(parts.hash) | u64::from(parts.dscp & 63) << DSCP | u64::from(parts.sack) << SACK,
-            form: flags | u64::from(parts.bytes) << BYTES | u64::from(parts.lane) << LANE,
+            form: flags | long(parts.bytes) | u64::from(parts.lane) << LANE,
         }
     }
 }
@@ -117,7 +125,7 @@ impl Packet {
     #[inline(always)]
     pub fn warm(&self, cache: &impl Cache) {
         cache.fetch(self);
-        cache.fetch(&self.form);
+        cache.fetch(&self.time);
     }
 
     /// The connection.
@@ -199,14 +207,14 @@ impl Packet {
     /// This ACK with what is kept at `place`; blocks make it longer by `bytes`.
     pub fn with_blocks(self, place: u32, bytes: u16) -> Packet {
         debug_assert!(place < 1 << (64 - SACK), "too many SACK blocks under way");
-        Packet { tags: self.tags | u64::from(place) << SACK, form: self.form + (u64::from(bytes) << BYTES), ..self }
+        Packet { tags: self.tags | u64::from(place) << SACK, form: self.form + long(bytes), ..self }
     }
 
     /// The same packet with another length, other bits and of another kind.
     #[inline(always)]
     pub fn formed(self, bytes: u16, bits: u8, kind: u8) -> Packet {
         let flags = u64::from(bits) << BITS | u64::from(kind) << KIND;
-        Packet { form: self.form >> LANE << LANE | flags | u64::from(bytes) << BYTES, ..self }
+        Packet { form: self.form >> LANE << LANE | flags | long(bytes), ..self }
     }
 
     /// This segment with PSH, if it is to have it.
@@ -344,7 +352,10 @@ impl Packet {
     /// The packet enters a queue: counts its length there.
     #[inline(always)]
     pub fn enter(&mut self, overhead: u16) {
-        self.form = (self.form & !0xffff) | u64::from(self.ip_bytes() + overhead);
+        let bytes = self.ip_bytes() + overhead;
+        if self.wire() != bytes {
+            self.form = (self.form & !0xffff) | u64::from(bytes);
+        }
     }
 
     /// The ECN field with which the packet is sent, and so arrives at the first queue.

@@ -62,11 +62,13 @@ def bench(name: str, form: str) -> None:
 
 
 def _scale(program: str) -> list[dict[str, Any]]:
-    """The same link with more and more flows, each in a process of its own: memory is the peak."""
+    """The same link with more and more flows, each in a process of its own. Memory is the peak of another one that has
+    pages of 4 kB: huge ones, which the allocator asks for, tell it in steps of 2 MB."""
     found: list[dict[str, Any]] = []
     for flows in SCALE:
         command = [program, "scale", "--flows", str(flows), "--repeat", "1"]
         one = json.loads(_output(command))
+        one["rss_mb"] = json.loads(_output(command, MIMALLOC_ALLOW_THP="0"))["rss_mb"]
         first = found[0] if found else one
         more = flows - first["flows"]
         known = more > 0 and one["rss_mb"] is not None
@@ -93,8 +95,8 @@ def _instructions(command: list[str]) -> int | None:
     return int(counted[1].replace(",", "")) if counted else None
 
 
-def _output(command: list[str]) -> str:
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+def _output(command: list[str], **environment: str) -> str:
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, env=os.environ | environment)
     if done.returncode != 0:
         sys.exit(done.returncode if done.returncode > 0 else 1)
     return done.stdout

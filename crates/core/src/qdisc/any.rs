@@ -19,6 +19,7 @@ use super::sfq::{self, Sfq, SfqNs2};
 use super::tbf::Tbf;
 use super::tc::{Error, Spec};
 use super::{Context, Drops, Qdisc, Stats};
+use crate::cache::Cache;
 use crate::packet::Packet;
 use crate::units::Time;
 
@@ -80,8 +81,8 @@ macro_rules! any_qdisc {
                 match self { $(AnyQdisc::$variant(q) => q.bufferless(),)+ }
             }
 
-            fn ahead(&self, packets: usize, see: impl FnMut(&P)) {
-                match self { $(AnyQdisc::$variant(q) => q.ahead(packets, see),)+ }
+            fn ahead(&self, packets: usize, cache: &impl Cache, see: impl FnMut(&P)) {
+                match self { $(AnyQdisc::$variant(q) => q.ahead(packets, cache, see),)+ }
             }
 
             fn stats(&self) -> Stats {

@@ -6,14 +6,15 @@
 //! numbers: nothing is allocated for a packet, and a flow costs what its own state costs plus 33 bytes, on
 //! whole lines of a cache.
 
+use crate::cache::Cache;
 use crate::packet::Packet;
 use alloc::vec::Vec;
 
 /// No further element: the end of a chain.
 pub(crate) const NIL: u32 = u32::MAX;
-/// In `Flow::next`: the flow stands in neither list.
+/// In `Flows::next`: the flow stands in neither list.
 const LOOSE: u32 = u32::MAX - 1;
-/// In `Flow::next`: the flow has packets but waits outside the round for its time to send.
+/// In `Flows::next`: the flow has packets but waits outside the round for its time to send.
 const HELD: u32 = u32::MAX - 2;
 
 /// The packets of one flow: a chain through the slab.
@@ -48,7 +49,6 @@ impl Fifo {
 #[repr(align(64))]
 pub struct Flow<S> {
     fifo: Fifo,
-    next: u32,
     /// Bytes that the flow may still send in this round (`deficit` in fq_codel, `credit` in fq).
     pub credit: i32,
     /// In whose lists the flow is put from now on.
@@ -69,15 +69,9 @@ impl<S> Flow<S> {
     pub fn bytes(&self) -> u64 {
         self.fifo.bytes
     }
-
-    /// Whether the flow has left the round (and is not merely held back): it has no packets then.
-    #[inline]
-    pub fn is_loose(&self) -> bool {
-        self.next == LOOSE
-    }
 }
 
-/// A chain of flows, linked by `Flow::next`.
+/// A chain of flows, linked by `Flows::next`.
 #[derive(Clone, Debug)]
 struct List {
     first: u32,
@@ -89,21 +83,19 @@ impl List {
     const EMPTY: List = List { first: NIL, last: NIL, len: 0 };
 
     #[inline]
-    fn append<S>(&mut self, flows: &mut [Flow<S>], flow: u32) {
-        flows[flow as usize].next = NIL;
+    fn append(&mut self, next: &mut [u32], flow: u32) {
+        next[flow as usize] = NIL;
         match self.last {
             NIL => self.first = flow,
-            last => flows[last as usize].next = flow,
+            last => next[last as usize] = flow,
         }
         self.last = flow;
         self.len += 1;
     }
 
     #[inline]
-    fn remove_first<S>(&mut self, flows: &mut [Flow<S>], then: u32) {
-        let flow = &mut flows[self.first as usize];
-        self.first = flow.next;
-        flow.next = then;
+    fn remove_first(&mut self, next: &mut [u32], then: u32) {
+        self.first = core::mem::replace(&mut next[self.first as usize], then);
         if self.first == NIL {
             self.last = NIL;
         }
@@ -151,6 +143,12 @@ impl<P: Packet + Copy> Slab<P> {
         self.packets
     }
 
+    /// The packet at this place, and the place behind it.
+    #[inline]
+    fn get(&self, place: u32) -> Option<(&P, &u32)> {
+        Some((self.nodes.get(place as usize)?, self.next.get(place as usize)?))
+    }
+
     /// The packets of this queue, from its head on.
     pub fn iter(&self, fifo: &Fifo) -> impl Iterator<Item = &P> {
         let mut place = fifo.head;
@@ -186,7 +184,7 @@ impl<P: Packet + Copy> Slab<P> {
     }
 
     /// Puts a packet at the tail of this queue.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, fifo: &mut Fifo, packet: P) {
         let bytes = u64::from(packet.bytes());
         let place = match self.free {
@@ -266,6 +264,8 @@ impl<P: Packet + Copy> Slab<P> {
 pub struct Flows<P, S, const BANDS: usize = 1> {
     slab: Slab<P>,
     flows: Vec<Flow<S>>,
+    /// The flow behind each flow, in its list: apart from the flows, so that who walks along a list touches few lines of a cache.
+    next: Vec<u32>,
     bands: [Band; BANDS],
     head: Head,
 }
@@ -274,13 +274,14 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
     /// No flows yet.
     pub fn new() -> Self {
         let bands = [const { Band { new: List::EMPTY, old: List::EMPTY } }; BANDS];
-        Flows { slab: Slab::new(), flows: Vec::new(), bands, head: Head { band: 0, new: true } }
+        Flows { slab: Slab::new(), flows: Vec::new(), next: Vec::new(), bands, head: Head { band: 0, new: true } }
     }
 
     /// Adds an empty flow that stands in no list, and gives its number: 0, 1, 2, …
     pub fn add(&mut self, credit: i32, state: S) -> u32 {
         let number = self.flows.len() as u32;
-        self.flows.push(Flow { fifo: Fifo::EMPTY, next: LOOSE, credit, band: 0, state });
+        self.flows.push(Flow { fifo: Fifo::EMPTY, credit, band: 0, state });
+        self.next.push(LOOSE);
         number
     }
 
@@ -294,6 +295,12 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
     #[inline]
     pub fn flow_mut(&mut self, flow: u32) -> &mut Flow<S> {
         &mut self.flows[flow as usize]
+    }
+
+    /// Whether the flow has left the round (and is not merely held back): it has no packets then.
+    #[inline]
+    pub fn is_loose(&self, flow: u32) -> bool {
+        self.next[flow as usize] == LOOSE
     }
 
     /// Packets queued in all flows.
@@ -321,7 +328,7 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
     }
 
     /// Appends a packet to the flow's queue. The flow's place in the round does not change.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, flow: u32, packet: P) {
         self.slab.push(&mut self.flows[flow as usize].fifo, packet);
     }
@@ -348,10 +355,10 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
     /// Puts a flow that has left the round at the tail of the new ones; says whether it had.
     #[inline]
     pub fn list_as_new(&mut self, flow: u32) -> bool {
-        let loose = self.flows[flow as usize].is_loose();
+        let loose = self.is_loose(flow);
         if loose {
             let band = self.band_of(flow);
-            self.bands[band].new.append(&mut self.flows, flow);
+            self.bands[band].new.append(&mut self.next, flow);
         }
         loose
     }
@@ -365,12 +372,12 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
     #[inline]
     fn append_old(&mut self, flow: u32) {
         let band = self.band_of(flow);
-        self.bands[band].old.append(&mut self.flows, flow);
+        self.bands[band].old.append(&mut self.next, flow);
     }
 
     /// Puts a flow that was held back at the tail of the old ones.
     pub fn release(&mut self, flow: u32) {
-        assert_eq!(self.flows[flow as usize].next, HELD, "only a flow that is held back can be released");
+        assert_eq!(self.next[flow as usize], HELD, "only a flow that is held back can be released");
         self.append_old(flow);
     }
 
@@ -405,21 +412,27 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         Some(None)
     }
 
-    /// Shows the heads of the queues whose turn is next in the band of the last turn, as if none would leave or come.
-    pub fn ahead(&self, mut packets: usize, mut see: impl FnMut(&P)) {
+    /// Shows the heads of so many queues, those whose turn is next but as many, in the band of the last turn, as if none would leave or
+    /// come; and fetches as many flows behind them, which are looked at when these have had their turn.
+    pub fn ahead(&self, turns: usize, cache: &impl Cache, mut see: impl FnMut(&P)) {
         let band = &self.bands[usize::from(self.head.band).min(BANDS - 1)];
+        let mut turn = 0;
         for list in [&band.new, &band.old] {
-            let mut number = list.first;
-            while packets > 0
-                && let Some(flow) = self.flows.get(number as usize)
+            let mut number = list.first as usize;
+            while turn < 3 * turns
+                && let (Some(flow), Some(&next)) = (self.flows.get(number), self.next.get(number))
             {
-                if let Some(packet) = self.slab.nodes.get(flow.fifo.head as usize)
+                if turn >= 2 * turns {
+                    cache.fetch(flow);
+                } else if turn >= turns
                     && flow.credit > 0
+                    && let Some((packet, next)) = self.slab.get(flow.fifo.head)
                 {
                     see(packet);
+                    cache.fetch(next);
                 }
-                packets -= 1;
-                number = flow.next;
+                turn += 1;
+                number = next as usize;
             }
         }
     }
@@ -458,7 +471,7 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
     fn remove_first(&mut self, then: u32) {
         let band = &mut self.bands[usize::from(self.head.band).min(BANDS - 1)];
         let list = if self.head.new { &mut band.new } else { &mut band.old };
-        list.remove_first(&mut self.flows, then);
+        list.remove_first(&mut self.next, then);
     }
 }
 

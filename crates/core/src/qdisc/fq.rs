@@ -419,11 +419,12 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
         let mut on_the_way = !self.scheduling.linux || self.find(bucket, key).is_none();
         let (mut previous, mut number, mut forgotten) = (NIL, self.table[bucket], 0);
         while number != NIL && forgotten < most {
+            let loose = self.flows.is_loose(number);
             let flow = self.flows.flow_mut(number);
             let next = flow.state.chain;
             let own = flow.state.key == key;
             on_the_way |= own;
-            let idle = flow.is_loose() && self.scheduling.is_older(now, flow.state.age, GC_AGE);
+            let idle = loose && self.scheduling.is_older(now, flow.state.age, GC_AGE);
             if own || !on_the_way || !idle {
                 previous = number;
             } else {
@@ -450,7 +451,7 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
             while number != NIL {
                 let flow = self.flows.flow(number);
                 let (next, key) = (flow.state.chain, flow.state.key);
-                let idle = flow.is_loose() && self.scheduling.is_older(now, flow.state.age, GC_AGE);
+                let idle = self.flows.is_loose(number) && self.scheduling.is_older(now, flow.state.age, GC_AGE);
                 let bucket = self.bucket(key);
                 let list = if idle { &mut self.free } else { &mut self.table[bucket] };
                 self.flows.flow_mut(number).state.chain = core::mem::replace(list, number);
@@ -868,7 +869,7 @@ mod tests {
         assert_eq!(credit(&bench, 1), -2500);
         bench.fill(ms(0), 9, 1000, 50);
         let mut turns = 0;
-        while !bench.qdisc.flows.flow(0).is_loose() {
+        while !bench.qdisc.flows.is_loose(0) {
             bench.take(ms(1));
             turns += 1;
         }

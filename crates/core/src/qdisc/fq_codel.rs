@@ -24,6 +24,7 @@ use super::codel::{self, Control, Law, MAX_SPAN, MICROSECOND, Source, Vars};
 use super::flows::{Fifo, Flows, Slab};
 use super::tc::{Error, Param, Parameters, Spec, Unit, choice, param};
 use super::{Context, DropReason, Drops, Qdisc};
+use crate::cache::Cache;
 use crate::packet::Packet;
 use crate::units::{Span, Time};
 use alloc::vec::Vec;
@@ -241,7 +242,7 @@ impl<P: Packet + Copy, L: Law> FqCodel<P, L> {
 }
 
 impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
-    #[inline]
+    #[inline(always)]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         packet.set_enqueue_time(now);
         let number = self.classify(packet.flow_hash());
@@ -260,19 +261,23 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
 
     #[inline]
     fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P> {
-        loop {
-            let number = self.flows.turn(self.quantum)?;
+        let mut packet = P::default();
+        self.dequeue_into(now, &mut packet, drops).then_some(packet)
+    }
+
+    #[inline]
+    fn dequeue_into(&mut self, now: Time, packet: &mut P, drops: &mut impl Drops<P>) -> bool {
+        while let Some(number) = self.flows.turn(self.quantum) {
             let (vars, fifo, slab) = self.flows.split(number);
-            let mut packet = P::default();
-            let took =
-                vars.dequeue(now, &mut packet, &self.control, &mut self.cstats, &mut Queue { fifo, slab }, drops);
+            let took = vars.dequeue(now, packet, &self.control, &mut self.cstats, &mut Queue { fifo, slab }, drops);
             self.note(number);
             if took {
                 self.flows.charge(number, packet.bytes());
-                return Some(packet);
+                return true;
             }
             self.flows.leave(false);
         }
+        false
     }
 
     /// `fq_codel_change`: what is above the limits leaves in the order in which the link would get it, CoDel's drops on
@@ -303,8 +308,8 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
         self.flows.packets() >= self.limit || self.flows.backlog() + u64::from(mtu) > self.memory_limit
     }
 
-    fn ahead(&self, packets: usize, see: impl FnMut(&P)) {
-        self.flows.ahead(packets, see);
+    fn ahead(&self, packets: usize, cache: &impl Cache, see: impl FnMut(&P)) {
+        self.flows.ahead(packets, cache, see);
     }
 
     fn stats(&self) -> super::Stats {
