@@ -18,6 +18,8 @@ from sojourn.cli.base import cli, fail, format_option, rows_as_csv
 
 SCALE = (10, 100, 1_000, 10_000, 100_000)
 """Numbers of flows of `bench scale`."""
+LEAST = 500
+"""What so many flows more cost is seen: the peak of the same run differs by half a MB from one process to the next."""
 BRIEF = {
     "flows": "flows",
     "packets": "packets",
@@ -62,17 +64,18 @@ def bench(name: str, form: str) -> None:
 
 
 def _scale(program: str) -> list[dict[str, Any]]:
-    """The same link with more and more flows, each in a process of its own. Memory is the peak of another one that has
-    pages of 4 kB: huge ones, which the allocator asks for, tell it in steps of 2 MB."""
+    """The same link with more and more flows, each in processes of their own: the best of five runs, and another one for
+    the memory, which has pages of 4 kB: huge ones, which the allocator asks for, tell its peak in steps of 2 MB."""
     found: list[dict[str, Any]] = []
     for flows in SCALE:
-        command = [program, "scale", "--flows", str(flows), "--repeat", "1"]
-        one = json.loads(_output(command))
-        one["rss_mb"] = json.loads(_output(command, MIMALLOC_ALLOW_THP="0"))["rss_mb"]
+        command = [program, "scale", "--flows", str(flows)]
+        once = [*command, "--repeat", "1"]
+        one = json.loads(_output([*command, "--repeat", "5"]))
+        one["rss_mb"] = json.loads(_output(once, MIMALLOC_ALLOW_THP="0"))["rss_mb"]
         first = found[0] if found else one
         more = flows - first["flows"]
-        known = more > 0 and one["rss_mb"] is not None
-        instructions = _instructions(command)
+        known = more >= LEAST and one["rss_mb"] is not None
+        instructions = _instructions(once)
         found.append(
             one
             | {
