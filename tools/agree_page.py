@@ -20,13 +20,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pages import filled
+from scipy import stats
 
 from sojourn import agree, records
 from sojourn.agree import page, words
-from sojourn.agree.judge import Pair, rankings, summaries
+from sojourn.agree.judge import Measure, Pair, rankings, summaries
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "experiments/agree"
@@ -94,11 +96,13 @@ def beside(done: agree.Comparison, held: Sequence[agree.Comparison]) -> str:
         classes = hard(folder)
         return [pair for pair in comparison.pairs if not classes[pair.file]]
 
+    eighty = easy(done, "drawn")
     sets = [easy(comparison, folder) for comparison, folder in zip(held, HELD_BACK, strict=True)]
-    sets.append([pair for pairs in sets for pair in pairs])
+    both = [pair for pairs in sets for pair in pairs]
+    sets.append(both)
     found = [{one.measure.name: one for one in summaries(pairs)} for pairs in sets]
     rows = []
-    for one in summaries(easy(done, "drawn")):
+    for one in summaries(eighty):
         cells = [one.measure.head, words.share(one, one.median), words.share(one, one.chance)]
         for each in found:
             other = each.get(one.measure.name)
@@ -107,9 +111,23 @@ def beside(done: agree.Comparison, held: Sequence[agree.Comparison]) -> str:
                 continue
             times = f", {other.median / one.median:.1f} ×" if one.median else ""
             cells += [f"{words.share(other, other.median)}{times} ({other.count})", words.share(other, other.chance)]
-        rows.append(cells)
+        rows.append([*cells, f"{100 * shuffled(one.measure, eighty, both):.0f} %"])
     sets_of = ("the eighty", "the first twenty", "the second", "both")
-    return markdown(["", *itertools.chain.from_iterable((name, "chance alone") for name in sets_of)], rows)
+    heads = itertools.chain.from_iterable((name, "chance alone") for name in sets_of)
+    return markdown(["", *heads, "shuffled"], rows)
+
+
+def shuffled(measure: Measure, eighty: Sequence[Pair], both: Sequence[Pair]) -> float:
+    """The share of shuffles of all scenarios that leave those which were held back a median larger by as much."""
+    sizes = [
+        [abs(one.value) for pair in pairs if (one := pair.difference(measure)) is not None] for pairs in (both, eighty)
+    ]
+
+    def more(held: Any, others: Any, axis: int) -> Any:
+        return np.median(held, axis=axis) - np.median(others, axis=axis)
+
+    found = stats.permutation_test(sizes, more, alternative="greater", n_resamples=20_000, vectorized=True, rng=1)
+    return float(found.pvalue)
 
 
 def ranked(ranks: agree.Comparison) -> str:
