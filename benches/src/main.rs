@@ -25,7 +25,8 @@ const USAGE: &str =
        sojourn-bench scale [--flows N] [--repeat N] [--detail full|departures]
        sojourn-bench replay LINE [--repeat N] [--flows N]";
 
-/// The wheel's: with another the bench would tell of another program than the one that is run.
+/// As the wheel's: with another the bench would tell of another program than the one that is run. (`sojourn bench` has it keep memory
+/// as the wheel does, too.)
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -177,8 +177,8 @@ pub trait Qdisc<P: Packet> {
         false
     }
 
-    /// Shows about so many packets, those that are likely to be next but as many, for who wants to have them at hand, and fetches what
-    /// lies behind them: nothing else may depend on it.
+    /// Passes over so many packets, those that are likely to be next, and shows about as many behind them, for who wants to have them
+    /// at hand; fetches what will be looked at after that. Nothing else may depend on it.
     fn ahead(&self, _packets: usize, _cache: &impl Cache, _see: impl FnMut(&P)) {}
 
     /// Counters and state under the keys of `tc -s -j qdisc`, in its order; times in microseconds, flags as 0 and 1.

@@ -158,7 +158,7 @@ impl Link {
         self.due
     }
 
-    /// Fetches about so many packets, those that are likely to be transmitted next but as many.
+    /// Fetches about so many packets, which are likely to be transmitted after the next so many.
     pub fn warm(&self, packets: usize) {
         self.qdisc.ahead(packets, &Processor, |packet| packet.warm(&Processor));
     }

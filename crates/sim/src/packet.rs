@@ -69,7 +69,8 @@ const KIND: u32 = 24;
 const BYTES: u32 = 32;
 const LANE: u32 = 48;
 
-/// The length of a packet before its first link: there most are as long as their IP length.
+/// The length of a packet before its first link, which need not write it where nothing is added to the IP length (as in the
+/// benches).
 #[inline(always)]
 fn long(bytes: u16) -> u64 {
     u64::from(bytes) << BYTES | u64::from(bytes)
@@ -485,6 +486,17 @@ mod tests {
     #[test]
     fn a_packet_is_forty_bytes() {
         assert_eq!(size_of::<Packet>(), 40);
+    }
+
+    #[test]
+    fn on_each_link_a_packet_is_as_long_as_that_link_makes_it_and_nothing_else_changes() {
+        let parts = Parts { bytes: 1500, lane: 3, bits: 0b10, kind: ACK, ..Parts::default() };
+        let mut packet = Packet::from(parts);
+        let rest = packet.form >> 16;
+        for overhead in [14, 0, 14, 20, 38, 38] {
+            packet.enter(overhead);
+            assert_eq!((packet.wire(), packet.form >> 16), (1500 + overhead, rest));
+        }
     }
 
     #[test]

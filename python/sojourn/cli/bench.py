@@ -44,13 +44,15 @@ Examples:
 @click.argument("name", type=click.Choice(["P1", "P2", "P3", "P4", "P5", "P1-bbr", "P1-bbr3", "scale"]))
 @format_option("json")
 def bench(name: str, form: str) -> None:
-    """Measure how fast the simulator is: CPU time and memory of the Rust bench program, without start-up.
+    """Measure how fast the simulator is: CPU time and memory of the Rust bench program, without start-up. The time is
+    the best of several runs; the memory is the peak of another one, which has no huge pages.
 
     scale: 10 to 100,000 flows on 10 Gbit/s below fq_codel, with the memory that a flow costs beyond the smallest
-    run, and the instructions that a packet costs where valgrind is there to count them.
+    run (where there are 500 more, or it could not be told), and the instructions that a packet costs where valgrind is
+    there to count them.
     """
     program = _bench_program()
-    found = _scale(program) if name == "scale" else json.loads(_output([program, name]))
+    found = _scale(program) if name == "scale" else _measured([program, name])
     if form == "json":
         click.echo(json.dumps(found))
         return
@@ -64,18 +66,15 @@ def bench(name: str, form: str) -> None:
 
 
 def _scale(program: str) -> list[dict[str, Any]]:
-    """The same link with more and more flows, each in processes of their own: the best of five runs, and another one for
-    the memory, which has pages of 4 kB: huge ones, which the allocator asks for, tell its peak in steps of 2 MB."""
+    """The same link with more and more flows."""
     found: list[dict[str, Any]] = []
     for flows in SCALE:
         command = [program, "scale", "--flows", str(flows)]
-        once = [*command, "--repeat", "1"]
-        one = json.loads(_output([*command, "--repeat", "5"]))
-        one["rss_mb"] = json.loads(_output(once, MIMALLOC_ALLOW_THP="0"))["rss_mb"]
+        one = _measured(command)
         first = found[0] if found else one
         more = flows - first["flows"]
-        known = more >= LEAST and one["rss_mb"] is not None
-        instructions = _instructions(once)
+        known = more >= LEAST and None not in (one["rss_mb"], first["rss_mb"])
+        instructions = _instructions([*command, "--repeat", "1"])
         found.append(
             one
             | {
@@ -85,6 +84,14 @@ def _scale(program: str) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def _measured(command: list[str]) -> dict[str, Any]:
+    """The best of the runs of a process; its memory is another's with pages of 4 kB: huge ones, which the allocator
+    asks for, tell a peak in steps of 2 MB."""
+    found: dict[str, Any] = json.loads(_output(command))
+    once = json.loads(_output([*command, "--repeat", "1"], MIMALLOC_ALLOW_THP="0"))
+    return found | {"rss_mb": once["rss_mb"]}
 
 
 def _instructions(command: list[str]) -> int | None:
@@ -99,7 +106,9 @@ def _instructions(command: list[str]) -> int | None:
 
 
 def _output(command: list[str], **environment: str) -> str:
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, env=os.environ | environment)
+    """What a command writes; like the wheel, its allocator keeps what a run gave back."""
+    surroundings = {"MIMALLOC_PURGE_DELAY": "-1"} | os.environ | environment
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, env=surroundings)
     if done.returncode != 0:
         sys.exit(done.returncode if done.returncode > 0 else 1)
     return done.stdout

@@ -3,8 +3,8 @@
 //! priority; the others have one band.
 //!
 //! All packets live in one slab whose free places form a list, flows are numbered, and every list is a chain of
-//! numbers: nothing is allocated for a packet, and a flow costs what its own state costs plus 33 bytes, on
-//! whole lines of a cache.
+//! numbers: nothing is allocated for a packet, and a flow costs what its own state costs plus 29 bytes, on
+//! whole lines of a cache, and its place in its list.
 
 use crate::cache::Cache;
 use crate::packet::Packet;
@@ -43,8 +43,8 @@ impl Fifo {
     }
 }
 
-/// One flow: its packets, its credit, what the discipline keeps for it, and its place in the round. With the state of
-/// Linux's CoDel that is one line of a cache.
+/// One flow: its packets, its credit, and what the discipline keeps for it. With the state of Linux's CoDel that is one
+/// line of a cache.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub struct Flow<S> {
@@ -264,7 +264,7 @@ impl<P: Packet + Copy> Slab<P> {
 pub struct Flows<P, S, const BANDS: usize = 1> {
     slab: Slab<P>,
     flows: Vec<Flow<S>>,
-    /// The flow behind each flow, in its list: apart from the flows, so that who walks along a list touches few lines of a cache.
+    /// The flow behind each flow, in its list: apart from the flows, so that all lists are a few kB, which a cache keeps.
     next: Vec<u32>,
     bands: [Band; BANDS],
     head: Head,
@@ -412,17 +412,17 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         Some(None)
     }
 
-    /// Shows the heads of so many queues, those whose turn is next but as many, in the band of the last turn, as if none would leave or
-    /// come; and fetches as many flows behind them, which are looked at when these have had their turn.
+    /// Passes over so many queues, those whose turn is next in the band of the last turn, as if none would leave or come; shows the
+    /// heads of as many behind them; and fetches the flows of as many behind these, which will be looked at then.
     pub fn ahead(&self, turns: usize, cache: &impl Cache, mut see: impl FnMut(&P)) {
         let band = &self.bands[usize::from(self.head.band).min(BANDS - 1)];
         let mut turn = 0;
         for list in [&band.new, &band.old] {
             let mut number = list.first as usize;
-            while turn < 3 * turns
+            while turn < turns.saturating_mul(3)
                 && let (Some(flow), Some(&next)) = (self.flows.get(number), self.next.get(number))
             {
-                if turn >= 2 * turns {
+                if turn >= turns.saturating_mul(2) {
                     cache.fetch(flow);
                 } else if turn >= turns
                     && flow.credit > 0
@@ -480,6 +480,7 @@ mod tests {
     use super::*;
     use crate::qdisc::testing::Parcel;
     use alloc::collections::VecDeque;
+    use core::cell::Cell;
     use proptest::prelude::*;
 
     fn parcel(id: u32) -> Parcel {
@@ -514,6 +515,45 @@ mod tests {
                 prop_assert_eq!(flows.packets(), model.iter().map(VecDeque::len).sum::<usize>());
                 prop_assert_eq!(flows.backlog(), model.iter().flatten().map(|p| u64::from(p.bytes)).sum::<u64>());
             }
+        }
+    }
+
+    /// Counts what is asked for.
+    #[derive(Default)]
+    struct Asked(Cell<usize>);
+
+    impl Cache for Asked {
+        fn fetch_lines<T>(&self, _: &T, _: usize) {
+            self.0.set(self.0.get() + 1);
+        }
+    }
+
+    #[test]
+    fn ahead_passes_over_the_next_turns_and_shows_as_many_heads_that_may_send() {
+        let mut flows = Flows::<_, _>::new();
+        for flow in 0..10 {
+            // The fourth has no credit: its turn comes again later.
+            flows.add(if flow == 3 { 0 } else { 1000 }, ());
+            flows.push(flow, parcel(flow));
+            flows.list_as_new(flow);
+        }
+        // Two become old: the order is 2, 3, …, 9, 0, 1.
+        for flow in 0..2 {
+            assert_eq!(flows.turn(1000), Some(flow));
+            flows.flow_mut(flow).credit = 0;
+            assert_eq!(flows.first(0, 1000), Some(None));
+        }
+        for (turns, heads, fetched) in [
+            (0, alloc::vec![], 0),
+            (1, alloc::vec![], 1),
+            (3, alloc::vec![5, 6, 7], 3),
+            (4, alloc::vec![6, 7, 8, 9], 2),
+            (usize::MAX, alloc::vec![], 0),
+        ] {
+            let (mut seen, asked) = (Vec::new(), Asked::default());
+            flows.ahead(turns, &asked, |packet| seen.push(packet.id));
+            // Behind each head the place of the one behind it, too.
+            assert_eq!((seen.as_slice(), asked.0.get()), (heads.as_slice(), heads.len() + fetched), "{turns} turns");
         }
     }
 
