@@ -28,7 +28,7 @@ from scipy import stats
 
 from sojourn import agree, records
 from sojourn.agree import page, words
-from sojourn.agree.judge import Measure, Pair, rankings, summaries
+from sojourn.agree.judge import Measure, Pair, differences, rankings, summaries
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "experiments/agree"
@@ -98,9 +98,8 @@ def beside(done: agree.Comparison, held: Sequence[agree.Comparison]) -> str:
 
     eighty = easy(done, "drawn")
     sets = [easy(comparison, folder) for comparison, folder in zip(held, HELD_BACK, strict=True)]
-    both = [pair for pairs in sets for pair in pairs]
-    sets.append(both)
-    found = [{one.measure.name: one for one in summaries(pairs)} for pairs in sets]
+    both = list(itertools.chain.from_iterable(sets))
+    found = [{one.measure.name: one for one in summaries(pairs)} for pairs in (*sets, both)]
     rows = []
     for one in summaries(eighty):
         cells = [one.measure.head, words.share(one, one.median), words.share(one, one.chance)]
@@ -119,9 +118,7 @@ def beside(done: agree.Comparison, held: Sequence[agree.Comparison]) -> str:
 
 def shuffled(measure: Measure, eighty: Sequence[Pair], both: Sequence[Pair]) -> float:
     """The share of shuffles of all scenarios that leave those which were held back a median larger by as much."""
-    sizes = [
-        [abs(one.value) for pair in pairs if (one := pair.difference(measure)) is not None] for pairs in (both, eighty)
-    ]
+    sizes = [[abs(one.value) for one in differences(pairs, measure)] for pairs in (both, eighty)]
 
     def more(held: Any, others: Any, axis: int) -> Any:
         return np.median(held, axis=axis) - np.median(others, axis=axis)

@@ -69,13 +69,6 @@ const KIND: u32 = 24;
 const BYTES: u32 = 32;
 const LANE: u32 = 48;
 
-/// The length of a packet before its first link, which need not write it where nothing is added to the IP length (as in the
-/// benches).
-#[inline(always)]
-fn long(bytes: u16) -> u64 {
-    u64::from(bytes) << BYTES | u64::from(bytes)
-}
-
 impl From<Parts> for Packet {
     #[inline(always)]
     fn from(parts: Parts) -> Packet {
@@ -86,7 +79,7 @@ impl From<Parts> for Packet {
             who: pair(parts.conn, parts.seq),
             stamps: pair(parts.ts, parts.ts_last),
             tags: u64::from(parts.hash) | u64::from(parts.dscp & 63) << DSCP | u64::from(parts.sack) << SACK,
-            form: flags | long(parts.bytes) | u64::from(parts.lane) << LANE,
+            form: flags | u64::from(parts.bytes) << BYTES | u64::from(parts.lane) << LANE,
         }
     }
 }
@@ -208,14 +201,14 @@ impl Packet {
     /// This ACK with what is kept at `place`; blocks make it longer by `bytes`.
     pub fn with_blocks(self, place: u32, bytes: u16) -> Packet {
         debug_assert!(place < 1 << (64 - SACK), "too many SACK blocks under way");
-        Packet { tags: self.tags | u64::from(place) << SACK, form: self.form + long(bytes), ..self }
+        Packet { tags: self.tags | u64::from(place) << SACK, form: self.form + (u64::from(bytes) << BYTES), ..self }
     }
 
     /// The same packet with another length, other bits and of another kind.
     #[inline(always)]
     pub fn formed(self, bytes: u16, bits: u8, kind: u8) -> Packet {
         let flags = u64::from(bits) << BITS | u64::from(kind) << KIND;
-        Packet { form: self.form >> LANE << LANE | flags | long(bytes), ..self }
+        Packet { form: self.form >> LANE << LANE | flags | u64::from(bytes) << BYTES, ..self }
     }
 
     /// This segment with PSH, if it is to have it.
@@ -353,10 +346,7 @@ impl Packet {
     /// The packet enters a queue: counts its length there.
     #[inline(always)]
     pub fn enter(&mut self, overhead: u16) {
-        let bytes = self.ip_bytes() + overhead;
-        if self.wire() != bytes {
-            self.form = (self.form & !0xffff) | u64::from(bytes);
-        }
+        self.form = (self.form & !0xffff) | u64::from(self.ip_bytes() + overhead);
     }
 
     /// The ECN field with which the packet is sent, and so arrives at the first queue.

@@ -226,11 +226,16 @@ class Summary:
     differs: int
 
 
+def differences(pairs: Sequence[Pair], measure: Measure) -> list[Difference]:
+    """Those of the pairs that have this measure."""
+    return [one for pair in pairs if (one := pair.difference(measure)) is not None]
+
+
 def summaries(pairs: Sequence[Pair]) -> list[Summary]:
     """Of each measure that any pair has."""
     found = []
     for measure in MEASURES:
-        all_of_them = [one for pair in pairs if (one := pair.difference(measure)) is not None]
+        all_of_them = differences(pairs, measure)
         if not all_of_them:
             continue
         sizes = [abs(one.value) for one in all_of_them]

@@ -416,25 +416,24 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
     /// heads of as many behind them; and fetches the flows of as many behind these, which will be looked at then.
     pub fn ahead(&self, turns: usize, cache: &impl Cache, mut see: impl FnMut(&P)) {
         let band = &self.bands[usize::from(self.head.band).min(BANDS - 1)];
-        let mut turn = 0;
-        for list in [&band.new, &band.old] {
-            let mut number = list.first as usize;
-            while turn < turns.saturating_mul(3)
-                && let (Some(flow), Some(&next)) = (self.flows.get(number), self.next.get(number))
-            {
-                if turn >= turns.saturating_mul(2) {
-                    cache.fetch(flow);
-                } else if turn >= turns
-                    && flow.credit > 0
-                    && let Some((packet, next)) = self.slab.get(flow.fifo.head)
-                {
-                    see(packet);
-                    cache.fetch(next);
-                }
-                turn += 1;
-                number = next as usize;
+        let mut behind = self.along(&band.new).chain(self.along(&band.old)).skip(turns);
+        for flow in behind.by_ref().take(turns).filter(|flow| flow.credit > 0) {
+            if let Some((packet, next)) = self.slab.get(flow.fifo.head) {
+                see(packet);
+                cache.fetch(next);
             }
         }
+        behind.take(turns).for_each(|flow| cache.fetch(flow));
+    }
+
+    /// The flows of a list, from its first on.
+    fn along(&self, list: &List) -> impl Iterator<Item = &Flow<S>> {
+        let mut number = list.first as usize;
+        core::iter::from_fn(move || {
+            let flow = self.flows.get(number)?;
+            number = *self.next.get(number)? as usize;
+            Some(flow)
+        })
     }
 
     #[inline]
