@@ -17,6 +17,7 @@ use crate::read::Context;
 use crate::scenario::{Scenario, Trace};
 use crate::sweep::{MOST_RUNS, Sweep};
 use crate::workload::draw::draw;
+use crate::workload::webs::Webs;
 
 /// No scenario file is larger.
 const LARGEST_FILE: usize = 16 << 20;
@@ -80,6 +81,7 @@ pub struct Plan {
     stem: String,
     traces: Vec<(String, Arc<Trace>)>,
     sizes: Vec<(String, Arc<Vec<u64>>)>,
+    webs: Webs,
 }
 
 impl Plan {
@@ -124,7 +126,7 @@ impl Plan {
         let context = Context { traces: traces.into(), sizes: sizes.into(), ..Context::default() };
         let run = &self.runs[run];
         let described = self.describe(&context, run.combination).map_err(|error| error.in_file(&self.file))?;
-        Ok(draw(described, run.seed))
+        Ok(draw(described, run.seed, &self.webs))
     }
 
     fn read(path: &str, source: &[u8], options: &LoadOptions) -> Result<Plan, Error> {
@@ -166,6 +168,7 @@ impl Plan {
             stem,
             traces: Vec::new(),
             sizes: Vec::new(),
+            webs: Webs::default(),
         };
         let known = options.traces.iter().map(|(name, trace)| (name.clone(), Arc::new(trace.clone())));
         let traces = RefCell::new(known.collect());

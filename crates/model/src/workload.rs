@@ -9,6 +9,9 @@ pub mod rpm;
 mod sizes;
 pub mod stream;
 pub mod video;
+pub(crate) mod webs;
+
+use std::sync::Arc;
 
 use sojourn_core::tcp::Config;
 use sojourn_core::units::{Span, Time};
@@ -136,7 +139,7 @@ pub enum App {
     /// Web connections, in order of their starts. The client is the data receiver and opens.
     Web {
         /// All connections that start within the run.
-        connections: Vec<WebConnection>,
+        connections: Arc<[WebConnection]>,
     },
     /// Web pages, one after the other. The client is the data receiver and opens.
     Pages(Browsing),
@@ -154,7 +157,7 @@ pub enum App {
 }
 
 /// One HTTP connection: opened by the client, then exchanges one after the other.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WebConnection {
     /// The client's SYN.
     pub start: Time,

@@ -8,14 +8,16 @@ use super::page::{self, Browsing};
 use super::rpm::Rpm;
 use super::stream::{self, Stream};
 use super::video::Video;
-use super::{App, Delays, Direction, Entry, Workload, packmime, sizes};
+use super::webs::Webs;
+use super::{App, Delays, Direction, Entry, Workload, sizes};
 use crate::describe::Description;
 use crate::scenario::{Hop, Link, Scenario};
 use crate::traffic::{Flow, Place, What};
 
-/// The scenario of this seed.
-pub(crate) fn draw(described: Description, seed: u64) -> Scenario {
+/// The scenario of this seed; `webs` has what was drawn for others.
+pub(crate) fn draw(described: Description, seed: u64, webs: &Webs) -> Scenario {
     let Description { title, duration, measure, hops, access, host, groups, flows } = described;
+    let run = Run { seed, duration, webs };
     let mut entries = Vec::new();
     let mut longest_rtt = Span::ZERO;
     for (flow, count) in &flows {
@@ -30,7 +32,7 @@ pub(crate) fn draw(described: Description, seed: u64) -> Scenario {
                     (_, Direction::Right) => format!("{name}.right"),
                     (_, Direction::Left) => format!("{name}.left"),
                 };
-                entries.push(entry(flow, i, (name, direction), rtt, (seed, duration)));
+                entries.push(entry(flow, i, (name, direction), rtt, run));
             }
         }
     }
@@ -38,14 +40,16 @@ pub(crate) fn draw(described: Description, seed: u64) -> Scenario {
     Scenario { title, duration, measure, seed, hops, access, host, workload, longest_rtt }
 }
 
-fn entry(
-    flow: &Flow,
-    i: usize,
-    (name, direction): (String, Direction),
-    rtt: Span,
-    (seed, duration): (u64, Time),
-) -> Entry {
-    let tunnel = flow.tunnel.as_ref().map(|tunnel| Rng::stream(seed, &format!("tunnel {tunnel}")).next_u32());
+/// What is the same for all flows.
+#[derive(Clone, Copy)]
+struct Run<'a> {
+    seed: u64,
+    duration: Time,
+    webs: &'a Webs,
+}
+
+fn entry(flow: &Flow, i: usize, (name, direction): (String, Direction), rtt: Span, run: Run) -> Entry {
+    let tunnel = flow.tunnel.as_ref().map(|tunnel| Rng::stream(run.seed, &format!("tunnel {tunnel}")).next_u32());
     Entry {
         kind: flow.kind,
         direction,
@@ -54,7 +58,7 @@ fn entry(
         dscp: flow.dscp,
         delays: delays(flow.place, direction, rtt - flow.rtt.path),
         tunnel,
-        app: app(flow, i, &name, (seed, duration)),
+        app: app(flow, i, &name, run),
         name,
     }
 }
@@ -94,7 +98,7 @@ fn growth(hops: &[Hop]) -> Span {
     times.map(total).max().unwrap_or_default() - total(Time::ZERO)
 }
 
-fn app(flow: &Flow, i: usize, name: &str, (seed, duration): (u64, Time)) -> App {
+fn app(flow: &Flow, i: usize, name: &str, Run { seed, duration, webs }: Run) -> App {
     let drawn = Time::ZERO + flow.start.of(i).draw(&mut Rng::stream(seed, &format!("start {name}")));
     // Distributions without an upper end may draw a start beyond the stop.
     let (start, stop) = (drawn.min(Time(flow.stop.0 - 1)), flow.stop);
@@ -123,7 +127,7 @@ fn app(flow: &Flow, i: usize, name: &str, (seed, duration): (u64, Time)) -> App 
             let (bytes, interval, transport, voice) = (*bytes, *interval, *transport, *voice);
             App::Stream(Stream { active, interval, bytes, transport, voice })
         }
-        What::Web { rate } => App::Web { connections: packmime::connections(seed, name, *rate, (start, end)) },
+        What::Web { rate } => App::Web { connections: webs.connections(seed, name, *rate, (start, end)) },
         What::Pages { connections } => {
             let pages = page::pages(seed, name, flow.rtt.lowest(), (start, end));
             App::Pages(Browsing { start, stop, pages, connections: *connections })
