@@ -838,8 +838,10 @@ impl Fabric {
                 hosts.on_timer(at, conn, self);
             }
             self.senders.rearm(conn, hosts.renew(conn));
-            if self.is_crowd() {
-                self.senders.warm(&Processor);
+            if self.is_crowd()
+                && let Some((_, next)) = self.senders.due()
+            {
+                hosts.warm(next, true);
             }
         }
         self.reschedule_senders();
