@@ -7,7 +7,7 @@ use sojourn_core::units::Time;
 
 use super::{WebConnection, packmime};
 
-/// So many connections are kept at most, some twenty megabytes of them.
+/// So many connections are kept at most, some ten megabytes of them.
 const KEPT: usize = 1 << 17;
 
 /// What decides what is drawn: seed, name, rate, and the first and the last moment.
