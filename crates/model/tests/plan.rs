@@ -1,5 +1,7 @@
 //! What a scenario file means: defaults, sizes in bdp, where the RTT lies, the order of a sweep's runs.
 
+use std::sync::Arc;
+
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::tcp::{AckPolicy, Cc, HyStart};
 use sojourn_core::units::{Rate, Span, Time};
@@ -237,6 +239,23 @@ fn arrivals_keep_to_start_and_stop() {
     let entries = flow("kind = \"web\"\nrate = 50\nstart = \"10s\"\nstop = \"20s\"");
     let App::Web { connections } = &entries[0].app else { panic!("web") };
     assert!(connections.iter().all(|one| (Time(10_000 * MS)..Time(20_000 * MS)).contains(&one.start)));
+}
+
+#[test]
+fn runs_share_the_web_traffic_of_their_seed_and_have_what_a_plan_of_their_own_would_give_them() {
+    let text = "duration = \"20s\"\n[[hop]]\nname = \"b\"\nrate = \"10mbit\"\ndelay = \"10ms\"\n\
+        [[flow]]\nkind = \"web\"\nrate = 5\n[sweep]\n\"hop.b.qdisc\" = [\"pfifo\", \"codel\"]\nseeds = 2\n";
+    let load = || plan_with(text, &LoadOptions::default());
+    let web = |plan: &Plan, run| {
+        let mut scenario = plan.scenario(run).unwrap_or_else(|error| panic!("{error}"));
+        let App::Web { connections } = scenario.workload.entries.remove(0).app else { panic!("web") };
+        connections
+    };
+    let plan = load();
+    let webs: Vec<_> = (0..4).map(|run| web(&plan, run)).collect();
+    assert!(Arc::ptr_eq(&webs[0], &webs[2]) && Arc::ptr_eq(&webs[1], &webs[3]));
+    assert_ne!(webs[0], webs[1]);
+    assert_eq!(webs[3], web(&load(), 3));
 }
 
 #[test]

@@ -838,6 +838,7 @@ impl Fabric {
                 hosts.on_timer(at, conn, self);
             }
             self.senders.rearm(conn, hosts.renew(conn));
+            // In overload timers are most of what happens, and come one after the other.
             if self.is_crowd()
                 && let Some((_, next)) = self.senders.due()
             {

@@ -17,7 +17,7 @@ use crate::traffic::{Flow, Place, What};
 /// The scenario of this seed; `webs` has what was drawn for others.
 pub(crate) fn draw(described: Description, seed: u64, webs: &Webs) -> Scenario {
     let Description { title, duration, measure, hops, access, host, groups, flows } = described;
-    let run = Run { seed, duration, webs };
+    let common = Common { seed, duration, webs };
     let mut entries = Vec::new();
     let mut longest_rtt = Span::ZERO;
     for (flow, count) in &flows {
@@ -32,7 +32,7 @@ pub(crate) fn draw(described: Description, seed: u64, webs: &Webs) -> Scenario {
                     (_, Direction::Right) => format!("{name}.right"),
                     (_, Direction::Left) => format!("{name}.left"),
                 };
-                entries.push(entry(flow, i, (name, direction), rtt, run));
+                entries.push(entry(flow, i, (name, direction), rtt, common));
             }
         }
     }
@@ -42,14 +42,14 @@ pub(crate) fn draw(described: Description, seed: u64, webs: &Webs) -> Scenario {
 
 /// What is the same for all flows.
 #[derive(Clone, Copy)]
-struct Run<'a> {
+struct Common<'a> {
     seed: u64,
     duration: Time,
     webs: &'a Webs,
 }
 
-fn entry(flow: &Flow, i: usize, (name, direction): (String, Direction), rtt: Span, run: Run) -> Entry {
-    let tunnel = flow.tunnel.as_ref().map(|tunnel| Rng::stream(run.seed, &format!("tunnel {tunnel}")).next_u32());
+fn entry(flow: &Flow, i: usize, (name, direction): (String, Direction), rtt: Span, common: Common) -> Entry {
+    let tunnel = flow.tunnel.as_ref().map(|tunnel| Rng::stream(common.seed, &format!("tunnel {tunnel}")).next_u32());
     Entry {
         kind: flow.kind,
         direction,
@@ -58,7 +58,7 @@ fn entry(flow: &Flow, i: usize, (name, direction): (String, Direction), rtt: Spa
         dscp: flow.dscp,
         delays: delays(flow.place, direction, rtt - flow.rtt.path),
         tunnel,
-        app: app(flow, i, &name, run),
+        app: app(flow, i, &name, common),
         name,
     }
 }
@@ -98,7 +98,7 @@ fn growth(hops: &[Hop]) -> Span {
     times.map(total).max().unwrap_or_default() - total(Time::ZERO)
 }
 
-fn app(flow: &Flow, i: usize, name: &str, Run { seed, duration, webs }: Run) -> App {
+fn app(flow: &Flow, i: usize, name: &str, Common { seed, duration, webs }: Common) -> App {
     let drawn = Time::ZERO + flow.start.of(i).draw(&mut Rng::stream(seed, &format!("start {name}")));
     // Distributions without an upper end may draw a start beyond the stop.
     let (start, stop) = (drawn.min(Time(flow.stop.0 - 1)), flow.stop);

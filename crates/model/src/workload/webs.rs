@@ -1,50 +1,86 @@
-//! Web traffic that was drawn lately. Of the runs of a sweep many have the same, and to draw it takes up to a third of a run.
+//! Web traffic that was drawn lately. Of the runs of a sweep many have the same; drawn anew for each, it took up to a third of
+//! a run's instructions.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sojourn_core::units::Time;
 
 use super::{WebConnection, packmime};
 
-/// So many connections are kept at most, some ten megabytes of them.
-const KEPT: usize = 1 << 17;
+/// So many connections are kept at most, some twenty megabytes of them for each plan: ten seeds of 80 a second over 300 s.
+const KEPT: usize = 1 << 18;
+/// An entry counts as so many connections, whatever is in it: nobody looks through many thousands of them.
+const AT_LEAST: usize = 128;
 
-/// What decides what is drawn: seed, name, rate, and the first and the last moment.
+/// What decides what is drawn: seed, name, rate, from when and until when.
 type Key = (u64, String, f64, (Time, Time));
 
-/// The traffic of the last few entries that differ, the latest last.
+/// What was drawn for one entry of a workload.
+struct Web {
+    key: Key,
+    connections: Arc<[WebConnection]>,
+}
+
+impl Web {
+    fn weight(&self) -> usize {
+        AT_LEAST + self.connections.len()
+    }
+}
+
+/// The traffic that was asked for lately.
 #[derive(Default)]
-pub(crate) struct Webs(Mutex<VecDeque<(Key, Arc<[WebConnection]>)>>);
+pub(crate) struct Webs(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    /// What was asked for last is last.
+    webs: VecDeque<Web>,
+    weight: usize,
+}
 
 impl Webs {
     /// As [`packmime::connections`].
     pub(crate) fn connections(&self, seed: u64, name: &str, rate: f64, span: (Time, Time)) -> Arc<[WebConnection]> {
         let key = (seed, name.to_owned(), rate, span);
-        if let Some(known) = self.known(&key) {
+        if let Some(known) = self.kept().find(&key) {
             return known;
         }
-        // Whoever asks for the same meanwhile draws it too: nobody waits.
-        let drawn: Arc<[WebConnection]> = packmime::connections(seed, name, rate, span).into();
-        self.keep(key, Arc::clone(&drawn));
-        drawn
+        // Whoever asks for the same meanwhile draws it too, and nobody waits.
+        let connections = packmime::connections(seed, name, rate, span).into();
+        self.kept().keep(Web { key, connections })
     }
 
-    fn known(&self, key: &Key) -> Option<Arc<[WebConnection]>> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = kept.iter().position(|(other, _)| other == key)?;
-        let found = kept.remove(at)?;
-        let connections = Arc::clone(&found.1);
-        kept.push_back(found);
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn find(&mut self, key: &Key) -> Option<Arc<[WebConnection]>> {
+        let at = self.webs.iter().position(|web| web.key == *key)?;
+        let web = self.webs.remove(at)?;
+        let connections = Arc::clone(&web.connections);
+        self.webs.push_back(web);
         Some(connections)
     }
 
-    fn keep(&self, key: Key, connections: Arc<[WebConnection]>) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push_back((key, connections));
-        while kept.iter().map(|(_, connections)| connections.len()).sum::<usize>() > KEPT {
-            kept.pop_front();
+    /// Gives what is there already, if somebody else has drawn it meanwhile.
+    fn keep(&mut self, web: Web) -> Arc<[WebConnection]> {
+        if let Some(known) = self.find(&web.key) {
+            return known;
         }
+        let (connections, weight) = (Arc::clone(&web.connections), web.weight());
+        if weight <= KEPT {
+            self.weight += weight;
+            self.webs.push_back(web);
+        }
+        while self.weight > KEPT
+            && let Some(oldest) = self.webs.pop_front()
+        {
+            self.weight -= oldest.weight();
+        }
+        connections
     }
 }
 
@@ -53,38 +89,62 @@ mod tests {
     use super::*;
     use sojourn_core::units::Span;
 
-    fn span(seconds: u64) -> (Time, Time) {
-        (Time::ZERO, Time::ZERO + Span::from_secs(seconds))
+    fn seconds(from: u64, until: u64) -> (Time, Time) {
+        (Time::ZERO + Span::from_secs(from), Time::ZERO + Span::from_secs(until))
     }
 
     #[test]
     fn what_is_drawn_again_is_shared_and_what_differs_in_anything_is_not() {
         let webs = Webs::default();
-        let first = webs.connections(1, "web", 10.0, span(30));
-        assert_eq!(*first, packmime::connections(1, "web", 10.0, span(30))[..]);
-        assert!(Arc::ptr_eq(&first, &webs.connections(1, "web", 10.0, span(30))));
-        for (seed, name, rate, until) in
-            [(2, "web", 10.0, 30), (1, "other", 10.0, 30), (1, "web", 11.0, 30), (1, "web", 10.0, 31)]
-        {
-            let other = webs.connections(seed, name, rate, span(until));
-            assert_eq!(*other, packmime::connections(seed, name, rate, span(until))[..]);
+        let first = webs.connections(1, "web", 10.0, seconds(0, 30));
+        assert_eq!(*first, packmime::connections(1, "web", 10.0, seconds(0, 30))[..]);
+        assert!(Arc::ptr_eq(&first, &webs.connections(1, "web", 10.0, seconds(0, 30))));
+        for (seed, name, rate, span) in [
+            (2, "web", 10.0, seconds(0, 30)),
+            (1, "other", 10.0, seconds(0, 30)),
+            (1, "web", 11.0, seconds(0, 30)),
+            (1, "web", 10.0, seconds(1, 30)),
+            (1, "web", 10.0, seconds(0, 31)),
+        ] {
+            let other = webs.connections(seed, name, rate, span);
+            assert_eq!(*other, packmime::connections(seed, name, rate, span)[..]);
             assert_ne!(other, first);
         }
     }
 
+    /// As if so many connections had been drawn by this seed.
+    fn drawn(seed: u64, connections: usize) -> Web {
+        let connection = WebConnection { start: Time(seed), exchanges: Vec::new() };
+        Web { key: (seed, "web".into(), 1.0, seconds(0, 1)), connections: vec![connection; connections].into() }
+    }
+
+    fn seeds(kept: &Kept) -> Vec<u64> {
+        assert_eq!(kept.weight, kept.webs.iter().map(Web::weight).sum::<usize>());
+        assert!(kept.weight <= KEPT, "{}", kept.weight);
+        kept.webs.iter().map(|web| web.key.0).collect()
+    }
+
     #[test]
     fn what_was_asked_for_longest_ago_goes_first_and_no_more_is_kept_than_there_is_room_for() {
-        let webs = Webs::default();
-        let draw = |seed| webs.connections(seed, "web", 400.0, span(100));
-        let (first, second) = (draw(1), draw(2));
-        assert!(first.len() > KEPT / 4 && second.len() > KEPT / 4, "three or four of them fill it");
-        draw(3);
-        assert!(Arc::ptr_eq(&first, &draw(1)));
-        draw(4);
-        assert!(Arc::ptr_eq(&first, &draw(1)));
-        assert!(!Arc::ptr_eq(&second, &draw(2)));
-        let kept: usize =
-            webs.0.lock().expect("nobody panicked").iter().map(|(_, connections)| connections.len()).sum();
-        assert!(kept <= KEPT, "{kept}");
+        let mut kept = Kept::default();
+        let third = KEPT / 3 - AT_LEAST;
+        (1..=3).for_each(|seed| drop(kept.keep(drawn(seed, third))));
+        assert_eq!(seeds(&kept), [1, 2, 3]);
+        assert!(kept.find(&drawn(1, 0).key).is_some());
+        kept.keep(drawn(4, third));
+        assert_eq!(seeds(&kept), [3, 1, 4]);
+        kept.keep(drawn(5, KEPT));
+        assert_eq!(seeds(&kept), [3, 1, 4], "what there is no room for at all drives nothing out");
+        (10..10_000).for_each(|seed| drop(kept.keep(drawn(seed, 0))));
+        assert_eq!(kept.webs.len(), KEPT / AT_LEAST, "entries without a connection are counted too");
+        seeds(&kept);
+    }
+
+    #[test]
+    fn of_two_that_draw_the_same_at_once_both_have_what_was_there_first() {
+        let mut kept = Kept::default();
+        let (first, second) = (kept.keep(drawn(1, 7)), kept.keep(drawn(1, 7)));
+        assert!(Arc::ptr_eq(&first, &second));
+        assert_eq!(seeds(&kept), [1]);
     }
 }
