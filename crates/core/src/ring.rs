@@ -53,20 +53,20 @@ impl<T: Copy + Default> Ring<T> {
     /// Puts a value before the last ones that it `precedes`. Gives how many are before it.
     #[inline(always)]
     pub fn insert_where(&mut self, value: T, precedes: impl Fn(&T) -> bool) -> usize {
-        let mut index = self.len();
         self.push(value);
-        let mut to = self.slot(index);
-        while index > 0 {
-            let from = self.slot(index - 1);
-            if !precedes(&self.slots[from]) {
+        let (first, mut to) = (self.slot(0), self.slot(self.len() - 1));
+        let slots = &mut self.slots[..];
+        let last_slot = slots.len() - 1;
+        while to != first {
+            let from = to.wrapping_sub(1) & last_slot;
+            if !precedes(&slots[from]) {
                 break;
             }
-            self.slots[to] = self.slots[from];
+            slots[to] = slots[from];
             to = from;
-            index -= 1;
         }
-        self.slots[to] = value;
-        index
+        slots[to] = value;
+        to.wrapping_sub(first) & last_slot
     }
 
     /// The value at the head.
