@@ -485,9 +485,15 @@ impl Fabric {
             self.flows[hosts.entry(packet.conn())].warm_rtt(packet.shows_rtt(), &Processor);
         }
         self.received += 1;
-        if self.received.is_multiple_of(AHEAD)
-            && let Some((_, conn)) = self.senders.due()
-        {
+        if self.received.is_multiple_of(AHEAD) {
+            self.warm_timer(hosts);
+        }
+    }
+
+    /// The same of the connection whose timer is next.
+    #[inline]
+    fn warm_timer(&self, hosts: &Hosts) {
+        if let Some((_, conn)) = self.senders.due() {
             hosts.warm(conn, true);
         }
     }
@@ -839,10 +845,8 @@ impl Fabric {
             }
             self.senders.rearm(conn, hosts.renew(conn));
             // In overload timers are most of what happens, and come one after the other.
-            if self.is_crowd()
-                && let Some((_, next)) = self.senders.due()
-            {
-                hosts.warm(next, true);
+            if self.is_crowd() {
+                self.warm_timer(hosts);
             }
         }
         self.reschedule_senders();

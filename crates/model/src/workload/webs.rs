@@ -32,12 +32,9 @@ impl Web {
 #[derive(Default)]
 pub(crate) struct Webs(Mutex<Kept>);
 
+/// What was asked for last is last.
 #[derive(Default)]
-struct Kept {
-    /// What was asked for last is last.
-    webs: VecDeque<Web>,
-    weight: usize,
-}
+struct Kept(VecDeque<Web>);
 
 impl Webs {
     /// As [`packmime::connections`].
@@ -58,10 +55,10 @@ impl Webs {
 
 impl Kept {
     fn find(&mut self, key: &Key) -> Option<Arc<[WebConnection]>> {
-        let at = self.webs.iter().position(|web| web.key == *key)?;
-        let web = self.webs.remove(at)?;
+        let at = self.0.iter().position(|web| web.key == *key)?;
+        let web = self.0.remove(at)?;
         let connections = Arc::clone(&web.connections);
-        self.webs.push_back(web);
+        self.0.push_back(web);
         Some(connections)
     }
 
@@ -70,17 +67,21 @@ impl Kept {
         if let Some(known) = self.find(&web.key) {
             return known;
         }
-        let (connections, weight) = (Arc::clone(&web.connections), web.weight());
-        if weight <= KEPT {
-            self.weight += weight;
-            self.webs.push_back(web);
+        let connections = Arc::clone(&web.connections);
+        if web.weight() <= KEPT {
+            self.0.push_back(web);
         }
-        while self.weight > KEPT
-            && let Some(oldest) = self.webs.pop_front()
+        let mut weight = self.weight();
+        while weight > KEPT
+            && let Some(oldest) = self.0.pop_front()
         {
-            self.weight -= oldest.weight();
+            weight -= oldest.weight();
         }
         connections
+    }
+
+    fn weight(&self) -> usize {
+        self.0.iter().map(Web::weight).sum()
     }
 }
 
@@ -119,9 +120,8 @@ mod tests {
     }
 
     fn seeds(kept: &Kept) -> Vec<u64> {
-        assert_eq!(kept.weight, kept.webs.iter().map(Web::weight).sum::<usize>());
-        assert!(kept.weight <= KEPT, "{}", kept.weight);
-        kept.webs.iter().map(|web| web.key.0).collect()
+        assert!(kept.weight() <= KEPT, "{}", kept.weight());
+        kept.0.iter().map(|web| web.key.0).collect()
     }
 
     #[test]
@@ -136,7 +136,7 @@ mod tests {
         kept.keep(drawn(5, KEPT));
         assert_eq!(seeds(&kept), [3, 1, 4], "what there is no room for at all drives nothing out");
         (10..10_000).for_each(|seed| drop(kept.keep(drawn(seed, 0))));
-        assert_eq!(kept.webs.len(), KEPT / AT_LEAST, "entries without a connection are counted too");
+        assert_eq!(kept.0.len(), KEPT / AT_LEAST, "entries without a connection are counted too");
         seeds(&kept);
     }
 
