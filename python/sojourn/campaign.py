@@ -282,7 +282,9 @@ class _Sweep:
         def tell_all(playing_s: float) -> None:
             tell(done_s + playing_s, whole_s)
 
-        for index, row in pool.each(self.todo(), self.play_one, jobs=jobs, tell=tell_all):
+        # Which seed is needed next, `until` knows only when the last one is there.
+        ahead = 0 if self.until else 1
+        for index, row in pool.each(self.todo(), self.play_one, jobs=jobs, ahead=ahead, tell=tell_all):
             self.out -= 1
             if self.asked.get(self.place[index]):
                 continue
@@ -354,7 +356,7 @@ class _Sweep:
             played = self.world.play(self.plan, index, watch, packets=False, series=self.series)
             if played is None:
                 return None
-            record = run.record_of(self.plan, index, played, series=self.series)
+            record = run.record_of(self.plan, index, played, series=self.series, distributions=self.series)
             if self.series:
                 records.write_record(store.series(who.id), record)
                 records.write_flow_series(store.flow_series(who.id), record, run.flows_over_time(played.output))

@@ -85,7 +85,7 @@ def addresses(scenario: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _flat(value: Any, address: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         for key, inner in value.items():
             yield from _flat(inner, f"{address}.{key}".lstrip("."))
     elif address in SECTIONS:
@@ -124,7 +124,7 @@ def _digest_of(path: Path) -> str | None:
 def _texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, Mapping):
+    elif isinstance(value, dict):
         for inner in value.values():
             yield from _texts(inner)
     elif isinstance(value, list):

@@ -22,20 +22,22 @@ def each(
     play: Callable[[T, _core.Progress], R],
     *,
     jobs: int | None = None,
+    ahead: int = 0,
     tell: Callable[[float], None] = lambda _simulated_s: None,
 ) -> Iterator[tuple[T, R]]:
     """Plays what `todo` gives, as many at a time as there are cores, and yields what comes out as it comes.
 
-    `todo` is asked only when a core is free; None from it means that there is nothing yet. `tell` learns the simulated
-    seconds of what is playing. The first error, Ctrl-C, or a caller who leaves stops what is playing.
+    `todo` is asked only when a core is free, or `ahead` times before: then no core waits while the caller is busy with
+    what came out. None from it means that there is nothing yet. `tell` learns the simulated seconds of what is playing.
+    The first error, Ctrl-C, or a caller who leaves stops what is playing.
     """
-    most = jobs or os.cpu_count() or 1
+    cores = jobs or os.cpu_count() or 1
     playing: dict[Future[R], tuple[T, _core.Progress]] = {}
-    pool = ThreadPoolExecutor(max_workers=most, thread_name_prefix="sojourn")
+    pool = ThreadPoolExecutor(max_workers=cores, thread_name_prefix="sojourn")
     over = False
     try:
         while playing or not over:
-            while not over and len(playing) < most:
+            while not over and len(playing) < cores + ahead:
                 try:
                     item = next(todo)
                 except StopIteration:

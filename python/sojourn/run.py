@@ -152,9 +152,12 @@ def flows_over_time(output: _core.Output) -> dict[str, records.Columns]:
     return flows
 
 
-def record_of(plan: _core.Plan, index: int, played: Played, *, series: bool) -> records.RunRecord:
-    """All that is kept of a run."""
+def record_of(
+    plan: _core.Plan, index: int, played: Played, *, series: bool, distributions: bool = True
+) -> records.RunRecord:
+    """All that is kept of a run, or less: its numbers are always there."""
     output = played.output
+    by_hop = output.distributions() if distributions else {}
     return records.RunRecord(
         index=index,
         title=plan.title,
@@ -162,7 +165,7 @@ def record_of(plan: _core.Plan, index: int, played: Played, *, series: bool) -> 
         result=json.loads(output.result()),
         about=json.loads(output.about()),
         series=dict(output.series()) if series else {},
-        distribution={name: thinned(ms, share) for name, (ms, share) in output.distributions().items()},
+        distribution={name: thinned(ms, share) for name, (ms, share) in by_hop.items()},
         rates={
             name: {"time_s": steps["rate_time_s"].tolist(), "mbit": steps["rate_mbit"].tolist()}
             for name, steps in output.rates().items()
