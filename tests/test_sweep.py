@@ -439,14 +439,16 @@ def test_a_pool_asks_for_work_only_when_a_core_is_free() -> None:
     assert asked == list(range(20))
 
 
-def test_no_core_of_a_pool_that_asks_ahead_waits_while_the_caller_is_busy() -> None:
+def test_what_waits_in_a_pool_is_played_while_the_caller_is_busy() -> None:
     started = [threading.Event() for _ in range(3)]
 
     def play(number: int, _watch: Any) -> None:
         started[number].set()
 
-    for number, _ in pool.each(iter(range(3)), play, jobs=1, ahead=1):
-        assert number == 2 or started[number + 1].wait(5)
+    results = pool.each(iter(range(3)), play, jobs=1, ahead=1)
+    next(results)
+    assert started[1].wait(5)
+    assert len(list(results)) == 2
 
 
 def test_who_leaves_a_pool_stops_what_is_playing() -> None:

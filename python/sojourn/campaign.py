@@ -418,7 +418,7 @@ def _identities(
     return found
 
 
-def _row(who: identity.Identity, file: str, record: records.RunRecord, scenario: Mapping[str, Any]) -> dict[str, Any]:
+def _row(who: identity.Identity, file: str, record: records.RunRecord, scenario: dict[str, Any]) -> dict[str, Any]:
     result = record.result
     columns.check(result)
     return {

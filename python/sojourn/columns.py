@@ -72,6 +72,10 @@ FLOW = pa.struct(
     ]
 )
 JAIN = pa.struct([("goodput", REAL), ("drop_share", REAL)])
+# Made once: a sweep asks for them tens of thousands of times.
+_JAIN, _HOP, _NIC, _FLOW, _VIDEO, _RPM = (
+    frozenset(field.name for field in kind) for kind in (JAIN, HOP, NIC, FLOW, VIDEO, RPM)
+)
 WINDOW = [("hops", pa.map_(TEXT, HOP)), ("flows", pa.list_(FLOW)), ("jain", JAIN)]
 
 COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
@@ -134,12 +138,6 @@ def check(result: Mapping[str, Any]) -> None:
             _only(_FLOW, flow)
             _only(_VIDEO, flow["video"])
             _only(_RPM, flow["rpm"])
-
-
-# Made once: a sweep asks for them tens of thousands of times.
-_JAIN, _HOP, _NIC, _FLOW, _VIDEO, _RPM = (
-    frozenset(field.name for field in kind) for kind in (JAIN, HOP, NIC, FLOW, VIDEO, RPM)
-)
 
 
 def _only(known: frozenset[str], value: Mapping[str, Any] | None) -> None:

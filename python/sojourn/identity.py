@@ -79,7 +79,7 @@ def _assign(document: dict[str, Any], address: str, value: Any) -> None:
     table[key] = value
 
 
-def addresses(scenario: Mapping[str, Any]) -> dict[str, str]:
+def addresses(scenario: dict[str, Any]) -> dict[str, str]:
     """A resolved scenario by the addresses that `--set` takes, texts as they are, other values as JSON."""
     return dict(_flat(scenario, ""))
 
@@ -124,7 +124,7 @@ def _digest_of(path: Path) -> str | None:
 def _texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, dict):
+    elif isinstance(value, Mapping):
         for inner in value.values():
             yield from _texts(inner)
     elif isinstance(value, list):

@@ -27,8 +27,8 @@ def each(
 ) -> Iterator[tuple[T, R]]:
     """Plays what `todo` gives, as many at a time as there are cores, and yields what comes out as it comes.
 
-    `todo` is asked only when a core is free, or `ahead` times before: then no core waits while the caller is busy with
-    what came out. None from it means that there is nothing yet. `tell` learns the simulated seconds of what is playing.
+    `todo` is asked only when a core is free; up to `ahead` items more wait until one is, which then has not to wait for
+    the caller. None from it means that there is nothing yet. `tell` learns the simulated seconds of what is playing.
     The first error, Ctrl-C, or a caller who leaves stops what is playing.
     """
     cores = jobs or os.cpu_count() or 1
@@ -47,18 +47,19 @@ def each(
                     break
                 watch = _core.Progress()
                 playing[pool.submit(play, item, watch)] = (item, watch)
-            for future in _finished(playing):
+            if future := _finished(playing):
                 item, _ = playing.pop(future)
                 yield item, future.result()
             tell(sum(watch.simulated_s for _, watch in playing.values()))
     finally:
+        pool.shutdown(wait=False, cancel_futures=True)
         for _, watch in playing.values():
             watch.stop()
-        pool.shutdown(wait=True, cancel_futures=True)
+        pool.shutdown(wait=True)
 
 
-def _finished(playing: dict[Future[R], tuple[T, _core.Progress]]) -> set[Future[R]]:
+def _finished(playing: dict[Future[R], tuple[T, _core.Progress]]) -> Future[R] | None:
     if not playing:
         time.sleep(POLL_S)
-        return set()
-    return wait(playing, timeout=POLL_S, return_when=FIRST_COMPLETED).done
+        return None
+    return next(iter(wait(playing, timeout=POLL_S, return_when=FIRST_COMPLETED).done), None)
