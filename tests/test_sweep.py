@@ -13,7 +13,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -437,18 +436,6 @@ def test_a_pool_asks_for_work_only_when_a_core_is_free() -> None:
         assert doubled == 2 * number
         assert len(asked) <= number + 2 * 3
     assert asked == list(range(20))
-
-
-def test_what_waits_in_a_pool_is_played_while_the_caller_is_busy() -> None:
-    started = [threading.Event() for _ in range(3)]
-
-    def play(number: int, _watch: Any) -> None:
-        started[number].set()
-
-    results = pool.each(iter(range(3)), play, jobs=1, ahead=1)
-    next(results)
-    assert started[1].wait(5)
-    assert len(list(results)) == 2
 
 
 def test_who_leaves_a_pool_stops_what_is_playing() -> None:

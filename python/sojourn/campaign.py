@@ -282,9 +282,7 @@ class _Sweep:
         def tell_all(playing_s: float) -> None:
             tell(done_s + playing_s, whole_s)
 
-        # Which seed is needed next, `until` knows only when the last one is there.
-        ahead = 0 if self.until else 1
-        for index, row in pool.each(self.todo(), self.play_one, jobs=jobs, ahead=ahead, tell=tell_all):
+        for index, row in pool.each(self.todo(), self.play_one, jobs=jobs, tell=tell_all):
             self.out -= 1
             if self.asked.get(self.place[index]):
                 continue
@@ -418,7 +416,7 @@ def _identities(
     return found
 
 
-def _row(who: identity.Identity, file: str, record: records.RunRecord, scenario: dict[str, Any]) -> dict[str, Any]:
+def _row(who: identity.Identity, file: str, record: records.RunRecord, scenario: Mapping[str, Any]) -> dict[str, Any]:
     result = record.result
     columns.check(result)
     return {

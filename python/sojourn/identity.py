@@ -79,13 +79,13 @@ def _assign(document: dict[str, Any], address: str, value: Any) -> None:
     table[key] = value
 
 
-def addresses(scenario: dict[str, Any]) -> dict[str, str]:
+def addresses(scenario: Mapping[str, Any]) -> dict[str, str]:
     """A resolved scenario by the addresses that `--set` takes, texts as they are, other values as JSON."""
     return dict(_flat(scenario, ""))
 
 
 def _flat(value: Any, address: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _flat(inner, f"{address}.{key}".lstrip("."))
     elif address in SECTIONS:

@@ -22,22 +22,20 @@ def each(
     play: Callable[[T, _core.Progress], R],
     *,
     jobs: int | None = None,
-    ahead: int = 0,
     tell: Callable[[float], None] = lambda _simulated_s: None,
 ) -> Iterator[tuple[T, R]]:
     """Plays what `todo` gives, as many at a time as there are cores, and yields what comes out as it comes.
 
-    `todo` is asked only when a core is free; up to `ahead` items more wait until one is, which then has not to wait for
-    the caller. None from it means that there is nothing yet. `tell` learns the simulated seconds of what is playing.
-    The first error, Ctrl-C, or a caller who leaves stops what is playing.
+    `todo` is asked only when a core is free; None from it means that there is nothing yet. `tell` learns the simulated
+    seconds of what is playing. The first error, Ctrl-C, or a caller who leaves stops what is playing.
     """
-    cores = jobs or os.cpu_count() or 1
+    most = jobs or os.cpu_count() or 1
     playing: dict[Future[R], tuple[T, _core.Progress]] = {}
-    pool = ThreadPoolExecutor(max_workers=cores, thread_name_prefix="sojourn")
+    pool = ThreadPoolExecutor(max_workers=most, thread_name_prefix="sojourn")
     over = False
     try:
         while playing or not over:
-            while not over and len(playing) < cores + ahead:
+            while not over and len(playing) < most:
                 try:
                     item = next(todo)
                 except StopIteration:
@@ -47,19 +45,18 @@ def each(
                     break
                 watch = _core.Progress()
                 playing[pool.submit(play, item, watch)] = (item, watch)
-            if future := _finished(playing):
+            for future in _finished(playing):
                 item, _ = playing.pop(future)
                 yield item, future.result()
             tell(sum(watch.simulated_s for _, watch in playing.values()))
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
         for _, watch in playing.values():
             watch.stop()
-        pool.shutdown(wait=True)
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _finished(playing: dict[Future[R], tuple[T, _core.Progress]]) -> Future[R] | None:
+def _finished(playing: dict[Future[R], tuple[T, _core.Progress]]) -> set[Future[R]]:
     if not playing:
         time.sleep(POLL_S)
-        return None
-    return next(iter(wait(playing, timeout=POLL_S, return_when=FIRST_COMPLETED).done), None)
+        return set()
+    return wait(playing, timeout=POLL_S, return_when=FIRST_COMPLETED).done

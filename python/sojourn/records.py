@@ -50,7 +50,7 @@ class RunRecord:
     series: dict[str, Columns]
     """By link, columns over time."""
     distribution: dict[str, dict[str, list[float]]]
-    """By link, the sojourn's distribution: `ms`, and the `share` of packets at or below. A sweep needs none."""
+    """By link, the sojourn's distribution: `ms`, and the `share` of packets at or below; empty where nobody asked."""
     rates: dict[str, dict[str, list[float]]]
     """By link, its rate from each time on: `time_s` and `mbit`."""
     versions: dict[str, str] = field(default_factory=dict)

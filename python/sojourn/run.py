@@ -155,9 +155,8 @@ def flows_over_time(output: _core.Output) -> dict[str, records.Columns]:
 def record_of(
     plan: _core.Plan, index: int, played: Played, *, series: bool, distributions: bool = True
 ) -> records.RunRecord:
-    """All that is kept of a run, or less: its numbers are always there."""
+    """All that is kept of a run; series and distributions, which take their time, only where they are asked for."""
     output = played.output
-    by_hop = output.distributions() if distributions else {}
     return records.RunRecord(
         index=index,
         title=plan.title,
@@ -165,7 +164,9 @@ def record_of(
         result=json.loads(output.result()),
         about=json.loads(output.about()),
         series=dict(output.series()) if series else {},
-        distribution={name: thinned(ms, share) for name, (ms, share) in by_hop.items()},
+        distribution={name: thinned(ms, share) for name, (ms, share) in output.distributions().items()}
+        if distributions
+        else {},
         rates={
             name: {"time_s": steps["rate_time_s"].tolist(), "mbit": steps["rate_mbit"].tolist()}
             for name, steps in output.rates().items()
