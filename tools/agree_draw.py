@@ -1,12 +1,13 @@
 """Draws the scenarios by which the simulator is held against Linux: once, before the model is touched.
 
-    tools/agree_draw.py [--print] [held-back | held-back-2]
+    tools/agree_draw.py [--print] [held-back | held-back-2 | held-back-3]
 
 Writes experiments/agree/drawn/*.toml (80 points of a seeded Latin hypercube), experiments/agree/ranks/*.toml (8 points,
 each with all disciplines) and experiments/agree/drawn.csv, what was drawn and which class each scenario is of. They are
 frozen: a test compares the files with what this script draws. `tools/agree_draw.py held-back` draws twenty more in
 their place, with another seed, which nobody looked at while the model was worked on; `held-back-2` twenty more again,
-after the model had been changed for what the first showed too.
+after the model had been changed for what the first showed too; `held-back-3` forty more, so that as many are held back as
+were drawn.
 
 A scenario is **hard** by this rule, frozen with them:
 
@@ -30,9 +31,8 @@ from scipy.stats import qmc
 FOLDER = Path(__file__).resolve().parent.parent / "experiments/agree"
 SEED, SCENARIOS = 8290, 80
 RANKS_SEED, RANKS = 8289, 8
-HELD_BACK_SEEDS = {"held-back": 9438, "held-back-2": 20261123}
-"""The second is the day on which they were drawn."""
-HELD_BACK = 20
+HELD_BACK = {"held-back": (9438, 20), "held-back-2": (20261123, 20), "held-back-3": (20261125, 40)}
+"""Seeds, and how many; from the second on the seed is the day on which they were drawn."""
 PACKET = 1514
 """A full packet with its Ethernet header, in bytes."""
 MIXES = ("bulk", "bulk web", "bulk download", "bulk thin", "web download thin")
@@ -201,7 +201,7 @@ def ranked(one: Point) -> tuple[str, ...]:
 
 def files(which: str = "drawn") -> dict[Path, str]:
     """All files and what is in them."""
-    points = drawn(SEED, SCENARIOS) if which == "drawn" else drawn(HELD_BACK_SEEDS[which], HELD_BACK)
+    points = drawn(*(SEED, SCENARIOS) if which == "drawn" else HELD_BACK[which])
     made = {FOLDER / f"{which}/{one.name}.toml": scenario(one, (one.discipline,)) for one in points}
     if which == "drawn":
         made |= {FOLDER / f"ranks/{one.name}.toml": scenario(one, ranked(one)) for one in drawn(RANKS_SEED, RANKS)}
@@ -214,7 +214,7 @@ def files(which: str = "drawn") -> dict[Path, str]:
 
 def main(arguments: list[str]) -> int:
     """Writes the files that are not there yet; says which differ."""
-    which = next((name for name in HELD_BACK_SEEDS if name in arguments), "drawn")
+    which = next((name for name in HELD_BACK if name in arguments), "drawn")
     wanted = files(which)
     if "--print" in arguments:
         print(wanted[FOLDER / f"{which}.csv"], end="")
