@@ -6,8 +6,8 @@ Writes experiments/agree/drawn/*.toml (80 points of a seeded Latin hypercube), e
 each with all disciplines) and experiments/agree/drawn.csv, what was drawn and which class each scenario is of. They are
 frozen: a test compares the files with what this script draws. `tools/agree_draw.py held-back` draws twenty more in
 their place, with another seed, which nobody looked at while the model was worked on; `held-back-2` twenty more again,
-after the model had been changed for what the first showed too; `held-back-3` forty more, so that as many are held back as
-were drawn.
+after the model had been changed for what the first showed too; `held-back-3` forty more, so that as many are held back
+as were drawn.
 
 A scenario is **hard** by this rule, frozen with them:
 
