@@ -28,7 +28,7 @@ def test_scale_gives_what_a_flow_costs_beyond_the_smallest_run() -> None:
     assert (ten["flows"], sixty["flows"]) == (10, 60)
     assert ten["bytes_per_flow"] is None
     assert ten["instructions_per_packet"] is None
-    assert sixty["bytes_per_flow"] == round((sixty["rss_mb"] - ten["rss_mb"]) * 1e6 / 50)
+    assert sixty["bytes_per_flow"] == round((sixty["allocated_mb"] - ten["allocated_mb"]) * 1e6 / 50)
     assert sixty["instructions_per_packet"] == round(7e6 / sixty["packets"], 1)
     assert sixty["ns_per_packet"] == pytest.approx(sixty["cpu_s"] * 1e9 / sixty["packets"], abs=0.06)
     assert min(ten["packets"], sixty["packets"]) > 1_000_000
@@ -45,6 +45,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "if flows == 7: sys.exit(3)\n"
         "memory = 1 + flows / 1000 if os.environ.get('MIMALLOC_ALLOW_THP') == '0' else 31\n"
         "found = {'flows': flows, 'packets': 1000, 'cpu_s': 1e-4, 'rss_mb': memory, 'utilisation': 1, 'drops': 0}\n"
+        "found['allocated_mb'] = memory / 2\n"
         "found |= {'asked': sys.argv[1:], 'purge': os.environ['MIMALLOC_PURGE_DELAY']}\n"
         "print(json.dumps(found | {'sojourn_ms': {'p95': 1, 'p99': 2}}))\n"
     )
@@ -61,6 +62,7 @@ def test_time_is_of_one_process_and_memory_of_another_without_huge_pages(name: s
     one = found[1] if name == "scale" else found
     assert one["asked"] == (["scale", "--flows", "60"] if name == "scale" else ["P1"])
     assert one["rss_mb"] == pytest.approx(1.06 if name == "scale" else 1.001)
+    assert one["allocated_mb"] == one["rss_mb"] / 2
     assert one["purge"] == "-1"
 
 

@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "experiments/agree"
 PLAYED = FOLDER / "kernel.parquet"
 PAGE = ROOT / "docs/explanation/agreement.md"
-HELD_BACK = ("held-back", "held-back-2")
+HELD_BACK = {"held-back": "the first twenty", "held-back-2": "the second", "held-back-3": "the forty"}
 BEGIN, END = "<!-- tables: written by tools/agree_page.py -->", "<!-- end of the tables -->"
 
 
@@ -98,8 +98,8 @@ def beside(done: agree.Comparison, held: Sequence[agree.Comparison]) -> str:
 
     eighty = easy(done, "drawn")
     sets = [easy(comparison, folder) for comparison, folder in zip(held, HELD_BACK, strict=True)]
-    both = list(itertools.chain.from_iterable(sets))
-    found = [{one.measure.name: one for one in summaries(pairs)} for pairs in (*sets, both)]
+    together = list(itertools.chain.from_iterable(sets))
+    found = [{one.measure.name: one for one in summaries(pairs)} for pairs in (*sets, together)]
     rows = []
     for one in summaries(eighty):
         cells = [one.measure.head, words.share(one, one.median), words.share(one, one.chance)]
@@ -110,15 +110,14 @@ def beside(done: agree.Comparison, held: Sequence[agree.Comparison]) -> str:
                 continue
             times = f", {other.median / one.median:.1f} ×" if one.median else ""
             cells += [f"{words.share(other, other.median)}{times} ({other.count})", words.share(other, other.chance)]
-        rows.append([*cells, f"{100 * shuffled(one.measure, eighty, both):.0f} %"])
-    sets_of = ("the eighty", "the first twenty", "the second", "both")
-    heads = itertools.chain.from_iterable((name, "chance alone") for name in sets_of)
+        rows.append([*cells, f"{100 * shuffled(one.measure, eighty, together):.0f} %"])
+    heads = itertools.chain.from_iterable((name, "chance alone") for name in ("the eighty", *HELD_BACK.values(), "all"))
     return markdown(["", *heads, "shuffled"], rows)
 
 
-def shuffled(measure: Measure, eighty: Sequence[Pair], both: Sequence[Pair]) -> float:
+def shuffled(measure: Measure, eighty: Sequence[Pair], together: Sequence[Pair]) -> float:
     """The share of shuffles of all scenarios that leave those which were held back a median larger by as much."""
-    sizes = [[abs(one.value) for one in differences(pairs, measure)] for pairs in (both, eighty)]
+    sizes = [[abs(one.value) for one in differences(pairs, measure)] for pairs in (together, eighty)]
 
     def more(held: Any, others: Any, axis: int) -> Any:
         return np.median(held, axis=axis) - np.median(others, axis=axis)
@@ -164,8 +163,9 @@ def tables(done: agree.Comparison, ranks: agree.Comparison | None, held: Sequenc
             markdown(*words.rank_table(rankings(ranks.pairs))),
         ]
     if any(comparison.pairs for comparison in held):
-        parts += ["## Twice twenty that nobody had looked at", beside(done, held)]
-        parts += [scenarios(comparison.pairs) for comparison in held]
+        parts += ["## Those that nobody had looked at", beside(done, held)]
+        for name, comparison in zip(HELD_BACK.values(), held, strict=True):
+            parts += [f"### {name.capitalize()}", scenarios(comparison.pairs)]
     reasons = sorted({(one["file"], one["reason"]) for one in done.skipped})
     if reasons:
         parts += ["## Not compared", "\n".join(f"- {file}: {reason}" for file, reason in reasons)]

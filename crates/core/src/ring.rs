@@ -1,7 +1,6 @@
 //! A growing ring buffer of values: the queue of every FIFO here, and every constant-delay line of the simulator.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 /// A FIFO of copies, at most 2^31. The capacity is a power of two and doubles when it is full; nothing else allocates.
 #[derive(Clone, Debug)]
@@ -144,7 +143,10 @@ impl<T: Copy + Default> Ring<T> {
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
-        let mut slots: Vec<T> = self.iter().copied().collect();
+        // In place: of a long line there would else be three for a moment.
+        let head = if self.slots.is_empty() { 0 } else { self.slot(0) };
+        let mut slots = core::mem::take(&mut self.slots).into_vec();
+        slots.rotate_left(head);
         slots.resize((slots.len() * 2).max(LEAST), T::default());
         self.slots = slots.into_boxed_slice();
         self.head = 0;

@@ -151,10 +151,12 @@ impl FlowMeter {
 
     /// Fetches what an ACK will touch.
     #[inline]
-    pub fn warm(&self, cache: &impl Cache) {
+    pub fn warm(&self, repairs: bool, cache: &impl Cache) {
         cache.fetch(&self.traffic);
         cache.fetch(&self.traffic.acked);
-        cache.fetch(&self.measure);
+        if repairs {
+            cache.fetch(&self.measure);
+        }
     }
 
     /// The same of what lies behind that, for a sample of this RTT.

@@ -29,11 +29,18 @@ struct End {
     /// Something has come since the SYN.
     opened: bool,
     timestamps: bool,
+    tcp: Receiver,
+}
+
+// A flow of a crowd lies on few lines.
+const _: () = assert!(size_of::<End>() == 4 * sojourn_core::cache::LINE);
+
+/// What only a handshake needs of a receiving end.
+struct Handshake {
     /// Ticks a second of a kernel that sends SYN-ACKs again.
     hz: Option<NonZeroU32>,
-    /// The RTT of the handshake, in µs; 0 if it is not known.
-    shaken_us: u32,
-    tcp: Receiver,
+    /// The RTT, in µs; 0 if it is not known.
+    rtt_us: u32,
 }
 
 /// A SYN-ACK that may be sent again.
@@ -69,6 +76,7 @@ impl Told {
 #[derive(Default)]
 pub struct Ends {
     ends: Vec<End>,
+    handshakes: Vec<Handshake>,
     /// The row of the results to which each connection belongs: asked of packets that are lost, whose ends are not at hand.
     entries: Vec<u32>,
     /// The further targets of connections that have several, rising.
@@ -94,7 +102,12 @@ pub struct Received {
 impl Ends {
     /// With room for so many connections.
     pub fn new(connections: usize) -> Ends {
-        Ends { ends: Vec::with_capacity(connections), entries: Vec::with_capacity(connections), ..Ends::default() }
+        Ends {
+            ends: Vec::with_capacity(connections),
+            handshakes: Vec::with_capacity(connections),
+            entries: Vec::with_capacity(connections),
+            ..Ends::default()
+        }
     }
 
     /// The receiving end of the next connection, of whose data `full` is a segment. `closes`: it ends when one transfer is complete.
@@ -107,7 +120,8 @@ impl Ends {
         let (tcp, timestamps) = (Receiver::new(config), config.timestamps);
         let (target, told) = (u32::MAX, Time::NEVER);
         self.entries.push(entry);
-        self.ends.push(End { tcp, plain, target, closes, opened: false, timestamps, hz, shaken_us: 0, told });
+        self.handshakes.push(Handshake { hz, rtt_us: 0 });
+        self.ends.push(End { tcp, plain, target, closes, opened: false, timestamps, told });
     }
 
     /// Says at which segment number a transfer of this connection is complete; they end in the order in which they are told.
@@ -140,7 +154,7 @@ impl Ends {
 
     /// The RTT of the handshake as its accepter knows it, once anything has come since.
     pub fn shaken(&self, conn: u32) -> Option<Span> {
-        let us = self.ends[conn as usize].shaken_us;
+        let us = self.handshakes[conn as usize].rtt_us;
         (us > 0).then(|| Span::from_micros(u64::from(us)))
     }
 
@@ -199,7 +213,7 @@ impl Ends {
     fn shake(&mut self, now: Time, packet: Packet) -> (Packet, Time) {
         let conn = packet.conn();
         let end = &mut self.ends[conn as usize];
-        let Some(hz) = end.hz else {
+        let Some(hz) = self.handshakes[conn as usize].hz else {
             return (told_from(packet.returned(), now, Span::ZERO, end.tcp.tunes()), Time::NEVER);
         };
         if end.opened {
@@ -229,11 +243,12 @@ impl Ends {
         if !end.opened {
             end.opened = true;
             let told = end.rtt_us(now, packet);
-            end.shaken_us = match self.syn_acks.remove(&conn) {
+            let rtt_us = match self.syn_acks.remove(&conn) {
                 Some(SynAck { half, .. }) => half.rtt_us(told, end.timestamps),
                 None => told,
             };
-            end.tcp.on_opened(end.shaken_us);
+            self.handshakes[conn as usize].rtt_us = rtt_us;
+            end.tcp.on_opened(rtt_us);
         }
     }
 
@@ -293,6 +308,13 @@ impl Ends {
         if let Some(told) = self.sacks.places.get((packet.sack() & !BLOCKS) as usize) {
             Processor.fetch(told);
         }
+    }
+
+    /// The last segment of the first block that an ACK brings.
+    #[inline]
+    pub fn newest_block(&self, packet: &Packet) -> Option<u32> {
+        let told = self.sacks.places.get((packet.sack() & !BLOCKS) as usize)?;
+        Some(told.blocks[0].end.wrapping_sub(1))
     }
 
     /// A packet was lost.

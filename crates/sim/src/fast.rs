@@ -158,7 +158,6 @@ struct Fabric {
     gathers: bool,
     /// In a crowd: transmissions, and packets at end hosts, so far.
     served: usize,
-    received: usize,
     /// In a crowd: what waits for receivers that are run ahead, in order of departure; and when the first must be there.
     gathered: Vec<Packet>,
     gathered_by: Time,
@@ -336,7 +335,6 @@ impl Fabric {
             crowd,
             gathers: is_crowd,
             served: 0,
-            received: 0,
             gathered: Vec::with_capacity(if is_crowd { GATHERED } else { 0 }),
             gathered_by: Time::NEVER,
             gathered_source,
@@ -463,36 +461,41 @@ impl Fabric {
             Processor.fetch(packet);
         }
         if let Some(packet) = packets.get(AHEAD) {
-            if packet.is_for_receiver() {
-                self.ends.warm(packet.conn());
-            } else {
+            if packet.is_ack() {
                 hosts.warm(packet.conn(), packet.has_blocks());
+            } else if packet.is_data() {
+                self.ends.warm(packet.conn());
             }
         }
         if let Some(packet) = packets.get(BEHIND) {
             let conn = packet.conn();
-            if packet.is_for_receiver() {
+            if packet.is_ack() {
+                let repairs = packet.has_blocks();
+                self.flows[hosts.entry(conn)].warm(repairs, &Processor);
+                hosts.warm_first(conn, packet.ack().cum, repairs);
+                if repairs {
+                    self.ends.warm_blocks(packet);
+                }
+            } else if packet.is_data() {
                 self.ends.warm_held(conn);
-            } else {
-                self.flows[hosts.entry(conn)].warm(&Processor);
-                hosts.warm_first(conn, packet.ack().cum, packet.has_blocks());
-                self.ends.warm_blocks(packet);
             }
         }
         if let Some(packet) = packets.get(LAST)
-            && !packet.is_for_receiver()
+            && packet.is_ack()
         {
-            self.flows[hosts.entry(packet.conn())].warm_rtt(packet.shows_rtt(), &Processor);
-        }
-        self.received += 1;
-        if self.received.is_multiple_of(AHEAD) {
-            self.warm_timer(hosts);
+            let conn = packet.conn();
+            self.flows[hosts.entry(conn)].warm_rtt(packet.shows_rtt(), &Processor);
+            if packet.has_blocks()
+                && let Some(sacked) = self.ends.newest_block(packet)
+            {
+                hosts.warm_sacked(conn, sacked);
+            }
         }
     }
 
     /// The same of the connection whose timer is next.
     #[inline]
-    fn warm_timer(&self, hosts: &Hosts) {
+    fn warm_timer(&mut self, hosts: &Hosts) {
         if let Some((_, conn)) = self.senders.due() {
             hosts.warm(conn, true);
         }
@@ -500,11 +503,11 @@ impl Fabric {
 
     /// The same of the packets that probably leave next, which say whose they are; and of the end whose delayed ACK is due next.
     #[inline(never)]
-    fn warm_queue(&self, index: usize) {
+    fn warm_queue(&mut self, index: usize) {
         if let Station::Queue(link, _) = &self.links[index] {
             link.warm(AHEAD);
         }
-        if let Some(Class { timers, conns }) = self.classes.get(self.delayed_acks.first())
+        if let Some(Class { timers, conns }) = self.classes.get_mut(self.delayed_acks.first())
             && let Some((_, seat)) = timers.due()
         {
             self.ends.warm(conns[seat as usize]);

@@ -366,6 +366,12 @@ impl<'a> Hosts<'a> {
         }
     }
 
+    /// The same of a segment that will be SACKed.
+    #[inline]
+    pub fn warm_sacked(&self, conn: u32, seq: u32) {
+        self.conns[conn as usize].sender.warm_first(seq, &Processor);
+    }
+
     /// The entry of a connection.
     #[inline]
     pub fn entry(&self, conn: u32) -> usize {

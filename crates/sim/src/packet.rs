@@ -337,6 +337,12 @@ impl Packet {
         Ecn::from_bits(self.bits() >> 2)
     }
 
+    /// Whether it is an ACK and nothing else.
+    #[inline(always)]
+    pub fn is_ack(&self) -> bool {
+        self.code() == ACK
+    }
+
     /// Whether it carries TCP payload.
     #[inline(always)]
     pub fn is_data(&self) -> bool {

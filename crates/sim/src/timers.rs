@@ -10,6 +10,8 @@ use crate::tournament::Tournament;
 #[derive(Clone, Default)]
 pub struct Timers {
     armed: Tournament,
+    /// Which of them is first, where that is known: to find it takes as long as all else that is done with a timer.
+    soonest: Option<u32>,
 }
 
 impl Timers {
@@ -23,14 +25,22 @@ impl Timers {
     #[inline(never)]
     pub fn arm(&mut self, conn: u32, deadline: Time) -> bool {
         let is_first = deadline < self.first();
+        if deadline <= self.first() {
+            self.soonest = None;
+        }
         self.armed.grow(conn as usize + 1);
         self.armed.set(conn as usize, deadline);
         is_first
     }
 
     /// The connection that is looked at first, if there is one, and when. Then [`Timers::rearm`] must be called.
-    pub fn due(&self) -> Option<(Time, u32)> {
-        (self.first() < Time::NEVER).then(|| (self.first(), self.armed.first() as u32))
+    pub fn due(&mut self) -> Option<(Time, u32)> {
+        if self.first() == Time::NEVER {
+            return None;
+        }
+        let soonest = self.soonest.unwrap_or_else(|| self.armed.first() as u32);
+        self.soonest = Some(soonest);
+        Some((self.first(), soonest))
     }
 
     /// Fetches what [`Timers::due`] will read.
@@ -41,5 +51,35 @@ impl Timers {
     /// A connection was looked at; its deadline is this now.
     pub fn rearm(&mut self, conn: u32, deadline: Time) {
         self.armed.set(conn as usize, deadline);
+        self.soonest = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sojourn_core::rng::Rng;
+
+    #[test]
+    fn who_is_due_is_the_first_of_the_earliest_whatever_was_armed_since_it_was_asked_last() {
+        let mut rng = Rng::stream(1, "timers");
+        let (mut timers, mut times) = (Timers::default(), vec![Time::NEVER; 40]);
+        for _ in 0..5000 {
+            let conn = rng.below(40) as usize;
+            let earlier = Time(rng.below(20));
+            if earlier < times[conn] {
+                assert_eq!(timers.arm(conn as u32, earlier), times.iter().all(|&time| earlier < time));
+                times[conn] = earlier;
+            }
+            let first = times.iter().copied().min().expect("there are some");
+            let due = times.iter().position(|&time| time == first).map(|place| (first, place as u32));
+            assert_eq!(timers.due(), due);
+            if let Some((_, conn)) = due
+                && rng.below(3) == 0
+            {
+                times[conn as usize] = if rng.below(2) == 0 { Time::NEVER } else { Time(rng.below(40)) };
+                timers.rearm(conn, times[conn as usize]);
+            }
+        }
     }
 }

@@ -19,13 +19,14 @@ from sojourn.cli.base import cli, fail, format_option, rows_as_csv
 SCALE = (10, 100, 1_000, 10_000, 100_000)
 """Numbers of flows of `bench scale`."""
 LEAST = 500
-"""What so many flows more cost is seen: the peak of the same run differs by half a MB from one process to the next."""
+"""What so many flows more cost is seen: beside fewer the smallest run's large windows count."""
 BRIEF = {
     "flows": "flows",
     "packets": "packets",
     "instructions_per_packet": "instructions/packet",
     "ns_per_packet": "ns/packet",
-    "rss_mb": "peak MB",
+    "rss_mb": "resident MB",
+    "allocated_mb": "allocated MB",
     "bytes_per_flow": "bytes/flow",
     "utilisation": "utilisation",
     "drops": "drops",
@@ -47,7 +48,7 @@ def bench(name: str, form: str) -> None:
     """Measure how fast the simulator is: CPU time and memory of the Rust bench program, without start-up. The time is
     the best of several runs; the memory is the peak of another one, which has no huge pages.
 
-    scale: 10 to 100,000 flows on 10 Gbit/s below fq_codel, with the memory that a flow costs beyond the smallest
+    scale: 10 to 100,000 flows on 10 Gbit/s below fq_codel, with the memory that a flow allocates beyond the smallest
     run (where there are 500 more, or it could not be told), and the instructions that a packet costs where valgrind is
     there to count them.
     """
@@ -73,14 +74,14 @@ def _scale(program: str) -> list[dict[str, Any]]:
         one = _measured(command)
         first = found[0] if found else one
         more = flows - first["flows"]
-        known = more >= LEAST and None not in (one["rss_mb"], first["rss_mb"])
+        grown = (one["allocated_mb"] - first["allocated_mb"]) * 1e6
         instructions = _instructions([*command, "--repeat", "1"])
         found.append(
             one
             | {
                 "ns_per_packet": round(one["cpu_s"] * 1e9 / one["packets"], 1),
                 "instructions_per_packet": instructions and round(instructions / one["packets"], 1),
-                "bytes_per_flow": round((one["rss_mb"] - first["rss_mb"]) * 1e6 / more) if known else None,
+                "bytes_per_flow": round(grown / more) if more >= LEAST else None,
             }
         )
     return found
@@ -91,7 +92,7 @@ def _measured(command: list[str]) -> dict[str, Any]:
     asks for, tell a peak in steps of 2 MB."""
     found: dict[str, Any] = json.loads(_output(command))
     once = json.loads(_output([*command, "--repeat", "1"], MIMALLOC_ALLOW_THP="0"))
-    return found | {"rss_mb": once["rss_mb"]}
+    return found | {key: once[key] for key in ("rss_mb", "allocated_mb")}
 
 
 def _instructions(command: list[str]) -> int | None:

@@ -131,17 +131,28 @@ pub struct Receiver {
     held: VecDeque<Block>,
     /// The blocks of `held` that changed last, the most recent first.
     recent: [Block; RECENT],
+    rare: Option<Box<Rare>>,
+}
+
+/// What few receivers have.
+#[derive(Clone, Default, Debug)]
+struct Rare {
     /// What tunes the offer, if anything does.
-    window: Option<Box<Window>>,
+    window: Option<Window>,
     /// Segments that the card hands up together.
-    merge: Option<Box<Merge>>,
-    early_ack: Option<Box<Ack>>,
+    merge: Option<Merge>,
+    early_ack: Option<Ack>,
 }
 
 impl Receiver {
     /// A receiver that expects segment 0.
     pub fn new(config: &Config) -> Receiver {
         let adaptive = config.acks == AckPolicy::Delayed && config.quickack;
+        let rare = Rare {
+            window: config.tuned_window(),
+            merge: (config.gro_flush_timeout > Span::ZERO).then(|| Merge::new(config)),
+            early_ack: None,
+        };
         let (due, due_full) = match (config.acks, config.cc) {
             (AckPolicy::Every, _) => (1, 0),
             (AckPolicy::Window(Some(n)), _) | (AckPolicy::Window(None), Cc::Fixed(n)) => (n.min(config.rwnd).max(1), 0),
@@ -154,7 +165,6 @@ impl Receiver {
         Receiver {
             next: 0,
             rwnd: config.first_window(),
-            window: config.tuned_window().map(Box::new),
             tunes: config.rmem.is_some(),
             merges: config.gro_flush_timeout > Span::ZERO,
             holds: false,
@@ -168,7 +178,6 @@ impl Receiver {
             last_ce: false,
             unreported: 0,
             early: false,
-            early_ack: None,
             pending: 0,
             pending_full: 0,
             quick: 0,
@@ -182,7 +191,7 @@ impl Receiver {
             dsacks: config.recovery == Recovery::Rack,
             comp_sack_nr: if config.acks == AckPolicy::Delayed { config.comp_sack_nr } else { 0 },
             compress: None,
-            merge: (config.gro_flush_timeout > Span::ZERO).then(|| Box::new(Merge::new(config))),
+            rare: (rare.window.is_some() || rare.merge.is_some()).then(|| Box::new(rare)),
             duplicate: None,
         }
     }
@@ -238,7 +247,8 @@ impl Receiver {
         if now < self.deadline {
             return None;
         }
-        let flushes = self.merge.as_deref().is_some_and(|merge| merge.is_holding());
+        let merge = self.rare.as_ref().and_then(|rare| rare.merge.as_ref());
+        let flushes = merge.is_some_and(|merge| merge.is_holding());
         if !flushes && self.compress.as_deref().is_none_or(|compress| !compress.is_holding()) {
             self.pace.missed();
         }
@@ -281,7 +291,7 @@ impl Receiver {
             && let Some(last) = self.held.back()
         {
             cache.fetch(last);
-            cache.fetch(&self.merge);
+            cache.fetch(&self.rare);
         }
     }
 
@@ -330,7 +340,7 @@ impl Receiver {
     /// What is offered may grow with what arrives; then ACKs are quick (Linux `tcp_grow_window`).
     #[inline(never)]
     fn tune(&mut self, now: Time, seq: u32, rtt_us: u32) {
-        let Some(window) = &mut self.window else { return };
+        let Some(window) = self.rare.as_mut().and_then(|rare| rare.window.as_mut()) else { return };
         let in_order = seq == self.next;
         let held = self.held.iter().map(|block| block.end - block.start).sum();
         let span = self.held.back().map_or(0, |last| last.end - self.next);
@@ -343,7 +353,7 @@ impl Receiver {
     /// What the next ACK offers.
     #[inline(never)]
     fn offer(&mut self) {
-        if let Some(window) = &mut self.window {
+        if let Some(window) = self.rare.as_mut().and_then(|rare| rare.window.as_mut()) {
             self.rwnd = window.select(self.next);
         }
     }
@@ -368,7 +378,7 @@ impl Receiver {
         }
         if self.pending > 0 {
             let ack = self.ack();
-            **self.early_ack.get_or_insert_default() = ack;
+            self.rare.get_or_insert_default().early_ack = Some(ack);
             self.discharge();
             self.early = true;
         }
@@ -432,9 +442,9 @@ impl Receiver {
     #[inline(always)]
     pub fn ack(&self) -> Ack {
         if self.early
-            && let Some(ack) = self.early_ack.as_deref()
+            && let Some(ack) = self.rare.as_ref().and_then(|rare| rare.early_ack)
         {
-            return *ack;
+            return ack;
         }
         Ack {
             cum: self.next,
@@ -518,7 +528,7 @@ impl Receiver {
 
     /// Whether the ACK waits for what the card merges with this segment: with PSH it is handed up.
     fn waits_to_merge(&mut self, now: Time, ts: u32, pushed: bool) -> bool {
-        let Some(merge) = &mut self.merge else { return false };
+        let Some(merge) = self.rare.as_mut().and_then(|rare| rare.merge.as_mut()) else { return false };
         if pushed {
             merge.flushed();
             return false;
@@ -530,7 +540,7 @@ impl Receiver {
 
     /// What waited is told with the ACK that leaves now.
     fn release_acks(&mut self) {
-        if let Some(merge) = &mut self.merge {
+        if let Some(merge) = self.rare.as_mut().and_then(|rare| rare.merge.as_mut()) {
             merge.flushed();
         }
         if let Some(compress) = &mut self.compress {
