@@ -126,6 +126,13 @@ def shuffled(measure: Measure, eighty: Sequence[Pair], together: Sequence[Pair])
     return float(found.pvalue)
 
 
+def unplayed(folder: str, comparison: agree.Comparison) -> str:
+    """What the kernel has not played of a folder, if anything."""
+    played = {pair.file for pair in comparison.pairs}
+    missing = [f"{name}{f' ({how})' if how else ''}" for name, how in hard(folder).items() if name not in played]
+    return f"Not played in the kernel, of `{folder}/`: {', '.join(missing)}." if missing else ""
+
+
 def ranked(ranks: agree.Comparison) -> str:
     """Of which files and seeds the order is, and which files the kernel's runs are missing of."""
     played = sorted({pair.file for pair in ranks.pairs})
@@ -166,6 +173,9 @@ def tables(done: agree.Comparison, ranks: agree.Comparison | None, held: Sequenc
         parts += ["## Those that nobody had looked at", beside(done, held)]
         for name, comparison in zip(HELD_BACK.values(), held, strict=True):
             parts += [f"### {name.capitalize()}", scenarios(comparison.pairs)]
+    left_out = [text for folder, one in zip(HELD_BACK, held, strict=True) if (text := unplayed(folder, one))]
+    if left_out:
+        parts += ["\n".join(left_out)]
     reasons = sorted({(one["file"], one["reason"]) for one in done.skipped})
     if reasons:
         parts += ["## Not compared", "\n".join(f"- {file}: {reason}" for file, reason in reasons)]

@@ -28,7 +28,8 @@ const USAGE: &str =
        sojourn-bench replay LINE [--repeat N] [--flows N]";
 
 /// As the wheel's: with another the bench would tell of another program than the one that is run. (`sojourn bench` has it keep memory
-/// as the wheel does, too.) What is asked of it is counted: how much of that is resident depends on the machine, and by a third.
+/// as the wheel does, too.) What is asked of it is counted, at some ns for each of the few allocations: how much of that is resident
+/// depends on when it gives back what is free.
 #[global_allocator]
 static ALLOCATOR: PeakMemAlloc<MiMalloc> = PeakMemAlloc::new(MiMalloc);
 
@@ -42,7 +43,7 @@ struct Figures {
     packets_per_cpu_s: f64,
     /// Peak resident memory of the process in MB (10^6 bytes); unknown where there is no `/proc`.
     rss_mb: Option<f64>,
-    /// The most that was allocated at once, in MB, whatever the allocator needs beside: the same on every machine.
+    /// The most that was allocated at once, in MB, as if what grows grew in its place: the same on every machine.
     allocated_mb: f64,
     utilisation: Option<f64>,
     sojourn_ms: Option<Distribution>,

@@ -143,7 +143,7 @@ impl<T: Copy + Default> Ring<T> {
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
-        // In place: of a long line there would else be three for a moment.
+        // In its own place, if the allocator can: a long line would else be there three times for a moment.
         let head = if self.slots.is_empty() { 0 } else { self.slot(0) };
         let mut slots = core::mem::take(&mut self.slots).into_vec();
         slots.rotate_left(head);

@@ -149,7 +149,7 @@ impl FlowMeter {
         }
     }
 
-    /// Fetches what an ACK will touch.
+    /// Fetches what an ACK will touch; `repairs`: one after which something may be sent again.
     #[inline]
     pub fn warm(&self, repairs: bool, cache: &impl Cache) {
         cache.fetch(&self.traffic);

@@ -448,11 +448,11 @@ impl Fabric {
         self.seats.len() >= self.crowd
     }
 
-    /// Fetches what the next packets at an end host need while they wait: of one the bin of its meter; of one behind it the meter, what
-    /// lies behind the sender, and the blocks that come with it; and of one behind that the sender. A flow of a crowd lies on some twenty
-    /// lines of a cache, none of which is there any more when the flow's turn comes: fetched one after the other they would take
-    /// longer than all that is done with them, and fetched for several packets at once they would wait for each other. And the packet
-    /// itself, of one far behind.
+    /// Fetches what the next packets at an end host need while they wait: of one the bin of its meter, and the segment that it SACKs;
+    /// of one behind it the meter, what lies behind the sender, and the blocks that come with it; and of one behind that the sender. A
+    /// flow of a crowd lies on some twenty lines of a cache, none of which is there any more when the flow's turn comes: fetched one
+    /// after the other they would take longer than all that is done with them, and fetched for several packets at once they would wait
+    /// for each other. And the packet itself, of one far behind.
     #[inline(never)]
     fn warm_out(&mut self, line: usize, hosts: &Hosts) {
         let packets = &self.lines[line].packets;

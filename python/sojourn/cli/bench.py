@@ -49,8 +49,8 @@ def bench(name: str, form: str) -> None:
     the best of several runs; the memory is the peak of another one, which has no huge pages.
 
     scale: 10 to 100,000 flows on 10 Gbit/s below fq_codel, with the memory that a flow allocates beyond the smallest
-    run (where there are 500 more, or it could not be told), and the instructions that a packet costs where valgrind is
-    there to count them.
+    run (where there are 500 more: fewer have larger windows), and the instructions that a packet costs where valgrind
+    is there to count them.
     """
     program = _bench_program()
     found = _scale(program) if name == "scale" else _measured([program, name])

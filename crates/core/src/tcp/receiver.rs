@@ -134,7 +134,7 @@ pub struct Receiver {
     rare: Option<Box<Rare>>,
 }
 
-/// What few receivers have.
+/// What not all receivers have: of a crowd without it each is a line shorter.
 #[derive(Clone, Default, Debug)]
 struct Rare {
     /// What tunes the offer, if anything does.
