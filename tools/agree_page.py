@@ -16,7 +16,7 @@ import argparse
 import csv
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +89,7 @@ def scenarios(pairs: Sequence[Pair]) -> str:
     return markdown(heads, cells)
 
 
-def beside(done: agree.Comparison, held: Sequence[agree.Comparison]) -> str:
+def beside(done: agree.Comparison, held: Mapping[str, agree.Comparison]) -> str:
     """The medians of those that were not looked at, beside those that were, where none is hard; and chance's."""
 
     def easy(comparison: agree.Comparison, folder: str) -> list[Pair]:
@@ -97,7 +97,7 @@ def beside(done: agree.Comparison, held: Sequence[agree.Comparison]) -> str:
         return [pair for pair in comparison.pairs if not classes[pair.file]]
 
     eighty = easy(done, "drawn")
-    sets = [easy(comparison, folder) for comparison, folder in zip(held, HELD_BACK, strict=True)]
+    sets = [easy(comparison, folder) for folder, comparison in held.items()]
     together = list(itertools.chain.from_iterable(sets))
     found = [{one.measure.name: one for one in summaries(pairs)} for pairs in (*sets, together)]
     rows = []
@@ -126,10 +126,15 @@ def shuffled(measure: Measure, eighty: Sequence[Pair], together: Sequence[Pair])
     return float(found.pvalue)
 
 
-def unplayed(folder: str, comparison: agree.Comparison) -> str:
-    """What the kernel has not played of a folder, if anything."""
-    played = {pair.file for pair in comparison.pairs}
-    missing = [f"{name}{f' ({how})' if how else ''}" for name, how in hard(folder).items() if name not in played]
+def unplayed(folder: str, comparison: agree.Comparison) -> list[str]:
+    """Which files of a folder the kernel has not played."""
+    return sorted({path.stem for path in (FOLDER / folder).glob("*.toml")} - {pair.file for pair in comparison.pairs})
+
+
+def left_out(folder: str, comparison: agree.Comparison) -> str:
+    """Which of those that were held back are not compared, and of which class each is; nothing if all are."""
+    classes = hard(folder)
+    missing = [f"{name} ({classes[name]})" if classes[name] else name for name in unplayed(folder, comparison)]
     return f"Not played in the kernel, of `{folder}/`: {', '.join(missing)}." if missing else ""
 
 
@@ -139,13 +144,13 @@ def ranked(ranks: agree.Comparison) -> str:
     seeds = {file: set.intersection(*(set(one.seeds) for one in ranks.pairs if one.file == file)) for file in played}
     most = max(map(len, seeds.values()))
     fewer = ", ".join(f"{file}: {len(those)}" for file, those in seeds.items() if len(those) < most)
-    missing = sorted({path.stem for path in (FOLDER / "ranks").glob("*.toml")} - set(played))
-    left_out = f" Not played in the kernel: {', '.join(missing)}." if missing else ""
+    missing = unplayed("ranks", ranks)
+    without = f" Not played in the kernel: {', '.join(missing)}." if missing else ""
     each = f"{most} seeds each{f' ({fewer})' if fewer else ''}"
-    return f"Of {len(played)} files of `ranks/`, {each}, by the mean over the seeds.{left_out}"
+    return f"Of {len(played)} files of `ranks/`, {each}, by the mean over the seeds.{without}"
 
 
-def tables(done: agree.Comparison, ranks: agree.Comparison | None, held: Sequence[agree.Comparison]) -> str:
+def tables(done: agree.Comparison, ranks: agree.Comparison | None, held: Mapping[str, agree.Comparison]) -> str:
     """All that is generated of the page."""
     classes = hard()
     easy = [pair for pair in done.pairs if not classes[pair.file]]
@@ -169,13 +174,11 @@ def tables(done: agree.Comparison, ranks: agree.Comparison | None, held: Sequenc
             ranked(ranks),
             markdown(*words.rank_table(rankings(ranks.pairs))),
         ]
-    if any(comparison.pairs for comparison in held):
+    if any(comparison.pairs for comparison in held.values()):
         parts += ["## Those that nobody had looked at", beside(done, held)]
-        for name, comparison in zip(HELD_BACK.values(), held, strict=True):
-            parts += [f"### {name.capitalize()}", scenarios(comparison.pairs)]
-    left_out = [text for folder, one in zip(HELD_BACK, held, strict=True) if (text := unplayed(folder, one))]
-    if left_out:
-        parts += ["\n".join(left_out)]
+        for folder, comparison in held.items():
+            parts += [f"### {HELD_BACK[folder].capitalize()}", scenarios(comparison.pairs)]
+        parts += filter(None, (left_out(folder, comparison) for folder, comparison in held.items()))
     reasons = sorted({(one["file"], one["reason"]) for one in done.skipped})
     if reasons:
         parts += ["## Not compared", "\n".join(f"- {file}: {reason}" for file, reason in reasons)]
@@ -203,7 +206,7 @@ def main() -> int:
 
     done = compared("drawn", options.seeds)
     ranks = compared("ranks", options.ranks) if options.ranks else None
-    text = tables(done, ranks, [compared(folder, options.seeds) for folder in HELD_BACK])
+    text = tables(done, ranks, {folder: compared(folder, options.seeds) for folder in HELD_BACK})
     if options.print:
         print(text)
         return 0

@@ -207,9 +207,8 @@ mod tests {
         let request = request("P1 --repeat 2").expect("a command line");
         let json = serde_json::to_value(measure(&short, &request).expect("it runs")).expect("plain numbers");
         let keys: Vec<_> = json.as_object().expect("an object").keys().map(String::as_str).collect();
-        let mut expected = vec!["packets", "cpu_s", "packets_per_cpu_s", "rss_mb", "allocated_mb"];
-        expected.extend(["utilisation", "sojourn_ms", "drops"]);
-        assert_eq!(keys, expected);
+        let expected = "packets cpu_s packets_per_cpu_s rss_mb allocated_mb utilisation sojourn_ms drops";
+        assert_eq!(keys.join(" "), expected);
         assert!(json["allocated_mb"].as_f64().expect("a number") > 0.1);
         assert!(json["packets"].as_u64().expect("a number") > 1000);
         assert!(json["cpu_s"].as_f64().expect("a number") > 0.0);

@@ -488,7 +488,7 @@ impl Fabric {
             if packet.has_blocks()
                 && let Some(sacked) = self.ends.newest_block(packet)
             {
-                hosts.warm_sacked(conn, sacked);
+                hosts.warm_first(conn, sacked, false);
             }
         }
     }

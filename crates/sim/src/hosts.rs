@@ -356,20 +356,14 @@ impl<'a> Hosts<'a> {
         }
     }
 
-    /// The same of what lies behind that.
+    /// The same of what lies behind that, of the segment `seq`.
     #[inline]
-    pub fn warm_first(&self, conn: u32, cum: u32, repairs: bool) {
+    pub fn warm_first(&self, conn: u32, seq: u32, repairs: bool) {
         let sender = &self.conns[conn as usize].sender;
-        sender.warm_first(cum, &Processor);
+        sender.warm_first(seq, &Processor);
         if repairs {
             sender.warm_board(&Processor);
         }
-    }
-
-    /// The same of a segment that will be SACKed.
-    #[inline]
-    pub fn warm_sacked(&self, conn: u32, seq: u32) {
-        self.conns[conn as usize].sender.warm_first(seq, &Processor);
     }
 
     /// The entry of a connection.

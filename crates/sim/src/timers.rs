@@ -24,13 +24,13 @@ impl Timers {
     /// A connection's deadline has moved and comes before the time at which it would be looked at. Whether the first time changed.
     #[inline(never)]
     pub fn arm(&mut self, conn: u32, deadline: Time) -> bool {
-        let is_first = deadline < self.first();
-        if deadline <= self.first() {
+        let first = self.first();
+        if deadline <= first {
             self.soonest = None;
         }
         self.armed.grow(conn as usize + 1);
         self.armed.set(conn as usize, deadline);
-        is_first
+        deadline < first
     }
 
     /// The connection that is looked at first, if there is one, and when. Then [`Timers::rearm`] must be called.

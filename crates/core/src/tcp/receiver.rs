@@ -148,11 +148,8 @@ impl Receiver {
     /// A receiver that expects segment 0.
     pub fn new(config: &Config) -> Receiver {
         let adaptive = config.acks == AckPolicy::Delayed && config.quickack;
-        let rare = Rare {
-            window: config.tuned_window(),
-            merge: (config.gro_flush_timeout > Span::ZERO).then(|| Merge::new(config)),
-            early_ack: None,
-        };
+        let merges = config.gro_flush_timeout > Span::ZERO;
+        let rare = Rare { window: config.tuned_window(), merge: merges.then(|| Merge::new(config)), early_ack: None };
         let (due, due_full) = match (config.acks, config.cc) {
             (AckPolicy::Every, _) => (1, 0),
             (AckPolicy::Window(Some(n)), _) | (AckPolicy::Window(None), Cc::Fixed(n)) => (n.min(config.rwnd).max(1), 0),
@@ -165,8 +162,8 @@ impl Receiver {
         Receiver {
             next: 0,
             rwnd: config.first_window(),
-            tunes: config.rmem.is_some(),
-            merges: config.gro_flush_timeout > Span::ZERO,
+            tunes: rare.window.is_some(),
+            merges,
             holds: false,
             due,
             due_full,
@@ -191,7 +188,7 @@ impl Receiver {
             dsacks: config.recovery == Recovery::Rack,
             comp_sack_nr: if config.acks == AckPolicy::Delayed { config.comp_sack_nr } else { 0 },
             compress: None,
-            rare: (rare.window.is_some() || rare.merge.is_some()).then(|| Box::new(rare)),
+            rare: (rare.window.is_some() || merges).then(|| Box::new(rare)),
             duplicate: None,
         }
     }
@@ -247,8 +244,7 @@ impl Receiver {
         if now < self.deadline {
             return None;
         }
-        let merge = self.rare.as_ref().and_then(|rare| rare.merge.as_ref());
-        let flushes = merge.is_some_and(|merge| merge.is_holding());
+        let flushes = self.merge().is_some_and(|merge| merge.is_holding());
         if !flushes && self.compress.as_deref().is_none_or(|compress| !compress.is_holding()) {
             self.pace.missed();
         }
@@ -340,21 +336,30 @@ impl Receiver {
     /// What is offered may grow with what arrives; then ACKs are quick (Linux `tcp_grow_window`).
     #[inline(never)]
     fn tune(&mut self, now: Time, seq: u32, rtt_us: u32) {
-        let Some(window) = self.rare.as_mut().and_then(|rare| rare.window.as_mut()) else { return };
         let in_order = seq == self.next;
         let held = self.held.iter().map(|block| block.end - block.start).sum();
         let span = self.held.back().map_or(0, |last| last.end - self.next);
         let seen = Seen { now, next: self.next + u32::from(in_order), in_order, rtt_us, held, span };
-        if seq >= self.next && window.on_arrival(&seen) && self.adaptive {
+        let is_new = seq >= self.next;
+        if self.window().is_some_and(|window| is_new && window.on_arrival(&seen)) && self.adaptive {
             self.quick |= 1;
         }
+    }
+
+    fn window(&mut self) -> Option<&mut Window> {
+        self.rare.as_mut()?.window.as_mut()
+    }
+
+    fn merge(&mut self) -> Option<&mut Merge> {
+        self.rare.as_mut()?.merge.as_mut()
     }
 
     /// What the next ACK offers.
     #[inline(never)]
     fn offer(&mut self) {
-        if let Some(window) = self.rare.as_mut().and_then(|rare| rare.window.as_mut()) {
-            self.rwnd = window.select(self.next);
+        let next = self.next;
+        if let Some(window) = self.window() {
+            self.rwnd = window.select(next);
         }
     }
 
@@ -528,7 +533,7 @@ impl Receiver {
 
     /// Whether the ACK waits for what the card merges with this segment: with PSH it is handed up.
     fn waits_to_merge(&mut self, now: Time, ts: u32, pushed: bool) -> bool {
-        let Some(merge) = self.rare.as_mut().and_then(|rare| rare.merge.as_mut()) else { return false };
+        let Some(merge) = self.merge() else { return false };
         if pushed {
             merge.flushed();
             return false;
@@ -540,7 +545,7 @@ impl Receiver {
 
     /// What waited is told with the ACK that leaves now.
     fn release_acks(&mut self) {
-        if let Some(merge) = self.rare.as_mut().and_then(|rare| rare.merge.as_mut()) {
+        if let Some(merge) = self.merge() {
             merge.flushed();
         }
         if let Some(compress) = &mut self.compress {
