@@ -354,8 +354,9 @@ impl Sender {
             return self.undo_loss(now);
         }
         if self.frto {
-            // Step 3 b: something arrives that was never sent again.
-            if news.original && self.doubt.is_open() {
+            // Step 3 b: something arrives that was never sent again. Also where the window had fallen already, so that there is
+            // no doubt to speak of (an echo before the timeout): what is marked lost is not.
+            if news.original {
                 return self.undo_loss(now);
             }
             if self.nxt > self.recover {

@@ -388,6 +388,19 @@ fn segments_whose_repetition_was_undone_are_not_taken_for_sent_once() {
     }
 }
 
+/// Linux `tcp_enter_loss`, `tcp_process_loss`: after an echo the window has fallen, and a timeout leaves nothing to undo. What arrives
+/// though it was never sent again shows all the same that nothing is lost (RFC 5682 §3.1, step 3 b): a queue that grew.
+#[test]
+fn a_timeout_in_vain_after_an_echo_repeats_one_segment() {
+    let mut path = path(Config { ecn: true, iw: 10, ..config() });
+    path.data =
+        Box::new(|_, tx| Fate { ce: tx.seq == 0, late: Span::from_millis(450 * u64::from(tx.seq)), ..Fate::default() });
+    path.sender.write(15 * 1448);
+    path.run_until(at_ms(20_000));
+    assert_eq!((again(&path).len(), path.sender.timeouts(), path.sender.all_acked()), (1, 1, true));
+    assert!(path.sender.ssthresh() <= 5, "the reduction for the echo stands");
+}
+
 /// Linux `tcp_mark_skb_lost`, `tcp_retransmit_skb`: "retrans_out leaked". F-RTO undoes a timeout, because the second segment was late;
 /// what was sent again still counts as on its way when the next timeout sends it once more.
 #[test]
