@@ -188,6 +188,15 @@ impl Pacer {
         }
     }
 
+    /// A segment leaves that did not wait for its turn; the next one waits for both.
+    pub fn on_unasked(&mut self, now: Time, payload: u32) {
+        (self.quota, self.wake) = (0, Time::NEVER);
+        self.credit = now.since(self.next).0;
+        self.next = self.next.max(now);
+        self.paced = self.rate > 0 && self.sent + 1 >= UNPACED;
+        self.on_send(payload);
+    }
+
     /// So many full ones have left.
     #[inline]
     pub fn on_send_full(&mut self, segments: u32) {

@@ -428,11 +428,17 @@ impl Sender {
     /// A timer expired, or what waits for its turn may leave: call when `now` has reached [`Sender::next_event`], and poll if this says
     /// that it was worth it.
     pub fn on_timer(&mut self, now: Time) -> bool {
+        let mut held = Time::NEVER;
         if let Some(path) = &mut self.path {
+            held = path.wake();
             path.woken();
         }
         if let Some(queue) = &mut self.small_queue {
+            held = held.min(queue.wake());
             queue.woken();
+        }
+        if held <= now {
+            self.go_on();
         }
         if now < self.deadline || self.is_between_ticks(now) {
             return !self.is_plain();

@@ -220,6 +220,7 @@ impl Sender {
 
     /// Linux `tcp_fastretrans_alert`.
     fn alert(&mut self, now: Time, news: &mut News) {
+        self.end_frto_unsent();
         self.rexmit = Rexmit::None;
         if news.echo {
             self.doubt.prior = None;
@@ -519,7 +520,7 @@ impl Sender {
     /// The next segment, whatever the pace.
     pub(super) fn poll_linux(&mut self, now: Time) -> Option<Transmit> {
         if self.rexmit == Rexmit::New && !self.has_fresh() {
-            self.frto &= self.nxt > self.recover;
+            self.end_frto_unsent();
             self.rexmit = if self.frto { Rexmit::None } else { Rexmit::Lost };
         }
         if matches!(self.state, State::Recovery | State::Loss)
@@ -528,6 +529,21 @@ impl Sender {
             return Some(self.send_again(now, seq, false));
         }
         if self.has_fresh() { self.send_fresh(now) } else { None }
+    }
+
+    /// Linux `tcp_xmit_recovery`: the ACK that asked F-RTO for new data was its chance to leave.
+    fn end_frto_unsent(&mut self) {
+        if self.rexmit == Rexmit::New {
+            self.frto &= self.nxt > self.recover;
+        }
+    }
+
+    /// Linux `tcp_tsq_write`: pace or host let a sender go on, and it repairs what is lost, whatever the last ACK said of that.
+    pub(super) fn go_on(&mut self) {
+        self.end_frto_unsent();
+        if matches!(self.rexmit, Rexmit::None | Rexmit::New) {
+            self.rexmit = Rexmit::Lost;
+        }
     }
 
     /// What is to be sent again next, while losses are repaired.

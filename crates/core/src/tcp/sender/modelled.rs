@@ -226,6 +226,13 @@ impl Sender {
         }
     }
 
+    /// Something is about to leave: with nothing on its way, the path was idle.
+    pub(super) fn tell_model_of_restart(&mut self, now: Time) {
+        if self.inflight() == 0 {
+            self.with_model(now, |model, flow, _| model.on_restart(flow));
+        }
+    }
+
     /// Nothing had been lost.
     pub(super) fn tell_model_of_undo(&mut self, now: Time) {
         self.with_model(now, |model, flow, _| model.on_undo(flow));
@@ -262,9 +269,7 @@ impl Sender {
         if !path.pacer.admits(now, room, window, path.sampler.min_rtt()) {
             return None;
         }
-        if in_flight == 0 {
-            self.with_model(now, |model, flow, _| model.on_restart(flow));
-        }
+        self.tell_model_of_restart(now);
         let mut segment = self.poll_repair(now);
         match &mut segment {
             Some(segment) => {
@@ -281,7 +286,10 @@ impl Sender {
     #[inline(never)]
     pub(super) fn take_paced(&mut self, now: Time) -> Option<u32> {
         let news = self.syn_due || self.probe_due || self.cwr_due || self.stream.has_shorts();
-        if news || !self.linux || !self.is_established() || self.small_queue.is_some() || self.rexmit == Rexmit::New {
+        if news || !self.linux || !self.is_established() || self.small_queue.is_some() {
+            return None;
+        }
+        if matches!(self.rexmit, Rexmit::First | Rexmit::New) {
             return None;
         }
         // Most ACKs find the window full, or the last burst on its way.
@@ -367,12 +375,31 @@ impl Sender {
         waits
     }
 
-    /// A segment leaves.
-    pub(super) fn note_departure(&mut self, now: Time, segment: &Transmit) {
+    /// A segment leaves in its turn.
+    fn note_departure(&mut self, now: Time, segment: &Transmit) {
+        self.sample_departure(now, segment);
+        if let Some(path) = &mut self.path {
+            path.pacer.on_send(segment.payload);
+        }
+    }
+
+    /// A segment leaves that waits for no turn: a timeout's or a probe's.
+    pub(super) fn note_unasked(&mut self, now: Time, segment: &Transmit) {
+        self.sample_departure(now, segment);
+        if let Some(path) = &mut self.path {
+            path.pacer.on_unasked(now, segment.payload);
+        }
+    }
+
+    fn sample_departure(&mut self, now: Time, segment: &Transmit) {
         let (in_flight, span) = (self.inflight(), (self.una, self.nxt));
         if let Some(path) = &mut self.path {
             path.sampler.on_send(us(now), segment.seq, span, in_flight, segment.retransmit);
-            path.pacer.on_send(segment.payload);
         }
+    }
+
+    /// Whether the last burst is still on its way; then the pacer wants to be woken.
+    pub(super) fn pace_holds(&mut self, now: Time) -> bool {
+        self.path.as_mut().is_some_and(|path| path.pacer.holds(now))
     }
 }

@@ -55,6 +55,13 @@ impl Sender {
         if self.inflight() >= self.control.window() || !self.host_admits(now) {
             return None;
         }
+        if self.rexmit == Rexmit::First {
+            // Linux `tcp_retransmit_timer`: no pace holds it back.
+            self.tell_model_of_restart(now);
+            let first = self.poll_repair(now)?;
+            self.note_unasked(now, &first);
+            return Some(first);
+        }
         if self.path.is_some() {
             return self.poll_paced(now);
         }

@@ -145,10 +145,14 @@ impl Sender {
         self.rearm_rto(now);
     }
 
-    /// RFC 8985 §7.3: new data if there is any, whatever the window; else the last segment again.
+    /// RFC 8985 §7.3: new data if there is any, whatever the window; else the last segment again. Linux has its pace forbid the former.
     pub(super) fn send_probe(&mut self, now: Time) -> Option<Transmit> {
         self.probe_due = false;
         let probe = if self.has_fresh() {
+            if self.pace_holds(now) {
+                self.start_rto(now, self.sent.at(self.una));
+                return None;
+            }
             if !self.board.is_clean() {
                 self.board.reserve(self.una, self.nxt + 1);
             }
@@ -173,7 +177,7 @@ impl Sender {
         };
         self.tlp.end_seq = Some(self.nxt);
         self.start_rto(now, now);
-        self.note_departure(now, &probe);
+        self.note_unasked(now, &probe);
         Some(probe)
     }
 }

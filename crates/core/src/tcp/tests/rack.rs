@@ -401,6 +401,20 @@ fn a_timeout_in_vain_after_an_echo_repeats_one_segment() {
     assert!(path.sender.ssthresh() <= 5, "the reduction for the echo stands");
 }
 
+/// Linux `tcp_tsq_write`: a sender whom its pace held back repairs what the timeout took for lost, though F-RTO asked for new data; and
+/// what was repeated can't show that it was not lost.
+#[test]
+fn a_timer_of_pacing_repeats_what_frto_waits_for() {
+    let mut path = path(Config { ecn: true, iw: 10, cc: Cc::Bbr, ..config() });
+    path.data =
+        Box::new(|_, tx| Fate { ce: tx.seq == 0, late: Span::from_millis(450 * u64::from(tx.seq)), ..Fate::default() });
+    path.sender.write(15 * 1448);
+    path.run_until(at_ms(20_000));
+    let repeated = again(&path);
+    assert_eq!((path.sender.timeouts(), path.sender.all_acked()), (1, true));
+    assert!(repeated.len() > 5, "{repeated:?}");
+}
+
 /// Linux `tcp_mark_skb_lost`, `tcp_retransmit_skb`: "retrans_out leaked". F-RTO undoes a timeout, because the second segment was late;
 /// what was sent again still counts as on its way when the next timeout sends it once more.
 #[test]
