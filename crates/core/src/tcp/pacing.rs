@@ -190,7 +190,7 @@ impl Pacer {
 
     /// A segment leaves that did not wait for its turn; the next one waits for both.
     pub fn on_unasked(&mut self, now: Time, payload: u32) {
-        (self.quota, self.wake) = (0, Time::NEVER);
+        self.rest();
         self.credit = now.since(self.next).0;
         self.next = self.next.max(now);
         self.paced = self.rate > 0 && self.sent + 1 >= UNPACED;
@@ -214,6 +214,11 @@ impl Pacer {
         let early = self.credit.min(whole / 2);
         self.credit -= early;
         self.next += Span(whole - early);
+    }
+
+    /// What comes next is a burst of its own.
+    pub fn end_burst(&mut self) {
+        self.quota = 0;
     }
 
     /// Nothing is left to send.

@@ -66,7 +66,7 @@ pub(super) struct Scoreboard {
     known: [Block; 3],
     /// Retransmissions in order of their sending, each with the next new segment at that time.
     sent_again: Ring<(u32, u32)>,
-    /// Segments whose retransmission was lost as well.
+    /// Segments whose retransmission was lost as well, the lowest first (Linux's `retransmit_skb_hint` is the lowest that is lost).
     lost_again: Ring<u32>,
 }
 
@@ -302,7 +302,7 @@ impl Scoreboard {
             if seq >= una && *self.flag(seq) & (LOST | RETX) == LOST | RETX {
                 *self.flag(seq) &= !RETX;
                 self.retx -= 1;
-                self.lost_again.push(seq);
+                self.lost_again.insert_where(seq, |&higher| seq < higher);
                 newly(seq);
             }
         }

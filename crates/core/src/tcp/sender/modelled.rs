@@ -274,6 +274,10 @@ impl Sender {
         match &mut segment {
             Some(segment) => {
                 self.note_departure(now, segment);
+                // Linux `tcp_xmit_retransmit_queue`: a burst is an skb.
+                if segment.retransmit && self.next_repair() != Some(segment.seq + 1) {
+                    self.path.as_mut()?.pacer.end_burst();
+                }
                 segment.push |= !segment.retransmit && self.path.as_ref()?.pacer.pushes();
             }
             None => self.path.as_mut()?.pacer.rest(),
