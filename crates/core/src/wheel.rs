@@ -59,6 +59,11 @@ impl Wheel {
         span.0.div_ceil(u64::from(self.tick))
     }
 
+    /// What of it are whole ticks (`nsecs_to_jiffies`).
+    pub fn whole(&self, span: Span) -> Span {
+        Span(span.0 - span.0 % u64::from(self.tick))
+    }
+
     /// So many ticks.
     pub fn span(&self, ticks: u64) -> Span {
         Span(ticks * u64::from(self.tick))

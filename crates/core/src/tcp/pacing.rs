@@ -123,9 +123,9 @@ impl Pacer {
         self.wake = Time::NEVER;
     }
 
-    /// How far ahead of the clock the next departure is, in µs.
-    pub fn ahead(&self, now: Time) -> u64 {
-        self.next.since(now).0 / 1000
+    /// How far ahead of the clock the next departure is.
+    pub fn ahead(&self, now: Time) -> Span {
+        self.next.since(now)
     }
 
     /// Segments of the longest burst now.

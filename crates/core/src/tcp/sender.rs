@@ -595,7 +595,7 @@ impl Sender {
         if self.linux {
             if self.clean {
                 self.arm(Timer::Probe, now, self.probe_after_send(now));
-            } else {
+            } else if self.path.is_none() {
                 self.arm_after_send(now, self.una == seq);
             }
         }

@@ -5,6 +5,7 @@
 //! Deviations: an ACK older than another is taken as a repetition of it; a receiver never takes back what it SACKed.
 
 use super::modelled::{self, Report};
+use super::timers::Timer;
 use super::{Rexmit, Sender, State, micros, since_ms};
 use crate::tcp::prr::Prr;
 use crate::tcp::rack::Heard;
@@ -514,7 +515,7 @@ impl Sender {
         self.cwr_due = self.ecn;
         self.rexmit = Rexmit::First;
         self.back_off();
-        self.start_rto(now, now);
+        self.arm(Timer::Rto, now, now + self.rto.timeout());
     }
 
     /// The next segment, whatever the pace.

@@ -152,7 +152,7 @@ impl Sender {
                 State::Closed | State::SynSent | State::Open | State::Cwr => Repair::None,
             },
             srtt: self.rto.srtt().map_or(0, |srtt| srtt.0 / 1000),
-            ahead: path.pacer.ahead(now),
+            ahead: path.pacer.ahead(now).0 / 1000,
             mss: path.mss,
             iw: path.iw,
             cwnd_limited: self.cwnd_limited,
@@ -270,13 +270,17 @@ impl Sender {
             return None;
         }
         self.tell_model_of_restart(now);
+        let left_at = if repairing { self.next_repair().map(|seq| self.sent.at(seq)) } else { None };
         let mut segment = self.poll_repair(now);
         match &mut segment {
             Some(segment) => {
                 self.note_departure(now, segment);
-                // Linux `tcp_xmit_retransmit_queue`: a burst is an skb.
-                if segment.retransmit && self.next_repair() != Some(segment.seq + 1) {
-                    self.path.as_mut()?.pacer.end_burst();
+                // Linux `tcp_xmit_retransmit_queue`: a burst is an skb, and so one that left in one before.
+                if segment.retransmit {
+                    let next = self.next_repair().filter(|&seq| seq == segment.seq + 1);
+                    if next.is_none_or(|seq| Some(self.sent.at(seq)) != left_at) {
+                        self.path.as_mut()?.pacer.end_burst();
+                    }
                 }
                 segment.push |= !segment.retransmit && self.path.as_ref()?.pacer.pushes();
             }
@@ -360,11 +364,11 @@ impl Sender {
         self.sent.on_send(run.clone(), self.una, now);
         self.nxt = run.end;
         self.sent_at = now;
-        self.arm_after_send(now, false);
         if let Some(path) = &mut self.path {
             path.sampler.on_send_full(us(now), run, self.una, in_flight);
             path.pacer.on_send_full(count);
         }
+        self.arm_after_send(now, false);
     }
 
     /// Linux `tcp_tso_should_defer`: less than a burst waits for an ACK that is due.
@@ -385,6 +389,7 @@ impl Sender {
         if let Some(path) = &mut self.path {
             path.pacer.on_send(segment.payload);
         }
+        self.arm_departed(now, segment.seq, segment.retransmit);
     }
 
     /// A segment leaves that waits for no turn: a timeout's or a probe's.
@@ -400,6 +405,11 @@ impl Sender {
         if let Some(path) = &mut self.path {
             path.sampler.on_send(us(now), segment.seq, span, in_flight, segment.retransmit);
         }
+    }
+
+    /// How long nothing may leave (Linux `tcp_pacing_delay`).
+    pub(super) fn pace_delay(&self, now: Time) -> Span {
+        self.path.as_ref().map_or(Span::ZERO, |path| self.wheel.whole(path.pacer.ahead(now)))
     }
 
     /// Whether the last burst is still on its way; then the pacer wants to be woken.

@@ -1,6 +1,5 @@
 //! The sender off the clean path, whatever finds its losses.
 
-use super::timers::Timer;
 use super::{Rexmit, Sender, State};
 use crate::tcp::{Ack, Acked, Block, Transmit};
 use crate::units::Time;
@@ -113,9 +112,8 @@ impl Sender {
             self.sent.on_send(seq..seq + 1, self.una, now);
             self.note_retransmission(now);
         }
-        if seq == self.una && self.timer == Timer::Rto {
-            // RFC 6675 §6 allows it, Linux does it: the timer starts again with the retransmission of the first hole.
-            self.arm(Timer::Rto, now, now + self.rto.timeout());
+        if self.path.is_none() {
+            self.arm_departed(now, seq, true);
         }
         let payload = self.stream.payload(seq);
         let push = self.stream.is_last(seq, payload);

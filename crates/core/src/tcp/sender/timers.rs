@@ -62,7 +62,7 @@ impl Sender {
     #[inline]
     pub(super) fn set_timer(&mut self, now: Time) {
         if self.una < self.nxt && self.is_probed() {
-            self.arm(Timer::Probe, now, self.probe_after_ack(now));
+            self.arm(Timer::Probe, now, self.probe_after_ack(now) + self.pace_delay(now));
         } else {
             self.rearm_rto(now);
         }
@@ -75,10 +75,10 @@ impl Sender {
         self.start_rto(now, from);
     }
 
-    /// The RTO runs from `from` on; not before now, though.
+    /// The RTO runs from `from` on, as much longer as nothing may leave; not before now, though.
     #[inline]
     pub(super) fn start_rto(&mut self, now: Time, from: Time) {
-        let at = (from + self.rto.timeout()).max(now + Span::from_micros(1));
+        let at = (from + self.rto.timeout()).max(now + Span::from_micros(1)) + self.pace_delay(now);
         self.arm(Timer::Rto, now, if self.una == self.nxt { Time::NEVER } else { at });
     }
 
@@ -95,10 +95,23 @@ impl Sender {
         self.arm(Timer::Reorder, now, now + wait + TIMEOUT_MIN);
     }
 
+    /// A segment has left; repeated or new.
+    pub(super) fn arm_departed(&mut self, now: Time, seq: u32, retransmit: bool) {
+        let first = seq == self.una;
+        if !retransmit {
+            if self.linux {
+                self.arm_after_send(now, first);
+            }
+        } else if first && self.timer == Timer::Rto {
+            // RFC 6675 §6 allows it, Linux does it: the timer starts again with the retransmission of the first hole.
+            self.start_rto(now, now);
+        }
+    }
+
     /// New segments have left, off the clean path; `first`: nothing else was outstanding.
     pub(super) fn arm_after_send(&mut self, now: Time, first: bool) {
         if self.is_probed() {
-            self.arm(Timer::Probe, now, self.probe_after_send(now));
+            self.arm(Timer::Probe, now, self.probe_after_send(now) + self.pace_delay(now));
         } else if first {
             self.start_rto(now, now);
         } else if self.timer == Timer::Probe {
@@ -176,8 +189,8 @@ impl Sender {
             Transmit { seq: last, payload, retransmit: true, syn: false, ect: self.ecn_always, cwr: false, push }
         };
         self.tlp.end_seq = Some(self.nxt);
-        self.start_rto(now, now);
         self.note_unasked(now, &probe);
+        self.start_rto(now, now);
         Some(probe)
     }
 }
