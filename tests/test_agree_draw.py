@@ -18,7 +18,7 @@ def draw() -> ModuleType:
 
 @pytest.mark.parametrize(
     ("which", "folders"),
-    [("drawn", ("drawn", "ranks")), *((f"held-back{number}", (f"held-back{number}",)) for number in ("", "-2", "-3"))],
+    [("drawn", ("drawn", "ranks")), *((f"held-back{number}", (f"held-back{number}",)) for number in ("", "-2", "-3", "-4"))],
 )
 def test_the_files_are_what_was_drawn_before_the_model_was_touched(
     draw: ModuleType, which: str, folders: tuple[str, ...]
@@ -50,8 +50,8 @@ def test_every_discipline_control_and_mix_is_drawn_and_a_quarter_at_most_is_hard
 def test_the_held_back_scenarios_are_others(draw: ModuleType) -> None:
     sets = [draw.drawn(draw.SEED, draw.SCENARIOS)]
     sets += [draw.drawn(seed, count) for seed, count in draw.HELD_BACK.values()]
-    assert [len(points) for points in sets] == [80, 20, 20, 40]
-    assert len({(one.rate, one.rtt) for points in sets for one in points}) == 160
+    assert [len(points) for points in sets] == [80, 20, 20, 40, 40]
+    assert len({(one.rate, one.rtt) for points in sets for one in points}) == 200
 
 
 @pytest.mark.parametrize(
@@ -62,6 +62,7 @@ def test_the_held_back_scenarios_are_others(draw: ModuleType) -> None:
         ("held-back", [1] * 20),
         ("held-back-2", [1] * 20),
         ("held-back-3", [1] * 40),
+        ("held-back-4", [1] * 40),
     ],
 )
 def test_every_scenario_loads(folder: str, runs: list[int]) -> None:

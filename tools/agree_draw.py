@@ -1,13 +1,13 @@
 """Draws the scenarios by which the simulator is held against Linux: once, before the model is touched.
 
-    tools/agree_draw.py [--print] [held-back | held-back-2 | held-back-3]
+    tools/agree_draw.py [--print] [held-back | held-back-2 | held-back-3 | held-back-4]
 
 Writes experiments/agree/drawn/*.toml (80 points of a seeded Latin hypercube), experiments/agree/ranks/*.toml (8 points,
 each with all disciplines) and experiments/agree/drawn.csv, what was drawn and which class each scenario is of. They are
 frozen: a test compares the files with what this script draws. `tools/agree_draw.py held-back` draws twenty more in
 their place, with another seed, which nobody looked at while the model was worked on; `held-back-2` twenty more again,
 after the model had been changed for what the first showed too; `held-back-3` forty more, so that as many are held back
-as were drawn.
+as were drawn; `held-back-4` forty again, after the model had been changed for what those showed.
 
 A scenario is **hard** by this rule, frozen with them:
 
@@ -31,7 +31,12 @@ from scipy.stats import qmc
 FOLDER = Path(__file__).resolve().parent.parent / "experiments/agree"
 SEED, SCENARIOS = 8290, 80
 RANKS_SEED, RANKS = 8289, 8
-HELD_BACK = {"held-back": (9438, 20), "held-back-2": (20261123, 20), "held-back-3": (20261125, 40)}
+HELD_BACK = {
+    "held-back": (9438, 20),
+    "held-back-2": (20261123, 20),
+    "held-back-3": (20261125, 40),
+    "held-back-4": (20261126, 40),
+}
 """Seeds, and how many; from the second on the seed is the day on which they were drawn."""
 PACKET = 1514
 """A full packet with its Ethernet header, in bytes."""

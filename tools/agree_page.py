@@ -34,7 +34,12 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "experiments/agree"
 PLAYED = FOLDER / "kernel.parquet"
 PAGE = ROOT / "docs/explanation/agreement.md"
-HELD_BACK = {"held-back": "the first twenty", "held-back-2": "the second", "held-back-3": "the forty"}
+HELD_BACK = {
+    "held-back": "the first twenty",
+    "held-back-2": "the second",
+    "held-back-3": "the forty",
+    "held-back-4": "the last forty",
+}
 BEGIN, END = "<!-- tables: written by tools/agree_page.py -->", "<!-- end of the tables -->"
 
 
