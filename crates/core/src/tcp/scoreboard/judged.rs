@@ -207,6 +207,7 @@ mod tests {
     use super::*;
     use crate::tcp::rack::Rack;
     use crate::units::Time;
+    use alloc::vec::Vec;
 
     /// Linux `tcp_rack_mark_skb_lost`, `tcp_mark_skb_lost`: FLAG_LOST_RETRANS, if fewer are on their way than before.
     #[test]
@@ -224,5 +225,28 @@ mod tests {
             let found = board.detect((0, 1), &judge, &sent, |_| {});
             assert_eq!((found.lost, found.again), (1, again), "undone: {undone}");
         }
+    }
+
+    /// Linux `tcp_verify_retransmit_hint`: sent again goes first what is lowest, whatever was found first to be lost again.
+    #[test]
+    fn of_what_is_lost_again_the_lowest_goes_first() {
+        let (mut board, mut sent) = (Scoreboard::default(), Sent::default());
+        sent.on_send(0..4, 0, Time::ZERO);
+        board.reserve(0, 4);
+        board.all_lost(0, 4, |_| {});
+        let ms = |ms| Time::ZERO + Span::from_millis(ms);
+        for (at, seq) in [(2, 3), (1, 1), (2, 0), (3, 2)] {
+            sent.on_send(seq..seq + 1, 0, ms(at));
+            board.on_retransmit(seq, 4, false);
+        }
+        let judge = Rack::default().judge_of_timeout(ms(1000));
+        assert_eq!(board.detect((0, 4), &judge, &sent, |_| {}).again, 4);
+        let order: Vec<u32> = core::iter::from_fn(|| {
+            let seq = board.next_lost(0)?;
+            board.on_retransmit(seq, 4, false);
+            Some(seq)
+        })
+        .collect();
+        assert_eq!(order, [0, 1, 2, 3]);
     }
 }

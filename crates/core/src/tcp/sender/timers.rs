@@ -194,3 +194,27 @@ impl Sender {
         Some(probe)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::{Cc, Config};
+
+    /// Linux `tcp_reset_xmit_timer`, `tcp_pacing_delay`: a timer is set later by the whole ticks in which nothing may leave.
+    #[test]
+    fn the_timer_of_who_paces_is_set_later_by_the_ticks_in_which_nothing_may_leave() {
+        for (cc, delay) in [(Cc::Bbr, 8), (Cc::Cubic, 0)] {
+            let (now, rtt) = (Time::ZERO, Span::from_millis(300));
+            let mut sender = Sender::new(&Config { cc, iw: 10, ..Config::default() });
+            sender.establish(now, Some(rtt));
+            sender.write(100 * 1448);
+            while sender.poll_transmit(now).is_some() {}
+            // Two segments of BBR take 10.5 ms, and a tick 4.
+            let delay = Span::from_millis(delay);
+            assert_eq!(sender.pace_delay(now), delay, "{cc:?}");
+            assert_eq!((sender.timer, sender.deadline), (Timer::Probe, sender.probe_after_send(now) + delay), "{cc:?}");
+            sender.rearm_rto(now);
+            assert_eq!(sender.deadline, now + sender.rto.timeout() + delay, "{cc:?}");
+        }
+    }
+}

@@ -415,6 +415,26 @@ fn a_timer_of_pacing_repeats_what_frto_waits_for() {
     assert!(repeated.len() > 5, "{repeated:?}");
 }
 
+/// Linux `tcp_xmit_retransmit_queue`: each skb waits for its turn, and what left in one is one.
+#[test]
+fn what_is_repeated_leaves_at_its_pace_and_together_only_if_it_had() {
+    for (copies, together) in [(&[(0, 2), (0, 3)], true), (&[(0, 2), (0, 5)], false)] {
+        let mut path = path(Config { iw: 40, cc: Cc::Bbr, gso_max_segs: 64, ..config() });
+        lose(&mut path, copies);
+        // One ACK tells of all.
+        let mut acks = 0;
+        path.acks = Box::new(move || {
+            acks += 1;
+            Fate { lost: acks < 38, ..Fate::default() }
+        });
+        path.sender.write(40 * 1448);
+        path.run_until(at_ms(2000));
+        let times: Vec<Time> = path.sent.iter().filter(|(_, tx)| tx.retransmit).map(|&(at, _)| at).collect();
+        assert_eq!((times.len(), path.sender.all_acked()), (2, true));
+        assert_eq!(times[0] == times[1], together, "{copies:?}: {times:?}");
+    }
+}
+
 /// Linux `tcp_mark_skb_lost`, `tcp_retransmit_skb`: "retrans_out leaked". F-RTO undoes a timeout, because the second segment was late;
 /// what was sent again still counts as on its way when the next timeout sends it once more.
 #[test]
