@@ -180,7 +180,7 @@ def tables(done: agree.Comparison, ranks: agree.Comparison | None, held: Mapping
             markdown(*words.rank_table(rankings(ranks.pairs))),
         ]
     if any(comparison.pairs for comparison in held.values()):
-        parts += ["## Those that nobody had looked at", beside(done, held)]
+        parts += ["## Those that were held back", beside(done, held)]
         for folder, comparison in held.items():
             parts += [f"### {HELD_BACK[folder].capitalize()}", scenarios(comparison.pairs)]
         parts += filter(None, (left_out(folder, comparison) for folder, comparison in held.items()))
