@@ -437,7 +437,7 @@ impl Sender {
             held = held.min(queue.wake());
             queue.woken();
         }
-        if held <= now {
+        if self.linux && held <= now {
             self.go_on();
         }
         if now < self.deadline || self.is_between_ticks(now) {

@@ -520,10 +520,6 @@ impl Sender {
 
     /// The next segment, whatever the pace.
     pub(super) fn poll_linux(&mut self, now: Time) -> Option<Transmit> {
-        if self.rexmit == Rexmit::New && !self.has_fresh() {
-            self.end_frto_unsent();
-            self.rexmit = if self.frto { Rexmit::None } else { Rexmit::Lost };
-        }
         if matches!(self.state, State::Recovery | State::Loss)
             && let Some(seq) = self.next_repair()
         {
@@ -537,6 +533,19 @@ impl Sender {
         if self.rexmit == Rexmit::New {
             self.frto &= self.nxt > self.recover;
         }
+    }
+
+    /// The same, where there is no new data: what is lost is repaired, unless some had left.
+    pub(super) fn settle_new(&mut self) {
+        if self.rexmit == Rexmit::New && !self.has_fresh() {
+            self.end_frto_unsent();
+            self.rexmit = if self.frto { Rexmit::None } else { Rexmit::Lost };
+        }
+    }
+
+    /// Whether there is anything that pace or host could hold back: only then do they let the sender go on later.
+    pub(super) fn has_more(&self) -> bool {
+        !self.linux || self.nxt < self.stream.end || matches!(self.rexmit, Rexmit::First | Rexmit::Lost)
     }
 
     /// Linux `tcp_tsq_write`: pace or host let a sender go on, and it repairs what is lost, whatever the last ACK said of that.

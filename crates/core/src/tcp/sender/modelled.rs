@@ -103,6 +103,11 @@ impl Path {
     pub fn pacing_rate(&self) -> u64 {
         self.pacer.rate()
     }
+
+    /// How long nothing may leave.
+    pub fn ahead(&self, now: Time) -> Span {
+        self.pacer.ahead(now)
+    }
 }
 
 impl Sender {
@@ -265,18 +270,24 @@ impl Sender {
         if !repairing && fresh > 1 && self.waits_for_a_burst(now, (window - in_flight).min(self.edge - self.nxt)) {
             return None;
         }
+        if self.pace_holds(now) {
+            return None;
+        }
+        let repair = if repairing { self.next_repair() } else { None };
         let path = self.path.as_mut()?;
+        // Linux `tcp_cwnd_test`: half a window is the most of what is new.
+        let window = if repair.is_some() { u32::MAX } else { window };
         if !path.pacer.admits(now, room, window, path.sampler.min_rtt()) {
             return None;
         }
         self.tell_model_of_restart(now);
-        let left_at = if repairing { self.next_repair().map(|seq| self.sent.at(seq)) } else { None };
+        let left_at = repair.map(|seq| self.sent.at(seq));
         let mut segment = self.poll_repair(now);
         match &mut segment {
             Some(segment) => {
                 self.note_departure(now, segment);
                 // Linux `tcp_xmit_retransmit_queue`: a burst is an skb, and so one that left in one before.
-                if segment.retransmit {
+                if self.linux && segment.retransmit {
                     let next = self.next_repair().filter(|&seq| seq == segment.seq + 1);
                     if next.is_none_or(|seq| Some(self.sent.at(seq)) != left_at) {
                         self.path.as_mut()?.pacer.end_burst();
@@ -301,9 +312,9 @@ impl Sender {
             return None;
         }
         // Most ACKs find the window full, or the last burst on its way.
-        let pacer = &mut self.path.as_mut()?.pacer;
         let repairing = matches!(self.state, State::Recovery | State::Loss);
-        let may = repairing || self.nxt < self.stream.end.min(self.edge);
+        let may = if repairing { self.has_more() } else { self.nxt < self.stream.end.min(self.edge) };
+        let pacer = &mut self.path.as_mut()?.pacer;
         if self.board.pipe(self.una, self.nxt) >= self.control.window() || (may && pacer.holds(now)) {
             return Some(1);
         }
@@ -322,13 +333,17 @@ impl Sender {
             }
             let room = window - in_flight;
             let fresh = self.stream.end.min(self.edge).saturating_sub(self.nxt);
+            let has_more = self.has_more();
             let path = self.path.as_mut()?;
-            if fresh == 0 && !repairing {
+            if fresh == 0 && !(repairing && has_more) {
                 path.pacer.rest();
                 break;
             }
             if path.pacer.holds(now) {
                 break;
+            }
+            if self.nxt == start && repairing && self.next_repair().is_some() {
+                return None;
             }
             if !repairing && fresh > 1 && self.waits_for_a_burst(now, room.min(self.edge - self.nxt)) {
                 break;
@@ -338,8 +353,8 @@ impl Sender {
             if !path.pacer.admits(now, most, window, path.sampler.min_rtt()) {
                 break;
             }
-            // Behind a new segment there is neither an empty path nor anything to repair. Asked again, the pacer says the same.
-            if self.nxt == start && (in_flight == 0 || (repairing && self.next_repair().is_some())) {
+            // Behind a new segment the path is not empty. Asked again, the pacer says the same.
+            if self.nxt == start && in_flight == 0 {
                 return None;
             }
             let path = self.path.as_mut()?;
@@ -409,7 +424,14 @@ impl Sender {
 
     /// How long nothing may leave (Linux `tcp_pacing_delay`).
     pub(super) fn pace_delay(&self, now: Time) -> Span {
-        self.path.as_ref().map_or(Span::ZERO, |path| self.wheel.whole(path.pacer.ahead(now)))
+        self.path.as_ref().filter(|_| self.linux).map_or(Span::ZERO, |path| self.wheel.whole(path.ahead(now)))
+    }
+
+    /// Nothing is left to send.
+    pub(super) fn rest(&mut self) {
+        if let Some(path) = &mut self.path {
+            path.pacer.rest();
+        }
     }
 
     /// Whether the last burst is still on its way; then the pacer wants to be woken.

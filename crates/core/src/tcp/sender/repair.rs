@@ -51,7 +51,15 @@ impl Sender {
                 return probe;
             }
         }
-        if self.inflight() >= self.control.window() || !self.host_admits(now) {
+        self.settle_new();
+        if self.inflight() >= self.control.window() {
+            return None;
+        }
+        if !self.has_more() {
+            self.rest();
+            return None;
+        }
+        if !self.host_admits(now) {
             return None;
         }
         if self.rexmit == Rexmit::First {

@@ -200,21 +200,51 @@ mod tests {
     use super::*;
     use crate::tcp::{Cc, Config};
 
+    /// Sends its first flight, if it paces: then two segments take 10.5 ms, and a tick 4.
+    fn started(cc: Cc) -> Sender {
+        let mut sender = Sender::new(&Config { cc, iw: 10, ..Config::default() });
+        sender.establish(Time::ZERO, Some(Span::from_millis(300)));
+        sender.write(100 * 1448);
+        while sender.poll_transmit(Time::ZERO).is_some() {}
+        sender
+    }
+
+    fn ms(ms: u64) -> Time {
+        Time::ZERO + Span::from_millis(ms)
+    }
+
     /// Linux `tcp_reset_xmit_timer`, `tcp_pacing_delay`: a timer is set later by the whole ticks in which nothing may leave.
     #[test]
     fn the_timer_of_who_paces_is_set_later_by_the_ticks_in_which_nothing_may_leave() {
         for (cc, delay) in [(Cc::Bbr, 8), (Cc::Cubic, 0)] {
-            let (now, rtt) = (Time::ZERO, Span::from_millis(300));
-            let mut sender = Sender::new(&Config { cc, iw: 10, ..Config::default() });
-            sender.establish(now, Some(rtt));
-            sender.write(100 * 1448);
-            while sender.poll_transmit(now).is_some() {}
-            // Two segments of BBR take 10.5 ms, and a tick 4.
+            let (now, mut sender) = (Time::ZERO, started(cc));
             let delay = Span::from_millis(delay);
             assert_eq!(sender.pace_delay(now), delay, "{cc:?}");
             assert_eq!((sender.timer, sender.deadline), (Timer::Probe, sender.probe_after_send(now) + delay), "{cc:?}");
             sender.rearm_rto(now);
             assert_eq!(sender.deadline, now + sender.rto.timeout() + delay, "{cc:?}");
+        }
+    }
+
+    /// Linux `tcp_retransmit_timer`: the repetition of a timeout does not wait, and what follows waits for it too.
+    #[test]
+    fn what_a_timeout_repeats_waits_for_no_pace() {
+        let mut sender = started(Cc::Bbr);
+        let before = sender.path.as_ref().map(|path| path.ahead(ms(5)));
+        sender.on_timeout_linux(ms(5));
+        assert_eq!(sender.poll_transmit(ms(5)).map(|tx| (tx.seq, tx.retransmit)), Some((0, true)));
+        assert!(sender.path.as_ref().map(|path| path.ahead(ms(5))) > before);
+        assert!(sender.poll_transmit(ms(5)).is_none());
+    }
+
+    /// Linux `tcp_send_loss_probe`: new data waits for its turn as a probe too, and then there is none, but the timeout.
+    #[test]
+    fn a_probe_of_new_data_may_not_leave_before_its_turn() {
+        for (at, sent) in [(5, None), (11, Some(10))] {
+            let mut sender = started(Cc::Bbr);
+            sender.probe_due = true;
+            assert_eq!(sender.poll_transmit(ms(at)).map(|tx| tx.seq), sent, "{at} ms");
+            assert_eq!((sender.tlp.end_seq, sender.timer), (sent.map(|seq| seq + 1), Timer::Rto), "{at} ms");
         }
     }
 }

@@ -408,19 +408,19 @@ fn a_timer_of_pacing_repeats_what_frto_waits_for() {
     let mut path = path(Config { ecn: true, iw: 10, cc: Cc::Bbr, ..config() });
     path.data =
         Box::new(|_, tx| Fate { ce: tx.seq == 0, late: Span::from_millis(450 * u64::from(tx.seq)), ..Fate::default() });
-    path.sender.write(15 * 1448);
-    path.run_until(at_ms(20_000));
+    path.sender.write(40 * 1448);
+    path.run_until(at_ms(60_000));
     let repeated = again(&path);
     assert_eq!((path.sender.timeouts(), path.sender.all_acked()), (1, true));
     assert!(repeated.len() > 5, "{repeated:?}");
 }
 
-/// Linux `tcp_xmit_retransmit_queue`: each skb waits for its turn, and what left in one is one.
+/// Linux `tcp_xmit_retransmit_queue`: each skb waits for its turn, and what left in one is one. After the first ten, two leave at a time.
 #[test]
 fn what_is_repeated_leaves_at_its_pace_and_together_only_if_it_had() {
-    for (copies, together) in [(&[(0, 2), (0, 3)], true), (&[(0, 2), (0, 5)], false)] {
+    for (lost, together) in [([10, 11], true), ([11, 12], false), ([10, 12], false)] {
         let mut path = path(Config { iw: 40, cc: Cc::Bbr, gso_max_segs: 64, ..config() });
-        lose(&mut path, copies);
+        path.data = Box::new(move |_, tx| Fate { lost: !tx.retransmit && lost.contains(&tx.seq), ..Fate::default() });
         // One ACK tells of all.
         let mut acks = 0;
         path.acks = Box::new(move || {
@@ -431,8 +431,25 @@ fn what_is_repeated_leaves_at_its_pace_and_together_only_if_it_had() {
         path.run_until(at_ms(2000));
         let times: Vec<Time> = path.sent.iter().filter(|(_, tx)| tx.retransmit).map(|&(at, _)| at).collect();
         assert_eq!((times.len(), path.sender.all_acked()), (2, true));
-        assert_eq!(times[0] == times[1], together, "{copies:?}: {times:?}");
+        assert_eq!(times[0] == times[1], together, "{lost:?}: {times:?}");
     }
+}
+
+/// Linux `tcp_write_xmit`, `tcp_xmit_recovery`: pace holds back only what there is. A timer of it may not end F-RTO's wait where the
+/// data end with what F-RTO sent.
+#[test]
+fn frto_waits_where_pace_has_nothing_to_hold_back() {
+    let mut path = path(Config { ecn: true, iw: 10, cc: Cc::Bbr, ..config() });
+    path.data =
+        Box::new(|_, tx| Fate { ce: tx.seq == 0, late: Span::from_millis(450 * u64::from(tx.seq)), ..Fate::default() });
+    path.sender.write(15 * 1448);
+    path.run_until(at_ms(20_000));
+    assert_eq!(
+        (again(&path).len(), path.sender.timeouts(), path.sender.all_acked()),
+        (1, 1, true),
+        "{:?}",
+        again(&path)
+    );
 }
 
 /// Linux `tcp_mark_skb_lost`, `tcp_retransmit_skb`: "retrans_out leaked". F-RTO undoes a timeout, because the second segment was late;
