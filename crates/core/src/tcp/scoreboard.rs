@@ -302,7 +302,7 @@ impl Scoreboard {
             if seq >= una && *self.flag(seq) & (LOST | RETX) == LOST | RETX {
                 *self.flag(seq) &= !RETX;
                 self.retx -= 1;
-                self.lost_again.insert_where(seq, |&higher| seq < higher);
+                self.repeat_again(seq);
                 newly(seq);
             }
         }
@@ -353,6 +353,11 @@ impl Scoreboard {
     /// Recovery begins: retransmissions start at una (RFC 6675 §5 step 4.3).
     pub fn begin_recovery(&mut self, una: u32) {
         self.next_rxt = self.next_rxt.max(una);
+    }
+
+    /// What was repeated is lost, and to be repeated again.
+    fn repeat_again(&mut self, seq: u32) {
+        self.lost_again.insert_where(seq, |&higher| seq < higher);
     }
 
     /// RFC 6675 §4 `NextSeg` rule 1: the lowest lost segment above HighRxt, or lower one that was lost again.

@@ -98,7 +98,7 @@ impl Scoreboard {
         if known {
             *flag = LOST | *flag & EVER;
             self.retx -= 1;
-            self.lost_again.insert_where(seq, |&higher| seq < higher);
+            self.repeat_again(seq);
         } else {
             *flag |= LOST;
             self.lost += 1;

@@ -388,15 +388,21 @@ fn segments_whose_repetition_was_undone_are_not_taken_for_sent_once() {
     }
 }
 
+/// A sender whose first segment is marked while each of the others comes half a second after the one before: a timeout in vain.
+fn behind_a_growing_queue(cc: Cc, segments: u64) -> Path {
+    let mut path = path(Config { ecn: true, iw: 10, cc, ..config() });
+    path.data =
+        Box::new(|_, tx| Fate { ce: tx.seq == 0, late: Span::from_millis(450 * u64::from(tx.seq)), ..Fate::default() });
+    path.sender.write(segments * 1448);
+    path.run_until(at_ms(60_000));
+    path
+}
+
 /// Linux `tcp_enter_loss`, `tcp_process_loss`: after an echo the window has fallen, and a timeout leaves nothing to undo. What arrives
 /// though it was never sent again shows all the same that nothing is lost (RFC 5682 §3.1, step 3 b): a queue that grew.
 #[test]
 fn a_timeout_in_vain_after_an_echo_repeats_one_segment() {
-    let mut path = path(Config { ecn: true, iw: 10, ..config() });
-    path.data =
-        Box::new(|_, tx| Fate { ce: tx.seq == 0, late: Span::from_millis(450 * u64::from(tx.seq)), ..Fate::default() });
-    path.sender.write(15 * 1448);
-    path.run_until(at_ms(20_000));
+    let path = behind_a_growing_queue(Cc::Reno, 15);
     assert_eq!((again(&path).len(), path.sender.timeouts(), path.sender.all_acked()), (1, 1, true));
     assert!(path.sender.ssthresh() <= 5, "the reduction for the echo stands");
 }
@@ -405,11 +411,7 @@ fn a_timeout_in_vain_after_an_echo_repeats_one_segment() {
 /// what was repeated can't show that it was not lost.
 #[test]
 fn a_timer_of_pacing_repeats_what_frto_waits_for() {
-    let mut path = path(Config { ecn: true, iw: 10, cc: Cc::Bbr, ..config() });
-    path.data =
-        Box::new(|_, tx| Fate { ce: tx.seq == 0, late: Span::from_millis(450 * u64::from(tx.seq)), ..Fate::default() });
-    path.sender.write(40 * 1448);
-    path.run_until(at_ms(60_000));
+    let path = behind_a_growing_queue(Cc::Bbr, 40);
     let repeated = again(&path);
     assert_eq!((path.sender.timeouts(), path.sender.all_acked()), (1, true));
     assert!(repeated.len() > 5, "{repeated:?}");
@@ -439,11 +441,7 @@ fn what_is_repeated_leaves_at_its_pace_and_together_only_if_it_had() {
 /// data end with what F-RTO sent.
 #[test]
 fn frto_waits_where_pace_has_nothing_to_hold_back() {
-    let mut path = path(Config { ecn: true, iw: 10, cc: Cc::Bbr, ..config() });
-    path.data =
-        Box::new(|_, tx| Fate { ce: tx.seq == 0, late: Span::from_millis(450 * u64::from(tx.seq)), ..Fate::default() });
-    path.sender.write(15 * 1448);
-    path.run_until(at_ms(20_000));
+    let path = behind_a_growing_queue(Cc::Bbr, 15);
     assert_eq!(
         (again(&path).len(), path.sender.timeouts(), path.sender.all_acked()),
         (1, 1, true),
