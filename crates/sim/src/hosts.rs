@@ -430,13 +430,14 @@ impl<'a> Hosts<'a> {
             if let Some(at) = self.uplinks.get_mut(conn.full.lane()).and_then(|uplink| uplink.pass(now, bytes)) {
                 conn.sender.departs(at, segment.payload);
             }
+            let stamped = conn.sender.counts_from(now, &segment);
             let full = if segment.retransmit {
                 net.meter(conn.entry).retransmit(now);
-                conn.full_again(now)
+                conn.full_again(stamped)
             } else {
                 conn.full
             };
-            let packet = full.formed(bytes, bits, kind).sent_at(now).numbered(segment.seq);
+            let packet = full.formed(bytes, bits, kind).sent_at(stamped).at(now).numbered(segment.seq);
             net.emit(if fin { packet.finishing() } else { packet });
         }
         self.follow(now, index, net);

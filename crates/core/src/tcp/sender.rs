@@ -506,6 +506,12 @@ impl Sender {
         self.board.warm_first(self.una, cache);
     }
 
+    /// When this segment, taken now, counts as sent: what waits for no turn is stamped with its turn.
+    pub fn counts_from(&self, now: Time, segment: &Transmit) -> Time {
+        let paced = self.linux && self.path.is_some();
+        if paced && segment.retransmit && !segment.syn { self.sent.at(segment.seq) } else { now }
+    }
+
     /// Everything written has been acknowledged.
     pub fn all_acked(&self) -> bool {
         self.una == self.stream.end
@@ -626,7 +632,7 @@ impl Sender {
         let lost = self.timeouts;
         let rtt = match lost {
             0 => Some(since_us(now, ack.ts_first)),
-            _ if self.linux => self.timestamps.then(|| since_ms(now, ack.ts_first)),
+            _ if self.linux => self.timestamps.then(|| since_ms(now, ack.ts_first)).flatten(),
             _ => self.timestamps.then(|| since_us(now, ack.ts_first)),
         };
         let first_came = self.linux && ack.ts_first == self.opened_us;
@@ -675,11 +681,12 @@ fn since_us(now: Time, ts: u32) -> Span {
 }
 
 /// The same by the clock of Linux's timestamps, which ticks once in a millisecond (`TCP_TS_HZ`, `tcp_rtt_tsopt_us`): a whole
-/// number of them, at least one, and up to one less or more than has passed.
-fn since_ms(now: Time, ts: u32) -> Span {
+/// number of them, at least one, and up to one less or more than has passed. None of a tick to come: what waited for no turn is
+/// stamped with it.
+fn since_ms(now: Time, ts: u32) -> Option<Span> {
     let now_us = now.0 / 1000;
-    let sent_us = now_us.saturating_sub(u64::from(micros(now).wrapping_sub(ts)));
-    Span::from_millis((now_us / 1000 - sent_us / 1000).max(1))
+    let sent_us = now_us.saturating_add_signed(-i64::from(micros(now).wrapping_sub(ts) as i32));
+    (now_us / 1000).checked_sub(sent_us / 1000).map(|ms| Span::from_millis(ms.max(1)))
 }
 
 /// A moment as a timestamp.
@@ -695,10 +702,11 @@ mod tests {
     /// Linux `tcp_ack_update_rtt`, `tcp_rtt_tsopt_us`: what was repeated shows its RTT by the timestamp, which ticks in milliseconds.
     #[test]
     fn an_rtt_by_timestamp_is_a_whole_number_of_milliseconds() {
-        let ms = |us: u64, ts: u32| since_ms(Time(us * 1000), ts).0 / 1000;
-        assert_eq!([ms(253_300, 0), ms(253_900, 700), ms(254_100, 700)], [253_000, 253_000, 254_000]);
-        assert_eq!([ms(500, 100), ms(1500, 1400)], [1000, 1000], "at least one");
+        let ms = |us: u64, ts: u32| since_ms(Time(us * 1000), ts).map(|rtt| rtt.0 / 1000);
+        assert_eq!([ms(253_300, 0), ms(253_900, 700), ms(254_100, 700)], [253_000, 253_000, 254_000].map(Some));
+        assert_eq!([ms(500, 100), ms(1500, 1400), ms(1500, 1900)], [1000; 3].map(Some), "at least one");
+        assert_eq!([ms(1500, 2000), ms(1999, 60_000)], [None; 2], "not of a tick to come");
         let wrapped = (1u64 << 32) + 5_000;
-        assert_eq!(ms(wrapped, u32::MAX - 999), 6_000, "timestamps begin again");
+        assert_eq!(ms(wrapped, u32::MAX - 999), Some(6_000), "timestamps begin again");
     }
 }

@@ -177,7 +177,8 @@ impl Sender {
 
     /// The RTT of what arrived.
     fn time(&mut self, now: Time, ack: &Ack, newly: u32, heard: &Heard) -> Option<Span> {
-        let by_stamp = || (newly > 0 && self.timestamps).then(|| since_ms(now, ack.ts_first)).map(|rtt| (rtt, rtt));
+        let by_stamp =
+            || (newly > 0 && self.timestamps).then(|| since_ms(now, ack.ts_first)).flatten().map(|rtt| (rtt, rtt));
         let (rtt, newest) = heard.rtts().or_else(by_stamp)?;
         self.take_sample(rtt, newest);
         Some(rtt)
@@ -572,7 +573,7 @@ impl Sender {
     }
 
     /// A segment is repeated that is lost.
-    pub(super) fn note_retransmission(&mut self, now: Time) {
-        self.doubt.on_retransmit(micros(now));
+    pub(super) fn note_retransmission(&mut self, at: Time) {
+        self.doubt.on_retransmit(micros(at));
     }
 }

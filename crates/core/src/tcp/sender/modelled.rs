@@ -193,7 +193,8 @@ impl Sender {
     pub(super) fn follow_model(&mut self, now: Time, ack: &Ack, report: &Report) {
         let Some(path) = &mut self.path else { return };
         let &Report { delivered, marked, newly, newly_lost, prior_in_flight, lone_short } = report;
-        let stamp = (self.timestamps && newly > 0).then(|| since_ms(now, ack.ts_first).0 / 1000);
+        let stamp =
+            (self.timestamps && newly > 0).then(|| since_ms(now, ack.ts_first)).flatten().map(|rtt| rtt.0 / 1000);
         let sample = path.sampler.end(us(now), delivered, marked, stamp);
         // Linux `FLAG_ACK_MAYBE_DELAYED`: and nothing else was delivered since it was sent.
         let ack_delayed = lone_short && sample.delivered == Some(1) && marked == 0;
@@ -409,17 +410,22 @@ impl Sender {
 
     /// A segment leaves that waits for no turn: a timeout's or a probe's.
     pub(super) fn note_unasked(&mut self, now: Time, segment: &Transmit) {
-        self.sample_departure(now, segment);
+        self.sample_departure(self.turn(now), segment);
         if let Some(path) = &mut self.path {
             path.pacer.on_unasked(now, segment.payload);
         }
     }
 
-    fn sample_departure(&mut self, now: Time, segment: &Transmit) {
+    fn sample_departure(&mut self, at: Time, segment: &Transmit) {
         let (in_flight, span) = (self.inflight(), (self.una, self.nxt));
         if let Some(path) = &mut self.path {
-            path.sampler.on_send(us(now), segment.seq, span, in_flight, segment.retransmit);
+            path.sampler.on_send(us(at), segment.seq, span, in_flight, segment.retransmit);
         }
+    }
+
+    /// When what waits for no turn counts as sent: in its turn nevertheless (Linux `tcp_wstamp_ns`).
+    pub(super) fn turn(&self, now: Time) -> Time {
+        self.path.as_ref().filter(|_| self.linux).map_or(now, |path| now + path.ahead(now))
     }
 
     /// How long nothing may leave (Linux `tcp_pacing_delay`).

@@ -114,11 +114,13 @@ impl Sender {
         self.retransmits += 1;
         self.sent_at = now;
         if self.linux {
+            let mut at = now;
             if self.rexmit == Rexmit::First {
                 self.rexmit = Rexmit::Lost;
+                at = self.turn(now);
             }
-            self.sent.on_send(seq..seq + 1, self.una, now);
-            self.note_retransmission(now);
+            self.sent.on_send(seq..seq + 1, self.una, at);
+            self.note_retransmission(at);
         }
         if self.path.is_none() {
             self.arm_departed(now, seq, true);

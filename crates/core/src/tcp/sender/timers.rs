@@ -102,8 +102,12 @@ impl Sender {
             if self.linux {
                 self.arm_after_send(now, first);
             }
-        } else if first && self.timer == Timer::Rto {
-            // RFC 6675 §6 allows it, Linux does it: the timer starts again with the retransmission of the first hole.
+            return;
+        }
+        // RFC 6675 §6 allows it, Linux does it: the timer starts again with the retransmission of the first hole, behind all that
+        // is repeated with it (`tcp_xmit_retransmit_queue`).
+        let with_first = first || (self.linux && self.sent.at(self.una) == now);
+        if with_first && self.timer != Timer::Reorder {
             self.start_rto(now, now);
         }
     }
@@ -180,7 +184,7 @@ impl Sender {
                 return None;
             }
             self.board.on_probe(last);
-            self.sent.on_send(last..self.nxt, self.una, now);
+            self.sent.on_send(last..self.nxt, self.una, self.turn(now));
             self.retransmits += 1;
             self.sent_at = now;
             self.tlp.is_retrans = true;
@@ -198,12 +202,17 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp::{Cc, Config};
+    use crate::tcp::{Ack, Block, Cc, Config};
+    use alloc::vec::Vec;
 
-    /// Sends its first flight, if it paces: then two segments take 10.5 ms, and a tick 4.
+    /// Sends its first flight, if it paces: then a segment takes 10.5 ms, and a tick 4.
     fn started(cc: Cc) -> Sender {
-        let mut sender = Sender::new(&Config { cc, iw: 10, ..Config::default() });
-        sender.establish(Time::ZERO, Some(Span::from_millis(300)));
+        started_with(cc, Span::from_millis(300))
+    }
+
+    fn started_with(cc: Cc, rtt: Span) -> Sender {
+        let mut sender = Sender::new(&Config { cc, iw: 10, gso_max_segs: 64, ..Config::default() });
+        sender.establish(Time::ZERO, Some(rtt));
         sender.write(100 * 1448);
         while sender.poll_transmit(Time::ZERO).is_some() {}
         sender
@@ -226,15 +235,38 @@ mod tests {
         }
     }
 
-    /// Linux `tcp_retransmit_timer`: the repetition of a timeout does not wait, and what follows waits for it too.
+    /// Linux `tcp_retransmit_timer`, `__tcp_transmit_skb`: the repetition of a timeout does not wait, but is stamped with its turn, and
+    /// what follows waits for it too.
     #[test]
     fn what_a_timeout_repeats_waits_for_no_pace() {
-        let mut sender = started(Cc::Bbr);
-        let before = sender.path.as_ref().map(|path| path.ahead(ms(5)));
-        sender.on_timeout_linux(ms(5));
-        assert_eq!(sender.poll_transmit(ms(5)).map(|tx| (tx.seq, tx.retransmit)), Some((0, true)));
-        assert!(sender.path.as_ref().map(|path| path.ahead(ms(5))) > before);
-        assert!(sender.poll_transmit(ms(5)).is_none());
+        for (cc, late) in [(Cc::Bbr, true), (Cc::Cubic, false)] {
+            let mut sender = started(cc);
+            let turn = sender.turn(ms(5));
+            assert_eq!(turn > ms(5), late);
+            sender.on_timeout_linux(ms(5));
+            let again = sender.poll_transmit(ms(5)).expect("one segment");
+            assert_eq!((again.seq, again.retransmit), (0, true));
+            assert_eq!((sender.counts_from(ms(5), &again), sender.sent.at(0)), (turn, turn));
+            assert_eq!(sender.turn(ms(5)) > turn, late);
+            assert!(sender.poll_transmit(ms(5)).is_none());
+        }
+    }
+
+    /// Linux `tcp_xmit_retransmit_queue`: the RTO starts again with the first hole's repetition, also where a probe was due, and behind
+    /// all that is repeated with it: two late segments of BBR's take more than a tick, one does not.
+    #[test]
+    fn the_timeout_starts_again_behind_what_is_repeated_with_the_first_hole() {
+        for (cc, delay) in [(Cc::Bbr, 4), (Cc::Reno, 0)] {
+            let mut sender = started_with(cc, Span::from_millis(200));
+            assert_eq!(sender.timer, Timer::Probe);
+            let now = ms(200);
+            sender.on_ack(now, &Ack { window: 1000, ..Ack::default() }, &[Block { start: 2, end: 10 }]);
+            assert_eq!((sender.state, sender.timer), (State::Recovery, Timer::Probe), "SACKs alone start no timer");
+            let again: Vec<_> = core::iter::from_fn(|| sender.poll_transmit(now)).map(|tx| tx.seq).collect();
+            assert_eq!(again[..2], [0, 1], "{cc:?}");
+            let at = now + sender.rto.timeout() + Span::from_millis(delay);
+            assert_eq!((sender.timer, sender.deadline), (Timer::Rto, at), "{cc:?}");
+        }
     }
 
     /// Linux `tcp_send_loss_probe`: new data waits for its turn as a probe too, and then there is none, but the timeout.
