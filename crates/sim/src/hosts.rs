@@ -102,12 +102,12 @@ impl Conn {
     }
 
     /// A full segment again, while nothing is known to have arrived since the handshake. For Linux's receiver that lasts until something
-    /// does (`tcp_synack_rtt_meas`): its RTT is longer by what has passed.
-    fn full_again(&self, now: Time) -> Packet {
-        match self.answered {
-            Some(at) if self.sender.acked() == 0 => {
-                self.full.telling(Span::from_micros(u64::from(self.full.rtt_us())) + since(now, at))
-            }
+    /// does (`tcp_synack_rtt_meas`): its RTT is longer by what has passed. So is that of one that tunes its window, where the segment is
+    /// stamped so much `ahead`: it adds what has passed since then.
+    fn full_again(&self, now: Time, ahead: Span) -> Packet {
+        let waited = self.answered.filter(|_| self.sender.acked() == 0).map_or(Span::ZERO, |at| since(now, at));
+        match self.full.rtt_us() {
+            told if told > 0 => self.full.telling(Span::from_micros(u64::from(told)) + waited + ahead),
             _ => self.full,
         }
     }
@@ -430,10 +430,11 @@ impl<'a> Hosts<'a> {
             if let Some(at) = self.uplinks.get_mut(conn.full.lane()).and_then(|uplink| uplink.pass(now, bytes)) {
                 conn.sender.departs(at, segment.payload);
             }
-            let stamped = conn.sender.counts_from(now, &segment);
+            let stamped = conn.sender.stamped_at(now, &segment);
             let full = if segment.retransmit {
                 net.meter(conn.entry).retransmit(now);
-                conn.full_again(stamped)
+                let tunes = self.entries[conn.entry as usize].tcp.rmem.is_some();
+                conn.full_again(now, if tunes { stamped.since(now) } else { Span::ZERO })
             } else {
                 conn.full
             };
@@ -476,7 +477,7 @@ impl<'a> Hosts<'a> {
         if let Some(uplink) = self.uplinks.get_mut(conn.full.lane()) {
             uplink.pass(now, conn.header);
         }
-        net.emit(conn.full_again(now).opening(conn.header).sent_at(now));
+        net.emit(conn.full_again(now, Span::ZERO).opening(conn.header).sent_at(now));
         let web = conn.web;
         if fresh && matches!(self.entries[entry as usize].app, App::Rpm(_)) {
             self.connected(now, web, net);
@@ -719,14 +720,19 @@ mod tests {
         let mut conn =
             Conn { full, sender, entry: 0, rwnd: 9, web: NO_WEB, header: 52, told, started, size: 0, answered: None };
         let later = at + Span::from_millis(300);
-        assert_eq!(conn.full_again(later).rtt_us(), 100_000, "of a connection without a handshake of its own");
+        assert_eq!(
+            conn.full_again(later, Span::ZERO).rtt_us(),
+            100_000,
+            "of a connection without a handshake of its own"
+        );
         conn.answered = Some(stamp(at));
-        assert_eq!(conn.full_again(later).rtt_us(), 400_000);
+        let ahead = Span::from_millis(5);
+        assert_eq!([Span::ZERO, ahead].map(|ahead| conn.full_again(later, ahead).rtt_us()), [400_000, 405_000]);
         conn.sender.on_ack(
             later,
             &Ack { cum: 1, ts_first: stamp(at), ts_last: stamp(at), window: 9, ..Ack::default() },
             &[],
         );
-        assert_eq!(conn.full_again(later).rtt_us(), 100_000, "something has arrived");
+        assert_eq!(conn.full_again(later, Span::ZERO).rtt_us(), 100_000, "something has arrived");
     }
 }

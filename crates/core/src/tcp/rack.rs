@@ -150,7 +150,7 @@ impl Judge {
     /// How long it may still come; zero: it is lost.
     #[inline]
     pub fn remaining(&self, at: Time) -> Span {
-        (at + self.allowance).since(self.now)
+        Span(self.allowance.0.saturating_sub(self.now.since(at).0))
     }
 
     /// The number after that of the segment that arrived.

@@ -506,10 +506,9 @@ impl Sender {
         self.board.warm_first(self.una, cache);
     }
 
-    /// When this segment, taken now, counts as sent: what waits for no turn is stamped with its turn.
-    pub fn counts_from(&self, now: Time, segment: &Transmit) -> Time {
-        let paced = self.linux && self.path.is_some();
-        if paced && segment.retransmit && !segment.syn { self.sent.at(segment.seq) } else { now }
+    /// What time this segment, the last that was taken, is stamped with: its turn, also where it did not wait for that.
+    pub fn stamped_at(&self, now: Time, segment: &Transmit) -> Time {
+        if self.linux && segment.retransmit && !segment.syn { self.sent.at(segment.seq) } else { now }
     }
 
     /// Everything written has been acknowledged.
@@ -566,7 +565,7 @@ impl Sender {
 
     #[inline]
     fn clock(&self, now: Time, ack: &Ack) -> Clock {
-        let rtt_us = micros(now).wrapping_sub(ack.ts_last).max(1);
+        let rtt_us = (micros(now).wrapping_sub(ack.ts_last) as i32).max(1) as u32;
         Clock { now, srtt: self.rto.srtt_secs(), rtt_us, una: self.una, nxt: self.nxt }
     }
 
@@ -681,8 +680,8 @@ fn since_us(now: Time, ts: u32) -> Span {
 }
 
 /// The same by the clock of Linux's timestamps, which ticks once in a millisecond (`TCP_TS_HZ`, `tcp_rtt_tsopt_us`): a whole
-/// number of them, at least one, and up to one less or more than has passed. None of a tick to come: what waited for no turn is
-/// stamped with it.
+/// number of them, at least one, and up to one less or more than has passed. None of a tick to come: what did not wait for its turn
+/// is stamped with that turn.
 fn since_ms(now: Time, ts: u32) -> Option<Span> {
     let now_us = now.0 / 1000;
     let sent_us = now_us.saturating_add_signed(-i64::from(micros(now).wrapping_sub(ts) as i32));

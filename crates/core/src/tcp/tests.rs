@@ -105,7 +105,7 @@ impl Path {
                 (true, false) => self.config.ect(),
                 _ => Ecn::NotEct,
             };
-            let ts = (self.sender.counts_from(self.now, &tx).0 / 1000) as u32;
+            let ts = (self.sender.stamped_at(self.now, &tx).0 / 1000) as u32;
             let event =
                 Event::Data { seq: tx.seq, payload: tx.payload, ts, ecn, cwr: tx.cwr, push: tx.push, syn: tx.syn };
             let at = self.free + self.one_way + fate.late;

@@ -410,7 +410,7 @@ impl Sender {
 
     /// A segment leaves that waits for no turn: a timeout's or a probe's.
     pub(super) fn note_unasked(&mut self, now: Time, segment: &Transmit) {
-        self.sample_departure(self.turn(now), segment);
+        self.sample_departure(self.stamped_at(now, segment), segment);
         if let Some(path) = &mut self.path {
             path.pacer.on_unasked(now, segment.payload);
         }
@@ -423,7 +423,7 @@ impl Sender {
         }
     }
 
-    /// When what waits for no turn counts as sent: in its turn nevertheless (Linux `tcp_wstamp_ns`).
+    /// What is repeated without waiting for its turn is stamped with it nevertheless (Linux `tcp_wstamp_ns`).
     pub(super) fn turn(&self, now: Time) -> Time {
         self.path.as_ref().filter(|_| self.linux).map_or(now, |path| now + path.ahead(now))
     }

@@ -105,7 +105,7 @@ impl Sender {
             return;
         }
         // RFC 6675 §6 allows it, Linux does it: the timer starts again with the retransmission of the first hole, behind all that
-        // is repeated with it (`tcp_xmit_retransmit_queue`).
+        // is repeated with it (`tcp_xmit_retransmit_queue`). What is repeated behind a first one that left now left with it.
         let with_first = first || (self.linux && self.sent.at(self.una) == now);
         if with_first && self.timer != Timer::Reorder {
             self.start_rto(now, now);
@@ -202,6 +202,7 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::sender::micros;
     use crate::tcp::{Ack, Block, Cc, Config};
     use alloc::vec::Vec;
 
@@ -246,9 +247,30 @@ mod tests {
             sender.on_timeout_linux(ms(5));
             let again = sender.poll_transmit(ms(5)).expect("one segment");
             assert_eq!((again.seq, again.retransmit), (0, true));
-            assert_eq!((sender.counts_from(ms(5), &again), sender.sent.at(0)), (turn, turn));
+            assert_eq!((sender.stamped_at(ms(5), &again), sender.sent.at(0)), (turn, turn));
             assert_eq!(sender.turn(ms(5)) > turn, late);
-            assert!(sender.poll_transmit(ms(5)).is_none());
+            // The first repetition in doubt is that: what was stamped before is older.
+            let echoes = [micros(turn) - 1, micros(turn)];
+            assert_eq!(echoes.map(|echo| sender.doubt.is_delayed(Some(echo))), [true, false]);
+        }
+    }
+
+    /// Linux `tcp_send_loss_probe`, `__tcp_transmit_skb`: so is that of a probe.
+    #[test]
+    fn what_a_probe_repeats_is_stamped_with_its_turn() {
+        for (cc, late) in [(Cc::Bbr, true), (Cc::Cubic, false)] {
+            let mut sender = started(cc);
+            sender.stop();
+            (sender.probe_due, sender.clean) = (true, false);
+            let turn = sender.turn(ms(5));
+            let probe = sender.poll_transmit(ms(5)).expect("the last segment");
+            assert_eq!((probe.seq, probe.retransmit, turn > ms(5)), (9, true, late));
+            assert_eq!((sender.stamped_at(ms(5), &probe), sender.sent.at(9)), (turn, turn));
+            assert_eq!(sender.turn(ms(5)) > turn, late);
+            assert_eq!(
+                (sender.timer, sender.deadline),
+                (Timer::Rto, ms(5) + sender.rto.timeout() + sender.pace_delay(ms(5)))
+            );
         }
     }
 
@@ -258,15 +280,26 @@ mod tests {
     fn the_timeout_starts_again_behind_what_is_repeated_with_the_first_hole() {
         for (cc, delay) in [(Cc::Bbr, 4), (Cc::Reno, 0)] {
             let mut sender = started_with(cc, Span::from_millis(200));
+            sender.stop();
             assert_eq!(sender.timer, Timer::Probe);
             let now = ms(200);
             sender.on_ack(now, &Ack { window: 1000, ..Ack::default() }, &[Block { start: 2, end: 10 }]);
             assert_eq!((sender.state, sender.timer), (State::Recovery, Timer::Probe), "SACKs alone start no timer");
             let again: Vec<_> = core::iter::from_fn(|| sender.poll_transmit(now)).map(|tx| tx.seq).collect();
-            assert_eq!(again[..2], [0, 1], "{cc:?}");
+            assert_eq!(again, [0, 1], "{cc:?}");
             let at = now + sender.rto.timeout() + Span::from_millis(delay);
             assert_eq!((sender.timer, sender.deadline), (Timer::Rto, at), "{cc:?}");
         }
+    }
+
+    /// The same: but not where RACK waits for what may still come.
+    #[test]
+    fn the_end_of_rack_s_tolerance_is_not_put_off_by_a_repetition() {
+        let mut sender = started(Cc::Reno);
+        sender.wait_for_reordering(ms(300), Span::from_millis(20));
+        let due = sender.deadline;
+        sender.arm_departed(ms(301), 0, true);
+        assert_eq!((sender.timer, sender.deadline), (Timer::Reorder, due));
     }
 
     /// Linux `tcp_send_loss_probe`: new data waits for its turn as a probe too, and then there is none, but the timeout.
