@@ -13,6 +13,7 @@ import pytest
 from conftest import Run as Command
 from conftest import kernel_or_skip
 from sojourn import _core
+from sojourn.agree import Comparison, page
 from sojourn.agree.judge import BY_NAME, SHARES, Pair, Run, rankings, summaries
 from sojourn.plan import load
 from sojourn.run import Simulator
@@ -158,6 +159,12 @@ def test_chance_is_what_two_sets_of_seeds_of_one_world_differ_by_in_the_median()
     single = pair(seeds("sim", [4.0]), seeds("kernel", [5.0])).difference(BY_NAME["mean"])
     assert single is not None
     assert single.chance is None
+
+
+def test_provenance_says_which_have_fewer_seeds() -> None:
+    three, two = (pair(seeds("sim", values), seeds("kernel", values)) for values in ([5.0, 6.0, 7.0], [5.0, 6.0]))
+    for pairs, said in (([three, three], "seeds 1–3  "), ([three, two], "seeds 1–3 (fewer of 1)  ")):
+        assert said in page.provenance(Comparison(pairs, [], {"sojourn": "0"}))
 
 
 def test_shares_rise_and_lie_inside() -> None:

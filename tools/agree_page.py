@@ -40,6 +40,8 @@ HELD_BACK = {
     "held-back-3": "the forty",
     "held-back-4": "the last forty",
 }
+LAST = HELD_BACK["held-back-4"]
+"""Those that the model was not changed after."""
 BEGIN, END = "<!-- tables: written by tools/agree_page.py -->", "<!-- end of the tables -->"
 
 
@@ -94,40 +96,72 @@ def scenarios(pairs: Sequence[Pair]) -> str:
     return markdown(heads, cells)
 
 
+def easy(comparison: agree.Comparison, folder: str) -> list[Pair]:
+    """Those of a folder that are not hard."""
+    classes = hard(folder)
+    return [pair for pair in comparison.pairs if not classes[pair.file]]
+
+
+def sizes(pairs: Sequence[Pair], measure: Measure) -> list[float]:
+    """Of the differences of a measure."""
+    return [abs(one.value) for one in differences(pairs, measure)]
+
+
 def beside(done: agree.Comparison, held: Mapping[str, agree.Comparison]) -> str:
     """The medians of those that were not looked at, beside those that were, where none is hard; and chance's."""
-
-    def easy(comparison: agree.Comparison, folder: str) -> list[Pair]:
-        classes = hard(folder)
-        return [pair for pair in comparison.pairs if not classes[pair.file]]
-
     eighty = easy(done, "drawn")
-    sets = [easy(comparison, folder) for folder, comparison in held.items()]
-    together = list(itertools.chain.from_iterable(sets))
-    found = [{one.measure.name: one for one in summaries(pairs)} for pairs in (*sets, together)]
+    sets = {HELD_BACK[folder]: easy(comparison, folder) for folder, comparison in held.items()}
+    answers = {LAST: sets[LAST], "all held back": list(itertools.chain.from_iterable(sets.values()))}
     rows = []
     for one in summaries(eighty):
         cells = [one.measure.head, words.share(one, one.median), words.share(one, one.chance)]
-        for each in found:
-            other = each.get(one.measure.name)
+        for pairs in answers.values():
+            other = next((found for found in summaries(pairs) if found.measure == one.measure), None)
             if other is None:
-                cells += ["–", "–"]
+                cells += ["–", "–", "–"]
                 continue
-            times = f", {other.median / one.median:.1f} ×" if one.median else ""
-            cells += [f"{words.share(other, other.median)}{times} ({other.count})", words.share(other, other.chance)]
-        rows.append([*cells, f"{100 * shuffled(one.measure, eighty, together):.0f} %"])
-    heads = itertools.chain.from_iterable((name, "chance alone") for name in ("the eighty", *HELD_BACK.values(), "all"))
-    return markdown(["", *heads, "shuffled"], rows)
+            of = sizes(pairs, one.measure), sizes(eighty, one.measure)
+            median = words.share(other, other.median)
+            cells += [f"{median} ({other.count})", words.share(other, other.chance), times(*of)]
+        rows.append([*cells, f"{100 * shuffled(sizes(answers['all held back'], one.measure), of[1]):.0f} %"])
+    heads = itertools.chain.from_iterable((name, "chance alone", "times the eighty's") for name in answers)
+    return markdown(["", "the eighty", "chance alone", *heads, "shuffled"], rows)
 
 
-def shuffled(measure: Measure, eighty: Sequence[Pair], together: Sequence[Pair]) -> float:
+def each_set(done: agree.Comparison, held: Mapping[str, agree.Comparison]) -> str:
+    """The medians of each set that was held back."""
+    eighty = summaries(easy(done, "drawn"))
+    sets = [{one.measure: one for one in summaries(easy(found, folder))} for folder, found in held.items()]
+    rows = []
+    for one in eighty:
+        those = [found.get(one.measure) for found in sets]
+        cells = [f"{words.share(other, other.median)} ({other.count})" if other else "–" for other in those]
+        rows.append([one.measure.head, words.share(one, one.median), *cells])
+    return markdown(["", "the eighty", *(HELD_BACK[folder] for folder in held)], rows)
+
+
+def times(held: Sequence[float], others: Sequence[float]) -> str:
+    """How many times a median is another, and within what 90 % of other draws of as many scenarios would have it."""
+
+    def ratio(held: Any, others: Any, axis: int) -> Any:
+        return np.median(held, axis=axis) / np.median(others, axis=axis)
+
+    found = stats.bootstrap(
+        (held, others), ratio, confidence_level=0.9, method="percentile", n_resamples=9999, vectorized=True, rng=1
+    )
+    low, high = found.confidence_interval
+    return f"{ratio(held, others, -1):.1f} ({low:.1f}–{high:.1f})"
+
+
+def shuffled(held: Sequence[float], others: Sequence[float]) -> float:
     """The share of shuffles of all scenarios that leave those which were held back a median larger by as much."""
-    sizes = [[abs(one.value) for one in differences(pairs, measure)] for pairs in (together, eighty)]
 
     def more(held: Any, others: Any, axis: int) -> Any:
         return np.median(held, axis=axis) - np.median(others, axis=axis)
 
-    found = stats.permutation_test(sizes, more, alternative="greater", n_resamples=20_000, vectorized=True, rng=1)
+    found = stats.permutation_test(
+        [held, others], more, alternative="greater", n_resamples=20_000, vectorized=True, rng=1
+    )
     return float(found.pvalue)
 
 
@@ -180,7 +214,7 @@ def tables(done: agree.Comparison, ranks: agree.Comparison | None, held: Mapping
             markdown(*words.rank_table(rankings(ranks.pairs))),
         ]
     if any(comparison.pairs for comparison in held.values()):
-        parts += ["## Those that were held back", beside(done, held)]
+        parts += ["## Those that were held back", beside(done, held), each_set(done, held)]
         for folder, comparison in held.items():
             parts += [f"### {HELD_BACK[folder].capitalize()}", scenarios(comparison.pairs)]
         parts += filter(None, (left_out(folder, comparison) for folder, comparison in held.items()))
