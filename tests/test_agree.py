@@ -163,7 +163,7 @@ def test_chance_is_what_two_sets_of_seeds_of_one_world_differ_by_in_the_median()
 
 def test_provenance_says_which_have_fewer_seeds() -> None:
     three, two = (pair(seeds("sim", values), seeds("kernel", values)) for values in ([5.0, 6.0, 7.0], [5.0, 6.0]))
-    for pairs, said in (([three, three], "seeds 1–3  "), ([three, two], "seeds 1–3 (fewer of 1)  ")):
+    for pairs, said in (([three, three], "seeds 1–3  "), ([three, two], "seeds 1–3 (1 of them fewer)  ")):
         assert said in page.provenance(Comparison(pairs, [], {"sojourn": "0"}))
 
 

@@ -17,6 +17,7 @@ import csv
 import itertools
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from scipy import stats
 
 from sojourn import agree, records
 from sojourn.agree import page, words
-from sojourn.agree.judge import Measure, Pair, differences, rankings, summaries
+from sojourn.agree.judge import Measure, Pair, Run, Summary, differences, rankings, summaries
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "experiments/agree"
@@ -40,8 +41,10 @@ HELD_BACK = {
     "held-back-3": "the forty",
     "held-back-4": "the last forty",
 }
-LAST = HELD_BACK["held-back-4"]
-"""Those that the model was not changed after."""
+LAST = "held-back-4"
+"""Those that the model was not changed for."""
+FIRST, SECOND = range(1, 11), range(11, 21)
+"""The seeds that were played first, and those that were played when the first were known."""
 BEGIN, END = "<!-- tables: written by tools/agree_page.py -->", "<!-- end of the tables -->"
 
 
@@ -107,33 +110,55 @@ def sizes(pairs: Sequence[Pair], measure: Measure) -> list[float]:
     return [abs(one.value) for one in differences(pairs, measure)]
 
 
+def of_seeds(pairs: Sequence[Pair], seeds: range) -> list[Pair]:
+    """The same with these seeds alone; those that have none of them are left out."""
+
+    def kept(runs: Mapping[int, Run]) -> dict[int, Run]:
+        return {seed: run for seed, run in runs.items() if seed in seeds}
+
+    fewer = (replace(pair, sim=kept(pair.sim), kernel=kept(pair.kernel)) for pair in pairs)
+    return [pair for pair in fewer if pair.seeds]
+
+
+def by_measure(pairs: Sequence[Pair]) -> dict[Measure, Summary]:
+    """The summaries of those measures that any pair has."""
+    return {one.measure: one for one in summaries(pairs)}
+
+
 def beside(done: agree.Comparison, held: Mapping[str, agree.Comparison]) -> str:
-    """The medians of those that were not looked at, beside those that were, where none is hard; and chance's."""
+    """The medians of those that the model was not changed for, beside those of the eighty, where none is hard."""
     eighty = easy(done, "drawn")
-    sets = {HELD_BACK[folder]: easy(comparison, folder) for folder, comparison in held.items()}
-    answers = {LAST: sets[LAST], "all held back": list(itertools.chain.from_iterable(sets.values()))}
+    sets = {folder: easy(comparison, folder) for folder, comparison in held.items()}
+    last, together = sets[LAST], list(itertools.chain.from_iterable(sets.values()))
+    found = by_measure(last)
+    against = [
+        (last, eighty),
+        (of_seeds(last, SECOND), of_seeds(eighty, SECOND)),
+        (of_seeds(together, FIRST), of_seeds(eighty, FIRST)),
+    ]
     rows = []
     for one in summaries(eighty):
-        cells = [one.measure.head, words.share(one, one.median), words.share(one, one.chance)]
-        for pairs in answers.values():
-            other = next((found for found in summaries(pairs) if found.measure == one.measure), None)
-            if other is None:
-                cells += ["–", "–", "–"]
-                continue
-            of = sizes(pairs, one.measure), sizes(eighty, one.measure)
-            median = words.share(other, other.median)
-            cells += [f"{median} ({other.count})", words.share(other, other.chance), times(*of)]
-        rows.append([*cells, f"{100 * shuffled(sizes(answers['all held back'], one.measure), of[1]):.0f} %"])
-    heads = itertools.chain.from_iterable((name, "chance alone", "times the eighty's") for name in answers)
-    return markdown(["", "the eighty", "chance alone", *heads, "shuffled"], rows)
+        other = found.get(one.measure)
+        cells = (
+            [f"{words.share(other, other.median)} ({other.count})", words.share(other, other.chance)]
+            if other
+            else ["–"] * 2
+        )
+        ratios = [times(sizes(those, one.measure), sizes(base, one.measure)) for those, base in against]
+        shuffles = shuffled(sizes(last, one.measure), sizes(eighty, one.measure))
+        rows.append(
+            [one.measure.head, words.share(one, one.median), words.share(one, one.chance), *cells, *ratios, shuffles]
+        )
+    heads = ["the eighty", "chance alone", HELD_BACK[LAST], "chance alone", "times the eighty's"]
+    heads += ["with seeds 11–20 alone", "all held back, seeds 1–10", "shuffled"]
+    return markdown(["", *heads], rows)
 
 
 def each_set(done: agree.Comparison, held: Mapping[str, agree.Comparison]) -> str:
     """The medians of each set that was held back."""
-    eighty = summaries(easy(done, "drawn"))
-    sets = [{one.measure: one for one in summaries(easy(found, folder))} for folder, found in held.items()]
+    sets = [by_measure(easy(found, folder)) for folder, found in held.items()]
     rows = []
-    for one in eighty:
+    for one in summaries(easy(done, "drawn")):
         those = [found.get(one.measure) for found in sets]
         cells = [f"{words.share(other, other.median)} ({other.count})" if other else "–" for other in those]
         rows.append([one.measure.head, words.share(one, one.median), *cells])
@@ -141,20 +166,26 @@ def each_set(done: agree.Comparison, held: Mapping[str, agree.Comparison]) -> st
 
 
 def times(held: Sequence[float], others: Sequence[float]) -> str:
-    """How many times a median is another, and within what 90 % of other draws of as many scenarios would have it."""
+    """How many times a median is another, and a 90 % confidence interval (bootstrap over the scenarios of both)."""
+    if min(len(held), len(others)) < 2 or not np.median(others):
+        return "–"
 
     def ratio(held: Any, others: Any, axis: int) -> Any:
-        return np.median(held, axis=axis) / np.median(others, axis=axis)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.median(held, axis=axis) / np.median(others, axis=axis)
 
     found = stats.bootstrap(
         (held, others), ratio, confidence_level=0.9, method="percentile", n_resamples=9999, vectorized=True, rng=1
     )
     low, high = found.confidence_interval
-    return f"{ratio(held, others, -1):.1f} ({low:.1f}–{high:.1f})"
+    within = f" ({low:.1f}–{high:.1f})" if np.isfinite([low, high]).all() else ""
+    return f"{ratio(held, others, -1):.1f}{within}"
 
 
-def shuffled(held: Sequence[float], others: Sequence[float]) -> float:
+def shuffled(held: Sequence[float], others: Sequence[float]) -> str:
     """The share of shuffles of all scenarios that leave those which were held back a median larger by as much."""
+    if min(len(held), len(others)) < 2:
+        return "–"
 
     def more(held: Any, others: Any, axis: int) -> Any:
         return np.median(held, axis=axis) - np.median(others, axis=axis)
@@ -162,7 +193,7 @@ def shuffled(held: Sequence[float], others: Sequence[float]) -> float:
     found = stats.permutation_test(
         [held, others], more, alternative="greater", n_resamples=20_000, vectorized=True, rng=1
     )
-    return float(found.pvalue)
+    return f"{100 * found.pvalue:.0f} %"
 
 
 def unplayed(folder: str, comparison: agree.Comparison) -> list[str]:
@@ -191,13 +222,12 @@ def ranked(ranks: agree.Comparison) -> str:
 
 def tables(done: agree.Comparison, ranks: agree.Comparison | None, held: Mapping[str, agree.Comparison]) -> str:
     """All that is generated of the page."""
-    classes = hard()
-    easy = [pair for pair in done.pairs if not classes[pair.file]]
+    classes, others = hard(), easy(done, "drawn")
     parts = [
         page.provenance(done) + ".",
-        f"## The {len(easy)} scenarios that are not hard",
-        markdown(*words.summary_table(summaries(easy))),
-        scenarios(easy),
+        f"## The {len(others)} scenarios that are not hard",
+        markdown(*words.summary_table(summaries(others))),
+        scenarios(others),
     ]
     for name, what in (
         ("fast", "above 500 Mbit/s"),

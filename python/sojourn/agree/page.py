@@ -63,7 +63,7 @@ def provenance(done: Comparison) -> str:
     seeds = sorted({seed for pair in done.pairs for seed in pair.seeds})
     which = f"seeds {seeds[0]}–{seeds[-1]}" if seeds else "no seeds"
     if fewer := sum(len(pair.seeds) < len(seeds) for pair in done.pairs):
-        which += f" (fewer of {fewer})"
+        which += f" ({fewer} of them fewer)"
     versions = done.versions
     return (
         f"{len(done.pairs)} combinations  ·  {which}  ·  worlds sim and kernel ({versions.get('kernel', '?')})  ·  "

@@ -38,7 +38,9 @@ def share(summary: Summary, value: float | None) -> str:
     """A size in percent or points."""
     if value is None:
         return "–"
-    return f"{value * 100:.{2 if value < 0.01 else 1}f} %" if summary.measure.relative else f"{value:.2f} points"
+    if summary.measure.relative:
+        return f"{value * 100:.{2 if value < 0.01 else 1}f} %"
+    return f"{value:.{3 if value < 0.1 else 2}f} points"
 
 
 def table(pairs: Sequence[Pair]) -> tuple[list[str], list[list[str]]]:
