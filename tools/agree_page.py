@@ -144,11 +144,9 @@ def beside(done: agree.Comparison, held: Mapping[str, agree.Comparison]) -> str:
             if other
             else ["–"] * 2
         )
-        ratios = [times(sizes(those, one.measure), sizes(base, one.measure)) for those, base in against]
-        shuffles = shuffled(sizes(last, one.measure), sizes(eighty, one.measure))
-        rows.append(
-            [one.measure.head, words.share(one, one.median), words.share(one, one.chance), *cells, *ratios, shuffles]
-        )
+        both = [[sizes(pairs, one.measure) for pairs in two] for two in against]
+        own = [words.share(one, one.median), words.share(one, one.chance)]
+        rows.append([one.measure.head, *own, *cells, *(times(*two) for two in both), shuffled(*both[0])])
     heads = ["the eighty", "chance alone", HELD_BACK[LAST], "chance alone", "times the eighty's"]
     heads += ["with seeds 11–20 alone", "all held back, seeds 1–10", "shuffled"]
     return markdown(["", *heads], rows)

@@ -357,7 +357,7 @@ impl End {
     #[inline(always)]
     fn rtt_us(&self, now: Time, packet: &Packet) -> u32 {
         match packet.rtt_us() {
-            told if told > 0 && self.tcp.tunes() => told.saturating_add_signed(packet.age_us(now) as i32).max(1),
+            told if told > 0 && self.tcp.tunes() => told.saturating_add_signed(packet.age_us(now)).max(1),
             told => told,
         }
     }

@@ -460,8 +460,7 @@ impl<'a> Hosts<'a> {
     fn receive_reply(&mut self, now: Time, packet: Packet, net: &mut impl Net) {
         let entry = self.conns[packet.conn() as usize].entry;
         if packet.code() == PING {
-            let rtt = Span::from_micros(u64::from(packet.age_us(now)));
-            return net.meter(entry).rtt(now, rtt);
+            return net.meter(entry).rtt(now, since(now, packet.ts()));
         }
         let conn = &mut self.conns[packet.conn() as usize];
         let fresh = !conn.sender.is_established();

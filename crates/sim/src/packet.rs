@@ -166,10 +166,10 @@ impl Packet {
         (self.stamps >> 32) as u32
     }
 
-    /// How long ago it was sent, in µs; negative, as an `i32`, if it is stamped with a time to come.
+    /// How long ago it was sent, in µs; negative if it is stamped with a time to come.
     #[inline]
-    pub fn age_us(&self, now: Time) -> u32 {
-        stamp(now).wrapping_sub(self.ts())
+    pub fn age_us(&self, now: Time) -> i32 {
+        stamp(now).wrapping_sub(self.ts()) as i32
     }
 
     /// What this ACK says, but for the receiver's window.

@@ -177,11 +177,15 @@ impl Sender {
 
     /// The RTT of what arrived.
     fn time(&mut self, now: Time, ack: &Ack, newly: u32, heard: &Heard) -> Option<Span> {
-        let by_stamp =
-            || (newly > 0 && self.timestamps).then(|| since_ms(now, ack.ts_first)).flatten().map(|rtt| (rtt, rtt));
+        let by_stamp = || self.rtt_by_stamp(now, ack, newly).map(|rtt| (rtt, rtt));
         let (rtt, newest) = heard.rtts().or_else(by_stamp)?;
         self.take_sample(rtt, newest);
         Some(rtt)
+    }
+
+    /// The RTT that the timestamp of an ACK shows, if it advances.
+    pub(super) fn rtt_by_stamp(&self, now: Time, ack: &Ack, newly: u32) -> Option<Span> {
+        if self.timestamps && newly > 0 { since_ms(now, ack.ts_first) } else { None }
     }
 
     /// An RTT for the timer, and one that a minimum is kept of.

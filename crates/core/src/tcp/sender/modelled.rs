@@ -1,6 +1,6 @@
 //! The sender whose congestion control models the path: it notes what it sends, samples what is delivered, and is paced.
 
-use super::{Rexmit, Sender, State, bursts, since_ms};
+use super::{Rexmit, Sender, State, bursts};
 use crate::rng::Rng;
 use crate::tcp::cc::{Flow, Model, Repair};
 use crate::tcp::pacing::Pacer;
@@ -191,10 +191,9 @@ impl Sender {
     /// The window and the pace after an ACK.
     #[inline(never)]
     pub(super) fn follow_model(&mut self, now: Time, ack: &Ack, report: &Report) {
-        let Some(path) = &mut self.path else { return };
         let &Report { delivered, marked, newly, newly_lost, prior_in_flight, lone_short } = report;
-        let stamp =
-            (self.timestamps && newly > 0).then(|| since_ms(now, ack.ts_first)).flatten().map(|rtt| rtt.0 / 1000);
+        let stamp = self.rtt_by_stamp(now, ack, newly).map(|rtt| rtt.0 / 1000);
+        let Some(path) = &mut self.path else { return };
         let sample = path.sampler.end(us(now), delivered, marked, stamp);
         // Linux `FLAG_ACK_MAYBE_DELAYED`: and nothing else was delivered since it was sent.
         let ack_delayed = lone_short && sample.delivered == Some(1) && marked == 0;
@@ -425,7 +424,7 @@ impl Sender {
 
     /// What is repeated without waiting for its turn is stamped with it nevertheless (Linux `tcp_wstamp_ns`).
     pub(super) fn turn(&self, now: Time) -> Time {
-        self.path.as_ref().filter(|_| self.linux).map_or(now, |path| now + path.ahead(now))
+        self.path.as_ref().map_or(now, |path| now + path.ahead(now))
     }
 
     /// How long nothing may leave (Linux `tcp_pacing_delay`).
