@@ -39,7 +39,9 @@ RECORD = np.dtype(
     ]
 )
 """As kernel/guest/sojourn_link.c lays it out."""
-RING = 3
+ACK = 66
+"""Bytes of an ACK on a link."""
+ACKED, RING = 1, 3
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -304,6 +306,22 @@ def test_the_simulator_s_card_holds_what_the_guest_s_holds(hop: str, sojourn: Ru
     held = plan.ring(0, 0, (packets["arrival"] - np.uint64(origin)).tolist(), (packets["bytes"] - 14).tolist(), phase)
     assert len(held) == len(seen) > 1000
     np.testing.assert_array_equal(held, seen)
+
+
+def test_a_paced_sender_never_sees_an_rtt_below_the_path_s(sojourn: Run, tmp_path: Path) -> None:
+    """What TCP's pace sends leaves when TCP stamped it: never at the time of an arrival that came shortly before."""
+    file = scenario(tmp_path, 'rate = "100mbit"\ndelay = "10ms"\nqdisc = "pfifo limit 10000"', duration="10s", flows=50)
+    # So slow that each packet is sent by itself, and so many flows that something always arrives.
+    file.write_text(file.read_text().replace('rtt = "4ms"', 'rtt = "200ms"\ncc = "bbr"\nrwnd = 10'))
+    acked = play(sojourn, file).records()
+    acked = acked[acked["type"] == ACKED]
+    base_rtt = (200_000_000 + (FULL + ACK) * 8 * NS // 100_000_000) // 1000
+    of_flows = [acked["bytes"][(acked["hosts"] == hosts).all(axis=1)] for hosts in np.unique(acked["hosts"], axis=0)]
+    assert len(of_flows) == 50
+    # What the probe notes of a flow first is the RTT of its handshake, whose packets are short.
+    rtt_us = np.concatenate([seen[1:] for seen in of_flows])
+    assert (rtt_us == base_rtt).sum() > 4000, "most find the path empty"
+    assert rtt_us.min() == base_rtt
 
 
 def test_the_key_of_a_card_is_read_and_not_with_shapers(sojourn: Run, tmp_path: Path) -> None:

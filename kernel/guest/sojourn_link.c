@@ -887,13 +887,27 @@ static bool host_pass(struct host *host, u32 bytes, u64 now, u64 *due)
 	return true;
 }
 
+/*
+ * When a host sends this. What is paced leaves at its own time, which TCP has stamped it with, not at that of an arrival shortly
+ * before: else it would see an RTT shorter than there is.
+ */
+static u64 sent_at(const struct sk_buff *skb)
+{
+	u64 now = now_ns();
+	const struct sock *sk = skb->sk;
+
+	if (!sk || !sk_fullsock(sk) || smp_load_acquire(&sk->sk_pacing_status) != SK_PACING_NEEDED)
+		return now;
+	return clamp_t(u64, skb->tstamp, now, max(now, ktime_get_ns()));
+}
+
 static netdev_tx_t host_xmit(struct end *end, struct sk_buff *skb)
 {
 	struct host *host = skb->protocol == htons(ETH_P_IP) ? host_of(end, skb) : NULL;
 	bool idle;
 	u64 due;
 
-	if (!host || !host_pass(host, wire_bytes(skb, 0), now_ns(), &due)) {
+	if (!host || !host_pass(host, wire_bytes(skb, 0), sent_at(skb), &due)) {
 		end->drops++;
 		kfree_skb(skb);
 		return NETDEV_TX_OK;
