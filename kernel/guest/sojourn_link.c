@@ -896,7 +896,7 @@ static u64 sent_at(const struct sk_buff *skb)
 	u64 now = now_ns();
 	const struct sock *sk = skb->sk;
 
-	if (!sk || !sk_fullsock(sk) || smp_load_acquire(&sk->sk_pacing_status) != SK_PACING_NEEDED)
+	if (!sk || !sk_fullsock(sk) || !tcp_needs_internal_pacing(sk))
 		return now;
 	return clamp_t(u64, skb->tstamp, now, max(now, ktime_get_ns()));
 }
