@@ -311,7 +311,7 @@ def test_the_simulator_s_card_holds_what_the_guest_s_holds(hop: str, sojourn: Ru
 def test_a_paced_sender_never_sees_an_rtt_below_the_path_s(sojourn: Run, tmp_path: Path) -> None:
     """What TCP's pace sends leaves when TCP stamped it: never at the time of an arrival that came shortly before."""
     file = scenario(tmp_path, 'rate = "100mbit"\ndelay = "10ms"\nqdisc = "pfifo limit 10000"', duration="10s", flows=50)
-    # So slow that each packet is sent by itself, and so many flows that something always arrives.
+    # So slow that each packet is sent by itself, and so many flows that something has often just arrived.
     file.write_text(file.read_text().replace('rtt = "4ms"', 'rtt = "200ms"\ncc = "bbr"\nrwnd = 10'))
     acked = play(sojourn, file).records()
     acked = acked[acked["type"] == ACKED]
@@ -320,7 +320,7 @@ def test_a_paced_sender_never_sees_an_rtt_below_the_path_s(sojourn: Run, tmp_pat
     assert len(of_flows) == 50
     # What the probe notes of a flow first is the RTT of its handshake, whose packets are short.
     rtt_us = np.concatenate([seen[1:] for seen in of_flows])
-    assert (rtt_us == base_rtt).sum() > 4000, "most find the path empty"
+    assert (rtt_us == base_rtt).sum() > 4000, "many find the path empty"
     assert rtt_us.min() == base_rtt
 
 

@@ -173,7 +173,7 @@ static bool flow_control;
 
 /*
  * The moment that is being handled. What a host sends within SERVED_NS of a packet's arrival it sends at that arrival: hosts
- * are infinitely fast, and what reading the clock costs them is not part of a result.
+ * are infinitely fast, and what reading the clock costs them is not part of a result. (But see sent_at().)
  */
 static u64 moment;
 
@@ -888,8 +888,8 @@ static bool host_pass(struct host *host, u32 bytes, u64 now, u64 *due)
 }
 
 /*
- * When a host sends this. What is paced leaves at its own time, which TCP has stamped it with, not at that of an arrival shortly
- * before: else it would see an RTT shorter than there is.
+ * When a host sends this. What a socket that paces sends leaves at its own time, which TCP has stamped it with, not at that of an
+ * arrival shortly before: else TCP would see an RTT shorter than there is.
  */
 static u64 sent_at(const struct sk_buff *skb)
 {
