@@ -50,12 +50,14 @@ def kernel() -> None:
     kernel_or_skip()
 
 
-def scenario(folder: Path, hop: str, *, duration: str = "3s", measure: str = "1s", flows: int = 4) -> Path:
-    """Bulk flows that overload a hop at once: they leave slow start only by a loss."""
+def scenario(
+    folder: Path, hop: str, *, duration: str = "3s", measure: str = "1s", flows: int = 4, flow: str = 'rtt = "4ms"'
+) -> Path:
+    """Bulk flows that overload a hop at once, unless they are told otherwise: they leave slow start only by a loss."""
     path = folder / "device.toml"
     path.write_text(
         f'duration = "{duration}"\nmeasure = ["{measure}", "end"]\n[host]\nhystart = false\n'
-        f'[[hop]]\nname = "b"\n{hop}\n[[flow]]\nkind = "bulk"\ncount = {flows}\nrtt = "4ms"\n'
+        f'[[hop]]\nname = "b"\n{hop}\n[[flow]]\nkind = "bulk"\ncount = {flows}\n{flow}\n'
     )
     return path
 
@@ -291,8 +293,7 @@ def test_the_simulator_s_card_holds_what_the_guest_s_holds(hop: str, sojourn: Ru
 
     BQL takes its limit back once a second at most: four seconds see it do so, and steps of the rate have eight.
     """
-    file = scenario(tmp_path, hop, duration="8s" if '["5s"' in hop else "4s")
-    file.write_text(file.read_text() + "rwnd = 60\n")
+    file = scenario(tmp_path, hop, duration="8s" if '["5s"' in hop else "4s", flow='rtt = "4ms"\nrwnd = 60')
     played = play(sojourn, file)
     records = played.records()
     origin = json.loads((played.guest / "ended.json").read_text())["origin_ns"]
@@ -310,9 +311,9 @@ def test_the_simulator_s_card_holds_what_the_guest_s_holds(hop: str, sojourn: Ru
 
 def test_a_paced_sender_never_sees_an_rtt_below_the_path_s(sojourn: Run, tmp_path: Path) -> None:
     """What TCP's pace sends leaves when TCP stamped it: never at the time of an arrival that came shortly before."""
-    file = scenario(tmp_path, 'rate = "100mbit"\ndelay = "10ms"\nqdisc = "pfifo limit 10000"', duration="10s", flows=50)
+    hop = 'rate = "100mbit"\ndelay = "10ms"\nqdisc = "pfifo limit 10000"'
     # So slow that each packet is sent by itself, and so many flows that something has often just arrived.
-    file.write_text(file.read_text().replace('rtt = "4ms"', 'rtt = "200ms"\ncc = "bbr"\nrwnd = 10'))
+    file = scenario(tmp_path, hop, duration="10s", flows=50, flow='rtt = "200ms"\ncc = "bbr"\nrwnd = 10')
     acked = play(sojourn, file).records()
     acked = acked[acked["type"] == ACKED]
     base_rtt = (200_000_000 + (FULL + ACK) * 8 * NS // 100_000_000) // 1000

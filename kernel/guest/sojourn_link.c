@@ -898,7 +898,7 @@ static u64 sent_at(const struct sk_buff *skb)
 
 	if (!sk || !sk_fullsock(sk) || !tcp_needs_internal_pacing(sk))
 		return now;
-	return clamp_t(u64, skb->tstamp, now, max(now, ktime_get_ns()));
+	return clamp_t(u64, skb->tstamp, now, ktime_get_ns());
 }
 
 static netdev_tx_t host_xmit(struct end *end, struct sk_buff *skb)
@@ -916,10 +916,12 @@ static netdev_tx_t host_xmit(struct end *end, struct sk_buff *skb)
 	end->bytes += wire_bytes(skb, 0);
 	skb_orphan(skb);
 	idle = skb_queue_empty(&host->wire);
-	NOTE(skb)->due = due;
+	/* In order, also where what does not pace is sent at an event and what paces just after it. */
+	host->last_out = max(due, host->last_out);
+	NOTE(skb)->due = host->last_out;
 	__skb_queue_tail(&host->wire, skb);
 	if (idle)
-		at(&host->timer, due);
+		at(&host->timer, host->last_out);
 	return NETDEV_TX_OK;
 }
 
