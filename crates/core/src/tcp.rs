@@ -20,6 +20,7 @@ mod rate;
 mod receiver;
 mod rto;
 mod scoreboard;
+mod send_buffer;
 mod sender;
 mod sent;
 mod small_queue;
@@ -127,6 +128,9 @@ pub struct Config {
     pub rwnd: u32,
     /// Largest receive buffer in bytes (Linux `tcp_rmem[2]`): the offer is tuned below it; without one it is `rwnd` at once.
     pub rmem: Option<u32>,
+    /// Largest send buffer in bytes (Linux `tcp_wmem[2]`): it is tuned below that, and an application waits while it is full; without one
+    /// all that the application has may be sent.
+    pub wmem: Option<u32>,
     /// ECN, negotiated: RFC 3168's, or what the congestion control needs.
     pub ecn: bool,
     /// RFC 7323 timestamps: an RTT sample from every ACK, also after retransmissions.
@@ -193,6 +197,7 @@ impl Default for Config {
             iw: 10,
             rwnd: u32::MAX,
             rmem: None,
+            wmem: None,
             ecn: false,
             timestamps: true,
             acks: AckPolicy::Delayed,

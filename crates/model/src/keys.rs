@@ -329,8 +329,8 @@ pub const HOST: Section = Section {
         key(
             "wmem",
             Form::Size,
-            Words("64 MB in the kernel world"),
-            "The largest send buffer, as tcp_wmem counts it: kernel world only.",
+            Words("unbounded; 64 MB in the kernel world"),
+            "The largest send buffer, as tcp_wmem counts it: it is tuned below that as Linux does, and an application waits while it is full. Today's default is \"4mb\".",
         ),
         key(
             "tsq",

@@ -156,7 +156,7 @@ pub struct Access {
 pub struct Host {
     /// The largest receive buffer in bytes (`tcp_rmem`), if it was given: the flows' TCP has it too.
     pub rmem: Option<u32>,
-    /// The largest send buffer in bytes (`tcp_wmem`), if it was given.
+    /// The largest send buffer in bytes (`tcp_wmem`), if it was given: the flows' TCP has it too.
     pub wmem: Option<u32>,
     /// TCP Small Queues: `tcp_limit_output_bytes`, if it was given.
     pub tsq: Option<u32>,

@@ -364,7 +364,7 @@ fn cc(field: &Field<'_>) -> Result<Cc, Error> {
 pub(crate) fn host(context: &Context, (line, table): (Option<u32>, &Table)) -> Result<(Config, Host), Error> {
     let reader = Reader::open(context, &keys::HOST, "host".into(), (line, table), None)?;
     let (tcp, host) = (host_tcp(&reader)?, kernel_host(&reader)?);
-    Ok((Config { rmem: host.rmem, tsq: host.tsq, ..tcp }, host))
+    Ok((Config { rmem: host.rmem, wmem: host.wmem, tsq: host.tsq, ..tcp }, host))
 }
 
 /// Without `[host]`: a current Linux.
@@ -378,7 +378,7 @@ fn kernel_host(reader: &Reader<'_>) -> Result<Host, Error> {
         let bytes = u32::try_from(field.bytes()?).ok().filter(|bytes| (SMALLEST_BUFFER..1 << 31).contains(bytes));
         bytes.map(Some).ok_or_else(|| field.fault(format!("expected from {SMALLEST_BUFFER} bytes to below 2 GB")))
     };
-    for field in ["wmem", "gso"].iter().filter_map(|name| reader.given(name)) {
+    if let Some(field) = reader.given("gso") {
         field.warn("for the kernel world: the simulator has no such thing");
     }
     Ok(Host {

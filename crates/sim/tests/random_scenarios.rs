@@ -217,6 +217,7 @@ impl Draw {
             tsq: [None, Some(4 << 20), Some(20_000)][self.6.below(3) as usize],
             gro_flush_timeout: Span([0, 0, 100_000, MS][self.6.below(4) as usize]),
             rmem: [None, None, Some(1 << 14), Some(1 << 17), Some(6 << 20)][self.6.below(5) as usize],
+            wmem: [None, None, Some(1 << 14), Some(1 << 17), Some(4 << 20)][self.6.below(5) as usize],
             ..Config::default()
         }
     }

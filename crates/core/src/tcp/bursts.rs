@@ -93,7 +93,7 @@ impl Bursts {
     }
 
     /// Segments of a burst now (`tcp_tso_autosize`).
-    fn goal(&self, window: &Window) -> u32 {
+    pub fn goal(&self, window: &Window) -> u32 {
         let most = self.most.min((GSO_MAX_SIZE / u64::from(self.mss)) as u32).max(1);
         let Some(rate) = self.rate(window) else { return most };
         tso_autosize(rate, Some(window.min_rtt.0 / 1000), self.mss, MIN_SEGMENTS).min(most)

@@ -129,7 +129,7 @@ impl Pacer {
     }
 
     /// Segments of the longest burst now.
-    fn burst(&self, min_rtt: Option<u64>) -> u32 {
+    pub fn burst(&self, min_rtt: Option<u64>) -> u32 {
         let near = min_rtt.filter(|_| self.shift == PACING_SHIFT);
         tso_autosize(self.rate >> (self.shift - PACING_SHIFT), near, self.mss, least(self.rate)).min(self.most)
     }

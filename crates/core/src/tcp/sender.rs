@@ -7,6 +7,7 @@
 //!
 //! Deviations: a SYN is repeated for ever.
 
+mod bounded;
 mod linux;
 mod modelled;
 mod repair;
@@ -22,7 +23,6 @@ use crate::tcp::receiver::FIRST_CEP;
 use crate::tcp::rto::Rto;
 use crate::tcp::scoreboard::Scoreboard;
 use crate::tcp::sent::Sent;
-use crate::tcp::small_queue::SmallQueue;
 use crate::tcp::stream::Stream;
 use crate::tcp::tlp::Tlp;
 use crate::tcp::undo::Doubt;
@@ -30,6 +30,7 @@ use crate::tcp::{Ack, Acked, Block, Cc, Config, Recovery, Run, Transmit};
 use crate::units::{Span, Time};
 use crate::wheel::Wheel;
 use alloc::boxed::Box;
+use bounded::Bounds;
 use core::mem::offset_of;
 use modelled::Path;
 use rfc6675::Undo;
@@ -127,8 +128,8 @@ pub struct Sender {
     sent: Sent,
     /// Of a congestion control that models the path: then every ACK takes the slow path.
     path: Option<Box<Path>>,
-    /// Where what waits in the host is bounded: then every ACK takes the slow path too.
-    small_queue: Option<Box<SmallQueue>>,
+    /// Where the host bounds what it takes and what waits in it: then every ACK takes the slow path too.
+    bounds: Option<Box<Bounds>>,
     /// What its timers expire by, as today's Linux.
     wheel: Wheel,
     /// The smallest RTT so far, in µs.
@@ -209,7 +210,7 @@ impl Sender {
             wheel: Wheel::new(config.hz),
             undo: None,
             path: Path::new(config).map(Box::new),
-            small_queue: config.tsq.map(|limit| Box::new(SmallQueue::new(limit, config.mss))),
+            bounds: Bounds::new(config).map(Box::new),
             retransmits: 0,
             timeouts: 0,
         }
@@ -237,28 +238,12 @@ impl Sender {
             self.rack.rtt_us = self.min_rtt_us;
         }
         self.begin_model(now, rtt);
+        self.open_buffer();
     }
 
     /// Whether the clean path may be taken where nothing is amiss.
     fn is_plain(&self) -> bool {
-        self.path.is_none() && self.small_queue.is_none()
-    }
-
-    /// A segment that was just taken will have left the host then: of a sender with a bound of what waits there.
-    pub fn departs(&mut self, at: Time, payload: u32) {
-        if let Some(queue) = &mut self.small_queue {
-            queue.sent(at, payload);
-        }
-    }
-
-    /// Whether what waits in the host leaves room for more.
-    fn host_admits(&mut self, now: Time) -> bool {
-        if self.small_queue.is_none() {
-            return true;
-        }
-        let rate = self.pacing_rate().filter(|&rate| rate > 0).or_else(|| self.bursts.rate(&self.window(now)));
-        let few = self.nxt - self.una <= 1;
-        self.small_queue.as_mut().is_none_or(|queue| queue.admits(now, rate, few))
+        self.path.is_none() && self.bounds.is_none()
     }
 
     /// Whether ECN is used, as far as is known.
@@ -279,13 +264,16 @@ impl Sender {
     /// The application appends bytes; returns the number of the segment after their last. Each write starts a segment.
     pub fn write(&mut self, bytes: u64) -> u32 {
         self.note_gap();
-        self.stream.write(bytes)
+        let end = self.stream.write(bytes);
+        self.fill_buffer();
+        end
     }
 
     /// The application has data without end from now on.
     pub fn write_forever(&mut self) {
         self.note_gap();
-        self.stream.end = u32::MAX;
+        self.stream.write_forever();
+        self.fill_buffer();
     }
 
     /// The application writes no more: a FIN follows what it wrote, a segment without payload, repaired as one.
@@ -433,9 +421,9 @@ impl Sender {
             held = path.wake();
             path.woken();
         }
-        if let Some(queue) = &mut self.small_queue {
-            held = held.min(queue.wake());
-            queue.woken();
+        if let Some(bounds) = &mut self.bounds {
+            held = held.min(bounds.wake());
+            bounds.woken();
         }
         if self.linux && held <= now {
             self.go_on();
@@ -468,11 +456,11 @@ impl Sender {
     /// When [`Sender::on_timer`] wants to be called.
     #[inline]
     pub fn next_event(&self) -> Time {
-        match (&self.path, &self.small_queue) {
+        match (&self.path, &self.bounds) {
             (None, None) => self.deadline,
-            (path, queue) => {
+            (path, bounds) => {
                 let paced = path.as_ref().map_or(Time::NEVER, |path| path.wake());
-                self.deadline.min(paced).min(queue.as_ref().map_or(Time::NEVER, |queue| queue.wake()))
+                self.deadline.min(paced).min(bounds.as_ref().map_or(Time::NEVER, |bounds| bounds.wake()))
             }
         }
     }
@@ -513,7 +501,7 @@ impl Sender {
 
     /// Everything written has been acknowledged.
     pub fn all_acked(&self) -> bool {
-        self.una == self.stream.end
+        self.una == self.stream.written
     }
 
     /// The lowest segment not acknowledged.

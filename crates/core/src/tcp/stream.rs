@@ -1,12 +1,15 @@
 //! What the application has written, as segments: all of them full but the last of each write; and a FIN, as one without payload.
+//! Of that, a send buffer may have taken less.
 
 use crate::ring::Ring;
 
 /// The end of the data, and the few segments that are not full.
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
-    /// One past the last segment written.
+    /// One past the last segment that may be sent.
     pub end: u32,
+    /// One past the last segment written: the same, where no send buffer is in between.
+    pub written: u32,
     mss: u32,
     /// The last one is a FIN.
     finished: bool,
@@ -16,34 +19,46 @@ pub(super) struct Stream {
 
 impl Stream {
     pub fn new(mss: u32) -> Stream {
-        Stream { end: 0, mss: mss.max(1), finished: false, shorts: Ring::default() }
+        Stream { end: 0, written: 0, mss: mss.max(1), finished: false, shorts: Ring::default() }
     }
 
     /// Appends bytes, starting a new segment; says where they end. Nothing is written behind a FIN.
     pub fn write(&mut self, bytes: u64) -> u32 {
         debug_assert!(!self.finished, "a write behind the FIN");
         let mss = u64::from(self.mss);
-        let segments = bytes.div_ceil(mss).min(u64::from(u32::MAX - self.end)) as u32;
-        self.end += segments;
+        let segments = bytes.div_ceil(mss).min(u64::from(u32::MAX - self.written)) as u32;
+        self.written += segments;
         let rest = (bytes % mss) as u32;
-        if rest > 0 && self.end < u32::MAX {
-            self.shorts.push((self.end - 1, rest));
+        if rest > 0 && self.written < u32::MAX {
+            self.shorts.push((self.written - 1, rest));
         }
-        self.end
+        self.written
     }
 
-    /// No more is written: a FIN, unless there is one or no end.
+    /// Data without end.
+    pub fn write_forever(&mut self) {
+        self.written = u32::MAX;
+    }
+
+    /// All below may be sent, as far as it is written.
+    #[inline]
+    pub fn take(&mut self, end: u32) {
+        self.end = end.min(self.written);
+    }
+
+    /// No more is written: a FIN, unless there is one or no end. It needs no room of its own.
     pub fn finish(&mut self) {
-        if self.end < u32::MAX && !self.finished {
+        if self.written < u32::MAX && !self.finished {
             self.finished = true;
-            self.shorts.push((self.end, 0));
-            self.end += 1;
+            self.shorts.push((self.written, 0));
+            self.end += u32::from(self.end == self.written);
+            self.written += 1;
         }
     }
 
     /// Takes back everything from `nxt` on.
     pub fn truncate(&mut self, nxt: u32) {
-        self.end = nxt;
+        (self.end, self.written) = (nxt, nxt);
         while self.shorts.back().is_some_and(|&(seq, _)| seq >= nxt) {
             self.shorts.pop_back();
         }
@@ -132,10 +147,21 @@ mod tests {
         stream.write(1500);
         stream.finish();
         stream.finish();
-        assert_eq!((stream.end, stream.payload(2), stream.is_last(2, 0)), (3, 0, true));
+        assert_eq!((stream.written, stream.payload(2), stream.is_last(2, 0)), (3, 0, true));
         assert_eq!(stream.acknowledge(0, 3), 1500);
         stream.finish();
-        assert_eq!(stream.end, 3, "once, also when it has come");
+        assert_eq!(stream.written, 3, "once, also when it has come");
+    }
+
+    #[test]
+    fn what_is_written_may_be_sent_once_it_is_taken() {
+        let mut stream = Stream::new(1000);
+        assert_eq!((stream.write(4500), stream.end), (5, 0));
+        stream.take(3);
+        assert_eq!((stream.end, stream.payload(4), stream.is_last(2, 1000)), (3, 500, true));
+        stream.finish();
+        stream.take(u32::MAX);
+        assert_eq!(stream.end, 6);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Both ends together, over a path that loses, delays, reorders, duplicates and marks as a test wants it.
 
+mod bounded;
 mod growth;
 mod properties;
 mod rack;

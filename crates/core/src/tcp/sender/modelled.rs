@@ -104,6 +104,11 @@ impl Path {
         self.pacer.rate()
     }
 
+    /// Segments of the longest burst now.
+    pub fn burst(&self) -> u32 {
+        self.pacer.burst(self.sampler.min_rtt())
+    }
+
     /// How long nothing may leave.
     pub fn ahead(&self, now: Time) -> Span {
         self.pacer.ahead(now)
@@ -305,7 +310,7 @@ impl Sender {
     #[inline(never)]
     pub(super) fn take_paced(&mut self, now: Time) -> Option<u32> {
         let news = self.syn_due || self.probe_due || self.cwr_due || self.stream.has_shorts();
-        if news || !self.linux || !self.is_established() || self.small_queue.is_some() {
+        if news || !self.linux || !self.is_established() || self.bounds.is_some() {
             return None;
         }
         if matches!(self.rexmit, Rexmit::First | Rexmit::New) {

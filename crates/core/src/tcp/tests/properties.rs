@@ -35,10 +35,12 @@ fn configs() -> impl Strategy<Value = Config> {
     let acks = prop_oneof![Just(AckPolicy::Delayed), Just(AckPolicy::Every), window];
     let rwnd = prop_oneof![1u32..50, Just(u32::MAX)];
     let hystart = prop_oneof![Just(HyStart::Off), Just(HyStart::Linux), Just(HyStart::Plus)];
-    (cc, acks, rwnd, hystart, any::<[bool; 6]>()).prop_map(|(cc, acks, rwnd, hystart, flags)| Config {
+    let wmem = prop_oneof![Just(None), (4096u32..1 << 16).prop_map(Some), (4096u32..1 << 20).prop_map(Some)];
+    (cc, acks, rwnd, wmem, hystart, any::<[bool; 6]>()).prop_map(|(cc, acks, rwnd, wmem, hystart, flags)| Config {
         cc,
         acks,
         rwnd,
+        wmem,
         ecn: flags[0],
         timestamps: flags[1],
         quickack: flags[2],

@@ -1,0 +1,171 @@
+//! The send buffer as Linux tunes it, where `tcp_wmem` bounds it: how much of what the application has TCP takes.
+//!
+//! Facts: `tcp_sndbuf_expand`, `tcp_should_expand_sndbuf` and `tcp_new_space` (tcp_input.c), `tcp_sendmsg_locked` (tcp.c),
+//! `sk_stream_memory_free` and `sk_stream_is_writeable` (sock.h), `bbr_sndbuf_expand` (tcp_bbr.c) of Linux 7.3. What is queued is all
+//! that was written and is not acknowledged, also what was SACKed. An application that found the buffer full is woken when a third of
+//! it is free, and writes until it is full. There is room for two windows (BBR: three) of segments of 2304 bytes, and the buffer never
+//! shrinks; so a sender with a hole that stays open stops a few windows above it. Whether there is room is asked where a new skb
+//! begins: bursts shorter than an skb that leave at once leave room in it, so that a write is taken whole where the window is open.
+//!
+//! Deviations: an application writes 256 kB at a time, as the kernel world's program; what is queued counts as full segments in bursts of
+//! today's size, what is SACKed as payload alone (Linux merges it); an skb is not bounded by half the peer's window; the room for
+//! segments is that of a kernel without wireless devices, as the kernel world's is (one with them and with IP tunnels, as distributions
+//! build it, rounds up to 4352 bytes); reordering is taken to be less than a window.
+
+use super::pacing::GSO_MAX_SIZE;
+use super::{Cc, Config};
+
+/// `TCP_INIT_CWND`.
+const INIT_CWND: u32 = 10;
+/// `MAX_TCP_HEADER` and the aligned `struct skb_shared_info`: with a segment in one allocation of a power of two.
+const HEADS: u32 = 256 + 320;
+/// The aligned `struct sk_buff`.
+const SK_BUFF: u32 = 256;
+/// What an skb of the send queue takes beside its payload, as `SK_MEMINFO_WMEM_QUEUED` tells in the kernel world.
+const OVERHEAD: u32 = 896;
+/// Bytes that an application writes at once.
+const WRITE: u32 = 256 << 10;
+
+/// What is in a buffer, in segments.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Queued {
+    pub segments: u32,
+    /// Of these, SACKed.
+    pub sacked: u32,
+    /// Of a burst.
+    pub burst: u32,
+}
+
+/// A connection's send buffer.
+#[derive(Clone, Debug)]
+pub(super) struct SendBuffer {
+    /// `tcp_wmem[2]`, in bytes.
+    wmem: u64,
+    /// What a segment is given room for, in bytes.
+    per_mss: u64,
+    /// Windows that there is room for.
+    windows: u64,
+    /// Payload of a full segment, in bytes.
+    mss: u32,
+    /// Segments of an skb that is filled, and of a write.
+    goal: u32,
+    write: u32,
+    /// What there is room for, in bytes.
+    sk_sndbuf: u64,
+}
+
+impl SendBuffer {
+    /// Without room, until it is established.
+    pub fn new(wmem: u32, config: &Config) -> SendBuffer {
+        let &Config { cc, mss, header, gso_max_segs, .. } = config;
+        let goal = (GSO_MAX_SIZE / u64::from(mss.max(1))).min(u64::from(gso_max_segs)).max(1) as u32;
+        SendBuffer {
+            wmem: u64::from(wmem.max(1)),
+            per_mss: u64::from((mss + header - 40 + HEADS).next_power_of_two() + SK_BUFF),
+            windows: if matches!(cc, Cc::Bbr | Cc::Bbr3) { 3 } else { 2 },
+            mss,
+            goal,
+            write: WRITE.div_ceil(mss.max(1)),
+            sk_sndbuf: 0,
+        }
+    }
+
+    /// Makes room for a few windows of so many segments.
+    pub fn expand(&mut self, cwnd: u32) {
+        let sndmem = self.windows * u64::from(cwnd.max(INIT_CWND)) * self.per_mss;
+        self.sk_sndbuf = self.sk_sndbuf.max(sndmem.min(self.wmem));
+    }
+
+    /// Whether an application that found it full is told that there is room.
+    pub fn is_writeable(&self, queued: &Queued) -> bool {
+        let wmem_queued = self.wmem_queued(queued);
+        wmem_queued + wmem_queued / 2 <= self.sk_sndbuf
+    }
+
+    /// How many segments are queued once the application has filled it, where the next `room` leave at once.
+    pub fn filled(&self, queued: &Queued, mut room: u32) -> u32 {
+        let mut wmem_queued = self.wmem_queued(queued);
+        let truesize = u64::from(self.goal * self.mss + OVERHEAD);
+        let mut segments = queued.segments;
+        while wmem_queued < self.sk_sndbuf && segments < u32::MAX - self.write {
+            let skbs = (self.sk_sndbuf - wmem_queued).div_ceil(truesize).min(u64::from(self.write)) as u32;
+            let at_once = if room > 0 && queued.burst < self.goal { room.saturating_add(self.goal) } else { 0 };
+            let taken = (skbs * self.goal).max(at_once).min(self.write);
+            room = room.saturating_sub(taken);
+            segments += taken;
+            wmem_queued += u64::from(taken) * truesize / u64::from(self.goal);
+        }
+        segments
+    }
+
+    /// The memory that it takes.
+    fn wmem_queued(&self, &Queued { segments, sacked, burst }: &Queued) -> u64 {
+        let skbs = segments.saturating_sub(sacked).div_ceil(burst.max(1));
+        u64::from(segments) * u64::from(self.mss) + u64::from(skbs) * u64::from(OVERHEAD)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buffer(wmem: u32, cc: Cc) -> SendBuffer {
+        SendBuffer::new(wmem, &Config { cc, gso_max_segs: 44, ..Config::default() })
+    }
+
+    /// Linux `tcp_sndbuf_expand`: twice the window, of at least ten segments, each of 2304 bytes; BBR's three times; up to `tcp_wmem[2]`.
+    #[test]
+    fn there_is_room_for_two_windows_and_for_three_of_bbr() {
+        for (cc, windows) in [(Cc::Cubic, 2), (Cc::Reno, 2), (Cc::Bbr, 3), (Cc::Bbr3, 3)] {
+            let mut buffer = buffer(4 << 20, cc);
+            let sizes = [4, 100, 50, 10_000].map(|cwnd| {
+                buffer.expand(cwnd);
+                buffer.sk_sndbuf
+            });
+            assert_eq!(sizes, [windows * 23_040, windows * 230_400, windows * 230_400, 4 << 20], "{cc:?}");
+        }
+    }
+
+    fn queued(segments: u32) -> Queued {
+        Queued { segments, sacked: 0, burst: 44 }
+    }
+
+    /// `sk_stream_memory_free`: what is below the bound may be exceeded by one skb; `sk_stream_is_writeable`: a third is free.
+    #[test]
+    fn it_is_filled_skb_by_skb_and_again_when_a_third_is_free() {
+        let mut buffer = buffer(4 << 20, Cc::Cubic);
+        buffer.expand(100);
+        let full = buffer.filled(&queued(0), 0);
+        assert_eq!(full, 182 + 3 * 44, "460,800 bytes: a write, and three skbs of the next");
+        assert_eq!(buffer.filled(&queued(full), 0), full);
+        assert_eq!(buffer.filled(&queued(300), 0), 300 + 44);
+        let least = (0..full).rev().find(|&segments| buffer.is_writeable(&queued(segments)));
+        assert_eq!(least, Some(209), "307,200 bytes");
+    }
+
+    /// What a socket of the kernel world told (`SO_MEMINFO`): CUBIC with an open window at 100 Mbit/s and 100 ms, `tcp_wmem[2]` 1 MB, goes from
+    /// 697,808 bytes by two writes of 256 kB to 1,259,728.
+    #[test]
+    fn a_write_is_taken_whole_where_the_window_is_open() {
+        let mut cubic = buffer(1 << 20, Cc::Cubic);
+        cubic.expand(1000);
+        let before = Queued { segments: 455, sacked: 0, burst: 11 };
+        assert!(cubic.is_writeable(&before) && !cubic.is_writeable(&Queued { segments: 460, ..before }));
+        let after = cubic.filled(&before, 1000);
+        assert_eq!(after - 455, 2 * (1_u32 << 18).div_ceil(1448));
+        // Where a burst is all of an skb, room is asked for each.
+        assert_eq!(cubic.filled(&Queued { burst: 44, ..before }, 1000), 455 + 182 + 2 * 44);
+    }
+
+    #[test]
+    fn packet_by_packet_each_has_its_own_overhead_unless_it_is_sacked() {
+        let mut buffer = SendBuffer::new(4 << 20, &Config::default());
+        buffer.expand(10);
+        let alone = |segments, sacked| buffer.wmem_queued(&Queued { segments, sacked, burst: 1 });
+        assert_eq!((alone(10, 0), alone(10, 9)), (10 * (1448 + 896), 10 * 1448 + 896));
+        for room in [0, 1000] {
+            let full = buffer.filled(&Queued { segments: 0, sacked: 0, burst: 1 }, room);
+            assert_eq!(full, 46_080_u32.div_ceil(1448 + 896), "{room} leave at once");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The sender whose host bounds what it takes of the application, and what of it may wait below: `tcp_wmem` and TCP small queues.
+
+use super::Sender;
+use crate::tcp::Config;
+use crate::tcp::send_buffer::{Queued, SendBuffer};
+use crate::tcp::small_queue::SmallQueue;
+use crate::units::Time;
+
+/// The host's bounds, of which there is one at least.
+#[derive(Clone, Debug)]
+pub(super) struct Bounds {
+    send_buffer: Option<SendBuffer>,
+    small_queue: Option<SmallQueue>,
+}
+
+impl Bounds {
+    /// For a host that has any.
+    pub fn new(config: &Config) -> Option<Bounds> {
+        let &Config { wmem, tsq, mss, .. } = config;
+        (wmem.is_some() || tsq.is_some()).then(|| Bounds {
+            send_buffer: wmem.map(|wmem| SendBuffer::new(wmem, config)),
+            small_queue: tsq.map(|limit| SmallQueue::new(limit, mss)),
+        })
+    }
+
+    /// When a sender looks again that waits for room in its host.
+    #[inline]
+    pub fn wake(&self) -> Time {
+        self.small_queue.as_ref().map_or(Time::NEVER, SmallQueue::wake)
+    }
+
+    /// It does.
+    pub fn woken(&mut self) {
+        if let Some(queue) = &mut self.small_queue {
+            queue.woken();
+        }
+    }
+}
+
+impl Sender {
+    fn send_buffer(&mut self) -> Option<&mut SendBuffer> {
+        self.bounds.as_mut()?.send_buffer.as_mut()
+    }
+
+    fn small_queue(&mut self) -> Option<&mut SmallQueue> {
+        self.bounds.as_mut()?.small_queue.as_mut()
+    }
+
+    /// The connection is established: the buffer has room for its first windows.
+    pub(super) fn open_buffer(&mut self) {
+        let cwnd = self.control.window();
+        if let Some(buffer) = self.send_buffer() {
+            buffer.expand(cwnd);
+            self.fill_buffer();
+        }
+    }
+
+    /// TCP takes what the application has, as far as the send buffer has room.
+    pub(super) fn fill_buffer(&mut self) {
+        if self.send_buffer().is_none() {
+            return self.stream.take(u32::MAX);
+        }
+        if self.is_established() {
+            let (queued, room) = (self.queued(), self.room());
+            let filled = self.send_buffer().map_or(0, |buffer| buffer.filled(&queued, room));
+            self.stream.take(self.una.saturating_add(filled));
+        }
+    }
+
+    /// What is in the send buffer.
+    fn queued(&self) -> Queued {
+        let burst =
+            self.path.as_ref().map_or_else(|| self.bursts.goal(&self.window(self.sent_at)), |path| path.burst());
+        Queued { segments: self.stream.end - self.una, sacked: self.board.sacked, burst }
+    }
+
+    /// What leaves as soon as it is written; of who paces, nothing.
+    fn room(&self) -> u32 {
+        if self.path.is_some() {
+            return 0;
+        }
+        let window = self.control.window().saturating_sub(self.inflight()).min(self.edge.saturating_sub(self.nxt));
+        window.saturating_sub(self.stream.end - self.nxt)
+    }
+
+    /// Whether the application has more than the buffer took.
+    fn writer_waits(&self) -> bool {
+        self.stream.end < self.stream.written && self.is_established()
+    }
+
+    /// Linux `tcp_should_expand_sndbuf`: while a writer waits and the window is not full, the buffer gets room for a few of today's windows.
+    pub(super) fn widen_buffer(&mut self) {
+        let cwnd = self.control.window();
+        if self.writer_waits()
+            && self.inflight() < cwnd
+            && let Some(buffer) = self.send_buffer()
+        {
+            buffer.expand(cwnd);
+        }
+    }
+
+    /// Linux `tcp_check_space`: an application that waits for room is woken once there is enough, and writes. Whether it was.
+    pub(super) fn wakes_writer(&mut self) -> bool {
+        if !self.writer_waits() {
+            return false;
+        }
+        let queued = self.queued();
+        if !self.send_buffer().is_some_and(|buffer| buffer.is_writeable(&queued)) {
+            return false;
+        }
+        self.note_gap();
+        self.fill_buffer();
+        true
+    }
+
+    /// A segment that was just taken will have left the host then: of a sender with a bound of what waits there.
+    pub fn departs(&mut self, at: Time, payload: u32) {
+        if let Some(queue) = self.small_queue() {
+            queue.sent(at, payload);
+        }
+    }
+
+    /// Whether what waits in the host leaves room for more.
+    pub(super) fn host_admits(&mut self, now: Time) -> bool {
+        if self.small_queue().is_none() {
+            return true;
+        }
+        let rate = self.pacing_rate().filter(|&rate| rate > 0).or_else(|| self.bursts.rate(&self.window(now)));
+        let few = self.nxt - self.una <= 1;
+        self.small_queue().is_none_or(|queue| queue.admits(now, rate, few))
+    }
+}
