@@ -64,21 +64,21 @@ def comparison(apart: dict[str, float], seeds: int) -> Comparison:
     return Comparison(pairs, [], {"sojourn": "0"})
 
 
-def test_sets_are_compared_without_the_hard_and_the_second_seeds_by_themselves(
+def test_sets_are_compared_without_the_hard_and_the_newest_seeds_by_themselves(
     page: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page, "hard", lambda folder="drawn": dict.fromkeys("abc", "") | {"h": "lone"})
-    done = comparison({"a": 0.01, "b": 0.01, "c": 0.01, "h": 9.0}, 20)
+    done = comparison({"a": 0.01, "b": 0.01, "c": 0.01, "h": 9.0}, 30)
     held = {
         "held-back": comparison({"a": 0.02, "b": 0.02, "h": 9.0}, 10),
-        "held-back-4": comparison({"a": 0.04, "b": 0.04, "h": 9.0}, 20),
+        "held-back-4": comparison({"a": 0.04, "b": 0.04, "h": 9.0}, 30),
     }
     heads, _, goodput = page.beside(done, held).splitlines()[:3]
     cells = [cell.strip() for cell in goodput.strip("|").split("|")]
     assert len(cells) == heads.count("|") - 1
-    assert (cells[0], cells[1], cells[3]) == ("goodput", "0.75 %", "3.0 % (2)")
+    assert (cells[0], cells[1], cells[3]) == ("goodput", "0.67 %", "2.7 % (2)")
     ratios = [float(cell.split()[0]) for cell in cells[5:8]]
     # All held back are two of 0.02 and two of 0.04: over the seeds that were first.
     assert ratios == [4.0, 4.0, 3.0]
     each = page.each_set(done, held).splitlines()[2]
-    assert [cell.strip() for cell in each.strip("|").split("|")] == ["goodput", "0.75 %", "2.0 % (2)", "3.0 % (2)"]
+    assert [cell.strip() for cell in each.strip("|").split("|")] == ["goodput", "0.67 %", "2.0 % (2)", "2.7 % (2)"]

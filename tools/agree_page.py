@@ -43,8 +43,8 @@ HELD_BACK = {
 }
 LAST = "held-back-4"
 """Those that the model was not changed for."""
-FIRST, SECOND = range(1, 11), range(11, 21)
-"""The seeds that were played first, and those that were played when the first were known."""
+FIRST, NEWEST = range(1, 11), range(21, 31)
+"""The seeds that were played first, and those that were played last, when all others were known."""
 BEGIN, END = "<!-- tables: written by tools/agree_page.py -->", "<!-- end of the tables -->"
 
 
@@ -133,7 +133,7 @@ def beside(done: agree.Comparison, held: Mapping[str, agree.Comparison]) -> str:
     found = by_measure(last)
     against = [
         (last, eighty),
-        (of_seeds(last, SECOND), of_seeds(eighty, SECOND)),
+        (of_seeds(last, NEWEST), of_seeds(eighty, NEWEST)),
         (of_seeds(together, FIRST), of_seeds(eighty, FIRST)),
     ]
     rows = []
@@ -148,7 +148,7 @@ def beside(done: agree.Comparison, held: Mapping[str, agree.Comparison]) -> str:
         own = [words.share(one, one.median), words.share(one, one.chance)]
         rows.append([one.measure.head, *own, *cells, *(times(*two) for two in both), shuffled(*both[0])])
     heads = ["the eighty", "chance alone", HELD_BACK[LAST], "chance alone", "times the eighty's"]
-    heads += ["with seeds 11–20 alone", "all held back, seeds 1–10", "shuffled"]
+    heads += ["with seeds 21–30 alone", "all held back, seeds 1–10", "shuffled"]
     return markdown(["", *heads], rows)
 
 
