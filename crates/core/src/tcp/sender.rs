@@ -360,7 +360,7 @@ impl Sender {
     #[inline(always)]
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
         if !self.clean {
-            return self.poll_slow(now);
+            return if self.bounds.is_some() { self.poll_bounded(now) } else { self.poll_slow(now) };
         }
         if self.nxt - self.una >= self.control.window() || self.nxt >= self.stream.end || self.nxt >= self.edge {
             self.bursts.begin();

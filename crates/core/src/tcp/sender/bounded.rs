@@ -1,9 +1,9 @@
 //! The sender whose host bounds what it takes of the application, and what of it may wait below: `tcp_wmem` and TCP small queues.
 
 use super::Sender;
-use crate::tcp::Config;
 use crate::tcp::send_buffer::{Queued, SendBuffer};
 use crate::tcp::small_queue::SmallQueue;
+use crate::tcp::{Config, Transmit};
 use crate::units::Time;
 
 /// The host's bounds, of which there is one at least.
@@ -44,6 +44,14 @@ impl Sender {
 
     fn small_queue(&mut self) -> Option<&mut SmallQueue> {
         self.bounds.as_mut()?.small_queue.as_mut()
+    }
+
+    /// The next segment, also of what the application writes because there is room again.
+    #[inline(never)]
+    pub(super) fn poll_bounded(&mut self, now: Time) -> Option<Transmit> {
+        self.widen_buffer();
+        let next = self.poll_slow(now);
+        if next.is_none() && self.wakes_writer() { self.poll_slow(now) } else { next }
     }
 
     /// The connection is established: the buffer has room for its first windows.
@@ -89,7 +97,7 @@ impl Sender {
     }
 
     /// Linux `tcp_should_expand_sndbuf`: while a writer waits and the window is not full, the buffer gets room for a few of today's windows.
-    pub(super) fn widen_buffer(&mut self) {
+    fn widen_buffer(&mut self) {
         let cwnd = self.control.window();
         if self.writer_waits()
             && self.inflight() < cwnd
@@ -100,7 +108,7 @@ impl Sender {
     }
 
     /// Linux `tcp_check_space`: an application that waits for room is woken once there is enough, and writes. Whether it was.
-    pub(super) fn wakes_writer(&mut self) -> bool {
+    fn wakes_writer(&mut self) -> bool {
         if !self.writer_waits() {
             return false;
         }

@@ -39,14 +39,6 @@ impl Sender {
 
     #[inline(never)]
     pub(super) fn poll_slow(&mut self, now: Time) -> Option<Transmit> {
-        self.widen_buffer();
-        let next = self.poll_taken(now);
-        if next.is_none() && self.wakes_writer() { self.poll_taken(now) } else { next }
-    }
-
-    /// The next segment of what the send buffer has taken.
-    #[inline]
-    fn poll_taken(&mut self, now: Time) -> Option<Transmit> {
         if self.syn_due {
             return Some(self.send_syn(now));
         }
