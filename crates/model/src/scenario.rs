@@ -151,7 +151,7 @@ pub struct Access {
     pub limit: usize,
 }
 
-/// What of the hosts only a real kernel knows; the simulator's have unbounded buffers, no tick and no offloads.
+/// What hosts have beside their flows' TCP; the simulator's have no offloads, and buffers without bound unless one is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Host {
     /// The largest receive buffer in bytes (`tcp_rmem`), if it was given: the flows' TCP has it too.

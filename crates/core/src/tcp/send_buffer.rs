@@ -13,10 +13,9 @@
 //! build it, rounds up to 4352 bytes); reordering is taken to be less than a window.
 
 use super::pacing::GSO_MAX_SIZE;
+use super::window::INIT_CWND;
 use super::{Cc, Config};
 
-/// `TCP_INIT_CWND`.
-const INIT_CWND: u32 = 10;
 /// `MAX_TCP_HEADER` and the aligned `struct skb_shared_info`: with a segment in one allocation of a power of two.
 const HEADS: u32 = 256 + 320;
 /// The aligned `struct sk_buff`.

@@ -20,7 +20,7 @@ const DEFAULT_RATIO: u32 = 128;
 /// What the kernel keeps for a segment beside its payload: 1448 bytes have a `truesize` of 2344.
 const OVERHEAD: u32 = 896;
 /// `TCP_INIT_CWND`.
-const INIT_CWND: u32 = 10;
+pub(super) const INIT_CWND: u32 = 10;
 /// `tcp_rcvbuf_low_rtt`, in µs.
 const LOW_RTT: u64 = 1000;
 /// `TCP_MAX_WSCALE`.
