@@ -50,8 +50,8 @@ def test_every_discipline_control_and_mix_is_drawn_and_a_quarter_at_most_is_hard
 def test_the_held_back_scenarios_are_others(draw: ModuleType) -> None:
     sets = [draw.drawn(draw.SEED, draw.SCENARIOS)]
     sets += [draw.drawn(seed, count) for seed, count in draw.HELD_BACK.values()]
-    assert [len(points) for points in sets] == [80, 20, 20, 40, 40]
-    assert len({(one.rate, one.rtt) for points in sets for one in points}) == 200
+    assert [len(points) for points in sets] == [80, 20, 20, 40, 40, 40]
+    assert len({(one.rate, one.rtt) for points in sets for one in points}) == 240
 
 
 @pytest.mark.parametrize(
@@ -63,6 +63,7 @@ def test_the_held_back_scenarios_are_others(draw: ModuleType) -> None:
         ("held-back-2", [1] * 20),
         ("held-back-3", [1] * 40),
         ("held-back-4", [1] * 40),
+        ("held-back-5", [1] * 40),
     ],
 )
 def test_every_scenario_loads(folder: str, runs: list[int]) -> None:

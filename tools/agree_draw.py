@@ -1,13 +1,14 @@
 """Draws the scenarios by which the simulator is held against Linux: once, before the model is touched.
 
-    tools/agree_draw.py [--print] [held-back | held-back-2 | held-back-3 | held-back-4]
+    tools/agree_draw.py [--print] [held-back | held-back-2 | held-back-3 | held-back-4 | held-back-5]
 
 Writes experiments/agree/drawn/*.toml (80 points of a seeded Latin hypercube), experiments/agree/ranks/*.toml (8 points,
 each with all disciplines) and experiments/agree/drawn.csv, what was drawn and which class each scenario is of. They are
 frozen: a test compares the files with what this script draws. `tools/agree_draw.py held-back` draws twenty more in
 their place, with another seed, which nobody looked at while the model was worked on; `held-back-2` twenty more again,
 after the model had been changed for what the first showed too; `held-back-3` forty more, so that as many are held back
-as were drawn; `held-back-4` forty again, after the model had been changed for what those showed.
+as were drawn; `held-back-4` forty again, after the model had been changed for what those showed; `held-back-5` forty again, after the
+simulator's senders had got a send buffer.
 
 A scenario is **hard** by this rule, frozen with them:
 
@@ -36,8 +37,9 @@ HELD_BACK = {
     "held-back-2": (20261123, 20),
     "held-back-3": (20261125, 40),
     "held-back-4": (20261126, 40),
+    "held-back-5": (202611262, 40),
 }
-"""Seeds, and how many; from the second on the seed is the day on which they were drawn."""
+"""Seeds, and how many; from the second on the seed is the day on which they were drawn (and the last set of two)."""
 PACKET = 1514
 """A full packet with its Ethernet header, in bytes."""
 MIXES = ("bulk", "bulk web", "bulk download", "bulk thin", "web download thin")
