@@ -148,8 +148,15 @@ impl Ends {
     /// When [`Ends::on_timer`] is due.
     #[inline]
     pub fn deadline(&self, conn: u32) -> Time {
-        let due = self.ends[conn as usize].tcp.next_event();
-        self.syn_acks.get(&conn).map_or(due, |syn_ack| due.min(syn_ack.half.next_event()))
+        let End { opened, tcp, .. } = &self.ends[conn as usize];
+        if *opened { tcp.next_event() } else { tcp.next_event().min(self.repetition(conn)) }
+    }
+
+    /// When a SYN-ACK leaves again.
+    #[cold]
+    #[inline(never)]
+    fn repetition(&self, conn: u32) -> Time {
+        self.syn_acks.get(&conn).map_or(Time::NEVER, |syn_ack| syn_ack.half.next_event())
     }
 
     /// The RTT of the handshake as its accepter knows it, once anything has come since.
@@ -262,7 +269,9 @@ impl Ends {
     /// The delayed ACK, or the SYN-ACK again, if it is due.
     pub fn on_timer(&mut self, now: Time, conn: u32) -> Option<Packet> {
         let end = &mut self.ends[conn as usize];
-        if let Some(syn_ack) = self.syn_acks.get_mut(&conn) {
+        if !end.opened
+            && let Some(syn_ack) = self.syn_acks.get_mut(&conn)
+        {
             return syn_ack.half.on_timer(now).then(|| syn_ack.leaving(now, end.tcp.tunes()));
         }
         let ack = end.tcp.on_timer(now)?;
@@ -379,8 +388,11 @@ impl End {
         }
         let (mut blocks, count) = self.tcp.take_blocks();
         let window = self.tcp.tuned().unwrap_or(u32::MAX);
-        if count < blocks.len() {
-            blocks[count..].fill(Block::default());
+        for (place, block) in blocks.iter_mut().enumerate() {
+            // So few are not worth the call of `fill`.
+            if place >= count {
+                *block = Block::default();
+            }
         }
         let place = sacks.put(Told { blocks, window, left: stamp(now) });
         // RFC 2018 §3: two bytes and eight for each block, padded to a multiple of four.

@@ -290,9 +290,9 @@ impl Fabric {
             out: plan.line[index * 2 + 1],
         });
         let classes = vec![Class::default(); topology.steady.len()];
-        let delayed_acks_source = places.add(plan.hosts, ranks.delayed_ack(0), busy);
-        // Who paces has a timer for every burst.
+        // Who paces has a timer for every burst, and where it does not slow down for losses ACKs wait for each other.
         let paces = scenario.workload.entries.iter().any(|entry| entry.tcp.cc.is_modelled());
+        let delayed_acks_source = places.add(plan.hosts, ranks.delayed_ack(0), busy || paces);
         let senders_source = places.add(plan.hosts, ranks.sender(), busy || paces);
         let apps_source = places.add(plan.hosts, ranks.app(), false);
         let gathered_source = places.add(plan.hosts, Ranks::GATHERED, false);
@@ -806,26 +806,39 @@ impl Fabric {
     #[inline(never)]
     fn delayed_acks(&mut self, class: usize, now: Time) {
         while self.classes[class].timers.first() < now {
-            self.delayed_ack(class);
+            self.look_at_delayed_ack(class);
         }
+        self.reschedule_class(class);
     }
 
-    /// The first delayed ACK of a class, if it is still due.
+    /// The first delayed ACK of a class.
     #[cold]
     #[inline(never)]
     fn delayed_ack(&mut self, class: usize) {
-        if let Some((at, seat)) = self.classes[class].timers.due() {
-            let conn = self.classes[class].conns[seat as usize];
-            let ack = if self.ends.deadline(conn) <= at { self.ends.on_timer(at, conn) } else { None };
-            self.classes[class].timers.rearm(seat, self.ends.renew(conn));
-            if self.is_crowd() {
-                self.classes[class].timers.warm(&Processor);
-            }
-            if let Some(ack) = ack {
-                self.emit(ack);
-            }
-        }
+        self.look_at_delayed_ack(class);
         self.reschedule_class(class);
+    }
+
+    /// The first delayed ACK of a class leaves, if it is still due.
+    #[inline]
+    fn look_at_delayed_ack(&mut self, class: usize) {
+        let Class { timers, conns } = &mut self.classes[class];
+        let Some((at, seat)) = timers.due() else { return };
+        let conn = conns[seat as usize];
+        let ack = if self.ends.deadline(conn) <= at { self.ends.on_timer(at, conn) } else { None };
+        timers.rearm(seat, self.ends.renew(conn));
+        if self.seats.len() >= self.crowd {
+            timers.warm(&Processor);
+        }
+        if let Some(ack) = ack {
+            self.emit_delayed(ack);
+        }
+    }
+
+    /// As [`Net::emit`], where most of what is looked at emits nothing.
+    #[inline(never)]
+    fn emit_delayed(&mut self, ack: Packet) {
+        self.emit(ack);
     }
 
     #[inline]

@@ -66,7 +66,7 @@ struct Schedule {
     cold: Vec<u64>,
     coldest: u64,
     /// For more places: the same numbers, those of the cold ones last.
-    many: Tournament,
+    many: Tournament<false>,
     hot: usize,
 }
 

@@ -10,8 +10,6 @@ use crate::tournament::Tournament;
 #[derive(Clone, Default)]
 pub struct Timers {
     armed: Tournament,
-    /// Which of them is first, where that is known: to find it takes as long as all else that is done with a timer.
-    soonest: Option<u32>,
 }
 
 impl Timers {
@@ -25,22 +23,15 @@ impl Timers {
     #[inline(never)]
     pub fn arm(&mut self, conn: u32, deadline: Time) -> bool {
         let first = self.first();
-        if deadline <= first {
-            self.soonest = None;
-        }
         self.armed.grow(conn as usize + 1);
         self.armed.set(conn as usize, deadline);
         deadline < first
     }
 
     /// The connection that is looked at first, if there is one, and when. Then [`Timers::rearm`] must be called.
-    pub fn due(&mut self) -> Option<(Time, u32)> {
-        if self.first() == Time::NEVER {
-            return None;
-        }
-        let soonest = self.soonest.unwrap_or_else(|| self.armed.first() as u32);
-        self.soonest = Some(soonest);
-        Some((self.first(), soonest))
+    #[inline]
+    pub fn due(&self) -> Option<(Time, u32)> {
+        (self.first() < Time::NEVER).then(|| (self.first(), self.armed.first() as u32))
     }
 
     /// Fetches what [`Timers::due`] will read.
@@ -51,7 +42,6 @@ impl Timers {
     /// A connection was looked at; its deadline is this now.
     pub fn rearm(&mut self, conn: u32, deadline: Time) {
         self.armed.set(conn as usize, deadline);
-        self.soonest = None;
     }
 }
 

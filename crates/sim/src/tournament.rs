@@ -1,7 +1,5 @@
 //! Which of many times is the least, kept up to date in a few comparisons a level of a tree.
 
-use std::hint::select_unpredictable;
-
 use sojourn_core::cache::Cache;
 use sojourn_core::units::Time;
 
@@ -9,25 +7,30 @@ use crate::planted::{Fault, planted};
 
 /// So many times are compared at once.
 const WIDTH: usize = 8;
+/// So many bits say which of them.
+const PLACE: u32 = WIDTH.ilog2();
+/// Who is asked for the first has times below this (73 years), or never.
+const LATEST: u64 = u64::MAX >> PLACE;
 
 /// A line of a cache: of thousands of times few lines are touched, as a tree of eights is low.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Group([Time; WIDTH]);
+struct Group([u64; WIDTH]);
 
 impl Group {
-    const NEVER: Group = Group([Time::NEVER; WIDTH]);
-
     #[inline(always)]
-    fn least(&self) -> Time {
+    fn least(&self) -> u64 {
         let [a, b, c, d, e, f, g, h] = self.0;
         a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h)))
     }
 }
 
-/// Times by index. Of equal times that of the lowest index is first.
+/// Times by index. Where it `FINDS` the least, of equal times that of the lowest index is first; else it only knows when that is.
+///
+/// To find it, each number in a group is a time with its place in the group behind it: the least number of a group says
+/// where it is, and no processor has to guess it, or to look for it.
 #[derive(Clone)]
-pub struct Tournament {
+pub struct Tournament<const FINDS: bool = true> {
     /// The times themselves, padded with "never", and behind them, level by level, the least of each group of the level
     /// before, up to a level of one group.
     groups: Vec<Group>,
@@ -35,19 +38,27 @@ pub struct Tournament {
     levels: Vec<usize>,
     /// How many times there is room for.
     room: usize,
-    least: Time,
+    /// The least number of the last group, and its time.
+    least: u64,
+    time: Time,
 }
 
-impl Default for Tournament {
+impl<const FINDS: bool> Default for Tournament<FINDS> {
     fn default() -> Self {
-        Tournament { groups: Vec::new(), levels: Vec::new(), room: 0, least: Time::NEVER }
+        Tournament {
+            groups: Vec::new(),
+            levels: Vec::new(),
+            room: 0,
+            least: Self::number(Time::NEVER, 0),
+            time: Time::NEVER,
+        }
     }
 }
 
-impl Tournament {
+impl<const FINDS: bool> Tournament<FINDS> {
     /// Of so many that all wait for nothing yet.
-    pub fn new(players: usize) -> Tournament {
-        let mut tournament = Tournament::default();
+    pub fn new(players: usize) -> Self {
+        let mut tournament = Self::default();
         tournament.grow(players);
         tournament
     }
@@ -65,7 +76,7 @@ impl Tournament {
     fn rebuild(&mut self, players: usize) {
         let old = std::mem::take(self);
         let mut width = players.div_ceil(WIDTH);
-        self.room = if players == 1 { 1 } else { width * WIDTH };
+        self.room = width * WIDTH;
         self.levels.push(0);
         let mut groups = width;
         while width > 1 {
@@ -73,26 +84,70 @@ impl Tournament {
             width = width.div_ceil(WIDTH);
             groups += width;
         }
-        self.groups = vec![Group::NEVER; groups];
+        let never = std::array::from_fn(|place| Self::number(Time::NEVER, place));
+        self.groups = vec![Group(never); groups];
+        self.least = self.groups[groups - 1].least();
         (0..old.room).for_each(|index| self.set(index, old.at(index)));
+    }
+
+    /// A time as it stands in a group.
+    #[inline(always)]
+    fn number(time: Time, place: usize) -> u64 {
+        if FINDS { Self::moved(time.0.min(LATEST) << PLACE, place) } else { time.0 }
+    }
+
+    /// The same time at another place.
+    #[inline(always)]
+    fn moved(number: u64, place: usize) -> u64 {
+        if FINDS { number & !(WIDTH as u64 - 1) | turned(place) as u64 } else { number }
+    }
+
+    #[inline(always)]
+    fn time(number: u64) -> Time {
+        match number >> PLACE {
+            _ if !FINDS => Time(number),
+            LATEST => Time::NEVER,
+            time => Time(time),
+        }
     }
 
     /// The time at this index; never, if there is no such index.
     #[inline]
     pub fn at(&self, index: usize) -> Time {
-        if index < self.room { self.groups[index / WIDTH].0[index % WIDTH] } else { Time::NEVER }
+        if index < self.room { Self::time(self.groups[index / WIDTH].0[index % WIDTH]) } else { Time::NEVER }
     }
 
     /// The least time; never, if there is none.
     #[inline(always)]
     pub fn least(&self) -> Time {
-        self.least
+        self.time
     }
 
+    /// The time at this index is this now.
+    #[inline]
+    pub fn set(&mut self, mut index: usize, time: Time) {
+        let mut least = Self::number(time, 0);
+        for start in &self.levels {
+            let group = &mut self.groups[start + index / WIDTH];
+            let place = &mut group.0[index % WIDTH];
+            least = Self::moved(least, index % WIDTH);
+            if *place == least {
+                return;
+            }
+            *place = least;
+            least = group.least();
+            index /= WIDTH;
+        }
+        self.least = least;
+        self.time = Self::time(least);
+    }
+}
+
+impl Tournament {
     /// The index of the least time.
     #[inline]
     pub fn first(&self) -> usize {
-        if self.room == 1 { 0 } else { self.below(0) }
+        self.below(0)
     }
 
     /// Fetches the line of the least time.
@@ -106,37 +161,19 @@ impl Tournament {
     /// The place of the least time at this level.
     #[inline]
     fn below(&self, level: usize) -> usize {
-        let mut group = 0;
-        for start in self.levels[level..].iter().rev() {
-            let times = &self.groups[start + group].0;
-            // All are compared, without a branch: which of them it is no processor can guess.
-            let is_least = |place: usize| times[place] == self.least;
-            let place = if planted(Fault::Tie) {
-                (0..WIDTH).fold(0, |last, place| select_unpredictable(is_least(place), place, last))
-            } else {
-                (0..WIDTH).rfold(0, |first, place| select_unpredictable(is_least(place), place, first))
-            };
-            group = group * WIDTH + place;
+        let mut index = turned(self.least as usize % WIDTH);
+        let below = self.levels.len().saturating_sub(1);
+        for start in self.levels[level.min(below)..below].iter().rev() {
+            index = index * WIDTH + turned(self.groups[start + index].least() as usize % WIDTH);
         }
-        group
+        index
     }
+}
 
-    /// The time at this index is this now.
-    #[inline]
-    pub fn set(&mut self, mut index: usize, time: Time) {
-        let mut least = time;
-        for start in &self.levels {
-            let group = &mut self.groups[start + index / WIDTH];
-            let place = &mut group.0[index % WIDTH];
-            if *place == least {
-                return;
-            }
-            *place = least;
-            least = group.least();
-            index /= WIDTH;
-        }
-        self.least = least;
-    }
+/// A place as the numbers have it: as it is, unless a test turns ties round.
+#[inline(always)]
+fn turned(place: usize) -> usize {
+    if planted(Fault::Tie) { WIDTH - 1 - place } else { place }
 }
 
 #[cfg(test)]
@@ -147,7 +184,7 @@ mod tests {
     #[test]
     fn the_first_is_the_least_time_and_of_equal_times_the_lowest_index_however_it_has_grown() {
         let mut rng = Rng::stream(1, "tournament");
-        let (mut tournament, mut times) = (Tournament::new(1), vec![Time::NEVER; 1]);
+        let (mut tournament, mut times) = (Tournament::<true>::new(1), vec![Time::NEVER; 1]);
         for _ in 0..5000 {
             if rng.below(50) == 0 {
                 times.push(Time::NEVER);

@@ -8,7 +8,7 @@
 //! Deviations: a packet ends where the window or the data do, not also where one of the application's writes did, so that
 //! no end of a write leaves before its burst is full; `tcp_min_rtt` never forgets (Linux: after five minutes).
 
-use super::pacing::{GSO_MAX_SIZE, half, tso_autosize};
+use super::pacing::{gso_segments, half, tso_autosize};
 use crate::units::{Span, Time};
 
 /// `tcp_min_tso_segs`.
@@ -42,7 +42,7 @@ pub(super) struct Window {
 /// The bursts of one sender.
 #[derive(Clone, Debug)]
 pub(super) struct Bursts {
-    /// Most segments of one (`gso_max_segs`); 1: packet by packet.
+    /// Most segments of one; 1: packet by packet.
     most: u32,
     mss: u32,
     /// The burst under way may have so many more, and is of several.
@@ -54,7 +54,7 @@ pub(super) struct Bursts {
 
 impl Bursts {
     pub fn new(gso_max_segs: u32, mss: u32) -> Bursts {
-        Bursts { most: gso_max_segs, mss, left: 0, several: false, waits: false }
+        Bursts { most: gso_segments(gso_max_segs, mss), mss, left: 0, several: false, waits: false }
     }
 
     /// Whether there are any; else nothing else here is asked.
@@ -94,9 +94,8 @@ impl Bursts {
 
     /// Segments of a burst now (`tcp_tso_autosize`).
     pub fn goal(&self, window: &Window) -> u32 {
-        let most = self.most.min((GSO_MAX_SIZE / u64::from(self.mss)) as u32).max(1);
-        let Some(rate) = self.rate(window) else { return most };
-        tso_autosize(rate, Some(window.min_rtt.0 / 1000), self.mss, MIN_SEGMENTS).min(most)
+        let Some(rate) = self.rate(window) else { return self.most };
+        tso_autosize(rate, Some(window.min_rtt.0 / 1000), self.mss, MIN_SEGMENTS).min(self.most)
     }
 
     /// How many segments leave now, of `limit` that the window allows and `data` that there are; and of how many a burst is.
@@ -174,6 +173,7 @@ impl Bursts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::pacing::GSO_MAX_SIZE;
     use alloc::vec::Vec;
 
     const MS: Span = Span::from_millis(1);

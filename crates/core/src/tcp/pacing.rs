@@ -59,6 +59,11 @@ pub(super) fn tso_autosize(rate: u64, min_rtt: Option<u64>, mss: u32, least: u32
     (bytes / mss).max(least)
 }
 
+/// Most segments that fit into an skb; at least one.
+pub(super) fn gso_segments(gso_max_segs: u32, mss: u32) -> u32 {
+    gso_max_segs.min((GSO_MAX_SIZE / u64::from(mss.max(1))) as u32).max(1)
+}
+
 /// Linux `tcp_cwnd_test`: the longest burst, so that there are two in a window.
 pub(super) fn half(cwnd: u32) -> u32 {
     (cwnd / 2).max(1)

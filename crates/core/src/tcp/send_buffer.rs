@@ -12,7 +12,7 @@
 //! segments is that of a kernel without wireless devices, as the kernel world's is (one with them and with IP tunnels, as distributions
 //! build it, rounds up to 4352 bytes); reordering is taken to be less than a window.
 
-use super::pacing::GSO_MAX_SIZE;
+use super::pacing::gso_segments;
 use super::window::INIT_CWND;
 use super::{Cc, Config};
 
@@ -57,13 +57,12 @@ impl SendBuffer {
     /// Without room, until it is established.
     pub fn new(wmem: u32, config: &Config) -> SendBuffer {
         let &Config { cc, mss, header, gso_max_segs, .. } = config;
-        let goal = (GSO_MAX_SIZE / u64::from(mss.max(1))).min(u64::from(gso_max_segs)).max(1) as u32;
         SendBuffer {
             wmem: u64::from(wmem.max(1)),
             per_mss: u64::from((mss + header - 40 + HEADS).next_power_of_two() + SK_BUFF),
             windows: if matches!(cc, Cc::Bbr | Cc::Bbr3) { 3 } else { 2 },
             mss,
-            goal,
+            goal: gso_segments(gso_max_segs, mss),
             write: WRITE.div_ceil(mss.max(1)),
             sk_sndbuf: 0,
         }

@@ -90,6 +90,7 @@ impl Path {
 
     pub(in crate::tcp) fn poll(&mut self) {
         self.compare_run();
+        self.compare_full();
         while let Some(tx) = self.sender.poll_transmit(self.now) {
             let probe = self.sender.probe();
             let window = self.sender.cwnd() + u32::from(probe.is_some());
@@ -114,6 +115,15 @@ impl Path {
             if fate.twice {
                 self.schedule(at + Span::from_millis(3), event);
             }
+        }
+        self.compare_full();
+    }
+
+    /// Where a full window answers, to ask would have said and changed nothing.
+    fn compare_full(&self) {
+        if let Some((segment, asked)) = self.sender.asked_in_vain(self.now) {
+            assert!(segment.is_none(), "{segment:?}");
+            assert_eq!(alloc::format!("{asked:?}"), alloc::format!("{:?}", self.sender));
         }
     }
 
