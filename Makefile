@@ -19,7 +19,7 @@ RUST := Cargo.toml Cargo.lock $(shell find crates benches -name '*.rs' -o -name 
 KERNEL_SOURCES := tools/wheel tools/debian $(shell find kernel -type f)
 PYTHON_SOURCES := pyproject.toml README.md $(shell find python -type f ! -name '*.pyc' ! -name '*.so')
 
-.PHONY: help build run test check bench figures docs site format lock clean
+.PHONY: help build run test check bench profiled figures docs site format lock clean
 
 help: ## This list.
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
@@ -50,6 +50,9 @@ check: $(VENV)/.wheel $(VENV)/.dev ## Format, lints, types and the rules between
 bench: build ## How fast the simulator is: P1 to P5 as JSON, and what a packet costs each discipline.
 	@for name in P1 P2 P3 P4 P5; do $(BIN)/sojourn bench $$name; done
 	@$(BIN)/python tools/instructions.py
+
+profiled: target/sojourn-bench ## As bench, with a bench program optimised by a profile of itself.
+	@for name in P1 P2 P3 P4 P5 P1-bbr; do SOJOURN_BENCH=target/sojourn-bench $(BIN)/sojourn bench $$name; done
 
 figures: build ## The picture in README.md, and the figures of all papers.
 	@$(STAGE) "picture" $(BIN)/python tools/figures.py
@@ -86,6 +89,9 @@ $(VENV)/.dev: requirements-dev.txt $(VENV)/.deps
 $(VENV)/.wheel: $(VENV)/.deps $(RUST) $(PYTHON_SOURCES) $(KERNEL_SOURCES)
 	@$(STAGE) "wheel" tools/wheel $(BIN)
 	@touch $@
+
+target/sojourn-bench: $(VENV)/.wheel $(RUST) tools/profiled
+	@$(STAGE) "bench program by its profile" tools/profiled $@
 
 $(VENV)/.bench: $(VENV)/.deps $(RUST)
 	@$(STAGE) "bench program" cargo build --locked --release --quiet -p sojourn-bench
