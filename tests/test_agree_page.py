@@ -72,13 +72,23 @@ def test_sets_are_compared_without_the_hard_and_the_newest_seeds_by_themselves(
     held = {
         "held-back": comparison({"a": 0.02, "b": 0.02, "h": 9.0}, 10),
         "held-back-4": comparison({"a": 0.04, "b": 0.04, "h": 9.0}, 30),
+        "held-back-5": comparison({"a": 0.013, "b": 0.013, "h": 9.0}, 10),
     }
-    heads, _, goodput = page.beside(done, held).splitlines()[:3]
-    cells = [cell.strip() for cell in goodput.strip("|").split("|")]
-    assert len(cells) == heads.count("|") - 1
-    assert (cells[0], cells[1], cells[3]) == ("goodput", "0.67 %", "2.7 % (2)")
-    ratios = [float(cell.split()[0]) for cell in cells[5:8]]
-    # All held back are two of 0.02 and two of 0.04: over the seeds that were first.
-    assert ratios == [4.0, 4.0, 3.0]
-    each = page.each_set(done, held).splitlines()[2]
-    assert [cell.strip() for cell in each.strip("|").split("|")] == ["goodput", "0.67 %", "2.0 % (2)", "2.7 % (2)"]
+    _, newest, _, last, _, each = page.held_back(done, held)
+    heads, cells = row(newest, "goodput")
+    assert heads[3:7] == ["the newest forty", "chance alone", "times the eighty's", "all held back"]
+    # Beside the eighty with the seeds that were first; all held back are two of 0.02, two of 0.04 and two of 0.013.
+    assert (cells[1], cells[3]) == ("1.00 %", "1.3 % (2)")
+    assert [float(cell.split()[0]) for cell in cells[5:7]] == [1.3, 2.0]
+    heads, cells = row(last, "goodput")
+    assert heads[3:7] == ["the last forty", "chance alone", "times the eighty's", "with seeds 21–30 alone"]
+    assert (cells[1], cells[3]) == ("0.67 %", "2.7 % (2)")
+    assert [float(cell.split()[0]) for cell in cells[5:7]] == [4.0, 4.0]
+    assert row(each, "goodput")[1] == ["goodput", "0.67 %", "2.0 % (2)", "2.7 % (2)", "1.3 % (2)"]
+
+
+def row(table: str, of: str) -> tuple[list[str], list[str]]:
+    """The heads of a table, and the cells of a measure."""
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    assert {len(line) for line in lines} == {len(lines[0])}
+    return lines[0], next(line for line in lines if line[0] == of)

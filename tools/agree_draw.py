@@ -7,8 +7,8 @@ each with all disciplines) and experiments/agree/drawn.csv, what was drawn and w
 frozen: a test compares the files with what this script draws. `tools/agree_draw.py held-back` draws twenty more in
 their place, with another seed, which nobody looked at while the model was worked on; `held-back-2` twenty more again,
 after the model had been changed for what the first showed too; `held-back-3` forty more, so that as many are held back
-as were drawn; `held-back-4` forty again, after the model had been changed for what those showed; `held-back-5` forty again, after the
-simulator's senders had got a send buffer.
+as were drawn; `held-back-4` forty again, after the model had been changed for what those showed; `held-back-5` forty
+again, after the simulator's senders had got a send buffer.
 
 A scenario is **hard** by this rule, frozen with them:
 

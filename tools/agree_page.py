@@ -40,10 +40,11 @@ HELD_BACK = {
     "held-back-2": "the second",
     "held-back-3": "the forty",
     "held-back-4": "the last forty",
+    "held-back-5": "the newest forty",
 }
-LAST = "held-back-4"
-"""Those that the model was not changed for."""
-FIRST, NEWEST = range(1, 11), range(21, 31)
+LAST, NEWEST = "held-back-4", "held-back-5"
+"""Those that the model was not changed for: with thirty seeds, and those that were drawn for today's, with ten."""
+FIRST_SEEDS, LAST_SEEDS = range(1, 11), range(21, 31)
 """The seeds that were played first, and those that were played last, when all others were known."""
 BEGIN, END = "<!-- tables: written by tools/agree_page.py -->", "<!-- end of the tables -->"
 
@@ -125,17 +126,31 @@ def by_measure(pairs: Sequence[Pair]) -> dict[Measure, Summary]:
     return {one.measure: one for one in summaries(pairs)}
 
 
-def beside(done: agree.Comparison, held: Mapping[str, agree.Comparison]) -> str:
-    """The medians of those that the model was not changed for, beside those of the eighty, where none is hard."""
+def held_back(done: agree.Comparison, held: Mapping[str, agree.Comparison]) -> list[str]:
+    """What was held back beside the eighty, where none is hard."""
     eighty = easy(done, "drawn")
     sets = {folder: easy(comparison, folder) for folder, comparison in held.items()}
-    last, together = sets[LAST], list(itertools.chain.from_iterable(sets.values()))
-    found = by_measure(last)
-    against = [
-        (last, eighty),
-        (of_seeds(last, NEWEST), of_seeds(eighty, NEWEST)),
-        (of_seeds(together, FIRST), of_seeds(eighty, FIRST)),
+    first = {folder: of_seeds(pairs, FIRST_SEEDS) for folder, pairs in sets.items()}
+    eighty_first, together = of_seeds(eighty, FIRST_SEEDS), list(itertools.chain.from_iterable(first.values()))
+    fresh = (of_seeds(sets[LAST], LAST_SEEDS), of_seeds(eighty, LAST_SEEDS))
+    return [
+        f"{HELD_BACK[NEWEST].capitalize()}, with seeds 1–10 as the eighty here:",
+        beside(first[NEWEST], eighty_first, HELD_BACK[NEWEST], {"all held back": (together, eighty_first)}),
+        f"{HELD_BACK[LAST].capitalize()}, with thirty seeds:",
+        beside(sets[LAST], eighty, HELD_BACK[LAST], {"with seeds 21–30 alone": fresh}),
+        "Each set, with all its seeds:",
+        each_set(done, held),
     ]
+
+
+def beside(
+    last: Sequence[Pair],
+    eighty: Sequence[Pair],
+    name: str,
+    also: Mapping[str, tuple[Sequence[Pair], Sequence[Pair]]],
+) -> str:
+    """The medians of a set beside the eighty's, and how many times those they are; so of what `also` is compared."""
+    found = by_measure(last)
     rows = []
     for one in summaries(eighty):
         other = found.get(one.measure)
@@ -144,11 +159,10 @@ def beside(done: agree.Comparison, held: Mapping[str, agree.Comparison]) -> str:
             if other
             else ["–"] * 2
         )
-        both = [[sizes(pairs, one.measure) for pairs in two] for two in against]
+        both = [[sizes(pairs, one.measure) for pairs in two] for two in ((last, eighty), *also.values())]
         own = [words.share(one, one.median), words.share(one, one.chance)]
         rows.append([one.measure.head, *own, *cells, *(times(*two) for two in both), shuffled(*both[0])])
-    heads = ["the eighty", "chance alone", HELD_BACK[LAST], "chance alone", "times the eighty's"]
-    heads += ["with seeds 21–30 alone", "all held back, seeds 1–10", "shuffled"]
+    heads = ["the eighty", "chance alone", name, "chance alone", "times the eighty's", *also, "shuffled"]
     return markdown(["", *heads], rows)
 
 
@@ -177,7 +191,7 @@ def times(held: Sequence[float], others: Sequence[float]) -> str:
     )
     low, high = found.confidence_interval
     within = f" ({low:.1f}–{high:.1f})" if np.isfinite([low, high]).all() else ""
-    return f"{ratio(held, others, -1):.1f}{within}"
+    return f"{ratio(held, others, -1):.2f}{within}"
 
 
 def shuffled(held: Sequence[float], others: Sequence[float]) -> str:
@@ -242,7 +256,7 @@ def tables(done: agree.Comparison, ranks: agree.Comparison | None, held: Mapping
             markdown(*words.rank_table(rankings(ranks.pairs))),
         ]
     if any(comparison.pairs for comparison in held.values()):
-        parts += ["## Those that were held back", beside(done, held), each_set(done, held)]
+        parts += ["## Those that were held back", *held_back(done, held)]
         for folder, comparison in held.items():
             parts += [f"### {HELD_BACK[folder].capitalize()}", scenarios(comparison.pairs)]
         parts += filter(None, (left_out(folder, comparison) for folder, comparison in held.items()))
