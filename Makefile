@@ -51,7 +51,7 @@ bench: build ## How fast the simulator is: P1 to P5 as JSON, and what a packet c
 	@for name in P1 P2 P3 P4 P5; do $(BIN)/sojourn bench $$name; done
 	@$(BIN)/python tools/instructions.py
 
-profiled: target/sojourn-bench ## As bench, with a bench program optimised by a profile of itself.
+profiled: target/sojourn-bench ## P1 to P5 and P1-bbr, by a bench program that is optimised by a profile of itself.
 	@for name in P1 P2 P3 P4 P5 P1-bbr; do SOJOURN_BENCH=target/sojourn-bench $(BIN)/sojourn bench $$name; done
 
 figures: build ## The picture in README.md, and the figures of all papers.

@@ -18,7 +18,7 @@ def draw() -> ModuleType:
 
 @pytest.mark.parametrize(
     ("which", "folders"),
-    [("drawn", ("drawn", "ranks")), *((f"held-back{n}", (f"held-back{n}",)) for n in ("", "-2", "-3", "-4"))],
+    [("drawn", ("drawn", "ranks")), *((one, (one,)) for one in program("tools/agree_draw.py").HELD_BACK)],
 )
 def test_the_files_are_what_was_drawn_before_the_model_was_touched(
     draw: ModuleType, which: str, folders: tuple[str, ...]

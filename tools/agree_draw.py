@@ -39,7 +39,7 @@ HELD_BACK = {
     "held-back-4": (20261126, 40),
     "held-back-5": (202611262, 40),
 }
-"""Seeds, and how many; from the second on the seed is the day on which they were drawn (and the last set of two)."""
+"""Seeds, and how many; from the second on the seed is the day of the draw (a 2 behind it: the second of that day)."""
 PACKET = 1514
 """A full packet with its Ethernet header, in bytes."""
 MIXES = ("bulk", "bulk web", "bulk download", "bulk thin", "web download thin")

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -131,26 +130,26 @@ def held_back(done: agree.Comparison, held: Mapping[str, agree.Comparison]) -> l
     eighty = easy(done, "drawn")
     sets = {folder: easy(comparison, folder) for folder, comparison in held.items()}
     first = {folder: of_seeds(pairs, FIRST_SEEDS) for folder, pairs in sets.items()}
-    eighty_first, together = of_seeds(eighty, FIRST_SEEDS), list(itertools.chain.from_iterable(first.values()))
+    eighty_first, unseen = of_seeds(eighty, FIRST_SEEDS), [*first[LAST], *first[NEWEST]]
     fresh = (of_seeds(sets[LAST], LAST_SEEDS), of_seeds(eighty, LAST_SEEDS))
     return [
-        f"{HELD_BACK[NEWEST].capitalize()}, with seeds 1–10 as the eighty here:",
-        beside(first[NEWEST], eighty_first, HELD_BACK[NEWEST], {"all held back": (together, eighty_first)}),
         f"{HELD_BACK[LAST].capitalize()}, with thirty seeds:",
         beside(sets[LAST], eighty, HELD_BACK[LAST], {"with seeds 21–30 alone": fresh}),
+        f"{HELD_BACK[NEWEST].capitalize()}, beside the eighty with the same seeds, 1–10:",
+        beside(first[NEWEST], eighty_first, HELD_BACK[NEWEST], {"with the last forty": (unseen, eighty_first)}),
         "Each set, with all its seeds:",
         each_set(done, held),
     ]
 
 
 def beside(
-    last: Sequence[Pair],
+    held: Sequence[Pair],
     eighty: Sequence[Pair],
     name: str,
     also: Mapping[str, tuple[Sequence[Pair], Sequence[Pair]]],
 ) -> str:
     """The medians of a set beside the eighty's, and how many times those they are; so of what `also` is compared."""
-    found = by_measure(last)
+    found = by_measure(held)
     rows = []
     for one in summaries(eighty):
         other = found.get(one.measure)
@@ -159,7 +158,7 @@ def beside(
             if other
             else ["–"] * 2
         )
-        both = [[sizes(pairs, one.measure) for pairs in two] for two in ((last, eighty), *also.values())]
+        both = [[sizes(pairs, one.measure) for pairs in two] for two in ((held, eighty), *also.values())]
         own = [words.share(one, one.median), words.share(one, one.chance)]
         rows.append([one.measure.head, *own, *cells, *(times(*two) for two in both), shuffled(*both[0])])
     heads = ["the eighty", "chance alone", name, "chance alone", "times the eighty's", *also, "shuffled"]
@@ -190,7 +189,7 @@ def times(held: Sequence[float], others: Sequence[float]) -> str:
         (held, others), ratio, confidence_level=0.9, method="percentile", n_resamples=9999, vectorized=True, rng=1
     )
     low, high = found.confidence_interval
-    within = f" ({low:.1f}–{high:.1f})" if np.isfinite([low, high]).all() else ""
+    within = f" ({low:.2f}–{high:.2f})" if np.isfinite([low, high]).all() else ""
     return f"{ratio(held, others, -1):.2f}{within}"
 
 

@@ -290,7 +290,7 @@ impl Fabric {
             out: plan.line[index * 2 + 1],
         });
         let classes = vec![Class::default(); topology.steady.len()];
-        // Who paces has a timer for every burst, and where it does not slow down for losses ACKs wait for each other.
+        // Who paces has a timer for every burst; and those who pace lose much, so that ACKs of what comes above a hole wait for each other.
         let paces = scenario.workload.entries.iter().any(|entry| entry.tcp.cc.is_modelled());
         let delayed_acks_source = places.add(plan.hosts, ranks.delayed_ack(0), busy || paces);
         let senders_source = places.add(plan.hosts, ranks.sender(), busy || paces);
@@ -495,7 +495,7 @@ impl Fabric {
 
     /// The same of the connection whose timer is next.
     #[inline]
-    fn warm_timer(&mut self, hosts: &Hosts) {
+    fn warm_timer(&self, hosts: &Hosts) {
         if let Some((_, conn)) = self.senders.due() {
             hosts.warm(conn, true);
         }
@@ -503,11 +503,11 @@ impl Fabric {
 
     /// The same of the packets that probably leave next, which say whose they are; and of the end whose delayed ACK is due next.
     #[inline(never)]
-    fn warm_queue(&mut self, index: usize) {
+    fn warm_queue(&self, index: usize) {
         if let Station::Queue(link, _) = &self.links[index] {
             link.warm(AHEAD);
         }
-        if let Some(Class { timers, conns }) = self.classes.get_mut(self.delayed_acks.first())
+        if let Some(Class { timers, conns }) = self.classes.get(self.delayed_acks.first())
             && let Some((_, seat)) = timers.due()
         {
             self.ends.warm(conns[seat as usize]);
@@ -822,12 +822,13 @@ impl Fabric {
     /// The first delayed ACK of a class leaves, if it is still due.
     #[inline]
     fn look_at_delayed_ack(&mut self, class: usize) {
+        let is_crowd = self.is_crowd();
         let Class { timers, conns } = &mut self.classes[class];
         let Some((at, seat)) = timers.due() else { return };
         let conn = conns[seat as usize];
         let ack = if self.ends.deadline(conn) <= at { self.ends.on_timer(at, conn) } else { None };
         timers.rearm(seat, self.ends.renew(conn));
-        if self.seats.len() >= self.crowd {
+        if is_crowd {
             timers.warm(&Processor);
         }
         if let Some(ack) = ack {

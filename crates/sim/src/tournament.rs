@@ -163,7 +163,7 @@ impl Tournament {
     fn below(&self, level: usize) -> usize {
         let mut index = turned(self.least as usize % WIDTH);
         let below = self.levels.len().saturating_sub(1);
-        for start in self.levels[level.min(below)..below].iter().rev() {
+        for start in self.levels[..below].iter().skip(level).rev() {
             index = index * WIDTH + turned(self.groups[start + index].least() as usize % WIDTH);
         }
         index

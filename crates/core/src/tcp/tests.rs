@@ -52,6 +52,8 @@ pub(in crate::tcp) struct Path {
     pub(in crate::tcp) sent: Vec<(Time, Transmit)>,
     pub(in crate::tcp) payload_acked: u64,
     pub(in crate::tcp) acks_sent: u64,
+    /// How often a full window answered by itself.
+    pub(in crate::tcp) spared: u64,
 }
 
 impl Path {
@@ -73,6 +75,7 @@ impl Path {
             sent: Vec::new(),
             payload_acked: 0,
             acks_sent: 0,
+            spared: 0,
         }
     }
 
@@ -120,8 +123,9 @@ impl Path {
     }
 
     /// Where a full window answers, to ask would have said and changed nothing.
-    fn compare_full(&self) {
+    fn compare_full(&mut self) {
         if let Some((segment, asked)) = self.sender.asked_in_vain(self.now) {
+            self.spared += 1;
             assert!(segment.is_none(), "{segment:?}");
             assert_eq!(alloc::format!("{asked:?}"), alloc::format!("{:?}", self.sender));
         }

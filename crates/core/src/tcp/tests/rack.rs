@@ -450,6 +450,19 @@ fn frto_waits_where_pace_has_nothing_to_hold_back() {
     );
 }
 
+/// With a full window off the clean path nothing is asked, whoever paces or not; what asking would have made of it is compared each time.
+#[test]
+fn a_full_window_is_asked_nothing_more() {
+    for cc in [Cc::Reno, Cc::Cubic, Cc::Bbr] {
+        let mut path = path(Config { cc, ..config() });
+        lose(&mut path, &[(0, 3), (0, 7)]);
+        path.service = Span::from_millis(2);
+        path.sender.write(200 * 1448);
+        path.run_until(at_ms(20_000));
+        assert!(path.sender.all_acked() && path.spared > 10, "{cc:?}: {}", path.spared);
+    }
+}
+
 /// Linux `tcp_mark_skb_lost`, `tcp_retransmit_skb`: "retrans_out leaked". F-RTO undoes a timeout, because the second segment was late;
 /// what was sent again still counts as on its way when the next timeout sends it once more.
 #[test]
