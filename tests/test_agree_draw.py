@@ -10,6 +10,8 @@ import pytest
 from conftest import ROOT, program
 from sojourn.plan import load
 
+HELD_BACK = sorted(path.stem for path in (ROOT / "experiments/agree").glob("held-back*.csv"))
+
 
 @pytest.fixture(scope="module")
 def draw() -> ModuleType:
@@ -18,7 +20,7 @@ def draw() -> ModuleType:
 
 @pytest.mark.parametrize(
     ("which", "folders"),
-    [("drawn", ("drawn", "ranks")), *((one, (one,)) for one in program("tools/agree_draw.py").HELD_BACK)],
+    [("drawn", ("drawn", "ranks")), *((one, (one,)) for one in HELD_BACK)],
 )
 def test_the_files_are_what_was_drawn_before_the_model_was_touched(
     draw: ModuleType, which: str, folders: tuple[str, ...]
@@ -50,6 +52,7 @@ def test_every_discipline_control_and_mix_is_drawn_and_a_quarter_at_most_is_hard
 def test_the_held_back_scenarios_are_others(draw: ModuleType) -> None:
     sets = [draw.drawn(draw.SEED, draw.SCENARIOS)]
     sets += [draw.drawn(seed, count) for seed, count in draw.HELD_BACK.values()]
+    assert list(draw.HELD_BACK) == HELD_BACK
     assert [len(points) for points in sets] == [80, 20, 20, 40, 40, 40]
     assert len({(one.rate, one.rtt) for points in sets for one in points}) == 240
 

@@ -127,16 +127,15 @@ def by_measure(pairs: Sequence[Pair]) -> dict[Measure, Summary]:
 
 def held_back(done: agree.Comparison, held: Mapping[str, agree.Comparison]) -> list[str]:
     """What was held back beside the eighty, where none is hard."""
-    eighty = easy(done, "drawn")
-    sets = {folder: easy(comparison, folder) for folder, comparison in held.items()}
-    first = {folder: of_seeds(pairs, FIRST_SEEDS) for folder, pairs in sets.items()}
-    eighty_first, unseen = of_seeds(eighty, FIRST_SEEDS), [*first[LAST], *first[NEWEST]]
-    fresh = (of_seeds(sets[LAST], LAST_SEEDS), of_seeds(eighty, LAST_SEEDS))
+    eighty, last = easy(done, "drawn"), easy(held[LAST], LAST)
+    eighty_first, newest = of_seeds(eighty, FIRST_SEEDS), of_seeds(easy(held[NEWEST], NEWEST), FIRST_SEEDS)
+    unseen = [*of_seeds(last, FIRST_SEEDS), *newest]
+    fresh = (of_seeds(last, LAST_SEEDS), of_seeds(eighty, LAST_SEEDS))
     return [
         f"{HELD_BACK[LAST].capitalize()}, with thirty seeds:",
-        beside(sets[LAST], eighty, HELD_BACK[LAST], {"with seeds 21–30 alone": fresh}),
+        beside(last, eighty, HELD_BACK[LAST], {"with seeds 21–30 alone": fresh}),
         f"{HELD_BACK[NEWEST].capitalize()}, beside the eighty with the same seeds, 1–10:",
-        beside(first[NEWEST], eighty_first, HELD_BACK[NEWEST], {"with the last forty": (unseen, eighty_first)}),
+        beside(newest, eighty_first, HELD_BACK[NEWEST], {"with the last forty": (unseen, eighty_first)}),
         "Each set, with all its seeds:",
         each_set(done, held),
     ]
@@ -158,9 +157,9 @@ def beside(
             if other
             else ["–"] * 2
         )
-        both = [[sizes(pairs, one.measure) for pairs in two] for two in ((held, eighty), *also.values())]
+        apart = [[sizes(pairs, one.measure) for pairs in two] for two in ((held, eighty), *also.values())]
         own = [words.share(one, one.median), words.share(one, one.chance)]
-        rows.append([one.measure.head, *own, *cells, *(times(*two) for two in both), shuffled(*both[0])])
+        rows.append([one.measure.head, *own, *cells, *(times(*two) for two in apart), shuffled(*apart[0])])
     heads = ["the eighty", "chance alone", name, "chance alone", "times the eighty's", *also, "shuffled"]
     return markdown(["", *heads], rows)
 

@@ -38,7 +38,7 @@ pub struct Tournament<const FINDS: bool = true> {
     levels: Vec<usize>,
     /// How many times there is room for.
     room: usize,
-    /// The least number of the last group, and its time.
+    /// The least number of the last group, and its time, which is asked for at every packet.
     least: u64,
     time: Time,
 }
@@ -49,7 +49,7 @@ impl<const FINDS: bool> Default for Tournament<FINDS> {
             groups: Vec::new(),
             levels: Vec::new(),
             room: 0,
-            least: Self::number(Time::NEVER, 0),
+            least: Self::number(Time::NEVER),
             time: Time::NEVER,
         }
     }
@@ -84,21 +84,21 @@ impl<const FINDS: bool> Tournament<FINDS> {
             width = width.div_ceil(WIDTH);
             groups += width;
         }
-        let never = std::array::from_fn(|place| Self::number(Time::NEVER, place));
+        let never = std::array::from_fn(|place| Self::placed(Self::number(Time::NEVER), place));
         self.groups = vec![Group(never); groups];
         self.least = self.groups[groups - 1].least();
         (0..old.room).for_each(|index| self.set(index, old.at(index)));
     }
 
-    /// A time as it stands in a group.
+    /// A time as a number, for the first place.
     #[inline(always)]
-    fn number(time: Time, place: usize) -> u64 {
-        if FINDS { Self::moved(time.0.min(LATEST) << PLACE, place) } else { time.0 }
+    fn number(time: Time) -> u64 {
+        if FINDS { time.0.min(LATEST) << PLACE } else { time.0 }
     }
 
-    /// The same time at another place.
+    /// The same for this place of a group.
     #[inline(always)]
-    fn moved(number: u64, place: usize) -> u64 {
+    fn placed(number: u64, place: usize) -> u64 {
         if FINDS { number & !(WIDTH as u64 - 1) | turned(place) as u64 } else { number }
     }
 
@@ -126,11 +126,11 @@ impl<const FINDS: bool> Tournament<FINDS> {
     /// The time at this index is this now.
     #[inline]
     pub fn set(&mut self, mut index: usize, time: Time) {
-        let mut least = Self::number(time, 0);
+        let mut least = Self::number(time);
         for start in &self.levels {
             let group = &mut self.groups[start + index / WIDTH];
             let place = &mut group.0[index % WIDTH];
-            least = Self::moved(least, index % WIDTH);
+            least = Self::placed(least, index % WIDTH);
             if *place == least {
                 return;
             }

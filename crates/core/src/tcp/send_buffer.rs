@@ -13,15 +13,13 @@
 //! build it, rounds up to 4352 bytes); reordering is taken to be less than a window.
 
 use super::pacing::gso_segments;
-use super::window::INIT_CWND;
+use super::window::{INIT_CWND, OVERHEAD};
 use super::{Cc, Config};
 
 /// `MAX_TCP_HEADER` and the aligned `struct skb_shared_info`: with a segment in one allocation of a power of two.
 const HEADS: u32 = 256 + 320;
 /// The aligned `struct sk_buff`.
 const SK_BUFF: u32 = 256;
-/// What an skb of the send queue takes beside its payload, as `SK_MEMINFO_WMEM_QUEUED` tells in the kernel world.
-const OVERHEAD: u32 = 896;
 /// Bytes that an application writes at once.
 const WRITE: u32 = 256 << 10;
 

@@ -17,8 +17,9 @@ const RMEM_DEFAULT: u32 = 131_072;
 /// `TCP_RMEM_TO_WIN_SCALE` and `TCP_DEFAULT_SCALING_RATIO`: what of the buffer is payload, in 256ths.
 const TO_WIN_SCALE: u32 = 8;
 const DEFAULT_RATIO: u32 = 128;
-/// What the kernel keeps for a segment beside its payload: 1448 bytes have a `truesize` of 2344.
-const OVERHEAD: u32 = 896;
+/// What the kernel keeps for an skb beside its payload: a segment of 1448 bytes has a `truesize` of 2344, and one of many in the send queue
+/// takes as much more (as `SK_MEMINFO_WMEM_QUEUED` tells in the kernel world).
+pub(super) const OVERHEAD: u32 = 896;
 /// `TCP_INIT_CWND`.
 pub(super) const INIT_CWND: u32 = 10;
 /// `tcp_rcvbuf_low_rtt`, in µs.
