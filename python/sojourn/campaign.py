@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn import _core, columns, identity, measures, pool, records, run, sweep
+from sojourn import _core, columns, identity, measures, pool, queues, records, run
 from sojourn import plan as plans
 from sojourn.errors import NothingToRun, Refusal
 from sojourn.store import Store
@@ -237,7 +237,7 @@ class _Sweep:
         hops = {one["name"]: one["qdisc"] for one in about["hops"]}
         if until:
             flows = [one["name"] for one in (*about["flows"], *combinations[0].scenario["flow"])]
-            hop = sweep.swept_hop(runs[0]["set"], hops) or next(iter(hops))
+            hop = queues.compared([one["set"] for one in runs], list(hops))
             until = replace(until, address=measures.full(until.address, hop))
             measures.refuse_unknown(until.address, measures.known(hops, flows))
         ids = [identities[index].id if index in identities else "" for index in range(len(runs))]

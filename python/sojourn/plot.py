@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator, PercentFormatter
 from numpy.typing import NDArray
 
+from sojourn import queues
 from sojourn.sweep import Combination, qdisc_of
 
 COLOURS = {
@@ -140,7 +141,7 @@ def provenance(combinations: Sequence[Combination]) -> str:
 def pictures(combinations: Sequence[Combination], hop: str) -> list[Picture]:
     """Every picture of a report, the most telling first."""
     shown = list(combinations[:MOST_ROWS])
-    others = [name for name in shown[0].first.result["hops"] if name != hop and not name.endswith(".reverse")]
+    others = [name for name in queues.shown_in([one.result for each in shown for one in each.runs]) if name != hop]
     palette = colours(shown)
     with mpl.rc_context(STYLE):
         made: Iterable[Picture | None] = (

@@ -6,14 +6,14 @@ import json
 import math
 import os
 import statistics
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sojourn import _core, records, run
+from sojourn import _core, queues, records, run
 from sojourn.errors import NothingToRun
 from sojourn.plan import load
 
@@ -167,28 +167,9 @@ class Combination:
         return [record.result["hops"][name] for record in self.runs]
 
 
-def compared_hop(runs: Sequence[records.RunRecord]) -> str:
-    """The hop that it is about: the one whose discipline varies, else the one where packets wait longest."""
-    hops = list(runs[0].result["hops"])
-    if found := swept_hop(runs[0].set, hops):
-        return found
-
-    def waiting(name: str) -> float:
-        means = (record.result["hops"][name]["queue_delay_ms"] for record in runs)
-        return math.fsum(mean["mean"] for mean in means if mean is not None)
-
-    return str(max((name for name in hops if not name.endswith(".reverse")), key=waiting))
-
-
-def swept_hop(chosen: Mapping[str, Any], hops: Collection[str]) -> str | None:
-    """The hop whose discipline varies."""
-    parts = (key.split(".") for key in chosen)
-    return next((one[1] for one in parts if one[0] == "hop" and one[-1] == "qdisc" and one[1] in hops), None)
-
-
 def combinations(runs: Sequence[records.RunRecord]) -> list[Combination]:
     """Runs grouped by what was set, in order, with labels that say only what differs."""
-    hop = compared_hop(runs)
+    hop = queues.compared_in([record.result for record in runs])
     groups: dict[str, list[records.RunRecord]] = {}
     for record in runs:
         groups.setdefault(records.to_json(record.set), []).append(record)

@@ -177,11 +177,6 @@ def rows(combinations: Sequence[Combination], hop: str) -> list[tuple[str, list[
     ]
 
 
-def rightward_hops(runs: Sequence[RunRecord]) -> list[str]:
-    """The queues of the path from left to right."""
-    return [name for name in runs[0].result["hops"] if not name.endswith(".reverse")]
-
-
 def as_csv(runs: Sequence[RunRecord]) -> str:
     """One row a run: everything of its JSON entry but the flows and the start-up."""
     flat = [_flatten(record) for record in runs]

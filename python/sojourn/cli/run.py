@@ -189,10 +189,10 @@ def show_runs(done: Comparison, form: str) -> None:
 
 
 def _show_tables(done: Comparison) -> None:
-    from sojourn import sweep, table
+    from sojourn import queues, sweep, table
 
     groups = sweep.combinations(done.runs)
-    for hop in table.rightward_hops(done.runs):
+    for hop in queues.shown_in([record.result for record in done.runs]):
         screen.print_numbers(
             f"{done.runs[0].title} · {hop}, world {done.runs[0].world}",
             ["", *("\n".join([*one.head.split(), one.unit]) for one in table.COLUMNS)],

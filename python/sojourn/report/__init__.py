@@ -9,9 +9,9 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from sojourn import plot, table
+from sojourn import plot, queues, table
 from sojourn.records import RunRecord, to_json, write_bytes, write_text
-from sojourn.sweep import Combination, combinations, compared_hop
+from sojourn.sweep import Combination, combinations
 
 PAGE = "report.html"
 PICTURE = "report.png"
@@ -31,7 +31,7 @@ def write(
 ) -> Path:
     """Writes the page and the picture into the folder; says where the page is."""
     groups = combinations(runs)
-    hop = compared_hop(runs)
+    hop = queues.compared_in([record.result for record in runs])
     made = plot.pictures(groups, hop)
     if made:
         write_bytes(folder / PICTURE, made[0].png)
@@ -56,8 +56,7 @@ def page(
         lstrip_blocks=True,
     )
     first = runs[0]
-    hops = table.rightward_hops(runs)
-    hops.sort(key=lambda name: name != hop)  # the one compared comes first
+    hops = queues.shown_in([record.result for record in runs])
     palette = plot.colours(groups)
     tables = [
         HopTable(
@@ -94,7 +93,8 @@ def answer(groups: Sequence[Combination], hop: str) -> str:
     if len(facts) < 2:
         return ""
     (least, best, best_busy), (most, worst, worst_busy) = min(facts), max(facts)
-    queue = f"the queue of {hop}" if len(table.rightward_hops(groups[0].runs)) > 1 else "the queue"
+    shown = queues.shown_in([record.result for group in groups for record in group.runs])
+    queue = f"the queue of {hop}" if len(shown) > 1 or hop.endswith(queues.REVERSE) else "the queue"
     return (
         f"19 of 20 packets got through {queue} within {plot.time_text(least)} with {best} "
         f"(link {100 * best_busy:.1f} % busy), and within {plot.time_text(most)} with {worst} "
