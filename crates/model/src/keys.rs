@@ -42,6 +42,8 @@ pub enum Form {
     Flag,
     /// A flag, or `plus`.
     HyStart,
+    /// A flag over TCP, one of [`ECN_FIELDS`] for datagrams.
+    Ecn,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// A differentiated services code point.
@@ -91,6 +93,7 @@ impl Form {
             Form::Number => "a number above zero",
             Form::Flag => "true or false",
             Form::HyStart => "true, false or \"plus\"",
+            Form::Ecn => "\"off\", \"ect0\" or \"ect1\" for datagrams, true or false over TCP",
             Form::Choice(_) => "one of the words listed",
             Form::Dscp => "a code point such as \"EF\", \"CS5\", \"AF41\" or \"LE\", or a whole number from 0 to 63",
             Form::Cc => {
@@ -382,6 +385,10 @@ pub const KINDS: &[&str] =
 pub const KINDS_LATER: &[&str] = &["command"];
 
 const TCP: &[&str] = &["bulk", "download", "upload", "thin", "onoff", "web", "video", "rpm", "sizes"];
+/// Kinds over TCP whose `ecn` is a flag.
+const TCP_ONLY: &[&str] = &["bulk", "download", "upload", "thin", "web", "video", "rpm", "sizes"];
+/// The ECN field of packets that no transport answers for.
+pub const ECN_FIELDS: &[&str] = &["off", "ect0", "ect1"];
 const FILES: &[&str] = &["download", "upload"];
 const NOT_UPLOAD: &[&str] = &["bulk", "download", "thin", "cbr", "voip", "onoff", "pings", "web", "video", "sizes"];
 
@@ -425,12 +432,30 @@ pub const FLOW: Section = Section {
         of(TCP, key("iw", Form::Count, Integer(10), "Initial window in segments.")),
         of(TCP, key("mss", Form::Count, Words("1500 less the headers"), "Payload bytes of a full segment.")),
         of(
-            TCP,
+            TCP_ONLY,
             key(
                 "ecn",
                 Form::Flag,
                 Flag(false),
                 "ECN: RFC 3168's, DCTCP's with cc dctcp, accurate ECN with ECT(1) with cc prague.",
+            ),
+        ),
+        of(
+            &["cbr", "voip", "pings"],
+            key(
+                "ecn",
+                Form::Choice(ECN_FIELDS),
+                Text("off"),
+                "The ECN field of its packets: not ECN-capable, ECT(0) or ECT(1). They are marked instead of dropped, and nothing slows down: an unresponsive flow (RFC 9332, section 4.2). The reply to a ping has the field with which the request arrived.",
+            ),
+        ),
+        of(
+            &["onoff"],
+            key(
+                "ecn",
+                Form::Ecn,
+                Words("off"),
+                "Of datagrams their ECN field, as for cbr; over TCP whether it uses ECN, as for bulk.",
             ),
         ),
         of(

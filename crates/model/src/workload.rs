@@ -13,6 +13,7 @@ pub(crate) mod webs;
 
 use std::sync::Arc;
 
+use sojourn_core::packet::Ecn;
 use sojourn_core::tcp::Config;
 use sojourn_core::units::{Span, Time};
 
@@ -45,6 +46,8 @@ pub struct Entry {
     pub tcp: Config,
     /// The differentiated services code point of its packets, both ways.
     pub dscp: u8,
+    /// The ECN field with which its datagrams or echo requests leave; of those over TCP the transport decides.
+    pub ecn: Ecn,
     /// Where the base RTT beyond the hops lies.
     pub delays: Delays,
     /// The flow hash of all its connections, if they run through a tunnel; else each has one of its own.

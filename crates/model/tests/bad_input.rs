@@ -81,6 +81,22 @@ fn a_code_point_has_a_known_name_or_six_bits() {
 }
 
 #[test]
+fn an_ecn_field_is_for_datagrams_and_a_flag_for_tcp() {
+    let key = |name: &str| format!("flow.{name}.ecn");
+    let flow = |text: &str| error("kind = \"bulk\"", text);
+    let datagrams = |kind: &str, ecn: &str| flow(&format!("kind = \"{kind}\"\n{ecn}"));
+    for wrong in ["true", "\"ECT(1)\"", "1", "\"ce\""] {
+        says(&datagrams("voip", &format!("ecn = {wrong}")), 10, &key("voip0"), "expected one of off, ect0, ect1");
+    }
+    says(&datagrams("pings", "ecn = \"ect2\""), 10, &key("pings0"), "did you mean \"ect");
+    let udp = "rate = \"1mbit\"\necn = true";
+    says(&datagrams("onoff", udp), 11, &key("onoff0"), "expected one of off, ect0, ect1");
+    let tcp = "rate = \"1mbit\"\necn = \"ect1\"\ntransport = \"tcp\"";
+    says(&datagrams("onoff", tcp), 11, &key("onoff0"), "true or false over TCP");
+    says(&datagrams("bulk", "ecn = \"ect1\""), 10, &key("bulk0"), "expected true or false");
+}
+
+#[test]
 fn rates_must_be_above_zero() {
     for rate in ["-10mbit", "0mbit", "0.0000001bit"] {
         says(&error("10mbit", rate), 5, "hop.bottleneck.rate", "above zero");

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use sojourn_core::packet::Ecn;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::tcp::{AckPolicy, Cc, HyStart};
 use sojourn_core::units::{Rate, Span, Time};
@@ -29,6 +30,19 @@ fn flow(flow: &str) -> Vec<Entry> {
 
 fn spec(line: &str) -> Spec {
     line.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn datagrams_leave_with_the_ecn_field_that_is_asked_for() {
+    let ecn = |text: &str| flow(text)[0].ecn;
+    assert_eq!(ecn("kind = \"voip\""), Ecn::NotEct);
+    assert_eq!(ecn("kind = \"voip\"\necn = \"off\""), Ecn::NotEct);
+    assert_eq!(ecn("kind = \"pings\"\necn = \"ect0\""), Ecn::Ect0);
+    assert_eq!(ecn("kind = \"cbr\"\nrate = \"1mbit\"\necn = \"ect1\""), Ecn::Ect1);
+    let onoff = "kind = \"onoff\"\nrate = \"1mbit\"\n";
+    assert_eq!(ecn(&format!("{onoff}ecn = \"ect1\"")), Ecn::Ect1);
+    let tcp = &flow(&format!("{onoff}transport = \"tcp\"\necn = true"))[0];
+    assert_eq!((tcp.ecn, tcp.tcp.ecn), (Ecn::NotEct, true), "TCP decides for each packet");
 }
 
 #[test]

@@ -620,7 +620,8 @@ impl<'a> Hosts<'a> {
         let conn = self.players[index as usize].conn;
         let full = &self.conns[conn as usize].full;
         let (hash, dscp, lane) = (full.flow_hash(), full.dscp(), full.lane() as u16);
-        Packet::from(Parts { conn, hash, dscp, bytes: bytes as u16, lane, kind, ..Parts::default() })
+        let bits = self.entries[index as usize].ecn as u8;
+        Packet::from(Parts { conn, hash, dscp, bytes: bytes as u16, lane, kind, bits, ..Parts::default() })
     }
 
     /// Everything that was expected on a connection has arrived at its receiver.

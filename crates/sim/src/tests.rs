@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use sojourn_core::packet::Ecn;
 use sojourn_core::qdisc::DropReason;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::tcp::{AckPolicy, Cc, Config};
@@ -56,6 +57,7 @@ fn entry(name: &str, app: App, rest: Span) -> Entry {
         tcp: Config::default(),
         dscp: 0,
         delays: Delays { data_in: quarter, data_out: quarter, ack_in: quarter, ack_out: quarter },
+        ecn: Ecn::NotEct,
         tunnel: None,
         app,
     }

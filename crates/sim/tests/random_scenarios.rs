@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use sojourn_core::packet::Ecn;
 use sojourn_core::rng::Rng;
 use sojourn_core::tcp::{AckPolicy, Cc, Config, HyStart, Recovery, Windows};
 use sojourn_core::units::{Rate, Span, Time};
@@ -71,7 +72,7 @@ const IMPAIRMENTS: &[&str] = &[
 ];
 
 /// Draws of one scenario; those of what came later have streams of their own, so that older scenarios stay as they were.
-struct Draw(Rng, Rng, Rng, Rng, Rng, Rng, Rng, Rng);
+struct Draw(Rng, Rng, Rng, Rng, Rng, Rng, Rng, Rng, Rng);
 
 impl Draw {
     fn below(&mut self, n: u64) -> u64 {
@@ -350,6 +351,7 @@ impl Draw {
             tcp: self.tcp(),
             dscp: [0, 0, 46, 34, 8, 1][self.1.below(6) as usize],
             delays,
+            ecn: [Ecn::NotEct, Ecn::NotEct, Ecn::Ect0, Ecn::Ect1][self.8.below(4) as usize],
             tunnel: self.once_in(6).then_some(7),
             app,
         }
@@ -437,6 +439,7 @@ fn compare(seed: u64) -> usize {
         stream("tests"),
         stream("hosts"),
         stream("flushes"),
+        stream("words"),
     );
     let mut scenario = draw.scenario(seed);
     if seed % 4 == 3 {

@@ -56,6 +56,7 @@ fn entry(flow: &Flow, i: usize, (name, direction): (String, Direction), rtt: Spa
         via: flow.via,
         tcp: flow.tcp,
         dscp: flow.dscp,
+        ecn: flow.ecn,
         delays: delays(flow.place, direction, rtt - flow.rtt.path),
         tunnel,
         app: app(flow, i, &name, common),
