@@ -52,3 +52,55 @@ def test_the_reply_to_a_ping_has_its_ecn_field(play: Any, world: str) -> None:
     [run] = play(f"{HOP}{back}{flows}", world)
     # The stream's packets are dropped; only the replies can be marked.
     assert run["hops"]["b.reverse"]["marks"] > 20
+
+
+def lasting(run: dict[str, Any]) -> float:
+    """The link's 95th percentile of waiting, in ms."""
+    return float(run["hops"]["b"]["sojourn_ms"]["p95"])
+
+
+@BOTH
+def test_a_discipline_takes_on_other_parameters_and_keeps_its_queue(play: Any, world: str) -> None:
+    bulk = '[[flow]]\nkind = "bulk"\ncc = "reno"\ncount = 2\nrtt = "40ms"\n'
+    steps = '[["0s", "cake bandwidth 3mbit"], ["2s", "cake bandwidth 1mbit"]]'
+    [run] = play(f"{HOP}qdisc = {steps}\n{bulk}", world)
+    # 1500 bytes are 1514 on the link.
+    assert run["hops"]["b"]["utilisation"] == pytest.approx(0.25, rel=0.03)
+    assert 0.6 < run["startup"]["hops"]["b"]["utilisation"] < 0.77
+    assert run["hops"]["b"]["drops_by_reason"].get("overlimit", 0) == 0
+    [run] = play(f'{HOP}qdisc = [["0s", "codel limit 90 target 1s"], ["3s", "codel limit 9"]]\n{bulk}', world)
+    # All but nine of the packets that wait go at once; the target stays, so none but a full queue drops.
+    assert run["hops"]["b"]["drops_by_reason"]["overlimit"] > 30
+    assert run["hops"]["b"]["drops_by_reason"].get("codel", 0) == 0
+
+
+@BOTH
+def test_another_discipline_takes_the_place_of_the_first_and_drops_what_waits(play: Any, world: str) -> None:
+    bulk = '[[flow]]\nkind = "bulk"\ncc = "reno"\ncount = 2\nrtt = "40ms"\n'
+    first, then = "pfifo limit 90", "fq_codel"
+    [fifo] = play(f'{HOP}qdisc = "{first}"\n{bulk}', world)
+    [run] = play(f'{HOP}qdisc = [["0s", "{first}"], ["3s", "{then}"], ["5900ms", "{first}"]]\n{bulk}', world)
+    reasons = run["hops"]["b"]["drops_by_reason"]
+    assert reasons["codel"] > 0
+    assert reasons["overlimit"] > 30
+    assert run["hops"]["b"]["sojourn_ms"]["p50"] < fifo["hops"]["b"]["sojourn_ms"]["p50"] / 3
+
+
+@BOTH
+def test_a_discipline_that_changes_is_a_value_of_a_sweep_with_a_label(play: Any, world: str) -> None:
+    bulk = '[[flow]]\nkind = "bulk"\nrtt = "40ms"\n'
+    steps = '[["0s", "codel"], ["1s", "codel target 20ms"]]'
+    one, other = play(f'{HOP}{bulk}[sweep]\n"hop.b.qdisc" = ["codel", {steps}]\n', world)
+    assert other["set"]["hop.b.qdisc"] == json.loads(steps)
+    assert lasting(one) < lasting(other)
+
+
+def test_a_table_names_a_discipline_that_changes_by_its_lines(sojourn: Run, tmp_path: Path) -> None:
+    file = tmp_path / "words.toml"
+    steps = '[["0s", "codel"], ["1s", "codel target 20ms"]]'
+    bulk = '[[flow]]\nkind = "bulk"\nrtt = "40ms"\n'
+    file.write_text(f'{TOP}{HOP}{bulk}[sweep]\n"hop.b.qdisc" = ["codel", {steps}]\n')
+    done = sojourn("run", file, cwd=tmp_path)
+    assert "codel; 1s: codel target 20ms" in done.stdout
+    said = json.loads(sojourn("check", file, "-f", "json").stdout)
+    assert "codel limit 1000; 1s: codel limit 1000 target 20ms" in json.dumps(said)

@@ -24,7 +24,7 @@ pub enum Form {
     Rate,
     /// A rate, steps, a square wave or a trace.
     Capacity,
-    /// A `tc` line.
+    /// A `tc` line, or several from given moments on.
     Qdisc,
     /// netem's words.
     Impair,
@@ -84,7 +84,10 @@ impl Form {
                 "a rate such as \"10mbit\", steps such as [[\"0s\", \"100mbit\"], [\"50s\", \"10mbit\"]], \
                  { square = [\"100mbit\", \"10mbit\"], period = \"100ms\" } or { trace = \"x.down\" }"
             }
-            Form::Qdisc => "a queue discipline in tc's words, such as \"codel limit 1000 target 5ms\"",
+            Form::Qdisc => {
+                "a queue discipline in tc's words, such as \"codel limit 1000 target 5ms\", or one from each time on, such as \
+                 [[\"0s\", \"cake bandwidth 20mbit\"], [\"30s\", \"cake bandwidth 8mbit\"]]"
+            }
             Form::Impair => "netem's words, such as \"loss 1%\" or \"delay 10ms 2ms distribution normal\"",
             Form::Size => "a size in bytes such as 1500, \"64k\" or \"2mb\" (k is 1024), above zero",
             Form::Count => "a whole number, at least 1",
@@ -205,7 +208,7 @@ pub const HOP: Section = Section {
             "qdisc",
             Form::Qdisc,
             Text("pfifo limit 1000"),
-            "The queue discipline, as tc writes it. Sizes also in bdp: the first rate times the longest base RTT, in packets of 1500 B IP plus overhead where the discipline counts packets.",
+            "The queue discipline, as tc writes it. Sizes also in bdp: the first rate times the longest base RTT, in packets of 1500 B IP plus overhead where the discipline counts packets. Several, each with its time: as `tc qdisc change` at that time where the discipline stays (its queue stays, and what the line does not name), as `tc qdisc replace` where it becomes another (what waits is dropped).",
         ),
         key("overhead", Form::Count, Integer(14), "Bytes that the link counts on top of the IP length; may be 0."),
         key(

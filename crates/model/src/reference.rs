@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::keys::{ACCESS, ECN_FIELDS, FLOW, Fallback, Form, GROUP, HOP, HOST, Key, NIC, SECTIONS, SWEEP, Section, TOP};
+use crate::keys::{
+    ACCESS, ECN_FIELDS, FLOW, Fallback, Form, GROUP, HOP, HOST, Key, NIC, SECTIONS, SWEEP, Section, TOP,
+};
 
 /// The JSON schema (2020-12) of a scenario file.
 pub fn schema() -> Json {
@@ -98,7 +100,8 @@ fn form(form: Form) -> Json {
         Form::Text => json!({}),
         Form::Name => json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$" }),
         Form::Time => time(),
-        Form::Moment | Form::Qdisc | Form::Impair | Form::Cc | Form::Playout => text(),
+        Form::Qdisc => json!({ "anyOf": [text(), pairs(text())] }),
+        Form::Moment | Form::Impair | Form::Cc | Form::Playout => text(),
         Form::Window => moments(),
         Form::Windows => json!({ "type": "array", "items": moments(), "minItems": 1 }),
         Form::TimeSteps => json!({ "anyOf": [time(), pairs(time())] }),

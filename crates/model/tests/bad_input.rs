@@ -115,6 +115,35 @@ fn a_discipline_must_be_known_and_its_line_possible() {
 }
 
 #[test]
+fn a_discipline_that_changes_is_checked_step_by_step() {
+    let key = "hop.bottleneck.qdisc";
+    let steps = |steps: &str| error("qdisc = \"codel limit 100\"", &format!("qdisc = {steps}"));
+    says(&steps("[]"), 7, key, "or one from each time on");
+    says(&steps("[\"codel\"]"), 7, key, "or one from each time on");
+    says(&steps("[[\"1s\", \"codel\"]]"), 7, key, "expected the first step at \"0s\"");
+    says(&steps("[[\"0s\", \"codel\"], [\"0s\", \"fq\"]]"), 7, key, "expected a later time");
+    let second = |line: &str| steps(&format!("[[\"0s\", \"fq_codel\"],\n[\"3s\", \"{line}\"]]"));
+    says(
+        &second("fq_codel flows 99"),
+        8,
+        &format!("{key} = \"fq_codel flows 99\""),
+        "keeps it for as long as it stands",
+    );
+    says(&second("fq_codel tarjet 5ms"), 8, key, "did you mean \"target\"?");
+    says(&second("fq_kodel"), 8, key, "did you mean \"fq_codel\"?");
+    says(&second("noqueue"), 8, key, "expected noqueue for the whole run");
+    let sfq = "[[\"0s\", \"sfq\"], [\"3s\", \"sfq perturb 10\"]]";
+    says(&steps(sfq), 7, key, "expected it to be set up anew");
+    let hop = "[[hop]]\nrate = \"1mbit\"\nqdisc = [[\"0s\", \"pfifo limit 1000\"], [\"3s\", \"pfifo limit 50\"]]\npause = true";
+    says(
+        &error("[[flow]]", &format!("{hop}\n[[flow]]")),
+        11,
+        "hop.hop1.pause",
+        "expected a discipline that stays as it is",
+    );
+}
+
+#[test]
 fn the_path_and_the_traffic_must_not_be_empty() {
     let none = load(b"duration = \"10s\"\n[[flow]]\nkind = \"bulk\"", &LoadOptions::default()).err().expect("an error");
     assert_eq!(none.to_string(), "scenarios/x.toml: hop: the path is empty: expected at least one [[hop]]");

@@ -19,6 +19,7 @@ fn load(name: &str) -> Plan {
 /// The files and their runs.
 const RUNS: &[(&str, usize)] = &[
     ("ack-per-window", 2),
+    ("autorate", 2),
     ("bbr", 6),
     ("ccaq-100ms", 2),
     ("ccaq-doubling", 2),

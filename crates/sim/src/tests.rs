@@ -14,6 +14,7 @@ use sojourn_model::workload::stream::{Stream, Transport};
 use sojourn_model::workload::{App, Delays, Direction, Entry, Exchange, Group, WebConnection, Workload};
 
 mod bare;
+mod changes;
 mod controls;
 mod flush;
 mod hosts;
@@ -31,6 +32,7 @@ fn link(rate: Rate, delay: Span, qdisc: &str) -> Link {
         rate: Capacity::Steps(vec![(Time::ZERO, rate)]),
         delay: vec![(Time::ZERO, delay)],
         qdisc: qdisc.parse().expect("a tc line"),
+        changes: Vec::new(),
         overhead: 0,
         nic: None,
         impair: None,
@@ -186,6 +188,7 @@ fn cases() -> Vec<(&'static str, Scenario)> {
         ("zoo with access", with_access(zoo())),
         ("trace", traced()),
         ("flow control", paused()),
+        ("another limit", changes::with_changes("pfifo limit 100", &[(2000, "pfifo limit 20")])),
         ("many RTTs", many_rtts()),
     ]
 }
@@ -319,6 +322,7 @@ fn a_fault_planted_in_each_short_cut_is_seen() {
         Fault::LazyTimer,
         Fault::Tie,
         Fault::Pause,
+        Fault::Discipline,
     ] {
         let seen = cases().iter().any(|(_, scenario)| {
             plant(Some(fault));

@@ -5,11 +5,12 @@
 use std::sync::Arc;
 
 use sojourn_core::packet::Ecn;
+use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::rng::Rng;
 use sojourn_core::tcp::{AckPolicy, Cc, Config, HyStart, Recovery, Windows};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::records::{Fate, PacketRecord};
-use sojourn_model::scenario::{Access, Capacity, Filling, Hop, Impair, Link, Nic, Pause, Scenario, Trace};
+use sojourn_model::scenario::{Access, Capacity, Filling, Hop, Impair, Link, Nic, Pause, QdiscChange, Scenario, Trace};
 use sojourn_model::workload::page::{Browsing, Page};
 use sojourn_model::workload::rpm::Rpm;
 use sojourn_model::workload::stream::{Codec, Playout, Stream, Transport, Voice};
@@ -51,6 +52,26 @@ const QDISCS: &[&str] = &[
     "cake rtt 20ms memlimit 100k",
     "cake bandwidth 3mbit besteffort ingress ack-filter variant linux7",
     "ccaq limit 50 variant paper max_gi_rtts 4",
+];
+
+/// Other parameters for those of these disciplines that take them while they stand.
+const CHANGES: &[&str] = &[
+    "pfifo limit 5",
+    "pfifo limit 80",
+    "bfifo limit 9000",
+    "pfifo_head_drop limit 8",
+    "codel limit 20",
+    "codel limit 300 target 1ms noecn",
+    "fq_codel limit 20",
+    "fq_codel limit 200 target 20ms memory_limit 1m",
+    "fq limit 30 flow_limit 5",
+    "pie limit 20 target 30ms",
+    "fq_pie limit 30 tupdate 3ms",
+    "dualpi2 limit 20",
+    "cake bandwidth 1mbit",
+    "cake bandwidth 20mbit diffserv4",
+    "cake unlimited besteffort",
+    "ccaq limit 20",
 ];
 
 /// What befalls packets behind a link.
@@ -137,16 +158,47 @@ impl Draw {
             delay.push((Time(self.moment(duration).0 + 10 * MS), self.delay()));
         }
         let qdisc = self.of(qdiscs).parse().expect("a tc line");
+        let changes = self.changes(&qdisc, duration);
         Link {
             rate: self.capacity(duration),
             delay,
             qdisc,
+            changes,
             overhead: OVERHEAD,
             nic: self.nic(),
             impair: self.impair(),
             flush: self.7.below(3) == 0,
             pause: None,
         }
+    }
+
+    /// Every fourth discipline gets other parameters, or gives way to another.
+    fn changes(&mut self, first: &Spec, duration: u64) -> Vec<(Time, QdiscChange)> {
+        let rng = &mut self.8;
+        let mut changes: Vec<(Time, QdiscChange)> = Vec::new();
+        if rng.below(4) > 0 || matches!(first, Spec::Noqueue(_)) {
+            return changes;
+        }
+        let mut at = 0;
+        for _ in 0..1 + rng.below(4) {
+            at += rng.below(duration / 20 / MS) * 10 * MS + 1 + rng.below(2) * (10 * MS - 1);
+            let present = changes.last().map_or(first, |(_, change)| change.spec());
+            // These variants take no change.
+            let text = present.to_string();
+            let stays = ["variant ns2", "variant rfc9332", "variant rfc8033b"].iter().any(|end| text.ends_with(end));
+            let lines = CHANGES.iter().filter(|_| !stays).filter_map(|line| present.changed(line).ok());
+            let lines: Vec<_> = lines.collect();
+            let change = match (lines.is_empty(), rng.below(3)) {
+                (false, 0..2) => QdiscChange::Parameters(lines[rng.below(lines.len() as u64) as usize].clone()),
+                _ => {
+                    let others: Vec<_> = QDISCS.iter().filter(|line| **line != "noqueue").collect();
+                    let line = others[rng.below(others.len() as u64) as usize];
+                    QdiscChange::Discipline(line.parse().expect("a tc line"))
+                }
+            };
+            changes.push((Time(at), change));
+        }
+        changes
     }
 
     /// A card on every sixth link.

@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::tcp::{AckPolicy, Cc};
 use sojourn_core::units::{Span, Time};
-use sojourn_model::scenario::{self, Access, Capacity, Impair, Link, Nic, Pause, Scenario};
+use sojourn_model::scenario::{self, Access, Capacity, Impair, Link, Nic, Pause, QdiscChange, Scenario};
 use sojourn_model::workload::{App, Delays, Direction, Entry};
 
 use crate::flows::socket;
@@ -328,8 +328,7 @@ fn mtu(entries: &[Entry]) -> u32 {
 /// The words of the `tc` commands that put the discipline of a hop at a device, and below which handle it stands.
 pub fn discipline(device: &str, link: &Link, kind: LinkKind, mtu: u32) -> Vec<Vec<String>> {
     let line = tc_line(&link.qdisc);
-    let overhead = i64::from(link.overhead) - ETHERNET;
-    let stab = if overhead == 0 { String::new() } else { format!(" stab overhead {overhead}") };
+    let stab = stab(link);
     let add = format!("qdisc add dev {device}");
     let (Capacity::Steps(steps), LinkKind::Htb | LinkKind::Tbf) = (&link.rate, kind) else {
         // What has no queue counts nothing.
@@ -346,6 +345,30 @@ pub fn discipline(device: &str, link: &Link, kind: LinkKind, mtu: u32) -> Vec<Ve
     };
     all.push(words(&format!("{add} parent 1:1 handle 10: {line}")));
     all
+}
+
+/// What `tc` is told of the link's overhead.
+fn stab(link: &Link) -> String {
+    let overhead = i64::from(link.overhead) - ETHERNET;
+    if overhead == 0 { String::new() } else { format!(" stab overhead {overhead}") }
+}
+
+/// The words of the `tc` commands that change the discipline of a hop, each with its time. Each new discipline has a new handle:
+/// with the old one Linux would look for another discipline's parameters.
+pub fn qdisc_changes(device: &str, link: &Link, kind: LinkKind) -> Vec<(Time, Vec<String>)> {
+    let shaped = kind != LinkKind::Device && matches!(link.rate, Capacity::Steps(_));
+    let (place, stab) = if shaped { ("parent 1:1", String::new()) } else { ("root", stab(link)) };
+    let mut handle = if shaped { 0x10 } else { 1 };
+    let mut line = |change: &QdiscChange| match change {
+        QdiscChange::Parameters(change) => {
+            format!("qdisc change dev {device} {place} handle {handle:x}: {}", change.line)
+        }
+        QdiscChange::Discipline(spec) => {
+            handle += 1;
+            format!("qdisc replace dev {device} {place} handle {handle:x}:{stab} {}", tc_line(spec))
+        }
+    };
+    link.changes.iter().map(|(at, change)| (*at, words(&line(change)))).collect()
 }
 
 /// The words of the `ip` and `tc` commands that put a hop's impairments where its packets arrive: netem stands on a device of
@@ -557,6 +580,27 @@ mod tests {
             ]
         );
         assert!(joined("limit 50 loss 1%")[2].ends_with("netem limit 50 loss 1%"));
+    }
+
+    #[test]
+    fn a_discipline_changes_under_its_handle_and_another_gets_a_handle_of_its_own() {
+        let steps =
+            r#"[["0s", "codel"], ["1s", "codel target 9ms"], ["2s", "pfifo limit 5"], ["3s", "pfifo limit 7"]]"#;
+        let text = TWO_HOPS.replacen("\"fq_codel limit 100\"", steps, 1);
+        let scenario = scenario(&text);
+        let joined = |kind| -> Vec<String> {
+            let link = &scenario.hops[0].right;
+            qdisc_changes("hop0r", link, kind).iter().map(|(at, words)| format!("{at} {}", words.join(" "))).collect()
+        };
+        assert_eq!(
+            joined(LinkKind::Device),
+            [
+                "1s qdisc change dev hop0r root handle 1: codel target 9ms",
+                "2s qdisc replace dev hop0r root handle 2: pfifo limit 5",
+                "3s qdisc change dev hop0r root handle 2: pfifo limit 7",
+            ]
+        );
+        assert_eq!(joined(LinkKind::Htb)[1], "2s qdisc replace dev hop0r parent 1:1 handle 11: pfifo limit 5");
     }
 
     #[test]
