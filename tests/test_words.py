@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from conftest import Run, kernel_or_skip
+from sojourn.sweep import labels
 
 BOTH = pytest.mark.parametrize("world", ["sim", "kernel"])
 TOP = 'duration = "6s"\nmeasure = ["2s", "end"]\n'
@@ -100,7 +101,55 @@ def test_a_table_names_a_discipline_that_changes_by_its_lines(sojourn: Run, tmp_
     steps = '[["0s", "codel"], ["1s", "codel target 20ms"]]'
     bulk = '[[flow]]\nkind = "bulk"\nrtt = "40ms"\n'
     file.write_text(f'{TOP}{HOP}{bulk}[sweep]\n"hop.b.qdisc" = ["codel", {steps}]\n')
-    done = sojourn("run", file, cwd=tmp_path)
-    assert "codel; 1s: codel target 20ms" in done.stdout
+    sets = [run["set"] for run in json.loads(sojourn("run", file, "-f", "json").stdout)["runs"]]
+    assert labels(sets) == ["codel", "codel; 1s: codel target 20ms"]
     said = json.loads(sojourn("check", file, "-f", "json").stdout)
     assert "codel limit 1000; 1s: codel limit 1000 target 20ms" in json.dumps(said)
+
+
+def shares(run: dict[str, Any], *users: str) -> list[float]:
+    """What each user's flows get together, as shares of all."""
+    rates = [sum(flow["goodput_mbit"] for flow in run["flows"] if flow["name"].startswith(user)) for user in users]
+    return [rate / sum(rates) for rate in rates]
+
+
+def of_user(name: str, count: int, rest: str = "") -> str:
+    """Bulk flows of one host."""
+    flow = f'[[flow]]\nname = "{name}"\nkind = "bulk"\ncount = {count}\nrtt = "30ms"\n{rest}'
+    return f'{flow}user = "{name}"\n'
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("direction", "mode", "is_shared"),
+    [
+        ("right", "dual-dsthost", True),
+        ("left", "dual-srchost", True),
+        ("right", "triple-isolate", True),
+        ("right", "dual-srchost", False),
+        ("right", "flows", False),
+    ],
+)
+def test_a_user_with_many_flows_gets_as_much_as_one_with_a_single_flow(
+    play: Any, world: str, direction: str, mode: str, is_shared: bool
+) -> None:
+    hop = f'{HOP}qdisc = "cake {mode}"\nreverse = {{ qdisc = "cake {mode}" }}\n'
+    flows = "".join(of_user(name, count, f'direction = "{direction}"\n') for name, count in (("ann", 4), ("bob", 1)))
+    [run] = play(hop + flows, world)
+    assert shares(run, "ann", "bob") == pytest.approx([0.5, 0.5] if is_shared else [0.8, 0.2], abs=0.05)
+
+
+@BOTH
+def test_a_user_has_flows_of_every_kind(play: Any, world: str) -> None:
+    user = 'user = "ann"\nrtt = "30ms"\n'
+    flows = of_user("ann", 1)
+    for direction in ("right", "left"):
+        flows += f'[[flow]]\nkind = "cbr"\ncount = 2\nrate = "100kbit"\ndirection = "{direction}"\n{user}'
+        flows += f'[[flow]]\nkind = "pings"\ncount = 2\ninterval = "50ms"\ndirection = "{direction}"\n{user}'
+    flows += f'[[flow]]\nkind = "web"\nrate = 5\n{user}[[flow]]\nkind = "upload"\nsize = "20k"\n{user}'
+    [run] = play(f'{HOP}qdisc = "cake"\n{flows}', world)
+    for flow in run["flows"]:
+        if flow["kind"] == "pings":
+            assert flow["rtt_ms"]["p50"] >= 30, flow
+        else:
+            assert flow["goodput_mbit"] > 0.08, flow

@@ -633,7 +633,12 @@ pub const FLOW: Section = Section {
             &["sizes"],
             key("group", Form::Name, Words("no cap"), "The [[group]] that caps its simultaneous transfers."),
         ),
-        key("user", Form::Later, Words("none"), "The host for isolation among hosts."),
+        key(
+            "user",
+            Form::Name,
+            Words("each flow's own"),
+            "The host at the right end: flows that name the same user are that host's, for disciplines that share among hosts (cake's dual-srchost, dual-dsthost and triple-isolate). At the left end each flow has a host of its own.",
+        ),
     ],
 };
 

@@ -59,6 +59,7 @@ pub(crate) struct Flow {
     pub(crate) rtt: Rtt,
     pub(crate) place: Place,
     pub(crate) tunnel: Option<String>,
+    pub(crate) user: Option<String>,
     pub(crate) start: Draws,
     pub(crate) stop: Time,
     pub(crate) what: What,
@@ -230,6 +231,7 @@ impl Flow {
             rtt: Rtt::read(&reader, (around.path_delay)(via), count)?,
             place: place(&reader)?,
             tunnel: reader.given("tunnel").map(|field| field.name()).transpose()?,
+            user: user(&reader)?,
             start,
             stop: stop.moment()?,
             what,
@@ -289,6 +291,14 @@ fn directions(reader: &Reader<'_>) -> Result<&'static [Direction], Error> {
         "both" => &[Direction::Right, Direction::Left],
         _ => &[Direction::Right],
     })
+}
+
+fn user(reader: &Reader<'_>) -> Result<Option<String>, Error> {
+    let Some(field) = reader.given("user") else { return Ok(None) };
+    if reader.given("tunnel").is_some() {
+        return Err(field.fault("not with tunnel: what is inside a tunnel has no host that a queue could see"));
+    }
+    field.name().map(Some)
 }
 
 fn place(reader: &Reader<'_>) -> Result<Place, Error> {

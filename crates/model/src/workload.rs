@@ -52,8 +52,28 @@ pub struct Entry {
     pub delays: Delays,
     /// The flow hash of all its connections, if they run through a tunnel; else each has one of its own.
     pub tunnel: Option<u32>,
+    /// Whose it is, if its right end is a host that it shares with other flows.
+    pub user: Option<User>,
     /// What the application does.
     pub app: App,
+}
+
+/// A host at the right end with several flows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct User {
+    /// Which user, from 0 on in order of their first flows: below [`User::MOST`].
+    pub number: u16,
+    /// Which of its flows this is: below [`User::MOST_FLOWS`].
+    pub flow: u16,
+    /// The row of its first flow in [`Workload::entries`].
+    pub first: usize,
+}
+
+impl User {
+    /// So many users there may be.
+    pub const MOST: usize = 512;
+    /// So many flows a user may have.
+    pub const MOST_FLOWS: usize = 1024;
 }
 
 impl Entry {

@@ -97,6 +97,20 @@ fn an_ecn_field_is_for_datagrams_and_a_flag_for_tcp() {
 }
 
 #[test]
+fn a_user_is_one_host_with_a_bounded_number_of_flows() {
+    let flow = |text: &str| error("kind = \"bulk\"", &format!("kind = \"bulk\"\n{text}"));
+    says(&flow("user = \"a b\""), 10, "flow.bulk0.user", "expected a name");
+    says(&flow("user = \"ann\"\ntunnel = \"vpn\""), 10, "flow.bulk0.user", "not with tunnel");
+    says(&flow("user = \"ann\"\ncount = 1025"), 8, "flow.bulk0.user", "a user has at most 1024");
+    says(&flow("user = \"ann\"\n[access]\nrate = \"1gbit\""), 8, "flow.bulk0.user", "not with [access]");
+    let two = "[[hop]]\nrate = \"1mbit\"\n[[flow]]\nkind = \"bulk\"\nuser = \"ann\"\nvia = [\"bottleneck\"]\n[[flow]]\nuser = \"ann\"";
+    says(&error("[[flow]]", two), 14, "flow.bulk1.user = \"ann\"", "expected via to end at the same hop");
+    let many: String = (0..513).map(|i| format!("[[flow]]\nkind = \"bulk\"\nuser = \"u{i}\"\n")).collect();
+    let error = load(format!("{SOUND}{many}").as_bytes(), &LoadOptions::default()).err().expect("an error");
+    assert!(error.to_string().contains("flow.bulk513.user = \"u512\": too many users: at most 512"), "{error}");
+}
+
+#[test]
 fn rates_must_be_above_zero() {
     for rate in ["-10mbit", "0mbit", "0.0000001bit"] {
         says(&error("10mbit", rate), 5, "hop.bottleneck.rate", "above zero");
@@ -305,7 +319,6 @@ fn what_comes_later_says_so() {
         ("codel limit 100", "etf clockid CLOCK_TAI"),
         ("kind = \"bulk\"", "kind = \"command\""),
         ("kind = \"bulk\"", "kind = \"bulk\"\ncc = \"bbr2\""),
-        ("kind = \"bulk\"", "kind = \"bulk\"\nuser = \"a\""),
     ] {
         let error = error(from, to);
         assert!(error.not_built && error.to_string().contains("not built yet"), "{error}");

@@ -71,6 +71,17 @@ fn a_discipline_that_changes_can_be_swept_and_set() {
 }
 
 #[test]
+fn flows_that_name_the_same_user_are_numbered_as_that_host_s() {
+    let entries = flow(
+        "kind = \"bulk\"\n[[flow]]\nkind = \"bulk\"\nuser = \"ann\"\ncount = 2\n[[flow]]\nkind = \"voip\"\nuser = \"bob\"\n[[flow]]\nkind = \"pings\"\ndirection = \"both\"\nuser = \"ann\"",
+    );
+    let users: Vec<_> =
+        entries.iter().map(|entry| entry.user.map(|user| (user.number, user.flow, user.first))).collect();
+    let ann = |flow| Some((0, flow, 1));
+    assert_eq!(users, [None, ann(0), ann(1), Some((1, 0, 3)), ann(2), ann(3)]);
+}
+
+#[test]
 fn datagrams_leave_with_the_ecn_field_that_is_asked_for() {
     let ecn = |text: &str| flow(text)[0].ecn;
     assert_eq!(ecn("kind = \"voip\""), Ecn::NotEct);

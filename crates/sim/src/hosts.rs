@@ -665,7 +665,7 @@ impl<'a> Hosts<'a> {
     ) -> u32 {
         let entry = &self.entries[index as usize];
         let lane = self.topology.class_of[index as usize] as u16 * 2 + u16::from(backward);
-        let new = || flow_hash(index, (self.players[index as usize].hashes.next_u32() >> 16) as u16);
+        let new = || flow_hash(index, entry, (self.players[index as usize].hashes.next_u32() >> 16) as u16);
         let hash = hash.or(entry.tunnel).unwrap_or_else(new);
         let dscp = entry.dscp;
         let Config { header, mss, rwnd, .. } = entry.tcp;

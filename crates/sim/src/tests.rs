@@ -61,6 +61,7 @@ fn entry(name: &str, app: App, rest: Span) -> Entry {
         delays: Delays { data_in: quarter, data_out: quarter, ack_in: quarter, ack_out: quarter },
         ecn: Ecn::NotEct,
         tunnel: None,
+        user: None,
         app,
     }
 }

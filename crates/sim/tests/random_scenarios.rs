@@ -15,7 +15,7 @@ use sojourn_model::workload::page::{Browsing, Page};
 use sojourn_model::workload::rpm::Rpm;
 use sojourn_model::workload::stream::{Codec, Playout, Stream, Transport, Voice};
 use sojourn_model::workload::video::{Rule, Video};
-use sojourn_model::workload::{App, Delays, Direction, Entry, Exchange, Group, WebConnection, Workload};
+use sojourn_model::workload::{App, Delays, Direction, Entry, Exchange, Group, User, WebConnection, Workload};
 use sojourn_sim::{Detail, Engine, Options, run};
 
 /// How many scenarios a test run compares, from SOJOURN_FIRST_SEED (else 0) on; SOJOURN_SCENARIOS asks for more.
@@ -405,6 +405,7 @@ impl Draw {
             delays,
             ecn: [Ecn::NotEct, Ecn::NotEct, Ecn::Ect0, Ecn::Ect1][self.8.below(4) as usize],
             tunnel: self.once_in(6).then_some(7),
+            user: (self.8.below(3) == 0).then_some(User { number: number as u16 % 2, flow: number as u16, first: 0 }),
             app,
         }
     }

@@ -7,6 +7,7 @@ use sojourn_model::scenario::{Capacity, Link, Scenario};
 use sojourn_model::workload::{App, Entry};
 
 use crate::job::{LinkKind, Mode};
+use crate::topology;
 
 /// The kernel that would run it.
 #[derive(Clone, Debug)]
@@ -44,7 +45,20 @@ pub fn refusal(scenario: &Scenario, kernel: &Kernel, mode: Mode) -> Option<Strin
             "host tsq: the guest's devices take each packet from its socket at once: nothing waits there".into(),
         );
     }
-    scenario.workload.entries.iter().find_map(|one| entry(one).map(|why| format!("flow {}: {why}", one.name)))
+    let entries = &scenario.workload.entries;
+    // Whoever sends to a user looks up one route, wherever it is from.
+    let of_user = |one: &Entry| {
+        let user = one.user.filter(|_| one.has_tcp())?;
+        let sibling = |other: &&Entry| other.user.is_some_and(|other| other.first == user.first) && other.has_tcp();
+        let first = entries[user.first..].iter().filter(sibling).find(|other| other.via.0 == one.via.0)?;
+        (topology::metrics(one) != topology::metrics(first)).then(|| {
+            format!(
+                "user: iw, ecn, rwnd or acks differ from those of flow {}: Linux keeps them by the address of a host",
+                first.name
+            )
+        })
+    };
+    entries.iter().find_map(|one| entry(one).or_else(|| of_user(one)).map(|why| format!("flow {}: {why}", one.name)))
 }
 
 fn link(link: &Link, kernel: &Kernel, mode: Mode) -> Option<String> {

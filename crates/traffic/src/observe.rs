@@ -180,7 +180,7 @@ impl<'a> Tracker<'a> {
 
     /// Nothing for what is no flow's.
     fn record(&mut self, packet: &Packet, mode: Mode) -> Option<PacketRecord> {
-        let entry = topology::entry_of(packet.hosts[0])? as u32;
+        let entry = topology::entry_of(packet.hosts)? as u32;
         let (port, side) = match (packet.protocol, packet.ports) {
             (ICMP, _) => (FIRST_PORT, 0),
             (_, [port, SERVICE]) => (port, 0),
@@ -355,7 +355,7 @@ fn flows(
             Record::Retransmitted { socket, payload, .. } => (socket, Told::Retransmit(payload)),
             Record::Packet(_) | Record::Ring(_) | Record::Paused { .. } => continue,
         };
-        if let Some(entry) = topology::entry_of(socket.hosts[0]).filter(|&entry| entry < entries.len()) {
+        if let Some(entry) = topology::entry_of(socket.hosts).filter(|&entry| entry < entries.len()) {
             told.push((time(socket.at, origin), entry as u32, what));
         }
     }

@@ -97,14 +97,14 @@ pub struct Network {
     pub mtu: u32,
 }
 
-/// The address of the host at this side of a flow; `entry` is its row in the result.
-pub fn address(side: Direction, via: (usize, usize), entry: usize) -> Ipv4Addr {
-    // Right is the side towards which right goes.
-    let second = match side {
-        Direction::Left => LEFT + via.0,
-        Direction::Right => RIGHT + via.1,
+/// The address of the host at this side of a flow, whose row in the result this is.
+pub fn address(side: Direction, entry: &Entry, row: usize) -> Ipv4Addr {
+    // Right is the side towards which right goes. All flows of a user end at one host there.
+    let (second, row) = match side {
+        Direction::Left => (LEFT + entry.via.0, row),
+        Direction::Right => (RIGHT + entry.via.1, entry.user.map_or(row, |user| user.first)),
     };
-    let [x, y] = host(entry).to_be_bytes();
+    let [x, y] = host(row).to_be_bytes();
     Ipv4Addr::new(10, second as u8, x, y)
 }
 
@@ -113,9 +113,10 @@ pub fn host(entry: usize) -> u16 {
     (entry + 1) as u16
 }
 
-/// The row of the result to which a host's address belongs.
-pub fn entry_of(address: Ipv4Addr) -> Option<usize> {
-    let [first, _, x, y] = address.octets();
+/// The row of the result to which a packet between these hosts belongs: the left one's, as the right one may have other flows too.
+pub fn entry_of(hosts: [Ipv4Addr; 2]) -> Option<usize> {
+    let left = hosts.iter().find(|host| usize::from(host.octets()[1]) < RIGHT)?;
+    let [first, _, x, y] = left.octets();
     let host = u16::from_be_bytes([x, y]);
     (first == 10 && host > 0).then(|| usize::from(host) - 1)
 }
@@ -259,25 +260,31 @@ impl Network {
         let Some((device, gateway)) = self.towards(place, router) else { return Vec::new() };
         let mut lines = vec![format!("route add local 10.{second}.0.0/16 dev lo")];
         let flows: Vec<(usize, &Entry)> =
-            scenario.workload.entries.iter().enumerate().filter(|(_, entry)| chosen(entry)).collect();
+            scenario.workload.entries.iter().enumerate().filter(|(_, entry)| chosen(entry) && routed(entry)).collect();
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for (_, entry) in &flows {
             *counts.entry(metrics(entry)).or_default() += 1;
         }
         let common = counts.iter().max_by_key(|(_, count)| **count).map(|(text, _)| text.clone()).unwrap_or_default();
         lines.push(format!("route add default via {gateway} dev {device} {common}"));
+        let mut known = BTreeSet::new();
         for (row, entry) in flows {
-            let own = metrics(entry);
-            if own != common {
-                lines.push(format!("route add {} via {gateway} dev {device} {own}", address(far, entry.via, row)));
+            let (own, address) = (metrics(entry), address(far, entry, row));
+            if own != common && known.insert(address) {
+                lines.push(format!("route add {address} via {gateway} dev {device} {own}"));
             }
         }
         lines
     }
 }
 
+/// Whether a flow needs words of its own on the route to its hosts: a user's other flows may.
+fn routed(entry: &Entry) -> bool {
+    entry.has_tcp() || entry.user.is_none()
+}
+
 /// What Linux keeps with a route, in the words of `ip route`.
-fn metrics(entry: &Entry) -> String {
+pub fn metrics(entry: &Entry) -> String {
     let tcp = &entry.tcp;
     let mut text = format!("initcwnd {} rto_min {}ms", tcp.iw, tcp.rto_min.0 / 1_000_000);
     if tcp.acks == AckPolicy::Every {
@@ -425,6 +432,7 @@ fn words(line: &str) -> Vec<String> {
 mod tests {
     use super::*;
     use sojourn_model::plan::{LoadOptions, Plan};
+    use sojourn_model::workload::User;
 
     fn scenario(text: &str) -> Scenario {
         let plan = Plan::load("test.toml", text.as_bytes(), &LoadOptions::default()).expect("a sound file");
@@ -475,10 +483,19 @@ mod tests {
 
     #[test]
     fn a_flow_has_a_host_pair_whose_addresses_name_its_row() {
-        assert_eq!(address(Direction::Left, (1, 1), 299).to_string(), "10.2.1.44");
-        assert_eq!(address(Direction::Right, (0, 1), 0).to_string(), "10.102.0.1");
-        assert_eq!(entry_of(Ipv4Addr::new(10, 102, 1, 44)), Some(299));
-        assert_eq!(entry_of(Ipv4Addr::new(172, 16, 0, 1)), None);
+        let two = scenario(TWO_HOPS);
+        let entry = |via, user| Entry { via, user, ..two.workload.entries[0].clone() };
+        assert_eq!(address(Direction::Left, &entry((1, 1), None), 299).to_string(), "10.2.1.44");
+        assert_eq!(address(Direction::Right, &entry((0, 1), None), 0).to_string(), "10.102.0.1");
+        let hosts = |left, right| [Ipv4Addr::from(left), Ipv4Addr::from(right)];
+        assert_eq!(entry_of(hosts([10, 2, 1, 44], [10, 102, 1, 44])), Some(299));
+        assert_eq!(entry_of(hosts([172, 16, 0, 1], [10, 102, 1, 44])), None);
+        // A user's flows end at one address; the other end tells them apart.
+        let user = Some(User { number: 0, flow: 1, first: 4 });
+        let of_user = entry((0, 1), user);
+        let [left, right] = [Direction::Left, Direction::Right].map(|side| address(side, &of_user, 299));
+        assert_eq!((left.to_string().as_str(), right.to_string().as_str()), ("10.1.1.44", "10.102.0.5"));
+        assert_eq!((entry_of([left, right]), entry_of([right, left])), (Some(299), Some(299)));
     }
 
     #[test]

@@ -38,10 +38,9 @@ impl<N: Net> Flows<'_, N> {
         let (from, to) = self.hosts(index, entry.direction);
         let (from, to) = (SocketAddrV4::new(from, FIRST_PORT), SocketAddrV4::new(to, SERVICE));
         let (far, tos) = (self.place(entry, entry.direction), tos(entry));
-        let hearer = self.net.inside(far, move || socket::datagrams(to, None, 0))?;
-        let sender = self
-            .net
-            .inside(self.place(entry, opposite(entry.direction)), move || socket::datagrams(from, Some(to), tos))?;
+        let hearer = self.net.inside(far, move || socket::datagrams(to, from, 0))?;
+        let sender =
+            self.net.inside(self.place(entry, opposite(entry.direction)), move || socket::datagrams(from, to, tos))?;
         self.reactor.watch(&hearer, HEARERS + u64::from(index))?;
         let opened = self.reactor.now().0;
         self.played.connections.push(Connection { entry: index, port: FIRST_PORT, opened, backward: false });
@@ -62,7 +61,8 @@ impl<N: Net> Flows<'_, N> {
     pub(super) fn ping(&mut self, now: Time, index: u32, bytes: u32, number: u16) -> io::Result<()> {
         let entry = &self.entries[index as usize];
         let (from, to) = self.hosts(index, entry.direction);
-        let identifier = FIRST_PORT;
+        // A reply finds its socket by this alone, also where a host has several.
+        let identifier = FIRST_PORT + entry.user.map_or(0, |user| user.flow);
         if self.players[index as usize].pinger.is_none() {
             let place = self.place(entry, opposite(entry.direction));
             let tos = tos(entry);
@@ -70,7 +70,7 @@ impl<N: Net> Flows<'_, N> {
             self.reactor.watch(&fd, PINGERS + u64::from(index))?;
             self.players[index as usize].pinger = Some(fd);
             let opened = self.reactor.now().0;
-            self.played.connections.push(Connection { entry: index, port: identifier, opened, backward: false });
+            self.played.connections.push(Connection { entry: index, port: FIRST_PORT, opened, backward: false });
         }
         let player = &mut self.players[index as usize];
         if player.pings.len() > usize::from(u16::MAX) {

@@ -217,18 +217,18 @@ pub fn failure(fd: impl AsFd) -> io::Result<()> {
     }
 }
 
-/// A socket for datagrams at this address, with this DSCP and ECN field; with `to` for sending there, without it for receiving.
-pub fn datagrams(at: SocketAddrV4, to: Option<SocketAddrV4>, tos: u8) -> io::Result<OwnedFd> {
+/// A socket for datagrams between these addresses, with this DSCP and ECN field. A host may have others at the same port, with
+/// other peers.
+pub fn datagrams(at: SocketAddrV4, peer: SocketAddrV4, tos: u8) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let fd = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, flags, Some(ipproto::UDP))?;
     // What waits in the host itself, or to be read, is never refused.
     sockopt::set_socket_send_buffer_size(&fd, ROOM)?;
     sockopt::set_socket_recv_buffer_size(&fd, ROOM)?;
     set_tos(&fd, tos)?;
+    sockopt::set_socket_reuseaddr(&fd, true)?;
     rustix::net::bind(&fd, &at)?;
-    if let Some(to) = to {
-        rustix::net::connect(&fd, &to)?;
-    }
+    rustix::net::connect(&fd, &peer)?;
     Ok(fd)
 }
 
