@@ -200,5 +200,8 @@ def labels(sets: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _label_part(key: str, value: Any) -> str:
+    if key.endswith(".qdisc") and isinstance(value, list):
+        # As the run's description has it: the line of the start, then each later one with its time.
+        return "; ".join(line if number == 0 else f"{at}: {line}" for number, (at, line) in enumerate(value))
     text = str(value) if isinstance(value, str) else records.to_json(value, indent=None)
     return text if key.endswith(".qdisc") else f"{key.removeprefix('hop.').removeprefix('flow.')} {text}"
