@@ -16,18 +16,21 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export CARGO_TERM_PROGRESS_WHEN ?= never
 
 RUST := Cargo.toml Cargo.lock $(shell find crates benches -name '*.rs' -o -name Cargo.toml -o -name '*.toml' -path '*/src/*')
-KERNEL_SOURCES := tools/wheel tools/debian $(shell find kernel -type f)
+SHARED := tools/wheel tools/debian $(shell find kernel scenarios -type f)
 PYTHON_SOURCES := pyproject.toml README.md $(shell find python -type f ! -name '*.pyc' ! -name '*.so')
 
-.PHONY: help build run test check bench profiled figures docs site format lock clean
+.PHONY: help build wheel run test check bench profiled figures docs site format lock clean
 
 help: ## This list.
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
 
 build: $(VENV)/.wheel $(VENV)/.bench ## The command, at .venv/bin/sojourn.
 
-run: build ## The fading link of the CoDel paper: five disciplines, one picture.
-	@$(BIN)/sojourn run scenarios/fading-link.toml
+wheel: $(VENV)/.wheel ## The command as a file to install anywhere: pip install FILE.
+	@echo "pip install $(CURDIR)/$$(ls target/wheels/*.whl)"
+
+run: $(VENV)/.wheel ## The fading link of the CoDel paper: five disciplines, one picture.
+	@$(BIN)/sojourn run fading-link
 
 # What bench is tested for does not ask for the last percent of its speed, and that is minutes of compilation.
 test: $(VENV)/.wheel $(VENV)/.dev ## Every test: Rust, then Python and the command.
@@ -86,7 +89,7 @@ $(VENV)/.dev: requirements-dev.txt $(VENV)/.deps
 	@$(STAGE) "Python tools" tools/venv $(VENV) requirements-dev.txt
 	@touch $@
 
-$(VENV)/.wheel: $(VENV)/.deps $(RUST) $(PYTHON_SOURCES) $(KERNEL_SOURCES)
+$(VENV)/.wheel: $(VENV)/.deps $(RUST) $(PYTHON_SOURCES) $(SHARED)
 	@$(STAGE) "wheel" tools/wheel $(BIN)
 	@touch $@
 

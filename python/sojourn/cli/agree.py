@@ -21,21 +21,26 @@ from sojourn.cli.base import (
     simulated_seconds,
     warn,
 )
+from sojourn.plan import find
 
 if TYPE_CHECKING:
     from sojourn.agree import Comparison
     from sojourn.agree.judge import Pair
 
 
+def _found(_context: click.Context, _argument: click.Parameter, words: Sequence[str]) -> tuple[Path, ...]:
+    return tuple(map(find, words))
+
+
 @cli.command(
     epilog="""\b
 Examples:
-  sojourn agree scenarios/static-1.5mbit.toml
-  sojourn agree scenarios/rural-low.toml scenarios/rural-high.toml --seeds 3
+  sojourn agree static-1.5mbit
+  sojourn agree rural-low rural-high --seeds 3
   sojourn agree experiments/agree/drawn --out results/agree
 """
 )
-@click.argument("scenarios", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("scenarios", nargs=-1, required=True, callback=_found)
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", callback=parse_sets, help="Set a key. Repeatable.")
 @click.option("--seeds", type=int, callback=bounded(1, 10_000), default=10, show_default=True, help="Seeds, from 1 on.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Pictures and numbers too: a new folder.")
@@ -57,7 +62,7 @@ def agree(
 ) -> None:
     """Say how well the simulator agrees with the real kernel.
 
-    SCENARIOS are scenario files, or folders of them. Each is played in both worlds with the same seeds, and compared
+    SCENARIOS are scenario files, names of scenarios that come with sojourn, or folders of files. Each is played in both worlds with the same seeds, and compared
     seed by seed. What was played is kept, so an interrupted comparison goes on
     where it was.
     """
