@@ -47,6 +47,8 @@ check: $(VENV)/.wheel $(VENV)/.dev ## Format, lints, types and the rules between
 	@$(STAGE) "ruff format" $(BIN)/ruff format --quiet --check .
 	@$(STAGE) "mypy" $(BIN)/mypy
 	@$(STAGE) "reference pages" $(BIN)/python tools/reference.py --check
+	@$(STAGE) "numbers in README.md" $(BIN)/python tools/readme.py --check
+	@$(STAGE) "picture in README.md" $(BIN)/python tools/figures.py --check
 	@$(STAGE) "rooms of Rust" $(BIN)/python tools/rooms.py
 	@$(STAGE) "rooms of Python" env PYTHONPATH=python $(BIN)/lint-imports --no-cache --no-logo
 
@@ -61,8 +63,9 @@ figures: build ## The picture in README.md, and the figures of all papers.
 	@$(STAGE) "picture" $(BIN)/python tools/figures.py
 	@$(BIN)/sojourn figures
 
-docs: build ## docs/reference, from the tables in the code.
+docs: $(VENV)/.wheel ## docs/reference and the numbers in README.md, from the code's tables and recorded results.
 	@$(STAGE) "reference" $(BIN)/python tools/reference.py
+	@$(STAGE) "numbers in README.md" $(BIN)/python tools/readme.py
 
 site: build $(VENV)/.dev ## The documentation as a site: target/site/index.html.
 	@$(STAGE) "site" $(BIN)/python tools/website.py target/site

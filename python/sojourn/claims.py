@@ -112,7 +112,10 @@ class Experiment:
 
 
 def select(words: Sequence[str], root: Path) -> list[tuple[Experiment, list[Claim]]]:
-    """The claims asked for by papers (`001`, `001-codel`, a path) and ids (`N20`, all of `C7`); without any, all below `root`."""
+    """The claims asked for by papers (`001`, `001-codel`, a path) and ids (`N20`; `C7` with all its parts).
+
+    Without any, all below `root`.
+    """
     there = sorted(path.parent for path in root.glob(f"*/{CLAIMS}"))
     ready = [folder for folder in there if (folder / QUANTITIES).exists()]
     papers = {word: found for word in words if (found := folder_of(word, there)) is not None}
@@ -137,7 +140,7 @@ def select(words: Sequence[str], root: Path) -> list[tuple[Experiment, list[Clai
 
 
 def is_part(claim: str, word: str) -> bool:
-    """Whether a word names a claim or a part of it: `C7` names `C7 fq` and `C9` names `C9a`; `N1` does not name `N10`."""
+    """Whether a word names a claim or what it is a part of: `C7` is `C7 fq` too, and `N1` is not `N10`."""
     rest = claim.removeprefix(word)
     return claim == word or (rest != claim and word[-1:].isdigit() and not rest[0].isdigit())
 

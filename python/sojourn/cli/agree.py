@@ -45,7 +45,7 @@ Examples:
 @click.option("--seeds", type=int, callback=bounded(1, 10_000), default=10, show_default=True, help="Seeds, from 1 on.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Pictures and numbers too: a new folder.")
 @click.option("--store", type=click.Path(path_type=Path), metavar="DIR", help="Where runs are kept [default: cache].")
-@click.option("--again", is_flag=True, help="Play the kernel's runs of older guest programs anew.")
+@click.option("--again", is_flag=True, help="Rerun kernel results that an older guest program produced.")
 @click.option("--memory", type=int, callback=bounded(1, 64), default=2, show_default=True, help="GB for each guest.")
 @jobs_option
 @format_option()
@@ -62,9 +62,9 @@ def agree(
 ) -> None:
     """Say how well the simulator agrees with the real kernel.
 
-    SCENARIOS are scenario files, names of scenarios that come with sojourn, or folders of files. Each is played in both worlds with the same seeds, and compared
-    seed by seed. What was played is kept, so an interrupted comparison goes on
-    where it was.
+    SCENARIOS are scenario files, names of scenarios that come with sojourn, or folders of files. Each is played in
+    both worlds with the same seeds, and compared seed by seed. What was played is kept, so an interrupted comparison
+    goes on where it was.
     """
     from sojourn import agree as agreement
     from sojourn import records
@@ -93,7 +93,7 @@ def agree(
     _show(done, form)
     if done.older:
         click.echo(
-            f"sojourn: {many(done.older, 'run')} of the kernel by an older guest program: --again plays them", err=True
+            f"sojourn: {many(done.older, 'run')} of the kernel by an older guest program: --again reruns them", err=True
         )
     if done.interrupted:
         leave_interrupted()
