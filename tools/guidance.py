@@ -7,10 +7,11 @@ file gives for its picture, or its name alone), and as guidance.toml advises.
 from __future__ import annotations
 
 import csv
+import json
 import sys
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -66,26 +67,21 @@ def lines(told: Mapping[str, Any], link: str) -> list[str]:
     return list(dict.fromkeys(asked))
 
 
-def play(folder: Path) -> list[list[str]]:
-    """A row for each line on each link, with means over the seeds."""
-    told = advice()
-    rows = []
-    for link in LINKS:
-        about = told["links"][link]
-        file = folder / f"{link}.toml"
-        file.write_text(SCENARIO.format(**about, lines=lines(told["disciplines"], link)), encoding="utf-8")
-        base = float(about["rtt"].removesuffix("ms"))
-        found: dict[str, list[tuple[float, float, float]]] = {}
-        for record in sweep.compare(file, seeds=SEEDS).runs:
-            hop = record.result["hops"]["link"]
-            (ping,) = [flow for flow in record.result["flows"] if flow["name"] == "ping"]
-            numbers = (100 * hop["utilisation"], ping["rtt_ms"]["p95"] - base, hop["sojourn_ms"]["p95"])
-            found.setdefault(record.result["set"]["hop.link.qdisc"], []).append(numbers)
-        rows += [
-            [link, line, *(f"{fmean(values):.4g}" for values in zip(*runs, strict=True))]
-            for line, runs in found.items()
-        ]
-    return rows
+def play(folder: Path, link: str, played: Sequence[str]) -> list[list[str]]:
+    """A row for each line on a link, with means over the seeds."""
+    about = advice()["links"][link]
+    file = folder / f"{link}.toml"
+    file.write_text(SCENARIO.format(**about, lines=json.dumps(list(played))), encoding="utf-8")
+    base = float(about["rtt"].removesuffix("ms"))
+    found: dict[str, list[tuple[float, float, float]]] = {}
+    for record in sweep.compare(file, seeds=SEEDS).runs:
+        hop = record.result["hops"]["link"]
+        (ping,) = [flow for flow in record.result["flows"] if flow["name"] == "ping"]
+        numbers = (100 * hop["utilisation"], ping["rtt_ms"]["p95"] - base, hop["sojourn_ms"]["p95"])
+        found.setdefault(record.result["set"]["hop.link.qdisc"], []).append(numbers)
+    return [
+        [link, line, *(f"{fmean(values):.4g}" for values in zip(*runs, strict=True))] for line, runs in found.items()
+    ]
 
 
 def measured() -> dict[tuple[str, str], dict[str, float]]:
@@ -99,7 +95,8 @@ def measured() -> dict[tuple[str, str], dict[str, float]]:
 def main() -> int:
     """Plays all, and says where the numbers are."""
     with tempfile.TemporaryDirectory() as folder:
-        found = play(Path(folder))
+        told = advice()["disciplines"]
+        found = [row for link in LINKS for row in play(Path(folder), link, lines(told, link))]
     with MEASURED.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows([HEADS, *found])
     print(MEASURED.relative_to(HERE.parent))

@@ -47,24 +47,24 @@ def disciplines() -> dict[str, str]:
 def _guidance(name: str, told: dict[str, Any], found: dict[tuple[str, str], dict[str, float]]) -> list[str]:
     """When a discipline is of use, and what to set, with what was measured (tools/guidance.py)."""
     one = told["disciplines"][name]
-    rows = ["| link | line | pings wait | packets wait | link busy | |", "|---|---|--:|--:|--:|---|"]
+    parts = ["## When to use it", "", one["when"], "", "## What to set", ""]
     for link in LINKS:
         line, why = one[link]
-        before = plain(name, one)
-        if before not in (None, line):
-            rows.append(_guided(told["links"][link]["title"], before, found[link, before], "As it comes."))
-        rows.append(_guided(told["links"][link]["title"], line, found[link, line], why))
+        parts += [f"### {told['links'][link]['title']}", "", f"`{line}`. {why}", ""]
+        parts += ["| | pings wait | packets wait | link busy |", "|---|--:|--:|--:|"]
+        parts += [_numbers(shown, found[link, shown]) for shown in dict.fromkeys((plain(name, one), line)) if shown]
+        parts.append("")
     measured_how = (
-        f"Measured with two CUBIC downloads and pings over such a link, means over {SEEDS} seeds (`tools/guidance.py`): "
-        "how much longer than on an empty path 95 % of the pings take at most, how long 95 % of all packets wait in the "
-        "queue at most, and how much of the time the link is busy."
+        f"Measured with two CUBIC downloads and pings over such a link, means over {SEEDS} seeds "
+        "(`tools/guidance.py`): 95 % of the pings take no longer than that beyond the empty path's RTT, 95 % of all "
+        "packets wait no longer than that in the queue, and the link is busy for that part of the time."
     )
-    return ["## When to use it", "", one["when"], "", "## What to set", "", *rows, "", measured_how, ""]
+    return [*parts, measured_how, ""]
 
 
-def _guided(link: str, line: str, numbers: dict[str, float], why: str) -> str:
+def _numbers(line: str, numbers: dict[str, float]) -> str:
     pings, packets, busy = (_digits(numbers[head]) for head in ("ping_p95_ms", "sojourn_p95_ms", "busy_percent"))
-    return f"| {link} | `{line}` | {pings} ms | {packets} ms | {busy} % | {escaped(why)} |"
+    return f"| `{line}` | {pings} ms | {packets} ms | {busy} % |"
 
 
 def _digits(value: float) -> str:
@@ -78,9 +78,10 @@ def _discipline(one: dict[str, Any], guidance: list[str]) -> str:
     example = EXAMPLES.get(name, name)
     file = FILES.get(name, name)
     shared = [one["doc"][0].upper() + one["doc"][1:] + ".", ""] if name in FILES else []
-    lines = [f"# {name}", "", *shared, "```text", f'qdisc = "{example}"']
-    lines += [f"tc qdisc replace dev eth0 root {example}"] if one["tc"] and "child" not in example else []
-    lines += ["```", "", *guidance, "## How it works", "", *_header(file), "", "## Parameters", ""]
+    lines = [f"# {name}", "", *shared, "```toml", f'qdisc = "{example}"', "```", ""]
+    if one["tc"] and "child" not in example:
+        lines += ["```shell", f"tc qdisc replace dev eth0 root {example}", "```", ""]
+    lines += [*guidance, "## How it works", "", *_header(file), "", "## Parameters", ""]
     if one["parameters"]:
         lines += ["Written as `tc` takes them. Those marked *ours* are not `tc`'s and never printed for it.", ""]
         lines += ["| parameter | value | default | meaning |", "|---|---|---|---|"]

@@ -64,8 +64,7 @@ class Scenario:
 def scenarios() -> list[Scenario]:
     """All, by name."""
     return [
-        Scenario(name, plan.load(path).title, path.read_text(encoding="utf-8"))
-        for name, path in plan.bundled().items()
+        Scenario(name, plan.load(path).title, path.read_text(encoding="utf-8")) for name, path in plan.bundled().items()
     ]
 
 
@@ -132,8 +131,8 @@ def _index(there: Sequence[Scenario]) -> str:
         for one in there
     ]
     return (
-        "# Scenarios\n\nThese come with sojourn and run by name from any folder. Each picture is the first of the report "
-        "that its line writes.\n\n"
+        "# Scenarios\n\nThese come with sojourn and run by name from any folder. Each picture is the first of the "
+        "report that its line writes.\n\n"
         + '<div class="gallery">\n\n'
         + "\n\n".join(cards)
         + "\n\n</div>\n\n"
