@@ -13,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from readme import proof
 from sphinx.application import Sphinx
 from sphinx.util.console import nocolor
 from website_measures import measure_pages
@@ -69,7 +70,8 @@ SETTINGS = {
 def assemble(folder: Path) -> None:
     """Writes every page's source."""
     tree = Tree(folder)
-    tree.write("index.md", tree.linked((HERE / "website.md").read_text(encoding="utf-8"), "docs/index.md", "index.md"))
+    front = tree.linked((HERE / "website.md").read_text(encoding="utf-8"), "docs/index.md", "index.md")
+    tree.write("index.md", front.replace("<!-- proof -->", tree.linked(proof(), "README.md", "index.md")))
     tree.take("docs/fading-link.png")
     for path in sorted((ROOT / "docs").rglob("*.md")):
         if path != ROOT / "docs/README.md":
