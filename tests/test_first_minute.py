@@ -8,13 +8,16 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from conftest import ROOT, Run, skip_loudly
+from conftest import ROOT, SOJOURN, Run, skip_loudly
 from sojourn import claims, plan
 from sojourn.errors import Refusal
+from sojourn.kernel import replay
+from sojourn.kernel.store import Kernel
 
 Installed = Callable[..., subprocess.CompletedProcess[str]]
 COLUMNS = 80
@@ -191,3 +194,26 @@ def test_make_run_builds_no_bench_program() -> None:
         "wheel": ["$(VENV)/.wheel"],
         "build": ["$(VENV)/.wheel", "$(VENV)/.bench"],
     }
+
+
+def test_a_module_that_the_kernel_has_built_in_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "modules.builtin").write_text("kernel/net/sched/sch_fq_codel.ko\nkernel/net/sched/sch_pie.ko\n")
+    kernel = Kernel(tmp_path / "linux", "7.3.4", 250, "fast", "", build=tmp_path, source=tmp_path)
+    replay.refuse_built_in(kernel, ["sch_mine"])
+    with pytest.raises(Refusal, match=r"^fq_codel is built into this kernel .*sojourn kernel build --source DIR$"):
+        replay.refuse_built_in(kernel, ["sch_mine", "sch_fq_codel"])
+
+
+def test_the_progress_bar_says_no_total_that_is_not_the_runs(tmp_path: Path) -> None:
+    main, terminal = os.openpty()
+    words = [SOJOURN, "run", "static-100mbit", "--set", "duration=20s", "-f", "csv"]
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=terminal) as process:
+        os.close(terminal)
+        said = b""
+        with suppress(OSError):  # as a terminal ends
+            while piece := os.read(main, 2**16):
+                said += piece
+        assert process.wait() == 0
+    os.close(main)
+    shown = {int(total) for total in re.findall(rb"\d+ of (\d+) simulated seconds", said)}
+    assert shown <= {80}, said

@@ -60,15 +60,15 @@ def _own_modules(kernel: Kernel, qdisc: str, module: Path | None) -> tuple[dict[
         built = modules.build(kernel, module)
         if not built:
             raise Refusal(f"--qdisc-module = {module}: its Kbuild makes no module: expected one such as obj-m := my.o")
-        _refuse_built_in(kernel, built)
+        refuse_built_in(kernel, built)
         return built, str(modules.tc_plugins())
     if module.suffix != ".ko" or not module.is_file():
         raise Refusal(f"--qdisc-module = {module}: expected a module such as my.ko, or a folder with a Kbuild")
-    _refuse_built_in(kernel, [module.stem])
+    refuse_built_in(kernel, [module.stem])
     return {module.stem: module.resolve()}, str(modules.tc_plugins())
 
 
-def _refuse_built_in(kernel: Kernel, names: Iterable[str]) -> None:
+def refuse_built_in(kernel: Kernel, names: Iterable[str]) -> None:
     """A kernel cannot load a module of a name that is built into it."""
     listed = kernel.build / "modules.builtin"
     within = {Path(line).stem for line in listed.read_text().splitlines()} if listed.is_file() else set()
