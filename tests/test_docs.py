@@ -119,7 +119,7 @@ def test_the_numbers_of_the_readme_are_those_of_the_recorded_results(tmp_path: P
     for name, old, new in (
         ("kernel-replay.csv", "3392105,0,0,60", "3392105,0,1,60"),
         ("agreement.csv", ",bottleneck,p95,3,16.5745,16.3431,0.01416,", ",bottleneck,p95,3,16.5745,16.3431,0.00001,"),
-        ("speed.md", "7,807.0 ×", "7,808.0 ×"),
+        ("peers.csv", ",2037,", ",2137,"),
     ):
         file = tmp_path / "explanation" / name
         recorded = file.read_text(encoding="utf-8")
@@ -127,6 +127,12 @@ def test_the_numbers_of_the_readme_are_those_of_the_recorded_results(tmp_path: P
         file.write_text(recorded.replace(old, new), encoding="utf-8")
         assert readme.proof() not in text, f"{name}: another result is noticed"
         file.write_text(recorded, encoding="utf-8")
+
+
+def test_the_table_beside_other_simulators_is_the_recorded_result() -> None:
+    peers = program("benches/peers.py")
+    page = peers.PAGE.read_text(encoding="utf-8")
+    assert peers.BEGIN + peers.table(peers.recorded()) + peers.END in page
 
 
 def test_a_picture_with_another_number_is_not_the_readmes(tmp_path: Path) -> None:

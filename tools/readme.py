@@ -7,7 +7,6 @@ agreement of whole runs (tools/agree_page.py), and the speed beside other simula
 from __future__ import annotations
 
 import csv
-import re
 import statistics
 import sys
 from pathlib import Path
@@ -47,11 +46,8 @@ def agreement() -> str:
 
 
 def speed() -> str:
-    """Packets per CPU second beside ns-3's, from the table that benches/peers.py prints."""
-    text = (EXPLANATION / "speed.md").read_text(encoding="utf-8")
-    head, *lines = re.findall(r"(?m)^\| (?:bench|P\d).*\|$", text)[:6]
-    place = [cell.strip() for cell in head.strip("|").split("|")].index("of ns-3")
-    times = [float(line.strip("|").split("|")[place].strip(" ×").replace(",", "")) for line in lines]
+    """Packets per CPU second beside ns-3's."""
+    times = [float(row["sojourn"]) / float(row["ns-3"]) for row in rows("peers.csv")]
     return (
         f"**{min(times):,.0f} to {max(times):,.0f} times** ns-3's packets per CPU second, over {len(times)} benches "
         "([table](docs/explanation/speed.md))"
