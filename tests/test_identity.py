@@ -148,3 +148,20 @@ def test_the_simulator_is_known_by_its_compiled_code(tmp_path: Path) -> None:
     key = run.Simulator().key(plan, 0)
     assert len(key["simulator"]) == 64
     assert run.Simulator("heap").key(plan, 1) == key, "both engines give the same bytes"
+
+
+def test_up_and_down_are_other_words_for_the_same_run() -> None:
+    flow = {"kind": "bulk", "rtt": "9ms"}
+    plain = {
+        "hop": [{"name": "b", "rate": "20mbit", "reverse": {"rate": "2mbit"}}],
+        "flow": [{**flow, "direction": "left"}],
+    }
+    words = {
+        "hop": [{"name": "b", "down": {"rate": "20mbit"}, "up": {"rate": "2mbit"}}],
+        "flow": [{**flow, "direction": "up"}],
+    }
+    assert name(words) == name(plain)
+    assert name(plain, {"hop.b.up.qdisc": "codel"}) == name(words, {"hop.b.reverse.qdisc": "codel"})
+    assert name(words, {"hop.b.down.nic.ring": 9}) == name(plain, {"hop.b.nic.ring": 9})
+    assert name(words, {"flow.bulk0.direction": "down"}) == name(plain, {"flow.bulk0.direction": "right"})
+    assert name(words, {"hop.b.up.qdisc": "codel"}) != name(words, {"hop.b.down.qdisc": "codel"})

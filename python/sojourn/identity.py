@@ -17,6 +17,8 @@ from typing import Any
 
 NO_PART = ("sweep", "seeds", "title")
 """Of a file: what says which runs there are, and what they are called."""
+DIRECTIONS = {"up": "left", "down": "right"}
+"""A home's words for where data goes, and the plain ones."""
 SECTIONS = ("hop", "flow", "group")
 """What there are several of, each with a name."""
 
@@ -50,13 +52,28 @@ def of_run(scenario: str, seed: int, world: str, engine: str) -> Identity:
 def resolved(document: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
     """A scenario file with a run's values at their addresses, all hops and flows named, and nothing of other runs."""
     scenario: dict[str, Any] = copy.deepcopy({key: value for key, value in document.items() if key not in NO_PART})
+    for hop in scenario.get("hop", ()):
+        if "up" in hop:
+            hop["reverse"] = hop.pop("up")
+        hop.update(hop.pop("down", {}))
     for address, value in chosen.items():
         if address not in NO_PART:
-            _assign(scenario, address, value)
+            _assign(scenario, plain_address(address), value)
+    for flow in scenario.get("flow", ()):
+        if "direction" in flow:
+            flow["direction"] = DIRECTIONS.get(flow["direction"], flow["direction"])
     for section in SECTIONS:
         for table, name in zip(scenario.get(section, ()), _names(scenario, section), strict=True):
             table["name"] = name
     return scenario
+
+
+def plain_address(address: str) -> str:
+    """An address with `reverse` for a hop's `up`, and none of `down`: as two words for one direction name one key."""
+    parts = address.split(".")
+    if parts[0] == "hop" and len(parts) > 3 and parts[2] in ("up", "down"):
+        parts[2:3] = ["reverse"] if parts[2] == "up" else []
+    return ".".join(parts)
 
 
 def _names(document: Mapping[str, Any], section: str) -> list[str]:

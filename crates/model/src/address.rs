@@ -1,4 +1,5 @@
-//! Addresses of keys: `duration`, `hop.bottleneck.qdisc`, `hop.bottleneck.reverse.rate`, `flow.bulk0.cc`, `host.hystart`.
+//! Addresses of keys: `duration`, `hop.bottleneck.qdisc`, `hop.bottleneck.reverse.rate`, `flow.bulk0.cc`, `host.hystart`. A hop's
+//! `up` is its `reverse`, its `down` is the hop itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,10 +60,51 @@ fn unique(what: &str, names: Vec<(Option<u32>, String)>) -> Result<Vec<String>, 
     Ok(names.into_iter().map(|(_, name)| name).collect())
 }
 
+/// Puts what stands in a hop's `down` into the hop itself.
+pub(crate) fn spread_down(root: &mut Table) -> Result<(), Error> {
+    let names = hop_names(root)?;
+    let Some(Value { kind: Kind::List(hops), .. }) = root.get_mut("hop") else { return Ok(()) };
+    for (hop, name) in hops.iter_mut().zip(names) {
+        let Kind::Table(hop) = &mut hop.kind else { continue };
+        let Some(down) = hop.remove("down") else { continue };
+        let address = format!("hop.{name}.down");
+        let Kind::Table(keys) = down.kind else {
+            let problem = "expected a table such as { rate = \"20mbit\" }";
+            return Err(Error::at(down.line, address, problem).value(down.written()));
+        };
+        for (key, value) in keys.entries {
+            let problem = match key.as_str() {
+                "name" | "reverse" | "up" | "down" => "does not belong to one direction of a hop",
+                _ if hop.get(&key).is_some() => "given twice: also in the hop itself, which is the same direction",
+                _ => {
+                    hop.set(&key, value);
+                    continue;
+                }
+            };
+            return Err(Error::at(value.line, format!("{address}.{key}"), problem).value(value.written()));
+        }
+    }
+    Ok(())
+}
+
+/// An address with `reverse` for `up`, and none of `down`: two that are equal then mean the same key.
+pub(crate) fn plain(address: &str) -> String {
+    let mut parts: Vec<&str> = address.split('.').collect();
+    if let ["hop", _, word @ ("up" | "down"), _, ..] = parts[..] {
+        if word == "up" {
+            parts[2] = "reverse";
+        } else {
+            parts.remove(2);
+        }
+    }
+    parts.join(".")
+}
+
 /// Writes a value to the key of this address. `line` is where the address was written.
 pub(crate) fn set(root: &mut Table, address: &str, value: Value, line: Option<u32>) -> Result<(), Error> {
     let fault = |problem: String| Error::at(line, address, problem);
-    let parts: Vec<&str> = address.split('.').collect();
+    let plain = plain(address);
+    let parts: Vec<&str> = plain.split('.').collect();
     let (table, section, key): (&mut Table, &Section, &str) = match parts[..] {
         [key] => (root, &keys::TOP, key),
         ["access", key] => {
@@ -72,7 +114,7 @@ pub(crate) fn set(root: &mut Table, address: &str, value: Value, line: Option<u3
         ["hop", name, key] => (named(root, "hop", name, hop_names, &fault)?, &keys::HOP, key),
         ["hop", name, "reverse", key] => {
             let hop = named(root, "hop", name, hop_names, &fault)?;
-            (sub_table(hop, "reverse").ok_or_else(|| fault("expected a table".into()))?, &keys::HOP, key)
+            (reverse(hop).ok_or_else(|| fault("expected a table".into()))?, &keys::HOP, key)
         }
         ["hop", name, "nic", key] => {
             let hop = named(root, "hop", name, hop_names, &fault)?;
@@ -80,13 +122,13 @@ pub(crate) fn set(root: &mut Table, address: &str, value: Value, line: Option<u3
         }
         ["hop", name, "reverse", "nic", key] => {
             let hop = named(root, "hop", name, hop_names, &fault)?;
-            let reverse = sub_table(hop, "reverse").ok_or_else(|| fault("expected a table".into()))?;
+            let reverse = reverse(hop).ok_or_else(|| fault("expected a table".into()))?;
             (sub_table(reverse, "nic").ok_or_else(|| fault("expected a table".into()))?, &keys::NIC, key)
         }
         ["flow", name, key] => (named(root, "flow", name, flow_names, &fault)?, &keys::FLOW, key),
         ["group", name, key] => (named(root, "group", name, group_names, &fault)?, &keys::GROUP, key),
         _ => {
-            let expected = "duration, hop.NAME.KEY, hop.NAME.reverse.KEY, hop.NAME.nic.KEY, flow.NAME.KEY, group.NAME.KEY, access.KEY or host.KEY";
+            let expected = "duration, hop.NAME.KEY, hop.NAME.reverse.KEY (or up.KEY), hop.NAME.nic.KEY, flow.NAME.KEY, group.NAME.KEY, access.KEY or host.KEY";
             return Err(fault(format!("no key has this address: expected one like {expected}")));
         }
     };
@@ -104,6 +146,12 @@ pub(crate) fn set(root: &mut Table, address: &str, value: Value, line: Option<u3
 
 fn group_names(root: &Table) -> Result<Vec<String>, Error> {
     Ok(tables(root, "group")?.into_iter().map(|(_, table)| text(table, "name").unwrap_or("").to_owned()).collect())
+}
+
+/// A hop's other direction, under the name that the file has for it.
+fn reverse(hop: &mut Table) -> Option<&mut Table> {
+    let name = if hop.get("up").is_some() { "up" } else { "reverse" };
+    sub_table(hop, name)
 }
 
 /// The table of this name, made if it is not there; none if something else stands there.
@@ -180,5 +228,27 @@ mod tests {
         assert_eq!(nearest("flow.bulk0.ccc").as_deref(), Some("cc"));
         assert_eq!(nearest("durations").as_deref(), Some("duration"));
         assert_eq!(nearest("a.b.c.d.e"), None);
+        assert_eq!(nearest("hop.b.up.ratee").as_deref(), Some("rate"));
+    }
+
+    #[test]
+    fn up_and_down_are_as_good_as_reverse_and_the_hop_itself() {
+        let both = "[[hop]]\nname = \"b\"\nup = { rate = \"1mbit\" }\ndown = { rate = \"2mbit\", nic = { ring = 9 } }\n[[flow]]\n";
+        let mut root = parse(both).expect("valid");
+        spread_down(&mut root).expect("sound");
+        for address in
+            ["hop.b.up.qdisc", "hop.b.reverse.delay", "hop.b.up.nic.ring", "hop.b.down.qdisc", "hop.b.down.nic.bql"]
+        {
+            set(&mut root, address, Value::text(address), None).expect(address);
+        }
+        let hop = tables(&root, "hop").expect("hops")[0].1;
+        let written = |table: &Table| Value { line: None, kind: Kind::Table(table.clone()) }.written();
+        assert_eq!(
+            written(hop),
+            "{ name = \"b\", up = { rate = \"1mbit\", qdisc = \"hop.b.up.qdisc\", delay = \"hop.b.reverse.delay\", \
+             nic = { ring = \"hop.b.up.nic.ring\" } }, rate = \"2mbit\", nic = { ring = 9, bql = \"hop.b.down.nic.bql\" }, \
+             qdisc = \"hop.b.down.qdisc\" }"
+        );
+        assert_eq!([plain("hop.up.up.rate"), plain("hop.down.rate")], ["hop.up.reverse.rate", "hop.down.rate"]);
     }
 }

@@ -218,6 +218,18 @@ pub const HOP: Section = Section {
             "The other direction: the same keys; what is absent is as rightward, the discipline a plain fifo of the same limit.",
         ),
         key(
+            "up",
+            Form::Section,
+            Words("as reverse"),
+            "Another word for `reverse`: towards the left, where a home's uploads go. Results call it NAME.reverse all the same.",
+        ),
+        key(
+            "down",
+            Form::Section,
+            Words("the hop itself"),
+            "Keys of the hop itself, as a table beside `up`: towards the right, where a home's downloads go.",
+        ),
+        key(
             "impair",
             Form::Impair,
             Words("none"),
@@ -392,6 +404,8 @@ const TCP: &[&str] = &["bulk", "download", "upload", "thin", "onoff", "web", "vi
 const TCP_ONLY: &[&str] = &["bulk", "download", "upload", "thin", "web", "video", "rpm", "sizes"];
 /// The ECN field of packets that no transport answers for.
 pub const ECN_FIELDS: &[&str] = &["off", "ect0", "ect1"];
+/// Which way data goes: down is right, up is left.
+const DIRECTIONS: &[&str] = &["right", "left", "both", "down", "up"];
 const FILES: &[&str] = &["download", "upload"];
 const NOT_UPLOAD: &[&str] = &["bulk", "download", "thin", "cbr", "voip", "onoff", "pings", "web", "video", "sizes"];
 
@@ -603,25 +617,25 @@ pub const FLOW: Section = Section {
             NOT_UPLOAD,
             key(
                 "direction",
-                Form::Choice(&["right", "left", "both"]),
+                Form::Choice(DIRECTIONS),
                 Text("right"),
-                "Which way the data goes; both makes two flows, NAME.right and NAME.left.",
+                "Which way the data goes; down is right, up is left, and both makes two flows, NAME.right and NAME.left.",
             ),
         ),
         of(
             &["upload"],
             key(
                 "direction",
-                Form::Choice(&["right", "left", "both"]),
+                Form::Choice(DIRECTIONS),
                 Text("left"),
-                "Which way the data goes; both makes two flows, NAME.right and NAME.left.",
+                "Which way the data goes; down is right, up is left, and both makes two flows, NAME.right and NAME.left.",
             ),
         ),
         of(
             &["rpm"],
             key(
                 "direction",
-                Form::Choice(&["right", "left", "both"]),
+                Form::Choice(DIRECTIONS),
                 Text("right"),
                 "Which way the load goes: right is downloads of the client at the right end, left its uploads; both makes two tests at once, NAME.right and NAME.left.",
             ),

@@ -73,18 +73,23 @@ impl<'a> Frame<'a> {
             rate,
             qdisc: Some(reader.field("qdisc")?),
         };
-        let left = match table.get("reverse") {
+        if let (Some(_), Some(up)) = (table.get("reverse"), reader.given("up")) {
+            return Err(up.fault("given twice: also as reverse, which is the same direction"));
+        }
+        let word = if table.get("up").is_some() { "up" } else { "reverse" };
+        let left = match table.get(word) {
             None => {
                 let (rate, delay) = (right.rate.clone(), right.delay.clone());
                 Leg { rate, delay, qdisc: None, impair: None, pause: None, ..right }
             }
             Some(Value { line, kind: Kind::Table(reverse) }) => {
-                let reader = Reader::open(context, &keys::HOP, format!("{path}.reverse"), (*line, reverse), None)?;
-                if let Some(wrong) = reader.given("name").or(reader.given("reverse")) {
+                let path = format!("{path}.{word}");
+                let reader = Reader::open(context, &keys::HOP, path.clone(), (*line, reverse), None)?;
+                if let Some(wrong) = ["name", "reverse", "up", "down"].iter().find_map(|name| reader.given(name)) {
                     return Err(wrong.fault("does not belong to the other direction"));
                 }
                 let given = |name| reader.given(name);
-                let own = nic(context, reverse, &format!("{path}.reverse"))?;
+                let own = nic(context, reverse, &path)?;
                 let rate = given("rate").map_or(Ok(right.rate.clone()), |field| capacity(&field, duration))?;
                 Leg {
                     delay: given("delay").map_or(Ok(right.delay.clone()), |field| delays(&field))?,
@@ -97,7 +102,7 @@ impl<'a> Frame<'a> {
                     qdisc: given("qdisc"),
                 }
             }
-            Some(_) => return Err(reader.field("reverse")?.fault("expected a table such as { rate = \"1mbit\" }")),
+            Some(_) => return Err(reader.field(word)?.fault("expected a table such as { rate = \"1mbit\" }")),
         };
         Ok(Frame { name: name.to_owned(), right, left })
     }

@@ -132,6 +132,7 @@ impl Plan {
     fn read(path: &str, source: &[u8], options: &LoadOptions) -> Result<Plan, Error> {
         let source = text(source)?;
         let mut root = document::parse(source)?;
+        address::spread_down(&mut root)?;
         let mut set = Vec::with_capacity(options.set.len());
         for (key, text) in &options.set {
             let value = document::parse_value(text);
@@ -139,7 +140,8 @@ impl Plan {
             address::set(&mut root, key, value, None)?;
         }
         let section = root.remove("sweep");
-        let sweep = Sweep::read(section.as_ref(), |key| options.set.iter().any(|(fixed, _)| fixed == key))?;
+        let same = |one: &str, other: &str| address::plain(one) == address::plain(other);
+        let sweep = Sweep::read(section.as_ref(), |key| options.set.iter().any(|(fixed, _)| same(fixed, key)))?;
         let seeds = seeds(&root, &sweep, options)?;
         let combinations = sweep.combinations().filter(|n| n.checked_mul(seeds).is_some_and(|runs| runs <= MOST_RUNS));
         let Some(combinations) = combinations else {

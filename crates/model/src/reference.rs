@@ -22,12 +22,19 @@ pub fn schema() -> Json {
     let mut reverse = object(&HOP);
     reverse["required"] = json!([]);
     if let Some(keys) = reverse["properties"].as_object_mut() {
-        keys.retain(|name, _| !matches!(name.as_str(), "name" | "reverse"));
+        keys.retain(|name, _| !matches!(name.as_str(), "name" | "reverse" | "up" | "down"));
     }
     nested(&mut reverse);
     let mut hop = object(&HOP);
     nested(&mut hop);
-    hop["properties"]["reverse"] = reverse;
+    for name in ["reverse", "up", "down"] {
+        let description = hop["properties"][name]["description"].take();
+        hop["properties"][name] = reverse.clone();
+        hop["properties"][name]["description"] = description;
+    }
+    // What stands in `down` need not stand in the hop.
+    hop["required"] = json!([]);
+    hop["anyOf"] = json!([{ "required": ["rate"] }, { "required": ["down"] }]);
     let list = |of: Json| json!({ "type": "array", "items": of, "minItems": 1 });
     let mut sweep = object(&SWEEP);
     sweep["additionalProperties"] = json!(true);

@@ -287,7 +287,7 @@ fn via(reader: &Reader<'_>, hops: &[String]) -> Result<(usize, usize), Error> {
 
 fn directions(reader: &Reader<'_>) -> Result<&'static [Direction], Error> {
     Ok(match reader.field("direction")?.choice()? {
-        "left" => &[Direction::Left],
+        "left" | "up" => &[Direction::Left],
         "both" => &[Direction::Right, Direction::Left],
         _ => &[Direction::Right],
     })

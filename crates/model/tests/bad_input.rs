@@ -111,6 +111,25 @@ fn a_user_is_one_host_with_a_bounded_number_of_flows() {
 }
 
 #[test]
+fn a_direction_of_a_hop_is_given_once() {
+    let hop = |text: &str| error("qdisc = \"codel limit 100\"", &format!("qdisc = \"codel limit 100\"\n{text}"));
+    let rate = "{ rate = \"1mbit\" }";
+    says(&hop(&format!("up = {rate}\nreverse = {rate}")), 8, "hop.bottleneck.up", "also as reverse");
+    says(&hop(&format!("down = {rate}")), 8, "hop.bottleneck.down.rate = \"1mbit\"", "also in the hop itself");
+    says(&hop("down = \"1mbit\""), 8, "hop.bottleneck.down", "expected a table such as");
+    says(&hop("down = { ratee = \"1mbit\" }"), 8, "hop.bottleneck.ratee", "did you mean \"rate\"?");
+    says(&hop("down = { up = { rate = \"1mbit\" } }"), 8, "hop.bottleneck.down.up", "does not belong to one direction");
+    says(&hop("up = \"1mbit\""), 8, "hop.bottleneck.up", "expected a table such as");
+    says(&hop("up = { rate = \"fast\" }"), 8, "hop.bottleneck.up.rate = \"fast\"", "expected a rate");
+    says(
+        &error("kind = \"bulk\"", "kind = \"bulk\"\ndirection = \"ups\""),
+        10,
+        "flow.bulk0.direction",
+        "did you mean \"up\"?",
+    );
+}
+
+#[test]
 fn rates_must_be_above_zero() {
     for rate in ["-10mbit", "0mbit", "0.0000001bit"] {
         says(&error("10mbit", rate), 5, "hop.bottleneck.rate", "above zero");

@@ -82,6 +82,34 @@ fn flows_that_name_the_same_user_are_numbered_as_that_host_s() {
 }
 
 #[test]
+fn down_is_right_and_up_is_left() {
+    let flow = "[[flow]]\nkind = \"bulk\"\nrtt = \"9ms\"\ndirection = \"up\"\n[[flow]]\nkind = \"upload\"\nsize = 9\nrtt = \"9ms\"\ndirection = \"down\"";
+    let words =
+        scenario("down = { rate = \"20mbit\", qdisc = \"fq\" }\nup = { rate = \"2mbit\", qdisc = \"codel\" }", flow);
+    let plain = scenario("rate = \"20mbit\"\nqdisc = \"fq\"\nreverse = { rate = \"2mbit\", qdisc = \"codel\" }", flow);
+    assert_eq!(format!("{words:?}"), format!("{plain:?}"));
+    let directions: Vec<Direction> = words.workload.entries.iter().map(|entry| entry.direction).collect();
+    assert_eq!(directions, [Direction::Left, Direction::Right]);
+    assert_eq!(words.link_name(1), format!("{}.reverse", words.hops[0].name));
+}
+
+#[test]
+fn what_is_set_upward_is_not_swept_in_reverse_and_stays_as_it_was_written() {
+    let text = "duration = \"9s\"\n[[hop]]\nname = \"b\"\nrate = \"9mbit\"\ndelay = \"1ms\"\n[[flow]]\nkind = \"bulk\"\n\
+                [sweep]\n\"hop.b.up.qdisc\" = [\"pfifo\", \"codel\"]\n";
+    let load = |options: LoadOptions| {
+        Plan::load("x.toml", text.as_bytes(), &options).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let plan = load(LoadOptions::default());
+    assert_eq!((plan.runs.len(), plan.runs[1].set[0].0.as_str()), (2, "hop.b.up.qdisc"));
+    assert_eq!(plan.scenario(1).expect("a run").hops[0].left.qdisc, spec("codel"));
+    let set = vec![("hop.b.reverse.qdisc".to_owned(), "fq".to_owned())];
+    let plan = load(LoadOptions { set, ..LoadOptions::default() });
+    assert_eq!((plan.runs.len(), plan.runs[0].set[0].0.as_str()), (1, "hop.b.reverse.qdisc"));
+    assert_eq!(plan.scenario(0).expect("a run").hops[0].left.qdisc, spec("fq"));
+}
+
+#[test]
 fn datagrams_leave_with_the_ecn_field_that_is_asked_for() {
     let ecn = |text: &str| flow(text)[0].ecn;
     assert_eq!(ecn("kind = \"voip\""), Ecn::NotEct);

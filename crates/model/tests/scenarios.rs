@@ -41,6 +41,7 @@ const RUNS: &[(&str, usize)] = &[
     ("static-100mbit", 4),
     ("ten-packet-buffer", 4),
     ("two-hops", 2),
+    ("two-users", 3),
     ("unresponsive-l4s", 4),
     ("voice-by-dscp", 3),
     ("wifi-slots", 3),
