@@ -45,6 +45,8 @@ class Plan:
         """JSON: `set`, `seed` and `duration_s` of each run."""
     def describe(self, index: int) -> str:
         """JSON: the queues and flows of a run."""
+    def rates(self, index: int) -> str:
+        """JSON: `duration_s` and `links`, those whose rate changes: the mean in each of 64 equal parts of a run."""
     def run(
         self,
         index: int,

@@ -162,7 +162,8 @@ fn flows(
         let both = |frame: &Frame<'_>| frame.right.delay[0].1 + frame.left.delay[0].1;
         frames[first..=last].iter().fold(hosts, |sum, frame| sum + both(frame))
     };
-    let around = Around { context, hops: &hops, groups, host, path_delay: &path_delay };
+    let impaired = frames.iter().any(Frame::is_delayed_by_impair);
+    let around = Around { impaired, context, hops: &hops, groups, host, path_delay: &path_delay };
     let names = flow_names(root)?;
     let listed = tables(root, "flow")?;
     if listed.is_empty() {

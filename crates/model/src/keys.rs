@@ -82,7 +82,7 @@ impl Form {
             Form::Rate => "a rate such as \"10mbit\" (bit, kbit, mbit, gbit), above zero, at most 10tbit",
             Form::Capacity => {
                 "a rate such as \"10mbit\", steps such as [[\"0s\", \"100mbit\"], [\"50s\", \"10mbit\"]], \
-                 { square = [\"100mbit\", \"10mbit\"], period = \"100ms\" } or { trace = \"x.down\" }"
+                 { square = [\"100mbit\", \"10mbit\"], period = \"100ms\" }, { trace = \"x.down\" } or { trace = \"x.csv\", scale = 0.5 }"
             }
             Form::Qdisc => {
                 "a queue discipline in tc's words, such as \"codel limit 1000 target 5ms\", or one from each time on, such as \
@@ -196,7 +196,7 @@ pub const HOP: Section = Section {
             "rate",
             Form::Capacity,
             Required,
-            "What the link carries: a rate, steps, a square wave (half the period each), or a mahimahi trace beside the scenario file.",
+            "What the link carries: a rate, steps (of which some may be 0bit, an outage), a square wave (half the period each), or a trace beside the scenario file, of at most 64 MiB. x.csv has a header and columns for the time (time and time_s in seconds, time_ms, time_us, time_ns) and the rate from then on (rate and rate_bit in bit/s, rate_kbit, rate_mbit, rate_gbit); x.json is a list of [seconds, bit/s], of objects with these names, or a RepeatedBwPatternConfig of netem-trace; other files are mahimahi's, a millisecond a line for each 1500 bytes that may leave. Each begins anew at its end: mahimahi's after its last time, rates when the last has held as long as the one before. scale is a factor for rates.",
         ),
         key(
             "delay",

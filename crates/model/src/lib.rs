@@ -12,6 +12,7 @@ pub mod keys;
 mod path;
 mod pause;
 pub mod plan;
+pub mod rates;
 mod read;
 pub mod records;
 pub mod reference;

@@ -14,8 +14,8 @@ use crate::document::{Kind, Table, Value};
 use crate::error::Error;
 use crate::keys;
 use crate::read::{Context, Field, Reader};
-use crate::scenario::{Access, Capacity, Hop, Impair, Link, Nic, QdiscChange, Trace};
-use crate::units;
+use crate::scenario::{Access, Capacity, Hop, Impair, Link, Nic, QdiscChange, Trace, TraceFile};
+use crate::{rates, units};
 
 /// The IP length of the packets in which buffers are counted, and of a trace's opportunities.
 pub(crate) const PACKET: u32 = 1500;
@@ -117,6 +117,11 @@ impl<'a> Frame<'a> {
         let right = self.right.finish(longest_rtt, None)?;
         let left = self.left.finish(longest_rtt, Some(&right.qdisc))?;
         Ok(Hop { name: self.name, right, left })
+    }
+
+    /// Whether packets are delayed by an impairment.
+    pub(crate) fn is_delayed_by_impair(&self) -> bool {
+        [&self.right.impair, &self.left.impair].into_iter().flatten().any(|impair| impair.delay > Span::ZERO)
     }
 
     /// Bytes of a bandwidth-delay product rightward.
@@ -357,18 +362,60 @@ fn capacity(field: &Field<'_>, duration: Time) -> Result<Capacity, Error> {
         return square(&rates, &period, duration).map(Capacity::Steps);
     }
     if let Some([name]) = field.parts(["trace"]) {
-        let name = name.text()?;
-        if let Some(trace) = field.context.traces.borrow().get(name) {
-            return Ok(Capacity::Trace(Arc::clone(trace)));
-        }
-        let trace = Arc::new(trace(field, &field.context.folder.join(name))?);
-        field.context.traces.borrow_mut().insert(name.to_owned(), Arc::clone(&trace));
-        return Ok(Capacity::Trace(trace));
+        return traced(&name, None, duration);
+    }
+    if let Some([name, scale]) = field.parts(["trace", "scale"]) {
+        return traced(&name, Some(scale), duration);
     }
     match field.items() {
-        Some(items) => steps(field, &items, |item: &Field<'_>| item.rate()).map(Capacity::Steps),
+        Some(items) => stepped(field, &items).map(Capacity::Steps),
         None => Ok(Capacity::Steps(vec![(Time::ZERO, field.rate()?)])),
     }
+}
+
+/// Steps of the rate, of which some but not all may be outages.
+fn stepped(field: &Field<'_>, items: &[Field<'_>]) -> Result<Vec<(Time, Rate)>, Error> {
+    let steps = steps(field, items, |item: &Field<'_>| item.step_rate())?;
+    if steps.iter().all(|(_, rate)| *rate == rates::at_least_a_bit(0)) {
+        return Err(field.fault("expected a rate above zero at one time at least: this link never carries anything"));
+    }
+    Ok(steps)
+}
+
+/// What a file says that a link carries.
+fn traced(name: &Field<'_>, scale: Option<Field<'_>>, duration: Time) -> Result<Capacity, Error> {
+    let file = trace(name)?;
+    let rates = match (file, &scale) {
+        (TraceFile::Opportunities(trace), None) => return Ok(Capacity::Trace(trace)),
+        (TraceFile::Opportunities(_), Some(scale)) => {
+            return Err(scale.fault("expected only for a trace of rates (.csv, .json), not for delivery opportunities"));
+        }
+        (TraceFile::Rates(rates), _) => rates,
+    };
+    let rates = match &scale {
+        Some(scale) => rates.scaled(scale.number()?).ok_or_else(|| scale.fault("expected rates of at most 10tbit"))?,
+        None => (*rates).clone(),
+    };
+    let steps = rates.until(duration, MOST_STEPS);
+    steps.map(Capacity::Steps).ok_or_else(|| {
+        name.fault(format!("repeated every {}: expected at most {MOST_STEPS} steps in {duration}", rates.period))
+    })
+}
+
+/// Reads a trace, once for all runs.
+fn trace(field: &Field<'_>) -> Result<TraceFile, Error> {
+    let name = field.text()?;
+    if let Some(file) = field.context.traces.borrow().get(name) {
+        return Ok(file.clone());
+    }
+    let path = field.context.folder.join(name);
+    let file = if rates::is_named(name) {
+        TraceFile::Rates(Arc::new(read_with(field, &path, |text| rates::parse(name, text))?))
+    } else {
+        TraceFile::Opportunities(Arc::new(read_with(field, &path, parse_trace)?))
+    };
+    field.context.traces.borrow_mut().insert(name.to_owned(), file.clone());
+    Ok(file)
 }
 
 fn delays(field: &Field<'_>) -> Result<Vec<(Time, Span)>, Error> {
@@ -411,11 +458,6 @@ fn square(rates: &Field<'_>, period: &Field<'_>, duration: Time) -> Result<Vec<(
     Ok((0..duration.0.div_ceil(half).max(1)).map(|i| (Time(i * half), rate(i))).collect())
 }
 
-/// Reads a mahimahi trace.
-fn trace(field: &Field<'_>, path: &Path) -> Result<Trace, Error> {
-    read_with(field, path, parse_trace)
-}
-
 /// Reads a file beside the scenario; a fault is that of a line, or (0) of the whole.
 pub(crate) fn read_with<T>(
     field: &Field<'_>,
@@ -444,7 +486,12 @@ fn parse_trace(text: &str) -> Result<Trace, (usize, String)> {
         let word = line.trim();
         let number: u64 = match word.parse() {
             Ok(number) if number <= crate::read::LONGEST.0 / 1_000_000 => number,
-            _ => {
+            Ok(number) => {
+                let problem =
+                    format!("expected at most 86400000 ms (24h), the longest that a scenario lasts, found {number}");
+                return Err((i + 1, problem));
+            }
+            Err(_) => {
                 let shown: String = word.chars().take(40).collect();
                 return Err((i + 1, format!("expected a time in whole milliseconds, found {shown:?}")));
             }

@@ -14,7 +14,7 @@ use crate::describe::Description;
 use crate::document::{self, Kind, Table, Value};
 use crate::error::Error;
 use crate::read::Context;
-use crate::scenario::{Scenario, Trace};
+use crate::scenario::{Scenario, TraceFile};
 use crate::sweep::{MOST_RUNS, Sweep};
 use crate::workload::draw::draw;
 use crate::workload::webs::Webs;
@@ -32,7 +32,7 @@ pub struct LoadOptions {
     /// How many seeds, over what the file says.
     pub seeds: Option<u64>,
     /// Traces that are known already, by their names in the file: then nothing is looked for beside it.
-    pub traces: Vec<(String, Trace)>,
+    pub traces: Vec<(String, TraceFile)>,
     /// Files of sizes, likewise.
     pub sizes: Vec<(String, Vec<u64>)>,
 }
@@ -79,7 +79,7 @@ pub struct Plan {
     root: Table,
     sweep: Sweep,
     stem: String,
-    traces: Vec<(String, Arc<Trace>)>,
+    traces: Vec<(String, TraceFile)>,
     sizes: Vec<(String, Arc<Vec<u64>>)>,
     webs: Webs,
 }
@@ -107,7 +107,7 @@ impl Plan {
     }
 
     /// The traces that the file names, by their names in it.
-    pub fn traces(&self) -> &[(String, Arc<Trace>)] {
+    pub fn traces(&self) -> &[(String, TraceFile)] {
         &self.traces
     }
 
@@ -172,8 +172,7 @@ impl Plan {
             sizes: Vec::new(),
             webs: Webs::default(),
         };
-        let known = options.traces.iter().map(|(name, trace)| (name.clone(), Arc::new(trace.clone())));
-        let traces = RefCell::new(known.collect());
+        let traces = RefCell::new(options.traces.iter().cloned().collect());
         let known = options.sizes.iter().map(|(name, sizes)| (name.clone(), Arc::new(sizes.clone())));
         let sizes = RefCell::new(known.collect());
         plan.check(

@@ -11,13 +11,13 @@ use sojourn_core::units::{Rate, Span, Time};
 use crate::document::{Kind, Table, Value};
 use crate::error::Error;
 use crate::keys::{Fallback, Form, Key, Section};
-use crate::scenario::Trace;
-use crate::units;
+use crate::scenario::TraceFile;
+use crate::{rates, units};
 
 /// The longest time that a scenario may speak of.
 pub(crate) const LONGEST: Span = Span::from_secs(24 * 3600);
 /// The fastest rate: a nanosecond must still be an eighth of a byte or more.
-const FASTEST: Rate = Rate(10_000_000_000_000);
+pub(crate) const FASTEST: Rate = Rate(10_000_000_000_000);
 
 /// What stays the same for all sections of a file.
 #[derive(Default)]
@@ -25,7 +25,7 @@ pub(crate) struct Context {
     /// Where the scenario file lies: traces are looked for beside it.
     pub(crate) folder: PathBuf,
     /// Traces already read, by their name in the file.
-    pub(crate) traces: RefCell<BTreeMap<String, Arc<Trace>>>,
+    pub(crate) traces: RefCell<BTreeMap<String, TraceFile>>,
     /// Files of sizes already read, by their name in the file.
     pub(crate) sizes: RefCell<BTreeMap<String, Arc<Vec<u64>>>>,
     /// What a user should know, in order of appearance, each once.
@@ -238,6 +238,12 @@ impl Field<'_> {
         if matches!(&self.value.kind, Kind::Text(text) if text == "end") { Ok(Time::NEVER) } else { self.time() }
     }
 
+    /// A rate of a step: 0 is an outage, a bit per second.
+    pub(crate) fn step_rate(&self) -> Result<Rate, Error> {
+        let is_zero = self.text().ok().and_then(units::rate).is_some_and(|read| read.rate.0 == 0);
+        if is_zero { Ok(rates::at_least_a_bit(0)) } else { self.rate() }
+    }
+
     /// A rate above zero; warns of `tc`'s bytes per second.
     pub(crate) fn rate(&self) -> Result<Rate, Error> {
         let text = self.text()?;
@@ -246,9 +252,10 @@ impl Field<'_> {
         let Some(read) = read else {
             let number = negative || units::rate(text).is_some();
             return Err(if number {
-                self.fault("expected a rate above zero, at most 10tbit")
+                self.fault("expected a rate above zero, at most 10tbit; an outage is a step of \"0bit\"")
             } else {
-                self.unexpected()
+                let error = self.unexpected();
+                units::rate_meant(text).map_or(error.clone(), |meant| error.nearest(&meant, [meant.as_str()]))
             });
         };
         if read.in_bytes {

@@ -118,7 +118,8 @@ fn form(form: Form) -> Json {
         Form::Capacity => {
             let square = json!({ "type": "array", "items": rate(), "minItems": 2, "maxItems": 2 });
             let square = json!({ "type": "object", "properties": { "square": square, "period": time() }, "required": ["square", "period"], "additionalProperties": false });
-            let trace = json!({ "type": "object", "properties": { "trace": text() }, "required": ["trace"], "additionalProperties": false });
+            let scale = json!({ "type": "number", "exclusiveMinimum": 0 });
+            let trace = json!({ "type": "object", "properties": { "trace": text(), "scale": scale }, "required": ["trace"], "additionalProperties": false });
             json!({ "anyOf": [rate(), pairs(rate()), square, trace] })
         }
         Form::Size => json!({ "type": ["string", "integer"], "exclusiveMinimum": 0 }),

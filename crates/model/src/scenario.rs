@@ -8,6 +8,7 @@ pub use sojourn_core::nic::Params as Nic;
 use sojourn_core::qdisc::tc::{self, Spec};
 use sojourn_core::units::{Rate, Span, Time};
 
+use crate::rates::Rates;
 use crate::workload::Workload;
 
 /// One run: a path, the traffic over it, and how long to watch.
@@ -180,6 +181,15 @@ pub enum Capacity {
     Steps(Vec<(Time, Rate)>),
     /// Delivery opportunities of 1500 bytes (mahimahi).
     Trace(Arc<Trace>),
+}
+
+/// A file of a link's rate over time, as read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TraceFile {
+    /// mahimahi's.
+    Opportunities(Arc<Trace>),
+    /// CSV or JSON.
+    Rates(Arc<Rates>),
 }
 
 /// A mahimahi trace: one delivery opportunity of 1500 bytes at each time, repeated with its last time as the period.

@@ -39,6 +39,8 @@ pub(crate) struct Around<'a> {
     pub(crate) hops: &'a [String],
     pub(crate) groups: &'a [Group],
     pub(crate) host: Config,
+    /// Whether some hop has a delay in its `impair`.
+    pub(crate) impaired: bool,
     /// The delays there and back of the hops from the first to the last, both included, with the access links'.
     pub(crate) path_delay: &'a dyn Fn((usize, usize)) -> Span,
 }
@@ -141,7 +143,7 @@ impl Draws {
 }
 
 impl Rtt {
-    fn read(reader: &Reader<'_>, path: Span, count: Count) -> Result<Rtt, Error> {
+    fn read(reader: &Reader<'_>, path: Span, impaired: bool, count: Count) -> Result<Rtt, Error> {
         let jitter = reader.field("jitter")?.span()?;
         let given = reader.given("rtt");
         let draws = given.as_ref().map(Draws::read).transpose()?;
@@ -167,7 +169,8 @@ impl Rtt {
             ));
         }
         if lowest == Span::ZERO {
-            return fault("expected a base RTT above zero: give the flow an rtt, or a hop a delay".into());
+            let why = if impaired { "the delay of an impair is no part of it; " } else { "" };
+            return fault(format!("expected a base RTT above zero: {why}give the flow an rtt, or a hop a delay"));
         }
         Ok(Rtt { draws, jitter, path })
     }
@@ -228,7 +231,7 @@ impl Flow {
             tcp,
             dscp: reader.field("dscp")?.dscp()?,
             ecn: if what.has_tcp() { Ecn::NotEct } else { ecn_field(&reader)? },
-            rtt: Rtt::read(&reader, (around.path_delay)(via), count)?,
+            rtt: Rtt::read(&reader, (around.path_delay)(via), around.impaired, count)?,
             place: place(&reader)?,
             tunnel: reader.given("tunnel").map(|field| field.name()).transpose()?,
             user: user(&reader)?,

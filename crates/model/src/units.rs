@@ -59,6 +59,21 @@ pub fn span(text: &str) -> Option<Span> {
     number.times(factor).map(Span)
 }
 
+/// A plain number, perhaps with an exponent, times `factor`, rounded to nearest; none for other texts, for what is below zero,
+/// and for what does not fit.
+pub fn times(text: &str, factor: u64) -> Option<u64> {
+    let text = text.trim();
+    if let Some(number) = decimal(text)
+        && number.unit.is_empty()
+    {
+        return number.times(factor);
+    }
+    let digits = |c: char| c.is_ascii_digit() || matches!(c, '.' | 'e' | 'E' | '+' | '-');
+    let number: f64 = text.parse().ok().filter(|_| text.chars().all(digits))?;
+    let product = libm::round(number * factor as f64);
+    (0.0..u64::MAX as f64).contains(&product).then_some(product as u64)
+}
+
 /// A rate as read.
 pub struct ReadRate {
     /// Bits per second; may be zero.
@@ -90,6 +105,20 @@ pub fn rate(text: &str) -> Option<ReadRate> {
     };
     let rate = Rate(number.times(if in_bytes { factor * 8 } else { factor })?);
     Some(ReadRate { rate, in_bytes })
+}
+
+/// The rate that a text in other units than ours seems to mean: `5mbit` of `5 Mbit/s`, `5mbits` or `5M`.
+pub fn rate_meant(text: &str) -> Option<String> {
+    let number = decimal(text.trim())?;
+    let digits = text.trim().strip_suffix(number.unit)?.trim();
+    let unit = number.unit.to_ascii_lowercase().replace(' ', "");
+    let per_second = ["/s", "/sec", "/second", "ps"].iter().find_map(|end| unit.strip_suffix(end));
+    let bits = per_second.unwrap_or(&unit);
+    let bits = bits.strip_suffix("bits").or(bits.strip_suffix("bit"));
+    // Without "bit" and with "/s" it may be bytes.
+    let prefix = bits.or_else(|| per_second.is_none().then(|| unit.strip_suffix('b').unwrap_or(&unit)))?;
+    let meant = format!("{digits}{prefix}bit");
+    rate(&meant).filter(|read| read.rate.0 > 0).map(|_| meant)
 }
 
 /// Reads a size in bytes: `1500`, `64k`, `120kb`, `2mb`; `k` is 1024, as in `tc`.
@@ -179,6 +208,26 @@ mod tests {
         let read = rate("2mbps").expect("a rate");
         assert!(read.in_bytes);
         assert_eq!(read.rate, Rate(16_000_000));
+    }
+
+    #[test]
+    fn a_rate_in_other_words_is_answered_with_ours() {
+        for text in ["5 Mbit/s", "5mbits", "5 mbits/sec", "5M", "5 Mb", "5mbitps"] {
+            assert_eq!(rate_meant(text).as_deref(), Some("5mbit"), "{text}");
+        }
+        assert_eq!(rate_meant("5000000").as_deref(), Some("5000000bit"));
+        for text in ["5mb/s", "fast", "0m", "5 parsec", ""] {
+            assert_eq!(rate_meant(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn plain_numbers_are_scaled_and_others_refused() {
+        assert_eq!(times("1.5", 1_000_000_000), Some(1_500_000_000));
+        assert_eq!(times(" 4e3 ", 1_000), Some(4_000_000));
+        for text in ["", "-1", "1s", "nan", "inf", "1e400", "99999999999999999999"] {
+            assert_eq!(times(text, 1), None, "{text}");
+        }
     }
 
     #[test]

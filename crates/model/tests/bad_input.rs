@@ -130,6 +130,26 @@ fn a_direction_of_a_hop_is_given_once() {
 }
 
 #[test]
+fn a_delay_of_an_impairment_is_no_base_rtt() {
+    let text = error("delay = \"10ms\"", "impair = \"delay 10ms\"").to_string();
+    assert!(
+        text.contains("flow.bulk0.rtt: expected a base RTT above zero: the delay of an impair is no part of it"),
+        "{text}"
+    );
+    let text = error("delay = \"10ms\"", "impair = \"loss 1%\"").to_string();
+    assert!(text.contains("flow.bulk0.rtt: expected a base RTT above zero: give the flow an rtt"), "{text}");
+}
+
+#[test]
+fn an_outage_is_a_step_and_not_the_whole_run() {
+    let key = "hop.bottleneck.rate";
+    says(&error("10mbit", "0bit"), 5, key, "an outage is a step of \"0bit\"");
+    says(&error("\"10mbit\"", r#"[["0s", "0bit"], ["5s", "0mbit"]]"#), 5, key, "never carries anything");
+    says(&error("10mbit", "5 Mbit/s"), 5, key, "did you mean \"5mbit\"?");
+    says(&error("10mbit", "5mbits"), 5, key, "did you mean \"5mbit\"?");
+}
+
+#[test]
 fn rates_must_be_above_zero() {
     for rate in ["-10mbit", "0mbit", "0.0000001bit"] {
         says(&error("10mbit", rate), 5, "hop.bottleneck.rate", "above zero");
@@ -204,10 +224,25 @@ fn a_trace_must_be_there_and_sound() {
         ("empty.down", "", "empty"),
         ("zero.down", "0\n0\n", "above zero"),
         ("float.down", "1.5\n", "whole milliseconds"),
+        ("days.down", "5\n86400001\n", "days.down:2: expected at most 86400000 ms (24h)"),
+        ("word.csv", "time,rate_mbit\n0,5\n1,much\n", "word.csv:3: expected a rate such as 12 or \"12mbit\""),
+        ("head.csv", "0,5\n1,5\n", "head.csv:1: expected a header with a column for the time (time, time_s, time_ms"),
+        ("pair.json", "[[0, 5], [1]]", "pair.json: entry 2: expected [time, rate]"),
+        ("text.json", "[[0, 5],\n", "text.json:2: not valid JSON"),
+        ("fine.csv", "time_ns,rate\n0,5\n1,6\n", "repeated every 2ns: expected at most 1000000 steps"),
     ] {
         std::fs::write(folder.join(name), text).expect("written");
         says(&rate(name), 5, "hop.bottleneck.rate", what);
     }
+    let scaled = |name: &str, scale: &str| {
+        let trace = folder.join(name);
+        error("\"10mbit\"", &format!("{{ trace = '{}', scale = {scale} }}", trace.display()))
+    };
+    std::fs::write(folder.join("sound.csv"), "time,rate_gbit\n0,1\n9,2\n").expect("written");
+    std::fs::write(folder.join("sound.down"), "1\n2\n").expect("written");
+    says(&scaled("sound.csv", "0"), 5, "hop.bottleneck.rate", "scale");
+    says(&scaled("sound.csv", "1e9"), 5, "hop.bottleneck.rate", "at most 10tbit");
+    says(&scaled("sound.down", "2"), 5, "hop.bottleneck.rate", "expected only for a trace of rates");
     std::fs::write(folder.join("binary.down"), [0u8, 159, 146, 150]).expect("written");
     says(&rate("binary.down"), 5, "hop.bottleneck.rate", "no text");
     says(&rate(""), 5, "hop.bottleneck.rate", "cannot read");

@@ -110,6 +110,27 @@ fn what_is_set_upward_is_not_swept_in_reverse_and_stays_as_it_was_written() {
 }
 
 #[test]
+fn a_trace_of_rates_is_steps_that_repeat_and_an_outage_is_a_bit_per_second() {
+    let folder = std::env::temp_dir().join(format!("sojourn-rates-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("walk.csv");
+    std::fs::write(&file, "time_s,rate_mbit\n0,10\n40,0\n50,20\n").expect("written");
+    let rate = |keys: &str| {
+        let hop = format!("rate = {{ trace = '{}'{keys} }}\ndelay = \"1ms\"", file.display());
+        match scenario(&hop, "[[flow]]\nkind = \"bulk\"").hops[0].right.rate.clone() {
+            Capacity::Steps(steps) => steps.iter().map(|(at, rate)| (at.0 / 1000 / MS, rate.0)).collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(rate(""), [(0, 10_000_000), (40, 1), (50, 20_000_000), (60, 10_000_000)]);
+    assert_eq!(rate(", scale = 0.5")[2], (50, 10_000_000));
+    std::fs::remove_dir_all(&folder).expect("removed");
+    let outage = r#"rate = [["0s", "10mbit"], ["5s", "0bit"], ["6s", "10mbit"]]"#;
+    let steps = scenario(&format!("{outage}\ndelay = \"1ms\""), "[[flow]]\nkind = \"bulk\"");
+    assert!(matches!(&steps.hops[0].right.rate, Capacity::Steps(steps) if steps[1].1 == Rate(1)));
+}
+
+#[test]
 fn datagrams_leave_with_the_ecn_field_that_is_asked_for() {
     let ecn = |text: &str| flow(text)[0].ecn;
     assert_eq!(ecn("kind = \"voip\""), Ecn::NotEct);

@@ -45,6 +45,60 @@ fn capacity(rate: &Capacity) -> String {
     }
 }
 
+/// Columns of a chart of a link's rate.
+const COLUMNS: usize = 64;
+
+/// The rates over the run of the links whose rate changes: the mean in each of [`COLUMNS`] equal parts of the run, and the least,
+/// mean and greatest. Of delivery opportunities, the least and greatest are those of the parts.
+pub fn rates(scenario: &Scenario) -> Value {
+    let links = 0..scenario.hops.len() * 2;
+    let changing = links.filter_map(|index| rate_over(scenario, index));
+    json!({ "duration_s": scenario.duration.as_secs_f64(), "links": changing.collect::<Value>() })
+}
+
+fn rate_over(scenario: &Scenario, index: usize) -> Option<Value> {
+    let end = scenario.duration.0;
+    let mut bits = vec![0.0; COLUMNS];
+    let column = |at: u64| (u128::from(at) * COLUMNS as u128 / u128::from(end)) as usize;
+    let edge = |column: usize| (u128::from(end) * column as u128).div_ceil(COLUMNS as u128) as u64;
+    let seconds = |from: u64, to: u64| (to - from) as f64 / 1e9;
+    let extremes = match &scenario.link(index).rate {
+        Capacity::Steps(steps) => {
+            let shown: Vec<_> = steps.iter().filter(|(at, _)| at.0 < end).collect();
+            if shown.len() < 2 {
+                return None;
+            }
+            let ends = shown.iter().skip(1).map(|(at, _)| at.0).chain([end]);
+            for (&&(from, rate), to) in shown.iter().zip(ends) {
+                let mut at = from.0;
+                while at < to {
+                    let next = edge(column(at) + 1).min(to);
+                    bits[column(at)] += rate.0 as f64 * seconds(at, next);
+                    at = next;
+                }
+            }
+            let rates = || shown.iter().map(|(_, rate)| rate.0 as f64);
+            Some((rates().fold(f64::MAX, f64::min), rates().fold(0.0, f64::max)))
+        }
+        Capacity::Trace(trace) => {
+            let period = trace.opportunities_ms.last().copied()?.max(1);
+            let times =
+                (0..).flat_map(|round| trace.opportunities_ms.iter().map(move |ms| (round * period + ms) * 1_000_000));
+            times.take_while(|at| *at < end).for_each(|at| bits[column(at)] += 1500.0 * 8.0);
+            None
+        }
+    };
+    let mean = bits.iter().sum::<f64>() / seconds(0, end);
+    let rates: Vec<f64> = (0..COLUMNS).map(|at| bits[at] / seconds(edge(at), edge(at + 1)).max(1e-9)).collect();
+    let of_parts = || (rates.iter().copied().fold(f64::MAX, f64::min), rates.iter().copied().fold(0.0, f64::max));
+    let (least, greatest) = extremes.unwrap_or_else(of_parts);
+    let mbit: Vec<f64> = rates.iter().map(|rate| rate / 1e6).collect();
+    Some(json!({
+        "name": scenario.link_name(index), "mbit": mbit,
+        "min_mbit": least / 1e6, "mean_mbit": mean / 1e6, "max_mbit": greatest / 1e6,
+    }))
+}
+
 /// `100mbit, from 50s 10mbit, …`
 fn steps<T: std::fmt::Display>(list: &[(Time, T)]) -> String {
     const SHOWN: usize = 8;

@@ -11,7 +11,7 @@ use sojourn_sim::{Engine, Options};
 use sojourn_traffic::job::{Job, LinkKind, Mode, Sink};
 use sojourn_traffic::{express, observe};
 
-use crate::describe::describe;
+use crate::describe::{describe, rates};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::{Error, bug};
@@ -80,6 +80,12 @@ impl Plan {
     fn describe(&self, py: Python<'_>, index: usize) -> PyResult<String> {
         let scenario = py.detach(|| self.0.scenario(index).map_err(bug))?;
         Ok(describe(&scenario).to_string())
+    }
+
+    /// JSON: the rates over a run of those links whose rate changes.
+    fn rates(&self, py: Python<'_>, index: usize) -> PyResult<String> {
+        let scenario = py.detach(|| self.0.scenario(index).map_err(bug))?;
+        Ok(rates(&scenario).to_string())
     }
 
     /// Simulates one run without the GIL; None if it was stopped. With `linux`, a version such as (7, 3), its disciplines decide

@@ -1,8 +1,12 @@
 //! What a guest is asked to do: everything that it needs to draw the same scenario as the host, in one JSON object.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
+use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::plan::{LoadOptions, Plan};
-use sojourn_model::scenario::{Scenario, Trace};
+use sojourn_model::rates::Rates;
+use sojourn_model::scenario::{Scenario, Trace, TraceFile};
 
 /// What shapes the hops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -85,6 +89,9 @@ pub struct Job {
     pub index: usize,
     /// The traces that the file names: their milliseconds.
     pub traces: Vec<(String, Vec<u64>)>,
+    /// The files of rates that it names: times in ns with bit/s, and the period in ns.
+    #[serde(default)]
+    pub rates: Vec<(String, Vec<(u64, u64)>, u64)>,
     /// The files of sizes that the file names.
     #[serde(default)]
     pub sizes: Vec<(String, Vec<u64>)>,
@@ -102,7 +109,16 @@ pub struct Job {
 impl Job {
     /// Run number `index` of a plan that was made with these options.
     pub fn new(plan: &Plan, options: &LoadOptions, index: usize, mode: Mode) -> Job {
-        let traces = plan.traces().iter().map(|(name, trace)| (name.clone(), trace.opportunities_ms.clone()));
+        let (mut traces, mut rates) = (Vec::new(), Vec::new());
+        for (name, file) in plan.traces() {
+            match file {
+                TraceFile::Opportunities(trace) => traces.push((name.clone(), trace.opportunities_ms.clone())),
+                TraceFile::Rates(one) => {
+                    let steps = one.steps.iter().map(|(at, rate)| (at.0, rate.0)).collect();
+                    rates.push((name.clone(), steps, one.period.0));
+                }
+            }
+        }
         Job {
             job: "run".to_owned(),
             file: plan.file.rsplit('/').next().unwrap_or_default().to_owned(),
@@ -111,7 +127,8 @@ impl Job {
             seed: options.seed,
             seeds: options.seeds,
             index,
-            traces: traces.collect(),
+            traces,
+            rates,
             sizes: plan.sizes().iter().map(|(name, sizes)| (name.clone(), sizes.to_vec())).collect(),
             tc_lib_dir: None,
             most_records: None,
@@ -124,12 +141,18 @@ impl Job {
     /// # Errors
     /// The job is none that [`Job::new`] made.
     pub fn scenario(&self) -> Result<Scenario, String> {
-        let traces = self.traces.iter().map(|(name, ms)| (name.clone(), Trace { opportunities_ms: ms.clone() }));
+        let opportunities = |ms: &[u64]| TraceFile::Opportunities(Arc::new(Trace { opportunities_ms: ms.to_vec() }));
+        let of_rates = |steps: &[(u64, u64)], period: u64| {
+            let steps = steps.iter().map(|(at, rate)| (Time(*at), Rate(*rate))).collect();
+            TraceFile::Rates(Arc::new(Rates { steps, period: Span(period) }))
+        };
+        let traces = self.traces.iter().map(|(name, ms)| (name.clone(), opportunities(ms)));
+        let rates = self.rates.iter().map(|(name, steps, period)| (name.clone(), of_rates(steps, *period)));
         let options = LoadOptions {
             set: self.set.clone(),
             seed: self.seed,
             seeds: self.seeds,
-            traces: traces.collect(),
+            traces: traces.chain(rates).collect(),
             sizes: self.sizes.clone(),
         };
         let plan = Plan::load(&self.file, self.source.as_bytes(), &options).map_err(|error| error.to_string())?;

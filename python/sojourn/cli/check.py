@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from sojourn import screen
+from sojourn import _core, screen, spark
 from sojourn.cli.base import (
     cli,
     format_option,
@@ -48,6 +48,14 @@ def check(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int 
         click.echo(rows_as_csv(["run", "seed", "set"], rows), nl=False)
     else:
         _show_plan(runs, first)
+        _show_rates(plan)
+
+
+def _show_rates(plan: _core.Plan) -> None:
+    """Charts of the links whose rate changes, of the first combination."""
+    shown = json.loads(plan.rates(0))
+    for link in shown["links"]:
+        click.echo("\n".join(["", *spark.chart(link, shown["duration_s"])]))
 
 
 def _beside(hop: dict[str, Any]) -> str:
