@@ -70,6 +70,29 @@ impl Sink {
     }
 }
 
+/// A file of rates, as [`Rates`] has it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RateFile {
+    /// As the scenario names it.
+    pub name: String,
+    /// Times in ns, and bits per second from then on.
+    pub steps: Vec<(u64, u64)>,
+    /// In ns.
+    pub period: u64,
+}
+
+impl RateFile {
+    fn new(name: &str, rates: &Rates) -> RateFile {
+        let steps = rates.steps.iter().map(|(at, rate)| (at.0, rate.0)).collect();
+        RateFile { name: name.to_owned(), steps, period: rates.period.0 }
+    }
+
+    fn read(&self) -> TraceFile {
+        let steps = self.steps.iter().map(|(at, rate)| (Time(*at), Rate(*rate))).collect();
+        TraceFile::Rates(Arc::new(Rates { steps, period: Span(self.period) }))
+    }
+}
+
 /// One run of a plan: the file's text and the options that the plan was made with, so that the guest makes it again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
@@ -89,9 +112,9 @@ pub struct Job {
     pub index: usize,
     /// The traces that the file names: their milliseconds.
     pub traces: Vec<(String, Vec<u64>)>,
-    /// The files of rates that it names: times in ns with bit/s, and the period in ns.
+    /// The files of rates that it names.
     #[serde(default)]
-    pub rates: Vec<(String, Vec<(u64, u64)>, u64)>,
+    pub rates: Vec<RateFile>,
     /// The files of sizes that the file names.
     #[serde(default)]
     pub sizes: Vec<(String, Vec<u64>)>,
@@ -113,10 +136,7 @@ impl Job {
         for (name, file) in plan.traces() {
             match file {
                 TraceFile::Opportunities(trace) => traces.push((name.clone(), trace.opportunities_ms.clone())),
-                TraceFile::Rates(one) => {
-                    let steps = one.steps.iter().map(|(at, rate)| (at.0, rate.0)).collect();
-                    rates.push((name.clone(), steps, one.period.0));
-                }
+                TraceFile::Rates(one) => rates.push(RateFile::new(name, one)),
             }
         }
         Job {
@@ -142,12 +162,8 @@ impl Job {
     /// The job is none that [`Job::new`] made.
     pub fn scenario(&self) -> Result<Scenario, String> {
         let opportunities = |ms: &[u64]| TraceFile::Opportunities(Arc::new(Trace { opportunities_ms: ms.to_vec() }));
-        let of_rates = |steps: &[(u64, u64)], period: u64| {
-            let steps = steps.iter().map(|(at, rate)| (Time(*at), Rate(*rate))).collect();
-            TraceFile::Rates(Arc::new(Rates { steps, period: Span(period) }))
-        };
         let traces = self.traces.iter().map(|(name, ms)| (name.clone(), opportunities(ms)));
-        let rates = self.rates.iter().map(|(name, steps, period)| (name.clone(), of_rates(steps, *period)));
+        let rates = self.rates.iter().map(|file| (file.name.clone(), file.read()));
         let options = LoadOptions {
             set: self.set.clone(),
             seed: self.seed,
