@@ -11,7 +11,9 @@ use sojourn_core::units::{Rate, Span, Time};
 /// # Errors
 /// What the line gets wrong, and what Linux does not change while a discipline stands.
 pub(crate) fn of_parameters(present: &Spec, line: &str) -> Result<Option<tc::Change>, tc::Error> {
-    if line.split_ascii_whitespace().next() != Some(present.kind()) {
+    // A change alone need not be a whole line, and a pasted line need not begin with its discipline.
+    let is_named = line.split_ascii_whitespace().next() == Some(present.kind());
+    if !is_named && !Spec::parse(line).is_ok_and(|(spec, _)| spec.kind() == present.kind()) {
         return Ok(None);
     }
     let change = present.changed(line)?;

@@ -42,6 +42,7 @@ def check(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int 
     runs, first = json.loads(plan.runs()), json.loads(plan.describe(0))
     if form == "json":
         value = {"title": plan.title, "runs": runs, "first": first, "skipped": json.loads(plan.skipped())}
+        value["rates"] = json.loads(plan.rates(0))
         click.echo(json.dumps(value, indent=2, ensure_ascii=False))
     elif form == "csv":
         rows = [[str(number), str(one["seed"]), set_text(one["set"])] for number, one in enumerate(runs)]
