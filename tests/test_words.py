@@ -182,9 +182,9 @@ def test_check_draws_the_rates_that_change(sojourn: Run, tmp_path: Path) -> None
     file.write_text(f'{TOP}{hop}[[flow]]\nkind = "bulk"\nrtt = "40ms"\n')
     shown = sojourn("check", file).stdout.splitlines()
     [first] = [number for number, line in enumerate(shown) if line.startswith("b: rate")]
-    assert shown[first] == "b: rate in Mbit/s: min 1e-06, mean 2.42, max 4"
+    assert shown[first] == "b: rate in Mbit/s: min 0, mean 2.42, max 4"
     chart = shown[first + 1 : first + 7]
     assert chart[0] == "       4 │" + "█" * 32
-    assert chart[3] == "         │" + "█" * 32 + " " * 10 + "▂" + "█" * 21
+    assert chart[3] == "         │" + "█" * 32 + " " * 10 + "▃" + "█" * 21
     assert all(len(line) <= 80 for line in chart)
     assert "b.reverse: rate" not in "\n".join(shown)
