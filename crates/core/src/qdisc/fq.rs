@@ -109,7 +109,7 @@ impl Parameters for Params {
     const PARAMS: &'static [Param<Self>] = &[
         param!(Params.limit, Unit::Packets, "packets in all queues together").range(1, u32::MAX as u64).printed(),
         param!(Params.flow_limit, Unit::Packets, "packets in one flow's queue").range(1, u32::MAX as u64),
-        param!(Params.buckets, Unit::Number, "number of hash buckets, a power of two").range(1, 1 << 18),
+        param!(Params.buckets, Unit::Number, "number of hash buckets, a power of two").range(1, 1 << 18).zero_unsent(),
         param!(Params.orphan_mask, Unit::Number, "mask of the hash of packets without a socket")
             .range(0, u32::MAX as u64),
         param!(Params.quantum, Unit::Bytes, "bytes a flow may send in its turn; default: twice the link's MTU")
@@ -129,6 +129,8 @@ impl Parameters for Params {
             .range(MICROSECOND, MAX_SPAN),
         param!(Params.horizon_drop, Unit::Flag("horizon_cap"), "drop packets beyond the horizon, else move them to it"),
         param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
+        Param::ignored("defrate", 1, "Linux has not used it since 3.13"),
+        Param::ignored("offload_horizon", 1, "no network card here holds packets back"),
         Param::ignored("bands", 1, "bands are as by default"),
         Param::ignored("priomap", 16, "bands are as by default"),
         Param::ignored("weights", 3, "bands are as by default"),

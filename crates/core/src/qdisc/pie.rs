@@ -96,12 +96,15 @@ impl Parameters for Params {
     const NAME: &'static str = "pie";
     const DOC: &'static str = "one queue that drops at arrival, with a probability controlled by the delay (RFC 8033)";
     const PARAMS: &'static [Param<Self>] = &[
-        param!(Params.limit, Unit::Packets, "packets queued").range(1, u32::MAX as u64).printed(),
-        param!(Params.target, Unit::Time, "delay aimed at").range(0, MAX_SPAN),
-        param!(Params.tupdate, Unit::Time, "time between two updates of the drop probability").range(0, MAX_SPAN),
+        param!(Params.limit, Unit::Packets, "packets queued").range(1, u32::MAX as u64).printed().zero_unsent(),
+        param!(Params.target, Unit::Time, "delay aimed at").range(0, MAX_SPAN).zero_unsent(),
+        param!(Params.tupdate, Unit::Time, "time between two updates of the drop probability")
+            .range(0, MAX_SPAN)
+            .zero_unsent(),
         param!(Params.alpha, Unit::Number, "weight of the delay's distance from target, in 1/16 Hz")
-            .range(0, MOST_GAIN),
-        param!(Params.beta, Unit::Number, "weight of the delay's change, in 1/16 Hz").range(0, MOST_GAIN),
+            .range(0, MOST_GAIN)
+            .zero_unsent(),
+        param!(Params.beta, Unit::Number, "weight of the delay's change, in 1/16 Hz").range(0, MOST_GAIN).zero_unsent(),
         param!(Params.ecn, Unit::Flag("noecn"), "mark ECN-capable packets while the probability is below a tenth"),
         param!(Params.bytemode, Unit::Flag("nobytemode"), "scale the drop probability with the packet's size"),
         param!(

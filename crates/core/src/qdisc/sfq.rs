@@ -100,11 +100,16 @@ impl Parameters for Params {
     const PARAMS: &'static [Param<Self>] = &[
         param!(Params.limit, Unit::Packets, "packets in all queues together; default: 127, ns2: 40")
             .range(2, u32::MAX as u64),
-        param!(Params.depth, Unit::Packets, "packets in one queue").range(1, MAX_DEPTH as u64),
-        param!(Params.quantum, Unit::Bytes, "bytes a queue may send in its turn; default: the link's MTU")
-            .range(256, 1 << 20),
-        param!(Params.divisor, Unit::Number, "number of hash values, a power of two").range(1, 1 << 16),
-        param!(Params.flows, Unit::Number, "number of queues; default: 128, ns2: 16").range(1, MAX_FLOWS as u64),
+        param!(Params.depth, Unit::Packets, "packets in one queue").range(1, MAX_DEPTH as u64).zero_unsent().lowered(),
+        param!(Params.quantum, Unit::Size, "bytes a queue may send in its turn; default: the link's MTU")
+            .range(256, 1 << 20)
+            .zero_unsent()
+            .raised(),
+        param!(Params.divisor, Unit::Number, "number of hash values, a power of two").range(1, 1 << 16).zero_unsent(),
+        param!(Params.flows, Unit::Number, "number of queues; default: 128, ns2: 16")
+            .range(1, MAX_FLOWS as u64)
+            .zero_unsent()
+            .lowered(),
         param!(Params.perturb, Unit::Seconds, "seconds between changes of the hash key; 0: never").range(0, 1_000_000),
         param!(Params.headdrop, Unit::Flag("noheaddrop"), "drop the longest queue's first packet, not its last"),
         param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),

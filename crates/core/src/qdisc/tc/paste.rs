@@ -35,11 +35,8 @@ impl Spec {
     /// # Ok::<(), sojourn_core::qdisc::tc::Error>(())
     /// ```
     pub fn paste(&self, device: &str) -> Paste {
-        let (below, child) = match self {
-            Spec::Htb(params) => (true, params.child.as_deref()),
-            Spec::Tbf(params) => (params.child.is_some(), params.child.as_deref()),
-            _ => (false, None),
-        };
+        let child = self.child();
+        let below = child.is_some() || matches!(self, Spec::Htb(_));
         let notes: Vec<String> = [self.kernel_note(), child.map_or(Ok(String::new()), Spec::kernel_note)]
             .into_iter()
             .collect::<Result<_, _>>()
