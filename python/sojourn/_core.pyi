@@ -137,7 +137,8 @@ def paste(line: str, device: str) -> tuple[str | None, str]:
     """
 
 def qdisc(line: str) -> str:
-    """JSON of a line of tc words: `kind`, `full` (nothing left out), `values` by name in base units."""
+    """JSON of a line of tc words: `kind`, `full` (nothing left out), `tc` (those of them that tc takes, or null), `values`
+    by name in base units."""
 
 def catalogue(what: str) -> str:
     """JSON: one of the tables `disciplines`, `keys`, `reasons`."""

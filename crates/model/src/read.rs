@@ -246,9 +246,13 @@ impl Field<'_> {
         let Some(read) = read else {
             let number = negative || units::rate(text).is_some();
             return Err(if number {
-                self.fault("expected a rate above zero, at most 10tbit")
+                self.fault("expected a rate above zero, at most 10tbit; for a link that is down write 1bit")
             } else {
-                self.unexpected()
+                let unexpected = self.unexpected();
+                match sojourn_core::qdisc::tc::rate_meant(text) {
+                    Some(meant) => self.fault(format!("{}; did you mean \"{meant}\"?", unexpected.problem)),
+                    None => unexpected,
+                }
             });
         };
         if read.in_bytes {

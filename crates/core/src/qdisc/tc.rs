@@ -77,6 +77,11 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
+/// What was meant by a rate whose unit is unknown: `5mbits`, `5 Mbit/s` and `5M` are `5mbit`.
+pub fn rate_meant(text: &str) -> Option<String> {
+    number::suggestion(&text.split_ascii_whitespace().collect::<String>(), number::RATE)
+}
+
 /// The name at the smallest edit distance, if it is at most a third of the word's length (at least one edit).
 pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > 40 {
@@ -323,6 +328,8 @@ enum Form {
     Full,
     /// Only what `tc` accepts; defaults left out.
     Tc,
+    /// Only what `tc` accepts; everything that is set.
+    TcFull,
 }
 
 impl Spec {
@@ -401,6 +408,11 @@ impl Spec {
     /// ours (a variant) is left out: the kernel that reads the line is its own variant.
     pub fn tc_line(&self) -> Option<String> {
         self.known_to_tc().then(|| self.print(Form::Tc))
+    }
+
+    /// As [`Spec::tc_line`], with every parameter that is set, defaults included.
+    pub fn tc_full(&self) -> Option<String> {
+        self.known_to_tc().then(|| self.print(Form::TcFull))
     }
 }
 
@@ -680,6 +692,8 @@ fn print_params<T: Parameters>(params: &T, form: Form) -> String {
             Form::Compact => default,
             Form::Tc => default || param.ours,
             Form::Full => false,
+            // tc has no word for a flag that is off where it begins anew.
+            Form::TcFull => param.ours || (T::REPLACED && value == Value::Flag(false)),
         };
         if hidden || value == Value::Unset {
             continue;
