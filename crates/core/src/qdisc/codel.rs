@@ -38,7 +38,7 @@ pub(super) const MICROSECOND: u64 = 1_000;
 pub(super) const MAX_SPAN: u64 = 1_000_000_000_000;
 
 choice! {
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     Variant {
         /// Linux 6.1 to 6.12.
         Linux = "linux",
@@ -64,7 +64,7 @@ pub struct Params {
     pub ecn: bool,
     /// Mark ECN-capable packets whose delay exceeds this.
     pub ce_threshold: Option<Span>,
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     pub variant: Variant,
 }
 
@@ -93,7 +93,12 @@ impl Parameters for Params {
         param!(Params.ecn, Unit::Flag("noecn"), "mark ECN-capable packets instead of dropping them"),
         param!(Params.ce_threshold, Unit::Time, "mark ECN-capable packets delayed longer than this; default: off")
             .range(0, MAX_SPAN),
-        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
+        param!(
+            Params.variant,
+            Unit::Choice(Variant::WORDS, &[]),
+            "which implementation to follow: linux (6.1 to 6.12), linux7 (7.0 on), rfc8289 or ns2"
+        )
+        .ours(),
     ];
 }
 

@@ -37,7 +37,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 choice! {
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     Variant {
         /// Linux 6.1 to 6.6.
         Linux = "linux",
@@ -77,7 +77,7 @@ pub struct Params {
     pub horizon: Span,
     /// Drop packets beyond the horizon instead of moving them to it.
     pub horizon_drop: bool,
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     pub variant: Variant,
 }
 
@@ -128,7 +128,12 @@ impl Parameters for Params {
         param!(Params.horizon, Unit::Time, "a packet may not ask to leave later than this")
             .range(MICROSECOND, MAX_SPAN),
         param!(Params.horizon_drop, Unit::Flag("horizon_cap"), "drop packets beyond the horizon, else move them to it"),
-        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
+        param!(
+            Params.variant,
+            Unit::Choice(Variant::WORDS, &[]),
+            "which implementation to follow: linux (6.1 to 6.6) or linux67 (6.7 on)"
+        )
+        .ours(),
         Param::ignored("defrate", 1, "Linux has not used it since 3.13"),
         Param::ignored("offload_horizon", 1, "no network card here holds packets back"),
         Param::ignored("bands", 1, "bands are as by default"),

@@ -30,7 +30,7 @@ use crate::units::{Span, Time};
 use alloc::vec::Vec;
 
 choice! {
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     Variant {
         /// Linux 6.1 to 6.12.
         Linux = "linux",
@@ -66,7 +66,7 @@ pub struct Params {
     pub ce_threshold: Option<Span>,
     /// With `ce_threshold`: only those whose DS field matches; by default all.
     pub ce_threshold_selector: Option<DsMatch>,
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     pub variant: Variant,
 }
 
@@ -129,7 +129,12 @@ impl Parameters for Params {
             .range(1, u32::MAX as u64)
             .zero_unsent(),
         param!(Params.ecn, Unit::Flag("noecn"), "mark ECN-capable packets instead of dropping them"),
-        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
+        param!(
+            Params.variant,
+            Unit::Choice(Variant::WORDS, &[]),
+            "which implementation to follow: linux (6.1 to 6.12), linux7 (7.0 on), rfc8290 or ns2"
+        )
+        .ours(),
     ];
 }
 

@@ -39,7 +39,7 @@ use linux::Vars;
 use rfc8033::{Basic, Enhanced};
 
 choice! {
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     Variant {
         /// Linux's.
         Linux = "linux",
@@ -69,7 +69,7 @@ pub struct Params {
     pub bytemode: bool,
     /// Take the delay from the rate of departures (Little's law) and not from the packets' time in the queue.
     pub dq_rate_estimator: bool,
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     pub variant: Variant,
 }
 
@@ -112,7 +112,12 @@ impl Parameters for Params {
             Unit::Flag("no_dq_rate_estimator"),
             "take the delay from the rate of departures, not from the packets' time in the queue"
         ),
-        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
+        param!(
+            Params.variant,
+            Unit::Choice(Variant::WORDS, &[]),
+            "which implementation to follow: linux, rfc8033 or rfc8033b"
+        )
+        .ours(),
     ];
 
     fn check(&self) -> Result<(), (&'static str, &'static str)> {

@@ -43,7 +43,7 @@ use crate::rng::Rng;
 use crate::units::{Rate, Span, Time};
 
 choice! {
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     Variant {
         /// Linux's.
         Linux = "linux",
@@ -88,7 +88,7 @@ pub struct Params {
     pub wait: bool,
     /// Scale the drop probability with the packet's size.
     pub bytes: bool,
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     pub variant: Variant,
 }
 
@@ -147,7 +147,8 @@ impl Parameters for Params {
         param!(Params.wait, Unit::Flag("nowait"), "ns2: space random drops by waiting").ours(),
         param!(Params.bytes, Unit::Flag("nobytes"), "ns2: scale the drop probability with the packet's size").ours(),
         Param::impossible("qevent", "hands packets to a filter's actions, and there are none here: leave it out"),
-        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
+        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "which implementation to follow: linux or ns2")
+            .ours(),
     ];
 
     fn before_change(&self) -> Self {

@@ -28,7 +28,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 choice! {
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     Variant {
         /// Linux's.
         Linux = "linux",
@@ -54,7 +54,7 @@ pub struct Params {
     pub perturb: u32,
     /// Drop the longest queue's first packet instead of its last.
     pub headdrop: bool,
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     pub variant: Variant,
 }
 
@@ -73,6 +73,8 @@ impl Default for Params {
     }
 }
 
+/// Why the words of the RED inside each queue are refused.
+const RED_INSIDE: &str = "belongs to RED inside sfq's queues, which is not here: leave it out, or use fq_codel or fq_pie for queues under an AQM";
 /// Most packets of one queue (`SFQ_MAX_DEPTH`), and the default limit.
 const MAX_DEPTH: u32 = 127;
 /// Queues unless told otherwise (`SFQ_DEFAULT_FLOWS`).
@@ -112,7 +114,16 @@ impl Parameters for Params {
             .lowered(),
         param!(Params.perturb, Unit::Seconds, "seconds between changes of the hash key; 0: never").range(0, 1_000_000),
         param!(Params.headdrop, Unit::Flag("noheaddrop"), "drop the longest queue's first packet, not its last"),
-        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
+        Param::impossible("redflowlimit", RED_INSIDE),
+        Param::impossible("min", RED_INSIDE),
+        Param::impossible("max", RED_INSIDE),
+        Param::impossible("burst", RED_INSIDE),
+        Param::impossible("avpkt", RED_INSIDE),
+        Param::impossible("probability", RED_INSIDE),
+        Param::impossible("ecn", RED_INSIDE),
+        Param::impossible("harddrop", RED_INSIDE),
+        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "which implementation to follow: linux or ns2")
+            .ours(),
     ];
 
     fn for_tc(&self) -> bool {

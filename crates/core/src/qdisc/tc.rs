@@ -376,8 +376,8 @@ impl Spec {
         if newer == line { self.clone() } else { newer.parse().expect("bug: a variant of its discipline") }
     }
 
-    /// What `tc qdisc change dev DEV root LINE` makes of these parameters, and the line for the real `tc`. What the line
-    /// does not name stays as it is, but where `tc` or the kernel fills in its own: [`Parameters::before_change`].
+    /// What `tc qdisc change dev DEV root LINE` makes of these parameters, and the line for the real `tc`. Parameters that
+    /// the line leaves out keep their values, except where `tc` always sends the full set: [`Parameters::before_change`].
     ///
     /// # Errors
     /// What [`Spec::parse`] refuses; another discipline or variant; what the kernel doesn't change in a living one.
@@ -500,7 +500,7 @@ impl<'w, T: Parameters> Reading<'w, T> {
             return Err(Error::new(word, param.doc.to_string()));
         }
         if self.seen.contains(&param.name) && !matches!(param.unit, Unit::Preset(_)) {
-            return Err(Error::new(word, format!("{} is given twice", param.name)));
+            return Err(Error::new(word, format!("{} is given twice: leave one out", param.name)));
         }
         self.seen.push(param.name);
         let value = match param.unit {
@@ -1019,6 +1019,8 @@ mod tests {
             "/sbin/tc -n away qdisc change root dev eth0 handle 8001: codel limit 9",
             "root@OpenWrt:~# tc -s qd add dev eth0 parent 1:10 handle 10: codel limit 9",
             "# tc -s qdisc show dev eth0\nqdisc codel 8001: root refcnt 2 limit 9p target 5ms interval 100ms \n Sent 0 bytes",
+            "#tc qdisc add dev eth0 root \\\n  codel limit 9",
+            "qdisc codel 801b: dev eth0 root refcnt 2 limit 9p target 5.0ms\ninterval 100.0ms\n    Sent 2 bytes",
             "qdisc ingress ffff: dev eth0 parent ffff:fff1 ----------------\nqdisc codel 1: dev eth0 root limit 9p",
         ];
         for text in commands {

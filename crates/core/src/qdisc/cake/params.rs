@@ -5,7 +5,7 @@ use crate::qdisc::tc::{Param, Parameters, Unit, Value, choice, param};
 use crate::units::{Rate, Span};
 
 choice! {
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     Variant {
         /// Linux 6.1.
         Linux = "linux",
@@ -136,7 +136,7 @@ pub struct Params {
     pub mpu: u32,
     /// Dropped packets have used the link as well: the bottleneck is before us.
     pub ingress: bool,
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     pub variant: Variant,
 }
 
@@ -291,7 +291,12 @@ impl Parameters for Params {
             "it sets the bandwidth from what arrives, which is not here: give a bandwidth",
         ),
         Param::impossible("fwmark", "packets here carry no mark of a firewall"),
-        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
+        param!(
+            Params.variant,
+            Unit::Choice(Variant::WORDS, &[]),
+            "which implementation to follow: linux (6.1 to 6.11), linux612 (6.12 on) or linux7 (7.0 on)"
+        )
+        .ours(),
     ];
 
     fn complete(&mut self) {

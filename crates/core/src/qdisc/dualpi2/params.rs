@@ -5,7 +5,7 @@ use crate::qdisc::tc::{Field, Param, Parameters, Unit, Value, choice, param};
 use crate::units::Span;
 
 choice! {
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     Variant {
         /// Linux's, 6.17 and later.
         Linux = "linux",
@@ -78,7 +78,7 @@ pub struct Params {
     pub min_th: Span,
     /// The length of the L queue's ramp, with `rfc9332`.
     pub range: Span,
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     pub variant: Variant,
 }
 
@@ -163,7 +163,8 @@ impl Parameters for Params {
         param!(Params.split_gso, Unit::Flag("no_split_gso"), "split what arrives aggregated: no effect here"),
         param!(Params.min_th, Unit::Time, "with rfc9332: delay at which L's ramp begins").range(0, MAX_SPAN).ours(),
         param!(Params.range, Unit::Time, "with rfc9332: length of L's ramp").range(0, MAX_SPAN).ours(),
-        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
+        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "which implementation to follow: linux or rfc9332")
+            .ours(),
     ];
 
     fn check(&self) -> Result<(), (&'static str, &'static str)> {

@@ -51,14 +51,13 @@ impl Entry<'_> {
 /// # Ok::<(), sojourn_core::qdisc::tc::Error>(())
 /// ```
 pub fn own_words(text: &str) -> Result<OwnWords, Error> {
-    let lines = || text.lines().map(without_prompt).filter(|line| !line.is_empty());
-    let shown = |line: &str| matches!(line.split_ascii_whitespace().next(), Some("qdisc" | "class"));
-    if lines().any(shown) {
-        let entries: Vec<Entry> = lines().filter(|line| shown(line)).filter_map(printed).collect();
+    let lines = logical_lines(text);
+    if lines.iter().any(|line| is_shown(line)) {
+        let entries: Vec<Entry> = lines.iter().filter(|line| is_shown(line)).filter_map(|line| printed(line)).collect();
         return if entries.is_empty() { Ok(plain("")) } else { chosen(entries) };
     }
-    if lines().next().is_some_and(is_command) {
-        let commands = lines().flat_map(|line| line.split("&&")).flat_map(|line| line.split(';'));
+    if lines.first().is_some_and(|line| is_command(line)) {
+        let commands = lines.iter().flat_map(|line| line.split("&&")).flat_map(|line| line.split(';'));
         let commands = commands.map(str::trim).filter(|line| !line.is_empty());
         let entries: Vec<Entry> = commands.map(command).collect::<Result<_, _>>()?;
         return chosen(entries);
@@ -70,12 +69,45 @@ fn plain(line: &str) -> OwnWords {
     OwnWords { line: line.to_string(), warnings: Vec::new() }
 }
 
-/// A line of a terminal without its prompt: `root@OpenWrt:~# tc …`, `$ tc …`.
+/// The lines of a text: those that end in a backslash go on in the next one, and what `tc qdisc show` prints of a
+/// discipline may be wrapped, up to its counters.
+fn logical_lines(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let (mut continued, mut wrapped) = (false, false);
+    for raw in text.lines() {
+        let line = without_prompt(raw);
+        let (line, goes_on) = line.strip_suffix('\\').map_or((line, false), |line| (line.trim_end(), true));
+        let opens = is_shown(line) || is_command(line);
+        let counters = line.is_empty() || line.starts_with("Sent ");
+        match lines.last_mut() {
+            Some(last) if continued || (wrapped && !opens && !counters) => {
+                last.push(' ');
+                last.push_str(line);
+            }
+            _ if line.is_empty() => {}
+            _ => lines.push(line.to_string()),
+        }
+        wrapped = is_shown(line) || (wrapped && !opens && !counters);
+        continued = goes_on;
+    }
+    lines
+}
+
+/// A line of a terminal without its prompt: `root@OpenWrt:~# tc …`, `$ tc …`, `#tc …`.
 fn without_prompt(line: &str) -> &str {
     let line = line.trim();
     let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
     let prompt = matches!(first, "#" | "$" | "%" | ">") || (first.contains('@') && first.ends_with(['#', '$', '%']));
-    if prompt { rest.trim() } else { line }
+    match line.strip_prefix(['#', '$']) {
+        Some(command) if is_command(command) => command,
+        _ if prompt => rest.trim(),
+        _ => line,
+    }
+}
+
+/// Whether this is a line of what `tc qdisc show` or `tc class show` prints.
+fn is_shown(line: &str) -> bool {
+    matches!(line.split_ascii_whitespace().next(), Some("qdisc" | "class"))
 }
 
 fn is_tc(word: &str) -> bool {
