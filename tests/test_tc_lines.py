@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, skip_loudly
 
+from conftest import ROOT, skip_loudly
 from sojourn import _core, tcline
 from sojourn.errors import Refusal
 from sojourn.kernel import places, source

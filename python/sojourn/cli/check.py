@@ -37,7 +37,7 @@ Examples:
 @set_options
 @format_option()
 def check(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int | None, form: str) -> None:
-    """Read a scenario and print what would run: path, flows, base RTTs, combinations, and the lines for a real router."""
+    """Read a scenario and print what would run: path, flows, base RTTs, combinations, and the lines for a router."""
     plan = load_plan(file, sets, seed, seeds)
     runs, first = json.loads(plan.runs()), json.loads(plan.describe(0))
     if form == "json":
@@ -60,9 +60,8 @@ def _disciplines(plan: _core.Plan, runs: list[dict[str, Any]], first: dict[str, 
     """The queues whose discipline is swept, each with all its disciplines; without such, the path's queues."""
     path = [hop["name"] for hop in first["hops"]]
     swept = {key: queues.queue_of_key(key, path) for one in runs for key in one["set"] if key.endswith(".qdisc")}
-    firsts = {
-        json.dumps([one["set"].get(key) for key in swept]): number for number, one in reversed([*enumerate(runs)])
-    }
+    chosen = [json.dumps([one["set"].get(key) for key in swept]) for one in runs]
+    firsts = {values: number for number, values in reversed([*enumerate(chosen)])}
     shown = [queue for queue in path if queue in swept.values()] or path
     found: dict[tuple[str, str], None] = {}
     for number in sorted(firsts.values())[:SHOWN]:
