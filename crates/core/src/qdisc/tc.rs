@@ -725,14 +725,18 @@ fn document<T: Parameters>() -> Discipline {
 fn random_params<T: Parameters>(rng: &mut Rng) -> T {
     let mut params = T::default();
     for param in T::PARAMS {
+        let before = params.clone();
         let given = rng.below(2) == 1;
         let value = param.random(rng);
         if given && value != Value::Unset {
             (param.set)(&mut params, value);
         }
+        if !is_sound(&params) {
+            params = before;
+        }
     }
     params.complete();
-    if params.check().is_ok() { params } else { T::default() }
+    params
 }
 
 /// Whether these would be read from a line.
@@ -1010,7 +1014,7 @@ mod tests {
     fn whole_commands_and_pasted_blocks_are_read() {
         let block = "qdisc noqueue 0: dev lo root refcnt 2 \nqdisc mq 0: dev eth0 root \n\
                      qdisc fq_codel 0: dev eth0 parent :2 limit 900p flows 1024 ecn \n Sent 12 bytes 1 pkt\n\
-                     qdisc fq_codel 0: dev eth0 parent :1 limit 900p flows 1024 ecn \n  maxpacket 0 drop_overlimit 0";
+                     qdisc fq_codel 0: dev eth0 parent :1 limit 900p flows 1024 ecn \n Sent 0 bytes 0 pkt\n  maxpacket 0";
         assert_eq!(read(block).0, "fq_codel limit 900");
         assert_eq!(read(block).1.len(), 1, "that it is one of several queues");
         let commands = [
