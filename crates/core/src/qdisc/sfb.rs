@@ -11,6 +11,8 @@
 //! Deviations:
 //! - Jiffies last 4 ms (HZ 250, as Debian has it), and the discipline is set up two of them before the start.
 //! - `limit` is 1000 by default, the queue length of an Ethernet device.
+//! - `increment` and `decrement` are by default what `tc` sends, 0.0005 and 0.00005; without `tc` the kernel has 0.001 and
+//!   0.00017.
 //! - There are no filters and no child but a pfifo.
 
 use super::jiffies::{HZ, JIFFY, jiffies};
@@ -54,8 +56,8 @@ impl Default for Params {
             limit: 1000,
             max: Some(25),
             target: Some(20),
-            increment: 0.001,
-            decrement: 0.000_17,
+            increment: 0.0005,
+            decrement: 0.000_05,
             penalty_rate: 10,
             penalty_burst: 20,
         }
@@ -80,9 +82,9 @@ impl Parameters for Params {
             .range(1, 65_535)
             .printed()
             .zero_unsent(),
-        param!(Params.increment, Unit::Real, "by so much the probability grows").real_range(1e-4, 1.0).printed(),
+        param!(Params.increment, Unit::Real, "by so much the probability grows").real_range(1e-5, 1.0).printed(),
         param!(Params.decrement, Unit::Real, "by so much the probability of an empty bin falls")
-            .real_range(1e-4, 1.0)
+            .real_range(1e-5, 1.0)
             .printed(),
         param!(Params.penalty_rate, Unit::Number, "packets a second of a flow that does not respond")
             .range(0, 1_000_000)
