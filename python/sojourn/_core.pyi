@@ -141,7 +141,7 @@ def qdisc(line: str) -> str:
     `values` by name in base units."""
 
 def catalogue(what: str) -> str:
-    """JSON: one of the tables `disciplines`, `keys`, `reasons`."""
+    """JSON: one of the tables `disciplines`, `elsewhere`, `keys`, `reasons`."""
 
 def counters(line: str) -> list[str]:
     """The names of the counters of a discipline, given as a `tc` line."""

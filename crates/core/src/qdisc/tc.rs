@@ -712,9 +712,15 @@ fn document<T: Parameters>() -> Discipline {
     let params = T::PARAMS.iter().map(|param| ParamDoc {
         name: param.name,
         off: off_word(param),
-        expects: param.unit.expects(),
+        expects: match param.aliases {
+            [] => param.unit.expects(),
+            aliases => format!("{}; also called {}", param.unit.expects(), aliases.join(", ")),
+        },
         default: if param.presence == Presence::Required { String::new() } else { param.print((param.get)(&base)) },
-        range: param.range_text(),
+        range: match param.range_text() {
+            range if param.zero_unsent => format!("{range}; 0 counts as not given"),
+            range => range,
+        },
         doc: param.doc,
         ours: param.ours,
         required: param.presence == Presence::Required,
