@@ -315,10 +315,8 @@ fn streams_that_cannot_be_are_refused() {
 
 #[test]
 fn what_comes_later_says_so() {
-    for (from, to) in [
-        ("kind = \"bulk\"", "kind = \"command\""),
-        ("kind = \"bulk\"", "kind = \"bulk\"\ncc = \"bbr2\""),
-    ] {
+    for (from, to) in [("kind = \"bulk\"", "kind = \"command\""), ("kind = \"bulk\"", "kind = \"bulk\"\ncc = \"bbr2\"")]
+    {
         let error = error(from, to);
         assert!(error.not_built && error.to_string().contains("not built yet"), "{error}");
     }
