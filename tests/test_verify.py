@@ -132,7 +132,7 @@ def test_ours_pass_what_is_asked_of_them(line: str) -> None:
     ("line", "faulty", "noticed"),
     [
         ("pie", "pie target 60ms", "an unresponsive load waits for about the target"),
-        ("pie", "pie alpha 0 beta 0", "an unresponsive load waits for about the target"),
+        ("pie", "pie tupdate 100s", "an unresponsive load waits for about the target"),
         ("pie", "codel", "it drops at the tail, what arrives"),
         ("pie", "pfifo limit 100", "a burst of 150 ms passes"),
         ("pie ecn", "pie", "who can be marked is marked while that is rare"),

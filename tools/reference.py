@@ -39,6 +39,8 @@ def disciplines() -> dict[str, str]:
     known = json.loads(_core.catalogue("disciplines"))
     rows = [f"| [`{one['name']}`](disciplines/{one['name']}.md) | {escaped(one['doc'])} |" for one in known]
     listed = "\n".join(["# Queue disciplines", "", "| discipline | |", "|---|---|", *rows])
+    others = [f"| `{one['name']}` | {escaped(one['instead'])} |" for one in json.loads(_core.catalogue("elsewhere"))]
+    listed += "\n".join(["", "", "## What Linux has and sojourn has not", "", "| discipline | |", "|---|---|", *others])
     told, found = advice(), measured()
     pages = {f"disciplines/{one['name']}.md": _discipline(one, _guidance(one["name"], told, found)) for one in known}
     return {"disciplines.md": listed + "\n"} | pages

@@ -131,11 +131,19 @@ def as_in(line: str, linux: tuple[int, int]) -> str:
 def rate(text: str) -> tuple[int, list[str]]:
     """A rate in bits per second, as `--rate` gives it, and warnings."""
 
+def paste(line: str, device: str) -> tuple[str | None, str]:
+    """The `tc` command that puts a discipline onto a device (`None` if no stock kernel has it), and a note: what else
+    it needs, or why there is no command; empty if there is nothing to say.
+
+    Raises `Error` for a line that is not a discipline's.
+    """
+
 def qdisc(line: str) -> str:
-    """JSON of a line of tc words: `kind`, `full` (nothing left out), `values` by name in base units."""
+    """JSON of a line of tc words: `kind`, `full` (nothing left out), `tc` (those of them that tc takes, or null), and
+    `values` by name in base units."""
 
 def catalogue(what: str) -> str:
-    """JSON: one of the tables `disciplines`, `keys`, `reasons`."""
+    """JSON: one of the tables `disciplines`, `elsewhere`, `keys`, `reasons`."""
 
 def counters(line: str) -> list[str]:
     """The names of the counters of a discipline, given as a `tc` line."""

@@ -208,7 +208,7 @@ pub const HOP: Section = Section {
             "qdisc",
             Form::Qdisc,
             Text("pfifo limit 1000"),
-            "The queue discipline, as tc writes it. Sizes also in bdp: the first rate times the longest base RTT, in packets of 1500 B IP plus overhead where the discipline counts packets. Several, each with its time: as `tc qdisc change` at that time where the discipline stays (its queue stays, and what the line does not name), as `tc qdisc replace` where it becomes another (what waits is dropped).",
+            "The queue discipline, as tc writes it; a whole tc qdisc add command and what tc qdisc show prints will do. Sizes also in bdp: the first rate times the longest base RTT, in packets of 1500 B IP plus overhead where the discipline counts packets. Several, each with its time: as `tc qdisc change` at that time where the discipline stays (with its queue and the parameters that the line leaves out), as `tc qdisc replace` where it becomes another (what waits is dropped).",
         ),
         key("overhead", Form::Count, Integer(14), "Bytes that the link counts on top of the IP length; may be 0."),
         key(

@@ -5,8 +5,8 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use sojourn_core::qdisc::red;
 use sojourn_core::qdisc::tc::{self, Spec};
+use sojourn_core::qdisc::{self, red};
 use sojourn_core::units::{Rate, Span, Time};
 
 use crate::changes;
@@ -25,8 +25,6 @@ const MOST_STEPS: u64 = 1_000_000;
 const MOST_DESCRIPTORS: u32 = 1_000_000;
 /// The longest trace that is read.
 const LONGEST_TRACE: u64 = 64 << 20;
-/// Disciplines that are known, but come with a later version.
-const LATER: &[&str] = &["etf", "gred", "netem"];
 
 /// A hop before its disciplines are read: those may count in `bdp`, which needs the flows' RTTs.
 pub(crate) struct Frame<'a> {
@@ -135,7 +133,11 @@ impl Leg<'_> {
         let (qdisc, changes) = match (&self.qdisc, other) {
             (Some(field), _) => {
                 let scale = Scale { bdp: bdp(&self.rate, longest_rtt), packet: PACKET + self.overhead };
-                disciplines(field, &scale)?
+                let (qdisc, changes) = disciplines(field, &scale)?;
+                let later = changes.iter().map(|(_, change)| change.spec());
+                let said = [&qdisc].into_iter().chain(later).flat_map(|spec| self.advise(spec));
+                said.for_each(|sentence| field.warn(&sentence));
+                (qdisc, changes)
             }
             (None, Some(other)) => (fifo_like(other)?, Vec::new()),
             (None, None) => return Err(Error::of_file("bug: the rightward discipline has a default")),
@@ -151,6 +153,22 @@ impl Leg<'_> {
             pause: None,
             flush: self.flush,
         })
+    }
+}
+
+impl Leg<'_> {
+    /// What should be known of a discipline before this link.
+    fn advise(&self, qdisc: &Spec) -> Vec<String> {
+        let constant = matches!(&self.rate, Capacity::Steps(steps) if steps.len() == 1);
+        let context = qdisc::Context {
+            mtu: PACKET + self.overhead,
+            overhead: self.overhead,
+            rate: first_rate(&self.rate),
+            delay: self.delay.first().map_or(Span::ZERO, |step| step.1),
+            skb: 0,
+            seed: 0,
+        };
+        qdisc.advice(&context, constant)
     }
 }
 
@@ -207,7 +225,8 @@ fn disciplines(field: &Field<'_>, scale: &Scale) -> Result<(Spec, Vec<(Time, Qdi
 
 /// What the line of a step makes of the discipline before it.
 fn change(line: &Field<'_>, scale: &Scale, present: Option<&Spec>) -> Result<QdiscChange, Error> {
-    let words = scale.without_bdp(line.text()?);
+    let own = tc::own_words(line.text()?).map_err(|error| line.fault(error.to_string()))?;
+    let words = scale.without_bdp(&own.line);
     let parameters = present.map(|present| changes::of_parameters(present, &words)).transpose();
     match parameters.map_err(|error| line.fault(error.to_string()))?.flatten() {
         Some(change) => {
@@ -220,8 +239,9 @@ fn change(line: &Field<'_>, scale: &Scale, present: Option<&Spec>) -> Result<Qdi
 
 /// Reads a `tc` line with sizes in bdp.
 fn discipline(field: &Field<'_>, scale: &Scale) -> Result<Spec, Error> {
-    let written = field.text()?;
-    let line = scale.without_bdp(written);
+    let own = tc::own_words(field.text()?).map_err(|error| field.fault(error.to_string()))?;
+    own.warnings.iter().for_each(|warning| field.warn(warning));
+    let line = scale.without_bdp(&own.line);
     let first = line.split_ascii_whitespace().next().unwrap_or_default();
     if let Some(spec) = Spec::of_linux(&line) {
         return Ok(spec);
@@ -231,10 +251,10 @@ fn discipline(field: &Field<'_>, scale: &Scale) -> Result<Spec, Error> {
             warnings.iter().for_each(|warning| field.warn(warning));
             Ok(spec)
         }
-        Err(_) if LATER.contains(&first) => Err(field.fault(format!("{first} is not built yet")).not_built()),
         Err(error) => {
             let fault = field.fault(error.to_string());
-            Err(if error.problem.contains("not built yet") { fault.not_built() } else { fault })
+            let not_built = tc::instead_of(first).is_some() || error.problem.contains("not built yet");
+            Err(if not_built { fault.not_built() } else { fault })
         }
     }
 }

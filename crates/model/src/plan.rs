@@ -208,7 +208,11 @@ impl Plan {
                     self.runs.extend((seed..=last).map(run));
                 }
                 Err(error) if error.not_built => {
-                    let reason = format!("{} is not built yet", error.value.as_deref().unwrap_or(&error.key));
+                    let asked = error.value.as_deref().unwrap_or(&error.key);
+                    let reason = match error.problem.contains("not built yet") {
+                        true => format!("{asked} is not built yet"),
+                        false => error.problem.clone(),
+                    };
                     self.skipped.push(Skipped { set, reason });
                     first_skipped.get_or_insert(error);
                 }

@@ -255,7 +255,10 @@ impl Field<'_> {
                 self.fault("expected a rate above zero, at most 10tbit; an outage is a step of \"0bit\"")
             } else {
                 let error = self.unexpected();
-                units::rate_meant(text).map_or(error.clone(), |meant| error.nearest(&meant, [meant.as_str()]))
+                match sojourn_core::qdisc::tc::rate_meant(text) {
+                    Some(meant) => error.nearest(&meant, [meant.as_str()]),
+                    None => error,
+                }
             });
         };
         if read.in_bytes {

@@ -107,20 +107,6 @@ pub fn rate(text: &str) -> Option<ReadRate> {
     Some(ReadRate { rate, in_bytes })
 }
 
-/// The rate that a text in other units than ours seems to mean: `5mbit` of `5 Mbit/s`, `5mbits` or `5M`.
-pub fn rate_meant(text: &str) -> Option<String> {
-    let number = decimal(text.trim())?;
-    let digits = text.trim().strip_suffix(number.unit)?.trim();
-    let unit = number.unit.to_ascii_lowercase().replace(' ', "");
-    let per_second = ["/s", "/sec", "/second", "ps"].iter().find_map(|end| unit.strip_suffix(end));
-    let bits = per_second.unwrap_or(&unit);
-    let bits = bits.strip_suffix("bits").or(bits.strip_suffix("bit"));
-    // Without "bit" and with "/s" it may be bytes.
-    let prefix = bits.or_else(|| per_second.is_none().then(|| unit.strip_suffix('b').unwrap_or(&unit)))?;
-    let meant = format!("{digits}{prefix}bit");
-    rate(&meant).filter(|read| read.rate.0 > 0).map(|_| meant)
-}
-
 /// Reads a size in bytes: `1500`, `64k`, `120kb`, `2mb`; `k` is 1024, as in `tc`.
 pub fn bytes(text: &str) -> Option<u64> {
     let number = decimal(text.trim())?;
@@ -208,17 +194,6 @@ mod tests {
         let read = rate("2mbps").expect("a rate");
         assert!(read.in_bytes);
         assert_eq!(read.rate, Rate(16_000_000));
-    }
-
-    #[test]
-    fn a_rate_in_other_words_is_answered_with_ours() {
-        for text in ["5 Mbit/s", "5mbits", "5 mbits/sec", "5M", "5 Mb", "5mbitps"] {
-            assert_eq!(rate_meant(text).as_deref(), Some("5mbit"), "{text}");
-        }
-        assert_eq!(rate_meant("5000000").as_deref(), Some("5000000bit"));
-        for text in ["5mb/s", "fast", "0m", "5 parsec", ""] {
-            assert_eq!(rate_meant(text), None, "{text}");
-        }
     }
 
     #[test]

@@ -369,13 +369,55 @@ fn streams_that_cannot_be_are_refused() {
 
 #[test]
 fn what_comes_later_says_so() {
-    for (from, to) in [
-        ("codel limit 100", "etf clockid CLOCK_TAI"),
-        ("kind = \"bulk\"", "kind = \"command\""),
-        ("kind = \"bulk\"", "kind = \"bulk\"\ncc = \"bbr2\""),
-    ] {
+    for (from, to) in [("kind = \"bulk\"", "kind = \"command\""), ("kind = \"bulk\"", "kind = \"bulk\"\ncc = \"bbr2\"")]
+    {
         let error = error(from, to);
         assert!(error.not_built && error.to_string().contains("not built yet"), "{error}");
+    }
+    let error = error("codel limit 100", "etf clockid CLOCK_TAI");
+    assert!(error.not_built && error.to_string().contains("use fq for pacing"), "{error}");
+}
+
+#[test]
+fn a_rate_with_a_misspelt_unit_or_of_zero_is_answered_with_what_to_write() {
+    for (wrong, answer) in [
+        ("5mbits", "did you mean \"5mbit\"?"),
+        ("5 Mbit/s", "did you mean \"5mbit\"?"),
+        ("5M", "did you mean \"5mbit\"?"),
+        ("0bit", "for a link that is down write 1bit"),
+    ] {
+        let error = error("rate = \"10mbit\"", &format!("rate = \"{wrong}\""));
+        assert!(error.to_string().contains(answer), "{error}");
+    }
+}
+
+#[test]
+fn a_discipline_may_be_a_whole_command_or_what_tc_shows() {
+    let show =
+        "\"\"\"\nqdisc codel 8001: root refcnt 2 limit 100p target 5ms interval 100ms \n Sent 0 bytes 0 pkt\n\"\"\"";
+    for line in [
+        "\"tc qdisc add dev eth0 root codel limit 100\"",
+        "\"sudo tc qdisc replace dev eth0 root codel limit 1bdp\"",
+        show,
+    ] {
+        let text = SOUND.replace("\"codel limit 100\"", line);
+        let plan = load(text.as_bytes(), &LoadOptions::default()).unwrap_or_else(|error| panic!("{line}: {error}"));
+        assert_eq!(plan.scenario(0).expect("a scenario").hops[0].right.qdisc.kind(), "codel", "{line}");
+    }
+    let said = error("\"codel limit 100\"", "\"tc qdisc show dev eth0\"").to_string();
+    assert!(said.contains("what tc qdisc show prints"), "{said}");
+}
+
+#[test]
+fn a_setting_that_passes_nothing_is_warned_of() {
+    for (line, what) in [
+        ("tbf rate 1mbit burst 1000 latency 50ms", "full ones of 1514 bytes never pass"),
+        ("codel target 5", "microseconds"),
+        ("pie target 0", "counts as not given"),
+    ] {
+        let text = SOUND.replace("codel limit 100", line);
+        let plan = load(text.as_bytes(), &LoadOptions::default()).unwrap_or_else(|error| panic!("{line}: {error}"));
+        assert!(plan.warnings.iter().any(|said| said.contains(what)), "{line}: {:?}", plan.warnings);
     }
 }
 
@@ -405,7 +447,7 @@ fn a_sweep_skips_what_is_not_built_unless_nothing_is_left() {
     let plan = load(text.as_bytes(), &LoadOptions::default()).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((plan.runs.len(), plan.skipped.len()), (2, 2));
     assert_eq!(plan.skipped[0].set[0], ("hop.bottleneck.qdisc".into(), "etf".into()));
-    assert!(plan.skipped[0].reason.contains("not built yet"), "{}", plan.skipped[0].reason);
+    assert!(plan.skipped[0].reason.contains("use fq for pacing"), "{}", plan.skipped[0].reason);
     let none = load(text.replace(", \"codel\"", "").as_bytes(), &LoadOptions::default()).err().expect("an error");
     assert_eq!(none.line, Some(11));
 }

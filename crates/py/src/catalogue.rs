@@ -10,17 +10,20 @@ use sojourn_model::reference::{reference_markdown, schema as schema_of};
 
 use crate::Error;
 
-/// One of the tables `disciplines`, `keys`, `reasons` as JSON.
+/// One of the tables `disciplines`, `elsewhere`, `keys`, `reasons` as JSON.
 #[pyfunction]
 pub fn catalogue(what: &str) -> PyResult<String> {
     let table = match what {
         "disciplines" => disciplines(),
+        "elsewhere" => {
+            tc::elsewhere().iter().map(|(name, instead)| json!({ "name": name, "instead": instead })).collect()
+        }
         "keys" => SECTIONS.iter().map(|section| keys_of(section)).collect(),
         "reasons" => DropReason::ALL
             .iter()
             .map(|&reason| json!({ "reason": reason.name(), "meaning": meaning(reason) }))
             .collect(),
-        other => return Err(Error::new_err(format!("{other}: expected disciplines, keys or reasons"))),
+        other => return Err(Error::new_err(format!("{other}: expected disciplines, elsewhere, keys or reasons"))),
     };
     Ok(table.to_string())
 }

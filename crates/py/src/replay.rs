@@ -2,10 +2,10 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use sojourn_core::qdisc::DropReason;
-use sojourn_core::qdisc::tc::{Spec, Value};
+use sojourn_core::qdisc::tc::{Spec, Value, own_words, rate_meant};
+use sojourn_core::qdisc::{Context, DropReason};
 use sojourn_core::rng::Rng;
-use sojourn_core::units::{Rate, Time};
+use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::units;
 use sojourn_sim::replay::{
     Fate, Op, Row, SEED, changes, flow_hash, parse, run, run_told, to_csv, warnings as of_changes,
@@ -30,6 +30,7 @@ pub fn replay<'py>(
     let (spec, mut warnings) =
         Spec::parse(qdisc).map_err(|error| Error::new_err(format!("--qdisc = {qdisc}: {error}")))?;
     let rate = server_rate(rate, &mut warnings)?;
+    warnings.extend(advice(&spec, told.map(Rate).or(rate), mtu));
     warnings.extend(py.detach(|| of_changes(trace, name, &spec)));
     let csv = py.detach(|| {
         let rows = match told {
@@ -42,7 +43,15 @@ pub fn replay<'py>(
     Ok((PyBytes::new(py, &csv), warnings))
 }
 
-/// JSON: a line's `kind`, its words with nothing left out (`full`), and its `values` by name: packets, bytes, nanoseconds, bits per
+/// What should be known of a discipline before a server of this rate, as far as one is known.
+fn advice(spec: &Spec, rate: Option<Rate>, mtu: u32) -> Vec<String> {
+    let (overhead, delay) = (14.min(mtu), Span::ZERO);
+    let context = Context { mtu, overhead, rate: rate.unwrap_or(Rate(1)), delay, skb: 0, seed: 0 };
+    spec.advice(&context, rate.is_some())
+}
+
+/// JSON: a line's `kind`, its words with nothing left out (`full`), those of them that `tc` takes (`tc`; null if a stock kernel
+/// has no such discipline), and its `values` by name: packets, bytes, nanoseconds, bits per
 /// second, truth values; choices by their place; packets in place of a time as `3p`; null where nothing is set.
 #[pyfunction]
 pub fn qdisc(line: &str) -> PyResult<String> {
@@ -62,8 +71,20 @@ pub fn qdisc(line: &str) -> PyResult<String> {
             (name.to_owned(), value)
         })
         .collect();
-    let said = serde_json::json!({ "kind": spec.kind(), "full": spec.full(), "values": values });
+    let said = serde_json::json!({ "kind": spec.kind(), "full": spec.full(), "tc": spec.tc_full(), "values": values });
     serde_json::to_string(&said).map_err(bug)
+}
+
+/// The `tc` command that puts a discipline onto a device (none if no stock kernel has it), and a note: what else it needs, or
+/// why there is no command.
+#[pyfunction]
+pub fn paste(line: &str, device: &str) -> PyResult<(Option<String>, String)> {
+    let spec = match Spec::of_linux(line) {
+        Some(spec) => spec,
+        None => Spec::parse(line).map_err(|error| Error::new_err(format!("{line}: {error}")))?.0,
+    };
+    let paste = spec.paste(device);
+    Ok((paste.line, paste.note))
 }
 
 /// How many of a trace's packets with each of `kinds` labels are dropped or marked, then how many microseconds those that leave
@@ -103,9 +124,11 @@ pub fn rate(text: &str) -> PyResult<(u64, Vec<String>)> {
 /// The server's rate as the command line gives it.
 fn server_rate(rate: Option<&str>, warnings: &mut Vec<String>) -> PyResult<Option<Rate>> {
     let Some(text) = rate else { return Ok(None) };
-    let read = units::rate(text)
-        .filter(|read| read.rate.0 > 0)
-        .ok_or_else(|| Error::new_err(format!("--rate = {text}: expected a rate above zero such as 10mbit")))?;
+    let read = units::rate(text).filter(|read| read.rate.0 > 0).ok_or_else(|| {
+        let meant = rate_meant(text).filter(|_| units::rate(text).is_none());
+        let meant = meant.map_or(String::new(), |meant| format!("; did you mean {meant}?"));
+        Error::new_err(format!("--rate = {text}: expected a rate above zero such as 10mbit{meant}"))
+    })?;
     if read.in_bytes {
         warnings.push(format!("--rate = {text}: bps means bytes per second in tc, so this is {}", read.rate));
     }
@@ -142,13 +165,15 @@ impl KernelReplay {
         let mut warnings = known.as_ref().map_or(Vec::new(), |(_, warnings)| warnings.clone());
         let rate = server_rate(rate, &mut warnings)?;
         if let Some((spec, _)) = &known {
+            warnings.extend(advice(spec, rate, mtu));
             warnings.extend(of_changes(trace, name, spec));
         }
         let ops = parse(trace, name, rate.is_none()).map_err(|error| Error::new_err(error.to_string()))?;
         let rate = rate.map_or(0, |rate| rate.0);
         ends_in_time(&ops, rate).map_err(|problem| Error::new_err(format!("{name}: {problem}")))?;
         // Only the innermost discipline of a line draws random numbers.
-        let inner = qdisc.rsplit(" child ").next().unwrap_or(qdisc);
+        let own = own_words(qdisc).map_err(|error| Error::new_err(format!("--qdisc = {qdisc}: {error}")))?.line;
+        let inner = own.rsplit(" child ").next().unwrap_or(&own);
         let kind = inner.split_ascii_whitespace().next().unwrap_or_default();
         let numbers = Rng::stream(SEED, kind).state();
         let more = more(qdisc);

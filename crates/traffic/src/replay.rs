@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::thread::CapabilitySet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::qdisc::tc::{Spec, own_words};
 
 use crate::{express, flows, init, os, seal};
 
@@ -61,7 +61,9 @@ pub struct Job {
 ///
 /// # Errors
 /// A variant that the kernel is not, or a faulty line of a discipline that we know.
-pub fn words(line: &str, version: (u32, u32)) -> Result<Vec<String>, String> {
+pub fn words(text: &str, version: (u32, u32)) -> Result<Vec<String>, String> {
+    let line = own_words(text).map_err(|error| error.to_string())?.line;
+    let line = line.as_str();
     let split = |line: &str| line.split_ascii_whitespace().map(str::to_owned).collect();
     let kind = line.split_ascii_whitespace().next().unwrap_or_default();
     if CLASSES_ONLY.contains(&kind) {

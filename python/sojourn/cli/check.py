@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from sojourn import _core, screen, spark
+from sojourn import _core, queues, screen, spark, tcline
 from sojourn.cli.base import (
     cli,
     format_option,
@@ -37,12 +37,17 @@ Examples:
 @set_options
 @format_option()
 def check(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int | None, form: str) -> None:
-    """Read a scenario and print what would run: path, flows, base RTTs, combinations."""
+    """Read a scenario and print what would run: path, flows, base RTTs, combinations, and the lines for a router."""
     plan = load_plan(file, sets, seed, seeds)
     runs, first = json.loads(plan.runs()), json.loads(plan.describe(0))
     if form == "json":
         value = {"title": plan.title, "runs": runs, "first": first, "skipped": json.loads(plan.skipped())}
         value["rates"] = json.loads(plan.rates(0))
+        value["commands"] = [
+            {"queue": queue, "qdisc": qdisc, "line": line, "note": note}
+            for queue, qdisc in _disciplines(plan, runs, first)
+            for line, note in [tcline.paste(qdisc)]
+        ]
         click.echo(json.dumps(value, indent=2, ensure_ascii=False))
     elif form == "csv":
         rows = [[str(number), str(one["seed"]), set_text(one["set"])] for number, one in enumerate(runs)]
@@ -50,6 +55,7 @@ def check(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int 
     else:
         _show_plan(runs, first)
         _show_rates(plan)
+        _show_commands(_disciplines(plan, runs, first))
 
 
 def _show_rates(plan: _core.Plan) -> None:
@@ -57,6 +63,31 @@ def _show_rates(plan: _core.Plan) -> None:
     shown = json.loads(plan.rates(0))
     for link in shown["links"]:
         click.echo("\n".join(["", *spark.chart(link, shown["duration_s"])]))
+
+
+def _disciplines(plan: _core.Plan, runs: list[dict[str, Any]], first: dict[str, Any]) -> list[tuple[str, str]]:
+    """The queues whose discipline is swept, each with all its disciplines; without such, the path's queues."""
+    path = [hop["name"] for hop in first["hops"]]
+    swept = {key: queues.queue_of_key(key, path) for one in runs for key in one["set"] if key.endswith(".qdisc")}
+    chosen = [json.dumps([one["set"].get(key) for key in swept]) for one in runs]
+    firsts = {values: number for number, values in reversed([*enumerate(chosen)])}
+    shown = [queue for queue in path if queue in swept.values()] or path
+    found: dict[tuple[str, str], None] = {}
+    for number in sorted(firsts.values())[:SHOWN]:
+        hops = json.loads(plan.describe(number))["hops"]
+        found |= {(hop["name"], hop["qdisc"]): None for queue in shown for hop in hops if hop["name"] == queue}
+    return list(found)
+
+
+def _show_commands(disciplines: list[tuple[str, str]]) -> None:
+    """A line to paste for each discipline, unwrapped, or why there is none."""
+    click.echo("\non a router whose device is eth0")
+    for qdisc in dict.fromkeys(qdisc for _, qdisc in disciplines):
+        line, note = tcline.paste(qdisc)
+        if line is None:
+            click.echo(f"  {qdisc}: {note}")
+        else:
+            click.echo(f"  {line}" + (f"  # {note}" if note else ""))
 
 
 def _beside(hop: dict[str, Any]) -> str:

@@ -41,7 +41,7 @@ use crate::packet::Packet;
 use crate::units::{Rate, Span, Time};
 
 choice! {
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     Variant {
         /// Algorithm 1 of the paper, with the final paper's tail cut.
         Paper = "paper",
@@ -67,7 +67,7 @@ pub struct Params {
     pub max_gi: Span,
     /// Longest guard interval in the flow's most recent RTTs; 0: only `max_gi` counts.
     pub max_gi_rtts: f64,
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     pub variant: Variant,
 }
 
@@ -116,7 +116,9 @@ impl Parameters for Params {
         )
         .real_range(0.0, 1000.0)
         .ours(),
-        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours().required(),
+        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "which implementation to follow: paper")
+            .ours()
+            .required(),
     ];
 }
 

@@ -68,7 +68,7 @@ fn what_linux_refuses_is_refused_in_words() {
     let mut fq_codel = Living::new("fq_codel flows 16");
     assert!(fq_codel.refusal("fq_codel flows 32").contains("keeps it for as long as it stands"));
     assert!(fq_codel.refusal("fq flows 32").contains("expected fq_codel"));
-    assert!(fq_codel.refusal("fq_codel limit 0").contains("limit must be"));
+    assert!(fq_codel.refusal("fq_codel limit 4294967296").contains("limit must be"));
     assert!(fq_codel.refusal("fq_codel variant rfc8290").contains("keeps it"));
     assert!(Living::new("red limit 400000").refusal("red min 5000").contains("red needs limit"));
     assert!(Living::new("prio").refusal("prio bands 2").contains("is not there"));

@@ -67,12 +67,15 @@ impl Parameters for Params {
             .range(8_000, 32_000_000_000)
             .printed(),
         param!(Params.min, Unit::Packets, "average queue above which packets are compared; default: max/3")
-            .range(1, u32::MAX as u64),
+            .range(1, u32::MAX as u64)
+            .zero_unsent(),
         param!(Params.max, Unit::Packets, "average queue above which all are dropped; default: limit/4")
-            .range(1, u32::MAX as u64),
-        param!(Params.avpkt, Unit::Bytes, "mean packet size").range(1, 65_535),
+            .range(1, u32::MAX as u64)
+            .zero_unsent(),
+        param!(Params.avpkt, Unit::Size, "mean packet size").range(1, 65_535),
         param!(Params.burst, Unit::Packets, "packets that may come at once; default: (2 min + max) / 3")
-            .range(1, 1 << 20),
+            .range(1, 1 << 20)
+            .zero_unsent(),
         param!(Params.probability, Unit::Real, "drop probability at max").real_range(1e-9, 1.0),
         param!(Params.ecn, Unit::Flag("noecn"), "mark ECN-capable packets instead of drops without a match"),
     ];

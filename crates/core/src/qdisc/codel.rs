@@ -26,7 +26,7 @@ mod tests;
 
 pub use law::{Law, Linux, Linux7, Ns2, Rfc8289};
 
-use super::tc::{Error, Param, Parameters, Spec, Unit, choice, param};
+use super::tc::{Error, Field, Param, Parameters, Spec, Unit, Value, choice, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
 use crate::ring::Ring;
@@ -38,7 +38,7 @@ pub(super) const MICROSECOND: u64 = 1_000;
 pub(super) const MAX_SPAN: u64 = 1_000_000_000_000;
 
 choice! {
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     Variant {
         /// Linux 6.1 to 6.12.
         Linux = "linux",
@@ -64,7 +64,7 @@ pub struct Params {
     pub ecn: bool,
     /// Mark ECN-capable packets whose delay exceeds this.
     pub ce_threshold: Option<Span>,
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     pub variant: Variant,
 }
 
@@ -85,15 +85,48 @@ impl Parameters for Params {
     const NAME: &'static str = "codel";
     const DOC: &'static str = "one queue that drops when the delay stays above a target (RFC 8289)";
     const PARAMS: &'static [Param<Self>] = &[
-        param!(Params.limit, Unit::Packets, "packets queued").range(1, u32::MAX as u64).printed(),
-        param!(Params.target, Unit::Time, "acceptable standing delay").range(MICROSECOND, MAX_SPAN),
+        param!(Params.limit, Unit::Packets, "packets queued").range(1, u32::MAX as u64).printed().zero_unsent(),
+        param!(Params.target, Unit::Time, "acceptable standing delay").range(MICROSECOND, MAX_SPAN).zero_unsent(),
         param!(Params.interval, Unit::Time, "time within which the delay must once have been below target")
-            .range(MICROSECOND, MAX_SPAN),
+            .range(MICROSECOND, MAX_SPAN)
+            .zero_unsent(),
         param!(Params.ecn, Unit::Flag("noecn"), "mark ECN-capable packets instead of dropping them"),
         param!(Params.ce_threshold, Unit::Time, "mark ECN-capable packets delayed longer than this; default: off")
             .range(0, MAX_SPAN),
-        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
+        param!(
+            Params.variant,
+            Unit::Choice(Variant::WORDS, &[]),
+            "which implementation to follow: linux (6.1 to 6.12), linux7 (7.0 on), rfc8289 or ns2"
+        )
+        .ours(),
     ];
+}
+
+/// A value of the DS field (DSCP and ECN) under a mask: `ce_threshold_selector VALUE/MASK`. By default it matches all.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct DsMatch {
+    /// What the field's bits under the mask must be.
+    pub value: u8,
+    /// The bits that count; with none every packet matches.
+    pub mask: u8,
+}
+
+impl DsMatch {
+    /// Whether a packet's DS field has this value under the mask.
+    #[inline]
+    pub fn matches(self, packet: &impl Packet) -> bool {
+        self.mask == 0 || (packet.dscp() << 2 | packet.ecn() as u8) & self.mask == self.value
+    }
+}
+
+impl Field for DsMatch {
+    fn value(&self) -> Value {
+        Value::Int(u64::from(self.value) << 8 | u64::from(self.mask))
+    }
+    fn from_value(value: Value) -> Option<Self> {
+        let Value::Int(n) = value else { return None };
+        Some(DsMatch { value: u8::try_from(n >> 8).ok()?, mask: (n & 0xff) as u8 })
+    }
 }
 
 /// The parameters on a law's clock (`codel_params`).
@@ -105,6 +138,8 @@ pub struct Control<L: Law> {
     pub interval: L::Tick,
     /// Delay above which ECN-capable packets are marked in any case.
     pub ce_threshold: Option<L::Tick>,
+    /// Which of them: those whose DS field matches.
+    pub ce_threshold_selector: DsMatch,
     /// A backlog of so many bytes is never bad.
     pub mtu: u64,
     /// Mark instead of drop where possible.
@@ -118,12 +153,19 @@ impl<L: Law> Control<L> {
             target: L::tick(target.0),
             interval: L::tick(interval.0),
             ce_threshold: ce_threshold.map(|span| L::tick(span.0)),
+            ce_threshold_selector: DsMatch::default(),
             mtu: u64::from(mtu),
             ecn,
         }
     }
 
-    /// Others in their place, before the same link.
+    /// With `ce_threshold` only for packets whose DS field matches.
+    pub fn select(mut self, selector: Option<DsMatch>) -> Self {
+        self.ce_threshold_selector = selector.unwrap_or_default();
+        self
+    }
+
+    /// Others in their place, before the same link; every packet may be marked by `ce_threshold`.
     pub fn change(&mut self, target: Span, interval: Span, ce_threshold: Option<Span>, ecn: bool) {
         *self = Control { mtu: self.mtu, ..Control::new(target, interval, ce_threshold, 0, ecn) };
     }
@@ -211,6 +253,7 @@ impl<L: Law> Vars<L> {
         }
         if let Some(threshold) = control.ce_threshold
             && L::after(self.ldelay, threshold)
+            && control.ce_threshold_selector.matches(packet)
             && packet.mark()
         {
             stats.ce_mark += 1;

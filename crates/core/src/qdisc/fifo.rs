@@ -66,7 +66,7 @@ impl Parameters for PfifoParams {
     const NAME: &'static str = "pfifo";
     const DOC: &'static str = "first in, first out; the arriving packet is dropped when the queue is full";
     const PARAMS: &'static [Param<Self>] =
-        &[param!(PfifoParams.limit, Unit::Packets, "packets queued").range(1, u32::MAX as u64).printed()];
+        &[param!(PfifoParams.limit, Unit::PacketsAsSize, "packets queued").range(1, u32::MAX as u64).printed()];
 }
 
 impl Parameters for BfifoParams {
@@ -80,7 +80,7 @@ impl Parameters for PfifoHeadDropParams {
     const NAME: &'static str = "pfifo_head_drop";
     const DOC: &'static str = "first in, first out; the oldest packet is dropped when the queue is full";
     const PARAMS: &'static [Param<Self>] =
-        &[param!(PfifoHeadDropParams.limit, Unit::Packets, "packets queued").range(1, u32::MAX as u64).printed()];
+        &[param!(PfifoHeadDropParams.limit, Unit::PacketsAsSize, "packets queued").range(1, u32::MAX as u64).printed()];
 }
 
 /// What a full FIFO does, and in which unit it is full.

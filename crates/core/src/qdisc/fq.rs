@@ -37,7 +37,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 choice! {
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     Variant {
         /// Linux 6.1 to 6.6.
         Linux = "linux",
@@ -77,7 +77,7 @@ pub struct Params {
     pub horizon: Span,
     /// Drop packets beyond the horizon instead of moving them to it.
     pub horizon_drop: bool,
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     pub variant: Variant,
 }
 
@@ -109,13 +109,13 @@ impl Parameters for Params {
     const PARAMS: &'static [Param<Self>] = &[
         param!(Params.limit, Unit::Packets, "packets in all queues together").range(1, u32::MAX as u64).printed(),
         param!(Params.flow_limit, Unit::Packets, "packets in one flow's queue").range(1, u32::MAX as u64),
-        param!(Params.buckets, Unit::Number, "number of hash buckets, a power of two").range(1, 1 << 18),
+        param!(Params.buckets, Unit::Number, "number of hash buckets, a power of two").range(1, 1 << 18).zero_unsent(),
         param!(Params.orphan_mask, Unit::Number, "mask of the hash of packets without a socket")
             .range(0, u32::MAX as u64),
         param!(Params.quantum, Unit::Bytes, "bytes a flow may send in its turn; default: twice the link's MTU")
             .range(1, 1 << 20),
         param!(Params.initial_quantum, Unit::Bytes, "bytes a new flow may send at first; default: ten MTU")
-            .range(1, 1 << 20),
+            .range(1, i32::MAX as u64),
         param!(Params.maxrate, Unit::Rate, "rate that no flow may exceed; default: none").range(8, 34_359_738_360),
         param!(Params.pacing, Unit::Flag("nopacing"), "pace flows"),
         param!(Params.refill_delay, Unit::Time, "a flow that was away for so long gets a new credit")
@@ -128,7 +128,14 @@ impl Parameters for Params {
         param!(Params.horizon, Unit::Time, "a packet may not ask to leave later than this")
             .range(MICROSECOND, MAX_SPAN),
         param!(Params.horizon_drop, Unit::Flag("horizon_cap"), "drop packets beyond the horizon, else move them to it"),
-        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
+        param!(
+            Params.variant,
+            Unit::Choice(Variant::WORDS, &[]),
+            "which implementation to follow: linux (6.1 to 6.6) or linux67 (6.7 on)"
+        )
+        .ours(),
+        Param::ignored("defrate", 1, "Linux has not used it since 3.13"),
+        Param::ignored("offload_horizon", 1, "no network card here holds packets back"),
         Param::ignored("bands", 1, "bands are as by default"),
         Param::ignored("priomap", 16, "bands are as by default"),
         Param::ignored("weights", 3, "bands are as by default"),

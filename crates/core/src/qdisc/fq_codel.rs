@@ -20,7 +20,7 @@ mod ns2;
 
 pub use ns2::FqCodelNs2;
 
-use super::codel::{self, Control, Law, MAX_SPAN, MICROSECOND, Source, Vars};
+use super::codel::{self, Control, DsMatch, Law, MAX_SPAN, MICROSECOND, Source, Vars};
 use super::flows::{Fifo, Flows, Slab};
 use super::tc::{Error, Param, Parameters, Spec, Unit, choice, param};
 use super::{Context, DropReason, Drops, Qdisc};
@@ -30,7 +30,7 @@ use crate::units::{Span, Time};
 use alloc::vec::Vec;
 
 choice! {
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     Variant {
         /// Linux 6.1 to 6.12.
         Linux = "linux",
@@ -64,7 +64,9 @@ pub struct Params {
     pub ecn: bool,
     /// Mark ECN-capable packets whose delay exceeds this.
     pub ce_threshold: Option<Span>,
-    /// Whose decisions are taken.
+    /// With `ce_threshold`: only those whose DS field matches; by default all.
+    pub ce_threshold_selector: Option<DsMatch>,
+    /// Which implementation to follow.
     pub variant: Variant,
 }
 
@@ -80,6 +82,7 @@ impl Default for Params {
             drop_batch: 64,
             ecn: true,
             ce_threshold: None,
+            ce_threshold_selector: None,
             variant: Variant::Linux,
         }
     }
@@ -90,25 +93,48 @@ impl Parameters for Params {
     const DOC: &'static str = "a queue per flow, served in turn, each under CoDel (RFC 8290)";
     const FIXED: &'static [&'static str] = &["flows"];
     const PARAMS: &'static [Param<Self>] = &[
-        param!(Params.limit, Unit::Packets, "packets in all queues together").range(1, u32::MAX as u64).printed(),
-        param!(Params.flows, Unit::Number, "number of queues that flows are hashed into").range(1, 65_536),
+        param!(Params.limit, Unit::Packets, "packets in all queues together")
+            .range(1, u32::MAX as u64)
+            .printed()
+            .zero_unsent(),
+        param!(Params.flows, Unit::Number, "number of queues that flows are hashed into")
+            .range(1, 65_536)
+            .zero_unsent(),
         param!(
             Params.quantum,
             Unit::Bytes,
             "bytes a queue may send in its turn; default: the link's MTU, ns2: a packet"
         )
-        .range(256, 1 << 20),
-        param!(Params.target, Unit::Time, "acceptable standing delay of a queue").range(MICROSECOND, MAX_SPAN),
+        .range(256, 1 << 20)
+        .zero_unsent()
+        .raised(),
+        param!(Params.target, Unit::Time, "acceptable standing delay of a queue")
+            .range(MICROSECOND, MAX_SPAN)
+            .zero_unsent(),
         param!(Params.interval, Unit::Time, "time within which the delay must once have been below target")
-            .range(MICROSECOND, MAX_SPAN),
+            .range(MICROSECOND, MAX_SPAN)
+            .zero_unsent(),
         param!(Params.ce_threshold, Unit::Time, "mark ECN-capable packets delayed longer than this; default: off")
             .range(0, MAX_SPAN),
+        param!(
+            Params.ce_threshold_selector,
+            Unit::Masked,
+            "with ce_threshold: mark only packets whose DS field has this value under this mask; default: all"
+        )
+        .range(0, 0xfeff),
         param!(Params.memory_limit, Unit::Size, "bytes of memory in all queues together; ns2 has no such limit")
-            .range(1, 1 << 31),
+            .range(0, 1 << 31)
+            .lowered(),
         param!(Params.drop_batch, Unit::Packets, "most packets dropped at once from the fattest queue; ns2: one")
-            .range(1, u32::MAX as u64),
+            .range(1, u32::MAX as u64)
+            .zero_unsent(),
         param!(Params.ecn, Unit::Flag("noecn"), "mark ECN-capable packets instead of dropping them"),
-        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
+        param!(
+            Params.variant,
+            Unit::Choice(Variant::WORDS, &[]),
+            "which implementation to follow: linux (6.1 to 6.12), linux7 (7.0 on), rfc8290 or ns2"
+        )
+        .ours(),
     ];
 }
 
@@ -180,7 +206,8 @@ impl<P: Packet + Copy, L: Law> FqCodel<P, L> {
             drop_batch: params.drop_batch,
             rfc8290: params.variant == Variant::Rfc8290,
             queues: params.flows,
-            control: Control::new(params.target, params.interval, params.ce_threshold, context.mtu, params.ecn),
+            control: Control::new(params.target, params.interval, params.ce_threshold, context.mtu, params.ecn)
+                .select(params.ce_threshold_selector),
             flows,
             backlogs: alloc::vec![0; params.flows as usize],
             cstats: codel::Stats::default(),
@@ -289,6 +316,7 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
         self.memory_limit = u64::from(params.memory_limit);
         self.drop_batch = params.drop_batch;
         self.control.change(params.target, params.interval, params.ce_threshold, params.ecn);
+        self.control = self.control.select(params.ce_threshold_selector);
         while self.flows.packets() > self.limit || self.flows.backlog() > self.memory_limit {
             let Some(packet) = self.dequeue(now, drops) else { break };
             drops.dropped(packet, DropReason::Overlimit);

@@ -82,18 +82,31 @@ impl Parameters for Params {
     const DOC: &'static str = "a queue per flow, served in turn, each under PIE";
     const FIXED: &'static [&'static str] = &["flows"];
     const PARAMS: &'static [Param<Self>] = &[
-        param!(Params.limit, Unit::Packets, "packets in all queues together").range(1, u32::MAX as u64).printed(),
-        param!(Params.flows, Unit::Number, "number of queues that flows are hashed into").range(1, 65_536),
-        param!(Params.target, Unit::Time, "delay aimed at").range(0, MAX_SPAN),
-        param!(Params.tupdate, Unit::Time, "time between two updates of the drop probabilities").range(0, MAX_SPAN),
+        param!(Params.limit, Unit::Packets, "packets in all queues together")
+            .range(1, u32::MAX as u64)
+            .printed()
+            .zero_unsent(),
+        param!(Params.flows, Unit::Number, "number of queues that flows are hashed into")
+            .range(1, 65_536)
+            .zero_unsent(),
+        param!(Params.target, Unit::Time, "delay aimed at").range(0, MAX_SPAN).zero_unsent(),
+        param!(Params.tupdate, Unit::Time, "time between two updates of the drop probabilities")
+            .range(0, MAX_SPAN)
+            .zero_unsent(),
         param!(Params.alpha, Unit::Number, "weight of the delay's distance from target, in 1/16 Hz")
-            .range(0, MOST_GAIN),
-        param!(Params.beta, Unit::Number, "weight of the delay's change, in 1/16 Hz").range(0, MOST_GAIN),
-        param!(Params.quantum, Unit::Bytes, "bytes a queue may send in its turn; default: the link's MTU")
-            .range(256, 1 << 20),
+            .range(0, MOST_GAIN)
+            .zero_unsent(),
+        param!(Params.beta, Unit::Number, "weight of the delay's change, in 1/16 Hz").range(0, MOST_GAIN).zero_unsent(),
+        param!(Params.quantum, Unit::Size, "bytes a queue may send in its turn; default: the link's MTU")
+            .range(256, 1 << 20)
+            .zero_unsent()
+            .raised(),
         param!(Params.memory_limit, Unit::Size, "bytes of memory in all queues together; more is only counted")
-            .range(1, 1 << 31),
-        param!(Params.ecn_prob, Unit::Number, "mark up to this drop probability, in percent").range(0, 99),
+            .range(1, 1 << 31)
+            .zero_unsent(),
+        param!(Params.ecn_prob, Unit::Number, "mark up to this drop probability, in percent")
+            .range(0, 99)
+            .zero_unsent(),
         param!(Params.ecn, Unit::Flag("noecn"), "mark ECN-capable packets instead of dropping them"),
         param!(Params.bytemode, Unit::Flag("nobytemode"), "scale the drop probability with the packet's size"),
         param!(

@@ -9,13 +9,12 @@
 //! - One class, and everything belongs to it. `tc` makes it with commands of their own, so that no line here is one for
 //!   `tc`: `htb rate …` stands for `tc qdisc add … handle 1: htb default 1` and `tc class add … classid 1:1 htb rate …`.
 //! - What waits stands in a pfifo of 1000 packets, or in a `child`.
-//! - Link layers other than Ethernet (`linklayer`) are not there.
 
 use super::any::AnyQdisc;
 use super::fifo::PfifoParams;
-use super::psched::{RateConfig, xmittime_ticks};
+use super::psched::{LinkLayer, RateConfig, xmittime_ticks};
 use super::tbf::{MAX_RATE, check_child};
-use super::tc::{Param, Parameters, Spec, Unit, param};
+use super::tc::{HTB_CLASSES, Param, Parameters, Spec, Unit, param};
 use super::{Context, Drops, Qdisc};
 use crate::packet::Packet;
 use crate::units::{Rate, Span, Time};
@@ -36,6 +35,8 @@ pub struct Params {
     pub overhead: u32,
     /// Bytes that a packet takes up at least.
     pub mpu: u32,
+    /// How the link frames packets.
+    pub linklayer: LinkLayer,
     /// What waits stands in this.
     pub child: Option<Box<Spec>>,
 }
@@ -43,7 +44,16 @@ pub struct Params {
 impl Default for Params {
     fn default() -> Self {
         let rate = Rate(10_000_000);
-        Params { rate, ceil: None, burst: 1600, cburst: 1600, overhead: 0, mpu: 0, child: None }
+        Params {
+            rate,
+            ceil: None,
+            burst: 1600,
+            cburst: 1600,
+            overhead: 0,
+            mpu: 0,
+            linklayer: LinkLayer::Ethernet,
+            child: None,
+        }
     }
 }
 
@@ -51,15 +61,43 @@ impl Parameters for Params {
     const NAME: &'static str = "htb";
     const DOC: &'static str = "holds packets back to a rate: htb with one class";
     const TC: bool = false;
+    const HINT: &'static str = HTB_CLASSES;
     const PARAMS: &'static [Param<Self>] = &[
-        param!(Params.rate, Unit::Rate, "bits a second").range(8_000, MAX_RATE).required().ours(),
+        param!(Params.rate, Unit::Rate, "bits a second").range(8, MAX_RATE).required().ours(),
         param!(Params.ceil, Unit::Rate, "bits a second that it may not exceed; default: rate")
-            .range(8_000, MAX_RATE)
+            .range(8, MAX_RATE)
+            .zero_unsent()
             .ours(),
-        param!(Params.burst, Unit::Size, "bytes that may leave at once at rate").range(1, 1 << 30).ours(),
-        param!(Params.cburst, Unit::Size, "bytes that may leave at once at ceil").range(1, 1 << 30).ours(),
-        param!(Params.overhead, Unit::Number, "bytes that a packet takes up beyond its length").range(0, 1000).ours(),
-        param!(Params.mpu, Unit::Number, "bytes that a packet takes up at least").range(0, 1000).ours(),
+        param!(Params.burst, Unit::SizeAndCell, "bytes that may leave at once at rate")
+            .range(1, 1 << 30)
+            .zero_unsent()
+            .aliases(&["buffer", "maxburst"])
+            .abbreviated()
+            .ours(),
+        param!(Params.cburst, Unit::SizeAndCell, "bytes that may leave at once at ceil")
+            .range(1, 1 << 30)
+            .zero_unsent()
+            .aliases(&["cbuffer", "cmaxburst"])
+            .abbreviated()
+            .ours(),
+        param!(Params.overhead, Unit::Number, "bytes that a packet takes up beyond its length")
+            .range(0, 65_535)
+            .abbreviated()
+            .ours(),
+        param!(Params.mpu, Unit::Number, "bytes that a packet takes up at least").range(0, 65_535).ours(),
+        param!(
+            Params.linklayer,
+            Unit::Choice(LinkLayer::WORDS, &[]),
+            "how the link frames packets: atm sends cells of 53 bytes"
+        )
+        .abbreviated()
+        .ours(),
+        Param::ignored("prio", 1, "one class has no other to go before"),
+        Param::ignored("quantum", 1, "one class has no other to share with"),
+        Param::impossible("default", HTB_CLASSES),
+        Param::impossible("r2q", HTB_CLASSES),
+        Param::impossible("direct_qlen", HTB_CLASSES),
+        Param::impossible("offload", "has the network card shape, and the card here does not: leave it out"),
         Param::child(|params, child| params.child = Some(child), |params| params.child.as_deref()),
     ];
 
@@ -83,7 +121,7 @@ struct Bucket {
 impl Bucket {
     fn new(rate: Rate, burst: u32, params: &Params) -> Bucket {
         let buffer = xmittime_ticks(rate, burst) as i64 * 64;
-        Bucket { rate: RateConfig::new(rate, params.overhead, params.mpu), buffer, tokens: buffer }
+        Bucket { rate: RateConfig::new(rate, params.overhead, params.mpu, params.linklayer), buffer, tokens: buffer }
     }
 
     /// Tokens of `came` ns flow in, and a packet takes its own.

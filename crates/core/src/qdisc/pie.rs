@@ -39,7 +39,7 @@ use linux::Vars;
 use rfc8033::{Basic, Enhanced};
 
 choice! {
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     Variant {
         /// Linux's.
         Linux = "linux",
@@ -69,7 +69,7 @@ pub struct Params {
     pub bytemode: bool,
     /// Take the delay from the rate of departures (Little's law) and not from the packets' time in the queue.
     pub dq_rate_estimator: bool,
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     pub variant: Variant,
 }
 
@@ -96,12 +96,15 @@ impl Parameters for Params {
     const NAME: &'static str = "pie";
     const DOC: &'static str = "one queue that drops at arrival, with a probability controlled by the delay (RFC 8033)";
     const PARAMS: &'static [Param<Self>] = &[
-        param!(Params.limit, Unit::Packets, "packets queued").range(1, u32::MAX as u64).printed(),
-        param!(Params.target, Unit::Time, "delay aimed at").range(0, MAX_SPAN),
-        param!(Params.tupdate, Unit::Time, "time between two updates of the drop probability").range(0, MAX_SPAN),
+        param!(Params.limit, Unit::Packets, "packets queued").range(1, u32::MAX as u64).printed().zero_unsent(),
+        param!(Params.target, Unit::Time, "delay aimed at").range(0, MAX_SPAN).zero_unsent(),
+        param!(Params.tupdate, Unit::Time, "time between two updates of the drop probability")
+            .range(0, MAX_SPAN)
+            .zero_unsent(),
         param!(Params.alpha, Unit::Number, "weight of the delay's distance from target, in 1/16 Hz")
-            .range(0, MOST_GAIN),
-        param!(Params.beta, Unit::Number, "weight of the delay's change, in 1/16 Hz").range(0, MOST_GAIN),
+            .range(0, MOST_GAIN)
+            .zero_unsent(),
+        param!(Params.beta, Unit::Number, "weight of the delay's change, in 1/16 Hz").range(0, MOST_GAIN).zero_unsent(),
         param!(Params.ecn, Unit::Flag("noecn"), "mark ECN-capable packets while the probability is below a tenth"),
         param!(Params.bytemode, Unit::Flag("nobytemode"), "scale the drop probability with the packet's size"),
         param!(
@@ -109,7 +112,12 @@ impl Parameters for Params {
             Unit::Flag("no_dq_rate_estimator"),
             "take the delay from the rate of departures, not from the packets' time in the queue"
         ),
-        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
+        param!(
+            Params.variant,
+            Unit::Choice(Variant::WORDS, &[]),
+            "which implementation to follow: linux, rfc8033 or rfc8033b"
+        )
+        .ours(),
     ];
 
     fn check(&self) -> Result<(), (&'static str, &'static str)> {

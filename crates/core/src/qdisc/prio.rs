@@ -39,6 +39,10 @@ impl Parameters for Params {
     const PARAMS: &'static [Param<Self>] = &[
         param!(Params.bands, Unit::Number, "number of bands").range(2, 16).printed(),
         param!(Params.priomap, Unit::Nibbles, "the band of each of the sixteen priorities").printed(),
+        Param::impossible(
+            "multiqueue",
+            "gives a band to each transmit queue of a device, and there is one: leave it out",
+        ),
     ];
 
     fn check(&self) -> Result<(), (&'static str, &'static str)> {

@@ -1,6 +1,17 @@
 //! How Linux's shapers turn lengths into time (`psched_ratecfg`, `psched_l2t_ns`), and what `tc` makes of sizes.
 
+use super::tc::choice;
 use crate::units::Rate;
+
+choice! {
+    /// How a link frames packets (`linklayer`).
+    LinkLayer {
+        /// As many bytes as a packet has.
+        Ethernet = "ethernet",
+        /// Cells of 53 bytes that carry 48 each.
+        Atm = "atm",
+    }
+}
 
 /// A rate, with the reciprocal by which Linux multiplies.
 #[derive(Clone, Copy, Debug)]
@@ -9,12 +20,13 @@ pub struct RateConfig {
     shift: u32,
     overhead: u32,
     mpu: u32,
+    linklayer: LinkLayer,
 }
 
 impl RateConfig {
     /// For packets that take up `overhead` bytes more than they are long, and `mpu` bytes at least. A rate below one byte
     /// a second takes no time at all, as in Linux.
-    pub fn new(rate: Rate, overhead: u32, mpu: u32) -> RateConfig {
+    pub fn new(rate: Rate, overhead: u32, mpu: u32, linklayer: LinkLayer) -> RateConfig {
         let (mut mult, mut shift, mut factor) = (1, 0, 1_000_000_000u64);
         if rate.0 >= 8 {
             // As large a multiplier as 32 bits hold, unless the dividend is at its end first.
@@ -27,13 +39,14 @@ impl RateConfig {
                 shift += 1;
             }
         }
-        RateConfig { mult, shift, overhead, mpu }
+        RateConfig { mult, shift, overhead, mpu, linklayer }
     }
 
     /// The time that so many bytes take, in ns.
     #[inline]
     pub fn l2t_ns(&self, bytes: u32) -> i64 {
         let bytes = u64::from(bytes.saturating_add(self.overhead).max(self.mpu));
+        let bytes = if self.linklayer == LinkLayer::Atm { bytes.div_ceil(48) * 53 } else { bytes };
         ((bytes.wrapping_mul(self.mult)) >> self.shift) as i64
     }
 }
@@ -56,12 +69,15 @@ mod tests {
 
     #[test]
     fn a_length_takes_what_the_reciprocal_makes_of_it() {
-        let at = |rate, bytes| RateConfig::new(Rate(rate), 0, 0).l2t_ns(bytes);
+        let at = |rate, bytes| RateConfig::new(Rate(rate), 0, 0, LinkLayer::Ethernet).l2t_ns(bytes);
         assert_eq!(at(10_000_000, 1250), 1_000_000);
         // 1514 bytes at 1.25e8 B/s are 12 112 ns exactly, at 3 Mbit/s 4 037 333.3.
         assert_eq!((at(1_000_000_000, 1514), at(3_000_000, 1514)), (12_112, 4_037_333));
-        assert_eq!(RateConfig::new(Rate(8_000_000), 14, 64).l2t_ns(40), 64_000);
-        assert_eq!(RateConfig::new(Rate(8_000_000), 14, 64).l2t_ns(100), 114_000);
+        assert_eq!(RateConfig::new(Rate(8_000_000), 14, 64, LinkLayer::Ethernet).l2t_ns(40), 64_000);
+        assert_eq!(RateConfig::new(Rate(8_000_000), 14, 64, LinkLayer::Ethernet).l2t_ns(100), 114_000);
+        // 54 bytes with the overhead, in two cells.
+        assert_eq!(RateConfig::new(Rate(8_000_000), 14, 0, LinkLayer::Atm).l2t_ns(40), 106_000);
+        assert_eq!(RateConfig::new(Rate(8_000_000), 0, 0, LinkLayer::Atm).l2t_ns(48), 53_000);
     }
 
     #[test]

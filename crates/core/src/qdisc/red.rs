@@ -43,7 +43,7 @@ use crate::rng::Rng;
 use crate::units::{Rate, Span, Time};
 
 choice! {
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     Variant {
         /// Linux's.
         Linux = "linux",
@@ -88,7 +88,7 @@ pub struct Params {
     pub wait: bool,
     /// Scale the drop probability with the packet's size.
     pub bytes: bool,
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     pub variant: Variant,
 }
 
@@ -111,26 +111,30 @@ impl Parameters for Params {
             Unit::Amount,
             "average queue above which packets are dropped; default: max/3, ns2: by the link"
         )
-        .range(1, u32::MAX as u64),
+        .range(1, u32::MAX as u64)
+        .zero_unsent(),
         param!(
             Params.max,
             Unit::Amount,
-            "average queue at which the probability is reached; default: limit/4, ns2: 3 min"
+            "average queue at which the probability is reached; default: 3 min, or limit/4; ns2: 3 min"
         )
-        .range(1, u32::MAX as u64),
-        param!(Params.avpkt, Unit::Bytes, "mean packet size; default: 1000, ns2: 500").range(1, 65_535).printed(),
+        .range(1, u32::MAX as u64)
+        .zero_unsent(),
+        param!(Params.avpkt, Unit::Size, "mean packet size; default: 1000, ns2: 500").range(1, 65_535).printed(),
         param!(Params.burst, Unit::Packets, "packets that may come at once; default: (2 min + max) / (3 avpkt)")
-            .range(1, 1 << 20),
+            .range(1, 1 << 20)
+            .zero_unsent(),
         param!(
             Params.bandwidth,
             Unit::Rate,
             "rate by which the average decays while the link is idle; default: 10mbit"
         )
         .range(8_000, 32_000_000_000)
-        .printed(),
+        .printed()
+        .zero_unsent(),
         param!(Params.probability, Unit::Real, "drop probability at max; default: 0.02, ns2: 0.1")
             .real_range(1e-9, 1.0),
-        param!(Params.adaptive, Unit::Flag("noadaptive"), "adapt the probability"),
+        param!(Params.adaptive, Unit::Flag("noadaptive"), "adapt the probability").aliases(&["adaptative"]),
         param!(Params.ecn, Unit::Flag("noecn"), "mark ECN-capable packets instead of early drops"),
         param!(Params.harddrop, Unit::Flag("noharddrop"), "with ecn: drop above max nevertheless"),
         param!(Params.nodrop, Unit::Flag("drop"), "with ecn: keep what can't be marked"),
@@ -142,7 +146,9 @@ impl Parameters for Params {
             .ours(),
         param!(Params.wait, Unit::Flag("nowait"), "ns2: space random drops by waiting").ours(),
         param!(Params.bytes, Unit::Flag("nobytes"), "ns2: scale the drop probability with the packet's size").ours(),
-        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
+        Param::impossible("qevent", "hands packets to a filter's actions, and there are none here: leave it out"),
+        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "which implementation to follow: linux or ns2")
+            .ours(),
     ];
 
     fn before_change(&self) -> Self {
@@ -217,7 +223,7 @@ impl Params {
 
     /// As `tc` completes them for Linux.
     fn linux(&self) -> Result<Words, (&'static str, &'static str)> {
-        let max = self.max.unwrap_or(self.limit / 4);
+        let max = self.max.or(self.min.map(|min| min.saturating_mul(3))).unwrap_or(self.limit / 4);
         let min = self.min.unwrap_or(max / 3);
         if max == 0 || min == 0 {
             return Err(("limit", "is too low for thresholds"));
@@ -531,6 +537,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Red<P> {
 mod tests {
     use super::*;
     use crate::packet::Ecn;
+    use crate::qdisc::tc::Spec;
     use crate::qdisc::testing::{Bench, CONTEXT, Parcel, ms};
     use alloc::vec::Vec;
 
@@ -545,6 +552,17 @@ mod tests {
 
     fn red(params: &Params) -> Bench<Red<Parcel>> {
         Bench::new(Red::new(params, &CONTEXT))
+    }
+
+    #[test]
+    fn thresholds_that_are_left_out_follow_from_the_other_as_in_tc() {
+        let thresholds = |line: &str| {
+            let Ok(Spec::Red(params)) = line.parse() else { panic!("{line}") };
+            params.linux().map(|words| (words.min, words.max))
+        };
+        assert_eq!(thresholds("red limit 1M min 30k"), Ok((30 << 10, 90 << 10)));
+        assert_eq!(thresholds("red limit 1M max 90k"), Ok((30 << 10, 90 << 10)));
+        assert_eq!(thresholds("red limit 1200000"), Ok((100_000, 300_000)));
     }
 
     #[test]

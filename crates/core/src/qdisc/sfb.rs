@@ -11,6 +11,8 @@
 //! Deviations:
 //! - Jiffies last 4 ms (HZ 250, as Debian has it), and the discipline is set up two of them before the start.
 //! - `limit` is 1000 by default, the queue length of an Ethernet device.
+//! - `increment` and `decrement` are by default what `tc` sends, 0.0005 and 0.00005; without `tc` the kernel has 0.001 and
+//!   0.00017.
 //! - There are no filters and no child but a pfifo.
 
 use super::jiffies::{HZ, JIFFY, jiffies};
@@ -32,10 +34,10 @@ pub struct Params {
     pub db: u32,
     /// Packets queued.
     pub limit: u32,
-    /// Packets of one flow.
-    pub max: u32,
-    /// Packets of a bin from which its probability grows.
-    pub target: u32,
+    /// Packets of one flow; by default 25, or five quarters of `target`.
+    pub max: Option<u32>,
+    /// Packets of a bin from which its probability grows; by default four fifths of `max`.
+    pub target: Option<u32>,
     /// By so much.
     pub increment: f64,
     /// By so much the probability of an empty bin falls.
@@ -52,10 +54,10 @@ impl Default for Params {
             rehash: 600_000,
             db: 60_000,
             limit: 1000,
-            max: 25,
-            target: 20,
-            increment: 0.001,
-            decrement: 0.000_17,
+            max: Some(25),
+            target: Some(20),
+            increment: 0.0005,
+            decrement: 0.000_05,
             penalty_rate: 10,
             penalty_burst: 20,
         }
@@ -71,20 +73,34 @@ impl Parameters for Params {
             .range(0, u32::MAX as u64 / 2),
         param!(Params.db, Unit::Number, "milliseconds before a change in which the next bins learn")
             .range(0, u32::MAX as u64 / 2),
-        param!(Params.limit, Unit::Packets, "packets queued").range(1, u32::MAX as u64).printed(),
-        param!(Params.max, Unit::Packets, "packets of one flow").range(1, 65_535).printed(),
-        param!(Params.target, Unit::Packets, "packets of a bin from which its probability grows")
+        param!(Params.limit, Unit::Packets, "packets queued").range(1, u32::MAX as u64).printed().zero_unsent(),
+        param!(Params.max, Unit::Packets, "packets of one flow; default: 25, or 5/4 target")
             .range(1, 65_535)
-            .printed(),
-        param!(Params.increment, Unit::Real, "by so much the probability grows").real_range(1e-4, 1.0).printed(),
+            .printed()
+            .zero_unsent(),
+        param!(Params.target, Unit::Packets, "packets of a bin from which its probability grows; default: 4/5 max")
+            .range(1, 65_535)
+            .printed()
+            .zero_unsent(),
+        param!(Params.increment, Unit::Real, "by so much the probability grows").real_range(1e-5, 1.0).printed(),
         param!(Params.decrement, Unit::Real, "by so much the probability of an empty bin falls")
-            .real_range(1e-4, 1.0)
+            .real_range(1e-5, 1.0)
             .printed(),
         param!(Params.penalty_rate, Unit::Number, "packets a second of a flow that does not respond")
             .range(0, 1_000_000)
             .printed(),
         param!(Params.penalty_burst, Unit::Packets, "packets at once of such a flow").range(0, 1_000_000).printed(),
     ];
+
+    fn blank() -> Self {
+        Params { max: None, target: None, ..Params::default() }
+    }
+
+    /// As `tc` derives one from the other.
+    fn complete(&mut self) {
+        let max = *self.max.get_or_insert(self.target.map_or(25, |target| (target.saturating_mul(5) + 1) / 4));
+        self.target.get_or_insert((max.saturating_mul(4) + 3) / 5);
+    }
 }
 
 const LEVELS: usize = 8;
@@ -236,7 +252,7 @@ impl<P: Packet + Copy + Default> Sfb<P> {
     /// A packet arrives at its flow's bins, which learn from what they hold.
     #[inline]
     fn learn(&mut self, slot: usize, flow: u32) -> (u32, Seen) {
-        let (increment, decrement, target) = (self.increment, self.decrement, self.params.target);
+        let (increment, decrement, target) = (self.increment, self.decrement, self.params.target.unwrap_or(20));
         let bins = &mut self.bins[slot];
         let hash = bins.perturbation.hash(flow);
         let mut seen = Seen { p_min: u32::MAX, qlen: u32::MAX };
@@ -302,7 +318,7 @@ impl<P: Packet + Copy + Default> Sfb<P> {
         let mut hashes = [0; 2];
         let (hash, seen) = self.learn(slot, packet.flow_hash());
         hashes[slot] = hash;
-        if seen.qlen >= self.params.max {
+        if seen.qlen >= self.params.max.unwrap_or(25) {
             self.stats.bucketdrop += 1;
             return Err(DropReason::FlowLimit);
         }
@@ -410,7 +426,7 @@ mod tests {
 
     #[test]
     fn a_bin_at_target_becomes_more_likely_to_drop_and_an_empty_one_less() {
-        let mut bench = sfb(Params { increment: 0.01, decrement: 0.001, max: 1000, ..Params::default() });
+        let mut bench = sfb(Params { increment: 0.01, decrement: 0.001, max: Some(1000), ..Params::default() });
         bench.fill(ms(0), 1, 100, 20);
         assert_eq!(probability(&mut bench, 1), 0);
         bench.put_ecn(ms(0), 1, 100, Ecn::Ect0);
@@ -434,7 +450,7 @@ mod tests {
 
     #[test]
     fn no_flow_holds_more_than_max() {
-        let mut bench = sfb(Params { max: 10, target: 9, ..Params::default() });
+        let mut bench = sfb(Params { max: Some(10), target: Some(9), ..Params::default() });
         bench.fill(ms(0), 1, 100, 12);
         assert_eq!(bench.new_drops(), [(10, DropReason::FlowLimit), (11, DropReason::FlowLimit)]);
         assert_eq!((bench.counter("bucketdrop"), bench.counter("maxqlen")), (2, 10));
@@ -442,7 +458,7 @@ mod tests {
 
     #[test]
     fn a_flow_that_does_not_respond_sends_its_burst_and_then_at_penalty_rate() {
-        let mut bench = sfb(Params { increment: 1.0, target: 1, max: 1000, ..Params::default() });
+        let mut bench = sfb(Params { increment: 1.0, target: Some(1), max: Some(1000), ..Params::default() });
         bench.put(ms(0), 1, 100);
         // 20 at once, and then 10 a second since the set-up, which was 8 ms before.
         bench.fill(ms(0), 1, 100, 100);
@@ -454,7 +470,8 @@ mod tests {
 
     #[test]
     fn marks_stand_for_drops_up_to_a_half_and_never_at_one() {
-        let mut bench = sfb(Params { increment: 0.4, target: 1, max: 10_000, limit: 10_000, ..Params::default() });
+        let mut bench =
+            sfb(Params { increment: 0.4, target: Some(1), max: Some(10_000), limit: 10_000, ..Params::default() });
         bench.fill(ms(0), 1, 100, 1);
         bench.qdisc.increment = 1;
         for _ in 0..2000 {
@@ -468,7 +485,7 @@ mod tests {
 
     #[test]
     fn the_key_changes_after_rehash_and_the_next_bins_learn_before() {
-        let mut bench = sfb(Params { increment: 1.0, target: 1, penalty_rate: 1000, ..Params::default() });
+        let mut bench = sfb(Params { increment: 1.0, target: Some(1), penalty_rate: 1000, ..Params::default() });
         let keys = |bench: &Bench<Sfb<Parcel>>| [0, 1].map(|slot| bench.qdisc.bins[slot].perturbation.hash(1));
         let before = keys(&bench);
         bench.fill(ms(540_000), 1, 100, 3);
@@ -483,7 +500,8 @@ mod tests {
 
     #[test]
     fn above_a_half_a_mark_no_longer_stands_for_every_drop() {
-        let mut bench = sfb(Params { increment: 0.4, target: 1, max: 10_000, limit: 10_000, ..Params::default() });
+        let mut bench =
+            sfb(Params { increment: 0.4, target: Some(1), max: Some(10_000), limit: 10_000, ..Params::default() });
         bench.fill(ms(0), 1, 100, 1);
         bench.qdisc.increment = 1;
         for _ in 0..2000 {
@@ -508,7 +526,8 @@ mod tests {
 
     #[test]
     fn without_a_penalty_rate_a_flow_that_does_not_respond_sends_nothing() {
-        let mut bench = sfb(Params { increment: 1.0, target: 1, max: 1000, penalty_rate: 0, ..Params::default() });
+        let mut bench =
+            sfb(Params { increment: 1.0, target: Some(1), max: Some(1000), penalty_rate: 0, ..Params::default() });
         bench.fill(ms(0), 1, 100, 50);
         assert_eq!((bench.qdisc.packets(), bench.counter("penaltydrop")), (1, 49));
     }

@@ -6,16 +6,19 @@
 //! `quantum` bytes in its turn, holds `depth` packets at most, and loses its last packet (`headdrop`: its first) when the
 //! queues together exceed `limit` and it is the longest; `perturb` changes the key from time to time, and what is queued
 //! is sorted anew. In ns-2 a queue sends one packet in its turn, and a packet that arrives is dropped if its queue holds
-//! half as many packets as places are left, or more than its fair share when few are left.
+//! half as many packets as places are left, or more than its fair share when few are left. With `redflowlimit` Linux's
+//! queues each have a RED, which drops or marks by the average of the bytes in it.
 //!
 //! Deviations:
-//! - RED inside the queues (`redflowlimit` and what belongs to it) is not there.
 //! - Jiffies last 4 ms (HZ 250, as Debian has it): `perturb 10` comes every 10.24 s.
 //! - ns-2 hashes the sum of two addresses; here the packet's flow hash decides, modulo `flows`.
 //! - An sfq that stands keeps its parameters: Linux's has no way to change them either.
 //! - ns-2 has no counters; ours are those of Linux.
 
+mod red_inside;
+
 use super::jiffies::{HZ, Timer};
+use super::red::Parms;
 use super::siphash::Salt;
 use super::tc::{Param, Parameters, Unit, choice, param};
 use super::{Context, DropReason, Drops, Qdisc};
@@ -23,12 +26,14 @@ use crate::packet::Packet;
 use crate::ring::Ring;
 use crate::rng::Rng;
 use crate::units::Time;
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
+use red_inside::RedInside;
 
 choice! {
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     Variant {
         /// Linux's.
         Linux = "linux",
@@ -54,7 +59,23 @@ pub struct Params {
     pub perturb: u32,
     /// Drop the longest queue's first packet instead of its last.
     pub headdrop: bool,
-    /// Whose decisions are taken.
+    /// RED in each queue: the bytes from which `max` follows.
+    pub redflowlimit: Option<u32>,
+    /// RED: average bytes of a queue above which packets are dropped at random.
+    pub min: Option<u32>,
+    /// RED: average bytes of a queue from which all are dropped.
+    pub max: Option<u32>,
+    /// RED: packets that may come at once; the weight of the average follows.
+    pub burst: Option<u32>,
+    /// RED: mean packet size in bytes.
+    pub avpkt: Option<u32>,
+    /// RED: drop probability at `max`.
+    pub probability: Option<f64>,
+    /// RED: mark ECN-capable packets instead of dropping them.
+    pub ecn: bool,
+    /// RED: with `ecn`, drop above `max` nevertheless.
+    pub harddrop: bool,
+    /// Which implementation to follow.
     pub variant: Variant,
 }
 
@@ -68,6 +89,14 @@ impl Default for Params {
             flows: None,
             perturb: 0,
             headdrop: false,
+            redflowlimit: None,
+            min: None,
+            max: None,
+            burst: None,
+            avpkt: None,
+            probability: None,
+            ecn: false,
+            harddrop: false,
             variant: Variant::Linux,
         }
     }
@@ -100,14 +129,39 @@ impl Parameters for Params {
     const PARAMS: &'static [Param<Self>] = &[
         param!(Params.limit, Unit::Packets, "packets in all queues together; default: 127, ns2: 40")
             .range(2, u32::MAX as u64),
-        param!(Params.depth, Unit::Packets, "packets in one queue").range(1, MAX_DEPTH as u64),
-        param!(Params.quantum, Unit::Bytes, "bytes a queue may send in its turn; default: the link's MTU")
-            .range(256, 1 << 20),
-        param!(Params.divisor, Unit::Number, "number of hash values, a power of two").range(1, 1 << 16),
-        param!(Params.flows, Unit::Number, "number of queues; default: 128, ns2: 16").range(1, MAX_FLOWS as u64),
+        param!(Params.depth, Unit::Packets, "packets in one queue").range(1, MAX_DEPTH as u64).zero_unsent().lowered(),
+        param!(Params.quantum, Unit::Size, "bytes a queue may send in its turn; default: the link's MTU")
+            .range(256, 1 << 20)
+            .zero_unsent()
+            .raised(),
+        param!(Params.divisor, Unit::Number, "number of hash values, a power of two").range(1, 1 << 16).zero_unsent(),
+        param!(Params.flows, Unit::Number, "number of queues; default: 128, ns2: 16")
+            .range(1, MAX_FLOWS as u64)
+            .zero_unsent()
+            .lowered(),
         param!(Params.perturb, Unit::Seconds, "seconds between changes of the hash key; 0: never").range(0, 1_000_000),
         param!(Params.headdrop, Unit::Flag("noheaddrop"), "drop the longest queue's first packet, not its last"),
-        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
+        param!(Params.redflowlimit, Unit::Number, "RED in each queue: bytes of a queue; sets max and min")
+            .range(1, u32::MAX as u64),
+        param!(
+            Params.min,
+            Unit::Number,
+            "RED: average bytes of a queue above which packets are dropped; default: max/3"
+        )
+        .range(1, u32::MAX as u64)
+        .zero_unsent(),
+        param!(Params.max, Unit::Number, "RED: average bytes from which all are dropped; default: redflowlimit/4")
+            .range(1, u32::MAX as u64)
+            .zero_unsent(),
+        param!(Params.burst, Unit::Packets, "RED: packets that may come at once; default: (2 min + max) / (3 avpkt)")
+            .range(1, 1 << 20)
+            .zero_unsent(),
+        param!(Params.avpkt, Unit::Size, "RED: mean packet size; default: 1000").range(1, 65_535),
+        param!(Params.probability, Unit::Real, "RED: drop probability at max; default: 0.02").real_range(1e-9, 1.0),
+        param!(Params.ecn, Unit::Flag("noecn"), "RED: mark ECN-capable packets instead of dropping them"),
+        param!(Params.harddrop, Unit::Flag("noharddrop"), "RED: with ecn, drop above max nevertheless"),
+        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "which implementation to follow: linux or ns2")
+            .ours(),
     ];
 
     fn for_tc(&self) -> bool {
@@ -119,6 +173,11 @@ impl Parameters for Params {
             return Err(("divisor", "must be a power of two"));
         }
         let linux = self.variant == Variant::Linux;
+        match self.red()? {
+            Some(_) if !linux => return Err(("redflowlimit", "is of variant linux only")),
+            Some(words) => Parms::new(&words, false).map(|_| ())?,
+            None => {}
+        }
         if linux && self.bounds().0 < 2 { Err(("limit", "depth times flows leaves less than 2")) } else { Ok(()) }
     }
 }
@@ -162,6 +221,8 @@ pub struct Sfq<P> {
     depth: u32,
     quantum: i32,
     headdrop: bool,
+    /// With RED in each queue.
+    red: Option<Box<RedInside>>,
     /// Changes the key.
     perturb_timer: Timer,
     rng: Rng,
@@ -197,6 +258,7 @@ impl<P: Packet + Copy> Sfq<P> {
             depth: params.depth,
             quantum: params.quantum.unwrap_or(context.mtu.clamp(256, 1 << 20)) as i32,
             headdrop: params.headdrop,
+            red: RedInside::new(params, flows),
             perturb_timer: Timer::repeated(u64::from(params.perturb) * HZ),
             rng,
             perturbation,
@@ -283,6 +345,9 @@ impl<P: Packet + Copy> Sfq<P> {
             tail => self.nodes[tail as usize].links.next = place,
         }
         slot.tail = place;
+        if let Some(red) = &mut self.red {
+            red.added(x, packet.bytes());
+        }
         self.packets += 1;
         self.backlog += u64::from(packet.bytes());
     }
@@ -303,6 +368,9 @@ impl<P: Packet + Copy> Sfq<P> {
         }
         self.nodes[place as usize].links.next = self.free;
         self.free = place;
+        if let Some(red) = &mut self.red {
+            red.taken(x, packet.bytes());
+        }
         self.packets -= 1;
         self.backlog -= u64::from(packet.bytes());
         packet
@@ -398,18 +466,39 @@ impl<P: Packet + Copy> Sfq<P> {
                 self.shorter(x);
             }
             self.ht[self.slots[x as usize].hash as usize] = NIL;
+            if let Some(red) = &mut self.red {
+                red.reset(x);
+            }
         }
         self.tail = NIL;
         for packet in all {
             let hash = self.hash(&packet);
             match self.slot_of(hash) {
-                Some(x) if self.slots[x as usize].qlen < self.depth => self.join(x, packet),
+                Some(x) if self.slots[x as usize].qlen < self.depth => {
+                    if let Some(red) = &mut self.red {
+                        red.average(x);
+                    }
+                    self.join(x, packet);
+                }
                 _ => {
                     self.drops += 1;
                     drops.dropped(packet, DropReason::FlowLimit);
                 }
             }
         }
+    }
+
+    /// Whether RED drops a packet for this queue, and why; it may mark it, or the queue's first packet, instead.
+    #[inline]
+    fn red_drops(&mut self, x: u32, packet: &mut P) -> Option<DropReason> {
+        let red = self.red.as_mut()?;
+        let Slot { head, qlen, .. } = self.slots[x as usize];
+        if qlen == 0 {
+            red.reset(x);
+            return None;
+        }
+        let head = if self.headdrop { Some(&mut self.nodes[head as usize].packet) } else { None };
+        red.arrival(x, packet, head, &mut self.rng).err()
     }
 
     /// What a drop for one queue's sake is called: the limit of all, if that is met too.
@@ -424,15 +513,18 @@ impl<P: Packet + Copy> Qdisc<P> for Sfq<P> {
         packet.set_enqueue_time(now);
         self.perturb(now, drops);
         let hash = self.hash(&packet);
-        let slot = self.slot_of(hash).filter(|&x| self.headdrop || self.slots[x as usize].qlen < self.depth);
-        let Some(x) = slot else {
+        let Some(x) = self.slot_of(hash) else {
             self.drops += 1;
             return drops.dropped(packet, self.refusal());
         };
-        if self.slots[x as usize].qlen >= self.depth {
-            let reason = self.refusal();
-            let head = self.pop(x, true);
+        let full = self.slots[x as usize].qlen >= self.depth;
+        let refused = self.red_drops(x, &mut packet).or_else(|| full.then(|| self.refusal()));
+        if let Some(reason) = refused {
             self.drops += 1;
+            if !self.headdrop {
+                return drops.dropped(packet, reason);
+            }
+            let head = self.pop(x, true);
             drops.dropped(head, reason);
             return self.push(x, packet);
         }
@@ -482,7 +574,9 @@ impl<P: Packet + Copy> Qdisc<P> for Sfq<P> {
     }
 
     fn stats(&self) -> super::Stats {
-        vec![("drops", self.drops)]
+        let mut stats = vec![("drops", self.drops)];
+        stats.extend(self.red.iter().flat_map(|red| red.stats()));
+        stats
     }
 }
 
@@ -576,7 +670,10 @@ impl<P: Packet + Copy + Default> Qdisc<P> for SfqNs2<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::Ecn;
+    use crate::qdisc::tc::Spec;
     use crate::qdisc::testing::{Bench, CONTEXT, Parcel, ms};
+    use alloc::string::ToString;
 
     fn sfq(params: Params) -> Bench<Sfq<Parcel>> {
         Bench::new(Sfq::new(&Params { divisor: 65_536, ..params }, &CONTEXT))
@@ -607,6 +704,64 @@ mod tests {
             assert_eq!(bench.new_drops(), [(victim, DropReason::Overlimit)]);
             assert_eq!(bench.qdisc.packets(), 5);
         }
+    }
+
+    /// RED in each queue, with thresholds of 3 and 9 kB and a short memory.
+    fn with_red(more: &str) -> Bench<Sfq<Parcel>> {
+        let line = alloc::format!("sfq limit 1000 divisor 65536 redflowlimit 36000 min 3000 max 9000 burst 4 {more}");
+        let Ok(Spec::Sfq(params)) = line.parse() else { panic!("{line}") };
+        Bench::new(Sfq::new(&params, &CONTEXT))
+    }
+
+    #[test]
+    fn red_in_a_queue_acts_on_its_own_average_alone() {
+        let mut bench = with_red("");
+        bench.fill(ms(0), 1, 1000, 100);
+        let drops = bench.new_drops();
+        assert!(drops.iter().any(|(_, reason)| *reason == DropReason::Forced), "{drops:?}");
+        assert!(drops.iter().all(|(_, reason)| matches!(reason, DropReason::Forced | DropReason::Early)));
+        // The average takes a few packets to follow: none of the first four is dropped.
+        assert!(drops.iter().all(|(id, _)| *id >= 4));
+        assert_eq!(bench.counter("prob_drop") + bench.counter("forced_drop"), drops.len() as u64);
+        bench.fill(ms(0), 2, 1000, 4);
+        assert!(bench.new_drops().is_empty(), "another flow's queue is short");
+        // A queue that became empty begins anew.
+        while bench.take(ms(1)).is_some() {}
+        bench.fill(ms(1), 1, 1000, 4);
+        assert!(bench.new_drops().is_empty());
+    }
+
+    #[test]
+    fn red_in_a_queue_marks_what_may_be_marked_and_with_headdrop_the_first_packet() {
+        let fill = |bench: &mut Bench<Sfq<Parcel>>| {
+            (0..60).for_each(|_| {
+                bench.put_ecn(ms(0), 1, 1000, Ecn::Ect0);
+            });
+            (
+                bench.drops.len(),
+                bench.counter("prob_mark") + bench.counter("forced_mark"),
+                bench.counter("forced_mark_head"),
+            )
+        };
+        let (drops, marks, heads) = fill(&mut with_red("ecn"));
+        assert_eq!((drops, heads), (0, 0));
+        assert!(marks > 30, "{marks}");
+        // The head of the queue stays marked, and counts each time, as in Linux.
+        let (drops, marks, heads) = fill(&mut with_red("ecn headdrop"));
+        assert!(drops == 0 && marks == 0 && heads > 30, "{drops} {marks} {heads}");
+        let (drops, marks, _) = fill(&mut with_red("ecn harddrop"));
+        assert!(drops > 30 && marks < 10, "{drops} {marks}");
+    }
+
+    #[test]
+    fn what_tc_refuses_of_red_in_a_queue_is_refused() {
+        let error = |line: &str| line.parse::<Spec>().expect_err(line).to_string();
+        assert!(error("sfq min 3000").contains("redflowlimit"));
+        assert!(error("sfq ecn").contains("redflowlimit"));
+        assert!(error("sfq redflowlimit 9000 max 9001").contains("above redflowlimit"));
+        assert!(error("sfq redflowlimit 9000 min 900 max 900").contains("below max"));
+        assert!(error("sfq redflowlimit 9000 variant ns2").contains("variant linux only"));
+        assert!(error("sfq redflowlimit 100000 min 50000 max 60000 burst 3").contains("burst"));
     }
 
     #[test]

@@ -9,11 +9,10 @@
 //! - `child` and the rest of the line are ours: with `tc` the child is a command of its own.
 //! - A packet that tbf has taken from its child and holds back itself does not count towards the child's own limits. (The
 //!   FIFOs, prio, red, choke and sfb are only looked at.)
-//! - Link layers other than Ethernet (`linklayer`) are not there.
 
 use super::any::AnyQdisc;
 use super::fifo::BfifoParams;
-use super::psched::{RateConfig, bytes_per_second};
+use super::psched::{LinkLayer, RateConfig, bytes_per_second};
 use super::tc::{Error, Param, Parameters, Spec, Unit, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
@@ -39,6 +38,8 @@ pub struct Params {
     pub overhead: u32,
     /// Bytes that a packet takes up at least.
     pub mpu: u32,
+    /// How the link frames packets.
+    pub linklayer: LinkLayer,
     /// What waits stands in this.
     pub child: Option<Box<Spec>>,
 }
@@ -54,6 +55,7 @@ impl Default for Params {
             mtu: None,
             overhead: 0,
             mpu: 0,
+            linklayer: LinkLayer::Ethernet,
             child: None,
         }
     }
@@ -84,18 +86,35 @@ impl Parameters for Params {
     const REPLACED: bool = true;
     const FIXED: &'static [&'static str] = &["child"];
     const PARAMS: &'static [Param<Self>] = &[
-        param!(Params.rate, Unit::Rate, "bits a second").range(8_000, MAX_RATE).required(),
-        param!(Params.burst, Unit::Size, "bytes that may leave at once").range(256, 1 << 30).required(),
-        param!(Params.limit, Unit::Size, "bytes that may wait").range(1, 1 << 31).printed(),
+        param!(Params.rate, Unit::Rate, "bits a second").range(8, MAX_RATE).required(),
+        param!(Params.burst, Unit::SizeAndCell, "bytes that may leave at once")
+            .range(1, 1 << 30)
+            .required()
+            .aliases(&["buffer", "maxburst"])
+            .abbreviated(),
+        param!(Params.limit, Unit::Size, "bytes that may wait").range(1, 1 << 31).printed().zero_unsent().abbreviated(),
         param!(Params.latency, Unit::Time, "in place of limit: how long a packet may wait")
             .range(1_000, LONGEST * 1_000_000_000)
-            .alias("lat"),
-        param!(Params.peakrate, Unit::Rate, "bits a second that bursts may not exceed").range(8_000, MAX_RATE),
-        param!(Params.mtu, Unit::Size, "bytes that may leave at once at peakrate")
-            .range(256, 1 << 30)
-            .alias("minburst"),
-        param!(Params.overhead, Unit::Number, "bytes that a packet takes up beyond its length").range(0, 1000),
-        param!(Params.mpu, Unit::Number, "bytes that a packet takes up at least").range(0, 1000),
+            .zero_unsent()
+            .abbreviated(),
+        param!(Params.peakrate, Unit::Rate, "bits a second that bursts may not exceed")
+            .range(8, MAX_RATE)
+            .zero_unsent()
+            .abbreviated(),
+        param!(Params.mtu, Unit::SizeAndCell, "bytes that may leave at once at peakrate")
+            .range(1, 1 << 30)
+            .zero_unsent()
+            .aliases(&["minburst"]),
+        param!(Params.overhead, Unit::Number, "bytes that a packet takes up beyond its length")
+            .range(0, 65_535)
+            .abbreviated(),
+        param!(Params.mpu, Unit::Size, "bytes that a packet takes up at least").range(0, 65_535),
+        param!(
+            Params.linklayer,
+            Unit::Choice(LinkLayer::WORDS, &[]),
+            "how the link frames packets: atm sends cells of 53 bytes"
+        )
+        .abbreviated(),
         Param::child(|params, child| params.child = Some(child), |params| params.child.as_deref()),
     ];
 
@@ -117,10 +136,6 @@ impl Parameters for Params {
         // tc would print the time in a way that it can't read itself.
         if u64::from(self.bytes()) / bytes_per_second(self.rate).max(1) > LONGEST {
             return Err(("limit", "holds packets back for more than 900 seconds"));
-        }
-        // Less tc prints as a burst of nothing.
-        if self.burst.min(self.mtu.unwrap_or(self.burst)) < self.overhead + 256 {
-            return Err(("burst", "and mtu must exceed overhead by 256 bytes"));
         }
         match (self.peakrate, self.mtu) {
             (Some(_), None) => Err(("mtu", "must be given with peakrate")),
@@ -154,8 +169,8 @@ struct Buckets {
 
 impl Buckets {
     fn new(params: &Params) -> Buckets {
-        let rate = RateConfig::new(params.rate, params.overhead, params.mpu);
-        let peak = params.peakrate.map(|peak| RateConfig::new(peak, params.overhead, params.mpu));
+        let rate = RateConfig::new(params.rate, params.overhead, params.mpu, params.linklayer);
+        let peak = params.peakrate.map(|peak| RateConfig::new(peak, params.overhead, params.mpu, params.linklayer));
         let pburst = params.mtu.unwrap_or(0);
         Buckets {
             rate,

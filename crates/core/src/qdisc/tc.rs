@@ -18,8 +18,12 @@
 //! # Ok::<(), sojourn_core::qdisc::tc::Error>(())
 //! ```
 
+mod advice;
+mod elsewhere;
 pub(crate) mod number;
 mod param;
+mod paste;
+mod whole;
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -28,8 +32,12 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::{FromStr, SplitAsciiWhitespace};
 
+pub use elsewhere::{elsewhere, instead_of};
 pub use param::{Field, Param, Parameters, Presence, Unit, Value};
 pub(crate) use param::{choice, param};
+pub use paste::Paste;
+pub(crate) use whole::HTB_CLASSES;
+pub use whole::{OwnWords, own_words};
 
 use super::{blue, cake, ccaq, choke, codel, dualpi2, fifo, fq, fq_codel, fq_pie, htb, pie, prio, red, sfb, sfq, tbf};
 use crate::rng::Rng;
@@ -68,6 +76,14 @@ impl fmt::Display for Error {
 }
 
 impl core::error::Error for Error {}
+
+/// What was meant by a rate whose unit is unknown or missing: `5mbits`, `5 Mbit/s` and `5M` are `5mbit`, `5000` is `5000bit`.
+pub fn rate_meant(text: &str) -> Option<String> {
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(format!("{text}bit"));
+    }
+    number::suggestion(&text.split_ascii_whitespace().collect::<String>(), number::RATE)
+}
 
 /// The name at the smallest edit distance, if it is at most a third of the word's length (at least one edit).
 pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
@@ -204,6 +220,25 @@ macro_rules! disciplines {
                 }
             }
 
+            /// The word after `variant`, of a discipline that has variants.
+            pub fn variant(&self) -> Option<&'static str> {
+                match self {
+                    $(Spec::$variant(params) => paste::variant_of(params),)+
+                    Spec::Linux(_) => None,
+                }
+            }
+
+            /// As [`Spec::values`], of this discipline with nothing given.
+            fn defaults(&self) -> Vec<(&'static str, Value)> {
+                match self {
+                    $(Spec::$variant(_) => {
+                        let base = <$params>::default();
+                        <$params>::PARAMS.iter().map(|p| (p.name, (p.get)(&base))).collect()
+                    })+
+                    Spec::Linux(_) => Vec::new(),
+                }
+            }
+
             fn known_to_tc(&self) -> bool {
                 match self {
                     $(Spec::$variant(params) => params.for_tc(),)+
@@ -269,6 +304,10 @@ pub struct LinuxLine {
     line: String,
 }
 
+/// What is said of `pfifo_fast`.
+const PFIFO_FAST: &str =
+    "pfifo_fast is read as prio, which has the same three bands and priomap: a FIFO of 1000 packets each";
+
 /// Disciplines of Linux that we don't have (yet), and that stand below nothing but a link.
 pub const LINUX: &[&str] = &["hhf"];
 
@@ -292,36 +331,41 @@ enum Form {
     Full,
     /// Only what `tc` accepts; defaults left out.
     Tc,
+    /// Only what `tc` accepts; everything that is set.
+    TcFull,
 }
 
 impl Spec {
-    /// Reads a line; the second part are warnings about what was accepted but is easily misread.
-    pub fn parse(line: &str) -> Result<(Spec, Vec<String>), Error> {
+    /// Reads a line, a whole `tc` command or what `tc qdisc show` prints ([`own_words`]); the second part are warnings
+    /// about what was accepted but is easily misread.
+    pub fn parse(text: &str) -> Result<(Spec, Vec<String>), Error> {
+        let OwnWords { line, mut warnings } = own_words(text)?;
         let mut words = Words(line.split_ascii_whitespace());
-        let first = words.0.next();
-        let pasted = first == Some("qdisc");
-        let name = if pasted { words.0.next() } else { first };
-        let Some(name) = name else {
+        let Some(name) = words.0.next() else {
             return Err(Error::new("", format!("no queue discipline given; expected one of: {}", NAMES.join(", "))));
         };
-        if pasted {
-            words.skip_place();
-        }
-        let mut warnings = Vec::new();
         Spec::known(name, &mut words, &mut warnings).map(|spec| (spec, warnings))
     }
 
     /// The discipline of this name, which must be one that we have.
     fn known(name: &str, words: &mut Words, warnings: &mut Vec<String>) -> Result<Spec, Error> {
+        if name == "pfifo_fast" {
+            warnings.push(PFIFO_FAST.to_string());
+            return Spec::known("prio", words, warnings);
+        }
+        if let Some(sentence) = instead_of(name) {
+            return Err(Error::new(name, sentence.to_string()));
+        }
         Spec::read(name, words, warnings).unwrap_or_else(|| {
             let problem = format!("unknown queue discipline; expected one of: {}", NAMES.join(", "));
             Err(Error::new(name, problem).near(NAMES.iter()))
         })
     }
 
-    /// A line whose first word is one of [`LINUX`], taken as it is. [`Spec::parse`] doesn't read it: it is for callers
+    /// A line whose discipline is one of [`LINUX`], taken as it is. [`Spec::parse`] doesn't read it: it is for callers
     /// whose world may be Linux.
-    pub fn of_linux(line: &str) -> Option<Spec> {
+    pub fn of_linux(text: &str) -> Option<Spec> {
+        let line = own_words(text).ok()?.line;
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let name = LINUX.iter().find(|name| words.first() == Some(name))?;
         Some(Spec::Linux(LinuxLine { name, line: words.join(" ") }))
@@ -335,19 +379,19 @@ impl Spec {
         if newer == line { self.clone() } else { newer.parse().expect("bug: a variant of its discipline") }
     }
 
-    /// What `tc qdisc change dev DEV root LINE` makes of these parameters, and the line for the real `tc`. What the line
-    /// does not name stays as it is, but where `tc` or the kernel fills in its own: [`Parameters::before_change`].
+    /// What `tc qdisc change dev DEV root LINE` makes of these parameters, and the line for the real `tc`. Parameters that
+    /// the line leaves out keep their values, except where `tc` always sends the full set: [`Parameters::before_change`].
     ///
     /// # Errors
     /// What [`Spec::parse`] refuses; another discipline or variant; what the kernel doesn't change in a living one.
-    pub fn changed(&self, line: &str) -> Result<Change, Error> {
+    pub fn changed(&self, text: &str) -> Result<Change, Error> {
+        let OwnWords { line, mut warnings } = own_words(text)?;
         let mut words = Words(line.split_ascii_whitespace());
         let name = words.0.next().unwrap_or_default();
         if name != self.kind() {
             let problem = format!("a change keeps the discipline; expected {}", self.kind());
             return Err(Error::new(name, problem));
         }
-        let mut warnings = Vec::new();
         let (spec, line) = self.read_change(&mut words, &mut warnings)?;
         Ok(Change { spec, line, warnings })
     }
@@ -368,6 +412,11 @@ impl Spec {
     pub fn tc_line(&self) -> Option<String> {
         self.known_to_tc().then(|| self.print(Form::Tc))
     }
+
+    /// As [`Spec::tc_line`], with every parameter that is set, defaults included.
+    pub fn tc_full(&self) -> Option<String> {
+        self.known_to_tc().then(|| self.print(Form::TcFull))
+    }
 }
 
 impl FromStr for Spec {
@@ -385,7 +434,9 @@ impl fmt::Display for Spec {
 }
 
 /// A line for tc as Linux of this version has the discipline, in our words: with its variant, unless it names one.
-pub fn as_in(line: &str, linux: (u32, u32)) -> String {
+pub fn as_in(text: &str, linux: (u32, u32)) -> String {
+    let line = own_words(text).map_or(text.to_string(), |own| own.line);
+    let line = line.as_str();
     let own = line.rsplit(" child ").next().unwrap_or(line);
     let mut words = own.split_ascii_whitespace();
     let variant = match words.next() {
@@ -398,79 +449,118 @@ pub fn as_in(line: &str, linux: (u32, u32)) -> String {
     if words.any(|word| word == "variant") { line.to_string() } else { format!("{line} variant {variant}") }
 }
 
-/// The words of a line; those of a line pasted from `tc qdisc show` begin with where the discipline stands.
+/// The words of a line that are not read yet.
 struct Words<'a>(SplitAsciiWhitespace<'a>);
-
-impl Words<'_> {
-    /// Reads over `8001: dev eth0 root refcnt 2`.
-    fn skip_place(&mut self) {
-        loop {
-            let mut ahead = self.0.clone();
-            match ahead.next() {
-                Some("dev" | "parent" | "refcnt") => drop(ahead.next()),
-                Some("root" | "ingress" | "[offloaded]") => {}
-                Some(word) if word.ends_with(':') => {}
-                _ => return,
-            }
-            self.0 = ahead;
-        }
-    }
-}
 
 fn read_params<T: Parameters>(words: &mut Words, warnings: &mut Vec<String>) -> Result<T, Error> {
     read_onto(T::blank(), true, words, warnings).map(|(params, _)| params)
 }
 
+/// Parameters as far as they are read.
+struct Reading<'w, T: Parameters> {
+    params: T,
+    /// The names of those that were given.
+    seen: Vec<&'static str>,
+    /// Those that were given as a zero that `tc` does not send.
+    zeros: Vec<&'static Param<T>>,
+    /// The last value, and how it was written.
+    last: Option<(&'static Param<T>, &'w str)>,
+}
+
 /// Reads a line's words onto parameters, `whole` if what must be given is to be among them; also gives the names of
 /// those that are.
 fn read_onto<T: Parameters>(
-    mut params: T,
+    params: T,
     whole: bool,
     words: &mut Words,
     warnings: &mut Vec<String>,
 ) -> Result<(T, Vec<&'static str>), Error> {
-    let mut seen: Vec<&'static str> = Vec::new();
+    let mut reading = Reading { params, seen: Vec::new(), zeros: Vec::new(), last: None };
     while let Some(word) = words.0.next() {
-        let Some(param) = T::PARAMS.iter().find(|p| p.is_called(word) || off_word(p) == Some(word)) else {
-            return Err(unknown_word::<T>(word));
+        reading.read(word, words, warnings)?;
+    }
+    reading.take_zeros(warnings)?;
+    let Reading { mut params, seen, .. } = reading;
+    let required = T::PARAMS.iter().filter(|param| whole && param.presence == Presence::Required);
+    if let Some(missing) = required.into_iter().find(|param| !seen.contains(&param.name)) {
+        let problem = format!("{} needs {}: {}", T::NAME, missing.name, missing.unit.expects());
+        return Err(Error::new("", if T::HINT.is_empty() { problem } else { format!("{problem}; {}", T::HINT) }));
+    }
+    params.complete();
+    params.check().map_err(|(name, problem)| Error::new(name, problem.to_string()))?;
+    Ok((params, seen))
+}
+
+impl<'w, T: Parameters> Reading<'w, T> {
+    /// Reads a parameter, whose name is `word`, and its value.
+    fn read(&mut self, word: &'w str, words: &mut Words<'w>, warnings: &mut Vec<String>) -> Result<(), Error> {
+        let params = T::PARAMS;
+        let called = |p: &&Param<T>| p.name == word || off_word(p) == Some(word);
+        let Some(param) = params.iter().find(called).or_else(|| params.iter().find(|p| p.is_called(word))) else {
+            return Err(self.apart(word).unwrap_or_else(|| unknown_word::<T>(word)));
         };
         if matches!(param.unit, Unit::Impossible) {
             return Err(Error::new(word, param.doc.to_string()));
         }
-        if seen.contains(&param.name) && !matches!(param.unit, Unit::Preset(_)) {
-            return Err(Error::new(word, format!("{} is given twice", param.name)));
+        if self.seen.contains(&param.name) && !matches!(param.unit, Unit::Preset(_)) {
+            return Err(Error::new(word, format!("{} is given twice: leave one out", param.name)));
         }
-        seen.push(param.name);
+        self.seen.push(param.name);
         let value = match param.unit {
-            Unit::Flag(_) => Value::Flag(word == param.name),
+            Unit::Flag(off) => Value::Flag(word != off),
             Unit::Word(words) | Unit::Preset(words) => {
                 words.iter().position(|one| *one == word).map_or(Value::Unset, |place| Value::Int(place as u64))
             }
             Unit::Ignored(count) => {
                 warnings.push(format!("{} is read over: {}", param.name, param.doc));
                 words.0.by_ref().take(count).for_each(drop);
-                continue;
+                return Ok(());
             }
-            Unit::Child => {
-                read_child(&mut params, param, words, warnings)?;
-                continue;
+            Unit::Child => return read_child(&mut self.params, param, words, warnings),
+            Unit::Nibbles => read_nibbles(param, (param.get)(&self.params), words)?,
+            _ => {
+                self.last = words.0.clone().next().map(|text| (param, text));
+                let read = read_value(param, words, warnings);
+                read.map_err(|error| words.0.clone().next().and_then(|next| self.apart(next)).unwrap_or(error))?
             }
-            Unit::Nibbles => read_nibbles(param, (param.get)(&params), words)?,
-            _ => read_value(param, words, warnings)?,
         };
-        if !(param.set)(&mut params, value) {
+        if param.zero_unsent && value == Value::Int(0) {
+            self.zeros.push(param);
+            return Ok(());
+        }
+        if !(param.set)(&mut self.params, value) {
             return Err(Error::new(word, format!("{} does not take this value", param.name)));
         }
+        Ok(())
     }
-    if let Some(missing) =
-        T::PARAMS.iter().find(|p| whole && p.presence == Presence::Required && !seen.contains(&p.name))
-    {
-        let problem = format!("{} needs {}: {}", T::NAME, missing.name, missing.unit.expects());
-        return Err(Error::new("", problem));
+
+    /// The fault of a unit that stands apart from its number, as in `rate 5 Mbit/s`.
+    fn apart(&self, word: &str) -> Option<Error> {
+        let (param, text) = self.last?;
+        let meant = number::unit_meant(word, param.units()?).filter(|_| bare(text))?;
+        let problem = format!("a unit follows its number without a space; did you mean {text}{meant}?");
+        Some(Error::new(&format!("{text} {word}"), problem))
     }
-    params.complete();
-    params.check().map_err(|(name, problem)| Error::new(name, problem.to_string()))?;
-    Ok((params, seen))
+
+    /// A zero that `tc` does not send leaves what is there; a variant of ours takes it.
+    fn take_zeros(&mut self, warnings: &mut Vec<String>) -> Result<(), Error> {
+        let of_linux = paste::variant_of(&self.params).is_none_or(|word| word.starts_with("linux"));
+        for param in core::mem::take(&mut self.zeros) {
+            if of_linux {
+                self.seen.retain(|name| *name != param.name);
+                let stays = param.print((param.get)(&self.params));
+                let stays = if stays.is_empty() { "the default".to_string() } else { stays };
+                let name = param.name;
+                warnings.push(format!(
+                    "{} {name} 0: a zero counts as not given in tc and Linux, so {stays} stands",
+                    T::NAME
+                ));
+            } else if !param.in_range(Value::Int(0)) || !(param.set)(&mut self.params, Value::Int(0)) {
+                return Err(Error::new("0", format!("{} must be {}", param.name, param.range_text())));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Reads a change onto the present parameters; also gives the words that `tc` hands over.
@@ -545,12 +635,23 @@ fn read_value<T>(param: &Param<T>, words: &mut Words, warnings: &mut Vec<String>
         let error = Error::new(text, problem);
         if let Unit::Choice(built, _) = param.unit { error.near(built.iter()) } else { error }
     })?;
-    if let (Unit::Rate | Unit::Bandwidth, Value::Int(rate)) = (param.unit, value)
-        && text.to_ascii_lowercase().ends_with("bps")
-    {
-        warnings.push(format!("{text}: tc's bps are bytes per second: this is {}", crate::units::Rate(rate)));
+    match (param.unit, value) {
+        (Unit::Rate | Unit::Bandwidth, Value::Int(rate)) if text.to_ascii_lowercase().ends_with("bps") => {
+            warnings.push(format!("{text}: tc's bps are bytes per second: this is {}", crate::units::Rate(rate)));
+        }
+        (Unit::Time | Unit::TimeOrPackets, Value::Int(ns)) if bare(text) && 0 < ns && ns < BARE_IS_MEANT => {
+            warnings.push(format!("{} {text}: a time without a unit is in microseconds, as in tc", param.name));
+        }
+        _ => {}
     }
     Ok(value)
+}
+
+/// A time without a unit from which on nobody means milliseconds: 1 ms.
+const BARE_IS_MEANT: u64 = 1_000_000;
+
+fn bare(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
 }
 
 /// The rest of the line, as another discipline.
@@ -594,6 +695,8 @@ fn print_params<T: Parameters>(params: &T, form: Form) -> String {
             Form::Compact => default,
             Form::Tc => default || param.ours,
             Form::Full => false,
+            // tc has no word for a flag that is off where it begins anew.
+            Form::TcFull => param.ours || (T::REPLACED && value == Value::Flag(false)),
         };
         if hidden || value == Value::Unset {
             continue;
@@ -612,9 +715,15 @@ fn document<T: Parameters>() -> Discipline {
     let params = T::PARAMS.iter().map(|param| ParamDoc {
         name: param.name,
         off: off_word(param),
-        expects: param.unit.expects(),
+        expects: match param.aliases {
+            [] => param.unit.expects(),
+            aliases => format!("{}; also called {}", param.unit.expects(), aliases.join(", ")),
+        },
         default: if param.presence == Presence::Required { String::new() } else { param.print((param.get)(&base)) },
-        range: param.range_text(),
+        range: match param.range_text() {
+            range if param.zero_unsent => format!("{range}; 0 counts as not given"),
+            range => range,
+        },
         doc: param.doc,
         ours: param.ours,
         required: param.presence == Presence::Required,
@@ -625,14 +734,18 @@ fn document<T: Parameters>() -> Discipline {
 fn random_params<T: Parameters>(rng: &mut Rng) -> T {
     let mut params = T::default();
     for param in T::PARAMS {
+        let before = params.clone();
         let given = rng.below(2) == 1;
         let value = param.random(rng);
         if given && value != Value::Unset {
             (param.set)(&mut params, value);
         }
+        if !is_sound(&params) {
+            params = before;
+        }
     }
     params.complete();
-    if params.check().is_ok() { params } else { T::default() }
+    params
 }
 
 /// Whether these would be read from a line.
@@ -775,7 +888,7 @@ mod tests {
         assert_eq!((spec.kind(), spec.tc_line().as_deref()), ("hhf", Some("hhf limit 500")));
         assert_eq!(spec.to_string(), "hhf limit 500");
         assert_eq!((Spec::of_linux("htb default 1"), Spec::of_linux("")), (None, None));
-        assert!(error("hhf").contains("unknown queue discipline"));
+        assert!(error("hhf").contains("--world kernel"));
     }
 
     #[test]
@@ -794,6 +907,212 @@ mod tests {
         assert_eq!(change.warnings, warnings);
     }
 
+    /// What is read from a line, and what is said of it.
+    fn read(line: &str) -> (String, Vec<String>) {
+        let (spec, warnings) = Spec::parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        (spec.to_string(), warnings)
+    }
+
+    #[test]
+    fn a_zero_that_tc_does_not_send_leaves_the_default() {
+        let lines = [
+            "codel limit 0 target 0 interval 0",
+            "fq_codel limit 0 flows 0 quantum 0 target 0 interval 0 drop_batch 0",
+            "fq buckets 0",
+            "pie limit 0 target 0 tupdate 0 alpha 0 beta 0",
+            "fq_pie limit 0 flows 0 target 0 tupdate 0 alpha 0 beta 0 quantum 0 memory_limit 0 ecn_prob 0",
+            "sfq quantum 0 depth 0 divisor 0 flows 0",
+            "cake bandwidth 0 memlimit 0 mpu 0",
+            "sfb limit 0 max 0 target 0",
+            "dualpi2 limit 0 memlimit 0 target 0 tupdate 0 step_thresh 0 max_rtt 0 typical_rtt 0",
+        ];
+        for line in lines {
+            let kind = line.split(' ').next().unwrap_or_default();
+            let (spec, warnings) = read(line);
+            assert_eq!(spec, read(kind).0, "{line}");
+            assert_eq!(warnings.len(), line.matches(" 0").count(), "{line}: {warnings:?}");
+        }
+        let said = "pie target 0: a zero counts as not given in tc and Linux, so 15ms stands";
+        assert_eq!(read("pie target 0").1, [said]);
+        assert_eq!(read("red limit 400000 min 0 max 0 burst 0 bandwidth 0").0, read("red limit 400000").0);
+        assert_eq!(read("choke limit 100 min 0 max 0 burst 0").0, read("choke limit 100").0);
+        // These send a zero: it is one.
+        assert_eq!(read("codel ce_threshold 0").0, "codel limit 1000 ce_threshold 0s");
+        assert_eq!(read("fq_codel memory_limit 0").0, "fq_codel limit 10240 memory_limit 0");
+        // In a variant of ours the line's own zero counts, as far as it is allowed.
+        assert_eq!(read("pie alpha 0 variant rfc8033"), ("pie limit 1000 alpha 0 variant rfc8033".into(), vec![]));
+        assert!(error("codel limit 0 variant rfc8289").contains("limit must be"));
+        assert!(error("tbf rate 0 burst 5k limit 9k").contains("rate must be"));
+    }
+
+    #[test]
+    fn a_change_with_such_a_zero_leaves_what_is_there() {
+        let change = spec("pie target 20ms").changed("pie target 0 alpha 3").expect("a change");
+        assert_eq!(
+            (change.spec.to_string().as_str(), change.line.as_str()),
+            ("pie limit 1000 target 20ms alpha 3", "pie alpha 3")
+        );
+        assert_eq!(change.warnings.len(), 1);
+        let change = spec("fq_codel flows 16").changed("fq_codel flows 0 limit 5").expect("tc sends no flows");
+        assert_eq!(change.line, "fq_codel limit 5");
+    }
+
+    #[test]
+    fn what_the_kernel_bounds_is_bounded() {
+        assert_eq!(read("fq_codel quantum 100").0, "fq_codel limit 10240 quantum 256");
+        assert_eq!(read("fq_pie quantum 100").0, "fq_pie limit 10240 quantum 256");
+        assert_eq!(read("sfq quantum 1 depth 1000").0, "sfq quantum 256");
+        assert_eq!(read("fq_codel memory_limit 3g").0, "fq_codel limit 10240 memory_limit 2048Mb");
+    }
+
+    #[test]
+    fn sizes_and_synonyms_are_those_of_tc() {
+        assert_eq!(read("sfq quantum 2Kb").0, "sfq quantum 2Kb");
+        assert_eq!(read("fq_pie quantum 1Kb").0, "fq_pie limit 10240 quantum 1Kb");
+        assert_eq!(read("red limit 1M avpkt 1Kb").0, read("red limit 1048576 avpkt 1024").0);
+        assert_eq!(read("red limit 1M adaptative").0, read("red limit 1M adaptive").0);
+        assert_eq!(read("choke limit 1000 avpkt 1Kb").0, read("choke limit 1000 avpkt 1024").0);
+        assert_eq!(read("pfifo limit 1k").0, "pfifo limit 1024");
+        assert_eq!(read("sfb max 100").0, read("sfb max 100 target 80").0);
+        assert_eq!(read("sfb target 100").0, read("sfb max 125 target 100").0);
+        assert_eq!(read("fq timer_slack 100").0, "fq limit 10000 timer_slack 100ns");
+        let tbf = read("tbf rate 1mbit burst 10kb limit 20kb").0;
+        for line in [
+            "tbf rate 1mbit buffer 10kb limit 20kb",
+            "tbf rate 1mbit maxburst 10kb/8 limit 20kb",
+            "tbf rate 125kbps b 10240 l 20480",
+            "tbf rate 1mbit bu 80kbit lim 20kb linkl ethernet",
+        ] {
+            assert_eq!(read(line).0, tbf, "{line}");
+        }
+        assert_eq!(read("tbf rate 1mbit burst 10kb la 50ms p 2mbit minburst 1540 o 4 mpu 64").0, {
+            read("tbf rate 1mbit burst 10kb latency 50ms peakrate 2mbit mtu 1540 overhead 4 mpu 64").0
+        });
+        assert_eq!(read("htb rate 1mbit maxburst 5k cbuffer 6k prio 1").0, "htb rate 1mbit burst 5Kb cburst 6Kb");
+        assert!(error("tbf rate 1mbit burst 10kb/7 limit 9k").contains("unknown unit"));
+        assert!(error("fq maxrate 50%").contains("the device's own speed"));
+    }
+
+    #[test]
+    fn a_misspelt_unit_is_answered_with_what_was_meant() {
+        assert!(error("fq maxrate 5mbits").ends_with("did you mean \"5mbit\"?"));
+        assert!(error("fq maxrate 5Mbit/s").ends_with("did you mean \"5mbit\"?"));
+        assert!(error("fq maxrate 5 Mbit/s").ends_with("did you mean 5mbit?"));
+        assert!(error("codel target 5 ms").ends_with("did you mean 5ms?"));
+        assert_eq!(read("codel target 5").1, ["target 5: a time without a unit is in microseconds, as in tc"]);
+        assert_eq!(read("codel target 5000").1, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_rate_in_other_words_is_answered_with_the_words_of_tc() {
+        for text in ["5 Mbit/s", "5mbits", "5 mbits/sec", "5M", "5 Mb", "5mbitps"] {
+            assert_eq!(rate_meant(text).as_deref(), Some("5mbit"), "{text}");
+        }
+        assert_eq!(rate_meant("5000000").as_deref(), Some("5000000bit"));
+        for text in ["fast", "5 parsec", ""] {
+            assert_eq!(rate_meant(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_linux_has_and_we_have_not_names_what_to_use() {
+        for (name, sentence) in elsewhere() {
+            let said = error(name);
+            assert!(said.ends_with(sentence) && !said.contains("did you mean"), "{said}");
+        }
+        assert!(error("netem delay 10ms").contains("impair"));
+        assert!(elsewhere().iter().all(|(name, _)| !NAMES.contains(name)));
+        let (spec, warnings) = read("pfifo_fast");
+        assert_eq!((spec, warnings.len()), (read("prio").0, 1));
+        assert_eq!(read("pfifo_fast bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1").0, read("prio").0);
+        for line in ["htb", "htb default 10", "htb r2q 5", "htb direct_qlen 1024"] {
+            assert!(error(line).contains("htb rate 10mbit child fq_codel"), "{line}");
+        }
+    }
+
+    #[test]
+    fn whole_commands_and_pasted_blocks_are_read() {
+        let block = "qdisc noqueue 0: dev lo root refcnt 2 \nqdisc mq 0: dev eth0 root \n\
+                     qdisc fq_codel 0: dev eth0 parent :2 limit 900p flows 1024 ecn \n Sent 12 bytes 1 pkt\n\
+                     qdisc fq_codel 0: dev eth0 parent :1 limit 900p flows 1024 ecn \n Sent 0 bytes 0 pkt\n  maxpacket 0";
+        assert_eq!(read(block).0, "fq_codel limit 900");
+        assert_eq!(read(block).1.len(), 1, "that it is one of several queues");
+        let commands = [
+            "tc qdisc add dev eth0 root codel limit 9",
+            "sudo tc qdisc replace dev eth0 root handle 1: codel limit 9",
+            "/sbin/tc -n away qdisc change root dev eth0 handle 8001: codel limit 9",
+            "root@OpenWrt:~# tc -s qd add dev eth0 parent 1:10 handle 10: codel limit 9",
+            "# tc -s qdisc show dev eth0\nqdisc codel 8001: root refcnt 2 limit 9p target 5ms interval 100ms \n Sent 0 bytes",
+            "#tc qdisc add dev eth0 root \\\n  codel limit 9",
+            "qdisc codel 801b: dev eth0 root refcnt 2 limit 9p target 5.0ms\ninterval 100.0ms\n    Sent 2 bytes",
+            "qdisc ingress ffff: dev eth0 parent ffff:fff1 ----------------\nqdisc codel 1: dev eth0 root limit 9p",
+        ];
+        for text in commands {
+            assert_eq!(read(text).0, "codel limit 9", "{text}");
+        }
+        let change = spec("codel").changed("tc qdisc change dev eth0 root codel limit 9").expect("a change");
+        assert_eq!(change.line, "codel limit 9");
+    }
+
+    #[test]
+    fn a_shaper_and_what_is_below_it_may_be_several_commands() {
+        let htb = "tc qdisc add dev eth0 root handle 1: htb default 1 && tc class add dev eth0 parent 1: classid 1:1 htb \
+                   rate 8mbit ; tc qdisc add dev eth0 parent 1:1 fq_codel limit 600";
+        assert_eq!(read(htb).0, "htb rate 8mbit child fq_codel limit 600");
+        let tbf = "qdisc tbf 1: root refcnt 2 rate 5Mbit burst 5Kb lat 50ms\nqdisc codel 10: parent 1:1 limit 9p";
+        assert_eq!(read(tbf).0, "tbf rate 5mbit burst 5Kb latency 50ms child codel limit 9");
+        for line in
+            ["htb rate 8mbit child fq_codel limit 600", "tbf rate 5mbit burst 5Kb child codel limit 9", "codel", "prio"]
+        {
+            let paste = spec(line).paste("eth0").line.expect("Linux has it");
+            let again = spec(&paste);
+            assert_eq!(again.paste("eth0").line.as_ref(), Some(&paste), "{line}");
+            assert_eq!(again.kind(), spec(line).kind());
+        }
+    }
+
+    #[test]
+    fn a_text_from_which_no_discipline_follows_says_what_is_missing() {
+        let two = "qdisc codel 1: dev eth0 root limit 9p\nqdisc pie 1: dev eth1 root limit 9p";
+        assert!(error(two).contains("several devices (eth0, eth1)"));
+        assert!(error("qdisc codel 1: root limit 9p\nqdisc pie 1: root limit 9p").contains("one of these lines"));
+        assert!(
+            error("qdisc mq 0: root\nqdisc codel 0: parent :1 limit 9p\nqdisc pie 0: parent :2")
+                .contains("one of these")
+        );
+        assert!(error("qdisc htb 1: root r2q 10 default 0x1\nqdisc codel 1: parent 1:1 limit 9p").contains("htb rate"));
+        assert!(error("tc qdisc del dev eth0 root").contains("sets up no discipline"));
+        assert!(error("tc qdisc show dev eth0").contains("what tc qdisc show prints"));
+        assert!(error("tc filter add dev eth0 parent 1: u32").contains("expected a tc qdisc line"));
+        assert!(error("tc qdisc add dev eth0 root").contains("names no discipline"));
+        assert!(error("tc qdisc add dev eth0 root stab overhead 40 linklayer atm fq_codel").contains("overhead"));
+        assert!(error("tc").contains("expected a whole command"));
+        assert!(error("codel; touch x").contains("codel;"));
+    }
+
+    #[test]
+    fn a_setting_that_passes_nothing_or_means_something_else_is_said() {
+        let context = crate::qdisc::testing::CONTEXT;
+        let advice = |line: &str| spec(line).advice(&context, true);
+        let said = |line: &str, what: &str| {
+            let all = advice(line);
+            assert!(all.len() == 1 && all[0].contains(what), "{line}: {all:?}");
+        };
+        said("tbf rate 1kbit burst 1000 latency 50s", "full ones of");
+        said("bfifo limit 1000", "does not fit");
+        said("fq_codel memory_limit 1", "memory_limit 1");
+        said("codel target 50ms interval 5ms", "is shorter than target");
+        said("codel ce_threshold 20ms", "is above target");
+        said("codel target 5us", "is far below");
+        said("htb rate 10gbit child fq_codel target 20ms", "is above the link's");
+        said("htb rate 1kbit child codel target 5us", "is far below");
+        for line in ["codel", "fq_codel ce_threshold 1ms", "cake bandwidth 1kbit", "red limit 400000", "pie", "dualpi2"]
+        {
+            assert_eq!(advice(line), Vec::<String>::new(), "{line}");
+        }
+        assert_eq!(spec("codel target 5us").advice(&context, false), Vec::<String>::new(), "the rate changes");
+    }
+
     #[test]
     fn errors_name_the_word_and_what_was_expected() {
         assert!(error("fq_kodel").contains("did you mean \"fq_codel\"?"));
@@ -803,7 +1122,7 @@ mod tests {
         assert!(error("codel limit").contains("\"limit\": needs a number of packets"));
         assert!(error("codel limit 5 limit 6").contains("limit is given twice"));
         assert!(error("codel ecn noecn").contains("ecn is given twice"));
-        assert!(error("codel limit 0").contains("limit must be 1 to 4294967295"));
+        assert!(error("pfifo limit 0").contains("limit must be 1 to 4294967295"));
         assert!(error("codel limit -1").contains("not a number"));
         assert!(error("codel limit 4294967296").contains("limit must be"));
         assert!(error("codel target 5m").contains("unknown unit; target expects a time"));

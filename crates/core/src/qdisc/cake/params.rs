@@ -5,7 +5,7 @@ use crate::qdisc::tc::{Param, Parameters, Unit, Value, choice, param};
 use crate::units::{Rate, Span};
 
 choice! {
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     Variant {
         /// Linux 6.1.
         Linux = "linux",
@@ -136,7 +136,7 @@ pub struct Params {
     pub mpu: u32,
     /// Dropped packets have used the link as well: the bottleneck is before us.
     pub ingress: bool,
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     pub variant: Variant,
 }
 
@@ -228,7 +228,8 @@ impl Parameters for Params {
     const DOC: &'static str = "a queue per flow under COBALT, hosts and traffic classes kept apart, with a shaper";
     const PARAMS: &'static [Param<Self>] = &[
         param!(Params.bandwidth, Unit::Bandwidth, "hold packets back to this rate; default: unlimited")
-            .range(512, 1 << 40),
+            .range(512, 1 << 40)
+            .zero_unsent(),
         Param::preset(&["unlimited"], set_unlimited, "no rate of its own"),
         param!(Params.rtt, Unit::Time, "round trip that is reckoned with; target is a twentieth of it")
             .range(MICROSECOND, u32::MAX as u64 * MICROSECOND),
@@ -249,7 +250,9 @@ impl Parameters for Params {
         ),
         param!(Params.ack_filter as "no-ack-filter", Unit::Word(AckFilter::WORDS), "drop ACKs that newer ones make idle"),
         param!(Params.memlimit, Unit::Size, "bytes of memory; 0: four rtt at the bandwidth, at least 4 MB")
-            .range(0, 1 << 31),
+            .range(0, 1 << 31)
+            .zero_unsent()
+            .lowered(),
         Param::new(
             "raw",
             Unit::Preset(&["raw"]),
@@ -281,14 +284,19 @@ impl Parameters for Params {
         Param::preset(&["via-ethernet"], |_, _| true, "nothing any more"),
         param!(Params.overhead, Unit::Signed, "bytes that a packet takes up beyond its IP length")
             .signed_range(OVERHEADS.0, OVERHEADS.1),
-        param!(Params.mpu, Unit::Number, "bytes that a packet takes up at least").range(0, 256),
+        param!(Params.mpu, Unit::Number, "bytes that a packet takes up at least").range(0, 256).zero_unsent(),
         param!(Params.ingress, Unit::Flag("egress"), "count dropped packets as sent: the bottleneck is before us"),
         Param::impossible(
             "autorate-ingress",
             "it sets the bandwidth from what arrives, which is not here: give a bandwidth",
         ),
         Param::impossible("fwmark", "packets here carry no mark of a firewall"),
-        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
+        param!(
+            Params.variant,
+            Unit::Choice(Variant::WORDS, &[]),
+            "which implementation to follow: linux (6.1 to 6.11), linux612 (6.12 on) or linux7 (7.0 on)"
+        )
+        .ours(),
     ];
 
     fn complete(&mut self) {

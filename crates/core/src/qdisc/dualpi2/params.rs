@@ -5,7 +5,7 @@ use crate::qdisc::tc::{Field, Param, Parameters, Unit, Value, choice, param};
 use crate::units::Span;
 
 choice! {
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     Variant {
         /// Linux's, 6.17 and later.
         Linux = "linux",
@@ -78,7 +78,7 @@ pub struct Params {
     pub min_th: Span,
     /// The length of the L queue's ramp, with `rfc9332`.
     pub range: Span,
-    /// Whose decisions are taken.
+    /// Which implementation to follow.
     pub variant: Variant,
 }
 
@@ -130,13 +130,16 @@ impl Parameters for Params {
 
     const PARAMS: &'static [Param<Self>] = &[
         param!(Params.limit, Unit::Packets, "packets in both queues; default: 10000, or 250 ms at the link's rate")
-            .range(1, u32::MAX as u64),
+            .range(1, u32::MAX as u64)
+            .zero_unsent(),
         param!(Params.memlimit, Unit::Octets, "bytes of memory in both queues; default: two MTUs for each packet")
-            .range(1, u32::MAX as u64),
+            .range(1, u32::MAX as u64)
+            .zero_unsent(),
         param!(Params.coupling_factor, Unit::Number, "L's probability in multiples of the base probability")
             .range(1, 255),
         param!(Params.step_thresh, Unit::TimeOrPackets, "delay or packets left from where on L is marked")
-            .range(MICROSECOND, MOST_NS),
+            .range(MICROSECOND, MOST_NS)
+            .zero_unsent(),
         param!(Params.min_qlen_step, Unit::Packets, "step_thresh is for arrivals that find so many packets in L")
             .range(0, u32::MAX as u64),
         param!(Params.drop_on_overload, Unit::Flag("overflow"), "drop when marks reach 100 %, else let it overflow"),
@@ -144,11 +147,15 @@ impl Parameters for Params {
         param!(Params.any_ect, Unit::Flag("l4s_ect"), "all ECN-capable packets go into L, not only ECT(1) and CE"),
         param!(Params.classic_protection, Unit::Percent, "C's weight; default: 10 %, or a sixteenth").range(0, 100),
         param!(Params.max_rtt, Unit::Time, "greatest RTT to be expected: sets target, tupdate, alpha and beta")
-            .range(MICROSECOND, MOST_NS),
-        param!(Params.typical_rtt, Unit::Time, "typical RTT: a sixth of max_rtt").range(MICROSECOND, MOST_NS),
-        param!(Params.target, Unit::Time, "delay aimed at").range(MICROSECOND, MAX_SPAN),
+            .range(MICROSECOND, MOST_NS)
+            .zero_unsent(),
+        param!(Params.typical_rtt, Unit::Time, "typical RTT: a sixth of max_rtt")
+            .range(MICROSECOND, MOST_NS)
+            .zero_unsent(),
+        param!(Params.target, Unit::Time, "delay aimed at").range(MICROSECOND, MAX_SPAN).zero_unsent(),
         param!(Params.tupdate, Unit::Time, "time between two updates; default: 16 ms, or by max_rtt")
-            .range(MICROSECOND, MOST_NS),
+            .range(MICROSECOND, MOST_NS)
+            .zero_unsent(),
         param!(Params.alpha, Unit::Real, "weight of the delay's distance from target, in Hz; default: 0.16")
             .real_range(ALPHA_BETA_MIN, ALPHA_BETA_MAX / ALPHA_BETA_SCALE),
         param!(Params.beta, Unit::Real, "weight of the delay's change, in Hz; default: 3.2")
@@ -156,7 +163,8 @@ impl Parameters for Params {
         param!(Params.split_gso, Unit::Flag("no_split_gso"), "split what arrives aggregated: no effect here"),
         param!(Params.min_th, Unit::Time, "with rfc9332: delay at which L's ramp begins").range(0, MAX_SPAN).ours(),
         param!(Params.range, Unit::Time, "with rfc9332: length of L's ramp").range(0, MAX_SPAN).ours(),
-        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "whose decisions are taken").ours(),
+        param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "which implementation to follow: linux or rfc9332")
+            .ours(),
     ];
 
     fn check(&self) -> Result<(), (&'static str, &'static str)> {

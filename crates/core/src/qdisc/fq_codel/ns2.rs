@@ -86,7 +86,8 @@ impl<P: Packet + Copy + Default> FqCodelNs2<P> {
         FqCodelNs2 {
             limit: params.limit as usize,
             quantum: params.quantum.unwrap_or(0),
-            control: Control::new(params.target, params.interval, params.ce_threshold, context.mtu, params.ecn),
+            control: Control::new(params.target, params.interval, params.ce_threshold, context.mtu, params.ecn)
+                .select(params.ce_threshold_selector),
             bins: (0..params.flows).map(|_| Bin::default()).collect(),
             circle: VecDeque::new(),
             fullest: 0,

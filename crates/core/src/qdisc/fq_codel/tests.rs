@@ -1,6 +1,8 @@
 //! FQ-CoDel: the vectors of the literature, RFC 8290 statement by statement, and a slow, obvious model on random traces.
 
 use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use super::*;
@@ -287,6 +289,32 @@ fn rfc8290_statement_07_a_limit_of_10240_packets_and_32_mb_holds_for_all_queues_
     assert_eq!(bench.drops.len(), 5);
     assert!(bench.drops.iter().all(|(_, reason)| *reason == DropReason::MemoryLimit));
     assert_eq!((bench.counter("drop_overlimit"), bench.counter("drop_overmemory")), (5, 5));
+}
+
+#[test]
+fn ce_threshold_selector_marks_only_packets_whose_ds_field_matches() {
+    let fate = |selector: &str, dscp: u8, ecn: Ecn| {
+        let line = format!("fq_codel ce_threshold 1ms {selector}");
+        let spec: Spec = line.parse().unwrap_or_else(|error| panic!("{line}: {error}"));
+        assert_eq!(spec.to_string().parse(), Ok(spec.clone()));
+        let Spec::FqCodel(params) = spec else { panic!("{line}") };
+        let mut bench = fq_codel(params);
+        bench.arrive(ms(0), Parcel { hash: queue(1), bytes: 1000, ecn, dscp, ..Parcel::default() });
+        bench.take(ms(2)).map(|packet| packet.ecn)
+    };
+    // Only ECT(1): what L4S sends.
+    let l4s = "ce_threshold_selector 0x1/0x3";
+    assert_eq!(fate(l4s, 0, Ecn::Ect1), Some(Ecn::Ce));
+    assert_eq!(fate(l4s, 0, Ecn::Ect0), Some(Ecn::Ect0));
+    assert_eq!(fate("", 0, Ecn::Ect0), Some(Ecn::Ce));
+    // Only DSCP 46 (EF), whatever its ECN field says, as long as it can be marked.
+    let ef = "ce_threshold_selector 0xb8/0xfc";
+    assert_eq!(fate(ef, 46, Ecn::Ect0), Some(Ecn::Ce));
+    assert_eq!(fate(ef, 45, Ecn::Ect0), Some(Ecn::Ect0));
+    assert_eq!(fate(ef, 46, Ecn::NotEct), Some(Ecn::NotEct));
+    // A value beyond its mask is never found; no mask finds all.
+    assert_eq!(fate("ce_threshold_selector 0x4/0x3", 1, Ecn::Ect0), Some(Ecn::Ect0));
+    assert_eq!(fate("ce_threshold_selector 0x4/0", 0, Ecn::Ect0), Some(Ecn::Ce));
 }
 
 #[test]

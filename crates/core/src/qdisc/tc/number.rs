@@ -1,4 +1,8 @@
-//! `tc`'s numbers: decimals with a unit, read exactly (no float), and written as `tc` accepts them.
+//! `tc`'s numbers: decimals with a unit, and how sizes are written so that `tc` accepts them.
+//!
+//! The parameters of disciplines are read as `tc` reads them ([`truncated`]): the decimal as a double, times the unit,
+//! towards zero. So `1.001ms` is 1000 µs here too, as the product is just below 1001. The words of netem, which this
+//! module reads as well, must be exact ([`scaled`]).
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -21,9 +25,26 @@ pub(crate) enum Fault {
 /// A unit, and how many base units it is.
 pub(crate) type Unit = (&'static str, u64);
 
-/// Times in nanoseconds; a bare number is microseconds. `tc` itself knows no `ns` in most places.
+/// Times in nanoseconds; a bare number is microseconds. `tc` itself knows no `ns` here.
 pub(crate) const TIME: &[Unit] = &[
     ("", 1_000),
+    ("s", 1_000_000_000),
+    ("sec", 1_000_000_000),
+    ("secs", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("msec", 1_000_000),
+    ("msecs", 1_000_000),
+    ("us", 1_000),
+    ("usec", 1_000),
+    ("usecs", 1_000),
+    ("ns", 1),
+    ("nsec", 1),
+    ("nsecs", 1),
+];
+
+/// Times of the few parameters that `tc` hands over in nanoseconds: a bare number is nanoseconds.
+pub(crate) const TIME_NS: &[Unit] = &[
+    ("", 1),
     ("s", 1_000_000_000),
     ("sec", 1_000_000_000),
     ("secs", 1_000_000_000),
@@ -75,6 +96,69 @@ pub(crate) const RATE: &[Unit] = &[
     ("gibps", 8 << 30),
     ("tibps", 8 << 40),
 ];
+
+/// Where the number ends and its unit begins, as `strtod` has it; no sign, hexadecimal or infinity.
+fn split(text: &str) -> (&str, &str) {
+    let digits = |from: usize| text[from..].bytes().take_while(u8::is_ascii_digit).count();
+    let whole = digits(0);
+    let mut end = whole;
+    if text[end..].starts_with('.') {
+        let fraction = digits(end + 1);
+        end += if whole + fraction > 0 { 1 + fraction } else { 0 };
+    }
+    if end > 0 && text[end..].starts_with(['e', 'E']) {
+        let sign = usize::from(text[end + 1..].starts_with(['+', '-']));
+        let exponent = digits(end + 1 + sign);
+        end += if exponent > 0 { 1 + sign + exponent } else { 0 };
+    }
+    text.split_at(end)
+}
+
+/// Reads a number with a unit of `units` (in any case) as `tc` does, in steps of `step` base units, rounded towards zero.
+pub(crate) fn truncated(text: &str, units: &[Unit], step: u64) -> Result<u64, Fault> {
+    let (number, suffix) = split(text);
+    let number: f64 = number.parse().map_err(|_| Fault::NotANumber)?;
+    let (_, unit) = units.iter().find(|(name, _)| name.eq_ignore_ascii_case(suffix)).ok_or(Fault::UnknownUnit)?;
+    // One factor, as tc multiplies by one: the last bit of the product decides which way a tie goes.
+    let steps = number * (*unit as f64 / step as f64);
+    // A unit of ours, finer than what tc hands over.
+    if *unit < step && libm::floor(steps) != steps {
+        return Err(Fault::NotWhole);
+    }
+    if steps >= u64::MAX as f64 { Err(Fault::TooLarge) } else { Ok(steps as u64) }
+}
+
+/// What was meant by a number whose unit is unknown, such as `5mbits` or `5Mbit/s`: the number in a unit that `tc` knows.
+pub(crate) fn suggestion(text: &str, units: &[Unit]) -> Option<String> {
+    let (number, suffix) = split(text);
+    if number.is_empty() {
+        return None;
+    }
+    unit_meant(suffix, units).map(|unit| format!("{number}{unit}"))
+}
+
+/// The unit that a misspelt one stands for.
+pub(crate) fn unit_meant(word: &str, units: &[Unit]) -> Option<&'static str> {
+    let word = word.trim().to_lowercase().replace('µ', "u");
+    let rates = units.iter().any(|(name, _)| *name == "bps");
+    let bare = ["/second", "/sec", "/s", "ps"].iter().find_map(|end| word.strip_suffix(end)).unwrap_or(&word);
+    let per_second = bare.len() < word.len();
+    let meant = match bare {
+        "k" | "m" | "g" | "t" if rates => format!("{bare}bit"),
+        "b" | "kb" | "mb" | "gb" | "tb" if rates => {
+            format!("{}{}", bare.trim_end_matches('b'), if per_second { "bps" } else { "bit" })
+        }
+        "milliseconds" | "millisecond" | "millis" => "ms".to_string(),
+        "microseconds" | "microsecond" | "micros" => "us".to_string(),
+        "seconds" | "second" => "s".to_string(),
+        "bytes" | "byte" => "b".to_string(),
+        "kib" | "kbyte" | "kbytes" | "mib" | "mbyte" | "mbytes" | "gib" | "gbyte" | "gbytes" => {
+            format!("{}b", &bare[..1])
+        }
+        other => other.strip_suffix('s').filter(|stem| stem.ends_with("bit")).unwrap_or(other).to_string(),
+    };
+    units.iter().map(|(name, _)| *name).find(|name| !name.is_empty() && *name == meant)
+}
 
 /// Reads a decimal with a unit of `units` (in any case), in base units; it must be a multiple of `step`.
 pub(crate) fn scaled(text: &str, units: &[Unit], step: u64) -> Result<u64, Fault> {
@@ -157,6 +241,41 @@ mod tests {
         assert_eq!(scaled("340282366920938463463374607431768211456", TIME, 1), Err(Fault::TooLarge)); // 2^128
         assert_eq!(scaled("0.00000000000000000000000000000000000001s", TIME, 1_000), Err(Fault::NotWhole));
         assert_eq!(scaled("5.000000000000000000000000000000000000000ms", TIME, 1_000), Ok(5_000_000));
+    }
+
+    #[test]
+    fn parameters_are_read_as_tc_reads_them() {
+        assert_eq!(truncated("4.99ms", TIME, 1_000), Ok(4_990));
+        assert_eq!(truncated("0.3333ms", TIME, 1_000), Ok(333));
+        assert_eq!(truncated("1.001ms", TIME, 1_000), Ok(1_000), "as the double 1.001 times 1000 is below 1001");
+        assert_eq!(truncated("1e3", TIME, 1_000), Ok(1_000));
+        assert_eq!(truncated(".5s", TIME, 1_000), Ok(500_000));
+        assert_eq!(truncated("5.", TIME, 1_000), Ok(5));
+        assert_eq!(truncated("100", TIME_NS, 1), Ok(100), "get_time64 has nanoseconds where there is no unit");
+        assert_eq!(truncated("2Kb", SIZE, 8), Ok(2048));
+        assert_eq!(truncated("1.5", SIZE, 8), Ok(1));
+        assert_eq!(truncated("3kbit", SIZE, 8), Ok(384));
+        assert_eq!(truncated("1.5Mbit", RATE, 1), Ok(1_500_000));
+        for (text, fault) in [("ms", Fault::NotANumber), (".", Fault::NotANumber), ("-1", Fault::NotANumber)] {
+            assert_eq!(truncated(text, TIME, 1_000), Err(fault), "{text}");
+        }
+        assert_eq!(truncated("1.2.3s", TIME, 1_000), Err(Fault::UnknownUnit));
+        assert_eq!(truncated("1e99s", TIME, 1_000), Err(Fault::TooLarge));
+        assert_eq!(truncated("1ex", TIME, 1_000), Err(Fault::UnknownUnit));
+    }
+
+    #[test]
+    fn a_misspelt_unit_gets_a_suggestion() {
+        let rates = ["5mbits", "5Mbit/s", "5Mbps/s", "5mb", "5M", "5kbits/sec", "5MB/s", "5parsec", "mbit", "5mbitps"];
+        let meant = rates.map(|text| suggestion(text, RATE));
+        let some = |text: &str| Some(text.to_string());
+        let first = [some("5mbit"), some("5mbit"), some("5mbps"), some("5mbit"), some("5mbit"), some("5kbit")];
+        assert_eq!(meant[..6], first);
+        assert_eq!(meant[6..], [some("5mbps"), None, None, some("5mbit")]);
+        assert_eq!(suggestion("5µs", TIME), some("5us"));
+        assert_eq!(suggestion("5millis", TIME), some("5ms"));
+        assert_eq!(suggestion("5bytes", SIZE), some("5b"));
+        assert_eq!(suggestion("5MiB", SIZE), some("5mb"));
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub trait Parameters: Clone + PartialEq + Default + 'static {
 
     /// Whether a change of a living discipline replaces all parameters, named or not (`tc` sends them together).
     const REPLACED: bool = false;
+    /// What to write, for a line that lacks what must be given; empty where the message says enough.
+    const HINT: &'static str = "";
     /// Those that no change may name.
     const FIXED: &'static [&'static str] = &[];
 
@@ -60,6 +62,12 @@ pub enum Unit {
     Bytes,
     /// Bytes, with `tc`'s size units: `32Mb`.
     Size,
+    /// As `Size`; a cell's bytes may follow, a power of two that the kernel has not used since Linux 3.8: `10kb/8`.
+    SizeAndCell,
+    /// Packets that `tc` reads as a size: `1k` is 1024. `tc` prints `1000p` and accepts `1000`.
+    PacketsAsSize,
+    /// A value and a mask of the DS field, each a number of eight bits: `0x1/0x3`.
+    Masked,
     /// Bytes, as a number without a unit; `tc` prints `20000000B` and accepts `20000000`.
     Octets,
     /// Bytes or packets, by the variant; written as a bare number.
@@ -108,11 +116,13 @@ impl Unit {
         match self {
             Unit::Packets => "a number of packets, such as 1000".into(),
             Unit::Bytes => "a number of bytes, such as 1514".into(),
-            Unit::Size => "a size, such as 32Mb, 64k or 1500 (bytes)".into(),
+            Unit::Size | Unit::SizeAndCell => "a size, such as 32Mb, 64k or 1500 (bytes)".into(),
+            Unit::PacketsAsSize => "a number of packets, such as 1000 or 1k".into(),
+            Unit::Masked => "a value and a mask of the DS field, such as 0x1/0x3".into(),
             Unit::Amount => "a number of bytes, such as 400000 or 1Mb, or in variant ns2 of packets".into(),
             Unit::Time => "a time in whole microseconds, such as 5ms, 100us or 1s (a bare number is µs)".into(),
             Unit::Seconds => "a number of seconds, such as 10".into(),
-            Unit::TimeNs => "a time, such as 10us or 500ns (a bare number is µs)".into(),
+            Unit::TimeNs => "a time, such as 10us or 500ns (a bare number is ns)".into(),
             Unit::Octets => "a number of bytes, such as 20000000".into(),
             Unit::TimeOrPackets => "a time in whole microseconds, such as 1ms, or packets, such as 5p".into(),
             Unit::Percent => "a percentage, such as 10%".into(),
@@ -250,8 +260,16 @@ pub struct Param<T: 'static> {
     pub ours: bool,
     /// Whether it may be left out.
     pub presence: Presence,
-    /// Another word for it, which `tc` accepts or prints too.
-    pub alias: Option<&'static str>,
+    /// Other words for it, which `tc` accepts or prints too.
+    pub aliases: &'static [&'static str],
+    /// Any beginning of the word is it, as where `tc` looks with `matches()`.
+    pub abbreviated: bool,
+    /// `tc` does not send a zero: the default, or what stands already, stays.
+    pub zero_unsent: bool,
+    /// What lies below the least value becomes the least one, as the kernel has it.
+    pub raised: bool,
+    /// What lies above the greatest value becomes the greatest one, as the kernel has it.
+    pub lowered: bool,
     /// For [`Unit::Child`].
     pub child: Option<Child<T>>,
 }
@@ -274,7 +292,22 @@ impl<T> Param<T> {
         doc: &'static str,
     ) -> Self {
         let presence = Presence::Optional;
-        Param { name, unit, get, set, doc, range: None, ours: false, presence, alias: None, child: None }
+        Param {
+            name,
+            unit,
+            get,
+            set,
+            doc,
+            range: None,
+            ours: false,
+            presence,
+            aliases: &[],
+            abbreviated: false,
+            zero_unsent: false,
+            raised: false,
+            lowered: false,
+            child: None,
+        }
     }
 
     /// The discipline that the rest of the line is.
@@ -284,15 +317,42 @@ impl<T> Param<T> {
         Param { child: Some(Child { set, get }), ..param }
     }
 
-    /// With another word for it.
-    pub const fn alias(mut self, word: &'static str) -> Self {
-        self.alias = Some(word);
+    /// With other words for it.
+    pub const fn aliases(mut self, words: &'static [&'static str]) -> Self {
+        self.aliases = words;
+        self
+    }
+
+    /// Any beginning of the word is it; of several such parameters the first in the table.
+    pub const fn abbreviated(mut self) -> Self {
+        self.abbreviated = true;
+        self
+    }
+
+    /// `tc` does not send a zero.
+    pub const fn zero_unsent(mut self) -> Self {
+        self.zero_unsent = true;
+        self
+    }
+
+    /// The kernel raises what lies below the least value.
+    pub const fn raised(mut self) -> Self {
+        self.raised = true;
+        self
+    }
+
+    /// The kernel lowers what lies above the greatest value.
+    pub const fn lowered(mut self) -> Self {
+        self.lowered = true;
         self
     }
 
     /// Whether this word names it.
     pub(super) fn is_called(&self, word: &str) -> bool {
-        self.name == word || self.alias == Some(word) || self.unit.words().contains(&word)
+        self.name == word
+            || self.aliases.contains(&word)
+            || (self.abbreviated && !word.is_empty() && self.name.starts_with(word))
+            || self.unit.words().contains(&word)
     }
 
     /// So many words after `name` that do not apply here.
@@ -358,16 +418,22 @@ impl<T> Param<T> {
             Unit::TimeOrPackets if text.ends_with('p') => {
                 Value::Packets(number::whole(text, "p").map_err(|f| self.fault(f))?)
             }
-            Unit::TimeOrPackets => Value::Int(number::scaled(text, number::TIME, 1_000).map_err(|f| self.fault(f))?),
-            Unit::Size => Value::Int(number::scaled(text, number::SIZE, 8).map_err(|f| self.fault(f))? / 8),
-            Unit::Amount => {
-                let packets = number::whole(text, "p").ok();
-                let size = || number::scaled(text, number::SIZE, 8).map(|bits| bits / 8);
-                Value::Int(packets.map_or_else(size, Ok).map_err(|f| self.fault(f))?)
+            Unit::Size => self.scaled(text, number::SIZE, 8)?,
+            Unit::SizeAndCell => self.scaled(without_cell(text), number::SIZE, 8)?,
+            Unit::Amount | Unit::PacketsAsSize => match number::whole(text, "p") {
+                Ok(packets) => Value::Int(packets),
+                Err(_) => self.scaled(text, number::SIZE, 8)?,
+            },
+            Unit::TimeOrPackets | Unit::Time => match self.scaled(text, number::TIME, 1_000)? {
+                Value::Int(us) => Value::Int(us.saturating_mul(1_000)),
+                other => other,
+            },
+            Unit::TimeNs => self.scaled(text, number::TIME_NS, 1)?,
+            Unit::Rate if text.contains('%') => return Err(PERCENT.into()),
+            Unit::Rate => self.scaled(text, number::RATE, 1)?,
+            Unit::Masked => {
+                Value::Int(masked(text).ok_or_else(|| format!("{} expects {}", self.name, self.unit.expects()))?)
             }
-            Unit::Time => Value::Int(number::scaled(text, number::TIME, 1_000).map_err(|f| self.fault(f))?),
-            Unit::TimeNs => Value::Int(number::scaled(text, number::TIME, 1).map_err(|f| self.fault(f))?),
-            Unit::Rate => Value::Int(number::scaled(text, number::RATE, 1).map_err(|f| self.fault(f))?),
             Unit::Real => match text.parse::<f64>() {
                 Ok(x) if x.is_finite() => Value::Real(x),
                 _ => return Err(self.fault(Fault::NotANumber)),
@@ -385,12 +451,47 @@ impl<T> Param<T> {
                 None => return Err(format!("unknown {}; expected {}", self.name, self.unit.expects())),
             },
             Unit::Bandwidth if text == "unlimited" => Value::Unset,
-            Unit::Bandwidth => Value::Int(number::scaled(text, number::RATE, 1).map_err(|f| self.fault(f))?),
+            Unit::Bandwidth => self.scaled(text, number::RATE, 1)?,
             Unit::Signed => Value::Signed(number::signed(text).map_err(|f| self.fault(f))?),
             Unit::Flag(_) | Unit::Ignored(_) | Unit::Nibbles | Unit::Child => Value::Unset,
             Unit::Word(_) | Unit::Preset(_) | Unit::Impossible => Value::Unset,
         };
-        self.in_range(value).then_some(value).ok_or_else(|| format!("{} must be {}", self.name, self.range_text()))
+        let value = self.as_the_kernel_bounds(value);
+        let unsent = self.zero_unsent && value == Value::Int(0);
+        let allowed = unsent || self.in_range(value);
+        allowed.then_some(value).ok_or_else(|| format!("{} must be {}", self.name, self.range_text()))
+    }
+
+    /// A number with a unit, as `tc` reads it; an unknown unit gets a suggestion.
+    fn scaled(&self, text: &str, units: &[number::Unit], step: u64) -> Result<Value, String> {
+        number::truncated(text, units, step).map(Value::Int).map_err(|fault| {
+            let meant = number::suggestion(text, units).map(|meant| format!("; did you mean {meant:?}?"));
+            let problem = self.fault(fault);
+            if fault == Fault::UnknownUnit { problem + &meant.unwrap_or_default() } else { problem }
+        })
+    }
+
+    /// A value within the bounds that the kernel enforces without a word.
+    fn as_the_kernel_bounds(&self, value: Value) -> Value {
+        match (value, self.range) {
+            (Value::Int(0), _) if self.zero_unsent => value,
+            (Value::Int(n), Some((Value::Int(low), Value::Int(high)))) => {
+                let n = if self.raised { n.max(low) } else { n };
+                Value::Int(if self.lowered { n.min(high) } else { n })
+            }
+            _ => value,
+        }
+    }
+
+    /// The units of its numbers, if they have some.
+    pub(super) fn units(&self) -> Option<&'static [number::Unit]> {
+        match self.unit {
+            Unit::Rate | Unit::Bandwidth => Some(number::RATE),
+            Unit::Time | Unit::TimeOrPackets => Some(number::TIME),
+            Unit::TimeNs => Some(number::TIME_NS),
+            Unit::Size | Unit::SizeAndCell | Unit::Amount | Unit::PacketsAsSize => Some(number::SIZE),
+            _ => None,
+        }
     }
 
     fn fault(&self, fault: Fault) -> String {
@@ -404,7 +505,7 @@ impl<T> Param<T> {
         format!("{why}; {} expects {}", self.name, self.unit.expects())
     }
 
-    fn in_range(&self, value: Value) -> bool {
+    pub(super) fn in_range(&self, value: Value) -> bool {
         match (value, self.range) {
             (Value::Int(n), Some((Value::Int(low), Value::Int(high)))) => (low..=high).contains(&n),
             (Value::Real(x), Some((Value::Real(low), Value::Real(high)))) => (low..=high).contains(&x),
@@ -412,6 +513,12 @@ impl<T> Param<T> {
             (Value::Packets(n), _) => (1..=u64::from(u32::MAX)).contains(&n),
             _ => true,
         }
+    }
+
+    /// The least value that a line can set (not a zero that stands for nothing), and the least step.
+    fn least(&self, low: u64) -> (u64, u64) {
+        let step = if matches!(self.unit, Unit::Time | Unit::TimeOrPackets) { 1_000 } else { 1 };
+        (if self.zero_unsent { low.max(step) } else { low }, step)
     }
 
     /// An allowed value, small ones as likely as large ones.
@@ -427,7 +534,7 @@ impl<T> Param<T> {
             (_, Some((Value::Real(low), Value::Real(high)))) => Value::Real(low + rng.uniform() * (high - low)),
             (unit, Some((Value::Int(low), Value::Int(high)))) => {
                 let size = rng.below(64);
-                let step = if matches!(unit, Unit::Time | Unit::TimeOrPackets) { 1_000 } else { 1 };
+                let (low, step) = self.least(low);
                 if unit == Unit::TimeOrPackets && rng.below(2) == 1 {
                     return Value::Packets(1 + rng.below(1 << (size % 32)));
                 }
@@ -440,7 +547,7 @@ impl<T> Param<T> {
     /// The least or greatest allowed value, one near them, or a small one that is allowed; now and then any.
     pub(super) fn corner(&self, rng: &mut Rng) -> Value {
         let Some((Value::Int(low), Value::Int(high))) = self.range else { return self.random(rng) };
-        let step = if matches!(self.unit, Unit::Time | Unit::TimeOrPackets) { 1_000 } else { 1 };
+        let (low, step) = self.least(low);
         let small = [0, 1, 2, 3, 5, 10, 64, 100, 1000, 65_535][rng.below(10) as usize] * step;
         match rng.below(8) {
             0 => Value::Int(low),
@@ -469,7 +576,8 @@ impl<T> Param<T> {
             (Value::Packets(n), _) => format!("{n}p"),
             (Value::Signed(n), _) => n.to_string(),
             (Value::Int(n), Unit::Rate | Unit::Bandwidth) => Rate(n).to_string(),
-            (Value::Int(n), Unit::Size) => number::size(n),
+            (Value::Int(n), Unit::Size | Unit::SizeAndCell) => number::size(n),
+            (Value::Int(n), Unit::Masked) => format!("{:#x}/{:#x}", n >> 8, n & 0xff),
             (Value::Int(n), Unit::Choice(words, _) | Unit::Word(words) | Unit::Preset(words)) => {
                 words.get(n as usize).copied().unwrap_or_default().to_string()
             }
@@ -480,6 +588,26 @@ impl<T> Param<T> {
             (Value::Int(n), _) => n.to_string(),
         }
     }
+}
+
+/// Why a percentage is refused.
+const PERCENT: &str =
+    "a percentage is one of the device's own speed, which a line does not know: write the rate itself";
+
+/// A size without the cell behind it. A cell that is no power of two is left, for the message.
+fn without_cell(text: &str) -> &str {
+    match text.split_once('/') {
+        Some((size, cell)) if cell.parse::<u32>().is_ok_and(u32::is_power_of_two) => size,
+        _ => text,
+    }
+}
+
+/// A value and a mask in one number: the value above the mask's eight bits.
+fn masked(text: &str) -> Option<u64> {
+    let (value, mask) = text.split_once('/')?;
+    let byte = |text| number::whole(text, "").ok().filter(|n| *n <= 0xff);
+    // tc takes 0xff for "not given".
+    Some(byte(value).filter(|n| *n < 0xff)? << 8 | byte(mask)?)
 }
 
 /// `param!(Params.limit, Unit::Packets, "doc")`: the parameter of that name, kept in that field.

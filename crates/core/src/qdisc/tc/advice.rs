@@ -1,0 +1,136 @@
+//! Settings that a discipline takes and hardly anyone means: see [`Spec::advice`].
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::{Spec, Value};
+use crate::qdisc::{Context, htb, tbf};
+use crate::units::{Rate, Span};
+
+/// A target is far below the time of a packet from this part of it on.
+const FAR: u64 = 4;
+
+impl Spec {
+    /// What should be known of this discipline before such a link, although it is no fault: a sentence each. The rate
+    /// counts only if the link keeps it (`constant`).
+    pub fn advice(&self, context: &Context, constant: bool) -> Vec<String> {
+        let facts = Facts { spec: self, values: self.values(), context };
+        let mut sentences: Vec<String> = [
+            facts.bucket_below_packet(),
+            facts.buffer_below_packet(),
+            facts.interval_below_target(),
+            facts.threshold_above_target(),
+            if constant { facts.target_below_packet() } else { None },
+            if constant { facts.shaper_above_link() } else { None },
+        ]
+        .into_iter()
+        .flatten()
+        .map(|sentence| format!("{} {sentence}", self.kind()))
+        .collect();
+        if let Some(child) = self.child() {
+            // What a child waits for is the shaper.
+            let rate = facts.get("rate").map_or(context.rate, |rate| context.rate.min(Rate(rate)));
+            sentences.extend(child.advice(&Context { rate, ..*context }, constant));
+        }
+        sentences
+    }
+
+    /// What waits below a shaper.
+    pub(super) fn child(&self) -> Option<&Spec> {
+        match self {
+            Spec::Htb(htb::Params { child, .. }) | Spec::Tbf(tbf::Params { child, .. }) => child.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+struct Facts<'a> {
+    spec: &'a Spec,
+    values: Vec<(&'static str, Value)>,
+    context: &'a Context,
+}
+
+impl Facts<'_> {
+    fn get(&self, name: &str) -> Option<u64> {
+        self.values.iter().find(|(known, _)| *known == name).and_then(|(_, value)| match value {
+            Value::Int(n) => Some(*n),
+            _ => None,
+        })
+    }
+
+    /// A bucket that never holds the tokens of a full packet.
+    fn bucket_below_packet(&self) -> Option<String> {
+        let Spec::Tbf(params) = self.spec else { return None };
+        let peak = params.peakrate.and(params.mtu).filter(|mtu| *mtu < params.burst);
+        let (name, bytes) = peak.map_or(("burst", params.burst), |mtu| ("mtu", mtu));
+        let mtu = self.context.mtu;
+        (bytes < mtu).then(|| {
+            format!(
+                "{name} {bytes}: packets of more than {bytes} bytes are dropped, so full ones of {mtu} bytes never pass"
+            )
+        })
+    }
+
+    /// A buffer in bytes without room for a full packet.
+    fn buffer_below_packet(&self) -> Option<String> {
+        let name = match self.spec {
+            Spec::Bfifo(_) => "limit",
+            Spec::Tbf(params) if params.child.is_none() => "limit",
+            Spec::Red(_) if self.spec.variant() == Some("linux") => "limit",
+            Spec::FqCodel(_) => "memory_limit",
+            Spec::Cake(_) => "memlimit",
+            _ => return None,
+        };
+        let bytes = self.get(name)?;
+        let derived = bytes == 0 && name == "memlimit";
+        let mtu = self.context.mtu;
+        (bytes < u64::from(mtu) && !derived)
+            .then(|| format!("{name} {bytes}: a full packet of {mtu} bytes does not fit, so none can wait"))
+    }
+
+    fn interval_below_target(&self) -> Option<String> {
+        let (target, interval) = (Span(self.get("target")?), Span(self.get("interval")?));
+        (interval < target).then(|| {
+            format!("interval {interval} is shorter than target {target}: CoDel expects about twenty times the target")
+        })
+    }
+
+    fn threshold_above_target(&self) -> Option<String> {
+        if !matches!(self.spec, Spec::Codel(_) | Spec::FqCodel(_)) {
+            return None;
+        }
+        let (target, threshold) = (Span(self.get("target")?), Span(self.get("ce_threshold")?));
+        (threshold > target)
+            .then(|| format!("ce_threshold {threshold} is above target {target}: it marks only what CoDel lets wait beyond its target"))
+    }
+
+    /// A delay that a single packet exceeds.
+    fn target_below_packet(&self) -> Option<String> {
+        let timed =
+            matches!(self.spec, Spec::Codel(_) | Spec::FqCodel(_) | Spec::Pie(_) | Spec::FqPie(_) | Spec::DualPi2(_));
+        let target = Span(self.get("target").filter(|_| timed)?);
+        let default = Span(Facts { values: self.spec.defaults(), ..*self }.get("target")?);
+        let packet = self.context.rate.serialise(self.context.mtu);
+        (target != default && target.0 < packet.0 / FAR).then(|| {
+            let (mtu, rate) = (self.context.mtu, self.context.rate);
+            format!(
+                "target {target} is far below the {} that a packet of {mtu} bytes takes at {rate}",
+                Span(packet.0.div_ceil(1000) * 1000)
+            )
+        })
+    }
+
+    /// A shaper that is faster than the link, which then is the bottleneck.
+    fn shaper_above_link(&self) -> Option<String> {
+        let name = match self.spec {
+            Spec::Tbf(_) | Spec::Htb(_) => "rate",
+            Spec::Cake(_) => "bandwidth",
+            _ => return None,
+        };
+        let (shaped, link) = (Rate(self.get(name)?), self.context.rate);
+        (shaped > link).then(|| {
+            format!("{name} {shaped} is above the link's {link}: the link holds packets back, and the shaper does not")
+        })
+    }
+}

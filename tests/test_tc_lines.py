@@ -1,0 +1,400 @@
+"""Lines for tc, and what tc itself makes of them.
+
+Each line is given to the installed tc in a user and network namespace, with a small library before it that writes down
+the message that tc sends to the kernel. What tc refuses sends none. A line that both take must mean the same: what tc
+sends for it, and for our own line after reading it, differ only in attributes that have the discipline's default.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import ROOT, skip_loudly
+from sojourn import _core, tcline
+from sojourn.errors import Refusal
+from sojourn.kernel import places, source
+
+WIRETAP = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* Writes RTM_NEWQDISC and RTM_NEWTCLASS messages in hexadecimal to the file TC_SENT, and passes them on. */
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	ssize_t (*real)(int, const struct msghdr *, int) = dlsym(RTLD_NEXT, "sendmsg");
+	const unsigned char *bytes = message->msg_iov[0].iov_base;
+	unsigned int length, i;
+	unsigned short type;
+
+	memcpy(&length, bytes, 4);
+	memcpy(&type, bytes + 4, 2);
+	if (type == 36 || type == 40) {
+		FILE *file = fopen(getenv("TC_SENT"), "a");
+		for (i = 0; i < length; i++)
+			fprintf(file, "%02x", bytes[i]);
+		fclose(file);
+	}
+	return real(fd, message, flags);
+}
+"""
+
+SCRIPT = """
+while IFS= read -r line; do
+    : > "$TC_SENT"
+    said=$(LD_PRELOAD=$WIRETAP tc $line 2>&1 | tr '\\n\\t' '  ')
+    printf '%s\\t%s\\n' "$(cat "$TC_SENT")" "$said"
+done
+"""
+
+TCA_KIND, TCA_OPTIONS = 1, 2
+STRUCTURE = {"pfifo", "bfifo", "pfifo_head_drop", "prio"}
+"""Disciplines whose options are a structure and not attributes; sfq's is one whose zeros stand for nothing given."""
+KINDS = [one["name"] for one in json.loads(_core.catalogue("disciplines"))]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What tc sent to the kernel for a line, and what it said."""
+
+    kind: str | None
+    options: dict[int, bytes]
+    said: str
+
+    @property
+    def accepted(self) -> bool:
+        return self.kind is not None
+
+
+def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    while len(data) >= 4:
+        length, kind = int.from_bytes(data[:2], "little"), int.from_bytes(data[2:4], "little") & 0x3FFF
+        yield kind, data[4:length]
+        data = data[max(4, (length + 3) // 4 * 4) :]
+
+
+def parse(answer: str) -> Sent:
+    message, _, said = answer.partition("\t")
+    if not message:
+        return Sent(None, {}, said.strip())
+    # struct nlmsghdr, struct tcmsg
+    found = dict(attributes(bytes.fromhex(message)[16 + 20 :]))
+    kind, options = found[TCA_KIND].rstrip(b"\0").decode(), found.get(TCA_OPTIONS, b"")
+    if kind in STRUCTURE:
+        return Sent(kind, {0: options} if options else {}, said.strip())
+    if kind == "sfq":
+        words = {place: options[place : place + 4] for place in range(0, len(options), 4)}
+        return Sent(kind, {place: word for place, word in words.items() if any(word)}, said.strip())
+    found = dict(attributes(options))
+    if kind == "cake":  # no rate, and none to be estimated: as without them
+        found = {key: value for key, value in found.items() if key not in (2, 9) or any(value)}
+    if kind == "sfb" and not any(found[1][24:28]):  # a limit of zero is the device's own
+        found = {place: found[1][place : place + 4] for place in range(0, 36, 4) if place != 24}
+    elif kind == "sfb":
+        found = {place: found[1][place : place + 4] for place in range(0, 36, 4)}
+    return Sent(kind, found, said.strip())
+
+
+class Tc:
+    """The installed tc, in a namespace of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        code, self.library = folder / "wiretap.c", folder / "wiretap.so"
+        code.write_text(WIRETAP)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", self.library, code, "-ldl"], check=True)
+        self.sent = folder / "sent"
+        self.version = ""
+
+    def ask(self, lines: list[str]) -> list[Sent]:
+        """Gives each line, without the word tc, to tc."""
+        environment = {
+            **os.environ,
+            "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin:{places.home() / 'debian' / 'bin'}",
+            "TC_SENT": str(self.sent),
+            "WIRETAP": str(self.library),
+            "LC_ALL": "C",
+        }
+        text = "".join(f"{line}\n" for line in lines)
+        asked = ["unshare", "-rn", "sh", "-c", SCRIPT]
+        done = subprocess.run(asked, input=text, capture_output=True, text=True, check=True, env=environment)
+        answers = [parse(line) for line in done.stdout.splitlines()]
+        assert len(answers) == len(lines)
+        return answers
+
+    def options_of(self, lines: list[str]) -> list[Sent]:
+        return self.ask([f"qdisc add dev lo root {line}" for line in lines])
+
+
+@pytest.fixture(scope="module")
+def tc(tmp_path_factory: pytest.TempPathFactory) -> Tc:
+    needed = [name for name in ("cc", "unshare") if not shutil.which(name)]
+    if needed:
+        skip_loudly(f"no {', '.join(needed)}, so tc is not asked")
+    asked = Tc(tmp_path_factory.mktemp("tc"))
+    try:
+        trial = asked.ask(["qdisc add dev lo root codel limit 5"])[0]
+    except subprocess.CalledProcessError as error:
+        skip_loudly(f"tc can't be asked in a namespace here: {error.stderr}")
+    if not trial.accepted:
+        skip_loudly(f"tc is not there, or can't be asked in a namespace: {trial.said}")
+    assert trial == Sent("codel", {2: (5).to_bytes(4, "little")}, trial.said), "the message is read as it is"
+    return asked
+
+
+def read(text: str) -> dict[str, Any] | str:
+    """What sojourn reads, or the sentence with which it refuses."""
+    try:
+        value: dict[str, Any] = json.loads(_core.qdisc(text))
+    except _core.Error as error:
+        return str(error)
+    return value
+
+
+def for_tc(spec: dict[str, Any]) -> str | None:
+    """Everything that is set, in tc's words. sfq's flags have no word by which they are off."""
+    if spec["tc"] is None:
+        return None
+    line: str = spec["tc"]
+    return re.sub(r" (noheaddrop|noharddrop|noecn)", "", line) if line.startswith("sfq") else line
+
+
+def younger_than_tc(answer: Sent, line: str) -> bool:
+    """Whether this tc knows no such discipline."""
+    return answer.said.startswith(f'Unknown qdisc "{line.split(" ")[0]}"')
+
+
+def assert_same(tc: Tc, pairs: list[tuple[str, str, Sent]]) -> int:
+    """What tc sends for a line is what it sends for ours, but for defaults; gives how many were compared."""
+    bare = {"red": "red limit 1 avpkt 1 min 1 max 2 burst 3", "choke": "choke limit 100 bandwidth 1mbit"}
+    compared, faults = 0, []
+    ours = tc.options_of([mine for _, mine, _ in pairs])
+    for (text, mine, theirs), own in zip(pairs, ours, strict=True):
+        if younger_than_tc(own, mine):
+            continue
+        if not own.accepted or own.kind != theirs.kind:
+            faults.append(f"{text!r}: tc refuses our own {mine!r}, or takes it for another: {own.said}")
+            continue
+        different = {key for key in theirs.options if own.options.get(key) != theirs.options[key]}
+        if different:
+            faults.append(f"{text!r} is read as {mine!r}: attributes {different} differ")
+        more = own.options.keys() - theirs.options.keys()
+        if more:
+            spec = read(bare.get(str(own.kind), str(own.kind)))
+            assert isinstance(spec, dict), spec
+            default = tc.options_of([str(for_tc(spec))])[0]
+            wrong = {key for key in more if own.options[key] != default.options.get(key)}
+            if wrong:
+                faults.append(f"{text!r} is read as {mine!r}: attributes {wrong} are no default")
+        compared += 1
+    assert not faults, "\n".join(faults)
+    return compared
+
+
+LINES = tomllib.loads((ROOT / "tests" / "tc_lines.toml").read_text())["line"]
+
+
+def is_printed(text: str) -> bool:
+    return re.search(r"^(qdisc|class) ", text, re.M) is not None
+
+
+def command_of(text: str) -> str:
+    """The words behind tc; of a discipline alone those that put it onto a device."""
+    words = text.removeprefix("#").removeprefix("sudo ")
+    words = words.removeprefix("tc ") if words.startswith("tc ") else f"qdisc add dev lo root {words}"
+    return re.sub(r"\bdev \S+", "dev lo", words)
+
+
+def test_there_are_a_hundred_lines_and_each_verdict_is_among_them() -> None:
+    assert len(LINES) >= 150
+    assert len({line["text"] for line in LINES}) == len(LINES), "no line twice"
+    for verdict in ("becomes", "refused", "beyond", "wrong", "unlike"):
+        assert sum(verdict in line for line in LINES) >= 4, verdict
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line["text"][:60])
+def test_a_line_is_read_or_refused_with_a_sentence_that_says_what_to_do(line: dict[str, Any]) -> None:
+    spec = read(line["text"])
+    if "refused" in line:
+        assert isinstance(spec, str), f"read as {spec}"
+        assert line["refused"] in spec
+    elif "wrong" in line:
+        assert isinstance(spec, str), f"read as {spec}"
+    else:
+        assert isinstance(spec, dict), spec
+        if "becomes" in line:
+            assert spec == read(line["becomes"])
+            assert _core.qdisc(line["text"]) == _core.qdisc(line["becomes"])
+
+
+def test_tc_takes_what_we_take_and_means_the_same(tc: Tc) -> None:
+    asked = [line for line in LINES if not is_printed(line["text"])]
+    pairs = []
+    for line, answer in zip(asked, tc.ask([command_of(line["text"]) for line in asked]), strict=True):
+        text, spec = line["text"], read(line["text"])
+        if "beyond" in line or "wrong" in line:
+            assert not answer.accepted, f"{text!r}: tc takes it"
+        else:
+            assert answer.accepted, f"{text!r}: tc refuses it: {answer.said}"
+        if isinstance(spec, dict) and answer.accepted and spec["tc"] is not None and "unlike" not in line:
+            pairs.append((text, str(for_tc(spec)), answer))
+    assert assert_same(tc, pairs) > 80
+
+
+def test_tc_takes_what_we_print_for_what_it_printed(tc: Tc) -> None:
+    specs = [read(line["text"]) for line in LINES if is_printed(line["text"])]
+    lines = [str(for_tc(spec)) for spec in specs if isinstance(spec, dict) and spec["tc"] is not None]
+    refused = [
+        (line, answer.said) for line, answer in zip(lines, tc.options_of(lines), strict=True) if not answer.accepted
+    ]
+    assert not refused
+    assert len(lines) > 15
+
+
+def test_two_lines_that_differ_are_seen_to_differ(tc: Tc) -> None:
+    """The comparison above can fail: for another value, another unit and a default that is none."""
+    for text, mine in [
+        ("codel target 5ms", "codel target 6ms"),
+        ("fq_pie quantum 1Kb", "fq_pie quantum 1000"),
+        ("codel", "codel limit 999"),
+        ("tbf rate 1mbit burst 10kb limit 20kb", "tbf rate 1mbit burst 10000 limit 20kb"),
+        ("pfifo limit 1k", "pfifo limit 1000"),
+    ]:
+        answer = tc.options_of([text])[0]
+        with pytest.raises(AssertionError, match="attributes"):
+            assert_same(tc, [(text, mine, answer)])
+
+
+# The kernel's own tests.
+
+TESTS_OF_TC = "tools/testing/selftests/tc-testing/tc-tests"
+HTB = "an htb without a class shapes nothing: its class is what sojourn asks for"
+REFUSED = {
+    r"\bhtb( |$)": (HTB, "htb rate 10mbit child fq_codel"),
+    r"\bcake .*autorate-ingress": ("cake's own estimate of the rate is not there", "give a bandwidth"),
+    r"\bcake .*fwmark": ("packets here carry no mark", "firewall"),
+    r"\bpfifo_head_drop limit 0": ("drops every packet", "limit must be"),
+}
+"""What tc takes and sojourn refuses, by a pattern of the line: the reason, and a part of the sentence."""
+BEYOND = {
+    r"handle (10000:|123\^)|parent root 123": "where a discipline stands has no meaning here, so it is read over",
+}
+"""What tc refuses and sojourn takes."""
+ABOVE = {"noqueue", "blue", "ccaq"}
+"""Ours, or without a test there."""
+
+
+def kernel_lines(archive: Path) -> dict[str, bool]:
+    """Every line of the kernel's own tests that sets up or changes a discipline of ours; whether it expects success."""
+    found: dict[str, bool] = {}
+    kinds = re.compile(rf"\$TC qdisc (?:add|replace|change) .*?\b({'|'.join([*KINDS, 'pfifo_fast'])})\b")
+    with tarfile.open(archive) as packed:
+        for member in packed:
+            if TESTS_OF_TC not in member.name or not member.name.endswith(".json"):
+                if found and TESTS_OF_TC not in member.name:
+                    break
+                continue
+            file = packed.extractfile(member)
+            assert file is not None
+            for case in json.load(file):
+                commands = [one if isinstance(one, str) else one[0] for one in case["setup"]]
+                wanted = {**dict.fromkeys(commands, True), case["cmdUnderTest"]: case["expExitCode"] == "0"}
+                for line, succeeds in wanted.items():
+                    if kinds.search(line) and "|" not in line:
+                        found[line.strip()] = found.get(line.strip(), True) and succeeds
+    return found
+
+
+@pytest.fixture(scope="module")
+def of_linux() -> dict[str, bool]:
+    kept = sorted((places.cache() / "sources").glob("linux-source-*.tar.*"))
+    if kept:
+        return kernel_lines(kept[-1])
+    try:
+        with source.packages(None) as packages:
+            return kernel_lines(source.archive(packages[0], lambda stage, share: None))
+    except Refusal as error:
+        skip_loudly(f"neither the cache nor apt has a source of Linux: {error}")
+        raise
+
+
+def test_the_kernels_own_lines_are_taken_as_tc_takes_them_or_refused_with_a_reason(
+    tc: Tc, of_linux: dict[str, bool]
+) -> None:
+    assert len(of_linux) > 150
+    variables = {"$TC ": "", "$DUMMY": "lo", "$DEV1": "lo", "$ETH": "lo", "$IFB": "lo"}
+    asked = []
+    for line in of_linux:
+        for name, value in variables.items():
+            line = line.replace(name, value)
+        asked.append(line)
+    pairs, used, wrong = [], set(), []
+    for line, answer, succeeds in zip(asked, tc.ask(asked), of_linux.values(), strict=True):
+        spec = read(f"tc {line}")
+        refusal = next((pattern for pattern in REFUSED if re.search(pattern, line)), None)
+        beyond = next((pattern for pattern in BEYOND if re.search(pattern, line)), None)
+        young = "dualpi2" in line and not answer.accepted
+        if isinstance(spec, str) and answer.accepted and succeeds:  # else the kernel refuses it
+            used.add(refusal)
+            if refusal is None or REFUSED[refusal][1] not in spec:
+                wrong.append(f"{line}: tc takes it; ours: {spec}")
+        elif isinstance(spec, dict) and not answer.accepted and not young:
+            used.add(beyond)
+            if beyond is None:
+                wrong.append(f"{line}: tc refuses it ({answer.said}); ours: {spec['full']}")
+        elif isinstance(spec, dict) and answer.accepted and spec["tc"] is not None and "pfifo_fast" not in line:
+            pairs.append((line, str(for_tc(spec)), answer))
+    assert not wrong, "\n".join(wrong)
+    assert assert_same(tc, pairs) > 100
+    assert {*REFUSED, *BEYOND} <= used, f"no line needs { ({*REFUSED, *BEYOND} - used) }"
+
+
+# The line to paste.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_line_to_paste_is_taken_by_tc_or_says_why_there_is_none(tc: Tc, kind: str) -> None:
+    needed = {"red": "limit 400000", "choke": "limit 1000", "tbf": "rate 1mbit burst 5k limit 9k", "htb": "rate 1mbit"}
+    line, note = tcline.paste(f"{kind} {needed.get(kind, '')} {'variant paper' if kind == 'ccaq' else ''}")
+    if kind in ("blue", "ccaq"):
+        assert line is None
+        assert note
+        return
+    assert line is not None
+    assert line.startswith("tc qdisc replace dev eth0 root")
+    answers = tc.ask([command.strip().removeprefix("tc ").replace("eth0", "lo") for command in line.split("&&")])
+    young = kind == "dualpi2" and younger_than_tc(answers[0], kind)
+    assert young or all(answer.accepted for answer in answers), [answer.said for answer in answers]
+
+
+def test_the_line_to_paste_of_variants_and_shapers() -> None:
+    assert tcline.paste("codel variant rfc8289")[0] is None
+    assert "only in sojourn" in tcline.paste("codel variant rfc8289")[1]
+    line, note = tcline.paste("fq_codel limit 900 variant linux7")
+    assert line == "tc qdisc replace dev eth0 root fq_codel limit 900"
+    assert "7.0" in note
+    line, note = tcline.paste("htb rate 8mbit child fq_codel target 15ms")
+    assert (line, note) == (
+        "tc qdisc replace dev eth0 root handle 1: htb default 1 && "
+        "tc class replace dev eth0 parent 1: classid 1:1 htb rate 8mbit && "
+        "tc qdisc replace dev eth0 parent 1:1 handle 10: fq_codel limit 10240 target 15ms",
+        "",
+    )
+    assert tcline.paste(line)[0] == line, "it is read as it was written"
+    assert tcline.paste("hhf limit 500")[0] == "tc qdisc replace dev eth0 root hhf limit 500"
+    assert tcline.paste("fq_kodel") == (None, tcline.paste("fq_kodel")[1])
+    assert "fq_codel" in tcline.paste("fq_kodel")[1]
