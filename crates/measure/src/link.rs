@@ -128,8 +128,9 @@ impl LinkMeter {
             (Some(departures), Some(queue)) => Some(LinkWindow::new(departures, queue, (Time::ZERO, a), &series)),
             _ => None,
         };
+        let sent = self.departures.all();
         let sojourn = self.departures.windows.main.sojourn;
-        LinkReport { name: self.setup.name, overhead: self.setup.overhead, main, startup, series, sojourn }
+        LinkReport { name: self.setup.name, overhead: self.setup.overhead, main, startup, series, sojourn, sent }
     }
 }
 
@@ -148,6 +149,8 @@ pub struct LinkReport {
     pub series: LinkSeries,
     /// Sojourn times in the measuring window, in nanoseconds.
     pub sojourn: Histogram,
+    /// Packets and bytes over the whole run, also of transmissions that were under way at its end.
+    pub sent: (u64, u64),
 }
 
 impl LinkReport {
@@ -190,6 +193,9 @@ pub struct LinkWindow {
     pub nic: Option<serde_json::Value>,
     /// The fraction of the window in which the hop behind had stopped the link (`pause`); `None` where none can.
     pub paused_fraction: Option<f64>,
+    /// What the discipline counted over the whole run, as `tc -s -j qdisc show` prints it (see [`crate::stats`]); `None` in
+    /// start-up, and where the source does not tell.
+    pub stats: Option<serde_json::Value>,
 }
 
 impl LinkWindow {
@@ -220,6 +226,7 @@ impl LinkWindow {
             oscillation_s: series.oscillation_s(span),
             nic: None,
             paused_fraction: None,
+            stats: None,
         }
     }
 }

@@ -4,6 +4,7 @@ use sojourn_core::packet::Packet as _;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::qdisc::{AnyQdisc, Context, DropReason, Qdisc};
 use sojourn_core::units::{Rate, Span, Time};
+use sojourn_measure::stats::{self, Common};
 use sojourn_measure::{LinkMeter, LinkReport};
 use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::{self, Capacity, QdiscChange};
@@ -70,6 +71,10 @@ pub struct Link {
     /// Measure the queue too, not only what leaves it.
     detail: bool,
     run_end: Time,
+    /// The discipline's line.
+    spec: Box<Spec>,
+    /// Packets that were dropped, netem's included.
+    dropped: u64,
 }
 
 /// How a discipline changes on the way.
@@ -170,6 +175,8 @@ impl Link {
             early: false,
             detail: options.detail == Detail::Full,
             run_end: setup.meter.end,
+            spec: Box::new(link.qdisc.clone()),
+            dropped: 0,
         }
     }
 
@@ -398,6 +405,7 @@ impl Link {
             return None;
         };
         self.taken += 1;
+        self.dropped += 1;
         self.meter.dropped(now, reason);
         if let Some(records) = &mut self.records {
             records.push(record(self.index, packet, now, now, Fate::Dropped(reason)));
@@ -408,6 +416,17 @@ impl Link {
     /// The meter's report and the per-packet records (their entries still to be filled in).
     pub fn finish(self) -> (LinkReport, Vec<PacketRecord>) {
         let mut report = finish(self.meter, self.detail);
+        // What the discipline gave and the meter has not been told of.
+        let under_way = match (&self.card, &self.service) {
+            (Some(card), _) => card.unsent(),
+            (None, Some(service)) => (1, u64::from(service.packet.wire())),
+            (None, None) => (0, 0),
+        };
+        let lost = self.wire.as_ref().map_or(0, |wire| wire.lost);
+        let dropped = self.dropped + (self.drops.len() - self.taken) as u64 - lost;
+        let (packets, bytes) = (report.sent.0 + under_way.0, report.sent.1 + under_way.1);
+        let common = Common { packets, bytes, drops: dropped, ..Common::default() };
+        report.main.stats = Some(stats::of(&self.spec, &self.qdisc, common));
         if let Some(card) = self.card {
             card.meter.finish(&mut report);
         }

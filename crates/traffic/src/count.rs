@@ -89,7 +89,7 @@ fn name(place: Place) -> String {
 }
 
 /// A program's JSON; its words where it prints none.
-fn parsed(text: String) -> Value {
+pub fn parsed(text: String) -> Value {
     serde_json::from_str(&text).unwrap_or(Value::String(text))
 }
 

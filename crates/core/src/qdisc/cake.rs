@@ -354,6 +354,10 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Cake<P> {
     fn stats(&self) -> super::Stats {
         self.counters()
     }
+
+    fn overlimits(&self) -> u64 {
+        self.overlimits
+    }
 }
 
 #[cfg(test)]

@@ -179,7 +179,6 @@ pub struct Sfq<P> {
     free: u32,
     packets: usize,
     backlog: u64,
-    drops: u64,
 }
 
 impl<P: Packet + Copy> Sfq<P> {
@@ -209,7 +208,6 @@ impl<P: Packet + Copy> Sfq<P> {
             free: NIL,
             packets: 0,
             backlog: 0,
-            drops: 0,
         };
         (0..flows).for_each(|slot| sfq.link(slot));
         sfq
@@ -371,7 +369,6 @@ impl<P: Packet + Copy> Sfq<P> {
         };
         let packet = self.pop(x, self.headdrop);
         self.shorter(x);
-        self.drops += 1;
         drops.dropped(packet, DropReason::Overlimit);
     }
 
@@ -404,10 +401,7 @@ impl<P: Packet + Copy> Sfq<P> {
             let hash = self.hash(&packet);
             match self.slot_of(hash) {
                 Some(x) if self.slots[x as usize].qlen < self.depth => self.join(x, packet),
-                _ => {
-                    self.drops += 1;
-                    drops.dropped(packet, DropReason::FlowLimit);
-                }
+                _ => drops.dropped(packet, DropReason::FlowLimit),
             }
         }
     }
@@ -426,13 +420,11 @@ impl<P: Packet + Copy> Qdisc<P> for Sfq<P> {
         let hash = self.hash(&packet);
         let slot = self.slot_of(hash).filter(|&x| self.headdrop || self.slots[x as usize].qlen < self.depth);
         let Some(x) = slot else {
-            self.drops += 1;
             return drops.dropped(packet, self.refusal());
         };
         if self.slots[x as usize].qlen >= self.depth {
             let reason = self.refusal();
             let head = self.pop(x, true);
-            self.drops += 1;
             drops.dropped(head, reason);
             return self.push(x, packet);
         }
@@ -481,8 +473,13 @@ impl<P: Packet + Copy> Qdisc<P> for Sfq<P> {
         self.packets >= self.limit
     }
 
-    fn stats(&self) -> super::Stats {
-        vec![("drops", self.drops)]
+    fn classes(&self) -> Option<super::Stats> {
+        let queues = || self.ht.iter().filter(|&&slot| slot != NIL).map(|&slot| &self.slots[slot as usize]);
+        Some(vec![
+            ("flows", (queues().count() as u64).into()),
+            ("qlen", queues().map(|queue| u64::from(queue.qlen)).sum::<u64>().into()),
+            ("allot", queues().map(|queue| i64::from(queue.allot)).sum::<i64>().into()),
+        ])
     }
 }
 
@@ -497,7 +494,6 @@ pub struct SfqNs2<P> {
     active: VecDeque<u32>,
     occupied: usize,
     backlog: u64,
-    drops: u64,
 }
 
 impl<P: Packet + Copy + Default> SfqNs2<P> {
@@ -511,7 +507,6 @@ impl<P: Packet + Copy + Default> SfqNs2<P> {
             active: VecDeque::with_capacity(buckets),
             occupied: 0,
             backlog: 0,
-            drops: 0,
         }
     }
 
@@ -530,7 +525,6 @@ impl<P: Packet + Copy + Default> Qdisc<P> for SfqNs2<P> {
         let which = packet.flow_hash() % self.buckets.len() as u32;
         let used = self.buckets[which as usize].len();
         if self.refuses(used) {
-            self.drops += 1;
             let reason = if self.refuses(0) { DropReason::Overlimit } else { DropReason::FlowLimit };
             return drops.dropped(packet, reason);
         }
@@ -566,10 +560,6 @@ impl<P: Packet + Copy + Default> Qdisc<P> for SfqNs2<P> {
 
     fn is_full(&self, _mtu: u32) -> bool {
         self.refuses(0)
-    }
-
-    fn stats(&self) -> super::Stats {
-        vec![("drops", self.drops)]
     }
 }
 
