@@ -79,13 +79,17 @@ class Plan:
         index: int,
         played: bytes,
         seen: bytes,
+        counted: bytes,
         origin: int,
         *,
         link: str = "device",
         packets: bool = False,
         series: bool = True,
     ) -> Output:
-        """What a guest left of a run: the applications' file and the probe's; `origin` is time zero on its clock."""
+        """What a guest left of a run: the applications' file, the probe's and the counters'.
+
+        `origin` is time zero on its clock.
+        """
 
 @final
 class Output:
@@ -117,6 +121,11 @@ def replay(
 
     `rate` is a server's, which makes the dequeues; `told` the link's, for disciplines that configure themselves by it.
     """
+
+def replay_counted(
+    trace: bytes, name: str, qdisc: str, rate: str | None, mtu: int
+) -> tuple[bytes, list[str], str]:
+    """As `replay` without `told`; and JSON: what the discipline counted, as `tc -s -j qdisc show` prints it."""
 
 def sums(trace: bytes, qdisc: str, mtu: int, told: int, labels: bytes, kinds: int, seeds: int) -> list[list[int]]:
     """How many of a trace's packets with each label are dropped or marked, then how many µs those that leave waited.

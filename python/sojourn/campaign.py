@@ -419,6 +419,7 @@ def _identities(
 def _row(who: identity.Identity, file: str, record: records.RunRecord, scenario: Mapping[str, Any]) -> dict[str, Any]:
     result = record.result
     columns.check(result)
+    startup = result["startup"]
     return {
         "id": who.id,
         "point": who.point,
@@ -431,9 +432,9 @@ def _row(who: identity.Identity, file: str, record: records.RunRecord, scenario:
         "scenario": identity.addresses(scenario),
         "qdisc": {hop["name"]: hop["qdisc"] for hop in record.about["hops"]},
         "goodput_mbit": goodput(result),
-        "hops": result["hops"],
+        "hops": columns.of_hops(result["hops"]),
         "flows": result["flows"],
         "jain": result["jain"],
-        "startup": result["startup"],
+        "startup": startup and {**startup, "hops": columns.of_hops(startup["hops"])},
         "versions": record.versions,
     }

@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sojourn_core::qdisc::tc::Spec;
 
-use crate::{count, express, flows, init, os, seal};
+use crate::{express, flows, init, os, seal, tc_stats};
 
 /// The trace and the fates, in the run's folder.
 pub const TRACE: &str = "trace.bin";
 /// What became of its packets.
 pub const FATES: &str = "fates.bin";
-/// What `tc -s qdisc` and `tc -s class` say after the last of them, as JSON, and `text` as tc prints it for people.
+/// What `tc -s` says of the discipline after the last of them: JSON, null if tc prints none.
 pub const STATS: &str = "stats.json";
 /// Disciplines that drop all, or take one way only, until classes are made; a line has no place for these.
 const CLASSES_ONLY: [&str; 4] = ["cbq", "drr", "hfsc", "qfq"];
@@ -177,13 +177,9 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
     };
     fs::write(format!("{CONTROL}/go"), format!("{origin} {} {}", job.rate, u8::from(fine.is_some()))).map_err(gone)?;
     fs::write(folder.join(FATES), fs::read(format!("{CONTROL}/fates"))?)?;
-    let mut ask = |line: &str| spaces.ask(None, "tc", &line.split(' ').map(str::to_owned).collect::<Vec<_>>());
-    let stats = json!({
-        "qdiscs": count::parsed(ask(&format!("-s -j qdisc show dev {DEVICE}"))?),
-        "classes": count::parsed(ask(&format!("-s -j class show dev {DEVICE}"))?),
-        "text": ask(&format!("-s qdisc show dev {DEVICE}"))?,
-    });
-    fs::write(folder.join(STATS), stats.to_string())?;
+    let asked = tc_stats::ask(|words| spaces.ask(None, "tc", words), &format!("dev {DEVICE}"))?;
+    let stats = tc_stats::discipline(&asked, DEVICE);
+    fs::write(folder.join(STATS), json!(stats).to_string())?;
     Ok(json!({ "origin_ns": origin }))
 }
 
