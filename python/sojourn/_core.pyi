@@ -122,9 +122,7 @@ def replay(
     `rate` is a server's, which makes the dequeues; `told` the link's, for disciplines that configure themselves by it.
     """
 
-def replay_counted(
-    trace: bytes, name: str, qdisc: str, rate: str | None, mtu: int
-) -> tuple[bytes, list[str], str]:
+def replay_counted(trace: bytes, name: str, qdisc: str, rate: str | None, mtu: int) -> tuple[bytes, list[str], str]:
     """As `replay` without `told`; and JSON: what the discipline counted, as `tc -s -j qdisc show` prints it."""
 
 def sums(trace: bytes, qdisc: str, mtu: int, told: int, labels: bytes, kinds: int, seeds: int) -> list[list[int]]:

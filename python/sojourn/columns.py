@@ -88,8 +88,8 @@ COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("scenario", pa.map_(TEXT, TEXT), "every key of the scenario by its address: `scenario['hop.bottleneck.qdisc']`"),
     ("qdisc", pa.map_(TEXT, TEXT), "each queue's discipline as `tc` writes it, without defaults: `qdisc['b']`"),
     ("goodput_mbit", REAL, "payload acknowledged, all flows together"),
-    ("hops", WINDOW[0][1], "each queue's measures: `hops['bottleneck'].sojourn_ms.p95`, back `NAME.reverse`; `stats` is "
-     "JSON, as `tc -s -j qdisc show` has it: `json_extract(hops['bottleneck'].stats, '$.drops')`"),
+    ("hops", WINDOW[0][1], "each queue's measures: `hops['bottleneck'].sojourn_ms.p95`, back `NAME.reverse`; `stats` "
+     "holds its counters as JSON text: `json_extract(hops['bottleneck'].stats, '$.drops')`"),
     ("flows", WINDOW[1][1], "a list with each flow's measures; `unnest(flows)` makes rows of them"),
     ("jain", JAIN, "Jain's index over goodputs, and over the shares of packets dropped"),
     ("startup", pa.struct(WINDOW), "hops, flows and jain of what was before the measuring window; null without"),

@@ -51,8 +51,7 @@ pub fn replay_counted<'py>(
 ) -> PyResult<(Bound<'py, PyBytes>, Vec<String>, String)> {
     let (spec, rate, warnings) = asked(py, trace, name, qdisc, rate)?;
     let (csv, stats) = py.detach(|| {
-        let played =
-            run_counted(trace, name, &spec, rate, mtu).map_err(|error| Error::new_err(error.to_string()))?;
+        let played = run_counted(trace, name, &spec, rate, mtu).map_err(|error| Error::new_err(error.to_string()))?;
         PyResult::Ok((to_csv(&played.rows), played.stats.to_string()))
     })?;
     Ok((PyBytes::new(py, &csv), warnings, stats))

@@ -46,8 +46,8 @@ def counted(
 ) -> tuple[bytes, list[str], dict[str, Any] | None]:
     """Fates as CSV, warnings, and what `tc -s` says of the discipline at the end, as `_core.replay_counted` gives it.
 
-    `qdisc` is a line for tc; `module` a discipline's own module: a file, or a folder with a Kbuild. The last is None where
-    tc has no JSON for a discipline that only it knows.
+    `qdisc` is a line for tc; `module` a discipline's own module: a file, or a folder with a Kbuild. The last is None
+    where tc has no JSON for the discipline.
     """
     kernel = kernel or store.find()
     if kernel.machine != "um":

@@ -355,6 +355,10 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Cake<P> {
         self.counters()
     }
 
+    fn classes(&self) -> Option<super::Stats> {
+        Some(self.sums())
+    }
+
     fn overlimits(&self) -> u64 {
         self.overlimits
     }

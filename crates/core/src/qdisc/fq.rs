@@ -294,6 +294,8 @@ pub struct Stats {
     pub throttled: u64,
     /// Packets that the rate would have held back for more than a second.
     pub pkts_too_long: u64,
+    /// By how many nanoseconds held packets were asked for too late: a moving average.
+    pub latency: u64,
     /// How often a flow's limit was raised (ccaq).
     pub enlarged: u64,
     /// How often it was lowered.
@@ -550,6 +552,12 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
     /// Puts back into the round whose time has come.
     #[inline]
     fn release_held(&mut self, now: Time) {
+        if let Some(Reverse((due, ..))) = self.held.peek()
+            && *due < now
+        {
+            let latency = &mut self.stats.latency;
+            *latency = *latency - (*latency >> 3) + (now.since(*due).0 >> 3);
+        }
         while let Some(Reverse((due, _, number))) = self.held.peek() {
             if *due > now {
                 return;
@@ -722,10 +730,14 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
             stats.extend(numbers([("enlarged", enlarged), ("shrunk", shrunk), ("shed", shed)]));
             stats.extend(numbers([("flows_plimit", flows_plimit), ("gc", gc), ("throttled", throttled)]));
             stats.extend(numbers([("ce_mark", ce_mark), ("pkts_too_long", pkts_too_long)]));
+            // No packet here carries a time of departure, and memory does not run out.
+            stats.extend(numbers([("horizon_drops", 0), ("horizon_caps", 0), ("allocation_errors", 0)]));
         } else {
-            stats.extend(numbers([("gc", gc), ("throttled", throttled), ("fastpath", fastpath)]));
-            stats.extend(numbers([("ce_mark", ce_mark), ("flows_plimit", flows_plimit)]));
-            stats.push(("pkts_too_long", pkts_too_long.into()));
+            // Linux counts packets of high priority no more since 6.7.
+            stats.extend(numbers([("gc", gc), ("highprio", 0), ("fastpath", fastpath), ("throttled", throttled)]));
+            stats.extend(numbers([("latency", self.stats.latency), ("ce_mark", ce_mark)]));
+            stats.extend(numbers([("flows_plimit", flows_plimit), ("pkts_too_long", pkts_too_long)]));
+            stats.extend(numbers([("alloc_errors", 0), ("horizon_drops", 0), ("horizon_caps", 0)]));
         }
         stats
     }

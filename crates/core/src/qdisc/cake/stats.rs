@@ -1,7 +1,7 @@
 //! What cake counted, under the keys of `tc -s -j qdisc`.
 
 use super::Cake;
-use super::tins::Tin;
+use super::tins::{Set, Tin};
 use crate::qdisc::stats::{Count, Stats, numbers};
 
 fn of_tin(tin: &Tin) -> Stats {
@@ -46,5 +46,18 @@ impl<P> Cake<P> {
         ]);
         stats.push(("tins", Count::Tins(tins.collect())));
         stats
+    }
+
+    /// Sums over the queues that stand in a round.
+    pub(super) fn sums(&self) -> Stats {
+        let tins = || self.params.tins.order().iter().map(|&tin| &self.tins[tin]);
+        let listed = || tins().flat_map(|tin| tin.flows.iter()).filter(|flow| flow.set != Set::None);
+        alloc::vec![
+            ("flows", (listed().count() as u64).into()),
+            ("qlen", listed().map(|flow| u64::from(flow.fifo.packets())).sum::<u64>().into()),
+            ("deficit", listed().map(|flow| i64::from(flow.deficit)).sum::<i64>().into()),
+            ("count", listed().map(|flow| u64::from(flow.cobalt.count)).sum::<u64>().into()),
+            ("dropping", listed().map(|flow| u64::from(flow.cobalt.dropping)).sum::<u64>().into()),
+        ]
     }
 }
