@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, skip_loudly
+from conftest import Run, kernel_or_skip
 from sojourn import _core, stats
-from sojourn.errors import Refusal
-from sojourn.kernel import Kernel, find
+from sojourn.kernel import Kernel
 from sojourn.kernel.replay import counted
 
 LINES = (
@@ -60,11 +59,7 @@ SINCE_TC_6_7 = {"fastpath"}
 @pytest.fixture(scope="module")
 def kernel() -> Kernel:
     """The kernel that 'make test' built or restored."""
-    try:
-        return find()
-    except Refusal as error:
-        skip_loudly(str(error))
-        raise
+    return kernel_or_skip()
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +98,16 @@ def test_after_the_same_trace_every_counter_is_the_kernels(kernel: Kernel, trace
     *_, ours = _core.replay_counted(trace, "trace", _core.as_in(line, kernel.version), None, 1514)
     assert theirs is not None
     assert sorted(differences(json.loads(ours), theirs)) == []
-    assert theirs["packets"] > 3000
-    assert theirs["drops"] > 100
+    assert theirs["packets"] > 2000
+    assert theirs["drops"] > 100 or line == "prio", "its bands hold a thousand packets each"
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_counters_that_are_zero_have_their_keys_too(kernel: Kernel, line: str) -> None:
+    trace = b"time_ns,op,flow,bytes,ecn\n5,enqueue,1,100,0\n9,dequeue,,,\n"
+    *_, theirs = counted(trace, "trace", line, kernel=kernel)
+    *_, ours = _core.replay_counted(trace, "trace", _core.as_in(line, kernel.version), None, 1514)
+    assert sorted(differences(json.loads(ours), theirs)) == []
 
 
 def test_a_difference_in_a_key_or_a_value_is_seen() -> None:
@@ -137,7 +140,9 @@ stop = "5s"
 """
 
 
-@pytest.mark.parametrize("line", ["pfifo limit 20", "bfifo limit 30000", "fq limit 40", "sfq limit 40", "prio"])
+@pytest.mark.parametrize(
+    "line", ["pfifo limit 20", "bfifo limit 30000", "fq limit 40", "sfq limit 40", "pfifo_head_drop limit 30"]
+)
 def test_after_the_same_datagrams_a_runs_counters_are_the_kernels(
     sojourn: Run, kernel: Kernel, tmp_path: Path, line: str
 ) -> None:
@@ -258,8 +263,8 @@ def test_the_text_is_laid_out_as_tc_prints_it() -> None:
 
 
 def test_every_kind_has_a_line_for_each_of_its_counters(trace: bytes) -> None:
-    for line in (*LINES, "blue", "red limit 100 variant ns2", "fq_codel variant ns2"):
-        *_, text = _core.replay_counted(trace, "trace", line, "8mbit", 1514)
+    for line in (*LINES, "blue", "fq_codel variant ns2"):
+        *_, text = _core.replay_counted(trace, "trace", line, None, 1514)
         found = json.loads(text)
         layout = "".join(stats.LAYOUTS.get(found["kind"], ()))
         if not layout:

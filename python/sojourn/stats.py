@@ -162,7 +162,7 @@ def _cake(stats: Stats) -> Iterator[str]:
     yield f" capacity estimate: {rate(stats['capacity_estimate'])}"
     for words, kind in (("network layer", "network"), ("overhead-adjusted", "adj")):
         least, most = stats[f"min_{kind}_size"], stats[f"max_{kind}_size"]
-        yield f" min/max {words + ' size:':<24}{least:>9} / {most:>7}"
+        yield f" min/max {words + ' size:':<24}{least:>8} / {most:>7}"
     yield f" average network hdr offset: {stats['avg_hdr_offset']:>12}"
     tins = stats["tins"]
     names = TINS.get(len(tins), tuple(f"Tin {number}" for number in range(len(tins))))

@@ -20,7 +20,16 @@ fn left_out(kind: &str) -> &'static [&'static str] {
     match kind {
         "codel" => &["ce_mark"],
         "fq_codel" => &["ce_mark", "memory_used", "drop_overmemory"],
-        "fq" => &["highprio", "latency", "ce_mark", "pkts_too_long", "alloc_errors", "horizon_drops", "horizon_caps"],
+        "fq" => &[
+            "highprio",
+            "latency",
+            "ce_mark",
+            "flows_plimit",
+            "pkts_too_long",
+            "alloc_errors",
+            "horizon_drops",
+            "horizon_caps",
+        ],
         "pie" => &["avg_dq_rate"],
         _ => &[],
     }
