@@ -110,6 +110,11 @@ impl LinkMeter {
         self.departures.offered(now, bytes, used);
     }
 
+    /// Packets and bytes so far, wherever they count: also those whose transmission was told before it ended.
+    pub fn told(&self) -> (u64, u64) {
+        self.departures.all()
+    }
+
     /// The link's rate from now on, for the series.
     pub fn rate(&mut self, now: Time, rate: Rate) {
         self.rates.push((now, rate));
@@ -128,9 +133,8 @@ impl LinkMeter {
             (Some(departures), Some(queue)) => Some(LinkWindow::new(departures, queue, (Time::ZERO, a), &series)),
             _ => None,
         };
-        let sent = self.departures.all();
         let sojourn = self.departures.windows.main.sojourn;
-        LinkReport { name: self.setup.name, overhead: self.setup.overhead, main, startup, series, sojourn, sent }
+        LinkReport { name: self.setup.name, overhead: self.setup.overhead, main, startup, series, sojourn }
     }
 }
 
@@ -149,8 +153,6 @@ pub struct LinkReport {
     pub series: LinkSeries,
     /// Sojourn times in the measuring window, in nanoseconds.
     pub sojourn: Histogram,
-    /// Packets and bytes over the whole run, also of transmissions that were under way at its end.
-    pub sent: (u64, u64),
 }
 
 impl LinkReport {

@@ -26,6 +26,12 @@ pub struct Common {
 }
 
 impl Common {
+    /// What came after an earlier state was noted.
+    pub fn since(self, before: Common) -> Common {
+        let Common { packets, bytes, drops, .. } = before;
+        Common { packets: self.packets - packets, bytes: self.bytes - bytes, drops: self.drops - drops, ..self }
+    }
+
     /// The object of a discipline that has nothing else to say.
     pub fn object(&self, kind: &str) -> Map<String, Value> {
         let Common { packets, bytes, drops, overlimits, qlen, backlog } = *self;

@@ -166,10 +166,10 @@ impl ClosedLink {
     /// The meter's report and the per-packet records.
     pub fn finish(mut self) -> (LinkReport, Vec<PacketRecord>) {
         self.catch_up(self.run_end);
-        let mut report = finish(self.meter, self.detail);
         // The meter was told of what waits, too.
-        let (qlen, backlog) = (self.waiting.len() as u64, self.waiting_bytes);
-        let (packets, bytes) = (report.sent.0 - qlen, report.sent.1 - backlog);
+        let (qlen, backlog, told) = (self.waiting.len() as u64, self.waiting_bytes, self.meter.told());
+        let (packets, bytes) = (told.0 - qlen, told.1 - backlog);
+        let mut report = finish(self.meter, self.detail);
         let common = Common { packets, bytes, drops: self.dropped, qlen, backlog, overlimits: 0 };
         report.main.stats = Some(common.object(self.kind).into());
         (report, self.records.unwrap_or_default())

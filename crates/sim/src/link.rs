@@ -75,6 +75,8 @@ pub struct Link {
     spec: Box<Spec>,
     /// Packets that were dropped, netem's included.
     dropped: u64,
+    /// What was counted before the present discipline took another's place.
+    before: Common,
 }
 
 /// How a discipline changes on the way.
@@ -177,6 +179,7 @@ impl Link {
             run_end: setup.meter.end,
             spec: Box::new(link.qdisc.clone()),
             dropped: 0,
+            before: Common::default(),
         }
     }
 
@@ -356,8 +359,11 @@ impl Link {
                 self.queue_has_changed(now);
             }
             Some(QdiscChange::Discipline(spec)) => {
+                *self.spec = spec.clone();
                 course.present = spec;
                 self.begin_anew(now);
+                // Its counters begin at zero; what the old one held is no drop of its own.
+                self.before = self.counted();
             }
             None => {}
         }
@@ -415,18 +421,9 @@ impl Link {
 
     /// The meter's report and the per-packet records (their entries still to be filled in).
     pub fn finish(self) -> (LinkReport, Vec<PacketRecord>) {
+        let stats = stats::of(&self.spec, &self.qdisc, self.counted().since(self.before));
         let mut report = finish(self.meter, self.detail);
-        // What the discipline gave and the meter has not been told of.
-        let under_way = match (&self.card, &self.service) {
-            (Some(card), _) => card.unsent(),
-            (None, Some(service)) => (1, u64::from(service.packet.wire())),
-            (None, None) => (0, 0),
-        };
-        let lost = self.wire.as_ref().map_or(0, |wire| wire.lost);
-        let dropped = self.dropped + (self.drops.len() - self.taken) as u64 - lost;
-        let (packets, bytes) = (report.sent.0 + under_way.0, report.sent.1 + under_way.1);
-        let common = Common { packets, bytes, drops: dropped, ..Common::default() };
-        report.main.stats = Some(stats::of(&self.spec, &self.qdisc, common));
+        report.main.stats = Some(stats);
         if let Some(card) = self.card {
             card.meter.finish(&mut report);
         }
@@ -434,6 +431,20 @@ impl Link {
             pause.finish(&mut report);
         }
         (report, self.records.unwrap_or_default())
+    }
+
+    /// What left the queue and what was dropped there since the start.
+    fn counted(&self) -> Common {
+        let told = self.meter.told();
+        // The discipline gave these, and the meter has not been told of them.
+        let under_way = match (&self.card, &self.service) {
+            (Some(card), _) => card.unsent(),
+            (None, Some(service)) => (1, u64::from(service.packet.wire())),
+            (None, None) => (0, 0),
+        };
+        let lost = self.wire.as_ref().map_or(0, |wire| wire.lost);
+        let drops = self.dropped + (self.drops.len() - self.taken) as u64 - lost;
+        Common { packets: told.0 + under_way.0, bytes: told.1 + under_way.1, drops, ..Common::default() }
     }
 
     /// Packets before the link, the one in transmission not counted.
