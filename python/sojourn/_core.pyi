@@ -86,7 +86,7 @@ class Plan:
         packets: bool = False,
         series: bool = True,
     ) -> Output:
-        """What a guest left of a run: the applications' file, the probe's and the counters'.
+        """Reads the files that a guest left of a run: the applications', the probe's and the counters'.
 
         `origin` is time zero on its clock.
         """
@@ -123,7 +123,7 @@ def replay(
     """
 
 def replay_counted(trace: bytes, name: str, qdisc: str, rate: str | None, mtu: int) -> tuple[bytes, list[str], str]:
-    """As `replay` without `told`; and JSON: what the discipline counted, as `tc -s -j qdisc show` prints it."""
+    """As `replay` without `told`; and JSON: the counters, as `tc -s -j qdisc show` prints them."""
 
 def sums(trace: bytes, qdisc: str, mtu: int, told: int, labels: bytes, kinds: int, seeds: int) -> list[list[int]]:
     """How many of a trace's packets with each label are dropped or marked, then how many µs those that leave waited.

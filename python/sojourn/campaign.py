@@ -419,7 +419,6 @@ def _identities(
 def _row(who: identity.Identity, file: str, record: records.RunRecord, scenario: Mapping[str, Any]) -> dict[str, Any]:
     result = record.result
     columns.check(result)
-    startup = result["startup"]
     return {
         "id": who.id,
         "point": who.point,
@@ -432,9 +431,6 @@ def _row(who: identity.Identity, file: str, record: records.RunRecord, scenario:
         "scenario": identity.addresses(scenario),
         "qdisc": {hop["name"]: hop["qdisc"] for hop in record.about["hops"]},
         "goodput_mbit": goodput(result),
-        "hops": columns.of_hops(result["hops"]),
-        "flows": result["flows"],
-        "jain": result["jain"],
-        "startup": startup and {**startup, "hops": columns.of_hops(startup["hops"])},
+        **columns.of_result(result),
         "versions": record.versions,
     }

@@ -139,9 +139,16 @@ def check(result: Mapping[str, Any]) -> None:
             _only(RPM, flow["rpm"])
 
 
-def of_hops(hops: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The hops of a result as a row has them: a discipline's counters, which differ from kind to kind, as JSON text."""
-    return {name: {**hop, "stats": _text(hop.get("stats"))} for name, hop in hops.items()}
+def of_result(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns `hops`, `flows`, `jain` and `startup` of a run's entry."""
+    startup = result["startup"]
+    return _of_window(result) | {"startup": None if startup is None else _of_window(startup)}
+
+
+def _of_window(window: Mapping[str, Any]) -> dict[str, Any]:
+    """A discipline's counters, which differ from kind to kind, become JSON text."""
+    hops = {name: {**hop, "stats": _text(hop["stats"])} for name, hop in window["hops"].items()}
+    return {"hops": hops, "flows": window["flows"], "jain": window["jain"]}
 
 
 def _text(stats: Mapping[str, Any] | None) -> str | None:

@@ -107,7 +107,7 @@ def of_runs(runs: Sequence[records.RunRecord]) -> str:
 
 
 def text(line: str, stats: Stats) -> list[str]:
-    """What `tc -s qdisc show` prints of a discipline with this line, no wider than 80 columns."""
+    """The lines of `tc -s qdisc show` for a discipline with this line, no wider than 80 columns."""
     own, _, below = line.partition(" child ")
     lines = [*_wrapped(f"qdisc {own}", "  "), *sent(stats), *itself(stats)]
     if classes := stats.get("classes"):

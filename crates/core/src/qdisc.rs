@@ -184,7 +184,7 @@ pub trait Qdisc<P: Packet> {
     fn ahead(&self, _packets: usize, _cache: &impl Cache, _see: impl FnMut(&P)) {}
 
     /// The discipline's own counters and state under the keys of `tc -s -j qdisc`, in its order; times in microseconds.
-    /// What every discipline has (packets and bytes sent, drops, packets and bytes queued) its caller counts.
+    /// The caller counts what every discipline has: packets and bytes sent, drops, packets and bytes queued.
     fn stats(&self) -> Stats {
         Vec::new()
     }

@@ -103,7 +103,7 @@ impl Departures {
         }
     }
 
-    /// Packets and bytes told so far, also of transmissions that end after the run.
+    /// Packets and bytes reported so far, transmissions that end after the run included.
     pub fn all(&self) -> (u64, u64) {
         (self.ended.0 + self.slice.packets, self.ended.1 + self.slice.bytes)
     }

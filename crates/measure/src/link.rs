@@ -110,8 +110,8 @@ impl LinkMeter {
         self.departures.offered(now, bytes, used);
     }
 
-    /// Packets and bytes so far, wherever they count: also those whose transmission was told before it ended.
-    pub fn told(&self) -> (u64, u64) {
+    /// Packets and bytes reported by [`LinkMeter::sent`] so far, inside and outside of the windows.
+    pub fn sent_so_far(&self) -> (u64, u64) {
         self.departures.all()
     }
 
@@ -195,7 +195,7 @@ pub struct LinkWindow {
     pub nic: Option<serde_json::Value>,
     /// The fraction of the window in which the hop behind had stopped the link (`pause`); `None` where none can.
     pub paused_fraction: Option<f64>,
-    /// What the discipline counted over the whole run, as `tc -s -j qdisc show` prints it (see [`crate::stats`]); `None` in
+    /// The discipline's counters over the whole run, as `tc -s -j qdisc show` prints it (see [`crate::stats`]); `None` in
     /// start-up, and where the source does not tell.
     pub stats: Option<serde_json::Value>,
 }

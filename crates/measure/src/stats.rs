@@ -1,4 +1,4 @@
-//! What a discipline counted over a whole run, as the object that `tc -s -j qdisc show` prints for it.
+//! A discipline's counters over a whole run, as the object that `tc -s -j qdisc show` prints for it.
 //!
 //! The keys and units are tc's. Three things are added: `classes`, sums over what `tc -s class show` lists; `child`,
 //! the discipline below a shaper, which tc lists apart; and keys that tc leaves out while they are zero are always there.
@@ -8,7 +8,7 @@ use sojourn_core::packet::Packet;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::qdisc::{AnyQdisc, Child, Count, Qdisc, Stats};
 
-/// What every discipline's user counts around it.
+/// Counters that every discipline has, counted by its caller.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Common {
     /// Packets that left the discipline.
@@ -26,7 +26,7 @@ pub struct Common {
 }
 
 impl Common {
-    /// What came after an earlier state was noted.
+    /// The difference to an earlier state.
     pub fn since(self, before: Common) -> Common {
         let Common { packets, bytes, drops, .. } = before;
         Common { packets: self.packets - packets, bytes: self.bytes - bytes, drops: self.drops - drops, ..self }

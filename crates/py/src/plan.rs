@@ -175,7 +175,7 @@ impl Plan {
         serde_json::to_string(&job).map_err(bug)
     }
 
-    /// What a guest left of a run: the applications' file, the probe's and the counters'; `origin` is time zero on its clock.
+    /// Reads the files that a guest left of a run, the applications', the probe's and the counters'; `origin` is time zero on its clock.
     #[pyo3(signature = (index, played, seen, counted, origin, *, link = "device", packets = false, series = true))]
     #[expect(clippy::too_many_arguments, reason = "keywords of one call")]
     fn observe(

@@ -39,7 +39,7 @@ pub fn replay<'py>(
     Ok((PyBytes::new(py, &csv), warnings))
 }
 
-/// As [`replay`] without `told`; and JSON: what the discipline counted, as `tc -s -j qdisc show` prints it.
+/// As [`replay`] without `told`; and JSON: the discipline's counters, as `tc -s -j qdisc show` prints it.
 #[pyfunction]
 pub fn replay_counted<'py>(
     py: Python<'py>,

@@ -166,9 +166,9 @@ impl ClosedLink {
     /// The meter's report and the per-packet records.
     pub fn finish(mut self) -> (LinkReport, Vec<PacketRecord>) {
         self.catch_up(self.run_end);
-        // The meter was told of what waits, too.
-        let (qlen, backlog, told) = (self.waiting.len() as u64, self.waiting_bytes, self.meter.told());
-        let (packets, bytes) = (told.0 - qlen, told.1 - backlog);
+        // Waiting packets are reported to the meter when they arrive.
+        let (qlen, backlog, reported) = (self.waiting.len() as u64, self.waiting_bytes, self.meter.sent_so_far());
+        let (packets, bytes) = (reported.0 - qlen, reported.1 - backlog);
         let mut report = finish(self.meter, self.detail);
         let common = Common { packets, bytes, drops: self.dropped, qlen, backlog, overlimits: 0 };
         report.main.stats = Some(common.object(self.kind).into());

@@ -75,7 +75,7 @@ pub struct Link {
     spec: Box<Spec>,
     /// Packets that were dropped, netem's included.
     dropped: u64,
-    /// What was counted before the present discipline took another's place.
+    /// The counters when the present discipline replaced another.
     before: Common,
 }
 
@@ -433,10 +433,10 @@ impl Link {
         (report, self.records.unwrap_or_default())
     }
 
-    /// What left the queue and what was dropped there since the start.
+    /// Packets that left the queue, and drops there, since the start of the run.
     fn counted(&self) -> Common {
-        let told = self.meter.told();
-        // The discipline gave these, and the meter has not been told of them.
+        let reported = self.meter.sent_so_far();
+        // Packets that have left the discipline, but are reported to the meter only when their transmission ends.
         let under_way = match (&self.card, &self.service) {
             (Some(card), _) => card.unsent(),
             (None, Some(service)) => (1, u64::from(service.packet.wire())),
@@ -444,7 +444,7 @@ impl Link {
         };
         let lost = self.wire.as_ref().map_or(0, |wire| wire.lost);
         let drops = self.dropped + (self.drops.len() - self.taken) as u64 - lost;
-        Common { packets: told.0 + under_way.0, bytes: told.1 + under_way.1, drops, ..Common::default() }
+        Common { packets: reported.0 + under_way.0, bytes: reported.1 + under_way.1, drops, ..Common::default() }
     }
 
     /// Packets before the link, the one in transmission not counted.

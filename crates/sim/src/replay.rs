@@ -174,12 +174,12 @@ pub struct Row {
     pub fate: Fate,
 }
 
-/// What a replay gives.
+/// The result of a replay.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Played {
     /// Each packet's fate.
     pub rows: Vec<Row>,
-    /// What the discipline counted, as `tc -s -j qdisc show` prints it: see [`sojourn_measure::stats`].
+    /// The discipline's counters, as `tc -s -j qdisc show` prints them: see [`sojourn_measure::stats`].
     pub stats: Value,
 }
 
@@ -195,7 +195,7 @@ pub fn run(trace: &[u8], file_name: &str, spec: &Spec, rate: Option<Rate>, mtu: 
     run_counted(trace, file_name, spec, rate, mtu).map(|played| played.rows)
 }
 
-/// As [`run`], with what the discipline counted.
+/// As [`run`], with the discipline's counters.
 ///
 /// # Errors
 /// As [`run`].
@@ -330,7 +330,7 @@ fn play_ops(
     }
 }
 
-/// What the fates say of the discipline as a whole.
+/// The common counters, from the fates of all packets.
 fn common(rows: &[Row]) -> Common {
     let sent = || rows.iter().filter(|row| matches!(row.fate, Fate::Delivered | Fate::Marked));
     Common {

@@ -47,7 +47,7 @@ pub struct Keep {
     pub series: bool,
 }
 
-/// What happened in a run of the kernel world. `seen` is the probe's file, `counted` what the kernel counted, as JSON, `origin`
+/// What happened in a run of the kernel world. `seen` is the probe's file, `counted` the kernel's counters as JSON, `origin`
 /// time zero on the guest's clock.
 ///
 /// # Errors
@@ -121,7 +121,7 @@ fn link(scenario: &Scenario, index: usize, mode: Mode, records: &[PacketRecord])
     records::replay(records, index as u16, meter, &offers, full)
 }
 
-/// What the kernel's discipline counted; nothing if `tc` did not say.
+/// The counters of the kernel's discipline; none if `tc` printed none.
 fn stats(scenario: &Scenario, network: &Network, index: usize, mode: Mode, counted: &Value) -> Option<Value> {
     let is_it = |end: &&End| matches!(end.transmit, Transmit::Hop(link, _) if link == index);
     let end = network.cables.iter().flatten().find(is_it)?;

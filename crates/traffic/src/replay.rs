@@ -17,7 +17,7 @@ use crate::{express, flows, init, os, seal, tc_stats};
 pub const TRACE: &str = "trace.bin";
 /// What became of its packets.
 pub const FATES: &str = "fates.bin";
-/// What `tc -s` says of the discipline after the last of them: JSON, null if tc prints none.
+/// The discipline's counters after the last of them, as `tc -s` has them: JSON, null if tc prints none.
 pub const STATS: &str = "stats.json";
 /// Disciplines that drop all, or take one way only, until classes are made; a line has no place for these.
 const CLASSES_ONLY: [&str; 4] = ["cbq", "drr", "hfsc", "qfq"];

@@ -1,4 +1,4 @@
-//! What the guest's `tc -s` says of a discipline, in the shape of [`sojourn_measure::stats`].
+//! A discipline's counters from the guest's `tc -s`, in the shape of [`sojourn_measure::stats`].
 //!
 //! Pure but for the asking: text of `tc` in, a JSON object out.
 
@@ -6,7 +6,7 @@ use std::io;
 
 use serde_json::{Map, Value, json};
 
-/// What says where a discipline stands, not what it counted; and its options, which are the scenario's.
+/// Keys of tc that are no counters: where a discipline stands, and its options, which are the scenario's.
 const NOT_COUNTED: [&str; 9] =
     ["handle", "parent", "root", "dev", "refcnt", "options", "offloaded", "ingress", "ingress_block"];
 /// Disciplines with a class for each flow, and what of it can be summed.

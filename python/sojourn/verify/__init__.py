@@ -106,7 +106,7 @@ def verify(
 
 
 def _weight(violated: Sequence[str]) -> str:
-    """What it means not to be as ours: whether a statement of its RFC or paper is violated too."""
+    """Whether a difference to ours also violates a statement of an RFC or paper."""
     if not violated:
         return "no statement above is violated: it is only not as ours"
     return f"it also violates what its source says: {', '.join(violated)}"

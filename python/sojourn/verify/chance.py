@@ -88,7 +88,7 @@ def unlike(line: Line, rate: int, trace: Trace, parts: bytes, seen: Sequence[Fat
 
 
 def _in_words(number: int, found: tuple[float, float, float], signals: tuple[float, float], came: int) -> str:
-    """One count of a part of the waves, to which so many packets came: theirs, ours and how far off that may be."""
+    """A fault in words: one count in a part of the waves with `came` packets, and `found`: theirs, ours, the bound."""
     theirs, ours, far = found
     part = f"part {number % PARTS + 1} of {PARTS} of the waves"
     if number < PARTS:

@@ -341,7 +341,7 @@ impl<P: Packet + Copy> Qdisc<P> for Choke<P> {
         numbers([("marked", marked), ("early", early), ("pdrop", pdrop), ("other", 0), ("matched", matched)])
     }
 
-    /// What the average marks or drops.
+    /// Packets that the average marked or dropped.
     fn overlimits(&self) -> u64 {
         self.stats.marked + self.stats.early
     }

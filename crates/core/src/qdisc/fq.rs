@@ -189,7 +189,7 @@ pub trait Buffer {
 pub enum Verdict {
     /// It joins its flow's queue.
     Accept,
-    /// The same, after the flow's limit was raised for it.
+    /// It joins its flow's queue, whose limit was raised for it.
     Enlarge,
     /// It is dropped.
     Refuse,

@@ -1,4 +1,4 @@
-//! What a discipline counts, under the keys of `tc -s -j qdisc`.
+//! Counters of a discipline, under the keys of `tc -s -j qdisc`.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -66,7 +66,7 @@ pub struct Child {
     pub stats: Stats,
     /// The sums over its flows.
     pub classes: Option<Stats>,
-    /// What is below it, if it is a shaper too.
+    /// The discipline below it, if it is a shaper too.
     pub child: Option<Box<Child>>,
 }
 

@@ -1,4 +1,4 @@
-//! What cake counted, under the keys of `tc -s -j qdisc`.
+//! Cake's counters, under the keys of `tc -s -j qdisc`.
 
 use super::Cake;
 use super::tins::{Set, Tin};

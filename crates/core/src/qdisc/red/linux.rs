@@ -163,7 +163,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for RedLinux<P> {
         self.stats.list()
     }
 
-    /// What the average marks, drops or, with `nodrop`, lets pass.
+    /// Packets that the average marked, dropped or, with `nodrop`, let pass.
     fn overlimits(&self) -> u64 {
         self.overlimits
     }
