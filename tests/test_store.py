@@ -238,6 +238,20 @@ def test_a_store_of_fewer_columns_goes_on_with_those_of_today(tmp_path: Path, mo
     assert all(pq.read_schema(file) == columns.SCHEMA for file in (tmp_path / "runs").iterdir())
 
 
+def test_a_store_without_the_counters_is_read_and_goes_on(tmp_path: Path) -> None:
+    hop = pa.struct([field for field in columns.HOP if field.name != "stats"])
+    older = columns.SCHEMA.set(columns.SCHEMA.get_field_index("hops"), pa.field("hops", pa.map_(pa.string(), hop)))
+    fill(Store(tmp_path), range(2))
+    (path,) = (tmp_path / "runs").iterdir()
+    rows = [{**one, "hops": {"b": {"drops": 7}}} for one in columns.rows_of(pq.read_table(path))]
+    pq.write_table(pa.Table.from_pylist(rows, schema=older), path)
+    fill(Store(tmp_path), range(2, 4))
+    assert seeds(Store(tmp_path)) == [0, 1, 2, 3]
+    (path,) = (tmp_path / "runs").iterdir()
+    hops = [one["hops"] for one in columns.rows_of(pq.read_table(path)) if one["hops"]]
+    assert [(one["b"]["drops"], one["b"]["stats"]) for one in hops] == [(7, None)] * 2
+
+
 def test_a_store_of_a_newer_sojourn_is_refused_and_stays(tmp_path: Path) -> None:
     fill(Store(tmp_path), range(3))
     (path,) = (tmp_path / "runs").iterdir()
@@ -263,11 +277,14 @@ def test_every_measure_has_its_column_and_comes_back(path: Path) -> None:
     for result in results:
         columns.check(result)
     rows = [
-        row(place, goodput_mbit=goodput(one)) | {key: one[key] for key in names} for place, one in enumerate(results)
+        row(place, goodput_mbit=goodput(one), duration_s=one["duration_s"]) | columns.of_result(one)
+        for place, one in enumerate(results)
     ]
     table = columns.table_of(rows)
     for result, back in zip(results, columns.rows_of(table), strict=True):
-        assert {key: back[key] for key in names} == {key: result[key] for key in names}
+        assert {key: back[key] for key in names} == columns.of_result(result) | {"duration_s": result["duration_s"]}
+        for hop, found in result["hops"].items():
+            assert json.loads(back["hops"][hop]["stats"]) == found["stats"]
     for hop in results[0]["hops"]:
         found = measures.values(table, f"hops.{hop}.sojourn_ms.p95")
         expected = [one["hops"][hop]["sojourn_ms"] for one in results]

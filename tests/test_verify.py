@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -136,7 +138,10 @@ def test_ours_pass_what_is_asked_of_them(line: str) -> None:
         ("pie", "codel", "it drops at the tail, what arrives"),
         ("pie", "pfifo limit 100", "a burst of 150 ms passes"),
         ("pie ecn", "pie", "who can be marked is marked while that is rare"),
-        ("pie", "pie ecn", "who can be marked is marked while that is rare"),
+        ("pie", "pie ecn", "without ecn nothing is marked"),
+        ("codel", "codel ecn", "without ecn nothing is marked"),
+        ("fq_codel noecn", "fq_codel", "without ecn nothing is marked"),
+        ("red limit 400000", "red limit 400000 ecn", "without ecn nothing is marked"),
         ("dualpi2", "dualpi2 coupling_factor 1", "the classic probability is the square of half of L's"),
         ("dualpi2", "dualpi2 overflow", "in overload both kinds are dropped"),
         ("dualpi2", "dualpi2 step_thresh 200us", "an L queue of 0.3 ms is not marked"),
@@ -176,6 +181,59 @@ def test_each_question_has_somebody_who_fails_it(line: str, faulty: str, noticed
     subject = verify.Ours(verify.line_of(faulty).full, verify.LINK)
     asked = verify.verify(verify.line_of(line), subject, traces=2, packets=1000, seed=1)
     assert next(one for one in asked if one.name == noticed).fault
+
+
+class Sleepless(verify.Ours):
+    """Ours, whose clock stands still while its queue is empty: no average decays meanwhile."""
+
+    def play(self, trace: bytes) -> bytes:
+        head, *rows = [row.split(",", 1) for row in trace.decode().splitlines()]
+        fates = [row.split(",") for row in super().play(trace).decode().splitlines()[1:]]
+        left = Counter(at for *_, at, fate in fates if fate != "queued")
+        hurried, true, waiting, now, last = [",".join(head)], {"0": "0"}, 0, 0, 0
+        for at, rest in rows:
+            now += int(at) - last if waiting else min(int(at) - last, 1)
+            last = int(at)
+            waiting += rest.startswith("enqueue")
+            waiting -= left.pop(at, 0)
+            true[str(now)] = at
+            hurried.append(f"{now},{rest}")
+        said, *done = super().play(("\n".join(hurried) + "\n").encode()).decode().splitlines()
+        cells = [row.split(",") for row in done]
+        return "\n".join([said, *(",".join([*row[:4], true[row[4]], row[5]]) for row in cells), ""]).encode()
+
+
+@pytest.mark.parametrize("line", ["red limit 400000", "red limit 200 min 30 max 90 variant ns2", CHOKE])
+def test_an_average_that_does_not_decay_while_the_queue_is_idle_is_noticed(line: str) -> None:
+    asked = verify.line_of(line)
+    found = verify.verify(asked, Sleepless(asked.full, verify.LINK), traces=1, packets=100, seed=1)
+    assert next(one for one in found if one.name == "while the queue is idle the average decays").fault
+
+
+@pytest.mark.parametrize("line", ["codel", "fq_codel noecn", "pie", "red limit 400000", CHOKE])
+def test_where_nothing_can_be_marked_the_question_is_left_out_with_the_reason(line: str) -> None:
+    asked = verify.line_of(line)
+    found = list(verify.verify(asked, verify.Ours(asked.full, verify.LINK), traces=1, packets=100, seed=1))
+    [marks] = [one for one in found if one.name.startswith("who can be marked is marked")]
+    assert (marks.word, marks.left_out) == ("left out", "this line has no ecn, so nothing can be marked")
+    with_ecn = verify.line_of(line.replace(" noecn", "") if "noecn" in line else f"{line} ecn")
+    found = list(verify.verify(with_ecn, verify.Ours(with_ecn.full, verify.LINK), traces=1, packets=100, seed=1))
+    [marks] = [one for one in found if one.name.startswith("who can be marked is marked")]
+    assert marks.passed
+
+
+def test_not_as_ours_says_means_in_ms_and_whether_a_statement_is_violated_too(library: Path) -> None:
+    line = verify.line_of("pie")
+
+    def last(faulty: str) -> verify.Verdict:
+        subject = verify.Library(library, verify.line_of(faulty).full, verify.LINK)
+        return list(verify.verify(line, subject, traces=1, packets=100, seed=1))[-1]
+
+    slow = last("pie target 60ms")
+    assert "it also violates what its source says: an unresponsive load waits for about the target" in slow.fault
+    near = last("pie beta 22")
+    assert near.fault.endswith("no statement above is violated: it is only not as ours")
+    assert re.search(r"wait \d[\d.]* ms in the mean: expected \d[\d.]* ± \d[\d.]* ms", slow.fault + near.fault)
 
 
 @pytest.mark.parametrize(

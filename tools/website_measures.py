@@ -52,8 +52,8 @@ KINDS = (
 )
 PARTS = {"video": ("video.rs", "VideoWindow"), "rpm": ("responsiveness.rs", "Responsiveness")}
 """Measures that have others within, and the structs of these."""
-LABELS = ("name", "kind", "cc")
-"""Fields that measure nothing."""
+LABELS = ("name", "kind", "cc", "stats")
+"""Fields that are no measures: names, and what a discipline itself counted."""
 
 
 @dataclass(frozen=True)

@@ -204,10 +204,33 @@ static int dualpi2_parse_opt(struct qdisc_util *qu, int argc, char **argv,
 	return 0;
 }
 
+/* A parameter for people, and as a number of packets, bytes, us or a share. */
+static void print_word(const char *name, enum form form, struct rtattr *one)
+{
+	bool wide = form != SHARE && form != FACTOR;
+	unsigned int value = wide ? rta_getattr_u32(one) : rta_getattr_u8(one);
+	char text[64];
+
+	print_string(PRINT_FP, NULL, "%s ", name);
+	if (form == GAIN)
+		print_float(PRINT_ANY, name, "%f ", value / 256.0);
+	else if (form == TIME)
+		print_string(PRINT_FP, NULL, "%s ", sprint_time(value, text));
+	else if (form == SHARE)
+		print_uint(PRINT_ANY, name, "%u%% ", value);
+	else if (form == FACTOR)
+		print_uint(PRINT_ANY, name, "%u ", value);
+	else if (form == BYTES)
+		print_uint(PRINT_ANY, name, "%uB ", value);
+	else
+		print_uint(PRINT_ANY, name, "%up ", value);
+	if (form == TIME)
+		print_uint(PRINT_JSON, name, NULL, value);
+}
+
 static int dualpi2_print_opt(struct qdisc_util *qu, FILE *f, struct rtattr *opt)
 {
 	struct rtattr *tb[LAST + 1];
-	char text[64];
 	size_t i;
 
 	if (!opt)
@@ -215,29 +238,21 @@ static int dualpi2_print_opt(struct qdisc_util *qu, FILE *f, struct rtattr *opt)
 	parse_rtattr_nested(tb, LAST, opt);
 	for (i = 0; i < ARRAY_SIZE(words); i++) {
 		struct rtattr *one = tb[words[i].attribute];
+		enum form form = words[i].form;
 
-		if (words[i].form == STEP)
+		if (form == STEP) {
+			form = tb[STEP_TIME] ? TIME : PACKETS;
 			one = tb[STEP_TIME] ? tb[STEP_TIME] : tb[STEP_PACKETS];
-		if (!one)
-			continue;
-		fprintf(f, "%s ", words[i].name);
-		if (words[i].form == TIME ||
-		    (words[i].form == STEP && tb[STEP_TIME]))
-			fprintf(f, "%s ", sprint_time(rta_getattr_u32(one), text));
-		else if (words[i].form == GAIN)
-			fprintf(f, "%f ", rta_getattr_u32(one) / 256.0);
-		else if (words[i].form == SHARE)
-			fprintf(f, "%u%% ", rta_getattr_u8(one));
-		else if (words[i].form == FACTOR)
-			fprintf(f, "%u ", rta_getattr_u8(one));
-		else
-			fprintf(f, "%u%s ", rta_getattr_u32(one),
-				words[i].form == BYTES ? "B" : "p");
+		}
+		if (one)
+			print_word(words[i].name, form, one);
 	}
 	for (i = 0; i < ARRAY_SIZE(flags); i++)
 		if (tb[flags[i].attribute] &&
-		    rta_getattr_u8(tb[flags[i].attribute]) == flags[i].value)
-			fprintf(f, "%s ", flags[i].name);
+		    rta_getattr_u8(tb[flags[i].attribute]) == flags[i].value) {
+			print_bool(PRINT_JSON, flags[i].name, NULL, true);
+			print_string(PRINT_FP, NULL, "%s ", flags[i].name);
+		}
 	return 0;
 }
 

@@ -81,13 +81,17 @@ class Plan:
         index: int,
         played: bytes,
         seen: bytes,
+        counted: bytes,
         origin: int,
         *,
         link: str = "device",
         packets: bool = False,
         series: bool = True,
     ) -> Output:
-        """What a guest left of a run: the applications' file and the probe's; `origin` is time zero on its clock."""
+        """Reads the files that a guest left of a run: the applications', the probe's and the counters'.
+
+        `origin` is time zero on its clock.
+        """
 
 @final
 class Output:
@@ -119,6 +123,9 @@ def replay(
 
     `rate` is a server's, which makes the dequeues; `told` the link's, for disciplines that configure themselves by it.
     """
+
+def replay_counted(trace: bytes, name: str, qdisc: str, rate: str | None, mtu: int) -> tuple[bytes, list[str], str]:
+    """As `replay` without `told`; and JSON: the counters, as `tc -s -j qdisc show` prints them."""
 
 def sums(trace: bytes, qdisc: str, mtu: int, told: int, labels: bytes, kinds: int, seeds: int) -> list[list[int]]:
     """How many of a trace's packets with each label are dropped or marked, then how many µs those that leave waited.

@@ -431,9 +431,6 @@ def _row(who: identity.Identity, file: str, record: records.RunRecord, scenario:
         "scenario": identity.addresses(scenario),
         "qdisc": {hop["name"]: hop["qdisc"] for hop in record.about["hops"]},
         "goodput_mbit": goodput(result),
-        "hops": result["hops"],
-        "flows": result["flows"],
-        "jain": result["jain"],
-        "startup": result["startup"],
+        **columns.of_result(result),
         "versions": record.versions,
     }

@@ -6,6 +6,7 @@ The reference page docs/reference/store.md is made from here.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ HOP = pa.struct(
         ("oscillation_s", REAL),
         ("nic", NIC),
         ("paused_fraction", REAL),
+        ("stats", TEXT),
     ]
 )
 FLOW = pa.struct(
@@ -86,7 +88,8 @@ COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("scenario", pa.map_(TEXT, TEXT), "every key of the scenario by its address: `scenario['hop.bottleneck.qdisc']`"),
     ("qdisc", pa.map_(TEXT, TEXT), "each queue's discipline as `tc` writes it, without defaults: `qdisc['b']`"),
     ("goodput_mbit", REAL, "payload acknowledged, all flows together"),
-    ("hops", WINDOW[0][1], "each queue's measures: `hops['bottleneck'].sojourn_ms.p95`, back `NAME.reverse`"),
+    ("hops", WINDOW[0][1], "each queue's measures: `hops['bottleneck'].sojourn_ms.p95`, back `NAME.reverse`; `stats` "
+     "holds its counters as JSON text: `json_extract(hops['bottleneck'].stats, '$.drops')`"),
     ("flows", WINDOW[1][1], "a list with each flow's measures; `unnest(flows)` makes rows of them"),
     ("jain", JAIN, "Jain's index over goodputs, and over the shares of packets dropped"),
     ("startup", pa.struct(WINDOW), "hops, flows and jain of what was before the measuring window; null without"),
@@ -134,6 +137,22 @@ def check(result: Mapping[str, Any]) -> None:
             _only(FLOW, flow)
             _only(VIDEO, flow["video"])
             _only(RPM, flow["rpm"])
+
+
+def of_result(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns `hops`, `flows`, `jain` and `startup` of a run's entry."""
+    startup = result["startup"]
+    return _of_window(result) | {"startup": None if startup is None else _of_window(startup)}
+
+
+def _of_window(window: Mapping[str, Any]) -> dict[str, Any]:
+    """A discipline's counters, which differ from kind to kind, become JSON text."""
+    hops = {name: {**hop, "stats": _text(hop["stats"])} for name, hop in window["hops"].items()}
+    return {"hops": hops, "flows": window["flows"], "jain": window["jain"]}
+
+
+def _text(stats: Mapping[str, Any] | None) -> str | None:
+    return None if stats is None else json.dumps(stats, separators=(",", ":"))
 
 
 def _only(kind: pa.StructType, value: Mapping[str, Any] | None) -> None:

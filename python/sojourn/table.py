@@ -205,7 +205,7 @@ def _flatten(record: RunRecord) -> dict[str, Any]:
     row["duration_s"] = result["duration_s"]
     row["goodput_mbit"] = goodput(result)
     for name, hop in result["hops"].items():
-        shaped = {key: _EMPTY.get(key) if value is None else value for key, value in hop.items()}
+        shaped = {key: _EMPTY.get(key) if value is None else value for key, value in hop.items() if key != "stats"}
         _flatten_into(row, f"hops.{name}", shaped)
     _flatten_into(row, "jain", result["jain"])
     return row

@@ -112,6 +112,11 @@ impl<P: Copy + Default> Nic<P> {
         self.waiting.len()
     }
 
+    /// These packets.
+    pub fn unsent_packets(&self) -> impl Iterator<Item = &P> {
+        self.waiting.iter().map(|descriptor| &descriptor.packet)
+    }
+
     /// The transmission of the head is over. [`Nic::next_event`] says when that is served: perhaps now.
     pub fn sent(&mut self, now: Time) {
         if let Some(descriptor) = self.waiting.pop() {

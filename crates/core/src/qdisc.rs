@@ -27,6 +27,7 @@ pub mod red;
 pub mod sfb;
 pub mod sfq;
 mod siphash;
+pub mod stats;
 pub mod tbf;
 pub mod tc;
 #[cfg(test)]
@@ -35,6 +36,7 @@ pub(crate) mod testing;
 use alloc::vec::Vec;
 
 pub use any::AnyQdisc;
+pub use stats::{Child, Count, Stats};
 
 use crate::cache::Cache;
 use crate::packet::Packet;
@@ -181,14 +183,27 @@ pub trait Qdisc<P: Packet> {
     /// at hand; fetches what will be looked at after that. Nothing else may depend on it.
     fn ahead(&self, _packets: usize, _cache: &impl Cache, _see: impl FnMut(&P)) {}
 
-    /// Counters and state under the keys of `tc -s -j qdisc`, in its order; times in microseconds, flags as 0 and 1.
+    /// The discipline's own counters and state under the keys of `tc -s -j qdisc`, in its order; times in microseconds.
+    /// The caller counts what every discipline has: packets and bytes sent, drops, packets and bytes queued.
     fn stats(&self) -> Stats {
         Vec::new()
     }
-}
 
-/// Counters by name: see [`Qdisc::stats`].
-pub type Stats = Vec<(&'static str, u64)>;
+    /// How often a packet met a limit, in the sense that Linux gives `overlimits` for this discipline.
+    fn overlimits(&self) -> u64 {
+        0
+    }
+
+    /// Sums over the flows that `tc -s class` lists now, where the discipline has a class for each flow.
+    fn classes(&self) -> Option<Stats> {
+        None
+    }
+
+    /// The discipline below a shaper.
+    fn child(&self) -> Option<Child> {
+        None
+    }
+}
 
 /// What a discipline may know about the link it stands before.
 #[derive(Clone, Copy, Debug)]

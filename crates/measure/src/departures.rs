@@ -63,6 +63,8 @@ pub(crate) struct Departures {
     slice_start: u64,
     bin: Tally,
     window: DepartureWindow,
+    /// Packets and bytes of the slices that have ended.
+    ended: (u64, u64),
     pub windows: Windows<DepartureWindow>,
     pub bins: Vec<Tally>,
 }
@@ -75,6 +77,7 @@ impl Departures {
             slice_start: 0,
             bin: Tally::default(),
             window: DepartureWindow::default(),
+            ended: (0, 0),
             windows: Windows::new(),
             bins: Vec::with_capacity(setup.bins as usize),
         }
@@ -98,6 +101,11 @@ impl Departures {
         if sojourn.0 > slice.max {
             slice.max = sojourn.0;
         }
+    }
+
+    /// Packets and bytes reported so far, transmissions that end after the run included.
+    pub fn all(&self) -> (u64, u64) {
+        (self.ended.0 + self.slice.packets, self.ended.1 + self.slice.bytes)
     }
 
     #[inline]
@@ -126,6 +134,7 @@ impl Departures {
         let cut = self.slices.cut();
         let slice = std::mem::take(&mut self.slice);
         self.slice_start = cut.at;
+        self.ended = (self.ended.0 + slice.packets, self.ended.1 + slice.bytes);
         self.bin.add(&slice);
         if cut.bin {
             self.bins.push(std::mem::take(&mut self.bin));

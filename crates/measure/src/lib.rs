@@ -25,6 +25,7 @@ pub mod report;
 pub mod responsiveness;
 mod slices;
 mod standing;
+pub mod stats;
 mod stream;
 #[cfg(test)]
 mod testing;

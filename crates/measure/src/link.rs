@@ -110,6 +110,11 @@ impl LinkMeter {
         self.departures.offered(now, bytes, used);
     }
 
+    /// Packets and bytes reported by [`LinkMeter::sent`] so far, inside and outside of the windows.
+    pub fn sent_so_far(&self) -> (u64, u64) {
+        self.departures.all()
+    }
+
     /// The link's rate from now on, for the series.
     pub fn rate(&mut self, now: Time, rate: Rate) {
         self.rates.push((now, rate));
@@ -190,6 +195,9 @@ pub struct LinkWindow {
     pub nic: Option<serde_json::Value>,
     /// The fraction of the window in which the hop behind had stopped the link (`pause`); `None` where none can.
     pub paused_fraction: Option<f64>,
+    /// The discipline's counters over the whole run, as `tc -s -j qdisc show` prints it (see [`crate::stats`]); `None` in
+    /// start-up, and where the source does not tell.
+    pub stats: Option<serde_json::Value>,
 }
 
 impl LinkWindow {
@@ -220,6 +228,7 @@ impl LinkWindow {
             oscillation_s: series.oscillation_s(span),
             nic: None,
             paused_fraction: None,
+            stats: None,
         }
     }
 }

@@ -218,5 +218,6 @@ pub fn by_brute_force(case: &Case, records: &[PacketRecord], (a, b): (u64, u64))
         oscillation_s: None,
         nic: None,
         paused_fraction: None,
+        stats: None,
     }
 }

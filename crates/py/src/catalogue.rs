@@ -30,7 +30,7 @@ pub fn catalogue(what: &str) -> PyResult<String> {
 
 /// The names of the counters of a discipline, given as a `tc` line.
 #[pyfunction]
-pub fn counters(line: &str) -> PyResult<Vec<&'static str>> {
+pub fn counters(line: &str) -> PyResult<Vec<String>> {
     let (spec, _) = Spec::parse(line).map_err(|error| Error::new_err(error.to_string()))?;
     Ok(sojourn_sim::replay::counters(&spec))
 }

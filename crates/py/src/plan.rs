@@ -181,8 +181,8 @@ impl Plan {
         serde_json::to_string(&job).map_err(bug)
     }
 
-    /// What a guest left of a run: the applications' file and the probe's; `origin` is time zero on its clock.
-    #[pyo3(signature = (index, played, seen, origin, *, link = "device", packets = false, series = true))]
+    /// Reads the files that a guest left of a run, the applications', the probe's and the counters'; `origin` is time zero on its clock.
+    #[pyo3(signature = (index, played, seen, counted, origin, *, link = "device", packets = false, series = true))]
     #[expect(clippy::too_many_arguments, reason = "keywords of one call")]
     fn observe(
         &self,
@@ -190,6 +190,7 @@ impl Plan {
         index: usize,
         played: PyBackedBytes,
         seen: PyBackedBytes,
+        counted: PyBackedBytes,
         origin: u64,
         link: &str,
         packets: bool,
@@ -200,7 +201,7 @@ impl Plan {
             let scenario = self.0.scenario(index).map_err(bug)?;
             let played = serde_json::from_slice(&played).map_err(bug)?;
             let keep = observe::Keep { packets, series };
-            let output = observe::output(&scenario, mode, &played, &seen, origin, keep).map_err(bug)?;
+            let output = observe::output(&scenario, mode, &played, (&seen, &counted), origin, keep).map_err(bug)?;
             Ok(Output::new("kernel", &scenario, object(&self.0.runs[index].set), output))
         })
     }

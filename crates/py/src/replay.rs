@@ -8,7 +8,7 @@ use sojourn_core::rng::Rng;
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::units;
 use sojourn_sim::replay::{
-    Fate, Op, Row, SEED, changes, flow_hash, parse, run, run_told, to_csv, warnings as of_changes,
+    Fate, Op, Row, SEED, changes, flow_hash, parse, run, run_counted, run_told, to_csv, warnings as of_changes,
 };
 use sojourn_traffic::replay::{Job, MOST_CHANGES, more, words};
 
@@ -27,11 +27,7 @@ pub fn replay<'py>(
     mtu: u32,
     told: Option<u64>,
 ) -> PyResult<(Bound<'py, PyBytes>, Vec<String>)> {
-    let (spec, mut warnings) =
-        Spec::parse(qdisc).map_err(|error| Error::new_err(format!("--qdisc = {qdisc}: {error}")))?;
-    let rate = server_rate(rate, &mut warnings)?;
-    warnings.extend(advice(&spec, told.map(Rate).or(rate), mtu));
-    warnings.extend(py.detach(|| of_changes(trace, name, &spec)));
+    let (spec, rate, warnings) = asked(py, trace, name, qdisc, rate, told.map(Rate))?;
     let csv = py.detach(|| {
         let rows = match told {
             Some(link) => run_told(trace, name, &spec, Rate(link), mtu),
@@ -48,6 +44,42 @@ fn advice(spec: &Spec, rate: Option<Rate>, mtu: u32) -> Vec<String> {
     let (overhead, delay) = (14.min(mtu), Span::ZERO);
     let context = Context { mtu, overhead, rate: rate.unwrap_or(Rate(1)), delay, skb: 0, seed: 0 };
     spec.advice(&context, rate.is_some())
+}
+
+/// As [`replay`] without `told`; and JSON: the discipline's counters, as `tc -s -j qdisc show` prints it.
+#[pyfunction]
+pub fn replay_counted<'py>(
+    py: Python<'py>,
+    trace: &[u8],
+    name: &str,
+    qdisc: &str,
+    rate: Option<&str>,
+    mtu: u32,
+) -> PyResult<(Bound<'py, PyBytes>, Vec<String>, String)> {
+    let (spec, rate, warnings) = asked(py, trace, name, qdisc, rate, None)?;
+    let (csv, stats) = py.detach(|| {
+        let played = run_counted(trace, name, &spec, rate, mtu).map_err(|error| Error::new_err(error.to_string()))?;
+        PyResult::Ok((to_csv(&played.rows), played.stats.to_string()))
+    })?;
+    Ok((PyBytes::new(py, &csv), warnings, stats))
+}
+
+/// The line and the server's rate of a replay, and warnings about them and about the trace's changes. `link` is the rate that the
+/// discipline is told where the trace has the dequeues.
+fn asked(
+    py: Python<'_>,
+    trace: &[u8],
+    name: &str,
+    qdisc: &str,
+    rate: Option<&str>,
+    link: Option<Rate>,
+) -> PyResult<(Spec, Option<Rate>, Vec<String>)> {
+    let (spec, mut warnings) =
+        Spec::parse(qdisc).map_err(|error| Error::new_err(format!("--qdisc = {qdisc}: {error}")))?;
+    let rate = server_rate(rate, &mut warnings)?;
+    warnings.extend(advice(&spec, link.or(rate), mtu));
+    warnings.extend(py.detach(|| of_changes(trace, name, &spec)));
+    Ok((spec, rate, warnings))
 }
 
 /// JSON: a line's `kind`, its words with nothing left out (`full`), those of them that `tc` takes (`tc`; null if a stock kernel

@@ -4,6 +4,7 @@ use sojourn_core::qdisc::DropReason;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::ring::Ring;
 use sojourn_core::units::{Rate, Span, Time};
+use sojourn_measure::stats::Common;
 use sojourn_measure::{LinkMeter, LinkReport, LinkSetup};
 use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::{self, Capacity};
@@ -35,6 +36,9 @@ pub struct ClosedLink {
     /// Whether the meter knows that nothing waits, and no packet that did is in transmission.
     idle: bool,
     run_end: Time,
+    /// `pfifo` or `bfifo`.
+    kind: &'static str,
+    dropped: u64,
 }
 
 /// A packet that has not begun to be sent.
@@ -84,6 +88,8 @@ impl ClosedLink {
             idle_from: Time::ZERO,
             idle: true,
             run_end: setup.end,
+            kind: link.qdisc.kind(),
+            dropped: 0,
         })
     }
 
@@ -160,7 +166,13 @@ impl ClosedLink {
     /// The meter's report and the per-packet records.
     pub fn finish(mut self) -> (LinkReport, Vec<PacketRecord>) {
         self.catch_up(self.run_end);
-        (finish(self.meter, self.detail), self.records.unwrap_or_default())
+        // Waiting packets are reported to the meter when they arrive.
+        let (qlen, backlog, reported) = (self.waiting.len() as u64, self.waiting_bytes, self.meter.sent_so_far());
+        let (packets, bytes) = (reported.0 - qlen, reported.1 - backlog);
+        let mut report = finish(self.meter, self.detail);
+        let common = Common { packets, bytes, drops: self.dropped, qlen, backlog, overlimits: 0 };
+        report.main.stats = Some(common.object(self.kind).into());
+        (report, self.records.unwrap_or_default())
     }
 
     /// Whether the next MTU would be refused with so many packets waiting.
@@ -178,6 +190,7 @@ impl ClosedLink {
         if self.detail {
             self.meter.enqueued(now, self.waiting.len(), self.is_full(self.waiting.len()));
         }
+        self.dropped += 1;
         self.meter.dropped(now, reason);
         if let Some(records) = &mut self.records {
             records.push(record(self.index, packet, now, now, Fate::Dropped(reason)));

@@ -4,6 +4,7 @@ use sojourn_core::packet::Packet as _;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::qdisc::{AnyQdisc, Context, DropReason, Qdisc};
 use sojourn_core::units::{Rate, Span, Time};
+use sojourn_measure::stats::{self, Common};
 use sojourn_measure::{LinkMeter, LinkReport};
 use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::{self, Capacity, QdiscChange};
@@ -70,6 +71,12 @@ pub struct Link {
     /// Measure the queue too, not only what leaves it.
     detail: bool,
     run_end: Time,
+    /// The discipline's line.
+    spec: Box<Spec>,
+    /// Packets that were dropped, netem's included.
+    dropped: u64,
+    /// The counters when the present discipline replaced another.
+    before: Common,
 }
 
 /// How a discipline changes on the way.
@@ -170,6 +177,9 @@ impl Link {
             early: false,
             detail: options.detail == Detail::Full,
             run_end: setup.meter.end,
+            spec: Box::new(link.qdisc.clone()),
+            dropped: 0,
+            before: Common::default(),
         }
     }
 
@@ -349,8 +359,11 @@ impl Link {
                 self.queue_has_changed(now);
             }
             Some(QdiscChange::Discipline(spec)) => {
+                *self.spec = spec.clone();
                 course.present = spec;
                 self.begin_anew(now);
+                // Its counters begin at zero; what the old one held is no drop of its own.
+                self.before = self.counted();
             }
             None => {}
         }
@@ -398,6 +411,7 @@ impl Link {
             return None;
         };
         self.taken += 1;
+        self.dropped += 1;
         self.meter.dropped(now, reason);
         if let Some(records) = &mut self.records {
             records.push(record(self.index, packet, now, now, Fate::Dropped(reason)));
@@ -407,7 +421,9 @@ impl Link {
 
     /// The meter's report and the per-packet records (their entries still to be filled in).
     pub fn finish(self) -> (LinkReport, Vec<PacketRecord>) {
+        let stats = stats::of(&self.spec, &self.qdisc, self.counted().since(self.before));
         let mut report = finish(self.meter, self.detail);
+        report.main.stats = Some(stats);
         if let Some(card) = self.card {
             card.meter.finish(&mut report);
         }
@@ -415,6 +431,20 @@ impl Link {
             pause.finish(&mut report);
         }
         (report, self.records.unwrap_or_default())
+    }
+
+    /// Packets that left the queue, and drops there, since the start of the run.
+    fn counted(&self) -> Common {
+        let reported = self.meter.sent_so_far();
+        // Packets that have left the discipline, but are reported to the meter only when their transmission ends.
+        let under_way = match (&self.card, &self.service) {
+            (Some(card), _) => card.unsent(),
+            (None, Some(service)) => (1, u64::from(service.packet.wire())),
+            (None, None) => (0, 0),
+        };
+        let lost = self.wire.as_ref().map_or(0, |wire| wire.lost);
+        let drops = self.dropped + (self.drops.len() - self.taken) as u64 - lost;
+        Common { packets: reported.0 + under_way.0, bytes: reported.1 + under_way.1, drops, ..Common::default() }
     }
 
     /// Packets before the link, the one in transmission not counted.

@@ -10,11 +10,13 @@
 use std::fmt;
 use std::io::Write;
 
+use serde_json::Value;
 use sojourn_core::packet::{Ecn, Packet};
 use sojourn_core::qdisc::red::Variant;
 use sojourn_core::qdisc::tc::{self, Change, Spec};
-use sojourn_core::qdisc::{AnyQdisc, Context, DropReason, Drops, Qdisc};
+use sojourn_core::qdisc::{AnyQdisc, Context, Count, DropReason, Drops, Qdisc};
 use sojourn_core::units::{Rate, Span, Time};
+use sojourn_measure::stats::{self, Common};
 
 /// The first line of a trace.
 pub const TRACE_HEADER: &str = "time_ns,op,flow,bytes,ecn";
@@ -172,6 +174,15 @@ pub struct Row {
     pub fate: Fate,
 }
 
+/// The result of a replay.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Played {
+    /// Each packet's fate.
+    pub rows: Vec<Row>,
+    /// The discipline's counters, as `tc -s -j qdisc show` prints them: see [`sojourn_measure::stats`].
+    pub stats: Value,
+}
+
 /// Replays a trace through a discipline.
 ///
 /// `mtu` is the largest packet in bytes as the link counts it: 1514 for Ethernet. Time 0 of the trace is time 0 of the
@@ -181,7 +192,15 @@ pub struct Row {
 /// A malformed trace, with the line; `dequeue` rows together with a rate; a rate or `mtu` out of range; a discipline
 /// that must know the link's rate and was given none; a change that the discipline doesn't take.
 pub fn run(trace: &[u8], file_name: &str, spec: &Spec, rate: Option<Rate>, mtu: u32) -> Result<Vec<Row>, Error> {
-    run_from(Time::ZERO, trace, file_name, spec, rate, mtu)
+    run_counted(trace, file_name, spec, rate, mtu).map(|played| played.rows)
+}
+
+/// As [`run`], with the discipline's counters.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_counted(trace: &[u8], file_name: &str, spec: &Spec, rate: Option<Rate>, mtu: u32) -> Result<Played, Error> {
+    play_from(Time::ZERO, trace, file_name, spec, rate, mtu)
 }
 
 /// As [`run`] without a rate: the trace has its own dequeues, but the discipline is told that this is the link's rate.
@@ -189,7 +208,7 @@ pub fn run(trace: &[u8], file_name: &str, spec: &Spec, rate: Option<Rate>, mtu: 
 /// # Errors
 /// As [`run`].
 pub fn run_told(trace: &[u8], file_name: &str, spec: &Spec, link: Rate, mtu: u32) -> Result<Vec<Row>, Error> {
-    play(Time::ZERO, (trace, file_name), spec, (None, link), mtu)
+    play(Time::ZERO, (trace, file_name), spec, (None, link), mtu).map(|played| played.rows)
 }
 
 /// As [`run`], with the discipline's clock at `start` when the trace's is zero: how tests pass the wrap of a 32-bit
@@ -212,6 +231,17 @@ pub fn run_from(
         start.0.is_multiple_of(1 << 20) && start < MAX_TIME,
         "the clock's start is no multiple of 2^20 ns: {start:?}"
     );
+    play_from(start, trace, file_name, spec, rate, mtu).map(|played| played.rows)
+}
+
+fn play_from(
+    start: Time,
+    trace: &[u8],
+    file_name: &str,
+    spec: &Spec,
+    rate: Option<Rate>,
+    mtu: u32,
+) -> Result<Played, Error> {
     if rate.is_none() && matches!(spec, Spec::Red(params) if params.variant == Variant::Ns2) {
         let problem = format!("{} is configured from the link's rate: give one", spec.kind());
         return Err(Error { file: file_name.to_string(), line: 0, problem });
@@ -227,7 +257,7 @@ fn play(
     spec: &Spec,
     (rate, told): (Option<Rate>, Rate),
     mtu: u32,
-) -> Result<Vec<Row>, Error> {
+) -> Result<Played, Error> {
     let error = |problem: String| Error { file: file_name.to_string(), line: 0, problem };
     if mtu == 0 || mtu > MAX_BYTES {
         return Err(error(format!("an MTU of {mtu} bytes; expected 1 to {MAX_BYTES}")));
@@ -237,7 +267,7 @@ fn play(
     }
     let ops = parse(trace, file_name, rate.is_none())?;
     let context = Context { mtu, overhead: ETHERNET, rate: told, delay: Span::ZERO, skb: 0, seed: SEED };
-    rows(start, (&ops, file_name), spec, rate, &context)
+    play_ops(start, (&ops, file_name), spec, rate, &context)
 }
 
 /// What becomes of the packets with each label, for each seed of the discipline's random numbers: how many are dropped or marked,
@@ -257,7 +287,8 @@ pub fn sums(
     let one = |seed| {
         let context = Context { mtu, overhead: ETHERNET, rate: link, delay: Span::ZERO, skb: 0, seed };
         let (mut signals, mut waits) = (vec![0; kinds], vec![0; kinds]);
-        for (row, label) in rows(Time::ZERO, (&ops, file_name), spec, None, &context)?.iter().zip(labels) {
+        let played = play_ops(Time::ZERO, (&ops, file_name), spec, None, &context)?;
+        for (row, label) in played.rows.iter().zip(labels) {
             let label = usize::from(*label);
             if label < kinds {
                 signals[label] += u64::from(matches!(row.fate, Fate::Dropped(_) | Fate::Marked));
@@ -271,13 +302,13 @@ pub fn sums(
     seeds.map(one).collect()
 }
 
-fn rows(
+fn play_ops(
     start: Time,
     (ops, file_name): (&[Op], &str),
     spec: &Spec,
     rate: Option<Rate>,
     context: &Context,
-) -> Result<Vec<Row>, Error> {
+) -> Result<Played, Error> {
     let changes = changes(ops, file_name, spec)?;
     let mut replay = Replay {
         qdisc: spec.build(context),
@@ -289,11 +320,24 @@ fn rows(
         Some(rate) => replay.with_server(ops, rate),
     };
     match played {
-        Ok(()) => Ok(replay.book.rows),
+        Ok(()) => {
+            Ok(Played { stats: stats::of(spec, &replay.qdisc, common(&replay.book.rows)), rows: replay.book.rows })
+        }
         Err((row, problem)) => {
             let words = if let Op::Change { line, .. } = &ops[row] { line } else { "" };
             Err(of_change(file_name, row + 2, words, &problem))
         }
+    }
+}
+
+/// The common counters, from the fates of all packets.
+fn common(rows: &[Row]) -> Common {
+    let sent = || rows.iter().filter(|row| matches!(row.fate, Fate::Delivered | Fate::Marked));
+    Common {
+        packets: sent().count() as u64,
+        bytes: sent().map(|row| u64::from(row.bytes)).sum(),
+        drops: rows.iter().filter(|row| matches!(row.fate, Fate::Dropped(_))).count() as u64,
+        ..Common::default()
     }
 }
 
@@ -386,11 +430,17 @@ fn shown(bytes: &[u8]) -> String {
     format!("{start:?}{dots}")
 }
 
-/// The names of a discipline's counters, those of `tc -s -j qdisc` where Linux has it.
-pub fn counters(spec: &Spec) -> Vec<&'static str> {
+/// The names of a discipline's own counters, those of `tc -s -j qdisc` where Linux has it; of a tin's, `tins[].NAME`.
+pub fn counters(spec: &Spec) -> Vec<String> {
     let context =
         Context { mtu: 1514, overhead: ETHERNET, rate: Rate(10_000_000), delay: Span::ZERO, skb: 0, seed: SEED };
-    spec.build::<TracePacket>(&context).stats().into_iter().map(|(name, _)| name).collect()
+    let qdisc = spec.build::<TracePacket>(&context);
+    let names = |(name, count): (&str, Count)| match count {
+        Count::Tins(tins) => tins[0].iter().map(|(of_tin, _)| format!("{name}[].{of_tin}")).collect(),
+        _ => vec![name.to_owned()],
+    };
+    let classes = qdisc.classes().unwrap_or_default().into_iter().map(|(name, _)| format!("classes.{name}"));
+    qdisc.stats().into_iter().flat_map(names).chain(classes).collect()
 }
 
 /// A packet of a trace on its way through a discipline.

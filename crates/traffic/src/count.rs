@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::flows;
 use crate::os::Workers;
+use crate::tc_stats;
 use crate::topology::{Network, Place};
 
 /// Where a device with byte queue limits has its namespace's /sys.
@@ -58,21 +59,20 @@ pub fn read_byte_limits(cards: &[PathBuf], folder: &Path) -> io::Result<()> {
     fs::OpenOptions::new().create(true).append(true).open(folder.join(BYTE_LIMITS))?.write_all(lines.as_bytes())
 }
 
-/// All counters: those of our devices, and of each namespace `tc -s qdisc`, `ip -s link` and the protocols'.
+/// All counters: those of our devices, and of each namespace `tc -s qdisc`, `tc -s class`, `ip -s link` and the protocols'.
 ///
 /// # Errors
 /// A program fails.
 pub fn all(devices: &str, places: &[Place], workers: &Workers) -> io::Result<Value> {
     let mut found = Map::new();
     for &place in places {
-        let table = |words: [&str; 4]| words.map(str::to_owned).to_vec();
-        let qdiscs = workers.run(place, "tc", &table(["-s", "-j", "qdisc", "show"]))?;
-        let links = workers.run(place, "ip", &table(["-s", "-j", "link", "show"]))?;
+        let mut value = tc_stats::ask(|words| workers.run(place, "tc", words), "")?;
+        let links = workers.run(place, "ip", &["-s", "-j", "link", "show"].map(str::to_owned))?;
         let protocols = workers.inside(place, || {
             let read = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}"));
             Ok(protocols(&(read("snmp")? + &read("netstat")?)))
         })?;
-        let value = json!({ "qdiscs": parsed(qdiscs), "links": parsed(links), "protocols": protocols });
+        (value["links"], value["protocols"]) = (parsed(links), protocols);
         found.insert(name(place), value);
     }
     // How late a guest was is no counter of the network.
@@ -80,7 +80,8 @@ pub fn all(devices: &str, places: &[Place], workers: &Workers) -> io::Result<Val
     Ok(json!({ "devices": devices, "places": found }))
 }
 
-fn name(place: Place) -> String {
+/// The name of a namespace among the counters.
+pub fn name(place: Place) -> String {
     match place {
         Place::Left(hop) => format!("left{hop}"),
         Place::Router(number) => format!("router{number}"),

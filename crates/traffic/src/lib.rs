@@ -13,4 +13,5 @@ pub mod probe;
 pub mod replay;
 pub mod run;
 mod seal;
+mod tc_stats;
 pub mod topology;

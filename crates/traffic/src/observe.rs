@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use serde_json::Value;
 use sojourn_core::packet::Ecn;
 use sojourn_core::qdisc::DropReason;
 use sojourn_core::qdisc::tc::Spec;
@@ -21,7 +22,9 @@ use crate::flows::{FIRST_PORT, SERVICE};
 use crate::job::{LinkKind, Mode};
 use crate::nic;
 use crate::probe::{self, Packet, Record};
-use crate::topology;
+use crate::run::COUNTED;
+use crate::topology::{self, End, Network, Transmit};
+use crate::{count, tc_stats};
 
 const FIN: u8 = 0x01;
 const SYN: u8 = 0x02;
@@ -44,7 +47,8 @@ pub struct Keep {
     pub series: bool,
 }
 
-/// What happened in a run of the kernel world. `seen` is the probe's file, `origin` time zero on the guest's clock.
+/// What happened in a run of the kernel world. `seen` is the probe's file, `counted` the kernel's counters as JSON, `origin`
+/// time zero on the guest's clock.
 ///
 /// # Errors
 /// A file is none that the guest wrote.
@@ -52,11 +56,13 @@ pub fn output(
     scenario: &Scenario,
     mode: Mode,
     played: &Played,
-    seen: &[u8],
+    (seen, counted): (&[u8], &[u8]),
     origin: u64,
     keep: Keep,
 ) -> Result<Output, String> {
     let seen = probe::records(seen)?;
+    let counted: Value = serde_json::from_slice(counted).map_err(|error| format!("{COUNTED}: {error}"))?;
+    let network = Network::new(scenario);
     let events = seen.len() as u64;
     let mut packets: Vec<&Packet> =
         seen.iter().filter_map(|one| if let Record::Packet(p) = one { Some(p) } else { None }).collect();
@@ -70,6 +76,7 @@ pub fn output(
         let mut report = link(scenario, index, mode, &list);
         nic::measure(scenario, index, &seen, origin, &mut report);
         nic::pauses(scenario, index, &seen, origin, &mut report);
+        report.main.stats = stats(scenario, &network, index, mode, &counted);
         report
     });
     let links = links.collect();
@@ -112,6 +119,15 @@ fn link(scenario: &Scenario, index: usize, mode: Mode, records: &[PacketRecord])
         present(packets, bytes)
     };
     records::replay(records, index as u16, meter, &offers, full)
+}
+
+/// The counters of the kernel's discipline; none if `tc` printed none.
+fn stats(scenario: &Scenario, network: &Network, index: usize, mode: Mode, counted: &Value) -> Option<Value> {
+    let is_it = |end: &&End| matches!(end.transmit, Transmit::Hop(link, _) if link == index);
+    let end = network.cables.iter().flatten().find(is_it)?;
+    let shaped = topology::is_below_a_shaper(scenario.link(index), mode.link);
+    let whole = tc_stats::discipline(&counted["places"][count::name(end.place)], &end.name)?;
+    if shaped { whole.get("child").cloned() } else { Some(whole) }
 }
 
 /// What a trace offers: an opportunity counts as used by the bytes of the packets that left with it.
@@ -442,7 +458,7 @@ mod tests {
 
     fn observed(seen: &[[u8; 64]]) -> Output {
         let keep = Keep { packets: true, series: false };
-        output(&scenario(), MODE, &played(), &seen.concat(), ORIGIN, keep).expect("sound files")
+        output(&scenario(), MODE, &played(), (&seen.concat(), b"{}"), ORIGIN, keep).expect("sound files")
     }
 
     #[test]
@@ -513,7 +529,7 @@ mod tests {
         scenario.hops[0].right.rate = Capacity::Trace(trace.into());
         let mut sent = packet(0, 8, 684, 0x10, 5_000_000, (0, 0));
         sent[56..64].copy_from_slice(&(ORIGIN + 10_000_000).to_le_bytes());
-        let output = output(&scenario, MODE, &played(), &sent, ORIGIN, Keep::default()).expect("sound files");
+        let output = output(&scenario, MODE, &played(), (&sent, b"{}"), ORIGIN, Keep::default()).expect("sound files");
         // 750 bytes of nine opportunities; the tenth is at the end.
         assert_eq!(output.links[0].main.utilisation, Some(750.0 / (9.0 * 1500.0)));
     }

@@ -65,7 +65,15 @@ impl Spaces {
     /// # Errors
     /// It is not there, or it fails: its words are in the error.
     pub fn run(&mut self, place: Option<Place>, program: &str, words: &[String]) -> io::Result<()> {
-        self.inside(place, || run(program, words).map(|_| ()))
+        self.ask(place, program, words).map(drop)
+    }
+
+    /// Runs a program in a namespace and gives what it prints.
+    ///
+    /// # Errors
+    /// It is not there, or it fails: its words are in the error.
+    pub fn ask(&mut self, place: Option<Place>, program: &str, words: &[String]) -> io::Result<String> {
+        self.inside(place, || run(program, words))
     }
 
     /// Writes a setting below /proc/sys/net in a namespace.

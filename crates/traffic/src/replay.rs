@@ -11,12 +11,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sojourn_core::qdisc::tc::{Spec, own_words};
 
-use crate::{express, flows, init, os, seal};
+use crate::{express, flows, init, os, seal, tc_stats};
 
 /// The trace and the fates, in the run's folder.
 pub const TRACE: &str = "trace.bin";
 /// What became of its packets.
 pub const FATES: &str = "fates.bin";
+/// The discipline's counters after the last of them, as `tc -s` has them: JSON, null if tc prints none.
+pub const STATS: &str = "stats.json";
 /// Disciplines that drop all, or take one way only, until classes are made; a line has no place for these.
 const CLASSES_ONLY: [&str; 4] = ["cbq", "drr", "hfsc", "qfq"];
 /// Changes that the module keeps at most (`REPLAY_MOST_CHANGES`).
@@ -177,6 +179,9 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
     };
     fs::write(format!("{CONTROL}/go"), format!("{origin} {} {}", job.rate, u8::from(fine.is_some()))).map_err(gone)?;
     fs::write(folder.join(FATES), fs::read(format!("{CONTROL}/fates"))?)?;
+    let asked = tc_stats::ask(|words| spaces.ask(None, "tc", words), &format!("dev {DEVICE}"))?;
+    let stats = tc_stats::discipline(&asked, DEVICE);
+    fs::write(folder.join(STATS), json!(stats).to_string())?;
     Ok(json!({ "origin_ns": origin }))
 }
 

@@ -378,6 +378,11 @@ pub fn qdisc_changes(device: &str, link: &Link, kind: LinkKind) -> Vec<(Time, Ve
     link.changes.iter().map(|(at, change)| (*at, words(&line(change)))).collect()
 }
 
+/// Whether a hop's discipline stands below a shaper of Linux, not on the device itself.
+pub fn is_below_a_shaper(link: &Link, kind: LinkKind) -> bool {
+    matches!((&link.rate, kind), (Capacity::Steps(_), LinkKind::Htb | LinkKind::Tbf))
+}
+
 /// The words of the `ip` and `tc` commands that put a hop's impairments where its packets arrive: netem stands on a device of
 /// its own, to which they make a detour, and is in the way of no discipline.
 pub fn impairments(hop: &str, arrival: &str, impair: &Impair, mtu: u32) -> Vec<(&'static str, Vec<String>)> {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -37,8 +38,13 @@ Examples:
     type=click.Path(path_type=Path),
     help="The discipline's own module, my.ko or a folder with a Kbuild (--world kernel).",
 )
+@click.option(
+    "-s", "--stats", is_flag=True, help="Print the discipline's counters to stderr, as 'tc -s qdisc show' does."
+)
 @format_option("csv")
-def replay(trace: Path, qdisc: str, rate: str | None, world: str, mtu: int, module: Path | None, form: str) -> None:
+def replay(
+    trace: Path, qdisc: str, rate: str | None, world: str, mtu: int, module: Path | None, stats: bool, form: str
+) -> None:
     """Send the packets of a trace through one discipline and print each packet's fate.
 
     TRACE is CSV with the header time_ns,op,flow,bytes,ecn; op is enqueue, dequeue or change (flow is then a line for
@@ -56,12 +62,24 @@ def replay(trace: Path, qdisc: str, rate: str | None, world: str, mtu: int, modu
     if len(data) > LONGEST_TRACE:
         fail(f"{trace}: larger than {LONGEST_TRACE} bytes: expected a packet trace in parts")
     if world == "kernel":
-        from sojourn.kernel.replay import replay as in_kernel
+        from sojourn.kernel.replay import counted as in_kernel
 
-        fates, warnings = in_kernel(data, str(trace), qdisc, rate=rate, mtu=mtu, module=module)
+        fates, warnings, found = in_kernel(data, str(trace), qdisc, rate=rate, mtu=mtu, module=module)
     else:
-        fates, warnings = _core.replay(data, str(trace), qdisc, rate, mtu)
+        fates, warnings, text = _core.replay_counted(data, str(trace), qdisc, rate, mtu)
+        found = json.loads(text)
     warn(warnings)
+    _show(fates, found, f"{trace} through {qdisc}", form)
+    if stats and form != "json":
+        if found is None:
+            fail("--stats: tc prints no counters of this discipline as JSON")
+        from sojourn.stats import text as as_tc
+
+        click.echo("\n".join(as_tc(qdisc, found)), err=True)
+
+
+def _show(fates: bytes, stats: dict[str, Any] | None, title: str, form: str) -> None:
+    """The fates, in the form asked for; as JSON with the counters."""
     if form == "csv":
         sys.stdout.buffer.write(fates)
         sys.stdout.buffer.flush()
@@ -73,6 +91,6 @@ def replay(trace: Path, qdisc: str, rate: str | None, world: str, mtu: int, modu
             {key: int(value) if key in numbers else value for key, value in zip(lines[0], line, strict=True)}
             for line in lines[1:]
         ]
-        click.echo(json.dumps({"packets": packets}, indent=1))
+        click.echo(json.dumps({"packets": packets, "stats": stats}, indent=1))
     else:
-        screen.print_words(f"{trace} through {qdisc}", lines[0], lines[1:])
+        screen.print_words(title, lines[0], lines[1:])

@@ -84,6 +84,7 @@ Examples:
 @click.option("--keep", type=click.Path(path_type=Path), hidden=True)
 @set_options
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where results go (a new folder).")
+@click.option("-s", "--stats", is_flag=True, help="Print each discipline's counters too, as 'tc -s qdisc show' does.")
 @click.option("--packets", is_flag=True, help="Record every packet too (large files); needs a results folder.")
 @jobs_option
 @format_option()
@@ -100,6 +101,7 @@ def run(
     seed: int | None,
     seeds: int | None,
     out: Path | None,
+    stats: bool,
     packets: bool,
     jobs: int | None,
     form: str,
@@ -139,6 +141,10 @@ def run(
 
             page = report.write(folder, done.runs, done.skipped, done.interrupted)
     show_runs(done, form)
+    if stats and form == "text" and done.runs:
+        from sojourn import stats as counters
+
+        click.echo(counters.of_runs(done.runs))
     _closing_words(done, len(plan), folder, page)
     if done.interrupted:
         sys.exit(INTERRUPTED)

@@ -49,7 +49,11 @@ Examples:
     help="The discipline's own kernel module, my.ko or a folder with a Kbuild (--world kernel).",
 )
 @click.option(
-    "--rate", default="10mbit", show_default=True, metavar="R", help="The link's, for who configures itself by it."
+    "--rate",
+    default="10mbit",
+    show_default=True,
+    metavar="R",
+    help="Link rate, for disciplines that derive defaults from it.",
 )
 @click.option(
     "--patience",

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from sojourn import _core
 from sojourn.errors import Refusal
 from sojourn.kernel import guest, modules, store
 from sojourn.kernel.store import Kernel
 
-TRACE, FATES = "trace.bin", "fates.bin"
+TRACE, FATES, STATS = "trace.bin", "fates.bin", "stats.json"
 REFUSED = re.compile(r"sojourn_replay: change ([1-9]\d*): error (\d+, [^\r\n]*)")
 """What the module says of a change that the discipline does not take: the how-manieth it is, and why."""
 
@@ -28,9 +30,24 @@ def replay(
     module: Path | None = None,
     kernel: Kernel | None = None,
 ) -> tuple[bytes, list[str]]:
-    """Each packet's fate as CSV, as `_core.replay` gives it, and warnings.
+    """Each packet's fate as CSV, as `_core.replay` gives it, and warnings; what is asked as in `counted`."""
+    return counted(trace, name, qdisc, rate=rate, mtu=mtu, module=module, kernel=kernel)[:2]
 
-    `qdisc` is a line for tc; `module` a discipline's own module: a file, or a folder with a Kbuild.
+
+def counted(
+    trace: bytes,
+    name: str,
+    qdisc: str,
+    *,
+    rate: str | None = None,
+    mtu: int = 1514,
+    module: Path | None = None,
+    kernel: Kernel | None = None,
+) -> tuple[bytes, list[str], dict[str, Any] | None]:
+    """Fates as CSV, warnings, and what `tc -s` says of the discipline at the end, as `_core.replay_counted` gives it.
+
+    `qdisc` is a line for tc; `module` a discipline's own module: a file, or a folder with a Kbuild. The last is None
+    where tc has no JSON for the discipline.
     """
     kernel = kernel or store.find()
     if kernel.machine != "um":
@@ -45,7 +62,8 @@ def replay(
             line, words = asked.changes[int(refused[1]) - 1]
             raise Refusal(f"{name}:{line}: change {words}: the kernel refused it: error {refused[2]}")
         ended.result()
-        return asked.rows((Path(folder) / FATES).read_bytes()), asked.warnings
+        stats: dict[str, Any] | None = json.loads((Path(folder) / STATS).read_text())
+        return asked.rows((Path(folder) / FATES).read_bytes()), asked.warnings, stats
 
 
 def _own_modules(kernel: Kernel, qdisc: str, module: Path | None) -> tuple[dict[str, Path], str | None]:

@@ -18,7 +18,7 @@ from sojourn.kernel.store import Kernel
 
 LINKS = ("device", "htb", "tbf")
 """What can shape a hop."""
-PLAYED, SEEN, PROGRESS = "played.json", "seen.bin", "progress"
+PLAYED, SEEN, COUNTED, PROGRESS = "played.json", "seen.bin", "counted.json", "progress"
 """What the applications did, what the probe saw, and how far a run is, in nanoseconds."""
 
 
@@ -99,6 +99,7 @@ class Guests:
             index,
             (folder / PLAYED).read_bytes(),
             (folder / SEEN).read_bytes(),
+            (folder / COUNTED).read_bytes(),
             answer["origin_ns"],
             link=self.link,
             packets=packets,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sojourn import _core
 from sojourn.verify import chance, vectors
@@ -87,11 +87,13 @@ def verify(
     """Asks everything, one verdict after the other: named questions, then what holds for any discipline on random
     traces, then the comparison with ours, to which `rate` is the link's."""
     questions = vectors.of(line)
-    named = []
+    named, violated = [], []
     for question in questions.asked:
         played = _play(subject, question.trace)
         named.append(played)
         fault = question.check(played.seen) or ""
+        if fault:
+            violated.append(question.name)
         yield Verdict(question.name, question.source, fault, trace=question.trace.text(), theirs=played.theirs)
     for name, why in questions.left_out:
         yield Verdict(name, "", left_out=why)
@@ -99,7 +101,15 @@ def verify(
     at_random = [_play(subject, trace) for trace in drawn]
     for name, check in PROPERTIES.items():
         yield _held(name, check, line, at_random)
-    yield _compared(line, subject, named + at_random, rate)
+    compared = _compared(line, subject, named + at_random, rate)
+    yield replace(compared, fault=f"{compared.fault}; {_weight(violated)}") if compared.fault else compared
+
+
+def _weight(violated: Sequence[str]) -> str:
+    """Whether a difference to ours also violates a statement of an RFC or paper."""
+    if not violated:
+        return "no statement above is violated: it is only not as ours"
+    return f"it also violates what its source says: {', '.join(violated)}"
 
 
 # ---- what holds for any discipline ----

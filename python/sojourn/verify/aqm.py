@@ -9,6 +9,7 @@ from sojourn.verify.questions import (
     Check,
     Line,
     Questions,
+    ask_of_marks,
     delays,
     drops_arrive,
     marks,
@@ -99,7 +100,8 @@ def _pie(found: Questions, line: Line) -> None:
         return
     on = bool(line.values.get("ecn"))
     capable = offered(0, 20 * SECOND, 105, ecn=(ECT0, NOT_ECT))
-    found.ask("who can be marked is marked while that is rare", "RFC 8033 §5.1", capable, _first_signals(capable, on))
+    name = "who can be marked is marked while that is rare"
+    ask_of_marks(found, name, "RFC 8033 §5.1", capable, _first_signals(capable), on=on)
     if on:
         deep = offered(0, 20 * SECOND, 150, ecn=(ECT0,))
         found.ask("above a tenth who can be marked is dropped too", "RFC 8033 §5.1", deep, _drops_in_the_end)
@@ -124,11 +126,11 @@ def _as_needed(trace: Trace, due: float) -> Check:
     return check
 
 
-def _first_signals(trace: Trace, on: bool) -> Check:
+def _first_signals(trace: Trace) -> Check:
     """The first ten to arrive that are marked or dropped: the probability is small yet."""
 
     def check(seen: Sequence[Fate]) -> str | None:
-        return marks(trace, on)([fate for fate in seen if fate.word in ("marked", "dropped")][:10])
+        return marks(trace)([fate for fate in seen if fate.word in ("marked", "dropped")][:10])
 
     return check
 
@@ -261,6 +263,9 @@ def _red(found: Questions, line: Line) -> None:
     for number in range(low):
         burst.put(SECOND, flow=number)
     found.ask("a burst of min packets passes an idle queue", "RFC 2309 §3", burst, none_dropped())
+    if not line.values.get("nodrop"):
+        forgets = _after_idleness(line, limit, low)
+        found.ask("while the queue is idle the average decays", "RED 1993 §4", *forgets)
     load = offered(0, seconds * SECOND, 200, flows=100_000)
     half = seconds * SECOND // 2
     found.ask("it drops what arrives", "RED 1993", load, drops_arrive(load))
@@ -276,7 +281,26 @@ def _red(found: Questions, line: Line) -> None:
     on = bool(line.values.get("ecn"))
     if not line.values.get("harddrop") and not line.values.get("nodrop"):
         # Above the limit all are dropped: it is asked before.
-        found.ask("who can be marked is marked", "RFC 3168 §5", capable, _first_signals(capable, on))
+        ask_of_marks(found, "who can be marked is marked", "RFC 3168 §5", capable, _first_signals(capable), on=on)
+
+
+def _after_idleness(line: Line, limit: int, low: int) -> tuple[Trace, Check]:
+    """A flood that lifts the average above max, time to send all of it, an idle time, and a burst that then passes.
+
+    The average decays by as many packets as the link could have sent meanwhile (Linux: of `avpkt` bytes at
+    `bandwidth`); without a further arrival nothing else lowers it.
+    """
+    packet = (line.number("avpkt") or 1000) * 8 * SECOND // (line.number("bandwidth") or 10_000_000)
+    # Of a weight of 2^-10 no more than e^-20 is left.
+    idle = max(20 * 1024 * packet, 20 * SECOND)
+    trace = Trace()
+    for number in range(8192):
+        trace.put(0, flow=number)
+    drained = (limit + 10) * MS
+    trace.take_each(range(MS, drained, MS))
+    for number in range(low):
+        trace.put(drained + idle, flow=number)
+    return trace, none_dropped(after=drained)
 
 
 def _thresholds(line: Line) -> tuple[int, int, int]:

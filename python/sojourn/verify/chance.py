@@ -67,7 +67,9 @@ def unlike(line: Line, rate: int, trace: Trace, parts: bytes, seen: Sequence[Fat
     """The count that is furthest from ours, if it is too far."""
     ours = _ours(trace.text(), line.full, mtu, rate, parts)
     theirs = [0.0] * (2 * PARTS)
+    came = [0] * PARTS
     for packet, fate, part in zip(trace.packets(), seen, parts, strict=True):
+        came[part] += 1
         theirs[part] += fate.word in ("dropped", "marked")
         theirs[PARTS + part] += (fate.at - packet.at) // 1000 if fate.left else 0
     bound = NormalDist().inv_cdf(1 - FALSE_ALARM / (2 * len(theirs)))
@@ -79,9 +81,23 @@ def unlike(line: Line, rate: int, trace: Trace, parts: bytes, seen: Sequence[Fat
         spread = (stdev(column) ** 2 * (1 + 1 / SEEDS) + 1 + (mean / 500) ** 2) ** 0.5
         if abs(value - mean) / spread > worst:
             worst = abs(value - mean) / spread
-            what = "are dropped or marked" if number < PARTS else "µs is how long they wait"
-            where = f"of the packets in part {number % PARTS + 1} of {PARTS} of the waves"
-            said = (
-                f"{value:.0f} {what}, {where}: expected {mean:.0f} ± {bound * spread:.0f}, as ours with {SEEDS} seeds"
-            )
+            part = number % PARTS
+            signals = (theirs[part], fmean(row[part] for row in ours))
+            said = _in_words(number, (value, mean, bound * spread), signals, came[part])
     return said
+
+
+def _in_words(number: int, found: tuple[float, float, float], signals: tuple[float, float], came: int) -> str:
+    """A fault in words: one count in a part of the waves with `came` packets, and `found`: theirs, ours, the bound."""
+    theirs, ours, far = found
+    part = f"part {number % PARTS + 1} of {PARTS} of the waves"
+    if number < PARTS:
+        mine, wanted, most = (f"{100 * count / came:.2f}" for count in found)
+        what = f"{mine} % of the packets in {part} are dropped or marked"
+        return f"{what}: expected {wanted} ± {most} %, as ours with {SEEDS} seeds"
+    # The trace's packets are not ECN-capable: what is not dropped leaves.
+    left = [max(came - count, 1.0) for count in signals]
+    means = ((theirs, left[0]), (ours, left[1]), (far, left[1]))
+    mine, wanted, most = (f"{total / count / 1000:.3g}" for total, count in means)
+    what = f"the packets in {part} wait {mine} ms in the mean"
+    return f"{what}: expected {wanted} ± {most} ms, as ours with {SEEDS} seeds"

@@ -80,8 +80,8 @@ def signals(seen: Sequence[Fate]) -> list[Fate]:
     return sorted((fate for fate in seen if fate.word in ("dropped", "marked")), key=lambda fate: fate.at)
 
 
-def marks(trace: Trace, on: bool) -> Check:
-    """Who can be marked is marked if that is `on`; all others are dropped."""
+def marks(trace: Trace) -> Check:
+    """Who can be marked is marked; all others are dropped."""
     capable = [packet.ecn != NOT_ECT for packet in trace.packets()]
 
     def check(seen: Sequence[Fate]) -> str | None:
@@ -89,12 +89,32 @@ def marks(trace: Trace, on: bool) -> Check:
         if not hit:
             return "nothing is dropped or marked"
         for fate in hit:
-            wanted = "marked" if on and capable[fate.number] else "dropped"
+            wanted = "marked" if capable[fate.number] else "dropped"
             if fate.word != wanted:
                 return f"packet {fate.number} is {fate.word}: expected {wanted}"
         return None
 
     return check
+
+
+def none_marked(seen: Sequence[Fate]) -> str | None:
+    """Something is dropped, and nothing is marked."""
+    hit = signals(seen)
+    if not hit:
+        return "nothing is dropped"
+    marked = next((fate for fate in hit if fate.word == "marked"), None)
+    return (
+        None if marked is None else f"packet {marked.number} is marked, although the line has no ecn: expected a drop"
+    )
+
+
+def ask_of_marks(found: Questions, name: str, source: str, trace: Trace, check: Check, *, on: bool) -> None:
+    """Asks `name` of a line that marks; of one that does not, whether it keeps to that."""
+    if on:
+        found.ask(name, source, trace, check)
+        return
+    found.left_out.append((name, "this line has no ecn, so nothing can be marked"))
+    found.ask("without ecn nothing is marked", source, trace, none_marked)
 
 
 def drops_arrive(trace: Trace) -> Check:

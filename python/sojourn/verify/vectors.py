@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from sojourn.verify import aqm, flows
-from sojourn.verify.questions import Line, Questions, marks, none_dropped, signals, tail
+from sojourn.verify.questions import Line, Questions, ask_of_marks, marks, none_dropped, signals, tail
 from sojourn.verify.trace import ECT0, NOT_ECT, Fate, Trace
 
 STANDING = 60
@@ -42,7 +42,6 @@ def _codel(found: Questions, line: Line) -> None:
         )
         return
     step = interval // STEPS
-    ect = ECT0 if line.values.get("ecn") else NOT_ECT
     asks = [step * number for number in range(1, 6 * STEPS)]
 
     below = Trace()
@@ -104,12 +103,11 @@ def _codel(found: Questions, line: Line) -> None:
     )
     _reset(found, target, interval, step)
     _again(found, interval, step, ns2=line.variant == "ns2")
-    marking = Trace().put(0, count=STANDING, ecn=ect)
+    marking = Trace().put(0, count=STANDING, ecn=ECT0)
     for number, at in enumerate(asks):
-        marking.put(at - step // 2, ecn=ect if number % 2 else NOT_ECT).take(at)
-    found.ask(
-        "who can be marked is marked, all others are dropped", "RFC 8289 §3", marking, marks(marking, ect != NOT_ECT)
-    )
+        marking.put(at - step // 2, ecn=ECT0 if number % 2 else NOT_ECT).take(at)
+    name = "who can be marked is marked, all others are dropped"
+    ask_of_marks(found, name, "RFC 8289 §3", marking, marks(marking), on=bool(line.values.get("ecn")))
 
 
 def _first(seen: Sequence[Fate], due: int, step: int) -> str | None:

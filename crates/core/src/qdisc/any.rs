@@ -18,7 +18,7 @@ use super::sfb::Sfb;
 use super::sfq::{self, Sfq, SfqNs2};
 use super::tbf::Tbf;
 use super::tc::{Error, Spec};
-use super::{Context, Drops, Qdisc, Stats};
+use super::{Child, Context, Drops, Qdisc, Stats};
 use crate::cache::Cache;
 use crate::packet::Packet;
 use crate::units::Time;
@@ -87,6 +87,18 @@ macro_rules! any_qdisc {
 
             fn stats(&self) -> Stats {
                 match self { $(AnyQdisc::$variant(q) => q.stats(),)+ }
+            }
+
+            fn overlimits(&self) -> u64 {
+                match self { $(AnyQdisc::$variant(q) => q.overlimits(),)+ }
+            }
+
+            fn classes(&self) -> Option<Stats> {
+                match self { $(AnyQdisc::$variant(q) => q.classes(),)+ }
+            }
+
+            fn child(&self) -> Option<Child> {
+                match self { $(AnyQdisc::$variant(q) => q.child(),)+ }
             }
         }
     };

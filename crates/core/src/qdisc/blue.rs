@@ -144,7 +144,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Blue<P> {
     }
 
     fn stats(&self) -> super::Stats {
-        alloc::vec![("marked", self.marked), ("early", self.early), ("pdrop", self.pdrop)]
+        super::stats::numbers([("marked", self.marked), ("early", self.early), ("pdrop", self.pdrop)])
     }
 }
 

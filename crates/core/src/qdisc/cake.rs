@@ -354,6 +354,14 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Cake<P> {
     fn stats(&self) -> super::Stats {
         self.counters()
     }
+
+    fn classes(&self) -> Option<super::Stats> {
+        Some(self.sums())
+    }
+
+    fn overlimits(&self) -> u64 {
+        self.overlimits
+    }
 }
 
 #[cfg(test)]

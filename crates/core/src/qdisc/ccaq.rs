@@ -261,11 +261,6 @@ pub struct Adaptive {
 }
 
 impl Adaptive {
-    /// The flow's limit in packets.
-    pub fn limit(&self) -> u32 {
-        self.limit
-    }
-
     /// When the guard interval ends.
     pub fn gi_end(&self) -> Time {
         self.gi_end
@@ -281,7 +276,7 @@ impl Adaptive {
     fn full(&mut self, now: Time, params: &Adaptation) -> Verdict {
         if self.current.idle > Span::ZERO && !self.enlarged && !self.first {
             self.enlarge(now, params);
-            return Verdict::Accept;
+            return Verdict::Enlarge;
         }
         let length = now.since(self.current.start);
         if self.first || self.enlarged {
@@ -332,6 +327,11 @@ impl Adaptive {
 
 impl Buffer for Adaptive {
     type Params = Adaptation;
+    const ADAPTS: bool = true;
+
+    fn limit(&self) -> u32 {
+        self.limit
+    }
 
     /// `ccaq_change`: a flow keeps the limit that it has.
     fn change(spec: &Spec, scheduling: &mut Scheduling, adaptation: &mut Adaptation) -> Result<(), Error> {
@@ -670,7 +670,7 @@ mod tests {
         // Out and in again within one instant of the interval, then idle: no active time at all.
         buffer.departure(ms(0), 0, &packet);
         assert_eq!(buffer.arrival(ms(5), &adaptation, 0, &packet), Verdict::Accept);
-        assert_eq!(buffer.arrival(ms(5), &adaptation, 1, &packet), Verdict::Accept);
+        assert_eq!(buffer.arrival(ms(5), &adaptation, 1, &packet), Verdict::Enlarge);
         assert_eq!(buffer.limit(), 2, "an unbounded rate grows the limit by the greatest factor");
         buffer.limit = 3;
         buffer.enlarged = false;

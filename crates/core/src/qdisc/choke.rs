@@ -13,6 +13,7 @@
 //! - A packet that both CHOKe and the limit refuse is said to be the limit's.
 
 use super::red::{Action, AverageVars, Parms, Words};
+use super::stats::numbers;
 use super::tc::{Error, Param, Parameters, Spec, Unit, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
@@ -340,7 +341,12 @@ impl<P: Packet + Copy> Qdisc<P> for Choke<P> {
 
     fn stats(&self) -> super::Stats {
         let Stats { marked, early, pdrop, matched } = self.stats;
-        vec![("marked", marked), ("early", early), ("pdrop", pdrop), ("matched", matched)]
+        numbers([("marked", marked), ("early", early), ("pdrop", pdrop), ("other", 0), ("matched", matched)])
+    }
+
+    /// Packets that the average marked or dropped.
+    fn overlimits(&self) -> u64 {
+        self.stats.marked + self.stats.early
     }
 }
 

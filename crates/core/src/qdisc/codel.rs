@@ -421,8 +421,6 @@ pub struct Codel<P, L: Law> {
     stats: Stats,
     queue: Queue<P>,
     drop_overlimit: u64,
-    /// Packets that a change of the limit dropped.
-    drop_change: u64,
     /// When the last dequeue was, for `drop_next` in the statistics.
     now: Time,
 }
@@ -437,7 +435,6 @@ impl<P: Packet + Copy + Default, L: Law> Codel<P, L> {
             stats: Stats::default(),
             queue: Queue { packets: Ring::default(), backlog: 0 },
             drop_overlimit: 0,
-            drop_change: 0,
             now: Time::ZERO,
         }
     }
@@ -474,7 +471,6 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for Codel<P, L> {
         self.control.change(params.target, params.interval, params.ce_threshold, params.ecn);
         let mut packet = P::default();
         while self.queue.packets.len() > self.limit && self.queue.pop(&mut packet) {
-            self.drop_change += 1;
             drops.dropped(packet, DropReason::Overlimit);
         }
         Ok(())
@@ -493,23 +489,17 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for Codel<P, L> {
     }
 
     fn stats(&self) -> super::Stats {
-        let micros = |span| u64::try_from(L::micros(span)).unwrap_or(0); // overdue: now
-        let mut stats = alloc::vec![
-            ("drops", self.stats.drop_count + self.drop_overlimit + self.drop_change),
-            ("count", u64::from(self.vars.count)),
-            ("lastcount", u64::from(self.vars.lastcount)),
-            ("ldelay", micros(self.vars.ldelay)),
-            ("dropping", u64::from(self.vars.dropping)),
-        ];
-        if self.vars.dropping {
-            stats.push(("drop_next", micros(L::since(self.vars.drop_next, L::tick(self.now.0)))));
-        }
-        stats.extend([
-            ("maxpacket", u64::from(self.stats.maxpacket)),
-            ("ecn_mark", self.stats.ecn_mark),
-            ("ce_mark", self.stats.ce_mark),
-            ("drop_overlimit", self.drop_overlimit),
-        ]);
-        stats
+        let due = L::micros(L::since(self.vars.drop_next, L::tick(self.now.0)));
+        alloc::vec![
+            ("count", u64::from(self.vars.count).into()),
+            ("lastcount", u64::from(self.vars.lastcount).into()),
+            ("ldelay", L::micros(self.vars.ldelay).into()),
+            ("dropping", self.vars.dropping.into()),
+            ("drop_next", if self.vars.dropping { due } else { 0 }.into()),
+            ("maxpacket", u64::from(self.stats.maxpacket).into()),
+            ("ecn_mark", self.stats.ecn_mark.into()),
+            ("ce_mark", self.stats.ce_mark.into()),
+            ("drop_overlimit", self.drop_overlimit.into()),
+        ]
     }
 }

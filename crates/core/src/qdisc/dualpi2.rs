@@ -33,6 +33,7 @@ mod tests;
 pub use params::{Params, StepThresh, Variant};
 
 use super::codel::MICROSECOND;
+use super::stats::numbers;
 use super::tc::{Error, Spec};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::{Ecn, Packet};
@@ -116,6 +117,7 @@ struct Stats {
     ecn_mark: u64,
     step_mark: u64,
     max_memory_used: u64,
+    overlimits: u64,
 }
 
 /// The discipline.
@@ -253,9 +255,11 @@ impl<P: Packet + Copy + Default> Qdisc<P> for DualPi2<P> {
             rfc.monitor.arrived(low);
         }
         if queued >= self.limit {
+            self.stats.overlimits += 1;
             return drops.dropped(packet, DropReason::Overlimit);
         }
         if self.is_full(bytes) {
+            self.stats.overlimits += 1;
             let reason = if self.spare.is_some() { DropReason::Overlimit } else { DropReason::MemoryLimit };
             return drops.dropped(packet, reason);
         }
@@ -345,8 +349,8 @@ impl<P: Packet + Copy + Default> Qdisc<P> for DualPi2<P> {
             Controller::Rfc9332(rfc) => (rfc.p * f64::from(u32::MAX)) as u64,
         };
         let delay = |head: Option<Time>| head.map_or(0, |head| self.now.since(head).0 / MICROSECOND);
-        let mut stats = alloc::vec![
-            ("prob", prob),
+        let mut stats = alloc::vec![("prob", (prob as f64 / f64::from(u32::MAX)).into())];
+        stats.extend(numbers([
             ("delay-c", delay(self.c.head())),
             ("delay-l", delay(self.l.head())),
             ("pkts-in-c", self.c.packets_in),
@@ -354,14 +358,20 @@ impl<P: Packet + Copy + Default> Qdisc<P> for DualPi2<P> {
             ("maxq", self.stats.maxq),
             ("ecn-mark", self.stats.ecn_mark),
             ("step-mark", self.stats.step_mark),
-            ("credit", i64::from(self.wrr.credit) as u64),
+        ]));
+        stats.push(("credit", i64::from(self.wrr.credit).into()));
+        stats.extend(numbers([
             ("memory-used", self.backlog),
             ("max-memory-used", self.stats.max_memory_used),
             ("memory-limit", self.memory_limit),
-        ];
+        ]));
         if let Controller::Rfc9332(rfc) = &self.controller {
             rfc.monitor.put(self.now, &mut stats);
         }
         stats
+    }
+
+    fn overlimits(&self) -> u64 {
+        self.stats.overlimits
     }
 }

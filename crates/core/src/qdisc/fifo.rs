@@ -103,13 +103,11 @@ pub struct Fifo<P> {
     limit: u64,
     queue: Ring<P>,
     backlog: u64,
-    /// Packets dropped because the limit was met (`tc -s`: dropped).
-    drops: u64,
 }
 
 impl<P: Packet + Copy + Default> Fifo<P> {
     fn new(mode: Mode, limit: u32) -> Self {
-        Fifo { mode, limit: u64::from(limit), queue: Ring::default(), backlog: 0, drops: 0 }
+        Fifo { mode, limit: u64::from(limit), queue: Ring::default(), backlog: 0 }
     }
 
     /// noqueue: [`Qdisc::bufferless`].
@@ -163,7 +161,6 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Fifo<P> {
     #[inline]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         if !self.fits(packet.bytes()) {
-            self.drops += 1;
             let oldest = if self.mode == Mode::HeadDrop { self.take() } else { None };
             let Some(oldest) = oldest else {
                 let reason = if self.mode == Mode::Bufferless { DropReason::Busy } else { DropReason::Overlimit };
@@ -207,10 +204,6 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Fifo<P> {
 
     fn bufferless(&self) -> bool {
         self.mode == Mode::Bufferless
-    }
-
-    fn stats(&self) -> super::Stats {
-        alloc::vec![("drops", self.drops)]
     }
 }
 

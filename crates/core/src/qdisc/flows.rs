@@ -285,6 +285,11 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         number
     }
 
+    /// Every flow that stands in a list.
+    pub fn listed(&self) -> impl Iterator<Item = &Flow<S>> {
+        (0..self.flows.len() as u32).filter(|&flow| !self.is_loose(flow)).map(|flow| self.flow(flow))
+    }
+
     /// The flow of this number.
     #[inline]
     pub fn flow(&self, flow: u32) -> &Flow<S> {

@@ -28,6 +28,7 @@ use super::codel::{MAX_SPAN, MICROSECOND};
 use super::flows::{Flows, NIL};
 use super::jiffies::{JIFFY, jiffies};
 use super::prio::priority;
+use super::stats::numbers;
 use super::tc::{Error, Param, Parameters, Spec, Unit, choice, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
@@ -178,6 +179,14 @@ pub trait Buffer {
     /// A packet arrives while the flow has `queued` packets.
     fn arrival(&mut self, now: Time, params: &Self::Params, queued: u32, packet: &impl Packet) -> Verdict;
 
+    /// Whether the rule changes a flow's limit as it goes on.
+    const ADAPTS: bool = false;
+
+    /// The flow's limit now, in packets, where the rule changes it.
+    fn limit(&self) -> u32 {
+        0
+    }
+
     /// A packet has left the flow at `now`; `left` remain.
     fn departure(&mut self, now: Time, left: u32, packet: &impl Packet);
 }
@@ -187,6 +196,8 @@ pub trait Buffer {
 pub enum Verdict {
     /// It joins its flow's queue.
     Accept,
+    /// It joins its flow's queue, whose limit was raised for it.
+    Enlarge,
     /// It is dropped.
     Refuse,
     /// It is dropped, and so are all packets of its flow behind the first so many.
@@ -290,6 +301,14 @@ pub struct Stats {
     pub throttled: u64,
     /// Packets that the rate would have held back for more than a second.
     pub pkts_too_long: u64,
+    /// By how many nanoseconds held packets were asked for too late: a moving average.
+    pub latency: u64,
+    /// How often a flow's limit was raised (ccaq).
+    pub enlarged: u64,
+    /// How often it was lowered.
+    pub shrunk: u64,
+    /// Packets that stood above a lowered limit and were dropped.
+    pub shed: u64,
 }
 
 /// Flows that are served in turn, with a rule for the size of their buffers.
@@ -357,6 +376,17 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
     pub fn buffer(&self, hash: u32) -> Option<&B> {
         let key = hash & self.scheduling.orphan_mask;
         self.find(self.bucket(key), key).map(|flow| &self.flows.flow(flow).state.buffer)
+    }
+
+    /// The least and the greatest limit of the known flows, zero if there is none, where limits adapt.
+    fn adapted(&self) -> Option<[u64; 2]> {
+        if !B::ADAPTS {
+            return None;
+        }
+        let next = |number: &u32| Some(self.flows.flow(*number).state.chain).filter(|next| *next != NIL);
+        let chain = |first: &u32| core::iter::successors(Some(*first).filter(|first| *first != NIL), next);
+        let limits = || self.table.iter().flat_map(chain).map(|number| self.flows.flow(number).state.buffer.limit());
+        Some([limits().min().unwrap_or(0).into(), limits().max().unwrap_or(0).into()])
     }
 
     #[inline]
@@ -529,6 +559,12 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
     /// Puts back into the round whose time has come.
     #[inline]
     fn release_held(&mut self, now: Time) {
+        if let Some(Reverse((due, ..))) = self.held.peek()
+            && *due < now
+        {
+            let latency = &mut self.stats.latency;
+            *latency = *latency - (*latency >> 3) + (now.since(*due).0 >> 3);
+        }
         while let Some(Reverse((due, _, number))) = self.held.peek() {
             if *due > now {
                 return;
@@ -582,12 +618,16 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
         let queued = flow.packets();
         match flow.state.buffer.arrival(now, &self.buffer, queued, &packet) {
             Verdict::Accept => {}
+            Verdict::Enlarge => self.stats.enlarged += 1,
             Verdict::Refuse => {
                 self.stats.flows_plimit += 1;
                 return drops.dropped(packet, DropReason::FlowLimit);
             }
             Verdict::Shrink(keep) => {
-                self.stats.flows_plimit += u64::from(queued.saturating_sub(keep)) + 1;
+                let shed = u64::from(queued.saturating_sub(keep));
+                self.stats.shrunk += 1;
+                self.stats.shed += shed;
+                self.stats.flows_plimit += shed + 1;
                 self.filled -= u32::from(queued > 0 && keep == 0);
                 self.band_packets[usize::from(band)] -= queued.saturating_sub(keep) as usize;
                 self.flows.cut(number, keep, |packet| drops.dropped(packet, DropReason::Shrink));
@@ -684,19 +724,29 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
         self.band_packets[usize::from(self.band(0))] >= self.scheduling.limit as usize
     }
 
+    /// With ccaq in the order of its own tc.
     fn stats(&self) -> super::Stats {
-        alloc::vec![
-            ("flows", u64::from(self.known)),
-            ("inactive", u64::from(self.inactive_flows())),
-            // tc calls this `throttled` too, beside the count of that name below: here it has the kernel's name.
-            ("throttled_flows", self.held.len() as u64),
-            ("gc", self.stats.gc),
-            ("throttled", self.stats.throttled),
-            ("fastpath", self.stats.fastpath),
-            ("ce_mark", self.stats.ce_mark),
-            ("flows_plimit", self.stats.flows_plimit),
-            ("pkts_too_long", self.stats.pkts_too_long),
-        ]
+        // tc calls the third `throttled` too, as the count of that name below: here it has the kernel's name.
+        let (known, held) = (u64::from(self.known), self.held.len() as u64);
+        let mut stats =
+            numbers([("flows", known), ("inactive", u64::from(self.inactive_flows())), ("throttled_flows", held)]);
+        let Stats { gc, throttled, fastpath, ce_mark, flows_plimit, pkts_too_long, .. } = self.stats;
+        if let Some([least, most]) = self.adapted() {
+            let Stats { enlarged, shrunk, shed, .. } = self.stats;
+            stats.extend(numbers([("min_limit", least), ("max_limit", most)]));
+            stats.extend(numbers([("enlarged", enlarged), ("shrunk", shrunk), ("shed", shed)]));
+            stats.extend(numbers([("flows_plimit", flows_plimit), ("gc", gc), ("throttled", throttled)]));
+            stats.extend(numbers([("ce_mark", ce_mark), ("pkts_too_long", pkts_too_long)]));
+            // No packet here carries a time of departure, and memory does not run out.
+            stats.extend(numbers([("horizon_drops", 0), ("horizon_caps", 0), ("allocation_errors", 0)]));
+        } else {
+            // Linux counts packets of high priority no more since 6.7.
+            stats.extend(numbers([("gc", gc), ("highprio", 0), ("fastpath", fastpath), ("throttled", throttled)]));
+            stats.extend(numbers([("latency", self.stats.latency), ("ce_mark", ce_mark)]));
+            stats.extend(numbers([("flows_plimit", flows_plimit), ("pkts_too_long", pkts_too_long)]));
+            stats.extend(numbers([("alloc_errors", 0), ("horizon_drops", 0), ("horizon_caps", 0)]));
+        }
+        stats
     }
 }
 

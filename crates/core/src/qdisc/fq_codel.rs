@@ -22,6 +22,7 @@ pub use ns2::FqCodelNs2;
 
 use super::codel::{self, Control, DsMatch, Law, MAX_SPAN, MICROSECOND, Source, Vars};
 use super::flows::{Fifo, Flows, Slab};
+use super::stats::numbers;
 use super::tc::{Error, Param, Parameters, Spec, Unit, choice, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::cache::Cache;
@@ -341,8 +342,7 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
     }
 
     fn stats(&self) -> super::Stats {
-        alloc::vec![
-            ("drops", self.cstats.drop_count + self.stats.drop_overlimit),
+        numbers([
             ("maxpacket", u64::from(self.cstats.maxpacket)),
             ("drop_overlimit", self.stats.drop_overlimit),
             ("new_flow_count", self.stats.new_flow_count),
@@ -352,7 +352,19 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
             ("drop_overmemory", self.stats.drop_overmemory),
             ("new_flows_len", u64::from(self.flows.new_len())),
             ("old_flows_len", u64::from(self.flows.old_len())),
-        ]
+        ])
+    }
+
+    fn classes(&self) -> Option<super::Stats> {
+        let listed = || self.flows.listed();
+        Some(alloc::vec![
+            ("flows", (listed().count() as u64).into()),
+            ("qlen", listed().map(|flow| u64::from(flow.packets())).sum::<u64>().into()),
+            ("deficit", listed().map(|flow| i64::from(flow.credit)).sum::<i64>().into()),
+            ("count", listed().map(|flow| u64::from(flow.state.count)).sum::<u64>().into()),
+            ("lastcount", listed().map(|flow| u64::from(flow.state.lastcount)).sum::<u64>().into()),
+            ("dropping", listed().map(|flow| u64::from(flow.state.dropping)).sum::<u64>().into()),
+        ])
     }
 }
 

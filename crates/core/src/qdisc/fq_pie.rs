@@ -12,13 +12,12 @@
 //! - As in [`pie`](super::pie), updates are made up for, here queue by queue, when a packet of the queue comes or goes.
 //! - The flow hash comes with the packet; a world salts it by its seed.
 
-use alloc::vec::Vec;
-
 use super::codel::MAX_SPAN;
 use super::flows::Flows;
 use super::jiffies::{JIFFY, Timer};
 use super::pie::linux::{Control, MAX_PROB, Vars};
 use super::pie::{self, MOST_GAIN};
+use super::stats::numbers;
 use super::tc::{Error, Param, Parameters, Spec, Unit, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
@@ -313,7 +312,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for FqPie<P> {
 
     fn stats(&self) -> super::Stats {
         let Stats { pie, overmemory, new_flow_count } = self.stats;
-        let stats: Vec<_> = alloc::vec![
+        numbers([
             ("pkts_in", pie.pkts_in),
             ("overlimit", pie.overlimit),
             ("overmemory", overmemory),
@@ -323,8 +322,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for FqPie<P> {
             ("new_flows_len", u64::from(self.flows.new_len())),
             ("old_flows_len", u64::from(self.flows.old_len())),
             ("memory_used", self.flows.backlog()),
-        ];
-        stats
+        ])
     }
 }
 

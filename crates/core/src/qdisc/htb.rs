@@ -15,7 +15,7 @@ use super::fifo::PfifoParams;
 use super::psched::{LinkLayer, RateConfig, xmittime_ticks};
 use super::tbf::{MAX_RATE, check_child};
 use super::tc::{HTB_CLASSES, Param, Parameters, Spec, Unit, param};
-use super::{Context, Drops, Qdisc};
+use super::{Child, Context, Drops, Qdisc};
 use crate::packet::Packet;
 use crate::units::{Rate, Span, Time};
 use alloc::boxed::Box;
@@ -224,11 +224,13 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Htb<P> {
         self.child.is_full(mtu)
     }
 
-    /// The child's, and how often the ceiling was reached.
-    fn stats(&self) -> super::Stats {
-        let mut stats = self.child.stats();
-        stats.push(("overlimits", self.overlimits));
-        stats
+    /// How often the ceiling was reached.
+    fn overlimits(&self) -> u64 {
+        self.overlimits
+    }
+
+    fn child(&self) -> Option<Child> {
+        Some(Child::of(&*self.child, 0, None))
     }
 }
 

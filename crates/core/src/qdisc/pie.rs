@@ -29,6 +29,7 @@ mod tests;
 
 use super::codel::MAX_SPAN;
 use super::jiffies::{self, HZ, Timer};
+use super::stats::numbers;
 use super::tc::{Error, Param, Parameters, Spec, Unit, choice, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
@@ -339,20 +340,21 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Pie<P> {
     /// `prob` is a fraction of 2^64, as the kernel hands it to `tc`.
     fn stats(&self) -> super::Stats {
         let (delay, prob) = self.state();
-        let mut stats = alloc::vec![("prob", prob), ("delay", delay / 1_000)];
-        if let Controller::Linux { control, vars, .. } = &self.controller
-            && control.dq_rate_estimator
-        {
-            stats.push(("avg_dq_rate", vars.rate()));
-        }
+        let rate = match &self.controller {
+            Controller::Linux { control, vars, .. } if control.dq_rate_estimator => vars.rate(),
+            _ => 0,
+        };
+        let mut stats = alloc::vec![("prob", (prob as f64 / u64::MAX as f64).into())];
         let Stats { pkts_in, overlimit, dropped, maxq, ecn_mark } = self.stats;
-        stats.extend([
+        stats.extend(numbers([
+            ("delay", delay / 1_000),
+            ("avg_dq_rate", rate),
             ("pkts_in", pkts_in),
             ("overlimit", overlimit),
             ("dropped", dropped),
             ("maxq", maxq),
             ("ecn_mark", ecn_mark),
-        ]);
+        ]));
         stats
     }
 }

@@ -35,6 +35,7 @@ pub use linux::RedLinux;
 pub(super) use average::{Action, Parms, Vars as AverageVars, Words};
 
 use super::codel::{MAX_SPAN, MICROSECOND};
+use super::stats::numbers;
 use super::tc::{Param, Parameters, Unit, choice, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
@@ -358,7 +359,7 @@ pub struct Stats {
 
 impl Stats {
     fn list(&self) -> super::Stats {
-        alloc::vec![("marked", self.marked), ("early", self.early), ("pdrop", self.pdrop)]
+        numbers([("marked", self.marked), ("early", self.early), ("pdrop", self.pdrop), ("other", 0)])
     }
 }
 

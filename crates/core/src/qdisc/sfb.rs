@@ -17,6 +17,7 @@
 
 use super::jiffies::{HZ, JIFFY, jiffies};
 use super::siphash::Salt;
+use super::stats::numbers;
 use super::tc::{Error, Param, Parameters, Spec, Unit, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
@@ -393,8 +394,9 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Sfb<P> {
         let all = || self.bins[self.slot].buckets.iter().flatten();
         let maxprob = all().map(|bucket| u64::from(bucket.p_mark)).max().unwrap_or(0);
         let avgprob = all().map(|bucket| u64::from(bucket.p_mark)).sum::<u64>() / (LEVELS * BUCKETS) as u64;
+        let share = |prob| prob as f64 / f64::from(MAX_PROB);
         let Stats { earlydrop, penaltydrop, bucketdrop, queuedrop, marked } = self.stats;
-        alloc::vec![
+        let mut stats = numbers([
             ("earlydrop", earlydrop),
             ("penaltydrop", penaltydrop),
             ("bucketdrop", bucketdrop),
@@ -402,9 +404,13 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Sfb<P> {
             ("childdrop", 0),
             ("marked", marked),
             ("maxqlen", all().map(|bucket| u64::from(bucket.qlen)).max().unwrap_or(0)),
-            ("maxprob", maxprob),
-            ("avgprob", avgprob),
-        ]
+        ]);
+        stats.extend([("maxprob", share(maxprob).into()), ("avgprob", share(avgprob).into())]);
+        stats
+    }
+
+    fn overlimits(&self) -> u64 {
+        self.stats.queuedrop + self.stats.bucketdrop + self.stats.penaltydrop
     }
 }
 

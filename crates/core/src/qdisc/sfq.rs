@@ -240,7 +240,6 @@ pub struct Sfq<P> {
     free: u32,
     packets: usize,
     backlog: u64,
-    drops: u64,
 }
 
 impl<P: Packet + Copy> Sfq<P> {
@@ -271,7 +270,6 @@ impl<P: Packet + Copy> Sfq<P> {
             free: NIL,
             packets: 0,
             backlog: 0,
-            drops: 0,
         };
         (0..flows).for_each(|slot| sfq.link(slot));
         sfq
@@ -439,7 +437,6 @@ impl<P: Packet + Copy> Sfq<P> {
         };
         let packet = self.pop(x, self.headdrop);
         self.shorter(x);
-        self.drops += 1;
         drops.dropped(packet, DropReason::Overlimit);
     }
 
@@ -480,10 +477,7 @@ impl<P: Packet + Copy> Sfq<P> {
                     }
                     self.join(x, packet);
                 }
-                _ => {
-                    self.drops += 1;
-                    drops.dropped(packet, DropReason::FlowLimit);
-                }
+                _ => drops.dropped(packet, DropReason::FlowLimit),
             }
         }
     }
@@ -514,13 +508,11 @@ impl<P: Packet + Copy> Qdisc<P> for Sfq<P> {
         self.perturb(now, drops);
         let hash = self.hash(&packet);
         let Some(x) = self.slot_of(hash) else {
-            self.drops += 1;
             return drops.dropped(packet, self.refusal());
         };
         let full = self.slots[x as usize].qlen >= self.depth;
         let refused = self.red_drops(x, &mut packet).or_else(|| full.then(|| self.refusal()));
         if let Some(reason) = refused {
-            self.drops += 1;
             if !self.headdrop {
                 return drops.dropped(packet, reason);
             }
@@ -574,9 +566,16 @@ impl<P: Packet + Copy> Qdisc<P> for Sfq<P> {
     }
 
     fn stats(&self) -> super::Stats {
-        let mut stats = vec![("drops", self.drops)];
-        stats.extend(self.red.iter().flat_map(|red| red.stats()));
-        stats
+        self.red.iter().flat_map(|red| red.stats()).collect()
+    }
+
+    fn classes(&self) -> Option<super::Stats> {
+        let queues = || self.ht.iter().filter(|&&slot| slot != NIL).map(|&slot| &self.slots[slot as usize]);
+        Some(vec![
+            ("flows", (queues().count() as u64).into()),
+            ("qlen", queues().map(|queue| u64::from(queue.qlen)).sum::<u64>().into()),
+            ("allot", queues().map(|queue| i64::from(queue.allot)).sum::<i64>().into()),
+        ])
     }
 }
 
@@ -591,7 +590,6 @@ pub struct SfqNs2<P> {
     active: VecDeque<u32>,
     occupied: usize,
     backlog: u64,
-    drops: u64,
 }
 
 impl<P: Packet + Copy + Default> SfqNs2<P> {
@@ -605,7 +603,6 @@ impl<P: Packet + Copy + Default> SfqNs2<P> {
             active: VecDeque::with_capacity(buckets),
             occupied: 0,
             backlog: 0,
-            drops: 0,
         }
     }
 
@@ -624,7 +621,6 @@ impl<P: Packet + Copy + Default> Qdisc<P> for SfqNs2<P> {
         let which = packet.flow_hash() % self.buckets.len() as u32;
         let used = self.buckets[which as usize].len();
         if self.refuses(used) {
-            self.drops += 1;
             let reason = if self.refuses(0) { DropReason::Overlimit } else { DropReason::FlowLimit };
             return drops.dropped(packet, reason);
         }
@@ -660,10 +656,6 @@ impl<P: Packet + Copy + Default> Qdisc<P> for SfqNs2<P> {
 
     fn is_full(&self, _mtu: u32) -> bool {
         self.refuses(0)
-    }
-
-    fn stats(&self) -> super::Stats {
-        vec![("drops", self.drops)]
     }
 }
 

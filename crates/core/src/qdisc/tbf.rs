@@ -14,7 +14,7 @@ use super::any::AnyQdisc;
 use super::fifo::BfifoParams;
 use super::psched::{LinkLayer, RateConfig, bytes_per_second};
 use super::tc::{Error, Param, Parameters, Spec, Unit, param};
-use super::{Context, DropReason, Drops, Qdisc};
+use super::{Child, Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
 use crate::units::{Rate, Span, Time};
 use alloc::boxed::Box;
@@ -196,7 +196,10 @@ pub struct Tbf<P> {
     /// Taken from the child, and waiting for its tokens.
     held: Option<P>,
     overlimits: u64,
-    drops: u64,
+    /// Packets longer than the bucket.
+    too_long: u64,
+    /// Whether the line names the child: tc does not show the FIFO that is there else.
+    has_child: bool,
 }
 
 impl<P: Packet + Copy + Default> Tbf<P> {
@@ -213,7 +216,8 @@ impl<P: Packet + Copy + Default> Tbf<P> {
             child: Box::new(params.child.as_deref().unwrap_or(&fifo).build(context)),
             held: None,
             overlimits: 0,
-            drops: 0,
+            too_long: 0,
+            has_child: params.child.is_some(),
         }
     }
 
@@ -243,7 +247,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Tbf<P> {
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         if packet.bytes() > self.buckets.max_size {
             packet.set_enqueue_time(now);
-            self.drops += 1;
+            self.too_long += 1;
             return drops.dropped(packet, DropReason::Overlimit);
         }
         self.child.enqueue(now, packet, drops);
@@ -296,11 +300,14 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Tbf<P> {
         mtu > self.buckets.max_size || self.child.is_full(mtu)
     }
 
-    /// The child's, and tbf's own: how often a packet had to wait, and packets longer than the bucket.
-    fn stats(&self) -> super::Stats {
-        let mut stats = self.child.stats();
-        stats.extend([("overlimits", self.overlimits), ("too_long", self.drops)]);
-        stats
+    /// How often a packet had to wait.
+    fn overlimits(&self) -> u64 {
+        self.overlimits
+    }
+
+    /// Packets longer than the bucket never come to it.
+    fn child(&self) -> Option<Child> {
+        self.has_child.then(|| Child::of(&*self.child, self.too_long, self.held.as_ref().map(Packet::bytes)))
     }
 }
 
@@ -336,7 +343,7 @@ mod tests {
         // A bucket holds no more than a burst, however long it was idle.
         bench.fill(ms(1000), 1, 1000, 4);
         assert_eq!(departures(&mut bench, ms(1000)), [1_000_000, 1_000_000, 1_001_000, 1_002_000]);
-        assert_eq!(bench.counter("overlimits"), 5);
+        assert_eq!(bench.qdisc.overlimits(), 5);
     }
 
     #[test]
@@ -378,7 +385,10 @@ mod tests {
         assert_eq!((bench.take(ms(0)), bench.qdisc.packets(), bench.qdisc.backlog()), (None, 99, 99_000));
         assert_eq!((bench.qdisc.next_event(), bench.take_flow(ms(1))), (ms(1), Some(u32::MAX)));
         assert_eq!(departures(&mut bench, ms(1)).len() + bench.drops.len(), 98);
-        assert!(bench.counter("ecn_mark") == 0 && !bench.drops.is_empty(), "CoDel acts on what waits for tokens");
+        assert!(
+            !bench.drops.is_empty() && bench.drops.iter().all(|(_, why)| *why == DropReason::Codel),
+            "CoDel acts on what waits for tokens"
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What the tests of several disciplines share: a packet, and a bench that feeds a discipline and keeps the books.
 
-use super::{Context, DropReason, Qdisc};
+use super::{Context, Count, DropReason, Qdisc, Stats};
 use crate::packet::{Ecn, Packet, Segment};
 use crate::units::{Rate, Span, Time};
 use alloc::vec::Vec;
@@ -123,9 +123,24 @@ impl<Q: Qdisc<Parcel>> Bench<Q> {
         self.drops.drain(..).map(|(packet, reason)| (packet.id, reason)).collect()
     }
 
-    /// The counter of this name.
+    /// The counter of this name; `tins.1.drops` is that of the second tin.
     pub fn counter(&self, name: &str) -> u64 {
-        let stats = self.qdisc.stats();
-        stats.iter().find(|(key, _)| *key == name).unwrap_or_else(|| panic!("no counter {name} in {stats:?}")).1
+        counter(&self.qdisc.stats(), name)
+    }
+}
+
+/// As [`Bench::counter`] (a probability is a share of 2^64), of counters that were read already.
+pub fn counter(stats: &Stats, name: &str) -> u64 {
+    let found = |stats: &Stats, name: &str| stats.iter().find(|(key, _)| *key == name).map(|(_, count)| count.clone());
+    let count = match (name.strip_prefix("tins.").and_then(|rest| rest.split_once('.')), found(stats, "tins")) {
+        (Some((tin, name)), Some(Count::Tins(tins))) => found(&tins[tin.parse::<usize>().expect("a tin")], name),
+        _ => found(stats, name),
+    };
+    match count {
+        Some(Count::Number(number)) => number,
+        Some(Count::Flag(flag)) => u64::from(flag),
+        Some(Count::Signed(number)) => number as u64,
+        Some(Count::Real(share)) => (share * u64::MAX as f64) as u64,
+        other => panic!("no number {name}, but {other:?}, in {stats:?}"),
     }
 }

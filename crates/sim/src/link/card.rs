@@ -40,6 +40,12 @@ impl Card {
         self.nic.unsent() - usize::from(sending)
     }
 
+    /// Packets that the discipline gave and that are not sent, the one under way included, and their bytes on the link.
+    pub(super) fn unsent(&self) -> (u64, u64) {
+        let bytes = self.nic.unsent_packets().map(|packet| u64::from(packet.wire())).sum();
+        (self.nic.unsent() as u64, bytes)
+    }
+
     /// The rate changes: the packet in transmission goes on with what is left of it.
     pub(super) fn set_rate(&mut self, now: Time, old: Rate, new: Rate) {
         if self.end != Time::NEVER {

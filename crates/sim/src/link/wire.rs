@@ -15,12 +15,14 @@ pub struct Wire {
     server_due: Time,
     /// An arrival has found the link idle.
     wanted: bool,
+    /// Packets that netem lost.
+    pub(super) lost: u64,
 }
 
 impl Wire {
     /// Nothing on its way yet.
     pub(super) fn new(params: &Params, seed: u64, server_due: Time) -> Wire {
-        Wire { netem: Netem::new(params, seed), due: Time::NEVER, server_due, wanted: false }
+        Wire { netem: Netem::new(params, seed), due: Time::NEVER, server_due, wanted: false, lost: 0 }
     }
 
     /// An arrival wants the link to be looked at.
@@ -52,7 +54,9 @@ impl Link {
         let sent = if wanted || self.due <= now { self.server_event(now) } else { None };
         let wire = self.wire.as_mut()?;
         if let Some(packet) = sent {
+            let before = self.drops.len();
             wire.netem.enqueue(now, packet, &mut self.drops);
+            wire.lost += (self.drops.len() - before) as u64;
         }
         let mut out = wire.netem.dequeue(now);
         wire.due = match &mut out {

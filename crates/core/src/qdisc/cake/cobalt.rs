@@ -89,7 +89,7 @@ pub struct Vars {
     rec_inv_sqrt: u32,
     /// BLUE's probability, in 2^-32.
     pub p_drop: u32,
-    dropping: bool,
+    pub dropping: bool,
     /// The last packet was marked.
     pub ecn_marked: bool,
 }

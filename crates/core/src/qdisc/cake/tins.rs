@@ -69,6 +69,13 @@ impl<T: Clone + core::fmt::Debug, const N: usize> Table<T, N> {
     }
 }
 
+impl<T, const N: usize> Table<T, N> {
+    /// All values, in order of their places.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter()
+    }
+}
+
 impl<T, const N: usize> Index<usize> for Table<T, N> {
     type Output = T;
     #[inline(always)]

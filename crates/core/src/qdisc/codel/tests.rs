@@ -7,7 +7,7 @@ use super::*;
 use crate::packet::Ecn;
 use crate::qdisc::AnyQdisc;
 use crate::qdisc::tc::Spec;
-use crate::qdisc::testing::{CONTEXT, Parcel};
+use crate::qdisc::testing::{CONTEXT, Parcel, counter};
 use proptest::prelude::{Just, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
 const MS: u64 = 1_000_000;
@@ -40,7 +40,7 @@ impl Bench {
     }
 
     fn stat(&self, key: &str) -> u64 {
-        self.qdisc.stats().iter().find(|(name, _)| *name == key).map_or(0, |(_, value)| *value)
+        counter(&self.qdisc.stats(), key)
     }
 
     fn codel_drops(&self) -> usize {

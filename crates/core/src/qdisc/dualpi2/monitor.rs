@@ -3,7 +3,7 @@
 
 use super::Fate;
 use crate::packet::Ecn;
-use crate::qdisc::Stats;
+use crate::qdisc::{Count, Stats};
 use crate::units::{Span, Time};
 
 const MICROSECOND: u64 = 1_000;
@@ -146,12 +146,12 @@ impl Monitor {
             let Queue { arrived, forwarded, bytes, marked, not_ect_dropped, ecn_dropped, .. } = *queue;
             let (sum, longest) = (queue.delay_sum.0 / MICROSECOND, queue.delay_max.0 / MICROSECOND);
             let values = [arrived, forwarded, bytes, marked, not_ect_dropped, ecn_dropped, sum, longest];
-            stats.extend(names.iter().copied().zip(values));
-            stats.extend(bins.iter().copied().zip(queue.bins));
+            stats.extend(names.iter().copied().zip(values.map(Count::from)));
+            stats.extend(bins.iter().copied().zip(queue.bins.map(Count::from)));
         }
         let under_way = self.overload.map_or(Span::ZERO, |since| now.since(since));
-        stats.push(("overloads", self.overloads));
-        stats.push(("overload-start-us", self.started.0 / MICROSECOND));
-        stats.push(("overload-us", (self.overloaded + under_way).0 / MICROSECOND));
+        stats.push(("overloads", self.overloads.into()));
+        stats.push(("overload-start-us", (self.started.0 / MICROSECOND).into()));
+        stats.push(("overload-us", ((self.overloaded + under_way).0 / MICROSECOND).into()));
     }
 }

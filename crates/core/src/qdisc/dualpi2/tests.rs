@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::monitor::Monitor;
 use super::params::Gains;
 use super::*;
-use crate::qdisc::testing::{Bench, CONTEXT, Parcel, ms};
+use crate::qdisc::testing::{Bench, CONTEXT, Parcel, counter, ms};
 
 type Dual = Bench<DualPi2<Parcel>>;
 
@@ -403,8 +403,7 @@ fn rfc9332_statement_overload_is_reported_with_start_and_duration_and_not_anew_w
         monitor.overload(ms(n), on);
         let mut stats = Vec::new();
         monitor.put(ms(n), &mut stats);
-        let value = |name| stats.iter().find(|(key, _)| *key == name).map_or(u64::MAX, |(_, value)| *value);
-        ["overloads", "overload-start-us", "overload-us"].map(value)
+        ["overloads", "overload-start-us", "overload-us"].map(|name| counter(&stats, name))
     };
     assert_eq!(at(10, false), [0, 0, 0]);
     assert_eq!(at(20, true), [1, 20_000, 0]);

@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 use super::Params;
 use crate::packet::Packet;
 use crate::qdisc::codel::{self, Control, Ns2, Source, Vars};
+use crate::qdisc::stats::numbers;
 use crate::qdisc::{Context, DropReason, Drops, Qdisc, Stats};
 use crate::ring::Ring;
 use crate::units::Time;
@@ -204,8 +205,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for FqCodelNs2<P> {
 
     fn stats(&self) -> Stats {
         let new = self.circle.iter().filter(|&&number| self.bins[number as usize].new).count() as u64;
-        alloc::vec![
-            ("drops", self.cstats.drop_count + self.drop_overlimit),
+        numbers([
             ("maxpacket", u64::from(self.cstats.maxpacket)),
             ("drop_overlimit", self.drop_overlimit),
             ("new_flow_count", self.new_flow_count),
@@ -213,6 +213,6 @@ impl<P: Packet + Copy + Default> Qdisc<P> for FqCodelNs2<P> {
             ("ce_mark", self.cstats.ce_mark),
             ("new_flows_len", new),
             ("old_flows_len", self.circle.len() as u64 - new),
-        ]
+        ])
     }
 }

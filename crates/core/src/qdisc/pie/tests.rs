@@ -322,10 +322,12 @@ fn linux_measures_the_rate_of_departures_if_it_is_told_to() {
 fn linux_counts_as_tc_does() {
     let mut bench = pie(&Params { limit: 3, ..Params::default() });
     bench.fill(ms(0), 1, 1514, 5);
-    let stats: Vec<_> = bench.qdisc.stats();
-    let expected =
-        [("prob", 0), ("delay", 0), ("pkts_in", 3), ("overlimit", 2), ("dropped", 2), ("maxq", 2), ("ecn_mark", 0)];
-    assert_eq!(stats, expected);
+    let mut expected = alloc::vec![("prob", 0.0.into())];
+    let times = [("delay", 0), ("avg_dq_rate", 0)];
+    let counts = [("pkts_in", 3), ("overlimit", 2), ("dropped", 2), ("maxq", 2), ("ecn_mark", 0)];
+    expected.extend(numbers(times));
+    expected.extend(numbers(counts));
+    assert_eq!(bench.qdisc.stats(), expected);
     assert_eq!(bench.new_drops(), [(3, DropReason::Overlimit), (4, DropReason::Overlimit)]);
 }
 

@@ -23,6 +23,7 @@ pub struct RedLinux<P> {
     adapt_timer: Timer,
     rng: Rng,
     stats: Stats,
+    overlimits: u64,
     queue: Ring<P>,
     backlog: u64,
 }
@@ -40,6 +41,7 @@ impl<P: Packet + Copy + Default> RedLinux<P> {
             adapt_timer: Timer::repeated(if params.adaptive { HZ / 2 } else { 0 }),
             rng: Rng::stream(context.seed, "red"),
             stats: Stats::default(),
+            overlimits: 0,
             queue: Ring::default(),
             backlog: 0,
         }
@@ -77,6 +79,7 @@ impl<P: Packet + Copy + Default> RedLinux<P> {
             Action::ProbMark => DropReason::Early,
             Action::HardMark => DropReason::Forced,
         };
+        self.overlimits += 1;
         let may_mark = self.ecn && !(action == Action::HardMark && self.harddrop);
         if may_mark && packet.mark() {
             self.stats.marked += 1;
@@ -158,6 +161,11 @@ impl<P: Packet + Copy + Default> Qdisc<P> for RedLinux<P> {
 
     fn stats(&self) -> qdisc::Stats {
         self.stats.list()
+    }
+
+    /// Packets that the average marked, dropped or, with `nodrop`, let pass.
+    fn overlimits(&self) -> u64 {
+        self.overlimits
     }
 }
 

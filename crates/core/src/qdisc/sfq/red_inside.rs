@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use super::Params;
 use crate::packet::Packet;
 use crate::qdisc::red::{Action, AverageVars as Vars, Parms, Words};
+use crate::qdisc::stats::numbers;
 use crate::qdisc::{DropReason, Stats};
 use crate::rng::Rng;
 use crate::units::Rate;
@@ -127,7 +128,7 @@ impl RedInside {
 
     pub(super) fn stats(&self) -> Stats {
         let RedInside { prob, forced, .. } = self;
-        Vec::from([
+        numbers([
             ("prob_mark", prob.mark),
             ("prob_mark_head", prob.mark_head),
             ("prob_drop", prob.drop),

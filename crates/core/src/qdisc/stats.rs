@@ -1,0 +1,86 @@
+//! Counters of a discipline, under the keys of `tc -s -j qdisc`.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::{AnyQdisc, Qdisc};
+use crate::packet::Packet;
+
+/// A counter's value.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Count {
+    /// A whole number: packets, bytes, microseconds.
+    Number(u64),
+    /// A whole number that may be negative: a credit, the time until something is due.
+    Signed(i64),
+    /// A probability.
+    Real(f64),
+    /// Whether something is so.
+    Flag(bool),
+    /// Counters of each tin (cake), in tc's order.
+    Tins(Vec<Stats>),
+}
+
+impl From<u64> for Count {
+    fn from(number: u64) -> Count {
+        Count::Number(number)
+    }
+}
+
+impl From<i64> for Count {
+    fn from(number: i64) -> Count {
+        Count::Signed(number)
+    }
+}
+
+impl From<f64> for Count {
+    fn from(number: f64) -> Count {
+        Count::Real(number)
+    }
+}
+
+impl From<bool> for Count {
+    fn from(flag: bool) -> Count {
+        Count::Flag(flag)
+    }
+}
+
+/// Counters by name, in tc's order.
+pub type Stats = Vec<(&'static str, Count)>;
+
+/// Counters that are all whole numbers.
+pub fn numbers<const N: usize>(counters: [(&'static str, u64); N]) -> Stats {
+    counters.into_iter().map(|(name, number)| (name, number.into())).collect()
+}
+
+/// A discipline below a shaper: `tc` shows it as an entry of its own.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Child {
+    /// Packets that the shaper dropped before they came to it.
+    pub kept_from: u64,
+    /// How often it was over a limit; see [`super::Qdisc::overlimits`].
+    pub overlimits: u64,
+    /// Its packets and bytes queued. One that the shaper has taken and not yet sent still counts.
+    pub queued: (u64, u64),
+    /// Its own counters.
+    pub stats: Stats,
+    /// The sums over its flows.
+    pub classes: Option<Stats>,
+    /// The discipline below it, if it is a shaper too.
+    pub child: Option<Box<Child>>,
+}
+
+impl Child {
+    /// A discipline below a shaper that kept `kept_from` packets from it, and holds one of `held` bytes that was its own.
+    pub fn of<P: Packet + Copy + Default>(child: &AnyQdisc<P>, kept_from: u64, held: Option<u32>) -> Child {
+        let (packets, bytes) = (child.packets() as u64, child.backlog());
+        Child {
+            kept_from,
+            overlimits: child.overlimits(),
+            queued: (packets + u64::from(held.is_some()), bytes + u64::from(held.unwrap_or(0))),
+            stats: child.stats(),
+            classes: child.classes(),
+            child: child.child().map(Box::new),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! A discipline's counters over a whole run, as the object that `tc -s -j qdisc show` prints for it.
+//!
+//! The keys and units are tc's. Three things are added: `classes`, sums over what `tc -s class show` lists; `child`,
+//! the discipline below a shaper, which tc lists apart; and keys that tc leaves out while they are zero are always there.
+
+use serde_json::{Map, Value, json};
+use sojourn_core::packet::Packet;
+use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::qdisc::{AnyQdisc, Child, Count, Qdisc, Stats};
+
+/// Counters that every discipline has, counted by its caller.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Common {
+    /// Packets that left the discipline.
+    pub packets: u64,
+    /// Their bytes as the discipline counts them.
+    pub bytes: u64,
+    /// Packets that it dropped.
+    pub drops: u64,
+    /// How often a packet met a limit.
+    pub overlimits: u64,
+    /// Packets in the queue.
+    pub qlen: u64,
+    /// Their bytes.
+    pub backlog: u64,
+}
+
+impl Common {
+    /// The difference to an earlier state.
+    pub fn since(self, before: Common) -> Common {
+        let Common { packets, bytes, drops, .. } = before;
+        Common { packets: self.packets - packets, bytes: self.bytes - bytes, drops: self.drops - drops, ..self }
+    }
+
+    /// The object of a discipline that has nothing else to say.
+    pub fn object(&self, kind: &str) -> Map<String, Value> {
+        let Common { packets, bytes, drops, overlimits, qlen, backlog } = *self;
+        let sent = [("bytes", bytes), ("packets", packets), ("drops", drops), ("overlimits", overlimits)];
+        // Nothing is handed back to a discipline here.
+        let queued = [("requeues", 0), ("backlog", backlog), ("qlen", qlen)];
+        let numbers = sent.into_iter().chain(queued).map(|(key, number)| (key.to_owned(), number.into()));
+        std::iter::once(("kind".to_owned(), kind.into())).chain(numbers).collect()
+    }
+}
+
+/// The object of a discipline of this line. `common` says what was counted around it; the queue's state and `overlimits`
+/// come from the discipline. What has no queue counts nothing, as in Linux.
+pub fn of<P: Packet + Copy + Default>(spec: &Spec, qdisc: &AnyQdisc<P>, common: Common) -> Value {
+    if matches!(spec, Spec::Noqueue(_)) {
+        return Common::default().object(spec.kind()).into();
+    }
+    let (qlen, backlog) = (qdisc.packets() as u64, qdisc.backlog());
+    let common = Common { overlimits: qdisc.overlimits(), qlen, backlog, ..common };
+    whole(spec, common, qdisc.stats(), qdisc.classes(), qdisc.child()).into()
+}
+
+fn whole(spec: &Spec, common: Common, own: Stats, classes: Option<Stats>, below: Option<Child>) -> Map<String, Value> {
+    let mut object = common.object(spec.kind());
+    object.extend(map(own));
+    if let Some(classes) = classes {
+        object.insert("classes".to_owned(), map(classes).into());
+    }
+    if let Some(Child { kept_from, overlimits, queued: (qlen, backlog), stats, classes, child }) = below {
+        let fifo = Spec::Pfifo(Default::default());
+        let spec = match spec {
+            Spec::Htb(params) => params.child.as_deref(),
+            Spec::Tbf(params) => params.child.as_deref(),
+            _ => None,
+        };
+        let common = Common { drops: common.drops - kept_from, overlimits, qlen, backlog, ..common };
+        let object_below = whole(spec.unwrap_or(&fifo), common, stats, classes, child.map(|child| *child));
+        object.insert("child".to_owned(), object_below.into());
+    }
+    object
+}
+
+fn map(stats: Stats) -> Map<String, Value> {
+    stats.into_iter().map(|(key, count)| (key.to_owned(), value(count))).collect()
+}
+
+fn value(count: Count) -> Value {
+    match count {
+        Count::Number(number) => number.into(),
+        Count::Signed(number) => number.into(),
+        Count::Real(number) => as_tc(number),
+        Count::Flag(flag) => flag.into(),
+        Count::Tins(tins) => tins.into_iter().map(|tin| Value::from(map(tin))).collect(),
+    }
+}
+
+/// tc prints six digits of a probability.
+fn as_tc(number: f64) -> Value {
+    let rounded: f64 = format!("{number:.5e}").parse().unwrap_or(number);
+    // A whole number has no point there.
+    if rounded.fract() == 0.0 { json!(rounded as i64) } else { json!(rounded) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probability_has_six_digits_as_tc_prints_it() {
+        let shown = [0.194_690_449, 0.0, 1.0, 0.000_123_456_789].map(|number| as_tc(number).to_string());
+        assert_eq!(shown, ["0.19469", "0", "1", "0.000123457"]);
+    }
+}

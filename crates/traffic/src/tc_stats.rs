@@ -1,0 +1,177 @@
+//! A discipline's counters from the guest's `tc -s`, in the shape of [`sojourn_measure::stats`].
+//!
+//! Pure but for the asking: text of `tc` in, a JSON object out.
+
+use std::io;
+
+use serde_json::{Map, Value, json};
+
+/// Keys of tc that are no counters: where a discipline stands, and its options, which are the scenario's.
+const NOT_COUNTED: [&str; 9] =
+    ["handle", "parent", "root", "dev", "refcnt", "options", "offloaded", "ingress", "ingress_block"];
+/// Disciplines with a class for each flow, and what of it can be summed.
+const FLOWS: [(&str, &[&str]); 3] =
+    [("fq_codel", &["deficit", "count", "lastcount"]), ("sfq", &["allot"]), ("cake", &["deficit", "count"])];
+/// Their classes say whether a flow is in CoDel's dropping state.
+const DROPPING: [&str; 2] = ["fq_codel", "cake"];
+
+/// Counters that tc leaves out while they are zero.
+fn left_out(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "codel" => &["ce_mark"],
+        "fq_codel" => &["ce_mark", "memory_used", "drop_overmemory"],
+        "fq" => &[
+            "highprio",
+            "latency",
+            "ce_mark",
+            "flows_plimit",
+            "pkts_too_long",
+            "alloc_errors",
+            "horizon_drops",
+            "horizon_caps",
+        ],
+        "pie" => &["avg_dq_rate"],
+        _ => &[],
+    }
+}
+
+/// All that `tc` says of the disciplines here: `qdiscs`, as it prints them as JSON, and by device the text of its `classes`
+/// (only newer ones print those as JSON). `tc` runs it with these words; `of_device` are further words for the first.
+///
+/// # Errors
+/// `tc` fails.
+pub fn ask(mut tc: impl FnMut(&[String]) -> io::Result<String>, of_device: &str) -> io::Result<Value> {
+    let words = |line: &str| line.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let qdiscs = parsed(tc(&words(&format!("-s -j qdisc show {of_device}")))?);
+    let mut classes = Map::new();
+    for qdisc in qdiscs.as_array().into_iter().flatten() {
+        let device = qdisc["dev"].as_str().or_else(|| of_device.strip_prefix("dev ")).unwrap_or_default();
+        if FLOWS.iter().any(|(kind, _)| qdisc["kind"] == *kind) && !classes.contains_key(device) {
+            let text = tc(&words(&format!("-s class show dev {device}")))?;
+            classes.insert(device.to_owned(), text.into());
+        }
+    }
+    Ok(json!({ "qdiscs": qdiscs, "classes": classes }))
+}
+
+/// tc's JSON; its words where it prints none. fq's has the name `throttled` twice: the first is of flows.
+fn parsed(text: String) -> Value {
+    let mut whole = String::with_capacity(text.len());
+    for part in text.split_inclusive("\"inactive\":") {
+        let digits = part.len() - part.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let after_inactive = whole.ends_with("\"inactive\":");
+        let (number, rest) = part.split_at(if after_inactive { digits } else { 0 });
+        whole.push_str(number);
+        match rest.strip_prefix(",\"throttled\":") {
+            Some(rest) if after_inactive => whole.extend([",\"throttled_flows\":", rest]),
+            _ => whole.push_str(rest),
+        }
+    }
+    serde_json::from_str(&whole).unwrap_or(Value::String(text))
+}
+
+/// The discipline of a device, and what is below it; from what [`ask`] gave.
+pub fn discipline(asked: &Value, device: &str) -> Option<Value> {
+    let all: Vec<&Value> = asked["qdiscs"].as_array()?.iter().filter(|one| is_on(one, device)).collect();
+    let root = all.iter().find(|one| one["root"] == true)?;
+    Some(object(root, &all, asked["classes"][device].as_str().unwrap_or_default()).into())
+}
+
+/// tc leaves the device out where it was asked for one.
+fn is_on(qdisc: &Value, device: &str) -> bool {
+    qdisc.get("dev").is_none_or(|name| name == device)
+}
+
+fn object(qdisc: &Value, all: &[&Value], classes: &str) -> Map<String, Value> {
+    let kind = qdisc["kind"].as_str().unwrap_or_default();
+    let keys = qdisc.as_object().into_iter().flatten().filter(|(key, _)| !NOT_COUNTED.contains(&key.as_str()));
+    let mut object: Map<String, Value> = keys.map(|(key, value)| (key.clone(), value.clone())).collect();
+    for key in left_out(kind) {
+        object.entry(*key).or_insert(json!(0));
+    }
+    if kind == "codel" {
+        object.entry("dropping").or_insert(json!(false));
+    }
+    let handle = qdisc["handle"].as_str().unwrap_or_default();
+    if let Some((kind, keys)) = FLOWS.iter().find(|(name, _)| *name == kind) {
+        object.insert("classes".to_owned(), sums(kind, keys, handle, classes).into());
+    }
+    let below = |one: &&&Value| one["parent"].as_str().is_some_and(|parent| parent.starts_with(handle));
+    if let Some(child) = all.iter().find(below) {
+        object.insert("child".to_owned(), self::object(child, all, classes).into());
+    }
+    object
+}
+
+/// Sums over the classes of a discipline in the text of `tc -s class show`.
+fn sums(kind: &str, keys: &[&str], handle: &str, classes: &str) -> Map<String, Value> {
+    let head = format!("class {kind} {handle}");
+    let blocks: Vec<Vec<&str>> = classes
+        .split("\nclass ")
+        .map(|block| block.strip_prefix("class ").unwrap_or(block))
+        .filter(|block| block.starts_with(&head["class ".len()..]))
+        .map(|block| block.split_ascii_whitespace().collect())
+        .collect();
+    let after = |block: &[&str], key: &str, places: usize| -> i64 {
+        let at = block.iter().position(|word| *word == key);
+        at.and_then(|at| block.get(at + places)?.trim_end_matches('p').parse().ok()).unwrap_or(0)
+    };
+    let sum = |key: &str, places| blocks.iter().map(|block| after(block, key, places)).sum::<i64>();
+    let mut sums = Map::new();
+    sums.insert("flows".to_owned(), blocks.len().into());
+    // `backlog 8816b 12p`: the bytes are rounded.
+    sums.insert("qlen".to_owned(), sum("backlog", 2).into());
+    sums.extend(keys.iter().map(|key| ((*key).to_owned(), sum(key, 1).into())));
+    if DROPPING.contains(&kind) {
+        let dropping = blocks.iter().filter(|block| block.contains(&"dropping")).count();
+        sums.insert("dropping".to_owned(), dropping.into());
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QDISCS: &str = r#"[{"kind":"tbf","handle":"1:","dev":"h0","root":true,"refcnt":2,"options":{"rate":9},
+        "bytes":7,"packets":1,"drops":0,"overlimits":2,"requeues":0,"backlog":9,"qlen":1},
+        {"kind":"fq_codel","handle":"8001:","dev":"h0","parent":"1:1","options":{},"bytes":7,"packets":1,"drops":0,
+        "overlimits":0,"requeues":0,"backlog":9,"qlen":1,"maxpacket":5,"ecn_mark":4},
+        {"kind":"fq","handle":"1:","dev":"h1","root":true,"flows":3,"inactive":2,"throttled":1,"gc":0,"throttled":41}]"#;
+    const CLASSES: &str = "class tbf 1:1 parent 1: leaf 8001: \n\nclass fq_codel 8001:5d parent 8001: \n (dropped 0, \
+        overlimits 0 requeues 0) \n backlog 5608b 8p requeues 0\n  deficit 346 count 420 lastcount 15 ldelay 48.5ms \
+        dropping drop_next -268ms\nclass fq_codel 8001:f2 parent 8001: \n (dropped 0, overlimits 0 requeues 0) \n \
+        backlog 8Kb 12p requeues 0\n  deficit -430 count 1 lastcount 1 ldelay 107ms\n";
+
+    fn asked() -> Value {
+        let answer = |words: &[String]| {
+            let of_classes = words.contains(&"class".to_owned());
+            Ok(if of_classes { CLASSES.to_owned() } else { QDISCS.replace("\n        ", "") })
+        };
+        ask(answer, "").expect("tc answers")
+    }
+
+    #[test]
+    fn a_shapers_child_and_its_flows_are_in_one_object() {
+        let said = discipline(&asked(), "h0").expect("h0 has a root");
+        let keys = |value: &Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>().join(" ");
+        assert_eq!(keys(&said), "kind bytes packets drops overlimits requeues backlog qlen child");
+        let child = &said["child"];
+        assert_eq!(
+            (&child["kind"], &child["ecn_mark"], &child["memory_used"]),
+            (&json!("fq_codel"), &json!(4), &json!(0))
+        );
+        let sums = json!({"flows": 2, "qlen": 20, "deficit": -84, "count": 421, "lastcount": 16, "dropping": 1});
+        assert_eq!(child["classes"], sums);
+        assert_eq!(discipline(&asked(), "h2"), None);
+    }
+
+    #[test]
+    fn both_counters_that_fq_calls_throttled_are_there() {
+        let said = discipline(&asked(), "h1").expect("h1 has a root");
+        assert_eq!(
+            (&said["throttled_flows"], &said["throttled"], &said["inactive"]),
+            (&json!(1), &json!(41), &json!(2))
+        );
+    }
+}
