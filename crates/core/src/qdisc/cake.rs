@@ -250,7 +250,7 @@ impl<P: Packet + Copy + Default> Cake<P> {
 
     /// Linux's `buffer_used`.
     fn buffer_used(&self) -> u64 {
-        self.slab.backlog() + self.slab.packets() as u64 * self.skb
+        self.slab.memory(self.skb)
     }
 }
 
