@@ -268,6 +268,19 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
         }
     }
 
+    #[inline(always)]
+    fn admit(&mut self, now: Time, packet: P, may_pass: bool, drops: &mut impl Drops<P>) -> bool {
+        let passes = L::CAN_BYPASS && may_pass && self.flows.packets() == 0;
+        if !passes {
+            self.enqueue(now, packet, drops);
+        }
+        passes
+    }
+
+    fn requeued(&mut self, is: bool) {
+        self.limit = if is { self.limit - 1 } else { self.limit + 1 };
+    }
+
     #[inline]
     fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P> {
         let mut packet = P::default();
