@@ -148,6 +148,8 @@ enum { PACKET, ACKED, RETRANSMITTED, RING, PAUSED };
 /* What a ring's record tells of: packets came to it, or left it. */
 enum { SENT, COMPLETED };
 enum { DELIVERED, DROPPED, QUEUED };
+/* A reason of a drop beside those of Linux's enum qdisc_drop_reason. */
+#define ACK_FILTERED 0xffff
 
 /* A packet that is on its way through a queue. */
 struct seen {
@@ -362,6 +364,17 @@ static void on_free(void *data, struct sk_buff *skb, void *location, u32 reason)
 	forget(seen);
 }
 
+/* cake's filter of ACKs frees what it takes out of a queue as if it had been used up. tc counts it as a drop, and so do we. */
+static void on_consume(void *data, struct sk_buff *skb, void *location)
+{
+	struct seen *seen = find_seen(skb);
+
+	if (!seen || seen->record.protocol != IPPROTO_TCP || seen->record.payload)
+		return;
+	seen->record.reason = ACK_FILTERED;
+	on_free(data, skb, location, 0);
+}
+
 /* The sender's view of an ACK that acknowledges something for the first time, before it acts on it. */
 static void on_ack(void *data, struct sock *sk, const struct sk_buff *skb)
 {
@@ -413,8 +426,8 @@ static struct hook {
 	bool on;
 } hooks[] = {
 	{ "net_dev_queue", on_queue },		 { "qdisc_drop", on_qdisc_drop },
-	{ "kfree_skb", on_free },		 { "tcp_probe", on_ack },
-	{ "tcp_retransmit_skb", on_retransmit },
+	{ "kfree_skb", on_free },		 { "consume_skb", on_consume },
+	{ "tcp_probe", on_ack },		 { "tcp_retransmit_skb", on_retransmit },
 };
 
 static void match_hook(struct tracepoint *point, void *data)

@@ -39,7 +39,7 @@ pub use any::AnyQdisc;
 pub use stats::{Child, Count, Stats};
 
 use crate::cache::Cache;
-use crate::packet::Packet;
+use crate::packet::{Packet, Segment};
 use crate::units::{Rate, Span, Time};
 
 /// Why a packet was dropped: the closed list that every world and file uses.
@@ -108,10 +108,18 @@ impl DropReason {
     }
 }
 
-/// Where dropped packets go.
+/// Where dropped packets go, and what else a discipline asks of the world around it.
 pub trait Drops<P> {
     /// Takes a packet that the discipline dropped.
     fn dropped(&mut self, packet: P, reason: DropReason);
+
+    /// The TCP segment that a packet carries. A world whose packets do not carry all of it themselves looks it up.
+    fn segment(&self, packet: &P) -> Option<Segment>
+    where
+        P: Packet,
+    {
+        packet.segment()
+    }
 }
 
 /// Drops into a list, for tests and replay.
@@ -125,6 +133,19 @@ impl<P> Drops<P> for alloc::vec::Vec<(P, DropReason)> {
 pub trait Qdisc<P: Packet> {
     /// A packet arrives. It is stamped with `now`, and kept or dropped (it, or another in its place).
     fn enqueue(&mut self, now: Time, packet: P, drops: &mut impl Drops<P>);
+
+    /// A packet arrives as Linux's stack hands it over (`__dev_xmit_skb`). One that finds a discipline with
+    /// `TCQ_F_CAN_BYPASS` empty never enters it: if it `may_pass`, the discipline stays as it is and `true` is
+    /// returned. The caller then gives the packet to the device, or keeps it for the device ([`Qdisc::requeued`]).
+    #[inline(always)]
+    fn admit(&mut self, now: Time, packet: P, _may_pass: bool, drops: &mut impl Drops<P>) -> bool {
+        self.enqueue(now, packet, drops);
+        false
+    }
+
+    /// The stack keeps a packet before the device (`gso_skb`), or no longer does. Meanwhile it counts towards the limit
+    /// in packets of a discipline that lets packets pass; [`Qdisc::packets`] and [`Qdisc::backlog`] do not count it.
+    fn requeued(&mut self, _is: bool) {}
 
     /// Packets arrive at the same time, one after the other.
     #[inline(always)]

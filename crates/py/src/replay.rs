@@ -27,7 +27,7 @@ pub fn replay<'py>(
     mtu: u32,
     told: Option<u64>,
 ) -> PyResult<(Bound<'py, PyBytes>, Vec<String>)> {
-    let (spec, rate, warnings) = asked(py, trace, name, qdisc, rate, told.map(Rate))?;
+    let (spec, rate, warnings) = asked(py, trace, name, qdisc, rate, told.map(Rate), mtu)?;
     let csv = py.detach(|| {
         let rows = match told {
             Some(link) => run_told(trace, name, &spec, Rate(link), mtu),
@@ -56,7 +56,7 @@ pub fn replay_counted<'py>(
     rate: Option<&str>,
     mtu: u32,
 ) -> PyResult<(Bound<'py, PyBytes>, Vec<String>, String)> {
-    let (spec, rate, warnings) = asked(py, trace, name, qdisc, rate, None)?;
+    let (spec, rate, warnings) = asked(py, trace, name, qdisc, rate, None, mtu)?;
     let (csv, stats) = py.detach(|| {
         let played = run_counted(trace, name, &spec, rate, mtu).map_err(|error| Error::new_err(error.to_string()))?;
         PyResult::Ok((to_csv(&played.rows), played.stats.to_string()))
@@ -73,6 +73,7 @@ fn asked(
     qdisc: &str,
     rate: Option<&str>,
     link: Option<Rate>,
+    mtu: u32,
 ) -> PyResult<(Spec, Option<Rate>, Vec<String>)> {
     let (spec, mut warnings) =
         Spec::parse(qdisc).map_err(|error| Error::new_err(format!("--qdisc = {qdisc}: {error}")))?;

@@ -288,10 +288,15 @@ impl Ends {
     /// What an ACK that has arrived says beside its header; the place of that is free then.
     #[inline]
     pub fn take_told(&mut self, packet: &Packet) -> Told {
-        match packet.sack() & !BLOCKS {
+        match packet.place() {
             0 => Told::NOTHING,
             place => self.sacks.take(place, packet.has(TWIN)),
         }
+    }
+
+    /// What an ACK that is on its way says beside its header.
+    pub fn told(&self, packet: &Packet) -> &Told {
+        &self.sacks.places[packet.place() as usize]
     }
 
     /// Fetches what a segment in order needs of a receiving end, and what [`Ends::warm_held`] will ask.
@@ -314,7 +319,7 @@ impl Ends {
     /// The same of what an ACK says beside its header.
     #[inline]
     pub fn warm_blocks(&self, packet: &Packet) {
-        if let Some(told) = self.sacks.places.get((packet.sack() & !BLOCKS) as usize) {
+        if let Some(told) = self.sacks.places.get(packet.place() as usize) {
             Processor.fetch(told);
         }
     }
@@ -322,7 +327,7 @@ impl Ends {
     /// The last segment of the first block that an ACK brings.
     #[inline]
     pub fn newest_block(&self, packet: &Packet) -> Option<u32> {
-        let told = self.sacks.places.get((packet.sack() & !BLOCKS) as usize)?;
+        let told = self.sacks.places.get(packet.place() as usize)?;
         Some(told.blocks[0].end.wrapping_sub(1))
     }
 

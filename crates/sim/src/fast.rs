@@ -116,7 +116,7 @@ enum Station {
     Queue(Box<Link>, Place),
     /// Computed on arrival.
     Closed(Box<ClosedLink>),
-    /// With a queue discipline and events, and a part in flow control.
+    /// With a queue discipline and events, and a part in flow control or a filter of ACKs.
     Coupled(Box<Link>, Place),
 }
 
@@ -310,7 +310,7 @@ impl Fabric {
                 if plan.lags[index] {
                     link.hand_over_early(scenario.link(index));
                 }
-                if plan.coupled[index] {
+                if plan.coupled[index] || link.filters_acks() {
                     Station::Coupled(Box::new(link), place)
                 } else {
                     Station::Queue(Box::new(link), place)
@@ -646,19 +646,22 @@ impl Fabric {
         self.leave(index, packet, left?)
     }
 
-    /// As [`Fabric::queue`], where flow control may have something to say.
+    /// As [`Fabric::queue`], where flow control or a filter of ACKs may have something to say.
     #[cold]
     #[inline(never)]
     fn queue_coupled(&mut self, index: usize, packet: &mut Packet) -> Option<Target> {
         let Station::Coupled(link, _) = &mut self.links[index] else { return None };
         let now = packet.time;
+        if link.filters_acks() && packet.has_blocks() {
+            link.tell(packet, self.ends.told(packet));
+        }
         let starts = link.arrive(now, packet);
         self.send_frames(index);
         self.settle(index, now);
         if starts { self.serve_coupled(index, now, packet) } else { None }
     }
 
-    /// As [`Fabric::serve`], where flow control may have something to say.
+    /// As [`Fabric::serve`], at such a link.
     #[cold]
     #[inline(never)]
     fn serve_coupled(&mut self, index: usize, now: Time, packet: &mut Packet) -> Option<Target> {

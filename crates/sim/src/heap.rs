@@ -228,6 +228,9 @@ impl Fabric<'_> {
     }
 
     fn arrive(&mut self, now: Time, link: usize, mut packet: Packet) {
+        if self.links[link].filters_acks() && packet.has_blocks() {
+            self.links[link].tell(&packet, self.ends.told(&packet));
+        }
         let starts = self.links[link].arrive(now, &mut packet);
         self.settle(now, link);
         if starts {

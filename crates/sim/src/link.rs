@@ -17,11 +17,14 @@ use crate::topology::Change;
 use crate::{Detail, Options};
 
 mod card;
+mod filter;
 mod pause;
+mod requeue;
 mod traced;
 mod wire;
 
 use card::Card;
+use filter::Blocks;
 pub use pause::Frame;
 use pause::Pause;
 use traced::Opportunities;
@@ -37,6 +40,10 @@ const SKB: u32 = 640 + 256 - 52;
 /// A link in operation.
 pub struct Link {
     qdisc: AnyQdisc<Packet>,
+    /// A packet that passed the empty discipline and waits for the device (Linux's `gso_skb`).
+    requeued: Option<Packet>,
+    /// What the discipline reads of ACKs, if it filters them.
+    blocks: Option<Box<Blocks>>,
     meter: LinkMeter,
     records: Option<Vec<PacketRecord>>,
     /// What the discipline dropped in the last operation; the engine takes them.
@@ -54,7 +61,7 @@ pub struct Link {
     pause: Option<Box<Pause>>,
     /// How the discipline changes on the way, if it does.
     course: Option<Box<Course>>,
-    /// An arrival needs more than to be enqueued: without a buffer, behind a card, with impairments or flow control.
+    /// An arrival needs more than to be enqueued: without a buffer, behind a card, with impairments, flow control or a filter of ACKs.
     special: bool,
     is_traced: bool,
     bufferless: bool,
@@ -153,13 +160,16 @@ impl Link {
         let wire = |impair: &Box<_>| Box::new(Wire::new(impair, setup.seed, due));
         let pause = Pause::new(link, setup);
         let watches = pause.as_ref().is_some_and(|pause| pause.watches());
+        let blocks = Blocks::new(link);
         Link {
             course: Course::new(link, context),
             bufferless,
-            special: bufferless || link.nic.is_some() || link.impair.is_some() || watches,
+            special: bufferless || link.nic.is_some() || link.impair.is_some() || watches || blocks.is_some(),
             pause,
             wire: link.impair.as_ref().map(wire),
             qdisc,
+            requeued: None,
+            blocks,
             meter,
             records: options.packets.then(Vec::new),
             drops: Vec::new(),
@@ -214,9 +224,11 @@ impl Link {
         if self.special {
             return self.arrive_in_full(now, packet);
         }
-        self.qdisc.enqueue(now, *packet, &mut self.drops);
+        if self.qdisc.admit(now, *packet, self.requeued.is_none(), &mut self.drops) {
+            self.requeue(packet);
+        }
         if self.detail {
-            self.meter.enqueued(now, self.qdisc.packets(), self.is_full());
+            self.meter.enqueued(now, self.waiting(), self.is_full());
         }
         !self.busy && !self.is_traced
     }
@@ -230,7 +242,7 @@ impl Link {
         if self.bufferless && self.busy && self.due > now {
             self.drops.push((*packet, DropReason::Busy));
         } else {
-            self.qdisc.enqueue(now, *packet, &mut self.drops);
+            self.take_in(now, packet);
             if self.detail {
                 self.meter.enqueued(now, self.waiting(), self.is_full());
             }
@@ -260,6 +272,13 @@ impl Link {
                 self.arrive(now, &mut make(packet, number));
             }
             return;
+        }
+        let mut numbers = numbers;
+        // Only the first can pass the discipline.
+        if self.qdisc.packets() == 0
+            && let Some(first) = numbers.next()
+        {
+            self.arrive(now, &mut make(packet, first));
         }
         packet.enter(self.overhead as u16);
         packet.time = now;
@@ -353,7 +372,15 @@ impl Link {
         let Some(course) = &mut self.course else { return };
         match course.to_come.next() {
             Some(QdiscChange::Parameters(change)) => {
+                // The limit is that of the line, and what waits before the device still counts towards it.
+                let waits = self.requeued.is_some();
+                if waits {
+                    self.qdisc.requeued(false);
+                }
                 let taken = self.qdisc.change(now, &change.spec, &mut self.drops);
+                if waits {
+                    self.qdisc.requeued(true);
+                }
                 taken.unwrap_or_else(|error| panic!("bug: a change that was tried before: {error}"));
                 course.present = change.spec;
                 self.queue_has_changed(now);
@@ -375,6 +402,7 @@ impl Link {
         let mut old = std::mem::replace(&mut self.qdisc, spec.build(context));
         // What it holds back it gives in its own time, of which nothing but this depends any more.
         let (mut at, mut gone) = (now, Vec::new());
+        gone.extend(self.requeued.take().map(|packet| (packet, DropReason::Overlimit)));
         while old.packets() > 0 && at < Time::NEVER {
             match old.dequeue(at, &mut gone) {
                 Some(packet) => gone.push((packet, DropReason::Overlimit)),
@@ -450,7 +478,8 @@ impl Link {
     /// Packets before the link, the one in transmission not counted.
     #[inline]
     fn waiting(&self) -> usize {
-        self.qdisc.packets() + self.card.as_ref().map_or(0, |card| card.waiting(self.service.is_some()))
+        let before = self.qdisc.packets() + usize::from(self.requeued.is_some());
+        before + self.card.as_ref().map_or(0, |card| card.waiting(self.service.is_some()))
     }
 
     #[inline]
@@ -461,7 +490,9 @@ impl Link {
     /// Takes the next packet from the discipline; the link must not be transmitting. Gives the end of its transmission.
     #[inline(always)]
     fn start(&mut self, now: Time, packet: &mut Packet) -> Option<Time> {
-        if !self.qdisc.dequeue_into(now, packet, &mut self.drops) {
+        if self.requeued.is_some() {
+            self.take_requeued(packet);
+        } else if !self.qdisc.dequeue_into(now, packet, &mut self.drops) {
             self.idle(now);
             return None;
         }

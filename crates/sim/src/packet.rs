@@ -241,6 +241,12 @@ impl Packet {
         (self.tags >> SACK) as u32
     }
 
+    /// ACK: the place in which what it says beside its header is kept, whatever that is.
+    #[inline(always)]
+    pub fn place(&self) -> u32 {
+        self.sack() & !BLOCKS
+    }
+
     /// Length in bytes as the current link counts it.
     #[inline(always)]
     pub fn wire(&self) -> u16 {
@@ -437,8 +443,8 @@ impl Queued for Packet {
     fn hosts(&self) -> (u32, u32) {
         hosts(self.flow_hash(), self.lane() % 2 == 1)
     }
-    /// Numbers count segments. What SACK blocks say is not in the packet: an ACK with some is never idle. An ACK with a FIN is neither
-    /// filtered nor does it filter others.
+    /// Numbers count segments. What SACK blocks say is not in the packet but with the hosts ([`crate::link`] looks it up): by itself an ACK
+    /// with some is not pure. An ACK with a FIN is neither filtered nor does it filter others.
     fn segment(&self) -> Option<Segment> {
         if self.code() >= PING {
             return None;

@@ -20,6 +20,7 @@ mod flush;
 mod hosts;
 mod ledbat;
 mod pause;
+mod requeue;
 mod rpm;
 
 use crate::plan::Plan;

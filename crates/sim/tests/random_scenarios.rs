@@ -74,6 +74,18 @@ const CHANGES: &[&str] = &[
     "ccaq limit 20",
 ];
 
+/// Disciplines of a link in eight: such as packets pass or whose ACKs are filtered.
+const PASSED: &[&str] = &[
+    "codel limit 5 target 1us interval 1us",
+    "codel ecn ce_threshold 1us variant linux7",
+    "fq_codel limit 20 flows 8 quantum 300",
+    "fq_codel limit 3 flows 8",
+    "sfq limit 20",
+    "cake besteffort ack-filter",
+    "cake besteffort ack-filter-aggressive",
+    "htb rate 2mbit child cake besteffort ack-filter",
+];
+
 /// What befalls packets behind a link.
 const IMPAIRMENTS: &[&str] = &[
     "loss 2%",
@@ -93,7 +105,7 @@ const IMPAIRMENTS: &[&str] = &[
 ];
 
 /// Draws of one scenario; those of what came later have streams of their own, so that older scenarios stay as they were.
-struct Draw(Rng, Rng, Rng, Rng, Rng, Rng, Rng, Rng, Rng);
+struct Draw(Rng, Rng, Rng, Rng, Rng, Rng, Rng, Rng, Rng, Rng);
 
 impl Draw {
     fn below(&mut self, n: u64) -> u64 {
@@ -157,7 +169,9 @@ impl Draw {
         if self.once_in(6) {
             delay.push((Time(self.moment(duration).0 + 10 * MS), self.delay()));
         }
-        let qdisc = self.of(qdiscs).parse().expect("a tc line");
+        let drawn = self.of(qdiscs);
+        let passed = PASSED[self.9.below(PASSED.len() as u64) as usize];
+        let qdisc = if self.9.below(8) == 0 { passed } else { drawn }.parse().expect("a tc line");
         let changes = self.changes(&qdisc, duration);
         Link {
             rate: self.capacity(duration),
@@ -493,6 +507,7 @@ fn compare(seed: u64) -> usize {
         stream("hosts"),
         stream("flushes"),
         stream("words"),
+        stream("passed"),
     );
     let mut scenario = draw.scenario(seed);
     if seed % 4 == 3 {

@@ -310,6 +310,7 @@ impl<'a> Tracker<'a> {
             }
         };
         match code {
+            probe::ACK_FILTERED => DropReason::AckFilter,
             OVERLIMIT | BAND_LIMIT => DropReason::Overlimit,
             CONGESTED => law,
             FLOW_LIMIT => DropReason::FlowLimit,
@@ -510,6 +511,15 @@ mod tests {
         late[56..64].copy_from_slice(&(ORIGIN + 9_000).to_le_bytes());
         let reasons: Vec<Fate> = observed(&[full, late]).packets.iter().map(|record| record.fate).collect();
         assert_eq!(reasons, [Fate::Dropped(DropReason::Overlimit), Fate::Dropped(DropReason::Codel)]);
+    }
+
+    #[test]
+    fn an_ack_that_a_filter_took_out_of_its_queue_is_a_drop_of_that_reason() {
+        let mut ack = packet(0, 8, 0, 0x10, 5_000, (1, probe::ACK_FILTERED));
+        ack[56..64].copy_from_slice(&(ORIGIN + 9_000).to_le_bytes());
+        let output = observed(&[ack]);
+        assert_eq!(output.packets[0].fate, Fate::Dropped(DropReason::AckFilter));
+        assert_eq!((output.links[0].main.drops, output.links[0].main.delivered_packets), (1, 0));
     }
 
     #[test]

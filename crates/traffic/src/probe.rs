@@ -5,12 +5,15 @@ use std::net::Ipv4Addr;
 /// Bytes of a record.
 const SIZE: usize = 64;
 
+/// The reason of an ACK that cake's filter took out of a queue; the kernel has no number for it.
+pub const ACK_FILTERED: u16 = u16::MAX;
+
 /// What became of a packet at a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// It was sent.
     Delivered,
-    /// It was freed; the number is the kernel's `qdisc_drop_reason`, 0 if it told none.
+    /// It was freed; the number is the kernel's `qdisc_drop_reason`, 0 if it told none, or [`ACK_FILTERED`].
     Dropped(u16),
     /// It waited when the probe ended.
     Queued,

@@ -38,6 +38,15 @@ macro_rules! any_qdisc {
             }
 
             #[inline(always)]
+            fn admit(&mut self, now: Time, packet: P, may_pass: bool, drops: &mut impl Drops<P>) -> bool {
+                match self { $(AnyQdisc::$variant(q) => q.admit(now, packet, may_pass, drops),)+ }
+            }
+
+            fn requeued(&mut self, is: bool) {
+                match self { $(AnyQdisc::$variant(q) => q.requeued(is),)+ }
+            }
+
+            #[inline(always)]
             fn enqueue_all(&mut self, now: Time, packets: impl Iterator<Item = P>, drops: &mut impl Drops<P>) {
                 match self { $(AnyQdisc::$variant(q) => q.enqueue_all(now, packets, drops),)+ }
             }

@@ -11,8 +11,8 @@
 //! - The memory of a packet is its length and what the link says that a buffer takes beside it ([`Context::skb`]), the same
 //!   for all; the kernel counts what the buffer of each occupies.
 //! - `autorate-ingress` and `fwmark` are not there; `nat` changes nothing, as no address is translated.
-//! - In the simulator each connection is between two hosts of its own, and an ACK with SACK blocks is never taken for idle;
-//!   timestamps never keep an ACK.
+//! - In the simulator each connection is between two hosts of its own, and timestamps never keep an ACK: those of ACKs in
+//!   order do not fall.
 //! - Packets here are never larger than the link's: `split-gso` has nothing to do.
 
 mod ack_filter;
@@ -130,10 +130,12 @@ impl<P: Packet + Copy + Default> Cake<P> {
 
     /// The place in this queue of an ACK that the one at the door makes idle.
     #[cold]
-    fn idle_ack(&self, number: usize, queue: usize, newest: &P) -> Option<u32> {
+    fn idle_ack(&self, number: usize, queue: usize, newest: &P, world: &impl Drops<P>) -> Option<u32> {
         let fifo = &self.tins[number].flows[queue].fifo;
         let aggressive = self.params.ack_filter == AckFilter::Aggressive;
-        ack_filter::idle_ack(self.slab.iter(fifo), fifo.packets(), newest, aggressive)
+        let newest = world.segment(newest)?;
+        let queued = self.slab.iter(fifo).map(|packet| world.segment(packet));
+        ack_filter::idle_ack(queued, fifo.packets(), &newest, aggressive)
     }
 
     /// The ACK at this place of a queue goes.
@@ -250,7 +252,7 @@ impl<P: Packet + Copy + Default> Cake<P> {
 
     /// Linux's `buffer_used`.
     fn buffer_used(&self) -> u64 {
-        self.slab.backlog() + self.slab.packets() as u64 * self.skb
+        self.slab.memory(self.skb)
     }
 }
 
@@ -289,7 +291,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Cake<P> {
         self.avg_netoff = tins::ewma(self.avg_netoff, u64::from(self.header) << 16, 8);
         self.lengths.see(bytes);
         let filters = self.params.ack_filter != AckFilter::Off;
-        let idle = if filters { self.idle_ack(number, queue, &packet) } else { None };
+        let idle = if filters { self.idle_ack(number, queue, &packet, drops) } else { None };
         let tin = &mut self.tins[number];
         self.slab.push(&mut tin.flows[queue].fifo, packet);
         tin.backlog += u64::from(bytes);

@@ -453,6 +453,19 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for Codel<P, L> {
         self.queue.packets.push(packet);
     }
 
+    #[inline(always)]
+    fn admit(&mut self, now: Time, packet: P, may_pass: bool, drops: &mut impl Drops<P>) -> bool {
+        let passes = L::CAN_BYPASS && may_pass && self.queue.packets.is_empty();
+        if !passes {
+            self.enqueue(now, packet, drops);
+        }
+        passes
+    }
+
+    fn requeued(&mut self, is: bool) {
+        self.limit = if is { self.limit - 1 } else { self.limit + 1 };
+    }
+
     fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P> {
         let mut packet = P::default();
         self.dequeue_into(now, &mut packet, drops).then_some(packet)

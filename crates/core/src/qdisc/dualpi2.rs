@@ -16,7 +16,8 @@
 //! - There are no filters: nothing but the ECN field sorts, and a packet that is not ECN-capable is never in the L queue.
 //!   `split_gso` has no effect, as no packets are aggregated. L4S can't be switched off (RFC 9332 §2.5.2): that is another
 //!   discipline. With `any_ect` Linux treats ECT(0) in the L queue as ECT(1); RFC 9332 §2.5.1.1 would have it squared.
-//! - The memory of a packet is its length; the kernel counts what the buffer around it occupies.
+//! - The memory of a packet is its length and, as Linux counts, what the link says that a buffer takes beside it
+//!   ([`Context::skb`]), the same for all; the kernel counts what the buffer of each occupies.
 //! - Linux's timer is set anew each time from when it went off, which is never on time: here, a nanosecond late. It is
 //!   first set at time zero. Updates are made up for when the next packet comes or goes, in the state at their time.
 //! - RFC 9332's scheduler is open: ours is Linux's round, by default with a sixteenth for C. Its limit of 250 ms at the
@@ -127,6 +128,8 @@ pub struct DualPi2<P> {
     limit: usize,
     /// Bytes in both queues.
     memory_limit: u64,
+    /// Bytes of it that a packet takes beyond its length.
+    skb: u64,
     /// The largest packet.
     mtu: u32,
     /// Room for one MTU must be left, whatever the packet's size (RFC 9332).
@@ -171,6 +174,7 @@ impl<P: Packet + Copy + Default> DualPi2<P> {
         DualPi2 {
             limit,
             memory_limit: params.memlimit.map_or(bytes, u64::from),
+            skb: if params.variant == Variant::Linux { u64::from(context.skb) } else { 0 },
             mtu,
             spare,
             any_ect: params.any_ect,
@@ -183,6 +187,12 @@ impl<P: Packet + Copy + Default> DualPi2<P> {
             rng: Rng::stream(context.seed, "dualpi2"),
             stats: Stats::default(),
         }
+    }
+
+    /// Bytes of memory in use.
+    #[inline]
+    fn memory_used(&self) -> u64 {
+        self.backlog + self.packets() as u64 * self.skb
     }
 
     /// The updates that were due up to `now`.
@@ -277,7 +287,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for DualPi2<P> {
         queue.packets.push(Queued { packet, apply_step });
         queue.packets_in += 1;
         self.backlog += u64::from(bytes);
-        self.stats.max_memory_used = self.stats.max_memory_used.max(self.backlog);
+        self.stats.max_memory_used = self.stats.max_memory_used.max(self.memory_used());
         self.stats.maxq = self.stats.maxq.max(queued as u64);
     }
 
@@ -319,7 +329,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for DualPi2<P> {
         if let Some(wc) = params.classic_protection {
             self.wrr = Wrr::new(wc as i32, 100 - wc as i32, self.mtu);
         }
-        while self.packets() > self.limit || self.backlog > self.memory_limit {
+        while self.packets() > self.limit || self.memory_used() > self.memory_limit {
             let Some(queued) = self.c.packets.pop().or_else(|| self.l.packets.pop()) else { break };
             self.backlog -= u64::from(queued.packet.bytes());
             drops.dropped(queued.packet, DropReason::Overlimit);
@@ -338,8 +348,8 @@ impl<P: Packet + Copy + Default> Qdisc<P> for DualPi2<P> {
 
     #[inline]
     fn is_full(&self, mtu: u32) -> bool {
-        let room = u64::from(self.spare.unwrap_or(mtu));
-        self.packets() >= self.limit || self.backlog + room > self.memory_limit
+        let room = u64::from(self.spare.unwrap_or(mtu)) + self.skb;
+        self.packets() >= self.limit || self.memory_used() + room > self.memory_limit
     }
 
     /// `prob` is a fraction of 2^32, as the kernel hands it to `tc`; `credit` is a signed number.
@@ -361,7 +371,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for DualPi2<P> {
         ]));
         stats.push(("credit", i64::from(self.wrr.credit).into()));
         stats.extend(numbers([
-            ("memory-used", self.backlog),
+            ("memory-used", self.memory_used()),
             ("max-memory-used", self.stats.max_memory_used),
             ("memory-limit", self.memory_limit),
         ]));

@@ -183,6 +183,12 @@ impl<P: Packet + Copy> Slab<P> {
         self.backlog
     }
 
+    /// Bytes of memory that all of them take, each with `skb` beyond its length ([`Context::skb`](super::Context::skb)).
+    #[inline]
+    pub fn memory(&self, skb: u64) -> u64 {
+        self.backlog + self.packets as u64 * skb
+    }
+
     /// Puts a packet at the tail of this queue.
     #[inline(always)]
     pub fn push(&mut self, fifo: &mut Fifo, packet: P) {
@@ -318,6 +324,12 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
     #[inline]
     pub fn backlog(&self) -> u64 {
         self.slab.backlog
+    }
+
+    /// Bytes of memory that all packets take: see [`Slab::memory`].
+    #[inline]
+    pub fn memory(&self, skb: u64) -> u64 {
+        self.slab.memory(skb)
     }
 
     /// Flows in the lists of new flows.

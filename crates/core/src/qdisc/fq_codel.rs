@@ -11,8 +11,8 @@
 //! discipline: see [`FqCodelNs2`].
 //!
 //! Deviations:
-//! - The memory of a packet is its length. The kernel counts what the buffer around it occupies (`truesize`, which
-//!   depends on the driver: two to three times a small packet), so that it meets `memory_limit` earlier.
+//! - The memory of a packet is its length and what the link says that a buffer takes beside it ([`Context::skb`]), the same
+//!   for all; the kernel counts what the buffer of each occupies (`truesize`).
 //! - The flow hash comes with the packet; a world salts it by its seed (RFC 8290 §4.1.1).
 //! - RFC 8290 §4.2 lets CoDel look at the whole backlog for its MTU test, and so do we, like Linux.
 
@@ -156,6 +156,8 @@ pub struct FqCodel<P, L: Law> {
     limit: usize,
     quantum: u32,
     memory_limit: u64,
+    /// Bytes of it that a packet takes beyond its length.
+    skb: u64,
     drop_batch: u32,
     /// A full buffer drops half of the packets, not of the bytes, and CoDel takes no notice.
     rfc8290: bool,
@@ -204,6 +206,7 @@ impl<P: Packet + Copy, L: Law> FqCodel<P, L> {
             limit: params.limit as usize,
             quantum: params.quantum.unwrap_or(context.mtu),
             memory_limit: u64::from(params.memory_limit),
+            skb: u64::from(context.skb),
             drop_batch: params.drop_batch,
             rfc8290: params.variant == Variant::Rfc8290,
             queues: params.flows,
@@ -220,6 +223,12 @@ impl<P: Packet + Copy, L: Law> FqCodel<P, L> {
     #[inline]
     fn classify(&self, hash: u32) -> u32 {
         ((u64::from(hash) * u64::from(self.queues)) >> 32) as u32
+    }
+
+    /// Bytes of memory in use.
+    #[inline]
+    fn memory_usage(&self) -> u64 {
+        self.flows.memory(self.skb)
     }
 
     /// The bytes of a queue have changed.
@@ -280,11 +289,24 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
             self.flows.flow_mut(number).credit = self.quantum as i32;
             self.stats.new_flow_count += 1;
         }
-        if self.flows.backlog() > self.memory_limit {
+        if self.memory_usage() > self.memory_limit {
             self.overflow(DropReason::MemoryLimit, drops);
         } else if self.flows.packets() > self.limit {
             self.overflow(DropReason::Overlimit, drops);
         }
+    }
+
+    #[inline(always)]
+    fn admit(&mut self, now: Time, packet: P, may_pass: bool, drops: &mut impl Drops<P>) -> bool {
+        let passes = L::CAN_BYPASS && may_pass && self.flows.packets() == 0;
+        if !passes {
+            self.enqueue(now, packet, drops);
+        }
+        passes
+    }
+
+    fn requeued(&mut self, is: bool) {
+        self.limit = if is { self.limit - 1 } else { self.limit + 1 };
     }
 
     #[inline]
@@ -318,7 +340,7 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
         self.drop_batch = params.drop_batch;
         self.control.change(params.target, params.interval, params.ce_threshold, params.ecn);
         self.control = self.control.select(params.ce_threshold_selector);
-        while self.flows.packets() > self.limit || self.flows.backlog() > self.memory_limit {
+        while self.flows.packets() > self.limit || self.memory_usage() > self.memory_limit {
             let Some(packet) = self.dequeue(now, drops) else { break };
             drops.dropped(packet, DropReason::Overlimit);
         }
@@ -334,7 +356,8 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
     }
 
     fn is_full(&self, mtu: u32) -> bool {
-        self.flows.packets() >= self.limit || self.flows.backlog() + u64::from(mtu) > self.memory_limit
+        let room = u64::from(mtu) + self.skb;
+        self.flows.packets() >= self.limit || self.memory_usage() + room > self.memory_limit
     }
 
     fn ahead(&self, packets: usize, cache: &impl Cache, see: impl FnMut(&P)) {
@@ -348,7 +371,7 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
             ("new_flow_count", self.stats.new_flow_count),
             ("ecn_mark", self.cstats.ecn_mark),
             ("ce_mark", self.cstats.ce_mark),
-            ("memory_used", self.flows.backlog()),
+            ("memory_used", self.memory_usage()),
             ("drop_overmemory", self.stats.drop_overmemory),
             ("new_flows_len", u64::from(self.flows.new_len())),
             ("old_flows_len", u64::from(self.flows.old_len())),

@@ -7,8 +7,9 @@
 //! arrival is dropped, whosever it is.
 //!
 //! Deviations:
-//! - The memory of a packet is its length; the kernel counts what the buffer around it occupies. That the limit of memory
-//!   is exceeded is only counted (`overmemory`), in Linux too.
+//! - The memory of a packet is its length and what the link says that a buffer takes beside it ([`Context::skb`]), the same
+//!   for all; the kernel counts what the buffer of each occupies. That the limit of memory is exceeded is only counted
+//!   (`overmemory`), in Linux too.
 //! - As in [`pie`](super::pie), updates are made up for, here queue by queue, when a packet of the queue comes or goes.
 //! - The flow hash comes with the packet; a world salts it by its seed.
 
@@ -153,6 +154,8 @@ pub struct FqPie<P> {
     limit: usize,
     quantum: u32,
     memory_limit: u64,
+    /// Bytes of memory that a packet takes beyond its length.
+    skb: u64,
     /// Up to this probability a mark may stand for a drop; nothing is marked without.
     ecn_prob: Option<u64>,
     queues: u32,
@@ -179,6 +182,7 @@ impl<P: Packet + Copy> FqPie<P> {
             limit: params.limit as usize,
             quantum: params.quantum.unwrap_or(context.mtu.clamp(256, 1 << 20)),
             memory_limit: u64::from(params.memory_limit),
+            skb: u64::from(context.skb),
             ecn_prob: params.most_marked(),
             queues: params.flows,
             control: pie::control(&params.of_pie(), context.mtu),
@@ -243,7 +247,8 @@ impl<P: Packet + Copy + Default> Qdisc<P> for FqPie<P> {
             return self.refuse(number, packet, DropReason::Overlimit, drops);
         }
         let bytes = packet.bytes();
-        self.stats.overmemory += u64::from(self.flows.backlog() > self.memory_limit + u64::from(bytes));
+        let truesize = u64::from(bytes) + self.skb;
+        self.stats.overmemory += u64::from(self.flows.memory(self.skb) > self.memory_limit + truesize);
         let flow = self.flows.flow_mut(number);
         let backlog = flow.bytes() as u32;
         let vars = &mut flow.state.vars;
@@ -321,7 +326,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for FqPie<P> {
             ("new_flow_count", new_flow_count),
             ("new_flows_len", u64::from(self.flows.new_len())),
             ("old_flows_len", u64::from(self.flows.old_len())),
-            ("memory_used", self.flows.backlog()),
+            ("memory_used", self.flows.memory(self.skb)),
         ])
     }
 }

@@ -527,6 +527,19 @@ impl<P: Packet + Copy> Qdisc<P> for Sfq<P> {
     }
 
     #[inline]
+    fn admit(&mut self, now: Time, packet: P, may_pass: bool, drops: &mut impl Drops<P>) -> bool {
+        let passes = may_pass && self.packets == 0;
+        if !passes {
+            self.enqueue(now, packet, drops);
+        }
+        passes
+    }
+
+    fn requeued(&mut self, is: bool) {
+        self.limit = if is { self.limit - 1 } else { self.limit + 1 };
+    }
+
+    #[inline]
     fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P> {
         self.perturb(now, drops);
         if self.tail == NIL {

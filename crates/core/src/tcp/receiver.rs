@@ -5,11 +5,13 @@
 //! once. Without `quickack` it is every second full segment, or 200 ms. What is out of order is acknowledged at once, until the
 //! sender must know (compress.rs).
 //!
-//! DCTCP's receiver echoes each segment's mark (RFC 8257 §3.2), Prague's counts them (accurate ECN, RFC 9768: the ACE field; not
-//! the option with its byte counters).
+//! DCTCP's receiver echoes each segment's mark (RFC 8257 §3.2): where marking changes, what came before is acknowledged at once,
+//! and, as in Linux, then the segment itself (without `quickack` that one waits as any other). Prague's counts marks (accurate ECN,
+//! RFC 9768: the ACE field; not the option with its byte counters).
 //!
-//! Deviations: where marking changes, DCTCP's new segment waits for its ACK as any other (Linux acknowledges it at once); one that
-//! is out of order is told together with those before it.
+//! Deviations: where marking changes with a segment that is out of order, it is told together with those before it. Linux acknowledges
+//! at once what comes with CWR also to a DCTCP sender (`tcp_ecn_accept_cwr`); here only to a classic one, as with it windows of
+//! three segments stay there (experiments/agree/ablations.md).
 
 use crate::cache::{Cache, LINE};
 use crate::packet::Ecn;
@@ -217,6 +219,11 @@ impl Receiver {
             self.discharge();
             return true;
         }
+        if self.at_once && self.early {
+            // The ACK of what came before leaves now, and this segment's by the timer, at the same time.
+            self.deadline = now;
+            return true;
+        }
         if self.at_once || (pushed && self.adaptive && !self.early) {
             // Linux `__tcp_cleanup_rbuf`: the application, which reads at once, has it all.
             self.discharge();
@@ -245,7 +252,7 @@ impl Receiver {
             return None;
         }
         let flushes = self.merge().is_some_and(|merge| merge.is_holding());
-        if !flushes && self.compress.as_deref().is_none_or(|compress| !compress.is_holding()) {
+        if !flushes && !self.at_once && self.compress.as_deref().is_none_or(|compress| !compress.is_holding()) {
             self.pace.missed();
         }
         Some(self.ack_now())
@@ -388,6 +395,8 @@ impl Receiver {
             self.early = true;
         }
         self.ace = u8::from(ce);
+        // Linux `dctcp_ece_ack_update`: so is the segment at the change.
+        self.at_once |= self.adaptive;
     }
 
     /// RFC 9768 §3.2.2.5.1: an ACK at once where marking begins, and for the second mark since the last ACK.
@@ -992,6 +1001,23 @@ mod tests {
         assert_eq!(receiver.next_event(), Time(1) + DELACK);
         let late = receiver.on_timer(Time(1) + DELACK).expect("it is due");
         assert_eq!((late.cum, late.ts_first, late.ts_last, late.ece()), (2, 11, 11, true));
+    }
+
+    #[test]
+    fn linux_acknowledges_the_segment_at_a_change_at_once_after_what_came_before() {
+        let mut receiver = Receiver::new(&Config { ecn: true, cc: Cc::Dctcp, ..Config::default() });
+        let mut arrive = |seq, ecn| receiver.accept(Time(u64::from(seq)), arrival(seq, true, seq, ecn, false));
+        // After the quick ones.
+        (0..16).for_each(|seq| assert!(arrive(seq, Ecn::Ect0)));
+        assert!(!arrive(16, Ecn::Ect0) && arrive(17, Ecn::Ce));
+        assert!(receiver.is_early());
+        let early = receiver.ack();
+        assert_eq!((early.cum, early.ece(), receiver.next_event()), (17, false, Time(17)));
+        let own = receiver.on_timer(Time(17)).expect("it is due");
+        assert_eq!((own.cum, own.ece(), receiver.next_event()), (18, true, Time::NEVER));
+        // Nothing waits: it is acknowledged itself.
+        assert!(receiver.accept(Time(20), arrival(18, true, 18, Ecn::Ect0, false)) && !receiver.is_early());
+        assert!(!receiver.accept(Time(21), arrival(19, true, 19, Ecn::Ect0, false)), "and the next one waits");
     }
 
     #[test]

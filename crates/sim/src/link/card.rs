@@ -5,6 +5,7 @@ use sojourn_core::qdisc::{DropReason, Qdisc};
 use sojourn_core::units::{Rate, Time};
 use sojourn_measure::NicMeter;
 
+use super::requeue::next_packet;
 use super::{Link, Server, Service};
 use crate::packet::Packet;
 use crate::setup::Setup;
@@ -158,7 +159,7 @@ impl Link {
             return; // As without a card, packets wait in the discipline until an opportunity comes.
         }
         while card.nic.is_open()
-            && let Some(packet) = self.qdisc.dequeue(now, &mut self.drops)
+            && let Some(packet) = next_packet(&mut self.requeued, &mut self.qdisc, now, &mut self.drops)
         {
             card.nic.send(packet, u32::from(packet.ip_bytes()) + ETHERNET);
             card.note(now);
@@ -173,7 +174,7 @@ impl Link {
             return;
         }
         let Some(&packet) = card.nic.head() else {
-            if self.qdisc.packets() == 0 && self.detail {
+            if self.waiting() == 0 && self.detail {
                 self.meter.emptied(now);
             }
             return;

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use sojourn_core::packet::Packet as _;
 use sojourn_core::qdisc::Qdisc;
 use sojourn_core::units::{Span, Time};
 use sojourn_measure::{LinkReport, PauseMeter};
@@ -98,7 +99,8 @@ impl Link {
     /// After anything that changes the queue.
     pub(super) fn watch(&mut self, now: Time) {
         if let Some(Pause { brake: Some(brake), .. }) = self.pause.as_deref_mut() {
-            brake.look(now, self.qdisc.packets() as u64, self.qdisc.backlog());
+            let (packets, bytes) = self.requeued.map_or((0, 0), |packet| (1, u64::from(packet.bytes())));
+            brake.look(now, self.qdisc.packets() as u64 + packets, self.qdisc.backlog() + bytes);
         }
     }
 
@@ -136,7 +138,7 @@ impl Link {
     pub(super) fn stand(&mut self, now: Time) {
         self.busy = true;
         self.due = Time::NEVER;
-        match self.qdisc.packets() {
+        match self.waiting() {
             _ if !self.detail => {}
             0 => self.meter.emptied(now),
             packets => self.meter.enqueued(now, packets, self.is_full()),

@@ -7,6 +7,7 @@ use sojourn_core::qdisc::Qdisc;
 use sojourn_core::units::{Span, Time};
 use sojourn_model::scenario::Trace;
 
+use super::requeue::next_packet;
 use super::{Link, Server, Service};
 use crate::packet::Packet;
 
@@ -53,7 +54,7 @@ impl Link {
         if self.service.is_none() {
             let next = match &self.card {
                 Some(card) => card.head(),
-                None => self.qdisc.dequeue(now, &mut self.drops),
+                None => next_packet(&mut self.requeued, &mut self.qdisc, now, &mut self.drops),
             };
             if let Some(packet) = next {
                 trace.remaining = packet.bytes();

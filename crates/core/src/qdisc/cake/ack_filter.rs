@@ -5,7 +5,7 @@
 
 use core::cmp::Ordering;
 
-use crate::packet::{Packet, Segment};
+use crate::packet::Segment;
 
 /// Whether one number in sequence is after another (RFC 9293 §3.4).
 fn after(one: u32, other: u32) -> bool {
@@ -48,21 +48,23 @@ fn is_idle(older: &Segment, newest: &Segment) -> bool {
 }
 
 /// The place from the head of the ACK to drop when `newest` comes to the tail of this queue of `packets` packets.
-pub fn idle_ack<'a, P: Packet + 'a>(
-    queue: impl Iterator<Item = &'a P>,
+pub fn idle_ack(
+    queue: impl Iterator<Item = Option<Segment>>,
     packets: u32,
-    newest: &P,
+    newest: &Segment,
     aggressive: bool,
 ) -> Option<u32> {
-    let newest = newest.segment().filter(|segment| segment.acks && !segment.syn)?;
+    if !newest.acks || newest.syn {
+        return None;
+    }
     let (mut eligible, mut found): (Option<(u32, u8)>, i32) = (None, 0);
-    for (segment, place) in queue.map(Packet::segment).zip(0..) {
+    for (segment, place) in queue.zip(0..) {
         let Some(older) = segment.filter(|segment| segment.stream == newest.stream) else { continue };
         if eligible.is_some_and(|(_, echo)| echo != older.echo) {
             eligible = None;
             found -= 1;
         }
-        if !is_idle(&older, &newest) {
+        if !is_idle(&older, newest) {
             continue;
         }
         eligible = eligible.or(Some((place, older.echo)));

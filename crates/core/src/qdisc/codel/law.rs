@@ -16,6 +16,8 @@ pub trait Law: Copy + Debug + 'static {
     const LONG_AGO: Self::Tick;
     /// Whether a drop counts only once the next packet is found above target too.
     const COUNTS_LATE: bool = false;
+    /// Whether it is Linux's, where packets pass a discipline that is empty (`TCQ_F_CAN_BYPASS`).
+    const CAN_BYPASS: bool = false;
 
     /// Nanoseconds on the law's clock.
     fn tick(ns: u64) -> Self::Tick;
@@ -122,6 +124,7 @@ impl Law for Linux {
     type Root = u16;
     const MOST_DROPS: u32 = u32::MAX;
     const LONG_AGO: u32 = 0u32.wrapping_sub((70_400_000_000u64 >> 10) as u32);
+    const CAN_BYPASS: bool = true;
 
     #[inline]
     fn tick(ns: u64) -> u32 {
@@ -173,6 +176,7 @@ impl Law for Linux7 {
     type Root = u16;
     const MOST_DROPS: u32 = 256;
     const LONG_AGO: u32 = Linux::LONG_AGO;
+    const CAN_BYPASS: bool = true;
 
     #[inline]
     fn tick(ns: u64) -> u32 {

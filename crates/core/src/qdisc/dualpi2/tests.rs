@@ -273,6 +273,19 @@ fn linux_drops_at_arrival_if_told_to_and_by_memory() {
     assert_eq!(bench.counter("max-memory-used"), 10_000);
 }
 
+/// Linux counts the buffer around a packet; RFC 9332 counts bytes.
+#[test]
+fn what_a_packet_takes_beside_its_length_counts_as_memory_in_linux() {
+    for (variant, most) in [(Variant::Linux, 4), (Variant::Rfc9332, 6)] {
+        let params = Params { memlimit: Some(10_000), ..of(variant) };
+        let mut bench = Bench::new(DualPi2::new(&params, &Context { skb: 830, ..CONTEXT }));
+        bench.fill(ms(0), 1, 1514, most);
+        assert!(bench.drops.is_empty() && bench.qdisc.is_full(1514), "{variant:?}");
+        bench.put(ms(0), 1, 1514);
+        assert_eq!(bench.new_drops().len(), 1, "{variant:?}");
+    }
+}
+
 #[test]
 fn linux_derives_its_gains_from_the_rtts_as_tc_does() {
     let gains = |max: Option<u64>, typical: Option<u64>| {

@@ -291,6 +291,21 @@ fn rfc8290_statement_07_a_limit_of_10240_packets_and_32_mb_holds_for_all_queues_
     assert_eq!((bench.counter("drop_overlimit"), bench.counter("drop_overmemory")), (5, 5));
 }
 
+/// In Linux a full segment of TCP fills 2344 bytes.
+#[test]
+fn four_megabytes_hold_1789_full_segments_and_not_2770() {
+    let params = Params { memory_limit: 4 << 20, ..Params::default() };
+    for (skb, most) in [(830, 1789), (0, 2770)] {
+        let mut bench = Bench::new(FqCodel::<Parcel, Linux>::new(&params, &Context { skb, ..CONTEXT }));
+        bench.fill(ms(0), queue(1), 1514, most);
+        assert!(bench.drops.is_empty() && bench.qdisc.is_full(1514));
+        assert_eq!(bench.counter("memory_used"), u64::from(most) * (1514 + u64::from(skb)));
+        bench.put(ms(0), queue(1), 1514);
+        assert!(bench.new_drops().iter().all(|(_, reason)| *reason == DropReason::MemoryLimit));
+        assert_eq!(bench.counter("drop_overmemory"), 64, "a batch");
+    }
+}
+
 #[test]
 fn ce_threshold_selector_marks_only_packets_whose_ds_field_matches() {
     let fate = |selector: &str, dscp: u8, ecn: Ecn| {

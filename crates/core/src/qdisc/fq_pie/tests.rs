@@ -81,6 +81,15 @@ fn too_much_memory_is_only_counted() {
 }
 
 #[test]
+fn what_a_packet_takes_beside_its_length_counts_as_memory() {
+    let params = Params { memory_limit: 5000, ..Params::default() };
+    let mut bench = Bench::new(FqPie::new(&params, &Context { skb: 830, ..CONTEXT }));
+    bench.fill(ms(0), queue(1), 1514, 5);
+    // The fourth finds 7032 bytes, no more than the limit and its own 2344; the fifth finds 9376.
+    assert_eq!((bench.counter("overmemory"), bench.counter("memory_used")), (1, 5 * 2344));
+}
+
+#[test]
 fn marks_stand_for_drops_up_to_ecn_prob() {
     for (percent, marks, drops) in [(20, 1, 0), (19, 0, 1)] {
         let mut bench = fq_pie(&Params { ecn: true, ecn_prob: percent, ..Params::default() });

@@ -1,0 +1,91 @@
+//! A discipline that filters ACKs compares their SACK blocks (cake). The hosts keep these, not the packets.
+
+use sojourn_core::packet::{Packet as _, Segment};
+use sojourn_core::qdisc::cake::AckFilter;
+use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::qdisc::{DropReason, Drops, Qdisc};
+use sojourn_core::units::Time;
+use sojourn_model::scenario;
+
+use super::Link;
+use crate::ends::Told;
+use crate::packet::Packet;
+
+/// Whether a discipline of this kind looks at the SACK blocks of ACKs.
+fn filters_acks(spec: &Spec) -> bool {
+    match spec {
+        Spec::Cake(params) => params.ack_filter != AckFilter::Off,
+        Spec::Htb(params) => params.child.as_deref().is_some_and(filters_acks),
+        Spec::Tbf(params) => params.child.as_deref().is_some_and(filters_acks),
+        _ => false,
+    }
+}
+
+/// What the ACKs say that wait before a link, by the place in which their hosts keep it. A place is not used again before
+/// its ACK has left the link.
+pub(super) struct Blocks(Vec<Told>);
+
+impl Blocks {
+    /// For a link's discipline, if it looks at them now or after a change.
+    pub(super) fn new(link: &scenario::Link) -> Option<Box<Blocks>> {
+        let mut specs = link.changes.iter().map(|(_, change)| change.spec()).chain([&link.qdisc]);
+        specs.any(filters_acks).then(|| Box::new(Blocks(Vec::new())))
+    }
+}
+
+/// Takes drops, and knows what ACKs say.
+struct Reader<'a> {
+    drops: &'a mut Vec<(Packet, DropReason)>,
+    blocks: &'a Blocks,
+}
+
+impl Drops<Packet> for Reader<'_> {
+    fn dropped(&mut self, packet: Packet, reason: DropReason) {
+        self.drops.push((packet, reason));
+    }
+
+    fn segment(&self, packet: &Packet) -> Option<Segment> {
+        let mut segment = packet.segment()?;
+        if packet.has_blocks() {
+            let told = self.blocks.0[packet.place() as usize];
+            for (sack, block) in segment.sacks.iter_mut().zip(told.blocks()) {
+                *sack = (block.start, block.end);
+            }
+            segment.sack_count = told.blocks().len() as u8;
+            segment.pure = true;
+        }
+        Some(segment)
+    }
+}
+
+impl Link {
+    /// Whether it is to be told what the ACKs say that arrive.
+    pub fn filters_acks(&self) -> bool {
+        self.blocks.is_some()
+    }
+
+    /// What this ACK says, which arrives next.
+    pub fn tell(&mut self, ack: &Packet, told: &Told) {
+        if let Some(Blocks(places)) = self.blocks.as_deref_mut()
+            && ack.has_blocks()
+        {
+            let place = ack.place() as usize;
+            if places.len() <= place {
+                places.resize(place + 1, Told::NOTHING);
+            }
+            places[place] = *told;
+        }
+    }
+
+    /// A packet comes to the discipline, or passes it.
+    pub(super) fn take_in(&mut self, now: Time, packet: &Packet) {
+        let may_pass = self.requeued.is_none();
+        let passes = match self.blocks.as_deref() {
+            Some(blocks) => self.qdisc.admit(now, *packet, may_pass, &mut Reader { drops: &mut self.drops, blocks }),
+            None => self.qdisc.admit(now, *packet, may_pass, &mut self.drops),
+        };
+        if passes {
+            self.requeue(packet);
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What Linux's stack does between a discipline and its device.
+//!
+//! Source: `__dev_xmit_skb` in Linux 7.3 `net/core/dev.c`; `sch_direct_xmit`, `dev_requeue_skb` and `dequeue_skb` in
+//! `net/sched/sch_generic.c`. A packet that finds an empty discipline with `TCQ_F_CAN_BYPASS` never enters it: it goes to the
+//! device, or, if the device takes nothing now, waits before it (`gso_skb`). It counts as queued, so that what comes
+//! after it is enqueued, and it leaves first. So no CoDel sees it, and a new flow of fq_codel waits for it too.
+//!
+//! Deviation: behind a network card with byte queue limits Linux takes several packets from the discipline at once, and puts
+//! those back here for which the ring has no room. This link takes them one by one, when there is room.
+
+use sojourn_core::qdisc::{AnyQdisc, Drops, Qdisc};
+use sojourn_core::units::Time;
+
+use super::Link;
+use crate::packet::Packet;
+
+/// The packet that the device gets next.
+pub(super) fn next_packet(
+    requeued: &mut Option<Packet>,
+    qdisc: &mut AnyQdisc<Packet>,
+    now: Time,
+    drops: &mut impl Drops<Packet>,
+) -> Option<Packet> {
+    let Some(packet) = requeued.take() else { return qdisc.dequeue(now, drops) };
+    qdisc.requeued(false);
+    Some(packet)
+}
+
+impl Link {
+    /// A packet has passed the empty discipline and waits for the device; if that is idle, for no time.
+    #[inline]
+    pub(super) fn requeue(&mut self, packet: &Packet) {
+        self.requeued = Some(*packet);
+        self.qdisc.requeued(true);
+    }
+
+    /// The packet that waits for the device leaves.
+    #[inline]
+    pub(super) fn take_requeued(&mut self, packet: &mut Packet) {
+        if let Some(requeued) = self.requeued.take() {
+            *packet = requeued;
+            self.qdisc.requeued(false);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Packets that pass an empty discipline, as Linux's stack lets them.
+
+use sojourn_core::packet::{Ecn, Packet as _};
+use sojourn_model::plan::{LoadOptions, Plan};
+
+use super::*;
+use crate::link::Link as Running;
+use crate::packet::{Packet, Parts};
+use crate::setup;
+
+/// What a link of 10 Mbit/s did with packets of 1250 bytes, 1 ms each.
+#[derive(Default)]
+struct Played {
+    /// The number of each packet that left, in order; and when it had, in µs.
+    left: Vec<(u32, u64)>,
+    marked: Vec<u32>,
+    dropped: Vec<u32>,
+}
+
+impl Played {
+    fn order(&self) -> Vec<u32> {
+        self.left.iter().map(|&(number, _)| number).collect()
+    }
+
+    fn serve(&mut self, link: &mut Running, now: Time) {
+        let mut packet = Packet::default();
+        if link.event(now, &mut packet).is_some() {
+            self.left.push((packet.seq(), now.0 / 1000));
+            if packet.ecn() == Ecn::Ce {
+                self.marked.push(packet.seq());
+            }
+        }
+        self.settle(link, now);
+    }
+
+    fn settle(&mut self, link: &mut Running, now: Time) {
+        while let Some(packet) = link.take_drop(now) {
+            self.dropped.push(packet.seq());
+        }
+    }
+}
+
+/// Packets arrive at these times in µs, each of the flow that belongs into this queue of 1024.
+fn played(qdisc: &str, nic: Option<Nic>, arrivals: &[(u64, u32)]) -> Played {
+    let hop = hop("b", Rate(10_000_000), Span::ZERO, qdisc);
+    let mut scenario = scenario(1, vec![hop], vec![entry("bulk", bulk(Time::ZERO), Span::ZERO)]);
+    scenario.hops[0].right.nic = nic;
+    let mut link = Running::new(0, scenario.link(0), &setup::link(&scenario, 0), &Options::default());
+    let mut played = Played::default();
+    for (number, &(at, flow)) in (0..).zip(arrivals) {
+        let now = Time(at * 1000);
+        while link.next_event() < now {
+            let due = link.next_event();
+            played.serve(&mut link, due);
+        }
+        let bits = Packet::sent_with(Ecn::Ect0);
+        let parts = Parts { time: now, seq: number, hash: flow << 22, bytes: 1250, bits, ..Parts::default() };
+        let starts = link.arrive(now, &mut Packet::from(parts));
+        played.settle(&mut link, now);
+        if starts {
+            played.serve(&mut link, now);
+        }
+    }
+    while link.next_event() < Time::NEVER {
+        let due = link.next_event();
+        played.serve(&mut link, due);
+    }
+    played
+}
+
+/// Packet 0 is in transmission, 1 meets an empty discipline and a busy device. CoDel sees what comes after it.
+#[test]
+fn codel_does_not_see_the_first_packet_that_waits() {
+    let arrivals = [(0, 1), (10, 1), (20, 1), (30, 1)];
+    for (qdisc, marked) in [
+        ("codel ecn ce_threshold 100us", vec![2, 3]),
+        ("codel ecn ce_threshold 100us variant linux7", vec![2, 3]),
+        ("fq_codel ce_threshold 100us", vec![2, 3]),
+        ("codel ecn ce_threshold 100us variant rfc8289", vec![1, 2, 3]),
+        ("fq_codel ce_threshold 100us variant rfc8290", vec![1, 2, 3]),
+    ] {
+        let played = played(qdisc, None, &arrivals);
+        assert_eq!((played.order(), played.marked), (vec![0, 1, 2, 3], marked), "{qdisc}");
+    }
+}
+
+/// Packet 1 of a flow that sends for long leaves before 3, the first of a new flow; RFC 8290 has 3 go first.
+#[test]
+fn a_new_flow_of_fq_codel_waits_for_the_packet_that_passed() {
+    let arrivals = [(0, 1), (10, 1), (20, 1), (30, 2)];
+    let left = |qdisc| played(qdisc, None, &arrivals).left;
+    assert_eq!(left("fq_codel"), [(0, 1000), (1, 2000), (2, 3000), (3, 4000)]);
+    assert_eq!(left("fq_codel quantum 1250 variant rfc8290"), [(0, 1000), (3, 2000), (1, 3000), (2, 4000)]);
+    // Once something waits in the discipline, what is new goes first.
+    let arrivals = [(0, 1), (10, 1), (20, 1), (30, 1), (1500, 2)];
+    assert_eq!(played("fq_codel quantum 1250", None, &arrivals).order(), [0, 1, 2, 4, 3]);
+}
+
+#[test]
+fn the_packet_that_waits_before_the_device_counts_towards_the_limit_as_long_as_it_waits() {
+    // 0 is in transmission and 1 waits; at 1.5 ms 1 is in transmission, and another one may wait.
+    let arrivals = [(0, 1), (10, 1), (20, 1), (1500, 1), (1600, 1)];
+    for (qdisc, dropped) in [("codel limit 1", vec![2, 4]), ("sfq limit 2", vec![4]), ("pfifo limit 1", vec![2, 4])] {
+        assert_eq!(played(qdisc, None, &arrivals).dropped, dropped, "{qdisc}");
+    }
+    let burst = [(0, 1), (10, 1), (20, 1), (30, 1), (40, 1)];
+    for qdisc in ["codel limit 2", "sfq limit 2", "pfifo limit 2"] {
+        assert_eq!(played(qdisc, None, &burst).dropped, [3, 4], "{qdisc}");
+    }
+}
+
+#[test]
+fn behind_a_card_a_packet_passes_whether_its_ring_has_room_or_not() {
+    let nic = Nic { ring: 2, bql: false, coalesce: Span::ZERO };
+    let arrivals = [(0, 1), (10, 1), (20, 1), (30, 1), (40, 1)];
+    let played = played("codel ecn ce_threshold 100us", Some(nic), &arrivals);
+    // Two are in the ring, the third passes and waits for it.
+    assert_eq!((played.order(), played.marked), (vec![0, 1, 2, 3, 4], vec![3, 4]));
+}
+
+/// With this flow and discipline at 10 Mbit/s, over half a minute: Mbit/s.
+fn goodput(qdisc: &str, flow: &str) -> f64 {
+    let text = format!(
+        "duration = \"30s\"\nmeasure = [\"5s\", \"end\"]\n[[hop]]\nrate = \"10mbit\"\nqdisc = \"{qdisc}\"\n\
+         [[flow]]\nkind = \"bulk\"\n{flow}\n"
+    );
+    let plan = Plan::load("t.toml", text.as_bytes(), &LoadOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+    let output = assert_engines_agree(&text, &plan.scenario(0).unwrap_or_else(|e| panic!("{e}")));
+    output.flows[0].main.goodput_mbit.expect("a bulk flow")
+}
+
+/// Linux 7.3: CUBIC 2.36 Mbit/s; DCTCP 5.34 or 6.17, by how a tie of an arrival and a departure goes.
+#[test]
+fn a_threshold_below_a_packets_time_costs_what_it_costs_in_linux() {
+    for (cc, linux) in [("cubic", 2.34..2.38), ("dctcp", 5.3..6.2)] {
+        let here = goodput("codel ecn ce_threshold 1ms", &format!("cc = \"{cc}\"\necn = true\nrtt = \"10ms\""));
+        assert!(linux.contains(&here), "{cc}: {here} Mbit/s, in Linux {linux:?}");
+    }
+}
