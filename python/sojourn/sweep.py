@@ -6,7 +6,7 @@ import json
 import math
 import os
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,6 +16,7 @@ from typing import Any
 from sojourn import _core, queues, records, run
 from sojourn.errors import NothingToRun
 from sojourn.plan import load
+from sojourn.words import labels
 
 POLL_S = 0.1
 """How often progress is told, and Ctrl-C looked for."""
@@ -187,18 +188,3 @@ def qdisc_of(record: records.RunRecord, hop: str) -> str:
         if described["name"] == hop:
             return str(described["qdisc"])
     return ""
-
-
-def labels(sets: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What was set, in words: only what is not the same everywhere."""
-    texts: dict[str, set[str]] = {}
-    for one in sets:
-        for key, value in one.items():
-            texts.setdefault(key, set()).add(records.to_json(value))
-    same = {key for key, values in texts.items() if len(values) == 1 and all(key in one for one in sets)}
-    return [", ".join(_label_part(key, value) for key, value in one.items() if key not in same) for one in sets]
-
-
-def _label_part(key: str, value: Any) -> str:
-    text = str(value) if isinstance(value, str) else records.to_json(value, indent=None)
-    return text if key.endswith(".qdisc") else f"{key.removeprefix('hop.').removeprefix('flow.')} {text}"

@@ -165,7 +165,7 @@ def _as_csv(done: Swept, means: dict[str, list[Mean | None]]) -> str:
 
 def _tables(done: Swept, hops: list[str], means: dict[str, list[Mean | None]]) -> None:
     from sojourn import measures, table
-    from sojourn.sweep import labels
+    from sojourn.words import labels
 
     said = labels([one.set for one in done.combinations])[:ROWS]
 
