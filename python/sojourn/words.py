@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import re
@@ -28,7 +30,7 @@ def number_text(value: float, digits: int = 3) -> str:
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else NOTHING
     places = digits - 1 - math.floor(math.log10(abs(value)))
-    text = f"{Decimal(repr(round(value, places))):,f}"
+    text = f"{Decimal(repr(round(float(value), places))):,f}"
     return (text.rstrip("0").rstrip(".") if "." in text else text).replace(",", " ")
 
 
@@ -143,6 +145,15 @@ def labels(sets: Sequence[Mapping[str, Any]]) -> list[str]:
 def _label(one: Mapping[str, Any], texts: Mapping[str, Mapping[str, str]]) -> str:
     parts = []
     for key in (key for key in one if key in texts):
-        text = texts[key][json.dumps(one[key])]
+        text = texts[key][json.dumps(one[key])] or "none"
         parts.append(text if key.endswith(".qdisc") else f"{key.removeprefix('hop.').removeprefix('flow.')} {text}")
     return ", ".join(dict.fromkeys(parts))
+
+
+def rows_as_csv(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Rows below their heads, as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(heads)
+    writer.writerows(rows)
+    return text.getvalue()

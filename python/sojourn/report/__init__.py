@@ -9,9 +9,10 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from sojourn import plot, queues, table
+from sojourn import pictures, plot, queues, rows, table
 from sojourn.records import RunRecord, to_json, write_bytes, write_text
 from sojourn.sweep import Combination, combinations
+from sojourn.words import time_text
 
 PAGE = "report.html"
 PICTURE = "report.png"
@@ -32,9 +33,9 @@ def write(
     """Writes the page and the picture into the folder; says where the page is."""
     groups = combinations(runs)
     hop = queues.compared_in([record.result for record in runs])
-    made = plot.pictures(groups, hop)
+    made = pictures.pictures(groups, hop)
     if made:
-        write_bytes(folder / PICTURE, made[0].png)
+        write_bytes(folder / PICTURE, made[0].encode("png"))
     write_text(folder / PAGE, page(runs, groups, hop, made, skipped, interrupted))
     return folder / PAGE
 
@@ -57,7 +58,7 @@ def page(
     )
     first = runs[0]
     hops = queues.shown_in([record.result for record in runs])
-    palette = plot.colours(groups)
+    palette = plot.colours([rows.qdisc_at(one, hop) for one in groups])
     tables = [
         HopTable(
             name,
@@ -68,7 +69,7 @@ def page(
     return environment.get_template("report.html.j2").render(
         title=first.title,
         provenance=plot.provenance(groups),
-        pictures=[(one, base64.b64encode(one.png).decode()) for one in made],
+        pictures=[(one, base64.b64encode(one.encode("png")).decode()) for one in made],
         columns=table.COLUMNS,
         tables=tables,
         applications=table.applications(groups),
@@ -87,7 +88,7 @@ def answer(groups: Sequence[Combination], hop: str) -> str:
     """The comparison in a sentence: who keeps packets waiting least and most, at what use of the link."""
     facts = []
     for group in groups:
-        wait, busy = plot.average(group, hop, "sojourn_ms", "p95"), plot.average(group, hop, "utilisation")
+        wait, busy = pictures.average(group, hop, "sojourn_ms", "p95"), pictures.average(group, hop, "utilisation")
         if wait is not None and busy is not None:
             facts.append((wait, group.label, busy))
     if len(facts) < 2:
@@ -96,7 +97,7 @@ def answer(groups: Sequence[Combination], hop: str) -> str:
     shown = queues.shown_in([record.result for group in groups for record in group.runs])
     queue = f"the queue of {hop}" if len(shown) > 1 or hop.endswith(queues.REVERSE) else "the queue"
     return (
-        f"19 of 20 packets got through {queue} within {plot.time_text(least)} with {best} "
-        f"(link {100 * best_busy:.1f} % busy), and within {plot.time_text(most)} with {worst} "
+        f"19 of 20 packets got through {queue} within {time_text(least)} with {best} "
+        f"(link {100 * best_busy:.1f} % busy), and within {time_text(most)} with {worst} "
         f"({100 * worst_busy:.1f} %)."
     )
