@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
 from sojourn import plot, queues
@@ -18,7 +19,7 @@ from sojourn.records import RunRecord
 from sojourn.rows import Row
 from sojourn.sweep import Combination, Mean, mean_of
 from sojourn.table import goodput as goodput_of_run
-from sojourn.words import rate_text, time_text
+from sojourn.words import NOTHING, rate_text, time_text
 
 NAME = "summary"
 MOST_PANELS = 4
@@ -107,46 +108,96 @@ def means(combination: Combination, measure: Measure) -> tuple[Mean | None, Mean
     return mean_of([one and one[0] for one in found]), mean_of([one and one[1] for one in found])
 
 
+@dataclass(frozen=True)
+class Panel:
+    """A measure of all rows."""
+
+    head: str
+    spreads: list[tuple[Mean | None, Mean | None]]
+    """Median and 95th percentile of each row; goodput twice."""
+    most: float
+    """The longest bar of the scale."""
+    text: Callable[[float], str]
+
+
+TITLE = "What people notice: delay and goodput"
+SUBTITLE = "Solid bar: the median. Pale bar and number: 95 % are no longer. Less delay and more goodput are better."
+
+
 def picture(rows: Sequence[Row], hop: str) -> Picture:
     """Bars from zero: solid to the median, pale to the 95th percentile."""
     combinations = [row.combination for row in rows]
     shown = measures(combinations, hop)
-    found = [[means(one, measure) for measure in shown] for one in combinations]
+    found = [[means(one, measure) for one in combinations] for measure in shown]
+    longest = [max((_end(high) for _, high in spreads), default=0.0) for spreads in found]
+    panels = [
+        Panel(
+            measure.title,
+            spreads,
+            max(most for most, one in zip(longest, shown, strict=True) if one.unit == measure.unit),
+            measure.text,
+        )
+        for measure, spreads in zip(shown, found, strict=True)
+    ]
     rates = [mean_of([goodput_of_run(record.result) for record in one.runs]) for one in combinations]
-    names = [_label(row) for row in rows]
-    heights = [max(0.4, plot.block_height(block) + 0.12) for block in names]
-    wide = (WIDTH - LEFT - plot.EDGE - BETWEEN * len(shown)) / (len(shown) + 1)
-    heads = [plot.lines(one, wide, 9, INK) for one in (*(each.title for each in shown), "goodput of all flows")]
-    above = max(plot.block_height(block) for block in heads) + 0.06
-    sheet = Sheet(
-        "What people notice: delay and goodput",
-        "Solid bar: the median. Pale bar and number: 95 % are no longer. Shorter delays are better, longer goodput bars.",
-        plot.provenance(combinations),
-        above + sum(heights) + 0.12,
+    panels.append(
+        Panel("goodput of all flows", [(one, one) for one in rates], max(map(_end, rates), default=0.0), rate_text)
     )
+    footer = plot.provenance(combinations)
+    return Picture(
+        NAME,
+        "Delay and goodput",
+        _caption(rows, hop),
+        _side_by_side(rows, panels, footer),
+        _data(rows, shown, panels),
+        _stacked(rows, panels, footer),
+    )
+
+
+def _side_by_side(rows: Sequence[Row], panels: Sequence[Panel], footer: str) -> Figure:
+    """A column a measure."""
+    wide = (WIDTH - LEFT - plot.EDGE - BETWEEN * (len(panels) - 1)) / len(panels)
+    heads = [plot.lines(panel.head, wide, 9, INK) for panel in panels]
+    above = max(plot.block_height(block) for block in heads) + 0.06
+    names, heights = _names(rows, LEFT)
+    sheet = Sheet(TITLE, SUBTITLE, footer, above + sum(heights) + 0.12)
     middles = _write_names(sheet, names, heights, above)
-    for place, head in enumerate(heads):
+    for place, (panel, head) in enumerate(zip(panels, heads, strict=True)):
         left = LEFT + place * (wide + BETWEEN)
         sheet.write_in_body(head, left, above - 0.06 - plot.block_height(head))
-        axis = sheet.axes(left, above, wide, sum(heights))
-        _plain(axis, sum(heights))
-        if place < len(shown):
-            alike = [at for at, one in enumerate(shown) if one.unit == shown[place].unit]
-            most = max((_end(row[at][1]) for row in found for at in alike), default=0.0)
-            spreads = [row[place] for row in found]
-            _bars(axis, wide, most, middles, spreads, [row.colour for row in rows], shown[place].text)
-        else:
-            most = max(map(_end, rates), default=0.0)
-            _bars(axis, wide, most, middles, [(one, one) for one in rates], [row.colour for row in rows], rate_text)
-    return Picture(NAME, "Delay and goodput", _caption(rows, hop), sheet.figure, _data(rows, shown, found, rates))
+        _bars(sheet.axes(left, above, wide, sum(heights)), wide, middles, panel, rows)
+    return sheet.figure
 
 
-def _label(row: Row) -> list[Line]:
-    room = LEFT - 0.15 - plot.EDGE
-    return [
-        *plot.lines(row.name, room, 10, plot.ink(row.colour), bold=True),
-        *plot.lines(row.rest, room, 7.5),
+NARROW, NARROW_LEFT = 4.4, 1.5
+"""Inches of the phone's figure, and of its labels."""
+
+
+def _stacked(rows: Sequence[Row], panels: Sequence[Panel], footer: str) -> Figure:
+    """A block of rows for each measure, below each other."""
+    wide = NARROW - NARROW_LEFT - plot.EDGE
+    heads = [plot.lines(panel.head, NARROW - 2 * plot.EDGE, 10, INK) for panel in panels]
+    names, heights = _names(rows, NARROW_LEFT)
+    block = sum(heights) + 0.3
+    sheet = Sheet(TITLE, SUBTITLE, footer, sum(plot.block_height(head) + block for head in heads), NARROW)
+    above = 0.0
+    for panel, head in zip(panels, heads, strict=True):
+        sheet.write_in_body(head, plot.EDGE, above)
+        above += plot.block_height(head) + 0.06
+        middles = _write_names(sheet, names, heights, above)
+        _bars(sheet.axes(NARROW_LEFT, above, wide, sum(heights)), wide, middles, panel, rows)
+        above += block - 0.06
+    return sheet.figure
+
+
+def _names(rows: Sequence[Row], left: float) -> tuple[list[list[Line]], list[float]]:
+    """The rows' labels, and the rows' heights."""
+    room = left - 0.12 - plot.EDGE
+    names = [
+        [*plot.lines(row.name, room, 10, plot.ink(row.colour), bold=True), *plot.lines(row.rest, room, 7.5)]
+        for row in rows
     ]
+    return names, [max(0.4, plot.block_height(block) + 0.12) for block in names]
 
 
 def _write_names(sheet: Sheet, names: Sequence[Sequence[Line]], heights: Sequence[float], above: float) -> list[float]:
@@ -159,36 +210,24 @@ def _write_names(sheet: Sheet, names: Sequence[Sequence[Line]], heights: Sequenc
     return middles
 
 
-def _plain(axis: Axes, height: float) -> None:
-    """Axes with a line at zero and nothing else: the numbers stand at the bars."""
-    axis.set_ylim(height, 0)
-    axis.grid(visible=False)
-    axis.xaxis.set_major_locator(FixedLocator([]))
-    axis.yaxis.set_major_locator(FixedLocator([]))
-    axis.spines["bottom"].set_visible(False)
-
-
 def _end(mean: Mean | None) -> float:
     return 0.0 if mean is None else mean.value + (mean.half_width or 0.0)
 
 
-def _bars(
-    axis: Axes,
-    wide: float,
-    most: float,
-    middles: Sequence[float],
-    spreads: Sequence[tuple[Mean | None, Mean | None]],
-    colours: Sequence[str],
-    text: Callable[[float], str],
-) -> None:
-    """A bar a row with its number at its end; `most` is the longest of the scale, `wide` the axes' inches."""
-    words = [text(high.value) if high else "–" for _, high in spreads]
+def _bars(axis: Axes, wide: float, middles: Sequence[float], panel: Panel, rows: Sequence[Row]) -> None:
+    """A bar a row with its number at its end, on axes `wide` inches wide with a line at zero and nothing else."""
+    axis.set_ylim(axis.get_position().height * axis.figure.get_figheight(), 0)
+    axis.grid(visible=False)
+    axis.xaxis.set_major_locator(FixedLocator([]))
+    axis.yaxis.set_major_locator(FixedLocator([]))
+    axis.spines["bottom"].set_visible(False)
+    words = [panel.text(high.value) if high else NOTHING for _, high in panel.spreads]
     room = max(plot.text_width(word, 9) for word in words) + 0.1
-    axis.set_xlim(0, (most or 1.0) * wide / (wide - room))
-    for middle, (low, high), colour, word in zip(middles, spreads, colours, words, strict=True):
+    axis.set_xlim(0, (panel.most or 1.0) * wide / (wide - room))
+    for middle, (low, high), row, word in zip(middles, panel.spreads, rows, words, strict=True):
         if high and low:
-            axis.barh(middle, high.value, 0.2, color=colour, alpha=0.32, linewidth=0)
-            axis.barh(middle, low.value, 0.2, color=colour, linewidth=0)
+            axis.barh(middle, high.value, 0.2, color=row.colour, alpha=0.32, linewidth=0)
+            axis.barh(middle, low.value, 0.2, color=row.colour, linewidth=0)
             if high.half_width:
                 axis.errorbar(high.value, middle, xerr=high.half_width, fmt="none", color=INK, linewidth=0.9, capsize=2)
         axis.annotate(
@@ -199,29 +238,22 @@ def _bars(
 def _caption(rows: Sequence[Row], hop: str) -> str:
     several = any(len(row.combination.runs) > 1 for row in rows)
     return (
-        f"In the measuring window. The wait is that of packets in the queue “{hop}”. Added ping time is what goes beyond "
-        "the round trip of an idle path, added delay what goes beyond the fastest packet of the flow. Of several flows "
+        f"In the measuring window. The wait is that of packets in the queue “{hop}”. Added ping time is what goes "
+        "beyond the round trip of an idle path, added delay what goes beyond the fastest packet of the flow. Of several flows "
         "of a kind the worst is drawn. Panels in the same unit share their scale."
         + (" Means over the seeds; lines at the bars' ends are 95 % intervals." if several else "")
     )
 
 
-def _data(
-    rows: Sequence[Row],
-    shown: Sequence[Measure],
-    found: Sequence[Sequence[tuple[Mean | None, Mean | None]]],
-    rates: Sequence[Mean | None],
-) -> Data:
-    def half(mean: Mean | None) -> float | None:
-        return mean.half_width if mean else None
-
+def _data(rows: Sequence[Row], shown: Sequence[Measure], panels: Sequence[Panel]) -> Data:
     heads = ["discipline"]
     for one in shown:
         heads += [f"{one.name}_p50", f"{one.name}_p95", f"{one.name}_p95_half_width"]
     body: list[list[object]] = []
-    for row, spreads, rate in zip(rows, found, rates, strict=True):
+    for place, row in enumerate(rows):
         cells: list[object] = [row.label]
-        for low, high in spreads:
-            cells += [low and low.value, high and high.value, half(high)]
-        body.append([*cells, rate and rate.value, half(rate)])
+        for panel in panels:
+            low, high = panel.spreads[place]
+            cells += [low and low.value, high and high.value, high and high.half_width]
+        body.append([*cells[:-3], *cells[-2:]])  # goodput has no quantiles
     return Data([*heads, "goodput_mbit", "goodput_mbit_half_width"], body)

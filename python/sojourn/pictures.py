@@ -13,9 +13,9 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullForm
 from numpy.typing import NDArray
 
 from sojourn import felt, plot, queues, swept
-from sojourn.plot import INK, QUIET, WIDTH, Data, Line, Picture, Sheet
+from sojourn.plot import INK, WIDTH, Data, Line, Picture, Sheet
 from sojourn.rows import Row, rows_of
-from sojourn.sweep import Combination, mean_of, qdisc_of
+from sojourn.sweep import Combination, mean_of
 from sojourn.words import percent_text, rate_text, time_text
 
 MOST_ROWS = 16

@@ -1,4 +1,4 @@
-"""How pictures look and how they are written. One colour a discipline, everywhere; text is measured before it is set."""
+"""How pictures look and how they are written. A discipline has one colour everywhere; text is measured, then set."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
 import matplotlib as mpl
@@ -21,6 +22,7 @@ from matplotlib.textpath import text_to_path
 from matplotlib.ticker import NullLocator
 from numpy.typing import NDArray
 
+from sojourn.records import write_bytes
 from sojourn.sweep import Combination
 from sojourn.words import rate_text, rows_as_csv
 
@@ -119,10 +121,25 @@ class Picture:
     caption: str
     figure: Figure
     data: Data
+    narrow: Figure | None = None
+    """The same for a phone, where there is such a figure."""
 
     def encode(self, form: Format) -> bytes:
         """The figure as a file of this format."""
         return encode(self.figure, form)
+
+
+def write(picture: Picture, folder: Path, form: Format) -> Path:
+    """Writes a picture and, as CSV, its numbers into a folder; files that are the same already are left alone.
+
+    Returns the picture's file.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{picture.name}.{form}"
+    for file, data in ((path, picture.encode(form)), (folder / f"{picture.name}.csv", picture.data.csv().encode())):
+        if not (file.exists() and file.read_bytes() == data):
+            write_bytes(file, data)
+    return path
 
 
 def encode(figure: Figure, form: Format, dpi: int = 150) -> bytes:
@@ -275,22 +292,28 @@ class Sheet:
     footer: str
     body: float
     """Inches of height between headline and footer."""
+    width: float = WIDTH
     top: float = field(init=False)
     """Inches above the body."""
     height: float = field(init=False)
     figure: Figure = field(init=False)
 
     def __post_init__(self) -> None:
-        head, foot = headline_block(self.title, self.subtitle, WIDTH), footer_block(self.footer, WIDTH)
+        head, foot = headline_block(self.title, self.subtitle, self.width), footer_block(self.footer, self.width)
         self.top = EDGE + block_height(head) + 0.12
         self.height = self.top + self.body + block_height(foot) + 0.14
-        self.figure = Figure(figsize=(WIDTH, self.height))
+        self.figure = Figure(figsize=(self.width, self.height))
         self.write(head, EDGE, EDGE)
-        self.write(foot, WIDTH - 0.06, self.height - block_height(foot) - 0.04, align="right")
+        self.write(foot, self.width - 0.06, self.height - block_height(foot) - 0.04, align="right")
 
     def axes(self, left: float, above: float, width: float, height: float, share: Axes | None = None) -> Axes:
         """Axes at a place of the body."""
-        box = (left / WIDTH, 1 - (self.top + above + height) / self.height, width / WIDTH, height / self.height)
+        box = (
+            left / self.width,
+            1 - (self.top + above + height) / self.height,
+            width / self.width,
+            height / self.height,
+        )
         return self.figure.add_axes(box, sharex=share)
 
     def write(
@@ -307,9 +330,9 @@ class Sheet:
             y = 1 - above / self.height
             how: dict[str, Any] = {"va": "top", "ha": align, "fontsize": line.size}
             how["fontweight"] = "bold" if line.bold else "normal"
-            self.figure.text(left / WIDTH, y, line.text, color=line.colour, **how)
+            self.figure.text(left / self.width, y, line.text, color=line.colour, **how)
             if line.value:
-                self.figure.text((left + column) / WIDTH, y, line.value, color=INK, **how)
+                self.figure.text((left + column) / self.width, y, line.value, color=INK, **how)
             above += line.height
 
     def write_in_body(self, block: Sequence[Line], left: float, above: float, *, column: float = 0.95) -> None:

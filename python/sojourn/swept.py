@@ -1,7 +1,7 @@
 """The picture of a sweep over a number: measures against its value, a line a discipline, with intervals over seeds.
 
 The number may be a key's (a rate, delay, RTT, count) or a parameter in the disciplines' lines (`codel target 5ms`). Of
-several swept numbers the one with most values is the x axis; what else varies beside the disciplines has rows of panels.
+several swept numbers the one with most values is the x axis; what else varies, except disciplines, has rows of panels.
 """
 
 from __future__ import annotations
