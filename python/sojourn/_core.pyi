@@ -45,6 +45,8 @@ class Plan:
         """JSON: `set`, `seed` and `duration_s` of each run."""
     def describe(self, index: int) -> str:
         """JSON: the queues and flows of a run."""
+    def draws(self, index: int) -> list[str]:
+        """What a run draws at random in the simulator, in words; empty if every seed gives the same run."""
     def run(
         self,
         index: int,

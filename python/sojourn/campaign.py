@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from sojourn import _core, columns, identity, measures, pool, queues, records, run
 from sojourn import plan as plans
+from sojourn.cases import goodput
 from sojourn.errors import NothingToRun, Refusal
 from sojourn.store import Store
 from sojourn.sweep import Mean, mean_of
-from sojourn.table import goodput
 
 FOLD_EVERY = 512
 """Finished runs, until they are moved to where queries read them."""

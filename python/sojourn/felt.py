@@ -239,8 +239,8 @@ def _caption(rows: Sequence[Row], hop: str) -> str:
     several = any(len(row.combination.runs) > 1 for row in rows)
     return (
         f"In the measuring window. The wait is that of packets in the queue “{hop}”. Added ping time is what goes "
-        "beyond the round trip of an idle path, added delay what goes beyond the fastest packet of the flow. Of several flows "
-        "of a kind the worst is drawn. Panels in the same unit share their scale."
+        "beyond the round trip of an idle path, added delay what goes beyond the fastest packet of the flow. Of several "
+        "flows of a kind the worst is drawn. Panels in the same unit share their scale."
         + (" Means over the seeds; lines at the bars' ends are 95 % intervals." if several else "")
     )
 

@@ -6,6 +6,7 @@
 mod address;
 mod describe;
 mod document;
+mod draws;
 pub mod error;
 pub mod keys;
 mod path;

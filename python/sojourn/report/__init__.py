@@ -10,11 +10,11 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 
-from sojourn import pictures, plot, queues, rows, table, tcline
+from sojourn import headline, paired, pictures, plot, queues, rows, table, tcline
+from sojourn.cases import Cases, of_records
 from sojourn.plot import Format, Picture
 from sojourn.records import RunRecord, to_json, write_bytes, write_text
 from sojourn.sweep import Combination, combinations, qdisc_of
-from sojourn.words import time_text
 
 PAGE = "report.html"
 PICTURE = "report.png"
@@ -28,16 +28,20 @@ def write(
     runs: Sequence[RunRecord],
     skipped: Sequence[dict[str, object]] = (),
     interrupted: bool = False,
+    baseline: str | None = None,
     form: Format = "png",
 ) -> Path:
-    """Writes the page and the pictures into the folder, the pictures in this format; says where the page is."""
+    """Writes the page and the pictures into the folder, the pictures in this format; says where the page is.
+
+    `baseline` is as in `paired.differences`.
+    """
     groups = combinations(runs)
     hop = queues.compared_in([record.result for record in runs])
     made = pictures.pictures(groups, hop)
     for picture in made:
         plot.write(picture, folder / PICTURES, form)
     write_bytes(folder / PICTURE, made[0].encode("png"))
-    write_text(folder / PAGE, page(runs, groups, hop, list(map(_shown, made)), skipped, interrupted))
+    write_text(folder / PAGE, page(runs, groups, list(map(_shown, made)), skipped, interrupted, baseline))
     return folder / PAGE
 
 
@@ -60,16 +64,6 @@ def _shown(picture: Picture) -> Shown:
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table of numbers, ready for the page."""
-
-    title: str
-    columns: Sequence[table.Column]
-    rows: list[tuple[str, str, list[tuple[str, str]]]]
-    """Label, colour (may be empty), and cells with their intervals."""
-
-
-@dataclass(frozen=True)
 class Command:
     """What gives a router a discipline that was compared."""
 
@@ -82,10 +76,10 @@ class Command:
 def page(
     runs: Sequence[RunRecord],
     groups: Sequence[Combination],
-    hop: str,
     shown: Sequence[Shown],
     skipped: Sequence[dict[str, object]],
     interrupted: bool,
+    baseline: str | None = None,
 ) -> str:
     """The page as text."""
     environment = Environment(
@@ -96,22 +90,30 @@ def page(
         lstrip_blocks=True,
     )
     first = runs[0]
-    tables = _tables(groups, hop)
+    cases = of_records(runs)
+    tables = table.tables(cases)
+    differences = paired.differences(cases, baseline) if cases.several_seeds else []
     return environment.get_template("report.html.j2").render(
         title=first.title,
         provenance=plot.provenance(groups),
         first=shown[0],
         others=shown[1:],
+        palettes={queue: plot.colours([rows.qdisc_at(one, queue) for one in groups]) for queue in cases.queues},
+        compared=cases.compared,
         tables=tables,
-        columns={column.head: column for one in tables for column in one.columns}.values(),
+        columns=_columns(tables),
+        differences=table.differences_table(cases, differences),
+        untold=table.untold(cases, differences),
+        legend=table.LEGEND if any(cell.mark for one in tables for row in one.rows for cell in row.cells) else "",
         commands=commands(groups),
         seeds=sorted({record.seed for record in runs}),
         several=any(len(group.runs) > 1 for group in groups),
+        random=cases.random,
         scenario=first.scenario,
         versions=first.versions,
         skipped=[(to_json(one["set"], indent=None), one["reason"]) for one in skipped],
         interrupted=interrupted,
-        answer=answer(groups, hop),
+        answer=answer(cases),
     )
 
 
@@ -132,35 +134,12 @@ def commands(groups: Sequence[Combination]) -> list[Command]:
     return list(found.values())
 
 
-def _tables(groups: Sequence[Combination], hop: str) -> list[Table]:
-    """A table for each queue, and one for the applications."""
-    palette = plot.colours([rows.qdisc_at(one, hop) for one in groups])
-    found = []
-    for name in queues.shown_in([record.result for group in groups for record in group.runs]):
-        body = [
-            (label, colour, cells) for (label, cells), colour in zip(table.rows(groups, name), palette, strict=True)
-        ]
-        found.append(Table(f"Queue {name}", table.COLUMNS, body))
-    if of_flows := table.applications(groups):
-        body = [(f"{name} · {label}", "", cells) for name, label, cells in of_flows.rows]
-        found.append(Table("Applications", of_flows.columns, body))
-    return found
+def answer(cases: Cases) -> str:
+    """The comparison in a sentence or two; empty where only one case is shown."""
+    return " ".join(headline.sentences(cases))
 
 
-def answer(groups: Sequence[Combination], hop: str) -> str:
-    """The comparison in a sentence: who keeps packets waiting least and most, at what use of the link."""
-    facts = []
-    for group in groups:
-        wait, busy = pictures.average(group, hop, "sojourn_ms", "p95"), pictures.average(group, hop, "utilisation")
-        if wait is not None and busy is not None:
-            facts.append((wait, group.label, busy))
-    if len(facts) < 2:
-        return ""
-    (least, best, best_busy), (most, worst, worst_busy) = min(facts), max(facts)
-    shown = queues.shown_in([record.result for group in groups for record in group.runs])
-    queue = f"the queue of {hop}" if len(shown) > 1 or hop.endswith(queues.REVERSE) else "the queue"
-    return (
-        f"19 of 20 packets got through {queue} within {time_text(least)} with {best} "
-        f"(link {100 * best_busy:.1f} % busy), and within {time_text(most)} with {worst} "
-        f"({100 * worst_busy:.1f} %)."
-    )
+def _columns(tables: Sequence[table.Table]) -> list[table.Column]:
+    """Every column of the tables once, for the explanation of what it means."""
+    found = {(column.head, column.meaning): column for one in tables for column in one.columns}
+    return list(found.values())
