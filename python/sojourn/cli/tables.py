@@ -63,4 +63,8 @@ def _legend(cases: Cases, made: Sequence[Table], compared: bool) -> None:
     counts = sorted({len(one) for one in cases.seeds})
     if counts[-1] > 1:
         seeds = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
-        screen.say(f"means over {seeds} seeds, ± half-width of the 95 % interval")
+        cells = [cell for one in made for row in one.rows for cell in row.cells]
+        if any(cell.mean and cell.mean.half_width for cell in cells):
+            screen.say(f"means over {seeds} seeds, ± half-width of the 95 % interval")
+        else:
+            screen.say(f"{seeds} seeds, which all gave the same numbers: there is no interval")
