@@ -131,6 +131,13 @@ def as_in(line: str, linux: tuple[int, int]) -> str:
 def rate(text: str) -> tuple[int, list[str]]:
     """A rate in bits per second, as `--rate` gives it, and warnings."""
 
+def paste(line: str, device: str) -> tuple[str | None, str]:
+    """The `tc` command that puts a discipline onto a device (`None` if no stock kernel has it), and a note: what else it
+    needs, or why there is no command; empty if there is nothing to say.
+
+    Raises `Error` for a line that is not a discipline's.
+    """
+
 def qdisc(line: str) -> str:
     """JSON of a line of tc words: `kind`, `full` (nothing left out), `values` by name in base units."""
 

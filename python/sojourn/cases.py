@@ -6,15 +6,13 @@ Tables, paired differences and the headline read numbers through `Cases`, whethe
 
 from __future__ import annotations
 
-import json
 import math
-import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from sojourn import queues
+from sojourn import queues, words
 
 Values = list[list[float | None]]
 """A list for each case, with a value for each of its seeds."""
@@ -240,32 +238,9 @@ def labels(sets: Sequence[Mapping[str, Any]], queue: str, names: Sequence[str]) 
     disciplines = [key for key in varied if key.endswith(".qdisc")]
     for keys in ([key for key in own if key.endswith(".qdisc")], own, disciplines):
         if keys and len({tuple(repr(one.get(key)) for key in keys) for one in sets}) == len(sets):
-            return [_words(one, keys) for one in sets]
-    return [_words(one, varied) for one in sets]
+            return words.labels([{key: one[key] for key in keys if key in one} for one in sets])
+    return words.labels(sets)
 
 
 def _varies(sets: Sequence[Mapping[str, Any]], key: str) -> bool:
     return len({repr(one.get(key)) for one in sets}) > 1
-
-
-def _words(one: Mapping[str, Any], keys: Sequence[str]) -> str:
-    """Disciplines by their lines alone, other keys by name and value."""
-    parts = [_part(key, one[key]) for key in keys if key in one]
-    return ", ".join(dict.fromkeys(parts))
-
-
-def _part(key: str, value: Any) -> str:
-    text = short_times(str(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-    return text if key.endswith(".qdisc") else f"{key.removeprefix('hop.').removeprefix('flow.')} {text}"
-
-
-def short_times(text: str) -> str:
-    """Nanoseconds that a range was laid out to, as a person writes them: `3162278ns` is `3.16ms`."""
-    return re.sub(r"\b(\d{4,})ns\b", lambda found: _time(int(found[1])), text)
-
-
-def _time(ns: int) -> str:
-    for unit, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
-        if ns >= size:
-            return f"{ns / size:.3g}{unit}" if ns < 1000 * size else f"{ns / size:.0f}{unit}"
-    return f"{ns}ns"

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sojourn import plot
 from sojourn.records import RunRecord
 from sojourn.sweep import Mean, mean_of
+from sojourn.words import time_text
 
 Floats = NDArray[np.float64]
 BOX = (5, 25, 50, 75, 95)
@@ -161,7 +162,7 @@ def time_axis(axis: Axes, which: Literal["x", "y"], least_ms: float, most_ms: fl
     decades = [10.0**power for power in range(-4, 7) if least_ms * 0.99 <= 10.0**power <= most_ms * 1.01]
     chosen.set_major_locator(FixedLocator(decades))
     chosen.set_minor_locator(NullLocator())
-    chosen.set_major_formatter(FuncFormatter(lambda value, _position: plot.time_text(value)))
+    chosen.set_major_formatter(FuncFormatter(lambda value, _position: time_text(value)))
     chosen.set_minor_formatter(NullFormatter())
 
 

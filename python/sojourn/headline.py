@@ -9,6 +9,7 @@ from sojourn import paired, queues
 from sojourn.cases import Address, Cases
 from sojourn.means import Mean, mean_of
 from sojourn.table import number
+from sojourn.words import time_text
 
 SAME = 0.02
 """A case that lacks no more than this share of the highest goodput loses no throughput."""
@@ -30,13 +31,6 @@ class Fact:
     """All flows together."""
     latency_ms: Mean | None
     """95th percentile of what the sparse flows feel, if there are any."""
-
-
-def time_text(ms: float) -> str:
-    """A time in the unit that a person would choose."""
-    if ms >= 1000:
-        return f"{number(ms / 1000, 3)} s"
-    return f"{number(ms, 3)} ms" if ms >= 0.001 else "0 ms"
 
 
 def facts(cases: Cases) -> list[Fact]:

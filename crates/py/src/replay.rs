@@ -66,6 +66,18 @@ pub fn qdisc(line: &str) -> PyResult<String> {
     serde_json::to_string(&said).map_err(bug)
 }
 
+/// The `tc` command that puts a discipline onto a device (none if no stock kernel has it), and a note: what else it needs, or
+/// why there is no command.
+#[pyfunction]
+pub fn paste(line: &str, device: &str) -> PyResult<(Option<String>, String)> {
+    let spec = match Spec::of_linux(line) {
+        Some(spec) => spec,
+        None => Spec::parse(line).map_err(|error| Error::new_err(format!("{line}: {error}")))?.0,
+    };
+    let paste = spec.paste(device);
+    Ok((paste.line, paste.note))
+}
+
 /// How many of a trace's packets with each of `kinds` labels are dropped or marked, then how many microseconds those that leave
 /// have waited, for as many seeds: a row a seed. `told` is the link's rate, as the discipline is told.
 #[pyfunction]

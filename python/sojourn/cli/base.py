@@ -15,6 +15,7 @@ import click
 from sojourn import _core
 from sojourn.errors import Refusal
 from sojourn.plan import load
+from sojourn.words import rows_as_csv as rows_as_csv
 
 if TYPE_CHECKING:
     from sojourn.claims import Experiment, Found
@@ -233,15 +234,3 @@ def leave_interrupted() -> NoReturn:
 def many(count: int, word: str) -> str:
     """A count with its noun."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
-
-
-def rows_as_csv(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Rows below their heads, as CSV."""
-    import csv
-    import io
-
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(heads)
-    writer.writerows(rows)
-    return text.getvalue()

@@ -1,20 +1,26 @@
-"""The report: one HTML file that needs nothing else, and its first picture as PNG beside it."""
+"""The report: one HTML file that needs nothing else; beside it each picture as a file, with its numbers as CSV."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from matplotlib.figure import Figure
 
-from sojourn import headline, paired, plot, queues, table
+from sojourn import headline, paired, pictures, plot, queues, rows, table, tcline
 from sojourn.cases import Cases, of_records
+from sojourn.plot import Format, Picture
 from sojourn.records import RunRecord, to_json, write_bytes, write_text
-from sojourn.sweep import Combination, combinations
+from sojourn.sweep import Combination, combinations, qdisc_of
 
 PAGE = "report.html"
 PICTURE = "report.png"
+"""The first picture, for whoever wants to show one."""
+PICTURES = "pictures"
+"""The folder of all pictures and their numbers."""
 
 
 def write(
@@ -23,24 +29,54 @@ def write(
     skipped: Sequence[dict[str, object]] = (),
     interrupted: bool = False,
     baseline: str | None = None,
+    form: Format = "png",
 ) -> Path:
-    """Writes the page and the picture into the folder; says where the page is.
+    """Writes the page and the pictures into the folder, the pictures in this format; says where the page is.
 
     `baseline` is as in `paired.differences`.
     """
     groups = combinations(runs)
     hop = queues.compared_in([record.result for record in runs])
-    made = plot.pictures(groups, hop)
-    if made:
-        write_bytes(folder / PICTURE, made[0].png)
-    write_text(folder / PAGE, page(runs, groups, made, skipped, interrupted, baseline))
+    made = pictures.pictures(groups, hop)
+    for picture in made:
+        plot.write(picture, folder / PICTURES, form)
+    write_bytes(folder / PICTURE, made[0].encode("png"))
+    write_text(folder / PAGE, page(runs, groups, list(map(_shown, made)), skipped, interrupted, baseline))
     return folder / PAGE
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A picture as it stands in the page."""
+
+    picture: Picture
+    image: str
+    """The PNG in base64."""
+    narrow: str
+    """That of the figure for a phone; may be empty."""
+
+
+def _shown(picture: Picture) -> Shown:
+    def image(figure: Figure) -> str:
+        return base64.b64encode(plot.encode(figure, "png")).decode()
+
+    return Shown(picture, image(picture.figure), image(picture.narrow) if picture.narrow else "")
+
+
+@dataclass(frozen=True)
+class Command:
+    """What gives a router a discipline that was compared."""
+
+    discipline: str
+    line: str | None
+    """The command; None where no stock kernel has the discipline."""
+    note: str
 
 
 def page(
     runs: Sequence[RunRecord],
     groups: Sequence[Combination],
-    made: Sequence[plot.Picture],
+    shown: Sequence[Shown],
     skipped: Sequence[dict[str, object]],
     interrupted: bool,
     baseline: str | None = None,
@@ -60,23 +96,42 @@ def page(
     return environment.get_template("report.html.j2").render(
         title=first.title,
         provenance=plot.provenance(groups),
-        pictures=[(one, base64.b64encode(one.png).decode()) for one in made],
-        palette=plot.colours(groups),
+        first=shown[0],
+        others=shown[1:],
+        palettes={queue: plot.colours([rows.qdisc_at(one, queue) for one in groups]) for queue in cases.queues},
+        compared=cases.compared,
         tables=tables,
         columns=_columns(tables),
         differences=table.differences_table(cases, differences),
         untold=table.untold(cases, differences),
         legend=table.LEGEND if any(cell.mark for one in tables for row in one.rows for cell in row.cells) else "",
+        commands=commands(groups),
         seeds=sorted({record.seed for record in runs}),
         several=any(len(group.runs) > 1 for group in groups),
         random=cases.random,
-        about=first.about,
         scenario=first.scenario,
         versions=first.versions,
         skipped=[(to_json(one["set"], indent=None), one["reason"]) for one in skipped],
         interrupted=interrupted,
         answer=answer(cases),
     )
+
+
+def commands(groups: Sequence[Combination]) -> list[Command]:
+    """A command for each discipline of the queues that are shown, each once."""
+    results = [record.result for group in groups for record in group.runs]
+    found: dict[str, Command] = {}
+    for hop in queues.shown_in(results):
+        for group in groups:
+            written = rows.qdisc_at(group, hop)
+            if written in found:
+                continue
+            line, note = tcline.paste(written)
+            if line is None:  # sizes in BDP are for scenarios only: the resolved line may do
+                resolved, more = tcline.paste(qdisc_of(group.first, hop))
+                line, note = (resolved, more) if resolved else (line, note)
+            found[written] = Command(written, line, note)
+    return list(found.values())
 
 
 def answer(cases: Cases) -> str:

@@ -20,6 +20,7 @@
 
 pub(crate) mod number;
 mod param;
+mod paste;
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -30,6 +31,7 @@ use core::str::{FromStr, SplitAsciiWhitespace};
 
 pub use param::{Field, Param, Parameters, Presence, Unit, Value};
 pub(crate) use param::{choice, param};
+pub use paste::Paste;
 
 use super::{blue, cake, ccaq, choke, codel, dualpi2, fifo, fq, fq_codel, fq_pie, htb, pie, prio, red, sfb, sfq, tbf};
 use crate::rng::Rng;
@@ -201,6 +203,14 @@ macro_rules! disciplines {
                 match self {
                     $(Spec::$variant(params) => <$params>::PARAMS.iter().map(|p| (p.name, (p.get)(params))).collect(),)+
                     Spec::Linux(_) => Vec::new(),
+                }
+            }
+
+            /// The word after `variant`, of a discipline that has variants.
+            pub fn variant(&self) -> Option<&'static str> {
+                match self {
+                    $(Spec::$variant(params) => paste::variant_of(params),)+
+                    Spec::Linux(_) => None,
                 }
             }
 

@@ -1,0 +1,128 @@
+//! The commands that give a real Linux router a discipline.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::{Parameters, Spec, Unit, Value};
+
+/// What to type on a router: see [`Spec::paste`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Paste {
+    /// The command, or several joined by `&&`; `None` if no stock kernel has the discipline.
+    pub line: Option<String>,
+    /// What else it needs, or why there is no command; empty if there is nothing to say.
+    pub note: String,
+}
+
+impl Paste {
+    fn none(note: &str) -> Paste {
+        Paste { line: None, note: note.to_string() }
+    }
+}
+
+impl Spec {
+    /// The `tc` command that puts this discipline onto a network device. A shaper with a discipline below it needs two or
+    /// three commands, joined by `&&`.
+    ///
+    /// ```
+    /// use sojourn_core::qdisc::tc::Spec;
+    ///
+    /// let spec: Spec = "fq_codel limit 600 target 15ms".parse()?;
+    /// let paste = spec.paste("eth0");
+    /// assert_eq!(paste.line.as_deref(), Some("tc qdisc replace dev eth0 root fq_codel limit 600 target 15ms"));
+    /// assert_eq!("blue".parse::<Spec>()?.paste("eth0").line, None);
+    /// # Ok::<(), sojourn_core::qdisc::tc::Error>(())
+    /// ```
+    pub fn paste(&self, device: &str) -> Paste {
+        let (below, child) = match self {
+            Spec::Htb(params) => (true, params.child.as_deref()),
+            Spec::Tbf(params) => (params.child.is_some(), params.child.as_deref()),
+            _ => (false, None),
+        };
+        let notes: Vec<String> = [self.kernel_note(), child.map_or(Ok(String::new()), Spec::kernel_note)]
+            .into_iter()
+            .collect::<Result<_, _>>()
+            .unwrap_or_else(|why| [why].into());
+        let note = notes.iter().filter(|note| !note.is_empty()).cloned().collect::<Vec<_>>().join(" ");
+        if [Some(self), child].into_iter().flatten().any(|spec| spec.kernel_note().is_err()) {
+            return Paste::none(&note);
+        }
+        let line = match below {
+            true => self.shaper_commands(device, child),
+            false => format!("tc qdisc replace dev {device} root {}", self.own_words()),
+        };
+        Paste { line: Some(line), note }
+    }
+
+    /// This discipline's words for `tc`, without those of what stands below it.
+    fn own_words(&self) -> String {
+        let line = self.tc_line().unwrap_or_else(|| self.to_string());
+        line.split_once(" child ").map_or(line.clone(), |(own, _)| own.to_string())
+    }
+
+    /// The commands for a shaper and the discipline below it.
+    fn shaper_commands(&self, device: &str, child: Option<&Spec>) -> String {
+        let mut commands = Vec::new();
+        match self {
+            Spec::Htb(_) => {
+                commands.push(format!("tc qdisc replace dev {device} root handle 1: htb default 1"));
+                commands.push(format!("tc class replace dev {device} parent 1: classid 1:1 {}", self.own_words()));
+            }
+            _ => {
+                // tc insists on a limit, of the FIFO that the next command replaces.
+                let bounded = self
+                    .values()
+                    .iter()
+                    .any(|(name, value)| matches!(*name, "limit" | "latency") && *value != Value::Unset);
+                let limit = if bounded { "" } else { " limit 1Mb" };
+                commands.push(format!("tc qdisc replace dev {device} root handle 1: {}{limit}", self.own_words()));
+            }
+        }
+        commands.extend(
+            child.map(|child| format!("tc qdisc replace dev {device} parent 1:1 handle 10: {}", child.own_words())),
+        );
+        commands.join(" && ")
+    }
+
+    /// What a kernel needs for this discipline, without regard to what stands below it.
+    ///
+    /// # Errors
+    /// Why no stock kernel has it.
+    fn kernel_note(&self) -> Result<String, String> {
+        let kind = self.kind();
+        let variant = self.variant().filter(|word| *word != "linux");
+        match (self, variant) {
+            (Spec::Blue(_), _) => Err("blue: Linux has no such discipline; red, pie and codel are the nearest.".into()),
+            (Spec::Ccaq(_), _) => {
+                let line = self.to_string().replace(" variant paper", "");
+                Err(format!(
+                    "ccaq needs the module and the tc plugin in kernel/; then: tc qdisc replace dev eth0 root {line}"
+                ))
+            }
+            (Spec::DualPi2(_), None) => Ok("dualpi2 needs Linux 6.17 and iproute2 6.18 or newer.".into()),
+            (_, Some(word)) => match word.strip_prefix("linux") {
+                Some(number) => {
+                    Ok(format!("Linux {} and newer decide like variant {word} of {kind}.", version(number)))
+                }
+                None => Err(format!("variant {word} of {kind} is only in sojourn: Linux's {kind} is variant linux.")),
+            },
+            (_, None) => Ok(String::new()),
+        }
+    }
+}
+
+/// The word after `variant`, if the discipline has variants.
+pub(super) fn variant_of<T: Parameters>(params: &T) -> Option<&'static str> {
+    let param = T::PARAMS.iter().find(|param| param.name == "variant")?;
+    match (param.unit, (param.get)(params)) {
+        (Unit::Choice(words, _), Value::Int(place)) => words.get(place as usize).copied(),
+        _ => None,
+    }
+}
+
+/// `7` is 7.0, `67` is 6.7, `612` is 6.12.
+fn version(number: &str) -> String {
+    let (major, minor) = number.split_at(1.min(number.len()));
+    format!("{major}.{}", if minor.is_empty() { "0" } else { minor })
+}
