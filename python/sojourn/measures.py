@@ -75,7 +75,8 @@ def _over_flows(
     found = np.full(len(lists), np.nan)
     if how == "mean":
         count = np.bincount(rows, minlength=len(lists))
-        return np.divide(np.bincount(rows, numbers, len(lists)), count, out=found, where=count > 0)
+        np.divide(np.bincount(rows, numbers, len(lists)), count, out=found, where=count > 0)
+        return found
     if len(rows) == 0:
         return found
     ends = np.flatnonzero(np.diff(rows)) + 1

@@ -17,11 +17,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
 from sojourn import felt, plot, queues, words
+from sojourn.cases import goodput
 from sojourn.plot import INK, WIDTH, Data, Line, Picture, Sheet
 from sojourn.records import RunRecord
 from sojourn.rows import qdisc_at
 from sojourn.sweep import Combination, Mean, mean_of
-from sojourn.table import goodput
 from sojourn.words import Quantity, number_text, percent_text, quantity, rate_text
 
 NAME = "sweep"

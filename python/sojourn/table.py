@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sojourn import paired, queues
+from sojourn import paired, queues, tcline
 from sojourn.cases import Address, Cases, Flow, goodput
 from sojourn.means import Mean, mean_of
 from sojourn.records import RunRecord
@@ -435,6 +435,39 @@ def untold(cases: Cases, found: Sequence[paired.Difference]) -> list[str]:
         ]
         sentences.append(f"these seeds do not tell by {name} from {labels[open_ones[0].baseline]}: {', '.join(words)}")
     return sentences
+
+
+# ---- lines to paste ----
+
+
+@dataclass(frozen=True)
+class Command:
+    """What gives a router a discipline that was compared."""
+
+    discipline: str
+    line: str | None
+    """The command; None where no stock kernel has the discipline."""
+    note: str
+
+
+def commands(cases: Cases) -> list[Command]:
+    """A command for each discipline of the queues that are shown, each once."""
+    found: dict[str, Command] = {}
+    for queue in cases.shown:
+        for chosen, of_case in zip(cases.sets, cases.qdiscs, strict=True):
+            resolved = of_case.get(queue, "")
+            written = next((str(value) for key, value in chosen.items() if _is_line_of(key, queue, cases)), resolved)
+            if written not in found:
+                line, note = tcline.paste(written)
+                if line is None:  # sizes in BDP are for scenarios only: the resolved line may do
+                    other, more = tcline.paste(resolved)
+                    line, note = (other, more) if other else (line, note)
+                found[written] = Command(written, line, note)
+    return list(found.values())
+
+
+def _is_line_of(key: str, queue: str, cases: Cases) -> bool:
+    return key.endswith(".qdisc") and queues.queue_of_key(key, cases.queues) == queue
 
 
 # ---- numbers as text ----

@@ -34,6 +34,23 @@ def show(cases: Cases, baseline: str | None = None) -> None:
         for sentence in table.untold(cases, found):
             screen.say(sentence)
     _legend(cases, made, bool(apart))
+    _commands(cases)
+
+
+def _commands(cases: Cases) -> None:
+    """The lines to paste on a router, of disciplines that a stock kernel has; why there is none for the others."""
+    from sojourn import table
+
+    found = table.commands(cases)
+    if any(one.line for one in found):
+        click.echo()
+        screen.say("on a router (eth0 stands for its interface):")
+    for one in found:
+        if one.line:
+            for line in screen.continued(one.line):
+                click.echo(line)
+        elif one.note:
+            screen.say(f"{one.discipline}: {one.note}")
 
 
 def _print(one: Table) -> None:
