@@ -281,7 +281,9 @@ def main() -> int:
 
     def compared(folder: str, seeds: int) -> agree.Comparison:
         files = sorted((FOLDER / folder).glob("*.toml"))
-        return agree.compare(files, seeds=seeds, folder=options.store, memory="3G", kept_only=options.kept)
+        found = agree.compare(files, seeds=seeds, folder=options.store, memory="3G", kept_only=options.kept)
+        # Each scenario was drawn for one queue, and counts once.
+        return replace(found, pairs=[pair for pair in found.pairs if pair.compared])
 
     done = compared("drawn", options.seeds)
     ranks = compared("ranks", options.ranks) if options.ranks else None

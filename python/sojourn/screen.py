@@ -54,6 +54,12 @@ def say(text: str) -> None:
         click.echo(line)
 
 
+def continued(command: str) -> list[str]:
+    """A shell command in lines that the shell joins again."""
+    lines = wrapped(command, width() - len(" \\"))
+    return [f"{line} \\" for line in lines[:-1]] + lines[-1:]
+
+
 def wrapped(text: str, most: int) -> list[str]:
     """Lines of at most this many columns, broken between words; a word that is longer is cut."""
     lines: list[str] = []
@@ -100,10 +106,8 @@ def _word_pages(heads: Sequence[str]) -> list[list[int]]:
 
 def _word_widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
     """As wide as the longest cell; where that is too much the widest columns are made narrower."""
-    widths = [
-        max((length(line) for cell in column for line in cell.split("\n")), default=0)
-        for column in zip(*rows, strict=True)
-    ]
+    columns = [[line for cell in column for line in cell.split("\n")] for column in zip(*rows, strict=True)]
+    widths = [max(1, *map(length, lines)) for lines in columns]
     room -= len(BETWEEN) * (len(widths) - 1)
     while widths and sum(widths) > room:
         widest = max(widths)
@@ -114,7 +118,7 @@ def _word_widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
         fewer = min(widest - max(next_widest, LEAST), -(-(sum(widths) - room) // len(at)))
         for place in at:
             widths[place] -= max(1, fewer)
-    return [max(1, one) for one in widths]
+    return widths
 
 
 def print_numbers(

@@ -12,13 +12,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sojourn import paired, queues
+from sojourn import paired, queues, tcline
 from sojourn.cases import Address, Cases, Flow, goodput
 from sojourn.means import Mean, mean_of
 from sojourn.records import RunRecord
 
 SIGNS = {"best": "*", "worst": "!", "open": "~", "": ""}
 """A cell's mark as a character: `open` is a difference that is not told from zero."""
+UNSEEN = 0.0005
+"""An interval below this share of its mean is not written: three digits do not show it."""
 LEGEND = "* best and ! worst of a column, where they are shown to differ; cases that cannot be told apart share a sign"
 
 
@@ -250,6 +252,27 @@ def tables(cases: Cases) -> list[Table]:
     return [one for one in [*found, *of_flows] if one.rows and one.columns]
 
 
+def addresses(cases: Cases) -> list[Address]:
+    """Every number that the tables, the differences and the headline of a comparison may read."""
+    found = [column.of_queue(queue) for queue in cases.shown for column in QUEUE]
+    found += [Address(GOODPUT.path)]
+    found += [Address(paired.MEAN_DELAY, queues=tuple(cases.along(queue))) for queue in cases.shown]
+    found += [one.address for one in paired.measures(cases)]
+    for kind in KINDS:
+        groups = _groups(cases, kind).values()
+        found += [column.of_flows([flow.name for flow in group]) for group in groups for column in kind.columns]
+    return list(dict.fromkeys(found))
+
+
+def _groups(cases: Cases, kind: Kind) -> dict[str, list[Flow]]:
+    """The flows of a kind that share rows."""
+    groups: dict[str, list[Flow]] = {}
+    for flow in cases.flows:
+        if flow.kind in kind.kinds:
+            groups.setdefault(flow.direction if kind.by_direction else flow.name, []).append(flow)
+    return groups
+
+
 def queue_table(cases: Cases, queue: str) -> Table:
     """A queue's table; it has the measures of the whole path too where it is the only one."""
     alone = len(cases.shown) == 1
@@ -280,10 +303,7 @@ def _way(queue: str) -> str:
 
 def _kind_table(cases: Cases, kind: Kind) -> Table:
     """The table of flows of a kind: a row for each name, or direction, and case."""
-    groups: dict[str, list[Flow]] = {}
-    for flow in cases.flows:
-        if flow.kind in kind.kinds:
-            groups.setdefault(flow.direction if kind.by_direction else flow.name, []).append(flow)
+    groups = _groups(cases, kind)
     title = kind.title
     if len(groups) == 1 and not kind.by_direction:
         title = f"{kind.title}: {next(iter(groups))}"
@@ -417,6 +437,39 @@ def untold(cases: Cases, found: Sequence[paired.Difference]) -> list[str]:
     return sentences
 
 
+# ---- lines to paste ----
+
+
+@dataclass(frozen=True)
+class Command:
+    """What gives a router a discipline that was compared."""
+
+    discipline: str
+    line: str | None
+    """The command; None where no stock kernel has the discipline."""
+    note: str
+
+
+def commands(cases: Cases) -> list[Command]:
+    """A command for each discipline of the queues that are shown, each once."""
+    found: dict[str, Command] = {}
+    for queue in cases.shown:
+        for chosen, of_case in zip(cases.sets, cases.qdiscs, strict=True):
+            resolved = of_case.get(queue, "")
+            written = next((str(value) for key, value in chosen.items() if _is_line_of(key, queue, cases)), resolved)
+            if written not in found:
+                line, note = tcline.paste(written)
+                if line is None:  # sizes in BDP are for scenarios only: the resolved line may do
+                    other, more = tcline.paste(resolved)
+                    line, note = (other, more) if other else (line, note)
+                found[written] = Command(written, line, note)
+    return list(found.values())
+
+
+def _is_line_of(key: str, queue: str, cases: Cases) -> bool:
+    return key.endswith(".qdisc") and queues.queue_of_key(key, cases.queues) == queue
+
+
 # ---- numbers as text ----
 
 
@@ -434,7 +487,8 @@ def cell(mean: Mean | None, column: Column) -> tuple[str, str]:
         return "–", ""
     value = mean.value * column.scale
     text = number(value, min(column.digits, 3) if value < 100 else column.digits)  # a mean of counts is no count
-    return text, f"± {interval(mean.half_width * column.scale)}" if mean.half_width else ""
+    visible = mean.half_width and mean.half_width > UNSEEN * abs(mean.value)
+    return text, f"± {interval(mean.half_width * column.scale)}" if mean.half_width and visible else ""
 
 
 def interval(half_width: float) -> str:

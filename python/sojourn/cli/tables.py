@@ -34,6 +34,23 @@ def show(cases: Cases, baseline: str | None = None) -> None:
         for sentence in table.untold(cases, found):
             screen.say(sentence)
     _legend(cases, made, bool(apart))
+    _commands(cases)
+
+
+def _commands(cases: Cases) -> None:
+    """The lines to paste on a router, of disciplines that a stock kernel has; why there is none for the others."""
+    from sojourn import table
+
+    found = table.commands(cases)
+    if any(one.line for one in found):
+        click.echo()
+        screen.say("on a router (eth0 stands for its interface):")
+    for one in found:
+        if one.line:
+            for line in screen.continued(one.line):
+                click.echo(line)
+        elif one.note:
+            screen.say(f"{one.discipline}: {one.note}")
 
 
 def _print(one: Table) -> None:
@@ -63,4 +80,8 @@ def _legend(cases: Cases, made: Sequence[Table], compared: bool) -> None:
     counts = sorted({len(one) for one in cases.seeds})
     if counts[-1] > 1:
         seeds = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
-        screen.say(f"means over {seeds} seeds, ± half-width of the 95 % interval")
+        cells = [cell for one in made for row in one.rows for cell in row.cells]
+        if any(cell.mean and cell.mean.half_width for cell in cells):
+            screen.say(f"means over {seeds} seeds, ± half-width of the 95 % interval")
+        else:
+            screen.say(f"{seeds} seeds, which all gave the same numbers: there is no interval")

@@ -63,16 +63,6 @@ def _shown(picture: Picture) -> Shown:
     return Shown(picture, image(picture.figure), image(picture.narrow) if picture.narrow else "")
 
 
-@dataclass(frozen=True)
-class Command:
-    """What gives a router a discipline that was compared."""
-
-    discipline: str
-    line: str | None
-    """The command; None where no stock kernel has the discipline."""
-    note: str
-
-
 def page(
     runs: Sequence[RunRecord],
     groups: Sequence[Combination],
@@ -105,7 +95,7 @@ def page(
         differences=table.differences_table(cases, differences),
         untold=table.untold(cases, differences),
         legend=table.LEGEND if any(cell.mark for one in tables for row in one.rows for cell in row.cells) else "",
-        commands=commands(groups),
+        commands=table.commands(cases),
         seeds=sorted({record.seed for record in runs}),
         several=any(len(group.runs) > 1 for group in groups),
         random=cases.random,
@@ -115,23 +105,6 @@ def page(
         interrupted=interrupted,
         answer=answer(cases),
     )
-
-
-def commands(groups: Sequence[Combination]) -> list[Command]:
-    """A command for each discipline of the queues that are shown, each once."""
-    results = [record.result for group in groups for record in group.runs]
-    found: dict[str, Command] = {}
-    for hop in queues.shown_in(results):
-        for group in groups:
-            written = rows.qdisc_at(group, hop)
-            if written in found:
-                continue
-            line, note = tcline.paste(written)
-            if line is None:  # sizes in BDP are for scenarios only: the resolved line may do
-                resolved, more = tcline.paste(qdisc_of(group.first, hop))
-                line, note = (resolved, more) if resolved else (line, note)
-            found[written] = Command(written, line, note)
-    return list(found.values())
 
 
 def answer(cases: Cases) -> str:
