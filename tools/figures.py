@@ -1,4 +1,4 @@
-"""The picture in README.md: the fading link's queue over time, as `sojourn run` draws it. With --check, compares only."""
+"""README's picture: the fading link's queue over time, as `sojourn run` draws it. With --check, compares only."""
 
 import shutil
 import sys

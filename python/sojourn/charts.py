@@ -24,6 +24,8 @@ from sojourn.words import time_text
 Floats = NDArray[np.float64]
 BOX = (5, 25, 50, 75, 95)
 """The percentiles of a box: whiskers, edges, and the line in it."""
+CELL, NAMED = "cell", "named"
+"""The `gid` of a table's words, and of an x axis whose places have words: `drawn` knows them by it."""
 
 
 def colour(qdisc: str) -> str:
@@ -174,6 +176,7 @@ def time_axis(axis: Axes, which: Literal["x", "y"], least_ms: float, most_ms: fl
 def names(axis: Axes, words: Sequence[str]) -> None:
     """Words instead of the numbers at the places 0, 1, … of the x axis."""
     axis.set_xticks(range(len(words)), words)
+    axis.xaxis.set_gid(NAMED)
 
 
 def _group_axis(axis: Axes, groups: Sequence[str]) -> None:
@@ -258,7 +261,7 @@ def table(
             transform=axis.transAxes,
             ha="left" if left else "right",
             va="center",
-            gid=f"cell {row} {at}",
+            gid=f"{CELL} {row} {at}",
             **how,
         )
 

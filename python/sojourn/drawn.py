@@ -18,14 +18,12 @@ from matplotlib.container import BarContainer, ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch
-from matplotlib.ticker import FixedFormatter
 
 from sojourn import plot
+from sojourn.charts import CELL, NAMED
 from sojourn.plot import Data
 
 HEADS = ["panel", "panel_title", "x_axis", "y_axis", "series", "x", "y", "y_low", "y_high"]
-CELL = "cell"
-"""The `gid` of a table's words."""
 _NAMES = {paint: name for name, paint in plot.COLOURS.items()}
 Point = tuple[Any, Any, Any, Any]
 """x, y and the interval of y, each None where there is none; words where places on the x axis have them."""
@@ -36,7 +34,7 @@ def data_of(figure: Figure) -> Data:
     rows: list[list[object]] = []
     for place, axis in enumerate(figure.axes, 1):
         where = [place, axis.get_title() or axis.get_title(loc="left"), axis.get_xlabel(), axis.get_ylabel()]
-        for series, points in _series(axis):
+        for series, points in _series(axis) if axis.axison else _table(axis):
             rows += [[*where, series, *point] for point in points]
     return Data(HEADS, rows)
 
@@ -54,7 +52,7 @@ def _series(axis: Axes) -> Iterator[tuple[str, list[Point]]]:
             yield (
                 _name(container, container.patches[0] if container.patches else None, count),
                 [
-                    (_at(axis, bar.get_x() + bar.get_width() / 2), bar.get_y() + bar.get_height(), None, None)
+                    (_at(axis, bar.get_x() + bar.get_width() / 2), float(bar.get_y() + bar.get_height()), None, None)
                     for bar in container.patches
                 ],
             )
@@ -78,7 +76,6 @@ def _series(axis: Axes) -> Iterator[tuple[str, list[Point]]]:
                 f"image {count}: value at column x, row y_low",
                 [(x, value, y, None) for y, row in enumerate(values.tolist()) for x, value in enumerate(row)],
             )
-    yield from _table(axis)
 
 
 def _points(line: Line2D) -> list[tuple[float, float]]:
@@ -105,12 +102,11 @@ def _with_intervals(axis: Axes, container: ErrorbarContainer) -> list[Point]:
 
 
 def _at(axis: Axes, x: float) -> object:
-    """A place on the x axis: the word that stands there, where places have words."""
-    formatter = axis.xaxis.get_major_formatter()
-    if isinstance(formatter, FixedFormatter) and float(x).is_integer():
-        words = dict(zip(axis.get_xticks(), formatter.seq, strict=False))
-        return words.get(x, x)
-    return x
+    """A place on the x axis: the word of the nearest one, where `charts.names` gave places words."""
+    if axis.xaxis.get_gid() != NAMED:
+        return float(x)
+    words = {label.get_position()[0]: label.get_text() for label in axis.get_xticklabels()}
+    return words.get(round(float(x)), float(x))
 
 
 def _name(labelled: object, painted: Artist | None, count: int) -> str:
