@@ -112,13 +112,13 @@ def test_a_figures_csv_has_the_numbers_that_are_drawn(folder: Path, sojourn: Run
     sojourn("figures", "--store", folder / "store", cwd=where)
     [book] = figures.select(("009",), folder.parent)
     found = claims.gather(book.experiment, book.needs, Store(folder / "store"), Simulator(), play=False)
-    boxes = list(csv.DictReader((folder / "figures/delays.csv").open(newline="")))
+    boxes = list(csv.DictReader((folder / "figures/delays.csv").read_text().splitlines()))
     assert {row["y_axis"] for row in boxes} == {"95th percentile of the sojourn, ms"}
     for word in ("pfifo", "codel"):
         values = found.runs["small"].of(word).values("sojourn_ms.p95")
         [median] = {float(row["y"]) for row in boxes if row["series"] == f"{word}, 10 Mbit/s: medians"}
         assert median == pytest.approx(np.median(values))
-    lines = list(csv.DictReader((folder / "figures/queue.csv").open(newline="")))
+    lines = list(csv.DictReader((folder / "figures/queue.csv").read_text().splitlines()))
     [record] = found.runs["over-time"].recorded()
     drawn = [float(row["y"]) for row in lines if row["panel"] == "1"]
     assert drawn == pytest.approx(record.series["bottleneck"]["queue_packets_max"].tolist())

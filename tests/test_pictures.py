@@ -17,9 +17,12 @@ from matplotlib.figure import Figure
 
 from conftest import SMALL
 from sojourn import felt, pictures, plot, queues, swept, words
+from sojourn.agree import Comparison, page
+from sojourn.agree.judge import Pair
 from sojourn.records import RunRecord
 from sojourn.rows import rows_of
 from sojourn.sweep import Combination, combinations, compare
+from test_agree import run
 
 Box = tuple[str, float, float, float, float]
 
@@ -158,6 +161,29 @@ def test_no_text_of_a_sweep_over_a_number_is_cut_or_overlaps(played: RunRecord, 
     picture = swept.picture(groups, hop)
     assert picture is not None
     assert not list(faults(picture.figure))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_text_of_the_page_of_agreement_is_cut_or_overlaps(seed: int) -> None:
+    draw = random.Random(seed)
+    title = " ".join("word" * draw.randint(1, 9) for _ in range(draw.randint(1, 25)))
+    series = {
+        "b": {"time_s": [0.0, 1.0], "queue_delay_ms": [0.0, 9.0]},
+        "cwnd": {"time_s": [0.0, 1.0], "cwnd": [1.0, 9.0]},
+    }
+    pairs = []
+    for number in range(draw.choice([1, 4, 30])):
+        line = random_line(draw)
+        worlds = [
+            {one: replace(run(world, one, goodput=draw.uniform(5, 15)), series=series) for one in (1, 2, 3)}
+            for world in ("sim", "kernel")
+        ]
+        pairs.append(Pair(f"file-{number}", draw.choice(["", line]), "b", line, title, *worlds))
+    about = page.provenance(Comparison(pairs, [], {"sojourn": "0"}))
+    made = [page.overview(pairs, about), page.overlay(pairs[0], about, "pair-000")]
+    for picture in made:
+        assert not list(faults(picture.figure)), picture.name
+        assert picture.data.rows
 
 
 # ---- sweeps over a number ----
