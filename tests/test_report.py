@@ -117,7 +117,7 @@ def test_skips_are_errors_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_counts_averaged_over_seeds_are_not_written_to_six_digits() -> None:
-    drops = next(column for column in table.COLUMNS if column.head == "drops")
+    drops = next(column for column in table.QUEUE if column.head == "drops")
     assert table.cell(mean_of([8.0, 8.0, 9.0]), drops)[0] == "8.33"
     assert table.cell(mean_of([5750.0]), drops)[0] == "5 750"
 
