@@ -123,7 +123,10 @@ class Cases:
         return [label or of_case.get(about, "") for label, of_case in zip(said, self.qdiscs, strict=True)]
 
     def short_labels(self) -> list[str]:
-        """The labels, each only its discipline's name where these differ; the queue's table has the whole lines."""
+        """The labels in tables that are about no queue: disciplines' names alone where these differ, whose whole lines
+        the queue's table has; nothing where there is only one case."""
+        if len(self.sets) == 1:
+            return [""]
         whole = self.labels()
         names = [label.split()[0] if label else "" for label in whole]
         kinds = {line.split()[0] for of_case in self.qdiscs for line in of_case.values() if line}

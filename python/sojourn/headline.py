@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sojourn import paired, queues
 from sojourn.cases import Address, Cases
 from sojourn.means import Mean, mean_of
-from sojourn.table import number
+from sojourn.table import more_seeds, number
 from sojourn.words import time_text
 
 SAME = 0.02
@@ -146,9 +146,5 @@ def _chance(cases: Cases, families: Sequence[Sequence[Fact]]) -> list[str]:
     open_ones = [one for one in found if one and not one.told_apart]
     if not open_ones:
         return []
-    words = [labels[one.case] + _more(one.further_seeds) for one in open_ones]
+    words = [labels[one.case] + more_seeds(one.further_seeds) for one in open_ones]
     return [f"By delay these seeds do not tell {labels[winner.case]} from {', '.join(words)}."]
-
-
-def _more(seeds: int | None) -> str:
-    return f" (about {seeds} more would)" if seeds else ""

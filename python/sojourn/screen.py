@@ -21,6 +21,8 @@ EDGE = " "
 BETWEEN = "  "
 LEAST = 6
 """Columns below which a column of words is not made narrower."""
+LEAST_LABEL = 15
+"""Columns that labels may take in any case."""
 LABELS = 0.23
 """The share of the width that labels may take; twice as much where that costs no further page of columns."""
 
@@ -128,32 +130,47 @@ def print_numbers(
     *,
     labels: int = 1,
     marked: Sequence[Sequence[Cell]] = (),
+    short: Sequence[str] = (),
 ) -> None:
     """A table of numbers with `labels` columns of words in front; what is too wide continues below, labels repeated.
 
-    `marked` has the same numbers as cells with marks and colours, where there are any.
+    `marked` has the same numbers as cells with marks and colours, where there are any; `short` are the labels as they
+    are repeated, where those differ.
     """
     cells = [list(map(Cell, row[labels:])) for row in rows] if not marked else [list(row) for row in marked]
     names = [list(row[:labels]) for row in rows]
     columns = [_Column.of(head, [row[place] for row in cells]) for place, head in enumerate(heads[labels:])]
-    front = _label_widths([list(heads[:labels]), *names], columns)
-    used = len(EDGE) + sum(front) + len(BETWEEN) * max(0, labels - 1)
-    for number, page in enumerate(_number_pages(columns, width() - used)):
-        _title(title if number == 0 else "")
-        widths = [*front, *(column.width for column in page)]
-        head_lines = [wrapped(head, most) for head, most in zip(heads[:labels], front, strict=True)]
-        _block([*head_lines, *(column.head for column in page)], widths, numbers=labels, bottom=True)
-        _rule(widths)
-        for place, row in enumerate(names):
-            texts = [wrapped(name, most) for name, most in zip(row, front, strict=True)]
-            styled = [[column.cells[place]] for column in page]
-            _block(
-                [*texts, *styled],
-                widths,
-                numbers=labels,
-                colours=[None] * labels + [column.colours[place] for column in page],
-            )
-        click.echo()
+    said = title
+    while columns:
+        front = _label_widths([list(heads[:labels]), *names], columns)
+        page = _number_pages(columns, width() - _taken(front))[0]
+        columns = columns[len(page) :]
+        _title(said)
+        _print_page(heads[:labels], names, front, page)
+        said = ""
+        if short:
+            names = [[*row[:-1], again] for row, again in zip(names, short, strict=True)]
+
+
+def _print_page(
+    heads: Sequence[str], names: Sequence[Sequence[str]], front: Sequence[int], page: Sequence[_Column]
+) -> None:
+    """Columns of numbers with their labels in front, which are this wide."""
+    widths = [*front, *(column.width for column in page)]
+    lines = [wrapped(head, most) for head, most in zip(heads, front, strict=True)]
+    _block([*lines, *(column.head for column in page)], widths, numbers=len(front), bottom=True)
+    _rule(widths)
+    for place, row in enumerate(names):
+        texts = [wrapped(name, most) for name, most in zip(row, front, strict=True)]
+        texts += [[column.cells[place]] for column in page]
+        colours = [*[None] * len(front), *(one.colours[place] for one in page)]
+        _block(texts, widths, numbers=len(front), colours=colours)
+    click.echo()
+
+
+def _taken(front: Sequence[int]) -> int:
+    """The columns of a line that labels and the blanks between them take."""
+    return len(EDGE) + sum(front) + len(BETWEEN) * max(0, len(front) - 1)
 
 
 @dataclass(frozen=True)
@@ -179,8 +196,8 @@ def _label_widths(labels: Sequence[Sequence[str]], columns: Sequence[_Column]) -
     edges = len(EDGE) + len(BETWEEN) * max(0, count - 1)
 
     def laid_out(share: float) -> tuple[list[int], int]:
-        widths = _word_widths(labels, max(int(width() * share) - edges, LEAST * count)) if count else []
-        return widths, len(_number_pages(columns, width() - edges - sum(widths)))
+        widths = _word_widths(labels, max(int(width() * share), LEAST_LABEL) - edges) if count else []
+        return widths, len(_number_pages(columns, width() - _taken(widths)))
 
     tried = [laid_out(share * (1.7 if count > 1 else 1.0)) for share in (LABELS, 2 * LABELS)]
     fewest = min(pages for _, pages in tried)

@@ -427,14 +427,15 @@ def untold(cases: Cases, found: Sequence[paired.Difference]) -> list[str]:
     sentences = []
     for name in dict.fromkeys(one.measure.name for one in found):
         open_ones = [one for one in found if one.measure.name == name and not one.told_apart]
-        if not open_ones:
-            continue
-        words = [
-            labels[one.case] + (f" (about {one.further_seeds} more would)" if one.further_seeds else "")
-            for one in open_ones
-        ]
-        sentences.append(f"these seeds do not tell by {name} from {labels[open_ones[0].baseline]}: {', '.join(words)}")
+        if open_ones:
+            named = ", ".join(labels[one.case] + more_seeds(one.further_seeds) for one in open_ones)
+            sentences.append(f"Not told apart from {labels[open_ones[0].baseline]} by {name}: {named}.")
     return sentences
+
+
+def more_seeds(count: int | None) -> str:
+    """How many more seeds would tell, in brackets; nothing where no number would."""
+    return f" (about {count} more {'seed' if count == 1 else 'seeds'} would tell)" if count else ""
 
 
 # ---- lines to paste ----

@@ -27,10 +27,10 @@ def show(cases: Cases, baseline: str | None = None) -> None:
     click.echo()
     made = table.tables(cases)
     for one in made:
-        _print(one)
+        _print(one, cases)
     found = paired.differences(cases, baseline) if cases.several_seeds else []
     if apart := table.differences_table(cases, found):
-        _print(apart)
+        _print(apart, cases)
         for sentence in table.untold(cases, found):
             screen.say(sentence)
     _legend(cases, made, bool(apart))
@@ -43,7 +43,6 @@ def _commands(cases: Cases) -> None:
 
     found = table.commands(cases)
     if any(one.line for one in found):
-        click.echo()
         screen.say("on a router (eth0 stands for its interface):")
     for one in found:
         if one.line:
@@ -53,7 +52,7 @@ def _commands(cases: Cases) -> None:
             screen.say(f"{one.discipline}: {one.note}")
 
 
-def _print(one: Table) -> None:
+def _print(one: Table, cases: Cases) -> None:
     """A table with its flows, if rows have any, and its cases in front."""
     flows = any(row.flow for row in one.rows)
     names = [[row.flow, row.label] if flows else [row.label] for row in one.rows]
@@ -62,18 +61,20 @@ def _print(one: Table) -> None:
             below[0] = ""
     heads = [*([""] * len(names[0])), *("\n".join(column.heads) for column in one.columns)]
     cells = [[_cell(cell) for cell in row.cells] for row in one.rows]
-    screen.print_numbers(one.title, heads, names, labels=len(names[0]), marked=cells)
+    short = [cases.short_labels()[row.case] for row in one.rows]
+    screen.print_numbers(one.title, heads, names, labels=len(names[0]), marked=cells, short=short)
 
 
 def _cell(cell: Cell) -> screen.Cell:
     text = cell.text.removesuffix(cell.sign)
-    return screen.Cell(f"{text} {cell.plus.replace(' ', '')}".strip(), cell.sign, COLOURS.get(cell.mark))
+    return screen.Cell(f"{text} {cell.plus.replace('± ', '±')}".strip(), cell.sign, COLOURS.get(cell.mark))
 
 
 def _legend(cases: Cases, made: Sequence[Table], compared: bool) -> None:
     from sojourn import table
 
-    if any(cell.mark for one in made for row in one.rows for cell in row.cells):
+    marked = any(cell.mark for one in made for row in one.rows for cell in row.cells)
+    if marked:
         screen.say(table.LEGEND)
     if compared:
         screen.say("~ not told from zero by these seeds")
@@ -85,3 +86,5 @@ def _legend(cases: Cases, made: Sequence[Table], compared: bool) -> None:
             screen.say(f"means over {seeds} seeds, ± half-width of the 95 % interval")
         else:
             screen.say(f"{seeds} seeds, which all gave the same numbers: there is no interval")
+    if marked or counts[-1] > 1:
+        click.echo()
