@@ -293,7 +293,7 @@ def main() -> int:
         return 0
     PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), BEGIN, END, text), encoding="utf-8")
     PAGE.with_suffix(".csv").write_text(words.csv_text(done.pairs), encoding="utf-8")
-    PAGE.with_suffix(".png").write_bytes(page.overview(done.pairs, page.provenance(done)))
+    PAGE.with_suffix(".png").write_bytes(page.overview(done.pairs, page.provenance(done)).encode("png"))
     print(PAGE.relative_to(ROOT))
     return 0
 

@@ -14,11 +14,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
 from sojourn import plot, queues
+from sojourn.cases import goodput as goodput_of_run
 from sojourn.plot import INK, WIDTH, Data, Line, Picture, Sheet
 from sojourn.records import RunRecord
 from sojourn.rows import Row
 from sojourn.sweep import Combination, Mean, mean_of
-from sojourn.table import goodput as goodput_of_run
 from sojourn.words import NOTHING, rate_text, time_text
 
 NAME = "summary"
@@ -165,7 +165,7 @@ def _side_by_side(rows: Sequence[Row], panels: Sequence[Panel], footer: str) -> 
     for place, (panel, head) in enumerate(zip(panels, heads, strict=True)):
         left = LEFT + place * (wide + BETWEEN)
         sheet.write_in_body(head, left, above - 0.06 - plot.block_height(head))
-        _bars(sheet.axes(left, above, wide, sum(heights)), wide, middles, panel, rows)
+        _bars(sheet.axes(left, above, wide, sum(heights)), (wide, sum(heights)), middles, panel, rows)
     return sheet.figure
 
 
@@ -185,7 +185,7 @@ def _stacked(rows: Sequence[Row], panels: Sequence[Panel], footer: str) -> Figur
         sheet.write_in_body(head, plot.EDGE, above)
         above += plot.block_height(head) + 0.06
         middles = _write_names(sheet, names, heights, above)
-        _bars(sheet.axes(NARROW_LEFT, above, wide, sum(heights)), wide, middles, panel, rows)
+        _bars(sheet.axes(NARROW_LEFT, above, wide, sum(heights)), (wide, sum(heights)), middles, panel, rows)
         above += block - 0.06
     return sheet.figure
 
@@ -214,9 +214,10 @@ def _end(mean: Mean | None) -> float:
     return 0.0 if mean is None else mean.value + (mean.half_width or 0.0)
 
 
-def _bars(axis: Axes, wide: float, middles: Sequence[float], panel: Panel, rows: Sequence[Row]) -> None:
-    """A bar a row with its number at its end, on axes `wide` inches wide with a line at zero and nothing else."""
-    axis.set_ylim(axis.get_position().height * axis.figure.get_figheight(), 0)
+def _bars(axis: Axes, size: tuple[float, float], middles: Sequence[float], panel: Panel, rows: Sequence[Row]) -> None:
+    """A bar a row with its number at its end, on axes of this size in inches with a line at zero and nothing else."""
+    wide, tall = size
+    axis.set_ylim(tall, 0)
     axis.grid(visible=False)
     axis.xaxis.set_major_locator(FixedLocator([]))
     axis.yaxis.set_major_locator(FixedLocator([]))
@@ -239,8 +240,8 @@ def _caption(rows: Sequence[Row], hop: str) -> str:
     several = any(len(row.combination.runs) > 1 for row in rows)
     return (
         f"In the measuring window. The wait is that of packets in the queue “{hop}”. Added ping time is what goes "
-        "beyond the round trip of an idle path, added delay what goes beyond the fastest packet of the flow. Of several "
-        "flows of a kind the worst is drawn. Panels in the same unit share their scale."
+        "beyond the round trip of an idle path, added delay what goes beyond the fastest packet of the flow. Of "
+        "several flows of a kind the worst is drawn. Panels in the same unit share their scale."
         + (" Means over the seeds; lines at the bars' ends are 95 % intervals." if several else "")
     )
 

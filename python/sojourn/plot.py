@@ -18,6 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import NullLocator
 from numpy.typing import NDArray
@@ -338,6 +339,24 @@ class Sheet:
     def write_in_body(self, block: Sequence[Line], left: float, above: float, *, column: float = 0.95) -> None:
         """`write`, from the body's upper edge."""
         self.write(block, left, self.top + above, column=column)
+
+
+def frame(figure: Figure, title: str, subtitle: str, footer: str) -> None:
+    """Puts headline and footer around a figure in constrained layout, and its axes between them."""
+    width, height = figure.get_size_inches()
+    head, foot = headline_block(title, subtitle, width), footer_block(footer, width)
+    above, below = EDGE + block_height(head) + 0.06, block_height(foot) + 0.14
+    layout = figure.get_layout_engine()
+    assert isinstance(layout, ConstrainedLayoutEngine)
+    layout.set(rect=(0.08 / width, below / height, 1 - 0.16 / width, 1 - (above + below) / height))
+    at = EDGE
+    for line in head:
+        how: Any = {"fontsize": line.size, "fontweight": "bold" if line.bold else "normal", "color": line.colour}
+        figure.text(EDGE / width, 1 - at / height, line.text, ha="left", va="top", **how).set_in_layout(False)
+        at += line.height
+    words = "\n".join(line.text for line in foot)
+    right = figure.text(1 - 0.06 / width, 0.06 / height, words, ha="right", va="bottom", fontsize=7.5, color=QUIET)
+    right.set_in_layout(False)
 
 
 def headline_block(title: str, subtitle: str, width: float) -> list[Line]:

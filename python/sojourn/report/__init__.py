@@ -10,11 +10,11 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 
-from sojourn import headline, paired, pictures, plot, queues, rows, table, tcline
+from sojourn import headline, paired, pictures, plot, queues, rows, table
 from sojourn.cases import Cases, of_records
 from sojourn.plot import Format, Picture
 from sojourn.records import RunRecord, to_json, write_bytes, write_text
-from sojourn.sweep import Combination, combinations, qdisc_of
+from sojourn.sweep import Combination, combinations
 
 PAGE = "report.html"
 PICTURE = "report.png"
