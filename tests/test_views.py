@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import re
@@ -13,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from conftest import ROOT, Run
-from sojourn import _core, agree, campaign, paired, queues, screen, sweep, table
+from sojourn import _core, agree, campaign, paired, queues, report, screen, sweep, table
 from sojourn.agree.judge import BY_NAME
 from sojourn.cases import Address, Cases
 from sojourn.cli import tables
@@ -28,6 +29,7 @@ from sojourn.store import Store
 FEW = settings(
     max_examples=12,
     deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # to make a failing scenario smaller takes minutes
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 QDISCS = ["pfifo limit 5", "pfifo limit 100", "codel", "fq_codel", "cake", "pie", "codel target 2ms interval 30ms"]
@@ -139,6 +141,29 @@ def test_each_row_of_run_sweep_csv_and_agree_is_of_the_queue_that_it_names(
         for flow in run["flows"]:
             assert row[f"flows.{flow['name']}.goodput_mbit"] == str(flow["goodput_mbit"])
     check_agreement(file, seeds, runs)
+
+
+@settings(parent=FEW, max_examples=2)
+@given(text=scenarios())
+def test_each_row_of_a_report_is_of_the_queue_that_it_names(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
+    place = tmp_path_factory.mktemp("drawn")
+    (place / "drawn.toml").write_text(text)
+    done = sweep.compare(place / "drawn.toml", folder=place)
+    page = html.unescape(report.write(place, done.runs).read_text())
+    runs = [record.result for record in done.runs]
+    for one in (one for one in table.tables(done.cases()) if one.key == "queue"):
+        found = re.search(rf">Queue {re.escape(one.queue)}<.*?<tbody>(.*?)</tbody>", page, re.DOTALL)
+        assert found, one.queue
+        rows = re.findall(r"<tr.*?</tr>", found[1], re.DOTALL)
+        at = next(place for place, column in enumerate(one.columns) if column.path == "sojourn_ms.p95")
+        for row, case in zip(rows, one.rows, strict=True):
+            cells = [re.sub("<.*?>", "", cell).strip() for cell in re.findall(r"<td.*?</td>", row, re.DOTALL)]
+            mean = mean_in_json(runs, done.cases().sets[case.case], one.queue, "sojourn_ms.p95")
+            assert cells[0].endswith(case.label)
+            assert mean is not None
+            assert cells[1 + at].rstrip("*!") == table.number(mean, 3)
 
 
 def check_agreement(file: Path, seeds: int, runs: list[dict[str, Any]]) -> None:

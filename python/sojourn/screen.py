@@ -23,8 +23,10 @@ LEAST = 6
 """Columns below which a column of words is not made narrower."""
 LEAST_LABEL = 15
 """Columns that labels may take in any case."""
-LABELS = 0.23
-"""The share of the width that labels may take; twice as much where that costs no further page of columns."""
+LABELS = (0.2, 0.25, 0.3, 0.4, 0.5)
+"""Shares of the width that labels may take."""
+HEAD_LINES = 4
+"""Lines that each part of a table takes besides its rows."""
 
 
 @dataclass(frozen=True)
@@ -191,17 +193,16 @@ class _Column:
 
 
 def _label_widths(labels: Sequence[Sequence[str]], columns: Sequence[_Column]) -> list[int]:
-    """Labels as wide as they are if that costs no further page of columns, else wrapped."""
-    count = len(labels[0])
-    edges = len(EDGE) + len(BETWEEN) * max(0, count - 1)
+    """Widths of the labels with which the whole table takes the fewest lines: wrapped labels make its rows taller, wide
+    ones leave room for fewer columns beside them."""
 
-    def laid_out(share: float) -> tuple[list[int], int]:
-        widths = _word_widths(labels, max(int(width() * share), LEAST_LABEL) - edges) if count else []
-        return widths, len(_number_pages(columns, width() - _taken(widths)))
+    def laid_out(share: float) -> tuple[int, list[int]]:
+        widths = _word_widths(labels, max(int(width() * share), LEAST_LABEL))
+        pages = len(_number_pages(columns, width() - _taken(widths)))
+        tall = sum(max(len(wrapped(cell, most)) for cell, most in zip(row, widths, strict=True)) for row in labels)
+        return pages * HEAD_LINES + tall + (pages - 1) * len(labels), widths
 
-    tried = [laid_out(share * (1.7 if count > 1 else 1.0)) for share in (LABELS, 2 * LABELS)]
-    fewest = min(pages for _, pages in tried)
-    return next(widths for widths, pages in reversed(tried) if pages == fewest)
+    return min(map(laid_out, LABELS))[1] if labels[0] else []
 
 
 def _number_pages(columns: Sequence[_Column], room: int) -> list[list[_Column]]:
