@@ -344,19 +344,23 @@ class Sheet:
 def frame(figure: Figure, title: str, subtitle: str, footer: str) -> None:
     """Puts headline and footer around a figure in constrained layout, and its axes between them."""
     width, height = figure.get_size_inches()
-    head, foot = headline_block(title, subtitle, width), footer_block(footer, width)
-    above, below = EDGE + block_height(head) + 0.06, block_height(foot) + 0.14
+    room = width - 2 * EDGE
+    heads, below_heads = lines(title, room, 14, INK, bold=True), lines(subtitle, room, 9.5)
+    foot = footer_block(footer, width)
+    further = block_height(heads[1:])
+    above = 0.78 + further + block_height(below_heads[1:])
+    below = 0.16 + 0.13 * len(foot)
     layout = figure.get_layout_engine()
     assert isinstance(layout, ConstrainedLayoutEngine)
     layout.set(rect=(0.08 / width, below / height, 1 - 0.16 / width, 1 - (above + below) / height))
-    at = EDGE
-    for line in head:
-        how: Any = {"fontsize": line.size, "fontweight": "bold" if line.bold else "normal", "color": line.colour}
-        figure.text(EDGE / width, 1 - at / height, line.text, ha="left", va="top", **how).set_in_layout(False)
-        at += line.height
+    for block, at in ((heads, 0.12), (below_heads, 0.42 + further)):
+        for place, line in enumerate(block):
+            y = 1 - (at + place * line.height) / height
+            how: Any = {"fontsize": line.size, "fontweight": "bold" if line.bold else "normal", "color": line.colour}
+            figure.text(0.012, y, line.text, ha="left", va="top", **how).set_in_layout(False)
     words = "\n".join(line.text for line in foot)
-    right = figure.text(1 - 0.06 / width, 0.06 / height, words, ha="right", va="bottom", fontsize=7.5, color=QUIET)
-    right.set_in_layout(False)
+    last = figure.text(1 - 0.06 / width, 0.06 / height, words, ha="right", va="bottom", fontsize=7.5, color=QUIET)
+    last.set_in_layout(False)
 
 
 def headline_block(title: str, subtitle: str, width: float) -> list[Line]:
