@@ -124,10 +124,13 @@ class Picture:
     data: Data
     narrow: Figure | None = None
     """The same for a phone, where there is such a figure."""
+    _files: dict[Format, bytes] = field(default_factory=dict, repr=False, compare=False)
 
     def encode(self, form: Format) -> bytes:
-        """The figure as a file of this format."""
-        return encode(self.figure, form)
+        """The figure as a file of this format, drawn when it is asked for first."""
+        if form not in self._files:
+            self._files[form] = encode(self.figure, form)
+        return self._files[form]
 
 
 def write(picture: Picture, folder: Path, form: Format) -> Path:

@@ -16,6 +16,7 @@ from sojourn import paired, queues, tcline
 from sojourn.cases import Address, Cases, Flow, goodput
 from sojourn.means import Mean, mean_of
 from sojourn.records import RunRecord
+from sojourn.words import number_text
 
 SIGNS = {"best": "*", "worst": "!", "open": "~", "": ""}
 """A cell's mark as a character: `open` is a difference that is not told from zero."""
@@ -476,10 +477,7 @@ def _is_line_of(key: str, queue: str, cases: Cases) -> bool:
 
 def number(value: float, digits: int) -> str:
     """A number with this many significant digits, never an exponent."""
-    if value == 0:
-        return "0"
-    text = f"{value:.{digits}g}"
-    return f"{float(text):,.0f}".replace(",", " ") if "e" in text or abs(value) >= 100 else text
+    return number_text(value, digits)
 
 
 def cell(mean: Mean | None, column: Column) -> tuple[str, str]:

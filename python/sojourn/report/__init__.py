@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from matplotlib.figure import Figure
 
 from sojourn import headline, paired, pictures, plot, queues, rows, table
 from sojourn.cases import Cases, of_records
@@ -57,10 +56,8 @@ class Shown:
 
 
 def _shown(picture: Picture) -> Shown:
-    def image(figure: Figure) -> str:
-        return base64.b64encode(plot.encode(figure, "png")).decode()
-
-    return Shown(picture, image(picture.figure), image(picture.narrow) if picture.narrow else "")
+    narrow = plot.encode(picture.narrow, "png") if picture.narrow else b""
+    return Shown(picture, base64.b64encode(picture.encode("png")).decode(), base64.b64encode(narrow).decode())
 
 
 def page(
