@@ -19,9 +19,11 @@ from hypothesis import strategies as st
 
 from conftest import ROOT, Run
 from sojourn import _core, agree, campaign, paired, queues, report, screen, sweep, table
-from sojourn.agree.judge import BY_NAME
+from sojourn.agree.judge import BY_NAME, Pair, rankings, summaries
+from sojourn.agree.judge import Run as Kept
 from sojourn.cases import Address, Cases
 from sojourn.cli import tables
+from sojourn.cli.agree import _tables as show_agreement
 from sojourn.plan import load
 from sojourn.run import Simulator
 from sojourn.store import Store
@@ -166,12 +168,20 @@ def test_each_row_of_a_report_is_of_the_queue_that_it_names(
             assert cells[1 + at].rstrip("*!") == table.number(mean, 3)
 
 
-def check_agreement(file: Path, seeds: int, runs: list[dict[str, Any]]) -> None:
-    """Agree's pairs, the simulator's runs standing for both worlds."""
+def kept_of_sim(file: Path, seeds: int) -> list[Kept]:
+    """What `agree` keeps of a scenario, the simulator standing for both worlds."""
     plan = load(file, seeds=seeds)
     played = [Simulator().play(plan, at, _core.Progress(), packets=False, series=False) for at in range(len(plan))]
-    kept = [agree.run_of(world, one, series=False) for world in ("sim", "kernel") for one in played if one]
-    pairs = agree.pairs_of("drawn", plan.title, kept)
+    return [agree.run_of(world, one, series=False) for world in ("sim", "kernel") for one in played if one]
+
+
+def pairs_of_sim(file: Path, seeds: int) -> list[Pair]:
+    return agree.pairs_of("drawn", "Drawn", kept_of_sim(file, seeds))
+
+
+def check_agreement(file: Path, seeds: int, runs: list[dict[str, Any]]) -> None:
+    kept = kept_of_sim(file, seeds)
+    pairs = agree.pairs_of("drawn", "Drawn", kept)
     sets = [one for at, one in enumerate(run["set"] for run in runs) if one not in [run["set"] for run in runs[:at]]]
     shown = queues.shown_in([one.result for one in kept])
     assert [pair.hop for pair in pairs] == shown * len(sets)
@@ -191,7 +201,12 @@ def test_no_line_is_wider_than_the_terminal_or_ends_with_a_blank(
     file.write_text(text)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", str(columns))
-        for line in printed(sweep.compare(file, seeds=seeds).cases()).splitlines():
+        pairs = pairs_of_sim(file, seeds)
+        out = io.StringIO()
+        with redirect_stdout(out):
+            tables.show(sweep.compare(file, seeds=seeds).cases())
+            show_agreement(pairs, summaries(pairs), rankings(pairs))
+        for line in out.getvalue().splitlines():
             assert screen.length(line) <= columns
             assert line == line.rstrip()
 
