@@ -7,7 +7,7 @@ flows of a kind the one with the highest 95th percentile counts, as nobody notic
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -17,7 +17,7 @@ from sojourn import plot, queues
 from sojourn.cases import goodput as goodput_of_run
 from sojourn.plot import INK, WIDTH, Data, Line, Picture, Sheet
 from sojourn.records import RunRecord
-from sojourn.rows import Row
+from sojourn.rows import Row, qdisc_at, rows_of
 from sojourn.sweep import Combination, Mean, mean_of
 from sojourn.words import NOTHING, rate_text, time_text
 
@@ -40,6 +40,10 @@ class Measure:
     unit: str
     """`ms` or `s`: panels of the same unit share their scale."""
     read: Callable[[RunRecord], Spread | None]
+    meaning: str = ""
+    """A sentence for the caption, where the title is not enough."""
+    hop: str = ""
+    """The queue that it is about, if it is about one."""
 
     def text(self, value: float) -> str:
         """A value of it in words."""
@@ -62,21 +66,31 @@ def _worst(kinds: Sequence[str], key: str, *, above_base: bool = False) -> Calla
     return read
 
 
+_LATE = "Added delay is what goes beyond the fastest packet of the flow."
 FLOWS = (
-    Measure("ping_above_base_ms", "added ping time", "ms", _worst(("pings",), "rtt_ms", above_base=True)),
-    Measure("voice_late_ms", "added voice delay", "ms", _worst(("voip",), "jitter_ms")),
+    Measure(
+        "ping_above_base_ms",
+        "added ping time",
+        "ms",
+        _worst(("pings",), "rtt_ms", above_base=True),
+        "Added ping time is what goes beyond the round trip of an idle path.",
+    ),
+    Measure("voice_late_ms", "added voice delay", "ms", _worst(("voip",), "jitter_ms"), _LATE),
     Measure("page_load_s", "page load time", "s", _worst(("web",), "page_load_s")),
-    Measure("datagram_late_ms", "added datagram delay", "ms", _worst(("cbr", "onoff"), "jitter_ms")),
+    Measure("datagram_late_ms", "added datagram delay", "ms", _worst(("cbr", "onoff"), "jitter_ms"), _LATE),
     Measure("transfer_s", "transfer time", "s", _worst(("web", "sizes", "download", "upload"), "fct_s")),
-)  # fmt: skip
+)
 """What the flows of a scenario may show, the most telling first."""
 
 
-def of_queue(hop: str, name: str = "the queue") -> Measure:
+def of_queue(hop: str, words: str, *, first: bool) -> Measure:
     """The wait in a queue."""
-    return Measure(
-        "sojourn_ms", f"wait in {name}", "ms", lambda record: _spread(record.result["hops"][hop]["sojourn_ms"])
-    )
+
+    def read(record: RunRecord) -> Spread | None:
+        return _spread(record.result["hops"][hop]["sojourn_ms"])
+
+    name = "sojourn_ms" if first else f"{hop}_sojourn_ms"
+    return Measure(name, f"wait in the queue{words}", "ms", read, f"The wait is that of packets in “{hop}”.", hop)
 
 
 def of_hop(combinations: Sequence[Combination], hop: str) -> str:
@@ -87,13 +101,19 @@ def of_hop(combinations: Sequence[Combination], hop: str) -> str:
 
 
 def measures(combinations: Sequence[Combination], hop: str) -> list[Measure]:
-    """What to show of these runs: the queue, and what the flows have."""
-    queue = of_queue(hop, f"the queue{of_hop(combinations, hop)}")
+    """What to show of these runs: the queue, what the flows have, and other queues where there is room."""
     runs = [record for one in combinations for record in one.runs]
+    names = queues.shown_in([record.result for record in runs])
+    waits = [of_queue(hop, of_hop(combinations, hop), first=True)]
+    waits += [of_queue(name, of_hop(combinations, name), first=False) for name in names if name != hop]
     there = [one for one in FLOWS if any(one.read(record) for record in runs)]
     if any(one.name == "page_load_s" for one in there):
         there = [one for one in there if one.name != "transfer_s"]
-    return [queue, *there][:MOST_PANELS]
+    if len(combinations) == 1:
+        waits = [
+            replace(one, title=f"{one.title} ({plot.kind_of(qdisc_at(combinations[0], one.hop))})") for one in waits
+        ]
+    return [waits[0], *there, *waits[1:]][:MOST_PANELS]
 
 
 def goodput(combination: Combination) -> float:
@@ -118,6 +138,7 @@ class Panel:
     most: float
     """The longest bar of the scale."""
     text: Callable[[float], str]
+    colours: list[str]
 
 
 TITLE = "What people notice: delay and goodput"
@@ -136,18 +157,25 @@ def picture(rows: Sequence[Row], hop: str) -> Picture:
             spreads,
             max(most for most, one in zip(longest, shown, strict=True) if one.unit == measure.unit),
             measure.text,
+            [row.colour for row in (rows_of(combinations, measure.hop) if measure.hop else rows)],
         )
         for measure, spreads in zip(shown, found, strict=True)
     ]
     rates = [mean_of([goodput_of_run(record.result) for record in one.runs]) for one in combinations]
     panels.append(
-        Panel("goodput of all flows", [(one, one) for one in rates], max(map(_end, rates), default=0.0), rate_text)
+        Panel(
+            "goodput of all flows",
+            [(one, one) for one in rates],
+            max(map(_end, rates), default=0.0),
+            rate_text,
+            [row.colour for row in rows],
+        )
     )
     footer = plot.provenance(combinations)
     return Picture(
         NAME,
         "Delay and goodput",
-        _caption(rows, hop),
+        _caption(rows, shown),
         _side_by_side(rows, panels, footer),
         _data(rows, shown, panels),
         _stacked(rows, panels, footer),
@@ -165,7 +193,7 @@ def _side_by_side(rows: Sequence[Row], panels: Sequence[Panel], footer: str) -> 
     for place, (panel, head) in enumerate(zip(panels, heads, strict=True)):
         left = LEFT + place * (wide + BETWEEN)
         sheet.write_in_body(head, left, above - 0.06 - plot.block_height(head))
-        _bars(sheet.axes(left, above, wide, sum(heights)), (wide, sum(heights)), middles, panel, rows)
+        _bars(sheet.axes(left, above, wide, sum(heights)), (wide, sum(heights)), middles, panel)
     return sheet.figure
 
 
@@ -185,7 +213,7 @@ def _stacked(rows: Sequence[Row], panels: Sequence[Panel], footer: str) -> Figur
         sheet.write_in_body(head, plot.EDGE, above)
         above += plot.block_height(head) + 0.06
         middles = _write_names(sheet, names, heights, above)
-        _bars(sheet.axes(NARROW_LEFT, above, wide, sum(heights)), (wide, sum(heights)), middles, panel, rows)
+        _bars(sheet.axes(NARROW_LEFT, above, wide, sum(heights)), (wide, sum(heights)), middles, panel)
         above += block - 0.06
     return sheet.figure
 
@@ -193,8 +221,11 @@ def _stacked(rows: Sequence[Row], panels: Sequence[Panel], footer: str) -> Figur
 def _names(rows: Sequence[Row], left: float) -> tuple[list[list[Line]], list[float]]:
     """The rows' labels, and the rows' heights."""
     room = left - 0.12 - plot.EDGE
-    names = [
-        [*plot.lines(row.name, room, 10, plot.ink(row.colour), bold=True), *plot.lines(row.rest, room, 7.5)]
+    alone = len(rows) == 1  # then the panels' heads have the disciplines
+    names: list[list[Line]] = [
+        []
+        if alone
+        else [*plot.lines(row.name, room, 10, plot.ink(row.colour), bold=True), *plot.lines(row.rest, room, 7.5)]
         for row in rows
     ]
     return names, [max(0.4, plot.block_height(block) + 0.12) for block in names]
@@ -214,7 +245,7 @@ def _end(mean: Mean | None) -> float:
     return 0.0 if mean is None else mean.value + (mean.half_width or 0.0)
 
 
-def _bars(axis: Axes, size: tuple[float, float], middles: Sequence[float], panel: Panel, rows: Sequence[Row]) -> None:
+def _bars(axis: Axes, size: tuple[float, float], middles: Sequence[float], panel: Panel) -> None:
     """A bar a row with its number at its end, on axes of this size in inches with a line at zero and nothing else."""
     wide, tall = size
     axis.set_ylim(tall, 0)
@@ -225,10 +256,10 @@ def _bars(axis: Axes, size: tuple[float, float], middles: Sequence[float], panel
     words = [panel.text(high.value) if high else NOTHING for _, high in panel.spreads]
     room = max(plot.text_width(word, 9) for word in words) + 0.1
     axis.set_xlim(0, (panel.most or 1.0) * wide / (wide - room))
-    for middle, (low, high), row, word in zip(middles, panel.spreads, rows, words, strict=True):
+    for middle, (low, high), colour, word in zip(middles, panel.spreads, panel.colours, words, strict=True):
         if high and low:
-            axis.barh(middle, high.value, 0.2, color=row.colour, alpha=0.32, linewidth=0)
-            axis.barh(middle, low.value, 0.2, color=row.colour, linewidth=0)
+            axis.barh(middle, high.value, 0.2, color=colour, alpha=0.32, linewidth=0)
+            axis.barh(middle, low.value, 0.2, color=colour, linewidth=0)
             if high.half_width:
                 axis.errorbar(high.value, middle, xerr=high.half_width, fmt="none", color=INK, linewidth=0.9, capsize=2)
         axis.annotate(
@@ -236,12 +267,13 @@ def _bars(axis: Axes, size: tuple[float, float], middles: Sequence[float], panel
         )
 
 
-def _caption(rows: Sequence[Row], hop: str) -> str:
+def _caption(rows: Sequence[Row], shown: Sequence[Measure]) -> str:
     several = any(len(row.combination.runs) > 1 for row in rows)
+    said = [shown[0], *(one for one in shown if not one.hop)]
+    meanings = dict.fromkeys(one.meaning for one in said if one.meaning)
     return (
-        f"In the measuring window. The wait is that of packets in the queue “{hop}”. Added ping time is what goes "
-        "beyond the round trip of an idle path, added delay what goes beyond the fastest packet of the flow. Of "
-        "several flows of a kind the worst is drawn. Panels in the same unit share their scale."
+        f"In the measuring window. {' '.join(meanings)} Of several flows of a kind the worst is drawn. Panels in the "
+        "same unit share their scale."
         + (" Means over the seeds; lines at the bars' ends are 95 % intervals." if several else "")
     )
 

@@ -16,7 +16,7 @@ from sojourn import felt, plot, queues, swept
 from sojourn.plot import INK, WIDTH, Data, Line, Picture, Sheet
 from sojourn.rows import Row, rows_of
 from sojourn.sweep import Combination, mean_of
-from sojourn.words import percent_text, rate_text, time_text
+from sojourn.words import number_text, percent_text, rate_text, time_text
 
 MOST_ROWS = 16
 LEAST_MS = 0.1
@@ -369,6 +369,7 @@ def _fairness(rows: list[Row]) -> Picture | None:
         axis.spines[["left"]].set_visible(False)
         axis.xaxis.set_major_locator(MaxNLocator(6))
         axis.set_title(title, loc="left", fontsize=9.5, color=INK)
+    axes[0].xaxis.set_major_formatter(FuncFormatter(lambda value, _position: number_text(value)))
     axes[1].xaxis.set_major_formatter(FuncFormatter(lambda value, _position: percent_text(value)))
     return Picture(
         "fairness",

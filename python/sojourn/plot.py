@@ -371,12 +371,17 @@ def footer_block(text: str, width: float) -> list[Line]:
 
 
 def provenance(combinations: Sequence[Combination]) -> str:
-    """One line: where the numbers come from."""
+    """One line: the scenario, and where the numbers come from."""
+    title = textwrap.shorten(combinations[0].first.title, 160, placeholder=" …")
+    return f"{title}  ·  {origin(combinations)}"
+
+
+def origin(combinations: Sequence[Combination]) -> str:
+    """Seeds, world and version."""
     first = combinations[0].first
     seeds = sorted({record.seed for combination in combinations for record in combination.runs})
     text = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds ({seeds[0]}–{seeds[-1]})"
-    title = textwrap.shorten(first.title, 160, placeholder=" …")
-    return f"{title}  ·  {text}  ·  world {first.world}  ·  sojourn {first.versions.get('sojourn', '?')}"
+    return f"{text}  ·  world {first.world}  ·  sojourn {first.versions.get('sojourn', '?')}"
 
 
 # ---- parts of pictures ----

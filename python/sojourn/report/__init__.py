@@ -85,7 +85,7 @@ def page(
     differences = paired.differences(cases, baseline) if cases.several_seeds else []
     return environment.get_template("report.html.j2").render(
         title=first.title,
-        provenance=plot.provenance(groups),
+        origin=plot.origin(groups),
         first=shown[0],
         others=shown[1:],
         palettes={queue: plot.colours([rows.qdisc_at(one, queue) for one in groups]) for queue in cases.queues},
