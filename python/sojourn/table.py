@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sojourn import paired, queues, tcline
+from sojourn import paired, queues, tcline, words
 from sojourn.cases import Address, Cases, Flow, goodput
 from sojourn.means import Mean, mean_of
 from sojourn.records import RunRecord
@@ -468,15 +468,21 @@ def commands(cases: Cases) -> list[Command]:
     found: dict[str, Command] = {}
     for queue in cases.shown:
         for chosen, of_case in zip(cases.sets, cases.qdiscs, strict=True):
-            resolved = of_case.get(queue, "")
-            written = next((str(value) for key, value in chosen.items() if _is_line_of(key, queue, cases)), resolved)
-            if written not in found:
-                line, note = tcline.paste(written)
-                if line is None:  # sizes in BDP are for scenarios only: the resolved line may do
-                    other, more = tcline.paste(resolved)
-                    line, note = (other, more) if other else (line, note)
-                found[written] = Command(written, line, note)
+            resolved = words.lines_of(of_case.get(queue, ""))
+            swept = next((words.lines_of(value) for key, value in chosen.items() if _is_line_of(key, queue, cases)), [])
+            if len(swept) != len(resolved):  # not swept, or set as text
+                swept = resolved
+            for written, full in zip(swept, resolved, strict=True):
+                found.setdefault(written, _command(written, full))
     return list(found.values())
+
+
+def _command(written: str, resolved: str) -> Command:
+    line, note = tcline.paste(written)
+    if line is None:  # sizes in BDP are for scenarios only: the resolved line may do
+        other, more = tcline.paste(resolved)
+        line, note = (other, more) if other else (line, note)
+    return Command(written, line, note)
 
 
 def _is_line_of(key: str, queue: str, cases: Cases) -> bool:

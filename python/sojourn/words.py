@@ -125,6 +125,13 @@ def schedule_text(value: object) -> object:
     return "; ".join(line if number == 0 else f"{at}: {line}" for number, (at, line) in enumerate(value))
 
 
+def lines_of(value: object) -> list[str]:
+    """The lines that a queue has one after the other: of a scenario's value, or of a run's description."""
+    if isinstance(value, list):
+        return [str(line) for _, line in value]
+    return re.split(r"; \S+: ", str(value))
+
+
 def distinct(values: Sequence[object]) -> list[str]:
     """Values of one key, each as `written`, with as many digits as keep different ones apart."""
     different = len({json.dumps(value) for value in values})
