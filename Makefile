@@ -16,18 +16,21 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export CARGO_TERM_PROGRESS_WHEN ?= never
 
 RUST := Cargo.toml Cargo.lock $(shell find crates benches -name '*.rs' -o -name Cargo.toml -o -name '*.toml' -path '*/src/*')
-KERNEL_SOURCES := tools/wheel tools/debian $(shell find kernel -type f)
+SHARED := tools/wheel tools/debian $(shell find kernel scenarios -type f)
 PYTHON_SOURCES := pyproject.toml README.md $(shell find python -type f ! -name '*.pyc' ! -name '*.so')
 
-.PHONY: help build run test check bench profiled figures docs site format lock clean
+.PHONY: help build wheel run test check bench profiled figures docs site format lock clean
 
 help: ## This list.
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
 
 build: $(VENV)/.wheel $(VENV)/.bench ## The command, at .venv/bin/sojourn.
 
-run: build ## The fading link of the CoDel paper: five disciplines, one picture.
-	@$(BIN)/sojourn run scenarios/fading-link.toml
+wheel: $(VENV)/.wheel ## The command as a file to install anywhere: pip install FILE.
+	@echo "pip install $(CURDIR)/$$(ls target/wheels/*.whl)"
+
+run: $(VENV)/.wheel ## The fading link of the CoDel paper: five disciplines, one picture.
+	@$(BIN)/sojourn run fading-link
 
 # What bench is tested for does not ask for the last percent of its speed, and that is minutes of compilation.
 test: $(VENV)/.wheel $(VENV)/.dev ## Every test: Rust, then Python and the command.
@@ -44,6 +47,8 @@ check: $(VENV)/.wheel $(VENV)/.dev ## Format, lints, types and the rules between
 	@$(STAGE) "ruff format" $(BIN)/ruff format --quiet --check .
 	@$(STAGE) "mypy" $(BIN)/mypy
 	@$(STAGE) "reference pages" $(BIN)/python tools/reference.py --check
+	@$(STAGE) "numbers in README.md" $(BIN)/python tools/readme.py --check
+	@$(STAGE) "picture in README.md" $(BIN)/python tools/figures.py --check
 	@$(STAGE) "rooms of Rust" $(BIN)/python tools/rooms.py
 	@$(STAGE) "rooms of Python" env PYTHONPATH=python $(BIN)/lint-imports --no-cache --no-logo
 
@@ -58,8 +63,9 @@ figures: build ## The picture in README.md, and the figures of all papers.
 	@$(STAGE) "picture" $(BIN)/python tools/figures.py
 	@$(BIN)/sojourn figures
 
-docs: build ## docs/reference, from the tables in the code.
+docs: $(VENV)/.wheel ## docs/reference and the numbers in README.md, from the code's tables and recorded results.
 	@$(STAGE) "reference" $(BIN)/python tools/reference.py
+	@$(STAGE) "numbers in README.md" $(BIN)/python tools/readme.py
 
 site: build $(VENV)/.dev ## The documentation as a site: target/site/index.html.
 	@$(STAGE) "site" $(BIN)/python tools/website.py target/site
@@ -86,7 +92,7 @@ $(VENV)/.dev: requirements-dev.txt $(VENV)/.deps
 	@$(STAGE) "Python tools" tools/venv $(VENV) requirements-dev.txt
 	@touch $@
 
-$(VENV)/.wheel: $(VENV)/.deps $(RUST) $(PYTHON_SOURCES) $(KERNEL_SOURCES)
+$(VENV)/.wheel: $(VENV)/.deps $(RUST) $(PYTHON_SOURCES) $(SHARED)
 	@$(STAGE) "wheel" tools/wheel $(BIN)
 	@touch $@
 

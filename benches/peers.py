@@ -1,18 +1,20 @@
 """How many packets a CPU-second: this simulator beside ns-3 and ns-2, FIFO against FIFO, in one run on one machine.
 
-    benches/peers.py [--shorter N] [P1 P2 …]
+    benches/peers.py [--shorter N] [--write] [P1 P2 …]
 
 The same link, flows, congestion control and buffer (P1 to P5, see `sojourn bench`) for all three; for the others two
 nodes with nothing but the link between them, no trace and no callback. P4's flows are three bulk ones for the others.
 Packets are those of data that arrived; CPU time is the run's: ns-3's without its start-up, ns-2's with it (some
 milliseconds). ns-3 is its wheel from the Python package index, put into a virtual environment in the cache folder; ns-2
 is the system's `ns` (Debian: ns2). What is not there is left out, and said. --shorter divides the others' simulated
-time.
+time. --write records what was measured in docs/explanation/peers.csv, in place of the same benches' rows, and the table
+in speed.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
 import resource
@@ -20,11 +22,16 @@ import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+RECORD = HERE.parent / "docs/explanation/peers.csv"
+PAGE = HERE.parent / "docs/explanation/speed.md"
+BEGIN, END = "<!-- table: written by benches/peers.py -->\n\n", "\n\n<!-- end of the table -->\n"
+HEADS = ("bench", "shorter", "sojourn", "ns-3", "ns-2")
+"""Of the record: packets per CPU second, and by how much the others' simulated time was divided."""
 NS3 = "ns3==3.44.post0"
 
 
@@ -106,11 +113,45 @@ def ns3_python() -> Path:
     return python
 
 
+def recorded() -> list[dict[str, str]]:
+    """The record."""
+    with RECORD.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def table(rows: Sequence[dict[str, str]]) -> str:
+    """Rows of the record as a table, with how many times the others' rates ours are."""
+    who = [head for head in HEADS[2:] if any(row.get(head) for row in rows)]
+    others = [head for head in who if head != "sojourn"]
+    heads = ["bench", *(f"{name}, packets/CPU-s" for name in who), *(f"of {name}" for name in others)]
+    lines = [f"| {' | '.join(heads)} |", "|---" + "|--:" * (len(heads) - 1) + "|"]
+    for row in rows:
+        label = row["bench"] + (f" (others 1/{row['shorter']} as long)" if row["shorter"] != "1" else "")
+        cells = [f"{int(row[name]):,}" if row.get(name) else "–" for name in who]
+        cells += [f"{int(row['sojourn']) / int(row[name]):,.1f} ×" if row.get(name) else "–" for name in others]
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def write(rows: Sequence[dict[str, str]]) -> None:
+    """Puts rows into the record in place of the same benches', and the table of all into the page."""
+    kept = {row["bench"]: row for row in (recorded() if RECORD.exists() else [])}
+    kept |= {row["bench"]: row for row in rows}
+    every = [kept[name] for name in BENCHES if name in kept]
+    with RECORD.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, HEADS, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(every)
+    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+    PAGE.write_text(before + BEGIN + table(every) + END + rest.split(END)[1], encoding="utf-8")
+
+
 def main() -> int:
     """0, also if one of the others is not there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shorter", type=float, default=1, help="divides the others' simulated time")
     parser.add_argument("names", nargs="*", metavar="P1", help="which; all unless told")
+    parser.add_argument("--write", action="store_true", help="records the results in docs/explanation")
     asked = parser.parse_args()
     if unknown := set(asked.names) - set(BENCHES):
         parser.error(f"{', '.join(sorted(unknown))}: expected some of {', '.join(BENCHES)}")
@@ -123,17 +164,17 @@ def main() -> int:
         runs["ns-2"] = ns2
     else:
         print("peers: no ns-2: there is no program ns (Debian: apt install ns2)", file=sys.stderr)
-    print("| bench | " + " | ".join(f"{name}, packets/CPU-s" for name in runs), end="")
-    print("".join(f" | of {name}" for name in runs if name != "sojourn") + " |")
-    print("|---" + "|--:" * (2 * len(runs) - 1) + "|")
+    rows = []
     for name in asked.names or BENCHES:
-        rates: dict[str, float] = {}
+        row = {"bench": name, "shorter": f"{asked.shorter:g}"}
         for who, run in runs.items():
             packets, cpu_s = run(name, asked.shorter)
-            rates[who] = packets / cpu_s
-        cells = [f"{rate:,.0f}" for rate in rates.values()]
-        cells += [f"{rates['sojourn'] / rate:,.1f} ×" for who, rate in rates.items() if who != "sojourn"]
-        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+            row[who] = f"{packets / cpu_s:.0f}"
+        print(row, file=sys.stderr, flush=True)
+        rows.append(row)
+    print(table(rows))
+    if asked.write:
+        write(rows)
     return 0
 
 

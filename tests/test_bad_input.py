@@ -86,7 +86,7 @@ def test_faults_on_the_command_line(sojourn: Run, small: Path) -> None:
     one_line(sojourn("run", small, "--wrold", "sim", code=2).stderr, "--wrold", "--world")
     one_line(sojourn("run", small, "--set", "hop=3", code=2).stderr, "hop", "section")
     one_line(sojourn("rnu", small, code=2).stderr, "rnu", 'nearest is "run"')
-    one_line(sojourn("run", code=2).stderr, "FILE")
+    one_line(sojourn("run", code=2).stderr, "SCENARIO")
 
 
 def test_reports_of_what_is_no_record(sojourn: Run, tmp_path: Path) -> None:

@@ -360,9 +360,9 @@ def test_the_page_keeps_a_verdict_while_its_rules_stay_and_its_runs_are_elsewher
 def test_what_no_claim_is_called_is_refused(folder: Path, sojourn: Run) -> None:
     words = ("claims", "X7", "--store", folder / "store")
     said = sojourn(*words, code=2, cwd=folder.parent.parent).stderr
-    assert "X7: no such paper or claim below experiments: expected an id, or one of 009-small" in said
+    assert 'no paper or claim is called "X7"; papers: 009' in said
     elsewhere = sojourn("claims", code=2, cwd=folder).stderr
-    assert "expected a checkout's folder experiments" in elsewhere
+    assert "papers are in the folder experiments of sojourn's repository" in elsewhere
 
 
 # ---- the papers ----

@@ -12,12 +12,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from matplotlib.image import imread, imsave
 
-from conftest import ROOT, SOJOURN, Run, kernel_or_skip
+from conftest import ROOT, SOJOURN, Run, kernel_or_skip, program
 
 SCENARIOS = sorted((ROOT / "scenarios").glob("*.toml"))
 VERBS = ["run", "sweep", "store", "claims", "figures", "check", "replay", "verify", "agree", "bench", "list", "report"]
-VERBS += ["kernel"]
+VERBS += ["kernel", "new"]
 TRACE = "time_ns,op,flow,bytes,ecn\n" + "".join(f"{n * 1000},enqueue,0,1000,0\n" for n in range(20))
 
 
@@ -106,6 +107,43 @@ def test_the_help_names_every_verb(sojourn: Run) -> None:
 def test_readme_names_the_test_command_that_ci_runs() -> None:
     assert "make test" in (ROOT / "README.md").read_text()
     assert "make test" in (ROOT / ".ci/run").read_text()
+
+
+def test_the_numbers_of_the_readme_are_those_of_the_recorded_results(tmp_path: Path) -> None:
+    readme = program("tools/readme.py")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"{readme.BEGIN}{readme.proof()}{readme.END}" in text
+    assert text.index(readme.END) < text.index("## The first minutes"), "on the first screen"
+    shutil.copytree(ROOT / "docs/explanation", tmp_path / "explanation")
+    readme.EXPLANATION = tmp_path / "explanation"
+    for name, old, new in (
+        ("kernel-replay.csv", "3392105,0,0,60", "3392105,0,1,60"),
+        ("agreement.csv", ",bottleneck,p95,3,16.5745,16.3431,0.01416,", ",bottleneck,p95,3,16.5745,16.3431,0.00001,"),
+        ("peers.csv", ",2037,", ",2137,"),
+    ):
+        file = tmp_path / "explanation" / name
+        recorded = file.read_text(encoding="utf-8")
+        assert old in recorded
+        file.write_text(recorded.replace(old, new), encoding="utf-8")
+        assert readme.proof() not in text, f"{name}: another result is noticed"
+        file.write_text(recorded, encoding="utf-8")
+
+
+def test_the_table_beside_other_simulators_is_the_recorded_result() -> None:
+    peers = program("benches/peers.py")
+    page = peers.PAGE.read_text(encoding="utf-8")
+    assert peers.BEGIN + peers.table(peers.recorded()) + peers.END in page
+
+
+def test_a_picture_with_another_number_is_not_the_readmes(tmp_path: Path) -> None:
+    figures = program("tools/figures.py")
+    pixels = imread(figures.PICTURE)
+    assert figures.alike(figures.PICTURE, figures.PICTURE)
+    changed = pixels.copy()
+    high, wide = changed.shape[:2]
+    changed[high // 2 : high // 2 + 24, : wide // 4] = 0  # a line of words
+    imsave(tmp_path / "changed.png", changed)
+    assert not figures.alike(tmp_path / "changed.png", figures.PICTURE)
 
 
 def test_lists_are_json_csv_and_text(sojourn: Run, clone: Path) -> None:

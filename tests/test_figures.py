@@ -168,9 +168,9 @@ def test_names_are_papers_or_figures(folder: Path) -> None:
     assert names("queue") == names("009/queue") == ["queue"]
     assert names("queue", "009") == ["delays", "queue"]
     refusals = {
-        "quue": r"^quue: no such paper or figure below .*: expected a figure, or one of 009-small; nearest is queue$",
-        "008/queue": "^008/queue: no such paper or figure",
-        "009/moon": "^009/moon: no such paper or figure",
+        "quue": r'^no paper or figure is called "quue"; papers: 009; nearest is queue$',
+        "008/queue": '^no paper or figure is called "008/queue"',
+        "009/moon": '^no paper or figure is called "009/moon"',
     }
     for word, said in refusals.items():
         with pytest.raises(Refusal, match=said):
@@ -178,7 +178,7 @@ def test_names_are_papers_or_figures(folder: Path) -> None:
     (folder / "figures.py").rename(folder / "other.py")
     with pytest.raises(Refusal, match=r"009-small: no figures: expected .*009-small/figures\.py"):
         figures.select(("009",), root)
-    with pytest.raises(Refusal, match="no figures are there"):
+    with pytest.raises(Refusal, match="papers are in the folder experiments"):
         figures.select((), root)
 
 

@@ -262,7 +262,7 @@ def test_a_world_without_a_kernel_says_how_to_get_one(cache: Path) -> None:
     from sojourn.errors import Refusal
     from sojourn.kernel import find
 
-    with pytest.raises(Refusal, match=r"'sojourn kernel build --variant debug --version 6.1'"):
+    with pytest.raises(Refusal, match=r"no root\): sojourn kernel build --variant debug --version 6.1$"):
         find("debug", version="6.1")
 
 
@@ -275,7 +275,7 @@ def test_a_kernel_of_other_patches_is_out_of_date(
     sojourn("kernel", "build", "--source", tree)
     assert find().release == "6.12.7"
     monkeypatch.setattr(recipe, "patches", lambda: [tree / "Makefile"])
-    with pytest.raises(Refusal, match="patches that have changed"):
+    with pytest.raises(Refusal, match="the one in the cache was built from other patches"):
         find()
 
 

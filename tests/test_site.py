@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +25,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
 from conftest import ROOT, program, skip_loudly
-from sojourn import columns
+from sojourn import _core, columns, plan
 from sojourn.figures import Drawing
 
 DESKTOP, PHONE = (1280, 900), (390, 844)
@@ -97,8 +98,9 @@ def test_no_claim_is_hidden_and_every_verdict_is_that_of_the_file(site: Path) ->
             shown = re.findall(r'<span class="verdict [^"]+">([^<]+)</span>', part[0])
             files = [paper.folder / f"verdicts.{world}.json" for world in ("sim", "kernel")]
             assert shown == [verdict(path, claim) for path in files], claim
+        said = re.sub(r"<[^>]*>", "", page)
         for drawing in paper.drawings:
-            assert f"sojourn figures {paper.number}/{drawing.name}" in page
+            assert f"sojourn figures {paper.number}/{drawing.name}" in said
 
 
 def verdict(path: Path, claim: str) -> str:
@@ -134,6 +136,73 @@ def test_a_papers_page_says_what_was_measured_and_where_nothing_was_judged(tmp_p
     assert of["X2"].count(">not judged yet<") == 2
     for said in ("*Not drawn yet.*", "In the paper: figure 1.", "sojourn figures 009/figure-1", "sojourn claims X1"):
         assert said in text
+
+
+def test_what_is_typed_has_straight_quotes(site: Path) -> None:
+    assert {page for page in pages(site) if "[“" in text_of(site, page) or "“]" in text_of(site, page)} == set()
+    assert '["10s", "end"]' in text_of(site, "reference/scenario.html").replace("&quot;", '"')
+    for page in pages(site):
+        code = re.findall(r"<(?:pre|code)[^>]*>.*?</(?:pre|code)>", (site / page).read_text(encoding="utf-8"), re.S)
+        assert not [one for one in code if re.search("[“”‘’]", one)], page
+
+
+def test_a_scenario_in_a_document_is_coloured_as_toml(site: Path) -> None:
+    for page in ("explanation/impairments.html", "scenarios/rrul.html", "reference/disciplines/codel.html"):
+        blocks = re.findall(r'<div class="highlight-toml.*?</pre>', (site / page).read_text(encoding="utf-8"), re.S)
+        assert blocks, page
+        assert all('<span class="' in block for block in blocks), page
+
+
+def test_each_scenario_has_a_picture_and_the_line_to_run(site: Path) -> None:
+    index = text_of(site, "scenarios/index.html")
+    for name, path in plan.bundled().items():
+        page = site / f"scenarios/{name}.html"
+        assert f"sojourn run {name} " in index + " "
+        said = text_of(site, f"scenarios/{name}.html")
+        assert f"sojourn run {name} " in said
+        assert f"duration = {json.dumps(tomllib.loads(path.read_text(encoding='utf-8'))['duration'])}" in said.replace(
+            "&quot;", '"'
+        )
+        assert f"_images/{name}" in page.read_text(encoding="utf-8")
+
+
+def test_each_discipline_says_when_to_use_it_what_to_set_and_shows_what_it_does(site: Path) -> None:
+    guidance = program("tools/guidance.py")
+    told, found = guidance.advice(), guidance.measured()
+    known = {one["name"] for one in json.loads(_core.catalogue("disciplines"))}
+    assert set(told["disciplines"]) == known
+    for name, one in told["disciplines"].items():
+        page = f"reference/disciplines/{name}.html"
+        said = text_of(site, page)
+        for words in ("When to use it", *(told["links"][link]["title"] for link in guidance.LINKS)):
+            assert words in said, (name, words)
+        assert all((link, one[link][0]) in found for link in guidance.LINKS), f"{name}: python tools/guidance.py"
+        if "picture" in one:
+            assert f"_images/{name}" in (site / page).read_text(encoding="utf-8"), name
+
+
+def test_the_advice_is_measured_with_todays_simulator(tmp_path: Path) -> None:
+    guidance = program("tools/guidance.py")
+    told, found = guidance.advice(), guidance.measured()
+    for link in ("slow", "long"):
+        lines = [told["disciplines"][name][link][0] for name in ("pfifo", "codel", "fq_codel", "cake", "pie")]
+        for row in guidance.play(tmp_path, link, lines):
+            numbers = dict(zip(guidance.HEADS[2:], map(float, row[2:]), strict=True))
+            assert numbers == pytest.approx(found[link, row[1]], rel=0.1, abs=0.1), "python tools/guidance.py"
+
+
+def test_a_papers_page_begins_with_its_answer_and_has_the_method_behind_it(site: Path) -> None:
+    for paper in program("tools/website_papers.py").papers():
+        said = text_of(site, f"papers/{paper.folder.name}.html")
+        head, _, rest = said.partition("Figures ")
+        assert "?" in head, "the question that it answers"
+        assert not re.search(r"sojourn claims|\b(?=\w*\d)[0-9a-f]{7}\b", head), head
+        assert "Method: how to do it again" in rest
+
+
+def test_the_modules_page_is_in_the_navigation(site: Path) -> None:
+    assert 'href="kernel.html"' in (site / "index.html").read_text(encoding="utf-8")
+    assert "sch_ccaq" in text_of(site, "kernel.html")
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning")  # Sphinx's own
@@ -286,6 +355,33 @@ def test_the_search_finds_a_discipline_and_a_claim(
     assert any(link.startswith(f"{base}/reference/disciplines/fq_codel.html") for link in found.values()), found
     found = results(browser, f"{base}/search.html?q=N12")
     assert any(link.startswith(f"{base}/papers/001-codel.html") for link in found.values()), found
+
+
+def test_a_button_copies_what_a_block_of_code_says(browser: webdriver.Chrome, server: str) -> None:
+    resize(browser, DESKTOP)
+    allowed = {"origin": server, "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
+    browser.execute_cdp_cmd("Browser.grantPermissions", allowed)
+    browser.get(f"{server}/install.html")
+    blocks = browser.find_elements(By.CSS_SELECTOR, "div.highlight")
+    until = time.monotonic() + 30
+    while time.monotonic() < until and len(browser.find_elements(By.CSS_SELECTOR, "button.copybtn")) < len(blocks):
+        time.sleep(0.1)
+    assert all(len(block.find_elements(By.CSS_SELECTOR, "button.copybtn")) == 1 for block in blocks)
+    block = next(one for one in blocks if "sojourn new" in one.text)
+    block.find_element(By.CSS_SELECTOR, "button.copybtn").click()
+    copied = browser.execute_async_script("navigator.clipboard.readText().then(arguments[0]);")
+    assert copied.splitlines()[0] == "sojourn new home-line --down 20mbit --up 2mbit --rtt 30ms --buffer 800ms"
+
+
+def test_commands_are_wrapped_on_a_phone(browser: webdriver.Chrome, server: str) -> None:
+    resize(browser, PHONE)
+    for page in ("install.html", "tutorial.html", "papers/001-codel.html"):
+        browser.get(f"{server}/{page}")
+        wide = browser.execute_script(
+            "return [...document.querySelectorAll('.highlight-shell pre')]"
+            ".filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.textContent);"
+        )
+        assert wide == [], page
 
 
 def test_it_is_dark_where_the_reader_wants_it_and_can_be_switched(browser: webdriver.Chrome, server: str) -> None:

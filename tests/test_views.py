@@ -10,6 +10,7 @@ import re
 import statistics
 from collections.abc import Iterator
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from conftest import ROOT, Run
-from sojourn import _core, agree, campaign, paired, queues, report, screen, sweep, table
-from sojourn.agree.judge import BY_NAME
+from sojourn import _core, agree, campaign, headline, paired, queues, report, screen, sweep, table
+from sojourn.agree.judge import BY_NAME, Pair, rankings, summaries
+from sojourn.agree.judge import Run as Kept
 from sojourn.cases import Address, Cases
 from sojourn.cli import tables
+from sojourn.cli.agree import _tables as show_agreement
 from sojourn.plan import load
 from sojourn.run import Simulator
 from sojourn.store import Store
@@ -166,12 +169,20 @@ def test_each_row_of_a_report_is_of_the_queue_that_it_names(
             assert cells[1 + at].rstrip("*!") == table.number(mean, 3)
 
 
-def check_agreement(file: Path, seeds: int, runs: list[dict[str, Any]]) -> None:
-    """Agree's pairs, the simulator's runs standing for both worlds."""
+def kept_of_sim(file: Path, seeds: int) -> list[Kept]:
+    """What `agree` keeps of a scenario, the simulator standing for both worlds."""
     plan = load(file, seeds=seeds)
     played = [Simulator().play(plan, at, _core.Progress(), packets=False, series=False) for at in range(len(plan))]
-    kept = [agree.run_of(world, one, series=False) for world in ("sim", "kernel") for one in played if one]
-    pairs = agree.pairs_of("drawn", plan.title, kept)
+    return [agree.run_of(world, one, series=False) for world in ("sim", "kernel") for one in played if one]
+
+
+def pairs_of_sim(file: Path, seeds: int) -> list[Pair]:
+    return agree.pairs_of("drawn", "Drawn", kept_of_sim(file, seeds))
+
+
+def check_agreement(file: Path, seeds: int, runs: list[dict[str, Any]]) -> None:
+    kept = kept_of_sim(file, seeds)
+    pairs = agree.pairs_of("drawn", "Drawn", kept)
     sets = [one for at, one in enumerate(run["set"] for run in runs) if one not in [run["set"] for run in runs[:at]]]
     shown = queues.shown_in([one.result for one in kept])
     assert [pair.hop for pair in pairs] == shown * len(sets)
@@ -191,7 +202,12 @@ def test_no_line_is_wider_than_the_terminal_or_ends_with_a_blank(
     file.write_text(text)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", str(columns))
-        for line in printed(sweep.compare(file, seeds=seeds).cases()).splitlines():
+        pairs = pairs_of_sim(file, seeds)
+        out = io.StringIO()
+        with redirect_stdout(out):
+            tables.show(sweep.compare(file, seeds=seeds).cases())
+            show_agreement(pairs, summaries(pairs), rankings(pairs))
+        for line in out.getvalue().splitlines():
             assert screen.length(line) <= columns
             assert line == line.rstrip()
 
@@ -426,3 +442,66 @@ def test_pings_say_what_the_path_adds_to_their_base_rtt() -> None:
         mean = row.cells[at].mean
         assert mean is not None
         assert mean.value == pytest.approx(icmp["rtt_ms"]["p95"] - 40)
+
+
+def test_a_table_of_a_store_fits_a_pipe(tmp_path: Path, small: Path, sojourn: Run) -> None:
+    sojourn("sweep", small, "--store", tmp_path / "store")
+    for sql in ("describe runs", "select * from runs", "select hops, flows from runs"):
+        lines = sojourn("store", sql, "--store", tmp_path / "store").stdout.splitlines()
+        assert max(map(screen.length, lines)) <= screen.PIPED
+        assert all(line == line.rstrip() for line in lines)
+
+
+def test_no_more_runs_are_said_to_be_played_than_count_and_the_others_are_named(
+    tmp_path: Path, small: Path, sojourn: Run
+) -> None:
+    words = ("sweep", small, "--seeds", 40, "--until", "sojourn_ms.p95 3%", "--jobs", 4, "--store", tmp_path / "store")
+    said = sojourn(*words).stderr
+    found = re.search(r"(\d+) runs, (\d+) of them played now(?: \((\d+) more were played than needed)?", said)
+    assert found
+    runs, played, more = (int(number or 0) for number in found.groups())
+    assert played == runs, "the store was empty"
+    (stored,) = json.loads(
+        sojourn("store", "select count(*) as n from runs", "--store", tmp_path / "store", "-f", "json").stdout
+    )["rows"]
+    assert stored["n"] == runs + more
+
+
+# ---- the headline ----
+
+
+def facts_of(values: dict[str, tuple[float, float]]) -> Cases:
+    """Cases of one queue whose p95 delay and goodput are known, without chance."""
+    at = {"sojourn_ms.p95": 0, "goodput_mbit": 1}
+    cases = cases_of({name: [delay] for name, (delay, _) in values.items()}, random=False)
+    return replace(
+        cases, read=lambda address: [[one[at[address.path]] if address.path in at else None] for one in values.values()]
+    )
+
+
+def test_the_headline_weighs_delay_and_goodput() -> None:
+    free = headline.sentences(facts_of({"pfifo": (500, 10), "codel": (12, 9.9), "fq_codel": (15, 9.95)}))
+    assert free[0].startswith(
+        "codel keeps delay lowest without losing throughput: 95 % of the packets wait at most 12 ms"
+    )
+    assert free[1].startswith("With pfifo: 95 % of the packets wait at most 500 ms in a")
+    costly = headline.sentences(facts_of({"pfifo": (500, 10), "codel": (12, 9.5)}))
+    assert costly[0].startswith("codel keeps delay lowest, at 5 % less goodput than pfifo")
+    starved = headline.sentences(facts_of({"pfifo": (500, 10), "codel": (12, 9.5), "red": (1.5, 6)}))
+    assert starved[0].startswith("codel keeps delay lowest")
+    assert starved[1].startswith("red has less delay, but 40 % less goodput")
+
+
+def test_the_headline_makes_no_winner_where_there_is_none() -> None:
+    empty = headline.sentences(facts_of({"cake": (0.0, 10), "pfifo": (0.02, 10)}))
+    assert empty[0].startswith("No queue builds up")
+    same = headline.sentences(facts_of({"cake": (50.0, 10), "pfifo": (50.01, 10)}))
+    assert same[0].startswith("All cases keep packets waiting equally long")
+    assert "Nothing in this scenario is random" in same[-1]
+    assert headline.sentences(facts_of({"cake": (50.0, 10)})) == []
+
+
+def test_where_a_queue_only_moves_to_another_hop_the_headline_is_about_the_path() -> None:
+    said = headline.sentences(sweep.compare(ROOT / "scenarios/two-hops.toml").cases())
+    assert said[0].startswith("router.rate 1.9 Mbit/s keeps delay lowest")
+    assert "the path's queues to the right together" in said[0]

@@ -1,44 +1,155 @@
-"""Values as a person writes them."""
+"""Words of the scenario language that change what happens to packets: in both worlds they mean the same."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from sojourn import words
+from conftest import Run, kernel_or_skip
+from sojourn.words import labels
+
+BOTH = pytest.mark.parametrize("world", ["sim", "kernel"])
+TOP = 'duration = "6s"\nmeasure = ["2s", "end"]\n'
+HOP = '[[hop]]\nname = "b"\nrate = "4mbit"\ndelay = "5ms"\n'
 
 
-def test_times_rates_and_sizes_take_the_unit_a_person_would_choose() -> None:
-    assert [words.time_text(ms) for ms in (None, 0, 0.0456, 0.1, 2.4, 3.162278, 463.4, 999.6, 1590)] == [
-        "–", "0 ms", "45.6 µs", "0.1 ms", "2.4 ms", "3.16 ms", "463 ms", "1 s", "1.59 s",
-    ]  # fmt: skip
-    assert [words.rate_text(mbit) for mbit in (0, 0.056, 0.9996, 3.162278, 100, 2500)] == [
-        "0 Mbit/s", "56 kbit/s", "1 Mbit/s", "3.16 Mbit/s", "100 Mbit/s", "2.5 Gbit/s",
-    ]  # fmt: skip
-    assert [words.size_text(size) for size in (0, 999, 1500, 20e6)] == ["0 B", "999 B", "1.5 kB", "20 MB"]
-    assert [words.percent_text(share) for share in (None, 0.99949, 0.0123)] == ["–", "99.9 %", "1.23 %"]
+@pytest.fixture
+def play(sojourn: Run, tmp_path: Path) -> Any:
+    """Plays a scenario and gives its runs."""
+
+    def played(text: str, world: str, *arguments: str) -> list[dict[str, Any]]:
+        if world == "kernel":
+            kernel_or_skip()
+        file = tmp_path / "words.toml"
+        file.write_text(TOP + text)
+        done = sojourn("run", file, "--world", world, "-f", "json", *arguments)
+        runs: list[dict[str, Any]] = json.loads(done.stdout)["runs"]
+        return runs
+
+    return played
 
 
-@pytest.mark.parametrize("exponent", range(-9, 9))
-def test_no_value_is_written_with_an_exponent_or_more_than_three_digits(exponent: int) -> None:
-    for write in (words.time_text, words.rate_text, words.size_text, words.number_text):
-        text = write(1.234567 * 10.0**exponent)
-        assert "e" not in text.split()[0]
-        assert len(text.split(" ")[0].replace(".", "").lstrip("0")) <= 3
+@BOTH
+@pytest.mark.parametrize("ecn", ["off", "ect0", "ect1"])
+def test_datagrams_are_marked_instead_of_dropped_if_their_ecn_field_allows_it(play: Any, world: str, ecn: str) -> None:
+    stream = f'[[flow]]\nkind = "cbr"\nrate = "5mbit"\necn = "{ecn}"\nrtt = "20ms"\n'
+    [run] = play(f'{HOP}qdisc = "codel limit 100000 ecn"\n{stream}', world)
+    hop = run["hops"]["b"]
+    if ecn == "off":
+        assert (hop["marks"], hop["drops"] > 100) == (0, True)
+    else:
+        # It answers to no mark: the queue grows, and CoDel marks ever more often.
+        assert (hop["marks"] > 100, hop["drops"]) == (True, 0)
 
 
-def test_a_written_value_becomes_a_quantity_and_other_words_none() -> None:
-    found = {value: words.quantity(value) for value in ("3162278ns", "20mbit", "8bdp", "100p", "1.5k", 7)}
-    assert [(one.kind, one.value) for one in found.values() if one] == [
-        ("time", pytest.approx(3.162278)), ("rate", 20), ("bdp", 8), ("number", 100), ("size", 1536), ("number", 7),
-    ]  # fmt: skip
-    assert [words.quantity(value) for value in ("codel", "codel limit 100", ["0s"], True, None, "")] == [None] * 6
+@BOTH
+def test_the_reply_to_a_ping_has_its_ecn_field(play: Any, world: str) -> None:
+    flows = '[[flow]]\nkind = "cbr"\nrate = "5mbit"\ndirection = "left"\nrtt = "20ms"\n'
+    flows += '[[flow]]\nkind = "pings"\ninterval = "5ms"\necn = "ect0"\nrtt = "20ms"\n'
+    back = 'reverse = { qdisc = "codel limit 100000 ecn" }\n'
+    [run] = play(f"{HOP}{back}{flows}", world)
+    # The stream's packets are dropped; only the replies can be marked.
+    assert run["hops"]["b.reverse"]["marks"] > 20
 
 
-def test_labels_say_what_differs_once_and_keep_different_values_apart() -> None:
-    both = {"hop.a.qdisc": "fq_codel", "hop.a.reverse.qdisc": "fq_codel"}
-    sets = [both, {"hop.a.qdisc": "cake nat", "hop.a.reverse.qdisc": "cake"}]
-    assert words.labels(sets) == ["fq_codel", "cake nat, cake"]
-    delays = [{"hop.a.delay": "3162278ns", "seeded": 1}, {"hop.a.delay": "10ms", "seeded": 1}]
-    assert words.labels(delays) == ["a.delay 3.16 ms", "a.delay 10 ms"]
-    near = [{"flow.b.rtt": "10001us"}, {"flow.b.rtt": "10002us"}]
-    assert words.labels(near) == ["b.rtt 10.001 ms", "b.rtt 10.002 ms"]
+def lasting(run: dict[str, Any]) -> float:
+    """The link's 95th percentile of waiting, in ms."""
+    return float(run["hops"]["b"]["sojourn_ms"]["p95"])
+
+
+@BOTH
+def test_a_discipline_takes_on_other_parameters_and_keeps_its_queue(play: Any, world: str) -> None:
+    bulk = '[[flow]]\nkind = "bulk"\ncc = "reno"\ncount = 2\nrtt = "40ms"\n'
+    steps = '[["0s", "cake bandwidth 3mbit"], ["2s", "cake bandwidth 1mbit"]]'
+    [run] = play(f"{HOP}qdisc = {steps}\n{bulk}", world)
+    # 1500 bytes are 1514 on the link.
+    assert run["hops"]["b"]["utilisation"] == pytest.approx(0.25, rel=0.03)
+    assert 0.6 < run["startup"]["hops"]["b"]["utilisation"] < 0.77
+    assert run["hops"]["b"]["drops_by_reason"].get("overlimit", 0) == 0
+    [run] = play(f'{HOP}qdisc = [["0s", "codel limit 90 target 1s"], ["3s", "codel limit 9"]]\n{bulk}', world)
+    # All but nine of the packets that wait go at once; the target stays, so none but a full queue drops.
+    assert run["hops"]["b"]["drops_by_reason"]["overlimit"] > 30
+    assert run["hops"]["b"]["drops_by_reason"].get("codel", 0) == 0
+
+
+@BOTH
+def test_another_discipline_takes_the_place_of_the_first_and_drops_what_waits(play: Any, world: str) -> None:
+    bulk = '[[flow]]\nkind = "bulk"\ncc = "reno"\ncount = 2\nrtt = "40ms"\n'
+    first, then = "pfifo limit 90", "fq_codel"
+    [fifo] = play(f'{HOP}qdisc = "{first}"\n{bulk}', world)
+    [run] = play(f'{HOP}qdisc = [["0s", "{first}"], ["3s", "{then}"], ["5900ms", "{first}"]]\n{bulk}', world)
+    reasons = run["hops"]["b"]["drops_by_reason"]
+    assert reasons["codel"] > 0
+    assert reasons["overlimit"] > 30
+    assert run["hops"]["b"]["sojourn_ms"]["p50"] < fifo["hops"]["b"]["sojourn_ms"]["p50"] / 3
+
+
+@BOTH
+def test_a_discipline_that_changes_is_a_value_of_a_sweep_with_a_label(play: Any, world: str) -> None:
+    bulk = '[[flow]]\nkind = "bulk"\nrtt = "40ms"\n'
+    steps = '[["0s", "codel"], ["1s", "codel target 20ms"]]'
+    one, other = play(f'{HOP}{bulk}[sweep]\n"hop.b.qdisc" = ["codel", {steps}]\n', world)
+    assert other["set"]["hop.b.qdisc"] == json.loads(steps)
+    assert lasting(one) < lasting(other)
+
+
+def test_a_table_names_a_discipline_that_changes_by_its_lines(sojourn: Run, tmp_path: Path) -> None:
+    file = tmp_path / "words.toml"
+    steps = '[["0s", "codel"], ["1s", "codel target 20ms"]]'
+    bulk = '[[flow]]\nkind = "bulk"\nrtt = "40ms"\n'
+    file.write_text(f'{TOP}{HOP}{bulk}[sweep]\n"hop.b.qdisc" = ["codel", {steps}]\n')
+    sets = [run["set"] for run in json.loads(sojourn("run", file, "-f", "json").stdout)["runs"]]
+    assert labels(sets) == ["codel", "codel; 1s: codel target 20ms"]
+    said = json.loads(sojourn("check", file, "-f", "json").stdout)
+    assert "codel limit 1000; 1s: codel limit 1000 target 20ms" in json.dumps(said)
+
+
+def shares(run: dict[str, Any], *users: str) -> list[float]:
+    """What each user's flows get together, as shares of all."""
+    rates = [sum(flow["goodput_mbit"] for flow in run["flows"] if flow["name"].startswith(user)) for user in users]
+    return [rate / sum(rates) for rate in rates]
+
+
+def of_user(name: str, count: int, rest: str = "") -> str:
+    """Bulk flows of one host."""
+    flow = f'[[flow]]\nname = "{name}"\nkind = "bulk"\ncount = {count}\nrtt = "30ms"\n{rest}'
+    return f'{flow}user = "{name}"\n'
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("direction", "mode", "is_shared"),
+    [
+        ("right", "dual-dsthost", True),
+        ("left", "dual-srchost", True),
+        ("right", "triple-isolate", True),
+        ("right", "dual-srchost", False),
+        ("right", "flows", False),
+    ],
+)
+def test_a_user_with_many_flows_gets_as_much_as_one_with_a_single_flow(
+    play: Any, world: str, direction: str, mode: str, is_shared: bool
+) -> None:
+    hop = f'{HOP}qdisc = "cake {mode}"\nreverse = {{ qdisc = "cake {mode}" }}\n'
+    flows = "".join(of_user(name, count, f'direction = "{direction}"\n') for name, count in (("ann", 4), ("bob", 1)))
+    [run] = play(hop + flows, world)
+    assert shares(run, "ann", "bob") == pytest.approx([0.5, 0.5] if is_shared else [0.8, 0.2], abs=0.05)
+
+
+@BOTH
+def test_a_user_has_flows_of_every_kind(play: Any, world: str) -> None:
+    user = 'user = "ann"\nrtt = "30ms"\n'
+    flows = of_user("ann", 1)
+    for direction in ("right", "left"):
+        flows += f'[[flow]]\nkind = "cbr"\ncount = 2\nrate = "100kbit"\ndirection = "{direction}"\n{user}'
+        flows += f'[[flow]]\nkind = "pings"\ncount = 2\ninterval = "50ms"\ndirection = "{direction}"\n{user}'
+    flows += f'[[flow]]\nkind = "web"\nrate = 5\n{user}[[flow]]\nkind = "upload"\nsize = "20k"\n{user}'
+    [run] = play(f'{HOP}qdisc = "cake"\n{flows}', world)
+    for flow in run["flows"]:
+        if flow["kind"] == "pings":
+            assert flow["rtt_ms"]["p50"] >= 30, flow
+        else:
+            assert flow["goodput_mbit"] > 0.08, flow

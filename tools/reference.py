@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from guidance import LINKS, SEEDS, advice, measured, plain
 
 from sojourn import _core, columns
 from sojourn.cli import base
@@ -38,17 +39,49 @@ def disciplines() -> dict[str, str]:
     known = json.loads(_core.catalogue("disciplines"))
     rows = [f"| [`{one['name']}`](disciplines/{one['name']}.md) | {escaped(one['doc'])} |" for one in known]
     listed = "\n".join(["# Queue disciplines", "", "| discipline | |", "|---|---|", *rows])
-    return {"disciplines.md": listed + "\n"} | {f"disciplines/{one['name']}.md": _discipline(one) for one in known}
+    told, found = advice(), measured()
+    pages = {f"disciplines/{one['name']}.md": _discipline(one, _guidance(one["name"], told, found)) for one in known}
+    return {"disciplines.md": listed + "\n"} | pages
 
 
-def _discipline(one: dict[str, Any]) -> str:
+def _guidance(name: str, told: dict[str, Any], found: dict[tuple[str, str], dict[str, float]]) -> list[str]:
+    """When a discipline is of use, and what to set, with what was measured (tools/guidance.py)."""
+    one = told["disciplines"][name]
+    parts = ["## When to use it", "", one["when"], "", "## What to set", ""]
+    for link in LINKS:
+        line, why = one[link]
+        parts += [f"### {told['links'][link]['title']}", "", f"`{line}`. {why}", ""]
+        parts += ["| | pings wait | packets wait | link busy |", "|---|--:|--:|--:|"]
+        parts += [_numbers(shown, found[link, shown]) for shown in dict.fromkeys((plain(name, one), line)) if shown]
+        parts.append("")
+    measured_how = (
+        f"Measured with two CUBIC downloads and pings over such a link, means over {SEEDS} seeds "
+        "(`tools/guidance.py`): 95 % of the pings take no longer than that beyond the empty path's RTT, 95 % of all "
+        "packets wait no longer than that in the queue, and the link is busy for that part of the time."
+    )
+    return [*parts, measured_how, ""]
+
+
+def _numbers(line: str, numbers: dict[str, float]) -> str:
+    pings, packets, busy = (_digits(numbers[head]) for head in ("ping_p95_ms", "sojourn_p95_ms", "busy_percent"))
+    return f"| `{line}` | {pings} ms | {packets} ms | {busy} % |"
+
+
+def _digits(value: float) -> str:
+    """About three digits, as a person writes them."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _discipline(one: dict[str, Any], guidance: list[str]) -> str:
+    """A discipline's page."""
     name = one["name"]
     example = EXAMPLES.get(name, name)
     file = FILES.get(name, name)
     shared = [one["doc"][0].upper() + one["doc"][1:] + ".", ""] if name in FILES else []
-    lines = [f"# {name}", "", *shared, "```text", f'qdisc = "{example}"']
-    lines += [f"tc qdisc replace dev eth0 root {example}"] if one["tc"] and "child" not in example else []
-    lines += ["```", "", *_header(file), "", "## Parameters", ""]
+    lines = [f"# {name}", "", *shared, "```toml", f'qdisc = "{example}"', "```", ""]
+    if one["tc"] and "child" not in example:
+        lines += ["```shell", f"tc qdisc replace dev eth0 root {example}", "```", ""]
+    lines += [*guidance, "## How it works", "", *_header(file), "", "## Parameters", ""]
     if one["parameters"]:
         lines += ["Written as `tc` takes them. Those marked *ours* are not `tc`'s and never printed for it.", ""]
         lines += ["| parameter | value | default | meaning |", "|---|---|---|---|"]

@@ -13,10 +13,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+from readme import proof
 from sphinx.application import Sphinx
 from sphinx.util.console import nocolor
 from website_measures import measure_pages
 from website_papers import paper_pages
+from website_scenarios import add_pictures, gallery
 from website_tree import ROOT, Tree, toctree
 
 HERE = Path(__file__).parent
@@ -30,7 +32,9 @@ SECTIONS = {
 APART = ("reference/disciplines.md",)
 """Pages of a section that stand in the navigation by themselves."""
 TOP = (
+    "install.md",
     "tutorial.md",
+    "scenarios/index.md",
     "how-to/index.md",
     "papers/index.md",
     "reference/disciplines.md",
@@ -38,6 +42,7 @@ TOP = (
     "explanation/index.md",
     "reference/index.md",
     "decisions/index.md",
+    "kernel.md",
     "architecture.md",
     "changelog.md",
 )
@@ -46,7 +51,7 @@ TOP = (
 SETTINGS = {
     "project": "sojourn",
     "html_title": "sojourn",
-    "extensions": ["myst_parser"],
+    "extensions": ["myst_parser", "sphinx_copybutton"],
     "source_suffix": {".md": "markdown"},
     "html_theme": "furo",
     "html_static_path": ["_static"],
@@ -56,6 +61,7 @@ SETTINGS = {
     "html_show_copyright": False,
     "html_scaled_image_link": True,
     "highlight_language": "none",
+    "smartquotes": False,  # a quote in a value is typed as it is read
     "myst_heading_anchors": 4,
     "pygments_style": "friendly",
 }
@@ -64,17 +70,20 @@ SETTINGS = {
 def assemble(folder: Path) -> None:
     """Writes every page's source."""
     tree = Tree(folder)
-    tree.write("index.md", (HERE / "website.md").read_text(encoding="utf-8"))
+    front = tree.linked((HERE / "website.md").read_text(encoding="utf-8"), "docs/index.md", "index.md")
+    tree.write("index.md", front.replace("<!-- proof -->", tree.linked(proof(), "README.md", "index.md")))
     tree.take("docs/fading-link.png")
     for path in sorted((ROOT / "docs").rglob("*.md")):
         if path != ROOT / "docs/README.md":
             tree.copy(path)
-    for name in ("ARCHITECTURE.md", "CHANGELOG.md"):
+    for name in ("ARCHITECTURE.md", "CHANGELOG.md", "kernel/README.md"):
         tree.copy(ROOT / name)
     for name, text in paper_pages(tree).items():
         tree.write(name, text)
-    for name, text in measure_pages().items():
-        tree.write(name, text)
+    for made in (measure_pages(), gallery()):
+        for name, text in made.items():
+            tree.write(name, text)
+    add_pictures(tree)
     for name, title in SECTIONS.items():
         tree.write(f"{name}/index.md", f"# {title}\n\n{toctree(in_order(tree, name))}")
     disciplines = sorted(page.name for page in (folder / "reference/disciplines").glob("*.md"))

@@ -139,7 +139,7 @@ def _figures(paper: Paper, tree: Tree) -> str:
 
 def command(line: str) -> list[str]:
     """A line to type; fenced, as an indented one would belong to a list before it."""
-    return ["```text", line, "```"]
+    return ["```shell", line, "```"]
 
 
 def _seen(paper: Paper, claim: str) -> str:

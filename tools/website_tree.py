@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
@@ -13,12 +14,22 @@ LINK = re.compile(r"(\]\()([^)#\s:]+)((?:#[^)\s]*)?\))")
 """A Markdown link within the repository: before, target, anchor."""
 PICTURE = re.compile(r"(?m)^!\[([^\]]*)\]\(([^)]+)\)$")
 """A picture that stands by itself."""
+BLOCK = re.compile(r"(?<=\n\n)((?: {4}.*\n|\n(?= {4}))+)")
+"""An indented block of code."""
+LANGUAGES = {
+    "shell": r"(sojourn|make|pip|cargo|git|sudo|tc|export|\.venv)\b",
+    "toml": r"\[",
+    "python": r"(def|import|from)\b",
+}
+"""By how a block begins."""
 MOVED = {
     "docs/README.md": "index.md",
     "ARCHITECTURE.md": "architecture.md",
     "CHANGELOG.md": "changelog.md",
     "README.md": "index.md",
     "experiments": "papers/index.md",
+    "kernel/README.md": "kernel.md",
+    "scenarios": "scenarios/index.md",
 }
 PAPER = re.compile(r"experiments/(\d{3}-[^/]+)(?:/README\.md)?")
 
@@ -41,6 +52,13 @@ def comes_by_itself(path: str) -> bool:
 def picture_of(title: str, path: str) -> str:
     """A picture as wide as the text, which leads to itself in full size."""
     return f"```{{image}} {path}\n:alt: {title}\n:width: 100%\n```"
+
+
+def fenced(block: re.Match[str]) -> str:
+    """An indented block as a fence that names its language, by which it is coloured, and wrapped if it is commands."""
+    code = textwrap.dedent(block[1]).strip("\n")
+    language = next((name for name, begin in LANGUAGES.items() if re.match(begin, code)), "text")
+    return f"```{language}\n{code}\n```\n\n"
 
 
 def toctree(pages: Sequence[str], *, hidden: bool = False) -> str:
@@ -93,7 +111,7 @@ class Tree:
                 self.take(target)
             return f"{found[1]}{os.path.relpath(place(target), PurePosixPath(at).parent)}{found[3]}"
 
-        return PICTURE.sub(lambda found: picture_of(*found.groups()), LINK.sub(link, text))
+        return PICTURE.sub(lambda found: picture_of(*found.groups()), BLOCK.sub(fenced, LINK.sub(link, text)))
 
     def take(self, name: str) -> None:
         """A file of the repository that is linked; a folder is a page already."""

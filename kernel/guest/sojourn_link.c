@@ -837,9 +837,11 @@ static enum hrtimer_restart on_change(struct hrtimer *timer)
 
 /* ---- hosts' own links ---- */
 
+/* By the left host, whichever way the packet goes: the right one may be that of several flows. Left hosts are 10.1 to 10.100. */
 static struct host *host_of(struct end *end, const struct sk_buff *skb)
 {
-	u16 id = ntohl(ip_hdr(skb)->saddr) & 0xffff;
+	u32 from = ntohl(ip_hdr(skb)->saddr), to = ntohl(ip_hdr(skb)->daddr);
+	u16 id = ((from >> 16 & 0xff) <= 100 ? from : to) & 0xffff;
 	struct host *host;
 
 	hash_for_each_possible(end->by_id, host, node, id)

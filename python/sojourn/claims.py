@@ -113,26 +113,51 @@ class Experiment:
 
 
 def select(words: Sequence[str], root: Path) -> list[tuple[Experiment, list[Claim]]]:
-    """The claims asked for by papers (`001`, `001-codel`, a path) and ids (`N20`); without any, all below `root`."""
+    """The claims asked for by papers (`001`, `001-codel`, a path) and ids (`N20`; `C7` with all its parts).
+
+    Without any, all below `root`.
+    """
     there = sorted(path.parent for path in root.glob(f"*/{CLAIMS}"))
     ready = [folder for folder in there if (folder / QUANTITIES).exists()]
     papers = {word: found for word in words if (found := folder_of(word, there)) is not None}
     for word, folder in papers.items():
         if not (folder / QUANTITIES).exists():
             raise Refusal(f"{word}: expected {folder / QUANTITIES}, with a function for each claim")
+    if not ready and not papers:
+        raise Refusal(no_papers(root, "claims"))
     ids = [word for word in words if word not in papers]
     chosen = []
+    named: set[str] = set()
     for folder in dict.fromkeys((*papers.values(), *(ready if ids or not words else ()))):
         experiment = load(folder)
         whole = not words or folder in papers.values()
-        if claims := [claim for claim in experiment.claims if whole or claim.id in ids]:
+        if claims := [claim for claim in experiment.claims if whole or any(is_part(claim.id, one) for one in ids)]:
             chosen.append((experiment, claims))
-    if missing := set(ids) - {claim.id for _, claims in chosen for claim in claims}:
-        names = ", ".join(folder.name for folder in ready) or "none is there"
-        raise Refusal(f"{min(missing)}: no such paper or claim below {root}: expected an id, or one of {names}")
-    if not chosen:
-        raise Refusal(f"{root}: no claims are there: expected a checkout's folder experiments, or --experiments DIR")
+            named |= {one for one in ids if any(is_part(claim.id, one) for claim in claims)}
+    if missing := [one for one in ids if one not in named]:
+        known = [claim.id for folder in ready for claim in load(folder).claims]
+        raise Refusal(no_such(missing[0], "claim", ready, known))
     return chosen
+
+
+def is_part(claim: str, word: str) -> bool:
+    """Whether a word names a claim or what it is a part of: `C7` is `C7 fq` too, and `N1` is not `N10`."""
+    rest = claim.removeprefix(word)
+    return claim == word or (rest != claim and word[-1:].isdigit() and not rest[0].isdigit())
+
+
+def no_such(word: str, kind: str, ready: Sequence[Path], known: Collection[str]) -> str:
+    """The message for a name that is neither a paper's nor one of its claims or figures."""
+    papers = ", ".join(folder.name.split("-")[0] for folder in ready)
+    return f'no paper or {kind} is called "{word}"; papers: {papers}{nearest_of(word, known)}'
+
+
+def no_papers(root: Path, kind: str) -> str:
+    """The message where there is no paper at all, as outside a clone: they do not travel in the wheel."""
+    return (
+        f"no paper's {kind} are in {root}: papers are in the folder experiments of sojourn's repository; "
+        "run this in a clone of it, or name the folder: --experiments DIR"
+    )
 
 
 def folder_of(word: str, there: Sequence[Path]) -> Path | None:

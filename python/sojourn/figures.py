@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from sojourn import _core, claims, drawn, plot
 from sojourn.claims import Experiment, Found, Need, Runs, refused_in
-from sojourn.errors import Refusal, nearest_of
+from sojourn.errors import Refusal
 
 FIGURES, FOLDER = "figures.py", "figures"
 SIZE = (plot.WIDTH, 5.5)
@@ -59,6 +59,8 @@ def select(words: Sequence[str], root: Path) -> list[Book]:
     there = sorted(path.parent for path in root.glob(f"*/{claims.CLAIMS}"))
     ready = [folder for folder in there if _lacks(folder) is None]
     wanted = [(word, *_paper_and_figure(word, there)) for word in words]
+    if not ready and not any(folder for _, folder, _ in wanted):
+        raise Refusal(claims.no_papers(root, "figures"))
     for _, folder, _ in wanted:
         if folder and (lacking := _lacks(folder)):
             raise Refusal(f"{folder.name}: no figures: expected {folder / lacking}")
@@ -70,9 +72,8 @@ def select(words: Sequence[str], root: Path) -> list[Book]:
         of = [book for book in books if folder in (None, book.experiment.folder)]
         found = [(book, one) for book in of for one in book.drawings if name in (None, one.name)]
         if not found:
-            hint = nearest_of(name or "", [one.name for book in of for one in book.drawings])
-            listed = ", ".join(each.name for each in ready) or "none is there"
-            raise Refusal(f"{word}: no such paper or figure below {root}: expected a figure, or one of {listed}{hint}")
+            known = [one.name for book in of for one in book.drawings]
+            raise Refusal(claims.no_such(word, "figure", ready, known))
         for book, one in found:
             chosen[book.experiment.folder].append(one)
     made = [
@@ -80,7 +81,7 @@ def select(words: Sequence[str], root: Path) -> list[Book]:
         for book in books
     ]
     if not any(book.drawings for book in made):
-        raise Refusal(f"{root}: no figures are there: expected a checkout's folder experiments, or --experiments DIR")
+        raise Refusal(claims.no_papers(root, "figures"))
     return [book for book in made if book.drawings]
 
 

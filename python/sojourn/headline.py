@@ -121,7 +121,7 @@ def _waits(cases: Cases, one: Fact) -> str:
 
 def _many_families(cases: Cases, families: Sequence[Sequence[Fact]]) -> list[str]:
     key = paired.key_of(cases) or ""
-    winners = [str(cases.sets[_winner(one)[0].case].get(key)) for one in families]
+    winners = [paired.value_of(cases.sets[_winner(one)[0].case], key) for one in families]
     counts = {value: winners.count(value) for value in winners}
     said = [f"{value} in {count}" for value, count in sorted(counts.items(), key=lambda pair: -pair[1])]
     bound = f"at most {100 * ACCEPTABLE:g} % less goodput than the best"

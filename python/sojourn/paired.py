@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sojourn import queues
+from sojourn import queues, words
 from sojourn.cases import Address, Cases
 from sojourn.errors import Refusal, nearest_of
 from sojourn.means import Mean, mean_of, student
@@ -146,8 +146,13 @@ def refuse_baseline(sets: Sequence[Mapping[str, Any]], names: Sequence[str], wan
     _baseline(sets, keys[-1], wanted)
 
 
+def value_of(one: Mapping[str, Any], key: str) -> str:
+    """A case's value of a key, as written; of a discipline that changes, its lines."""
+    return str(words.schedule_text(one.get(key)))
+
+
 def _baseline(sets: Sequence[Mapping[str, Any]], key: str | None, wanted: str | None) -> str | None:
-    values = list(dict.fromkeys(str(one.get(key)) for one in sets)) if key else []
+    values = list(dict.fromkeys(value_of(one, key) for one in sets)) if key else []
     if wanted is None:
         return values[0] if values else None
     if wanted in values:
@@ -165,7 +170,7 @@ def differences(cases: Cases, wanted: str | None = None) -> list[Difference]:
     key = key_of(cases)
     found = []
     for family in families(cases):
-        first = next((place for place in family if str(cases.sets[place].get(key or "")) == baseline), None)
+        first = next((place for place in family if key is None or value_of(cases.sets[place], key) == baseline), None)
         if first is None:
             continue
         for measure in measures(cases):

@@ -3,14 +3,46 @@
 from __future__ import annotations
 
 import json
+import site
+import sysconfig
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from sojourn import _core
+from sojourn.errors import Refusal, nearest_of
 
 WORLDS = ("sim", "kernel", "live")
+SUFFIX = ".toml"
+
+
+def bundled() -> dict[str, Path]:
+    """The scenario files that come with sojourn, by name: the repository's, or those that the wheel installed."""
+    installed = [Path(base) / "share" / "sojourn" for base in (sysconfig.get_path("data"), site.getuserbase())]
+    for place in (Path(__file__).resolve().parents[2], *installed):
+        if found := sorted((place / "scenarios").glob(f"*{SUFFIX}")):
+            return {path.stem: path for path in found}
+    return {}
+
+
+def find(word: str | Path) -> Path:
+    """The scenario file that a word names: an existing file, or else the name of a scenario that comes with sojourn.
+
+    A folder is returned as it is; a verb that cannot take one says so. `Refusal` if there is no such thing.
+    """
+    path, named = Path(word), bundled()
+    refuse_other_than_utf8(str(word))
+    if path.exists() and (str(word) not in named or not path.is_dir()):
+        return path
+    if str(word) in named:
+        return named[str(word)]
+    here = [file.name for file in Path().glob(f"*{SUFFIX}")]
+    nearest = nearest_of(path.name, [*here, *named]) or nearest_of(path.stem, named)
+    raise Refusal(
+        f"{word}: no such file, and no scenario of this name{nearest} "
+        "('sojourn list scenarios' shows those that come with sojourn, 'sojourn new' writes one of your own)"
+    )
 
 
 def load(

@@ -48,7 +48,7 @@ def qdisc_at(combination: Combination, hop: str) -> str:
     chosen = combination.first.set
     for key, value in chosen.items():
         if key.endswith(".qdisc") and queues.queue_of_key(key, combination.first.result["hops"]) == hop:
-            return str(value)
+            return str(words.schedule_text(value))
     return qdisc_of(combination.first, hop)
 
 

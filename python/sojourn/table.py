@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sojourn import paired, queues, tcline
+from sojourn import paired, queues, tcline, words
 from sojourn.cases import Address, Cases, Flow, goodput
 from sojourn.means import Mean, mean_of
 from sojourn.records import RunRecord
@@ -42,6 +42,8 @@ class Column:
     """What is made of several flows' numbers, one of `cases.OVER`."""
     above_base: bool = False
     """Less the base RTT."""
+    silent_at_zero: bool = False
+    """The column is left out where every case has zero."""
 
     @property
     def heads(self) -> list[str]:
@@ -65,7 +67,7 @@ QUEUE = (
     Column("sojourn p95", "ms", "95 % of the packets waited no longer", "sojourn_ms.p95", better="lower"),
     Column("sojourn max", "ms", "the longest wait", "sojourn_ms.max", better="lower"),
     Column("drops", "", "packets dropped", "drops", 6),
-    Column("marks", "", "packets marked CE", "marks", 6),
+    Column("marks", "", "packets marked CE", "marks", 6, silent_at_zero=True),
     Column(
         "standing",
         "ms",
@@ -92,26 +94,23 @@ class Kind:
 
 
 _RTT = "round-trip time: "
-KINDS = (
-    Kind(
-        "pings",
-        "pings",
-        ("pings", "thin"),
-        (
-            Column("RTT p50", "ms", _RTT + "half were no longer", "rtt_ms.p50", better="lower"),
-            Column("RTT p95", "ms", _RTT + "95 % were no longer", "rtt_ms.p95", better="lower"),
-            Column("RTT max", "ms", _RTT + "the longest", "rtt_ms.max", better="lower"),
-            Column(
-                "above base",
-                "ms",
-                "what the path's queues add: the 95th percentile of the RTT less the base RTT",
-                "rtt_ms.p95",
-                better="lower",
-                above_base=True,
-            ),
-            Column("drops", "", "the flow's packets that were dropped", "drops", 6, how="sum"),
-        ),
+_ROUND_TRIPS = (
+    Column("RTT p50", "ms", _RTT + "half were no longer", "rtt_ms.p50", better="lower"),
+    Column("RTT p95", "ms", _RTT + "95 % were no longer", "rtt_ms.p95", better="lower"),
+    Column("RTT max", "ms", _RTT + "the longest", "rtt_ms.max", better="lower"),
+    Column(
+        "above base",
+        "ms",
+        "what the path's queues add: the 95th percentile of the RTT less the base RTT",
+        "rtt_ms.p95",
+        better="lower",
+        above_base=True,
     ),
+    Column("drops", "", "the flow's packets that were dropped", "drops", 6, how="sum", silent_at_zero=True),
+)
+KINDS = (
+    Kind("pings", "pings", ("pings",), _ROUND_TRIPS),
+    Kind("thin", "thin flows", ("thin",), _ROUND_TRIPS),
     Kind(
         "datagrams",
         "calls and datagrams",
@@ -133,7 +132,15 @@ KINDS = (
             Column("page p95", "s", "95 % of the web pages took no longer", "page_load_s.p95", better="lower"),
             Column("FCT p50", "s", "completion time: half of the objects took no longer", "fct_s.p50", better="lower"),
             Column("FCT p95", "s", "completion time: 95 % of the objects took no longer", "fct_s.p95", better="lower"),
-            Column("unfin- ished", "", "objects that were not complete at the end", "unfinished", 6, how="sum"),
+            Column(
+                "unfin- ished",
+                "",
+                "objects that were not complete at the end",
+                "unfinished",
+                6,
+                how="sum",
+                silent_at_zero=True,
+            ),
         ),
     ),
     Kind(
@@ -170,7 +177,15 @@ KINDS = (
             ),
             Column("goodput", "Mbit/s", "payload acknowledged", "goodput_mbit", better="higher", how="sum"),
             Column("done", "", "transfers that were completed", "completed", 6, how="sum"),
-            Column("unfin- ished", "", "transfers that were not complete at the end", "unfinished", 6, how="sum"),
+            Column(
+                "unfin- ished",
+                "",
+                "transfers that were not complete at the end",
+                "unfinished",
+                6,
+                how="sum",
+                silent_at_zero=True,
+            ),
         ),
     ),
     Kind(
@@ -371,13 +386,10 @@ def _table(
     )
 
 
-SILENT_AT_ZERO = ("marks", "unfinished", "drops")
-"""A column of these says nothing where no case has any."""
-
-
 def _says_something(cells: Sequence[Cell]) -> bool:
+    """Whether a column has a number that is worth its room."""
     present = [one for one in cells if one.mean is not None]
-    if present and present[0].column.path in SILENT_AT_ZERO and present[0].column not in QUEUE[:5]:
+    if present and present[0].column.silent_at_zero:
         return any(one.mean.value for one in present if one.mean)
     return bool(present)
 
@@ -457,15 +469,21 @@ def commands(cases: Cases) -> list[Command]:
     found: dict[str, Command] = {}
     for queue in cases.shown:
         for chosen, of_case in zip(cases.sets, cases.qdiscs, strict=True):
-            resolved = of_case.get(queue, "")
-            written = next((str(value) for key, value in chosen.items() if _is_line_of(key, queue, cases)), resolved)
-            if written not in found:
-                line, note = tcline.paste(written)
-                if line is None:  # sizes in BDP are for scenarios only: the resolved line may do
-                    other, more = tcline.paste(resolved)
-                    line, note = (other, more) if other else (line, note)
-                found[written] = Command(written, line, note)
+            resolved = words.lines_of(of_case.get(queue, ""))
+            swept = next((words.lines_of(value) for key, value in chosen.items() if _is_line_of(key, queue, cases)), [])
+            if len(swept) != len(resolved):  # not swept, or set as text
+                swept = resolved
+            for written, full in zip(swept, resolved, strict=True):
+                found.setdefault(written, _command(written, full))
     return list(found.values())
+
+
+def _command(written: str, resolved: str) -> Command:
+    line, note = tcline.paste(written)
+    if line is None:  # sizes in BDP are for scenarios only: the resolved line may do
+        other, more = tcline.paste(resolved)
+        line, note = (other, more) if other else (line, note)
+    return Command(written, line, note)
 
 
 def _is_line_of(key: str, queue: str, cases: Cases) -> bool:

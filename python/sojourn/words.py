@@ -118,6 +118,20 @@ def written(value: object, digits: int = 3) -> str:
     return found.text(digits) if found and found.kind in ("time", "rate") else value
 
 
+def schedule_text(value: object) -> object:
+    """A discipline that changes as its description has it: the line of the start, then each later one with its time."""
+    if not isinstance(value, list):
+        return value
+    return "; ".join(line if number == 0 else f"{at}: {line}" for number, (at, line) in enumerate(value))
+
+
+def lines_of(value: object) -> list[str]:
+    """The lines that a queue has one after the other: of a scenario's value, or of a run's description."""
+    if isinstance(value, list):
+        return [str(line) for _, line in value]
+    return re.split(r"; \S+: ", str(value))
+
+
 def distinct(values: Sequence[object]) -> list[str]:
     """Values of one key, each as `written`, with as many digits as keep different ones apart."""
     different = len({json.dumps(value) for value in values})
@@ -137,6 +151,8 @@ def labels(sets: Sequence[Mapping[str, Any]]) -> list[str]:
     texts: dict[str, dict[str, str]] = {}
     for key in keys:
         values = {json.dumps(one[key]): one[key] for one in sets if key in one}
+        if key.endswith(".qdisc"):
+            values = {name: schedule_text(value) for name, value in values.items()}
         if len(values) > 1 or not all(key in one for one in sets):
             texts[key] = dict(zip(values, distinct(list(values.values())), strict=True))
     return [_label(one, texts) for one in sets]

@@ -153,7 +153,7 @@ enum Event {
 /// the moments before it. Records do not tell when the queue was full, nor what a trace-driven link offered: there is no
 /// `full_fraction`, and utilisation is the fraction of time in transmission.
 pub fn from_records(records: &[PacketRecord], link: u16, setup: &LinkSetup) -> LinkReport {
-    let mut report = replay(records, link, LinkMeter::new(setup), &[], |_, _| false);
+    let mut report = replay(records, link, LinkMeter::new(setup), &[], |_, _, _| false);
     report.main.full_fraction = None;
     if let Some(startup) = &mut report.startup {
         startup.full_fraction = None;
@@ -173,14 +173,14 @@ pub struct Offer {
 }
 
 /// Plays the records of link number `link`, and in between what the link offered, to its meter, which may know rates
-/// already; `is_full` says of a number of packets and bytes queued whether the next MTU would be refused. A packet that
+/// already; `is_full` says of a time and a number of packets and bytes queued whether the next MTU would be refused. A packet that
 /// was still queued at the end starts [`Time::NEVER`].
 pub fn replay(
     records: &[PacketRecord],
     link: u16,
     mut meter: LinkMeter,
     offers: &[Offer],
-    is_full: impl Fn(usize, u64) -> bool,
+    is_full: impl Fn(Time, usize, u64) -> bool,
 ) -> LinkReport {
     let mut events = Vec::new();
     for (index, record) in records.iter().enumerate().filter(|(_, record)| record.link == link) {
@@ -217,14 +217,14 @@ pub fn replay(
                 queued -= 1;
                 bytes -= u64::from(record.bytes);
                 in_transmission = Some(index);
-                meter.dequeued(now, sojourn, queued, is_full(queued, bytes));
+                meter.dequeued(now, sojourn, queued, is_full(now, queued, bytes));
                 let marked = record.ecn_out == Ecn::Ce && record.ecn_in != Ecn::Ce;
                 meter.sent(record.start, record.end, sojourn, record.bytes, marked);
             }
             (Event::End, _) if in_transmission == Some(index) && queued == 0 => meter.emptied(now),
             (Event::End | Event::Drop, _) => {}
         }
-        meter.enqueued(now, queued, is_full(queued, bytes));
+        meter.enqueued(now, queued, is_full(now, queued, bytes));
     }
     offers.for_each(|offer| meter.offered(offer.at, offer.bytes, offer.used));
     meter.finish()
@@ -295,7 +295,7 @@ mod tests {
         let offers =
             [40, 90, 140, 190].map(|at| Offer { at: Time(at), bytes: 1500, used: if at == 190 { 0 } else { 1500 } });
         let records = [leaves(40), leaves(90), leaves(140)];
-        let report = replay(&records, 0, LinkMeter::new(&setup), &offers, |_, _| false);
+        let report = replay(&records, 0, LinkMeter::new(&setup), &offers, |_, _, _| false);
         let startup = report.startup.expect("measuring starts later");
         assert_eq!((startup.delivered_packets, startup.utilisation), (2, Some(1.0)));
         assert_eq!((report.main.delivered_packets, report.main.utilisation), (1, Some(0.5)));

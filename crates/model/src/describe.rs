@@ -1,5 +1,7 @@
 //! A scenario as described, checked, before anything is drawn: one per combination of a sweep, the same for all seeds.
 
+use std::collections::BTreeMap;
+
 use sojourn_core::tcp::Config;
 use sojourn_core::units::{Span, Time};
 
@@ -12,7 +14,7 @@ use crate::pause;
 use crate::read::{Context, Reader};
 use crate::scenario::{Access, Hop, Host};
 use crate::traffic::{self, Around, Count, Flow, MOST_FLOWS, What};
-use crate::workload::Group;
+use crate::workload::{Group, User};
 
 /// So many arrivals of web connections, files and transfers may be drawn for a run.
 const MOST_ARRIVALS: f64 = 10e6;
@@ -58,6 +60,7 @@ impl Description {
         let mut hops = frames.into_iter().map(|frame| frame.finish(nominal)).collect::<Result<Vec<_>, _>>()?;
         pause::between(&mut hops, &pauses, flows.iter().map(Flow::largest).max().unwrap_or(0))?;
         let flows = counted(flows, &hops, &bdps)?;
+        check_users(&flows, access.is_some())?;
         let described = Description { title, duration, measure, hops, access, host, groups, flows };
         described.check_numbers(&field.value)?;
         Ok(described)
@@ -174,6 +177,33 @@ fn flows(
         return Err(Error::at(line, "flow", "no traffic: every flow's count is 0"));
     }
     Ok(flows)
+}
+
+/// A user is one host: its flows leave the path at the same place, and it has no more of them than are told apart.
+fn check_users(flows: &[(Flow, u32)], has_access: bool) -> Result<(), Error> {
+    let mut users: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for (flow, count) in flows {
+        let Some(user) = flow.user.as_deref() else { continue };
+        let fault = |problem: String| {
+            Err(Error::at(flow.line, format!("flow.{}.user", flow.name), problem).value(format!("\"{user}\"")))
+        };
+        if has_access {
+            return fault("not with [access]: there each flow's host has a link of its own".into());
+        }
+        let number = users.len();
+        let (last, total) = users.entry(user).or_insert((flow.via.1, 0));
+        if *last != flow.via.1 {
+            return fault("expected via to end at the same hop for all flows of a user: they end at one host".into());
+        }
+        *total += *count as usize * flow.directions.len();
+        if *total > User::MOST_FLOWS {
+            return fault(format!("too many flows: a user has at most {}", User::MOST_FLOWS));
+        }
+        if number >= User::MOST && users.len() > number {
+            return fault(format!("too many users: at most {}", User::MOST));
+        }
+    }
+    Ok(())
 }
 
 /// Works out the counts in S and bdp.

@@ -27,7 +27,7 @@ pub(crate) fn between(one: &Scenario, other: &Scenario) -> Vec<String> {
     if links.iter().any(|link| link.impair.is_some()) {
         found.push("impairments".to_owned());
     }
-    let lines: Vec<String> = links.iter().map(|link| link.qdisc.to_string()).collect();
+    let lines: Vec<String> = links.iter().flat_map(|link| link.qdiscs()).map(ToString::to_string).collect();
     // A shaper's line names the discipline inside it too.
     let words = lines.iter().flat_map(|line| line.split_whitespace());
     let kinds: BTreeSet<&str> = words.filter(|word| NAMES.contains(word) && !STEADY.contains(word)).collect();

@@ -24,7 +24,7 @@ pub enum Form {
     Rate,
     /// A rate, steps, a square wave or a trace.
     Capacity,
-    /// A `tc` line.
+    /// A `tc` line, or several from given moments on.
     Qdisc,
     /// netem's words.
     Impair,
@@ -42,6 +42,8 @@ pub enum Form {
     Flag,
     /// A flag, or `plus`.
     HyStart,
+    /// A flag over TCP, one of [`ECN_FIELDS`] for datagrams.
+    Ecn,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// A differentiated services code point.
@@ -82,7 +84,10 @@ impl Form {
                 "a rate such as \"10mbit\", steps such as [[\"0s\", \"100mbit\"], [\"50s\", \"10mbit\"]], \
                  { square = [\"100mbit\", \"10mbit\"], period = \"100ms\" } or { trace = \"x.down\" }"
             }
-            Form::Qdisc => "a queue discipline in tc's words, such as \"codel limit 1000 target 5ms\"",
+            Form::Qdisc => {
+                "a queue discipline in tc's words, such as \"codel limit 1000 target 5ms\", or one from each time on, such as \
+                 [[\"0s\", \"cake bandwidth 20mbit\"], [\"30s\", \"cake bandwidth 8mbit\"]]"
+            }
             Form::Impair => "netem's words, such as \"loss 1%\" or \"delay 10ms 2ms distribution normal\"",
             Form::Size => "a size in bytes such as 1500, \"64k\" or \"2mb\" (k is 1024), above zero",
             Form::Count => "a whole number, at least 1",
@@ -91,6 +96,7 @@ impl Form {
             Form::Number => "a number above zero",
             Form::Flag => "true or false",
             Form::HyStart => "true, false or \"plus\"",
+            Form::Ecn => "\"off\", \"ect0\" or \"ect1\" for datagrams, true or false over TCP",
             Form::Choice(_) => "one of the words listed",
             Form::Dscp => "a code point such as \"EF\", \"CS5\", \"AF41\" or \"LE\", or a whole number from 0 to 63",
             Form::Cc => {
@@ -202,7 +208,7 @@ pub const HOP: Section = Section {
             "qdisc",
             Form::Qdisc,
             Text("pfifo limit 1000"),
-            "The queue discipline, as tc writes it. Sizes also in bdp: the first rate times the longest base RTT, in packets of 1500 B IP plus overhead where the discipline counts packets.",
+            "The queue discipline, as tc writes it. Sizes also in bdp: the first rate times the longest base RTT, in packets of 1500 B IP plus overhead where the discipline counts packets. Several, each with its time: as `tc qdisc change` at that time where the discipline stays (its queue stays, and what the line does not name), as `tc qdisc replace` where it becomes another (what waits is dropped).",
         ),
         key("overhead", Form::Count, Integer(14), "Bytes that the link counts on top of the IP length; may be 0."),
         key(
@@ -382,6 +388,10 @@ pub const KINDS: &[&str] =
 pub const KINDS_LATER: &[&str] = &["command"];
 
 const TCP: &[&str] = &["bulk", "download", "upload", "thin", "onoff", "web", "video", "rpm", "sizes"];
+/// Kinds over TCP whose `ecn` is a flag.
+const TCP_ONLY: &[&str] = &["bulk", "download", "upload", "thin", "web", "video", "rpm", "sizes"];
+/// The ECN field of packets that no transport answers for.
+pub const ECN_FIELDS: &[&str] = &["off", "ect0", "ect1"];
 const FILES: &[&str] = &["download", "upload"];
 const NOT_UPLOAD: &[&str] = &["bulk", "download", "thin", "cbr", "voip", "onoff", "pings", "web", "video", "sizes"];
 
@@ -425,12 +435,30 @@ pub const FLOW: Section = Section {
         of(TCP, key("iw", Form::Count, Integer(10), "Initial window in segments.")),
         of(TCP, key("mss", Form::Count, Words("1500 less the headers"), "Payload bytes of a full segment.")),
         of(
-            TCP,
+            TCP_ONLY,
             key(
                 "ecn",
                 Form::Flag,
                 Flag(false),
                 "ECN: RFC 3168's, DCTCP's with cc dctcp, accurate ECN with ECT(1) with cc prague.",
+            ),
+        ),
+        of(
+            &["cbr", "voip", "pings"],
+            key(
+                "ecn",
+                Form::Choice(ECN_FIELDS),
+                Text("off"),
+                "The ECN field of its packets: not ECN-capable, ECT(0) or ECT(1). They are marked instead of dropped, and nothing slows down: an unresponsive flow (RFC 9332, section 4.2). The reply to a ping has the field with which the request arrived.",
+            ),
+        ),
+        of(
+            &["onoff"],
+            key(
+                "ecn",
+                Form::Ecn,
+                Words("off"),
+                "Of datagrams their ECN field, as for cbr; over TCP whether it uses ECN, as for bulk.",
             ),
         ),
         of(
@@ -605,7 +633,12 @@ pub const FLOW: Section = Section {
             &["sizes"],
             key("group", Form::Name, Words("no cap"), "The [[group]] that caps its simultaneous transfers."),
         ),
-        key("user", Form::Later, Words("none"), "The host for isolation among hosts."),
+        key(
+            "user",
+            Form::Name,
+            Words("each flow's own"),
+            "The host at the right end: flows that name the same user are that host's, for disciplines that share among hosts (cake's dual-srchost, dual-dsthost and triple-isolate). At the left end each flow has a host of its own.",
+        ),
     ],
 };
 

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod changes;
 mod describe;
 mod document;
 mod draws;

@@ -9,11 +9,12 @@ use sojourn_core::qdisc::red;
 use sojourn_core::qdisc::tc::{self, Spec};
 use sojourn_core::units::{Rate, Span, Time};
 
+use crate::changes;
 use crate::document::{Kind, Table, Value};
 use crate::error::Error;
 use crate::keys;
 use crate::read::{Context, Field, Reader};
-use crate::scenario::{Access, Capacity, Hop, Impair, Link, Nic, Trace};
+use crate::scenario::{Access, Capacity, Hop, Impair, Link, Nic, QdiscChange, Trace};
 use crate::units;
 
 /// The IP length of the packets in which buffers are counted, and of a trace's opportunities.
@@ -121,18 +122,19 @@ impl<'a> Frame<'a> {
 
 impl Leg<'_> {
     fn finish(self, longest_rtt: Span, other: Option<&Spec>) -> Result<Link, Error> {
-        let qdisc = match (&self.qdisc, other) {
-            (Some(line), _) => {
+        let (qdisc, changes) = match (&self.qdisc, other) {
+            (Some(field), _) => {
                 let scale = Scale { bdp: bdp(&self.rate, longest_rtt), packet: PACKET + self.overhead };
-                discipline(line, &scale)?
+                disciplines(field, &scale)?
             }
-            (None, Some(other)) => fifo_like(other)?,
+            (None, Some(other)) => (fifo_like(other)?, Vec::new()),
             (None, None) => return Err(Error::of_file("bug: the rightward discipline has a default")),
         };
         Ok(Link {
             rate: self.rate,
             delay: self.delay,
             qdisc,
+            changes,
             overhead: self.overhead,
             nic: self.nic,
             impair: self.impair,
@@ -175,6 +177,35 @@ fn bdp(capacity: &Capacity, rtt: Span) -> f64 {
 struct Scale {
     bdp: f64,
     packet: u32,
+}
+
+/// Reads a hop's discipline, and what becomes of it at later times.
+fn disciplines(field: &Field<'_>, scale: &Scale) -> Result<(Spec, Vec<(Time, QdiscChange)>), Error> {
+    let Some(items) = field.items() else { return Ok((discipline(field, scale)?, Vec::new())) };
+    let mut present: Option<Spec> = None;
+    let mut all = steps(field, &items, |line| {
+        let step = change(line, scale, present.as_ref())?;
+        if items.len() > 1 && matches!(step.spec(), Spec::Noqueue(_)) {
+            return Err(line.fault("expected noqueue for the whole run, or a discipline with a queue at each time"));
+        }
+        present = Some(step.spec().clone());
+        Ok(step)
+    })?;
+    let first = all.remove(0).1.spec().clone();
+    Ok((first, all))
+}
+
+/// What the line of a step makes of the discipline before it.
+fn change(line: &Field<'_>, scale: &Scale, present: Option<&Spec>) -> Result<QdiscChange, Error> {
+    let words = scale.without_bdp(line.text()?);
+    let parameters = present.map(|present| changes::of_parameters(present, &words)).transpose();
+    match parameters.map_err(|error| line.fault(error.to_string()))?.flatten() {
+        Some(change) => {
+            change.warnings.iter().for_each(|warning| line.warn(warning));
+            Ok(QdiscChange::Parameters(change))
+        }
+        None => discipline(line, scale).map(QdiscChange::Discipline),
+    }
 }
 
 /// Reads a `tc` line with sizes in bdp.
@@ -346,7 +377,7 @@ fn delays(field: &Field<'_>) -> Result<Vec<(Time, Span)>, Error> {
 fn steps<T>(
     field: &Field<'_>,
     items: &[Field<'_>],
-    read: impl Fn(&Field<'_>) -> Result<T, Error>,
+    mut read: impl FnMut(&Field<'_>) -> Result<T, Error>,
 ) -> Result<Vec<(Time, T)>, Error> {
     let mut steps: Vec<(Time, T)> = Vec::with_capacity(items.len());
     for item in items {

@@ -53,6 +53,11 @@ fn one(hops: &[Hop], index: usize, field: &Field<'_>, largest: u32) -> Result<Pa
     if matches!(from.qdisc, Spec::Noqueue(_)) {
         return Err(field.fault(format!("hop {name}, which it would stop, has no queue where packets could wait")));
     }
+    if !link.changes.is_empty() {
+        return Err(
+            field.fault("expected a discipline that stays as it is: flow control goes by the limit of its queue")
+        );
+    }
     let Some(limit) = limit(&link.qdisc, PACKET + link.overhead) else {
         let kind = link.qdisc.kind();
         return Err(field.fault(format!(

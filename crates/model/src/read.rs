@@ -139,14 +139,17 @@ impl Field<'_> {
     /// It is not what its form says.
     pub(crate) fn unexpected(&self) -> Error {
         match self.key.form {
-            Form::Choice(words) => {
-                let error = self.fault(format!("expected one of {}", words.join(", ")));
-                match &self.value.kind {
-                    Kind::Text(text) => error.nearest(text, words.iter().copied()),
-                    _ => error,
-                }
-            }
+            Form::Choice(words) => self.none_of(words),
             form => self.fault(format!("expected {}", form.expected())),
+        }
+    }
+
+    /// It is none of these words.
+    fn none_of(&self, words: &[&'static str]) -> Error {
+        let error = self.fault(format!("expected one of {}", words.join(", ")));
+        match &self.value.kind {
+            Kind::Text(text) => error.nearest(text, words.iter().copied()),
+            _ => error,
         }
     }
 
@@ -178,12 +181,17 @@ impl Field<'_> {
     /// One of the form's words; one that is a number may stand as a number.
     pub(crate) fn choice(&self) -> Result<&'static str, Error> {
         let Form::Choice(words) = self.key.form else { return Err(self.unexpected()) };
+        self.one_of(words)
+    }
+
+    /// One of these words.
+    pub(crate) fn one_of(&self, words: &'static [&'static str]) -> Result<&'static str, Error> {
         let text = match &self.value.kind {
             Kind::Text(text) => Cow::Borrowed(text.as_str()),
             Kind::Integer(n) => Cow::Owned(n.to_string()),
-            _ => return Err(self.unexpected()),
+            _ => return Err(self.none_of(words)),
         };
-        words.iter().copied().find(|word| *word == text).ok_or_else(|| self.unexpected())
+        words.iter().copied().find(|word| *word == text).ok_or_else(|| self.none_of(words))
     }
 
     /// A whole number within these bounds.

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::keys::{ACCESS, FLOW, Fallback, Form, GROUP, HOP, HOST, Key, NIC, SECTIONS, SWEEP, Section, TOP};
+use crate::keys::{
+    ACCESS, ECN_FIELDS, FLOW, Fallback, Form, GROUP, HOP, HOST, Key, NIC, SECTIONS, SWEEP, Section, TOP,
+};
 
 /// The JSON schema (2020-12) of a scenario file.
 pub fn schema() -> Json {
@@ -98,7 +100,8 @@ fn form(form: Form) -> Json {
         Form::Text => json!({}),
         Form::Name => json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$" }),
         Form::Time => time(),
-        Form::Moment | Form::Qdisc | Form::Impair | Form::Cc | Form::Playout => text(),
+        Form::Qdisc => json!({ "anyOf": [text(), pairs(text())] }),
+        Form::Moment | Form::Impair | Form::Cc | Form::Playout => text(),
         Form::Window => moments(),
         Form::Windows => json!({ "type": "array", "items": moments(), "minItems": 1 }),
         Form::TimeSteps => json!({ "anyOf": [time(), pairs(time())] }),
@@ -118,6 +121,11 @@ fn form(form: Form) -> Json {
         Form::Segments => json!({ "type": ["integer", "string"], "minimum": 1 }),
         Form::Number => json!({ "type": "number", "exclusiveMinimum": 0 }),
         Form::Flag => json!({ "type": "boolean" }),
+        Form::Ecn => {
+            let fields = ECN_FIELDS.iter().map(|word| json!(word));
+            let values: Vec<Json> = [json!(true), json!(false)].into_iter().chain(fields).collect();
+            json!({ "enum": values })
+        }
         Form::HyStart => json!({ "enum": [true, false, "plus"] }),
         Form::Choice(words) => {
             let numbers = words.iter().filter_map(|word| word.parse::<u32>().ok());

@@ -1,10 +1,11 @@
 //! The scenario as the worlds see it: checked, in integer units, nothing left to default.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 pub use sojourn_core::netem::Params as Impair;
 pub use sojourn_core::nic::Params as Nic;
-use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::qdisc::tc::{self, Spec};
 use sojourn_core::units::{Rate, Span, Time};
 
 use crate::workload::Workload;
@@ -84,8 +85,10 @@ pub struct Link {
     pub rate: Capacity,
     /// One-way propagation delay from each time on; the first step is at time zero. A fall of the delay never reorders.
     pub delay: Vec<(Time, Span)>,
-    /// The discipline with its parameters.
+    /// The discipline with its parameters, at the start of the run.
     pub qdisc: Spec,
+    /// What becomes of it, in order of time.
+    pub changes: Vec<(Time, QdiscChange)>,
     /// Bytes that the link counts on top of the IP length.
     pub overhead: u32,
     /// The network card between discipline and link; absent: one descriptor, and completions at once.
@@ -96,6 +99,60 @@ pub struct Link {
     pub pause: Option<Pause>,
     /// A fall of the rate throws away what waits.
     pub flush: bool,
+}
+
+impl Link {
+    /// The discipline at this time.
+    pub fn qdisc_at(&self, time: Time) -> &Spec {
+        let last = self.changes.iter().rev().find(|(at, _)| *at <= time);
+        last.map_or(&self.qdisc, |(_, change)| change.spec())
+    }
+
+    /// The discipline at the start and after each change.
+    pub fn qdiscs(&self) -> impl Iterator<Item = &Spec> {
+        std::iter::once(&self.qdisc).chain(self.changes.iter().map(|(_, change)| change.spec()))
+    }
+
+    /// The same to be written.
+    pub fn qdiscs_mut(&mut self) -> impl Iterator<Item = &mut Spec> {
+        std::iter::once(&mut self.qdisc).chain(self.changes.iter_mut().map(|(_, change)| change.spec_mut()))
+    }
+
+    /// The discipline in words: `cake bandwidth 20mbit; 30s: cake bandwidth 8mbit`.
+    pub fn qdisc_text(&self) -> String {
+        let mut text = self.qdisc.to_string();
+        for (at, change) in &self.changes {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "; {at}: {}", change.spec());
+        }
+        text
+    }
+}
+
+/// What becomes of a discipline while packets wait in it.
+#[derive(Clone, PartialEq, Debug)]
+pub enum QdiscChange {
+    /// Other parameters, as by `tc qdisc change`: what waits stays, as far as they leave room for it.
+    Parameters(tc::Change),
+    /// Another discipline, as by `tc qdisc replace`: what waits is dropped.
+    Discipline(Spec),
+}
+
+impl QdiscChange {
+    /// The discipline and its parameters from then on.
+    pub fn spec(&self) -> &Spec {
+        match self {
+            QdiscChange::Parameters(change) => &change.spec,
+            QdiscChange::Discipline(spec) => spec,
+        }
+    }
+
+    fn spec_mut(&mut self) -> &mut Spec {
+        match self {
+            QdiscChange::Parameters(change) => &mut change.spec,
+            QdiscChange::Discipline(spec) => spec,
+        }
+    }
 }
 
 /// Ethernet flow control (IEEE 802.3x): at which fillings of its queue a link stops the one before it and lets it go on.

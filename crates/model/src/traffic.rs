@@ -2,6 +2,7 @@
 
 mod applications;
 
+use sojourn_core::packet::Ecn;
 use sojourn_core::tcp::{AckPolicy, Cc, Config, HyStart, Recovery, Windows};
 use sojourn_core::units::{Span, Time};
 
@@ -54,9 +55,11 @@ pub(crate) struct Flow {
     pub(crate) via: (usize, usize),
     pub(crate) tcp: Config,
     pub(crate) dscp: u8,
+    pub(crate) ecn: Ecn,
     pub(crate) rtt: Rtt,
     pub(crate) place: Place,
     pub(crate) tunnel: Option<String>,
+    pub(crate) user: Option<String>,
     pub(crate) start: Draws,
     pub(crate) stop: Time,
     pub(crate) what: What,
@@ -214,6 +217,7 @@ impl Flow {
             return Err(stop.fault("expected a time after the start"));
         }
         let tcp = tcp(&reader, kind, around.host)?;
+        let what = What::read(&reader, kind, &tcp, around.groups, count, duration)?;
         Ok(Flow {
             name: name.to_owned(),
             line,
@@ -223,12 +227,14 @@ impl Flow {
             via,
             tcp,
             dscp: reader.field("dscp")?.dscp()?,
+            ecn: if what.has_tcp() { Ecn::NotEct } else { ecn_field(&reader)? },
             rtt: Rtt::read(&reader, (around.path_delay)(via), count)?,
             place: place(&reader)?,
             tunnel: reader.given("tunnel").map(|field| field.name()).transpose()?,
+            user: user(&reader)?,
             start,
             stop: stop.moment()?,
-            what: What::read(&reader, kind, &tcp, around.groups, count, duration)?,
+            what,
         })
     }
 }
@@ -287,6 +293,14 @@ fn directions(reader: &Reader<'_>) -> Result<&'static [Direction], Error> {
     })
 }
 
+fn user(reader: &Reader<'_>) -> Result<Option<String>, Error> {
+    let Some(field) = reader.given("user") else { return Ok(None) };
+    if reader.given("tunnel").is_some() {
+        return Err(field.fault("not with tunnel: what is inside a tunnel has no host that a queue could see"));
+    }
+    field.name().map(Some)
+}
+
 fn place(reader: &Reader<'_>) -> Result<Place, Error> {
     Ok(match reader.field("rtt_at")?.choice()? {
         "left" => Place::Left,
@@ -298,7 +312,7 @@ fn place(reader: &Reader<'_>) -> Result<Place, Error> {
 
 /// TCP at both ends, from the flow's keys over the host's.
 fn tcp(reader: &Reader<'_>, kind: &str, host: Config) -> Result<Config, Error> {
-    if matches!(kind, "pings" | "cbr" | "voip") {
+    if !applications::is_over_tcp(reader, kind)? {
         return Ok(host);
     }
     let mss = match reader.given("mss") {
@@ -314,11 +328,21 @@ fn tcp(reader: &Reader<'_>, kind: &str, host: Config) -> Result<Config, Error> {
     };
     let iw = reader.field("iw")?.integer(1, 1_000_000)?;
     let (cc, acks) = (cc(&reader.field("cc")?)?, acks(&reader.field("acks")?)?);
-    let ecn = reader.field("ecn")?.flag()?;
+    let ecn = reader.given("ecn").map_or(Ok(false), |field| field.flag())?;
     if cc.needs_ecn() && !ecn {
         return Err(reader.field("cc")?.fault("it answers to ECN marks: expected ecn = true beside it"));
     }
     Ok(Config { cc, mss, iw, rwnd, acks, ecn, ..host })
+}
+
+/// The ECN field of packets without TCP.
+fn ecn_field(reader: &Reader<'_>) -> Result<Ecn, Error> {
+    let Some(field) = reader.given("ecn") else { return Ok(Ecn::NotEct) };
+    match field.one_of(keys::ECN_FIELDS)? {
+        "ect0" => Ok(Ecn::Ect0),
+        "ect1" => Ok(Ecn::Ect1),
+        _ => Ok(Ecn::NotEct),
+    }
 }
 
 fn acks(field: &Field<'_>) -> Result<AckPolicy, Error> {

@@ -13,6 +13,7 @@ pub(crate) mod webs;
 
 use std::sync::Arc;
 
+use sojourn_core::packet::Ecn;
 use sojourn_core::tcp::Config;
 use sojourn_core::units::{Span, Time};
 
@@ -45,12 +46,34 @@ pub struct Entry {
     pub tcp: Config,
     /// The differentiated services code point of its packets, both ways.
     pub dscp: u8,
+    /// The ECN field with which its datagrams or echo requests leave; of those over TCP the transport decides.
+    pub ecn: Ecn,
     /// Where the base RTT beyond the hops lies.
     pub delays: Delays,
     /// The flow hash of all its connections, if they run through a tunnel; else each has one of its own.
     pub tunnel: Option<u32>,
+    /// Whose it is, if its right end is a host that it shares with other flows.
+    pub user: Option<User>,
     /// What the application does.
     pub app: App,
+}
+
+/// A host at the right end with several flows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct User {
+    /// Which user, from 0 on in order of their first flows: below [`User::MOST`].
+    pub number: u16,
+    /// Which of its flows this is: below [`User::MOST_FLOWS`].
+    pub flow: u16,
+    /// The row of its first flow in [`Workload::entries`].
+    pub first: usize,
+}
+
+impl User {
+    /// So many users there may be.
+    pub const MOST: usize = 512;
+    /// So many flows a user may have.
+    pub const MOST_FLOWS: usize = 1024;
 }
 
 impl Entry {

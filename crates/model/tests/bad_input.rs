@@ -81,6 +81,36 @@ fn a_code_point_has_a_known_name_or_six_bits() {
 }
 
 #[test]
+fn an_ecn_field_is_for_datagrams_and_a_flag_for_tcp() {
+    let key = |name: &str| format!("flow.{name}.ecn");
+    let flow = |text: &str| error("kind = \"bulk\"", text);
+    let datagrams = |kind: &str, ecn: &str| flow(&format!("kind = \"{kind}\"\n{ecn}"));
+    for wrong in ["true", "\"ECT(1)\"", "1", "\"ce\""] {
+        says(&datagrams("voip", &format!("ecn = {wrong}")), 10, &key("voip0"), "expected one of off, ect0, ect1");
+    }
+    says(&datagrams("pings", "ecn = \"ect2\""), 10, &key("pings0"), "did you mean \"ect");
+    let udp = "rate = \"1mbit\"\necn = true";
+    says(&datagrams("onoff", udp), 11, &key("onoff0"), "expected one of off, ect0, ect1");
+    let tcp = "rate = \"1mbit\"\necn = \"ect1\"\ntransport = \"tcp\"";
+    says(&datagrams("onoff", tcp), 11, &key("onoff0"), "true or false over TCP");
+    says(&datagrams("bulk", "ecn = \"ect1\""), 10, &key("bulk0"), "expected true or false");
+}
+
+#[test]
+fn a_user_is_one_host_with_a_bounded_number_of_flows() {
+    let flow = |text: &str| error("kind = \"bulk\"", &format!("kind = \"bulk\"\n{text}"));
+    says(&flow("user = \"a b\""), 10, "flow.bulk0.user", "expected a name");
+    says(&flow("user = \"ann\"\ntunnel = \"vpn\""), 10, "flow.bulk0.user", "not with tunnel");
+    says(&flow("user = \"ann\"\ncount = 1025"), 8, "flow.bulk0.user", "a user has at most 1024");
+    says(&flow("user = \"ann\"\n[access]\nrate = \"1gbit\""), 8, "flow.bulk0.user", "not with [access]");
+    let two = "[[hop]]\nrate = \"1mbit\"\n[[flow]]\nkind = \"bulk\"\nuser = \"ann\"\nvia = [\"bottleneck\"]\n[[flow]]\nuser = \"ann\"";
+    says(&error("[[flow]]", two), 14, "flow.bulk1.user = \"ann\"", "expected via to end at the same hop");
+    let many: String = (0..513).map(|i| format!("[[flow]]\nkind = \"bulk\"\nuser = \"u{i}\"\n")).collect();
+    let error = load(format!("{SOUND}{many}").as_bytes(), &LoadOptions::default()).err().expect("an error");
+    assert!(error.to_string().contains("flow.bulk513.user = \"u512\": too many users: at most 512"), "{error}");
+}
+
+#[test]
 fn rates_must_be_above_zero() {
     for rate in ["-10mbit", "0mbit", "0.0000001bit"] {
         says(&error("10mbit", rate), 5, "hop.bottleneck.rate", "above zero");
@@ -96,6 +126,35 @@ fn a_discipline_must_be_known_and_its_line_possible() {
     says(&error("codel limit 100", "codel limit -5"), 7, key, "-5");
     says(&error("codel limit 100", ""), 7, key, "");
     says(&error("codel limit 100", "codel limit xbdp"), 7, key, "xbdp");
+}
+
+#[test]
+fn a_discipline_that_changes_is_checked_step_by_step() {
+    let key = "hop.bottleneck.qdisc";
+    let steps = |steps: &str| error("qdisc = \"codel limit 100\"", &format!("qdisc = {steps}"));
+    says(&steps("[]"), 7, key, "or one from each time on");
+    says(&steps("[\"codel\"]"), 7, key, "or one from each time on");
+    says(&steps("[[\"1s\", \"codel\"]]"), 7, key, "expected the first step at \"0s\"");
+    says(&steps("[[\"0s\", \"codel\"], [\"0s\", \"fq\"]]"), 7, key, "expected a later time");
+    let second = |line: &str| steps(&format!("[[\"0s\", \"fq_codel\"],\n[\"3s\", \"{line}\"]]"));
+    says(
+        &second("fq_codel flows 99"),
+        8,
+        &format!("{key} = \"fq_codel flows 99\""),
+        "keeps it for as long as it stands",
+    );
+    says(&second("fq_codel tarjet 5ms"), 8, key, "did you mean \"target\"?");
+    says(&second("fq_kodel"), 8, key, "did you mean \"fq_codel\"?");
+    says(&second("noqueue"), 8, key, "expected noqueue for the whole run");
+    let sfq = "[[\"0s\", \"sfq\"], [\"3s\", \"sfq perturb 10\"]]";
+    says(&steps(sfq), 7, key, "expected it to be set up anew");
+    let hop = "[[hop]]\nrate = \"1mbit\"\nqdisc = [[\"0s\", \"pfifo limit 1000\"], [\"3s\", \"pfifo limit 50\"]]\npause = true";
+    says(
+        &error("[[flow]]", &format!("{hop}\n[[flow]]")),
+        11,
+        "hop.hop1.pause",
+        "expected a discipline that stays as it is",
+    );
 }
 
 #[test]
@@ -260,7 +319,6 @@ fn what_comes_later_says_so() {
         ("codel limit 100", "etf clockid CLOCK_TAI"),
         ("kind = \"bulk\"", "kind = \"command\""),
         ("kind = \"bulk\"", "kind = \"bulk\"\ncc = \"bbr2\""),
-        ("kind = \"bulk\"", "kind = \"bulk\"\nuser = \"a\""),
     ] {
         let error = error(from, to);
         assert!(error.not_built && error.to_string().contains("not built yet"), "{error}");

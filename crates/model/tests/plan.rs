@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use sojourn_core::packet::Ecn;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::tcp::{AckPolicy, Cc, HyStart};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::plan::{LoadOptions, Plan};
-use sojourn_model::scenario::{Capacity, Scenario};
+use sojourn_model::scenario::{Capacity, QdiscChange, Scenario};
 use sojourn_model::workload::stream::{Playout, Transport};
 use sojourn_model::workload::video::Rule;
 use sojourn_model::workload::{App, Direction, Entry};
@@ -29,6 +30,68 @@ fn flow(flow: &str) -> Vec<Entry> {
 
 fn spec(line: &str) -> Spec {
     line.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn a_discipline_changes_as_tc_change_and_tc_replace_would() {
+    let lines =
+        r#"[["0s", "cake bandwidth 20mbit diffserv4"], ["30s", "cake bandwidth 8mbit"], ["40s", "pfifo limit 8bdp"]]"#;
+    let hop = format!("rate = \"1mbit\"\nqdisc = {lines}\nreverse = {{ qdisc = [[\"0s\", \"codel\"]] }}");
+    let scenario = scenario(&hop, "[[flow]]\nkind = \"bulk\"\nrtt = \"300ms\"");
+    let link = &scenario.hops[0].right;
+    assert_eq!(link.qdisc, spec("cake bandwidth 20mbit diffserv4"));
+    let [(first, QdiscChange::Parameters(change)), (second, QdiscChange::Discipline(other))] = &link.changes[..] else {
+        panic!("{:?}", link.changes)
+    };
+    assert_eq!((first, second), (&Time(30_000 * MS), &Time(40_000 * MS)));
+    assert_eq!((change.line.as_str(), &change.spec), ("cake bandwidth 8mbit", &spec("cake bandwidth 8mbit diffserv4")));
+    assert_eq!(other, &spec("pfifo limit 198"), "8 times 37 500 bytes, in packets of 1514");
+    assert_eq!(link.qdisc_at(Time(30_000 * MS)), &change.spec);
+    assert_eq!(link.qdisc_at(Time(30_000 * MS - 1)), &link.qdisc);
+    let text = "cake bandwidth 20mbit diffserv4; 30s: cake bandwidth 8mbit diffserv4; 40s: pfifo limit 198";
+    assert_eq!(link.qdisc_text(), text);
+    assert!(scenario.hops[0].left.changes.is_empty(), "one step is none");
+}
+
+#[test]
+fn a_discipline_that_changes_can_be_swept_and_set() {
+    let sweep = r#"[["0s", "codel"], ["1s", "codel target 1ms"]]"#;
+    let text = format!(
+        "duration = \"9s\"\n[[hop]]\nname = \"b\"\nrate = \"1mbit\"\ndelay = \"1ms\"\n[[flow]]\nkind = \"bulk\"\n\
+         [sweep]\n\"hop.b.qdisc\" = [\"pfifo\", {sweep}]\n"
+    );
+    let plan = Plan::load("x.toml", text.as_bytes(), &LoadOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+    let texts: Vec<String> =
+        [0, 1].map(|i| plan.scenario(i).expect("a run").hops[0].right.qdisc_text()).into_iter().collect();
+    assert_eq!(texts, ["pfifo limit 1000", "codel limit 1000; 1s: codel limit 1000 target 1ms"]);
+    let set = vec![("hop.b.qdisc".to_owned(), sweep.to_owned())];
+    let plan = Plan::load("x.toml", text.as_bytes(), &LoadOptions { set, ..LoadOptions::default() });
+    let plan = plan.unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((plan.runs.len(), plan.scenario(0).expect("a run").hops[0].right.changes.len()), (1, 1));
+}
+
+#[test]
+fn flows_that_name_the_same_user_are_numbered_as_that_host_s() {
+    let entries = flow(
+        "kind = \"bulk\"\n[[flow]]\nkind = \"bulk\"\nuser = \"ann\"\ncount = 2\n[[flow]]\nkind = \"voip\"\nuser = \"bob\"\n[[flow]]\nkind = \"pings\"\ndirection = \"both\"\nuser = \"ann\"",
+    );
+    let users: Vec<_> =
+        entries.iter().map(|entry| entry.user.map(|user| (user.number, user.flow, user.first))).collect();
+    let ann = |flow| Some((0, flow, 1));
+    assert_eq!(users, [None, ann(0), ann(1), Some((1, 0, 3)), ann(2), ann(3)]);
+}
+
+#[test]
+fn datagrams_leave_with_the_ecn_field_that_is_asked_for() {
+    let ecn = |text: &str| flow(text)[0].ecn;
+    assert_eq!(ecn("kind = \"voip\""), Ecn::NotEct);
+    assert_eq!(ecn("kind = \"voip\"\necn = \"off\""), Ecn::NotEct);
+    assert_eq!(ecn("kind = \"pings\"\necn = \"ect0\""), Ecn::Ect0);
+    assert_eq!(ecn("kind = \"cbr\"\nrate = \"1mbit\"\necn = \"ect1\""), Ecn::Ect1);
+    let onoff = "kind = \"onoff\"\nrate = \"1mbit\"\n";
+    assert_eq!(ecn(&format!("{onoff}ecn = \"ect1\"")), Ecn::Ect1);
+    let tcp = &flow(&format!("{onoff}transport = \"tcp\"\necn = true"))[0];
+    assert_eq!((tcp.ecn, tcp.tcp.ecn), (Ecn::NotEct, true), "TCP decides for each packet");
 }
 
 #[test]

@@ -19,6 +19,7 @@ fn load(name: &str) -> Plan {
 /// The files and their runs.
 const RUNS: &[(&str, usize)] = &[
     ("ack-per-window", 2),
+    ("autorate", 2),
     ("bbr", 6),
     ("ccaq-100ms", 2),
     ("ccaq-doubling", 2),
@@ -40,6 +41,7 @@ const RUNS: &[(&str, usize)] = &[
     ("static-100mbit", 4),
     ("ten-packet-buffer", 4),
     ("two-hops", 2),
+    ("unresponsive-l4s", 4),
     ("voice-by-dscp", 3),
     ("wifi-slots", 3),
 ];

@@ -27,7 +27,7 @@ fn link(scenario: &Scenario, index: usize) -> Value {
         "name": scenario.link_name(index),
         "rate": capacity(&link.rate),
         "delay": steps(&link.delay),
-        "qdisc": link.qdisc.to_string(),
+        "qdisc": link.qdisc_text(),
         "overhead": link.overhead,
         "nic": link.nic.map(|nic| {
             json!({ "ring": nic.ring, "bql": nic.bql, "coalesce_us": nic.coalesce.0 as f64 / 1e3 })

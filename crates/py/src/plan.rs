@@ -112,7 +112,7 @@ impl Plan {
             let mut scenario = self.0.scenario(index).map_err(bug)?;
             if let Some(linux) = linux {
                 for link in scenario.hops.iter_mut().flat_map(|hop| [&mut hop.right, &mut hop.left]) {
-                    link.qdisc = link.qdisc.as_in(linux);
+                    link.qdiscs_mut().for_each(|spec| *spec = spec.as_in(linux));
                 }
             }
             if let Some(why) = sojourn_sim::refusal(&scenario) {

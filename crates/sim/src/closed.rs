@@ -10,6 +10,7 @@ use sojourn_model::scenario::{self, Capacity};
 
 use crate::link::{MTU, finish, record};
 use crate::packet::Packet;
+use crate::planted::{Fault, planted};
 
 /// A link whose queue is pfifo or bfifo and whose rate and delay never change. It does all that [`crate::link::Link`] does
 /// and takes the same decisions, on arrival.
@@ -59,6 +60,9 @@ impl ClosedLink {
             _ => return None,
         };
         let Capacity::Steps(steps) = &link.rate else { return None };
+        if !link.changes.is_empty() && !planted(Fault::Discipline) {
+            return None;
+        }
         if steps.len() > 1 || link.delay.len() > 1 || link.nic.is_some() || link.impair.is_some() {
             return None;
         }

@@ -1,10 +1,24 @@
 //! Flow hashes from which the hosts can be told again: a discipline that shares between hosts (cake) asks each packet for
 //! them, and a packet has no room for more than its hash. All connections of a row of the results are between the same two
 //! hosts, as in the kernel world (crates/traffic/src/topology.rs).
+//!
+//! A hash is made from a number of 32 bits, so that it can be undone. From the highest bit on, of a row whose hosts are its own:
+//! 0, row (15), connection (16). Of a user's: 1, whether the user sends the data (1), user (9), which of its flows (10),
+//! connection (11).
+
+use sojourn_model::workload::{Direction, Entry, User};
 
 /// Odd, so that to multiply by them can be undone.
 const FACTORS: [u32; 2] = [0x9e37_79b1, 0x85eb_ca6b];
 const INVERSES: [u32; 2] = [inverse(FACTORS[0]), inverse(FACTORS[1])];
+/// The number is of a user's flow.
+const OF_USER: u32 = 1 << 31;
+/// The data goes left, from the user.
+const SENDS: u32 = 1 << 30;
+/// Where the user's number begins, and that of its flow.
+const USER: u32 = 21;
+const FLOW: u32 = 11;
+const _: () = assert!(User::MOST == 1 << (30 - USER) && User::MOST_FLOWS == 1 << (USER - FLOW));
 
 /// Modulo 2^32, by Newton's iteration: each step doubles the bits that are right, and three are from the start.
 const fn inverse(odd: u32) -> u32 {
@@ -21,15 +35,35 @@ const fn fold(number: u32) -> u32 {
     number ^ number >> 16
 }
 
-/// The hash of a connection of this row, which has others with other numbers.
-pub fn flow_hash(row: u32, number: u16) -> u32 {
-    let number = row << 16 | number as u32;
+const fn mixed(number: u32) -> u32 {
     fold(fold(number.wrapping_mul(FACTORS[0])).wrapping_mul(FACTORS[1]))
 }
 
-/// The host at either end of a connection with this hash, as a number: of rows that differ by less than 65 536, their own.
-pub fn host(hash: u32) -> u32 {
-    fold(fold(hash).wrapping_mul(INVERSES[1])).wrapping_mul(INVERSES[0]) >> 16
+const fn unmixed(hash: u32) -> u32 {
+    fold(fold(hash).wrapping_mul(INVERSES[1])).wrapping_mul(INVERSES[0])
+}
+
+/// The hash of a connection of this row, which has others with other numbers.
+pub fn flow_hash(row: u32, entry: &Entry, number: u16) -> u32 {
+    let Some(User { number: user, flow, .. }) = entry.user else { return of_row(row, number) };
+    let sends = if entry.direction == Direction::Left { SENDS } else { 0 };
+    let number = u32::from(number) & ((1 << FLOW) - 1);
+    mixed(OF_USER | sends | u32::from(user) << USER | u32::from(flow) << FLOW | number)
+}
+
+fn of_row(row: u32, number: u16) -> u32 {
+    mixed((row << 16 | u32::from(number)) & !OF_USER)
+}
+
+/// The hosts at the source and the destination of a packet with this hash, as numbers that tell hosts apart: of rows that
+/// differ by less than 32 768, their own. `back`: it goes against the data's direction.
+pub fn hosts(hash: u32, back: bool) -> (u32, u32) {
+    let number = unmixed(hash);
+    if number & OF_USER == 0 {
+        return (number >> 16, number >> 16);
+    }
+    let (user, server) = ((number & !SENDS) >> USER, (number & !SENDS) >> FLOW);
+    if (number & SENDS != 0) != back { (user, server) } else { (server, user) }
 }
 
 #[cfg(test)]
@@ -39,24 +73,45 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_hash_tells_its_row_and_no_two_are_the_same(row in 0u32..65_536, number: u16, other: (u16, u16)) {
-            let hash = flow_hash(row, number);
-            prop_assert_eq!(host(hash), row);
-            let same = (u32::from(other.0), other.1) == (row, number);
-            prop_assert_eq!(flow_hash(u32::from(other.0), other.1) == hash, same);
+        fn a_hash_tells_its_row_and_no_two_are_the_same(row in 0u32..32_768, number: u16, other in (0u32..32_768, 0u16..)) {
+            let hash = of_row(row, number);
+            prop_assert_eq!((hosts(hash, false), hosts(hash, true)), ((row, row), (row, row)));
+            prop_assert_eq!(of_row(other.0, other.1) == hash, other == (row, number));
         }
+
+        #[test]
+        fn a_hash_tells_the_user_and_the_host_at_the_other_end(user in 0u16..512, flow in 0u16..1024, number: u16, left: bool) {
+            let direction = if left { Direction::Left } else { Direction::Right };
+            let of = |user, flow| flow_hash(0, &entry(direction, Some(User { number: user, flow, first: 0 })), number);
+            let at_right = |(source, destination)| if left { source } else { destination };
+            let at_left = |(source, destination)| if left { destination } else { source };
+            let there = hosts(of(user, flow), false);
+            prop_assert_eq!(hosts(of(user, flow), true), (there.1, there.0));
+            let (other, sibling) = (hosts(of(user ^ 1, flow), false), hosts(of(user, flow ^ 1), false));
+            prop_assert!(at_right(there) == at_right(sibling) && at_right(there) != at_right(other));
+            prop_assert!(at_left(there) != at_left(sibling) && at_left(there) != at_left(other));
+        }
+    }
+
+    fn entry(direction: Direction, user: Option<User>) -> Entry {
+        let text = "duration = \"1s\"\n[[hop]]\nrate = \"1mbit\"\n[[flow]]\nkind = \"bulk\"\nrtt = \"9ms\"\n";
+        let plan = sojourn_model::plan::Plan::load("x.toml", text.as_bytes(), &Default::default()).expect("sound");
+        Entry { direction, user, ..plan.scenario(0).expect("a run").workload.entries[0].clone() }
     }
 
     /// Of a thousand queues by the hash's upper or its lower bits, each gets its share of many rows' and of one row's connections.
     #[test]
     fn hashes_are_spread() {
-        let rows: Vec<u32> = (0..64_000).map(|row| flow_hash(row, 7)).collect();
-        let numbers: Vec<u32> = (0..64_000).map(|number| flow_hash(7, number)).collect();
-        for hashes in [rows, numbers] {
+        let rows: Vec<u32> = (0..32_000).map(|row| of_row(row, 7)).collect();
+        let numbers: Vec<u32> = (0..32_000).map(|number| of_row(7, number)).collect();
+        let user = entry(Direction::Right, Some(User { number: 3, flow: 5, first: 0 }));
+        let of_user: Vec<u32> = (0..2048).map(|number| flow_hash(0, &user, number)).collect();
+        for hashes in [rows, numbers, of_user] {
             for shift in [0, 22] {
                 let mut queues = [0u32; 1024];
                 hashes.iter().for_each(|hash| queues[(hash >> shift) as usize % 1024] += 1);
-                let chi: f64 = queues.iter().map(|&n| (f64::from(n) - 62.5).powi(2) / 62.5).sum();
+                let share = hashes.len() as f64 / 1024.0;
+                let chi: f64 = queues.iter().map(|&n| (f64::from(n) - share).powi(2) / share).sum();
                 assert!(chi < 1023.0 * 1.2, "{chi}");
             }
         }

@@ -620,7 +620,8 @@ impl<'a> Hosts<'a> {
         let conn = self.players[index as usize].conn;
         let full = &self.conns[conn as usize].full;
         let (hash, dscp, lane) = (full.flow_hash(), full.dscp(), full.lane() as u16);
-        Packet::from(Parts { conn, hash, dscp, bytes: bytes as u16, lane, kind, ..Parts::default() })
+        let bits = self.entries[index as usize].ecn as u8;
+        Packet::from(Parts { conn, hash, dscp, bytes: bytes as u16, lane, kind, bits, ..Parts::default() })
     }
 
     /// Everything that was expected on a connection has arrived at its receiver.
@@ -664,7 +665,7 @@ impl<'a> Hosts<'a> {
     ) -> u32 {
         let entry = &self.entries[index as usize];
         let lane = self.topology.class_of[index as usize] as u16 * 2 + u16::from(backward);
-        let new = || flow_hash(index, (self.players[index as usize].hashes.next_u32() >> 16) as u16);
+        let new = || flow_hash(index, entry, (self.players[index as usize].hashes.next_u32() >> 16) as u16);
         let hash = hash.or(entry.tunnel).unwrap_or_else(new);
         let dscp = entry.dscp;
         let Config { header, mss, rwnd, .. } = entry.tcp;

@@ -6,7 +6,7 @@ use sojourn_core::qdisc::{AnyQdisc, Context, DropReason, Qdisc};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_measure::{LinkMeter, LinkReport};
 use sojourn_model::records::{Fate, PacketRecord};
-use sojourn_model::scenario::{self, Capacity};
+use sojourn_model::scenario::{self, Capacity, QdiscChange};
 use std::ops::Range;
 
 use crate::packet::Packet;
@@ -51,8 +51,8 @@ pub struct Link {
     wire: Option<Box<Wire>>,
     /// Flow control, towards the link before and from the link behind.
     pause: Option<Box<Pause>>,
-    /// Of what another discipline is made when the rate falls, if what waits is then thrown away.
-    anew: Option<Box<(Spec, Context)>>,
+    /// How the discipline changes on the way, if it does.
+    course: Option<Box<Course>>,
     /// An arrival needs more than to be enqueued: without a buffer, behind a card, with impairments or flow control.
     special: bool,
     is_traced: bool,
@@ -70,6 +70,27 @@ pub struct Link {
     /// Measure the queue too, not only what leaves it.
     detail: bool,
     run_end: Time,
+}
+
+/// How a discipline changes on the way.
+struct Course {
+    /// As it is now, and before which link: of these it begins anew.
+    present: Spec,
+    context: Context,
+    /// What becomes of it.
+    to_come: std::vec::IntoIter<QdiscChange>,
+    /// A fall of the rate throws away what waits.
+    flush: bool,
+}
+
+impl Course {
+    /// None where a discipline stays as it is.
+    fn new(link: &scenario::Link, context: Context) -> Option<Box<Course>> {
+        let to_come: Vec<QdiscChange> = link.changes.iter().map(|(_, change)| change.clone()).collect();
+        let (present, flush) = (link.qdisc.clone(), link.flush);
+        (flush || !to_come.is_empty())
+            .then(|| Box::new(Course { present, context, to_come: to_come.into_iter(), flush }))
+    }
 }
 
 /// A packet in transmission.
@@ -126,7 +147,7 @@ impl Link {
         let pause = Pause::new(link, setup);
         let watches = pause.as_ref().is_some_and(|pause| pause.watches());
         Link {
-            anew: link.flush.then(|| Box::new((link.qdisc.clone(), context))),
+            course: Course::new(link, context),
             bufferless,
             special: bufferless || link.nic.is_some() || link.impair.is_some() || watches,
             pause,
@@ -282,14 +303,15 @@ impl Link {
         done.map(|service| service.packet)
     }
 
-    /// The rate or the delay changes; [`Link::drops`] may have packets then.
+    /// The rate, the delay or the discipline changes; [`Link::drops`] may have packets then.
     pub fn change(&mut self, now: Time, change: Change) {
         match change {
             Change::Rate(rate) => {
-                if self.set_rate(now, rate) && self.anew.is_some() {
-                    self.flush(now);
+                if self.set_rate(now, rate) && self.course.as_ref().is_some_and(|course| course.flush) {
+                    self.begin_anew(now);
                 }
             }
+            Change::Qdisc => self.change_qdisc(now),
             // What is already under way keeps its time.
             Change::Delay(delay) => self.delay = delay,
         }
@@ -315,9 +337,28 @@ impl Link {
         falls
     }
 
-    /// Throws away what waits before the link; the discipline begins anew.
-    fn flush(&mut self, now: Time) {
-        let Some((spec, context)) = self.anew.as_deref() else { return };
+    /// The discipline takes on other parameters, or another takes its place. A packet that it holds back is looked at when that
+    /// was to be: neither in Linux does a change set another timer.
+    fn change_qdisc(&mut self, now: Time) {
+        let Some(course) = &mut self.course else { return };
+        match course.to_come.next() {
+            Some(QdiscChange::Parameters(change)) => {
+                let taken = self.qdisc.change(now, &change.spec, &mut self.drops);
+                taken.unwrap_or_else(|error| panic!("bug: a change that was tried before: {error}"));
+                course.present = change.spec;
+                self.queue_has_changed(now);
+            }
+            Some(QdiscChange::Discipline(spec)) => {
+                course.present = spec;
+                self.begin_anew(now);
+            }
+            None => {}
+        }
+    }
+
+    /// Throws away what waits before the link; the present discipline begins anew.
+    fn begin_anew(&mut self, now: Time) {
+        let Some(Course { present: spec, context, .. }) = self.course.as_deref() else { return };
         let mut old = std::mem::replace(&mut self.qdisc, spec.build(context));
         // What it holds back it gives in its own time, of which nothing but this depends any more.
         let (mut at, mut gone) = (now, Vec::new());
@@ -333,6 +374,11 @@ impl Link {
             packet.set_ecn(packet.ecn_in());
             (packet, DropReason::Overlimit)
         }));
+        self.queue_has_changed(now);
+    }
+
+    /// The meter and flow control learn what waits now.
+    fn queue_has_changed(&mut self, now: Time) {
         let is_sending = self.service.is_some() || self.busy && self.due < Time::NEVER;
         match self.waiting() {
             _ if !self.detail => {}

@@ -6,7 +6,7 @@ use sojourn_core::tcp::Ack;
 use sojourn_core::units::{Span, Time};
 pub use sojourn_model::records::Kind;
 
-use crate::flow_hash::host;
+use crate::flow_hash::hosts;
 
 /// A packet on its way, as five words: copying it is five loads and five stores. (Smaller fields of their own would be
 /// copied one by one, and an enum among them would lend its spare values to `Option<Packet>`, whose copies are then made
@@ -433,9 +433,9 @@ impl Queued for Packet {
     fn opens(&self) -> bool {
         self.code() == SYN
     }
-    /// Those of the row, whichever way the packet goes.
+    /// Those of the row, whichever way the packet goes; of a user's flow, the user and the host at the other end.
     fn hosts(&self) -> (u32, u32) {
-        (host(self.flow_hash()), host(self.flow_hash()))
+        hosts(self.flow_hash(), self.lane() % 2 == 1)
     }
     /// Numbers count segments. What SACK blocks say is not in the packet: an ACK with some is never idle. An ACK with a FIN is neither
     /// filtered nor does it filter others.

@@ -21,6 +21,8 @@ pub enum Fault {
     LazyTimer,
     /// Of equal times the later source goes first.
     Tie,
+    /// A FIFO whose discipline changes is in closed form, and stays a FIFO with its limit.
+    Discipline,
     /// A FIFO that flow control could stop is in closed form, and never stops.
     Pause,
 }

@@ -8,12 +8,10 @@ use crate::topology::{MOST_CLASSES, Topology};
 
 /// Why the simulator can't play the scenario; nothing if it can.
 pub fn refusal(scenario: &Scenario) -> Option<String> {
-    let link = |index: usize| match &scenario.link(index).qdisc {
-        Spec::Linux(_) => {
-            let (hop, kind) = (scenario.link_name(index), scenario.link(index).qdisc.kind());
-            Some(format!("hop {hop}: {kind} is not built yet in the simulator"))
-        }
-        _ => None,
+    let link = |index: usize| {
+        let linux = scenario.link(index).qdiscs().find(|spec| matches!(spec, Spec::Linux(_)))?;
+        let (hop, kind) = (scenario.link_name(index), linux.kind());
+        Some(format!("hop {hop}: {kind} is not built yet in the simulator"))
     };
     let flows = || {
         scenario.workload.entries.iter().find_map(|entry| match entry.tcp.cc {

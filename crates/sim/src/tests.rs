@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use sojourn_core::packet::Ecn;
 use sojourn_core::qdisc::DropReason;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::tcp::{AckPolicy, Cc, Config};
@@ -13,6 +14,7 @@ use sojourn_model::workload::stream::{Stream, Transport};
 use sojourn_model::workload::{App, Delays, Direction, Entry, Exchange, Group, WebConnection, Workload};
 
 mod bare;
+mod changes;
 mod controls;
 mod flush;
 mod hosts;
@@ -30,6 +32,7 @@ fn link(rate: Rate, delay: Span, qdisc: &str) -> Link {
         rate: Capacity::Steps(vec![(Time::ZERO, rate)]),
         delay: vec![(Time::ZERO, delay)],
         qdisc: qdisc.parse().expect("a tc line"),
+        changes: Vec::new(),
         overhead: 0,
         nic: None,
         impair: None,
@@ -56,7 +59,9 @@ fn entry(name: &str, app: App, rest: Span) -> Entry {
         tcp: Config::default(),
         dscp: 0,
         delays: Delays { data_in: quarter, data_out: quarter, ack_in: quarter, ack_out: quarter },
+        ecn: Ecn::NotEct,
         tunnel: None,
+        user: None,
         app,
     }
 }
@@ -184,6 +189,7 @@ fn cases() -> Vec<(&'static str, Scenario)> {
         ("zoo with access", with_access(zoo())),
         ("trace", traced()),
         ("flow control", paused()),
+        ("another limit", changes::with_changes("pfifo limit 100", &[(2000, "pfifo limit 20")])),
         ("many RTTs", many_rtts()),
     ]
 }
@@ -317,6 +323,7 @@ fn a_fault_planted_in_each_short_cut_is_seen() {
         Fault::LazyTimer,
         Fault::Tie,
         Fault::Pause,
+        Fault::Discipline,
     ] {
         let seen = cases().iter().any(|(_, scenario)| {
             plant(Some(fault));

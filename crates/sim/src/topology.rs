@@ -188,6 +188,8 @@ pub enum Change {
     Rate(sojourn_core::units::Rate),
     /// A new delay.
     Delay(Span),
+    /// The next of the link's own list of what becomes of its discipline.
+    Qdisc,
 }
 
 /// All changes after time zero, in order of time, then of link.
@@ -199,6 +201,7 @@ pub fn changes(scenario: &Scenario) -> Vec<(Time, usize, Change)> {
             all.extend(steps.iter().skip(1).map(|&(at, rate)| (at, index, Change::Rate(rate))));
         }
         all.extend(link.delay.iter().skip(1).map(|&(at, delay)| (at, index, Change::Delay(delay))));
+        all.extend(link.changes.iter().map(|&(at, _)| (at, index, Change::Qdisc)));
     }
     all.sort_by_key(|&(at, index, _)| (at, index));
     all

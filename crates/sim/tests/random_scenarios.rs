@@ -4,16 +4,18 @@
 
 use std::sync::Arc;
 
+use sojourn_core::packet::Ecn;
+use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::rng::Rng;
 use sojourn_core::tcp::{AckPolicy, Cc, Config, HyStart, Recovery, Windows};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::records::{Fate, PacketRecord};
-use sojourn_model::scenario::{Access, Capacity, Filling, Hop, Impair, Link, Nic, Pause, Scenario, Trace};
+use sojourn_model::scenario::{Access, Capacity, Filling, Hop, Impair, Link, Nic, Pause, QdiscChange, Scenario, Trace};
 use sojourn_model::workload::page::{Browsing, Page};
 use sojourn_model::workload::rpm::Rpm;
 use sojourn_model::workload::stream::{Codec, Playout, Stream, Transport, Voice};
 use sojourn_model::workload::video::{Rule, Video};
-use sojourn_model::workload::{App, Delays, Direction, Entry, Exchange, Group, WebConnection, Workload};
+use sojourn_model::workload::{App, Delays, Direction, Entry, Exchange, Group, User, WebConnection, Workload};
 use sojourn_sim::{Detail, Engine, Options, run};
 
 /// How many scenarios a test run compares, from SOJOURN_FIRST_SEED (else 0) on; SOJOURN_SCENARIOS asks for more.
@@ -52,6 +54,26 @@ const QDISCS: &[&str] = &[
     "ccaq limit 50 variant paper max_gi_rtts 4",
 ];
 
+/// Other parameters for those of these disciplines that take them while they stand.
+const CHANGES: &[&str] = &[
+    "pfifo limit 5",
+    "pfifo limit 80",
+    "bfifo limit 9000",
+    "pfifo_head_drop limit 8",
+    "codel limit 20",
+    "codel limit 300 target 1ms noecn",
+    "fq_codel limit 20",
+    "fq_codel limit 200 target 20ms memory_limit 1m",
+    "fq limit 30 flow_limit 5",
+    "pie limit 20 target 30ms",
+    "fq_pie limit 30 tupdate 3ms",
+    "dualpi2 limit 20",
+    "cake bandwidth 1mbit",
+    "cake bandwidth 20mbit diffserv4",
+    "cake unlimited besteffort",
+    "ccaq limit 20",
+];
+
 /// What befalls packets behind a link.
 const IMPAIRMENTS: &[&str] = &[
     "loss 2%",
@@ -71,7 +93,7 @@ const IMPAIRMENTS: &[&str] = &[
 ];
 
 /// Draws of one scenario; those of what came later have streams of their own, so that older scenarios stay as they were.
-struct Draw(Rng, Rng, Rng, Rng, Rng, Rng, Rng, Rng);
+struct Draw(Rng, Rng, Rng, Rng, Rng, Rng, Rng, Rng, Rng);
 
 impl Draw {
     fn below(&mut self, n: u64) -> u64 {
@@ -136,16 +158,47 @@ impl Draw {
             delay.push((Time(self.moment(duration).0 + 10 * MS), self.delay()));
         }
         let qdisc = self.of(qdiscs).parse().expect("a tc line");
+        let changes = self.changes(&qdisc, duration);
         Link {
             rate: self.capacity(duration),
             delay,
             qdisc,
+            changes,
             overhead: OVERHEAD,
             nic: self.nic(),
             impair: self.impair(),
             flush: self.7.below(3) == 0,
             pause: None,
         }
+    }
+
+    /// Every fourth discipline gets other parameters, or gives way to another.
+    fn changes(&mut self, first: &Spec, duration: u64) -> Vec<(Time, QdiscChange)> {
+        let rng = &mut self.8;
+        let mut changes: Vec<(Time, QdiscChange)> = Vec::new();
+        if rng.below(4) > 0 || matches!(first, Spec::Noqueue(_)) {
+            return changes;
+        }
+        let mut at = 0;
+        for _ in 0..1 + rng.below(4) {
+            at += rng.below(duration / 20 / MS) * 10 * MS + 1 + rng.below(2) * (10 * MS - 1);
+            let present = changes.last().map_or(first, |(_, change)| change.spec());
+            // These variants take no change.
+            let text = present.to_string();
+            let stays = ["variant ns2", "variant rfc9332", "variant rfc8033b"].iter().any(|end| text.ends_with(end));
+            let lines = CHANGES.iter().filter(|_| !stays).filter_map(|line| present.changed(line).ok());
+            let lines: Vec<_> = lines.collect();
+            let change = match (lines.is_empty(), rng.below(3)) {
+                (false, 0..2) => QdiscChange::Parameters(lines[rng.below(lines.len() as u64) as usize].clone()),
+                _ => {
+                    let others: Vec<_> = QDISCS.iter().filter(|line| **line != "noqueue").collect();
+                    let line = others[rng.below(others.len() as u64) as usize];
+                    QdiscChange::Discipline(line.parse().expect("a tc line"))
+                }
+            };
+            changes.push((Time(at), change));
+        }
+        changes
     }
 
     /// A card on every sixth link.
@@ -350,7 +403,9 @@ impl Draw {
             tcp: self.tcp(),
             dscp: [0, 0, 46, 34, 8, 1][self.1.below(6) as usize],
             delays,
+            ecn: [Ecn::NotEct, Ecn::NotEct, Ecn::Ect0, Ecn::Ect1][self.8.below(4) as usize],
             tunnel: self.once_in(6).then_some(7),
+            user: (self.8.below(3) == 0).then_some(User { number: number as u16 % 2, flow: number as u16, first: 0 }),
             app,
         }
     }
@@ -437,6 +492,7 @@ fn compare(seed: u64) -> usize {
         stream("tests"),
         stream("hosts"),
         stream("flushes"),
+        stream("words"),
     );
     let mut scenario = draw.scenario(seed);
     if seed % 4 == 3 {

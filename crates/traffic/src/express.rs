@@ -7,6 +7,7 @@ use sojourn_model::scenario::{Capacity, Link, Scenario};
 use sojourn_model::workload::{App, Entry};
 
 use crate::job::{LinkKind, Mode};
+use crate::topology;
 
 /// The kernel that would run it.
 #[derive(Clone, Debug)]
@@ -44,14 +45,40 @@ pub fn refusal(scenario: &Scenario, kernel: &Kernel, mode: Mode) -> Option<Strin
             "host tsq: the guest's devices take each packet from its socket at once: nothing waits there".into(),
         );
     }
-    scenario.workload.entries.iter().find_map(|one| entry(one).map(|why| format!("flow {}: {why}", one.name)))
+    let entries = &scenario.workload.entries;
+    // Whoever sends to a user looks up one route, wherever it is from.
+    let of_user = |one: &Entry| {
+        let user = one.user.filter(|_| one.has_tcp())?;
+        let sibling = |other: &&Entry| other.user.is_some_and(|other| other.first == user.first) && other.has_tcp();
+        let first = entries[user.first..].iter().filter(sibling).find(|other| other.via.0 == one.via.0)?;
+        (topology::metrics(one) != topology::metrics(first)).then(|| {
+            format!(
+                "user: iw, ecn, rwnd or acks differ from those of flow {}: Linux keeps them by the address of a host",
+                first.name
+            )
+        })
+    };
+    entries.iter().find_map(|one| entry(one).or_else(|| of_user(one)).map(|why| format!("flow {}: {why}", one.name)))
 }
 
 fn link(link: &Link, kernel: &Kernel, mode: Mode) -> Option<String> {
-    let has = |module: &str| kernel.modules.iter().any(|name| name == module);
+    let qdiscs = || link.qdiscs().find_map(|spec| qdisc(link, spec, kernel, mode));
     let shaped = mode.link != LinkKind::Device;
-    match &link.qdisc {
+    match link {
         _ if link.flush => Some("flush: no discipline of Linux learns that its link has become slower".into()),
+        _ if shaped && link.pause.is_some() => Some(format!("pause: not with {}", mode.link.name())),
+        _ if shaped && link.nic.is_some() => Some(format!("nic: not with {}", mode.link.name())),
+        _ if shaped && matches!(link.rate, Capacity::Trace(_)) => {
+            Some(format!("a trace: not with {}", mode.link.name()))
+        }
+        _ => qdiscs(),
+    }
+}
+
+/// Why this kernel has no such discipline, or not before this link.
+fn qdisc(link: &Link, spec: &Spec, kernel: &Kernel, mode: Mode) -> Option<String> {
+    let has = |module: &str| kernel.modules.iter().any(|name| name == module);
+    match spec {
         spec if foreign(spec, kernel.version).is_some() => foreign(spec, kernel.version),
         Spec::Ccaq(_) if !has("sch_ccaq") => Some("ccaq: its module is not there".into()),
         Spec::FqCodel(params)
@@ -59,14 +86,9 @@ fn link(link: &Link, kernel: &Kernel, mode: Mode) -> Option<String> {
         {
             Some("pause: not with a memory_limit, which the kernel compares with more than the packets' bytes".into())
         }
-        _ if shaped && link.pause.is_some() => Some(format!("pause: not with {}", mode.link.name())),
-        _ if shaped && link.nic.is_some() => Some(format!("nic: not with {}", mode.link.name())),
-        Spec::Noqueue(_) if shaped => Some(format!("noqueue: not below {}", mode.link.name())),
+        Spec::Noqueue(_) if mode.link != LinkKind::Device => Some(format!("noqueue: not below {}", mode.link.name())),
         _ => None,
     }
-    .or_else(|| {
-        (shaped && matches!(link.rate, Capacity::Trace(_))).then(|| format!("a trace: not with {}", mode.link.name()))
-    })
 }
 
 /// A variant that a kernel of this version is not, in words.

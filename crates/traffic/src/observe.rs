@@ -32,6 +32,8 @@ const ICMP: u8 = 1;
 const OPPORTUNITY: u32 = 1500;
 /// The IP MTU up to which a queue counts as full.
 const MTU: u64 = 1500;
+/// What a change of a discipline drops goes within this time after it: Linux frees it when `tc` is done.
+const CHANGE: Span = Span::from_millis(1);
 
 /// What to keep beside the reports.
 #[derive(Clone, Copy, Default, Debug)]
@@ -102,7 +104,13 @@ fn link(scenario: &Scenario, index: usize, mode: Mode, records: &[PacketRecord])
         }
         _ => Vec::new(),
     };
-    let full = fullness(&link.qdisc, MTU + u64::from(link.overhead));
+    let of = |spec| fullness(spec, MTU + u64::from(link.overhead));
+    let later: Vec<_> = link.changes.iter().map(|(at, change)| (*at, of(change.spec()))).collect();
+    let first = of(&link.qdisc);
+    let full = |now: Time, packets, bytes| {
+        let present = later.iter().rev().find(|(at, _)| *at <= now).map_or(&first, |(_, full)| full);
+        present(packets, bytes)
+    };
     records::replay(records, index as u16, meter, &offers, full)
 }
 
@@ -172,7 +180,7 @@ impl<'a> Tracker<'a> {
 
     /// Nothing for what is no flow's.
     fn record(&mut self, packet: &Packet, mode: Mode) -> Option<PacketRecord> {
-        let entry = topology::entry_of(packet.hosts[0])? as u32;
+        let entry = topology::entry_of(packet.hosts)? as u32;
         let (port, side) = match (packet.protocol, packet.ports) {
             (ICMP, _) => (FIRST_PORT, 0),
             (_, [port, SERVICE]) => (port, 0),
@@ -261,7 +269,13 @@ impl<'a> Tracker<'a> {
         const CONGESTED: u16 = 3;
         const BAND_LIMIT: u16 = 6;
         const FLOW_LIMIT: u16 = 8;
-        let spec = &self.scenario.link(usize::from(packet.link)).qdisc;
+        let link = self.scenario.link(usize::from(packet.link));
+        let end = time(packet.end, self.origin);
+        let purged = link.changes.iter().any(|(at, _)| (*at..*at + CHANGE).contains(&end));
+        if purged && !matches!(code, CONGESTED | BAND_LIMIT | FLOW_LIMIT) {
+            return DropReason::Overlimit; // with what a change had no place for
+        }
+        let spec = link.qdisc_at(end);
         let law = match spec {
             Spec::Codel(_) | Spec::FqCodel(_) | Spec::Cake(_) => DropReason::Codel,
             Spec::Red(_)
@@ -341,7 +355,7 @@ fn flows(
             Record::Retransmitted { socket, payload, .. } => (socket, Told::Retransmit(payload)),
             Record::Packet(_) | Record::Ring(_) | Record::Paused { .. } => continue,
         };
-        if let Some(entry) = topology::entry_of(socket.hosts[0]).filter(|&entry| entry < entries.len()) {
+        if let Some(entry) = topology::entry_of(socket.hosts).filter(|&entry| entry < entries.len()) {
             told.push((time(socket.at, origin), entry as u32, what));
         }
     }

@@ -58,7 +58,8 @@ pub fn main(folder: &Path, job: &str) -> Result<Value, String> {
 fn play(folder: &Path, scenario: &Scenario, job: &Job) -> io::Result<Value> {
     let mode = job.mode;
     init::load("sojourn_link")?;
-    if (0..scenario.hops.len() * 2).any(|index| matches!(scenario.link(index).qdisc, Spec::Ccaq(_))) {
+    let mut qdiscs = (0..scenario.hops.len() * 2).flat_map(|index| scenario.link(index).qdiscs());
+    if qdiscs.any(|spec| matches!(spec, Spec::Ccaq(_))) {
         init::load("sch_ccaq")?;
     }
     let limit = rustix::process::Rlimit { current: Some(FILES), maximum: Some(FILES) };
@@ -201,7 +202,7 @@ impl Net for &mut World {
     }
 }
 
-/// The changes of shapers, in order of time; our own device changes by itself.
+/// What `tc` does during the run, in order of time: changes of disciplines and of shapers; our own device changes by itself.
 fn changes(scenario: &Scenario, mode: Mode) -> Vec<(Time, (Place, Vec<String>))> {
     let network = Network::new(scenario);
     let mut all = Vec::new();
@@ -210,6 +211,7 @@ fn changes(scenario: &Scenario, mode: Mode) -> Vec<(Time, (Place, Vec<String>))>
         for (at, rate) in topology::rate_steps(link).into_iter().filter(|_| mode.link != LinkKind::Device) {
             all.push((at, (*place, topology::change(name, rate, mode.link, network.mtu))));
         }
+        all.extend(topology::qdisc_changes(name, link, mode.link).into_iter().map(|(at, words)| (at, (*place, words))));
     }
     all.sort_by_key(|change| change.0);
     all

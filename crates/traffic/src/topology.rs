@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::tcp::{AckPolicy, Cc};
 use sojourn_core::units::{Span, Time};
-use sojourn_model::scenario::{self, Access, Capacity, Impair, Link, Nic, Pause, Scenario};
+use sojourn_model::scenario::{self, Access, Capacity, Impair, Link, Nic, Pause, QdiscChange, Scenario};
 use sojourn_model::workload::{App, Delays, Direction, Entry};
 
 use crate::flows::socket;
@@ -97,14 +97,14 @@ pub struct Network {
     pub mtu: u32,
 }
 
-/// The address of the host at this side of a flow; `entry` is its row in the result.
-pub fn address(side: Direction, via: (usize, usize), entry: usize) -> Ipv4Addr {
-    // Right is the side towards which right goes.
-    let second = match side {
-        Direction::Left => LEFT + via.0,
-        Direction::Right => RIGHT + via.1,
+/// The address of the host at this side of a flow, whose row in the result this is.
+pub fn address(side: Direction, entry: &Entry, row: usize) -> Ipv4Addr {
+    // Right is the side towards which right goes. All flows of a user end at one host there.
+    let (second, row) = match side {
+        Direction::Left => (LEFT + entry.via.0, row),
+        Direction::Right => (RIGHT + entry.via.1, entry.user.map_or(row, |user| user.first)),
     };
-    let [x, y] = host(entry).to_be_bytes();
+    let [x, y] = host(row).to_be_bytes();
     Ipv4Addr::new(10, second as u8, x, y)
 }
 
@@ -113,9 +113,10 @@ pub fn host(entry: usize) -> u16 {
     (entry + 1) as u16
 }
 
-/// The row of the result to which a host's address belongs.
-pub fn entry_of(address: Ipv4Addr) -> Option<usize> {
-    let [first, _, x, y] = address.octets();
+/// The row of the result to which a packet between these hosts belongs: the left one's, as the right one may have other flows too.
+pub fn entry_of(hosts: [Ipv4Addr; 2]) -> Option<usize> {
+    let left = hosts.iter().find(|host| usize::from(host.octets()[1]) < RIGHT)?;
+    let [first, _, x, y] = left.octets();
     let host = u16::from_be_bytes([x, y]);
     (first == 10 && host > 0).then(|| usize::from(host) - 1)
 }
@@ -259,25 +260,31 @@ impl Network {
         let Some((device, gateway)) = self.towards(place, router) else { return Vec::new() };
         let mut lines = vec![format!("route add local 10.{second}.0.0/16 dev lo")];
         let flows: Vec<(usize, &Entry)> =
-            scenario.workload.entries.iter().enumerate().filter(|(_, entry)| chosen(entry)).collect();
+            scenario.workload.entries.iter().enumerate().filter(|(_, entry)| chosen(entry) && routed(entry)).collect();
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for (_, entry) in &flows {
             *counts.entry(metrics(entry)).or_default() += 1;
         }
         let common = counts.iter().max_by_key(|(_, count)| **count).map(|(text, _)| text.clone()).unwrap_or_default();
         lines.push(format!("route add default via {gateway} dev {device} {common}"));
+        let mut known = BTreeSet::new();
         for (row, entry) in flows {
-            let own = metrics(entry);
-            if own != common {
-                lines.push(format!("route add {} via {gateway} dev {device} {own}", address(far, entry.via, row)));
+            let (own, address) = (metrics(entry), address(far, entry, row));
+            if own != common && known.insert(address) {
+                lines.push(format!("route add {address} via {gateway} dev {device} {own}"));
             }
         }
         lines
     }
 }
 
+/// Whether a flow needs words of its own on the route to its hosts: a user's other flows may.
+fn routed(entry: &Entry) -> bool {
+    entry.has_tcp() || entry.user.is_none()
+}
+
 /// What Linux keeps with a route, in the words of `ip route`.
-fn metrics(entry: &Entry) -> String {
+pub fn metrics(entry: &Entry) -> String {
     let tcp = &entry.tcp;
     let mut text = format!("initcwnd {} rto_min {}ms", tcp.iw, tcp.rto_min.0 / 1_000_000);
     if tcp.acks == AckPolicy::Every {
@@ -328,8 +335,7 @@ fn mtu(entries: &[Entry]) -> u32 {
 /// The words of the `tc` commands that put the discipline of a hop at a device, and below which handle it stands.
 pub fn discipline(device: &str, link: &Link, kind: LinkKind, mtu: u32) -> Vec<Vec<String>> {
     let line = tc_line(&link.qdisc);
-    let overhead = i64::from(link.overhead) - ETHERNET;
-    let stab = if overhead == 0 { String::new() } else { format!(" stab overhead {overhead}") };
+    let stab = stab(link);
     let add = format!("qdisc add dev {device}");
     let (Capacity::Steps(steps), LinkKind::Htb | LinkKind::Tbf) = (&link.rate, kind) else {
         // What has no queue counts nothing.
@@ -346,6 +352,30 @@ pub fn discipline(device: &str, link: &Link, kind: LinkKind, mtu: u32) -> Vec<Ve
     };
     all.push(words(&format!("{add} parent 1:1 handle 10: {line}")));
     all
+}
+
+/// What `tc` is told of the link's overhead.
+fn stab(link: &Link) -> String {
+    let overhead = i64::from(link.overhead) - ETHERNET;
+    if overhead == 0 { String::new() } else { format!(" stab overhead {overhead}") }
+}
+
+/// The words of the `tc` commands that change the discipline of a hop, each with its time. Each new discipline has a new handle:
+/// with the old one Linux would look for another discipline's parameters.
+pub fn qdisc_changes(device: &str, link: &Link, kind: LinkKind) -> Vec<(Time, Vec<String>)> {
+    let shaped = kind != LinkKind::Device && matches!(link.rate, Capacity::Steps(_));
+    let (place, stab) = if shaped { ("parent 1:1", String::new()) } else { ("root", stab(link)) };
+    let mut handle = if shaped { 0x10 } else { 1 };
+    let mut line = |change: &QdiscChange| match change {
+        QdiscChange::Parameters(change) => {
+            format!("qdisc change dev {device} {place} handle {handle:x}: {}", change.line)
+        }
+        QdiscChange::Discipline(spec) => {
+            handle += 1;
+            format!("qdisc replace dev {device} {place} handle {handle:x}:{stab} {}", tc_line(spec))
+        }
+    };
+    link.changes.iter().map(|(at, change)| (*at, words(&line(change)))).collect()
 }
 
 /// The words of the `ip` and `tc` commands that put a hop's impairments where its packets arrive: netem stands on a device of
@@ -402,6 +432,7 @@ fn words(line: &str) -> Vec<String> {
 mod tests {
     use super::*;
     use sojourn_model::plan::{LoadOptions, Plan};
+    use sojourn_model::workload::User;
 
     fn scenario(text: &str) -> Scenario {
         let plan = Plan::load("test.toml", text.as_bytes(), &LoadOptions::default()).expect("a sound file");
@@ -452,10 +483,19 @@ mod tests {
 
     #[test]
     fn a_flow_has_a_host_pair_whose_addresses_name_its_row() {
-        assert_eq!(address(Direction::Left, (1, 1), 299).to_string(), "10.2.1.44");
-        assert_eq!(address(Direction::Right, (0, 1), 0).to_string(), "10.102.0.1");
-        assert_eq!(entry_of(Ipv4Addr::new(10, 102, 1, 44)), Some(299));
-        assert_eq!(entry_of(Ipv4Addr::new(172, 16, 0, 1)), None);
+        let two = scenario(TWO_HOPS);
+        let entry = |via, user| Entry { via, user, ..two.workload.entries[0].clone() };
+        assert_eq!(address(Direction::Left, &entry((1, 1), None), 299).to_string(), "10.2.1.44");
+        assert_eq!(address(Direction::Right, &entry((0, 1), None), 0).to_string(), "10.102.0.1");
+        let hosts = |left, right| [Ipv4Addr::from(left), Ipv4Addr::from(right)];
+        assert_eq!(entry_of(hosts([10, 2, 1, 44], [10, 102, 1, 44])), Some(299));
+        assert_eq!(entry_of(hosts([172, 16, 0, 1], [10, 102, 1, 44])), None);
+        // A user's flows end at one address; the other end tells them apart.
+        let user = Some(User { number: 0, flow: 1, first: 4 });
+        let of_user = entry((0, 1), user);
+        let [left, right] = [Direction::Left, Direction::Right].map(|side| address(side, &of_user, 299));
+        assert_eq!((left.to_string().as_str(), right.to_string().as_str()), ("10.1.1.44", "10.102.0.5"));
+        assert_eq!((entry_of([left, right]), entry_of([right, left])), (Some(299), Some(299)));
     }
 
     #[test]
@@ -557,6 +597,27 @@ mod tests {
             ]
         );
         assert!(joined("limit 50 loss 1%")[2].ends_with("netem limit 50 loss 1%"));
+    }
+
+    #[test]
+    fn a_discipline_changes_under_its_handle_and_another_gets_a_handle_of_its_own() {
+        let steps =
+            r#"[["0s", "codel"], ["1s", "codel target 9ms"], ["2s", "pfifo limit 5"], ["3s", "pfifo limit 7"]]"#;
+        let text = TWO_HOPS.replacen("\"fq_codel limit 100\"", steps, 1);
+        let scenario = scenario(&text);
+        let joined = |kind| -> Vec<String> {
+            let link = &scenario.hops[0].right;
+            qdisc_changes("hop0r", link, kind).iter().map(|(at, words)| format!("{at} {}", words.join(" "))).collect()
+        };
+        assert_eq!(
+            joined(LinkKind::Device),
+            [
+                "1s qdisc change dev hop0r root handle 1: codel target 9ms",
+                "2s qdisc replace dev hop0r root handle 2: pfifo limit 5",
+                "3s qdisc change dev hop0r root handle 2: pfifo limit 7",
+            ]
+        );
+        assert_eq!(joined(LinkKind::Htb)[1], "2s qdisc replace dev hop0r parent 1:1 handle 11: pfifo limit 5");
     }
 
     #[test]

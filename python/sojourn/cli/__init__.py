@@ -23,6 +23,7 @@ from sojourn.cli import (  # noqa: F401 (each adds its verb)
     claims,
     figures,
     kernel,
+    new,
     replay,
     report,
     run,

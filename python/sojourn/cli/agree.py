@@ -21,26 +21,31 @@ from sojourn.cli.base import (
     simulated_seconds,
     warn,
 )
+from sojourn.plan import find
 
 if TYPE_CHECKING:
     from sojourn.agree import Comparison
     from sojourn.agree.judge import Pair
 
 
+def _found(_context: click.Context, _argument: click.Parameter, words: Sequence[str]) -> tuple[Path, ...]:
+    return tuple(map(find, words))
+
+
 @cli.command(
     epilog="""\b
 Examples:
-  sojourn agree scenarios/static-1.5mbit.toml
-  sojourn agree scenarios/rural-low.toml scenarios/rural-high.toml --seeds 3
+  sojourn agree static-1.5mbit
+  sojourn agree rural-low rural-high --seeds 3
   sojourn agree experiments/agree/drawn --out results/agree
 """
 )
-@click.argument("scenarios", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("scenarios", nargs=-1, required=True, callback=_found)
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", callback=parse_sets, help="Set a key. Repeatable.")
 @click.option("--seeds", type=int, callback=bounded(1, 10_000), default=10, show_default=True, help="Seeds, from 1 on.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Pictures and numbers too: a new folder.")
 @click.option("--store", type=click.Path(path_type=Path), metavar="DIR", help="Where runs are kept [default: cache].")
-@click.option("--again", is_flag=True, help="Play the kernel's runs of older guest programs anew.")
+@click.option("--again", is_flag=True, help="Rerun kernel results that an older guest program produced.")
 @click.option("--memory", type=int, callback=bounded(1, 64), default=2, show_default=True, help="GB for each guest.")
 @jobs_option
 @format_option()
@@ -57,9 +62,9 @@ def agree(
 ) -> None:
     """Say how well the simulator agrees with the real kernel.
 
-    SCENARIOS are scenario files, or folders of them. Each is played in both worlds with the same seeds, and compared
-    seed by seed. What was played is kept, so an interrupted comparison goes on
-    where it was.
+    SCENARIOS are scenario files, names of scenarios that come with sojourn, or folders of files. Each is played in
+    both worlds with the same seeds, and compared seed by seed. What was played is kept, so an interrupted comparison
+    goes on where it was.
     """
     from sojourn import agree as agreement
     from sojourn import records
@@ -88,7 +93,7 @@ def agree(
     _show(done, form)
     if done.older:
         click.echo(
-            f"sojourn: {many(done.older, 'run')} of the kernel by an older guest program: --again plays them", err=True
+            f"sojourn: {many(done.older, 'run')} of the kernel by an older guest program: --again reruns them", err=True
         )
     if done.interrupted:
         leave_interrupted()
@@ -130,4 +135,4 @@ def _tables(pairs: Sequence[Pair], summary: Any, ranks: Any) -> None:
     screen.print_numbers("over all of them", *words.summary_table(summary))
     if ranks:
         screen.print_numbers("in which order the disciplines come", *words.rank_table(ranks))
-    click.echo(words.LEGEND)
+    screen.say(words.LEGEND)

@@ -15,7 +15,7 @@ import click
 
 from sojourn import _core
 from sojourn.errors import Refusal
-from sojourn.plan import load
+from sojourn.plan import find, load
 from sojourn.words import rows_as_csv as rows_as_csv
 
 if TYPE_CHECKING:
@@ -119,6 +119,11 @@ def bounded(low: int, high: int) -> Callable[[click.Context, click.Parameter, in
     return check_bounds
 
 
+def scenario_argument(command: Command) -> Command:
+    """The argument for a scenario: a file's path, or the name of one that comes with sojourn."""
+    return click.argument("file", metavar="SCENARIO", callback=lambda _context, _argument, word: find(word))(command)
+
+
 jobs_option = click.option(
     "--jobs", type=int, callback=bounded(1, 1024), metavar="N", help="Runs at the same time [default: all cores]."
 )
@@ -170,7 +175,7 @@ def parse_sets(_context: click.Context, _option: click.Parameter, values: Sequen
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-@click.group(cls=Verbs, context_settings=CONTEXT, epilog="Start with:  sojourn run scenarios/fading-link.toml")
+@click.group(cls=Verbs, context_settings=CONTEXT, epilog="Start with:  sojourn run fading-link")
 @click.version_option(_core.__version__, prog_name="sojourn")
 def cli() -> None:
     """Compare queue disciplines on a link that you describe in a file.
@@ -216,10 +221,15 @@ def simulated_seconds(where: str) -> Iterator[Callable[[float, float], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    words = TextColumn("{task.completed:.0f} of {task.total:.0f} simulated seconds in " + where)
+    words = TextColumn("{task.description}")
     with Progress(BarColumn(), words, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=1.0)
-        yield lambda done_s, all_s: bar.update(task, completed=done_s, total=max(all_s, 1e-9))
+        task = bar.add_task(where, total=None)  # until the first report nobody knows how many seconds there are
+
+        def tell(done_s: float, all_s: float) -> None:
+            text = f"{done_s:.0f} of {all_s:.0f} simulated seconds in {where}"
+            bar.update(task, completed=done_s, total=max(all_s, 1e-9), description=text)
+
+        yield tell
 
 
 def open_store(folder: Path, *, there: bool = False) -> Store:

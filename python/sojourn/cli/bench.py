@@ -132,4 +132,7 @@ def _bench_program() -> str:
     asked = os.environ.get("SOJOURN_BENCH")
     beside = Path(sys.executable).parent / "sojourn-bench"
     found = asked or (str(beside) if beside.exists() else shutil.which("sojourn-bench"))
-    return found or fail("sojourn-bench is not there: expected it beside sojourn, where 'make build' puts it")
+    return found or fail(
+        "the bench program is not part of the wheel: build it in a clone of sojourn with 'make build', "
+        "or name it in the environment, SOJOURN_BENCH=PROGRAM"
+    )

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
 from sojourn import _core, screen
 from sojourn.cli.base import cli, fail, format_option, rows_as_csv
-from sojourn.plan import load
+from sojourn.plan import bundled, load
 
 LISTS = ("disciplines", "scenarios", "keys", "reasons")
 
@@ -20,6 +18,7 @@ LISTS = ("disciplines", "scenarios", "keys", "reasons")
     "list",
     epilog="""\b
 Examples:
+  sojourn list scenarios
   sojourn list disciplines
   sojourn list keys -f json
 """,
@@ -27,13 +26,16 @@ Examples:
 @click.argument("what", type=click.Choice(LISTS), default="disciplines")
 @format_option()
 def list_(what: str, form: str) -> None:
-    """List what there is: disciplines with their parameters, scenario files, scenario keys, drop reasons."""
+    """List what there is: disciplines with their parameters, scenarios to run by name, scenario keys, drop reasons."""
     rows: list[dict[str, Any]] = _scenarios() if what == "scenarios" else json.loads(_core.catalogue(what))
     if form == "json":
         click.echo(json.dumps({what: rows}, indent=2, ensure_ascii=False))
         return
     if what == "disciplines" and form == "text":
         _show_disciplines(rows)
+        return
+    if what == "scenarios" and form == "text":
+        _show_scenarios(rows)
         return
     flatten = {"disciplines": _flat_disciplines, "keys": _flat_keys}.get(what)
     rows = flatten(rows) if flatten else rows
@@ -51,6 +53,18 @@ def _show_disciplines(disciplines: list[dict[str, Any]]) -> None:
         for parameter in one["parameters"]:
             default = f" = {parameter['default']}" if parameter["default"] else ""
             click.echo(f"    {parameter['name'] + default:<26} {parameter['doc']}")
+
+
+def _show_scenarios(scenarios: list[dict[str, Any]]) -> None:
+    """A name and what it is about, on one line each; where the files are follows once, as no line has room for it."""
+    if not scenarios:
+        fail("no scenarios came with this copy of sojourn: name a file of your own, or write one: sojourn new --help")
+    width = max(len(one["name"]) for one in scenarios)
+    for one in scenarios:
+        click.echo(f"{one['name']:<{width}}  {one['title']}")
+    click.echo(
+        "\nRun one by its name:  sojourn run rrul\nTheir files, to read or to copy:  sojourn list scenarios -f json"
+    )
 
 
 def _flat_disciplines(disciplines: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -86,9 +100,5 @@ def _flat_keys(sections: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _scenarios() -> list[dict[str, Any]]:
-    # Here, or beside the environment that `make build` made: then the command is found from anywhere.
-    places = (Path("scenarios"), Path(sys.prefix).parent / "scenarios")
-    folder = next((place for place in places if place.is_dir()), None)
-    if folder is None:
-        fail("scenarios: no such folder here: expected to be in sojourn's own folder, where its scenario files are")
-    return [{"file": str(path), "title": load(path).title} for path in sorted(folder.glob("*.toml"))]
+    """Those that come with sojourn: the name by which verbs take them, what each is about, its file."""
+    return [{"name": name, "title": load(path).title, "file": str(path)} for name, path in bundled().items()]

@@ -9,7 +9,16 @@ from typing import Any
 import click
 
 from sojourn import screen
-from sojourn.cli.base import cli, format_option, load_plan, many, rows_as_csv, set_options, set_text
+from sojourn.cli.base import (
+    cli,
+    format_option,
+    load_plan,
+    many,
+    rows_as_csv,
+    scenario_argument,
+    set_options,
+    set_text,
+)
 
 SHOWN = 40
 """Combinations that the text lists."""
@@ -20,11 +29,11 @@ HOP = ("name", "rate", "delay", "qdisc")
 @cli.command(
     epilog="""\b
 Examples:
-  sojourn check scenarios/fading-link.toml
-  sojourn check scenarios/fading-link.toml --set hop.bottleneck.delay=50ms
+  sojourn check fading-link
+  sojourn check fading-link --set hop.bottleneck.delay=50ms
 """
 )
-@click.argument("file", type=click.Path(path_type=Path))
+@scenario_argument
 @set_options
 @format_option()
 def check(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int | None, form: str) -> None:

@@ -69,9 +69,9 @@ def claims(
 ) -> None:
     """Judge what papers claim: what each says, what was measured, and whether it holds.
 
-    PAPER is a number (001), the name of a folder below experiments, or a path; ID is a claim's (N20). Without any, all
-    are judged. Runs that a claim needs and the store lacks are played first. If one that must hold does not, the exit
-    code is 2.
+    PAPER is a number (001), the name of a folder below experiments, or a path; ID is a claim's (N20), or several'
+    (C7 is C7 fq, C7 fq_codel and C7 ccaq). Without any, all are judged. Runs that a claim needs and the store lacks
+    are played first. If one that must hold does not, the exit code is 2.
     """
     from sojourn import claims as judging
 

@@ -20,6 +20,7 @@ from sojourn.cli.base import (
     load_plan,
     many,
     name_skipped,
+    scenario_argument,
     set_options,
     simulated_seconds,
 )  # fmt: skip
@@ -61,12 +62,12 @@ world_option = click.option(
 @cli.command(
     epilog="""\b
 Examples:
-  sojourn run scenarios/fading-link.toml
-  sojourn run scenarios/fading-link.toml --seeds 10
-  sojourn run scenarios/fading-link.toml --set hop.bottleneck.qdisc=fq_codel -f json
+  sojourn run fading-link
+  sojourn run fading-link --seeds 10
+  sojourn run fading-link --set hop.bottleneck.qdisc=fq_codel -f json
 """
 )
-@click.argument("file", type=click.Path(path_type=Path))
+@scenario_argument
 @world_option
 @click.option(
     "--link",

@@ -19,6 +19,7 @@ from sojourn.cli.base import (
     name_skipped,
     open_store,
     rows_as_csv,
+    scenario_argument,
     set_options,
     simulated_seconds,
     store_option,
@@ -37,13 +38,13 @@ ROWS = 100
 @cli.command(
     epilog="""\b
 Examples:
-  sojourn sweep scenarios/static-1.5mbit.toml --seeds 5
-  sojourn sweep scenarios/static-1.5mbit.toml --seeds 100 --until 'sojourn_ms.p95 5%'
-  sojourn sweep scenarios/static-1.5mbit.toml --quick
+  sojourn sweep static-1.5mbit --seeds 5
+  sojourn sweep static-1.5mbit --seeds 100 --until 'sojourn_ms.p95 5%'
+  sojourn sweep static-1.5mbit --quick
   sojourn store "SELECT qdisc['bottleneck'], avg(goodput_mbit) FROM runs GROUP BY ALL"
 """
 )
-@click.argument("file", type=click.Path(path_type=Path))
+@scenario_argument
 @world_option
 @memory_option
 @set_options

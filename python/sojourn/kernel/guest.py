@@ -74,7 +74,10 @@ def find_program() -> Path:
     beside = Path(sys.executable).parent / "sojourn-guest"
     found = asked or (str(beside) if beside.exists() else shutil.which("sojourn-guest"))
     if not found or not Path(found).exists():
-        raise Refusal("sojourn-guest is not there: expected it beside sojourn, where 'make build' puts it")
+        raise Refusal(
+            "the guest's program sojourn-guest is missing beside the command: install the wheel again, "
+            "or name it in the environment, SOJOURN_GUEST=PROGRAM"
+        )
     return Path(found).resolve()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from sojourn import _core
@@ -59,7 +60,21 @@ def _own_modules(kernel: Kernel, qdisc: str, module: Path | None) -> tuple[dict[
         built = modules.build(kernel, module)
         if not built:
             raise Refusal(f"--qdisc-module = {module}: its Kbuild makes no module: expected one such as obj-m := my.o")
+        refuse_built_in(kernel, built)
         return built, str(modules.tc_plugins())
     if module.suffix != ".ko" or not module.is_file():
         raise Refusal(f"--qdisc-module = {module}: expected a module such as my.ko, or a folder with a Kbuild")
+    refuse_built_in(kernel, [module.stem])
     return {module.stem: module.resolve()}, str(modules.tc_plugins())
+
+
+def refuse_built_in(kernel: Kernel, names: Iterable[str]) -> None:
+    """A kernel cannot load a module of a name that is built into it."""
+    listed = kernel.build / "modules.builtin"
+    within = {Path(line).stem for line in listed.read_text().splitlines()} if listed.is_file() else set()
+    for name in names:
+        if name in within:
+            raise Refusal(
+                f"{name.removeprefix('sch_')} is built into this kernel (Linux {kernel.release}), so a module cannot "
+                "replace it; build a kernel from your tree: sojourn kernel build --source DIR"
+            )

@@ -122,7 +122,7 @@ class Guests:
 
 def _needs_plugin(plan: _core.Plan, index: int) -> bool:
     hops = json.loads(plan.describe(index))["hops"]
-    return any(hop["qdisc"].split()[0] in ("ccaq", "dualpi2") for hop in hops)
+    return any({"ccaq", "dualpi2"}.intersection(hop["qdisc"].split()) for hop in hops)
 
 
 def _simulated_s(folder: Path) -> float:

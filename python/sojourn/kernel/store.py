@@ -69,11 +69,12 @@ def find(variant: str = "fast", hz: int = 250, version: str | None = None) -> Ke
     asked = os.environ.get("SOJOURN_KERNEL")
     found = [of_tree(Path(asked))] if asked and variant != "debian" else _fitting(variant, hz, version)
     if not found:
-        stale = " (one is, but of a configuration or patches that have changed)" if _stale(variant, hz) else ""
+        stale = "; the one in the cache was built from other patches or another configuration" * _stale(variant, hz)
         words = f" --variant {variant}" * (variant != "fast") + f" --hz {hz}" * (hz != 250)
         words += f" --version {version}" if version else ""
         raise Refusal(
-            f"no kernel is built yet for the kernel world{stale}: expected 'sojourn kernel build{words}' before"
+            f"the kernel world needs a Linux kernel, built once (5 to 10 minutes, no root){stale}: "
+            f"sojourn kernel build{words}"
         )
     kernel = max(found, key=lambda one: (one.version, one.linux.stat().st_mtime))
     return replace(kernel, modules=modules.ensure(kernel))

@@ -29,6 +29,7 @@ pub use params::{AckFilter, FlowMode, LinkLayer, Params, TinMode, Variant};
 use super::flows::Slab;
 use super::psched::bytes_per_second;
 use super::siphash::Salt;
+use super::tc::{Error, Spec};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
 use crate::rng::Rng;
@@ -60,6 +61,8 @@ pub struct Cake<P> {
     buffer_limit: u64,
     /// Bytes of it that a packet takes beyond its length.
     skb: u64,
+    /// The largest packet, from which rates become COBALT's targets.
+    mtu: u32,
     buffer_max_used: u64,
     /// Of hosts' hashes.
     salt: Salt,
@@ -94,6 +97,7 @@ impl<P: Packet + Copy + Default> Cake<P> {
             heap: Heap::default(),
             buffer_limit: buffer_limit(params, context.mtu),
             skb: u64::from(context.skb),
+            mtu: context.mtu,
             buffer_max_used: 0,
             salt,
             rng,
@@ -223,6 +227,27 @@ impl<P: Packet + Copy + Default> Cake<P> {
         }
     }
 
+    /// Linux's `cake_reconfigure`: as many tins as the parameters ask for, with their rates; packets of the others are dropped.
+    fn reconfigure(&mut self, drops: &mut impl Drops<P>) {
+        let wanted = tins::tins(&self.params, self.mtu);
+        while self.tins.len() > wanted.len() {
+            let Some(mut tin) = self.tins.pop() else { break };
+            for queue in 0..tins::QUEUES {
+                while let Some(packet) = self.slab.pop(&mut tin.flows[queue].fifo) {
+                    drops.dropped(packet, DropReason::Overlimit);
+                }
+            }
+            self.heap.forget();
+            self.cur_tin = 0;
+        }
+        let mut wanted = wanted.into_iter();
+        self.tins.iter_mut().zip(&mut wanted).for_each(|(tin, wanted)| tin.take_rate(&wanted));
+        self.tins.extend(wanted);
+        self.tin_index = self.params.tins.index();
+        self.shaper.set_rate(self.params.bandwidth);
+        self.buffer_limit = buffer_limit(&self.params, self.mtu);
+    }
+
     /// Linux's `buffer_used`.
     fn buffer_used(&self) -> u64 {
         self.slab.backlog() + self.slab.packets() as u64 * self.skb
@@ -299,6 +324,15 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Cake<P> {
             }
         }
         None
+    }
+
+    fn change(&mut self, _now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
+        let Spec::Cake(params) = spec else { return Err(spec.unchangeable()) };
+        let lengths = Lengths::new(params, self.header);
+        self.lengths.change(lengths);
+        self.params = params.clone();
+        self.reconfigure(drops);
+        Ok(())
     }
 
     fn next_event(&self) -> Time {

@@ -56,6 +56,11 @@ fn what_a_change_does_not_name_stays_and_tc_hears_of_what_it_names() {
     let change = spec.changed("red limit 400000").expect("a change");
     assert_eq!(Ok(change.spec), "red limit 400000".parse());
     assert_eq!(change.line, "red limit 400000 avpkt 1000 bandwidth 10mbit");
+    // Of cake's presets tc hears what they set.
+    let spec: Spec = "cake bandwidth 8mbit ethernet".parse().expect("cake");
+    let line = |words: &str| spec.changed(words).expect("a change").line;
+    assert_eq!(line("cake metro"), "cake rtt 10ms");
+    assert_eq!(line("cake unlimited nat"), "cake nat unlimited");
 }
 
 #[test]
@@ -69,7 +74,7 @@ fn what_linux_refuses_is_refused_in_words() {
     assert!(Living::new("prio").refusal("prio bands 2").contains("is not there"));
     assert!(Living::new("tbf rate 1mbit burst 2k child codel").refusal("tbf rate 1mbit burst 2k").contains("limit"));
     // Linux's sfq has no change; of the others ours has none.
-    for line in ["sfq", "htb rate 1mbit", "cake", "blue limit 9", "pie variant rfc8033", "noqueue"] {
+    for line in ["sfq", "htb rate 1mbit", "blue limit 9", "pie variant rfc8033", "noqueue"] {
         assert!(Living::new(line).refusal(line).contains("expected it to be set up anew"), "{line}");
     }
 }
@@ -198,6 +203,32 @@ fn dualpi2_drops_from_the_classic_queue_first() {
     dualpi2.change(ms(0), "dualpi2 memlimit 9000");
     assert_eq!(dualpi2.bench.counter("memory-limit"), 9000);
     assert_eq!(dualpi2.spec.to_string(), "dualpi2 memlimit 9000 target 5ms", "as max_rtt sets it");
+}
+
+#[test]
+fn cake_keeps_its_queues_at_another_bandwidth_and_drops_those_of_tins_that_are_no_more() {
+    let mut cake = Living::new("cake bandwidth 8mbit diffserv4 raw");
+    for (dscp, count) in [(0, 2), (46, 3)] {
+        for _ in 0..count {
+            cake.bench.put_dscp(ms(0), u32::from(dscp), 1000, dscp);
+        }
+    }
+    assert_eq!(cake.flows(ms(0)).len(), 1, "the next may leave 1 ms later");
+    assert_eq!(cake.change(ms(0), "cake bandwidth 80mbit"), []);
+    assert_eq!(cake.spec.to_string(), "cake bandwidth 80mbit diffserv4 raw overhead 0");
+    assert_eq!((cake.bench.qdisc.packets(), cake.bench.take_flow(ms(0))), (4, None), "held back as before");
+    assert!(cake.bench.take_flow(ms(1)).is_some());
+    let next = cake.bench.qdisc.next_event();
+    assert_eq!((cake.bench.take_flow(ms(1)), cake.bench.qdisc.next_event()), (None, Time(1_100_000)), "{next:?}");
+    // Voice has the fourth tin; best effort keeps the first.
+    let voice = cake.bench.qdisc.packets();
+    let dropped = cake.change(ms(2), "cake besteffort").len();
+    assert_eq!(cake.bench.qdisc.packets() + dropped, voice);
+    assert!(cake.flows(ms(9)).iter().all(|flow| *flow == 0));
+    cake.bench.put_dscp(ms(9), 46, 1000, 46);
+    assert_eq!(cake.bench.take_flow(ms(9)), Some(46), "in the one tin that is left");
+    assert_eq!(cake.change(ms(10), "cake diffserv8 unlimited"), []);
+    assert_eq!(cake.bench.qdisc.next_event(), Time::NEVER);
 }
 
 #[test]

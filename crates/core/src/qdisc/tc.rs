@@ -497,8 +497,12 @@ fn change_params<T: Parameters>(
             return Err(Error::new(param.name, problem));
         }
     }
-    let line = print_named(&params, |param| T::REPLACED || seen.contains(&param.name));
-    Ok((params, line))
+    // A preset has no value of its own: what it sets is what has changed.
+    let differs = |param: &Param<T>| (param.get)(&params) != (param.get)(present);
+    let line = print_named(&params, |param| T::REPLACED || seen.contains(&param.name) || differs(param));
+    let words = T::PARAMS.iter().filter(|param| seen.contains(&param.name) && (param.get)(&params) == Value::Unset);
+    let single = words.filter(|param| matches!(param.unit, Unit::Preset([_])));
+    Ok((params.clone(), single.fold(line, |line, param| line + " " + param.name)))
 }
 
 /// The words for `tc` of the parameters that are chosen.

@@ -28,7 +28,21 @@ pub(crate) enum What {
     Sizes { rate: f64, file: Option<Arc<Vec<u64>>>, group: Option<usize> },
 }
 
+/// Whether flows of this kind are carried by TCP.
+pub(super) fn is_over_tcp(reader: &Reader<'_>, kind: &str) -> Result<bool, Error> {
+    match kind {
+        "pings" | "cbr" | "voip" => Ok(false),
+        "onoff" => Ok(reader.field("transport")?.choice()? == "tcp"),
+        _ => Ok(true),
+    }
+}
+
 impl What {
+    /// Whether TCP carries it.
+    pub(super) fn has_tcp(&self) -> bool {
+        !matches!(self, What::Pings { .. } | What::Stream { transport: Transport::Udp, .. })
+    }
+
     pub(super) fn read(
         reader: &Reader<'_>,
         kind: &str,
@@ -70,9 +84,9 @@ impl What {
 /// Packets at a constant rate, all the time or in turns.
 fn stream(reader: &Reader<'_>, count: Count, duration: Time) -> Result<What, Error> {
     let turns = reader.given("kind").is_some_and(|kind| kind.text().is_ok_and(|kind| kind == "onoff"));
-    let over_tcp = turns && reader.field("transport")?.choice()? == "tcp";
+    let over_tcp = turns && is_over_tcp(reader, "onoff")?;
     let transport = if over_tcp { Transport::Tcp } else { Transport::Udp };
-    let of_tcp = || ["cc", "iw", "mss", "ecn", "acks", "rwnd"].iter().find_map(|name| reader.given(name));
+    let of_tcp = || ["cc", "iw", "mss", "acks", "rwnd"].iter().find_map(|name| reader.given(name));
     if let (true, false, Some(field)) = (turns, over_tcp, of_tcp()) {
         return Err(field.fault("expected only with transport = \"tcp\""));
     }

@@ -1,6 +1,8 @@
 //! Draws what is random in a scenario: one stream per source, named after the flow, so that neither another discipline
 //! nor another flow changes what this one draws.
 
+use std::collections::BTreeMap;
+
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Span, Time};
 
@@ -9,7 +11,7 @@ use super::rpm::Rpm;
 use super::stream::{self, Stream};
 use super::video::Video;
 use super::webs::Webs;
-use super::{App, Delays, Direction, Entry, Workload, sizes};
+use super::{App, Delays, Direction, Entry, User, Workload, sizes};
 use crate::describe::Description;
 use crate::scenario::{Hop, Link, Scenario};
 use crate::traffic::{Flow, Place, What};
@@ -18,7 +20,8 @@ use crate::traffic::{Flow, Place, What};
 pub(crate) fn draw(described: Description, seed: u64, webs: &Webs) -> Scenario {
     let Description { title, duration, measure, hops, access, host, groups, flows } = described;
     let common = Common { seed, duration, webs };
-    let mut entries = Vec::new();
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut users = Users::default();
     let mut longest_rtt = Span::ZERO;
     for (flow, count) in &flows {
         let growth = growth(&hops[flow.via.0..=flow.via.1]);
@@ -32,12 +35,28 @@ pub(crate) fn draw(described: Description, seed: u64, webs: &Webs) -> Scenario {
                     (_, Direction::Right) => format!("{name}.right"),
                     (_, Direction::Left) => format!("{name}.left"),
                 };
-                entries.push(entry(flow, i, (name, direction), rtt, common));
+                let user = flow.user.as_deref().map(|user| users.next(user, entries.len()));
+                entries.push(Entry { user, ..entry(flow, i, (name, direction), rtt, common) });
             }
         }
     }
     let workload = Workload { entries, groups };
     Scenario { title, duration, measure, seed, hops, access, host, workload, longest_rtt }
+}
+
+/// The users so far: by name their number, their flows, and the row of the first.
+#[derive(Default)]
+struct Users<'a>(BTreeMap<&'a str, (u16, u16, usize)>);
+
+impl<'a> Users<'a> {
+    /// A further flow of a user, in this row.
+    fn next(&mut self, name: &'a str, row: usize) -> User {
+        let known = self.0.len() as u16;
+        let (number, flows, first) = self.0.entry(name).or_insert((known, 0, row));
+        let flow = *flows;
+        *flows += 1;
+        User { number: *number, flow, first: *first }
+    }
 }
 
 /// What is the same for all flows.
@@ -56,8 +75,10 @@ fn entry(flow: &Flow, i: usize, (name, direction): (String, Direction), rtt: Spa
         via: flow.via,
         tcp: flow.tcp,
         dscp: flow.dscp,
+        ecn: flow.ecn,
         delays: delays(flow.place, direction, rtt - flow.rtt.path),
         tunnel,
+        user: None,
         app: app(flow, i, &name, common),
         name,
     }

@@ -4,10 +4,16 @@ use std::io;
 use std::net::SocketAddrV4;
 
 use sojourn_core::units::Time;
+use sojourn_model::workload::Entry;
 use sojourn_model::workload::stream::{Stream, Transport};
 
 use super::played::{Connection, What};
 use super::{FIRST_PORT, Flows, HEARERS, Net, OPENER, PINGERS, SERVICE, opposite, socket};
+
+/// The second octet of the IP header: DSCP and ECN field (RFC 3168 §5).
+fn tos(entry: &Entry) -> u8 {
+    entry.dscp << 2 | entry.ecn as u8
+}
 
 impl<N: Net> Flows<'_, N> {
     /// A datagram of a stream, or a write.
@@ -31,11 +37,10 @@ impl<N: Net> Flows<'_, N> {
         let entry = &self.entries[index as usize];
         let (from, to) = self.hosts(index, entry.direction);
         let (from, to) = (SocketAddrV4::new(from, FIRST_PORT), SocketAddrV4::new(to, SERVICE));
-        let (far, dscp) = (self.place(entry, entry.direction), entry.dscp);
-        let hearer = self.net.inside(far, move || socket::datagrams(to, None, 0))?;
-        let sender = self
-            .net
-            .inside(self.place(entry, opposite(entry.direction)), move || socket::datagrams(from, Some(to), dscp))?;
+        let (far, tos) = (self.place(entry, entry.direction), tos(entry));
+        let hearer = self.net.inside(far, move || socket::datagrams(to, from, 0))?;
+        let sender =
+            self.net.inside(self.place(entry, opposite(entry.direction)), move || socket::datagrams(from, to, tos))?;
         self.reactor.watch(&hearer, HEARERS + u64::from(index))?;
         let opened = self.reactor.now().0;
         self.played.connections.push(Connection { entry: index, port: FIRST_PORT, opened, backward: false });
@@ -56,15 +61,16 @@ impl<N: Net> Flows<'_, N> {
     pub(super) fn ping(&mut self, now: Time, index: u32, bytes: u32, number: u16) -> io::Result<()> {
         let entry = &self.entries[index as usize];
         let (from, to) = self.hosts(index, entry.direction);
-        let identifier = FIRST_PORT;
+        // A reply finds its socket by this alone, also where a host has several.
+        let identifier = FIRST_PORT + entry.user.map_or(0, |user| user.flow);
         if self.players[index as usize].pinger.is_none() {
             let place = self.place(entry, opposite(entry.direction));
-            let dscp = entry.dscp;
-            let fd = self.net.inside(place, move || socket::pinger(from, identifier, dscp))?;
+            let tos = tos(entry);
+            let fd = self.net.inside(place, move || socket::pinger(from, identifier, tos))?;
             self.reactor.watch(&fd, PINGERS + u64::from(index))?;
             self.players[index as usize].pinger = Some(fd);
             let opened = self.reactor.now().0;
-            self.played.connections.push(Connection { entry: index, port: identifier, opened, backward: false });
+            self.played.connections.push(Connection { entry: index, port: FIRST_PORT, opened, backward: false });
         }
         let player = &mut self.players[index as usize];
         if player.pings.len() > usize::from(u16::MAX) {

@@ -443,8 +443,8 @@ impl<'a, N: Net> Flows<'a, N> {
 
     /// The hosts of an entry: this side's, and the other's.
     fn hosts(&self, index: u32, towards: Direction) -> (Ipv4Addr, Ipv4Addr) {
-        let via = self.entries[index as usize].via;
-        let of = |side| topology::address(side, via, index as usize);
+        let entry = &self.entries[index as usize];
+        let of = |side| topology::address(side, entry, index as usize);
         (of(opposite(towards)), of(towards))
     }
 
@@ -481,7 +481,7 @@ impl<'a, N: Net> Flows<'a, N> {
 
     fn accept(&mut self, listener: usize) -> io::Result<()> {
         while let Some((fd, own, peer)) = socket::accept(&self.listeners[listener])? {
-            let entry = topology::entry_of(*own.ip()).unwrap_or(usize::MAX) as u32;
+            let entry = topology::entry_of([*own.ip(), *peer.ip()]).unwrap_or(usize::MAX) as u32;
             let Some(&conn) = self.by_port.get(&(entry, peer.port())) else { continue };
             let application = &self.entries[entry as usize];
             socket::configure(&fd, &application.tcp)?;

@@ -63,7 +63,8 @@ fn v4(address: SocketAddrAny) -> io::Result<SocketAddrV4> {
 /// Opens a connection with this DSCP; whether it stands is told by the first readiness to write.
 pub fn connect(from: SocketAddrV4, to: SocketAddrV4, config: &Config, dscp: u8) -> io::Result<OwnedFd> {
     let fd = tcp()?;
-    set_dscp(&fd, dscp)?;
+    // The ECN field stays TCP's.
+    set_tos(&fd, dscp << 2)?;
     sockopt::set_socket_reuseaddr(&fd, true)?;
     configure(&fd, config)?;
     rustix::net::bind(&fd, &from)?;
@@ -114,9 +115,9 @@ pub fn clamp_window(fd: &OwnedFd, config: &Config) -> io::Result<()> {
     window(config).map_or(Ok(()), |window| set(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, window))
 }
 
-/// The DSCP of what the socket sends; the ECN field of the same octet stays TCP's.
-fn set_dscp(fd: &OwnedFd, dscp: u8) -> io::Result<()> {
-    set(fd, libc::IPPROTO_IP, libc::IP_TOS, u32::from(dscp) << 2)
+/// DSCP and ECN field of what the socket sends; the kernel takes the ECN field of all but TCP's sockets.
+fn set_tos(fd: &OwnedFd, tos: u8) -> io::Result<()> {
+    set(fd, libc::IPPROTO_IP, libc::IP_TOS, u32::from(tos))
 }
 
 /// Bounds what was written and not sent, so that a flow that stops has little left.
@@ -216,18 +217,18 @@ pub fn failure(fd: impl AsFd) -> io::Result<()> {
     }
 }
 
-/// A socket for datagrams at this address, with this DSCP; with `to` for sending there, without it for receiving.
-pub fn datagrams(at: SocketAddrV4, to: Option<SocketAddrV4>, dscp: u8) -> io::Result<OwnedFd> {
+/// A socket for datagrams between these addresses, with this DSCP and ECN field. A host may have others at the same port, with
+/// other peers.
+pub fn datagrams(at: SocketAddrV4, peer: SocketAddrV4, tos: u8) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let fd = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, flags, Some(ipproto::UDP))?;
     // What waits in the host itself, or to be read, is never refused.
     sockopt::set_socket_send_buffer_size(&fd, ROOM)?;
     sockopt::set_socket_recv_buffer_size(&fd, ROOM)?;
-    set_dscp(&fd, dscp)?;
+    set_tos(&fd, tos)?;
+    sockopt::set_socket_reuseaddr(&fd, true)?;
     rustix::net::bind(&fd, &at)?;
-    if let Some(to) = to {
-        rustix::net::connect(&fd, &to)?;
-    }
+    rustix::net::connect(&fd, &peer)?;
     Ok(fd)
 }
 
@@ -256,11 +257,11 @@ pub fn take_datagram(fd: &OwnedFd) -> io::Result<Option<(u32, Time)>> {
     }
 }
 
-/// A socket for echo requests with this identifier and DSCP; the kernel's replies have the same.
-pub fn pinger(from: Ipv4Addr, identifier: u16, dscp: u8) -> io::Result<OwnedFd> {
+/// A socket for echo requests with this identifier, DSCP and ECN field; the kernel's replies repeat what arrived.
+pub fn pinger(from: Ipv4Addr, identifier: u16, tos: u8) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let fd = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, flags, Some(ipproto::ICMP))?;
-    set_dscp(&fd, dscp)?;
+    set_tos(&fd, tos)?;
     rustix::net::bind(&fd, &SocketAddrV4::new(from, identifier))?;
     Ok(fd)
 }

@@ -70,6 +70,14 @@ impl Lengths {
         }
     }
 
+    /// Counts like `other` from now on; lengths seen are kept, unless a packet takes up more or less now.
+    pub fn change(&mut self, other: Lengths) {
+        let counts = |one: &Lengths| (one.header, one.overhead, one.mpu, one.atm);
+        if counts(self) != counts(&other) {
+            *self = other;
+        }
+    }
+
     #[inline]
     fn net(&self, bytes: u32) -> u32 {
         bytes.saturating_sub(self.header)
@@ -117,6 +125,11 @@ impl Shaper {
     /// Of the bandwidth told.
     pub fn new(bandwidth: Option<Rate>) -> Shaper {
         Shaper { rate: ByteTime::new(bandwidth.map_or(0, bytes_per_second)), time_next: 0, failsafe: 0 }
+    }
+
+    /// Another bandwidth; what was sent stays reckoned with.
+    pub fn set_rate(&mut self, bandwidth: Option<Rate>) {
+        self.rate = Shaper::new(bandwidth).rate;
     }
 
     /// Until when packets are held back.

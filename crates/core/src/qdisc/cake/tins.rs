@@ -203,6 +203,12 @@ impl Tin {
         }
     }
 
+    /// Takes on another tin's rate and what follows from it (Linux's `cake_set_rate`); queues and their state stay.
+    pub fn take_rate(&mut self, other: &Tin) {
+        (self.flow_quantum, self.cobalt) = (other.flow_quantum, other.cobalt);
+        (self.rate, self.byte_time, self.quantum) = (other.rate, other.byte_time, other.quantum);
+    }
+
     /// Whether there are packets.
     #[inline]
     pub fn has_flows(&self) -> bool {

@@ -1,0 +1,246 @@
+"""`sojourn new`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import click
+
+from sojourn.cli.base import cli, fail, format_option, rows_as_csv
+from sojourn.plan import SUFFIX, load
+
+PACKET = 1514
+"""Bytes of a full packet with its Ethernet header, in which a modem's buffer is counted here."""
+SHAPED = 0.95
+"""The part of the line's rate to which a shaper is set, so that the queue stands in the router and not in the modem."""
+ACCESS = {
+    "ethernet": (14, "", ""),
+    "docsis": (18, " docsis", " overhead 4 mpu 64"),
+    "vdsl": (22, " bridged-ptm", " overhead 8"),
+}
+"""By kind of line: bytes that it counts beyond the IP packet, and what cake and htb (which counts an Ethernet header by
+itself) have to be told of it."""
+RATES = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
+TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+
+TEXT = """\
+# A home line, written by
+#   {command}
+# Change what is different at your home. Then:
+#   sojourn check {file}    says what would run
+#   sojourn run {file}      compares the disciplines, with a report to open in a browser
+# All keys that a scenario may have: sojourn list keys
+title = "{name}: {down} down, {up} up"
+duration = "{duration}"
+measure = ["{start}", "end"]  # what is before is start-up, reported apart
+
+# The line, with the modem's buffer at either end as it is today: {buffer}, in packets of {packet} bytes.
+# The direction "{right}" is down, to the home; "{left}" is up.
+[[hop]]
+name = "home"
+rate = "{down}"
+delay = "{delay}"  # one way: half of the base RTT of {rtt}
+qdisc = "{down_fifo}"
+overhead = {overhead}  # bytes that the line counts beyond each IP packet
+{up_key} = {{ rate = "{up}", qdisc = "{up_fifo}" }}
+
+# What people do at home, all at once. Remove what nobody does at yours.
+[[flow]]
+name = "download"
+kind = "bulk"
+direction = "{right}"
+start = "uniform 0s..1s"
+
+[[flow]]
+name = "upload"  # photos to a cloud, a backup
+kind = "bulk"
+direction = "{left}"
+start = "uniform 0s..1s"
+
+[[flow]]
+name = "call"
+kind = "voip"
+direction = "both"
+
+[[flow]]
+name = "reader"  # somebody who reads pages
+kind = "web"
+page = true
+
+[[flow]]
+name = "ping"
+kind = "pings"
+interval = "100ms"
+
+# What is compared: the modem's buffer alone, and a router before the modem that holds packets back to {percent} % of
+# the line's rate, so that the queue stands where a discipline manages it. Both directions change together.
+[sweep]
+zip = [["hop.home.qdisc", "hop.home.{up_key}.qdisc"]]
+"hop.home.qdisc" = [
+{down_lines}
+]
+"hop.home.{up_key}.qdisc" = [
+{up_lines}
+]
+"""
+
+
+def _rate(_context: click.Context, option: click.Parameter, text: str) -> int:
+    """A rate in bits per second."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(bit|kbit|mbit|gbit)", text.strip().lower())
+    value = round(float(found[1]) * RATES[found[2]]) if found else 0
+    if not 64_000 <= value <= 10**10:
+        fail(
+            f"{option.opts[0]} = {text}: expected a rate from 64kbit to 10gbit, such as 20mbit (bit, kbit, mbit, gbit)"
+        )
+    return value
+
+
+def _seconds(text: str) -> float | None:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(us|ms|s)", text.strip().lower())
+    return float(found[1]) * TIMES[found[2]] if found else None
+
+
+def _rtt(_context: click.Context, option: click.Parameter, text: str) -> float:
+    """A time in seconds."""
+    value = _seconds(text)
+    if value is None or not 1e-4 <= value <= 10:
+        fail(f"{option.opts[0]} = {text}: expected a time from 100us to 10s, such as 30ms (us, ms, s)")
+    return value
+
+
+def _buffer(_context: click.Context, option: click.Parameter, text: str) -> str:
+    """A time of the line's rate, or a number of packets."""
+    value = _seconds(text)
+    packets = text.isdecimal() and 1 <= int(text) <= 10**6
+    if not packets and (value is None or not 1e-3 <= value <= 60):
+        fail(
+            f"{option.opts[0]} = {text}: expected a time from 1ms to 60s, such as 800ms, "
+            "or a number of packets from 1 to 1000000, such as 1000"
+        )
+    return text
+
+
+@cli.command(
+    epilog="""\b
+Examples:
+  sojourn new home-line --down 20mbit --up 2mbit --rtt 30ms --buffer 800ms
+  sojourn new cable --down 250mbit --up 25mbit --buffer 1000 --access docsis
+"""
+)
+@click.argument("name")
+@click.option("--down", required=True, callback=_rate, metavar="RATE", help="The line's rate to the home: 20mbit.")
+@click.option("--up", required=True, callback=_rate, metavar="RATE", help="The line's rate from the home: 2mbit.")
+@click.option(
+    "--rtt",
+    default="30ms",
+    show_default=True,
+    callback=_rtt,
+    metavar="TIME",
+    help="Round trip to the servers while nothing else is sent.",
+)
+@click.option(
+    "--buffer",
+    default="1000",
+    show_default=True,
+    callback=_buffer,
+    metavar="SIZE",
+    help="The modem's buffer, each way: a time at the line's rate (800ms), or packets (1000).",
+)
+@click.option(
+    "--access",
+    type=click.Choice(list(ACCESS)),
+    default="ethernet",
+    show_default=True,
+    help="The kind of line: what it counts beyond the IP packet.",
+)
+@format_option()
+def new(name: str, down: int, up: int, rtt: float, buffer: str, access: str, form: str) -> None:
+    """Write a scenario file for a home line, with comments, to change and to run.
+
+    NAME.toml goes into this folder, and no file is overwritten. To know your line's buffer, ping a server while you
+    send as much as you can: the buffer is as long as the time by which the ping grows.
+    """
+    stem = name.removesuffix(SUFFIX)
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", stem):
+        fail(f"NAME = {name}: expected letters, digits, '.', '_' and '-', such as home-line")
+    path = Path(stem + SUFFIX)
+    text = scenario(stem, down, up, rtt, buffer, access)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        fail(f"{path}: there is such a file already, and it is left as it is; choose another name, or remove the file")
+    plan = load(path)
+    if form == "json":
+        click.echo(json.dumps({"file": str(path), "title": plan.title, "runs": len(plan)}))
+    elif form == "csv":
+        click.echo(rows_as_csv(["file", "title", "runs"], [[str(path), plan.title, str(len(plan))]]), nl=False)
+    else:
+        click.echo(f"{path}: written\nlook at it:  sojourn check {path}\nrun it:      sojourn run {path}")
+
+
+def scenario(name: str, down: int, up: int, rtt: float, buffer: str, access: str) -> str:
+    """The text of a home line's scenario; rates in bits per second, `rtt` in seconds, `buffer` as its option has it."""
+    overhead, *_ = ACCESS[access]
+    fifos = [f"pfifo limit {packets(buffer, rate)}" for rate in (down, up)]
+    duration = 60 if down + up <= 300e6 else 20
+    command = f"sojourn new {name} --down {rate_text(down)} --up {rate_text(up)} --rtt {time_text(rtt)}"
+    return TEXT.format(
+        command=f"{command} --buffer {buffer} --access {access}",
+        file=name + SUFFIX,
+        name=name,
+        down=rate_text(down),
+        up=rate_text(up),
+        duration=f"{duration}s",
+        start=f"{duration // 6}s",
+        buffer=f"{buffer} packets" if buffer.isdecimal() else f"{buffer} of the rate",
+        packet=PACKET,
+        right="right",
+        left="left",
+        up_key="reverse",
+        delay=time_text(rtt / 2),
+        rtt=time_text(rtt),
+        down_fifo=fifos[0],
+        up_fifo=fifos[1],
+        overhead=overhead,
+        percent=round(SHAPED * 100),
+        down_lines=lines(fifos[0], down, access),
+        up_lines=lines(fifos[1], up, access),
+    )
+
+
+def lines(fifo: str, rate: int, access: str) -> str:
+    """The disciplines compared in one direction, a line each."""
+    _, cake, htb = ACCESS[access]
+    shaped = rate_text(int(rate * SHAPED))
+    compared = (
+        fifo,
+        f"htb rate {shaped}{htb} child codel",
+        f"htb rate {shaped}{htb} child fq_codel",
+        f"cake bandwidth {shaped}{cake}",
+    )
+    return "\n".join(f'  "{line}",' for line in compared)
+
+
+def packets(buffer: str, rate: int) -> int:
+    """A buffer in packets."""
+    seconds = _seconds(buffer)
+    return int(buffer) if seconds is None else max(1, round(seconds * rate / 8 / PACKET))
+
+
+def rate_text(rate: int) -> str:
+    """A rate in the largest unit in which it is a whole number."""
+    unit = next(unit for unit in reversed(RATES) if rate % RATES[unit] == 0)
+    return f"{rate // RATES[unit]}{unit}"
+
+
+def time_text(seconds: float) -> str:
+    """A time in the largest unit in which it is a whole number, or in microseconds."""
+    micros = round(seconds * 1e6)
+    for unit, size in (("s", 10**6), ("ms", 10**3)):
+        if micros % size == 0:
+            return f"{micros // size}{unit}"
+    return f"{micros}us"

@@ -1,0 +1,219 @@
+"""The first minute of somebody who has the wheel and no clone: every command in an empty folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT, SOJOURN, Run, skip_loudly
+from sojourn import claims, plan
+from sojourn.errors import Refusal
+from sojourn.kernel import replay
+from sojourn.kernel.store import Kernel
+
+Installed = Callable[..., subprocess.CompletedProcess[str]]
+COLUMNS = 80
+LINE = ("--down", "20mbit", "--up", "2mbit", "--rtt", "30ms", "--buffer", "800ms")
+SHORT = ("--set", "duration=3s", "--set", 'measure=["0s", "end"]')
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """The command of a fresh environment into which pip put the wheel, started in an empty folder.
+
+    The packages that sojourn needs are linked from the environment of the tests, so nothing is downloaded.
+    """
+    wheels = sorted((ROOT / "target/wheels").glob("sojourn-*.whl"))
+    if len(wheels) != 1:
+        skip_loudly("no wheel is in target/wheels, where 'make wheel' leaves it")
+    folder = tmp_path_factory.mktemp("fresh")
+    venv = folder / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    there, here = (Path(root) / "lib" / version / "site-packages" for root in (sys.prefix, venv))
+    for package in there.iterdir():
+        if not package.name.startswith("sojourn"):
+            (here / package.name).symlink_to(package)
+    python = str(venv / "bin/python")
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-index", "--no-deps"]
+    subprocess.run([*pip, "--disable-pip-version-check", str(wheels[0])], check=True)
+    empty = folder / "empty"
+    empty.mkdir()
+    known = {key: value for key, value in os.environ.items() if key not in ("SOJOURN_BENCH", "PYTHONPATH")}
+    surroundings = known | {"PATH": "/usr/bin:/bin", "COLUMNS": str(COLUMNS), "XDG_CACHE_HOME": str(folder / "cache")}
+
+    def run(*words: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+        command = [str(venv / "bin/sojourn"), *map(str, words)]
+        done = subprocess.run(command, cwd=empty, env=surroundings, capture_output=True, text=True, check=False)
+        assert "Traceback" not in done.stderr, done.stderr
+        assert done.returncode == code, f"exit code {done.returncode}, expected {code}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    return run
+
+
+def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    """The message is one line that has these words in it, and nothing went to stdout."""
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    for word in words:
+        assert word in line, line
+
+
+def test_the_wheel_alone_runs_a_scenario_by_name_and_reports_it(installed: Installed) -> None:
+    done = installed("run", "rrul", *SHORT)
+    found = re.search(r"report: (results/rrul-001)/report\.html", done.stderr)
+    assert found, done.stderr
+    report = installed("report", found[1])
+    assert "report" in report.stdout + report.stderr
+    assert len(json.loads(installed("run", "lte-trace", *SHORT, "-f", "json").stdout)["runs"]) > 1, "with its trace"
+
+
+def test_the_wheel_alone_checks_sweeps_and_verifies(installed: Installed) -> None:
+    assert "RRUL" in installed("check", "rrul").stdout
+    words = ("sweep", "static-1.5mbit", "--seeds", "1", *SHORT)
+    assert "0 of them played" not in installed(*words).stderr
+    assert " 0 of them played now" in installed(*words).stderr, "a scenario found by its name has one identity"
+    assert "codel" in installed("verify", "codel", "--traces", "1").stdout
+
+
+def test_scenarios_are_listed_by_name_with_what_they_are_about_unbroken_at_80_columns(installed: Installed) -> None:
+    listed = json.loads(installed("list", "scenarios", "-f", "json").stdout)["scenarios"]
+    assert {one["name"] for one in listed} == {path.stem for path in (ROOT / "scenarios").glob("*.toml")}
+    lines = installed("list", "scenarios").stdout.splitlines()
+    for one in listed:
+        assert Path(one["file"]).is_file()
+        assert not Path(one["file"]).is_relative_to(ROOT), "the wheel's own"
+        (line,) = [line for line in lines if line.split()[:1] == [one["name"]]]
+        assert line.endswith(one["title"])
+    assert max(map(len, lines)) <= COLUMNS
+
+
+def test_new_writes_a_line_that_passes_check_and_runs(installed: Installed) -> None:
+    said = installed("new", "home-line", *LINE).stdout
+    assert "sojourn run home-line.toml" in said
+    assert "4 runs of 60 s" in installed("check", "home-line.toml").stdout
+    runs = json.loads(installed("run", "home-line.toml", "-f", "json").stdout)["runs"]
+    for queue, full, managed in (("home", 600, 50), ("home.reverse", 100, 50)):
+        fifo, *others = [run["hops"][queue]["sojourn_ms"]["p95"] for run in runs]
+        assert full < fifo <= 820, "as long as the modem's buffer at most"
+        assert max(others) < managed
+    again = installed("new", "home-line", *LINE, code=2)
+    refused(again, "home-line.toml", "left as it is")
+
+
+ERRORS = {
+    ("run", "rrull"): ["rrull", "nearest is rrul", "sojourn list scenarios"],
+    ("check", "scenarios/rrul.toml"): ["scenarios/rrul.toml", "nearest is rrul", "sojourn list scenarios"],
+    ("sweep", "nowhere.toml"): ["nowhere.toml", "no such file", "sojourn new"],
+    ("agree", "rrull"): ["rrull", "nearest is rrul"],
+    ("claims",): ["clone", "--experiments DIR"],
+    ("claims", "C7"): ["clone", "--experiments DIR"],
+    ("claims", "009"): ["clone", "--experiments DIR"],
+    ("figures",): ["clone", "--experiments DIR"],
+    ("figures", "001/figure-7"): ["clone", "--experiments DIR"],
+    ("bench", "P1"): ["make build", "SOJOURN_BENCH"],
+    ("run", "rrul", "--world", "kernel", "-f", "json"): ["5 to 10 minutes, no root", "sojourn kernel build"],
+    ("run", "rrul", "--world", "live"): ["--world", "live", "not built yet"],
+    ("report", "results/none-001"): ["results/none-001"],
+    ("lst",): ["lst", "list"],
+    ("list", "scenario"): ["scenario", "scenarios"],
+}
+
+
+@pytest.mark.parametrize("words", ERRORS, ids=" ".join)
+def test_an_error_outside_a_clone_says_what_to_do(installed: Installed, words: tuple[str, ...]) -> None:
+    refused(installed(*words, code=2), *ERRORS[words])
+
+
+WRONG = {
+    ("--down", "20"): ["--down = 20", "expected a rate", "20mbit"],
+    ("--down", "5 Mbit/s"): ["--down = 5 Mbit/s", "expected a rate"],
+    ("--up", "0mbit"): ["--up = 0mbit", "64kbit to 10gbit"],
+    ("--rtt", "30"): ["--rtt = 30", "expected a time", "30ms"],
+    ("--buffer", "800 packets"): ["--buffer = 800 packets", "800ms", "packets"],
+    ("--buffer", "0"): ["--buffer = 0", "expected"],
+    ("--access", "docsys"): ["--access", "docsys", "docsis"],
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=" ".join)
+def test_new_names_option_value_and_what_was_expected(sojourn: Run, tmp_path: Path, wrong: tuple[str, str]) -> None:
+    refused(sojourn("new", "line", *LINE, *wrong, code=2), *WRONG[wrong])
+    assert not list(tmp_path.glob("*.toml"))
+
+
+def test_new_refuses_a_name_that_is_a_path(sojourn: Run) -> None:
+    refused(sojourn("new", "../line", *LINE, code=2), "NAME = ../line", "expected letters")
+
+
+@pytest.mark.parametrize("access", ["ethernet", "docsis", "vdsl"])
+@pytest.mark.parametrize(("down", "up", "buffer"), [("64kbit", "64kbit", "1"), ("2.5mbit", "768kbit", "3s")])
+def test_whatever_new_writes_runs(sojourn: Run, access: str, down: str, up: str, buffer: str) -> None:
+    sojourn("new", "line.toml", "--down", down, "--up", up, "--buffer", buffer, "--rtt", "1ms", "--access", access)
+    runs = json.loads(sojourn("run", "line.toml", *SHORT, "-f", "json").stdout)
+    assert [len(runs["runs"]), runs["skipped"]] == [4, []]
+
+
+def test_a_file_wins_over_a_scenario_of_its_name_and_a_folder_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert plan.find("home") == plan.bundled()["home"]
+    (tmp_path / "home").mkdir()
+    assert plan.find("home") == plan.bundled()["home"]
+    (tmp_path / "home").rmdir()
+    (tmp_path / "home").write_text("")
+    assert plan.find("home") == Path("home")
+    (tmp_path / "my-line.toml").write_text("")
+    with pytest.raises(Refusal, match=r"nearest is my-line\.toml"):
+        plan.find("my-line")
+
+
+def test_an_id_names_all_parts_of_a_claim_and_no_other() -> None:
+    ids = ("C7", "C7 fq", "C7a", "C70", "C71", "B8", "N1")
+    assert [one for one in ids if claims.is_part(one, "C7")] == ["C7", "C7 fq", "C7a"]
+    assert [one for one in ids if claims.is_part(one, "C7 fq")] == ["C7 fq"]
+    assert [one for one in ids if claims.is_part(one, "C")] == []
+    chosen = claims.select(["C7"], ROOT / "experiments")
+    assert [claim.id for _, found in chosen for claim in found] == ["C7 fq", "C7 fq_codel", "C7 ccaq"]
+
+
+def test_make_run_builds_no_bench_program() -> None:
+    rules = dict(re.findall(r"(?m)^(run|wheel|build): ([^#]*)", (ROOT / "Makefile").read_text(encoding="utf-8")))
+    assert {name: rule.split() for name, rule in rules.items()} == {
+        "run": ["$(VENV)/.wheel"],
+        "wheel": ["$(VENV)/.wheel"],
+        "build": ["$(VENV)/.wheel", "$(VENV)/.bench"],
+    }
+
+
+def test_a_module_that_the_kernel_has_built_in_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "modules.builtin").write_text("kernel/net/sched/sch_fq_codel.ko\nkernel/net/sched/sch_pie.ko\n")
+    kernel = Kernel(tmp_path / "linux", "7.3.4", 250, "fast", "", build=tmp_path, source=tmp_path)
+    replay.refuse_built_in(kernel, ["sch_mine"])
+    with pytest.raises(Refusal, match=r"^fq_codel is built into this kernel .*sojourn kernel build --source DIR$"):
+        replay.refuse_built_in(kernel, ["sch_mine", "sch_fq_codel"])
+
+
+def test_the_progress_bar_says_no_total_that_is_not_the_runs(tmp_path: Path) -> None:
+    main, terminal = os.openpty()
+    words = [SOJOURN, "run", "static-100mbit", "--set", "duration=20s", "-f", "csv"]
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=terminal) as process:
+        os.close(terminal)
+        said = b""
+        with suppress(OSError):  # as a terminal ends
+            while piece := os.read(main, 2**16):
+                said += piece
+        assert process.wait() == 0
+    os.close(main)
+    shown = {int(total) for total in re.findall(rb"\d+ of (\d+) simulated seconds", said)}
+    assert shown <= {80}, said

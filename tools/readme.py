@@ -1,0 +1,87 @@
+"""The proof on README.md's first screen, from the files that tools wrote. With --check, compares only.
+
+Each number is computed here from a recorded result: the packets compared with Linux (tools/kernel_replay.py), the
+agreement of whole runs (tools/agree_page.py), and the speed beside other simulators (benches/peers.py).
+"""
+
+from __future__ import annotations
+
+import csv
+import statistics
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+EXPLANATION = ROOT / "docs/explanation"
+BEGIN, END = "<!-- proof: written by tools/readme.py -->\n", "<!-- end of the proof -->\n"
+
+
+def rows(name: str) -> list[dict[str, str]]:
+    """A recorded result."""
+    with (EXPLANATION / name).open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def decisions() -> str:
+    """How many packets were compared with Linux, one by one, and how many differed."""
+    found = rows("kernel-replay.csv")
+    packets, differ = (sum(int(row[key]) for row in found) for key in ("packets", "differences"))
+    disciplines = len({row["discipline"] for row in found})
+    linux = sorted({row["kernel"] for row in found}, key=lambda text: [int(part) for part in text.split(".")])
+    return (
+        f"{packets / 1e6:.0f} million packets through {disciplines} disciplines, decided by sojourn and by Linux "
+        f"({', '.join(linux)}): **{differ:,} differ** ([table](docs/explanation/kernel-replay.md))"
+    )
+
+
+def agreement() -> str:
+    """How far whole runs are from the same runs in the kernel."""
+    found = [row for row in rows("agreement.csv") if row["measure"] == "p95"]
+    median = statistics.median(abs(float(row["difference"])) for row in found)
+    return (
+        f"{len(found)} scenarios, drawn at random and frozen, played by Linux and by the simulator: the 95th "
+        f"percentile of the delay differs by **{median:.2%}** in the median ([table](docs/explanation/agreement.md))"
+    ).replace("%**", " %**")
+
+
+def speed() -> str:
+    """Packets per CPU second beside ns-3's."""
+    times = [float(row["sojourn"]) / float(row["ns-3"]) for row in rows("peers.csv")]
+    return (
+        f"**{min(times):,.0f} to {max(times):,.0f} times** ns-3's packets per CPU second, over {len(times)} benches "
+        "([table](docs/explanation/speed.md))"
+    )
+
+
+def proof() -> str:
+    """The table."""
+    return "\n".join(
+        [
+            "| | |",
+            "|---|---|",
+            f"| Decisions | {decisions()} |",
+            f"| Whole runs | {agreement()} |",
+            f"| Speed | {speed()} |",
+            "| Root | not needed: not for the simulator, and not for runs in a real Linux kernel |",
+            "",
+        ]
+    )
+
+
+def main() -> int:
+    """Writes the table; with --check, 1 if it is not what the recorded results say."""
+    text = README.read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    wanted = f"{before}{BEGIN}{proof()}{END}{after}"
+    if "--check" not in sys.argv:
+        README.write_text(wanted, encoding="utf-8")
+    elif wanted != text:
+        print("README.md: its numbers are not those of the recorded results; run 'make docs'", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

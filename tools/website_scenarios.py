@@ -1,0 +1,155 @@
+"""The gallery of scenarios, and a picture for each discipline: drawn by the command's own report, as a reader would."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from guidance import advice
+from website_tree import Tree, picture_of, toctree
+
+from sojourn import plan, report, sweep
+
+FADING = '[["0s", "20mbit"], ["20s", "5mbit"], ["40s", "20mbit"]]'
+STEADY = '"5mbit"'
+"""A shaper has to be set to a fixed rate, so its link has one."""
+SHAPERS = ("tbf", "htb")
+ONE_DISCIPLINE = """\
+title = "{title}"
+duration = "60s"
+
+[[hop]]
+name = "link"
+rate = {rate}
+qdisc = "pfifo"
+
+[[flow]]
+kind = "bulk"
+count = 2
+rtt = "40ms"
+start = "uniform 0s..1s"
+
+[[flow]]
+kind = "pings"
+interval = "50ms"
+rtt = "40ms"
+
+[sweep]
+"hop.link.qdisc" = {lines}
+"""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A scenario that comes with sojourn, as the gallery shows it."""
+
+    name: str
+    title: str
+    text: str
+
+    @property
+    def says(self) -> str:
+        """The comment at the file's head, as a paragraph."""
+        lines = self.text.splitlines()
+        head = lines[: next(place for place, line in enumerate(lines) if not line.startswith("#"))]
+        return " ".join(line.removeprefix("#").strip() for line in head)
+
+
+def scenarios() -> list[Scenario]:
+    """All, by name."""
+    return [
+        Scenario(name, plan.load(path).title, path.read_text(encoding="utf-8")) for name, path in plan.bundled().items()
+    ]
+
+
+def draw(files: Mapping[Path, Path]) -> None:
+    """By scenario file, where its picture goes: the first of its report, with one seed."""
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(_draw, files, files.values()))
+
+
+def _draw(file: Path, out: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        report.write(Path(folder), sweep.compare(file, seeds=1, jobs=1, folder=Path(folder)).runs)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(Path(folder) / report.PICTURE, out)
+
+
+def discipline_files(folder: Path) -> dict[str, Path]:
+    """A scenario file for each discipline that has a picture, by its name."""
+    files = {}
+    for name, one in advice()["disciplines"].items():
+        if "picture" in one:
+            files[name] = folder / f"{name}.toml"
+            title = f"{name} on a link of 5 Mbit/s" if name in SHAPERS else f"{name} on a link that slows down"
+            rate = STEADY if name in SHAPERS else FADING
+            files[name].write_text(
+                ONE_DISCIPLINE.format(title=title, rate=rate, lines=json.dumps(one["picture"])), encoding="utf-8"
+            )
+    return files
+
+
+def add_pictures(tree: Tree) -> None:
+    """Draws the gallery's pictures and the disciplines', and puts these onto their pages."""
+    with tempfile.TemporaryDirectory() as folder:
+        disciplines = discipline_files(Path(folder))
+        places = {file: tree.folder / f"reference/disciplines/{name}.png" for name, file in disciplines.items()}
+        places |= {file: tree.folder / f"scenarios/{name}.png" for name, file in plan.bundled().items()}
+        draw(places)
+    for name in disciplines:
+        page = tree.folder / f"reference/disciplines/{name}.md"
+        text = page.read_text(encoding="utf-8")
+        shaped = name in SHAPERS
+        link = "5 Mbit/s" if shaped else "20 Mbit/s that falls to 5 between 20 and 40 seconds"
+        shown = picture_of(f"What {name} does to the delay", f"{name}.png")
+        words = f"Two downloads and pings over a link of {link}, RTT 40 ms:"
+        page.write_text(
+            text.replace("\n## What to set\n", f"\n{words}\n\n{shown}\n\n## What to set\n", 1), encoding="utf-8"
+        )
+
+
+def gallery() -> dict[str, str]:
+    """A page for each scenario, and one that shows them all."""
+    there = scenarios()
+    return {f"scenarios/{one.name}.md": _page(one) for one in there} | {"scenarios/index.md": _index(there)}
+
+
+def _command(line: str) -> str:
+    return f"```shell\n{line}\n```"
+
+
+def _index(there: Sequence[Scenario]) -> str:
+    cards = [
+        f"<div>\n\n[![{one.title}]({one.name}.png)]({one.name}.md)\n\n"
+        f"[{one.title}]({one.name}.md)\n\n{_command(f'sojourn run {one.name}')}\n\n</div>"
+        for one in there
+    ]
+    return (
+        "# Scenarios\n\nThese come with sojourn and run by name from any folder. Each picture is the first of the "
+        "report that its line writes.\n\n"
+        + '<div class="gallery">\n\n'
+        + "\n\n".join(cards)
+        + "\n\n</div>\n\n"
+        + toctree([one.name for one in there], hidden=True)
+    )
+
+
+def _page(one: Scenario) -> str:
+    return "\n\n".join(
+        [
+            f"# {one.title}",
+            one.says,
+            _command(f"sojourn run {one.name}"),
+            picture_of(one.title, f"{one.name}.png"),
+            f"## The file\n\n```toml\n{one.text.rstrip()}\n```",
+            f"To change a copy of it: `sojourn list scenarios -f json` says where the file is, and "
+            f"`sojourn run {one.name} --set KEY=VALUE` changes a key without one "
+            "([how](../how-to/change-a-scenario.md)).\n",
+        ]
+    )
