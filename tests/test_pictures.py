@@ -217,6 +217,31 @@ def test_a_parameter_in_the_disciplines_lines_is_a_swept_number_too(played: RunR
     assert set(axis.lines) == {"codel limit 100", "fq_codel limit 100"}
 
 
+def test_keys_that_move_together_make_one_curve_and_independent_ones_a_row_of_panels_each(played: RunRecord) -> None:
+    rates = ("1mbit", "3mbit", "10mbit")
+    zipped = [
+        {
+            "hop.bottleneck.rate": rate,
+            "hop.bottleneck.reverse.rate": rate,
+            "hop.bottleneck.qdisc": line,
+            "x.qdisc": line,
+        }
+        for rate in rates
+        for line in ("codel", "pie")
+    ]
+    crossed = [{"hop.bottleneck.rate": rate, "flow.bulk0.cc": cc} for rate in rates for cc in ("cubic", "reno")]
+    for sets, rows in ((zipped, 1), (crossed, 2)):
+        axis = swept.axis_of(*groups_of([with_set(played, one) for one in sets]))
+        assert axis is not None
+        assert axis.name == "bottleneck.rate"
+        assert len({str(one) for one in axis.rests}) == rows
+        places = {
+            (one.value if one else None, line, str(rest))
+            for one, line, rest in zip(axis.values, axis.lines, axis.rests, strict=True)
+        }
+        assert len(places) == len(sets), "no two combinations share a point"
+
+
 @pytest.mark.parametrize(
     "sets",
     [

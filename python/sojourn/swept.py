@@ -31,8 +31,8 @@ DECADES = 15.0
 """Ratio of the largest to the least value from which on an axis is logarithmic."""
 MOST_PANELS, MOST_ROWS = 3, 4
 LEFT, BETWEEN, RIGHT = 0.75, 0.72, 2.3
-PANEL, UNDER = 2.5, 0.66
-"""Inches of a panel's height, and of what stands below it."""
+PANEL, UNDER, TITLE = 2.5, 0.66, 0.46
+"""Inches of a panel's height, of what stands below it, and of its title above."""
 
 
 @dataclass(frozen=True)
@@ -76,24 +76,38 @@ def axis_of(combinations: Sequence[Combination], hop: str) -> Axis | None:
     """The swept number with most values; None where none has enough of them."""
     sets = [one.first.set for one in combinations]
     lines = [qdisc_at(one, hop) for one in combinations]
-    hops = list(combinations[0].first.result["hops"])
-    own = {key for one in sets for key in one if key.endswith(".qdisc")}
-    rests = [{key: value for key, value in one.items() if key not in own} for one in sets]
-    found = [_by_key(key, sets, lines, rests) for key in dict.fromkeys(key for one in sets for key in one)]
-    if any(key.endswith(".qdisc") and queues.queue_of_key(key, hops) == hop for one in sets for key in one):
-        found += _by_parameter(lines, rests)
+    found = [_by_key(key, sets, lines, hop) for key in dict.fromkeys(key for one in sets for key in one)]
+    if len(set(lines)) > 1:
+        found += _by_parameter(lines, _rests(sets, hop, lines))
     enough = [one for one in found if one is not None and one.count >= LEAST_VALUES]
     return max(enough, key=lambda one: one.count, default=None)
 
 
-def _by_key(
-    key: str, sets: Sequence[Mapping[str, Any]], lines: list[str], rests: Sequence[Mapping[str, Any]]
-) -> Axis | None:
+def _rests(sets: Sequence[Mapping[str, Any]], hop: str, given: Sequence[object]) -> list[dict[str, Any]]:
+    """What else is set in each combination: without this queue's discipline, and without what `given` decides.
+
+    Keys that move together with a discipline or with the number (`zip`) say nothing of their own.
+    """
+    hops = [hop]
+    keys = dict.fromkeys(key for one in sets for key in one)
+    kept = []
+    for key in keys:
+        values: dict[str, set[str]] = {}
+        for one, decides in zip(sets, given, strict=True):
+            values.setdefault(repr(decides), set()).add(repr(one.get(key)))
+        own_line = key.endswith(".qdisc") and queues.queue_of_key(key, hops) == hop
+        if not own_line and any(len(found) > 1 for found in values.values()):
+            kept.append(key)
+    return [{key: one[key] for key in kept if key in one} for one in sets]
+
+
+def _by_key(key: str, sets: Sequence[Mapping[str, Any]], lines: list[str], hop: str) -> Axis | None:
     values = [quantity(one.get(key)) for one in sets]
     if key.endswith(".qdisc") or any(one is None for one in values) or len({one.kind for one in values if one}) != 1:
         return None
-    left = [{name: value for name, value in one.items() if name != key} for one in rests]
-    return Axis(key.removeprefix("hop.").removeprefix("flow."), values, lines, left)
+    given = [(line, one and one.value) for line, one in zip(lines, values, strict=True)]
+    rests = [{name: value for name, value in one.items() if name != key} for one in _rests(sets, hop, given)]
+    return Axis(key.removeprefix("hop.").removeprefix("flow."), values, lines, rests)
 
 
 _PARAMETER = re.compile(r"(?<=\s)([a-z_]+) (\d+(?:\.\d+)?[a-zµ]*)(?=\s|$)", re.IGNORECASE)
@@ -111,59 +125,74 @@ def _by_parameter(lines: Sequence[str], rests: Sequence[Mapping[str, Any]]) -> l
     return made
 
 
-def picture(combinations: Sequence[Combination], hop: str) -> Picture | None:
-    """Measures against the swept number; None where no number is swept."""
-    axis = axis_of(combinations, hop)
-    if axis is None:
-        return None
+@dataclass(frozen=True)
+class _Plan:
+    """What a picture of an axis shows, and where."""
+
+    points: list[Point]
+    titles: dict[str, str]
+    """By what else varies, in words; one empty title where nothing does."""
+    kept: list[str]
+    """Those that have a row of panels."""
+    colours: dict[str, str]
+    """By line."""
+    x_name: str
+    tall: float
+    """Inches of a panel's height: enough for the lines' names."""
+
+    def head(self, row: str) -> list[Line]:
+        """The words above a row of panels."""
+        return plot.lines(self.titles[row], WIDTH - LEFT - plot.EDGE, 9.5, INK, bold=True)
+
+    def height(self, row: str) -> float:
+        """Inches of a row of panels with all that belongs to it."""
+        return plot.block_height(self.head(row)) + TITLE + self.tall + UNDER
+
+
+def _plan(combinations: Sequence[Combination], axis: Axis) -> _Plan:
     points = [
         Point(one, x, line, json.dumps(rest))
         for one, x, line, rest in zip(combinations, axis.values, axis.lines, axis.rests, strict=True)
         if x is not None
     ]
     rows = list(dict.fromkeys(point.rest for point in points))
-    kept = [rows[round(at)] for at in np.linspace(0, len(rows) - 1, min(len(rows), MOST_ROWS))]
-    titles = dict(zip(rows, words.labels([json.loads(row) for row in rows]), strict=True))
     lines = list(dict.fromkeys(point.line for point in points))
     colours = dict(zip(lines, plot.colours(lines), strict=True))
-    names = {line: _name(line, paint) for line, paint in colours.items()}
-    tall = max(PANEL, sum(map(plot.block_height, names.values())) + 0.05 * len(names))
+    unit = words.UNITS[points[0].x.kind]
+    return _Plan(
+        points,
+        dict(zip(rows, words.labels([json.loads(row) for row in rows]), strict=True)),
+        [rows[round(at)] for at in np.linspace(0, len(rows) - 1, min(len(rows), MOST_ROWS))],
+        colours,
+        axis.name.replace(".", " ") + (f", {unit}" if unit else ""),
+        max(PANEL, sum(plot.block_height(_name(*one)) + 0.05 for one in colours.items())),
+    )
+
+
+def picture(combinations: Sequence[Combination], hop: str) -> Picture | None:
+    """Measures against the swept number; None where no number is swept."""
+    axis = axis_of(combinations, hop)
+    if axis is None:
+        return None
+    plan = _plan(combinations, axis)
     measures = _measures(combinations, hop)
-    x_name = f"{axis.name.replace('.', ' ')}{f', {unit}' if (unit := words.UNITS[points[0].x.kind]) else ''}"
-    head = 0.24 if len(rows) > 1 else 0.0
-    sheet = Sheet(
-        f"Delay and throughput by {axis.name.replace('.', ' ')}",
-        "Delays are 95th percentiles. "
-        + (
-            "Dots are means, with 95 % intervals over the seeds."
-            if any(len(one.runs) > 1 for one in combinations)
-            else "A dot is a run: a single seed carries no interval."
-        ),
-        plot.provenance(combinations),
-        len(kept) * (head + 0.3 + tall + UNDER) - 0.1,
-    )
+    title = f"Delay and throughput by {axis.name.replace('.', ' ')}"
+    several = any(len(one.runs) > 1 for one in combinations)
+    seeds = "Dots are means, with 95 % intervals over the seeds." if several else "A dot is a run."
+    body = sum(map(plan.height, plan.kept)) - 0.1
+    sheet = Sheet(title, f"Delays are 95th percentiles. {seeds}", plot.provenance(combinations), body)
     above = 0.0
-    for row in kept:
-        mine = [point for point in points if point.rest == row]
-        if head:
-            room = WIDTH - LEFT - plot.EDGE
-            sheet.write_in_body(
-                [Line(part.text, 9.5, INK, True) for part in plot.lines(titles[row], room, 9.5, bold=True)[:1]],
-                LEFT,
-                above,
-            )
-        _row(sheet, above + head + 0.3, tall, mine, measures, colours, x_name)
-        above += head + 0.3 + tall + UNDER
-    left_out = len(rows) - len(kept)
-    return Picture(
-        NAME,
-        f"Delay and throughput by {axis.name}",
-        f"Queue “{hop}”, in the measuring window. The x axis is {x_name}, a line is a discipline."
-        + (f" Rows: what else is swept; {left_out} more of them stand in the table." if left_out else "")
-        + " All combinations are in the table and in the picture's CSV.",
-        sheet.figure,
-        _data(points, measures, titles, x_name),
+    for row in plan.kept:
+        sheet.write_in_body(plan.head(row), LEFT, above)
+        _row(sheet, above + plot.block_height(plan.head(row)) + TITLE, plan, row, measures)
+        above += plan.height(row)
+    left_out = len(plan.titles) - len(plan.kept)
+    caption = (
+        f"Queue “{hop}”, in the measuring window. The x axis is {plan.x_name}, a line is a discipline."
+        + (f" Rows are what else is swept; {left_out} more of them are not drawn." if left_out else "")
+        + " All combinations are in the table and in the picture's CSV."
     )
+    return Picture(NAME, title, caption, sheet.figure, _data(plan, measures))
 
 
 def _measures(combinations: Sequence[Combination], hop: str) -> list[Measure]:
@@ -191,25 +220,19 @@ def _scaled(unit: str) -> Callable[[float | None], str]:
     return lambda value: words.time_text(None if value is None else value * (1000 if unit == "s" else 1))
 
 
-def _row(
-    sheet: Sheet,
-    above: float,
-    tall: float,
-    points: Sequence[Point],
-    measures: Sequence[Measure],
-    colours: Mapping[str, str],
-    x_name: str,
-) -> None:
+def _row(sheet: Sheet, above: float, plan: _Plan, row: str, measures: Sequence[Measure]) -> None:
     """Panels side by side, and the lines' names to their right."""
+    points = [point for point in plan.points if point.rest == row]
     wide = (WIDTH - LEFT - RIGHT - BETWEEN * (len(measures) - 1)) / len(measures)
     for place, measure in enumerate(measures):
         left = LEFT + place * (wide + BETWEEN)
-        axis = sheet.axes(left, above, wide, tall)
-        sheet.write_in_body(plot.lines(measure.title, wide + BETWEEN - 0.1, 9, INK)[:2], left - 0.3, above - 0.3)
-        _panel(axis, points, measure, colours)
+        axis = sheet.axes(left, above, wide, plan.tall)
+        head = plot.lines(measure.title, wide + BETWEEN - 0.1, 9, INK)
+        sheet.write_in_body(head, left - 0.3, above - 0.08 - plot.block_height(head))
+        _panel(axis, points, measure, plan.colours)
         _x_axis(axis, wide, points)
-        axis.set_xlabel(x_name, fontsize=9)
-    _names(sheet, axis, above, tall, points, measures[-1], colours)
+        axis.set_xlabel(plan.x_name, fontsize=9)
+    _names(sheet, axis, above, points, measures[-1], plan)
 
 
 def _means(points: Sequence[Point], measure: Measure) -> dict[str, list[tuple[float, Mean]]]:
@@ -273,35 +296,28 @@ def _name(line: str, colour: str) -> list[Line]:
     return plot.lines(line, RIGHT - 0.2 - plot.EDGE, 9, plot.ink(colour), bold=True)
 
 
-def _names(
-    sheet: Sheet,
-    axis: Axes,
-    above: float,
-    tall: float,
-    points: Sequence[Point],
-    measure: Measure,
-    colours: Mapping[str, str],
-) -> None:
+def _names(sheet: Sheet, axis: Axes, above: float, points: Sequence[Point], measure: Measure, plan: _Plan) -> None:
     """The lines' names to the right of the last panel, in the order and near the height of their ends."""
     ends = {line: path[-1][1].value for line, path in _means(points, measure).items()}
     order = sorted(ends, key=lambda line: -ends[line])
-    blocks = [_name(line, colours[line]) for line in order]
+    blocks = [_name(line, plan.colours[line]) for line in order]
     heights = [plot.block_height(block) + 0.04 for block in blocks]
     wanted = [
-        tall * (1 - float(axis.transAxes.inverted().transform(axis.transData.transform((1.0, ends[line])))[1]))
+        plan.tall * (1 - float(axis.transAxes.inverted().transform(axis.transData.transform((1.0, ends[line])))[1]))
         for line in order
     ]
-    for top, block in zip(plot.apart(wanted, heights, tall), blocks, strict=True):
+    for top, block in zip(plot.apart(wanted, heights, plan.tall), blocks, strict=True):
         sheet.write_in_body(block, WIDTH - RIGHT + 0.15, above + top)
 
 
-def _data(points: Sequence[Point], measures: Sequence[Measure], titles: Mapping[str, str], x_name: str) -> Data:
-    heads = ["discipline", *(["with"] if len(titles) > 1 else []), x_name]
+def _data(plan: _Plan, measures: Sequence[Measure]) -> Data:
+    several = len(plan.titles) > 1
+    heads = ["discipline", *(["with"] if several else []), plan.x_name]
     for measure in measures:
         heads += [measure.name, f"{measure.name}_half_width"]
     body: list[list[object]] = []
-    for point in points:
-        cells: list[object] = [point.line, *([titles[point.rest]] if len(titles) > 1 else []), point.x.value]
+    for point in plan.points:
+        cells: list[object] = [point.line, *([plan.titles[point.rest]] if several else []), point.x.value]
         for measure in measures:
             mean = mean_of([measure.read(record) for record in point.combination.runs])
             cells += [mean and mean.value, mean and mean.half_width]
