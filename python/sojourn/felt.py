@@ -55,7 +55,7 @@ def _spread(found: Mapping[str, float] | None, base: float = 0.0) -> Spread | No
 
 
 def _worst(kinds: Sequence[str], key: str, *, above_base: bool = False) -> Callable[[RunRecord], Spread | None]:
-    """Reads the worst flow of these kinds; `above_base` takes off the round trip of an empty path."""
+    """Reads the worst flow of these kinds; `above_base` takes off the base RTT."""
 
     def read(record: RunRecord) -> Spread | None:
         bases = {flow["name"]: flow["base_rtt_ms"] for flow in record.about["flows"]} if above_base else {}
@@ -73,7 +73,7 @@ FLOWS = (
         "added ping time",
         "ms",
         _worst(("pings",), "rtt_ms", above_base=True),
-        "Added ping time is what goes beyond the round trip of an idle path.",
+        "Added ping time is what goes beyond the base RTT, the propagation delays of the path.",
     ),
     Measure("voice_late_ms", "added voice delay", "ms", _worst(("voip",), "jitter_ms"), _LATE),
     Measure("page_load_s", "page load time", "s", _worst(("web",), "page_load_s")),
