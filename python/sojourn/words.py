@@ -111,9 +111,10 @@ def quantity(value: object) -> Quantity | None:
 
 def written(value: object, digits: int = 3) -> str:
     """A value of a scenario as a person writes it; a discipline and other words stay as they are."""
+    if isinstance(value, float):
+        return number_text(value, digits)
     if not isinstance(value, str):
-        is_number = isinstance(value, float)
-        return number_text(float(value), digits) if is_number else json.dumps(value, ensure_ascii=False)  # type: ignore[arg-type]
+        return json.dumps(value, ensure_ascii=False)
     found = quantity(value)
     return found.text(digits) if found and found.kind in ("time", "rate") else value
 
