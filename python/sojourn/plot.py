@@ -150,8 +150,22 @@ def encode(figure: Figure, form: Format, dpi: int = 150) -> bytes:
     """The figure as a file: the same bytes for the same picture."""
     buffer = io.BytesIO()
     with mpl.rc_context(STYLE):
+        _settle(figure, dpi)
         figure.savefig(buffer, format=form, dpi=dpi, metadata=_METADATA[form])
     return buffer.getvalue()
+
+
+def _settle(figure: Figure, dpi: int) -> None:
+    """Lays a figure out for good. The solver's last bits differ from run to run; in SVG they would reach the names of
+    clip paths."""
+    if figure.get_layout_engine() is None:
+        return
+    figure.set_dpi(dpi)
+    figure.draw_without_rendering()
+    for axis in figure.axes:
+        left, bottom, width, height = (round(edge, 9) for edge in axis.get_position(original=True).bounds)
+        axis.set_position((left, bottom, width, height))
+    figure.set_layout_engine("none")
 
 
 # ---- colours ----
