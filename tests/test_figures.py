@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from conftest import ROOT, Run, paper
-from sojourn import _core, charts, claims, figures
+from sojourn import _core, charts, claims, drawn, figures
 from sojourn.errors import Refusal
 from sojourn.run import Simulator
 from sojourn.store import Store
@@ -79,7 +81,8 @@ def test_figures_are_drawn_twice_as_the_same_bytes_and_then_from_the_store_alone
         ("009-small", "queue", [], "experiments/009-small/figures/queue.png"),
     ]
     first = {path.name: path.read_bytes() for path in (folder / "figures").iterdir()}
-    assert all(data.startswith(b"\x89PNG") for data in first.values())
+    assert set(first) == {f"{name}.{form}" for name in ("delays", "queue") for form in ("png", "csv")}
+    assert all(first[name].startswith(b"\x89PNG") for name in ("delays.png", "queue.png"))
     again = sojourn(*words, "--check", "009", "--out", where / "out", cwd=where)
     assert "0 runs played now" in again.stderr
     assert {path.name: path.read_bytes() for path in (where / "out/009-small").iterdir()} == first
@@ -87,6 +90,59 @@ def test_figures_are_drawn_twice_as_the_same_bytes_and_then_from_the_store_alone
     (folder / "claims.toml").write_text(RULES.replace("seeds = 3", "seeds = 2"))
     sojourn(*words, "delays", cwd=where)
     assert (folder / "figures/delays.png").read_bytes() != first["delays.png"]
+
+
+@pytest.mark.parametrize(("form", "start"), [("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_figures_are_written_in_the_format_asked_for_with_the_same_bytes_each_time(
+    folder: Path, sojourn: Run, form: str, start: bytes
+) -> None:
+    where, words = folder.parent.parent, ("figures", "--store", folder / "store", "--format", form)
+    sojourn(*words, "--out", where / "one", cwd=where)
+    said = sojourn(*words, "--out", where / "two", "-f", "json", cwd=where)
+    assert [Path(one["file"]).suffix for one in json.loads(said.stdout)["figures"]] == [f".{form}"] * 2
+    one, two = (
+        {path.name: path.read_bytes() for path in (where / name / "009-small").iterdir()} for name in ("one", "two")
+    )
+    assert one == two
+    assert one[f"delays.{form}"].startswith(start)
+
+
+def test_a_figures_csv_has_the_numbers_that_are_drawn(folder: Path, sojourn: Run) -> None:
+    where = folder.parent.parent
+    sojourn("figures", "--store", folder / "store", cwd=where)
+    [book] = figures.select(("009",), folder.parent)
+    found = claims.gather(book.experiment, book.needs, Store(folder / "store"), Simulator(), play=False)
+    boxes = list(csv.DictReader((folder / "figures/delays.csv").read_text().splitlines()))
+    assert {row["y_axis"] for row in boxes} == {"95th percentile of the sojourn, ms"}
+    for word in ("pfifo", "codel"):
+        values = found.runs["small"].of(word).values("sojourn_ms.p95")
+        [median] = {float(row["y"]) for row in boxes if row["series"] == f"{word}, 10 Mbit/s: medians"}
+        assert median == pytest.approx(np.median(values))
+    lines = list(csv.DictReader((folder / "figures/queue.csv").read_text().splitlines()))
+    [record] = found.runs["over-time"].recorded()
+    drawn = [float(row["y"]) for row in lines if row["panel"] == "1"]
+    assert drawn == pytest.approx(record.series["bottleneck"]["queue_packets_max"].tolist())
+    assert {row["series"] for row in lines} == {"1 (codel)"}
+
+
+def test_the_csv_of_bars_intervals_images_and_tables_has_what_they_show() -> None:
+    figure = Figure()
+    axes = figure.subplots(2, 2).ravel()
+    seeds = np.array([[1.0, 3.0], [2.0, 2.0]])
+    charts.bars(axes[0], ["slow", "fast"], {"codel": seeds}, ["#1f6fb4"])
+    charts.points(axes[1], [10.0, 20.0], seeds, "#13866f", "fq_codel")
+    axes[2].imshow([[1.0, 2.0], [3.0, 4.0]])
+    charts.table(axes[3], ["", "RTT,\nms"], [["codel", "5.0 ± 0.1"], ["pie", "20"]])
+    rows = [row[0:1] + row[4:] for row in drawn.data_of(figure).rows]
+    assert [row[1:4] for row in rows if row[0] == 1][:2] == [["codel", "slow", 2.0], ["codel", "fast", 2.0]]
+    half = charts.mean([1.0, 3.0]).half_width
+    assert half is not None
+    assert [row[1:] for row in rows if row[0] == 2] == [
+        ["fq_codel", 10.0, 2.0, pytest.approx(2 - half), pytest.approx(2 + half)],
+        ["fq_codel", 20.0, 2.0, 2.0, 2.0],
+    ]
+    assert sorted(row[3] for row in rows if row[0] == 3) == [1, 2, 3, 4]
+    assert [row[1:4] for row in rows if row[0] == 4] == [["codel", "RTT, ms", "5.0 ± 0.1"], ["pie", "RTT, ms", "20"]]
 
 
 def test_series_are_played_for_what_asks_for_them_only(folder: Path, sojourn: Run) -> None:

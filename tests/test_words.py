@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conftest import Run, kernel_or_skip
-from sojourn.sweep import labels
+from sojourn.words import labels
 
 BOTH = pytest.mark.parametrize("world", ["sim", "kernel"])
 TOP = 'duration = "6s"\nmeasure = ["2s", "end"]\n'

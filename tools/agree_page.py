@@ -281,7 +281,9 @@ def main() -> int:
 
     def compared(folder: str, seeds: int) -> agree.Comparison:
         files = sorted((FOLDER / folder).glob("*.toml"))
-        return agree.compare(files, seeds=seeds, folder=options.store, memory="3G", kept_only=options.kept)
+        found = agree.compare(files, seeds=seeds, folder=options.store, memory="3G", kept_only=options.kept)
+        # Each scenario was drawn for one queue, and counts once.
+        return replace(found, pairs=[pair for pair in found.pairs if pair.compared])
 
     done = compared("drawn", options.seeds)
     ranks = compared("ranks", options.ranks) if options.ranks else None
@@ -291,7 +293,7 @@ def main() -> int:
         return 0
     PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), BEGIN, END, text), encoding="utf-8")
     PAGE.with_suffix(".csv").write_text(words.csv_text(done.pairs), encoding="utf-8")
-    PAGE.with_suffix(".png").write_bytes(page.overview(done.pairs, page.provenance(done)))
+    PAGE.with_suffix(".png").write_bytes(page.overview(done.pairs, page.provenance(done)).encode("png"))
     print(PAGE.relative_to(ROOT))
     return 0
 

@@ -1,4 +1,4 @@
-"""The picture in README.md: the fading link, as `sojourn run` draws it. With --check, compares only."""
+"""README's picture: the fading link's queue over time, as `sojourn run` draws it. With --check, compares only."""
 
 import shutil
 import sys
@@ -26,11 +26,11 @@ def alike(one: Path, other: Path) -> bool:
 
 
 def main() -> int:
-    """Runs the scenario and copies its first picture; with --check, 1 if README's is another."""
+    """Runs the scenario and copies the picture of its queue; with --check, 1 if README's is another."""
     with tempfile.TemporaryDirectory() as folder:
         done = sweep.compare(ROOT / "scenarios/fading-link.toml", folder=Path(folder))
         report.write(Path(folder), done.runs)
-        drawn = Path(folder) / report.PICTURE
+        drawn = Path(folder) / report.PICTURES / "sojourn-bottleneck.png"
         if "--check" not in sys.argv:
             shutil.copyfile(drawn, PICTURE)
             print(PICTURE.relative_to(ROOT))

@@ -68,17 +68,17 @@ def scenarios() -> list[Scenario]:
     ]
 
 
-def draw(files: Mapping[Path, Path]) -> None:
-    """By scenario file, where its picture goes: the first of its report, with one seed."""
+def draw(files: Mapping[Path, Path], picture: str) -> None:
+    """By scenario file, where its picture goes: one of its results' files, with one seed."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(_draw, files, files.values()))
+        list(pool.map(_draw, files, files.values(), [picture] * len(files)))
 
 
-def _draw(file: Path, out: Path) -> None:
+def _draw(file: Path, out: Path, picture: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         report.write(Path(folder), sweep.compare(file, seeds=1, jobs=1, folder=Path(folder)).runs)
         out.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(Path(folder) / report.PICTURE, out)
+        shutil.copyfile(Path(folder) / picture, out)
 
 
 def discipline_files(folder: Path) -> dict[str, Path]:
@@ -99,9 +99,10 @@ def add_pictures(tree: Tree) -> None:
     """Draws the gallery's pictures and the disciplines', and puts these onto their pages."""
     with tempfile.TemporaryDirectory() as folder:
         disciplines = discipline_files(Path(folder))
-        places = {file: tree.folder / f"reference/disciplines/{name}.png" for name, file in disciplines.items()}
-        places |= {file: tree.folder / f"scenarios/{name}.png" for name, file in plan.bundled().items()}
-        draw(places)
+        queue = f"{report.PICTURES}/sojourn-link.png"
+        draw({file: tree.folder / f"reference/disciplines/{name}.png" for name, file in disciplines.items()}, queue)
+    scenes = {file: tree.folder / f"scenarios/{name}.png" for name, file in plan.bundled().items()}
+    draw(scenes, report.PICTURE)
     for name in disciplines:
         page = tree.folder / f"reference/disciplines/{name}.md"
         text = page.read_text(encoding="utf-8")

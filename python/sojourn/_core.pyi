@@ -47,6 +47,8 @@ class Plan:
         """JSON: the queues and flows of a run."""
     def rates(self, index: int) -> str:
         """JSON: `duration_s` and `links`, those whose rate changes: the mean in each of 64 equal parts of a run."""
+    def draws(self, index: int) -> list[str]:
+        """What a run draws at random in the simulator, in words; empty if every seed gives the same run."""
     def run(
         self,
         index: int,

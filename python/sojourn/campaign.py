@@ -9,20 +9,22 @@ import re
 import time
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from sojourn import _core, columns, identity, measures, pool, queues, records, run
+from sojourn import _core, columns, identity, measures, paired, pool, queues, records, run, table
 from sojourn import plan as plans
+from sojourn.cases import Address, Cases, Values, flows_of, goodput
 from sojourn.errors import NothingToRun, Refusal
 from sojourn.store import Store
 from sojourn.sweep import Mean, mean_of
-from sojourn.table import goodput
 
 FOLD_EVERY = 512
 """Finished runs, until they are moved to where queries read them."""
@@ -57,10 +59,15 @@ class Until:
             raise Refusal(f"--until = {text}: expected a measure and a width, such as 'sojourn_ms.p95 0.5' or '… 5%'")
         return Until(found[1], width / 100 if found[3] else width, bool(found[3]))
 
-    def met_after(self, values: Sequence[float], tried: int = 0) -> int | None:
-        """How many of these seeds are enough, if they are; so many were tried before."""
-        counts = range(max(FEWEST_SEEDS, tried + 1), len(values) + 1)
-        return next((count for count in counts if self._is_met(values[:count])), None)
+    def met_after(self, values: Sequence[Sequence[float]], tried: int = 0) -> int | None:
+        """How many of these seeds are enough, if they are; so many were tried before.
+
+        Each seed has a value for every queue that is watched, and all of these have to be known well enough. A queue
+        through which nothing passes has none and is left out.
+        """
+        series = [one for one in zip(*values, strict=True) if not all(map(math.isnan, one))]
+        counts = range(max(FEWEST_SEEDS, tried + 1), len(values) + 1) if series else ()
+        return next((count for count in counts if all(self._is_met(one[:count]) for one in series)), None)
 
     def _is_met(self, values: Sequence[float]) -> bool:
         mean = mean_of([value for value in values if not math.isnan(value)])
@@ -115,8 +122,15 @@ class Swept:
     ids: list[str]
     """The store's names of the plan's runs; empty for those that are not asked for."""
     skipped: list[dict[str, Any]]
+    plan: _core.Plan
+    random: bool = True
+    """Whether seeds make a difference; where they do not, each combination has its first only."""
+    spared: int = 0
+    """Runs that were asked for and not played, because nothing is random."""
     played: int = 0
     """Runs of this sweep; the others were there, or another sweep played them."""
+    surplus: int = 0
+    """Those of them that no mean needs: they were being played when the combination had enough seeds."""
     interrupted: bool = False
 
     @property
@@ -124,11 +138,73 @@ class Swept:
         """Of the runs that the means are over."""
         return sum(len(one.indices) for one in self.combinations)
 
-    def place_of_flow(self, name: str) -> tuple[int, str]:
-        """Flows in the order of the scenario."""
-        names = [flow["name"] for flow in self.combinations[0].scenario["flow"]]
-        place = next((at for at, one in enumerate(names) if f"{name}.".startswith(f"{one}.")), len(names))
-        return place, name
+    @cached_property
+    def shown(self) -> list[str]:
+        """The queues to show, the compared one first."""
+        paths = ("utilisation", "sojourn_ms.p95", "queue_delay_ms.mean", "drops", "marks")
+        found = self.numbers([f"hops.{hop}.{path}" for hop in self.hops for path in paths])
+        indices = [index for one in self.combinations for index in one.indices]
+
+        def load(hop: str, index: int) -> queues.Load:
+            values = (found[f"hops.{hop}.{path}"][index] for path in paths)
+            return queues.Load(*(0.0 if np.isnan(value) else float(value) for value in values))
+
+        loads = [{hop: load(hop, index) for hop in self.hops} for index in indices]
+        return queues.shown([one.set for one in self.combinations], list(self.hops), loads)
+
+    def cases(self, most: int) -> Cases:
+        """What is compared: the first so many combinations."""
+        combinations = self.combinations[:most]
+        abouts = [json.loads(self.plan.describe(one.indices[0])) for one in combinations]
+        runs = plans.runs(self.plan)
+        known: dict[Address, Values] = {}
+
+        def read(address: Address) -> Values:
+            if address not in known:
+                wanted = dict.fromkeys([address, *table.addresses(made)])
+                known.update(self._values(combinations, [one for one in wanted if one not in known]))
+            return known[address]
+
+        made = Cases(
+            title=self.title,
+            world=self.world,
+            sets=[one.set for one in combinations],
+            seeds=[[runs[index]["seed"] for index in one.indices] for one in combinations],
+            queues=list(self.hops),
+            shown=self.shown,
+            qdiscs=[{hop["name"]: str(hop["qdisc"]) for hop in about["hops"]} for about in abouts],
+            flows=flows_of(abouts),
+            random=self.random,
+            read=read,
+        )
+        return made
+
+    def _values(self, combinations: Sequence[Combination], addresses: Sequence[Address]) -> dict[Address, Values]:
+        """These numbers of every run, in one pass through the store."""
+        indices = [index for one in combinations for index in one.indices]
+        found = {address: np.full(len(self.ids), np.nan) for address in addresses}
+        bases = self._bases(combinations) if any(one.above_base for one in addresses) else {}
+        for places, rows in self.store.batches([self.ids[index] for index in indices], measures.COLUMNS):
+            at = [indices[place] for place in places]
+            of_rows = [bases.get(index, {}) for index in at]
+            for address in addresses:
+                found[address][at] = measures.values_at(rows, address, of_rows)
+        return {address: [_present(numbers[one.indices]) for one in combinations] for address, numbers in found.items()}
+
+    def _bases(self, combinations: Sequence[Combination]) -> dict[int, dict[str, float]]:
+        """Each run's base RTTs in ms, by flow. Where two seeds have the same, no other is asked."""
+
+        def of_run(index: int) -> dict[str, float]:
+            about = json.loads(self.plan.describe(index))
+            return {flow["name"]: float(flow["base_rtt_ms"]) for flow in about["flows"]}
+
+        found: dict[int, dict[str, float]] = {}
+        for one in combinations:
+            first, *others = one.indices
+            found[first] = of_run(first)
+            same = bool(others) and of_run(others[-1]) == found[first]
+            found |= {index: found[first] if same else of_run(index) for index in others}
+        return found
 
     def means(self, addresses: Sequence[str], of_flows: Sequence[str] = ()) -> dict[str, list[Mean | None]]:
         """Of each measure, the mean in each combination; `of_flows` are those of every flow that has any."""
@@ -146,11 +222,11 @@ class Swept:
         """
         indices = [index for one in self.combinations for index in one.indices]
         found = {address: np.full(len(self.ids), np.nan) for address in addresses}
-        for places, table in self.store.batches([self.ids[index] for index in indices], measures.COLUMNS):
+        for places, rows in self.store.batches([self.ids[index] for index in indices], measures.COLUMNS):
             at = np.asarray(indices)[places]
-            flows = [f"flows.{flow}.{path}" for flow in measures.flows(table) for path in of_flows]
+            flows = [f"flows.{flow}.{path}" for flow in measures.flows(rows) for path in of_flows]
             for address in (*addresses, *flows):
-                found.setdefault(address, np.full(len(self.ids), np.nan))[at] = measures.values(table, address)
+                found.setdefault(address, np.full(len(self.ids), np.nan))[at] = measures.values(rows, address)
         return found
 
 
@@ -169,15 +245,20 @@ def execute(
     series: bool = False,
     only_read: bool = False,
     among: Among | None = None,
+    baseline: str | None = None,
     tell: Callable[[float, float], None] = lambda _done_s, _all_s: None,
 ) -> Swept:
     """Plays every run of the plan that the store lacks; with `until` only as many seeds as it needs.
 
-    With `only_read` nothing is played, and what the store lacks does not count. `among` picks combinations by what they
+    `baseline` is the swept value that the others will be compared with: one that is not swept is a Refusal. With
+    `only_read` nothing is played, and what the store lacks does not count. `among` picks combinations by what they
     set.
 
     Ctrl-C stops the others; what is finished is in the store. A full disk does so too, and is a Refusal.
     """
+    if baseline is not None:
+        names = [hop["name"] for hop in json.loads(plan.describe(0))["hops"]]
+        paired.refuse_baseline([one["set"] for one in plans.runs(plan)], names, baseline)
     made = _Sweep.of(plan, file, store, world or run.Simulator(), until, series, among)
     try:
         try:
@@ -203,12 +284,18 @@ class _Sweep:
     until: Until | None
     series: bool
     present: set[int] = field(default_factory=set)
+    mine: set[int] = field(default_factory=set)
+    """What this sweep has played."""
     out: int = 0
     """Runs that are being played, or looked at whether somebody else plays them."""
     later: list[int] = field(default_factory=list)
     """What other processes are playing."""
-    values: dict[int, float] = field(default_factory=dict)
-    """The measure of `until`, by run."""
+    addresses: list[str] = field(default_factory=list)
+    """What `until` watches: its measure, of every swept queue; where none is swept, of every queue."""
+    watched: list[int] = field(default_factory=list)
+    """Places in `addresses` of those that count: all, or the compared queue's once the first run says which that is."""
+    values: dict[int, list[float]] = field(default_factory=dict)
+    """Of each run, the numbers at `addresses`."""
     enough: dict[int, int] = field(default_factory=dict)
     """Combinations that have enough seeds, and how many those are."""
     tried: dict[int, int] = field(default_factory=dict)
@@ -235,16 +322,32 @@ class _Sweep:
         identities = _identities(plan, file, runs, combinations, world)
         about = json.loads(plan.describe(0))
         hops = {one["name"]: one["qdisc"] for one in about["hops"]}
+        addresses: list[str] = []
         if until:
             flows = [one["name"] for one in (*about["flows"], *combinations[0].scenario["flow"])]
-            hop = queues.compared([one["set"] for one in runs], list(hops))
-            until = replace(until, address=measures.full(until.address, hop))
-            measures.refuse_unknown(until.address, measures.known(hops, flows))
+            named = queues.swept([one["set"] for one in runs], list(hops))
+            addresses = list(dict.fromkeys(measures.full(until.address, hop) for hop in named or hops))
+            measures.refuse_unknown(addresses[0], measures.known(hops, flows))
         ids = [identities[index].id if index in identities else "" for index in range(len(runs))]
-        swept = Swept(plan.title, world.name, store, combinations, hops, ids, json.loads(plan.skipped()))
+        swept = Swept(plan.title, world.name, store, combinations, hops, ids, json.loads(plan.skipped()), plan)
         made = _Sweep(plan, file, world, swept, identities, [one["duration_s"] for one in runs], until, series)
-        made.read(identities)
+        made.addresses = addresses
+        if until and (named or len(addresses) == 1):
+            made.watched = list(range(len(addresses)))
+        made.without_equal_seeds()
+        made.read(made.identities)
         return made
+
+    def without_equal_seeds(self) -> None:
+        """Leaves each combination its first seed where nothing is random."""
+        combinations = self.swept.combinations
+        self.swept.random = run.draws(self.world, self.plan, list(self.identities))
+        if not self.swept.random:
+            self.swept.spared = sum(len(one.indices) - 1 for one in combinations)
+            for one in combinations:
+                del one.indices[1:]
+            kept = {one.indices[0] for one in combinations}
+            self.identities = {index: who for index, who in self.identities.items() if index in kept}
 
     # What is there.
 
@@ -254,8 +357,8 @@ class _Sweep:
         there = store.present([ids[index] for index in indices])
         found = [index for index in indices if ids[index] in there and self.has_series(ids[index])]
         if self.until:
-            for places, table in store.batches([ids[index] for index in found], measures.COLUMNS):
-                numbers = measures.values(table, self.until.address).tolist()
+            for places, rows in store.batches([ids[index] for index in found], measures.COLUMNS):
+                numbers = self.numbers(rows)
                 self.values |= {found[place]: number for place, number in zip(places, numbers, strict=True)}
         self.present.update(found)
         for place in sorted({self.place[index] for index in found}):
@@ -264,11 +367,25 @@ class _Sweep:
     def has_series(self, run: str) -> bool:
         return not self.series or self.swept.store.has_series(run)
 
+    def numbers(self, rows: pa.Table) -> list[list[float]]:
+        """Of each row, the numbers at `addresses`, and then the mean delays of the queues while none is chosen yet."""
+        delays = [] if self.is_chosen() else [f"hops.{hop}.{paired.MEAN_DELAY}" for hop in self.swept.hops]
+        columns_of = [measures.values(rows, address) for address in (*self.addresses, *delays)]
+        return [list(map(float, row)) for row in zip(*columns_of, strict=True)]
+
+    def is_chosen(self) -> bool:
+        """Whether it is known which addresses are watched: where no queue is swept, the sweep's first run says so."""
+        first = self.values.get(self.swept.combinations[0].indices[0])
+        if not self.watched and first:
+            delays = [0.0 if math.isnan(value) else value for value in first[len(self.addresses) :]]
+            self.watched = [max(range(len(delays)), key=delays.__getitem__)]
+        return bool(self.watched)
+
     def judge(self, place: int) -> None:
         """Whether a combination has enough seeds: by its first ones, in whatever order they were played."""
-        if self.until and place not in self.enough:
+        if self.until and place not in self.enough and self.is_chosen():
             first = takewhile(self.values.__contains__, self.swept.combinations[place].indices)
-            values = [self.values[index] for index in first]
+            values = [[self.values[index][at] for at in self.watched] for index in first]
             if met := self.until.met_after(values, self.tried.get(place, 0)):
                 self.enough[place] = met
             self.tried[place] = len(values)
@@ -292,8 +409,9 @@ class _Sweep:
             self.present.add(index)
             done_s += self.durations_s[index]
             if self.until:
-                self.values[index] = float(measures.values(columns.table_of([row]), self.until.address)[0])
+                (self.values[index],) = self.numbers(columns.table_of([row]))
                 self.judge(self.place[index])
+            self.mine.add(index)
             self.swept.played += 1
             if self.swept.played % FOLD_EVERY == 0:
                 self.swept.store.fold()
@@ -381,6 +499,7 @@ class _Sweep:
             counted = one.indices[: self.enough.get(place)]
             one.indices = [index for index in counted if index in self.present]
         self.swept.combinations = [one for one in self.swept.combinations if one.indices]
+        self.swept.surplus = len(self.mine.difference(*(one.indices for one in self.swept.combinations)))
         self.swept.store.fold()
         return self.swept
 

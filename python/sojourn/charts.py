@@ -19,10 +19,13 @@ from numpy.typing import NDArray
 from sojourn import plot
 from sojourn.records import RunRecord
 from sojourn.sweep import Mean, mean_of
+from sojourn.words import time_text
 
 Floats = NDArray[np.float64]
 BOX = (5, 25, 50, 75, 95)
 """The percentiles of a box: whiskers, edges, and the line in it."""
+CELL, NAMED = "cell", "named"
+"""The `gid` of a table's words, and of an x axis whose places have words: `drawn` knows them by it."""
 
 
 def colour(qdisc: str) -> str:
@@ -59,19 +62,19 @@ def boxes(axis: Axes, groups: Sequence[str], values: Mapping[str, Sequence[Float
     95th; each value beyond them is a dot.
     """
     width = 0.8 / len(values)
-    for place, (series, paint) in enumerate(zip(values.values(), colours, strict=True)):
+    for place, ((series_name, series), paint) in enumerate(zip(values.items(), colours, strict=True)):
         shift = (place - (len(values) - 1) / 2) * width
         for at, found in enumerate(series):
-            _box(axis, at + shift, width * 0.8, np.asarray(found, float), paint)
+            _box(axis, at + shift, width * 0.8, np.asarray(found, float), paint, f"{series_name}, {groups[at]}")
     _group_axis(axis, groups)
 
 
-def _box(axis: Axes, at: float, width: float, values: Floats, paint: str) -> None:
+def _box(axis: Axes, at: float, width: float, values: Floats, paint: str, name: str) -> None:
     values = values[~np.isnan(values)]
     if len(values) == 0:
         return
     low, lower, middle, upper, high = np.percentile(values, BOX)
-    axis.bxp(
+    parts = axis.bxp(
         [{"med": middle, "q1": lower, "q3": upper, "whislo": low, "whishi": high, "fliers": []}],
         positions=[at],
         widths=[width],
@@ -83,8 +86,12 @@ def _box(axis: Axes, at: float, width: float, values: Floats, paint: str) -> Non
         whiskerprops={"color": paint},
         capprops={"color": paint},
     )
+    for part, artists in parts.items():
+        for artist in artists:
+            artist.set_gid(f"{name}: {part}")
     beyond = values[(values < low) | (values > high)]
-    axis.plot(np.full(len(beyond), at), beyond, "o", markersize=2, color=paint, alpha=0.6, markeredgewidth=0)
+    dots = axis.plot(np.full(len(beyond), at), beyond, "o", markersize=2, color=paint, alpha=0.6, markeredgewidth=0)
+    dots[0].set_gid(f"{name}: beyond the whiskers")
 
 
 # ---- curves ----
@@ -98,7 +105,8 @@ def band(axis: Axes, x: Sequence[float] | Floats, values: Floats, paint: str, la
     found = [mean(row) for row in np.atleast_2d(values)]
     middle = np.array([one.value for one in found])
     half = np.array([one.half_width or 0.0 for one in found])
-    axis.fill_between(x, middle - half, middle + half, color=paint, alpha=0.25, linewidth=0)
+    interval = axis.fill_between(x, middle - half, middle + half, color=paint, alpha=0.25, linewidth=0)
+    interval.set_gid(f"95 % interval {label}".strip())
     axis.plot(x, middle, color=paint, label=label, **({"linewidth": 1.7} | how))
     return middle
 
@@ -161,13 +169,14 @@ def time_axis(axis: Axes, which: Literal["x", "y"], least_ms: float, most_ms: fl
     decades = [10.0**power for power in range(-4, 7) if least_ms * 0.99 <= 10.0**power <= most_ms * 1.01]
     chosen.set_major_locator(FixedLocator(decades))
     chosen.set_minor_locator(NullLocator())
-    chosen.set_major_formatter(FuncFormatter(lambda value, _position: plot.time_text(value)))
+    chosen.set_major_formatter(FuncFormatter(lambda value, _position: time_text(value)))
     chosen.set_minor_formatter(NullFormatter())
 
 
 def names(axis: Axes, words: Sequence[str]) -> None:
     """Words instead of the numbers at the places 0, 1, … of the x axis."""
     axis.set_xticks(range(len(words)), words)
+    axis.xaxis.set_gid(NAMED)
 
 
 def _group_axis(axis: Axes, groups: Sequence[str]) -> None:
@@ -243,7 +252,7 @@ def table(
     ends = np.cumsum(lengths) / sum(lengths)
     tall = 1 / (len(rows) + 1.3)
 
-    def write(at: int, middle: float, text: str, **how: Any) -> None:
+    def write(row: int, at: int, middle: float, text: str, **how: Any) -> None:
         left = at == 0
         axis.text(
             0.0 if left else ends[at],
@@ -252,14 +261,15 @@ def table(
             transform=axis.transAxes,
             ha="left" if left else "right",
             va="center",
+            gid=f"{CELL} {row} {at}",
             **how,
         )
 
     for at, head in enumerate(heads):
-        write(at, 1 - 0.65 * tall, head, fontsize=size - 0.5, color=plot.QUIET)
+        write(0, at, 1 - 0.65 * tall, head, fontsize=size - 0.5, color=plot.QUIET)
     for place, row in enumerate(rows):
         middle = 1 - (1.3 + place + 0.5) * tall
         axis.plot([0, 1], [middle + tall / 2] * 2, transform=axis.transAxes, color=plot.GRID, linewidth=0.8)
         for at, cell in enumerate(row):
             paint = colours[place][at] if colours else None
-            write(at, middle, cell, fontsize=size, color=paint or plot.INK)
+            write(place + 1, at, middle, cell, fontsize=size, color=paint or plot.INK)

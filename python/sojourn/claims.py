@@ -25,6 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sojourn import _core, campaign, measures, plan, records, run
+from sojourn.cases import shared_name
 from sojourn.errors import NothingToRun, Refusal, nearest_of
 from sojourn.store import Store
 from sojourn.sweep import Mean, mean_of
@@ -360,7 +361,7 @@ class Runs:
         """Packets sent and dropped by the flows of this name, together, in each run."""
         sent, lost = [], []
         for flows in self.table["flows"].to_pylist():
-            own = [flow for flow in flows if name in (flow["name"], measures.shared_name(flow["name"]))]
+            own = [flow for flow in flows if name in (flow["name"], shared_name(flow["name"]))]
             sent.append(float(sum(flow["packets"] or 0 for flow in own)))
             lost.append(float(sum(flow["drops"] or 0 for flow in own)))
         return np.array(sent), np.array(lost)

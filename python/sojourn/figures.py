@@ -7,26 +7,20 @@ here. The same runs give the same bytes.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from sojourn import _core, claims, plot, records
+from sojourn import _core, claims, drawn, plot
 from sojourn.claims import Experiment, Found, Need, Runs, refused_in
 from sojourn.errors import Refusal
 
 FIGURES, FOLDER = "figures.py", "figures"
 SIZE = (plot.WIDTH, 5.5)
 """Inches, unless a drawing says otherwise: `figure.set_size_inches(11, 8)`."""
-TOP, BOTTOM, LINE = 0.78, 0.16, 0.13
-"""Inches: of the headline, and of the footer before its lines."""
-COLUMNS = 170
-"""Letters of a footer's line."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +28,7 @@ class Drawing:
     """A figure or table of a paper, or one that belongs to its claims."""
 
     name: str
-    """Of the file, without `.png`."""
+    """Of its files, without an extension."""
     title: str
     """What it shows, in a line."""
     paper: str
@@ -148,26 +142,18 @@ def lacking(experiment: Experiment, drawing: Drawing, found: Found, world: str) 
     return claims.lacking(experiment, name, found, world) if name else None
 
 
-def picture(experiment: Experiment, drawing: Drawing, found: Mapping[str, Runs], world: str) -> bytes:
-    """The PNG of a drawing."""
+def picture(experiment: Experiment, drawing: Drawing, found: Mapping[str, Runs], world: str) -> plot.Picture:
+    """A drawing with headline and footer, and the numbers in it."""
     runs = {name: found[name] for name in drawing.runs}
     with mpl.rc_context(plot.STYLE):
         figure = Figure(figsize=SIZE, layout="constrained")
         with refused_in(f"{experiment.folder / FIGURES}: {drawing.name}"):
             drawing.draw(runs, figure)
-        footer = textwrap.wrap(provenance(experiment, runs, world), COLUMNS)
-        width, height = figure.get_size_inches()
-        below = BOTTOM + LINE * len(footer)
-        layout = figure.get_layout_engine()
-        assert isinstance(layout, ConstrainedLayoutEngine)
-        layout.set(rect=(0.08 / width, below / height, 1 - 0.16 / width, 1 - (TOP + below) / height))
+        data = drawn.data_of(figure)
         subtitle = drawing.paper + (f"  ·  {', '.join(drawing.claims)}" if drawing.claims else "")
-        plot.headline(figure, drawing.title, subtitle)
-        right = 1 - 0.06 / width
-        figure.text(
-            right, 0.06 / height, "\n".join(footer), ha="right", va="bottom", fontsize=7.5, color=plot.QUIET
-        ).set_in_layout(False)
-        return plot.png(figure)
+        plot.frame(figure, drawing.title, subtitle, provenance(experiment, runs, world))
+    name = drawing.name if world == "sim" else f"{drawing.name}.{world}"
+    return plot.Picture(name, drawing.title, drawing.paper, figure, data)
 
 
 def provenance(experiment: Experiment, runs: Mapping[str, Runs], world: str) -> str:
@@ -191,11 +177,7 @@ def _seeds(numbers: Collection[int]) -> str:
     return f"seed {low}" if low == high else f"seeds {low}–{high}"
 
 
-def write(book: Book, drawing: Drawing, data: bytes, world: str, out: Path | None) -> Path:
+def write(book: Book, made: plot.Picture, out: Path | None, form: plot.Format = "png") -> Path:
     """Puts a picture where it belongs: beside its experiment, or into a folder of its paper's name in `out`."""
     folder = out / book.experiment.name if out else book.experiment.folder / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / (f"{drawing.name}.png" if world == "sim" else f"{drawing.name}.{world}.png")
-    if not (path.exists() and path.read_bytes() == data):
-        records.write_bytes(path, data)
-    return path
+    return plot.write(made, folder, form)

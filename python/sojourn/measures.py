@@ -5,7 +5,7 @@ Flows NAME.0, NAME.1, … answer to NAME together, with the mean over them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sojourn import columns
+from sojourn.cases import OVER, Address, shared_name
 from sojourn.errors import Refusal, nearest_of
 
 COLUMNS = ("hops", "flows", "jain", "goodput_mbit")
@@ -28,7 +29,22 @@ def values(table: pa.Table, address: str) -> NDArray[np.float64]:
     name, way = _split(way, kind)
     if column == "hops":
         return _numbers(pc.map_lookup(table["hops"], name, "first"), way)
-    return _mean_of_flows(table["flows"].combine_chunks(), name, way)
+    return _over_flows(table["flows"].combine_chunks(), [name], way, "mean")
+
+
+def values_at(
+    table: pa.Table, address: Address, bases: Sequence[Mapping[str, float]] | None = None
+) -> NDArray[np.float64]:
+    """A measure of each row by its `Address`; `bases` are each row's base RTTs in ms, by flow, if it asks for them."""
+    way = address.path.split(".")
+    if address.queues:
+        each = [_numbers(pc.map_lookup(table["hops"], queue, "first"), way) for queue in address.queues]
+        found = np.nansum(each, axis=0)
+        return np.where(np.isnan(each).all(axis=0), np.nan, found)
+    if address.flows:
+        lists = table["flows"].combine_chunks()
+        return _over_flows(lists, address.flows, way, address.how, bases if address.above_base else None)
+    return values(table, address.path)
 
 
 def _split(way: Sequence[str], kind: pa.StructType) -> tuple[str, list[str]]:
@@ -38,17 +54,36 @@ def _split(way: Sequence[str], kind: pa.StructType) -> tuple[str, list[str]]:
     return ".".join(way[:at]), list(way[at:])
 
 
-def _mean_of_flows(lists: pa.ListArray, name: str, way: Sequence[str]) -> NDArray[np.float64]:
+def _over_flows(
+    lists: pa.ListArray,
+    wanted: Collection[str],
+    way: Sequence[str],
+    how: str,
+    bases: Sequence[Mapping[str, float]] | None = None,
+) -> NDArray[np.float64]:
+    """Of each row, what `cases.OVER` makes of the numbers of the flows that are wanted, by whole or shared name."""
     flows = lists.flatten()
     names = pc.struct_field(flows, "name")
-    chosen = [one for one in names.unique().to_pylist() if name in (one, shared_name(one))]
+    chosen = [one for one in names.unique().to_pylist() if one in wanted or shared_name(one) in wanted]
     numbers = _numbers(flows, way)
     there = np.asarray(pc.is_in(names, pa.array(chosen, pa.string()))) & ~np.isnan(numbers)
     rows = np.asarray(pc.list_parent_indices(lists))[there]
-    count = np.bincount(rows, minlength=len(lists))
-    total = np.bincount(rows, numbers[there], len(lists))
-    mean: NDArray[np.float64] = np.divide(total, count, out=np.full(len(lists), np.nan), where=count > 0)
-    return mean
+    numbers = numbers[there]
+    if bases is not None:
+        named = pc.filter(names, pa.array(there)).to_pylist()
+        numbers = numbers - [bases[row].get(name, 0.0) for row, name in zip(rows, named, strict=True)]
+    found = np.full(len(lists), np.nan)
+    if how == "mean":
+        count = np.bincount(rows, minlength=len(lists))
+        np.divide(np.bincount(rows, numbers, len(lists)), count, out=found, where=count > 0)
+        return found
+    if len(rows) == 0:
+        return found
+    ends = np.flatnonzero(np.diff(rows)) + 1
+    for row, group in zip(rows[np.r_[0, ends]], np.split(numbers, ends), strict=True):
+        value = OVER[how](group.tolist())
+        found[row] = np.nan if value is None else value
+    return found
 
 
 def _numbers(value: pa.ChunkedArray | pa.Array, way: Sequence[str]) -> NDArray[np.float64]:
@@ -62,11 +97,6 @@ def flows(table: pa.Table) -> list[str]:
     """The shared names of all flows."""
     names = pc.struct_field(table["flows"].combine_chunks().flatten(), "name").unique().to_pylist()
     return sorted({shared_name(name) for name in names})
-
-
-def shared_name(flow: str) -> str:
-    """The name of flows that were one entry of the scenario: without their numbers."""
-    return ".".join(part for part in flow.split(".") if not part.isdigit())
 
 
 def of_flow(address: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn import _core, records
+from sojourn import plan as plans
 from sojourn.plan import sift
 
 
@@ -108,6 +110,18 @@ def playable(world: World, plan: _core.Plan) -> tuple[list[int], list[dict[str, 
     return sift(plan, lambda index: world.refusal(plan, index))
 
 
+def draws(world: World, plan: _core.Plan, indices: Sequence[int]) -> bool:
+    """Whether seeds make a difference in any of these runs; a kernel's runs always count as random.
+
+    A combination's first run speaks for all its seeds.
+    """
+    if world.name != "sim":
+        return True
+    runs = plans.runs(plan)
+    firsts = {repr(runs[index]["set"]): index for index in reversed(indices)}
+    return any(plan.draws(index) for index in sorted(firsts.values()))
+
+
 def execute(
     plan: _core.Plan,
     index: int,
@@ -117,9 +131,11 @@ def execute(
     folder: Path | None = None,
     packets: bool = False,
     keep_series: bool = True,
+    draws: bool = True,
 ) -> Done | None:
     """Plays run number `index` and writes its record into `folder`, if there is one. None if it was stopped.
 
+    `draws` is kept in the record: whether seeds make a difference.
     Without `keep_series` the series are in the file only: a sweep of a thousand runs need not hold them all.
     """
     where = world or Simulator()
@@ -127,6 +143,7 @@ def execute(
     if played is None:
         return None
     record = record_of(plan, index, played, series=folder is not None)
+    record = replace(record, about={**record.about, "draws": draws})
     if folder is not None:
         records.write_run(folder, record)
         records.write_flows(folder, record, played.output.flow_series())

@@ -1,96 +1,256 @@
-"""Tables in a terminal: no wider than it is, and as wide as need be where nobody counts columns."""
+"""Tables as text: never wider than their reader's terminal, without blanks at the ends of lines.
+
+In a terminal the width is the terminal's, elsewhere the variable COLUMNS says it, or else it is `PIPED`.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
+import unicodedata
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import click
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-UNLIMITED = 10_000
+PIPED = 100
 """Columns of a file or pipe."""
 NARROWEST = 40
-BETWEEN = 3
-"""Columns between two of a table."""
+EDGE = " "
+BETWEEN = "  "
+LEAST = 6
+"""Columns below which a column of words is not made narrower."""
+LEAST_LABEL = 15
+"""Columns that labels may take in any case."""
+LABELS = (0.2, 0.25, 0.3, 0.4, 0.5)
+"""Shares of the width that labels may take."""
+HEAD_LINES = 4
+"""Lines that each part of a table takes besides its rows."""
 
 
-def console() -> Console:
-    """Where tables are printed: in the terminal's width; unlimited into files and pipes, unless COLUMNS says it."""
-    from rich.console import Console
+@dataclass(frozen=True)
+class Cell:
+    """A number in a table, and its colour in a terminal."""
 
-    limited = sys.stdout.isatty() or "COLUMNS" in os.environ
-    width = max(shutil.get_terminal_size().columns, NARROWEST) if limited else UNLIMITED
-    return Console(width=width, highlight=False)
+    text: str
+    mark: str = ""
+    """Written behind the number; other cells of the column leave a blank for it."""
+    colour: str | None = None
+
+
+def width() -> int:
+    """How wide a table may be."""
+    known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return max(shutil.get_terminal_size().columns, NARROWEST) if known else PIPED
+
+
+def length(text: str) -> int:
+    """The columns that a line takes in a terminal."""
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
+    )
+
+
+def say(text: str) -> None:
+    """A sentence, wrapped."""
+    for line in wrapped(text, width()):
+        click.echo(line)
+
+
+def continued(command: str) -> list[str]:
+    """A shell command in lines that the shell joins again."""
+    lines = wrapped(command, width() - len(" \\"))
+    return [f"{line} \\" for line in lines[:-1]] + lines[-1:]
+
+
+def wrapped(text: str, most: int) -> list[str]:
+    """Lines of at most this many columns, broken between words; a word that is longer is cut."""
+    lines: list[str] = []
+    for paragraph in text.split("\n"):
+        line = ""
+        for word in paragraph.split():
+            if line and length(line) + 1 + length(word) > most:
+                lines.append(line)
+                line = ""
+            line = f"{line} {word}" if line else word
+            while length(line) > most:
+                head = _head(line, most)
+                lines.append(head)
+                line = line[len(head) :]
+        lines.append(line)
+    return lines
+
+
+def _head(text: str, most: int) -> str:
+    end = len(text)
+    while end > 1 and length(text[:end]) > most:
+        end -= 1
+    return text[:end]
 
 
 def print_words(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table of words; long cells are wrapped."""
-    _print(console(), title, heads, rows, numbers=False)
+    """A table of words; long cells are wrapped. Columns for which there is no room continue below."""
+    for number, places in enumerate(_word_pages(heads)):
+        picked = [[row[place] for place in places] for row in rows]
+        names = [heads[place] for place in places]
+        widths = _word_widths([names, *picked], width() - len(EDGE))
+        _title(title if number == 0 else "")
+        _block([wrapped(name, most) for name, most in zip(names, widths, strict=True)], widths, bottom=True)
+        _rule(widths)
+        for row in picked:
+            _block([wrapped(cell, most) for cell, most in zip(row, widths, strict=True)], widths)
+        click.echo()
 
 
-def print_numbers(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table of numbers with a label in front; what is too wide for the terminal continues below, labels repeated."""
-    screen = console()
-    for number, columns in enumerate(_pages(screen.width, heads, rows)):
-        picked = [0, *columns]
-        cells = [[row[place] for place in picked] for row in rows]
-        _print(screen, "" if number else title, [heads[place] for place in picked], cells, numbers=True)
+def _word_pages(heads: Sequence[str]) -> list[list[int]]:
+    most = max(1, (width() - len(EDGE) + len(BETWEEN)) // (LEAST + len(BETWEEN)))
+    return [list(range(start, min(start + most, len(heads)))) for start in range(0, len(heads), most)] or [[]]
 
 
-def _pages(width: int, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[int]]:
-    """The columns after the first, in groups that fit beside it."""
+def _word_widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
+    """As wide as the longest cell; where that is too much the widest columns are made narrower."""
+    columns = [[line for cell in column for line in cell.split("\n")] for column in zip(*rows, strict=True)]
+    widths = [max(1, *map(length, lines)) for lines in columns]
+    room -= len(BETWEEN) * (len(widths) - 1)
+    while widths and sum(widths) > room:
+        widest = max(widths)
+        if widest <= LEAST:
+            break
+        next_widest = max((one for one in widths if one < widest), default=LEAST)
+        at = [place for place, one in enumerate(widths) if one == widest]
+        fewer = min(widest - max(next_widest, LEAST), -(-(sum(widths) - room) // len(at)))
+        for place in at:
+            widths[place] -= max(1, fewer)
+    return widths
 
-    def wide(place: int) -> int:
-        return max(len(line) for cell in (heads[place], *(row[place] for row in rows)) for line in cell.split("\n"))
 
-    pages: list[list[int]] = [[]]
-    edges = 2
-    used = edges + wide(0)
-    for place in range(1, len(heads)):
-        if pages[-1] and used + BETWEEN + wide(place) > width:
+def print_numbers(
+    title: str,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    labels: int = 1,
+    marked: Sequence[Sequence[Cell]] = (),
+    short: Sequence[str] = (),
+) -> None:
+    """A table of numbers with `labels` columns of words in front; what is too wide continues below, labels repeated.
+
+    `marked` has the same numbers as cells with marks and colours, where there are any; `short` are the labels as they
+    are repeated, where those differ.
+    """
+    cells = [list(map(Cell, row[labels:])) for row in rows] if not marked else [list(row) for row in marked]
+    names = [list(row[:labels]) for row in rows]
+    columns = [_Column.of(head, [row[place] for row in cells]) for place, head in enumerate(heads[labels:])]
+    said = title
+    while columns:
+        front = _label_widths([list(heads[:labels]), *names], columns)
+        page = _number_pages(columns, width() - _taken(front))[0]
+        columns = columns[len(page) :]
+        _title(said)
+        _print_page(heads[:labels], names, front, page)
+        said = ""
+        if short:
+            names = [[*row[:-1], again] for row, again in zip(names, short, strict=True)]
+
+
+def _print_page(
+    heads: Sequence[str], names: Sequence[Sequence[str]], front: Sequence[int], page: Sequence[_Column]
+) -> None:
+    """Columns of numbers with their labels in front, which are this wide."""
+    widths = [*front, *(column.width for column in page)]
+    lines = [wrapped(head, most) for head, most in zip(heads, front, strict=True)]
+    _block([*lines, *(column.head for column in page)], widths, numbers=len(front), bottom=True)
+    _rule(widths)
+    for place, row in enumerate(names):
+        texts = [wrapped(name, most) for name, most in zip(row, front, strict=True)]
+        texts += [[column.cells[place]] for column in page]
+        colours = [*[None] * len(front), *(one.colours[place] for one in page)]
+        _block(texts, widths, numbers=len(front), colours=colours)
+    click.echo()
+
+
+def _taken(front: Sequence[int]) -> int:
+    """The columns of a line that labels and the blanks between them take."""
+    return len(EDGE) + sum(front) + len(BETWEEN) * max(0, len(front) - 1)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column of numbers, laid out."""
+
+    head: list[str]
+    cells: list[str]
+    colours: list[str | None]
+    width: int
+
+    @staticmethod
+    def of(head: str, cells: Sequence[Cell]) -> _Column:
+        marks = max((length(one.mark) for one in cells), default=0)
+        texts = [one.text + one.mark + " " * (marks - length(one.mark)) for one in cells]
+        lines = [line + " " * marks for line in head.split("\n")]
+        return _Column(lines, texts, [one.colour for one in cells], max(map(length, [*lines, *texts])))
+
+
+def _label_widths(labels: Sequence[Sequence[str]], columns: Sequence[_Column]) -> list[int]:
+    """Widths of the labels with which the whole table takes the fewest lines: wrapped labels make its rows taller, wide
+    ones leave room for fewer columns beside them."""
+
+    def laid_out(share: float) -> tuple[int, list[int]]:
+        widths = _word_widths(labels, max(int(width() * share), LEAST_LABEL))
+        pages = len(_number_pages(columns, width() - _taken(widths)))
+        tall = sum(max(len(wrapped(cell, most)) for cell, most in zip(row, widths, strict=True)) for row in labels)
+        return pages * HEAD_LINES + tall + (pages - 1) * len(labels), widths
+
+    return min(map(laid_out, LABELS))[1] if labels[0] else []
+
+
+def _number_pages(columns: Sequence[_Column], room: int) -> list[list[_Column]]:
+    """The columns in groups that fit beside the labels."""
+    pages: list[list[_Column]] = [[]]
+    used = 0
+    for column in columns:
+        wide = len(BETWEEN) + column.width
+        if pages[-1] and used + wide > room:
             pages.append([])
-            used = edges + wide(0)
-        pages[-1].append(place)
-        used += BETWEEN + wide(place)
+            used = 0
+        pages[-1].append(column)
+        used += wide
     return pages
 
 
-def _print(screen: Console, title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool) -> None:
-    from rich.text import Text
-
-    view = _frame(title)
-    for place, head in enumerate(heads):
-        number = numbers and place > 0
-        view.add_column(
-            head,
-            vertical="bottom" if numbers else "top",
-            justify="right" if number else "left",
-            no_wrap=number,
-            overflow="fold",
-        )
-    for row in rows:
-        view.add_row(*(Text(text) for text in row))
-    with screen.capture() as captured:
-        screen.print(view)
-    click.echo(captured.get(), nl=False)  # which leaves errors of writing to the caller
+def _title(text: str) -> None:
+    if text:
+        for line in wrapped(text, width()):
+            click.secho(line, bold=True)
 
 
-def _frame(title: str) -> Table:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
+def _rule(widths: Sequence[int]) -> None:
+    click.echo(EDGE + "─" * (sum(widths) + len(BETWEEN) * (len(widths) - 1)))
 
-    return Table(
-        title=Text(title) if title else None,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-    )
+
+def _block(
+    cells: Sequence[Sequence[str]],
+    widths: Sequence[int],
+    *,
+    numbers: int | None = None,
+    bottom: bool = False,
+    colours: Sequence[str | None] = (),
+) -> None:
+    """A row of cells of several lines each; those from `numbers` on stand to the right."""
+    tall = max(map(len, cells), default=0)
+    for at in range(tall):
+        line, pending = "", ""
+        for place, (cell, wide) in enumerate(zip(cells, widths, strict=True)):
+            lines = [*[""] * (tall - len(cell)), *cell] if bottom else [*cell, *[""] * (tall - len(cell))]
+            text = lines[at]
+            blank = " " * (wide - length(text))
+            right = numbers is not None and place >= numbers
+            pending += (BETWEEN if place else EDGE) + (blank if right else "")
+            kept = text.rstrip()
+            if kept:
+                colour = colours[place] if colours else None
+                line += pending + (click.style(kept, fg=colour, bold=True) if colour else kept)
+                pending = ""
+            pending += " " * (len(text) - len(kept)) + ("" if right else blank)
+        click.echo(line)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sojourn import _core, queues, records, run
+from sojourn import _core, cases, paired, records, run
 from sojourn.errors import NothingToRun
+from sojourn.means import Mean as Mean
+from sojourn.means import mean_of as mean_of
+from sojourn.means import student as student
 from sojourn.plan import load
 
 POLL_S = 0.1
@@ -29,13 +30,23 @@ class Comparison:
     skipped: list[dict[str, Any]] = field(default_factory=list)
     interrupted: bool = False
     cpu_s: float = 0.0
+    baseline: str | None = None
+    """The value that the others are compared with; none: the first."""
+    spared: int = 0
+    """Seeds that were asked for and not played, because nothing is random."""
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON that scripts rely on."""
         value: dict[str, Any] = {"runs": [record.result for record in self.runs], "skipped": self.skipped}
+        if self.runs and (comparison := paired.as_dict(self.cases(), self.baseline)):
+            value["comparison"] = comparison
         if self.interrupted:
             value["interrupted"] = True
         return value
+
+    def cases(self) -> cases.Cases:
+        """What is compared."""
+        return cases.of_records(self.runs)
 
     def json(self) -> str:
         """`as_dict` as text."""
@@ -62,8 +73,11 @@ def execute(
     packets: bool = False,
     world: run.World | None = None,
     on_progress: Callable[[float], None] = lambda _simulated_s: None,
+    baseline: str | None = None,
 ) -> Comparison:
-    """Plays every run of the plan that the world can play.
+    """Plays every run of the plan that the world can play; where nothing is random, each combination's first seed only.
+
+    `baseline` is the swept value that the others are compared with; a value that is not swept is a Refusal.
 
     Ctrl-C stops the others and returns what is finished, marked interrupted.
     """
@@ -74,13 +88,17 @@ def execute(
         raise NothingToRun(f"nothing to run: {skipped[0]['reason']}")
     sets = [one["set"] for one in json.loads(plan.runs())]
     drawn = [index == 0 or sets[index - 1] != one for index, one in enumerate(sets)]  # the first seed of each
+    _refuse_baseline(plan, sets, baseline)
+    draws = run.draws(world, plan, playable)
+    asked = len(playable)
+    playable = playable if draws else [index for index in playable if drawn[index]]
     watches = {index: _core.Progress() for index in playable}
     pool = ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1, thread_name_prefix="sojourn")
     futures: list[Future[run.Done | None]] = []
     interrupted = False
     try:
         for index, watch in watches.items():
-            start = partial(run.execute, plan, index, watch, world=world, folder=folder, packets=packets)
+            start = partial(run.execute, plan, index, watch, world=world, folder=folder, packets=packets, draws=draws)
             futures.append(pool.submit(start, keep_series=drawn[index]))
         _await(futures, lambda: on_progress(sum(watch.simulated_s for watch in watches.values())))
     except KeyboardInterrupt:
@@ -89,7 +107,14 @@ def execute(
         for watch in watches.values():
             watch.stop()
         pool.shutdown(wait=True, cancel_futures=True)
-    return _collect(skipped, futures, interrupted)
+    return replace(_collect(skipped, futures, interrupted), spared=asked - len(playable), baseline=baseline)
+
+
+def _refuse_baseline(plan: _core.Plan, sets: Sequence[dict[str, Any]], baseline: str | None) -> None:
+    """Refuses a baseline that is not a swept value, before anything is played."""
+    if baseline is not None:
+        queues = [hop["name"] for hop in json.loads(plan.describe(0))["hops"]]
+        paired.refuse_baseline(sets, queues, baseline)
 
 
 def _await(futures: list[Future[run.Done | None]], tell: Callable[[], None]) -> None:
@@ -114,44 +139,16 @@ def _collect(skipped: list[dict[str, Any]], futures: list[Future[run.Done | None
 
 
 @dataclass(frozen=True)
-class Mean:
-    """A mean over seeds, with the half-width of its 95 % interval when the sample carries one."""
-
-    value: float
-    half_width: float | None
-    count: int
-
-
-def mean_of(values: Sequence[float | None]) -> Mean | None:
-    """Mean and Student's t interval over the values that exist; no interval from fewer than two."""
-    present = [value for value in values if value is not None]
-    if not present:
-        return None
-    count = len(present)
-    if count < 2:
-        return Mean(present[0], None, 1)
-    error = statistics.stdev(present) / math.sqrt(count)
-    return Mean(statistics.fmean(present), student(0.975, count - 1) * error, count)
-
-
-def student(share: float, freedom: int) -> float:
-    """Student's t below which this share lies, with so many degrees of freedom."""
-    # scipy.stats has the same number, and takes a second more to load.
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, share))
-
-
-@dataclass(frozen=True)
 class Combination:
     """The runs that differ in their seed only."""
 
     label: str
+    """What tells it apart from the others; where nothing varies, the discipline of the queue that is compared."""
     qdisc: str
-    """The discipline line of the hop that is compared."""
+    """The discipline line of the queue that is compared."""
     runs: list[records.RunRecord]
-    varied: bool
-    """The label says what varies; else it is the discipline of the hop that is compared."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """By queue, its label in a table or picture of that queue."""
 
     @property
     def first(self) -> records.RunRecord:
@@ -159,8 +156,8 @@ class Combination:
         return self.runs[0]
 
     def label_at(self, hop: str) -> str:
-        """The label of a row of this hop's numbers: where nothing varies, its own discipline."""
-        return self.label if self.varied else qdisc_of(self.first, hop)
+        """The label of a row of this queue's numbers."""
+        return self.labels.get(hop, self.label)
 
     def hop(self, name: str) -> list[dict[str, Any]]:
         """One hop's numbers, of every seed."""
@@ -169,15 +166,17 @@ class Combination:
 
 def combinations(runs: Sequence[records.RunRecord]) -> list[Combination]:
     """Runs grouped by what was set, in order, with labels that say only what differs."""
-    hop = queues.compared_in([record.result for record in runs])
-    groups: dict[str, list[records.RunRecord]] = {}
-    for record in runs:
-        groups.setdefault(records.to_json(record.set), []).append(record)
-    said = labels([group[0].set for group in groups.values()])
-    qdiscs = [qdisc_of(group[0], hop) for group in groups.values()]
+    found = cases.of_records(runs)
+    groups = cases.grouped(runs).values()
+    said = {queue: found.labels(queue) for queue in found.queues}
     return [
-        Combination(label or qdisc, qdisc, group, bool(label))
-        for label, qdisc, group in zip(said, qdiscs, groups.values(), strict=True)
+        Combination(
+            label=said[found.compared][place],
+            qdisc=found.qdiscs[place].get(found.compared, ""),
+            runs=group,
+            labels={queue: of_queue[place] for queue, of_queue in said.items()},
+        )
+        for place, group in enumerate(groups)
     ]
 
 
@@ -187,21 +186,3 @@ def qdisc_of(record: records.RunRecord, hop: str) -> str:
         if described["name"] == hop:
             return str(described["qdisc"])
     return ""
-
-
-def labels(sets: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What was set, in words: only what is not the same everywhere."""
-    texts: dict[str, set[str]] = {}
-    for one in sets:
-        for key, value in one.items():
-            texts.setdefault(key, set()).add(records.to_json(value))
-    same = {key for key, values in texts.items() if len(values) == 1 and all(key in one for one in sets)}
-    return [", ".join(_label_part(key, value) for key, value in one.items() if key not in same) for one in sets]
-
-
-def _label_part(key: str, value: Any) -> str:
-    if key.endswith(".qdisc") and isinstance(value, list):
-        # As the run's description has it: the line of the start, then each later one with its time.
-        return "; ".join(line if number == 0 else f"{at}: {line}" for number, (at, line) in enumerate(value))
-    text = str(value) if isinstance(value, str) else records.to_json(value, indent=None)
-    return text if key.endswith(".qdisc") else f"{key.removeprefix('hop.').removeprefix('flow.')} {text}"

@@ -1,150 +1,501 @@
-"""The table: one row a combination, means over its seeds with their 95 % intervals."""
+"""The tables of a comparison: one for each queue that is shown, one for the whole path, one for each kind of flow.
+
+A table has a row for each case (a combination of the sweep): means over its seeds with their 95 % intervals. It has
+only columns in which some row has a number. The text of `run` and `sweep` and the report show the same tables.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from sojourn import paired, queues, tcline, words
+from sojourn.cases import Address, Cases, Flow, goodput
+from sojourn.means import Mean, mean_of
 from sojourn.records import RunRecord
-from sojourn.sweep import Combination, Mean, mean_of
+from sojourn.words import number_text
+
+SIGNS = {"best": "*", "worst": "!", "open": "~", "": ""}
+"""A cell's mark as a character: `open` is a difference that is not told from zero."""
+UNSEEN = 0.0005
+"""An interval below this share of its mean is not written: three digits do not show it."""
+LEGEND = "* best and ! worst of a column, where they are shown to differ; cases that cannot be told apart share a sign"
 
 
 @dataclass(frozen=True)
 class Column:
-    """One measure of the table."""
+    """One measure of a table."""
 
     head: str
     unit: str
     meaning: str
     path: str
-    """Where it is in the entry of a hop or flow; in that of the run if it is one `of_run`."""
+    """Where it is in the entry of the queue, flow or run."""
     digits: int = 3
     scale: float = 1.0
-    of_run: Callable[[dict[str, Any]], float | None] | None = None
+    better: str = ""
+    """`lower` or `higher`; empty where neither is."""
+    how: str = "mean"
+    """What is made of several flows' numbers, one of `cases.OVER`."""
+    above_base: bool = False
+    """Less the base RTT."""
+    silent_at_zero: bool = False
+    """The column is left out where every case has zero."""
 
-    def read(self, run: dict[str, Any], part: dict[str, Any]) -> float | None:
-        """Its value, from a run's result and the hop's or flow's part of it."""
-        if self.of_run:
-            return self.of_run(run)
-        value: Any = part
-        for key in self.path.split("."):
-            value = value.get(key) if isinstance(value, dict) else None
-        return None if value is None else float(value)
+    @property
+    def heads(self) -> list[str]:
+        """The head in two lines, the unit behind the second."""
+        first, _, second = self.head.partition(" ")
+        lower = f"{second} {self.unit}".strip()
+        return [first, lower] if lower else ["", first]
 
-    def address(self, part: str) -> str:
-        """Its name in a store, for a part such as `hops.bottleneck`."""
-        return self.path if self.of_run else f"{part}.{self.path}"
+    def of_queue(self, queue: str) -> Address:
+        """Its address in a queue's entry."""
+        return Address(self.path, queues=(queue,))
 
-
-def goodput(run: dict[str, Any]) -> float:
-    """Of all flows together."""
-    return sum(flow["goodput_mbit"] or 0.0 for flow in run["flows"])
+    def of_flows(self, names: Sequence[str]) -> Address:
+        """Its address in the entries of these flows."""
+        return Address(self.path, flows=tuple(names), how=self.how, above_base=self.above_base)
 
 
-def _jain(run: dict[str, Any]) -> float | None:
-    value = run["jain"]["goodput"]
-    return None if value is None else float(value)
-
-
-COLUMNS = (
+QUEUE = (
     Column("link busy", "%", "busy share of the link in the measuring window", "utilisation", 3, 100),
-    Column("goodput", "Mbit/s", "payload acknowledged, all flows together", "goodput_mbit", of_run=goodput),
-    Column("sojourn p50", "ms", "half of the packets waited no longer", "sojourn_ms.p50"),
-    Column("sojourn p95", "ms", "95 % of the packets waited no longer", "sojourn_ms.p95"),
-    Column("sojourn max", "ms", "the longest wait", "sojourn_ms.max"),
+    Column("sojourn p50", "ms", "half of the packets waited no longer", "sojourn_ms.p50", better="lower"),
+    Column("sojourn p95", "ms", "95 % of the packets waited no longer", "sojourn_ms.p95", better="lower"),
+    Column("sojourn max", "ms", "the longest wait", "sojourn_ms.max", better="lower"),
+    Column("drops", "", "packets dropped", "drops", 6),
+    Column("marks", "", "packets marked CE", "marks", 6, silent_at_zero=True),
     Column(
-        "queue delay",
-        "ms",
-        "queue delay, weighted by time: half of the time it was no longer",
-        "queue_delay_ms.p50",
-    ),
-    Column(
-        "standing queue",
+        "standing",
         "ms",
         "standing queue: the delay that did not go away within a round trip, median over time",
         "standing_queue_ms.p50",
-    ),
-    Column("drops", "", "packets dropped", "drops", 6),
-    Column("marks", "", "packets marked CE", "marks", 6),
-    Column(
-        "Jain index",
-        "",
-        "Jain's fairness index over the bulk flows' goodputs; 1 is equal",
-        "jain.goodput",
-        of_run=_jain,
+        better="lower",
     ),
 )
-
-
-APPLICATIONS = (
-    Column("delay p95", "ms", "one-way delay of datagrams: 95 % came no later", "delay_ms.p95"),
-    Column("jitter p95", "ms", "by how much such delays exceed the least one: 95 % no more", "jitter_ms.p95"),
-    Column("loss", "%", "datagrams that never came", "loss_ratio", 3, 100),
-    Column("MOS", "", "mean opinion score of speech, from 1 to 4.5", "mos"),
-    Column("FCT p50", "s", "completion time: half of the transfers took no longer", "fct_s.p50"),
-    Column("FCT p95", "s", "completion time: 95 % of the transfers took no longer", "fct_s.p95"),
-    Column("slowdown p50", "", "completion time over that of an empty path, the median", "slowdown.p50"),
-    Column("page p50", "s", "half of the web pages took no longer", "page_load_s.p50"),
-    Column("page p95", "s", "95 % of the web pages took no longer", "page_load_s.p95"),
-    Column("quality", "Mbit/s", "mean quality of a video's pieces", "video.quality_mbit"),
-    Column("switches", "", "how often a video's quality changed", "video.switches"),
-    Column("stalls", "", "how often a video stood still", "video.stalls"),
-    Column("stalled", "s", "how long a video stood still", "video.stalled_s"),
-    Column("RPM", "1/min", "responsiveness under load: round trips a minute", "rpm.rpm"),
-    Column("RPM foreign", "1/min", "responsiveness of new connections beside the load", "rpm.foreign"),
-    Column("RPM loaded", "1/min", "responsiveness of connections that carry load", "rpm.loaded"),
-)
-"""What only some kinds of flows have; read from a flow's entry instead of a hop's."""
+"""A queue's measures."""
+GOODPUT = Column("goodput", "Mbit/s", "payload acknowledged, all flows together", "goodput_mbit", better="higher")
+PATH_DELAY = "mean queue delay of all hops in this direction together: the sum of their means over time"
 
 
 @dataclass(frozen=True)
-class Applications:
-    """What became of the applications: the columns that any has, and a row for each flow and combination."""
+class Kind:
+    """A table for flows of some kinds."""
 
+    key: str
+    title: str
+    kinds: tuple[str, ...]
+    columns: tuple[Column, ...]
+    by_direction: bool = False
+    """Flows of one direction share a row; else those of one name."""
+
+
+_RTT = "round-trip time: "
+_ROUND_TRIPS = (
+    Column("RTT p50", "ms", _RTT + "half were no longer", "rtt_ms.p50", better="lower"),
+    Column("RTT p95", "ms", _RTT + "95 % were no longer", "rtt_ms.p95", better="lower"),
+    Column("RTT max", "ms", _RTT + "the longest", "rtt_ms.max", better="lower"),
+    Column(
+        "above base",
+        "ms",
+        "what the path's queues add: the 95th percentile of the RTT less the base RTT",
+        "rtt_ms.p95",
+        better="lower",
+        above_base=True,
+    ),
+    Column("drops", "", "the flow's packets that were dropped", "drops", 6, how="sum", silent_at_zero=True),
+)
+KINDS = (
+    Kind("pings", "pings", ("pings",), _ROUND_TRIPS),
+    Kind("thin", "thin flows", ("thin",), _ROUND_TRIPS),
+    Kind(
+        "datagrams",
+        "calls and datagrams",
+        ("voip", "cbr", "onoff"),
+        (
+            Column("delay p50", "ms", "one-way delay: half came no later", "delay_ms.p50", better="lower"),
+            Column("delay p95", "ms", "one-way delay: 95 % came no later", "delay_ms.p95", better="lower"),
+            Column("jitter p95", "ms", "one-way delay above the least one: 95 %", "jitter_ms.p95", better="lower"),
+            Column("loss", "%", "datagrams that never came", "loss_ratio", 3, 100, better="lower"),
+            Column("MOS", "", "mean opinion score of speech, from 1 to 4.5", "mos", better="higher"),
+        ),
+    ),
+    Kind(
+        "web",
+        "web",
+        ("web",),
+        (
+            Column("page p50", "s", "half of the web pages took no longer", "page_load_s.p50", better="lower"),
+            Column("page p95", "s", "95 % of the web pages took no longer", "page_load_s.p95", better="lower"),
+            Column("FCT p50", "s", "completion time: half of the objects took no longer", "fct_s.p50", better="lower"),
+            Column("FCT p95", "s", "completion time: 95 % of the objects took no longer", "fct_s.p95", better="lower"),
+            Column(
+                "unfin- ished",
+                "",
+                "objects that were not complete at the end",
+                "unfinished",
+                6,
+                how="sum",
+                silent_at_zero=True,
+            ),
+        ),
+    ),
+    Kind(
+        "video",
+        "video",
+        ("video",),
+        (
+            Column("quality", "Mbit/s", "mean quality of the pieces", "video.quality_mbit", better="higher"),
+            Column("switches", "", "how often the quality changed", "video.switches"),
+            Column("stalls", "", "how often the picture stood still", "video.stalls", better="lower"),
+            Column("stalled", "s", "how long the picture stood still", "video.stalled_s", better="lower"),
+        ),
+    ),
+    Kind(
+        "rpm",
+        "responsiveness under load",
+        ("rpm",),
+        (
+            Column("RPM", "1/min", "round trips a minute under load", "rpm.rpm", better="higher"),
+            Column("RPM foreign", "1/min", "that of new connections", "rpm.foreign", better="higher"),
+            Column("RPM loaded", "1/min", "that of connections that carry load", "rpm.loaded", better="higher"),
+            Column("capacity", "Mbit/s", "stable goodput of the test", "rpm.capacity_mbit", better="higher"),
+        ),
+    ),
+    Kind(
+        "transfers",
+        "downloads and uploads",
+        ("download", "upload", "sizes"),
+        (
+            Column("FCT p50", "s", "completion time: half took no longer", "fct_s.p50", better="lower"),
+            Column("FCT p95", "s", "completion time: 95 % took no longer", "fct_s.p95", better="lower"),
+            Column(
+                "slow- down", "", "median completion time over that of an empty path", "slowdown.p50", better="lower"
+            ),
+            Column("goodput", "Mbit/s", "payload acknowledged", "goodput_mbit", better="higher", how="sum"),
+            Column("done", "", "transfers that were completed", "completed", 6, how="sum"),
+            Column(
+                "unfin- ished",
+                "",
+                "transfers that were not complete at the end",
+                "unfinished",
+                6,
+                how="sum",
+                silent_at_zero=True,
+            ),
+        ),
+    ),
+    Kind(
+        "bulk",
+        "long flows",
+        ("bulk",),
+        (
+            Column("goodput", "Mbit/s", "payload acknowledged, together", "goodput_mbit", better="higher", how="sum"),
+            Column("least", "Mbit/s", "the goodput of the flow with the least", "goodput_mbit", how="least"),
+            Column("most", "Mbit/s", "the goodput of the flow with the most", "goodput_mbit", how="most"),
+            Column("RTT p50", "ms", "the median round-trip time, mean over the flows", "rtt_ms.p50", better="lower"),
+            Column("retrans- mits", "", "segments sent again", "retransmits", 6, how="sum"),
+            Column("Jain index", "", "Jain's index over their goodputs", "goodput_mbit", better="higher", how="jain"),
+        ),
+        by_direction=True,
+    ),
+)
+"""The tables of flows, in the order in which they are shown."""
+FLOW_PATHS = tuple(dict.fromkeys(column.path for kind in KINDS for column in kind.columns))
+"""All measures of flows in tables."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number of a table."""
+
+    mean: Mean | None
+    column: Column
+    mark: str = ""
+    """`best`, `worst` or nothing."""
+
+    @property
+    def sign(self) -> str:
+        """Its mark as one character."""
+        return SIGNS[self.mark]
+
+    @property
+    def text(self) -> str:
+        """The mean, with its sign; an en dash where there is nothing."""
+        return cell(self.mean, self.column)[0] + self.sign
+
+    @property
+    def plus(self) -> str:
+        """Its interval, `± 0.5`, if it has one."""
+        return cell(self.mean, self.column)[1]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A case in a table."""
+
+    flow: str
+    """Whose row it is, where a table has several rows a case; else empty."""
+    label: str
+    case: int
+    """The case's place."""
+    cells: list[Cell]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of numbers."""
+
+    key: str
+    """`queue`, `path`, or the kind's."""
+    title: str
     columns: list[Column]
-    rows: list[tuple[str, str, list[tuple[str, str]]]]
-    """Flow, label of the combination, cells."""
+    rows: list[Row]
+    queue: str = ""
+    """The queue that it is about."""
 
 
-def applications(combinations: Sequence[Combination]) -> Applications | None:
-    """The table of the applications; None where no flow has such measures. Flows of one name (NAME.0, NAME.1, …) share
-    a row: the mean over them."""
-    found: list[tuple[str, str, list[Mean | None]]] = []
-    names = dict.fromkeys(_shared_name(flow) for flow in combinations[0].first.result["flows"])
-    for name in names:
-        for one in combinations:
-            values = [mean_of([_of_flows(record, name, column) for record in one.runs]) for column in APPLICATIONS]
-            if any(values):
-                found.append((name, one.label, values))
-    used = [place for place in range(len(APPLICATIONS)) if any(values[place] for _, _, values in found)]
-    if not used:
-        return None
-    columns = [APPLICATIONS[place] for place in used]
-    rows = [
-        (name, label, [cell(values[place], APPLICATIONS[place]) for place in used]) for name, label, values in found
+def tables(cases: Cases) -> list[Table]:
+    """All tables of a comparison, the compared queue's first."""
+    of_flows = [one for kind in KINDS if (one := _kind_table(cases, kind)).rows]
+    shown_below = {column.path for one in of_flows for column in one.columns if one.key in ("bulk", "transfers")}
+    found = [queue_table(cases, queue) for queue in cases.shown]
+    if len(cases.shown) > 1:
+        found.append(_path_table(cases, shown_below))
+    return [one for one in [*found, *of_flows] if one.rows and one.columns]
+
+
+def addresses(cases: Cases) -> list[Address]:
+    """Every number that the tables, the differences and the headline of a comparison may read."""
+    found = [column.of_queue(queue) for queue in cases.shown for column in QUEUE]
+    found += [Address(GOODPUT.path)]
+    found += [Address(paired.MEAN_DELAY, queues=tuple(cases.along(queue))) for queue in cases.shown]
+    found += [one.address for one in paired.measures(cases)]
+    for kind in KINDS:
+        groups = _groups(cases, kind).values()
+        found += [column.of_flows([flow.name for flow in group]) for group in groups for column in kind.columns]
+    return list(dict.fromkeys(found))
+
+
+def _groups(cases: Cases, kind: Kind) -> dict[str, list[Flow]]:
+    """The flows of a kind that share rows."""
+    groups: dict[str, list[Flow]] = {}
+    for flow in cases.flows:
+        if flow.kind in kind.kinds:
+            groups.setdefault(flow.direction if kind.by_direction else flow.name, []).append(flow)
+    return groups
+
+
+def queue_table(cases: Cases, queue: str) -> Table:
+    """A queue's table; it has the measures of the whole path too where it is the only one."""
+    alone = len(cases.shown) == 1
+    columns = [QUEUE[0], *((GOODPUT,) if alone else ()), *QUEUE[1:]]
+    addresses = [Address(one.path) if one is GOODPUT else one.of_queue(queue) for one in columns]
+    rows = [("", label, place) for place, label in enumerate(cases.labels(queue))]
+    where = f"queue {queue}"
+    return _table(cases, "queue", where, rows, columns, [addresses] * len(rows), queue)
+
+
+def _path_table(cases: Cases, shown_below: Collection[str]) -> Table:
+    """What belongs to no single queue: the delays of all queues in a direction together, where several of them are
+    shown, and goodput, unless a table of flows has it."""
+    directions = {way: cases.along(name) for name in cases.shown for way in [_way(name)]}
+    sums = {way: names for way, names in directions.items() if len([one for one in names if one in cases.shown]) > 1}
+    columns = [GOODPUT] if sums or GOODPUT.path not in shown_below else []
+    addresses = [Address(one.path) for one in columns]
+    for way, names in sums.items():
+        columns.append(Column(f"queues {way}", "ms", PATH_DELAY, paired.MEAN_DELAY, better="lower"))
+        addresses.append(Address(paired.MEAN_DELAY, queues=tuple(names)))
+    rows = [("", label, place) for place, label in enumerate(cases.short_labels())]
+    return _table(cases, "path", "whole path", rows, columns, [addresses] * len(rows))
+
+
+def _way(queue: str) -> str:
+    return "left" if queue.endswith(queues.REVERSE) else "right"
+
+
+def _kind_table(cases: Cases, kind: Kind) -> Table:
+    """The table of flows of a kind: a row for each name, or direction, and case."""
+    groups = _groups(cases, kind)
+    title = kind.title
+    if len(groups) == 1 and not kind.by_direction:
+        title = f"{kind.title}: {next(iter(groups))}"
+    rows = []
+    addresses = []
+    for name, flows in groups.items():
+        shown = "" if len(groups) == 1 else f"to the {name}" if kind.by_direction else name
+        for place, label in enumerate(cases.short_labels()):
+            rows.append((shown, label, place))
+            addresses.append([one.of_flows([flow.name for flow in flows]) for one in kind.columns])
+    made = _table(cases, kind.key, title, rows, list(kind.columns), addresses)
+    return _without_extremes(made) if kind.by_direction else made
+
+
+def _without_extremes(made: Table) -> Table:
+    """The table without the least and the most of several flows where each row has only one."""
+    means = [
+        {cell.column.how: cell.mean for cell in row.cells if cell.column.path == "goodput_mbit"} for row in made.rows
     ]
-    return Applications(columns, rows)
+    if any(one.get("least") != one.get("most") for one in means):
+        return made
+    keep = [at for at, column in enumerate(made.columns) if column.how not in ("least", "most")]
+    rows = [replace(row, cells=[row.cells[at] for at in keep]) for row in made.rows]
+    return replace(made, columns=[made.columns[at] for at in keep], rows=rows)
 
 
-def _shared_name(flow: dict[str, Any]) -> str:
-    return ".".join(part for part in flow["name"].split(".") if not part.isdigit())
+def _table(
+    cases: Cases,
+    key: str,
+    title: str,
+    rows: Sequence[tuple[str, str, int]],
+    columns: Sequence[Column],
+    addresses: Sequence[Sequence[Address]],
+    queue: str = "",
+) -> Table:
+    """A table of what is at these addresses, without columns and rows that have nothing."""
+    known: dict[Address, tuple[list[Mean | None], list[str]]] = {}
+
+    def cell_at(address: Address, column: Column, place: int) -> Cell:
+        if address not in known:
+            values = cases.read(address)
+            marked = [""] * len(values)
+            if column.better:
+                marked = paired.marks_of(cases, values, lower_is_better=column.better == "lower")
+            known[address] = ([mean_of(one) for one in values], marked)
+        means, marked = known[address]
+        return Cell(means[place], column, marked[place])
+
+    cells = [
+        [cell_at(address, column, place) for address, column in zip(at, columns, strict=True)]
+        for (_, _, place), at in zip(rows, addresses, strict=True)
+    ]
+    used = [at for at in range(len(columns)) if _says_something([row[at] for row in cells])]
+    return Table(
+        key,
+        title,
+        [columns[at] for at in used],
+        [
+            Row(flow, label, place, [row[at] for at in used])
+            for (flow, label, place), row in zip(rows, cells, strict=True)
+            if any(one.mean for one in row)
+        ],
+        queue,
+    )
 
 
-def _of_flows(record: RunRecord, name: str, column: Column) -> float | None:
-    flows = [flow for flow in record.result["flows"] if _shared_name(flow) == name]
-    mean = mean_of([column.read(record.result, flow) for flow in flows])
-    return mean.value if mean else None
+def _says_something(cells: Sequence[Cell]) -> bool:
+    """Whether a column has a number that is worth its room."""
+    present = [one for one in cells if one.mean is not None]
+    if present and present[0].column.silent_at_zero:
+        return any(one.mean.value for one in present if one.mean)
+    return bool(present)
+
+
+# ---- paired differences ----
+
+
+def differences_table(cases: Cases, found: Sequence[paired.Difference]) -> Table | None:
+    """Each case less the baseline: a row for each case, a column for each measure. None without any."""
+    if not found:
+        return None
+    labels = cases.short_labels()
+    measures = list({one.measure.name: one.measure for one in found}.values())
+    columns = [
+        Column(one.name, one.unit, f"{one.name}, less the baseline's, seed by seed", one.address.path)
+        for one in measures
+    ]
+    by_place = {(one.case, one.measure.name): one for one in found}
+    rows = []
+    for place in dict.fromkeys(one.case for one in found):
+        cells = []
+        for column in columns:
+            one = by_place.get((place, column.head))
+            mark = "" if one is None or one.told_apart else "open"
+            cells.append(DifferenceCell(one.mean if one else None, column, mark))
+        rows.append(Row("", labels[place], place, list(cells)))
+    baseline = labels[found[0].baseline]
+    return Table("differences", f"less {baseline}, seed by seed", columns, rows)
+
+
+@dataclass(frozen=True)
+class DifferenceCell(Cell):
+    """A difference: with its sign, and `~` where it is not told from zero."""
+
+    @property
+    def text(self) -> str:
+        """`+0.5`, `-12`, `+0.1~`."""
+        if self.mean is None:
+            return "–"
+        value = number(abs(self.mean.value), 3)
+        sign = "" if value == "0" else "+" if self.mean.value > 0 else "−"
+        return sign + value + self.sign
+
+
+def untold(cases: Cases, found: Sequence[paired.Difference]) -> list[str]:
+    """What the seeds cannot tell apart, a sentence for each measure."""
+    labels = cases.short_labels()
+    sentences = []
+    for name in dict.fromkeys(one.measure.name for one in found):
+        open_ones = [one for one in found if one.measure.name == name and not one.told_apart]
+        if open_ones:
+            named = ", ".join(labels[one.case] + more_seeds(one.further_seeds) for one in open_ones)
+            sentences.append(f"Not told apart from {labels[open_ones[0].baseline]} by {name}: {named}.")
+    return sentences
+
+
+def more_seeds(count: int | None) -> str:
+    """How many more seeds would tell, in brackets; nothing where no number would."""
+    return f" (about {count} more {'seed' if count == 1 else 'seeds'} would tell)" if count else ""
+
+
+# ---- lines to paste ----
+
+
+@dataclass(frozen=True)
+class Command:
+    """What gives a router a discipline that was compared."""
+
+    discipline: str
+    line: str | None
+    """The command; None where no stock kernel has the discipline."""
+    note: str
+
+
+def commands(cases: Cases) -> list[Command]:
+    """A command for each discipline of the queues that are shown, each once."""
+    found: dict[str, Command] = {}
+    for queue in cases.shown:
+        for chosen, of_case in zip(cases.sets, cases.qdiscs, strict=True):
+            resolved = words.lines_of(of_case.get(queue, ""))
+            swept = next((words.lines_of(value) for key, value in chosen.items() if _is_line_of(key, queue, cases)), [])
+            if len(swept) != len(resolved):  # not swept, or set as text
+                swept = resolved
+            for written, full in zip(swept, resolved, strict=True):
+                found.setdefault(written, _command(written, full))
+    return list(found.values())
+
+
+def _command(written: str, resolved: str) -> Command:
+    line, note = tcline.paste(written)
+    if line is None:  # sizes in BDP are for scenarios only: the resolved line may do
+        other, more = tcline.paste(resolved)
+        line, note = (other, more) if other else (line, note)
+    return Command(written, line, note)
+
+
+def _is_line_of(key: str, queue: str, cases: Cases) -> bool:
+    return key.endswith(".qdisc") and queues.queue_of_key(key, cases.queues) == queue
+
+
+# ---- numbers as text ----
 
 
 def number(value: float, digits: int) -> str:
-    """So many significant digits, never an exponent."""
-    if value == 0:
-        return "0"
-    text = f"{value:.{digits}g}"
-    return f"{float(text):,.0f}".replace(",", " ") if "e" in text or abs(value) >= 100 else text
+    """A number with this many significant digits, never an exponent."""
+    return number_text(value, digits)
 
 
 def cell(mean: Mean | None, column: Column) -> tuple[str, str]:
@@ -153,34 +504,23 @@ def cell(mean: Mean | None, column: Column) -> tuple[str, str]:
         return "–", ""
     value = mean.value * column.scale
     text = number(value, min(column.digits, 3) if value < 100 else column.digits)  # a mean of counts is no count
-    return text, f"± {interval(mean.half_width * column.scale)}" if mean.half_width else ""
+    visible = mean.half_width and mean.half_width > UNSEEN * abs(mean.value)
+    return text, f"± {interval(mean.half_width * column.scale)}" if mean.half_width and visible else ""
 
 
 def interval(half_width: float) -> str:
     """Two significant digits."""
-    return number(half_width, 2) if half_width >= 10 else f"{half_width:#.2g}"
+    return number(half_width, 2) if half_width >= 10 or half_width < 0.01 else f"{half_width:#.2g}"
 
 
-def means(combination: Combination, hop: str) -> list[Mean | None]:
-    """A row's values, one a column."""
-    return [
-        mean_of([column.read(record.result, record.result["hops"][hop]) for record in combination.runs])
-        for column in COLUMNS
-    ]
-
-
-def rows(combinations: Sequence[Combination], hop: str) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Label and cells of each row."""
-    return [
-        (one.label_at(hop), [cell(mean, column) for mean, column in zip(means(one, hop), COLUMNS, strict=True)])
-        for one in combinations
-    ]
+# ---- CSV ----
 
 
 def as_csv(runs: Sequence[RunRecord]) -> str:
-    """One row a run: everything of its JSON entry but the flows and the start-up."""
+    """One row a run: everything of its JSON entry but the start-up; flows as `flows.NAME.measure`."""
     flat = [_flatten(record) for record in runs]
-    keys = list(dict.fromkeys(key for row in flat for key in row))
+    keys = list(dict.fromkeys(key for row in flat for key in row if not key.startswith("flows.")))
+    keys += list(dict.fromkeys(key for row in flat for key in row if key.startswith("flows.")))
     text = io.StringIO()
     writer = csv.DictWriter(text, keys, restval="", lineterminator="\n")
     writer.writeheader()
@@ -196,6 +536,21 @@ _EMPTY: dict[str, dict[str, None]] = {
     "standing_queue_ms": dict.fromkeys(("p10", "p50", "p90")),
 }
 """What a distribution without samples is in CSV: its columns are always there, empty."""
+_EVERY_FLOW = ("kind", "cc", "goodput_mbit", "retransmits", "packets", "drops", "completed", "unfinished")
+_TCP = {"rtt_ms": _SHAPE}
+_TRANSFER: dict[str, Any] = {"rtt_ms": _SHAPE, "fct_s": _SHAPE, "slowdown": _SHAPE}
+_DATAGRAMS: dict[str, Any] = {"loss_ratio": None, "delay_ms": _SHAPE, "jitter_ms": _SHAPE}
+_OF_KIND: dict[str, dict[str, Any]] = {
+    "voip": _DATAGRAMS | {"mos": None},
+    "cbr": _DATAGRAMS,
+    "onoff": _DATAGRAMS,
+    "web": _TRANSFER | {"page_load_s": _SHAPE},
+    "download": _TRANSFER,
+    "upload": _TRANSFER,
+    "sizes": _TRANSFER,
+    "video": _TRANSFER,
+}
+"""The columns that flows of a kind always have; others where a run has a value."""
 
 
 def _flatten(record: RunRecord) -> dict[str, Any]:
@@ -208,6 +563,10 @@ def _flatten(record: RunRecord) -> dict[str, Any]:
         shaped = {key: _EMPTY.get(key) if value is None else value for key, value in hop.items() if key != "stats"}
         _flatten_into(row, f"hops.{name}", shaped)
     _flatten_into(row, "jain", result["jain"])
+    for flow in result["flows"]:
+        present = {key: value for key, value in flow.items() if value is not None and key != "name"}
+        shape = dict.fromkeys(_EVERY_FLOW) | _OF_KIND.get(flow["kind"], _TCP)
+        _flatten_into(row, f"flows.{flow['name']}", shape | present)
     return row
 
 

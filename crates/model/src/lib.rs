@@ -7,6 +7,7 @@ mod address;
 mod changes;
 mod describe;
 mod document;
+mod draws;
 pub mod error;
 pub mod keys;
 mod path;

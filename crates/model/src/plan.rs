@@ -12,6 +12,7 @@ use sojourn_core::units::Time;
 use crate::address;
 use crate::describe::Description;
 use crate::document::{self, Kind, Table, Value};
+use crate::draws;
 use crate::error::Error;
 use crate::read::Context;
 use crate::scenario::{Scenario, TraceFile};
@@ -121,12 +122,25 @@ impl Plan {
     /// # Errors
     /// None that [`Plan::load`] did not find. Panics if there is no such run.
     pub fn scenario(&self, run: usize) -> Result<Scenario, Error> {
+        self.with_seed(run, self.runs[run].seed)
+    }
+
+    /// What run number `run` draws at random, in words. Nothing: every seed gives the same run in the simulator.
+    ///
+    /// # Errors
+    /// As [`Plan::scenario`]. Panics if there is no such run.
+    pub fn draws(&self, run: usize) -> Result<Vec<String>, Error> {
+        let seed = self.runs[run].seed;
+        Ok(draws::between(&self.with_seed(run, seed)?, &self.with_seed(run, seed ^ 1)?))
+    }
+
+    fn with_seed(&self, run: usize, seed: u64) -> Result<Scenario, Error> {
         let traces: BTreeMap<_, _> = self.traces.iter().cloned().collect();
         let sizes: BTreeMap<_, _> = self.sizes.iter().cloned().collect();
         let context = Context { traces: traces.into(), sizes: sizes.into(), ..Context::default() };
-        let run = &self.runs[run];
-        let described = self.describe(&context, run.combination).map_err(|error| error.in_file(&self.file))?;
-        Ok(draw(described, run.seed, &self.webs))
+        let combination = self.runs[run].combination;
+        let described = self.describe(&context, combination).map_err(|error| error.in_file(&self.file))?;
+        Ok(draw(described, seed, &self.webs))
     }
 
     fn read(path: &str, source: &[u8], options: &LoadOptions) -> Result<Plan, Error> {

@@ -88,6 +88,11 @@ impl Plan {
         Ok(rates(&scenario).to_string())
     }
 
+    /// What a run draws at random in the simulator, in words; nothing if every seed gives the same run.
+    fn draws(&self, py: Python<'_>, index: usize) -> PyResult<Vec<String>> {
+        py.detach(|| self.0.draws(index).map_err(bug))
+    }
+
     /// Simulates one run without the GIL; None if it was stopped. With `linux`, a version such as (7, 3), its disciplines decide
     /// as that Linux's.
     #[pyo3(signature = (index, *, engine = "fast", packets = false, series = true, progress = None, linux = None))]

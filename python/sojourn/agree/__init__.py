@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from sojourn import _core, identity, pool, records
+from sojourn import _core, identity, pool, queues, records
 from sojourn.agree.judge import SHARES, WORLDS, Pair, Run
 from sojourn.kernel.places import home
 from sojourn.kernel.run import Guests
 from sojourn.plan import load
-from sojourn.run import Simulator, World, simulator
+from sojourn.run import Played, Simulator, World, simulator
 from sojourn.run import playable as playable_in
 
 POINTS = 600
@@ -186,20 +186,25 @@ def _play_one(job: Job, world: World, progress: _core.Progress) -> None:
     played = world.play(job.plan, job.index, progress, packets=False, series=job.first)
     if played is None:
         return
+    kept = run_of(job.world, played, series=job.first)
+    records.write_text(job.place, json.dumps(asdict(kept)))
+
+
+def run_of(world: str, played: Played, *, series: bool) -> Run:
+    """What is kept of a run that a world has played."""
     output = played.output
     result = json.loads(output.result())
     result.pop("startup", None)
-    kept = Run(
-        world=job.world,
+    return Run(
+        world=world,
         seed=result["seed"],
         result=result,
         quantiles={name: _quantiles(*function) for name, function in output.distributions().items()},
         qdisc={hop["name"]: hop["qdisc"] for hop in json.loads(output.about())["hops"]},
         player=_words(played.versions),
-        series=_series(output) if job.first else {},
+        series=_series(output) if series else {},
         counts=COUNTS,
     )
-    records.write_text(job.place, json.dumps(asdict(kept)))
 
 
 def _quantiles(ms: Any, share: Any) -> list[float]:
@@ -214,7 +219,6 @@ def _series(output: _core.Output) -> dict[str, dict[str, list[float]]]:
     found = {
         name: _thin({"time_s": one["time_s"], "queue_delay_ms": one["queue_delay_ms"]})
         for name, one in output.series().items()
-        if not name.endswith(".reverse")
     }
     for state in output.flow_states().values():
         if len(state["time_s"]):
@@ -249,28 +253,40 @@ def _player(guests: Guests, job: Job) -> str:
 
 
 def _pairs(here: Sequence[tuple[Job, Run]]) -> list[Pair]:
-    """What is there, paired: a combination a pair."""
-    groups: dict[tuple[str, str], list[tuple[Job, Run]]] = {}
+    """What is there, paired: a pair for each combination and queue that is shown."""
+    files: dict[str, list[Run]] = {}
     for job, run in here:
-        groups.setdefault((job.file, json.dumps(run.result["set"])), []).append((job, run))
-    found = []
-    for (file, chosen), group in groups.items():
-        runs = {world: {run.seed: run for job, run in group if job.world == world} for world in WORLDS}
-        if runs["sim"].keys() & runs["kernel"].keys():
-            found.append(_pair(file, json.loads(chosen), group[0][0].plan.title, runs))
-    return found
+        files.setdefault(job.file, []).append(run)
+    titles = {job.file: job.plan.title for job, _ in here}
+    return [pair for file, runs in files.items() for pair in pairs_of(file, titles[file], runs)]
 
 
-def _pair(file: str, chosen: dict[str, Any], title: str, runs: dict[str, dict[int, Run]]) -> Pair:
+def pairs_of(file: str, title: str, runs: Sequence[Run]) -> list[Pair]:
+    """A scenario's runs in both worlds, paired: for each combination that both have a pair of each queue that is shown.
+
+    The queue that is compared is chosen by the kernel's runs, as they are what the simulator is held against.
+    """
+    groups: dict[str, dict[str, dict[int, Run]]] = {}
+    for run in runs:
+        worlds = groups.setdefault(json.dumps(run.result["set"]), {world: {} for world in WORLDS})
+        worlds[run.world][run.seed] = run
+    both = {chosen: worlds for chosen, worlds in groups.items() if worlds["sim"].keys() & worlds["kernel"].keys()}
+    results = {world: [run.result for of in both.values() for run in of[world].values()] for world in WORLDS}
+    if not both:
+        return []
+    compared = queues.compared_in(results["kernel"])
+    shown = queues.shown_in([*results["kernel"], *results["sim"]])
+    return [
+        _pair(file, title, json.loads(chosen), worlds, hop, compared=hop == compared)
+        for chosen, worlds in both.items()
+        for hop in (compared, *(queue for queue in shown if queue != compared))
+    ]
+
+
+def _pair(
+    file: str, title: str, chosen: dict[str, Any], runs: dict[str, dict[int, Run]], hop: str, *, compared: bool
+) -> Pair:
     first = next(iter(runs["kernel"].values()))
-    hops = [name for name in first.result["hops"] if not name.endswith(".reverse")]
-    swept = [key.split(".")[1] for key in chosen if key.startswith("hop.") and key.endswith(".qdisc")]
-    hop = next((name for name in swept if name in hops), None) or max(hops, key=lambda name: _wait(first, name))
-    label = ", ".join(str(value) for value in chosen.values())
+    label = ", ".join(dict.fromkeys(str(value) for value in chosen.values()))
     rest = ", ".join(str(value) for key, value in chosen.items() if not key.endswith(".qdisc"))
-    return Pair(file, label, hop, first.qdisc[hop], title, runs["sim"], runs["kernel"], rest)
-
-
-def _wait(run: Run, hop: str) -> float:
-    delay = run.result["hops"][hop]["queue_delay_ms"]
-    return 0.0 if delay is None else float(delay["mean"])
+    return Pair(file, label, hop, first.qdisc[hop], title, runs["sim"], runs["kernel"], rest, compared)

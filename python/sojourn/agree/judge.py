@@ -31,6 +31,8 @@ class Measure:
     relative: bool = True
     floor: float = 1.0
     """A share is never taken of less than this."""
+    of_path: bool = False
+    """Of all flows together: it belongs to the queue that is compared, so that it counts once."""
 
     def apart(self, sim: float, kernel: float, scale: float | None = None) -> float:
         """The simulator's number less the kernel's, as a share or in points."""
@@ -85,7 +87,7 @@ def _fct(run: Run, _hop: str) -> float | None:
 
 
 MEASURES = (
-    Measure("goodput", "goodput", "Mbit/s", 0.02, _flows("goodput_mbit"), floor=0.001),
+    Measure("goodput", "goodput", "Mbit/s", 0.02, _flows("goodput_mbit"), floor=0.001, of_path=True),
     Measure("utilisation", "utilisation", "%", 1.0, _hop("utilisation", scale=100), relative=False),
     Measure("mean", "sojourn mean", "ms", 0.08, _hop("sojourn_ms", "mean"), floor=0.01),
     Measure("p50", "sojourn p50", "ms", 0.12, _hop("sojourn_ms", "p50"), floor=0.01),
@@ -93,8 +95,8 @@ MEASURES = (
     Measure("p99", "sojourn p99", "ms", 0.15, _hop("sojourn_ms", "p99"), floor=0.01),
     Measure("drops", "drops", "", 0.15, _hop("drops"), floor=10),
     Measure("marks", "marks", "", 0.15, _hop("marks"), floor=10),
-    Measure("retransmits", "retransmits", "", 0.15, _flows("retransmits"), floor=10),
-    Measure("fct", "FCT", "s", 0.10, _fct, floor=0.001),
+    Measure("retransmits", "retransmits", "", 0.15, _flows("retransmits"), floor=10, of_path=True),
+    Measure("fct", "FCT", "s", 0.10, _fct, floor=0.001, of_path=True),
 )
 BY_NAME = {one.name: one for one in MEASURES}
 
@@ -118,7 +120,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Pair:
-    """A combination of a scenario in both worlds."""
+    """A queue of a combination of a scenario in both worlds."""
 
     file: str
     label: str
@@ -131,11 +133,14 @@ class Pair:
     kernel: dict[int, Run]
     rest: str = ""
     """What of that is no discipline."""
+    compared: bool = True
+    """Whether it is the queue that the file is about; measures of the whole path are its alone."""
 
     @property
     def name(self) -> str:
         """As tables call it."""
-        return f"{self.file}: {self.label}" if self.label else self.file
+        name = f"{self.file}: {self.label}" if self.label else self.file
+        return name if self.compared else f"{name} · {self.hop}"
 
     @property
     def seeds(self) -> list[int]:
@@ -155,6 +160,8 @@ class Pair:
 
     def difference(self, measure: Measure) -> Difference | None:
         """Of one measure; nothing where a world has no such number, or both have nothing of it."""
+        if measure.of_path and not self.compared:
+            return None
         both = [
             (measure.read(self.sim[seed], self.hop), measure.read(self.kernel[seed], self.hop)) for seed in self.seeds
         ]
@@ -272,10 +279,11 @@ class Ranking:
 
 
 def rankings(pairs: Sequence[Pair], measures: Sequence[str] = ("p95", "goodput")) -> list[Ranking]:
-    """Of each file, and of what else varies in it, that has at least three disciplines."""
+    """Of each file, and of what else varies in it, that has at least three disciplines: by the compared queue."""
     groups: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairs:
-        groups.setdefault((pair.file, pair.rest), []).append(pair)
+        if pair.compared:
+            groups.setdefault((pair.file, pair.rest), []).append(pair)
     ranked = [(key, group) for key, group in groups.items() if len({one.qdisc for one in group}) >= 3]
     return [_ranking(", ".join(filter(None, key)), group, BY_NAME[name]) for key, group in ranked for name in measures]
 

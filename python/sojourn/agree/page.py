@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from sojourn import plot
+from sojourn import drawn, plot
 from sojourn.agree import Comparison, words
 from sojourn.agree.judge import BY_NAME, SHARES, Pair, Run, rankings, summaries
-from sojourn.records import to_json, write_bytes, write_text
+from sojourn.plot import Data, Picture
+from sojourn.records import to_json, write_text
 
 PAGE = "agree.html"
 SHOWN = {"goodput": ("o", "#13866f"), "mean": ("D", "#1f6fb4"), "p95": ("s", "#6a3fa0"), "drops": ("x", "#d1495b")}
@@ -30,12 +30,11 @@ def write(folder: Path, done: Comparison) -> Path:
     write_text(folder / "agree.json", to_json(words.as_dict(done)) + "\n")
     write_text(folder / "agree.csv", words.csv_text(done.pairs))
     if done.pairs:
-        write_bytes(folder / "overview.png", overview(done.pairs, provenance(done)))
+        plot.write(overview(done.pairs, provenance(done)), folder, "png")
     overlays = []
     for number, pair in enumerate(done.pairs):
-        name = f"pair-{number:03d}.png"
-        write_bytes(folder / name, overlay(pair, provenance(done)))
-        overlays.append((pair, name))
+        path = plot.write(overlay(pair, provenance(done), f"pair-{number:03d}"), folder, "png")
+        overlays.append((pair, path.name))
     environment = Environment(
         loader=PackageLoader("sojourn", "agree"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
@@ -71,49 +70,56 @@ def provenance(done: Comparison) -> str:
     )
 
 
-def _png(figure: Figure) -> bytes:
-    data = io.BytesIO()
-    figure.savefig(data, format="png", dpi=110, metadata={"Software": "sojourn"})
-    return data.getvalue()
-
-
-def overview(pairs: Sequence[Pair], about: str) -> bytes:
+def overview(pairs: Sequence[Pair], about: str) -> Picture:
     """A row a combination: the simulator's differences from the kernel, with intervals."""
+    names = [plot.wrapped(_name(pair), LABEL, 8.5) for pair in pairs]
+    heights = [0.1 + 0.15 * len(lines) for lines in names]
+    middles = np.cumsum(heights) - np.asarray(heights) / 2
+    rows: list[list[object]] = []
     with mpl.rc_context(plot.STYLE):
-        figure = Figure(figsize=(plot.WIDTH, 1.7 + 0.24 * len(pairs)), layout="constrained")
+        figure = Figure(figsize=(plot.WIDTH, 2.2 + sum(heights)), layout="constrained")
         axis = figure.add_subplot()
         axis.axvspan(-0.1, 0.1, color=plot.PALE, zorder=0)
         axis.axvline(0, color=plot.QUIET, linewidth=0.8)
         for name, (marker, ink) in SHOWN.items():
             found = [(row, one) for row, pair in enumerate(pairs) if (one := pair.difference(BY_NAME[name]))]
-            rows = [row for row, _ in found]
             values = [float(np.clip(one.value, -MOST, MOST)) for _, one in found]
             halves = [one.half_width or 0.0 for _, one in found]
             axis.errorbar(
-                values, rows, xerr=halves, fmt=marker, color=ink, markersize=5, linewidth=0, elinewidth=0.8,
-                alpha=0.85, label=BY_NAME[name].head,
+                values, [middles[row] for row, _ in found], xerr=halves, fmt=marker, color=ink, markersize=5,
+                linewidth=0, elinewidth=0.8, alpha=0.85, label=BY_NAME[name].head,
             )  # fmt: skip
-        axis.set_yticks(range(len(pairs)), [_short(pair) for pair in pairs])
-        axis.set_ylim(len(pairs) - 0.5, -0.5)
+            rows += [[_name(pairs[row]), BY_NAME[name].head, one.value, one.half_width] for row, one in found]
+        axis.set_yticks(middles, ["\n".join(lines) for lines in names])
+        axis.set_ylim(sum(heights), 0)
         axis.set_xlim(-MOST * 1.02, MOST * 1.02)
         axis.xaxis.set_major_formatter(FuncFormatter(_percent))
-        axis.set_xlabel(
-            "the simulator's number less the kernel's, in percent of the kernel's; the band is ± 10 %, bars are 95 %"
+        axis.set_xlabel("difference in percent of the kernel's number")
+        axis.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=len(SHOWN), frameon=False)
+        plot.frame(
+            figure,
+            "How far the simulator is from the kernel",
+            "The simulator's number less the kernel's, a row a combination. The grey band is ± 10 %; bars are 95 % "
+            f"intervals over the seeds; what is beyond ± {100 * MOST:.0f} % stands at the edge.",
+            about,
         )
-        axis.legend(loc="lower center", bbox_to_anchor=(0.35, 1.0), ncols=5, frameon=False)
-        figure.supxlabel(about, fontsize="small", color=plot.QUIET)
-        return _png(figure)
+    data = Data(["combination", "measure", "difference_share", "half_width"], rows)
+    return Picture("overview", "How far the simulator is from the kernel", "", figure, data)
+
+
+LABEL = 3.4
+"""Inches of a row's label."""
 
 
 def _percent(value: float, _place: int | None = None) -> str:
     return "0" if abs(value) < 1e-9 else f"{100 * value:+.0f} %"
 
 
-def _short(pair: Pair) -> str:
-    return f"{pair.file}: {plot.kind_of(pair.qdisc)} · {pair.title}"[:70] if not pair.label else pair.name[:70]
+def _name(pair: Pair) -> str:
+    return pair.name if pair.label else f"{pair.file}: {plot.kind_of(pair.qdisc)} · {pair.title}"
 
 
-def overlay(pair: Pair, about: str) -> bytes:
+def overlay(pair: Pair, about: str, name: str) -> Picture:
     """Both worlds' queue and window over time with the first seed, and the sojourns of all seeds."""
     ink = plot.COLOURS.get(plot.kind_of(pair.qdisc), plot.OTHER)
     seed = pair.seeds[0]
@@ -122,7 +128,9 @@ def overlay(pair: Pair, about: str) -> bytes:
         "sim": {"color": plot.INK, "linewidth": 0.8},
     }
     with mpl.rc_context(plot.STYLE):
-        figure = Figure(figsize=(plot.WIDTH, 4.2), layout="constrained")
+        subtitle = pair.title if pair.label else f"{pair.title}  ·  {pair.qdisc}"
+        words = (*plot.headline_block(pair.name, subtitle, plot.WIDTH), *plot.footer_block(about, plot.WIDTH))
+        figure = Figure(figsize=(plot.WIDTH, 4.2 + plot.block_height(words)), layout="constrained")
         parts = figure.subplot_mosaic([["queue", "sojourn"], ["cwnd", "sojourn"]], width_ratios=(2.2, 1))
         for world, style in styles.items():
             runs: dict[int, Run] = getattr(pair, world)
@@ -132,14 +140,13 @@ def overlay(pair: Pair, about: str) -> bytes:
             if functions:
                 parts["sojourn"].plot(np.mean(functions, axis=0), SHARES, label=world, **style)
         parts["queue"].set_ylabel("queue delay, ms")
-        parts["cwnd"].set_ylabel("first flow's cwnd")
+        parts["cwnd"].set_ylabel("cwnd, segments")
         parts["cwnd"].set_xlabel(f"time in the run, seconds (seed {seed})")
         parts["sojourn"].set_xlabel("sojourn, ms")
         parts["sojourn"].set_ylabel("share of packets")
-        parts["sojourn"].legend(frameon=False, loc="lower right")
-        figure.suptitle(f"{pair.name} · {pair.qdisc}" if not pair.label else pair.name, fontsize=11)
-        figure.supxlabel(f"{pair.title}  ·  {about}", fontsize="x-small", color=plot.QUIET)
-        return _png(figure)
+        parts["sojourn"].legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=len(styles))
+        plot.frame(figure, pair.name, subtitle, about)
+    return Picture(name, pair.name, pair.title, figure, drawn.data_of(figure))
 
 
 def _line(axis: Axes, run: Run, where: str, column: str, world: str, style: dict[str, Any]) -> None:

@@ -135,4 +135,4 @@ def _tables(pairs: Sequence[Pair], summary: Any, ranks: Any) -> None:
     screen.print_numbers("over all of them", *words.summary_table(summary))
     if ranks:
         screen.print_numbers("in which order the disciplines come", *words.rank_table(ranks))
-    click.echo(words.LEGEND)
+    screen.say(words.LEGEND)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import json
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -15,6 +16,7 @@ import click
 from sojourn import _core
 from sojourn.errors import Refusal
 from sojourn.plan import find, load
+from sojourn.words import rows_as_csv as rows_as_csv
 
 if TYPE_CHECKING:
     from sojourn.claims import Experiment, Found
@@ -78,6 +80,32 @@ def format_option(default: str = "text") -> Callable[[Command], Command]:
     return click.option(
         "-f", "--format", "form", type=FORMATS, default=default, show_default=True, help="What to write to stdout."
     )
+
+
+def picture_format_option(command: Command) -> Command:
+    """`-f` and `--format` of the verbs that draw: what goes to stdout, and how pictures are written.
+
+    Both kinds are given to the verb, as `form` and `picture`.
+    """
+    shown, pictures = ("text", "json", "csv"), ("png", "svg", "pdf")
+
+    @functools.wraps(command)
+    def split(*args: Any, formats: tuple[str, ...], **rest: Any) -> None:
+        for kind in (shown, pictures):
+            if len(given := [one for one in formats if one in kind]) > 1:
+                fail(f"--format = {', '.join(given)}: expected one of {', '.join(kind)}")
+        form = next((one for one in formats if one in shown), shown[0])
+        command(*args, form=form, picture=next((one for one in formats if one in pictures), pictures[0]), **rest)
+
+    return click.option(
+        "-f",
+        "--format",
+        "formats",
+        type=click.Choice([*shown, *pictures]),
+        multiple=True,
+        help="What to write to stdout (text, json, csv), or the format of pictures (png, svg, pdf). Repeat it for "
+        "both.  [default: text, png]",
+    )(split)
 
 
 def bounded(low: int, high: int) -> Callable[[click.Context, click.Parameter, int | None], int | None]:
@@ -243,15 +271,3 @@ def leave_interrupted() -> NoReturn:
 def many(count: int, word: str) -> str:
     """A count with its noun."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
-
-
-def rows_as_csv(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Rows below their heads, as CSV."""
-    import csv
-    import io
-
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(heads)
-    writer.writerows(rows)
-    return text.getvalue()

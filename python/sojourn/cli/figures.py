@@ -12,12 +12,12 @@ from sojourn.cli.base import (
     cli,
     experiments_option,
     fail,
-    format_option,
     gather_runs,
     jobs_option,
     leave_interrupted,
     many,
     open_store,
+    picture_format_option,
     rows_as_csv,
     store_option,
     warn,
@@ -26,6 +26,7 @@ from sojourn.cli.run import memory_option, world_of, world_option
 
 if TYPE_CHECKING:
     from sojourn.figures import Drawing
+    from sojourn.plot import Format
 
 
 @cli.command(
@@ -46,10 +47,10 @@ Examples:
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Where the pictures go: DIR/PAPER/FIGURE.png [default: figures/ of each paper's folder].",
+    help="Where pictures, and their numbers as CSV, go: DIR/PAPER/ [default: figures/ of each paper's folder].",
 )
 @jobs_option
-@format_option()
+@picture_format_option
 def figures(
     words: tuple[str, ...],
     world: str,
@@ -60,6 +61,7 @@ def figures(
     out: Path | None,
     jobs: int | None,
     form: str,
+    picture: Format,
 ) -> None:
     """Draw the figures and tables of papers again, from the runs of a store.
 
@@ -90,8 +92,8 @@ def figures(
                 refused = f"{name}/{one.name}: {why}"
                 click.echo(f"sojourn: skipped {refused}", err=True)
                 continue
-            data = drawing.picture(book.experiment, one, found.runs, world)
-            drawn.append((name, one, drawing.write(book, one, data, world, out)))
+            made = drawing.picture(book.experiment, one, found.runs, world)
+            drawn.append((name, one, drawing.write(book, made, out, picture)))
     warn(opened.damaged)
     if not drawn:
         fail(f"nothing is left to draw: {refused}")

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from sojourn.cli.base import cli, format_option
+from sojourn.cli.base import cli, picture_format_option
 from sojourn.cli.run import show_runs
+
+if TYPE_CHECKING:
+    from sojourn.plot import Format
 
 
 @cli.command(
     epilog="""\b
 Examples:
   sojourn report results/fading-link-001
+  sojourn report results/fading-link-001 --format svg
   sojourn report results/fading-link-001/runs/0002.parquet --out codel-only
 """
 )
@@ -21,9 +26,12 @@ Examples:
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="Where the report goes [default: beside it]."
 )
-@format_option()
-def report(source: Path, out: Path | None, form: str) -> None:
-    """Make the report of recorded runs again: from a results folder, or from one run's file."""
+@picture_format_option
+def report(source: Path, out: Path | None, form: str, picture: Format) -> None:
+    """Make the report of recorded runs again: from a results folder, or from one run's file.
+
+    The folder pictures has every picture in the format asked for, and its numbers as CSV.
+    """
     from sojourn import records, report, sweep
 
     runs = records.read_folder(source)
@@ -34,6 +42,6 @@ def report(source: Path, out: Path | None, form: str) -> None:
     if source.is_dir() and results.exists():
         known = records.read_results(results)
         skipped, interrupted = known.get("skipped", []), known.get("interrupted", False)
-    page = report.write(folder, runs, skipped, interrupted)
+    page = report.write(folder, runs, skipped, interrupted, form=picture)
     show_runs(sweep.Comparison(runs, skipped, interrupted), form)
     click.echo(f"report: {page}", err=True)

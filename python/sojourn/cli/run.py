@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sojourn import screen
 from sojourn.cli.base import (
     INTERRUPTED,
     bounded,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from sojourn.sweep import Comparison
 
 
+NOT_RANDOM = "nothing in this scenario is random: every seed gives the same run, so only the first seed is played"
 memory_option = click.option(
     "--memory",
     type=int,
@@ -49,6 +49,11 @@ def _built(_context: click.Context, _option: click.Parameter, world: str) -> str
     return world
 
 
+baseline_option = click.option(
+    "--baseline",
+    metavar="VALUE",
+    help="The swept value that the others are compared with, seed by seed [default: the first].",
+)
 world_option = click.option(
     "--world", type=click.Choice(WORLDS), default="sim", show_default=True, callback=_built, help="Where it runs."
 )
@@ -85,6 +90,7 @@ Examples:
 @set_options
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where results go (a new folder).")
 @click.option("-s", "--stats", is_flag=True, help="Print each discipline's counters too, as 'tc -s qdisc show' does.")
+@baseline_option
 @click.option("--packets", is_flag=True, help="Record every packet too (large files); needs a results folder.")
 @jobs_option
 @format_option()
@@ -102,6 +108,7 @@ def run(
     seeds: int | None,
     out: Path | None,
     stats: bool,
+    baseline: str | None,
     packets: bool,
     jobs: int | None,
     form: str,
@@ -130,22 +137,25 @@ def run(
             packets=packets,
             world=where,
             on_progress=lambda done_s: tell(done_s, whole_s),
+            baseline=baseline,
         )
     # The plan's own are first, and named already.
     name_skipped(done.skipped[len(json.loads(plan.skipped())) :])
+    if done.spared:
+        click.echo(f"sojourn: {NOT_RANDOM}", err=True)
     page = None
     if folder:
         records.write_text(folder / records.RESULTS, done.json() + "\n")
         if done.runs:
             from sojourn import report
 
-            page = report.write(folder, done.runs, done.skipped, done.interrupted)
+            page = report.write(folder, done.runs, done.skipped, done.interrupted, done.baseline)
     show_runs(done, form)
     if stats and form == "text" and done.runs:
         from sojourn import stats as counters
 
         click.echo(counters.of_runs(done.runs))
-    _closing_words(done, len(plan), folder, page)
+    _closing_words(done, len(plan) - done.spared, folder, page)
     if done.interrupted:
         sys.exit(INTERRUPTED)
 
@@ -192,31 +202,9 @@ def show_runs(done: Comparison, form: str) -> None:
     elif form == "csv":
         click.echo(table.as_csv(done.runs), nl=False)
     else:
-        _show_tables(done)
+        from sojourn.cli import tables
 
-
-def _show_tables(done: Comparison) -> None:
-    from sojourn import queues, sweep, table
-
-    groups = sweep.combinations(done.runs)
-    for hop in queues.shown_in([record.result for record in done.runs]):
-        screen.print_numbers(
-            f"{done.runs[0].title} · {hop}, world {done.runs[0].world}",
-            ["", *("\n".join([*one.head.split(), one.unit]) for one in table.COLUMNS)],
-            [[label, *(" ".join(cell).strip() for cell in cells)] for label, cells in table.rows(groups, hop)],
-        )
-    of_flows = table.applications(groups)
-    if of_flows:
-        screen.print_numbers(
-            "applications",
-            ["", *("\n".join([*one.head.split(), one.unit]) for one in of_flows.columns)],
-            [
-                [f"{name} · {label}", *(" ".join(cell).strip() for cell in cells)]
-                for name, label, cells in of_flows.rows
-            ],
-        )
-    if any(len(group.runs) > 1 for group in groups):
-        click.echo(f"means over {max(len(g.runs) for g in groups)} seeds, ± half-width of the 95 % interval")
+        tables.show(done.cases(), done.baseline)
 
 
 def _closing_words(done: Comparison, planned: int, folder: Path | None, page: Path | None) -> None:

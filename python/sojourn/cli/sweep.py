@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +25,11 @@ from sojourn.cli.base import (
     store_option,
     warn,
 )
-from sojourn.cli.run import memory_option, world_of, world_option
+from sojourn.cli.run import NOT_RANDOM, baseline_option, memory_option, world_of, world_option
 
 if TYPE_CHECKING:
     from sojourn.campaign import Swept
     from sojourn.sweep import Mean
-    from sojourn.table import Column
 
 ROWS = 100
 """Combinations that a table shows: nobody reads more, and to lay out thousands takes a minute."""
@@ -57,6 +55,7 @@ Examples:
     help="Fewer seeds than --seeds where the 95 % interval of a measure is within ± WIDTH (such as 0.5, or 5%).",
 )
 @click.option("--quick", is_flag=True, help="A quick look: a tenth of the combinations, with every value of each key.")
+@baseline_option
 @click.option("--series", is_flag=True, help="Keep each run's queues and flows over time too (larger).")
 @jobs_option
 @format_option()
@@ -70,6 +69,7 @@ def sweep(
     store: Path,
     until: str | None,
     quick: bool,
+    baseline: str | None,
     series: bool,
     jobs: int | None,
     form: str,
@@ -99,31 +99,61 @@ def sweep(
             until=rule,
             series=series,
             among=among,
+            baseline=baseline,
             tell=tell,
         )
     # The plan's own are first, and named already.
     name_skipped(done.skipped[len(json.loads(plan.skipped())) :])
     warn(opened.damaged)
-    _show(done, form)
-    click.echo(f"{many(done.count, 'run')}, {done.played} of them played now; store: {done.store.folder}", err=True)
+    if done.spared:
+        click.echo(f"sojourn: {NOT_RANDOM}", err=True)
+    _show(done, form, baseline)
+    click.echo(f"{many(done.count, 'run')}, {_played(done)}; store: {done.store.folder}", err=True)
     if quick:
         click.echo(f"a quick look: {count} of {many(len(plan), 'run')}", err=True)
     if done.interrupted:
         leave_interrupted()
 
 
-def _show(done: Swept, form: str) -> None:
-    from sojourn import records, table
+def _played(done: Swept) -> str:
+    """How many of the runs that count were played now, and how many more than those."""
+    said = f"{done.played - done.surplus} of them played now"
+    return f"{said} ({done.surplus} more were played than needed, and are kept)" if done.surplus else said
 
-    hops = [name for name in done.hops if not name.endswith(".reverse")]
-    addresses = dict.fromkeys(column.address(f"hops.{hop}") for hop in hops for column in table.COLUMNS)
-    means = done.means(list(addresses), [column.path for column in table.APPLICATIONS])
+
+def _show(done: Swept, form: str, baseline: str | None) -> None:
+    from sojourn import records
+    from sojourn.cli import tables
+
     if form == "json":
-        click.echo(records.to_json(_as_dict(done, means)))
+        value = _as_dict(done, _means(done))
+        click.echo(records.to_json(value | _comparison(done, baseline)))
     elif form == "csv":
-        click.echo(_as_csv(done, means), nl=False)
+        click.echo(_as_csv(done, _means(done)), nl=False)
     elif done.combinations:
-        _tables(done, hops, means)
+        tables.show(done.cases(ROWS), baseline)
+        if (more := len(done.combinations) - ROWS) > 0:
+            words = f'{many(more, "more combination")}: see all with -f csv, or some with sojourn store "SELECT …"'
+            screen.say(words)
+
+
+def _means(done: Swept) -> dict[str, list[Mean | None]]:
+    """The means of all measures that tables show, by their names in a store: of every hop's rightward queue, and of
+    every other queue that is shown."""
+    from sojourn import queues, table
+
+    hops = [name for name in done.hops if name in done.shown or not name.endswith(queues.REVERSE)]
+    paths = dict.fromkeys([*(column.path for column in table.QUEUE), "queue_delay_ms.p50", "queue_delay_ms.mean"])
+    addresses = [f"hops.{hop}.{path}" for hop in hops for path in paths]
+    return done.means(["goodput_mbit", "jain.goodput", *addresses], table.FLOW_PATHS)
+
+
+def _comparison(done: Swept, baseline: str | None) -> dict[str, Any]:
+    """Paired differences, where there are several seeds, and several combinations but no more than a table shows."""
+    from sojourn import paired
+
+    found = paired.as_dict(done.cases(ROWS), baseline) if 0 < len(done.combinations) <= ROWS else None
+    return {"comparison": found} if found else {}
 
 
 def _as_dict(done: Swept, means: dict[str, list[Mean | None]]) -> dict[str, Any]:
@@ -162,37 +192,3 @@ def _as_csv(done: Swept, means: dict[str, list[Mean | None]]) -> str:
             cells += ["" if number is None else repr(number) for number in numbers]
         rows.append(cells)
     return rows_as_csv(heads, rows)
-
-
-def _tables(done: Swept, hops: list[str], means: dict[str, list[Mean | None]]) -> None:
-    from sojourn import measures, table
-    from sojourn.sweep import labels
-
-    said = labels([one.set for one in done.combinations])[:ROWS]
-
-    def heads(columns: Sequence[Column]) -> list[str]:
-        return ["", *("\n".join([*one.head.split(), one.unit]) for one in columns)]
-
-    def row(label: str, part: str, columns: Sequence[Column], place: int) -> list[str]:
-        found = [(means.get(column.address(part)), column) for column in columns]
-        return [label, *(" ".join(table.cell(mean[place] if mean else None, one)).strip() for mean, one in found)]
-
-    for hop in hops:
-        part = f"hops.{hop}"
-        rows = [row(label or done.hops[hop], part, table.COLUMNS, place) for place, label in enumerate(said)]
-        screen.print_numbers(f"{done.title} · {hop}, world {done.world}", heads(table.COLUMNS), rows)
-    flows = sorted({measures.of_flow(name) for name in means if name.startswith("flows.")}, key=done.place_of_flow)
-    used = [one for one in table.APPLICATIONS if any(f"flows.{flow}.{one.path}" in means for flow in flows)]
-    if used:
-        rows = [
-            row(f"{flow} · {label or done.hops[hops[0]]}", f"flows.{flow}", used, place)
-            for flow in flows
-            for place, label in enumerate(said)
-        ]
-        screen.print_numbers("applications", heads(used), rows)
-    if (more := len(done.combinations) - ROWS) > 0:
-        click.echo(f'{many(more, "more combination")}: see all with -f csv, or some with sojourn store "SELECT …"')
-    seeds = sorted({len(one.indices) for one in done.combinations})
-    if seeds[-1] > 1:
-        range_ = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else str(seeds[0])
-        click.echo(f"means over {range_} seeds, ± half-width of the 95 % interval")

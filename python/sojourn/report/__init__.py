@@ -1,4 +1,4 @@
-"""The report: one HTML file that needs nothing else, and its first picture as PNG beside it."""
+"""The report: one HTML file that needs nothing else; beside it each picture as a file, with its numbers as CSV."""
 
 from __future__ import annotations
 
@@ -9,43 +9,64 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from sojourn import plot, queues, table
+from sojourn import headline, paired, pictures, plot, queues, rows, table
+from sojourn.cases import Cases, of_records
+from sojourn.plot import Format, Picture
 from sojourn.records import RunRecord, to_json, write_bytes, write_text
 from sojourn.sweep import Combination, combinations
 
 PAGE = "report.html"
 PICTURE = "report.png"
-
-
-@dataclass(frozen=True)
-class HopTable:
-    """One queue's table, ready for the page."""
-
-    hop: str
-    rows: list[tuple[str, str, list[tuple[str, str]]]]
-    """Label, colour, and cells with their intervals."""
+"""The first picture, for whoever wants to show one."""
+PICTURES = "pictures"
+"""The folder of all pictures and their numbers."""
 
 
 def write(
-    folder: Path, runs: Sequence[RunRecord], skipped: Sequence[dict[str, object]] = (), interrupted: bool = False
+    folder: Path,
+    runs: Sequence[RunRecord],
+    skipped: Sequence[dict[str, object]] = (),
+    interrupted: bool = False,
+    baseline: str | None = None,
+    form: Format = "png",
 ) -> Path:
-    """Writes the page and the picture into the folder; says where the page is."""
+    """Writes the page and the pictures into the folder, the pictures in this format; says where the page is.
+
+    `baseline` is as in `paired.differences`.
+    """
     groups = combinations(runs)
     hop = queues.compared_in([record.result for record in runs])
-    made = plot.pictures(groups, hop)
-    if made:
-        write_bytes(folder / PICTURE, made[0].png)
-    write_text(folder / PAGE, page(runs, groups, hop, made, skipped, interrupted))
+    made = pictures.pictures(groups, hop)
+    for picture in made:
+        plot.write(picture, folder / PICTURES, form)
+    write_bytes(folder / PICTURE, made[0].encode("png"))
+    write_text(folder / PAGE, page(runs, groups, list(map(_shown, made)), skipped, interrupted, baseline))
     return folder / PAGE
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A picture as it stands in the page."""
+
+    picture: Picture
+    image: str
+    """The PNG in base64."""
+    narrow: str
+    """That of the figure for a phone; may be empty."""
+
+
+def _shown(picture: Picture) -> Shown:
+    narrow = plot.encode(picture.narrow, "png") if picture.narrow else b""
+    return Shown(picture, base64.b64encode(picture.encode("png")).decode(), base64.b64encode(narrow).decode())
 
 
 def page(
     runs: Sequence[RunRecord],
     groups: Sequence[Combination],
-    hop: str,
-    made: Sequence[plot.Picture],
+    shown: Sequence[Shown],
     skipped: Sequence[dict[str, object]],
     interrupted: bool,
+    baseline: str | None = None,
 ) -> str:
     """The page as text."""
     environment = Environment(
@@ -56,47 +77,39 @@ def page(
         lstrip_blocks=True,
     )
     first = runs[0]
-    hops = queues.shown_in([record.result for record in runs])
-    palette = plot.colours(groups)
-    tables = [
-        HopTable(
-            name,
-            [(label, colour, cells) for (label, cells), colour in zip(table.rows(groups, name), palette, strict=True)],
-        )
-        for name in hops
-    ]
+    cases = of_records(runs)
+    tables = table.tables(cases)
+    differences = paired.differences(cases, baseline) if cases.several_seeds else []
     return environment.get_template("report.html.j2").render(
         title=first.title,
-        provenance=plot.provenance(groups),
-        pictures=[(one, base64.b64encode(one.png).decode()) for one in made],
-        columns=table.COLUMNS,
+        origin=plot.origin(groups),
+        first=shown[0],
+        others=shown[1:],
+        palettes={queue: plot.colours([rows.qdisc_at(one, queue) for one in groups]) for queue in cases.queues},
+        compared=cases.compared,
         tables=tables,
-        applications=table.applications(groups),
+        columns=_columns(tables),
+        differences=table.differences_table(cases, differences),
+        untold=table.untold(cases, differences),
+        legend=table.LEGEND if any(cell.mark for one in tables for row in one.rows for cell in row.cells) else "",
+        commands=table.commands(cases),
         seeds=sorted({record.seed for record in runs}),
         several=any(len(group.runs) > 1 for group in groups),
-        about=first.about,
+        random=cases.random,
         scenario=first.scenario,
         versions=first.versions,
         skipped=[(to_json(one["set"], indent=None), one["reason"]) for one in skipped],
         interrupted=interrupted,
-        answer=answer(groups, hop),
+        answer=answer(cases),
     )
 
 
-def answer(groups: Sequence[Combination], hop: str) -> str:
-    """The comparison in a sentence: who keeps packets waiting least and most, at what use of the link."""
-    facts = []
-    for group in groups:
-        wait, busy = plot.average(group, hop, "sojourn_ms", "p95"), plot.average(group, hop, "utilisation")
-        if wait is not None and busy is not None:
-            facts.append((wait, group.label, busy))
-    if len(facts) < 2:
-        return ""
-    (least, best, best_busy), (most, worst, worst_busy) = min(facts), max(facts)
-    shown = queues.shown_in([record.result for group in groups for record in group.runs])
-    queue = f"the queue of {hop}" if len(shown) > 1 or hop.endswith(queues.REVERSE) else "the queue"
-    return (
-        f"19 of 20 packets got through {queue} within {plot.time_text(least)} with {best} "
-        f"(link {100 * best_busy:.1f} % busy), and within {plot.time_text(most)} with {worst} "
-        f"({100 * worst_busy:.1f} %)."
-    )
+def answer(cases: Cases) -> str:
+    """The comparison in a sentence or two; empty where only one case is shown."""
+    return " ".join(headline.sentences(cases))
+
+
+def _columns(tables: Sequence[table.Table]) -> list[table.Column]:
+    """Every column of the tables once, for the explanation of what it means."""
+    found = {(column.head, column.meaning): column for one in tables for column in one.columns}
+    return list(found.values())

@@ -1,0 +1,249 @@
+"""The cases that a comparison has (the combinations of a sweep), and their numbers by address.
+
+Tables, paired differences and the headline read numbers through `Cases`, whether these come from the runs of
+`sojourn run` or from the rows of a store, so that both show the same.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from sojourn import queues, words
+
+Values = list[list[float | None]]
+"""A list for each case, with a value for each of its seeds."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a number of a run is: in a queue's entry, in that of one or several flows, or else in the run's own."""
+
+    path: str
+    """Keys of the JSON entry, joined by dots: `sojourn_ms.p95`."""
+    queues: tuple[str, ...] = ()
+    """Of several queues it is the sum."""
+    flows: tuple[str, ...] = ()
+    """Flows by their shared names: `bulk0` stands for bulk0.0, bulk0.1, …"""
+    how: str = "mean"
+    """Over the flows: one of `OVER`."""
+    above_base: bool = False
+    """Less each flow's base RTT, which is in ms."""
+
+    @property
+    def text(self) -> str:
+        """As `sojourn sweep` writes it; unique only for one queue, or for a mean over flows of one name."""
+        if self.queues:
+            return f"hops.{self.queues[0]}.{self.path}"
+        return f"flows.{self.flows[0]}.{self.path}" if self.flows else self.path
+
+
+def _jain(values: Sequence[float]) -> float | None:
+    squares = math.fsum(value * value for value in values)
+    return math.fsum(values) ** 2 / (len(values) * squares) if squares and len(values) > 1 else None
+
+
+OVER: Mapping[str, Callable[[Sequence[float]], float | None]] = {
+    "mean": statistics.fmean,
+    "sum": math.fsum,
+    "least": min,
+    "most": max,
+    "jain": _jain,
+}
+"""What can be made of several flows' numbers."""
+
+
+def shared_name(flow: str) -> str:
+    """The name of flows that were one entry of the scenario: without their numbers."""
+    return ".".join(part for part in flow.split(".") if not part.isdigit())
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Flows that share a name."""
+
+    name: str
+    kind: str
+    direction: str
+    """`right` or `left`."""
+
+
+class Record(Protocol):
+    """A run's record: what `records.RunRecord` has."""
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The run's entry in the JSON."""
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What the plan says of it."""
+
+    @property
+    def title(self) -> str:
+        """The scenario's title."""
+
+
+@dataclass(frozen=True)
+class Cases:
+    """What is compared."""
+
+    title: str
+    world: str
+    sets: list[dict[str, Any]]
+    """What each case sets."""
+    seeds: list[list[int]]
+    """Of each case, its seeds."""
+    queues: list[str]
+    """Every queue, in the order of the path."""
+    shown: list[str]
+    """The queues to show, the compared one first."""
+    qdiscs: list[dict[str, str]]
+    """Of each case, each queue's discipline as a `tc` line."""
+    flows: list[Flow]
+    random: bool
+    """Whether seeds make a difference in any case, as far as is known."""
+    read: Callable[[Address], Values] = field(repr=False)
+
+    @property
+    def compared(self) -> str:
+        """The queue that headlines are about."""
+        return self.shown[0]
+
+    def labels(self, queue: str | None = None) -> list[str]:
+        """Each case's label: what tells it apart; where nothing varies, the discipline of the queue.
+
+        Without `queue` they are the compared queue's.
+        """
+        about = queue or self.compared
+        said = labels(self.sets, about, self.queues)
+        return [label or of_case.get(about, "") for label, of_case in zip(said, self.qdiscs, strict=True)]
+
+    def short_labels(self) -> list[str]:
+        """The labels in tables that are about no queue: disciplines' names alone where these differ, whose whole lines
+        the queue's table has; nothing where there is only one case."""
+        if len(self.sets) == 1:
+            return [""]
+        whole = self.labels()
+        names = [label.split()[0] if label else "" for label in whole]
+        kinds = {line.split()[0] for of_case in self.qdiscs for line in of_case.values() if line}
+        return names if len(set(names)) == len(names) and set(names) <= kinds else whole
+
+    def along(self, queue: str) -> list[str]:
+        """The queues of the path in the direction of this one."""
+        reverse = queue.endswith(queues.REVERSE)
+        return [name for name in self.queues if name.endswith(queues.REVERSE) == reverse]
+
+    @property
+    def shares_path(self) -> bool:
+        """Whether another queue that is shown lies in the compared queue's direction of the path."""
+        return any(name in self.shown for name in self.along(self.compared) if name != self.compared)
+
+    @property
+    def several_seeds(self) -> bool:
+        """Whether any case has more than one."""
+        return any(len(one) > 1 for one in self.seeds)
+
+
+def of_records(records: Sequence[Record]) -> Cases:
+    """The cases of runs in the order of their plan: those that differ in their seed only are one."""
+    results = [one.result for one in records]
+    groups = list(grouped(records).values())
+    firsts = [group[0] for group in groups]
+    return Cases(
+        title=records[0].title,
+        world=str(results[0]["world"]),
+        sets=[dict(one.result["set"]) for one in firsts],
+        seeds=[[int(one.result["seed"]) for one in group] for group in groups],
+        queues=list(results[0]["hops"]),
+        shown=queues.shown_in(results),
+        qdiscs=[{hop["name"]: str(hop["qdisc"]) for hop in one.about["hops"]} for one in firsts],
+        flows=flows_of(one.about for one in firsts),
+        random=any(is_random(one) for one in records),
+        read=lambda address: [[read(one, address) for one in group] for group in groups],
+    )
+
+
+def is_random(record: Record) -> bool:
+    """Whether its seed makes a difference; so it is taken where a record does not say."""
+    return bool(record.about.get("draws", True))
+
+
+Some = TypeVar("Some", bound=Record)
+
+
+def grouped(records: Sequence[Some]) -> dict[str, list[Some]]:
+    """Runs by what they set."""
+    groups: dict[str, list[Some]] = {}
+    for record in records:
+        groups.setdefault(repr(record.result["set"]), []).append(record)
+    return groups
+
+
+def flows_of(abouts: Any) -> list[Flow]:
+    """All flows that a plan's descriptions of runs name, by their shared names, in their order."""
+    found: dict[str, Flow] = {}
+    for about in abouts:
+        for one in about["flows"]:
+            name = shared_name(one["name"])
+            found.setdefault(name, Flow(name, one["kind"], one["direction"]))
+    return list(found.values())
+
+
+def read(record: Record, address: Address) -> float | None:
+    """A number of a run; None where it has none."""
+    result = record.result
+    if address.queues:
+        return total([_leaf(result["hops"].get(queue), address.path) for queue in address.queues])
+    if not address.flows:
+        return goodput(result) if address.path == "goodput_mbit" else _leaf(result, address.path)
+    bases = {one["name"]: float(one["base_rtt_ms"]) for one in record.about["flows"]} if address.above_base else {}
+    found = []
+    for flow in result["flows"]:
+        if shared_name(flow["name"]) in address.flows:
+            value = _leaf(flow, address.path)
+            if value is not None:
+                found.append(value - bases.get(flow["name"], 0.0))
+    return OVER[address.how](found) if found else None
+
+
+def total(values: Sequence[float | None]) -> float | None:
+    """The sum of those that exist: a queue without packets adds nothing."""
+    present = [value for value in values if value is not None]
+    return math.fsum(present) if present else None
+
+
+def goodput(result: Mapping[str, Any]) -> float:
+    """Payload acknowledged, all flows of a run together, in Mbit/s."""
+    return math.fsum(flow["goodput_mbit"] or 0.0 for flow in result["flows"])
+
+
+def _leaf(value: Any, path: str) -> float | None:
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return None if value is None else float(value)
+
+
+# ---- labels ----
+
+
+def labels(sets: Sequence[Mapping[str, Any]], queue: str, names: Sequence[str]) -> list[str]:
+    """What tells the cases apart, in words, in a table of this queue; empty where nothing varies.
+
+    The values of the queue's own keys, if those tell all cases apart (a discipline swept together with that of the
+    other direction needs no mention); else those of every key that varies, equal ones once.
+    """
+    varied = [key for key in dict.fromkeys(key for one in sets for key in one) if _varies(sets, key)]
+    own = [key for key in varied if queues.queue_of_key(key, names) == queue]
+    disciplines = [key for key in varied if key.endswith(".qdisc")]
+    for keys in ([key for key in own if key.endswith(".qdisc")], own, disciplines):
+        if keys and len({tuple(repr(one.get(key)) for key in keys) for one in sets}) == len(sets):
+            return words.labels([{key: one[key] for key in keys if key in one} for one in sets])
+    return words.labels(sets)
+
+
+def _varies(sets: Sequence[Mapping[str, Any]], key: str) -> bool:
+    return len({repr(one.get(key)) for one in sets}) > 1

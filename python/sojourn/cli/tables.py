@@ -1,0 +1,90 @@
+"""How `run`, `sweep` and `report` print a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import click
+
+from sojourn import screen
+
+if TYPE_CHECKING:
+    from sojourn.cases import Cases
+    from sojourn.table import Cell, Table
+
+COLOURS = {"best": "green", "worst": "red"}
+
+
+def show(cases: Cases, baseline: str | None = None) -> None:
+    """Headline, tables, paired differences, and what the signs mean."""
+    from sojourn import headline, paired, table
+
+    screen.say(f"{cases.title} · world {cases.world}")
+    for sentence in headline.sentences(cases):
+        screen.say(sentence)
+    click.echo()
+    made = table.tables(cases)
+    for one in made:
+        _print(one, cases)
+    found = paired.differences(cases, baseline) if cases.several_seeds else []
+    if apart := table.differences_table(cases, found):
+        _print(apart, cases)
+        for sentence in table.untold(cases, found):
+            screen.say(sentence)
+    _legend(cases, made, bool(apart))
+    _commands(cases)
+
+
+def _commands(cases: Cases) -> None:
+    """The lines to paste on a router, of disciplines that a stock kernel has; why there is none for the others."""
+    from sojourn import table
+
+    found = table.commands(cases)
+    if any(one.line for one in found):
+        screen.say("on a router (eth0 stands for its interface):")
+    for one in found:
+        if one.line:
+            for line in screen.continued(one.line):
+                click.echo(line)
+        elif one.note:
+            screen.say(f"{one.discipline}: {one.note}")
+
+
+def _print(one: Table, cases: Cases) -> None:
+    """A table with its flows, if rows have any, and its cases in front."""
+    flows = any(row.flow for row in one.rows)
+    names = [[row.flow, row.label] if flows else [row.label] for row in one.rows]
+    for above, below in reversed(list(pairwise(names))):
+        if flows and above[0] == below[0]:
+            below[0] = ""
+    heads = [*([""] * len(names[0])), *("\n".join(column.heads) for column in one.columns)]
+    cells = [[_cell(cell) for cell in row.cells] for row in one.rows]
+    short = [cases.short_labels()[row.case] for row in one.rows]
+    screen.print_numbers(one.title, heads, names, labels=len(names[0]), marked=cells, short=short)
+
+
+def _cell(cell: Cell) -> screen.Cell:
+    text = cell.text.removesuffix(cell.sign)
+    return screen.Cell(f"{text} {cell.plus.replace('± ', '±')}".strip(), cell.sign, COLOURS.get(cell.mark))
+
+
+def _legend(cases: Cases, made: Sequence[Table], compared: bool) -> None:
+    from sojourn import table
+
+    marked = any(cell.mark for one in made for row in one.rows for cell in row.cells)
+    if marked:
+        screen.say(table.LEGEND)
+    if compared:
+        screen.say("~ not told from zero by these seeds")
+    counts = sorted({len(one) for one in cases.seeds})
+    if counts[-1] > 1:
+        seeds = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
+        cells = [cell for one in made for row in one.rows for cell in row.cells]
+        if any(cell.mean and cell.mean.half_width for cell in cells):
+            screen.say(f"means over {seeds} seeds, ± half-width of the 95 % interval")
+        else:
+            screen.say(f"{seeds} seeds, which all gave the same numbers: there is no interval")
+    if marked or counts[-1] > 1:
+        click.echo()

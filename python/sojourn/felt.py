@@ -1,0 +1,292 @@
+"""The first picture: what people notice of a queue, a row a discipline.
+
+The wait in the queue that is compared stands beside what the small flows meet: pings, calls, games, pages. Of several
+flows of a kind the one with the highest 95th percentile counts, as nobody notices a mean over both directions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator
+
+from sojourn import plot, queues
+from sojourn.cases import goodput as goodput_of_run
+from sojourn.plot import INK, WIDTH, Data, Line, Picture, Sheet
+from sojourn.records import RunRecord
+from sojourn.rows import Row, qdisc_at, rows_of
+from sojourn.sweep import Combination, Mean, mean_of
+from sojourn.words import NOTHING, rate_text, time_text
+
+NAME = "summary"
+MOST_PANELS = 4
+"""Panels of delays; goodput has one more."""
+LEFT, BETWEEN = 2.3, 0.28
+"""Inches for the labels, and between panels."""
+Spread = tuple[float, float]
+"""Median and 95th percentile."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A delay that people notice."""
+
+    name: str
+    """In the CSV, with its unit."""
+    title: str
+    unit: str
+    """`ms` or `s`: panels of the same unit share their scale."""
+    read: Callable[[RunRecord], Spread | None]
+    meaning: str = ""
+    """A sentence for the caption, where the title is not enough."""
+    hop: str = ""
+    """The queue that it is about, if it is about one."""
+
+    def text(self, value: float) -> str:
+        """A value of it in words."""
+        return time_text(value * (1000 if self.unit == "s" else 1))
+
+
+def _spread(found: Mapping[str, float] | None, base: float = 0.0) -> Spread | None:
+    return (max(found["p50"] - base, 0.0), max(found["p95"] - base, 0.0)) if found else None
+
+
+def _worst(kinds: Sequence[str], key: str, *, above_base: bool = False) -> Callable[[RunRecord], Spread | None]:
+    """Reads the worst flow of these kinds; `above_base` takes off the base RTT."""
+
+    def read(record: RunRecord) -> Spread | None:
+        bases = {flow["name"]: flow["base_rtt_ms"] for flow in record.about["flows"]} if above_base else {}
+        flows = [flow for flow in record.result["flows"] if flow["kind"] in kinds]
+        found = [_spread(flow[key], bases.get(flow["name"], 0.0)) for flow in flows]
+        return max((one for one in found if one), key=lambda one: one[1], default=None)
+
+    return read
+
+
+_LATE = "Added delay is what goes beyond the fastest packet of the flow."
+FLOWS = (
+    Measure(
+        "ping_above_base_ms",
+        "added ping time",
+        "ms",
+        _worst(("pings",), "rtt_ms", above_base=True),
+        "Added ping time is what goes beyond the base RTT, the propagation delays of the path.",
+    ),
+    Measure("voice_late_ms", "added voice delay", "ms", _worst(("voip",), "jitter_ms"), _LATE),
+    Measure("page_load_s", "page load time", "s", _worst(("web",), "page_load_s")),
+    Measure("datagram_late_ms", "added datagram delay", "ms", _worst(("cbr", "onoff"), "jitter_ms"), _LATE),
+    Measure("transfer_s", "transfer time", "s", _worst(("web", "sizes", "download", "upload"), "fct_s")),
+)
+"""What the flows of a scenario may show, the most telling first."""
+
+
+def of_queue(hop: str, words: str, *, first: bool) -> Measure:
+    """The wait in a queue."""
+
+    def read(record: RunRecord) -> Spread | None:
+        return _spread(record.result["hops"][hop]["sojourn_ms"])
+
+    name = "sojourn_ms" if first else f"{hop}_sojourn_ms"
+    return Measure(name, f"wait in the queue{words}", "ms", read, f"The wait is that of packets in “{hop}”.", hop)
+
+
+def of_hop(combinations: Sequence[Combination], hop: str) -> str:
+    """Which queue it is, in words, where that does not go without saying."""
+    results = [record.result for one in combinations for record in one.runs]
+    alone = len(results[0]["hops"]) <= 2 and not hop.endswith(queues.REVERSE) and queues.shown_in(results) == [hop]
+    return "" if alone else f" of {hop}"
+
+
+def measures(combinations: Sequence[Combination], hop: str) -> list[Measure]:
+    """What to show of these runs: the queue, what the flows have, and other queues where there is room."""
+    runs = [record for one in combinations for record in one.runs]
+    names = queues.shown_in([record.result for record in runs])
+    waits = [of_queue(hop, of_hop(combinations, hop), first=True)]
+    waits += [of_queue(name, of_hop(combinations, name), first=False) for name in names if name != hop]
+    there = [one for one in FLOWS if any(one.read(record) for record in runs)]
+    if any(one.name == "page_load_s" for one in there):
+        there = [one for one in there if one.name != "transfer_s"]
+    if len(combinations) == 1:
+        waits = [
+            replace(one, title=f"{one.title} ({plot.kind_of(qdisc_at(combinations[0], one.hop))})") for one in waits
+        ]
+    return [waits[0], *there, *waits[1:]][:MOST_PANELS]
+
+
+def goodput(combination: Combination) -> float:
+    """Mbit/s of all flows together, averaged over the seeds."""
+    found = mean_of([goodput_of_run(record.result) for record in combination.runs])
+    return found.value if found else 0.0
+
+
+def means(combination: Combination, measure: Measure) -> tuple[Mean | None, Mean | None]:
+    """Median and 95th percentile over the seeds that have them."""
+    found = [measure.read(record) for record in combination.runs]
+    return mean_of([one and one[0] for one in found]), mean_of([one and one[1] for one in found])
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A measure of all rows."""
+
+    head: str
+    spreads: list[tuple[Mean | None, Mean | None]]
+    """Median and 95th percentile of each row; goodput twice."""
+    most: float
+    """The longest bar of the scale."""
+    text: Callable[[float], str]
+    colours: list[str]
+
+
+TITLE = "What people notice: delay and goodput"
+SUBTITLE = "Solid bar: the median. Pale bar and number: 95 % are no longer. Less delay and more goodput are better."
+
+
+def picture(rows: Sequence[Row], hop: str) -> Picture:
+    """Bars from zero: solid to the median, pale to the 95th percentile."""
+    combinations = [row.combination for row in rows]
+    shown = measures(combinations, hop)
+    found = [[means(one, measure) for one in combinations] for measure in shown]
+    longest = [max((_end(high) for _, high in spreads), default=0.0) for spreads in found]
+    panels = [
+        Panel(
+            measure.title,
+            spreads,
+            max(most for most, one in zip(longest, shown, strict=True) if one.unit == measure.unit),
+            measure.text,
+            [row.colour for row in (rows_of(combinations, measure.hop) if measure.hop else rows)],
+        )
+        for measure, spreads in zip(shown, found, strict=True)
+    ]
+    rates = [mean_of([goodput_of_run(record.result) for record in one.runs]) for one in combinations]
+    panels.append(
+        Panel(
+            "goodput of all flows",
+            [(one, one) for one in rates],
+            max(map(_end, rates), default=0.0),
+            rate_text,
+            [row.colour for row in rows],
+        )
+    )
+    footer = plot.provenance(combinations)
+    return Picture(
+        NAME,
+        "Delay and goodput",
+        _caption(rows, shown),
+        _side_by_side(rows, panels, footer),
+        _data(rows, shown, panels),
+        _stacked(rows, panels, footer),
+    )
+
+
+def _side_by_side(rows: Sequence[Row], panels: Sequence[Panel], footer: str) -> Figure:
+    """A column a measure."""
+    wide = (WIDTH - LEFT - plot.EDGE - BETWEEN * (len(panels) - 1)) / len(panels)
+    heads = [plot.lines(panel.head, wide, 9, INK) for panel in panels]
+    above = max(plot.block_height(block) for block in heads) + 0.06
+    names, heights = _names(rows, LEFT)
+    sheet = Sheet(TITLE, SUBTITLE, footer, above + sum(heights) + 0.12)
+    middles = _write_names(sheet, names, heights, above)
+    for place, (panel, head) in enumerate(zip(panels, heads, strict=True)):
+        left = LEFT + place * (wide + BETWEEN)
+        sheet.write_in_body(head, left, above - 0.06 - plot.block_height(head))
+        _bars(sheet.axes(left, above, wide, sum(heights)), (wide, sum(heights)), middles, panel)
+    return sheet.figure
+
+
+NARROW, NARROW_LEFT = 4.4, 1.5
+"""Inches of the phone's figure, and of its labels."""
+
+
+def _stacked(rows: Sequence[Row], panels: Sequence[Panel], footer: str) -> Figure:
+    """A block of rows for each measure, below each other."""
+    wide = NARROW - NARROW_LEFT - plot.EDGE
+    heads = [plot.lines(panel.head, NARROW - 2 * plot.EDGE, 10, INK) for panel in panels]
+    names, heights = _names(rows, NARROW_LEFT)
+    block = sum(heights) + 0.3
+    sheet = Sheet(TITLE, SUBTITLE, footer, sum(plot.block_height(head) + block for head in heads), NARROW)
+    above = 0.0
+    for panel, head in zip(panels, heads, strict=True):
+        sheet.write_in_body(head, plot.EDGE, above)
+        above += plot.block_height(head) + 0.06
+        middles = _write_names(sheet, names, heights, above)
+        _bars(sheet.axes(NARROW_LEFT, above, wide, sum(heights)), (wide, sum(heights)), middles, panel)
+        above += block - 0.06
+    return sheet.figure
+
+
+def _names(rows: Sequence[Row], left: float) -> tuple[list[list[Line]], list[float]]:
+    """The rows' labels, and the rows' heights."""
+    room = left - 0.12 - plot.EDGE
+    alone = len(rows) == 1  # then the panels' heads have the disciplines
+    names: list[list[Line]] = [
+        []
+        if alone
+        else [*plot.lines(row.name, room, 10, plot.ink(row.colour), bold=True), *plot.lines(row.rest, room, 7.5)]
+        for row in rows
+    ]
+    return names, [max(0.4, plot.block_height(block) + 0.12) for block in names]
+
+
+def _write_names(sheet: Sheet, names: Sequence[Sequence[Line]], heights: Sequence[float], above: float) -> list[float]:
+    """The rows' labels; returns the middle of each row, in inches below the first's upper edge."""
+    middles, top = [], 0.0
+    for block, height in zip(names, heights, strict=True):
+        middles.append(top + height / 2)
+        sheet.write_in_body(block, plot.EDGE, above + middles[-1] - plot.block_height(block) / 2)
+        top += height
+    return middles
+
+
+def _end(mean: Mean | None) -> float:
+    return 0.0 if mean is None else mean.value + (mean.half_width or 0.0)
+
+
+def _bars(axis: Axes, size: tuple[float, float], middles: Sequence[float], panel: Panel) -> None:
+    """A bar a row with its number at its end, on axes of this size in inches with a line at zero and nothing else."""
+    wide, tall = size
+    axis.set_ylim(tall, 0)
+    axis.grid(visible=False)
+    axis.xaxis.set_major_locator(FixedLocator([]))
+    axis.yaxis.set_major_locator(FixedLocator([]))
+    axis.spines["bottom"].set_visible(False)
+    words = [panel.text(high.value) if high else NOTHING for _, high in panel.spreads]
+    room = max(plot.text_width(word, 9) for word in words) + 0.1
+    axis.set_xlim(0, (panel.most or 1.0) * wide / (wide - room))
+    for middle, (low, high), colour, word in zip(middles, panel.spreads, panel.colours, words, strict=True):
+        if high and low:
+            axis.barh(middle, high.value, 0.2, color=colour, alpha=0.32, linewidth=0)
+            axis.barh(middle, low.value, 0.2, color=colour, linewidth=0)
+            if high.half_width:
+                axis.errorbar(high.value, middle, xerr=high.half_width, fmt="none", color=INK, linewidth=0.9, capsize=2)
+        axis.annotate(
+            word, (_end(high), middle), (4, 0), textcoords="offset points", va="center", fontsize=9, color=INK
+        )
+
+
+def _caption(rows: Sequence[Row], shown: Sequence[Measure]) -> str:
+    several = any(len(row.combination.runs) > 1 for row in rows)
+    said = [shown[0], *(one for one in shown if not one.hop)]
+    meanings = dict.fromkeys(one.meaning for one in said if one.meaning)
+    return (
+        f"In the measuring window. {' '.join(meanings)} Of several flows of a kind the worst is drawn. Panels in the "
+        "same unit share their scale."
+        + (" Means over the seeds; lines at the bars' ends are 95 % intervals." if several else "")
+    )
+
+
+def _data(rows: Sequence[Row], shown: Sequence[Measure], panels: Sequence[Panel]) -> Data:
+    heads = ["discipline"]
+    for one in shown:
+        heads += [f"{one.name}_p50", f"{one.name}_p95", f"{one.name}_p95_half_width"]
+    body: list[list[object]] = []
+    for place, row in enumerate(rows):
+        cells: list[object] = [row.label]
+        for panel in panels:
+            low, high = panel.spreads[place]
+            cells += [low and low.value, high and high.value, high and high.half_width]
+        body.append([*cells[:-3], *cells[-2:]])  # goodput has no quantiles
+    return Data([*heads, "goodput_mbit", "goodput_mbit_half_width"], body)

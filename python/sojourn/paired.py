@@ -1,0 +1,285 @@
+"""Which differences between the cases of a comparison are real.
+
+Cases share their seeds, and with a seed the drawn traffic. So two cases are compared seed by seed: the interval of the
+mean of these differences is much narrower than two intervals of their own. Where the seed decides nothing, one run is
+the whole truth, and a difference is one beyond rounding.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sojourn import queues, words
+from sojourn.cases import Address, Cases
+from sojourn.errors import Refusal, nearest_of
+from sojourn.means import Mean, mean_of, student
+
+ROUNDING = 0.005
+"""Up to this share two numbers are the same as far as a table shows them."""
+MEAN_DELAY = "queue_delay_ms.mean"
+"""The mean over time of a queue's delay. Along a path these add up to the mean of the sum, as percentiles do not."""
+MOST_SEEDS = 100_000
+SPARSE = ("pings", "voip", "cbr", "thin")
+"""Kinds of flows that send little and feel every delay, the most telling first."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is compared."""
+
+    name: str
+    unit: str
+    address: Address
+    lower_is_better: bool | None
+    """None: neither is."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A case's number less the baseline's."""
+
+    case: int
+    """Its place."""
+    baseline: int
+    """The baseline's place."""
+    measure: Measure
+    mean: Mean
+    """Over the seeds that both have."""
+    told_apart: bool
+    """Whether the interval excludes zero; where nothing is random, whether the numbers differ beyond rounding."""
+    further_seeds: int | None
+    """About how many more seeds would tell; None where they are told apart already, or no number would."""
+
+
+def measures(cases: Cases) -> list[Measure]:
+    """The measures by which cases are compared: delay, what sparse flows feel, goodput, drops of the compared queue."""
+    latency = sparse_latency(cases)
+    return [
+        delay(cases),
+        *([latency] if latency else []),
+        Measure("goodput", "Mbit/s", Address("goodput_mbit"), False),
+        Measure("drops", "", Address("drops", queues=(cases.compared,)), None),
+    ]
+
+
+def delay(cases: Cases) -> Measure:
+    """The 95th percentile of the compared queue's sojourn.
+
+    Where its packets pass several of the queues that are shown, less delay in one may be more in another: then it is
+    the mean delay of all queues in that direction together.
+    """
+    if cases.shares_path:
+        return Measure("path delay", "ms", Address(MEAN_DELAY, queues=tuple(cases.along(cases.compared))), True)
+    return Measure("delay p95", "ms", Address("sojourn_ms.p95", queues=(cases.compared,)), True)
+
+
+def sparse_latency(cases: Cases) -> Measure | None:
+    """The 95th percentile of what the sparse flows of the first kind there is feel; of several flows the highest."""
+    for kind in SPARSE:
+        names = tuple(flow.name for flow in cases.flows if flow.kind == kind)
+        if names:
+            path, what = ("delay_ms.p95", "delay") if kind in ("voip", "cbr") else ("rtt_ms.p95", "RTT")
+            name = f"{'highest ' if len(names) > 1 else ''}{kind.removesuffix('s')} {what} p95"
+            return Measure(name, "ms", Address(path, flows=names, how="most"), True)
+    return None
+
+
+# ---- cases that differ in one thing ----
+
+
+def key_of(cases: Cases) -> str | None:
+    """The swept key that is compared: the compared queue's discipline, another discipline, or what varies first."""
+    return _key(cases.sets, cases.queues, cases.compared)
+
+
+def _key(sets: Sequence[Mapping[str, Any]], names: Sequence[str], compared: str) -> str | None:
+    varied = varied_keys(sets)
+    disciplines = [key for key in varied if key.endswith(".qdisc")]
+    own = [key for key in disciplines if queues.queue_of_key(key, names) == compared]
+    return next(iter([*own, *disciplines, *varied]), None)
+
+
+def varied_keys(sets: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Keys whose values are not the same in all cases."""
+    keys = dict.fromkeys(key for one in sets for key in one)
+    return [key for key in keys if len({repr(one.get(key)) for one in sets}) > 1]
+
+
+def families(cases: Cases) -> list[list[int]]:
+    """Places of cases that differ only in the compared key and what is swept together with it."""
+    key = key_of(cases)
+    if key is None:
+        return [list(range(len(cases.sets)))]
+    values: dict[str, dict[str, set[str]]] = {}
+    for one in cases.sets:
+        for other in varied_keys(cases.sets):
+            values.setdefault(other, {}).setdefault(repr(one.get(key)), set()).add(repr(one.get(other)))
+    free = [other for other, by_key in values.items() if any(len(found) > 1 for found in by_key.values())]
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for place, one in enumerate(cases.sets):
+        groups.setdefault(tuple(repr(one.get(other)) for other in free), []).append(place)
+    return list(groups.values())
+
+
+def baseline_of(cases: Cases, wanted: str | None = None) -> str | None:
+    """The baseline's value of the compared key: the first, or the one that is wanted.
+
+    A discipline's name is enough where only one value has it. Refuses a value that is not swept.
+    """
+    return _baseline(cases.sets, key_of(cases), wanted)
+
+
+def refuse_baseline(sets: Sequence[Mapping[str, Any]], names: Sequence[str], wanted: str) -> None:
+    """As `baseline_of`, before any run is played: which of several swept queues will be compared is not known yet."""
+    keys: list[str | None] = [key for name in names if (key := _key(sets, names, name))]
+    keys = keys or [None]
+    for key in dict.fromkeys(keys[:-1]):
+        try:
+            _baseline(sets, key, wanted)
+        except Refusal:
+            continue
+        return
+    _baseline(sets, keys[-1], wanted)
+
+
+def value_of(one: Mapping[str, Any], key: str) -> str:
+    """A case's value of a key, as written; of a discipline that changes, its lines."""
+    return str(words.schedule_text(one.get(key)))
+
+
+def _baseline(sets: Sequence[Mapping[str, Any]], key: str | None, wanted: str | None) -> str | None:
+    values = list(dict.fromkeys(value_of(one, key) for one in sets)) if key else []
+    if wanted is None:
+        return values[0] if values else None
+    if wanted in values:
+        return wanted
+    of_kind = [value for value in values if value.split()[:1] == [wanted]]
+    if len(of_kind) == 1:
+        return of_kind[0]
+    known = ", ".join(values) if values else "none, since nothing is swept"
+    raise Refusal(f"--baseline = {wanted}: expected a value of {key or 'a sweep'}: {known}{nearest_of(wanted, values)}")
+
+
+def differences(cases: Cases, wanted: str | None = None) -> list[Difference]:
+    """Every case against the baseline of its family, by each measure that both have."""
+    baseline = baseline_of(cases, wanted)
+    key = key_of(cases)
+    found = []
+    for family in families(cases):
+        first = next((place for place in family if key is None or value_of(cases.sets[place], key) == baseline), None)
+        if first is None:
+            continue
+        for measure in measures(cases):
+            values = cases.read(measure.address)
+            for place in family:
+                if place != first and (one := difference(cases, measure, values, place, first)):
+                    found.append(one)
+    return found
+
+
+def difference(
+    cases: Cases, measure: Measure, values: Sequence[Sequence[float | None]], case: int, baseline: int
+) -> Difference | None:
+    """One case against another by one measure; None where they share no seed with a number."""
+    apart, scale = _apart(cases, values, case, baseline)
+    mean = mean_of(apart)
+    if mean is None:
+        return None
+    told = _told_apart(mean, scale, cases.random)
+    return Difference(case, baseline, measure, mean, told, None if told else further_seeds(apart))
+
+
+def _apart(
+    cases: Cases, values: Sequence[Sequence[float | None]], case: int, baseline: int
+) -> tuple[list[float], float]:
+    """The differences seed by seed, and how large the numbers are."""
+    ours, theirs = (dict(zip(cases.seeds[place], values[place], strict=True)) for place in (case, baseline))
+    both = [(a, b) for seed, a in ours.items() if a is not None and (b := theirs.get(seed)) is not None]
+    return [a - b for a, b in both], max((abs(value) for pair in both for value in pair), default=0.0)
+
+
+def _told_apart(mean: Mean, scale: float, random: bool) -> bool:
+    beyond_rounding = abs(mean.value) > ROUNDING * scale
+    if not mean.half_width:  # one seed, or seeds that are all alike
+        return beyond_rounding and (not random or mean.count > 1)
+    return abs(mean.value) > mean.half_width
+
+
+def further_seeds(apart: Sequence[float]) -> int | None:
+    """About how many more seeds would tell, if the mean and the spread of the differences stay as they are."""
+    if len(apart) < 2:
+        return None
+    mean, spread = abs(statistics.fmean(apart)), statistics.stdev(apart)
+    if mean == 0 or spread == 0:
+        return None
+
+    def enough(count: int) -> bool:
+        return student(0.975, count - 1) * spread / math.sqrt(count) < mean
+
+    low, high = len(apart), len(apart) + 1
+    while not enough(high):
+        low, high = high, 2 * high
+        if high > MOST_SEEDS:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high - len(apart)
+
+
+def marks_of(cases: Cases, values: Sequence[Sequence[float | None]], *, lower_is_better: bool) -> list[str]:
+    """Of each case `best`, `worst` or nothing, within its family, by values seed by seed.
+
+    Best are those cases that cannot be told from the one with the best mean; worst likewise. Nothing is marked where
+    the best and the worst cannot be told apart.
+    """
+    found = [""] * len(cases.sets)
+
+    def told(one: int, other: int) -> bool:
+        apart, scale = _apart(cases, values, one, other)
+        mean = mean_of(apart)
+        return mean is not None and _told_apart(mean, scale, cases.random)
+
+    for family in families(cases):
+        known = {place: mean.value for place in family if (mean := mean_of(values[place]))}
+        if len(known) < 2:
+            continue
+        ranked = sorted(known, key=known.__getitem__, reverse=not lower_is_better)
+        best, worst = ranked[0], ranked[-1]
+        if not told(best, worst):
+            continue
+        for place in ranked:
+            if not told(place, best):
+                found[place] = "best"
+            elif not told(place, worst):
+                found[place] = "worst"
+    return found
+
+
+def as_dict(cases: Cases, wanted: str | None = None) -> dict[str, object] | None:
+    """The JSON of `comparison`; None where there is nothing to pair: one seed or one case."""
+    if not cases.several_seeds or len(cases.sets) < 2:
+        return None
+    found = differences(cases, wanted)
+    return {
+        "key": key_of(cases),
+        "baseline": baseline_of(cases, wanted),
+        "queue": cases.compared,
+        "differences": [
+            {
+                "set": cases.sets[one.case],
+                "measure": one.measure.name,
+                "unit": one.measure.unit,
+                "mean": one.mean.value,
+                "half_width": one.mean.half_width,
+                "seeds": one.mean.count,
+                "told_apart": one.told_apart,
+                "further_seeds": one.further_seeds,
+            }
+            for one in found
+        ],
+    }

@@ -1,0 +1,66 @@
+"""The rows of a picture: each combination's name at a queue, what else tells it apart, and its colour."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sojourn import plot, queues, words
+from sojourn.sweep import Combination, qdisc_of
+
+
+@dataclass(frozen=True)
+class Row:
+    """A combination as a row of a queue's picture."""
+
+    combination: Combination
+    name: str
+    """The discipline's, or what varies where that is something else."""
+    rest: str
+    """The discipline's parameters, and what else varies; may be empty."""
+    colour: str
+
+    @property
+    def label(self) -> str:
+        """Name and rest on one line."""
+        return f"{self.name} {self.rest}".strip()
+
+
+def rows_of(shown: Sequence[Combination], hop: str) -> list[Row]:
+    """A row for each combination, as a picture of this queue names them."""
+    lines = [qdisc_at(one, hop) for one in shown]
+    others = _others(shown, hop)
+    if len(set(lines)) == 1 and len(shown) > 1:
+        named = [(other or lines[0], lines[0]) for other in others]
+    else:
+        parts = [line.partition(" ")[::2] for line in lines]
+        named = [
+            (name, ", ".join(filter(None, (rest, other)))) for (name, rest), other in zip(parts, others, strict=True)
+        ]
+    return [
+        Row(one, name, rest, colour)
+        for one, (name, rest), colour in zip(shown, named, plot.colours(lines), strict=True)
+    ]
+
+
+def qdisc_at(combination: Combination, hop: str) -> str:
+    """A queue's discipline: as the sweep writes it, or else as `tc` does."""
+    chosen = combination.first.set
+    for key, value in chosen.items():
+        if key.endswith(".qdisc") and queues.queue_of_key(key, combination.first.result["hops"]) == hop:
+            return str(words.schedule_text(value))
+    return qdisc_of(combination.first, hop)
+
+
+def _others(shown: Sequence[Combination], hop: str) -> list[str]:
+    """What varies beside this queue's discipline; other queues' disciplines only where rows would look alike."""
+    hops = list(shown[0].first.result["hops"])
+    own = [{key: value for key, value in one.first.set.items() if not _is_line_of(key, hop, hops)} for one in shown]
+    without = words.labels([{key: value for key, value in one.items() if not key.endswith(".qdisc")} for one in own])
+    if len({(qdisc_at(one, hop), other) for one, other in zip(shown, without, strict=True)}) == len(shown):
+        return without
+    return words.labels(own)
+
+
+def _is_line_of(key: str, hop: str, hops: Sequence[str]) -> bool:
+    return key.endswith(".qdisc") and queues.queue_of_key(key, hops) == hop

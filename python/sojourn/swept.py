@@ -1,0 +1,325 @@
+"""The picture of a sweep over a number: measures against its value, a line a discipline, with intervals over seeds.
+
+The number may be a key's (a rate, delay, RTT, count) or a parameter in the disciplines' lines (`codel target 5ms`). Of
+several swept numbers the one with most values is the x axis; what else varies, except disciplines, has rows of panels.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
+
+from sojourn import felt, plot, queues, words
+from sojourn.cases import goodput
+from sojourn.plot import INK, WIDTH, Data, Line, Picture, Sheet
+from sojourn.records import RunRecord
+from sojourn.rows import qdisc_at
+from sojourn.sweep import Combination, Mean, mean_of
+from sojourn.words import Quantity, number_text, percent_text, quantity, rate_text
+
+NAME = "sweep"
+LEAST_VALUES = 3
+"""Values from which on a number is worth a curve."""
+DECADES = 15.0
+"""Ratio of the largest to the least value from which on an axis is logarithmic."""
+MOST_PANELS, MOST_ROWS = 3, 4
+LEFT, BETWEEN, RIGHT = 0.75, 0.72, 2.3
+PANEL, UNDER, TITLE = 2.5, 0.66, 0.46
+"""Inches of a panel's height, of what stands below it, and of its title above."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A combination with its place in the picture."""
+
+    combination: Combination
+    x: Quantity
+    line: str
+    """The discipline, without the number."""
+    rest: str
+    """What else varies: the row of panels."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is drawn against the number."""
+
+    name: str
+    title: str
+    read: Callable[[RunRecord], float | None]
+    text: Callable[[float | None], str]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A number that is swept: how to find its value in a combination's set, and what is left of the set then."""
+
+    name: str
+    values: list[Quantity | None]
+    lines: list[str]
+    rests: list[dict[str, Any]]
+
+    @property
+    def count(self) -> int:
+        """Different values."""
+        return len({one.value for one in self.values if one})
+
+
+def axis_of(combinations: Sequence[Combination], hop: str) -> Axis | None:
+    """The swept number with most values; None where none has enough of them."""
+    sets = [one.first.set for one in combinations]
+    lines = [qdisc_at(one, hop) for one in combinations]
+    found = [_by_key(key, sets, lines, hop) for key in dict.fromkeys(key for one in sets for key in one)]
+    if len(set(lines)) > 1:
+        found += _by_parameter(lines, _rests(sets, hop, lines))
+    enough = [one for one in found if one is not None and one.count >= LEAST_VALUES]
+    return max(enough, key=lambda one: one.count, default=None)
+
+
+def _rests(sets: Sequence[Mapping[str, Any]], hop: str, given: Sequence[object]) -> list[dict[str, Any]]:
+    """What else is set in each combination: without this queue's discipline, and without what `given` decides.
+
+    Keys that move together with a discipline or with the number (`zip`) say nothing of their own.
+    """
+    hops = [hop]
+    keys = dict.fromkeys(key for one in sets for key in one)
+    kept = []
+    for key in keys:
+        values: dict[str, set[str]] = {}
+        for one, decides in zip(sets, given, strict=True):
+            values.setdefault(repr(decides), set()).add(repr(one.get(key)))
+        own_line = key.endswith(".qdisc") and queues.queue_of_key(key, hops) == hop
+        if not own_line and any(len(found) > 1 for found in values.values()):
+            kept.append(key)
+    return [{key: one[key] for key in kept if key in one} for one in sets]
+
+
+def _by_key(key: str, sets: Sequence[Mapping[str, Any]], lines: list[str], hop: str) -> Axis | None:
+    values = [quantity(one.get(key)) for one in sets]
+    if key.endswith(".qdisc") or any(one is None for one in values) or len({one.kind for one in values if one}) != 1:
+        return None
+    given = [(line, one and one.value) for line, one in zip(lines, values, strict=True)]
+    rests = [{name: value for name, value in one.items() if name != key} for one in _rests(sets, hop, given)]
+    return Axis(key.removeprefix("hop.").removeprefix("flow."), values, lines, rests)
+
+
+_PARAMETER = re.compile(r"(?<=\s)([a-z_]+) (\d+(?:\.\d+)?[a-zµ]*)(?=\s|$)", re.IGNORECASE)
+
+
+def _by_parameter(lines: Sequence[str], rests: Sequence[Mapping[str, Any]]) -> list[Axis]:
+    """An axis for each parameter whose value differs between lines that are equal otherwise."""
+    made = []
+    for name in dict.fromkeys(found[1] for line in lines for found in _PARAMETER.finditer(line)):
+        pattern = re.compile(rf"(?<=\s){re.escape(name)} (\d+(?:\.\d+)?[a-zµ]*)(?=\s|$)", re.IGNORECASE)
+        values = [quantity(found[1]) if (found := pattern.search(line)) else None for line in lines]
+        if len({one.kind for one in values if one}) == 1:
+            without = [" ".join(pattern.sub("", line).split()) for line in lines]
+            made.append(Axis(name, values, without, [dict(one) for one in rests]))
+    return made
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a picture of an axis shows, and where."""
+
+    points: list[Point]
+    titles: dict[str, str]
+    """By what else varies, in words; one empty title where nothing does."""
+    kept: list[str]
+    """Those that have a row of panels."""
+    colours: dict[str, str]
+    """By line."""
+    x_name: str
+    tall: float
+    """Inches of a panel's height: enough for the lines' names."""
+
+    def head(self, row: str) -> list[Line]:
+        """The words above a row of panels."""
+        return plot.lines(self.titles[row], WIDTH - LEFT - plot.EDGE, 9.5, INK, bold=True)
+
+    def height(self, row: str) -> float:
+        """Inches of a row of panels with all that belongs to it."""
+        return plot.block_height(self.head(row)) + TITLE + self.tall + UNDER
+
+
+def _plan(combinations: Sequence[Combination], axis: Axis) -> _Plan:
+    points = [
+        Point(one, x, line, json.dumps(rest))
+        for one, x, line, rest in zip(combinations, axis.values, axis.lines, axis.rests, strict=True)
+        if x is not None
+    ]
+    rows = list(dict.fromkeys(point.rest for point in points))
+    lines = list(dict.fromkeys(point.line for point in points))
+    colours = dict(zip(lines, plot.colours(lines), strict=True))
+    unit = words.UNITS[points[0].x.kind]
+    return _Plan(
+        points,
+        dict(zip(rows, words.labels([json.loads(row) for row in rows]), strict=True)),
+        [rows[round(at)] for at in np.linspace(0, len(rows) - 1, min(len(rows), MOST_ROWS))],
+        colours,
+        axis.name.replace(".", " ") + (f", {unit}" if unit else ""),
+        max(PANEL, sum(plot.block_height(_name(*one)) + 0.05 for one in colours.items())),
+    )
+
+
+def picture(combinations: Sequence[Combination], hop: str) -> Picture | None:
+    """Measures against the swept number; None where no number is swept."""
+    axis = axis_of(combinations, hop)
+    if axis is None:
+        return None
+    plan = _plan(combinations, axis)
+    measures = _measures(combinations, hop)
+    title = f"Delay and throughput by {axis.name.replace('.', ' ')}"
+    several = any(len(one.runs) > 1 for one in combinations)
+    seeds = "Dots are means, with 95 % intervals over the seeds." if several else "A dot is a run."
+    body = sum(map(plan.height, plan.kept)) - 0.1
+    sheet = Sheet(title, f"Delays are 95th percentiles. {seeds}", plot.provenance(combinations), body)
+    above = 0.0
+    for row in plan.kept:
+        sheet.write_in_body(plan.head(row), LEFT, above)
+        _row(sheet, above + plot.block_height(plan.head(row)) + TITLE, plan, row, measures)
+        above += plan.height(row)
+    left_out = len(plan.titles) - len(plan.kept)
+    caption = (
+        f"Queue “{hop}”, in the measuring window. The x axis is {plan.x_name}, a line is a discipline."
+        + (f" Rows are what else is swept; {left_out} more of them are not drawn." if left_out else "")
+        + " All combinations are in the table and in the picture's CSV."
+    )
+    return Picture(NAME, title, caption, sheet.figure, _data(plan, measures))
+
+
+def _measures(combinations: Sequence[Combination], hop: str) -> list[Measure]:
+    """The wait in the queue, what the smallest flows notice, and what the link carried."""
+    delays = felt.measures(combinations, hop)[: MOST_PANELS - 1]
+    made = [Measure(f"{one.name}_p95", one.title, _p95(one), _scaled(one.unit)) for one in delays]
+    rates = {record.rates[hop]["mbit"][0] for one in combinations for record in one.runs}
+    if len(rates) > 1:
+        busy = Measure(
+            "utilisation", "link busy", lambda record: record.result["hops"][hop]["utilisation"], percent_text
+        )
+        return [*made, busy]
+    return [*made, Measure("goodput_mbit", "goodput of all flows", lambda record: goodput(record.result), rate_text)]
+
+
+def _p95(measure: felt.Measure) -> Callable[[RunRecord], float | None]:
+    def read(record: RunRecord) -> float | None:
+        found = measure.read(record)
+        return found[1] if found else None
+
+    return read
+
+
+def _scaled(unit: str) -> Callable[[float | None], str]:
+    return lambda value: words.time_text(None if value is None else value * (1000 if unit == "s" else 1))
+
+
+def _row(sheet: Sheet, above: float, plan: _Plan, row: str, measures: Sequence[Measure]) -> None:
+    """Panels side by side, and the lines' names to their right."""
+    points = [point for point in plan.points if point.rest == row]
+    wide = (WIDTH - LEFT - RIGHT - BETWEEN * (len(measures) - 1)) / len(measures)
+    for place, measure in enumerate(measures):
+        left = LEFT + place * (wide + BETWEEN)
+        axis = sheet.axes(left, above, wide, plan.tall)
+        head = plot.lines(measure.title, wide + BETWEEN - 0.1, 9, INK)
+        sheet.write_in_body(head, left - 0.3, above - 0.08 - plot.block_height(head))
+        _panel(axis, points, measure, plan.colours)
+        _x_axis(axis, wide, points)
+        axis.set_xlabel(plan.x_name, fontsize=9)
+    _names(sheet, axis, above, points, measures[-1], plan)
+
+
+def _means(points: Sequence[Point], measure: Measure) -> dict[str, list[tuple[float, Mean]]]:
+    """By line, the number's values in order with the measure's means."""
+    found: dict[str, list[tuple[float, Mean]]] = {}
+    for point in sorted(points, key=lambda one: one.x.value):
+        mean = mean_of([measure.read(record) for record in point.combination.runs])
+        if mean:
+            found.setdefault(point.line, []).append((point.x.value, mean))
+    return found
+
+
+def _panel(axis: Axes, points: Sequence[Point], measure: Measure, colours: Mapping[str, str]) -> None:
+    found = _means(points, measure)
+    values = [mean.value for line in found.values() for _, mean in line]
+    positive = [value for value in values if value > 0]
+    top = max(values, default=1.0) or 1.0
+    spread = len(positive) == len(values) > 0 and top / min(positive) >= DECADES
+    if spread:
+        axis.set_yscale("log")
+        axis.set_ylim(min(positive) / 1.6, top * 1.6)
+        axis.yaxis.set_minor_locator(NullLocator())
+        axis.yaxis.set_minor_formatter(NullFormatter())
+    else:
+        axis.set_ylim(0, top * 1.12)
+        axis.yaxis.set_major_locator(MaxNLocator(5))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _position: measure.text(value)))
+    for line, path in found.items():
+        x, y = [at for at, _ in path], [mean.value for _, mean in path]
+        half = [mean.half_width or 0.0 for _, mean in path]
+        down = [min(one, value * 0.999) if spread else one for one, value in zip(half, y, strict=True)]
+        axis.errorbar(
+            x, y, [down, half], fmt="o-", color=colours[line], markersize=4, linewidth=1.5, elinewidth=0.9, capsize=2,
+        )  # fmt: skip
+
+
+def _x_axis(axis: Axes, wide: float, points: Sequence[Point]) -> None:
+    """Ticks at the swept values, as many as have room for their labels."""
+    values = sorted({point.x.value for point in points})
+    low, high = values[0], values[-1]
+    if low > 0 and high / low >= DECADES:
+        axis.set_xscale("log")
+        axis.set_xlim(low / (high / low) ** 0.06, high * (high / low) ** 0.06)
+        place = [np.log(value / low) / np.log(high / low) for value in values]
+    else:
+        edge = 0.06 * (high - low)
+        axis.set_xlim(low - edge, high + edge)
+        place = [(value - low) / (high - low) for value in values]
+    axis.xaxis.set_minor_locator(NullLocator())
+    kept, free = [], -1.0
+    for value, at in zip(values, place, strict=True):
+        middle, half = at * wide * 0.88, plot.text_width(number_text(value), 9) / 2 + 0.04
+        if middle - half >= free:
+            kept.append(value)
+            free = middle + half
+    axis.xaxis.set_major_locator(FixedLocator(kept))
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _position: number_text(value)))
+
+
+def _name(line: str, colour: str) -> list[Line]:
+    return plot.lines(line, RIGHT - 0.2 - plot.EDGE, 9, plot.ink(colour), bold=True)
+
+
+def _names(sheet: Sheet, axis: Axes, above: float, points: Sequence[Point], measure: Measure, plan: _Plan) -> None:
+    """The lines' names to the right of the last panel, in the order and near the height of their ends."""
+    ends = {line: path[-1][1].value for line, path in _means(points, measure).items()}
+    order = sorted(ends, key=lambda line: -ends[line])
+    blocks = [_name(line, plan.colours[line]) for line in order]
+    heights = [plot.block_height(block) + 0.04 for block in blocks]
+    wanted = [
+        plan.tall * (1 - float(axis.transAxes.inverted().transform(axis.transData.transform((1.0, ends[line])))[1]))
+        for line in order
+    ]
+    for top, block in zip(plot.apart(wanted, heights, plan.tall), blocks, strict=True):
+        sheet.write_in_body(block, WIDTH - RIGHT + 0.15, above + top)
+
+
+def _data(plan: _Plan, measures: Sequence[Measure]) -> Data:
+    several = len(plan.titles) > 1
+    heads = ["discipline", *(["with"] if several else []), plan.x_name]
+    for measure in measures:
+        heads += [measure.name, f"{measure.name}_half_width"]
+    body: list[list[object]] = []
+    for point in plan.points:
+        cells: list[object] = [point.line, *([plan.titles[point.rest]] if several else []), point.x.value]
+        for measure in measures:
+            mean = mean_of([measure.read(record) for record in point.combination.runs])
+            cells += [mean and mean.value, mean and mean.half_width]
+        body.append(cells)
+    return Data(heads, body)

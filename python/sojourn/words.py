@@ -1,0 +1,176 @@
+"""Values as a person writes them: 3.16 ms, 20 Mbit/s, 1.5 kB. Tables, pictures, legends and messages all ask here."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal
+
+NOTHING = "–"
+"""Stands for a value that does not exist."""
+
+Kind = Literal["time", "rate", "size", "bdp", "number"]
+
+_TIMES = {"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6}
+"""Milliseconds in each of the scenario file's units of time."""
+_PREFIXES = {"": 1e-6, "k": 1e-3, "m": 1.0, "g": 1e3, "t": 1e6}
+"""Mbit/s in each of its units of rate."""
+_SIZES = {"b": 1.0, "k": 1024.0, "kb": 1024.0, "mb": 1024.0**2, "gb": 1024.0**3, "p": 1.0}
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([a-zµ]*)", re.IGNORECASE)
+
+
+def number_text(value: float, digits: int = 3) -> str:
+    """A number with this many significant digits, without an exponent or trailing zeros."""
+    if value == 0 or not math.isfinite(value):
+        return "0" if value == 0 else NOTHING
+    places = digits - 1 - math.floor(math.log10(abs(value)))
+    text = f"{Decimal(repr(round(float(value), places))):,f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text).replace(",", " ")
+
+
+def time_text(ms: float | None, digits: int = 3) -> str:
+    """A time, given in ms, in the unit a person would choose."""
+    if ms is None or not math.isfinite(ms):
+        return NOTHING
+    if round(abs(ms)) >= 1000:
+        return f"{number_text(ms / 1000, digits)} s"
+    if 0 < abs(ms) < 0.0009995:
+        return f"{number_text(ms * 1e6, digits)} ns"
+    return f"{number_text(ms * 1000, digits)} µs" if 0 < abs(ms) < 0.09995 else f"{number_text(ms, digits)} ms"
+
+
+def rate_text(mbit: float | None, digits: int = 3) -> str:
+    """A rate, given in Mbit/s, in the unit a person would choose."""
+    if mbit is None or not math.isfinite(mbit):
+        return NOTHING
+    for least, unit in ((1e3, "Gbit/s"), (1.0, "Mbit/s"), (1e-3, "kbit/s")):
+        if abs(mbit) >= least * 0.9995:
+            return f"{number_text(mbit / least, digits)} {unit}"
+    return f"{number_text(mbit * 1e6, digits)} bit/s" if mbit else "0 Mbit/s"
+
+
+def size_text(size: float | None, digits: int = 3) -> str:
+    """A size, given in bytes, in the decimal unit a person would choose."""
+    if size is None or not math.isfinite(size):
+        return NOTHING
+    for least, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if abs(size) >= least * 0.9995:
+            return f"{number_text(size / least, digits)} {unit}"
+    return f"{number_text(size, digits)} B"
+
+
+def percent_text(share: float | None, digits: int = 3) -> str:
+    """A share, 1 being all, in percent."""
+    return NOTHING if share is None else f"{number_text(100 * share, digits)} %"
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number of a scenario with what it measures."""
+
+    kind: Kind
+    value: float
+    """Times in ms, rates in Mbit/s, sizes in bytes (a limit in packets is a number)."""
+
+    def text(self, digits: int = 3) -> str:
+        """As a person writes it."""
+        if self.kind == "bdp":
+            return f"{number_text(self.value, digits)} BDP"
+        writers = {"time": time_text, "rate": rate_text, "size": size_text}
+        return writers.get(self.kind, number_text)(self.value, digits)
+
+
+UNITS: Mapping[Kind, str] = {"time": "ms", "rate": "Mbit/s", "size": "bytes", "bdp": "BDP", "number": ""}
+"""The unit in which a quantity's value is kept."""
+
+
+def quantity(value: object) -> Quantity | None:
+    """The quantity that a value of a scenario is (`"3162278ns"`, `"20mbit"`, `"8bdp"`, `100`), or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    if not isinstance(value, str):
+        return Quantity("number", float(value))
+    found = _QUANTITY.fullmatch(value.strip())
+    if not found:
+        return None
+    size, unit = float(found[1]), found[2].lower()
+    if unit in _TIMES:
+        return Quantity("time", size * _TIMES[unit])
+    if unit.endswith("bit") and unit[:-3] in _PREFIXES:
+        return Quantity("rate", size * _PREFIXES[unit[:-3]])
+    if unit in ("", "p", "bdp"):
+        return Quantity("bdp" if unit == "bdp" else "number", size)
+    return Quantity("size", size * _SIZES[unit]) if unit in _SIZES else None
+
+
+def written(value: object, digits: int = 3) -> str:
+    """A value of a scenario as a person writes it; a discipline and other words stay as they are."""
+    if isinstance(value, float):
+        return number_text(value, digits)
+    if not isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    found = quantity(value)
+    return found.text(digits) if found and found.kind in ("time", "rate") else value
+
+
+def schedule_text(value: object) -> object:
+    """A discipline that changes as its description has it: the line of the start, then each later one with its time."""
+    if not isinstance(value, list):
+        return value
+    return "; ".join(line if number == 0 else f"{at}: {line}" for number, (at, line) in enumerate(value))
+
+
+def lines_of(value: object) -> list[str]:
+    """The lines that a queue has one after the other: of a scenario's value, or of a run's description."""
+    if isinstance(value, list):
+        return [str(line) for _, line in value]
+    return re.split(r"; \S+: ", str(value))
+
+
+def distinct(values: Sequence[object]) -> list[str]:
+    """Values of one key, each as `written`, with as many digits as keep different ones apart."""
+    different = len({json.dumps(value) for value in values})
+    for digits in range(3, 16):
+        texts = [written(value, digits) for value in values]
+        if len(set(texts)) >= different:
+            return texts
+    return [value if isinstance(value, str) else json.dumps(value) for value in values]
+
+
+def labels(sets: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A label for each combination of a sweep: only what differs between them.
+
+    Swept lines that say the same in a combination, as for both directions of a hop, stand in it once.
+    """
+    keys = list(dict.fromkeys(key for one in sets for key in one))
+    texts: dict[str, dict[str, str]] = {}
+    for key in keys:
+        values = {json.dumps(one[key]): one[key] for one in sets if key in one}
+        if key.endswith(".qdisc"):
+            values = {name: schedule_text(value) for name, value in values.items()}
+        if len(values) > 1 or not all(key in one for one in sets):
+            texts[key] = dict(zip(values, distinct(list(values.values())), strict=True))
+    return [_label(one, texts) for one in sets]
+
+
+def _label(one: Mapping[str, Any], texts: Mapping[str, Mapping[str, str]]) -> str:
+    parts = []
+    for key in (key for key in one if key in texts):
+        text = texts[key][json.dumps(one[key])] or "none"
+        parts.append(text if key.endswith(".qdisc") else f"{key.removeprefix('hop.').removeprefix('flow.')} {text}")
+    return ", ".join(dict.fromkeys(parts))
+
+
+def rows_as_csv(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Rows below their heads, as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(heads)
+    writer.writerows(rows)
+    return text.getvalue()

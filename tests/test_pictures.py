@@ -1,0 +1,332 @@
+"""Pictures: text that fits whatever the labels are, the same bytes in each format, the numbers beside them, sweeps."""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
+from matplotlib.figure import Figure
+
+from conftest import SMALL
+from sojourn import felt, pictures, plot, queues, swept, words
+from sojourn.agree import Comparison, page
+from sojourn.agree.judge import Pair
+from sojourn.records import RunRecord
+from sojourn.rows import rows_of
+from sojourn.sweep import Combination, combinations, compare
+from test_agree import run
+
+Box = tuple[str, float, float, float, float]
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> RunRecord:
+    """A run with its series."""
+    place = tmp_path_factory.mktemp("played")
+    (place / "small.toml").write_text(SMALL)
+    return compare(place / "small.toml", folder=place / "out").runs[0]
+
+
+def with_set(record: RunRecord, chosen: dict[str, Any], seed: int = 1, title: str = "A small link") -> RunRecord:
+    """The run as if this had been swept."""
+    line = str(chosen.get("hop.bottleneck.qdisc", "codel"))
+    hops = [hop | {"qdisc": line} if hop["name"] == "bottleneck" else hop for hop in record.about["hops"]]
+    result = record.result | {"set": chosen, "seed": seed}
+    return replace(record, title=title, result=result, about=record.about | {"hops": hops})
+
+
+def groups_of(runs: Sequence[RunRecord]) -> tuple[list[Combination], str]:
+    """The combinations, and the queue that is compared."""
+    return combinations(runs), queues.compared_in([one.result for one in runs])
+
+
+# ---- text fits ----
+
+
+def written_in(figure: Figure) -> list[Box]:
+    """Every piece of text that is drawn, with its box in pixels from the lower left corner."""
+    found: list[Box] = []
+    draw = RendererAgg.draw_text
+
+    def note(self: RendererAgg, gc: Any, x: float, y: float, text: str, prop: Any, angle: float, **rest: Any) -> None:
+        wide, tall, below = self.get_text_width_height_descent(text, prop, False)
+        bottom = self.height - y - below
+        left, low, right, top = (
+            (x, bottom, x + wide, bottom + tall)
+            if angle == 0
+            else (x - tall, self.height - y, x, self.height - y + wide)
+        )
+        found.append((text, left, low, right, top))
+        draw(self, gc, x, y, text, prop, angle, **rest)
+
+    with mock.patch.object(RendererAgg, "draw_text", note):
+        FigureCanvasAgg(figure).draw()
+    return [one for one in found if one[0].strip()]
+
+
+def faults(figure: Figure, slack: float = 1.5) -> Iterator[str]:
+    """Text that leaves the figure, or overlaps other text by more than `slack` pixels."""
+    boxes = written_in(figure)
+    assert len(boxes) > 3
+    wide, tall = figure.bbox.width, figure.bbox.height
+    for at, (text, left, low, right, top) in enumerate(boxes):
+        if left < -slack or low < -slack or right > wide + slack or top > tall + slack:
+            yield f"{text!r} leaves the figure: {left:.0f} {low:.0f} {right:.0f} {top:.0f} of {wide:.0f} {tall:.0f}"
+        for other, left2, low2, right2, top2 in boxes[at + 1 :]:
+            if min(right, right2) - max(left, left2) > slack and min(top, top2) - max(low, low2) > slack:
+                yield f"{text!r} overlaps {other!r}"
+
+
+def test_text_that_is_cut_or_overlaps_is_found() -> None:
+    figure = Figure(figsize=(4, 2))
+    for place, text in ((0.1, "one"), (0.11, "two"), (0.5, "three"), (0.95, "cut at the edge")):
+        figure.text(place, 0.5, text)
+    assert [fault.split()[0] for fault in faults(figure)] == ["'one'", "'cut"]
+
+
+def random_line(draw: random.Random) -> str:
+    """A tc line of any length, with words of any length."""
+    some = [
+        "limit",
+        "target",
+        "5ms",
+        "besteffort",
+        "triple-isolate",
+        "x" * draw.randint(1, 60),
+        "100p",
+        "ack-filter-aggressive",
+    ]
+    return " ".join([draw.choice(list(plot.COLOURS)), *draw.choices(some, k=draw.randint(0, 14))])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_text_is_cut_or_overlaps_other_text_whatever_the_labels_are(played: RunRecord, seed: int) -> None:
+    draw = random.Random(seed)
+    lines = list(dict.fromkeys(random_line(draw) for _ in range(draw.choice([1, 2, 5, 9]))))
+    title = " ".join("word" * draw.randint(1, 12) for _ in range(draw.randint(1, 40)))
+    more = draw.choice(
+        [{}, {"flow.bulk0.cc": "x" * draw.randint(1, 90)}, {"hop.bottleneck.impair": "loss 1% " * draw.randint(0, 9)}]
+    )
+    runs = [
+        with_set(played, {"hop.bottleneck.qdisc": line} | ({key: value} if on else {}), title=title)
+        for line in lines
+        for on in ([False, True] if more else [False])
+        for key, value in (more or {"": ""}).items()
+    ]
+    steps = draw.choice([1, 2, 6, 13, 40])
+    rates = {
+        hop: {
+            "time_s": [3.0 * at / steps for at in range(steps)],
+            "mbit": [draw.uniform(0.1, 900) for _ in range(steps)],
+        }
+        for hop in played.rates
+    }
+    runs = [replace(one, rates=rates) for one in runs]
+    groups, hop = groups_of(runs)
+    made = pictures.pictures(groups, hop)
+    assert {one.name for one in made} == {
+        "summary",
+        "sojourn-bottleneck",
+        "distribution",
+        "throughput-bottleneck",
+        "fairness",
+    }
+    for picture in made:
+        for figure in filter(None, (picture.figure, picture.narrow)):
+            assert not list(faults(figure)), picture.name
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_text_of_a_sweep_over_a_number_is_cut_or_overlaps(played: RunRecord, seed: int) -> None:
+    draw = random.Random(seed)
+    lines = list(dict.fromkeys(random_line(draw) for _ in range(draw.choice([1, 3, 8, 14]))))
+    low, high = draw.choice([(1, 300), (10, 20), (0.001, 1000)])
+    values = [f"{low + (high - low) * (at / 8) ** 3:.6f}mbit" for at in range(draw.choice([3, 9]))]
+    delays = draw.choice([["5ms"], ["5ms", "10ms"], [f"{n}ms" for n in range(7)]])
+    runs = [
+        with_set(played, {"hop.bottleneck.rate": rate, "hop.bottleneck.qdisc": line, "flow.pings0.rtt": delay})
+        for rate in values
+        for line in lines
+        for delay in delays
+    ]
+    groups, hop = groups_of(runs)
+    picture = swept.picture(groups, hop)
+    assert picture is not None
+    assert not list(faults(picture.figure))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_text_of_the_page_of_agreement_is_cut_or_overlaps(seed: int) -> None:
+    draw = random.Random(seed)
+    title = " ".join("word" * draw.randint(1, 9) for _ in range(draw.randint(1, 25)))
+    series = {
+        "b": {"time_s": [0.0, 1.0], "queue_delay_ms": [0.0, 9.0]},
+        "cwnd": {"time_s": [0.0, 1.0], "cwnd": [1.0, 9.0]},
+    }
+    pairs = []
+    for number in range(draw.choice([1, 4, 30])):
+        line = random_line(draw)
+        worlds = [
+            {one: replace(run(world, one, goodput=draw.uniform(5, 15)), series=series) for one in (1, 2, 3)}
+            for world in ("sim", "kernel")
+        ]
+        pairs.append(Pair(f"file-{number}", draw.choice(["", line]), "b", line, title, *worlds))
+    about = page.provenance(Comparison(pairs, [], {"sojourn": "0"}))
+    made = [page.overview(pairs, about), page.overlay(pairs[0], about, "pair-000")]
+    for picture in made:
+        assert not list(faults(picture.figure)), picture.name
+        assert picture.data.rows
+
+
+# ---- sweeps over a number ----
+
+
+def test_a_sweep_over_a_number_is_drawn_against_it_with_a_line_a_discipline(played: RunRecord) -> None:
+    runs = [
+        with_set(played, {"hop.bottleneck.rate": rate, "hop.bottleneck.qdisc": line}, seed)
+        for rate in ("3162278bit", "1mbit", "10mbit")
+        for line in ("pfifo limit 100", "codel")
+        for seed in (1, 2)
+    ]
+    picture = swept.picture(*groups_of(runs))
+    assert picture is not None
+    rows = list(csv.DictReader(io.StringIO(picture.data.csv())))
+    assert len(rows) == 6
+    assert {float(row["bottleneck rate, Mbit/s"]) for row in rows} == {1, 3.162278, 10}
+    assert {row["discipline"] for row in rows} == {"pfifo limit 100", "codel"}
+    p95 = played.result["hops"]["bottleneck"]["sojourn_ms"]["p95"]
+    assert all(float(row["sojourn_ms_p95"]) == pytest.approx(p95) for row in rows)
+    assert all(float(row["sojourn_ms_p95_half_width"]) == pytest.approx(0) for row in rows)
+
+
+def test_a_parameter_in_the_disciplines_lines_is_a_swept_number_too(played: RunRecord) -> None:
+    lines = [f"{kind} target {ms}ms limit 100" for kind in ("codel", "fq_codel") for ms in (1, 5, 20)]
+    groups, hop = groups_of([with_set(played, {"hop.bottleneck.qdisc": line}) for line in lines])
+    axis = swept.axis_of(groups, hop)
+    assert axis is not None
+    assert axis.name == "target"
+    assert [one.value for one in axis.values if one] == [1, 5, 20, 1, 5, 20]
+    assert set(axis.lines) == {"codel limit 100", "fq_codel limit 100"}
+
+
+def test_keys_that_move_together_make_one_curve_and_independent_ones_a_row_of_panels_each(played: RunRecord) -> None:
+    rates = ("1mbit", "3mbit", "10mbit")
+    zipped = [
+        {
+            "hop.bottleneck.rate": rate,
+            "hop.bottleneck.reverse.rate": rate,
+            "hop.bottleneck.qdisc": line,
+            "x.qdisc": line,
+        }
+        for rate in rates
+        for line in ("codel", "pie")
+    ]
+    crossed = [{"hop.bottleneck.rate": rate, "flow.bulk0.cc": cc} for rate in rates for cc in ("cubic", "reno")]
+    for sets, rows in ((zipped, 1), (crossed, 2)):
+        axis = swept.axis_of(*groups_of([with_set(played, one) for one in sets]))
+        assert axis is not None
+        assert axis.name == "bottleneck.rate"
+        assert len({str(one) for one in axis.rests}) == rows
+        places = {
+            (one.value if one else None, line, str(rest))
+            for one, line, rest in zip(axis.values, axis.lines, axis.rests, strict=True)
+        }
+        assert len(places) == len(sets), "no two combinations share a point"
+
+
+@pytest.mark.parametrize(
+    "sets",
+    [
+        [{"hop.bottleneck.qdisc": line} for line in ("pfifo limit 100", "codel", "fq_codel")],
+        [{"hop.bottleneck.rate": rate} for rate in ("1mbit", "2mbit")],
+        [{"flow.bulk0.cc": cc} for cc in ("cubic", "reno", "bbr")],
+    ],
+)
+def test_without_enough_values_of_a_number_there_is_no_curve(played: RunRecord, sets: list[dict[str, Any]]) -> None:
+    assert swept.picture(*groups_of([with_set(played, one) for one in sets])) is None
+
+
+# ---- what people notice ----
+
+
+def test_the_first_picture_has_the_pings_above_their_base_beside_the_queue(played: RunRecord) -> None:
+    groups, hop = groups_of([played])
+    made = pictures.pictures(groups, hop)
+    assert made[0].name == felt.NAME
+    [row] = csv.DictReader(io.StringIO(made[0].data.csv()))
+    [ping] = [flow for flow in played.result["flows"] if flow["kind"] == "pings"]
+    base = next(flow["base_rtt_ms"] for flow in played.about["flows"] if flow["name"] == ping["name"])
+    assert float(row["ping_above_base_ms_p95"]) == pytest.approx(ping["rtt_ms"]["p95"] - base)
+    assert float(row["sojourn_ms_p50"]) == pytest.approx(played.result["hops"][hop]["sojourn_ms"]["p50"])
+    assert "added ping time" in {box[0] for box in written_in(made[0].figure)}
+
+
+def test_each_queues_picture_names_that_queues_discipline(played: RunRecord) -> None:
+    both = {"hop.bottleneck.qdisc": "cake nat", "hop.bottleneck.reverse.qdisc": "cake ingress"}
+    other = {"hop.bottleneck.qdisc": "codel", "hop.bottleneck.reverse.qdisc": "codel"}
+    groups, _ = groups_of([with_set(played, both), with_set(played, other)])
+    assert [(row.name, row.rest) for row in rows_of(groups, "bottleneck")] == [("cake", "nat"), ("codel", "")]
+    assert [row.label for row in rows_of(groups, "bottleneck.reverse")] == ["cake ingress", "codel"]
+
+
+# ---- formats ----
+
+
+@pytest.mark.parametrize("form", plot.FORMATS)
+def test_a_picture_has_the_same_bytes_in_each_format_when_it_is_drawn_again(
+    played: RunRecord, form: plot.Format
+) -> None:
+    groups, hop = groups_of([played])
+    first, again = (pictures.pictures(groups, hop) for _ in range(2))
+    start = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[form]
+    for one, other in zip(first, again, strict=True):
+        data = one.encode(form)
+        assert data.startswith(start)
+        assert data == other.encode(form)
+
+
+def test_the_numbers_beside_a_picture_are_those_of_the_run(played: RunRecord) -> None:
+    groups, hop = groups_of([played])
+    made = {one.name: one for one in pictures.pictures(groups, hop)}
+    rows = list(csv.DictReader(io.StringIO(made["sojourn-bottleneck"].data.csv())))
+    series = played.series[hop]
+    assert [float(row["time_s"]) for row in rows] == pytest.approx(series["time_s"].tolist())
+    assert [float(row["sojourn_max_ms"] or "nan") for row in rows] == pytest.approx(
+        series["sojourn_max_ms"].tolist(), nan_ok=True
+    )
+    flows = list(csv.DictReader(io.StringIO(made["fairness"].data.csv())))
+    goodput = {flow["name"]: flow["goodput_mbit"] for flow in played.result["flows"]}
+    bulk = [row for row in flows if row["goodput_mbit"]]
+    assert len(bulk) == 2
+    assert all(float(row["goodput_mbit"]) == pytest.approx(goodput[row["flow"]]) for row in bulk)
+
+
+def test_words_in_any_shade_are_dark_enough_to_read() -> None:
+    for paint in plot.COLOURS.values():
+        for step in (0.25, 0.5, 1.0):
+            assert plot.contrast(plot.ink(plot.shade(paint, step))) >= plot.LEAST_CONTRAST
+
+
+def test_a_long_text_is_wrapped_between_words_and_a_number_stays_with_its_unit() -> None:
+    text = "a link of 20 Mbit/s and a delay of 3.16 ms"
+    for width in (0.9, 1.3, 2.0):
+        parts = plot.wrapped(text, width, 9)
+        assert " ".join(parts).replace("\N{NO-BREAK SPACE}", " ") == text
+        assert all(plot.text_width(part, 9) <= width for part in parts)
+        assert not any(part.startswith(("Mbit/s", "ms")) for part in parts)
+    assert "".join(plot.wrapped("x" * 90, 1.0, 9)) == "x" * 90
+    assert words.NOTHING == "–"
+
+
+def test_every_discipline_has_its_colour() -> None:
+    known = {path.stem for path in (Path(__file__).parent.parent / "docs/reference/disciplines").glob("*.md")}
+    assert known
+    assert known <= set(plot.COLOURS)

@@ -1,0 +1,44 @@
+"""Values as a person writes them."""
+
+from __future__ import annotations
+
+import pytest
+
+from sojourn import words
+
+
+def test_times_rates_and_sizes_take_the_unit_a_person_would_choose() -> None:
+    assert [words.time_text(ms) for ms in (None, 0, 0.0456, 0.1, 2.4, 3.162278, 463.4, 999.6, 1590)] == [
+        "–", "0 ms", "45.6 µs", "0.1 ms", "2.4 ms", "3.16 ms", "463 ms", "1 s", "1.59 s",
+    ]  # fmt: skip
+    assert [words.rate_text(mbit) for mbit in (0, 0.056, 0.9996, 3.162278, 100, 2500)] == [
+        "0 Mbit/s", "56 kbit/s", "1 Mbit/s", "3.16 Mbit/s", "100 Mbit/s", "2.5 Gbit/s",
+    ]  # fmt: skip
+    assert [words.size_text(size) for size in (0, 999, 1500, 20e6)] == ["0 B", "999 B", "1.5 kB", "20 MB"]
+    assert [words.percent_text(share) for share in (None, 0.99949, 0.0123)] == ["–", "99.9 %", "1.23 %"]
+
+
+@pytest.mark.parametrize("exponent", range(-9, 9))
+def test_no_value_is_written_with_an_exponent_or_more_than_three_digits(exponent: int) -> None:
+    for write in (words.time_text, words.rate_text, words.size_text, words.number_text):
+        text = write(1.234567 * 10.0**exponent)
+        assert "e" not in text.split()[0]
+        assert len(text.split(" ")[0].replace(".", "").lstrip("0")) <= 3
+
+
+def test_a_written_value_becomes_a_quantity_and_other_words_none() -> None:
+    found = {value: words.quantity(value) for value in ("3162278ns", "20mbit", "8bdp", "100p", "1.5k", 7)}
+    assert [(one.kind, one.value) for one in found.values() if one] == [
+        ("time", pytest.approx(3.162278)), ("rate", 20), ("bdp", 8), ("number", 100), ("size", 1536), ("number", 7),
+    ]  # fmt: skip
+    assert [words.quantity(value) for value in ("codel", "codel limit 100", ["0s"], True, None, "")] == [None] * 6
+
+
+def test_labels_say_what_differs_once_and_keep_different_values_apart() -> None:
+    both = {"hop.a.qdisc": "fq_codel", "hop.a.reverse.qdisc": "fq_codel"}
+    sets = [both, {"hop.a.qdisc": "cake nat", "hop.a.reverse.qdisc": "cake"}]
+    assert words.labels(sets) == ["fq_codel", "cake nat, cake"]
+    delays = [{"hop.a.delay": "3162278ns", "seeded": 1}, {"hop.a.delay": "10ms", "seeded": 1}]
+    assert words.labels(delays) == ["a.delay 3.16 ms", "a.delay 10 ms"]
+    near = [{"flow.b.rtt": "10001us"}, {"flow.b.rtt": "10002us"}]
+    assert words.labels(near) == ["b.rtt 10.001 ms", "b.rtt 10.002 ms"]

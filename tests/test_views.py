@@ -1,0 +1,507 @@
+"""Each number that is shown is that of the queue and flow that it names, wherever it is shown."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+import re
+import statistics
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from conftest import ROOT, Run
+from sojourn import _core, agree, campaign, headline, paired, queues, report, screen, sweep, table
+from sojourn.agree.judge import BY_NAME, Pair, rankings, summaries
+from sojourn.agree.judge import Run as Kept
+from sojourn.cases import Address, Cases
+from sojourn.cli import tables
+from sojourn.cli.agree import _tables as show_agreement
+from sojourn.plan import load
+from sojourn.run import Simulator
+from sojourn.store import Store
+
+FEW = settings(
+    max_examples=12,
+    deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # to make a failing scenario smaller takes minutes
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+QDISCS = ["pfifo limit 5", "pfifo limit 100", "codel", "fq_codel", "cake", "pie", "codel target 2ms interval 30ms"]
+FLOWS = {
+    "bulk": 'kind = "bulk"\ncount = 2',
+    "up": 'kind = "upload"\nsize = "50kb"\ndirection = "left"',
+    "load": 'kind = "bulk"\ndirection = "left"\nstart = "uniform 0s..200ms"',
+    "ping": 'kind = "pings"\ninterval = "50ms"\nrtt = "80ms"',
+    "call": 'kind = "voip"\ndirection = "both"',
+    "game": 'kind = "cbr"\nrate = "64kbit"\nsize = 100',
+}
+
+
+@st.composite
+def scenarios(draw: st.DrawFn) -> str:
+    """A path of one or two hops with any queues, some flows, and a sweep over one or two keys of any queue."""
+    names = ["home", "isp"][: draw(st.integers(1, 2))]
+    text = 'title = "Drawn"\nduration = "1s"\n'
+    for name in names:
+        rates = [draw(st.sampled_from(["500kbit", "2mbit", "20mbit"])) for _ in range(2)]
+        lines = [draw(st.sampled_from(QDISCS)) for _ in range(2)]
+        text += f'[[hop]]\nname = "{name}"\nrate = "{rates[0]}"\ndelay = "5ms"\nqdisc = "{lines[0]}"\n'
+        text += f'reverse = {{ rate = "{rates[1]}", qdisc = "{lines[1]}" }}\n'
+    for flow in draw(st.sets(st.sampled_from(sorted(FLOWS)), min_size=1, max_size=4)):
+        text += f'[[flow]]\nname = "{flow}"\n{FLOWS[flow]}\n'
+    keys = [f"hop.{name}{way}.{key}" for name in names for way in ("", ".reverse") for key in ("qdisc", "rate")]
+    swept = draw(st.lists(st.sampled_from(keys), min_size=1, max_size=2, unique=True))
+    text += "[sweep]\n"
+    for key in swept:
+        known = QDISCS if key.endswith("qdisc") else ["1mbit", "3mbit", "3162278bit"]
+        values = draw(st.lists(st.sampled_from(known), min_size=2, max_size=3, unique=True))
+        text += f'"{key}" = {json.dumps(values)}\n'
+    return text
+
+
+def printed(cases: Cases) -> str:
+    out = io.StringIO()
+    with redirect_stdout(out):
+        tables.show(cases)
+    return out.getvalue()
+
+
+def mean_in_json(runs: list[dict[str, Any]], chosen: dict[str, Any], queue: str, path: str) -> float | None:
+    """The mean over the seeds of a queue's number, read from the JSON by hand."""
+    found = []
+    for run in runs:
+        if run["set"] == chosen:
+            value: Any = run["hops"][queue]
+            for key in path.split("."):
+                value = value[key] if value is not None else None
+            found.append(value)
+    present = [value for value in found if value is not None]
+    return statistics.fmean(present) if present else None
+
+
+def text_rows(text: str, title: str) -> Iterator[str]:
+    """The rows below a table's title, of a text that is wide enough for whole rows."""
+    lines = text.splitlines()
+    begin = next(at for at in range(lines.index(title), len(lines)) if set(lines[at].strip()) == {"─"})
+    for line in lines[begin + 1 :]:
+        if not line:
+            return
+        yield line
+
+
+def check_rows_against_json(cases: Cases, text: str, runs: list[dict[str, Any]]) -> None:
+    shown = [one for one in table.tables(cases) if one.key == "queue"]
+    assert [one.queue for one in shown] == cases.shown
+    for one in shown:
+        lines = list(text_rows(text, f"queue {one.queue}"))
+        assert len(lines) == len(cases.sets)
+        for line, row, chosen in zip(lines, one.rows, cases.sets, strict=True):
+            assert line.strip().startswith(row.label)
+            cells = re.split(r"\s{2,}", line.strip().removeprefix(row.label).strip())
+            expected = []
+            for column in one.columns:
+                if column.path != "goodput_mbit":
+                    mean = mean_in_json(runs, chosen, one.queue, column.path)
+                    assert mean is not None
+                    value = mean * column.scale
+                    expected.append(table.number(value, min(column.digits, 3) if value < 100 else column.digits))
+            at = [place for place, column in enumerate(one.columns) if column.path != "goodput_mbit"]
+            shown_cells = [re.split(r" ±|[*!]", cells[place])[0] for place in at]
+            assert shown_cells == expected
+
+
+@FEW
+@given(text=scenarios(), seeds=st.integers(1, 2))
+def test_each_row_of_run_sweep_csv_and_agree_is_of_the_queue_that_it_names(
+    tmp_path_factory: pytest.TempPathFactory, text: str, seeds: int
+) -> None:
+    place = tmp_path_factory.mktemp("drawn")
+    file = place / "drawn.toml"
+    file.write_text(text)
+    done = sweep.compare(file, seeds=seeds)
+    runs = json.loads(done.json())["runs"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "400")
+        of_run = printed(done.cases())
+        check_rows_against_json(done.cases(), of_run, runs)
+        swept = campaign.execute(load(file, seeds=seeds), file, Store(place / "store"))
+        assert printed(swept.cases(100)) == of_run
+    for row, run in zip(csv.DictReader(io.StringIO(table.as_csv(done.runs))), runs, strict=True):
+        for name, hop in run["hops"].items():
+            assert float(row[f"hops.{name}.utilisation"]) == hop["utilisation"]
+            assert row[f"hops.{name}.sojourn_ms.p95"] == (
+                "" if hop["sojourn_ms"] is None else str(hop["sojourn_ms"]["p95"])
+            )
+        for flow in run["flows"]:
+            assert row[f"flows.{flow['name']}.goodput_mbit"] == str(flow["goodput_mbit"])
+    check_agreement(file, seeds, runs)
+
+
+@settings(parent=FEW, max_examples=2)
+@given(text=scenarios())
+def test_each_row_of_a_report_is_of_the_queue_that_it_names(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
+    place = tmp_path_factory.mktemp("drawn")
+    (place / "drawn.toml").write_text(text)
+    done = sweep.compare(place / "drawn.toml", folder=place)
+    page = html.unescape(report.write(place, done.runs).read_text())
+    runs = [record.result for record in done.runs]
+    for one in (one for one in table.tables(done.cases()) if one.key == "queue"):
+        found = re.search(rf">Queue {re.escape(one.queue)}<.*?<tbody>(.*?)</tbody>", page, re.DOTALL)
+        assert found, one.queue
+        rows = re.findall(r"<tr.*?</tr>", found[1], re.DOTALL)
+        at = next(place for place, column in enumerate(one.columns) if column.path == "sojourn_ms.p95")
+        for row, case in zip(rows, one.rows, strict=True):
+            cells = [re.sub("<.*?>", "", cell).strip() for cell in re.findall(r"<td.*?</td>", row, re.DOTALL)]
+            mean = mean_in_json(runs, done.cases().sets[case.case], one.queue, "sojourn_ms.p95")
+            assert cells[0].endswith(case.label)
+            assert mean is not None
+            assert cells[1 + at].rstrip("*!") == table.number(mean, 3)
+
+
+def kept_of_sim(file: Path, seeds: int) -> list[Kept]:
+    """What `agree` keeps of a scenario, the simulator standing for both worlds."""
+    plan = load(file, seeds=seeds)
+    played = [Simulator().play(plan, at, _core.Progress(), packets=False, series=False) for at in range(len(plan))]
+    return [agree.run_of(world, one, series=False) for world in ("sim", "kernel") for one in played if one]
+
+
+def pairs_of_sim(file: Path, seeds: int) -> list[Pair]:
+    return agree.pairs_of("drawn", "Drawn", kept_of_sim(file, seeds))
+
+
+def check_agreement(file: Path, seeds: int, runs: list[dict[str, Any]]) -> None:
+    kept = kept_of_sim(file, seeds)
+    pairs = agree.pairs_of("drawn", "Drawn", kept)
+    sets = [one for at, one in enumerate(run["set"] for run in runs) if one not in [run["set"] for run in runs[:at]]]
+    shown = queues.shown_in([one.result for one in kept])
+    assert [pair.hop for pair in pairs] == shown * len(sets)
+    for at, pair in enumerate(pairs):
+        found = pair.difference(BY_NAME["p95"])
+        expected = mean_in_json([one.result for one in kept], sets[at // len(shown)], pair.hop, "sojourn_ms.p95")
+        assert found is None or found.sim == pytest.approx(expected)
+        assert (pair.difference(BY_NAME["goodput"]) is not None) <= (pair.hop == shown[0])
+
+
+@settings(parent=FEW, max_examples=8)
+@given(text=scenarios(), seeds=st.integers(1, 2), columns=st.integers(40, 200))
+def test_no_line_is_wider_than_the_terminal_or_ends_with_a_blank(
+    tmp_path_factory: pytest.TempPathFactory, text: str, seeds: int, columns: int
+) -> None:
+    file = tmp_path_factory.mktemp("drawn") / "drawn.toml"
+    file.write_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", str(columns))
+        pairs = pairs_of_sim(file, seeds)
+        out = io.StringIO()
+        with redirect_stdout(out):
+            tables.show(sweep.compare(file, seeds=seeds).cases())
+            show_agreement(pairs, summaries(pairs), rankings(pairs))
+        for line in out.getvalue().splitlines():
+            assert screen.length(line) <= columns
+            assert line == line.rstrip()
+
+
+CELLS = st.text(st.characters(exclude_categories=["C", "Z"], include_characters=" "), max_size=60)
+
+
+@given(
+    rows=st.integers(1, 9).flatmap(
+        lambda many: st.lists(st.lists(CELLS, min_size=many, max_size=many), min_size=2, max_size=4)
+    ),
+    columns=st.integers(40, 200),
+)
+def test_a_table_of_words_fits_any_width_without_blanks_at_the_end_and_keeps_every_word(
+    rows: list[list[str]], columns: int
+) -> None:
+    out = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out):
+        patch.setenv("COLUMNS", str(columns))
+        screen.print_words("", rows[0], rows[1:])
+    lines = out.getvalue().splitlines()
+    assert all(screen.length(line) <= columns and line == line.rstrip() for line in lines)
+    kept = sorted("".join(lines).replace("─", "").replace(" ", ""))
+    assert kept == sorted("".join("".join(row) for row in rows).replace("─", "").replace(" ", "")) or "─" in str(rows)
+
+
+# ---- values that were wrong ----
+
+UPLINK = """\
+title = "An upload over a home's uplink"
+duration = "60s"
+measure = ["10s", "end"]
+
+[[hop]]
+name = "home"
+rate = "100mbit"
+delay = "10ms"
+reverse = { rate = "5mbit", qdisc = "pfifo limit 200" }
+
+[[flow]]
+kind = "upload"
+size = "20mb"
+direction = "left"
+
+[[flow]]
+kind = "pings"
+
+[sweep]
+"hop.home.reverse.qdisc" = ["pfifo limit 200", "codel", "fq_codel"]
+"""
+
+
+@pytest.fixture
+def uplink(tmp_path: Path) -> Path:
+    path = tmp_path / "uplink.toml"
+    path.write_text(UPLINK)
+    return path
+
+
+def test_a_sweep_of_the_uplink_shows_the_uplink(uplink: Path) -> None:
+    cases = sweep.compare(uplink).cases()
+    assert cases.shown == ["home.reverse"]
+    delays = [one for (one,) in cases.read(Address("sojourn_ms.p95", queues=("home.reverse",)))]
+    assert delays == [pytest.approx(value, rel=0.05) for value in (463, 11.6, 11.5)]
+    drops = [one for (one,) in cases.read(Address("drops", queues=("home.reverse",)))]
+    assert all(drops)
+
+
+def test_rrul_shows_its_uplink_and_each_label_once() -> None:
+    cases = sweep.compare(ROOT / "scenarios/rrul.toml").cases()
+    assert cases.shown == ["down.reverse", "down"]
+    assert cases.labels("down.reverse") == ["pfifo limit 1000", "fq_codel", "cake bandwidth 4750kbit diffserv4"]
+    assert cases.labels("down")[2] == "cake bandwidth 19mbit diffserv4"
+    assert cases.short_labels() == ["pfifo", "fq_codel", "cake"]
+
+
+def test_until_on_a_swept_reverse_queue_stops_by_that_queue(tmp_path: Path, uplink: Path, sojourn: Run) -> None:
+    uplink.write_text(
+        UPLINK.replace('"60s"', '"8s"')
+        .replace('"10s"', '"1s"')
+        .replace('direction = "left"', 'direction = "left"\nstart = "uniform 0s..2s"')
+    )
+    words = ("sweep", uplink, "--seeds", 30, "--store", tmp_path / "store", "-f", "json", "--until")
+    by_short = json.loads(sojourn(*words, "sojourn_ms.p95 4%").stdout)
+    by_name = json.loads(sojourn(*words, "hops.home.reverse.sojourn_ms.p95 4%").stdout)
+    assert by_short["combinations"] == by_name["combinations"]
+    for one in by_short["combinations"]:
+        mean = one["measures"]["hops.home.reverse.sojourn_ms.p95"]
+        assert mean["half_width"] <= 0.04 * mean["mean"] or one["seeds"] == 30
+    assert max(one["seeds"] for one in by_short["combinations"]) > campaign.FEWEST_SEEDS
+    assert by_name["played"] == 0, "the same seeds were enough"
+
+
+def test_until_watches_every_queue_that_is_swept(tmp_path: Path) -> None:
+    rule = campaign.Until.parse("sojourn_ms.p95 1")
+    steady, noisy = [10.0] * 8, [10.0, 30.0, 10.0, 30.0, 10.0, 30.0, 10.0, 30.0]
+    assert rule.met_after([[one] for one in steady]) == 5
+    assert rule.met_after(list(map(list, zip(steady, noisy, strict=True)))) is None
+    idle = [float("nan")] * 8
+    assert rule.met_after(list(map(list, zip(steady, idle, strict=True)))) == 5, "nothing passes through the other"
+
+
+# ---- what is random ----
+
+
+def test_where_nothing_is_random_one_seed_is_played_and_no_interval_claimed(uplink: Path, sojourn: Run) -> None:
+    steady = UPLINK.replace(', "fq_codel"]', "]")
+    uplink.write_text(steady)
+    done = sojourn("run", uplink, "--seeds", 5)
+    assert done.stderr.count("nothing in this scenario is random") == 1
+    assert "±" not in done.stdout
+    assert "2 runs:" in done.stderr
+    assert len(json.loads(sojourn("run", uplink, "--seeds", 5, "-f", "json").stdout)["runs"]) == 2
+    swept = sojourn("sweep", uplink, "--seeds", 5, "-f", "json")
+    assert json.loads(swept.stdout)["runs"] == 2
+    assert "nothing in this scenario is random" in swept.stderr
+    uplink.write_text(UPLINK)
+    assert len(json.loads(sojourn("run", uplink, "--seeds", 5, "-f", "json").stdout)["runs"]) == 15
+
+
+def test_a_plan_without_draws_gives_equal_runs_for_every_seed(uplink: Path) -> None:
+    for path in [uplink, *sorted((ROOT / "scenarios").glob("*.toml"))]:
+        short = [("duration", "3s"), ("measure", '["0s", "end"]')]
+        plan = load(path, short, seed=1, seeds=2)
+        for index in range(0, len(plan), 2):
+            if not plan.draws(index):
+                runs = [plan.run(at) for at in (index, index + 1)]
+                first, second = (json.loads(run.result()) for run in runs if run)
+                assert first | {"seed": 2} == second, path
+
+
+# ---- paired differences ----
+
+
+def cases_of(values: dict[str, list[float]], *, random: bool = True) -> Cases:
+    """Cases of one queue whose delay is known."""
+    lines = list(values)
+    return Cases(
+        title="t",
+        world="sim",
+        sets=[{"hop.a.qdisc": line} for line in lines],
+        seeds=[list(range(1, len(one) + 1)) for one in values.values()],
+        queues=["a", "a.reverse"],
+        shown=["a"],
+        qdiscs=[{"a": line} for line in lines],
+        flows=[],
+        random=random,
+        read=lambda address: [
+            [value if address.path == "sojourn_ms.p95" else None for value in one] for one in values.values()
+        ],
+    )
+
+
+def test_differences_are_paired_by_seed() -> None:
+    noisy = [10.0, 20.0, 30.0, 40.0]
+    cases = cases_of({"pfifo": noisy, "codel": [value - 1 for value in noisy], "pie": [9.0, 22.0, 25.0, 44.0]})
+    codel, pie = paired.differences(cases)
+    assert (codel.mean.value, codel.mean.half_width, codel.told_apart) == (-1.0, 0.0, True)
+    assert (pie.mean.value, pie.told_apart) == (0.0, False)
+    assert pie.further_seeds is None, "their mean is zero: no number of seeds would tell"
+
+
+def test_the_number_of_further_seeds_is_the_least_whose_interval_excludes_zero() -> None:
+    apart = [0.0, 4.0, -1.0, 3.0]
+    more = paired.further_seeds(apart)
+    assert more is not None
+    spread = statistics.stdev(apart)
+    for count, enough in ((len(apart) + more, True), (len(apart) + more - 1, False)):
+        half = paired.student(0.975, count - 1) * spread / count**0.5
+        assert (half < statistics.fmean(apart)) == enough
+
+
+def test_the_baseline_is_the_first_value_or_the_one_asked_for_and_an_unknown_one_names_the_known(
+    small: Path, sojourn: Run
+) -> None:
+    found = json.loads(sojourn("run", small, "--seeds", 3, "-f", "json").stdout)
+    assert found["comparison"]["baseline"] == "pfifo limit 100"
+    (first, *_), runs = found["comparison"]["differences"], found["runs"]
+    p95 = [run["hops"]["bottleneck"]["sojourn_ms"]["p95"] for run in runs]
+    apart = [codel - pfifo for pfifo, codel in zip(p95[:3], p95[3:], strict=True)]
+    assert first["set"] == {"hop.bottleneck.qdisc": "codel"}
+    assert first["mean"] == pytest.approx(statistics.fmean(apart))
+    other = json.loads(sojourn("run", small, "--seeds", 3, "-f", "json", "--baseline", "codel").stdout)
+    assert other["comparison"]["differences"][0]["mean"] == pytest.approx(-first["mean"])
+    for verb in ("run", "sweep"):
+        refused = sojourn(verb, small, "--baseline", "fq_codle", code=2)
+        assert "expected a value of hop.bottleneck.qdisc: pfifo limit 100, codel" in refused.stderr
+
+
+def test_only_what_is_shown_to_differ_is_marked() -> None:
+    clear = cases_of({"pfifo": [100.0, 120.0], "codel": [5.0, 5.1], "fq_codel": [5.1, 5.0]})
+    values = clear.read(Address("sojourn_ms.p95", queues=("a",)))
+    assert paired.marks_of(clear, values, lower_is_better=True) == ["", "", ""], "two seeds this far apart tell little"
+    more = cases_of({"pfifo": [100.0, 103.0, 101.0], "codel": [5.0, 5.1, 5.2], "fq_codel": [5.1, 5.0, 5.2]})
+    values = more.read(Address("sojourn_ms.p95", queues=("a",)))
+    assert paired.marks_of(more, values, lower_is_better=True) == ["worst", "best", "best"]
+    one = cases_of({"pfifo": [100.0], "codel": [5.0]})
+    assert paired.marks_of(one, [[100.0], [5.0]], lower_is_better=True) == ["", ""], "one seed of random traffic"
+    steady = cases_of({"pfifo": [100.0], "codel": [5.0], "pie": [5.001]}, random=False)
+    assert paired.marks_of(steady, [[100.0], [5.0], [5.001]], lower_is_better=True) == ["worst", "best", "best"]
+
+
+# ---- for a reader ----
+
+
+def test_four_disciplines_fit_two_screens_and_a_pipe_has_a_hundred_columns(sojourn: Run) -> None:
+    file = ROOT / "scenarios/fading-link.toml"
+    words = ["run", file, "--set", "duration=20s"]
+    piped = sojourn(*words).stdout.splitlines()
+    assert max(map(screen.length, piped)) <= screen.PIPED
+    assert len(piped) <= 48
+
+
+def test_several_hops_have_their_delays_together_in_a_row_of_the_path(sojourn: Run) -> None:
+    cases = sweep.compare(ROOT / "scenarios/two-hops.toml").cases()
+    (path,) = (one for one in table.tables(cases) if one.key == "path")
+    (at,) = (place for place, column in enumerate(path.columns) if column.path == paired.MEAN_DELAY)
+    runs = sweep.compare(ROOT / "scenarios/two-hops.toml").runs
+    for row, run in zip(path.rows, runs, strict=True):
+        hops = run.result["hops"]
+        mean = row.cells[at].mean
+        assert mean is not None
+        assert mean.value == pytest.approx(sum(hops[name]["queue_delay_ms"]["mean"] for name in ("router", "modem")))
+
+
+def test_pings_say_what_the_path_adds_to_their_base_rtt() -> None:
+    done = sweep.compare(ROOT / "scenarios/rrul.toml")
+    (pings,) = (one for one in table.tables(done.cases()) if one.key == "pings")
+    (at,) = (place for place, column in enumerate(pings.columns) if column.above_base)
+    for row, run in zip(pings.rows, done.runs, strict=True):
+        (icmp,) = (flow for flow in run.result["flows"] if flow["name"] == "icmp")
+        mean = row.cells[at].mean
+        assert mean is not None
+        assert mean.value == pytest.approx(icmp["rtt_ms"]["p95"] - 40)
+
+
+def test_a_table_of_a_store_fits_a_pipe(tmp_path: Path, small: Path, sojourn: Run) -> None:
+    sojourn("sweep", small, "--store", tmp_path / "store")
+    for sql in ("describe runs", "select * from runs", "select hops, flows from runs"):
+        lines = sojourn("store", sql, "--store", tmp_path / "store").stdout.splitlines()
+        assert max(map(screen.length, lines)) <= screen.PIPED
+        assert all(line == line.rstrip() for line in lines)
+
+
+def test_no_more_runs_are_said_to_be_played_than_count_and_the_others_are_named(
+    tmp_path: Path, small: Path, sojourn: Run
+) -> None:
+    words = ("sweep", small, "--seeds", 40, "--until", "sojourn_ms.p95 3%", "--jobs", 4, "--store", tmp_path / "store")
+    said = sojourn(*words).stderr
+    found = re.search(r"(\d+) runs, (\d+) of them played now(?: \((\d+) more were played than needed)?", said)
+    assert found
+    runs, played, more = (int(number or 0) for number in found.groups())
+    assert played == runs, "the store was empty"
+    (stored,) = json.loads(
+        sojourn("store", "select count(*) as n from runs", "--store", tmp_path / "store", "-f", "json").stdout
+    )["rows"]
+    assert stored["n"] == runs + more
+
+
+# ---- the headline ----
+
+
+def facts_of(values: dict[str, tuple[float, float]]) -> Cases:
+    """Cases of one queue whose p95 delay and goodput are known, without chance."""
+    at = {"sojourn_ms.p95": 0, "goodput_mbit": 1}
+    cases = cases_of({name: [delay] for name, (delay, _) in values.items()}, random=False)
+    return replace(
+        cases, read=lambda address: [[one[at[address.path]] if address.path in at else None] for one in values.values()]
+    )
+
+
+def test_the_headline_weighs_delay_and_goodput() -> None:
+    free = headline.sentences(facts_of({"pfifo": (500, 10), "codel": (12, 9.9), "fq_codel": (15, 9.95)}))
+    assert free[0].startswith(
+        "codel keeps delay lowest without losing throughput: 95 % of the packets wait at most 12 ms"
+    )
+    assert free[1].startswith("With pfifo: 95 % of the packets wait at most 500 ms in a")
+    costly = headline.sentences(facts_of({"pfifo": (500, 10), "codel": (12, 9.5)}))
+    assert costly[0].startswith("codel keeps delay lowest, at 5 % less goodput than pfifo")
+    starved = headline.sentences(facts_of({"pfifo": (500, 10), "codel": (12, 9.5), "red": (1.5, 6)}))
+    assert starved[0].startswith("codel keeps delay lowest")
+    assert starved[1].startswith("red has less delay, but 40 % less goodput")
+
+
+def test_the_headline_makes_no_winner_where_there_is_none() -> None:
+    empty = headline.sentences(facts_of({"cake": (0.0, 10), "pfifo": (0.02, 10)}))
+    assert empty[0].startswith("No queue builds up")
+    same = headline.sentences(facts_of({"cake": (50.0, 10), "pfifo": (50.01, 10)}))
+    assert same[0].startswith("All cases keep packets waiting equally long")
+    assert "Nothing in this scenario is random" in same[-1]
+    assert headline.sentences(facts_of({"cake": (50.0, 10)})) == []
+
+
+def test_where_a_queue_only_moves_to_another_hop_the_headline_is_about_the_path() -> None:
+    said = headline.sentences(sweep.compare(ROOT / "scenarios/two-hops.toml").cases())
+    assert said[0].startswith("router.rate 1.9 Mbit/s keeps delay lowest")
+    assert "the path's queues to the right together" in said[0]
