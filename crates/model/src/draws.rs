@@ -87,6 +87,7 @@ mod tests {
     fn each_source_of_chance_is_named() {
         let steady = "qdisc = \"pfifo\"";
         for (hop, flow, word) in [
+            ("qdisc = [[\"0s\", \"codel\"], [\"500ms\", \"pie\"]]", "kind = \"bulk\"", "pie"),
             (steady, "kind = \"bulk\"\nstart = \"uniform 0s..100ms\"", "traffic"),
             (steady, "kind = \"web\"\nrate = 5", "traffic"),
             (steady, "kind = \"sizes\"\nrate = 5", "traffic"),
