@@ -1,5 +1,6 @@
 //! The bench scenarios: one bottleneck, `codel variant linux`, no overhead.
 
+use sojourn_core::packet::Ecn;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::rng::Rng;
 use sojourn_core::tcp::{Cc, Config};
@@ -98,8 +99,10 @@ fn entry(name: String, kind: &'static str, tcp: Config, app: App) -> Entry {
         via: (0, 0),
         tcp,
         dscp: 0,
+        ecn: Ecn::NotEct,
         delays: Delays::default(),
         tunnel: None,
+        user: None,
         app,
     }
 }
@@ -113,6 +116,7 @@ fn scenario(rate: Rate, rtt: Span, limit: u64, entries: Vec<Entry>, duration: Sp
         rate: Capacity::Steps(vec![(Time::ZERO, rate)]),
         delay: vec![(Time::ZERO, Span(rtt.0 / 2))], // The base RTT is the hop's delay there and back.
         qdisc: line(&qdisc),
+        changes: Vec::new(),
         overhead: 0,
         nic: None,
         impair: None,
