@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use proptest::prelude::*;
 use sojourn_core::packet::{Ecn, Packet};
 use sojourn_core::qdisc::ccaq::{self, Ccaq};
+use sojourn_core::qdisc::fq::Buffer as _;
 use sojourn_core::qdisc::{Context, DropReason, Qdisc};
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Rate, Span, Time};
