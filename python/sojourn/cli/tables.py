@@ -33,7 +33,8 @@ def show(cases: Cases, baseline: str | None = None) -> None:
         _print(apart, cases)
         for sentence in table.untold(cases, found):
             screen.say(sentence)
-    _legend(cases, made, bool(apart))
+    open_ones = apart is not None and any(cell.mark == "open" for row in apart.rows for cell in row.cells)
+    _legend(cases, made, open_ones)
     _commands(cases)
 
 
@@ -70,13 +71,13 @@ def _cell(cell: Cell) -> screen.Cell:
     return screen.Cell(f"{text} {cell.plus.replace('± ', '±')}".strip(), cell.sign, COLOURS.get(cell.mark))
 
 
-def _legend(cases: Cases, made: Sequence[Table], compared: bool) -> None:
+def _legend(cases: Cases, made: Sequence[Table], open_ones: bool) -> None:
     from sojourn import table
 
     marked = any(cell.mark for one in made for row in one.rows for cell in row.cells)
     if marked:
         screen.say(table.LEGEND)
-    if compared:
+    if open_ones:
         screen.say("~ not told from zero by these seeds")
     counts = sorted({len(one) for one in cases.seeds})
     if counts[-1] > 1:
