@@ -1,4 +1,4 @@
-"""What the field found: what Linux's stack does around a discipline, what cake does with ACKs, what memory holds. In both worlds."""
+"""In both worlds: packets that pass an empty discipline, cake's filter of ACKs, memory that buffers take."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ def test_a_ping_waits_for_the_packet_that_passed_fq_codel(rate: str, sojourn: Ru
     file = tmp_path / "sparse.toml"
     file.write_text(
         f'duration = "20s"\nmeasure = ["5s", "end"]\n[[hop]]\nrate = "{rate}"\ndelay = "5ms"\nqdisc = "fq_codel"\n'
-        '[[flow]]\nkind = "bulk"\nrtt = "40ms"\n[[flow]]\nname = "pings"\nkind = "pings"\ninterval = "20ms"\nrtt = "40ms"\n'
+        '[[flow]]\nkind = "bulk"\nrtt = "40ms"\n'
+        '[[flow]]\nname = "pings"\nkind = "pings"\ninterval = "20ms"\nrtt = "40ms"\n'
     )
     waits = []
     for run in both(sojourn, file):
