@@ -114,7 +114,7 @@ impl Link {
         std::iter::once(&self.qdisc).chain(self.changes.iter().map(|(_, change)| change.spec()))
     }
 
-    /// The same to be written.
+    /// As [`Link::qdiscs`], mutable.
     pub fn qdiscs_mut(&mut self) -> impl Iterator<Item = &mut Spec> {
         std::iter::once(&mut self.qdisc).chain(self.changes.iter_mut().map(|(_, change)| change.spec_mut()))
     }

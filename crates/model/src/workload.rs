@@ -52,7 +52,7 @@ pub struct Entry {
     pub delays: Delays,
     /// The flow hash of all its connections, if they run through a tunnel; else each has one of its own.
     pub tunnel: Option<u32>,
-    /// Whose it is, if its right end is a host that it shares with other flows.
+    /// The user whose host its right end is, if it shares that host with other flows.
     pub user: Option<User>,
     /// What the application does.
     pub app: App,
@@ -70,9 +70,9 @@ pub struct User {
 }
 
 impl User {
-    /// So many users there may be.
+    /// Most users in a scenario.
     pub const MOST: usize = 512;
-    /// So many flows a user may have.
+    /// Most flows of one user.
     pub const MOST_FLOWS: usize = 1024;
 }
 

@@ -366,8 +366,8 @@ impl Link {
         falls
     }
 
-    /// The discipline takes on other parameters, or another takes its place. A packet that it holds back is looked at when that
-    /// was to be: neither in Linux does a change set another timer.
+    /// The discipline takes on other parameters, or another takes its place. A packet that is held back keeps its time: in
+    /// Linux, too, a change does not rearm the watchdog.
     fn change_qdisc(&mut self, now: Time) {
         let Some(course) = &mut self.course else { return };
         match course.to_come.next() {

@@ -360,8 +360,8 @@ fn stab(link: &Link) -> String {
     if overhead == 0 { String::new() } else { format!(" stab overhead {overhead}") }
 }
 
-/// The words of the `tc` commands that change the discipline of a hop, each with its time. Each new discipline has a new handle:
-/// with the old one Linux would look for another discipline's parameters.
+/// The words of the `tc` commands that change the discipline of a hop, each with its time. Each new discipline has a handle of
+/// its own: under the old handle Linux would take the line for a change of the old discipline.
 pub fn qdisc_changes(device: &str, link: &Link, kind: LinkKind) -> Vec<(Time, Vec<String>)> {
     let shaped = kind != LinkKind::Device && matches!(link.rate, Capacity::Steps(_));
     let (place, stab) = if shaped { ("parent 1:1", String::new()) } else { ("root", stab(link)) };
