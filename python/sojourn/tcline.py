@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from sojourn import _core
+
+CHANGES = re.compile(r"; [0-9.]+(?:ns|us|ms|s|min|h): ")
+"""Between the lines of a discipline that changes during a run."""
 
 
 def paste(qdisc: str) -> tuple[str | None, str]:
@@ -12,6 +17,8 @@ def paste(qdisc: str) -> tuple[str | None, str]:
     what else it needs, and is empty if that is nothing. A shaper with a discipline below it needs several commands,
     joined by `&&`. Text that is no discipline's line gives `None` and the reader's message.
     """
+    if CHANGES.search(qdisc):
+        return None, "it changes during the run: give one of its lines"
     try:
         return _core.paste(qdisc, "eth0")
     except _core.Error as error:
