@@ -91,7 +91,8 @@ def _discipline(one: dict[str, Any], guidance: list[str]) -> str:
     else:
         lines.append("None.")
     counters = ", ".join(f"`{counter}`" for counter in _core.counters(example))
-    lines += ["", "## Counters", "", counters or "Packets, bytes and drops only, as every discipline has them."]
+    lines += ["", "## Counters", "", counters or "Packets, bytes and drops only, as every discipline has them.", ""]
+    lines += ["What they mean: [read the counters](../../how-to/read-the-counters.md)."]
     lines += ["", "How its decisions compare with Linux's: [packet by packet](../../explanation/kernel-replay.md).", ""]
     return "\n".join(lines)
 

@@ -36,20 +36,21 @@ impl Common {
     pub fn object(&self, kind: &str) -> Map<String, Value> {
         let Common { packets, bytes, drops, overlimits, qlen, backlog } = *self;
         let sent = [("bytes", bytes), ("packets", packets), ("drops", drops), ("overlimits", overlimits)];
-        // Nothing is handed back to a discipline here.
+        // Packets that the device did not take at once are not counted here.
         let queued = [("requeues", 0), ("backlog", backlog), ("qlen", qlen)];
         let numbers = sent.into_iter().chain(queued).map(|(key, number)| (key.to_owned(), number.into()));
         std::iter::once(("kind".to_owned(), kind.into())).chain(numbers).collect()
     }
 }
 
-/// The object of a discipline of this line. `common` says what was counted around it; the queue's state and `overlimits`
-/// come from the discipline. What has no queue counts nothing, as in Linux.
+/// The object of a discipline of this line. `common` has what was counted around it; its `qlen` and `backlog` are of packets
+/// that wait between the discipline and the device, and those in the discipline are added. noqueue counts nothing, as in
+/// Linux.
 pub fn of<P: Packet + Copy + Default>(spec: &Spec, qdisc: &AnyQdisc<P>, common: Common) -> Value {
     if matches!(spec, Spec::Noqueue(_)) {
         return Common::default().object(spec.kind()).into();
     }
-    let (qlen, backlog) = (qdisc.packets() as u64, qdisc.backlog());
+    let (qlen, backlog) = (common.qlen + qdisc.packets() as u64, common.backlog + qdisc.backlog());
     let common = Common { overlimits: qdisc.overlimits(), qlen, backlog, ..common };
     whole(spec, common, qdisc.stats(), qdisc.classes(), qdisc.child()).into()
 }

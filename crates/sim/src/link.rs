@@ -472,7 +472,10 @@ impl Link {
         };
         let lost = self.wire.as_ref().map_or(0, |wire| wire.lost);
         let drops = self.dropped + (self.drops.len() - self.taken) as u64 - lost;
-        Common { packets: reported.0 + under_way.0, bytes: reported.1 + under_way.1, drops, ..Common::default() }
+        // Linux counts a packet that waits before the device as queued.
+        let (qlen, backlog) = self.requeued.map_or((0, 0), |packet| (1, u64::from(packet.wire())));
+        let (packets, bytes) = (reported.0 + under_way.0, reported.1 + under_way.1);
+        Common { packets, bytes, drops, qlen, backlog, overlimits: 0 }
     }
 
     /// Packets before the link, the one in transmission not counted.
