@@ -384,7 +384,7 @@ fn a_rate_with_a_misspelt_unit_or_of_zero_is_answered_with_what_to_write() {
         ("5mbits", "did you mean \"5mbit\"?"),
         ("5 Mbit/s", "did you mean \"5mbit\"?"),
         ("5M", "did you mean \"5mbit\"?"),
-        ("0bit", "for a link that is down write 1bit"),
+        ("0bit", "an outage is a step of \"0bit\""),
     ] {
         let error = error("rate = \"10mbit\"", &format!("rate = \"{wrong}\""));
         assert!(error.to_string().contains(answer), "{error}");
