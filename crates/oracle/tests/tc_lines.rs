@@ -95,7 +95,13 @@ fn tc_accepts_every_line_that_we_print_for_it() {
         assert!(answer.accepted() || too_young, "tc refuses {:?}: {}", answer.line, answer.said);
     }
     for answer in answers.iter().filter(|answer| answer.said.is_empty()) {
-        let read: Spec = answer.shown.parse().unwrap_or_else(|error| panic!("{}: {error}", answer.shown));
+        let read: Spec = match answer.shown.parse() {
+            Ok(read) => read,
+            // tc shows a bucket and a limit by way of the time that they take: rounded, and at the ends beyond the bounds.
+            Err(error) if answer.line.starts_with("tbf") && matches!(&*error.word, "limit" | "latency") => continue,
+            Err(error) if answer.line.starts_with("tbf") && error.problem.contains(" must be ") => continue,
+            Err(error) => panic!("{}: {error}", answer.shown),
+        };
         assert!(answer.line.starts_with(read.kind()), "{} became {}", answer.line, answer.shown);
         if read.kind().starts_with("pfifo") {
             assert_eq!(read.to_string(), answer.line, "packets come back exactly");
