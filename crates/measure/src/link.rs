@@ -454,7 +454,7 @@ mod tests {
         let keys: Vec<_> = json.as_object().expect("an object").keys().map(String::as_str).collect();
         let want = "utilisation delivered_packets delivered_bytes drops drops_by_reason marks sojourn_ms queue_delay_ms \
                     queue_packets standing_queue_ms empty_fraction full_fraction oscillation_s nic \
-                    paused_fraction";
+                    paused_fraction stats";
         assert_eq!(keys, want.split_whitespace().collect::<Vec<_>>());
         assert_eq!(json["sojourn_ms"], serde_json::Value::Null);
         assert_eq!(json["drops_by_reason"]["codel"], 0);
