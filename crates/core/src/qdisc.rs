@@ -108,12 +108,13 @@ impl DropReason {
     }
 }
 
-/// Where dropped packets go, and what else a discipline asks of the world around it.
+/// Receives a discipline's dropped packets, and answers what the discipline asks of the world around it.
 pub trait Drops<P> {
     /// Takes a packet that the discipline dropped.
     fn dropped(&mut self, packet: P, reason: DropReason);
 
-    /// The TCP segment that a packet carries. A world whose packets do not carry all of it themselves looks it up.
+    /// The TCP segment that a packet carries; `None` if it carries none. A world that keeps parts of the segment outside
+    /// of its packets (SACK blocks) overrides this and looks them up.
     fn segment(&self, packet: &P) -> Option<Segment>
     where
         P: Packet,
@@ -134,9 +135,9 @@ pub trait Qdisc<P: Packet> {
     /// A packet arrives. It is stamped with `now`, and kept or dropped (it, or another in its place).
     fn enqueue(&mut self, now: Time, packet: P, drops: &mut impl Drops<P>);
 
-    /// A packet arrives as Linux's stack hands it over (`__dev_xmit_skb`). One that finds a discipline with
-    /// `TCQ_F_CAN_BYPASS` empty never enters it: if it `may_pass`, the discipline stays as it is and `true` is
-    /// returned. The caller then gives the packet to the device, or keeps it for the device ([`Qdisc::requeued`]).
+    /// Enqueues a packet as Linux's stack does (`__dev_xmit_skb`). If a discipline with `TCQ_F_CAN_BYPASS` is empty and
+    /// `may_pass` is set, the packet bypasses it: the discipline's state does not change and `true` is returned. The caller
+    /// then gives the packet to the device, or keeps it until the device is free ([`Qdisc::requeued`]).
     #[inline(always)]
     fn admit(&mut self, now: Time, packet: P, _may_pass: bool, drops: &mut impl Drops<P>) -> bool {
         self.enqueue(now, packet, drops);

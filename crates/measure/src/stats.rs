@@ -1,7 +1,7 @@
 //! A discipline's counters over a whole run, as the object that `tc -s -j qdisc show` prints for it.
 //!
 //! The keys and units are tc's. Three things are added: `classes`, sums over what `tc -s class show` lists; `child`,
-//! the discipline below a shaper, which tc lists apart; and keys that tc leaves out while they are zero are always there.
+//! the discipline below a shaper, which tc lists separately; and keys that tc omits while they are zero are always there.
 
 use serde_json::{Map, Value, json};
 use sojourn_core::packet::Packet;
@@ -32,7 +32,7 @@ impl Common {
         Common { packets: self.packets - packets, bytes: self.bytes - bytes, drops: self.drops - drops, ..self }
     }
 
-    /// The object of a discipline that has nothing else to say.
+    /// The JSON object of a discipline without counters of its own.
     pub fn object(&self, kind: &str) -> Map<String, Value> {
         let Common { packets, bytes, drops, overlimits, qlen, backlog } = *self;
         let sent = [("bytes", bytes), ("packets", packets), ("drops", drops), ("overlimits", overlimits)];
@@ -43,9 +43,9 @@ impl Common {
     }
 }
 
-/// The object of a discipline of this line. `common` has what was counted around it; its `qlen` and `backlog` are of packets
-/// that wait between the discipline and the device, and those in the discipline are added. noqueue counts nothing, as in
-/// Linux.
+/// The counters of a discipline as tc's JSON object. `common` has what its caller counted; there `qlen` and `backlog` are only
+/// of packets that wait between the discipline and the device, and the discipline's own are added. noqueue counts nothing, as
+/// in Linux.
 pub fn of<P: Packet + Copy + Default>(spec: &Spec, qdisc: &AnyQdisc<P>, common: Common) -> Value {
     if matches!(spec, Spec::Noqueue(_)) {
         return Common::default().object(spec.kind()).into();

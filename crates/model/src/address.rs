@@ -60,7 +60,7 @@ fn unique(what: &str, names: Vec<(Option<u32>, String)>) -> Result<Vec<String>, 
     Ok(names.into_iter().map(|(_, name)| name).collect())
 }
 
-/// Puts what stands in a hop's `down` into the hop itself.
+/// Moves the keys of a hop's `down` table into the hop itself.
 pub(crate) fn spread_down(root: &mut Table) -> Result<(), Error> {
     let names = hop_names(root)?;
     let Some(Value { kind: Kind::List(hops), .. }) = root.get_mut("hop") else { return Ok(()) };

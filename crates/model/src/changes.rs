@@ -1,5 +1,5 @@
-//! A discipline that changes on the way: at each time other parameters, as `tc qdisc change` sets them, or another
-//! discipline, as `tc qdisc replace` puts it in its place.
+//! A discipline that changes during a run: at given times it gets other parameters, as from `tc qdisc change`, or is replaced
+//! by another discipline, as by `tc qdisc replace`.
 
 use sojourn_core::packet::{Ecn, Packet};
 use sojourn_core::qdisc::tc::{self, Spec};
@@ -9,7 +9,7 @@ use sojourn_core::units::{Rate, Span, Time};
 /// The parameters that `line` gives to the present discipline; `None` if the line names another discipline.
 ///
 /// # Errors
-/// What the line gets wrong, and what Linux does not change while a discipline stands.
+/// A line with errors, or a parameter that Linux does not change after setup.
 pub(crate) fn of_parameters(present: &Spec, line: &str) -> Result<Option<tc::Change>, tc::Error> {
     // A change alone need not be a whole line, and a pasted line need not begin with its discipline.
     let is_named = line.split_ascii_whitespace().next() == Some(present.kind());
@@ -21,7 +21,7 @@ pub(crate) fn of_parameters(present: &Spec, line: &str) -> Result<Option<tc::Cha
     Ok(Some(change))
 }
 
-/// Whether a discipline takes on these parameters while it stands.
+/// Whether a running discipline accepts these parameters.
 fn try_out(present: &Spec, spec: &Spec) -> Result<(), tc::Error> {
     let (rate, delay) = (Rate(1_000_000_000), Span::ZERO);
     let context = Context { mtu: 1514, overhead: 14, rate, delay, skb: 0, seed: 1 };
@@ -29,7 +29,7 @@ fn try_out(present: &Spec, spec: &Spec) -> Result<(), tc::Error> {
     qdisc.change(Time::ZERO, spec, &mut Vec::<(NoPacket, DropReason)>::new())
 }
 
-/// Nothing that would ever be queued.
+/// A packet type for trying a change; no such packet is ever queued.
 #[derive(Clone, Copy, Default)]
 struct NoPacket;
 

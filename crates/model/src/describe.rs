@@ -180,7 +180,8 @@ fn flows(
     Ok(flows)
 }
 
-/// A user is one host: its flows leave the path at the same place, and it has no more of them than are told apart.
+/// Checks users. A user is one host: its flows end at the same place of the path, and their number is bounded, as each
+/// needs its own flow key.
 fn check_users(flows: &[(Flow, u32)], has_access: bool) -> Result<(), Error> {
     let mut users: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for (flow, count) in flows {

@@ -17,7 +17,7 @@ use crate::workload::{App, Workload};
 /// Disciplines that use neither random numbers nor flow hashes.
 const STEADY: [&str; 8] = ["noqueue", "pfifo", "bfifo", "pfifo_head_drop", "codel", "prio", "tbf", "htb"];
 
-/// What differs between two seeds of the same run, in words.
+/// What differs between two seeds of the same run, as phrases for messages.
 pub(crate) fn between(one: &Scenario, other: &Scenario) -> Vec<String> {
     let mut found = Vec::new();
     if digest(&one.workload) != digest(&other.workload) {

@@ -157,7 +157,7 @@ impl Leg<'_> {
 }
 
 impl Leg<'_> {
-    /// What should be known of a discipline before this link.
+    /// Warnings about a discipline on this link.
     fn advise(&self, qdisc: &Spec) -> Vec<String> {
         let constant = matches!(&self.rate, Capacity::Steps(steps) if steps.len() == 1);
         let context = qdisc::Context {
@@ -207,7 +207,7 @@ struct Scale {
     packet: u32,
 }
 
-/// Reads a hop's discipline, and what becomes of it at later times.
+/// Reads a hop's discipline and its later changes.
 fn disciplines(field: &Field<'_>, scale: &Scale) -> Result<(Spec, Vec<(Time, QdiscChange)>), Error> {
     let Some(items) = field.items() else { return Ok((discipline(field, scale)?, Vec::new())) };
     let mut present: Option<Spec> = None;
@@ -223,7 +223,7 @@ fn disciplines(field: &Field<'_>, scale: &Scale) -> Result<(Spec, Vec<(Time, Qdi
     Ok((first, all))
 }
 
-/// What the line of a step makes of the discipline before it.
+/// The change that a step's line makes to the discipline before it.
 fn change(line: &Field<'_>, scale: &Scale, present: Option<&Spec>) -> Result<QdiscChange, Error> {
     let own = tc::own_words(line.text()?).map_err(|error| line.fault(error.to_string()))?;
     let words = scale.without_bdp(&own.line);

@@ -125,7 +125,8 @@ impl Plan {
         self.with_seed(run, self.runs[run].seed)
     }
 
-    /// What run number `run` draws at random, in words. Nothing: every seed gives the same run in the simulator.
+    /// What run number `run` draws at random, as phrases for messages. If empty, every seed gives the same run in the
+    /// simulator.
     ///
     /// # Errors
     /// As [`Plan::scenario`]. Panics if there is no such run.

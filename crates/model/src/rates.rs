@@ -1,8 +1,8 @@
-//! A link's rate over time, read from a file beside the scenario: CSV or JSON, by the ending of its name. Files of other names
-//! are mahimahi's (`path.rs`).
+//! A link's rate over time, read from a file in the scenario's folder: CSV or JSON, by the file name's extension. Files with
+//! other names are mahimahi traces (`path.rs`).
 //!
-//! Each row gives a time and the rate from then on. Times count from the first row's. The last rate holds for as long as the one
-//! before it did; then the file begins anew.
+//! Each row gives a time and the rate from then on. Times are relative to the first row's. The last rate holds for as long as
+//! the one before it did; then the sequence repeats.
 
 use serde_json::Value as Json;
 use sojourn_core::units::{Rate, Span, Time};
@@ -85,7 +85,7 @@ impl Rates {
     }
 }
 
-/// Where a row stands.
+/// A row's place in the file, for messages.
 #[derive(Clone, Copy)]
 enum Place {
     Line(usize),

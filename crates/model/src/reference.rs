@@ -32,7 +32,7 @@ pub fn schema() -> Json {
         hop["properties"][name] = reverse.clone();
         hop["properties"][name]["description"] = description;
     }
-    // What stands in `down` need not stand in the hop.
+    // Keys may be given in `down` instead of in the hop.
     hop["required"] = json!([]);
     hop["anyOf"] = json!([{ "required": ["rate"] }, { "required": ["down"] }]);
     let list = |of: Json| json!({ "type": "array", "items": of, "minItems": 1 });

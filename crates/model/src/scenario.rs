@@ -88,7 +88,7 @@ pub struct Link {
     pub delay: Vec<(Time, Span)>,
     /// The discipline with its parameters, at the start of the run.
     pub qdisc: Spec,
-    /// What becomes of it, in order of time.
+    /// Its changes during the run, in order of time.
     pub changes: Vec<(Time, QdiscChange)>,
     /// Bytes that the link counts on top of the IP length.
     pub overhead: u32,
@@ -119,7 +119,7 @@ impl Link {
         std::iter::once(&mut self.qdisc).chain(self.changes.iter_mut().map(|(_, change)| change.spec_mut()))
     }
 
-    /// The discipline in words: `cake bandwidth 20mbit; 30s: cake bandwidth 8mbit`.
+    /// The discipline and its changes as text: `cake bandwidth 20mbit; 30s: cake bandwidth 8mbit`.
     pub fn qdisc_text(&self) -> String {
         let mut text = self.qdisc.to_string();
         for (at, change) in &self.changes {
@@ -130,12 +130,12 @@ impl Link {
     }
 }
 
-/// What becomes of a discipline while packets wait in it.
+/// A change of a discipline during a run.
 #[derive(Clone, PartialEq, Debug)]
 pub enum QdiscChange {
-    /// Other parameters, as by `tc qdisc change`: what waits stays, as far as they leave room for it.
+    /// Other parameters, as by `tc qdisc change`: queued packets stay, up to the new limits.
     Parameters(tc::Change),
-    /// Another discipline, as by `tc qdisc replace`: what waits is dropped.
+    /// Another discipline, as by `tc qdisc replace`: queued packets are dropped.
     Discipline(Spec),
 }
 

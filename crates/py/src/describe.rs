@@ -48,8 +48,8 @@ fn capacity(rate: &Capacity) -> String {
 /// Columns of a chart of a link's rate.
 const COLUMNS: usize = 64;
 
-/// The rates over the run of the links whose rate changes: the mean in each of [`COLUMNS`] equal parts of the run, and the least,
-/// mean and greatest. Of delivery opportunities, the least and greatest are those of the parts.
+/// Rates over the run, for links whose rate changes: the mean in each of [`COLUMNS`] equal parts of the run, and the minimum,
+/// mean and maximum. For mahimahi traces, minimum and maximum are over the parts.
 pub fn rates(scenario: &Scenario) -> Value {
     let links = 0..scenario.hops.len() * 2;
     let changing = links.filter_map(|index| rate_over(scenario, index));

@@ -39,14 +39,14 @@ pub fn replay<'py>(
     Ok((PyBytes::new(py, &csv), warnings))
 }
 
-/// What should be known of a discipline before a server of this rate, as far as one is known.
+/// Warnings about a discipline in front of a server of this rate, if the rate is known.
 fn advice(spec: &Spec, rate: Option<Rate>, mtu: u32) -> Vec<String> {
     let (overhead, delay) = (14.min(mtu), Span::ZERO);
     let context = Context { mtu, overhead, rate: rate.unwrap_or(Rate(1)), delay, skb: 0, seed: 0 };
     spec.advice(&context, rate.is_some())
 }
 
-/// As [`replay`] without `told`; and JSON: the discipline's counters, as `tc -s -j qdisc show` prints it.
+/// As [`replay`], without the link's rate, and with the discipline's counters as JSON, as `tc -s -j qdisc show` prints them.
 #[pyfunction]
 pub fn replay_counted<'py>(
     py: Python<'py>,
@@ -64,8 +64,8 @@ pub fn replay_counted<'py>(
     Ok((PyBytes::new(py, &csv), warnings, stats))
 }
 
-/// The line and the server's rate of a replay, and warnings about them and about the trace's changes. `link` is the rate that the
-/// discipline is told where the trace has the dequeues.
+/// The discipline and the server's rate of a replay, with warnings about them and about the trace's changes. `link` is the rate
+/// that the discipline derives its defaults from when the trace has the dequeues.
 fn asked(
     py: Python<'_>,
     trace: &[u8],
@@ -83,8 +83,8 @@ fn asked(
     Ok((spec, rate, warnings))
 }
 
-/// JSON: a line's `kind`, its words with nothing left out (`full`), those of them that `tc` takes (`tc`; null if a stock kernel
-/// has no such discipline), and its `values` by name: packets, bytes, nanoseconds, bits per
+/// JSON: a line's `kind`, the line with every parameter (`full`), the line as `tc` accepts it (`tc`; null if no stock kernel
+/// has the discipline), and its `values` by name: packets, bytes, nanoseconds, bits per
 /// second, truth values; choices by their place; packets in place of a time as `3p`; null where nothing is set.
 #[pyfunction]
 pub fn qdisc(line: &str) -> PyResult<String> {

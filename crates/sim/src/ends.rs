@@ -294,7 +294,7 @@ impl Ends {
         }
     }
 
-    /// What an ACK that is on its way says beside its header.
+    /// SACK blocks and options of an ACK in flight.
     pub fn told(&self, packet: &Packet) -> &Told {
         &self.sacks.places[packet.place() as usize]
     }

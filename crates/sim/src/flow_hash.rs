@@ -2,20 +2,20 @@
 //! them, and a packet has no room for more than its hash. All connections of a row of the results are between the same two
 //! hosts, as in the kernel world (crates/traffic/src/topology.rs).
 //!
-//! A hash is made from a number of 32 bits, so that it can be undone. From the highest bit on, of a row whose hosts are its own:
-//! 0, row (15), connection (16). Of a user's: 1, whether the user sends the data (1), user (9), which of its flows (10),
-//! connection (11).
+//! A hash is an invertible function of a 32-bit number. Fields from the highest bit down, with their widths: for a row with
+//! hosts of its own, 0 (1), row (15), connection (16); for a user's flow, 1 (1), whether the user sends the data (1), user (9),
+//! the flow's number among the user's (10), connection (11).
 
 use sojourn_model::workload::{Direction, Entry, User};
 
 /// Odd, so that to multiply by them can be undone.
 const FACTORS: [u32; 2] = [0x9e37_79b1, 0x85eb_ca6b];
 const INVERSES: [u32; 2] = [inverse(FACTORS[0]), inverse(FACTORS[1])];
-/// The number is of a user's flow.
+/// Set for a user's flow.
 const OF_USER: u32 = 1 << 31;
-/// The data goes left, from the user.
+/// Set if the data goes left, from the user.
 const SENDS: u32 = 1 << 30;
-/// Where the user's number begins, and that of its flow.
+/// Lowest bits of the user's number and of its flow's.
 const USER: u32 = 21;
 const FLOW: u32 = 11;
 const _: () = assert!(User::MOST == 1 << (30 - USER) && User::MOST_FLOWS == 1 << (USER - FLOW));
@@ -43,7 +43,7 @@ const fn unmixed(hash: u32) -> u32 {
     fold(fold(hash).wrapping_mul(INVERSES[1])).wrapping_mul(INVERSES[0])
 }
 
-/// The hash of a connection of this row, which has others with other numbers.
+/// The hash of connection `number` of this row.
 pub fn flow_hash(row: u32, entry: &Entry, number: u16) -> u32 {
     let Some(User { number: user, flow, .. }) = entry.user else { return of_row(row, number) };
     let sends = if entry.direction == Direction::Left { SENDS } else { 0 };
@@ -55,8 +55,8 @@ fn of_row(row: u32, number: u16) -> u32 {
     mixed((row << 16 | u32::from(number)) & !OF_USER)
 }
 
-/// The hosts at the source and the destination of a packet with this hash, as numbers that tell hosts apart: of rows that
-/// differ by less than 32 768, their own. `back`: it goes against the data's direction.
+/// Numbers of the source and destination hosts of a packet with this hash. Rows whose numbers differ by less than 32 768 have
+/// different hosts. `back`: the packet goes against the data's direction.
 pub fn hosts(hash: u32, back: bool) -> (u32, u32) {
     let number = unmixed(hash);
     if number & OF_USER == 0 {

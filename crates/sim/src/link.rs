@@ -59,9 +59,9 @@ pub struct Link {
     wire: Option<Box<Wire>>,
     /// Flow control, towards the link before and from the link behind.
     pause: Option<Box<Pause>>,
-    /// How the discipline changes on the way, if it does.
+    /// The discipline's changes during the run, if there are any.
     course: Option<Box<Course>>,
-    /// An arrival needs more than to be enqueued: without a buffer, behind a card, with impairments, flow control or a filter of ACKs.
+    /// An arrival takes the long path: no buffer, a network card, impairments, flow control or an ACK filter.
     special: bool,
     is_traced: bool,
     bufferless: bool,
@@ -86,19 +86,19 @@ pub struct Link {
     before: Common,
 }
 
-/// How a discipline changes on the way.
+/// A discipline's changes during a run.
 struct Course {
-    /// As it is now, and before which link: of these it begins anew.
+    /// The present discipline and its link, from which it is rebuilt after a flush.
     present: Spec,
     context: Context,
-    /// What becomes of it.
+    /// The changes that are still to come.
     to_come: std::vec::IntoIter<QdiscChange>,
     /// A fall of the rate throws away what waits.
     flush: bool,
 }
 
 impl Course {
-    /// None where a discipline stays as it is.
+    /// `None` if the discipline never changes.
     fn new(link: &scenario::Link, context: Context) -> Option<Box<Course>> {
         let to_come: Vec<QdiscChange> = link.changes.iter().map(|(_, change)| change.clone()).collect();
         let (present, flush) = (link.qdisc.clone(), link.flush);
@@ -366,13 +366,13 @@ impl Link {
         falls
     }
 
-    /// The discipline takes on other parameters, or another takes its place. A packet that is held back keeps its time: in
-    /// Linux, too, a change does not rearm the watchdog.
+    /// Makes the next change: other parameters, or another discipline. A packet that is held back keeps its time of
+    /// release: in Linux, too, a change does not rearm the watchdog.
     fn change_qdisc(&mut self, now: Time) {
         let Some(course) = &mut self.course else { return };
         match course.to_come.next() {
             Some(QdiscChange::Parameters(change)) => {
-                // The limit is that of the line, and what waits before the device still counts towards it.
+                // The new limit includes the packet that waits for the device.
                 let waits = self.requeued.is_some();
                 if waits {
                     self.qdisc.requeued(false);
@@ -389,14 +389,14 @@ impl Link {
                 *self.spec = spec.clone();
                 course.present = spec;
                 self.begin_anew(now);
-                // Its counters begin at zero; what the old one held is no drop of its own.
+                // Its counters start at zero; the old one's packets are not counted as its drops.
                 self.before = self.counted();
             }
             None => {}
         }
     }
 
-    /// Throws away what waits before the link; the present discipline begins anew.
+    /// Drops all queued packets and resets the present discipline.
     fn begin_anew(&mut self, now: Time) {
         let Some(Course { present: spec, context, .. }) = self.course.as_deref() else { return };
         let mut old = std::mem::replace(&mut self.qdisc, spec.build(context));
@@ -418,7 +418,7 @@ impl Link {
         self.queue_has_changed(now);
     }
 
-    /// The meter and flow control learn what waits now.
+    /// Reports the queue's new length to the meter and to flow control.
     fn queue_has_changed(&mut self, now: Time) {
         let is_sending = self.service.is_some() || self.busy && self.due < Time::NEVER;
         match self.waiting() {

@@ -241,7 +241,7 @@ impl Packet {
         (self.tags >> SACK) as u32
     }
 
-    /// ACK: the place in which what it says beside its header is kept, whatever that is.
+    /// ACK: the index at which its SACK blocks or other options are kept, without the flag for blocks.
     #[inline(always)]
     pub fn place(&self) -> u32 {
         self.sack() & !BLOCKS

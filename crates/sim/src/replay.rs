@@ -430,7 +430,7 @@ fn shown(bytes: &[u8]) -> String {
     format!("{start:?}{dots}")
 }
 
-/// The names of a discipline's own counters, those of `tc -s -j qdisc` where Linux has it; of a tin's, `tins[].NAME`.
+/// Names of a discipline's own counters, as `tc -s -j qdisc` has them; a tin's counters are `tins[].NAME`.
 pub fn counters(spec: &Spec) -> Vec<String> {
     let context =
         Context { mtu: 1514, overhead: ETHERNET, rate: Rate(10_000_000), delay: Span::ZERO, skb: 0, seed: SEED };

@@ -188,7 +188,7 @@ pub enum Change {
     Rate(sojourn_core::units::Rate),
     /// A new delay.
     Delay(Span),
-    /// The next of the link's own list of what becomes of its discipline.
+    /// The next of the link's changes of its discipline.
     Qdisc,
 }
 

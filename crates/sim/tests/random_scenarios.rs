@@ -54,7 +54,7 @@ const QDISCS: &[&str] = &[
     "ccaq limit 50 variant paper max_gi_rtts 4",
 ];
 
-/// Other parameters for those of these disciplines that take them while they stand.
+/// Parameter changes, for those of these disciplines that accept them at run time.
 const CHANGES: &[&str] = &[
     "pfifo limit 5",
     "pfifo limit 80",
@@ -186,7 +186,7 @@ impl Draw {
         }
     }
 
-    /// Every fourth discipline gets other parameters, or gives way to another.
+    /// Every fourth discipline gets other parameters or is replaced by another.
     fn changes(&mut self, first: &Spec, duration: u64) -> Vec<(Time, QdiscChange)> {
         let rng = &mut self.8;
         let mut changes: Vec<(Time, QdiscChange)> = Vec::new();

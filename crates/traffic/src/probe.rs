@@ -13,7 +13,7 @@ pub const ACK_FILTERED: u16 = u16::MAX;
 pub enum Fate {
     /// It was sent.
     Delivered,
-    /// It was freed; the number is the kernel's `qdisc_drop_reason`, 0 if it told none, or [`ACK_FILTERED`].
+    /// It was freed; the number is the kernel's `qdisc_drop_reason`, 0 if it gave none, or [`ACK_FILTERED`].
     Dropped(u16),
     /// It waited when the probe ended.
     Queued,

@@ -6,10 +6,10 @@ use std::io;
 
 use serde_json::{Map, Value, json};
 
-/// Keys of tc that are no counters: where a discipline stands, and its options, which are the scenario's.
+/// Keys of tc that are not counters: a discipline's place in the tree, and its options, which the scenario has.
 const NOT_COUNTED: [&str; 9] =
     ["handle", "parent", "root", "dev", "refcnt", "options", "offloaded", "ingress", "ingress_block"];
-/// Disciplines with a class for each flow, and what of it can be summed.
+/// Disciplines with a class for each flow, and the class counters that can be summed.
 const FLOWS: [(&str, &[&str]); 3] =
     [("fq_codel", &["deficit", "count", "lastcount"]), ("sfq", &["allot"]), ("cake", &["deficit", "count"])];
 /// Their classes say whether a flow is in CoDel's dropping state.
@@ -54,7 +54,7 @@ pub fn ask(mut tc: impl FnMut(&[String]) -> io::Result<String>, of_device: &str)
     Ok(json!({ "qdiscs": qdiscs, "classes": classes }))
 }
 
-/// tc's JSON; its words where it prints none. fq's has the name `throttled` twice: the first is of flows.
+/// tc's JSON, or its text where it prints none. fq's JSON has the key `throttled` twice; the first counts flows.
 fn parsed(text: String) -> Value {
     let mut whole = String::with_capacity(text.len());
     for part in text.split_inclusive("\"inactive\":") {
@@ -70,14 +70,14 @@ fn parsed(text: String) -> Value {
     serde_json::from_str(&whole).unwrap_or(Value::String(text))
 }
 
-/// The discipline of a device, and what is below it; from what [`ask`] gave.
+/// The counters of a device's discipline and of those below it, from [`ask`]'s result.
 pub fn discipline(asked: &Value, device: &str) -> Option<Value> {
     let all: Vec<&Value> = asked["qdiscs"].as_array()?.iter().filter(|one| is_on(one, device)).collect();
     let root = all.iter().find(|one| one["root"] == true)?;
     Some(object(root, &all, asked["classes"][device].as_str().unwrap_or_default()).into())
 }
 
-/// tc leaves the device out where it was asked for one.
+/// tc omits the device when the command names one.
 fn is_on(qdisc: &Value, device: &str) -> bool {
     qdisc.get("dev").is_none_or(|name| name == device)
 }

@@ -278,7 +278,7 @@ impl Network {
     }
 }
 
-/// Whether a flow needs words of its own on the route to its hosts: a user's other flows may.
+/// Whether a flow sets metrics on the route to its hosts. A user's datagrams do not: another of its flows may.
 fn routed(entry: &Entry) -> bool {
     entry.has_tcp() || entry.user.is_none()
 }
@@ -354,14 +354,14 @@ pub fn discipline(device: &str, link: &Link, kind: LinkKind, mtu: u32) -> Vec<Ve
     all
 }
 
-/// What `tc` is told of the link's overhead.
+/// The link's overhead as `tc`'s `stab`.
 fn stab(link: &Link) -> String {
     let overhead = i64::from(link.overhead) - ETHERNET;
     if overhead == 0 { String::new() } else { format!(" stab overhead {overhead}") }
 }
 
-/// The words of the `tc` commands that change the discipline of a hop, each with its time. Each new discipline has a handle of
-/// its own: under the old handle Linux would take the line for a change of the old discipline.
+/// The `tc` commands that change a hop's discipline, each with its time. A new discipline gets a new handle: with the old one
+/// Linux would treat the line as a change of the old discipline.
 pub fn qdisc_changes(device: &str, link: &Link, kind: LinkKind) -> Vec<(Time, Vec<String>)> {
     let shaped = kind != LinkKind::Device && matches!(link.rate, Capacity::Steps(_));
     let (place, stab) = if shaped { ("parent 1:1", String::new()) } else { ("root", stab(link)) };
@@ -378,7 +378,7 @@ pub fn qdisc_changes(device: &str, link: &Link, kind: LinkKind) -> Vec<(Time, Ve
     link.changes.iter().map(|(at, change)| (*at, words(&line(change)))).collect()
 }
 
-/// Whether a hop's discipline stands below a shaper of Linux, not on the device itself.
+/// Whether a hop's discipline is below a Linux shaper rather than on the device itself.
 pub fn is_below_a_shaper(link: &Link, kind: LinkKind) -> bool {
     matches!((&link.rate, kind), (Capacity::Steps(_), LinkKind::Htb | LinkKind::Tbf))
 }

@@ -8,11 +8,11 @@
 //! packet takes up on the link beyond its length. When memory is used up, the queue with most bytes loses its head.
 //!
 //! Deviations:
-//! - The memory of a packet is its length and what the link says that a buffer takes beside it ([`Context::skb`]), the same
-//!   for all; the kernel counts what the buffer of each occupies.
-//! - `autorate-ingress` and `fwmark` are not there; `nat` changes nothing, as no address is translated.
-//! - In the simulator each connection is between two hosts of its own, and timestamps never keep an ACK: those of ACKs in
-//!   order do not fall.
+//! - A packet's memory is its length plus a constant for the buffer around it, given by the link ([`Context::skb`]); the
+//!   kernel counts the size of each buffer.
+//! - `autorate-ingress` and `fwmark` are not implemented; `nat` has no effect, as no address is translated.
+//! - In the simulator the connections of a flow share a pair of hosts, and the flows of one `user` share its host. The ACK filter
+//!   does not compare timestamps: those of ACKs in order never decrease.
 //! - Packets here are never larger than the link's: `split-gso` has nothing to do.
 
 mod ack_filter;
@@ -229,7 +229,8 @@ impl<P: Packet + Copy + Default> Cake<P> {
         }
     }
 
-    /// Linux's `cake_reconfigure`: as many tins as the parameters ask for, with their rates; packets of the others are dropped.
+    /// Linux's `cake_reconfigure`: sets up the tins and their rates for the present parameters. Packets in tins that no
+    /// longer exist are dropped.
     fn reconfigure(&mut self, drops: &mut impl Drops<P>) {
         let wanted = tins::tins(&self.params, self.mtu);
         while self.tins.len() > wanted.len() {

@@ -56,7 +56,7 @@ fn what_a_change_does_not_name_stays_and_tc_hears_of_what_it_names() {
     let change = spec.changed("red limit 400000").expect("a change");
     assert_eq!(Ok(change.spec), "red limit 400000".parse());
     assert_eq!(change.line, "red limit 400000 avpkt 1000 bandwidth 10mbit");
-    // Of cake's presets tc hears what they set.
+    // tc sends the values that cake's presets set.
     let spec: Spec = "cake bandwidth 8mbit ethernet".parse().expect("cake");
     let line = |words: &str| spec.changed(words).expect("a change").line;
     assert_eq!(line("cake metro"), "cake rtt 10ms");

@@ -291,7 +291,7 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         number
     }
 
-    /// Every flow that stands in a list.
+    /// Every flow that is in one of the lists.
     pub fn listed(&self) -> impl Iterator<Item = &Flow<S>> {
         (0..self.flows.len() as u32).filter(|&flow| !self.is_loose(flow)).map(|flow| self.flow(flow))
     }

@@ -179,7 +179,7 @@ pub trait Buffer {
     /// A packet arrives while the flow has `queued` packets.
     fn arrival(&mut self, now: Time, params: &Self::Params, queued: u32, packet: &impl Packet) -> Verdict;
 
-    /// Whether the rule changes a flow's limit as it goes on.
+    /// Whether the rule adapts a flow's limit over time.
     const ADAPTS: bool = false;
 
     /// The flow's limit now, in packets, where the rule changes it.
@@ -301,7 +301,7 @@ pub struct Stats {
     pub throttled: u64,
     /// Packets that the rate would have held back for more than a second.
     pub pkts_too_long: u64,
-    /// By how many nanoseconds held packets were asked for too late: a moving average.
+    /// How late held-back packets were dequeued, in nanoseconds: a moving average.
     pub latency: u64,
     /// How often a flow's limit was raised (ccaq).
     pub enlarged: u64,
@@ -724,9 +724,9 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
         self.band_packets[usize::from(self.band(0))] >= self.scheduling.limit as usize
     }
 
-    /// With ccaq in the order of its own tc.
+    /// For ccaq in the order of its own `tc` plugin.
     fn stats(&self) -> super::Stats {
-        // tc calls the third `throttled` too, as the count of that name below: here it has the kernel's name.
+        // tc prints two counters called `throttled`; here the first, the number of flows, has the kernel's name.
         let (known, held) = (u64::from(self.known), self.held.len() as u64);
         let mut stats =
             numbers([("flows", known), ("inactive", u64::from(self.inactive_flows())), ("throttled_flows", held)]);
@@ -737,10 +737,10 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
             stats.extend(numbers([("enlarged", enlarged), ("shrunk", shrunk), ("shed", shed)]));
             stats.extend(numbers([("flows_plimit", flows_plimit), ("gc", gc), ("throttled", throttled)]));
             stats.extend(numbers([("ce_mark", ce_mark), ("pkts_too_long", pkts_too_long)]));
-            // No packet here carries a time of departure, and memory does not run out.
+            // Packets here have no departure time of their own, and allocation never fails.
             stats.extend(numbers([("horizon_drops", 0), ("horizon_caps", 0), ("allocation_errors", 0)]));
         } else {
-            // Linux counts packets of high priority no more since 6.7.
+            // Linux 6.7 and newer do not count high-priority packets.
             stats.extend(numbers([("gc", gc), ("highprio", 0), ("fastpath", fastpath), ("throttled", throttled)]));
             stats.extend(numbers([("latency", self.stats.latency), ("ce_mark", ce_mark)]));
             stats.extend(numbers([("flows_plimit", flows_plimit), ("pkts_too_long", pkts_too_long)]));

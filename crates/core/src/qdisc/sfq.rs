@@ -730,7 +730,7 @@ mod tests {
         assert_eq!(bench.counter("prob_drop") + bench.counter("forced_drop"), drops.len() as u64);
         bench.fill(ms(0), 2, 1000, 4);
         assert!(bench.new_drops().is_empty(), "another flow's queue is short");
-        // A queue that became empty begins anew.
+        // A queue that became empty starts with a new average.
         while bench.take(ms(1)).is_some() {}
         bench.fill(ms(1), 1, 1000, 4);
         assert!(bench.new_drops().is_empty());

@@ -53,7 +53,7 @@ pub fn numbers<const N: usize>(counters: [(&'static str, u64); N]) -> Stats {
     counters.into_iter().map(|(name, number)| (name, number.into())).collect()
 }
 
-/// A discipline below a shaper: `tc` shows it as an entry of its own.
+/// A discipline below a shaper, which `tc` lists as a separate entry.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Child {
     /// Packets that the shaper dropped before they came to it.

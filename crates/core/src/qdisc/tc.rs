@@ -304,7 +304,7 @@ pub struct LinuxLine {
     line: String,
 }
 
-/// What is said of `pfifo_fast`.
+/// The warning for `pfifo_fast`.
 const PFIFO_FAST: &str =
     "pfifo_fast is read as prio, which has the same three bands and priomap: a FIFO of 1000 packets each";
 
@@ -379,11 +379,12 @@ impl Spec {
         if newer == line { self.clone() } else { newer.parse().expect("bug: a variant of its discipline") }
     }
 
-    /// What `tc qdisc change dev DEV root LINE` makes of these parameters, and the line for the real `tc`. Parameters that
-    /// the line leaves out keep their values, except where `tc` always sends the full set: [`Parameters::before_change`].
+    /// The parameters after `tc qdisc change dev DEV root LINE`, and the line for the real `tc`. Parameters that the line
+    /// leaves out keep their values, except where `tc` always sends the full set: [`Parameters::before_change`].
     ///
     /// # Errors
-    /// What [`Spec::parse`] refuses; another discipline or variant; what the kernel doesn't change in a living one.
+    /// A line that [`Spec::parse`] refuses, another discipline or variant, or a parameter that the kernel does not change
+    /// after setup.
     pub fn changed(&self, text: &str) -> Result<Change, Error> {
         let OwnWords { line, mut warnings } = own_words(text)?;
         let mut words = Words(line.split_ascii_whitespace());
@@ -534,7 +535,7 @@ impl<'w, T: Parameters> Reading<'w, T> {
         Ok(())
     }
 
-    /// The fault of a unit that stands apart from its number, as in `rate 5 Mbit/s`.
+    /// The error for a unit that a space separates from its number, as in `rate 5 Mbit/s`.
     fn apart(&self, word: &str) -> Option<Error> {
         let (param, text) = self.last?;
         let meant = number::unit_meant(word, param.units()?).filter(|_| bare(text))?;
@@ -542,7 +543,7 @@ impl<'w, T: Parameters> Reading<'w, T> {
         Some(Error::new(&format!("{text} {word}"), problem))
     }
 
-    /// A zero that `tc` does not send leaves what is there; a variant of ours takes it.
+    /// Handles zeros that `tc` does not send: Linux's variants keep the present value, our own variants take the zero.
     fn take_zeros(&mut self, warnings: &mut Vec<String>) -> Result<(), Error> {
         let of_linux = paste::variant_of(&self.params).is_none_or(|word| word.starts_with("linux"));
         for param in core::mem::take(&mut self.zeros) {
@@ -577,7 +578,7 @@ fn change_params<T: Parameters>(
             return Err(Error::new(param.name, problem));
         }
     }
-    // A preset has no value of its own: what it sets is what has changed.
+    // A preset has no value; the parameters that it sets are the ones that differ.
     let differs = |param: &Param<T>| (param.get)(&params) != (param.get)(present);
     let line = print_named(&params, |param| T::REPLACED || seen.contains(&param.name) || differs(param));
     let words = T::PARAMS.iter().filter(|param| seen.contains(&param.name) && (param.get)(&params) == Value::Unset);
@@ -695,7 +696,7 @@ fn print_params<T: Parameters>(params: &T, form: Form) -> String {
             Form::Compact => default,
             Form::Tc => default || param.ours,
             Form::Full => false,
-            // tc has no word for a flag that is off where it begins anew.
+            // Where a change replaces all parameters, a flag that is not named is off; tc has no word for that.
             Form::TcFull => param.ours || (T::REPLACED && value == Value::Flag(false)),
         };
         if hidden || value == Value::Unset {
@@ -907,7 +908,7 @@ mod tests {
         assert_eq!(change.warnings, warnings);
     }
 
-    /// What is read from a line, and what is said of it.
+    /// The discipline read from a line, and the warnings.
     fn read(line: &str) -> (String, Vec<String>) {
         let (spec, warnings) = Spec::parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         (spec.to_string(), warnings)

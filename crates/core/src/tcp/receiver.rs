@@ -6,12 +6,12 @@
 //! sender must know (compress.rs).
 //!
 //! DCTCP's receiver echoes each segment's mark (RFC 8257 §3.2): where marking changes, what came before is acknowledged at once,
-//! and, as in Linux, then the segment itself (without `quickack` that one waits as any other). Prague's counts marks (accurate ECN,
+//! and, as in Linux, then the segment itself (without `quickack` it is delayed as any other). Prague's counts marks (accurate ECN,
 //! RFC 9768: the ACE field; not the option with its byte counters).
 //!
-//! Deviations: where marking changes with a segment that is out of order, it is told together with those before it. Linux acknowledges
-//! at once what comes with CWR also to a DCTCP sender (`tcp_ecn_accept_cwr`); here only to a classic one, as with it windows of
-//! three segments stay there (experiments/agree/ablations.md).
+//! Deviations: where marking changes with an out-of-order segment, its mark is reported together with the segments before it.
+//! Linux acknowledges segments with CWR at once also to a DCTCP sender (`tcp_ecn_accept_cwr`); here only to a classic one:
+//! with that rule DCTCP's window stays at three segments (experiments/agree/ablations.md).
 
 use crate::cache::{Cache, LINE};
 use crate::packet::Ecn;

@@ -1,4 +1,4 @@
-//! A discipline that filters ACKs compares their SACK blocks (cake). The hosts keep these, not the packets.
+//! SACK blocks for disciplines that filter ACKs (cake). Packets do not carry the blocks; the hosts keep them.
 
 use sojourn_core::packet::{Packet as _, Segment};
 use sojourn_core::qdisc::cake::AckFilter;
@@ -21,19 +21,19 @@ fn filters_acks(spec: &Spec) -> bool {
     }
 }
 
-/// What the ACKs say that wait before a link, by the place in which their hosts keep it. A place is not used again before
-/// its ACK has left the link.
+/// SACK blocks of the ACKs in a link's queue, indexed by the place at which their hosts keep them. A place is not reused
+/// before its ACK has left the link.
 pub(super) struct Blocks(Vec<Told>);
 
 impl Blocks {
-    /// For a link's discipline, if it looks at them now or after a change.
+    /// For a link whose discipline reads SACK blocks, at the start or after a change; else `None`.
     pub(super) fn new(link: &scenario::Link) -> Option<Box<Blocks>> {
         let mut specs = link.changes.iter().map(|(_, change)| change.spec()).chain([&link.qdisc]);
         specs.any(filters_acks).then(|| Box::new(Blocks(Vec::new())))
     }
 }
 
-/// Takes drops, and knows what ACKs say.
+/// Receives drops and looks up SACK blocks.
 struct Reader<'a> {
     drops: &'a mut Vec<(Packet, DropReason)>,
     blocks: &'a Blocks,
@@ -59,12 +59,12 @@ impl Drops<Packet> for Reader<'_> {
 }
 
 impl Link {
-    /// Whether it is to be told what the ACKs say that arrive.
+    /// Whether the link needs the SACK blocks of arriving ACKs ([`Link::tell`]).
     pub fn filters_acks(&self) -> bool {
         self.blocks.is_some()
     }
 
-    /// What this ACK says, which arrives next.
+    /// Stores the SACK blocks of the ACK that arrives next.
     pub fn tell(&mut self, ack: &Packet, told: &Told) {
         if let Some(Blocks(places)) = self.blocks.as_deref_mut()
             && ack.has_blocks()
@@ -77,7 +77,7 @@ impl Link {
         }
     }
 
-    /// A packet comes to the discipline, or passes it.
+    /// Enqueues a packet, or lets it bypass the empty discipline.
     pub(super) fn take_in(&mut self, now: Time, packet: &Packet) {
         let may_pass = self.requeued.is_none();
         let passes = match self.blocks.as_deref() {

@@ -1,12 +1,12 @@
-//! What Linux's stack does between a discipline and its device.
+//! The path between a discipline and its device, as in Linux's stack.
 //!
 //! Source: `__dev_xmit_skb` in Linux 7.3 `net/core/dev.c`; `sch_direct_xmit`, `dev_requeue_skb` and `dequeue_skb` in
-//! `net/sched/sch_generic.c`. A packet that finds an empty discipline with `TCQ_F_CAN_BYPASS` never enters it: it goes to the
-//! device, or, if the device takes nothing now, waits before it (`gso_skb`). It counts as queued, so that what comes
-//! after it is enqueued, and it leaves first. So no CoDel sees it, and a new flow of fq_codel waits for it too.
+//! `net/sched/sch_generic.c`. A packet that finds an empty discipline with `TCQ_F_CAN_BYPASS` bypasses it: it goes to the
+//! device or, if the device is busy, waits for it (`gso_skb`). It counts as queued, so later packets are enqueued, and it is
+//! sent first. CoDel therefore never sees it, and a new flow of fq_codel waits for it too.
 //!
-//! Deviation: behind a network card with byte queue limits Linux takes several packets from the discipline at once, and puts
-//! those back here for which the ring has no room. This link takes them one by one, when there is room.
+//! Deviation: with byte queue limits Linux dequeues several packets at once and requeues those for which the card's ring has
+//! no room. This link dequeues them one by one, when there is room.
 
 use sojourn_core::qdisc::{AnyQdisc, Drops, Qdisc};
 use sojourn_core::units::Time;
@@ -27,7 +27,7 @@ pub(super) fn next_packet(
 }
 
 impl Link {
-    /// A packet has passed the empty discipline and waits for the device; if that is idle, for no time.
+    /// A packet has bypassed the empty discipline and waits for the device; not at all if that is idle.
     #[inline]
     pub(super) fn requeue(&mut self, packet: &Packet) {
         self.requeued = Some(*packet);

@@ -40,7 +40,7 @@ impl Played {
     }
 }
 
-/// Packets arrive at these times in µs, each of the flow that belongs into this queue of 1024.
+/// Packets arrive at these times in µs, each of a flow that hashes to this queue of 1024.
 fn played(qdisc: &str, nic: Option<Nic>, arrivals: &[(u64, u32)]) -> Played {
     let hop = hop("b", Rate(10_000_000), Span::ZERO, qdisc);
     let mut scenario = scenario(1, vec![hop], vec![entry("bulk", bulk(Time::ZERO), Span::ZERO)]);
@@ -91,7 +91,7 @@ fn a_new_flow_of_fq_codel_waits_for_the_packet_that_passed() {
     let left = |qdisc| played(qdisc, None, &arrivals).left;
     assert_eq!(left("fq_codel"), [(0, 1000), (1, 2000), (2, 3000), (3, 4000)]);
     assert_eq!(left("fq_codel quantum 1250 variant rfc8290"), [(0, 1000), (3, 2000), (1, 3000), (2, 4000)]);
-    // Once something waits in the discipline, what is new goes first.
+    // Once packets are queued in the discipline, new flows are served first.
     let arrivals = [(0, 1), (10, 1), (20, 1), (30, 1), (1500, 2)];
     assert_eq!(played("fq_codel quantum 1250", None, &arrivals).order(), [0, 1, 2, 4, 3]);
 }

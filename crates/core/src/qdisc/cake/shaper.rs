@@ -70,7 +70,7 @@ impl Lengths {
         }
     }
 
-    /// Counts like `other` from now on; lengths seen are kept, unless a packet takes up more or less now.
+    /// Takes over the framing of `other`. The lengths seen so far are kept unless the framing differs.
     pub fn change(&mut self, other: Lengths) {
         let counts = |one: &Lengths| (one.header, one.overhead, one.mpu, one.atm);
         if counts(self) != counts(&other) {
@@ -127,7 +127,7 @@ impl Shaper {
         Shaper { rate: ByteTime::new(bandwidth.map_or(0, bytes_per_second)), time_next: 0, failsafe: 0 }
     }
 
-    /// Another bandwidth; what was sent stays reckoned with.
+    /// Sets the bandwidth. The time of the next transmission does not change.
     pub fn set_rate(&mut self, bandwidth: Option<Rate>) {
         self.rate = Shaper::new(bandwidth).rate;
     }

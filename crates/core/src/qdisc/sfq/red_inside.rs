@@ -1,4 +1,4 @@
-//! RED inside sfq's queues: each has an average of its own, in bytes.
+//! RED inside sfq's queues: each queue has its own average, in bytes. Source: Linux's `sch_sfq.c`.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -13,7 +13,7 @@ use crate::rng::Rng;
 use crate::units::Rate;
 
 impl Params {
-    /// What `tc` makes of the words of RED; none if there are none.
+    /// RED's parameters as `tc` completes them; `None` without `redflowlimit`.
     ///
     /// # Errors
     /// The word that `tc` or the kernel refuses, and why.
@@ -43,7 +43,7 @@ impl Params {
             avpkt,
             burst: self.burst.unwrap_or(burst as u32),
             probability: self.probability.unwrap_or(0.02),
-            // Only for the decay over idle times, which a queue that exists has none of.
+            // Used for the decay while a queue is idle; an idle queue of sfq is released, so it never applies.
             bandwidth: Rate(10_000_000),
         }))
     }
@@ -70,7 +70,7 @@ pub(super) struct RedInside {
 }
 
 impl RedInside {
-    /// For that many queues; none without RED. Panics if the parameters were not checked.
+    /// State for `queues` queues; `None` without RED. Panics if the parameters were not checked.
     pub(super) fn new(params: &Params, queues: u32) -> Option<Box<RedInside>> {
         let red = params.red().and_then(|words| words.map(|words| Parms::new(&words, false)).transpose());
         let parms = red.unwrap_or_else(|(name, problem)| panic!("bug: sfq's {name} {problem}"))?;
@@ -79,29 +79,29 @@ impl RedInside {
         Some(Box::new(RedInside { parms, ecn, harddrop, queues, prob: Counts::default(), forced: Counts::default() }))
     }
 
-    /// A queue begins anew.
+    /// Resets a queue's average.
     pub(super) fn reset(&mut self, x: u32) {
         self.queues[x as usize].0 = Vars::new(None);
     }
 
-    /// A packet of so many bytes came into a queue.
+    /// A packet of `bytes` bytes was added to a queue.
     pub(super) fn added(&mut self, x: u32, bytes: u32) {
         self.queues[x as usize].1 += u64::from(bytes);
     }
 
-    /// A packet of so many bytes left a queue.
+    /// A packet of `bytes` bytes left a queue.
     pub(super) fn taken(&mut self, x: u32, bytes: u32) {
         self.queues[x as usize].1 -= u64::from(bytes);
     }
 
-    /// The average of a queue in which an arrival found packets.
+    /// Updates a queue's average, at an arrival that finds packets in it.
     pub(super) fn average(&mut self, x: u32) {
         let (vars, backlog) = &mut self.queues[x as usize];
         vars.arrival(&self.parms, crate::units::Time::ZERO, *backlog);
     }
 
-    /// What becomes of a packet that arrives at a queue with packets: nothing, a mark on it or on the `head` of the queue
-    /// (only with a head drop), or a drop with its reason.
+    /// Decides about a packet that arrives at a queue with packets: accept it, mark it or the queue's `head` (only with
+    /// head drop), or drop it with a reason.
     pub(super) fn arrival<P: Packet>(
         &mut self,
         x: u32,

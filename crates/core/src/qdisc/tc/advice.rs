@@ -1,4 +1,4 @@
-//! Settings that a discipline takes and hardly anyone means: see [`Spec::advice`].
+//! Warnings about settings that are valid but probably a mistake: see [`Spec::advice`].
 
 use alloc::format;
 use alloc::string::String;
@@ -8,12 +8,12 @@ use super::{Spec, Value};
 use crate::qdisc::{Context, htb, tbf};
 use crate::units::{Rate, Span};
 
-/// A target is far below the time of a packet from this part of it on.
+/// A target shorter than a packet's transmission time divided by this is far too short.
 const FAR: u64 = 4;
 
 impl Spec {
-    /// What should be known of this discipline before such a link, although it is no fault: a sentence each. The rate
-    /// counts only if the link keeps it (`constant`).
+    /// Warnings about this discipline on a link as `context` describes it, one sentence each. Warnings that depend on the
+    /// rate are given only if it is `constant`.
     pub fn advice(&self, context: &Context, constant: bool) -> Vec<String> {
         let facts = Facts { spec: self, values: self.values(), context };
         let mut sentences: Vec<String> = [
@@ -29,14 +29,14 @@ impl Spec {
         .map(|sentence| format!("{} {sentence}", self.kind()))
         .collect();
         if let Some(child) = self.child() {
-            // What a child waits for is the shaper.
+            // The child is served at the shaper's rate.
             let rate = facts.get("rate").map_or(context.rate, |rate| context.rate.min(Rate(rate)));
             sentences.extend(child.advice(&Context { rate, ..*context }, constant));
         }
         sentences
     }
 
-    /// What waits below a shaper.
+    /// The discipline below a shaper.
     pub(super) fn child(&self) -> Option<&Spec> {
         match self {
             Spec::Htb(htb::Params { child, .. }) | Spec::Tbf(tbf::Params { child, .. }) => child.as_deref(),

@@ -1,4 +1,4 @@
-//! Disciplines that Linux has and sojourn has not: one sentence each, with what to use instead.
+//! Disciplines that Linux has and sojourn does not: one sentence each, with what to use instead.
 
 /// Name and sentence, in the order of the names.
 const ELSEWHERE: &[(&str, &str)] = &[
@@ -36,7 +36,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("teql", "joins several devices to one; write one hop with the sum of their rates"),
 ];
 
-/// What to use instead of a discipline of Linux's that is not here; none if the name is not one of those.
+/// What to use instead of a Linux discipline that sojourn does not have; `None` for any other name.
 pub fn instead_of(name: &str) -> Option<&'static str> {
     // teql's disciplines are numbered.
     let name = if name.starts_with("teql") { "teql" } else { name };

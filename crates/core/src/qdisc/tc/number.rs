@@ -137,7 +137,7 @@ pub(crate) fn suggestion(text: &str, units: &[Unit]) -> Option<String> {
     unit_meant(suffix, units).map(|unit| format!("{number}{unit}"))
 }
 
-/// The unit that a misspelt one stands for.
+/// The unit that a misspelt one probably means.
 pub(crate) fn unit_meant(word: &str, units: &[Unit]) -> Option<&'static str> {
     let word = word.trim().to_lowercase().replace('µ', "u");
     let rates = units.iter().any(|(name, _)| *name == "bps");

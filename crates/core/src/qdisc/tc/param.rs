@@ -262,13 +262,13 @@ pub struct Param<T: 'static> {
     pub presence: Presence,
     /// Other words for it, which `tc` accepts or prints too.
     pub aliases: &'static [&'static str],
-    /// Any beginning of the word is it, as where `tc` looks with `matches()`.
+    /// Accepts any prefix of the word, as `tc` does with `matches()`.
     pub abbreviated: bool,
-    /// `tc` does not send a zero: the default, or what stands already, stays.
+    /// `tc` does not send a zero, so the default or the present value stays.
     pub zero_unsent: bool,
-    /// What lies below the least value becomes the least one, as the kernel has it.
+    /// The kernel raises values below the minimum to it.
     pub raised: bool,
-    /// What lies above the greatest value becomes the greatest one, as the kernel has it.
+    /// The kernel lowers values above the maximum to it.
     pub lowered: bool,
     /// For [`Unit::Child`].
     pub child: Option<Child<T>>,
@@ -515,7 +515,7 @@ impl<T> Param<T> {
         }
     }
 
-    /// The least value that a line can set (not a zero that stands for nothing), and the least step.
+    /// The least value that a line can set (a zero that `tc` does not send is none), and the least step.
     fn least(&self, low: u64) -> (u64, u64) {
         let step = if matches!(self.unit, Unit::Time | Unit::TimeOrPackets) { 1_000 } else { 1 };
         (if self.zero_unsent { low.max(step) } else { low }, step)
@@ -594,7 +594,7 @@ impl<T> Param<T> {
 const PERCENT: &str =
     "a percentage is one of the device's own speed, which a line does not know: write the rate itself";
 
-/// A size without the cell behind it. A cell that is no power of two is left, for the message.
+/// A size without the cell size after the slash. One that is not a power of two is kept, for the error message.
 fn without_cell(text: &str) -> &str {
     match text.split_once('/') {
         Some((size, cell)) if cell.parse::<u32>().is_ok_and(u32::is_power_of_two) => size,

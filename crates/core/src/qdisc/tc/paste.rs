@@ -11,7 +11,7 @@ use super::{Parameters, Spec, Unit, Value};
 pub struct Paste {
     /// The command, or several joined by `&&`; `None` if no stock kernel has the discipline.
     pub line: Option<String>,
-    /// What else it needs, or why there is no command; empty if there is nothing to say.
+    /// What else the command needs, or why there is none; may be empty.
     pub note: String,
 }
 
@@ -52,7 +52,7 @@ impl Spec {
         Paste { line: Some(line), note }
     }
 
-    /// This discipline's words for `tc`, without those of what stands below it.
+    /// This discipline's own parameters as `tc` takes them, without its child.
     fn own_words(&self) -> String {
         let line = self.tc_line().unwrap_or_else(|| self.to_string());
         line.split_once(" child ").map_or(line.clone(), |(own, _)| own.to_string())
@@ -82,7 +82,7 @@ impl Spec {
         commands.join(" && ")
     }
 
-    /// What a kernel needs for this discipline, without regard to what stands below it.
+    /// What a kernel needs for this discipline, regardless of its child.
     ///
     /// # Errors
     /// Why no stock kernel has it.

@@ -1,5 +1,5 @@
-//! A discipline's own words out of what people paste: a `tc qdisc add|replace|change` command, several of them, or what
-//! `tc qdisc show` prints, counters included.
+//! Extracts a discipline and its parameters from pasted text: one or several `tc qdisc add|replace|change` commands, or the
+//! output of `tc qdisc show`, counters included.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -7,16 +7,16 @@ use alloc::vec::Vec;
 
 use super::Error;
 
-/// What is left of a text: see [`own_words`].
+/// The discipline found in a text: see [`own_words`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OwnWords {
     /// The discipline's name and its parameters, as [`super::Spec::parse`] reads them.
     pub line: String,
-    /// About what was left out, if that is not obvious.
+    /// Warnings about parts of the text that were ignored.
     pub warnings: Vec<String>,
 }
 
-/// One discipline or class of a text, and where it stands.
+/// One discipline or class of a text, and its place in the tree.
 #[derive(Clone, Debug)]
 struct Entry<'a> {
     class: bool,
@@ -35,12 +35,12 @@ impl Entry<'_> {
     }
 }
 
-/// The discipline's own words of a line: those of a `tc` command begin behind its place (`dev eth0 root`), those of a
-/// block of `tc -s qdisc show` stand in the lines that begin with `qdisc`. A shaper with one discipline below it, in
-/// several commands or lines, becomes `tbf … child …` or `htb … child …`. Any other text is left as it is.
+/// The discipline and its parameters in a text. In a `tc` command they follow the place (`dev eth0 root`); in the output of
+/// `tc -s qdisc show` they are the lines that begin with `qdisc`. A shaper with one discipline below it, in several
+/// commands or lines, becomes `tbf … child …` or `htb … child …`. Any other text is returned unchanged.
 ///
 /// # Errors
-/// A command that puts no discipline anywhere; several disciplines of which none is the one that counts.
+/// A command that sets up no discipline, or several disciplines where it is unclear which one is meant.
 ///
 /// ```
 /// use sojourn_core::qdisc::tc::own_words;
@@ -207,7 +207,7 @@ fn printed(line: &str) -> Option<Entry<'_>> {
     Some(entry)
 }
 
-/// The discipline that counts.
+/// Picks the discipline that is meant.
 fn chosen(mut entries: Vec<Entry<'_>>) -> Result<OwnWords, Error> {
     if entries.len() > 1 {
         entries.retain(|entry| !matches!(entry.kind, "ingress" | "clsact"));
@@ -220,7 +220,7 @@ fn chosen(mut entries: Vec<Entry<'_>>) -> Result<OwnWords, Error> {
     }
 }
 
-/// Leaves the entries of one device.
+/// Keeps the entries of one device; several devices are an error.
 fn one_device(entries: &mut Vec<Entry<'_>>) -> Result<(), Error> {
     let queueing = |entry: &Entry| entry.kind != "noqueue";
     if entries.iter().any(queueing) {
@@ -269,7 +269,7 @@ fn tree(entries: &[Entry<'_>]) -> Result<OwnWords, Error> {
                 Err(Error::new("htb", problem))
             }
         },
-        // What tc shows of a prio that nobody gave other disciplines.
+        // tc shows the bands of a prio without further disciplines as pfifo.
         "prio" | "pfifo_fast" if leaves.iter().all(|leaf| leaf.kind == "pfifo") => Ok(plain(&root.line())),
         _ => Err(which(&lines(&entries.iter().collect::<Vec<_>>()))),
     }
@@ -279,7 +279,7 @@ fn tree(entries: &[Entry<'_>]) -> Result<OwnWords, Error> {
 pub(crate) const HTB_CLASSES: &str =
     "shapes by its classes, and this line has none; expected the class's words, as in: htb rate 10mbit child fq_codel";
 
-/// A shaper, and what waits below it.
+/// A shaper and the discipline below it.
 fn shaper(line: String, leaves: &[&Entry<'_>]) -> Result<OwnWords, Error> {
     match leaves {
         [] => Ok(plain(&line)),
@@ -308,7 +308,7 @@ fn of_queues(kind: &str, leaves: &[&Entry<'_>]) -> Result<OwnWords, Error> {
     }
 }
 
-/// Several disciplines, and no telling which is meant.
+/// The error for several disciplines where it is unclear which one is meant.
 fn which(lines: &[String]) -> Error {
     let shown: Vec<String> = lines.iter().take(4).map(|line| format!("{line:?}")).collect();
     Error::new("", format!("{} disciplines; expected one of these lines: {}", lines.len(), shown.join(", ")))
