@@ -291,7 +291,7 @@ REFUSED = {
 }
 """What tc takes and sojourn refuses, by a pattern of the line: the reason, and a part of the sentence."""
 BEYOND = {
-    r"handle (10000:|123\^)|parent root 123": "where a discipline stands has no meaning here, so it is read over",
+    r"handle (10000:|123\^)|parent root 123": "where a discipline stands has no meaning here, so it is ignored",
 }
 """What tc refuses and sojourn takes."""
 ABOVE = {"noqueue", "blue", "ccaq"}

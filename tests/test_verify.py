@@ -137,7 +137,7 @@ def test_ours_pass_what_is_asked_of_them(line: str) -> None:
         ("pie", "pie tupdate 100s", "an unresponsive load waits for about the target"),
         ("pie", "codel", "it drops at the tail, what arrives"),
         ("pie", "pfifo limit 100", "a burst of 150 ms passes"),
-        ("pie ecn", "pie", "who can be marked is marked while that is rare"),
+        ("pie ecn", "pie", "ECN-capable packets are marked while that is rare"),
         ("pie", "pie ecn", "without ecn nothing is marked"),
         ("codel", "codel ecn", "without ecn nothing is marked"),
         ("fq_codel noecn", "fq_codel", "without ecn nothing is marked"),
@@ -149,7 +149,7 @@ def test_ours_pass_what_is_asked_of_them(line: str) -> None:
         ("dualpi2", "dualpi2 any_ect", "ECT(1) and CE go before the others"),
         ("fq_codel", "fq_codel drop_batch 1", "the fattest flow pays, from its head, in a batch"),
         ("fq_codel", "fq_codel quantum 6000", "a spent quantum sends behind the others"),
-        ("fq_codel", "fq_codel noecn", "who can be marked is marked, all others are dropped"),
+        ("fq_codel", "fq_codel noecn", "ECN-capable packets are marked, all others are dropped"),
         ("sfq", "pfifo limit 127", "flows share bytes, not packets"),
         (CHOKE, "red limit 1000000", "a flow that fills the queue loses more than the others"),
         ("sfb", "pfifo limit 1000", "a flow that fills the queue loses more than the others"),
@@ -214,11 +214,11 @@ def test_an_average_that_does_not_decay_while_the_queue_is_idle_is_noticed(line:
 def test_where_nothing_can_be_marked_the_question_is_left_out_with_the_reason(line: str) -> None:
     asked = verify.line_of(line)
     found = list(verify.verify(asked, verify.Ours(asked.full, verify.LINK), traces=1, packets=100, seed=1))
-    [marks] = [one for one in found if one.name.startswith("who can be marked is marked")]
+    [marks] = [one for one in found if one.name.startswith("ECN-capable packets are marked")]
     assert (marks.word, marks.left_out) == ("left out", "this line has no ecn, so nothing can be marked")
     with_ecn = verify.line_of(line.replace(" noecn", "") if "noecn" in line else f"{line} ecn")
     found = list(verify.verify(with_ecn, verify.Ours(with_ecn.full, verify.LINK), traces=1, packets=100, seed=1))
-    [marks] = [one for one in found if one.name.startswith("who can be marked is marked")]
+    [marks] = [one for one in found if one.name.startswith("ECN-capable packets are marked")]
     assert marks.passed
 
 

@@ -40,7 +40,9 @@ def disciplines() -> dict[str, str]:
     rows = [f"| [`{one['name']}`](disciplines/{one['name']}.md) | {escaped(one['doc'])} |" for one in known]
     listed = "\n".join(["# Queue disciplines", "", "| discipline | |", "|---|---|", *rows])
     others = [f"| `{one['name']}` | {escaped(one['instead'])} |" for one in json.loads(_core.catalogue("elsewhere"))]
-    listed += "\n".join(["", "", "## What Linux has and sojourn has not", "", "| discipline | |", "|---|---|", *others])
+    listed += "\n".join(
+        ["", "", "## Linux disciplines that sojourn does not have", "", "| discipline | |", "|---|---|", *others]
+    )
     told, found = advice(), measured()
     pages = {f"disciplines/{one['name']}.md": _discipline(one, _guidance(one["name"], told, found)) for one in known}
     return {"disciplines.md": listed + "\n"} | pages
@@ -53,13 +55,13 @@ def _guidance(name: str, told: dict[str, Any], found: dict[tuple[str, str], dict
     for link in LINKS:
         line, why = one[link]
         parts += [f"### {told['links'][link]['title']}", "", f"`{line}`. {why}", ""]
-        parts += ["| | pings wait | packets wait | link busy |", "|---|--:|--:|--:|"]
+        parts += ["| | added ping time, p95 | sojourn, p95 | link busy |", "|---|--:|--:|--:|"]
         parts += [_numbers(shown, found[link, shown]) for shown in dict.fromkeys((plain(name, one), line)) if shown]
         parts.append("")
     measured_how = (
         f"Measured with two CUBIC downloads and pings over such a link, means over {SEEDS} seeds "
-        "(`tools/guidance.py`): 95 % of the pings take no longer than that beyond the empty path's RTT, 95 % of all "
-        "packets wait no longer than that in the queue, and the link is busy for that part of the time."
+        "(`tools/guidance.py`): the 95th percentile of the pings' RTT less the base RTT, that of the packets' time in the "
+        "queue, and the share of time in which the link is busy."
     )
     return [*parts, measured_how, ""]
 
@@ -85,7 +87,7 @@ def _discipline(one: dict[str, Any], guidance: list[str]) -> str:
         lines += ["```shell", f"tc qdisc replace dev eth0 root {example}", "```", ""]
     lines += [*guidance, "## How it works", "", *_header(file), "", "## Parameters", ""]
     if one["parameters"]:
-        lines += ["Written as `tc` takes them. Those marked *ours* are not `tc`'s and never printed for it.", ""]
+        lines += ["Written as `tc` takes them. Those marked *ours* are sojourn's own: `tc` does not have them.", ""]
         lines += ["| parameter | value | default | meaning |", "|---|---|---|---|"]
         lines += [_parameter(parameter) for parameter in one["parameters"]]
     else:

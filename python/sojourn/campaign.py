@@ -60,10 +60,10 @@ class Until:
         return Until(found[1], width / 100 if found[3] else width, bool(found[3]))
 
     def met_after(self, values: Sequence[Sequence[float]], tried: int = 0) -> int | None:
-        """How many of these seeds are enough, if they are; so many were tried before.
+        """How many of these seeds are enough, or None; `tried` of them were found too few before.
 
-        Each seed has a value for every queue that is watched, and all of these have to be known well enough. A queue
-        through which nothing passes has none and is left out.
+        `values` has a row for each seed and a column for each queue; the interval of every queue must be narrow enough.
+        Queues without packets have no values and are left out.
         """
         series = [one for one in zip(*values, strict=True) if not all(map(math.isnan, one))]
         counts = range(max(FEWEST_SEEDS, tried + 1), len(values) + 1) if series else ()
@@ -124,13 +124,13 @@ class Swept:
     skipped: list[dict[str, Any]]
     plan: _core.Plan
     random: bool = True
-    """Whether seeds make a difference; where they do not, each combination has its first only."""
+    """Whether runs depend on the seed; if not, each combination is played with its first seed only."""
     spared: int = 0
-    """Runs that were asked for and not played, because nothing is random."""
+    """Requested runs that were not played because nothing is random."""
     played: int = 0
     """Runs of this sweep; the others were there, or another sweep played them."""
     surplus: int = 0
-    """Those of them that no mean needs: they were being played when the combination had enough seeds."""
+    """Runs of these that no mean uses: they were in progress when their combination had enough seeds."""
     interrupted: bool = False
 
     @property
@@ -153,7 +153,7 @@ class Swept:
         return queues.shown([one.set for one in self.combinations], list(self.hops), loads)
 
     def cases(self, most: int) -> Cases:
-        """What is compared: the first so many combinations."""
+        """The first `most` combinations, as cases to compare."""
         combinations = self.combinations[:most]
         abouts = [json.loads(self.plan.describe(one.indices[0])) for one in combinations]
         runs = plans.runs(self.plan)
@@ -192,7 +192,7 @@ class Swept:
         return {address: [_present(numbers[one.indices]) for one in combinations] for address, numbers in found.items()}
 
     def _bases(self, combinations: Sequence[Combination]) -> dict[int, dict[str, float]]:
-        """Each run's base RTTs in ms, by flow. Where two seeds have the same, no other is asked."""
+        """Each run's base RTTs in ms, by flow. If a combination's first and last seed agree, so do the others."""
 
         def of_run(index: int) -> dict[str, float]:
             about = json.loads(self.plan.describe(index))
@@ -291,11 +291,11 @@ class _Sweep:
     later: list[int] = field(default_factory=list)
     """What other processes are playing."""
     addresses: list[str] = field(default_factory=list)
-    """What `until` watches: its measure, of every swept queue; where none is swept, of every queue."""
+    """Addresses of the measure of `until`: of every swept queue, or of every queue if none is swept."""
     watched: list[int] = field(default_factory=list)
-    """Places in `addresses` of those that count: all, or the compared queue's once the first run says which that is."""
+    """Indices into `addresses` that `until` watches: all, or the compared queue's once the first run is finished."""
     values: dict[int, list[float]] = field(default_factory=dict)
-    """Of each run, the numbers at `addresses`."""
+    """For each run, the numbers at `addresses`."""
     enough: dict[int, int] = field(default_factory=dict)
     """Combinations that have enough seeds, and how many those are."""
     tried: dict[int, int] = field(default_factory=dict)
@@ -339,7 +339,7 @@ class _Sweep:
         return made
 
     def without_equal_seeds(self) -> None:
-        """Leaves each combination its first seed where nothing is random."""
+        """Reduces each combination to its first seed if nothing is random."""
         combinations = self.swept.combinations
         self.swept.random = run.draws(self.world, self.plan, list(self.identities))
         if not self.swept.random:
@@ -368,13 +368,13 @@ class _Sweep:
         return not self.series or self.swept.store.has_series(run)
 
     def numbers(self, rows: pa.Table) -> list[list[float]]:
-        """Of each row, the numbers at `addresses`, and then the mean delays of the queues while none is chosen yet."""
+        """For each row the numbers at `addresses`, followed by the queues' mean delays until a queue is chosen."""
         delays = [] if self.is_chosen() else [f"hops.{hop}.{paired.MEAN_DELAY}" for hop in self.swept.hops]
         columns_of = [measures.values(rows, address) for address in (*self.addresses, *delays)]
         return [list(map(float, row)) for row in zip(*columns_of, strict=True)]
 
     def is_chosen(self) -> bool:
-        """Whether it is known which addresses are watched: where no queue is swept, the sweep's first run says so."""
+        """Whether it is known which addresses are watched: if no queue is swept, the sweep's first run decides."""
         first = self.values.get(self.swept.combinations[0].indices[0])
         if not self.watched and first:
             delays = [0.0 if math.isnan(value) else value for value in first[len(self.addresses) :]]

@@ -20,18 +20,18 @@ Values = list[list[float | None]]
 
 @dataclass(frozen=True)
 class Address:
-    """Where a number of a run is: in a queue's entry, in that of one or several flows, or else in the run's own."""
+    """Where a number of a run is: in the entry of a queue, of one or several flows, or of the run itself."""
 
     path: str
     """Keys of the JSON entry, joined by dots: `sojourn_ms.p95`."""
     queues: tuple[str, ...] = ()
-    """Of several queues it is the sum."""
+    """Names of queues; the number is the sum over them."""
     flows: tuple[str, ...] = ()
-    """Flows by their shared names: `bulk0` stands for bulk0.0, bulk0.1, …"""
+    """Shared names of flows: `bulk0` means bulk0.0, bulk0.1, …"""
     how: str = "mean"
-    """Over the flows: one of `OVER`."""
+    """How the flows' numbers are combined: a key of `OVER`."""
     above_base: bool = False
-    """Less each flow's base RTT, which is in ms."""
+    """Whether each flow's base RTT, in ms, is subtracted."""
 
     @property
     def text(self) -> str:
@@ -53,7 +53,7 @@ OVER: Mapping[str, Callable[[Sequence[float]], float | None]] = {
     "most": max,
     "jain": _jain,
 }
-"""What can be made of several flows' numbers."""
+"""Ways to combine several flows' numbers."""
 
 
 def shared_name(flow: str) -> str:
@@ -94,18 +94,18 @@ class Cases:
     title: str
     world: str
     sets: list[dict[str, Any]]
-    """What each case sets."""
+    """For each case, its values by key."""
     seeds: list[list[int]]
-    """Of each case, its seeds."""
+    """For each case, its seeds."""
     queues: list[str]
     """Every queue, in the order of the path."""
     shown: list[str]
     """The queues to show, the compared one first."""
     qdiscs: list[dict[str, str]]
-    """Of each case, each queue's discipline as a `tc` line."""
+    """For each case, the discipline of each queue as a `tc` line."""
     flows: list[Flow]
     random: bool
-    """Whether seeds make a difference in any case, as far as is known."""
+    """Whether any case depends on the seed, as far as is known."""
     read: Callable[[Address], Values] = field(repr=False)
 
     @property
@@ -114,7 +114,7 @@ class Cases:
         return self.shown[0]
 
     def labels(self, queue: str | None = None) -> list[str]:
-        """Each case's label: what tells it apart; where nothing varies, the discipline of the queue.
+        """Each case's label: what differs from the others; where nothing varies, the discipline of the queue.
 
         Without `queue` they are the compared queue's.
         """
@@ -149,7 +149,7 @@ class Cases:
 
 
 def of_records(records: Sequence[Record]) -> Cases:
-    """The cases of runs in the order of their plan: those that differ in their seed only are one."""
+    """The cases of runs, in the plan's order. Runs that differ only in their seed are one case."""
     results = [one.result for one in records]
     groups = list(grouped(records).values())
     firsts = [group[0] for group in groups]
@@ -168,7 +168,7 @@ def of_records(records: Sequence[Record]) -> Cases:
 
 
 def is_random(record: Record) -> bool:
-    """Whether its seed makes a difference; so it is taken where a record does not say."""
+    """Whether the run depends on its seed; assumed where a record does not say."""
     return bool(record.about.get("draws", True))
 
 
@@ -194,7 +194,7 @@ def flows_of(abouts: Any) -> list[Flow]:
 
 
 def read(record: Record, address: Address) -> float | None:
-    """A number of a run; None where it has none."""
+    """The run's number at an address, or None."""
     result = record.result
     if address.queues:
         return total([_leaf(result["hops"].get(queue), address.path) for queue in address.queues])
@@ -231,7 +231,7 @@ def _leaf(value: Any, path: str) -> float | None:
 
 
 def labels(sets: Sequence[Mapping[str, Any]], queue: str, names: Sequence[str]) -> list[str]:
-    """What tells the cases apart, in words, in a table of this queue; empty where nothing varies.
+    """A label for each case in a table of this queue: what differs between the cases; empty where nothing varies.
 
     The values of the queue's own keys, if those tell all cases apart (a discipline swept together with that of the
     other direction needs no mention); else those of every key that varies, equal ones once.

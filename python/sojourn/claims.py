@@ -155,7 +155,7 @@ def no_such(word: str, kind: str, ready: Sequence[Path], known: Collection[str])
 def no_papers(root: Path, kind: str) -> str:
     """The message where there is no paper at all, as outside a clone: they do not travel in the wheel."""
     return (
-        f"no paper's {kind} are in {root}: papers are in the folder experiments of sojourn's repository; "
+        f"{root}: no paper's {kind} here: papers are in the folder experiments of sojourn's repository; "
         "run this in a clone of it, or name the folder: --experiments DIR"
     )
 

@@ -1,4 +1,4 @@
-"""The numbers in a figure, read from what is drawn: lines, bars, intervals, areas, images and tables.
+"""The numbers in a figure, read from its artists: lines, bars, intervals, areas, images and tables.
 
 A row is a point. Panels are numbered from the upper left; a series has the name that its legend or `label` gives, or
 else a number and, where its colour is a discipline's, that discipline's name.

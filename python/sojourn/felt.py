@@ -1,7 +1,7 @@
-"""The first picture: what people notice of a queue, a row a discipline.
+"""The first picture: the delays that people notice, one row for each discipline.
 
-The wait in the queue that is compared stands beside what the small flows meet: pings, calls, games, pages. Of several
-flows of a kind the one with the highest 95th percentile counts, as nobody notices a mean over both directions.
+It shows the wait in the compared queue next to the delays of sparse flows: pings, calls, games, pages. Of several flows
+of a kind it shows the one with the highest 95th percentile, since a mean over both directions would hide the worse.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Measure:
     """The queue that it is about, if it is about one."""
 
     def text(self, value: float) -> str:
-        """A value of it in words."""
+        """A value with its unit."""
         return time_text(value * (1000 if self.unit == "s" else 1))
 
 
@@ -55,7 +55,7 @@ def _spread(found: Mapping[str, float] | None, base: float = 0.0) -> Spread | No
 
 
 def _worst(kinds: Sequence[str], key: str, *, above_base: bool = False) -> Callable[[RunRecord], Spread | None]:
-    """Reads the worst flow of these kinds; `above_base` takes off the base RTT."""
+    """Reads the worst flow of these kinds; `above_base` subtracts the base RTT."""
 
     def read(record: RunRecord) -> Spread | None:
         bases = {flow["name"]: flow["base_rtt_ms"] for flow in record.about["flows"]} if above_base else {}
@@ -80,7 +80,7 @@ FLOWS = (
     Measure("datagram_late_ms", "added datagram delay", "ms", _worst(("cbr", "onoff"), "jitter_ms"), _LATE),
     Measure("transfer_s", "transfer time", "s", _worst(("web", "sizes", "download", "upload"), "fct_s")),
 )
-"""What the flows of a scenario may show, the most telling first."""
+"""Delays that the flows of a scenario may have, in the order of preference."""
 
 
 def of_queue(hop: str, words: str, *, first: bool) -> Measure:
@@ -94,7 +94,7 @@ def of_queue(hop: str, words: str, *, first: bool) -> Measure:
 
 
 def of_hop(combinations: Sequence[Combination], hop: str) -> str:
-    """Which queue it is, in words, where that does not go without saying."""
+    """Which queue it is, for the title, if several are shown."""
     results = [record.result for one in combinations for record in one.runs]
     alone = len(results[0]["hops"]) <= 2 and not hop.endswith(queues.REVERSE) and queues.shown_in(results) == [hop]
     return "" if alone else f" of {hop}"

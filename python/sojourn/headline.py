@@ -1,4 +1,4 @@
-"""A comparison in a sentence or two: who keeps delay low without losing throughput, and what cannot be told apart."""
+"""A comparison in a sentence or two: which case keeps delay low without losing throughput, and how sure that is."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from sojourn.table import more_seeds, number
 from sojourn.words import time_text
 
 SAME = 0.02
-"""A case that lacks no more than this share of the highest goodput loses no throughput."""
+"""A case whose goodput is within this share of the highest counts as losing no throughput."""
 ACCEPTABLE = 0.15
-"""A case that lacks more than this share of the highest goodput is no answer, whatever its delay is."""
+"""A case whose goodput is further below the highest than this share is never named best, whatever its delay."""
 NEGLIGIBLE_MS = 1.0
 """Below this a queue counts as not building up."""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """What the headline weighs of a case."""
+    """The numbers of a case that the headline compares."""
 
     case: int
     label: str
     delay_ms: Mean
-    """What `paired.delay` says."""
+    """The measure of `paired.delay`: the compared queue's, or the path's."""
     goodput_mbit: float
     """All flows together."""
     latency_ms: Mean | None
-    """95th percentile of what the sparse flows feel, if there are any."""
+    """95th percentile of the sparse flows' latency, if there are any."""
 
 
 def facts(cases: Cases) -> list[Fact]:
-    """Of each case that has both delay and goodput."""
+    """A fact for each case that has both delay and goodput."""
     sparse = paired.sparse_latency(cases)
     delays, goodputs = cases.read(paired.delay(cases).address), cases.read(Address("goodput_mbit"))
     latencies = cases.read(sparse.address) if sparse else [[] for _ in cases.sets]
@@ -129,11 +129,11 @@ def _many_families(cases: Cases, families: Sequence[Sequence[Fact]]) -> list[str
 
 
 def _chance(cases: Cases, families: Sequence[Sequence[Fact]]) -> list[str]:
-    """What the seeds say, and what they cannot."""
+    """Which differences the seeds leave open, and how many more would settle them."""
     if not cases.random:
         return ["Nothing in this scenario is random: every seed gives the same numbers, and one run is shown."]
     if not cases.several_seeds:
-        return ["One seed does not show what is chance: --seeds 10 says which differences are real."]
+        return ["One seed cannot show which differences are significant: use --seeds 10."]
     if len(families) != 1:
         return []
     winner, _ = _winner(families[0])
@@ -147,4 +147,4 @@ def _chance(cases: Cases, families: Sequence[Sequence[Fact]]) -> list[str]:
     if not open_ones:
         return []
     words = [labels[one.case] + more_seeds(one.further_seeds) for one in open_ones]
-    return [f"By delay these seeds do not tell {labels[winner.case]} from {', '.join(words)}."]
+    return [f"No significant difference in delay between {labels[winner.case]} and {', '.join(words)}."]

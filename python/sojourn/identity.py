@@ -18,7 +18,7 @@ from typing import Any
 NO_PART = ("sweep", "seeds", "title")
 """Of a file: what says which runs there are, and what they are called."""
 DIRECTIONS = {"up": "left", "down": "right"}
-"""A home's words for where data goes, and the plain ones."""
+"""`up` and `down`, and the directions that they mean."""
 SECTIONS = ("hop", "flow", "group")
 """What there are several of, each with a name."""
 

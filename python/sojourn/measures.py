@@ -61,7 +61,7 @@ def _over_flows(
     how: str,
     bases: Sequence[Mapping[str, float]] | None = None,
 ) -> NDArray[np.float64]:
-    """Of each row, what `cases.OVER` makes of the numbers of the flows that are wanted, by whole or shared name."""
+    """For each row the wanted flows' numbers, combined by `cases.OVER[how]`; flows by whole or shared name."""
     flows = lists.flatten()
     names = pc.struct_field(flows, "name")
     chosen = [one for one in names.unique().to_pylist() if one in wanted or shared_name(one) in wanted]

@@ -1,8 +1,8 @@
 """Which differences between the cases of a comparison are real.
 
 Cases share their seeds, and with a seed the drawn traffic. So two cases are compared seed by seed: the interval of the
-mean of these differences is much narrower than two intervals of their own. Where the seed decides nothing, one run is
-the whole truth, and a difference is one beyond rounding.
+mean of these differences is much narrower than two intervals of their own. Where nothing depends on the seed, one
+run per case is enough, and every difference beyond rounding is real.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MEAN_DELAY = "queue_delay_ms.mean"
 """The mean over time of a queue's delay. Along a path these add up to the mean of the sum, as percentiles do not."""
 MOST_SEEDS = 100_000
 SPARSE = ("pings", "voip", "cbr", "thin")
-"""Kinds of flows that send little and feel every delay, the most telling first."""
+"""Kinds of flows that send little and are sensitive to delay, in the order of preference."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Measure:
     unit: str
     address: Address
     lower_is_better: bool | None
-    """None: neither is."""
+    """None if neither is better."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Difference:
     told_apart: bool
     """Whether the interval excludes zero; where nothing is random, whether the numbers differ beyond rounding."""
     further_seeds: int | None
-    """About how many more seeds would tell; None where they are told apart already, or no number would."""
+    """About how many more seeds are needed to tell them apart; None if they are already, or if no number would do."""
 
 
 def measures(cases: Cases) -> list[Measure]:
@@ -210,7 +210,7 @@ def _told_apart(mean: Mean, scale: float, random: bool) -> bool:
 
 
 def further_seeds(apart: Sequence[float]) -> int | None:
-    """About how many more seeds would tell, if the mean and the spread of the differences stay as they are."""
+    """About how many more seeds are needed, if the mean and the spread of the differences stay as they are."""
     if len(apart) < 2:
         return None
     mean, spread = abs(statistics.fmean(apart)), statistics.stdev(apart)

@@ -1,4 +1,4 @@
-"""The pictures of a report: what a comparison shows at first sight, over time, over packets and over flows."""
+"""The pictures of a report: the summary, and sojourn over time, over packets and over flows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sojourn.words import number_text, percent_text, rate_text, time_text
 
 MOST_ROWS = 16
 LEAST_MS = 0.1
-"""What the logarithmic delay axis shows an empty queue as."""
+"""The delay, in ms, at which the logarithmic axis shows an empty queue."""
 LEFT, RIGHT = 0.78, 2.4
 """Inches beside the axes: of their labels, and of the words on their right."""
 WORDS = RIGHT - 0.12 - plot.EDGE
@@ -340,7 +340,7 @@ def _fairness(rows: list[Row]) -> Picture | None:
     names = [plot.lines(row.label, 2.1, 9, plot.ink(row.colour), bold=True) for row in rows]
     heights = [max(0.42, plot.block_height(block) + 0.1) for block in names]
     sheet = Sheet(
-        "Who got what, and who paid",
+        "Goodput and drops of each flow",
         "Each dot is a flow (hollow: many short connections together). Dots close together are fair shares.",
         plot.provenance([row.combination for row in rows]),
         0.35 + sum(heights) + 0.35,

@@ -1,4 +1,5 @@
-"""How pictures look and how they are written. A discipline has one colour everywhere; text is measured, then set."""
+"""The look of pictures, and how they are written. A discipline has the same colour everywhere; text is measured before
+it is placed."""
 
 from __future__ import annotations
 

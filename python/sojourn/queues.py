@@ -1,8 +1,8 @@
 """Which queues a comparison shows.
 
 A path has two queues a hop: `NAME`, towards the right (down), and `NAME.reverse`, towards the left (up). Most of them
-stay empty. Tables, reports, pictures, `sweep`, `--until` and `agree` ask here which ones to show, so that a number is
-never shown of another queue than the one that was asked about.
+stay empty. This module decides which ones are shown by tables, reports, pictures, `sweep`, `--until` and `agree`, so
+that all show the same.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 BUSY = 0.8
-"""Share of the measuring window from which on a link counts as busy."""
+"""A link that is busy for at least this share of the measuring window counts as busy."""
 DELAYED_MS = 1.0
-"""95th percentile of the sojourn, in ms, from which on a queue counts as delaying."""
+"""A queue whose 95th percentile of the sojourn is at least this many ms counts as delaying packets."""
 REVERSE = ".reverse"
 DOWN, UP = ".down", ".up"
 """A home user's words for a hop's two queues, accepted in keys."""
@@ -23,7 +23,7 @@ DOWN, UP = ".down", ".up"
 
 @dataclass(frozen=True)
 class Load:
-    """What a queue had to do in a run, in the measuring window."""
+    """A queue's load in a run, over the measuring window."""
 
     utilisation: float = 0.0
     """Share of the window in which the link was busy."""

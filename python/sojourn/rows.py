@@ -1,4 +1,4 @@
-"""The rows of a picture: each combination's name at a queue, what else tells it apart, and its colour."""
+"""The rows of a picture: each combination's name at a queue, what else differs, and its colour."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def qdisc_at(combination: Combination, hop: str) -> str:
 
 
 def _others(shown: Sequence[Combination], hop: str) -> list[str]:
-    """What varies beside this queue's discipline; other queues' disciplines only where rows would look alike."""
+    """What varies besides this queue's discipline; other queues' disciplines only if rows would be equal without."""
     hops = list(shown[0].first.result["hops"])
     own = [{key: value for key, value in one.first.set.items() if not _is_line_of(key, hop, hops)} for one in shown]
     without = words.labels([{key: value for key, value in one.items() if not key.endswith(".qdisc")} for one in own])

@@ -56,7 +56,7 @@ LAYOUTS: dict[str, tuple[str, ...]] = {
         "maxqlen {maxqlen} maxprob {maxprob} avgprob {avgprob}",
     ),
 }
-"""tc's lines for each kind, after its first three; what stands in brackets is printed where a counter is not zero."""
+"""tc's lines for each kind, after its first three; parts in brackets are printed only if a counter is not zero."""
 FIELD, OPTIONAL = re.compile(r"\{([\w-]+)(?::(\w+))?\}"), re.compile(r"\[([^\]]*)\]")
 COMMON = {"kind", "bytes", "packets", "drops", "overlimits", "requeues", "backlog", "qlen", "classes", "child"}
 TINS = {

@@ -33,7 +33,7 @@ class Comparison:
     baseline: str | None = None
     """The value that the others are compared with; none: the first."""
     spared: int = 0
-    """Seeds that were asked for and not played, because nothing is random."""
+    """Requested seeds that were not played because nothing is random."""
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON that scripts rely on."""
@@ -75,7 +75,7 @@ def execute(
     on_progress: Callable[[float], None] = lambda _simulated_s: None,
     baseline: str | None = None,
 ) -> Comparison:
-    """Plays every run of the plan that the world can play; where nothing is random, each combination's first seed only.
+    """Plays every run of the plan that the world can play; if nothing is random, only each combination's first seed.
 
     `baseline` is the swept value that the others are compared with; a value that is not swept is a Refusal.
 

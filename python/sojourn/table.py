@@ -19,10 +19,10 @@ from sojourn.records import RunRecord
 from sojourn.words import number_text
 
 SIGNS = {"best": "*", "worst": "!", "open": "~", "": ""}
-"""A cell's mark as a character: `open` is a difference that is not told from zero."""
+"""A cell's mark as a character: `open` is a difference that is not significant."""
 UNSEEN = 0.0005
 """An interval below this share of its mean is not written: three digits do not show it."""
-LEGEND = "* best and ! worst of a column, where they are shown to differ; cases that cannot be told apart share a sign"
+LEGEND = "* best and ! worst of a column, where they differ significantly; cases that do not differ share a sign"
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class Column:
     digits: int = 3
     scale: float = 1.0
     better: str = ""
-    """`lower` or `higher`; empty where neither is."""
+    """Which values are better: `lower`, `higher`, or neither (empty)."""
     how: str = "mean"
-    """What is made of several flows' numbers, one of `cases.OVER`."""
+    """How several flows' numbers are combined: a key of `cases.OVER`."""
     above_base: bool = False
-    """Less the base RTT."""
+    """Whether the base RTT is subtracted."""
     silent_at_zero: bool = False
     """The column is left out where every case has zero."""
 
@@ -90,7 +90,7 @@ class Kind:
     kinds: tuple[str, ...]
     columns: tuple[Column, ...]
     by_direction: bool = False
-    """Flows of one direction share a row; else those of one name."""
+    """Whether flows of one direction share a row; otherwise flows of one name do."""
 
 
 _RTT = "round-trip time: "
@@ -422,7 +422,7 @@ def differences_table(cases: Cases, found: Sequence[paired.Difference]) -> Table
 
 @dataclass(frozen=True)
 class DifferenceCell(Cell):
-    """A difference: with its sign, and `~` where it is not told from zero."""
+    """A difference: with its sign, and `~` where it is not significant."""
 
     @property
     def text(self) -> str:
@@ -435,20 +435,20 @@ class DifferenceCell(Cell):
 
 
 def untold(cases: Cases, found: Sequence[paired.Difference]) -> list[str]:
-    """What the seeds cannot tell apart, a sentence for each measure."""
+    """The differences that are not significant, a sentence for each measure."""
     labels = cases.short_labels()
     sentences = []
     for name in dict.fromkeys(one.measure.name for one in found):
         open_ones = [one for one in found if one.measure.name == name and not one.told_apart]
         if open_ones:
             named = ", ".join(labels[one.case] + more_seeds(one.further_seeds) for one in open_ones)
-            sentences.append(f"Not told apart from {labels[open_ones[0].baseline]} by {name}: {named}.")
+            sentences.append(f"No significant difference in {name} from {labels[open_ones[0].baseline]}: {named}.")
     return sentences
 
 
 def more_seeds(count: int | None) -> str:
-    """How many more seeds would tell, in brackets; nothing where no number would."""
-    return f" (about {count} more {'seed' if count == 1 else 'seeds'} would tell)" if count else ""
+    """How many more seeds are needed, in brackets; empty where no number would do."""
+    return f" (about {count} more {'seed' if count == 1 else 'seeds'} needed)" if count else ""
 
 
 # ---- lines to paste ----
@@ -456,7 +456,7 @@ def more_seeds(count: int | None) -> str:
 
 @dataclass(frozen=True)
 class Command:
-    """What gives a router a discipline that was compared."""
+    """The `tc` command for a discipline that was compared."""
 
     discipline: str
     line: str | None
@@ -480,9 +480,8 @@ def commands(cases: Cases) -> list[Command]:
 
 def _command(written: str, resolved: str) -> Command:
     line, note = tcline.paste(written)
-    if line is None:  # sizes in BDP are for scenarios only: the resolved line may do
-        other, more = tcline.paste(resolved)
-        line, note = (other, more) if other else (line, note)
+    if line is None:  # sizes in BDP are for scenarios only; the resolved line has none
+        line, note = tcline.paste(resolved)
     return Command(written, line, note)
 
 

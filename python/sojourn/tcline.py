@@ -1,4 +1,4 @@
-"""The command that gives a real Linux router a discipline: the only place in Python that knows it."""
+"""The `tc` command that sets a discipline on a real Linux router. All of the Python code gets it here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from sojourn import _core
 
 CHANGES = re.compile(r"; [0-9.]+(?:ns|us|ms|s|min|h): ")
-"""Between the lines of a discipline that changes during a run."""
+"""Separates the lines of a discipline that changes during a run."""
 
 
 def paste(qdisc: str) -> tuple[str | None, str]:
@@ -18,7 +18,7 @@ def paste(qdisc: str) -> tuple[str | None, str]:
     joined by `&&`. Text that is no discipline's line gives `None` and the reader's message.
     """
     if CHANGES.search(qdisc):
-        return None, "it changes during the run: give one of its lines"
+        return None, "it changes during the run, so it has no single command"
     try:
         return _core.paste(qdisc, "eth0")
     except _core.Error as error:

@@ -1,4 +1,4 @@
-"""Values as a person writes them: 3.16 ms, 20 Mbit/s, 1.5 kB. Tables, pictures, legends and messages all ask here."""
+"""Values as a person writes them: 3.16 ms, 20 Mbit/s, 1.5 kB; for tables, pictures, legends and messages."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ pub const HOP: Section = Section {
             "rate",
             Form::Capacity,
             Required,
-            "What the link carries: a rate, steps (of which some may be 0bit, an outage), a square wave (half the period each), or a trace beside the scenario file, of at most 64 MiB. x.csv has a header and columns for the time (time and time_s in seconds, time_ms, time_us, time_ns) and the rate from then on (rate and rate_bit in bit/s, rate_kbit, rate_mbit, rate_gbit); x.json is a list of [seconds, bit/s], of objects with these names, or a RepeatedBwPatternConfig of netem-trace; other files are mahimahi's, a millisecond a line for each 1500 bytes that may leave. Each begins anew at its end: mahimahi's after its last time, rates when the last has held as long as the one before. scale is a factor for rates.",
+            "What the link carries: a rate, steps (of which some may be 0bit, an outage), a square wave (half the period each), or a trace, a file in the scenario's folder of at most 64 MiB. x.csv has a header and columns for the time (time and time_s in seconds, time_ms, time_us, time_ns) and the rate from then on (rate and rate_bit in bit/s, rate_kbit, rate_mbit, rate_gbit); x.json is a list of [seconds, bit/s], of objects with these names, or a RepeatedBwPatternConfig of netem-trace; other files are mahimahi's, a millisecond a line for each 1500 bytes that may leave. Each repeats at its end: mahimahi's after its last time, rates after the last one has held as long as the one before. scale multiplies the rates.",
         ),
         key(
             "delay",
@@ -227,7 +227,7 @@ pub const HOP: Section = Section {
             "down",
             Form::Section,
             Words("the hop itself"),
-            "Keys of the hop itself, as a table beside `up`: towards the right, where a home's downloads go.",
+            "The hop itself, as a table like `up`: towards the right, where a home's downloads go.",
         ),
         key(
             "impair",

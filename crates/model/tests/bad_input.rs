@@ -176,17 +176,12 @@ fn a_discipline_that_changes_is_checked_step_by_step() {
     says(&steps("[[\"1s\", \"codel\"]]"), 7, key, "expected the first step at \"0s\"");
     says(&steps("[[\"0s\", \"codel\"], [\"0s\", \"fq\"]]"), 7, key, "expected a later time");
     let second = |line: &str| steps(&format!("[[\"0s\", \"fq_codel\"],\n[\"3s\", \"{line}\"]]"));
-    says(
-        &second("fq_codel flows 99"),
-        8,
-        &format!("{key} = \"fq_codel flows 99\""),
-        "keeps it for as long as it stands",
-    );
+    says(&second("fq_codel flows 99"), 8, &format!("{key} = \"fq_codel flows 99\""), "cannot be changed after setup");
     says(&second("fq_codel tarjet 5ms"), 8, key, "did you mean \"target\"?");
     says(&second("fq_kodel"), 8, key, "did you mean \"fq_codel\"?");
     says(&second("noqueue"), 8, key, "expected noqueue for the whole run");
     let sfq = "[[\"0s\", \"sfq\"], [\"3s\", \"sfq perturb 10\"]]";
-    says(&steps(sfq), 7, key, "expected it to be set up anew");
+    says(&steps(sfq), 7, key, "expected one line for the whole run");
     let hop = "[[hop]]\nrate = \"1mbit\"\nqdisc = [[\"0s\", \"pfifo limit 1000\"], [\"3s\", \"pfifo limit 50\"]]\npause = true";
     says(
         &error("[[flow]]", &format!("{hop}\n[[flow]]")),

@@ -743,10 +743,10 @@ mod tests {
         };
         let start = "trace.csv:3: change ";
         assert!(with("codel", "fq_codel").starts_with(&format!("{start}\"fq_codel\": \"fq_codel\": a change keeps")));
-        assert!(with("fq_codel", "fq_codel flows 5").contains("keeps it for as long as it stands"));
+        assert!(with("fq_codel", "fq_codel flows 5").contains("cannot be changed after setup"));
         assert!(with("codel", "codel limt 5").contains("did you mean \"limit\"?"));
-        assert!(with("codel", "codel variant rfc8289").contains("keeps it"));
-        assert!(with("htb rate 1mbit", "htb rate 2mbit").contains("expected it to be set up anew"));
+        assert!(with("codel", "codel variant rfc8289").contains("after setup"));
+        assert!(with("htb rate 1mbit", "htb rate 2mbit").contains("expected one line for the whole run"));
         assert!(with("codel", "").contains("must be a line for tc"));
     }
 

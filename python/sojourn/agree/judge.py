@@ -279,7 +279,7 @@ class Ranking:
 
 
 def rankings(pairs: Sequence[Pair], measures: Sequence[str] = ("p95", "goodput")) -> list[Ranking]:
-    """Of each file, and of what else varies in it, that has at least three disciplines: by the compared queue."""
+    """Rankings by the compared queue, for each file and each other setting that has at least three disciplines."""
     groups: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairs:
         if pair.compared:

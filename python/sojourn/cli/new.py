@@ -14,14 +14,14 @@ from sojourn.plan import SUFFIX, load
 PACKET = 1514
 """Bytes of a full packet with its Ethernet header, in which a modem's buffer is counted here."""
 SHAPED = 0.95
-"""The part of the line's rate to which a shaper is set, so that the queue stands in the router and not in the modem."""
+"""A shaper's rate as a share of the line's, so that the queue builds up in the router and not in the modem."""
 ACCESS = {
     "ethernet": (14, "", ""),
     "docsis": (18, " docsis", " overhead 4 mpu 64"),
     "vdsl": (22, " bridged-ptm", " overhead 8"),
 }
-"""By kind of line: bytes that it counts beyond the IP packet, and what cake and htb (which counts an Ethernet header by
-itself) have to be told of it."""
+"""By kind of line: bytes that it counts beyond the IP packet, and the parameters for it of cake and htb (which
+counts an Ethernet header by itself)."""
 RATES = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 
@@ -75,7 +75,7 @@ kind = "pings"
 interval = "100ms"
 
 # What is compared: the modem's buffer alone, and a router before the modem that holds packets back to {percent} % of
-# the line's rate, so that the queue stands where a discipline manages it. Both directions change together.
+# the line's rate, so that the queue builds up where a discipline manages it. Both directions change together.
 [sweep]
 zip = [["hop.home.qdisc", "hop.home.{up_key}.qdisc"]]
 "hop.home.qdisc" = [
@@ -139,7 +139,7 @@ Examples:
     show_default=True,
     callback=_rtt,
     metavar="TIME",
-    help="Round trip to the servers while nothing else is sent.",
+    help="Round-trip time to the servers on an idle line.",
 )
 @click.option(
     "--buffer",

@@ -39,7 +39,7 @@ def show(cases: Cases, baseline: str | None = None) -> None:
 
 
 def _commands(cases: Cases) -> None:
-    """The lines to paste on a router, of disciplines that a stock kernel has; why there is none for the others."""
+    """The commands to paste on a router for the compared disciplines, or why there is none."""
     from sojourn import table
 
     found = table.commands(cases)
@@ -78,7 +78,7 @@ def _legend(cases: Cases, made: Sequence[Table], open_ones: bool) -> None:
     if marked:
         screen.say(table.LEGEND)
     if open_ones:
-        screen.say("~ not told from zero by these seeds")
+        screen.say("~ not significantly different from zero")
     counts = sorted({len(one) for one in cases.seeds})
     if counts[-1] > 1:
         seeds = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])

@@ -30,7 +30,7 @@ def replay(
     module: Path | None = None,
     kernel: Kernel | None = None,
 ) -> tuple[bytes, list[str]]:
-    """Each packet's fate as CSV, as `_core.replay` gives it, and warnings; what is asked as in `counted`."""
+    """Each packet's fate as CSV, as `_core.replay` gives it, and warnings; arguments as of `counted`."""
     return counted(trace, name, qdisc, rate=rate, mtu=mtu, module=module, kernel=kernel)[:2]
 
 

@@ -17,7 +17,7 @@ from sojourn.sweep import Combination, combinations
 
 PAGE = "report.html"
 PICTURE = "report.png"
-"""The first picture, for whoever wants to show one."""
+"""The first picture, as a file to share."""
 PICTURES = "pictures"
 """The folder of all pictures and their numbers."""
 
@@ -46,13 +46,13 @@ def write(
 
 @dataclass(frozen=True)
 class Shown:
-    """A picture as it stands in the page."""
+    """A picture in the page."""
 
     picture: Picture
     image: str
     """The PNG in base64."""
     narrow: str
-    """That of the figure for a phone; may be empty."""
+    """The figure for narrow screens, as PNG in base64; may be empty."""
 
 
 def _shown(picture: Picture) -> Shown:

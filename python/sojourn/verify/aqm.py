@@ -96,15 +96,15 @@ def _pie(found: Questions, line: Line) -> None:
 
     if line.variant == "rfc8033b":
         why = "appendix B begins at a third of the limit, where the probability is a tenth soon"
-        found.left_out.append(("who can be marked is marked while that is rare", why))
+        found.left_out.append(("ECN-capable packets are marked while that is rare", why))
         return
     on = bool(line.values.get("ecn"))
     capable = offered(0, 20 * SECOND, 105, ecn=(ECT0, NOT_ECT))
-    name = "who can be marked is marked while that is rare"
+    name = "ECN-capable packets are marked while that is rare"
     ask_of_marks(found, name, "RFC 8033 §5.1", capable, _first_signals(capable), on=on)
     if on:
         deep = offered(0, 20 * SECOND, 150, ecn=(ECT0,))
-        found.ask("above a tenth who can be marked is dropped too", "RFC 8033 §5.1", deep, _drops_in_the_end)
+        found.ask("above a tenth ECN-capable packets are dropped too", "RFC 8033 §5.1", deep, _drops_in_the_end)
 
 
 def _settles(trace: Trace, target: int) -> Check:
@@ -281,7 +281,7 @@ def _red(found: Questions, line: Line) -> None:
     on = bool(line.values.get("ecn"))
     if not line.values.get("harddrop") and not line.values.get("nodrop"):
         # Above the limit all are dropped: it is asked before.
-        ask_of_marks(found, "who can be marked is marked", "RFC 3168 §5", capable, _first_signals(capable), on=on)
+        ask_of_marks(found, "ECN-capable packets are marked", "RFC 3168 §5", capable, _first_signals(capable), on=on)
 
 
 def _after_idleness(line: Line, limit: int, low: int) -> tuple[Trace, Check]:

@@ -81,7 +81,7 @@ def signals(seen: Sequence[Fate]) -> list[Fate]:
 
 
 def marks(trace: Trace) -> Check:
-    """Who can be marked is marked; all others are dropped."""
+    """ECN-capable packets are marked; all others are dropped."""
     capable = [packet.ecn != NOT_ECT for packet in trace.packets()]
 
     def check(seen: Sequence[Fate]) -> str | None:
@@ -109,7 +109,7 @@ def none_marked(seen: Sequence[Fate]) -> str | None:
 
 
 def ask_of_marks(found: Questions, name: str, source: str, trace: Trace, check: Check, *, on: bool) -> None:
-    """Asks `name` of a line that marks; of one that does not, whether it keeps to that."""
+    """Tests `name` if the line marks; if not, tests that nothing is marked."""
     if on:
         found.ask(name, source, trace, check)
         return

@@ -106,7 +106,7 @@ def _codel(found: Questions, line: Line) -> None:
     marking = Trace().put(0, count=STANDING, ecn=ECT0)
     for number, at in enumerate(asks):
         marking.put(at - step // 2, ecn=ECT0 if number % 2 else NOT_ECT).take(at)
-    name = "who can be marked is marked, all others are dropped"
+    name = "ECN-capable packets are marked, all others are dropped"
     ask_of_marks(found, name, "RFC 8289 §3", marking, marks(marking), on=bool(line.values.get("ecn")))
 
 

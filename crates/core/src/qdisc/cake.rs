@@ -8,8 +8,8 @@
 //! packet takes up on the link beyond its length. When memory is used up, the queue with most bytes loses its head.
 //!
 //! Deviations:
-//! - A packet's memory is its length plus a constant for the buffer around it, given by the link ([`Context::skb`]); the
-//!   kernel counts the size of each buffer.
+//! - A packet's memory is its length plus a constant for the buffer around it, given by the link; the kernel counts
+//!   the size of each buffer.
 //! - `autorate-ingress` and `fwmark` are not implemented; `nat` has no effect, as no address is translated.
 //! - In the simulator the connections of a flow share a pair of hosts, and the flows of one `user` share its host. The ACK filter
 //!   does not compare timestamps: those of ACKs in order never decrease.

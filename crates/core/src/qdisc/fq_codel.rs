@@ -11,8 +11,8 @@
 //! discipline: see [`FqCodelNs2`].
 //!
 //! Deviations:
-//! - A packet's memory is its length plus a constant for the buffer around it, given by the link ([`Context::skb`]); the
-//!   kernel counts the size of each buffer (`truesize`).
+//! - A packet's memory is its length plus a constant for the buffer around it, given by the link; the kernel counts
+//!   the size of each buffer (`truesize`).
 //! - The flow hash comes with the packet; a world salts it by its seed (RFC 8290 §4.1.1).
 //! - RFC 8290 §4.2 lets CoDel look at the whole backlog for its MTU test, and so do we, like Linux.
 

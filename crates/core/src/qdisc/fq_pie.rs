@@ -7,8 +7,8 @@
 //! arrival is dropped, whosever it is.
 //!
 //! Deviations:
-//! - A packet's memory is its length plus a constant for the buffer around it, given by the link ([`Context::skb`]); the
-//!   kernel counts the size of each buffer. As in Linux, exceeding `memory_limit` is only counted (`overmemory`).
+//! - A packet's memory is its length plus a constant for the buffer around it, given by the link; the kernel counts
+//!   the size of each buffer. As in Linux, exceeding `memory_limit` is only counted (`overmemory`).
 //! - As in [`pie`](super::pie), updates are made up for, here queue by queue, when a packet of the queue comes or goes.
 //! - The flow hash comes with the packet; a world salts it by its seed.
 

@@ -397,9 +397,9 @@ impl Spec {
         Ok(Change { spec, line, warnings })
     }
 
-    /// The answer of a discipline that can't take on these parameters.
+    /// The error of a discipline whose parameters cannot be changed.
     pub(crate) fn unchangeable(&self) -> Error {
-        let problem = "can't be changed here while it stands; expected it to be set up anew";
+        let problem = "its parameters cannot be changed while it runs; expected one line for the whole run";
         Error::new(self.kind(), problem.to_string())
     }
 
@@ -513,7 +513,7 @@ impl<'w, T: Parameters> Reading<'w, T> {
                 words.iter().position(|one| *one == word).map_or(Value::Unset, |place| Value::Int(place as u64))
             }
             Unit::Ignored(count) => {
-                warnings.push(format!("{} is read over: {}", param.name, param.doc));
+                warnings.push(format!("{} is ignored: {}", param.name, param.doc));
                 words.0.by_ref().take(count).for_each(drop);
                 return Ok(());
             }
@@ -552,10 +552,8 @@ impl<'w, T: Parameters> Reading<'w, T> {
                 let stays = param.print((param.get)(&self.params));
                 let stays = if stays.is_empty() { "the default".to_string() } else { stays };
                 let name = param.name;
-                warnings.push(format!(
-                    "{} {name} 0: a zero counts as not given in tc and Linux, so {stays} stands",
-                    T::NAME
-                ));
+                warnings
+                    .push(format!("{} {name} 0: tc and Linux treat a zero as not given, so {stays} applies", T::NAME));
             } else if !param.in_range(Value::Int(0)) || !(param.set)(&mut self.params, Value::Int(0)) {
                 return Err(Error::new("0", format!("{} must be {}", param.name, param.range_text())));
             }
@@ -574,7 +572,7 @@ fn change_params<T: Parameters>(
     for param in T::PARAMS.iter().filter(|param| seen.contains(&param.name)) {
         let other_variant = param.name == "variant" && (param.get)(&params) != (param.get)(present);
         if T::FIXED.contains(&param.name) || other_variant {
-            let problem = format!("{} keeps it for as long as it stands", T::NAME);
+            let problem = format!("cannot be changed after setup: {} keeps the value of its first line", T::NAME);
             return Err(Error::new(param.name, problem));
         }
     }
@@ -933,7 +931,7 @@ mod tests {
             assert_eq!(spec, read(kind).0, "{line}");
             assert_eq!(warnings.len(), line.matches(" 0").count(), "{line}: {warnings:?}");
         }
-        let said = "pie target 0: a zero counts as not given in tc and Linux, so 15ms stands";
+        let said = "pie target 0: tc and Linux treat a zero as not given, so 15ms applies";
         assert_eq!(read("pie target 0").1, [said]);
         assert_eq!(read("red limit 400000 min 0 max 0 burst 0 bandwidth 0").0, read("red limit 400000").0);
         assert_eq!(read("choke limit 100 min 0 max 0 burst 0").0, read("choke limit 100").0);

@@ -102,7 +102,7 @@ impl Facts<'_> {
         }
         let (target, threshold) = (Span(self.get("target")?), Span(self.get("ce_threshold")?));
         (threshold > target)
-            .then(|| format!("ce_threshold {threshold} is above target {target}: it marks only what CoDel lets wait beyond its target"))
+            .then(|| format!("ce_threshold {threshold} is above target {target}: it marks only packets that wait longer than CoDel's target"))
     }
 
     /// A delay that a single packet exceeds.

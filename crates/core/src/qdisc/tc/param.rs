@@ -106,7 +106,7 @@ pub enum Unit {
     Signed,
     /// What `tc` knows and cannot be here; the doc says why.
     Impossible,
-    /// So many words that `tc` prints and we read over, because they do not apply here.
+    /// This number of words that `tc` prints, ignored because they do not apply here.
     Ignored(usize),
 }
 
@@ -133,7 +133,7 @@ impl Unit {
             Unit::Real => "a number, such as 0.02".into(),
             Unit::Flag(_) => "no value".into(),
             Unit::Choice(built, _) => format!("one of: {}", built.join(", ")),
-            Unit::Ignored(words) => format!("{words} word(s), read over"),
+            Unit::Ignored(words) => format!("{words} word(s), ignored"),
             Unit::Word(words) => format!("no value; one of: {}", words.join(", ")),
             Unit::Preset(words) => format!("no value; any of: {}", words.join(", ")),
             Unit::Bandwidth => "a rate, such as 10mbit, or unlimited".into(),

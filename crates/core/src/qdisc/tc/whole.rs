@@ -262,7 +262,7 @@ fn tree(entries: &[Entry<'_>]) -> Result<OwnWords, Error> {
             [] => Err(Error::new("htb", HTB_CLASSES.to_string())),
             several => {
                 let problem = format!(
-                    "has {} classes here, and one is what sojourn can play; expected the class that is asked about, as in: {}",
+                    "has {} classes here, and sojourn can play one; expected the class to compare, as in: {}",
                     several.len(),
                     "htb rate 10mbit child fq_codel"
                 );
@@ -276,8 +276,7 @@ fn tree(entries: &[Entry<'_>]) -> Result<OwnWords, Error> {
 }
 
 /// Why htb's own line is not enough.
-pub(crate) const HTB_CLASSES: &str =
-    "shapes by its classes, and this line has none; expected the class's words, as in: htb rate 10mbit child fq_codel";
+pub(crate) const HTB_CLASSES: &str = "shapes by its classes, and none is given; expected its class too (tc class show), or a line such as: htb rate 10mbit child fq_codel";
 
 /// A shaper and the discipline below it.
 fn shaper(line: String, leaves: &[&Entry<'_>]) -> Result<OwnWords, Error> {
@@ -296,8 +295,9 @@ fn of_queues(kind: &str, leaves: &[&Entry<'_>]) -> Result<OwnWords, Error> {
     match lines.as_slice() {
         [one] => {
             let name = leaves[0].kind;
-            let warning =
-                format!("{kind} gives each of the device's {count} queues a {name} of its own: here there is one");
+            let warning = format!(
+                "{kind} gives each of the device's {count} queues its own {name}: sojourn's link has one queue, and one {name}"
+            );
             Ok(OwnWords { line: one.clone(), warnings: Vec::from([warning]) })
         }
         [] => Err(Error::new(
