@@ -107,7 +107,7 @@ def test_new_writes_a_line_that_passes_check_and_runs(installed: Installed) -> N
         assert full < fifo <= 820, "as long as the modem's buffer at most"
         assert max(others) < managed
     again = installed("new", "home-line", *LINE, code=2)
-    refused(again, "home-line.toml", "left as it is")
+    refused(again, "home-line.toml", "not overwritten")
 
 
 ERRORS = {

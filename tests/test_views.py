@@ -284,6 +284,15 @@ def test_rrul_shows_its_uplink_and_each_label_once() -> None:
     assert cases.short_labels() == ["pfifo", "fq_codel", "cake"]
 
 
+def test_a_size_in_bdp_does_not_hide_why_a_discipline_has_no_command() -> None:
+    cases = sweep.compare(ROOT / "scenarios/static-1.5mbit.toml").cases()
+    found = {one.discipline: one for one in table.commands(cases)}
+    assert found["codel limit 8bdp"].line == "tc qdisc replace dev eth0 root codel limit 100"
+    red = found["red limit 8bdp variant ns2"]
+    assert red.line is None
+    assert "variant ns2 of red is only in sojourn" in red.note
+
+
 def test_until_on_a_swept_reverse_queue_stops_by_that_queue(tmp_path: Path, uplink: Path, sojourn: Run) -> None:
     uplink.write_text(
         UPLINK.replace('"60s"', '"8s"')

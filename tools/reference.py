@@ -60,8 +60,8 @@ def _guidance(name: str, told: dict[str, Any], found: dict[tuple[str, str], dict
         parts.append("")
     measured_how = (
         f"Measured with two CUBIC downloads and pings over such a link, means over {SEEDS} seeds "
-        "(`tools/guidance.py`): the 95th percentile of the pings' RTT less the base RTT, that of the packets' time in the "
-        "queue, and the share of time in which the link is busy."
+        "(`tools/guidance.py`): the 95th percentile of the pings' RTT less the base RTT, that of the packets' time in "
+        "the queue, and the share of time in which the link is busy."
     )
     return [*parts, measured_how, ""]
 

@@ -60,7 +60,7 @@ def agree(
     jobs: int | None,
     form: str,
 ) -> None:
-    """Say how well the simulator agrees with the real kernel.
+    """Measure how well the simulator agrees with the real kernel.
 
     SCENARIOS are scenario files, names of scenarios that come with sojourn, or folders of files. Each is played in
     both worlds with the same seeds, and compared seed by seed. What was played is kept, so an interrupted comparison

@@ -37,7 +37,7 @@ Examples:
 @set_options
 @format_option()
 def check(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int | None, form: str) -> None:
-    """Read a scenario and print what would run: path, flows, base RTTs, combinations, and the lines for a router."""
+    """Read a scenario and print what would run: path, flows, base RTTs, combinations, and tc commands for a router."""
     plan = load_plan(file, sets, seed, seeds)
     runs, first = json.loads(plan.runs()), json.loads(plan.describe(0))
     if form == "json":

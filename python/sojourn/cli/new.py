@@ -34,29 +34,28 @@ TEXT = """\
 # All keys that a scenario may have: sojourn list keys
 title = "{name}: {down} down, {up} up"
 duration = "{duration}"
-measure = ["{start}", "end"]  # what is before is start-up, reported apart
+measure = ["{start}", "end"]  # what is before is start-up, reported separately
 
 # The line, with the modem's buffer at either end as it is today: {buffer}, in packets of {packet} bytes.
-# The direction "{right}" is down, to the home; "{left}" is up.
+# "down" is the direction to the home, "up" from it.
 [[hop]]
 name = "home"
-rate = "{down}"
 delay = "{delay}"  # one way: half of the base RTT of {rtt}
-qdisc = "{down_fifo}"
 overhead = {overhead}  # bytes that the line counts beyond each IP packet
-{up_key} = {{ rate = "{up}", qdisc = "{up_fifo}" }}
+down = {{ rate = "{down}", qdisc = "{down_fifo}" }}
+up = {{ rate = "{up}", qdisc = "{up_fifo}" }}
 
 # What people do at home, all at once. Remove what nobody does at yours.
 [[flow]]
 name = "download"
 kind = "bulk"
-direction = "{right}"
+direction = "down"
 start = "uniform 0s..1s"
 
 [[flow]]
 name = "upload"  # photos to a cloud, a backup
 kind = "bulk"
-direction = "{left}"
+direction = "up"
 start = "uniform 0s..1s"
 
 [[flow]]
@@ -77,11 +76,11 @@ interval = "100ms"
 # What is compared: the modem's buffer alone, and a router before the modem that holds packets back to {percent} % of
 # the line's rate, so that the queue builds up where a discipline manages it. Both directions change together.
 [sweep]
-zip = [["hop.home.qdisc", "hop.home.{up_key}.qdisc"]]
-"hop.home.qdisc" = [
+zip = [["hop.home.down.qdisc", "hop.home.up.qdisc"]]
+"hop.home.down.qdisc" = [
 {down_lines}
 ]
-"hop.home.{up_key}.qdisc" = [
+"hop.home.up.qdisc" = [
 {up_lines}
 ]
 """
@@ -158,10 +157,10 @@ Examples:
 )
 @format_option()
 def new(name: str, down: int, up: int, rtt: float, buffer: str, access: str, form: str) -> None:
-    """Write a scenario file for a home line, with comments, to change and to run.
+    """Write a commented scenario file for a home line.
 
-    NAME.toml goes into this folder, and no file is overwritten. To know your line's buffer, ping a server while you
-    send as much as you can: the buffer is as long as the time by which the ping grows.
+    NAME.toml is written to the current folder; an existing file is not overwritten. To measure your line's buffer,
+    ping a server during a long upload: the buffer is as long as the increase of the ping time.
     """
     stem = name.removesuffix(SUFFIX)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", stem):
@@ -172,7 +171,7 @@ def new(name: str, down: int, up: int, rtt: float, buffer: str, access: str, for
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        fail(f"{path}: there is such a file already, and it is left as it is; choose another name, or remove the file")
+        fail(f"{path}: this file exists already and is not overwritten; choose another name, or remove the file")
     plan = load(path)
     if form == "json":
         click.echo(json.dumps({"file": str(path), "title": plan.title, "runs": len(plan)}))
@@ -198,9 +197,6 @@ def scenario(name: str, down: int, up: int, rtt: float, buffer: str, access: str
         start=f"{duration // 6}s",
         buffer=f"{buffer} packets" if buffer.isdecimal() else f"{buffer} of the rate",
         packet=PACKET,
-        right="right",
-        left="left",
-        up_key="reverse",
         delay=time_text(rtt / 2),
         rtt=time_text(rtt),
         down_fifo=fifos[0],

@@ -30,7 +30,7 @@ Examples:
 def report(source: Path, out: Path | None, form: str, picture: Format) -> None:
     """Make the report of recorded runs again: from a results folder, or from one run's file.
 
-    The folder pictures has every picture in the format asked for, and its numbers as CSV.
+    The folder pictures has each picture in the chosen format, and its numbers as CSV.
     """
     from sojourn import records, report, sweep
 

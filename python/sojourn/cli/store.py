@@ -29,9 +29,9 @@ Examples:
 @store_option
 @format_option()
 def store(sql: str | None, store: Path, form: str) -> None:
-    """Say what is in a store of runs, or ask it in SQL.
+    """Summarise a store of runs, or query it in SQL.
 
-    SQL is DuckDB's, over the table `runs`: a row a run, with its scenario (scenario['hop.bottleneck.rate']) and its
+    SQL is DuckDB's, over the table `runs`: one row a run, with its scenario (scenario['hop.bottleneck.rate']) and its
     measures as in the JSON of 'sojourn run'. docs/reference/store.md lists the columns.
     """
     import duckdb

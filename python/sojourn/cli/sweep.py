@@ -74,7 +74,7 @@ def sweep(
     jobs: int | None,
     form: str,
 ) -> None:
-    """Run what a store does not have yet of a scenario's [sweep], and keep it there.
+    """Run a scenario's [sweep] and keep the runs in a store; only runs that it lacks are played.
 
     A run is known by all that it depends on: the scenario as it stands after --set and the sweep, the files it names,
     its seed, the world and what plays it. So a repeated sweep runs nothing, an extended one only what is new, a killed

@@ -84,10 +84,10 @@ def verify(
     out: Path | None,
     form: str,
 ) -> None:
-    """Ask a queue discipline what its RFC says, and compare it with ours.
+    """Test a queue discipline against its RFC, and compare it with ours.
 
-    QDISC is a line as tc writes it. What is asked is ours, unless --command, --library, --world kernel or
-    --qdisc-module names another. The traces of what did not pass are kept. Exit code 3 if something did not.
+    QDISC is a line as tc writes it. Our own implementation is tested, unless --command, --library, --world kernel or
+    --qdisc-module names another. Traces of failed tests are kept. The exit code is 3 if a test failed.
     """
     from sojourn import _core, screen
     from sojourn import verify as asking
