@@ -11,8 +11,8 @@
 //! - The memory of a packet is its length and what the link says that a buffer takes beside it ([`Context::skb`]), the same
 //!   for all; the kernel counts what the buffer of each occupies.
 //! - `autorate-ingress` and `fwmark` are not there; `nat` changes nothing, as no address is translated.
-//! - In the simulator each connection is between two hosts of its own, and timestamps never keep an ACK: those of ACKs in
-//!   order do not fall.
+//! - In the simulator each flow is between two hosts of its own, unless it names a `user`. Timestamps never keep an ACK: those
+//!   of ACKs in order do not fall.
 //! - Packets here are never larger than the link's: `split-gso` has nothing to do.
 
 mod ack_filter;
@@ -240,6 +240,9 @@ impl<P: Packet + Copy + Default> Cake<P> {
                 }
             }
             self.heap.forget();
+        }
+        if wanted.len() < tins::TINS {
+            // `cake_clear_tin` of those that are not there leaves the turn behind the last one.
             self.cur_tin = 0;
         }
         let mut wanted = wanted.into_iter();
