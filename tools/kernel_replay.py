@@ -157,11 +157,6 @@ CHANGES = {
         maxrate 200kbit | maxrate 3mbit | low_rate_threshold 5mbit | low_rate_threshold 0 | limit 20 | nopacing
         | pacing | limit 3000 | maxrate 30mbit | quantum 300 | buckets 32 | orphan_mask 15
         """,
-    "cake": """
-        besteffort | diffserv3 | diffserv4 | diffserv8 | precedence | memlimit 60000 | memlimit 400000 | rtt 10ms |
-        rtt 300ms | flows | dual-srchost | triple-isolate | wash | nowash | bandwidth 7mbit | bandwidth 60mbit diffserv4
-        | unlimited | overhead 40 atm | raw
-        """,
     "ccaq": """
         limit 1 | limit 50 | limit 5000 | flow_limit 3 | flow_limit 60 | max_gi 5ms | multiplier 0.5 |
         multiplier 3 max_increase 4 | max_gi_rtts 4 | quantum 300 | initial_quantum 1514
