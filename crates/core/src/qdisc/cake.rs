@@ -8,8 +8,8 @@
 //! packet takes up on the link beyond its length. When memory is used up, the queue with most bytes loses its head.
 //!
 //! Deviations:
-//! - The memory of a packet is its length and what the link says that a buffer takes beside it ([`Context::skb`]), the same
-//!   for all; the kernel counts what the buffer of each occupies.
+//! - The memory of a packet is its length and what its buffer takes besides, the same for all packets of a link; the
+//!   kernel counts what the buffer of each occupies.
 //! - `autorate-ingress` and `fwmark` are not there; `nat` changes nothing, as no address is translated.
 //! - In the simulator each flow is between two hosts of its own, unless it names a `user`. Timestamps never keep an ACK: those
 //!   of ACKs in order do not fall.

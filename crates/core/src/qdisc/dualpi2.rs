@@ -16,8 +16,8 @@
 //! - There are no filters: nothing but the ECN field sorts, and a packet that is not ECN-capable is never in the L queue.
 //!   `split_gso` has no effect, as no packets are aggregated. L4S can't be switched off (RFC 9332 §2.5.2): that is another
 //!   discipline. With `any_ect` Linux treats ECT(0) in the L queue as ECT(1); RFC 9332 §2.5.1.1 would have it squared.
-//! - The memory of a packet is its length and, as Linux counts, what the link says that a buffer takes beside it
-//!   ([`Context::skb`]), the same for all; the kernel counts what the buffer of each occupies.
+//! - The memory of a packet is its length and what its buffer takes besides, the same for all packets of a link; the
+//!   kernel counts what the buffer of each occupies.
 //! - Linux's timer is set anew each time from when it went off, which is never on time: here, a nanosecond late. It is
 //!   first set at time zero. Updates are made up for when the next packet comes or goes, in the state at their time.
 //! - RFC 9332's scheduler is open: ours is Linux's round, by default with a sixteenth for C. Its limit of 250 ms at the

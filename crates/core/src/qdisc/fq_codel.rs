@@ -11,8 +11,8 @@
 //! discipline, that of ns-2.
 //!
 //! Deviations:
-//! - The memory of a packet is its length and what the link says that a buffer takes beside it ([`Context::skb`]), the same
-//!   for all; the kernel counts what the buffer of each occupies (`truesize`).
+//! - The memory of a packet is its length and what its buffer takes besides, the same for all packets of a link; the
+//!   kernel counts what the buffer of each occupies (`truesize`).
 //! - The flow hash comes with the packet; a world salts it by its seed (RFC 8290 §4.1.1).
 //! - RFC 8290 §4.2 lets CoDel look at the whole backlog for its MTU test, and so do we, like Linux.
 

@@ -7,9 +7,9 @@
 //! arrival is dropped, whosever it is.
 //!
 //! Deviations:
-//! - The memory of a packet is its length and what the link says that a buffer takes beside it ([`Context::skb`]), the same
-//!   for all; the kernel counts what the buffer of each occupies. That the limit of memory is exceeded is only counted
-//!   (`overmemory`), in Linux too.
+//! - The memory of a packet is its length and what its buffer takes besides, the same for all packets of a link; the
+//!   kernel counts what the buffer of each occupies. That the limit of memory is exceeded is only
+//!   counted (`overmemory`), in Linux too.
 //! - As in [`pie`](super::pie), updates are made up for, here queue by queue, when a packet of the queue comes or goes.
 //! - The flow hash comes with the packet; a world salts it by its seed.
 
