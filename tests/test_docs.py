@@ -210,6 +210,6 @@ def test_pages_on_disciplines_name_words_that_a_user_can_write_and_no_type_of_th
     named = {
         (page.stem, found)
         for page in pages
-        for found in re.findall(r"`[A-Z]\w+(?:::\w+)*`|`\w+::\w+`", page.read_text())
+        for found in re.findall(r"`[A-Z]\w*[a-z]\w*(?:::\w+)*`|`\w+::\w+`", page.read_text())
     }
     assert named == set()
