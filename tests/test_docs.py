@@ -203,3 +203,13 @@ def test_no_file_names_a_registry_or_this_machine() -> None:
             continue
         found = forbidden.search(path.read_bytes().decode(errors="ignore"))
         assert found is None, f"{name}: {found}"
+
+
+def test_pages_on_disciplines_name_words_that_a_user_can_write_and_no_type_of_the_source() -> None:
+    pages = sorted((ROOT / "docs/reference/disciplines").glob("*.md"))
+    named = {
+        (page.stem, found)
+        for page in pages
+        for found in re.findall(r"`[A-Z]\w*[a-z]\w*(?:::\w+)*`|`\w+::\w+`", page.read_text())
+    }
+    assert named == set()

@@ -165,3 +165,70 @@ def test_up_and_down_are_other_words_for_the_same_run() -> None:
     assert name(words, {"hop.b.down.nic.ring": 9}) == name(plain, {"hop.b.nic.ring": 9})
     assert name(words, {"flow.bulk0.direction": "down"}) == name(plain, {"flow.bulk0.direction": "right"})
     assert name(words, {"hop.b.up.qdisc": "codel"}) != name(words, {"hop.b.down.qdisc": "codel"})
+
+
+PLACES = {
+    "rate": st.sampled_from(["2mbit", [["0s", "3mbit"], ["1s", "0bit"], ["2s", "1mbit"]]]),
+    "delay": st.sampled_from(["3ms", [["0s", "1ms"], ["1s", "9ms"]]]),
+    "qdisc": st.sampled_from(
+        ["codel", "tc qdisc add dev eth0 root sfq", [["0s", "fq_codel"], ["1s", "fq_codel limit 9"], ["2s", "pie"]]]
+    ),
+    "overhead": st.integers(0, 40),
+    "nic.ring": st.integers(1, 9),
+}
+"""Keys of a direction of a hop."""
+
+
+@st.composite
+def spelled(draw: st.DrawFn) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """What a hop's two directions have, as tables of a file, and as addresses in two spellings."""
+    chosen = draw(
+        st.dictionaries(
+            st.tuples(st.sampled_from(["up", "down"]), st.sampled_from(sorted(PLACES))), st.none(), min_size=1
+        )
+    )
+    hop: dict[str, Any] = {"name": "b", "rate": "20mbit", "delay": "5ms"}
+    words = {"up": draw(st.sampled_from(["up", "reverse"])), "down": draw(st.sampled_from(["down", ""]))}
+    addresses: list[dict[str, Any]] = [{}, {}]
+    for direction, key in chosen:
+        value = draw(PLACES[key])
+        table = hop.setdefault(words[direction], {}) if words[direction] else hop
+        *way, last = key.split(".")
+        for part in way:
+            table = table.setdefault(part, {})
+        table[last] = value
+        if words[direction] == "down":
+            hop.pop(last, None)
+        for spelling in addresses:
+            word = draw(st.sampled_from(["up.", "reverse."] if direction == "up" else ["down.", ""]))
+            spelling[f"hop.b.{word}{key}"] = value
+    return hop, [dict(draw(st.permutations(list(spelling.items())))) for spelling in addresses]
+
+
+@given(spelled())
+@settings(max_examples=30, deadline=None)
+def test_a_scenario_as_written_as_set_and_as_swept_is_the_same_run_in_every_spelling(
+    tmp_path_factory: pytest.TempPathFactory, drawn: tuple[dict[str, Any], list[dict[str, Any]]]
+) -> None:
+    hop, (one, other) = drawn
+    folder = tmp_path_factory.getbasetemp() / "spelled"
+    folder.mkdir(exist_ok=True)
+    rest = {"duration": "3s", "flow": [{"kind": "bulk", "rtt": "30ms"}]}
+    plain = {"name": "b", "rate": "20mbit", "delay": "5ms"}
+    (folder / "written.toml").write_text(text({**rest, "hop": [hop]}))
+    (folder / "plain.toml").write_text(text({**rest, "hop": [plain]}))
+    (folder / "swept.toml").write_text(
+        text({**rest, "hop": [plain], "sweep": {key: [value] for key, value in other.items()}})
+    )
+    values = [(key, value if isinstance(value, str) else toml(value)) for key, value in one.items()]
+    plans = [
+        load(folder / "written.toml"),
+        load(folder / "written.toml"),
+        load(folder / "plain.toml", values),
+        load(folder / "swept.toml"),
+    ]
+    assert [len(plan) for plan in plans] == [1, 1, 1, 1]
+    names = {name(tomllib.loads(plan.text), json.loads(plan.runs())[0]["set"]) for plan in plans}
+    assert len(names) == 1
+    described = [{**json.loads(plan.describe(0)), "title": ""} for plan in plans]
+    assert all(one == described[0] for one in described)

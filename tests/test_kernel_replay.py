@@ -122,19 +122,47 @@ def test_the_kernel_and_core_agree_on_each_packets_fate_and_its_nanosecond(
 def test_shapers_and_priorities_agree_when_they_are_asked_at_every_third_of_a_millisecond(
     kernel: Kernel, traces: Path, tmp_path: Path, line: str
 ) -> None:
+    compare = program("tools/kernel_replay.py")
+    played = compare.play(kernel, compare.Trace(asked(traces, tmp_path), "asked", None), line)
+    assert played.packets > 8000
+    assert played.first == ""
+
+
+def asked(traces: Path, folder: Path, *changes: str) -> Path:
+    """A trace with a DSCP for each packet, a dequeue every third of a millisecond, and changes equally far apart."""
     arrivals = [row.split(",") for row in (traces / "flows-08.csv").read_text().splitlines()[1:]]
     first, last = int(arrivals[0][0]), int(arrivals[-1][0])
-    asks = [(at, 1, f"{at},dequeue,,,") for at in range(first, last, 300_000)]
-    # A DSCP for each packet, beside its ECN field.
-    packets = [
+    rows = [(at, 1, f"{at},dequeue,,,") for at in range(first, last, 300_000)]
+    rows += [
         (int(at), 0, f"{at},enqueue,{flow},{size},{int(ecn) | int(size) % 64 << 2}")
         for at, _, flow, size, ecn in arrivals
     ]
-    file = tmp_path / "asked.csv"
-    file.write_text("\n".join(["time_ns,op,flow,bytes,ecn", *(row for *_, row in sorted(asks + packets))]))
+    times = [first + (last - first) * (number + 1) // (len(changes) + 1) for number in range(len(changes))]
+    rows += [(at, 2, f"{at},change,{words},,") for at, words in zip(times, changes, strict=True)]
+    file = folder / "asked.csv"
+    file.write_text("\n".join([HEADER.strip(), *(row for *_, row in sorted(rows))]))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("line", "changes"),
+    [
+        (
+            "cake diffserv4",
+            ("rtt 50ms", "diffserv8", "rtt 20ms", "diffserv3", "besteffort", "diffserv4", "memlimit 99k"),
+        ),
+        ("cake bandwidth 8mbit diffserv4", ("bandwidth 4mbit", "bandwidth 20mbit", "unlimited", "bandwidth 6mbit")),
+        ("cake bandwidth 6mbit diffserv8", ("besteffort", "precedence", "overhead 40 atm", "raw", "diffserv3")),
+    ],
+)
+def test_the_kernel_and_core_agree_on_what_a_change_of_cake_does_to_its_tins(
+    kernel: Kernel, traces: Path, tmp_path: Path, line: str, changes: tuple[str, ...]
+) -> None:
     compare = program("tools/kernel_replay.py")
+    file = asked(traces, tmp_path, *(f"cake {words}" for words in changes))
     played = compare.play(kernel, compare.Trace(file, "asked", None), line)
     assert played.packets > 8000
+    assert played.drops > 100, "it says something about drops"
     assert played.first == ""
 
 

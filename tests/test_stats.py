@@ -27,6 +27,8 @@ LINES = (
     "fq limit 300 maxrate 5mbit",
     "sfq limit 300",
     "sfq limit 100 headdrop",
+    "sfq limit 300 redflowlimit 60000 min 3000 max 15000 burst 5 probability 0.1 ecn",
+    "sfq limit 300 redflowlimit 60000 min 3000 max 15000 burst 5 probability 0.1 ecn harddrop headdrop",
     "pie limit 300 dq_rate_estimator",
     "pie limit 30 ecn",
     "fq_pie limit 300 ecn",

@@ -47,6 +47,10 @@ LAYOUTS: dict[str, tuple[str, ...]] = {
         " ecn_mark {ecn-mark} step_mark {step-mark} credit {credit}"
         " memory_used {memory-used} (max {max-memory-used}) of {memory-limit}",
     ),
+    "sfq": (
+        "prob_mark {prob_mark} prob_mark_head {prob_mark_head} prob_drop {prob_drop}",
+        "forced_mark {forced_mark} forced_mark_head {forced_mark_head} forced_drop {forced_drop}",
+    ),
     "red": ("marked {marked} early {early} pdrop {pdrop} other {other}",),
     "choke": ("marked {marked} early {early} pdrop {pdrop} other {other} matched {matched}",),
     "blue": ("marked {marked} early {early} pdrop {pdrop}",),
@@ -135,7 +139,7 @@ def itself(stats: Stats) -> list[str]:
     if layout is None:
         rest = " ".join(f"{key} {value}" for key, value in stats.items() if key not in COMMON)
         return [f"  {rest}"] if rest else []
-    filled = (_filled(one, stats) for one in layout)
+    filled = (_filled(one, stats) for one in layout if any(field[1] in stats for field in FIELD.finditer(one)))
     return [f"  {one}" for one in filled if one]
 
 

@@ -146,7 +146,10 @@ pub trait Qdisc<P: Packet> {
 
     /// The stack keeps a packet before the device (`gso_skb`), or no longer does. Meanwhile it counts towards the limit
     /// in packets of a discipline that lets packets pass; [`Qdisc::packets`] and [`Qdisc::backlog`] do not count it.
-    fn requeued(&mut self, _is: bool) {}
+    /// Whether that limit holds then.
+    fn requeued(&mut self, _is: bool) -> bool {
+        true
+    }
 
     /// Packets arrive at the same time, one after the other.
     #[inline(always)]

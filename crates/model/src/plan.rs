@@ -148,14 +148,17 @@ impl Plan {
         let source = text(source)?;
         let mut root = document::parse(source)?;
         address::spread_down(&mut root)?;
-        let mut set = Vec::with_capacity(options.set.len());
+        let same = |one: &str, other: &str| address::plain(one) == address::plain(other);
+        let mut set: Vec<(String, Json)> = Vec::with_capacity(options.set.len());
         for (key, text) in &options.set {
+            if let Some((other, _)) = set.iter().find(|(other, _)| other != key && same(other, key)) {
+                return Err(Error::at(None, key, format!("set twice: {other} is the same key; expected one of them")));
+            }
             let value = document::parse_value(text);
             set.push((key.clone(), value.json()));
             address::set(&mut root, key, value, None)?;
         }
         let section = root.remove("sweep");
-        let same = |one: &str, other: &str| address::plain(one) == address::plain(other);
         let sweep = Sweep::read(section.as_ref(), |key| options.set.iter().any(|(fixed, _)| same(fixed, key)))?;
         let seeds = seeds(&root, &sweep, options)?;
         let combinations = sweep.combinations().filter(|n| n.checked_mul(seeds).is_some_and(|runs| runs <= MOST_RUNS));

@@ -36,6 +36,8 @@ pub(crate) fn is_named(name: &str) -> bool {
 
 /// Reads the text of a file of this name.
 pub(crate) fn parse(name: &str, text: &str) -> Result<Rates, Fault> {
+    // Some programs begin a text with a byte order mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let rows = if name.to_ascii_lowercase().ends_with(".json") { of_json(text)? } else { of_csv(text)? };
     let Some(&Row { time: first, .. }) = rows.first() else {
         return Err((0, "expected at least one row with a time and a rate, found none".into()));
@@ -226,6 +228,13 @@ fn of_entry(place: Place, entry: &Json) -> Result<Row, Fault> {
     }
 }
 
+/// A billion times one of these whole numbers, and the other; one of them may be absent.
+fn sum(json: &Json, billions: &str, ones: &str) -> Option<u64> {
+    let number = |key: &str| json.get(key).map_or(Some(0), Json::as_u64);
+    json.get(billions).or(json.get(ones))?;
+    number(billions)?.checked_mul(1_000_000_000)?.checked_add(number(ones)?)
+}
+
 /// The parts of netem-trace's repeated pattern that are static: a bandwidth and for how long.
 fn of_pattern(entries: &[Json]) -> Result<Vec<Row>, Fault> {
     let mut rows = Vec::with_capacity(entries.len());
@@ -238,18 +247,13 @@ fn of_pattern(entries: &[Json]) -> Result<Vec<Row>, Fault> {
             );
         };
         let (bw, duration) = (&part["bw"], &part["duration"]);
-        let number = |json: &Json, key: &str| json[key].as_u64().unwrap_or(0);
         let bits = match bw {
-            Json::Object(_) => {
-                number(bw, "gbps").checked_mul(1_000_000_000).and_then(|g| g.checked_add(number(bw, "bps")))
-            }
+            Json::Object(_) => sum(bw, "gbps", "bps"),
             // There Mbps are megabits.
             _ => units::rate(&plain(bw).to_ascii_lowercase().replace("bps", "bit")).map(|read| read.rate.0),
         };
         let span = match duration {
-            Json::Object(_) => number(duration, "secs")
-                .checked_mul(1_000_000_000)
-                .and_then(|s| s.checked_add(number(duration, "nanos"))),
+            Json::Object(_) => sum(duration, "secs", "nanos"),
             _ => units::span(&plain(duration)).map(|span| span.0),
         };
         let bits = bits.filter(|bits| *bits <= FASTEST.0);
@@ -295,6 +299,30 @@ mod tests {
             ),
         ] {
             assert_eq!(steps(name, text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_text() {
+        for (name, text) in [("x.csv", "time,rate\r\n0,5\r\n"), ("x.json", "[[0, 5]]")] {
+            assert_eq!(steps(name, &format!("\u{feff}{text}")), steps(name, text), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_pattern_is_whole_numbers_and_never_an_outage_by_mistake() {
+        let part = |bw: &str, duration: &str| {
+            let text = format!("{{\"StaticBwConfig\":{{\"bw\":{bw},\"duration\":{duration}}}}}");
+            parse("x.json", &text).map(|rates| (rates.steps[0].1.0, rates.period.0))
+        };
+        let sound = "{\"secs\":1,\"nanos\":5}";
+        assert_eq!(part("{\"gbps\":1,\"bps\":2}", sound), Ok((1_000_000_002, SECOND + 5)));
+        assert_eq!(part("{\"bps\":0}", "{\"nanos\":7}"), Ok((1, 7)));
+        for bw in ["{}", "{\"gbps\":1.5,\"bps\":0}", "{\"bps\":-3}", "{\"bps\":\"9\"}", "{\"mbps\":3}", "null", "3"] {
+            assert!(part(bw, sound).is_err_and(|fault| fault.1.contains("expected bw")), "{bw}");
+        }
+        for duration in ["{}", "{\"secs\":1.5}", "{\"secs\":0}", "{\"secs\":18446744073709551615}", "null"] {
+            assert!(part("{\"bps\":9}", duration).is_err(), "{duration}");
         }
     }
 

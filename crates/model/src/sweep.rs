@@ -1,8 +1,11 @@
 //! `[sweep]`: which keys vary, over which values, and which of them move together.
 
+use std::collections::BTreeMap;
+
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Rate, Span};
 
+use crate::address;
 use crate::document::{Kind, Table, Value};
 use crate::error::Error;
 use crate::units;
@@ -45,6 +48,7 @@ impl Sweep {
             }
             Ok(())
         })?;
+        once_each(&axes)?;
         if let Some(zip) = table.get("zip") {
             axes = zipped(axes, zip)?;
         }
@@ -84,6 +88,17 @@ fn flatten<'a>(
         match &value.kind {
             Kind::Table(inner) if inner.get("samples").is_none() => flatten(inner, &format!("{address}."), visit)?,
             _ => visit(address, value)?,
+        }
+    }
+    Ok(())
+}
+
+/// No key is swept under two names: of `hop.b.up.rate` and `hop.b.reverse.rate` only one value would be played.
+fn once_each(axes: &[Axis]) -> Result<(), Error> {
+    let mut names: BTreeMap<String, &str> = BTreeMap::new();
+    for (key, line, _) in axes.iter().flat_map(|axis| &axis.keys) {
+        if let Some(other) = names.insert(address::plain(key), key) {
+            return Err(Error::at(*line, key, format!("swept twice: {other} is the same key; expected one of them")));
         }
     }
     Ok(())

@@ -467,6 +467,25 @@ fn a_sweep_is_checked_throughout() {
 }
 
 #[test]
+fn a_key_has_one_name_in_a_sweep_and_on_the_command_line() {
+    let text = |one: &str, other: &str| {
+        format!("{SOUND}[sweep]\n\"hop.bottleneck.{one}\" = [\"1mbit\"]\n\"hop.bottleneck.{other}\" = [\"2mbit\"]\n")
+    };
+    for (one, other) in [("up.rate", "reverse.rate"), ("rate", "down.rate"), ("reverse.nic.ring", "up.nic.ring")] {
+        let error = load(text(one, other).as_bytes(), &LoadOptions::default()).err().expect("an error");
+        says(&error, 12, &format!("hop.bottleneck.{other}"), &format!("hop.bottleneck.{one} is the same key"));
+        let set = [one, other].map(|key| (format!("hop.bottleneck.{key}"), "3".into())).to_vec();
+        let error = load(SOUND.as_bytes(), &LoadOptions { set, ..LoadOptions::default() }).err().expect("an error");
+        assert!(error.to_string().contains(&format!("hop.bottleneck.{one} is the same key")), "{error}");
+    }
+    // Both directions are two keys, and what is set is not swept, under whichever name.
+    assert!(load(text("rate", "up.rate").as_bytes(), &LoadOptions::default()).is_ok());
+    let set = vec![("hop.bottleneck.reverse.rate".into(), "3mbit".into())];
+    let plan = load(text("rate", "up.rate").as_bytes(), &LoadOptions { set, ..LoadOptions::default() });
+    assert_eq!(plan.unwrap_or_else(|error| panic!("{error}")).runs[0].set.len(), 2);
+}
+
+#[test]
 fn the_command_lines_values_are_checked_alike() {
     let set = |key: &str, value: &str| {
         let options = LoadOptions { set: vec![(key.into(), value.into())], ..LoadOptions::default() };

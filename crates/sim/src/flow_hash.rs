@@ -60,7 +60,10 @@ fn of_row(row: u32, number: u16) -> u32 {
 pub fn hosts(hash: u32, back: bool) -> (u32, u32) {
     let number = unmixed(hash);
     if number & OF_USER == 0 {
-        return (number >> 16, number >> 16);
+        let row = number >> 16;
+        // A user's host has a number from here on; the hosts of so many rows are beyond all others.
+        let host = if row < OF_USER >> USER { row } else { row | 1 << 16 };
+        return (host, host);
     }
     let (user, server) = ((number & !SENDS) >> USER, (number & !SENDS) >> FLOW);
     if (number & SENDS != 0) != back { (user, server) } else { (server, user) }
@@ -75,8 +78,11 @@ mod tests {
         #[test]
         fn a_hash_tells_its_row_and_no_two_are_the_same(row in 0u32..32_768, number: u16, other in (0u32..32_768, 0u16..)) {
             let hash = of_row(row, number);
-            prop_assert_eq!((hosts(hash, false), hosts(hash, true)), ((row, row), (row, row)));
+            let there = hosts(hash, false);
+            prop_assert_eq!((there.0, hosts(hash, true)), (there.1, there));
+            prop_assert_eq!(there.0 & 0xffff, row);
             prop_assert_eq!(of_row(other.0, other.1) == hash, other == (row, number));
+            prop_assert_eq!(hosts(of_row(other.0, other.1), false) == there, other.0 == row);
         }
 
         #[test]
@@ -91,6 +97,18 @@ mod tests {
             prop_assert!(at_right(there) == at_right(sibling) && at_right(there) != at_right(other));
             prop_assert!(at_left(there) != at_left(sibling) && at_left(there) != at_left(other));
         }
+    }
+
+    #[test]
+    fn the_hosts_of_all_rows_and_of_all_users_are_different() {
+        let rows = (0..32_768).map(|row| hosts(of_row(row, 7), false).0);
+        let sound = entry(Direction::Right, None);
+        let users = (0..512).map(|number| {
+            let user = Some(User { number, flow: 5, first: 0 });
+            hosts(flow_hash(0, &Entry { user, ..sound.clone() }, 7), false).1
+        });
+        let all: std::collections::BTreeSet<u32> = rows.chain(users).collect();
+        assert_eq!(all.len(), 32_768 + 512);
     }
 
     fn entry(direction: Direction, user: Option<User>) -> Entry {

@@ -377,12 +377,13 @@ impl Link {
                 if waits {
                     self.qdisc.requeued(false);
                 }
+                let before = self.drops.len();
                 let taken = self.qdisc.change(now, &change.spec, &mut self.drops);
-                if waits {
-                    self.qdisc.requeued(true);
-                }
                 taken.unwrap_or_else(|error| panic!("bug: a change that was tried before: {error}"));
                 course.present = change.spec;
+                if waits {
+                    self.keep_requeued(before);
+                }
                 self.queue_has_changed(now);
             }
             Some(QdiscChange::Discipline(spec)) => {

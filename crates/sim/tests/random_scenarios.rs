@@ -60,6 +60,7 @@ const CHANGES: &[&str] = &[
     "pfifo limit 80",
     "bfifo limit 9000",
     "pfifo_head_drop limit 8",
+    "codel limit 1",
     "codel limit 20",
     "codel limit 300 target 1ms noecn",
     "fq_codel limit 20",
@@ -84,6 +85,14 @@ const PASSED: &[&str] = &[
     "cake besteffort ack-filter",
     "cake besteffort ack-filter-aggressive",
     "htb rate 2mbit child cake besteffort ack-filter",
+    "sfq limit 30 redflowlimit 30000 min 1500 max 6000 burst 2 ecn",
+    "sfq limit 2",
+    "codel limit 1",
+    "fq_codel limit 1",
+    "fq_codel limit 100 ecn ce_threshold 1ms ce_threshold_selector 0x1/0x3 memory_limit 9000",
+    "cake bandwidth 2mbit dual-srchost",
+    "cake diffserv4 dual-dsthost ack-filter",
+    "tbf rate 2mbit burst 3000 latency 50ms child codel ce_threshold 1ms ecn",
 ];
 
 /// What befalls packets behind a link.

@@ -9,6 +9,9 @@ use serde_json::{Map, Value, json};
 /// Keys of tc that are not counters: a discipline's place in the tree, and its options, which the scenario has.
 const NOT_COUNTED: [&str; 9] =
     ["handle", "parent", "root", "dev", "refcnt", "options", "offloaded", "ingress", "ingress_block"];
+/// Counters of sfq's RED, which tc prints among its options.
+const OF_RED: [&str; 6] =
+    ["prob_mark", "prob_mark_head", "prob_drop", "forced_mark", "forced_mark_head", "forced_drop"];
 /// Disciplines with a class for each flow, and the class counters that can be summed.
 const FLOWS: [(&str, &[&str]); 3] =
     [("fq_codel", &["deficit", "count", "lastcount"]), ("sfq", &["allot"]), ("cake", &["deficit", "count"])];
@@ -86,6 +89,10 @@ fn object(qdisc: &Value, all: &[&Value], classes: &str) -> Map<String, Value> {
     let kind = qdisc["kind"].as_str().unwrap_or_default();
     let keys = qdisc.as_object().into_iter().flatten().filter(|(key, _)| !NOT_COUNTED.contains(&key.as_str()));
     let mut object: Map<String, Value> = keys.map(|(key, value)| (key.clone(), value.clone())).collect();
+    if kind == "sfq" {
+        let found = OF_RED.iter().filter_map(|key| Some(((*key).to_owned(), qdisc["options"].get(key)?.clone())));
+        object.extend(found);
+    }
     for key in left_out(kind) {
         object.entry(*key).or_insert(json!(0));
     }
@@ -164,6 +171,24 @@ mod tests {
         let sums = json!({"flows": 2, "qlen": 20, "deficit": -84, "count": 421, "lastcount": 16, "dropping": 1});
         assert_eq!(child["classes"], sums);
         assert_eq!(discipline(&asked(), "h2"), None);
+    }
+
+    #[test]
+    fn counters_of_sfqs_red_are_found_among_its_options() {
+        let of = |options: &str| {
+            let text =
+                format!("[{{\"kind\":\"sfq\",\"handle\":\"1:\",\"root\":true,\"options\":{options},\"drops\":3}}]");
+            let answer =
+                |words: &[String]| Ok(if words.contains(&"class".to_owned()) { String::new() } else { text.clone() });
+            discipline(&ask(answer, "dev h0").expect("tc answers"), "h0").expect("a root")
+        };
+        let with = of("{\"limit\":127,\"ewma\":3,\"prob_mark\":1,\"prob_drop\":2,\"forced_mark_head\":4}");
+        assert_eq!(
+            (&with["prob_mark"], &with["prob_drop"], &with["forced_mark_head"]),
+            (&json!(1), &json!(2), &json!(4))
+        );
+        assert!(with.get("limit").is_none() && with.get("ewma").is_none());
+        assert!(of("{\"limit\":127}").get("prob_mark").is_none());
     }
 
     #[test]

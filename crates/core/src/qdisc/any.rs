@@ -42,7 +42,7 @@ macro_rules! any_qdisc {
                 match self { $(AnyQdisc::$variant(q) => q.admit(now, packet, may_pass, drops),)+ }
             }
 
-            fn requeued(&mut self, is: bool) {
+            fn requeued(&mut self, is: bool) -> bool {
                 match self { $(AnyQdisc::$variant(q) => q.requeued(is),)+ }
             }
 

@@ -241,6 +241,9 @@ impl<P: Packet + Copy + Default> Cake<P> {
                 }
             }
             self.heap.forget();
+        }
+        if wanted.len() < tins::TINS {
+            // `cake_clear_tin` of those that are not there leaves the turn behind the last one.
             self.cur_tin = 0;
         }
         let mut wanted = wanted.into_iter();

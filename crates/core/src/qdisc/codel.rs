@@ -7,9 +7,9 @@
 //! The square root makes TCP's rate fall linearly with time. A queue of one MTU is never bad. After a quiet phase of
 //! less than 16 `interval` dropping resumes at the pace at which it had ended.
 //!
-//! Four laws: [`Rfc8289`] (exact square root, nanoseconds, `>=`), [`Linux`] (6.1 to 6.12: ticks of 1.024 µs in 32
-//! bits, one Newton step a drop on a 16-bit root, `>`), [`Linux7`] (7.x: as Linux, but no step shorter than a tick, and
-//! at most 256 drops a dequeue), [`Ns2`] (ns-2's module of 2012: dropping resumes within 8 `interval`, and then with
+//! Four variants: `rfc8289` (exact square root, nanoseconds, `>=`), `linux` (6.1 to 6.12: ticks of 1.024 µs in 32
+//! bits, one Newton step a drop on a 16-bit root, `>`), `linux7` (7.x: as `linux`, but no step shorter than a tick, and
+//! at most 256 drops a dequeue), `ns2` (ns-2's module of 2012: dropping resumes within 8 `interval`, and then with
 //! `count` less 2, or less 1.56 % from 129 on; a delay is too long sooner after the last time; a drop counts only if
 //! the next packet is above target; the MTU is the largest packet seen).
 //!
@@ -462,8 +462,9 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for Codel<P, L> {
         passes
     }
 
-    fn requeued(&mut self, is: bool) {
+    fn requeued(&mut self, is: bool) -> bool {
         self.limit = if is { self.limit - 1 } else { self.limit + 1 };
+        self.queue.packets.len() <= self.limit
     }
 
     fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P> {

@@ -8,7 +8,7 @@
 //!
 //! Variants: Linux's two differ in CoDel alone. `rfc8290` has RFC 8289's CoDel, and what a full buffer drops is half of
 //! the fattest queue's packets, not bytes, and nothing to CoDel (RFC 8290 §4.1.3, RFC 8289 §5.4). `ns2` is another
-//! discipline: see [`FqCodelNs2`].
+//! discipline, that of ns-2.
 //!
 //! Deviations:
 //! - A packet's memory is its length plus a constant for the buffer around it, given by the link; the kernel counts
@@ -305,8 +305,9 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
         passes
     }
 
-    fn requeued(&mut self, is: bool) {
+    fn requeued(&mut self, is: bool) -> bool {
         self.limit = if is { self.limit - 1 } else { self.limit + 1 };
+        self.flows.packets() <= self.limit
     }
 
     #[inline]

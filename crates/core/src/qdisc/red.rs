@@ -7,7 +7,7 @@
 //! Between `min` and `max` arrivals are dropped with a probability that grows from 0 to `probability`, spread evenly. In
 //! Linux every arrival is dropped above `max`. In ns-2 the probability grows on to 1 between `max` and twice `max`
 //! (`gentle`), drops are never closer than 1/p (`wait`), and thresholds and averaging weight follow from the link's rate
-//! and delay at the start of the run ([`Config::automatic`]); a link that changes its rate keeps them.
+//! and delay at the start of the run; a link that changes its rate keeps them.
 //!
 //! Deviations of Linux's:
 //! - Jiffies last 4 ms (HZ 250, as Debian has it); the timer of `adaptive` begins with the run.

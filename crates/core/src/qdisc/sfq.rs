@@ -535,8 +535,9 @@ impl<P: Packet + Copy> Qdisc<P> for Sfq<P> {
         passes
     }
 
-    fn requeued(&mut self, is: bool) {
+    fn requeued(&mut self, is: bool) -> bool {
         self.limit = if is { self.limit - 1 } else { self.limit + 1 };
+        self.packets <= self.limit
     }
 
     #[inline]
@@ -580,6 +581,10 @@ impl<P: Packet + Copy> Qdisc<P> for Sfq<P> {
 
     fn stats(&self) -> super::Stats {
         self.red.iter().flat_map(|red| red.stats()).collect()
+    }
+
+    fn overlimits(&self) -> u64 {
+        self.red.as_ref().map_or(0, |red| red.overlimits())
     }
 
     fn classes(&self) -> Option<super::Stats> {

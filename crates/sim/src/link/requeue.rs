@@ -8,7 +8,7 @@
 //! Deviation: with byte queue limits Linux dequeues several packets at once and requeues those for which the card's ring has
 //! no room. This link dequeues them one by one, when there is room.
 
-use sojourn_core::qdisc::{AnyQdisc, Drops, Qdisc};
+use sojourn_core::qdisc::{AnyQdisc, DropReason, Drops, Qdisc};
 use sojourn_core::units::Time;
 
 use super::Link;
@@ -32,6 +32,16 @@ impl Link {
     pub(super) fn requeue(&mut self, packet: &Packet) {
         self.requeued = Some(*packet);
         self.qdisc.requeued(true);
+    }
+
+    /// The discipline has other parameters, and dropped what stands in [`Link::drops`] from this place on. Where the new limits
+    /// leave too little room, the packet that waits for the device goes first (Linux `qdisc_dequeue_internal`).
+    pub(super) fn keep_requeued(&mut self, before: usize) {
+        let fits = self.qdisc.requeued(true) && self.drops.len() == before;
+        if let Some(packet) = self.requeued.take_if(|_| !fits) {
+            self.qdisc.requeued(false);
+            self.drops.insert(before, (packet, DropReason::Overlimit));
+        }
     }
 
     /// The packet that waits for the device leaves.

@@ -2,11 +2,13 @@
 
 use sojourn_core::packet::{Ecn, Packet as _};
 use sojourn_model::plan::{LoadOptions, Plan};
+use sojourn_model::scenario::QdiscChange;
 
 use super::*;
 use crate::link::Link as Running;
 use crate::packet::{Packet, Parts};
 use crate::setup;
+use crate::topology::Change;
 
 /// What a link of 10 Mbit/s did with packets of 1250 bytes, 1 ms each.
 #[derive(Default)]
@@ -42,13 +44,26 @@ impl Played {
 
 /// Packets arrive at these times in µs, each of a flow that hashes to this queue of 1024.
 fn played(qdisc: &str, nic: Option<Nic>, arrivals: &[(u64, u32)]) -> Played {
+    changed(qdisc, None, nic, arrivals)
+}
+
+/// As [`played`], where the discipline takes on other parameters at 0.5 ms.
+fn changed(qdisc: &str, to: Option<&str>, nic: Option<Nic>, arrivals: &[(u64, u32)]) -> Played {
     let hop = hop("b", Rate(10_000_000), Span::ZERO, qdisc);
     let mut scenario = scenario(1, vec![hop], vec![entry("bulk", bulk(Time::ZERO), Span::ZERO)]);
     scenario.hops[0].right.nic = nic;
+    let middle = Time(500_000);
+    let parameters = |line: &str| scenario.link(0).qdisc.changed(line).expect("a change");
+    let mut to = to.map(|line| QdiscChange::Parameters(parameters(line)));
+    scenario.hops[0].right.changes.extend(to.clone().map(|change| (middle, change)));
     let mut link = Running::new(0, scenario.link(0), &setup::link(&scenario, 0), &Options::default());
     let mut played = Played::default();
     for (number, &(at, flow)) in (0..).zip(arrivals) {
         let now = Time(at * 1000);
+        if now > middle && to.take().is_some() {
+            link.change(middle, Change::Qdisc);
+            played.settle(&mut link, middle);
+        }
         while link.next_event() < now {
             let due = link.next_event();
             played.serve(&mut link, due);
@@ -60,6 +75,10 @@ fn played(qdisc: &str, nic: Option<Nic>, arrivals: &[(u64, u32)]) -> Played {
         if starts {
             played.serve(&mut link, now);
         }
+    }
+    if to.is_some() {
+        link.change(middle, Change::Qdisc);
+        played.settle(&mut link, middle);
     }
     while link.next_event() < Time::NEVER {
         let due = link.next_event();
@@ -116,6 +135,31 @@ fn behind_a_card_a_packet_passes_whether_its_ring_has_room_or_not() {
     let played = played("codel ecn ce_threshold 100us", Some(nic), &arrivals);
     // Two are in the ring, the third passes and waits for it.
     assert_eq!((played.order(), played.marked), (vec![0, 1, 2, 3, 4], vec![3, 4]));
+}
+
+/// Packet 0 is in transmission and 1 waits; at 0.5 ms the limit is lowered.
+#[test]
+fn a_change_that_leaves_too_little_room_drops_the_packet_that_waits_for_the_device_first() {
+    let arrivals = [(0, 1), (10, 1), (20, 1), (30, 1)];
+    for (from, to, dropped, left) in [
+        ("codel limit 9", "codel limit 3", vec![], vec![0, 1, 2, 3]),
+        ("codel limit 9", "codel limit 2", vec![1], vec![0, 2, 3]),
+        ("codel limit 9", "codel limit 1", vec![1, 2], vec![0, 3]),
+        ("fq_codel", "fq_codel limit 2", vec![1], vec![0, 2, 3]),
+        ("fq_codel", "fq_codel limit 1", vec![1, 2], vec![0, 3]),
+        // Memory is only that of the packets in the discipline.
+        ("fq_codel", "fq_codel memory_limit 6000", vec![], vec![0, 1, 2, 3]),
+        ("fq_codel", "fq_codel memory_limit 3000", vec![1, 2], vec![0, 3]),
+        // No packet passes these.
+        ("pie limit 9", "pie limit 2", vec![1], vec![0, 2, 3]),
+    ] {
+        let played = changed(from, Some(to), None, &arrivals);
+        assert_eq!((played.dropped, played.left.iter().map(|one| one.0).collect()), (dropped, left), "{from} to {to}");
+    }
+    // What comes after the change finds the new limit.
+    let more = [(0, 1), (10, 1), (20, 1), (600, 1), (700, 1)];
+    assert_eq!(changed("codel limit 9", Some("codel limit 3"), None, &more).dropped, [4]);
+    assert_eq!(changed("codel limit 9", Some("codel limit 1"), None, &more).dropped, [1, 3, 4]);
 }
 
 /// With this flow and discipline at 10 Mbit/s, over half a minute: Mbit/s.

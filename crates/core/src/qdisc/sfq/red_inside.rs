@@ -126,6 +126,11 @@ impl RedInside {
         Ok(())
     }
 
+    /// How often RED wanted to mark or drop a packet.
+    pub(super) fn overlimits(&self) -> u64 {
+        [self.prob, self.forced].iter().map(|counts| counts.mark + counts.mark_head + counts.drop).sum()
+    }
+
     pub(super) fn stats(&self) -> Stats {
         let RedInside { prob, forced, .. } = self;
         numbers([
