@@ -88,6 +88,26 @@ def sparse_latency(cases: Cases) -> Measure | None:
     return None
 
 
+def felt(cases: Cases) -> list[Measure]:
+    """What people notice of calls, web pages, video and responsiveness, where there are such flows.
+
+    Of several calls or tests of responsiveness it is the worst.
+    """
+    kinds = (
+        ("voip", "call MOS", "", "mos", "least", False),
+        ("web", "page load p50", "s", "page_load_s.p50", "mean", True),
+        ("video", "video stalled", "s", "video.stalled_s", "mean", True),
+        ("rpm", "RPM", "", "rpm.rpm", "least", False),
+    )
+    found = []
+    for kind, name, unit, path, how, lower_is_better in kinds:
+        flows = tuple(flow.name for flow in cases.flows if flow.kind == kind)
+        if flows:
+            said = f"lowest {name}" if how == "least" and len(flows) > 1 else name
+            found.append(Measure(said, unit, Address(path, flows=flows, how=how), lower_is_better))
+    return found
+
+
 # ---- cases that differ in one thing ----
 
 
@@ -128,7 +148,8 @@ def families(cases: Cases) -> list[list[int]]:
 def baseline_of(cases: Cases, wanted: str | None = None) -> str | None:
     """The baseline's value of the compared key: the first, or the one that is wanted.
 
-    A discipline's name is enough where only one value has it, alone or else as one of several. Refuses a value that is not swept.
+    A discipline's name is enough where only one value has it, alone or else as one of several.
+    Refuses a value that is not swept.
     """
     return _baseline(cases.sets, key_of(cases), wanted)
 

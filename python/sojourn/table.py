@@ -273,7 +273,7 @@ def addresses(cases: Cases) -> list[Address]:
     found = [column.of_queue(queue) for queue in cases.shown for column in QUEUE]
     found += [Address(GOODPUT.path)]
     found += [Address(paired.MEAN_DELAY, queues=tuple(cases.along(queue))) for queue in cases.shown]
-    found += [one.address for one in paired.measures(cases)]
+    found += [one.address for one in (*paired.measures(cases), *paired.felt(cases))]
     for kind in KINDS:
         groups = _groups(cases, kind).values()
         found += [column.of_flows([flow.name for flow in group]) for group in groups for column in kind.columns]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from sojourn.cli.base import cli, fail, format_option, rows_as_csv
 from sojourn import words
+from sojourn.cli.base import cli, fail, format_option, rows_as_csv
 from sojourn.plan import SUFFIX, load
 
 PACKET = 1514
@@ -80,8 +80,8 @@ kind = "pings"
 interval = "100ms"
 
 # What is compared: first the modem's buffer alone, as it is today. Then a router in front of the modem, whose shaper
-# (htb, or cake's own) sends at {percent} % of the line's rate: the queue forms in the router, where a discipline manages
-# it, and not in the modem. Each row of one list goes with the same row of the other.
+# (htb, or cake's own) sends at {percent} % of the line's rate: the queue forms in the router, where a discipline
+# manages it, and not in the modem. Each row of one list goes with the same row of the other.
 [sweep]
 zip = [["hop.home.qdisc", "hop.home.up.qdisc"]]
 "hop.home.qdisc" = [
