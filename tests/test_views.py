@@ -304,6 +304,20 @@ def test_until_on_a_swept_reverse_queue_stops_by_that_queue(tmp_path: Path, upli
     assert by_name["played"] == 0, "the same seeds were enough"
 
 
+def test_until_takes_up_and_down_and_refuses_a_flow_that_there_is_not(
+    tmp_path: Path, uplink: Path, sojourn: Run
+) -> None:
+    call = '[[flow]]\nname = "call"\nkind = "voip"\ndirection = "both"\n'
+    uplink.write_text(UPLINK.replace('"60s"', '"6s"').replace('"10s"', '"1s"').replace("[sweep]", call + "[sweep]"))
+    words = ("sweep", uplink, "--seeds", 9, "--store", tmp_path / "store", "-f", "json", "--until")
+    for said, name in (("up", "home.reverse"), ("down", "home")):
+        by_word = json.loads(sojourn(*words, f"hops.home.{said}.sojourn_ms.p95 5%").stdout)
+        by_name = json.loads(sojourn(*words, f"hops.{name}.sojourn_ms.p95 5%").stdout)
+        assert by_word["combinations"] == by_name["combinations"]
+    refused = sojourn(*words, "flows.call.mos 5%", code=2)
+    assert "nearest is flows.call." in refused.stderr
+
+
 def test_until_watches_every_queue_that_is_swept(tmp_path: Path) -> None:
     rule = campaign.Until.parse("sojourn_ms.p95 1")
     steady, noisy = [10.0] * 8, [10.0, 30.0, 10.0, 30.0, 10.0, 30.0, 10.0, 30.0]
