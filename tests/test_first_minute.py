@@ -163,6 +163,35 @@ def test_whatever_new_writes_runs(sojourn: Run, access: str, down: str, up: str,
     assert [len(runs["runs"]), runs["skipped"]] == [4, []]
 
 
+def test_what_new_writes_says_up_and_down_and_has_pages_to_measure(sojourn: Run, tmp_path: Path) -> None:
+    sojourn("new", "line", *LINE)
+    text = (tmp_path / "line.toml").read_text()
+    assert '"hop.home.up.qdisc"' in text
+    assert not re.search(r'reverse *=|= "(left|right)"', text)
+    assert "1321 packets, 800 ms" in text
+    assert "132 packets, 799 ms" in text
+    for run in json.loads(sojourn("run", "line.toml", "-f", "json").stdout)["runs"]:
+        objects = sum(flow["completed"] for flow in run["flows"] if flow["kind"] == "web")
+        assert objects >= 10, "a quantile needs more than one page"
+
+
+def test_check_groups_commands_by_interface_and_writes_a_change_as_lines(sojourn: Run, tmp_path: Path) -> None:
+    sojourn("new", "line", *LINE)
+    text = (tmp_path / "line.toml").read_text()
+    change = '[["0s", "cake bandwidth 19mbit"], ["30s", "cake bandwidth 9mbit"]]'
+    (tmp_path / "line.toml").write_text(text.replace('"cake bandwidth 19mbit"', change))
+    said = sojourn("check", "line.toml").stdout
+    assert "hop.home.qdisc = cake bandwidth 19mbit; 30s: cake bandwidth 9mbit" in " ".join(said.split())
+    assert "\n\n\n" not in said
+    down, up = said.split("To set on a router. ")[1:]
+    assert down.startswith("home: ")
+    assert "rate 19mbit" in down
+    assert "1900kbit" not in down
+    assert up.startswith("home.reverse: ")
+    assert "1900kbit" in up
+    assert "19mbit" not in up
+
+
 def test_a_file_wins_over_a_scenario_of_its_name_and_a_folder_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,8 +203,10 @@ def test_a_file_wins_over_a_scenario_of_its_name_and_a_folder_does_not(
     (tmp_path / "home").write_text("")
     assert plan.find("home") == Path("home")
     (tmp_path / "my-line.toml").write_text("")
-    with pytest.raises(Refusal, match=r"nearest is my-line\.toml"):
-        plan.find("my-line")
+    (tmp_path / "dsl.toml").write_text("")
+    for word, nearest in {"my-line": "my-line", "mi-line": "my-line", "dsl": "dsl", "dls.toml": "dsl"}.items():
+        with pytest.raises(Refusal, match=rf"nearest is {nearest}\.toml "):
+            plan.find(word)
 
 
 def test_an_id_names_all_parts_of_a_claim_and_no_other() -> None:

@@ -338,6 +338,11 @@ def test_the_store_is_asked_in_sql(tmp_path: Path, sojourn: Run) -> None:
     assert not (tmp_path / "t").exists()
 
 
+def test_a_folder_in_the_place_of_sql_is_answered_with_the_option(tmp_path: Path, sojourn: Run) -> None:
+    (tmp_path / "kept").mkdir()
+    assert "--store kept" in sojourn("store", "kept", code=2).stderr
+
+
 def test_queries_need_no_network_and_files_are_read_by_duckdb_alone(tmp_path: Path) -> None:
     fill(Store(tmp_path), range(random.Random(1).randrange(3, 9)))
     pattern = str(tmp_path / "runs" / "*.parquet")

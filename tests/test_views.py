@@ -19,15 +19,17 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from conftest import ROOT, Run
-from sojourn import _core, agree, campaign, headline, paired, queues, report, screen, sweep, table
+from sojourn import _core, agree, campaign, headline, paired, plot, queues, report, screen, sweep, table, words
 from sojourn.agree.judge import BY_NAME, Pair, rankings, summaries
 from sojourn.agree.judge import Run as Kept
 from sojourn.cases import Address, Cases
 from sojourn.cli import tables
 from sojourn.cli.agree import _tables as show_agreement
+from sojourn.errors import Refusal
 from sojourn.plan import load
 from sojourn.run import Simulator
 from sojourn.store import Store
+from sojourn.words import time_text
 
 FEW = settings(
     max_examples=12,
@@ -113,7 +115,8 @@ def check_rows_against_json(cases: Cases, text: str, runs: list[dict[str, Any]])
                     mean = mean_in_json(runs, chosen, one.queue, column.path)
                     assert mean is not None
                     value = mean * column.scale
-                    expected.append(table.number(value, min(column.digits, 3) if value < 100 else column.digits))
+                    count = column.digits > 3 and value >= 100
+                    expected.append(table.number(round(value) if count else value, table.shown_digits(column, value)))
             at = [place for place, column in enumerate(one.columns) if column.path != "goodput_mbit"]
             shown_cells = [re.split(r" ±|[*!]", cells[place])[0] for place in at]
             assert shown_cells == expected
@@ -310,6 +313,20 @@ def test_until_on_a_swept_reverse_queue_stops_by_that_queue(tmp_path: Path, upli
     assert by_name["played"] == 0, "the same seeds were enough"
 
 
+def test_until_takes_up_and_down_and_refuses_a_flow_that_there_is_not(
+    tmp_path: Path, uplink: Path, sojourn: Run
+) -> None:
+    call = '[[flow]]\nname = "call"\nkind = "voip"\ndirection = "both"\n'
+    uplink.write_text(UPLINK.replace('"60s"', '"6s"').replace('"10s"', '"1s"').replace("[sweep]", call + "[sweep]"))
+    words = ("sweep", uplink, "--seeds", 9, "--store", tmp_path / "store", "-f", "json", "--until")
+    for said, name in (("up", "home.reverse"), ("down", "home")):
+        by_word = json.loads(sojourn(*words, f"hops.home.{said}.sojourn_ms.p95 5%").stdout)
+        by_name = json.loads(sojourn(*words, f"hops.{name}.sojourn_ms.p95 5%").stdout)
+        assert by_word["combinations"] == by_name["combinations"]
+    refused = sojourn(*words, "flows.call.mos 5%", code=2)
+    assert "nearest is flows.call." in refused.stderr
+
+
 def test_until_watches_every_queue_that_is_swept(tmp_path: Path) -> None:
     rule = campaign.Until.parse("sojourn_ms.p95 1")
     steady, noisy = [10.0] * 8, [10.0, 30.0, 10.0, 30.0, 10.0, 30.0, 10.0, 30.0]
@@ -499,6 +516,62 @@ def test_the_headline_weighs_delay_and_goodput() -> None:
     starved = headline.sentences(facts_of({"pfifo": (500, 10), "codel": (12, 9.5), "red": (1.5, 6)}))
     assert starved[0].startswith("codel keeps delay lowest")
     assert starved[1].startswith("red has less delay, but 40 % less goodput")
+
+
+def test_the_headline_names_calls_pages_and_video_by_the_numbers_of_the_tables(tmp_path: Path) -> None:
+    path = tmp_path / "line.toml"
+    path.write_text(
+        UPLINK + '[[flow]]\nname = "call"\nkind = "voip"\ndirection = "both"\n'
+        '[[flow]]\nname = "reader"\nkind = "web"\npage = true\ncount = 3\n'
+        '[[flow]]\nname = "film"\nkind = "video"\n'
+    )
+    cases = sweep.compare(path).cases()
+    said = " ".join(headline.sentences(cases))
+    found = {one.key: one for one in table.tables(cases)}
+    mos = [row.cells[-1] for row in found["datagrams"].rows]
+    assert {cell.column.path for cell in mos} == {"mos"}
+    worst = min(cell.mean.value for cell in mos if cell.mean)
+    assert f"lowest call MOS {table.number(worst, 3)}" in said
+    pages = [row.cells[0] for row in found["web"].rows if row.cells[0].column.path == "page_load_s.p50"]
+    longest = max(cell.mean.value for cell in pages if cell.mean)
+    assert f"page load p50 {time_text(1e3 * longest)}" in said
+    assert "video stalled" not in said, "it never does"
+
+
+def test_labels_that_are_repeated_and_commands_are_those_of_their_queue(tmp_path: Path) -> None:
+    path = tmp_path / "line.toml"
+    lines = ['"htb rate 4mbit child codel"', '"htb rate 4mbit child fq_codel"', '"cake bandwidth 4mbit"', '"cake nat"']
+    up = [line.replace("4mbit", "3mbit") for line in lines]
+    keys = ["hop.home.qdisc", "hop.home.up.qdisc"]
+    swept = f'zip = [{json.dumps(keys)}]\n"{keys[0]}" = [{", ".join(lines)}]\n"{keys[1]}" = [{", ".join(up)}]\n'
+    path.write_text(UPLINK[: UPLINK.index("[sweep]")] + "[sweep]\n" + swept)
+    cases = sweep.compare(path).cases()
+    assert cases.shown == ["home.reverse", "home"]
+    assert [cases.short_labels(queue) == cases.labels(queue) for queue in cases.shown] == [True, True], "two are cake"
+    for width in (40, 60, 80):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("COLUMNS", str(width))
+            text = printed(cases)
+        parts = {queue: text.split(f"queue {queue}\n")[1].split("queue ")[0] for queue in cases.shown}
+        assert "4mbit" not in parts["home.reverse"]
+        assert "3mbit" not in parts["home"].split("\nlong flows")[0].split("\npings")[0]
+    commands = [(one.queues, one.line) for one in table.commands(cases)]
+    assert [queues_of for queues_of, _ in commands] == [("home.reverse",)] * 3 + [("home.reverse", "home")] + [
+        ("home",)
+    ] * 3
+    assert all(("3mbit" in (line or "")) == ("home" not in names) for names, line in commands if "mbit" in (line or ""))
+
+
+def test_a_shaper_is_called_by_both_names_and_drawn_in_its_childs_colour() -> None:
+    assert words.short_name("htb rate 8mbit child fq_codel limit 9") == "htb + fq_codel"
+    assert words.parameters_of("htb rate 8mbit child fq_codel limit 9") == "rate 8mbit; limit 9"
+    assert [words.short_name(one) for one in ("cake", "", "codel limit 9; 30s: fq")] == ["cake", "", "codel"]
+    assert plot.colours(["htb rate 8mbit child fq_codel"]) == plot.colours(["fq_codel"])
+    sets = [{"hop.a.qdisc": one} for one in ("codel", "htb rate 8mbit child codel", "htb rate 8mbit child cake")]
+    chosen = {wanted: paired._baseline(sets, "hop.a.qdisc", wanted) for wanted in ("codel", "cake", "htb + codel")}
+    assert list(chosen.values()) == ["codel", sets[2]["hop.a.qdisc"], sets[1]["hop.a.qdisc"]]
+    with pytest.raises(Refusal, match="--baseline = htb"):
+        paired._baseline(sets, "hop.a.qdisc", "htb")
 
 
 def test_the_headline_makes_no_winner_where_there_is_none() -> None:

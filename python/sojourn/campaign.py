@@ -324,9 +324,11 @@ class _Sweep:
         hops = {one["name"]: one["qdisc"] for one in about["hops"]}
         addresses: list[str] = []
         if until:
-            flows = [one["name"] for one in (*about["flows"], *combinations[0].scenario["flow"])]
+            flows = [one["name"] for one in about["flows"]]
+            flows += [name for one in combinations[0].scenario["flow"] for name in _names_of(one)]
             named = queues.swept([one["set"] for one in runs], list(hops))
-            addresses = list(dict.fromkeys(measures.full(until.address, hop) for hop in named or hops))
+            address = measures.plain(until.address, hops)
+            addresses = list(dict.fromkeys(measures.full(address, hop) for hop in named or hops))
             measures.refuse_unknown(addresses[0], measures.known(hops, flows))
         ids = [identities[index].id if index in identities else "" for index in range(len(runs))]
         swept = Swept(plan.title, world.name, store, combinations, hops, ids, json.loads(plan.skipped()), plan)
@@ -502,6 +504,12 @@ class _Sweep:
         self.swept.surplus = len(self.mine.difference(*(one.indices for one in self.swept.combinations)))
         self.swept.store.fold()
         return self.swept
+
+
+def _names_of(flow: Mapping[str, Any]) -> list[str]:
+    """The names that the flows of a scenario's entry share; both directions have one each."""
+    name = str(flow["name"])
+    return [f"{name}.right", f"{name}.left"] if flow.get("direction") == "both" else [name]
 
 
 def _combinations(text: str, runs: Sequence[dict[str, Any]], among: Among | None) -> list[Combination]:

@@ -122,14 +122,17 @@ class Cases:
         said = labels(self.sets, about, self.queues)
         return [label or of_case.get(about, "") for label, of_case in zip(said, self.qdiscs, strict=True)]
 
-    def short_labels(self) -> list[str]:
-        """The labels in tables that are about no queue: disciplines' names alone where these differ, whose whole lines
-        the queue's table has; nothing where there is only one case."""
+    def short_labels(self, queue: str | None = None) -> list[str]:
+        """The labels in tables that are about no queue, and where a queue's labels are repeated: disciplines' names
+        alone where these differ, whose whole lines the queue's table has; nothing where there is only one case.
+
+        Without `queue` they are the compared queue's.
+        """
         if len(self.sets) == 1:
             return [""]
-        whole = self.labels()
-        names = [label.split()[0] if label else "" for label in whole]
-        kinds = {line.split()[0] for of_case in self.qdiscs for line in of_case.values() if line}
+        whole = self.labels(queue)
+        names = list(map(words.short_name, whole))
+        kinds = {words.short_name(line) for of_case in self.qdiscs for line in of_case.values() if line}
         return names if len(set(names)) == len(names) and set(names) <= kinds else whole
 
     def along(self, queue: str) -> list[str]:

@@ -19,7 +19,7 @@ from sojourn.plot import INK, WIDTH, Data, Line, Picture, Sheet
 from sojourn.records import RunRecord
 from sojourn.rows import Row, qdisc_at, rows_of
 from sojourn.sweep import Combination, Mean, mean_of
-from sojourn.words import NOTHING, rate_text, time_text
+from sojourn.words import NOTHING, rate_text, short_name, time_text
 
 NAME = "summary"
 MOST_PANELS = 4
@@ -110,9 +110,7 @@ def measures(combinations: Sequence[Combination], hop: str) -> list[Measure]:
     if any(one.name == "page_load_s" for one in there):
         there = [one for one in there if one.name != "transfer_s"]
     if len(combinations) == 1:
-        waits = [
-            replace(one, title=f"{one.title} ({plot.kind_of(qdisc_at(combinations[0], one.hop))})") for one in waits
-        ]
+        waits = [replace(one, title=f"{one.title} ({short_name(qdisc_at(combinations[0], one.hop))})") for one in waits]
     return [waits[0], *there, *waits[1:]][:MOST_PANELS]
 
 

@@ -31,6 +31,8 @@ class Fact:
     """All flows together."""
     latency_ms: Mean | None
     """95th percentile of the sparse flows' latency, if there are any."""
+    felt: tuple[str, ...] = ()
+    """Results of calls, web pages and video, in words."""
 
 
 def facts(cases: Cases) -> list[Fact]:
@@ -38,12 +40,19 @@ def facts(cases: Cases) -> list[Fact]:
     sparse = paired.sparse_latency(cases)
     delays, goodputs = cases.read(paired.delay(cases).address), cases.read(Address("goodput_mbit"))
     latencies = cases.read(sparse.address) if sparse else [[] for _ in cases.sets]
+    felt = [(one, cases.read(one.address)) for one in paired.felt(cases)]
+    felt = [(one, values) for one, values in felt if any(map(any, values))]  # a video that never stalls says nothing
     found = []
     for case, label in enumerate(cases.short_labels()):
         delay, goodput = mean_of(delays[case]), mean_of(goodputs[case])
         if delay and goodput:
-            found.append(Fact(case, label, delay, goodput.value, mean_of(latencies[case])))
+            noticed = tuple(_noticed(one, mean) for one, values in felt if (mean := mean_of(values[case])))
+            found.append(Fact(case, label, delay, goodput.value, mean_of(latencies[case]), noticed))
     return found
+
+
+def _noticed(measure: paired.Measure, mean: Mean) -> str:
+    return f"{measure.name} {time_text(1e3 * mean.value) if measure.unit == 's' else number(mean.value, 3)}"
 
 
 def sentences(cases: Cases) -> list[str]:
@@ -108,6 +117,7 @@ def _numbers(cases: Cases, one: Fact) -> str:
     sparse = paired.sparse_latency(cases)
     if sparse and one.latency_ms:
         said.append(f"{sparse.name} {time_text(one.latency_ms.value)}")
+    said += one.felt
     said.append(f"goodput {number(one.goodput_mbit, 3)} Mbit/s")
     return ", ".join(said)
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sojourn import columns
 from sojourn.cases import OVER, Address, shared_name
 from sojourn.errors import Refusal, nearest_of
+from sojourn.queues import DOWN, REVERSE, UP
 
 COLUMNS = ("hops", "flows", "jain", "goodput_mbit")
 """What of a store's columns holds them."""
@@ -107,6 +108,16 @@ def of_flow(address: str) -> str:
 def full(address: str, hop: str) -> str:
     """An address whose queue goes without saying: `sojourn_ms.p95` is that of `hop`."""
     return f"hops.{hop}.{address}" if address.split(".")[0] in {field.name for field in columns.HOP} else address
+
+
+def plain(address: str, queues: Collection[str]) -> str:
+    """An address with the queue's own name, where it says `hops.NAME.up` or `hops.NAME.down`."""
+    for queue in queues:
+        hop = queue.removesuffix(REVERSE)
+        said = f"hops.{hop}{DOWN if queue == hop else UP}."
+        if address.startswith(said) and said[len("hops.") : -1] not in queues:
+            return f"hops.{queue}.{address.removeprefix(said)}"
+    return address
 
 
 def known(hops: Iterable[str], flows: Iterable[str]) -> list[str]:

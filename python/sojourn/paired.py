@@ -88,6 +88,26 @@ def sparse_latency(cases: Cases) -> Measure | None:
     return None
 
 
+def felt(cases: Cases) -> list[Measure]:
+    """What people notice of calls, web pages, video and responsiveness, where there are such flows.
+
+    Of several calls or tests of responsiveness it is the worst.
+    """
+    kinds = (
+        ("voip", "call MOS", "", "mos", "least", False),
+        ("web", "page load p50", "s", "page_load_s.p50", "mean", True),
+        ("video", "video stalled", "s", "video.stalled_s", "mean", True),
+        ("rpm", "RPM", "", "rpm.rpm", "least", False),
+    )
+    found = []
+    for kind, name, unit, path, how, lower_is_better in kinds:
+        flows = tuple(flow.name for flow in cases.flows if flow.kind == kind)
+        if flows:
+            said = f"lowest {name}" if how == "least" and len(flows) > 1 else name
+            found.append(Measure(said, unit, Address(path, flows=flows, how=how), lower_is_better))
+    return found
+
+
 # ---- cases that differ in one thing ----
 
 
@@ -128,7 +148,8 @@ def families(cases: Cases) -> list[list[int]]:
 def baseline_of(cases: Cases, wanted: str | None = None) -> str | None:
     """The baseline's value of the compared key: the first, or the one that is wanted.
 
-    A discipline's name is enough where only one value has it. Refuses a value that is not swept.
+    A discipline's name is enough where only one value has it, alone or else as one of several.
+    Refuses a value that is not swept.
     """
     return _baseline(cases.sets, key_of(cases), wanted)
 
@@ -157,9 +178,11 @@ def _baseline(sets: Sequence[Mapping[str, Any]], key: str | None, wanted: str | 
         return values[0] if values else None
     if wanted in values:
         return wanted
-    of_kind = [value for value in values if value.split()[:1] == [wanted]]
-    if len(of_kind) == 1:
-        return of_kind[0]
+    alone = [value for value in values if words.short_name(value) == wanted]
+    named = [value for value in values if wanted in words.disciplines_of(value)]
+    for found in (alone, named):
+        if len(found) == 1:
+            return found[0]
     known = ", ".join(values) if values else "none, since nothing is swept"
     raise Refusal(f"--baseline = {wanted}: expected a value of {key or 'a sweep'}: {known}{nearest_of(wanted, values)}")
 

@@ -37,8 +37,8 @@ def find(word: str | Path) -> Path:
         return path
     if str(word) in named:
         return named[str(word)]
-    here = [file.name for file in Path().glob(f"*{SUFFIX}")]
-    nearest = nearest_of(path.name, [*here, *named]) or nearest_of(path.stem, named)
+    said = {name: name for name in named} | {file.stem: file.name for file in Path().glob(f"*{SUFFIX}")}
+    nearest = nearest_of(path.name.removesuffix(SUFFIX), said, call=said.get)
     raise Refusal(
         f"{word}: no such file, and no scenario of this name{nearest} "
         "('sojourn list scenarios' shows those that come with sojourn, 'sojourn new' writes one of your own)"

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from sojourn.records import write_bytes
 from sojourn.sweep import Combination
-from sojourn.words import rate_text, rows_as_csv
+from sojourn.words import disciplines_of, rate_text, rows_as_csv
 
 COLOURS = {
     "pfifo": "#6e6e6e",
@@ -173,8 +173,8 @@ def _settle(figure: Figure, dpi: int) -> None:
 
 
 def kind_of(qdisc: str) -> str:
-    """The discipline's name in a tc line."""
-    return qdisc.split()[0] if qdisc.split() else ""
+    """The name of the discipline in a tc line that decides about packets: below a shaper it is the child."""
+    return next(iter(reversed(disciplines_of(qdisc))), "")
 
 
 def colours(qdiscs: Sequence[str]) -> list[str]:

@@ -19,11 +19,8 @@ class Row:
     rest: str
     """The discipline's parameters, and what else varies; may be empty."""
     colour: str
-
-    @property
-    def label(self) -> str:
-        """Name and rest on one line."""
-        return f"{self.name} {self.rest}".strip()
+    label: str
+    """All of it on one line, with the discipline's line as written."""
 
 
 def rows_of(shown: Sequence[Combination], hop: str) -> list[Row]:
@@ -32,14 +29,16 @@ def rows_of(shown: Sequence[Combination], hop: str) -> list[Row]:
     others = _others(shown, hop)
     if len(set(lines)) == 1 and len(shown) > 1:
         named = [(other or lines[0], lines[0]) for other in others]
+        labels = [f"{name} {rest}" for name, rest in named]
     else:
-        parts = [line.partition(" ")[::2] for line in lines]
         named = [
-            (name, ", ".join(filter(None, (rest, other)))) for (name, rest), other in zip(parts, others, strict=True)
+            (words.short_name(line), ", ".join(filter(None, (words.parameters_of(line), other))))
+            for line, other in zip(lines, others, strict=True)
         ]
+        labels = [", ".join(filter(None, pair)) for pair in zip(lines, others, strict=True)]
     return [
-        Row(one, name, rest, colour)
-        for one, (name, rest), colour in zip(shown, named, plot.colours(lines), strict=True)
+        Row(one, name, rest, colour, label)
+        for one, (name, rest), colour, label in zip(shown, named, plot.colours(lines), labels, strict=True)
     ]
 
 

@@ -59,9 +59,14 @@ def say(text: str) -> None:
 
 
 def continued(command: str) -> list[str]:
-    """A shell command in lines that the shell joins again."""
-    lines = wrapped(command, width() - len(" \\"))
-    return [f"{line} \\" for line in lines[:-1]] + lines[-1:]
+    """A shell command in lines that the shell joins again; of several, joined by `&&`, each begins a line."""
+    parts = command.split(" && ")
+    found = []
+    for number, part in enumerate(parts):
+        lines = wrapped(part, width() - len(" && \\"))
+        end = [f"{lines[-1]} &&"] if number < len(parts) - 1 else lines[-1:]
+        found += [f"{line} \\" for line in lines[:-1]] + end
+    return found
 
 
 def wrapped(text: str, most: int) -> list[str]:

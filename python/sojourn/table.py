@@ -273,7 +273,7 @@ def addresses(cases: Cases) -> list[Address]:
     found = [column.of_queue(queue) for queue in cases.shown for column in QUEUE]
     found += [Address(GOODPUT.path)]
     found += [Address(paired.MEAN_DELAY, queues=tuple(cases.along(queue))) for queue in cases.shown]
-    found += [one.address for one in paired.measures(cases)]
+    found += [one.address for one in (*paired.measures(cases), *paired.felt(cases))]
     for kind in KINDS:
         groups = _groups(cases, kind).values()
         found += [column.of_flows([flow.name for flow in group]) for group in groups for column in kind.columns]
@@ -458,6 +458,8 @@ def more_seeds(count: int | None) -> str:
 class Command:
     """The `tc` command for a discipline that was compared."""
 
+    queues: tuple[str, ...]
+    """The queues that have it."""
     discipline: str
     line: str | None
     """The command; None where no stock kernel has the discipline."""
@@ -465,8 +467,9 @@ class Command:
 
 
 def commands(cases: Cases) -> list[Command]:
-    """A command for each discipline of the queues that are shown, each once."""
-    found: dict[str, Command] = {}
+    """A command for each discipline of the queues that are shown, each once; those of the same queues together."""
+    pairs: list[tuple[str, str]] = []
+    lines: dict[str, str] = {}
     for queue in cases.shown:
         for chosen, of_case in zip(cases.sets, cases.qdiscs, strict=True):
             resolved = words.lines_of(of_case.get(queue, ""))
@@ -474,15 +477,18 @@ def commands(cases: Cases) -> list[Command]:
             if len(swept) != len(resolved):  # not swept, or set as text
                 swept = resolved
             for written, full in zip(swept, resolved, strict=True):
-                found.setdefault(written, _command(written, full))
-    return list(found.values())
+                pairs.append((queue, written))
+                lines.setdefault(written, full)
+    groups = tcline.by_queues(pairs)
+    return [_command(names, written, lines[written]) for names, group in groups.items() for written in group]
 
 
-def _command(written: str, resolved: str) -> Command:
+def _command(names: tuple[str, ...], written: str, resolved: str) -> Command:
     line, note = tcline.paste(written)
     if line is None:  # sizes in BDP are for scenarios only; the resolved line has none
-        line, note = tcline.paste(resolved)
-    return Command(written, line, note)
+        other, more = tcline.paste(resolved)
+        line, note = (other, more) if other else (line, note)
+    return Command(names, written, line, note)
 
 
 def _is_line_of(key: str, queue: str, cases: Cases) -> bool:
@@ -502,9 +508,14 @@ def cell(mean: Mean | None, column: Column) -> tuple[str, str]:
     if mean is None:
         return "–", ""
     value = mean.value * column.scale
-    text = number(value, min(column.digits, 3) if value < 100 else column.digits)  # a mean of counts is no count
+    text = number(round(value) if column.digits > 3 and value >= 100 else value, shown_digits(column, value))
     visible = mean.half_width and mean.half_width > UNSEEN * abs(mean.value)
     return text, f"± {interval(mean.half_width * column.scale)}" if mean.half_width and visible else ""
+
+
+def shown_digits(column: Column, value: float) -> int:
+    """Significant digits of a number: a mean of small counts is no count, and has three."""
+    return column.digits if value >= 100 else min(column.digits, 3)
 
 
 def interval(half_width: float) -> str:

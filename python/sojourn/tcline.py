@@ -3,11 +3,40 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
-from sojourn import _core
+from sojourn import _core, queues
 
 CHANGES = re.compile(r"; [0-9.]+(?:ns|us|ms|s|min|h): ")
 """Separates the lines of a discipline that changes during a run."""
+DOWN = (
+    "the interface that leads to the right: at home the one to your devices, or an ifb that gets the download "
+    "(OpenWrt's sqm-scripts makes one)"
+)
+UP = "the interface that leads to the left: at home the one to the modem"
+BOTH = (
+    "the interface that leads to either side: at home the one to your devices for the download, the one to the modem "
+    "for the upload"
+)
+
+
+def by_queues(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, ...], list[str]]:
+    """Disciplines by the queues that have them, from pairs of queue and discipline: each discipline is named once."""
+    having: dict[str, list[str]] = {}
+    for queue, qdisc in pairs:
+        names = having.setdefault(qdisc, [])
+        if queue not in names:
+            names.append(queue)
+    found: dict[tuple[str, ...], list[str]] = {}
+    for qdisc, names in having.items():
+        found.setdefault(tuple(names), []).append(qdisc)
+    return found
+
+
+def where(names: Sequence[str]) -> str:
+    """For which interface of a router eth0 stands in the commands of these queues."""
+    up = [name.endswith(queues.REVERSE) for name in names]
+    return f"{' and '.join(names)}: eth0 stands for {UP if all(up) else BOTH if any(up) else DOWN}."
 
 
 def paste(qdisc: str) -> tuple[str | None, str]:

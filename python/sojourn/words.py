@@ -133,6 +133,24 @@ def lines_of(value: object) -> list[str]:
     return re.split(r"; \S+: ", str(value))
 
 
+def disciplines_of(line: str) -> list[str]:
+    """The names of the disciplines in a line, the outermost first: `htb rate 8mbit child codel` has two.
+
+    Of a discipline that changes, those at the start.
+    """
+    return [part.split()[0] for part in lines_of(line)[0].split(" child ") if part.split()]
+
+
+def short_name(line: str) -> str:
+    """A line without its parameters: `htb + codel`."""
+    return " + ".join(disciplines_of(line))
+
+
+def parameters_of(line: str) -> str:
+    """What `short_name` leaves out: of a shaper and what stands below it, first the shaper's parameters."""
+    return "; ".join(filter(None, (part.partition(" ")[2] for part in line.split(" child "))))
+
+
 def distinct(values: Sequence[object]) -> list[str]:
     """Values of one key, each as `written`, with as many digits as keep different ones apart."""
     different = len({json.dumps(value) for value in values})

@@ -129,7 +129,11 @@ pub(crate) fn set(root: &mut Table, address: &str, value: Value, line: Option<u3
         ["group", name, key] => (named(root, "group", name, group_names, &fault)?, &keys::GROUP, key),
         _ => {
             let expected = "duration, hop.NAME.KEY, hop.NAME.reverse.KEY (or up.KEY), hop.NAME.nic.KEY, flow.NAME.KEY, group.NAME.KEY, access.KEY or host.KEY";
-            return Err(fault(format!("no key has this address: expected one like {expected}")));
+            let error = fault(format!("no key has this address: expected one like {expected}"));
+            return Err(match parts[..] {
+                ["hop", _, word, _] => error.nearest(word, ["up", "down", "reverse", "nic"]),
+                _ => error,
+            });
         }
     };
     let settable = |key: &Key| key.form != Form::Section || key.name == "nic";
@@ -229,6 +233,8 @@ mod tests {
         assert_eq!(nearest("durations").as_deref(), Some("duration"));
         assert_eq!(nearest("a.b.c.d.e"), None);
         assert_eq!(nearest("hop.b.up.ratee").as_deref(), Some("rate"));
+        assert_eq!(nearest("hop.b.upp.rate").as_deref(), Some("up"));
+        assert_eq!(nearest("hop.b.revers.rate").as_deref(), Some("reverse"));
     }
 
     #[test]

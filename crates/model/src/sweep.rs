@@ -40,9 +40,14 @@ impl Sweep {
         let Kind::Table(table) = &value.kind else {
             return Err(Error::at(value.line, "sweep", "expected a section [sweep]").value(value.written()));
         };
-        let mut axes = Vec::new();
+        let mut axes: Vec<Axis> = Vec::new();
         flatten(table, "", &mut |key, value| {
             if !matches!(key.as_str(), "zip" | "seeds") {
+                let same = |axis: &&Axis| address::plain(&axis.keys[0].0) == address::plain(&key);
+                if let Some(Axis { keys }) = axes.iter().find(same) {
+                    let problem = format!("given twice: also as {}, which is the same key", keys[0].0);
+                    return Err(Error::at(value.line, format!("sweep.{key}"), problem));
+                }
                 let values = values(&key, value)?;
                 axes.push(Axis { keys: vec![(key, value.line, values)] });
             }
@@ -284,6 +289,18 @@ mod tests {
         ] {
             assert_eq!(sweep(text).err().map(|e| e.key), Some("sweep.zip".into()), "{text}");
         }
+    }
+
+    #[test]
+    fn a_key_is_swept_once_whichever_word_names_its_direction() {
+        for (one, other) in [("up", "reverse"), ("reverse", "up"), ("down", "")] {
+            let keys = [one, other].map(|word| if word.is_empty() { "qdisc".into() } else { format!("{word}.qdisc") });
+            let text = format!("\"hop.a.{}\" = [\"codel\"]\n\"hop.a.{}\" = [\"fq\"]", keys[0], keys[1]);
+            let error = sweep(&text).err().expect("refused");
+            assert_eq!((error.key, error.line), (format!("sweep.hop.a.{}", keys[1]), Some(3)), "{text}");
+            assert!(error.problem.contains(&format!("also as hop.a.{}", keys[0])), "{text}");
+        }
+        assert!(sweep("\"hop.a.up.qdisc\" = [\"codel\"]\n\"hop.a.down.qdisc\" = [\"fq\"]").is_ok());
     }
 
     #[test]

@@ -18,6 +18,7 @@ from sojourn.agree import Comparison, words
 from sojourn.agree.judge import BY_NAME, SHARES, Pair, Run, rankings, summaries
 from sojourn.plot import Data, Picture
 from sojourn.records import to_json, write_text
+from sojourn.words import short_name
 
 PAGE = "agree.html"
 SHOWN = {"goodput": ("o", "#13866f"), "mean": ("D", "#1f6fb4"), "p95": ("s", "#6a3fa0"), "drops": ("x", "#d1495b")}
@@ -116,7 +117,7 @@ def _percent(value: float, _place: int | None = None) -> str:
 
 
 def _name(pair: Pair) -> str:
-    return pair.name if pair.label else f"{pair.file}: {plot.kind_of(pair.qdisc)} · {pair.title}"
+    return pair.name if pair.label else f"{pair.file}: {short_name(pair.qdisc)} · {pair.title}"
 
 
 def overlay(pair: Pair, about: str, name: str) -> Picture:

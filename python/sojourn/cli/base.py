@@ -17,6 +17,7 @@ from sojourn import _core
 from sojourn.errors import Refusal
 from sojourn.plan import find, load
 from sojourn.words import rows_as_csv as rows_as_csv
+from sojourn.words import schedule_text
 
 if TYPE_CHECKING:
     from sojourn.claims import Experiment, Found
@@ -209,7 +210,7 @@ def warn(warnings: Sequence[str]) -> None:
 
 def set_text(chosen: dict[str, Any]) -> str:
     """A combination of the sweep in words."""
-    return ", ".join(f"{key} = {value}" for key, value in chosen.items()) or "the scenario"
+    return ", ".join(f"{key} = {schedule_text(value)}" for key, value in chosen.items()) or "the scenario"
 
 
 @contextmanager

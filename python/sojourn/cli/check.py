@@ -62,7 +62,7 @@ def _show_rates(plan: _core.Plan) -> None:
     """Charts of the links whose rate changes, of the first combination."""
     shown = json.loads(plan.rates(0))
     for link in shown["links"]:
-        click.echo("\n".join(["", *spark.chart(link, shown["duration_s"])]))
+        click.echo("\n".join([*spark.chart(link, shown["duration_s"]), ""]))
 
 
 def _disciplines(plan: _core.Plan, runs: list[dict[str, Any]], first: dict[str, Any]) -> list[tuple[str, str]]:
@@ -81,13 +81,16 @@ def _disciplines(plan: _core.Plan, runs: list[dict[str, Any]], first: dict[str, 
 
 def _show_commands(disciplines: list[tuple[str, str]]) -> None:
     """A line to paste for each discipline, unwrapped, or why there is none."""
-    click.echo("\non a router whose device is eth0")
-    for qdisc in dict.fromkeys(qdisc for _, qdisc in disciplines):
-        line, note = tcline.paste(qdisc)
-        if line is None:
-            click.echo(f"  {qdisc}: {note}")
-        else:
-            click.echo(f"  {line}" + (f"  # {note}" if note else ""))
+    for number, (names, group) in enumerate(tcline.by_queues(disciplines).items()):
+        if number:
+            click.echo()
+        screen.say(f"To set on a router. {tcline.where(names)}")
+        for qdisc in group:
+            line, note = tcline.paste(qdisc)
+            if line is None:
+                click.echo(f"  {qdisc}: {note}")
+            else:
+                click.echo(f"  {line}" + (f"  # {note}" if note else ""))
 
 
 def _beside(hop: dict[str, Any]) -> str:
@@ -126,4 +129,4 @@ def _show_plan(runs: list[dict[str, Any]], first: dict[str, Any]) -> None:
     more = len(rows) - SHOWN
     screen.print_words("combinations", ["", "set"], rows if more <= 0 else rows[:SHOWN])
     if more > 0:
-        click.echo(f"… and {more} more: -f csv lists all")
+        click.echo(f"… and {more} more: -f csv lists all\n")

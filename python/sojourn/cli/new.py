@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from sojourn import words
 from sojourn.cli.base import cli, fail, format_option, rows_as_csv
 from sojourn.plan import SUFFIX, load
 
@@ -36,13 +37,17 @@ title = "{name}: {down} down, {up} up"
 duration = "{duration}"
 measure = ["{start}", "end"]  # what is before is start-up, reported separately
 
-# The line, with the modem's buffer at either end as it is today: {buffer}, in packets of {packet} bytes.
-# "down" is the direction to the home, "up" from it.
+# The line as it is today. "down" is the direction to the home, "up" the one from it. The modem's buffer holds, in full
+# packets of {packet} bytes:
+#   down  {down_buffer}
+#   up    {up_buffer}
+# In tables the queue down is "home" and the queue up "home.reverse"; "right" is down, "left" is up.
 [[hop]]
 name = "home"
+rate = "{down}"
 delay = "{delay}"  # one way: half of the base RTT of {rtt}
+qdisc = "{down_fifo}"
 overhead = {overhead}  # bytes that the line counts beyond each IP packet
-down = {{ rate = "{down}", qdisc = "{down_fifo}" }}
 up = {{ rate = "{up}", qdisc = "{up_fifo}" }}
 
 # What people do at home, all at once. Remove what nobody does at yours.
@@ -64,20 +69,22 @@ kind = "voip"
 direction = "both"
 
 [[flow]]
-name = "reader"  # somebody who reads pages
+name = "reader"  # people who open web pages, each about two a minute
 kind = "web"
 page = true
+count = 4
 
 [[flow]]
 name = "ping"
 kind = "pings"
 interval = "100ms"
 
-# What is compared: the modem's buffer alone, and a router before the modem that holds packets back to {percent} % of
-# the line's rate, so that the queue builds up where a discipline manages it. Both directions change together.
+# What is compared: first the modem's buffer alone, as it is today. Then a router in front of the modem, whose shaper
+# (htb, or cake's own) sends at {percent} % of the line's rate: the queue forms in the router, where a discipline
+# manages it, and not in the modem. Each row of one list goes with the same row of the other.
 [sweep]
-zip = [["hop.home.down.qdisc", "hop.home.up.qdisc"]]
-"hop.home.down.qdisc" = [
+zip = [["hop.home.qdisc", "hop.home.up.qdisc"]]
+"hop.home.qdisc" = [
 {down_lines}
 ]
 "hop.home.up.qdisc" = [
@@ -195,7 +202,8 @@ def scenario(name: str, down: int, up: int, rtt: float, buffer: str, access: str
         up=rate_text(up),
         duration=f"{duration}s",
         start=f"{duration // 6}s",
-        buffer=f"{buffer} packets" if buffer.isdecimal() else f"{buffer} of the rate",
+        down_buffer=buffer_text(packets(buffer, down), down),
+        up_buffer=buffer_text(packets(buffer, up), up),
         packet=PACKET,
         delay=time_text(rtt / 2),
         rtt=time_text(rtt),
@@ -225,6 +233,11 @@ def packets(buffer: str, rate: int) -> int:
     """A buffer in packets."""
     seconds = _seconds(buffer)
     return int(buffer) if seconds is None else max(1, round(seconds * rate / 8 / PACKET))
+
+
+def buffer_text(count: int, rate: int) -> str:
+    """A buffer in packets, and how long a packet waits at its end."""
+    return f"{count} {'packet' if count == 1 else 'packets'}, {words.time_text(count * PACKET * 8e3 / rate)}"
 
 
 def rate_text(rate: int) -> str:

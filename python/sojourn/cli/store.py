@@ -36,6 +36,8 @@ def store(sql: str | None, store: Path, form: str) -> None:
     """
     import duckdb
 
+    if sql and Path(sql).is_dir():
+        fail(f"{sql}: expected SQL, and this is a folder; a store is named with --store {sql}")
     opened = open_store(store, there=True)
     try:
         with opened.connect() as connection:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 import click
@@ -40,17 +40,18 @@ def show(cases: Cases, baseline: str | None = None) -> None:
 
 def _commands(cases: Cases) -> None:
     """The commands to paste on a router for the compared disciplines, or why there is none."""
-    from sojourn import table
+    from sojourn import table, tcline
 
-    found = table.commands(cases)
-    if any(one.line for one in found):
-        screen.say("on a router (eth0 stands for its interface):")
-    for one in found:
-        if one.line:
-            for line in screen.continued(one.line):
-                click.echo(line)
-        elif one.note:
-            screen.say(f"{one.discipline}: {one.note}")
+    for names, group in groupby(table.commands(cases), lambda one: one.queues):
+        found = list(group)
+        if any(one.line for one in found):
+            screen.say(f"To set on a router. {tcline.where(names)}")
+        for one in found:
+            if one.line:
+                for line in screen.continued(one.line):
+                    click.echo(line)
+            elif one.note:
+                screen.say(f"{one.discipline}: {one.note}")
 
 
 def _print(one: Table, cases: Cases) -> None:
@@ -62,7 +63,8 @@ def _print(one: Table, cases: Cases) -> None:
             below[0] = ""
     heads = [*([""] * len(names[0])), *("\n".join(column.heads) for column in one.columns)]
     cells = [[_cell(cell) for cell in row.cells] for row in one.rows]
-    short = [cases.short_labels()[row.case] for row in one.rows]
+    labels = cases.short_labels(one.queue or None)
+    short = [labels[row.case] for row in one.rows]
     screen.print_numbers(one.title, heads, names, labels=len(names[0]), marked=cells, short=short)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from sojourn import headline, paired, pictures, plot, queues, rows, table
+from sojourn import headline, paired, pictures, plot, queues, rows, table, tcline
 from sojourn.cases import Cases, of_records
 from sojourn.plot import Format, Picture
 from sojourn.records import RunRecord, to_json, write_bytes, write_text
@@ -93,6 +93,7 @@ def page(
         untold=table.untold(cases, differences),
         legend=table.LEGEND if any(cell.mark for one in tables for row in one.rows for cell in row.cells) else "",
         commands=table.commands(cases),
+        where=tcline.where,
         seeds=sorted({record.seed for record in runs}),
         several=any(len(group.runs) > 1 for group in groups),
         random=cases.random,
