@@ -13,6 +13,8 @@
 //! - `autorate-ingress` and `fwmark` are not there; `nat` changes nothing, as no address is translated.
 //! - In the simulator each flow is between two hosts of its own, unless it names a `user`. Timestamps never keep an ACK: those
 //!   of ACKs in order do not fall.
+//! - A change of the framing (`overhead`, `atm` and so on) also counts for packets that wait, and a tin that a change takes away
+//!   and a later one brings back begins anew; in Linux packets keep their lengths, and tins their state.
 //! - Packets here are never larger than the link's: `split-gso` has nothing to do.
 
 mod ack_filter;
