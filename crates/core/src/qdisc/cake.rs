@@ -13,6 +13,8 @@
 //! - `autorate-ingress` and `fwmark` are not implemented; `nat` has no effect, as no address is translated.
 //! - In the simulator the connections of a flow share a pair of hosts, and the flows of one `user` share its host. The ACK filter
 //!   does not compare timestamps: those of ACKs in order never decrease.
+//! - A change of the framing (`overhead`, `atm` and so on) also counts for packets that wait, and a tin that a change takes away
+//!   and a later one brings back begins anew; in Linux packets keep their lengths, and tins their state.
 //! - Packets here are never larger than the link's: `split-gso` has nothing to do.
 
 mod ack_filter;
