@@ -122,7 +122,7 @@ impl Own {
     fn new(config: &Config) -> Option<Own> {
         match config.cc {
             Cc::Reno | Cc::Cubic if config.hystart == Asked::Plus => Some(Own::HyStartPlus(HyStartPlus::new())),
-            Cc::Dctcp => Some(Own::Dctcp(Dctcp::new())),
+            Cc::Dctcp => Some(Own::Dctcp(Dctcp::new(config.windows == Windows::Linux))),
             Cc::Ledbat => Some(Own::Ledbat(Ledbat::new())),
             Cc::Vegas => Some(Own::Vegas(Vegas::new())),
             _ => None,
