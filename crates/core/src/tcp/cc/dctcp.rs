@@ -73,6 +73,8 @@ impl Dctcp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::cc::{Control, Own};
+    use crate::tcp::{Cc, Config};
     use crate::units::Time;
 
     fn at(una: u32, nxt: u32) -> Clock {
@@ -124,5 +126,16 @@ mod tests {
         let (marked, clean) = ([&[0][..], &[10; 150]].concat(), [0; 150]);
         assert_eq!([after(true, &marked), after(true, &clean)], [1024.0, 0.0]);
         assert!(after(false, &marked) < 1024.0 && after(false, &clean) > 0.0);
+    }
+    /// Linux `tcp_in_ack_event` counts each ACK once: what an ACK off the clean path delivers is not counted again as unmarked.
+    #[test]
+    fn an_ack_is_counted_once() {
+        let mut control = Control::new(&Config { cc: Cc::Dctcp, ecn: true, ..Config::default() });
+        control.count_marks(1, false, &at(1, 20));
+        control.count_marks(4, true, &at(5, 20));
+        control.observe(&at(5, 20), 0);
+        control.observe(&at(6, 20), 1);
+        let Some(Own::Dctcp(dctcp)) = control.own.as_deref() else { panic!("it has no marks of its own") };
+        assert_eq!((dctcp.delivered, dctcp.marked), (5, 4));
     }
 }
