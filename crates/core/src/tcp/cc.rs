@@ -122,7 +122,7 @@ impl Own {
     fn new(config: &Config) -> Option<Own> {
         match config.cc {
             Cc::Reno | Cc::Cubic if config.hystart == Asked::Plus => Some(Own::HyStartPlus(HyStartPlus::new())),
-            Cc::Dctcp => Some(Own::Dctcp(Dctcp::new())),
+            Cc::Dctcp => Some(Own::Dctcp(Dctcp::new(config.windows == Windows::Linux))),
             Cc::Ledbat => Some(Own::Ledbat(Ledbat::new())),
             Cc::Vegas => Some(Own::Vegas(Vegas::new())),
             _ => None,
@@ -190,9 +190,10 @@ impl Control {
         self.window = cwnd as u32;
     }
 
-    /// Looks at a delay sample: HyStart may end slow start (Linux does this before the window grows).
+    /// Looks at a delay sample: HyStart may end slow start (Linux does this before the window grows). `unmarked`: so many segments
+    /// were delivered that [`Control::count_marks`] has not counted.
     #[inline]
-    pub fn observe(&mut self, clock: &Clock, acked: u32) {
+    pub fn observe(&mut self, clock: &Clock, unmarked: u32) {
         if self.hystart.is_on() {
             let slow_start = self.in_slow_start();
             if self.hystart.asks(clock, slow_start)
@@ -202,7 +203,7 @@ impl Control {
                 self.ssthresh = self.cwnd;
             }
         } else if self.own.is_some() {
-            self.observe_own(clock, acked);
+            self.observe_own(clock, unmarked);
         }
     }
 
@@ -212,7 +213,7 @@ impl Control {
     }
 
     #[inline(never)]
-    fn observe_own(&mut self, clock: &Clock, acked: u32) {
+    fn observe_own(&mut self, clock: &Clock, unmarked: u32) {
         let ssthresh = self.ssthresh();
         match self.own.as_deref_mut() {
             // RFC 9406 §4.3: only in the initial slow start.
@@ -226,7 +227,8 @@ impl Control {
                     self.set(f64::from(cwnd));
                 }
             }
-            Some(Own::Dctcp(dctcp)) => dctcp.on_ack(acked, false, clock),
+            // Linux `tcp_in_ack_event`: once an ACK.
+            Some(Own::Dctcp(dctcp)) if unmarked > 0 => dctcp.on_ack(unmarked, false, clock),
             _ => {}
         }
     }

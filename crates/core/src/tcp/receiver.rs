@@ -9,9 +9,7 @@
 //! and, as in Linux, then the segment itself (without `quickack` it is delayed as any other). Prague's counts marks (accurate ECN,
 //! RFC 9768: the ACE field; not the option with its byte counters).
 //!
-//! Deviations: where marking changes with an out-of-order segment, its mark is reported together with the segments before it.
-//! Linux acknowledges segments with CWR at once also to a DCTCP sender (`tcp_ecn_accept_cwr`); here only to a classic one:
-//! with that rule DCTCP's window stays at three segments (experiments/agree/ablations.md).
+//! Deviation: where marking changes with an out-of-order segment, its mark is reported together with the segments before it.
 
 use crate::cache::{Cache, LINE};
 use crate::packet::Ecn;
@@ -335,7 +333,7 @@ impl Receiver {
             Feedback::None => {}
             Feedback::Classic if cwr || ecn == Ecn::Ce => self.note_ecn(ecn, cwr),
             Feedback::Classic => {}
-            Feedback::Dctcp => self.note_change(ecn == Ecn::Ce),
+            Feedback::Dctcp => self.note_change(ecn == Ecn::Ce, cwr),
             Feedback::Accurate => self.count(ecn == Ecn::Ce),
         }
     }
@@ -383,8 +381,10 @@ impl Receiver {
 
     /// RFC 8257 §3.2: where marking begins or ends, what came before is acknowledged at once, as it came.
     #[inline(never)]
-    fn note_change(&mut self, ce: bool) {
+    fn note_change(&mut self, ce: bool, cwr: bool) {
         self.early = false;
+        // Linux `tcp_ecn_accept_cwr`: what comes with CWR is acknowledged at once. The echo stays as the last mark has it.
+        self.at_once |= self.adaptive && cwr;
         if ce == (self.ace == 1) {
             return;
         }
@@ -1018,6 +1018,21 @@ mod tests {
         // Nothing waits: it is acknowledged itself.
         assert!(receiver.accept(Time(20), arrival(18, true, 18, Ecn::Ect0, false)) && !receiver.is_early());
         assert!(!receiver.accept(Time(21), arrival(19, true, 19, Ecn::Ect0, false)), "and the next one waits");
+    }
+
+    /// `tcp_ecn_accept_cwr`, with `dctcp_ece_ack_update`: CWR does not end the echo.
+    #[test]
+    fn linux_acknowledges_what_comes_with_cwr_at_once_to_a_dctcp_sender_too() {
+        for (quickack, answers) in [(true, true), (false, false)] {
+            let mut receiver = Receiver::new(&Config { ecn: true, cc: Cc::Dctcp, quickack, ..Config::default() });
+            // After the quick ones, and one that waits for the timer.
+            (0..17).for_each(|seq| {
+                receiver.accept(Time(u64::from(seq)), arrival(seq, true, 0, Ecn::Ce, false));
+            });
+            receiver.ack_now();
+            assert_eq!(receiver.accept(Time(20), arrival(17, true, 0, Ecn::Ce, true)), answers);
+            assert!(receiver.ack().ece() && !receiver.is_early());
+        }
     }
 
     #[test]

@@ -4,13 +4,17 @@
 //! average of the marked fraction over round trips, and once a round trip with marks the window falls by alpha/2. So a queue
 //! that marks above a length K is held near K. Growth, and what loss does, are Reno's.
 //!
-//! Deviations: fractions where Linux has 1/1024, so alpha falls towards 0 and not to 0. A loss amid a reduction by ECN does not
-//! reduce again (Linux: to a half of what is left).
+//! Where windows are whole segments, alpha is a whole number of 1/1024 as Linux has it: it reaches 0 and 1, which averages of
+//! fractions only approach. The smallest windows need that: of four segments Linux leaves two, but three if alpha is 1023/1024.
+//!
+//! Deviation: a loss amid a reduction by ECN does not reduce again (Linux: to a half of what is left).
 
 use super::Clock;
 
-/// RFC 8257 §4.2: the estimation gain.
-const G: f64 = 1.0 / 16.0;
+/// RFC 8257 §4.2: the estimation gain is 2^-4 (Linux `dctcp_shift_g`).
+const SHIFT_G: u32 = 4;
+/// Linux `DCTCP_MAX_ALPHA`: alpha is 1.
+const MAX_ALPHA: u32 = 1024;
 /// RFC 8257 §3.3: reductions leave at least so many segments (Linux).
 const MIN_CWND: f64 = 2.0;
 
@@ -18,6 +22,8 @@ const MIN_CWND: f64 = 2.0;
 #[derive(Clone, Debug)]
 pub(super) struct Dctcp {
     alpha: f64,
+    /// Alpha is a whole number of 1/1024.
+    whole: bool,
     /// Segments of this observation window delivered, and those of them marked.
     delivered: u32,
     marked: u32,
@@ -26,9 +32,10 @@ pub(super) struct Dctcp {
 }
 
 impl Dctcp {
-    pub fn new() -> Dctcp {
+    /// `whole`: as Linux computes it.
+    pub fn new(whole: bool) -> Dctcp {
         // RFC 8257 §3.3: alpha begins with 1: the first reduction is a halving.
-        Dctcp { alpha: 1.0, delivered: 0, marked: 0, window_end: 0 }
+        Dctcp { alpha: 1.0, whole, delivered: 0, marked: 0, window_end: 0 }
     }
 
     /// An ACK, before the window answers to it.
@@ -37,10 +44,24 @@ impl Dctcp {
         self.marked += if echo { delivered } else { 0 };
         // RFC 8257 §3.3 steps 3 to 8, at the end of an observation window. Linux: at its end, not beyond.
         if clock.una >= self.window_end {
-            let m = f64::from(self.marked) / f64::from(self.delivered.max(1));
-            self.alpha += G * (m - self.alpha);
+            self.alpha = if self.whole { self.whole_alpha() } else { self.average() };
             (self.delivered, self.marked, self.window_end) = (0, 0, clock.nxt);
         }
+    }
+
+    /// RFC 8257 §3.3 step 6.
+    fn average(&self) -> f64 {
+        let m = f64::from(self.marked) / f64::from(self.delivered.max(1));
+        self.alpha + (m - self.alpha) / f64::from(1 << SHIFT_G)
+    }
+
+    /// Linux `dctcp_update_alpha`: what is taken away and what is added are each rounded down, and the last 15/1024 go at once.
+    fn whole_alpha(&self) -> f64 {
+        let alpha = (self.alpha * f64::from(MAX_ALPHA)) as u32;
+        let share = alpha >> SHIFT_G;
+        let left = if share == 0 { 0 } else { alpha - share };
+        let gained = (u64::from(self.marked) << (10 - SHIFT_G)) / u64::from(self.delivered.max(1));
+        f64::from((left + gained as u32).min(MAX_ALPHA)) / f64::from(MAX_ALPHA)
     }
 
     /// RFC 8257 §3.3 step 9: the threshold after marks.
@@ -52,6 +73,8 @@ impl Dctcp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::cc::{Control, Own};
+    use crate::tcp::{Cc, Config};
     use crate::units::Time;
 
     fn at(una: u32, nxt: u32) -> Clock {
@@ -60,7 +83,7 @@ mod tests {
 
     #[test]
     fn rfc8257_3_3_alpha_is_the_marked_fraction_averaged_with_a_gain_of_a_sixteenth() {
-        let mut dctcp = Dctcp { window_end: 100, ..Dctcp::new() };
+        let mut dctcp = Dctcp { window_end: 100, ..Dctcp::new(false) };
         let mut una = 0;
         // Of the hundred segments of each window so many are marked.
         for (marked, expected) in [(0, 0.9375), (50, 0.9375 * 0.9375 + 0.03125), (100, 0.915771484375)] {
@@ -75,7 +98,7 @@ mod tests {
 
     #[test]
     fn rfc8257_3_3_a_window_ends_when_what_was_sent_at_its_beginning_is_acknowledged() {
-        let mut dctcp = Dctcp { window_end: 100, ..Dctcp::new() };
+        let mut dctcp = Dctcp { window_end: 100, ..Dctcp::new(false) };
         dctcp.on_ack(99, true, &at(99, 180));
         assert_eq!((dctcp.alpha, dctcp.delivered, dctcp.marked), (1.0, 99, 99));
         dctcp.on_ack(1, false, &at(100, 190));
@@ -84,8 +107,35 @@ mod tests {
 
     #[test]
     fn rfc8257_3_3_the_window_falls_by_half_of_alpha_to_two_segments_at_least() {
-        let with = |alpha| Dctcp { alpha, ..Dctcp::new() };
+        let with = |alpha| Dctcp { alpha, ..Dctcp::new(false) };
         assert_eq!([1.0, 0.5, 0.0].map(|alpha| with(alpha).ssthresh(40.0)), [20.0, 30.0, 40.0]);
         assert_eq!(with(1.0).ssthresh(3.0), MIN_CWND);
+    }
+    /// Linux `dctcp_update_alpha`, in 1/1024, after windows of ten segments. The average of fractions stays short of 1 and 0.
+    #[test]
+    fn linux_alpha_is_rounded_down_and_reaches_one_and_zero() {
+        let after = |whole, windows: &[u32]| {
+            let mut dctcp = Dctcp { window_end: 1, ..Dctcp::new(whole) };
+            for &marked in windows {
+                dctcp.on_ack(marked, true, &at(0, 1));
+                dctcp.on_ack(10 - marked, false, &at(1, 1));
+            }
+            dctcp.alpha * 1024.0
+        };
+        assert_eq!([&[0][..], &[0, 3], &[0, 3, 10]].map(|windows| after(true, windows)), [960.0, 919.0, 926.0]);
+        let (marked, clean) = ([&[0][..], &[10; 150]].concat(), [0; 150]);
+        assert_eq!([after(true, &marked), after(true, &clean)], [1024.0, 0.0]);
+        assert!(after(false, &marked) < 1024.0 && after(false, &clean) > 0.0);
+    }
+    /// Linux `tcp_in_ack_event` counts each ACK once: what an ACK off the clean path delivers is not counted again as unmarked.
+    #[test]
+    fn an_ack_is_counted_once() {
+        let mut control = Control::new(&Config { cc: Cc::Dctcp, ecn: true, ..Config::default() });
+        control.count_marks(1, false, &at(1, 20));
+        control.count_marks(4, true, &at(5, 20));
+        control.observe(&at(5, 20), 0);
+        control.observe(&at(6, 20), 1);
+        let Some(Own::Dctcp(dctcp)) = control.own.as_deref() else { panic!("it has no marks of its own") };
+        assert_eq!((dctcp.delivered, dctcp.marked), (5, 4));
     }
 }

@@ -467,7 +467,8 @@ impl Sender {
         }
         let clock = self.clock(now, ack);
         if newly > 0 && self.state == State::Open {
-            self.control.observe(&clock, newly);
+            // Marks were counted when the ACK came.
+            self.control.observe(&clock, 0);
         }
         match self.state {
             State::Recovery | State::Cwr => self.shrink(delivered, newly_lost, newly > 0),
