@@ -486,8 +486,7 @@ def commands(cases: Cases) -> list[Command]:
 def _command(names: tuple[str, ...], written: str, resolved: str) -> Command:
     line, note = tcline.paste(written)
     if line is None:  # sizes in BDP are for scenarios only; the resolved line has none
-        other, more = tcline.paste(resolved)
-        line, note = (other, more) if other else (line, note)
+        line, note = tcline.paste(resolved)
     return Command(names, written, line, note)
 
 

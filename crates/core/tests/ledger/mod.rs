@@ -86,6 +86,22 @@ impl FromStr for Op {
     }
 }
 
+/// Parts of the words by which a change sorts packets into other queues, so that packets of a flow may overtake each other:
+/// fq's hash, prio's bands, dualpi2's classifier, cake's tins and flow isolation.
+const SORTING: [&str; 11] = [
+    "orphan_mask",
+    "priomap",
+    "any_ect",
+    "l4s_ect",
+    "besteffort",
+    "precedence",
+    "diffserv",
+    "flowblind",
+    "host",
+    "flows",
+    "triple-isolate",
+];
+
 /// What happens, and when, in ns; times never fall.
 pub type Trace = Vec<(u64, Op)>;
 
@@ -187,7 +203,7 @@ impl Ledger {
         let Ok(change) = self.spec.changed(line) else { return Ok(()) };
         if self.qdisc.change(now, &change.spec, &mut self.drops).is_ok() {
             self.changed += 1;
-            self.reorders |= ["orphan_mask", "priomap", "any_ect", "l4s_ect"].iter().any(|word| line.contains(word));
+            self.reorders |= SORTING.iter().any(|word| line.contains(word));
             self.spec = change.spec;
         }
         self.settle()?;
