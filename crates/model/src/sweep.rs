@@ -43,11 +43,6 @@ impl Sweep {
         let mut axes: Vec<Axis> = Vec::new();
         flatten(table, "", &mut |key, value| {
             if !matches!(key.as_str(), "zip" | "seeds") {
-                let same = |axis: &&Axis| address::plain(&axis.keys[0].0) == address::plain(&key);
-                if let Some(Axis { keys }) = axes.iter().find(same) {
-                    let problem = format!("given twice: also as {}, which is the same key", keys[0].0);
-                    return Err(Error::at(value.line, format!("sweep.{key}"), problem));
-                }
                 let values = values(&key, value)?;
                 axes.push(Axis { keys: vec![(key, value.line, values)] });
             }
@@ -103,7 +98,11 @@ fn once_each(axes: &[Axis]) -> Result<(), Error> {
     let mut names: BTreeMap<String, &str> = BTreeMap::new();
     for (key, line, _) in axes.iter().flat_map(|axis| &axis.keys) {
         if let Some(other) = names.insert(address::plain(key), key) {
-            return Err(Error::at(*line, key, format!("swept twice: {other} is the same key; expected one of them")));
+            return Err(Error::at(
+                *line,
+                format!("sweep.{key}"),
+                format!("swept twice: {other} is the same key; expected one of them"),
+            ));
         }
     }
     Ok(())
@@ -297,8 +296,8 @@ mod tests {
             let keys = [one, other].map(|word| if word.is_empty() { "qdisc".into() } else { format!("{word}.qdisc") });
             let text = format!("\"hop.a.{}\" = [\"codel\"]\n\"hop.a.{}\" = [\"fq\"]", keys[0], keys[1]);
             let error = sweep(&text).err().expect("refused");
-            assert_eq!((error.key, error.line), (format!("sweep.hop.a.{}", keys[1]), Some(3)), "{text}");
-            assert!(error.problem.contains(&format!("also as hop.a.{}", keys[0])), "{text}");
+            assert_eq!((error.key, error.line), (format!("hop.a.{}", keys[1]), Some(3)), "{text}");
+            assert!(error.problem.contains(&format!("hop.a.{} is the same key", keys[0])), "{text}");
         }
         assert!(sweep("\"hop.a.up.qdisc\" = [\"codel\"]\n\"hop.a.down.qdisc\" = [\"fq\"]").is_ok());
     }

@@ -408,7 +408,7 @@ fn a_setting_that_passes_nothing_is_warned_of() {
     for (line, what) in [
         ("tbf rate 1mbit burst 1000 latency 50ms", "full ones of 1514 bytes never pass"),
         ("codel target 5", "microseconds"),
-        ("pie target 0", "counts as not given"),
+        ("pie target 0", "treat a zero as not given"),
     ] {
         let text = SOUND.replace("codel limit 100", line);
         let plan = load(text.as_bytes(), &LoadOptions::default()).unwrap_or_else(|error| panic!("{line}: {error}"));
