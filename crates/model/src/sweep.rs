@@ -98,11 +98,7 @@ fn once_each(axes: &[Axis]) -> Result<(), Error> {
     let mut names: BTreeMap<String, &str> = BTreeMap::new();
     for (key, line, _) in axes.iter().flat_map(|axis| &axis.keys) {
         if let Some(other) = names.insert(address::plain(key), key) {
-            return Err(Error::at(
-                *line,
-                format!("sweep.{key}"),
-                format!("swept twice: {other} is the same key; expected one of them"),
-            ));
+            return Err(Error::at(*line, key, format!("swept twice: {other} is the same key; expected one of them")));
         }
     }
     Ok(())
