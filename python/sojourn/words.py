@@ -120,9 +120,14 @@ def written(value: object, digits: int = 3) -> str:
 
 
 def schedule_text(value: object) -> object:
-    """A discipline that changes as its description has it: the line of the start, then each later one with its time."""
+    """A value as its description has it: one that changes with time is the first, then each later one with its time.
+
+    Other lists, such as a measuring window, are JSON.
+    """
     if not isinstance(value, list):
         return value
+    if not all(isinstance(step, list) and len(step) == 2 for step in value):
+        return json.dumps(value, ensure_ascii=False)
     return "; ".join(line if number == 0 else f"{at}: {line}" for number, (at, line) in enumerate(value))
 
 

@@ -116,7 +116,7 @@ impl Parameters for Params {
         param!(Params.quantum, Unit::Bytes, "bytes a flow may send in its turn; default: twice the link's MTU")
             .range(1, 1 << 20),
         param!(Params.initial_quantum, Unit::Bytes, "bytes a new flow may send at first; default: ten MTU")
-            .range(1, i32::MAX as u64),
+            .range(1, 1 << 20),
         param!(Params.maxrate, Unit::Rate, "rate that no flow may exceed; default: none").range(8, 34_359_738_360),
         param!(Params.pacing, Unit::Flag("nopacing"), "pace flows"),
         param!(Params.refill_delay, Unit::Time, "a flow that was away for so long gets a new credit")
