@@ -56,7 +56,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_codel_of_another_hand_after_the_rfc_passes(sojourn: Run, built: Path) -> None:
     said = json.loads(sojourn("verify", LINE, "--command", str(built / "codel0"), "-f", "json").stdout)
     assert all(one["passed"] or one["left_out"] for one in said["asked"]), said
-    assert [one["name"] for one in said["asked"] if one["left_out"]] == ["ECN-capable packets are marked, all others are dropped"], said
+    assert [one["name"] for one in said["asked"] if one["left_out"]] == [
+        "ECN-capable packets are marked, all others are dropped"
+    ], said
     assert len(said["asked"]) >= 18
 
 

@@ -9,15 +9,9 @@ from sojourn import _core, queues
 
 CHANGES = re.compile(r"; [0-9.]+(?:ns|us|ms|s|min|h): ")
 """Separates the lines of a discipline that changes during a run."""
-DOWN = (
-    "the interface that leads to the right: at home the one to your devices, or an ifb that gets the download "
-    "(OpenWrt's sqm-scripts makes one)"
-)
-UP = "the interface that leads to the left: at home the one to the modem"
-BOTH = (
-    "the interface that leads to either side: at home the one to your devices for the download, the one to the modem "
-    "for the upload"
-)
+DOWN = "the interface to the right (at home: to your devices, or sqm-scripts' ifb)"
+UP = "the interface to the left (at home: to the modem)"
+BOTH = "the interface to either side (at home: to your devices for the download, to the modem for the upload)"
 
 
 def by_queues(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, ...], list[str]]:

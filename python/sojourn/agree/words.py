@@ -85,7 +85,7 @@ def rank_table(found: Sequence[Ranking]) -> tuple[list[str], list[list[str]]]:
     for measure in dict.fromkeys(one.measure for one in found):
         rows.append(_rank_means(f"mean, {measure}", [one for one in found if one.measure == measure]))
     rows.append(_rank_means("mean", found))
-    heads = ["", "disciplines", "Kendall's tau", "the kernel's with itself", "pairs told apart", "tau of those"]
+    heads = ["", "disciplines", "Kendall's tau", "kernel with itself", "pairs told apart", "tau of those"]
     return heads, rows
 
 
