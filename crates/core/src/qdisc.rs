@@ -146,7 +146,7 @@ pub trait Qdisc<P: Packet> {
 
     /// The stack keeps a packet before the device (`gso_skb`), or no longer does. Meanwhile it counts towards the limit
     /// in packets of a discipline that lets packets pass; [`Qdisc::packets`] and [`Qdisc::backlog`] do not count it.
-    /// Whether that limit holds then.
+    /// Returns false if the queue is above its limit after the call.
     fn requeued(&mut self, _is: bool) -> bool {
         true
     }

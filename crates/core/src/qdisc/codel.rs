@@ -105,7 +105,7 @@ impl Parameters for Params {
 /// A value of the DS field (DSCP and ECN) under a mask: `ce_threshold_selector VALUE/MASK`. By default it matches all.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DsMatch {
-    /// What the field's bits under the mask must be.
+    /// The required value of the field's bits under the mask.
     pub value: u8,
     /// The bits that count; with none every packet matches.
     pub mask: u8,

@@ -179,7 +179,7 @@ pub trait Buffer {
     /// A packet arrives while the flow has `queued` packets.
     fn arrival(&mut self, now: Time, params: &Self::Params, queued: u32, packet: &impl Packet) -> Verdict;
 
-    /// Whether the rule adapts a flow's limit over time.
+    /// True if the rule adapts a flow's limit over time.
     const ADAPTS: bool = false;
 
     /// The flow's limit now, in packets, where the rule changes it.

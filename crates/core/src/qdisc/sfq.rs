@@ -482,7 +482,8 @@ impl<P: Packet + Copy> Sfq<P> {
         }
     }
 
-    /// Whether RED drops a packet for this queue, and why; it may mark it, or the queue's first packet, instead.
+    /// RED's decision for a packet of this queue: the reason to drop it, or `None`. RED may mark the packet, or the queue's first
+    /// packet, instead of dropping.
     #[inline]
     fn red_drops(&mut self, x: u32, packet: &mut P) -> Option<DropReason> {
         let red = self.red.as_mut()?;

@@ -15,7 +15,7 @@ pub enum Count {
     Signed(i64),
     /// A probability.
     Real(f64),
-    /// Whether something is so.
+    /// A truth value.
     Flag(bool),
     /// Counters of each tin (cake), in tc's order.
     Tins(Vec<Stats>),

@@ -198,7 +198,7 @@ pub struct Tbf<P> {
     overlimits: u64,
     /// Packets longer than the bucket.
     too_long: u64,
-    /// Whether the line names the child: tc does not show the FIFO that is there else.
+    /// The line names a child. `tc` does not show the default FIFO.
     has_child: bool,
 }
 

@@ -77,7 +77,7 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// What was meant by a rate whose unit is unknown or missing: `5mbits`, `5 Mbit/s` and `5M` are `5mbit`, `5000` is `5000bit`.
+/// Suggests a rate for a text whose unit is unknown or missing: `5mbits`, `5 Mbit/s` and `5M` are `5mbit`, `5000` is `5000bit`.
 pub fn rate_meant(text: &str) -> Option<String> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Some(format!("{text}bit"));

@@ -16,7 +16,7 @@ pub trait Law: Copy + Debug + 'static {
     const LONG_AGO: Self::Tick;
     /// Whether a drop counts only once the next packet is found above target too.
     const COUNTS_LATE: bool = false;
-    /// Whether it is Linux's, where packets pass a discipline that is empty (`TCQ_F_CAN_BYPASS`).
+    /// True for Linux's laws: a packet bypasses an empty discipline (`TCQ_F_CAN_BYPASS`).
     const CAN_BYPASS: bool = false;
 
     /// Nanoseconds on the law's clock.

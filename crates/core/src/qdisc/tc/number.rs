@@ -128,7 +128,7 @@ pub(crate) fn truncated(text: &str, units: &[Unit], step: u64) -> Result<u64, Fa
     if steps >= u64::MAX as f64 { Err(Fault::TooLarge) } else { Ok(steps as u64) }
 }
 
-/// What was meant by a number whose unit is unknown, such as `5mbits` or `5Mbit/s`: the number in a unit that `tc` knows.
+/// Suggests a number for a text whose unit is unknown, such as `5mbits` or `5Mbit/s`: the number in a unit that `tc` knows.
 pub(crate) fn suggestion(text: &str, units: &[Unit]) -> Option<String> {
     let (number, suffix) = split(text);
     if number.is_empty() {

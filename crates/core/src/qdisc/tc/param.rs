@@ -23,7 +23,7 @@ pub trait Parameters: Clone + PartialEq + Default + 'static {
 
     /// Whether a change of a living discipline replaces all parameters, named or not (`tc` sends them together).
     const REPLACED: bool = false;
-    /// What to write, for a line that lacks what must be given; empty where the message says enough.
+    /// An example line for the error about a missing required parameter; empty if the message is enough.
     const HINT: &'static str = "";
     /// Those that no change may name.
     const FIXED: &'static [&'static str] = &[];
