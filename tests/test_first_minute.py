@@ -183,11 +183,11 @@ def test_check_groups_commands_by_interface_and_writes_a_change_as_lines(sojourn
     said = sojourn("check", "line.toml").stdout
     assert "hop.home.qdisc = cake bandwidth 19mbit; 30s: cake bandwidth 9mbit" in " ".join(said.split())
     assert "\n\n\n" not in said
-    down, up = said.split("To set on a router. ")[1:]
-    assert down.startswith("home: ")
+    down, up = said.split("On a router, ")[1:]
+    assert down.startswith("home (eth0 ")
     assert "rate 19mbit" in down
     assert "1900kbit" not in down
-    assert up.startswith("home.reverse: ")
+    assert up.startswith("home.reverse (eth0 ")
     assert "1900kbit" in up
     assert "19mbit" not in up
 

@@ -8,7 +8,6 @@ import io
 import json
 import re
 import statistics
-from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
@@ -90,21 +89,27 @@ def mean_in_json(runs: list[dict[str, Any]], chosen: dict[str, Any], queue: str,
     return statistics.fmean(present) if present else None
 
 
-def text_rows(text: str, title: str) -> Iterator[str]:
-    """The rows below a table's title, of a text that is wide enough for whole rows."""
+def text_rows(text: str, shown: list[str], queue: str) -> list[str]:
+    """The rows of a queue, of a text that is wide enough for whole rows; queues may share a table."""
     lines = text.splitlines()
-    begin = next(at for at in range(lines.index(title), len(lines)) if set(lines[at].strip()) == {"─"})
-    for line in lines[begin + 1 :]:
-        if not line:
-            return
-        yield line
+    together = any(line.split()[:1] == ["queues"] for line in lines)
+    title = ["queues"] if together else ["queue", queue]
+    begin = next(at for at, line in enumerate(lines) if line.split()[: len(title)] == title)
+    begin = next(at for at in range(begin, len(lines)) if set(lines[at].strip()) == {"─"}) + 1
+    rows = lines[begin : lines.index("", begin)]
+    if together:
+        each = len(rows) // len(shown)
+        rows = rows[shown.index(queue) * each :][:each]
+        assert rows[0].split()[0] == queue
+        rows[0] = rows[0].strip().removeprefix(queue)
+    return rows
 
 
 def check_rows_against_json(cases: Cases, text: str, runs: list[dict[str, Any]]) -> None:
     shown = [one for one in table.tables(cases) if one.key == "queue"]
     assert [one.queue for one in shown] == cases.shown
     for one in shown:
-        lines = list(text_rows(text, f"queue {one.queue}"))
+        lines = text_rows(text, cases.shown, one.queue)
         assert len(lines) == len(cases.sets)
         for line, row, chosen in zip(lines, one.rows, cases.sets, strict=True):
             assert line.strip().startswith(row.label)
@@ -215,6 +220,25 @@ def test_no_line_is_wider_than_the_terminal_or_ends_with_a_blank(
             assert line == line.rstrip()
 
 
+def test_queues_share_a_table_and_a_title_shares_the_line_of_the_heads_where_there_is_room() -> None:
+    cases = sweep.compare(ROOT / "scenarios/rrul.toml").cases()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "80")
+        lines = printed(cases).splitlines()
+        patch.setenv("COLUMNS", "50")
+        narrow = printed(cases)
+    (head,) = [line for line in lines if line.startswith("queues ")]
+    assert head.split() == ["queues", "link", "sojourn", "sojourn", "sojourn", "standing"]
+    rows = lines[lines.index(head) + 3 :][:6]
+    firsts = [row.split()[:2] for row in rows]
+    assert [firsts[0], firsts[3]] == [["line.reverse", "pfifo"], ["line", "pfifo"]]
+    assert [first[0] for first in firsts[1:3] + firsts[4:]] == ["fq_codel", "cake"] * 2
+    for queue, row in zip([*["line.reverse"] * 3, *["line"] * 3], rows, strict=True):
+        of_queue = table.queue_table(cases, queue)
+        assert row.split()[-1] in {one.cells[-1].text for one in of_queue.rows}
+    assert "queue line.reverse" in narrow, "in narrow terminals each queue has its own table"
+
+
 CELLS = st.text(st.characters(exclude_categories=["C", "Z"], include_characters=" "), max_size=60)
 
 
@@ -281,9 +305,9 @@ def test_a_sweep_of_the_uplink_shows_the_uplink(uplink: Path) -> None:
 
 def test_rrul_shows_its_uplink_and_each_label_once() -> None:
     cases = sweep.compare(ROOT / "scenarios/rrul.toml").cases()
-    assert cases.shown == ["down.reverse", "down"]
-    assert cases.labels("down.reverse") == ["pfifo limit 1000", "fq_codel", "cake bandwidth 4750kbit diffserv4"]
-    assert cases.labels("down")[2] == "cake bandwidth 19mbit diffserv4"
+    assert cases.shown == ["line.reverse", "line"]
+    assert cases.labels("line.reverse") == ["pfifo limit 1000", "fq_codel", "cake bandwidth 4750kbit diffserv4"]
+    assert cases.labels("line")[2] == "cake bandwidth 19mbit diffserv4"
     assert cases.short_labels() == ["pfifo", "fq_codel", "cake"]
 
 
@@ -514,8 +538,13 @@ def test_the_headline_weighs_delay_and_goodput() -> None:
     costly = headline.sentences(facts_of({"pfifo": (500, 10), "codel": (12, 9.5)}))
     assert costly[0].startswith("codel keeps delay lowest, at 5 % less goodput than pfifo")
     starved = headline.sentences(facts_of({"pfifo": (500, 10), "codel": (12, 9.5), "red": (1.5, 6)}))
-    assert starved[0].startswith("codel keeps delay lowest")
+    assert starved[0].startswith("codel has the least delay with at most 15 % less goodput than the highest")
     assert starved[1].startswith("red has less delay, but 40 % less goodput")
+    assert starved[2].startswith("With pfifo: ")
+    trade = headline.sentences(facts_of({"pfifo": (500, 10), "red": (1.5, 6)}))
+    assert trade[0].startswith("red has less delay, but 40 % less goodput")
+    assert trade[1].startswith("With pfifo: ")
+    assert not any("lowest" in one for one in trade), "neither is better"
 
 
 def test_the_headline_names_calls_pages_and_video_by_the_numbers_of_the_tables(tmp_path: Path) -> None:
@@ -552,7 +581,7 @@ def test_labels_that_are_repeated_and_commands_are_those_of_their_queue(tmp_path
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("COLUMNS", str(width))
             text = printed(cases)
-        parts = {queue: text.split(f"queue {queue}\n")[1].split("queue ")[0] for queue in cases.shown}
+        parts = {queue: re.split(rf"queue {queue}\s", text)[1].split("queue ")[0] for queue in cases.shown}
         assert "4mbit" not in parts["home.reverse"]
         assert "3mbit" not in parts["home"].split("\nlong flows")[0].split("\npings")[0]
     commands = [(one.queues, one.line) for one in table.commands(cases)]

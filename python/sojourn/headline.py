@@ -95,12 +95,19 @@ def _one_family(cases: Cases, family: Sequence[Fact]) -> list[str]:
     worst = max(family, key=_by_delay)
     if worst.delay_ms.value - lowest.delay_ms.value <= paired.ROUNDING * worst.delay_ms.value:
         return [f"All cases keep packets waiting equally long: {_numbers(cases, worst)}."]
-    lacks = _lacks(winner, family)
-    cost = f", at {lacks} than {_most(family).label}" if lacks else " without losing throughput"
-    said = [f"{winner.label} keeps delay lowest{cost}: {_numbers(cases, winner)}."]
-    if lowest is not winner:
-        said.append(f"{lowest.label} has less delay, but {_lacks(lowest, family)}: {_numbers(cases, lowest)}.")
-    if worst not in (winner, lowest):
+    if worst is winner:  # no other case has acceptable goodput: this is a trade, and no case is named best
+        said = [f"{lowest.label} has less delay, but {_lacks(lowest, family)}: {_numbers(cases, lowest)}."]
+    elif lowest is winner:
+        lacks = _lacks(winner, family)
+        cost = f", at {lacks} than {_most(family).label}" if lacks else " without losing throughput"
+        said = [f"{winner.label} keeps delay lowest{cost}: {_numbers(cases, winner)}."]
+    else:
+        bound = f"at most {100 * ACCEPTABLE:g} % less goodput than the highest"
+        said = [
+            f"{winner.label} has the least delay with {bound}: {_numbers(cases, winner)}.",
+            f"{lowest.label} has less delay, but {_lacks(lowest, family)}: {_numbers(cases, lowest)}.",
+        ]
+    if worst is winner or worst not in (winner, lowest):
         said.append(f"With {worst.label}: {_numbers(cases, worst)}.")
     return said
 

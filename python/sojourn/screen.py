@@ -96,16 +96,18 @@ def _head(text: str, most: int) -> str:
 
 def print_words(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table of words; long cells are wrapped. Columns for which there is no room continue below."""
-    for number, places in enumerate(_word_pages(heads)):
+    for line in wrapped(title, width()) if title else []:
+        click.secho(line, bold=True)
+    for places in _word_pages(heads):
         picked = [[row[place] for place in places] for row in rows]
         names = [heads[place] for place in places]
         widths = _word_widths([names, *picked], width() - len(EDGE))
-        _title(title if number == 0 else "")
-        _block([wrapped(name, most) for name, most in zip(names, widths, strict=True)], widths, bottom=True)
-        _rule(widths)
+        lines = _block([wrapped(name, most) for name, most in zip(names, widths, strict=True)], widths, bottom=True)
+        lines.append(_rule(widths))
         for row in picked:
-            _block([wrapped(cell, most) for cell, most in zip(row, widths, strict=True)], widths)
-        click.echo()
+            lines += _block([wrapped(cell, most) for cell, most in zip(row, widths, strict=True)], widths)
+        for line in [*lines, ""]:
+            click.echo(line)
 
 
 def _word_pages(heads: Sequence[str]) -> list[list[int]]:
@@ -139,40 +141,65 @@ def print_numbers(
     marked: Sequence[Sequence[Cell]] = (),
     short: Sequence[str] = (),
 ) -> None:
+    """The table that `number_lines` lays out, and a blank line."""
+    for line in [*number_lines(title, heads, rows, labels=labels, marked=marked, short=short), ""]:
+        click.echo(line)
+
+
+def number_lines(
+    title: str,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    labels: int = 1,
+    marked: Sequence[Sequence[Cell]] = (),
+    short: Sequence[str] = (),
+) -> list[str]:
     """A table of numbers with `labels` columns of words in front; what is too wide continues below, labels repeated.
 
-    `marked` has the same numbers as cells with marks and colours, where there are any; `short` are the labels as they
-    are repeated, where those differ.
+    `marked` has the same numbers as cells with marks and colours, where there are any. `short` are shorter labels: they
+    are used where labels are repeated, and everywhere if the others had to be wrapped.
     """
     cells = [list(map(Cell, row[labels:])) for row in rows] if not marked else [list(row) for row in marked]
     names = [list(row[:labels]) for row in rows]
+    shorter = [[*row[:-1], again] for row, again in zip(names, short, strict=True)] if short else names
     columns = [_Column.of(head, [row[place] for row in cells]) for place, head in enumerate(heads[labels:])]
-    said = title
+    found: list[str] = []
     while columns:
-        front = _label_widths([list(heads[:labels]), *names], columns)
+        front, wraps = _label_widths([list(heads[:labels]), *names], columns)
+        if wraps and names is not shorter:
+            names = shorter
+            continue
         page = _number_pages(columns, width() - _taken(front))[0]
         columns = columns[len(page) :]
-        _title(said)
-        _print_page(heads[:labels], names, front, page)
-        said = ""
-        if short:
-            names = [[*row[:-1], again] for row, again in zip(names, short, strict=True)]
+        head, *body = _number_page(heads[:labels], names, front, page)
+        found += ["", head, *body] if found else [*_titled(title, head), *body]
+        names = shorter
+    return found
 
 
-def _print_page(
+def _titled(title: str, head: str) -> list[str]:
+    """The first line of a table's head with the title in front where there is room, otherwise below the title."""
+    taken = length(title) + 2 * len(BETWEEN)
+    if head[:taken].strip() or not title:
+        return [*([click.style(line, bold=True) for line in wrapped(title, width())] if title else []), head]
+    return [(click.style(title, bold=True) + head[length(title) :]).rstrip()]
+
+
+def _number_page(
     heads: Sequence[str], names: Sequence[Sequence[str]], front: Sequence[int], page: Sequence[_Column]
-) -> None:
+) -> list[str]:
     """Columns of numbers with their labels in front, which are this wide."""
     widths = [*front, *(column.width for column in page)]
     lines = [wrapped(head, most) for head, most in zip(heads, front, strict=True)]
-    _block([*lines, *(column.head for column in page)], widths, numbers=len(front), bottom=True)
-    _rule(widths)
+    found = _block([*lines, *(column.head for column in page)], widths, numbers=len(front), bottom=True)
+    found.append(_rule(widths))
     for place, row in enumerate(names):
         texts = [wrapped(name, most) for name, most in zip(row, front, strict=True)]
         texts += [[column.cells[place]] for column in page]
         colours = [*[None] * len(front), *(one.colours[place] for one in page)]
-        _block(texts, widths, numbers=len(front), colours=colours)
-    click.echo()
+        found += _block(texts, widths, numbers=len(front), colours=colours)
+    return found
 
 
 def _taken(front: Sequence[int]) -> int:
@@ -197,17 +224,20 @@ class _Column:
         return _Column(lines, texts, [one.colour for one in cells], max(map(length, [*lines, *texts])))
 
 
-def _label_widths(labels: Sequence[Sequence[str]], columns: Sequence[_Column]) -> list[int]:
-    """Widths of the labels with which the whole table takes the fewest lines: wrapped labels make its rows taller, wide
-    ones leave room for fewer columns beside them."""
+def _label_widths(labels: Sequence[Sequence[str]], columns: Sequence[_Column]) -> tuple[list[int], bool]:
+    """Widths of the labels with which the whole table takes the fewest lines, and whether a label is wrapped: wrapped
+    labels make its rows taller, wide ones leave room for fewer columns to their right."""
 
-    def laid_out(share: float) -> tuple[int, list[int]]:
+    def laid_out(share: float) -> tuple[int, list[int], bool]:
         widths = _word_widths(labels, max(int(width() * share), LEAST_LABEL))
         pages = len(_number_pages(columns, width() - _taken(widths)))
-        tall = sum(max(len(wrapped(cell, most)) for cell, most in zip(row, widths, strict=True)) for row in labels)
-        return pages * HEAD_LINES + tall + (pages - 1) * len(labels), widths
+        heights = [max(len(wrapped(cell, most)) for cell, most in zip(row, widths, strict=True)) for row in labels]
+        return pages * HEAD_LINES + sum(heights) + (pages - 1) * len(labels), widths, max(heights) > 1
 
-    return min(map(laid_out, LABELS))[1] if labels[0] else []
+    if not labels[0]:
+        return [], False
+    _, widths, wraps = min(map(laid_out, LABELS))
+    return widths, wraps
 
 
 def _number_pages(columns: Sequence[_Column], room: int) -> list[list[_Column]]:
@@ -224,14 +254,8 @@ def _number_pages(columns: Sequence[_Column], room: int) -> list[list[_Column]]:
     return pages
 
 
-def _title(text: str) -> None:
-    if text:
-        for line in wrapped(text, width()):
-            click.secho(line, bold=True)
-
-
-def _rule(widths: Sequence[int]) -> None:
-    click.echo(EDGE + "─" * (sum(widths) + len(BETWEEN) * (len(widths) - 1)))
+def _rule(widths: Sequence[int]) -> str:
+    return EDGE + "─" * (sum(widths) + len(BETWEEN) * (len(widths) - 1))
 
 
 def _block(
@@ -241,8 +265,9 @@ def _block(
     numbers: int | None = None,
     bottom: bool = False,
     colours: Sequence[str | None] = (),
-) -> None:
-    """A row of cells of several lines each; those from `numbers` on stand to the right."""
+) -> list[str]:
+    """A row of cells of several lines each; those from `numbers` on are aligned at their right ends."""
+    found = []
     tall = max(map(len, cells), default=0)
     for at in range(tall):
         line, pending = "", ""
@@ -258,4 +283,5 @@ def _block(
                 line += pending + (click.style(kept, fg=colour, bold=True) if colour else kept)
                 pending = ""
             pending += " " * (len(text) - len(kept)) + ("" if right else blank)
-        click.echo(line)
+        found.append(line)
+    return found

@@ -238,7 +238,7 @@ class Row:
     """A case in a table."""
 
     flow: str
-    """Whose row it is, where a table has several rows a case; else empty."""
+    """The flow or queue that the row is about, where a table has several rows for a case; otherwise empty."""
     label: str
     case: int
     """The case's place."""
@@ -297,6 +297,14 @@ def queue_table(cases: Cases, queue: str) -> Table:
     rows = [("", label, place) for place, label in enumerate(cases.labels(queue))]
     where = f"queue {queue}"
     return _table(cases, "queue", where, rows, columns, [addresses] * len(rows), queue)
+
+
+def joined(made: Sequence[Table]) -> Table | None:
+    """The tables of several queues as one, a group of rows for each queue; None where their columns differ."""
+    if len(made) < 2 or any(one.columns != made[0].columns for one in made):
+        return None
+    rows = [replace(row, flow=one.queue) for one in made for row in one.rows]
+    return Table("queue", "queues", made[0].columns, rows)
 
 
 def _path_table(cases: Cases, shown_below: Collection[str]) -> Table:

@@ -9,9 +9,9 @@ from sojourn import _core, queues
 
 CHANGES = re.compile(r"; [0-9.]+(?:ns|us|ms|s|min|h): ")
 """Separates the lines of a discipline that changes during a run."""
-DOWN = "the interface to the right (at home: to your devices, or sqm-scripts' ifb)"
-UP = "the interface to the left (at home: to the modem)"
-BOTH = "the interface to either side (at home: to your devices for the download, to the modem for the upload)"
+DOWN = "eth0 sends to the right; at home LAN or sqm-scripts' ifb"
+UP = "eth0 sends to the left; at home WAN"
+BOTH = "eth0 sends to either side; at home LAN and WAN"
 
 
 def by_queues(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, ...], list[str]]:
@@ -28,9 +28,9 @@ def by_queues(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, ...], list[st
 
 
 def where(names: Sequence[str]) -> str:
-    """For which interface of a router eth0 stands in the commands of these queues."""
+    """These queues, and which interface of a router eth0 stands for in their commands."""
     up = [name.endswith(queues.REVERSE) for name in names]
-    return f"{' and '.join(names)}: eth0 stands for {UP if all(up) else BOTH if any(up) else DOWN}."
+    return f"{' and '.join(names)} ({UP if all(up) else BOTH if any(up) else DOWN})"
 
 
 def paste(qdisc: str) -> tuple[str | None, str]:

@@ -84,7 +84,7 @@ def _show_commands(disciplines: list[tuple[str, str]]) -> None:
     for number, (names, group) in enumerate(tcline.by_queues(disciplines).items()):
         if number:
             click.echo()
-        screen.say(f"To set on a router. {tcline.where(names)}")
+        screen.say(f"On a router, {tcline.where(names)}:")
         for qdisc in group:
             line, note = tcline.paste(qdisc)
             if line is None:

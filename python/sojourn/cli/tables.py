@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sojourn import screen
+from sojourn import screen, words
 
 if TYPE_CHECKING:
     from sojourn.cases import Cases
@@ -26,11 +26,13 @@ def show(cases: Cases, baseline: str | None = None) -> None:
         screen.say(sentence)
     click.echo()
     made = table.tables(cases)
+    _print_queues([one for one in made if one.key == "queue"], cases)
     for one in made:
-        _print(one, cases)
+        if one.key != "queue":
+            _print(_lines(one, cases))
     found = paired.differences(cases, baseline) if cases.several_seeds else []
     if apart := table.differences_table(cases, found):
-        _print(apart, cases)
+        _print(_lines(apart, cases))
         for sentence in table.untold(cases, found):
             screen.say(sentence)
     open_ones = apart is not None and any(cell.mark == "open" for row in apart.rows for cell in row.cells)
@@ -45,7 +47,7 @@ def _commands(cases: Cases) -> None:
     for names, group in groupby(table.commands(cases), lambda one: one.queues):
         found = list(group)
         if any(one.line for one in found):
-            screen.say(f"To set on a router. {tcline.where(names)}")
+            screen.say(f"On a router, {tcline.where(names)}:")
         for one in found:
             if one.line:
                 for line in screen.continued(one.line):
@@ -54,18 +56,38 @@ def _commands(cases: Cases) -> None:
                 screen.say(f"{one.discipline}: {one.note}")
 
 
-def _print(one: Table, cases: Cases) -> None:
-    """A table with its flows, if rows have any, and its cases in front."""
-    flows = any(row.flow for row in one.rows)
-    names = [[row.flow, row.label] if flows else [row.label] for row in one.rows]
+def _print_queues(made: Sequence[Table], cases: Cases) -> None:
+    """The queues' tables: one for all of them where they have the same columns and each row fits in a line."""
+    from sojourn import table
+
+    if joined := table.joined(made):
+        together = _lines(joined, cases)
+        if len(together) <= len(joined.rows) + screen.HEAD_LINES:
+            _print(together)
+            return
+    for one in made:
+        _print(_lines(one, cases))
+
+
+def _print(lines: Sequence[str]) -> None:
+    for line in [*lines, ""]:
+        click.echo(line)
+
+
+def _lines(one: Table, cases: Cases) -> list[str]:
+    """A table with its flows or queues, if rows have any, and its cases in front."""
+    groups = any(row.flow for row in one.rows)
+    names = [[row.flow, row.label] if groups else [row.label] for row in one.rows]
     for above, below in reversed(list(pairwise(names))):
-        if flows and above[0] == below[0]:
+        if groups and above[0] == below[0]:
             below[0] = ""
     heads = [*([""] * len(names[0])), *("\n".join(column.heads) for column in one.columns)]
     cells = [[_cell(cell) for cell in row.cells] for row in one.rows]
-    labels = cases.short_labels(one.queue or None)
-    short = [labels[row.case] for row in one.rows]
-    screen.print_numbers(one.title, heads, names, labels=len(names[0]), marked=cells, short=short)
+    queues = [row.flow if one.key == "queue" and groups else one.queue for row in one.rows]
+    short = [cases.short_labels(queue or None)[row.case] for queue, row in zip(queues, one.rows, strict=True)]
+    if one.key == "queue":  # a single case has its discipline as label
+        short = [label or words.short_name(row.label) for label, row in zip(short, one.rows, strict=True)]
+    return screen.number_lines(one.title, heads, names, labels=len(names[0]), marked=cells, short=short)
 
 
 def _cell(cell: Cell) -> screen.Cell:
