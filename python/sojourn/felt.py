@@ -15,7 +15,7 @@ from matplotlib.ticker import FixedLocator
 
 from sojourn import plot, queues
 from sojourn.cases import goodput as goodput_of_run
-from sojourn.plot import INK, WIDTH, Data, Line, Picture, Sheet
+from sojourn.plot import INK, NARROW, WIDTH, Data, Line, Picture, Sheet
 from sojourn.records import RunRecord
 from sojourn.rows import Row, qdisc_at, rows_of
 from sojourn.sweep import Combination, Mean, mean_of
@@ -195,8 +195,8 @@ def _side_by_side(rows: Sequence[Row], panels: Sequence[Panel], footer: str) -> 
     return sheet.figure
 
 
-NARROW, NARROW_LEFT = 4.4, 1.5
-"""Inches of the phone's figure, and of its labels."""
+NARROW_LEFT = 1.5
+"""Inches for the labels of the narrow figure."""
 
 
 def _stacked(rows: Sequence[Row], panels: Sequence[Panel], footer: str) -> Figure:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator, PercentFormatter
 from numpy.typing import NDArray
 
@@ -21,14 +22,37 @@ from sojourn.words import number_text, percent_text, rate_text, time_text
 MOST_ROWS = 16
 LEAST_MS = 0.1
 """The delay, in ms, at which the logarithmic axis shows an empty queue."""
-LEFT, RIGHT = 0.78, 2.4
-"""Inches beside the axes: of their labels, and of the words on their right."""
-WORDS = RIGHT - 0.12 - plot.EDGE
-"""Inches for words to the right of the axes."""
+LEFT = 0.78
+"""Inches for the labels of the axes."""
 GAP = 0.16
 STRIP = 0.5
 """Inches of the link's rate above the rows."""
-EXPLAIN = "Each row shows the same traffic through the discipline named on the right."
+EXPLAIN = "Each row shows the same traffic through the discipline that it names."
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The widths of a figure, and where the words about its rows stand."""
+
+    width: float
+    """Inches of the figure."""
+    right: float
+    """Inches to the right of the axes."""
+    beside: bool
+    """Whether words stand to the right of the axes; otherwise above or below them."""
+
+    @property
+    def axes(self) -> float:
+        """Inches of the axes' width."""
+        return self.width - LEFT - self.right
+
+    @property
+    def words(self) -> float:
+        """Inches for the words."""
+        return self.right - 0.12 - plot.EDGE if self.beside else self.width - 2 * plot.EDGE
+
+
+WIDE, NARROW = Layout(WIDTH, 2.4, beside=True), Layout(plot.NARROW, 0.25, beside=False)
 
 
 def pictures(combinations: Sequence[Combination], hop: str) -> list[Picture]:
@@ -64,61 +88,96 @@ def _said_of(picture: Picture, left_out: int) -> Picture:
     if not left_out or picture.name == swept.NAME:
         return picture
     words = f" The first {MOST_ROWS} combinations are drawn; {left_out} more stand in the table."
-    return Picture(picture.name, picture.title, picture.caption + words, picture.figure, picture.data)
+    return replace(picture, caption=picture.caption + words)
 
 
 # ---- rows that share a time axis ----
 
 
+Numbers = Sequence[tuple[str, str]]
+"""Words and their values."""
+
+
 @dataclass(frozen=True)
 class _Timeline:
-    """A sheet with the link's rate above a row of axes for each combination."""
+    """Axes over time, a row for each combination, with the link's rate above them."""
 
-    sheet: Sheet
-    axes: list[Axes]
-    end: float
+    rows: Sequence[Row]
+    hop: str
+    title: str
+    subtitle: str
+    least: float
+    """Inches of a row's height, or more where the words to its right need it."""
+    numbers: Sequence[Numbers]
+    """Of each row."""
+    draw: Callable[[Axes, int], None]
+    """Draws a row, by its place, onto its axes."""
 
+    def figure(self, layout: Layout) -> Figure:
+        """The figure in this layout."""
+        blocks = [
+            _row_block(row, self.rows, self.hop, numbers, layout)
+            for row, numbers in zip(self.rows, self.numbers, strict=True)
+        ]
+        words = [plot.block_height(block) + 0.04 for block in blocks]
+        heights = [max(self.least, tall) if layout.beside else self.least for tall in words]
+        heads = [0.0 if layout.beside else tall for tall in words]
+        strip_head = [] if layout.beside else plot.lines(self._strip_words().replace("\n", " "), layout.words, 8.5)
+        above = plot.block_height(strip_head)
+        body = above + STRIP + sum(heads) + sum(heights) + GAP * len(heights) + 0.5
+        about = plot.provenance([row.combination for row in self.rows])
+        sheet = Sheet(self.title, self.subtitle, about, body, layout.width)
+        sheet.write_in_body(strip_head, LEFT, 0)
+        strip = sheet.axes(LEFT, above, layout.axes, STRIP)
+        record = self.rows[0].combination.first
+        end = float(record.about["duration_s"])
+        plot.rate_strip(strip, record.rates[self.hop], end, self._strip_name() if layout.beside else "")
+        above += STRIP + GAP
+        axes = []
+        for place, (head, height, block) in enumerate(zip(heads, heights, blocks, strict=True)):
+            axis = sheet.axes(LEFT, above + head, layout.axes, height, strip)
+            sheet.write_in_body(block, layout.width - layout.right + 0.12 if layout.beside else plot.EDGE, above)
+            self._mark_changes(axis, place)
+            self.draw(axis, place)
+            above += head + height + GAP
+            axes.append(axis)
+        for axis in (strip, *axes[:-1]):
+            axis.tick_params(labelbottom=False, bottom=False)
+        axes[-1].set_xlabel("time in the run, seconds")
+        axes[-1].set_xlim(0, end)
+        return sheet.figure
 
-def _timeline(
-    rows: Sequence[Row], hop: str, title: str, subtitle: str, least: float, blocks: Sequence[Sequence[Line]]
-) -> _Timeline:
-    """Rows at least `least` inches high, each as high as the words on its right need."""
-    heights = [max(least, plot.block_height(block) + 0.04) for block in blocks]
-    body = STRIP + sum(height + GAP for height in heights) + 0.5
-    sheet = Sheet(title, subtitle, plot.provenance([row.combination for row in rows]), body)
-    width = WIDTH - LEFT - RIGHT
-    strip = sheet.axes(LEFT, 0, width, STRIP)
-    record = rows[0].combination.first
-    end = float(record.about["duration_s"])
-    differ = any(row.combination.first.rates[hop] != record.rates[hop] for row in rows)
-    plot.rate_strip(strip, record.rates[hop], end, "link rate (first row)" if differ else "link rate")
-    above, axes = STRIP + GAP, []
-    for row, height, block in zip(rows, heights, blocks, strict=True):
-        axis = sheet.axes(LEFT, above, width, height, strip)
-        steps = row.combination.first.rates[hop]
+    def _strip_name(self) -> str:
+        return "link rate (first row)" if _rates_differ(self.rows, self.hop) else "link rate"
+
+    def _strip_words(self) -> str:
+        return plot.rate_words(self.rows[0].combination.first.rates[self.hop], self._strip_name())
+
+    def _mark_changes(self, axis: Axes, place: int) -> None:
+        steps = self.rows[place].combination.first.rates[self.hop]
         for change in steps["time_s"][1:] if len(steps["mbit"]) <= plot.MOST_RATES else ():
             axis.axvline(change, color="#b9c1c8", linewidth=0.8, linestyle=(0, (2, 2)))
-        sheet.write_in_body(block, WIDTH - RIGHT + 0.12, above)
-        above += height + GAP
-        axes.append(axis)
-    for axis in (strip, *axes[:-1]):
-        axis.tick_params(labelbottom=False, bottom=False)
-    axes[-1].set_xlabel("time in the run, seconds")
-    axes[-1].set_xlim(0, end)
-    return _Timeline(sheet, axes, end)
 
 
-def _row_block(row: Row, rows: Sequence[Row], hop: str, numbers: Sequence[tuple[str, str]]) -> list[Line]:
+def _rates_differ(rows: Sequence[Row], hop: str) -> bool:
+    return any(one.combination.first.rates[hop] != rows[0].combination.first.rates[hop] for one in rows)
+
+
+def _rate_changes(rows: Sequence[Row], hop: str) -> bool:
+    return any(len(row.combination.first.rates[hop]["mbit"]) > 1 for row in rows)
+
+
+def _row_block(row: Row, rows: Sequence[Row], hop: str, numbers: Numbers, layout: Layout = WIDE) -> list[Line]:
     """A row's name, what else tells it apart, and its numbers."""
     rest = row.rest
-    if any(one.combination.first.rates[hop] != rows[0].combination.first.rates[hop] for one in rows):
+    if _rates_differ(rows, hop):
         rest = ", ".join(filter(None, (rest, _own_rate(row.combination, hop))))
-    return [
-        *plot.lines(row.name, WORDS, 11, plot.ink(row.colour), bold=True),
-        *plot.lines(rest, WORDS, 7.5),
-        Line("", 3.5),
-        *(Line(word, value=number) for word, number in numbers),
-    ]
+    name = plot.lines(row.name, layout.words, 11, plot.ink(row.colour), bold=True)
+    rests = plot.lines(rest, layout.words, 7.5)
+    if layout.beside:
+        return [*name, *rests, Line("", 3.5), *(Line(word, value=number) for word, number in numbers)]
+    pairs = [f"{word} {number}".replace(" ", "\N{NO-BREAK SPACE}") for word, number in numbers]
+    return [*name, *rests, *plot.lines(" · ".join(pairs), layout.words, 8.5, INK)]
 
 
 def _own_rate(combination: Combination, hop: str) -> str:
@@ -135,6 +194,10 @@ def _series(combination: Combination, hop: str) -> dict[str, NDArray[Any]] | Non
 
 def _of_hop(rows: Sequence[Row], hop: str) -> str:
     return felt.of_hop([row.combination for row in rows], hop)
+
+
+def _at_hop(rows: Sequence[Row], hop: str) -> str:
+    return f" at {hop}" if _of_hop(rows, hop) else ""
 
 
 def _first_seed(rows: Sequence[Row]) -> str:
@@ -177,33 +240,39 @@ def _delay_over_time(rows: list[Row], hop: str) -> Picture | None:
     present = [one for one in series if one is not None]
     if not present:
         return None
-    blocks = [_row_block(row, rows, hop, _delay_numbers(row.combination, hop)) for row in rows]
-    line = _timeline(
+    highest = max(float(np.nanmax(one["sojourn_max_ms"], initial=1.0)) for one in present)
+
+    def draw(axis: Axes, place: int) -> None:
+        _delay_axis(axis, LEAST_MS, highest * 1.6)
+        one, colour = series[place], rows[place].colour
+        if one is None:
+            return
+        low, mean, high = (np.maximum(one[f"sojourn_{key}_ms"], LEAST_MS) for key in ("min", "mean", "max"))
+        axis.fill_between(one["time_s"], low, high, step="post", color=colour, alpha=0.28, linewidth=0)
+        axis.step(one["time_s"], mean, where="post", color=colour, linewidth=0.9)
+
+    timeline = _Timeline(
         rows,
         hop,
         f"How long each packet waited in the queue{_of_hop(rows, hop)}",
         "Sojourn time over time (line: mean, band: shortest to longest), on a logarithmic scale. Lower is better."
         + _first_seed(rows),
         1.12,
-        blocks,
+        [_delay_numbers(row.combination, hop) for row in rows],
+        draw,
     )
-    highest = max(float(np.nanmax(one["sojourn_max_ms"], initial=1.0)) for one in present)
-    for axis, row, one in zip(line.axes, rows, series, strict=True):
-        _delay_axis(axis, LEAST_MS, highest * 1.6)
-        if one is None:
-            continue
-        low, mean, high = (np.maximum(one[f"sojourn_{key}_ms"], LEAST_MS) for key in ("min", "mean", "max"))
-        axis.fill_between(one["time_s"], low, high, step="post", color=row.colour, alpha=0.28, linewidth=0)
-        axis.step(one["time_s"], mean, where="post", color=row.colour, linewidth=0.9)
     columns = ("time_s", "sojourn_min_ms", "sojourn_mean_ms", "sojourn_max_ms")
     return Picture(
         f"sojourn-{hop}",
         "Sojourn time over time",
         f"Queue “{hop}”. {EXPLAIN} The line is the mean sojourn time of the packets that left in each short interval, "
-        "the band reaches from the shortest to the longest; dashed lines mark where the link's rate changes. The "
-        "numbers on the right are over all packets in the measuring window" + _averaged(rows),
-        line.sheet.figure,
+        "the band reaches from the shortest to the longest."
+        + (" Dashed lines mark where the link's rate changes." if _rate_changes(rows, hop) else "")
+        + " The numbers in words are over all packets in the measuring window"
+        + _averaged(rows),
+        timeline.figure(WIDE),
         _over_time(rows, [one and {name: one[name] for name in columns} for one in series], columns),
+        timeline.figure(NARROW),
     )
 
 
@@ -233,31 +302,41 @@ def _throughput(rows: list[Row], hop: str) -> Picture | None:
     if not any(one is not None for one in series):
         return None
     shares = [None if one is None else dict(zip(("time_s", "used"), _used_share(one), strict=True)) for one in series]
-    blocks = [_row_block(row, rows, hop, [("goodput", rate_text(felt.goodput(row.combination)))]) for row in rows]
-    line = _timeline(
-        rows,
-        hop,
-        f"How much of the link was used{_of_hop(rows, hop)}",
-        "Bytes carried as a share of the link's rate at that moment. Gaps are capacity that stayed unused."
-        + _first_seed(rows),
-        0.62,
-        blocks,
-    )
-    for axis, row, one in zip(line.axes, rows, shares, strict=True):
+
+    def draw(axis: Axes, place: int) -> None:
         axis.set_ylim(0, 1.08)
         axis.yaxis.set_major_locator(FixedLocator([0, 0.5, 1]))
         axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+        one, colour = shares[place], rows[place].colour
         if one is not None:
-            axis.fill_between(one["time_s"], one["used"], step="post", color=row.colour, alpha=0.28, linewidth=0)
-            axis.step(one["time_s"], one["used"], where="post", color=row.colour, linewidth=0.9)
+            axis.fill_between(one["time_s"], one["used"], step="post", color=colour, alpha=0.28, linewidth=0)
+            axis.step(one["time_s"], one["used"], where="post", color=colour, linewidth=0.9)
+
+    timeline = _Timeline(
+        rows,
+        hop,
+        f"How much of the link was used{_at_hop(rows, hop)}",
+        "Bytes carried as a share of the link's rate at that moment. Gaps are capacity that stayed unused."
+        + _first_seed(rows),
+        0.62,
+        [_use_numbers(row.combination, hop) for row in rows],
+        draw,
+    )
     return Picture(
         f"throughput-{hop}",
         "Throughput over time",
         f"Queue “{hop}”: bytes on the wire in each interval over what the link could carry in it. "
-        "Goodput is the payload acknowledged in the measuring window, all flows together" + _averaged(rows),
-        line.sheet.figure,
+        "The numbers in words are over the measuring window; goodput is the payload acknowledged, all flows together"
+        + _averaged(rows),
+        timeline.figure(WIDE),
         _over_time(rows, shares, ("time_s", "used")),
+        timeline.figure(NARROW),
     )
+
+
+def _use_numbers(combination: Combination, hop: str) -> list[tuple[str, str]]:
+    busy = percent_text(average(combination, hop, "utilisation"))
+    return [("link busy", busy), ("goodput", rate_text(felt.goodput(combination)))]
 
 
 def _used_share(one: Mapping[str, NDArray[Any]], target_s: float = 1.0) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -285,25 +364,49 @@ def _distributions(rows: list[Row], hop: str) -> Picture | None:
     pooled = [_pooled(row.combination, hop) for row in rows]
     if not any(one is not None for one in pooled):
         return None
-    names = [plot.lines(row.label, WORDS - 0.3, 8.5, INK) for row in rows]
-    body = max(3.9, sum(plot.block_height(block) + 0.05 for block in names) + 0.3)
+    table: list[list[object]] = []
+    for row, one in zip(rows, pooled, strict=True):
+        if one is not None:
+            table += [[row.label, ms, share] for ms, share in zip(one[0].tolist(), one[1].tolist(), strict=True)]
+    return Picture(
+        "distribution",
+        "Distribution of the sojourn time",
+        f"Queue “{hop}”: cumulative distribution over all delivered packets of the measuring window"
+        + _averaged(rows)
+        + " Read it at a height: where a line crosses 95 %, one packet in twenty waited longer.",
+        _distribution_figure(rows, hop, pooled, WIDE),
+        Data(["discipline", "sojourn_ms", "share_at_or_below"], table),
+        _distribution_figure(rows, hop, pooled, NARROW),
+    )
+
+
+CURVES = 3.4
+"""Inches of the height of the distributions' axes, or more where the names to their right need it."""
+
+
+def _distribution_figure(
+    rows: Sequence[Row], hop: str, pooled: Sequence[tuple[NDArray[Any], NDArray[Any]] | None], layout: Layout
+) -> Figure:
+    """The curves, and the rows' names to their right or below."""
+    names = [plot.lines(row.label, layout.words - 0.3, 8.5, INK) for row in rows]
+    words = sum(plot.block_height(block) + 0.05 for block in names)
+    tall = max(CURVES, words - 0.2) if layout.beside else CURVES
     sheet = Sheet(
-        f"How many packets waited how long{_of_hop(rows, hop)}",
+        f"How long packets waited{_at_hop(rows, hop)}",
         "Further left is better: more packets got through sooner.",
         plot.provenance([row.combination for row in rows]),
-        body,
+        tall + 0.5 + (0.0 if layout.beside else words + 0.1),
+        layout.width,
     )
-    axis = sheet.axes(LEFT, 0, WIDTH - LEFT - RIGHT, body - 0.5)
-    highest = max([LEAST_MS * 100, *(float(one[0][-1]) for one in pooled if one is not None)])
-    table: list[list[object]] = []
-    above = 0.0
+    axis = sheet.axes(LEFT, 0, layout.axes, tall)
+    left, above = (layout.width - layout.right + 0.14, 0.0) if layout.beside else (plot.EDGE, tall + 0.6)
     for row, one, block in zip(rows, pooled, names, strict=True):
-        sheet.write_in_body([Line("●", 8.5, row.colour)], WIDTH - RIGHT + 0.14, above)
-        sheet.write_in_body(block, WIDTH - RIGHT + 0.36, above)
+        sheet.write_in_body([Line("●", 8.5, row.colour)], left, above)
+        sheet.write_in_body(block, left + 0.22, above)
         above += plot.block_height(block) + 0.05
         if one is not None:
             _step_curve(axis, *one, row.colour)
-            table += [[row.label, ms, share] for ms, share in zip(one[0].tolist(), one[1].tolist(), strict=True)]
+    highest = max([LEAST_MS * 100, *(float(one[0][-1]) for one in pooled if one is not None)])
     axis.set_xscale("log")
     axis.set_xlim(LEAST_MS, highest * 1.3)
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _position: time_text(value)))
@@ -312,15 +415,7 @@ def _distributions(rows: list[Row], hop: str) -> Picture | None:
     axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
     axis.set_xlabel("sojourn time (logarithmic)")
     axis.set_ylabel("share of packets that waited no longer")
-    return Picture(
-        "distribution",
-        "Distribution of the sojourn time",
-        f"Queue “{hop}”: cumulative distribution over all delivered packets of the measuring window"
-        + _averaged(rows)
-        + " Read it at a height: where a line crosses 95 %, one packet in twenty waited longer.",
-        sheet.figure,
-        Data(["discipline", "sojourn_ms", "share_at_or_below"], table),
-    )
+    return sheet.figure
 
 
 def _step_curve(axis: Axes, ms: NDArray[Any], share: NDArray[Any], colour: str) -> None:
@@ -337,48 +432,72 @@ def _fairness(rows: list[Row]) -> Picture | None:
     """One dot a flow: what it got, and what share of its packets was dropped."""
     if len(rows[0].combination.first.result["flows"]) < 2:
         return None
-    names = [plot.lines(row.label, 2.1, 9, plot.ink(row.colour), bold=True) for row in rows]
-    heights = [max(0.42, plot.block_height(block) + 0.1) for block in names]
-    sheet = Sheet(
-        "Goodput and drops of each flow",
-        "Each dot is a flow (hollow: many short connections together). Dots close together are fair shares.",
-        plot.provenance([row.combination for row in rows]),
-        0.35 + sum(heights) + 0.35,
-    )
-    left, between, right = 2.35, 0.6, 0.4
-    wide = (WIDTH - left - between - right) / 2
-    axes = [sheet.axes(left + place * (wide + between), 0.35, wide, sum(heights)) for place in (0, 1)]
-    measures: tuple[Callable[[dict[str, Any]], float | None], ...] = (flow_goodput, drop_share)
-    table: list[list[object]] = []
-    above = 0.0
-    for row, height, block in zip(rows, heights, names, strict=True):
-        middle = above + height / 2
-        sheet.write_in_body(block, plot.EDGE, 0.35 + middle - plot.block_height(block) / 2)
-        for record in row.combination.runs:
-            flows = record.result["flows"]
-            for axis, measure in zip(axes, measures, strict=True):
-                _dots(axis, [measure(flow) for flow in flows], middle, row.colour, [flow["kind"] for flow in flows])
-            table += [[row.label, record.seed, one["name"], *(measure(one) for measure in measures)] for one in flows]
-        above += height
-    edges = np.cumsum([0.0, *heights])
-    for axis, title in zip(axes, ("goodput, Mbit/s", "share of the flow's packets dropped"), strict=True):
-        axis.set_ylim(float(edges[-1]), 0)
-        axis.yaxis.set_major_locator(FixedLocator([]))
-        axis.hlines(edges[1:-1], 0, 1, transform=axis.get_yaxis_transform(), color=plot.GRID, linewidth=0.7)
-        axis.set_xlim(left=0)
-        axis.spines[["left"]].set_visible(False)
-        axis.xaxis.set_major_locator(MaxNLocator(6))
-        axis.set_title(title, loc="left", fontsize=9.5, color=INK)
-    axes[0].xaxis.set_major_formatter(FuncFormatter(lambda value, _position: number_text(value)))
-    axes[1].xaxis.set_major_formatter(FuncFormatter(lambda value, _position: percent_text(value)))
+    table: list[list[object]] = [
+        [row.label, record.seed, one["name"], *(read(one) for _, read, _ in PER_FLOW)]
+        for row in rows
+        for record in row.combination.runs
+        for one in record.result["flows"]
+    ]
     return Picture(
         "fairness",
         "Goodput and drop share per flow",
         "In the measuring window, over the whole path"
         + (", every seed." if len(rows[0].combination.runs) > 1 else "."),
-        sheet.figure,
+        _fairness_figure(rows, WIDE),
         Data(["discipline", "seed", "flow", "goodput_mbit", "drop_share"], table),
+        _fairness_figure(rows, NARROW),
     )
+
+
+def _fairness_figure(rows: Sequence[Row], layout: Layout) -> Figure:
+    """Panels with a row of dots for each combination, side by side or below each other."""
+    left, between, head, foot = (2.35 if layout.beside else 1.5), 0.6, 0.35, 0.35
+    names = [plot.lines(row.label, left - 0.25, 9, plot.ink(row.colour), bold=True) for row in rows]
+    heights = [max(0.42, plot.block_height(block) + 0.1) for block in names]
+    tall = head + sum(heights) + foot
+    right = 0.4 if layout.beside else layout.right
+    wide = (layout.width - left - between - right) / 2 if layout.beside else layout.width - left - right
+    sheet = Sheet(
+        "Goodput and drops of each flow",
+        "Each dot is a flow (hollow: many short connections together). Dots close together are fair shares.",
+        plot.provenance([row.combination for row in rows]),
+        tall if layout.beside else 2 * tall,
+        layout.width,
+    )
+    for place, (title, read, text) in enumerate(PER_FLOW):
+        x, y = (left + place * (wide + between), 0.0) if layout.beside else (left, place * tall)
+        axis = sheet.axes(x, y + head, wide, sum(heights))
+        if place == 0 or not layout.beside:
+            _write_labels(sheet, names, heights, y + head)
+        _flow_panel(axis, rows, heights, read)
+        axis.set_title(title, loc="left", fontsize=9.5, color=INK)
+        axis.xaxis.set_major_locator(MaxNLocator(6 if layout.beside else 4))
+        axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _position, text=text: text(value)))
+    return sheet.figure
+
+
+def _write_labels(sheet: Sheet, names: Sequence[Sequence[Line]], heights: Sequence[float], above: float) -> None:
+    """The rows' names, each in the middle of its row's height."""
+    for block, height in zip(names, heights, strict=True):
+        sheet.write_in_body(block, plot.EDGE, above + height / 2 - plot.block_height(block) / 2)
+        above += height
+
+
+def _flow_panel(
+    axis: Axes, rows: Sequence[Row], heights: Sequence[float], read: Callable[[dict[str, Any]], float | None]
+) -> None:
+    """The dots of all rows, below each other."""
+    edges = np.cumsum([0.0, *heights])
+    for row, begin, end in zip(rows, edges[:-1], edges[1:], strict=True):
+        for record in row.combination.runs:
+            flows = record.result["flows"]
+            kinds = [flow["kind"] for flow in flows]
+            _dots(axis, [read(flow) for flow in flows], float(begin + end) / 2, row.colour, kinds)
+    axis.set_ylim(float(edges[-1]), 0)
+    axis.yaxis.set_major_locator(FixedLocator([]))
+    axis.hlines(edges[1:-1], 0, 1, transform=axis.get_yaxis_transform(), color=plot.GRID, linewidth=0.7)
+    axis.set_xlim(left=0)
+    axis.spines[["left"]].set_visible(False)
 
 
 def flow_goodput(flow: dict[str, Any]) -> float | None:
@@ -389,6 +508,13 @@ def flow_goodput(flow: dict[str, Any]) -> float | None:
 def drop_share(flow: dict[str, Any]) -> float | None:
     """Dropped over sent packets of a flow; None if it sent nothing."""
     return flow["drops"] / flow["packets"] if flow["packets"] else None
+
+
+PER_FLOW: tuple[tuple[str, Callable[[dict[str, Any]], float | None], Callable[[float], str]], ...] = (
+    ("goodput, Mbit/s", flow_goodput, number_text),
+    ("share of the flow's packets dropped", drop_share, percent_text),
+)
+"""What is drawn of each flow: title, value, and how a value is written."""
 
 
 def _dots(axis: Axes, values: Sequence[float | None], at: float, colour: str, kinds: Sequence[str]) -> None:

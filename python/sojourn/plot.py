@@ -52,8 +52,8 @@ COLOURS = {
 }
 OTHER = "#333333"
 INK, QUIET, GRID, PALE = "#1b1f24", "#667079", "#e3e6e9", "#edf0f2"
-WIDTH = 11.0
-"""Inches of a picture."""
+WIDTH, NARROW = 11.0, 4.4
+"""Inches of a picture, and of its version for a phone."""
 EDGE = 0.13
 """Inches that stay empty at each side."""
 MOST_RATES = 13
@@ -124,7 +124,7 @@ class Picture:
     figure: Figure
     data: Data
     narrow: Figure | None = None
-    """The same for a phone, where there is such a figure."""
+    """The figure for narrow screens, if there is one."""
     _files: dict[Format, bytes] = field(default_factory=dict, repr=False, compare=False)
 
     def encode(self, form: Format) -> bytes:
@@ -409,8 +409,20 @@ def origin(combinations: Sequence[Combination]) -> str:
 # ---- parts of pictures ----
 
 
+def rate_words(steps: Mapping[str, Sequence[float]], name: str) -> str:
+    """What stands next to a strip: its name, and the highest rate if the steps are too many to name each."""
+    return f"{name}\nup to {rate_text(max(steps['mbit']))}" if _many(steps) else name
+
+
+def _many(steps: Mapping[str, Sequence[float]]) -> bool:
+    return len(steps["mbit"]) > MOST_RATES
+
+
 def rate_strip(axis: Axes, steps: Mapping[str, Sequence[float]], end: float, name: str = "link rate") -> None:
-    """A link's rate from each `time_s` on, `mbit`, until the `end` in seconds; `name` stands to the right."""
+    """A link's rate from each `time_s` on, `mbit`, until the `end` in seconds.
+
+    `name` stands to the right, unless it is empty.
+    """
     axis.set_facecolor("white")
     axis.grid(visible=False)
     axis.spines[["left"]].set_visible(False)
@@ -425,16 +437,18 @@ def rate_strip(axis: Axes, steps: Mapping[str, Sequence[float]], end: float, nam
         axis.set_ylim(0, top * 1.6)
     axis.yaxis.set_major_locator(NullLocator())
     axis.yaxis.set_minor_locator(NullLocator())
-    many = len(steps["mbit"]) > MOST_RATES
-    words = f"{name}\nup to {rate_text(top)}" if many else name
-    axis.text(1.012, 0.5, words, transform=axis.transAxes, va="center", fontsize=8.5, color=QUIET)
-    wide = axis.get_position().width * WIDTH / end
+    if name:
+        words = rate_words(steps, name)
+        axis.text(1.012, 0.5, words, transform=axis.transAxes, va="center", fontsize=8.5, color=QUIET)
+    figure = axis.get_figure(root=True)
+    assert figure is not None
+    wide = axis.get_position().width * float(figure.get_size_inches()[0]) / end
     free = 0.0
-    for begin, until, value in zip(time[:-1], time[1:], rate[:-1], strict=True) if not many else ():
+    for begin, until, value in zip(time[:-1], time[1:], rate[:-1], strict=True) if not _many(steps) else ():
         text, middle = rate_text(float(value)), float(begin + until) / 2
         half = text_width(text, 8.5) / 2 / wide
-        if middle - half < free:
-            continue  # its neighbour's label is there
+        if middle - half < free or middle + half > end:
+            continue  # its neighbour's label is there, or the picture ends
         free = middle + half
         axis.annotate(
             text,

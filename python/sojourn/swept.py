@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
 from sojourn import felt, plot, queues, words
 from sojourn.cases import goodput
-from sojourn.plot import INK, WIDTH, Data, Line, Picture, Sheet
+from sojourn.plot import INK, NARROW, WIDTH, Data, Line, Picture, Sheet
 from sojourn.records import RunRecord
 from sojourn.rows import qdisc_at
 from sojourn.sweep import Combination, Mean, mean_of
@@ -31,6 +32,7 @@ DECADES = 15.0
 """Ratio of the largest to the least value from which on an axis is logarithmic."""
 MOST_PANELS, MOST_ROWS = 3, 4
 LEFT, BETWEEN, RIGHT = 0.75, 0.72, 2.3
+NARROW_LEFT = 0.78
 PANEL, UNDER, TITLE = 2.5, 0.66, 0.46
 """Inches of a panel's height, of what stands below it, and of its title above."""
 
@@ -148,6 +150,14 @@ class _Plan:
         """Inches of a row of panels with all that belongs to it."""
         return plot.block_height(self.head(row)) + TITLE + self.tall + UNDER
 
+    @property
+    def key(self) -> list[list[Line]]:
+        """The lines' names, below the panels of a narrow figure."""
+        return [
+            plot.lines(line, NARROW - 2 * plot.EDGE - 0.22, 9, plot.ink(colour), bold=True)
+            for line, colour in self.colours.items()
+        ]
+
 
 def _plan(combinations: Sequence[Combination], axis: Axis) -> _Plan:
     points = [
@@ -179,8 +189,8 @@ def picture(combinations: Sequence[Combination], hop: str) -> Picture | None:
     title = f"Delay and throughput by {axis.name.replace('.', ' ')}"
     several = any(len(one.runs) > 1 for one in combinations)
     seeds = "Dots are means, with 95 % intervals over the seeds." if several else "A dot is a run."
-    body = sum(map(plan.height, plan.kept)) - 0.1
-    sheet = Sheet(title, f"Delays are 95th percentiles. {seeds}", plot.provenance(combinations), body)
+    subtitle, about = f"Delays are 95th percentiles. {seeds}", plot.provenance(combinations)
+    sheet = Sheet(title, subtitle, about, sum(map(plan.height, plan.kept)) - 0.1)
     above = 0.0
     for row in plan.kept:
         sheet.write_in_body(plan.head(row), LEFT, above)
@@ -188,11 +198,35 @@ def picture(combinations: Sequence[Combination], hop: str) -> Picture | None:
         above += plan.height(row)
     left_out = len(plan.titles) - len(plan.kept)
     caption = (
-        f"Queue “{hop}”, in the measuring window. The x axis is {plan.x_name}, a line is a discipline."
+        f"Queue “{hop}”, in the measuring window. The x axis is {plan.x_name}; each line is a discipline."
         + (f" Rows are what else is swept; {left_out} more of them are not drawn." if left_out else "")
         + " All combinations are in the table and in the picture's CSV."
     )
-    return Picture(NAME, title, caption, sheet.figure, _data(plan, measures))
+    narrow = _narrow(title, subtitle, about, plan, measures)
+    return Picture(NAME, title, caption, sheet.figure, _data(plan, measures), narrow)
+
+
+def _narrow(title: str, subtitle: str, about: str, plan: _Plan, measures: Sequence[Measure]) -> Figure:
+    """The same panels below each other, and the lines' names below all of them."""
+    wide = NARROW - NARROW_LEFT - 0.3
+    rows = [(row, plot.lines(plan.titles[row], NARROW - 2 * plot.EDGE, 9.5, INK, bold=True)) for row in plan.kept]
+    panel = TITLE + PANEL + UNDER
+    body = sum(plot.block_height(head) + len(measures) * panel for _, head in rows)
+    names = sum(plot.block_height(block) + 0.05 for block in plan.key)
+    sheet = Sheet(title, subtitle, about, body + names, NARROW)
+    above = 0.0
+    for row, head in rows:
+        sheet.write_in_body(head, plot.EDGE, above)
+        above += plot.block_height(head)
+        points = [point for point in plan.points if point.rest == row]
+        for measure in measures:
+            _panel_with_axes(sheet, (NARROW_LEFT, above + TITLE), (wide, PANEL), plan, points, measure)
+            above += panel
+    for colour, block in zip(plan.colours.values(), plan.key, strict=True):
+        sheet.write_in_body([Line("●", 9, colour)], plot.EDGE, above)
+        sheet.write_in_body(block, plot.EDGE + 0.22, above)
+        above += plot.block_height(block) + 0.05
+    return sheet.figure
 
 
 def _measures(combinations: Sequence[Combination], hop: str) -> list[Measure]:
@@ -226,13 +260,27 @@ def _row(sheet: Sheet, above: float, plan: _Plan, row: str, measures: Sequence[M
     wide = (WIDTH - LEFT - RIGHT - BETWEEN * (len(measures) - 1)) / len(measures)
     for place, measure in enumerate(measures):
         left = LEFT + place * (wide + BETWEEN)
-        axis = sheet.axes(left, above, wide, plan.tall)
-        head = plot.lines(measure.title, wide + BETWEEN - 0.1, 9, INK)
-        sheet.write_in_body(head, left - 0.3, above - 0.08 - plot.block_height(head))
-        _panel(axis, points, measure, plan.colours)
-        _x_axis(axis, wide, points)
-        axis.set_xlabel(plan.x_name, fontsize=9)
+        axis = _panel_with_axes(sheet, (left, above), (wide, plan.tall), plan, points, measure)
     _names(sheet, axis, above, points, measures[-1], plan)
+
+
+def _panel_with_axes(
+    sheet: Sheet,
+    at: tuple[float, float],
+    size: tuple[float, float],
+    plan: _Plan,
+    points: Sequence[Point],
+    measure: Measure,
+) -> Axes:
+    """A panel of this size in inches, at this place of the sheet's body, with its title above."""
+    (left, above), (wide, tall) = at, size
+    axis = sheet.axes(left, above, wide, tall)
+    head = plot.lines(measure.title, wide + BETWEEN - 0.1, 9, INK)
+    sheet.write_in_body(head, left - 0.3, above - 0.08 - plot.block_height(head))
+    _panel(axis, points, measure, plan.colours)
+    _x_axis(axis, wide, points)
+    axis.set_xlabel("\n".join(plot.wrapped(plan.x_name, wide, 9)), fontsize=9)
+    return axis
 
 
 def _means(points: Sequence[Point], measure: Measure) -> dict[str, list[tuple[float, Mean]]]:
