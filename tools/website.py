@@ -55,7 +55,8 @@ SETTINGS = {
     "source_suffix": {".md": "markdown"},
     "html_theme": "furo",
     "html_static_path": ["_static"],
-    "html_css_files": ["website.css"],
+    "html_css_files": ["website.css", "scroll.css"],
+    "html_js_files": ["scroll.js"],
     "html_favicon": "_static/website.svg",
     "html_copy_source": False,
     "html_show_copyright": False,
@@ -72,7 +73,6 @@ def assemble(folder: Path) -> None:
     tree = Tree(folder)
     front = tree.linked((HERE / "website.md").read_text(encoding="utf-8"), "docs/index.md", "index.md")
     tree.write("index.md", front.replace("<!-- proof -->", tree.linked(proof(), "README.md", "index.md")))
-    tree.take("docs/fading-link.png")
     for path in sorted((ROOT / "docs").rglob("*.md")):
         if path != ROOT / "docs/README.md":
             tree.copy(path)
@@ -89,8 +89,9 @@ def assemble(folder: Path) -> None:
     disciplines = sorted(page.name for page in (folder / "reference/disciplines").glob("*.md"))
     tree.append("reference/disciplines.md", toctree([f"disciplines/{page}" for page in disciplines], hidden=True))
     tree.append("index.md", toctree(TOP, hidden=True))
-    for kind in ("css", "svg"):
-        tree.write(f"_static/website.{kind}", (HERE / f"website.{kind}").read_text(encoding="utf-8"))
+    scroll = ROOT / "python/sojourn/report"
+    for path in (HERE / "website.css", HERE / "website.svg", scroll / "scroll.css", scroll / "scroll.js"):
+        tree.write(f"_static/{path.name}", path.read_text(encoding="utf-8"))
 
 
 def in_order(tree: Tree, section: str) -> list[str]:

@@ -1,10 +1,9 @@
-"""The gallery of scenarios, and a picture for each discipline: drawn by the command's own report, as a reader would."""
+"""The gallery of scenarios, and a picture for each discipline: drawn as the command's own report draws them."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -12,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from guidance import advice
-from website_tree import Tree, picture_of, toctree
+from website_tree import Tree, narrow_name, picture_of, toctree
 
-from sojourn import plan, report, sweep
+from sojourn import pictures, plan, plot, queues, sweep
 
 FADING = '[["0s", "20mbit"], ["20s", "5mbit"], ["40s", "20mbit"]]'
 STEADY = '"5mbit"'
@@ -68,17 +67,24 @@ def scenarios() -> list[Scenario]:
     ]
 
 
-def draw(files: Mapping[Path, Path], picture: str) -> None:
-    """By scenario file, where its picture goes: one of its results' files, with one seed."""
+def draw(files: Mapping[Path, Path], name: str = "") -> None:
+    """Where each scenario file's picture goes, by the file: drawn from one seed, also for narrow screens.
+
+    `name` is a picture's name in the report; without it, the first is drawn.
+    """
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(_draw, files, files.values(), [picture] * len(files)))
+        list(pool.map(_draw, files, files.values(), [name] * len(files)))
 
 
-def _draw(file: Path, out: Path, picture: str) -> None:
+def _draw(file: Path, out: Path, name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        report.write(Path(folder), sweep.compare(file, seeds=1, jobs=1, folder=Path(folder)).runs)
-        out.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(Path(folder) / picture, out)
+        runs = sweep.compare(file, seeds=1, jobs=1, folder=Path(folder)).runs
+    made = pictures.pictures(sweep.combinations(runs), queues.compared_in([record.result for record in runs]))
+    picture = next(one for one in made if name in ("", one.name))
+    assert picture.narrow is not None
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_bytes(picture.encode("png"))
+    narrow_name(out).write_bytes(plot.encode(picture.narrow, "png"))
 
 
 def discipline_files(folder: Path) -> dict[str, Path]:
@@ -99,16 +105,16 @@ def add_pictures(tree: Tree) -> None:
     """Draws the gallery's pictures and the disciplines', and puts these onto their pages."""
     with tempfile.TemporaryDirectory() as folder:
         disciplines = discipline_files(Path(folder))
-        queue = f"{report.PICTURES}/sojourn-link.png"
-        draw({file: tree.folder / f"reference/disciplines/{name}.png" for name, file in disciplines.items()}, queue)
-    scenes = {file: tree.folder / f"scenarios/{name}.png" for name, file in plan.bundled().items()}
-    draw(scenes, report.PICTURE)
+        places = {file: tree.folder / f"reference/disciplines/{name}.png" for name, file in disciplines.items()}
+        draw(places, "sojourn-link")
+    draw({file: tree.folder / f"scenarios/{name}.png" for name, file in plan.bundled().items()})
+    draw({plan.bundled()["fading-link"]: tree.folder / "fading-link.png"}, "sojourn-bottleneck")
     for name in disciplines:
         page = tree.folder / f"reference/disciplines/{name}.md"
         text = page.read_text(encoding="utf-8")
         shaped = name in SHAPERS
         link = "5 Mbit/s" if shaped else "20 Mbit/s that falls to 5 between 20 and 40 seconds"
-        shown = picture_of(f"What {name} does to the delay", f"{name}.png")
+        shown = _picture(f"What {name} does to the delay", name)
         words = f"Two downloads and pings over a link of {link}, RTT 40 ms:"
         page.write_text(
             text.replace("\n## What to set\n", f"\n{words}\n\n{shown}\n\n## What to set\n", 1), encoding="utf-8"
@@ -121,14 +127,18 @@ def gallery() -> dict[str, str]:
     return {f"scenarios/{one.name}.md": _page(one) for one in there} | {"scenarios/index.md": _index(there)}
 
 
+def _picture(title: str, name: str) -> str:
+    return picture_of(title, f"{name}.png", f"{name}-narrow.png")
+
+
 def _command(line: str) -> str:
     return f"```shell\n{line}\n```"
 
 
 def _index(there: Sequence[Scenario]) -> str:
     cards = [
-        f"<div>\n\n[![{one.title}]({one.name}.png)]({one.name}.md)\n\n"
-        f"[{one.title}]({one.name}.md)\n\n{_command(f'sojourn run {one.name}')}\n\n</div>"
+        f"<div>\n\n[{one.title}]({one.name}.md)\n\n{_command(f'sojourn run {one.name}')}\n\n"
+        f"[![{one.title}]({one.name}-narrow.png)]({one.name}.md)\n\n</div>"
         for one in there
     ]
     return (
@@ -147,7 +157,7 @@ def _page(one: Scenario) -> str:
             f"# {one.title}",
             one.says,
             _command(f"sojourn run {one.name}"),
-            picture_of(one.title, f"{one.name}.png"),
+            _picture(one.title, one.name),
             f"## The file\n\n```toml\n{one.text.rstrip()}\n```",
             f"To change a copy of it: `sojourn list scenarios -f json` says where the file is, and "
             f"`sojourn run {one.name} --set KEY=VALUE` changes a key without one "

@@ -49,9 +49,23 @@ def comes_by_itself(path: str) -> bool:
     return path in MOVED or bool(PAPER.fullmatch(path)) or (path.startswith("docs/") and path.endswith(".md"))
 
 
-def picture_of(title: str, path: str) -> str:
-    """A picture as wide as the text, which leads to itself in full size."""
-    return f"```{{image}} {path}\n:alt: {title}\n:width: 100%\n```"
+def picture_of(title: str, path: str, narrow: str = "") -> str:
+    """A picture as wide as the text, which leads to itself in full size.
+
+    Narrow screens show `narrow` instead; without it, the picture scrolls sideways there.
+    """
+    if not narrow:
+        return f'<div class="wide picture">\n\n{_image(title, path)}\n\n</div>'
+    return f"{_image(title, path, 'for-wide')}\n\n{_image(title, narrow, 'for-narrow')}"
+
+
+def _image(title: str, path: str, kind: str = "") -> str:
+    return f"```{{image}} {path}\n:alt: {title}\n:width: 100%\n" + (f":class: {kind}\n" if kind else "") + "```"
+
+
+def narrow_name(path: Path) -> Path:
+    """The file of a picture for narrow screens."""
+    return path.with_name(f"{path.stem}-narrow{path.suffix}")
 
 
 def fenced(block: re.Match[str]) -> str:

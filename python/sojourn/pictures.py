@@ -301,6 +301,7 @@ def _throughput(rows: list[Row], hop: str) -> Picture | None:
     series = [_series(row.combination, hop) for row in rows]
     if not any(one is not None for one in series):
         return None
+    alone = not _of_hop(rows, hop)  # otherwise part of the goodput goes elsewhere
     shares = [None if one is None else dict(zip(("time_s", "used"), _used_share(one), strict=True)) for one in series]
 
     def draw(axis: Axes, place: int) -> None:
@@ -319,14 +320,15 @@ def _throughput(rows: list[Row], hop: str) -> Picture | None:
         "Bytes carried as a share of the link's rate at that moment. Gaps are capacity that stayed unused."
         + _first_seed(rows),
         0.62,
-        [_use_numbers(row.combination, hop) for row in rows],
+        [_use_numbers(row.combination, hop, alone) for row in rows],
         draw,
     )
     return Picture(
         f"throughput-{hop}",
         "Throughput over time",
         f"Queue “{hop}”: bytes on the wire in each interval over what the link could carry in it. "
-        "The numbers in words are over the measuring window; goodput is the payload acknowledged, all flows together"
+        "The numbers in words are over the measuring window"
+        + ("; goodput is the payload acknowledged, all flows together" if alone else "")
         + _averaged(rows),
         timeline.figure(WIDE),
         _over_time(rows, shares, ("time_s", "used")),
@@ -334,9 +336,9 @@ def _throughput(rows: list[Row], hop: str) -> Picture | None:
     )
 
 
-def _use_numbers(combination: Combination, hop: str) -> list[tuple[str, str]]:
-    busy = percent_text(average(combination, hop, "utilisation"))
-    return [("link busy", busy), ("goodput", rate_text(felt.goodput(combination)))]
+def _use_numbers(combination: Combination, hop: str, alone: bool) -> list[tuple[str, str]]:
+    busy = ("link busy", percent_text(average(combination, hop, "utilisation")))
+    return [busy, ("goodput", rate_text(felt.goodput(combination)))] if alone else [busy]
 
 
 def _used_share(one: Mapping[str, NDArray[Any]], target_s: float = 1.0) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -452,7 +454,10 @@ def _fairness(rows: list[Row]) -> Picture | None:
 def _fairness_figure(rows: Sequence[Row], layout: Layout) -> Figure:
     """Panels with a row of dots for each combination, side by side or below each other."""
     left, between, head, foot = (2.35 if layout.beside else 1.5), 0.6, 0.35, 0.35
-    names = [plot.lines(row.label, left - 0.25, 9, plot.ink(row.colour), bold=True) for row in rows]
+    short = len({row.name for row in rows}) == len(rows)  # the picture is about no queue, as some tables are
+    names = [
+        plot.lines(row.name if short else row.label, left - 0.25, 9, plot.ink(row.colour), bold=True) for row in rows
+    ]
     heights = [max(0.42, plot.block_height(block) + 0.1) for block in names]
     tall = head + sum(heights) + foot
     right = 0.4 if layout.beside else layout.right

@@ -52,11 +52,11 @@ class Shown:
     image: str
     """The PNG in base64."""
     narrow: str
-    """The figure for narrow screens, as PNG in base64; may be empty."""
+    """The figure for narrow screens, as PNG in base64."""
 
 
 def _shown(picture: Picture) -> Shown:
-    narrow = plot.encode(picture.narrow, "png") if picture.narrow else b""
+    narrow = plot.encode(picture.narrow or picture.figure, "png")
     return Shown(picture, base64.b64encode(picture.encode("png")).decode(), base64.b64encode(narrow).decode())
 
 
@@ -76,6 +76,7 @@ def page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["unbroken"] = _unbroken
     first = runs[0]
     cases = of_records(runs)
     tables = table.tables(cases)
@@ -108,6 +109,11 @@ def page(
 def answer(cases: Cases) -> str:
     """The comparison in a sentence or two; empty where only one case is shown."""
     return " ".join(headline.sentences(cases))
+
+
+def _unbroken(head: str) -> str:
+    """A column's head without the hyphen at which a terminal breaks it."""
+    return head.replace("- ", "")
 
 
 def _columns(tables: Sequence[table.Table]) -> list[table.Column]:
