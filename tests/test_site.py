@@ -229,6 +229,10 @@ class Seen:
     broken_images: list[str]
     too_wide: dict[int, list[str]]
     """By the window's width: what sticks out of it."""
+    wrong_hints: dict[int, list[str]]
+    """By the window's width: boxes that scroll sideways and do not say so, or the reverse."""
+    small_on_a_phone: list[str]
+    """Pictures whose words a phone shows smaller than half of their size in the file."""
 
 
 LOOK = """
@@ -239,6 +243,18 @@ const wide = [...parts].filter(e => e.getBoundingClientRect().right > innerWidth
     .map(e => e.outerHTML.slice(0, 120));
 if (document.documentElement.scrollWidth > innerWidth) wide.push("the page");
 return wide;
+"""
+HINTS = """
+const narrow = innerWidth <= 720;
+return [...document.querySelectorAll(".wide, .table-wrapper, .highlight > pre")].filter(box => {
+    const hint = box.previousElementSibling;
+    const said = hint && hint.matches(".hint") && getComputedStyle(hint).display != "none";
+    return said != (narrow && box.scrollWidth > box.clientWidth);
+}).map(box => box.outerHTML.slice(0, 120));
+"""
+SMALL = """
+return [...document.querySelectorAll("article img")]
+    .filter(i => getComputedStyle(i).display != "none" && i.clientWidth < i.naturalWidth / 2).map(i => i.src);
 """
 READ = """
 return {
@@ -297,10 +313,13 @@ def seen(browser: webdriver.Chrome, server: str, site: Path) -> dict[str, Seen]:
         resize(browser, DESKTOP)
         browser.get(f"{server}/{page}")
         read = browser.execute_script(READ)
-        wide = {DESKTOP[0]: browser.execute_script(LOOK)}
-        resize(browser, PHONE)
-        wide[PHONE[0]] = browser.execute_script(LOOK)
-        found[page] = Seen(read["links"], set(read["ids"]), read["images"], wide)
+        wide, hints = {}, {}
+        for size in (DESKTOP, PHONE):
+            resize(browser, size)
+            browser.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
+            wide[size[0]], hints[size[0]] = browser.execute_script(LOOK), browser.execute_script(HINTS)
+        small = browser.execute_script(SMALL)
+        found[page] = Seen(read["links"], set(read["ids"]), read["images"], wide, hints, small)
     return found
 
 
@@ -333,6 +352,15 @@ def test_every_link_and_picture_is_there(server: str, site: Path, seen: dict[str
 @pytest.mark.parametrize("width", [DESKTOP[0], PHONE[0]])
 def test_nothing_sticks_out_of_the_window(seen: dict[str, Seen], width: int) -> None:
     assert {page: one.too_wide[width] for page, one in seen.items() if one.too_wide[width]} == {}
+
+
+@pytest.mark.parametrize("width", [DESKTOP[0], PHONE[0]])
+def test_on_a_phone_what_scrolls_sideways_says_so_and_nothing_else_does(seen: dict[str, Seen], width: int) -> None:
+    assert {page: one.wrong_hints[width] for page, one in seen.items() if one.wrong_hints[width]} == {}
+
+
+def test_the_words_in_pictures_are_large_enough_to_read_on_a_phone(seen: dict[str, Seen]) -> None:
+    assert {page: one.small_on_a_phone for page, one in seen.items() if one.small_on_a_phone} == {}
 
 
 def results(browser: webdriver.Chrome, address: str) -> dict[str, str]:

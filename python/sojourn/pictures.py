@@ -122,7 +122,7 @@ class _Timeline:
         words = [plot.block_height(block) + 0.04 for block in blocks]
         heights = [max(self.least, tall) if layout.beside else self.least for tall in words]
         heads = [0.0 if layout.beside else tall for tall in words]
-        strip_head = [] if layout.beside else plot.lines(self._strip_words().replace("\n", " "), layout.words, 8.5)
+        strip_head = [] if layout.beside else plot.lines(self._strip_words(), layout.axes, 8.5)
         above = plot.block_height(strip_head)
         body = above + STRIP + sum(heads) + sum(heights) + GAP * len(heights) + 0.5
         about = plot.provenance([row.combination for row in self.rows])
@@ -151,7 +151,9 @@ class _Timeline:
         return "link rate (first row)" if _rates_differ(self.rows, self.hop) else "link rate"
 
     def _strip_words(self) -> str:
-        return plot.rate_words(self.rows[0].combination.first.rates[self.hop], self._strip_name())
+        """Above a strip that has no room for the names of all its steps."""
+        rates = self.rows[0].combination.first.rates[self.hop]["mbit"]
+        return self._strip_name() + (f", up to {rate_text(max(rates))}" if len(set(rates)) > 1 else "")
 
     def _mark_changes(self, axis: Axes, place: int) -> None:
         steps = self.rows[place].combination.first.rates[self.hop]

@@ -409,15 +409,6 @@ def origin(combinations: Sequence[Combination]) -> str:
 # ---- parts of pictures ----
 
 
-def rate_words(steps: Mapping[str, Sequence[float]], name: str) -> str:
-    """What stands next to a strip: its name, and the highest rate if the steps are too many to name each."""
-    return f"{name}\nup to {rate_text(max(steps['mbit']))}" if _many(steps) else name
-
-
-def _many(steps: Mapping[str, Sequence[float]]) -> bool:
-    return len(steps["mbit"]) > MOST_RATES
-
-
 def rate_strip(axis: Axes, steps: Mapping[str, Sequence[float]], end: float, name: str = "link rate") -> None:
     """A link's rate from each `time_s` on, `mbit`, until the `end` in seconds.
 
@@ -437,14 +428,15 @@ def rate_strip(axis: Axes, steps: Mapping[str, Sequence[float]], end: float, nam
         axis.set_ylim(0, top * 1.6)
     axis.yaxis.set_major_locator(NullLocator())
     axis.yaxis.set_minor_locator(NullLocator())
+    many = len(steps["mbit"]) > MOST_RATES
     if name:
-        words = rate_words(steps, name)
+        words = f"{name}\nup to {rate_text(top)}" if many else name
         axis.text(1.012, 0.5, words, transform=axis.transAxes, va="center", fontsize=8.5, color=QUIET)
     figure = axis.get_figure(root=True)
     assert figure is not None
     wide = axis.get_position().width * float(figure.get_size_inches()[0]) / end
     free = 0.0
-    for begin, until, value in zip(time[:-1], time[1:], rate[:-1], strict=True) if not _many(steps) else ():
+    for begin, until, value in zip(time[:-1], time[1:], rate[:-1], strict=True) if not many else ():
         text, middle = rate_text(float(value)), float(begin + until) / 2
         half = text_width(text, 8.5) / 2 / wide
         if middle - half < free or middle + half > end:
