@@ -83,6 +83,11 @@ def test_the_commands_of_a_document_run_in_their_order(document: Path, clone: Pa
         perform(command, clone)
 
 
+@pytest.mark.parametrize("document", documents(), ids=lambda path: path.name)
+def test_a_document_names_scenarios_as_they_run_from_any_folder(document: Path) -> None:
+    assert [command for command in shown_commands(document.read_text()) if " scenarios/" in command] == []
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_examples_in_its_help_and_they_run(sojourn: Run, verb: str, clone: Path) -> None:
     text = sojourn(verb, "--help").stdout

@@ -38,10 +38,10 @@ def disciplines() -> dict[str, str]:
     """A page for every discipline, and one that lists them."""
     known = json.loads(_core.catalogue("disciplines"))
     rows = [f"| [`{one['name']}`](disciplines/{one['name']}.md) | {escaped(one['doc'])} |" for one in known]
-    listed = "\n".join(["# Queue disciplines", "", "| discipline | |", "|---|---|", *rows])
+    listed = "\n".join(["# Queue disciplines", "", "| discipline | what it does |", "|---|---|", *rows])
     others = [f"| `{one['name']}` | {escaped(one['instead'])} |" for one in json.loads(_core.catalogue("elsewhere"))]
     listed += "\n".join(
-        ["", "", "## Linux disciplines that sojourn does not have", "", "| discipline | |", "|---|---|", *others]
+        ["", "", "## Linux disciplines that sojourn does not have", "", "| discipline | what it does, and what to use |", "|---|---|", *others]
     )
     told, found = advice(), measured()
     pages = {f"disciplines/{one['name']}.md": _discipline(one, _guidance(one["name"], told, found)) for one in known}

@@ -285,7 +285,7 @@ def page(measure: Measure, runs: Sequence[Mapping[str, Any]]) -> str:
         parts = definitions(*PARTS[measure.name]).items()
         lines += [f"| `{name}` | {unit_of(name)} | {cell(said)} |" for name, said in parts]
     sets = "".join(f" --set {shlex.quote(f'{key}={value}')}" for key, value in more.set)
-    lines += ["", "## Example", "", f"    sojourn run scenarios/{more.scenario}.toml{sets} -f json", ""]
+    lines += ["", "## Example", "", f"    sojourn run {more.scenario}{sets} -f json", ""]
     lines += example(measure, runs)
     return "\n".join(lines) + "\n"
 
