@@ -41,7 +41,15 @@ def disciplines() -> dict[str, str]:
     listed = "\n".join(["# Queue disciplines", "", "| discipline | what it does |", "|---|---|", *rows])
     others = [f"| `{one['name']}` | {escaped(one['instead'])} |" for one in json.loads(_core.catalogue("elsewhere"))]
     listed += "\n".join(
-        ["", "", "## Linux disciplines that sojourn does not have", "", "| discipline | what it does, and what to use |", "|---|---|", *others]
+        [
+            "",
+            "",
+            "## Linux disciplines that sojourn does not have",
+            "",
+            "| discipline | what it does, and what to use |",
+            "|---|---|",
+            *others,
+        ]
     )
     told, found = advice(), measured()
     pages = {f"disciplines/{one['name']}.md": _discipline(one, _guidance(one["name"], told, found)) for one in known}
