@@ -305,17 +305,18 @@ def test_a_measure_without_a_column_is_a_bug_and_not_lost() -> None:
 
 
 def test_measures_are_named_and_an_unknown_one_has_a_nearest() -> None:
-    known = measures.known(["b", "b.reverse"], ["web0", "bulk0.0", "bulk0.1"])
+    kinds = {"web0": "web", "bulk0.0": "bulk", "bulk0.1": "bulk"}
+    known = measures.known(["b", "b.reverse"], kinds)
     for address in (
         "goodput_mbit",
         "jain.goodput",
         "hops.b.reverse.drops",
         "flows.bulk0.rtt_ms.p99",
-        "flows.web0.rpm.rpm",
+        "flows.web0.page_load_s.p50",
     ):
-        measures.refuse_unknown(address, known)
+        measures.refuse_unknown(address, known, kinds)
     with pytest.raises(Refusal, match=r"nearest is hops\.b\.sojourn_ms\.p95"):
-        measures.refuse_unknown("hops.b.sojourn.p95", known)
+        measures.refuse_unknown("hops.b.sojourn.p95", known, kinds)
     assert measures.full("sojourn_ms.p95", "b") == "hops.b.sojourn_ms.p95"
     assert measures.full("jain.goodput", "b") == "jain.goodput"
 

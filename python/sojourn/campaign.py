@@ -26,6 +26,8 @@ from sojourn.errors import NothingToRun, Refusal
 from sojourn.store import Store
 from sojourn.sweep import Mean, mean_of
 
+STORED = ("seed", "duration_s", "versions", *measures.COLUMNS)
+"""Columns of a store that `Swept.records` reads."""
 FOLD_EVERY = 512
 """Finished runs, until they are moved to where queries read them."""
 LOOK_AGAIN_S = 0.5
@@ -183,7 +185,10 @@ class Swept:
         """These numbers of every run, in one pass through the store."""
         indices = [index for one in combinations for index in one.indices]
         found = {address: np.full(len(self.ids), np.nan) for address in addresses}
-        bases = self._bases(combinations) if any(one.above_base for one in addresses) else {}
+        bases: dict[int, dict[str, float]] = {}
+        if any(one.above_base for one in addresses):
+            for index, about in self._abouts(combinations).items():
+                bases[index] = {flow["name"]: float(flow["base_rtt_ms"]) for flow in about["flows"]}
         for places, rows in self.store.batches([self.ids[index] for index in indices], measures.COLUMNS):
             at = [indices[place] for place in places]
             of_rows = [bases.get(index, {}) for index in at]
@@ -191,20 +196,49 @@ class Swept:
                 found[address][at] = measures.values_at(rows, address, of_rows)
         return {address: [_present(numbers[one.indices]) for one in combinations] for address, numbers in found.items()}
 
-    def _bases(self, combinations: Sequence[Combination]) -> dict[int, dict[str, float]]:
-        """Each run's base RTTs in ms, by flow. If a combination's first and last seed agree, so do the others."""
+    def _abouts(self, combinations: Sequence[Combination]) -> dict[int, dict[str, Any]]:
+        """The plan's description of each run; a combination's first one for all if base RTTs do not depend on the seed.
 
-        def of_run(index: int) -> dict[str, float]:
-            about = json.loads(self.plan.describe(index))
-            return {flow["name"]: float(flow["base_rtt_ms"]) for flow in about["flows"]}
+        If those of the first and the last seed agree, so do the others.
+        """
 
-        found: dict[int, dict[str, float]] = {}
+        def of_run(index: int) -> dict[str, Any]:
+            found: dict[str, Any] = json.loads(self.plan.describe(index))
+            return found
+
+        def bases(about: Mapping[str, Any]) -> list[Any]:
+            return [(flow["name"], flow["base_rtt_ms"]) for flow in about["flows"]]
+
+        found: dict[int, dict[str, Any]] = {}
         for one in combinations:
             first, *others = one.indices
             found[first] = of_run(first)
-            same = bool(others) and of_run(others[-1]) == found[first]
+            same = bool(others) and bases(of_run(others[-1])) == bases(found[first])
             found |= {index: found[first] if same else of_run(index) for index in others}
         return found
+
+    def records(self) -> list[records.RunRecord]:
+        """The runs that count, in the plan's order, without series and distributions: for pictures that need none."""
+        indices = [index for one in self.combinations for index in one.indices]
+        sets = {index: one.set for one in self.combinations for index in one.indices}
+        abouts = self._abouts(self.combinations)
+        found: dict[int, records.RunRecord] = {}
+        for places, rows in self.store.batches([self.ids[index] for index in indices], STORED):
+            for place, row in zip(places, columns.rows_of(rows), strict=True):
+                index = indices[place]
+                versions = row.pop("versions")
+                found[index] = records.RunRecord(
+                    index=index,
+                    title=self.title,
+                    scenario=self.plan.text,
+                    result={"world": self.world, "set": sets[index], **row},
+                    about=abouts[index],
+                    series={},
+                    distribution={},
+                    rates={},
+                    versions=versions,
+                )
+        return [found[index] for index in sorted(found)]
 
     def means(self, addresses: Sequence[str], of_flows: Sequence[str] = ()) -> dict[str, list[Mean | None]]:
         """Of each measure, the mean in each combination; `of_flows` are those of every flow that has any."""
@@ -292,6 +326,8 @@ class _Sweep:
     """What other processes are playing."""
     addresses: list[str] = field(default_factory=list)
     """Addresses of the measure of `until`: of every swept queue, or of every queue if none is swept."""
+    known: list[str] = field(default_factory=list)
+    """Addresses of all measures that a run can have."""
     watched: list[int] = field(default_factory=list)
     """Indices into `addresses` that `until` watches: all, or the compared queue's once the first run is finished."""
     values: dict[int, list[float]] = field(default_factory=dict)
@@ -322,18 +358,19 @@ class _Sweep:
         identities = _identities(plan, file, runs, combinations, world)
         about = json.loads(plan.describe(0))
         hops = {one["name"]: one["qdisc"] for one in about["hops"]}
-        addresses: list[str] = []
+        addresses, known = list[str](), list[str]()
         if until:
-            flows = [one["name"] for one in about["flows"]]
-            flows += [name for one in combinations[0].scenario["flow"] for name in _names_of(one)]
+            kinds = {one["name"]: one["kind"] for one in about["flows"]}
+            kinds |= {name: str(one["kind"]) for one in combinations[0].scenario["flow"] for name in _names_of(one)}
             named = queues.swept([one["set"] for one in runs], list(hops))
             address = measures.plain(until.address, hops)
             addresses = list(dict.fromkeys(measures.full(address, hop) for hop in named or hops))
-            measures.refuse_unknown(addresses[0], measures.known(hops, flows))
+            known = measures.known(hops, kinds)
+            measures.refuse_unknown(addresses[0], known, kinds)
         ids = [identities[index].id if index in identities else "" for index in range(len(runs))]
         swept = Swept(plan.title, world.name, store, combinations, hops, ids, json.loads(plan.skipped()), plan)
         made = _Sweep(plan, file, world, swept, identities, [one["duration_s"] for one in runs], until, series)
-        made.addresses = addresses
+        made.addresses, made.known = addresses, known
         if until and (named or len(addresses) == 1):
             made.watched = list(range(len(addresses)))
         made.without_equal_seeds()
@@ -383,9 +420,23 @@ class _Sweep:
             self.watched = [max(range(len(delays)), key=delays.__getitem__)]
         return bool(self.watched)
 
+    def refuse_absent(self) -> None:
+        """Refuses a measure that the first run does not have, though such flows or queues can have it."""
+        first = self.swept.combinations[0].indices[0]
+        if first not in self.values or not all(math.isnan(self.values[first][at]) for at in self.watched):
+            return
+        address = self.addresses[self.watched[0]]
+        ((_, row),) = self.swept.store.batches([self.swept.ids[first]], measures.COLUMNS)
+        there = [one for one in self.known if not math.isnan(measures.values(row, one)[0])]
+        raise Refusal(
+            f"--until: {address} has no value in the first run, so that no number of seeds would be enough: expected "
+            f"a measure that this run has: {measures.listed(address, there)}"
+        )
+
     def judge(self, place: int) -> None:
         """Whether a combination has enough seeds: by its first ones, in whatever order they were played."""
         if self.until and place not in self.enough and self.is_chosen():
+            self.refuse_absent()
             first = takewhile(self.values.__contains__, self.swept.combinations[place].indices)
             values = [[self.values[index][at] for at in self.watched] for index in first]
             if met := self.until.met_after(values, self.tried.get(place, 0)):

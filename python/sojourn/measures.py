@@ -120,17 +120,75 @@ def plain(address: str, queues: Collection[str]) -> str:
     return address
 
 
-def known(hops: Iterable[str], flows: Iterable[str]) -> list[str]:
-    """The addresses of a run's measures; flows by their shared names."""
+_STREAMS = ("cbr", "onoff", "voip")
+_TRANSFERS = ("download", "sizes", "upload", "video", "web")
+ONLY: Mapping[str, Collection[str]] = {
+    "goodput_mbit": ("bulk", "rpm", "thin", *_STREAMS, *_TRANSFERS),
+    "rtt_ms": ("bulk", "onoff", "pings", "rpm", "thin", *_TRANSFERS),
+    "fct_s": _TRANSFERS,
+    "slowdown": _TRANSFERS,
+    "page_load_s": ("web",),
+    "loss_ratio": _STREAMS,
+    "delay_ms": _STREAMS,
+    "jitter_ms": _STREAMS,
+    "mos": ("voip",),
+    "video": ("video",),
+    "rpm": ("rpm",),
+}
+"""The kinds of flows that can have a measure; measures that are not here are counts, which every flow has."""
+
+
+def known(hops: Iterable[str], flows: Mapping[str, str]) -> list[str]:
+    """The addresses of the measures that a run can have; `flows` are the flows' kinds by name, whole or shared."""
     found = ["goodput_mbit", *(f"jain.{field.name}" for field in columns.JAIN)]
-    for kind, section, names in ((columns.HOP, "hops", hops), (columns.FLOW, "flows", map(shared_name, flows))):
-        paths = [leaf.partition(".")[2].split()[0] for leaf in columns.leaves("", kind) if not leaf.endswith(" string")]
-        found += [f"{section}.{name}.{path}" for name in dict.fromkeys(names) for path in paths]
+    found += [f"hops.{name}.{path}" for name in dict.fromkeys(hops) for path in _paths(columns.HOP)]
+    for name, kind in {shared_name(name): kind for name, kind in flows.items()}.items():
+        found += [f"flows.{name}.{path}" for path in _paths(columns.FLOW) if kind in ONLY.get(_head(path), (kind,))]
     return found
 
 
-def refuse_unknown(address: str, addresses: Sequence[str]) -> None:
-    """Names the nearest of the measures that there are."""
-    if address not in addresses:
-        hint = nearest_of(address, addresses, 0.3)
-        raise Refusal(f"{address}: no such measure: expected one such as hops.NAME.sojourn_ms.p95{hint}")
+def _paths(kind: pa.StructType) -> list[str]:
+    """The numbers of a hop or flow that have an address."""
+    leaves = (leaf.partition(".")[2].split() for leaf in columns.leaves("", kind))
+    return [path for path, unit in leaves if unit != "string" and "[]" not in path]
+
+
+def _head(path: str) -> str:
+    return path.partition(".")[0]
+
+
+def _about(address: str) -> tuple[str, str]:
+    """The section and name that an address begins with; nothing if it is about a whole run."""
+    section, *way = address.split(".")
+    kind = {"hops": columns.HOP, "flows": columns.FLOW}.get(section)
+    return (section, _split(way, kind)[0]) if kind else ("", "")
+
+
+def refuse_unknown(address: str, addresses: Sequence[str], kinds: Mapping[str, str]) -> None:
+    """Refuses what is not in `addresses` and says what is there instead; `kinds` is `flows` of `known`."""
+    if address in addresses:
+        return
+    section, name = _about(address)
+    names = dict.fromkeys(name for of, name in map(_about, addresses) if of == section)
+    path = address.removeprefix(f"{section}.{name}.")
+    if section and name not in names and path in _paths(columns.HOP if section == "hops" else columns.FLOW):
+        raise Refusal(f"--until: {address}: {name} is none of the {section}: expected one of {', '.join(names)}")
+    if section == "flows" and name in names and path in _paths(columns.FLOW):
+        kind = {shared_name(flow): kind for flow, kind in kinds.items()}[name]
+        instead = listed(address, addresses)
+        raise Refusal(f"--until: {address}: flows of kind {kind} never have {path}: expected {instead}")
+    hint = nearest_of(address, addresses, 0.3)
+    raise Refusal(f"--until: {address}: no such measure: expected one such as hops.NAME.sojourn_ms.p95{hint}")
+
+
+def listed(address: str, addresses: Iterable[str]) -> str:
+    """Those of the addresses that are about the same queue or flows as `address`, as a list in words."""
+    section, name = about = _about(address)
+    front = f"{section}.{name}." if section else ""
+    paths: dict[str, list[str]] = {}
+    for one in addresses:
+        if _about(one) == about:
+            head, _, rest = one.removeprefix(front).partition(".")
+            paths.setdefault(head, []).append(rest)
+    words = ", ".join(head if rests == [""] else f"{head}.{{{','.join(rests)}}}" for head, rests in paths.items())
+    return f"{front}X with X one of {words}" if front else f"one of {words}"

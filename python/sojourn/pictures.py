@@ -67,6 +67,14 @@ def pictures(combinations: Sequence[Combination], hop: str) -> list[Picture]:
         return _with_rows(combinations, hop, curves)
 
 
+def without_series(combinations: Sequence[Combination], hop: str) -> list[Picture]:
+    """The pictures of a report that need no series: curves over a swept number, and the summary if there is room."""
+    with mpl.rc_context(plot.STYLE):
+        curves = swept.picture(combinations, hop)
+        summary = felt.picture(rows_of(combinations, hop), hop) if len(combinations) <= MOST_ROWS else None
+        return [picture for picture in (curves, summary) if picture is not None]
+
+
 def _with_rows(combinations: Sequence[Combination], hop: str, curves: Picture | None) -> list[Picture]:
     shown = list(combinations[:MOST_ROWS])
     names = queues.shown_in([record.result for one in combinations for record in one.runs])

@@ -305,9 +305,14 @@ def new_folder(stem: str, parent: Path = Path("results")) -> Path:
     raise RecordError(f"{parent}: too many results of {stem}")
 
 
-def claim_folder(folder: Path) -> Path:
-    """Makes the folder that the user named; one with something in it is left alone."""
+def refuse_full_folder(folder: Path) -> None:
+    """Refuses a folder for results that has something in it."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RecordError(f"--out = {folder}: expected a new or empty folder; nothing is overwritten")
+
+
+def claim_folder(folder: Path) -> Path:
+    """Makes the folder that the user named; one with something in it is left alone."""
+    refuse_full_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -54,21 +54,35 @@ class Store:
     """What is in each file of runs, by its name."""
     _older: set[str] = field(default_factory=set)
     """Those files that an older sojourn wrote, with fewer columns."""
+    _made: bool = False
     _mutex: RLock = field(default_factory=RLock)
 
     def __post_init__(self) -> None:
+        """Refuses a folder that is something else; a new one is made by the first call that reads or writes runs."""
         facts = self.folder / FACTS
-        if not facts.exists():
-            if self.folder.is_dir() and any(self.folder.iterdir()) and not (self.folder / "lock").exists():
-                raise Refusal(f"--store = {self.folder}: expected a store, a new or an empty folder")
+        if facts.exists():
+            self._refuse_other_version()
+        elif self.folder.is_dir() and any(self.folder.iterdir()) and not (self.folder / "lock").exists():
+            raise Refusal(f"--store = {self.folder}: expected a store, a new or an empty folder")
+
+    def _refuse_other_version(self) -> None:
+        version = records.read_results(self.folder / FACTS).get("store")
+        if version != VERSION:
+            raise Refusal(f"{self.folder}: a store of version {version}: expected {VERSION}")
+        self._made = True
+
+    def _make(self) -> None:
+        """Makes the folder, if it is not there yet."""
+        with self._mutex:
+            if self._made:
+                return
             self.folder.mkdir(parents=True, exist_ok=True)
             (self.folder / "lock").touch()
             for name in ("new", "runs", "series", "claims"):
                 (self.folder / name).mkdir(exist_ok=True)
-            records.write_text(facts, records.to_json({"store": VERSION}) + "\n")
-        version = records.read_results(facts).get("store")
-        if version != VERSION:
-            raise Refusal(f"{self.folder}: a store of version {version}: expected {VERSION}")
+            if not (self.folder / FACTS).exists():
+                records.write_text(self.folder / FACTS, records.to_json({"store": VERSION}) + "\n")
+            self._refuse_other_version()
 
     # What is there.
 
@@ -113,6 +127,7 @@ class Store:
     @contextmanager
     def claim(self, run: str) -> Iterator[bool]:
         """Holds a run, so that nobody else plays it; False if somebody else does now."""
+        self._make()
         path = self.folder / "claims" / run
         handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
         try:
@@ -133,16 +148,19 @@ class Store:
 
     def put(self, row: Mapping[str, Any]) -> None:
         """Adds a run: when this returns it is on the disk."""
+        self._make()
         text = records.to_json(row, indent=None).encode()
         line = hashlib.sha256(text).hexdigest().encode()
         records.write_bytes(self.folder / "new" / row["id"], line + b"\n" + text, durable=True)
 
     def series(self, run: str) -> Path:
         """Where a run's record with its series is."""
+        self._make()
         return self.folder / "series" / f"{run}.parquet"
 
     def flow_series(self, run: str) -> Path:
         """Where the series of its flows are."""
+        self._make()
         return self.folder / "series" / f"{run}.flows.parquet"
 
     def has_series(self, run: str) -> bool:
@@ -198,6 +216,7 @@ class Store:
     @contextmanager
     def _locked(self, how: int) -> Iterator[None]:
         with self._mutex:
+            self._make()
             handle = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
             try:
                 fcntl.flock(handle, how)

@@ -62,14 +62,14 @@ def compare(
     folder: Path | None = None,
 ) -> Comparison:
     """Runs a scenario file with its whole sweep in the simulator: the Python door to `sojourn run`."""
-    return execute(load(path, sets, seed, seeds), jobs=jobs, folder=folder)
+    return execute(load(path, sets, seed, seeds), jobs=jobs, folder=lambda: folder)
 
 
 def execute(
     plan: _core.Plan,
     *,
     jobs: int | None = None,
-    folder: Path | None = None,
+    folder: Callable[[], Path | None] = lambda: None,
     packets: bool = False,
     world: run.World | None = None,
     on_progress: Callable[[float], None] = lambda _simulated_s: None,
@@ -79,7 +79,8 @@ def execute(
 
     `baseline` is the swept value that the others are compared with; a value that is not swept is a Refusal.
 
-    Ctrl-C stops the others and returns what is finished, marked interrupted.
+    Ctrl-C stops the others and returns what is finished, marked interrupted. `folder` is called for the folder of the
+    results when all that can be refused has been: until then nothing is written.
     """
     world = world or run.Simulator()
     playable, refused = run.playable(world, plan)
@@ -92,13 +93,14 @@ def execute(
     draws = run.draws(world, plan, playable)
     asked = len(playable)
     playable = playable if draws else [index for index in playable if drawn[index]]
+    place = folder()
     watches = {index: _core.Progress() for index in playable}
     pool = ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1, thread_name_prefix="sojourn")
     futures: list[Future[run.Done | None]] = []
     interrupted = False
     try:
         for index, watch in watches.items():
-            start = partial(run.execute, plan, index, watch, world=world, folder=folder, packets=packets, draws=draws)
+            start = partial(run.execute, plan, index, watch, world=world, folder=place, packets=packets, draws=draws)
             futures.append(pool.submit(start, keep_series=drawn[index]))
         _await(futures, lambda: on_progress(sum(watch.simulated_s for watch in watches.values())))
     except KeyboardInterrupt:

@@ -233,7 +233,8 @@ def _measures(combinations: Sequence[Combination], hop: str) -> list[Measure]:
     """The wait in the queue, what the smallest flows notice, and what the link carried."""
     delays = felt.measures(combinations, hop)[: MOST_PANELS - 1]
     made = [Measure(f"{one.name}_p95", one.title, _p95(one), _scaled(one.unit)) for one in delays]
-    rates = {record.rates[hop]["mbit"][0] for one in combinations for record in one.runs}
+    hops = (link for one in combinations for record in one.runs for link in record.about["hops"])
+    rates = {link["rate"] for link in hops if link["name"] == hop}
     if len(rates) > 1:
         busy = Measure(
             "utilisation", "link busy", lambda record: record.result["hops"][hop]["utilisation"], percent_text

@@ -86,7 +86,6 @@ def compare(
     """
     guests = Guests(memory=memory)
     place = folder or store()
-    place.mkdir(parents=True, exist_ok=True)
     wanted: list[Job] = []
     skipped: list[dict[str, Any]] = []
     warnings: list[str] = []
@@ -105,6 +104,8 @@ def compare(
         played = {(job.file, job.index) for job in wanted if job.world == "kernel" and job.place in kept}
         wanted = [job for job in wanted if (job.file, job.index) in played]
     missing = [job for job in wanted if job.place not in kept]
+    if missing:
+        place.mkdir(parents=True, exist_ok=True)
     for job in missing:
         job.place.unlink(missing_ok=True)
     interrupted = _play(missing, guests, jobs, on_progress)

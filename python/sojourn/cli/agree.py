@@ -69,7 +69,8 @@ def agree(
     from sojourn import agree as agreement
     from sojourn import records
 
-    folder = records.claim_folder(out) if out else None
+    if out:
+        records.refuse_full_folder(out)
     with simulated_seconds("both worlds") as tell:
         done = agreement.compare(
             _files(scenarios),
@@ -86,10 +87,10 @@ def agree(
         click.echo(f"sojourn: skipped {one['file']}: {set_text(one['set'])}: {one['reason']}", err=True)
     if not done.pairs and not done.interrupted:
         fail(f"nothing to compare: {done.skipped[0]['reason'] if done.skipped else 'no run in both worlds'}")
-    if folder:
+    if out:
         from sojourn.agree import page
 
-        click.echo(f"page: {page.write(folder, done)}", err=True)
+        click.echo(f"page: {page.write(records.claim_folder(out), done)}", err=True)
     _show(done, form)
     if done.older:
         click.echo(

@@ -83,12 +83,22 @@ def format_option(default: str = "text") -> Callable[[Command], Command]:
     )
 
 
+PICTURES = ("png", "svg", "pdf")
+"""Formats of pictures."""
+
+
+def picture_is_asked_for() -> bool:
+    """Whether the command line names a format of pictures."""
+    return not set(PICTURES).isdisjoint(click.get_current_context().params.get("formats", ()))
+
+
 def picture_format_option(command: Command) -> Command:
     """`-f` and `--format` of the verbs that draw: what goes to stdout, and how pictures are written.
 
-    Both kinds are given to the verb, as `form` and `picture`.
+    Both kinds are given to the verb, as `form` and `picture`; `picture_is_asked_for` says whether the second is the
+    default.
     """
-    shown, pictures = ("text", "json", "csv"), ("png", "svg", "pdf")
+    shown, pictures = ("text", "json", "csv"), PICTURES
 
     @functools.wraps(command)
     def split(*args: Any, formats: tuple[str, ...], **rest: Any) -> None:

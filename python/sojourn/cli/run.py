@@ -15,11 +15,12 @@ from sojourn.cli.base import (
     bounded,
     cli,
     fail,
-    format_option,
     jobs_option,
     load_plan,
     many,
     name_skipped,
+    picture_format_option,
+    picture_is_asked_for,
     scenario_argument,
     set_options,
     simulated_seconds,
@@ -27,6 +28,7 @@ from sojourn.cli.base import (
 from sojourn.plan import WORLDS
 
 if TYPE_CHECKING:
+    from sojourn.plot import Format
     from sojourn.run import World
     from sojourn.sweep import Comparison
 
@@ -93,7 +95,7 @@ Examples:
 @baseline_option
 @click.option("--packets", is_flag=True, help="Record every packet too (large files); needs a results folder.")
 @jobs_option
-@format_option()
+@picture_format_option
 def run(
     file: Path,
     world: str,
@@ -112,6 +114,7 @@ def run(
     packets: bool,
     jobs: int | None,
     form: str,
+    picture: Format,
 ) -> None:
     """Run a scenario with all that its [sweep] asks for, and compare.
 
@@ -123,17 +126,25 @@ def run(
     plan = load_plan(file, sets, seed, seeds)
     if packets and out is None and form != "text":
         fail("--packets: expected --out DIR with it, since -f json and -f csv write no file on their own")
+    if picture_is_asked_for() and out is None and form != "text":
+        fail(f"--format = {picture}: expected --out DIR with it, since -f json and -f csv write no file on their own")
     where = world_of(world, link=link, kernel=kernel, memory=memory, probe=probe == "on", sink=sink, keep=keep)
-    folder = records.claim_folder(out) if out else records.new_folder(file.stem) if form == "text" else None
-    if folder:
-        records.write_text(folder / records.SCENARIO, plan.text)
-        Thread(target=_import_report).start()
+    folder: Path | None = None
+
+    def make_folder() -> Path | None:
+        nonlocal folder
+        folder = records.claim_folder(out) if out else records.new_folder(file.stem) if form == "text" else None
+        if folder:
+            records.write_text(folder / records.SCENARIO, plan.text)
+            Thread(target=_import_report).start()
+        return folder
+
     whole_s = sum(one["duration_s"] for one in json.loads(plan.runs()))
     with simulated_seconds(f"{len(plan)} runs") as tell:
         done = sweep.execute(
             plan,
             jobs=jobs,
-            folder=folder,
+            folder=make_folder,
             packets=packets,
             world=where,
             on_progress=lambda done_s: tell(done_s, whole_s),
@@ -149,7 +160,7 @@ def run(
         if done.runs:
             from sojourn import report
 
-            page = report.write(folder, done.runs, done.skipped, done.interrupted, done.baseline)
+            page = report.write(folder, done.runs, done.skipped, done.interrupted, done.baseline, picture)
     show_runs(done, form)
     if stats and form == "text" and done.runs:
         from sojourn import stats as counters

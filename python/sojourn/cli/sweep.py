@@ -11,13 +11,14 @@ import click
 from sojourn import screen
 from sojourn.cli.base import (
     cli,
-    format_option,
     jobs_option,
     leave_interrupted,
     load_plan,
     many,
     name_skipped,
     open_store,
+    picture_format_option,
+    picture_is_asked_for,
     rows_as_csv,
     scenario_argument,
     set_options,
@@ -29,10 +30,16 @@ from sojourn.cli.run import NOT_RANDOM, baseline_option, memory_option, world_of
 
 if TYPE_CHECKING:
     from sojourn.campaign import Swept
+    from sojourn.plot import Format
     from sojourn.sweep import Mean
 
 ROWS = 100
 """Combinations that a table shows: nobody reads more, and to lay out thousands takes a minute."""
+
+PICTURES = "pictures"
+"""The folder of pictures in a store."""
+MOST_DRAWN = 100_000
+"""Entries of flows, in all runs together, that are held in memory for pictures: some hundred MB."""
 
 
 @cli.command(
@@ -56,9 +63,15 @@ Examples:
 )
 @click.option("--quick", is_flag=True, help="A quick look: a tenth of the combinations, with every value of each key.")
 @baseline_option
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where pictures go [default: pictures/SCENARIO in the store].",
+)
 @click.option("--series", is_flag=True, help="Keep each run's queues and flows over time too (larger).")
 @jobs_option
-@format_option()
+@picture_format_option
 def sweep(
     file: Path,
     world: str,
@@ -70,9 +83,11 @@ def sweep(
     until: str | None,
     quick: bool,
     baseline: str | None,
+    out: Path | None,
     series: bool,
     jobs: int | None,
     form: str,
+    picture: Format,
 ) -> None:
     """Run a scenario's [sweep] and keep the runs in a store; only runs that it lacks are played.
 
@@ -80,6 +95,9 @@ def sweep(
     its seed, the world and what plays it. So a repeated sweep runs nothing, an extended one only what is new, a killed
     one goes on, and several at once share the work. MEASURE is, for example, sojourn_ms.p95 of the queue compared,
     hops.NAME.utilisation, flows.NAME.fct_s.p50 or goodput_mbit.
+
+    With -f text pictures are drawn too, with their numbers as CSV: the delays of every combination, and curves if a
+    number is swept. With json or csv they are drawn if --out or their format asks for it.
     """
     from sojourn import campaign
 
@@ -108,11 +126,30 @@ def sweep(
     if done.spared:
         click.echo(f"sojourn: {NOT_RANDOM}", err=True)
     _show(done, form, baseline)
+    if done.combinations and (form == "text" or out or picture_is_asked_for()):
+        _draw(done, out or opened.folder / PICTURES / _name(file, world), picture)
     click.echo(f"{many(done.count, 'run')}, {_played(done)}; store: {done.store.folder}", err=True)
     if quick:
         click.echo(f"a quick look: {count} of {many(len(plan), 'run')}", err=True)
     if done.interrupted:
         leave_interrupted()
+
+
+def _name(file: Path, world: str) -> str:
+    """The folder of a scenario's pictures; that of another world than the simulator has its name, too."""
+    return file.stem if world == "sim" else f"{file.stem}.{world}"
+
+
+def _draw(done: Swept, folder: Path, form: Format) -> None:
+    """The pictures that need no series, if there are not too many runs for one."""
+    from sojourn import pictures, plot, sweep
+
+    flows = len(json.loads(done.plan.describe(done.combinations[0].indices[0]))["flows"])
+    if done.count * flows > MOST_DRAWN:
+        screen.say(f"no picture: more than {MOST_DRAWN} entries of flows in {done.count} runs; --quick sweeps fewer")
+        return
+    for picture in pictures.without_series(sweep.combinations(done.records()), done.shown[0]):
+        click.echo(f"picture: {plot.write(picture, folder, form)}", err=True)
 
 
 def _played(done: Swept) -> str:
