@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conftest import SMALL, SOJOURN, Run
+from conftest import ROOT, SMALL, SOJOURN, Run
 from sojourn import _core, plan
 
 # What is changed in the small scenario, to what, and what the message must name.
@@ -74,6 +74,33 @@ def test_an_empty_path_a_missing_file_a_folder_and_a_binary_file(sojourn: Run, t
     one_line(sojourn("run", tmp_path, code=2).stderr, str(tmp_path))
     (tmp_path / "binary.toml").write_bytes(bytes(range(256)) * 40)
     one_line(sojourn("run", "binary.toml", code=2).stderr, "binary.toml")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "small.toml", "--world", "kernel"),
+        ("run", "small.toml", "--world", "kernel", "--out", "out"),
+        ("sweep", "small.toml", "--world", "kernel", "--store", "out", "--out", "pictures"),
+        ("agree", "small.toml", "--out", "out", "--store", "store"),
+        ("claims", "001", "--world", "kernel", "--experiments", ROOT / "experiments"),
+        ("figures", "001", "--world", "kernel", "--experiments", ROOT / "experiments"),
+        ("run", "small.toml", "--baseline", "nothing"),
+        ("run", "small.toml", "-f", "json", "-f", "svg"),
+        ("sweep", "small.toml", "--baseline", "nothing"),
+        ("sweep", "small.toml", "--until", "nothing 5%"),
+        ("sweep", "small.toml", "--until", "sojourn_ms.p95"),
+    ],
+)
+def test_a_refused_command_writes_nothing(
+    sojourn: Run, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[object, ...]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("SOJOURN_KERNEL", raising=False)
+    refused = sojourn(*words, code=2)
+    assert refused.stdout == ""
+    one_line(refused.stderr, "sojourn kernel build" if "kernel" in words or words[0] == "agree" else "expected")
+    assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == [small.name]
 
 
 def test_faults_on_the_command_line(sojourn: Run, small: Path) -> None:

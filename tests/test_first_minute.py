@@ -168,11 +168,35 @@ def test_what_new_writes_says_up_and_down_and_has_pages_to_measure(sojourn: Run,
     text = (tmp_path / "line.toml").read_text()
     assert '"hop.home.up.qdisc"' in text
     assert not re.search(r'reverse *=|= "(left|right)"', text)
-    assert "1321 packets, 800 ms" in text
-    assert "132 packets, 799 ms" in text
+    assert "#   down  800 ms behind 1321 packets\n" in text
+    assert "#   up    799 ms behind 132 packets\n" in text
     for run in json.loads(sojourn("run", "line.toml", "-f", "json").stdout)["runs"]:
         objects = sum(flow["completed"] for flow in run["flows"] if flow["kind"] == "web")
         assert objects >= 10, "a quantile needs more than one page"
+
+
+def test_the_buffer_that_new_assumes_is_a_time(sojourn: Run, tmp_path: Path) -> None:
+    assert re.search(r"--buffer .*default: *500ms", " ".join(sojourn("new", "--help").stdout.split()))
+    for name, down, access in (
+        ("slow", "2mbit", "ethernet"),
+        ("fast", "200mbit", "docsis"),
+        ("vdsl", "50mbit", "vdsl"),
+    ):
+        sojourn("new", name, "--down", down, "--up", "1mbit", "--access", access)
+        text = (tmp_path / f"{name}.toml").read_text()
+        assert re.search(r"#   down  50\d ms behind \d+ packets\n#   up    497 ms behind 41 packets\n", text), text
+        assert "--buffer 500ms" in text
+        assert max(map(len, text.splitlines())) <= 120
+
+
+def test_new_explains_every_value_that_a_home_user_may_change(sojourn: Run, tmp_path: Path) -> None:
+    sojourn("new", "line", *LINE)
+    lines = (tmp_path / "line.toml").read_text().splitlines()
+    for key in ("duration", "measure", "delay", "overhead", "start", "page", "count", "interval"):
+        first = next(line for line in lines if line.startswith(f"{key} = "))
+        assert "  # " in first, first
+    zipped = next(place for place, line in enumerate(lines) if line.startswith("zip"))
+    assert lines[zipped - 1].startswith("# ")
 
 
 def test_check_groups_commands_by_interface_and_writes_a_change_as_lines(sojourn: Run, tmp_path: Path) -> None:

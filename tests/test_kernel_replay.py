@@ -212,7 +212,7 @@ def test_a_guest_keeps_a_thousand_changes_and_more_are_refused_before_it_starts(
     start = HEADER + "0,enqueue,1,1000,0\n"
     with pytest.raises(_core.Error, match=r"t\.csv:1003: change number 1001: a guest keeps at most 1000 in a trace"):
         replay((start + "".join(rows)).encode(), "t.csv", "codel", kernel=kernel)
-    fates, _ = replay((start + "".join(rows[:50]) + "2000,dequeue,,,\n").encode(), "t.csv", "codel", kernel=kernel)
+    fates, *_ = replay((start + "".join(rows[:50]) + "2000,dequeue,,,\n").encode(), "t.csv", "codel", kernel=kernel)
     assert fates.endswith(b"0,1,1000,0,2000,delivered\n")
     words = {"box": tools.real("busybox", "busybox-static"), "tc": tools.real("tc", "iproute2")}
     init = tmp_path / "init.sh"

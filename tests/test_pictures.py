@@ -145,6 +145,18 @@ def test_no_text_is_cut_or_overlaps_other_text_whatever_the_labels_are(played: R
             assert not list(faults(figure)), picture.name
 
 
+def test_a_picture_names_the_scenario_in_full_and_an_outage_as_such(played: RunRecord) -> None:
+    title = " ".join(f"word{number}" for number in range(120))
+    rates = {hop: {"time_s": [0.0, 1.0, 2.0], "mbit": [20.0, 1e-6, 10.0]} for hop in played.rates}
+    groups, hop = groups_of([replace(with_set(played, {}, title=title), rates=rates)])
+    for picture in pictures.pictures(groups, hop):
+        said = [text for text, *_ in written_in(picture.figure)]
+        assert title in " ".join(said).replace("\N{NO-BREAK SPACE}", " "), picture.name
+        assert not any("1 bit/s" in text for text in said), picture.name
+        assert ("outage" in said) == (picture.name in ("sojourn-bottleneck", "throughput-bottleneck")), picture.name
+        assert not list(faults(picture.figure)), picture.name
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_no_text_of_a_sweep_over_a_number_is_cut_or_overlaps(played: RunRecord, seed: int) -> None:
     draw = random.Random(seed)

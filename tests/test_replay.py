@@ -17,7 +17,7 @@ HEADER = "time_ns,op,flow,bytes,ecn\n"
 
 
 def fates(trace: str, qdisc: str, rate: str | None = None) -> list[dict[str, str]]:
-    text, _warnings = _core.replay(trace.encode(), "trace.csv", qdisc, rate, 1514)
+    text, *_ = _core.replay(trace.encode(), "trace.csv", qdisc, rate, 1514)
     head, *lines = text.decode().splitlines()
     assert head == "packet,flow,bytes,enqueue_ns,fate_ns,fate"
     return [dict(zip(head.split(","), line.split(","), strict=True)) for line in lines]

@@ -13,7 +13,7 @@ import pytest
 from conftest import Run, kernel_or_skip
 from sojourn import _core, stats
 from sojourn.kernel import Kernel
-from sojourn.kernel.replay import counted
+from sojourn.kernel.replay import replay
 
 LINES = (
     "pfifo limit 50",
@@ -96,8 +96,8 @@ def differences(ours: Any, theirs: Any, key: str = "") -> Iterator[str]:
 
 @pytest.mark.parametrize("line", LINES)
 def test_after_the_same_trace_every_counter_is_the_kernels(kernel: Kernel, trace: bytes, line: str) -> None:
-    *_, theirs = counted(trace, "trace", line, kernel=kernel)
-    *_, ours = _core.replay_counted(trace, "trace", _core.as_in(line, kernel.version), None, 1514)
+    *_, theirs = replay(trace, "trace", line, kernel=kernel)
+    *_, ours = _core.replay(trace, "trace", _core.as_in(line, kernel.version), None, 1514)
     assert theirs is not None
     assert sorted(differences(json.loads(ours), theirs)) == []
     assert theirs["packets"] > 2000
@@ -107,8 +107,8 @@ def test_after_the_same_trace_every_counter_is_the_kernels(kernel: Kernel, trace
 @pytest.mark.parametrize("line", LINES)
 def test_counters_that_are_zero_have_their_keys_too(kernel: Kernel, line: str) -> None:
     trace = b"time_ns,op,flow,bytes,ecn\n5,enqueue,1,100,0\n9,dequeue,,,\n"
-    *_, theirs = counted(trace, "trace", line, kernel=kernel)
-    *_, ours = _core.replay_counted(trace, "trace", _core.as_in(line, kernel.version), None, 1514)
+    *_, theirs = replay(trace, "trace", line, kernel=kernel)
+    *_, ours = _core.replay(trace, "trace", _core.as_in(line, kernel.version), None, 1514)
     assert sorted(differences(json.loads(ours), theirs)) == []
 
 
@@ -266,7 +266,7 @@ def test_the_text_is_laid_out_as_tc_prints_it() -> None:
 
 def test_every_kind_has_a_line_for_each_of_its_counters(trace: bytes) -> None:
     for line in (*LINES, "blue", "fq_codel variant ns2"):
-        *_, text = _core.replay_counted(trace, "trace", line, None, 1514)
+        *_, text = _core.replay(trace, "trace", line, None, 1514)
         found = json.loads(text)
         layout = "".join(stats.LAYOUTS.get(found["kind"], ()))
         if not layout:

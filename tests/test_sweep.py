@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from conftest import ROOT, SMALL, SOJOURN, Run, kernel_or_skip, skip_loudly
-from sojourn import campaign, pool, records, sweep
+from sojourn import campaign, cases, measures, pool, records, sweep
 from sojourn.errors import Refusal
 from sojourn.plan import load
 from sojourn.store import Store
@@ -348,7 +348,100 @@ def test_a_sweep_stops_at_the_seed_at_which_it_knows_enough(tmp_path: Path, smal
 def test_a_measure_that_is_none_is_refused_before_anything_runs(tmp_path: Path, small: Path, sojourn: Run) -> None:
     done = sojourn("sweep", small, "--until", "sojourn_ms.p59 1", "--store", tmp_path / "s", code=2)
     assert "nearest is hops.bottleneck.sojourn_ms.p" in done.stderr
-    assert list((tmp_path / "s" / "runs").iterdir()) == []
+    assert not (tmp_path / "s").exists()
+
+
+EVERY_KIND = (
+    ("bulk", ""),
+    ("cbr", 'rate = "100kbit"'),
+    ("download", 'size = "20kB"\ngap = "100ms"'),
+    ("onoff", 'rate = "100kbit"'),
+    ("onoff", 'rate = "100kbit"\ntransport = "tcp"'),
+    ("pings", ""),
+    ("rpm", ""),
+    ("sizes", "rate = 5"),
+    ("thin", ""),
+    ("upload", 'size = "20kB"\ngap = "100ms"'),
+    ("video", ""),
+    ("voip", ""),
+    ("web", "page = true\ncount = 4"),
+)
+
+
+def test_until_takes_what_a_kind_of_flow_has_and_refuses_what_it_never_has(tmp_path: Path) -> None:
+    path = tmp_path / "kinds.toml"
+    flows = [f'[[flow]]\nkind = "{kind}"\n{keys}\n' for kind, keys in EVERY_KIND]
+    path.write_text(SMALL.split("[[flow]]")[0].replace('"3s"', '"60s"') + "\n".join(flows))
+    (run,) = sweep.compare(path).runs
+    kinds = {flow["name"]: flow["kind"] for flow in run.result["flows"]}
+    assert set(kinds.values()) == {kind for kind, _ in EVERY_KIND} == set().union(*measures.ONLY.values())
+    known = measures.known(run.result["hops"], kinds)
+    for measure, of_kinds in measures.ONLY.items():
+        have = {flow["kind"] for flow in run.result["flows"] if flow[measure]}
+        assert have == set(of_kinds), measure
+        for name, kind in kinds.items():
+            front = f"flows.{cases.shared_name(name)}.{measure}"
+            assert (kind in of_kinds) == any(one == front or one.startswith(front + ".") for one in known), front
+
+
+@pytest.mark.parametrize(
+    ("measure", "expected"),
+    [
+        ("flows.pings0.mos", "flows of kind pings never have mos: expected flows.pings0.X with X one of rtt_ms.{mean,"),
+        ("flows.pings0.goodput_mbit", "never have goodput_mbit"),
+        ("flows.bulk0.fct_s.p50", "flows of kind bulk never have fct_s.p50: expected flows.bulk0.X with X one of good"),
+        ("flows.web0.fct_s.p50", "web0 is none of the flows: expected one of bulk0, pings0"),
+        ("hops.home.drops", "home is none of the hops: expected one of bottleneck, bottleneck.reverse"),
+    ],
+)
+def test_until_refuses_before_any_run(tmp_path: Path, small: Path, sojourn: Run, measure: str, expected: str) -> None:
+    done = sojourn("sweep", small, "--until", f"{measure} 5%", "--store", tmp_path / "s", code=2)
+    assert f"--until: {measure}: " in done.stderr
+    assert expected in done.stderr
+    assert not (tmp_path / "s").exists()
+
+
+def test_until_refuses_after_the_first_run_what_it_does_not_have(tmp_path: Path, small: Path, sojourn: Run) -> None:
+    words = (
+        "sweep",
+        small,
+        "--seeds",
+        40,
+        "--jobs",
+        1,
+        "--until",
+        "nic.ring_packets.p50 5%",
+        "--store",
+        tmp_path / "s",
+    )
+    for _ in ("played now", "read from the store"):
+        said = sojourn(*words, *option, "--store", tmp_path / "s", code=2).stderr
+        assert "hops.bottleneck.nic.ring_packets.p50 has no value in the first run" in said
+        assert "hops.bottleneck.X with X one of utilisation, " in said
+        assert rows(tmp_path / "s").num_rows == 1
+
+
+def test_a_sweep_draws_what_run_draws_of_the_same_runs(tmp_path: Path, small: Path, sojourn: Run) -> None:
+    small.write_text(SMALL + '"hop.bottleneck.rate" = ["5mbit", "10mbit", "20mbit"]\nseeds = 2\n')
+    sojourn("run", small, "--out", "run")
+    swept = sojourn("sweep", small)
+    folder = tmp_path / "results/store/pictures/small"
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"sweep.png", "sweep.csv", "summary.png", "summary.csv"}
+    for name in names:
+        assert (folder / name).read_bytes() == (tmp_path / "run/pictures" / name).read_bytes(), name
+    assert f"picture: {folder.relative_to(tmp_path)}/sweep.png" in swept.stderr
+    sojourn("run", small, "--out", "vector", "-f", "svg")
+    sojourn("sweep", small, "-f", "json", "-f", "svg", "--out", "drawn")
+    for name in ("sweep.svg", "summary.svg"):
+        assert (tmp_path / "drawn" / name).read_bytes() == (tmp_path / "vector/pictures" / name).read_bytes()
+
+
+def test_a_sweep_for_a_script_draws_only_if_asked(tmp_path: Path, small: Path, sojourn: Run) -> None:
+    assert "picture" not in sojourn("sweep", small, "-f", "json").stderr
+    assert not (tmp_path / "results/store/pictures").exists()
+    sojourn("sweep", small, "-f", "csv", "-f", "pdf")
+    assert (tmp_path / "results/store/pictures/small/summary.pdf").read_bytes().startswith(b"%PDF")
 
 
 def test_series_are_kept_where_they_were_asked_for(tmp_path: Path, small: Path, sojourn: Run) -> None:

@@ -252,8 +252,8 @@ def play(kernel: Kernel, trace: Trace, line: str) -> Played:
     rate = f"{trace.rate}bit" if trace.rate else None
     if trace.rate and HOLD_BACK.match(line):
         data, rate = asked_steadily(data, int(trace.rate)), None
-    theirs, _ = replay(data, trace.file.name, line, rate=rate, mtu=MTU, kernel=kernel)
-    ours, _ = _core.replay(data, trace.file.name, line, rate, MTU)
+    theirs, *_ = replay(data, trace.file.name, line, rate=rate, mtu=MTU, kernel=kernel)
+    ours, *_ = _core.replay(data, trace.file.name, line, rate, MTU)
     pairs = [(_fate(a), _fate(b)) for a, b in zip(theirs.splitlines()[1:], ours.splitlines()[1:], strict=True)]
     unlike = [f"{a!r} {b!r}" for a, b in pairs if a != b]
     fates = [b[-1] for _, b in pairs]

@@ -513,7 +513,7 @@ def as_referred(arrivals_ns: Sequence[int], packet_ns: int) -> Fates:
     """CoDel itself, the discipline of its reference, for the same packets."""
     rows = ["time_ns,op,flow,bytes,ecn", *(f"{ns},enqueue,0,{PACKET_BYTES},0" for ns in arrivals_ns)]
     rate = f"{8 * PACKET_BYTES * 1_000_000 // packet_ns}kbit"
-    fates, _ = _core.replay("\n".join(rows).encode(), "trace", "codel variant rfc8289", rate, PACKET_BYTES)
+    fates, *_ = _core.replay("\n".join(rows).encode(), "trace", "codel variant rfc8289", rate, PACKET_BYTES)
     read = csv.DictReader(fates.decode().splitlines())
     return [(int(row["fate_ns"]), row["fate"] != "delivered") for row in read]
 

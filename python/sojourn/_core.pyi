@@ -120,14 +120,11 @@ class Output:
 
 def replay(
     trace: bytes, name: str, qdisc: str, rate: str | None, mtu: int, told: int | None = None
-) -> tuple[bytes, list[str]]:
-    """The fates of a trace's packets as CSV, and warnings about what was asked for.
+) -> tuple[bytes, list[str], str]:
+    """The fates of a trace's packets as CSV; warnings; and the counters as JSON, as `tc -s -j qdisc show` prints them.
 
     `rate` is a server's, which makes the dequeues; `told` the link's, for disciplines that configure themselves by it.
     """
-
-def replay_counted(trace: bytes, name: str, qdisc: str, rate: str | None, mtu: int) -> tuple[bytes, list[str], str]:
-    """As `replay` without `told`; and JSON: the counters, as `tc -s -j qdisc show` prints them."""
 
 def sums(trace: bytes, qdisc: str, mtu: int, told: int, labels: bytes, kinds: int, seeds: int) -> list[list[int]]:
     """How many of a trace's packets with each label are dropped or marked, then how many µs those that leave waited.

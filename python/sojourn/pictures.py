@@ -17,7 +17,7 @@ from sojourn import felt, plot, queues, swept
 from sojourn.plot import INK, WIDTH, Data, Line, Picture, Sheet
 from sojourn.rows import Row, rows_of
 from sojourn.sweep import Combination, mean_of
-from sojourn.words import number_text, percent_text, rate_text, time_text
+from sojourn.words import link_rate_text, number_text, percent_text, rate_text, time_text
 
 MOST_ROWS = 16
 LEAST_MS = 0.1
@@ -193,7 +193,7 @@ def _row_block(row: Row, rows: Sequence[Row], hop: str, numbers: Numbers, layout
 def _own_rate(combination: Combination, hop: str) -> str:
     """The rate of a row's link in words."""
     rates = combination.first.rates[hop]["mbit"]
-    least, most = rate_text(min(rates)), rate_text(max(rates))
+    least, most = link_rate_text(min(rates)), link_rate_text(max(rates))
     return f"link {least}" if least == most else f"link {least} to {most}"
 
 

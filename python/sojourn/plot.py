@@ -6,7 +6,6 @@ from __future__ import annotations
 import colorsys
 import io
 import re
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -26,7 +25,7 @@ from numpy.typing import NDArray
 
 from sojourn.records import write_bytes
 from sojourn.sweep import Combination
-from sojourn.words import disciplines_of, rate_text, rows_as_csv
+from sojourn.words import disciplines_of, link_rate_text, rate_text, rows_as_csv
 
 COLOURS = {
     "pfifo": "#6e6e6e",
@@ -393,8 +392,8 @@ def footer_block(text: str, width: float) -> list[Line]:
 
 
 def provenance(combinations: Sequence[Combination]) -> str:
-    """One line: the scenario, and where the numbers come from."""
-    title = textwrap.shorten(combinations[0].first.title, 160, placeholder=" …")
+    """The scenario's title, and where the numbers come from."""
+    title = " ".join(combinations[0].first.title.split())
     return f"{title}  ·  {origin(combinations)}"
 
 
@@ -437,14 +436,14 @@ def rate_strip(axis: Axes, steps: Mapping[str, Sequence[float]], end: float, nam
     wide = axis.get_position().width * float(figure.get_size_inches()[0]) / end
     free = 0.0
     for begin, until, value in zip(time[:-1], time[1:], rate[:-1], strict=True) if not many else ():
-        text, middle = rate_text(float(value)), float(begin + until) / 2
+        text, middle = link_rate_text(float(value)), float(begin + until) / 2
         half = text_width(text, 8.5) / 2 / wide
         if middle - half < free or middle + half > end:
             continue  # its neighbour's label is there, or the picture ends
         free = middle + half
         axis.annotate(
             text,
-            (middle, value),
+            (middle, max(value, low)),
             (0, 2),
             textcoords="offset points",
             ha="center",

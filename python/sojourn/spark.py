@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sojourn.words import OUTAGE_MBIT
+
 HEIGHT = 4
 """Lines of a chart; each has eight steps."""
-OUTAGE = 0.002
-"""Rates below this are outages: the scenario's reader makes a bit per second of them."""
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 
 
@@ -16,7 +16,7 @@ def chart(link: Mapping[str, Any], duration_s: float) -> list[str]:
     """The lines of a chart, at most 80 columns wide: one of the `links` of `Plan.rates`, over a run of this length."""
     unit, scale = ("Mbit/s", 1.0) if link["max_mbit"] >= 1 else ("kbit/s", 1000.0)
     least, mean, top = (link[f"{which}_mbit"] * scale for which in ("min", "mean", "max"))
-    least = 0 if least < OUTAGE else least
+    least = 0 if link["min_mbit"] <= OUTAGE_MBIT else least
     lines = [f"{link['name']}: rate in {unit}: min {least:.3g}, mean {mean:.3g}, max {top:.3g}"]
     levels = [round(rate * scale / top * HEIGHT * 8) for rate in link["mbit"]]
     for row in reversed(range(HEIGHT)):

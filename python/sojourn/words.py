@@ -55,6 +55,15 @@ def rate_text(mbit: float | None, digits: int = 3) -> str:
     return f"{number_text(mbit * 1e6, digits)} bit/s" if mbit else "0 Mbit/s"
 
 
+OUTAGE_MBIT = 1e-6
+"""The scenario's reader makes a bit per second of an outage."""
+
+
+def link_rate_text(mbit: float) -> str:
+    """The rate of a link, given in Mbit/s, or `outage`."""
+    return rate_text(mbit) if mbit > OUTAGE_MBIT else "outage"
+
+
 def size_text(size: float | None, digits: int = 3) -> str:
     """A size, given in bytes, in the decimal unit a person would choose."""
     if size is None or not math.isfinite(size):

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use sojourn_core::tcp::Cc;
-use sojourn_core::units::{Span, Time};
+use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::scenario::{Capacity, Scenario};
 use sojourn_model::workload::{App, Direction, Entry};
 
@@ -40,9 +40,14 @@ fn link(scenario: &Scenario, index: usize) -> Value {
 
 fn capacity(rate: &Capacity) -> String {
     match rate {
-        Capacity::Steps(list) => steps(list),
+        Capacity::Steps(list) => steps(&list.iter().map(|&(at, rate)| (at, in_words(rate))).collect::<Vec<_>>()),
         Capacity::Trace(trace) => format!("a trace, {} on average", trace.mean_rate()),
     }
+}
+
+/// A rate of a link; the reader makes a bit per second of an outage.
+fn in_words(rate: Rate) -> String {
+    if rate.0 > 1 { rate.to_string() } else { "outage".to_owned() }
 }
 
 /// Columns of a chart of a link's rate.

@@ -54,7 +54,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(catalogue::schema, module)?)?;
     module.add_function(wrap_pyfunction!(catalogue::reference, module)?)?;
     module.add_function(wrap_pyfunction!(replay::replay, module)?)?;
-    module.add_function(wrap_pyfunction!(replay::replay_counted, module)?)?;
     module.add_function(wrap_pyfunction!(replay::qdisc, module)?)?;
     module.add_function(wrap_pyfunction!(replay::paste, module)?)?;
     module.add_function(wrap_pyfunction!(replay::rate, module)?)?;

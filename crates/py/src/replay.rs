@@ -8,14 +8,15 @@ use sojourn_core::rng::Rng;
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::units;
 use sojourn_sim::replay::{
-    Fate, Op, Row, SEED, changes, flow_hash, parse, run, run_counted, run_told, to_csv, warnings as of_changes,
+    Fate, Op, Row, SEED, changes, flow_hash, parse, run_counted, to_csv, warnings as of_changes,
 };
 use sojourn_traffic::replay::{Job, MOST_CHANGES, more, words};
 
 use crate::{Error, bug};
 
-/// The fates of a trace's packets as CSV, and warnings about the line. `rate` is a server's, which makes the dequeues; with `told`
-/// the trace has them, and the discipline is told that this is the link's rate.
+/// The fates of a trace's packets as CSV, warnings about the line, and as JSON the discipline's counters, as
+/// `tc -s -j qdisc show` prints them. `rate` is a server's, which makes the dequeues; without it the trace has them, and `told` is
+/// the link's rate, as the discipline learns it.
 #[pyfunction]
 #[pyo3(signature = (trace, name, qdisc, rate, mtu, told=None))]
 pub fn replay<'py>(
@@ -26,17 +27,15 @@ pub fn replay<'py>(
     rate: Option<&str>,
     mtu: u32,
     told: Option<u64>,
-) -> PyResult<(Bound<'py, PyBytes>, Vec<String>)> {
-    let (spec, rate, warnings) = asked(py, trace, name, qdisc, rate, told.map(Rate), mtu)?;
-    let csv = py.detach(|| {
-        let rows = match told {
-            Some(link) => run_told(trace, name, &spec, Rate(link), mtu),
-            None => run(trace, name, &spec, rate, mtu),
-        };
-        let rows = rows.map_err(|error| Error::new_err(error.to_string()))?;
-        PyResult::Ok(to_csv(&rows))
+) -> PyResult<(Bound<'py, PyBytes>, Vec<String>, String)> {
+    let link = told.map(Rate);
+    let (spec, rate, warnings) = asked(py, trace, name, qdisc, rate, link, mtu)?;
+    let (csv, stats) = py.detach(|| {
+        let played =
+            run_counted(trace, name, &spec, (rate, link), mtu).map_err(|error| Error::new_err(error.to_string()))?;
+        PyResult::Ok((to_csv(&played.rows), played.stats.to_string()))
     })?;
-    Ok((PyBytes::new(py, &csv), warnings))
+    Ok((PyBytes::new(py, &csv), warnings, stats))
 }
 
 /// Warnings about a discipline in front of a server of this rate, if the rate is known.
@@ -44,24 +43,6 @@ fn advice(spec: &Spec, rate: Option<Rate>, mtu: u32) -> Vec<String> {
     let (overhead, delay) = (14.min(mtu), Span::ZERO);
     let context = Context { mtu, overhead, rate: rate.unwrap_or(Rate(1)), delay, skb: 0, seed: 0 };
     spec.advice(&context, rate.is_some())
-}
-
-/// As [`replay`], without the link's rate, and with the discipline's counters as JSON, as `tc -s -j qdisc show` prints them.
-#[pyfunction]
-pub fn replay_counted<'py>(
-    py: Python<'py>,
-    trace: &[u8],
-    name: &str,
-    qdisc: &str,
-    rate: Option<&str>,
-    mtu: u32,
-) -> PyResult<(Bound<'py, PyBytes>, Vec<String>, String)> {
-    let (spec, rate, warnings) = asked(py, trace, name, qdisc, rate, None, mtu)?;
-    let (csv, stats) = py.detach(|| {
-        let played = run_counted(trace, name, &spec, rate, mtu).map_err(|error| Error::new_err(error.to_string()))?;
-        PyResult::Ok((to_csv(&played.rows), played.stats.to_string()))
-    })?;
-    Ok((PyBytes::new(py, &csv), warnings, stats))
 }
 
 /// The discipline and the server's rate of a replay, with warnings about them and about the trace's changes. `link` is the rate

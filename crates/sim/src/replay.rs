@@ -192,23 +192,25 @@ pub struct Played {
 /// A malformed trace, with the line; `dequeue` rows together with a rate; a rate or `mtu` out of range; a discipline
 /// that must know the link's rate and was given none; a change that the discipline doesn't take.
 pub fn run(trace: &[u8], file_name: &str, spec: &Spec, rate: Option<Rate>, mtu: u32) -> Result<Vec<Row>, Error> {
-    run_counted(trace, file_name, spec, rate, mtu).map(|played| played.rows)
+    run_counted(trace, file_name, spec, (rate, None), mtu).map(|played| played.rows)
 }
 
-/// As [`run`], with the discipline's counters.
+/// As [`run`], with the discipline's counters. The second rate is the link's, as the discipline learns it: the server's if
+/// there is none.
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_counted(trace: &[u8], file_name: &str, spec: &Spec, rate: Option<Rate>, mtu: u32) -> Result<Played, Error> {
-    play_from(Time::ZERO, trace, file_name, spec, rate, mtu)
-}
-
-/// As [`run`] without a rate: the trace has its own dequeues, but the discipline is told that this is the link's rate.
-///
-/// # Errors
-/// As [`run`].
-pub fn run_told(trace: &[u8], file_name: &str, spec: &Spec, link: Rate, mtu: u32) -> Result<Vec<Row>, Error> {
-    play(Time::ZERO, (trace, file_name), spec, (None, link), mtu).map(|played| played.rows)
+pub fn run_counted(
+    trace: &[u8],
+    file_name: &str,
+    spec: &Spec,
+    (rate, link): (Option<Rate>, Option<Rate>),
+    mtu: u32,
+) -> Result<Played, Error> {
+    match link {
+        Some(link) => play(Time::ZERO, (trace, file_name), spec, (rate, link), mtu),
+        None => play_from(Time::ZERO, trace, file_name, spec, rate, mtu),
+    }
 }
 
 /// As [`run`], with the discipline's clock at `start` when the trace's is zero: how tests pass the wrap of a 32-bit
@@ -272,7 +274,7 @@ fn play(
 
 /// What becomes of the packets with each label, for each seed of the discipline's random numbers: how many are dropped or marked,
 /// and then, label by label, how many microseconds those that leave have waited in all. `labels` has one for each packet;
-/// what has none of the first `kinds` is not counted. As [`run_told`] else.
+/// what has none of the first `kinds` is not counted. The trace has its dequeues, and the discipline learns the link's rate.
 ///
 /// # Errors
 /// As [`run`].
@@ -659,7 +661,7 @@ mod tests {
         let trace = format!("{TRACE_HEADER}\n0,enqueue,1,100,0\n5,dequeue,,,\n");
         let spec = "red limit 9 variant ns2".parse().expect("red");
         assert!(run(trace.as_bytes(), "t", &spec, None, 1514).is_err());
-        let rows = run_told(trace.as_bytes(), "t", &spec, Rate(1_000_000), 1514).expect("sound");
+        let rows = run_counted(trace.as_bytes(), "t", &spec, (None, Some(Rate(1_000_000))), 1514).expect("sound").rows;
         assert_eq!((rows[0].fate, rows[0].fate_time), (Fate::Delivered, Time(5)));
     }
 

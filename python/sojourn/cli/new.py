@@ -17,12 +17,12 @@ PACKET = 1514
 SHAPED = 0.95
 """A shaper's rate as a share of the line's, so that the queue builds up in the router and not in the modem."""
 ACCESS = {
-    "ethernet": (14, "", ""),
-    "docsis": (18, " docsis", " overhead 4 mpu 64"),
-    "vdsl": (22, " bridged-ptm", " overhead 8"),
+    "ethernet": (14, "", "", "the Ethernet header"),
+    "docsis": (18, " docsis", " overhead 4 mpu 64", "the Ethernet header and its checksum"),
+    "vdsl": (22, " bridged-ptm", " overhead 8", "Ethernet and the framing of VDSL2"),
 }
-"""By kind of line: bytes that it counts beyond the IP packet, and the parameters for it of cake and htb (which
-counts an Ethernet header by itself)."""
+"""By kind of line: bytes that it counts beyond the IP packet, the parameters for it of cake and htb (which counts an
+Ethernet header by itself), and those bytes in words."""
 RATES = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 
@@ -34,28 +34,29 @@ TEXT = """\
 #   sojourn run {file}      compares the disciplines, with a report to open in a browser
 # All keys that a scenario may have: sojourn list keys
 title = "{name}: {down} down, {up} up"
-duration = "{duration}"
-measure = ["{start}", "end"]  # what is before is start-up, reported separately
+duration = "{duration}"  # of a run, in simulated time
+measure = ["{start}", "end"]  # results are from this time on; the start-up before is reported separately
 
-# The line as it is today. "down" is the direction to the home, "up" the one from it. The modem's buffer holds, in full
-# packets of {packet} bytes:
+# The line as it is today. "down" is the direction to the home, "up" the one from it. Packets that the line cannot
+# carry at once wait in the modem's buffer, which has room for as many as its "limit" says. When it is full of packets
+# of {packet} bytes, the next one waits
 #   down  {down_buffer}
 #   up    {up_buffer}
 # In tables the queue down is "home" and the queue up "home.reverse"; "right" is down, "left" is up.
 [[hop]]
 name = "home"
 rate = "{down}"
-delay = "{delay}"  # one way: half of the base RTT of {rtt}
+delay = "{delay}"  # to the servers, one way: with the way back, an idle line has a ping time of {rtt}
 qdisc = "{down_fifo}"
-overhead = {overhead}  # bytes that the line counts beyond each IP packet
+overhead = {overhead}  # bytes that the line adds to each IP packet: {overhead_words}
 up = {{ rate = "{up}", qdisc = "{up_fifo}" }}
 
 # What people do at home, all at once. Remove what nobody does at yours.
 [[flow]]
 name = "download"
-kind = "bulk"
+kind = "bulk"  # one TCP connection that sends as fast as it can until the end
 direction = "down"
-start = "uniform 0s..1s"
+start = "uniform 0s..1s"  # at a random time in the first second: another one in each run of --seeds 5
 
 [[flow]]
 name = "upload"  # photos to a cloud, a backup
@@ -64,25 +65,27 @@ direction = "up"
 start = "uniform 0s..1s"
 
 [[flow]]
-name = "call"
+name = "call"  # a phone call over the Internet
 kind = "voip"
 direction = "both"
 
 [[flow]]
 name = "reader"  # people who open web pages, each about two a minute
 kind = "web"
-page = true
-count = 4
+page = true  # whole pages: what is measured is the time until everything on a page is there
+count = 4  # people
 
 [[flow]]
-name = "ping"
+name = "ping"  # shows the delay that everybody has
 kind = "pings"
-interval = "100ms"
+interval = "100ms"  # between two pings
 
 # What is compared: first the modem's buffer alone, as it is today. Then a router in front of the modem, whose shaper
 # (htb, or cake's own) sends at {percent} % of the line's rate: the queue forms in the router, where a discipline
-# manages it, and not in the modem. Each row of one list goes with the same row of the other.
+# manages it, and not in the modem.
 [sweep]
+# The first line of the one list is played with the first line of the other, and so on; without "zip" every line of the
+# one would be played with every line of the other.
 zip = [["hop.home.qdisc", "hop.home.up.qdisc"]]
 "hop.home.qdisc" = [
 {down_lines}
@@ -149,11 +152,11 @@ Examples:
 )
 @click.option(
     "--buffer",
-    default="1000",
+    default="500ms",
     show_default=True,
     callback=_buffer,
     metavar="SIZE",
-    help="The modem's buffer, each way: a time at the line's rate (800ms), or packets (1000).",
+    help="The modem's buffer, each way: how long a packet waits when it is full (800ms), or packets (1000).",
 )
 @click.option(
     "--access",
@@ -190,7 +193,7 @@ def new(name: str, down: int, up: int, rtt: float, buffer: str, access: str, for
 
 def scenario(name: str, down: int, up: int, rtt: float, buffer: str, access: str) -> str:
     """The text of a home line's scenario; rates in bits per second, `rtt` in seconds, `buffer` as its option has it."""
-    overhead, *_ = ACCESS[access]
+    overhead, _, _, overhead_words = ACCESS[access]
     fifos = [f"pfifo limit {packets(buffer, rate)}" for rate in (down, up)]
     duration = 60 if down + up <= 300e6 else 20
     command = f"sojourn new {name} --down {rate_text(down)} --up {rate_text(up)} --rtt {time_text(rtt)}"
@@ -210,6 +213,7 @@ def scenario(name: str, down: int, up: int, rtt: float, buffer: str, access: str
         down_fifo=fifos[0],
         up_fifo=fifos[1],
         overhead=overhead,
+        overhead_words=overhead_words,
         percent=round(SHAPED * 100),
         down_lines=lines(fifos[0], down, access),
         up_lines=lines(fifos[1], up, access),
@@ -218,7 +222,7 @@ def scenario(name: str, down: int, up: int, rtt: float, buffer: str, access: str
 
 def lines(fifo: str, rate: int, access: str) -> str:
     """The disciplines compared in one direction, a line each."""
-    _, cake, htb = ACCESS[access]
+    _, cake, htb, _ = ACCESS[access]
     shaped = rate_text(int(rate * SHAPED))
     compared = (
         fifo,
@@ -236,8 +240,8 @@ def packets(buffer: str, rate: int) -> int:
 
 
 def buffer_text(count: int, rate: int) -> str:
-    """A buffer in packets, and how long a packet waits at its end."""
-    return f"{count} {'packet' if count == 1 else 'packets'}, {words.time_text(count * PACKET * 8e3 / rate)}"
+    """How long a packet waits at the end of a full buffer, and the packets before it."""
+    return f"{words.time_text(count * PACKET * 8e3 / rate)} behind {count} {'packet' if count == 1 else 'packets'}"
 
 
 def rate_text(rate: int) -> str:

@@ -62,11 +62,11 @@ def replay(
     if len(data) > LONGEST_TRACE:
         fail(f"{trace}: larger than {LONGEST_TRACE} bytes: expected a packet trace in parts")
     if world == "kernel":
-        from sojourn.kernel.replay import counted as in_kernel
+        from sojourn.kernel.replay import replay as in_kernel
 
         fates, warnings, found = in_kernel(data, str(trace), qdisc, rate=rate, mtu=mtu, module=module)
     else:
-        fates, warnings, text = _core.replay_counted(data, str(trace), qdisc, rate, mtu)
+        fates, warnings, text = _core.replay(data, str(trace), qdisc, rate, mtu)
         found = json.loads(text)
     warn(warnings)
     _show(fates, found, f"{trace} through {qdisc}", form)

@@ -29,22 +29,8 @@ def replay(
     mtu: int = 1514,
     module: Path | None = None,
     kernel: Kernel | None = None,
-) -> tuple[bytes, list[str]]:
-    """Each packet's fate as CSV, as `_core.replay` gives it, and warnings; arguments as of `counted`."""
-    return counted(trace, name, qdisc, rate=rate, mtu=mtu, module=module, kernel=kernel)[:2]
-
-
-def counted(
-    trace: bytes,
-    name: str,
-    qdisc: str,
-    *,
-    rate: str | None = None,
-    mtu: int = 1514,
-    module: Path | None = None,
-    kernel: Kernel | None = None,
 ) -> tuple[bytes, list[str], dict[str, Any] | None]:
-    """Fates as CSV, warnings, and what `tc -s` says of the discipline at the end, as `_core.replay_counted` gives it.
+    """Fates as CSV, warnings, and what `tc -s` says of the discipline at the end, as `_core.replay` gives them.
 
     `qdisc` is a line for tc; `module` a discipline's own module: a file, or a folder with a Kbuild. The last is None
     where tc has no JSON for the discipline.

@@ -25,39 +25,30 @@ pub(crate) enum Fault {
 /// A unit, and how many base units it is.
 pub(crate) type Unit = (&'static str, u64);
 
-/// Times in nanoseconds; a bare number is microseconds. `tc` itself knows no `ns` here.
-pub(crate) const TIME: &[Unit] = &[
-    ("", 1_000),
-    ("s", 1_000_000_000),
-    ("sec", 1_000_000_000),
-    ("secs", 1_000_000_000),
-    ("ms", 1_000_000),
-    ("msec", 1_000_000),
-    ("msecs", 1_000_000),
-    ("us", 1_000),
-    ("usec", 1_000),
-    ("usecs", 1_000),
-    ("ns", 1),
-    ("nsec", 1),
-    ("nsecs", 1),
-];
+/// Times in nanoseconds. `tc` itself knows no `ns` where a bare number is microseconds.
+const fn times(bare: u64) -> [Unit; 13] {
+    [
+        ("", bare),
+        ("s", 1_000_000_000),
+        ("sec", 1_000_000_000),
+        ("secs", 1_000_000_000),
+        ("ms", 1_000_000),
+        ("msec", 1_000_000),
+        ("msecs", 1_000_000),
+        ("us", 1_000),
+        ("usec", 1_000),
+        ("usecs", 1_000),
+        ("ns", 1),
+        ("nsec", 1),
+        ("nsecs", 1),
+    ]
+}
+
+/// Times: a bare number is microseconds.
+pub(crate) const TIME: &[Unit] = &times(1_000);
 
 /// Times of the few parameters that `tc` hands over in nanoseconds: a bare number is nanoseconds.
-pub(crate) const TIME_NS: &[Unit] = &[
-    ("", 1),
-    ("s", 1_000_000_000),
-    ("sec", 1_000_000_000),
-    ("secs", 1_000_000_000),
-    ("ms", 1_000_000),
-    ("msec", 1_000_000),
-    ("msecs", 1_000_000),
-    ("us", 1_000),
-    ("usec", 1_000),
-    ("usecs", 1_000),
-    ("ns", 1),
-    ("nsec", 1),
-    ("nsecs", 1),
-];
+pub(crate) const TIME_NS: &[Unit] = &times(1);
 
 /// Sizes in bits, so that `kbit` (1024 bits, `tc`'s rule for sizes) is whole; a bare number is bytes.
 pub(crate) const SIZE: &[Unit] = &[
