@@ -402,20 +402,9 @@ def test_until_refuses_before_any_run(tmp_path: Path, small: Path, sojourn: Run,
 
 
 def test_until_refuses_after_the_first_run_what_it_does_not_have(tmp_path: Path, small: Path, sojourn: Run) -> None:
-    words = (
-        "sweep",
-        small,
-        "--seeds",
-        40,
-        "--jobs",
-        1,
-        "--until",
-        "nic.ring_packets.p50 5%",
-        "--store",
-        tmp_path / "s",
-    )
+    until = ("--until", "nic.ring_packets.p50 5%")
     for _ in ("played now", "read from the store"):
-        said = sojourn(*words, *option, "--store", tmp_path / "s", code=2).stderr
+        said = sojourn("sweep", small, "--seeds", 40, "--jobs", 1, *until, "--store", tmp_path / "s", code=2).stderr
         assert "hops.bottleneck.nic.ring_packets.p50 has no value in the first run" in said
         assert "hops.bottleneck.X with X one of utilisation, " in said
         assert rows(tmp_path / "s").num_rows == 1
