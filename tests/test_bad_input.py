@@ -90,6 +90,7 @@ def test_an_empty_path_a_missing_file_a_folder_and_a_binary_file(sojourn: Run, t
         ("sweep", "small.toml", "--baseline", "nothing"),
         ("sweep", "small.toml", "--until", "nothing 5%"),
         ("sweep", "small.toml", "--until", "sojourn_ms.p95"),
+        ("sweep", "small.toml", "--until", ""),
     ],
 )
 def test_a_refused_command_writes_nothing(
@@ -121,7 +122,29 @@ def test_reports_of_what_is_no_record(sojourn: Run, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     one_line(sojourn("report", "empty", code=2).stderr, "empty", "expected")
     (tmp_path / "text.parquet").write_text("hello")
-    one_line(sojourn("report", "text.parquet", code=2).stderr, "text.parquet")
+    one_line(sojourn("report", "text.parquet", code=2).stderr, "text.parquet", "expected a results folder")
+
+
+def test_reports_of_parts_of_a_result(sojourn: Run, small: Path, tmp_path: Path) -> None:
+    sojourn("run", small, "--out", "out", "--packets")
+    before = set(tmp_path.rglob("*"))
+    for part in ("flows", "packets"):
+        refused = sojourn("report", f"out/runs/0000.{part}.parquet", code=2).stderr
+        one_line(refused, f"a run's {part}", "expected the run itself, 0000.parquet")
+    one_line(sojourn("report", "out/results.json", code=2).stderr, "expected a results folder")
+    assert set(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_for_a_file_and_a_file_for_a_folder(sojourn: Run, small: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    sojourn("run", small, "--out", "out")
+    for verb in ("run", "check", "sweep"):
+        one_line(sojourn(verb, "folder", code=2).stderr, "folder: this is a folder: expected a scenario file")
+    for words in (("sweep", small, "--out", "file"), ("report", "out", "--out", "file")):
+        one_line(sojourn(*words, code=2).stderr, "--out = file: this is a file: expected a folder")
+    one_line(sojourn("sweep", small, "--store", "file", code=2).stderr, "--store = file: this is a file")
+    assert not (tmp_path / "results").exists()
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(sojourn: Run, small: Path, tmp_path: Path) -> None:

@@ -51,6 +51,8 @@ def load(
     """Reads and checks a scenario file; `_core.Error` says what is wrong with it."""
     for text in (str(path), *(part for pair in sets for part in pair)):
         refuse_other_than_utf8(text)
+    if Path(path).is_dir():
+        raise Refusal(f"{path}: this is a folder: expected a scenario file ({SUFFIX}), or the name of a scenario")
     return _core.Plan.load(str(path), list(sets), seed, seeds)
 
 

@@ -218,7 +218,12 @@ def read_run(path: Path) -> RunRecord:
     try:
         table = pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
-        raise RecordError(f"{path}: not a Parquet file ({str(error).splitlines()[0]})") from error
+        reason = str(error).splitlines()[0]
+        raise RecordError(
+            f"{path}: expected a results folder, or a run's file {RUNS}/NNNN.parquet ({reason})"
+        ) from error
+    if len(kind := path.name.split(".")) > 2 and kind[-2] in ("flows", "packets"):
+        raise RecordError(f"{path}: these are a run's {kind[-2]}: expected the run itself, {kind[0]}.parquet")
     metadata = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
     version = metadata.get(_PREFIX + "file_version", "")
     if not version.isdecimal():

@@ -62,6 +62,8 @@ class Store:
         facts = self.folder / FACTS
         if facts.exists():
             self._refuse_other_version()
+        elif self.folder.exists() and not self.folder.is_dir():
+            raise Refusal(f"--store = {self.folder}: this is a file: expected a store, or a new folder")
         elif self.folder.is_dir() and any(self.folder.iterdir()) and not (self.folder / "lock").exists():
             raise Refusal(f"--store = {self.folder}: expected a store, a new or an empty folder")
 

@@ -243,6 +243,12 @@ def simulated_seconds(where: str) -> Iterator[Callable[[float, float], None]]:
         yield tell
 
 
+def refuse_file(out: Path | None) -> None:
+    """Refuses a file where a folder is to be written to."""
+    if out is not None and out.exists() and not out.is_dir():
+        fail(f"--out = {out}: this is a file: expected a folder")
+
+
 def open_store(folder: Path, *, there: bool = False) -> Store:
     """The store in a folder; made if it is not there, or refused where it has to be `there`."""
     from sojourn.store import FACTS, Store

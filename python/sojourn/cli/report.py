@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sojourn.cli.base import cli, picture_format_option
+from sojourn.cli.base import cli, picture_format_option, refuse_file
 from sojourn.cli.run import show_runs
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def report(source: Path, out: Path | None, form: str, picture: Format) -> None:
     """
     from sojourn import records, report, sweep
 
+    refuse_file(out)
     runs = records.read_folder(source)
     folder = out or (source if source.is_dir() else source.parent)
     folder.mkdir(parents=True, exist_ok=True)

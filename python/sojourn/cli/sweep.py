@@ -19,6 +19,7 @@ from sojourn.cli.base import (
     open_store,
     picture_format_option,
     picture_is_asked_for,
+    refuse_file,
     rows_as_csv,
     scenario_argument,
     set_options,
@@ -101,8 +102,9 @@ def sweep(
     """
     from sojourn import campaign
 
-    rule = campaign.Until.parse(until) if until else None
+    rule = campaign.Until.parse(until) if until is not None else None
     plan = load_plan(file, sets, seed, seeds)
+    refuse_file(out)
     opened = open_store(store)
     runs = json.loads(plan.runs())
     among = campaign.quick([one["set"] for one in runs]) if quick else None
