@@ -175,6 +175,18 @@ def test_what_new_writes_says_up_and_down_and_has_pages_to_measure(sojourn: Run,
         assert objects >= 10, "a quantile needs more than one page"
 
 
+def test_check_names_an_outage(sojourn: Run, tmp_path: Path) -> None:
+    (tmp_path / "o.csv").write_text("time_s,rate_mbit\n0,10\n1,0\n2,5\n")
+    (tmp_path / "line.toml").write_text(
+        'duration = "9s"\n[[hop]]\nname = "home"\nqdisc = "codel"\nrate = [["0s", "20mbit"], ["3s", "0bit"]]\n'
+        'up = { rate = { trace = "o.csv" } }\n[[flow]]\nkind = "bulk"\n'
+    )
+    said = " ".join(sojourn("check", "line.toml").stdout.split())
+    assert "20mbit, from 3s outage" in said
+    assert "10mbit, from 1s outage, from 2s 5mbit" in said
+    assert "1bit" not in said
+
+
 def test_the_buffer_that_new_assumes_is_a_time(sojourn: Run, tmp_path: Path) -> None:
     assert re.search(r"--buffer .*default: *500ms", " ".join(sojourn("new", "--help").stdout.split()))
     for name, down, access in (

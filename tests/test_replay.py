@@ -45,6 +45,13 @@ def test_with_a_rate_a_packet_occupies_the_server_for_its_rounded_up_time() -> N
     assert [row["fate_ns"] for row in fates(trace, "pfifo limit 9", "3gbit")] == ["0", "2667"]
 
 
+def test_a_rate_of_zero_is_refused_without_a_suggestion_of_zero(sojourn: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(HEADER)
+    for rate, end in (("0", "such as 10mbit"), ("0bit", "such as 10mbit"), ("5", "such as 10mbit; did you mean 5bit?")):
+        refused = sojourn("replay", "t.csv", "--qdisc", "codel", "--rate", rate, code=2).stderr
+        assert refused == f"sojourn: --rate = {rate}: expected a rate above zero {end}\n"
+
+
 def test_a_change_row_gives_the_discipline_other_parameters(sojourn: Run, tmp_path: Path) -> None:
     packets = "".join(f"0,enqueue,{n},1000,0\n" for n in range(3))
     (tmp_path / "t.csv").write_text(HEADER + packets + "7,change,fq_codel limit 1,,\n9,dequeue,,,\n")

@@ -169,6 +169,16 @@ fn sub_table<'a>(table: &'a mut Table, name: &str) -> Option<&'a mut Table> {
     }
 }
 
+/// The names that there are; of very many the first.
+fn listed(names: &[String]) -> String {
+    const SHOWN: usize = 12;
+    let more = if names.len() > SHOWN { format!(" and {} more", names.len() - SHOWN) } else { String::new() };
+    match names {
+        [] => "the scenario has none".to_owned(),
+        _ => format!("expected one of {}{more}", names[..names.len().min(SHOWN)].join(", ")),
+    }
+}
+
 fn named<'a>(
     root: &'a mut Table,
     what: &str,
@@ -177,7 +187,10 @@ fn named<'a>(
     fault: &impl Fn(String) -> Error,
 ) -> Result<&'a mut Table, Error> {
     let known = names(root)?;
-    let unknown = || fault(format!("no {what} is called {name:?}")).nearest(name, known.iter().map(String::as_str));
+    let unknown = || {
+        let problem = format!("no {what} is called {name:?}: {}", listed(&known));
+        fault(problem).nearest(name, known.iter().map(String::as_str))
+    };
     let at = known.iter().position(|known| known == name).ok_or_else(unknown)?;
     match root.get_mut(what) {
         Some(Value { kind: Kind::List(items), .. }) => match items.get_mut(at) {
@@ -235,6 +248,23 @@ mod tests {
         assert_eq!(nearest("hop.b.up.ratee").as_deref(), Some("rate"));
         assert_eq!(nearest("hop.b.upp.rate").as_deref(), Some("up"));
         assert_eq!(nearest("hop.b.revers.rate").as_deref(), Some("reverse"));
+    }
+
+    #[test]
+    fn a_name_that_there_is_not_is_answered_with_those_that_there_are() {
+        let problem =
+            |root: &mut Table, address| set(root, address, Value::text("x"), None).expect_err(address).to_string();
+        for (address, expected) in [
+            ("flow.nobody.cc", "no flow is called \"nobody\": expected one of bulk0, web0, bulk1"),
+            ("hop.home.rate", "no hop is called \"home\": expected one of b, hop1"),
+            ("group.g.max_active", "no group is called \"g\": the scenario has none"),
+        ] {
+            let said = problem(&mut root(), address);
+            assert!(said.contains(expected), "{said}");
+        }
+        let mut crowd = parse(&"[[flow]]\nkind = \"bulk\"\n".repeat(20)).expect("valid");
+        let said = problem(&mut crowd, "flow.nobody.cc");
+        assert!(said.contains("bulk10, bulk11 and 8 more"), "{said}");
     }
 
     #[test]

@@ -138,8 +138,9 @@ pub fn rate(text: &str) -> PyResult<(u64, Vec<String>)> {
 /// The server's rate as the command line gives it.
 fn server_rate(rate: Option<&str>, warnings: &mut Vec<String>) -> PyResult<Option<Rate>> {
     let Some(text) = rate else { return Ok(None) };
-    let read = units::rate(text).filter(|read| read.rate.0 > 0).ok_or_else(|| {
-        let meant = rate_meant(text).filter(|_| units::rate(text).is_none());
+    let positive = |text: &str| units::rate(text).filter(|read| read.rate.0 > 0);
+    let read = positive(text).ok_or_else(|| {
+        let meant = rate_meant(text).filter(|meant| units::rate(text).is_none() && positive(meant).is_some());
         let meant = meant.map_or(String::new(), |meant| format!("; did you mean {meant}?"));
         Error::new_err(format!("--rate = {text}: expected a rate above zero such as 10mbit{meant}"))
     })?;
