@@ -143,6 +143,7 @@ def test_what_must_hold_and_does_not_is_an_error_after_the_table(folder: Path, s
 
 def test_a_check_plays_nothing(folder: Path, sojourn: Run) -> None:
     store = Store(folder / "store")
+    store.fold()
     words = ("claims", "--check", "--store", folder / "store")
     assert "6 of the runs of" in sojourn(*words, code=2, cwd=folder.parent.parent).stderr
     assert list((folder / "store" / "runs").iterdir()) == []
