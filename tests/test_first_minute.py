@@ -178,8 +178,8 @@ def test_what_new_writes_says_up_and_down_and_has_pages_to_measure(sojourn: Run,
 def test_check_names_an_outage(sojourn: Run, tmp_path: Path) -> None:
     (tmp_path / "o.csv").write_text("time_s,rate_mbit\n0,10\n1,0\n2,5\n")
     (tmp_path / "line.toml").write_text(
-        'duration = "9s"\n[[hop]]\nname = "home"\nqdisc = "codel"\nrate = [["0s", "20mbit"], ["3s", "0bit"]]\n'
-        'up = { rate = { trace = "o.csv" } }\n[[flow]]\nkind = "bulk"\n'
+        'duration = "9s"\n[[hop]]\nname = "home"\ndelay = "9ms"\nrate = [["0s", "20mbit"], ["3s", "0bit"]]\n'
+        'qdisc = "codel"\nup = { rate = { trace = "o.csv" } }\n[[flow]]\nkind = "bulk"\n'
     )
     said = " ".join(sojourn("check", "line.toml").stdout.split())
     assert "20mbit, from 3s outage" in said
