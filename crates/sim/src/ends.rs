@@ -209,6 +209,7 @@ impl Ends {
             }
             OPENING => {
                 self.opened(now, &packet);
+                self.ends[packet.conn() as usize].tcp.on_established(now);
                 None
             }
             _ => Some(packet.returned()),

@@ -314,6 +314,13 @@ impl Receiver {
         self.ack()
     }
 
+    /// The ACK of this end's SYN-ACK has come.
+    pub fn on_established(&mut self, now: Time) {
+        if let Some(window) = self.window() {
+            window.on_established(now);
+        }
+    }
+
     /// The handshake ends; its RTT, or 0 if that is not known.
     pub fn on_opened(&mut self, rtt_us: u32) {
         if self.adaptive {
@@ -343,8 +350,14 @@ impl Receiver {
     fn tune(&mut self, now: Time, seq: u32, rtt_us: u32) {
         let in_order = seq == self.next;
         let held = self.held.iter().map(|block| block.end - block.start).sum();
-        let span = self.held.back().map_or(0, |last| last.end - self.next);
-        let seen = Seen { now, next: self.next + u32::from(in_order), in_order, rtt_us, held, span };
+        let next = match self.held.front() {
+            _ if !in_order => self.next,
+            Some(first) if first.start == seq + 1 => first.end,
+            _ => seq + 1,
+        };
+        let last = self.held.back().map_or(0, |last| last.end).max(seq + 1);
+        let span = last.saturating_sub(next);
+        let seen = Seen { now, next, in_order, rtt_us, held, span };
         let is_new = seq >= self.next;
         if self.window().is_some_and(|window| is_new && window.on_arrival(&seen)) && self.adaptive {
             self.quick |= 1;
@@ -1057,5 +1070,45 @@ mod tests {
             receiver.accept(Time(1), arrival(seq, true, 0, ecn, false))
         });
         assert_eq!(answered.map(|(seq, _)| seq).collect::<Vec<u32>>(), [2, 4, 8]);
+    }
+
+    /// The first segments of a Reno flow through `codel target 1us interval 1us`, 10 Mbit/s and 10 ms, in the kernel world: when they
+    /// arrive, in us, and the RTT that their timestamps show. The window opens with six of them, at 16 with an odd number of quick ACKs left.
+    #[test]
+    fn quick_acks_while_the_window_opens_end_where_linux_ends_them() {
+        let arrivals = [
+            (0, 17_016, 11_323),
+            (1, 18_228, 12_535),
+            (3, 19_439, 13_746),
+            (8, 20_650, 14_957),
+            (9, 21_861, 16_168),
+            (10, 28_280, 11_264),
+            (11, 29_492, 12_476),
+            (12, 30_703, 12_475),
+            (13, 31_914, 13_686),
+            (14, 33_125, 13_686),
+            (15, 34_336, 13_686),
+            (2, 35_548, 13_687),
+            (4, 40_772, 11_280),
+            (5, 41_983, 11_280),
+            (6, 43_194, 11_280),
+            (7, 44_405, 11_280),
+            (16, 45_616, 11_280),
+            (17, 46_828, 11_280),
+            (18, 52_045, 11_273),
+            (19, 53_256, 11_273),
+            (20, 54_468, 11_274),
+            (21, 55_679, 11_274),
+            (22, 56_890, 11_274),
+            (23, 58_101, 11_273),
+        ];
+        let mut receiver = Receiver::new(&Config { rmem: Some(64 << 20), hz: 250, ..Config::default() });
+        receiver.on_opened(10_100);
+        receiver.on_established(Time(15_805_000));
+        let delayed = arrivals.into_iter().filter(|&(seq, us, rtt_us)| {
+            let arrival = Arrival { rtt_us, ..arrival(seq, true, us, Ecn::NotEct, false) };
+            !receiver.accept(Time(u64::from(us) * 1000), arrival)
+        });
+        assert_eq!(delayed.map(|(seq, ..)| seq).collect::<Vec<u32>>(), [21, 23]);
     }
 }

@@ -5,10 +5,9 @@
 //! segments with each that arrives, as far as the buffer would hold it; the buffer grows once an RTT, to twice of what the
 //! application took in the last one and as much more as that grew. While the offer opens every segment is acknowledged at once.
 //!
-//! Deviations: the application takes all at once, before the ACK leaves; every segment counts as a full one, and takes what it does
-//! behind the kernel world's device (other drivers waste more or less); the RTT is unrounded, a sample of every segment (Linux: of
-//! timestamps in ms, one of each), and without what the sender itself waited; no window update of its own leaves when the
-//! application reads; one segment is always offered.
+//! Deviations: the application takes a segment before the next one arrives; every segment counts as a full one, and takes what it does
+//! behind the kernel world's device (other drivers waste more or less); the RTT is without what the sender itself waited; no window
+//! update of its own leaves when the application reads; one segment is always offered.
 
 use crate::units::Time;
 
@@ -51,6 +50,8 @@ pub(super) struct Window {
     space_time: Time,
     /// `rcv_rtt_est`, in eighths of a µs.
     rtt_us: u64,
+    /// The timestamp, in ms, that the last sample's segment echoed (`rcv_rtt_last_tsecr`).
+    last_tsecr: u64,
     /// Bytes of the buffer in use.
     rmem_alloc: u32,
 }
@@ -59,12 +60,12 @@ pub(super) struct Window {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub now: Time,
-    /// The next segment expected, this one counted if it was.
+    /// The next segment expected, once this one was taken.
     pub next: u32,
     pub in_order: bool,
     /// The RTT in µs; 0: unknown.
     pub rtt_us: u32,
-    /// Segments held out of order, and how far the last of them is above `next`.
+    /// Segments held out of order before this one came, and how far the last of all that are held now is above `next`.
     pub held: u32,
     pub span: u32,
 }
@@ -96,6 +97,7 @@ impl Window {
             space_seq: 0,
             space_time: Time::ZERO,
             rtt_us: 0,
+            last_tsecr: u64::MAX,
             rmem_alloc: 0,
         }
     }
@@ -105,11 +107,20 @@ impl Window {
         (self.rcv_wnd / self.mss).min(self.most).max(1)
     }
 
+    /// The connection is established: the first RTT in which the application reads begins (Linux `tcp_init_buffer_space`).
+    pub fn on_established(&mut self, now: Time) {
+        self.space_time = now;
+    }
+
     /// A segment has arrived. Whether the window opens by it (then ACKs are quick).
     pub fn on_arrival(&mut self, seen: &Seen) -> bool {
         self.measure(seen);
-        self.rmem_alloc = seen.held.saturating_mul(self.truesize());
+        // Linux `tcp_queue_rcv` counts what is in order before the window grows, `tcp_data_queue_ofo` anything else after it. The ACK
+        // leaves before the application reads.
+        let others = seen.held.saturating_mul(self.truesize());
+        self.rmem_alloc = others + if seen.in_order { self.truesize() } else { 0 };
         let grew = self.grow();
+        self.rmem_alloc = others + self.truesize();
         if !seen.in_order {
             // Linux `tcp_data_queue_ofo`: the buffer has room for what is held.
             self.grow_buffer(self.space, seen.span);
@@ -119,15 +130,21 @@ impl Window {
         grew
     }
 
-    /// Linux `tcp_measure_rcv_mss`, `tcp_rcv_rtt_update`.
+    /// Linux `tcp_measure_rcv_mss`, `tcp_rcv_rtt_measure_ts`, `tcp_rcv_rtt_update`.
     fn measure(&mut self, seen: &Seen) {
         if self.scaling_ratio == DEFAULT_RATIO {
             self.scaling_ratio = (self.mss << TO_WIN_SCALE) / self.truesize();
             self.window_clamp = win_from_space(self.scaling_ratio, self.sk_rcvbuf);
             self.space = self.space.min(self.window_clamp);
         }
-        let sample = u64::from(seen.rtt_us);
-        if sample > 0 {
+        if seen.rtt_us == 0 {
+            return;
+        }
+        // Timestamps count ms, and each that is echoed is sampled once.
+        let now_us = seen.now.0 / 1000;
+        let tsecr = now_us.saturating_sub(u64::from(seen.rtt_us)) / 1000;
+        let sample = 1000 * (now_us / 1000 - tsecr);
+        if core::mem::replace(&mut self.last_tsecr, tsecr) != tsecr && sample > 0 {
             let falls = self.rtt_us == 0 || 8 * sample < self.rtt_us;
             self.rtt_us = if falls { 8 * sample } else { self.rtt_us - self.rtt_us / 8 + sample };
         }
@@ -148,7 +165,7 @@ impl Window {
         }
         let copied = u32::try_from(taken - self.space_seq).unwrap_or(u32::MAX);
         if copied > self.space {
-            self.grow_buffer(copied, 0);
+            self.grow_buffer(copied, seen.span);
         }
         (self.space_seq, self.space_time) = (taken, seen.now);
     }
@@ -205,7 +222,7 @@ mod tests {
     use super::*;
     use crate::units::Span;
 
-    /// A sender that is only bound by the window, 100 ms away: what is offered after so many round trips, in bytes.
+    /// A sender that is only bound by the window, 100 ms away: what is offered after each round trip, in bytes.
     fn offered(rmem: u32, rounds: u64) -> alloc::vec::Vec<u64> {
         let mut window = Window::new(rmem, u32::MAX, 1448, 1460);
         let (mut next, mut offer) = (0, window.first());
@@ -230,11 +247,39 @@ mod tests {
         assert_eq!(window.first(), 45);
     }
 
-    /// 6 MB of which 158 parts of 256 are payload: what Linux 7.3's TCP_INFO says in the kernel world.
+    /// 6 MB of which 158 parts of 256 are payload, less the segment that is in the buffer while the window grows. Linux 7.3's TCP_INFO says
+    /// 3 883 008 and 647 168 in the kernel world, whose `rmem_max` makes windows multiples of 2048 bytes.
     #[test]
-    fn the_offer_ends_at_what_the_largest_buffer_holds() {
-        assert_eq!(offered(6 << 20, 20)[19], 3_883_008);
-        assert_eq!(offered(1 << 20, 20)[19], 647_168);
+    fn the_offer_ends_at_what_the_largest_buffer_holds_beside_the_segment_that_arrives() {
+        let [large, small] = [6 << 20, 1 << 20].map(|rmem| offered(rmem, 20)[19]);
+        assert_eq!((large, large.next_multiple_of(2048)), (3_881_600, 3_883_008));
+        assert_eq!((small, small.next_multiple_of(2048)), (645_728, 647_168));
+    }
+
+    #[test]
+    fn the_rtt_is_whole_ms_of_timestamps_each_of_which_is_sampled_once() {
+        let mut window = Window::new(64 << 20, u32::MAX, 1448, 1460);
+        let mut rtt_after = |now_us: u64, rtt_us: u32| {
+            window.on_arrival(&Seen { now: Time(now_us * 1000), next: 1, in_order: true, rtt_us, held: 0, span: 0 });
+            window.rtt_us
+        };
+        assert_eq!(rtt_after(110_900, 10_950), 8 * 11_000, "from 99.95 to 110.9 ms");
+        assert_eq!(rtt_after(109_000, 9_500), 8 * 11_000, "99 ms was echoed before");
+        assert_eq!(rtt_after(109_000, 9_000), 8 * 9_000, "less than before");
+        assert_eq!(rtt_after(130_999, 29_000), 8 * 9_000 - 9_000 + 29_000, "an eighth of what is more");
+        assert_eq!(rtt_after(130_999, 900), 8 * 9_000 - 9_000 + 29_000, "within one ms");
+    }
+
+    #[test]
+    fn what_the_application_takes_when_a_hole_fills_makes_room_for_what_is_still_held() {
+        let grown = |span| {
+            let mut window = Window::new(64 << 20, u32::MAX, 1448, 1460);
+            let now = Time::ZERO + Span::from_millis(1000);
+            window.on_arrival(&Seen { now, next: 200, in_order: true, rtt_us: 1000, held: 0, span });
+            window.sk_rcvbuf
+        };
+        let [plain, holding] = [0, 100].map(grown);
+        assert!((234_000..235_000).contains(&(holding - plain)), "{plain} {holding}: 144 800 bytes of payload");
     }
 
     #[test]
