@@ -112,6 +112,59 @@ def test_counters_that_are_zero_have_their_keys_too(kernel: Kernel, line: str) -
     assert sorted(differences(json.loads(ours), theirs)) == []
 
 
+CHANGES = (
+    ("pfifo limit 50", "pfifo limit 5"),
+    ("codel limit 100", "codel limit 5"),
+    ("fq_codel limit 100", "fq_codel limit 5"),
+    ("fq_codel", "fq_codel memory_limit 20000"),
+    ("fq limit 100", "fq limit 5"),
+    ("pie limit 100", "pie limit 5"),
+    ("fq_pie limit 100", "fq_pie limit 5"),
+    ("dualpi2 limit 100", "dualpi2 limit 5"),
+    ("choke limit 100 bandwidth 10mbit min 2 max 9 burst 3", "choke limit 12 bandwidth 10mbit min 2 max 9 burst 3"),
+    (
+        "red limit 600000 min 30000 max 90000 avpkt 1000 burst 55",
+        "red limit 400000 min 30000 max 90000 avpkt 1000 burst 55",
+    ),
+    ("sfb limit 50", "sfb limit 10"),
+    ("prio bands 3", "prio bands 2 priomap 1 1 1 1 1 1 0 0 1 1 1 1 1 1 1 1"),
+    ("cake diffserv8", "cake besteffort"),
+)
+
+
+@pytest.mark.parametrize(("line", "change"), CHANGES)
+def test_packets_that_a_change_drops_are_counted_as_the_kernel_counts_them(
+    kernel: Kernel, line: str, change: str
+) -> None:
+    """As drops, as sent, or not at all: it depends on the discipline."""
+    rows = [f"{n},enqueue,{n % 4},1000,{n % 3 | (n % 4) << 5}" for n in range(1, 31)]
+    rows += [f"100,change,{change},,", *(f"{n},dequeue,,," for n in range(200, 204))]
+    trace = "\n".join(["time_ns,op,flow,bytes,ecn", *rows, ""]).encode()
+    *_, theirs = counted(trace, "trace", line, kernel=kernel)
+    *_, ours = _core.replay_counted(trace, "trace", _core.as_in(line, kernel.version), None, 1514)
+    found = json.loads(ours)
+    common = ("packets", "bytes", "drops", "qlen", "backlog")
+    assert theirs is not None
+    assert [found[key] for key in common] == [theirs[key] for key in common]
+
+
+@pytest.mark.parametrize("line", ["codel", "pfifo limit 20", "bfifo limit 30000", "fq_codel", "sfq", "cake"])
+def test_packets_that_wait_before_the_device_are_counted_as_requeues(
+    sojourn: Run, kernel: Kernel, tmp_path: Path, line: str
+) -> None:
+    file = tmp_path / "requeues.toml"
+    slower = SCENARIO.replace('"3mbit"', '"1.3mbit"', 1).replace('"3mbit"', '"1.7mbit"')
+    file.write_text(slower.replace("QDISC", line))
+    found = {}
+    for world in ("sim", "kernel"):
+        done = sojourn("run", file, "--world", world, "-f", "json")
+        assert done.returncode == 0, done.stderr
+        found[world] = json.loads(done.stdout)["runs"][0]["hops"]["b"]["stats"]
+    ours, theirs = (found[world]["requeues"] for world in ("sim", "kernel"))
+    assert ours == pytest.approx(theirs, rel=0.02, abs=2)
+    assert (ours > 200) == (line != "cake"), "cake never lets a packet pass"
+
+
 def test_a_difference_in_a_key_or_a_value_is_seen() -> None:
     assert sorted(differences({"a": 1, "b": [{"c": 2}]}, {"b": [{"c": 3}], "d": 0})) == [
         ".a: 1 here, 'missing' in the kernel",

@@ -130,6 +130,15 @@ impl<P> Drops<P> for alloc::vec::Vec<(P, DropReason)> {
     }
 }
 
+/// How Linux's counters take a packet that a change of parameters drops.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Given {
+    /// As one that left: the change dequeues it, which counts packets and bytes.
+    pub sent: bool,
+    /// As a drop.
+    pub dropped: bool,
+}
+
 /// A queue discipline.
 pub trait Qdisc<P: Packet> {
     /// A packet arrives. It is stamped with `now`, and kept or dropped (it, or another in its place).
@@ -182,6 +191,11 @@ pub trait Qdisc<P: Packet> {
     fn change(&mut self, now: Time, spec: &tc::Spec, drops: &mut impl Drops<P>) -> Result<(), tc::Error> {
         let _ = (now, drops);
         Err(spec.unchangeable())
+    }
+
+    /// How the packets that [`Qdisc::change`] drops are counted: as drops, unless a discipline does otherwise.
+    fn counts_change(&self) -> Given {
+        Given { sent: false, dropped: true }
     }
 
     /// When to ask again after a dequeue gave nothing although packets are queued (pacing, shaping); else never.

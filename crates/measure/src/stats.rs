@@ -19,6 +19,8 @@ pub struct Common {
     pub drops: u64,
     /// How often a packet met a limit.
     pub overlimits: u64,
+    /// Packets that the device could not take, and that waited before it.
+    pub requeues: u64,
     /// Packets in the queue.
     pub qlen: u64,
     /// Their bytes.
@@ -28,16 +30,21 @@ pub struct Common {
 impl Common {
     /// The difference to an earlier state.
     pub fn since(self, before: Common) -> Common {
-        let Common { packets, bytes, drops, .. } = before;
-        Common { packets: self.packets - packets, bytes: self.bytes - bytes, drops: self.drops - drops, ..self }
+        let Common { packets, bytes, drops, requeues, .. } = before;
+        Common {
+            packets: self.packets - packets,
+            bytes: self.bytes - bytes,
+            drops: self.drops - drops,
+            requeues: self.requeues - requeues,
+            ..self
+        }
     }
 
     /// The JSON object of a discipline without counters of its own.
     pub fn object(&self, kind: &str) -> Map<String, Value> {
-        let Common { packets, bytes, drops, overlimits, qlen, backlog } = *self;
+        let Common { packets, bytes, drops, overlimits, requeues, qlen, backlog } = *self;
         let sent = [("bytes", bytes), ("packets", packets), ("drops", drops), ("overlimits", overlimits)];
-        // Packets that the device did not take at once are not counted here.
-        let queued = [("requeues", 0), ("backlog", backlog), ("qlen", qlen)];
+        let queued = [("requeues", requeues), ("backlog", backlog), ("qlen", qlen)];
         let numbers = sent.into_iter().chain(queued).map(|(key, number)| (key.to_owned(), number.into()));
         std::iter::once(("kind".to_owned(), kind.into())).chain(numbers).collect()
     }
@@ -68,7 +75,8 @@ fn whole(spec: &Spec, common: Common, own: Stats, classes: Option<Stats>, below:
             Spec::Tbf(params) => params.child.as_deref(),
             _ => None,
         };
-        let common = Common { drops: common.drops - kept_from, overlimits, qlen, backlog, ..common };
+        // The device never sees what is below a shaper.
+        let common = Common { drops: common.drops - kept_from, overlimits, requeues: 0, qlen, backlog, ..common };
         let object_below = whole(spec.unwrap_or(&fifo), common, stats, classes, child.map(|child| *child));
         object.insert("child".to_owned(), object_below.into());
     }

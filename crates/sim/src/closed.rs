@@ -39,6 +39,10 @@ pub struct ClosedLink {
     /// `pfifo` or `bfifo`.
     kind: &'static str,
     dropped: u64,
+    /// The least bytes that a bfifo must hold to let packets bypass it when it is empty (`TCQ_F_CAN_BYPASS`).
+    mtu: u64,
+    /// Packets that bypassed the empty discipline while the link was busy, and when the last of them begins to be sent.
+    requeues: (u64, Time),
 }
 
 /// A packet that has not begun to be sent.
@@ -90,6 +94,8 @@ impl ClosedLink {
             run_end: setup.end,
             kind: link.qdisc.kind(),
             dropped: 0,
+            mtu: u64::from(MTU + link.overhead),
+            requeues: (0, Time::NEVER),
         })
     }
 
@@ -119,6 +125,9 @@ impl ClosedLink {
                 self.meter.passed(now, self.is_full(0));
             }
         } else {
+            if self.waiting.is_empty() && self.limit.1 >= self.mtu {
+                self.requeues = (self.requeues.0 + 1, start);
+            }
             self.waiting.push(Waiting { start, sojourn, wire });
             self.waiting_bytes += u64::from(wire);
             if self.detail {
@@ -168,9 +177,13 @@ impl ClosedLink {
         self.catch_up(self.run_end);
         // Waiting packets are reported to the meter when they arrive.
         let (qlen, backlog, reported) = (self.waiting.len() as u64, self.waiting_bytes, self.meter.sent_so_far());
-        let (packets, bytes) = (reported.0 - qlen, reported.1 - backlog);
+        // A packet that bypasses the discipline is counted at once.
+        let requeued = self.waiting.front().filter(|first| first.start == self.requeues.1);
+        let passed = requeued.map_or((0, 0), |first| (1, u64::from(first.wire)));
+        let (packets, bytes) = (reported.0 - qlen + passed.0, reported.1 - backlog + passed.1);
         let mut report = finish(self.meter, self.detail);
-        let common = Common { packets, bytes, drops: self.dropped, qlen, backlog, overlimits: 0 };
+        let common =
+            Common { packets, bytes, drops: self.dropped, qlen, backlog, overlimits: 0, requeues: self.requeues.0 };
         report.main.stats = Some(common.object(self.kind).into());
         (report, self.records.unwrap_or_default())
     }

@@ -2,7 +2,7 @@
 
 use sojourn_core::packet::Packet as _;
 use sojourn_core::qdisc::tc::Spec;
-use sojourn_core::qdisc::{AnyQdisc, Context, DropReason, Qdisc};
+use sojourn_core::qdisc::{AnyQdisc, Context, DropReason, Given, Qdisc};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_measure::stats::{self, Common};
 use sojourn_measure::{LinkMeter, LinkReport};
@@ -42,6 +42,8 @@ pub struct Link {
     qdisc: AnyQdisc<Packet>,
     /// A packet that passed the empty discipline and waits for the device (Linux's `gso_skb`).
     requeued: Option<Packet>,
+    /// How many have waited so.
+    requeues: u64,
     /// What the discipline reads of ACKs, if it filters them.
     blocks: Option<Box<Blocks>>,
     meter: LinkMeter,
@@ -95,6 +97,10 @@ struct Course {
     to_come: std::vec::IntoIter<QdiscChange>,
     /// A fall of the rate throws away what waits.
     flush: bool,
+    /// Packets and bytes that changes dropped and Linux counts as sent.
+    sent: (u64, u64),
+    /// Packets that changes dropped and Linux does not count as drops.
+    uncounted: u64,
 }
 
 impl Course {
@@ -102,8 +108,21 @@ impl Course {
     fn new(link: &scenario::Link, context: Context) -> Option<Box<Course>> {
         let to_come: Vec<QdiscChange> = link.changes.iter().map(|(_, change)| change.clone()).collect();
         let (present, flush) = (link.qdisc.clone(), link.flush);
-        (flush || !to_come.is_empty())
-            .then(|| Box::new(Course { present, context, to_come: to_come.into_iter(), flush }))
+        (flush || !to_come.is_empty()).then(|| {
+            Box::new(Course { present, context, to_come: to_come.into_iter(), flush, sent: (0, 0), uncounted: 0 })
+        })
+    }
+
+    /// Counts the packets that a change dropped. The first of them was `requeued`, if that is not `None`: as it bypassed the
+    /// discipline it was counted as sent.
+    fn count(&mut self, given: Given, requeued: bool, drops: &[(Packet, DropReason)]) {
+        let drops = drops.iter().filter(|(_, reason)| *reason == DropReason::Overlimit);
+        for (place, (packet, _)) in drops.enumerate() {
+            if given.sent || requeued && place == 0 {
+                self.sent = (self.sent.0 + 1, self.sent.1 + u64::from(packet.wire()));
+            }
+            self.uncounted += u64::from(!given.dropped);
+        }
     }
 }
 
@@ -169,6 +188,7 @@ impl Link {
             wire: link.impair.as_ref().map(wire),
             qdisc,
             requeued: None,
+            requeues: 0,
             blocks,
             meter,
             records: options.packets.then(Vec::new),
@@ -384,6 +404,10 @@ impl Link {
                 if waits {
                     self.keep_requeued(before);
                 }
+                let lost = waits && self.requeued.is_none();
+                if let Some(course) = &mut self.course {
+                    course.count(self.qdisc.counts_change(), lost, &self.drops[before..]);
+                }
                 self.queue_has_changed(now);
             }
             Some(QdiscChange::Discipline(spec)) => {
@@ -472,11 +496,13 @@ impl Link {
             (None, None) => (0, 0),
         };
         let lost = self.wire.as_ref().map_or(0, |wire| wire.lost);
-        let drops = self.dropped + (self.drops.len() - self.taken) as u64 - lost;
-        // Linux counts a packet that waits before the device as queued.
+        let (given, uncounted) = self.course.as_ref().map_or(((0, 0), 0), |course| (course.sent, course.uncounted));
+        let drops = self.dropped + (self.drops.len() - self.taken) as u64 - lost - uncounted;
+        // Linux counts a packet that waits before the device as queued, and as sent since it bypassed the discipline.
         let (qlen, backlog) = self.requeued.map_or((0, 0), |packet| (1, u64::from(packet.wire())));
-        let (packets, bytes) = (reported.0 + under_way.0, reported.1 + under_way.1);
-        Common { packets, bytes, drops, qlen, backlog, overlimits: 0 }
+        let (packets, bytes) =
+            (reported.0 + under_way.0 + given.0 + qlen, reported.1 + under_way.1 + given.1 + backlog);
+        Common { packets, bytes, drops, qlen, backlog, overlimits: 0, requeues: self.requeues }
     }
 
     /// Packets before the link, the one in transmission not counted.

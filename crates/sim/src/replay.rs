@@ -14,7 +14,7 @@ use serde_json::Value;
 use sojourn_core::packet::{Ecn, Packet};
 use sojourn_core::qdisc::red::Variant;
 use sojourn_core::qdisc::tc::{self, Change, Spec};
-use sojourn_core::qdisc::{AnyQdisc, Context, Count, DropReason, Drops, Qdisc};
+use sojourn_core::qdisc::{AnyQdisc, Context, Count, DropReason, Drops, Given, Qdisc};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_measure::stats::{self, Common};
 
@@ -314,7 +314,14 @@ fn play_ops(
     let changes = changes(ops, file_name, spec)?;
     let mut replay = Replay {
         qdisc: spec.build(context),
-        book: Book { rows: Vec::with_capacity(ops.len()), now: Time::ZERO, start: Span(start.0) },
+        book: Book {
+            rows: Vec::with_capacity(ops.len()),
+            now: Time::ZERO,
+            start: Span(start.0),
+            change: None,
+            sent: (0, 0),
+            uncounted: 0,
+        },
         changes: changes.into_iter(),
     };
     let played = match rate {
@@ -322,9 +329,7 @@ fn play_ops(
         Some(rate) => replay.with_server(ops, rate),
     };
     match played {
-        Ok(()) => {
-            Ok(Played { stats: stats::of(spec, &replay.qdisc, common(&replay.book.rows)), rows: replay.book.rows })
-        }
+        Ok(()) => Ok(Played { stats: stats::of(spec, &replay.qdisc, common(&replay.book)), rows: replay.book.rows }),
         Err((row, problem)) => {
             let words = if let Op::Change { line, .. } = &ops[row] { line } else { "" };
             Err(of_change(file_name, row + 2, words, &problem))
@@ -333,12 +338,12 @@ fn play_ops(
 }
 
 /// The common counters, from the fates of all packets.
-fn common(rows: &[Row]) -> Common {
+fn common(Book { rows, sent: given, uncounted, .. }: &Book) -> Common {
     let sent = || rows.iter().filter(|row| matches!(row.fate, Fate::Delivered | Fate::Marked));
     Common {
-        packets: sent().count() as u64,
-        bytes: sent().map(|row| u64::from(row.bytes)).sum(),
-        drops: rows.iter().filter(|row| matches!(row.fate, Fate::Dropped(_))).count() as u64,
+        packets: sent().count() as u64 + given.0,
+        bytes: sent().map(|row| u64::from(row.bytes)).sum::<u64>() + given.1,
+        drops: rows.iter().filter(|row| matches!(row.fate, Fate::Dropped(_))).count() as u64 - uncounted,
         ..Common::default()
     }
 }
@@ -488,6 +493,12 @@ struct Book {
     now: Time,
     /// The discipline's clock at the trace's time zero.
     start: Span,
+    /// How drops are counted while the parameters change.
+    change: Option<Given>,
+    /// Packets and bytes that changes dropped and Linux counts as sent.
+    sent: (u64, u64),
+    /// Packets that changes dropped and Linux does not count as drops.
+    uncounted: u64,
 }
 
 impl Book {
@@ -504,6 +515,12 @@ impl Book {
 
 impl Drops<TracePacket> for Book {
     fn dropped(&mut self, packet: TracePacket, reason: DropReason) {
+        if let Some(given) = self.change.filter(|_| reason == DropReason::Overlimit) {
+            if given.sent {
+                self.sent = (self.sent.0 + 1, self.sent.1 + u64::from(packet.bytes));
+            }
+            self.uncounted += u64::from(!given.dropped);
+        }
         self.close(packet, Fate::Dropped(reason));
     }
 }
@@ -555,7 +572,10 @@ impl Replay {
     fn change(&mut self, at: Time) -> Result<(), tc::Error> {
         self.book.now = at;
         let Some(change) = self.changes.next() else { return Ok(()) };
-        self.qdisc.change(self.book.clock(), &change.spec, &mut self.book)
+        self.book.change = Some(self.qdisc.counts_change());
+        let taken = self.qdisc.change(self.book.clock(), &change.spec, &mut self.book);
+        self.book.change = None;
+        taken
     }
 
     fn arrive(&mut self, op: &Op, busy: bool) {

@@ -18,7 +18,7 @@ use super::sfb::Sfb;
 use super::sfq::{self, Sfq, SfqNs2};
 use super::tbf::Tbf;
 use super::tc::{Error, Spec};
-use super::{Child, Context, Drops, Qdisc, Stats};
+use super::{Child, Context, Drops, Given, Qdisc, Stats};
 use crate::cache::Cache;
 use crate::packet::Packet;
 use crate::units::Time;
@@ -63,6 +63,10 @@ macro_rules! any_qdisc {
 
             fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
                 match self { $(AnyQdisc::$variant(q) => q.change(now, spec, drops),)+ }
+            }
+
+            fn counts_change(&self) -> Given {
+                match self { $(AnyQdisc::$variant(q) => q.counts_change(),)+ }
             }
 
             #[inline]

@@ -32,7 +32,7 @@ use super::flows::Slab;
 use super::psched::bytes_per_second;
 use super::siphash::Salt;
 use super::tc::{Error, Spec};
-use super::{Context, DropReason, Drops, Qdisc};
+use super::{Context, DropReason, Drops, Given, Qdisc};
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::units::Time;
@@ -341,6 +341,11 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Cake<P> {
         self.params = params.clone();
         self.reconfigure(drops);
         Ok(())
+    }
+
+    /// `cake_clear_tin` frees the packets of a tin that is no more.
+    fn counts_change(&self) -> Given {
+        Given { sent: false, dropped: false }
     }
 
     fn next_event(&self) -> Time {

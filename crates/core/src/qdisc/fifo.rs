@@ -2,10 +2,12 @@
 //!
 //! Source: Linux `sch_fifo.c`, `tc-pfifo(8)`. Packets leave in the order in which they came. A pfifo counts its limit
 //! in packets and a bfifo in bytes; both refuse the packet that does not fit. pfifo_head_drop drops its oldest packet
-//! instead and takes the new one. noqueue has no buffer: the world drops what arrives while the link is busy.
+//! instead and takes the new one. A packet that bypasses an empty fifo and waits for the device counts towards the limit; it is
+//! not dropped from the head, so that pfifo_head_drop then holds one packet beside it at least. noqueue has no buffer: the world drops what arrives while the link is busy.
 //!
 //! Deviations: the default limit of `tc` is the device's `txqueuelen`; here it is that of an Ethernet device, 1000
-//! packets, and 1000 full frames for bfifo.
+//! packets, and 1000 full frames for bfifo. Where pfifo_head_drop is full by the packet that waits for the device alone, Linux counts
+//! a drop and drops nothing; here nothing is counted.
 
 use super::tc::{Error, Param, Parameters, Spec, Unit, param};
 use super::{Context, DropReason, Drops, Qdisc};
@@ -101,33 +103,40 @@ enum Mode {
 pub struct Fifo<P> {
     mode: Mode,
     limit: u64,
+    /// `psched_mtu`.
+    mtu: u64,
     queue: Ring<P>,
     backlog: u64,
+    /// Bytes of the packet that bypassed the fifo last.
+    passed: u32,
+    /// What the packet that waits for the device takes of the limit.
+    requeued: u64,
 }
 
 impl<P: Packet + Copy + Default> Fifo<P> {
-    fn new(mode: Mode, limit: u32) -> Self {
-        Fifo { mode, limit: u64::from(limit), queue: Ring::default(), backlog: 0 }
+    fn new(mode: Mode, limit: u32, context: &Context) -> Self {
+        let (limit, mtu) = (u64::from(limit), u64::from(context.mtu));
+        Fifo { mode, limit, mtu, queue: Ring::default(), backlog: 0, passed: 0, requeued: 0 }
     }
 
     /// noqueue: [`Qdisc::bufferless`].
-    pub fn noqueue(_: &NoqueueParams, _: &Context) -> Self {
-        Fifo::new(Mode::Bufferless, 1)
+    pub fn noqueue(_: &NoqueueParams, context: &Context) -> Self {
+        Fifo::new(Mode::Bufferless, 1, context)
     }
 
     /// pfifo.
-    pub fn pfifo(params: &PfifoParams, _: &Context) -> Self {
-        Fifo::new(Mode::Packets, params.limit)
+    pub fn pfifo(params: &PfifoParams, context: &Context) -> Self {
+        Fifo::new(Mode::Packets, params.limit, context)
     }
 
     /// bfifo.
-    pub fn bfifo(params: &BfifoParams, _: &Context) -> Self {
-        Fifo::new(Mode::Bytes, params.limit)
+    pub fn bfifo(params: &BfifoParams, context: &Context) -> Self {
+        Fifo::new(Mode::Bytes, params.limit, context)
     }
 
     /// pfifo_head_drop.
-    pub fn pfifo_head_drop(params: &PfifoHeadDropParams, _: &Context) -> Self {
-        Fifo::new(Mode::HeadDrop, params.limit)
+    pub fn pfifo_head_drop(params: &PfifoHeadDropParams, context: &Context) -> Self {
+        Fifo::new(Mode::HeadDrop, params.limit, context)
     }
 
     /// The packet that would leave next.
@@ -144,8 +153,17 @@ impl<P: Packet + Copy + Default> Fifo<P> {
     fn fits(&self, bytes: u32) -> bool {
         match self.mode {
             // sch_fifo.c: a byte limit may be met exactly; a packet limit is the number held.
-            Mode::Bytes => self.backlog + u64::from(bytes) <= self.limit,
-            _ => (self.queue.len() as u64) < self.limit,
+            Mode::Bytes => self.backlog + self.requeued + u64::from(bytes) <= self.limit,
+            _ => self.queue.len() as u64 + self.requeued < self.limit,
+        }
+    }
+
+    /// `TCQ_F_CAN_BYPASS` (`__fifo_init`).
+    fn can_bypass(&self) -> bool {
+        match self.mode {
+            Mode::Packets | Mode::HeadDrop => self.limit > 0,
+            Mode::Bytes => self.limit >= self.mtu,
+            Mode::Bufferless => false,
         }
     }
 
@@ -161,16 +179,38 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Fifo<P> {
     #[inline]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         if !self.fits(packet.bytes()) {
-            let oldest = if self.mode == Mode::HeadDrop { self.take() } else { None };
-            let Some(oldest) = oldest else {
+            if self.mode != Mode::HeadDrop || self.limit == 0 {
                 let reason = if self.mode == Mode::Bufferless { DropReason::Busy } else { DropReason::Overlimit };
                 return drops.dropped(packet, reason);
-            };
-            drops.dropped(oldest, DropReason::Overlimit);
+            }
+            // `pfifo_tail_enqueue`: the packet that waits for the device is not in this queue.
+            if let Some(oldest) = self.take() {
+                drops.dropped(oldest, DropReason::Overlimit);
+            }
         }
         packet.set_enqueue_time(now);
         self.backlog += u64::from(packet.bytes());
         self.queue.push(packet);
+    }
+
+    #[inline]
+    fn admit(&mut self, now: Time, packet: P, may_pass: bool, drops: &mut impl Drops<P>) -> bool {
+        if may_pass && self.queue.is_empty() && self.can_bypass() {
+            self.passed = packet.bytes();
+            return true;
+        }
+        self.enqueue(now, packet, drops);
+        false
+    }
+
+    fn requeued(&mut self, is: bool) -> bool {
+        self.requeued = match self.mode {
+            _ if !is => 0,
+            Mode::Bytes => u64::from(self.passed),
+            _ => 1,
+        };
+        // A change drops nothing: `fifo_init`.
+        true
     }
 
     #[inline]
@@ -250,6 +290,26 @@ mod tests {
     #[test]
     fn pfifo_head_drop_drops_the_oldest() {
         assert_eq!(fill("pfifo_head_drop limit 3", &[100; 5]), ([0, 1].into(), [2, 3, 4].into()));
+    }
+
+    #[test]
+    fn a_packet_that_waits_for_the_device_counts_towards_the_limit_and_is_never_dropped() {
+        let fates = |line: &str| {
+            let (mut qdisc, mut drops) = (build(line), Vec::new());
+            for id in 0..5 {
+                let packet = Parcel { id, bytes: 1000, ..Parcel::default() };
+                let passes = qdisc.admit(Time::ZERO, packet, id == 0, &mut drops);
+                assert_eq!(passes, id == 0, "{line}");
+                qdisc.requeued(true);
+            }
+            (drops.iter().map(|(packet, _)| packet.id).collect::<Vec<_>>(), qdisc.packets())
+        };
+        assert_eq!(fates("pfifo limit 3"), ([3, 4].into(), 2));
+        assert_eq!(fates("bfifo limit 3000"), ([3, 4].into(), 2));
+        assert_eq!(fates("pfifo_head_drop limit 3"), ([1, 2].into(), 2));
+        assert_eq!(fates("pfifo_head_drop limit 1"), ([1, 2, 3].into(), 1), "beside the one that waits");
+        // `__fifo_init`: a bfifo lets packets pass if it can hold a full one.
+        assert!(!build("bfifo limit 1513").admit(Time::ZERO, Parcel::default(), true, &mut Vec::new()));
     }
 
     #[test]

@@ -30,7 +30,7 @@ use super::jiffies::{JIFFY, jiffies};
 use super::prio::priority;
 use super::stats::numbers;
 use super::tc::{Error, Param, Parameters, Spec, Unit, choice, param};
-use super::{Context, DropReason, Drops, Qdisc};
+use super::{Context, DropReason, Drops, Given, Qdisc};
 use crate::packet::Packet;
 use crate::units::{Rate, Span, Time};
 use alloc::collections::{BinaryHeap, VecDeque};
@@ -705,6 +705,11 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
             drops.dropped(packet, DropReason::Overlimit);
         }
         Ok(())
+    }
+
+    /// `fq_change` takes them out with its own dequeue, and frees them; ccaq's counts a drop too.
+    fn counts_change(&self) -> Given {
+        Given { sent: true, dropped: B::ADAPTS }
     }
 
     fn next_event(&self) -> Time {

@@ -24,7 +24,7 @@ use super::codel::{self, Control, DsMatch, Law, MAX_SPAN, MICROSECOND, Source, V
 use super::flows::{Fifo, Flows, Slab};
 use super::stats::numbers;
 use super::tc::{Error, Param, Parameters, Spec, Unit, choice, param};
-use super::{Context, DropReason, Drops, Qdisc};
+use super::{Context, DropReason, Drops, Given, Qdisc};
 use crate::cache::Cache;
 use crate::packet::Packet;
 use crate::units::{Span, Time};
@@ -346,6 +346,11 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
             drops.dropped(packet, DropReason::Overlimit);
         }
         Ok(())
+    }
+
+    /// `fq_codel_change` takes them out with its own dequeue, and frees them.
+    fn counts_change(&self) -> Given {
+        Given { sent: true, dropped: false }
     }
 
     fn packets(&self) -> usize {

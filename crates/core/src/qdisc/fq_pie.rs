@@ -19,7 +19,7 @@ use super::pie::linux::{Control, MAX_PROB, Vars};
 use super::pie::{self, MOST_GAIN};
 use super::stats::numbers;
 use super::tc::{Error, Param, Parameters, Spec, Unit, param};
-use super::{Context, DropReason, Drops, Qdisc};
+use super::{Context, DropReason, Drops, Given, Qdisc};
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::units::{Span, Time};
@@ -300,6 +300,11 @@ impl<P: Packet + Copy + Default> Qdisc<P> for FqPie<P> {
             drops.dropped(packet, DropReason::Overlimit);
         }
         Ok(())
+    }
+
+    /// `fq_pie_change` takes them out with its own dequeue, and frees them.
+    fn counts_change(&self) -> Given {
+        Given { sent: true, dropped: false }
     }
 
     fn packets(&self) -> usize {

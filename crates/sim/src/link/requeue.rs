@@ -31,6 +31,7 @@ impl Link {
     #[inline]
     pub(super) fn requeue(&mut self, packet: &Packet) {
         self.requeued = Some(*packet);
+        self.requeues += u64::from(self.busy || self.is_traced);
         self.qdisc.requeued(true);
     }
 
