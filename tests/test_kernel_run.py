@@ -251,6 +251,19 @@ def test_the_simulator_sends_each_packet_without_data_that_linux_sends(sojourn: 
     assert (seen["sim"][0, 0, 2, 66], seen["sim"][0, 1, 2, 66]) == (8, 48)
 
 
+def test_dctcp_sends_acks_that_are_ecn_capable_in_both_worlds(sojourn: Run, tmp_path: Path) -> None:
+    file = tmp_path / "dctcp.toml"
+    hop = '[[hop]]\nrate = "10mbit"\ndelay = "5ms"\nqdisc = "fq_codel ce_threshold 1ms"\n'
+    flow = '[[flow]]\nkind = "bulk"\ncc = "dctcp"\necn = true\nrtt = "20ms"\n'
+    file.write_text(f'duration = "2s"\n{hop}{flow}')
+    for world in ("sim", "kernel"):
+        sojourn("run", file, "--world", world, "--packets", "--out", tmp_path / world)
+        table = pq.read_table(tmp_path / world / "runs" / "0000.packets.parquet")
+        acks = [row for row in table.to_pylist() if row["kind"] == 2]
+        assert {row["ecn_in"] for row in acks} == {2}, world
+        assert {row["link"] for row in acks} == {0, 1}, "the last ACK of the handshake too"
+
+
 def test_another_seed_is_another_run(sojourn: Run, one_flow: Path) -> None:
     first, second = (play(sojourn, one_flow, "--seed", seed)["runs"][0]["hops"]["bottleneck"] for seed in (1, 2))
     assert first["sojourn_ms"] != second["sojourn_ms"]

@@ -176,6 +176,12 @@ impl Config {
         }
     }
 
+    /// The ECN field of ACKs without data, before any is known to be lost. Linux `tcp_ecn_send`: who needs ECN leaves it as it is.
+    /// Of Prague, which Linux does not have, not-ECT.
+    pub fn ect_of_acks(&self) -> Ecn {
+        if self.ecn && self.cc == Cc::Dctcp { self.ect() } else { Ecn::NotEct }
+    }
+
     /// The tuned window of a receiver, if it is tuned.
     fn tuned_window(&self) -> Option<window::Window> {
         self.rmem.map(|rmem| window::Window::new(rmem, self.rwnd, self.mss, self.mss + self.header - 40))

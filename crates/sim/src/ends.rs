@@ -115,7 +115,8 @@ impl Ends {
         let conn = self.ends.len() as u32;
         let bytes = config.header as u16;
         let (hash, dscp, lane) = (full.flow_hash(), full.dscp(), full.lane() as u16 ^ 1);
-        let plain = Packet::from(Parts { conn, hash, dscp, bytes, lane, kind: ACK, ..Parts::default() });
+        let bits = Packet::sent_with(config.ect_of_acks());
+        let plain = Packet::from(Parts { conn, hash, dscp, bytes, lane, bits, kind: ACK, ..Parts::default() });
         let hz = NonZeroU32::new(config.hz).filter(|_| config.recovery == Recovery::Rack);
         let (tcp, timestamps) = (Receiver::new(config), config.timestamps);
         let (target, told) = (u32::MAX, Time::NEVER);
@@ -348,6 +349,9 @@ impl SynAck {
 
 /// A SYN-ACK that leaves now, so long after the SYN that it answers. What its receiver will tell of the RTT begins when this leaves for
 /// who adds the rest of it; else when the SYN left, but for what was waited.
+///
+/// It has its SYN's ECN field. So Linux has it where DCTCP is the listener's congestion control (`tcp_v4_send_synack`); where only
+/// the route chooses DCTCP, as in the kernel world, it is not ECN-capable.
 fn told_from(packet: Packet, now: Time, waited: Span, tunes: bool) -> Packet {
     let whole = packet.ts().wrapping_add((waited.0 / 1000) as u32);
     packet.left_at(if tunes { stamp(now) } else { whole })
@@ -459,6 +463,7 @@ impl Sacks {
 mod tests {
     use super::*;
     use crate::packet::DATA;
+    use sojourn_core::packet::Ecn;
 
     fn at_ms(ms: u64) -> Time {
         Time::ZERO + Span::from_millis(ms)
@@ -484,7 +489,7 @@ mod tests {
         assert_eq!(ends.renew(0), at_ms(3072), "two seconds after that");
         let (_, answer) = ends.receive_other(at_ms(2180), syn(2160));
         assert_eq!((answer.ts(), answer.way(at_ms(2200))), (10_000, Span::from_millis(40)));
-        let opening = full.telling(answer.way(at_ms(2200))).opening(52).sent_at(at_ms(2200));
+        let opening = full.telling(answer.way(at_ms(2200))).opening(52, Ecn::NotEct).sent_at(at_ms(2200));
         assert!(!ends.receive_other(at_ms(2220), opening.at(at_ms(2220))).0.answers);
         assert_eq!((ends.deadline(0), ends.shaken(0)), (Time::NEVER, Some(Span::from_millis(40))));
     }
@@ -524,7 +529,7 @@ mod tests {
                 ends.receive_other(at_ms(30), full.formed(SYN_BYTES, 0, SYN).sent_at(at_ms(10)).at(at_ms(30)));
             let answer = if repeats { ends.on_timer(ends.deadline(0), 0).expect("a SYN-ACK") } else { first };
             let came = answer.time + Span::from_micros(20_600);
-            let opening = full.telling(answer.way(came)).opening(52).sent_at(came);
+            let opening = full.telling(answer.way(came)).opening(52, Ecn::NotEct).sent_at(came);
             ends.receive_other(came + Span::from_millis(20), opening.at(came + Span::from_millis(20)));
             assert_eq!(ends.shaken(0), expected.map(Span::from_micros), "{timestamps} {repeats}");
         }

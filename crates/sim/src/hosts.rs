@@ -476,7 +476,9 @@ impl<'a> Hosts<'a> {
         if let Some(uplink) = self.uplinks.get_mut(conn.full.lane()) {
             uplink.pass(now, conn.header);
         }
-        net.emit(conn.full_again(now, Span::ZERO).opening(conn.header).sent_at(now));
+        let tcp = &self.entries[entry as usize].tcp;
+        let ecn = if conn.sender.has_ecn() { tcp.ect_of_acks() } else { Ecn::NotEct };
+        net.emit(conn.full_again(now, Span::ZERO).opening(conn.header, ecn).sent_at(now));
         let web = conn.web;
         if fresh && matches!(self.entries[entry as usize].app, App::Rpm(_)) {
             self.connected(now, web, net);

@@ -312,8 +312,8 @@ impl Packet {
     }
 
     /// The last ACK of a handshake, which tells what this full segment of who opens the connection does.
-    pub fn opening(self, bytes: u16) -> Packet {
-        self.formed(bytes, 0, OPENING).numbered(0)
+    pub fn opening(self, bytes: u16, ecn: Ecn) -> Packet {
+        self.formed(bytes, Packet::sent_with(ecn), OPENING).numbered(0)
     }
 
     /// This ACK with a FIN: of a data receiver that has got all.
@@ -532,7 +532,7 @@ mod tests {
         assert!(!fin.is_for_receiver() && fin.kind() == Kind::Ack && fin.segment().is_none());
         assert_eq!((fin.lane(), fin.seq(), fin.ip_bytes(), fin.flow_hash()), (1, 10, 52, 7));
         let full = Packet::from(Parts { kind: DATA, ts_last: 40_000, bits: FULL | 0b1010, ..Parts::default() });
-        let open = full.opening(52);
+        let open = full.opening(52, Ecn::NotEct);
         assert!(open.is_for_receiver() && open.rtt_us() == 40_000 && open.ecn() == Ecn::NotEct && !open.has(FULL));
         assert_eq!(open.kind(), Kind::Ack);
         let last = full.formed(52, 0, RETRANSMIT).finishing();

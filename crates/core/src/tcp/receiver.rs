@@ -115,6 +115,8 @@ pub struct Receiver {
     holds: bool,
     recent_len: u8,
     feedback: Feedback,
+    /// Data came that was ECN-capable (`TCP_ECN_SEEN`).
+    seen: bool,
     /// What ACKs say of marks.
     ace: u8,
     /// Of accurate ECN: the last segment came marked; marks since the last ACK.
@@ -172,6 +174,7 @@ impl Receiver {
             watchful: adaptive || config.ecn || config.rmem.is_some(),
             feedback: Feedback::of(config),
             ace: if Feedback::of(config) == Feedback::Accurate { FIRST_CEP } else { 0 },
+            seen: false,
             last_ce: false,
             unreported: 0,
             early: false,
@@ -333,15 +336,16 @@ impl Receiver {
         if self.adaptive && self.pace.note_arrival(now, rtt_us, seq == self.next) {
             self.quicken(MAX_QUICKACKS);
         }
-        if self.tunes {
-            self.tune(now, seq, rtt_us);
-        }
         match self.feedback {
             Feedback::None => {}
             Feedback::Classic if cwr || ecn == Ecn::Ce => self.note_ecn(ecn, cwr),
-            Feedback::Classic => {}
+            Feedback::Classic if ecn == Ecn::NotEct => self.note_repetition(),
+            Feedback::Classic => self.seen = true,
             Feedback::Dctcp => self.note_change(ecn == Ecn::Ce, cwr),
             Feedback::Accurate => self.count(ecn == Ecn::Ce),
+        }
+        if self.tunes {
+            self.tune(now, seq, rtt_us);
         }
     }
 
@@ -449,6 +453,15 @@ impl Receiver {
         self.pace.deflate();
     }
 
+    /// Data that is not ECN-capable, after some that was. Linux `tcp_data_ecn_check`: probably it is sent again.
+    #[cold]
+    #[inline(never)]
+    fn note_repetition(&mut self) {
+        if self.seen {
+            self.enter_quickack(2);
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn note_ecn(&mut self, ecn: Ecn, cwr: bool) {
@@ -458,6 +471,7 @@ impl Receiver {
             // Linux `tcp_ecn_accept_cwr`: the window may be down to one segment, and its ACK all that is waited for.
             self.at_once = self.adaptive;
         }
+        self.seen |= ecn != Ecn::NotEct;
         if ecn == Ecn::Ce && self.ace == 0 {
             self.ace = 1;
             // Linux: a sender with a very small window must not wait for the news.
@@ -510,9 +524,13 @@ impl Receiver {
             if self.pending == 0 {
                 self.ts_first = ts;
             }
+            let before = self.next - self.pending;
             self.next += 1;
             self.release();
             self.holds = !self.held.is_empty();
+            if self.holds {
+                self.note_next_hole(now, self.next - before, rtt_us);
+            }
         } else {
             // Linux `tcp_data_queue`: what came before, and nothing else out of order, makes ACKs quick.
             if !self.dsacks || seq < self.next {
@@ -551,6 +569,15 @@ impl Receiver {
         let Some(until) = compress.hold(now, self.next, u32::from(self.comp_sack_nr), rtt_us) else { return false };
         self.deadline = self.deadline.min(until);
         true
+    }
+
+    /// Another hole follows the one that was filled. Linux `__tcp_ack_snd_check`: an ACK of no more than one segment, or one that offers
+    /// less, is the first of the three that tell of the next hole at once.
+    fn note_next_hole(&mut self, now: Time, acknowledged: u32, rtt_us: u32) {
+        let keeps = self.window().is_none_or(|window| window.keeps());
+        if acknowledged <= 1 || !keeps {
+            self.waits(now, rtt_us, false);
+        }
     }
 
     /// Whether the ACK waits for what the card merges with this segment: with PSH it is handed up.
@@ -778,6 +805,17 @@ mod tests {
     }
 
     #[test]
+    fn the_ack_of_one_filled_segment_is_the_first_of_three_that_tell_of_the_next_hole() {
+        let mut receiver = compressing();
+        // 17 and 19 are missing: 17 fills its hole with what follows, or alone.
+        rush(&mut receiver, [18, 20]);
+        assert_eq!(rush(&mut receiver, [17, 21, 22, 23, 24]), [17, 21, 22, 23]);
+        let mut receiver = compressing();
+        rush(&mut receiver, [19]);
+        assert_eq!(rush(&mut receiver, [17, 20, 21, 22, 23]), [17, 20, 21]);
+    }
+
+    #[test]
     fn the_last_segment_waits_for_the_ato() {
         let mut receiver = receiver(AckPolicy::Delayed, true);
         feed(&mut receiver, 1, 0..17);
@@ -949,6 +987,20 @@ mod tests {
         assert_eq!(receiver.take_blocks().1, 2);
         feed(&mut receiver, 11, [5, 7]);
         assert_eq!((receiver.next_expected(), receiver.take_blocks().1), (9, 0));
+    }
+
+    #[test]
+    fn linux_acknowledges_two_segments_at_once_when_data_that_is_not_ecn_capable_follows_some_that_was() {
+        let mut receiver = Receiver::new(&Config { ecn: true, ..Config::default() });
+        let mut feed = |seqs: core::ops::Range<u32>, ecn| -> Vec<u32> {
+            let at_once = seqs
+                .filter(|&seq| receiver.accept(Time(u64::from(seq) * 1_000_000), arrival(seq, true, 0, ecn, false)));
+            at_once.collect()
+        };
+        assert_eq!(feed(0..17, Ecn::NotEct).len(), 16, "none was ECN-capable before");
+        assert_eq!(feed(17..21, Ecn::Ect0), [17, 19]);
+        assert_eq!(feed(21..22, Ecn::NotEct), [21]);
+        assert_eq!(feed(22..26, Ecn::Ect0), [22, 24]);
     }
 
     #[test]

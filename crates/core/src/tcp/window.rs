@@ -189,17 +189,27 @@ impl Window {
     pub fn select(&mut self, next: u32) -> u32 {
         let next = u64::from(next) * u64::from(self.mss);
         let current = (self.rcv_wup + u64::from(self.rcv_wnd)).saturating_sub(next) as u32;
-        let (free, whole) = (self.free(), win_from_space(self.scaling_ratio, self.sk_rcvbuf));
-        let mut window = free.min(self.rcv_ssthresh);
-        if free < self.window_clamp.min(whole) / 2 && (free < whole / 16 || free < self.mss) {
-            window = 0;
-        }
-        if self.wscale == 0 {
-            window -= window % self.mss;
-        }
-        self.rcv_wnd = window.max(current).next_multiple_of(1 << self.wscale);
+        self.rcv_wnd = self.room().max(current).next_multiple_of(1 << self.wscale);
         self.rcv_wup = next;
         (self.rcv_wnd / self.mss).min(self.most).max(1)
+    }
+
+    /// Whether an ACK would offer no less than the last one did.
+    pub fn keeps(&self) -> bool {
+        self.room() >= self.rcv_wnd
+    }
+
+    /// The bytes that the buffer has room for (Linux `__tcp_select_window`).
+    fn room(&self) -> u32 {
+        let (free, whole) = (self.free(), win_from_space(self.scaling_ratio, self.sk_rcvbuf));
+        let window = free.min(self.rcv_ssthresh);
+        if free < self.window_clamp.min(whole) / 2 && (free < whole / 16 || free < self.mss) {
+            0
+        } else if self.wscale == 0 {
+            window - window % self.mss
+        } else {
+            window.next_multiple_of(1 << self.wscale)
+        }
     }
 
     /// Linux `tcp_space`.
