@@ -176,8 +176,8 @@ impl Config {
         }
     }
 
-    /// The ECN field of ACKs without data, before any is known to be lost. Linux `tcp_ecn_send`: who needs ECN leaves it as it is.
-    /// Of Prague, which Linux does not have, not-ECT.
+    /// The ECN field of ACKs without data. Linux `tcp_ecn_send` leaves them ECN-capable where the congestion control needs ECN.
+    /// Linux has no Prague; its ACKs are not ECN-capable here.
     pub fn ect_of_acks(&self) -> Ecn {
         if self.ecn && self.cc == Cc::Dctcp { self.ect() } else { Ecn::NotEct }
     }

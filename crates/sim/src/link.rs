@@ -113,8 +113,8 @@ impl Course {
         })
     }
 
-    /// Counts the packets that a change dropped. The first of them was `requeued`, if that is not `None`: as it bypassed the
-    /// discipline it was counted as sent.
+    /// Counts the packets that a change dropped. If `requeued` is set, the first of them waited for the device: it was counted as
+    /// sent when it bypassed the discipline.
     fn count(&mut self, given: Given, requeued: bool, drops: &[(Packet, DropReason)]) {
         let drops = drops.iter().filter(|(_, reason)| *reason == DropReason::Overlimit);
         for (place, (packet, _)) in drops.enumerate() {
