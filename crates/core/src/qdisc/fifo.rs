@@ -2,12 +2,13 @@
 //!
 //! Source: Linux `sch_fifo.c`, `tc-pfifo(8)`. Packets leave in the order in which they came. A pfifo counts its limit
 //! in packets and a bfifo in bytes; both refuse the packet that does not fit. pfifo_head_drop drops its oldest packet
-//! instead and takes the new one. A packet that bypasses an empty fifo and waits for the device counts towards the limit; it is
-//! not dropped from the head, so that pfifo_head_drop then holds one packet beside it at least. noqueue has no buffer: the world drops what arrives while the link is busy.
+//! instead and takes the new one. A packet that bypasses an empty FIFO and waits for the device counts towards the
+//! limit and is never dropped, so pfifo_head_drop keeps at least one packet behind it. noqueue has no buffer: the
+//! world drops what arrives while the link is busy.
 //!
 //! Deviations: the default limit of `tc` is the device's `txqueuelen`; here it is that of an Ethernet device, 1000
-//! packets, and 1000 full frames for bfifo. Where pfifo_head_drop is full by the packet that waits for the device alone, Linux counts
-//! a drop and drops nothing; here nothing is counted.
+//! packets, and 1000 full frames for bfifo. Where the packet that waits for the device fills a pfifo_head_drop alone,
+//! Linux counts a drop and drops nothing; here nothing is counted.
 
 use super::tc::{Error, Param, Parameters, Spec, Unit, param};
 use super::{Context, DropReason, Drops, Qdisc};
