@@ -72,7 +72,13 @@ impl Wheel {
     /// When a timer expires that was set in this tick for so many later.
     #[inline(always)]
     pub fn after(&self, clock: u64, ticks: u64) -> Time {
-        Time(self.span(slot(clock, clock + ticks)).0)
+        self.at(slot(clock, clock + ticks))
+    }
+
+    /// When this tick is.
+    #[inline(always)]
+    pub fn at(&self, tick: u64) -> Time {
+        Time(self.span(tick).0)
     }
 
     /// When a timer expires that was `set` for `at`: later than that.

@@ -9,7 +9,7 @@
 use crate::tcp::Config;
 use crate::tcp::rto::Rto;
 use crate::units::{Span, Time};
-use crate::wheel::Wheel;
+use crate::wheel::{Wheel, slot};
 
 /// TCP_ATO_MIN and TCP_DELACK_MIN: so many in a second, 40 ms each.
 const ATO_MIN_PER_S: u32 = 25;
@@ -32,6 +32,9 @@ pub(super) struct Pace {
     rto: u32,
     ato_min: u32,
     delack_max: u32,
+    /// How much later than `due` the timer expires. An ACK that leaves does not stop the timer (`INET_CSK_CLEAR_TIMERS` is not
+    /// defined).
+    late: u32,
 }
 
 impl Pace {
@@ -47,6 +50,7 @@ impl Pace {
             rto: wheel.ticks(config.rto_min) as u32,
             ato_min,
             delack_max: config.hz / DELACK_MAX_PER_S,
+            late: 0,
         }
     }
 
@@ -108,7 +112,19 @@ impl Pace {
     pub fn delay(&mut self, fresh: bool) -> Time {
         let due = self.last + u64::from(self.ato.min(self.most));
         self.due = if fresh { due } else { due.min(self.due) };
-        self.wheel.after(self.last, self.due.saturating_sub(self.last))
+        let expires = slot(self.last, self.due.max(self.last));
+        self.late = (expires - self.due) as u32;
+        self.wheel.at(expires)
+    }
+
+    /// When the timer that was set last will still expire, although its ACK has left; [`Time::NEVER`] if it has.
+    #[inline]
+    pub fn leftover(&self, now: Time) -> Time {
+        let expires = match self.due {
+            u64::MAX => Time::NEVER,
+            due => self.wheel.at(due + u64::from(self.late)),
+        };
+        if expires > now { expires } else { Time::NEVER }
     }
 
     /// Whether what is delayed was to wait so little longer that it waits no more when something else arrives.

@@ -567,7 +567,8 @@ impl Receiver {
             return false;
         }
         let Some(until) = compress.hold(now, self.next, u32::from(self.comp_sack_nr), rtt_us) else { return false };
-        self.deadline = self.deadline.min(until);
+        // Linux `tcp_delack_timer_handler`: a delayed ACK's timer that is left over sends what is compressed.
+        self.deadline = self.deadline.min(until).min(self.pace.leftover(now));
         true
     }
 
@@ -780,6 +781,23 @@ mod tests {
         assert_eq!(receiver.on_timer(receiver.next_event()).map(|ack| ack.cum), Some(17));
         assert_eq!(receiver.take_blocks().0[0], Block { start: 18, end: 41 });
         assert_eq!(receiver.next_event(), Time::NEVER);
+    }
+
+    #[test]
+    fn the_timer_of_a_delayed_ack_that_has_left_sends_what_is_compressed() {
+        let mut receiver = compressing();
+        let accept =
+            |receiver: &mut Receiver, time, seq| receiver.accept(time, arrival(seq, true, 0, Ecn::NotEct, false));
+        assert!(!accept(&mut receiver, Time(100_000_000), 17));
+        let expires = receiver.next_event();
+        assert!(accept(&mut receiver, Time(100_500_000), 18), "its timer stays");
+        let before = |us: u64| Time(expires.0 - 1000 * us);
+        assert_eq!([20, 21, 22].map(|seq| accept(&mut receiver, before(900), seq)), [true; 3]);
+        assert!(!accept(&mut receiver, before(500), 23));
+        assert_eq!(receiver.next_event(), expires, "otherwise 510 us later");
+        assert_eq!(receiver.on_timer(expires).map(|ack| ack.cum), Some(19));
+        assert!(!accept(&mut receiver, expires + Span::from_micros(100), 24));
+        assert_eq!(receiver.next_event(), expires + Span::from_micros(1110), "it expires once");
     }
 
     #[test]
