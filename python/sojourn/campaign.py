@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sojourn import _core, columns, identity, measures, paired, pool, queues, records, run, table
 from sojourn import plan as plans
-from sojourn.cases import Address, Cases, Values, flows_of, goodput
+from sojourn.cases import Address, Cases, Values, flows_of, goodput, users_of
 from sojourn.errors import NothingToRun, Refusal
 from sojourn.store import Store
 from sojourn.sweep import Mean, mean_of
@@ -175,7 +175,7 @@ class Swept:
             queues=list(self.hops),
             shown=self.shown,
             qdiscs=[{hop["name"]: str(hop["qdisc"]) for hop in about["hops"]} for about in abouts],
-            flows=flows_of(abouts),
+            flows=flows_of(abouts, users_of(self.plan.text, [one.set for one in combinations])),
             random=self.random,
             read=read,
         )

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 import statistics
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from sojourn import queues, words
+from sojourn import identity, queues, words
 
 Values = list[list[float | None]]
 """A list for each case, with a value for each of its seeds."""
@@ -32,6 +33,8 @@ class Address:
     """How the flows' numbers are combined: a key of `OVER`."""
     above_base: bool = False
     """Whether each flow's base RTT, in ms, is subtracted."""
+    parts: tuple[Address, ...] = ()
+    """Other numbers of the run: this one combines those that exist, by `how`."""
 
     @property
     def text(self) -> str:
@@ -69,6 +72,8 @@ class Flow:
     kind: str
     direction: str
     """`right` or `left`."""
+    user: str = ""
+    """The user whose host has them, where the scenario names one."""
 
 
 class Record(Protocol):
@@ -85,6 +90,10 @@ class Record(Protocol):
     @property
     def title(self) -> str:
         """The scenario's title."""
+
+    @property
+    def scenario(self) -> str:
+        """The scenario file's text."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +173,7 @@ def of_records(records: Sequence[Record]) -> Cases:
         queues=list(results[0]["hops"]),
         shown=queues.shown_in(results),
         qdiscs=[{hop["name"]: str(hop["qdisc"]) for hop in one.about["hops"]} for one in firsts],
-        flows=flows_of(one.about for one in firsts),
+        flows=flows_of((one.about for one in firsts), users_of(records[0].scenario, [one.result["set"] for one in firsts])),
         random=any(is_random(one) for one in records),
         read=lambda address: [[read(one, address) for one in group] for group in groups],
     )
@@ -186,19 +195,35 @@ def grouped(records: Sequence[Some]) -> dict[str, list[Some]]:
     return groups
 
 
-def flows_of(abouts: Any) -> list[Flow]:
+def users_of(scenario: str, sets: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The users of a scenario's flows, by the flows' shared names; of those that have the same user in all cases."""
+    try:
+        document = tomllib.loads(scenario)
+    except tomllib.TOMLDecodeError:  # what only the scenario's own reader reads, such as TOML 1.1
+        return {}
+    found: dict[str, set[str]] = {}
+    for one in sets:
+        for flow in identity.resolved(document, one).get("flow", ()):
+            for name in (flow["name"], f"{flow['name']}.right", f"{flow['name']}.left"):
+                found.setdefault(name, set()).add(str(flow.get("user", "")))
+    return {name: user for name, users in found.items() if len(users) == 1 for user in users if user}
+
+
+def flows_of(abouts: Any, users: Mapping[str, str]) -> list[Flow]:
     """All flows that a plan's descriptions of runs name, by their shared names, in their order."""
     found: dict[str, Flow] = {}
     for about in abouts:
         for one in about["flows"]:
             name = shared_name(one["name"])
-            found.setdefault(name, Flow(name, one["kind"], one["direction"]))
+            found.setdefault(name, Flow(name, one["kind"], one["direction"], users.get(name, "")))
     return list(found.values())
 
 
 def read(record: Record, address: Address) -> float | None:
     """The run's number at an address, or None."""
     result = record.result
+    if address.parts:
+        return combined([read(record, one) for one in address.parts], address.how)
     if address.queues:
         return total([_leaf(result["hops"].get(queue), address.path) for queue in address.queues])
     if not address.flows:
@@ -211,6 +236,12 @@ def read(record: Record, address: Address) -> float | None:
             if value is not None:
                 found.append(value - bases.get(flow["name"], 0.0))
     return OVER[address.how](found) if found else None
+
+
+def combined(values: Sequence[float | None], how: str) -> float | None:
+    """Those that exist as one number, by a key of `OVER`."""
+    present = [value for value in values if value is not None]
+    return OVER[how](present) if present else None
 
 
 def total(values: Sequence[float | None]) -> float | None:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sojourn import columns
-from sojourn.cases import OVER, Address, shared_name
+from sojourn.cases import OVER, Address, combined, shared_name
 from sojourn.errors import Refusal, nearest_of
 from sojourn.queues import DOWN, REVERSE, UP
 
@@ -38,6 +38,10 @@ def values_at(
 ) -> NDArray[np.float64]:
     """A measure of each row by its `Address`; `bases` are each row's base RTTs in ms, by flow, if it asks for them."""
     way = address.path.split(".")
+    if address.parts:
+        rows = zip(*(values_at(table, one, bases) for one in address.parts), strict=True)
+        found = [combined([None if np.isnan(value) else float(value) for value in row], address.how) for row in rows]
+        return np.array([np.nan if value is None else value for value in found])
     if address.queues:
         each = [_numbers(pc.map_lookup(table["hops"], queue, "first"), way) for queue in address.queues]
         found = np.nansum(each, axis=0)

@@ -53,6 +53,8 @@ class Difference:
     """Whether the interval excludes zero; where nothing is random, whether the numbers differ beyond rounding."""
     further_seeds: int | None
     """About how many more seeds are needed to tell them apart; None if they are already, or if no number would do."""
+    matters: bool
+    """Whether they are told apart and differ beyond rounding too: otherwise the two count as a tie."""
 
 
 def measures(cases: Cases) -> list[Measure]:
@@ -134,15 +136,54 @@ def families(cases: Cases) -> list[list[int]]:
     key = key_of(cases)
     if key is None:
         return [list(range(len(cases.sets)))]
-    values: dict[str, dict[str, set[str]]] = {}
-    for one in cases.sets:
-        for other in varied_keys(cases.sets):
-            values.setdefault(other, {}).setdefault(repr(one.get(key)), set()).add(repr(one.get(other)))
-    free = [other for other, by_key in values.items() if any(len(found) > 1 for found in by_key.values())]
+    free = setting_keys(cases)
     groups: dict[tuple[str, ...], list[int]] = {}
     for place, one in enumerate(cases.sets):
         groups.setdefault(tuple(repr(one.get(other)) for other in free), []).append(place)
     return list(groups.values())
+
+
+def setting_keys(cases: Cases) -> list[str]:
+    """The keys that vary independently of the compared one: their values are a family's setting."""
+    key = key_of(cases)
+    values: dict[str, dict[str, set[str]]] = {}
+    for one in cases.sets if key else ():
+        for other in varied_keys(cases.sets):
+            values.setdefault(other, {}).setdefault(repr(one.get(key)), set()).add(repr(one.get(other)))
+    return [other for other, by_key in values.items() if any(len(found) > 1 for found in by_key.values())]
+
+
+def same_setting(cases: Cases) -> str:
+    """` at the same a.rate`: what cases of a family have in common; empty where there is only one family."""
+    free = setting_keys(cases)
+    return f" at the same {' and '.join(_said(key) for key in free)}" if free else ""
+
+
+def settings(cases: Cases) -> list[str]:
+    """Each case's setting, `a.rate 1 Mbit/s`; empty where there is only one family."""
+    free = setting_keys(cases)
+    texts = [words.distinct([words.schedule_text(one.get(key, "")) for one in cases.sets]) for key in free]
+    return [
+        ", ".join(f"{_said(key)} {text[place] or 'none'}" for key, text in zip(free, texts, strict=True))
+        for place in range(len(cases.sets))
+    ]
+
+
+def choices(cases: Cases) -> list[str]:
+    """Each case's name within its family: its value of the compared key where there are several families."""
+    key = key_of(cases)
+    if not key or not setting_keys(cases):
+        return cases.short_labels()
+    if not key.endswith(".qdisc"):
+        return [f"{_said(key)} {text}" for text in words.distinct([one.get(key, "") for one in cases.sets])]
+    lines = [value_of(one, key) for one in cases.sets]
+    names = list(map(words.short_name, lines))
+    return names if len(set(names)) == len(set(lines)) else lines
+
+
+def _said(key: str) -> str:
+    """A key as labels have it: `a.rate`; of a discipline the queue's name alone."""
+    return key.removeprefix("hop.").removeprefix("flow.").removesuffix(".qdisc")
 
 
 def baseline_of(cases: Cases, wanted: str | None = None) -> str | None:
@@ -213,7 +254,13 @@ def difference(
     if mean is None:
         return None
     told = _told_apart(mean, scale, cases.random)
-    return Difference(case, baseline, measure, mean, told, None if told else further_seeds(apart))
+    further = None if told else further_seeds(apart)
+    return Difference(case, baseline, measure, mean, told, further, told and _beyond_rounding(mean, scale))
+
+
+def common_seeds(cases: Cases, case: int, baseline: int) -> int:
+    """How many seeds two cases share."""
+    return len(set(cases.seeds[case]) & set(cases.seeds[baseline]))
 
 
 def _apart(
@@ -226,10 +273,13 @@ def _apart(
 
 
 def _told_apart(mean: Mean, scale: float, random: bool) -> bool:
-    beyond_rounding = abs(mean.value) > ROUNDING * scale
     if not mean.half_width:  # one seed, or seeds that are all alike
-        return beyond_rounding and (not random or mean.count > 1)
+        return _beyond_rounding(mean, scale) and (not random or mean.count > 1)
     return abs(mean.value) > mean.half_width
+
+
+def _beyond_rounding(mean: Mean, scale: float) -> bool:
+    return abs(mean.value) > ROUNDING * scale
 
 
 def further_seeds(apart: Sequence[float]) -> int | None:
@@ -257,15 +307,16 @@ def further_seeds(apart: Sequence[float]) -> int | None:
 def marks_of(cases: Cases, values: Sequence[Sequence[float | None]], *, lower_is_better: bool) -> list[str]:
     """Of each case `best`, `worst` or nothing, within its family, by values seed by seed.
 
-    Best are those cases that cannot be told from the one with the best mean; worst likewise. Nothing is marked where
-    the best and the worst cannot be told apart.
+    Best are the case with the best mean and those that are not shown to differ from it but from the one with the worst
+    mean; worst likewise. Nothing is marked where those two are not shown to differ. A difference within rounding counts
+    as none.
     """
     found = [""] * len(cases.sets)
 
-    def told(one: int, other: int) -> bool:
+    def differ(one: int, other: int) -> bool:
         apart, scale = _apart(cases, values, one, other)
         mean = mean_of(apart)
-        return mean is not None and _told_apart(mean, scale, cases.random)
+        return mean is not None and _told_apart(mean, scale, cases.random) and _beyond_rounding(mean, scale)
 
     for family in families(cases):
         known = {place: mean.value for place in family if (mean := mean_of(values[place]))}
@@ -273,13 +324,10 @@ def marks_of(cases: Cases, values: Sequence[Sequence[float | None]], *, lower_is
             continue
         ranked = sorted(known, key=known.__getitem__, reverse=not lower_is_better)
         best, worst = ranked[0], ranked[-1]
-        if not told(best, worst):
-            continue
-        for place in ranked:
-            if not told(place, best):
-                found[place] = "best"
-            elif not told(place, worst):
-                found[place] = "worst"
+        for place in ranked if differ(best, worst) else ():
+            from_best, from_worst = differ(place, best), differ(place, worst)
+            if from_best != from_worst:
+                found[place] = "best" if from_worst else "worst"
     return found
 
 
@@ -295,6 +343,7 @@ def as_dict(cases: Cases, wanted: str | None = None) -> dict[str, object] | None
         "differences": [
             {
                 "set": cases.sets[one.case],
+                "baseline": cases.sets[one.baseline],
                 "measure": one.measure.name,
                 "unit": one.measure.unit,
                 "mean": one.mean.value,

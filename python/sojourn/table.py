@@ -22,7 +22,8 @@ SIGNS = {"best": "*", "worst": "!", "open": "~", "": ""}
 """A cell's mark as a character: `open` is a difference that is not significant."""
 UNSEEN = 0.0005
 """An interval below this share of its mean is not written: three digits do not show it."""
-LEGEND = "* best and ! worst of a column, where they differ significantly; cases that do not differ share a sign"
+FEW_SETTINGS = 4
+"""Up to this number settings are named in sentences, otherwise counted."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,16 @@ QUEUE = (
 )
 """A queue's measures."""
 GOODPUT = Column("goodput", "Mbit/s", "payload acknowledged, all flows together", "goodput_mbit", better="higher")
+USER_GOODPUT = "payload acknowledged, all flows of this user in this direction together"
+USERS_JAIN = Column(
+    "Jain index",
+    "",
+    "Jain's index over the goodputs of the users that have long flows in this direction",
+    GOODPUT.path,
+    better="higher",
+    how="jain",
+)
+WAYS = ("right", "left")
 PATH_DELAY = "mean queue delay of all hops in this direction together: the sum of their means over time"
 
 
@@ -216,11 +227,18 @@ class Cell:
     column: Column
     mark: str = ""
     """`best`, `worst` or nothing."""
+    seeds: int = 0
+    """How many seeds its case has."""
 
     @property
     def sign(self) -> str:
         """Its mark as one character."""
         return SIGNS[self.mark]
+
+    @property
+    def partly(self) -> str:
+        """`2 of 3`: in how many of the seeds there is a number; empty where it is in all."""
+        return f"{self.mean.count} of {self.seeds}" if self.mean and self.mean.count < self.seeds else ""
 
     @property
     def text(self) -> str:
@@ -260,7 +278,8 @@ class Table:
 
 def tables(cases: Cases) -> list[Table]:
     """All tables of a comparison, the compared queue's first."""
-    of_flows = [one for kind in KINDS if (one := _kind_table(cases, kind)).rows]
+    of_flows = [_users_table(cases), *(_kind_table(cases, kind) for kind in KINDS)]
+    of_flows = [one for one in of_flows if one.rows]
     shown_below = {column.path for one in of_flows for column in one.columns if one.key in ("bulk", "transfers")}
     found = [queue_table(cases, queue) for queue in cases.shown]
     if len(cases.shown) > 1:
@@ -277,6 +296,8 @@ def addresses(cases: Cases) -> list[Address]:
     for kind in KINDS:
         groups = _groups(cases, kind).values()
         found += [column.of_flows([flow.name for flow in group]) for group in groups for column in kind.columns]
+    for way in WAYS:
+        found += [one for one in _of_users(cases, way) if one]
     return list(dict.fromkeys(found))
 
 
@@ -325,20 +346,58 @@ def _way(queue: str) -> str:
     return "left" if queue.endswith(queues.REVERSE) else "right"
 
 
+def _users_table(cases: Cases) -> Table:
+    """The goodput of each user in each direction, and how equal they are: whether hosts are isolated from each other.
+
+    The scenario says which flows are a user's. Flows without a user are in none of the columns.
+    """
+    names = list(dict.fromkeys(flow.user for flow in cases.flows if flow.user))
+    columns = [Column(name, "Mbit/s", USER_GOODPUT, GOODPUT.path, how="sum") for name in names] + [USERS_JAIN]
+    ways = [way for way in WAYS if any(_of_users(cases, way))]
+    rows = [
+        (f"to the {way}" if len(ways) > 1 else "", label, place)
+        for way in ways
+        for place, label in enumerate(cases.short_labels())
+    ]
+    addresses = [_of_users(cases, way) for way in ways for _ in cases.sets]
+    return _table(cases, "users", "users", rows, columns, addresses)
+
+
+def _of_users(cases: Cases, way: str) -> list[Address | None]:
+    """The goodput of each user's flows in a direction, then Jain's index; None where there is no such flow.
+
+    The index is over the users with long flows in this direction: others may have sent all that they had to send.
+    """
+    users: dict[str, list[Flow]] = {flow.user: [] for flow in cases.flows if flow.user}
+    for flow in cases.flows:
+        if flow.user and flow.direction == way:
+            users[flow.user].append(flow)
+    each = [
+        Address(GOODPUT.path, flows=tuple(flow.name for flow in flows), how="sum") if flows else None
+        for flows in users.values()
+    ]
+    long = [any(flow.kind == "bulk" for flow in flows) for flows in users.values()]
+    greedy = [one for one, is_long in zip(each, long, strict=True) if one and is_long]
+    return [*each, Address(GOODPUT.path, how="jain", parts=tuple(greedy)) if len(greedy) > 1 else None]
+
+
 def _kind_table(cases: Cases, kind: Kind) -> Table:
     """The table of flows of a kind: a row for each name, or direction, and case."""
     groups = _groups(cases, kind)
     title = kind.title
     if len(groups) == 1 and not kind.by_direction:
         title = f"{kind.title}: {next(iter(groups))}"
+    columns = list(kind.columns)
+    if kind.by_direction and any(one.user for flows in groups.values() for one in flows):
+        columns = [one for one in columns if one.how != "jain"]  # the users' shares are in a table of their own
     rows = []
     addresses = []
     for name, flows in groups.items():
         shown = "" if len(groups) == 1 else f"to the {name}" if kind.by_direction else name
         for place, label in enumerate(cases.short_labels()):
             rows.append((shown, label, place))
-            addresses.append([one.of_flows([flow.name for flow in flows]) for one in kind.columns])
-    made = _table(cases, kind.key, title, rows, list(kind.columns), addresses)
+            addresses.append([one.of_flows([flow.name for flow in flows]) for one in columns])
+    made = _table(cases, kind.key, title, rows, columns, addresses)
     return _without_extremes(made) if kind.by_direction else made
 
 
@@ -360,13 +419,15 @@ def _table(
     title: str,
     rows: Sequence[tuple[str, str, int]],
     columns: Sequence[Column],
-    addresses: Sequence[Sequence[Address]],
+    addresses: Sequence[Sequence[Address | None]],
     queue: str = "",
 ) -> Table:
     """A table of what is at these addresses, without columns and rows that have nothing."""
     known: dict[Address, tuple[list[Mean | None], list[str]]] = {}
 
-    def cell_at(address: Address, column: Column, place: int) -> Cell:
+    def cell_at(address: Address | None, column: Column, place: int) -> Cell:
+        if address is None:
+            return Cell(None, column)
         if address not in known:
             values = cases.read(address)
             marked = [""] * len(values)
@@ -374,7 +435,7 @@ def _table(
                 marked = paired.marks_of(cases, values, lower_is_better=column.better == "lower")
             known[address] = ([mean_of(one) for one in values], marked)
         means, marked = known[address]
-        return Cell(means[place], column, marked[place])
+        return Cell(means[place], column, marked[place], len(cases.seeds[place]))
 
     cells = [
         [cell_at(address, column, place) for address, column in zip(at, columns, strict=True)]
@@ -406,10 +467,10 @@ def _says_something(cells: Sequence[Cell]) -> bool:
 
 
 def differences_table(cases: Cases, found: Sequence[paired.Difference]) -> Table | None:
-    """Each case less the baseline: a row for each case, a column for each measure. None without any."""
+    """Each case less the baseline of its family: a row for each case, a column for each measure. None without any."""
     if not found:
         return None
-    labels = cases.short_labels()
+    labels, settings = paired.choices(cases), paired.settings(cases)
     measures = list({one.measure.name: one.measure for one in found}.values())
     columns = [
         Column(one.name, one.unit, f"{one.name}, less the baseline's, seed by seed", one.address.path)
@@ -422,10 +483,15 @@ def differences_table(cases: Cases, found: Sequence[paired.Difference]) -> Table
         for column in columns:
             one = by_place.get((place, column.head))
             mark = "" if one is None or one.told_apart else "open"
-            cells.append(DifferenceCell(one.mean if one else None, column, mark))
-        rows.append(Row("", labels[place], place, list(cells)))
-    baseline = labels[found[0].baseline]
-    return Table("differences", f"less {baseline}, seed by seed", columns, rows)
+            seeds = paired.common_seeds(cases, place, one.baseline) if one else 0
+            cells.append(DifferenceCell(one.mean if one else None, column, mark, seeds))
+        rows.append(Row(settings[place], labels[place], place, list(cells)))
+    return Table("differences", f"less {_baseline(cases, found)}, seed by seed", columns, rows)
+
+
+def _baseline(cases: Cases, found: Sequence[paired.Difference]) -> str:
+    """`codel`, or `codel at the same a.rate` where each family has its own."""
+    return paired.choices(cases)[found[0].baseline] + paired.same_setting(cases)
 
 
 @dataclass(frozen=True)
@@ -444,19 +510,45 @@ class DifferenceCell(Cell):
 
 def untold(cases: Cases, found: Sequence[paired.Difference]) -> list[str]:
     """The differences that are not significant, a sentence for each measure."""
-    labels = cases.short_labels()
     sentences = []
     for name in dict.fromkeys(one.measure.name for one in found):
-        open_ones = [one for one in found if one.measure.name == name and not one.told_apart]
+        of_measure = [one for one in found if one.measure.name == name]
+        open_ones = [one for one in of_measure if not one.told_apart]
         if open_ones:
-            named = ", ".join(labels[one.case] + more_seeds(one.further_seeds) for one in open_ones)
-            sentences.append(f"No significant difference in {name} from {labels[open_ones[0].baseline]}: {named}.")
+            named = _named(cases, of_measure, open_ones)
+            sentences.append(f"No significant difference in {name} from {_baseline(cases, found)}: {named}.")
     return sentences
+
+
+def _named(cases: Cases, found: Sequence[paired.Difference], open_ones: Sequence[paired.Difference]) -> str:
+    """The cases of these differences, by their settings; where these are many, how many of the differences it is."""
+    labels, settings = paired.choices(cases), paired.settings(cases)
+    by_setting: dict[str, list[str]] = {}
+    for one in open_ones:
+        by_setting.setdefault(settings[one.case], []).append(labels[one.case] + more_seeds(one.further_seeds))
+    if len({settings[one.case] for one in found}) > FEW_SETTINGS:
+        return f"{len(open_ones)} of {len(found)} comparisons"
+    return "; ".join(f"{setting}: {', '.join(of)}" if setting else ", ".join(of) for setting, of in by_setting.items())
 
 
 def more_seeds(count: int | None) -> str:
     """How many more seeds are needed, in brackets; empty where no number would do."""
     return f" (about {count} more {'seed' if count == 1 else 'seeds'} needed)" if count else ""
+
+
+def legend(cases: Cases) -> str:
+    """What the marks `best` and `worst` mean."""
+    among = f" among the cases{paired.same_setting(cases)}" if paired.setting_keys(cases) else ""
+    return (
+        f"* best and ! worst of a column{among}: a case with * is shown to differ from the worst and not from the best,"
+        " one with ! from the best and not from the worst"
+    )
+
+
+def footnotes(made: Sequence[Table]) -> list[str]:
+    """Which of the means are over fewer seeds than their cases have, in words; nothing if none is."""
+    found = {one.partly: one.mean.count for table in made for row in table.rows for one in row.cells if one.mean}
+    return [f"({count}) in {partly} seeds: the others have no such number" for partly, count in found.items() if partly]
 
 
 # ---- lines to paste ----

@@ -35,8 +35,7 @@ def show(cases: Cases, baseline: str | None = None) -> None:
         _print(_lines(apart, cases))
         for sentence in table.untold(cases, found):
             screen.say(sentence)
-    open_ones = apart is not None and any(cell.mark == "open" for row in apart.rows for cell in row.cells)
-    _legend(cases, made, open_ones)
+    _legend(cases, made, apart)
     _commands(cases)
 
 
@@ -85,6 +84,8 @@ def _lines(one: Table, cases: Cases) -> list[str]:
     cells = [[_cell(cell) for cell in row.cells] for row in one.rows]
     queues = [row.flow if one.key == "queue" and groups else one.queue for row in one.rows]
     short = [cases.short_labels(queue or None)[row.case] for queue, row in zip(queues, one.rows, strict=True)]
+    if one.key == "differences":
+        short = [row.label for row in one.rows]
     if one.key == "queue":  # a single case has its discipline as label
         short = [label or words.short_name(row.label) for label, row in zip(short, one.rows, strict=True)]
     return screen.number_lines(one.title, heads, names, labels=len(names[0]), marked=cells, short=short)
@@ -92,16 +93,18 @@ def _lines(one: Table, cases: Cases) -> list[str]:
 
 def _cell(cell: Cell) -> screen.Cell:
     text = cell.text.removesuffix(cell.sign)
-    return screen.Cell(f"{text} {cell.plus.replace('± ', '±')}".strip(), cell.sign, COLOURS.get(cell.mark))
+    count = f"({cell.mean.count})" if cell.mean and cell.partly else ""
+    words = " ".join(filter(None, (text, cell.plus.replace("± ", "±"), count)))
+    return screen.Cell(words, cell.sign, COLOURS.get(cell.mark))
 
 
-def _legend(cases: Cases, made: Sequence[Table], open_ones: bool) -> None:
+def _legend(cases: Cases, made: Sequence[Table], apart: Table | None) -> None:
     from sojourn import table
 
     marked = any(cell.mark for one in made for row in one.rows for cell in row.cells)
     if marked:
-        screen.say(table.LEGEND)
-    if open_ones:
+        screen.say(table.legend(cases))
+    if apart and any(cell.mark == "open" for row in apart.rows for cell in row.cells):
         screen.say("~ not significantly different from zero")
     counts = sorted({len(one) for one in cases.seeds})
     if counts[-1] > 1:
@@ -111,5 +114,7 @@ def _legend(cases: Cases, made: Sequence[Table], open_ones: bool) -> None:
             screen.say(f"means over {seeds} seeds, ± half-width of the 95 % interval")
         else:
             screen.say(f"{seeds} seeds, which all gave the same numbers: there is no interval")
+        for note in table.footnotes([*made, *([apart] if apart else [])]):
+            screen.say(note)
     if marked or counts[-1] > 1:
         click.echo()
