@@ -173,7 +173,9 @@ def of_records(records: Sequence[Record]) -> Cases:
         queues=list(results[0]["hops"]),
         shown=queues.shown_in(results),
         qdiscs=[{hop["name"]: str(hop["qdisc"]) for hop in one.about["hops"]} for one in firsts],
-        flows=flows_of((one.about for one in firsts), users_of(records[0].scenario, [one.result["set"] for one in firsts])),
+        flows=flows_of(
+            (one.about for one in firsts), users_of(records[0].scenario, [one.result["set"] for one in firsts])
+        ),
         random=any(is_random(one) for one in records),
         read=lambda address: [[read(one, address) for one in group] for group in groups],
     )

@@ -53,8 +53,10 @@ class Difference:
     """Whether the interval excludes zero; where nothing is random, whether the numbers differ beyond rounding."""
     further_seeds: int | None
     """About how many more seeds are needed to tell them apart; None if they are already, or if no number would do."""
-    matters: bool
-    """Whether they are told apart and differ beyond rounding too: otherwise the two count as a tie."""
+
+
+GOODPUT = Measure("goodput", "Mbit/s", Address("goodput_mbit"), False)
+"""All flows together."""
 
 
 def measures(cases: Cases) -> list[Measure]:
@@ -63,7 +65,7 @@ def measures(cases: Cases) -> list[Measure]:
     return [
         delay(cases),
         *([latency] if latency else []),
-        Measure("goodput", "Mbit/s", Address("goodput_mbit"), False),
+        GOODPUT,
         Measure("drops", "", Address("drops", queues=(cases.compared,)), None),
     ]
 
@@ -146,8 +148,10 @@ def families(cases: Cases) -> list[list[int]]:
 def setting_keys(cases: Cases) -> list[str]:
     """The keys that vary independently of the compared one: their values are a family's setting."""
     key = key_of(cases)
+    if key is None:
+        return []
     values: dict[str, dict[str, set[str]]] = {}
-    for one in cases.sets if key else ():
+    for one in cases.sets:
         for other in varied_keys(cases.sets):
             values.setdefault(other, {}).setdefault(repr(one.get(key)), set()).add(repr(one.get(other)))
     return [other for other, by_key in values.items() if any(len(found) > 1 for found in by_key.values())]
@@ -156,7 +160,8 @@ def setting_keys(cases: Cases) -> list[str]:
 def same_setting(cases: Cases) -> str:
     """` at the same a.rate`: what cases of a family have in common; empty where there is only one family."""
     free = setting_keys(cases)
-    return f" at the same {' and '.join(_said(key) for key in free)}" if free else ""
+    said = [f"qdisc of {_said(key)}" if key.endswith(".qdisc") else _said(key) for key in free]
+    return f" at the same {' and '.join(said)}" if said else ""
 
 
 def settings(cases: Cases) -> list[str]:
@@ -254,13 +259,32 @@ def difference(
     if mean is None:
         return None
     told = _told_apart(mean, scale, cases.random)
-    further = None if told else further_seeds(apart)
-    return Difference(case, baseline, measure, mean, told, further, told and _beyond_rounding(mean, scale))
+    return Difference(case, baseline, measure, mean, told, None if told else further_seeds(apart))
+
+
+def differ(
+    cases: Cases, values: Sequence[Sequence[float | None]], one: int, other: int, *, by_one_seed: bool = False
+) -> bool:
+    """Whether two cases are shown to differ, by values seed by seed, and beyond rounding: otherwise they are a tie.
+
+    With `by_one_seed` the numbers of a single seed count as they are, although they show nothing of other seeds.
+    """
+    apart, scale = _apart(cases, values, one, other)
+    mean = mean_of(apart)
+    if mean is None or not _beyond_rounding(mean, scale):
+        return False
+    return _told_apart(mean, scale, cases.random and not (by_one_seed and mean.count == 1))
 
 
 def common_seeds(cases: Cases, case: int, baseline: int) -> int:
     """How many seeds two cases share."""
     return len(set(cases.seeds[case]) & set(cases.seeds[baseline]))
+
+
+def equal(cases: Cases, values: Sequence[Sequence[float | None]], one: int, other: int) -> bool:
+    """Whether two cases have the same number with every seed that both have, within rounding."""
+    apart, scale = _apart(cases, values, one, other)
+    return all(abs(value) <= ROUNDING * scale for value in apart)
 
 
 def _apart(
@@ -313,19 +337,14 @@ def marks_of(cases: Cases, values: Sequence[Sequence[float | None]], *, lower_is
     """
     found = [""] * len(cases.sets)
 
-    def differ(one: int, other: int) -> bool:
-        apart, scale = _apart(cases, values, one, other)
-        mean = mean_of(apart)
-        return mean is not None and _told_apart(mean, scale, cases.random) and _beyond_rounding(mean, scale)
-
     for family in families(cases):
         known = {place: mean.value for place in family if (mean := mean_of(values[place]))}
         if len(known) < 2:
             continue
         ranked = sorted(known, key=known.__getitem__, reverse=not lower_is_better)
         best, worst = ranked[0], ranked[-1]
-        for place in ranked if differ(best, worst) else ():
-            from_best, from_worst = differ(place, best), differ(place, worst)
+        for place in ranked if differ(cases, values, best, worst) else ():
+            from_best, from_worst = (differ(cases, values, place, end) for end in (best, worst))
             if from_best != from_worst:
                 found[place] = "best" if from_worst else "worst"
     return found

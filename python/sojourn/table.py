@@ -516,19 +516,21 @@ def untold(cases: Cases, found: Sequence[paired.Difference]) -> list[str]:
         open_ones = [one for one in of_measure if not one.told_apart]
         if open_ones:
             named = _named(cases, of_measure, open_ones)
-            sentences.append(f"No significant difference in {name} from {_baseline(cases, found)}: {named}.")
+            sentences.append(f"No significant difference in {name} from {_baseline(cases, found)}{named}.")
     return sentences
 
 
 def _named(cases: Cases, found: Sequence[paired.Difference], open_ones: Sequence[paired.Difference]) -> str:
-    """The cases of these differences, by their settings; where these are many, how many of the differences it is."""
+    """`: pie, red`: the cases of these differences, by their settings; of many settings how many differences it is."""
     labels, settings = paired.choices(cases), paired.settings(cases)
     by_setting: dict[str, list[str]] = {}
     for one in open_ones:
         by_setting.setdefault(settings[one.case], []).append(labels[one.case] + more_seeds(one.further_seeds))
     if len({settings[one.case] for one in found}) > FEW_SETTINGS:
-        return f"{len(open_ones)} of {len(found)} comparisons"
-    return "; ".join(f"{setting}: {', '.join(of)}" if setting else ", ".join(of) for setting, of in by_setting.items())
+        return f" in {len(open_ones)} of {len(found)} comparisons"
+    return ": " + "; ".join(
+        f"{setting}: {', '.join(of)}" if setting else ", ".join(of) for setting, of in by_setting.items()
+    )
 
 
 def more_seeds(count: int | None) -> str:
@@ -540,8 +542,8 @@ def legend(cases: Cases) -> str:
     """What the marks `best` and `worst` mean."""
     among = f" among the cases{paired.same_setting(cases)}" if paired.setting_keys(cases) else ""
     return (
-        f"* best and ! worst of a column{among}: a case with * is shown to differ from the worst and not from the best,"
-        " one with ! from the best and not from the worst"
+        f"* best and ! worst of a column{among}: * is shown to differ from the worst and not from the best,"
+        " ! from the best and not from the worst"
     )
 
 

@@ -92,7 +92,9 @@ def page(
         columns=_columns(tables),
         differences=table.differences_table(cases, differences),
         untold=table.untold(cases, differences),
-        legend=table.legend(cases) if any(cell.mark for one in tables for row in one.rows for cell in row.cells) else "",
+        legend=table.legend(cases)
+        if any(cell.mark for one in tables for row in one.rows for cell in row.cells)
+        else "",
         commands=table.commands(cases),
         where=tcline.where,
         seeds=sorted({record.seed for record in runs}),
