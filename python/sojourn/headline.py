@@ -103,7 +103,7 @@ class Family:
 
     @property
     def cheaper(self) -> Fact | None:
-        """The case with the least delay, if it is shown to have less than the winner: its goodput isn't acceptable."""
+        """The case with the least delay, if it is shown to have less than the winner: its goodput is not acceptable."""
         return None if self.members[0] in self.alike else self.members[0]
 
     def lacks(self, *some: Fact) -> str:
@@ -118,7 +118,7 @@ def _family(cases: Cases, some: Sequence[Fact]) -> Family:
     delays, goodputs = cases.read(paired.delay(cases).address), cases.read(paired.GOODPUT.address)
     by_one_seed = not cases.several_seeds
 
-    def slower(one: Fact, other: Fact) -> bool:
+    def apart(one: Fact, other: Fact) -> bool:
         return paired.differ(cases, delays, one.case, other.case, by_one_seed=by_one_seed)
 
     most = max(some, key=lambda one: one.goodput_mbit.value)
@@ -129,10 +129,10 @@ def _family(cases: Cases, some: Sequence[Fact]) -> Family:
     winner, *others = [one for one in members if one.case not in lost or shares[one.case] <= ACCEPTABLE]
     lead = [winner]
     for one in others:
-        if any(slower(one, other) for other in lead):
+        if any(apart(one, other) for other in lead):
             break
         lead.append(one)
-    alike = [one for one in members if one is winner or not slower(one, winner)]
+    alike = [one for one in members if one is winner or not apart(one, winner)]
     return Family(members, winner, lead, alike, most, loss, lost)
 
 
