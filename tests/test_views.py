@@ -492,6 +492,7 @@ def grid(values: dict[tuple[str, str], tuple[list[float], list[float]]]) -> Case
     )
 
 
+@settings(deadline=None)  # the first example loads scipy
 @given(values=GRIDS)
 def test_marks_and_winners_are_what_the_seeds_show(
     values: dict[tuple[str, str], tuple[list[float], list[float]]],
