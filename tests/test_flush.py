@@ -61,12 +61,14 @@ def test_a_trace_on_the_way_back_does_not_inherit_it(sojourn: Run, tmp_path: Pat
 def test_an_empty_queue_has_no_delay_left(sojourn: Run, tmp_path: Path) -> None:
     file = tmp_path / "idle.toml"
     file.write_text(
-        'duration = "13s"\nmeasure = ["10.1s", "13s"]\n[[hop]]\nname = "b"\n'
+        'duration = "13s"\nmeasure = ["8.5s", "13s"]\n[[hop]]\nname = "b"\n'
         'rate = [["0s", "10mbit"], ["10s", "1mbit"]]\nqdisc = "htb rate 8kbit"\nflush = true\n'
         '[[flow]]\nkind = "cbr"\nrate = "400kbit"\nrtt = "10ms"\nstop = "9.9s"\n'
     )
     [run] = json.loads(sojourn("run", file, "-f", "json").stdout)["runs"]
-    assert run["hops"]["b"]["queue_delay_ms"]["p99"] == 0
+    hop = run["hops"]["b"]
+    assert hop["delivered_packets"] > 0 and hop["queue_delay_ms"]["max"] > 1000  # before the rate falls
+    assert hop["queue_delay_ms"]["p50"] == 0  # empty in two thirds of the window
 
 
 def test_linux_has_no_such_thing(sojourn: Run, tmp_path: Path) -> None:

@@ -235,6 +235,9 @@ impl FlowMeter {
         if let Some(events) = self.events(now) {
             events.drops += 1;
         }
+        if let Some(stream) = self.stream() {
+            stream.dropped(now);
+        }
     }
 
     /// A transfer started.
@@ -416,7 +419,7 @@ pub struct FlowWindow {
     pub completed: u64,
     /// Transfers started but not completed at the window's end.
     pub unfinished: u64,
-    /// Of the datagrams sent in the window, the share that never came.
+    /// Of the datagrams sent in the window, the share that never came. Those that may be under way at the end do not count.
     pub loss_ratio: Option<f64>,
     /// One-way delay of the datagrams sent in the window, from the sender's application to the receiver's.
     pub delay_ms: Option<Box<Distribution>>,

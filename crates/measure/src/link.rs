@@ -179,11 +179,12 @@ pub struct LinkWindow {
     pub marks: u64,
     /// Delivered packets: from arrival to start of transmission.
     pub sojourn_ms: Option<Distribution>,
-    /// Over time: the sojourn of the last departure, held until the next; 0 while the link is idle and nothing queued.
+    /// Over time: the sojourn of the last departure, held until the next; 0 while the link is idle and nothing queued. `None`
+    /// if no packet was delivered in the window: a queue that drops all packets has no delay, rather than a delay of 0.
     pub queue_delay_ms: Option<Distribution>,
     /// Over time: packets waiting, the one in transmission not counted.
     pub queue_packets: Option<Distribution>,
-    /// Over time: the least queue delay in the past longest base RTT.
+    /// Over time: the least queue delay in the past longest base RTT; `None` where there is no queue delay.
     pub standing_queue_ms: Option<Standing>,
     /// The fraction of the window in which no packet waited.
     pub empty_fraction: Option<f64>,
@@ -220,9 +221,9 @@ impl LinkWindow {
             drops_by_reason: DropCounts(queue.drops),
             marks: out.marks,
             sojourn_ms: Distribution::of(&out.sojourn, MS),
-            queue_delay_ms: Distribution::of(&queue.delay, MS),
+            queue_delay_ms: Distribution::of(&queue.delay, MS).filter(|_| out.packets > 0),
             queue_packets: Distribution::of(&queue.packets.histogram(), ONE),
-            standing_queue_ms: Standing::of(&queue.standing, MS),
+            standing_queue_ms: Standing::of(&queue.standing, MS).filter(|_| out.packets > 0),
             empty_fraction: ratio(queue.packets.time_at(0), length),
             full_fraction: ratio(queue.full, length),
             oscillation_s: series.oscillation_s(span),
@@ -392,8 +393,10 @@ mod tests {
             prop_assert_eq!(series.time_s.len() as u64, case.end.div_ceil(series.bin_width.0));
             let length = |i: usize| series.bin_width.0.min(case.end - i as u64 * series.bin_width.0) as f64;
             let delay = (0..series.time_s.len()).map(|i| series.queue_delay_ms[i] * length(i)).sum::<f64>();
-            let mean = main.queue_delay_ms.expect("time has passed").mean;
-            prop_assert!((delay / case.end as f64 - mean).abs() <= 1e-12 + 1e-9 * mean);
+            prop_assert_eq!(main.queue_delay_ms.is_some(), main.delivered_packets > 0);
+            if let Some(mean) = main.queue_delay_ms.map(|of| of.mean) {
+                prop_assert!((delay / case.end as f64 - mean).abs() <= 1e-12 + 1e-9 * mean);
+            }
             let busy = (0..series.time_s.len()).map(|i| series.busy_fraction[i] * length(i)).sum::<f64>();
             prop_assert!((busy / case.end as f64 - main.utilisation.expect("time has passed")).abs() < 1e-9);
             let max = |column: &[f64]| column.iter().copied().fold(0.0, f64::max);
@@ -447,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn without_packets_there_is_no_sojourn_but_every_key() {
+    fn without_packets_there_is_no_delay_but_every_key() {
         let main = LinkMeter::new(&setup((0, 100), 100)).finish().main;
         assert_eq!((main.utilisation, main.sojourn_ms, main.empty_fraction), (Some(0.0), None, Some(1.0)));
         let json = serde_json::to_value(&main).expect("plain numbers");
@@ -456,8 +459,23 @@ mod tests {
                     queue_packets standing_queue_ms empty_fraction full_fraction oscillation_s nic \
                     paused_fraction stats";
         assert_eq!(keys, want.split_whitespace().collect::<Vec<_>>());
-        assert_eq!(json["sojourn_ms"], serde_json::Value::Null);
+        for key in ["sojourn_ms", "queue_delay_ms", "standing_queue_ms"] {
+            assert_eq!(json[key], serde_json::Value::Null, "{key}");
+        }
         assert_eq!(json["drops_by_reason"]["codel"], 0);
+    }
+
+    #[test]
+    fn a_queue_that_drops_every_packet_has_no_delay() {
+        let mut meter = LinkMeter::new(&setup((0, 100), 100));
+        for now in [10, 20, 30] {
+            meter.enqueued(Time(now), 1, false);
+            meter.dropped(Time(now + 5), DropReason::Overlimit);
+            meter.emptied(Time(now + 5));
+        }
+        let main = meter.finish().main;
+        assert_eq!((main.drops, main.queue_delay_ms, main.standing_queue_ms), (3, None, None));
+        assert_eq!(main.queue_packets.map(|of| of.mean), Some(0.15));
     }
 
     #[test]

@@ -33,6 +33,9 @@ pub(crate) struct StreamMeter {
     /// Which numbers have come, a bit each; and the number after the greatest of them.
     come: Vec<u64>,
     above: u32,
+    /// How many datagrams have come, and how many packets of the stream a queue dropped.
+    arrived: u32,
+    dropped: u32,
 }
 
 #[derive(Clone, Default, Debug)]
@@ -57,7 +60,8 @@ pub(crate) struct Heard {
 impl StreamMeter {
     pub fn new(setup: StreamSetup, measure: (Time, Time), end: Time) -> StreamMeter {
         let (startup, main) = (Window::default(), Window::default());
-        StreamMeter { setup, measure, end, startup, main, sent: 0, overdue: 0, come: Vec::new(), above: 0 }
+        let (sent, overdue, above, arrived, dropped) = (0, 0, 0, 0, 0);
+        StreamMeter { setup, measure, end, startup, main, sent, overdue, come: Vec::new(), above, arrived, dropped }
     }
 
     fn window(&mut self, at: Time) -> Option<&mut Window> {
@@ -91,6 +95,7 @@ impl StreamMeter {
         }
         self.come[word] |= bit;
         self.above = self.above.max(number + 1);
+        self.arrived += 1;
         let payload = self.setup.payload;
         if let Some(window) = self.window(now) {
             window.payload += u64::from(payload);
@@ -101,11 +106,26 @@ impl StreamMeter {
         Some(payload)
     }
 
+    /// A queue dropped a packet of the stream.
+    pub fn dropped(&mut self, now: Time) {
+        if now < self.end {
+            self.dropped += 1;
+        }
+    }
+
+    /// How many of the datagrams sent have a known fate. The rest may still arrive.
+    ///
+    /// Known are those sent before the latest one that came, and those sent more than [`PATIENCE`] before the end. Where
+    /// queues dropped the last ones, no more can be under way than neither came nor were dropped, and these were sent last.
+    fn decided(&self) -> u32 {
+        let under_way = self.sent.saturating_sub(self.arrived).saturating_sub(self.dropped);
+        self.above.max(self.overdue).max(self.sent - under_way)
+    }
+
     /// At the end of the run: of the measuring window, or of start-up.
     pub fn heard(&self, main: bool) -> Heard {
         let window = if main { &self.main } else { &self.startup };
-        // Those after which something came, and those that have had their time; the others are still on their way.
-        let decided = self.above.max(self.overdue).clamp(window.first, window.first + window.sent) - window.first;
+        let decided = self.decided().clamp(window.first, window.first + window.sent) - window.first;
         let lost = u64::from(decided).saturating_sub(window.delays.count());
         let loss_ratio = ratio(lost, u64::from(decided));
         let delay_ms = Distribution::of(&window.delays, MS);
@@ -189,6 +209,39 @@ mod tests {
         let meter = play(meter(None), &(0..30).collect::<Vec<_>>(), |_| 20);
         assert_eq!((meter.heard(true).loss_ratio, meter.heard(false).loss_ratio), (Some(1.0), Some(1.0)));
         assert!(meter.heard(true).delay_ms.is_none());
+    }
+
+    #[test]
+    fn of_a_short_stream_of_which_queues_drop_everything_everything_is_lost() {
+        let setup = StreamSetup { payload: 100, voice: Some(Voice { codec: Codec::G711, playout: Playout::Percentile(99) }) };
+        let mut meter = StreamMeter::new(setup, (Time(2 * SECOND), Time(8 * SECOND)), Time(8 * SECOND));
+        for number in 0..8 {
+            meter.sent(Time(number * SECOND));
+            meter.dropped(Time(number * SECOND + 10));
+        }
+        // The last one has not reached the queue that drops all of them.
+        meter.sent(Time(8 * SECOND - 5));
+        meter.dropped(Time(8 * SECOND + 5));
+        for main in [false, true] {
+            let heard = meter.heard(main);
+            assert_eq!((heard.loss_ratio, heard.mos, heard.payload), (Some(1.0), Some(1.0), 0));
+            assert!(heard.delay_ms.is_none() && heard.jitter_ms.is_none());
+        }
+    }
+
+    #[test]
+    fn a_stream_that_a_queue_stops_is_lost_from_then_on_and_what_waits_in_it_is_not() {
+        let mut meter = meter(None);
+        for number in 0..30 {
+            let sent = Time(u64::from(number) * SECOND);
+            meter.sent(sent);
+            match number {
+                0..20 => _ = meter.received(sent + Span::from_millis(20), sent, number),
+                20..28 => meter.dropped(sent + Span::from_millis(10)),
+                _ => {} // in the queue at the end
+            }
+        }
+        assert_eq!(meter.heard(true).loss_ratio, Some(8.0 / 18.0));
     }
 
     #[test]
