@@ -13,6 +13,7 @@ from unittest import mock
 
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from conftest import SMALL
@@ -222,6 +223,51 @@ def test_a_sweep_over_a_number_is_drawn_against_it_with_a_line_a_discipline(play
     assert all(float(row["sojourn_ms_p95_half_width"]) == pytest.approx(0) for row in rows)
 
 
+def with_wait(record: RunRecord, p95_ms: float) -> RunRecord:
+    """The run with this 95th percentile of the wait in the queue."""
+    hops = {
+        name: hop | {"sojourn_ms": hop["sojourn_ms"] and hop["sojourn_ms"] | {"p95": p95_ms}}
+        for name, hop in record.result["hops"].items()
+    }
+    return replace(record, result=record.result | {"hops": hops})
+
+
+@pytest.mark.parametrize("waits", [(20, 300, 40), (20, 21, 20), (3, 900, 2000)])
+def test_the_panels_of_a_sweep_have_room_for_the_upper_end_of_every_interval(
+    played: RunRecord, waits: tuple[int, ...]
+) -> None:
+    runs = [
+        with_wait(with_set(played, {"hop.bottleneck.rate": f"{rate}mbit", "hop.bottleneck.qdisc": line}, seed), wait)
+        for rate in (1, 3, 9)
+        for line in ("codel", "codel target 6ms", "fq_codel")
+        for seed, wait in enumerate(waits, 1)
+    ]
+    picture = swept.picture(*groups_of(runs))
+    assert picture is not None
+    for figure in (picture.figure, picture.narrow):
+        assert figure is not None
+        for axis in figure.axes:
+            ends = [segment[:, 1].max() for bars in axis.collections for segment in bars.get_segments()]
+            assert ends
+            assert max(ends) <= axis.get_ylim()[1]
+
+
+def test_the_names_of_a_sweeps_lines_have_dots_in_the_lines_own_colours(played: RunRecord) -> None:
+    lines = ("codel", "codel target 6ms", "fq_codel")
+    sets = [
+        {"hop.bottleneck.rate": rate, "hop.bottleneck.qdisc": line}
+        for rate in ("1mbit", "3mbit", "9mbit")
+        for line in lines
+    ]
+    picture = swept.picture(*groups_of([with_set(played, one) for one in sets]))
+    assert picture is not None
+    for figure in (picture.figure, picture.narrow):
+        assert figure is not None
+        drawn = {to_hex(line.get_color()) for axis in figure.axes for line in axis.lines if line.get_linestyle() == "-"}
+        assert {to_hex(text.get_color()) for text in figure.texts if text.get_text() == "●"} == drawn
+        assert len(drawn) == len(lines)
+
+
 def test_a_parameter_in_the_disciplines_lines_is_a_swept_number_too(played: RunRecord) -> None:
     lines = [f"{kind} target {ms}ms limit 100" for kind in ("codel", "fq_codel") for ms in (1, 5, 20)]
     groups, hop = groups_of([with_set(played, {"hop.bottleneck.qdisc": line}) for line in lines])
@@ -282,6 +328,42 @@ def test_the_first_picture_has_the_pings_above_their_base_beside_the_queue(playe
     assert float(row["ping_above_base_ms_p95"]) == pytest.approx(ping["rtt_ms"]["p95"] - base)
     assert float(row["sojourn_ms_p50"]) == pytest.approx(played.result["hops"][hop]["sojourn_ms"]["p50"])
     assert "added ping time" in {box[0] for box in written_in(made[0].figure)}
+
+
+def with_pages(record: RunRecord, p95_s: float) -> RunRecord:
+    """The run with a reader of pages, who waits this long for one in 20."""
+    flow = record.result["flows"][0] | {"name": "web0", "kind": "web", "page_load_s": {"p50": p95_s / 3, "p95": p95_s}}
+    base = record.about["flows"][0] | {"name": "web0", "kind": "web"}
+    about = record.about | {"flows": [*record.about["flows"], base]}
+    return replace(record, result=record.result | {"flows": [*record.result["flows"], flow]}, about=about)
+
+
+@pytest.mark.parametrize("times", [0.3, 1.7, 3.9])
+@pytest.mark.parametrize("narrow", [False, True])
+def test_times_printed_in_the_same_unit_are_as_long_as_their_numbers_say(
+    played: RunRecord, times: float, narrow: bool
+) -> None:
+    played = replace(
+        played, result=played.result | {"flows": [one for one in played.result["flows"] if one["kind"] == "bulk"]}
+    )
+    wait = played.result["hops"]["bottleneck"]["sojourn_ms"]["p95"]
+    groups, hop = groups_of([with_pages(played, wait * times / 1000)])
+    picture = felt.picture(rows_of(groups, hop), hop)
+    assert "All times share a scale." in picture.caption
+    figure = picture.narrow if narrow else picture.figure
+    assert figure is not None
+    FigureCanvasAgg(figure).draw()
+    wait_bar, page_bar, _ = (max(bar.get_window_extent().width for bar in axis.patches) for axis in figure.axes)
+    assert page_bar / wait_bar == pytest.approx(times, rel=0.01)
+
+
+@pytest.mark.parametrize("times", [0.01, 40])
+def test_a_scale_of_its_own_is_said(played: RunRecord, times: float) -> None:
+    wait = played.result["hops"]["bottleneck"]["sojourn_ms"]["p95"]
+    groups, hop = groups_of([with_pages(played, wait * times / 1000)])
+    picture = felt.picture(rows_of(groups, hop), hop)
+    assert "page load time has another" in picture.caption
+    assert "page load time (own scale)" in {box[0] for box in written_in(picture.narrow or picture.figure)}
 
 
 def test_each_queues_picture_names_that_queues_discipline(played: RunRecord) -> None:

@@ -24,6 +24,8 @@ from sojourn.words import NOTHING, rate_text, short_name, time_text
 NAME = "summary"
 MOST_PANELS = 4
 """Panels of delays; goodput has one more."""
+COMPARABLE = 4.0
+"""Delays and durations share a scale if the longest of one kind is at most this many times the longest of the other."""
 LEFT, BETWEEN = 2.3, 0.28
 """Inches for the labels, and between panels."""
 Spread = tuple[float, float]
@@ -38,16 +40,21 @@ class Measure:
     """In the CSV, with its unit."""
     title: str
     unit: str
-    """`ms` or `s`: panels of the same unit share their scale."""
+    """`ms` or `s`."""
     read: Callable[[RunRecord], Spread | None]
     meaning: str = ""
     """A sentence for the caption, where the title is not enough."""
     hop: str = ""
     """The queue that it is about, if it is about one."""
 
+    @property
+    def ms(self) -> float:
+        """Milliseconds that a unit has."""
+        return 1000.0 if self.unit == "s" else 1.0
+
     def text(self, value: float) -> str:
         """A value with its unit."""
-        return time_text(value * (1000 if self.unit == "s" else 1))
+        return time_text(value * self.ms)
 
 
 def _spread(found: Mapping[str, float] | None, base: float = 0.0) -> Spread | None:
@@ -138,6 +145,11 @@ class Panel:
     text: Callable[[float], str]
     colours: list[str]
 
+    @property
+    def words(self) -> list[str]:
+        """The number at the end of each row's bar."""
+        return [self.text(high.value) if high else NOTHING for _, high in self.spreads]
+
 
 TITLE = "What people notice: delay and goodput"
 SUBTITLE = "Solid bar: the median. Pale bar and number: 95 % are no longer. Less delay and more goodput are better."
@@ -148,12 +160,12 @@ def picture(rows: Sequence[Row], hop: str) -> Picture:
     combinations = [row.combination for row in rows]
     shown = measures(combinations, hop)
     found = [[means(one, measure) for one in combinations] for measure in shown]
-    longest = [max((_end(high) for _, high in spreads), default=0.0) for spreads in found]
+    scales = _scales(shown, [max((_end(high) for _, high in spreads), default=0.0) for spreads in found])
     panels = [
         Panel(
-            measure.title,
+            f"{measure.title} (own scale)" if _is_apart(measure, shown, scales) else measure.title,
             spreads,
-            max(most for most, one in zip(longest, shown, strict=True) if one.unit == measure.unit),
+            scales[measure.unit] / measure.ms,
             measure.text,
             [row.colour for row in (rows_of(combinations, measure.hop) if measure.hop else rows)],
         )
@@ -173,11 +185,29 @@ def picture(rows: Sequence[Row], hop: str) -> Picture:
     return Picture(
         NAME,
         "Delay and goodput",
-        _caption(rows, shown),
+        _caption(rows, shown, scales),
         _side_by_side(rows, panels, footer),
         _data(rows, shown, panels),
         _stacked(rows, panels, footer),
     )
+
+
+def _scales(shown: Sequence[Measure], longest: Sequence[float]) -> dict[str, float]:
+    """The longest bar of the scale in ms, by unit: delays (ms) share one, and so do loads and transfers (s).
+
+    All are printed in the unit that suits them, so their bars are compared by eye: they share one scale unless the
+    shorter ones would be hard to see then.
+    """
+    scales: dict[str, float] = {}
+    for measure, most in zip(shown, longest, strict=True):
+        scales[measure.unit] = max(scales.get(measure.unit, 0.0), most * measure.ms)
+    most = max(scales.values())
+    return dict.fromkeys(scales, most) if most <= COMPARABLE * min(scales.values()) else scales
+
+
+def _is_apart(measure: Measure, shown: Sequence[Measure], scales: Mapping[str, float]) -> bool:
+    """Whether a measure has another scale than the wait in the queue."""
+    return scales[measure.unit] != scales[shown[0].unit]
 
 
 def _side_by_side(rows: Sequence[Row], panels: Sequence[Panel], footer: str) -> Figure:
@@ -188,10 +218,11 @@ def _side_by_side(rows: Sequence[Row], panels: Sequence[Panel], footer: str) -> 
     names, heights = _names(rows, LEFT)
     sheet = Sheet(TITLE, SUBTITLE, footer, above + sum(heights) + 0.12)
     middles = _write_names(sheet, names, heights, above)
+    rooms = _rooms(panels)
     for place, (panel, head) in enumerate(zip(panels, heads, strict=True)):
         left = LEFT + place * (wide + BETWEEN)
         sheet.write_in_body(head, left, above - 0.06 - plot.block_height(head))
-        _bars(sheet.axes(left, above, wide, sum(heights)), (wide, sum(heights)), middles, panel)
+        _bars(sheet.axes(left, above, wide, sum(heights)), (wide, sum(heights)), middles, panel, rooms[place])
     return sheet.figure
 
 
@@ -207,11 +238,11 @@ def _stacked(rows: Sequence[Row], panels: Sequence[Panel], footer: str) -> Figur
     block = sum(heights) + 0.3
     sheet = Sheet(TITLE, SUBTITLE, footer, sum(plot.block_height(head) + block for head in heads), NARROW)
     above = 0.0
-    for panel, head in zip(panels, heads, strict=True):
+    for panel, head, room in zip(panels, heads, _rooms(panels), strict=True):
         sheet.write_in_body(head, plot.EDGE, above)
         above += plot.block_height(head) + 0.06
         middles = _write_names(sheet, names, heights, above)
-        _bars(sheet.axes(NARROW_LEFT, above, wide, sum(heights)), (wide, sum(heights)), middles, panel)
+        _bars(sheet.axes(NARROW_LEFT, above, wide, sum(heights)), (wide, sum(heights)), middles, panel, room)
         above += block - 0.06
     return sheet.figure
 
@@ -239,22 +270,33 @@ def _write_names(sheet: Sheet, names: Sequence[Sequence[Line]], heights: Sequenc
     return middles
 
 
+def _rooms(panels: Sequence[Panel]) -> list[float]:
+    """Inches for each panel's numbers, equal for all times: bars of a scale must be as long as their values say."""
+
+    def inches(panel: Panel) -> float:
+        return max(plot.text_width(word, 9) for word in panel.words) + 0.1
+
+    *times, rate = map(inches, panels)
+    return [max(times)] * len(times) + [rate]
+
+
 def _end(mean: Mean | None) -> float:
     return 0.0 if mean is None else mean.value + (mean.half_width or 0.0)
 
 
-def _bars(axis: Axes, size: tuple[float, float], middles: Sequence[float], panel: Panel) -> None:
-    """A bar a row with its number at its end, on axes of this size in inches with a line at zero and nothing else."""
+def _bars(axis: Axes, size: tuple[float, float], middles: Sequence[float], panel: Panel, room: float) -> None:
+    """A bar a row with its number at its end, on axes of this size in inches with a line at zero and nothing else.
+
+    The longest bar of the scale leaves `room` inches for the numbers.
+    """
     wide, tall = size
     axis.set_ylim(tall, 0)
     axis.grid(visible=False)
     axis.xaxis.set_major_locator(FixedLocator([]))
     axis.yaxis.set_major_locator(FixedLocator([]))
     axis.spines["bottom"].set_visible(False)
-    words = [panel.text(high.value) if high else NOTHING for _, high in panel.spreads]
-    room = max(plot.text_width(word, 9) for word in words) + 0.1
     axis.set_xlim(0, (panel.most or 1.0) * wide / (wide - room))
-    for middle, (low, high), colour, word in zip(middles, panel.spreads, panel.colours, words, strict=True):
+    for middle, (low, high), colour, word in zip(middles, panel.spreads, panel.colours, panel.words, strict=True):
         if high and low:
             axis.barh(middle, high.value, 0.2, color=colour, alpha=0.32, linewidth=0)
             axis.barh(middle, low.value, 0.2, color=colour, linewidth=0)
@@ -265,14 +307,18 @@ def _bars(axis: Axes, size: tuple[float, float], middles: Sequence[float], panel
         )
 
 
-def _caption(rows: Sequence[Row], shown: Sequence[Measure]) -> str:
+def _caption(rows: Sequence[Row], shown: Sequence[Measure], scales: Mapping[str, float]) -> str:
     several = any(len(row.combination.runs) > 1 for row in rows)
     said = [shown[0], *(one for one in shown if not one.hop)]
     meanings = dict.fromkeys(one.meaning for one in said if one.meaning)
-    return (
-        f"In the measuring window. {' '.join(meanings)} Of several flows of a kind the worst is drawn. Panels in the "
-        "same unit share their scale."
-        + (" Means over the seeds; lines at the bars' ends are 95 % intervals." if several else "")
+    others = [measure.title for measure in shown if _is_apart(measure, shown, scales)]
+    scale = ""
+    if others:
+        scale = f" The delays share a scale, {' and '.join(others)} {'have' if len(others) > 1 else 'has'} another."
+    elif len(shown) > 1:
+        scale = " All times share a scale."
+    return f"In the measuring window. {' '.join(meanings)} Of several flows of a kind the worst is drawn.{scale}" + (
+        " Means over the seeds; lines at the bars' ends are 95 % intervals." if several else ""
     )
 
 

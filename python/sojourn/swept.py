@@ -33,6 +33,8 @@ DECADES = 15.0
 MOST_PANELS, MOST_ROWS = 3, 4
 LEFT, BETWEEN, RIGHT = 0.75, 0.72, 2.3
 NARROW_LEFT = 0.78
+DOT = 0.22
+"""Inches that a dot in a line's colour takes before the line's name."""
 PANEL, UNDER, TITLE = 2.5, 0.66, 0.46
 """Inches of a panel's height, of what stands below it, and of its title above."""
 
@@ -154,7 +156,7 @@ class _Plan:
     def key(self) -> list[list[Line]]:
         """The lines' names, below the panels of a narrow figure."""
         return [
-            plot.lines(line, NARROW - 2 * plot.EDGE - 0.22, 9, plot.ink(colour), bold=True)
+            plot.lines(line, NARROW - 2 * plot.EDGE - DOT, 9, plot.ink(colour), bold=True)
             for line, colour in self.colours.items()
         ]
 
@@ -223,8 +225,7 @@ def _narrow(title: str, subtitle: str, about: str, plan: _Plan, measures: Sequen
             _panel_with_axes(sheet, (NARROW_LEFT, above + TITLE), (wide, PANEL), plan, points, measure)
             above += panel
     for colour, block in zip(plan.colours.values(), plan.key, strict=True):
-        sheet.write_in_body([Line("●", 9, colour)], plot.EDGE, above)
-        sheet.write_in_body(block, plot.EDGE + 0.22, above)
+        _write_name(sheet, block, colour, plot.EDGE, above)
         above += plot.block_height(block) + 0.05
     return sheet.figure
 
@@ -296,18 +297,7 @@ def _means(points: Sequence[Point], measure: Measure) -> dict[str, list[tuple[fl
 
 def _panel(axis: Axes, points: Sequence[Point], measure: Measure, colours: Mapping[str, str]) -> None:
     found = _means(points, measure)
-    values = [mean.value for line in found.values() for _, mean in line]
-    positive = [value for value in values if value > 0]
-    top = max(values, default=1.0) or 1.0
-    spread = len(positive) == len(values) > 0 and top / min(positive) >= DECADES
-    if spread:
-        axis.set_yscale("log")
-        axis.set_ylim(min(positive) / 1.6, top * 1.6)
-        axis.yaxis.set_minor_locator(NullLocator())
-        axis.yaxis.set_minor_formatter(NullFormatter())
-    else:
-        axis.set_ylim(0, top * 1.12)
-        axis.yaxis.set_major_locator(MaxNLocator(5))
+    spread = _y_axis(axis, [mean for line in found.values() for _, mean in line])
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _position: measure.text(value)))
     for line, path in found.items():
         x, y = [at for at, _ in path], [mean.value for _, mean in path]
@@ -316,6 +306,23 @@ def _panel(axis: Axes, points: Sequence[Point], measure: Measure, colours: Mappi
         axis.errorbar(
             x, y, [down, half], fmt="o-", color=colours[line], markersize=4, linewidth=1.5, elinewidth=0.9, capsize=2,
         )  # fmt: skip
+
+
+def _y_axis(axis: Axes, means: Sequence[Mean]) -> bool:
+    """Limits that leave room for every interval's upper end; returns whether the axis is logarithmic."""
+    values = [mean.value for mean in means]
+    positive = [value for value in values if value > 0]
+    top = max(values, default=1.0) or 1.0
+    end = max((mean.value + (mean.half_width or 0.0) for mean in means), default=top)
+    if len(positive) == len(values) > 0 and top / min(positive) >= DECADES:
+        axis.set_yscale("log")
+        axis.set_ylim(min(positive) / 1.6, max(top * 1.6, end * 1.1))
+        axis.yaxis.set_minor_locator(NullLocator())
+        axis.yaxis.set_minor_formatter(NullFormatter())
+        return True
+    axis.set_ylim(0, max(top * 1.12, end * 1.04))
+    axis.yaxis.set_major_locator(MaxNLocator(5))
+    return False
 
 
 def _x_axis(axis: Axes, wide: float, points: Sequence[Point]) -> None:
@@ -342,7 +349,13 @@ def _x_axis(axis: Axes, wide: float, points: Sequence[Point]) -> None:
 
 
 def _name(line: str, colour: str) -> list[Line]:
-    return plot.lines(line, RIGHT - 0.2 - plot.EDGE, 9, plot.ink(colour), bold=True)
+    return plot.lines(line, RIGHT - 0.2 - DOT - plot.EDGE, 9, plot.ink(colour), bold=True)
+
+
+def _write_name(sheet: Sheet, block: Sequence[Line], colour: str, left: float, above: float) -> None:
+    """A line's name behind a dot in the line's own colour: words of pale lines are darker, to be read."""
+    sheet.write_in_body([Line("●", 9, colour)], left, above)
+    sheet.write_in_body(block, left + DOT, above)
 
 
 def _names(sheet: Sheet, axis: Axes, above: float, points: Sequence[Point], measure: Measure, plan: _Plan) -> None:
@@ -355,8 +368,8 @@ def _names(sheet: Sheet, axis: Axes, above: float, points: Sequence[Point], meas
         plan.tall * (1 - float(axis.transAxes.inverted().transform(axis.transData.transform((1.0, ends[line])))[1]))
         for line in order
     ]
-    for top, block in zip(plot.apart(wanted, heights, plan.tall), blocks, strict=True):
-        sheet.write_in_body(block, WIDTH - RIGHT + 0.15, above + top)
+    for line, top, block in zip(order, plot.apart(wanted, heights, plan.tall), blocks, strict=True):
+        _write_name(sheet, block, plan.colours[line], WIDTH - RIGHT + 0.15, above + top)
 
 
 def _data(plan: _Plan, measures: Sequence[Measure]) -> Data:
