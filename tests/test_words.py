@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,19 @@ def test_a_link_carries_what_a_trace_of_rates_says(play: Any, tmp_path: Path, wo
     [run] = play(hop + stream, world)
     bits = run["hops"]["b"]["delivered_bytes"] * 8
     assert bits == pytest.approx(2 * (4e6 + 0 + 1e6 + 1.5e6), rel=0.02)
+
+
+def test_a_trace_without_a_unit_whose_rates_are_far_too_low_is_warned_of(sojourn: Run, tmp_path: Path) -> None:
+    file = tmp_path / "words.toml"
+    file.write_text(
+        f'{TOP}[[hop]]\nname = "b"\nrate = {{ trace = "walk.csv" }}\n[[flow]]\nkind = "bulk"\nrtt = "40ms"\n'
+    )
+    (tmp_path / "walk.csv").write_text("time,rate\n0,20\n5,5\n")
+    said = re.sub(r"\s+", " ", sojourn("check", file).stderr)
+    assert 'warning: hop.b.rate = "walk.csv": its highest rate is 20bit: a rate without a unit is in bit/s' in said
+    assert 'name the column rate_mbit, or write "20mbit"' in said
+    (tmp_path / "walk.csv").write_text("time,rate_mbit\n0,20\n5,5\n")
+    assert "warning" not in sojourn("check", file).stderr
 
 
 def test_check_draws_the_rates_that_change(sojourn: Run, tmp_path: Path) -> None:

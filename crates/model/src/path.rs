@@ -416,6 +416,9 @@ fn traced(name: &Field<'_>, scale: Option<Field<'_>>, duration: Time) -> Result<
         Some(scale) => rates.scaled(scale.number()?).ok_or_else(|| scale.fault("expected rates of at most 10tbit"))?,
         None => (*rates).clone(),
     };
+    if let Some(doubt) = rates.doubt() {
+        name.warn(&doubt);
+    }
     let steps = rates.until(duration, MOST_STEPS);
     steps.map(Capacity::Steps).ok_or_else(|| {
         name.fault(format!("repeated every {}: expected at most {MOST_STEPS} steps in {duration}", rates.period))

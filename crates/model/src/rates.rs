@@ -28,6 +28,8 @@ const TIMES: [(&str, u64); 5] =
 /// Names of a column or key for the rate, with its unit in bit/s.
 const RATES: [(&str, u64); 5] =
     [("rate", 1), ("rate_bit", 1), ("rate_kbit", 1_000), ("rate_mbit", 1_000_000), ("rate_gbit", 1_000_000_000)];
+/// A file whose rates are all lower most likely has them in another unit than the reader takes.
+const SLOWEST: Rate = Rate(1_000);
 
 /// Whether a file of this name has rates.
 pub(crate) fn is_named(name: &str) -> bool {
@@ -77,6 +79,17 @@ impl Rates {
             }
         }
         Some(steps)
+    }
+
+    /// What to say about rates that are too low for any link: most likely they are in Mbit/s, under a name for bit/s.
+    pub(crate) fn doubt(&self) -> Option<String> {
+        let most = self.steps.iter().map(|(_, rate)| *rate).max()?;
+        (most < SLOWEST).then(|| {
+            format!(
+                "its highest rate is {most}: a rate without a unit is in bit/s; for Mbit/s name the column rate_mbit, or \
+                 write \"20mbit\""
+            )
+        })
     }
 
     /// All rates times this factor; none if one is then too fast.
@@ -364,6 +377,26 @@ mod tests {
         assert_eq!(one.until(Time(7 * SECOND), 1), Some(vec![(Time::ZERO, Rate(4_000_000))]));
         assert_eq!(rates.scaled(0.5).map(|half| half.steps[2].1), Some(Rate(1_500_000)));
         assert_eq!(rates.scaled(1e9), None);
+    }
+
+    #[test]
+    fn rates_below_any_links_are_doubted_with_the_unit_that_was_taken() {
+        let doubt = |name: &str, text: &str| parse(name, text).expect("sound").doubt();
+        for (name, text) in [
+            ("x.csv", "time,rate\n0,20\n5,0\n"),
+            ("x.csv", "time,rate_kbit\n0,0.5\n"),
+            ("x.csv", "time,rate\n0,999\n"),
+            ("x.json", "[[0, 20], [5, 5]]"),
+        ] {
+            let said = doubt(name, text).expect(text);
+            assert!(said.contains("in bit/s; for Mbit/s name the column rate_mbit, or write \"20mbit\""), "{said}");
+        }
+        assert!(doubt("x.csv", "time,rate\n0,20\n5,0\n").is_some_and(|said| said.contains("highest rate is 20bit")));
+        for text in ["time,rate\n0,20\n5,1000\n", "time,rate_mbit\n0,20\n5,0\n", "time,rate\n0,20mbit\n"] {
+            assert_eq!(doubt("x.csv", text), None, "{text}");
+        }
+        let scaled = parse("x.csv", "time,rate\n0,20\n").expect("sound").scaled(1e6).expect("not too fast");
+        assert_eq!(scaled.doubt(), None);
     }
 
     proptest::proptest! {

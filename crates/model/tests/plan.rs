@@ -131,6 +131,27 @@ fn a_trace_of_rates_is_steps_that_repeat_and_an_outage_is_a_bit_per_second() {
 }
 
 #[test]
+fn a_trace_whose_rates_are_too_low_for_a_link_gets_a_warning_with_the_unit_that_was_taken() {
+    let folder = std::env::temp_dir().join(format!("sojourn-units-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("walk.csv");
+    let warnings = |rows: &str, keys: &str| {
+        std::fs::write(&file, rows).expect("written");
+        let hop = format!("name = \"b\"\nrate = {{ trace = '{}'{keys} }}\ndelay = \"1ms\"", file.display());
+        plan_with(&format!("duration = \"9s\"\n[[hop]]\n{hop}\n[[flow]]\nkind = \"bulk\""), &LoadOptions::default())
+            .warnings
+    };
+    let said = warnings("time,rate\n0,20\n5,5\n", "");
+    assert!(
+        matches!(&said[..], [one] if one.starts_with("hop.b.rate") && one.contains("highest rate is 20bit")),
+        "{said:?}"
+    );
+    assert_eq!(warnings("time,rate\n0,20\n5,5\n", ", scale = 1e6"), [""; 0]);
+    assert_eq!(warnings("time,rate_mbit\n0,20\n5,5\n", ""), [""; 0]);
+    std::fs::remove_dir_all(&folder).expect("removed");
+}
+
+#[test]
 fn datagrams_leave_with_the_ecn_field_that_is_asked_for() {
     let ecn = |text: &str| flow(text)[0].ecn;
     assert_eq!(ecn("kind = \"voip\""), Ecn::NotEct);
