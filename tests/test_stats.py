@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conftest import Run, kernel_or_skip
+from conftest import ROOT, Run, kernel_or_skip
 from sojourn import _core, stats
 from sojourn.kernel import Kernel
 from sojourn.kernel.replay import replay
@@ -163,6 +164,28 @@ def test_packets_that_wait_before_the_device_are_counted_as_requeues(
     ours, theirs = (found[world]["requeues"] for world in ("sim", "kernel"))
     assert ours == pytest.approx(theirs, rel=0.02, abs=2)
     assert (ours > 200) == (line != "cake"), "cake never lets a packet pass"
+
+
+def test_the_guide_names_the_disciplines_that_count_requeues(sojourn: Run, tmp_path: Path) -> None:
+    guide = (ROOT / "docs/how-to/read-the-counters.md").read_text()
+    (row,) = (line for line in guide.splitlines() if line.startswith("| `requeues` |"))
+    lines = ["codel", "fq_codel", "sfq", "pfifo", "bfifo limit 30000", "pfifo_head_drop"]
+    lines += [
+        "cake",
+        "fq",
+        "fq_pie",
+        "pie",
+        "dualpi2",
+        "red limit 400000 avpkt 1000",
+        "tbf rate 1mbit burst 3000 limit 30000",
+    ]
+    slower = SCENARIO.replace('"3mbit"', '"1.3mbit"', 1).replace('"3mbit"', '"1.7mbit"').replace("QDISC", "codel")
+    file = tmp_path / "requeues.toml"
+    file.write_text(slower + f'[sweep]\n"hop.b.qdisc" = {json.dumps(lines)}\n')
+    runs = json.loads(sojourn("run", file, "-f", "json").stdout)["runs"]
+    for line, run in zip(lines, runs, strict=True):
+        named = line.split()[0] in re.findall(r"\w+", row)
+        assert (run["hops"]["b"]["stats"]["requeues"] > 0) == named, line
 
 
 def test_a_difference_in_a_key_or_a_value_is_seen() -> None:
