@@ -25,10 +25,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from conftest import ROOT, SMALL, SOJOURN, Run, kernel_or_skip, skip_loudly
-from sojourn import campaign, cases, measures, pool, records, sweep
+from sojourn import campaign, cases, means, measures, pool, records, sweep
 from sojourn.errors import Refusal
 from sojourn.plan import load
 from sojourn.store import Store
+from sojourn.words import number_text, percent_text
 
 LONG = SMALL.replace('duration = "3s"', 'duration = "120s"')
 
@@ -343,6 +344,52 @@ def test_a_sweep_stops_at_the_seed_at_which_it_knows_enough(tmp_path: Path, smal
     third = json.loads(sojourn(*words, tmp_path / "third", "--jobs", "1").stdout)
     assert third["combinations"] == said["combinations"]
     assert third["played"] == said["played"] - 2 * (min(stops) - 1)
+
+
+def test_until_says_where_the_seeds_end_before_it_is_reached(tmp_path: Path, small: Path, sojourn: Run) -> None:
+    words = ("sweep", small, "--seeds", 6, "--store", tmp_path / "s", "--until")
+    narrow = sojourn(*words, "sojourn_ms.p95 0.1%", "-f", "json")
+    combinations = json.loads(narrow.stdout)["combinations"]
+    address = "hops.bottleneck.sojourn_ms.p95"
+    said = re.sub(r"\s+", " ", narrow.stderr)
+    assert (
+        f"--until sojourn_ms.p95 0.1%: not reached in {len(combinations)} of {len(combinations)} combinations:" in said
+    )
+    for one in combinations:
+        until, mean = one["until"], one["measures"][address]
+        assert (until["met"], until["measure"]) == (False, address)
+        assert until["half_width"] == mean["half_width"]
+        percent = percent_text(mean["half_width"] / mean["mean"], 2)
+        needed = f"±{percent} after 6 seeds; about {until['more_seeds']} more seeds needed"
+        assert f"{address} is {number_text(mean['mean'])}, {needed}" in said
+    wide = sojourn(*words, "sojourn_ms.p95 1000", "-f", "json")
+    assert [one["until"] for one in json.loads(wide.stdout)["combinations"]] == [{"met": True}] * len(combinations)
+    assert "not reached" not in wide.stderr
+    assert all("until" not in one for one in json.loads(sojourn(*words[:-1], "-f", "json").stdout)["combinations"])
+
+
+@pytest.mark.parametrize("seeds", [(), ("--seeds", 1), ("--seeds", 4)])
+def test_until_refuses_so_few_seeds_that_it_could_not_be_reached(
+    tmp_path: Path, small: Path, sojourn: Run, seeds: tuple[object, ...]
+) -> None:
+    done = sojourn("sweep", small, *seeds, "--until", "sojourn_ms.p95 5%", "--store", tmp_path / "s", code=2)
+    assert "--until: " in done.stderr
+    assert f"expected --seeds {campaign.FEWEST_SEEDS} or more" in done.stderr
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_seeds_for_an_interval_are_those_at_which_it_is_narrow_enough(seed: int) -> None:
+    draw = random.Random(seed)
+    mean = sweep.Mean(draw.uniform(-5, 5), draw.uniform(0.5, 5), draw.randint(2, 30))
+    wanted = draw.uniform(0.1, 1) * (mean.half_width or 0)
+    found = means.seeds_for(wanted, mean)
+    spread = (mean.half_width or 0) / sweep.student(0.975, mean.count - 1) * mean.count**0.5
+    enough = next(n for n in range(2, 10**6) if sweep.student(0.975, n - 1) * spread / n**0.5 <= wanted)
+    assert found is not None
+    assert abs(found - max(enough, mean.count + 1)) <= 1
+    assert means.seeds_for(0, mean) is None
+    assert means.seeds_for(wanted, sweep.Mean(1, None, 1)) is None
 
 
 def test_a_measure_that_is_none_is_refused_before_anything_runs(tmp_path: Path, small: Path, sojourn: Run) -> None:

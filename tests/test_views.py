@@ -348,7 +348,7 @@ def test_until_takes_up_and_down_and_refuses_a_flow_that_there_is_not(
         by_name = json.loads(sojourn(*words, f"hops.{name}.sojourn_ms.p95 5%").stdout)
         assert by_word["combinations"] == by_name["combinations"]
     refused = sojourn(*words, "flows.call.mos 5%", code=2)
-    assert "nearest is flows.call." in refused.stderr
+    assert "call is none of the flows: expected one of upload0, pings0, call.right, call.left" in refused.stderr
 
 
 def test_until_watches_every_queue_that_is_swept(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import math
 import re
 import time
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import takewhile
@@ -23,8 +23,9 @@ from sojourn import _core, columns, identity, measures, paired, pool, queues, re
 from sojourn import plan as plans
 from sojourn.cases import Address, Cases, Values, flows_of, goodput, users_of
 from sojourn.errors import NothingToRun, Refusal
+from sojourn.means import Mean, mean_of, seeds_for
 from sojourn.store import Store
-from sojourn.sweep import Mean, mean_of
+from sojourn.words import number_text, percent_text
 
 STORED = ("seed", "duration_s", "versions", *measures.COLUMNS)
 """Columns of a store that `Swept.records` reads."""
@@ -48,6 +49,8 @@ class Until:
     half_width: float
     relative: bool = False
     """Whether that is a share of the mean."""
+    text: str = ""
+    """As it was written."""
 
     @staticmethod
     def parse(text: str) -> Until:
@@ -59,7 +62,7 @@ class Until:
             width = 0.0
         if not found or width <= 0:
             raise Refusal(f"--until = {text}: expected a measure and a width, such as 'sojourn_ms.p95 0.5' or '… 5%'")
-        return Until(found[1], width / 100 if found[3] else width, bool(found[3]))
+        return Until(found[1], width / 100 if found[3] else width, bool(found[3]), " ".join(text.split()))
 
     def met_after(self, values: Sequence[Sequence[float]], tried: int = 0) -> int | None:
         """How many of these seeds are enough, or None; `tried` of them were found too few before.
@@ -72,10 +75,31 @@ class Until:
         return next((count for count in counts if all(self._is_met(one[:count]) for one in series)), None)
 
     def _is_met(self, values: Sequence[float]) -> bool:
-        mean = mean_of([value for value in values if not math.isnan(value)])
-        if mean is None or mean.half_width is None:
-            return False
-        return mean.half_width <= self.half_width * (abs(mean.value) if self.relative else 1)
+        mean = mean_of(_present(values))
+        return mean is not None and mean.half_width is not None and mean.half_width <= self.wanted(mean)
+
+    def wanted(self, mean: Mean) -> float:
+        """The half-width that is wide enough around this mean."""
+        return self.half_width * (abs(mean.value) if self.relative else 1)
+
+    def width_text(self, mean: Mean) -> str:
+        """The interval's half-width, in % of the mean if that is how the rule has it."""
+        if mean.half_width is None:
+            return "no interval"
+        if self.relative and mean.value:
+            return f"±{percent_text(mean.half_width / abs(mean.value), 2)}"
+        return f"±{number_text(mean.half_width, 2)}"
+
+
+@dataclass(frozen=True)
+class Width:
+    """The interval of `--until` in a combination that has not enough seeds: that of the queue which needs most."""
+
+    address: str
+    mean: Mean | None
+    """Over the seeds that have a value; None if none has."""
+    more_seeds: int | None
+    """About how many more are needed; None if no number would do, or if that can't be said."""
 
 
 def quick(sets: Sequence[Mapping[str, Any]]) -> Among:
@@ -109,6 +133,8 @@ class Combination:
     """Of its runs in the plan, by seed: those that count, and are there."""
     scenario: dict[str, Any]
     """With all that the combination sets."""
+    too_wide: Width | None = None
+    """The interval of `--until`, where the seeds ended before it was narrow enough."""
 
 
 @dataclass
@@ -131,6 +157,8 @@ class Swept:
     """Requested runs that were not played because nothing is random."""
     played: int = 0
     """Runs of this sweep; the others were there, or another sweep played them."""
+    until: Until | None = None
+    """The rule by which combinations have enough seeds, if there is one and runs depend on the seed."""
     surplus: int = 0
     """Runs of these that no mean uses: they were in progress when their combination had enough seeds."""
     interrupted: bool = False
@@ -264,8 +292,8 @@ class Swept:
         return found
 
 
-def _present(values: NDArray[np.float64]) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) for value in values]
+def _present(values: Iterable[float]) -> list[float | None]:
+    return [None if math.isnan(value) else float(value) for value in values]
 
 
 def execute(
@@ -374,6 +402,9 @@ class _Sweep:
         if until and (named or len(addresses) == 1):
             made.watched = list(range(len(addresses)))
         made.without_equal_seeds()
+        if until and swept.random:
+            swept.until = until
+            made.refuse_too_few_seeds()
         made.read(made.identities)
         return made
 
@@ -387,6 +418,20 @@ class _Sweep:
                 del one.indices[1:]
             kept = {one.indices[0] for one in combinations}
             self.identities = {index: who for index, who in self.identities.items() if index in kept}
+
+    def refuse_too_few_seeds(self) -> None:
+        """Refuses `until` with so few seeds that it could not be met."""
+        most = max(len(one.indices) for one in self.swept.combinations)
+        if most < FEWEST_SEEDS:
+            few = (
+                "one seed has no interval"
+                if most == 1
+                else f"an interval over {most} seeds is narrow by chance too often"
+            )
+            raise Refusal(
+                f"--until: {few}: expected --seeds {FEWEST_SEEDS} or more, as the most for a combination, such as "
+                "--seeds 30"
+            )
 
     # What is there.
 
@@ -552,9 +597,25 @@ class _Sweep:
             counted = one.indices[: self.enough.get(place)]
             one.indices = [index for index in counted if index in self.present]
         self.swept.combinations = [one for one in self.swept.combinations if one.indices]
+        if self.swept.until:
+            for one in self.swept.combinations:
+                one.too_wide = self.too_wide(self.swept.until, one)
         self.swept.surplus = len(self.mine.difference(*(one.indices for one in self.swept.combinations)))
         self.swept.store.fold()
         return self.swept
+
+    def too_wide(self, until: Until, one: Combination) -> Width | None:
+        """The widest interval of a combination, if the rule is not met there."""
+        if self.place[one.indices[0]] in self.enough:
+            return None
+        widths = []
+        for at in self.watched:
+            mean = mean_of(_present(self.values[index][at] for index in one.indices))
+            needed = seeds_for(until.wanted(mean), mean) if mean else None
+            if mean and needed is not None:  # a seed may have no value: as many more are needed
+                needed = max(math.ceil(needed / mean.count * len(one.indices)), FEWEST_SEEDS)
+            widths.append(Width(self.addresses[at], mean, needed and needed - len(one.indices)))
+        return max(widths, key=lambda width: (width.mean is not None, width.more_seeds or 0), default=None)
 
 
 def _names_of(flow: Mapping[str, Any]) -> list[str]:

@@ -30,12 +30,15 @@ from sojourn.cli.base import (
 from sojourn.cli.run import NOT_RANDOM, baseline_option, memory_option, world_of, world_option
 
 if TYPE_CHECKING:
-    from sojourn.campaign import Swept
+    from sojourn.campaign import Combination, Swept, Until
     from sojourn.plot import Format
     from sojourn.sweep import Mean
 
 ROWS = 100
 """Combinations that a table shows: nobody reads more, and to lay out thousands takes a minute."""
+
+MOST_NAMED = 20
+"""Combinations whose interval is named as too wide."""
 
 PICTURES = "pictures"
 """The folder of pictures in a store."""
@@ -130,6 +133,7 @@ def sweep(
     _show(done, form, baseline)
     if done.combinations and (form == "text" or out or picture_is_asked_for()):
         _draw(done, out or opened.folder / PICTURES / _name(file, world), picture)
+    _name_too_wide(done)
     click.echo(f"{many(done.count, 'run')}, {_played(done)}; store: {done.store.folder}", err=True)
     if quick:
         click.echo(f"a quick look: {count} of {many(len(plan), 'run')}", err=True)
@@ -158,6 +162,33 @@ def _played(done: Swept) -> str:
     """How many of the runs that count were played now, and how many more than those."""
     said = f"{done.played - done.surplus} of them played now"
     return f"{said} ({done.surplus} more were played than needed, and are kept)" if done.surplus else said
+
+
+def _name_too_wide(done: Swept) -> None:
+    """Says in which combinations the seeds ended before the interval of --until was narrow enough."""
+    rule, places = done.until, [place for place, one in enumerate(done.combinations) if one.too_wide]
+    if rule is None or not places or done.interrupted:
+        return
+    of = f" of {len(done.combinations)} combinations" if len(done.combinations) > 1 else ""
+    where = f"in {len(places)}{of}" if of else "with these seeds"
+    click.echo(f"sojourn: --until {rule.text}: not reached {where}:", err=True)
+    labels = done.cases(places[min(len(places), MOST_NAMED) - 1] + 1).labels()
+    for place in places[:MOST_NAMED]:
+        click.echo(f"  {labels[place]}: {_width(rule, done.combinations[place])}", err=True)
+    if len(places) > MOST_NAMED:
+        click.echo(f"  and {len(places) - MOST_NAMED} more, which -f json names", err=True)
+
+
+def _width(rule: Until, one: Combination) -> str:
+    """The interval of --until in a combination, and how many more seeds it needs."""
+    from sojourn.words import number_text
+
+    width, after = one.too_wide, f"after {many(len(one.indices), 'seed')}"
+    if width is None or width.mean is None or width.mean.half_width is None:
+        few = 0 if width is None or width.mean is None else width.mean.count
+        return f"no interval {after}, of which {few or 'none'} {'has' if few == 1 else 'have'} a value"
+    more = f"; about {many(width.more_seeds, 'more seed')} needed" if width.more_seeds else ""
+    return f"{width.address} is {number_text(width.mean.value)}, {rule.width_text(width.mean)} {after}{more}"
 
 
 def _show(done: Swept, form: str, baseline: str | None) -> None:
@@ -199,10 +230,21 @@ def _as_dict(done: Swept, means: dict[str, list[Mean | None]]) -> dict[str, Any]
     def said(mean: Mean | None) -> dict[str, Any] | None:
         return None if mean is None else {"mean": mean.value, "half_width": mean.half_width, "count": mean.count}
 
+    def until(one: Combination) -> dict[str, Any]:
+        if done.until is None:
+            return {}
+        width = one.too_wide
+        if width is None:
+            return {"until": {"met": True}}
+        half_width = width.mean and width.mean.half_width
+        found = {"met": False, "measure": width.address, "half_width": half_width, "more_seeds": width.more_seeds}
+        return {"until": found}
+
     combinations = [
         {
             "set": one.set,
             "seeds": len(one.indices),
+            **until(one),
             "measures": {address: said(found[place]) for address, found in means.items()},
         }
         for place, one in enumerate(done.combinations)
