@@ -67,7 +67,7 @@ def test_an_empty_queue_has_no_delay_left(sojourn: Run, tmp_path: Path) -> None:
     )
     [run] = json.loads(sojourn("run", file, "-f", "json").stdout)["runs"]
     hop = run["hops"]["b"]
-    assert hop["delivered_packets"] > 0 and hop["queue_delay_ms"]["max"] > 1000  # before the rate falls
+    assert hop["queue_delay_ms"]["max"] > 1000  # before the rate falls
     assert hop["queue_delay_ms"]["p50"] == 0  # empty in two thirds of the window
 
 

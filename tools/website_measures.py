@@ -86,7 +86,8 @@ MORE = {
     ),
     "hops.sojourn_ms": More(f"{SOJOURN_LAW}; each packet counts once", "RFC 8289 §3: sojourn time"),
     "hops.queue_delay_ms": More(
-        f"d(t) = the sojourn of the last packet that left before t, 0 when nothing is queued; {OVER_TIME}"
+        f"d(t) = the sojourn of the last packet that left before t, 0 when nothing is queued; {OVER_TIME}; "
+        "none if no packet leaves in the measuring window"
     ),
     "hops.queue_packets": More(f"n(t) = packets that wait at t; {OVER_TIME}"),
     "hops.standing_queue_ms": More(

@@ -213,7 +213,8 @@ mod tests {
 
     #[test]
     fn of_a_short_stream_of_which_queues_drop_everything_everything_is_lost() {
-        let setup = StreamSetup { payload: 100, voice: Some(Voice { codec: Codec::G711, playout: Playout::Percentile(99) }) };
+        let setup =
+            StreamSetup { payload: 100, voice: Some(Voice { codec: Codec::G711, playout: Playout::Percentile(99) }) };
         let mut meter = StreamMeter::new(setup, (Time(2 * SECOND), Time(8 * SECOND)), Time(8 * SECOND));
         for number in 0..8 {
             meter.sent(Time(number * SECOND));

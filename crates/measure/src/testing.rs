@@ -210,7 +210,9 @@ pub fn by_brute_force(case: &Case, records: &[PacketRecord], (a, b): (u64, u64))
         drops_by_reason: drops,
         marks: out.iter().filter(|r| r.ecn_out == Ecn::Ce).count() as u64,
         sojourn_ms: exact(out.iter().map(|r| r.start.since(r.arrival).0).collect(), 1e6).map(|d| d.0),
-        queue_delay_ms: exact((a..b).map(|t| delays[t as usize]).collect(), 1e6).map(|d| d.0).filter(|_| !out.is_empty()),
+        queue_delay_ms: exact((a..b).map(|t| delays[t as usize]).collect(), 1e6)
+            .map(|d| d.0)
+            .filter(|_| !out.is_empty()),
         queue_packets: exact((a..b).map(queued).collect(), 1.0).map(|d| d.0),
         standing_queue_ms: exact((a..b).map(least).collect(), 1e6).map(|d| d.1).filter(|_| !out.is_empty()),
         empty_fraction: Some((a..b).filter(|&t| queued(t) == 0).count() as f64 / length),
