@@ -10,7 +10,7 @@ use sojourn_core::tcp::{AckPolicy, Cc, Config};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::{Access, Capacity, Filling, Hop, Link, Nic, Pause, Scenario, Trace};
-use sojourn_model::workload::stream::{Stream, Transport};
+use sojourn_model::workload::stream::{Codec, Playout, Stream, Transport, Voice};
 use sojourn_model::workload::{App, Delays, Direction, Entry, Exchange, Group, WebConnection, Workload};
 
 mod bare;
@@ -365,6 +365,27 @@ fn what_acks_clock_shares_lines_and_datagrams_keep_their_own() {
         });
     }
     assert!(!is_shared(&scenario));
+}
+
+#[test]
+fn a_call_of_which_a_queue_drops_every_packet_is_lost_and_the_queue_has_no_delay() {
+    let call = App::Stream(Stream {
+        active: vec![(Time::ZERO, Time::NEVER)],
+        interval: Span::from_millis(20),
+        bytes: 200,
+        transport: Transport::Udp,
+        voice: Some(Voice { codec: Codec::G711, playout: Playout::Percentile(99) }),
+    });
+    let hops = vec![hop("b", Rate(5_000_000), Span::from_millis(10), "tbf rate 4mbit burst 100 latency 50ms")];
+    // The last packets are on their way to the queue when the run ends, which is shorter than a datagram's ten seconds.
+    let scenario = scenario(5, hops, vec![entry("voip0", call, Span::from_millis(100))]);
+    for engine in [Engine::Fast, Engine::Heap] {
+        let output = output(&scenario, engine);
+        let (call, queue) = (&output.flows[0].main, &output.links[0].main);
+        assert_eq!((call.loss_ratio, call.mos, call.goodput_mbit), (Some(1.0), Some(1.0), Some(0.0)), "{engine:?}");
+        assert!(call.delay_ms.is_none() && call.jitter_ms.is_none() && call.drops > 200);
+        assert_eq!((queue.delivered_packets, queue.queue_delay_ms, queue.standing_queue_ms), (0, None, None));
+    }
 }
 
 /// A timer's ACK would overtake all that a thousand receivers, a second ahead, have sent: twenty near ones share, these don't.

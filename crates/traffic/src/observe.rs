@@ -523,6 +523,27 @@ mod tests {
     }
 
     #[test]
+    fn a_call_of_which_a_queue_drops_every_packet_is_lost() {
+        let text = "duration = \"1s\"\n[[hop]]\nrate = \"10mbit\"\n[[flow]]\nkind = \"voip\"\nrtt = \"40ms\"\n";
+        let plan = Plan::load("t.toml", text.as_bytes(), &LoadOptions::default()).expect("a sound file");
+        let scenario = plan.scenario(0).expect("a sound run");
+        let (mut played, mut seen) = (played(), Vec::new());
+        played.connections.truncate(1);
+        for number in 0..10u32 {
+            let sent = u64::from(number) * 20_000_000;
+            played.events.push((sent, 0, What::Datagram));
+            let mut datagram = packet(0, number, 172, 0, sent + 5_000, (1, 2));
+            datagram[28] = UDP;
+            seen.extend(datagram);
+        }
+        let output = output(&scenario, MODE, &played, (&seen, b"{}"), ORIGIN, Keep::default()).expect("sound files");
+        let call = &output.flows[0].main;
+        assert_eq!((call.packets, call.drops), (10, 10));
+        assert_eq!((call.loss_ratio, call.mos, call.delay_ms.is_none()), (Some(1.0), Some(1.0), true));
+        assert_eq!(output.links[0].main.queue_delay_ms, None);
+    }
+
+    #[test]
     fn packets_of_nobody_are_left_out() {
         let mut foreign = packet(0, 8, 1448, 0x10, 5_000, (0, 0));
         foreign[26..28].copy_from_slice(&80u16.to_le_bytes());
