@@ -386,8 +386,7 @@ def test_the_seeds_for_an_interval_are_those_at_which_it_is_narrow_enough(seed: 
     found = means.seeds_for(wanted, mean)
     spread = (mean.half_width or 0) / sweep.student(0.975, mean.count - 1) * mean.count**0.5
     enough = next(n for n in range(2, 10**6) if sweep.student(0.975, n - 1) * spread / n**0.5 <= wanted)
-    assert found is not None
-    assert abs(found - max(enough, mean.count + 1)) <= 1
+    assert found == enough
     assert means.seeds_for(0, mean) is None
     assert means.seeds_for(wanted, sweep.Mean(1, None, 1)) is None
 

@@ -38,14 +38,15 @@ def student(share: float, freedom: int) -> float:
 
 
 def seeds_for(half_width: float, mean: Mean) -> int | None:
-    """About how many seeds give an interval of this half-width, if the spread of the values stays as it is.
+    """How many seeds give an interval of this half-width, if the spread of the values stays as it is.
 
     None where the mean carries no interval, or no half-width is asked for.
     """
     if not mean.half_width or half_width <= 0:
         return None
     spread = mean.half_width / student(0.975, mean.count - 1) * math.sqrt(mean.count)
-    count = mean.count
-    for _ in range(9):  # it settles at once, as the quantile hardly depends on the count
-        count = max(2, math.ceil((student(0.975, count - 1) * spread / half_width) ** 2))
-    return max(count, mean.count + 1) if mean.half_width > half_width else mean.count
+    # Student's quantile lies above the normal one, by which at least this many are needed.
+    count = max(2, math.ceil((statistics.NormalDist().inv_cdf(0.975) * spread / half_width) ** 2))
+    while student(0.975, count - 1) * spread / math.sqrt(count) > half_width:
+        count += 1
+    return count
