@@ -116,6 +116,8 @@ class Cases:
     random: bool
     """Whether any case depends on the seed, as far as is known."""
     read: Callable[[Address], Values] = field(repr=False)
+    undescribed: tuple[str, ...] = ()
+    """The queues for which the file gives no discipline: `queues.undescribed`."""
 
     @property
     def compared(self) -> str:
@@ -123,26 +125,61 @@ class Cases:
         return self.shown[0]
 
     def labels(self, queue: str | None = None) -> list[str]:
-        """Each case's label: what differs from the others; where nothing varies, the discipline of the queue.
+        """Each case's label in a table of this queue: what differs from the others; where nothing varies, its discipline.
 
-        Without `queue` they are the compared queue's.
+        Where that names only disciplines of other queues and this queue has several, its own follow: `codel: pfifo
+        limit 1000`. If it has one, `own_discipline` is it. Without `queue` they are the compared queue's.
         """
         about = queue or self.compared
-        said = labels(self.sets, about, self.queues)
-        return [label or of_case.get(about, "") for label, of_case in zip(said, self.qdiscs, strict=True)]
+        if len(self._own_disciplines(about)) < 2:
+            return self._differences(about)
+        names = words.short_names(self._differences(about))
+        return [f"{name}: {of_case[about]}" for name, of_case in zip(names, self.qdiscs, strict=True)]
+
+    def own_discipline(self, queue: str) -> str:
+        """The discipline that a queue has in all cases, where its rows' labels name only those of other queues."""
+        return next(iter(self._own_disciplines(queue)), "") if len(self._own_disciplines(queue)) == 1 else ""
+
+    def _own_disciplines(self, queue: str) -> list[str]:
+        """A queue's disciplines, where the labels of its rows name only those of other queues; otherwise none."""
+        named = [queues.queue_of_key(key, self.queues) for key in self._keys(queue) if key.endswith(".qdisc")]
+        if not named or queue in named:
+            return []
+        return list(dict.fromkeys(of_case[queue] for of_case in self.qdiscs if queue in of_case))
+
+    def _keys(self, queue: str) -> list[str]:
+        return label_keys(self.sets, queue, self.queues)
+
+    def _differences(self, queue: str) -> list[str]:
+        said = labels(self.sets, queue, self.queues)
+        return [label or of_case.get(queue, "") for label, of_case in zip(said, self.qdiscs, strict=True)]
+
+    def _for_both_directions(self) -> list[str] | None:
+        """Labels that hold for each of several queues whose disciplines are swept together; None without such."""
+        own = []
+        for queue in self.queues:
+            keys = self._keys(queue)
+            if keys and all(key.endswith(".qdisc") and queues.queue_of_key(key, self.queues) == queue for key in keys):
+                own.append(labels(self.sets, queue, self.queues))
+        return words.merged(list(zip(*own, strict=True))) if len(own) > 1 else None
 
     def short_labels(self, queue: str | None = None) -> list[str]:
         """The labels in tables that are about no queue, and where a queue's labels are repeated: disciplines' names
         alone where these differ, whose whole lines the queue's table has; nothing where there is only one case.
 
-        Without `queue` they are the compared queue's.
+        Without `queue` they hold for all queues whose disciplines are swept together, or else are the compared queue's.
         """
         if len(self.sets) == 1:
             return [""]
-        whole = self.labels(queue)
-        names = list(map(words.short_name, whole))
+        about = queue or self.compared
+        if len(self._own_disciplines(about)) > 1:
+            return self.labels(about)
+        whole = self._differences(about)
+        names = words.short_names(whole)
         kinds = {words.short_name(line) for of_case in self.qdiscs for line in of_case.values() if line}
-        return names if len(set(names)) == len(names) and set(names) <= kinds else whole
+        if names != whole and set(names) <= kinds:
+            return names
+        return (None if queue else self._for_both_directions()) or whole
 
     def along(self, queue: str) -> list[str]:
         """The queues of the path in the direction of this one."""
@@ -178,6 +215,9 @@ def of_records(records: Sequence[Record]) -> Cases:
         ),
         random=any(is_random(one) for one in records),
         read=lambda address: [[read(one, address) for one in group] for group in groups],
+        undescribed=queues.undescribed(
+            tomllib.loads(records[0].scenario), [one["set"] for one in results], list(results[0]["hops"])
+        ),
     )
 
 
@@ -267,18 +307,25 @@ def _leaf(value: Any, path: str) -> float | None:
 
 
 def labels(sets: Sequence[Mapping[str, Any]], queue: str, names: Sequence[str]) -> list[str]:
-    """A label for each case in a table of this queue: what differs between the cases; empty where nothing varies.
+    """A label for each case in a table of this queue: the values of `label_keys`, equal ones once; empty where nothing
+    varies."""
+    keys = label_keys(sets, queue, names)
+    return words.labels([{key: one[key] for key in keys if key in one} for one in sets])
 
-    The values of the queue's own keys, if those tell all cases apart (a discipline swept together with that of the
-    other direction needs no mention); else those of every key that varies, equal ones once.
+
+def label_keys(sets: Sequence[Mapping[str, Any]], queue: str, names: Sequence[str]) -> list[str]:
+    """The keys whose values are the cases' labels in a table of this queue.
+
+    The queue's own keys, if those tell all cases apart (a discipline swept together with that of the other direction
+    needs no mention); else disciplines, if they do; else every key that varies.
     """
     varied = [key for key in dict.fromkeys(key for one in sets for key in one) if _varies(sets, key)]
     own = [key for key in varied if queues.queue_of_key(key, names) == queue]
     disciplines = [key for key in varied if key.endswith(".qdisc")]
     for keys in ([key for key in own if key.endswith(".qdisc")], own, disciplines):
         if keys and len({tuple(repr(one.get(key)) for key in keys) for one in sets}) == len(sets):
-            return words.labels([{key: one[key] for key in keys if key in one} for one in sets])
-    return words.labels(sets)
+            return keys
+    return varied
 
 
 def _varies(sets: Sequence[Mapping[str, Any]], key: str) -> bool:

@@ -70,6 +70,20 @@ def queue_of_key(key: str, queues: Collection[str]) -> str | None:
     return None
 
 
+def undescribed(
+    document: Mapping[str, Any], sets: Iterable[Mapping[str, Any]], queues: Sequence[str]
+) -> tuple[str, ...]:
+    """The queues of the way back to which neither the file nor a run's values give a discipline.
+
+    They are plain FIFOs with the limit of the hop's discipline, so that they are other ones where that is swept.
+    """
+    hops = document.get("hop", ())
+    named = {hop.get("name", f"hop{place}"): hop for place, hop in enumerate(hops)}
+    given = {name + REVERSE for name, hop in named.items() for word in ("reverse", "up") if "qdisc" in hop.get(word, ())}
+    given |= set(_swept_disciplines(sets, queues))
+    return tuple(queue for queue in queues if queue.endswith(REVERSE) and queue not in given)
+
+
 def swept(sets: Iterable[Mapping[str, Any]], queues: Sequence[str]) -> list[str]:
     """The queues that `[sweep]` or `--set` name, in the order of the path."""
     keys = dict.fromkeys(key for chosen in sets for key in chosen)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -316,13 +316,17 @@ def queue_table(cases: Cases, queue: str) -> Table:
     columns = [QUEUE[0], *((GOODPUT,) if alone else ()), *QUEUE[1:]]
     addresses = [Address(one.path) if one is GOODPUT else one.of_queue(queue) for one in columns]
     rows = [("", label, place) for place, label in enumerate(cases.labels(queue))]
-    where = f"queue {queue}"
+    own = cases.own_discipline(queue)
+    where = f"queue {queue}: {own}" if own else f"queue {queue}"
     return _table(cases, "queue", where, rows, columns, [addresses] * len(rows), queue)
 
 
 def joined(made: Sequence[Table]) -> Table | None:
-    """The tables of several queues as one, a group of rows for each queue; None where their columns differ."""
+    """The tables of several queues as one, a group of rows for each queue; None where their columns differ, or where a
+    title says more than the queue's name."""
     if len(made) < 2 or any(one.columns != made[0].columns for one in made):
+        return None
+    if any(one.title != f"queue {one.queue}" for one in made):
         return None
     rows = [replace(row, flow=one.queue) for one in made for row in one.rows]
     return Table("queue", "queues", made[0].columns, rows)
@@ -569,20 +573,35 @@ class Command:
 
 
 def commands(cases: Cases) -> list[Command]:
-    """A command for each discipline of the queues that are shown, each once; those of the same queues together."""
+    """A command for each discipline of the queues that are shown, each once; those of the same queues together.
+
+    None for queues that the file does not describe.
+    """
     pairs: list[tuple[str, str]] = []
     lines: dict[str, str] = {}
-    for queue in cases.shown:
+    for queue in (one for one in cases.shown if one not in cases.undescribed):
         for chosen, of_case in zip(cases.sets, cases.qdiscs, strict=True):
-            resolved = words.lines_of(of_case.get(queue, ""))
-            swept = next((words.lines_of(value) for key, value in chosen.items() if _is_line_of(key, queue, cases)), [])
-            if len(swept) != len(resolved):  # not swept, or set as text
-                swept = resolved
-            for written, full in zip(swept, resolved, strict=True):
-                pairs.append((queue, written))
-                lines.setdefault(written, full)
+            resolved = of_case.get(queue, "")
+            swept = next((value for key, value in chosen.items() if _is_line_of(key, queue, cases)), resolved)
+            written = str(words.schedule_text(swept))
+            pairs.append((queue, written))
+            lines.setdefault(written, resolved)
     groups = tcline.by_queues(pairs)
     return [_command(names, written, lines[written]) for names, group in groups.items() for written in group]
+
+
+def undescribed(cases: Cases) -> list[str]:
+    """A sentence for each queue that is shown although the file does not describe it: what it was taken to be."""
+    found = []
+    for queue in (one for one in cases.shown if one in cases.undescribed):
+        lines = dict.fromkeys(of_case[queue] for of_case in cases.qdiscs if queue in of_case)
+        hop = queue.removesuffix(queues.REVERSE)
+        found.append(
+            f"The file gives {queue} no discipline, so it is taken to be a plain FIFO, with the limit of {hop}'s "
+            f"discipline where that has one: {', '.join(lines)}. To give it one, write in the hop: "
+            "up = { rate = ..., qdisc = ... }"
+        )
+    return found
 
 
 def _command(names: tuple[str, ...], written: str, resolved: str) -> Command:
@@ -639,6 +658,11 @@ def as_csv(runs: Sequence[RunRecord]) -> str:
     return text.getvalue()
 
 
+def value_as_csv(value: object) -> object:
+    """A scenario's value in a cell: lists and tables as TOML."""
+    return words.toml_text(value) if isinstance(value, list | Mapping) else value
+
+
 _SHAPE = dict.fromkeys(("mean", "p50", "p75", "p95", "p99", "max"))
 _EMPTY: dict[str, dict[str, None]] = {
     "sojourn_ms": _SHAPE,
@@ -667,7 +691,7 @@ _OF_KIND: dict[str, dict[str, Any]] = {
 def _flatten(record: RunRecord) -> dict[str, Any]:
     result = record.result
     row: dict[str, Any] = {"world": record.world, "seed": record.seed}
-    row |= {f"set.{key}": value for key, value in record.set.items()}
+    row |= {f"set.{key}": value_as_csv(value) for key, value in record.set.items()}
     row["duration_s"] = result["duration_s"]
     row["goodput_mbit"] = goodput(result)
     for name, hop in result["hops"].items():

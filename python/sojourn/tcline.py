@@ -9,9 +9,15 @@ from sojourn import _core, queues
 
 CHANGES = re.compile(r"; [0-9.]+(?:ns|us|ms|s|min|h): ")
 """Separates the lines of a discipline that changes during a run."""
-DOWN = "eth0 sends to the right; at home LAN or sqm-scripts' ifb"
-UP = "eth0 sends to the left; at home WAN"
-BOTH = "eth0 sends to either side; at home LAN and WAN"
+DOWN, UP, BOTH = "to the right", "to the left", "to the right and to the left"
+CLEAR = "tc qdisc del dev eth0 root"
+"""Takes the root discipline from an interface."""
+BEFORE = (
+    "eth0 stands for the interface that sends to the right or to the left: LAN or an ifb if that is a download, WAN if "
+    "it is an upload. The commands need an interface without another discipline. So type this before each of them (an "
+    "error of it means that none was set):"
+)
+"""What holds for all commands: which interface is meant, and the state in which it has to be. `CLEAR` follows."""
 
 
 def by_queues(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, ...], list[str]]:
@@ -28,7 +34,7 @@ def by_queues(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, ...], list[st
 
 
 def where(names: Sequence[str]) -> str:
-    """These queues, and which interface of a router eth0 stands for in their commands."""
+    """These queues, and the direction in which they send."""
     up = [name.endswith(queues.REVERSE) for name in names]
     return f"{' and '.join(names)} ({UP if all(up) else BOTH if any(up) else DOWN})"
 

@@ -123,20 +123,34 @@ def written(value: object, digits: int = 3) -> str:
     if isinstance(value, float):
         return number_text(value, digits)
     if not isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        return toml_text(value)
     found = quantity(value)
     return found.text(digits) if found and found.kind in ("time", "rate") else value
+
+
+def toml_text(value: object) -> str:
+    """A value in one line of TOML: `{ trace = "a.csv", scale = 0.5 }`."""
+    if isinstance(value, Mapping):
+        pairs = [f"{_toml_key(str(key))} = {toml_text(inner)}" for key, inner in value.items()]
+        return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_text, value))}]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _toml_key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key, ensure_ascii=False)
 
 
 def schedule_text(value: object) -> object:
     """A value as its description has it: one that changes with time is the first, then each later one with its time.
 
-    Other lists, such as a measuring window, are JSON.
+    Other lists, such as a measuring window, and tables are TOML.
     """
-    if not isinstance(value, list):
+    if not isinstance(value, list | Mapping):
         return value
-    if not all(isinstance(step, list) and len(step) == 2 for step in value):
-        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Mapping) or not all(isinstance(step, list) and len(step) == 2 for step in value):
+        return toml_text(value)
     return "; ".join(line if number == 0 else f"{at}: {line}" for number, (at, line) in enumerate(value))
 
 
@@ -156,8 +170,49 @@ def disciplines_of(line: str) -> list[str]:
 
 
 def short_name(line: str) -> str:
-    """A line without its parameters: `htb + codel`."""
-    return " + ".join(disciplines_of(line))
+    """A line without its parameters: `htb + codel`; of a discipline that changes, all its names: `cake → fq_codel`.
+
+    Where only parameters change, the name stands twice: `cake → cake`.
+    """
+    names = [" + ".join(disciplines_of(one)) for one in lines_of(line)]
+    changes = [name for name, before in zip(names[1:], names, strict=False) if name != before]
+    return " → ".join([names[0], *(changes or names[1:2])])
+
+
+def short_names(lines: Sequence[str]) -> list[str]:
+    """Lines as `short_name`, if all of them stay different; otherwise as they are."""
+    names = [short_name(line) for line in lines]
+    return names if len(set(names)) == len(names) else list(lines)
+
+
+def merged(cases: Sequence[Sequence[str]]) -> list[str]:
+    """A label for each case that has several lines, one for each queue, so that it holds for each of these.
+
+    Words in which the lines differ stand together (`cake dual-dsthost or dual-srchost`). What all cases of a discipline
+    begin with is left out, but for its name.
+    """
+    whole = []
+    for lines in cases:
+        parts = [line.split() for line in dict.fromkeys(lines)]
+        if len({len(part) for part in parts}) == 1:
+            whole.append([" or ".join(dict.fromkeys(column)) for column in zip(*parts, strict=True)])
+        else:
+            whole.append(" or ".join(dict.fromkeys(lines)).split())
+    labels = [" ".join([own[0], *own[_begin(own, whole) :]]) for own in whole]
+    return labels if len(set(labels)) == len(labels) else [" ".join(own) for own in whole]
+
+
+def _begin(own: Sequence[str], all_words: Sequence[Sequence[str]]) -> int:
+    """How many words a label has in common with all others of its discipline, at least its name; a parameter's name
+    belongs to its value."""
+    alike = [others for others in all_words if others[0] == own[0]]
+    if len(alike) < 2:
+        return 1
+    count = 0
+    while count < min(map(len, alike)) and len({others[count] for others in alike}) == 1:
+        count += 1
+    values = any(others[count][0].isdigit() for others in alike if len(others) > count)
+    return max(1, count - 1 if values else count)
 
 
 def parameters_of(line: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from sojourn.cli.base import (
     scenario_argument,
     set_options,
     set_text,
+    warn,
 )
+from sojourn.plan import sift
 
 SHOWN = 40
 """Combinations that the text lists."""
@@ -40,8 +43,10 @@ def check(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int 
     """Read a scenario and print what would run: path, flows, base RTTs, combinations, and tc commands for a router."""
     plan = load_plan(file, sets, seed, seeds)
     runs, first = json.loads(plan.runs()), json.loads(plan.describe(0))
+    refused = _refused(plan)
     if form == "json":
         value = {"title": plan.title, "runs": runs, "first": first, "skipped": json.loads(plan.skipped())}
+        value["refused"] = refused
         value["rates"] = json.loads(plan.rates(0))
         value["commands"] = [
             {"queue": queue, "qdisc": qdisc, "line": line, "note": note}
@@ -58,6 +63,13 @@ def check(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int 
         _show_commands(_disciplines(plan, runs, first))
 
 
+def _refused(plan: _core.Plan) -> list[dict[str, Any]]:
+    """The combinations that the simulator does not play, with the reason, in JSON's words; to stderr too."""
+    _, refused = sift(plan, plan.refusal)
+    warn([f"'sojourn run' does not play {set_text(one['set'])}: {one['reason']}" for one in refused])
+    return refused
+
+
 def _show_rates(plan: _core.Plan) -> None:
     """Charts of the links whose rate changes, of the first combination."""
     shown = json.loads(plan.rates(0))
@@ -66,12 +78,14 @@ def _show_rates(plan: _core.Plan) -> None:
 
 
 def _disciplines(plan: _core.Plan, runs: list[dict[str, Any]], first: dict[str, Any]) -> list[tuple[str, str]]:
-    """The queues whose discipline is swept, each with all its disciplines; without such, the path's queues."""
+    """The queues whose discipline is swept, each with all its disciplines; without such, the path's queues, but for
+    those that the file does not describe."""
     path = [hop["name"] for hop in first["hops"]]
+    silent = queues.undescribed(tomllib.loads(plan.text), [one["set"] for one in runs], path)
     swept = {key: queues.queue_of_key(key, path) for one in runs for key in one["set"] if key.endswith(".qdisc")}
     chosen = [json.dumps([one["set"].get(key) for key in swept]) for one in runs]
     firsts = {values: number for number, values in reversed([*enumerate(chosen)])}
-    shown = [queue for queue in path if queue in swept.values()] or path
+    shown = [queue for queue in path if queue in swept.values()] or [queue for queue in path if queue not in silent]
     found: dict[tuple[str, str], None] = {}
     for number in sorted(firsts.values())[:SHOWN]:
         hops = json.loads(plan.describe(number))["hops"]
@@ -81,14 +95,16 @@ def _disciplines(plan: _core.Plan, runs: list[dict[str, Any]], first: dict[str, 
 
 def _show_commands(disciplines: list[tuple[str, str]]) -> None:
     """A line to paste for each discipline, unwrapped, or why there is none."""
-    for number, (names, group) in enumerate(tcline.by_queues(disciplines).items()):
-        if number:
-            click.echo()
-        screen.say(f"On a router, {tcline.where(names)}:")
+    if any(tcline.paste(qdisc)[0] for _, qdisc in disciplines):
+        screen.say(f"On a router, {tcline.BEFORE}")
+        click.echo(f"  {tcline.CLEAR}")
+    for names, group in tcline.by_queues(disciplines).items():
+        click.echo()
+        screen.say(f"For {tcline.where(names)}:")
         for qdisc in group:
             line, note = tcline.paste(qdisc)
             if line is None:
-                click.echo(f"  {qdisc}: {note}")
+                screen.say(f"  {qdisc}: {note}")
             else:
                 click.echo(f"  {line}" + (f"  # {note}" if note else ""))
 

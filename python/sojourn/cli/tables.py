@@ -27,6 +27,10 @@ def show(cases: Cases, baseline: str | None = None) -> None:
     click.echo()
     made = table.tables(cases)
     _print_queues([one for one in made if one.key == "queue"], cases)
+    for sentence in (unknown := table.undescribed(cases)):
+        screen.say(sentence)
+    if unknown:
+        click.echo()
     for one in made:
         if one.key != "queue":
             _print(_lines(one, cases))
@@ -43,10 +47,14 @@ def _commands(cases: Cases) -> None:
     """The commands to paste on a router for the compared disciplines, or why there is none."""
     from sojourn import table, tcline
 
-    for names, group in groupby(table.commands(cases), lambda one: one.queues):
+    commands = table.commands(cases)
+    if any(one.line for one in commands):
+        screen.say(f"On a router, {tcline.BEFORE}")
+        click.echo(tcline.CLEAR)
+    for names, group in groupby(commands, lambda one: one.queues):
         found = list(group)
         if any(one.line for one in found):
-            screen.say(f"On a router, {tcline.where(names)}:")
+            screen.say(f"For {tcline.where(names)}:")
         for one in found:
             if one.line:
                 for line in screen.continued(one.line):
