@@ -219,11 +219,13 @@ def test_check_groups_commands_by_interface_and_writes_a_change_as_lines(sojourn
     said = sojourn("check", "line.toml").stdout
     assert "hop.home.qdisc = cake bandwidth 19mbit; 30s: cake bandwidth 9mbit" in " ".join(said.split())
     assert "\n\n\n" not in said
-    down, up = said.split("On a router, ")[1:]
-    assert down.startswith("home (eth0 ")
+    _, down, up = said.split("For ")
+    assert said.count("tc qdisc del dev eth0 root") == 1
+    assert "LAN or an ifb if that is a download, WAN if it is an upload" in " ".join(said.split())
+    assert down.startswith("home (to the right):")
     assert "rate 19mbit" in down
     assert "1900kbit" not in down
-    assert up.startswith("home.reverse (eth0 ")
+    assert up.startswith("home.reverse (to the left):")
     assert "1900kbit" in up
     assert "19mbit" not in up
 

@@ -7,6 +7,7 @@ sends for it, and for our own line after reading it, differ only in attributes t
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -15,6 +16,7 @@ import subprocess
 import tarfile
 import tomllib
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,8 @@ from typing import Any
 import pytest
 
 from conftest import ROOT, skip_loudly
-from sojourn import _core, tcline
+from sojourn import _core, sweep, tcline
+from sojourn.cli import tables
 from sojourn.errors import Refusal
 from sojourn.kernel import places, source
 
@@ -398,3 +401,41 @@ def test_the_line_to_paste_of_variants_and_shapers() -> None:
     assert tcline.paste("hhf limit 500")[0] == "tc qdisc replace dev eth0 root hhf limit 500"
     assert tcline.paste("fq_kodel") == (None, tcline.paste("fq_kodel")[1])
     assert "fq_codel" in tcline.paste("fq_kodel")[1]
+
+
+def in_a_namespace(commands: list[str]) -> list[str]:
+    """What is said to the commands, one after the other, each by a shell, on one interface of a namespace of their own."""
+    script = 'while IFS= read -r line; do sh -c "$line" 2>&1 | tr "\\n" " "; echo; done'
+    environment = {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin", "LC_ALL": "C"}
+    text = "".join(command.replace("eth0", "lo") + "\n" for command in commands)
+    done = subprocess.run(
+        ["unshare", "-rn", "sh", "-c", script], input=text, capture_output=True, text=True, check=True, env=environment
+    )
+    return done.stdout.splitlines()
+
+
+def test_the_printed_commands_work_one_after_the_other_with_what_is_said_before_them(tc: Tc, tmp_path: Path) -> None:
+    """Disciplines that this machine's kernel lacks are told from faults by the kernel's own words."""
+    swept = ["pfifo limit 9", "tbf rate 1mbit burst 5k limit 9k", "htb rate 8mbit child pfifo", "htb rate 8mbit child bfifo"]
+    swept += ["tbf rate 1mbit burst 5k latency 50ms child pfifo", "htb rate 9mbit", "codel", "cake bandwidth 8mbit"]
+    path = tmp_path / "line.toml"
+    path.write_text(
+        'duration = "1s"\n[[hop]]\nname = "home"\nrate = "9mbit"\ndelay = "5ms"\n[[flow]]\nkind = "bulk"\n'
+        f'[sweep]\n"hop.home.qdisc" = {json.dumps(swept)}\n'
+    )
+    out = io.StringIO()
+    with redirect_stdout(out), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "400")
+        tables.show(sweep.compare(path).cases())
+    printed = [line.replace(" && \\", " &&") for line in out.getvalue().split("On a router")[1].splitlines()]
+    before, *commands = [line for line in "\n".join(printed).replace("&&\n", "&& ").splitlines() if line[:3] == "tc "]
+    assert before == tcline.CLEAR
+    assert len(commands) == len(swept)
+    lacking = "Error: Specified qdisc kind is unknown."
+    typed = [line for command in commands for line in (before, command)]
+    said = [answer.strip() for answer in in_a_namespace(typed)][1::2]
+    faults = [pair for pair in zip(commands, said, strict=True) if pair[1] not in ("", lacking)]
+    assert not faults
+    if said.count("") < 4:
+        skip_loudly("this kernel has fewer than four of the disciplines")
+    assert any(answer.strip() not in ("", lacking) for answer in in_a_namespace(commands)), "they need what is before"

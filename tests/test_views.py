@@ -56,7 +56,8 @@ def scenarios(draw: st.DrawFn) -> str:
         rates = [draw(st.sampled_from(["500kbit", "2mbit", "20mbit"])) for _ in range(2)]
         lines = [draw(st.sampled_from(QDISCS)) for _ in range(2)]
         text += f'[[hop]]\nname = "{name}"\nrate = "{rates[0]}"\ndelay = "5ms"\nqdisc = "{lines[0]}"\n'
-        text += f'reverse = {{ rate = "{rates[1]}", qdisc = "{lines[1]}" }}\n'
+        given = f', qdisc = "{lines[1]}"' if draw(st.booleans()) else ""
+        text += f'reverse = {{ rate = "{rates[1]}"{given} }}\n'
     for flow in draw(st.sets(st.sampled_from(sorted(FLOWS)), min_size=1, max_size=4)):
         text += f'[[flow]]\nname = "{flow}"\n{FLOWS[flow]}\n'
     keys = [f"hop.{name}{way}.{key}" for name in names for way in ("", ".reverse") for key in ("qdisc", "rate")]
@@ -93,8 +94,8 @@ def text_rows(text: str, shown: list[str], queue: str) -> list[str]:
     """The rows of a queue, of a text that is wide enough for whole rows; queues may share a table."""
     lines = text.splitlines()
     together = any(line.split()[:1] == ["queues"] for line in lines)
-    title = ["queues"] if together else ["queue", queue]
-    begin = next(at for at, line in enumerate(lines) if line.split()[: len(title)] == title)
+    title = r"queues\b" if together else rf"queue {re.escape(queue)}(:|\s|$)"
+    begin = next(at for at, line in enumerate(lines) if re.match(title, line))
     begin = next(at for at in range(begin, len(lines)) if set(lines[at].strip()) == {"─"}) + 1
     rows = lines[begin : lines.index("", begin)]
     if together:
@@ -105,14 +106,21 @@ def text_rows(text: str, shown: list[str], queue: str) -> list[str]:
     return rows
 
 
+def queue_key(queue: str) -> str:
+    return f"hop.{queue}.qdisc"
+
+
 def check_rows_against_json(cases: Cases, text: str, runs: list[dict[str, Any]]) -> None:
     shown = [one for one in table.tables(cases) if one.key == "queue"]
     assert [one.queue for one in shown] == cases.shown
     for one in shown:
         lines = text_rows(text, cases.shown, one.queue)
         assert len(lines) == len(cases.sets)
-        for line, row, chosen in zip(lines, one.rows, cases.sets, strict=True):
+        for line, row, chosen, of_case in zip(lines, one.rows, cases.sets, cases.qdiscs, strict=True):
             assert line.strip().startswith(row.label)
+            if any(line in row.label for line in QDISCS):  # it names a discipline: its own is named
+                swept = [value for key, value in chosen.items() if key == queue_key(one.queue)]
+                assert any(own in f"{one.title} {row.label}" for own in (*swept, of_case[one.queue]))
             cells = re.split(r"\s{2,}", line.strip().removeprefix(row.label).strip())
             expected = []
             for column in one.columns:
@@ -165,7 +173,7 @@ def test_each_row_of_a_report_is_of_the_queue_that_it_names(
     page = html.unescape(report.write(place, done.runs).read_text())
     runs = [record.result for record in done.runs]
     for one in (one for one in table.tables(done.cases()) if one.key == "queue"):
-        found = re.search(rf">Queue {re.escape(one.queue)}<.*?<tbody>(.*?)</tbody>", page, re.DOTALL)
+        found = re.search(rf">Queue {re.escape(one.queue)}[<:].*?<tbody>(.*?)</tbody>", page, re.DOTALL)
         assert found, one.queue
         rows = re.findall(r"<tr.*?</tr>", found[1], re.DOTALL)
         at = next(place for place, column in enumerate(one.columns) if column.path == "sojourn_ms.p95")
@@ -703,10 +711,83 @@ def test_labels_that_are_repeated_and_commands_are_those_of_their_queue(tmp_path
     assert all(("3mbit" in (line or "")) == ("home" not in names) for names, line in commands if "mbit" in (line or ""))
 
 
+MIRRORED = """
+title = "Up and down"
+duration = "3s"
+[[hop]]
+name = "home"
+rate = "5mbit"
+delay = "15ms"
+qdisc = "fq_codel"
+[[flow]]
+kind = "bulk"
+direction = "both"
+[sweep]
+"hop.home.qdisc" = ["pfifo limit 100", "codel", "fq_codel"]
+"""
+
+
+def test_a_queue_without_a_discipline_in_the_file_is_named_by_its_own_and_has_no_command(tmp_path: Path) -> None:
+    path = tmp_path / "mirrored.toml"
+    path.write_text(MIRRORED)
+    done = sweep.compare(path)
+    cases = done.cases()
+    assert cases.undescribed == ("home.reverse",)
+    assert "home.reverse" in cases.shown
+    own = ["pfifo: pfifo limit 100", "codel: pfifo limit 1000", "fq_codel: pfifo limit 10240"]
+    assert cases.labels("home.reverse") == own
+    assert cases.labels("home") == ["pfifo limit 100", "codel", "fq_codel"]
+    assert {one.queues for one in table.commands(cases)} == {("home",)}
+    (sentence,) = table.undescribed(cases)
+    assert "pfifo limit 100, pfifo limit 1000, pfifo limit 10240" in sentence
+    for width in (40, 80, 200):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("COLUMNS", str(width))
+            text = " ".join(printed(cases).split())
+        assert " ".join(sentence.split()) in text
+    for given in ('up = { qdisc = "codel" }', 'reverse = { qdisc = "codel" }'):
+        path.write_text(MIRRORED.replace('qdisc = "fq_codel"\n', f'qdisc = "fq_codel"\n{given}\n'))
+        cases = sweep.compare(path).cases()
+        assert (cases.undescribed, table.undescribed(cases)) == ((), [])
+        titles = [one.title for one in table.tables(cases) if one.key == "queue"]
+        assert titles == ["queue home", "queue home.reverse: codel limit 1000"]
+    swept = MIRRORED.replace("hop.home.qdisc", "hop.home.up.qdisc")
+    path.write_text(swept)
+    assert sweep.compare(path).cases().undescribed == ()
+
+
+def test_labels_about_no_queue_hold_for_both_directions_that_are_swept_together(tmp_path: Path) -> None:
+    cases = sweep.compare(ROOT / "scenarios/two-users.toml").cases()
+    assert cases.short_labels() == ["fq_codel", "cake flows", "cake dual-dsthost or dual-srchost"]
+    assert words.merged([("cake bandwidth 9mbit nat", "cake bandwidth 1mbit nat"), ("cake", "cake")]) == [
+        "cake bandwidth 9mbit or 1mbit nat",
+        "cake",
+    ]
+    limits = [("codel limit 9", "codel limit 9"), ("codel limit 8", "codel limit 7")]
+    assert words.merged(limits) == ["codel limit 9", "codel limit 8 or 7"]
+    assert words.merged([("codel", "pfifo limit 3"), ("codel", "pie")]) == ["codel or pfifo limit 3", "codel or pie"]
+
+
+def test_a_schedule_is_named_by_its_changes_and_has_no_command(tmp_path: Path) -> None:
+    path = tmp_path / "schedule.toml"
+    steps = '[["0s", "cake bandwidth 4mbit"], ["1s", "fq_codel"]]'
+    path.write_text(MIRRORED.replace('["pfifo limit 100", "codel", "fq_codel"]', f'["cake bandwidth 4mbit", {steps}]'))
+    cases = sweep.compare(path).cases()
+    assert cases.short_labels() == ["cake", "cake → fq_codel"]
+    plain, changing = table.commands(cases)
+    assert plain.line == "tc qdisc replace dev eth0 root cake bandwidth 4mbit"
+    assert changing.discipline == "cake bandwidth 4mbit; 1s: fq_codel"
+    assert changing.line is None
+    assert "changes during the run" in changing.note
+    assert "fq_codel limit" not in printed(cases).split("On a router")[1]
+    assert words.short_name("cake bandwidth 9mbit; 5s: cake bandwidth 8mbit; 9s: cake") == "cake → cake"
+    assert words.short_name("htb rate 8mbit child codel; 5s: pie; 9s: pie; 10s: codel") == "htb + codel → pie → codel"
+
+
 def test_a_shaper_is_called_by_both_names_and_drawn_in_its_childs_colour() -> None:
     assert words.short_name("htb rate 8mbit child fq_codel limit 9") == "htb + fq_codel"
     assert words.parameters_of("htb rate 8mbit child fq_codel limit 9") == "rate 8mbit; limit 9"
-    assert [words.short_name(one) for one in ("cake", "", "codel limit 9; 30s: fq")] == ["cake", "", "codel"]
+    assert [words.short_name(one) for one in ("cake", "", "codel limit 9; 30s: fq")] == ["cake", "", "codel → fq"]
     assert plot.colours(["htb rate 8mbit child fq_codel"]) == plot.colours(["fq_codel"])
     sets = [{"hop.a.qdisc": one} for one in ("codel", "htb rate 8mbit child codel", "htb rate 8mbit child cake")]
     chosen = {wanted: paired._baseline(sets, "hop.a.qdisc", wanted) for wanted in ("codel", "cake", "htb + codel")}

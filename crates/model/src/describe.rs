@@ -57,7 +57,7 @@ impl Description {
         let nominal = flows.iter().map(|flow| flow.rtt.nominal()).max().unwrap_or_default();
         let bdps: Vec<f64> = frames.iter().map(|frame| frame.bdp(nominal)).collect();
         let pauses: Vec<_> = frames.iter().flat_map(Frame::pauses).collect();
-        let mut hops = frames.into_iter().map(|frame| frame.finish(nominal)).collect::<Result<Vec<_>, _>>()?;
+        let mut hops = frames.into_iter().map(|frame| frame.finish(nominal, duration)).collect::<Result<Vec<_>, _>>()?;
         pause::between(&mut hops, &pauses, flows.iter().map(Flow::largest).max().unwrap_or(0))?;
         let flows = counted(flows, &hops, &bdps)?;
         check_users(&flows, access.is_some())?;
@@ -117,7 +117,9 @@ fn measure(reader: &Reader<'_>, duration: Time) -> Result<(Time, Time), Error> {
     if from < to && to <= duration {
         Ok((from, to))
     } else {
-        Err(field.fault(format!("expected a window within the duration of {duration}")))
+        let tenth = Time(duration.0 / 10);
+        let window = format!("a window within the duration of {duration}, such as [\"{tenth}\", \"end\"]");
+        Err(field.fault(format!("expected {window}; a run that is made shorter needs another measure too")))
     }
 }
 

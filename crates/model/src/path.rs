@@ -62,7 +62,7 @@ impl<'a> Frame<'a> {
         }
         let rate = capacity(&reader.field("rate")?, duration)?;
         let right = Leg {
-            delay: delays(&reader.field("delay")?)?,
+            delay: delays(&reader.field("delay")?, duration)?,
             overhead: reader.field("overhead")?.integer(0, 1000)?,
             nic: nic(context, table, &path)?,
             impair: reader.given("impair").map(|field| impair(&field)).transpose()?.flatten(),
@@ -90,7 +90,7 @@ impl<'a> Frame<'a> {
                 let own = nic(context, reverse, &path)?;
                 let rate = given("rate").map_or(Ok(right.rate.clone()), |field| capacity(&field, duration))?;
                 Leg {
-                    delay: given("delay").map_or(Ok(right.delay.clone()), |field| delays(&field))?,
+                    delay: given("delay").map_or(Ok(right.delay.clone()), |field| delays(&field, duration))?,
                     overhead: given("overhead").map_or(Ok(right.overhead), |field| field.integer(0, 1000))?,
                     nic: own.or(right.nic),
                     impair: given("impair").map(|field| impair(&field)).transpose()?.flatten(),
@@ -111,9 +111,9 @@ impl<'a> Frame<'a> {
     }
 
     /// The hop, with its disciplines' sizes in bdp worked out; without flow control, which needs its neighbours too.
-    pub(crate) fn finish(self, longest_rtt: Span) -> Result<Hop, Error> {
-        let right = self.right.finish(longest_rtt, None)?;
-        let left = self.left.finish(longest_rtt, Some(&right.qdisc))?;
+    pub(crate) fn finish(self, longest_rtt: Span, duration: Time) -> Result<Hop, Error> {
+        let right = self.right.finish(longest_rtt, duration, None)?;
+        let left = self.left.finish(longest_rtt, duration, Some(&right.qdisc))?;
         Ok(Hop { name: self.name, right, left })
     }
 
@@ -129,11 +129,11 @@ impl<'a> Frame<'a> {
 }
 
 impl Leg<'_> {
-    fn finish(self, longest_rtt: Span, other: Option<&Spec>) -> Result<Link, Error> {
+    fn finish(self, longest_rtt: Span, duration: Time, other: Option<&Spec>) -> Result<Link, Error> {
         let (qdisc, changes) = match (&self.qdisc, other) {
             (Some(field), _) => {
                 let scale = Scale { bdp: bdp(&self.rate, longest_rtt), packet: PACKET + self.overhead };
-                let (qdisc, changes) = disciplines(field, &scale)?;
+                let (qdisc, changes) = disciplines(field, &scale, duration)?;
                 let later = changes.iter().map(|(_, change)| change.spec());
                 let said = [&qdisc].into_iter().chain(later).flat_map(|spec| self.advise(spec));
                 said.for_each(|sentence| field.warn(&sentence));
@@ -208,10 +208,14 @@ struct Scale {
 }
 
 /// Reads a hop's discipline and its later changes.
-fn disciplines(field: &Field<'_>, scale: &Scale) -> Result<(Spec, Vec<(Time, QdiscChange)>), Error> {
+fn disciplines(
+    field: &Field<'_>,
+    scale: &Scale,
+    duration: Time,
+) -> Result<(Spec, Vec<(Time, QdiscChange)>), Error> {
     let Some(items) = field.items() else { return Ok((discipline(field, scale)?, Vec::new())) };
     let mut present: Option<Spec> = None;
-    let mut all = steps(field, &items, |line| {
+    let mut all = steps(field, &items, duration, |line| {
         let step = change(line, scale, present.as_ref())?;
         if items.len() > 1 && matches!(step.spec(), Spec::Noqueue(_)) {
             return Err(line.fault("expected noqueue for the whole run, or a discipline with a queue at each time"));
@@ -388,14 +392,14 @@ fn capacity(field: &Field<'_>, duration: Time) -> Result<Capacity, Error> {
         return traced(&name, Some(scale), duration);
     }
     match field.items() {
-        Some(items) => stepped(field, &items).map(Capacity::Steps),
+        Some(items) => stepped(field, &items, duration).map(Capacity::Steps),
         None => Ok(Capacity::Steps(vec![(Time::ZERO, field.rate()?)])),
     }
 }
 
 /// Steps of the rate, of which some but not all may be outages.
-fn stepped(field: &Field<'_>, items: &[Field<'_>]) -> Result<Vec<(Time, Rate)>, Error> {
-    let steps = steps(field, items, |item: &Field<'_>| item.step_rate())?;
+fn stepped(field: &Field<'_>, items: &[Field<'_>], duration: Time) -> Result<Vec<(Time, Rate)>, Error> {
+    let steps = steps(field, items, duration, |item: &Field<'_>| item.step_rate())?;
     if steps.iter().all(|(_, rate)| *rate == rates::at_least_a_bit(0)) {
         return Err(field.fault("expected a rate above zero at one time at least: this link never carries anything"));
     }
@@ -413,7 +417,10 @@ fn traced(name: &Field<'_>, scale: Option<Field<'_>>, duration: Time) -> Result<
         (TraceFile::Rates(rates), _) => rates,
     };
     let rates = match &scale {
-        Some(scale) => rates.scaled(scale.number()?).ok_or_else(|| scale.fault("expected rates of at most 10tbit"))?,
+        Some(scale) => {
+            let factor = scale.number().map_err(|_| scale.fault("expected a number above zero, such as 0.5"))?;
+            rates.scaled(factor).ok_or_else(|| scale.fault("expected rates of at most 10tbit"))?
+        }
         None => (*rates).clone(),
     };
     if let Some(doubt) = rates.doubt() {
@@ -441,9 +448,9 @@ fn trace(field: &Field<'_>) -> Result<TraceFile, Error> {
     Ok(file)
 }
 
-fn delays(field: &Field<'_>) -> Result<Vec<(Time, Span)>, Error> {
+fn delays(field: &Field<'_>, duration: Time) -> Result<Vec<(Time, Span)>, Error> {
     match field.items() {
-        Some(items) => steps(field, &items, |item: &Field<'_>| item.span()),
+        Some(items) => steps(field, &items, duration, |item: &Field<'_>| item.span()),
         None => Ok(vec![(Time::ZERO, field.span()?)]),
     }
 }
@@ -452,6 +459,7 @@ fn delays(field: &Field<'_>) -> Result<Vec<(Time, Span)>, Error> {
 fn steps<T>(
     field: &Field<'_>,
     items: &[Field<'_>],
+    duration: Time,
     mut read: impl FnMut(&Field<'_>) -> Result<T, Error>,
 ) -> Result<Vec<(Time, T)>, Error> {
     let mut steps: Vec<(Time, T)> = Vec::with_capacity(items.len());
@@ -464,6 +472,9 @@ fn steps<T>(
                 return Err(time.fault(format!("expected a later time than that of the step before ({last})")));
             }
             _ => steps.push((at, read(&value)?)),
+        }
+        if at >= duration {
+            time.warn(&format!("the run ends at {duration}, so this step changes nothing"));
         }
     }
     if steps.is_empty() { Err(field.unexpected()) } else { Ok(steps) }

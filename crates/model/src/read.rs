@@ -288,6 +288,11 @@ impl Field<'_> {
         Field { context: self.context, key: self.key, address: self.address.clone(), value: Cow::Borrowed(value) }
     }
 
+    /// A part of this value with a key of its own.
+    fn named_part<'b>(&'b self, name: &str, value: &'b Value) -> Field<'b> {
+        Field { address: format!("{}.{name}", self.address), ..self.part(value) }
+    }
+
     /// The two items of a pair.
     pub(crate) fn pair(&self) -> Result<[Field<'_>; 2], Error> {
         let items = self.items().ok_or_else(|| self.unexpected())?;
@@ -297,7 +302,7 @@ impl Field<'_> {
     /// The items of an inline table with exactly these keys, in this order.
     pub(crate) fn parts<const N: usize>(&self, names: [&str; N]) -> Option<[Field<'_>; N]> {
         let Kind::Table(table) = &self.value.kind else { return None };
-        let found: Option<Vec<_>> = names.iter().map(|name| table.get(name).map(|v| self.part(v))).collect();
+        let found: Option<Vec<_>> = names.iter().map(|name| table.get(name).map(|v| self.named_part(name, v))).collect();
         if table.entries.len() == N { <[Field<'_>; N]>::try_from(found?).ok() } else { None }
     }
 

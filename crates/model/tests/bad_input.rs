@@ -235,9 +235,14 @@ fn a_trace_must_be_there_and_sound() {
     };
     std::fs::write(folder.join("sound.csv"), "time,rate_gbit\n0,1\n9,2\n").expect("written");
     std::fs::write(folder.join("sound.down"), "1\n2\n").expect("written");
-    says(&scaled("sound.csv", "0"), 5, "hop.bottleneck.rate", "scale");
-    says(&scaled("sound.csv", "1e9"), 5, "hop.bottleneck.rate", "at most 10tbit");
-    says(&scaled("sound.down", "2"), 5, "hop.bottleneck.rate", "expected only for a trace of rates");
+    for (name, scale, what) in [
+        ("sound.csv", "0", "expected a number above zero"),
+        ("sound.csv", "\"1\"", "expected a number above zero"),
+        ("sound.csv", "1e9", "at most 10tbit"),
+        ("sound.down", "2", "expected only for a trace of rates"),
+    ] {
+        says(&scaled(name, scale), 5, &format!("hop.bottleneck.rate.scale = {scale}"), what);
+    }
     std::fs::write(folder.join("binary.down"), [0u8, 159, 146, 150]).expect("written");
     says(&rate("binary.down"), 5, "hop.bottleneck.rate", "no text");
     says(&rate(""), 5, "hop.bottleneck.rate", "cannot read");
@@ -506,6 +511,32 @@ fn a_flow_that_never_starts_is_warned_of() {
     let text = format!("{SOUND}start = \"10s\"\n");
     let plan = load(text.as_bytes(), &LoadOptions::default()).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(plan.warnings, ["flow.bulk0: starts when the run is over"]);
+}
+
+#[test]
+fn a_step_at_or_after_the_end_is_warned_of() {
+    for (key, old, first, later) in [
+        ("qdisc", "codel limit 100", "codel", "fq_codel"),
+        ("rate", "10mbit", "10mbit", "1mbit"),
+        ("delay", "10ms", "10ms", "20ms"),
+    ] {
+        for (time, count) in [("9999ms", 0), ("10s", 1), ("30s", 1)] {
+            let steps = format!("{key} = [[\"0s\", \"{first}\"], [\"{time}\", \"{later}\"]]");
+            let text = SOUND.replace(&format!("{key} = \"{old}\""), &steps);
+            let plan = load(text.as_bytes(), &LoadOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(plan.warnings.len(), count, "{key} {time}: {:?}", plan.warnings);
+            for said in &plan.warnings {
+                assert!(said.starts_with(&format!("hop.bottleneck.{key} = \"{time}\": the run ends at 10s")), "{said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_window_beyond_the_end_says_which_would_do() {
+    let text = SOUND.replace("\"10s\"", "\"5s\"\nmeasure = [\"10s\", \"end\"]");
+    let error = load(text.as_bytes(), &LoadOptions::default()).err().expect("an error");
+    says(&error, 3, "measure", "such as [\"500ms\", \"end\"]; a run that is made shorter needs another measure too");
 }
 
 #[test]

@@ -65,7 +65,7 @@ def check(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int 
 
 def _refused(plan: _core.Plan) -> list[dict[str, Any]]:
     """The combinations that the simulator does not play, with the reason, in JSON's words; to stderr too."""
-    _, refused = sift(plan, plan.refusal)
+    _, refused = sift(plan, plan.sim_refusal)
     warn([f"'sojourn run' does not play {set_text(one['set'])}: {one['reason']}" for one in refused])
     return refused
 

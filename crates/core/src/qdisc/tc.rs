@@ -1026,6 +1026,7 @@ mod tests {
         assert_eq!(read("pfifo_fast bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1").0, read("prio").0);
         for line in ["htb", "htb default 10", "htb r2q 5", "htb direct_qlen 1024"] {
             assert!(error(line).contains("htb rate 10mbit child fq_codel"), "{line}");
+            assert!(error(line).contains("htb shapes by its classes"), "{line}");
         }
     }
 

@@ -288,7 +288,7 @@ impl Parameters for Params {
         param!(Params.ingress, Unit::Flag("egress"), "count dropped packets as sent: the bottleneck is before us"),
         Param::impossible(
             "autorate-ingress",
-            "it sets the bandwidth from what arrives, which is not here: give a bandwidth",
+            "sojourn does not set the bandwidth from what arrives: leave this word out, and give a bandwidth if none is given",
         ),
         Param::impossible("fwmark", "packets here carry no mark of a firewall"),
         param!(

@@ -73,7 +73,9 @@ fn names_stand_for_round_trips_and_links() {
 fn what_cannot_be_is_said() {
     let error = |line: &str| line.parse::<Spec>().expect_err(line).to_string();
     assert!(error("cake fwmark 0xff").contains("no mark of a firewall"));
-    assert!(error("cake autorate-ingress").contains("give a bandwidth"));
+    for line in ["cake autorate-ingress", "cake bandwidth 10mbit autorate-ingress"] {
+        assert!(error(line).contains("leave this word out, and give a bandwidth if none is given"), "{line}");
+    }
     assert!(error("cake overhead 257").contains("-64 to 256"));
     assert!(error("cake overhead 250 ethernet").contains("-64 to 256"));
     assert!(error("cake diffserv3 besteffort").contains("given twice"));

@@ -276,7 +276,7 @@ fn tree(entries: &[Entry<'_>]) -> Result<OwnWords, Error> {
 }
 
 /// Why htb's own line is not enough.
-pub(crate) const HTB_CLASSES: &str = "shapes by its classes, and none is given; expected its class too (tc class show), or a line such as: htb rate 10mbit child fq_codel";
+pub(crate) const HTB_CLASSES: &str = "htb shapes by its classes, and none is given; expected its class too (tc class show), or a line such as: htb rate 10mbit child fq_codel";
 
 /// A shaper and the discipline below it.
 fn shaper(line: String, leaves: &[&Entry<'_>]) -> Result<OwnWords, Error> {
