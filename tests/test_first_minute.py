@@ -286,3 +286,21 @@ def test_the_progress_bar_says_no_total_that_is_not_the_runs(tmp_path: Path) -> 
     os.close(main)
     shown = {int(total) for total in re.findall(rb"\d+ of (\d+) simulated seconds", said)}
     assert shown <= {80}, said
+
+
+def test_check_says_what_the_simulator_does_not_play(sojourn: Run, small: Path) -> None:
+    told = sojourn("check", small, "--set", "hop.bottleneck.reverse.qdisc=hhf", "-f", "json")
+    assert "'sojourn run' does not play" in told.stderr
+    assert "hhf is not built yet in the simulator" in told.stderr
+    assert len(json.loads(told.stdout)["refused"]) == 2
+    refused = sojourn("run", small, "--set", "hop.bottleneck.reverse.qdisc=hhf", "-f", "json", code=2)
+    assert "hhf is not built yet in the simulator" in refused.stderr
+    assert json.loads(sojourn("check", small, "-f", "json").stdout)["refused"] == []
+
+
+def test_new_and_a_shorter_duration_say_what_to_set_too(sojourn: Run, tmp_path: Path) -> None:
+    sojourn("new", "line", *LINE)
+    refused = sojourn("run", "line.toml", "--set", "duration=5s", code=2)
+    assert 'measure = ["10s", "end"]: ' in refused.stderr
+    assert 'such as ["500ms", "end"]; a run that is made shorter needs another measure too' in refused.stderr
+    sojourn("check", "line.toml", "--set", "duration=5s", "--set", 'measure=["500ms", "end"]')

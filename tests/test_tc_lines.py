@@ -404,7 +404,7 @@ def test_the_line_to_paste_of_variants_and_shapers() -> None:
 
 
 def in_a_namespace(commands: list[str]) -> list[str]:
-    """What is said to the commands, one after the other, each by a shell, on one interface of a namespace of their own."""
+    """What is said to the commands, one after the other, each typed into a shell, on one interface of a namespace."""
     script = 'while IFS= read -r line; do sh -c "$line" 2>&1 | tr "\\n" " "; echo; done'
     environment = {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin", "LC_ALL": "C"}
     text = "".join(command.replace("eth0", "lo") + "\n" for command in commands)
@@ -416,7 +416,12 @@ def in_a_namespace(commands: list[str]) -> list[str]:
 
 def test_the_printed_commands_work_one_after_the_other_with_what_is_said_before_them(tc: Tc, tmp_path: Path) -> None:
     """Disciplines that this machine's kernel lacks are told from faults by the kernel's own words."""
-    swept = ["pfifo limit 9", "tbf rate 1mbit burst 5k limit 9k", "htb rate 8mbit child pfifo", "htb rate 8mbit child bfifo"]
+    swept = [
+        "pfifo limit 9",
+        "tbf rate 1mbit burst 5k limit 9k",
+        "htb rate 8mbit child pfifo",
+        "htb rate 8mbit child bfifo",
+    ]
     swept += ["tbf rate 1mbit burst 5k latency 50ms child pfifo", "htb rate 9mbit", "codel", "cake bandwidth 8mbit"]
     path = tmp_path / "line.toml"
     path.write_text(

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
+from pathlib import Path
+
 import pytest
 
+from conftest import Run
 from sojourn import words
 
 
@@ -42,3 +47,33 @@ def test_labels_say_what_differs_once_and_keep_different_values_apart() -> None:
     assert words.labels(delays) == ["a.delay 3.16 ms", "a.delay 10 ms"]
     near = [{"flow.b.rtt": "10001us"}, {"flow.b.rtt": "10002us"}]
     assert words.labels(near) == ["b.rtt 10.001 ms", "b.rtt 10.002 ms"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"trace": "a.csv", "scale": 0.5}, '{ trace = "a.csv", scale = 0.5 }'),
+        ([["0s", "cake"], ["5s", "fq_codel"]], '[["0s", "cake"], ["5s", "fq_codel"]]'),
+        ({"square": ["1mbit", "9mbit"], "period": "1s"}, '{ square = ["1mbit", "9mbit"], period = "1s" }'),
+        ({"a b": {}, "c": [True, 1, '"é\n']}, '{ "a b" = {}, c = [true, 1, "\\"é\\n"] }'),
+    ],
+)
+def test_lists_and_tables_are_written_as_toml(value: object, text: str) -> None:
+    assert words.toml_text(value) == text
+    assert tomllib.loads(f"value = {text}")["value"] == value
+
+
+def test_no_value_is_shown_in_pythons_notation(tmp_path: Path, sojourn: Run) -> None:
+    (tmp_path / "a.csv").write_text("time,rate_mbit\n0,5\n1,9\n")
+    (tmp_path / "traced.toml").write_text(
+        'duration = "1s"\n[[hop]]\nname = "a"\nrate = "9mbit"\ndelay = "5ms"\n[[flow]]\nkind = "bulk"\n[sweep]\n'
+        '"hop.a.rate" = ["9mbit", { trace = "a.csv" }]\n'
+        '"hop.a.qdisc" = [[["0s", "codel"], ["500ms", "pie"]]]\n'
+    )
+    csv = ("-f", "csv")
+    for arguments in (("check",), ("check", *csv), ("run", *csv), ("sweep", *csv), ("run",)):
+        said = sojourn(*arguments, "traced.toml").stdout
+        assert "{'" not in said
+        assert "['" not in said
+        assert re.search(r'\{ trace = "+a\.csv"+ \}', said) or (arguments == ("run",) and "trace" in said)
+    assert '[[""0s"", ""codel""], [""500ms"", ""pie""]]' in sojourn("run", "-f", "csv", "traced.toml").stdout

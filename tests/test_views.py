@@ -745,8 +745,8 @@ def test_a_queue_without_a_discipline_in_the_file_is_named_by_its_own_and_has_no
             patch.setenv("COLUMNS", str(width))
             text = " ".join(printed(cases).split())
         assert " ".join(sentence.split()) in text
-    for given in ('up = { qdisc = "codel" }', 'reverse = { qdisc = "codel" }'):
-        path.write_text(MIRRORED.replace('qdisc = "fq_codel"\n', f'qdisc = "fq_codel"\n{given}\n'))
+    for way in ('up = { qdisc = "codel" }', 'reverse = { qdisc = "codel" }'):
+        path.write_text(MIRRORED.replace('qdisc = "fq_codel"\n', f'qdisc = "fq_codel"\n{way}\n'))
         cases = sweep.compare(path).cases()
         assert (cases.undescribed, table.undescribed(cases)) == ((), [])
         titles = [one.title for one in table.tables(cases) if one.key == "queue"]

@@ -125,7 +125,7 @@ class Cases:
         return self.shown[0]
 
     def labels(self, queue: str | None = None) -> list[str]:
-        """Each case's label in a table of this queue: what differs from the others; where nothing varies, its discipline.
+        """Each case's label in a table of this queue: what differs from the others, or the discipline if nothing does.
 
         Where that names only disciplines of other queues and this queue has several, its own follow: `codel: pfifo
         limit 1000`. If it has one, `own_discipline` is it. Without `queue` they are the compared queue's.

@@ -79,7 +79,9 @@ def undescribed(
     """
     hops = document.get("hop", ())
     named = {hop.get("name", f"hop{place}"): hop for place, hop in enumerate(hops)}
-    given = {name + REVERSE for name, hop in named.items() for word in ("reverse", "up") if "qdisc" in hop.get(word, ())}
+    given = {
+        name + REVERSE for name, hop in named.items() for word in ("reverse", "up") if "qdisc" in hop.get(word, ())
+    }
     given |= set(_swept_disciplines(sets, queues))
     return tuple(queue for queue in queues if queue.endswith(REVERSE) and queue not in given)
 

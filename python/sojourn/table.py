@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -658,11 +658,6 @@ def as_csv(runs: Sequence[RunRecord]) -> str:
     return text.getvalue()
 
 
-def value_as_csv(value: object) -> object:
-    """A scenario's value in a cell: lists and tables as TOML."""
-    return words.toml_text(value) if isinstance(value, list | Mapping) else value
-
-
 _SHAPE = dict.fromkeys(("mean", "p50", "p75", "p95", "p99", "max"))
 _EMPTY: dict[str, dict[str, None]] = {
     "sojourn_ms": _SHAPE,
@@ -691,7 +686,7 @@ _OF_KIND: dict[str, dict[str, Any]] = {
 def _flatten(record: RunRecord) -> dict[str, Any]:
     result = record.result
     row: dict[str, Any] = {"world": record.world, "seed": record.seed}
-    row |= {f"set.{key}": value_as_csv(value) for key, value in record.set.items()}
+    row |= {f"set.{key}": words.cell_text(value) for key, value in record.set.items()}
     row["duration_s"] = result["duration_s"]
     row["goodput_mbit"] = goodput(result)
     for name, hop in result["hops"].items():

@@ -138,6 +138,11 @@ def toml_text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def cell_text(value: object) -> str:
+    """A scenario's value in a cell of a CSV: text as it is, lists and tables as TOML."""
+    return toml_text(value) if isinstance(value, list | Mapping) else str(value)
+
+
 def _toml_key(key: str) -> str:
     return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key, ensure_ascii=False)
 

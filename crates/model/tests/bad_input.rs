@@ -238,7 +238,7 @@ fn a_trace_must_be_there_and_sound() {
     for (name, scale, what) in [
         ("sound.csv", "0", "expected a number above zero"),
         ("sound.csv", "\"1\"", "expected a number above zero"),
-        ("sound.csv", "1e9", "at most 10tbit"),
+        ("sound.csv", "1000000000", "at most 10tbit"),
         ("sound.down", "2", "expected only for a trace of rates"),
     ] {
         says(&scaled(name, scale), 5, &format!("hop.bottleneck.rate.scale = {scale}"), what);

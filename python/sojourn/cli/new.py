@@ -35,7 +35,7 @@ TEXT = """\
 # All keys that a scenario may have: sojourn list keys
 title = "{name}: {down} down, {up} up"
 duration = "{duration}"  # of a run, in simulated time
-measure = ["{start}", "end"]  # results are from this time on; the start-up before is reported separately
+measure = ["{start}", "end"]  # results are from this time on, the start-up is reported apart; set it with duration
 
 # The line as it is today. "down" is the direction to the home, "up" the one from it. Packets that the line cannot
 # carry at once wait in the modem's buffer, which has room for as many as its "limit" says. When it is full of packets

@@ -28,6 +28,7 @@ from sojourn.cli.base import (
     warn,
 )
 from sojourn.cli.run import NOT_RANDOM, baseline_option, memory_option, world_of, world_option
+from sojourn.words import cell_text
 
 if TYPE_CHECKING:
     from sojourn.campaign import Combination, Swept, Until
@@ -266,7 +267,7 @@ def _as_csv(done: Swept, means: dict[str, list[Mean | None]]) -> str:
     heads += [name for address in means for name in (address, f"{address}.half_width")]
     rows = []
     for place, one in enumerate(done.combinations):
-        cells = [str(one.set.get(key, "")) for key in keys] + [str(len(one.indices))]
+        cells = [cell_text(one.set.get(key, "")) for key in keys] + [str(len(one.indices))]
         for found in means.values():
             mean = found[place]
             numbers = (None, None) if mean is None else (mean.value, mean.half_width)
