@@ -57,7 +57,8 @@ impl Description {
         let nominal = flows.iter().map(|flow| flow.rtt.nominal()).max().unwrap_or_default();
         let bdps: Vec<f64> = frames.iter().map(|frame| frame.bdp(nominal)).collect();
         let pauses: Vec<_> = frames.iter().flat_map(Frame::pauses).collect();
-        let mut hops = frames.into_iter().map(|frame| frame.finish(nominal, duration)).collect::<Result<Vec<_>, _>>()?;
+        let mut hops =
+            frames.into_iter().map(|frame| frame.finish(nominal, duration)).collect::<Result<Vec<_>, _>>()?;
         pause::between(&mut hops, &pauses, flows.iter().map(Flow::largest).max().unwrap_or(0))?;
         let flows = counted(flows, &hops, &bdps)?;
         check_users(&flows, access.is_some())?;

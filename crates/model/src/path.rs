@@ -208,11 +208,7 @@ struct Scale {
 }
 
 /// Reads a hop's discipline and its later changes.
-fn disciplines(
-    field: &Field<'_>,
-    scale: &Scale,
-    duration: Time,
-) -> Result<(Spec, Vec<(Time, QdiscChange)>), Error> {
+fn disciplines(field: &Field<'_>, scale: &Scale, duration: Time) -> Result<(Spec, Vec<(Time, QdiscChange)>), Error> {
     let Some(items) = field.items() else { return Ok((discipline(field, scale)?, Vec::new())) };
     let mut present: Option<Spec> = None;
     let mut all = steps(field, &items, duration, |line| {

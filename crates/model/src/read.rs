@@ -302,7 +302,8 @@ impl Field<'_> {
     /// The items of an inline table with exactly these keys, in this order.
     pub(crate) fn parts<const N: usize>(&self, names: [&str; N]) -> Option<[Field<'_>; N]> {
         let Kind::Table(table) = &self.value.kind else { return None };
-        let found: Option<Vec<_>> = names.iter().map(|name| table.get(name).map(|v| self.named_part(name, v))).collect();
+        let found: Option<Vec<_>> =
+            names.iter().map(|name| table.get(name).map(|v| self.named_part(name, v))).collect();
         if table.entries.len() == N { <[Field<'_>; N]>::try_from(found?).ok() } else { None }
     }
 
