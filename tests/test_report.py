@@ -75,6 +75,7 @@ def test_each_discipline_that_was_compared_has_its_command_with_a_copy_button(fo
     page = (folder / "report.html").read_text()
     commands = re.findall(r'<code>([^<]+)</code><button type="button" data-copy>', page)
     assert commands == [
+        "tc qdisc del dev eth0 root",
         "tc qdisc replace dev eth0 root pfifo limit 100",
         "tc qdisc replace dev eth0 root codel limit 1000",
     ]
