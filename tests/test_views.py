@@ -759,6 +759,17 @@ def test_a_queue_without_a_discipline_in_the_file_is_named_by_its_own_and_has_no
 def test_labels_about_no_queue_hold_for_both_directions_that_are_swept_together(tmp_path: Path) -> None:
     cases = sweep.compare(ROOT / "scenarios/two-users.toml").cases()
     assert cases.short_labels() == ["fq_codel", "cake flows", "cake dual-dsthost or dual-srchost"]
+    path = tmp_path / "zip.toml"
+    keys = ["hop.home.qdisc", "hop.home.reverse.qdisc"]
+    for down, up, expected in [
+        (["codel", "pie"], ["codel limit 9", "pie"], ["codel", "pie"]),
+        (["codel", "pie"], ["fq_codel", "pie"], ["codel or fq_codel", "pie"]),
+    ]:
+        swept = f"zip = [{json.dumps(keys)}]\n{json.dumps(keys[0])} = {json.dumps(down)}\n"
+        path.write_text(
+            f"{MIRRORED[: MIRRORED.index('[sweep]')]}[sweep]\n{swept}{json.dumps(keys[1])} = {json.dumps(up)}\n"
+        )
+        assert sweep.compare(path).cases().short_labels() == expected
     assert words.merged([("cake bandwidth 9mbit nat", "cake bandwidth 1mbit nat"), ("cake", "cake")]) == [
         "cake bandwidth 9mbit or 1mbit nat",
         "cake",

@@ -154,14 +154,14 @@ class Cases:
         said = labels(self.sets, queue, self.queues)
         return [label or of_case.get(queue, "") for label, of_case in zip(said, self.qdiscs, strict=True)]
 
-    def _for_both_directions(self) -> list[str] | None:
-        """Labels that hold for each of several queues whose disciplines are swept together; None without such."""
+    def _swept_together(self) -> list[list[str]]:
+        """The labels of each of several queues whose disciplines are swept together; none without such."""
         own = []
         for queue in self.queues:
             keys = self._keys(queue)
             if keys and all(key.endswith(".qdisc") and queues.queue_of_key(key, self.queues) == queue for key in keys):
                 own.append(labels(self.sets, queue, self.queues))
-        return words.merged(list(zip(*own, strict=True))) if len(own) > 1 else None
+        return own if len(own) > 1 else []
 
     def short_labels(self, queue: str | None = None) -> list[str]:
         """The labels in tables that are about no queue, and where a queue's labels are repeated: disciplines' names
@@ -174,12 +174,12 @@ class Cases:
         about = queue or self.compared
         if len(self._own_disciplines(about)) > 1:
             return self.labels(about)
-        whole = self._differences(about)
-        names = words.short_names(whole)
+        together = [] if queue else self._swept_together()
+        names = [words.short_names(one) for one in together or [self._differences(about)]]
         kinds = {words.short_name(line) for of_case in self.qdiscs for line in of_case.values() if line}
-        if names != whole and set(names) <= kinds:
-            return names
-        return (None if queue else self._for_both_directions()) or whole
+        if all(one == names[0] for one in names) and set(names[0]) <= kinds:
+            return names[0]
+        return words.merged(list(zip(*together, strict=True))) if together else self._differences(about)
 
     def along(self, queue: str) -> list[str]:
         """The queues of the path in the direction of this one."""
