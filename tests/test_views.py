@@ -751,6 +751,8 @@ def test_a_queue_without_a_discipline_in_the_file_is_named_by_its_own_and_has_no
         assert (cases.undescribed, table.undescribed(cases)) == ((), [])
         titles = [one.title for one in table.tables(cases) if one.key == "queue"]
         assert titles == ["queue home", "queue home.reverse: codel limit 1000"]
+    path.write_text(MIRRORED.replace('qdisc = "fq_codel"\n', 'qdisc = "fq_codel"\nup = { rate = "5mbit", }\n'))
+    assert sweep.compare(path).cases().compared == "home", "TOML 1.1, which Python may not read"
     swept = MIRRORED.replace("hop.home.qdisc", "hop.home.up.qdisc")
     path.write_text(swept)
     assert sweep.compare(path).cases().undescribed == ()

@@ -206,9 +206,7 @@ class Swept:
             flows=flows_of(abouts, users_of(self.plan.text, [one.set for one in combinations])),
             random=self.random,
             read=read,
-            undescribed=queues.undescribed(
-                tomllib.loads(self.plan.text), [one.set for one in combinations], list(self.hops)
-            ),
+            undescribed=queues.undescribed(self.plan.text, [one.set for one in combinations], list(self.hops)),
         )
         return made
 

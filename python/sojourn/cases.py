@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -215,9 +214,7 @@ def of_records(records: Sequence[Record]) -> Cases:
         ),
         random=any(is_random(one) for one in records),
         read=lambda address: [[read(one, address) for one in group] for group in groups],
-        undescribed=queues.undescribed(
-            tomllib.loads(records[0].scenario), [one["set"] for one in results], list(results[0]["hops"])
-        ),
+        undescribed=queues.undescribed(records[0].scenario, [one["set"] for one in results], list(results[0]["hops"])),
     )
 
 

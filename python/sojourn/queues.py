@@ -8,6 +8,7 @@ that all show the same.
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -70,14 +71,16 @@ def queue_of_key(key: str, queues: Collection[str]) -> str | None:
     return None
 
 
-def undescribed(
-    document: Mapping[str, Any], sets: Iterable[Mapping[str, Any]], queues: Sequence[str]
-) -> tuple[str, ...]:
-    """The queues of the way back to which neither the file nor a run's values give a discipline.
+def undescribed(scenario: str, sets: Iterable[Mapping[str, Any]], queues: Sequence[str]) -> tuple[str, ...]:
+    """The queues of the way back to which neither the file, of this text, nor a run's values give a discipline.
 
-    They are plain FIFOs with the limit of the hop's discipline, so that they are other ones where that is swept.
+    They are plain FIFOs with the limit of the hop's discipline, so that they are other ones where that is swept. None
+    where Python cannot read the file: its TOML is 1.0, and the scenario's own reader takes 1.1.
     """
-    hops = document.get("hop", ())
+    try:
+        hops = tomllib.loads(scenario).get("hop", ())
+    except tomllib.TOMLDecodeError:
+        return ()
     named = {hop.get("name", f"hop{place}"): hop for place, hop in enumerate(hops)}
     given = {
         name + REVERSE for name, hop in named.items() for word in ("reverse", "up") if "qdisc" in hop.get(word, ())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +80,7 @@ def _disciplines(plan: _core.Plan, runs: list[dict[str, Any]], first: dict[str, 
     """The queues whose discipline is swept, each with all its disciplines; without such, the path's queues, but for
     those that the file does not describe."""
     path = [hop["name"] for hop in first["hops"]]
-    silent = queues.undescribed(tomllib.loads(plan.text), [one["set"] for one in runs], path)
+    silent = queues.undescribed(plan.text, [one["set"] for one in runs], path)
     swept = {key: queues.queue_of_key(key, path) for one in runs for key in one["set"] if key.endswith(".qdisc")}
     chosen = [json.dumps([one["set"].get(key) for key in swept]) for one in runs]
     firsts = {values: number for number, values in reversed([*enumerate(chosen)])}
