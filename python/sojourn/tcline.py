@@ -13,9 +13,8 @@ DOWN, UP, BOTH = "to the right", "to the left", "to the right and to the left"
 CLEAR = "tc qdisc del dev eth0 root"
 """Takes the root discipline from an interface."""
 BEFORE = (
-    "eth0 stands for the interface that sends to the right or to the left: LAN or an ifb if that is a download, WAN if "
-    "it is an upload. The commands need an interface without another discipline. So type this before each of them (an "
-    "error of it means that none was set):"
+    "eth0 is the interface that sends that way: LAN or an ifb for a download, WAN for an upload. Before each command, "
+    "remove what is set (an error means that nothing was):"
 )
 """What holds for all commands: which interface is meant, and the state in which it has to be. `CLEAR` follows."""
 
