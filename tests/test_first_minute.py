@@ -221,7 +221,7 @@ def test_check_groups_commands_by_interface_and_writes_a_change_as_lines(sojourn
     assert "\n\n\n" not in said
     _, down, up = said.split("For ")
     assert said.count("tc qdisc del dev eth0 root") == 1
-    assert "LAN or an ifb if that is a download, WAN if it is an upload" in " ".join(said.split())
+    assert "LAN or an ifb for a download, WAN for an upload" in " ".join(said.split())
     assert down.startswith("home (to the right):")
     assert "rate 19mbit" in down
     assert "1900kbit" not in down

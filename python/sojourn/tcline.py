@@ -13,8 +13,8 @@ DOWN, UP, BOTH = "to the right", "to the left", "to the right and to the left"
 CLEAR = "tc qdisc del dev eth0 root"
 """Takes the root discipline from an interface."""
 BEFORE = (
-    "eth0 is the interface that sends that way: LAN or an ifb for a download, WAN for an upload. Before each command, "
-    "remove what is set (an error means that nothing was):"
+    "eth0 is the interface that sends in the direction named: LAN or an ifb for a download, WAN for an upload. Before "
+    "each command, remove what is set (an error means that nothing was):"
 )
 """What holds for all commands: which interface is meant, and the state in which it has to be. `CLEAR` follows."""
 
