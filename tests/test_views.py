@@ -25,6 +25,7 @@ from sojourn.cases import Address, Cases, Flow, users_of
 from sojourn.cli import tables
 from sojourn.cli.agree import _tables as show_agreement
 from sojourn.errors import Refusal
+from sojourn.means import student
 from sojourn.plan import load
 from sojourn.run import Simulator
 from sojourn.store import Store
@@ -434,8 +435,9 @@ def test_the_number_of_further_seeds_is_the_least_whose_interval_excludes_zero()
     assert more is not None
     spread = statistics.stdev(apart)
     for count, enough in ((len(apart) + more, True), (len(apart) + more - 1, False)):
-        half = paired.student(0.975, count - 1) * spread / count**0.5
+        half = student(0.975, count - 1) * spread / count**0.5
         assert (half < statistics.fmean(apart)) == enough
+    assert paired.further_seeds([1.0, -1.0, 1.001, -1.0]) is None, "thousands are not worth naming"
 
 
 def test_the_baseline_is_the_first_value_or_the_one_asked_for_and_an_unknown_one_names_the_known(

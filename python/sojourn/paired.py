@@ -7,8 +7,6 @@ run per case is enough, and every difference beyond rounding is real.
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,13 +14,14 @@ from typing import Any
 from sojourn import queues, words
 from sojourn.cases import Address, Cases
 from sojourn.errors import Refusal, nearest_of
-from sojourn.means import Mean, mean_of, student
+from sojourn.means import Mean, mean_of, seeds_for
 
 ROUNDING = 0.005
 """Up to this share two numbers are the same as far as a table shows them."""
 MEAN_DELAY = "queue_delay_ms.mean"
 """The mean over time of a queue's delay. Along a path these add up to the mean of the sum, as percentiles do not."""
-MOST_SEEDS = 100_000
+MOST_SEEDS = 1000
+"""Above this it is not said how many more seeds are needed."""
 SPARSE = ("pings", "voip", "cbr", "thin")
 """Kinds of flows that send little and are sensitive to delay, in the order of preference."""
 
@@ -308,24 +307,9 @@ def _beyond_rounding(mean: Mean, scale: float) -> bool:
 
 def further_seeds(apart: Sequence[float]) -> int | None:
     """About how many more seeds are needed, if the mean and the spread of the differences stay as they are."""
-    if len(apart) < 2:
-        return None
-    mean, spread = abs(statistics.fmean(apart)), statistics.stdev(apart)
-    if mean == 0 or spread == 0:
-        return None
-
-    def enough(count: int) -> bool:
-        return student(0.975, count - 1) * spread / math.sqrt(count) < mean
-
-    low, high = len(apart), len(apart) + 1
-    while not enough(high):
-        low, high = high, 2 * high
-        if high > MOST_SEEDS:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high - len(apart)
+    mean = mean_of(apart)
+    needed = seeds_for(abs(mean.value), mean) if mean else None
+    return max(1, needed - len(apart)) if needed and needed <= MOST_SEEDS else None
 
 
 def marks_of(cases: Cases, values: Sequence[Sequence[float | None]], *, lower_is_better: bool) -> list[str]:
