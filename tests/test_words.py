@@ -183,7 +183,9 @@ def test_a_trace_without_a_unit_whose_rates_are_far_too_low_is_warned_of(sojourn
     )
     (tmp_path / "walk.csv").write_text("time,rate\n0,20\n5,5\n")
     said = re.sub(r"\s+", " ", sojourn("check", file).stderr)
-    assert 'warning: hop.b.rate = "walk.csv": its highest rate is 20bit: a rate without a unit is in bit/s' in said
+    assert (
+        'warning: hop.b.rate.trace = "walk.csv": its highest rate is 20bit: a rate without a unit is in bit/s' in said
+    )
     assert 'name the column rate_mbit, or write "20mbit"' in said
     (tmp_path / "walk.csv").write_text("time,rate_mbit\n0,20\n5,5\n")
     assert "warning" not in sojourn("check", file).stderr
