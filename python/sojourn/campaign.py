@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sojourn import _core, columns, identity, measures, paired, pool, queues, records, run, table
 from sojourn import plan as plans
-from sojourn.cases import Address, Cases, Values, flows_of, goodput, users_of
+from sojourn.cases import Address, Cases, Values, flows_of, goodput, undescribed, users_of
 from sojourn.errors import NothingToRun, Refusal
 from sojourn.means import Mean, mean_of, seeds_for
 from sojourn.store import Store
@@ -206,7 +206,7 @@ class Swept:
             flows=flows_of(abouts, users_of(self.plan.text, [one.set for one in combinations])),
             random=self.random,
             read=read,
-            undescribed=queues.undescribed(self.plan.text, [one.set for one in combinations], list(self.hops)),
+            undescribed=undescribed(self.plan.text, [one.set for one in combinations], list(self.hops)),
         )
         return made
 

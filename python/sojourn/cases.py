@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -117,7 +116,7 @@ class Cases:
     """Whether any case depends on the seed, as far as is known."""
     read: Callable[[Address], Values] = field(repr=False)
     undescribed: tuple[str, ...] = ()
-    """The queues for which the file gives no discipline: `queues.undescribed`."""
+    """The queues for which the file gives no discipline: `undescribed`."""
 
     @property
     def compared(self) -> str:
@@ -215,7 +214,7 @@ def of_records(records: Sequence[Record]) -> Cases:
         ),
         random=any(is_random(one) for one in records),
         read=lambda address: [[read(one, address) for one in group] for group in groups],
-        undescribed=queues.undescribed(records[0].scenario, [one["set"] for one in results], list(results[0]["hops"])),
+        undescribed=undescribed(records[0].scenario, [one["set"] for one in results], list(results[0]["hops"])),
     )
 
 
@@ -237,16 +236,27 @@ def grouped(records: Sequence[Some]) -> dict[str, list[Some]]:
 
 def users_of(scenario: str, sets: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """The users of a scenario's flows, by the flows' shared names; of those that have the same user in all cases."""
-    try:
-        document = tomllib.loads(scenario)
-    except tomllib.TOMLDecodeError:  # what only the scenario's own reader reads, such as TOML 1.1
-        return {}
+    document = identity.document(scenario)
     found: dict[str, set[str]] = {}
-    for one in sets:
+    for one in sets if document else ():
         for flow in identity.resolved(document, one).get("flow", ()):
             for name in (flow["name"], f"{flow['name']}.right", f"{flow['name']}.left"):
                 found.setdefault(name, set()).add(str(flow.get("user", "")))
     return {name: user for name, users in found.items() if len(users) == 1 for user in users if user}
+
+
+def undescribed(scenario: str, sets: Iterable[Mapping[str, Any]], names: Sequence[str]) -> tuple[str, ...]:
+    """The reverse queues of a scenario to which neither its text nor a run's values give a discipline.
+
+    They are FIFOs with the limit of the hop's discipline, and so differ where that one is swept.
+    """
+    document = identity.document(scenario)
+    if not document:
+        return ()
+    hops = identity.resolved(document, {}).get("hop", ())
+    given = {hop["name"] + queues.REVERSE for hop in hops if "qdisc" in hop.get("reverse", ())}
+    given |= set(queues.swept_disciplines(sets, names))
+    return tuple(name for name in names if name.endswith(queues.REVERSE) and name not in given)
 
 
 def flows_of(abouts: Any, users: Mapping[str, str]) -> list[Flow]:
@@ -265,7 +275,7 @@ def read(record: Record, address: Address) -> float | None:
     if address.parts:
         return combined([read(record, one) for one in address.parts], address.how)
     if address.queues:
-        return total([_leaf(result["hops"].get(queue), address.path) for queue in address.queues])
+        return combined([_leaf(result["hops"].get(queue), address.path) for queue in address.queues], "sum")
     if not address.flows:
         return goodput(result) if address.path == "goodput_mbit" else _leaf(result, address.path)
     bases = {one["name"]: float(one["base_rtt_ms"]) for one in record.about["flows"]} if address.above_base else {}
@@ -273,21 +283,14 @@ def read(record: Record, address: Address) -> float | None:
     for flow in result["flows"]:
         if shared_name(flow["name"]) in address.flows:
             value = _leaf(flow, address.path)
-            if value is not None:
-                found.append(value - bases.get(flow["name"], 0.0))
-    return OVER[address.how](found) if found else None
+            found.append(None if value is None else value - bases.get(flow["name"], 0.0))
+    return combined(found, address.how)
 
 
 def combined(values: Sequence[float | None], how: str) -> float | None:
-    """Those that exist as one number, by a key of `OVER`."""
+    """One number of those that exist, by a key of `OVER`; None if none exists."""
     present = [value for value in values if value is not None]
     return OVER[how](present) if present else None
-
-
-def total(values: Sequence[float | None]) -> float | None:
-    """The sum of those that exist: a queue without packets adds nothing."""
-    present = [value for value in values if value is not None]
-    return math.fsum(present) if present else None
 
 
 def goodput(result: Mapping[str, Any]) -> float:
@@ -317,7 +320,7 @@ def label_keys(sets: Sequence[Mapping[str, Any]], queue: str, names: Sequence[st
     The queue's own keys, if those tell all cases apart (a discipline swept together with that of the other direction
     needs no mention); else disciplines, if they do; else every key that varies.
     """
-    varied = [key for key in dict.fromkeys(key for one in sets for key in one) if _varies(sets, key)]
+    varied = varied_keys(sets)
     own = [key for key in varied if queues.queue_of_key(key, names) == queue]
     disciplines = [key for key in varied if key.endswith(".qdisc")]
     for keys in ([key for key in own if key.endswith(".qdisc")], own, disciplines):
@@ -326,5 +329,7 @@ def label_keys(sets: Sequence[Mapping[str, Any]], queue: str, names: Sequence[st
     return varied
 
 
-def _varies(sets: Sequence[Mapping[str, Any]], key: str) -> bool:
-    return len({repr(one.get(key)) for one in sets}) > 1
+def varied_keys(sets: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Keys whose values are not the same in all cases."""
+    keys = dict.fromkeys(key for one in sets for key in one)
+    return [key for key in keys if len({repr(one.get(key)) for one in sets}) > 1]

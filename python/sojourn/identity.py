@@ -10,6 +10,7 @@ import copy
 import errno
 import hashlib
 import json
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,14 @@ def digest(value: object) -> str:
 def of_run(scenario: str, seed: int, world: str, engine: str) -> Identity:
     """The identity of a run: `scenario` digests a resolved one and the files that it names, `engine` what plays it."""
     return Identity(digest([scenario, seed, world]), engine)
+
+
+def document(text: str) -> dict[str, Any]:
+    """A scenario file's text as tables; empty if it is TOML 1.1, which only the scenario's own reader reads."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return {}
 
 
 def resolved(document: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sojourn import queues, words
-from sojourn.cases import Address, Cases
+from sojourn.cases import Address, Cases, varied_keys
 from sojourn.errors import Refusal, nearest_of
 from sojourn.means import Mean, mean_of, seeds_for
 
@@ -124,12 +124,6 @@ def _key(sets: Sequence[Mapping[str, Any]], names: Sequence[str], compared: str)
     disciplines = [key for key in varied if key.endswith(".qdisc")]
     own = [key for key in disciplines if queues.queue_of_key(key, names) == compared]
     return next(iter([*own, *disciplines, *varied]), None)
-
-
-def varied_keys(sets: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Keys whose values are not the same in all cases."""
-    keys = dict.fromkeys(key for one in sets for key in one)
-    return [key for key in keys if len({repr(one.get(key)) for one in sets}) > 1]
 
 
 def families(cases: Cases) -> list[list[int]]:

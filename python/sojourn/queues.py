@@ -8,7 +8,6 @@ that all show the same.
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -71,24 +70,6 @@ def queue_of_key(key: str, queues: Collection[str]) -> str | None:
     return None
 
 
-def undescribed(scenario: str, sets: Iterable[Mapping[str, Any]], queues: Sequence[str]) -> tuple[str, ...]:
-    """The queues of the way back to which neither the file, of this text, nor a run's values give a discipline.
-
-    They are plain FIFOs with the limit of the hop's discipline, so that they are other ones where that is swept. None
-    where Python cannot read the file: its TOML is 1.0, and the scenario's own reader takes 1.1.
-    """
-    try:
-        hops = tomllib.loads(scenario).get("hop", ())
-    except tomllib.TOMLDecodeError:
-        return ()
-    named = {hop.get("name", f"hop{place}"): hop for place, hop in enumerate(hops)}
-    given = {
-        name + REVERSE for name, hop in named.items() for word in ("reverse", "up") if "qdisc" in hop.get(word, ())
-    }
-    given |= set(_swept_disciplines(sets, queues))
-    return tuple(queue for queue in queues if queue.endswith(REVERSE) and queue not in given)
-
-
 def swept(sets: Iterable[Mapping[str, Any]], queues: Sequence[str]) -> list[str]:
     """The queues that `[sweep]` or `--set` name, in the order of the path."""
     keys = dict.fromkeys(key for chosen in sets for key in chosen)
@@ -96,7 +77,8 @@ def swept(sets: Iterable[Mapping[str, Any]], queues: Sequence[str]) -> list[str]
     return [queue for queue in queues if queue in named]
 
 
-def _swept_disciplines(sets: Iterable[Mapping[str, Any]], queues: Sequence[str]) -> list[str]:
+def swept_disciplines(sets: Iterable[Mapping[str, Any]], queues: Sequence[str]) -> list[str]:
+    """The queues whose discipline `[sweep]` or `--set` names, in the order of the path."""
     return swept(({key: value for key, value in one.items() if key.endswith(".qdisc")} for one in sets), queues)
 
 
@@ -108,7 +90,7 @@ def compared(
     It is a queue whose discipline is swept; else one that is swept otherwise; else any. Of several it is the one in
     which packets wait longest over all runs; of equal ones the first of the path.
     """
-    among = _swept_disciplines(sets, queues) or swept(sets, queues) or list(queues)
+    among = swept_disciplines(sets, queues) or swept(sets, queues) or list(queues)
     everywhere = list(loads)
     return max(among, key=lambda queue: math.fsum(one[queue].mean_delay_ms for one in everywhere if queue in one))
 

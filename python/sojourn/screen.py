@@ -58,6 +58,12 @@ def say(text: str) -> None:
         click.echo(line)
 
 
+def print_lines(lines: Sequence[str]) -> None:
+    """The lines of a table, and a blank one."""
+    for line in [*lines, ""]:
+        click.echo(line)
+
+
 def continued(command: str) -> list[str]:
     """A shell command in lines that the shell joins again; of several, joined by `&&`, each begins a line."""
     parts = command.split(" && ")
@@ -106,8 +112,7 @@ def print_words(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]])
         lines.append(_rule(widths))
         for row in picked:
             lines += _block([wrapped(cell, most) for cell, most in zip(row, widths, strict=True)], widths)
-        for line in [*lines, ""]:
-            click.echo(line)
+        print_lines(lines)
 
 
 def _word_pages(heads: Sequence[str]) -> list[list[int]]:
@@ -130,20 +135,6 @@ def _word_widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
         for place in at:
             widths[place] -= max(1, fewer)
     return widths
-
-
-def print_numbers(
-    title: str,
-    heads: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    labels: int = 1,
-    marked: Sequence[Sequence[Cell]] = (),
-    short: Sequence[str] = (),
-) -> None:
-    """The table that `number_lines` lays out, and a blank line."""
-    for line in [*number_lines(title, heads, rows, labels=labels, marked=marked, short=short), ""]:
-        click.echo(line)
 
 
 def number_lines(

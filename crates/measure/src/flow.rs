@@ -419,7 +419,7 @@ pub struct FlowWindow {
     pub completed: u64,
     /// Transfers started but not completed at the window's end.
     pub unfinished: u64,
-    /// Of the datagrams sent in the window, the share that never came. Those that may be under way at the end do not count.
+    /// The share of the datagrams sent in the window that was lost. Datagrams that may still arrive at the end are not counted.
     pub loss_ratio: Option<f64>,
     /// One-way delay of the datagrams sent in the window, from the sender's application to the receiver's.
     pub delay_ms: Option<Box<Distribution>>,

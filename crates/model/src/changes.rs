@@ -21,7 +21,7 @@ pub(crate) fn of_parameters(present: &Spec, line: &str) -> Result<Option<tc::Cha
     Ok(Some(change))
 }
 
-/// Whether a running discipline accepts these parameters.
+/// Changes a new discipline of the present line to these parameters. The error is that of the discipline.
 fn try_out(present: &Spec, spec: &Spec) -> Result<(), tc::Error> {
     let (rate, delay) = (Rate(1_000_000_000), Span::ZERO);
     let context = Context { mtu: 1514, overhead: 14, rate, delay, skb: 0, seed: 1 };

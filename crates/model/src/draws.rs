@@ -1,4 +1,4 @@
-//! What a run draws at random: whether its seed makes any difference in the simulator.
+//! Random inputs of a run in the simulator. Without any, all seeds give the same run.
 //!
 //! Three things depend on the seed: the drawn workload (starts, sizes, base RTTs), disciplines and impairments with random
 //! numbers of their own, and flow hashes. A discipline counts as random if it asks for random numbers or flow hashes at all,
@@ -17,7 +17,7 @@ use crate::workload::{App, Workload};
 /// Disciplines that use neither random numbers nor flow hashes.
 const STEADY: [&str; 8] = ["noqueue", "pfifo", "bfifo", "pfifo_head_drop", "codel", "prio", "tbf", "htb"];
 
-/// What differs between two seeds of the same run, as phrases for messages.
+/// The random inputs of a run, found by comparing its scenario for two seeds. Each is a phrase for messages.
 pub(crate) fn between(one: &Scenario, other: &Scenario) -> Vec<String> {
     let mut found = Vec::new();
     if digest(&one.workload) != digest(&other.workload) {

@@ -125,7 +125,7 @@ impl Plan {
         self.with_seed(run, self.runs[run].seed)
     }
 
-    /// What run number `run` draws at random, as phrases for messages. If empty, every seed gives the same run in the
+    /// The random inputs of run number `run`, each as a phrase for messages. If there are none, all seeds give the same run in the
     /// simulator.
     ///
     /// # Errors

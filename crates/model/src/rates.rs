@@ -81,7 +81,7 @@ impl Rates {
         Some(steps)
     }
 
-    /// What to say about rates that are too low for any link: most likely they are in Mbit/s, under a name for bit/s.
+    /// A warning if all rates are too low for a link. The file probably gives Mbit/s where bit/s are read.
     pub(crate) fn doubt(&self) -> Option<String> {
         let most = self.steps.iter().map(|(_, rate)| *rate).max()?;
         (most < SLOWEST).then(|| {

@@ -88,7 +88,7 @@ impl Plan {
         Ok(rates(&scenario).to_string())
     }
 
-    /// What a run draws at random in the simulator, as phrases; empty if every seed gives the same run.
+    /// The random inputs of a run in the simulator, each as a phrase. If there are none, all seeds give the same run.
     fn draws(&self, py: Python<'_>, index: usize) -> PyResult<Vec<String>> {
         py.detach(|| self.0.draws(index).map_err(bug))
     }

@@ -14,9 +14,11 @@ use sojourn_traffic::replay::{Job, MOST_CHANGES, more, words};
 
 use crate::{Error, bug};
 
-/// The fates of a trace's packets as CSV, warnings about the line, and as JSON the discipline's counters, as
-/// `tc -s -j qdisc show` prints them. `rate` is a server's, which makes the dequeues; without it the trace has them, and `told` is
-/// the link's rate, as the discipline learns it.
+/// Replays a packet trace through a discipline. Returns the packets' fates as CSV, the warnings about the line, and the
+/// discipline's counters as JSON with the keys of `tc -s -j qdisc show`.
+///
+/// With `rate`, a server at this rate dequeues the packets. Without it the trace contains the dequeues, and `told` is the
+/// link rate that the discipline is given.
 #[pyfunction]
 #[pyo3(signature = (trace, name, qdisc, rate, mtu, told=None))]
 pub fn replay<'py>(

@@ -132,8 +132,8 @@ def _tables(pairs: Sequence[Pair], summary: Any, ranks: Any) -> None:
     from sojourn import screen
     from sojourn.agree import words
 
-    screen.print_numbers("simulator against kernel", *words.table(pairs))
-    screen.print_numbers("over all of them", *words.summary_table(summary))
+    screen.print_lines(screen.number_lines("simulator against kernel", *words.table(pairs)))
+    screen.print_lines(screen.number_lines("over all of them", *words.summary_table(summary)))
     if ranks:
-        screen.print_numbers("in which order the disciplines come", *words.rank_table(ranks))
+        screen.print_lines(screen.number_lines("in which order the disciplines come", *words.rank_table(ranks)))
     screen.say(words.LEGEND)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from sojourn import _core, queues, screen, spark, tcline
+from sojourn import _core, cases, queues, screen, spark, tcline
 from sojourn.cli.base import (
     cli,
     format_option,
@@ -80,7 +80,7 @@ def _disciplines(plan: _core.Plan, runs: list[dict[str, Any]], first: dict[str, 
     """The queues whose discipline is swept, each with all its disciplines; without such, the path's queues, but for
     those that the file does not describe."""
     path = [hop["name"] for hop in first["hops"]]
-    silent = queues.undescribed(plan.text, [one["set"] for one in runs], path)
+    silent = cases.undescribed(plan.text, [one["set"] for one in runs], path)
     swept = {key: queues.queue_of_key(key, path) for one in runs for key in one["set"] if key.endswith(".qdisc")}
     chosen = [json.dumps([one["set"].get(key) for key in swept]) for one in runs]
     firsts = {values: number for number, values in reversed([*enumerate(chosen)])}

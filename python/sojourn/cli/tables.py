@@ -33,10 +33,10 @@ def show(cases: Cases, baseline: str | None = None) -> None:
         click.echo()
     for one in made:
         if one.key != "queue":
-            _print(_lines(one, cases))
+            screen.print_lines(_lines(one, cases))
     found = paired.differences(cases, baseline) if cases.several_seeds else []
     if apart := table.differences_table(cases, found):
-        _print(_lines(apart, cases))
+        screen.print_lines(_lines(apart, cases))
         for sentence in table.untold(cases, found):
             screen.say(sentence)
     _legend(cases, made, apart)
@@ -70,15 +70,10 @@ def _print_queues(made: Sequence[Table], cases: Cases) -> None:
     if joined := table.joined(made):
         together = _lines(joined, cases)
         if len(together) <= len(joined.rows) + screen.HEAD_LINES:
-            _print(together)
+            screen.print_lines(together)
             return
     for one in made:
-        _print(_lines(one, cases))
-
-
-def _print(lines: Sequence[str]) -> None:
-    for line in [*lines, ""]:
-        click.echo(line)
+        screen.print_lines(_lines(one, cases))
 
 
 def _lines(one: Table, cases: Cases) -> list[str]:
@@ -91,7 +86,8 @@ def _lines(one: Table, cases: Cases) -> list[str]:
     heads = [*([""] * len(names[0])), *("\n".join(column.heads) for column in one.columns)]
     cells = [[_cell(cell) for cell in row.cells] for row in one.rows]
     queues = [row.flow if one.key == "queue" and groups else one.queue for row in one.rows]
-    short = [cases.short_labels(queue or None)[row.case] for queue, row in zip(queues, one.rows, strict=True)]
+    labels = {queue: cases.short_labels(queue or None) for queue in set(queues)}
+    short = [labels[queue][row.case] for queue, row in zip(queues, one.rows, strict=True)]
     if one.key == "differences":
         short = [row.label for row in one.rows]
     if one.key == "queue":  # a single case has its discipline as label

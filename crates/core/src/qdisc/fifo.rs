@@ -110,7 +110,7 @@ pub struct Fifo<P> {
     backlog: u64,
     /// Bytes of the packet that bypassed the fifo last.
     passed: u32,
-    /// What the packet that waits for the device takes of the limit.
+    /// How much of the limit the packet uses that waits for the device: its bytes in a bfifo, otherwise 1 packet.
     requeued: u64,
 }
 

@@ -190,8 +190,8 @@ impl Control {
         self.window = cwnd as u32;
     }
 
-    /// Looks at a delay sample: HyStart may end slow start (Linux does this before the window grows). `unmarked`: so many segments
-    /// were delivered that [`Control::count_marks`] has not counted.
+    /// Gives the RTT sample of an ACK to HyStart, which may end slow start. Linux does this before the window grows. `unmarked` is
+    /// the number of delivered segments that [`Control::count_marks`] has not counted yet.
     #[inline]
     pub fn observe(&mut self, clock: &Clock, unmarked: u32) {
         if self.hystart.is_on() {

@@ -11,7 +11,7 @@ use super::{Parameters, Spec, Unit, Value};
 pub struct Paste {
     /// The command, or several joined by `&&`; `None` if no stock kernel has the discipline.
     pub line: Option<String>,
-    /// What else the command needs, or why there is none; may be empty.
+    /// Requirements of the command, or the reason why there is no command. Empty if there is nothing to add.
     pub note: String,
 }
 
@@ -82,7 +82,7 @@ impl Spec {
         commands.join(" && ")
     }
 
-    /// What a kernel needs for this discipline, regardless of its child.
+    /// The kernel version or module that this discipline requires. Its child is not considered.
     ///
     /// # Errors
     /// Why no stock kernel has it.
