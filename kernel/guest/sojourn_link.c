@@ -16,14 +16,14 @@
  * it has left, or when somebody freed it. Nothing waits for it, and nothing of a packet changes. A device with a ring
  * notes each descriptor's use and what dynamic_queue_limits made of it.
  *
- * /proc/sojourn/control takes lines (docs/explanation/kernel-link.md), /proc/sojourn/records gives the records and forgets them,
- * /proc/sojourn/stats says what each device did.
+ * /proc/sojourn/control takes lines (docs/explanation/kernel-link.md), /proc/sojourn/stats says what each device did. Records go
+ * to the host's file RECORDS_FILE; where the kernel is no program of the host, /proc/sojourn/records gives them and forgets them.
  */
 #include <linux/etherdevice.h>
 #include <linux/hashtable.h>
 #include <linux/hrtimer.h>
+#include <linux/interrupt.h>
 #include <linux/ip.h>
-#include <linux/kthread.h>
 #include <linux/math64.h>
 #include <linux/module.h>
 #include <linux/netdevice.h>
@@ -42,6 +42,9 @@
 #include <net/net_namespace.h>
 #include <net/sch_generic.h>
 #include <net/tcp.h>
+#ifdef CONFIG_UML
+#include <os.h>
+#endif
 
 #define OPPORTUNITY 1500
 /* An interrupt is served within this, with all that hosts do in answer. */
@@ -50,7 +53,10 @@
 #define JOINED_NS 512
 /* Bytes of records that are kept until they are read, at most. */
 #define MOST_RECORDS (384UL << 20)
+/* Records are allocated, and written to the host's file, in pieces of this size. */
 #define CHUNK (1UL << 20)
+/* The host's file with the records: a name in the folder of the process that is this kernel. */
+#define RECORDS_FILE "run/seen.bin"
 
 struct step {
 	u64 at, value;
@@ -165,8 +171,12 @@ static DEFINE_HASHTABLE(on_the_way, 14);
 static LIST_HEAD(in_order);
 static struct kmem_cache *seen_cache;
 static u8 **chunks;
-static size_t written, taken, most_records = MOST_RECORDS;
+static size_t written, taken;
+/* Bytes of all records, and how many there may be. */
+static u64 recorded, most_records = U64_MAX;
 static u64 lost;
+/* The host's descriptor of RECORDS_FILE; -1: records wait in memory for a reader of /proc/sojourn/records. */
+static int records_file = -1;
 /* How late an interrupt of ours was served at worst: a processor that does not keep up makes a run worthless. */
 static u64 latest;
 static bool recording;
@@ -202,11 +212,45 @@ static void served(u64 due)
 
 /* ---- records ---- */
 
+#ifdef CONFIG_UML
+/*
+ * A User-Mode Linux kernel is a process of the host: it writes to the host's file itself. The way through the guest's own
+ * file system copies each byte twice more. O_EXCL: the file is ours, whatever a guest's program has put into the folder.
+ */
+static int open_records(void)
+{
+	struct openflags flags = of_create(of_write(OPENFLAGS()));
+
+	flags.e = 1;
+	records_file = os_open_file(RECORDS_FILE, flags, 0644);
+	return min(records_file, 0);
+}
+
+static void write_records(void)
+{
+	size_t bytes = written;
+
+	written = 0;
+	if (records_file >= 0 && os_write_file(records_file, chunks[0], bytes) != bytes)
+		lost += bytes / sizeof(struct record);
+}
+#else
+static int open_records(void)
+{
+	most_records = MOST_RECORDS;
+	return 0;
+}
+
+static void write_records(void)
+{
+}
+#endif
+
 static void keep(const struct record *record)
 {
 	size_t chunk = written / CHUNK;
 
-	if (written + sizeof(*record) > most_records) {
+	if (recorded + sizeof(*record) > most_records) {
 		lost++;
 		return;
 	}
@@ -219,6 +263,9 @@ static void keep(const struct record *record)
 	}
 	memcpy(chunks[chunk] + written % CHUNK, record, sizeof(*record));
 	written += sizeof(*record);
+	recorded += sizeof(*record);
+	if (records_file >= 0 && written == CHUNK)
+		write_records();
 }
 
 static struct seen *find_seen(const struct sk_buff *skb)
@@ -482,8 +529,11 @@ static int hook_all(bool on)
 			return err;
 		h->on = on;
 	}
-	if (recording && !on)
+	if (recording && !on) {
 		keep_the_rest();
+		if (records_file >= 0)
+			write_records();
+	}
 	recording = on;
 	return 0;
 }
@@ -1058,10 +1108,10 @@ static struct end *make_end(const char *name, bool queued)
 
 /* ---- a sink in the kernel ---- */
 
+#ifdef CONFIG_UML
 /*
- * Takes up what arrives on a socket as a program does that reads it as soon as it is woken: a thread of the kernel makes the
- * same call, recv() with MSG_TRUNC, without the ways into a program and back. (tcp_read_sock() in the receive path is
- * faster still, but tells TCP's window tuning once what a reader tells it packet by packet: the windows differ.)
+ * Reads what arrives on a socket as a program does that is woken for it, without the switches into the program and back. It
+ * reads when the softirqs that brought the data are done: then a program would run.
  */
 struct drain {
 	struct list_head due;
@@ -1069,39 +1119,51 @@ struct drain {
 };
 
 static LIST_HEAD(drains_due);
-static struct task_struct *drainer;
 
-static int drain_all(void *unused)
+/*
+ * tcp_recvmsg() tunes the window after each packet, tcp_read_sock() only after the last. So the window is tuned here before
+ * each packet but the first.
+ */
+static int take_packet(read_descriptor_t *desc, struct sk_buff *skb, unsigned int offset, size_t length)
 {
-	struct drain *drain;
-
-	while (!kthread_should_stop()) {
-		set_current_state(TASK_IDLE);
-		local_bh_disable();
-		drain = list_first_entry_or_null(&drains_due, struct drain, due);
-		if (drain)
-			list_del_init(&drain->due);
-		local_bh_enable();
-		if (drain) {
-			struct msghdr msg = {};
-
-			__set_current_state(TASK_RUNNING);
-			kernel_recvmsg(drain->sock, &msg, NULL, 0, 1 << 24, MSG_DONTWAIT | MSG_TRUNC);
-		} else {
-			schedule();
-		}
-	}
-	return 0;
+	if (desc->written)
+		tcp_rcv_space_adjust(desc->arg.data);
+	desc->written += length;
+	return length;
 }
+
+static void read_due(struct tasklet_struct *tasklet)
+{
+	struct drain *drain, *next;
+
+	list_for_each_entry_safe(drain, next, &drains_due, due) {
+		struct sock *sk = drain->sock->sk;
+		read_descriptor_t desc = { .count = 1, .arg.data = sk };
+
+		bh_lock_sock(sk);
+		/* A program's system call that holds the socket comes first. */
+		if (!sock_owned_by_user(sk)) {
+			list_del_init(&drain->due);
+			tcp_read_sock(sk, &desc, take_packet);
+		}
+		bh_unlock_sock(sk);
+	}
+	if (!list_empty(&drains_due))
+		tasklet_schedule(tasklet);
+}
+
+static DECLARE_TASKLET(reader, read_due);
 
 static void on_data(struct sock *sk)
 {
 	struct drain *drain = sk->sk_user_data;
 
-	if (!list_empty(&drain->due))
-		return;
-	list_add_tail(&drain->due, &drains_due);
-	wake_up_process(drainer);
+	local_bh_disable();
+	if (list_empty(&drain->due)) {
+		list_add_tail(&drain->due, &drains_due);
+		tasklet_schedule(&reader);
+	}
+	local_bh_enable();
 }
 
 /* The socket stays open as long as the guest runs: nobody closes it, and nothing is put back. */
@@ -1127,11 +1189,16 @@ static int drain_socket(int fd)
 	sock->sk->sk_data_ready = on_data;
 	release_sock(sock->sk);
 	/* What came before. */
-	local_bh_disable();
 	on_data(sock->sk);
-	local_bh_enable();
 	return 0;
 }
+#else
+/* A kernel without our patches does not export what a reader needs: there the program reads. */
+static int drain_socket(int fd)
+{
+	return -EOPNOTSUPP;
+}
+#endif
 
 /* ---- control ---- */
 
@@ -1359,7 +1426,8 @@ static ssize_t records_read(struct file *file, char __user *to, size_t count, lo
 {
 	size_t done = 0;
 
-	while (done < count && taken < written) {
+	/* What goes to the host's file is not for a reader. */
+	while (records_file < 0 && done < count && taken < written) {
 		size_t some = min3(count - done, written - taken, CHUNK - taken % CHUNK);
 
 		if (copy_to_user(to + done, chunks[taken / CHUNK] + taken % CHUNK, some))
@@ -1368,7 +1436,7 @@ static ssize_t records_read(struct file *file, char __user *to, size_t count, lo
 		taken += some;
 	}
 	if (taken == written)
-		taken = written = 0;
+		taken = written = recorded = 0;
 	return done;
 }
 
@@ -1389,15 +1457,14 @@ static const struct proc_ops records_ops = { .proc_read = records_read };
 static int __init sojourn_link_init(void)
 {
 	struct proc_dir_entry *folder = proc_mkdir("sojourn", NULL);
+	int err = open_records();
 
+	if (err)
+		return err;
 	chunks = kvcalloc(MOST_RECORDS / CHUNK + 1, sizeof(*chunks), GFP_KERNEL);
 	seen_cache = KMEM_CACHE(seen, 0);
 	if (!folder || !chunks || !seen_cache)
 		return -ENOMEM;
-	/* Also where nobody needs it: a new thread draws random numbers, and all runs of a seed shall draw the same. */
-	drainer = kthread_run(drain_all, NULL, "sojourn_drain");
-	if (IS_ERR(drainer))
-		return PTR_ERR(drainer);
 	proc_create("control", 0600, folder, &control_ops);
 	proc_create("records", 0400, folder, &records_ops);
 	proc_create_single("stats", 0400, folder, stats_show);

@@ -88,8 +88,12 @@ class Guests:
             return progress.stopped
 
         job = plan.kernel_job(index, link=self.link, probe=self.probe, sink=self.sink)
+        more: dict[str, object] = {"all_counters": True} if self.keep else {}
         if _needs_plugin(plan, index):
-            job = json.dumps(json.loads(job) | {"tc_lib_dir": str(modules.tc_plugins())})
+            more["tc_lib_dir"] = str(modules.tc_plugins())
+        job = json.dumps(json.loads(job) | more)
+        # The probe refuses a file that is there.
+        (folder / SEEN).unlink(missing_ok=True)
         boot = guest.boot if kernel.machine == "um" else qemu.boot
         ended = boot(kernel, job, folder, memory=self.memory, seed=about["seed"] % 2**32, stop=watch)
         if ended.stopped:
