@@ -121,9 +121,12 @@ pub struct Job {
     /// Where `tc` finds plugins for disciplines that it does not know.
     #[serde(default)]
     pub tc_lib_dir: Option<String>,
-    /// Bytes of records that the probe holds at most between two seconds, if less than it could.
+    /// Bytes of records that the probe keeps at most, if less than it could.
     #[serde(default)]
     pub most_records: Option<u64>,
+    /// Whether all counters of the guest are read at the end; otherwise only those of the queue disciplines.
+    #[serde(default)]
+    pub all_counters: bool,
     /// How it is made.
     #[serde(flatten)]
     pub mode: Mode,
@@ -152,6 +155,7 @@ impl Job {
             sizes: plan.sizes().iter().map(|(name, sizes)| (name.clone(), sizes.to_vec())).collect(),
             tc_lib_dir: None,
             most_records: None,
+            all_counters: false,
             mode,
         }
     }

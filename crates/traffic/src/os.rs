@@ -1,15 +1,17 @@
 //! The guest's operating system: namespaces, programs, settings of devices and of the network.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::collections::btree_map::Entry;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::{OnceLock, mpsc};
 
 use rustix::thread::{CapabilitySet, LinkNameSpaceType, UnshareFlags};
 
+use crate::netlink::Netlink;
 use crate::seal;
-use crate::topology::Place;
+use crate::topology::{Place, Setting};
 
 /// Where programs are looked for.
 const PATH: &str = "/usr/sbin:/sbin:/usr/bin:/bin";
@@ -22,6 +24,8 @@ pub struct Spaces {
     first: OwnedFd,
     places: BTreeMap<Place, OwnedFd>,
     current: Option<Place>,
+    /// By namespace, opened when it is needed.
+    sockets: BTreeMap<Option<Place>, Netlink>,
 }
 
 impl Spaces {
@@ -37,7 +41,7 @@ impl Spaces {
             made.insert(place, own_space()?);
         }
         enter(&first)?;
-        Ok(Spaces { first, places: made, current: None })
+        Ok(Spaces { first, places: made, current: None, sockets: BTreeMap::new() })
     }
 
     /// Does something in a namespace; none: in the guest's first one.
@@ -52,20 +56,39 @@ impl Spaces {
         act()
     }
 
-    /// A name of the namespace that other programs can open.
+    /// Applies a setting of the network in a namespace; none: in the guest's first one.
     ///
     /// # Errors
-    /// There is no such place.
-    pub fn name(&self, place: Place) -> io::Result<String> {
-        Ok(format!("/proc/{}/fd/{}", std::process::id(), self.space(Some(place))?.as_raw_fd()))
+    /// The kernel refuses it.
+    pub fn apply(&mut self, place: Option<Place>, setting: &Setting) -> io::Result<()> {
+        self.netlink(place)?.set(setting)
     }
 
-    /// Runs a program in a namespace.
+    /// Moves a device of the guest's first namespace to another one, with a hardware address.
     ///
     /// # Errors
-    /// It is not there, or it fails: its words are in the error.
-    pub fn run(&mut self, place: Option<Place>, program: &str, words: &[String]) -> io::Result<()> {
-        self.ask(place, program, words).map(drop)
+    /// There is no such device, or the kernel refuses.
+    pub fn move_device(&mut self, device: &str, mac: [u8; 6], to: Place) -> io::Result<()> {
+        self.netlink(None)?;
+        let space = self.places.get(&to).ok_or_else(|| no_space(to))?;
+        self.sockets.get_mut(&None).map_or(Ok(()), |socket| socket.move_to(device, mac, space.as_fd()))
+    }
+
+    /// The socket for a namespace's settings; the thread is in the namespace afterwards.
+    fn netlink(&mut self, place: Option<Place>) -> io::Result<&mut Netlink> {
+        self.inside(place, || Ok(()))?;
+        match self.sockets.entry(place) {
+            Entry::Occupied(found) => Ok(found.into_mut()),
+            Entry::Vacant(free) => Ok(free.insert(Netlink::open()?)),
+        }
+    }
+
+    /// Has one `tc` do several lines in a namespace.
+    ///
+    /// # Errors
+    /// It is not there, or a line fails: the line and its words are in the error.
+    pub fn tc(&mut self, place: Place, lines: &[String]) -> io::Result<()> {
+        self.inside(Some(place), || batch(lines))
     }
 
     /// Runs a program in a namespace and gives what it prints.
@@ -111,7 +134,7 @@ impl Spaces {
     fn space(&self, place: Option<Place>) -> io::Result<&OwnedFd> {
         match place {
             None => Ok(&self.first),
-            Some(place) => self.places.get(&place).ok_or_else(|| io::Error::other(format!("no namespace {place:?}"))),
+            Some(place) => self.places.get(&place).ok_or_else(|| no_space(place)),
         }
     }
 }
@@ -167,21 +190,62 @@ fn enter(space: impl AsFd) -> io::Result<()> {
     Ok(rustix::thread::move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))?)
 }
 
-/// Runs a program with these words, never a shell; what it printed.
-fn run(program: &str, words: &[String]) -> io::Result<String> {
-    let fault = |what: String| io::Error::other(format!("{program} {}: {what}", words.join(" ")));
+fn no_space(place: Place) -> io::Error {
+    io::Error::other(format!("no namespace {place:?}"))
+}
+
+/// A program with these words, never a shell, and its surroundings.
+fn command(program: &str, words: &[&str]) -> Command {
     let mut command = Command::new(program);
-    command.args(words).env_clear().env("PATH", PATH).stdin(Stdio::null());
+    command.args(words).env_clear().env("PATH", PATH);
     if let Some(folder) = TC_LIB_DIR.get() {
         command.env("TC_LIB_DIR", folder);
     }
-    let done = command.output();
-    let done = done.map_err(|error| fault(error.to_string()))?;
+    command
+}
+
+/// Runs a program; what it printed.
+fn run(program: &str, words: &[String]) -> io::Result<String> {
+    let fault = |what: String| io::Error::other(format!("{program} {}: {what}", words.join(" ")));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let done = command(program, &words).stdin(Stdio::null()).output().map_err(|error| fault(error.to_string()))?;
     if done.status.success() {
-        return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
+        Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+    } else {
+        Err(fault(complaint(&done)))
     }
-    let said = String::from_utf8_lossy(&done.stderr);
-    Err(fault(said.split_whitespace().collect::<Vec<_>>().join(" ")))
+}
+
+/// Has one `tc` do these lines; it stops at the first that fails.
+fn batch(lines: &[String]) -> io::Result<()> {
+    let fault = |line: &str, what: &str| io::Error::other(format!("tc {line}: {what}"));
+    let [first, ..] = lines else { return Ok(()) };
+    let started = command("tc", &["-batch", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .and_then(|mut tc| {
+            // A pipe holds all of them; tc that ends at the first does not wait for the others.
+            let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            let written = tc.stdin.take().map_or(Ok(()), |mut to| to.write_all(lines.as_bytes()));
+            let done = tc.wait_with_output()?;
+            if done.status.success() { written.map(|()| done) } else { Ok(done) }
+        });
+    let done = started.map_err(|error| fault(first, &error.to_string()))?;
+    if done.status.success() {
+        return Ok(());
+    }
+    // After its reason tc says "Command failed -:LINE".
+    let said = complaint(&done);
+    let (reason, number) = said.rsplit_once("Command failed -:").unwrap_or((&said, "1"));
+    let line = number.trim().parse().ok().and_then(|number: usize| lines.get(number.checked_sub(1)?));
+    Err(fault(line.unwrap_or(first), reason.trim()))
+}
+
+/// What a program that failed said, in a line.
+fn complaint(done: &Output) -> String {
+    String::from_utf8_lossy(&done.stderr).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Switches of a device's offloads (linux/ethtool.h): TSO, GSO, GRO.

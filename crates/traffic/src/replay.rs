@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sojourn_core::qdisc::tc::{Spec, own_words};
 
+use crate::topology::Setting;
 use crate::{express, flows, init, os, seal, tc_stats};
 
 /// The trace and the fates, in the run's folder.
@@ -136,20 +137,21 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
     init::load("sojourn_replay")?;
     job.modules.iter().try_for_each(|module| init::load(module))?;
     let mut spaces = os::Spaces::new(&[])?;
-    let mut run = |program: &str, line: &str, more: &[String]| {
+    let tc = |spaces: &mut os::Spaces, line: &str, more: &[String]| {
         let words: Vec<String> = line.split(' ').map(str::to_owned).chain(more.iter().cloned()).collect();
-        spaces.run(None, program, &words)
+        spaces.ask(None, "tc", &words).map(drop)
     };
     // The device counts an Ethernet header, as the trace's lengths do.
-    let mtu = job.mtu.saturating_sub(14).max(1).to_string();
-    run("ip", &format!("link set {DEVICE} mtu"), &[mtu])?;
+    let mtu = job.mtu.saturating_sub(14).max(1);
+    let device = |mtu, up| Setting::Device { device: DEVICE.to_owned(), mtu, gso_max_segs: None, up };
+    spaces.apply(None, &device(Some(mtu), false))?;
     fs::write(format!("{CONTROL}/room"), job.rows.max(1).to_string())?;
     fs::write(format!("{CONTROL}/trace"), fs::read(folder.join(TRACE))?)?;
     let origin = (flows::clock() + AHEAD).next_multiple_of(ORIGIN);
     thread::sleep(Duration::from_nanos(origin - AHEAD - flows::clock()));
     fs::write(format!("{CONTROL}/numbers"), job.numbers.to_string())?;
-    run("tc", &format!("qdisc add dev {DEVICE} root"), &job.words)?;
-    job.more.iter().try_for_each(|words| run("tc", &words[0], &words[1..]).map(drop))?;
+    tc(&mut spaces, &format!("qdisc add dev {DEVICE} root"), &job.words)?;
+    job.more.iter().try_for_each(|words| tc(&mut spaces, &words[0], &words[1..]))?;
     if !job.modules.is_empty() && !in_use(&job.modules, &fs::read_to_string("/proc/modules")?) {
         let (modules, kind) = (job.modules.join(", "), job.words.iter().find(|word| !word.contains(':')));
         let kind = kind.map_or("discipline", |kind| kind.as_str());
@@ -157,11 +159,11 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
             "{kind} is the kernel's own: the module {modules} registers another name"
         )));
     }
-    run("ip", &format!("link set {DEVICE} up"), &[])?;
+    spaces.apply(None, &device(None, true))?;
     // The module keeps what the discipline would be told until its time has come.
     fs::write(format!("{CONTROL}/changes"), job.changes.len().to_string())?;
     for (line, words) in &job.changes {
-        let told = run("tc", &format!("qdisc change dev {DEVICE} root"), words);
+        let told = tc(&mut spaces, &format!("qdisc change dev {DEVICE} root"), words);
         told.map_err(|error| io::Error::other(format!("line {line} of the trace: {error}")))?;
     }
     let fine = fine_timer()?;

@@ -1,5 +1,6 @@
 //! A run in the guest: builds the network, plays the flows, and leaves in the run's folder what was seen.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -19,7 +20,7 @@ use crate::job::{Job, LinkKind, Mode, Sink};
 use crate::link;
 use crate::os::{self, Spaces, Workers, offloads};
 use crate::seal;
-use crate::topology::{self, End, Network, Place, Transmit};
+use crate::topology::{self, End, Network, Place, Setting, Transmit};
 
 /// What the applications did, in the run's folder.
 pub const PLAYED: &str = "played.json";
@@ -29,8 +30,9 @@ pub const SEEN: &str = "seen.bin";
 pub const PROGRESS: &str = "progress";
 /// What the kernel's devices, disciplines and protocols counted.
 pub const COUNTED: &str = "counted.json";
-/// Time zero of a run is a multiple of this on the guest's clock: well after the set-up, and whole in every tick.
-const ORIGIN: u64 = 1 << 31;
+/// Time zero of a run is a multiple of this on the guest's clock: after the set-up, and whole in all that Linux counts time by,
+/// which are jiffies (100, 250 or 1000 a second), CoDel's 1024 ns and the scheduler's 64 ns.
+const ORIGIN: u64 = 2_000_000_000;
 /// Set-up needs less of the guest's time than this before time zero.
 const AHEAD: u64 = 100_000_000;
 /// After the end of a run, before its counters are read.
@@ -76,6 +78,9 @@ fn play(folder: &Path, scenario: &Scenario, job: &Job) -> io::Result<Value> {
     let times: Vec<Time> = changes.iter().map(|change| change.0).collect();
     let origin = (flows::clock() + AHEAD).next_multiple_of(ORIGIN);
     link::tell(&format!("start {origin}"))?;
+    if init::is_guest_of_another() {
+        fs::File::create(folder.join(SEEN))?;
+    }
     if let Some(most) = job.most_records {
         link::tell(&format!("most {most}"))?;
     }
@@ -83,7 +88,6 @@ fn play(folder: &Path, scenario: &Scenario, job: &Job) -> io::Result<Value> {
         link::tell("probe 1")?;
     }
     let changes = changes.into_iter().map(|change| change.1).collect();
-    fs::File::create(folder.join(SEEN))?;
     let workers = spaces.into_workers()?;
     seal::keep_what_a_run_needs()?;
     if !init::is_guest_of_another() {
@@ -91,7 +95,8 @@ fn play(folder: &Path, scenario: &Scenario, job: &Job) -> io::Result<Value> {
     }
     let cards = count::byte_limits(&network);
     let (folder_of, sink, places) = (folder.to_owned(), mode.sink, network.places.clone());
-    let mut world = World { workers, changes, folder: folder_of, sink, cards, places, devices: String::new() };
+    let (devices, all_counters) = (String::new(), job.all_counters);
+    let mut world = World { workers, changes, folder: folder_of, sink, cards, places, devices, all_counters };
     let played = Flows::new(scenario, &network.places, &times, origin, &mut world)?.play()?;
     fs::write(folder.join(PLAYED), serde_json::to_vec(&played)?)?;
     check_devices(&world.devices, scenario)?;
@@ -158,6 +163,8 @@ struct World {
     places: Vec<Place>,
     /// What our devices counted, when the run is over.
     devices: String,
+    /// Whether more than the disciplines' counters are asked for.
+    all_counters: bool,
 }
 
 impl Net for &mut World {
@@ -184,16 +191,18 @@ impl Net for &mut World {
         // What the last moment set off is still done.
         std::thread::sleep(SETTLE);
         self.devices = link::stats()?;
-        let all = count::all(&self.devices, &self.places, &self.workers)?;
+        let counted = count::read(&self.devices, &self.places, &self.workers, self.all_counters)?;
         link::tell("probe 0")?;
         link::collect(&self.folder.join(SEEN))?;
         // A record may have been lost while this was done.
         self.devices = link::stats()?;
-        fs::write(self.folder.join(COUNTED), format!("{all:#}\n"))
+        fs::write(self.folder.join(COUNTED), format!("{counted:#}\n"))
     }
 
     fn drain(&mut self, accepted: &OwnedFd) -> io::Result<bool> {
         match self.sink {
+            // Only a kernel of ours can read by itself.
+            Sink::Kernel if init::is_guest_of_another() => return Ok(false),
             Sink::Kernel => link::tell(&format!("drain {}", accepted.as_raw_fd()))?,
             Sink::Program => {}
             Sink::Lowat => socket::wake_for(accepted, LOWAT)?,
@@ -288,38 +297,31 @@ fn settings(spaces: &mut Spaces, place: Place, scenario: &Scenario) -> io::Resul
 
 fn build(spaces: &mut Spaces, network: &Network, scenario: &Scenario, mode: Mode) -> io::Result<()> {
     spaces.inside(None, || link::lines(network, mode.link).iter().try_for_each(|line| link::tell(line)))?;
-    for end in network.cables.iter().flatten() {
-        let space = spaces.name(end.place)?;
-        let End { name, mac, place, .. } = end;
-        spaces.run(None, "ip", &words(&format!("link set dev {name} address {mac} netns {space}")))?;
+    for End { name, mac, place, .. } in network.cables.iter().flatten() {
+        spaces.move_device(name, *mac, *place)?;
         spaces.inside(Some(*place), || offloads(name, scenario.host.gso))?;
-    }
-    for &place in &network.places {
-        spaces.run(Some(place), "ip", &words("link set dev lo up"))?;
     }
     for end in network.cables.iter().flatten().filter(|end| end.nic().is_some_and(|nic| nic.bql)) {
         spaces.inside(Some(end.place), || count::show(&end.name))?;
     }
-    for (place, line) in network.routes(scenario) {
-        spaces.run(Some(place), "ip", &line)?;
+    let lo = Setting::Device { device: "lo".to_owned(), mtu: None, gso_max_segs: None, up: true };
+    for &place in &network.places {
+        spaces.apply(Some(place), &lo)?;
     }
+    for (place, setting) in network.routes(scenario) {
+        spaces.apply(Some(place), &setting)?;
+    }
+    let mut lines: BTreeMap<Place, Vec<String>> = BTreeMap::new();
     for end in network.cables.iter().flatten() {
-        if let Transmit::Hop(_, link) = &end.transmit {
-            for line in topology::discipline(&end.name, link, mode.link, network.mtu) {
-                spaces.run(Some(end.place), "tc", &line)?;
-            }
-            let Some(impair) = &link.impair else { continue };
-            let far = network.other(end);
-            for (program, line) in topology::impairments(&end.name, &far.name, impair, network.mtu) {
-                spaces.run(Some(far.place), program, &line)?;
-            }
-        }
+        let Transmit::Hop(_, link) = &end.transmit else { continue };
+        lines.entry(end.place).or_default().extend(topology::discipline(&end.name, link, mode.link, network.mtu));
+        let Some(impair) = &link.impair else { continue };
+        let far = network.other(end);
+        let (settings, more) = topology::impairments(&end.name, &far.name, impair, network.mtu);
+        settings.iter().try_for_each(|setting| spaces.apply(Some(far.place), setting))?;
+        lines.entry(far.place).or_default().extend(more);
     }
-    Ok(())
-}
-
-fn words(line: &str) -> Vec<String> {
-    line.split_ascii_whitespace().map(str::to_owned).collect()
+    lines.iter().try_for_each(|(place, lines)| spaces.tc(*place, lines))
 }
 
 #[cfg(test)]

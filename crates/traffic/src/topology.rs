@@ -1,4 +1,4 @@
-//! Where everything stands in the guest: namespaces, cables, addresses, routes and the words for `ip` and `tc`.
+//! Where everything stands in the guest: namespaces, cables, addresses, routes and the lines for `tc`.
 //!
 //! Pure: from a scenario to lists, executed by `run.rs`. The path is a row of routers, a namespace each; hosts hang at
 //! it on the left and on the right, at the router where a flow enters or leaves the path. All left hosts of a router are
@@ -7,6 +7,7 @@
 //! to the packets that it sends.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::Ipv4Addr;
 
 use sojourn_core::qdisc::tc::Spec;
@@ -68,7 +69,7 @@ pub struct End {
     /// Its address; the other end's differs in the last bit.
     pub address: Ipv4Addr,
     /// Its hardware address.
-    pub mac: String,
+    pub mac: [u8; 6],
     /// What it sends.
     pub transmit: Transmit,
 }
@@ -85,6 +86,116 @@ impl End {
 
 /// A pair of ends.
 pub type Cable = [End; 2];
+
+/// A change of a namespace's devices, addresses, neighbours or routes; it displays as the words for `ip`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Setting {
+    /// A device that hands packets to its discipline and back to where they came from (ifb).
+    Ifb {
+        /// Its name.
+        device: String,
+    },
+    /// Changes a device.
+    Device {
+        /// Its name.
+        device: String,
+        /// Its IP MTU in bytes, if it shall change.
+        mtu: Option<u32>,
+        /// The most segments of a packet that a network card would cut, if that shall change.
+        gso_max_segs: Option<u32>,
+        /// Whether it is switched on.
+        up: bool,
+    },
+    /// A device gets an address, in a network of two.
+    Address {
+        /// The device's name.
+        device: String,
+        /// Its address.
+        address: Ipv4Addr,
+    },
+    /// A neighbour's hardware address is known for good.
+    Neighbour {
+        /// The device behind which it is.
+        device: String,
+        /// The neighbour's address.
+        address: Ipv4Addr,
+        /// Its hardware address.
+        mac: [u8; 6],
+    },
+    /// A route is added.
+    Route(Route),
+}
+
+/// A route.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Route {
+    /// Address and length of the prefix.
+    pub to: (Ipv4Addr, u8),
+    /// The next router; none: all addresses of the prefix are this host's own.
+    pub via: Option<Ipv4Addr>,
+    /// The device.
+    pub device: String,
+    /// Of the path.
+    pub metrics: Option<Metrics>,
+}
+
+/// What Linux keeps with a route for TCP.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Metrics {
+    /// The initial window in segments.
+    pub initcwnd: u32,
+    /// The least retransmission timeout in milliseconds.
+    pub rto_min_ms: u32,
+    /// An ACK for each packet.
+    pub quickack: bool,
+    /// A connection asks for ECN, and agrees to it.
+    pub ecn: bool,
+    /// The largest window that is offered, in bytes.
+    pub window: Option<u32>,
+    /// The congestion control of who is connected to.
+    pub congctl: Option<&'static str>,
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Setting::Ifb { device } => write!(f, "link add {device} type ifb"),
+            Setting::Device { device, mtu, gso_max_segs, up } => {
+                write!(f, "link set dev {device}")?;
+                mtu.map_or(Ok(()), |mtu| write!(f, " mtu {mtu}"))?;
+                gso_max_segs.map_or(Ok(()), |most| write!(f, " gso_max_segs {most}"))?;
+                f.write_str(if *up { " up" } else { "" })
+            }
+            Setting::Address { device, address } => write!(f, "address add {address}/31 dev {device}"),
+            Setting::Neighbour { device, address, mac: [a, b, c, d, e, g] } => write!(
+                f,
+                "neighbour replace {address} lladdr {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x} dev {device} \
+                 nud permanent"
+            ),
+            Setting::Route(Route { to: (to, length), via, device, metrics }) => {
+                f.write_str(if via.is_some() { "route add " } else { "route add local " })?;
+                match length {
+                    0 => f.write_str("default")?,
+                    32 => write!(f, "{to}")?,
+                    _ => write!(f, "{to}/{length}")?,
+                }
+                via.map_or(Ok(()), |via| write!(f, " via {via}"))?;
+                write!(f, " dev {device}")?;
+                metrics.map_or(Ok(()), |metrics| write!(f, " {metrics}"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "initcwnd {} rto_min {}ms", self.initcwnd, self.rto_min_ms)?;
+        f.write_str(if self.quickack { " quickack 1" } else { "" })?;
+        f.write_str(if self.ecn { " features ecn" } else { "" })?;
+        self.window.map_or(Ok(()), |window| write!(f, " window {window}"))?;
+        self.congctl.map_or(Ok(()), |name| write!(f, " congctl {name}"))
+    }
+}
 
 /// The whole network.
 #[derive(Clone, Debug)]
@@ -191,28 +302,25 @@ impl Network {
         Network { places, cables, mtu: mtu(entries) }
     }
 
-    /// The words of every `ip` command that addresses and routes need, each in its namespace. The ends are there already.
-    pub fn routes(&self, scenario: &Scenario) -> Vec<(Place, Vec<String>)> {
-        let mut commands = Vec::new();
-        let segments = scenario.host.gso_max_segs.map(|most| format!(" gso_max_segs {most}")).unwrap_or_default();
+    /// Addresses, neighbours and routes, each in its namespace. The ends are there already.
+    pub fn routes(&self, scenario: &Scenario) -> Vec<(Place, Setting)> {
+        let mut settings = Vec::new();
         for end in self.cables.iter().flatten() {
-            let other = self.other(end);
-            let (at, name) = (end.place, &end.name);
-            commands.push((at, words(&format!("link set dev {name} mtu {}{segments} up", self.mtu))));
-            commands.push((at, words(&format!("address add {}/31 dev {name}", end.address))));
-            let lladdr = &other.mac;
-            let neighbour = format!("neighbour replace {} lladdr {lladdr} dev {name} nud permanent", other.address);
-            commands.push((at, words(&neighbour)));
+            let (at, device, other) = (end.place, end.name.clone(), self.other(end));
+            let (mtu, gso_max_segs) = (Some(self.mtu), scenario.host.gso_max_segs);
+            settings.push((at, Setting::Device { device: device.clone(), mtu, gso_max_segs, up: true }));
+            settings.push((at, Setting::Address { device: device.clone(), address: end.address }));
+            settings.push((at, Setting::Neighbour { device, address: other.address, mac: other.mac }));
         }
         for &place in &self.places {
-            let lines = match place {
+            let routes = match place {
                 Place::Router(number) => self.router_routes(number),
                 Place::Left(hop) => self.host_routes(scenario, place, |entry| entry.via.0 == hop),
                 Place::Right(hop) => self.host_routes(scenario, place, |entry| entry.via.1 == hop),
             };
-            commands.extend(lines.into_iter().map(|line| (place, words(&line))));
+            settings.extend(routes.into_iter().map(|route| (place, Setting::Route(route))));
         }
-        commands
+        settings
     }
 
     /// The far end of its cable.
@@ -231,9 +339,9 @@ impl Network {
     }
 
     /// A router sends to the left hosts at itself or further left, and to the right hosts at itself or further right.
-    fn router_routes(&self, number: usize) -> Vec<String> {
+    fn router_routes(&self, number: usize) -> Vec<Route> {
         let here = Place::Router(number);
-        let mut lines = Vec::new();
+        let mut routes = Vec::new();
         for &place in &self.places {
             let (second, next) = match place {
                 Place::Left(hop) if hop == number => (LEFT + hop, place),
@@ -243,39 +351,47 @@ impl Network {
                 _ => continue,
             };
             if let Some((device, gateway)) = self.towards(here, next) {
-                lines.push(format!("route add 10.{second}.0.0/16 via {gateway} dev {device}"));
+                let (to, device) = (hosts_behind(second), device.to_owned());
+                routes.push(Route { to, via: Some(gateway), device, metrics: None });
             }
         }
-        lines
+        routes
     }
 
     /// All addresses of the network are the hosts' own; the ways out carry what Linux keeps with a route: the initial
     /// window, ECN, the least RTO and quick ACKs. What most flows have stands on the default route.
-    fn host_routes(&self, scenario: &Scenario, place: Place, chosen: impl Fn(&Entry) -> bool) -> Vec<String> {
+    fn host_routes(&self, scenario: &Scenario, place: Place, chosen: impl Fn(&Entry) -> bool) -> Vec<Route> {
         let (second, router, far) = match place {
             Place::Left(hop) => (LEFT + hop, Place::Router(hop), Direction::Right),
             Place::Right(hop) => (RIGHT + hop, Place::Router(hop + 1), Direction::Left),
             Place::Router(_) => return Vec::new(),
         };
         let Some((device, gateway)) = self.towards(place, router) else { return Vec::new() };
-        let mut lines = vec![format!("route add local 10.{second}.0.0/16 dev lo")];
+        let own = Route { to: hosts_behind(second), via: None, device: "lo".to_owned(), metrics: None };
+        let mut routes = vec![own];
         let flows: Vec<(usize, &Entry)> =
             scenario.workload.entries.iter().enumerate().filter(|(_, entry)| chosen(entry) && routed(entry)).collect();
-        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        let mut counts: BTreeMap<Metrics, usize> = BTreeMap::new();
         for (_, entry) in &flows {
             *counts.entry(metrics(entry)).or_default() += 1;
         }
-        let common = counts.iter().max_by_key(|(_, count)| **count).map(|(text, _)| text.clone()).unwrap_or_default();
-        lines.push(format!("route add default via {gateway} dev {device} {common}"));
+        let common = counts.iter().max_by_key(|(_, count)| **count).map(|(metrics, _)| *metrics);
+        let out = |to, metrics| Route { to, via: Some(gateway), device: device.to_owned(), metrics };
+        routes.push(out((Ipv4Addr::UNSPECIFIED, 0), common));
         let mut known = BTreeSet::new();
         for (row, entry) in flows {
             let (own, address) = (metrics(entry), address(far, entry, row));
-            if own != common && known.insert(address) {
-                lines.push(format!("route add {address} via {gateway} dev {device} {own}"));
+            if Some(own) != common && known.insert(address) {
+                routes.push(out((address, 32), Some(own)));
             }
         }
-        lines
+        routes
     }
+}
+
+/// The addresses of the hosts at a router, by the second byte.
+fn hosts_behind(second: usize) -> (Ipv4Addr, u8) {
+    (Ipv4Addr::new(10, second as u8, 0, 0), 16)
 }
 
 /// Whether a flow sets metrics on the route to its hosts. A user's datagrams do not: another of its flows may.
@@ -283,32 +399,26 @@ fn routed(entry: &Entry) -> bool {
     entry.has_tcp() || entry.user.is_none()
 }
 
-/// What Linux keeps with a route, in the words of `ip route`.
-pub fn metrics(entry: &Entry) -> String {
+/// What Linux keeps with the route of a flow.
+pub fn metrics(entry: &Entry) -> Metrics {
     let tcp = &entry.tcp;
-    let mut text = format!("initcwnd {} rto_min {}ms", tcp.iw, tcp.rto_min.0 / 1_000_000);
-    if tcp.acks == AckPolicy::Every {
-        text += " quickack 1";
-    }
-    if tcp.ecn {
-        text += " features ecn";
-    }
-    if let Some(window) = socket::window(tcp) {
+    Metrics {
+        initcwnd: tcp.iw,
+        rto_min_ms: (tcp.rto_min.0 / 1_000_000) as u32,
+        quickack: tcp.acks == AckPolicy::Every,
+        ecn: tcp.ecn,
         // What a SYN-ACK offers is older than the socket that could say it.
-        text += &format!(" window {window}");
+        window: socket::window(tcp),
+        // DCTCP's SYN is ECT(0): a listener agrees to ECN then only if its route says that dctcp answers.
+        congctl: (tcp.cc == Cc::Dctcp).then_some("dctcp"),
     }
-    if tcp.cc == Cc::Dctcp {
-        // Its SYN is ECT(0): a listener agrees to ECN then only if its route says that dctcp answers.
-        text += " congctl dctcp";
-    }
-    text
 }
 
 fn end(cable: usize, which: usize, name: String, place: Place, transmit: Transmit) -> End {
     let number = (cable * 2 + which) as u32;
     let address = Ipv4Addr::from(u32::from(Ipv4Addr::new(172, 16, 0, 0)) + number);
     let [.., a, b] = number.to_be_bytes();
-    End { name, place, address, mac: format!("02:00:00:00:{a:02x}:{b:02x}"), transmit }
+    End { name, place, address, mac: [2, 0, 0, 0, a, b], transmit }
 }
 
 /// The delay between a flow's host at this side and the path, outward or towards the host.
@@ -332,25 +442,25 @@ fn mtu(entries: &[Entry]) -> u32 {
     largest.max().unwrap_or(MTU).max(MTU)
 }
 
-/// The words of the `tc` commands that put the discipline of a hop at a device, and below which handle it stands.
-pub fn discipline(device: &str, link: &Link, kind: LinkKind, mtu: u32) -> Vec<Vec<String>> {
+/// The lines for `tc` that put the discipline of a hop at a device, and below which handle it stands.
+pub fn discipline(device: &str, link: &Link, kind: LinkKind, mtu: u32) -> Vec<String> {
     let line = tc_line(&link.qdisc);
     let stab = stab(link);
     let add = format!("qdisc add dev {device}");
     let (Capacity::Steps(steps), LinkKind::Htb | LinkKind::Tbf) = (&link.rate, kind) else {
         // What has no queue counts nothing.
         let stab = if matches!(link.qdisc, Spec::Noqueue(_)) { "" } else { &stab };
-        return vec![words(&format!("{add} root handle 1:{stab} {line}"))];
+        return vec![format!("{add} root handle 1:{stab} {line}")];
     };
     let (rate, burst) = (steps[0].1, mtu + 100);
     let mut all = match kind {
         LinkKind::Htb => vec![
-            words(&format!("{add} root handle 1:{stab} htb default 1")),
-            words(&format!("class add dev {device} {}", htb_class(rate.0, burst))),
+            format!("{add} root handle 1:{stab} htb default 1"),
+            format!("class add dev {device} {}", htb_class(rate.0, burst)),
         ],
-        _ => vec![words(&format!("{add} root handle 1:{stab} tbf rate {}bit burst {burst} limit 1000000000", rate.0))],
+        _ => vec![format!("{add} root handle 1:{stab} tbf rate {}bit burst {burst} limit 1000000000", rate.0)],
     };
-    all.push(words(&format!("{add} parent 1:1 handle 10: {line}")));
+    all.push(format!("{add} parent 1:1 handle 10: {line}"));
     all
 }
 
@@ -383,24 +493,19 @@ pub fn is_below_a_shaper(link: &Link, kind: LinkKind) -> bool {
     matches!((&link.rate, kind), (Capacity::Steps(_), LinkKind::Htb | LinkKind::Tbf))
 }
 
-/// The words of the `ip` and `tc` commands that put a hop's impairments where its packets arrive: netem stands on a device of
+/// The settings, and then the lines for `tc`, that put a hop's impairments where its packets arrive: netem stands on a device of
 /// its own, to which they make a detour, and is in the way of no discipline.
-pub fn impairments(hop: &str, arrival: &str, impair: &Impair, mtu: u32) -> Vec<(&'static str, Vec<String>)> {
+pub fn impairments(hop: &str, arrival: &str, impair: &Impair, mtu: u32) -> ([Setting; 2], [String; 3]) {
     let detour = format!("{hop}i");
     // Without a limit of its own tc would say 1000.
     let limit = if impair.limit == u32::MAX { format!("limit {ENDLESS} ") } else { String::new() };
-    vec![
-        ("ip", words(&format!("link add {detour} type ifb"))),
-        ("ip", words(&format!("link set dev {detour} mtu {mtu} up"))),
-        ("tc", words(&format!("qdisc add dev {detour} root handle 1: netem {limit}{impair}"))),
-        ("tc", words(&format!("qdisc add dev {arrival} handle ffff: ingress"))),
-        (
-            "tc",
-            words(&format!(
-                "filter add dev {arrival} parent ffff: matchall action mirred egress redirect dev {detour}"
-            )),
-        ),
-    ]
+    let lines = [
+        format!("qdisc add dev {detour} root handle 1: netem {limit}{impair}"),
+        format!("qdisc add dev {arrival} handle ffff: ingress"),
+        format!("filter add dev {arrival} parent ffff: matchall action mirred egress redirect dev {detour}"),
+    ];
+    let up = Setting::Device { device: detour.clone(), mtu: Some(mtu), gso_max_segs: None, up: true };
+    ([Setting::Ifb { device: detour }, up], lines)
 }
 
 /// The words that change a shaper's rate.
@@ -471,7 +576,9 @@ mod tests {
 
     fn said(network: &Network, scenario: &Scenario, place: Place) -> Vec<String> {
         let all = network.routes(scenario).into_iter();
-        all.filter(|(at, words)| *at == place && words[0] == "route").map(|(_, words)| words.join(" ")).collect()
+        all.filter(|(at, one)| *at == place && matches!(one, Setting::Route(_)))
+            .map(|(_, one)| one.to_string())
+            .collect()
     }
 
     #[test]
@@ -588,8 +695,9 @@ mod tests {
     fn impairments_stand_on_a_detour_where_packets_arrive() {
         let joined = |words: &str| -> Vec<String> {
             let impair = words.parse().expect("netem's words");
-            let lines = impairments("hop0r", "hop0l", &impair, MTU);
-            lines.iter().map(|(program, words)| format!("{program} {}", words.join(" "))).collect()
+            let (settings, lines) = impairments("hop0r", "hop0l", &impair, MTU);
+            let settings = settings.iter().map(|one| format!("ip {one}"));
+            settings.chain(lines.iter().map(|line| format!("tc {line}"))).collect()
         };
         assert_eq!(
             joined("loss 1% delay 10ms 2ms"),
@@ -628,9 +736,7 @@ mod tests {
     #[test]
     fn tc_gets_words_and_the_lengths_that_the_scenario_counts() {
         let scenario = scenario(TWO_HOPS);
-        let joined = |link: &Link, kind| -> Vec<String> {
-            discipline("hop0r", link, kind, MTU).iter().map(|words| words.join(" ")).collect()
-        };
+        let joined = |link: &Link, kind| -> Vec<String> { discipline("hop0r", link, kind, MTU) };
         let [a, b] = [&scenario.hops[0].right, &scenario.hops[1].right];
         assert_eq!(joined(a, LinkKind::Device), ["qdisc add dev hop0r root handle 1: fq_codel limit 100"]);
         assert!(

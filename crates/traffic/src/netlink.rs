@@ -1,0 +1,241 @@
+//! Devices, addresses, neighbours and routes over rtnetlink: what the program `ip` does, without starting it.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use netlink_packet_core::{
+    ErrorMessage, NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
+use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use rustix::net::{SocketType, netdevice};
+
+use crate::topology::{Metrics, Route, Setting};
+
+/// The length of the prefix of a device's address: two hosts on a cable.
+const PAIR: u8 = 31;
+/// `RTAX_FEATURE_ECN` of linux/rtnetlink.h.
+const FEATURE_ECN: u32 = 1;
+/// `RT_TABLE_LOCAL` of linux/rtnetlink.h.
+const TABLE_LOCAL: u8 = 255;
+
+/// A socket to the kernel's network configuration, of the namespace in which it was opened.
+pub struct Netlink {
+    socket: Socket,
+    sequence: u32,
+}
+
+impl Netlink {
+    /// A socket of the present namespace.
+    ///
+    /// # Errors
+    /// The operating system refuses.
+    pub fn open() -> io::Result<Netlink> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        Ok(Netlink { socket, sequence: 0 })
+    }
+
+    /// Applies a setting, while the thread is in the socket's namespace.
+    ///
+    /// # Errors
+    /// The kernel refuses it: the words of the `ip` command with its reason.
+    pub fn set(&mut self, setting: &Setting) -> io::Result<()> {
+        let done = message(setting).and_then(|(message, flags)| self.ask(message, flags));
+        done.map_err(|error| io::Error::other(format!("ip {setting}: {error}")))
+    }
+
+    /// Gives a device a hardware address and moves it to another namespace.
+    ///
+    /// # Errors
+    /// There is no such device, or the kernel refuses.
+    pub fn move_to(&mut self, device: &str, mac: [u8; 6], space: BorrowedFd<'_>) -> io::Result<()> {
+        let mut message = link(device)?;
+        message.attributes = vec![LinkAttribute::Address(mac.to_vec()), LinkAttribute::NetNsFd(space.as_raw_fd())];
+        self.ask(RouteNetlinkMessage::SetLink(message), 0)
+            .map_err(|error| io::Error::other(format!("ip link set dev {device} netns: {error}")))
+    }
+
+    /// Sends a request and waits for its acknowledgement.
+    fn ask(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        let mut request = NetlinkMessage::from(message);
+        self.sequence += 1;
+        request.header.sequence_number = self.sequence;
+        request.header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+        request.finalize();
+        let mut bytes = vec![0; request.buffer_len()];
+        request.serialize(&mut bytes);
+        self.socket.send(&bytes, 0)?;
+        let (bytes, _) = self.socket.recv_from_full()?;
+        let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&bytes).map_err(io::Error::other)?;
+        match answer.payload {
+            NetlinkPayload::Error(ErrorMessage { code: None, .. }) => Ok(()),
+            NetlinkPayload::Error(error) => Err(error.to_io()),
+            other => Err(io::Error::other(format!("an answer that nobody asked for: {other:?}"))),
+        }
+    }
+}
+
+/// The request for a setting, and its flags.
+fn message(setting: &Setting) -> io::Result<(RouteNetlinkMessage, u16)> {
+    Ok(match setting {
+        Setting::Ifb { device } => {
+            let mut message = LinkMessage::default();
+            let kind = LinkInfo::Kind(InfoKind::Ifb);
+            message.attributes = vec![LinkAttribute::IfName(device.clone()), LinkAttribute::LinkInfo(vec![kind])];
+            (RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
+        }
+        Setting::Device { device, mtu, gso_max_segs, up } => {
+            let mut message = link(device)?;
+            if *up {
+                (message.header.flags, message.header.change_mask) = (LinkFlags::Up, LinkFlags::Up);
+            }
+            message.attributes.extend(mtu.map(LinkAttribute::Mtu));
+            message.attributes.extend(gso_max_segs.map(LinkAttribute::GsoMaxSegs));
+            (RouteNetlinkMessage::SetLink(message), 0)
+        }
+        Setting::Address { device, address } => {
+            let mut message = AddressMessage::default();
+            message.header.family = AddressFamily::Inet;
+            message.header.prefix_len = PAIR;
+            message.header.index = index(device)?;
+            message.attributes =
+                vec![AddressAttribute::Local((*address).into()), AddressAttribute::Address((*address).into())];
+            (RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+        }
+        Setting::Neighbour { device, address, mac } => {
+            let mut message = NeighbourMessage::default();
+            message.header.family = AddressFamily::Inet;
+            message.header.ifindex = index(device)?;
+            message.header.state = NeighbourState::Permanent;
+            message.attributes = vec![
+                NeighbourAttribute::Destination(NeighbourAddress::Inet(*address)),
+                NeighbourAttribute::LinkLayerAddress(mac.to_vec()),
+            ];
+            (RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE)
+        }
+        Setting::Route(route) => (RouteNetlinkMessage::NewRoute(route_message(route)?), NLM_F_CREATE | NLM_F_EXCL),
+    })
+}
+
+fn route_message(Route { to: (to, length), via, device, metrics }: &Route) -> io::Result<RouteMessage> {
+    let (table, scope, kind) = match via {
+        Some(_) => (RouteHeader::RT_TABLE_MAIN, RouteScope::Universe, RouteType::Unicast),
+        None => (TABLE_LOCAL, RouteScope::Host, RouteType::Local),
+    };
+    let mut message = RouteMessage::default();
+    message.header.address_family = AddressFamily::Inet;
+    message.header.destination_prefix_length = *length;
+    message.header.table = table;
+    message.header.protocol = RouteProtocol::Boot;
+    message.header.scope = scope;
+    message.header.kind = kind;
+    let inet = |address: &Ipv4Addr| RouteAddress::Inet(*address);
+    message.attributes.extend((*length > 0).then(|| RouteAttribute::Destination(inet(to))));
+    message.attributes.extend(via.as_ref().map(|via| RouteAttribute::Gateway(inet(via))));
+    message.attributes.push(RouteAttribute::Oif(index(device)?));
+    message.attributes.extend(metrics.as_ref().map(|metrics| RouteAttribute::Metrics(route_metrics(metrics))));
+    Ok(message)
+}
+
+fn route_metrics(metrics: &Metrics) -> Vec<RouteMetric> {
+    let Metrics { initcwnd, rto_min_ms, quickack, ecn, window, congctl } = *metrics;
+    let always = [RouteMetric::InitCwnd(initcwnd), RouteMetric::RtoMin(rto_min_ms)];
+    let chosen = [
+        quickack.then_some(RouteMetric::QuickAck(1)),
+        ecn.then_some(RouteMetric::Features(FEATURE_ECN)),
+        window.map(RouteMetric::Window),
+        congctl.map(|name| RouteMetric::CcAlgo(name.to_owned())),
+    ];
+    always.into_iter().chain(chosen.into_iter().flatten()).collect()
+}
+
+/// A message about a device that is there.
+fn link(device: &str) -> io::Result<LinkMessage> {
+    let mut message = LinkMessage::default();
+    message.header.index = index(device)?;
+    Ok(message)
+}
+
+/// The number of a device of the present namespace.
+fn index(device: &str) -> io::Result<u32> {
+    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, SocketType::DGRAM, None)?;
+    netdevice::name_to_index(&socket, device).map_err(|error| io::Error::other(format!("device {device}: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The attributes of a route's request, after a way through bytes.
+    fn sent(route: &Route) -> RouteMessage {
+        let mut request =
+            NetlinkMessage::from(RouteNetlinkMessage::NewRoute(route_message(route).expect("lo is everywhere")));
+        request.finalize();
+        let mut bytes = vec![0; request.buffer_len()];
+        request.serialize(&mut bytes);
+        let read = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&bytes).expect("what was written");
+        let NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewRoute(message)) = read.payload else {
+            panic!("a route: {read:?}")
+        };
+        message
+    }
+
+    #[test]
+    fn a_route_is_sent_with_the_metrics_that_it_displays() {
+        let metrics = Metrics {
+            initcwnd: 3,
+            rto_min_ms: 200,
+            quickack: true,
+            ecn: true,
+            window: Some(28_960),
+            congctl: Some("dctcp"),
+        };
+        let to = (Ipv4Addr::new(10, 101, 0, 7), 32);
+        let via = Some(Ipv4Addr::new(172, 16, 0, 1));
+        let route = Route { to, via, device: "lo".to_owned(), metrics: Some(metrics) };
+        assert_eq!(
+            Setting::Route(route.clone()).to_string(),
+            "route add 10.101.0.7 via 172.16.0.1 dev lo initcwnd 3 rto_min 200ms quickack 1 features ecn window 28960 \
+             congctl dctcp"
+        );
+        let message = sent(&route);
+        let expected = [
+            RouteMetric::InitCwnd(3),
+            RouteMetric::RtoMin(200),
+            RouteMetric::QuickAck(1),
+            RouteMetric::Features(1),
+            RouteMetric::Window(28_960),
+            RouteMetric::CcAlgo("dctcp".to_owned()),
+        ];
+        assert!(message.attributes.contains(&RouteAttribute::Metrics(expected.to_vec())), "{message:?}");
+        assert!(
+            message.attributes.contains(&RouteAttribute::Gateway(RouteAddress::Inet(Ipv4Addr::new(172, 16, 0, 1))))
+        );
+        assert_eq!((message.header.destination_prefix_length, message.header.kind), (32, RouteType::Unicast));
+    }
+
+    #[test]
+    fn a_hosts_own_addresses_are_a_local_route_of_the_local_table() {
+        let to = (Ipv4Addr::new(10, 1, 0, 0), 16);
+        let message = sent(&Route { to, via: None, device: "lo".to_owned(), metrics: None });
+        let header = &message.header;
+        assert_eq!((header.table, header.scope, header.kind), (TABLE_LOCAL, RouteScope::Host, RouteType::Local));
+        assert!(message.attributes.contains(&RouteAttribute::Destination(RouteAddress::Inet(to.0))));
+    }
+
+    #[test]
+    fn a_device_that_is_not_there_is_named() {
+        let setting = Setting::Device { device: "nowhere0".to_owned(), mtu: Some(1500), gso_max_segs: None, up: true };
+        let error = message(&setting).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.starts_with("device nowhere0: "), "{error}");
+    }
+}
