@@ -1,6 +1,7 @@
 """The compiled half: scenarios, the simulator, replay."""
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any, final
 
 import numpy as np
@@ -82,7 +83,7 @@ class Plan:
         self,
         index: int,
         played: bytes,
-        seen: bytes,
+        seen: PathLike[str],
         counted: bytes,
         origin: int,
         *,
@@ -90,7 +91,7 @@ class Plan:
         packets: bool = False,
         series: bool = True,
     ) -> Output:
-        """Reads the files that a guest left of a run: the applications', the probe's and the counters'.
+        """Reads what a guest left of a run: the applications' file, the path of the probe's, and the counters' file.
 
         `origin` is time zero on its clock.
         """

@@ -1,8 +1,13 @@
 //! Per-packet records as plain columns, and the measures recomputed from them: by the same meters, years later.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::iter::Peekable;
+
 use sojourn_core::packet::Ecn;
 use sojourn_core::qdisc::DropReason;
-use sojourn_core::units::Time;
+use sojourn_core::units::{Span, Time};
 use sojourn_model::records::{Fate, Kind, PacketRecord};
 
 use crate::link::{LinkMeter, LinkReport, LinkSetup};
@@ -138,13 +143,27 @@ pub fn from_columns(columns: &[(&str, Column)]) -> Result<Vec<PacketRecord>, Bad
     Ok((0..links.len()).map(record).collect())
 }
 
-/// What happens to a queue, in the order in which equal times are taken.
+/// What happens to a packet after its arrival, in the order in which equal times are taken.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    Arrival,
     Drop,
     Start,
     End,
+}
+
+/// The next event of a packet that has arrived. The order of the fields is the order of events: by time, then by kind, then by
+/// the end of transmission, then by arrival.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Pending {
+    at: Time,
+    event: Event,
+    end: Time,
+    /// Counts arrivals: no two packets have the same, so that the fields below never decide.
+    number: u32,
+    bytes: u32,
+    sojourn: Span,
+    marked: bool,
+    dropped: Option<DropReason>,
 }
 
 /// The report of link number `link`, recomputed from records by the same meter.
@@ -153,7 +172,11 @@ enum Event {
 /// the moments before it. Records do not tell when the queue was full, nor what a trace-driven link offered: there is no
 /// `full_fraction`, and utilisation is the fraction of time in transmission.
 pub fn from_records(records: &[PacketRecord], link: u16, setup: &LinkSetup) -> LinkReport {
-    let mut report = replay(records, link, LinkMeter::new(setup), &[], |_, _, _| false);
+    let mut arrivals: Vec<&PacketRecord> = records.iter().filter(|record| record.link == link).collect();
+    arrivals.sort_by_key(|record| record.arrival);
+    let mut replay = Replay::new(LinkMeter::new(setup), Vec::new(), |_, _, _| false);
+    arrivals.into_iter().for_each(|record| replay.arrives(record));
+    let mut report = replay.finish();
     report.main.full_fraction = None;
     if let Some(startup) = &mut report.startup {
         startup.full_fraction = None;
@@ -172,62 +195,111 @@ pub struct Offer {
     pub used: u32,
 }
 
-/// Plays the records of link number `link`, and in between what the link offered, to its meter, which may know rates
-/// already; `is_full` says of a time and a number of packets and bytes queued whether the next MTU would be refused. A packet that
-/// was still queued at the end starts [`Time::NEVER`].
-pub fn replay(
-    records: &[PacketRecord],
-    link: u16,
-    mut meter: LinkMeter,
-    offers: &[Offer],
-    is_full: impl Fn(Time, usize, u64) -> bool,
-) -> LinkReport {
-    let mut events = Vec::new();
-    for (index, record) in records.iter().enumerate().filter(|(_, record)| record.link == link) {
-        events.push((record.arrival, Event::Arrival, index));
-        match record.fate {
-            Fate::Dropped(_) => events.push((record.end, Event::Drop, index)),
-            Fate::Delivered if record.start == Time::NEVER => {}
-            Fate::Delivered => {
-                events.push((record.start, Event::Start, index));
-                events.push((record.end, Event::End, index));
-            }
+/// Plays the records of one link to its meter. Records come in the order of arrivals, and what happens to a packet later is
+/// kept until its time: memory is needed for the packets in the queue only.
+pub struct Replay<F> {
+    meter: LinkMeter,
+    offers: Peekable<std::vec::IntoIter<Offer>>,
+    is_full: F,
+    pending: BinaryHeap<Reverse<Pending>>,
+    arrived: u32,
+    queued: usize,
+    bytes: u64,
+    /// The number of the packet whose transmission began last.
+    in_transmission: Option<u32>,
+}
+
+impl<F: Fn(Time, usize, u64) -> bool> Replay<F> {
+    /// The meter may know rates already. `offers`, in order of time, are those of a trace-driven link; `is_full` says of a time
+    /// and a number of packets and bytes queued whether the next MTU would be refused.
+    pub fn new(meter: LinkMeter, offers: Vec<Offer>, is_full: F) -> Replay<F> {
+        let (pending, offers) = (BinaryHeap::new(), offers.into_iter().peekable());
+        Replay { meter, offers, is_full, pending, arrived: 0, queued: 0, bytes: 0, in_transmission: None }
+    }
+
+    /// A packet arrives. One that was still queued at the end of the run starts [`Time::NEVER`].
+    pub fn arrives(&mut self, record: &PacketRecord) {
+        // At equal times arrivals come before everything else.
+        self.reach(|next| next.at < record.arrival);
+        self.offer(record.arrival);
+        self.queued += 1;
+        self.bytes += u64::from(record.bytes);
+        self.enqueued(record.arrival);
+        let (at, event, dropped) = match record.fate {
+            Fate::Dropped(reason) => (record.end, Event::Drop, Some(reason)),
+            Fate::Delivered => (record.start, Event::Start, None),
+        };
+        if at < Time::NEVER {
+            self.pending.push(Reverse(Pending {
+                at,
+                event,
+                end: record.end,
+                number: self.arrived,
+                bytes: record.bytes,
+                sojourn: record.start.since(record.arrival),
+                marked: record.ecn_out == Ecn::Ce && record.ecn_in != Ecn::Ce,
+                dropped,
+            }));
+        }
+        self.arrived += 1;
+    }
+
+    /// The report, after the last packet.
+    pub fn finish(mut self) -> LinkReport {
+        self.reach(|_| true);
+        self.offer(Time::NEVER);
+        self.meter.finish()
+    }
+
+    /// Everything happens up to the first event for which `due` is false.
+    fn reach(&mut self, due: impl Fn(&Pending) -> bool) {
+        while let Some(event) = self.next(&due) {
+            self.happens(event);
         }
     }
-    events.sort_unstable();
-    let (mut queued, mut bytes, mut in_transmission) = (0, 0, None);
-    let mut offers = offers.iter().peekable();
-    for (now, event, index) in events {
-        while let Some(offer) = offers.next_if(|offer| offer.at <= now) {
-            meter.offered(offer.at, offer.bytes, offer.used);
+
+    /// Takes the next event if it is due; a start leaves the end in its place.
+    fn next(&mut self, due: impl Fn(&Pending) -> bool) -> Option<Pending> {
+        let mut first = self.pending.peek_mut().filter(|first| due(&first.0))?;
+        let event = first.0;
+        // An end before its own start would change nothing: the packet was not in transmission then.
+        if event.event == Event::Start && event.end >= event.at {
+            first.0 = Pending { at: event.end, event: Event::End, ..event };
+        } else {
+            PeekMut::pop(first);
         }
-        let record = &records[index];
-        let sojourn = record.start.since(record.arrival);
-        match (event, record.fate) {
-            (Event::Arrival, _) => {
-                queued += 1;
-                bytes += u64::from(record.bytes);
-            }
-            (Event::Drop, Fate::Dropped(reason)) => {
-                queued -= 1;
-                bytes -= u64::from(record.bytes);
-                meter.dropped(now, reason);
-            }
-            (Event::Start, _) => {
-                queued -= 1;
-                bytes -= u64::from(record.bytes);
-                in_transmission = Some(index);
-                meter.dequeued(now, sojourn, queued, is_full(now, queued, bytes));
-                let marked = record.ecn_out == Ecn::Ce && record.ecn_in != Ecn::Ce;
-                meter.sent(record.start, record.end, sojourn, record.bytes, marked);
-            }
-            (Event::End, _) if in_transmission == Some(index) && queued == 0 => meter.emptied(now),
-            (Event::End | Event::Drop, _) => {}
-        }
-        meter.enqueued(now, queued, is_full(now, queued, bytes));
+        Some(event)
     }
-    offers.for_each(|offer| meter.offered(offer.at, offer.bytes, offer.used));
-    meter.finish()
+
+    fn happens(&mut self, Pending { at: now, event, end, number, bytes, sojourn, marked, dropped }: Pending) {
+        self.offer(now);
+        if event != Event::End {
+            self.queued -= 1;
+            self.bytes -= u64::from(bytes);
+        }
+        match event {
+            Event::Drop => dropped.into_iter().for_each(|reason| self.meter.dropped(now, reason)),
+            Event::Start => {
+                self.in_transmission = Some(number);
+                self.meter.dequeued(now, sojourn, self.queued, (self.is_full)(now, self.queued, self.bytes));
+                self.meter.sent(now, end, sojourn, bytes, marked);
+            }
+            Event::End if self.in_transmission == Some(number) && self.queued == 0 => self.meter.emptied(now),
+            Event::End => {}
+        }
+        self.enqueued(now);
+    }
+
+    fn enqueued(&mut self, now: Time) {
+        self.meter.enqueued(now, self.queued, (self.is_full)(now, self.queued, self.bytes));
+    }
+
+    /// Reports the opportunities up to now.
+    fn offer(&mut self, now: Time) {
+        while let Some(offer) = self.offers.next_if(|offer| offer.at <= now) {
+            self.meter.offered(offer.at, offer.bytes, offer.used);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -236,7 +308,139 @@ mod tests {
     use crate::testing::{Case, decided};
     use proptest::prelude::*;
 
+    /// Everything that happens, in the order in which equal times are taken.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    enum Happening {
+        Arrival,
+        Drop,
+        Start,
+        End,
+    }
+
+    /// The slow and obvious [`Replay`], of records in the order of their fates: all events in one list, sorted.
+    fn by_sorting(
+        records: &[PacketRecord],
+        mut meter: LinkMeter,
+        offers: &[Offer],
+        is_full: impl Fn(Time, usize, u64) -> bool,
+    ) -> LinkReport {
+        let mut events = Vec::new();
+        for (index, record) in records.iter().enumerate() {
+            events.push((record.arrival, Happening::Arrival, index));
+            match record.fate {
+                Fate::Dropped(_) => events.push((record.end, Happening::Drop, index)),
+                Fate::Delivered if record.start == Time::NEVER => {}
+                Fate::Delivered => {
+                    events.push((record.start, Happening::Start, index));
+                    events.push((record.end, Happening::End, index));
+                }
+            }
+        }
+        events.sort_unstable();
+        let (mut queued, mut bytes, mut in_transmission) = (0, 0, None);
+        let mut offers = offers.iter().peekable();
+        for (now, event, index) in events {
+            while let Some(offer) = offers.next_if(|offer| offer.at <= now) {
+                meter.offered(offer.at, offer.bytes, offer.used);
+            }
+            let record = &records[index];
+            let sojourn = record.start.since(record.arrival);
+            match (event, record.fate) {
+                (Happening::Arrival, _) => {
+                    queued += 1;
+                    bytes += u64::from(record.bytes);
+                }
+                (Happening::Drop, Fate::Dropped(reason)) => {
+                    queued -= 1;
+                    bytes -= u64::from(record.bytes);
+                    meter.dropped(now, reason);
+                }
+                (Happening::Start, _) => {
+                    queued -= 1;
+                    bytes -= u64::from(record.bytes);
+                    in_transmission = Some(index);
+                    meter.dequeued(now, sojourn, queued, is_full(now, queued, bytes));
+                    let marked = record.ecn_out == Ecn::Ce && record.ecn_in != Ecn::Ce;
+                    meter.sent(record.start, record.end, sojourn, record.bytes, marked);
+                }
+                (Happening::End, _) if in_transmission == Some(index) && queued == 0 => meter.emptied(now),
+                (Happening::End | Happening::Drop, _) => {}
+            }
+            meter.enqueued(now, queued, is_full(now, queued, bytes));
+        }
+        offers.for_each(|offer| meter.offered(offer.at, offer.bytes, offer.used));
+        meter.finish()
+    }
+
+    /// Packets of a link in the order of their arrivals, on a grid so coarse that nearly all times are equal to another.
+    fn coarse() -> impl Strategy<Value = Vec<PacketRecord>> {
+        let packet = (0u64..3, 0u64..8, 0u64..4, 0u8..8, 1u32..5, any::<(bool, bool)>());
+        prop::collection::vec(packet, 0..80).prop_map(|packets| {
+            let mut now = 0;
+            let record = |(gap, wait, length, fate, bytes, (ecn_in, ecn_out))| {
+                now += gap;
+                let (fate, start, end) = match fate {
+                    0 => (Fate::Dropped(DropReason::Overlimit), now, now),
+                    1 => (Fate::Dropped(DropReason::Codel), now + wait, now + wait),
+                    2 => (Fate::Delivered, u64::MAX, u64::MAX),
+                    _ => (Fate::Delivered, now + wait, now + wait + length),
+                };
+                let ecn = |ce| if ce { Ecn::Ce } else { Ecn::Ect0 };
+                PacketRecord {
+                    link: 0,
+                    entry: 0,
+                    connection: 0,
+                    seq: 0,
+                    bytes,
+                    kind: Kind::Data,
+                    ecn_in: ecn(ecn_in),
+                    ecn_out: ecn(ecn_in || ecn_out),
+                    arrival: Time(now),
+                    start: Time(start),
+                    end: Time(end),
+                    fate,
+                }
+            };
+            packets.into_iter().map(record).collect()
+        })
+    }
+
     proptest! {
+        #[test]
+        fn one_walk_over_arrivals_tells_a_meter_what_a_list_of_all_events_does(
+            records in coarse(),
+            offered in prop::collection::vec((0u64..4, 0u32..3), 0..40),
+            (limit, later) in (1u64..20, 0u64..100),
+            (from, length, rest) in (0u64..60, 1u64..100, 0u64..60),
+        ) {
+            let setup = LinkSetup {
+                name: "hop0".into(),
+                measure: (Time(from), Time(from + length)),
+                end: Time(from + length + rest),
+                rtt_window: Span(10),
+                bins: 7,
+                overhead: 0,
+            };
+            let mut at = 0;
+            let offers: Vec<Offer> = offered
+                .into_iter()
+                .map(|(gap, used)| {
+                    at += gap;
+                    Offer { at: Time(at), bytes: 3, used }
+                })
+                .collect();
+            // A limit of bytes that becomes one of packets.
+            let is_full = |now: Time, packets: usize, bytes: u64| {
+                if now.0 < later { bytes > limit } else { packets as u64 * 3 > limit }
+            };
+            let mut replay = Replay::new(LinkMeter::new(&setup), offers.clone(), is_full);
+            records.iter().for_each(|record| replay.arrives(record));
+            let mut by_fate = records;
+            by_fate.sort_by_key(|record| (record.end, record.fate == Fate::Delivered));
+            let all = by_sorting(&by_fate, LinkMeter::new(&setup), &offers, is_full);
+            prop_assert_eq!(format!("{:?}", replay.finish()), format!("{all:?}"));
+        }
+
         #[test]
         fn all_measures_can_be_recomputed_when_the_run_ended_with_an_empty_queue(mut case in Case::any()) {
             // Long enough for everything to leave.
@@ -295,7 +499,9 @@ mod tests {
         let offers =
             [40, 90, 140, 190].map(|at| Offer { at: Time(at), bytes: 1500, used: if at == 190 { 0 } else { 1500 } });
         let records = [leaves(40), leaves(90), leaves(140)];
-        let report = replay(&records, 0, LinkMeter::new(&setup), &offers, |_, _, _| false);
+        let mut replay = Replay::new(LinkMeter::new(&setup), offers.to_vec(), |_, _, _| false);
+        records.iter().for_each(|record| replay.arrives(record));
+        let report = replay.finish();
         let startup = report.startup.expect("measuring starts later");
         assert_eq!((startup.delivered_packets, startup.utilisation), (2, Some(1.0)));
         assert_eq!((report.main.delivered_packets, report.main.utilisation), (1, Some(0.5)));

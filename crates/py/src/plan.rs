@@ -1,5 +1,7 @@
 //! Scenario files, the simulation of their runs, and the door to the kernel world.
 
+use std::path::PathBuf;
+
 use numpy::PyArray2;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -9,6 +11,7 @@ use sojourn_core::units::{Span, Time};
 use sojourn_model::plan::{self, LoadOptions};
 use sojourn_sim::{Engine, Options};
 use sojourn_traffic::job::{Job, LinkKind, Mode, Sink};
+use sojourn_traffic::mapped::Mapped;
 use sojourn_traffic::{express, observe};
 
 use crate::describe::{describe, rates};
@@ -186,7 +189,8 @@ impl Plan {
         serde_json::to_string(&job).map_err(bug)
     }
 
-    /// Reads the files that a guest left of a run, the applications', the probe's and the counters'; `origin` is time zero on its clock.
+    /// Reads what a guest left of a run: the applications' file, the path of the probe's, which may be large, and the counters'
+    /// file; `origin` is time zero on its clock.
     #[pyo3(signature = (index, played, seen, counted, origin, *, link = "device", packets = false, series = true))]
     #[expect(clippy::too_many_arguments, reason = "keywords of one call")]
     fn observe(
@@ -194,7 +198,7 @@ impl Plan {
         py: Python<'_>,
         index: usize,
         played: PyBackedBytes,
-        seen: PyBackedBytes,
+        seen: PathBuf,
         counted: PyBackedBytes,
         origin: u64,
         link: &str,
@@ -205,6 +209,7 @@ impl Plan {
         py.detach(|| {
             let scenario = self.0.scenario(index).map_err(bug)?;
             let played = serde_json::from_slice(&played).map_err(bug)?;
+            let seen = Mapped::open(&seen).map_err(|error| bug(format!("{}: {error}", seen.display())))?;
             let keep = observe::Keep { packets, series };
             let output = observe::output(&scenario, mode, &played, (&seen, &counted), origin, keep).map_err(bug)?;
             Ok(Output::new("kernel", &scenario, object(&self.0.runs[index].set), output))

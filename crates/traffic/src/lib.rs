@@ -6,6 +6,7 @@ pub mod flows;
 pub mod init;
 pub mod job;
 mod link;
+pub mod mapped;
 mod netlink;
 mod nic;
 pub mod observe;

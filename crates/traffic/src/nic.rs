@@ -6,13 +6,13 @@ use sojourn_core::units::Time;
 use sojourn_measure::{LinkReport, NicMeter, PauseMeter, link_setup};
 use sojourn_model::scenario::Scenario;
 
-use crate::probe::Record;
+use crate::probe::{Record, Records};
 
 /// Adds the card's measures to the report of its link, if it has one.
-pub fn measure(scenario: &Scenario, index: usize, seen: &[Record], origin: u64, report: &mut LinkReport) {
+pub fn measure(scenario: &Scenario, index: usize, seen: Records<'_>, origin: u64, report: &mut LinkReport) {
     let Some(nic) = scenario.link(index).nic else { return };
     let mut meter = NicMeter::new(&link_setup(scenario, index), nic.bql);
-    for record in seen {
+    for record in seen.iter() {
         if let Record::Ring(ring) = record
             && usize::from(ring.link) == index
         {
@@ -24,13 +24,13 @@ pub fn measure(scenario: &Scenario, index: usize, seen: &[Record], origin: u64, 
 }
 
 /// Adds to the report of a link for how long the hop behind had stopped it, if it can.
-pub fn pauses(scenario: &Scenario, index: usize, seen: &[Record], origin: u64, report: &mut LinkReport) {
+pub fn pauses(scenario: &Scenario, index: usize, seen: Records<'_>, origin: u64, report: &mut LinkReport) {
     if !scenario.can_be_stopped(index) {
         return;
     }
     let mut meter = PauseMeter::new(&link_setup(scenario, index));
-    for record in seen {
-        if let Record::Paused { link, stop, at } = *record
+    for record in seen.iter() {
+        if let Record::Paused { link, stop, at } = record
             && usize::from(link) == index
         {
             meter.becomes(Time(at.saturating_sub(origin)), stop);

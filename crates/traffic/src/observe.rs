@@ -1,42 +1,37 @@
 //! From what a guest left in its folder to what every world gives: the same meters, fed with the kernel's own events.
 //!
-//! Pure: bytes in, [`Output`] out. Times become the run's; a packet's flow and connection follow from its host's address
-//! and its port; its segment number from its connection's initial sequence number.
+//! Pure: bytes in, [`Output`] out. Times become the run's. The probe's records are visited once, in order of time, and stay where
+//! they stand in the file: memory is needed for their order and for the packets in the queues, unless all are to be kept.
 
-use std::collections::HashMap;
+mod flows;
+#[cfg(test)]
+mod oracle;
+mod tracker;
 
 use serde_json::Value;
-use sojourn_core::packet::Ecn;
-use sojourn_core::qdisc::DropReason;
 use sojourn_core::qdisc::tc::Spec;
-use sojourn_core::units::{Rate, Span, Time};
-use sojourn_measure::records::Offer;
-use sojourn_measure::{FlowMeter, LinkMeter, LinkReport, Output, flow_setup, link_setup, records};
-use sojourn_model::records::{Fate, Kind, PacketRecord};
+use sojourn_core::units::Time;
+use sojourn_measure::records::{Offer, Replay};
+use sojourn_measure::{LinkMeter, Output, link_setup};
+use sojourn_model::records::Fate;
 use sojourn_model::scenario::{Capacity, Scenario, Trace};
-use sojourn_model::workload::Direction;
-use sojourn_model::workload::video::Seen;
 
-use crate::flows::played::{Played, What};
-use crate::flows::{FIRST_PORT, SERVICE};
+use crate::flows::played::Played;
 use crate::job::{LinkKind, Mode};
-use crate::nic;
-use crate::probe::{self, Packet, Record};
+use crate::probe::{Packet, Record, Records};
 use crate::run::COUNTED;
 use crate::topology::{self, End, Network, Transmit};
-use crate::{count, tc_stats};
+use crate::{count, nic, tc_stats};
+use flows::Flows;
+use tracker::Tracker;
 
-const FIN: u8 = 0x01;
-const SYN: u8 = 0x02;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const ICMP: u8 = 1;
 /// Bytes of a delivery opportunity.
 const OPPORTUNITY: u32 = 1500;
 /// The IP MTU up to which a queue counts as full.
 const MTU: u64 = 1500;
-/// What a change of a discipline drops goes within this time after it: Linux frees it when `tc` is done.
-const CHANGE: Span = Span::from_millis(1);
+
+/// How many records before its turn a record is prefetched. With many flows the order of arrivals is far from the file's.
+const AHEAD: usize = 16;
 
 /// What to keep beside the reports.
 #[derive(Clone, Copy, Default, Debug)]
@@ -60,37 +55,43 @@ pub fn output(
     origin: u64,
     keep: Keep,
 ) -> Result<Output, String> {
-    let seen = probe::records(seen)?;
+    let seen = Records::new(seen)?;
     let counted: Value = serde_json::from_slice(counted).map_err(|error| format!("{COUNTED}: {error}"))?;
-    let network = Network::new(scenario);
-    let events = seen.len() as u64;
-    let mut packets: Vec<&Packet> =
-        seen.iter().filter_map(|one| if let Record::Packet(p) = one { Some(p) } else { None }).collect();
-    packets.sort_by_key(|packet| (packet.arrival, packet.link));
-    packets.chunk_by_mut(|a, b| (a.arrival, a.link) == (b.arrival, b.link)).for_each(in_order);
-    let mut tracker = Tracker::new(scenario, played, origin);
-    let mut list: Vec<PacketRecord> = packets.into_iter().filter_map(|packet| tracker.record(packet, mode)).collect();
+    let mut tracker = Tracker::new(scenario, mode, played, origin);
+    let mut flows = Flows::new(scenario, played, keep.series);
+    let replay = |index| link(scenario, index, opportunities(scenario, index, mode, seen, &tracker));
+    let mut links: Vec<_> = (0..scenario.hops.len() * 2).map(replay).collect();
+    let moments = in_order(seen);
+    let mut packets = Vec::with_capacity(if keep.packets { moments.len() } else { 0 });
+    for (place, &Moment { at, index, .. }) in moments.iter().enumerate() {
+        if let Some(next) = moments.get(place + AHEAD) {
+            seen.prefetch(next.index);
+        }
+        match seen.get(index) {
+            Record::Packet(packet) => {
+                let link = links.get_mut(usize::from(packet.link));
+                let link = link.ok_or_else(|| format!("the probe's file has a packet of link {}", packet.link))?;
+                let Some(record) = tracker.record(&packet) else { continue };
+                link.arrives(&record);
+                flows.packet(&record);
+                if keep.packets && record.end < scenario.duration {
+                    packets.push(record);
+                }
+            }
+            record => flows.socket(time(at, origin), &record),
+        }
+    }
     // Where both happen at the same time, drops go before departures, as in the simulator.
-    list.sort_by_key(|record| (record.link, record.end, record.fate == Fate::Delivered));
-    let links = (0..scenario.hops.len() * 2).map(|index| {
-        let mut report = link(scenario, index, mode, &list);
-        nic::measure(scenario, index, &seen, origin, &mut report);
-        nic::pauses(scenario, index, &seen, origin, &mut report);
+    packets.sort_by_key(|record| (record.link, record.end, record.fate == Fate::Delivered));
+    let network = Network::new(scenario);
+    let links = links.into_iter().enumerate().map(|(index, replay)| {
+        let mut report = replay.finish();
+        nic::measure(scenario, index, seen, origin, &mut report);
+        nic::pauses(scenario, index, seen, origin, &mut report);
         report.main.stats = stats(scenario, &network, index, mode, &counted);
         report
     });
-    let links = links.collect();
-    let flows = flows(scenario, played, &seen, &list, origin, keep);
-    list.retain(|record| keep.packets && record.end < scenario.duration);
-    Ok(Output { links, flows, packets: list, events })
-}
-
-/// Those of a burst that arrive at one time stand in the order in which they were recorded: who was dropped on arrival before who
-/// waited. They came in the order of their numbers.
-fn in_order(together: &mut [&Packet]) {
-    let Some(first) = together.first() else { return };
-    let before_all = first.seq.wrapping_sub(1 << 31);
-    together.sort_by_key(|packet| (packet.hosts, packet.ports, packet.seq.wrapping_sub(before_all)));
+    Ok(Output { links: links.collect(), flows: flows.finish(), packets, events: seen.count() as u64 })
 }
 
 /// A time of the run.
@@ -98,27 +99,63 @@ fn time(clock: u64, origin: u64) -> Time {
     if clock == u64::MAX { Time::NEVER } else { Time(clock.saturating_sub(origin)) }
 }
 
-fn link(scenario: &Scenario, index: usize, mode: Mode, records: &[PacketRecord]) -> LinkReport {
+/// A record's place in time and in the file. A packet's time is that of its arrival.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Moment {
+    /// On the guest's clock.
+    at: u64,
+    /// Decides at equal times: links in order, and sockets after them.
+    link: u16,
+    index: u32,
+}
+
+/// The records of packets and sockets in order of time.
+fn in_order(seen: Records<'_>) -> Vec<Moment> {
+    const SOCKET: u16 = u16::MAX;
+    let moment = |(index, record)| match record {
+        Record::Packet(packet) => Some(Moment { at: packet.arrival, link: packet.link, index }),
+        Record::Acked { socket, .. } | Record::Retransmitted { socket, .. } => {
+            Some(Moment { at: socket.at, link: SOCKET, index })
+        }
+        Record::Ring(_) | Record::Paused { .. } => None,
+    };
+    let mut moments = Vec::with_capacity(seen.count());
+    moments.extend((0..).zip(seen.iter()).filter_map(moment));
+    moments.sort_unstable();
+    let bursts = moments.chunk_by_mut(|a, b| (a.at, a.link) == (b.at, b.link));
+    bursts.filter(|burst| burst.len() > 1 && burst[0].link != SOCKET).for_each(|burst| order_burst(seen, burst));
+    moments
+}
+
+/// Packets that arrive at one time stand in the order in which they were recorded: those that were dropped on arrival before
+/// those that waited. They arrived in the order of their numbers.
+fn order_burst(seen: Records<'_>, burst: &mut [Moment]) {
+    let packet = |moment: &Moment| match seen.get(moment.index) {
+        Record::Packet(packet) => packet,
+        other => unreachable!("moments of a link are packets: {other:?}"),
+    };
+    let before_all = packet(&burst[0]).seq.wrapping_sub(1 << 31);
+    burst.sort_by_key(|moment| {
+        let Packet { hosts, ports, seq, .. } = packet(moment);
+        (hosts, ports, seq.wrapping_sub(before_all))
+    });
+}
+
+/// The meter of a link, to which its packets are played.
+fn link(scenario: &Scenario, index: usize, offers: Vec<Offer>) -> Replay<impl Fn(Time, usize, u64) -> bool> {
     let link = scenario.link(index);
     let mut meter = LinkMeter::new(&link_setup(scenario, index));
     match &link.rate {
         Capacity::Steps(steps) => steps.iter().for_each(|&(at, rate)| meter.rate(at, rate)),
         Capacity::Trace(trace) => meter.rate(Time::ZERO, trace.mean_rate()),
     }
-    let offers = match &link.rate {
-        Capacity::Trace(trace) if mode.link == LinkKind::Device => {
-            offers(trace, scenario.duration, index as u16, records)
-        }
-        _ => Vec::new(),
-    };
     let of = |spec| fullness(spec, MTU + u64::from(link.overhead));
     let later: Vec<_> = link.changes.iter().map(|(at, change)| (*at, of(change.spec()))).collect();
     let first = of(&link.qdisc);
-    let full = |now: Time, packets, bytes| {
+    Replay::new(meter, offers, move |now, packets, bytes| {
         let present = later.iter().rev().find(|(at, _)| *at <= now).map_or(&first, |(_, full)| full);
         present(packets, bytes)
-    };
-    records::replay(records, index as u16, meter, &offers, full)
+    })
 }
 
 /// The counters of the kernel's discipline; none if `tc` printed none.
@@ -130,10 +167,27 @@ fn stats(scenario: &Scenario, network: &Network, index: usize, mode: Mode, count
     if shaped { whole.get("child").cloned() } else { Some(whole) }
 }
 
-/// What a trace offers: an opportunity counts as used by the bytes of the packets that left with it.
-fn offers(trace: &Trace, end: Time, index: u16, records: &[PacketRecord]) -> Vec<Offer> {
+/// What a trace-driven link offers, and how much of it packets used.
+fn opportunities(
+    scenario: &Scenario,
+    index: usize,
+    mode: Mode,
+    seen: Records<'_>,
+    tracker: &Tracker<'_>,
+) -> Vec<Offer> {
+    let Capacity::Trace(trace) = &scenario.link(index).rate else { return Vec::new() };
+    if mode.link != LinkKind::Device {
+        return Vec::new();
+    }
+    let mut left: Vec<(Time, u32)> = seen.iter().filter_map(|record| tracker.departure(&record, index)).collect();
+    left.sort_unstable();
+    offers(trace, scenario.duration, &left)
+}
+
+/// A trace's opportunities. Each counts as used by the packets that left with it; `left` has their times, in order, and bytes.
+fn offers(trace: &Trace, end: Time, left: &[(Time, u32)]) -> Vec<Offer> {
     let mut offers = Vec::new();
-    let mut left = records.iter().filter(|r| r.link == index && r.fate == Fate::Delivered && r.end < end).peekable();
+    let mut left = left.iter().peekable();
     let mut carried = 0u32;
     let period = trace.opportunities_ms.last().copied().unwrap_or(1).max(1);
     for start in (0..).map(|round| round * period) {
@@ -142,8 +196,8 @@ fn offers(trace: &Trace, end: Time, index: u16, records: &[PacketRecord]) -> Vec
             if at >= end {
                 return offers;
             }
-            while let Some(record) = left.next_if(|record| record.end <= at) {
-                carried += record.bytes;
+            while let Some((_, bytes)) = left.next_if(|(left_at, _)| *left_at <= at) {
+                carried += bytes;
             }
             let used = carried.min(OPPORTUNITY);
             carried -= used;
@@ -165,262 +219,17 @@ fn fullness(qdisc: &Spec, mtu: u64) -> Box<dyn Fn(usize, u64) -> bool> {
     }
 }
 
-/// What is known of a connection while its packets are looked at in order.
-#[derive(Clone, Default)]
-struct Known {
-    /// The initial sequence number of the opener's and the accepter's side.
-    isn: [Option<u32>; 2],
-    /// By side and link: bytes sent up to here.
-    high: HashMap<(usize, u16), u32>,
-    /// By side: segments that were sent again somewhere, or lost.
-    again: [Vec<u32>; 2],
-}
-
-/// Finds the flow and the connection of packets, in order of their arrivals.
-struct Tracker<'a> {
-    scenario: &'a Scenario,
-    origin: u64,
-    /// By entry and port: connections with the times of their opening.
-    by_port: HashMap<(u32, u16), Vec<(u64, u32)>>,
-    known: Vec<Known>,
-}
-
-impl<'a> Tracker<'a> {
-    fn new(scenario: &'a Scenario, played: &Played, origin: u64) -> Tracker<'a> {
-        let mut by_port: HashMap<(u32, u16), Vec<(u64, u32)>> = HashMap::new();
-        for (number, one) in (0..).zip(&played.connections) {
-            by_port.entry((one.entry, one.port)).or_default().push((one.opened, number));
-        }
-        Tracker { scenario, origin, by_port, known: vec![Known::default(); played.connections.len()] }
-    }
-
-    /// Nothing for what is no flow's.
-    fn record(&mut self, packet: &Packet, mode: Mode) -> Option<PacketRecord> {
-        let entry = topology::entry_of(packet.hosts)? as u32;
-        let (port, side) = match (packet.protocol, packet.ports) {
-            (ICMP, _) => (FIRST_PORT, 0),
-            (_, [port, SERVICE]) => (port, 0),
-            (_, [SERVICE, port]) => (port, 1),
-            _ => return None,
-        };
-        let arrival = time(packet.arrival, self.origin);
-        let connections = self.by_port.get(&(entry, port))?;
-        let last = connections.partition_point(|(opened, _)| *opened <= arrival.0).max(1) - 1;
-        let connection = connections[last].1;
-        let (kind, seq) = self.segment(packet, connection, side, entry);
-        let (start, end) = (time(packet.start, self.origin), time(packet.end, self.origin));
-        let mut record = PacketRecord {
-            link: packet.link,
-            entry,
-            connection,
-            seq,
-            bytes: packet.bytes,
-            kind,
-            ecn_in: Ecn::from_bits(packet.ecn_in),
-            ecn_out: Ecn::from_bits(packet.ecn_out),
-            arrival,
-            start,
-            end,
-            fate: match packet.fate {
-                probe::Fate::Dropped(code) => Fate::Dropped(self.reason(packet, code)),
-                probe::Fate::Delivered | probe::Fate::Queued => Fate::Delivered,
-            },
-        };
-        if mode.link != LinkKind::Device && packet.fate == probe::Fate::Delivered {
-            // A shaper lets a packet go when its time begins.
-            record.end = start + self.rate_at(packet.link, start).serialise(packet.bytes);
-        }
-        Some(record)
-    }
-
-    fn rate_at(&self, link: u16, at: Time) -> Rate {
-        match &self.scenario.link(usize::from(link)).rate {
-            Capacity::Steps(steps) => steps[steps.partition_point(|(from, _)| *from <= at).max(1) - 1].1,
-            Capacity::Trace(trace) => trace.mean_rate(),
-        }
-    }
-
-    /// What it carries, and its number in segments.
-    fn segment(&mut self, packet: &Packet, connection: u32, side: usize, entry: u32) -> (Kind, u32) {
-        if packet.protocol != TCP {
-            let kind = if packet.protocol == UDP { Kind::Datagram } else { Kind::Ping };
-            return (kind, packet.seq);
-        }
-        let mss = self.scenario.workload.entries[entry as usize].tcp.mss.max(1);
-        let known = &mut self.known[connection as usize];
-        if packet.flags & SYN != 0 {
-            known.isn[side] = Some(packet.seq);
-            return (Kind::Syn, 0);
-        }
-        let base = |side: usize| known.isn[side].unwrap_or(0).wrapping_add(1);
-        if packet.payload == 0 {
-            // The next one expected; a FIN takes a number of its own.
-            let fin = u32::from(packet.flags & FIN != 0);
-            return (Kind::Ack, packet.ack.wrapping_sub(base(1 - side)).wrapping_add(mss - 1 - fin) / mss);
-        }
-        let from = packet.seq.wrapping_sub(base(side));
-        let to = from.wrapping_add(packet.payload);
-        let high = known.high.entry((side, packet.link)).or_default();
-        let below = (to.wrapping_sub(*high) as i32) <= 0;
-        if !below {
-            *high = to;
-        }
-        let again = below || known.again[side].contains(&from);
-        if below || matches!(packet.fate, probe::Fate::Dropped(_)) {
-            // At the next link it comes for the first time, although it was sent twice.
-            let list = &mut known.again[side];
-            if !list.contains(&from) {
-                if list.len() == 64 {
-                    list.remove(0);
-                }
-                list.push(from);
-            }
-        }
-        (if again { Kind::Retransmit } else { Kind::Data }, from / mss)
-    }
-
-    /// Why it was dropped: by what the kernel told (7.1 and later), else by the discipline and the moment.
-    fn reason(&self, packet: &Packet, code: u16) -> DropReason {
-        const OVERLIMIT: u16 = 2;
-        const CONGESTED: u16 = 3;
-        const BAND_LIMIT: u16 = 6;
-        const FLOW_LIMIT: u16 = 8;
-        let link = self.scenario.link(usize::from(packet.link));
-        let end = time(packet.end, self.origin);
-        let purged = link.changes.iter().any(|(at, _)| (*at..*at + CHANGE).contains(&end));
-        if purged && !matches!(code, CONGESTED | BAND_LIMIT | FLOW_LIMIT) {
-            return DropReason::Overlimit; // with what a change had no place for
-        }
-        let spec = link.qdisc_at(end);
-        let law = match spec {
-            Spec::Codel(_) | Spec::FqCodel(_) | Spec::Cake(_) => DropReason::Codel,
-            Spec::Red(_)
-            | Spec::Choke(_)
-            | Spec::Sfb(_)
-            | Spec::Blue(_)
-            | Spec::Pie(_)
-            | Spec::FqPie(_)
-            | Spec::DualPi2(_) => DropReason::Early,
-            Spec::Ccaq(_) => DropReason::Shrink,
-            Spec::Fq(_) | Spec::Sfq(_) => DropReason::FlowLimit,
-            Spec::Noqueue(_) => DropReason::Busy,
-            Spec::Linux(_) => DropReason::Early,
-            Spec::Pfifo(_) | Spec::Bfifo(_) | Spec::PfifoHeadDrop(_) | Spec::Prio(_) | Spec::Tbf(_) | Spec::Htb(_) => {
-                DropReason::Overlimit
-            }
-        };
-        match code {
-            probe::ACK_FILTERED => DropReason::AckFilter,
-            OVERLIMIT | BAND_LIMIT => DropReason::Overlimit,
-            CONGESTED => law,
-            FLOW_LIMIT => DropReason::FlowLimit,
-            _ if packet.arrival == packet.end
-                && !matches!(spec, Spec::Noqueue(_) | Spec::Fq(_) | Spec::Pie(_) | Spec::FqPie(_)) =>
-            {
-                DropReason::Overlimit
-            }
-            _ => law,
-        }
-    }
-}
-
-/// What a flow's meter is told.
-#[derive(Clone, Copy)]
-enum Told {
-    Sent,
-    /// So many bytes, as one packet.
-    Retransmit(u32),
-    Dropped,
-    Acked {
-        payload: u32,
-        rtt_us: u32,
-        cwnd: u32,
-        srtt_us: u32,
-        inflight: u32,
-    },
-    App(What),
-}
-
-fn flows(
-    scenario: &Scenario,
-    played: &Played,
-    seen: &[Record],
-    list: &[PacketRecord],
-    origin: u64,
-    keep: Keep,
-) -> Vec<sojourn_measure::FlowReport> {
-    let entries = &scenario.workload.entries;
-    let mut told: Vec<(Time, u32, Told)> = Vec::new();
-    for record in list {
-        let entry = &entries[record.entry as usize];
-        // The first link that the data's sender meets; of the web and of video, whose both ends send, the other's too.
-        let (right, left) = ((entry.via.0 * 2) as u16, (entry.via.1 * 2 + 1) as u16);
-        let first = if entry.direction == Direction::Right { right } else { left };
-        let sends = record.link == first || (entry.answers() && (record.link == right || record.link == left));
-        if sends && matches!(record.kind, Kind::Data | Kind::Retransmit | Kind::Syn) {
-            told.push((record.arrival, record.entry, Told::Sent));
-        }
-        if matches!(record.fate, Fate::Dropped(_)) {
-            told.push((record.end, record.entry, Told::Dropped));
-        }
-    }
-    for record in seen {
-        let (socket, what) = match *record {
-            Record::Acked { socket, payload, rtt_us, srtt_us, cwnd, inflight } => {
-                (socket, Told::Acked { payload, rtt_us, cwnd, srtt_us, inflight })
-            }
-            Record::Retransmitted { socket, payload, .. } => (socket, Told::Retransmit(payload)),
-            Record::Packet(_) | Record::Ring(_) | Record::Paused { .. } => continue,
-        };
-        if let Some(entry) = topology::entry_of(socket.hosts).filter(|&entry| entry < entries.len()) {
-            told.push((time(socket.at, origin), entry as u32, what));
-        }
-    }
-    told.extend(played.events.iter().map(|&(at, entry, what)| (Time(at), entry, Told::App(what))));
-    told.sort_by_key(|(at, entry, _)| (*at, *entry));
-    let setup = |entry| flow_setup(scenario, entry, keep.series);
-    let mut meters: Vec<FlowMeter> = entries.iter().map(|entry| FlowMeter::new(&setup(entry))).collect();
-    for (now, entry, what) in told {
-        tell(&mut meters[entry as usize], entries[entry as usize].tcp.mss, now, what);
-    }
-    let unfinished = played.unfinished.iter().copied().chain(std::iter::repeat(0));
-    let ended = meters.into_iter().zip(entries).zip(unfinished);
-    ended.map(|((meter, entry), unfinished)| meter.finish(setup(entry), unfinished)).collect()
-}
-
-fn tell(meter: &mut FlowMeter, mss: u32, now: Time, what: Told) {
-    match what {
-        Told::Sent | Told::App(What::Ping) => meter.sent(now, 1),
-        // Linux sends a burst again as one packet, of several segments; and a FIN takes a number.
-        Told::Retransmit(bytes) => {
-            (0..bytes.saturating_sub(1).div_ceil(mss).max(1)).for_each(|_| meter.retransmit(now))
-        }
-        Told::Dropped => meter.dropped(now),
-        Told::Acked { payload, rtt_us, cwnd, srtt_us, inflight } => {
-            meter.acked(now, u64::from(payload));
-            if rtt_us > 0 {
-                meter.rtt(now, Span::from_micros(u64::from(rtt_us)));
-            }
-            meter.state(now, cwnd, Span::from_micros(u64::from(srtt_us)), inflight, None);
-        }
-        Told::App(What::Started) => meter.started(now),
-        Told::App(What::Completed(fct, ideal)) => meter.completed(now, Span(fct), Span(ideal)),
-        Told::App(What::Loaded(time)) => meter.loaded(now, Span(time)),
-        Told::App(What::Piece(quality, switched)) => meter.watched(now, Seen::Piece(Rate(quality), switched)),
-        Told::App(What::Begun(after)) => meter.watched(now, Seen::Begun(Span(after))),
-        Told::App(What::Stalled(time)) => meter.watched(now, Seen::Stalled(Span(time))),
-        Told::App(What::Reply(rtt)) => meter.rtt(now, Span(rtt)),
-        Told::App(What::Datagram) => meter.sent_datagram(now),
-        Told::App(What::Heard { number, sent }) => meter.received_datagram(now, Time(sent), number),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flows::played::Connection;
+    use crate::flows::played::{Connection, What};
+    use crate::flows::{FIRST_PORT, SERVICE};
+    use crate::probe;
+    use sojourn_core::qdisc::DropReason;
     use sojourn_model::plan::{LoadOptions, Plan};
+    use sojourn_model::records::Kind;
     use std::net::Ipv4Addr;
+    use tracker::{SYN, TCP, UDP};
 
     const ORIGIN: u64 = 1 << 31;
     const MODE: Mode = Mode { link: LinkKind::Device, probe: true, sink: crate::job::Sink::Kernel };
@@ -490,6 +299,13 @@ mod tests {
         assert_eq!(output.packets[1].fate, Fate::Dropped(DropReason::Codel));
         assert_eq!((output.flows[0].main.packets, output.flows[0].main.drops), (3, 1));
         assert_eq!(output.links[0].main.delivered_packets, 2);
+    }
+
+    #[test]
+    fn a_segment_that_was_sent_once_is_new_to_every_hop() {
+        let seen = [0, 2].map(|link| packet(link, 8, 1448, 0x10, 5_000 + u64::from(link) * 5_000, (0, 0)));
+        let kinds: Vec<Kind> = observed(&seen).packets.iter().map(|record| record.kind).collect();
+        assert_eq!(kinds, [Kind::Data; 2]);
     }
 
     /// The module writes down what is dropped on arrival before what has to leave.

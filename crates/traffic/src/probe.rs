@@ -4,6 +4,12 @@ use std::net::Ipv4Addr;
 
 /// Bytes of a record.
 const SIZE: usize = 64;
+/// Types of records, in their first byte.
+const PACKET: u8 = 0;
+const ACKED: u8 = 1;
+const RETRANSMITTED: u8 = 2;
+const RING: u8 = 3;
+const PAUSED: u8 = 4;
 
 /// The reason of an ACK that cake's filter took out of a queue; the kernel has no number for it.
 pub const ACK_FILTERED: u16 = u16::MAX;
@@ -128,19 +134,49 @@ pub enum Record {
     },
 }
 
-/// The records of a file.
-///
-/// # Errors
-/// The file is cut or has a type of record that nobody knows.
-pub fn records(bytes: &[u8]) -> Result<Vec<Record>, String> {
-    let chunks = bytes.chunks_exact(SIZE);
-    if !chunks.remainder().is_empty() {
-        return Err(format!("the probe's file is cut: {} bytes", bytes.len()));
+/// The records of a file, read where they stand.
+#[derive(Clone, Copy)]
+pub struct Records<'a>(&'a [[u8; SIZE]]);
+
+impl<'a> Records<'a> {
+    /// The file's bytes.
+    ///
+    /// # Errors
+    /// The file is cut or has a type of record that nobody knows.
+    pub fn new(bytes: &'a [u8]) -> Result<Records<'a>, String> {
+        let (records, rest) = bytes.as_chunks();
+        if !rest.is_empty() {
+            return Err(format!("the probe's file is cut: {} bytes", bytes.len()));
+        }
+        match records.iter().find(|record| record[0] > PAUSED) {
+            Some(record) => Err(format!("the probe's file has a record of type {}", record[0])),
+            None => Ok(Records(records)),
+        }
     }
-    chunks.map(record).collect()
+
+    /// The number of records.
+    pub fn count(self) -> usize {
+        self.0.len()
+    }
+
+    /// The record at this place of the file.
+    pub fn get(self, index: u32) -> Record {
+        record(&self.0[index as usize])
+    }
+
+    /// Has the record at this place fetched into the caches, as it is read soon.
+    pub fn prefetch(self, index: u32) {
+        prefetch_index::prefetch_index(self.0, index as usize);
+    }
+
+    /// All of them, in the order of the file.
+    pub fn iter(self) -> impl Iterator<Item = Record> {
+        self.0.iter().map(record)
+    }
 }
 
-fn record(bytes: &[u8]) -> Result<Record, String> {
+#[inline]
+fn record(bytes: &[u8; SIZE]) -> Record {
     let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
     let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
@@ -149,7 +185,7 @@ fn record(bytes: &[u8]) -> Result<Record, String> {
     let (seq, ack, arrival) = (u32_at(32), u32_at(36), u64_at(40));
     let socket = Socket { hosts, ports, at: arrival };
     match bytes[0] {
-        0 => Ok(Record::Packet(Packet {
+        PACKET => Record::Packet(Packet {
             link: u16_at(4),
             fate: match bytes[1] {
                 0 => Fate::Delivered,
@@ -169,17 +205,17 @@ fn record(bytes: &[u8]) -> Result<Record, String> {
             arrival,
             start: u64_at(48),
             end: u64_at(56),
-        })),
-        1 => Ok(Record::Acked {
+        }),
+        ACKED => Record::Acked {
             socket,
             payload: u32_at(12),
             rtt_us: u32_at(8),
             srtt_us: ack,
             cwnd: seq,
             inflight: u32_at(48),
-        }),
-        2 => Ok(Record::Retransmitted { socket, seq, payload: u32_at(12) }),
-        3 => Ok(Record::Ring(Ring {
+        },
+        RETRANSMITTED => Record::Retransmitted { socket, seq, payload: u32_at(12) },
+        RING => Record::Ring(Ring {
             link: u16_at(4),
             completed: bytes[1] != 0,
             bytes: u32_at(8),
@@ -188,9 +224,9 @@ fn record(bytes: &[u8]) -> Result<Record, String> {
             inflight: ack,
             at: arrival,
             jiffies: u64_at(48),
-        })),
-        4 => Ok(Record::Paused { link: u16_at(4), stop: bytes[1] != 0, at: arrival }),
-        other => Err(format!("the probe's file has a record of type {other}")),
+        }),
+        PAUSED => Record::Paused { link: u16_at(4), stop: bytes[1] != 0, at: arrival },
+        _ => unreachable!("`Records::new` has looked at all types"),
     }
 }
 
@@ -208,14 +244,21 @@ mod tests {
         bytes[24..26].copy_from_slice(&10_000u16.to_le_bytes());
         bytes[28] = 6;
         bytes[40..48].copy_from_slice(&(5u64 << 32).to_le_bytes());
-        let found = records(&bytes).expect("a record");
-        let [Record::Packet(packet)] = found[..] else { panic!("a packet: {found:?}") };
+        let Record::Packet(packet) = Records::new(&bytes).expect("a record").get(0) else { panic!("a packet") };
         assert_eq!((packet.link, packet.fate, packet.ecn_in, packet.ecn_out), (3, Fate::Dropped(2), 2, 3));
         assert_eq!((packet.hosts[0].to_string().as_str(), packet.ports[0]), ("10.1.0.1", 10_000));
         assert_eq!((packet.bytes, packet.protocol, packet.arrival), (1514, 6, 5 << 32));
         bytes[0] = 4;
-        let found = records(&bytes).expect("a record");
+        let found: Vec<Record> = Records::new(&bytes).expect("a record").iter().collect();
         assert_eq!(found, [Record::Paused { link: 3, stop: true, at: 5 << 32 }]);
-        assert!(records(&bytes[..60]).is_err());
+    }
+
+    #[test]
+    fn a_file_that_the_module_did_not_write_is_refused() {
+        let mut bytes = [0; 128];
+        assert_eq!(Records::new(&bytes).map(Records::count), Ok(2));
+        assert!(Records::new(&bytes[..100]).is_err_and(|why| why.contains("cut: 100 bytes")));
+        bytes[64] = 5;
+        assert!(Records::new(&bytes).is_err_and(|why| why.contains("a record of type 5")));
     }
 }

@@ -102,7 +102,7 @@ class Guests:
         output = plan.observe(
             index,
             (folder / PLAYED).read_bytes(),
-            (folder / SEEN).read_bytes(),
+            folder / SEEN,
             (folder / COUNTED).read_bytes(),
             answer["origin_ns"],
             link=self.link,

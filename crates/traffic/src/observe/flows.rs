@@ -1,0 +1,117 @@
+//! Feeds the meters of flows with what packets, sockets and applications did, in order of time.
+
+use std::iter::Peekable;
+use std::vec::IntoIter;
+
+use sojourn_core::units::{Rate, Span, Time};
+use sojourn_measure::{FlowMeter, FlowReport, flow_setup};
+use sojourn_model::records::{Fate, Kind, PacketRecord};
+use sojourn_model::scenario::Scenario;
+use sojourn_model::workload::video::Seen;
+use sojourn_model::workload::{Direction, Entry};
+
+use crate::flows::played::{Played, What};
+use crate::probe::Record;
+use crate::topology;
+
+/// The meters of all flows. What applications saw is merged in between; at equal times it comes last.
+pub struct Flows<'a> {
+    scenario: &'a Scenario,
+    played: &'a Played,
+    /// Whether samples of the senders' state are kept.
+    series: bool,
+    meters: Vec<FlowMeter>,
+    /// In order of time.
+    applications: Peekable<IntoIter<&'a (u64, u32, What)>>,
+}
+
+impl<'a> Flows<'a> {
+    /// At time zero.
+    pub fn new(scenario: &'a Scenario, played: &'a Played, series: bool) -> Flows<'a> {
+        let setup = |entry| FlowMeter::new(&flow_setup(scenario, entry, series));
+        let meters = scenario.workload.entries.iter().map(setup).collect();
+        let mut applications: Vec<_> = played.events.iter().collect();
+        applications.sort_by_key(|(at, ..)| *at);
+        Flows { scenario, played, series, meters, applications: applications.into_iter().peekable() }
+    }
+
+    /// A packet arrives at a link.
+    pub fn packet(&mut self, record: &PacketRecord) {
+        self.applications(|at| at < record.arrival);
+        let (entry, meter) = (record.entry as usize, &mut self.meters[record.entry as usize]);
+        if matches!(record.kind, Kind::Data | Kind::Retransmit | Kind::Syn)
+            && is_first(record.link, &self.scenario.workload.entries[entry])
+        {
+            meter.sent(record.arrival, 1);
+        }
+        if matches!(record.fate, Fate::Dropped(_)) {
+            // The one event that may be reported before its time.
+            meter.dropped(record.end);
+        }
+    }
+
+    /// Something happens at a sender's socket now.
+    pub fn socket(&mut self, now: Time, record: &Record) {
+        let (Record::Acked { socket: at, .. } | Record::Retransmitted { socket: at, .. }) = record else { return };
+        let Some(entry) = topology::entry_of(at.hosts).filter(|&entry| entry < self.meters.len()) else { return };
+        self.applications(|at| at < now);
+        socket(&mut self.meters[entry], self.scenario.workload.entries[entry].tcp.mss, now, record);
+    }
+
+    /// The reports at the end of the run.
+    pub fn finish(mut self) -> Vec<FlowReport> {
+        self.applications(|_| true);
+        let unfinished = self.played.unfinished.iter().copied().chain(std::iter::repeat(0));
+        let ended = self.meters.into_iter().zip(&self.scenario.workload.entries).zip(unfinished);
+        let setup = |entry| flow_setup(self.scenario, entry, self.series);
+        ended.map(|((meter, entry), unfinished)| meter.finish(setup(entry), unfinished)).collect()
+    }
+
+    /// Takes what applications saw at the times that are `due`.
+    fn applications(&mut self, due: impl Fn(Time) -> bool) {
+        while let Some(&(at, entry, what)) = self.applications.next_if(|(at, ..)| due(Time(*at))) {
+            application(&mut self.meters[entry as usize], Time(at), what);
+        }
+    }
+}
+
+/// Whether this is the first link that data meets. With the web and with video both ends send, and each has its own.
+fn is_first(link: u16, entry: &Entry) -> bool {
+    let (right, left) = ((entry.via.0 * 2) as u16, (entry.via.1 * 2 + 1) as u16);
+    let first = if entry.direction == Direction::Right { right } else { left };
+    link == first || (entry.answers() && (link == right || link == left))
+}
+
+/// Reports an ACK or a retransmission at a sender's socket to the flow's meter.
+pub fn socket(meter: &mut FlowMeter, mss: u32, now: Time, record: &Record) {
+    match *record {
+        Record::Acked { payload, rtt_us, srtt_us, cwnd, inflight, .. } => {
+            meter.acked(now, u64::from(payload));
+            if rtt_us > 0 {
+                meter.rtt(now, Span::from_micros(u64::from(rtt_us)));
+            }
+            meter.state(now, cwnd, Span::from_micros(u64::from(srtt_us)), inflight, None);
+        }
+        // Linux sends a burst again as one packet, of several segments; and a FIN takes a number.
+        Record::Retransmitted { payload, .. } => {
+            (0..payload.saturating_sub(1).div_ceil(mss).max(1)).for_each(|_| meter.retransmit(now));
+        }
+        Record::Packet(_) | Record::Ring(_) | Record::Paused { .. } => {}
+    }
+}
+
+/// Reports what an application saw to its flow's meter.
+pub fn application(meter: &mut FlowMeter, now: Time, what: What) {
+    match what {
+        What::Ping => meter.sent(now, 1),
+        What::Started => meter.started(now),
+        What::Completed(fct, ideal) => meter.completed(now, Span(fct), Span(ideal)),
+        What::Loaded(time) => meter.loaded(now, Span(time)),
+        What::Piece(quality, switched) => meter.watched(now, Seen::Piece(Rate(quality), switched)),
+        What::Begun(after) => meter.watched(now, Seen::Begun(Span(after))),
+        What::Stalled(time) => meter.watched(now, Seen::Stalled(Span(time))),
+        What::Reply(rtt) => meter.rtt(now, Span(rtt)),
+        What::Datagram => meter.sent_datagram(now),
+        What::Heard { number, sent } => meter.received_datagram(now, Time(sent), number),
+    }
+}

@@ -1,0 +1,224 @@
+//! To which flow and connection a packet belongs, from its host's address and its port; and which segment of it a packet
+//! carries, from the connection's initial sequence number.
+
+use sojourn_core::packet::Ecn;
+use sojourn_core::qdisc::DropReason;
+use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::units::{Rate, Span, Time};
+use sojourn_model::records::{Fate, Kind, PacketRecord};
+use sojourn_model::scenario::{Capacity, Scenario};
+
+use super::time;
+use crate::flows::played::Played;
+use crate::flows::{FIRST_PORT, SERVICE};
+use crate::job::{LinkKind, Mode};
+use crate::probe::{self, Packet, Record};
+use crate::topology;
+
+const FIN: u8 = 0x01;
+pub const SYN: u8 = 0x02;
+pub const TCP: u8 = 6;
+pub const UDP: u8 = 17;
+const ICMP: u8 = 1;
+/// What a change of a discipline drops goes within this time after it: Linux frees it when `tc` is done.
+const CHANGE: Span = Span::from_millis(1);
+
+/// What is known of a connection while its packets are looked at in order.
+#[derive(Clone, Default)]
+struct Known {
+    /// The initial sequence number of the opener's and the accepter's side.
+    isn: [Option<u32>; 2],
+    /// By link and side: bytes sent up to here.
+    high: Box<[[u32; 2]]>,
+    /// By side: segments that were sent again somewhere, or lost.
+    again: [Vec<u32>; 2],
+}
+
+/// A connection of an entry: its opener's port, when it was opened, and its number.
+#[derive(Clone, Copy)]
+struct Opened {
+    port: u16,
+    at: u64,
+    number: u32,
+}
+
+/// The flow and the connection of a packet.
+#[derive(Clone, Copy)]
+struct Owner {
+    entry: u32,
+    connection: u32,
+    /// 0 if the opener sent it, 1 if the accepter did.
+    side: usize,
+}
+
+/// Finds the flow and the connection of packets, in order of their arrivals.
+pub struct Tracker<'a> {
+    scenario: &'a Scenario,
+    mode: Mode,
+    origin: u64,
+    /// By entry: its connections in order of their ports, those of a port in order of opening.
+    opened: Vec<Vec<Opened>>,
+    known: Vec<Known>,
+}
+
+impl<'a> Tracker<'a> {
+    /// `origin` is time zero on the guest's clock.
+    pub fn new(scenario: &'a Scenario, mode: Mode, played: &Played, origin: u64) -> Tracker<'a> {
+        let mut opened = vec![Vec::new(); scenario.workload.entries.len()];
+        for (number, one) in (0..).zip(&played.connections) {
+            if let Some(of_entry) = opened.get_mut(one.entry as usize) {
+                of_entry.push(Opened { port: one.port, at: one.opened, number });
+            }
+        }
+        opened.iter_mut().for_each(|connections| connections.sort_by_key(|one| (one.port, one.at)));
+        let fresh = Known { high: vec![[0; 2]; scenario.hops.len() * 2].into(), ..Known::default() };
+        Tracker { scenario, mode, origin, opened, known: vec![fresh; played.connections.len()] }
+    }
+
+    /// A packet's record; none if it belongs to no flow.
+    pub fn record(&mut self, packet: &Packet) -> Option<PacketRecord> {
+        let owner = self.owner(packet)?;
+        let (kind, seq) = self.segment(packet, owner);
+        let (start, end) = (time(packet.start, self.origin), time(packet.end, self.origin));
+        let mut record = PacketRecord {
+            link: packet.link,
+            entry: owner.entry,
+            connection: owner.connection,
+            seq,
+            bytes: packet.bytes,
+            kind,
+            ecn_in: Ecn::from_bits(packet.ecn_in),
+            ecn_out: Ecn::from_bits(packet.ecn_out),
+            arrival: time(packet.arrival, self.origin),
+            start,
+            end,
+            fate: match packet.fate {
+                probe::Fate::Dropped(code) => Fate::Dropped(self.reason(packet, code)),
+                probe::Fate::Delivered | probe::Fate::Queued => Fate::Delivered,
+            },
+        };
+        if self.mode.link != LinkKind::Device && packet.fate == probe::Fate::Delivered {
+            // A shaper lets a packet go when its time begins.
+            record.end = start + self.rate_at(packet.link, start).serialise(packet.bytes);
+        }
+        Some(record)
+    }
+
+    /// When a flow's packet left this link, and its bytes; none for another record, and for a drop.
+    pub fn departure(&self, record: &Record, link: usize) -> Option<(Time, u32)> {
+        match record {
+            Record::Packet(packet) if usize::from(packet.link) == link => {
+                let left = !matches!(packet.fate, probe::Fate::Dropped(_)) && self.owner(packet).is_some();
+                left.then(|| (time(packet.end, self.origin), packet.bytes))
+            }
+            _ => None,
+        }
+    }
+
+    fn owner(&self, packet: &Packet) -> Option<Owner> {
+        let entry = topology::entry_of(packet.hosts)?;
+        let (port, side) = match (packet.protocol, packet.ports) {
+            (ICMP, _) => (FIRST_PORT, 0),
+            (_, [port, SERVICE]) => (port, 0),
+            (_, [SERVICE, port]) => (port, 1),
+            _ => return None,
+        };
+        let arrival = time(packet.arrival, self.origin);
+        // The last that was opened before, or the first of its port.
+        let opened = self.opened.get(entry)?;
+        let after = opened.partition_point(|one| (one.port, one.at) <= (port, arrival.0));
+        let before = after.checked_sub(1).map(|last| opened[last]).filter(|one| one.port == port);
+        let connection = before.or_else(|| opened.get(after).copied().filter(|one| one.port == port))?.number;
+        Some(Owner { entry: entry as u32, connection, side })
+    }
+
+    fn rate_at(&self, link: u16, at: Time) -> Rate {
+        match &self.scenario.link(usize::from(link)).rate {
+            Capacity::Steps(steps) => steps[steps.partition_point(|(from, _)| *from <= at).max(1) - 1].1,
+            Capacity::Trace(trace) => trace.mean_rate(),
+        }
+    }
+
+    /// What it carries, and its number in segments.
+    fn segment(&mut self, packet: &Packet, Owner { entry, connection, side }: Owner) -> (Kind, u32) {
+        if packet.protocol != TCP {
+            let kind = if packet.protocol == UDP { Kind::Datagram } else { Kind::Ping };
+            return (kind, packet.seq);
+        }
+        let mss = self.scenario.workload.entries[entry as usize].tcp.mss.max(1);
+        let known = &mut self.known[connection as usize];
+        if packet.flags & SYN != 0 {
+            known.isn[side] = Some(packet.seq);
+            return (Kind::Syn, 0);
+        }
+        let base = |side: usize| known.isn[side].unwrap_or(0).wrapping_add(1);
+        if packet.payload == 0 {
+            // The next one expected; a FIN takes a number of its own.
+            let fin = u32::from(packet.flags & FIN != 0);
+            return (Kind::Ack, packet.ack.wrapping_sub(base(1 - side)).wrapping_add(mss - 1 - fin) / mss);
+        }
+        let from = packet.seq.wrapping_sub(base(side));
+        let to = from.wrapping_add(packet.payload);
+        let high = &mut known.high[usize::from(packet.link)][side];
+        let below = (to.wrapping_sub(*high) as i32) <= 0;
+        if !below {
+            *high = to;
+        }
+        let again = below || known.again[side].contains(&from);
+        if below || matches!(packet.fate, probe::Fate::Dropped(_)) {
+            // At the next link it comes for the first time, although it was sent twice.
+            let list = &mut known.again[side];
+            if !list.contains(&from) {
+                if list.len() == 64 {
+                    list.remove(0);
+                }
+                list.push(from);
+            }
+        }
+        (if again { Kind::Retransmit } else { Kind::Data }, from / mss)
+    }
+
+    /// Why it was dropped: by what the kernel told (7.1 and later), else by the discipline and the moment.
+    fn reason(&self, packet: &Packet, code: u16) -> DropReason {
+        const OVERLIMIT: u16 = 2;
+        const CONGESTED: u16 = 3;
+        const BAND_LIMIT: u16 = 6;
+        const FLOW_LIMIT: u16 = 8;
+        let link = self.scenario.link(usize::from(packet.link));
+        let end = time(packet.end, self.origin);
+        let purged = link.changes.iter().any(|(at, _)| (*at..*at + CHANGE).contains(&end));
+        if purged && !matches!(code, CONGESTED | BAND_LIMIT | FLOW_LIMIT) {
+            return DropReason::Overlimit; // with what a change had no place for
+        }
+        let spec = link.qdisc_at(end);
+        let law = match spec {
+            Spec::Codel(_) | Spec::FqCodel(_) | Spec::Cake(_) => DropReason::Codel,
+            Spec::Red(_)
+            | Spec::Choke(_)
+            | Spec::Sfb(_)
+            | Spec::Blue(_)
+            | Spec::Pie(_)
+            | Spec::FqPie(_)
+            | Spec::DualPi2(_) => DropReason::Early,
+            Spec::Ccaq(_) => DropReason::Shrink,
+            Spec::Fq(_) | Spec::Sfq(_) => DropReason::FlowLimit,
+            Spec::Noqueue(_) => DropReason::Busy,
+            Spec::Linux(_) => DropReason::Early,
+            Spec::Pfifo(_) | Spec::Bfifo(_) | Spec::PfifoHeadDrop(_) | Spec::Prio(_) | Spec::Tbf(_) | Spec::Htb(_) => {
+                DropReason::Overlimit
+            }
+        };
+        match code {
+            probe::ACK_FILTERED => DropReason::AckFilter,
+            OVERLIMIT | BAND_LIMIT => DropReason::Overlimit,
+            CONGESTED => law,
+            FLOW_LIMIT => DropReason::FlowLimit,
+            _ if packet.arrival == packet.end
+                && !matches!(spec, Spec::Noqueue(_) | Spec::Fq(_) | Spec::Pie(_) | Spec::FqPie(_)) =>
+            {
+                DropReason::Overlimit
+            }
+            _ => law,
+        }
+    }
+}
