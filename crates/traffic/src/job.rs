@@ -51,7 +51,7 @@ pub struct Mode {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sink {
-    /// A thread of the guest's kernel, with the program's own call: faster, and the same to the packet.
+    /// The guest's kernel, in softirq: faster than a program, and the same to the packet.
     Kernel,
     /// The program, woken for each arrival.
     Program,
