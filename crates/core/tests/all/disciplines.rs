@@ -1,11 +1,9 @@
 //! What holds for every discipline, whatever it does to delay: the books balance, a flow stays in order, and nobody
 //! sees a packet twice.
 
-mod ledger;
-
 use std::collections::BTreeSet;
 
-use ledger::{Ledger, Op, Trace};
+use crate::ledger::{Ledger, Op, Trace};
 use proptest::prelude::*;
 use sojourn_core::qdisc::DropReason;
 use sojourn_core::units::{Span, Time};

@@ -1,6 +1,6 @@
 //! Any parameters, any load, and changes of the parameters on the way: the books balance (see `ledger`).
 //!
-//! `SOJOURN_FUZZ_S=600 cargo test -p sojourn-core --test fuzz` takes ten minutes, without the variable it is a moment;
+//! `SOJOURN_FUZZ_S=600 cargo test -p sojourn-core --test all fuzz` takes ten minutes, without the variable it is a moment;
 //! `SOJOURN_FUZZ_QDISC=codel` draws nothing but codel. What fails is made as small as it can be and written into `corpus/`,
 //! whose files every run plays first:
 //!
@@ -10,15 +10,13 @@
 //!     1024000000 take COUNT
 //!     1024000000 change fq_codel limit 1
 
-mod ledger;
-
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::time::Instant;
 use std::{env, fs};
 
-use ledger::{Ledger, Op, Trace};
+use crate::ledger::{Ledger, Op, Trace};
 use sojourn_core::qdisc::tc::{NAMES, Spec};
 use sojourn_core::rng::Rng;
 

@@ -1,0 +1,4 @@
+//! The tests of the crate as its users see it, in one program: each file by itself would be linked with the crate again.
+
+mod engines;
+mod random_scenarios;
