@@ -9,6 +9,7 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 BIN := $(VENV)/bin
 STAGE := tools/stage
+BESIDE := tools/beside
 CACHE := $(shell tools/debian --dir)
 
 export PATH := $(CURDIR)/$(BIN):$(PATH):/usr/sbin:/sbin:$(CACHE)/bin
@@ -19,7 +20,7 @@ RUST := Cargo.toml Cargo.lock $(shell find crates benches -name '*.rs' -o -name 
 SHARED := tools/wheel tools/debian $(shell find kernel scenarios -type f)
 PYTHON_SOURCES := pyproject.toml README.md $(shell find python -type f ! -name '*.pyc' ! -name '*.so')
 
-.PHONY: help build wheel run test check bench profiled figures docs site format lock clean
+.PHONY: help build wheel run crates test check bench profiled figures docs site format lock clean
 
 help: ## This list.
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
@@ -32,13 +33,19 @@ wheel: $(VENV)/.wheel ## The command as a file to install anywhere: pip install 
 run: $(VENV)/.wheel ## The fading link of the CoDel paper: five disciplines, one picture.
 	@$(BIN)/sojourn run fading-link
 
-# What bench is tested for does not ask for the last percent of its speed, and that is minutes of compilation.
-test: $(VENV)/.wheel $(VENV)/.dev ## Every test: Rust, then Python and the command.
-	@$(STAGE) "what the tests need" tools/needs
+# While Python's packages come, which takes the network and one core, cargo compiles what the wheel needs of ours.
+crates:
+	@$(BESIDE) "$(MAKE) $(VENV)/.dev" \
+		'$(STAGE) "crates of the wheel" cargo build --locked --profile fast --quiet -p sojourn-traffic -p sojourn-sim'
+
+# What is fetched is fetched while cargo compiles; sojourn-oracle looks at it. The bench program is the one that cargo builds
+# for a test of it: nobody asks here how fast it is.
+test: crates $(VENV)/.wheel $(VENV)/.dev ## Every test: Rust, then Python and the command.
+	@$(BESIDE) '$(STAGE) "what the tests need" tools/needs' \
+		'$(STAGE) "compilation of Rust tests" cargo test --locked --workspace --exclude sojourn-oracle --quiet --no-run'
 	@$(STAGE) "Rust tests" cargo test --locked --workspace --quiet
-	@$(STAGE) "bench program for the tests" cargo build --locked --profile fast --quiet -p sojourn-bench
-	@$(STAGE) "Python tests" env SOJOURN_BENCH=$(CURDIR)/target/fast/sojourn-bench \
-		$(BIN)/pytest --quiet --numprocesses auto --dist loadfile
+	@$(STAGE) "Python tests" env SOJOURN_BENCH=$(CURDIR)/target/debug/sojourn-bench \
+		$(BIN)/pytest --quiet --numprocesses auto --dist loadgroup
 
 check: $(VENV)/.wheel $(VENV)/.dev ## Format, lints, types and the rules between rooms.
 	@$(STAGE) "rustfmt" tools/cargo-part rustfmt fmt --all --check

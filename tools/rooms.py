@@ -31,6 +31,9 @@ PYTHON_CRATES = {"pyo3", "numpy"}
 MAY_BE_UNSAFE = {"live", "traffic", "py", "ffi", "oracle", "bench"}
 UNSAFE = re.compile(r"\bunsafe\s*(\{|fn\b|impl\b|extern\b|trait\b)|allow\(unsafe_code\)|^\s*#!\[expect\(unsafe_code")
 
+TEST = {"test": re.compile(r"#\[test\]|\bproptest!"), "doctest": re.compile(r"^\s*//[/!](\s*```| {5,}\S)")}
+"""What is run only where Cargo.toml has not turned it off, by the key that turns it off."""
+
 
 def metadata() -> dict:
     """What cargo says about the workspace."""
@@ -58,7 +61,21 @@ def faults_of(package: dict) -> list[str]:
                     faults.append(f"{source.relative_to(ROOT)}:{number}: unsafe has no place in {room}")
     if room == "core" and "#![no_std]" not in (folder / "src/lib.rs").read_text():
         faults.append("core must be no_std")
-    return faults
+    return faults + [fault for target in package["targets"] for fault in unseen_tests(target)]
+
+
+def unseen_tests(target: dict) -> list[str]:
+    """Tests in the sources of a target for which Cargo.toml says that it has none."""
+    path = Path(target["src_path"])
+    sources = sorted(path.parent.rglob("*.rs")) if "bin" not in target["kind"] else [path]
+    return [
+        f"{source.relative_to(ROOT)}:{number}: a test that is not run: {target['name']} has {key} = false in Cargo.toml"
+        for key, pattern in TEST.items()
+        if not target[key] and target["kind"][0] in ("lib", "cdylib", "staticlib", "bin")
+        for source in sources
+        for number, line in enumerate(source.read_text().splitlines(), 1)
+        if pattern.search(line)
+    ]
 
 
 def main() -> int:
