@@ -45,7 +45,7 @@ test: crates $(VENV)/.wheel $(VENV)/.dev ## Every test: Rust, then Python and th
 		'$(STAGE) "compilation of Rust tests" cargo test --locked --workspace --exclude sojourn-oracle --quiet --no-run'
 	@$(STAGE) "Rust tests" cargo test --locked --workspace --quiet
 	@$(STAGE) "Python tests" env SOJOURN_BENCH=$(CURDIR)/target/debug/sojourn-bench \
-		$(BIN)/pytest --quiet --numprocesses auto --dist loadgroup
+		$(BIN)/pytest --quiet --numprocesses auto --dist loadscope
 
 check: $(VENV)/.wheel $(VENV)/.dev ## Format, lints, types and the rules between rooms.
 	@$(STAGE) "rustfmt" tools/cargo-part rustfmt fmt --all --check

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -49,6 +50,26 @@ interval = "50ms"
 [sweep]
 "hop.bottleneck.qdisc" = ["pfifo limit 100", "codel"]
 """
+
+TOGETHER = {"test_site.py", "test_report.py", "test_first_minute.py", "test_kernel_ccaq.py"}
+"""Files whose tests share what takes seconds to make: the site, a report and a browser, an environment with the wheel,
+a guest."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadscope`, these files run in one worker each and come first; then each test runs in whichever is
+    free, so that no worker waits for another's last file."""
+    if config.getvalue("dist") != "loadscope":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return file if Path(file).name in TOGETHER else nodeid
+
+    return Scheduling(config, log)
 
 
 @pytest.fixture
