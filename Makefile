@@ -36,7 +36,7 @@ run: $(VENV)/.wheel ## The fading link of the CoDel paper: five disciplines, one
 # While Python's packages come, which takes the network and one core, cargo compiles what the wheel needs of ours.
 crates:
 	@$(BESIDE) "$(MAKE) $(VENV)/.dev" \
-		'$(STAGE) "crates of the wheel" cargo build --locked --profile fast --quiet -p sojourn-traffic -p sojourn-sim'
+		'$(STAGE) "crates of the wheel" tools/wheel --crates'
 
 # What is fetched is fetched while cargo compiles; sojourn-oracle looks at it. The bench program is the one that cargo builds
 # for a test of it: nobody asks here how fast it is.
