@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 
 /// A FIFO of copies, at most 2^31. The capacity is a power of two and doubles when it is full; nothing else allocates.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Ring<T> {
     slots: Box<[T]>,
     head: u32,

@@ -11,7 +11,7 @@
 //! ```
 
 /// One stream of random numbers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Rng(u64);
 
 impl Rng {

@@ -29,7 +29,7 @@ pub(crate) fn slot(clock: u64, expires: u64) -> u64 {
 }
 
 /// The wheel of one kernel.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Wheel {
     /// 2^(64 + `shift`) ticks by this: a multiplication instead of a division, which is wanted for each segment that arrives.
     inverse: u64,

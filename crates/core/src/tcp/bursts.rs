@@ -21,7 +21,7 @@ const SOON: Span = Span::from_millis(1);
 const RATIO: (u64, u64) = (200, 120);
 
 /// What the decision depends on. Windows and counts in segments.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Window {
     pub now: Time,
     pub cwnd: u32,
@@ -40,7 +40,7 @@ pub(super) struct Window {
 }
 
 /// The bursts of one sender.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Bursts {
     /// Most segments of one; 1: packet by packet.
     most: u32,

@@ -28,7 +28,7 @@ pub(super) use model::Model;
 use vegas::Vegas;
 
 /// What a congestion control may know of an ACK.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Clock {
     /// Now.
     pub now: Time,
@@ -43,7 +43,7 @@ pub(super) struct Clock {
 }
 
 /// Window, threshold and the algorithm's own state. Windows in segments.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Control {
     /// `cwnd` rounded down: what the sender compares with.
     window: u32,
@@ -85,7 +85,7 @@ impl Rule {
 }
 
 /// How the window grows and shrinks.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 enum Growth {
     /// By fractions of a segment, as the RFCs have it.
     Fractions(Cubic),
@@ -106,7 +106,7 @@ impl Growth {
 }
 
 /// The state of what only some connections have.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 enum Own {
     /// The marks of DCTCP.
     Dctcp(Dctcp),

@@ -20,7 +20,7 @@ const UNPACED: u32 = 10;
 const NS: u64 = 1_000_000_000;
 
 /// When the next burst may leave, and how long it may be.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Pacer {
     /// Payload bytes a second, and what a full segment takes at that in ns.
     rate: u64,

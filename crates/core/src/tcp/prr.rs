@@ -5,7 +5,7 @@
 //! nothing new is lost. On entry at least one segment is released: the fast retransmit.
 
 /// State of one reduction. Counts in segments.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub(super) struct Prr {
     /// Delivered since the reduction began.
     prr_delivered: u32,

@@ -20,7 +20,7 @@ const MAX_REORDERING: u32 = 300;
 const PERSIST: u8 = 16;
 
 /// What RACK knows of a connection (the names of RFC 8985 §5.3).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Rack {
     /// RACK.xmit_ts, RACK.end_seq: of those that arrived the segment that left last, and the number after its own.
     xmit_ts: Time,
@@ -40,7 +40,7 @@ pub(super) struct Rack {
 }
 
 /// By what a segment is judged.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Judge {
     xmit_ts: Time,
     end_seq: u32,
@@ -165,7 +165,7 @@ impl Judge {
 }
 
 /// What an ACK says of the segments that it acknowledges, one way or the other.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Heard {
     now: Time,
     min_rtt: Span,

@@ -10,11 +10,10 @@
 
 use alloc::boxed::Box;
 use alloc::vec;
-use core::fmt;
 use core::ops::Range;
 
 /// What was known when a segment was last sent. Times in µs.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
 struct Sent {
     sent: u64,
     /// `first_tx_mstamp` of then.
@@ -33,24 +32,11 @@ struct Sent {
 }
 
 /// A note for each segment, in a ring addressed by its number.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq)]
 struct Notes(Box<[Sent]>);
 
-impl fmt::Debug for Notes {
-    /// A digest: tests compare senders by what they print, often.
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digest = self.0.iter().fold(0u64, |sum, note| {
-            let counts = [note.delivered, note.delivered_ce, note.lost, note.in_flight].map(u64::from);
-            let flags = [note.app_limited, note.retransmitted, note.pending].map(u64::from);
-            let times = [note.sent, note.first_sent, note.delivered_time];
-            times.into_iter().chain(counts).chain(flags).fold(sum, |sum, n| sum.wrapping_mul(31).wrapping_add(n))
-        });
-        write!(to, "Notes({}, {digest:x})", self.0.len())
-    }
-}
-
 /// One ACK's sample (Linux `struct rate_sample`). Counts in segments, times in µs.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub(super) struct Sample {
     /// Delivered during `interval`; none if no segment that is still known was acknowledged.
     pub delivered: Option<u32>,
@@ -81,7 +67,7 @@ pub(super) struct Sample {
 }
 
 /// What a lost segment had met when it was sent.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub(super) struct Loss {
     pub seq: u32,
     /// In flight, itself included.
@@ -92,7 +78,7 @@ pub(super) struct Loss {
 }
 
 /// The notes of all segments in flight, and the sample that an ACK is giving.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sampler {
     notes: Notes,
     /// Segments delivered so far, the handshake's as one.
@@ -113,7 +99,7 @@ pub(super) struct Sampler {
 }
 
 /// What the ACK under way shows to be delivered.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
 struct News {
     /// The segment that gives the sample.
     best: Option<u32>,

@@ -15,7 +15,7 @@ pub(super) const AFTER_SYN_LOSS: Span = Span::from_secs(3);
 pub(super) const MAX: Span = Span::from_secs(120);
 
 /// Estimator of one connection. All times in nanoseconds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Rto {
     /// Smoothed RTT; 0 before the first sample.
     srtt: u64,

@@ -41,7 +41,7 @@ pub(super) struct Advanced {
 }
 
 /// Flags of the outstanding segments, and counts of them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Scoreboard {
     flags: Box<[u8]>,
     /// SACKed segments.

@@ -24,7 +24,7 @@ const SK_BUFF: u32 = 256;
 const WRITE: u32 = 256 << 10;
 
 /// What is in a buffer, in segments.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Queued {
     pub segments: u32,
     /// Of these, SACKed.
@@ -34,7 +34,7 @@ pub(super) struct Queued {
 }
 
 /// A connection's send buffer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct SendBuffer {
     /// `tcp_wmem[2]`, in bytes.
     wmem: u64,

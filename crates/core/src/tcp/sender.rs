@@ -71,7 +71,7 @@ enum Rexmit {
 
 /// The sending half of a connection: first what every ACK needs ([`Sender::warm`]), then what repairs need
 /// ([`Sender::warm_repair`]).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 #[repr(C)]
 pub struct Sender {
     /// The lowest segment not acknowledged.

@@ -15,7 +15,7 @@ const PACING_SHIFT: u32 = 10;
 const OVERHEAD: u32 = 1280;
 
 /// What of a connection waits in its host.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct SmallQueue {
     /// `tcp_limit_output_bytes`.
     limit: u32,

@@ -4,7 +4,7 @@
 use crate::ring::Ring;
 
 /// The end of the data, and the few segments that are not full.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Stream {
     /// One past the last segment that may be sent.
     pub end: u32,

@@ -127,7 +127,7 @@ impl Path {
         if let Some((segment, asked)) = self.sender.asked_in_vain(self.now) {
             self.spared += 1;
             assert!(segment.is_none(), "{segment:?}");
-            assert_eq!(alloc::format!("{asked:?}"), alloc::format!("{:?}", self.sender));
+            assert_eq!(asked, self.sender);
         }
     }
 
@@ -145,9 +145,9 @@ impl Path {
             assert!(singles.iter().all(|tx| run.is_pushed(tx.seq) == tx.push), "{run:?} {singles:?}");
             assert_eq!(run.pushes(), singles.iter().any(|tx| tx.push), "{run:?}");
         } else {
-            assert_eq!(alloc::format!("{:?}", one_by_one(&mut by_run)), alloc::format!("{singles:?}"));
+            assert_eq!(one_by_one(&mut by_run), singles);
         }
-        assert_eq!(alloc::format!("{by_run:?}"), alloc::format!("{by_one:?}"));
+        assert_eq!(by_run, by_one);
     }
 
     /// What the short cut makes of an ACK is what the long way makes of it; and where it is none, it does nothing.
@@ -157,7 +157,7 @@ impl Path {
             if let Some(acked) = short.on_sacked_above(self.now, ack, blocks) {
                 assert_eq!(acked, long.on_ack_linux(self.now, ack, blocks));
             }
-            assert_eq!(alloc::format!("{short:?}"), alloc::format!("{long:?}"));
+            assert_eq!(short, long);
         }
     }
 

@@ -11,7 +11,7 @@ const NO_RTT: Span = Span::from_secs(1);
 pub(super) const TIMEOUT_MIN: Span = Span::from_millis(2);
 
 /// The episode of a probe.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub(super) struct Tlp {
     /// TLP.end_seq: one past the last segment when the probe left; none if there is no probe out.
     pub end_seq: Option<u32>,
@@ -31,7 +31,7 @@ pub(super) enum Verdict {
 }
 
 /// What an ACK says of a probe.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sign {
     pub cum: u32,
     /// Reports the probe as a duplicate (DSACK).

@@ -5,14 +5,14 @@
 //! was never sent again (F-RTO, RFC 5682). Facts: `undo_marker`, `undo_retrans` and `retrans_stamp` of Linux's tcp_input.c.
 
 /// The window before a reduction.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Prior {
     pub cwnd: f64,
     pub ssthresh: f64,
 }
 
 /// The doubt in the repair under way, or in the last one.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub(super) struct Doubt {
     /// SND.UNA when it began (Linux `undo_marker`); none if there is nothing to undo.
     marker: Option<u32>,

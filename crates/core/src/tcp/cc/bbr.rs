@@ -49,7 +49,7 @@ pub(super) enum Mode {
 }
 
 /// The model and the state. Names are Linux's; times in µs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(in crate::tcp) struct Bbr {
     mode: Mode,
     /// The smallest RTT of the last ten seconds, and when it was seen, in ticks; `u64::MAX` before the first.

@@ -75,7 +75,7 @@ enum AckPhase {
 }
 
 /// §5.5.11.1: what a recovery that proves spurious returns to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Undo {
     state: Option<State>,
     bw_shortterm: u64,
@@ -84,7 +84,7 @@ struct Undo {
 }
 
 /// The model and the state machine. Times in µs, bandwidths as in `flow.rs`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(in crate::tcp) struct Bbr3 {
     state: State,
     round_count: u32,

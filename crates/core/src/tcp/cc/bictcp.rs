@@ -26,7 +26,7 @@ const FASTEST: u32 = 2;
 const FLAT: u32 = 100;
 
 /// Linux's `struct bictcp`, of what the curve needs. Windows in segments, times in jiffies.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Bictcp {
     /// ACKed segments for a segment more.
     cnt: u32,

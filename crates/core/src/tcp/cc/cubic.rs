@@ -23,7 +23,7 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 const PROBE: f64 = 1.05;
 
 /// CUBIC's own state. Windows in segments, times in seconds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Cubic {
     /// The beginning of this congestion avoidance stage; never: it begins with the next ACK.
     epoch: Time,
@@ -121,7 +121,7 @@ const ACK_DELAY_PACKETS: f64 = 4.0;
 
 /// Linux's HyStart (Ha and Rhee 2011): ends slow start when a train of ACKs lasts half the smallest RTT, or when the
 /// smallest of a round trip's first delays exceeds it by an eighth (4 to 16 ms). Times in µs, modulo 2^32.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct HyStart {
     delay_min: u32,
     curr_rtt: u32,

@@ -19,7 +19,7 @@ const MAX_ALPHA: u32 = 1024;
 const MIN_CWND: f64 = 2.0;
 
 /// The fraction of segments marked, and what it is made of.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Dctcp {
     alpha: f64,
     /// Alpha is a whole number of 1/1024.

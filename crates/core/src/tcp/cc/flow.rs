@@ -21,7 +21,7 @@ pub(in crate::tcp) enum Repair {
 }
 
 /// The connection. Counts in segments, times in µs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::tcp) struct Flow {
     pub now: u64,
     /// Ticks a second of the coarse clock.

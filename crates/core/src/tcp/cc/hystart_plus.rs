@@ -26,7 +26,7 @@ const L: f64 = 8.0;
 const INFINITY: u32 = u32::MAX;
 
 /// What it remembers. Times in µs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct HyStartPlus {
     last_round_min_rtt: u32,
     current_round_min_rtt: u32,

@@ -26,7 +26,7 @@ const CURRENT_FILTER: usize = 4;
 const MINUTE: u64 = 60_000_000_000;
 
 /// What it remembers of delays, in µs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Ledbat {
     base_delays: [u32; BASE_HISTORY],
     current_delays: [u32; CURRENT_FILTER],

@@ -2,14 +2,14 @@
 //! Linux keeps them (`lib/win_minmax.c`).
 
 /// A value and when it was seen.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
 struct Seen {
     at: u32,
     value: u64,
 }
 
 /// The largest value of a window of time, whatever the unit of time.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub(super) struct Max([Seen; 3]);
 
 impl Max {

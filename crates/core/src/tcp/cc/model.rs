@@ -9,7 +9,7 @@ use crate::tcp::Cc;
 use crate::tcp::rate::{Loss, Sample};
 
 /// One of them, with its state.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(in crate::tcp) enum Model {
     Bbr(Bbr),
     Bbr3(Bbr3),

@@ -30,7 +30,7 @@ const RTT_TARGET: u64 = 25_000;
 const RTT_TRANSITION: u32 = 500;
 
 /// Times in µs, counts in segments.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(in crate::tcp) struct Prague {
     frac_cwnd: u64,
     /// In 2^-20 segments.

@@ -20,7 +20,7 @@ const FEW_SAMPLES: u32 = 2;
 const MIN_CWND: u32 = 2;
 
 /// What it remembers. RTTs in µs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Vegas {
     base_rtt: u32,
     /// The least of this round trip, and of how many.

@@ -7,7 +7,7 @@ use crate::tcp::{Config, Transmit};
 use crate::units::Time;
 
 /// The host's bounds, of which there is one at least.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Bounds {
     send_buffer: Option<SendBuffer>,
     small_queue: Option<SmallQueue>,

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 /// The model of the path, what feeds it, and what obeys it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Path {
     sampler: Sampler,
     pacer: Pacer,

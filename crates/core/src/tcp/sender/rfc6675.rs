@@ -13,7 +13,7 @@ use crate::units::{Span, Time};
 use alloc::boxed::Box;
 
 /// The sender's window before a timeout.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Undo {
     control: Control,
     /// When the first retransmission was due, in µs modulo 2^32.

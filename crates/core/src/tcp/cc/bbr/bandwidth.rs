@@ -22,7 +22,7 @@ const ACK_EPOCH_ACKED_RESET_THRESH: u32 = 1 << 20;
 const EXTRA_ACKED_MAX: u64 = 100_000;
 
 /// "Long-term" sampling: two intervals in a row that are lossy and equally fast mean a token bucket.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct LongTerm {
     is_sampling: bool,
     use_bw: bool,
@@ -81,7 +81,7 @@ impl LongTerm {
 }
 
 /// How much more than expected was acknowledged in a short time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Aggregation {
     epoch_mstamp: u64,
     epoch_acked: u32,
