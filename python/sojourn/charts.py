@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sojourn import plot
 from sojourn.records import RunRecord
 from sojourn.sweep import Mean, mean_of
-from sojourn.words import time_text
+from sojourn.words import rate_text, time_text
 
 Floats = NDArray[np.float64]
 BOX = (5, 25, 50, 75, 95)
@@ -230,7 +230,27 @@ def legend(axis: Axes, named: Mapping[str, str], **how: Any) -> Legend:
 
 def rates(axis: Axes, record: RunRecord, hop: str) -> None:
     """The link's rate over time as a filled step line, with its values written in."""
-    plot.rate_strip(axis, record.rates[hop], float(record.about["duration_s"]))
+    steps, end = record.rates[hop], float(record.about["duration_s"])
+    axis.set_facecolor("white")
+    axis.grid(visible=False)
+    axis.spines[["left"]].set_visible(False)
+    time, rate = [*steps["time_s"], end], [*steps["mbit"], steps["mbit"][-1]]
+    axis.fill_between(time, rate, step="post", color=plot.RATE_AREA, linewidth=0)
+    axis.step(time, rate, where="post", color=plot.RATE_LINE, linewidth=1.1)
+    low, high, log = plot.rate_scale(steps)
+    axis.set_yscale("log" if log else "linear")
+    axis.set_ylim(low, high)
+    axis.yaxis.set_major_locator(NullLocator())
+    axis.yaxis.set_minor_locator(NullLocator())
+    many = len(steps["mbit"]) > plot.MOST_RATES
+    words = f"link rate\nup to {rate_text(max(steps['mbit']))}" if many else "link rate"
+    axis.text(1.012, 0.5, words, transform=axis.transAxes, va="center", fontsize=8.5, color=plot.QUIET)
+    figure = axis.get_figure(root=True)
+    assert figure is not None
+    wide = axis.get_position().width * float(figure.get_size_inches()[0])
+    for middle, value, text in plot.rate_labels(steps, end, wide):
+        how: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": 8.5, "color": plot.INK}
+        axis.annotate(text, (middle, value), (0, 2), textcoords="offset points", **how)
 
 
 def note(axis: Axes, text: str, x: float = 0.02, y: float = 0.96, **how: Any) -> None:

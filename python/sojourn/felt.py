@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator
-
 from sojourn import plot, queues
 from sojourn.cases import goodput as goodput_of_run
-from sojourn.plot import INK, NARROW, WIDTH, Data, Line, Picture, Sheet
+from sojourn.plot import INK, NARROW, WIDTH, Data, Line, Picture
 from sojourn.records import RunRecord
 from sojourn.rows import Row, qdisc_at, rows_of
+from sojourn.sheet import Axes, Scale, Sheet
 from sojourn.sweep import Combination, Mean, mean_of
 from sojourn.words import NOTHING, rate_text, short_name, time_text
 
@@ -210,7 +207,7 @@ def _is_apart(measure: Measure, shown: Sequence[Measure], scales: Mapping[str, f
     return scales[measure.unit] != scales[shown[0].unit]
 
 
-def _side_by_side(rows: Sequence[Row], panels: Sequence[Panel], footer: str) -> Figure:
+def _side_by_side(rows: Sequence[Row], panels: Sequence[Panel], footer: str) -> Sheet:
     """A column a measure."""
     wide = (WIDTH - LEFT - plot.EDGE - BETWEEN * (len(panels) - 1)) / len(panels)
     heads = [plot.lines(panel.head, wide, 9, INK) for panel in panels]
@@ -222,15 +219,15 @@ def _side_by_side(rows: Sequence[Row], panels: Sequence[Panel], footer: str) -> 
     for place, (panel, head) in enumerate(zip(panels, heads, strict=True)):
         left = LEFT + place * (wide + BETWEEN)
         sheet.write_in_body(head, left, above - 0.06 - plot.block_height(head))
-        _bars(sheet.axes(left, above, wide, sum(heights)), (wide, sum(heights)), middles, panel, rooms[place])
-    return sheet.figure
+        _bars(sheet.axes(left, above, wide, sum(heights)), middles, panel, rooms[place])
+    return sheet
 
 
 NARROW_LEFT = 1.5
 """Inches for the labels of the narrow figure."""
 
 
-def _stacked(rows: Sequence[Row], panels: Sequence[Panel], footer: str) -> Figure:
+def _stacked(rows: Sequence[Row], panels: Sequence[Panel], footer: str) -> Sheet:
     """A block of rows for each measure, below each other."""
     wide = NARROW - NARROW_LEFT - plot.EDGE
     heads = [plot.lines(panel.head, NARROW - 2 * plot.EDGE, 10, INK) for panel in panels]
@@ -242,9 +239,9 @@ def _stacked(rows: Sequence[Row], panels: Sequence[Panel], footer: str) -> Figur
         sheet.write_in_body(head, plot.EDGE, above)
         above += plot.block_height(head) + 0.06
         middles = _write_names(sheet, names, heights, above)
-        _bars(sheet.axes(NARROW_LEFT, above, wide, sum(heights)), (wide, sum(heights)), middles, panel, room)
+        _bars(sheet.axes(NARROW_LEFT, above, wide, sum(heights)), middles, panel, room)
         above += block - 0.06
-    return sheet.figure
+    return sheet
 
 
 def _names(rows: Sequence[Row], left: float) -> tuple[list[list[Line]], list[float]]:
@@ -284,27 +281,21 @@ def _end(mean: Mean | None) -> float:
     return 0.0 if mean is None else mean.value + (mean.half_width or 0.0)
 
 
-def _bars(axis: Axes, size: tuple[float, float], middles: Sequence[float], panel: Panel, room: float) -> None:
-    """A bar a row with its number at its end, on axes of this size in inches with a line at zero and nothing else.
+def _bars(axis: Axes, middles: Sequence[float], panel: Panel, room: float) -> None:
+    """A bar a row with its number at its end, on axes with a line at zero and nothing else.
 
     The longest bar of the scale leaves `room` inches for the numbers.
     """
-    wide, tall = size
-    axis.set_ylim(tall, 0)
-    axis.grid(visible=False)
-    axis.xaxis.set_major_locator(FixedLocator([]))
-    axis.yaxis.set_major_locator(FixedLocator([]))
-    axis.spines["bottom"].set_visible(False)
-    axis.set_xlim(0, (panel.most or 1.0) * wide / (wide - room))
+    wide, tall = axis.size
+    axis.x, axis.y = Scale(0.0, (panel.most or 1.0) * wide / (wide - room)), Scale(tall, 0.0)
+    axis.spines = "l"
     for middle, (low, high), colour, word in zip(middles, panel.spreads, panel.colours, panel.words, strict=True):
         if high and low:
-            axis.barh(middle, high.value, 0.2, color=colour, alpha=0.32, linewidth=0)
-            axis.barh(middle, low.value, 0.2, color=colour, linewidth=0)
-            if high.half_width:
-                axis.errorbar(high.value, middle, xerr=high.half_width, fmt="none", color=INK, linewidth=0.9, capsize=2)
-        axis.annotate(
-            word, (_end(high), middle), (4, 0), textcoords="offset points", va="center", fontsize=9, color=INK
-        )
+            axis.bar(middle, high.value, 0.2, colour, alpha=0.32)
+            axis.bar(middle, low.value, 0.2, colour)
+            if half := high.half_width:
+                axis.interval((high.value - half, middle), (high.value + half, middle), INK, 0.9, 2)
+        axis.words(word, _end(high), middle, 9, right=4 / 72, rise="center")
 
 
 def _caption(rows: Sequence[Row], shown: Sequence[Measure], scales: Mapping[str, float]) -> str:

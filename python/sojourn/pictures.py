@@ -6,16 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator, PercentFormatter
 from numpy.typing import NDArray
 
 from sojourn import felt, plot, queues, swept
-from sojourn.plot import INK, WIDTH, Data, Line, Picture, Sheet
+from sojourn.plot import INK, QUIET, WIDTH, Data, Line, Picture
 from sojourn.rows import Row, rows_of
+from sojourn.sheet import Axes, Scale, Sheet, plain_numbers, steps
 from sojourn.sweep import Combination, mean_of
 from sojourn.words import link_rate_text, number_text, percent_text, rate_text, time_text
 
@@ -24,6 +21,8 @@ LEAST_MS = 0.1
 """The delay, in ms, at which the logarithmic axis shows an empty queue."""
 LEFT = 0.78
 """Inches for the labels of the axes."""
+TIME_TICKS, NARROW_TICKS = 9, 7
+"""At most so many steps on an axis over time."""
 GAP = 0.16
 STRIP = 0.5
 """Inches of the link's rate above the rows."""
@@ -60,19 +59,17 @@ def pictures(combinations: Sequence[Combination], hop: str) -> list[Picture]:
 
     A sweep over a number in more combinations than there can be rows has its curves only.
     """
-    with mpl.rc_context(plot.STYLE):
-        curves = swept.picture(combinations, hop)
-        if curves and len(combinations) > MOST_ROWS:
-            return [curves]
-        return _with_rows(combinations, hop, curves)
+    curves = swept.picture(combinations, hop)
+    if curves and len(combinations) > MOST_ROWS:
+        return [curves]
+    return _with_rows(combinations, hop, curves)
 
 
 def without_series(combinations: Sequence[Combination], hop: str) -> list[Picture]:
     """The pictures of a report that need no series: curves over a swept number, and the summary if there is room."""
-    with mpl.rc_context(plot.STYLE):
-        curves = swept.picture(combinations, hop)
-        summary = felt.picture(rows_of(combinations, hop), hop) if len(combinations) <= MOST_ROWS else None
-        return [picture for picture in (curves, summary) if picture is not None]
+    curves = swept.picture(combinations, hop)
+    summary = felt.picture(rows_of(combinations, hop), hop) if len(combinations) <= MOST_ROWS else None
+    return [picture for picture in (curves, summary) if picture is not None]
 
 
 def _with_rows(combinations: Sequence[Combination], hop: str, curves: Picture | None) -> list[Picture]:
@@ -121,7 +118,7 @@ class _Timeline:
     draw: Callable[[Axes, int], None]
     """Draws a row, by its place, onto its axes."""
 
-    def figure(self, layout: Layout) -> Figure:
+    def figure(self, layout: Layout) -> Sheet:
         """The figure in this layout."""
         blocks = [
             _row_block(row, self.rows, self.hop, numbers, layout)
@@ -136,24 +133,22 @@ class _Timeline:
         about = plot.provenance([row.combination for row in self.rows])
         sheet = Sheet(self.title, self.subtitle, about, body, layout.width)
         sheet.write_in_body(strip_head, LEFT, 0)
-        strip = sheet.axes(LEFT, above, layout.axes, STRIP)
         record = self.rows[0].combination.first
-        end = float(record.about["duration_s"])
-        plot.rate_strip(strip, record.rates[self.hop], end, self._strip_name() if layout.beside else "")
+        time = Scale(0.0, float(record.about["duration_s"]))
+        ticks = time.even(TIME_TICKS if layout.beside else NARROW_TICKS)
+        strip = sheet.axes(LEFT, above, layout.axes, STRIP)
+        strip.x, strip.x_ticks = time, ()
+        _rate_strip(strip, record.rates[self.hop], self._strip_name() if layout.beside else "")
         above += STRIP + GAP
-        axes = []
         for place, (head, height, block) in enumerate(zip(heads, heights, blocks, strict=True)):
-            axis = sheet.axes(LEFT, above + head, layout.axes, height, strip)
+            axis = sheet.axes(LEFT, above + head, layout.axes, height)
+            axis.x, axis.x_ticks = time, ticks
             sheet.write_in_body(block, layout.width - layout.right + 0.12 if layout.beside else plot.EDGE, above)
             self._mark_changes(axis, place)
             self.draw(axis, place)
             above += head + height + GAP
-            axes.append(axis)
-        for axis in (strip, *axes[:-1]):
-            axis.tick_params(labelbottom=False, bottom=False)
-        axes[-1].set_xlabel("time in the run, seconds")
-        axes[-1].set_xlim(0, end)
-        return sheet.figure
+        axis.x_text, axis.x_name = plain_numbers(ticks), ["time in the run, seconds"]
+        return sheet
 
     def _strip_name(self) -> str:
         return "link rate (first row)" if _rates_differ(self.rows, self.hop) else "link rate"
@@ -166,7 +161,23 @@ class _Timeline:
     def _mark_changes(self, axis: Axes, place: int) -> None:
         steps = self.rows[place].combination.first.rates[self.hop]
         for change in steps["time_s"][1:] if len(steps["mbit"]) <= plot.MOST_RATES else ():
-            axis.axvline(change, color="#b9c1c8", linewidth=0.8, linestyle=(0, (2, 2)))
+            axis.across(change, "#b9c1c8", 0.8, (2, 2))
+
+
+def _rate_strip(axis: Axes, rates: Mapping[str, Sequence[float]], name: str) -> None:
+    """A link's rate from each `time_s` on, `mbit`, over the axis's time; `name` stands to the right, if there is one."""
+    end, top = axis.x.high, max(rates["mbit"])
+    axis.y, axis.spines = Scale(*plot.rate_scale(rates)), "b"
+    time, rate = steps([*rates["time_s"], end], [*rates["mbit"], rates["mbit"][-1]])
+    axis.area(time, axis.y.low, rate, plot.RATE_AREA)
+    axis.line(time, rate, plot.RATE_LINE, 1.1)
+    for middle, value, text in plot.rate_labels(rates, end, axis.size[0]):
+        axis.words(text, middle, value, 8.5, up=2 / 72, align="center", rise="bottom")
+    many = len(rates["mbit"]) > plot.MOST_RATES
+    lines = [name, f"up to {rate_text(top)}"] if many else [name]
+    for place, line in enumerate(lines if name else ()):
+        up = plot.LEADING * 8.5 / 72 * ((len(lines) - 1) / 2 - place)
+        axis.words_beside(line, 8.5, QUIET, up=up)
 
 
 def _rates_differ(rows: Sequence[Row], hop: str) -> bool:
@@ -235,13 +246,8 @@ def average(combination: Combination, hop: str, *path: str) -> float | None:
 
 
 def _delay_axis(axis: Axes, least: float, most: float) -> None:
-    axis.set_yscale("log")
-    axis.set_ylim(least, most)
-    decades = [10.0**power for power in range(-3, 7) if least * 0.99 <= 10.0**power <= most]
-    axis.yaxis.set_major_locator(FixedLocator(decades))
-    axis.yaxis.set_minor_locator(NullLocator())
-    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _position: time_text(value)))
-    axis.yaxis.set_minor_formatter(NullFormatter())
+    axis.y = Scale(least, most, log=True)
+    axis.y_ticks, axis.y_text = axis.y.decades(), time_text
 
 
 def _delay_over_time(rows: list[Row], hop: str) -> Picture | None:
@@ -258,8 +264,9 @@ def _delay_over_time(rows: list[Row], hop: str) -> Picture | None:
         if one is None:
             return
         low, mean, high = (np.maximum(one[f"sojourn_{key}_ms"], LEAST_MS) for key in ("min", "mean", "max"))
-        axis.fill_between(one["time_s"], low, high, step="post", color=colour, alpha=0.28, linewidth=0)
-        axis.step(one["time_s"], mean, where="post", color=colour, linewidth=0.9)
+        time, low, mean, high = steps(one["time_s"], low, mean, high)
+        axis.area(time, low, high, colour, alpha=0.28)
+        axis.line(time, mean, colour, 0.9)
 
     timeline = _Timeline(
         rows,
@@ -315,13 +322,12 @@ def _throughput(rows: list[Row], hop: str) -> Picture | None:
     shares = [None if one is None else dict(zip(("time_s", "used"), _used_share(one), strict=True)) for one in series]
 
     def draw(axis: Axes, place: int) -> None:
-        axis.set_ylim(0, 1.08)
-        axis.yaxis.set_major_locator(FixedLocator([0, 0.5, 1]))
-        axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+        axis.y, axis.y_ticks, axis.y_text = Scale(0.0, 1.08), [0, 0.5, 1], _whole_percent
         one, colour = shares[place], rows[place].colour
         if one is not None:
-            axis.fill_between(one["time_s"], one["used"], step="post", color=colour, alpha=0.28, linewidth=0)
-            axis.step(one["time_s"], one["used"], where="post", color=colour, linewidth=0.9)
+            time, used = steps(one["time_s"], one["used"])
+            axis.area(time, 0.0, used, colour, alpha=0.28)
+            axis.line(time, used, colour, 0.9)
 
     timeline = _Timeline(
         rows,
@@ -344,6 +350,10 @@ def _throughput(rows: list[Row], hop: str) -> Picture | None:
         _over_time(rows, shares, ("time_s", "used")),
         timeline.figure(NARROW),
     )
+
+
+def _whole_percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def _use_numbers(combination: Combination, hop: str, alone: bool) -> list[tuple[str, str]]:
@@ -398,7 +408,7 @@ CURVES = 3.4
 
 def _distribution_figure(
     rows: Sequence[Row], hop: str, pooled: Sequence[tuple[NDArray[Any], NDArray[Any]] | None], layout: Layout
-) -> Figure:
+) -> Sheet:
     """The curves, and the rows' names to their right or below."""
     names = [plot.lines(row.label, layout.words - 0.3, 8.5, INK) for row in rows]
     words = sum(plot.block_height(block) + 0.05 for block in names)
@@ -419,22 +429,20 @@ def _distribution_figure(
         if one is not None:
             _step_curve(axis, *one, row.colour)
     highest = max([LEAST_MS * 100, *(float(one[0][-1]) for one in pooled if one is not None)])
-    axis.set_xscale("log")
-    axis.set_xlim(LEAST_MS, highest * 1.3)
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _position: time_text(value)))
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.set_ylim(0, 1.005)
-    axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
-    axis.set_xlabel("sojourn time (logarithmic)")
-    axis.set_ylabel("share of packets that waited no longer")
-    return sheet.figure
+    axis.x, axis.x_text = Scale(LEAST_MS, highest * 1.3, log=True), time_text
+    axis.x_ticks = axis.x.decades()
+    axis.y, axis.y_text = Scale(0.0, 1.005), _whole_percent
+    axis.y_ticks = axis.y.even(5)
+    axis.x_name = ["sojourn time (logarithmic)"]
+    axis.y_name = "share of packets that waited no longer"
+    return sheet
 
 
 def _step_curve(axis: Axes, ms: NDArray[Any], share: NDArray[Any], colour: str) -> None:
     """A distribution from the least delay of the axis to beyond its end."""
     at = np.maximum(np.concatenate([[LEAST_MS], ms, [1e9]]), LEAST_MS)
     height = np.concatenate([[share[ms <= LEAST_MS].max(initial=0.0)], share, [1.0]])
-    axis.step(at, height, where="post", color=colour, linewidth=1.9)
+    axis.line(*steps(at, height), colour, 1.9)
 
 
 # ---- flows ----
@@ -461,7 +469,7 @@ def _fairness(rows: list[Row]) -> Picture | None:
     )
 
 
-def _fairness_figure(rows: Sequence[Row], layout: Layout) -> Figure:
+def _fairness_figure(rows: Sequence[Row], layout: Layout) -> Sheet:
     """Panels with a row of dots for each combination, side by side or below each other."""
     left, between, head, foot = (2.35 if layout.beside else 1.5), 0.6, 0.35, 0.35
     short = len({row.name for row in rows}) == len(rows)  # the picture is about no queue, as some tables are
@@ -485,10 +493,9 @@ def _fairness_figure(rows: Sequence[Row], layout: Layout) -> Figure:
         if place == 0 or not layout.beside:
             _write_labels(sheet, names, heights, y + head)
         _flow_panel(axis, rows, heights, read)
-        axis.set_title(title, loc="left", fontsize=9.5, color=INK)
-        axis.xaxis.set_major_locator(MaxNLocator(6 if layout.beside else 4))
-        axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _position, text=text: text(value)))
-    return sheet.figure
+        axis.title = title
+        axis.x_ticks, axis.x_text = axis.x.even(6 if layout.beside else 4), text
+    return sheet
 
 
 def _write_labels(sheet: Sheet, names: Sequence[Sequence[Line]], heights: Sequence[float], above: float) -> None:
@@ -502,17 +509,18 @@ def _flow_panel(
     axis: Axes, rows: Sequence[Row], heights: Sequence[float], read: Callable[[dict[str, Any]], float | None]
 ) -> None:
     """The dots of all rows, below each other."""
-    edges = np.cumsum([0.0, *heights])
+    edges = np.cumsum([0.0, *heights]).tolist()
+    axis.y, axis.spines = Scale(edges[-1], 0.0), "b"
+    for edge in edges[1:-1]:
+        axis.along(edge, plot.GRID, 0.7)
+    longest = 0.0
     for row, begin, end in zip(rows, edges[:-1], edges[1:], strict=True):
         for record in row.combination.runs:
             flows = record.result["flows"]
-            kinds = [flow["kind"] for flow in flows]
-            _dots(axis, [read(flow) for flow in flows], float(begin + end) / 2, row.colour, kinds)
-    axis.set_ylim(float(edges[-1]), 0)
-    axis.yaxis.set_major_locator(FixedLocator([]))
-    axis.hlines(edges[1:-1], 0, 1, transform=axis.get_yaxis_transform(), color=plot.GRID, linewidth=0.7)
-    axis.set_xlim(left=0)
-    axis.spines[["left"]].set_visible(False)
+            values = [read(flow) for flow in flows]
+            _dots(axis, values, (begin + end) / 2, row.colour, [flow["kind"] for flow in flows])
+            longest = max([longest, *(value for value in values if value is not None)])
+    axis.x = Scale(0.0, longest * 1.05 or 0.05)
 
 
 def flow_goodput(flow: dict[str, Any]) -> float | None:
@@ -538,14 +546,4 @@ def _dots(axis: Axes, values: Sequence[float | None], at: float, colour: str, ki
         chosen = [
             value for value, kind in zip(values, kinds, strict=True) if value is not None and (kind in many) == hollow
         ]
-        axis.plot(
-            chosen,
-            [at] * len(chosen),
-            "o",
-            markersize=6.5,
-            color=colour,
-            alpha=0.75,
-            markerfacecolor="white" if hollow else colour,
-            markeredgewidth=1.3,
-            clip_on=False,
-        )
+        axis.dots(chosen, [at] * len(chosen), colour, 6.5, hollow=hollow, width=1.3, alpha=0.75)

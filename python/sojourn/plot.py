@@ -10,22 +10,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
-from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.textpath import text_to_path
-from matplotlib.ticker import NullLocator
 from numpy.typing import NDArray
 
 from sojourn.records import write_bytes
 from sojourn.sweep import Combination
-from sojourn.words import disciplines_of, link_rate_text, rate_text, rows_as_csv
+from sojourn.words import disciplines_of, link_rate_text, rows_as_csv
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 COLOURS = {
     "pfifo": "#6e6e6e",
@@ -51,8 +50,12 @@ COLOURS = {
 }
 OTHER = "#333333"
 INK, QUIET, GRID, PALE = "#1b1f24", "#667079", "#e3e6e9", "#edf0f2"
+RATE_AREA, RATE_LINE = "#dde2e6", "#7b8792"
+"""Below and along a link's rate."""
 WIDTH, NARROW = 11.0, 4.4
 """Inches of a picture, and of its version for a phone."""
+DPI = 150
+"""Pixels an inch of a picture in pixels."""
 EDGE = 0.13
 """Inches that stay empty at each side."""
 MOST_RATES = 13
@@ -86,7 +89,7 @@ STYLE: Any = {
 
 Format = Literal["png", "svg", "pdf"]
 FORMATS: tuple[Format, ...] = ("png", "svg", "pdf")
-_METADATA: Mapping[str, dict[str, str | None]] = {
+METADATA: Mapping[str, dict[str, str | None]] = {
     "png": {"Software": "sojourn"},
     "svg": {"Creator": "sojourn", "Date": None},
     "pdf": {"Creator": "sojourn", "Producer": "matplotlib", "CreationDate": None},
@@ -112,6 +115,13 @@ def _cell(value: object) -> str:
     return "" if value is None else str(value)
 
 
+class Drawing(Protocol):
+    """What writes itself as a file: a `sheet.Sheet`."""
+
+    def encode(self, form: Format, dpi: int = ...) -> bytes:
+        """The file."""
+
+
 @dataclass(frozen=True)
 class Picture:
     """A figure, the numbers in it, and the words that go with it."""
@@ -120,9 +130,9 @@ class Picture:
     """Of its files, without an extension."""
     title: str
     caption: str
-    figure: Figure
+    figure: Figure | Drawing
     data: Data
-    narrow: Figure | None = None
+    narrow: Figure | Drawing | None = None
     """The figure for narrow screens, if there is one."""
     _files: dict[Format, bytes] = field(default_factory=dict, repr=False, compare=False)
 
@@ -146,12 +156,16 @@ def write(picture: Picture, folder: Path, form: Format) -> Path:
     return path
 
 
-def encode(figure: Figure, form: Format, dpi: int = 150) -> bytes:
+def encode(figure: Figure | Drawing, form: Format, dpi: int = DPI) -> bytes:
     """The figure as a file: the same bytes for the same picture."""
+    from matplotlib.figure import Figure
+
+    if not isinstance(figure, Figure):
+        return figure.encode(form, dpi)
     buffer = io.BytesIO()
     with mpl.rc_context(STYLE):
         _settle(figure, dpi)
-        figure.savefig(buffer, format=form, dpi=dpi, metadata=_METADATA[form])
+        figure.savefig(buffer, format=form, dpi=dpi, metadata=METADATA[form])
     return buffer.getvalue()
 
 
@@ -219,13 +233,15 @@ def contrast(colour: str) -> float:
 
 
 @cache
-def _font(size: float, bold: bool) -> FontProperties:
+def font(size: float, bold: bool = False) -> FontProperties:  # noqa: FBT001, FBT002
+    """DejaVu Sans in this size, in points."""
     return FontProperties(family="DejaVu Sans", size=size, weight="bold" if bold else "normal")
 
 
+@cache
 def text_width(text: str, size: float, *, bold: bool = False) -> float:
     """Inches that a text takes in a row, rounded up a little: renderers differ by a hint."""
-    points, _, _ = text_to_path.get_text_width_height_descent(text, _font(size, bold), ismath=False)
+    points, _, _ = text_to_path.get_text_width_height_descent(text, font(size, bold), ismath=False)
     return 1.03 * float(points) / 72
 
 
@@ -301,63 +317,6 @@ def apart(wanted: Sequence[float], heights: Sequence[float], room: float) -> lis
     return tops
 
 
-@dataclass
-class Sheet:
-    """A figure measured in inches from its upper left corner: headline above, provenance below, the body between."""
-
-    title: str
-    subtitle: str
-    footer: str
-    body: float
-    """Inches of height between headline and footer."""
-    width: float = WIDTH
-    top: float = field(init=False)
-    """Inches above the body."""
-    height: float = field(init=False)
-    figure: Figure = field(init=False)
-
-    def __post_init__(self) -> None:
-        head, foot = headline_block(self.title, self.subtitle, self.width), footer_block(self.footer, self.width)
-        self.top = EDGE + block_height(head) + 0.12
-        self.height = self.top + self.body + block_height(foot) + 0.14
-        self.figure = Figure(figsize=(self.width, self.height))
-        self.write(head, EDGE, EDGE)
-        self.write(foot, self.width - 0.06, self.height - block_height(foot) - 0.04, align="right")
-
-    def axes(self, left: float, above: float, width: float, height: float, share: Axes | None = None) -> Axes:
-        """Axes at a place of the body."""
-        box = (
-            left / self.width,
-            1 - (self.top + above + height) / self.height,
-            width / self.width,
-            height / self.height,
-        )
-        return self.figure.add_axes(box, sharex=share)
-
-    def write(
-        self,
-        block: Sequence[Line],
-        left: float,
-        above: float,
-        *,
-        column: float = 0.95,
-        align: Literal["left", "right"] = "left",
-    ) -> None:
-        """Lines below each other from a place of the whole figure on; values stand `column` inches further right."""
-        for line in block:
-            y = 1 - above / self.height
-            how: dict[str, Any] = {"va": "top", "ha": align, "fontsize": line.size}
-            how["fontweight"] = "bold" if line.bold else "normal"
-            self.figure.text(left / self.width, y, line.text, color=line.colour, **how)
-            if line.value:
-                self.figure.text((left + column) / self.width, y, line.value, color=INK, **how)
-            above += line.height
-
-    def write_in_body(self, block: Sequence[Line], left: float, above: float, *, column: float = 0.95) -> None:
-        """`write`, from the body's upper edge."""
-        self.write(block, left, self.top + above, column=column)
-
-
 def frame(figure: Figure, title: str, subtitle: str, footer: str) -> None:
     """Puts headline and footer around a figure in constrained layout, and its axes between them."""
     width, height = figure.get_size_inches()
@@ -367,6 +326,8 @@ def frame(figure: Figure, title: str, subtitle: str, footer: str) -> None:
     further = block_height(heads[1:])
     above = 0.78 + further + block_height(below_heads[1:])
     below = 0.16 + 0.13 * len(foot)
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
     layout = figure.get_layout_engine()
     assert isinstance(layout, ConstrainedLayoutEngine)
     layout.set(rect=(0.08 / width, below / height, 1 - 0.16 / width, 1 - (above + below) / height))
@@ -408,49 +369,35 @@ def origin(combinations: Sequence[Combination]) -> str:
 # ---- parts of pictures ----
 
 
-def rate_strip(axis: Axes, steps: Mapping[str, Sequence[float]], end: float, name: str = "link rate") -> None:
-    """A link's rate from each `time_s` on, `mbit`, until the `end` in seconds.
+def rate_scale(steps: Mapping[str, Sequence[float]]) -> tuple[float, float, bool]:
+    """Limits of the axis of a link's rate (`mbit`, from each `time_s` on), and whether it is logarithmic."""
+    top, low = max(steps["mbit"]), _least_shown(steps)
+    return (low / 3, top * 5, True) if top / low > 5 else (0.0, top * 1.6, False)
 
-    `name` stands to the right, unless it is empty.
+
+def _least_shown(steps: Mapping[str, Sequence[float]]) -> float:
+    """The lowest rate, or a ten-thousandth of the highest: an outage has no place on a logarithmic axis."""
+    return max(min(steps["mbit"]), max(steps["mbit"]) / 1e4)
+
+
+def rate_labels(
+    steps: Mapping[str, Sequence[float]], end: float, inches: float, size: float = 8.5
+) -> list[tuple[float, float, str]]:
+    """Labels of the steps of a link's rate until the `end` in seconds: time, rate in Mbit/s, words.
+
+    The axis is so many inches wide; a step without room for its label has none.
     """
-    axis.set_facecolor("white")
-    axis.grid(visible=False)
-    axis.spines[["left"]].set_visible(False)
-    time, rate = np.asarray([*steps["time_s"], end]), np.asarray([*steps["mbit"], steps["mbit"][-1]])
-    axis.fill_between(time, rate, step="post", color="#dde2e6", linewidth=0)
-    axis.step(time, rate, where="post", color="#7b8792", linewidth=1.1)
-    top, low = float(rate.max()), float(max(rate.min(), rate.max() / 1e4))
-    if top / low > 5:
-        axis.set_yscale("log")
-        axis.set_ylim(low / 3, top * 5)
-    else:
-        axis.set_ylim(0, top * 1.6)
-    axis.yaxis.set_major_locator(NullLocator())
-    axis.yaxis.set_minor_locator(NullLocator())
-    many = len(steps["mbit"]) > MOST_RATES
-    if name:
-        words = f"{name}\nup to {rate_text(top)}" if many else name
-        axis.text(1.012, 0.5, words, transform=axis.transAxes, va="center", fontsize=8.5, color=QUIET)
-    figure = axis.get_figure(root=True)
-    assert figure is not None
-    wide = axis.get_position().width * float(figure.get_size_inches()[0]) / end
-    free = 0.0
-    for begin, until, value in zip(time[:-1], time[1:], rate[:-1], strict=True) if not many else ():
-        text, middle = link_rate_text(float(value)), float(begin + until) / 2
-        half = text_width(text, 8.5) / 2 / wide
-        if middle - half < free or middle + half > end:
-            continue  # its neighbour's label is there, or the picture ends
-        free = middle + half
-        axis.annotate(
-            text,
-            (middle, max(value, low)),
-            (0, 2),
-            textcoords="offset points",
-            ha="center",
-            va="bottom",
-            fontsize=8.5,
-            color=INK,
-        )
+    if len(steps["mbit"]) > MOST_RATES:
+        return []
+    made: list[tuple[float, float, str]] = []
+    free, low = 0.0, _least_shown(steps)
+    for begin, until, value in zip(steps["time_s"], [*steps["time_s"][1:], end], steps["mbit"], strict=True):
+        text, middle = link_rate_text(float(value)), (begin + until) / 2
+        half = text_width(text, size) / 2 / (inches / end)
+        if middle - half >= free and middle + half <= end:
+            free = middle + half
+            made.append((middle, max(value, low), text))
+    return made
 
 
 def mean_distribution(found: Sequence[Mapping[str, Sequence[float]]]) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
 from sojourn import felt, plot, queues, words
 from sojourn.cases import goodput
-from sojourn.plot import INK, NARROW, WIDTH, Data, Line, Picture, Sheet
+from sojourn.plot import INK, NARROW, WIDTH, Data, Line, Picture
 from sojourn.records import RunRecord
 from sojourn.rows import qdisc_at
+from sojourn.sheet import Axes, Scale, Sheet
 from sojourn.sweep import Combination, Mean, mean_of
 from sojourn.words import Quantity, number_text, percent_text, quantity, rate_text
 
@@ -205,10 +203,10 @@ def picture(combinations: Sequence[Combination], hop: str) -> Picture | None:
         + " All combinations are in the table and in the picture's CSV."
     )
     narrow = _narrow(title, subtitle, about, plan, measures)
-    return Picture(NAME, title, caption, sheet.figure, _data(plan, measures), narrow)
+    return Picture(NAME, title, caption, sheet, _data(plan, measures), narrow)
 
 
-def _narrow(title: str, subtitle: str, about: str, plan: _Plan, measures: Sequence[Measure]) -> Figure:
+def _narrow(title: str, subtitle: str, about: str, plan: _Plan, measures: Sequence[Measure]) -> Sheet:
     """The same panels below each other, and the lines' names below all of them."""
     wide = NARROW - NARROW_LEFT - 0.3
     rows = [(row, plot.lines(plan.titles[row], NARROW - 2 * plot.EDGE, 9.5, INK, bold=True)) for row in plan.kept]
@@ -227,7 +225,7 @@ def _narrow(title: str, subtitle: str, about: str, plan: _Plan, measures: Sequen
     for colour, block in zip(plan.colours.values(), plan.key, strict=True):
         _write_name(sheet, block, colour, plot.EDGE, above)
         above += plot.block_height(block) + 0.05
-    return sheet.figure
+    return sheet
 
 
 def _measures(combinations: Sequence[Combination], hop: str) -> list[Measure]:
@@ -281,7 +279,7 @@ def _panel_with_axes(
     sheet.write_in_body(head, left - 0.3, above - 0.08 - plot.block_height(head))
     _panel(axis, points, measure, plan.colours)
     _x_axis(axis, wide, points)
-    axis.set_xlabel("\n".join(plot.wrapped(plan.x_name, wide, 9)), fontsize=9)
+    axis.x_name, axis.name_size = plot.wrapped(plan.x_name, wide, 9), 9.0
     return axis
 
 
@@ -297,32 +295,30 @@ def _means(points: Sequence[Point], measure: Measure) -> dict[str, list[tuple[fl
 
 def _panel(axis: Axes, points: Sequence[Point], measure: Measure, colours: Mapping[str, str]) -> None:
     found = _means(points, measure)
-    spread = _y_axis(axis, [mean for line in found.values() for _, mean in line])
-    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _position: measure.text(value)))
+    _y_axis(axis, [mean for line in found.values() for _, mean in line])
+    axis.y_text = measure.text
     for line, path in found.items():
         x, y = [at for at, _ in path], [mean.value for _, mean in path]
-        half = [mean.half_width or 0.0 for _, mean in path]
-        down = [min(one, value * 0.999) if spread else one for one, value in zip(half, y, strict=True)]
-        axis.errorbar(
-            x, y, [down, half], fmt="o-", color=colours[line], markersize=4, linewidth=1.5, elinewidth=0.9, capsize=2,
-        )  # fmt: skip
+        axis.line(x, y, colours[line], 1.5)
+        axis.dots(x, y, colours[line], 4.0)
+        for at, mean in path:
+            if half := mean.half_width:
+                low = max(mean.value - half, mean.value * 0.001) if axis.y.log else mean.value - half
+                axis.interval((at, low), (at, mean.value + half), colours[line], 0.9, 2)
 
 
-def _y_axis(axis: Axes, means: Sequence[Mean]) -> bool:
-    """Limits that leave room for every interval's upper end; returns whether the axis is logarithmic."""
+def _y_axis(axis: Axes, means: Sequence[Mean]) -> None:
+    """Limits that leave room for every interval's upper end."""
     values = [mean.value for mean in means]
     positive = [value for value in values if value > 0]
     top = max(values, default=1.0) or 1.0
     end = max((mean.value + (mean.half_width or 0.0) for mean in means), default=top)
     if len(positive) == len(values) > 0 and top / min(positive) >= DECADES:
-        axis.set_yscale("log")
-        axis.set_ylim(min(positive) / 1.6, max(top * 1.6, end * 1.1))
-        axis.yaxis.set_minor_locator(NullLocator())
-        axis.yaxis.set_minor_formatter(NullFormatter())
-        return True
-    axis.set_ylim(0, max(top * 1.12, end * 1.04))
-    axis.yaxis.set_major_locator(MaxNLocator(5))
-    return False
+        axis.y = Scale(min(positive) / 1.6, max(top * 1.6, end * 1.1), log=True)
+        axis.y_ticks = axis.y.decades()
+    else:
+        axis.y = Scale(0.0, max(top * 1.12, end * 1.04))
+        axis.y_ticks = axis.y.even(5)
 
 
 def _x_axis(axis: Axes, wide: float, points: Sequence[Point]) -> None:
@@ -330,22 +326,19 @@ def _x_axis(axis: Axes, wide: float, points: Sequence[Point]) -> None:
     values = sorted({point.x.value for point in points})
     low, high = values[0], values[-1]
     if low > 0 and high / low >= DECADES:
-        axis.set_xscale("log")
-        axis.set_xlim(low / (high / low) ** 0.06, high * (high / low) ** 0.06)
+        axis.x = Scale(low / (high / low) ** 0.06, high * (high / low) ** 0.06, log=True)
         place = [np.log(value / low) / np.log(high / low) for value in values]
     else:
         edge = 0.06 * (high - low)
-        axis.set_xlim(low - edge, high + edge)
+        axis.x = Scale(low - edge, high + edge)
         place = [(value - low) / (high - low) for value in values]
-    axis.xaxis.set_minor_locator(NullLocator())
     kept, free = [], -1.0
     for value, at in zip(values, place, strict=True):
         middle, half = at * wide * 0.88, plot.text_width(number_text(value), 9) / 2 + 0.04
         if middle - half >= free:
             kept.append(value)
             free = middle + half
-    axis.xaxis.set_major_locator(FixedLocator(kept))
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _position: number_text(value)))
+    axis.x_ticks, axis.x_text = kept, number_text
 
 
 def _name(line: str, colour: str) -> list[Line]:
@@ -365,7 +358,7 @@ def _names(sheet: Sheet, axis: Axes, above: float, points: Sequence[Point], meas
     blocks = [_name(line, plan.colours[line]) for line in order]
     heights = [plot.block_height(block) + 0.04 for block in blocks]
     wanted = [
-        plan.tall * (1 - float(axis.transAxes.inverted().transform(axis.transData.transform((1.0, ends[line])))[1]))
+        plan.tall * (1 - float(axis.y.at(ends[line])))
         for line in order
     ]
     for line, top, block in zip(order, plot.apart(wanted, heights, plan.tall), blocks, strict=True):
