@@ -3,6 +3,7 @@
 mod catalogue;
 mod describe;
 mod output;
+mod paint;
 mod plan;
 mod progress;
 mod replay;
@@ -47,6 +48,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("FILE_VERSION", sojourn_model::records::FILE_VERSION)?;
     module.add("Error", module.py().get_type::<Error>())?;
     module.add_class::<output::Output>()?;
+    module.add_class::<paint::Fonts>()?;
     module.add_class::<plan::Plan>()?;
     module.add_class::<progress::Progress>()?;
     module.add_class::<replay::KernelReplay>()?;
