@@ -138,7 +138,10 @@ def reasons() -> str:
 def verbs(group: click.Group, before: str = "") -> list[tuple[str, click.Command]]:
     """Every verb with its name, and the verbs of verbs after them."""
     found: list[tuple[str, click.Command]] = []
-    for name, verb in sorted(group.commands.items()):
+    context = click.Context(group)
+    for name in sorted(group.list_commands(context)):
+        verb = group.get_command(context, name)
+        assert verb is not None
         found.append((before + name, verb))
         if isinstance(verb, click.Group):
             found += verbs(verb, f"{before}{name} ")

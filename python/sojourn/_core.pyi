@@ -26,6 +26,40 @@ class Progress:
     def stopped(self) -> bool: ...
     def stop(self) -> None: ...
 
+Shape = tuple[
+    NDArray[np.float64],
+    bool,
+    tuple[int, int, int] | None,
+    tuple[int, int, int] | None,
+    float,
+    Sequence[float],
+    bool,
+    float,
+    tuple[float, float, float, float] | None,
+]
+"""A line or an area in pixels from the upper left corner: points, a row each; whether it is closed; colour of the area
+and of the outline; the outline's width and its dashes and gaps; whether it projects beyond its ends by half its width;
+opacity; left, top, right and bottom of what it may cover."""
+Words = tuple[str, tuple[float, float], float, bool, bool, tuple[int, int, int]]
+"""A line of text: what it says; where its base line begins, in pixels; pixels an em; whether it is bold; whether it
+reads from below; its colour."""
+
+@final
+class Fonts:
+    """Two fonts, of which the text in pictures is made and measured."""
+
+    def __init__(self, regular: bytes, bold: bytes) -> None:
+        """From the bytes of two TrueType files; a ValueError if one is none."""
+    def width(self, text: str, bold: bool) -> float:
+        """The width of a text, in ems."""
+    def row(self, bold: bool) -> tuple[float, float]:
+        """How far the letters of a row rise above the base line, and descend below it, in ems."""
+    def paint(self, width: int, height: int, marks: Sequence[Shape | Words]) -> bytes:
+        """Red, green and blue of each pixel of a picture of marks, row by row, each row after a zero, as PNG has them.
+
+        The marks are drawn over each other in their order, on white. Other threads run meanwhile.
+        """
+
 @final
 class Plan:
     """A scenario file, checked, with its sweep laid out."""
@@ -108,7 +142,7 @@ class Output:
         """By link, columns over time."""
     def distributions(self) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
         """By link, the sojourn's distribution function: milliseconds, share of the packets at or below."""
-    def rates(self) -> dict[str, dict[str, NDArray[np.float64]]]:
+    def rates(self) -> dict[str, dict[str, list[float]]]:
         """By link, its rate from each time on: `rate_time_s` and `rate_mbit`."""
     def flow_series(self) -> dict[str, Mapping[str, NDArray[np.float64]]]:
         """By flow, columns over time."""

@@ -165,7 +165,7 @@ class _Timeline:
 
 
 def _rate_strip(axis: Axes, rates: Mapping[str, Sequence[float]], name: str) -> None:
-    """A link's rate from each `time_s` on, `mbit`, over the axis's time; `name` stands to the right, if there is one."""
+    """A link's rate from each `time_s` on, `mbit`, over the axis's time; a `name` stands to the right."""
     end, top = axis.x.high, max(rates["mbit"])
     axis.y, axis.spines = Scale(*plot.rate_scale(rates)), "b"
     time, rate = steps([*rates["time_s"], end], [*rates["mbit"], rates["mbit"][-1]])
@@ -432,7 +432,7 @@ def _distribution_figure(
     axis.x, axis.x_text = Scale(LEAST_MS, highest * 1.3, log=True), time_text
     axis.x_ticks = axis.x.decades()
     axis.y, axis.y_text = Scale(0.0, 1.005), _whole_percent
-    axis.y_ticks = axis.y.even(5)
+    axis.y_ticks = Scale(0.0, 1.0).even(5)
     axis.x_name = ["sojourn time (logarithmic)"]
     axis.y_name = "share of packets that waited no longer"
     return sheet
@@ -442,7 +442,8 @@ def _step_curve(axis: Axes, ms: NDArray[Any], share: NDArray[Any], colour: str) 
     """A distribution from the least delay of the axis to beyond its end."""
     at = np.maximum(np.concatenate([[LEAST_MS], ms, [1e9]]), LEAST_MS)
     height = np.concatenate([[share[ms <= LEAST_MS].max(initial=0.0)], share, [1.0]])
-    axis.line(*steps(at, height), colour, 1.9)
+    along, share = steps(at, height)
+    axis.line(along, share, colour, 1.9)
 
 
 # ---- flows ----

@@ -4,7 +4,9 @@ it is placed."""
 from __future__ import annotations
 
 import colorsys
+import importlib.util
 import io
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,13 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.colors import to_hex, to_rgb
-from matplotlib.font_manager import FontProperties
-from matplotlib.textpath import text_to_path
 from numpy.typing import NDArray
 
+from sojourn import _core
 from sojourn.records import write_bytes
 from sojourn.sweep import Combination
 from sojourn.words import disciplines_of, link_rate_text, rows_as_csv
@@ -110,8 +109,8 @@ class Data:
 
 
 def _cell(value: object) -> str:
-    if isinstance(value, float | np.floating):
-        return "" if np.isnan(value) else f"{float(value):.10g}"
+    if isinstance(value, float):  # NumPy's too
+        return "" if math.isnan(value) else f"{value:.10g}"
     return "" if value is None else str(value)
 
 
@@ -148,16 +147,26 @@ def write(picture: Picture, folder: Path, form: Format) -> Path:
 
     Returns the picture's file.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    write_numbers(picture, folder)
     path = folder / f"{picture.name}.{form}"
-    for file, data in ((path, picture.encode(form)), (folder / f"{picture.name}.csv", picture.data.csv().encode())):
-        if not (file.exists() and file.read_bytes() == data):
-            write_bytes(file, data)
+    _write(path, picture.encode(form))
     return path
+
+
+def write_numbers(picture: Picture, folder: Path) -> None:
+    """Writes a picture's numbers alone, as CSV."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / f"{picture.name}.csv", picture.data.csv().encode())
+
+
+def _write(file: Path, data: bytes) -> None:
+    if not (file.exists() and file.read_bytes() == data):
+        write_bytes(file, data)
 
 
 def encode(figure: Figure | Drawing, form: Format, dpi: int = DPI) -> bytes:
     """The figure as a file: the same bytes for the same picture."""
+    import matplotlib as mpl
     from matplotlib.figure import Figure
 
     if not isinstance(figure, Figure):
@@ -202,20 +211,35 @@ def colours(qdiscs: Sequence[str]) -> list[str]:
     return result
 
 
+def rgb(colour: str) -> tuple[int, int, int]:
+    """Red, green and blue of `#rrggbb` or `white`, each 0 to 255."""
+    red, green, blue = bytes.fromhex("ffffff" if colour == "white" else colour[1:])
+    return red, green, blue
+
+
+def _parts(colour: str) -> tuple[float, float, float]:
+    red, green, blue = rgb(colour)
+    return red / 255, green / 255, blue / 255
+
+
+def _hex(parts: tuple[float, float, float]) -> str:
+    return "#" + bytes(round(255 * part) for part in parts).hex()
+
+
 def shade(colour: str, step: float) -> str:
     """From the colour itself (0) to a light version of it (1)."""
-    hue, lightness, saturation = colorsys.rgb_to_hls(*to_rgb(colour))
-    return to_hex(colorsys.hls_to_rgb(hue, lightness + (0.68 - lightness) * step, saturation))
+    hue, lightness, saturation = colorsys.rgb_to_hls(*_parts(colour))
+    return _hex(colorsys.hls_to_rgb(hue, lightness + (0.68 - lightness) * step, saturation))
 
 
 def ink(colour: str) -> str:
     """A colour dark enough for words on white."""
-    hue, lightness, saturation = colorsys.rgb_to_hls(*to_rgb(colour))
-    dark = to_hex(colorsys.hls_to_rgb(hue, min(lightness, 0.42), saturation))
+    hue, lightness, saturation = colorsys.rgb_to_hls(*_parts(colour))
+    dark = _hex(colorsys.hls_to_rgb(hue, min(lightness, 0.42), saturation))
     step = 0.42
     while colour not in COLOURS.values() and contrast(dark) < LEAST_CONTRAST:
         step -= 0.01
-        dark = to_hex(colorsys.hls_to_rgb(hue, step, saturation))
+        dark = _hex(colorsys.hls_to_rgb(hue, step, saturation))
     return dark
 
 
@@ -225,7 +249,7 @@ LEAST_CONTRAST = 4.5
 
 def contrast(colour: str) -> float:
     """The contrast ratio of a colour with white, as WCAG 2 defines it."""
-    parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(colour)]
+    parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in _parts(colour)]
     return 1.05 / (0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2] + 0.05)
 
 
@@ -233,16 +257,19 @@ def contrast(colour: str) -> float:
 
 
 @cache
-def font(size: float, bold: bool = False) -> FontProperties:  # noqa: FBT001, FBT002
-    """DejaVu Sans in this size, in points."""
-    return FontProperties(family="DejaVu Sans", size=size, weight="bold" if bold else "normal")
+def fonts() -> _core.Fonts:
+    """DejaVu Sans, which matplotlib brings along; only its files are read."""
+    found = importlib.util.find_spec("matplotlib")
+    assert found is not None
+    assert found.origin is not None
+    folder = Path(found.origin).parent / "mpl-data/fonts/ttf"
+    return _core.Fonts((folder / "DejaVuSans.ttf").read_bytes(), (folder / "DejaVuSans-Bold.ttf").read_bytes())
 
 
 @cache
 def text_width(text: str, size: float, *, bold: bool = False) -> float:
     """Inches that a text takes in a row, rounded up a little: renderers differ by a hint."""
-    points, _, _ = text_to_path.get_text_width_height_descent(text, font(size, bold), ismath=False)
-    return 1.03 * float(points) / 72
+    return 1.03 * fonts().width(text, bold) * size / 72
 
 
 _UNIT = re.compile(r"(\d) ([nµm]?s|%|[kMG]?bit/s|[kMG]?B|BDP)(?![\w/])")

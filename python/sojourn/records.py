@@ -13,14 +13,13 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from sojourn import _core
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
 
 FILE_VERSION: int = _core.FILE_VERSION
 RESULTS = "results.json"
@@ -28,7 +27,7 @@ SCENARIO = "scenario.toml"
 RUNS = "runs"
 _PREFIX = "sojourn."
 
-Columns = Mapping[str, NDArray[Any]]
+Columns = Mapping[str, "NDArray[Any]"]
 
 
 class RecordError(_core.Error):
@@ -189,6 +188,9 @@ def _long(series: Mapping[str, Columns], key: str) -> dict[str, Any]:
     """Columns of several things under each other, with a column that says whose they are."""
     if not series:
         return {}
+    import numpy as np
+    import pyarrow as pa
+
     names = list(series)
     lengths = [len(next(iter(series[name].values()))) for name in names]
     codes = np.repeat(np.arange(len(names), dtype=np.int32), lengths)
@@ -207,6 +209,9 @@ def write_packets(folder: Path, record: RunRecord, packets: Columns) -> Path:
 
 
 def _write_table(path: Path, columns: dict[str, Any], metadata: dict[str, str], **how: Any) -> Path:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     table = pa.table(columns).replace_schema_metadata(metadata)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, lambda temporary: pq.write_table(table, temporary, compression="zstd", **how))
@@ -215,6 +220,9 @@ def _write_table(path: Path, columns: dict[str, Any], metadata: dict[str, str], 
 
 def read_run(path: Path) -> RunRecord:
     """Reads what `write_run` wrote."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
         table = pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
@@ -255,6 +263,9 @@ def _record(table: pa.Table, metadata: Mapping[str, str]) -> RunRecord:
 
 def read_flow_series(path: Path) -> dict[str, Columns]:
     """Reads what `write_flow_series` wrote: by flow, columns over time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
         return _split(pq.read_table(path), "flow")
     except (OSError, pa.ArrowException) as error:
@@ -265,6 +276,8 @@ def _split(table: pa.Table, key: str) -> dict[str, Columns]:
     """What `_long` wrote under each other, apart."""
     if key not in table.column_names:
         return {}
+    import numpy as np
+
     whose = table[key].combine_chunks()
     codes = np.asarray(whose.indices)
     values = {name: table[name].to_numpy() for name in table.column_names if name != key}

@@ -9,14 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from sojourn import _core, records
 from sojourn import plan as plans
 from sojourn.plan import sift
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class Played(Protocol):
@@ -135,6 +136,8 @@ def execute(
 ) -> Done | None:
     """Plays run number `index` and writes its record into `folder`, if there is one. None if it was stopped.
 
+    Without a folder the record has no series and no distributions.
+
     `draws` is kept in the record: whether seeds make a difference.
     Without `keep_series` the series are in the file only: a sweep of a thousand runs need not hold them all.
     """
@@ -142,7 +145,7 @@ def execute(
     played = where.play(plan, index, progress, packets=packets and folder is not None, series=folder is not None)
     if played is None:
         return None
-    record = record_of(plan, index, played, series=folder is not None)
+    record = record_of(plan, index, played, series=folder is not None, distributions=folder is not None)
     record = replace(record, about={**record.about, "draws": draws})
     if folder is not None:
         records.write_run(folder, record)
@@ -157,6 +160,8 @@ def flows_over_time(output: _core.Output) -> dict[str, records.Columns]:
 
     NaN before the first, and where a flow has none: pings have no window.
     """
+    import numpy as np
+
     states = output.flow_states()
     names = dict.fromkeys(name for columns in states.values() for name in columns if name != "time_s")
     flows: dict[str, records.Columns] = {}
@@ -185,8 +190,7 @@ def record_of(
         if distributions
         else {},
         rates={
-            name: {"time_s": steps["rate_time_s"].tolist(), "mbit": steps["rate_mbit"].tolist()}
-            for name, steps in output.rates().items()
+            name: {"time_s": steps["rate_time_s"], "mbit": steps["rate_mbit"]} for name, steps in output.rates().items()
         },
         versions=records.versions() | played.versions,
     )
@@ -194,6 +198,8 @@ def record_of(
 
 def thinned(ms: NDArray[np.float64], share: NDArray[np.float64], step: float = 1e-3) -> dict[str, list[float]]:
     """A distribution function with no more points than a picture can show: one for each `step`, and the last."""
+    import numpy as np
+
     if len(ms) == 0:
         return {"ms": [], "share": []}
     keep = np.unique(np.floor(share / step), return_index=True)[1]

@@ -357,10 +357,7 @@ def _names(sheet: Sheet, axis: Axes, above: float, points: Sequence[Point], meas
     order = sorted(ends, key=lambda line: -ends[line])
     blocks = [_name(line, plan.colours[line]) for line in order]
     heights = [plot.block_height(block) + 0.04 for block in blocks]
-    wanted = [
-        plan.tall * (1 - float(axis.y.at(ends[line])))
-        for line in order
-    ]
+    wanted = [plan.tall * (1 - float(axis.y.at(ends[line]))) for line in order]
     for line, top, block in zip(order, plot.apart(wanted, heights, plan.tall), blocks, strict=True):
         _write_name(sheet, block, plan.colours[line], WIDTH - RIGHT + 0.15, above + top)
 

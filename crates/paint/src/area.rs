@@ -61,7 +61,7 @@ impl Area {
         let (x0, x1) = (x0 - self.left as f64, x1 - self.left as f64);
         let (y0, y1) = (y0 - self.top as f64, y1 - self.top as f64);
         let (begin, end) = (y0.max(0.0), y1.min(self.height as f64));
-        if begin >= end {
+        if begin >= end || !(x0 + x1 + y0 + y1).is_finite() {
             return;
         }
         let slope = (x1 - x0) / (y1 - y0);

@@ -96,7 +96,11 @@ impl Output {
     fn rates<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let links = PyDict::new(py);
         for (link, columns) in self.output.links.iter().zip(&self.rates) {
-            links.set_item(&link.name, floats(py, columns.clone())?)?;
+            let steps = PyDict::new(py);
+            for (name, values) in columns {
+                steps.set_item(name, values)?;
+            }
+            links.set_item(&link.name, steps)?;
         }
         Ok(links)
     }

@@ -49,8 +49,8 @@ impl From<Mark<'_>> for Owned {
 impl Fonts {
     /// From the bytes of two TrueType files.
     #[new]
-    fn new(regular: Vec<u8>, bold: Vec<u8>) -> PyResult<Self> {
-        Found::new(regular, bold).map(Self).map_err(|error| PyValueError::new_err(error.to_string()))
+    fn new(regular: &[u8], bold: &[u8]) -> PyResult<Self> {
+        Found::new(regular.to_vec(), bold.to_vec()).map(Self).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
     /// The width of a text, in ems.

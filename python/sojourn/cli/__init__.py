@@ -15,22 +15,6 @@ from typing import NoReturn
 import click
 
 from sojourn import _core
-from sojourn.cli import (  # noqa: F401 (each adds its verb)
-    agree,
-    bench,
-    catalogue,
-    check,
-    claims,
-    figures,
-    kernel,
-    new,
-    replay,
-    report,
-    run,
-    store,
-    sweep,
-    verify,
-)
 from sojourn.cli.base import BAD_INPUT, INTERRUPTED, ReaderLeftError, cli
 from sojourn.errors import Refusal
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import importlib
 import json
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from sojourn.run import World
     from sojourn.store import Store
 
-Command = Callable[..., None]
+Verb = Callable[..., None]
 BAD_INPUT, INTERRUPTED = 2, 130
 """Exit codes."""
 FORMATS = click.Choice(["text", "json", "csv"])
@@ -32,6 +33,25 @@ FORMATS = click.Choice(["text", "json", "csv"])
 
 class ReaderLeftError(Exception):
     """Nobody reads what we write any more, as after `head`: no fault of anybody's."""
+
+
+VERBS = {
+    "agree": "agree",
+    "bench": "bench",
+    "check": "check",
+    "claims": "claims",
+    "figures": "figures",
+    "kernel": "kernel",
+    "list": "catalogue",
+    "new": "new",
+    "replay": "replay",
+    "report": "report",
+    "run": "run",
+    "store": "store",
+    "sweep": "sweep",
+    "verify": "verify",
+}
+"""The module of each verb, which adds it to the command when it is imported: that is when the verb is asked for."""
 
 
 class Verbs(click.Group):
@@ -76,7 +96,7 @@ def fail(message: str) -> NoReturn:
     raise Refusal(message)
 
 
-def format_option(default: str = "text") -> Callable[[Command], Command]:
+def format_option(default: str = "text") -> Callable[[Verb], Verb]:
     """The option that every verb has."""
     return click.option(
         "-f", "--format", "form", type=FORMATS, default=default, show_default=True, help="What to write to stdout."
@@ -92,7 +112,7 @@ def picture_is_asked_for() -> bool:
     return not set(PICTURES).isdisjoint(click.get_current_context().params.get("formats", ()))
 
 
-def picture_format_option(command: Command) -> Command:
+def picture_format_option(command: Verb) -> Verb:
     """`-f` and `--format` of the verbs that draw: what goes to stdout, and how pictures are written.
 
     Both kinds are given to the verb, as `form` and `picture`; `picture_is_asked_for` says whether the second is the
@@ -130,7 +150,7 @@ def bounded(low: int, high: int) -> Callable[[click.Context, click.Parameter, in
     return check_bounds
 
 
-def scenario_argument(command: Command) -> Command:
+def scenario_argument(command: Verb) -> Verb:
     """The argument for a scenario: a file's path, or the name of one that comes with sojourn."""
     return click.argument("file", metavar="SCENARIO", callback=lambda _context, _argument, word: find(word))(command)
 
@@ -140,7 +160,7 @@ jobs_option = click.option(
 )
 
 
-def set_options(command: Command) -> Command:
+def set_options(command: Verb) -> Verb:
     """The options that change what a scenario file says."""
     command = click.option(
         "--set",
@@ -162,7 +182,7 @@ def set_options(command: Command) -> Command:
     )(command)
 
 
-def _folder_option(name: str, default: str, meaning: str) -> Callable[[Command], Command]:
+def _folder_option(name: str, default: str, meaning: str) -> Callable[[Verb], Verb]:
     return click.option(
         name, type=click.Path(path_type=Path), default=Path(default), show_default=True, metavar="DIR", help=meaning
     )
@@ -186,7 +206,21 @@ def parse_sets(_context: click.Context, _option: click.Parameter, values: Sequen
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-@click.group(cls=Verbs, context_settings=CONTEXT, epilog="Start with:  sojourn run fading-link")
+class Sojourn(Verbs):
+    """The whole command, which imports its verbs when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all verbs."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The verb of this name, if there is one."""
+        if cmd_name in VERBS:
+            importlib.import_module(f"sojourn.cli.{VERBS[cmd_name]}")
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=Sojourn, context_settings=CONTEXT, epilog="Start with:  sojourn run fading-link")
 @click.version_option(_core.__version__, prog_name="sojourn")
 def cli() -> None:
     """Compare queue disciplines on a link that you describe in a file.

@@ -198,7 +198,9 @@ def world_of(
 
 
 def _import_report() -> None:
-    """What draws pictures takes as long to import as a short run to play, so both happen at the same time."""
+    """What writes records and the report takes as long to import as a short run to play: both at the same time."""
+    import pyarrow.parquet  # noqa: F401
+
     from sojourn import report  # noqa: F401
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,10 +39,14 @@ def write(
     groups = combinations(runs)
     hop = queues.compared_in([record.result for record in runs])
     made = pictures.pictures(groups, hop)
+    # Drawing and compressing do not hold the interpreter's lock.
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        shown = list(pool.map(_shown, made))
+    text = page(runs, groups, shown, skipped, interrupted, baseline)
     for picture in made:
         plot.write(picture, folder / PICTURES, form)
     write_bytes(folder / PICTURE, made[0].encode("png"))
-    write_text(folder / PAGE, page(runs, groups, list(map(_shown, made)), skipped, interrupted, baseline))
+    write_text(folder / PAGE, text)
     return folder / PAGE
 
 
