@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,6 +114,7 @@ def _cell(value: object) -> str:
     return "" if value is None else str(value)
 
 
+@runtime_checkable
 class Drawing(Protocol):
     """What writes itself as a file: a `sheet.Sheet`."""
 
@@ -166,11 +167,10 @@ def _write(file: Path, data: bytes) -> None:
 
 def encode(figure: Figure | Drawing, form: Format, dpi: int = DPI) -> bytes:
     """The figure as a file: the same bytes for the same picture."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    if not isinstance(figure, Figure):
+    if isinstance(figure, Drawing):
         return figure.encode(form, dpi)
+    import matplotlib as mpl
+
     buffer = io.BytesIO()
     with mpl.rc_context(STYLE):
         _settle(figure, dpi)
