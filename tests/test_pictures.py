@@ -11,10 +11,14 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import matplotlib as mpl
+import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+from PIL import Image
 
 from conftest import SMALL
 from sojourn import felt, pictures, plot, queues, swept, words
@@ -22,6 +26,7 @@ from sojourn.agree import Comparison, page
 from sojourn.agree.judge import Pair
 from sojourn.records import RunRecord
 from sojourn.rows import rows_of
+from sojourn.sheet import Scale, Shape, Sheet, plain_numbers
 from sojourn.sweep import Combination, combinations, compare
 from test_agree import run
 
@@ -52,8 +57,22 @@ def groups_of(runs: Sequence[RunRecord]) -> tuple[list[Combination], str]:
 # ---- text fits ----
 
 
-def written_in(figure: Figure) -> list[Box]:
+def as_figure(drawing: Figure | plot.Drawing | None) -> Figure:
+    """A drawing as matplotlib draws it."""
+    assert drawing is not None
+    return drawing.as_figure() if isinstance(drawing, Sheet) else drawing
+
+
+def sheets(picture: plot.Picture) -> tuple[Sheet, Sheet]:
+    """The figure of a picture, and the one for narrow screens."""
+    assert isinstance(picture.figure, Sheet)
+    assert isinstance(picture.narrow, Sheet)
+    return picture.figure, picture.narrow
+
+
+def written_in(drawing: Figure | plot.Drawing) -> list[Box]:
     """Every piece of text that is drawn, with its box in pixels from the lower left corner."""
+    figure = as_figure(drawing)
     found: list[Box] = []
     draw = RendererAgg.draw_text
 
@@ -73,8 +92,9 @@ def written_in(figure: Figure) -> list[Box]:
     return [one for one in found if one[0].strip()]
 
 
-def faults(figure: Figure, slack: float = 1.5) -> Iterator[str]:
+def faults(drawing: Figure | plot.Drawing, slack: float = 1.5) -> Iterator[str]:
     """Text that leaves the figure, or overlaps other text by more than `slack` pixels."""
+    figure = as_figure(drawing)
     boxes = written_in(figure)
     assert len(boxes) > 3
     wide, tall = figure.bbox.width, figure.bbox.height
@@ -244,12 +264,12 @@ def test_the_panels_of_a_sweep_have_room_for_the_upper_end_of_every_interval(
     ]
     picture = swept.picture(*groups_of(runs))
     assert picture is not None
-    for figure in (picture.figure, picture.narrow):
-        assert figure is not None
-        for axis in figure.axes:
-            ends = [segment[:, 1].max() for bars in axis.collections for segment in bars.get_segments()]
-            assert ends
-            assert max(ends) <= axis.get_ylim()[1]
+    for sheet in sheets(picture):
+        for panel in sheet.panels:
+            shapes = [mark for mark in panel.marks() if isinstance(mark, Shape)]
+            bars = [one for one in shapes if one.width == swept.BAR and len(one.points) == 2]
+            assert bars
+            assert max(one.points[:, 1].max() for one in bars) <= panel.box[3]
 
 
 def test_the_names_of_a_sweeps_lines_have_dots_in_the_lines_own_colours(played: RunRecord) -> None:
@@ -261,10 +281,10 @@ def test_the_names_of_a_sweeps_lines_have_dots_in_the_lines_own_colours(played: 
     ]
     picture = swept.picture(*groups_of([with_set(played, one) for one in sets]))
     assert picture is not None
-    for figure in (picture.figure, picture.narrow):
-        assert figure is not None
-        drawn = {to_hex(line.get_color()) for axis in figure.axes for line in axis.lines if line.get_linestyle() == "-"}
-        assert {to_hex(text.get_color()) for text in figure.texts if text.get_text() == "●"} == drawn
+    for sheet in sheets(picture):
+        shapes = [mark for panel in sheet.panels for mark in panel.marks() if isinstance(mark, Shape)]
+        drawn = {one.edge for one in shapes if one.width == swept.LINE}
+        assert {text.colour for text in sheet.texts if text.text == "●"} == drawn
         assert len(drawn) == len(lines)
 
 
@@ -350,10 +370,8 @@ def test_times_printed_in_the_same_unit_are_as_long_as_their_numbers_say(
     groups, hop = groups_of([with_pages(played, wait * times / 1000)])
     picture = felt.picture(rows_of(groups, hop), hop)
     assert "All times share a scale." in picture.caption
-    figure = picture.narrow if narrow else picture.figure
-    assert figure is not None
-    FigureCanvasAgg(figure).draw()
-    wait_bar, page_bar, _ = (max(bar.get_window_extent().width for bar in axis.patches) for axis in figure.axes)
+    shapes = ([mark for mark in panel.marks() if isinstance(mark, Shape)] for panel in sheets(picture)[narrow].panels)
+    wait_bar, page_bar, _ = (max(np.ptp(one.points[:, 0]) for one in panel if one.face) for panel in shapes)
     assert page_bar / wait_bar == pytest.approx(times, rel=0.01)
 
 
@@ -388,6 +406,53 @@ def test_a_picture_has_the_same_bytes_in_each_format_when_it_is_drawn_again(
         data = one.encode(form)
         assert data.startswith(start)
         assert data == other.encode(form)
+
+
+def difference(one: NDArray[np.uint8], other: NDArray[np.uint8], block: int = 12) -> float:
+    """The largest difference of two pictures in the mean over a block of pixels; black and white differ by 255."""
+    tall, wide, _ = one.shape
+    apart = one[: tall // block * block, : wide // block * block].astype(float)
+    apart -= other[: tall // block * block, : wide // block * block]
+    means = apart.reshape(tall // block, block, wide // block, block, 3).mean(axis=(1, 3))
+    return float(np.abs(means).max())
+
+
+def pixels(sheet: Sheet) -> NDArray[np.uint8]:
+    """A sheet as `_core` draws it."""
+    return np.asarray(Image.open(io.BytesIO(sheet.encode("png"))))
+
+
+def test_a_picture_in_pixels_is_the_one_that_matplotlib_draws_from_the_same_marks(played: RunRecord) -> None:
+    several = [
+        with_set(played, {"hop.bottleneck.rate": rate}, seed) for rate in ("1mbit", "2mbit", "8mbit") for seed in (1, 2)
+    ]
+    for runs in ([played], several):
+        for picture in pictures.pictures(*groups_of(runs)):
+            for sheet in sheets(picture):
+                with mpl.rc_context(plot.STYLE):
+                    figure = sheet.as_figure()
+                    figure.set_dpi(plot.DPI)
+                    canvas = FigureCanvasAgg(figure)
+                    canvas.draw()
+                theirs = np.asarray(canvas.buffer_rgba())[:, :, :3]
+                assert difference(pixels(sheet), theirs) < 50, picture.name
+                del sheet.texts[0]
+                assert difference(pixels(sheet), theirs) > 50, "a missing line of text is seen"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_even_ticks_are_those_of_matplotlib(seed: int) -> None:
+    draw = random.Random(seed)
+    for _ in range(200):
+        low = draw.choice([0.0, draw.uniform(0, 50)])
+        high, most = low + 10 ** draw.uniform(-3, 5), draw.randint(4, 9)
+        theirs = MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+        inside = [value for value in theirs if low - 1e-9 * high <= value <= high * (1 + 1e-9)]
+        ours = Scale(low, high).even(most)
+        assert ours == pytest.approx(inside), (low, high, most)
+        written = [plain_numbers(ours)(value) for value in ours]
+        assert [float(text) for text in written] == pytest.approx(ours)
+        assert len(set(written)) == len(written)
 
 
 def test_the_numbers_beside_a_picture_are_those_of_the_run(played: RunRecord) -> None:

@@ -259,7 +259,7 @@ def test_a_picture_of_one_of_several_queues_claims_no_goodput_of_all_flows_for_i
     (tmp_path / "two.toml").write_text(TWO_RATES)
     groups = sweep.combinations(sweep.compare(tmp_path / "two.toml", folder=tmp_path).runs)
     made = {one.name: one for one in pictures.pictures(groups, "router")}
-    words = [text.get_text() for text in made["throughput-router"].figure.texts]
+    words = [one.text for one in made["throughput-router"].figure.texts]
     assert "link busy" in words
     assert "goodput" not in words
     assert any("at router" in word for word in words)

@@ -15,11 +15,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import click
 import pyarrow.parquet as pq
 import pytest
 
 from conftest import ROOT, SMALL, SOJOURN, Run
 from sojourn import sweep
+from sojourn.cli import base
 
 DISTRIBUTION = {"mean", "p50", "p75", "p95", "p99", "max"}
 HOP = {
@@ -277,16 +279,46 @@ def test_check_says_what_only_some_queues_have(sojourn: Run, small: Path, key: s
     assert re.search(rf"(?m) {shown}$", said)
 
 
-def test_help_and_check_start_without_the_libraries_of_a_report() -> None:
-    heavy = {"numpy", "pyarrow", "matplotlib", "scipy", "rich", "jinja2"}
-    code = f"import sys, sojourn.cli; print(sorted({heavy!r} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+DRAWING = {"matplotlib", "PIL", "jinja2"}
+NUMBERS = {"numpy", "scipy", "pyarrow", "duckdb", "pandas"}
 
 
-def test_json_is_written_without_drawing(small: Path) -> None:
-    command = [sys.executable, "-X", "importtime", SOJOURN, "run", str(small), "-f", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "sojourn.cli" in done.stderr
-    assert "matplotlib" not in done.stderr
-    assert "jinja2" not in done.stderr
+@pytest.mark.parametrize(
+    ("words", "unwanted"),
+    [
+        (("--help",), DRAWING | NUMBERS | {"rich"}),
+        (("run", "--help"), DRAWING | NUMBERS | {"rich"}),
+        (("list", "scenarios"), DRAWING | NUMBERS | {"rich"}),
+        (("check", "FILE"), DRAWING | NUMBERS | {"rich"}),
+        (("run", "FILE", "-f", "json"), DRAWING | NUMBERS),
+        (("run", "FILE", "-f", "csv"), DRAWING | NUMBERS),
+        (("sweep", "FILE", "-f", "json"), DRAWING),
+        (("run", "FILE"), {"matplotlib", "PIL", "duckdb", "pandas"}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_verb_imports_no_library_that_it_does_not_use(
+    small: Path, tmp_path: Path, words: tuple[str, ...], unwanted: set[str]
+) -> None:
+    known = [str(small) if word == "FILE" else word for word in words]
+    code = (
+        "import sys\nfrom sojourn.cli import main\ntry: main()\n"
+        "finally: print('loaded:', *{name.partition('.')[0] for name in sys.modules}, file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", code, *known]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    loaded = set(done.stderr.rpartition("loaded: ")[2].split())
+    assert {"sojourn", "click"} <= loaded
+    assert not unwanted & loaded
+
+
+def test_every_verb_is_found_in_its_module() -> None:
+    folder = Path(str(base.__file__)).parent
+    makers = {path.stem for path in folder.glob("*.py") if re.search(r"^@cli\.", path.read_text(), re.MULTILINE)}
+    assert set(base.VERBS.values()) == makers
+    context = click.Context(base.cli)
+    assert base.cli.list_commands(context) == sorted(base.cli.list_commands(context))
+    for name in base.VERBS:
+        verb = base.cli.get_command(context, name)
+        assert verb is not None
+        assert verb.name == name

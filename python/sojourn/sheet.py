@@ -340,7 +340,7 @@ class Axes:
         def make() -> list[Shape]:
             ends = self.places(*zip(start, end, strict=True))
             along = ends[1] - ends[0]
-            upright = abs(along[1]) > abs(along[0])
+            upright = abs(along[1]) >= abs(along[0])
             side = np.array([cap * POINT, 0.0] if upright else [0.0, cap * POINT])
             caps = [Shape(np.array([one - side, one + side]), edge=colour, width=1.0) for one in ends]
             return [Shape(ends, edge=colour, width=width, clip=self._clip), *caps]

@@ -33,6 +33,8 @@ LEFT, BETWEEN, RIGHT = 0.75, 0.72, 2.3
 NARROW_LEFT = 0.78
 DOT = 0.22
 """Inches that a dot in a line's colour takes before the line's name."""
+LINE, BAR = 1.5, 0.9
+"""Points of the width of a line, and of an interval's."""
 PANEL, UNDER, TITLE = 2.5, 0.66, 0.46
 """Inches of a panel's height, of what stands below it, and of its title above."""
 
@@ -299,12 +301,12 @@ def _panel(axis: Axes, points: Sequence[Point], measure: Measure, colours: Mappi
     axis.y_text = measure.text
     for line, path in found.items():
         x, y = [at for at, _ in path], [mean.value for _, mean in path]
-        axis.line(x, y, colours[line], 1.5)
+        axis.line(x, y, colours[line], LINE)
         axis.dots(x, y, colours[line], 4.0)
         for at, mean in path:
-            if half := mean.half_width:
+            if (half := mean.half_width) is not None:
                 low = max(mean.value - half, mean.value * 0.001) if axis.y.log else mean.value - half
-                axis.interval((at, low), (at, mean.value + half), colours[line], 0.9, 2)
+                axis.interval((at, low), (at, mean.value + half), colours[line], BAR, 2)
 
 
 def _y_axis(axis: Axes, means: Sequence[Mean]) -> None:
