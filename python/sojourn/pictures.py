@@ -161,7 +161,7 @@ class _Timeline:
     def _mark_changes(self, axis: Axes, place: int) -> None:
         steps = self.rows[place].combination.first.rates[self.hop]
         for change in steps["time_s"][1:] if len(steps["mbit"]) <= plot.MOST_RATES else ():
-            axis.across(change, "#b9c1c8", 0.8, (2, 2))
+            axis.upright(change, "#b9c1c8", 0.8, (2, 2))
 
 
 def _rate_strip(axis: Axes, rates: Mapping[str, Sequence[float]], name: str) -> None:
@@ -513,7 +513,7 @@ def _flow_panel(
     edges = np.cumsum([0.0, *heights]).tolist()
     axis.y, axis.spines = Scale(edges[-1], 0.0), "b"
     for edge in edges[1:-1]:
-        axis.along(edge, plot.GRID, 0.7)
+        axis.level(edge, plot.GRID, 0.7)
     longest = 0.0
     for row, begin, end in zip(rows, edges[:-1], edges[1:], strict=True):
         for record in row.combination.runs:

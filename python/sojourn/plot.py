@@ -149,20 +149,24 @@ def write(picture: Picture, folder: Path, form: Format) -> Path:
     Returns the picture's file.
     """
     write_numbers(picture, folder)
-    path = folder / f"{picture.name}.{form}"
-    _write(path, picture.encode(form))
-    return path
+    return write_image(picture, folder, form)
 
 
-def write_numbers(picture: Picture, folder: Path) -> None:
-    """Writes a picture's numbers alone, as CSV."""
-    folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / f"{picture.name}.csv", picture.data.csv().encode())
+def write_numbers(picture: Picture, folder: Path) -> Path:
+    """The half of `write` that writes the numbers."""
+    return _write(folder / f"{picture.name}.csv", picture.data.csv().encode())
 
 
-def _write(file: Path, data: bytes) -> None:
+def write_image(picture: Picture, folder: Path, form: Format) -> Path:
+    """The half of `write` that writes the picture itself."""
+    return _write(folder / f"{picture.name}.{form}", picture.encode(form))
+
+
+def _write(file: Path, data: bytes) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
     if not (file.exists() and file.read_bytes() == data):
         write_bytes(file, data)
+    return file
 
 
 def encode(figure: Figure | Drawing, form: Format, dpi: int = DPI) -> bytes:

@@ -54,6 +54,9 @@ TICK, PAD = 3 * POINT, 3.5 * POINT
 SMALL = 9.0
 """Size of the labels of the x axis; those of the y axis are half a point smaller."""
 
+AREAS, LINES, WORDS = 1, 2, 3
+"""What is drawn over what within axes."""
+
 
 # ---- marks ----
 
@@ -261,8 +264,7 @@ class Axes:
     """Words above the axes, from their left edge on."""
     spines: str = "lb"
     """Which edges have a line: left and bottom."""
-    clipped: bool = True
-    _made: list[tuple[float, Callable[[], Sequence[Shape | Words]]]] = field(default_factory=list)
+    _made: list[tuple[int, Callable[[], Sequence[Shape | Words]]]] = field(default_factory=list)
 
     @property
     def size(self) -> tuple[float, float]:
@@ -275,23 +277,23 @@ class Axes:
         (wide, tall), (left, bottom, _, _) = self.size, self.box
         return np.column_stack([left + wide * self.x.at(x), bottom + tall * self.y.at(y)])
 
-    def line(self, x: ArrayLike, y: ArrayLike, colour: str, width: float, *, order: float = 2.0, **how: Any) -> None:
+    def line(self, x: ArrayLike, y: ArrayLike, colour: str, width: float) -> None:
         """A line from point to point; where a value is missing there is a gap."""
 
         def make() -> list[Shape]:
             points = self.places(x, y)
             pieces = (points[part] for part in _pieces(np.isfinite(points.sum(axis=1))))
-            return [Shape(one, edge=colour, width=width, clip=self._clip, **how) for one in pieces]
+            return [Shape(one, edge=colour, width=width, clip=self.box) for one in pieces]
 
-        self._add(order, make)
+        self._add(LINES, make)
 
-    def across(self, x: float, colour: str, width: float, dashes: tuple[float, ...] = ()) -> None:
-        """An upright line through the whole height."""
-        self._add(2.0, lambda: [self._rule(x, None, colour, width, dashes)])
+    def upright(self, x: float, colour: str, width: float, dashes: tuple[float, ...] = ()) -> None:
+        """A line through the whole height."""
+        self._add(LINES, lambda: [self._upright(x, colour, width, dashes)])
 
-    def along(self, y: float, colour: str, width: float) -> None:
-        """A level line through the whole width."""
-        self._add(2.0, lambda: [self._rule(None, y, colour, width)])
+    def level(self, y: float, colour: str, width: float) -> None:
+        """A line through the whole width."""
+        self._add(LINES, lambda: [self._level(y, colour, width)])
 
     def area(self, x: ArrayLike, low: ArrayLike, high: ArrayLike, colour: str, *, alpha: float = 1.0) -> None:
         """The area between two lines; values that are missing cut it."""
@@ -301,18 +303,16 @@ class Axes:
             made = []
             for part in _pieces(np.isfinite(at + below + above)):
                 corners = [self.places(at[part], below[part]), self.places(at[part], above[part])[::-1]]
-                made.append(Shape(np.concatenate(corners), face=colour, alpha=alpha, clip=self._clip))
+                made.append(Shape(np.concatenate(corners), face=colour, alpha=alpha, clip=self.box))
             return made
 
-        self._add(1.0, make)
+        self._add(AREAS, make)
 
     def bar(self, y: float, length: float, height: float, colour: str, *, alpha: float = 1.0) -> None:
         """A bar from zero to the right, `y` at its middle."""
         low, high = y - height / 2, y + height / 2
-        self._add(
-            1.0,
-            lambda: [Shape(self.places([0, length, length, 0], [low, low, high, high]), face=colour, alpha=alpha)],
-        )
+        x, edges = [0, length, length, 0], [low, low, high, high]
+        self._add(AREAS, lambda: [Shape(self.places(x, edges), face=colour, alpha=alpha)])
 
     def dots(
         self, x: Sequence[float], y: Sequence[float], colour: str, size: float, *, hollow: bool = False, **how: Any
@@ -330,7 +330,7 @@ class Axes:
                 for place in self.places(x, y)
             ]
 
-        self._add(2.0, make)
+        self._add(LINES, make)
 
     def interval(
         self, start: tuple[float, float], end: tuple[float, float], colour: str, width: float, cap: float
@@ -343,9 +343,9 @@ class Axes:
             upright = abs(along[1]) >= abs(along[0])
             side = np.array([cap * POINT, 0.0] if upright else [0.0, cap * POINT])
             caps = [Shape(np.array([one - side, one + side]), edge=colour, width=1.0) for one in ends]
-            return [Shape(ends, edge=colour, width=width, clip=self._clip), *caps]
+            return [Shape(ends, edge=colour, width=width, clip=self.box), *caps]
 
-        self._add(2.0, make)
+        self._add(LINES, make)
 
     def words(
         self, text: str, x: float, y: float, size: float, *, right: float = 0.0, up: float = 0.0, **how: Any
@@ -356,41 +356,35 @@ class Axes:
             ((at, above),) = self.places([x], [y])
             return [Words(text, float(at) + right, float(above) + up, size, **how)]
 
-        self._add(3.0, make)
+        self._add(WORDS, make)
 
     def words_beside(self, text: str, size: float, colour: str, *, up: float = 0.0) -> None:
         """Words to the right of the axes, at the middle of their height or so many inches above it."""
         left, bottom, right, top = self.box
         at, middle = right + 0.012 * (right - left), (bottom + top) / 2 + up
-        self._add(3.0, lambda: [Words(text, at, middle, size, colour, rise="center")])
+        self._add(WORDS, lambda: [Words(text, at, middle, size, colour, rise="center")])
 
     def marks(self) -> list[Shape | Words]:
         """All that it consists of, in the order of drawing."""
-        grid: list[Shape | Words] = [self._rule(value, None, GRID, 0.7) for value in self.x_ticks]
-        grid += [self._rule(None, value, GRID, 0.7) for value in self.y_ticks]
+        grid = [self._upright(value, GRID, 0.7) for value in self.x_ticks]
+        grid += [self._level(value, GRID, 0.7) for value in self.y_ticks]
         drawn = [mark for _, make in sorted(self._made, key=lambda one: one[0]) for mark in make()]
         return [*grid, *drawn, *self._frame(), *self._labels()]
 
-    @property
-    def _clip(self) -> Box | None:
-        return self.box if self.clipped else None
-
-    def _add(self, order: float, make: Callable[[], Sequence[Shape | Words]]) -> None:
+    def _add(self, order: int, make: Callable[[], Sequence[Shape | Words]]) -> None:
         self._made.append((order, make))
 
-    def _rule(
-        self, x: float | None, y: float | None, colour: str, width: float, dashes: tuple[float, ...] = ()
-    ) -> Shape:
-        """A line through the whole height at `x`, or through the whole width at `y`."""
-        left, bottom, right, top = self.box
-        if x is not None:
-            at = float(self.places([x], [self.y.low])[0, 0])
-            ends = [(at, bottom), (at, top)]
-        else:
-            assert y is not None
-            at = float(self.places([self.x.low], [y])[0, 1])
-            ends = [(left, at), (right, at)]
-        return Shape(np.array(ends), edge=colour, width=width, dashes=dashes, clip=self.box)
+    def _upright(self, x: float, colour: str, width: float, dashes: tuple[float, ...] = ()) -> Shape:
+        _, bottom, _, top = self.box
+        ends = self.places([x, x], [self.y.low] * 2)
+        ends[:, 1] = bottom, top
+        return Shape(ends, edge=colour, width=width, dashes=dashes, clip=self.box)
+
+    def _level(self, y: float, colour: str, width: float) -> Shape:
+        left, _, right, _ = self.box
+        ends = self.places([self.x.low] * 2, [y, y])
+        ends[:, 0] = left, right
+        return Shape(ends, edge=colour, width=width, clip=self.box)
 
     def _frame(self) -> list[Shape]:
         """Spines, and the tick marks below the axes."""

@@ -39,12 +39,14 @@ def write(
     groups = combinations(runs)
     hop = queues.compared_in([record.result for record in runs])
     made = pictures.pictures(groups, hop)
-    # Drawing and compressing do not hold the interpreter's lock.
+    # Drawing and compressing do not hold the interpreter's lock: the numbers are written at the same time.
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        shown = list(pool.map(_shown, made))
-    text = page(runs, groups, shown, skipped, interrupted, baseline)
+        drawn = pool.map(_shown, made)
+        for picture in made:
+            plot.write_numbers(picture, folder / PICTURES)
+        text = page(runs, groups, list(drawn), skipped, interrupted, baseline)
     for picture in made:
-        plot.write(picture, folder / PICTURES, form)
+        plot.write_image(picture, folder / PICTURES, form)
     write_bytes(folder / PICTURE, made[0].encode("png"))
     write_text(folder / PAGE, text)
     return folder / PAGE
