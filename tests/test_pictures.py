@@ -16,12 +16,14 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import text_to_path
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from PIL import Image
 
 from conftest import SMALL
-from sojourn import felt, pictures, plot, queues, swept, words
+from sojourn import _core, felt, pictures, plot, queues, swept, words
 from sojourn.agree import Comparison, page
 from sojourn.agree.judge import Pair
 from sojourn.records import RunRecord
@@ -492,3 +494,38 @@ def test_every_discipline_has_its_colour() -> None:
     known = {path.stem for path in (Path(__file__).parent.parent / "docs/reference/disciplines").glob("*.md")}
     assert known
     assert known <= set(plot.COLOURS)
+
+
+# ---- fonts ----
+
+
+def test_a_text_is_as_wide_as_matplotlib_measures_it() -> None:
+    draw = random.Random(1)
+    for _ in range(300):
+        text = "".join(
+            draw.choices("abcdefghijklmnopqrstuvwxyz ABCDEFGHIJ 0123456789 .,()%/·–●µ", k=draw.randint(1, 40))
+        )
+        size, bold = draw.choice([7.5, 8.5, 10, 14]), draw.random() < 0.5
+        font = FontProperties(family="DejaVu Sans", size=size, weight="bold" if bold else "normal")
+        theirs, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
+        ours = plot.fonts().width(text, bold) * size
+        assert ours == pytest.approx(theirs, rel=0.03, abs=1.5), text
+
+
+def test_what_is_no_font_is_refused_and_a_letter_that_a_font_lacks_is_drawn_as_a_box() -> None:
+    with pytest.raises(ValueError, match="not a TrueType font"):
+        _core.Fonts(b"", b"no font")
+    lacking = plot.fonts().paint(
+        30, 30, [("\N{CJK UNIFIED IDEOGRAPH-4E00}", (5.0, 25.0), 20.0, False, False, (0, 0, 0))]
+    )
+    assert len(lacking) == 30 * (1 + 3 * 30)
+    assert 0 < lacking.count(0) - 30 < len(lacking) / 2
+
+
+def test_marks_beyond_a_picture_and_lines_without_points_are_no_error() -> None:
+    far = np.array([[-1e9, 5.0], [1e9, 6.0], [np.nan, 3.0], [2.0, np.inf]])
+    black = (0, 0, 0)
+    for points in (far, far[:1], far[:0]):
+        for face, edge in ((black, None), (None, black), (black, black)):
+            shape = (points, face is not None, face, edge, 2.0, [], True, 1.0, (-5.0, -5.0, 1e6, 1e6))
+            assert len(plot.fonts().paint(20, 10, [shape])) == 10 * (1 + 3 * 20)
