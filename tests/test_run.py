@@ -312,6 +312,20 @@ def test_a_verb_imports_no_library_that_it_does_not_use(
     assert not unwanted & loaded
 
 
+@pytest.mark.parametrize(("patience_s", "seen"), [(0.0, True), (1e9, False)])
+def test_the_bar_appears_only_where_somebody_waits(
+    monkeypatch: pytest.MonkeyPatch, patience_s: float, *, seen: bool
+) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(base, "PATIENCE_S", patience_s)
+    with base.simulated_seconds("3 runs") as tell:
+        tell(20.0, 80.0)
+    assert ("20 of 80 simulated seconds in 3 runs" in terminal.getvalue()) == seen
+
+
 def test_every_verb_is_found_in_its_module() -> None:
     folder = Path(str(base.__file__)).parent
     makers = {path.stem for path in folder.glob("*.py") if re.search(r"^@cli\.", path.read_text(), re.MULTILINE)}

@@ -105,7 +105,15 @@ class Data:
 
     def csv(self) -> str:
         """As CSV; a missing value is empty."""
-        return rows_as_csv(self.heads, [[_cell(value) for value in row] for row in self.rows])
+        columns = [_texts(column) for column in zip(*self.rows, strict=True)]
+        return rows_as_csv(self.heads, list(zip(*columns, strict=True)))
+
+
+def _texts(column: Sequence[object]) -> list[str]:
+    """The cells of a column."""
+    if all(type(value) is float for value in column):  # tens of thousands, in a series
+        return ["" if text == "nan" else text for text in map("%.10g".__mod__, column)]
+    return [_cell(value) for value in column]
 
 
 def _cell(value: object) -> str:
@@ -216,8 +224,12 @@ def colours(qdiscs: Sequence[str]) -> list[str]:
 
 
 def rgb(colour: str) -> tuple[int, int, int]:
-    """Red, green and blue of `#rrggbb` or `white`, each 0 to 255."""
-    red, green, blue = bytes.fromhex("ffffff" if colour == "white" else colour[1:])
+    """Red, green and blue of `#rrggbb`, or of a name that matplotlib knows, each 0 to 255."""
+    if not colour.startswith("#"):
+        from matplotlib.colors import to_hex
+
+        colour = to_hex(colour)
+    red, green, blue = bytes.fromhex(colour[1:])
     return red, green, blue
 
 

@@ -46,7 +46,7 @@ Box = tuple[float, float, float, float]
 """Left, bottom, right and top in inches from the sheet's lower left corner."""
 POINT = 1 / 72
 """Inches."""
-SPINE = "#c3c9ce"
+PAPER, SPINE = "#ffffff", "#c3c9ce"
 HAIR = 0.8
 """Points of the width of spines and tick marks."""
 TICK, PAD = 3 * POINT, 3.5 * POINT
@@ -324,7 +324,7 @@ class Axes:
                 Shape(
                     _CIRCLE * (size / 2 * POINT) + place,
                     edge=colour,
-                    face="white" if hollow else colour,
+                    face=PAPER if hollow else colour,
                     **how,
                 )
                 for place in self.places(x, y)

@@ -67,6 +67,10 @@ impl Area {
         let slope = (x1 - x0) / (y1 - y0);
         let at = |y: f64| x0 + (y - y0) * slope;
         let width = self.width as f64;
+        if x0.min(x1) >= 0.0 && x0.max(x1) <= width {
+            self.within(sign, [at(begin), begin], [at(end), end]);
+            return;
+        }
         let mut cuts = [begin, end, end, end];
         let mut count = 1;
         for border in [0.0, width] {

@@ -72,7 +72,7 @@ pub struct Words {
 pub struct Picture {
     width: usize,
     height: usize,
-    pixels: Vec<u8>,
+    rows: Vec<u8>,
     area: Area,
 }
 
@@ -80,13 +80,15 @@ impl Picture {
     /// A white picture of this size in pixels.
     #[must_use]
     pub fn new(width: usize, height: usize) -> Self {
-        Self { width, height, pixels: vec![255; 3 * width * height], area: Area::default() }
+        let mut rows = vec![255; (1 + 3 * width) * height];
+        rows.iter_mut().step_by(1 + 3 * width).for_each(|first| *first = 0);
+        Self { width, height, rows, area: Area::default() }
     }
 
-    /// Red, green and blue of each pixel, row by row from the top.
+    /// Red, green and blue of each pixel, row by row from the top, each row after a zero: as PNG has them unfiltered.
     #[must_use]
-    pub fn pixels(&self) -> &[u8] {
-        &self.pixels
+    pub fn into_rows(self) -> Vec<u8> {
+        self.rows
     }
 
     /// Draws a shape over what is there.
@@ -130,11 +132,11 @@ impl Picture {
 
     /// Covers what is in `area` with a colour.
     fn blend(&mut self, colour: Colour, alpha: f64) {
-        let (pixels, width) = (&mut self.pixels, self.width);
+        let (rows, width) = (&mut self.rows, self.width);
         self.area.each(|x, y, coverage| {
             let share = coverage * alpha as f32;
-            let at = 3 * (y * width + x);
-            for (channel, paint) in pixels[at..at + 3].iter_mut().zip(colour) {
+            let at = y * (1 + 3 * width) + 1 + 3 * x;
+            for (channel, paint) in rows[at..at + 3].iter_mut().zip(colour) {
                 let old = f32::from(*channel);
                 *channel = (old + (f32::from(paint) - old) * share + 0.5) as u8;
             }
@@ -181,16 +183,23 @@ mod tests {
         picture
     }
 
+    /// The red of a pixel.
+    fn red(picture: &Picture, x: usize, y: usize) -> u8 {
+        picture.rows[y * (1 + 3 * picture.width) + 1 + 3 * x]
+    }
+
+    /// How many pixels are black, in parts of them.
     fn ink(picture: &Picture) -> f64 {
-        picture.pixels().chunks(3).map(|pixel| f64::from(255 - pixel[0]) / 255.0).sum()
+        let pixels = (0..picture.height).flat_map(|y| (0..picture.width).map(move |x| (x, y)));
+        pixels.map(|(x, y)| f64::from(255 - red(picture, x, y)) / 255.0).sum()
     }
 
     #[test]
     fn a_pixels_coverage_is_the_area_of_the_shape_within_it() {
         let triangle = filled(vec![[1.0, 1.0], [5.0, 1.0], [1.0, 5.0]], None);
         assert!((ink(&triangle) - 8.0).abs() < 0.02);
-        assert_eq!(triangle.pixels()[3 * (8 + 1)], 0, "a pixel inside is covered");
-        assert_eq!(triangle.pixels()[3 * (8 * 4 + 1)], 128, "the edge halves a pixel");
+        assert_eq!(red(&triangle, 1, 1), 0, "a pixel inside is covered");
+        assert_eq!(red(&triangle, 1, 4), 128, "the edge halves a pixel");
     }
 
     #[test]
@@ -198,7 +207,7 @@ mod tests {
         let mut points = vec![[0.5, 0.25], [6.5, 1.0], [3.0, 7.75]];
         let one = filled(points.clone(), None);
         points.reverse();
-        assert_eq!(one.pixels(), filled(points, None).pixels());
+        assert_eq!(one.rows, filled(points, None).rows);
     }
 
     #[test]
@@ -245,7 +254,7 @@ mod tests {
                 alpha: 1.0,
                 clip: None,
             });
-            let dark = picture.pixels()[24..48].chunks(3).filter(|pixel| pixel[0] < 128).count();
+            let dark = (0..8).filter(|&x| red(&picture, x, 1) < 128).count();
             assert_eq!(dark, 1);
         }
     }
@@ -255,6 +264,6 @@ mod tests {
         let mut picture = Picture::new(2, 2);
         let points = square(0.0, 0.0, 2.0);
         picture.draw(&Shape { points, closed: true, face: Some([0, 0, 0]), pen: None, alpha: 0.5, clip: None });
-        assert_eq!(picture.pixels(), [128; 12]);
+        assert_eq!(picture.into_rows(), [0, 128, 128, 128, 128, 128, 128, 0, 128, 128, 128, 128, 128, 128]);
     }
 }

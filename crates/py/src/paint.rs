@@ -80,8 +80,7 @@ impl Fonts {
                     Owned::Words(words) => picture.write(words, &self.0),
                 }
             }
-            let rows = picture.pixels().chunks(3 * width);
-            rows.flat_map(|row| std::iter::once(0).chain(row.iter().copied())).collect::<Vec<u8>>()
+            picture.into_rows()
         });
         Ok(PyBytes::new(py, &rows))
     }

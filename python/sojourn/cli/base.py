@@ -7,8 +7,9 @@ import functools
 import importlib
 import json
 import sys
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -257,24 +258,48 @@ def set_text(chosen: dict[str, Any]) -> str:
     return ", ".join(f"{key} = {schedule_text(value)}" for key, value in chosen.items()) or "the scenario"
 
 
+Tell = Callable[[float, float], None]
+"""Takes the simulated seconds done and in all."""
+PATIENCE_S = 0.5
+"""What is done by then gets no bar."""
+
+
 @contextmanager
-def simulated_seconds(where: str) -> Iterator[Callable[[float, float], None]]:
-    """A bar on stderr, fed with the simulated seconds done and in all; silent where stderr is not a terminal."""
+def simulated_seconds(where: str) -> Iterator[Tell]:
+    """A bar on stderr, fed with the simulated seconds done and in all; silent where stderr is not a terminal.
+
+    It appears with the first report after PATIENCE_S: importing its library takes longer than a short run.
+    """
     if not sys.stderr.isatty():
         yield lambda _done_s, _all_s: None
         return
+    begin = time.monotonic()
+    shown: list[Tell] = []
+    with ExitStack() as stack:
+
+        def tell(done_s: float, all_s: float) -> None:
+            if not shown and time.monotonic() - begin >= PATIENCE_S:
+                shown.append(stack.enter_context(_bar(where)))
+            for show in shown:
+                show(done_s, all_s)
+
+        yield tell
+
+
+@contextmanager
+def _bar(where: str) -> Iterator[Tell]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     words = TextColumn("{task.description}")
     with Progress(BarColumn(), words, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(where, total=None)  # until the first report nobody knows how many seconds there are
+        task = bar.add_task(where, total=None)
 
-        def tell(done_s: float, all_s: float) -> None:
+        def show(done_s: float, all_s: float) -> None:
             text = f"{done_s:.0f} of {all_s:.0f} simulated seconds in {where}"
             bar.update(task, completed=done_s, total=max(all_s, 1e-9), description=text)
 
-        yield tell
+        yield show
 
 
 def refuse_file(out: Path | None) -> None:
