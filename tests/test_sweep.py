@@ -587,6 +587,14 @@ def test_who_leaves_a_pool_stops_what_is_playing() -> None:
     assert time.monotonic() - begin < 5
 
 
+def test_where_nothing_is_to_be_played_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait(_seconds: float) -> None:
+        raise AssertionError("waits for work that does not come")
+
+    monkeypatch.setattr(pool.time, "sleep", wait)
+    assert list(pool.each(iter(()), lambda _item, _watch: None)) == []
+
+
 def test_a_quick_look_is_a_tenth_with_every_value_and_whole_comparisons() -> None:
     runs = json.loads(load(ROOT / "experiments/001-codel/static.toml", [], None, None).runs())
     sets = [one["set"] for one in runs]

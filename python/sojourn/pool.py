@@ -45,7 +45,7 @@ def each(
                     break
                 watch = _core.Progress()
                 playing[pool.submit(play, item, watch)] = (item, watch)
-            for future in _finished(playing):
+            for future in _finished(playing, over):
                 item, _ = playing.pop(future)
                 yield item, future.result()
             tell(sum(watch.simulated_s for _, watch in playing.values()))
@@ -55,8 +55,10 @@ def each(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _finished(playing: dict[Future[R], tuple[T, _core.Progress]]) -> set[Future[R]]:
+def _finished(playing: dict[Future[R], tuple[T, _core.Progress]], over: bool) -> set[Future[R]]:
+    """What is finished within POLL_S; where nothing plays, the wait is for more to do, unless that is `over`."""
     if not playing:
-        time.sleep(POLL_S)
+        if not over:
+            time.sleep(POLL_S)
         return set()
     return wait(playing, timeout=POLL_S, return_when=FIRST_COMPLETED).done
