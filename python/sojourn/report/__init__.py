@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,10 +41,11 @@ def write(
     made = pictures.pictures(groups, hop)
     # Drawing and compressing do not hold the interpreter's lock: the numbers are written at the same time.
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        drawn = pool.map(_shown, made)
+        wide, narrow = pool.map(_wide, made), pool.map(_narrow, made)
         for picture in made:
             plot.write_numbers(picture, folder / PICTURES)
-        text = page(runs, groups, list(drawn), skipped, interrupted, baseline)
+        shown = map(Shown, made, map(_base64, wide), map(_base64, narrow))
+        text = page(runs, groups, shown, skipped, interrupted, baseline)
     for picture in made:
         plot.write_image(picture, folder / PICTURES, form)
     write_bytes(folder / PICTURE, made[0].encode("png"))
@@ -63,20 +64,27 @@ class Shown:
     """The figure for narrow screens, as PNG in base64."""
 
 
-def _shown(picture: Picture) -> Shown:
-    narrow = plot.encode(picture.narrow or picture.figure, "png")
-    return Shown(picture, base64.b64encode(picture.encode("png")).decode(), base64.b64encode(narrow).decode())
+def _wide(picture: Picture) -> bytes:
+    return picture.encode("png")
+
+
+def _narrow(picture: Picture) -> bytes:
+    return plot.encode(picture.narrow or picture.figure, "png")
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
 
 
 def page(
     runs: Sequence[RunRecord],
     groups: Sequence[Combination],
-    shown: Sequence[Shown],
+    shown: Iterable[Shown],
     skipped: Sequence[dict[str, object]],
     interrupted: bool,
     baseline: str | None = None,
 ) -> str:
-    """The page as text."""
+    """The page as text; `shown` is read last, since pictures may still be drawn."""
     environment = Environment(
         loader=PackageLoader("sojourn", "report"),
         autoescape=True,
@@ -85,11 +93,14 @@ def page(
         lstrip_blocks=True,
     )
     environment.filters["unbroken"] = _unbroken
+    template = environment.get_template("report.html.j2")
     first = runs[0]
     cases = of_records(runs)
     tables = table.tables(cases)
     differences = paired.differences(cases, baseline) if cases.several_seeds else []
-    return environment.get_template("report.html.j2").render(
+    headlines = answer(cases)
+    shown = list(shown)
+    return template.render(
         title=first.title,
         origin=plot.origin(groups),
         first=shown[0],
@@ -115,7 +126,7 @@ def page(
         versions=first.versions,
         skipped=[(to_json(one["set"], indent=None), one["reason"]) for one in skipped],
         interrupted=interrupted,
-        answer=answer(cases),
+        answer=headlines,
     )
 
 
