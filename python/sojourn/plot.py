@@ -1,12 +1,14 @@
 """The look of pictures, and how they are written. A discipline has the same colour everywhere; text is measured before
-it is placed."""
+it is placed.
+
+Nothing here imports matplotlib before one of its figures is to be written.
+"""
 
 from __future__ import annotations
 
 import colorsys
 import importlib.util
 import io
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -117,14 +119,14 @@ def _texts(column: Sequence[object]) -> list[str]:
 
 
 def _cell(value: object) -> str:
-    if isinstance(value, float):  # NumPy's too
-        return "" if math.isnan(value) else f"{value:.10g}"
+    if isinstance(value, float | np.floating):
+        return "" if np.isnan(value) else f"{float(value):.10g}"
     return "" if value is None else str(value)
 
 
 @runtime_checkable
 class Drawing(Protocol):
-    """What writes itself as a file: a `sheet.Sheet`."""
+    """A figure that is not matplotlib's: it writes itself, as `sheet.Sheet` does."""
 
     def encode(self, form: Format, dpi: int = ...) -> bytes:
         """The file."""
@@ -362,6 +364,8 @@ def apart(wanted: Sequence[float], heights: Sequence[float], room: float) -> lis
 
 def frame(figure: Figure, title: str, subtitle: str, footer: str) -> None:
     """Puts headline and footer around a figure in constrained layout, and its axes between them."""
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
     width, height = figure.get_size_inches()
     room = width - 2 * EDGE
     heads, below_heads = lines(title, room, 14, INK, bold=True), lines(subtitle, room, 9.5)
@@ -369,8 +373,6 @@ def frame(figure: Figure, title: str, subtitle: str, footer: str) -> None:
     further = block_height(heads[1:])
     above = 0.78 + further + block_height(below_heads[1:])
     below = 0.16 + 0.13 * len(foot)
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
     layout = figure.get_layout_engine()
     assert isinstance(layout, ConstrainedLayoutEngine)
     layout.set(rect=(0.08 / width, below / height, 1 - 0.16 / width, 1 - (above + below) / height))
