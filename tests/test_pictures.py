@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 
 import matplotlib as mpl
@@ -515,17 +515,100 @@ def test_a_text_is_as_wide_as_matplotlib_measures_it() -> None:
 def test_what_is_no_font_is_refused_and_a_letter_that_a_font_lacks_is_drawn_as_a_box() -> None:
     with pytest.raises(ValueError, match="not a TrueType font"):
         _core.Fonts(b"", b"no font")
-    lacking = plot.fonts().paint(
-        30, 30, [("\N{CJK UNIFIED IDEOGRAPH-4E00}", (5.0, 25.0), 20.0, False, False, (0, 0, 0))]
-    )
-    assert len(lacking) == 30 * (1 + 3 * 30)
-    assert 0 < lacking.count(0) - 30 < len(lacking) / 2
+    box = shown(text_mark("\N{CJK UNIFIED IDEOGRAPH-4E00}"))
+    assert 0 < ink(box) < box.size / 6
+
+
+# ---- marks in pixels ----
+
+
+def mark(points: Any, **how: Any) -> _core.Shape:
+    """A black line through these points, or what `how` makes of it."""
+    plain: _core.Shape = {
+        "points": np.array(points, float),
+        "closed": False,
+        "face": None,
+        "edge": (0, 0, 0),
+        "width": 1.0,
+        "dashes": [],
+        "projecting": False,
+        "alpha": 1.0,
+        "clip": None,
+    }
+    return cast("_core.Shape", plain | how)
+
+
+def text_mark(text: str) -> _core.Words:
+    """A text from the lower left corner of the picture on."""
+    return {"text": text, "at": (2.0, 27.0), "size": 20.0, "bold": False, "upright": False, "colour": (0, 0, 0)}
+
+
+def shown(*marks: _core.Shape | _core.Words, size: int = 30) -> NDArray[np.uint8]:
+    """The red of each pixel of a square picture."""
+    return np.asarray(Image.open(io.BytesIO(plot.fonts().png(size, size, 150.0, marks))))[:, :, 0]
+
+
+def ink(red: NDArray[np.uint8]) -> float:
+    """How many pixels are black, in parts of them."""
+    return float((255 - red.astype(float)).sum() / 255)
+
+
+FILLED: dict[str, Any] = {"closed": True, "face": (0, 0, 0), "edge": None}
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ({"width": 1.5}, 6.0),
+        ({"width": 1.5, "projecting": True}, 8.25),
+        ({"dashes": [1.0, 1.0]}, 2.0),
+        ({"width": 3.0, "alpha": 0.5}, 6.0),
+    ],
+)
+def test_a_line_covers_its_length_times_its_width(how: dict[str, Any], expected: float) -> None:
+    assert ink(shown(mark([(2, 4), (3, 4), (3, 4), (4.7, 4.1), (6, 4)], **how))) == pytest.approx(expected, abs=0.3)
+
+
+@pytest.mark.parametrize("x", [3.0, 3.3, 3.5, 3.9])
+def test_an_upright_line_of_one_pixel_is_one_pixel_wide_wherever_it_lies(x: float) -> None:
+    assert (shown(mark([(x, 0), (x, 30)], width=1.2))[1] < 128).sum() == 1
+
+
+@pytest.mark.parametrize(
+    ("points", "clip", "expected"),
+    [
+        ([(1, 1), (5, 1), (1, 5)], None, 8.0),
+        ([(1, 5), (5, 1), (1, 1)], None, 8.0),
+        ([(-20, -20), (60, -20), (60, 60), (-20, 60)], (2.0, 3.0, 5.0, 7.0), 12.0),
+        ([(-20, -20), (60, -20), (60, 60), (-20, 60)], (-5.0, -5.0, 1e6, 1e6), 900.0),
+        ([(-4, 0), (4, 8), (-4, 8)], None, 8.0),
+        ([(40, 40), (44, 40), (44, 44), (40, 44)], None, 0.0),
+    ],
+)
+def test_an_area_covers_what_of_it_is_in_the_picture_and_in_its_clip(
+    points: Any, clip: tuple[float, float, float, float] | None, expected: float
+) -> None:
+    # An edge lies on a quarter of a pixel.
+    assert ink(shown(mark(points, clip=clip, **FILLED))) == pytest.approx(expected, abs=0.6)
+
+
+def test_shapes_in_turn_with_different_clips_and_none_are_clipped_each_by_its_own() -> None:
+    square = [(0, 0), (9, 0), (9, 9), (0, 9)]
+    at = [(np.array(square) + shift, clip) for shift, clip in ((0, (0, 0, 9, 3)), (10, None), (20, (20, 20, 29, 22)))]
+    assert ink(shown(*(mark(points, clip=clip, **FILLED) for points, clip in at))) == 9 * 3 + 81 + 9 * 2
+
+
+def test_half_opaque_black_on_white_is_grey() -> None:
+    red = shown(mark([(0, 0), (30, 0), (30, 30), (0, 30)], **FILLED | {"alpha": 0.5}))
+    assert red.min() == red.max() == pytest.approx(127.5, abs=1)
 
 
 def test_marks_beyond_a_picture_and_lines_without_points_are_no_error() -> None:
     far = np.array([[-1e9, 5.0], [1e9, 6.0], [np.nan, 3.0], [2.0, np.inf]])
     black = (0, 0, 0)
-    for points in (far, far[:1], far[:0]):
+    for points in (far, far[:2], far[:1], far[:0]):
         for face, edge in ((black, None), (None, black), (black, black)):
-            shape = (points, face is not None, face, edge, 2.0, [], True, 1.0, (-5.0, -5.0, 1e6, 1e6))
-            assert len(plot.fonts().paint(20, 10, [shape])) == 10 * (1 + 3 * 20)
+            shape = mark(points, closed=face is not None, face=face, edge=edge, clip=(-5.0, -5.0, 1e6, 1e6))
+            assert shown(shape, text_mark("")).shape == (30, 30)
+    with pytest.raises(ValueError, match="0×5"):
+        plot.fonts().png(0, 5, 150.0, [])

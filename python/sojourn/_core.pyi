@@ -1,8 +1,8 @@
-"""The compiled half: scenarios, the simulator, replay."""
+"""The compiled half: scenarios, the simulator, replay, pictures in pixels."""
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, final
+from typing import Any, TypedDict, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,23 +26,41 @@ class Progress:
     def stopped(self) -> bool: ...
     def stop(self) -> None: ...
 
-Shape = tuple[
-    NDArray[np.float64],
-    bool,
-    tuple[int, int, int] | None,
-    tuple[int, int, int] | None,
-    float,
-    Sequence[float],
-    bool,
-    float,
-    tuple[float, float, float, float] | None,
-]
-"""A line or an area in pixels from the upper left corner: points, a row each; whether it is closed; colour of the area
-and of the outline; the outline's width and its dashes and gaps; whether it projects beyond its ends by half its width;
-opacity; left, top, right and bottom of what it may cover."""
-Words = tuple[str, tuple[float, float], float, bool, bool, tuple[int, int, int]]
-"""A line of text: what it says; where its base line begins, in pixels; pixels an em; whether it is bold; whether it
-reads from below; its colour."""
+class Shape(TypedDict):
+    """A line or an area, in pixels from the picture's upper left corner."""
+
+    points: NDArray[np.float64]
+    """Its corners, a row each: to the right, down."""
+    closed: bool
+    """Whether the last corner is joined to the first."""
+    face: tuple[int, int, int] | None
+    """Red, green and blue of the area, 0 to 255; none: it is not filled."""
+    edge: tuple[int, int, int] | None
+    """Colour of the outline; none: there is none."""
+    width: float
+    """Of the outline."""
+    dashes: Sequence[float]
+    """Lengths of dashes and gaps in turn; none: a whole line."""
+    projecting: bool
+    """Whether the line begins and ends half its width beyond its first and last corner."""
+    alpha: float
+    """Opacity, 0 to 1."""
+    clip: tuple[float, float, float, float] | None
+    """Left, top, right and bottom of what it may cover; none: the picture."""
+
+class Words(TypedDict):
+    """A line of text, in pixels from the picture's upper left corner."""
+
+    text: str
+    at: tuple[float, float]
+    """Where its base line begins."""
+    size: float
+    """Pixels an em."""
+    bold: bool
+    upright: bool
+    """Whether it reads from below, turned by 90°."""
+    colour: tuple[int, int, int]
+    """Red, green and blue, 0 to 255."""
 
 @final
 class Fonts:
@@ -54,10 +72,11 @@ class Fonts:
         """The width of a text, in ems."""
     def row(self, bold: bool) -> tuple[float, float]:
         """How far the letters of a row rise above the base line, and descend below it, in ems."""
-    def paint(self, width: int, height: int, marks: Sequence[Shape | Words]) -> bytes:
-        """Red, green and blue of each pixel of a picture of marks, row by row, each row after a zero, as PNG has them.
+    def png(self, width: int, height: int, dpi: float, marks: Sequence[Shape | Words]) -> bytes:
+        """A picture of marks as a PNG of `width` × `height` pixels, `dpi` of them an inch; a ValueError if it has none.
 
-        The marks are drawn over each other in their order, on white. Other threads run meanwhile.
+        The marks are drawn over each other in their order, on white, without the interpreter's lock. A line with a
+        corner that is no finite number is left out.
         """
 
 @final

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import io
 import math
-import struct
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -83,23 +81,23 @@ class Shape:
         return self.face is None and not self.dashes
 
     def parts(self, dpi: int, tall: int) -> _core.Shape:
-        """It in pixels, as `_core.Fonts.paint` takes it; the picture is `tall` pixels tall."""
+        """It in pixels, as `_core.Fonts.png` takes it; the picture is `tall` pixels tall."""
         width = self.width * dpi * POINT
         clip = None
         if self.clip:
             left, bottom, right, top = (edge * dpi for edge in self.clip)
             clip = (left, tall - top, right, tall - bottom)
-        return (
-            np.column_stack([self.points[:, 0] * dpi, tall - self.points[:, 1] * dpi]),
-            self.face is not None,
-            rgb(self.face) if self.face else None,
-            rgb(self.edge) if self.edge else None,
-            width,
-            [part * width for part in self.dashes],
-            self._projects,
-            self.alpha,
-            clip,
-        )
+        return {
+            "points": np.column_stack([self.points[:, 0] * dpi, tall - self.points[:, 1] * dpi]),
+            "closed": self.face is not None,
+            "face": rgb(self.face) if self.face else None,
+            "edge": rgb(self.edge) if self.edge else None,
+            "width": width,
+            "dashes": [part * width for part in self.dashes],
+            "projecting": self._projects,
+            "alpha": self.alpha,
+            "clip": clip,
+        }
 
     def draw(self, renderer: RendererBase, scale: float, _height: float) -> None:
         """Draws it with a renderer of matplotlib's, `scale` units an inch."""
@@ -170,10 +168,16 @@ class Words:
         return (self.x - up, self.y + along) if self.upright else (self.x + along, self.y + up)
 
     def parts(self, dpi: int, tall: int) -> _core.Words:
-        """It in pixels, as `_core.Fonts.paint` takes it; the picture is `tall` pixels tall."""
+        """It in pixels, as `_core.Fonts.png` takes it; the picture is `tall` pixels tall."""
         x, y = self.base
-        at = (x * dpi, tall - y * dpi)
-        return self.text, at, self.size * dpi * POINT, self.bold, self.upright, rgb(self.colour)
+        return {
+            "text": self.text,
+            "at": (x * dpi, tall - y * dpi),
+            "size": self.size * dpi * POINT,
+            "bold": self.bold,
+            "upright": self.upright,
+            "colour": rgb(self.colour),
+        }
 
     def draw(self, renderer: RendererBase, scale: float, height: float) -> None:
         """Draws it with a renderer of matplotlib's, `scale` units an inch."""
@@ -490,8 +494,7 @@ class Sheet:
         """The figure as a file: the same bytes for the same sheet."""
         if form == "png":
             wide, tall = int(self.width * dpi), int(self.height * dpi)
-            rows = fonts().paint(wide, tall, [mark.parts(dpi, tall) for mark in self.marks()])
-            return png(rows, wide, tall, dpi)
+            return fonts().png(wide, tall, dpi, [mark.parts(dpi, tall) for mark in self.marks()])
         import matplotlib as mpl
 
         buffer = io.BytesIO()
@@ -515,18 +518,3 @@ class Sheet:
         made = Figure(figsize=(self.width, self.height), facecolor="white")
         made.add_artist(Drawn())
         return made
-
-
-def png(rows: bytes, wide: int, tall: int, dpi: int) -> bytes:
-    """Rows of red, green and blue, each after a zero, as a PNG: drawings compress best without the format's filters."""
-    metre = round(dpi / 0.0254)
-    chunks = [
-        (b"IHDR", struct.pack(">IIBBBBB", wide, tall, 8, 2, 0, 0, 0)),
-        *((b"tEXt", f"{key}\0{value}".encode("latin-1")) for key, value in METADATA["png"].items()),
-        (b"pHYs", struct.pack(">IIB", metre, metre, 1)),
-        (b"IDAT", zlib.compress(rows, 3)),
-        (b"IEND", b""),
-    ]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
-    )

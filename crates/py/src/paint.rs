@@ -1,87 +1,348 @@
-//! Pictures in pixels.
+//! Pictures in pixels: tiny-skia draws, ttf-parser reads the outlines of letters, png writes the file.
+//!
+//! The same marks give the same bytes on every machine. tiny-skia's feature `simd` is off for that reason: with it, the
+//! target decides which instructions compute a pixel.
 
 use numpy::PyReadonlyArray2;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use sojourn_paint::{Fonts as Found, Pen, Picture, Shape, Words};
+use tiny_skia::{
+    Color, FillRule, LineCap, LineJoin, Mask, Paint, Path, PathBuilder, Pixmap, Rect, Stroke, StrokeDash, Transform,
+};
+use ttf_parser::{Face, GlyphId, OutlineBuilder};
 
-/// Two fonts, of which text is made and measured.
-#[pyclass(frozen, module = "sojourn._core")]
-pub(crate) struct Fonts(Found);
+use crate::bug;
 
-/// Points, closed, colour of the area, of the outline, its width, dashes, whether it projects, alpha, clip.
-type ShapeParts<'py> =
-    (PyReadonlyArray2<'py, f64>, bool, Option<[u8; 3]>, Option<[u8; 3]>, f64, Vec<f64>, bool, f64, Option<[f64; 4]>);
-/// Text, where its base line begins, pixels an em, bold, upright, colour.
-type WordParts = (String, [f64; 2], f64, bool, bool, [u8; 3]);
+/// A place in pixels: to the right, and down from the upper edge.
+type Point = [f64; 2];
+/// Red, green and blue.
+type Colour = [u8; 3];
+/// A rectangle in pixels: left, top, right, bottom.
+type Clip = [f32; 4];
 
+/// A line or an area; `_core.pyi` describes its fields.
 #[derive(FromPyObject)]
-enum Mark<'py> {
-    Shape(ShapeParts<'py>),
-    Words(WordParts),
+#[pyo3(from_item_all)]
+struct Shape {
+    #[pyo3(from_py_with = points)]
+    points: Vec<Point>,
+    closed: bool,
+    face: Option<Colour>,
+    edge: Option<Colour>,
+    width: f32,
+    dashes: Vec<f32>,
+    projecting: bool,
+    alpha: f32,
+    clip: Option<Clip>,
 }
 
-enum Owned {
+/// A line of text; `_core.pyi` describes its fields.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Words {
+    text: String,
+    at: Point,
+    size: f64,
+    bold: bool,
+    upright: bool,
+    colour: Colour,
+}
+
+#[derive(FromPyObject)]
+enum Mark {
     Shape(Shape),
     Words(Words),
 }
 
-impl From<Mark<'_>> for Owned {
-    fn from(mark: Mark<'_>) -> Self {
-        match mark {
-            Mark::Words((text, at, size, bold, upright, colour)) => {
-                Self::Words(Words { text, at, size, bold, upright, colour })
-            }
-            Mark::Shape((points, closed, face, edge, width, dashes, projecting, alpha, clip)) => Self::Shape(Shape {
-                points: points.as_array().rows().into_iter().map(|row| [row[0], row[1]]).collect(),
-                closed,
-                face,
-                pen: edge.map(|colour| Pen { colour, width, dashes, projecting }),
-                alpha,
-                clip,
-            }),
+fn points(array: &Bound<'_, PyAny>) -> PyResult<Vec<Point>> {
+    let array: PyReadonlyArray2<'_, f64> = array.extract()?;
+    Ok(array.as_array().rows().into_iter().map(|row| [row[0], row[1]]).collect())
+}
+
+fn paint([red, green, blue]: Colour, alpha: f32) -> Paint<'static> {
+    let mut paint = Paint::default();
+    paint.set_color_rgba8(red, green, blue, (alpha * 255.0).round() as u8);
+    paint
+}
+
+// ---- shapes ----
+
+/// The most corners of a line that is put on whole pixels.
+const MOST_SNAPPED: usize = 1024;
+
+impl Shape {
+    /// Draws it over what is there.
+    fn draw(&self, canvas: &mut Pixmap, mask: Option<&Mask>) {
+        let snaps = self.is_rectilinear();
+        if let Some(face) = self.face
+            && let Some(path) = self.path((snaps && self.edge.is_none()).then_some(0.0))
+        {
+            canvas.fill_path(&path, &paint(face, self.alpha), FillRule::Winding, Transform::identity(), mask);
+        }
+        // A line of an odd number of pixels covers whole ones if its middle is the middle of one.
+        let beyond = if (self.width.round() as i64) % 2 == 0 { 0.0 } else { 0.5 };
+        if let Some(edge) = self.edge
+            && let Some(path) = self.path(snaps.then_some(beyond))
+        {
+            let stroke = Stroke {
+                width: self.width,
+                line_cap: if self.projecting { LineCap::Square } else { LineCap::Butt },
+                line_join: LineJoin::Round,
+                dash: StrokeDash::new(self.dashes.clone(), 0.0),
+                ..Stroke::default()
+            };
+            canvas.stroke_path(&path, &paint(edge, self.alpha), &stroke, Transform::identity(), mask);
+        }
+    }
+
+    /// Whether it consists of level and upright lines only, which look sharper on whole pixels.
+    fn is_rectilinear(&self) -> bool {
+        let level = |from: Point, to: Point| (from[0] - to[0]).abs() < 1e-4 || (from[1] - to[1]).abs() < 1e-4;
+        let back = self.points.last().zip(self.points.first()).filter(|_| self.closed);
+        self.points.len() <= MOST_SNAPPED
+            && self.points.windows(2).all(|pair| level(pair[0], pair[1]))
+            && back.is_none_or(|(&last, &first)| level(last, first))
+    }
+
+    /// Its outline; with `snap` its corners are that far beyond the nearest whole pixels.
+    fn path(&self, snap: Option<f64>) -> Option<Path> {
+        let mut path = PathBuilder::new();
+        for point in &self.points {
+            let [x, y] = point.map(|value| snap.map_or(value, |beyond| (value + 0.5).floor() + beyond) as f32);
+            if path.is_empty() { path.move_to(x, y) } else { path.line_to(x, y) }
+        }
+        if self.closed {
+            path.close();
+        }
+        path.finish()
+    }
+}
+
+/// What a shape may cover, to the nearest whole pixels.
+fn mask_of(clip: Clip, canvas: &Pixmap) -> Option<Mask> {
+    let mut mask = Mask::new(canvas.width(), canvas.height())?;
+    let [left, top, right, bottom] = clip.map(f32::round);
+    if let Some(inside) = Rect::from_ltrb(left, top, right, bottom) {
+        mask.fill_path(&PathBuilder::from_rect(inside), FillRule::Winding, false, Transform::identity());
+    }
+    Some(mask)
+}
+
+// ---- text ----
+
+/// Two fonts, with which text is drawn and measured.
+#[pyclass(frozen, module = "sojourn._core")]
+pub(crate) struct Fonts {
+    regular: Vec<u8>,
+    bold: Vec<u8>,
+}
+
+impl Fonts {
+    fn face(&self, bold: bool) -> Face<'_> {
+        Face::parse(if bold { &self.bold } else { &self.regular }, 0).expect("was read before")
+    }
+
+    /// Writes a line of text over what is there.
+    fn write(&self, words: &Words, canvas: &mut Pixmap) {
+        let face = self.face(words.bold);
+        let mut letters = Letters::new(&face, words);
+        for (glyph, x) in placed(&face, &words.text).0 {
+            letters.x = x;
+            face.outline_glyph(glyph, &mut letters);
+        }
+        if let Some(path) = letters.path.finish() {
+            canvas.fill_path(&path, &paint(words.colour, 1.0), FillRule::Winding, Transform::identity(), None);
         }
     }
 }
+
+/// The glyph of each letter with the place where it begins, and where the text ends, in the font's units.
+///
+/// A letter that the font lacks is its glyph 0, a box.
+fn placed(face: &Face<'_>, text: &str) -> (Vec<(GlyphId, f64)>, f64) {
+    let (mut glyphs, mut x) = (Vec::<(GlyphId, f64)>::new(), 0.0);
+    for letter in text.chars() {
+        let glyph = face.glyph_index(letter).unwrap_or(GlyphId(0));
+        x += glyphs.last().map_or(0.0, |&(last, _)| kerning(face, last, glyph));
+        glyphs.push((glyph, x));
+        x += f64::from(face.glyph_hor_advance(glyph).unwrap_or(0));
+    }
+    (glyphs, x)
+}
+
+fn kerning(face: &Face<'_>, left: GlyphId, right: GlyphId) -> f64 {
+    let Some(table) = face.tables().kern else { return 0.0 };
+    let level = table.subtables.into_iter().filter(|one| one.horizontal && !one.has_cross_stream);
+    level.filter_map(|one| one.glyphs_kerning(left, right)).map(f64::from).sum()
+}
+
+/// The outlines of a line of text in pixels.
+///
+/// Heights are fitted to the pixels: the base line, the height of small letters and that of capitals lie on whole ones,
+/// so that level strokes there are sharp.
+struct Letters {
+    path: PathBuilder,
+    at: Point,
+    upright: bool,
+    /// Where the present letter begins, in the font's units.
+    x: f64,
+    /// Pixels a unit of the font.
+    scale: f64,
+    /// The heights of small letters and of capitals: in the font's units, and in pixels.
+    small: (f64, f64),
+    capital: (f64, f64),
+}
+
+impl Letters {
+    fn new(face: &Face<'_>, words: &Words) -> Self {
+        let em = f64::from(face.units_per_em());
+        let scale = words.size / em;
+        let height = |letter: char, share: f64| {
+            let found = face.glyph_index(letter).and_then(|glyph| face.glyph_bounding_box(glyph));
+            let units = found.map_or(share * em, |bounds| f64::from(bounds.y_max).max(1.0));
+            (units, (units * scale).round().max(1.0))
+        };
+        let (small, capital) = (height('x', 0.55), height('H', 0.73));
+        Self { path: PathBuilder::new(), at: words.at, upright: words.upright, x: 0.0, scale, small, capital }
+    }
+
+    /// Pixels above the base line.
+    fn height(&self, units: f64) -> f64 {
+        let ((small, small_px), (capital, capital_px)) = (self.small, self.capital);
+        if units <= 0.0 {
+            units * self.scale
+        } else if units <= small {
+            units * small_px / small
+        } else if units <= capital {
+            small_px + (units - small) * (capital_px - small_px) / (capital - small)
+        } else {
+            capital_px + (units - capital) * self.scale
+        }
+    }
+
+    fn place(&self, x: f32, y: f32) -> (f32, f32) {
+        let right = (self.x + f64::from(x)) * self.scale;
+        let up = self.height(f64::from(y));
+        // The base line lies between two rows of pixels.
+        let [x, y] = if self.upright {
+            [self.at[0].round() - up, self.at[1] - right]
+        } else {
+            [self.at[0] + right, self.at[1].round() - up]
+        };
+        (x as f32, y as f32)
+    }
+}
+
+impl OutlineBuilder for Letters {
+    fn move_to(&mut self, x: f32, y: f32) {
+        let (x, y) = self.place(x, y);
+        self.path.move_to(x, y);
+    }
+
+    fn line_to(&mut self, x: f32, y: f32) {
+        let (x, y) = self.place(x, y);
+        self.path.line_to(x, y);
+    }
+
+    fn quad_to(&mut self, x1: f32, y1: f32, x: f32, y: f32) {
+        let ((x1, y1), (x, y)) = (self.place(x1, y1), self.place(x, y));
+        self.path.quad_to(x1, y1, x, y);
+    }
+
+    fn curve_to(&mut self, x1: f32, y1: f32, x2: f32, y2: f32, x: f32, y: f32) {
+        let ((x1, y1), (x2, y2), (x, y)) = (self.place(x1, y1), self.place(x2, y2), self.place(x, y));
+        self.path.cubic_to(x1, y1, x2, y2, x, y);
+    }
+
+    fn close(&mut self) {
+        self.path.close();
+    }
+}
+
+// ---- the door ----
 
 #[pymethods]
 impl Fonts {
     /// From the bytes of two TrueType files.
     #[new]
-    fn new(regular: &[u8], bold: &[u8]) -> PyResult<Self> {
-        Found::new(regular.to_vec(), bold.to_vec()).map(Self).map_err(|error| PyValueError::new_err(error.to_string()))
+    fn new(regular: Vec<u8>, bold: Vec<u8>) -> PyResult<Self> {
+        for font in [&regular, &bold] {
+            Face::parse(font, 0).map_err(|error| PyValueError::new_err(format!("not a TrueType font: {error}")))?;
+        }
+        Ok(Self { regular, bold })
     }
 
     /// The width of a text, in ems.
     fn width(&self, text: &str, bold: bool) -> f64 {
-        self.0.width(text, bold)
+        let face = self.face(bold);
+        placed(&face, text).1 / f64::from(face.units_per_em())
     }
 
-    /// How far the letters of a row rise above the base line, and descend below it, in ems.
+    /// How far letters like "l" rise above the base line, and letters like "p" descend below it, in ems.
     fn row(&self, bold: bool) -> (f64, f64) {
-        self.0.row(bold)
+        let face = self.face(bold);
+        let bounds = |letter| face.glyph_index(letter).and_then(|glyph| face.glyph_bounding_box(glyph));
+        let em = f64::from(face.units_per_em());
+        let rise = bounds('l').map_or(0.0, |found| f64::from(found.y_max));
+        let descent = bounds('p').map_or(0.0, |found| -f64::from(found.y_min));
+        (rise / em, descent / em)
     }
 
-    /// Red, green and blue of each pixel of a picture of marks, row by row, each row after a zero, as PNG has them.
-    fn paint<'py>(
+    /// A picture of marks as a PNG of this many pixels, `dpi` of them an inch.
+    fn png<'py>(
         &self,
         py: Python<'py>,
-        width: usize,
-        height: usize,
-        marks: Vec<Mark<'py>>,
+        width: u32,
+        height: u32,
+        dpi: f64,
+        marks: Vec<Mark>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let marks: Vec<Owned> = marks.into_iter().map(Owned::from).collect();
-        let rows = py.detach(|| {
-            let mut picture = Picture::new(width, height);
-            for mark in &marks {
-                match mark {
-                    Owned::Shape(shape) => picture.draw(shape),
-                    Owned::Words(words) => picture.write(words, &self.0),
+        let mut canvas = Pixmap::new(width, height)
+            .ok_or_else(|| PyValueError::new_err(format!("a picture of {width}×{height}")))?;
+        let file = py.detach(|| {
+            self.draw(&marks, &mut canvas);
+            encode(&canvas, dpi)
+        });
+        Ok(PyBytes::new(py, &file.map_err(bug)?))
+    }
+}
+
+impl Fonts {
+    /// Draws marks on white, each over those before it.
+    fn draw(&self, marks: &[Mark], canvas: &mut Pixmap) {
+        canvas.fill(Color::WHITE);
+        let mut last: Option<(Clip, Option<Mask>)> = None;
+        for mark in marks {
+            match mark {
+                Mark::Words(words) => self.write(words, canvas),
+                Mark::Shape(shape) => {
+                    // Shapes of the same axes share a clip.
+                    if let Some(clip) = shape.clip
+                        && last.as_ref().is_none_or(|(known, _)| *known != clip)
+                    {
+                        last = Some((clip, mask_of(clip, canvas)));
+                    }
+                    let mask = last.as_ref().and_then(|(_, mask)| mask.as_ref());
+                    shape.draw(canvas, shape.clip.and(mask));
                 }
             }
-            picture.into_rows()
-        });
-        Ok(PyBytes::new(py, &rows))
+        }
     }
+}
+
+/// The canvas, which is opaque, as a PNG. Drawings compress best without PNG's filters, and the quickest level halves the
+/// time of the next for a tenth more bytes.
+fn encode(canvas: &Pixmap, dpi: f64) -> Result<Vec<u8>, png::EncodingError> {
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, canvas.width(), canvas.height());
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_deflate_compression(png::DeflateCompression::Level(1));
+    encoder.set_filter(png::Filter::NoFilter);
+    let metre = (dpi / 0.0254).round() as u32;
+    encoder.set_pixel_dims(Some(png::PixelDimensions { xppu: metre, yppu: metre, unit: png::Unit::Meter }));
+    encoder.add_text_chunk("Software".to_owned(), "sojourn".to_owned())?;
+    let pixels: Vec<u8> = canvas.data().chunks_exact(4).flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect();
+    encoder.write_header()?.write_image_data(&pixels)?;
+    Ok(file)
 }
