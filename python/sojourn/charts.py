@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sojourn import plot
 from sojourn.records import RunRecord
+from sojourn.sheet import Scale
 from sojourn.sweep import Mean, mean_of
 from sojourn.words import rate_text, time_text
 
@@ -166,8 +167,7 @@ def time_axis(axis: Axes, which: Literal["x", "y"], least_ms: float, most_ms: fl
     """Makes an axis one of times in ms: logarithmic, with units at the decades."""
     axis.set(**{f"{which}scale": "log", f"{which}lim": (least_ms, most_ms)})
     chosen = axis.xaxis if which == "x" else axis.yaxis
-    decades = [10.0**power for power in range(-4, 7) if least_ms * 0.99 <= 10.0**power <= most_ms * 1.01]
-    chosen.set_major_locator(FixedLocator(decades))
+    chosen.set_major_locator(FixedLocator(Scale(least_ms, most_ms).decades()))
     chosen.set_minor_locator(NullLocator())
     chosen.set_major_formatter(FuncFormatter(lambda value, _position: time_text(value)))
     chosen.set_minor_formatter(NullFormatter())

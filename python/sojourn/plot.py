@@ -51,6 +51,11 @@ COLOURS = {
 }
 OTHER = "#333333"
 INK, QUIET, GRID, PALE = "#1b1f24", "#667079", "#e3e6e9", "#edf0f2"
+PAPER, SPINE = "#ffffff", "#c3c9ce"
+HAIR, GRID_WIDTH, TICK = 0.8, 0.7, 3.0
+"""Points: the width of spines and tick marks, that of the grid's lines, and a tick mark's length."""
+X_LABEL, Y_LABEL, NAME = 9.0, 8.5, 10.0
+"""Sizes of the labels of the x and the y axis, and of an axis's name."""
 RATE_AREA, RATE_LINE = "#dde2e6", "#7b8792"
 """Below and along a link's rate."""
 WIDTH, NARROW = 11.0, 4.4
@@ -64,26 +69,26 @@ MOST_RATES = 13
 
 STYLE: Any = {
     "font.family": "DejaVu Sans",
-    "font.size": 10,
+    "font.size": NAME,
     "text.color": INK,
     "text.parse_math": False,
     "axes.labelcolor": QUIET,
-    "axes.edgecolor": "#c3c9ce",
-    "axes.linewidth": 0.8,
+    "axes.edgecolor": SPINE,
+    "axes.linewidth": HAIR,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
     "grid.color": GRID,
-    "grid.linewidth": 0.7,
+    "grid.linewidth": GRID_WIDTH,
     "xtick.color": QUIET,
     "ytick.color": QUIET,
-    "xtick.labelsize": 9,
-    "ytick.labelsize": 8.5,
-    "xtick.major.size": 3,
+    "xtick.labelsize": X_LABEL,
+    "ytick.labelsize": Y_LABEL,
+    "xtick.major.size": TICK,
     "ytick.major.size": 0,
-    "figure.facecolor": "white",
-    "savefig.facecolor": "white",
+    "figure.facecolor": PAPER,
+    "savefig.facecolor": PAPER,
     "path.simplify": True,
     "svg.hashsalt": "sojourn",
 }
@@ -126,7 +131,7 @@ def _cell(value: object) -> str:
 
 @runtime_checkable
 class Drawing(Protocol):
-    """A figure that is not matplotlib's: it writes itself, as `sheet.Sheet` does."""
+    """A figure that writes itself without matplotlib, as `sheet.Sheet` does."""
 
     def encode(self, form: Format, dpi: int = ...) -> bytes:
         """The file."""
@@ -163,12 +168,12 @@ def write(picture: Picture, folder: Path, form: Format) -> Path:
 
 
 def write_numbers(picture: Picture, folder: Path) -> Path:
-    """The half of `write` that writes the numbers."""
+    """Writes a picture's numbers as CSV, as `write` does."""
     return _write(folder / f"{picture.name}.csv", picture.data.csv().encode())
 
 
 def write_image(picture: Picture, folder: Path, form: Format) -> Path:
-    """The half of `write` that writes the picture itself."""
+    """Writes a picture without its numbers, as `write` does."""
     return _write(folder / f"{picture.name}.{form}", picture.encode(form))
 
 

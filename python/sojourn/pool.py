@@ -56,7 +56,7 @@ def each(
 
 
 def _finished(playing: dict[Future[R], tuple[T, _core.Progress]], over: bool) -> set[Future[R]]:
-    """What is finished within POLL_S; where nothing plays, the wait is for more to do, unless that is `over`."""
+    """The futures that finish within POLL_S. If none is playing, waits as long for more items unless `over`."""
     if not playing:
         if not over:
             time.sleep(POLL_S)

@@ -1,7 +1,7 @@
 """A picture measured in inches: words, lines and areas.
 
-A sheet knows where each of its marks stands. `_core` draws them into pixels in a few milliseconds, without the
-interpreter's lock; matplotlib, which takes longer to import than that, writes SVG and PDF from the same marks.
+A sheet knows where each of its marks stands. `_core` draws them into pixels without the interpreter's lock; matplotlib,
+whose import takes as long as a short run with its whole report, writes SVG and PDF from the same marks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sojourn import _core
+from sojourn import _core, plot
 from sojourn.plot import (
     DPI,
     EDGE,
@@ -44,16 +44,11 @@ Box = tuple[float, float, float, float]
 """Left, bottom, right and top in inches from the sheet's lower left corner."""
 POINT = 1 / 72
 """Inches."""
-PAPER, SPINE = "#ffffff", "#c3c9ce"
-HAIR = 0.8
-"""Points of the width of spines and tick marks."""
-TICK, PAD = 3 * POINT, 3.5 * POINT
-"""Length of a tick mark, and what is empty between it and its label."""
-SMALL = 9.0
-"""Size of the labels of the x axis; those of the y axis are half a point smaller."""
+PAD = 3.5 * POINT
+"""Inches between a tick mark and its label."""
 
 AREAS, LINES, WORDS = 1, 2, 3
-"""What is drawn over what within axes."""
+"""The order of drawing within axes."""
 
 
 # ---- marks ----
@@ -81,7 +76,7 @@ class Shape:
         return self.face is None and not self.dashes
 
     def parts(self, dpi: int, tall: int) -> _core.Shape:
-        """It in pixels, as `_core.Fonts.png` takes it; the picture is `tall` pixels tall."""
+        """The mark in pixels, as `_core.Fonts.png` takes it; the picture is `tall` pixels tall."""
         width = self.width * dpi * POINT
         clip = None
         if self.clip:
@@ -100,7 +95,7 @@ class Shape:
         }
 
     def draw(self, renderer: RendererBase, scale: float, _height: float) -> None:
-        """Draws it with a renderer of matplotlib's, `scale` units an inch."""
+        """Draws the mark with one of matplotlib's renderers, `scale` units an inch."""
         from matplotlib.colors import to_rgb
         from matplotlib.path import Path
         from matplotlib.transforms import IdentityTransform
@@ -129,7 +124,7 @@ class Shape:
 
 
 Rise = Literal["top", "center", "bottom", "baseline", "tick"]
-"""Which part of a text stands at its place; `tick`: half the height of its letters."""
+"""Which part of a text is at its place; `tick`: half the height of its letters."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +163,7 @@ class Words:
         return (self.x - up, self.y + along) if self.upright else (self.x + along, self.y + up)
 
     def parts(self, dpi: int, tall: int) -> _core.Words:
-        """It in pixels, as `_core.Fonts.png` takes it; the picture is `tall` pixels tall."""
+        """The mark in pixels, as `_core.Fonts.png` takes it; the picture is `tall` pixels tall."""
         x, y = self.base
         return {
             "text": self.text,
@@ -180,7 +175,7 @@ class Words:
         }
 
     def draw(self, renderer: RendererBase, scale: float, height: float) -> None:
-        """Draws it with a renderer of matplotlib's, `scale` units an inch."""
+        """Draws the mark with one of matplotlib's renderers, `scale` units an inch."""
         from matplotlib.font_manager import FontProperties
 
         x, y = self.base
@@ -218,7 +213,7 @@ class Scale:
         return [10.0**power for power in range(low, high + 1) if self.low * 0.99 <= 10.0**power <= self.high]
 
     def even(self, most: int) -> list[float]:
-        """Round numbers at even distances, in at most so many steps."""
+        """Round numbers at equal distances, in at most `most` steps."""
         low, high = sorted((self.low, self.high))
         least = (high - low) / most * (1 - 1e-9)
         power = 10.0 ** math.floor(math.log10(least))
@@ -228,18 +223,18 @@ class Scale:
 
 
 def plain_numbers(values: Sequence[float]) -> Callable[[float], str]:
-    """How the numbers of an axis are written: with the fewest digits that tell all of them apart."""
+    """Writes the numbers of an axis, all with as many digits as the longest of them needs."""
     digits = next((some for some in range(9) if all(abs(round(one, some) - one) < 1e-9 for one in values)), 9)
     return lambda value: f"{value:.{digits}f}"
 
 
 def steps(x: ArrayLike, *heights: ArrayLike) -> tuple[NDArray[np.float64], ...]:
-    """x, and each of the heights, which hold from their x to the next, as corners of a line."""
+    """The corners of step lines, x first: each height holds from its x to the next."""
     return np.repeat(np.asarray(x, float), 2)[1:], *(np.repeat(np.asarray(one, float), 2)[:-1] for one in heights)
 
 
 def _pieces(there: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
-    """The places of values that are there, those next to each other together."""
+    """The indices of values that are there, in a piece for each run without a gap."""
     places = np.flatnonzero(there)
     return np.split(places, np.flatnonzero(np.diff(places) > 1) + 1) if len(places) else []
 
@@ -262,7 +257,7 @@ class Axes:
     y_text: Callable[[float], str] | None = None
     x_name: Sequence[str] = ()
     """Lines of words below the axes."""
-    name_size: float = 10.0
+    name_size: float = plot.NAME
     y_name: str = ""
     title: str = ""
     """Words above the axes, from their left edge on."""
@@ -328,7 +323,7 @@ class Axes:
                 Shape(
                     _CIRCLE * (size / 2 * POINT) + place,
                     edge=colour,
-                    face=PAPER if hollow else colour,
+                    face=plot.PAPER if hollow else colour,
                     **how,
                 )
                 for place in self.places(x, y)
@@ -354,7 +349,7 @@ class Axes:
     def words(
         self, text: str, x: float, y: float, size: float, *, right: float = 0.0, up: float = 0.0, **how: Any
     ) -> None:
-        """Words at a point of the data, moved by so many inches; `how` is as in `Words`."""
+        """Words at a point of the data, moved by `right` and `up` inches; `how` is as in `Words`."""
 
         def make() -> list[Words]:
             ((at, above),) = self.places([x], [y])
@@ -363,15 +358,15 @@ class Axes:
         self._add(WORDS, make)
 
     def words_beside(self, text: str, size: float, colour: str, *, up: float = 0.0) -> None:
-        """Words to the right of the axes, at the middle of their height or so many inches above it."""
+        """Words to the right of the axes, `up` inches above the middle of their height."""
         left, bottom, right, top = self.box
         at, middle = right + 0.012 * (right - left), (bottom + top) / 2 + up
         self._add(WORDS, lambda: [Words(text, at, middle, size, colour, rise="center")])
 
     def marks(self) -> list[Shape | Words]:
-        """All that it consists of, in the order of drawing."""
-        grid = [self._upright(value, GRID, 0.7) for value in self.x_ticks]
-        grid += [self._level(value, GRID, 0.7) for value in self.y_ticks]
+        """All marks in the order of drawing."""
+        grid = [self._upright(value, GRID, plot.GRID_WIDTH) for value in self.x_ticks]
+        grid += [self._level(value, GRID, plot.GRID_WIDTH) for value in self.y_ticks]
         drawn = [mark for _, make in sorted(self._made, key=lambda one: one[0]) for mark in make()]
         return [*grid, *drawn, *self._frame(), *self._labels()]
 
@@ -393,10 +388,10 @@ class Axes:
     def _frame(self) -> list[Shape]:
         """Spines, and the tick marks below the axes."""
         left, bottom, right, top = self.box
-        lines = [[(x, bottom), (x, bottom - TICK)] for x in self._across()] if self.x_text else []
-        made = [Shape(np.array(line), edge=QUIET, width=HAIR) for line in lines]
+        lines = [[(x, bottom), (x, bottom - plot.TICK * POINT)] for x in self._across()] if self.x_text else []
+        made = [Shape(np.array(line), edge=QUIET, width=plot.HAIR) for line in lines]
         edges = {"l": [(left, bottom), (left, top)], "b": [(left, bottom), (right, bottom)]}
-        return [*made, *(Shape(np.array(edges[one]), edge=SPINE, width=HAIR) for one in self.spines)]
+        return [*made, *(Shape(np.array(edges[one]), edge=plot.SPINE, width=plot.HAIR) for one in self.spines)]
 
     def _across(self) -> list[float]:
         left, wide = self.box[0], self.size[0]
@@ -405,11 +400,11 @@ class Axes:
     def _labels(self) -> list[Words]:
         left, bottom, right, top = self.box
         made = []
-        under = bottom - TICK - PAD
+        under = bottom - plot.TICK * POINT - PAD
         if self.x_text:
             for value, x in zip(self.x_ticks, self._across(), strict=True):
-                made.append(Words(self.x_text(value), x, under, SMALL, QUIET, align="center"))
-        under -= _tall(SMALL) + 4 * POINT
+                made.append(Words(self.x_text(value), x, under, plot.X_LABEL, QUIET, align="center"))
+        under -= _tall(plot.X_LABEL) + 4 * POINT
         for line in self.x_name:
             made.append(Words(line, (left + right) / 2, under, self.name_size, QUIET, align="center"))
             under -= 1.2 * _tall(self.name_size)
@@ -418,11 +413,11 @@ class Axes:
         texts = [self.y_text(value) for value in self.y_ticks] if self.y_text else []
         heights = self.places(np.full(len(texts), self.x.low), self.y_ticks[: len(texts)])[:, 1].tolist()
         how: Any = {"align": "right", "rise": "tick"}
-        made += [Words(text, left - PAD, y, SMALL - 0.5, QUIET, **how) for text, y in zip(texts, heights, strict=True)]
+        made += [Words(text, left - PAD, y, plot.Y_LABEL, QUIET, **how) for text, y in zip(texts, heights, strict=True)]
         if self.y_name:
-            beside = left - PAD - max(Words(text, 0, 0, SMALL - 0.5).wide for text in texts) - 4 * POINT
+            beside = left - PAD - max(Words(text, 0, 0, plot.Y_LABEL).wide for text in texts) - 4 * POINT
             how = {"align": "center", "rise": "bottom", "upright": True}
-            made.append(Words(self.y_name, beside, (bottom + top) / 2, 10.0, QUIET, **how))
+            made.append(Words(self.y_name, beside, (bottom + top) / 2, plot.NAME, QUIET, **how))
         return made
 
 
@@ -486,7 +481,7 @@ class Sheet:
         self.write(block, left, self.top + above, column=column)
 
     def marks(self) -> list[Shape | Words]:
-        """All that it consists of, in the order of drawing."""
+        """All marks in the order of drawing."""
         found = [*(mark for panel in self.panels for mark in panel.marks()), *self.texts]
         return [mark for mark in found if not isinstance(mark, Words) or mark.text.strip()]
 
@@ -515,6 +510,6 @@ class Sheet:
                 for mark in sheet.marks():
                     mark.draw(renderer, scale, sheet.height)
 
-        made = Figure(figsize=(self.width, self.height), facecolor="white")
+        made = Figure(figsize=(self.width, self.height), facecolor=plot.PAPER)
         made.add_artist(Drawn())
         return made

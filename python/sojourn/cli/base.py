@@ -52,7 +52,7 @@ VERBS = {
     "sweep": "sweep",
     "verify": "verify",
 }
-"""The module of each verb, which adds it to the command when it is imported: that is when the verb is asked for."""
+"""The module of each verb. It is imported when the verb is asked for, and adds the verb to the command."""
 
 
 class Verbs(click.Group):
@@ -261,7 +261,7 @@ def set_text(chosen: dict[str, Any]) -> str:
 Tell = Callable[[float, float], None]
 """Takes the simulated seconds done and in all."""
 PATIENCE_S = 0.5
-"""What is done by then gets no bar."""
+"""Seconds before a bar appears."""
 
 
 @contextmanager

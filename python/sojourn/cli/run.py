@@ -198,7 +198,7 @@ def world_of(
 
 
 def _import_report() -> None:
-    """What writes records and the report takes as long to import as a short run to play: both at the same time."""
+    """Imports what writes records and the report: it takes as long as a short run, and is done while the run plays."""
     import pyarrow.parquet  # noqa: F401
 
     from sojourn import report  # noqa: F401

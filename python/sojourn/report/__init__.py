@@ -84,7 +84,7 @@ def page(
     interrupted: bool,
     baseline: str | None = None,
 ) -> str:
-    """The page as text; `shown` is read last, since pictures may still be drawn."""
+    """The page as text. `shown` is read last: its pictures may be drawn in the meantime."""
     environment = Environment(
         loader=PackageLoader("sojourn", "report"),
         autoescape=True,
