@@ -20,7 +20,7 @@ from sojourn import plot
 from sojourn.records import RunRecord
 from sojourn.sheet import Scale
 from sojourn.sweep import Mean, mean_of
-from sojourn.words import rate_text, time_text
+from sojourn.words import time_text
 
 Floats = NDArray[np.float64]
 BOX = (5, 25, 50, 75, 95)
@@ -242,9 +242,15 @@ def rates(axis: Axes, record: RunRecord, hop: str) -> None:
     axis.set_ylim(low, high)
     axis.yaxis.set_major_locator(NullLocator())
     axis.yaxis.set_minor_locator(NullLocator())
-    many = len(steps["mbit"]) > plot.MOST_RATES
-    words = f"link rate\nup to {rate_text(max(steps['mbit']))}" if many else "link rate"
-    axis.text(1.012, 0.5, words, transform=axis.transAxes, va="center", fontsize=8.5, color=plot.QUIET)
+    axis.text(
+        1.012,
+        0.5,
+        "\n".join(plot.rate_name(steps)),
+        transform=axis.transAxes,
+        va="center",
+        fontsize=8.5,
+        color=plot.QUIET,
+    )
     figure = axis.get_figure(root=True)
     assert figure is not None
     wide = axis.get_position().width * float(figure.get_size_inches()[0])

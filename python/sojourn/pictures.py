@@ -22,7 +22,7 @@ LEAST_MS = 0.1
 LEFT = 0.78
 """Inches for the labels of the axes."""
 TIME_TICKS, NARROW_TICKS = 9, 7
-"""At most so many steps on an axis over time."""
+"""The most steps on an axis over time."""
 GAP = 0.16
 STRIP = 0.5
 """Inches of the link's rate above the rows."""
@@ -166,16 +166,15 @@ class _Timeline:
 
 def _rate_strip(axis: Axes, rates: Mapping[str, Sequence[float]], name: str) -> None:
     """A link's rate from each `time_s` on, `mbit`, over the axis's time; a `name` stands to the right."""
-    end, top = axis.x.high, max(rates["mbit"])
+    end = axis.x.high
     axis.y, axis.spines = Scale(*plot.rate_scale(rates)), "b"
     time, rate = steps([*rates["time_s"], end], [*rates["mbit"], rates["mbit"][-1]])
     axis.area(time, axis.y.low, rate, plot.RATE_AREA)
     axis.line(time, rate, plot.RATE_LINE, 1.1)
     for middle, value, text in plot.rate_labels(rates, end, axis.size[0]):
         axis.words(text, middle, value, 8.5, up=2 / 72, align="center", rise="bottom")
-    many = len(rates["mbit"]) > plot.MOST_RATES
-    lines = [name, f"up to {rate_text(top)}"] if many else [name]
-    for place, line in enumerate(lines if name else ()):
+    lines = plot.rate_name(rates, name) if name else []
+    for place, line in enumerate(lines):
         up = plot.LEADING * 8.5 / 72 * ((len(lines) - 1) / 2 - place)
         axis.words_beside(line, 8.5, QUIET, up=up)
 
@@ -513,7 +512,7 @@ def _flow_panel(
     edges = np.cumsum([0.0, *heights]).tolist()
     axis.y, axis.spines = Scale(edges[-1], 0.0), "b"
     for edge in edges[1:-1]:
-        axis.level(edge, plot.GRID, 0.7)
+        axis.level(edge, plot.GRID, plot.GRID_WIDTH)
     longest = 0.0
     for row, begin, end in zip(rows, edges[:-1], edges[1:], strict=True):
         for record in row.combination.runs:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sojourn import _core
 from sojourn.records import write_bytes
 from sojourn.sweep import Combination
-from sojourn.words import disciplines_of, link_rate_text, rows_as_csv
+from sojourn.words import disciplines_of, link_rate_text, rate_text, rows_as_csv
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -428,6 +428,12 @@ def rate_scale(steps: Mapping[str, Sequence[float]]) -> tuple[float, float, bool
 def _least_shown(steps: Mapping[str, Sequence[float]]) -> float:
     """The lowest rate, or a ten-thousandth of the highest: an outage has no place on a logarithmic axis."""
     return max(min(steps["mbit"]), max(steps["mbit"]) / 1e4)
+
+
+def rate_name(steps: Mapping[str, Sequence[float]], name: str = "link rate") -> list[str]:
+    """The name of the axis of a link's rate in lines, with the highest rate where the steps are too many for labels."""
+    many = len(steps["mbit"]) > MOST_RATES
+    return [name, f"up to {rate_text(max(steps['mbit']))}"] if many else [name]
 
 
 def rate_labels(

@@ -1,4 +1,5 @@
-//! The door to Python: converts, releases the GIL, returns NumPy arrays and JSON text, nothing else.
+//! The door to Python: converts, releases the GIL, returns NumPy arrays and JSON text. It also draws a report's pictures
+//! (`paint`), by libraries.
 
 mod catalogue;
 mod describe;
