@@ -13,8 +13,8 @@ from sojourn import report, sweep
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs/fading-link.png"
 SHADE, SHARE = 0.1, 1e-3
-"""Pixels differ that are further apart than this shade of 1; this share of them may, as fonts are drawn by the system's
-own library. A changed number, label or line is more."""
+"""Pixels differ that are further apart than this shade of 1; this share of them may, as the last bit of a logarithm
+depends on the processor. A changed number, label or line is more."""
 
 
 def alike(one: Path, other: Path) -> bool:
