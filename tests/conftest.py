@@ -51,9 +51,15 @@ interval = "50ms"
 "hop.bottleneck.qdisc" = ["pfifo limit 100", "codel"]
 """
 
-TOGETHER = {"test_site.py", "test_report.py", "test_first_minute.py", "test_kernel_ccaq.py"}
+TOGETHER = {
+    "test_site.py",
+    "test_report.py",
+    "test_first_minute.py",
+    "test_kernel_ccaq.py",
+    "test_kernel_replay.py",
+}
 """Files whose tests share what takes seconds to make: the site, a report and a browser, an environment with the wheel,
-a guest."""
+a guest's run of everything."""
 
 
 @pytest.hookimpl(optionalhook=True)
