@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::Ipv4Addr;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::RawFd;
 
 use netlink_packet_core::{
     ErrorMessage, NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
@@ -15,7 +15,7 @@ use netlink_packet_route::route::{
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
-use rustix::net::{SocketType, netdevice};
+use rustix::net::netdevice;
 
 use crate::topology::{Metrics, Route, Setting};
 
@@ -44,22 +44,22 @@ impl Netlink {
         Ok(Netlink { socket, sequence: 0 })
     }
 
-    /// Applies a setting, while the thread is in the socket's namespace.
+    /// Applies a setting in the socket's namespace.
     ///
     /// # Errors
     /// The kernel refuses it: the words of the `ip` command with its reason.
     pub fn set(&mut self, setting: &Setting) -> io::Result<()> {
-        let done = message(setting).and_then(|(message, flags)| self.ask(message, flags));
+        let done = self.message(setting).and_then(|(message, flags)| self.ask(message, flags));
         done.map_err(|error| io::Error::other(format!("ip {setting}: {error}")))
     }
 
-    /// Gives a device a hardware address and moves it to another namespace.
+    /// Gives a device a hardware address and moves it to the namespace of an open file.
     ///
     /// # Errors
     /// There is no such device, or the kernel refuses.
-    pub fn move_to(&mut self, device: &str, mac: [u8; 6], space: BorrowedFd<'_>) -> io::Result<()> {
-        let mut message = link(device)?;
-        message.attributes = vec![LinkAttribute::Address(mac.to_vec()), LinkAttribute::NetNsFd(space.as_raw_fd())];
+    pub fn move_to(&mut self, device: &str, mac: [u8; 6], space: RawFd) -> io::Result<()> {
+        let mut message = self.link(device)?;
+        message.attributes = vec![LinkAttribute::Address(mac.to_vec()), LinkAttribute::NetNsFd(space)];
         self.ask(RouteNetlinkMessage::SetLink(message), 0)
             .map_err(|error| io::Error::other(format!("ip link set dev {device} netns: {error}")))
     }
@@ -79,71 +79,86 @@ impl Netlink {
         match answer.payload {
             NetlinkPayload::Error(ErrorMessage { code: None, .. }) => Ok(()),
             NetlinkPayload::Error(error) => Err(error.to_io()),
-            other => Err(io::Error::other(format!("an answer that nobody asked for: {other:?}"))),
+            other => Err(io::Error::other(format!("an unexpected answer: {other:?}"))),
         }
     }
-}
 
-/// The request for a setting, and its flags.
-fn message(setting: &Setting) -> io::Result<(RouteNetlinkMessage, u16)> {
-    Ok(match setting {
-        Setting::Ifb { device } => {
-            let mut message = LinkMessage::default();
-            let kind = LinkInfo::Kind(InfoKind::Ifb);
-            message.attributes = vec![LinkAttribute::IfName(device.clone()), LinkAttribute::LinkInfo(vec![kind])];
-            (RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
-        }
-        Setting::Device { device, mtu, gso_max_segs, up } => {
-            let mut message = link(device)?;
-            if *up {
-                (message.header.flags, message.header.change_mask) = (LinkFlags::Up, LinkFlags::Up);
+    /// The request for a setting, and its flags.
+    fn message(&self, setting: &Setting) -> io::Result<(RouteNetlinkMessage, u16)> {
+        Ok(match setting {
+            Setting::Ifb { device } => {
+                let mut message = LinkMessage::default();
+                let kind = LinkInfo::Kind(InfoKind::Ifb);
+                message.attributes = vec![LinkAttribute::IfName(device.clone()), LinkAttribute::LinkInfo(vec![kind])];
+                (RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
             }
-            message.attributes.extend(mtu.map(LinkAttribute::Mtu));
-            message.attributes.extend(gso_max_segs.map(LinkAttribute::GsoMaxSegs));
-            (RouteNetlinkMessage::SetLink(message), 0)
-        }
-        Setting::Address { device, address } => {
-            let mut message = AddressMessage::default();
-            message.header.family = AddressFamily::Inet;
-            message.header.prefix_len = PAIR;
-            message.header.index = index(device)?;
-            message.attributes =
-                vec![AddressAttribute::Local((*address).into()), AddressAttribute::Address((*address).into())];
-            (RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
-        }
-        Setting::Neighbour { device, address, mac } => {
-            let mut message = NeighbourMessage::default();
-            message.header.family = AddressFamily::Inet;
-            message.header.ifindex = index(device)?;
-            message.header.state = NeighbourState::Permanent;
-            message.attributes = vec![
-                NeighbourAttribute::Destination(NeighbourAddress::Inet(*address)),
-                NeighbourAttribute::LinkLayerAddress(mac.to_vec()),
-            ];
-            (RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE)
-        }
-        Setting::Route(route) => (RouteNetlinkMessage::NewRoute(route_message(route)?), NLM_F_CREATE | NLM_F_EXCL),
-    })
-}
+            Setting::Device { device, mtu, gso_max_segs, up } => {
+                let mut message = self.link(device)?;
+                if *up {
+                    (message.header.flags, message.header.change_mask) = (LinkFlags::Up, LinkFlags::Up);
+                }
+                message.attributes.extend(mtu.map(LinkAttribute::Mtu));
+                message.attributes.extend(gso_max_segs.map(LinkAttribute::GsoMaxSegs));
+                (RouteNetlinkMessage::SetLink(message), 0)
+            }
+            Setting::Address { device, address } => {
+                let mut message = AddressMessage::default();
+                message.header.family = AddressFamily::Inet;
+                message.header.prefix_len = PAIR;
+                message.header.index = self.index(device)?;
+                message.attributes =
+                    vec![AddressAttribute::Local((*address).into()), AddressAttribute::Address((*address).into())];
+                (RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+            }
+            Setting::Neighbour { device, address, mac } => {
+                let mut message = NeighbourMessage::default();
+                message.header.family = AddressFamily::Inet;
+                message.header.ifindex = self.index(device)?;
+                message.header.state = NeighbourState::Permanent;
+                message.attributes = vec![
+                    NeighbourAttribute::Destination(NeighbourAddress::Inet(*address)),
+                    NeighbourAttribute::LinkLayerAddress(mac.to_vec()),
+                ];
+                (RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE)
+            }
+            Setting::Route(route) => {
+                (RouteNetlinkMessage::NewRoute(self.route_message(route)?), NLM_F_CREATE | NLM_F_EXCL)
+            }
+        })
+    }
 
-fn route_message(Route { to: (to, length), via, device, metrics }: &Route) -> io::Result<RouteMessage> {
-    let (table, scope, kind) = match via {
-        Some(_) => (RouteHeader::RT_TABLE_MAIN, RouteScope::Universe, RouteType::Unicast),
-        None => (TABLE_LOCAL, RouteScope::Host, RouteType::Local),
-    };
-    let mut message = RouteMessage::default();
-    message.header.address_family = AddressFamily::Inet;
-    message.header.destination_prefix_length = *length;
-    message.header.table = table;
-    message.header.protocol = RouteProtocol::Boot;
-    message.header.scope = scope;
-    message.header.kind = kind;
-    let inet = |address: &Ipv4Addr| RouteAddress::Inet(*address);
-    message.attributes.extend((*length > 0).then(|| RouteAttribute::Destination(inet(to))));
-    message.attributes.extend(via.as_ref().map(|via| RouteAttribute::Gateway(inet(via))));
-    message.attributes.push(RouteAttribute::Oif(index(device)?));
-    message.attributes.extend(metrics.as_ref().map(|metrics| RouteAttribute::Metrics(route_metrics(metrics))));
-    Ok(message)
+    fn route_message(&self, Route { to: (to, length), via, device, metrics }: &Route) -> io::Result<RouteMessage> {
+        let (table, scope, kind) = match via {
+            Some(_) => (RouteHeader::RT_TABLE_MAIN, RouteScope::Universe, RouteType::Unicast),
+            None => (TABLE_LOCAL, RouteScope::Host, RouteType::Local),
+        };
+        let mut message = RouteMessage::default();
+        message.header.address_family = AddressFamily::Inet;
+        message.header.destination_prefix_length = *length;
+        message.header.table = table;
+        message.header.protocol = RouteProtocol::Boot;
+        message.header.scope = scope;
+        message.header.kind = kind;
+        let inet = |address: &Ipv4Addr| RouteAddress::Inet(*address);
+        message.attributes.extend((*length > 0).then(|| RouteAttribute::Destination(inet(to))));
+        message.attributes.extend(via.as_ref().map(|via| RouteAttribute::Gateway(inet(via))));
+        message.attributes.push(RouteAttribute::Oif(self.index(device)?));
+        message.attributes.extend(metrics.as_ref().map(|metrics| RouteAttribute::Metrics(route_metrics(metrics))));
+        Ok(message)
+    }
+
+    /// A message about a device that is there.
+    fn link(&self, device: &str) -> io::Result<LinkMessage> {
+        let mut message = LinkMessage::default();
+        message.header.index = self.index(device)?;
+        Ok(message)
+    }
+
+    /// The number of a device of the socket's namespace.
+    fn index(&self, device: &str) -> io::Result<u32> {
+        netdevice::name_to_index(&self.socket, device)
+            .map_err(|error| io::Error::other(format!("device {device}: {error}")))
+    }
 }
 
 fn route_metrics(metrics: &Metrics) -> Vec<RouteMetric> {
@@ -158,27 +173,15 @@ fn route_metrics(metrics: &Metrics) -> Vec<RouteMetric> {
     always.into_iter().chain(chosen.into_iter().flatten()).collect()
 }
 
-/// A message about a device that is there.
-fn link(device: &str) -> io::Result<LinkMessage> {
-    let mut message = LinkMessage::default();
-    message.header.index = index(device)?;
-    Ok(message)
-}
-
-/// The number of a device of the present namespace.
-fn index(device: &str) -> io::Result<u32> {
-    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, SocketType::DGRAM, None)?;
-    netdevice::name_to_index(&socket, device).map_err(|error| io::Error::other(format!("device {device}: {error}")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// The attributes of a route's request, after a way through bytes.
     fn sent(route: &Route) -> RouteMessage {
+        let socket = Netlink::open().expect("a socket");
         let mut request =
-            NetlinkMessage::from(RouteNetlinkMessage::NewRoute(route_message(route).expect("lo is everywhere")));
+            NetlinkMessage::from(RouteNetlinkMessage::NewRoute(socket.route_message(route).expect("lo is everywhere")));
         request.finalize();
         let mut bytes = vec![0; request.buffer_len()];
         request.serialize(&mut bytes);
@@ -235,7 +238,11 @@ mod tests {
     #[test]
     fn a_device_that_is_not_there_is_named() {
         let setting = Setting::Device { device: "nowhere0".to_owned(), mtu: Some(1500), gso_max_segs: None, up: true };
-        let error = message(&setting).err().map(|error| error.to_string()).unwrap_or_default();
+        let error = Netlink::open()
+            .and_then(|socket| socket.message(&setting))
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default();
         assert!(error.starts_with("device nowhere0: "), "{error}");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::ffi::OsStr;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::process::{Command, Output, Stdio};
@@ -69,9 +70,8 @@ impl Spaces {
     /// # Errors
     /// There is no such device, or the kernel refuses.
     pub fn move_device(&mut self, device: &str, mac: [u8; 6], to: Place) -> io::Result<()> {
-        self.netlink(None)?;
-        let space = self.places.get(&to).ok_or_else(|| no_space(to))?;
-        self.sockets.get_mut(&None).map_or(Ok(()), |socket| socket.move_to(device, mac, space.as_fd()))
+        let space = self.space(Some(to))?.as_raw_fd();
+        self.netlink(None)?.move_to(device, mac, space)
     }
 
     /// The socket for a namespace's settings; the thread is in the namespace afterwards.
@@ -134,7 +134,7 @@ impl Spaces {
     fn space(&self, place: Option<Place>) -> io::Result<&OwnedFd> {
         match place {
             None => Ok(&self.first),
-            Some(place) => self.places.get(&place).ok_or_else(|| no_space(place)),
+            Some(place) => self.places.get(&place).ok_or_else(|| io::Error::other(format!("no namespace {place:?}"))),
         }
     }
 }
@@ -190,12 +190,8 @@ fn enter(space: impl AsFd) -> io::Result<()> {
     Ok(rustix::thread::move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))?)
 }
 
-fn no_space(place: Place) -> io::Error {
-    io::Error::other(format!("no namespace {place:?}"))
-}
-
-/// A program with these words, never a shell, and its surroundings.
-fn command(program: &str, words: &[&str]) -> Command {
+/// A program with these arguments, never a shell, and its environment.
+fn command(program: &str, words: &[impl AsRef<OsStr>]) -> Command {
     let mut command = Command::new(program);
     command.args(words).env_clear().env("PATH", PATH);
     if let Some(folder) = TC_LIB_DIR.get() {
@@ -207,8 +203,7 @@ fn command(program: &str, words: &[&str]) -> Command {
 /// Runs a program; what it printed.
 fn run(program: &str, words: &[String]) -> io::Result<String> {
     let fault = |what: String| io::Error::other(format!("{program} {}: {what}", words.join(" ")));
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let done = command(program, &words).stdin(Stdio::null()).output().map_err(|error| fault(error.to_string()))?;
+    let done = command(program, words).stdin(Stdio::null()).output().map_err(|error| fault(error.to_string()))?;
     if done.status.success() {
         Ok(String::from_utf8_lossy(&done.stdout).into_owned())
     } else {
