@@ -231,7 +231,7 @@ static void write_records(void)
 	size_t bytes = written;
 
 	written = 0;
-	if (records_file >= 0 && os_write_file(records_file, chunks[0], bytes) != bytes)
+	if (os_write_file(records_file, chunks[0], bytes) != bytes)
 		lost += bytes / sizeof(struct record);
 }
 #else
@@ -531,8 +531,7 @@ static int hook_all(bool on)
 	}
 	if (recording && !on) {
 		keep_the_rest();
-		if (records_file >= 0)
-			write_records();
+		write_records();
 	}
 	recording = on;
 	return 0;

@@ -130,8 +130,21 @@ class Plan:
         """Why a kernel can't play a run, if it can't: one of this version and with these modules."""
     def kernel_hz(self, index: int) -> int:
         """The ticks a second of the kernel that a run asks for."""
-    def kernel_job(self, index: int, *, link: str = "device", probe: bool = True, sink: str = "kernel") -> str:
-        """JSON: what a guest is asked to do for a run."""
+    def kernel_job(
+        self,
+        index: int,
+        *,
+        link: str = "device",
+        probe: bool = True,
+        sink: str = "kernel",
+        tc_lib_dir: str | None = None,
+        all_counters: bool = False,
+    ) -> str:
+        """JSON: what a guest is asked to do for a run.
+
+        `tc_lib_dir` is a folder with plugins of `tc`. `all_counters`: the guest reads the counters of hosts, links and
+        protocols too.
+        """
     def observe(
         self,
         index: int,

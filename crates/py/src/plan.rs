@@ -183,10 +183,18 @@ impl Plan {
     }
 
     /// JSON: what a guest is asked to do for a run.
-    #[pyo3(signature = (index, *, link = "device", probe = true, sink = "kernel"))]
-    fn kernel_job(&self, index: usize, link: &str, probe: bool, sink: &str) -> PyResult<String> {
+    #[pyo3(signature = (index, *, link = "device", probe = true, sink = "kernel", tc_lib_dir = None, all_counters = false))]
+    fn kernel_job(
+        &self,
+        index: usize,
+        link: &str,
+        probe: bool,
+        sink: &str,
+        tc_lib_dir: Option<String>,
+        all_counters: bool,
+    ) -> PyResult<String> {
         let job = Job::new(&self.0, &self.1, index, mode(link, probe, sink)?);
-        serde_json::to_string(&job).map_err(bug)
+        serde_json::to_string(&Job { tc_lib_dir, all_counters, ..job }).map_err(bug)
     }
 
     /// Reads what a guest left of a run: the applications' file, the path of the probe's, which may be large, and the counters'

@@ -78,9 +78,6 @@ fn play(folder: &Path, scenario: &Scenario, job: &Job) -> io::Result<Value> {
     let times: Vec<Time> = changes.iter().map(|change| change.0).collect();
     let origin = (flows::clock() + AHEAD).next_multiple_of(ORIGIN);
     link::tell(&format!("start {origin}"))?;
-    if init::is_guest_of_another() {
-        fs::File::create(folder.join(SEEN))?;
-    }
     if let Some(most) = job.most_records {
         link::tell(&format!("most {most}"))?;
     }

@@ -87,11 +87,14 @@ class Guests:
             progress.tell(_simulated_s(folder))
             return progress.stopped
 
-        job = plan.kernel_job(index, link=self.link, probe=self.probe, sink=self.sink)
-        more: dict[str, object] = {"all_counters": True} if self.keep else {}
-        if _needs_plugin(plan, index):
-            more["tc_lib_dir"] = str(modules.tc_plugins())
-        job = json.dumps(json.loads(job) | more)
+        job = plan.kernel_job(
+            index,
+            link=self.link,
+            probe=self.probe,
+            sink=self.sink,
+            tc_lib_dir=str(modules.tc_plugins()) if _needs_plugin(plan, index) else None,
+            all_counters=self.keep is not None,
+        )
         # The probe refuses a file that is there.
         (folder / SEEN).unlink(missing_ok=True)
         boot = guest.boot if kernel.machine == "um" else qemu.boot
