@@ -143,7 +143,7 @@ pub fn from_columns(columns: &[(&str, Column)]) -> Result<Vec<PacketRecord>, Bad
     Ok((0..links.len()).map(record).collect())
 }
 
-/// What happens to a packet after its arrival, in the order in which equal times are taken.
+/// The events of a packet after its arrival. Of events at the same time, the first in this list is handled first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Drop,
@@ -308,7 +308,7 @@ mod tests {
     use crate::testing::{Case, decided};
     use proptest::prelude::*;
 
-    /// Everything that happens, in the order in which equal times are taken.
+    /// All events of a packet. Of events at the same time, the first in this list is handled first.
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     enum Happening {
         Arrival,

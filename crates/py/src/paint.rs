@@ -1,7 +1,7 @@
 //! Pictures in pixels: tiny-skia draws, ttf-parser reads the outlines of letters, png writes the file.
 //!
-//! The same marks give the same bytes on every machine. tiny-skia's feature `simd` is off for that reason: with it, the
-//! target decides which instructions compute a pixel.
+//! The same marks give the same bytes on every machine, so tiny-skia's feature `simd` is off: with it, the instructions that
+//! compute a pixel depend on the compile target.
 
 use numpy::PyReadonlyArray2;
 use pyo3::exceptions::PyValueError;
@@ -96,7 +96,7 @@ impl Shape {
         }
     }
 
-    /// Whether it consists of level and upright lines only, which look sharper on whole pixels.
+    /// True if all lines are horizontal or vertical. Such lines look sharper on whole pixels.
     fn is_rectilinear(&self) -> bool {
         let level = |from: Point, to: Point| (from[0] - to[0]).abs() < 1e-4 || (from[1] - to[1]).abs() < 1e-4;
         let back = self.points.last().zip(self.points.first()).filter(|_| self.closed);
@@ -119,7 +119,7 @@ impl Shape {
     }
 }
 
-/// What a shape may cover, to the nearest whole pixels.
+/// A mask of the clip rectangle, rounded to whole pixels. A shape is drawn only inside its mask.
 fn mask_of(clip: Clip, canvas: &Pixmap) -> Option<Mask> {
     let mut mask = Mask::new(canvas.width(), canvas.height())?;
     let [left, top, right, bottom] = clip.map(f32::round);

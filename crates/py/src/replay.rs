@@ -17,8 +17,8 @@ use crate::{Error, bug};
 /// Replays a packet trace through a discipline. Returns the packets' fates as CSV, the warnings about the line, and the
 /// discipline's counters as JSON with the keys of `tc -s -j qdisc show`.
 ///
-/// With `rate`, a server at this rate dequeues the packets. Without it the trace contains the dequeues, and `told` is the
-/// link rate that the discipline is given.
+/// If `rate` is given, a server dequeues packets at this rate. Otherwise the trace contains the dequeues. `told` is then the
+/// link rate that the discipline is configured for.
 #[pyfunction]
 #[pyo3(signature = (trace, name, qdisc, rate, mtu, told=None))]
 pub fn replay<'py>(

@@ -59,9 +59,9 @@ pub fn read_byte_limits(cards: &[PathBuf], folder: &Path) -> io::Result<()> {
     fs::OpenOptions::new().create(true).append(true).open(folder.join(BYTE_LIMITS))?.write_all(lines.as_bytes())
 }
 
-/// The counters of each queue discipline: `tc -s qdisc` and `tc -s class` of the routers. Each program that is started costs as
-/// much as some thousand packets, so the others' counters are only read where `all` are asked for: those of our devices, of
-/// `ip -s link` and of the protocols, in every namespace.
+/// The counters of our devices (`devices`) and of the routers' queue disciplines (`tc -s qdisc`, `tc -s class`). With `all` also
+/// those of the hosts' disciplines, of `ip -s link` and of the protocols. To start a program costs as much as some thousand
+/// packets, so these are left out unless they are asked for.
 ///
 /// # Errors
 /// A program fails.

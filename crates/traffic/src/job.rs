@@ -124,7 +124,7 @@ pub struct Job {
     /// Bytes of records that the probe keeps at most, if less than it could.
     #[serde(default)]
     pub most_records: Option<u64>,
-    /// Whether all counters of the guest are read at the end; otherwise only those of the queue disciplines.
+    /// Read all counters of the guest at the end of the run, not only those of the queue disciplines.
     #[serde(default)]
     pub all_counters: bool,
     /// How it is made.

@@ -167,7 +167,7 @@ fn stats(scenario: &Scenario, network: &Network, index: usize, mode: Mode, count
     if shaped { whole.get("child").cloned() } else { Some(whole) }
 }
 
-/// What a trace-driven link offers, and how much of it packets used.
+/// The delivery opportunities of a trace-driven link, each with the bytes that packets used. Empty for other links.
 fn opportunities(
     scenario: &Scenario,
     index: usize,

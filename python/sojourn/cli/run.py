@@ -199,6 +199,7 @@ def world_of(
 
 def _import_report() -> None:
     """Imports what writes records and the report: it takes as long as a short run, and is done while the run plays."""
+    # `records` imports it when it writes the first run.
     import pyarrow.parquet  # noqa: F401
 
     from sojourn import report  # noqa: F401

@@ -18,7 +18,7 @@ use crate::topology;
 pub struct Flows<'a> {
     scenario: &'a Scenario,
     played: &'a Played,
-    /// Whether samples of the senders' state are kept.
+    /// Keep samples of the senders' state.
     series: bool,
     meters: Vec<FlowMeter>,
     /// In order of time.
@@ -75,7 +75,7 @@ impl<'a> Flows<'a> {
     }
 }
 
-/// Whether this is the first link that data meets. With the web and with video both ends send, and each has its own.
+/// True if a flow's data enters the path at this link. Web and video flows send data from both ends, so they enter at two links.
 fn is_first(link: u16, entry: &Entry) -> bool {
     let (right, left) = ((entry.via.0 * 2) as u16, (entry.via.1 * 2 + 1) as u16);
     let first = if entry.direction == Direction::Right { right } else { left };

@@ -58,7 +58,7 @@ fn connection(played: &Played, record: &PacketRecord) -> u32 {
     before.or_else(|| played.connections.iter().position(same)).expect("it was found") as u32
 }
 
-/// What a flow's meter is fed with.
+/// An input of a flow's meter.
 #[derive(Clone, Copy)]
 enum Input {
     Sent,
@@ -181,7 +181,7 @@ fn files() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// What the applications did: connections, some of one port, and what they saw.
+/// Random results of the applications: connections, several of which use the same port, and events.
 fn applications() -> impl Strategy<Value = Played> {
     let connection = (0u32..5, 0u16..2, 0u64..10).prop_map(|(entry, port, opened)| {
         let (port, opened) = (FIRST_PORT + port, opened * 10 * MS);

@@ -20,7 +20,7 @@ pub const SYN: u8 = 0x02;
 pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
 const ICMP: u8 = 1;
-/// What a change of a discipline drops goes within this time after it: Linux frees it when `tc` is done.
+/// Linux frees the packets that a change of a discipline drops within this time after the change, when `tc` has finished.
 const CHANGE: Span = Span::from_millis(1);
 
 /// What is known of a connection while its packets are looked at in order.
