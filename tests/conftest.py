@@ -7,15 +7,22 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from sojourn import _core, pipeline
 from sojourn.errors import Refusal
+from sojourn.executors import Cores
+from sojourn.finished import Keep
 from sojourn.kernel import Kernel, find
+from sojourn.plan import load
+from sojourn.results import Results
+from sojourn.runs import RunsInMemory, RunsInStore
+from sojourn.store import Store
 
 ROOT = Path(__file__).resolve().parent.parent
 SOJOURN = str(Path(sys.executable).parent / "sojourn")
@@ -76,6 +83,24 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return file if Path(file).name in TOGETHER else nodeid
 
     return Scheduling(config, log)
+
+
+def compare(
+    path: str | Path,
+    sets: Sequence[tuple[str, str]] = (),
+    seed: int | None = None,
+    seeds: int | None = None,
+    jobs: int | None = None,
+    folder: Path | None = None,
+) -> Results:
+    """Plays a scenario file with its whole sweep in the simulator, as `sojourn run` does."""
+    runs = RunsInMemory(Keep(series=folder is not None), lambda: folder, every_series=False)
+    return pipeline.execute(load(path, sets, seed, seeds), runs, executor=Cores(jobs))
+
+
+def sweep(plan: _core.Plan, store: Store, *, series: bool = False, jobs: int | None = None, **how: Any) -> Results:
+    """Plays a plan into a store, as `sojourn sweep` does."""
+    return pipeline.execute(plan, RunsInStore(store, series), executor=Cores(jobs), **how)
 
 
 @pytest.fixture

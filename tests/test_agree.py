@@ -16,7 +16,7 @@ from sojourn import _core
 from sojourn.agree import Comparison, page
 from sojourn.agree.judge import BY_NAME, SHARES, Pair, Run, rankings, summaries
 from sojourn.plan import load
-from sojourn.run import Simulator
+from sojourn.worlds import Simulator
 
 
 def run(world: str, seed: int, *, goodput: float = 10.0, sojourn: float = 5.0, drops: int = 100) -> Run:

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 import claims_frozen
-from conftest import ROOT, Run, paper
-from sojourn import _core, claims, figures, sweep
+from conftest import ROOT, Run, compare, paper
+from sojourn import _core, claims, figures, means
 from sojourn.cli.claims import told
 from sojourn.errors import Refusal
 from sojourn.plan import load
-from sojourn.run import Simulator
 from sojourn.store import Store
+from sojourn.worlds import Simulator
 
 RULES = """
 [runs.small]
@@ -110,10 +110,9 @@ def test_verdicts_are_of_differences_seed_by_seed_and_can_be_recomputed(folder: 
         "Y6": ("not-expressible", "no moon here"),
     }
     runs = [
-        run.result["hops"]["bottleneck"]["sojourn_ms"]["p95"]
-        for run in sweep.compare(folder / "small.toml", seeds=3).runs
+        run.result["hops"]["bottleneck"]["sojourn_ms"]["p95"] for run in compare(folder / "small.toml", seeds=3).runs
     ]
-    expected = sweep.mean_of([tail - codel for tail, codel in zip(runs[:3], runs[3:], strict=True)])
+    expected = means.mean_of([tail - codel for tail, codel in zip(runs[:3], runs[3:], strict=True)])
     assert expected is not None
     found = said["Y1"]["quantities"]["shorter by, ms"]
     values = (found["mean"], found["half_width"], found["count"])
@@ -212,7 +211,7 @@ class Without(Simulator):
     def refusal(self, plan: object, index: int) -> str | None:
         """Of the second discipline."""
         assert isinstance(plan, _core.Plan)
-        return "no codel here" if "codel" in json.loads(plan.describe(index))["hops"][0]["qdisc"] else None
+        return "no codel here" if "codel" in plan.describe(index)["hops"][0]["qdisc"] else None
 
     def play(self, *_run: object, **_more: object) -> None:
         """Not a run is played before it is known that the claim can't be judged."""

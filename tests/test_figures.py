@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from conftest import ROOT, Run, paper
 from sojourn import _core, charts, claims, drawn, figures
 from sojourn.errors import Refusal
-from sojourn.run import Simulator
 from sojourn.store import Store
+from sojourn.worlds import Simulator
 
 RULES = """
 [runs.small]

@@ -39,7 +39,7 @@ def name(document: dict[str, Any], chosen: dict[str, Any] | None = None) -> str:
 def test_a_resolved_scenario_is_the_run_that_the_simulators_own_reader_sees(path: Path, tmp_path: Path) -> None:
     plan = load(path)
     document = tomllib.loads(plan.text)
-    for index, one in enumerate(json.loads(plan.runs())):
+    for index, one in enumerate(plan.runs):
         resolved = identity.resolved(document, one["set"])
         for file in identity.digests(path.parent, resolved):
             (tmp_path / file).parent.mkdir(exist_ok=True)
@@ -47,7 +47,7 @@ def test_a_resolved_scenario_is_the_run_that_the_simulators_own_reader_sees(path
         (tmp_path / "alone.toml").write_text(text({"title": plan.title, **resolved}))
         alone = load(tmp_path / "alone.toml", seed=one["seed"])
         assert len(alone) == 1
-        assert json.loads(alone.describe(0)) == json.loads(plan.describe(index))
+        assert json.loads(alone.describe(0)) == plan.describe(index)
         assert name(tomllib.loads(alone.text)) == identity.digest(resolved)
 
 
@@ -228,7 +228,7 @@ def test_a_scenario_as_written_as_set_and_as_swept_is_the_same_run_in_every_spel
         load(folder / "swept.toml"),
     ]
     assert [len(plan) for plan in plans] == [1, 1, 1, 1]
-    names = {name(tomllib.loads(plan.text), json.loads(plan.runs())[0]["set"]) for plan in plans}
+    names = {name(tomllib.loads(plan.text), plan.runs[0]["set"]) for plan in plans}
     assert len(names) == 1
-    described = [{**json.loads(plan.describe(0)), "title": ""} for plan in plans]
+    described = [{**plan.describe(0), "title": ""} for plan in plans]
     assert all(one == described[0] for one in described)

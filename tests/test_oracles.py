@@ -60,7 +60,7 @@ def seen(plan: _core.Plan, index: int, packets: bool) -> Seen:
     assert output is not None
     rows = output.packets() if packets else {}
     first = rows["link"] == 0 if packets else None
-    return Seen(json.loads(output.result()), {name: rows[name][first].astype(np.int64) for name in rows})
+    return Seen(output.result(), {name: rows[name][first].astype(np.int64) for name in rows})
 
 
 def waiting(run: Seen) -> tuple[Times, Times]:
@@ -182,7 +182,7 @@ def test_s11_buffers_in_bdp_are_exact(written: str, bytes_: int) -> None:
     plan = _core.Plan.load(
         str(ROOT / "scenarios/geo-16mbit.toml"), [("hop.satellite.qdisc", f"bfifo limit {written}")], None, None
     )
-    assert json.loads(plan.describe(0))["hops"][0]["qdisc"] == f"bfifo limit {bytes_}"
+    assert plan.describe(0)["hops"][0]["qdisc"] == f"bfifo limit {bytes_}"
 
 
 def test_c1_fq_keeps_a_standing_queue_when_the_rate_halves() -> None:

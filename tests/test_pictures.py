@@ -22,14 +22,14 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from PIL import Image
 
-from conftest import SMALL
+from conftest import SMALL, compare
 from sojourn import _core, felt, pictures, plot, queues, swept, words
 from sojourn.agree import Comparison, page
 from sojourn.agree.judge import Pair
+from sojourn.cases import Case, case_list
 from sojourn.records import RunRecord
 from sojourn.rows import rows_of
 from sojourn.sheet import Scale, Shape, Sheet, plain_numbers
-from sojourn.sweep import Combination, combinations, compare
 from test_agree import run
 
 Box = tuple[str, float, float, float, float]
@@ -51,9 +51,9 @@ def with_set(record: RunRecord, chosen: dict[str, Any], seed: int = 1, title: st
     return replace(record, title=title, result=result, about=record.about | {"hops": hops})
 
 
-def groups_of(runs: Sequence[RunRecord]) -> tuple[list[Combination], str]:
+def groups_of(runs: Sequence[RunRecord]) -> tuple[list[Case], str]:
     """The combinations, and the queue that is compared."""
-    return combinations(runs), queues.compared_in([one.result for one in runs])
+    return case_list(runs), queues.compared_in([one.result for one in runs])
 
 
 # ---- text fits ----

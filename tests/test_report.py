@@ -15,9 +15,9 @@ from selenium import webdriver
 from selenium.webdriver.chrome.webdriver import WebDriver as Driver
 from selenium.webdriver.support.ui import WebDriverWait
 
-from conftest import SMALL, SOJOURN, Run, skip_loudly
-from sojourn import pictures, plot, rows, sweep, table
-from sojourn.sweep import mean_of
+from conftest import SMALL, SOJOURN, Run, compare, skip_loudly
+from sojourn import cases, pictures, plot, rows, table
+from sojourn.means import mean_of
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -257,7 +257,7 @@ flow = [{ kind = "bulk" }]
 
 def test_a_picture_of_one_of_several_queues_claims_no_goodput_of_all_flows_for_it(tmp_path: Path) -> None:
     (tmp_path / "two.toml").write_text(TWO_RATES)
-    groups = sweep.combinations(sweep.compare(tmp_path / "two.toml", folder=tmp_path).runs)
+    groups = cases.case_list(compare(tmp_path / "two.toml", folder=tmp_path).runs)
     made = {one.name: one for one in pictures.pictures(groups, "router")}
     words = [one.text for one in made["throughput-router"].figure.texts]
     assert "link busy" in words
@@ -268,7 +268,7 @@ def test_a_picture_of_one_of_several_queues_claims_no_goodput_of_all_flows_for_i
 
 def test_where_the_links_rate_differs_by_row_each_row_says_its_own(tmp_path: Path) -> None:
     (tmp_path / "two.toml").write_text(TWO_RATES)
-    groups = sweep.combinations(sweep.compare(tmp_path / "two.toml").runs)
+    groups = cases.case_list(compare(tmp_path / "two.toml").runs)
     assert [pictures._own_rate(one, "router") for one in groups] == ["link 10 Mbit/s", "link 1.9 Mbit/s"]
     said = [
         pictures._row_block(row, rows.rows_of(groups, "router"), "router", []) for row in rows.rows_of(groups, "router")

@@ -19,8 +19,7 @@ import click
 import pyarrow.parquet as pq
 import pytest
 
-from conftest import ROOT, SMALL, SOJOURN, Run
-from sojourn import sweep
+from conftest import ROOT, SMALL, SOJOURN, Run, compare
 from sojourn.cli import base
 
 DISTRIBUTION = {"mean", "p50", "p75", "p95", "p99", "max"}
@@ -83,7 +82,7 @@ def test_the_same_seed_gives_the_same_bytes_by_cli_and_by_python_and_with_any_nu
 ) -> None:
     once = sojourn("run", small, "-f", "json", "--seeds", 2, "--jobs", 1).stdout
     assert sojourn("run", small, "-f", "json", "--seeds", 2, "--jobs", 4).stdout == once
-    assert sweep.compare(small, seeds=2).json() + "\n" == once
+    assert compare(small, seeds=2).json() + "\n" == once
     for name in ("a", "b"):
         sojourn("run", small, "-f", "json", "--out", name, "--packets")
     files = sorted(path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*") if path.is_file())

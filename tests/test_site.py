@@ -169,7 +169,7 @@ def test_each_scenario_has_a_picture_and_the_line_to_run(site: Path) -> None:
 def test_each_discipline_says_when_to_use_it_what_to_set_and_shows_what_it_does(site: Path) -> None:
     guidance = program("tools/guidance.py")
     told, found = guidance.advice(), guidance.measured()
-    known = {one["name"] for one in json.loads(_core.catalogue("disciplines"))}
+    known = {one["name"] for one in _core.catalogue("disciplines")}
     assert set(told["disciplines"]) == known
     for name, one in told["disciplines"].items():
         page = f"reference/disciplines/{name}.html"

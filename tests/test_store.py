@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from conftest import ROOT, Run
-from sojourn import columns, measures, records, sweep
+from conftest import ROOT, Run, compare
+from sojourn import columns, measures, records
 from sojourn import store as module
 from sojourn.errors import Refusal
 from sojourn.store import MANY_PACKS, Store
@@ -272,7 +272,7 @@ def test_a_folder_with_other_things_is_no_store(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "scenarios").glob("*.toml")), ids=lambda path: path.stem)
 def test_every_measure_has_its_column_and_comes_back(path: Path) -> None:
     short = [("duration", "2s"), ("measure", '["0.5s", "end"]')]
-    results = [record.result for record in sweep.compare(path, short, seeds=1).runs]
+    results = [record.result for record in compare(path, short, seeds=1).runs]
     names = ("duration_s", "hops", "flows", "jain", "startup")
     for result in results:
         columns.check(result)

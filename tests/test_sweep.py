@@ -15,8 +15,9 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from conftest import ROOT, SMALL, SOJOURN, Run, kernel_or_skip, skip_loudly
-from sojourn import campaign, cases, means, measures, pool, records, sweep
+from conftest import ROOT, SMALL, SOJOURN, Run, compare, kernel_or_skip, skip_loudly, sweep
+from sojourn import cases, executors, means, measures, pipeline, records
 from sojourn.errors import Refusal
 from sojourn.plan import load
 from sojourn.store import Store
+from sojourn.until import FEWEST_SEEDS, Until
 from sojourn.words import number_text, percent_text
+from sojourn.worlds import Simulator
 
 LONG = SMALL.replace('duration = "3s"', 'duration = "120s"')
 
@@ -101,11 +104,11 @@ def test_a_swept_key_that_is_set_plays_each_run_once(tmp_path: Path, small: Path
 
 def test_a_part_of_a_sweep_plays_only_its_own(tmp_path: Path, small: Path) -> None:
     store = Store(tmp_path / "store")
-    swept = campaign.execute(load(small), small, store, among=lambda one: one["hop.bottleneck.qdisc"] == "codel")
+    swept = sweep(load(small), store, among=lambda one: one["hop.bottleneck.qdisc"] == "codel")
     assert [one.set for one in swept.combinations] == [{"hop.bottleneck.qdisc": "codel"}]
     assert (swept.count, swept.played) == (1, 1)
     with pytest.raises(Refusal, match="no combination of the sweep is one of those"):
-        campaign.execute(load(small), small, store, among=lambda _one: False)
+        sweep(load(small), store, among=lambda _one: False)
 
 
 def test_the_table_is_that_of_run(tmp_path: Path, small: Path, sojourn: Run) -> None:
@@ -132,10 +135,10 @@ def test_a_table_shows_the_first_hundred_combinations_and_says_how_to_see_all(
 def test_means_are_said_by_the_names_of_their_measures(tmp_path: Path, small: Path, sojourn: Run) -> None:
     words = ("sweep", small, "--seeds", "3", "--store", tmp_path / "store", "-f")
     said = json.loads(sojourn(*words, "json").stdout)
-    runs = sweep.compare(small, seeds=3).runs
+    runs = compare(small, seeds=3).runs
     assert [one["set"] for one in said["combinations"]] == [runs[0].set, runs[3].set]
     for combination, seeds in zip(said["combinations"], (runs[:3], runs[3:]), strict=True):
-        mean = sweep.mean_of([one.result["hops"]["bottleneck"]["sojourn_ms"]["p95"] for one in seeds])
+        mean = means.mean_of([one.result["hops"]["bottleneck"]["sojourn_ms"]["p95"] for one in seeds])
         assert mean is not None
         assert combination["measures"]["hops.bottleneck.sojourn_ms.p95"] == {
             "mean": mean.value,
@@ -292,8 +295,8 @@ def test_a_damaged_file_is_named_and_its_runs_are_played_again(tmp_path: Path, s
     assert rows(store).equals(before)
 
 
-def until(text: str) -> campaign.Until:
-    return campaign.Until.parse(text)
+def until(text: str) -> Until:
+    return Until.parse(text)
 
 
 def one_queue(values: list[float]) -> list[list[float]]:
@@ -323,13 +326,13 @@ def test_a_sweep_stops_at_the_seed_at_which_it_knows_enough(tmp_path: Path, smal
     words = ("sweep", small, "--seeds", "40", "--until", "sojourn_ms.p95 3%", "-f", "json", "--store")
     said = json.loads(sojourn(*words, tmp_path / "one", "--jobs", "1").stdout)
     address = "hops.bottleneck.sojourn_ms.p95"
-    all_runs = sweep.compare(small, seeds=40).runs
+    all_runs = compare(small, seeds=40).runs
     stops = []
     for one, runs in zip(said["combinations"], (all_runs[:40], all_runs[40:]), strict=True):
         values = [run.result["hops"]["bottleneck"]["sojourn_ms"]["p95"] for run in runs]
         enough = until("x 3%").met_after(one_queue(values))
         assert one["seeds"] == (enough or 40)
-        mean = sweep.mean_of(values[: one["seeds"]])
+        mean = means.mean_of(values[: one["seeds"]])
         assert mean is not None
         assert one["measures"][address]["half_width"] == mean.half_width
         stops.append(one["seeds"])
@@ -374,21 +377,21 @@ def test_until_refuses_so_few_seeds_that_it_could_not_be_reached(
 ) -> None:
     done = sojourn("sweep", small, *seeds, "--until", "sojourn_ms.p95 5%", "--store", tmp_path / "s", code=2)
     assert "--until: " in done.stderr
-    assert f"expected --seeds {campaign.FEWEST_SEEDS} or more" in done.stderr
+    assert f"expected --seeds {FEWEST_SEEDS} or more" in done.stderr
     assert not (tmp_path / "s").exists()
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_seeds_for_an_interval_are_those_at_which_it_is_narrow_enough(seed: int) -> None:
     draw = random.Random(seed)
-    mean = sweep.Mean(draw.uniform(-5, 5), draw.uniform(0.5, 5), draw.randint(2, 30))
+    mean = means.Mean(draw.uniform(-5, 5), draw.uniform(0.5, 5), draw.randint(2, 30))
     wanted = draw.uniform(0.1, 1) * (mean.half_width or 0)
     found = means.seeds_for(wanted, mean)
-    spread = (mean.half_width or 0) / sweep.student(0.975, mean.count - 1) * mean.count**0.5
-    enough = next(n for n in range(2, 10**6) if sweep.student(0.975, n - 1) * spread / n**0.5 <= wanted)
+    spread = (mean.half_width or 0) / means.student(0.975, mean.count - 1) * mean.count**0.5
+    enough = next(n for n in range(2, 10**6) if means.student(0.975, n - 1) * spread / n**0.5 <= wanted)
     assert found == enough
     assert means.seeds_for(0, mean) is None
-    assert means.seeds_for(wanted, sweep.Mean(1, None, 1)) is None
+    assert means.seeds_for(wanted, means.Mean(1, None, 1)) is None
 
 
 def test_a_measure_that_is_none_is_refused_before_anything_runs(tmp_path: Path, small: Path, sojourn: Run) -> None:
@@ -418,7 +421,7 @@ def test_until_takes_what_a_kind_of_flow_has_and_refuses_what_it_never_has(tmp_p
     path = tmp_path / "kinds.toml"
     flows = [f'[[flow]]\nkind = "{kind}"\n{keys}\n' for kind, keys in EVERY_KIND]
     path.write_text(SMALL.split("[[flow]]")[0].replace('"3s"', '"60s"') + "\n".join(flows))
-    (run,) = sweep.compare(path).runs
+    (run,) = compare(path).runs
     kinds = {flow["name"]: flow["kind"] for flow in run.result["flows"]}
     assert set(kinds.values()) == {kind for kind, _ in EVERY_KIND} == set().union(*measures.ONLY.values())
     known = measures.known(run.result["hops"], kinds)
@@ -522,30 +525,30 @@ def test_the_kernel_world_keeps_its_runs_too(tmp_path: Path, small: Path, sojour
 def test_what_a_world_refuses_is_asked_once_a_combination_and_named(tmp_path: Path, small: Path) -> None:
     asked: list[int] = []
 
-    class Choosy(campaign.run.Simulator):
+    class Choosy(Simulator):
         def refusal(self, plan: Any, index: int) -> str | None:
             asked.append(index)
             return "no CoDel here" if index >= 4 else None
 
     store, plan = Store(tmp_path / "store"), load(small, seeds=4)
-    done = campaign.execute(plan, small, store, world=Choosy(), jobs=1)
+    done = sweep(plan, store, world=Choosy(), jobs=1)
     assert asked == [0, 4]
     assert done.skipped == [{"set": {"hop.bottleneck.qdisc": "codel"}, "reason": "no CoDel here"}]
     assert [one.indices for one in done.combinations] == [[0, 1, 2, 3]]
-    again = campaign.execute(plan, small, store, world=Choosy(), jobs=1)
+    again = sweep(plan, store, world=Choosy(), jobs=1)
     assert (asked, again.played) == ([0, 4, 4], 0), "what is there needs no asking"
     codel = load(small, [("hop.bottleneck.qdisc", "codel"), ("seeds", "5")])
     with pytest.raises(Refusal, match="nothing to run: no CoDel here"):
-        campaign.execute(codel, small, store, world=Refusing())
+        sweep(codel, store, world=Refusing())
 
 
-class Refusing(campaign.run.Simulator):
+class Refusing(Simulator):
     def refusal(self, plan: Any, index: int) -> str | None:
         return "no CoDel here"
 
 
 def test_an_error_in_a_run_ends_the_sweep_and_keeps_the_others(tmp_path: Path, small: Path) -> None:
-    class Breaking(campaign.run.Simulator):
+    class Breaking(Simulator):
         def play(self, plan: Any, index: int, *rest: Any, **more: Any) -> Any:
             if index == 5:
                 raise Refusal("broken")
@@ -553,11 +556,35 @@ def test_an_error_in_a_run_ends_the_sweep_and_keeps_the_others(tmp_path: Path, s
 
     store = Store(tmp_path / "store")
     with pytest.raises(Refusal, match="broken"):
-        campaign.execute(load(small, seeds=4), small, store, world=Breaking(), jobs=1)
+        sweep(load(small, seeds=4), store, world=Breaking(), jobs=1)
     assert rows(store.folder).num_rows == 5
 
 
-def test_a_pool_asks_for_work_only_when_a_core_is_free() -> None:
+@dataclass(frozen=True)
+class Numbers:
+    """Work on numbers: an `executors.Work`, and its own task."""
+
+    of: Callable[[int, Any], Any]
+    kept: list[Any] = field(default_factory=list)
+
+    @property
+    def task(self) -> Numbers:
+        return self
+
+    def play(self, item: int, progress: Any) -> Any:
+        return self.of(item, progress)
+
+    def reserve(self, item: int) -> AbstractContextManager[bool]:
+        return nullcontext(True)
+
+    def key(self, item: int) -> str:
+        return ""
+
+    def keep(self, items: Sequence[int], outcomes: Sequence[Any]) -> None:
+        self.kept += outcomes
+
+
+def test_an_executor_asks_for_work_only_when_a_core_is_free() -> None:
     asked: list[int] = []
 
     def todo(count: int) -> Iterator[int]:
@@ -565,15 +592,17 @@ def test_a_pool_asks_for_work_only_when_a_core_is_free() -> None:
             asked.append(number)
             yield number
 
-    for number, doubled in pool.each(todo(20), lambda number, _watch: 2 * number, jobs=3):
+    work = Numbers(lambda number, _progress: 2 * number)
+    for number, doubled in executors.Cores(3).each(todo(20), work):
         assert doubled == 2 * number
         assert len(asked) <= number + 2 * 3
     assert asked == list(range(20))
+    assert sorted(work.kept) == [2 * number for number in range(20)]
 
 
-def test_who_leaves_a_pool_stops_what_is_playing() -> None:
-    def endless(_number: int, watch: Any) -> bool:
-        while not watch.stopped:
+def test_who_leaves_an_executor_stops_what_is_playing() -> None:
+    def endless(_number: int, progress: Any) -> bool:
+        while not progress.stopped:
             time.sleep(0.01)
         return True
 
@@ -583,7 +612,7 @@ def test_who_leaves_a_pool_stops_what_is_playing() -> None:
 
     begin = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        list(pool.each(todo(), endless, jobs=4))
+        list(executors.Cores(4).each(todo(), Numbers(endless)))
     assert time.monotonic() - begin < 5
 
 
@@ -591,29 +620,29 @@ def test_where_nothing_is_to_be_played_nobody_waits(monkeypatch: pytest.MonkeyPa
     def wait(_seconds: float) -> None:
         raise AssertionError("waits for work that does not come")
 
-    monkeypatch.setattr(pool.time, "sleep", wait)
-    assert list(pool.each(iter(()), lambda _item, _watch: None)) == []
+    monkeypatch.setattr(executors.time, "sleep", wait)
+    assert list(executors.Cores().each(iter(()), Numbers(lambda _number, _progress: None))) == []
 
 
 def test_a_quick_look_is_a_tenth_with_every_value_and_whole_comparisons() -> None:
     runs = json.loads(load(ROOT / "experiments/001-codel/static.toml", [], None, None).runs())
     sets = [one["set"] for one in runs]
-    among = campaign.quick(sets)
+    among = pipeline.quick(sets)
     chosen = [one for one in sets if among(one)]
-    assert len(chosen) == pytest.approx(len(sets) / campaign.QUICK, rel=0.1)
+    assert len(chosen) == pytest.approx(len(sets) / pipeline.QUICK, rel=0.1)
     for key in sets[0]:
         assert {one[key] for one in chosen} == {one[key] for one in sets}, key
     links = Counter(json.dumps({key: one[key] for key in one if not key.endswith("qdisc")}) for one in chosen)
     assert set(links.values()) == {3}, "all disciplines on each link"
     part = [one for one in sets if one["hop.bottleneck.rate"] != "64kbit"]
-    before = campaign.quick(part)
+    before = pipeline.quick(part)
     kept = sum(among(one) for one in part if before(one)) / sum(map(before, part))
     assert kept > 0.99, "a sweep that is extended keeps what was played"
 
 
 def test_a_quick_look_has_every_value_of_a_small_sweep_too() -> None:
     sets = [{"hop.a.qdisc": q, "flow.b.count": n, "hop.a.rate": r} for q in "xy" for n in range(5) for r in "12"]
-    chosen = [one for one in sets if campaign.quick(sets)(one)]
+    chosen = [one for one in sets if pipeline.quick(sets)(one)]
     assert {one["flow.b.count"] for one in chosen} == set(range(5))
     assert {one["hop.a.rate"] for one in chosen} == set("12")
     assert len(chosen) < len(sets)
@@ -621,7 +650,7 @@ def test_a_quick_look_has_every_value_of_a_small_sweep_too() -> None:
 
 def test_a_quick_look_at_one_link_is_all_of_it() -> None:
     for sets in ([{"hop.a.qdisc": q} for q in "xy"], [{}]):
-        assert all(map(campaign.quick(sets), sets)), "its disciplines can't be compared on less"
+        assert all(map(pipeline.quick(sets), sets)), "its disciplines can't be compared on less"
 
 
 def test_the_whole_sweep_goes_on_after_a_quick_look(small: Path, sojourn: Run) -> None:

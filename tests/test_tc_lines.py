@@ -23,8 +23,8 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT, skip_loudly
-from sojourn import _core, sweep, tcline
+from conftest import ROOT, compare, skip_loudly
+from sojourn import _core, tcline
 from sojourn.cli import tables
 from sojourn.errors import Refusal
 from sojourn.kernel import places, source
@@ -68,7 +68,7 @@ done
 TCA_KIND, TCA_OPTIONS = 1, 2
 STRUCTURE = {"pfifo", "bfifo", "pfifo_head_drop", "prio"}
 """Disciplines whose options are a structure and not attributes; sfq's is one whose zeros stand for nothing given."""
-KINDS = [one["name"] for one in json.loads(_core.catalogue("disciplines"))]
+KINDS = [one["name"] for one in _core.catalogue("disciplines")]
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def tc(tmp_path_factory: pytest.TempPathFactory) -> Tc:
 def read(text: str) -> dict[str, Any] | str:
     """What sojourn reads, or the sentence with which it refuses."""
     try:
-        value: dict[str, Any] = json.loads(_core.qdisc(text))
+        value: dict[str, Any] = _core.qdisc(text)
     except _core.Error as error:
         return str(error)
     return value
@@ -442,7 +442,7 @@ def test_the_printed_commands_work_one_after_the_other_with_what_is_said_before_
     out = io.StringIO()
     with redirect_stdout(out), pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "400")
-        tables.show(sweep.compare(path).cases())
+        tables.show(compare(path).cases())
     printed = [line.replace(" && \\", " &&") for line in out.getvalue().split("On a router")[1].splitlines()]
     before, *commands = [line for line in "\n".join(printed).replace("&&\n", "&& ").splitlines() if line[:3] == "tc "]
     assert before == tcline.CLEAR

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from conftest import ROOT, Run
-from sojourn import _core, agree, campaign, headline, paired, plot, queues, report, screen, sweep, table, words
+from conftest import ROOT, Run, compare, sweep
+from sojourn import _core, agree, headline, paired, plot, queues, report, screen, table, words
 from sojourn.agree.judge import BY_NAME, Pair, rankings, summaries
 from sojourn.agree.judge import Run as Kept
 from sojourn.cases import Address, Cases, Flow, users_of
@@ -27,9 +27,10 @@ from sojourn.cli.agree import _tables as show_agreement
 from sojourn.errors import Refusal
 from sojourn.means import student
 from sojourn.plan import load
-from sojourn.run import Simulator
 from sojourn.store import Store
+from sojourn.until import FEWEST_SEEDS, Until
 from sojourn.words import time_text
+from sojourn.worlds import Simulator
 
 FEW = settings(
     max_examples=12,
@@ -144,13 +145,13 @@ def test_each_row_of_run_sweep_csv_and_agree_is_of_the_queue_that_it_names(
     place = tmp_path_factory.mktemp("drawn")
     file = place / "drawn.toml"
     file.write_text(text)
-    done = sweep.compare(file, seeds=seeds)
+    done = compare(file, seeds=seeds)
     runs = json.loads(done.json())["runs"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "400")
         of_run = printed(done.cases())
         check_rows_against_json(done.cases(), of_run, runs)
-        swept = campaign.execute(load(file, seeds=seeds), file, Store(place / "store"))
+        swept = sweep(load(file, seeds=seeds), Store(place / "store"))
         assert printed(swept.cases(100)) == of_run
     for row, run in zip(csv.DictReader(io.StringIO(table.as_csv(done.runs))), runs, strict=True):
         for name, hop in run["hops"].items():
@@ -170,7 +171,7 @@ def test_each_row_of_a_report_is_of_the_queue_that_it_names(
 ) -> None:
     place = tmp_path_factory.mktemp("drawn")
     (place / "drawn.toml").write_text(text)
-    done = sweep.compare(place / "drawn.toml", folder=place)
+    done = compare(place / "drawn.toml", folder=place)
     page = html.unescape(report.write(place, done.runs).read_text())
     runs = [record.result for record in done.runs]
     for one in (one for one in table.tables(done.cases()) if one.key == "queue"):
@@ -222,7 +223,7 @@ def test_no_line_is_wider_than_the_terminal_or_ends_with_a_blank(
         pairs = pairs_of_sim(file, seeds)
         out = io.StringIO()
         with redirect_stdout(out):
-            tables.show(sweep.compare(file, seeds=seeds).cases())
+            tables.show(compare(file, seeds=seeds).cases())
             show_agreement(pairs, summaries(pairs), rankings(pairs))
         for line in out.getvalue().splitlines():
             assert screen.length(line) <= columns
@@ -230,7 +231,7 @@ def test_no_line_is_wider_than_the_terminal_or_ends_with_a_blank(
 
 
 def test_queues_share_a_table_and_a_title_shares_the_line_of_the_heads_where_there_is_room() -> None:
-    cases = sweep.compare(ROOT / "scenarios/rrul.toml").cases()
+    cases = compare(ROOT / "scenarios/rrul.toml").cases()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "80")
         lines = printed(cases).splitlines()
@@ -304,7 +305,7 @@ def uplink(tmp_path: Path) -> Path:
 
 
 def test_a_sweep_of_the_uplink_shows_the_uplink(uplink: Path) -> None:
-    cases = sweep.compare(uplink).cases()
+    cases = compare(uplink).cases()
     assert cases.shown == ["home.reverse"]
     delays = [one for (one,) in cases.read(Address("sojourn_ms.p95", queues=("home.reverse",)))]
     assert delays == [pytest.approx(value, rel=0.05) for value in (463, 11.6, 11.5)]
@@ -313,7 +314,7 @@ def test_a_sweep_of_the_uplink_shows_the_uplink(uplink: Path) -> None:
 
 
 def test_rrul_shows_its_uplink_and_each_label_once() -> None:
-    cases = sweep.compare(ROOT / "scenarios/rrul.toml").cases()
+    cases = compare(ROOT / "scenarios/rrul.toml").cases()
     assert cases.shown == ["line.reverse", "line"]
     assert cases.labels("line.reverse") == ["pfifo limit 1000", "fq_codel", "cake bandwidth 4750kbit diffserv4"]
     assert cases.labels("line")[2] == "cake bandwidth 19mbit diffserv4"
@@ -321,7 +322,7 @@ def test_rrul_shows_its_uplink_and_each_label_once() -> None:
 
 
 def test_a_size_in_bdp_does_not_hide_why_a_discipline_has_no_command() -> None:
-    cases = sweep.compare(ROOT / "scenarios/static-1.5mbit.toml").cases()
+    cases = compare(ROOT / "scenarios/static-1.5mbit.toml").cases()
     found = {one.discipline: one for one in table.commands(cases)}
     assert found["codel limit 8bdp"].line == "tc qdisc replace dev eth0 root codel limit 100"
     red = found["red limit 8bdp variant ns2"]
@@ -342,7 +343,7 @@ def test_until_on_a_swept_reverse_queue_stops_by_that_queue(tmp_path: Path, upli
     for one in by_short["combinations"]:
         mean = one["measures"]["hops.home.reverse.sojourn_ms.p95"]
         assert mean["half_width"] <= 0.04 * mean["mean"] or one["seeds"] == 30
-    assert max(one["seeds"] for one in by_short["combinations"]) > campaign.FEWEST_SEEDS
+    assert max(one["seeds"] for one in by_short["combinations"]) > FEWEST_SEEDS
     assert by_name["played"] == 0, "the same seeds were enough"
 
 
@@ -361,7 +362,7 @@ def test_until_takes_up_and_down_and_refuses_a_flow_that_there_is_not(
 
 
 def test_until_watches_every_queue_that_is_swept(tmp_path: Path) -> None:
-    rule = campaign.Until.parse("sojourn_ms.p95 1")
+    rule = Until.parse("sojourn_ms.p95 1")
     steady, noisy = [10.0] * 8, [10.0, 30.0, 10.0, 30.0, 10.0, 30.0, 10.0, 30.0]
     assert rule.met_after([[one] for one in steady]) == 5
     assert rule.met_after(list(map(list, zip(steady, noisy, strict=True)))) is None
@@ -574,7 +575,7 @@ def test_settings_that_are_swept_disciplines_are_called_by_their_queue(tmp_path:
     path = tmp_path / "both.toml"
     text = UPLINK.replace('direction = "left"', 'direction = "left"\nstart = "uniform 0s..1s"')
     path.write_text(text.replace('"60s"', '"9s"').replace('"10s"', '"1s"') + '"hop.home.qdisc" = ["pfifo", "fq"]\n')
-    cases = sweep.compare(path, seeds=2).cases()
+    cases = compare(path, seeds=2).cases()
     made = table.differences_table(cases, paired.differences(cases))
     assert made
     assert made.title == "less pfifo at the same qdisc of home, seed by seed"
@@ -594,10 +595,10 @@ def test_four_disciplines_fit_two_screens_and_a_pipe_has_a_hundred_columns(sojou
 
 
 def test_several_hops_have_their_delays_together_in_a_row_of_the_path(sojourn: Run) -> None:
-    cases = sweep.compare(ROOT / "scenarios/two-hops.toml").cases()
+    cases = compare(ROOT / "scenarios/two-hops.toml").cases()
     (path,) = (one for one in table.tables(cases) if one.key == "path")
     (at,) = (place for place, column in enumerate(path.columns) if column.path == paired.MEAN_DELAY)
-    runs = sweep.compare(ROOT / "scenarios/two-hops.toml").runs
+    runs = compare(ROOT / "scenarios/two-hops.toml").runs
     for row, run in zip(path.rows, runs, strict=True):
         hops = run.result["hops"]
         mean = row.cells[at].mean
@@ -606,7 +607,7 @@ def test_several_hops_have_their_delays_together_in_a_row_of_the_path(sojourn: R
 
 
 def test_pings_say_what_the_path_adds_to_their_base_rtt() -> None:
-    done = sweep.compare(ROOT / "scenarios/rrul.toml")
+    done = compare(ROOT / "scenarios/rrul.toml")
     (pings,) = (one for one in table.tables(done.cases()) if one.key == "pings")
     (at,) = (place for place, column in enumerate(pings.columns) if column.above_base)
     for row, run in zip(pings.rows, done.runs, strict=True):
@@ -676,7 +677,7 @@ def test_the_headline_names_calls_pages_and_video_by_the_numbers_of_the_tables(t
         '[[flow]]\nname = "reader"\nkind = "web"\npage = true\ncount = 3\n'
         '[[flow]]\nname = "film"\nkind = "video"\n'
     )
-    cases = sweep.compare(path).cases()
+    cases = compare(path).cases()
     said = " ".join(headline.sentences(cases))
     found = {one.key: one for one in table.tables(cases)}
     mos = [row.cells[-1] for row in found["datagrams"].rows]
@@ -696,7 +697,7 @@ def test_labels_that_are_repeated_and_commands_are_those_of_their_queue(tmp_path
     keys = ["hop.home.qdisc", "hop.home.up.qdisc"]
     swept = f'zip = [{json.dumps(keys)}]\n"{keys[0]}" = [{", ".join(lines)}]\n"{keys[1]}" = [{", ".join(up)}]\n'
     path.write_text(UPLINK[: UPLINK.index("[sweep]")] + "[sweep]\n" + swept)
-    cases = sweep.compare(path).cases()
+    cases = compare(path).cases()
     assert cases.shown == ["home.reverse", "home"]
     assert [cases.short_labels(queue) == cases.labels(queue) for queue in cases.shown] == [True, True], "two are cake"
     for width in (40, 60, 80):
@@ -732,7 +733,7 @@ direction = "both"
 def test_a_queue_without_a_discipline_in_the_file_is_named_by_its_own_and_has_no_command(tmp_path: Path) -> None:
     path = tmp_path / "mirrored.toml"
     path.write_text(MIRRORED)
-    done = sweep.compare(path)
+    done = compare(path)
     cases = done.cases()
     assert cases.undescribed == ("home.reverse",)
     assert "home.reverse" in cases.shown
@@ -749,19 +750,19 @@ def test_a_queue_without_a_discipline_in_the_file_is_named_by_its_own_and_has_no
         assert " ".join(sentence.split()) in text
     for way in ('up = { qdisc = "codel" }', 'reverse = { qdisc = "codel" }'):
         path.write_text(MIRRORED.replace('qdisc = "fq_codel"\n', f'qdisc = "fq_codel"\n{way}\n'))
-        cases = sweep.compare(path).cases()
+        cases = compare(path).cases()
         assert (cases.undescribed, table.undescribed(cases)) == ((), [])
         titles = [one.title for one in table.tables(cases) if one.key == "queue"]
         assert titles == ["queue home", "queue home.reverse: codel limit 1000"]
     path.write_text(MIRRORED.replace('qdisc = "fq_codel"\n', 'qdisc = "fq_codel"\nup = { rate = "5mbit", }\n'))
-    assert sweep.compare(path).cases().compared == "home", "TOML 1.1, which Python may not read"
+    assert compare(path).cases().compared == "home", "TOML 1.1, which Python may not read"
     swept = MIRRORED.replace("hop.home.qdisc", "hop.home.up.qdisc")
     path.write_text(swept)
-    assert sweep.compare(path).cases().undescribed == ()
+    assert compare(path).cases().undescribed == ()
 
 
 def test_labels_about_no_queue_hold_for_both_directions_that_are_swept_together(tmp_path: Path) -> None:
-    cases = sweep.compare(ROOT / "scenarios/two-users.toml").cases()
+    cases = compare(ROOT / "scenarios/two-users.toml").cases()
     assert cases.short_labels() == ["fq_codel", "cake flows", "cake dual-dsthost or dual-srchost"]
     path = tmp_path / "zip.toml"
     keys = ["hop.home.qdisc", "hop.home.reverse.qdisc"]
@@ -773,7 +774,7 @@ def test_labels_about_no_queue_hold_for_both_directions_that_are_swept_together(
         path.write_text(
             f"{MIRRORED[: MIRRORED.index('[sweep]')]}[sweep]\n{swept}{json.dumps(keys[1])} = {json.dumps(up)}\n"
         )
-        assert sweep.compare(path).cases().short_labels() == expected
+        assert compare(path).cases().short_labels() == expected
     assert words.merged([("cake bandwidth 9mbit nat", "cake bandwidth 1mbit nat"), ("cake", "cake")]) == [
         "cake bandwidth 9mbit or 1mbit nat",
         "cake",
@@ -787,7 +788,7 @@ def test_a_schedule_is_named_by_its_changes_and_has_no_command(tmp_path: Path) -
     path = tmp_path / "schedule.toml"
     steps = '[["0s", "cake bandwidth 4mbit"], ["1s", "fq_codel"]]'
     path.write_text(MIRRORED.replace('["pfifo limit 100", "codel", "fq_codel"]', f'["cake bandwidth 4mbit", {steps}]'))
-    cases = sweep.compare(path).cases()
+    cases = compare(path).cases()
     assert cases.short_labels() == ["cake", "cake → fq_codel"]
     plain, changing = table.commands(cases)
     assert plain.line == "tc qdisc replace dev eth0 root cake bandwidth 4mbit"
@@ -899,7 +900,7 @@ def test_a_mean_over_fewer_seeds_than_the_case_has_says_so() -> None:
 def test_users_have_a_row_of_goodput_and_an_index_over_users(tmp_path: Path) -> None:
     path = tmp_path / "two-users.toml"
     path.write_text((ROOT / "scenarios/two-users.toml").read_text().replace('"30s"', '"6s"').replace('"5s"', '"2s"'))
-    done = sweep.compare(path, seeds=2)
+    done = compare(path, seeds=2)
     (users,) = (one for one in table.tables(done.cases()) if one.key == "users")
     assert [column.head for column in users.columns] == ["ann", "bob", "Jain index"]
     of = {"ann": "right", "bob": "right", "backup": "left", "call": "left"}
@@ -927,7 +928,7 @@ def test_users_have_a_row_of_goodput_and_an_index_over_users(tmp_path: Path) -> 
     assert isolated.cells[-1].mark != "worst"
     (bulk,) = (one for one in table.tables(done.cases()) if one.key == "bulk")
     assert "jain" not in {column.how for column in bulk.columns}, "over flows of several users it says little"
-    swept = campaign.execute(load(path, seeds=2), path, Store(tmp_path / "store"))
+    swept = sweep(load(path, seeds=2), Store(tmp_path / "store"))
     assert printed(swept.cases(100)) == printed(done.cases())
 
 
@@ -954,6 +955,6 @@ def test_the_headline_makes_no_winner_where_there_is_none() -> None:
 
 
 def test_where_a_queue_only_moves_to_another_hop_the_headline_is_about_the_path() -> None:
-    said = headline.sentences(sweep.compare(ROOT / "scenarios/two-hops.toml").cases())
+    said = headline.sentences(compare(ROOT / "scenarios/two-hops.toml").cases())
     assert said[0].startswith("router.rate 1.9 Mbit/s keeps delay lowest")
     assert "the path's queues to the right together" in said[0]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -29,7 +28,8 @@ from pages import filled
 from sojourn import _core, plot
 from sojourn.kernel import find
 from sojourn.kernel.run import Guests
-from sojourn.plan import load, sift
+from sojourn.plan import load
+from sojourn.worlds import playable
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/explanation/sim-and-kernel.md"
@@ -94,7 +94,7 @@ class Pair:
 
 def row(scenario: str, world: str, output: _core.Output) -> Row:
     """The numbers at the rightward hop where packets wait longest."""
-    run = json.loads(output.result())
+    run = output.result()
     hops = {name: hop for name, hop in run["hops"].items() if not name.endswith(".reverse")}
     hop = max(hops.values(), key=lambda one: one["sojourn_ms"]["mean"])
     sojourn = hop["sojourn_ms"]
@@ -116,7 +116,7 @@ def play(name: str, wanted: Sequence[str]) -> list[Row]:
     """A scenario in these worlds: all combinations that the kernel can play, all seeds."""
     plan, single = (load(ROOT / f"scenarios/{name}.toml", sets, 1, SEEDS) for sets in ((), (PACKET_BY_PACKET,)))
     guests = Guests()
-    playable, _ = sift(plan, lambda index: guests.refusal(plan, index))
+    both, _ = playable(guests, plan)
 
     def simulated(index: int) -> _core.Output | None:
         return plan.run(index, series=False)
@@ -140,7 +140,7 @@ def play(name: str, wanted: Sequence[str]) -> list[Row]:
         return row(name, job[0], output)
 
     with ThreadPoolExecutor(max_workers=JOBS) as pool:
-        return list(pool.map(one, [(world, index) for world in wanted for index in playable]))
+        return list(pool.map(one, [(world, index) for world in wanted for index in both]))
 
 
 def now() -> str:

@@ -19,8 +19,8 @@ from pages import filled
 from sojourn import _core, claims, records
 from sojourn.cli.claims import as_dict, told
 from sojourn.cli.run import world_of
+from sojourn.means import Mean
 from sojourn.store import FACTS, Store
-from sojourn.sweep import Mean
 
 BEGIN, END = "<!-- verdicts: written by tools/claims_page.py -->", "<!-- end of verdicts -->"
 WORLDS = ("sim", "kernel")

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 from matplotlib.image import imread
 
-from sojourn import report, sweep
+import sojourn as sj
+from sojourn import report
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs/fading-link.png"
@@ -28,7 +29,7 @@ def alike(one: Path, other: Path) -> bool:
 def main() -> int:
     """Runs the scenario and copies the picture of its queue; with --check, 1 if README's is another."""
     with tempfile.TemporaryDirectory() as folder:
-        done = sweep.compare(ROOT / "scenarios/fading-link.toml", folder=Path(folder))
+        done = sj.run(ROOT / "scenarios/fading-link.toml", out=Path(folder) / "out")
         report.write(Path(folder), done.runs)
         drawn = Path(folder) / report.PICTURES / "sojourn-bottleneck.png"
         if "--check" not in sys.argv:

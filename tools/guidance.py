@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from sojourn import sweep
+import sojourn as sj
 
 HERE = Path(__file__).resolve().parent
 ADVICE, MEASURED = HERE / "guidance.toml", HERE / "guidance.csv"
@@ -74,7 +74,7 @@ def play(folder: Path, link: str, played: Sequence[str]) -> list[list[str]]:
     file.write_text(SCENARIO.format(**about, lines=json.dumps(list(played))), encoding="utf-8")
     base = float(about["rtt"].removesuffix("ms"))
     found: dict[str, list[tuple[float, float, float]]] = {}
-    for record in sweep.compare(file, seeds=SEEDS).runs:
+    for record in sj.run(file, seeds=SEEDS, series=False).runs:
         hop = record.result["hops"]["link"]
         (ping,) = [flow for flow in record.result["flows"] if flow["name"] == "ping"]
         numbers = (100 * hop["utilisation"], ping["rtt_ms"]["p95"] - base, hop["sojourn_ms"]["p95"])

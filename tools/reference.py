@@ -36,10 +36,10 @@ def escaped(text: str) -> str:
 
 def disciplines() -> dict[str, str]:
     """A page for every discipline, and one that lists them."""
-    known = json.loads(_core.catalogue("disciplines"))
+    known = _core.catalogue("disciplines")
     rows = [f"| [`{one['name']}`](disciplines/{one['name']}.md) | {escaped(one['doc'])} |" for one in known]
     listed = "\n".join(["# Queue disciplines", "", "| discipline | what it does |", "|---|---|", *rows])
-    others = [f"| `{one['name']}` | {escaped(one['instead'])} |" for one in json.loads(_core.catalogue("elsewhere"))]
+    others = [f"| `{one['name']}` | {escaped(one['instead'])} |" for one in _core.catalogue("elsewhere")]
     listed += "\n".join(
         [
             "",
@@ -127,7 +127,7 @@ def _parameter(parameter: dict[str, Any]) -> str:
 
 def reasons() -> str:
     """The closed list of drop reasons."""
-    reasons = json.loads(_core.catalogue("reasons"))
+    reasons = _core.catalogue("reasons")
     listed = "\n".join(f"- `{one['reason']}`: {one['meaning']}" for one in reasons)
     return (
         "# Why packets are dropped\n\nA closed list: every world, file and table uses these names and no others.\n"

@@ -14,7 +14,9 @@ from typing import Any
 import pyarrow as pa
 from website_tree import ROOT, cell, toctree
 
-from sojourn import columns, sweep
+import sojourn as sj
+from sojourn import columns
+from sojourn.plan import load
 from sojourn.table import number
 
 METERS = ROOT / "crates/measure/src"
@@ -261,7 +263,7 @@ def measure_pages() -> dict[str, str]:
 def play(scenario: str, sets: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
     """The runs of a scenario's sweep, with the first seed."""
     path = ROOT / f"scenarios/{scenario}.toml"
-    return [one.result for one in sweep.compare(path, sets, seeds=1).runs]
+    return [one.result for one in sj.run(load(path, sets, seeds=1), series=False).runs]
 
 
 def page(measure: Measure, runs: Sequence[Mapping[str, Any]]) -> str:

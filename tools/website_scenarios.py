@@ -13,7 +13,8 @@ from pathlib import Path
 from guidance import advice
 from website_tree import Tree, narrow_name, picture_of, toctree
 
-from sojourn import pictures, plan, plot, queues, sweep
+import sojourn as sj
+from sojourn import cases, pictures, plan, plot, queues
 
 FADING = '[["0s", "20mbit"], ["20s", "5mbit"], ["40s", "20mbit"]]'
 STEADY = '"5mbit"'
@@ -78,8 +79,8 @@ def draw(files: Mapping[Path, Path], name: str = "") -> None:
 
 def _draw(file: Path, out: Path, name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        runs = sweep.compare(file, seeds=1, jobs=1, folder=Path(folder)).runs
-    made = pictures.pictures(sweep.combinations(runs), queues.compared_in([record.result for record in runs]))
+        runs = sj.run(plan.load(file, seeds=1), on=1, out=Path(folder) / "out").runs
+    made = pictures.pictures(cases.case_list(runs), queues.compared_in([record.result for record in runs]))
     picture = next(one for one in made if name in ("", one.name))
     assert picture.narrow is not None
     out.parent.mkdir(parents=True, exist_ok=True)

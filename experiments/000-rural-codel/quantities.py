@@ -16,7 +16,7 @@ import numpy as np
 
 from sojourn import _core
 from sojourn.claims import Floats, Quantities, Runs, least, most
-from sojourn.sweep import mean_of
+from sojourn.means import mean_of
 
 Needs = Mapping[str, Runs]
 

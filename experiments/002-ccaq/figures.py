@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from sojourn import charts, claims, plot
 from sojourn.claims import Floats, Runs
 from sojourn.figures import Drawing
-from sojourn.sweep import Mean
+from sojourn.means import Mean
 
 Needs = Mapping[str, Runs]
 Q = claims.module(Path(__file__).with_name(claims.QUANTITIES))

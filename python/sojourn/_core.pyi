@@ -79,12 +79,42 @@ class Fonts:
         corner that is no finite number is left out.
         """
 
+class PlannedRun(TypedDict):
+    """A run of a plan."""
+
+    set: dict[str, Any]
+    """Each swept or set key with its value as written. The runs of a combination share one dictionary."""
+    seed: int
+    duration_s: float
+
 @final
 class Plan:
     """A scenario file, checked, with its sweep laid out."""
 
     @staticmethod
-    def load(path: str, sets: Sequence[tuple[str, str]], seed: int | None, seeds: int | None) -> Plan: ...
+    def load(path: str, sets: Sequence[tuple[str, str]], seed: int | None, seeds: int | None) -> Plan:
+        """Reads and checks a file."""
+    @staticmethod
+    def parse(
+        text: str,
+        path: str,
+        sets: Sequence[tuple[str, str]],
+        seed: int | None,
+        seeds: int | None,
+        *,
+        lines: bool = True,
+    ) -> Plan:
+        """Reads and checks a scenario's text. `path` is where its file would be: files that it names are beside it.
+
+        Without `lines`, errors name keys and values only.
+        """
+    @staticmethod
+    def restore(portable: str) -> Plan:
+        """The plan of a text that `portable` returned. No file is read."""
+    def reseeded(self, seed: int | None, seeds: int | None) -> Plan:
+        """The same scenario with other seeds: the first one, and how many. What is None stays as it was."""
+    def portable(self) -> str:
+        """The plan as text, with all that the files named in the scenario contain. Pickle uses it."""
     def __len__(self) -> int: ...
     @property
     def title(self) -> str: ...
@@ -93,14 +123,19 @@ class Plan:
         """The scenario file's text."""
     @property
     def warnings(self) -> list[str]: ...
-    def skipped(self) -> str:
-        """JSON: what the simulator cannot express: a list of `set` and `reason`."""
-    def runs(self) -> str:
-        """JSON: `set`, `seed` and `duration_s` of each run."""
-    def describe(self, index: int) -> str:
-        """JSON: the queues and flows of a run."""
-    def rates(self, index: int) -> str:
-        """JSON: `duration_s` and `links`, those whose rate changes: the mean in each of 64 equal parts of a run."""
+    @property
+    def file(self) -> str:
+        """The file as the caller named it."""
+    @property
+    def skipped(self) -> list[dict[str, Any]]:
+        """What no world can play yet: `set` and `reason`."""
+    @property
+    def runs(self) -> list[PlannedRun]:
+        """Each run, in order. The list is the plan's own: it is not to be changed."""
+    def describe(self, index: int) -> dict[str, Any]:
+        """The queues and flows of a run."""
+    def rates(self, index: int) -> dict[str, Any]:
+        """`duration_s`, and `links` whose rate changes: the mean in each of 64 equal parts of a run."""
     def draws(self, index: int) -> list[str]:
         """What a run draws at random in the simulator, in words; empty if every seed gives the same run."""
     def run(
@@ -166,10 +201,10 @@ class Plan:
 class Output:
     """What came out of one run."""
 
-    def result(self) -> str:
-        """JSON: the run's entry in `runs`."""
-    def about(self) -> str:
-        """JSON: the run's queues and flows."""
+    def result(self) -> dict[str, Any]:
+        """The run's entry in `runs` of the JSON."""
+    def about(self) -> dict[str, Any]:
+        """The run's queues and flows."""
     def series(self) -> dict[str, Mapping[str, NDArray[Any]]]:
         """By link, columns over time."""
     def distributions(self) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
@@ -187,8 +222,8 @@ class Output:
 
 def replay(
     trace: bytes, name: str, qdisc: str, rate: str | None, mtu: int, told: int | None = None
-) -> tuple[bytes, list[str], str]:
-    """The fates of a trace's packets as CSV; warnings; and the counters as JSON, as `tc -s -j qdisc show` prints them.
+) -> tuple[bytes, list[str], dict[str, Any] | None]:
+    """The fates of a trace's packets as CSV; warnings; and the counters, with the keys of `tc -s -j qdisc show`.
 
     `rate` is a server's, which makes the dequeues; `told` the link's, for disciplines that configure themselves by it.
     """
@@ -211,15 +246,18 @@ def paste(line: str, device: str) -> tuple[str | None, str]:
     Raises `Error` for a line that is not a discipline's.
     """
 
-def qdisc(line: str) -> str:
-    """JSON of a line of tc words: `kind`, `full` (nothing left out), `tc` (those of them that tc takes, or null), and
+def qdisc(line: str) -> dict[str, Any]:
+    """What a line of tc words says: `kind`, `full` (nothing left out), `tc` (those of them that tc takes, or null), and
     `values` by name in base units."""
 
-def catalogue(what: str) -> str:
-    """JSON: one of the tables `disciplines`, `elsewhere`, `keys`, `reasons`."""
+def catalogue(what: str) -> list[dict[str, Any]]:
+    """One of the tables `disciplines`, `elsewhere`, `keys`, `reasons`."""
 
 def counters(line: str) -> list[str]:
     """The names of the counters of a discipline, given as a `tc` line."""
+
+def to_toml(tables: Mapping[str, Any]) -> str:
+    """A dictionary as the text of a TOML file: text, numbers, truth values, lists and dictionaries."""
 
 def schema() -> str:
     """The JSON schema of scenario files."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from sojourn import identity, queues, words
+from sojourn.records import RunRecord
 
 Values = list[list[float | None]]
 """A list for each case, with a value for each of its seeds."""
@@ -302,6 +303,59 @@ def _leaf(value: Any, path: str) -> float | None:
     for key in path.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
     return None if value is None else float(value)
+
+
+# ---- each case with its runs ----
+
+
+@dataclass(frozen=True)
+class Case:
+    """One of the cases: its runs, which differ in their seed only."""
+
+    label: str
+    """What tells it apart from the others; where nothing varies, the discipline of the queue that is compared."""
+    qdisc: str
+    """The discipline line of the queue that is compared."""
+    runs: list[RunRecord]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """By queue, its label in a table or picture of that queue."""
+
+    @property
+    def first(self) -> RunRecord:
+        """The run with the first seed."""
+        return self.runs[0]
+
+    def label_at(self, hop: str) -> str:
+        """The label of a row of this queue's numbers."""
+        return self.labels.get(hop, self.label)
+
+    def hop(self, name: str) -> list[dict[str, Any]]:
+        """One hop's numbers, of every seed."""
+        return [record.result["hops"][name] for record in self.runs]
+
+
+def case_list(runs: Sequence[RunRecord]) -> list[Case]:
+    """Runs grouped by what was set, in order, with labels that say only what differs."""
+    found = of_records(runs)
+    groups = grouped(runs).values()
+    said = {queue: found.labels(queue) for queue in found.queues}
+    return [
+        Case(
+            label=said[found.compared][place],
+            qdisc=found.qdiscs[place].get(found.compared, ""),
+            runs=group,
+            labels={queue: of_queue[place] for queue, of_queue in said.items()},
+        )
+        for place, group in enumerate(groups)
+    ]
+
+
+def qdisc_of(record: RunRecord, hop: str) -> str:
+    """A queue's discipline in a run, as `tc` writes it."""
+    for described in record.about["hops"]:
+        if described["name"] == hop:
+            return str(described["qdisc"])
+    return ""
 
 
 # ---- labels ----

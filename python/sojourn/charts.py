@@ -17,9 +17,9 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLo
 from numpy.typing import NDArray
 
 from sojourn import plot
+from sojourn.means import Mean, mean_of
 from sojourn.records import RunRecord
 from sojourn.sheet import Scale
-from sojourn.sweep import Mean, mean_of
 from sojourn.words import time_text
 
 Floats = NDArray[np.float64]

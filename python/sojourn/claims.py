@@ -24,11 +24,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sojourn import _core, campaign, measures, plan, records, run
+from sojourn import _core, measures, pipeline, plan, records, worlds
 from sojourn.cases import shared_name
 from sojourn.errors import NothingToRun, Refusal, nearest_of
+from sojourn.executors import Executor
+from sojourn.means import Mean, mean_of
+from sojourn.results import Results
+from sojourn.runs import RunsInStore
 from sojourn.store import Store
-from sojourn.sweep import Mean, mean_of
 
 Floats = NDArray[np.float64]
 Quantities = Mapping[str, Floats | Sequence[float] | float]
@@ -434,10 +437,10 @@ def gather(
     experiment: Experiment,
     needs: Collection[str],
     store: Store,
-    world: run.World,
+    world: worlds.World,
     *,
     seeds: int | None = None,
-    jobs: int | None = None,
+    executor: Executor | None = None,
     play: bool = True,
     tell: Callable[[float, float], None] = lambda _done_s, _all_s: None,
 ) -> Found:
@@ -461,14 +464,13 @@ def gather(
         def tell_all(done_s: float, _all_s: float, before: float = before) -> None:
             tell(before + done_s, whole)
 
+        stored = RunsInStore(store, need.series)
         try:
-            swept = campaign.execute(
+            done = pipeline.execute(
                 one,
-                need.file,
-                store,
+                stored,
                 world=world,
-                jobs=jobs,
-                series=need.series,
+                executor=executor,
                 among=need.among,
                 only_read=not play,
                 tell=tell_all,
@@ -477,20 +479,20 @@ def gather(
             found.refused[need.name] = str(error)
             continue
         before += length
-        found.played += swept.played
-        if swept.interrupted:
+        found.played += done.played
+        if done.interrupted:
             found.interrupted = True
             break
-        if why := next((each["reason"] for each in swept.skipped if need.among(each["set"])), None):
+        if why := next((each["reason"] for each in done.skipped if need.among(each["set"])), None):
             found.refused[need.name] = why
             continue
-        if not play and (lacking := sum(map(bool, swept.ids)) - swept.count):
+        if not play and (lacking := len(stored.ids) - done.count):
             if why := _refusal(one, need, world):
                 found.refused[need.name] = why
             else:
                 found.lacking[need.name] = lacking
             continue
-        found.runs[need.name] = _runs_of(swept, series=need.series)
+        found.runs[need.name] = _runs_of(done, store if need.series else None)
     return found
 
 
@@ -500,29 +502,28 @@ def lacking(experiment: Experiment, name: str, found: Found, world: str) -> str:
     return f"{found.lacking[name]} of the runs of {where}, are not there: play them without --check"
 
 
-def _refusal(one: _core.Plan, need: Need, world: run.World) -> str | None:
+def _refusal(one: _core.Plan, need: Need, world: worlds.World) -> str | None:
     """Why the world can't play one of the combinations, if it can't."""
     places: dict[str, int] = {}
-    for place, entry in enumerate(plan.runs(one)):
+    for place, entry in enumerate(one.runs):
         if need.among(entry["set"]):
             places.setdefault(json.dumps(entry["set"]), place)
     return next((why for place in places.values() if (why := world.refusal(one, place))), None)
 
 
 def _simulated_s(one: _core.Plan, need: Need) -> float:
-    chosen = (entry for entry in plan.runs(one) if need.among(entry["set"]))
+    chosen = (entry for entry in one.runs if need.among(entry["set"]))
     return math.fsum({json.dumps([entry["set"], entry["seed"]]): entry["duration_s"] for entry in chosen}.values())
 
 
-def _runs_of(swept: campaign.Swept, *, series: bool) -> Runs:
-    indices = [index for one in swept.combinations for index in one.indices]
-    sets = [one.set for one in swept.combinations for _ in one.indices]
+def _runs_of(done: Results, store: Store | None) -> Runs:
+    sets = [one.set for one in done.combinations for _ in one.indices]
     tables, places = [], []
-    for at, table in swept.store.batches([swept.ids[index] for index in indices], ("seed", *measures.COLUMNS)):
+    for at, table in done.kept.batches(done.indices, ("seed", *measures.COLUMNS)):
         tables.append(table)
         places += at
     table = pa.concat_tables(tables).take(np.argsort(places))
-    return Runs(next(iter(swept.hops)), sets, table["seed"].to_pylist(), table, swept.store if series else None)
+    return Runs(next(iter(done.hops)), sets, table["seed"].to_pylist(), table, store)
 
 
 # ---- the verdict ----

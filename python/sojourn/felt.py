@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sojourn import plot, queues
+from sojourn.cases import Case
 from sojourn.cases import goodput as goodput_of_run
+from sojourn.means import Mean, mean_of
 from sojourn.plot import INK, NARROW, WIDTH, Data, Line, Picture
 from sojourn.records import RunRecord
 from sojourn.rows import Row, qdisc_at, rows_of
 from sojourn.sheet import Axes, Scale, Sheet
-from sojourn.sweep import Combination, Mean, mean_of
 from sojourn.words import NOTHING, rate_text, short_name, time_text
 
 NAME = "summary"
@@ -97,14 +98,14 @@ def of_queue(hop: str, words: str, *, first: bool) -> Measure:
     return Measure(name, f"wait in the queue{words}", "ms", read, f"The wait is that of packets in “{hop}”.", hop)
 
 
-def of_hop(combinations: Sequence[Combination], hop: str) -> str:
+def of_hop(combinations: Sequence[Case], hop: str) -> str:
     """Which queue it is, for the title, if several are shown."""
     results = [record.result for one in combinations for record in one.runs]
     alone = len(results[0]["hops"]) <= 2 and not hop.endswith(queues.REVERSE) and queues.shown_in(results) == [hop]
     return "" if alone else f" of {hop}"
 
 
-def measures(combinations: Sequence[Combination], hop: str) -> list[Measure]:
+def measures(combinations: Sequence[Case], hop: str) -> list[Measure]:
     """What to show of these runs: the queue, what the flows have, and other queues where there is room."""
     runs = [record for one in combinations for record in one.runs]
     names = queues.shown_in([record.result for record in runs])
@@ -118,13 +119,13 @@ def measures(combinations: Sequence[Combination], hop: str) -> list[Measure]:
     return [waits[0], *there, *waits[1:]][:MOST_PANELS]
 
 
-def goodput(combination: Combination) -> float:
+def goodput(combination: Case) -> float:
     """Mbit/s of all flows together, averaged over the seeds."""
     found = mean_of([goodput_of_run(record.result) for record in combination.runs])
     return found.value if found else 0.0
 
 
-def means(combination: Combination, measure: Measure) -> tuple[Mean | None, Mean | None]:
+def means(combination: Case, measure: Measure) -> tuple[Mean | None, Mean | None]:
     """Median and 95th percentile over the seeds that have them."""
     found = [measure.read(record) for record in combination.runs]
     return mean_of([one and one[0] for one in found]), mean_of([one and one[1] for one in found])

@@ -50,10 +50,15 @@ def of_run(scenario: str, seed: int, world: str, engine: str) -> Identity:
     return Identity(digest([scenario, seed, world]), engine)
 
 
+def document_of(text: str) -> dict[str, Any]:
+    """A scenario file's text as tables. Raises ValueError if it is TOML 1.1, which only the scenario's reader reads."""
+    return tomllib.loads(text)
+
+
 def document(text: str) -> dict[str, Any]:
-    """A scenario file's text as tables; empty if it is TOML 1.1, which only the scenario's own reader reads."""
+    """As `document_of`, but empty if it is TOML 1.1."""
     try:
-        return tomllib.loads(text)
+        return document_of(text)
     except tomllib.TOMLDecodeError:
         return {}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -50,3 +50,8 @@ def seeds_for(half_width: float, mean: Mean) -> int | None:
     while student(0.975, count - 1) * spread / math.sqrt(count) > half_width:
         count += 1
     return count
+
+
+def present(values: Iterable[float]) -> list[float | None]:
+    """Values with None in place of NaN."""
+    return [None if math.isnan(value) else float(value) for value in values]

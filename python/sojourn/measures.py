@@ -168,21 +168,24 @@ def _about(address: str) -> tuple[str, str]:
     return (section, _split(way, kind)[0]) if kind else ("", "")
 
 
-def refuse_unknown(address: str, addresses: Sequence[str], kinds: Mapping[str, str]) -> None:
-    """Refuses what is not in `addresses` and says what is there instead; `kinds` is `flows` of `known`."""
+def refuse_unknown(address: str, addresses: Sequence[str], kinds: Mapping[str, str], asked: str = "--until") -> None:
+    """Refuses what is not in `addresses` and says what is there instead; `kinds` is `flows` of `known`.
+
+    `asked` says who asked for it.
+    """
     if address in addresses:
         return
     section, name = _about(address)
     names = dict.fromkeys(name for of, name in map(_about, addresses) if of == section)
     path = address.removeprefix(f"{section}.{name}.")
     if section and name not in names and path in _paths(columns.HOP if section == "hops" else columns.FLOW):
-        raise Refusal(f"--until: {address}: {name} is none of the {section}: expected one of {', '.join(names)}")
+        raise Refusal(f"{asked}: {address}: {name} is none of the {section}: expected one of {', '.join(names)}")
     if section == "flows" and name in names and path in _paths(columns.FLOW):
         kind = {shared_name(flow): kind for flow, kind in kinds.items()}[name]
         instead = listed(address, addresses)
-        raise Refusal(f"--until: {address}: flows of kind {kind} never have {path}: expected {instead}")
+        raise Refusal(f"{asked}: {address}: flows of kind {kind} never have {path}: expected {instead}")
     hint = nearest_of(address, addresses, 0.3)
-    raise Refusal(f"--until: {address}: no such measure: expected one such as hops.NAME.sojourn_ms.p95{hint}")
+    raise Refusal(f"{asked}: {address}: no such measure: expected one such as hops.NAME.sojourn_ms.p95{hint}")
 
 
 def listed(address: str, addresses: Iterable[str]) -> str:

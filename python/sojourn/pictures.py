@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn import felt, plot, queues, swept
+from sojourn.cases import Case
+from sojourn.means import mean_of
 from sojourn.plot import INK, QUIET, WIDTH, Data, Line, Picture
 from sojourn.rows import Row, rows_of
 from sojourn.sheet import Axes, Scale, Sheet, plain_numbers, steps
-from sojourn.sweep import Combination, mean_of
 from sojourn.words import link_rate_text, number_text, percent_text, rate_text, time_text
 
 MOST_ROWS = 16
@@ -54,7 +55,7 @@ class Layout:
 WIDE, NARROW = Layout(WIDTH, 2.4, beside=True), Layout(plot.NARROW, 0.25, beside=False)
 
 
-def pictures(combinations: Sequence[Combination], hop: str) -> list[Picture]:
+def pictures(combinations: Sequence[Case], hop: str) -> list[Picture]:
     """Every picture of a report, the most telling first; `hop` is the queue that is compared.
 
     A sweep over a number in more combinations than there can be rows has its curves only.
@@ -65,14 +66,14 @@ def pictures(combinations: Sequence[Combination], hop: str) -> list[Picture]:
     return _with_rows(combinations, hop, curves)
 
 
-def without_series(combinations: Sequence[Combination], hop: str) -> list[Picture]:
+def without_series(combinations: Sequence[Case], hop: str) -> list[Picture]:
     """The pictures of a report that need no series: curves over a swept number, and the summary if there is room."""
     curves = swept.picture(combinations, hop)
     summary = felt.picture(rows_of(combinations, hop), hop) if len(combinations) <= MOST_ROWS else None
     return [picture for picture in (curves, summary) if picture is not None]
 
 
-def _with_rows(combinations: Sequence[Combination], hop: str, curves: Picture | None) -> list[Picture]:
+def _with_rows(combinations: Sequence[Case], hop: str, curves: Picture | None) -> list[Picture]:
     shown = list(combinations[:MOST_ROWS])
     names = queues.shown_in([record.result for one in combinations for record in one.runs])
     ordered = [hop, *(name for name in names if name != hop)]
@@ -200,14 +201,14 @@ def _row_block(row: Row, rows: Sequence[Row], hop: str, numbers: Numbers, layout
     return [*name, *rests, *plot.lines(" · ".join(pairs), layout.words, 8.5, INK)]
 
 
-def _own_rate(combination: Combination, hop: str) -> str:
+def _own_rate(combination: Case, hop: str) -> str:
     """The rate of a row's link in words."""
     rates = combination.first.rates[hop]["mbit"]
     least, most = link_rate_text(min(rates)), link_rate_text(max(rates))
     return f"link {least}" if least == most else f"link {least} to {most}"
 
 
-def _series(combination: Combination, hop: str) -> dict[str, NDArray[Any]] | None:
+def _series(combination: Case, hop: str) -> dict[str, NDArray[Any]] | None:
     series = combination.first.series.get(hop)
     return dict(series) if series and len(series["time_s"]) else None
 
@@ -229,7 +230,7 @@ def _averaged(rows: Sequence[Row]) -> str:
     return ", averaged over the seeds." if len(rows[0].combination.runs) > 1 else "."
 
 
-def average(combination: Combination, hop: str, *path: str) -> float | None:
+def average(combination: Case, hop: str, *path: str) -> float | None:
     """A number of the hop, averaged over the seeds that have it."""
     values: list[Any] = []
     for value in combination.hop(hop):
@@ -292,7 +293,7 @@ def _delay_over_time(rows: list[Row], hop: str) -> Picture | None:
     )
 
 
-def _delay_numbers(combination: Combination, hop: str) -> list[tuple[str, str]]:
+def _delay_numbers(combination: Case, hop: str) -> list[tuple[str, str]]:
     words = (("median", "p50"), ("95 % below", "p95"), ("longest", "max"))
     delays = [(word, time_text(average(combination, hop, "sojourn_ms", key))) for word, key in words]
     return [*delays, ("link busy", percent_text(average(combination, hop, "utilisation")))]
@@ -355,7 +356,7 @@ def _whole_percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def _use_numbers(combination: Combination, hop: str, alone: bool) -> list[tuple[str, str]]:
+def _use_numbers(combination: Case, hop: str, alone: bool) -> list[tuple[str, str]]:
     busy = ("link busy", percent_text(average(combination, hop, "utilisation")))
     return [busy, ("goodput", rate_text(felt.goodput(combination)))] if alone else [busy]
 
@@ -373,7 +374,7 @@ def _used_share(one: Mapping[str, NDArray[Any]], target_s: float = 1.0) -> tuple
 # ---- distribution ----
 
 
-def _pooled(combination: Combination, hop: str) -> tuple[NDArray[Any], NDArray[Any]] | None:
+def _pooled(combination: Case, hop: str) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """The mean over seeds of the distribution functions."""
     found = [record.distribution[hop] for record in combination.runs if record.distribution.get(hop)]
     found = [one for one in found if one["ms"]]

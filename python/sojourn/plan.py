@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import site
 import sysconfig
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from sojourn import _core
 from sojourn.errors import Refusal, nearest_of
@@ -62,26 +59,3 @@ def refuse_other_than_utf8(text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise _core.Error(f"{text.encode(errors='replace').decode()}: expected text in UTF-8") from error
-
-
-@lru_cache(maxsize=1)  # thousands of runs are many megabytes
-def runs(plan: _core.Plan) -> list[dict[str, Any]]:
-    """A plan's runs: `set`, `seed`, `duration_s`, in their order. Who asks next mostly asks for the same."""
-    found: list[dict[str, Any]] = json.loads(plan.runs())
-    return found
-
-
-def sift(plan: _core.Plan, refusal: Callable[[int], str | None]) -> tuple[list[int], list[dict[str, Any]]]:
-    """A plan's runs that nothing speaks against, and `set` and `reason` of the others, once a combination."""
-    chosen: list[int] = []
-    refused: list[dict[str, Any]] = []
-    reasons: dict[str, str | None] = {}
-    for index, one in enumerate(runs(plan)):
-        key = json.dumps(one["set"])
-        if key not in reasons:
-            reasons[key] = refusal(index)
-            if reasons[key] is not None:
-                refused.append({"set": one["set"], "reason": reasons[key]})
-        if reasons[key] is None:
-            chosen.append(index)
-    return chosen, refused

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn import _core
+from sojourn.cases import Case
 from sojourn.records import write_bytes
-from sojourn.sweep import Combination
 from sojourn.words import disciplines_of, link_rate_text, rate_text, rows_as_csv
 
 if TYPE_CHECKING:
@@ -402,13 +402,13 @@ def footer_block(text: str, width: float) -> list[Line]:
     return lines(text, width - 2 * EDGE, 7.5)
 
 
-def provenance(combinations: Sequence[Combination]) -> str:
+def provenance(combinations: Sequence[Case]) -> str:
     """The scenario's title, and where the numbers come from."""
     title = " ".join(combinations[0].first.title.split())
     return f"{title}  ·  {origin(combinations)}"
 
 
-def origin(combinations: Sequence[Combination]) -> str:
+def origin(combinations: Sequence[Case]) -> str:
     """Seeds, world and version."""
     first = combinations[0].first
     seeds = sorted({record.seed for combination in combinations for record in combination.runs})

@@ -70,6 +70,13 @@ def queue_of_key(key: str, queues: Collection[str]) -> str | None:
     return None
 
 
+def named(word: str, queues: Collection[str]) -> str | None:
+    """The queue of this name, or of a home user's: `home.up` is `home.reverse`, `home.down` is `home`."""
+    if word in queues:
+        return word
+    return queue_of_key(f"hop.{word}.qdisc", queues)
+
+
 def swept(sets: Iterable[Mapping[str, Any]], queues: Sequence[str]) -> list[str]:
     """The queues that `[sweep]` or `--set` name, in the order of the path."""
     keys = dict.fromkeys(key for chosen in sets for key in chosen)

@@ -272,6 +272,18 @@ def read_flow_series(path: Path) -> dict[str, Columns]:
         raise RecordError(f"{path}: not a Parquet file ({str(error).splitlines()[0]})") from error
 
 
+def read_packets(path: Path) -> Columns:
+    """Reads what `write_packets` wrote."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise RecordError(f"{path}: not a Parquet file ({str(error).splitlines()[0]})") from error
+    return {name: table[name].to_numpy() for name in table.column_names}
+
+
 def _split(table: pa.Table, key: str) -> dict[str, Columns]:
     """What `_long` wrote under each other, apart."""
     if key not in table.column_names:

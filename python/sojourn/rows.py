@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sojourn import plot, queues, words
-from sojourn.sweep import Combination, qdisc_of
+from sojourn.cases import Case, qdisc_of
 
 
 @dataclass(frozen=True)
 class Row:
     """A combination as a row of a queue's picture."""
 
-    combination: Combination
+    combination: Case
     name: str
     """The discipline's, or what varies where that is something else."""
     rest: str
@@ -23,7 +23,7 @@ class Row:
     """All of it on one line, with the discipline's line as written."""
 
 
-def rows_of(shown: Sequence[Combination], hop: str) -> list[Row]:
+def rows_of(shown: Sequence[Case], hop: str) -> list[Row]:
     """A row for each combination, as a picture of this queue names them."""
     lines = [qdisc_at(one, hop) for one in shown]
     others = _others(shown, hop)
@@ -42,7 +42,7 @@ def rows_of(shown: Sequence[Combination], hop: str) -> list[Row]:
     ]
 
 
-def qdisc_at(combination: Combination, hop: str) -> str:
+def qdisc_at(combination: Case, hop: str) -> str:
     """A queue's discipline: as the sweep writes it, or else as `tc` does."""
     chosen = combination.first.set
     for key, value in chosen.items():
@@ -51,7 +51,7 @@ def qdisc_at(combination: Combination, hop: str) -> str:
     return qdisc_of(combination.first, hop)
 
 
-def _others(shown: Sequence[Combination], hop: str) -> list[str]:
+def _others(shown: Sequence[Case], hop: str) -> list[str]:
     """What varies besides this queue's discipline; other queues' disciplines only if rows would be equal without."""
     hops = list(shown[0].first.result["hops"])
     own = [{key: value for key, value in one.first.set.items() if not _is_line_of(key, hop, hops)} for one in shown]

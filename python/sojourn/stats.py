@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sojourn import queues, records, sweep
+from sojourn import cases, queues, records
 
 Stats = Mapping[str, Any]
 
@@ -100,14 +100,14 @@ def of_runs(runs: Sequence[records.RunRecord]) -> str:
     """The counters of each queue that a comparison shows, of each combination's first seed."""
     lines: list[str] = []
     for hop in queues.shown_in([record.result for record in runs]):
-        groups = sweep.combinations(runs)
+        groups = cases.case_list(runs)
         for one in groups:
             found = one.first.result["hops"][hop]["stats"]
             if found is None:
                 continue
             seed = f", seed {one.first.seed}" if len(one.runs) > 1 else ""
             label = f", {one.label_at(hop)}" if len(groups) > 1 else ""
-            lines += ["", *_wrapped(f"{hop}{label}{seed}", ""), *text(sweep.qdisc_of(one.first, hop), found)]
+            lines += ["", *_wrapped(f"{hop}{label}{seed}", ""), *text(cases.qdisc_of(one.first, hop), found)]
     return "\n".join(lines)
 
 

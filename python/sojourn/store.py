@@ -155,6 +155,15 @@ class Store:
         line = hashlib.sha256(text).hexdigest().encode()
         records.write_bytes(self.folder / "new" / row["id"], line + b"\n" + text, durable=True)
 
+    def put_many(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Adds runs that were played together, as one file: when this returns they are on the disk."""
+        with self._locked(fcntl.LOCK_EX):
+            self._packs()
+            fresh = [row for row in rows if not self._knows(row["id"])]
+            if fresh:
+                self._write_pack(columns.table_of(fresh))
+                self._packs()
+
     def series(self, run: str) -> Path:
         """Where a run's record with its series is."""
         self._make()

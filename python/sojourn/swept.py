@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from sojourn import felt, plot, queues, words
-from sojourn.cases import goodput
+from sojourn.cases import Case, goodput
+from sojourn.means import Mean, mean_of
 from sojourn.plot import INK, NARROW, WIDTH, Data, Line, Picture
 from sojourn.records import RunRecord
 from sojourn.rows import qdisc_at
 from sojourn.sheet import Axes, Scale, Sheet
-from sojourn.sweep import Combination, Mean, mean_of
 from sojourn.words import Quantity, number_text, percent_text, quantity, rate_text
 
 NAME = "sweep"
@@ -43,7 +43,7 @@ PANEL, UNDER, TITLE = 2.5, 0.66, 0.46
 class Point:
     """A combination with its place in the picture."""
 
-    combination: Combination
+    combination: Case
     x: Quantity
     line: str
     """The discipline, without the number."""
@@ -76,7 +76,7 @@ class Axis:
         return len({one.value for one in self.values if one})
 
 
-def axis_of(combinations: Sequence[Combination], hop: str) -> Axis | None:
+def axis_of(combinations: Sequence[Case], hop: str) -> Axis | None:
     """The swept number with most values; None where none has enough of them."""
     sets = [one.first.set for one in combinations]
     lines = [qdisc_at(one, hop) for one in combinations]
@@ -161,7 +161,7 @@ class _Plan:
         ]
 
 
-def _plan(combinations: Sequence[Combination], axis: Axis) -> _Plan:
+def _plan(combinations: Sequence[Case], axis: Axis) -> _Plan:
     points = [
         Point(one, x, line, json.dumps(rest))
         for one, x, line, rest in zip(combinations, axis.values, axis.lines, axis.rests, strict=True)
@@ -181,7 +181,7 @@ def _plan(combinations: Sequence[Combination], axis: Axis) -> _Plan:
     )
 
 
-def picture(combinations: Sequence[Combination], hop: str) -> Picture | None:
+def picture(combinations: Sequence[Case], hop: str) -> Picture | None:
     """Measures against the swept number; None where no number is swept."""
     axis = axis_of(combinations, hop)
     if axis is None:
@@ -230,7 +230,7 @@ def _narrow(title: str, subtitle: str, about: str, plan: _Plan, measures: Sequen
     return sheet
 
 
-def _measures(combinations: Sequence[Combination], hop: str) -> list[Measure]:
+def _measures(combinations: Sequence[Case], hop: str) -> list[Measure]:
     """The wait in the queue, what the smallest flows notice, and what the link carried."""
     delays = felt.measures(combinations, hop)[: MOST_PANELS - 1]
     made = [Measure(f"{one.name}_p95", one.title, _p95(one), _scaled(one.unit)) for one in delays]

@@ -10,13 +10,17 @@ import csv
 import io
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 from sojourn import paired, queues, tcline, words
 from sojourn.cases import Address, Cases, Flow, goodput
 from sojourn.means import Mean, mean_of
 from sojourn.records import RunRecord
 from sojourn.words import number_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SIGNS = {"best": "*", "worst": "!", "open": "~", "": ""}
 """A cell's mark as a character: `open` is a difference that is not significant."""
@@ -646,11 +650,42 @@ def interval(half_width: float) -> str:
 # ---- CSV ----
 
 
-def as_csv(runs: Sequence[RunRecord]) -> str:
-    """One row a run: everything of its JSON entry but the start-up; flows as `flows.NAME.measure`."""
+def as_html(cases: Cases) -> str:
+    """The tables of a comparison in HTML, for a notebook."""
+    found = []
+    for one in tables(cases):
+        heads = "".join(f"<th>{escape(' '.join(column.heads))}</th>" for column in one.columns)
+        rows = "".join(
+            f"<tr><td>{escape(' '.join(filter(None, (row.flow, row.label))))}</td>"
+            + "".join(f"<td>{escape(' '.join(filter(None, (cell.text, cell.plus))))}</td>" for cell in row.cells)
+            + "</tr>"
+            for row in one.rows
+        )
+        found.append(f"<table><caption>{escape(one.title)}</caption><tr><th></th>{heads}</tr>{rows}</table>")
+    return "".join(found)
+
+
+def as_arrow(runs: Sequence[RunRecord]) -> pa.Table:
+    """One row a run, as `as_csv` has it, with null where a run has no value."""
+    import pyarrow as pa
+
+    flat, keys = _flat(runs)
+    columns = {key: pa.array([None if row.get(key) == "" else row.get(key) for row in flat]) for key in keys}
+    never = {key: column.cast(pa.float64()) for key, column in columns.items() if pa.types.is_null(column.type)}
+    return pa.table(columns | never)
+
+
+def _flat(runs: Sequence[RunRecord]) -> tuple[list[dict[str, Any]], list[str]]:
+    """A row for each run, and the names of all columns, those of flows last."""
     flat = [_flatten(record) for record in runs]
     keys = list(dict.fromkeys(key for row in flat for key in row if not key.startswith("flows.")))
     keys += list(dict.fromkeys(key for row in flat for key in row if key.startswith("flows.")))
+    return flat, keys
+
+
+def as_csv(runs: Sequence[RunRecord]) -> str:
+    """One row a run: everything of its JSON entry but the start-up; flows as `flows.NAME.measure`."""
+    flat, keys = _flat(runs)
     text = io.StringIO()
     writer = csv.DictWriter(text, keys, restval="", lineterminator="\n")
     writer.writeheader()

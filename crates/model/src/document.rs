@@ -126,12 +126,15 @@ pub(crate) fn parse_value(text: &str) -> Value {
 fn without_lines(value: Value) -> Value {
     let kind = match value.kind {
         Kind::List(items) => Kind::List(items.into_iter().map(without_lines).collect()),
-        Kind::Table(table) => {
-            Kind::Table(Table { entries: table.entries.into_iter().map(|(key, v)| (key, without_lines(v))).collect() })
-        }
+        Kind::Table(table) => Kind::Table(without_lines_in(table)),
         kind => kind,
     };
     Value { line: None, kind }
+}
+
+/// A table whose values have no lines: for text that its caller did not write.
+pub(crate) fn without_lines_in(table: Table) -> Table {
+    Table { entries: table.entries.into_iter().map(|(key, value)| (key, without_lines(value))).collect() }
 }
 
 /// Where each line starts.

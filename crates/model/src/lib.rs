@@ -13,6 +13,7 @@ pub mod keys;
 mod path;
 mod pause;
 pub mod plan;
+pub mod portable;
 pub mod rates;
 mod read;
 pub mod records;

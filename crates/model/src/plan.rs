@@ -15,7 +15,7 @@ use crate::document::{self, Kind, Table, Value};
 use crate::draws;
 use crate::error::Error;
 use crate::read::Context;
-use crate::scenario::{Scenario, TraceFile};
+use crate::scenario::{Host, Scenario, TraceFile};
 use crate::sweep::{MOST_RUNS, Sweep};
 use crate::workload::draw::draw;
 use crate::workload::webs::Webs;
@@ -36,6 +36,8 @@ pub struct LoadOptions {
     pub traces: Vec<(String, TraceFile)>,
     /// Files of sizes, likewise.
     pub sizes: Vec<(String, Vec<u64>)>,
+    /// The text was written by a program: errors name keys and values, but no lines of it.
+    pub without_lines: bool,
 }
 
 /// The values that differ from the file: each `--set` key, then each swept key, as written.
@@ -125,6 +127,15 @@ impl Plan {
         self.with_seed(run, self.runs[run].seed)
     }
 
+    /// The hosts of run number `run`. No workload is drawn to find them.
+    ///
+    /// # Errors
+    /// As [`Plan::scenario`]. Panics if there is no such run.
+    pub fn host(&self, run: usize) -> Result<Host, Error> {
+        let described = self.describe(&self.context(), self.runs[run].combination);
+        described.map(|one| one.host).map_err(|error| error.in_file(&self.file))
+    }
+
     /// The random inputs of run number `run`, each as a phrase for messages. If there are none, all seeds give the same run in the
     /// simulator.
     ///
@@ -136,17 +147,22 @@ impl Plan {
     }
 
     fn with_seed(&self, run: usize, seed: u64) -> Result<Scenario, Error> {
+        let combination = self.runs[run].combination;
+        let described = self.describe(&self.context(), combination).map_err(|error| error.in_file(&self.file))?;
+        Ok(draw(described, seed, &self.webs))
+    }
+
+    /// The files that the scenario names, already read.
+    fn context(&self) -> Context {
         let traces: BTreeMap<_, _> = self.traces.iter().cloned().collect();
         let sizes: BTreeMap<_, _> = self.sizes.iter().cloned().collect();
-        let context = Context { traces: traces.into(), sizes: sizes.into(), ..Context::default() };
-        let combination = self.runs[run].combination;
-        let described = self.describe(&context, combination).map_err(|error| error.in_file(&self.file))?;
-        Ok(draw(described, seed, &self.webs))
+        Context { traces: traces.into(), sizes: sizes.into(), ..Context::default() }
     }
 
     fn read(path: &str, source: &[u8], options: &LoadOptions) -> Result<Plan, Error> {
         let source = text(source)?;
-        let mut root = document::parse(source)?;
+        let parsed = document::parse(source)?;
+        let mut root = if options.without_lines { document::without_lines_in(parsed) } else { parsed };
         address::spread_down(&mut root)?;
         let same = |one: &str, other: &str| address::plain(one) == address::plain(other);
         let mut set: Vec<(String, Json)> = Vec::with_capacity(options.set.len());

@@ -1,4 +1,4 @@
-//! The tables that help and reference pages are made of, as JSON.
+//! The tables that help and reference pages are made of.
 
 use pyo3::prelude::*;
 use serde_json::{Value, json};
@@ -9,11 +9,12 @@ use sojourn_model::keys::{Fallback, Form, Key, SECTIONS, Section};
 use sojourn_model::reference::{reference_markdown, schema as schema_of};
 
 use crate::Error;
+use crate::value::python;
 
-/// One of the tables `disciplines`, `elsewhere`, `keys`, `reasons` as JSON.
+/// One of the tables `disciplines`, `elsewhere`, `keys`, `reasons`: a list with an entry for each of them.
 #[pyfunction]
-pub fn catalogue(what: &str) -> PyResult<String> {
-    let table = match what {
+pub fn catalogue<'py>(py: Python<'py>, what: &str) -> PyResult<Bound<'py, PyAny>> {
+    let table: Value = match what {
         "disciplines" => disciplines(),
         "elsewhere" => {
             tc::elsewhere().iter().map(|(name, instead)| json!({ "name": name, "instead": instead })).collect()
@@ -25,7 +26,7 @@ pub fn catalogue(what: &str) -> PyResult<String> {
             .collect(),
         other => return Err(Error::new_err(format!("{other}: expected disciplines, elsewhere, keys or reasons"))),
     };
-    Ok(table.to_string())
+    python(py, &table)
 }
 
 /// The names of the counters of a discipline, given as a `tc` line.

@@ -1,4 +1,4 @@
-//! The door to Python: converts, releases the GIL, returns NumPy arrays and JSON text. It also draws a report's pictures
+//! The door to Python: converts, releases the GIL, returns NumPy arrays and Python values. It also draws a report's pictures
 //! (`paint`), by libraries.
 
 mod catalogue;
@@ -8,6 +8,7 @@ mod paint;
 mod plan;
 mod progress;
 mod replay;
+mod value;
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -62,5 +63,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(replay::rate, module)?)?;
     module.add_function(wrap_pyfunction!(replay::as_in, module)?)?;
     module.add_function(wrap_pyfunction!(replay::sums, module)?)?;
+    module.add_function(wrap_pyfunction!(value::to_toml, module)?)?;
     module.add_function(wrap_pyfunction!(catalogue::catalogue, module)?)
 }

@@ -1,4 +1,4 @@
-//! What came out of a run, as NumPy arrays and JSON.
+//! What came out of a run, as NumPy arrays and Python values.
 
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
@@ -11,6 +11,7 @@ use sojourn_model::scenario::{Capacity, Scenario, Trace};
 
 use crate::bug;
 use crate::describe::describe;
+use crate::value::python;
 
 /// Two columns, named by a link.
 type Pair<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>);
@@ -51,14 +52,15 @@ impl Output {
 
 #[pymethods]
 impl Output {
-    /// JSON: the run's entry in `runs`.
-    fn result(&self) -> PyResult<String> {
-        serde_json::to_string(&self.report).map_err(bug)
+    /// The run's entry in `runs` of the JSON.
+    fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let report = py.detach(|| serde_json::to_value(&self.report)).map_err(bug)?;
+        python(py, &report)
     }
 
-    /// JSON: the run's queues and flows.
-    fn about(&self) -> String {
-        self.about.to_string()
+    /// The run's queues and flows.
+    fn about<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        python(py, &self.about)
     }
 
     /// By link, columns over time.

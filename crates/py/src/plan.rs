@@ -1,14 +1,19 @@
 //! Scenario files, the simulation of their runs, and the door to the kernel world.
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use numpy::PyArray2;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use serde_json::{Map, Value, json};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyList};
+use serde_json::{Map, Value};
 use sojourn_core::nic::Held;
 use sojourn_core::units::{Span, Time};
 use sojourn_model::plan::{self, LoadOptions};
+use sojourn_model::portable::Portable;
+use sojourn_model::scenario::Scenario;
 use sojourn_sim::{Engine, Options};
 use sojourn_traffic::job::{Job, LinkKind, Mode, Sink};
 use sojourn_traffic::mapped::Mapped;
@@ -17,11 +22,36 @@ use sojourn_traffic::{express, observe};
 use crate::describe::{describe, rates};
 use crate::output::Output;
 use crate::progress::Progress;
+use crate::value::python;
 use crate::{Error, bug};
 
 /// A scenario file, checked, with its sweep laid out.
 #[pyclass(frozen, module = "sojourn._core")]
-pub struct Plan(plan::Plan, LoadOptions);
+pub struct Plan {
+    plan: plan::Plan,
+    options: LoadOptions,
+    /// The scenario that was asked for last, by the number of its run: several questions about a run draw its workload once.
+    last: Mutex<Option<(usize, Arc<Scenario>)>>,
+    runs: PyOnceLock<Py<PyList>>,
+    skipped: PyOnceLock<Py<PyList>>,
+}
+
+impl Plan {
+    fn new((plan, options): (plan::Plan, LoadOptions)) -> Plan {
+        Plan { plan, options, last: Mutex::new(None), runs: PyOnceLock::new(), skipped: PyOnceLock::new() }
+    }
+
+    /// The scenario of a run, its workload drawn.
+    fn scenario(&self, index: usize) -> PyResult<Arc<Scenario>> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((_, scenario)) = last.filter(|(known, _)| *known == index) {
+            return Ok(scenario);
+        }
+        let drawn = Arc::new(self.plan.scenario(index).map_err(bug)?);
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((index, Arc::clone(&drawn)));
+        Ok(drawn)
+    }
+}
 
 #[pymethods]
 impl Plan {
@@ -36,64 +66,140 @@ impl Plan {
     ) -> PyResult<Plan> {
         let options = LoadOptions { set: sets, seed, seeds, ..LoadOptions::default() };
         let opened = py.detach(|| plan::Plan::open(path, &options));
-        opened.map(|plan| Plan(plan, options)).map_err(|error| Error::new_err(error.to_string()))
+        opened.map(|plan| Plan::new((plan, options))).map_err(|error| Error::new_err(error.to_string()))
+    }
+
+    /// Reads and checks a scenario's text. `path` is where its file would be: files that it names are looked for beside it. Without
+    /// `lines`, errors name keys and values only.
+    #[staticmethod]
+    #[pyo3(signature = (text, path, sets, seed, seeds, *, lines = true))]
+    fn parse(
+        py: Python<'_>,
+        text: &str,
+        path: &str,
+        sets: Vec<(String, String)>,
+        seed: Option<u64>,
+        seeds: Option<u64>,
+        lines: bool,
+    ) -> PyResult<Plan> {
+        let options = LoadOptions { set: sets, seed, seeds, without_lines: !lines, ..LoadOptions::default() };
+        let read = py.detach(|| plan::Plan::load(path, text.as_bytes(), &options));
+        read.map(|plan| Plan::new((plan, options))).map_err(|error| Error::new_err(error.to_string()))
+    }
+
+    /// The same scenario with other seeds: the first one, and how many. What is None stays as it was.
+    fn reseeded(&self, py: Python<'_>, seed: Option<u64>, seeds: Option<u64>) -> PyResult<Plan> {
+        let options = LoadOptions {
+            seed: seed.or(self.options.seed),
+            seeds: seeds.or(self.options.seeds),
+            traces: self.plan.traces().to_vec(),
+            sizes: self.plan.sizes().iter().map(|(name, sizes)| (name.clone(), sizes.to_vec())).collect(),
+            ..self.options.clone()
+        };
+        let read = py.detach(|| plan::Plan::load(&self.plan.file, self.plan.source.as_bytes(), &options));
+        read.map(|plan| Plan::new((plan, options))).map_err(|error| Error::new_err(error.to_string()))
+    }
+
+    /// The plan of a text that `portable` gave. No file is read.
+    #[staticmethod]
+    fn restore(py: Python<'_>, portable: &str) -> PyResult<Plan> {
+        let value: Portable = serde_json::from_str(portable).map_err(bug)?;
+        py.detach(|| value.plan()).map(Plan::new).map_err(|error| Error::new_err(error.to_string()))
+    }
+
+    /// The plan as a text that `restore` reads, with all that the files named in the scenario contain.
+    fn portable(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| serde_json::to_string(&Portable::new(&self.plan, &self.options))).map_err(bug)
+    }
+
+    /// How pickle copies a plan, as to another process.
+    fn __reduce__(slf: PyRef<'_, Self>, py: Python<'_>) -> PyResult<(Py<PyAny>, (String,))> {
+        Ok((py.get_type::<Plan>().getattr("restore")?.unbind(), (slf.portable(py)?,)))
     }
 
     /// The number of runs.
     fn __len__(&self) -> usize {
-        self.0.runs.len()
+        self.plan.runs.len()
     }
 
     /// The scenario's title.
     #[getter]
     fn title(&self) -> &str {
-        &self.0.title
+        &self.plan.title
     }
 
     /// The scenario file's text.
     #[getter]
     fn text(&self) -> &str {
-        &self.0.source
+        &self.plan.source
     }
 
     /// What a user should know although it is no fault.
     #[getter]
     fn warnings(&self) -> Vec<String> {
-        self.0.warnings.clone()
+        self.plan.warnings.clone()
     }
 
-    /// JSON: `set` and `seed` of each run.
-    fn runs(&self) -> String {
-        let runs: Value = self
-            .0
-            .runs
-            .iter()
-            .map(|run| json!({ "set": object(&run.set), "seed": run.seed, "duration_s": run.duration.as_secs_f64() }))
-            .collect();
-        runs.to_string()
+    /// The file as the caller named it.
+    #[getter]
+    fn file(&self) -> &str {
+        &self.plan.file
     }
 
-    /// JSON: `set` and `reason` of what is not built yet.
-    fn skipped(&self) -> String {
-        let skipped = self.0.skipped.iter().map(|one| json!({ "set": object(&one.set), "reason": one.reason }));
-        skipped.collect::<Value>().to_string()
+    /// `set`, `seed` and `duration_s` of each run. The runs of a combination share one `set`.
+    #[getter]
+    fn runs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let made = self.runs.get_or_try_init(py, || {
+            let (runs, list) = (&self.plan.runs, PyList::empty(py));
+            let mut set: Option<(&plan::Set, Bound<'py, PyAny>)> = None;
+            for run in runs {
+                let shared = match set.take() {
+                    Some((known, made)) if Arc::ptr_eq(known, &run.set) => made,
+                    _ => python(py, &object(&run.set))?,
+                };
+                let entry = PyDict::new(py);
+                entry.set_item("set", &shared)?;
+                entry.set_item("seed", run.seed)?;
+                entry.set_item("duration_s", run.duration.as_secs_f64())?;
+                list.append(entry)?;
+                set = Some((&run.set, shared));
+            }
+            PyResult::Ok(list.unbind())
+        })?;
+        Ok(made.bind(py).clone())
     }
 
-    /// JSON: the queues and flows of a run.
-    fn describe(&self, py: Python<'_>, index: usize) -> PyResult<String> {
-        let scenario = py.detach(|| self.0.scenario(index).map_err(bug))?;
-        Ok(describe(&scenario).to_string())
+    /// `set` and `reason` of what is not built yet.
+    #[getter]
+    fn skipped<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let made = self.skipped.get_or_try_init(py, || {
+            let list = PyList::empty(py);
+            for one in &self.plan.skipped {
+                let entry = PyDict::new(py);
+                entry.set_item("set", python(py, &object(&one.set))?)?;
+                entry.set_item("reason", &one.reason)?;
+                list.append(entry)?;
+            }
+            PyResult::Ok(list.unbind())
+        })?;
+        Ok(made.bind(py).clone())
     }
 
-    /// JSON: the rates over a run of those links whose rate changes.
-    fn rates(&self, py: Python<'_>, index: usize) -> PyResult<String> {
-        let scenario = py.detach(|| self.0.scenario(index).map_err(bug))?;
-        Ok(rates(&scenario).to_string())
+    /// The queues and flows of a run.
+    fn describe<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyAny>> {
+        let found = py.detach(|| Ok::<_, PyErr>(describe(&*self.scenario(index)?)))?;
+        python(py, &found)
+    }
+
+    /// The rates over a run of those links whose rate changes.
+    fn rates<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyAny>> {
+        let found = py.detach(|| Ok::<_, PyErr>(rates(&*self.scenario(index)?)))?;
+        python(py, &found)
     }
 
     /// The random inputs of a run in the simulator, each as a phrase. If there are none, all seeds give the same run.
     fn draws(&self, py: Python<'_>, index: usize) -> PyResult<Vec<String>> {
-        py.detach(|| self.0.draws(index).map_err(bug))
+        py.detach(|| self.plan.draws(index).map_err(bug))
     }
 
     /// Simulates one run without the GIL; None if it was stopped. With `linux`, a version such as (7, 3), its disciplines decide
@@ -118,9 +224,9 @@ impl Plan {
         let progress = progress.map(|one| one.0.clone());
         let options = Options { engine, packets, series, progress, ..Options::default() };
         py.detach(|| {
-            let mut scenario = self.0.scenario(index).map_err(bug)?;
+            let mut scenario = self.scenario(index)?;
             if let Some(linux) = linux {
-                for link in scenario.hops.iter_mut().flat_map(|hop| [&mut hop.right, &mut hop.left]) {
+                for link in Arc::make_mut(&mut scenario).hops.iter_mut().flat_map(|hop| [&mut hop.right, &mut hop.left]) {
                     link.qdiscs_mut().for_each(|spec| *spec = spec.as_in(linux));
                 }
             }
@@ -128,7 +234,7 @@ impl Plan {
                 return Err(Error::new_err(why));
             }
             let output = sojourn_sim::run(&scenario, &options).ok();
-            Ok(output.map(|output| Output::new("sim", &scenario, object(&self.0.runs[index].set), output)))
+            Ok(output.map(|output| Output::new("sim", &scenario, object(&self.plan.runs[index].set), output)))
         })
     }
 
@@ -144,7 +250,7 @@ impl Plan {
         phase: u64,
     ) -> PyResult<Bound<'py, PyArray2<u64>>> {
         let changes = py.detach(|| {
-            let scenario = self.0.scenario(index).map_err(bug)?;
+            let scenario = self.scenario(index)?;
             if link >= scenario.hops.len() * 2 {
                 return Err(Error::new_err(format!("link = {link}: there are {}", scenario.hops.len() * 2)));
             }
@@ -157,7 +263,7 @@ impl Plan {
 
     /// Why the simulator can't play a run, if it can't.
     fn sim_refusal(&self, py: Python<'_>, index: usize) -> PyResult<Option<String>> {
-        py.detach(|| Ok(sojourn_sim::refusal(&self.0.scenario(index).map_err(bug)?)))
+        py.detach(|| Ok(sojourn_sim::refusal(&*self.scenario(index)?)))
     }
 
     /// Why a kernel can't play a run, if it can't: one of this version and with these modules.
@@ -172,14 +278,14 @@ impl Plan {
     ) -> PyResult<Option<String>> {
         let mode = mode(link, true, "kernel")?;
         py.detach(|| {
-            let scenario = self.0.scenario(index).map_err(bug)?;
+            let scenario = self.scenario(index)?;
             Ok(express::refusal(&scenario, &express::Kernel { version, modules }, mode))
         })
     }
 
     /// The ticks a second of the kernel that a run asks for.
     fn kernel_hz(&self, py: Python<'_>, index: usize) -> PyResult<u32> {
-        py.detach(|| Ok(self.0.scenario(index).map_err(bug)?.host.hz))
+        py.detach(|| Ok(self.plan.host(index).map_err(bug)?.hz))
     }
 
     /// JSON: what a guest is asked to do for a run.
@@ -193,7 +299,7 @@ impl Plan {
         tc_lib_dir: Option<String>,
         all_counters: bool,
     ) -> PyResult<String> {
-        let job = Job::new(&self.0, &self.1, index, mode(link, probe, sink)?);
+        let job = Job::new(&self.plan, &self.options, index, mode(link, probe, sink)?);
         serde_json::to_string(&Job { tc_lib_dir, all_counters, ..job }).map_err(bug)
     }
 
@@ -215,12 +321,12 @@ impl Plan {
     ) -> PyResult<Output> {
         let mode = mode(link, true, "kernel")?;
         py.detach(|| {
-            let scenario = self.0.scenario(index).map_err(bug)?;
+            let scenario = self.scenario(index)?;
             let played = serde_json::from_slice(&played).map_err(bug)?;
             let seen = Mapped::open(&seen).map_err(|error| bug(format!("{}: {error}", seen.display())))?;
             let keep = observe::Keep { packets, series };
             let output = observe::output(&scenario, mode, &played, (&seen, &counted), origin, keep).map_err(bug)?;
-            Ok(Output::new("kernel", &scenario, object(&self.0.runs[index].set), output))
+            Ok(Output::new("kernel", &scenario, object(&self.plan.runs[index].set), output))
         })
     }
 }

@@ -12,10 +12,11 @@ use sojourn_sim::replay::{
 };
 use sojourn_traffic::replay::{Job, MOST_CHANGES, more, words};
 
+use crate::value::python;
 use crate::{Error, bug};
 
 /// Replays a packet trace through a discipline. Returns the packets' fates as CSV, the warnings about the line, and the
-/// discipline's counters as JSON with the keys of `tc -s -j qdisc show`.
+/// discipline's counters with the keys of `tc -s -j qdisc show`.
 ///
 /// If `rate` is given, a server dequeues packets at this rate. Otherwise the trace contains the dequeues. `told` is then the
 /// link rate that the discipline is configured for.
@@ -29,15 +30,15 @@ pub fn replay<'py>(
     rate: Option<&str>,
     mtu: u32,
     told: Option<u64>,
-) -> PyResult<(Bound<'py, PyBytes>, Vec<String>, String)> {
+) -> PyResult<(Bound<'py, PyBytes>, Vec<String>, Bound<'py, PyAny>)> {
     let link = told.map(Rate);
     let (spec, rate, warnings) = asked(py, trace, name, qdisc, rate, link, mtu)?;
     let (csv, stats) = py.detach(|| {
         let played =
             run_counted(trace, name, &spec, (rate, link), mtu).map_err(|error| Error::new_err(error.to_string()))?;
-        PyResult::Ok((to_csv(&played.rows), played.stats.to_string()))
+        PyResult::Ok((to_csv(&played.rows), played.stats))
     })?;
-    Ok((PyBytes::new(py, &csv), warnings, stats))
+    Ok((PyBytes::new(py, &csv), warnings, python(py, &stats)?))
 }
 
 /// Warnings about a discipline in front of a server of this rate, if the rate is known.
@@ -66,11 +67,11 @@ fn asked(
     Ok((spec, rate, warnings))
 }
 
-/// JSON: a line's `kind`, the line with every parameter (`full`), the line as `tc` accepts it (`tc`; null if no stock kernel
+/// A line's `kind`, the line with every parameter (`full`), the line as `tc` accepts it (`tc`; null if no stock kernel
 /// has the discipline), and its `values` by name: packets, bytes, nanoseconds, bits per
 /// second, truth values; choices by their place; packets in place of a time as `3p`; null where nothing is set.
 #[pyfunction]
-pub fn qdisc(line: &str) -> PyResult<String> {
+pub fn qdisc<'py>(py: Python<'py>, line: &str) -> PyResult<Bound<'py, PyAny>> {
     let (spec, _) = Spec::parse(line).map_err(|error| Error::new_err(format!("{line}: {error}")))?;
     let values: serde_json::Map<String, serde_json::Value> = spec
         .values()
@@ -88,7 +89,7 @@ pub fn qdisc(line: &str) -> PyResult<String> {
         })
         .collect();
     let said = serde_json::json!({ "kind": spec.kind(), "full": spec.full(), "tc": spec.tc_full(), "values": values });
-    serde_json::to_string(&said).map_err(bug)
+    python(py, &said)
 }
 
 /// The `tc` command that puts a discipline onto a device (none if no stock kernel has it), and a note: what else it needs, or

@@ -11,19 +11,20 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sojourn import _core, identity, pool, queues, records
+from sojourn import _core, identity, queues, records, worlds
 from sojourn.agree.judge import SHARES, WORLDS, Pair, Run
+from sojourn.executors import Cores, Executor
 from sojourn.kernel.places import home
 from sojourn.kernel.run import Guests
 from sojourn.plan import load
-from sojourn.run import Played, Simulator, World, simulator
-from sojourn.run import playable as playable_in
+from sojourn.worlds import Played, Simulator, World, playable
 
 POINTS = 600
 """Of a series, for a picture."""
@@ -71,7 +72,7 @@ def compare(
     *,
     seeds: int,
     folder: Path | None = None,
-    jobs: int | None = None,
+    executor: Executor | None = None,
     memory: str = "2G",
     sets: Sequence[tuple[str, str]] = (),
     again: bool = False,
@@ -108,11 +109,11 @@ def compare(
         place.mkdir(parents=True, exist_ok=True)
     for job in missing:
         job.place.unlink(missing_ok=True)
-    interrupted = _play(missing, guests, jobs, on_progress)
+    interrupted = _play(missing, guests, executor or Cores(), on_progress)
     kept |= {job.place: run for job in missing if (run := _read(job)) is not None}
     here = [(job, kept[job.place]) for job in wanted if job.place in kept]
     older = sum(is_older(job, run) for job, run in here)
-    versions = records.versions() | {"simulator": simulator()[:12]}
+    versions = records.versions() | {"simulator": worlds.simulator()[:12]}
     if wanted:
         versions |= {"kernel": _kernel(guests, wanted[0].plan, wanted[0].index)}
     return Comparison(_pairs(here), skipped, versions, interrupted, older, warnings)
@@ -128,16 +129,16 @@ def _jobs(
 ) -> tuple[list[Job], list[dict[str, Any]]]:
     """Runs that both worlds can play; of the others what one says."""
     file = path.stem
-    skipped = [{"file": file, **one} for one in json.loads(plan.skipped())]
-    playable = set(range(len(plan)))
+    skipped = [{"file": file, **one} for one in plan.skipped]
+    both = set(range(len(plan)))
     for name, world in worlds.items():
-        can, refused = playable_in(world, plan)
-        playable &= set(can)
+        can, refused = playable(world, plan)
+        both &= set(can)
         skipped += [{"file": file, "world": name, **one} for one in refused]
-    runs = json.loads(plan.runs())
+    runs = plan.runs
     named = list(identity.digests(path.parent, tomllib.loads(plan.text)).values())
     jobs = []
-    for index in sorted(playable):
+    for index in sorted(both):
         first = index == 0 or runs[index - 1]["set"] != runs[index]["set"]
         for name, world in worlds.items():
             key = [
@@ -164,7 +165,7 @@ def _kernel(world: World, plan: _core.Plan, index: int) -> str:
     return f"Linux {kernel.release}, {kernel.hz} Hz, {kernel.digest[:12]}"
 
 
-def _play(jobs: Sequence[Job], guests: Guests, threads: int | None, tell: Callable[[float, float], None]) -> bool:
+def _play(jobs: Sequence[Job], guests: Guests, executor: Executor, tell: Callable[[float, float], None]) -> bool:
     """Plays all; whether it was interrupted. The first error ends it, but what is done is kept."""
     whole = sum(job.duration_s for job in jobs)
     done_s = 0.0
@@ -172,36 +173,54 @@ def _play(jobs: Sequence[Job], guests: Guests, threads: int | None, tell: Callab
     def tell_all(playing_s: float) -> None:
         tell(done_s + playing_s, whole)
 
-    def play_one(job: Job, watch: _core.Progress) -> None:
-        _play_one(job, worlds_of(guests, job.plan)[job.world], watch)
-
     try:
-        for job, _ in pool.each(iter(jobs), play_one, jobs=threads, tell=tell_all):
+        for job, _ in executor.each(iter(jobs), _Work(_Task(guests)), tell_all):
             done_s += job.duration_s
     except KeyboardInterrupt:
         return True
     return False
 
 
-def _play_one(job: Job, world: World, progress: _core.Progress) -> None:
-    played = world.play(job.plan, job.index, progress, packets=False, series=job.first)
-    if played is None:
-        return
-    kept = run_of(job.world, played, series=job.first)
-    records.write_text(job.place, json.dumps(asdict(kept)))
+@dataclass(frozen=True)
+class _Task:
+    """Plays a job in its world: an `executors.Task`."""
+
+    guests: Guests
+
+    def key(self, item: Job) -> str:
+        return _identity(item.world, worlds_of(self.guests, item.plan)[item.world], item.plan, item.index)
+
+    def play(self, item: Job, progress: _core.Progress) -> Run | None:
+        world = worlds_of(self.guests, item.plan)[item.world]
+        played = world.play(item.plan, item.index, progress, packets=False, series=item.first)
+        return None if played is None else run_of(item.world, played, series=item.first)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Keeps each run as a file of its own: an `executors.Work`."""
+
+    task: _Task
+
+    def reserve(self, item: Job) -> AbstractContextManager[bool]:
+        return nullcontext(True)
+
+    def keep(self, items: Sequence[Job], outcomes: Sequence[Run]) -> None:
+        for item, outcome in zip(items, outcomes, strict=True):
+            records.write_text(item.place, json.dumps(asdict(outcome)))
 
 
 def run_of(world: str, played: Played, *, series: bool) -> Run:
     """What is kept of a run that a world has played."""
     output = played.output
-    result = json.loads(output.result())
+    result = output.result()
     result.pop("startup", None)
     return Run(
         world=world,
         seed=result["seed"],
         result=result,
         quantiles={name: _quantiles(*function) for name, function in output.distributions().items()},
-        qdisc={hop["name"]: hop["qdisc"] for hop in json.loads(output.about())["hops"]},
+        qdisc={hop["name"]: hop["qdisc"] for hop in output.about()["hops"]},
         player=_words(played.versions),
         series=_series(output) if series else {},
         counts=COUNTS,

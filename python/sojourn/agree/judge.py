@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.sweep import Mean, mean_of, student
+from sojourn.means import Mean, mean_of, student
 
 WORLDS = ("sim", "kernel")
 SHARES = np.concatenate(([0.001], np.arange(0.005, 0.9951, 0.005), [0.999]))

@@ -11,9 +11,9 @@ import click
 from sojourn.cli.base import (
     bounded,
     cli,
+    executor_options,
     fail,
     format_option,
-    jobs_option,
     leave_interrupted,
     many,
     parse_sets,
@@ -26,6 +26,7 @@ from sojourn.plan import find
 if TYPE_CHECKING:
     from sojourn.agree import Comparison
     from sojourn.agree.judge import Pair
+    from sojourn.executors import Executor
 
 
 def _found(_context: click.Context, _argument: click.Parameter, words: Sequence[str]) -> tuple[Path, ...]:
@@ -47,7 +48,7 @@ Examples:
 @click.option("--store", type=click.Path(path_type=Path), metavar="DIR", help="Where runs are kept [default: cache].")
 @click.option("--again", is_flag=True, help="Rerun kernel results that an older guest program produced.")
 @click.option("--memory", type=int, callback=bounded(1, 64), default=2, show_default=True, help="GB for each guest.")
-@jobs_option
+@executor_options
 @format_option()
 def agree(
     scenarios: tuple[Path, ...],
@@ -57,7 +58,7 @@ def agree(
     store: Path | None,
     again: bool,
     memory: int,
-    jobs: int | None,
+    executor: Executor,
     form: str,
 ) -> None:
     """Measure how well the simulator agrees with the real kernel.
@@ -76,7 +77,7 @@ def agree(
             _files(scenarios),
             seeds=seeds,
             folder=store,
-            jobs=jobs,
+            executor=executor,
             memory=f"{memory}G",
             sets=sets,
             again=again,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import functools
 import importlib
-import json
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -23,8 +22,9 @@ from sojourn.words import schedule_text
 
 if TYPE_CHECKING:
     from sojourn.claims import Experiment, Found
-    from sojourn.run import World
+    from sojourn.executors import Executor
     from sojourn.store import Store
+    from sojourn.worlds import World
 
 Verb = Callable[..., None]
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -161,6 +161,23 @@ jobs_option = click.option(
 )
 
 
+def executor_options(command: Verb) -> Verb:
+    """The options that say what plays runs; the verb is given the executor."""
+
+    @functools.wraps(command)
+    def with_executor(*, jobs: int | None, on: str | None, **others: Any) -> Any:
+        from sojourn.executors import Cores, named_executor
+
+        return command(executor=Cores(jobs) if on is None else named_executor(on, jobs), **others)
+
+    made = click.option(
+        "--on",
+        metavar="dask://HOST:PORT",
+        help="Play the runs on a Dask cluster; 'dask' starts one here. Needs sojourn[dask].",
+    )(with_executor)
+    return jobs_option(made)
+
+
 def set_options(command: Verb) -> Verb:
     """The options that change what a scenario file says."""
     command = click.option(
@@ -235,7 +252,7 @@ def load_plan(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: 
     """Reads a scenario; what it warns of and what is skipped goes to stderr."""
     plan = load(file, sets, seed, seeds)
     warn(plan.warnings)
-    name_skipped(json.loads(plan.skipped()))
+    name_skipped(plan.skipped)
     if len(plan) == 0:
         fail(f"{file}: nothing is left to run: every combination of [sweep] was skipped")
     return plan
@@ -325,14 +342,14 @@ def gather_runs(
     what: str,
     *,
     seeds: int | None = None,
-    jobs: int | None,
+    executor: Executor,
     play: bool,
 ) -> Found:
     """The runs that a paper's claims or figures need, with a bar; `what` they are for is said beside it."""
     from sojourn import claims
 
     with simulated_seconds(f"{experiment.name}, {what}") as tell:
-        found = claims.gather(experiment, needs, store, world, seeds=seeds, jobs=jobs, play=play, tell=tell)
+        found = claims.gather(experiment, needs, store, world, seeds=seeds, executor=executor, play=play, tell=tell)
     if not (found.interrupted or found.lacking):
         click.echo(f"{experiment.name}: {many(found.played, 'run')} played now; store: {store.folder}", err=True)
     return found

@@ -27,7 +27,7 @@ Examples:
 @format_option()
 def list_(what: str, form: str) -> None:
     """List disciplines with their parameters, scenarios to run by name, scenario keys, or drop reasons."""
-    rows: list[dict[str, Any]] = _scenarios() if what == "scenarios" else json.loads(_core.catalogue(what))
+    rows: list[dict[str, Any]] = _scenarios() if what == "scenarios" else _core.catalogue(what)
     if form == "json":
         click.echo(json.dumps({what: rows}, indent=2, ensure_ascii=False))
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from sojourn.cli.base import (
     set_text,
     warn,
 )
-from sojourn.plan import sift
+from sojourn.worlds import Simulator, playable
 
 SHOWN = 40
 """Combinations that the text lists."""
@@ -41,12 +42,12 @@ Examples:
 def check(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int | None, form: str) -> None:
     """Read a scenario and print what would run: path, flows, base RTTs, combinations, and tc commands for a router."""
     plan = load_plan(file, sets, seed, seeds)
-    runs, first = json.loads(plan.runs()), json.loads(plan.describe(0))
+    runs, first = plan.runs, plan.describe(0)
     refused = _refused(plan)
     if form == "json":
-        value = {"title": plan.title, "runs": runs, "first": first, "skipped": json.loads(plan.skipped())}
+        value = {"title": plan.title, "runs": runs, "first": first, "skipped": plan.skipped}
         value["refused"] = refused
-        value["rates"] = json.loads(plan.rates(0))
+        value["rates"] = plan.rates(0)
         value["commands"] = [
             {"queue": queue, "qdisc": qdisc, "line": line, "note": note}
             for queue, qdisc in _disciplines(plan, runs, first)
@@ -64,19 +65,19 @@ def check(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int 
 
 def _refused(plan: _core.Plan) -> list[dict[str, Any]]:
     """The combinations that the simulator does not play, with the reason, in JSON's words; to stderr too."""
-    _, refused = sift(plan, plan.sim_refusal)
+    _, refused = playable(Simulator(), plan)
     warn([f"'sojourn run' does not play {set_text(one['set'])}: {one['reason']}" for one in refused])
     return refused
 
 
 def _show_rates(plan: _core.Plan) -> None:
     """Charts of the links whose rate changes, of the first combination."""
-    shown = json.loads(plan.rates(0))
+    shown = plan.rates(0)
     for link in shown["links"]:
         click.echo("\n".join([*spark.chart(link, shown["duration_s"]), ""]))
 
 
-def _disciplines(plan: _core.Plan, runs: list[dict[str, Any]], first: dict[str, Any]) -> list[tuple[str, str]]:
+def _disciplines(plan: _core.Plan, runs: Sequence[_core.PlannedRun], first: dict[str, Any]) -> list[tuple[str, str]]:
     """The queues whose discipline is swept, each with all its disciplines; without such, the path's queues, but for
     those that the file does not describe."""
     path = [hop["name"] for hop in first["hops"]]
@@ -87,7 +88,7 @@ def _disciplines(plan: _core.Plan, runs: list[dict[str, Any]], first: dict[str, 
     shown = [queue for queue in path if queue in swept.values()] or [queue for queue in path if queue not in silent]
     found: dict[tuple[str, str], None] = {}
     for number in sorted(firsts.values())[:SHOWN]:
-        hops = json.loads(plan.describe(number))["hops"]
+        hops = plan.describe(number)["hops"]
         found |= {(hop["name"], hop["qdisc"]): None for queue in shown for hop in hops if hop["name"] == queue}
     return list(found)
 
@@ -118,7 +119,7 @@ def _beside(hop: dict[str, Any]) -> str:
     return ", ".join([*words, *(key for key in ("pause", "flush") if hop[key])])
 
 
-def _show_plan(runs: list[dict[str, Any]], first: dict[str, Any]) -> None:
+def _show_plan(runs: Sequence[_core.PlannedRun], first: dict[str, Any]) -> None:
     sets = list({json.dumps(one["set"]): one["set"] for one in runs}.values())
     seeds = sorted({one["seed"] for one in runs})
     click.echo(

@@ -13,11 +13,11 @@ from sojourn import screen
 from sojourn.cli.base import (
     bounded,
     cli,
+    executor_options,
     experiments_option,
     fail,
     format_option,
     gather_runs,
-    jobs_option,
     leave_interrupted,
     many,
     open_store,
@@ -29,8 +29,9 @@ from sojourn.cli.run import memory_option, world_of, world_option
 
 if TYPE_CHECKING:
     from sojourn.claims import Claim, Experiment, Judgement, Told
-    from sojourn.run import World
+    from sojourn.executors import Executor
     from sojourn.store import Store
+    from sojourn.worlds import World
 
 
 @cli.command(
@@ -54,7 +55,7 @@ Examples:
 )
 @store_option
 @experiments_option
-@jobs_option
+@executor_options
 @format_option()
 def claims(
     words: tuple[str, ...],
@@ -64,7 +65,7 @@ def claims(
     seeds: int | None,
     store: Path,
     experiments: Path,
-    jobs: int | None,
+    executor: Executor,
     form: str,
 ) -> None:
     """Judge what papers claim: what each says, what was measured, and whether it holds.
@@ -78,7 +79,7 @@ def claims(
     chosen = judging.select(words, experiments)
     opened = open_store(store, there=check)
     where = world_of(world, memory=memory)
-    judged, interrupted = _judge_all(chosen, opened, where, seeds=seeds, jobs=jobs, play=not check)
+    judged, interrupted = _judge_all(chosen, opened, where, seeds=seeds, executor=executor, play=not check)
     warn(opened.damaged)
     _show(judged, form)
     if interrupted:
@@ -93,7 +94,7 @@ def _judge_all(
     world: World,
     *,
     seeds: int | None,
-    jobs: int | None,
+    executor: Executor,
     play: bool,
 ) -> tuple[list[Judgement], bool]:
     from sojourn import claims as judging
@@ -102,7 +103,7 @@ def _judge_all(
     for experiment, claims in chosen:
         needs = {name for claim in claims if claim.kind != "not-expressible" for name in claim.runs}
         what = many(len(claims), "claim")
-        found = gather_runs(experiment, needs, store, world, what, seeds=seeds, jobs=jobs, play=play)
+        found = gather_runs(experiment, needs, store, world, what, seeds=seeds, executor=executor, play=play)
         if found.interrupted:
             return judged, True
         for name in found.lacking:

@@ -10,10 +10,10 @@ import click
 
 from sojourn.cli.base import (
     cli,
+    executor_options,
     experiments_option,
     fail,
     gather_runs,
-    jobs_option,
     leave_interrupted,
     many,
     open_store,
@@ -25,6 +25,7 @@ from sojourn.cli.base import (
 from sojourn.cli.run import memory_option, world_of, world_option
 
 if TYPE_CHECKING:
+    from sojourn.executors import Executor
     from sojourn.figures import Drawing
     from sojourn.plot import Format
 
@@ -49,7 +50,7 @@ Examples:
     metavar="DIR",
     help="Where pictures, and their numbers as CSV, go: DIR/PAPER/ [default: figures/ of each paper's folder].",
 )
-@jobs_option
+@executor_options
 @picture_format_option
 def figures(
     words: tuple[str, ...],
@@ -59,7 +60,7 @@ def figures(
     store: Path,
     experiments: Path,
     out: Path | None,
-    jobs: int | None,
+    executor: Executor,
     form: str,
     picture: Format,
 ) -> None:
@@ -81,7 +82,7 @@ def figures(
     for book in books:
         name = book.experiment.name
         what = many(len(book.drawings), "figure")
-        found = gather_runs(book.experiment, book.needs, opened, where, what, jobs=jobs, play=not check)
+        found = gather_runs(book.experiment, book.needs, opened, where, what, executor=executor, play=not check)
         if found.interrupted:
             leave_interrupted()
         for one in book.drawings:

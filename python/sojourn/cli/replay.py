@@ -66,8 +66,7 @@ def replay(
 
         fates, warnings, found = in_kernel(data, str(trace), qdisc, rate=rate, mtu=mtu, module=module)
     else:
-        fates, warnings, text = _core.replay(data, str(trace), qdisc, rate, mtu)
-        found = json.loads(text)
+        fates, warnings, found = _core.replay(data, str(trace), qdisc, rate, mtu)
     warn(warnings)
     _show(fates, found, f"{trace} through {qdisc}", form)
     if stats and form != "json":

@@ -32,7 +32,8 @@ def report(source: Path, out: Path | None, form: str, picture: Format) -> None:
 
     The folder pictures has each picture in the chosen format, and its numbers as CSV.
     """
-    from sojourn import records, report, sweep
+    from sojourn import records, report
+    from sojourn.results import Results
 
     refuse_file(out)
     runs = records.read_folder(source)
@@ -44,5 +45,5 @@ def report(source: Path, out: Path | None, form: str, picture: Format) -> None:
         known = records.read_results(results)
         skipped, interrupted = known.get("skipped", []), known.get("interrupted", False)
     page = report.write(folder, runs, skipped, interrupted, form=picture)
-    show_runs(sweep.Comparison(runs, skipped, interrupted), form)
+    show_runs(Results.of_records(runs, skipped, interrupted=interrupted), form)
     click.echo(f"report: {page}", err=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from threading import Thread
@@ -14,8 +13,8 @@ from sojourn.cli.base import (
     INTERRUPTED,
     bounded,
     cli,
+    executor_options,
     fail,
-    jobs_option,
     load_plan,
     many,
     name_skipped,
@@ -28,9 +27,10 @@ from sojourn.cli.base import (
 from sojourn.plan import WORLDS
 
 if TYPE_CHECKING:
+    from sojourn.executors import Executor
     from sojourn.plot import Format
-    from sojourn.run import World
-    from sojourn.sweep import Comparison
+    from sojourn.results import Results
+    from sojourn.worlds import World
 
 
 NOT_RANDOM = "nothing in this scenario is random: every seed gives the same run, so only the first seed is played"
@@ -94,7 +94,7 @@ Examples:
 @click.option("-s", "--stats", is_flag=True, help="Print each discipline's counters too, as 'tc -s qdisc show' does.")
 @baseline_option
 @click.option("--packets", is_flag=True, help="Record every packet too (large files); needs a results folder.")
-@jobs_option
+@executor_options
 @picture_format_option
 def run(
     file: Path,
@@ -112,7 +112,7 @@ def run(
     stats: bool,
     baseline: str | None,
     packets: bool,
-    jobs: int | None,
+    executor: Executor,
     form: str,
     picture: Format,
 ) -> None:
@@ -121,7 +121,9 @@ def run(
     With -f text the results go to a new folder under results/, with a report to open in a browser; with json or csv
     no file is written unless --out says where.
     """
-    from sojourn import records, sweep
+    from sojourn import pipeline, records
+    from sojourn.finished import Keep
+    from sojourn.runs import RunsInMemory
 
     plan = load_plan(file, sets, seed, seeds)
     if packets and out is None and form != "text":
@@ -139,30 +141,29 @@ def run(
             Thread(target=_import_report).start()
         return folder
 
-    whole_s = sum(one["duration_s"] for one in json.loads(plan.runs()))
+    keeps = Keep(series=out is not None or form == "text", packets=packets)
     with simulated_seconds(f"{len(plan)} runs") as tell:
-        done = sweep.execute(
+        done = pipeline.execute(
             plan,
-            jobs=jobs,
-            folder=make_folder,
-            packets=packets,
+            RunsInMemory(keeps, make_folder, every_series=False),
             world=where,
-            on_progress=lambda done_s: tell(done_s, whole_s),
+            executor=executor,
             baseline=baseline,
+            tell=tell,
         )
     # The plan's own are first, and named already.
-    name_skipped(done.skipped[len(json.loads(plan.skipped())) :])
+    name_skipped(done.skipped[len(plan.skipped) :])
     if done.spared:
         click.echo(f"sojourn: {NOT_RANDOM}", err=True)
     page = None
     if folder:
         records.write_text(folder / records.RESULTS, done.json() + "\n")
-        if done.runs:
+        if done.count:
             from sojourn import report
 
             page = report.write(folder, done.runs, done.skipped, done.interrupted, done.baseline, picture)
     show_runs(done, form)
-    if stats and form == "text" and done.runs:
+    if stats and form == "text" and done.count:
         from sojourn import stats as counters
 
         click.echo(counters.of_runs(done.runs))
@@ -182,7 +183,7 @@ def world_of(
     keep: Path | None = None,
 ) -> World:
     """Where runs are to be played."""
-    from sojourn.run import Simulator
+    from sojourn.worlds import Simulator
 
     if name == "sim":
         if link != "device":
@@ -205,13 +206,13 @@ def _import_report() -> None:
     from sojourn import report  # noqa: F401
 
 
-def show_runs(done: Comparison, form: str) -> None:
-    """The runs of a sweep in the form asked for."""
+def show_runs(done: Results, form: str) -> None:
+    """Prints the runs in the form asked for."""
     from sojourn import table
 
     if form == "json":
         click.echo(done.json())
-    elif not done.runs:
+    elif not done.count:
         return
     elif form == "csv":
         click.echo(table.as_csv(done.runs), nl=False)
@@ -221,9 +222,9 @@ def show_runs(done: Comparison, form: str) -> None:
         tables.show(done.cases(), done.baseline)
 
 
-def _closing_words(done: Comparison, planned: int, folder: Path | None, page: Path | None) -> None:
+def _closing_words(done: Results, planned: int, folder: Path | None, page: Path | None) -> None:
     simulated = sum(record.result["duration_s"] for record in done.runs)
-    count = len(done.runs)
+    count = done.count
     click.echo(
         f"{many(count, 'run')}: {simulated:g} simulated seconds in {done.cpu_s:.2f} s of CPU",
         err=True,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import click
 from sojourn import screen
 from sojourn.cli.base import (
     cli,
-    jobs_option,
+    executor_options,
     leave_interrupted,
     load_plan,
     many,
@@ -31,9 +30,11 @@ from sojourn.cli.run import NOT_RANDOM, baseline_option, memory_option, world_of
 from sojourn.words import cell_text
 
 if TYPE_CHECKING:
-    from sojourn.campaign import Combination, Swept, Until
+    from sojourn.executors import Executor
+    from sojourn.means import Mean
     from sojourn.plot import Format
-    from sojourn.sweep import Mean
+    from sojourn.results import Results
+    from sojourn.until import Until, Width
 
 ROWS = 100
 """Combinations that a table shows: nobody reads more, and to lay out thousands takes a minute."""
@@ -75,7 +76,7 @@ Examples:
     help="Where pictures go [default: pictures/SCENARIO in the store].",
 )
 @click.option("--series", is_flag=True, help="Keep each run's queues and flows over time too (larger).")
-@jobs_option
+@executor_options
 @picture_format_option
 def sweep(
     file: Path,
@@ -90,7 +91,7 @@ def sweep(
     baseline: str | None,
     out: Path | None,
     series: bool,
-    jobs: int | None,
+    executor: Executor,
     form: str,
     picture: Format,
 ) -> None:
@@ -104,38 +105,37 @@ def sweep(
     With -f text pictures are drawn too, with their numbers as CSV: the delays of every combination, and curves if a
     number is swept. With json or csv they are drawn if --out or their format asks for it.
     """
-    from sojourn import campaign
+    from sojourn import pipeline
+    from sojourn.runs import RunsInStore
+    from sojourn.until import Until
 
-    rule = campaign.Until.parse(until) if until is not None else None
+    rule = Until.parse(until) if until is not None else None
     plan = load_plan(file, sets, seed, seeds)
     refuse_file(out)
     opened = open_store(store)
-    runs = json.loads(plan.runs())
-    among = campaign.quick([one["set"] for one in runs]) if quick else None
-    count = sum(among is None or among(one["set"]) for one in runs)
+    among = pipeline.quick([one["set"] for one in plan.runs]) if quick else None
+    count = sum(among is None or among(one["set"]) for one in plan.runs)
     with simulated_seconds(f"{many(count, 'run')} at most" if until else many(count, "run")) as tell:
-        done = campaign.execute(
+        done = pipeline.execute(
             plan,
-            file,
-            opened,
+            RunsInStore(opened, series),
             world=world_of(world, memory=memory),
-            jobs=jobs,
+            executor=executor,
             until=rule,
-            series=series,
             among=among,
             baseline=baseline,
             tell=tell,
         )
     # The plan's own are first, and named already.
-    name_skipped(done.skipped[len(json.loads(plan.skipped())) :])
+    name_skipped(done.skipped[len(plan.skipped) :])
     warn(opened.damaged)
     if done.spared:
         click.echo(f"sojourn: {NOT_RANDOM}", err=True)
-    _show(done, form, baseline)
+    _show(done, opened.folder, form, baseline)
     if done.combinations and (form == "text" or out or picture_is_asked_for()):
         _draw(done, out or opened.folder / PICTURES / _name(file, world), picture)
     _name_too_wide(done)
-    click.echo(f"{many(done.count, 'run')}, {_played(done)}; store: {done.store.folder}", err=True)
+    click.echo(f"{many(done.count, 'run')}, {_played(done)}; store: {opened.folder}", err=True)
     if quick:
         click.echo(f"a quick look: {count} of {many(len(plan), 'run')}", err=True)
     if done.interrupted:
@@ -147,27 +147,27 @@ def _name(file: Path, world: str) -> str:
     return file.stem if world == "sim" else f"{file.stem}.{world}"
 
 
-def _draw(done: Swept, folder: Path, form: Format) -> None:
+def _draw(done: Results, folder: Path, form: Format) -> None:
     """The pictures that need no series, if there are not too many runs for one."""
-    from sojourn import pictures, plot, sweep
+    from sojourn import cases, pictures, plot
 
-    flows = len(json.loads(done.plan.describe(done.combinations[0].indices[0]))["flows"])
+    flows = len(done.kept.about(done.combinations[0].indices[0])["flows"])
     if done.count * flows > MOST_DRAWN:
         screen.say(f"no picture: more than {MOST_DRAWN} entries of flows in {done.count} runs; --quick sweeps fewer")
         return
-    for picture in pictures.without_series(sweep.combinations(done.records()), done.shown[0]):
+    for picture in pictures.without_series(cases.case_list(done.runs), done.shown[0]):
         click.echo(f"picture: {plot.write(picture, folder, form)}", err=True)
 
 
-def _played(done: Swept) -> str:
+def _played(done: Results) -> str:
     """How many of the runs that count were played now, and how many more than those."""
     said = f"{done.played - done.surplus} of them played now"
     return f"{said} ({done.surplus} more were played than needed, and are kept)" if done.surplus else said
 
 
-def _name_too_wide(done: Swept) -> None:
+def _name_too_wide(done: Results) -> None:
     """Says in which combinations the seeds ended before the interval of --until was narrow enough."""
-    rule, places = done.until, [place for place, one in enumerate(done.combinations) if one.too_wide]
+    rule, places = done.until, sorted(done.too_wide)
     if rule is None or not places or done.interrupted:
         return
     of = f" of {len(done.combinations)} combinations" if len(done.combinations) > 1 else ""
@@ -175,29 +175,31 @@ def _name_too_wide(done: Swept) -> None:
     click.echo(f"sojourn: --until {rule.text}: not reached {where}:", err=True)
     labels = done.cases(places[min(len(places), MOST_NAMED) - 1] + 1).labels()
     for place in places[:MOST_NAMED]:
-        click.echo(f"  {labels[place]}: {_width(rule, done.combinations[place])}", err=True)
+        click.echo(
+            f"  {labels[place]}: {_width(rule, done.too_wide[place], len(done.combinations[place].indices))}", err=True
+        )
     if len(places) > MOST_NAMED:
         click.echo(f"  and {len(places) - MOST_NAMED} more, which -f json names", err=True)
 
 
-def _width(rule: Until, one: Combination) -> str:
+def _width(rule: Until, width: Width, seeds: int) -> str:
     """The interval of --until in a combination, and how many more seeds it needs."""
     from sojourn.words import number_text
 
-    width, after = one.too_wide, f"after {many(len(one.indices), 'seed')}"
-    if width is None or width.mean is None or width.mean.half_width is None:
-        few = 0 if width is None or width.mean is None else width.mean.count
+    after = f"after {many(seeds, 'seed')}"
+    if width.mean is None or width.mean.half_width is None:
+        few = 0 if width.mean is None else width.mean.count
         return f"no interval {after}, of which {few or 'none'} {'has' if few == 1 else 'have'} a value"
     more = f"; about {many(width.more_seeds, 'more seed')} needed" if width.more_seeds else ""
     return f"{width.address} is {number_text(width.mean.value)}, {rule.width_text(width.mean)} {after}{more}"
 
 
-def _show(done: Swept, form: str, baseline: str | None) -> None:
+def _show(done: Results, store: Path, form: str, baseline: str | None) -> None:
     from sojourn import records
     from sojourn.cli import tables
 
     if form == "json":
-        value = _as_dict(done, _means(done))
+        value = _as_dict(done, store, _means(done))
         click.echo(records.to_json(value | _comparison(done, baseline)))
     elif form == "csv":
         click.echo(_as_csv(done, _means(done)), nl=False)
@@ -208,7 +210,7 @@ def _show(done: Swept, form: str, baseline: str | None) -> None:
             screen.say(words)
 
 
-def _means(done: Swept) -> dict[str, list[Mean | None]]:
+def _means(done: Results) -> dict[str, list[Mean | None]]:
     """The means of all measures that tables show, by their names in a store: of every hop's rightward queue, and of
     every other queue that is shown."""
     from sojourn import queues, table
@@ -219,7 +221,7 @@ def _means(done: Swept) -> dict[str, list[Mean | None]]:
     return done.means(["goodput_mbit", "jain.goodput", *addresses], table.FLOW_PATHS)
 
 
-def _comparison(done: Swept, baseline: str | None) -> dict[str, Any]:
+def _comparison(done: Results, baseline: str | None) -> dict[str, Any]:
     """Paired differences, where there are several seeds, and several combinations but no more than a table shows."""
     from sojourn import paired
 
@@ -227,14 +229,14 @@ def _comparison(done: Swept, baseline: str | None) -> dict[str, Any]:
     return {"comparison": found} if found else {}
 
 
-def _as_dict(done: Swept, means: dict[str, list[Mean | None]]) -> dict[str, Any]:
+def _as_dict(done: Results, store: Path, means: dict[str, list[Mean | None]]) -> dict[str, Any]:
     def said(mean: Mean | None) -> dict[str, Any] | None:
         return None if mean is None else {"mean": mean.value, "half_width": mean.half_width, "count": mean.count}
 
-    def until(one: Combination) -> dict[str, Any]:
+    def until(place: int) -> dict[str, Any]:
         if done.until is None:
             return {}
-        width = one.too_wide
+        width = done.too_wide.get(place)
         if width is None:
             return {"until": {"met": True}}
         half_width = width.mean and width.mean.half_width
@@ -245,13 +247,13 @@ def _as_dict(done: Swept, means: dict[str, list[Mean | None]]) -> dict[str, Any]
         {
             "set": one.set,
             "seeds": len(one.indices),
-            **until(one),
+            **until(place),
             "measures": {address: said(found[place]) for address, found in means.items()},
         }
         for place, one in enumerate(done.combinations)
     ]
     value = {
-        "store": str(done.store.folder),
+        "store": str(store),
         "world": done.world,
         "combinations": combinations,
         "skipped": done.skipped,
@@ -261,7 +263,7 @@ def _as_dict(done: Swept, means: dict[str, list[Mean | None]]) -> dict[str, Any]
     return value | ({"interrupted": True} if done.interrupted else {})
 
 
-def _as_csv(done: Swept, means: dict[str, list[Mean | None]]) -> str:
+def _as_csv(done: Results, means: dict[str, list[Mean | None]]) -> str:
     keys = list(dict.fromkeys(key for one in done.combinations for key in one.set))
     heads = [*(f"set.{key}" for key in keys), "seeds"]
     heads += [name for address in means for name in (address, f"{address}.half_width")]

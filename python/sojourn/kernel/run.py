@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ PLAYED, SEEN, COUNTED, PROGRESS = "played.json", "seen.bin", "counted.json", "pr
 
 @dataclass(frozen=True)
 class Played:
-    """What came out of a guest: as `sojourn.run.Played`."""
+    """What came out of a guest: a `sojourn.worlds.Played`."""
 
     output: _core.Output
     cpu_s: float
@@ -47,6 +46,13 @@ class Guests:
     """Where the guests' own files stay, a folder a run; otherwise they go."""
     find: Callable[..., Kernel] = field(default=cache(store.find))
     name: ClassVar[str] = "kernel"
+
+    def __getstate__(self) -> dict[str, object]:
+        """How pickle copies a world: another process looks for its own kernel."""
+        return {name: value for name, value in vars(self).items() if name != "find"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state, find=cache(store.find))
 
     def key(self, plan: _core.Plan, index: int) -> dict[str, str]:
         """The guest: its kernel, modules and program, and what it was told beside the scenario."""
@@ -81,7 +87,7 @@ class Guests:
         self, folder: Path, plan: _core.Plan, index: int, progress: _core.Progress, *, packets: bool, series: bool
     ) -> Played | None:
         kernel = self.kernel(plan, index)
-        about = json.loads(plan.runs())[index]
+        about = plan.runs[index]
 
         def watch() -> bool:
             progress.tell(_simulated_s(folder))
@@ -129,7 +135,7 @@ class Guests:
 
 
 def _needs_plugin(plan: _core.Plan, index: int) -> bool:
-    hops = json.loads(plan.describe(index))["hops"]
+    hops = plan.describe(index)["hops"]
     return any({"ccaq", "dualpi2"}.intersection(hop["qdisc"].split()) for hop in hops)
 
 

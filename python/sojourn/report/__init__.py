@@ -12,10 +12,9 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from sojourn import headline, paired, pictures, plot, queues, rows, table, tcline
-from sojourn.cases import Cases, of_records
+from sojourn.cases import Case, Cases, case_list, of_records
 from sojourn.plot import Format, Picture
 from sojourn.records import RunRecord, to_json, write_bytes, write_text
-from sojourn.sweep import Combination, combinations
 
 PAGE = "report.html"
 PICTURE = "report.png"
@@ -36,7 +35,7 @@ def write(
 
     `baseline` is as in `paired.differences`.
     """
-    groups = combinations(runs)
+    groups = case_list(runs)
     hop = queues.compared_in([record.result for record in runs])
     made = pictures.pictures(groups, hop)
     # Drawing and compressing do not hold the interpreter's lock: the numbers are written at the same time.
@@ -78,7 +77,7 @@ def _base64(data: bytes) -> str:
 
 def page(
     runs: Sequence[RunRecord],
-    groups: Sequence[Combination],
+    groups: Sequence[Case],
     shown: Iterable[Shown],
     skipped: Sequence[dict[str, object]],
     interrupted: bool,

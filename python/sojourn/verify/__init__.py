@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -77,7 +76,7 @@ def _play(subject: Subject, trace: Trace) -> Played:
 
 def line_of(text: str) -> Line:
     """A line of `tc` words, understood."""
-    said = json.loads(_core.qdisc(text))
+    said = _core.qdisc(text)
     return Line(said["kind"], said["full"], said["values"])
 
 

@@ -1,0 +1,226 @@
+"""The Python API: `import sojourn as sj`.
+
+    plan = sj.load("fading-link", seeds=5)
+    results = sj.run(plan)
+    results.hop("bottleneck").sojourn_ms.p95["fq_codel"].mean
+
+What the command does, Python does with the same results: `load` reads a scenario, `run` plays it, and `Results` has
+the numbers, tables and pictures.
+"""
+
+from __future__ import annotations
+
+import json
+import numbers
+import os
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sojourn import _core, pipeline, records
+from sojourn import plan as plans
+from sojourn.errors import Refusal
+from sojourn.executors import Cores, Executor, named_executor
+from sojourn.finished import Keep
+from sojourn.results import Results
+from sojourn.runs import Runs, RunsInMemory, RunsInStore
+from sojourn.until import Until
+from sojourn.worlds import Simulator, World
+
+Scenario = str | os.PathLike[str] | Mapping[str, Any]
+"""A scenario: the name of one that comes with sojourn, the path of a file, or a dictionary of the same shape."""
+DICTIONARY = "scenario"
+"""What messages call a scenario that was given as a dictionary."""
+
+
+def read(scenario: str | os.PathLike[str]) -> dict[str, Any]:
+    """A scenario as a dictionary, to change it and give it to `load`.
+
+    `scenario` is a name or a path. Raises `Error` for a file that is not TOML 1.0, Refusal if there is no such file.
+    """
+    path = plans.find(Path(scenario))
+    plans.load(path)  # says what is wrong with it better than a reader of TOML
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise Refusal(f"{path}: read needs a scenario in TOML 1.0: {error}") from error
+
+
+def load(
+    scenario: Scenario,
+    *,
+    set: Mapping[str, Any] | None = None,
+    seed: int | None = None,
+    seeds: int | None = None,
+    folder: str | os.PathLike[str] | None = None,
+) -> _core.Plan:
+    """Reads and checks a scenario, and returns its plan: every run that it asks for.
+
+    `scenario` is the name of a scenario that comes with sojourn, the path of a file, or a dictionary of the same shape
+    as a file: `{"duration": "30s", "hop": [{"name": "b", "rate": "10mbit", …}], "flow": […]}`. `set` gives keys other
+    values, as `--set` does: `{"hop.b.qdisc": "fq_codel"}`. `seed` is the first seed (default 1), `seeds` how many there
+    are. Files that a dictionary names are looked for in `folder` (default: the current one).
+
+    Raises `Error`, whose text names file, line, key, value and what was expected, for anything that is wrong in the
+    scenario; of a dictionary it names key and value. Raises Refusal if there is no such scenario.
+    """
+    sets = [(key, _inline(value, key)) for key, value in (set or {}).items()]
+    if not isinstance(scenario, Mapping):
+        return plans.load(plans.find(Path(scenario)), sets, seed, seeds)
+    text = _core.to_toml({key: _plain(value, str(key)) for key, value in scenario.items()})
+    path = Path(folder) / DICTIONARY if folder is not None else Path(DICTIONARY)
+    return _core.Plan.parse(text, str(path), sets, seed, seeds, lines=False)
+
+
+def run(
+    plan: _core.Plan | Scenario,
+    *,
+    world: str | World = "sim",
+    seed: int | None = None,
+    seeds: int | None = None,
+    on: str | int | Executor | None = None,
+    store: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str] | None = None,
+    series: bool | None = None,
+    packets: bool = False,
+    until: str | None = None,
+    baseline: str | None = None,
+    progress: Callable[[float, float], None] | None = None,
+) -> Results:
+    """Plays every run of a plan, and returns the results.
+
+    `plan` is what `load` returned, or a scenario for it. `world` is `sim`, `kernel`, or a world of your own. `seed` and
+    `seeds` replace the plan's. `on` is what plays the runs: None or a number of runs at a time for this machine's
+    cores, `"dask://HOST:PORT"` for a Dask scheduler with its workers, `"dask"` for one that is started here, or an
+    executor. With `store`, a folder, finished runs are kept there, and those that it has are not played
+    again. With `out`, a new folder, results are written there as `sojourn run --out` does.
+
+    `series` keeps queues and flows over time (default: yes, but not in a store), `packets` every packet (large).
+    `until`, such as `"sojourn_ms.p95 5%"`, plays only as many seeds as a measure needs. `baseline` is the swept value
+    that others are compared with. `progress` is called with the simulated seconds that are done, and those of all runs.
+
+    Ctrl-C stops what is playing, and returns what is finished with `interrupted` set. Raises Refusal for what cannot be
+    had, `NothingToRun` if the world can play no run, and `Error` for a scenario that is wrong.
+    """
+    asked = plan if isinstance(plan, _core.Plan) else load(plan)
+    if seed is not None or seeds is not None:
+        asked = asked.reseeded(seed, seeds)
+    results = pipeline.execute(
+        asked,
+        _runs(store, out, series, packets, asked),
+        world=world_of(world),
+        executor=executor_of(on),
+        until=None if until is None else Until.parse(until),
+        baseline=baseline,
+        tell=progress or (lambda _done_s, _all_s: None),
+    )
+    if out is not None:
+        records.write_text(Path(out) / records.RESULTS, results.json() + "\n")
+    return results
+
+
+def open_results(folder: str | os.PathLike[str]) -> Results:
+    """The results in a folder that `sojourn run` wrote, or in the file of one of its runs.
+
+    Raises `RecordError` for anything else.
+    """
+    path = Path(folder)
+    found = records.read_folder(path)
+    known: dict[str, Any] = {}
+    if path.is_dir() and (path / records.RESULTS).exists():
+        known = records.read_results(path / records.RESULTS)
+    return Results.of_records(found, known.get("skipped", []), interrupted=bool(known.get("interrupted", False)))
+
+
+def _runs(
+    store: str | os.PathLike[str] | None,
+    out: str | os.PathLike[str] | None,
+    series: bool | None,
+    packets: bool,
+    plan: _core.Plan,
+) -> Runs:
+    """Where the runs are kept."""
+    if store is not None:
+        from sojourn.store import Store
+
+        for name, given in (("out", out is not None), ("packets", packets)):
+            if given:
+                raise Refusal(f"{name}: not with store, which keeps measures and series only")
+        return RunsInStore(Store(Path(store)), bool(series))
+    keeps = Keep(series=series is not False, states=out is None, packets=packets)
+    if out is None:
+        return RunsInMemory(keeps)
+    folder = Path(out)
+    records.refuse_full_folder(folder)
+
+    def make() -> Path:
+        records.claim_folder(folder)
+        records.write_text(folder / records.SCENARIO, plan.text)
+        return folder
+
+    return RunsInMemory(keeps, make)
+
+
+def world_of(world: str | World) -> World:
+    """The world of a name, or the world itself. Raises Refusal for a name that there is not."""
+    if not isinstance(world, str):
+        return world
+    if world == "sim":
+        return Simulator()
+    if world == "kernel":
+        from sojourn.kernel.run import Guests
+
+        return Guests()
+    built = "; live is not built yet" if world == "live" else ""
+    raise Refusal(f"world = {world!r}: expected sim or kernel{built}")
+
+
+def executor_of(on: str | int | Executor | None) -> Executor:
+    """What `on` means: an executor. Raises Refusal for anything else."""
+    if on is None or isinstance(on, int):
+        if on is not None and on < 1:
+            raise Refusal(f"on = {on}: expected a number of runs at a time, from 1")
+        return Cores(on)
+    if isinstance(on, str):
+        return named_executor(on)
+    return on
+
+
+# ---- values of Python as a scenario's ----
+
+
+def _plain(value: Any, address: str) -> Any:
+    """A value as TOML has it. Raises Refusal for a value that it does not have."""
+    if isinstance(value, str | bool):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner, f"{address}.{key}") for key, inner in value.items()}
+    if hasattr(value, "tolist"):  # an array of NumPy
+        return _plain(value.tolist(), address)
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+        return [_plain(inner, f"{address}.{_name(inner, place)}") for place, inner in enumerate(value)]
+    raise Refusal(
+        f"{DICTIONARY}: {address} = {value!r}: expected text, a number, True or False, a list or a dictionary"
+    )
+
+
+def _name(value: Any, place: int) -> str:
+    """What an element of a list is called in an address: its name, or its place."""
+    return str(value["name"]) if isinstance(value, Mapping) and "name" in value else str(place)
+
+
+def _inline(value: Any, address: str) -> str:
+    """A value as it stands behind `--set KEY=`."""
+    plain = _plain(value, address)
+    if isinstance(plain, Mapping):
+        return "{ " + ", ".join(f"{json.dumps(key)} = {_inline(one, address)}" for key, one in plain.items()) + " }"
+    if isinstance(plain, list):
+        return "[" + ", ".join(_inline(one, address) for one in plain) + "]"
+    return json.dumps(plain, ensure_ascii=False)

@@ -1,0 +1,116 @@
+"""A run, played: what is kept of it, as values that travel between threads, processes and machines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sojourn import _core, records
+from sojourn.worlds import Played, World
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Keep:
+    """What is kept of a run besides its measures, which are always kept."""
+
+    series: bool = False
+    """Its queues and flows over time, and the distribution of its sojourns."""
+    states: bool = False
+    """With the flows over time, the senders' state: window, RTT, bytes in flight."""
+    packets: bool = False
+    """Every packet."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that was played."""
+
+    record: records.RunRecord
+    cpu_s: float
+    flows: dict[str, records.Columns] | None = None
+    """By flow, columns over time; None if no series are kept."""
+    packets: records.Columns | None = None
+    """A row for each packet and hop; None if packets are not kept."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """The runs of a plan in a world. It can be pickled: a worker needs nothing else but the package."""
+
+    plan: _core.Plan
+    world: World
+    keep: Keep
+
+    def key(self, index: int) -> dict[str, str]:
+        """What plays a run: the digests of the simulator, or of a guest's kernel, modules and program."""
+        return self.world.key(self.plan, index)
+
+    def play(self, index: int, progress: _core.Progress) -> Finished | None:
+        """Plays run number `index` of the plan. Returns None if it was stopped."""
+        played = self.world.play(self.plan, index, progress, packets=self.keep.packets, series=self.keep.series)
+        if played is None:
+            return None
+        output = played.output
+        flows = None
+        if self.keep.series:
+            flows = flows_with_states(output) if self.keep.states else dict(output.flow_series())
+        return Finished(
+            record=record_of(self.plan, index, played, series=self.keep.series),
+            cpu_s=played.cpu_s,
+            flows=flows,
+            packets=output.packets() if self.keep.packets else None,
+        )
+
+
+def record_of(plan: _core.Plan, index: int, played: Played, *, series: bool) -> records.RunRecord:
+    """A run's record. Without `series` it has neither series nor distributions, which take time to make."""
+    output = played.output
+    return records.RunRecord(
+        index=index,
+        title=plan.title,
+        scenario=plan.text,
+        result=output.result(),
+        about=output.about(),
+        series=dict(output.series()) if series else {},
+        distribution={name: thinned(ms, share) for name, (ms, share) in output.distributions().items()}
+        if series
+        else {},
+        rates={
+            name: {"time_s": steps["rate_time_s"], "mbit": steps["rate_mbit"]} for name, steps in output.rates().items()
+        },
+        versions=records.versions() | played.versions,
+    )
+
+
+def flows_with_states(output: _core.Output) -> dict[str, records.Columns]:
+    """By flow, columns over time: payload acknowledged, and the sender's state at the begin of each bin.
+
+    A value is NaN before the first state, and in columns that a flow does not have: pings have no window.
+    """
+    import numpy as np
+
+    states = output.flow_states()
+    names = dict.fromkeys(name for columns in states.values() for name in columns if name != "time_s")
+    flows: dict[str, records.Columns] = {}
+    for flow, series in output.flow_series().items():
+        state = states[flow]
+        last = np.searchsorted(state["time_s"], series["time_s"], side="right") - 1
+        none = np.full(len(state["time_s"]), np.nan)
+        held = {name: np.append(state.get(name, none), np.nan)[last] for name in names}
+        flows[flow] = {**series, **held}
+    return flows
+
+
+def thinned(ms: NDArray[np.float64], share: NDArray[np.float64], step: float = 1e-3) -> dict[str, list[float]]:
+    """A distribution function with no more points than a picture can show: one for each `step`, and the last."""
+    import numpy as np
+
+    if len(ms) == 0:
+        return {"ms": [], "share": []}
+    keep = np.unique(np.floor(share / step), return_index=True)[1]
+    keep = np.union1d(keep, [0, len(ms) - 1])
+    return {"ms": ms[keep].tolist(), "share": share[keep].tolist()}

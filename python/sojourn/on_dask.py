@@ -1,0 +1,229 @@
+"""The executor that plays runs on a Dask cluster: `--on dask://HOST:PORT`, `--on dask`.
+
+A task of the cluster is a bundle of runs that lasts seconds, so that what Dask spends on a task does not count. A
+worker needs the package `sojourn` of the same version, and nothing else: a plan has with it what its files contain. A
+lost worker's bundles are played again by others. Results are kept by this process.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib import import_module
+from typing import Any, Generic, cast
+
+from sojourn import _core
+from sojourn.errors import Refusal
+from sojourn.executors import POLL_S, Item, Outcome, Tell, Work
+
+Client = Any
+Future = Any
+"""Of `distributed`, which has no types."""
+
+BUNDLE_S = 2.0
+"""Seconds that a bundle should last."""
+LARGEST_BUNDLE = 256
+"""Runs in a bundle. Each is reserved while it is out, and a reserved run holds a file open."""
+MOST_OUT = 768
+"""Runs that are out at the same time: a process may hold about a thousand files open."""
+AHEAD = 2
+"""Bundles that a worker's thread has, so that it need not wait for the next one."""
+CONNECT_S = 10.0
+
+
+@dataclass(frozen=True)
+class Dask:
+    """A Dask cluster: an existing scheduler with its workers, or one on this machine."""
+
+    address: str | None = None
+    """`tcp://HOST:PORT` of a scheduler; None: a scheduler with a worker process for each core is started here."""
+    jobs: int | None = None
+    """Worker processes of a cluster that is started here; None: as many as there are cores."""
+
+    def each(
+        self, todo: Iterator[Item | None], work: Work[Item, Outcome], tell: Tell = lambda _simulated_s: None
+    ) -> Iterator[tuple[Item, Outcome | None]]:
+        """As `Executor.each`. Raises Refusal if the scheduler cannot be reached, or is lost; finished runs are kept."""
+        with _client(self.address, self.jobs) as client:
+            yield from _Session(client, name_of(self.address), work).each(todo, tell)
+
+
+def name_of(address: str | None) -> str:
+    """What messages call a cluster, and `--on` takes."""
+    return f"dask://{address.removeprefix('tcp://')}" if address else "dask"
+
+
+@contextmanager
+def _client(address: str | None, jobs: int | None) -> Iterator[Client]:
+    """A connection to the cluster, which ends with it if it was started here."""
+    try:
+        distributed: Any = import_module("distributed")
+    except ImportError as error:
+        raise Refusal("--on dask: Dask is not installed: pip install 'sojourn[dask]'") from error
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is said by us
+    with ExitStack() as stack:
+        if address is None:
+            count = jobs or os.cpu_count() or 1
+            local = distributed.LocalCluster(
+                n_workers=count,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+            )
+            stack.enter_context(local)
+            address = local.scheduler_address
+        try:
+            client = distributed.Client(address, timeout=CONNECT_S, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise Refusal(
+                f"--on = {name_of(address)}: no scheduler answers there: expected the address of a running one, as "
+                "'dask scheduler' prints it"
+            ) from error
+        stack.callback(_close, client)
+        yield client
+
+
+def _close(client: Client) -> None:
+    with suppress(Exception):
+        client.close(timeout=2)
+
+
+@dataclass
+class _Bundle(Generic[Item]):
+    """Items that a worker plays one after the other."""
+
+    items: list[Item]
+    reserved: ExitStack
+    begin: float = field(default_factory=time.monotonic)
+
+
+class _Session(Generic[Item, Outcome]):
+    """One call of `Dask.each`."""
+
+    def __init__(self, client: Client, name: str, work: Work[Item, Outcome]) -> None:
+        self.client, self.name, self.work = client, name, work
+        self.task = pickle.dumps(work.task)
+        self.wait: Any = import_module("distributed").wait
+        self.out: dict[Future, _Bundle[Item]] = {}
+        self.run_s: float | None = None
+        """How long a run takes on a worker, as the bundles that came back have shown."""
+
+    def each(self, todo: Iterator[Item | None], tell: Tell) -> Iterator[tuple[Item, Outcome | None]]:
+        over = False
+        try:
+            while self.out or not over:
+                while not over and len(self.out) < AHEAD * self._threads():
+                    bundle, over, refused = self._next(todo)
+                    yield from ((item, None) for item in refused)
+                    if not bundle.items:
+                        break
+                    self._submit(bundle)
+                if self.out:
+                    with suppress(TimeoutError):
+                        self.wait(list(self.out), timeout=POLL_S, return_when="FIRST_COMPLETED")
+                elif not over:
+                    time.sleep(POLL_S)
+                self._refuse_if_lost()
+                for future in [one for one in self.out if one.done()]:
+                    yield from self._take(future)
+                tell(0.0)
+        finally:
+            with suppress(Exception):
+                self.client.cancel(list(self.out), force=True)
+            for bundle in self.out.values():
+                bundle.reserved.close()
+
+    def _threads(self) -> int:
+        """Threads of all workers; one if there is no worker yet."""
+        with suppress(OSError, ValueError):
+            return max(1, sum(map(int, self.client.nthreads().values())))
+        return 1
+
+    def _size(self) -> int:
+        """Runs for the next bundle: the first ones are small, to learn how long a run takes."""
+        if self.run_s is None:
+            return 1
+        most = min(LARGEST_BUNDLE, MOST_OUT // (AHEAD * self._threads()))
+        return max(1, min(most, int(BUNDLE_S / max(self.run_s, 1e-6))))
+
+    def _next(self, todo: Iterator[Item | None]) -> tuple[_Bundle[Item], bool, list[Item]]:
+        """A bundle, whether there will be no more, and the items that are not to be played here and now."""
+        bundle, refused = _Bundle[Item]([], ExitStack()), list[Item]()
+        for _ in range(self._size()):
+            try:
+                item = next(todo)
+            except StopIteration:
+                return bundle, True, refused
+            if item is None:
+                break
+            if bundle.reserved.enter_context(self.work.reserve(item)):
+                bundle.items.append(item)
+            else:
+                refused.append(item)
+        return bundle, False, refused
+
+    def _submit(self, bundle: _Bundle[Item]) -> None:
+        key = self.work.task.key(bundle.items[0])
+        # The same bundle may be sent twice, by two commands: it is played twice then.
+        self.out[self.client.submit(play, self.task, key, bundle.items, pure=False, retries=0)] = bundle
+
+    def _take(self, future: Future) -> Iterator[tuple[Item, Outcome | None]]:
+        """Keeps the outcomes of a bundle."""
+        bundle = self.out.pop(future)
+        with bundle.reserved:
+            if future.status != "finished":
+                self._refuse_failed(future)
+            outcomes, took_s = cast("tuple[list[Outcome], float]", future.result())
+            self.run_s = took_s / len(outcomes)
+            self.work.keep(bundle.items, outcomes)
+        yield from zip(bundle.items, outcomes, strict=True)
+
+    def _refuse_failed(self, future: Future) -> None:
+        error = future.exception() if future.status == "error" else None
+        if type(error).__name__ == "KilledWorker":
+            raise Refusal(
+                f"--on = {self.name}: a run ended several workers, one after the other (is there enough memory?): "
+                "finished runs are kept"
+            ) from error
+        if error is not None:
+            raise error
+        self._refuse_lost()
+
+    def _refuse_if_lost(self) -> None:
+        if self.client.status not in ("running", "connecting"):
+            self._refuse_lost()
+        if any(future.status in ("cancelled", "lost") for future in self.out):
+            self._refuse_lost()
+
+    def _refuse_lost(self) -> None:
+        raise Refusal(
+            f"--on = {self.name}: the connection to the scheduler is lost: finished runs are kept, and the same "
+            "command goes on after them"
+        )
+
+
+def play(task: bytes, key: object, items: Sequence[Any]) -> tuple[list[Any], float]:
+    """Plays a bundle on a worker: the outcomes, and the seconds that they took.
+
+    Raises Refusal if the worker's simulator or kernel is another than that of the process that asks.
+    """
+    begin = time.monotonic()
+    mine = _task(task)
+    if (here := mine.key(items[0])) != key:
+        raise Refusal(
+            f"--on dask: a worker plays with {here}, and not with {key}: expected the same version of sojourn on it"
+        )
+    return [mine.play(item, _core.Progress()) for item in items], time.monotonic() - begin
+
+
+@lru_cache(maxsize=4)
+def _task(task: bytes) -> Any:
+    """A task, made once for all bundles that a worker plays of it."""
+    return pickle.loads(task)

@@ -1,0 +1,439 @@
+"""The pipeline: from a plan to its results. Every verb that plays scenarios is a view of it.
+
+A plan's runs go to an executor, which plays them in a world; what is finished is kept in memory or in a store. What is
+there already is not played again.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import math
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+from sojourn import _core, identity, paired, queues, worlds
+from sojourn.errors import NothingToRun, Refusal
+from sojourn.executors import Cores, Executor
+from sojourn.finished import Finished, Task
+from sojourn.means import mean_of, present, seeds_for
+from sojourn.records import RunRecord
+from sojourn.results import Results
+from sojourn.runs import Combination, Runs, row_of
+from sojourn.until import FEWEST_SEEDS, Until, Width, refuse_too_few_seeds
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FOLD_EVERY = 512
+"""After this number of finished runs the store moves them to where queries read them."""
+LOOK_AGAIN_S = 0.5
+"""Seconds between two looks whether other processes have finished what they play."""
+Among = Callable[[Mapping[str, Any]], bool]
+"""Whether a combination is one of those that are asked for."""
+QUICK = 10
+"""A quick look plays one in this number of a sweep's combinations."""
+
+
+def execute(
+    plan: _core.Plan,
+    runs: Runs,
+    *,
+    world: worlds.World | None = None,
+    executor: Executor | None = None,
+    until: Until | None = None,
+    only_read: bool = False,
+    among: Among | None = None,
+    baseline: str | None = None,
+    tell: Callable[[float, float], None] = lambda _done_s, _all_s: None,
+) -> Results:
+    """Plays every run of the plan that `runs` lacks; with `until` only as many seeds as it needs.
+
+    If nothing is random, only the first seed of each combination is played. `among` picks combinations by what they
+    set. `baseline` is the swept value that the others will be compared with. With `only_read` nothing is played, and
+    what is not there does not count. `tell` is told the simulated seconds that are done, and those of all runs.
+
+    Ctrl-C stops what is playing and returns what is finished, marked interrupted. Raises Refusal for a baseline that is
+    not swept, for `until` that cannot be met, and for a full disk; NothingToRun if the world can play none of the runs.
+    """
+    if baseline is not None:
+        names = [hop["name"] for hop in plan.describe(0)["hops"]]
+        paired.refuse_baseline([one["set"] for one in plan.runs], names, baseline)
+    made = _Execution(plan, runs, world or worlds.Simulator(), _combinations(plan, among), until)
+    made.results.baseline = baseline
+    made.begin()
+    try:
+        try:
+            if not only_read:
+                made.play(executor or Cores(), tell)
+        except KeyboardInterrupt:
+            made.results.interrupted = True
+        return made.finish()
+    except OSError as error:
+        kept = f"{made.results.played} runs of this sweep are kept, and the same command goes on after them"
+        raise Refusal(f"{runs.place}: {error.strerror or error}; {kept}") from error
+
+
+def quick(sets: Sequence[Mapping[str, Any]]) -> Among:
+    """A tenth of a sweep's combinations, each with all its seeds.
+
+    Disciplines are compared on the same link, so combinations that differ in nothing else stay together. They are
+    chosen by a digest of what they set, so that a sweep that is extended keeps them. Combinations with values that
+    would be left out altogether are added, and at least one link is chosen.
+    """
+
+    def link(chosen: Mapping[str, Any]) -> str:
+        return json.dumps({key: value for key, value in chosen.items() if not key.endswith(".qdisc")})
+
+    links = {link(chosen): chosen for chosen in sets}
+    taken: set[str] = set()
+    seen: set[tuple[str, str]] = set()
+    for name in sorted(links, key=identity.digest):
+        values = set(json.loads(name, object_pairs_hook=lambda pairs: [(k, json.dumps(v)) for k, v in pairs]))
+        if not taken or int(identity.digest(name)[:8], 16) < 16**8 / QUICK or not values <= seen:
+            taken.add(name)
+            seen |= values
+    return lambda chosen: link(chosen) in taken
+
+
+class _Execution:
+    """One call of `execute`: also the `executors.Work` of its runs."""
+
+    def __init__(
+        self,
+        plan: _core.Plan,
+        runs: Runs,
+        world: worlds.World,
+        combinations: list[Combination],
+        until: Until | None,
+    ) -> None:
+        self.plan, self.runs, self.world, self.until = plan, runs, world, until
+        self.task = Task(plan, world, runs.keeps)
+        about = plan.describe(0)
+        self.results = Results(
+            title=plan.title,
+            world=world.name,
+            scenario=plan.text,
+            combinations=combinations,
+            hops={one["name"]: one["qdisc"] for one in about["hops"]},
+            kept=runs,
+            plan=plan,
+            skipped=list(plan.skipped),
+        )
+        self.place: dict[int, int] = {}
+        """By the number of a run, the place of its combination."""
+        self.refusals: dict[int, str | None] = {}
+        """By the place of a combination, the reason why the world cannot play it; of those that were asked about."""
+        self.present: set[int] = set()
+        self.mine: set[int] = set()
+        """Runs that this execution has played."""
+        self.out = 0
+        """Runs that the executor has been given and has not returned."""
+        self.later: list[int] = []
+        """Runs that other processes play."""
+        self.watch = Watch.of(until, plan, about, combinations, list(self.results.hops)) if until else None
+        self.values: dict[int, list[float]] = {}
+        """By the number of a run, its values at the watch's addresses."""
+        self.enough: dict[int, int] = {}
+        """By the place of a combination that has enough seeds, their number."""
+        self.tried: dict[int, int] = {}
+        """By the place of a combination, the number of seeds that were not enough."""
+
+    def begin(self) -> None:
+        """Finds out what is to be played: nothing is written before all that can be refused has been."""
+        combinations = self.results.combinations
+        if self.runs.asks_first:
+            self._leave_out_refused()
+        indices = [index for one in combinations for index in one.indices]
+        self.results.random = worlds.draws(self.world, self.plan, indices)
+        if not self.results.random:
+            self.results.spared = sum(len(one.indices) - 1 for one in combinations)
+            for one in combinations:
+                del one.indices[1:]
+        self.place = {index: place for place, one in enumerate(combinations) for index in one.indices}
+        if self.until and self.results.random:
+            self.results.until = self.until
+            refuse_too_few_seeds(max(len(one.indices) for one in combinations))
+        self.runs.begin(self.plan, self.world, combinations, random=self.results.random)
+        self.read(self.place)
+
+    def _leave_out_refused(self) -> None:
+        """Asks the world about every combination."""
+        kept = []
+        for one in self.results.combinations:
+            if reason := self.world.refusal(self.plan, one.indices[0]):
+                self.results.skipped.append({"set": one.set, "reason": reason})
+            else:
+                kept.append(one)
+        if not kept:
+            raise NothingToRun(f"nothing to run: {self.results.skipped[0]['reason']}")
+        self.results.combinations[:] = kept
+
+    # ---- what is there ----
+
+    def read(self, indices: Collection[int]) -> None:
+        """Finds out which of these runs are there, and the values of them that `until` watches."""
+        found = sorted(self.runs.present(indices))
+        if self.watch:
+            for places, rows in self.runs.batches(found, self.watch.columns):
+                numbers = self.watch.numbers(rows)
+                self.values |= {found[place]: number for place, number in zip(places, numbers, strict=True)}
+        self.present.update(found)
+        for place in sorted({self.place[index] for index in found}):
+            self.judge(place)
+
+    def judge(self, place: int) -> None:
+        """Decides whether a combination has enough seeds: by its first ones, in whatever order they were played."""
+        if self.watch is None or self.until is None or place in self.enough:
+            return
+        combinations = self.results.combinations
+        if not self.watch.choose(self.values.get(combinations[0].indices[0])):
+            return
+        self.refuse_absent(self.watch)
+        first = takewhile(self.values.__contains__, combinations[place].indices)
+        values = [[self.values[index][at] for at in self.watch.watched] for index in first]
+        if met := self.until.met_after(values, self.tried.get(place, 0)):
+            self.enough[place] = met
+        self.tried[place] = len(values)
+
+    def refuse_absent(self, watch: Watch) -> None:
+        """Refuses a measure that the first run does not have, though such flows or queues can have it."""
+        first = self.results.combinations[0].indices[0]
+        if first in self.values and all(math.isnan(self.values[first][at]) for at in watch.watched):
+            ((_, row),) = self.runs.batches([first], watch.columns)
+            watch.refuse(row)
+
+    # ---- what is to be played ----
+
+    def play(self, executor: Executor, tell: Callable[[float, float], None]) -> None:
+        """Plays what is missing."""
+        durations_s = [float(one["duration_s"]) for one in self.plan.runs]
+        done_s = sum(durations_s[index] for index in self.present)
+        whole_s = sum(durations_s[index] for index in self.place)
+
+        def tell_all(playing_s: float) -> None:
+            tell(done_s + playing_s, whole_s)
+
+        for index, finished in executor.each(self.todo(), self, tell_all):
+            self.out -= 1
+            if self.refusals.get(self.place[index]):
+                continue
+            if finished is None:
+                self.later.append(index)
+                continue
+            done_s += durations_s[index]
+            self.add(index, finished)
+
+    def add(self, index: int, finished: Finished) -> None:
+        """Counts a run that was played and kept."""
+        self.present.add(index)
+        self.mine.add(index)
+        self.results.played += 1
+        self.results.cpu_s += finished.cpu_s
+        if self.watch:
+            (self.values[index],) = self.watch.of_record(finished.record)
+            self.judge(self.place[index])
+        if self.results.played % FOLD_EVERY == 0:
+            self.runs.fold()
+
+    def todo(self) -> Iterator[int | None]:
+        """The runs to play; None while other processes play what is missing here."""
+        for index in self.by_need() if self.until else self.in_order():
+            self.out += 1
+            yield index
+        looked = 0.0
+        while self.out or self.later:
+            if time.monotonic() < looked + LOOK_AGAIN_S:
+                yield None
+                continue
+            looked = time.monotonic()
+            self.look_again()
+            waiting, self.later = self.later, []
+            for index in waiting:
+                self.out += 1
+                yield index
+            yield None
+
+    def in_order(self) -> Iterator[int]:
+        """Combination by combination."""
+        for place, one in enumerate(self.results.combinations):
+            for index in one.indices:
+                if index not in self.present and not self.refusals.get(place):
+                    yield index
+
+    def by_need(self) -> Iterator[int]:
+        """The next seed of the combination that has the fewest and not enough."""
+        combinations = self.results.combinations
+        waiting = [(0, place) for place in range(len(combinations))]
+        while waiting:
+            seed, place = heapq.heappop(waiting)
+            indices = combinations[place].indices
+            self.look_again()
+            if place in self.enough or self.refusals.get(place) or seed == len(indices):
+                continue
+            if indices[seed] not in self.present:
+                yield indices[seed]
+            heapq.heappush(waiting, (seed + 1, place))
+
+    def look_again(self) -> None:
+        """Reads what other processes have finished."""
+        done = [index for index in self.later if self.runs.has(index)]
+        if done:
+            self.later = [index for index in self.later if index not in done]
+            self.read(done)
+
+    # ---- executors.Work ----
+
+    @contextmanager
+    def reserve(self, item: int) -> Iterator[bool]:
+        """Claims a run; False if it is there by now, if another process plays it, or if the world cannot play it."""
+        with self.runs.claim(item) as free:
+            yield free and not self.runs.has(item) and not self.is_refused(item)
+
+    def keep(self, items: Sequence[int], outcomes: Sequence[Finished]) -> None:
+        """Keeps runs."""
+        self.runs.put(items, outcomes)
+
+    def is_refused(self, index: int) -> bool:
+        """Whether the world cannot play a run: asked once for each combination, and not for runs that are there."""
+        place = self.place[index]
+        if place not in self.refusals:
+            asked = None if self.runs.asks_first else self.world.refusal(self.plan, index)
+            self.refusals[place] = asked
+        return self.refusals[place] is not None
+
+    # ---- the end ----
+
+    def finish(self) -> Results:
+        """The results, of the runs that count: those that are there; where seeds are enough, no more than these."""
+        results = self.results
+        if results.interrupted:
+            self.read(self.place)
+        combinations = results.combinations
+        refused = [(place, reason) for place, reason in sorted(self.refusals.items()) if reason]
+        results.skipped += [{"set": combinations[place].set, "reason": reason} for place, reason in refused]
+        if len(refused) == len(combinations):
+            raise NothingToRun(f"nothing to run: {results.skipped[0]['reason']}")
+        for place, one in enumerate(combinations):
+            counted = one.indices[: self.enough.get(place)]
+            one.indices = [index for index in counted if index in self.present]
+        places = [place for place, one in enumerate(combinations) if one.indices]
+        results.combinations = [combinations[place] for place in places]
+        if results.until and self.watch:
+            widths = {
+                now: self.too_wide(self.watch, results.until, combinations[was], was) for now, was in enumerate(places)
+            }
+            results.too_wide = {place: width for place, width in widths.items() if width is not None}
+        results.surplus = len(self.mine.difference(results.indices))
+        self.runs.fold()
+        return results
+
+    def too_wide(self, watch: Watch, until: Until, one: Combination, place: int) -> Width | None:
+        """The widest interval of a combination, if the rule is not met there."""
+        if place in self.enough:
+            return None
+        widths = []
+        for at in watch.watched:
+            mean = mean_of(present(self.values[index][at] for index in one.indices))
+            needed = seeds_for(until.wanted(mean), mean) if mean else None
+            if mean and needed is not None:  # a seed may have no value: as many more are needed
+                needed = max(math.ceil(needed / mean.count * len(one.indices)), FEWEST_SEEDS)
+            widths.append(Width(watch.addresses[at], mean, needed and needed - len(one.indices)))
+        return max(widths, key=lambda width: (width.mean is not None, width.more_seeds or 0), default=None)
+
+
+@dataclass
+class Watch:
+    """The measure of `until`: where it is in a run."""
+
+    addresses: list[str]
+    """Its addresses: of every swept queue, or of every queue if none is swept."""
+    known: list[str]
+    """Addresses of all measures that a run can have."""
+    hops: list[str]
+    watched: list[int] = field(default_factory=list)
+    """Indices into `addresses`: all, or the compared queue's once the first run is finished."""
+
+    @staticmethod
+    def of(
+        until: Until,
+        plan: _core.Plan,
+        about: Mapping[str, Any],
+        combinations: Sequence[Combination],
+        hops: list[str],
+    ) -> Watch:
+        """Finds it. Raises Refusal for a measure that no run can have."""
+        from sojourn import measures
+
+        kinds = {one["name"]: one["kind"] for one in about["flows"]}
+        scenario = identity.resolved(identity.document(plan.text), combinations[0].set)
+        kinds |= {name: str(one["kind"]) for one in scenario.get("flow", ()) for name in _names_of(one)}
+        named = queues.swept([one["set"] for one in plan.runs], hops)
+        address = measures.plain(until.address, hops)
+        addresses = list(dict.fromkeys(measures.full(address, hop) for hop in named or hops))
+        known = measures.known(hops, kinds)
+        measures.refuse_unknown(addresses[0], known, kinds)
+        made = Watch(addresses, known, hops)
+        if named or len(addresses) == 1:
+            made.watched = list(range(len(addresses)))
+        return made
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The columns of a run's row that have measures."""
+        from sojourn import measures
+
+        return measures.COLUMNS
+
+    def numbers(self, rows: pa.Table) -> list[list[float]]:
+        """For each row the values at `addresses`, followed by the queues' mean delays until a queue is chosen."""
+        from sojourn import measures
+
+        delays = [] if self.watched else [f"hops.{hop}.{paired.MEAN_DELAY}" for hop in self.hops]
+        columns_of = [measures.values(rows, address) for address in (*self.addresses, *delays)]
+        return [list(map(float, row)) for row in zip(*columns_of, strict=True)]
+
+    def of_record(self, record: RunRecord) -> list[list[float]]:
+        """The values of one run, as `numbers` has them."""
+        from sojourn import columns
+
+        return self.numbers(columns.table_of([row_of(record, id="", file="")]))
+
+    def choose(self, first: Sequence[float] | None) -> bool:
+        """Whether it is known which addresses are watched. If no queue is swept, the sweep's first run decides."""
+        if not self.watched and first:
+            delays = [0.0 if math.isnan(value) else value for value in first[len(self.addresses) :]]
+            self.watched = [max(range(len(delays)), key=delays.__getitem__)]
+        return bool(self.watched)
+
+    def refuse(self, row: pa.Table) -> None:
+        """Says which measures the first run has in place of the one that was asked for."""
+        from sojourn import measures
+
+        address = self.addresses[self.watched[0]]
+        there = [one for one in self.known if not math.isnan(measures.values(row, one)[0])]
+        raise Refusal(
+            f"--until: {address} has no value in the first run, so that no number of seeds would be enough: expected "
+            f"a measure that this run has: {measures.listed(address, there)}"
+        )
+
+
+def _names_of(flow: Mapping[str, Any]) -> list[str]:
+    """The names that the flows of a scenario's entry share; both directions have one each."""
+    name = str(flow["name"])
+    return [f"{name}.right", f"{name}.left"] if flow.get("direction") == "both" else [name]
+
+
+def _combinations(plan: _core.Plan, among: Among | None) -> list[Combination]:
+    """The combinations that are asked for, each once: --set of a swept key can make equal ones of several."""
+    groups: dict[str, dict[int, int]] = {}
+    for index, one in enumerate(plan.runs):
+        if among is None or among(one["set"]):
+            groups.setdefault(json.dumps(one["set"]), {}).setdefault(one["seed"], index)
+    if not groups:
+        raise Refusal("no combination of the sweep is one of those that are asked for")
+    return [Combination(plan.runs[next(iter(of.values()))]["set"], list(of.values())) for of in groups.values()]

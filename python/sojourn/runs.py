@@ -1,0 +1,339 @@
+"""Where the runs of a plan are: in memory (`sojourn run`) or in a store (`sojourn sweep`).
+
+The pipeline plays what is missing, and results read what is there, in the same way from both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sojourn import _core, identity, records
+from sojourn.cases import goodput
+from sojourn.errors import Refusal
+from sojourn.finished import Finished, Keep
+from sojourn.worlds import World
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sojourn.store import Store
+
+
+@dataclass
+class Combination:
+    """The runs of a plan that differ in their seed only."""
+
+    set: dict[str, Any]
+    indices: list[int]
+    """The numbers of its runs in the plan, in the order of their seeds: those that count, and are there."""
+
+
+class Runs(Protocol):
+    """The runs of a plan, by their numbers in it."""
+
+    @property
+    def keeps(self) -> Keep:
+        """What is kept of a run besides its measures."""
+
+    @property
+    def asks_first(self) -> bool:
+        """Whether the world is asked about every combination before anything is played or written."""
+
+    @property
+    def place(self) -> str:
+        """Where finished runs go, for messages."""
+
+    def begin(self, plan: _core.Plan, world: World, combinations: Sequence[Combination], *, random: bool) -> None:
+        """Is called once, when all that can be refused has been, and before anything is read or kept."""
+
+    def present(self, indices: Collection[int]) -> set[int]:
+        """Those of these runs that are there, whole."""
+
+    def has(self, index: int) -> bool:
+        """Whether a run is there now, whoever played it."""
+
+    def claim(self, index: int) -> AbstractContextManager[bool]:
+        """Holds a run, so that nobody else plays it; False if somebody else plays it now."""
+
+    def put(self, indices: Sequence[int], finished: Sequence[Finished]) -> None:
+        """Keeps runs that were played. When this returns they are safe."""
+
+    def fold(self) -> None:
+        """Is called now and then: puts what was kept in order."""
+
+    def batches(self, indices: Sequence[int], names: Sequence[str]) -> Iterator[tuple[list[int], pa.Table]]:
+        """These columns of these runs, some at a time: their places in `indices`, and a table with a row for each."""
+
+    def about(self, index: int) -> dict[str, Any]:
+        """The queues and flows of a run."""
+
+    def seed(self, index: int) -> int:
+        """The seed of a run."""
+
+    def read(self, indices: Sequence[int], *, series: bool = False) -> list[records.RunRecord]:
+        """The records of these runs; with their series only if asked for, since these may have to be read."""
+
+    def flow_series(self, index: int) -> dict[str, records.Columns]:
+        """By flow, a run's columns over time. Raises Refusal if none were kept."""
+
+    def packets(self, index: int) -> records.Columns:
+        """Every packet of a run and hop, in columns. Raises Refusal if none were kept."""
+
+
+# ---- in memory ----
+
+
+@dataclass
+class RunsInMemory:
+    """Runs that are kept in memory; and in a folder of results too, if `folder` returns one."""
+
+    keeps: Keep = field(default_factory=Keep)
+    folder: Callable[[], Path | None] = lambda: None
+    """Is called when all that can be refused has been: until then nothing is written."""
+    every_series: bool = True
+    """Whether the series of every seed stay in memory, or only those of each combination's first seed."""
+    asks_first = True
+    place = "memory"
+
+    def __post_init__(self) -> None:
+        self._plan: _core.Plan | None = None
+        self._folder: Path | None = None
+        self._random = True
+        self._firsts: set[int] = set()
+        self._records: dict[int, records.RunRecord] = {}
+        self._finished: dict[int, Finished] = {}
+
+    @staticmethod
+    def of(found: Sequence[records.RunRecord]) -> RunsInMemory:
+        """Runs that were read from a folder; their numbers are their places in it."""
+        made = RunsInMemory()
+        made._records = dict(enumerate(found))
+        return made
+
+    def begin(self, plan: _core.Plan, world: World, combinations: Sequence[Combination], *, random: bool) -> None:
+        self._plan, self._random = plan, random
+        self._firsts = {one.indices[0] for one in combinations}
+        self._folder = self.folder()
+
+    def present(self, indices: Collection[int]) -> set[int]:
+        return set(self._records).intersection(indices)
+
+    def has(self, index: int) -> bool:
+        return index in self._records
+
+    def claim(self, index: int) -> AbstractContextManager[bool]:
+        return nullcontext(True)
+
+    def put(self, indices: Sequence[int], finished: Sequence[Finished]) -> None:
+        for index, one in zip(indices, finished, strict=True):
+            self._put(index, one)
+
+    def _put(self, index: int, finished: Finished) -> None:
+        record = replace(finished.record, about={**finished.record.about, "draws": self._random})
+        if self._folder is not None:
+            records.write_run(self._folder, record)
+            if finished.flows is not None:
+                records.write_flows(self._folder, record, finished.flows)
+            if finished.packets is not None:
+                records.write_packets(self._folder, record, finished.packets)
+        elif finished.flows is not None or finished.packets is not None:
+            self._finished[index] = finished
+        whole = self.every_series or index in self._firsts
+        self._records[index] = record if whole else replace(record, series={})
+
+    def fold(self) -> None:
+        pass
+
+    def batches(self, indices: Sequence[int], names: Sequence[str]) -> Iterator[tuple[list[int], pa.Table]]:
+        from sojourn import columns
+
+        there = [place for place, index in enumerate(indices) if index in self._records]
+        rows = [row_of(self._records[indices[place]], file=self._stem, id=str(indices[place])) for place in there]
+        if rows:
+            yield there, columns.table_of(rows).select(["id", *names])
+
+    @property
+    def _stem(self) -> str:
+        return Path(self._plan.file).stem if self._plan else ""
+
+    def about(self, index: int) -> dict[str, Any]:
+        return self._records[index].about
+
+    def read(self, indices: Sequence[int], *, series: bool = False) -> list[records.RunRecord]:
+        return [self._records[index] for index in indices]
+
+    def seed(self, index: int) -> int:
+        return self._records[index].seed
+
+    def flow_series(self, index: int) -> dict[str, records.Columns]:
+        found = self._finished.get(index)
+        if found is not None and found.flows is not None:
+            return found.flows
+        if self._folder is not None and self.keeps.series:
+            return records.read_flow_series(records.flows_file(self._folder, index))
+        raise Refusal("flow_series: none were kept: expected series=True")
+
+    def packets(self, index: int) -> records.Columns:
+        found = self._finished.get(index)
+        if found is not None and found.packets is not None:
+            return found.packets
+        if self._folder is not None and self.keeps.packets:
+            return records.read_packets(records.packets_file(self._folder, index))
+        raise Refusal("packets: none were kept: expected packets=True")
+
+
+# ---- in a store ----
+
+STORED = ("seed", "duration_s", "versions", "hops", "flows", "jain", "goodput_mbit")
+"""Columns of a store that a record is made from."""
+
+
+@dataclass
+class RunsInStore:
+    """Runs that are kept in a store, under names made of all that they depend on."""
+
+    store: Store
+    series: bool = False
+    """Whether each run's queues and flows over time are kept too."""
+    asks_first = False
+
+    def __post_init__(self) -> None:
+        self.ids: dict[int, str] = {}
+        """The store's names of the runs that are asked for."""
+        self._who: dict[int, identity.Identity] = {}
+        self._sets: dict[int, dict[str, Any]] = {}
+        self._scenarios: dict[int, dict[str, Any]] = {}
+
+    @property
+    def keeps(self) -> Keep:
+        return Keep(series=self.series, states=self.series)
+
+    @property
+    def place(self) -> str:
+        return str(self.store.folder)
+
+    def begin(self, plan: _core.Plan, world: World, combinations: Sequence[Combination], *, random: bool) -> None:
+        """Names the runs. Raises Refusal for a scenario that only the reader in Rust can read."""
+        self._plan, self._world = plan, world.name
+        try:
+            document = identity.document_of(plan.text)
+        except ValueError as error:
+            raise Refusal(f"a store needs a scenario in TOML 1.0: {error}") from error
+        folder, files = Path(plan.file).parent, dict[str, str | None]()
+        for one in combinations:
+            resolved = identity.resolved(document, one.set)
+            scenario = identity.digest([resolved, identity.digests(folder, resolved, files)])
+            engine = identity.digest(world.key(plan, one.indices[0]))
+            for index in one.indices:
+                self._who[index] = identity.of_run(scenario, plan.runs[index]["seed"], world.name, engine)
+                self._sets[index], self._scenarios[index] = one.set, resolved
+        self.ids = {index: who.id for index, who in self._who.items()}
+
+    def present(self, indices: Collection[int]) -> set[int]:
+        there = self.store.present([self.ids[index] for index in indices])
+        return {index for index in indices if self.ids[index] in there and self._has_series(index)}
+
+    def has(self, index: int) -> bool:
+        return self.store.has(self.ids[index]) and self._has_series(index)
+
+    def _has_series(self, index: int) -> bool:
+        return not self.series or self.store.has_series(self.ids[index])
+
+    def claim(self, index: int) -> AbstractContextManager[bool]:
+        return self.store.claim(self.ids[index])
+
+    def put(self, indices: Sequence[int], finished: Sequence[Finished]) -> None:
+        rows = [self._row(index, one) for index, one in zip(indices, finished, strict=True)]
+        if len(rows) == 1:
+            self.store.put(rows[0])
+        else:
+            self.store.put_many(rows)
+
+    def _row(self, index: int, finished: Finished) -> dict[str, Any]:
+        """A run's row; its series, if they are kept, are written first."""
+        who, record = self._who[index], finished.record
+        if finished.flows is not None:
+            records.write_record(self.store.series(who.id), record)
+            records.write_flow_series(self.store.flow_series(who.id), record, finished.flows)
+        names = {"id": who.id, "point": who.point, "engine": who.engine, "file": Path(self._plan.file).stem}
+        return row_of(record, scenario=identity.addresses(self._scenarios[index]), **names)
+
+    def fold(self) -> None:
+        self.store.fold()
+
+    def batches(self, indices: Sequence[int], names: Sequence[str]) -> Iterator[tuple[list[int], pa.Table]]:
+        return self.store.batches([self.ids[index] for index in indices], names)
+
+    def about(self, index: int) -> dict[str, Any]:
+        return self._plan.describe(index)
+
+    def seed(self, index: int) -> int:
+        return self._plan.runs[index]["seed"]
+
+    def flow_series(self, index: int) -> dict[str, records.Columns]:
+        if not self.series:
+            raise Refusal("flow_series: none were kept: expected series=True")
+        return records.read_flow_series(self.store.flow_series(self.ids[index]))
+
+    def packets(self, index: int) -> records.Columns:
+        raise Refusal("packets: a store keeps none: expected runs that are played without a store, with packets=True")
+
+    def read(self, indices: Sequence[int], *, series: bool = False) -> list[records.RunRecord]:
+        from sojourn import columns
+
+        if series:
+            if not self.series:
+                raise Refusal("series: none were kept: expected series=True")
+            return [records.read_run(self.store.series(self.ids[index])) for index in indices]
+        found: dict[int, records.RunRecord] = {}
+        for places, rows in self.batches(indices, STORED):
+            for place, row in zip(places, columns.rows_of(rows), strict=True):
+                index = indices[place]
+                versions = row.pop("versions")
+                found[index] = records.RunRecord(
+                    index=index,
+                    title=self._plan.title,
+                    scenario=self._plan.text,
+                    result={"world": self._world, "set": self._sets[index], **row},
+                    about=self.about(index),
+                    series={},
+                    distribution={},
+                    rates={},
+                    versions=versions,
+                )
+        return [found[index] for index in indices if index in found]
+
+
+def row_of(
+    record: records.RunRecord,
+    *,
+    id: str,
+    file: str,
+    point: str = "",
+    engine: str = "",
+    scenario: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """A run as a row of a store: its columns are those of `columns.SCHEMA`."""
+    from sojourn import columns
+
+    result = record.result
+    columns.check(result)
+    return {
+        "id": id,
+        "point": point,
+        "engine": engine,
+        "file": file,
+        "title": record.title,
+        "world": record.world,
+        "seed": record.seed,
+        "duration_s": result["duration_s"],
+        "scenario": scenario or {},
+        "qdisc": {hop["name"]: hop["qdisc"] for hop in record.about["hops"]},
+        "goodput_mbit": goodput(result),
+        **columns.of_result(result),
+        "versions": record.versions,
+    }

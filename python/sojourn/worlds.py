@@ -1,0 +1,118 @@
+"""Worlds: where the runs of a scenario are played."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from sojourn import _core
+
+
+class Played(Protocol):
+    """What a world returns for a run."""
+
+    @property
+    def output(self) -> _core.Output:
+        """The results."""
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds of the simulation; of a guest, its wall time."""
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Versions and digests that the results depend on, besides sojourn's own version."""
+
+
+class World(Protocol):
+    """A place where runs are played. It can be pickled, so that a worker in another process has the same one."""
+
+    @property
+    def name(self) -> str:
+        """`sim` or `kernel`."""
+
+    def key(self, plan: _core.Plan, index: int) -> dict[str, str]:
+        """What a run's result depends on besides the scenario and the seed."""
+
+    def refusal(self, plan: _core.Plan, index: int) -> str | None:
+        """The reason why this world cannot play a run, if there is one; it is the same for all seeds."""
+
+    def play(
+        self, plan: _core.Plan, index: int, progress: _core.Progress, *, packets: bool, series: bool
+    ) -> Played | None:
+        """Plays a run. Returns None if it was stopped."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What the simulator returns for a run."""
+
+    output: _core.Output
+    cpu_s: float
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Simulator:
+    """The world `sim`."""
+
+    engine: str = "fast"
+    linux: tuple[int, int] | None = None
+    """The Linux version whose disciplines are simulated, where versions differ; without one, as the scenario says."""
+    name: ClassVar[str] = "sim"
+
+    def key(self, plan: _core.Plan, index: int) -> dict[str, str]:
+        """The digest of the compiled simulator; its two engines give the same results."""
+        return {"simulator": simulator()} | ({"linux": f"{self.linux[0]}.{self.linux[1]}"} if self.linux else {})
+
+    def refusal(self, plan: _core.Plan, index: int) -> str | None:
+        """The reason why the simulator cannot play a run, if there is one."""
+        return plan.sim_refusal(index)
+
+    def play(
+        self, plan: _core.Plan, index: int, progress: _core.Progress, *, packets: bool, series: bool
+    ) -> Played | None:
+        """Simulates a run. The GIL is released meanwhile."""
+        begin = time.thread_time()
+        output = plan.run(
+            index, engine=self.engine, packets=packets, series=series, progress=progress, linux=self.linux
+        )
+        return None if output is None else Simulated(output, time.thread_time() - begin)
+
+
+@cache
+def simulator() -> str:
+    """The digest of the compiled simulator."""
+    return hashlib.sha256(Path(str(_core.__file__)).read_bytes()).hexdigest()
+
+
+def draws(world: World, plan: _core.Plan, indices: Sequence[int]) -> bool:
+    """Whether seeds make a difference in any of these runs; a kernel's runs always count as random.
+
+    A combination's first run speaks for all its seeds.
+    """
+    if world.name != "sim":
+        return True
+    firsts = {repr(plan.runs[index]["set"]): index for index in reversed(indices)}
+    return any(plan.draws(index) for index in sorted(firsts.values()))
+
+
+def playable(world: World, plan: _core.Plan) -> tuple[list[int], list[dict[str, Any]]]:
+    """The runs that a world can play; and for the others `set` and `reason`, once for each combination."""
+    chosen: list[int] = []
+    refused: list[dict[str, Any]] = []
+    reasons: dict[str, str | None] = {}
+    for index, one in enumerate(plan.runs):
+        key = repr(one["set"])
+        if key not in reasons:
+            reasons[key] = world.refusal(plan, index)
+            if reasons[key] is not None:
+                refused.append({"set": one["set"], "reason": reasons[key]})
+        if reasons[key] is None:
+            chosen.append(index)
+    return chosen, refused
