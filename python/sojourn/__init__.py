@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sojourn._core import Error as Error
     from sojourn._core import Plan as Plan
+    from sojourn.api import Replayed as Replayed
     from sojourn.api import load as load
     from sojourn.api import open_results as open_results
     from sojourn.api import read as read
+    from sojourn.api import replay as replay
     from sojourn.api import run as run
     from sojourn.errors import NothingToRun as NothingToRun
     from sojourn.errors import Refusal as Refusal
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from sojourn.means import Mean as Mean
     from sojourn.measured import Measure as Measure
     from sojourn.results import Results as Results
+    from sojourn.worlds import Simulator as Simulator
 
 _WHERE = {
     "Cores": "executors",
@@ -34,10 +37,13 @@ _WHERE = {
     "NothingToRun": "errors",
     "Plan": "_core",
     "Refusal": "errors",
+    "Replayed": "api",
     "Results": "results",
+    "Simulator": "worlds",
     "load": "api",
     "open_results": "api",
     "read": "api",
+    "replay": "api",
     "run": "api",
 }
 """The modules of the public names. They are imported when they are first used: the command starts without them."""

@@ -10,23 +10,28 @@ the numbers, tables and pictures.
 
 from __future__ import annotations
 
+import io
 import json
 import numbers
 import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sojourn import _core, pipeline, records
 from sojourn import plan as plans
-from sojourn.errors import Refusal
+from sojourn.errors import Refusal, nearest_of
 from sojourn.executors import Cores, Executor, named_executor
 from sojourn.finished import Keep
 from sojourn.results import Results
 from sojourn.runs import Runs, RunsInMemory, RunsInStore
 from sojourn.until import Until
 from sojourn.worlds import Simulator, World
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Scenario = str | os.PathLike[str] | Mapping[str, Any]
 """A scenario: the name of one that comes with sojourn, the path of a file, or a dictionary of the same shape."""
@@ -131,6 +136,71 @@ def open_results(folder: str | os.PathLike[str]) -> Results:
     if path.is_dir() and (path / records.RESULTS).exists():
         known = records.read_results(path / records.RESULTS)
     return Results.of_records(found, known.get("skipped", []), interrupted=bool(known.get("interrupted", False)))
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """The packets of a trace, as one queue discipline has treated them."""
+
+    packets: pa.Table
+    """A row for each packet: `packet` (numbered from 0 in order of arrival), `flow`, `bytes`, `enqueue_ns`, `fate_ns`,
+    `fate`: `delivered`, `marked` (with an ECN CE that it did not have on arrival), `dropped:REASON`, or `queued` (still
+    there at the end, `fate_ns` 0)."""
+    stats: dict[str, Any] | None
+    """The discipline's counters, with the keys of `tc -s -j qdisc show`; None where tc has no JSON for it."""
+    warnings: list[str]
+    """What one should know although it is no error."""
+
+
+def replay(
+    trace: str | os.PathLike[str] | bytes | Mapping[str, Any],
+    qdisc: str,
+    *,
+    rate: str | None = None,
+    world: str = "sim",
+    mtu: int = 1514,
+) -> Replayed:
+    """Sends the packets of a trace through one queue discipline: ours, or the Linux kernel's (`world="kernel"`).
+
+    `trace` is the path of a CSV file, its bytes, or its columns: `time_ns`, `op` (`enqueue`, `dequeue`, `change`),
+    `flow`, `bytes`, `ecn`. `qdisc` is a discipline as tc writes it. With `rate`, such as `"10mbit"`, a busy server of
+    this rate dequeues, and the trace has arrivals only. `mtu` is the length of a full packet in bytes.
+
+    Raises `Error`, whose text names line, column and what was expected, for anything that is wrong in the trace or in
+    the line of tc words; Refusal if there is no kernel.
+    """
+    name = os.fspath(trace) if isinstance(trace, str | os.PathLike) else "trace"
+    data = Path(name).read_bytes() if isinstance(trace, str | os.PathLike) else _trace(trace)
+    if world == "kernel":
+        from sojourn.kernel.replay import replay as in_kernel
+
+        fates, said, stats = in_kernel(data, name, qdisc, rate=rate, mtu=mtu)
+    elif world == "sim":
+        fates, said, stats = _core.replay(data, name, qdisc, rate, mtu)
+    else:
+        raise Refusal(f"world = {world!r}: expected sim or kernel")
+    from pyarrow import csv
+
+    return Replayed(csv.read_csv(io.BytesIO(fates)), stats, said)
+
+
+COLUMNS = ("time_ns", "op", "flow", "bytes", "ecn")
+"""The columns of a trace."""
+
+
+def _trace(trace: bytes | Mapping[str, Any]) -> bytes:
+    """A trace as CSV."""
+    if isinstance(trace, bytes):
+        return trace
+    for name in trace:
+        if name not in COLUMNS:
+            raise Refusal(f"trace: column {name!r}: expected {', '.join(COLUMNS)}{nearest_of(name, COLUMNS)}")
+    for name in COLUMNS:
+        if name not in trace:
+            raise Refusal(f"trace: no column {name!r}: expected {', '.join(COLUMNS)}")
+    rows = zip(*(trace[name] for name in COLUMNS), strict=True)
+    lines = [",".join("" if cell is None else str(cell) for cell in row) for row in rows]
+    return "\n".join([",".join(COLUMNS), *lines, ""]).encode()
 
 
 def _runs(

@@ -145,6 +145,28 @@ def of_result(result: Mapping[str, Any]) -> dict[str, Any]:
     return _of_window(result) | {"startup": None if startup is None else _of_window(startup)}
 
 
+def result_of(row: Mapping[str, Any], *, world: str, set: Mapping[str, Any]) -> dict[str, Any]:
+    """The way back from a row: a run's entry in the JSON."""
+    startup = row["startup"]
+    return {
+        "world": world,
+        "seed": row["seed"],
+        "set": dict(set),
+        "duration_s": row["duration_s"],
+        **_window_of(row),
+        "startup": None if startup is None else _window_of(startup),
+    }
+
+
+def _window_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    hops = {name: {**hop, "stats": _stats(hop["stats"])} for name, hop in row["hops"].items()}
+    return {"hops": hops, "flows": row["flows"], "jain": row["jain"]}
+
+
+def _stats(text: str | None) -> Any:
+    return None if text is None else json.loads(text)
+
+
 def _of_window(window: Mapping[str, Any]) -> dict[str, Any]:
     """A discipline's counters, which differ from kind to kind, become JSON text."""
     hops = {name: {**hop, "stats": _text(hop["stats"])} for name, hop in window["hops"].items()}

@@ -109,7 +109,8 @@ class _Session(Generic[Item, Outcome]):
 
     def __init__(self, client: Client, name: str, work: Work[Item, Outcome]) -> None:
         self.client, self.name, self.work = client, name, work
-        self.task = pickle.dumps(work.task)
+        # By value, as a world of the user's own may be a class of his program.
+        self.task: bytes = import_module("cloudpickle").dumps(work.task)
         self.wait: Any = import_module("distributed").wait
         self.out: dict[Future, _Bundle[Item]] = {}
         self.run_s: float | None = None
@@ -126,7 +127,7 @@ class _Session(Generic[Item, Outcome]):
                         break
                     self._submit(bundle)
                 if self.out:
-                    with suppress(TimeoutError):
+                    with suppress(Exception), self.client.as_current():  # what is wrong is seen below
                         self.wait(list(self.out), timeout=POLL_S, return_when="FIRST_COMPLETED")
                 elif not over:
                     time.sleep(POLL_S)

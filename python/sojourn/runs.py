@@ -188,7 +188,7 @@ class RunsInMemory:
 
 # ---- in a store ----
 
-STORED = ("seed", "duration_s", "versions", "hops", "flows", "jain", "goodput_mbit")
+STORED = ("seed", "duration_s", "versions", "hops", "flows", "jain", "startup")
 """Columns of a store that a record is made from."""
 
 
@@ -293,17 +293,16 @@ class RunsInStore:
         for places, rows in self.batches(indices, STORED):
             for place, row in zip(places, columns.rows_of(rows), strict=True):
                 index = indices[place]
-                versions = row.pop("versions")
                 found[index] = records.RunRecord(
                     index=index,
                     title=self._plan.title,
                     scenario=self._plan.text,
-                    result={"world": self._world, "set": self._sets[index], **row},
+                    result=columns.result_of(row, world=self._world, set=self._sets[index]),
                     about=self.about(index),
                     series={},
                     distribution={},
                     rates={},
-                    versions=versions,
+                    versions=row["versions"],
                 )
         return [found[index] for index in indices if index in found]
 
