@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import reference_python
 from guidance import LINKS, SEEDS, advice, measured, plain
 
 from sojourn import _core, columns
@@ -185,6 +186,7 @@ def pages() -> dict[str, str]:
         "reasons.md": reasons(),
         "command.md": command(),
         "store.md": store(),
+        "python.md": reference_python.page(),
     }
 
 

@@ -26,16 +26,22 @@ if TYPE_CHECKING:
     from sojourn.executors import Cores as Cores
     from sojourn.means import Mean as Mean
     from sojourn.measured import Measure as Measure
+    from sojourn.on_dask import Dask as Dask
+    from sojourn.results import Differences as Differences
+    from sojourn.results import Plots as Plots
     from sojourn.results import Results as Results
     from sojourn.worlds import Simulator as Simulator
 
 _WHERE = {
     "Cores": "executors",
+    "Dask": "on_dask",
+    "Differences": "results",
     "Error": "_core",
     "Mean": "means",
     "Measure": "measured",
     "NothingToRun": "errors",
     "Plan": "_core",
+    "Plots": "results",
     "Refusal": "errors",
     "Replayed": "api",
     "Results": "results",
