@@ -207,12 +207,12 @@ mod tests {
 
     #[test]
     fn rpm_draft_tm95_is_the_mean_of_all_but_the_longest_5_percent() {
-        // Of 20 times the longest is omitted: (1 + … + 19) / 19 = 10.
+        // The longest of 20 times is omitted: (1 + … + 19) / 19 = 10.
         let mut times: Vec<f64> = (1..=20).rev().map(f64::from).collect();
         assert_eq!(trimmed_mean(&times), Some(10.0));
         times[0] = 1e9;
         assert_eq!(trimmed_mean(&times), Some(10.0));
-        // Of 40 times two are omitted: 1 + … + 38 = 741. Of 19 none is: 190 / 19.
+        // Two of 40 times are omitted, 1 + … + 38 = 741, and none of 19: 190 / 19.
         assert_eq!(trimmed_mean(&(1..=40).map(f64::from).collect::<Vec<_>>()), Some(741.0 / 38.0));
         assert_eq!(trimmed_mean(&(1..=19).map(f64::from).collect::<Vec<_>>()), Some(10.0));
         assert_eq!((trimmed_mean(&[7.0]), trimmed_mean(&[])), (Some(7.0), None));
