@@ -1,4 +1,4 @@
-//! Scenario files, the simulation of their runs, and the door to the kernel world.
+//! Scenario files, the simulation of their runs, and the interface to the kernel world.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::{Error, bug};
 
-/// A scenario file, checked, with its sweep laid out.
+/// A checked scenario file with its list of runs.
 #[pyclass(frozen, module = "sojourn._core")]
 pub struct Plan(plan::Plan, LoadOptions);
 
@@ -39,24 +39,24 @@ impl Plan {
         opened.map(|plan| Plan(plan, options)).map_err(|error| Error::new_err(error.to_string()))
     }
 
-    /// The number of runs.
+    /// Number of runs.
     fn __len__(&self) -> usize {
         self.0.runs.len()
     }
 
-    /// The scenario's title.
+    /// The title of the scenario.
     #[getter]
     fn title(&self) -> &str {
         &self.0.title
     }
 
-    /// The scenario file's text.
+    /// The text of the scenario file.
     #[getter]
     fn text(&self) -> &str {
         &self.0.source
     }
 
-    /// What a user should know although it is no fault.
+    /// Warnings for the user.
     #[getter]
     fn warnings(&self) -> Vec<String> {
         self.0.warnings.clone()
@@ -73,7 +73,7 @@ impl Plan {
         runs.to_string()
     }
 
-    /// JSON: `set` and `reason` of what is not built yet.
+    /// JSON: `set` and `reason` of combinations that are not built yet.
     fn skipped(&self) -> String {
         let skipped = self.0.skipped.iter().map(|one| json!({ "set": object(&one.set), "reason": one.reason }));
         skipped.collect::<Value>().to_string()
@@ -85,7 +85,7 @@ impl Plan {
         Ok(describe(&scenario).to_string())
     }
 
-    /// JSON: the rates over a run of those links whose rate changes.
+    /// JSON: the rates over a run, for links whose rate changes.
     fn rates(&self, py: Python<'_>, index: usize) -> PyResult<String> {
         let scenario = py.detach(|| self.0.scenario(index).map_err(bug))?;
         Ok(rates(&scenario).to_string())
@@ -96,8 +96,8 @@ impl Plan {
         py.detach(|| self.0.draws(index).map_err(bug))
     }
 
-    /// Simulates one run without the GIL; None if it was stopped. With `linux`, a version such as (7, 3), its disciplines decide
-    /// as that Linux's.
+    /// Simulates one run without the GIL; returns None if it was stopped. With `linux`, a version such as (7, 3),
+    /// disciplines behave as in that version of Linux.
     #[pyo3(signature = (index, *, engine = "fast", packets = false, series = true, progress = None, linux = None))]
     #[expect(clippy::too_many_arguments, reason = "keywords of one call")]
     fn run(
@@ -132,8 +132,9 @@ impl Plan {
         })
     }
 
-    /// What the ring of a link's card holds after each change when packets of so many bytes of IP arrive at these times,
-    /// in nanoseconds: columns of time, packets, limit, bytes in flight. `phase` is the age of the tick at time zero.
+    /// Returns the content of a link's card ring after each change, for packets of the given IP lengths that arrive at
+    /// the given times in nanoseconds: columns of time, packets, limit, bytes in flight. `phase` is the age of the
+    /// current tick at time zero.
     fn ring<'py>(
         &self,
         py: Python<'py>,
@@ -155,12 +156,12 @@ impl Plan {
         PyArray2::from_vec2(py, &changes.iter().map(row).collect::<Vec<_>>()).map_err(bug)
     }
 
-    /// Why the simulator can't play a run, if it can't.
+    /// The reason why the simulator cannot run a run; None if it can.
     fn sim_refusal(&self, py: Python<'_>, index: usize) -> PyResult<Option<String>> {
         py.detach(|| Ok(sojourn_sim::refusal(&self.0.scenario(index).map_err(bug)?)))
     }
 
-    /// Why a kernel can't play a run, if it can't: one of this version and with these modules.
+    /// The reason why a kernel of this version, with these modules, cannot run a run; None if it can.
     #[pyo3(signature = (index, *, version, modules, link = "device"))]
     fn kernel_refusal(
         &self,
@@ -177,12 +178,12 @@ impl Plan {
         })
     }
 
-    /// The ticks a second of the kernel that a run asks for.
+    /// The kernel's timer ticks per second (HZ) for a run.
     fn kernel_hz(&self, py: Python<'_>, index: usize) -> PyResult<u32> {
         py.detach(|| Ok(self.0.scenario(index).map_err(bug)?.host.hz))
     }
 
-    /// JSON: what a guest is asked to do for a run.
+    /// JSON: the job of a guest for a run.
     #[pyo3(signature = (index, *, link = "device", probe = true, sink = "kernel", tc_lib_dir = None, all_counters = false))]
     fn kernel_job(
         &self,
@@ -197,8 +198,8 @@ impl Plan {
         serde_json::to_string(&Job { tc_lib_dir, all_counters, ..job }).map_err(bug)
     }
 
-    /// Reads what a guest left of a run: the applications' file, the path of the probe's, which may be large, and the counters'
-    /// file; `origin` is time zero on its clock.
+    /// Evaluates the files of a guest: the applications' results, the path of the probe's file, which may be large, and
+    /// the counters; `origin` is time zero on the guest's clock.
     #[pyo3(signature = (index, played, seen, counted, origin, *, link = "device", packets = false, series = true))]
     #[expect(clippy::too_many_arguments, reason = "keywords of one call")]
     fn observe(
@@ -232,7 +233,7 @@ fn mode(link: &str, probe: bool, sink: &str) -> PyResult<Mode> {
     Ok(Mode { link: kind, probe, sink })
 }
 
-/// A run's set as a JSON object.
+/// Returns a run's set as a JSON object.
 fn object(set: &plan::Set) -> Map<String, Value> {
     set.iter().cloned().collect()
 }
