@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * sojourn_replay: drives the queue discipline of a device with a trace of
- * packets at exact times, and says what became of each packet.
+ * packets at exact times, and reports the fate of each packet.
  *
- * The module makes a network device, replay0, that sends nothing. tc puts any
- * discipline on it. Then, below /proc/sojourn_replay:
+ * The module creates a network device, replay0, that sends nothing. tc can
+ * attach any discipline to it. The module has these files in
+ * /proc/sojourn_replay:
  *
- *   trace   write: struct replay_op, one after the other, times never falling
- *   numbers write "NUMBERS", before tc: what the discipline draws at random, from
- *           its set-up on, follows from it
- *   changes write "COUNT", after the discipline is set up: the next so many
- *           changes that tc makes to it are not made but kept, and made at the
- *           trace's rows of that kind, one after the other
- *   go      write "ORIGIN RATE AWAKE": plays the trace. ORIGIN is the guest's
- *           clock at the trace's time zero, in ns, and lies ahead. RATE in
- *           bit/s: a busy server makes the dequeues; 0: the trace has its own.
- *           AWAKE 1: without sleep (slower), for a discipline with a timer of
- *           its own in ns, which near another timer would come late.
- *   fates   read: struct replay_fate, by packet
+ *  trace   write: struct replay_op, in sequence; times must not decrease
+ *  numbers write "NUMBERS", before tc: the seed of the discipline's random
+ *          numbers, including those of its set-up
+ *  changes write "COUNT", after the discipline is set up: the next COUNT
+ *          changes by tc are stored instead of applied, and are applied in
+ *          order at the trace's rows for changes
+ *  go      write "ORIGIN RATE AWAKE": plays the trace. ORIGIN is the guest's
+ *          clock at the trace's time zero, in ns, in the future. RATE is that
+ *          of a busy server in bit/s, or 0 if the trace has its own dequeues.
+ *          AWAKE 1 waits without sleep, which is slower. It is necessary for
+ *          disciplines with timers in ns, which expire late if they are close
+ *          to another timer.
+ *  fates   read: struct replay_fate, by packet
  *
- * The server serves as sojourn's simulator does: a packet takes its bytes times
- * 8e9 / RATE ns, rounded up; at each completion it dequeues once, after all
- * arrivals of that instant, also from an empty discipline; idle, it dequeues
- * after each instant's arrivals. A discipline that holds packets back although
- * it is asked can't be served so: -EOPNOTSUPP. With a trace that has its own
- * dequeues it can be asked as well, whatever its own timers say.
+ * The server is that of sojourn's simulator. A packet takes its length times
+ * 8e9 / RATE ns, rounded up. At each completion the server dequeues once, after
+ * all arrivals of that time, even from an empty discipline. An idle server
+ * dequeues after the arrivals of each time. This does not work for disciplines
+ * that hold packets back: -EOPNOTSUPP. They can be replayed if the trace has
+ * its own dequeues, which ignore the discipline's own timers.
  *
- * Time: between two operations the module sleeps until shortly before the next,
- * and then lets the guest's clock run until it is there. What an operation sees
- * as the time is exactly the trace's.
+ * Time: between two operations the module sleeps until shortly before the next
+ * one, and then lets the guest's clock advance to the exact time of the trace.
  */
 #include <linux/delay.h>
 #include <linux/etherdevice.h>
@@ -57,17 +58,18 @@
 #define REPLAY_HEADERS	(ETH_HLEN + sizeof(struct iphdr))
 #define REPLAY_NEVER	(~0ULL)
 /*
- * What is nearer than this is waited for without sleep. A timer that is set
- * less than 500 ns ahead comes late, and after a tick or two ours can be that.
+ * Times nearer than this are waited for without sleep. A timer that is set less
+ * than 500 ns ahead expires late, and after a tick or two our timer can be so
+ * close.
  */
 #define REPLAY_NEAR	5000ULL
 #define REPLAY_AHEAD	3000ULL
 #define REPLAY_MOST_OPS	(64U << 20)
-/* A packet's mark: that it is the trace's, and its number. */
+/* A packet's mark: a flag that it belongs to the trace, and its number. */
 #define REPLAY_NUMBER	(REPLAY_MOST_OPS - 1)
 #define REPLAY_OURS	(42U << 26)
 
-/* Changes of a trace. */
+/* Maximum number of changes in a trace. */
 #define REPLAY_MOST_CHANGES	1000U
 
 enum { REPLAY_ENQUEUE, REPLAY_DEQUEUE, REPLAY_CHANGE };
@@ -104,29 +106,32 @@ static struct replay_fate *fates;
 static size_t op_bytes, op_room;
 static u32 packets;
 
-/* Of the present operation. */
+/* The current operation. */
 static u64 origin, present;
 static unsigned int awake;
-/* Never set: its base knows when the next timer goes off. */
+/* Never armed: its base knows when the next timer expires. */
 static struct hrtimer events;
 static u8 drop_fate;
-/* A packet that is not of the trace was in the queue. */
+/* Whether a packet that is not in the trace was in the queue. */
 static bool stray;
 
-/* What tc said of changes: kept, of as many as wanted; made. */
+/*
+ * Changes by tc: the stored ones, their intended number, and the number
+ * applied.
+ */
 static struct nlattr **changes;
 static unsigned int changes_kept, changes_wanted, changes_made;
-/* The discipline's own, while tc's changes are kept. */
+/* The discipline's own operations, while tc's changes are stored. */
 static struct Qdisc_ops *changed_ops;
 static int (*change)(struct Qdisc *q, struct nlattr *opt,
 		     struct netlink_ext_ack *extack);
 
-/* Of patches/0004-numbers.patch; Debian's own kernel has none. */
+/* Of patches/0004-numbers.patch; Debian's own kernel does not have it. */
 extern u64 (*random_numbers)(void) __weak;
 
 static u64 numbers;
 
-/* The next random number of the discipline: SplitMix64, as core::rng. */
+/* Returns the discipline's next random number: SplitMix64, as in core::rng. */
 static u64 replay_number(void)
 {
 	u64 mixed;
@@ -138,8 +143,8 @@ static u64 replay_number(void)
 }
 
 /*
- * Whoever asks while tc sets the discipline up: the discipline, if it is tc and
- * holds the lock.
+ * Returns a random number while tc sets the discipline up. The caller is the
+ * discipline if it is tc and holds the lock.
  */
 static u64 replay_first_number(void)
 {
@@ -153,7 +158,7 @@ static u64 replay_first_number(void)
 	return number;
 }
 
-/* The discipline is asked, alone and with our random numbers. */
+/* Begins a call of the discipline, exclusively and with our random numbers. */
 static void replay_enter(struct Qdisc *q)
 {
 	spin_lock(qdisc_lock(q));
@@ -185,8 +190,8 @@ static struct replay_fate *replay_fate_of(const struct sk_buff *skb)
 }
 
 /*
- * The kernel frees a packet that did not reach its aim. A destructor would not
- * do: fq takes it away on arrival.
+ * Observes packets that the kernel frees. A destructor would not do, because fq
+ * removes it on arrival.
  */
 static void replay_freed(void *data, struct sk_buff *skb, void *location,
 			 enum skb_drop_reason reason)
@@ -214,18 +219,23 @@ static struct sk_buff *replay_packet(const struct replay_op *op, u32 number)
 	ip->tos = op->ecn;
 	ip->tot_len = htons(sizeof(*ip));
 	ip->ttl = 64;
-	/* For those that look at a packet's addresses, not at its hash. */
+	/*
+	 * For disciplines that read a packet's addresses instead of its hash.
+	 */
 	ip->saddr = (__force __be32)op->hash;
 	ip_send_check(ip);
 	skb->protocol = htons(ETH_P_IP);
 	skb->dev = replay_dev;
 	skb->mark = REPLAY_OURS | number;
-	/* As a router does. */
+	/* As in a router. */
 	skb->priority = rt_tos2priority(op->ecn);
-	/* What counts as its length, and as its memory, is the trace's. */
+	/* The packet's length and memory are those of the trace. */
 	skb->truesize = op->bytes;
 	qdisc_skb_cb(skb)->pkt_len = op->bytes;
-	/* Some disciplines (pie) look at the packet itself: no data, but length. */
+	/*
+	 * Some disciplines (pie) read skb->len: the packet gets a length
+	 * without data.
+	 */
 	if (op->bytes > skb->len) {
 		skb->data_len = op->bytes - skb->len;
 		skb->len = op->bytes;
@@ -254,8 +264,8 @@ static int replay_enqueue(const struct replay_op *op, u32 number)
 }
 
 /*
- * Since 7.0 what a discipline drops while dequeuing waits at the root for the
- * one who asked it.
+ * Since 7.0, packets that a discipline drops while dequeuing are collected at
+ * the root for the caller.
  */
 static struct sk_buff *replay_dropped(struct Qdisc *q)
 {
@@ -267,7 +277,7 @@ static struct sk_buff *replay_dropped(struct Qdisc *q)
 	return list;
 }
 
-/* Bytes of the packet that left; 0 if none did. */
+/* Returns the bytes of the packet that left, or 0. */
 static u32 replay_dequeue(void)
 {
 	struct Qdisc *q = replay_qdisc();
@@ -301,7 +311,10 @@ static u32 replay_dequeue(void)
 	return bytes;
 }
 
-/* In place of the discipline's own change: tc's words are kept for later. */
+/*
+ * Replaces the discipline's own change operation: stores tc's attributes for
+ * later.
+ */
 static int replay_keep_change(struct Qdisc *q, struct nlattr *opt,
 			      struct netlink_ext_ack *extack)
 {
@@ -334,8 +347,8 @@ static void replay_forget_changes(void)
 }
 
 /*
- * The discipline's own change, as tc would have it made now. It drops what it
- * drops when the lock is given back.
+ * Applies a stored change, as if tc made it now. Packets that the discipline
+ * drops are freed when the lock is released.
  */
 static int replay_change(void)
 {
@@ -364,9 +377,9 @@ static int replay_change(void)
 }
 
 /*
- * How far the clock may run from @now towards @until in one go. A delay holds
- * interrupts off: it has to end at each event (the guest's come a nanosecond
- * late), or that would come after the operation.
+ * Returns how far the clock may advance from @now towards @until in one step. A
+ * delay disables interrupts. It has to end at each event (the guest's come one
+ * nanosecond late), or the event would be handled after the operation.
  */
 static u64 replay_step(u64 now, u64 until)
 {
@@ -378,8 +391,9 @@ static u64 replay_step(u64 now, u64 until)
 }
 
 /*
- * Waits until the trace's clock says @at; returns with bottom halves off, so
- * that looking at the clock does not move it. -ETIME if it is later already.
+ * Waits until the trace's clock is @at. Returns with bottom halves disabled, so
+ * that reading the clock does not advance it. Returns -ETIME if it is later
+ * already.
  */
 static int replay_wait(u64 at)
 {
@@ -455,7 +469,7 @@ static int replay_play(u64 rate)
 	packets = 0;
 	stray = false;
 	changes_made = 0;
-	/* Nobody else asks the discipline, not even when its own timer says so. */
+	/* Nothing else dequeues, not even for the discipline's own timer. */
 	netif_stop_queue(replay_dev);
 	for (i = 0; i < count && !err; i++) {
 		const struct replay_op *op = &ops[i];
@@ -476,7 +490,7 @@ static int replay_play(u64 rate)
 			replay_dequeue();
 		}
 		local_bh_enable();
-		/* It may sleep, which it won't; the clock stands. */
+		/* It may sleep in theory; the clock does not advance. */
 		if (!err && op->op == REPLAY_CHANGE)
 			err = replay_change();
 		if (fatal_signal_pending(current))
@@ -503,7 +517,9 @@ static ssize_t replay_trace_write(struct file *file, const char __user *data,
 	return done;
 }
 
-/* The first write says how many rows will come: room for them is made. */
+/*
+ * The first write announces the number of rows, for which memory is allocated.
+ */
 static ssize_t replay_room_write(struct file *file, const char __user *data,
 				 size_t length, loff_t *offset)
 {
@@ -650,8 +666,8 @@ static void replay_setup(struct net_device *dev)
 	dev->netdev_ops = &replay_netdev_ops;
 	dev->needs_free_netdev = true;
 	/*
-	 * Nobody else's packets: no ARP, no membership reports. (IPv6 is off in
-	 * the guest.)
+	 * Suppresses other packets: no ARP, no membership reports. (IPv6 is off
+	 * in the guest.)
 	 */
 	dev->flags |= IFF_NOARP;
 	dev->flags &= ~IFF_MULTICAST;
@@ -718,7 +734,7 @@ static void __exit replay_exit(void)
 	rtnl_lock();
 	replay_forget_changes();
 	rtnl_unlock();
-	/* The packets that are still queued are the discipline's; forget them. */
+	/* Packets that are still queued belong to the discipline. */
 	unregister_netdev(replay_dev);
 	tracepoint_probe_unregister(&__tracepoint_kfree_skb,
 				    (void *)replay_freed, NULL);
