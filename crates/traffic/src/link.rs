@@ -1,4 +1,4 @@
-//! Control of our network device and its probe, kernel/guest/sojourn_link.c, by lines of text.
+//! Control of our network device and its probe, kernel/guest/link_control.c, by lines of text.
 
 use std::fs;
 use std::io;

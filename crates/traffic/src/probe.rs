@@ -1,4 +1,4 @@
-//! The records of the guest's probe: 64 bytes each, little-endian, in the layout of kernel/guest/sojourn_link.c.
+//! The records of the guest's probe: 64 bytes each, little-endian, in the layout of kernel/guest/sojourn_link.h.
 
 use std::net::Ipv4Addr;
 
