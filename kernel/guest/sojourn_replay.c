@@ -101,43 +101,44 @@ struct replay_fate {
 static struct net_device *replay_dev;
 static struct proc_dir_entry *replay_dir;
 static DEFINE_MUTEX(replay_lock);
-static struct replay_op *ops;
-static struct replay_fate *fates;
-static size_t op_bytes, op_room;
-static u32 packets;
+static struct replay_op *replay_ops;
+static struct replay_fate *replay_fates;
+static size_t replay_op_bytes, replay_op_room;
+static u32 replay_packets;
 
 /* The current operation. */
-static u64 origin, present;
-static unsigned int awake;
+static u64 replay_origin, replay_present;
+static unsigned int replay_awake;
 /* Never armed: its base knows when the next timer expires. */
-static struct hrtimer events;
-static u8 drop_fate;
+static struct hrtimer replay_events;
+static u8 replay_drop_fate;
 /* Whether a packet that is not in the trace was in the queue. */
-static bool stray;
+static bool replay_stray;
 
 /*
  * Changes by tc: the stored ones, their intended number, and the number
  * applied.
  */
-static struct nlattr **changes;
-static unsigned int changes_kept, changes_wanted, changes_made;
+static struct nlattr **replay_changes;
+static unsigned int replay_changes_kept, replay_changes_wanted;
+static unsigned int replay_changes_made;
 /* The discipline's own operations, while tc's changes are stored. */
-static struct Qdisc_ops *changed_ops;
-static int (*change)(struct Qdisc *q, struct nlattr *opt,
+static struct Qdisc_ops *replay_changed_ops;
+static int (*replay_own_change)(struct Qdisc *q, struct nlattr *opt,
 		     struct netlink_ext_ack *extack);
 
 /* Of patches/0004-numbers.patch; Debian's own kernel does not have it. */
 extern u64 (*random_numbers)(void) __weak;
 
-static u64 numbers;
+static u64 replay_numbers;
 
 /* Returns the discipline's next random number: SplitMix64, as in core::rng. */
 static u64 replay_number(void)
 {
 	u64 mixed;
 
-	numbers += 0x9e3779b97f4a7c15ULL;
-	mixed = (numbers ^ numbers >> 30) * 0xbf58476d1ce4e5b9ULL;
+	replay_numbers += 0x9e3779b97f4a7c15ULL;
+	mixed = (replay_numbers ^ replay_numbers >> 30) * 0xbf58476d1ce4e5b9ULL;
 	mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebULL;
 	return mixed ^ mixed >> 31;
 }
@@ -186,7 +187,7 @@ static bool replay_is_ours(const struct sk_buff *skb)
 
 static struct replay_fate *replay_fate_of(const struct sk_buff *skb)
 {
-	return &fates[skb->mark & REPLAY_NUMBER];
+	return &replay_fates[skb->mark & REPLAY_NUMBER];
 }
 
 /*
@@ -198,8 +199,8 @@ static void replay_freed(void *data, struct sk_buff *skb, void *location,
 {
 	if (!replay_is_ours(skb))
 		return;
-	replay_fate_of(skb)->fate = drop_fate;
-	replay_fate_of(skb)->at = present;
+	replay_fate_of(skb)->fate = replay_drop_fate;
+	replay_fate_of(skb)->at = replay_present;
 }
 
 static struct sk_buff *replay_packet(const struct replay_op *op, u32 number)
@@ -255,7 +256,7 @@ static int replay_enqueue(const struct replay_op *op, u32 number)
 
 	if (!skb)
 		return -ENOMEM;
-	drop_fate = REPLAY_DROPPED_AT_ENQUEUE;
+	replay_drop_fate = REPLAY_DROPPED_AT_ENQUEUE;
 	replay_enter(q);
 	q->enqueue(skb, q, &to_free);
 	replay_leave(q);
@@ -287,7 +288,7 @@ static u32 replay_dequeue(void)
 	u8 ecn_in, ecn;
 	u32 bytes;
 
-	drop_fate = REPLAY_DROPPED_AT_DEQUEUE;
+	replay_drop_fate = REPLAY_DROPPED_AT_DEQUEUE;
 	replay_enter(q);
 	skb = q->dequeue(q);
 	to_free = replay_dropped(q);
@@ -296,7 +297,7 @@ static u32 replay_dequeue(void)
 	if (!skb)
 		return 0;
 	if (WARN_ON_ONCE(!replay_is_ours(skb))) {
-		stray = true;
+		replay_stray = true;
 		kfree_skb(skb);
 		return 0;
 	}
@@ -305,7 +306,7 @@ static u32 replay_dequeue(void)
 	ecn = ip_hdr(skb)->tos & INET_ECN_MASK;
 	fate->fate = ecn == INET_ECN_CE && ecn_in != INET_ECN_CE ?
 		     REPLAY_MARKED : REPLAY_DELIVERED;
-	fate->at = present;
+	fate->at = replay_present;
 	bytes = qdisc_pkt_len(skb);
 	consume_skb(skb);
 	return bytes;
@@ -320,30 +321,30 @@ static int replay_keep_change(struct Qdisc *q, struct nlattr *opt,
 {
 	struct nlattr *copy;
 
-	if (changes_kept == changes_wanted)
+	if (replay_changes_kept == replay_changes_wanted)
 		return -ENOSPC;
 	copy = kmemdup(opt, opt->nla_len, GFP_KERNEL);
 	if (!copy)
 		return -ENOMEM;
-	changes[changes_kept++] = copy;
+	replay_changes[replay_changes_kept++] = copy;
 	return 0;
 }
 
 static void replay_give_change_back(void)
 {
-	if (changed_ops)
-		changed_ops->change = change;
-	changed_ops = NULL;
+	if (replay_changed_ops)
+		replay_changed_ops->change = replay_own_change;
+	replay_changed_ops = NULL;
 }
 
 static void replay_forget_changes(void)
 {
 	replay_give_change_back();
-	while (changes_kept)
-		kfree(changes[--changes_kept]);
-	kvfree(changes);
-	changes = NULL;
-	changes_wanted = 0;
+	while (replay_changes_kept)
+		kfree(replay_changes[--replay_changes_kept]);
+	kvfree(replay_changes);
+	replay_changes = NULL;
+	replay_changes_wanted = 0;
 }
 
 /*
@@ -358,11 +359,12 @@ static int replay_change(void)
 	int err = -EINVAL;
 
 	rtnl_lock();
-	drop_fate = REPLAY_DROPPED_AT_CHANGE;
+	replay_drop_fate = REPLAY_DROPPED_AT_CHANGE;
 	if (&random_numbers)
 		WRITE_ONCE(random_numbers, replay_number);
-	if (changes_made < changes_kept && q->ops->change)
-		err = q->ops->change(q, changes[changes_made++], &extack);
+	if (replay_changes_made < replay_changes_kept && q->ops->change)
+		err = q->ops->change(q, replay_changes[replay_changes_made++],
+				     &extack);
 	if (&random_numbers)
 		WRITE_ONCE(random_numbers, NULL);
 	spin_lock_bh(qdisc_lock(q));
@@ -371,8 +373,8 @@ static int replay_change(void)
 	rtnl_unlock();
 	kfree_skb_list(to_free);
 	if (err)
-		pr_err("sojourn_replay: change %u: error %d, %s\n", changes_made,
-		       -err, extack._msg ?: "without words");
+		pr_err("sojourn_replay: change %u: error %d, %s\n",
+		       replay_changes_made, -err, extack._msg ?: "without words");
 	return err ? -EDOM : 0;
 }
 
@@ -383,7 +385,7 @@ static int replay_change(void)
  */
 static u64 replay_step(u64 now, u64 until)
 {
-	u64 event = ktime_to_ns(events.base->cpu_base->expires_next) + 1;
+	u64 event = ktime_to_ns(replay_events.base->cpu_base->expires_next) + 1;
 
 	if (event > until)
 		return until - now;
@@ -397,7 +399,7 @@ static u64 replay_step(u64 now, u64 until)
  */
 static int replay_wait(u64 at)
 {
-	u64 until = origin + at;
+	u64 until = replay_origin + at;
 	u64 now;
 
 	for (;;) {
@@ -408,7 +410,7 @@ static int replay_wait(u64 at)
 		if (now >= until)
 			break;
 		local_bh_enable();
-		if (awake || until - now <= REPLAY_NEAR) {
+		if (replay_awake || until - now <= REPLAY_NEAR) {
 			u64 step = replay_step(now, until);
 
 			ndelay(step);
@@ -420,7 +422,7 @@ static int replay_wait(u64 at)
 		set_current_state(TASK_UNINTERRUPTIBLE);
 		schedule_hrtimeout_range(&wake, 0, HRTIMER_MODE_ABS);
 	}
-	present = at;
+	replay_present = at;
 	if (now > until)
 		pr_err("sojourn_replay: %llu ns after %llu\n", now - until, at);
 	return now == until ? 0 : -ETIME;
@@ -463,16 +465,16 @@ static int replay_serve(struct replay_server *server, u64 end)
 static int replay_play(u64 rate)
 {
 	struct replay_server server = { .rate = rate, .next = REPLAY_NEVER };
-	size_t count = op_bytes / sizeof(*ops), i;
+	size_t count = replay_op_bytes / sizeof(*replay_ops), i;
 	int err = 0;
 
-	packets = 0;
-	stray = false;
-	changes_made = 0;
+	replay_packets = 0;
+	replay_stray = false;
+	replay_changes_made = 0;
 	/* Nothing else dequeues, not even for the discipline's own timer. */
 	netif_stop_queue(replay_dev);
 	for (i = 0; i < count && !err; i++) {
-		const struct replay_op *op = &ops[i];
+		const struct replay_op *op = &replay_ops[i];
 
 		if (rate)
 			err = replay_serve(&server, op->at);
@@ -480,10 +482,10 @@ static int replay_play(u64 rate)
 			break;
 		err = replay_wait(op->at);
 		if (!err && op->op == REPLAY_ENQUEUE) {
-			fates[packets].fate = REPLAY_QUEUED;
-			fates[packets].at = 0;
-			fates[packets].pad[0] = op->ecn & INET_ECN_MASK;
-			err = replay_enqueue(op, packets++);
+			replay_fates[replay_packets].fate = REPLAY_QUEUED;
+			replay_fates[replay_packets].at = 0;
+			replay_fates[replay_packets].pad[0] = op->ecn & INET_ECN_MASK;
+			err = replay_enqueue(op, replay_packets++);
 			if (rate && !server.busy)
 				server.next = op->at;
 		} else if (!err && op->op == REPLAY_DEQUEUE) {
@@ -498,7 +500,7 @@ static int replay_play(u64 rate)
 	}
 	if (!err && rate)
 		err = replay_serve(&server, REPLAY_NEVER);
-	return stray ? -EPROTO : err;
+	return replay_stray ? -EPROTO : err;
 }
 
 static ssize_t replay_trace_write(struct file *file, const char __user *data,
@@ -507,12 +509,13 @@ static ssize_t replay_trace_write(struct file *file, const char __user *data,
 	ssize_t done = length;
 
 	mutex_lock(&replay_lock);
-	if (length > op_room - op_bytes)
+	if (length > replay_op_room - replay_op_bytes)
 		done = -ENOSPC;
-	else if (copy_from_user((char *)ops + op_bytes, data, length))
+	else if (copy_from_user((char *)replay_ops + replay_op_bytes, data,
+				length))
 		done = -EFAULT;
 	else
-		op_bytes += length;
+		replay_op_bytes += length;
 	mutex_unlock(&replay_lock);
 	return done;
 }
@@ -530,15 +533,15 @@ static ssize_t replay_room_write(struct file *file, const char __user *data,
 	    rows > REPLAY_MOST_OPS)
 		return -EINVAL;
 	mutex_lock(&replay_lock);
-	vfree(ops);
-	vfree(fates);
-	op_bytes = 0;
-	packets = 0;
-	op_room = (size_t)rows * sizeof(*ops);
-	ops = vzalloc(op_room);
-	fates = vzalloc((size_t)rows * sizeof(*fates));
-	if (!ops || !fates) {
-		op_room = 0;
+	vfree(replay_ops);
+	vfree(replay_fates);
+	replay_op_bytes = 0;
+	replay_packets = 0;
+	replay_op_room = (size_t)rows * sizeof(*replay_ops);
+	replay_ops = vzalloc(replay_op_room);
+	replay_fates = vzalloc((size_t)rows * sizeof(*replay_fates));
+	if (!replay_ops || !replay_fates) {
+		replay_op_room = 0;
 		done = -ENOMEM;
 	}
 	mutex_unlock(&replay_lock);
@@ -564,7 +567,8 @@ static ssize_t replay_go_write(struct file *file, const char __user *data,
 	rtnl_lock();
 	replay_give_change_back();
 	rtnl_unlock();
-	if (ops && sscanf(text, "%llu %llu %u", &origin, &rate, &awake) == 3)
+	if (replay_ops && sscanf(text, "%llu %llu %u", &replay_origin, &rate,
+				 &replay_awake) == 3)
 		err = replay_play(rate);
 	mutex_unlock(&replay_lock);
 	return err ? err : length;
@@ -585,11 +589,12 @@ static ssize_t replay_changes_write(struct file *file, const char __user *data,
 	replay_forget_changes();
 	own = (struct Qdisc_ops *)replay_qdisc()->ops;
 	if (count && own->change) {
-		changes = kvcalloc(count, sizeof(*changes), GFP_KERNEL);
-		if (changes) {
-			changes_wanted = count;
-			changed_ops = own;
-			change = own->change;
+		replay_changes = kvcalloc(count, sizeof(*replay_changes),
+					  GFP_KERNEL);
+		if (replay_changes) {
+			replay_changes_wanted = count;
+			replay_changed_ops = own;
+			replay_own_change = own->change;
 			own->change = replay_keep_change;
 		} else {
 			err = -ENOMEM;
@@ -606,7 +611,7 @@ static ssize_t replay_numbers_write(struct file *file, const char __user *data,
 	int err;
 
 	mutex_lock(&replay_lock);
-	err = kstrtou64_from_user(data, length, 0, &numbers);
+	err = kstrtou64_from_user(data, length, 0, &replay_numbers);
 	if (!err && &random_numbers)
 		WRITE_ONCE(random_numbers, replay_first_number);
 	mutex_unlock(&replay_lock);
@@ -619,8 +624,8 @@ static ssize_t replay_fates_read(struct file *file, char __user *data,
 	ssize_t done;
 
 	mutex_lock(&replay_lock);
-	done = simple_read_from_buffer(data, length, offset, fates,
-				       (size_t)packets * sizeof(*fates));
+	done = simple_read_from_buffer(data, length, offset, replay_fates,
+				       (size_t)replay_packets * sizeof(*replay_fates));
 	mutex_unlock(&replay_lock);
 	return done;
 }
@@ -684,10 +689,11 @@ static enum hrtimer_restart replay_no_event(struct hrtimer *timer)
 static void replay_setup_events(void)
 {
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
-	hrtimer_setup(&events, replay_no_event, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+	hrtimer_setup(&replay_events, replay_no_event, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_ABS);
 #else
-	hrtimer_init(&events, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
-	events.function = replay_no_event;
+	hrtimer_init(&replay_events, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+	replay_events.function = replay_no_event;
 #endif
 }
 
@@ -739,8 +745,8 @@ static void __exit replay_exit(void)
 	tracepoint_probe_unregister(&__tracepoint_kfree_skb,
 				    (void *)replay_freed, NULL);
 	tracepoint_synchronize_unregister();
-	vfree(ops);
-	vfree(fates);
+	vfree(replay_ops);
+	vfree(replay_fates);
 }
 
 module_init(replay_init);
