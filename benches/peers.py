@@ -37,7 +37,7 @@ NS3 = "ns3==3.44.post0"
 
 @dataclass(frozen=True)
 class Bench:
-    """A scenario as the others need it; times in seconds, the RTT in milliseconds."""
+    """A scenario with the parameters that the other simulators need; times in seconds, the RTT in milliseconds."""
 
     rate: int
     rtt_ms: int
@@ -49,7 +49,7 @@ class Bench:
     iw: int = 10
 
     def words(self, shorter: float) -> list[str]:
-        """The arguments of run.tcl and run_ns3.py."""
+        """Returns the arguments of run.tcl and run_ns3.py."""
         seconds = self.seconds / shorter
         numbers = [self.rate, self.rtt_ms, self.flows, seconds, self.limit, self.starts, self.cc, self.iw]
         return [str(one) for one in numbers]
@@ -63,11 +63,11 @@ BENCHES = {
     "P5": Bench(10_000_000_000, 20, 100, 5, 133_334, 0.1),
 }
 Run = Callable[[str, float], tuple[int, float]]
-"""Packets and CPU seconds of a bench."""
+"""A function that runs a bench and returns packets and CPU seconds."""
 
 
 def ours(name: str, _shorter: float) -> tuple[int, float]:
-    """This simulator, the least CPU time of five runs."""
+    """Runs this simulator; returns the smallest CPU time of five runs."""
     beside = Path(sys.executable).parent / "sojourn-bench"
     program = str(beside) if beside.exists() else shutil.which("sojourn-bench")
     if program is None:
@@ -77,19 +77,19 @@ def ours(name: str, _shorter: float) -> tuple[int, float]:
 
 
 def ns2(name: str, shorter: float) -> tuple[int, float]:
-    """The system's ns-2."""
+    """Runs the system's ns-2."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = ["ns", str(HERE / "peers/run.tcl"), *BENCHES[name].words(shorter)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_s = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-    # What its agents print on their own may come before or after.
+    # ns-2's agents may print text before or after the result.
     answer = next(line for line in done.stdout.splitlines() if line.startswith("{"))
     return json.loads(answer)["packets"], cpu_s
 
 
 def ns3(python: Path) -> Run:
-    """The wheel's ns-3, with the Python that has it."""
+    """Returns a function that runs ns-3 with this Python."""
 
     def run(name: str, shorter: float) -> tuple[int, float]:
         command = [str(python), str(HERE / "peers/run_ns3.py"), *BENCHES[name].words(shorter)]
@@ -101,7 +101,7 @@ def ns3(python: Path) -> Run:
 
 
 def ns3_python() -> Path:
-    """A Python with ns-3's wheel; made on the first call."""
+    """Returns a Python with ns-3's wheel, which is installed on the first call."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     place = cache / "sojourn/peers" / NS3.replace("==", "-")
     python = place / "bin/python"
@@ -114,13 +114,13 @@ def ns3_python() -> Path:
 
 
 def recorded() -> list[dict[str, str]]:
-    """The record."""
+    """Reads the recorded results."""
     with RECORD.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
 def table(rows: Sequence[dict[str, str]]) -> str:
-    """Rows of the record as a table, with how many times the others' rates ours are."""
+    """Formats rows of the record as a table, with the ratio to the rates of the others."""
     who = [head for head in HEADS[2:] if any(row.get(head) for row in rows)]
     others = [head for head in who if head != "sojourn"]
     heads = ["bench", *(f"{name}, packets/CPU-s" for name in who), *(f"of {name}" for name in others)]
@@ -134,7 +134,7 @@ def table(rows: Sequence[dict[str, str]]) -> str:
 
 
 def write(rows: Sequence[dict[str, str]]) -> None:
-    """Puts rows into the record in place of the same benches', and the table of all into the page."""
+    """Replaces rows of the record, and the table in the page."""
     kept = {row["bench"]: row for row in (recorded() if RECORD.exists() else [])}
     kept |= {row["bench"]: row for row in rows}
     every = [kept[name] for name in BENCHES if name in kept]
@@ -147,7 +147,7 @@ def write(rows: Sequence[dict[str, str]]) -> None:
 
 
 def main() -> int:
-    """0, also if one of the others is not there."""
+    """Returns 0, even if one of the others is not installed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shorter", type=float, default=1, help="divides the others' simulated time")
     parser.add_argument("names", nargs="*", metavar="P1", help="which; all unless told")

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ccaq: types of the algorithm, without the kernel.
+ * ccaq: types of the algorithm, independent of the kernel.
  *
- * Times are nanoseconds of one clock that never goes back, queues are counted
- * in packets. ccaq_impl.h has the algorithm, sch_ccaq.c the discipline.
+ * Times are nanoseconds of a monotonic clock; queue lengths are in packets. The
+ * algorithm is in ccaq_impl.h, the discipline in sch_ccaq.c.
  */
 #ifndef SOJOURN_CCAQ_H
 #define SOJOURN_CCAQ_H
@@ -17,24 +17,25 @@ typedef uint32_t u32;
 typedef uint64_t u64;
 #endif
 
-/* Factors are kept in millionths: there are no real numbers in a kernel. */
+/* Factors are in millionths, as the kernel has no floating point. */
 #define CCAQ_ONE	1000000ULL
 
-/* The least queue of an interval without a departure. */
+/* Value of @min_queue in an interval without a departure. */
 #define CCAQ_NO_QUEUE	(~0U)
 
-/* The RTT of a flow that has shown none. */
+/* The RTT of a flow for which none was measured. */
 #define CCAQ_NO_RTT	(~0ULL)
 
 /*
- * struct ccaq_params - what holds for all flows
- * @flow_limit: packets in one flow's queue at first
- * @multiplier: a guard interval (GI) in units of the longest interval (LI)
- *	before it, in millionths
- * @max_increase: greatest factor by which a limit grows at once, in millionths
+ * struct ccaq_params - parameters common to all flows
+ * @flow_limit: initial limit of a flow's queue, in packets
+ * @multiplier: length of a guard interval (GI) in units of the longest
+ *	interval (LI) before it, in millionths
+ * @max_increase: largest factor by which a limit grows in one step, in
+ *	millionths
  * @max_gi: longest GI
- * @max_gi_rtts: longest GI in the flow's most recent RTTs, in millionths;
- *	0: only @max_gi counts
+ * @max_gi_rtts: longest GI in units of the flow's most recent RTT, in
+ *	millionths; 0: only @max_gi applies
  */
 struct ccaq_params {
 	u32	flow_limit;
@@ -45,11 +46,11 @@ struct ccaq_params {
 };
 
 /*
- * struct ccaq_interval - what was seen of a flow since its last loss
- * @start: when it began
- * @idle: how long the flow's queue was empty
- * @packets: departures
- * @min_queue: fewest packets that a departure left behind
+ * struct ccaq_interval - observations of a flow since its last loss
+ * @start: start of the interval
+ * @idle: time for which the flow's queue was empty
+ * @packets: number of departures
+ * @min_queue: smallest queue that a departure left behind
  */
 struct ccaq_interval {
 	u64	start;
@@ -59,10 +60,11 @@ struct ccaq_interval {
 };
 
 /*
- * enum ccaq_opening - the handshake of a flow, as one direction shows it
- * @CCAQ_OPEN: no answer is awaited
- * @CCAQ_OPENING: a SYN came, its answer has not
- * @CCAQ_AMBIGUOUS: another SYN came before the answer: whose it is, is not known
+ * enum ccaq_opening - state of a flow's handshake, as seen in one direction
+ * @CCAQ_OPEN: no response is pending
+ * @CCAQ_OPENING: a SYN was seen, its response was not
+ * @CCAQ_AMBIGUOUS: another SYN was seen before the response, so that the
+ *	response belongs to either
  */
 enum ccaq_opening {
 	CCAQ_OPEN,
@@ -71,21 +73,22 @@ enum ccaq_opening {
 };
 
 /*
- * struct ccaq_vars - one flow's buffer: its limit and what it has learned
- * @limit: packets
- * @first: the flow's first interval is not over
+ * struct ccaq_vars - the buffer of one flow: its limit and measurements
+ * @limit: limit in packets
+ * @first: the flow's first interval has not ended
  * @enlarged: the limit was raised in this interval
- * @empty: the queue is empty, since @idle_since
+ * @empty: the queue has been empty since @idle_since
  * @idle_since: valid if @empty
- * @current_interval: since the last loss
+ * @current_interval: the interval since the last loss
  * @longest: length of the LI
- * @longest_min_queue: its least queue
+ * @longest_min_queue: @min_queue of the LI
  * @gi_end: end of the GI
- * @opening: whether the answer to a SYN is awaited
- * @opener: the SYN's hash, all of it: packets of other flows don't answer it
- * @opened: when the SYN came
- * @base_rtt: of the latest handshake, without the wait in this queue
- * @waited: how long the packet that left last had waited
+ * @opening: whether the response to a SYN is pending
+ * @opener: full flow hash of the SYN, to ignore packets of other flows
+ * @opened: time of the SYN
+ * @base_rtt: RTT of the latest handshake, without the delay in this
+ *	queue
+ * @waited: queueing delay of the packet that left last
  */
 struct ccaq_vars {
 	u32	limit;
@@ -105,9 +108,9 @@ struct ccaq_vars {
 };
 
 /*
- * struct ccaq_stats - how often the limits of all flows moved
- * @enlarged: times a limit was raised
- * @shrunk: times a limit was lowered
+ * struct ccaq_stats - number of changes of all limits
+ * @enlarged: number of times that a limit was raised
+ * @shrunk: number of times that a limit was lowered
  */
 struct ccaq_stats {
 	u64	enlarged;
@@ -115,8 +118,8 @@ struct ccaq_stats {
 };
 
 /*
- * What becomes of an arriving packet: it joins its flow's queue; it is dropped;
- * it is dropped, and so is what no longer fits behind the first @limit packets.
+ * Decision about an arriving packet: it is queued; it is dropped; or it is
+ * dropped together with all queued packets beyond the first @limit.
  */
 enum ccaq_verdict {
 	CCAQ_ACCEPT,

@@ -5,35 +5,41 @@
  * Source: "Congestion Control Aware Queuing", Algorithm 1, with the removal of
  * the packets that no longer fit, as in the paper's final version.
  *
- * A buffer is right if it just runs dry after a sender's back-off. Between two
- * losses (an interval) the flow's queue shows how far that was missed. If it
- * ran dry, so much time of the link was lost: the limit grows by the packets
- * that would have been sent in it. If it never fell below some packets, these
- * only made delay: the limit shrinks by them. Losses that follow each other
- * closely belong to one back-off, so that the limit shrinks only at a loss
- * after the end of a guard interval (GI), by the standing queue of the longest
- * interval (LI) in it. A GI lasts multiplier times the LI before, at most
- * max_gi, and with max_gi_rtts at most so many times the flow's most recent RTT.
+ * The right size of a buffer is the one at which it just runs empty after the
+ * sender's back-off. An interval is the time between two losses. The flow's
+ * queue in an interval shows how far the buffer is from that size. If the queue
+ * ran empty, the link lost that time: the limit grows by the packets that could
+ * have been sent in it. If the queue never fell below some number of packets,
+ * these only added delay: the limit shrinks by that number. Losses in close
+ * succession belong to one back-off. Therefore the limit shrinks only at a loss
+ * after the end of a guard interval (GI), by the smallest queue of the longest
+ * interval (LI) in it. A GI lasts multiplier times the previous LI, at most
+ * max_gi and, with max_gi_rtts, at most that many of the flow's most recent
+ * RTTs.
  *
  * Decisions where the paper leaves them open:
  * - The link was idle for a flow while the flow's queue was empty.
- * - Growth is whole packets, rounded down. If it is none, the arriving packet
- *   joins the queue all the same (line 5), one above the limit.
- * - Without any active time the growth is unbounded if packets left, else none.
- * - The first interval begins with the flow and never adapts; its length sets
- *   the first GI. After an enlargement the interval that ends does likewise.
- * - Of equally long intervals the first is the LI.
- * - The GI is over at its very end.
- * - An LI without a departure proves nothing: nothing is cut.
- * - The limit never falls below one packet.
- * - The paper's RTT from TCP timestamps needs both directions, and a queue sees
- *   one. There the answer to a SYN-ACK follows the SYN by a round trip; a SYN
- *   that was sent again gives none (Karn). That, less the SYN's own wait here,
- *   plus the wait of the packet that left last is the most recent RTT. It is
- *   taken when a GI begins; while there is none, only max_gi counts.
+ * - Growth is in whole packets, rounded down. If it is zero, the arriving
+ *   packet is queued all the same (line 5), one above the limit.
+ * - If a flow had no active time, its growth is unbounded if packets left, and
+ *   otherwise zero.
+ * - The first interval begins with the flow and adapts nothing; its length
+ *   determines the first GI. The same holds for the interval that ends after an
+ *   enlargement.
+ * - The first of equally long intervals is the LI.
+ * - At its exact end, the GI is over.
+ * - An LI without a departure does not reduce the limit.
+ * - The limit is at least one packet.
+ * - The paper measures RTTs by TCP timestamps, which needs both directions, but
+ *   a queue sees only one. In that direction the packet after a SYN-ACK follows
+ *   the SYN by one round trip; a retransmitted SYN gives no sample (Karn). This
+ *   time minus the SYN's own queueing delay, plus the queueing delay of the
+ *   packet that left last, is the most recent RTT. It is read when a GI begins;
+ *   without a sample only max_gi applies.
  *
- * Needs nothing of the kernel but 64-bit integers, so that a test can compile
- * it: sojourn's simulator takes the same decisions, packet by packet.
+ * The algorithm needs only 64-bit integers, so that tests can compile it in
+ * user space: the decisions of sojourn's simulator are the same, packet by
+ * packet.
  */
 #ifndef SOJOURN_CCAQ_IMPL_H
 #define SOJOURN_CCAQ_IMPL_H
@@ -50,8 +56,8 @@ static inline u64 div64_u64(u64 dividend, u64 divisor)
 #endif
 
 /*
- * a * b / c, rounded down; the greatest number if it does not fit. @c is not 0.
- * Rare: only when a packet meets a full buffer.
+ * Returns a * b / c, rounded down, or U64_MAX on overflow. @c must not be 0.
+ * Only called when a packet meets a full buffer, which is rare.
  */
 static inline u64 ccaq_mul_div(u64 a, u64 b, u64 c)
 {
@@ -73,7 +79,7 @@ static inline u64 ccaq_mul_div(u64 a, u64 b, u64 c)
 	if (high >= c)
 		return ~0ULL;
 
-	/* Long division, bit by bit; the rest stays below c. */
+	/* Long division, bit by bit; the remainder stays below c. */
 	rest = high;
 	for (i = 63; i >= 0; i--) {
 		u64 carry = rest >> 63;
@@ -88,7 +94,7 @@ static inline u64 ccaq_mul_div(u64 a, u64 b, u64 c)
 	return quotient;
 }
 
-/* A new interval. */
+/* Starts a new interval. */
 static inline void ccaq_begin(struct ccaq_interval *interval, u64 now)
 {
 	interval->start = now;
@@ -97,7 +103,7 @@ static inline void ccaq_begin(struct ccaq_interval *interval, u64 now)
 	interval->min_queue = CCAQ_NO_QUEUE;
 }
 
-/* The flow's most recent RTT; CCAQ_NO_RTT if it has shown none. */
+/* Returns the flow's most recent RTT, or CCAQ_NO_RTT if none was measured. */
 static inline u64 ccaq_rtt(const struct ccaq_vars *vars)
 {
 	if (vars->base_rtt == CCAQ_NO_RTT)
@@ -105,7 +111,7 @@ static inline u64 ccaq_rtt(const struct ccaq_vars *vars)
 	return vars->base_rtt + vars->waited;
 }
 
-/* The longest guard interval that may begin now. */
+/* Returns the longest guard interval that may begin now. */
 static inline u64 ccaq_max_gi(const struct ccaq_vars *vars,
 			      const struct ccaq_params *params)
 {
@@ -117,7 +123,9 @@ static inline u64 ccaq_max_gi(const struct ccaq_vars *vars,
 	return most < params->max_gi ? most : params->max_gi;
 }
 
-/* A new interval and a new guard interval, after this longest interval. */
+/*
+ * Starts a new interval and a new guard interval after this longest interval.
+ */
 static inline void ccaq_new_guard(struct ccaq_vars *vars,
 				  const struct ccaq_params *params,
 				  u64 now, u64 longest)
@@ -133,7 +141,9 @@ static inline void ccaq_new_guard(struct ccaq_vars *vars,
 	vars->enlarged = false;
 }
 
-/* What the link could have sent while the queue was empty joins the limit. */
+/*
+ * Raises the limit by what the link could have sent while the queue was empty.
+ */
 static inline void ccaq_enlarge(struct ccaq_vars *vars,
 				const struct ccaq_params *params, u64 now)
 {
@@ -156,7 +166,7 @@ static inline void ccaq_enlarge(struct ccaq_vars *vars,
 	vars->enlarged = true;
 }
 
-/* Algorithm 1, lines 2 to 19: a packet met a full buffer. */
+/* Algorithm 1, lines 2 to 19: handles a packet that meets a full buffer. */
 static inline enum ccaq_verdict ccaq_full(struct ccaq_vars *vars,
 					  const struct ccaq_params *params,
 					  struct ccaq_stats *stats, u64 now)
@@ -191,7 +201,7 @@ static inline enum ccaq_verdict ccaq_full(struct ccaq_vars *vars,
 	return CCAQ_SHRINK;
 }
 
-/* A flow whose first packet arrives now. */
+/* Initialises a flow whose first packet arrives now. */
 static inline void ccaq_vars_init(struct ccaq_vars *vars,
 				  const struct ccaq_params *params, u64 now)
 {
@@ -212,8 +222,8 @@ static inline void ccaq_vars_init(struct ccaq_vars *vars,
 }
 
 /*
- * Before ccaq_arrival() for each packet, if the RTT is wanted: it has this
- * hash, and opens a connection (a SYN or SYN-ACK) or not.
+ * Observes a packet for the RTT; if RTTs are used, call it before
+ * ccaq_arrival(). @opens is set for a SYN or SYN-ACK.
  */
 static inline void ccaq_handshake(struct ccaq_vars *vars, u64 now, u32 hash,
 				  bool opens)
@@ -225,7 +235,9 @@ static inline void ccaq_handshake(struct ccaq_vars *vars, u64 now, u32 hash,
 			vars->opening = CCAQ_AMBIGUOUS;
 			return;
 		}
-		/* The SYN was the last to leave: so long it waited itself. */
+		/*
+		 * The SYN was the last packet to leave: @waited is its delay.
+		 */
 		if (vars->opening == CCAQ_OPENING)
 			vars->base_rtt = between > vars->waited ?
 					 between - vars->waited : 0;
@@ -237,7 +249,7 @@ static inline void ccaq_handshake(struct ccaq_vars *vars, u64 now, u32 hash,
 	}
 }
 
-/* A packet arrives while the flow has @queued packets. */
+/* Handles an arrival while the flow has @queued packets. */
 static inline enum ccaq_verdict ccaq_arrival(struct ccaq_vars *vars,
 					     const struct ccaq_params *params,
 					     struct ccaq_stats *stats,
@@ -252,7 +264,10 @@ static inline enum ccaq_verdict ccaq_arrival(struct ccaq_vars *vars,
 	return ccaq_full(vars, params, stats, now);
 }
 
-/* A packet that came at @arrived has left the flow; @left remain. */
+/*
+ * Handles a departure of a packet that arrived at @arrived; @left packets
+ * remain.
+ */
 static inline void ccaq_departure(struct ccaq_vars *vars, u64 now, u32 left,
 				  u64 arrived)
 {

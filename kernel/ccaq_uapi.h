@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later WITH Linux-syscall-note */
 /*
- * ccaq: what travels over netlink between tc's plugin and the discipline.
- * All numbers are in host order; times are nanoseconds, rates bytes a second.
+ * ccaq: netlink attributes and statistics, shared with tc's plug-in. All
+ * numbers are in host order; times are in nanoseconds, rates in bytes per
+ * second.
  */
 #ifndef SOJOURN_CCAQ_UAPI_H
 #define SOJOURN_CCAQ_UAPI_H
@@ -11,7 +12,7 @@
 enum {
 	TCA_CCAQ_UNSPEC,
 	TCA_CCAQ_PLIMIT,		/* u32: packets in all queues */
-	TCA_CCAQ_FLOW_PLIMIT,		/* u32: packets in a flow's at first */
+	TCA_CCAQ_FLOW_PLIMIT,		/* u32: initial limit of a flow */
 	TCA_CCAQ_QUANTUM,		/* u32: bytes */
 	TCA_CCAQ_INITIAL_QUANTUM,	/* u32: bytes */
 	TCA_CCAQ_MULTIPLIER,		/* u64: millionths */
@@ -21,7 +22,7 @@ enum {
 	TCA_CCAQ_ORPHAN_MASK,		/* u32 */
 	TCA_CCAQ_REFILL_DELAY,		/* u64: ns */
 	TCA_CCAQ_PACING,		/* u32: 0 or 1 */
-	TCA_CCAQ_FLOW_MAX_RATE,		/* u64; all ones: none */
+	TCA_CCAQ_FLOW_MAX_RATE,		/* u64; all ones: unlimited */
 	TCA_CCAQ_LOW_RATE_THRESHOLD,	/* u64 */
 	TCA_CCAQ_TIMER_SLACK,		/* u64: ns */
 	TCA_CCAQ_CE_THRESHOLD,		/* u64: ns; all ones: off */
@@ -34,28 +35,28 @@ enum {
 
 #define TCA_CCAQ_MAX	(__TCA_CCAQ_MAX - 1)
 
-/* Statistics, as tc -s shows them. */
+/* Statistics, as tc -s prints them. */
 struct tc_ccaq_xstats {
-	__u64	gc_flows;		/* flows forgotten */
-	__u64	throttled;		/* how often a flow was held back */
-	__u64	flows_plimit;		/* dropped by a flow's limit, or shed */
-	__u64	pkts_too_long;		/* holds cut down to a second */
+	__u64	gc_flows;		/* flows removed from the table */
+	__u64	throttled;		/* times a flow was held back */
+	__u64	flows_plimit;		/* dropped at a flow's limit */
+	__u64	pkts_too_long;		/* delays truncated to 1 s */
 	__u64	allocation_errors;
 	__u64	ce_mark;
 	__u64	horizon_drops;
 	__u64	horizon_caps;
 	__u64	enlarged;		/* times a limit was raised */
 	__u64	shrunk;			/* times a limit was lowered */
-	__u64	shed;			/* packets dropped by that at once */
+	__u64	shed;			/* packets dropped by lowering */
 	__s64	time_next_delayed_flow;	/* ns from now */
 	__u32	flows;
 	__u32	inactive_flows;
 	__u32	throttled_flows;
-	__u32	min_limit;		/* least limit of a flow, packets */
-	__u32	max_limit;		/* greatest */
+	__u32	min_limit;		/* smallest limit of a flow, packets */
+	__u32	max_limit;		/* largest */
 	__u32	pad;
-	__u64	min_rtt;		/* least known RTT of a flow, ns; 0: none known */
-	__u64	max_rtt;		/* greatest */
+	__u64	min_rtt;		/* smallest RTT of a flow, ns; 0: none */
+	__u64	max_rtt;		/* largest */
 };
 
 #endif

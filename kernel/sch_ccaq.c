@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * sch_ccaq: a queue for every flow, whose packet limit learns what the flow's
- * congestion control needs.
+ * sch_ccaq: a queue for every flow, with a packet limit that adapts to the
+ * flow's congestion control.
  *
- * The limits: ccaq_impl.h. Scheduling, pacing and the life of a flow are as fq
- * has them: deficit round robin with credit in bytes, new flows first, flows
- * that nobody has used for three seconds forgotten once there are many.
+ * The limits are computed in ccaq_impl.h. Scheduling, pacing and flow lifetime
+ * are those of fq: deficit round robin with credits in bytes, new flows first,
+ * and removal of flows that were unused for three seconds once there are many.
  *
- * Unlike fq:
- * - No fast path and no bands: every packet goes through its flow's queue, or
- *   its flow would not know when that ran dry.
- * - Pacing is off unless asked for: a packet that waits for its time would look
- *   like a standing queue. With it, maxrate, a socket's pacing rate and the
- *   departure time of a packet are kept to, the latter in order of arrival.
- * - Times are nanoseconds where fq counts jiffies.
- * - With max_gi_rtts the headers of TCP are read, for a flow's handshake.
- * - Packets that no longer fit a smaller limit leave from the tail at once, and
- *   are accounted for up to the root.
+ * Differences from fq:
+ * - There are no fast path and no bands: every packet passes its flow's queue,
+ *   which thereby knows when it runs empty.
+ * - Pacing is off by default: a packet that waits for its departure time would
+ *   look like a standing queue. If it is on, maxrate, the pacing rate of a
+ *   socket and the departure time of a packet are obeyed, the latter in order
+ *   of arrival.
+ * - Times are in nanoseconds instead of jiffies.
+ * - With max_gi_rtts, TCP headers are read to observe a flow's handshake.
+ * - Packets beyond a lowered limit are dropped from the tail at once, and are
+ *   accounted for up to the root.
  */
 #include <linux/etherdevice.h>
 #include <linux/hash.h>
@@ -41,8 +42,8 @@
 #include "ccaq_impl.h"
 #include "ccaq_uapi.h"
 
-#define CCAQ_GC_AGE	(3ULL * NSEC_PER_SEC)	/* unused for longer: forget */
-#define CCAQ_GC_MAX	8			/* at most so many a packet */
+#define CCAQ_GC_AGE	(3ULL * NSEC_PER_SEC)	/* remove if unused for longer */
+#define CCAQ_GC_MAX	8			/* removals per packet */
 #define CCAQ_NEVER	(~0ULL)
 #define CCAQ_NO_RATE	(~0ULL)
 
@@ -57,24 +58,24 @@ static struct ccaq_skb_cb *ccaq_skb_cb(struct sk_buff *skb)
 	return (struct ccaq_skb_cb *)qdisc_skb_cb(skb)->data;
 }
 
-/* Where a flow is. */
+/* State of a flow. */
 enum ccaq_place {
-	CCAQ_DETACHED,		/* has left the round, and no packets */
+	CCAQ_DETACHED,		/* not scheduled, and empty */
 	CCAQ_IN_ROUND,
-	CCAQ_THROTTLED,		/* waits outside for its time */
+	CCAQ_THROTTLED,		/* waits for its next departure time */
 };
 
 struct ccaq_flow {
 	struct sk_buff		*head;
 	struct sk_buff		*tail;
 	u32			qlen;
-	int			credit;		/* bytes left in this round */
+	int			credit;		/* remaining bytes in this round */
 	enum ccaq_place		place;
 	struct ccaq_flow	*next;		/* in the round */
 	unsigned long		key;
 	struct hlist_node	node;		/* in the table */
 	struct rb_node		rate_node;	/* among the throttled */
-	u64			age;		/* when it left the round */
+	u64			age;		/* time at which it was descheduled */
 	u64			time_next_packet;
 	struct ccaq_vars	vars;
 };
@@ -92,7 +93,7 @@ struct ccaq_sched_data {
 	u32			buckets_log;
 	u32			orphan_mask;
 	u64			refill_delay;
-	u64			max_rate;		/* bytes a second */
+	u64			max_rate;		/* bytes per second */
 	u64			low_rate_threshold;
 	u64			timer_slack;
 	u64			ce_threshold;
@@ -126,7 +127,7 @@ struct ccaq_sched_data {
 
 static struct kmem_cache *ccaq_flow_cachep __read_mostly;
 
-/* The round. */
+/* Scheduling. */
 
 static void ccaq_list_append(struct ccaq_list *list, struct ccaq_flow *flow)
 {
@@ -156,7 +157,7 @@ static void ccaq_detach(struct ccaq_sched_data *q, struct ccaq_flow *flow,
 	q->inactive_flows++;
 }
 
-/* Of equal times the one that came first stays first. */
+/* Flows with equal times keep their order of arrival. */
 static void ccaq_throttle(struct ccaq_sched_data *q, struct ccaq_flow *flow)
 {
 	struct rb_node **place = &q->delayed.rb_node, *parent = NULL;
@@ -180,7 +181,7 @@ static void ccaq_throttle(struct ccaq_sched_data *q, struct ccaq_flow *flow)
 		q->time_next_delayed_flow = flow->time_next_packet;
 }
 
-/* Puts back into the round whose time has come. */
+/* Reschedules the throttled flows whose time has come. */
 static void ccaq_release(struct ccaq_sched_data *q, u64 now)
 {
 	struct rb_node *node;
@@ -232,8 +233,8 @@ static void ccaq_gc(struct ccaq_sched_data *q, struct hlist_head *bucket,
 }
 
 /*
- * What tells flows apart: the socket of a packet of this host's own, else the
- * masked hash, made odd so that it is nobody's address.
+ * Returns the key of a packet's flow: the socket for packets of this host, and
+ * otherwise the masked hash, made odd so that it is no address.
  */
 static unsigned long ccaq_key(struct ccaq_sched_data *q, struct sk_buff *skb)
 {
@@ -280,7 +281,10 @@ static struct ccaq_flow *ccaq_classify(struct ccaq_sched_data *q,
 
 /* The handshake. */
 
-/* Where the TCP header of an IPv4 or IPv6 packet is; negative without one. */
+/*
+ * Returns the offset of the TCP header of an IPv4 or IPv6 packet, or a negative
+ * number without one.
+ */
 static int ccaq_tcp_offset(const struct sk_buff *skb)
 {
 	union {
@@ -308,7 +312,7 @@ static int ccaq_tcp_offset(const struct sk_buff *skb)
 		next = v6->nexthdr;
 		offset = ipv6_skip_exthdr(skb, offset + sizeof(room.v6), &next,
 					  &fragment);
-		/* Of fragments, only the first gets past its header. */
+		/* Only the first fragment has a TCP header. */
 		return next == IPPROTO_TCP ? offset : -1;
 	}
 	return -1;
@@ -352,7 +356,7 @@ static struct sk_buff *ccaq_flow_take(struct ccaq_flow *flow)
 	return skb;
 }
 
-/* Drops what stands behind the flow's first @keep packets, @keep > 0. */
+/* Drops all but the flow's first @keep packets; @keep must not be 0. */
 static void ccaq_shed(struct Qdisc *sch, struct ccaq_flow *flow, u32 keep,
 		      struct sk_buff **to_free)
 {
@@ -384,11 +388,16 @@ static void ccaq_shed(struct Qdisc *sch, struct ccaq_flow *flow, u32 keep,
 	sch->q.qlen -= packets;
 	q->shed += packets;
 	q->flows_plimit += packets;
-	/* The parents have counted these packets; the arriving one not yet. */
+	/*
+	 * The parents have counted these packets, but not yet the arriving one.
+	 */
 	qdisc_tree_reduce_backlog(sch, packets, bytes);
 }
 
-/* When a packet asks to leave; false if it is beyond the horizon. */
+/*
+ * Sets the departure time of a packet; returns false if it is beyond the
+ * horizon.
+ */
 static bool ccaq_departure_time(struct ccaq_sched_data *q, struct sk_buff *skb,
 				u64 now)
 {
@@ -427,7 +436,10 @@ static int ccaq_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 		return qdisc_drop(skb, sch, to_free);
 
 	if (q->params.max_gi_rtts) {
-		/* A socket's hash may change, and its flow is its own. */
+		/*
+		 * The hash of a socket may change, but it has a flow of its
+		 * own.
+		 */
 		u32 hash = flow->key & 1 ? skb_get_hash(skb) : 0;
 
 		ccaq_handshake(&flow->vars, now, hash, ccaq_opens(skb));
@@ -457,7 +469,10 @@ static int ccaq_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 	return NET_XMIT_SUCCESS;
 }
 
-/* The rate in bytes a second at which a flow may go on after this packet. */
+/*
+ * Returns the rate in bytes per second at which a flow may continue after this
+ * packet.
+ */
 static u64 ccaq_rate(const struct ccaq_sched_data *q, const struct sk_buff *skb)
 {
 	u64 rate = q->max_rate;
@@ -471,7 +486,7 @@ static u64 ccaq_rate(const struct ccaq_sched_data *q, const struct sk_buff *skb)
 	return rate;
 }
 
-/* Sets when the flow's next packet may leave, after this one. */
+/* Sets the time of the flow's next departure, after this packet. */
 static void ccaq_pace(struct ccaq_sched_data *q, struct ccaq_flow *flow,
 		      u32 bytes, u64 rate, u64 now)
 {
@@ -480,7 +495,7 @@ static void ccaq_pace(struct ccaq_sched_data *q, struct ccaq_flow *flow,
 	if (rate <= q->low_rate_threshold) {
 		flow->credit = 0;
 	} else {
-		/* A whole quantum leaves at once, and is paid for together. */
+		/* A whole quantum leaves at once, and is paced as a unit. */
 		bytes = max(bytes, q->quantum);
 		if (flow->credit > 0)
 			return;
@@ -490,7 +505,7 @@ static void ccaq_pace(struct ccaq_sched_data *q, struct ccaq_flow *flow,
 		hold = NSEC_PER_SEC;
 		q->pkts_too_long++;
 	}
-	/* Lateness is made good, but at most by half a step. */
+	/* Lateness is compensated for, by at most half an interval. */
 	if (flow->time_next_packet)
 		hold -= min(hold / 2, now - flow->time_next_packet);
 	flow->time_next_packet = now + hold;
@@ -527,7 +542,10 @@ static struct sk_buff *ccaq_dequeue(struct Qdisc *sch)
 		skb = flow->head;
 		if (!skb) {
 			ccaq_list_take(list);
-			/* Not yet: else a flow could be new for ever. */
+			/*
+			 * Does not deschedule it yet: a flow could otherwise
+			 * stay new for ever.
+			 */
 			if (is_new && q->old_flows.first)
 				ccaq_list_append(&q->old_flows, flow);
 			else
@@ -647,7 +665,7 @@ static const struct nla_policy ccaq_policy[TCA_CCAQ_MAX + 1] = {
 	[TCA_CCAQ_MAX_GI_RTTS]		= { .type = NLA_U64 },
 };
 
-/* Names the number that is out of its range, if one is. */
+/* Returns an error that names the parameter that is out of range. */
 static int ccaq_check(struct nlattr **tb, struct netlink_ext_ack *extack)
 {
 	u64 value;
@@ -853,7 +871,10 @@ static int ccaq_dump(struct Qdisc *sch, struct sk_buff *skb)
 	return nla_nest_end(skb, opts);
 }
 
-/* The least and the greatest limit and RTT of all flows; zeros without one. */
+/*
+ * Computes the smallest and largest limits and RTTs of all flows; zeros without
+ * flows.
+ */
 static void ccaq_learned(const struct ccaq_sched_data *q,
 			 struct tc_ccaq_xstats *st)
 {

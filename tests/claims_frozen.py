@@ -1,7 +1,8 @@
-"""Prints the rules of all papers' claims as JSON, for tests/claims_frozen.json: which measure lies where, by which.
+"""Prints the rules of all papers' claims as JSON, for tests/claims_frozen.json: the measures, their ranges and the
+runs.
 
-Made anew only with a reason that docs/decisions or a paper's README gives: the ranges are those of the list of claims.
-"""
+That file is regenerated only for a reason that docs/decisions or a paper's README gives: the ranges are those of the
+list of claims."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ FOLDERS = Path(__file__).resolve().parent.parent / "experiments"
 
 
 def rules(experiment: claims.Experiment) -> dict[str, Any]:
-    """By claim: its kind, its runs, and by rule the range of each measure, infinities as None."""
+    """Returns for each claim its kind, its runs, and the ranges of each rule, with infinities as None."""
 
     def told(ranges: dict[str, tuple[float, float]]) -> dict[str, list[float | None]]:
         return {name: [None if abs(end) == float("inf") else end for end in ends] for name, ends in ranges.items()}

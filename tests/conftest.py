@@ -1,4 +1,4 @@
-"""What the tests share: the command as a user starts it, and a small scenario."""
+"""Shared parts of the tests: the command as a user starts it, and a small scenario."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOJOURN = str(Path(sys.executable).parent / "sojourn")
 CI = os.environ.get("CI") == "true"
 
-# What a shell starts in the background ignores Ctrl-C, and so would all that the tests start and interrupt.
+# A shell starts background jobs with Ctrl-C ignored, which the tests' own processes would inherit.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -65,14 +65,14 @@ TOGETHER = {
     "test_kernel_ccaq.py",
     "test_kernel_replay.py",
 }
-"""Files whose tests share what takes seconds to make: the site, a report and a browser, an environment with the wheel,
-a guest's run of everything."""
+"""Files whose tests share expensive fixtures: the site, a report and a browser, an environment with the wheel, a
+guest's run with everything."""
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `--dist loadscope`, these files run in one worker each and come first; then each test runs in whichever is
-    free, so that no worker waits for another's last file."""
+    """With `--dist loadscope`, each of these files runs in one worker, and they come first. All other tests are
+    distributed one by one, so that no worker waits for another's last file."""
     if config.getvalue("dist") != "loadscope":
         return None
     from xdist.scheduler import LoadScopeScheduling
@@ -105,14 +105,14 @@ def sweep(plan: _core.Plan, store: Store, *, series: bool = False, jobs: int | N
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """A scenario of two disciplines that runs in no time."""
+    """A scenario with two disciplines that runs in no time."""
     path = tmp_path / "small.toml"
     path.write_text(SMALL)
     return path
 
 
 def paper(below: Path, files: Mapping[str, str]) -> Path:
-    """A paper's folder, with the small scenario and these files."""
+    """Creates a paper's folder with the small scenario and these files."""
     path = below / "experiments" / "009-small"
     path.mkdir(parents=True)
     for name, text in {"small.toml": SMALL, **files}.items():
@@ -122,7 +122,7 @@ def paper(below: Path, files: Mapping[str, str]) -> Path:
 
 @pytest.fixture
 def sojourn(tmp_path: Path) -> Run:
-    """Runs the command in an empty folder; it must not print a traceback."""
+    """Runs the command in an empty folder. It must not print a traceback."""
 
     def run(*arguments: object, code: int = 0, cwd: Path = tmp_path) -> subprocess.CompletedProcess[str]:
         done = subprocess.run([SOJOURN, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=False)
@@ -134,14 +134,15 @@ def sojourn(tmp_path: Path) -> Run:
 
 
 def skip_loudly(reason: str, *, also_in_ci: bool = False) -> None:
-    """What can't be had is skipped, and is an error in CI, but for what make does not fetch there either."""
+    """Skips a test for a missing dependency. In CI this is an error, except for dependencies that make does not fetch
+    there either."""
     if CI and not also_in_ci:
         pytest.fail(f"CI=true: nothing may be skipped: {reason}")
     pytest.skip(f"!!! SKIPPED: {reason}")
 
 
 def program(file: str) -> ModuleType:
-    """A program of ours that is no part of the package, as a module; its neighbours can be imported from it."""
+    """Loads a program that is not part of the package as a module. It can import its neighbours."""
     path = ROOT / file
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
@@ -155,8 +156,8 @@ def program(file: str) -> ModuleType:
 
 
 def kernel_or_skip(variant: str = "fast") -> Kernel:
-    """The kernel that 'make test' built or restored. Other variants take ten minutes, or 100 MB: those stand where
-    somebody made them."""
+    """Returns the kernel that 'make test' built or restored. Other variants take ten minutes, or 100 MB, to get: they
+    are used only where they exist."""
     try:
         return find(variant)
     except Refusal as error:

@@ -1,4 +1,4 @@
-"""`sojourn agree`: what it says of two worlds whose difference is known, and that it goes on where it was."""
+"""`sojourn agree`: its verdicts on two worlds with a known difference, and continuation after an interruption."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_difference_is_the_mean_of_those_seed_by_seed_in_shares_of_the_kernel(
     assert one is not None
     assert (one.sim, one.kernel) == (6.0, 6.0)
     assert one.value == pytest.approx(0.0)
-    # Student's t with one degree of freedom: 12.706 times the error of ±0.5/6.
+    # Student's t with one degree of freedom: 12.706 times the standard error of ±0.5/6.
     assert one.half_width == pytest.approx(12.7062 * (0.5 / 6), rel=1e-4)
 
 
@@ -52,7 +52,7 @@ def test_utilisation_is_compared_in_points() -> None:
 
 
 def known(world: str) -> list[Run]:
-    """Three seeds whose mean sojourns are equal and whose distributions are not."""
+    """Three seeds with equal mean sojourns and different distributions."""
     runs = seeds(world, [5.0, 5.0, 5.0])
     return [replace(one, quantiles={"b": [5.0 + one.seed] * len(SHARES)}) for one in runs]
 
@@ -81,7 +81,7 @@ def test_only_seeds_that_all_disciplines_have_are_ranked() -> None:
     ("sim", "verdict"),
     [
         ([5.1, 5.12, 5.11], "agrees"),
-        # Within ±8 % by its 90 % interval, not by its 95 % one.
+        # Within ±8 % by its 90 % interval, but not by its 95 % interval.
         ([5.176, 5.25, 5.324], "agrees"),
         ([6.0, 6.02, 6.01], "differs"),
         ([4.0, 6.5, 5.2], "open"),
@@ -131,7 +131,7 @@ def test_ranks_count_only_what_the_kernel_tells_apart() -> None:
     assert found.disciplines == 3
     assert found.clear == 2
     assert found.clear_tau == 1.0
-    # The kernel's seeds 1 and 3 put codel before pie, its seed 2 behind it.
+    # In the kernel, codel is before pie with seeds 1 and 3, and after it with seed 2.
     assert found.itself == pytest.approx(1 / 3)
     swapped = [discipline("a", [1, 1, 1], [2, 2.1, 2]), discipline("b", [2, 2, 2], [1, 1.1, 1]), group[0]]
     assert rankings(swapped)[0].tau == pytest.approx(1 / 3)
@@ -154,7 +154,7 @@ def test_chance_is_what_two_sets_of_seeds_of_one_world_differ_by_in_the_median()
         assert one.chance is not None
         sizes.append(abs(one.value))
         chances.append(one.chance)
-    # A standard deviation of ten is 4 % too small in the median; without the root of two it would be 30.
+    # With a standard deviation of ten the median is 4 % too small; without the root of two it would be 30 %.
     assert np.median(sizes) == pytest.approx(np.median(chances), rel=0.15)
     single = pair(seeds("sim", [4.0]), seeds("kernel", [5.0])).difference(BY_NAME["mean"])
     assert single is not None

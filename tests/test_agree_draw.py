@@ -1,4 +1,4 @@
-"""The scenarios by which the worlds are compared: frozen, and of all that was asked for."""
+"""The scenarios on which the worlds are compared: they are frozen and cover everything that was intended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of agreement: how sets of scenarios are held against each other."""
+"""The page of agreement: how sets of scenarios are compared."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def interval(said: str) -> tuple[float, float, float]:
 
 @pytest.mark.parametrize("factor", [1.0, 3.0])
 def test_times_is_the_ratio_of_the_medians_and_its_interval(page: ModuleType, factor: float) -> None:
-    # The mean of what is longer by one large size is another, the median is not.
+    # One large value changes the mean, but not the median.
     ratio, low, high = interval(page.times([*(factor * size for size in SIZES), 0.0, 1000.0], SIZES))
     assert ratio == factor
     assert 0.2 * factor < low < factor < high < 5 * factor
@@ -54,7 +54,7 @@ def test_where_there_is_no_ratio_none_is_said(page: ModuleType, held: list[float
 
 
 def comparison(apart: dict[str, float], seeds: int, fade: float = 2.0) -> Comparison:
-    """Of scenarios of which each goodput is so much larger in the simulator, and a part of that from seed 11 on."""
+    """Scenarios whose goodputs are larger in the simulator by these factors, and by a part of them from seed 11 on."""
 
     def runs(world: str, factor: float) -> dict[int, Run]:
         goodputs = {seed: 10.0 * (1 + factor / (1 if seed <= 10 else fade)) for seed in range(1, seeds + 1)}
@@ -77,19 +77,19 @@ def test_sets_are_compared_without_the_hard_and_the_newest_seeds_by_themselves(
     _, last, _, newest, _, each = page.held_back(done, held)
     heads, cells = row(last, "goodput")
     assert heads[3:7] == ["the last forty", "chance alone", "times the eighty's", "with seeds 21–30 alone"]
-    # Of thirty seeds 0.02 beside 0.0067; of the newest ten 0.01 beside 0.005.
+    # For thirty seeds 0.02 against 0.0067; for the newest ten 0.01 against 0.005.
     assert (cells[1], cells[3]) == ("0.67 %", "2.0 % (2)")
     assert [float(cell.split()[0]) for cell in cells[5:7]] == [3.0, 2.0]
     heads, cells = row(newest, "goodput")
     assert heads[3:7] == ["the newest forty", "chance alone", "times the eighty's", "with the last forty"]
-    # With the seeds that were first: 0.013 beside 0.01; two of 0.013 and two of 0.04 beside it.
+    # For the first seeds: 0.013 against 0.01; two of 0.013 and two of 0.04 against it.
     assert (cells[1], cells[3]) == ("1.00 %", "1.3 % (2)")
     assert [float(cell.split()[0]) for cell in cells[5:7]] == [1.3, 2.65]
     assert row(each, "goodput")[1] == ["goodput", "0.67 %", "2.0 % (2)", "2.0 % (2)", "1.3 % (2)"]
 
 
 def row(table: str, of: str) -> tuple[list[str], list[str]]:
-    """The heads of a table, and the cells of a measure."""
+    """Returns the heads of a table and the cells of the row of a measure."""
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
     assert {len(line) for line in lines} == {len(lines[0])}
     return lines[0], next(line for line in lines if line[0] == of)

@@ -1,4 +1,4 @@
-"""Bad input: one line that names file, line, key, value and what was expected; exit code 2; no traceback."""
+"""Bad input gives one line that names file, line, key, value and the expected form; exit code 2; no traceback."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from conftest import ROOT, SMALL, SOJOURN, Run
 from sojourn import _core, plan
 
-# What is changed in the small scenario, to what, and what the message must name.
+# Changes of the small scenario, and the words that the message must contain.
 FAULTS = {
     "unknown key": ('rate = "10mbit"', 'rtae = "10mbit"', ["rtae", "rate"]),
     "unknown key at the top": ('title = "A small link"', 'titel = "A small link"', ["titel", "title"]),
@@ -40,7 +40,7 @@ FAULTS = {
 
 
 def one_line(text: str, *names: str) -> None:
-    """The message is one line of ours that names these."""
+    """Asserts that the message is one line of ours that contains these words."""
     lines = [line for line in text.splitlines() if line]
     assert len(lines) == 1, text
     assert lines[0].startswith("sojourn: ")

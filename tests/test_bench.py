@@ -1,4 +1,4 @@
-"""`sojourn bench`: what scripts and people are given."""
+"""`sojourn bench`: its output for scripts and for people."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sojourn.cli import bench, cli
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two numbers of flows, and nothing that counts instructions."""
+    """Reduces the bench to two numbers of flows, without counting instructions."""
     monkeypatch.setattr(bench, "SCALE", (10, 60))
     monkeypatch.setattr(bench, "LEAST", 50)
     monkeypatch.setattr(bench, "_instructions", lambda command: 7_000_000 if "60" in command else None)
@@ -36,7 +36,7 @@ def test_scale_gives_what_a_flow_costs_beyond_the_smallest_run() -> None:
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bench program that says what it was asked, and takes 31 MB on huge pages; asked for 7 flows it fails."""
+    """A bench program that prints its arguments, and takes 31 MB on huge pages; with 7 flows it fails."""
     program = tmp_path / "sojourn-bench"
     program.write_text(
         f"#!{sys.executable}\n"

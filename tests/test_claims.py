@@ -1,4 +1,4 @@
-"""`sojourn claims`: verdicts from the store, by rules that were written down before."""
+"""`sojourn claims`: verdicts from the store by rules that were fixed in advance."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def y5(runs):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A paper's folder."""
+    """The folder of a paper."""
     return paper(tmp_path, {"claims.toml": RULES, "quantities.py": QUANTITIES})
 
 
@@ -197,24 +197,24 @@ def test_a_rule_that_says_nothing_is_named(folder: Path, old: str, new: str, sai
 
 
 def judge_all(root: Path, store: Store) -> list[claims.Judgement]:
-    """As the command does."""
+    """Judges all claims, as the command does."""
     [(experiment, chosen)] = claims.select([], root)
     found = claims.gather(experiment, experiment.needs, store, Simulator())
     return [claims.judge(experiment, claim, found, "sim") for claim in chosen]
 
 
 class Without(Simulator):
-    """A world that has no CoDel, and plays nothing."""
+    """A world that has no CoDel and runs nothing."""
 
     name = "kernel"
 
     def refusal(self, plan: object, index: int) -> str | None:
-        """Of the second discipline."""
+        """Refuses the second discipline."""
         assert isinstance(plan, _core.Plan)
         return "no codel here" if "codel" in plan.describe(index)["hops"][0]["qdisc"] else None
 
     def play(self, *_run: object, **_more: object) -> None:
-        """Not a run is played before it is known that the claim can't be judged."""
+        """Fails: no run may start before it is known that the claim cannot be judged."""
         raise AssertionError
 
 
@@ -244,7 +244,7 @@ def test_what_goes_wrong_in_an_experiments_own_python_is_a_line(folder: Path, bo
 
 
 class Twin(Simulator):
-    """The simulator under another world's name."""
+    """The simulator under the name of another world."""
 
     name = "kernel"
 
@@ -405,9 +405,9 @@ FROZEN: dict[str, list[tuple[float, float]]] = {
     "N35": [(0, 0.5), (0.85, inf), (0, 0.5)],
     "N36": [(0, 0.5), (0.85, inf), (0, 0.5)],
 }
-"""The ranges of the CoDel paper's claims as they were before the first run: they are not to be moved."""
+"""The ranges of the CoDel paper's claims, fixed before the first run. They must not be moved."""
 MUST = {"N1", "N2", "N3", "N4", "N11", "N16"}
-"""Those that hold, or the implementation is wrong."""
+"""Claims that must hold, or the implementation is wrong."""
 
 RURAL: dict[str, list[tuple[float, float]]] = {
     "K1": [(270, 312)] * 2,
@@ -429,11 +429,11 @@ RURAL: dict[str, list[tuple[float, float]]] = {
     "K17": [],
     "K18": [],
 }
-"""The same of the rural paper's."""
+"""The ranges of the rural paper's claims, fixed before the first run."""
 
 
 def test_no_claim_has_other_measures_runs_or_rules_than_those_written_down() -> None:
-    """Ranges alone could be kept and the measures below them changed, as once happened (docs/decisions)."""
+    """Ranges alone could be kept while their measures are changed, as once happened (docs/decisions)."""
     written = json.loads((ROOT / "tests/claims_frozen.json").read_text(encoding="utf-8"))
     assert {one.name: claims_frozen.rules(one) for one, _ in claims.select([], ROOT / "experiments")} == written
 
@@ -446,7 +446,7 @@ def test_the_rural_papers_tolerances_are_those_of_before_the_first_run() -> None
 
 
 def ranges(experiment: claims.Experiment) -> dict[str, list[tuple[float, float]]]:
-    """Of each claim, those of its means and of its seeds."""
+    """Returns for each claim the ranges of its means and of its seeds."""
     return {claim.id: [*claim.holds.values(), *claim.each.values()] for claim in experiment.claims}
 
 
@@ -475,7 +475,8 @@ RINGS_FROZEN: dict[str, list[tuple[float, float]]] = {
     "B13": [],
     "B14": [(0, 300)],
 }
-"""The ring-buffer paper's; B3's, B4's 0.1 and B14's were written after exploratory runs of the grid."""
+"""The ranges of the ring-buffer paper's claims. B3's, B4's 0.1 and B14's were written after exploratory runs of the
+grid."""
 
 
 def test_the_ring_papers_tolerances_are_not_moved() -> None:
@@ -560,9 +561,9 @@ def test_every_claim_has_its_function_and_every_need_its_runs() -> None:
             assert claim.says
             assert claim.kind == "not-expressible" or callable(experiment.quantities_of(claim))
         every = [need for by_world in experiment.needs.values() for need in by_world.values()]
-        # What worlds read alike is looked at once.
+        # Needs that are the same in several worlds are checked once.
         for need in {(need.name, str(need.file), str(need.set), str(need.where)): need for need in every}.values():
-            # A seed of each combination: more of them set the same.
+            # One seed of each combination is enough: further seeds have the same settings.
             runs = json.loads(load(need.file, list(need.set.items()), seeds=1).runs())
             for key, values in need.where.items():
                 assert {json.dumps(value) for value in values} <= {json.dumps(one["set"][key]) for one in runs}, (
@@ -578,8 +579,8 @@ def test_what_must_hold_of_the_first_four_figures_does(tmp_path: Path, sojourn: 
 
 @pytest.mark.parametrize(("claim", "seeds"), [("N11", ["--seeds", "2"]), ("N16", [])])
 def test_what_must_hold_of_the_fading_link_does(tmp_path: Path, sojourn: Run, claim: str, seeds: list[str]) -> None:
-    """N11: tail drop delays by ten seconds. N16: ten packets cost three quarters, whatever the discipline; a mean of it
-    lies near an end of the range, and a difference near nothing, so fewer seeds than claims.toml has are too few."""
+    """N11: tail drop delays by ten seconds. N16: ten packets cost three quarters with any discipline. Means are near an
+    end of the range, and differences near zero, so that fewer seeds than in claims.toml are not enough."""
     words = ("claims", claim, *seeds, "--store", tmp_path / "store", "-f", "json")
     [said] = json.loads(sojourn(*words, cwd=ROOT).stdout)["claims"]
     assert said["verdict"] == "holds"

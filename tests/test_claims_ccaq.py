@@ -1,4 +1,4 @@
-"""The CCAQ paper's quantities by hand, and its first claims in the real kernel."""
+"""Quantities of the CCAQ paper computed by hand, and its first claims in the real kernel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def paper() -> ModuleType:
 
 
 def trace(paper: ModuleType, **columns: list[float]) -> Any:
-    """Bins of a second over 12.112 Mbit/s, of which a packet takes a millisecond, doubled from 3 s on."""
+    """A series with bins of one second, over a link of 12.112 Mbit/s, of which a packet takes a millisecond, doubled
+    from 3 s on."""
     length = len(next(iter(columns.values())))
     bins = {"time_s": np.arange(length, dtype=float)} | {name: np.array(column) for name, column in columns.items()}
     return paper.Trace(bins, {"time_s": [0.0, 3.0], "mbit": [12.112, 24.224]}, 50.0)
@@ -53,7 +54,7 @@ def test_a_data_packets_rtt_is_base_wait_and_its_own_transmission(paper: ModuleT
 def test_a_cut_is_false_where_a_packet_is_lost_at_a_buffer_of_virtually_nothing(
     paper: ModuleType, queue: list[float], drops: list[float], falsely: bool
 ) -> None:
-    """The BDP is 50 packets: of its quarter and ten, ten is less."""
+    """The BDP is 50 packets: the smaller of a quarter of it and ten is ten."""
     one = trace(paper, queue_packets_max=queue, drops=drops)
     assert paper._cut_falsely(one) is falsely
     assert paper._cut_falsely(one, from_s=2) is False
@@ -68,8 +69,8 @@ def test_recovery_ends_where_the_last_bin_begins_that_is_above_twice_the_usual_d
 
 
 def test_c1_and_c2_in_the_kernel(tmp_path: Path, sojourn: Run) -> None:
-    """C1: RTTs of 49.4 to 70.6 ms before the rate halves, 91.8 to 131.1 after, each within 4 ms. C2: CCAQ needs 12 to
-    20 ms for the same throughput."""
+    """C1: RTTs of 49.4 to 70.6 ms before the rate halves, 91.8 to 131.1 ms afterwards, each within 4 ms. C2: CCAQ needs
+    12 to 20 ms for the same throughput."""
     kernel_or_skip()
     words = ("claims", "C1", "C2", "--world", "kernel", "--seeds", "1", "--store", tmp_path / "store", "-f", "json")
     said = json.loads(sojourn(*words, cwd=ROOT).stdout)["claims"]

@@ -1,4 +1,4 @@
-"""What a reader is shown is run: every scenario file, README's commands, the examples of the help, the tutorial."""
+"""Everything shown to readers is run: scenario files, the commands of README and of the help, and the tutorial."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_every_scenario_file_loads_and_runs_short(sojourn: Run, path: Path) -> N
 
 
 def shown_commands(text: str) -> list[str]:
-    """Every command line in a document's indented blocks and fences that starts the command."""
+    """Returns every command line in a document's indented blocks and fences that runs the command."""
     lines = [
         line.strip().removeprefix("$ ")
         for line in text.splitlines()
@@ -48,7 +48,7 @@ def documents() -> list[Path]:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A folder with the scenarios and what the examples expect beside them."""
+    """A folder with the scenarios and the files that the examples expect."""
     for folder in ("scenarios", "experiments", "kernel"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     for name in ("trace.csv", "arrivals.csv"):
@@ -57,14 +57,14 @@ def clone(tmp_path: Path) -> Path:
 
 
 def perform(command: str, clone: Path) -> None:
-    """Runs a command as shown, with a shorter run where it simulates."""
+    """Runs a command as shown, with a shorter run if it simulates."""
     words = shlex.split(command.split(" > ")[0])
     verb = words[1]
     if verb in ("kernel", "agree") or "kernel" in words:
         kernel_or_skip()
-    if verb == "claims":  # of the whole paper, one
+    if verb == "claims":  # one claim of the paper is enough
         words = ["N1" if word == "001" else word for word in words]
-    if verb == "figures":  # of all that are asked for, one
+    if verb == "figures":  # one figure is enough
         words = [*(word for word in words if not word.startswith("001")), "001/figure-3"]
     short = ["--set", "duration=3s", "--set", 'measure=["0s", "end"]'] if verb in ("run", "sweep", "agree") else []
     short += ["--seeds", "1", "--store", str(clone / "kept")] if verb == "agree" else []
@@ -97,7 +97,7 @@ def test_every_verb_has_examples_in_its_help_and_they_run(sojourn: Run, verb: st
         perform("sojourn run scenarios/fading-link.toml --seeds 1", clone)
     if verb == "store":
         perform("sojourn sweep scenarios/static-1.5mbit.toml", clone)
-    if verb == "agree":  # of the 80, one
+    if verb == "agree":  # one of the 80 is enough
         for file in sorted((clone / "experiments/agree/drawn").glob("*.toml"))[1:]:
             file.unlink()
     for example in examples:
@@ -147,7 +147,7 @@ def test_a_picture_with_another_number_is_not_the_readmes(tmp_path: Path) -> Non
     assert figures.alike(figures.PICTURE, figures.PICTURE)
     changed = pixels.copy()
     high, wide = changed.shape[:2]
-    changed[high // 2 : high // 2 + 24, : wide // 4] = 0  # a line of words
+    changed[high // 2 : high // 2 + 24, : wide // 4] = 0  # a line of text
     imsave(tmp_path / "changed.png", changed)
     assert not figures.alike(tmp_path / "changed.png", figures.PICTURE)
 

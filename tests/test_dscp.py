@@ -1,4 +1,4 @@
-"""Flows with a DSCP: disciplines that sort by it do so in the simulator and in the kernel alike."""
+"""Flows with a DSCP: disciplines that classify by it do so in the simulator and in the kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HOP = 'duration = "10s"\nmeasure = ["3s", "end"]\n[[hop]]\nname = "b"\nrate = "5
 
 
 def runs(sojourn: Run, file: Path, world: str) -> list[dict[str, Any]]:
-    """The reports of all runs."""
+    """Returns the reports of all runs."""
     if world == "kernel":
         kernel_or_skip()
     found: list[dict[str, Any]] = json.loads(sojourn("run", file, "--world", world, "-f", "json").stdout)["runs"]
@@ -22,7 +22,7 @@ def runs(sojourn: Run, file: Path, world: str) -> list[dict[str, Any]]:
 
 
 def written(folder: Path, text: str) -> Path:
-    """A scenario of one hop."""
+    """Writes a scenario with one hop."""
     file = folder / "dscp.toml"
     file.write_text(HOP + text)
     return file
@@ -44,7 +44,8 @@ def test_cake_leads_a_call_past_the_bulk_and_lower_effort_behind_it(sojourn: Run
 @pytest.mark.parametrize("world", ["sim", "kernel"])
 @pytest.mark.parametrize(("dscp", "waits"), [('"EF"', False), ("46", False), ('"CS0"', True)])
 def test_acks_and_handshakes_have_it_too(sojourn: Run, world: str, dscp: str, waits: bool, tmp_path: Path) -> None:
-    """The thin flow's data goes left, where nothing waits; its ACKs go right, where a bulk flow's data wait."""
+    """The data of the thin flow goes left, where no packets are queued; its ACKs go right, where the data of a bulk
+    flow is queued."""
     flows = (
         f'[[flow]]\nkind = "thin"\ninterval = "50ms"\nrtt = "40ms"\nacks = "every"\ndirection = "left"\ndscp = {dscp}\n'
     )

@@ -1,4 +1,4 @@
-"""`sojourn figures`: a paper's pictures from the runs of a store."""
+"""`sojourn figures`: pictures of a paper from the runs in a store."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ FIGURES = (
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A paper's folder."""
+    """The folder of a paper."""
     return paper(tmp_path, {"claims.toml": RULES, "quantities.py": QUANTITIES, "figures.py": DRAWINGS})
 
 

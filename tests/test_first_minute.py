@@ -1,4 +1,4 @@
-"""The first minute of somebody who has the wheel and no clone: every command in an empty folder."""
+"""The first minute of a user who has the wheel and no clone: every command runs in an empty folder."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ SHORT = ("--set", "duration=3s", "--set", 'measure=["0s", "end"]')
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """The command of a fresh environment into which pip put the wheel, started in an empty folder.
+    """The command in a fresh environment into which pip installed the wheel, started in an empty folder.
 
-    The packages that sojourn needs are linked from the environment of the tests, so nothing is downloaded.
-    """
+    The packages that sojourn needs are linked from the environment of the tests, so that nothing is downloaded."""
     wheels = sorted((ROOT / "target/wheels").glob("sojourn-*.whl"))
     if len(wheels) != 1:
         skip_loudly("no wheel is in target/wheels, where 'make wheel' leaves it")
@@ -61,7 +60,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 
 def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
-    """The message is one line that has these words in it, and nothing went to stdout."""
+    """Asserts that the message is one line with these words, and that stdout is empty."""
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     for word in words:
@@ -279,7 +278,7 @@ def test_the_progress_bar_says_no_total_that_is_not_the_runs(tmp_path: Path) -> 
     with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=terminal) as process:
         os.close(terminal)
         said = b""
-        with suppress(OSError):  # as a terminal ends
+        with suppress(OSError):  # a terminal ends like this
             while piece := os.read(main, 2**16):
                 said += piece
         assert process.wait() == 0

@@ -1,4 +1,4 @@
-"""Flow control between two hops: what is stopped, where the queue stands, and that both worlds do it alike."""
+"""Flow control between two hops: which link is paused, which queue grows, and that both worlds agree."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conftest import Run, kernel_or_skip
 
 
 def scenario(folder: Path, router: str, modem: str) -> Path:
-    """A fast router, with these keys, before a slow modem with these."""
+    """A fast router followed by a slow modem, with these keys."""
     path = folder / "flow-control.toml"
     path.write_text(
         f'duration = "20s"\nmeasure = ["5s", "end"]\n[[hop]]\nname = "router"\nrate = "100mbit"\n{router}\n'
@@ -23,7 +23,7 @@ def scenario(folder: Path, router: str, modem: str) -> Path:
 
 
 def hops(sojourn: Run, file: Path, world: str) -> dict[str, Any]:
-    """The measures of each hop."""
+    """Returns the measures of each hop."""
     if world == "kernel":
         kernel_or_skip()
     [run] = json.loads(sojourn("run", file, "--world", world, "-f", "json").stdout)["runs"]
@@ -44,7 +44,8 @@ def test_the_queue_and_the_drops_are_the_router_s(router: str, world: str, sojou
     assert found["modem"]["drops"] == 0
     assert found["router"]["drops"] > 0
     assert found["router"]["queue_packets"]["mean"] > 20
-    # It stops at more than 18; with a delay of 20 us there and back, at more than 7. And it goes on two below.
+    # The modem pauses the router above 18 packets; with a delay of 20 us in each direction, above 7. It resumes two
+    # below.
     assert found["modem"]["queue_packets"]["p50"] >= (5 if "delay" in router else 16)
     assert found["modem"]["queue_packets"]["max"] <= 20
     assert found["modem"]["utilisation"] > 0.999
@@ -57,7 +58,7 @@ def test_both_worlds_agree(router: str, sojourn: Run, tmp_path: Path) -> None:
     file = scenario(tmp_path, router, 'qdisc = "pfifo limit 20"\npause = true')
     sim, kernel = (hops(sojourn, file, world) for world in ("sim", "kernel"))
     assert sim["router"]["paused_fraction"] == pytest.approx(kernel["router"]["paused_fraction"], abs=0.006)
-    # Half a packet apart where there is no delay: a transmission has begun in the one world and not in the other.
+    # Without a delay they differ by half a packet: in one world a transmission has begun, in the other it has not.
     packets = 0.01 if "delay" in router else 0.6
     means = [world["modem"]["queue_packets"]["mean"] for world in (sim, kernel)]
     assert means[0] == pytest.approx(means[1], abs=packets)

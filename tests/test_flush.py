@@ -1,4 +1,4 @@
-"""A link whose queue is thrown away when its rate falls: what it is asked for with, and where it can't be had."""
+"""A link whose queue is flushed when its rate falls: the key, and where it is not available."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def scenario(folder: Path, hop: str, rate: str = FALLS) -> Path:
 
 
 def first(sojourn: Run, file: Path) -> dict[str, Any]:
-    """The scenario as it is understood."""
+    """Returns the scenario as it is understood."""
     return json.loads(sojourn("check", file, "-f", "json").stdout)["first"]
 
 
@@ -68,7 +68,7 @@ def test_an_empty_queue_has_no_delay_left(sojourn: Run, tmp_path: Path) -> None:
     [run] = json.loads(sojourn("run", file, "-f", "json").stdout)["runs"]
     hop = run["hops"]["b"]
     assert hop["queue_delay_ms"]["max"] > 1000  # before the rate falls
-    assert hop["queue_delay_ms"]["p50"] == 0  # empty in two thirds of the window
+    assert hop["queue_delay_ms"]["p50"] == 0  # empty for two thirds of the window
 
 
 def test_linux_has_no_such_thing(sojourn: Run, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The name of a run: equal for what gives the same result, another for anything else that it depends on."""
+"""The identity of a run: equal for runs with the same result, and different if any input differs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCENARIOS = sorted((ROOT / "scenarios").glob("*.toml")) + sorted((ROOT / "experi
 
 
 def toml(value: Any) -> str:
-    """A value in one line of TOML."""
+    """Formats a value as one line of TOML."""
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{json.dumps(key)} = {toml(inner)}" for key, inner in value.items()) + " }"
     if isinstance(value, list):
@@ -65,7 +65,7 @@ FILE: dict[str, Any] = {
 
 
 def shuffled(draw: st.DrawFn, value: Any) -> Any:
-    """With the keys of all tables in another order; lists stay."""
+    """Shuffles the keys of all tables; lists keep their order."""
     if isinstance(value, dict):
         keys = draw(st.permutations(list(value)))
         return {key: shuffled(draw, value[key]) for key in keys}
@@ -181,7 +181,7 @@ PLACES = {
 
 @st.composite
 def spelled(draw: st.DrawFn) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What a hop's two directions have, as tables of a file, and as addresses in two spellings."""
+    """Keys of both directions of a hop, as tables of a file, and as addresses in two spellings."""
     chosen = draw(
         st.dictionaries(
             st.tuples(st.sampled_from(["up", "down"]), st.sampled_from(sorted(PLACES))), st.none(), min_size=1

@@ -1,4 +1,4 @@
-"""Impairments in netem's words: the simulator's and netem itself do the same to packets, in distribution."""
+"""Impairments in netem's syntax: the simulator's and netem itself have the same effect on packets, in distribution."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 from conftest import Run, kernel_or_skip
 
 PINGS, MANY = 6_000, 20_000
-"""How many pings: five times of six a loss of 6 % is told from one of 5; many for losses in rows and for a
-distribution's tail."""
+"""Numbers of pings: a loss of 6 % is distinguished from 5 % five times out of six. Bursts of losses and the tails of
+distributions need many."""
 
 
 def scenario(folder: Path, impair: str) -> Path:
-    """Pings at 1 ms over an idle link, which go back as they came."""
+    """Pings of 1 ms over an idle link, whose replies return unimpaired."""
     path = folder / "impaired.toml"
     pings = MANY if any(word in impair for word in ("gemodel", "state", "distribution")) else PINGS
     path.write_text(
@@ -27,13 +27,13 @@ def scenario(folder: Path, impair: str) -> Path:
 
 
 def played(sojourn: Run, file: Path, world: str) -> dict[str, Any]:
-    """The report of the only run."""
+    """Returns the report of the only run."""
     [run] = json.loads(sojourn("run", file, "--world", world, "-f", "json").stdout)["runs"]
     return run
 
 
 def passed(run: dict[str, Any]) -> float:
-    """The share of replies among requests."""
+    """Returns the number of replies divided by that of requests."""
     hops = run["hops"]
     return hops["b.reverse"]["delivered_packets"] / hops["b"]["delivered_packets"]
 
@@ -66,7 +66,7 @@ def test_as_many_packets_come_through(
         ("delay 40ms 5ms distribution normal", 44, 44 + 5 * 1.645, 0.3),
         ("delay 40ms 5ms distribution pareto", 44 - 0.17, 44 + 5 * 1.62, 0.4),
         ("delay 20ms reorder 25%", 4 + 0.75 * 20, 24, 0.4),
-        # The first waits for 10 ms, and with it leave those that came meanwhile.
+        # The first packet waits for 10 ms, and leaves together with those that arrived meanwhile.
         ("slot 10ms", 4 + 5, 14, 0.7),
     ],
 )

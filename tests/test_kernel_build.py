@@ -1,4 +1,4 @@
-"""`sojourn kernel`: what is built once is found, what is interrupted leaves nothing, what can't be done is said."""
+"""`sojourn kernel`: a kernel is built once and then found, an interrupted build leaves nothing, errors are reported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from conftest import ROOT, SOJOURN, Run, skip_loudly
 
 PATCHES = sorted((ROOT / "kernel/guest/patches").glob("*.patch"))
 
-# As much of a Linux source tree as the build touches; it "compiles" as many objects as it says, one in SLOW seconds.
+# A minimal Linux source tree for the build. It "compiles" as many objects as it prints, one of them in SLOW seconds.
 MAKEFILE = """\
 VERSION = 6
 PATCHLEVEL = 12
@@ -38,7 +38,7 @@ modules:
 
 
 def preimage(patch: Path) -> dict[str, str]:
-    """The files that a patch changes, as far as it shows them."""
+    """Returns the files that a patch changes, as far as the patch shows them."""
     files: dict[str, list[str]] = {}
     name = ""
     for line in patch.read_text().splitlines():
@@ -83,7 +83,7 @@ def a_tree(folder: Path, slow: float) -> Path:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of our own; tools that were brought into the user's are taken from there."""
+    """A cache for the test. Tools from the user's cache are used from there."""
     from sojourn.kernel import places, tools
 
     if missing := [name for name in tools.missing() if name in tools.NOT_BROUGHT]:

@@ -1,4 +1,4 @@
-"""The module's `max_gi_rtts` in real Linux: which round trip it sees, and what becomes of a guard interval by it."""
+"""The module's `max_gi_rtts` in real Linux: the round-trip time that it measures, and its effect on guard intervals."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ tc() {{ {tc} "$@"; }}
 ip netns add far
 ip link set lo up
 ip link add dut0 type veth peer name dut1 netns far
-# Of two tags, the inner stands in the packet itself.
+# The inner of two tags is in the packet itself.
 ip link add link dut0 name dut0.4 type vlan id 4
 ip link add link dut0.4 name dut0.5 type vlan id 5
 ip -n far link add link dut1 name dut1.4 type vlan id 4
@@ -118,12 +118,12 @@ rwnd = 108
   "ccaq variant paper flow_limit 50 max_gi_rtts 4",
 ]
 """
-"""A flow held by its window fills the link and loses nothing, until the link gets slow."""
+"""A flow limited by its window fills the link and loses nothing, until the rate falls."""
 
 
 @pytest.fixture(scope="module")
 def kernel() -> Kernel:
-    """The kernel that 'make test' built or restored, with our module alone."""
+    """The kernel that 'make test' built or restored, with our module only."""
     try:
         found = find()
         modules.tc_plugins()
@@ -136,7 +136,7 @@ def kernel() -> Kernel:
 
 @pytest.fixture(scope="module")
 def seen(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what `tc -s` shows after a connection over 50 ms, by each way that a packet may be wrapped."""
+    """A folder with the output of `tc -s` after a connection over 50 ms, for each encapsulation of packets."""
     folder = tmp_path_factory.mktemp("guest")
     box = tools.real("busybox", "busybox-static")
     names = {"ip": tools.real("ip", "iproute2"), "tc": tools.real("tc", "iproute2"), "python": sys.executable}
@@ -180,7 +180,7 @@ def test_a_router_sees_the_round_trip_of_the_flows_that_it_forwards(sojourn: Run
         sojourn("run", file, *short, "--set", f"hop.bottleneck.qdisc={line}", "--world", "kernel", "--keep", folder)
         counted = json.loads((folder / "0000" / "counted.json").read_text())
         [queue] = [one for one in counted["places"]["router0"]["qdiscs"] if one["kind"] == "ccaq"]
-        # And what its last packet waited here: at most 200 packets at 100 Mbit/s.
+        # Plus the queueing delay of the last packet: at most 200 packets at 100 Mbit/s.
         assert expected <= queue["min_rtt"] == queue["max_rtt"] < expected + 25_000
 
 
@@ -188,11 +188,11 @@ def test_a_router_sees_the_round_trip_of_the_flows_that_it_forwards(sojourn: Run
 def test_c14_after_a_drop_of_the_rate_a_guard_interval_in_round_trips_ends_a_standing_queue_earlier(
     sojourn: Run, tmp_path: Path, world: str
 ) -> None:
-    """The paper's §2.3: a long time without a loss makes a long guard interval; five seconds make it as long as thirty.
+    """The paper's §2.3: a long time without a loss makes a long guard interval; five seconds have the same effect as
+    thirty.
 
-    Nothing is drawn, so a seed is enough: 31.2 ms against 7.6 in both worlds. Were the option without effect, the two
-    would be equal.
-    """
+    Nothing is random, so that one seed is enough: 31.2 ms against 7.6 ms in both worlds. If the option had no effect,
+    the two would be equal."""
     file = tmp_path / "drop.toml"
     file.write_text(DROP)
     result: dict[str, Any] = json.loads(sojourn("run", file, "--world", world, "-f", "json").stdout)

@@ -1,4 +1,4 @@
-"""The guest's network device: rate to the nanosecond, ring to the packet, byte limits as Linux computes them."""
+"""The guest's network device: its rate to the nanosecond, its ring to the packet, and byte limits as in Linux."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RECORD = np.dtype(
         ("end", "<u8"),
     ]
 )
-"""As kernel/guest/sojourn_link.c lays it out."""
+"""The layout in kernel/guest/sojourn_link.h."""
 ACK = 66
 """Bytes of an ACK on a link."""
 ACKED, RING = 1, 3
@@ -53,7 +53,7 @@ def kernel() -> None:
 def scenario(
     folder: Path, hop: str, *, duration: str = "3s", measure: str = "1s", flows: int = 4, flow: str = 'rtt = "4ms"'
 ) -> Path:
-    """Bulk flows that overload a hop at once, unless they are told otherwise: they leave slow start only by a loss."""
+    """Bulk flows that overload a hop at once by default: they leave slow start only by a loss."""
     path = folder / "device.toml"
     path.write_text(
         f'duration = "{duration}"\nmeasure = ["{measure}", "end"]\n[host]\nhystart = false\n'
@@ -64,7 +64,7 @@ def scenario(
 
 @dataclass
 class Played:
-    """A run's report, its packets that passed the hop rightward in order, and the guest's own files."""
+    """A run's report, its packets that passed the hop rightward, in order, and the guest's own files."""
 
     run: dict[str, Any]
     bytes: Any
@@ -73,12 +73,12 @@ class Played:
     guest: Path
 
     def records(self) -> Any:
-        """What the probe wrote."""
+        """Returns the records of the probe."""
         return np.fromfile(self.guest / "seen.bin", dtype=RECORD)
 
 
 def play(sojourn: Run, file: Path, *arguments: object) -> Played:
-    """A run with all its records."""
+    """Runs a scenario with all records."""
     out, guest = file.parent / "out", file.parent / "guest"
     more = ("--packets", "--out", out, "--keep", guest, "-f", "json", *arguments)
     [run] = json.loads(sojourn("run", file, "--world", "kernel", *more).stdout)["runs"]
@@ -91,7 +91,7 @@ def play(sojourn: Run, file: Path, *arguments: object) -> Played:
 
 
 def longest_busy(start: Any, end: Any) -> slice:
-    """The longest row of packets each of which begins when the one before has ended."""
+    """Returns the longest sequence of packets in which each starts when the previous one ends."""
     breaks = np.flatnonzero(start[1:] != end[:-1]) + 1
     edges = np.concatenate([[0], breaks, [len(start)]])
     longest = int(np.argmax(np.diff(edges)))
@@ -118,7 +118,7 @@ def test_an_overloaded_device_drains_at_its_nominal_rate(
     count, took = busy.stop - busy.start, played.end[busy][-1] - played.start[busy][0]
     assert count > 200, "an overload"
     assert played.bytes[busy].sum() * 8 * NS / took == pytest.approx(bits, rel=1e-6)
-    # And each packet by itself, rounded up to whole nanoseconds.
+    # Each packet by itself is rounded up to whole nanoseconds.
     assert ((played.end - played.start) == -(-played.bytes * 8 * NS // bits)).all()
 
 
@@ -128,7 +128,7 @@ def test_steps_of_the_rate_take_place_at_their_moment_also_within_a_packet(sojou
     played = play(sojourn, scenario(tmp_path, f'rate = [{text}]\nqdisc = "pfifo limit 400"', measure="0s"))
     times = np.array([at * NS for at, _ in steps] + [10 * NS])
     carried = np.concatenate([[0], np.cumsum(np.diff(times) * [bits for _, bits in steps] / (8 * NS))])
-    # Bytes that the link could have carried between begin and end of each packet: its own.
+    # The bytes that the link could have carried between start and end of each packet are its own.
     area = np.interp(played.end, times, carried) - np.interp(played.start, times, carried)
     rates = np.array([bits for _, bits in steps])[np.searchsorted(times, played.end, side="left") - 1]
     assert np.abs(area - played.bytes).max() < 1e-6 * FULL + (2e-9 * rates / 8).max(), "to two nanoseconds"
@@ -147,12 +147,12 @@ def test_a_trace_s_opportunities_each_carry_1500_bytes_of_what_waits(sojourn: Ru
     played = play(sojourn, file)
     period = opportunities[-1]
     times = np.array([(turn * period + ms) * 1_000_000 for turn in range(160) for ms in opportunities])
-    # After 500 ms the queue never empties: each packet ends where the bytes up to it have had their opportunities.
+    # After 500 ms the queue is never empty: each packet ends where the bytes up to it have had their opportunities.
     after = np.flatnonzero(played.end > NS // 2)
     ends, sizes = played.end[after], played.bytes[after]
     assert np.isin(ends, times).all()
     used = np.cumsum(sizes)
-    for offset in range(0, 1500):  # what the first one had left of its opportunity
+    for offset in range(0, 1500):  # the unused rest of the first packet's opportunity
         last = np.searchsorted(times, ends[0], side="right") - 1
         at = last + -(-(used - used[0] - offset) // 1500)
         if (times[np.maximum(at, last)] == ends).all():
@@ -176,18 +176,17 @@ def test_an_overloaded_ring_holds_what_it_is_nominally(ring: int, sojourn: Run, 
     held = hop["nic"]["ring_packets"]
     assert (held["p50"], held["max"]) == (ring, ring)
     assert held["mean"] == pytest.approx(ring, rel=1e-3)
-    # The ring is beyond the discipline's reach: each of its packets adds its time.
+    # The ring is beyond the discipline's control: each of its packets adds its transmission time.
     assert hop["sojourn_ms"]["p50"] > (ring - 1) * FULL * 8 / 100e6 * 1000
     assert hop["full_fraction"] is None
 
 
 def recomputed(rings: Any, hz: int) -> list[tuple[int, int]]:
-    """Limit and bytes in flight after each event, as lib/dynamic_queue_limits computes them: written from its rules.
+    """Computes limit and bytes in flight after each event as in lib/dynamic_queue_limits, implemented from its rules.
 
-    A queue has starved when it sent all that its limit allowed, and all of that was completed before more came: the
-    limit grows by what a larger one would have let through. When it never starved for `slack_hold_time`, it falls by
-    the least that was there in excess.
-    """
+    A queue has starved if it sent all that its limit allowed, and all of that was completed before more data came: the
+    limit grows by what a larger one would have let through. If it did not starve for `slack_hold_time`, the limit falls
+    by the smallest excess in that time."""
     most = (2**32 - 1) // 2 - (2**32 - 1) // 16
     limit = queued = done = last_object = 0
     before_queued = before_over = before_object = 0
@@ -242,7 +241,7 @@ def test_bql_s_limit_is_what_dynamic_queue_limits_gives(hop: str, hz: int, sojou
     limits = [limit for limit, _ in expected]
     assert [(int(limit), int(inflight)) for limit, inflight in zip(rings["seq"], rings["ack"], strict=True)] == expected
     assert any(b < a for a, b in pairwise(limits)), "the limit fell too"
-    # What the guest's /sys shows each second is the same.
+    # The guest's /sys shows the same values each second.
     shown = [line.split(",") for line in (played.guest / "byte_queue_limits.csv").read_text().splitlines()]
     compared = 0
     for at, device, limit, inflight in shown:
@@ -258,7 +257,7 @@ def test_bql_s_limit_is_what_dynamic_queue_limits_gives(hop: str, hz: int, sojou
 def test_a_coalesced_interrupt_frees_the_descriptors_late(sojourn: Run, tmp_path: Path) -> None:
     hop = 'rate = "10mbit"\nqdisc = "pfifo limit 100"\nnic = { ring = RING, coalesce = "500us" }'
     played = play(sojourn, scenario(tmp_path, hop.replace("RING", "1")))
-    # One descriptor: each packet waits for the interrupt of the one before.
+    # One descriptor: each packet waits for the interrupt of the previous one.
     busy = played.start[1:] - played.end[:-1]
     assert (busy >= 500_000).all()
     assert np.median(busy) == 500_000
@@ -269,7 +268,7 @@ def test_a_coalesced_interrupt_frees_the_descriptors_late(sojourn: Run, tmp_path
 
 
 def age_of_tick(at: Any, jiffies: Any, hz: int) -> int:
-    """How long the tick at time zero had lasted, in ns, from which tick it was at some times."""
+    """Returns the age of the tick at time zero in ns, from the numbers of ticks at some times."""
     tick = NS // hz
     numbers = (jiffies - jiffies[0]).astype(np.int64)
     least, most = (numbers * tick - at).max(), ((numbers + 1) * tick - at).min()
@@ -289,10 +288,9 @@ def age_of_tick(at: Any, jiffies: Any, hz: int) -> int:
     ],
 )
 def test_the_simulator_s_card_holds_what_the_guest_s_holds(hop: str, sojourn: Run, tmp_path: Path) -> None:
-    """The same arrivals: descriptors, limit and bytes in flight are the same after each event, to the nanosecond.
+    """With the same arrivals, descriptors, limit and bytes in flight are the same after each event, to the nanosecond.
 
-    BQL takes its limit back once a second at most: four seconds see it do so, and steps of the rate have eight.
-    """
+    BQL lowers its limit at most once a second: four seconds include that, and steps of the rate have eight."""
     file = scenario(tmp_path, hop, duration="8s" if '["5s"' in hop else "4s", flow='rtt = "4ms"\nrwnd = 60')
     played = play(sojourn, file)
     records = played.records()
@@ -310,16 +308,16 @@ def test_the_simulator_s_card_holds_what_the_guest_s_holds(hop: str, sojourn: Ru
 
 
 def test_a_paced_sender_never_sees_an_rtt_below_the_path_s(sojourn: Run, tmp_path: Path) -> None:
-    """What TCP's pace sends leaves when TCP stamped it: never at the time of an arrival that came shortly before."""
+    """Packets paced by TCP leave at the time that TCP stamped on them, never at the time of an earlier arrival."""
     hop = 'rate = "100mbit"\ndelay = "10ms"\nqdisc = "pfifo limit 10000"'
-    # So slow that each packet is sent by itself, and so many flows that something has often just arrived.
+    # The flows are slow enough to send each packet by itself, and enough that another has often just arrived.
     file = scenario(tmp_path, hop, duration="10s", flows=50, flow='rtt = "200ms"\ncc = "bbr"\nrwnd = 10')
     acked = play(sojourn, file).records()
     acked = acked[acked["type"] == ACKED]
     base_rtt = (200_000_000 + (FULL + ACK) * 8 * NS // 100_000_000) // 1000
     of_flows = [acked["bytes"][(acked["hosts"] == hosts).all(axis=1)] for hosts in np.unique(acked["hosts"], axis=0)]
     assert len(of_flows) == 50
-    # What the probe notes of a flow first is the RTT of its handshake, whose packets are short.
+    # The first record of a flow has the RTT of its handshake, whose packets are short.
     rtt_us = np.concatenate([seen[1:] for seen in of_flows])
     assert (rtt_us == base_rtt).sum() > 4000, "many find the path empty"
     assert rtt_us.min() == base_rtt
@@ -335,7 +333,7 @@ def test_the_key_of_a_card_is_read_and_not_with_shapers(sojourn: Run, tmp_path: 
 
 
 def of_the_ring_paper(sojourn: Run, ring: int, *words: str) -> Any:
-    """A run of the ring paper's scenario, shortened."""
+    """Runs the ring paper's scenario, shortened."""
     sets = ("duration=60s", 'measure=["30s", "end"]', f"hop.router.nic.ring={ring}", *words)
     options = [part for word in sets for part in ("--set", word)]
     file = ROOT / "experiments/004-device-buffers/grid.toml"

@@ -1,4 +1,4 @@
-"""In both worlds: packets that pass an empty discipline, cake's filter of ACKs, memory that buffers take."""
+"""In both worlds: packets that bypass an empty discipline, cake's ACK filter, and the memory of buffers."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def kernel() -> None:
 
 
 def played(sojourn: Run, world: str, file: Path, *arguments: object) -> dict[str, Any]:
-    """The only run of a scenario."""
+    """Returns the only run of a scenario."""
     done = sojourn("run", file, "--world", world, "-f", "json", *arguments)
     [run] = json.loads(done.stdout)["runs"]
     return dict(run)
 
 
 def both(sojourn: Run, file: Path, *arguments: object) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The same run in the simulator and in the kernel."""
+    """Returns the same run in the simulator and in the kernel."""
     return played(sojourn, "sim", file, *arguments), played(sojourn, "kernel", file, *arguments)
 
 
 def goodput(run: dict[str, Any], flow: str) -> float:
-    """Of the flow of this name, in Mbit/s."""
+    """Returns the goodput in Mbit/s of the flow with this name."""
     [found] = [float(one["goodput_mbit"]) for one in run["flows"] if one["name"] == flow]
     return found
 

@@ -1,4 +1,4 @@
-"""Guests of the kernel world: booted with the same bytes for everybody, and never left behind."""
+"""Guests of the kernel world: they boot with the same bytes for every user, and are never left behind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sojourn.kernel import Kernel, boot
 
 # A Python that other users can run too, if there is one.
 PYTHON = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
-# The guest's first process, in the language that is here anyway: mounts what it needs, does BODY, powers off.
+# The guest's init process in Python: it mounts file systems, runs BODY, and powers off.
 INIT = """\
 #!{python}
 import ctypes, os, pathlib
@@ -54,7 +54,7 @@ def kernel() -> Kernel:
 
 
 def program(folder: Path, body: str) -> Path:
-    """A first process that does `body`."""
+    """Writes an init program that runs `body`."""
     path = folder / "init.py"
     path.write_text(INIT.format(python=PYTHON, body=body))
     path.chmod(0o755)
@@ -62,7 +62,7 @@ def program(folder: Path, body: str) -> Path:
 
 
 def draw(kernel: Kernel, folder: Path, seed: int) -> bytes:
-    """What the guest's randomness, clock and addresses are in a run in this folder."""
+    """Returns the guest's random numbers, clock and addresses in a run in this folder."""
     folder.mkdir(parents=True)
     ended = boot(kernel, "{}", folder, seed=seed, program=program(folder.parent, DRAW))
     assert ended.result() == {"ok": True}
@@ -138,7 +138,7 @@ def test_a_guest_that_panics_says_so_in_a_line(kernel: Kernel, tmp_path: Path) -
 
 
 def guests() -> list[int]:
-    """Guests' kernels that this process started, or whose parent has ended: tests run beside each other."""
+    """Guest kernels started by this process, or whose parent has ended: tests run in parallel."""
     return [
         int(folder.name)
         for folder in Path("/proc").glob("[0-9]*")
@@ -209,7 +209,7 @@ def test_guests_at_the_same_time_sit_on_cpus_of_their_own(kernel: Kernel, tmp_pa
 
 
 def _folder_of(process: Path) -> str:
-    """The run's folder of a guest, by the link in its working directory."""
+    """Returns the folder of a guest's run, by the link in its working directory."""
     try:
         return str((process / "cwd" / "run").readlink())
     except OSError:

@@ -1,4 +1,4 @@
-"""The cross-check in QEMU: what goes in comes out."""
+"""The cross-check in QEMU: archives are unpacked as they were packed, and a job runs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_module_names_what_it_needs() -> None:
 
 @pytest.fixture(scope="module")
 def kernel() -> Kernel:
-    """Debian's kernel, where somebody fetched it: 100 MB for one test."""
+    """Debian's kernel, if it was fetched: 100 MB for one test."""
     return kernel_or_skip("debian")
 
 

@@ -1,4 +1,4 @@
-"""`sojourn replay --world kernel`: the real kernel and ours take the same decisions, packet by packet."""
+"""`sojourn replay --world kernel`: the real kernel and ours make the same decisions, packet by packet."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ done >said 2>/dev/null
 echo '{{"ok": true}}' >ended.json
 {box} poweroff -f
 """
-"""How many changes of a discipline the module has room for."""
+"""The number of changes of a discipline that the module can store."""
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("cargo") is None:
         skip_loudly("no cargo, so there are no traces")
     folder = tmp_path_factory.mktemp("traces")
-    # As `cargo test --workspace` builds it, so that after it nothing is left to be built.
+    # Built like `cargo test --workspace`, so that nothing is built again afterwards.
     command = ["cargo", "build", "--locked", "--quiet", "--workspace", "--profile", "test", "--example", "traces"]
     subprocess.run(command, cwd=ROOT, check=True)
     subprocess.run([ROOT / "target/debug/examples/traces", folder, "20000"], cwd=ROOT, check=True)
@@ -129,7 +129,7 @@ def test_shapers_and_priorities_agree_when_they_are_asked_at_every_third_of_a_mi
 
 
 def asked(traces: Path, folder: Path, *changes: str) -> Path:
-    """A trace with a DSCP for each packet, a dequeue every third of a millisecond, and changes equally far apart."""
+    """A trace with a DSCP for each packet, a dequeue every third of a millisecond, and equally spaced changes."""
     arrivals = [row.split(",") for row in (traces / "flows-08.csv").read_text().splitlines()[1:]]
     first, last = int(arrivals[0][0]), int(arrivals[-1][0])
     rows = [(at, 1, f"{at},dequeue,,,") for at in range(first, last, 300_000)]
@@ -207,7 +207,7 @@ def test_a_change_that_the_kernel_refuses_is_an_error(kernel: Kernel) -> None:
 
 
 def test_a_guest_keeps_a_thousand_changes_and_more_are_refused_before_it_starts(kernel: Kernel, tmp_path: Path) -> None:
-    """Of the thousand 50 are made, for each is a process of its own in the guest; the module has room for all."""
+    """50 of the thousand changes are made, as each is a process in the guest; the module has room for all."""
     rows = [f"{n},change,codel limit {n + 1},,\n" for n in range(1001)]
     start = HEADER + "0,enqueue,1,1000,0\n"
     with pytest.raises(_core.Error, match=r"t\.csv:1003: change number 1001: a guest keeps at most 1000 in a trace"):
@@ -223,7 +223,7 @@ def test_a_guest_keeps_a_thousand_changes_and_more_are_refused_before_it_starts(
 
 
 def test_a_discipline_with_a_fault_is_seen(kernel: Kernel, traces: Path, tmp_path: Path) -> None:
-    """The module of ccaq with one comparison turned is refused by the first few thousand packets."""
+    """The module of ccaq with one comparison inverted fails within the first few thousand packets."""
     for file in (ROOT / "kernel").glob("*.h"):
         shutil.copy(file, tmp_path)
     shutil.copy(ROOT / "kernel/Kbuild", tmp_path)
@@ -247,7 +247,7 @@ def test_the_kernel_accepts_every_line_that_core_prints_for_tc(kernel: Kernel, t
     kinds = {line.split()[0] for line in lines}
     assert {"pfifo", "bfifo", "codel", "fq_codel", "fq", "ccaq", "pie", "fq_pie", "dualpi2"} <= kinds
     assert len(lines) > 250
-    # One tc for all of them: the kernel is told the same, and a process for each takes most of a minute.
+    # One tc for all lines: the kernel gets the same messages, and a process for each line takes most of a minute.
     both = (f"qdisc replace dev dut0 root {line}\nqdisc del dev dut0 root\n" for line in lines)
     (tmp_path / "lines").write_text("".join(both))
     script = "tc -batch lines"

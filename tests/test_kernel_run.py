@@ -1,4 +1,4 @@
-"""The kernel world: the same scenario files, played by the real Linux kernel."""
+"""The kernel world: the same scenario files, run by the real Linux kernel."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INEXPRESSIBLE = {
     "standing-queue.toml": "cc fixed",
     "responsiveness.toml": "kind rpm: only the simulator plays it",
 }
-"""Scenarios that the kernel world refuses, and in which words."""
+"""Scenarios that the kernel world refuses, and its reasons."""
 SHORT = ("--set", "duration=4s", "--set", 'measure=["0s", "end"]')
 ONE_FLOW = """\
 duration = "5s"
@@ -84,7 +84,7 @@ kind = "pings"
 interval = "20ms"
 rtt = "40ms"
 """
-"""Two hops, a card with BQL, marks, both directions, connections that come and go."""
+"""Two hops, a card with BQL, marks, both directions, and short connections."""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -95,7 +95,7 @@ def kernel() -> None:
 
 @pytest.fixture
 def one_flow(tmp_path: Path) -> Path:
-    """A bulk flow over fq_codel."""
+    """A bulk flow through fq_codel."""
     path = tmp_path / "one.toml"
     path.write_text(ONE_FLOW)
     return path
@@ -103,27 +103,27 @@ def one_flow(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def busy(tmp_path: Path) -> Path:
-    """All at once."""
+    """Many features in one scenario."""
     path = tmp_path / "busy.toml"
     path.write_text(BUSY)
     return path
 
 
 def play(sojourn: Run, *arguments: object) -> dict[str, Any]:
-    """A run in the kernel world."""
+    """Runs a scenario in the kernel world."""
     result: dict[str, Any] = json.loads(sojourn("run", *arguments, "--world", "kernel", "-f", "json").stdout)
     return result
 
 
 def left_behind(sojourn: Run, file: Path, folder: Path, *arguments: object) -> dict[str, bytes]:
-    """The files of the only guest of a run."""
+    """Returns the files of the only guest of a run."""
     play(sojourn, file, "--keep", folder, *arguments)
     return {path.name: path.read_bytes() for path in (folder / "0000").iterdir()}
 
 
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name not in INEXPRESSIBLE])
 def test_every_expressible_scenario_runs(name: str, sojourn: Run) -> None:
-    # Its load comes after five seconds.
+    # Its load starts after five seconds.
     late = ("--set", "duration=8s", *SHORT[2:]) if name == "rrul.toml" else SHORT
     done = play(sojourn, ROOT / "scenarios" / name, *late)
     assert done["runs"]
@@ -192,7 +192,7 @@ def test_a_flow_passes_the_hops_of_its_way_and_no_other_as_in_the_simulator(sojo
             carried = run["hops"][hop]["utilisation"] * 10 * 1448 / 1514
             assert goodput["long"] + goodput[f"at-{hop}"] == pytest.approx(carried, rel=0.03), hop
         assert goodput["long"] < min(goodput[f"at-{hop}"] for hop in hops)
-    # A single seed's utilisation of nine seconds is off by one point or two: the mean of three is compared.
+    # The utilisation of a single seed over nine seconds varies by a point or two: means of three are compared.
     for hop in hops:
         ours, theirs = (sum(run["hops"][hop]["utilisation"] for run in runs) / 3 for runs in (sim, kernel))
         assert ours == pytest.approx(theirs, abs=0.02), hop
@@ -207,10 +207,10 @@ def test_a_receive_window_bounds_linux_as_it_bounds_the_simulator(sojourn: Run, 
     file.write_text('duration = "4s"\nmeasure = ["1s", "end"]\n' + hop + flows)
     [kernel] = play(sojourn, file)["runs"]
     [sim] = json.loads(sojourn("run", file, "-f", "json").stdout)["runs"]
-    # 200 segments of 1448 bytes in 20 ms are 116 Mbit/s, less what the ACKs wait.
+    # 200 segments of 1448 bytes in 20 ms are 116 Mbit/s, minus the delay of the ACKs.
     assert kernel["flows"][0]["goodput_mbit"] == pytest.approx(113, rel=0.02)
     for ours, theirs in zip(sim["flows"], kernel["flows"], strict=True):
-        # The download's size is in the midst of a window: at an edge a run has one window more or less.
+        # The download ends in the middle of a window; at its edge, a run could have one window more or less.
         assert theirs["goodput_mbit"] == pytest.approx(ours["goodput_mbit"], rel=0.01)
 
 
@@ -232,7 +232,7 @@ def test_a_receive_buffer_ends_at_the_window_that_the_simulator_has(
 
 
 def test_the_simulator_sends_each_packet_without_data_that_linux_sends(sojourn: Run, tmp_path: Path) -> None:
-    """SYNs, the last ACK of a handshake, ACKs, FINs: so many of each kind and size on each link."""
+    """SYNs, the last ACK of a handshake, ACKs and FINs: their number by kind and size on each link."""
     file = tmp_path / "bare.toml"
     hop = '[[hop]]\nrate = "10mbit"\ndelay = "5ms"\nqdisc = "fq_codel"\nreverse = { qdisc = "pfifo limit 1000" }\n'
     flow = '[[flow]]\nrtt = "40ms"\nstart = "100ms"\n'
@@ -273,7 +273,8 @@ def test_the_probe_changes_no_counter(sojourn: Run, one_flow: Path, tmp_path: Pa
     on, off = (left_behind(sojourn, one_flow, tmp_path / probe, "--probe", probe) for probe in ("on", "off"))
     assert len(on["seen.bin"]) > 100_000
     assert off["seen.bin"] == b""
-    # tc -s of every discipline, ip -s of every device, the protocols' counters; TCP_INFO of both ends of the flow.
+    # tc -s of every discipline, ip -s of every device, the counters of protocols, and TCP_INFO of both ends of the
+    # flow.
     counted = json.loads(on["counted.json"])
     assert set(counted["places"]) == {"left0", "router0", "router1", "right0"}
     [queue] = [one for one in counted["places"]["router0"]["qdiscs"] if one["dev"] == "hop0r"]
@@ -310,7 +311,7 @@ def test_the_sink_in_the_kernel_gives_what_a_program_that_reads_gives(
     assert kernel["seen.bin"] == program["seen.bin"]
     assert kernel["played.json"] == program["played.json"]
     assert kernel["counted.json"] == program["counted.json"]
-    # A program that is woken for each 64 kB is another receiver: its windows open later.
+    # A program that is woken for each 64 kB is a different receiver: its windows open later.
     assert lowat["seen.bin"] != program["seen.bin"]
 
 
@@ -321,7 +322,7 @@ def test_every_packet_has_its_record(sojourn: Run, one_flow: Path, tmp_path: Pat
     hop = record.result["hops"]["bottleneck"]
     delivered = [row for row in range(len(table["link"])) if table["link"][row] == 0 and table["fate"][row] == 0]
     assert len(delivered) == hop["delivered_packets"]
-    # A full segment occupies 10 Mbit/s for 1211.2 us, to the nanosecond; the link never sends two at once.
+    # A full segment takes 1211.2 us at 10 Mbit/s, to the nanosecond; the link never sends two at once.
     full = [row for row in delivered if table["bytes"][row] == 1514]
     assert {table["end_ns"][row] - table["start_ns"][row] for row in full} == {1_211_200}
     ends = [table["end_ns"][row] for row in delivered]
@@ -342,7 +343,7 @@ def test_the_base_rtt_is_the_scenario_s(sojourn: Run, tmp_path: Path) -> None:
     )
     [run] = play(sojourn, file)["runs"]
     means = [flow["rtt_ms"]["mean"] for flow in run["flows"]]
-    assert means == pytest.approx([40, 57, 30], abs=0.02)  # and twice the serialisation of 98 bytes
+    assert means == pytest.approx([40, 57, 30], abs=0.02)  # plus twice the transmission of 98 bytes
 
 
 def test_a_shaper_of_linux_can_stand_for_the_link(sojourn: Run, one_flow: Path) -> None:
@@ -362,7 +363,7 @@ def test_a_shaper_lets_a_packet_go_when_its_time_begins_the_device_when_it_ends(
     for link in ("device", "htb", "tbf"):
         [run] = play(sojourn, file, "--link", link)["runs"]
         means[link] = run["flows"][0]["rtt_ms"]["mean"]
-    # There and back a packet of 1514 bytes takes 12.112 ms of a link; below its burst a shaper takes none.
+    # A packet of 1514 bytes takes 12.112 ms of a link in each direction; within its burst a shaper adds none.
     assert means["device"] == pytest.approx(40 + 2 * 12.112, abs=0.01)
     assert means["htb"] == pytest.approx(40, abs=0.01)
     assert means["tbf"] == pytest.approx(40, abs=0.01)
@@ -394,7 +395,7 @@ def test_ecn_marks_where_the_flow_asks_for_it(sojourn: Run, one_flow: Path) -> N
 
 
 def boot_run(file: Path, folder: Path, *, more: dict[str, Any] | None = None, **how: Any) -> guest.Ended:
-    """Boots the guest of a scenario's only run with another job or another machine than it would have."""
+    """Boots the guest of a scenario's only run with another job or another machine."""
     plan = load(file)
     folder.mkdir()
     job = json.loads(plan.kernel_job(0)) | (more or {})
@@ -431,7 +432,7 @@ def test_the_simulator_refuses_what_only_a_guest_has(option: tuple[str, str], so
 
 def test_a_guest_that_its_processor_cannot_serve_in_time_makes_the_run_invalid(one_flow: Path, tmp_path: Path) -> None:
     one_flow.write_text(ONE_FLOW.replace("10mbit", "1gbit").replace("5s", "2s") + "count = 4\n")
-    # In the host's time, in which work takes some.
+    # In the host's time, computation takes time.
     ended = boot_run(one_flow, tmp_path / "run", virtual=False)
     assert ended.error is not None
     assert re.search(r"the run is not valid: the guest (was late by|served an interrupt [0-9]+ ns late)", ended.error)
@@ -452,7 +453,7 @@ def test_what_a_sealed_guest_tries_against_the_host_is_refused(tmp_path: Path) -
     assert len(sealed) == 7
     for what, refused in sealed.items():
         assert re.search("Read-only|not permitted|permission denied", refused), f"{what}: {refused!r}"
-    # The same attempts succeed without the seal: they are attempts.
+    # Without the seal the same attempts succeed, so that they are real attempts.
     unsealed = attempts(False)
     assert unsealed["remount"] == ""
     assert unsealed["write to the host after all"] == ""
@@ -506,7 +507,7 @@ def test_goodput_counts_short_transfers_to_their_last_byte(sojourn: Run, tmp_pat
     [run] = play(sojourn, file)["runs"]
     hop = run["hops"]["link"]
     assert hop["drops"] == 0
-    # Of each connection a SYN, an ACK and a FIN besides the data.
+    # Each connection has a SYN, an ACK and a FIN in addition to the data.
     carried = hop["delivered_bytes"] - 66 * hop["delivered_packets"]
     goodput = sum(flow["goodput_mbit"] for flow in run["flows"]) * 1e6 * run["duration_s"] / 8
     assert goodput == pytest.approx(carried, rel=0.02)

@@ -1,4 +1,4 @@
-"""The stress harness of kernel/tests: what it is there to notice, it notices; a discipline of Linux passes."""
+"""The stress harness in kernel/tests: it detects the faults that it is for, and a discipline of Linux passes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOLDER = ROOT / "kernel/tests"
 
 @pytest.fixture(scope="module")
 def stress() -> ModuleType:
-    """kernel/tests/stress.py, which is no part of the package."""
+    """kernel/tests/stress.py, which is not part of the package."""
     return program("kernel/tests/stress.py")
 
 
@@ -65,7 +65,7 @@ def test_fq_codel_passes_a_flood_and_changes_under_it(
 def test_ccaq_below_htb_passes_a_flood_and_changes_under_it(
     stress: ModuleType, tmp_path: Path, variant: str, cpus: int
 ) -> None:
-    """Few flows, so that buffers shrink under the flood: the published module panics here, or leaves htb a backlog."""
+    """With few flows, buffers shrink during the flood: the published module panics, or leaves a backlog in htb."""
     script = (FOLDER / "ccaq-htb.stress").read_text()
     plugin = modules.tc_plugins() / "q_ccaq.so"
     wanted = stress.Wanted(script=script, variant=variant, cpus=cpus, flows=3, plugin=plugin)
@@ -93,14 +93,14 @@ def test_a_command_that_fails_is_a_fault(stress: ModuleType, tmp_path: Path) -> 
 def test_what_is_left_in_a_discipline_and_what_can_not_be_read_are_faults(
     stress: ModuleType, tmp_path: Path, said: str, fault: str
 ) -> None:
-    """A discipline without a plugin for tc makes tc write no JSON."""
+    """A discipline without a plug-in for tc makes tc write no JSON."""
     (tmp_path / "drained.json").write_text(said)
     found = stress.faults(Ended(0, "", 1.0, {}, None), tmp_path)
     assert [line[: len(fault)] for line in found] == ([fault] if fault else [])
 
 
 def find_any() -> Kernel:
-    """Any guest's kernel, without modules of ours."""
+    """Any guest kernel, without modules of ours."""
     try:
         tools.real("busybox", "busybox-static")
         return replace(find(), modules={})

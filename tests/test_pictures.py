@@ -1,4 +1,4 @@
-"""Pictures: text that fits whatever the labels are, the same bytes in each format, the numbers beside them, sweeps."""
+"""Pictures: text that fits with any labels, identical bytes in each format, the numbers as CSV, and sweeps."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> RunRecord:
 
 
 def with_set(record: RunRecord, chosen: dict[str, Any], seed: int = 1, title: str = "A small link") -> RunRecord:
-    """The run as if this had been swept."""
+    """The run as if these keys had been swept."""
     line = str(chosen.get("hop.bottleneck.qdisc", "codel"))
     hops = [hop | {"qdisc": line} if hop["name"] == "bottleneck" else hop for hop in record.about["hops"]]
     result = record.result | {"set": chosen, "seed": seed}
@@ -60,20 +60,20 @@ def groups_of(runs: Sequence[RunRecord]) -> tuple[list[Case], str]:
 
 
 def as_figure(drawing: Figure | plot.Drawing | None) -> Figure:
-    """A drawing as matplotlib draws it."""
+    """Returns a drawing as matplotlib draws it."""
     assert drawing is not None
     return drawing.as_figure() if isinstance(drawing, Sheet) else drawing
 
 
 def sheets(picture: plot.Picture) -> tuple[Sheet, Sheet]:
-    """The figure of a picture, and the one for narrow screens."""
+    """Returns the figure of a picture, and the one for narrow screens."""
     assert isinstance(picture.figure, Sheet)
     assert isinstance(picture.narrow, Sheet)
     return picture.figure, picture.narrow
 
 
 def written_in(drawing: Figure | plot.Drawing) -> list[Box]:
-    """Every piece of text that is drawn, with its box in pixels from the lower left corner."""
+    """Returns every piece of text that is drawn, with its box in pixels from the lower left corner."""
     figure = as_figure(drawing)
     found: list[Box] = []
     draw = RendererAgg.draw_text
@@ -95,7 +95,7 @@ def written_in(drawing: Figure | plot.Drawing) -> list[Box]:
 
 
 def faults(drawing: Figure | plot.Drawing, slack: float = 1.5) -> Iterator[str]:
-    """Text that leaves the figure, or overlaps other text by more than `slack` pixels."""
+    """Finds text that leaves the figure, or overlaps other text by more than `slack` pixels."""
     figure = as_figure(drawing)
     boxes = written_in(figure)
     assert len(boxes) > 3
@@ -116,7 +116,7 @@ def test_text_that_is_cut_or_overlaps_is_found() -> None:
 
 
 def random_line(draw: random.Random) -> str:
-    """A tc line of any length, with words of any length."""
+    """Returns a tc line of any length, with words of any length."""
     some = [
         "limit",
         "target",
@@ -246,7 +246,7 @@ def test_a_sweep_over_a_number_is_drawn_against_it_with_a_line_a_discipline(play
 
 
 def with_wait(record: RunRecord, p95_ms: float) -> RunRecord:
-    """The run with this 95th percentile of the wait in the queue."""
+    """The run with this 95th percentile of the sojourn time."""
     hops = {
         name: hop | {"sojourn_ms": hop["sojourn_ms"] and hop["sojourn_ms"] | {"p95": p95_ms}}
         for name, hop in record.result["hops"].items()
@@ -353,7 +353,7 @@ def test_the_first_picture_has_the_pings_above_their_base_beside_the_queue(playe
 
 
 def with_pages(record: RunRecord, p95_s: float) -> RunRecord:
-    """The run with a reader of pages, who waits this long for one in 20."""
+    """The run with a web client that waits this long for one page in 20."""
     flow = record.result["flows"][0] | {"name": "web0", "kind": "web", "page_load_s": {"p50": p95_s / 3, "p95": p95_s}}
     base = record.about["flows"][0] | {"name": "web0", "kind": "web"}
     about = record.about | {"flows": [*record.about["flows"], base]}
@@ -411,7 +411,7 @@ def test_a_picture_has_the_same_bytes_in_each_format_when_it_is_drawn_again(
 
 
 def difference(one: NDArray[np.uint8], other: NDArray[np.uint8], block: int = 12) -> float:
-    """The largest difference of two pictures in the mean over a block of pixels; black and white differ by 255."""
+    """Returns the largest difference of two pictures in the mean of a block of pixels; the maximum is 255."""
     tall, wide, _ = one.shape
     apart = one[: tall // block * block, : wide // block * block].astype(float)
     apart -= other[: tall // block * block, : wide // block * block]
@@ -420,7 +420,7 @@ def difference(one: NDArray[np.uint8], other: NDArray[np.uint8], block: int = 12
 
 
 def pixels(sheet: Sheet) -> NDArray[np.uint8]:
-    """A sheet as `_core` draws it."""
+    """Returns a sheet as `_core` draws it."""
     return np.asarray(Image.open(io.BytesIO(sheet.encode("png"))))
 
 
@@ -523,7 +523,7 @@ def test_what_is_no_font_is_refused_and_a_letter_that_a_font_lacks_is_drawn_as_a
 
 
 def mark(points: Any, **how: Any) -> _core.Shape:
-    """A black line through these points, or what `how` makes of it."""
+    """A black line through these points, with the changes in `how`."""
     plain: _core.Shape = {
         "points": np.array(points, float),
         "closed": False,
@@ -539,17 +539,17 @@ def mark(points: Any, **how: Any) -> _core.Shape:
 
 
 def text_mark(text: str) -> _core.Words:
-    """A text from the lower left corner of the picture on."""
+    """A text that starts at the lower left corner of the picture."""
     return {"text": text, "at": (2.0, 27.0), "size": 20.0, "bold": False, "upright": False, "colour": (0, 0, 0)}
 
 
 def shown(*marks: _core.Shape | _core.Words, size: int = 30) -> NDArray[np.uint8]:
-    """The red of each pixel of a square picture."""
+    """Returns the red channel of a square picture."""
     return np.asarray(Image.open(io.BytesIO(plot.fonts().png(size, size, 150.0, marks))))[:, :, 0]
 
 
 def ink(red: NDArray[np.uint8]) -> float:
-    """How many pixels are black, in parts of them."""
+    """Returns the number of black pixels, counting grey ones in part."""
     return float((255 - red.astype(float)).sum() / 255)
 
 
@@ -588,7 +588,7 @@ def test_an_upright_line_of_one_pixel_is_one_pixel_wide_wherever_it_lies(x: floa
 def test_an_area_covers_what_of_it_is_in_the_picture_and_in_its_clip(
     points: Any, clip: tuple[float, float, float, float] | None, expected: float
 ) -> None:
-    # An edge lies on a quarter of a pixel.
+    # An edge is at a quarter of a pixel.
     assert ink(shown(mark(points, clip=clip, **FILLED))) == pytest.approx(expected, abs=0.6)
 
 

@@ -1,4 +1,4 @@
-"""Which queues a comparison shows: each that was asked about, and each that works."""
+"""The queues that a comparison shows: those that are swept, and those that are busy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report: self-contained, with its pictures, rebuilt from records; the statistics beside it."""
+"""The report: self-contained, with its pictures, and rebuilt from records; and its statistics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A results folder."""
+    """A folder of results."""
     place = tmp_path_factory.mktemp("written")
     (place / "small.toml").write_text(SMALL)
     subprocess.run([SOJOURN, "run", "small.toml", "--seeds", "2", "--out", "out"], cwd=place, check=True)
@@ -33,7 +33,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(written: Path, tmp_path: Path) -> Path:
-    """A copy of it, to do with as one likes."""
+    """A copy of it, which the test may modify."""
     return Path(shutil.copytree(written, tmp_path / "out"))
 
 
@@ -131,7 +131,7 @@ def browser() -> Driver:
     chromium = next((found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None)
     driver = shutil.which("chromedriver")
     if chromium is None or driver is None:
-        # docs/decisions/0004: installed unasked in CI only.
+        # docs/decisions/0004: installed automatically in CI only.
         skip_loudly("no chromium and chromedriver here: the report was not opened in a browser", also_in_ci=True)
     options = webdriver.ChromeOptions()
     options.binary_location = str(chromium)

@@ -1,4 +1,4 @@
-"""`sojourn run`: the JSON that scripts rely on, the same bytes for the same seed, and what is left in a folder."""
+"""`sojourn run`: the JSON for scripts, identical bytes for the same seed, and the files in the output folder."""
 
 from __future__ import annotations
 

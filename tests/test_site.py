@@ -1,4 +1,4 @@
-"""The documentation site: what it must have, and every page of it in a real browser, without any other host."""
+"""The documentation site: its required contents, and every page in a real browser, without access to other hosts."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ SWITCHES = (
     "--hide-scrollbars",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
-"""Chromium's: without a screen, as root in a container too, and no other host has an address."""
+"""Options of Chromium: without a screen, as root in a container, and without addresses of other hosts."""
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, as `make site` builds it; a link that leads nowhere ends the build."""
+    """The site as `make site` builds it; broken links fail the build."""
     out = tmp_path_factory.mktemp("site")
     done = subprocess.run([sys.executable, ROOT / "tools/website.py", out], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -51,12 +51,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def pages(site: Path) -> list[str]:
-    """Every page's address below the site."""
+    """Returns the address of every page of the site."""
     return sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
 
 
 def text_of(site: Path, page: str) -> str:
-    """What a page says, without its tags."""
+    """Returns the text of a page, without tags."""
     article = re.search(r"<article.*</article>", (site / page).read_text(encoding="utf-8"), re.S)
     assert article is not None, page
     return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", article[0]))
@@ -67,7 +67,9 @@ def test_every_document_discipline_and_measure_has_its_page(site: Path) -> None:
     for path in (ROOT / "docs").rglob("*.md"):
         name = path.relative_to(ROOT / "docs").with_suffix(".html").as_posix()
         assert name in there or name == "README.html"
-    plain = {field.name for field in columns.HOP if field.name not in ("nic", "stats")}  # counters: a how-to has them
+    plain = {
+        field.name for field in columns.HOP if field.name not in ("nic", "stats")
+    }  # counters are explained in a how-to
     for name in plain | {f"nic.{field.name}" for field in columns.NIC}:
         said = text_of(site, f"reference/measures/hops/{name}.html")
         assert all(part in said for part in ("definition", "unit", "Example", f"hops.NAME.{name}")), name
@@ -104,7 +106,7 @@ def test_no_claim_is_hidden_and_every_verdict_is_that_of_the_file(site: Path) ->
 
 
 def verdict(path: Path, claim: str) -> str:
-    """What a world's file says."""
+    """Returns the verdict in a world's file."""
     known = json.loads(path.read_text())["claims"] if path.exists() else []
     return next((one["verdict"] for one in known if one["id"] == claim), "not judged yet")
 
@@ -205,7 +207,7 @@ def test_the_modules_page_is_in_the_navigation(site: Path) -> None:
     assert "sch_ccaq" in text_of(site, "kernel.html")
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning")  # Sphinx's own
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning")  # raised by Sphinx
 def test_a_link_that_leads_nowhere_ends_the_build(
     site: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -222,17 +224,17 @@ def test_a_link_that_leads_nowhere_ends_the_build(
 
 @dataclass(frozen=True)
 class Seen:
-    """What a page was in the browser."""
+    """The state of a page in the browser."""
 
     links: list[str]
     ids: set[str]
     broken_images: list[str]
     too_wide: dict[int, list[str]]
-    """By the window's width: what sticks out of it."""
+    """By the width of the window: elements that stick out of it."""
     wrong_hints: dict[int, list[str]]
-    """By the window's width: boxes that scroll sideways and do not say so, or the reverse."""
+    """By the width of the window: boxes that scroll sideways without a hint, or have a hint and do not scroll."""
     small_on_a_phone: list[str]
-    """Pictures whose words a phone shows smaller than half of their size in the file."""
+    """Pictures whose text is shown on a phone at less than half of its size in the file."""
 
 
 LOOK = """
@@ -267,11 +269,11 @@ return {
 
 @pytest.fixture(scope="module")
 def server(site: Path) -> Iterator[str]:
-    """The site on a port of this machine."""
+    """Serves the site on a port of this machine."""
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, format: str, *args: Any) -> None:
-            """Nothing."""
+            """Logs nothing."""
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as serving:
         threading.Thread(target=serving.serve_forever, daemon=True).start()
@@ -281,11 +283,11 @@ def server(site: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    """Debian's Chromium, which can name no host but this one."""
+    """Debian's Chromium, which can resolve no other host."""
     chromium = next((found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None)
     driver = shutil.which("chromedriver")
     if chromium is None or driver is None:
-        # docs/decisions/0004: installed unasked in CI only.
+        # docs/decisions/0004: installed automatically in CI only.
         skip_loudly("no chromium and chromedriver here: the site was not opened in a browser", also_in_ci=True)
     options = webdriver.ChromeOptions()
     options.binary_location = str(chromium)
@@ -293,21 +295,21 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
     for argument in (*SWITCHES, f"--user-data-dir={profile}"):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    os.environ["SE_OFFLINE"] = "true"  # Selenium's manager, should it be asked, fetches nothing
+    os.environ["SE_OFFLINE"] = "true"  # prevents downloads by Selenium's manager
     started = webdriver.Chrome(options=options, service=Service(str(driver)))
     yield started
     started.quit()
 
 
 def resize(browser: webdriver.Chrome, size: tuple[int, int]) -> None:
-    """The window's size; narrow ones are a phone's."""
+    """Sets the size of the window; narrow ones emulate a phone."""
     wanted = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size[0] < 500}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", wanted)
 
 
 @pytest.fixture(scope="module")
 def seen(browser: webdriver.Chrome, server: str, site: Path) -> dict[str, Seen]:
-    """Every page, opened once and looked at in both widths."""
+    """Opens every page once, and inspects it at both widths."""
     found = {}
     for page in pages(site):
         resize(browser, DESKTOP)
@@ -364,7 +366,7 @@ def test_the_words_in_pictures_are_large_enough_to_read_on_a_phone(seen: dict[st
 
 
 def results(browser: webdriver.Chrome, address: str) -> dict[str, str]:
-    """What a search finds: address by title."""
+    """Returns the results of a search: address by title."""
     browser.get(address)
     until = time.monotonic() + 30
     while time.monotonic() < until and "matching" not in browser.find_element(By.ID, "search-results").text:

@@ -1,4 +1,4 @@
-"""docs/reference/statements.md: every test and every question that it names is there."""
+"""docs/reference/statements.md: every test and every question that it names exists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sojourn.verify import vectors
 PAGE = (ROOT / "docs/reference/statements.md").read_text()
 QDISC = ROOT / "crates/core/src/qdisc"
 COUNTS = {"CoDel, RFC 8289": 14, "FQ-CoDel, RFC 8290": 16, "PIE, RFC 8033": 8}
-"""Statements that a section has to have."""
+"""The number of statements that each section must have."""
 RPM = "Responsiveness under working conditions (RPM), draft-ietf-ippm-responsiveness-06"
 COUNTS[RPM] = 10
 

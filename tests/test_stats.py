@@ -1,4 +1,4 @@
-"""Counters: what `tc -s -j qdisc show` would print, from the simulator and from a real kernel."""
+"""Counters as `tc -s -j qdisc show` prints them, from the simulator and from a real kernel."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ LINES = (
     "ccaq variant paper",
 )
 WHEN_ASKED_US = {"drop_next", "delay-c", "delay-l"}
-"""They depend on when they are asked for: tc runs some microseconds after the trace's last row."""
+"""Counters that depend on when they are read: tc runs some microseconds after the last row of the trace."""
 SINCE_TC_6_7 = {"fastpath"}
-"""Older ones do not print it."""
+"""Counters that older versions do not print."""
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def kernel() -> Kernel:
 
 @pytest.fixture(scope="module")
 def trace() -> bytes:
-    """Eight flows of all code points at 1.1 times what leaves, so that queues stand at the end."""
+    """Eight flows with all code points, at 1.1 times the dequeue rate, so that queues are not empty at the end."""
     draw, now, rows = random.Random(7), 0, []
     for _ in range(6000):
         now += int(draw.expovariate(1 / 900_000))
@@ -79,7 +79,7 @@ def trace() -> bytes:
 
 
 def differences(ours: Any, theirs: Any, key: str = "") -> Iterator[str]:
-    """What is not there on one side, or not equal."""
+    """Finds keys that are missing on one side, and values that differ."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for name in ours.keys() | theirs.keys():
             if name in SINCE_TC_6_7 and name not in theirs:
@@ -137,7 +137,7 @@ CHANGES = (
 def test_packets_that_a_change_drops_are_counted_as_the_kernel_counts_them(
     kernel: Kernel, line: str, change: str
 ) -> None:
-    """As drops, as sent, or not at all: it depends on the discipline."""
+    """They are counted as drops, as sent, or not at all, depending on the discipline."""
     rows = [f"{n},enqueue,{n % 4},1000,{n % 3 | (n % 4) << 5}" for n in range(1, 31)]
     rows += [f"100,change,{change},,", *(f"{n},dequeue,,," for n in range(200, 204))]
     trace = "\n".join(["time_ns,op,flow,bytes,ecn", *rows, ""]).encode()
@@ -238,7 +238,7 @@ def test_after_the_same_datagrams_a_runs_counters_are_the_kernels(
     total = {world["packets"] + world["drops"] for world in (ours, theirs)}
     assert len(total) == 1, "both worlds send the same datagrams"
     assert abs(ours["packets"] - theirs["packets"]) <= 2, "the stack beside the discipline may hold a packet"
-    # The counters are of the whole run, a hop's drops of the measuring window.
+    # Counters cover the whole run, a hop's drops the measuring window.
     hop = found["sim"]["hops"]["b"]
     assert ours["drops"] == hop["drops"] + found["sim"]["startup"]["hops"]["b"]["drops"] > hop["drops"]
     assert found["sim"]["startup"]["hops"]["b"]["stats"] is None
@@ -316,7 +316,7 @@ qdisc cake bandwidth 7mbit diffserv3
   quantum           300          300          300
 """,
 }
-"""What iproute2 6.1 printed of the counters below, but for the parameters and blanks at lines' ends."""
+"""Output of iproute2 6.1 for the counters below, without parameters and trailing blanks."""
 
 
 def test_the_text_is_laid_out_as_tc_prints_it() -> None:

@@ -1,4 +1,4 @@
-"""The store of runs: whatever happens to a process, no run is lost, half there, or there twice."""
+"""The store of runs: no crash of a process loses, truncates or duplicates a run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sojourn.table import goodput
 
 
 def row(number: int, **more: Any) -> dict[str, Any]:
-    """A run of no flows."""
+    """A run without flows."""
     empty: dict[str, Any] = dict.fromkeys(columns.SCHEMA.names)
     lists = {"scenario": {}, "qdisc": {}, "hops": {}, "flows": [], "versions": {}}
     return empty | lists | {"id": f"{number:064x}", "seed": number, "goodput_mbit": number / 3, **more}
@@ -100,7 +100,8 @@ def test_a_claim_keeps_others_away_until_its_process_ends(tmp_path: Path) -> Non
 
 
 def test_a_process_may_be_killed_before_any_operation_on_the_disk(tmp_path: Path) -> None:
-    """In a child for each place, with no time to clean up: then another goes on, and every run is there once."""
+    """The crash happens in a child process, at each point in turn and without clean-up. Then another process continues,
+    and every run is present once."""
     done = subprocess.run(
         [sys.executable, __file__, tmp_path], capture_output=True, text=True, check=False, timeout=100
     )
@@ -113,9 +114,9 @@ RUNS = 3
 
 
 def _kill_everywhere(folder: Path) -> int:
-    """How many places there were to be killed at."""
-    module.MANY_PACKS = 0  # so that a few runs are enough to join files
-    records._sync = lambda _path: None  # a killed process loses nothing that it has written; a power cut would
+    """Returns the number of points at which the process was killed."""
+    module.MANY_PACKS = 0  # so that few runs are enough to join files
+    records._sync = lambda _path: None  # a killed process loses nothing that it has written; a power failure would
     for kills in range(10_000):
         place = folder / str(kills)
         child = os.fork()
@@ -147,7 +148,7 @@ def _work(place: Path) -> None:
 
 
 def _die_at(place: int) -> None:
-    """Kills this process before its operation number `place` that changes the disk."""
+    """Kills this process before operation number `place` that changes the disk."""
     count = 0
 
     def fatal(event: str, args: tuple[Any, ...]) -> None:
@@ -183,7 +184,7 @@ def test_a_damaged_file_of_runs_is_named_and_set_aside(tmp_path: Path, fault: st
     assert store.present(wanted) == set(wanted)
     path = min((tmp_path / "runs").iterdir())
     whole = path.read_bytes()
-    # The seeds' page: a flipped bit there leaves a readable file with other numbers in it.
+    # The page of the seeds: a flipped bit there leaves a readable file with other numbers.
     at = pq.ParquetFile(path).metadata.row_group(0).column(columns.SCHEMA.names.index("seed")).dictionary_page_offset
     middle = (at or 0) + 40
     faulty = {

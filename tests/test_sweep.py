@@ -1,4 +1,4 @@
-"""`sojourn sweep`: runs what is missing, keeps it whatever happens, and stops when it knows enough."""
+"""`sojourn sweep`: it runs what is missing, keeps the results in every case, and stops when it knows enough."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LONG = SMALL.replace('duration = "3s"', 'duration = "120s"')
 
 
 def rows(store: Path) -> pa.Table:
-    """All of a store, in one order."""
+    """All runs of a store, in one order."""
     Store(store).fold()
     return pa.concat_tables(pq.read_table(path) for path in (store / "runs").glob("*.parquet")).sort_by("id")
 
@@ -53,7 +53,7 @@ def long(tmp_path: Path) -> Path:
 
 @contextmanager
 def start(*words: object) -> Iterator[subprocess.Popen[str]]:
-    """A sweep that does not outlive what is inside."""
+    """Starts a sweep that ends with the context."""
     command = [SOJOURN, "sweep", *map(str, words)]
     with subprocess.Popen(
         command,
@@ -258,7 +258,7 @@ def test_a_file_that_may_not_grow_is_an_error_and_nothing_is_lost(tmp_path: Path
 
 
 def test_a_full_disk_is_an_error_and_with_room_it_goes_on(tmp_path: Path, small: Path, sojourn: Run) -> None:
-    """A disk of 400 kB in a namespace of its own, made larger after it was full."""
+    """The disk has 400 kB, in a namespace of its own, and is enlarged after it was full."""
     disk = tmp_path / "disk"
     disk.mkdir()
     words = f"{shlex.quote(SOJOURN)} sweep {small} --store {disk}/store --seeds 60"
@@ -300,12 +300,12 @@ def until(text: str) -> Until:
 
 
 def one_queue(values: list[float]) -> list[list[float]]:
-    """Values of the only queue that is watched, a seed each."""
+    """Values of the only queue that is watched, one per seed."""
     return [[value] for value in values]
 
 
 def test_enough_is_when_the_interval_of_the_first_seeds_is_narrow_enough() -> None:
-    # Half-width of 1, 2, 1, 2, 1: t(4) = 2.776 times 0.5477 / sqrt(5) = 0.680.
+    # The half-width of 1, 2, 1, 2, 1 is t(4) = 2.776 times 0.5477 / sqrt(5) = 0.680.
     values = [1.0, 2.0, 1.0, 2.0, 1.0, 9.0]
     assert until("x 0.681").met_after(one_queue(values)) == 5
     assert until("x 0.679").met_after(one_queue(values)) is None
@@ -338,11 +338,11 @@ def test_a_sweep_stops_at_the_seed_at_which_it_knows_enough(tmp_path: Path, smal
         stops.append(one["seeds"])
     assert min(stops) < 40, stops
     assert said["played"] == said["runs"] == sum(stops)
-    # More at a time may play more seeds; they are kept, and not counted.
+    # With more jobs, more seeds may be played; they are kept, but not counted.
     also = json.loads(sojourn(*words, tmp_path / "other", "--jobs", "4").stdout)
     assert also["combinations"] == said["combinations"]
     assert also["runs"] == said["runs"] <= also["played"]
-    # With seeds that are there already.
+    # With seeds that exist already.
     sojourn("sweep", small, "--seeds", str(min(stops) - 1), "--store", tmp_path / "third")
     third = json.loads(sojourn(*words, tmp_path / "third", "--jobs", "1").stdout)
     assert third["combinations"] == said["combinations"]

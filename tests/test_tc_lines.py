@@ -1,9 +1,9 @@
-"""Lines for tc, and what tc itself makes of them.
+"""Lines for tc, and their interpretation by tc itself.
 
-Each line is given to the installed tc in a user and network namespace, with a small library before it that writes down
-the message that tc sends to the kernel. What tc refuses sends none. A line that both take must mean the same: what tc
-sends for it, and for our own line after reading it, differ only in attributes that have the discipline's default.
-"""
+Each line is passed to the installed tc in a user and network namespace, with a preloaded library that records the
+message that tc sends to the kernel. If tc refuses a line, there is no message. A line that both accept must mean the
+same: the messages that tc sends for it, and for our own line after parsing it, differ only in attributes that have the
+discipline's default."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ KINDS = [one["name"] for one in _core.catalogue("disciplines")]
 
 @dataclass(frozen=True)
 class Sent:
-    """What tc sent to the kernel for a line, and what it said."""
+    """The message that tc sent to the kernel for a line, and its output."""
 
     kind: str | None
     options: dict[int, bytes]
@@ -104,9 +104,9 @@ def parse(answer: str) -> Sent:
         words = {place: options[place : place + 4] for place in range(0, len(options), 4)}
         return Sent(kind, {place: word for place, word in words.items() if any(word)}, said.strip())
     found = dict(attributes(options))
-    if kind == "cake":  # no rate, and none to be estimated: as without them
+    if kind == "cake":  # no rate and no estimate of it: the same as without these options
         found = {key: value for key, value in found.items() if key not in (2, 9) or any(value)}
-    if kind == "sfb" and not any(found[1][24:28]):  # a limit of zero is the device's own
+    if kind == "sfb" and not any(found[1][24:28]):  # a limit of zero is that of the device
         found = {place: found[1][place : place + 4] for place in range(0, 36, 4) if place != 24}
     elif kind == "sfb":
         found = {place: found[1][place : place + 4] for place in range(0, 36, 4)}
@@ -124,7 +124,7 @@ class Tc:
         self.version = ""
 
     def ask(self, lines: list[str]) -> list[Sent]:
-        """Gives each line, without the word tc, to tc."""
+        """Passes each line, without the word tc, to tc."""
         environment = {
             **os.environ,
             "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin:{places.home() / 'debian' / 'bin'}",
@@ -160,7 +160,7 @@ def tc(tmp_path_factory: pytest.TempPathFactory) -> Tc:
 
 
 def read(text: str) -> dict[str, Any] | str:
-    """What sojourn reads, or the sentence with which it refuses."""
+    """Returns the parsed line, or the message with which sojourn refuses it."""
     try:
         value: dict[str, Any] = _core.qdisc(text)
     except _core.Error as error:
@@ -169,7 +169,7 @@ def read(text: str) -> dict[str, Any] | str:
 
 
 def for_tc(spec: dict[str, Any]) -> str | None:
-    """Everything that is set, in tc's words. sfq's flags have no word by which they are off."""
+    """Returns all parameters in tc's syntax. sfq's flags cannot be switched off by a word."""
     if spec["tc"] is None:
         return None
     line: str = spec["tc"]
@@ -177,12 +177,12 @@ def for_tc(spec: dict[str, Any]) -> str | None:
 
 
 def younger_than_tc(answer: Sent, line: str) -> bool:
-    """Whether this tc knows no such discipline."""
+    """Whether this version of tc does not know the discipline."""
     return answer.said.startswith(f'Unknown qdisc "{line.split(" ")[0]}"')
 
 
 def assert_same(tc: Tc, pairs: list[tuple[str, str, Sent]]) -> int:
-    """What tc sends for a line is what it sends for ours, but for defaults; gives how many were compared."""
+    """Asserts that tc sends the same for a line and for ours, except for defaults. Returns the number compared."""
     bare = {"red": "red limit 1 avpkt 1 min 1 max 2 burst 3", "choke": "choke limit 100 bandwidth 1mbit"}
     compared, faults = 0, []
     ours = tc.options_of([mine for _, mine, _ in pairs])
@@ -216,7 +216,7 @@ def is_printed(text: str) -> bool:
 
 
 def command_of(text: str) -> str:
-    """The words behind tc; of a discipline alone those that put it onto a device."""
+    """Returns the words after tc; for a discipline alone, those that add it to a device."""
     words = text.removeprefix("#").removeprefix("sudo ")
     words = words.removeprefix("tc ") if words.startswith("tc ") else f"qdisc add dev lo root {words}"
     return re.sub(r"\bdev \S+", "dev lo", words)
@@ -269,7 +269,7 @@ def test_tc_takes_what_we_print_for_what_it_printed(tc: Tc) -> None:
 
 
 def test_two_lines_that_differ_are_seen_to_differ(tc: Tc) -> None:
-    """The comparison above can fail: for another value, another unit and a default that is none."""
+    """The comparison above can fail: for another value, another unit, and a value that is not the default."""
     for text, mine in [
         ("codel target 5ms", "codel target 6ms"),
         ("fq_pie quantum 1Kb", "fq_pie quantum 1000"),
@@ -292,17 +292,18 @@ REFUSED = {
     r"\bcake .*fwmark": ("packets here carry no mark", "firewall"),
     r"\bpfifo_head_drop limit 0": ("drops every packet", "limit must be"),
 }
-"""What tc takes and sojourn refuses, by a pattern of the line: the reason, and a part of the sentence."""
+"""Lines that tc accepts and sojourn refuses, by a pattern of the line: the reason, and a part of the message."""
 BEYOND = {
     r"handle (10000:|123\^)|parent root 123": "where a discipline stands has no meaning here, so it is ignored",
 }
-"""What tc refuses and sojourn takes."""
+"""Lines that tc refuses and sojourn accepts."""
 ABOVE = {"noqueue", "blue", "ccaq"}
-"""Ours, or without a test there."""
+"""Disciplines of ours, or without a test in the kernel."""
 
 
 def kernel_lines(texts: Iterable[bytes]) -> dict[str, bool]:
-    """Every line of the kernel's own tests that sets up or changes a discipline of ours; whether it expects success."""
+    """Returns every line of the kernel's own tests that sets up or changes a discipline that we have, and whether it
+    expects success."""
     found: dict[str, bool] = {}
     kinds = re.compile(rf"\$TC qdisc (?:add|replace|change) .*?\b({'|'.join([*KINDS, 'pfifo_fast'])})\b")
     for text in texts:
@@ -316,7 +317,7 @@ def kernel_lines(texts: Iterable[bytes]) -> dict[str, bool]:
 
 
 def packed(archive: Path) -> Iterator[bytes]:
-    """The files of the kernel's own tests in its package, which is read up to their end."""
+    """Reads the files of the kernel's own tests from its package, up to their end."""
     begun = False
     with tarfile.open(archive) as members:
         for member in members:
@@ -331,7 +332,7 @@ def packed(archive: Path) -> Iterator[bytes]:
 
 @pytest.fixture(scope="module")
 def of_linux() -> dict[str, bool]:
-    # As 'make test' has unpacked them: crates/oracle/fetch-sources.sh.
+    # Unpacked by 'make test': crates/oracle/fetch-sources.sh.
     unpacked = sorted((places.home() / "linux-sources").glob(f"*/{TESTS_OF_TC}"))
     if unpacked:
         return kernel_lines(path.read_bytes() for path in sorted(unpacked[-1].rglob("*.json")))
@@ -362,7 +363,7 @@ def test_the_kernels_own_lines_are_taken_as_tc_takes_them_or_refused_with_a_reas
         refusal = next((pattern for pattern in REFUSED if re.search(pattern, line)), None)
         beyond = next((pattern for pattern in BEYOND if re.search(pattern, line)), None)
         young = "dualpi2" in line and not answer.accepted
-        if isinstance(spec, str) and answer.accepted and succeeds:  # else the kernel refuses it
+        if isinstance(spec, str) and answer.accepted and succeeds:  # otherwise the kernel refuses it
             used.add(refusal)
             if refusal is None or REFUSED[refusal][1] not in spec:
                 wrong.append(f"{line}: tc takes it; ours: {spec}")
@@ -415,7 +416,7 @@ def test_the_line_to_paste_of_variants_and_shapers() -> None:
 
 
 def in_a_namespace(commands: list[str]) -> list[str]:
-    """What is said to the commands, one after the other, each typed into a shell, on one interface of a namespace."""
+    """Returns the output of each command, entered into a shell in turn, on one interface of a namespace."""
     script = 'while IFS= read -r line; do sh -c "$line" 2>&1 | tr "\\n" " "; echo; done'
     environment = {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin", "LC_ALL": "C"}
     text = "".join(command.replace("eth0", "lo") + "\n" for command in commands)
@@ -426,7 +427,7 @@ def in_a_namespace(commands: list[str]) -> list[str]:
 
 
 def test_the_printed_commands_work_one_after_the_other_with_what_is_said_before_them(tc: Tc, tmp_path: Path) -> None:
-    """Disciplines that this machine's kernel lacks are told from faults by the kernel's own words."""
+    """Disciplines that this machine's kernel lacks are distinguished from faults by the kernel's own message."""
     swept = [
         "pfifo limit 9",
         "tbf rate 1mbit burst 5k limit 9k",

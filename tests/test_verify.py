@@ -1,4 +1,4 @@
-"""`sojourn verify`: what is right passes, each of twenty faults in a CoDel is noticed, whoever is asked."""
+"""`sojourn verify`: correct disciplines pass, and each of twenty faults in an implementation of CoDel is detected."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CHOKE = "choke limit 1000 bandwidth 10mbit"
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """tests/verify/codel.c, sound and with each fault."""
+    """tests/verify/codel.c, unmodified and with each fault."""
     compiler = shutil.which("cc")
     if compiler is None:
         skip_loudly("no C compiler")
@@ -75,7 +75,7 @@ def test_each_fault_is_noticed(sojourn: Run, built: Path, tmp_path: Path, fault:
 
 
 def test_the_first_drop_fault_is_named(sojourn: Run, built: Path, tmp_path: Path) -> None:
-    """Two emulators in use deliver the packet that CoDel chose to drop and lose the next."""
+    """Two widely used emulators deliver the packet that CoDel chose to drop and drop the next one."""
     command = ["verify", LINE, "--command", str(built / "codel1"), "-f", "json", "--out", str(tmp_path / "kept")]
     faults = {one["name"]: one["fault"] for one in json.loads(sojourn(*command, code=3).stdout)["asked"]}
     assert "expected the other way round" in faults["it drops the head, and delivers the packet behind it"]
@@ -180,14 +180,14 @@ def test_ours_pass_what_is_asked_of_them(line: str) -> None:
     ],
 )
 def test_each_question_has_somebody_who_fails_it(line: str, faulty: str, noticed: str) -> None:
-    """A wrong one is told from a right one. What is asked behind the question that notices it, is left."""
+    """A faulty discipline is distinguished from a correct one. Questions after the one that detects it are skipped."""
     subject = verify.Ours(verify.line_of(faulty).full, verify.LINK)
     asked = verify.verify(verify.line_of(line), subject, traces=2, packets=1000, seed=1)
     assert next(one for one in asked if one.name == noticed).fault
 
 
 class Sleepless(verify.Ours):
-    """Ours, whose clock stands still while its queue is empty: no average decays meanwhile."""
+    """Our implementation with a clock that stops while its queue is empty, so that no average decays."""
 
     def play(self, trace: bytes) -> bytes:
         head, *rows = [row.split(",", 1) for row in trace.decode().splitlines()]
@@ -257,7 +257,7 @@ def test_not_as_ours_says_means_in_ms_and_whether_a_statement_is_violated_too(li
     ],
 )
 def test_the_real_kernels_pass(sojourn: Run, line: str) -> None:
-    """What no line says is the kernel's: its variant."""
+    """The line names no variant: it is that of the kernel."""
     kernel = kernel_or_skip()
     if line == "dualpi2" and kernel.version < (6, 17):
         skip_loudly("Linux has dualpi2 since 6.17")
@@ -295,20 +295,20 @@ def test_what_can_not_be_asked_is_said_in_a_line(sojourn: Run, arguments: tuple[
 
 
 def test_what_a_program_left_running_is_ended_with_it(sojourn: Run, tmp_path: Path) -> None:
-    """A program that ends at once, but not what it started, which holds the pipe open; and one that closes it."""
+    """A program that ends at once while its child holds the pipe open, and one whose child closes it."""
     for redirected in ("", ">&- 2>&-"):
         file = tmp_path / f"left{len(redirected)}"
         program = f"sh -c 'sleep 60 {redirected} & echo $! > {file}'"
         result = sojourn("verify", "codel", "--command", program, "--patience", "2", code=2)
         assert "no answer in 2 s" in result.stderr or "packet" in result.stderr, result.stderr
         left = Path("/proc") / file.read_text().strip() / "stat"
-        # A zombie waits for whoever inherits it.
+        # A zombie waits to be reaped by its new parent.
         assert not left.exists() or ") Z " in left.read_text()
 
 
 @pytest.fixture(scope="module")
 def library() -> Path:
-    """crates/ffi, built as `cargo test` has built it."""
+    """crates/ffi, as built by `cargo test`."""
     if shutil.which("cargo") is None:
         skip_loudly("no cargo, so there is no library")
     build = ["cargo", "build", "--locked", "--quiet", "-p", "sojourn-ffi", "--profile", "test"]
@@ -335,7 +335,7 @@ def test_a_library_with_our_header_is_asked_and_ours_passes(sojourn: Run, librar
     sources = [str(ROOT / "crates/ffi/examples/link.c"), str(ROOT / "target/debug/libsojourn.a")]
     subprocess.run([str(compiler), *flags, *sources, "-lm", "-lpthread", "-ldl"], check=True)
     said = subprocess.run([example, "pfifo limit 1000"], check=True, capture_output=True, text=True).stdout
-    # 10 s at 10 Mbit/s, 12 offered: 8333 packets of 1500 bytes leave, all others wait or are dropped.
+    # 10 s at 10 Mbit/s with 12 offered: 8333 packets of 1500 bytes leave; all others are queued or dropped.
     assert said.startswith("sent 8333, dropped 668, waiting 999, "), said
     refused = subprocess.run([example, "coddle"], check=False, capture_output=True, text=True)
     assert (refused.returncode, "did you mean" in refused.stderr) == (2, True)

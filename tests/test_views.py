@@ -1,4 +1,4 @@
-"""Each number that is shown is that of the queue and flow that it names, wherever it is shown."""
+"""Each number that is shown belongs to the queue and flow that it names, in every output."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from sojourn.worlds import Simulator
 FEW = settings(
     max_examples=12,
     deadline=None,
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # to make a failing scenario smaller takes minutes
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking a failing scenario takes minutes
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 QDISCS = ["pfifo limit 5", "pfifo limit 100", "codel", "fq_codel", "cake", "pie", "codel target 2ms interval 30ms"]
@@ -80,7 +80,7 @@ def printed(cases: Cases) -> str:
 
 
 def mean_in_json(runs: list[dict[str, Any]], chosen: dict[str, Any], queue: str, path: str) -> float | None:
-    """The mean over the seeds of a queue's number, read from the JSON by hand."""
+    """Returns the mean over the seeds of a queue's number, read from the JSON by hand."""
     found = []
     for run in runs:
         if run["set"] == chosen:
@@ -93,7 +93,7 @@ def mean_in_json(runs: list[dict[str, Any]], chosen: dict[str, Any], queue: str,
 
 
 def text_rows(text: str, shown: list[str], queue: str) -> list[str]:
-    """The rows of a queue, of a text that is wide enough for whole rows; queues may share a table."""
+    """Returns the rows of a queue in a text that is wide enough for whole rows; queues may share a table."""
     lines = text.splitlines()
     together = any(line.split()[:1] == ["queues"] for line in lines)
     title = r"queues\b" if together else rf"queue {re.escape(queue)}(:|\s|$)"
@@ -120,7 +120,7 @@ def check_rows_against_json(cases: Cases, text: str, runs: list[dict[str, Any]])
         assert len(lines) == len(cases.sets)
         for line, row, chosen, of_case in zip(lines, one.rows, cases.sets, cases.qdiscs, strict=True):
             assert line.strip().startswith(row.label)
-            if any(line in row.label for line in QDISCS):  # it names a discipline: its own is named
+            if any(line in row.label for line in QDISCS):  # a label that names a discipline names its own
                 swept = [value for key, value in chosen.items() if key == queue_key(one.queue)]
                 assert any(own in f"{one.title} {row.label}" for own in (*swept, of_case[one.queue]))
             cells = re.split(r"\s{2,}", line.strip().removeprefix(row.label).strip())
@@ -188,7 +188,7 @@ def test_each_row_of_a_report_is_of_the_queue_that_it_names(
 
 
 def kept_of_sim(file: Path, seeds: int) -> list[Kept]:
-    """What `agree` keeps of a scenario, the simulator standing for both worlds."""
+    """The results that `agree` keeps for a scenario, with the simulator in place of both worlds."""
     plan = load(file, seeds=seeds)
     played = [Simulator().play(plan, at, _core.Progress(), packets=False, series=False) for at in range(len(plan))]
     return [agree.run_of(world, one, series=False) for world in ("sim", "kernel") for one in played if one]
@@ -644,7 +644,7 @@ def test_no_more_runs_are_said_to_be_played_than_count_and_the_others_are_named(
 
 
 def facts_of(values: dict[str, tuple[float, float]]) -> Cases:
-    """Cases of one queue whose p95 delay and goodput are known, without chance."""
+    """Cases of one queue whose p95 delay and goodput are known and not random."""
     at = {"sojourn_ms.p95": 0, "goodput_mbit": 1}
     cases = cases_of({name: [delay] for name, (delay, _) in values.items()}, random=False)
     return replace(

@@ -1,4 +1,4 @@
-"""Words of the scenario language that change what happens to packets: in both worlds they mean the same."""
+"""Keys of the scenario language that change the treatment of packets have the same meaning in both worlds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOP = '[[hop]]\nname = "b"\nrate = "4mbit"\ndelay = "5ms"\n'
 
 @pytest.fixture
 def play(sojourn: Run, tmp_path: Path) -> Any:
-    """Plays a scenario and gives its runs."""
+    """Plays a scenario and returns its runs."""
 
     def played(text: str, world: str, *arguments: str) -> list[dict[str, Any]]:
         if world == "kernel":
@@ -42,7 +42,7 @@ def test_datagrams_are_marked_instead_of_dropped_if_their_ecn_field_allows_it(pl
     if ecn == "off":
         assert (hop["marks"], hop["drops"] > 100) == (0, True)
     else:
-        # It answers to no mark: the queue grows, and CoDel marks ever more often.
+        # It reacts to no mark: the queue grows, and CoDel marks more and more often.
         assert (hop["marks"] > 100, hop["drops"]) == (True, 0)
 
 
@@ -52,12 +52,12 @@ def test_the_reply_to_a_ping_has_its_ecn_field(play: Any, world: str) -> None:
     flows += '[[flow]]\nkind = "pings"\ninterval = "5ms"\necn = "ect0"\nrtt = "20ms"\n'
     back = 'reverse = { qdisc = "codel limit 100000 ecn" }\n'
     [run] = play(f"{HOP}{back}{flows}", world)
-    # The stream's packets are dropped; only the replies can be marked.
+    # The packets of the stream are dropped; only the replies can be marked.
     assert run["hops"]["b.reverse"]["marks"] > 20
 
 
 def lasting(run: dict[str, Any]) -> float:
-    """The link's 95th percentile of waiting, in ms."""
+    """Returns the link's 95th percentile of the sojourn time in ms."""
     return float(run["hops"]["b"]["sojourn_ms"]["p95"])
 
 
@@ -71,7 +71,7 @@ def test_a_discipline_takes_on_other_parameters_and_keeps_its_queue(play: Any, w
     assert 0.6 < run["startup"]["hops"]["b"]["utilisation"] < 0.77
     assert run["hops"]["b"]["drops_by_reason"].get("overlimit", 0) == 0
     [run] = play(f'{HOP}qdisc = [["0s", "codel limit 90 target 1s"], ["3s", "codel limit 9"]]\n{bulk}', world)
-    # All but nine of the packets that wait go at once; the target stays, so none but a full queue drops.
+    # All but nine of the queued packets are dropped at once. The target stays, so that only a full queue drops.
     assert run["hops"]["b"]["drops_by_reason"]["overlimit"] > 30
     assert run["hops"]["b"]["drops_by_reason"].get("codel", 0) == 0
 
@@ -109,7 +109,7 @@ def test_a_table_names_a_discipline_that_changes_by_its_lines(sojourn: Run, tmp_
 
 
 def shares(run: dict[str, Any], *users: str) -> list[float]:
-    """What each user's flows get together, as shares of all."""
+    """Returns the share of each user's flows in the total."""
     rates = [sum(flow["goodput_mbit"] for flow in run["flows"] if flow["name"].startswith(user)) for user in users]
     return [rate / sum(rates) for rate in rates]
 
@@ -138,7 +138,7 @@ def test_a_user_with_many_flows_gets_as_much_as_one_with_a_single_flow(
     flows = "".join(of_user(name, count, f'direction = "{direction}"\n') for name, count in (("ann", 4), ("bob", 1)))
     [run] = play(hop + flows, world)
     of_bob = shares(run, "ann", "bob")[1]
-    # A single flow does not use all of a half: CoDel keeps its queue short.
+    # A single flow does not use all of a half, because CoDel keeps its queue short.
     assert (0.33 < of_bob < 0.52) if is_shared else (0.15 < of_bob < 0.25), of_bob
 
 

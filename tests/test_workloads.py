@@ -1,4 +1,4 @@
-"""Every kind of application in both worlds: the same draws, the same measures."""
+"""Every kind of application in both worlds, with the same draws and the same measures."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ OF_APPLICATIONS = {"loss_ratio", "delay_ms", "jitter_ms", "mos", "slowdown", "pa
 
 @pytest.fixture
 def mix(tmp_path: Path) -> Path:
-    """A scenario with every kind of application and room for all of them."""
+    """A scenario with every kind of application and enough capacity for all of them."""
     path = tmp_path / "mix.toml"
     path.write_text(MIX)
     return path
@@ -96,7 +96,7 @@ def flows(sojourn: Run, *args: object) -> dict[str, dict[str, Any]]:
 
 
 def check(of: dict[str, dict[str, Any]]) -> None:
-    """What holds of the mix in any world."""
+    """Checks the properties of the mix that hold in any world."""
     assert all(set(flow) >= OF_APPLICATIONS for flow in of.values())
     for name in ("call.right", "call.left", "game", "camera"):
         one = of[name]

@@ -23,7 +23,7 @@ DRAWN = Path(__file__).resolve().parent.parent / "experiments/agree/drawn"
 
 
 def changed(pair: Pair, chosen: tuple[str, str], seeds: int) -> Pair:
-    """The same with the simulator's runs where the key is set."""
+    """Returns the pair with the simulator's runs replaced by runs with the key set."""
     file = DRAWN / f"{pair.file}.toml"
     plan = load(file, [chosen], None, seeds)
     world = agree.worlds_of(Guests(), plan)["sim"]
@@ -38,7 +38,7 @@ def changed(pair: Pair, chosen: tuple[str, str], seeds: int) -> Pair:
 
 
 def main() -> int:
-    """Plays what is missing, and prints."""
+    """Plays the missing runs, and prints the table."""
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("key", metavar="KEY=VALUE")
     asked.add_argument("names", nargs="+", metavar="NAME")

@@ -51,7 +51,7 @@ DISCIPLINES = (
 
 @dataclass(frozen=True)
 class Point:
-    """One drawn scenario. Rate in Mbit/s, base RTT in ms, the buffer in BDP (where the discipline asks for one)."""
+    """One drawn scenario: rate in Mbit/s, base RTT in ms, and the buffer in BDP (for disciplines that need one)."""
 
     name: str
     rate: float
@@ -70,19 +70,19 @@ class Point:
 
     @property
     def limit(self) -> int:
-        """Packets of a FIFO."""
+        """Limit of a FIFO in packets."""
         return max(4, math.ceil(self.buffer * self.bdp))
 
     @property
     def uncontrolled(self) -> float:
-        """Packets that may stand in a queue which nothing but its end controls."""
+        """Maximum number of packets in a queue that is limited only by its length."""
         return {"small pfifo": self.limit, "large pfifo": self.limit, "fq": 100 * self.flows, "sfq": 127}.get(
             self.discipline, 0
         )
 
     @property
     def hard(self) -> str:
-        """The class of a hard scenario; nothing of others."""
+        """The class of a hard scenario; empty for others."""
         if self.rate > 500:
             return "fast"
         if self.bdp / self.flows < 0.5:
@@ -94,18 +94,18 @@ class Point:
 
 
 def spread(low: float, high: float, part: float) -> float:
-    """Logarithmically between two values."""
+    """Interpolates logarithmically between two values."""
     return low * (high / low) ** part
 
 
 def drawn(seed: int, count: int) -> list[Point]:
-    """Points of a Latin hypercube: every eleventh of each axis holds an eleventh of them."""
+    """Draws points of a Latin hypercube: each eleventh of an axis has an eleventh of them."""
     axes = qmc.LatinHypercube(d=8, rng=seed).random(count)
     return [point(f"{number + 1:02d}", list(row)) for number, row in enumerate(axes)]
 
 
 def point(name: str, row: list[float]) -> Point:
-    """What eight numbers in [0, 1) stand for."""
+    """Converts eight numbers in [0, 1) to a scenario."""
     rate, rtt, flows, buffer, discipline, cc, ecn, mix = row
     chosen = DISCIPLINES[int(discipline * len(DISCIPLINES))]
     low, high = {"small pfifo": (1 / 8, 1), "large pfifo": (2, 8)}.get(chosen, (1, 4))
@@ -126,10 +126,10 @@ def point(name: str, row: list[float]) -> Point:
 
 
 def qdisc(one: Point, discipline: str) -> str:
-    """The line; limits are tc's defaults but where tc has none."""
+    """Returns the line of a discipline. Limits are tc's defaults, unless tc has none."""
     ecn = " ecn" if one.ecn else ""
     if discipline == "red":
-        # Not above a thousand packets: Linux's average has 32 bits.
+        # At most a thousand packets: Linux's average has 32 bits.
         most = min(1_500_000, max(30_000, round(one.bdp * PACKET / 2)))
         least = most // 3
         burst = (2 * least + most) // (3 * PACKET) + 1
@@ -152,7 +152,7 @@ def qdisc(one: Point, discipline: str) -> str:
 
 
 def flows(one: Point) -> Iterator[str]:
-    """The [[flow]] tables: what the mix is made of."""
+    """Yields the [[flow]] tables of the mix."""
     common = (
         f'cc = "{one.cc}"\necn = {str(one.ecn).lower()}\nrtt = "{one.rtt:g}ms"\njitter = "{one.rtt / 20:.3g}ms"\n'
         'start = "uniform 0s..1s"\n'
@@ -160,11 +160,11 @@ def flows(one: Point) -> Iterator[str]:
     if "bulk" in one.mix:
         yield f'[[flow]]\nkind = "bulk"\ncount = {one.flows}\n{common}'
     if "web" in one.mix:
-        # A fifth of the link, at the 11 kB that a PackMime connection carries.
+        # A fifth of the link's rate, with the 11 kB of a PackMime connection.
         rate = min(100.0, max(0.2, 0.2 * one.rate * 1e6 / 88_000))
         yield f'[[flow]]\nkind = "web"\nrate = {rate:.3g}\n{common}'
     if "download" in one.mix:
-        # Each would last two seconds, had it its share of the link.
+        # Each download would last two seconds at its share of the link.
         size = max(30_000, round(2 * one.rate * 1e6 / 8 / one.flows, -3))
         yield f'[[flow]]\nkind = "download"\ncount = {one.flows}\nsize = {size:.0f}\ngap = "exp 2s"\n{common}'
     if "thin" in one.mix:
@@ -172,7 +172,7 @@ def flows(one: Point) -> Iterator[str]:
 
 
 def scenario(one: Point, disciplines: tuple[str, ...]) -> str:
-    """The file."""
+    """Returns the text of the scenario file."""
     warm = math.ceil(max(5.0, 20 * one.rtt / 1000))
     window = min(60.0, max(20.0, 0.2 * one.rtt), 1.5e6 * 12_000 / (one.rate * 1e6))
     lines = [
@@ -201,13 +201,13 @@ def scenario(one: Point, disciplines: tuple[str, ...]) -> str:
 
 
 def ranked(one: Point) -> tuple[str, ...]:
-    """The disciplines of a ranking: one pfifo, which a point's buffer makes small or large."""
+    """Returns the disciplines of a ranking, with one pfifo, which is small or large depending on the buffer."""
     pfifo = "large pfifo" if one.buffer > 1 else "small pfifo"
     return (pfifo, *DISCIPLINES[2:])
 
 
 def files(which: str = "drawn") -> dict[Path, str]:
-    """All files and what is in them."""
+    """Returns all files with their contents."""
     points = drawn(*(SEED, SCENARIOS) if which == "drawn" else HELD_BACK[which])
     made = {FOLDER / f"{which}/{one.name}.toml": scenario(one, (one.discipline,)) for one in points}
     if which == "drawn":
@@ -220,7 +220,7 @@ def files(which: str = "drawn") -> dict[Path, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Writes the files that are not there yet; says which differ."""
+    """Writes the missing files, and reports those that differ."""
     which = next((name for name in HELD_BACK if name in arguments), "drawn")
     wanted = files(which)
     if "--print" in arguments:

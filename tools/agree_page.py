@@ -49,7 +49,7 @@ BEGIN, END = "<!-- tables: written by tools/agree_page.py -->", "<!-- end of the
 
 
 def short(value: Any) -> Any:
-    """The same with numbers of seven digits."""
+    """Rounds numbers to seven digits."""
     if isinstance(value, dict):
         return {key: short(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -58,7 +58,7 @@ def short(value: Any) -> Any:
 
 
 def pack(store: Path) -> int:
-    """Keeps the kernel's runs of a store in the repository, without what only pictures need; how many they are."""
+    """Stores the kernel's runs in the repository, without data that only pictures need; returns their number."""
     found = []
     for place in sorted(store.glob("*.json")):
         run = json.loads(place.read_text(encoding="utf-8"))
@@ -72,7 +72,7 @@ def pack(store: Path) -> int:
 
 
 def unpack(store: Path) -> None:
-    """Puts those runs into a store, beside what is there."""
+    """Adds those runs to a store."""
     store.mkdir(parents=True, exist_ok=True)
     for row in pq.read_table(PLAYED).to_pylist() if PLAYED.exists() else ():
         if not (store / row["place"]).exists():
@@ -80,19 +80,19 @@ def unpack(store: Path) -> None:
 
 
 def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table."""
+    """Formats a table."""
     lines = [f"| {' | '.join(heads)} |", "|---" + "|--:" * (len(heads) - 1) + "|"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def hard(folder: str = "drawn") -> dict[str, str]:
-    """By scenario, the class of the hard ones."""
+    """Returns the classes of the hard scenarios."""
     with (FOLDER / f"{folder}.csv").open(newline="", encoding="utf-8") as file:
         return {row["name"]: row["hard"] for row in csv.DictReader(file)}
 
 
 def scenarios(pairs: Sequence[Pair]) -> str:
-    """A row a scenario."""
+    """Formats a table with a row per scenario."""
     heads, rows = words.table(pairs)
     names = [f"{pair.file}: {pair.qdisc.split()[0]}, {pair.title}" for pair in pairs]
     cells = [[name, *row[1:]] for name, row in zip(names, rows, strict=True)]
@@ -100,18 +100,18 @@ def scenarios(pairs: Sequence[Pair]) -> str:
 
 
 def easy(comparison: agree.Comparison, folder: str) -> list[Pair]:
-    """Those of a folder that are not hard."""
+    """Returns the pairs of a folder that are not hard."""
     classes = hard(folder)
     return [pair for pair in comparison.pairs if not classes[pair.file]]
 
 
 def sizes(pairs: Sequence[Pair], measure: Measure) -> list[float]:
-    """Of the differences of a measure."""
+    """Returns the absolute differences of a measure."""
     return [abs(one.value) for one in differences(pairs, measure)]
 
 
 def of_seeds(pairs: Sequence[Pair], seeds: range) -> list[Pair]:
-    """The same with these seeds alone; those that have none of them are left out."""
+    """Returns the pairs restricted to these seeds, without those that have none of them."""
 
     def kept(runs: Mapping[int, Run]) -> dict[int, Run]:
         return {seed: run for seed, run in runs.items() if seed in seeds}
@@ -121,12 +121,12 @@ def of_seeds(pairs: Sequence[Pair], seeds: range) -> list[Pair]:
 
 
 def by_measure(pairs: Sequence[Pair]) -> dict[Measure, Summary]:
-    """The summaries of those measures that any pair has."""
+    """Returns the summaries of the measures that any pair has."""
     return {one.measure: one for one in summaries(pairs)}
 
 
 def held_back(done: agree.Comparison, held: Mapping[str, agree.Comparison]) -> list[str]:
-    """What was held back beside the eighty, where none is hard."""
+    """Formats the comparison of the held-back scenarios with the eighty, without hard ones."""
     eighty, last = easy(done, "drawn"), easy(held[LAST], LAST)
     eighty_first, newest = of_seeds(eighty, FIRST_SEEDS), of_seeds(easy(held[NEWEST], NEWEST), FIRST_SEEDS)
     unseen = [*of_seeds(last, FIRST_SEEDS), *newest]
@@ -147,7 +147,7 @@ def beside(
     name: str,
     also: Mapping[str, tuple[Sequence[Pair], Sequence[Pair]]],
 ) -> str:
-    """The medians of a set beside the eighty's, and how many times those they are; so of what `also` is compared."""
+    """Formats the medians of a set, of the eighty and of `also`, and their ratios."""
     found = by_measure(held)
     rows = []
     for one in summaries(eighty):
@@ -165,7 +165,7 @@ def beside(
 
 
 def each_set(done: agree.Comparison, held: Mapping[str, agree.Comparison]) -> str:
-    """The medians of each set that was held back."""
+    """Formats the medians of each set that was held back."""
     sets = [by_measure(easy(found, folder)) for folder, found in held.items()]
     rows = []
     for one in summaries(easy(done, "drawn")):
@@ -176,7 +176,7 @@ def each_set(done: agree.Comparison, held: Mapping[str, agree.Comparison]) -> st
 
 
 def times(held: Sequence[float], others: Sequence[float]) -> str:
-    """How many times a median is another, and a 90 % confidence interval (bootstrap over the scenarios of both)."""
+    """Formats the ratio of two medians with a 90 % confidence interval (bootstrap over the scenarios of both)."""
     if min(len(held), len(others)) < 2 or not np.median(others):
         return "–"
 
@@ -193,7 +193,7 @@ def times(held: Sequence[float], others: Sequence[float]) -> str:
 
 
 def shuffled(held: Sequence[float], others: Sequence[float]) -> str:
-    """The share of shuffles of all scenarios that leave those which were held back a median larger by as much."""
+    """Formats the fraction of shuffles after which the held-back scenarios have a median larger by as much."""
     if min(len(held), len(others)) < 2:
         return "–"
 
@@ -207,19 +207,19 @@ def shuffled(held: Sequence[float], others: Sequence[float]) -> str:
 
 
 def unplayed(folder: str, comparison: agree.Comparison) -> list[str]:
-    """Which files of a folder the kernel has not played."""
+    """Returns the files of a folder that the kernel has not played."""
     return sorted({path.stem for path in (FOLDER / folder).glob("*.toml")} - {pair.file for pair in comparison.pairs})
 
 
 def left_out(folder: str, comparison: agree.Comparison) -> str:
-    """Which of those that were held back are not compared, and of which class each is; nothing if all are."""
+    """Formats the held-back files that are not compared, with their classes; empty if all are."""
     classes = hard(folder)
     missing = [f"{name} ({classes[name]})" if classes[name] else name for name in unplayed(folder, comparison)]
     return f"Not played in the kernel, of `{folder}/`: {', '.join(missing)}." if missing else ""
 
 
 def ranked(ranks: agree.Comparison) -> str:
-    """Of which files and seeds the order is, and which files the kernel's runs are missing of."""
+    """Formats the files and seeds of the ranking, and the files without runs of the kernel."""
     played = sorted({pair.file for pair in ranks.pairs})
     seeds = {file: set.intersection(*(set(one.seeds) for one in ranks.pairs if one.file == file)) for file in played}
     most = max(map(len, seeds.values()))
@@ -231,7 +231,7 @@ def ranked(ranks: agree.Comparison) -> str:
 
 
 def tables(done: agree.Comparison, ranks: agree.Comparison | None, held: Mapping[str, agree.Comparison]) -> str:
-    """All that is generated of the page."""
+    """Formats all generated parts of the page."""
     classes, others = hard(), easy(done, "drawn")
     parts = [
         page.provenance(done) + ".",
@@ -265,7 +265,7 @@ def tables(done: agree.Comparison, ranks: agree.Comparison | None, held: Mapping
 
 
 def main() -> int:
-    """Plays what is missing and writes the page."""
+    """Plays the missing runs and writes the page."""
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--seeds", type=int, default=10)
     asked.add_argument("--ranks", type=int, default=0, metavar="SEEDS")

@@ -1,10 +1,9 @@
-"""Writes what a world says of a paper's claims: tools/claims_page.py experiments/001-codel [WORLD [STORE]].
+"""Writes a world's verdicts on a paper's claims: tools/claims_page.py experiments/001-codel [WORLD [STORE]].
 
-WORLD is sim or kernel. The store (results/store) must have the runs: `sojourn claims 001 --world WORLD` plays them.
-The verdicts go to `verdicts.WORLD.json` beside claims.toml, as `sojourn claims -f json` has them, and README.md's table
-is made from both worlds' files. A claim whose runs the store lacks keeps the verdict that it has, if its rules are the
-same, and is named: so a paper's runs need not all be of one store.
-"""
+WORLD is sim or kernel. The store (results/store) must have the runs: `sojourn claims 001 --world WORLD` plays them. The
+verdicts go to `verdicts.WORLD.json` in the paper's folder, in the format of `sojourn claims -f json`, and the table in
+README.md is made from the files of both worlds. A claim whose runs are not in the store keeps its verdict if its rules
+are unchanged, and is reported: the runs of a paper need not be in one store."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ WORLDS = ("sim", "kernel")
 
 
 def judged(folder: Path, world: str, store: Store) -> dict[str, Any]:
-    """Every claim of a paper that the store's runs can judge, and of the others what was written before."""
+    """Returns a verdict for every claim of a paper, from the store's runs or else the recorded one."""
     experiment = claims.load(folder)
     found = claims.gather(experiment, experiment.needs, store, world_of(world, memory=1), play=False)
     ready = [claim for claim in experiment.claims if not found.lacking.keys() & set(claim.runs)]
@@ -44,7 +43,7 @@ def judged(folder: Path, world: str, store: Store) -> dict[str, Any]:
 
 
 def still(one: Mapping[str, Any], claim: claims.Claim) -> bool:
-    """Whether a verdict was passed by the rules that the claim has now."""
+    """Whether a verdict was reached by the current rules of the claim."""
     if one["kind"] != claim.kind or one["verdict"] == "not-expressible":
         return one["kind"] == claim.kind
     then = [_told(name, quantity) for name, quantity in one["quantities"].items()]
@@ -56,13 +55,13 @@ def still(one: Mapping[str, Any], claim: claims.Claim) -> bool:
 
 
 def reworded(one: Mapping[str, Any], claim: claims.Claim) -> dict[str, Any]:
-    """The words of a verdict's claim as they are now; why a world does not have it, that world has said."""
+    """Returns the current text of a verdict's claim. The reason why a world lacks it is that of the world."""
     keys = ("cause", "ablation") if one["verdict"] == "differs" else ()
     return {"says": claim.says, **{key: getattr(claim, key).get(one["world"]) for key in keys}}
 
 
 def written(folder: Path, world: str) -> dict[str, dict[str, Any]]:
-    """The verdicts that a world's file has, by claim; none if there is no such file."""
+    """Returns the verdicts in a world's file, by claim; empty if there is no such file."""
     path = folder / f"verdicts.{world}.json"
     if not path.exists():
         return {}
@@ -70,7 +69,7 @@ def written(folder: Path, world: str) -> dict[str, dict[str, Any]]:
 
 
 def table(folder: Path) -> str:
-    """A row for each claim and each world that has judged it."""
+    """Formats a row for each claim and each world with a verdict."""
     said = {world: written(folder, world) for world in WORLDS}
     rows = ["| | the paper | world | measured, and its range | verdict | cause |", "|---|---|---|---|---|---|"]
     for claim in claims.load(folder).claims:
@@ -84,7 +83,7 @@ def table(folder: Path) -> str:
 
 
 def words(one: Mapping[str, Any]) -> list[str]:
-    """A claim's quantities; of those beside it none, unless it is only reported."""
+    """Returns a claim's quantities, without supplementary ones unless it is only reported."""
     chosen = {n: q for n, q in one["quantities"].items() if q["rule"] or one["kind"] in ("report", "inconsistent")}
     return [told(_told(name, quantity)).replace("OUTSIDE", "**outside**") for name, quantity in chosen.items()]
 
@@ -98,7 +97,7 @@ def _told(name: str, one: Mapping[str, Any]) -> claims.Told:
 
 
 def main(folder: str, world: str = "sim", store: str = "results/store") -> None:
-    """Writes verdicts and table anew."""
+    """Writes the verdicts and the table."""
     if world not in WORLDS:
         sys.exit(f"{world}: expected one of {', '.join(WORLDS)}")
     if not (Path(store) / FACTS).is_file():

@@ -1,4 +1,4 @@
-"""README's picture: the fading link's queue over time, as `sojourn run` draws it. With --check, compares only."""
+"""Draws README's picture: the fading link's queue over time, as `sojourn run` does. With --check, only compares."""
 
 import shutil
 import sys
@@ -14,8 +14,8 @@ from sojourn import report
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs/fading-link.png"
 SHADE, SHARE = 0.1, 1e-3
-"""Pixels differ that are further apart than this shade of 1; this share of them may, as the last bit of a logarithm
-depends on the processor. A changed number, label or line is more."""
+"""Pixels differ if their shades (0 to 1) are further apart than this. This fraction of them may differ, because the
+last bit of a logarithm depends on the processor. A changed number, label or line affects more."""
 
 
 def alike(one: Path, other: Path) -> bool:
@@ -27,7 +27,7 @@ def alike(one: Path, other: Path) -> bool:
 
 
 def main() -> int:
-    """Runs the scenario and copies the picture of its queue; with --check, 1 if README's is another."""
+    """Runs the scenario and copies the picture of its queue. With --check, returns 1 if that of README differs."""
     with tempfile.TemporaryDirectory() as folder:
         done = sj.run(ROOT / "scenarios/fading-link.toml", out=Path(folder) / "out")
         report.write(Path(folder), done.runs)

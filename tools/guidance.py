@@ -1,8 +1,8 @@
-"""What to set on slow, long and fast links: plays the lines of tools/guidance.toml, and writes tools/guidance.csv.
+"""Measures the recommended settings on slow, long and fast links: plays the lines of tools/guidance.toml and writes
+tools/guidance.csv.
 
-Two downloads with CUBIC and pings share a link. For each discipline there are two lines a link: as it comes (what the
-file gives for its picture, or its name alone), and as guidance.toml advises.
-"""
+Two downloads with CUBIC and pings share a link. For each discipline there are two lines per link: the default (the line
+of its picture in the file, or the bare name), and the one that guidance.toml recommends."""
 
 from __future__ import annotations
 
@@ -51,24 +51,24 @@ HEADS = ("link", "line", "busy_percent", "ping_p95_ms", "sojourn_p95_ms")
 
 
 def advice() -> dict[str, Any]:
-    """guidance.toml."""
+    """Returns the content of guidance.toml."""
     return tomllib.loads(ADVICE.read_text(encoding="utf-8"))
 
 
 def plain(name: str, one: Mapping[str, Any]) -> str | None:
-    """A discipline's line as it comes; none of a shaper, which has to have the link's rate."""
+    """Returns a discipline's default line; None for a shaper, which needs the link's rate."""
     drawn = [line for line in one.get("picture", ()) if line.split()[0] == name]
     return None if name in ("tbf", "htb") else drawn[0] if drawn else name
 
 
 def lines(told: Mapping[str, Any], link: str) -> list[str]:
-    """All that is played over a link."""
+    """Returns all lines that are played over a link."""
     asked = [line for name, one in told.items() for line in (plain(name, one), one[link][0]) if line]
     return list(dict.fromkeys(asked))
 
 
 def play(folder: Path, link: str, played: Sequence[str]) -> list[list[str]]:
-    """A row for each line on a link, with means over the seeds."""
+    """Returns a row for each line on a link, with means over the seeds."""
     about = advice()["links"][link]
     file = folder / f"{link}.toml"
     file.write_text(SCENARIO.format(**about, lines=json.dumps(list(played))), encoding="utf-8")
@@ -85,7 +85,7 @@ def play(folder: Path, link: str, played: Sequence[str]) -> list[list[str]]:
 
 
 def measured() -> dict[tuple[str, str], dict[str, float]]:
-    """guidance.csv, by link and line."""
+    """Returns the content of guidance.csv, by link and line."""
     with MEASURED.open(newline="", encoding="utf-8") as file:
         return {
             (row["link"], row["line"]): {head: float(row[head]) for head in HEADS[2:]} for row in csv.DictReader(file)
@@ -93,7 +93,7 @@ def measured() -> dict[tuple[str, str], dict[str, float]]:
 
 
 def main() -> int:
-    """Plays all, and says where the numbers are."""
+    """Plays all lines, and prints where the results are."""
     with tempfile.TemporaryDirectory() as folder:
         told = advice()["disciplines"]
         found = [row for link in LINKS for row in play(Path(folder), link, lines(told, link))]

@@ -1,7 +1,7 @@
 """Counts the instructions that every discipline needs for a packet, with valgrind, and writes them into a page.
 
-The same arrivals (P1's, of 1 and of 100 flows) are played once and three times; the difference is what two plays cost.
-What stands around the discipline (reading the arrivals, the link) is in all counts, also in pfifo's.
+The same arrivals (those of P1 with 1 and 100 flows) are played once and three times; the difference is the cost of two
+plays. All counts, including pfifo's, contain the code around the discipline (reading the arrivals, the link).
 """
 
 import re
@@ -46,7 +46,7 @@ FLOWS = (1, 100)
 
 
 def count(line: str, flows: int, repeat: int) -> tuple[int, int]:
-    """Instructions of the whole program, and packets played."""
+    """Returns the instructions of the whole program, and the number of packets."""
     program = str(Path(sys.executable).parent / "sojourn-bench")
     valgrind = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
     command = [*valgrind, program, "replay", line, "--flows", str(flows), "--repeat", str(repeat)]
@@ -59,14 +59,14 @@ def count(line: str, flows: int, repeat: int) -> tuple[int, int]:
 
 
 def per_packet(asked: tuple[str, int]) -> float:
-    """Instructions a packet of a line among so many flows."""
+    """Returns the instructions per packet of a line with this number of flows."""
     line, flows = asked
     (one, packets), (three, thrice) = count(line, flows, 1), count(line, flows, 3)
     return (three - one) / (thrice - packets)
 
 
 def main() -> int:
-    """0 if it could count."""
+    """Returns 0 if the instructions could be counted."""
     if shutil.which("valgrind") is None:
         print("instructions: valgrind is not there: nothing is counted", file=sys.stderr)
         return 0

@@ -38,7 +38,7 @@ VERSIONS = ("7", "6.12", "6.1")
 """Newest first: the first plays all traces, the others those with many flows. One that is not built is left out."""
 MTU = 1514
 PACKETS = 100_000
-"""Of each trace."""
+"""Number of packets in each trace."""
 LINES = {
     "fq_codel": (
         "fq_codel limit 1000",
@@ -137,7 +137,7 @@ LINES = {
         "htb rate 30mbit burst 1514 child fq limit 1000",
     ),
 }
-"""What each discipline is asked to be, in turn; codel is what its trace says."""
+"""Lines of each discipline, used in turn; those of codel are given by its traces."""
 CHANGES = {
     "codel": """
         limit 1 | limit 5 | limit 40 | limit 1000 | limit 300 target 1ms interval 20ms | target 65ms |
@@ -220,7 +220,7 @@ MAIN_JOB = ("codel limit 830", "fq_codel limit 830", "fq limit 830")
 
 @dataclass(frozen=True)
 class Trace:
-    """A trace, as crates/oracle wrote it."""
+    """A trace, as written by crates/oracle."""
 
     file: Path
     name: str
@@ -234,7 +234,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class Played:
-    """A trace through one discipline, in a kernel and here."""
+    """The comparison of a trace through one discipline, in a kernel and here."""
 
     discipline: str
     packets: int
@@ -245,7 +245,7 @@ class Played:
 
 
 def play(kernel: Kernel, trace: Trace, line: str) -> Played:
-    """Every packet's fate and its time must be the same. Why it was dropped only we can say."""
+    """Plays a trace. Every packet's fate and time must be the same; the reason of a drop is known only here."""
     data, line = trace.file.read_bytes(), _core.as_in(line, kernel.version)
     if line.startswith("dualpi2"):
         data = from_zero(data)
@@ -262,11 +262,10 @@ def play(kernel: Kernel, trace: Trace, line: str) -> Played:
 
 
 def from_zero(data: bytes) -> bytes:
-    """The trace from its first packet on.
+    """Shifts a trace to begin with its first packet.
 
-    dualpi2 sets its timer anew from when it went off, in the guest a nanosecond late. After hours it meets the tick,
-    and a timer that is due less than 500 ns after another one comes late in the guest.
-    """
+    dualpi2 re-arms its timer relative to its last expiry, which is a nanosecond late in the guest. After hours,
+    expiries coincide with ticks, and a timer that is due less than 500 ns after another one is late in the guest."""
     header, *rows = data.splitlines()
     pairs = [row.split(b",", 1) for row in rows]
     first = int(pairs[0][0]) if pairs else 0
@@ -274,12 +273,12 @@ def from_zero(data: bytes) -> bytes:
 
 
 def asked_steadily(data: bytes, rate_bps: int) -> bytes:
-    """The trace with the times at which a link asks that sends 1000 bytes in between."""
+    """Adds dequeues to a trace, at the times of a link that sends 1000 bytes in between."""
     header, *rows = data.splitlines()
     timed = [(int(row.split(b",", 1)[0]), row) for row in rows]
     first, last, step = timed[0][0], timed[-1][0], 8_000_000_000_000 // rate_bps
     asks = [(at, b"%d,dequeue,,," % at) for at in range(first + step // 3, last + 2_000_000_000, step)]
-    # Of one moment, arrivals go first.
+    # At equal times, arrivals come first.
     return b"\n".join([header, *(row for _, row in sorted(timed + asks, key=itemgetter(0)))]) + b"\n"
 
 
@@ -289,7 +288,7 @@ def _fate(row: bytes) -> tuple[str, ...]:
 
 
 def written(folder: Path) -> list[Trace]:
-    """The traces of crates/oracle."""
+    """Returns the traces of crates/oracle."""
     command = ["cargo", "run", "--locked", "--quiet", "--release", "-p", "sojourn-oracle", "--example", "traces"]
     subprocess.run([*command, "--", str(folder), str(PACKETS)], cwd=ROOT, check=True)
     with (folder / "index.csv").open() as file:
@@ -297,7 +296,7 @@ def written(folder: Path) -> list[Trace]:
 
 
 def with_changes(folder: Path, trace: Trace, line: str) -> Trace:
-    """The trace with one to five changes of the discipline's parameters, some of them at the moment of an arrival."""
+    """Adds one to five changes of the discipline's parameters to a trace, some of them at the time of an arrival."""
     kind = line.split()[0]
     pool = CHANGES["fq maxrate" if " maxrate " in line else kind].split("|")
     draw = random.Random(f"{trace.name} {line}")
@@ -314,7 +313,7 @@ def with_changes(folder: Path, trace: Trace, line: str) -> Trace:
 
 
 def changed(folder: Path, traces: list[Trace]) -> list[tuple[Trace, str]]:
-    """The pairs of disciplines and traces with changes."""
+    """Returns the pairs of disciplines and traces with changes."""
     pairs = []
     for kind in [kind for kind in CHANGES if kind != "fq maxrate"]:
         lines = LINES.get(kind, ("codel", "codel limit 300 target 10ms ecn"))
@@ -325,7 +324,7 @@ def changed(folder: Path, traces: list[Trace]) -> list[tuple[Trace, str]]:
 
 
 def of_the_main_job(folder: Path) -> list[tuple[Trace, str]]:
-    """What the fading link's queue sees in the simulator below each discipline, and when its link asks."""
+    """Returns the arrivals and dequeues of the fading link's queue in the simulator, with each discipline."""
     pairs = []
     for line in MAIN_JOB:
         output = load(ROOT / "scenarios/fading-link.toml", [("hop.bottleneck.qdisc", line)], 1, 1).run(0, packets=True)
@@ -348,7 +347,7 @@ def of_the_main_job(folder: Path) -> list[tuple[Trace, str]]:
 
 
 def asked(traces: list[Trace], kernel: Kernel) -> list[tuple[Trace, str]]:
-    """Which discipline plays which trace."""
+    """Returns the pairs of disciplines and traces."""
     pairs = [(trace, trace.codel) for trace in traces]
     for kind, lines in LINES.items():
         if kernel.version >= SINCE.get(kind, kernel.version):
@@ -357,7 +356,7 @@ def asked(traces: list[Trace], kernel: Kernel) -> list[tuple[Trace, str]]:
 
 
 def summed(kernel: Kernel, where: str, played: list[Played]) -> dict[str, str]:
-    """A row of the record: what came of one discipline's traces."""
+    """Returns a row of the record: the results of one discipline's traces."""
     sums = {name: sum(getattr(one, name) for one in played) for name in ("packets", "drops", "marks", "differences")}
     many = sum(one.drops > 1000 for one in played)
     row = {"kernel": kernel.release, "where": where, "discipline": played[0].discipline, "traces": len(played)}
@@ -365,7 +364,7 @@ def summed(kernel: Kernel, where: str, played: list[Played]) -> dict[str, str]:
 
 
 def noted(row: dict[str, str]) -> None:
-    """Puts a row into the record, in place of an earlier one of the same, and writes the page's tables anew."""
+    """Adds a row to the record, replacing an earlier one, and rewrites the tables of the page."""
     rows = recorded()
     rows[row["kernel"], row["where"], row["discipline"]] = row
     with RECORD.open("w", newline="") as file:
@@ -376,7 +375,7 @@ def noted(row: dict[str, str]) -> None:
 
 
 def recorded() -> dict[tuple[str, str, str], dict[str, str]]:
-    """The rows by kernel, traces and discipline."""
+    """Returns the rows by kernel, traces and discipline."""
     if not RECORD.exists():
         return {}
     with RECORD.open() as file:
@@ -384,7 +383,7 @@ def recorded() -> dict[tuple[str, str, str], dict[str, str]]:
 
 
 def tables(rows: list[dict[str, str]]) -> str:
-    """A table for each kernel and kind of traces, the newest kernel first; a row a discipline."""
+    """Formats a table for each kernel and kind of traces, with the newest kernel first and one row per discipline."""
     order = ["codel", *LINES]
     kernels = sorted({row["kernel"] for row in rows}, key=lambda name: [-int(n) for n in name.split(".")[:2]])
     parts = []
@@ -405,7 +404,7 @@ def tables(rows: list[dict[str, str]]) -> str:
 
 
 def main() -> int:
-    """0 if nothing differs."""
+    """Returns 0 if nothing differs."""
     found = []
     only = [word for word in sys.argv[1:] if word != "--changes"]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
@@ -432,7 +431,7 @@ def main() -> int:
 
 
 def grouped(where: str, pairs: list[tuple[Trace, str]]) -> list[tuple[str, str, list[tuple[Trace, str]]]]:
-    """The pairs of each discipline."""
+    """Groups the pairs by discipline."""
     kinds = dict.fromkeys(line.split()[0] for _, line in pairs)
     return [(where, kind, [pair for pair in pairs if pair[1].split()[0] == kind]) for kind in kinds]
 

@@ -1,10 +1,10 @@
-"""Asks the disciplines of real kernels what their RFCs say: `sojourn verify --world kernel` for each that Linux has.
+"""Tests the disciplines of real kernels against their RFCs: `sojourn verify --world kernel` for each one that Linux
+has.
 
     python tools/kernel_verify.py [VERSION…]
 
-The table in docs/reference/statements.md is made anew, with all kernels that are named (else 7.3, 6.12 and 6.1).
-Exit code 1 if a question was not passed.
-"""
+Rewrites the table in docs/reference/statements.md, with all kernels that are named (default: 7.3, 6.12 and 6.1). The
+exit code is 1 if a question failed."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ LINES = (
     "ccaq variant paper",
 )
 SINCE = {"dualpi2": (6, 17)}
-"""Where it is not as old as the oldest kernel here."""
+"""Disciplines that the oldest of these kernels does not have, with the version that introduced them."""
 
 
 def row(line: str, kernel: Kernel) -> tuple[str, list[str]]:
-    """A row of the table, and what was not passed."""
+    """Returns a row of the table, and the failed questions."""
     own = _core.as_in(line, kernel.version)
     asked = verify.line_of(own)
     found = list(verify.verify(asked, verify.Kernel(own, kernel=kernel), traces=TRACES, packets=PACKETS, seed=1))
@@ -66,7 +66,7 @@ def row(line: str, kernel: Kernel) -> tuple[str, list[str]]:
 @click.command()
 @click.argument("versions", nargs=-1)
 def main(versions: tuple[str, ...]) -> None:
-    """See the top of this file."""
+    """Runs the program."""
     parts, failed = [], []
     for version in versions or KERNELS:
         kernel = find(version=version)

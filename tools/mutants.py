@@ -31,11 +31,11 @@ REASONS = ROOT / "tools/mutants.toml"
 WORK = ROOT / "target/mutants"
 BEGIN, END = "<!-- table: written by tools/mutants.py -->", "<!-- end of table -->"
 DECISIONS = r"replace (==|!=|<=?|>=?|&&|\|\|) with|delete !"
-"""What is changed: where the code decides."""
+"""Mutations of decisions in the code."""
 OTHERS = r"delete field|is_full|impl Parameters|Params::|dequeue_into|Law>::micros"
-"""But not where parameters are read, counters are printed, or a world asks how full the buffer is."""
+"""Excluded code: it reads parameters, prints counters, or reports the fill level of the buffer."""
 TESTS = {"flows": ("flows", "fq_codel"), "codel": ("codel",), "fq": ("fq", "ccaq")}
-"""Modules whose tests are asked; else the discipline's own."""
+"""Modules whose tests are run; by default those of the discipline."""
 NAMES = ("fifo", "codel", "fq_codel", "flows", "choke", "blue", "sfb", "sfq", "fq_pie", "red", "dualpi2", "fq", "pie")
 FAST = {
     "CARGO_PROFILE_TEST_OPT_LEVEL": "0",
@@ -48,7 +48,7 @@ FAST = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change and what came of it. `code` is its line, with what is changed between « and »."""
+    """One change and its outcome. `code` is its line, with the changed part between « and »."""
 
     file: str
     what: str
@@ -57,12 +57,12 @@ class Mutant:
 
     @property
     def key(self) -> str:
-        """By which its reason is found again, wherever its line has moved."""
+        """Key of the reason, independent of line numbers."""
         return f"{self.file}: {self.what}: {self.code}"
 
 
 def copied() -> Path:
-    """The tree as git has it, and what is changed but not committed."""
+    """Copies the tree as git has it, with uncommitted changes."""
     tree = WORK / "tree"
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True)
     for name in listed.stdout.decode().splitlines():
@@ -76,7 +76,7 @@ def copied() -> Path:
 
 
 def changed(name: str, tree: Path, program: str, most: int) -> list[Mutant]:
-    """Makes and tests the mutants of one discipline: all, or every second, third… so that there are at most `most`."""
+    """Makes and tests the mutants of one discipline: all, or every n-th so that there are at most `most`."""
     folder = tree / QDISC
     files = [file for file in [folder / f"{name}.rs", *sorted(folder.glob(f"{name}/*.rs"))] if file.exists()]
     out = WORK / name
@@ -94,7 +94,7 @@ def changed(name: str, tree: Path, program: str, most: int) -> list[Mutant]:
 
 
 def missed(name: str, tree: Path, program: str) -> list[Mutant]:
-    """Tests those once more that survived and have no reason yet."""
+    """Repeats the tests of surviving mutants that have no reason yet."""
     reasons = known()
     outcomes = [one for one in _outcomes(WORK / name) if one["summary"] == "MissedMutant"]
     names = [one["scenario"]["Mutant"]["name"] for one in outcomes if _mutant(one, WORK / name).key not in reasons]
@@ -123,7 +123,7 @@ def _run(name: str, words: list[str], tree: Path) -> None:
 
 
 def known() -> dict[str, str]:
-    """Why some survive."""
+    """Returns the reasons of survivors."""
     return {one["mutant"]: one["why"] for one in tomllib.loads(REASONS.read_text()).get("equivalent", [])}
 
 
@@ -136,7 +136,7 @@ def _outcomes(folder: Path) -> list[dict[str, Any]]:
 def _mutant(outcome: dict[str, Any], folder: Path) -> Mutant:
     one = outcome["scenario"]["Mutant"]
     start, end = one["span"]["start"], one["span"]["end"]
-    # The line as it was: the tree may have changed since.
+    # The line as it was, because the tree may have changed since.
     change = (folder / "mutants.out" / outcome["diff_path"]).read_text().splitlines()
     line = next(line[1:] for line in change if line.startswith("-") and not line.startswith("---"))
     begin, stop = start["column"] - 1, end["column"] - 1
@@ -146,14 +146,14 @@ def _mutant(outcome: dict[str, Any], folder: Path) -> Mutant:
 
 
 def read(name: str) -> list[Mutant]:
-    """What cargo-mutants wrote down, at last."""
+    """Reads the latest results of cargo-mutants."""
     folders = (WORK / name, WORK / name / "again")
     last = {one["scenario"]["Mutant"]["name"]: (one, folder) for folder in folders for one in _outcomes(folder)}
     return [_mutant(*last[one["scenario"]["Mutant"]["name"]]) for one in _outcomes(WORK / name)]
 
 
 def page(found: dict[str, list[Mutant]], reasons: dict[str, str]) -> str:
-    """The table, and the survivors with their reasons."""
+    """Formats the table, and the survivors with their reasons."""
     rows = ["| part | could be made | made | caught | out of time | not compiled | survived |"]
     rows.append("|---|--:|--:|--:|--:|--:|--:|")
     words = ("CaughtMutant", "Timeout", "Unviable", "MissedMutant")
@@ -182,7 +182,7 @@ def page(found: dict[str, list[Mutant]], reasons: dict[str, str]) -> str:
 @click.option("--missed", "only_missed", is_flag=True, help="Test only those again that survived without a reason.")
 @click.option("--read", "only_read", is_flag=True, help="Test nothing: only write down what was found.")
 def main(names: tuple[str, ...], program: str, most: int, only_missed: bool, only_read: bool) -> None:
-    """See the top of this file."""
+    """Runs the program."""
     tree = WORK / "tree" if only_read else copied()
     found = {}
     for name in NAMES:

@@ -18,13 +18,13 @@ BEGIN, END = "<!-- proof: written by tools/readme.py -->\n", "<!-- end of the pr
 
 
 def rows(name: str) -> list[dict[str, str]]:
-    """A recorded result."""
+    """Reads a recorded result."""
     with (EXPLANATION / name).open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
 def decisions() -> str:
-    """How many packets were compared with Linux, one by one, and how many differed."""
+    """Formats the number of packets compared with Linux one by one, and of those that differed."""
     found = rows("kernel-replay.csv")
     packets, differ = (sum(int(row[key]) for row in found) for key in ("packets", "differences"))
     disciplines = len({row["discipline"] for row in found})
@@ -36,7 +36,7 @@ def decisions() -> str:
 
 
 def agreement() -> str:
-    """How far whole runs are from the same runs in the kernel."""
+    """Formats the difference between whole runs in the simulator and in the kernel."""
     found = [row for row in rows("agreement.csv") if row["measure"] == "p95"]
     median = statistics.median(abs(float(row["difference"])) for row in found)
     return (
@@ -46,7 +46,7 @@ def agreement() -> str:
 
 
 def speed() -> str:
-    """Packets per CPU second beside ns-3's."""
+    """Formats the speed in packets per CPU second, relative to ns-3."""
     times = [float(row["sojourn"]) / float(row["ns-3"]) for row in rows("peers.csv")]
     return (
         f"**{min(times):,.0f} to {max(times):,.0f} times** ns-3's packets per CPU second, over {len(times)} benches "
@@ -55,7 +55,7 @@ def speed() -> str:
 
 
 def proof() -> str:
-    """The table."""
+    """Formats the table."""
     return "\n".join(
         [
             "| | |",
@@ -70,7 +70,7 @@ def proof() -> str:
 
 
 def main() -> int:
-    """Writes the table; with --check, 1 if it is not what the recorded results say."""
+    """Writes the table; with --check, returns 1 if it differs from the recorded results."""
     text = README.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)

@@ -1,4 +1,4 @@
-"""docs/reference: written from the tables that parser, help and results are made of. With --check, compares only."""
+"""Generates docs/reference from the tables of the parser, the help and the results. With --check, only compares."""
 
 import json
 import re
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs/reference"
 SOURCES = ROOT / "crates/core/src/qdisc"
 FILES = {"noqueue": "fifo", "pfifo": "fifo", "bfifo": "fifo", "pfifo_head_drop": "fifo"}
-"""Where a discipline is that has no file of its name."""
+"""File names of disciplines that have no file of their name."""
 EXAMPLES = {
     "bfifo": "bfifo limit 100kb",
     "ccaq": "ccaq variant paper",
@@ -27,11 +27,11 @@ EXAMPLES = {
     "red": "red limit 400000 min 30000 max 90000 avpkt 1000 burst 55 bandwidth 10mbit ecn",
     "tbf": "tbf rate 9500kbit burst 5000 latency 50ms child fq_codel",
 }
-"""Lines of those that need more than their name, or are seldom used without."""
+"""Example lines of disciplines that need parameters, or are rarely used without."""
 
 
 def escaped(text: str) -> str:
-    """For a cell of a Markdown table."""
+    """Escapes text for a cell of a Markdown table."""
     return text.replace("|", "\\|")
 
 
@@ -58,7 +58,7 @@ def disciplines() -> dict[str, str]:
 
 
 def _guidance(name: str, told: dict[str, Any], found: dict[tuple[str, str], dict[str, float]]) -> list[str]:
-    """When a discipline is of use, and what to set, with what was measured (tools/guidance.py)."""
+    """Formats when to use a discipline and what to set, with measured results (tools/guidance.py)."""
     one = told["disciplines"][name]
     parts = ["## When to use it", "", one["when"], "", "## What to set", ""]
     for link in LINKS:
@@ -81,12 +81,12 @@ def _numbers(line: str, numbers: dict[str, float]) -> str:
 
 
 def _digits(value: float) -> str:
-    """About three digits, as a person writes them."""
+    """Formats a number with about three digits."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _discipline(one: dict[str, Any], guidance: list[str]) -> str:
-    """A discipline's page."""
+    """Formats the page of a discipline."""
     name = one["name"]
     example = EXAMPLES.get(name, name)
     file = FILES.get(name, name)
@@ -103,18 +103,18 @@ def _discipline(one: dict[str, Any], guidance: list[str]) -> str:
         lines.append("None.")
     counters = ", ".join(f"`{counter}`" for counter in _core.counters(example))
     lines += ["", "## Counters", "", counters or "Packets, bytes and drops only, as every discipline has them.", ""]
-    lines += ["What they mean: [read the counters](../../how-to/read-the-counters.md)."]
+    lines += ["Their meaning: [read the counters](../../how-to/read-the-counters.md)."]
     lines += ["", "How its decisions compare with Linux's: [packet by packet](../../explanation/kernel-replay.md).", ""]
     return "\n".join(lines)
 
 
 def _header(file: str) -> list[str]:
-    """What the source says above its code, in which links go to code names."""
+    """Returns the header of a source file, with links replaced by names of code."""
     folder = SOURCES / file
     source = folder / "mod.rs" if folder.is_dir() and (folder / "mod.rs").exists() else SOURCES / f"{file}.rs"
     said = [line.removeprefix("//!").removeprefix(" ") for line in source.read_text().splitlines() if line[:3] == "//!"]
     text = re.sub(r"\[(`[^`]+`)\](?:\([^)]*\))?", r"\1", "\n".join(said))
-    # A paragraph may begin anew within a block of the source.
+    # A paragraph may begin within a block of the source.
     text = re.sub(r"(?<!\n)\n(Principle|Deviations|Variants): ", r"\n\n\1: ", text)
     return re.sub(r"(?m)^(Deviations[^\n]*:)\n- ", r"\1\n\n- ", text).splitlines()
 
@@ -137,7 +137,7 @@ def reasons() -> str:
 
 
 def verbs(group: click.Group, before: str = "") -> list[tuple[str, click.Command]]:
-    """Every verb with its name, and the verbs of verbs after them."""
+    """Returns every verb with its name, and the verbs of groups after them."""
     found: list[tuple[str, click.Command]] = []
     context = click.Context(group)
     for name in sorted(group.list_commands(context)):
@@ -150,7 +150,7 @@ def verbs(group: click.Group, before: str = "") -> list[tuple[str, click.Command
 
 
 def command() -> str:
-    """The help of every verb."""
+    """Formats the help of every verb."""
     parts = ["# The command\n\nGenerated from the help that `sojourn VERB --help` prints.\n"]
     for name, verb in verbs(base.cli):
         context = click.Context(verb, info_name=f"sojourn {name}", terminal_width=80, **base.CONTEXT)
@@ -159,16 +159,18 @@ def command() -> str:
 
 
 def store() -> str:
-    """The columns of a store of runs, and all that is in them."""
+    """Formats the columns of a store of runs with all nested fields."""
     text = (
-        "# A store of runs\n\nWhat `sojourn sweep` fills and `sojourn store` asks: the table `runs`, a row a run.\n"
-        "Measures are those of the JSON of `sojourn run`, by the same names. What a run does not have is null.\n"
+        "# A store of runs\n\n`sojourn sweep` fills a store, `sojourn store` queries it. "
+        "It has one table, `runs`, with a row per run.\n"
+        "Measures are those of the JSON of `sojourn run`, by the same names. "
+        "Values that a run does not have are null.\n"
         "\n| column | meaning |\n|---|---|\n"
     )
     text += "".join(f"| `{name}` | {escaped(meaning)} |\n" for name, _, meaning in columns.COLUMNS)
     text += (
-        "\n## All that is in them\n\n`[]`: of each queue, flow, key or reason. `startup` has the same of before the "
-        "measuring window.\n\n| | type |\n|---|---|\n"
+        "\n## Nested fields\n\n`[]` stands for each queue, flow, key or reason. "
+        "`startup` has the same fields for the time before the measuring window.\n\n| | type |\n|---|---|\n"
     )
     leaves = (leaf.split() for leaf in columns.LEAVES if not leaf.startswith("startup."))
     return text + "".join(f"| `{name}` | {SQL_TYPES[kind]} |\n" for name, kind in leaves)
@@ -178,7 +180,7 @@ SQL_TYPES = {"string": "VARCHAR", "int64": "BIGINT", "double": "DOUBLE"}
 
 
 def pages() -> dict[str, str]:
-    """Every generated file by name."""
+    """Returns every generated file by name."""
     return {
         "scenario.md": _core.reference().rstrip() + "\n",
         "scenario.schema.json": json.dumps(json.loads(_core.schema()), indent=2, ensure_ascii=False) + "\n",
@@ -191,7 +193,7 @@ def pages() -> dict[str, str]:
 
 
 def main() -> int:
-    """Writes the pages; with --check, 1 if one differs."""
+    """Writes the pages; with --check, returns 1 if one differs."""
     stale = []
     for name, text in pages().items():
         path = FOLDER / name

@@ -1,8 +1,7 @@
-"""The rules between the rooms of Rust, checked over `cargo metadata` and the sources.
+"""Checks the rules between the Rust crates with `cargo metadata` and the sources.
 
-core <- model <- measure <- {sim, traffic, live} <- py; sim and live never see each other; only py names pyo3; unsafe
-stands only where the operating system, Python or C is on the other side.
-"""
+core <- model <- measure <- {sim, traffic, live} <- py; sim and live must not depend on each other; only py may name
+pyo3; unsafe code is allowed only at the border to the operating system, Python or C."""
 
 import json
 import re
@@ -12,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# What each room may depend on, of ours.
+# The crates of ours that each one may depend on.
 MAY_USE = {
     "core": set(),
     "model": {"core"},
@@ -27,22 +26,22 @@ MAY_USE = {
 }
 PYTHON_ROOM = "py"
 PYTHON_CRATES = {"pyo3", "numpy"}
-# bench reads its own CPU time and peak memory from the operating system.
+# The bench reads its CPU time and peak memory from the operating system.
 MAY_BE_UNSAFE = {"live", "traffic", "py", "ffi", "oracle", "bench"}
 UNSAFE = re.compile(r"\bunsafe\s*(\{|fn\b|impl\b|extern\b|trait\b)|allow\(unsafe_code\)|^\s*#!\[expect\(unsafe_code")
 
 TEST = {"test": re.compile(r"#\[test\]|\bproptest!"), "doctest": re.compile(r"^\s*//[/!](\s*```| {5,}\S)")}
-"""What is run only where Cargo.toml has not turned it off, by the key that turns it off."""
+"""Tests that run unless Cargo.toml disables them, by the key that disables them."""
 
 
 def metadata() -> dict:
-    """What cargo says about the workspace."""
+    """Returns the metadata of the workspace."""
     command = ["cargo", "metadata", "--format-version", "1", "--no-deps", "--locked"]
     return json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
 
 
 def faults_of(package: dict) -> list[str]:
-    """Every rule that this package breaks, in words."""
+    """Returns a message for every rule that this package breaks."""
     room = package["name"].removeprefix("sojourn-")
     if room not in MAY_USE:
         return [f"{room}: no rule for this room; add it to tools/rooms.py and ARCHITECTURE.md"]
@@ -65,7 +64,7 @@ def faults_of(package: dict) -> list[str]:
 
 
 def unseen_tests(target: dict) -> list[str]:
-    """Tests in the sources of a target for which Cargo.toml says that it has none."""
+    """Finds tests in the sources of a target for which Cargo.toml disables tests."""
     path = Path(target["src_path"])
     sources = sorted(path.parent.rglob("*.rs")) if "bin" not in target["kind"] else [path]
     return [
@@ -79,7 +78,7 @@ def unseen_tests(target: dict) -> list[str]:
 
 
 def main() -> int:
-    """Prints the faults; 1 if there are any."""
+    """Prints the faults; returns 1 if there are any."""
     packages = metadata()["packages"]
     faults = [fault for package in packages for fault in faults_of(package)]
     for fault in faults:

@@ -1,9 +1,8 @@
-"""The documentation as a site: tools/website.py [DIR] (without: target/site).
+"""Builds the documentation as a site: tools/website.py [DIR] (default: target/site).
 
-What docs/ and the papers' folders hold becomes a tree of Markdown in a temporary folder, with links as the site has
-them. A page for each measure and each paper is made beside it, and lists for the navigation. Sphinx makes HTML of all:
-it needs no other host, and no server.
-"""
+The contents of docs/ and of the papers' folders are assembled as a tree of Markdown in a temporary folder, with links
+as on the site. A page for each measure and each paper is generated, and the lists for the navigation. Sphinx builds
+HTML that needs neither other hosts nor a server."""
 
 from __future__ import annotations
 
@@ -28,9 +27,9 @@ SECTIONS = {
     "reference": "Reference",
     "decisions": "Decisions",
 }
-"""Folders of docs/, and what they are called."""
+"""Folders of docs/ and their titles."""
 APART = ("reference/disciplines.md",)
-"""Pages of a section that stand in the navigation by themselves."""
+"""Pages of a section that have an entry of their own in the navigation."""
 TOP = (
     "install.md",
     "tutorial.md",
@@ -46,7 +45,7 @@ TOP = (
     "architecture.md",
     "changelog.md",
 )
-"""The navigation's first level."""
+"""The first level of the navigation."""
 
 SETTINGS = {
     "project": "sojourn",
@@ -62,14 +61,14 @@ SETTINGS = {
     "html_show_copyright": False,
     "html_scaled_image_link": True,
     "highlight_language": "none",
-    "smartquotes": False,  # a quote in a value is typed as it is read
+    "smartquotes": False,  # quotes in values are shown as they are typed
     "myst_heading_anchors": 4,
     "pygments_style": "friendly",
 }
 
 
 def assemble(folder: Path) -> None:
-    """Writes every page's source."""
+    """Writes the source of every page."""
     tree = Tree(folder)
     front = tree.linked((HERE / "website.md").read_text(encoding="utf-8"), "docs/index.md", "index.md")
     tree.write("index.md", front.replace("<!-- proof -->", tree.linked(proof(), "README.md", "index.md")))
@@ -95,7 +94,7 @@ def assemble(folder: Path) -> None:
 
 
 def in_order(tree: Tree, section: str) -> list[str]:
-    """A section's pages: first as docs/README.md lists them, then those that it forgot."""
+    """Returns the pages of a section: first in the order of docs/README.md, then those that are missing there."""
     listed = re.findall(rf"\]\({section}/([^)/]+\.md)\)", (ROOT / "docs/README.md").read_text(encoding="utf-8"))
     there = sorted(page.name for page in (tree.folder / section).glob("*.md"))
     every = [page for page in dict.fromkeys((*listed, *there)) if page in there]
@@ -103,7 +102,7 @@ def in_order(tree: Tree, section: str) -> list[str]:
 
 
 def make(source: Path, out: Path) -> int:
-    """HTML of a folder of Markdown; 1 if something in it leads nowhere."""
+    """Builds HTML from a folder of Markdown; returns 1 if there are broken links."""
     nocolor()
     with tempfile.TemporaryDirectory() as trees:
         site = Sphinx(
@@ -124,7 +123,7 @@ def make(source: Path, out: Path) -> int:
 
 
 def main() -> int:
-    """Builds it, and says where it is."""
+    """Builds the site, and prints where it is."""
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "target/site"
     with tempfile.TemporaryDirectory() as source:
         assemble(Path(source))

@@ -1,7 +1,6 @@
-"""A page for each measure: unit, definition, formula, source, and what it comes to in an example that is played.
+"""Generates a page for each measure: unit, definition, formula, source, and its values in an example that is played.
 
-Definitions are what the structs of crates/measure say above their fields, in the order in which a run's JSON has them.
-"""
+Definitions are the doc comments of the fields in the structs of crates/measure, in the order of a run's JSON."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ UNITS = {
 
 @dataclass(frozen=True)
 class Kind:
-    """Measures that stand together in a run's JSON."""
+    """Measures that are together in a run's JSON."""
 
     name: str
     title: str
@@ -42,9 +41,9 @@ class Kind:
     struct: str
     columns: pa.StructType
     way: str
-    """Where they are in the JSON of `sojourn run`."""
+    """Their place in the JSON of `sojourn run`."""
     address: str
-    """What `sojourn sweep` and the papers' claims call them."""
+    """Their address in `sojourn sweep` and in the papers' claims."""
 
 
 KINDS = (
@@ -53,22 +52,22 @@ KINDS = (
     Kind("jain", "Of all flows together", "report.rs", "Jain", columns.JAIN, "jain", "jain"),
 )
 PARTS = {"video": ("video.rs", "VideoWindow"), "rpm": ("responsiveness.rs", "Responsiveness")}
-"""Measures that have others within, and the structs of these."""
+"""Measures with nested measures, and the structs of those."""
 LABELS = ("name", "kind", "cc", "stats")
-"""Fields that are no measures: names, and what a discipline itself counted."""
+"""Fields that are no measures: names, and counters of the discipline."""
 
 
 @dataclass(frozen=True)
 class More:
-    """What a definition of one line leaves out."""
+    """Information beyond the definition of one line."""
 
     formula: str = ""
     source: str = ""
     unit: str = ""
     scenario: str = "static-1.5mbit"
-    """In which the example is played."""
+    """The scenario of the example."""
     set: tuple[tuple[str, str], ...] = ()
-    """As `--set` has it."""
+    """Settings of the example, as for `--set`."""
 
 
 SOJOURN_LAW = "sojourn = start of the packet's transmission − its arrival at the queue"
@@ -180,12 +179,12 @@ NIC = {
     "bql_limit_bytes": "Over time: how many bytes byte queue limits allow in the ring.",
     "bql_inflight_bytes": "Over time: bytes in the ring that the card has not completed.",
 }
-"""They are written as JSON by nic.rs, without a struct."""
+"""Measures that nic.rs writes as JSON without a struct."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure, as its page needs it."""
+    """A measure with all data for its page."""
 
     kind: Kind
     name: str
@@ -195,22 +194,22 @@ class Measure:
 
     @property
     def unit(self) -> str:
-        """From its name, unless it says otherwise."""
+        """The unit, derived from the name unless given."""
         return self.more.unit or unit_of(self.name)
 
     @property
     def more(self) -> More:
-        """What its definition leaves out."""
+        """Information beyond the definition."""
         return MORE[f"{self.kind.name}.{self.name}"]
 
 
 def unit_of(name: str) -> str:
-    """What a name ends with says its unit."""
+    """Returns the unit that a name ends with."""
     return next((unit for end, unit in UNITS.items() if name.endswith(end)), "")
 
 
 def measures() -> Iterator[Measure]:
-    """Every measure of a store's columns."""
+    """Yields every measure in a store's columns."""
     for kind in KINDS:
         defined = definitions(kind.file, kind.struct)
         for field in kind.columns:
@@ -222,7 +221,7 @@ def measures() -> Iterator[Measure]:
 
 
 def definitions(file: str, struct: str) -> dict[str, str]:
-    """What a struct says above each of its fields; links go to code names, what Rust calls None is null in JSON."""
+    """Returns the doc comment of each field of a struct; links become names of code, and Rust's None becomes null."""
     source = (METERS / file).read_text(encoding="utf-8")
     body = re.search(rf"pub struct {struct} {{\n(.*?)\n}}", source, re.S)
     assert body is not None, f"{file} has no struct {struct}"
@@ -235,7 +234,7 @@ def definitions(file: str, struct: str) -> dict[str, str]:
 
 
 def measure_pages() -> dict[str, str]:
-    """A page for each, and one that lists them."""
+    """Returns a page for each measure, and one that lists them."""
     played: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     pages = {}
     listed = []
@@ -254,20 +253,20 @@ def measure_pages() -> dict[str, str]:
     pages["reference/measures/index.md"] = (
         "# Measures\n\nEach is defined once, in `crates/measure`, for every world. They are in the JSON of "
         "`sojourn run`, in [the store](../store.md) by the same names, and papers' claims read them. All are of the "
-        "measuring window (`measure` in the scenario); `startup` has the same of before it. What has no samples is "
-        "null.\n\n" + "\n".join(listed) + "\n" + toctree(listed_below, hidden=True)
+        "measuring window (`measure` in the scenario); `startup` has those of the time before it. Measures without "
+        "samples are null.\n\n" + "\n".join(listed) + "\n" + toctree(listed_below, hidden=True)
     )
     return pages
 
 
 def play(scenario: str, sets: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """The runs of a scenario's sweep, with the first seed."""
+    """Returns the runs of a scenario's sweep with the first seed."""
     path = ROOT / f"scenarios/{scenario}.toml"
     return [one.result for one in sj.run(load(path, sets, seeds=1), series=False).runs]
 
 
 def page(measure: Measure, runs: Sequence[Mapping[str, Any]]) -> str:
-    """Name, unit, definition, formula, source, example."""
+    """Formats the page of a measure: name, unit, definition, formula, source, example."""
     kind = measure.kind
     more = measure.more
     address = f"{kind.address}.{measure.name}"
@@ -302,7 +301,7 @@ def _keys(kind: pa.DataType) -> str:
 
 
 def example(measure: Measure, runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What it came to in each combination of a scenario, with the first seed."""
+    """Formats the values in each combination of a scenario, with the first seed."""
     rows = [(_set(run), name, value) for run in runs for name, value in values(measure, run)]
     keys = list(dict.fromkeys(key for _, _, value in rows for key in value))
     lines = [f"| {' | '.join(['set', 'of', *keys])} |", "|---|---|" + "---:|" * len(keys)]
@@ -323,7 +322,8 @@ def _number(value: Any) -> str:
 
 
 def values(measure: Measure, run: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """By whose it is; a plain number is called `value`. Of a scenario's many flows the first of each entry."""
+    """Yields the values with the names of their queues or flows; a plain number is called `value`. If a scenario has
+    many flows, only the first of each entry is included."""
     if measure.kind.name == "jain":
         yield "", {"value": run["jain"][measure.name]}
         return

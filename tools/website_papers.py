@@ -1,4 +1,4 @@
-"""A page for each paper: what was found, every figure, and every claim with its verdict in each world."""
+"""Generates a page for each paper: its findings, every figure, and every claim with its verdict in each world."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ from sojourn.figures import Drawing
 
 UNJUDGED = "not judged yet"
 TABLE = re.compile(rf"(## All claims\s+)?{re.escape(BEGIN)}.*{re.escape(END)}\n*", re.S)
-"""A readme's table of verdicts."""
+"""The table of verdicts in a README."""
 
 
 @dataclass(frozen=True)
 class Paper:
-    """A folder of experiments/, as a page needs it."""
+    """A folder of experiments/ with all data for its page."""
 
     folder: Path
     readme: str
     says: Mapping[str, str]
-    """What it claims, by id."""
+    """Its claims, by id."""
     judged: Mapping[str, Mapping[str, Mapping[str, Any]]]
-    """By world and id: as `sojourn claims -f json` prints it."""
+    """By world and id: the output of `sojourn claims -f json`."""
     drawings: tuple[Drawing, ...]
 
     @property
     def number(self) -> str:
-        """What the command calls it."""
+        """The number by which the command calls it."""
         return self.folder.name.split("-")[0]
 
     @property
     def title(self) -> str:
-        """The readme's first heading."""
+        """The first heading of the README."""
         found = re.search(r"(?m)^# (.+)$", self.readme)
         return found[1] if found else self.folder.name
 
     def verdict(self, world: str, claim: str) -> str:
-        """One of VERDICTS, or that there is none."""
+        """Returns one of VERDICTS, or the text for a claim that is not judged."""
         found = self.judged[world].get(claim)
         return str(found["verdict"]) if found else UNJUDGED
 
 
 def papers() -> list[Paper]:
-    """Every folder with claims whose name begins with a paper's number."""
+    """Returns every folder with claims whose name begins with a paper's number."""
     return [_load(path.parent) for path in sorted(ROOT.glob(f"experiments/[0-9][0-9][0-9]-*/{CLAIMS}"))]
 
 
@@ -69,7 +69,7 @@ def _load(folder: Path) -> Paper:
 
 
 def paper_pages(tree: Tree) -> dict[str, str]:
-    """Their pages, and one that lists them; pictures go into the tree."""
+    """Returns a page for each paper and one that lists them; adds the pictures to the tree."""
     there = papers()
     return {f"papers/{one.folder.name}.md": page(one, tree) for one in there} | {"papers/index.md": _index(there)}
 
@@ -81,9 +81,9 @@ def _index(there: Sequence[Paper]) -> str:
         cells += [_counted(one, world) for world in WORLDS]
         rows.append(f"| {' | '.join(cells)} | {len(one.drawings)} |")
     return (
-        "# Papers\n\nWhat each claims, and what comes out here: in the simulator (sim) and in the real Linux kernel. "
-        "A claim's range was fixed before the first run, or its page says which was not. What differs has a cause, "
-        "found by an experiment that is in the repository, or is said to be unexplained. "
+        "# Papers\n\nThe claims of each paper, and the results in the simulator (sim) and in the real Linux kernel. "
+        "A claim's range was fixed before the first run, unless its page says otherwise. Each difference has a cause, "
+        "found by an experiment in the repository, or is marked as unexplained. "
         "[How claims are judged](../how-to/judge-the-papers-claims.md).\n\n"
         + "\n".join(rows)
         + "\n\n"
@@ -102,10 +102,10 @@ def _badge(verdict: str, count: int | None = None) -> str:
 
 
 def page(paper: Paper, tree: Tree) -> str:
-    """Its readme with its figures, and its claims in place of the table of verdicts."""
+    """Formats a paper's README with its figures, and its claims instead of the table of verdicts."""
     found = tree.linked(paper.readme, f"experiments/{paper.folder.name}/README.md", f"papers/{paper.folder.name}.md")
     if any(paper.judged.values()):
-        found = TABLE.sub("", found)  # they are below, claim by claim
+        found = TABLE.sub("", found)  # the claims follow below, one by one
     head, *sections = re.split(r"(?m)^(?=## )", found)
     parts = [head.rstrip(), _summary(paper), _figures(paper, tree), *(one.rstrip() for one in sections), _claims(paper)]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -138,7 +138,7 @@ def _figures(paper: Paper, tree: Tree) -> str:
 
 
 def command(line: str) -> list[str]:
-    """A line to type; fenced, as an indented one would belong to a list before it."""
+    """Formats a command line; fenced, as an indented one would belong to a list before it."""
     return ["```shell", line, "```"]
 
 
@@ -164,7 +164,7 @@ def _claims(paper: Paper) -> str:
 
 
 def _judgement(paper: Paper, claim: str, world: str) -> list[str]:
-    """A verdict, with what was measured in that world and why it differs."""
+    """Formats a verdict with the results in that world and the cause of a difference."""
     found = paper.judged[world].get(claim, {})
     told = words(found) if found else []
     for key in ("cause", "ablation", "tests"):

@@ -1,4 +1,4 @@
-"""The gallery of scenarios, and a picture for each discipline: drawn as the command's own report draws them."""
+"""Generates the gallery of scenarios and a picture for each discipline, drawn like the command's own report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sojourn import cases, pictures, plan, plot, queues
 
 FADING = '[["0s", "20mbit"], ["20s", "5mbit"], ["40s", "20mbit"]]'
 STEADY = '"5mbit"'
-"""A shaper has to be set to a fixed rate, so its link has one."""
+"""The rate of the link if the discipline is a shaper, which needs a fixed rate."""
 SHAPERS = ("tbf", "htb")
 ONE_DISCIPLINE = """\
 title = "{title}"
@@ -47,7 +47,7 @@ rtt = "40ms"
 
 @dataclass(frozen=True)
 class Scenario:
-    """A scenario that comes with sojourn, as the gallery shows it."""
+    """A scenario that comes with sojourn, for the gallery."""
 
     name: str
     title: str
@@ -55,24 +55,24 @@ class Scenario:
 
     @property
     def says(self) -> str:
-        """The comment at the file's head, as a paragraph."""
+        """Returns the comment at the head of the file, as a paragraph."""
         lines = self.text.splitlines()
         head = lines[: next(place for place, line in enumerate(lines) if not line.startswith("#"))]
         return " ".join(line.removeprefix("#").strip() for line in head)
 
 
 def scenarios() -> list[Scenario]:
-    """All, by name."""
+    """Returns all scenarios, by name."""
     return [
         Scenario(name, plan.load(path).title, path.read_text(encoding="utf-8")) for name, path in plan.bundled().items()
     ]
 
 
 def draw(files: Mapping[Path, Path], name: str = "") -> None:
-    """Where each scenario file's picture goes, by the file: drawn from one seed, also for narrow screens.
+    """Draws each scenario file's picture from one seed, also for narrow screens. `files` maps scenario files to
+    pictures.
 
-    `name` is a picture's name in the report; without it, the first is drawn.
-    """
+    `name` is the name of a picture in the report; by default the first one is drawn."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(_draw, files, files.values(), [name] * len(files)))
 
@@ -89,7 +89,7 @@ def _draw(file: Path, out: Path, name: str) -> None:
 
 
 def discipline_files(folder: Path) -> dict[str, Path]:
-    """A scenario file for each discipline that has a picture, by its name."""
+    """Writes a scenario file for each discipline that has a picture; returns them by name."""
     files = {}
     for name, one in advice()["disciplines"].items():
         if "picture" in one:
@@ -103,7 +103,7 @@ def discipline_files(folder: Path) -> dict[str, Path]:
 
 
 def add_pictures(tree: Tree) -> None:
-    """Draws the gallery's pictures and the disciplines', and puts these onto their pages."""
+    """Draws the pictures of the gallery and of the disciplines, and adds the latter to their pages."""
     with tempfile.TemporaryDirectory() as folder:
         disciplines = discipline_files(Path(folder))
         places = {file: tree.folder / f"reference/disciplines/{name}.png" for name, file in disciplines.items()}
@@ -123,7 +123,7 @@ def add_pictures(tree: Tree) -> None:
 
 
 def gallery() -> dict[str, str]:
-    """A page for each scenario, and one that shows them all."""
+    """Returns a page for each scenario, and one that shows all."""
     there = scenarios()
     return {f"scenarios/{one.name}.md": _page(one) for one in there} | {"scenarios/index.md": _index(there)}
 

@@ -1,4 +1,4 @@
-"""The tree of sources from which the site is made."""
+"""The tree of Markdown sources from which the site is built."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"(\]\()([^)#\s:]+)((?:#[^)\s]*)?\))")
-"""A Markdown link within the repository: before, target, anchor."""
+"""A Markdown link within the repository: text before it, target, anchor."""
 PICTURE = re.compile(r"(?m)^!\[([^\]]*)\]\(([^)]+)\)$")
-"""A picture that stands by itself."""
+"""A picture in a paragraph of its own."""
 BLOCK = re.compile(r"(?<=\n\n)((?: {4}.*\n|\n(?= {4}))+)")
 """An indented block of code."""
 LANGUAGES = {
@@ -21,7 +21,7 @@ LANGUAGES = {
     "toml": r"\[",
     "python": r"(def|import|from)\b",
 }
-"""By how a block begins."""
+"""The language of a block, by its beginning."""
 MOVED = {
     "docs/README.md": "index.md",
     "ARCHITECTURE.md": "architecture.md",
@@ -35,7 +35,7 @@ PAPER = re.compile(r"experiments/(\d{3}-[^/]+)(?:/README\.md)?")
 
 
 def place(path: str) -> str:
-    """Where the site has a file or folder of the repository."""
+    """Returns the place of a file or folder of the repository on the site."""
     if path in MOVED:
         return MOVED[path]
     if found := PAPER.fullmatch(path):
@@ -45,15 +45,14 @@ def place(path: str) -> str:
 
 
 def comes_by_itself(path: str) -> bool:
-    """Whether a file or folder of the repository is a page of the site, linked or not."""
+    """Whether a file or folder of the repository is a page of the site even if no page links to it."""
     return path in MOVED or bool(PAPER.fullmatch(path)) or (path.startswith("docs/") and path.endswith(".md"))
 
 
 def picture_of(title: str, path: str, narrow: str = "") -> str:
-    """A picture as wide as the text, which leads to itself in full size.
+    """Formats a picture with the width of the text, which links to its full size.
 
-    Narrow screens show `narrow` instead; without it, the picture scrolls sideways there.
-    """
+    Narrow screens show `narrow` instead; without it, the picture scrolls sideways there."""
     if not narrow:
         return f'<div class="wide picture">\n\n{_image(title, path)}\n\n</div>'
     return f"{_image(title, path, 'for-wide')}\n\n{_image(title, narrow, 'for-narrow')}"
@@ -64,60 +63,59 @@ def _image(title: str, path: str, kind: str = "") -> str:
 
 
 def narrow_name(path: Path) -> Path:
-    """The file of a picture for narrow screens."""
+    """Returns the file of a picture for narrow screens."""
     return path.with_name(f"{path.stem}-narrow{path.suffix}")
 
 
 def fenced(block: re.Match[str]) -> str:
-    """An indented block as a fence that names its language, by which it is coloured, and wrapped if it is commands."""
+    """Formats an indented block as a fence with its language for syntax colouring; commands are wrapped."""
     code = textwrap.dedent(block[1]).strip("\n")
     language = next((name for name, begin in LANGUAGES.items() if re.match(begin, code)), "text")
     return f"```{language}\n{code}\n```\n\n"
 
 
 def toctree(pages: Sequence[str], *, hidden: bool = False) -> str:
-    """The navigation's entries below a page."""
+    """Formats the entries of the navigation under a page."""
     options = ":hidden:\n" if hidden else ":maxdepth: 1\n"
     return "```{toctree}\n" + options + "\n" + "\n".join(pages) + "\n```\n"
 
 
 def plain(text: str) -> str:
-    """Text in a line, in which nothing is HTML."""
+    """Escapes text on one line for HTML."""
     return text.replace("<", "&lt;").replace("\n", " ")
 
 
 def cell(text: str) -> str:
-    """The same in a cell of a table."""
+    """Escapes text for a cell of a table."""
     return plain(text).replace("|", "\\|")
 
 
 class Tree:
-    """A folder of Markdown, laid out as the site is."""
+    """A folder of Markdown with the layout of the site."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def write(self, name: str, text: str) -> None:
-        """A page or another file."""
+        """Writes a page or another file."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
     def append(self, name: str, text: str) -> None:
-        """More at a page's end."""
+        """Appends text to a page."""
         path = self.folder / name
         path.write_text(f"{path.read_text(encoding='utf-8').rstrip()}\n\n{text}", encoding="utf-8")
 
     def copy(self, path: Path) -> None:
-        """A page of the repository."""
+        """Adds a page of the repository."""
         name = path.relative_to(ROOT).as_posix()
         self.write(place(name), self.linked(path.read_text(encoding="utf-8"), name, place(name)))
 
     def linked(self, text: str, name: str, at: str) -> str:
-        """The text of the repository's file `name` with its links as they are from the site's `at`.
+        """Returns the text of the repository's file `name` with its links relative to the site's page `at`.
 
-        What is linked and is no page of its own comes along: a picture, a file to download.
-        """
+        Linked files that are no pages are added to the tree, such as pictures and downloads."""
 
         def link(found: re.Match[str]) -> str:
             target = os.path.normpath(PurePosixPath(name).parent / found[2])
@@ -128,7 +126,7 @@ class Tree:
         return PICTURE.sub(lambda found: picture_of(*found.groups()), BLOCK.sub(fenced, LINK.sub(link, text)))
 
     def take(self, name: str) -> None:
-        """A file of the repository that is linked; a folder is a page already."""
+        """Adds a linked file of the repository, unless it is a folder, which is a page already."""
         there = self.folder / place(name)
         if there.exists() or not (ROOT / name).is_file():
             return

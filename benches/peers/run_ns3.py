@@ -1,8 +1,7 @@
 """A benchmark for ns-3: run_ns3.py RATE_BIT DELAY_MS FLOWS SECONDS LIMIT STARTS_S CC IW.
 
-Two nodes and a link between them, which is as cheap as it can be made, and no callback into Python; prints how many
-segments were received and the CPU time of the run alone.
-"""
+Two nodes and a link between them, with as little overhead as possible and without callbacks into Python. Prints the
+number of received segments and the CPU time of the run alone."""
 
 import json
 import sys
@@ -33,7 +32,7 @@ ns.InternetStackHelper().Install(nodes)
 addresses = ns.Ipv4AddressHelper()
 addresses.SetBase(ns.Ipv4Address("10.0.0.0"), ns.Ipv4Mask("255.255.255.0"))
 interfaces = addresses.Assign(devices)
-# The queue is the device's: a FIFO, and nothing above it.
+# The queue is that of the device, a FIFO, without a queue discipline.
 ns.TrafficControlHelper().Uninstall(devices)
 sinks = []
 for i in range(int(flows)):

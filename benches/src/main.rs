@@ -1,12 +1,13 @@
-//! `sojourn-bench NAME [--repeat N] [--detail full|departures]`: how fast the simulator is on this machine, as JSON.
-//! `sojourn-bench scale [--flows N]`: the same of so many flows on a fast link.
-//! `sojourn-bench replay LINE [--repeat N] [--flows N]`: a discipline alone (queues.rs).
+//! `sojourn-bench NAME [--repeat N] [--detail full|departures]`: the speed of the simulator on this machine, as JSON.
+//! `sojourn-bench scale [--flows N]`: the speed with many flows on a fast link.
+//! `sojourn-bench replay LINE [--repeat N] [--flows N]`: the speed of a single discipline (queues.rs).
 //!
-//! `--fifo` puts a pfifo of the same limit in the place of CoDel, to compare with simulators that have no other.
+//! `--fifo` replaces CoDel by a pfifo of the same limit, for comparisons with simulators that have no other queue.
 //!
-//! It runs nothing but the simulation, so that CPU time and peak memory are the simulation's own, and callgrind sees
-//! nothing else. Of N runs (5 unless told) the least CPU time counts: whatever else runs can only add to it. `departures`,
-//! the default, measures what leaves, every packet's sojourn in a histogram; `full` all that `sojourn run` reports.
+//! The program runs nothing but the simulation, so that CPU time and peak memory are those of the simulation, and
+//! callgrind sees nothing else. The smallest CPU time of N runs (5 by default) is reported, as other load can only
+//! increase it. `departures`, the default, measures departures only, with every packet's sojourn time in a histogram;
+//! `full` measures everything that `sojourn run` reports.
 #![forbid(unsafe_code)]
 
 mod queues;
@@ -27,30 +28,30 @@ const USAGE: &str =
        sojourn-bench scale [--flows N] [--repeat N] [--detail full|departures]
        sojourn-bench replay LINE [--repeat N] [--flows N]";
 
-/// As the wheel's: with another the bench would tell of another program than the one that is run. (`sojourn bench` has it keep memory
-/// as the wheel does, too.) What is asked of it is counted, at some ns for each of the few allocations: how much of that is resident
-/// depends on when it gives back what is free.
+/// The allocator of the wheel; with another one, the bench would measure another program. (`sojourn bench` also sets
+/// its options as in the wheel.) Requested memory is counted, at a cost of some ns for each of the few allocations: how
+/// much of it is resident depends on when the allocator returns free memory.
 #[global_allocator]
 static ALLOCATOR: PeakMemAlloc<MiMalloc> = PeakMemAlloc::new(MiMalloc);
 
-/// What was measured.
+/// Measured results.
 #[derive(serde::Serialize)]
 struct Figures {
-    /// Delivered by the bottleneck, rightward: ACKs do not count.
+    /// Packets delivered by the bottleneck in the rightward direction, without ACKs.
     packets: u64,
     /// User and system time of the run, in seconds.
     cpu_s: f64,
     packets_per_cpu_s: f64,
-    /// Peak resident memory of the process in MB (10^6 bytes); unknown where there is no `/proc`.
+    /// Peak resident memory of the process in MB (10^6 bytes); `None` without `/proc`.
     rss_mb: Option<f64>,
-    /// The most that was allocated at once, in MB, as if what grows grew in its place: the same on every machine.
+    /// Peak of allocated memory in MB, as if reallocations were in place: independent of the machine.
     allocated_mb: f64,
     utilisation: Option<f64>,
     sojourn_ms: Option<Distribution>,
     drops: u64,
 }
 
-/// The same with the number of flows.
+/// Measured results, with the number of flows.
 #[derive(serde::Serialize)]
 struct Sized {
     flows: u32,
@@ -65,18 +66,18 @@ fn main() -> ExitCode {
         Ok(json) => (Box::new(std::io::stdout()) as Box<dyn Write>, json, ExitCode::SUCCESS),
         Err(error) => (Box::new(std::io::stderr()) as Box<dyn Write>, error, ExitCode::from(2)),
     };
-    // A reader that has gone away needs no answer.
+    // If the reader has gone away, no output is needed.
     let _ = writeln!(out, "{text}");
     code
 }
 
-/// What the command line asks for.
+/// The parsed command line.
 #[derive(PartialEq, Eq, Debug)]
 struct Request {
     name: String,
-    /// Of `replay`: the discipline.
+    /// The discipline of `replay`.
     line: String,
-    /// Of `replay` and `scale`: how many there are.
+    /// The number of flows of `replay` and `scale`.
     flows: u32,
     fifo: bool,
     repeat: u32,
@@ -161,13 +162,13 @@ fn measure(scenario: &Scenario, request: &Request) -> Result<Figures, String> {
     })
 }
 
-/// User and system time of this process so far.
+/// User and system time of this process so far, in seconds.
 fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// The peak resident memory of this process, from Linux's `/proc/self/status` (in KiB there).
+/// Peak resident memory of this process in MB, from Linux's `/proc/self/status` (in KiB there).
 fn peak_resident_mb() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

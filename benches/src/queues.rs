@@ -1,5 +1,5 @@
-//! `sojourn-bench replay DISCIPLINE…`: the arrivals that P1's bottleneck sees, played through a discipline alone, before a
-//! link of that rate. What a discipline costs a packet is then a matter of counting instructions (tools/instructions.py).
+//! `sojourn-bench replay DISCIPLINE…`: plays the arrivals of P1's bottleneck through a single discipline in front of a
+//! link of that rate. The cost of a discipline per packet is then a count of instructions (tools/instructions.py).
 
 use sojourn_core::packet::{Ecn, Packet};
 use sojourn_core::qdisc::tc::Spec;
@@ -12,7 +12,7 @@ use crate::scenarios;
 const RATE: Rate = Rate(100_000_000);
 const MTU: u32 = 1514;
 
-/// A packet as short as disciplines allow.
+/// The smallest packet that disciplines allow.
 #[derive(Clone, Copy, Default, Debug)]
 struct Parcel {
     bytes: u32,
@@ -43,10 +43,10 @@ impl Packet for Parcel {
     }
 }
 
-/// What was counted.
+/// Counted results.
 #[derive(serde::Serialize)]
 pub struct Counted {
-    /// Packets that arrived, in all repetitions.
+    /// Number of packets that arrived, in all repetitions.
     packets: u64,
     dropped: u64,
     delivered: u64,
@@ -77,7 +77,7 @@ pub fn replay(line: &str, flows: u32, repeat: u32) -> Result<Counted, String> {
     Ok(counted)
 }
 
-/// What arrives at P1's bottleneck in its first ten seconds.
+/// The arrivals at P1's bottleneck in its first ten seconds.
 fn arrivals(flows: u32) -> Result<Vec<Parcel>, String> {
     let mut scenario = scenarios::p1(flows);
     scenario.duration = Time(10_000_000_000);
@@ -97,7 +97,8 @@ fn arrivals(flows: u32) -> Result<Vec<Parcel>, String> {
     Ok(arrivals)
 }
 
-/// Through a queue before the link; how many it delivers until the last arrival.
+/// Plays the arrivals through a queue in front of the link; returns the number of packets delivered until the last
+/// arrival.
 #[inline(never)]
 fn play(queue: &mut AnyQdisc<Parcel>, arrivals: &[Parcel], drops: &mut Count) -> u64 {
     let (mut free, mut idle, mut delivered) = (Time::ZERO, true, 0);

@@ -10,7 +10,7 @@ use sojourn_model::workload::{App, Delays, Direction, Entry, Workload};
 
 const SEED: u64 = 1;
 
-/// The scenario of this name: `P1` to `P5`, and P1 with BBR.
+/// Returns the scenario of this name: `P1` to `P5`, and P1 with BBR.
 pub fn named(name: &str) -> Option<Scenario> {
     let second = Span::from_secs(1);
     match name {
@@ -27,8 +27,8 @@ pub fn named(name: &str) -> Option<Scenario> {
     }
 }
 
-/// The same with another congestion control, and with Linux's bursts and compressed ACKs, as a scenario file has them unless it
-/// says otherwise.
+/// Replaces the congestion control, and enables Linux's bursts and compressed ACKs, which are the defaults of scenario
+/// files.
 fn with_cc(mut scenario: Scenario, cc: Cc) -> Scenario {
     for entry in &mut scenario.workload.entries {
         entry.tcp = Config { cc, gso_max_segs: 65_535, comp_sack_nr: 44, ..entry.tcp };
@@ -36,7 +36,7 @@ fn with_cc(mut scenario: Scenario, cc: Cc) -> Scenario {
     scenario
 }
 
-/// The same with a FIFO as long as CoDel's queue.
+/// Replaces CoDel by a FIFO with the same limit.
 pub fn with_fifo(mut scenario: Scenario) -> Scenario {
     for hop in &mut scenario.hops {
         hop.right.qdisc = hop.left.qdisc.clone();
@@ -44,13 +44,13 @@ pub fn with_fifo(mut scenario: Scenario) -> Scenario {
     scenario
 }
 
-/// 100 Mbit/s, 100 ms, 60 s, with so many flows.
+/// 100 Mbit/s, 100 ms, 60 s, with this number of flows.
 pub fn p1(flows: u32) -> Scenario {
     bulk(Rate(100_000_000), Span::from_millis(100), flows, Span::from_secs(1), Span::from_secs(60))
 }
 
-/// 10 Gbit/s, 100 ms, 5 s below `fq_codel` as it comes, with so many flows: of 100 000 each has less than a packet of the
-/// bandwidth-delay product.
+/// 10 Gbit/s, 100 ms, 5 s through `fq_codel` with its defaults, with this number of flows: each of 100 000 flows has
+/// less than one packet of the bandwidth-delay product.
 pub fn scale(flows: u32) -> Scenario {
     let rtt = Span::from_millis(100);
     let mut scenario = bulk(Rate(10_000_000_000), rtt, flows, Span::from_secs(1), Span::from_secs(5));
@@ -58,7 +58,7 @@ pub fn scale(flows: u32) -> Scenario {
     scenario
 }
 
-/// CUBIC bulk flows that start within `starts`, over a buffer of 8 bandwidth-delay products.
+/// CUBIC bulk flows that start within `starts`, with a buffer of 8 bandwidth-delay products.
 fn bulk(rate: Rate, rtt: Span, flows: u32, starts: Span, duration: Span) -> Scenario {
     let limit = (rate.bytes_in(rtt) * 8).div_ceil(1500);
     let flow = |i: u32| {
@@ -75,7 +75,7 @@ fn bulk(rate: Rate, rtt: Span, flows: u32, starts: Span, duration: Span) -> Scen
 }
 
 /// The rural low load: 1 Mbit/s, 300 ms, 25 packets; a bulk flow, repeated downloads of 1.7 MB with exponential gaps of
-/// 9.5 s in the mean, and a thin stream of 150 bytes every 300 ms; NewReno with an initial window of 3.
+/// 9.5 s on average, and a thin stream of 150 bytes every 300 ms; NewReno with an initial window of 3.
 fn p4() -> Scenario {
     let (rtt, duration) = (Span::from_millis(300), Span::from_secs(300));
     let tcp = Config { cc: Cc::Reno, iw: 3, ..Config::default() };
@@ -114,7 +114,7 @@ fn line(text: &str) -> Spec {
 fn scenario(rate: Rate, rtt: Span, limit: u64, entries: Vec<Entry>, duration: Span) -> Scenario {
     let link = |qdisc: String| Link {
         rate: Capacity::Steps(vec![(Time::ZERO, rate)]),
-        delay: vec![(Time::ZERO, Span(rtt.0 / 2))], // The base RTT is the hop's delay there and back.
+        delay: vec![(Time::ZERO, Span(rtt.0 / 2))], // The base RTT is the hop's delay in both directions.
         qdisc: line(&qdisc),
         changes: Vec::new(),
         overhead: 0,

@@ -1,4 +1,4 @@
-//! The bench program as `sojourn bench` starts it. Cargo builds it for this test, and so it is there for those in Python.
+//! The bench program as `sojourn bench` starts it. Cargo builds it for this test, and the Python tests use it too.
 
 use std::process::{Command, Output};
 

@@ -1,12 +1,13 @@
-//! Compiles the kernel's own code that `fetch-headers.sh` and `fetch-sources.sh` put into the cache, one copy a series, and
-//! writes the tables of what is there. Without it, or a C compiler, a table is empty, and the tests say so.
+//! Compiles the kernel's own code, which `fetch-headers.sh` and `fetch-sources.sh` put into the cache, one copy for
+//! each series, and writes tables of the available ones. Without the code or a C compiler a table is empty, and the
+//! tests report that.
 
 use std::env;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The series, the end of their C names, and which of our variants they are.
+/// The series, the suffix of their C names, and the corresponding variant of ours.
 const SERIES: [(&str, &str, &str); 3] = [("6.1", "6_1", "linux"), ("6.12", "6_12", "linux"), ("7", "7", "linux7")];
 
 fn main() {
@@ -35,7 +36,7 @@ fn main() {
     dql(&out);
 }
 
-/// Faults planted into copies of ccaq_impl.h: what is wrong, what stands there, and what is put in its place.
+/// Faults for copies of ccaq_impl.h: a description, the original text, and its replacement.
 const FAULTS: [(&str, &str, &str); 14] = [
     ("the GI is not over at its very end", "if (now < vars->gi_end)", "if (now <= vars->gi_end)"),
     ("of equally long intervals the last is the LI", "length > vars->longest", "length >= vars->longest"),
@@ -57,7 +58,7 @@ const FAULTS: [(&str, &str, &str); 14] = [
     ),
 ];
 
-/// Compiles our queue discipline's algorithm as it is, and with each fault.
+/// Compiles the algorithm of our queue discipline, unmodified and with each fault.
 fn ccaq(out: &Path) {
     let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel");
     println!("cargo::rerun-if-changed={}", header.join("ccaq.h").display());
@@ -65,7 +66,7 @@ fn ccaq(out: &Path) {
     let source = fs::read_to_string(header.join("ccaq_impl.h")).expect("the repository has kernel/ccaq_impl.h");
     let mut copies = vec![(None, source.clone())];
     for (fault, right, wrong) in FAULTS {
-        assert_eq!(source.matches(right).count(), 1, "`{right}` stands once in ccaq_impl.h");
+        assert_eq!(source.matches(right).count(), 1, "`{right}` occurs once in ccaq_impl.h");
         copies.push((Some(fault), source.replace(right, wrong)));
     }
     let (mut externs, mut table) = (String::new(), String::new());
@@ -119,7 +120,7 @@ const CCAQ_ENTRY: &str = "
     },
 ";
 
-/// The headers that the kernel's byte queue limits include, but for their own.
+/// The headers that the kernel's byte queue limits include, except for their own.
 const EMPTY: [&str; 8] = [
     "asm/bug.h",
     "linux/bitops.h",
@@ -131,7 +132,7 @@ const EMPTY: [&str; 8] = [
     "trace/events/napi.h",
 ];
 
-/// Compiles lib/dynamic_queue_limits.c of each series that is there.
+/// Compiles lib/dynamic_queue_limits.c of each available series.
 fn dql(out: &Path) {
     let empty = out.join("empty");
     for name in EMPTY {
@@ -192,7 +193,7 @@ const DQL_ENTRY: &str = "
     },
 ";
 
-/// A folder of ours in the user's cache.
+/// Returns a folder of ours in the user's cache.
 fn cache(folder: &str) -> Option<PathBuf> {
     let base = match env::var_os("XDG_CACHE_HOME") {
         Some(cache) => PathBuf::from(cache),

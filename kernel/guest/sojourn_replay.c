@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * sojourn_replay: drives the queue discipline of a device with a trace of
- * packets at exact times, and says what became of each packet.
+ * packets at exact times, and reports the fate of each packet.
  *
- * The module makes a network device, replay0, that sends nothing. tc puts any
- * discipline on it. Then, below /proc/sojourn_replay:
+ * The module creates a network device, replay0, that sends nothing. tc can
+ * attach any discipline to it. The module has these files in
+ * /proc/sojourn_replay:
  *
- *   trace   write: struct replay_op, one after the other, times never falling
- *   numbers write "NUMBERS", before tc: what the discipline draws at random, from
- *           its set-up on, follows from it
- *   changes write "COUNT", after the discipline is set up: the next so many
- *           changes that tc makes to it are not made but kept, and made at the
- *           trace's rows of that kind, one after the other
- *   go      write "ORIGIN RATE AWAKE": plays the trace. ORIGIN is the guest's
- *           clock at the trace's time zero, in ns, and lies ahead. RATE in
- *           bit/s: a busy server makes the dequeues; 0: the trace has its own.
- *           AWAKE 1: without sleep (slower), for a discipline with a timer of
- *           its own in ns, which near another timer would come late.
- *   fates   read: struct replay_fate, by packet
+ *  trace   write: struct replay_op, in sequence; times must not decrease
+ *  numbers write "NUMBERS", before tc: the seed of the discipline's random
+ *          numbers, including those of its set-up
+ *  changes write "COUNT", after the discipline is set up: the next COUNT
+ *          changes by tc are stored instead of applied, and are applied in
+ *          order at the trace's rows for changes
+ *  go      write "ORIGIN RATE AWAKE": plays the trace. ORIGIN is the guest's
+ *          clock at the trace's time zero, in ns, in the future. RATE is that
+ *          of a busy server in bit/s, or 0 if the trace has its own dequeues.
+ *          AWAKE 1 waits without sleep, which is slower. It is necessary for
+ *          disciplines with timers in ns, which expire late if they are close
+ *          to another timer.
+ *  fates   read: struct replay_fate, by packet
  *
- * The server serves as sojourn's simulator does: a packet takes its bytes times
- * 8e9 / RATE ns, rounded up; at each completion it dequeues once, after all
- * arrivals of that instant, also from an empty discipline; idle, it dequeues
- * after each instant's arrivals. A discipline that holds packets back although
- * it is asked can't be served so: -EOPNOTSUPP. With a trace that has its own
- * dequeues it can be asked as well, whatever its own timers say.
+ * The server is that of sojourn's simulator. A packet takes its length times
+ * 8e9 / RATE ns, rounded up. At each completion the server dequeues once, after
+ * all arrivals of that time, even from an empty discipline. An idle server
+ * dequeues after the arrivals of each time. This does not work for disciplines
+ * that hold packets back: -EOPNOTSUPP. They can be replayed if the trace has
+ * its own dequeues, which ignore the discipline's own timers.
  *
- * Time: between two operations the module sleeps until shortly before the next,
- * and then lets the guest's clock run until it is there. What an operation sees
- * as the time is exactly the trace's.
+ * Time: between two operations the module sleeps until shortly before the next
+ * one, and then lets the guest's clock advance to the exact time of the trace.
  */
 #include <linux/delay.h>
 #include <linux/etherdevice.h>
@@ -57,17 +58,18 @@
 #define REPLAY_HEADERS	(ETH_HLEN + sizeof(struct iphdr))
 #define REPLAY_NEVER	(~0ULL)
 /*
- * What is nearer than this is waited for without sleep. A timer that is set
- * less than 500 ns ahead comes late, and after a tick or two ours can be that.
+ * Times nearer than this are waited for without sleep. A timer that is set less
+ * than 500 ns ahead expires late, and after a tick or two our timer can be so
+ * close.
  */
 #define REPLAY_NEAR	5000ULL
 #define REPLAY_AHEAD	3000ULL
 #define REPLAY_MOST_OPS	(64U << 20)
-/* A packet's mark: that it is the trace's, and its number. */
+/* A packet's mark: a flag that it belongs to the trace, and its number. */
 #define REPLAY_NUMBER	(REPLAY_MOST_OPS - 1)
 #define REPLAY_OURS	(42U << 26)
 
-/* Changes of a trace. */
+/* Maximum number of changes in a trace. */
 #define REPLAY_MOST_CHANGES	1000U
 
 enum { REPLAY_ENQUEUE, REPLAY_DEQUEUE, REPLAY_CHANGE };
@@ -99,47 +101,51 @@ struct replay_fate {
 static struct net_device *replay_dev;
 static struct proc_dir_entry *replay_dir;
 static DEFINE_MUTEX(replay_lock);
-static struct replay_op *ops;
-static struct replay_fate *fates;
-static size_t op_bytes, op_room;
-static u32 packets;
+static struct replay_op *replay_ops;
+static struct replay_fate *replay_fates;
+static size_t replay_op_bytes, replay_op_room;
+static u32 replay_packets;
 
-/* Of the present operation. */
-static u64 origin, present;
-static unsigned int awake;
-/* Never set: its base knows when the next timer goes off. */
-static struct hrtimer events;
-static u8 drop_fate;
-/* A packet that is not of the trace was in the queue. */
-static bool stray;
+/* The current operation. */
+static u64 replay_origin, replay_present;
+static unsigned int replay_awake;
+/* Never armed: its base knows when the next timer expires. */
+static struct hrtimer replay_events;
+static u8 replay_drop_fate;
+/* Whether a packet that is not in the trace was in the queue. */
+static bool replay_stray;
 
-/* What tc said of changes: kept, of as many as wanted; made. */
-static struct nlattr **changes;
-static unsigned int changes_kept, changes_wanted, changes_made;
-/* The discipline's own, while tc's changes are kept. */
-static struct Qdisc_ops *changed_ops;
-static int (*change)(struct Qdisc *q, struct nlattr *opt,
+/*
+ * Changes by tc: the stored ones, their intended number, and the number
+ * applied.
+ */
+static struct nlattr **replay_changes;
+static unsigned int replay_changes_kept, replay_changes_wanted;
+static unsigned int replay_changes_made;
+/* The discipline's own operations, while tc's changes are stored. */
+static struct Qdisc_ops *replay_changed_ops;
+static int (*replay_own_change)(struct Qdisc *q, struct nlattr *opt,
 		     struct netlink_ext_ack *extack);
 
-/* Of patches/0004-numbers.patch; Debian's own kernel has none. */
+/* Of patches/0004-numbers.patch; Debian's own kernel does not have it. */
 extern u64 (*random_numbers)(void) __weak;
 
-static u64 numbers;
+static u64 replay_numbers;
 
-/* The next random number of the discipline: SplitMix64, as core::rng. */
+/* Returns the discipline's next random number: SplitMix64, as in core::rng. */
 static u64 replay_number(void)
 {
 	u64 mixed;
 
-	numbers += 0x9e3779b97f4a7c15ULL;
-	mixed = (numbers ^ numbers >> 30) * 0xbf58476d1ce4e5b9ULL;
+	replay_numbers += 0x9e3779b97f4a7c15ULL;
+	mixed = (replay_numbers ^ replay_numbers >> 30) * 0xbf58476d1ce4e5b9ULL;
 	mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebULL;
 	return mixed ^ mixed >> 31;
 }
 
 /*
- * Whoever asks while tc sets the discipline up: the discipline, if it is tc and
- * holds the lock.
+ * Returns a random number while tc sets the discipline up. The caller is the
+ * discipline if it is tc and holds the lock.
  */
 static u64 replay_first_number(void)
 {
@@ -153,7 +159,7 @@ static u64 replay_first_number(void)
 	return number;
 }
 
-/* The discipline is asked, alone and with our random numbers. */
+/* Begins a call of the discipline, exclusively and with our random numbers. */
 static void replay_enter(struct Qdisc *q)
 {
 	spin_lock(qdisc_lock(q));
@@ -181,20 +187,20 @@ static bool replay_is_ours(const struct sk_buff *skb)
 
 static struct replay_fate *replay_fate_of(const struct sk_buff *skb)
 {
-	return &fates[skb->mark & REPLAY_NUMBER];
+	return &replay_fates[skb->mark & REPLAY_NUMBER];
 }
 
 /*
- * The kernel frees a packet that did not reach its aim. A destructor would not
- * do: fq takes it away on arrival.
+ * Observes packets that the kernel frees. A destructor would not do, because fq
+ * removes it on arrival.
  */
 static void replay_freed(void *data, struct sk_buff *skb, void *location,
 			 enum skb_drop_reason reason)
 {
 	if (!replay_is_ours(skb))
 		return;
-	replay_fate_of(skb)->fate = drop_fate;
-	replay_fate_of(skb)->at = present;
+	replay_fate_of(skb)->fate = replay_drop_fate;
+	replay_fate_of(skb)->at = replay_present;
 }
 
 static struct sk_buff *replay_packet(const struct replay_op *op, u32 number)
@@ -214,18 +220,23 @@ static struct sk_buff *replay_packet(const struct replay_op *op, u32 number)
 	ip->tos = op->ecn;
 	ip->tot_len = htons(sizeof(*ip));
 	ip->ttl = 64;
-	/* For those that look at a packet's addresses, not at its hash. */
+	/*
+	 * For disciplines that read a packet's addresses instead of its hash.
+	 */
 	ip->saddr = (__force __be32)op->hash;
 	ip_send_check(ip);
 	skb->protocol = htons(ETH_P_IP);
 	skb->dev = replay_dev;
 	skb->mark = REPLAY_OURS | number;
-	/* As a router does. */
+	/* As in a router. */
 	skb->priority = rt_tos2priority(op->ecn);
-	/* What counts as its length, and as its memory, is the trace's. */
+	/* The packet's length and memory are those of the trace. */
 	skb->truesize = op->bytes;
 	qdisc_skb_cb(skb)->pkt_len = op->bytes;
-	/* Some disciplines (pie) look at the packet itself: no data, but length. */
+	/*
+	 * Some disciplines (pie) read skb->len: the packet gets a length
+	 * without data.
+	 */
 	if (op->bytes > skb->len) {
 		skb->data_len = op->bytes - skb->len;
 		skb->len = op->bytes;
@@ -245,7 +256,7 @@ static int replay_enqueue(const struct replay_op *op, u32 number)
 
 	if (!skb)
 		return -ENOMEM;
-	drop_fate = REPLAY_DROPPED_AT_ENQUEUE;
+	replay_drop_fate = REPLAY_DROPPED_AT_ENQUEUE;
 	replay_enter(q);
 	q->enqueue(skb, q, &to_free);
 	replay_leave(q);
@@ -254,8 +265,8 @@ static int replay_enqueue(const struct replay_op *op, u32 number)
 }
 
 /*
- * Since 7.0 what a discipline drops while dequeuing waits at the root for the
- * one who asked it.
+ * Since 7.0, packets that a discipline drops while dequeuing are collected at
+ * the root for the caller.
  */
 static struct sk_buff *replay_dropped(struct Qdisc *q)
 {
@@ -267,7 +278,7 @@ static struct sk_buff *replay_dropped(struct Qdisc *q)
 	return list;
 }
 
-/* Bytes of the packet that left; 0 if none did. */
+/* Returns the bytes of the packet that left, or 0. */
 static u32 replay_dequeue(void)
 {
 	struct Qdisc *q = replay_qdisc();
@@ -277,7 +288,7 @@ static u32 replay_dequeue(void)
 	u8 ecn_in, ecn;
 	u32 bytes;
 
-	drop_fate = REPLAY_DROPPED_AT_DEQUEUE;
+	replay_drop_fate = REPLAY_DROPPED_AT_DEQUEUE;
 	replay_enter(q);
 	skb = q->dequeue(q);
 	to_free = replay_dropped(q);
@@ -286,7 +297,7 @@ static u32 replay_dequeue(void)
 	if (!skb)
 		return 0;
 	if (WARN_ON_ONCE(!replay_is_ours(skb))) {
-		stray = true;
+		replay_stray = true;
 		kfree_skb(skb);
 		return 0;
 	}
@@ -295,47 +306,50 @@ static u32 replay_dequeue(void)
 	ecn = ip_hdr(skb)->tos & INET_ECN_MASK;
 	fate->fate = ecn == INET_ECN_CE && ecn_in != INET_ECN_CE ?
 		     REPLAY_MARKED : REPLAY_DELIVERED;
-	fate->at = present;
+	fate->at = replay_present;
 	bytes = qdisc_pkt_len(skb);
 	consume_skb(skb);
 	return bytes;
 }
 
-/* In place of the discipline's own change: tc's words are kept for later. */
+/*
+ * Replaces the discipline's own change operation: stores tc's attributes for
+ * later.
+ */
 static int replay_keep_change(struct Qdisc *q, struct nlattr *opt,
 			      struct netlink_ext_ack *extack)
 {
 	struct nlattr *copy;
 
-	if (changes_kept == changes_wanted)
+	if (replay_changes_kept == replay_changes_wanted)
 		return -ENOSPC;
 	copy = kmemdup(opt, opt->nla_len, GFP_KERNEL);
 	if (!copy)
 		return -ENOMEM;
-	changes[changes_kept++] = copy;
+	replay_changes[replay_changes_kept++] = copy;
 	return 0;
 }
 
 static void replay_give_change_back(void)
 {
-	if (changed_ops)
-		changed_ops->change = change;
-	changed_ops = NULL;
+	if (replay_changed_ops)
+		replay_changed_ops->change = replay_own_change;
+	replay_changed_ops = NULL;
 }
 
 static void replay_forget_changes(void)
 {
 	replay_give_change_back();
-	while (changes_kept)
-		kfree(changes[--changes_kept]);
-	kvfree(changes);
-	changes = NULL;
-	changes_wanted = 0;
+	while (replay_changes_kept)
+		kfree(replay_changes[--replay_changes_kept]);
+	kvfree(replay_changes);
+	replay_changes = NULL;
+	replay_changes_wanted = 0;
 }
 
 /*
- * The discipline's own change, as tc would have it made now. It drops what it
- * drops when the lock is given back.
+ * Applies a stored change, as if tc made it now. Packets that the discipline
+ * drops are freed when the lock is released.
  */
 static int replay_change(void)
 {
@@ -345,11 +359,12 @@ static int replay_change(void)
 	int err = -EINVAL;
 
 	rtnl_lock();
-	drop_fate = REPLAY_DROPPED_AT_CHANGE;
+	replay_drop_fate = REPLAY_DROPPED_AT_CHANGE;
 	if (&random_numbers)
 		WRITE_ONCE(random_numbers, replay_number);
-	if (changes_made < changes_kept && q->ops->change)
-		err = q->ops->change(q, changes[changes_made++], &extack);
+	if (replay_changes_made < replay_changes_kept && q->ops->change)
+		err = q->ops->change(q, replay_changes[replay_changes_made++],
+				     &extack);
 	if (&random_numbers)
 		WRITE_ONCE(random_numbers, NULL);
 	spin_lock_bh(qdisc_lock(q));
@@ -358,19 +373,19 @@ static int replay_change(void)
 	rtnl_unlock();
 	kfree_skb_list(to_free);
 	if (err)
-		pr_err("sojourn_replay: change %u: error %d, %s\n", changes_made,
-		       -err, extack._msg ?: "without words");
+		pr_err("sojourn_replay: change %u: error %d, %s\n",
+		       replay_changes_made, -err, extack._msg ?: "without words");
 	return err ? -EDOM : 0;
 }
 
 /*
- * How far the clock may run from @now towards @until in one go. A delay holds
- * interrupts off: it has to end at each event (the guest's come a nanosecond
- * late), or that would come after the operation.
+ * Returns how far the clock may advance from @now towards @until in one step. A
+ * delay disables interrupts. It has to end at each event (the guest's come one
+ * nanosecond late), or the event would be handled after the operation.
  */
 static u64 replay_step(u64 now, u64 until)
 {
-	u64 event = ktime_to_ns(events.base->cpu_base->expires_next) + 1;
+	u64 event = ktime_to_ns(replay_events.base->cpu_base->expires_next) + 1;
 
 	if (event > until)
 		return until - now;
@@ -378,12 +393,13 @@ static u64 replay_step(u64 now, u64 until)
 }
 
 /*
- * Waits until the trace's clock says @at; returns with bottom halves off, so
- * that looking at the clock does not move it. -ETIME if it is later already.
+ * Waits until the trace's clock is @at. Returns with bottom halves disabled, so
+ * that reading the clock does not advance it. Returns -ETIME if it is later
+ * already.
  */
 static int replay_wait(u64 at)
 {
-	u64 until = origin + at;
+	u64 until = replay_origin + at;
 	u64 now;
 
 	for (;;) {
@@ -394,7 +410,7 @@ static int replay_wait(u64 at)
 		if (now >= until)
 			break;
 		local_bh_enable();
-		if (awake || until - now <= REPLAY_NEAR) {
+		if (replay_awake || until - now <= REPLAY_NEAR) {
 			u64 step = replay_step(now, until);
 
 			ndelay(step);
@@ -406,7 +422,7 @@ static int replay_wait(u64 at)
 		set_current_state(TASK_UNINTERRUPTIBLE);
 		schedule_hrtimeout_range(&wake, 0, HRTIMER_MODE_ABS);
 	}
-	present = at;
+	replay_present = at;
 	if (now > until)
 		pr_err("sojourn_replay: %llu ns after %llu\n", now - until, at);
 	return now == until ? 0 : -ETIME;
@@ -449,16 +465,16 @@ static int replay_serve(struct replay_server *server, u64 end)
 static int replay_play(u64 rate)
 {
 	struct replay_server server = { .rate = rate, .next = REPLAY_NEVER };
-	size_t count = op_bytes / sizeof(*ops), i;
+	size_t count = replay_op_bytes / sizeof(*replay_ops), i;
 	int err = 0;
 
-	packets = 0;
-	stray = false;
-	changes_made = 0;
-	/* Nobody else asks the discipline, not even when its own timer says so. */
+	replay_packets = 0;
+	replay_stray = false;
+	replay_changes_made = 0;
+	/* Nothing else dequeues, not even for the discipline's own timer. */
 	netif_stop_queue(replay_dev);
 	for (i = 0; i < count && !err; i++) {
-		const struct replay_op *op = &ops[i];
+		const struct replay_op *op = &replay_ops[i];
 
 		if (rate)
 			err = replay_serve(&server, op->at);
@@ -466,17 +482,17 @@ static int replay_play(u64 rate)
 			break;
 		err = replay_wait(op->at);
 		if (!err && op->op == REPLAY_ENQUEUE) {
-			fates[packets].fate = REPLAY_QUEUED;
-			fates[packets].at = 0;
-			fates[packets].pad[0] = op->ecn & INET_ECN_MASK;
-			err = replay_enqueue(op, packets++);
+			replay_fates[replay_packets].fate = REPLAY_QUEUED;
+			replay_fates[replay_packets].at = 0;
+			replay_fates[replay_packets].pad[0] = op->ecn & INET_ECN_MASK;
+			err = replay_enqueue(op, replay_packets++);
 			if (rate && !server.busy)
 				server.next = op->at;
 		} else if (!err && op->op == REPLAY_DEQUEUE) {
 			replay_dequeue();
 		}
 		local_bh_enable();
-		/* It may sleep, which it won't; the clock stands. */
+		/* It may sleep in theory; the clock does not advance. */
 		if (!err && op->op == REPLAY_CHANGE)
 			err = replay_change();
 		if (fatal_signal_pending(current))
@@ -484,7 +500,7 @@ static int replay_play(u64 rate)
 	}
 	if (!err && rate)
 		err = replay_serve(&server, REPLAY_NEVER);
-	return stray ? -EPROTO : err;
+	return replay_stray ? -EPROTO : err;
 }
 
 static ssize_t replay_trace_write(struct file *file, const char __user *data,
@@ -493,17 +509,20 @@ static ssize_t replay_trace_write(struct file *file, const char __user *data,
 	ssize_t done = length;
 
 	mutex_lock(&replay_lock);
-	if (length > op_room - op_bytes)
+	if (length > replay_op_room - replay_op_bytes)
 		done = -ENOSPC;
-	else if (copy_from_user((char *)ops + op_bytes, data, length))
+	else if (copy_from_user((char *)replay_ops + replay_op_bytes, data,
+				length))
 		done = -EFAULT;
 	else
-		op_bytes += length;
+		replay_op_bytes += length;
 	mutex_unlock(&replay_lock);
 	return done;
 }
 
-/* The first write says how many rows will come: room for them is made. */
+/*
+ * The first write announces the number of rows, for which memory is allocated.
+ */
 static ssize_t replay_room_write(struct file *file, const char __user *data,
 				 size_t length, loff_t *offset)
 {
@@ -514,15 +533,15 @@ static ssize_t replay_room_write(struct file *file, const char __user *data,
 	    rows > REPLAY_MOST_OPS)
 		return -EINVAL;
 	mutex_lock(&replay_lock);
-	vfree(ops);
-	vfree(fates);
-	op_bytes = 0;
-	packets = 0;
-	op_room = (size_t)rows * sizeof(*ops);
-	ops = vzalloc(op_room);
-	fates = vzalloc((size_t)rows * sizeof(*fates));
-	if (!ops || !fates) {
-		op_room = 0;
+	vfree(replay_ops);
+	vfree(replay_fates);
+	replay_op_bytes = 0;
+	replay_packets = 0;
+	replay_op_room = (size_t)rows * sizeof(*replay_ops);
+	replay_ops = vzalloc(replay_op_room);
+	replay_fates = vzalloc((size_t)rows * sizeof(*replay_fates));
+	if (!replay_ops || !replay_fates) {
+		replay_op_room = 0;
 		done = -ENOMEM;
 	}
 	mutex_unlock(&replay_lock);
@@ -548,7 +567,8 @@ static ssize_t replay_go_write(struct file *file, const char __user *data,
 	rtnl_lock();
 	replay_give_change_back();
 	rtnl_unlock();
-	if (ops && sscanf(text, "%llu %llu %u", &origin, &rate, &awake) == 3)
+	if (replay_ops && sscanf(text, "%llu %llu %u", &replay_origin, &rate,
+				 &replay_awake) == 3)
 		err = replay_play(rate);
 	mutex_unlock(&replay_lock);
 	return err ? err : length;
@@ -569,11 +589,12 @@ static ssize_t replay_changes_write(struct file *file, const char __user *data,
 	replay_forget_changes();
 	own = (struct Qdisc_ops *)replay_qdisc()->ops;
 	if (count && own->change) {
-		changes = kvcalloc(count, sizeof(*changes), GFP_KERNEL);
-		if (changes) {
-			changes_wanted = count;
-			changed_ops = own;
-			change = own->change;
+		replay_changes = kvcalloc(count, sizeof(*replay_changes),
+					  GFP_KERNEL);
+		if (replay_changes) {
+			replay_changes_wanted = count;
+			replay_changed_ops = own;
+			replay_own_change = own->change;
 			own->change = replay_keep_change;
 		} else {
 			err = -ENOMEM;
@@ -590,7 +611,7 @@ static ssize_t replay_numbers_write(struct file *file, const char __user *data,
 	int err;
 
 	mutex_lock(&replay_lock);
-	err = kstrtou64_from_user(data, length, 0, &numbers);
+	err = kstrtou64_from_user(data, length, 0, &replay_numbers);
 	if (!err && &random_numbers)
 		WRITE_ONCE(random_numbers, replay_first_number);
 	mutex_unlock(&replay_lock);
@@ -603,8 +624,8 @@ static ssize_t replay_fates_read(struct file *file, char __user *data,
 	ssize_t done;
 
 	mutex_lock(&replay_lock);
-	done = simple_read_from_buffer(data, length, offset, fates,
-				       (size_t)packets * sizeof(*fates));
+	done = simple_read_from_buffer(data, length, offset, replay_fates,
+				       (size_t)replay_packets * sizeof(*replay_fates));
 	mutex_unlock(&replay_lock);
 	return done;
 }
@@ -650,8 +671,8 @@ static void replay_setup(struct net_device *dev)
 	dev->netdev_ops = &replay_netdev_ops;
 	dev->needs_free_netdev = true;
 	/*
-	 * Nobody else's packets: no ARP, no membership reports. (IPv6 is off in
-	 * the guest.)
+	 * Suppresses other packets: no ARP, no membership reports. (IPv6 is off
+	 * in the guest.)
 	 */
 	dev->flags |= IFF_NOARP;
 	dev->flags &= ~IFF_MULTICAST;
@@ -668,10 +689,11 @@ static enum hrtimer_restart replay_no_event(struct hrtimer *timer)
 static void replay_setup_events(void)
 {
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
-	hrtimer_setup(&events, replay_no_event, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+	hrtimer_setup(&replay_events, replay_no_event, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_ABS);
 #else
-	hrtimer_init(&events, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
-	events.function = replay_no_event;
+	hrtimer_init(&replay_events, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+	replay_events.function = replay_no_event;
 #endif
 }
 
@@ -718,13 +740,13 @@ static void __exit replay_exit(void)
 	rtnl_lock();
 	replay_forget_changes();
 	rtnl_unlock();
-	/* The packets that are still queued are the discipline's; forget them. */
+	/* Packets that are still queued belong to the discipline. */
 	unregister_netdev(replay_dev);
 	tracepoint_probe_unregister(&__tracepoint_kfree_skb,
 				    (void *)replay_freed, NULL);
 	tracepoint_synchronize_unregister();
-	vfree(ops);
-	vfree(fates);
+	vfree(replay_ops);
+	vfree(replay_fates);
 }
 
 module_init(replay_init);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * q_ccaq: tc's plugin for the ccaq queue discipline.
+ * q_ccaq: tc's plug-in for the ccaq queue discipline.
  *
- * Built as q_ccaq.so against the sources of the tc that will load it (build.sh
- * beside it does that); tc looks for it where TC_LIB_DIR says.
+ * It is built as q_ccaq.so against the sources of the tc that will load it
+ * (build.sh in this folder does that). tc looks for it in TC_LIB_DIR.
  */
 #include <limits.h>
 #include <math.h>
@@ -33,15 +33,15 @@ static void explain(void)
 		"		[ variant paper ]\n"
 		"\n"
 		"limit		packets in all queues together (10000)\n"
-		"flow_limit	packets in a flow's queue at first (100); what it learns moves it\n"
-		"multiplier	a guard interval in units of the longest interval between losses\n"
+		"flow_limit	initial limit of a flow's queue in packets (100)\n"
+		"multiplier	guard interval in units of the longest interval between losses\n"
 		"		before it (1.25); more than 1 for BBR\n"
-		"max_increase	greatest factor by which a flow's limit grows at once (2)\n"
+		"max_increase	largest factor by which a flow's limit grows in one step (2)\n"
 		"max_gi		longest guard interval (1s): more than the longest RTT\n"
-		"max_gi_rtts	the same in units of the flow's most recent RTT, as 4 (0: off);\n"
-		"		the shorter of both holds; TCP only\n"
-		"The rest is as in fq, but for pacing, which is off: a paced packet waits on\n"
-		"purpose, and would look like a standing queue.\n");
+		"max_gi_rtts	longest guard interval in recent RTTs of the flow, as 4 (0: off);\n"
+		"		the shorter of both applies; TCP only\n"
+		"The other parameters are those of fq. Pacing is off by default: a paced\n"
+		"packet waits on purpose, which would look like a standing queue.\n");
 }
 
 static int bad(const char *name, const char *value, const char *expected)
@@ -50,7 +50,7 @@ static int bad(const char *name, const char *value, const char *expected)
 	return -1;
 }
 
-/* A factor of 0 to 1000, in millionths. */
+/* Parses a factor of 0 to 1000, in millionths. */
 static int get_factor(__u64 *factor, const char *text)
 {
 	char *end;
@@ -62,7 +62,7 @@ static int get_factor(__u64 *factor, const char *text)
 	return 0;
 }
 
-/* The words that are followed by a value, and how it is read. */
+/* The parameters with a value, and the form of the value. */
 static const struct word {
 	const char *name;
 	enum { COUNT, BYTES, FACTOR, TIME, RATE, BUCKETS, MASK } form;

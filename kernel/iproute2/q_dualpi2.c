@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * q_dualpi2: dualpi2 for a tc that is older than the kernel's (before 6.17).
+ * q_dualpi2: dualpi2 for versions of tc that are older than the kernel's
+ * discipline (before 6.17).
  *
- * The words are those of newer tc. Built as q_dualpi2.so (see q_ccaq.c).
+ * The syntax is that of newer versions of tc. Built as q_dualpi2.so (see
+ * q_ccaq.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,7 +81,7 @@ static int bad(const char *name, const char *value, const char *expected)
 	return -1;
 }
 
-/* A number and what may stand behind it. */
+/* Parses a number, which may be followed by a unit. */
 static int get_number(double *value, const char *text, const char *unit)
 {
 	char *end;
@@ -105,7 +107,7 @@ static int put_value(struct nlmsghdr *n, const struct word *word,
 		break;
 	case GAIN:
 		wrong = get_number(&number, text, "");
-		/* In single precision, as newer tc. */
+		/* In single precision, as in newer versions of tc. */
 		value = (float)number * 256.0f;
 		break;
 	case FACTOR:
@@ -134,7 +136,10 @@ static int put_value(struct nlmsghdr *n, const struct word *word,
 	return 0;
 }
 
-/* RFC 9332, appendix A: what follows from the round trips, in microseconds. */
+/*
+ * Derives parameters from round-trip times in microseconds (RFC 9332, appendix
+ * A).
+ */
 static int put_rtts(struct nlmsghdr *n, __u32 max, __u32 typical)
 {
 	double third, alpha, beta;
@@ -197,14 +202,19 @@ static int dualpi2_parse_opt(struct qdisc_util *qu, int argc, char **argv,
 		if (put_value(n, &words[i], *argv))
 			return -1;
 	}
-	/* What comes later holds: the round trips override the rest. */
+	/*
+	 * These override the other parameters, wherever they are in the line.
+	 */
 	if ((max_rtt || typical_rtt) && put_rtts(n, max_rtt, typical_rtt))
 		return -1;
 	addattr_nest_end(n, tail);
 	return 0;
 }
 
-/* A parameter for people, and as a number of packets, bytes, us or a share. */
+/*
+ * Prints a parameter; the JSON number is in packets, bytes, microseconds or a
+ * share.
+ */
 static void print_word(const char *name, enum form form, struct rtattr *one)
 {
 	bool wide = form != SHARE && form != FACTOR;

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Stress for a module with a queue discipline: commands and a flood in a guest, and a look at what is left.
+"""Stress test for a module with a queue discipline: commands and a flood in a guest, followed by checks.
 
     stress.py SCRIPT --module FOLDER|FILE.ko [--plugin q_NAME.so] [--kernel debug|fast|debian] [--cpus 4] [--flows 9]
 
-SCRIPT has a line for each step: `tc …` or `ip …` (after `!` it must fail), `sleep SECONDS`, `flood` (every CPU begins
-to send), `calm` (it ends), `drain` (and the queues run empty). The device is dut0. It fails (exit code 1) if a command
-did, the kernel complained, memory leaked, the module can't be unloaded, or a counter is not zero after draining.
-`--kernel debug` has one CPU and every sanitizer; `debian` runs in QEMU, on as many CPUs as asked for.
-"""
+SCRIPT has a line for each step: `tc …` or `ip …` (with `!` it must fail), `sleep SECONDS`, `flood` (every CPU starts to
+send), `calm` (the flood ends), `drain` (the flood ends and the queues run empty). The device is dut0. The test fails
+(exit code 1) if a command did, the kernel complained, memory leaked, the module cannot be unloaded, or a counter is not
+zero after draining. `--kernel debug` has one CPU and every sanitizer; `debian` runs in QEMU, with the given number of
+CPUs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ busybox sh ./stress.sh
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """What to do."""
+    """Parameters of a test."""
 
     script: str
     variant: str = "debug"
@@ -69,7 +69,7 @@ class Wanted:
 
 
 def stress(kernel: Kernel, wanted: Wanted, folder: Path) -> tuple[Ended, list[str]]:
-    """Runs it in `folder`: how the guest ended, and every fault that was found."""
+    """Runs the test in `folder`; returns how the guest ended, and all faults."""
     in_qemu = kernel.machine != "um"
     box = tools.real("busybox", "busybox-static")
     settings = {
@@ -95,13 +95,13 @@ def stress(kernel: Kernel, wanted: Wanted, folder: Path) -> tuple[Ended, list[st
     if in_qemu:
         ended = qemu.boot(kernel, "{}", folder, program=init, cpus=wanted.cpus, timeout_s=wanted.timeout_s)
     else:
-        # In the host's time: in virtual time a flood without pauses would never let the clock move.
+        # In the host's time: in virtual time a flood without pauses would never let the clock advance.
         ended = boot(kernel, "{}", folder, program=init, virtual=False, timeout_s=wanted.timeout_s)
     return ended, faults(ended, folder)
 
 
 def faults(ended: Ended, folder: Path) -> list[str]:
-    """What went wrong, a line each."""
+    """Returns a message for each fault."""
     found = [ended.error] if ended.error else []
     found += _lines(folder / "faults")
     said = _lines(folder / "dmesg") or ended.console.splitlines()
@@ -125,7 +125,7 @@ def _lines(file: Path) -> list[str]:
 
 
 def with_modules(kernel: Kernel, places: list[Path]) -> Kernel:
-    """The kernel with these modules only: built from a folder with a Kbuild, or as they are."""
+    """Returns the kernel with these modules only, built from a folder with a Kbuild, or as given."""
     found: dict[str, Path] = {}
     for place in places:
         found |= modules.build(kernel, place) if place.is_dir() else {place.stem: place}
@@ -133,7 +133,7 @@ def with_modules(kernel: Kernel, places: list[Path]) -> Kernel:
 
 
 def main() -> int:
-    """Reads the command line; 0 if nothing was found, 1 if something was, 2 if it can't be done."""
+    """Reads the command line; returns 0 if there are no faults, 1 if there are, 2 if the test cannot run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("script", type=Path)
     parser.add_argument("--module", type=Path, action="append", default=[])

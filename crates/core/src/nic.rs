@@ -1,7 +1,7 @@
 //! The transmit side of a network card: a ring of descriptors, completions by interrupt, byte queue limits.
 //!
 //! Source: Linux `sch_generic.c` (who is asked when), `netdevice.h` (`netdev_sent_queue`, `netdev_completed_queue`) and the
-//! drivers' common scheme; kernel/guest/sojourn_link.c is the same as a device of Linux.
+//! drivers' common scheme; kernel/guest/link_device.c is the same as a device of Linux.
 //!
 //! A packet that the discipline has given away holds a descriptor until its completion is served. The discipline is asked
 //! as long as a descriptor is free and byte queue limits allow another object. The link sends from the ring in order. At the

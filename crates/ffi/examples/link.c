@@ -1,7 +1,5 @@
-/*
- * A link of 10 Mbit/s behind a discipline, for ten seconds, offered 12 Mbit/s by
- * one flow that does not react: what a test of a transport stack would begin with.
- */
+/* A link of 10 Mbit/s with a queue discipline, for ten seconds. One flow that does not react to
+ * congestion offers 12 Mbit/s. This is a starting point for tests of a transport stack. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -29,7 +27,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	for (uint64_t now = 0; now < 10000 * MS; now += MS) {
-		/* One packet each millisecond; its number is when it came. */
+		/* One packet per millisecond; its id is the time of arrival. */
 		sojourn_enqueue(qdisc, now, (struct sojourn_packet){ .id = now, .bytes = 1500, .flow = 7 }, dropped, &drops);
 		while (free_at <= now && sojourn_dequeue(qdisc, now, &packet, dropped, &drops)) {
 			waited += now - packet.id;

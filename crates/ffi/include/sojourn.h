@@ -8,34 +8,34 @@
 #include <stdint.h>
 
 /*
- A discipline with its packets.
+ A discipline and its packets.
  */
 struct sojourn_qdisc;
 
 /*
- A packet: what a discipline looks at, and a number by which the caller knows it.
+ A packet: the fields that a discipline reads, and an id for the caller.
  */
 struct sojourn_packet {
   /*
-   The caller's.
+   Chosen by the caller.
    */
   uint64_t id;
   /*
-   As the link counts them.
+   Length in bytes, as the link counts it.
    */
   uint32_t bytes;
   /*
-   A hash, the same for all packets of a flow.
+   Flow hash, equal for all packets of a flow.
    */
   uint32_t flow;
   /*
-   The two bits of the IP header: 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE. A mark sets it to 3.
+   The ECN field of the IP header: 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE. A mark sets it to 3.
    */
   uint8_t ecn;
 };
 
 /*
- Is told of each packet that is dropped, with the caller's `context` and a reason (see `sojourn_reason`).
+ Called for each packet that is dropped, with the caller's `context` and a reason (see `sojourn_reason`).
  */
 typedef void (*sojourn_dropped)(void *context, const struct sojourn_packet *packet, uint8_t reason);
 
@@ -44,9 +44,9 @@ extern "C" {
 #endif // __cplusplus
 
 /*
- Makes a discipline from a line of `tc` words, such as "codel limit 1000 target 5ms", before a link of `rate` bits per second
- whose full packets have `mtu` bytes. Its random numbers follow from `seed`. Null if the line is not understood: `error` (of
- `error_size` bytes, may be null) then says why.
+ Creates a discipline from a line as for `tc`, such as "codel limit 1000 target 5ms", in front of a link of `rate`
+ bits per second whose full packets have `mtu` bytes. `seed` initialises its random numbers. Returns null if the line
+ is invalid, with a message in `error` (`error_size` bytes; may be null).
 
  # Safety
  `line` is a string that ends with a zero byte; `error` has room for `error_size` bytes or is null.
@@ -67,10 +67,11 @@ struct sojourn_qdisc *sojourn_new(const char *line,
 void sojourn_free(struct sojourn_qdisc *qdisc);
 
 /*
- A packet arrives at `now` nanoseconds, no earlier than any time before. It, or others in its place, may be dropped.
+ Enqueues a packet at time `now` in nanoseconds, which must not decrease between calls. The packet, or others instead
+ of it, may be dropped.
 
  # Safety
- `qdisc` comes from `sojourn_new`, nobody else uses it meanwhile; `dropped` may be called with `context`.
+ `qdisc` comes from `sojourn_new` and is not used concurrently; `dropped` may be called with `context`.
  */
 void sojourn_enqueue(struct sojourn_qdisc *qdisc,
                      uint64_t now,
@@ -79,7 +80,8 @@ void sojourn_enqueue(struct sojourn_qdisc *qdisc,
                      void *context);
 
 /*
- The link asks for a packet at `now` nanoseconds. True if there is one, in `packet`. Asking an empty discipline counts too.
+ Dequeues a packet at time `now` in nanoseconds. Returns true and stores it in `packet` if there is one. Dequeues
+ from an empty discipline matter too.
 
  # Safety
  As for `sojourn_enqueue`; `packet` has room for one.
@@ -91,7 +93,8 @@ bool sojourn_dequeue(struct sojourn_qdisc *qdisc,
                      void *context);
 
 /*
- When to ask again after nothing came although packets wait, in nanoseconds; `UINT64_MAX`: never.
+ Returns the time in nanoseconds of the next dequeue, after one returned no packet although packets are queued;
+ `UINT64_MAX` means never.
 
  # Safety
  `qdisc` comes from `sojourn_new`.
@@ -99,7 +102,7 @@ bool sojourn_dequeue(struct sojourn_qdisc *qdisc,
 uint64_t sojourn_next_event(const struct sojourn_qdisc *qdisc);
 
 /*
- Packets that wait.
+ Returns the number of queued packets.
 
  # Safety
  `qdisc` comes from `sojourn_new`.
@@ -107,7 +110,7 @@ uint64_t sojourn_next_event(const struct sojourn_qdisc *qdisc);
 uint64_t sojourn_packets(const struct sojourn_qdisc *qdisc);
 
 /*
- Bytes that wait.
+ Returns the number of queued bytes.
 
  # Safety
  `qdisc` comes from `sojourn_new`.
@@ -115,7 +118,7 @@ uint64_t sojourn_packets(const struct sojourn_qdisc *qdisc);
 uint64_t sojourn_backlog(const struct sojourn_qdisc *qdisc);
 
 /*
- A reason in words, such as "codel" or "overlimit"; null for a number that is none.
+ Returns the name of a drop reason, such as "codel" or "overlimit"; null for an unknown number.
  */
 const char *sojourn_reason(uint8_t reason);
 

@@ -1,8 +1,8 @@
-//! core's queue disciplines for C: an AQM for the tests of a transport stack, in a header and a static library.
+//! Queue disciplines of core for C: an AQM for tests of a transport stack, as a header and a static library.
 //!
-//! A discipline never looks at a clock: each call says what time it is. What is dropped is told at once, by a function of
-//! the caller. `sojourn verify --library` asks any library that has these functions, so a discipline in C can be verified by
-//! giving it this header.
+//! A discipline never reads a clock: each call passes the time. Drops are reported at once, to a function of the
+//! caller. `sojourn verify --library` works with any library that has these functions, so that a discipline in C can be
+//! verified if it implements this header.
 #![allow(unsafe_code, reason = "C is on the other side")]
 
 use std::ffi::{CStr, c_char, c_void};
@@ -13,30 +13,30 @@ use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::qdisc::{AnyQdisc, Context, DropReason, Drops, Qdisc};
 use sojourn_core::units::{Rate, Span, Time};
 
-/// A packet: what a discipline looks at, and a number by which the caller knows it.
+/// A packet: the fields that a discipline reads, and an id for the caller.
 #[repr(C)]
 #[derive(Clone, Copy, Default, Debug)]
 pub struct sojourn_packet {
-    /// The caller's.
+    /// Chosen by the caller.
     pub id: u64,
-    /// As the link counts them.
+    /// Length in bytes, as the link counts it.
     pub bytes: u32,
-    /// A hash, the same for all packets of a flow.
+    /// Flow hash, equal for all packets of a flow.
     pub flow: u32,
-    /// The two bits of the IP header: 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE. A mark sets it to 3.
+    /// The ECN field of the IP header: 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE. A mark sets it to 3.
     pub ecn: u8,
 }
 
-/// A discipline with its packets.
+/// A discipline and its packets.
 #[allow(non_camel_case_types, reason = "a C name")]
 pub struct sojourn_qdisc(AnyQdisc<Held>);
 
-/// Is told of each packet that is dropped, with the caller's `context` and a reason (see `sojourn_reason`).
+/// Called for each packet that is dropped, with the caller's `context` and a reason (see `sojourn_reason`).
 #[allow(non_camel_case_types, reason = "a C name")]
 pub type sojourn_dropped =
     Option<unsafe extern "C" fn(context: *mut c_void, packet: *const sojourn_packet, reason: u8)>;
 
-/// A caller's packet inside a discipline.
+/// A packet of the caller inside a discipline.
 #[derive(Clone, Copy, Default)]
 struct Held {
     packet: sojourn_packet,
@@ -64,7 +64,7 @@ impl Packet for Held {
     }
 }
 
-/// Tells the caller of drops.
+/// Reports drops to the caller.
 struct Told {
     dropped: sojourn_dropped,
     context: *mut c_void,
@@ -73,15 +73,15 @@ struct Told {
 impl Drops<Held> for Told {
     fn dropped(&mut self, held: Held, reason: DropReason) {
         if let Some(dropped) = self.dropped {
-            // SAFETY: the caller gave the function together with its context; the packet lives for the call.
+            // SAFETY: the caller passed the function together with its context; the packet lives during the call.
             unsafe { dropped(self.context, &raw const held.packet, reason as u8) }
         }
     }
 }
 
-/// Makes a discipline from a line of `tc` words, such as "codel limit 1000 target 5ms", before a link of `rate` bits per second
-/// whose full packets have `mtu` bytes. Its random numbers follow from `seed`. Null if the line is not understood: `error` (of
-/// `error_size` bytes, may be null) then says why.
+/// Creates a discipline from a line as for `tc`, such as "codel limit 1000 target 5ms", in front of a link of `rate`
+/// bits per second whose full packets have `mtu` bytes. `seed` initialises its random numbers. Returns null if the line
+/// is invalid, with a message in `error` (`error_size` bytes; may be null).
 ///
 /// # Safety
 /// `line` is a string that ends with a zero byte; `error` has room for `error_size` bytes or is null.
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn sojourn_new(
     let made = if line.is_null() {
         Err("no line: expected one such as codel limit 1000".to_owned())
     } else {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let line = unsafe { CStr::from_ptr(line) };
         line.to_str().map_err(|error| error.to_string()).and_then(|line| make(line, mtu, rate, seed))
     };
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn sojourn_new(
         Err(words) => {
             if !error.is_null() && error_size > 0 {
                 let length = words.len().min(error_size - 1);
-                // SAFETY: the caller's promise; `length` and a zero byte fit.
+                // SAFETY: guaranteed by the caller; `length` and a zero byte fit.
                 unsafe {
                     std::ptr::copy_nonoverlapping(words.as_ptr(), error.cast(), length);
                     *error.add(length) = 0;
@@ -124,7 +124,7 @@ fn make(line: &str, mtu: u32, rate: u64, seed: u64) -> Result<sojourn_qdisc, Str
     }
     let context = Context { mtu, overhead: 14, rate: Rate(rate), delay: Span::ZERO, skb: 0, seed };
     let qdisc = catch_unwind(AssertUnwindSafe(|| spec.build::<Held>(&context)))
-        .map_err(|_| format!("{line}: can't stand before this link"))?;
+        .map_err(|_| format!("{line}: cannot be used in front of this link"))?;
     if qdisc.bufferless() {
         return Err(format!("{line}: has no queue"));
     }
@@ -138,15 +138,16 @@ fn make(line: &str, mtu: u32, rate: u64, seed: u64) -> Result<sojourn_qdisc, Str
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sojourn_free(qdisc: *mut sojourn_qdisc) {
     if !qdisc.is_null() {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         drop(unsafe { Box::from_raw(qdisc) });
     }
 }
 
-/// A packet arrives at `now` nanoseconds, no earlier than any time before. It, or others in its place, may be dropped.
+/// Enqueues a packet at time `now` in nanoseconds, which must not decrease between calls. The packet, or others instead
+/// of it, may be dropped.
 ///
 /// # Safety
-/// `qdisc` comes from `sojourn_new`, nobody else uses it meanwhile; `dropped` may be called with `context`.
+/// `qdisc` comes from `sojourn_new` and is not used concurrently; `dropped` may be called with `context`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sojourn_enqueue(
     qdisc: *mut sojourn_qdisc,
@@ -155,12 +156,13 @@ pub unsafe extern "C" fn sojourn_enqueue(
     dropped: sojourn_dropped,
     context: *mut c_void,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let sojourn_qdisc(qdisc) = unsafe { &mut *qdisc };
     qdisc.enqueue(Time(now), Held { packet, enqueue_time: Time(now) }, &mut Told { dropped, context });
 }
 
-/// The link asks for a packet at `now` nanoseconds. True if there is one, in `packet`. Asking an empty discipline counts too.
+/// Dequeues a packet at time `now` in nanoseconds. Returns true and stores it in `packet` if there is one. Dequeues
+/// from an empty discipline matter too.
 ///
 /// # Safety
 /// As for `sojourn_enqueue`; `packet` has room for one.
@@ -172,48 +174,49 @@ pub unsafe extern "C" fn sojourn_dequeue(
     dropped: sojourn_dropped,
     context: *mut c_void,
 ) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let sojourn_qdisc(qdisc) = unsafe { &mut *qdisc };
     let Some(held) = qdisc.dequeue(Time(now), &mut Told { dropped, context }) else { return false };
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { packet.write(held.packet) };
     true
 }
 
-/// When to ask again after nothing came although packets wait, in nanoseconds; `UINT64_MAX`: never.
+/// Returns the time in nanoseconds of the next dequeue, after one returned no packet although packets are queued;
+/// `UINT64_MAX` means never.
 ///
 /// # Safety
 /// `qdisc` comes from `sojourn_new`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sojourn_next_event(qdisc: *const sojourn_qdisc) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let sojourn_qdisc(qdisc) = unsafe { &*qdisc };
     qdisc.next_event().0
 }
 
-/// Packets that wait.
+/// Returns the number of queued packets.
 ///
 /// # Safety
 /// `qdisc` comes from `sojourn_new`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sojourn_packets(qdisc: *const sojourn_qdisc) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let sojourn_qdisc(qdisc) = unsafe { &*qdisc };
     qdisc.packets() as u64
 }
 
-/// Bytes that wait.
+/// Returns the number of queued bytes.
 ///
 /// # Safety
 /// `qdisc` comes from `sojourn_new`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sojourn_backlog(qdisc: *const sojourn_qdisc) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let sojourn_qdisc(qdisc) = unsafe { &*qdisc };
     qdisc.backlog()
 }
 
-/// A reason in words, such as "codel" or "overlimit"; null for a number that is none.
+/// Returns the name of a drop reason, such as "codel" or "overlimit"; null for an unknown number.
 #[unsafe(no_mangle)]
 pub extern "C" fn sojourn_reason(reason: u8) -> *const c_char {
     let words: &[&CStr] = &[
@@ -240,7 +243,7 @@ mod tests {
     #[test]
     fn a_reason_has_the_name_that_files_have() {
         for reason in DropReason::ALL {
-            // SAFETY: a string of ours.
+            // SAFETY: the string is static.
             let word = unsafe { CStr::from_ptr(sojourn_reason(reason as u8)) };
             assert_eq!(word.to_str(), Ok(reason.name()));
         }
@@ -250,7 +253,7 @@ mod tests {
     #[test]
     fn a_line_that_is_not_understood_is_said_in_the_room_there_is() {
         let mut room = [1u8; 12];
-        // SAFETY: a string, and room for twelve bytes.
+        // SAFETY: a valid string, and room for twelve bytes.
         let made =
             unsafe { sojourn_new(c"coddle".as_ptr(), 1514, 1, 1, room.as_mut_ptr().cast::<c_char>(), room.len()) };
         assert!(made.is_null());

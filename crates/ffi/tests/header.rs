@@ -1,8 +1,8 @@
-//! include/sojourn.h is what the library says.
+//! include/sojourn.h matches the library.
 
 use std::path::Path;
 
-/// With `SOJOURN_WRITE` in the environment the header is written anew.
+/// With `SOJOURN_WRITE` in the environment, the header is written anew.
 #[test]
 fn the_header_is_generated_from_the_library() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));

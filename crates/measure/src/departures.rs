@@ -1,5 +1,5 @@
-//! What leaves a link: sojourn, bytes, marks, busy time. Its clock is the end of transmissions, which may be known, and
-//! told, before it has come.
+//! The departure meter of a link: sojourn times, bytes, marks and busy time. It advances with the ends of
+//! transmissions, which a caller may report ahead of time once they are certain.
 
 use sojourn_core::units::{Span, Time};
 
@@ -7,21 +7,22 @@ use crate::histogram::Histogram;
 use crate::link::LinkSetup;
 use crate::slices::{Slices, Windows};
 
-/// What left within one slice or bin. In this order of fields no two neighbours are added to at once: else compilers
-/// gather them into a vector and scatter them again, which costs more than two additions.
+/// Totals of the departures within one slice or bin. The fields are ordered so that no two neighbours are updated at
+/// the same time: compilers would merge such updates into vector gathers and scatters, which cost more than two
+/// additions.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Tally {
     pub packets: u64,
-    /// Least sojourn in nanoseconds.
+    /// Smallest sojourn time, in nanoseconds.
     pub min: u64,
     pub bytes: u64,
-    /// Greatest sojourn.
+    /// Largest sojourn time, in nanoseconds.
     pub max: u64,
-    /// Nanoseconds in transmission.
+    /// Transmission time, in nanoseconds.
     pub busy: u64,
     pub marks: u64,
-    /// Sum of sojourns.
+    /// Sum of the sojourn times, in nanoseconds.
     pub sum: u64,
 }
 
@@ -43,7 +44,7 @@ impl Tally {
     }
 }
 
-/// What left within one window.
+/// Departures within one window.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct DepartureWindow {
     pub sojourn: Histogram,
@@ -51,11 +52,11 @@ pub(crate) struct DepartureWindow {
     pub bytes: u64,
     pub marks: u64,
     pub busy: u64,
-    /// Bytes offered and used by the opportunities of a trace-driven link.
+    /// Bytes offered and bytes used by the delivery opportunities of a trace-driven link.
     pub offered: Option<(u64, u64)>,
 }
 
-/// The meter of everything that leaves.
+/// Meter of all departures from a link.
 #[derive(Clone, Debug)]
 pub(crate) struct Departures {
     slices: Slices,
@@ -103,7 +104,7 @@ impl Departures {
         }
     }
 
-    /// Packets and bytes reported so far, transmissions that end after the run included.
+    /// Packets and bytes reported so far, including transmissions that end after the run.
     pub fn all(&self) -> (u64, u64) {
         (self.ended.0 + self.slice.packets, self.ended.1 + self.slice.bytes)
     }
@@ -118,8 +119,8 @@ impl Departures {
         *taken += u64::from(used);
     }
 
-    /// Ends every slice up to `end`, each with its part of the transmission that began at `start`; says where the part
-    /// in the slice of `end` begins.
+    /// Closes every slice up to `end` and gives each its share of the transmission that began at `start`. Returns the
+    /// start of the share that falls into the slice of `end`.
     #[cold]
     #[inline(never)]
     pub fn cross(&mut self, start: u64, end: u64) -> u64 {

@@ -1,35 +1,36 @@
-//! The summaries of histograms that reports carry.
+//! Summaries of histograms, as reports print them.
 
 use serde::Serialize;
 
 use crate::histogram::{Cell, Histogram};
 
-/// Nanoseconds in a millisecond: the unit of `…_ms`.
+/// Nanoseconds per millisecond: the unit of `…_ms`.
 pub const MS: f64 = 1e6;
-/// Nanoseconds in a second: the unit of `…_s`.
+/// Nanoseconds per second: the unit of `…_s`.
 pub const S: f64 = 1e9;
-/// The unit of plain numbers.
+/// The unit of dimensionless numbers.
 pub const ONE: f64 = 1.0;
 
-/// A distribution as every report gives it. A missing one (no samples) is `None`, in JSON `null`.
+/// Summary of a distribution, in the shape that every report uses. Without samples there is no distribution: `None`, in
+/// JSON `null`.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Distribution {
     /// The mean, from the exact sum.
     pub mean: f64,
     /// The median.
     pub p50: f64,
-    /// 75 % do not exceed it.
+    /// The 75th percentile.
     pub p75: f64,
-    /// 95 % do not exceed it.
+    /// The 95th percentile.
     pub p95: f64,
-    /// 99 % do not exceed it.
+    /// The 99th percentile.
     pub p99: f64,
-    /// The greatest value, exact.
+    /// The largest value, exact.
     pub max: f64,
 }
 
 impl Distribution {
-    /// Of a histogram, its values divided by `unit`; `None` without samples.
+    /// Summarises a histogram, dividing its values by `unit`; `None` without samples.
     pub fn of<const BITS: u32, C: Cell>(histogram: &Histogram<BITS, C>, unit: f64) -> Option<Distribution> {
         if histogram.is_empty() {
             return None;
@@ -39,26 +40,26 @@ impl Distribution {
     }
 }
 
-/// The standing queue: percentiles over time of the least queue delay of the past longest base RTT.
+/// The standing queue: percentiles over time of the smallest queue delay within the past longest base RTT.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Standing {
-    /// In a tenth of the time it is at most this.
+    /// The 10th percentile over time.
     pub p10: f64,
     /// The median over time: *the* standing queue.
     pub p50: f64,
-    /// In nine tenths of the time it is at most this.
+    /// The 90th percentile over time.
     pub p90: f64,
 }
 
 impl Standing {
-    /// Of a histogram weighted by time, its values divided by `unit`; `None` without samples.
+    /// Summarises a histogram weighted by time, dividing its values by `unit`; `None` without samples.
     pub fn of<const BITS: u32, C: Cell>(histogram: &Histogram<BITS, C>, unit: f64) -> Option<Standing> {
         let [p10, p50, p90] = histogram.quantiles([0.1, 0.5, 0.9]).map(|value| value / unit);
         (!histogram.is_empty()).then_some(Standing { p10, p50, p90 })
     }
 }
 
-/// A quotient, or `None` where there is nothing to divide by.
+/// `part / whole`, or `None` if `whole` is zero.
 pub(crate) fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }

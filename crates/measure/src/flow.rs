@@ -1,4 +1,4 @@
-//! The meter of one row of the result's `flows`: a flow, or a kind with many short connections.
+//! Meter of one row of the report's `flows`: one flow, or all connections of a kind with many short ones.
 
 use sojourn_core::cache::Cache;
 use sojourn_core::units::{Span, Time};
@@ -11,7 +11,7 @@ use crate::slices::{Phase, bin_width};
 use crate::stream::{Heard, StreamMeter, StreamSetup};
 use crate::video::{VideoWindow, Watched};
 
-/// What a flow's meter must know beforehand.
+/// Configuration of a flow's meter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FlowSetup {
     /// `bulk0`, `web0`, …
@@ -20,24 +20,25 @@ pub struct FlowSetup {
     pub kind: &'static str,
     /// Congestion control, as in the scenario file; empty for flows without one.
     pub cc: String,
-    /// The measuring window [start, end); not empty.
+    /// The measuring window [start, end), never empty.
     pub measure: (Time, Time),
-    /// The end of the run: nothing counts at or after it.
+    /// The end of the run. Events at or after it are not counted.
     pub end: Time,
-    /// The greatest number of bins of the series; 0 for none.
+    /// Upper bound on the number of bins of the series; 0 for no series.
     pub bins: u32,
-    /// Whether to keep samples of the sender's state, at most one a bin.
+    /// Whether to keep samples of the sender's state, at most one per bin.
     pub state: bool,
-    /// For a stream of datagrams.
+    /// Set for a stream of datagrams.
     pub stream: Option<StreamSetup>,
-    /// For a test of responsiveness: how long its intervals last.
+    /// Set for a responsiveness test: the length of its intervals.
     pub intervals: Option<Span>,
 }
 
-/// Round-trip times: no more than 0.8 %, and a byte a bin, as there may be thousands of flows.
+/// Histogram of round-trip times, with a relative error of at most 0.8 % and one byte per bin, as there may be
+/// thousands of flows.
 pub type Rtts = Histogram<7, u8>;
 
-/// What changed often within one window.
+/// Counters that change with nearly every ACK, within one window.
 #[derive(Clone, Default, Debug)]
 #[repr(C)]
 struct Traffic {
@@ -46,20 +47,20 @@ struct Traffic {
     packets: u64,
 }
 
-/// The windows that are over.
+/// Counters of the windows that have ended.
 #[derive(Clone, Default, Debug)]
 struct Past {
     startup: Option<Box<Traffic>>,
     main: Option<Box<Traffic>>,
 }
 
-/// The unit of slowdowns.
+/// Slowdowns are counted in thousandths.
 const THOUSANDTHS: f64 = 1000.0;
 
-/// What changed seldom within one window.
+/// Counters that change rarely, within one window.
 #[derive(Clone, Default, Debug)]
 struct Events {
-    /// Made by the first of them: most flows of a crowd have none.
+    /// Allocated by the first transfer: most flows of a large group never have one.
     transfers: Option<Box<Transfers>>,
     started: u64,
     completed: u64,
@@ -67,7 +68,7 @@ struct Events {
     drops: u64,
 }
 
-/// What came to its end within one window.
+/// Transfers that finished within one window.
 #[derive(Clone, Default, Debug)]
 struct Transfers {
     fct: Histogram,
@@ -82,12 +83,12 @@ impl Events {
     }
 }
 
-/// What only some rows have.
+/// State that only some kinds of rows have.
 #[derive(Clone, Default, Debug)]
 struct Special {
-    /// Of a stream of datagrams.
+    /// Set for a stream of datagrams.
     stream: Option<StreamMeter>,
-    /// The intervals of a test of responsiveness, the last not over yet.
+    /// The intervals of a responsiveness test; the last one is still open.
     intervals: Option<Vec<Interval>>,
 }
 
@@ -95,23 +96,24 @@ struct Special {
 #[derive(Clone, Default, Debug)]
 struct States {
     kept: Vec<FlowState>,
-    /// When the next one is due.
+    /// Earliest time of the next sample, in nanoseconds.
     next: u64,
 }
 
-/// The meter of one row. What every ACK touches comes first: of a crowd's meters two lines of a cache are looked at, not five.
+/// The meter of one row. The fields that every ACK touches come first: with many flows, an ACK then touches two cache
+/// lines of the meter instead of five.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct FlowMeter {
     traffic: Traffic,
-    /// When the next window or bin begins.
+    /// Start of the next window or bin, in nanoseconds.
     next: u64,
     bin: usize,
     acked_bytes: Box<[u64]>,
     measure: (Time, Time),
     main: Events,
     startup: Option<Box<Events>>,
-    /// The window under way, and its end; the series has a cursor of its own, which jumps over bins in which nothing happened.
+    /// The current window and its end. The series has a separate cursor, which skips bins without events.
     phase: Phase,
     phase_end: u64,
     bin_width: u64,
@@ -122,7 +124,7 @@ pub struct FlowMeter {
 }
 
 impl FlowMeter {
-    /// At time zero.
+    /// Creates a meter at time zero.
     pub fn new(setup: &FlowSetup) -> FlowMeter {
         let bin_width = bin_width(setup.end, setup.bins);
         let bins = if setup.bins == 0 { 0 } else { setup.end.0.div_ceil(bin_width) as usize };
@@ -149,7 +151,7 @@ impl FlowMeter {
         }
     }
 
-    /// Fetches what an ACK will touch; `repairs`: one after which something may be sent again.
+    /// Prefetches the state that an ACK will touch. `repairs` is true if the ACK may trigger retransmissions.
     #[inline]
     pub fn warm(&self, repairs: bool, cache: &impl Cache) {
         cache.fetch(&self.traffic);
@@ -159,21 +161,21 @@ impl FlowMeter {
         }
     }
 
-    /// The same of what lies behind that, for a sample of this RTT.
+    /// Prefetches the histogram bin that an RTT sample of `rtt` will touch.
     #[inline]
     pub fn warm_rtt(&self, rtt: Span, cache: &impl Cache) {
         self.traffic.rtt.warm(rtt.0, cache);
     }
 
-    /// The sender took an RTT sample. Like `acked` and `sent`, in order of time.
+    /// Records an RTT sample of the sender. Like `acked` and `sent`, calls must come in order of time.
     #[inline]
     pub fn rtt(&mut self, now: Time, rtt: Span) {
         self.reach(now);
         self.traffic.rtt.add(rtt.0);
     }
 
-    /// What an ACK brought: payload acknowledged, an RTT sample, and so many packets sent in answer. One call for
-    /// [`FlowMeter::acked`], [`FlowMeter::rtt`] and [`FlowMeter::sent`].
+    /// Records the effects of one ACK: newly acknowledged payload in bytes, an RTT sample, and the number of packets
+    /// sent in response. Equivalent to [`FlowMeter::acked`], [`FlowMeter::rtt`] and [`FlowMeter::sent`] in one call.
     #[inline(always)]
     pub fn round(&mut self, now: Time, payload: u64, rtt: Option<Span>, packets: u64) {
         self.reach(now);
@@ -187,7 +189,7 @@ impl FlowMeter {
         }
     }
 
-    /// An ACK acknowledged so many bytes of payload for the first time.
+    /// Records `payload` bytes that an ACK acknowledged for the first time.
     #[inline]
     pub fn acked(&mut self, now: Time, payload: u64) {
         self.reach(now);
@@ -197,14 +199,15 @@ impl FlowMeter {
         }
     }
 
-    /// So many packets left the sender (retransmissions and SYNs too).
+    /// Records that `packets` packets left the sender, including retransmissions and SYNs.
     #[inline]
     pub fn sent(&mut self, now: Time, packets: u64) {
         self.reach(now);
         self.traffic.packets += packets;
     }
 
-    /// The next datagram of a stream left the sender; they are numbered from zero. In order of time.
+    /// Records that the next datagram of a stream left the sender. Datagrams are numbered from zero; calls must come in
+    /// order of time.
     pub fn sent_datagram(&mut self, now: Time) {
         self.sent(now, 1);
         if let Some(stream) = self.stream() {
@@ -212,7 +215,8 @@ impl FlowMeter {
         }
     }
 
-    /// Datagram `number`, sent at `sent`, reached its receiver. In order of these times, whatever else is told before.
+    /// Records that datagram `number`, sent at `sent`, reached its receiver. Calls must come in order of arrival; they
+    /// need no order relative to other events.
     pub fn received_datagram(&mut self, now: Time, sent: Time, number: u32) {
         let Some(payload) = self.stream().and_then(|stream| stream.received(now, sent, number)) else { return };
         let bin = usize::try_from(now.0 / self.bin_width).unwrap_or(usize::MAX);
@@ -221,7 +225,8 @@ impl FlowMeter {
         }
     }
 
-    /// The packet that left was a retransmission. This and what follows need not be told in order of time.
+    /// Records that the packet just sent was a retransmission. Calls of this function and of the following ones need
+    /// not be in order of time.
     #[inline]
     pub fn retransmit(&mut self, now: Time) {
         if let Some(events) = self.events(now) {
@@ -229,7 +234,7 @@ impl FlowMeter {
         }
     }
 
-    /// A queue dropped one of the packets that the sender sent.
+    /// Records that a queue dropped one of the sender's packets.
     #[inline]
     pub fn dropped(&mut self, now: Time) {
         if let Some(events) = self.events(now) {
@@ -240,14 +245,15 @@ impl FlowMeter {
         }
     }
 
-    /// A transfer started.
+    /// Records the start of a transfer.
     pub fn started(&mut self, now: Time) {
         if let Some(events) = self.events(now) {
             events.started += 1;
         }
     }
 
-    /// A transfer's last byte reached the receiver, `fct` after its first SYN; on an empty path it would have been `ideal`.
+    /// Records that a transfer's last byte reached the receiver, `fct` after its first SYN. `ideal` is the completion
+    /// time on an empty path.
     pub fn completed(&mut self, now: Time, fct: Span, ideal: Span) {
         if let Some(events) = self.events(now) {
             events.completed += 1;
@@ -257,21 +263,22 @@ impl FlowMeter {
         }
     }
 
-    /// A page's last byte reached the reader, so long after the page's first SYN.
+    /// Records that a page's last byte reached the client, `time` after the page's first SYN.
     pub fn loaded(&mut self, now: Time, time: Span) {
         if let Some(events) = self.events(now) {
             events.transfers().pages.add(time.0);
         }
     }
 
-    /// A probe of a test of responsiveness came home after so long. In order of time, like [`FlowMeter::interval`].
+    /// Records that a probe of a responsiveness test completed after `took`. Calls must come in order of time, like
+    /// those of [`FlowMeter::interval`].
     pub fn probed(&mut self, what: Timed, took: Span) {
         if let Some(interval) = self.intervals().and_then(|intervals| intervals.last_mut()) {
             interval.add(what, took);
         }
     }
 
-    /// An interval of such a test is over, in which its load moved so many bytes.
+    /// Records the end of an interval of such a test, in which the load-generating connections moved `bytes` bytes.
     pub fn interval(&mut self, bytes: u64) {
         let Some(intervals) = self.intervals() else { return };
         if let Some(interval) = intervals.last_mut() {
@@ -280,14 +287,15 @@ impl FlowMeter {
         intervals.push(Interval::default());
     }
 
-    /// What the viewer of a video saw.
+    /// Records an event of a video's playback.
     pub fn watched(&mut self, now: Time, seen: Seen) {
         if let Some(events) = self.events(now) {
             events.transfers().watched.add(seen);
         }
     }
 
-    /// The sender's window and flight in segments and its smoothed RTT; kept if the setup asks, once a bin at most.
+    /// Records the sender's congestion window and flight in segments and its smoothed RTT, if the setup asks for
+    /// samples; keeps at most one per bin.
     #[inline]
     pub fn state(&mut self, now: Time, cwnd: u32, srtt: Span, inflight: u32, window: Option<u32>) {
         if let Some(states) = &mut self.states
@@ -306,7 +314,7 @@ impl FlowMeter {
         self.special.as_mut()?.intervals.as_mut()
     }
 
-    /// The window's events, if `now` lies in one.
+    /// Returns the counters of the window in which `now` lies, if it lies in one.
     #[inline]
     fn events(&mut self, now: Time) -> Option<&mut Events> {
         let (start, end) = self.measure;
@@ -345,14 +353,14 @@ impl FlowMeter {
         }
     }
 
-    /// The report at the end of the run of the row that was set up so; `unfinished` transfers had begun and were not complete
-    /// then.
+    /// Returns the report at the end of the run. `setup` is the one that the meter was created with; `unfinished`
+    /// counts transfers that had started but not completed by then.
     pub fn finish(mut self, setup: FlowSetup, unfinished: u64) -> FlowReport {
         self.cross(self.end.0);
         let (a, b) = self.measure;
         let Special { stream, intervals } = self.special.map(|special| *special).unwrap_or_default();
         let heard = |main: bool| stream.as_ref().map(|stream| stream.heard(main));
-        // The test is judged as a whole, wherever the window lies.
+        // The test is judged as a whole, independently of the measuring window.
         let rpm = setup.intervals.zip(intervals).map(|(length, mut intervals)| {
             intervals.pop();
             Box::new(judge(&intervals, length))
@@ -371,7 +379,7 @@ impl FlowMeter {
     }
 }
 
-/// All that a flow's meter found.
+/// The complete result of a flow's meter.
 #[derive(Clone, Debug)]
 pub struct FlowReport {
     /// The row's name.
@@ -380,14 +388,15 @@ pub struct FlowReport {
     pub main: FlowWindow,
     /// Start-up; `None` when measuring starts at zero.
     pub startup: Option<Box<FlowWindow>>,
-    /// Over the whole run.
+    /// Series over the whole run.
     pub series: FlowSeries,
     /// RTT samples in the measuring window, in nanoseconds.
     pub rtt: Rtts,
 }
 
 impl FlowReport {
-    /// The distribution function of the RTT in the measuring window: milliseconds, fraction of the samples.
+    /// Returns the cumulative distribution of the RTT in the measuring window: milliseconds, and the fraction of
+    /// samples up to each value.
     pub fn rtt_cdf(&self) -> (Vec<f64>, Vec<f64>) {
         self.rtt.cdf().into_iter().map(|(value, fraction)| (value / MS, fraction)).unzip()
     }
@@ -400,40 +409,43 @@ pub struct FlowWindow {
     pub name: String,
     /// `bulk`, `web`, …
     pub kind: &'static str,
-    /// Congestion control; none where there is no TCP.
+    /// Congestion control; `None` without TCP.
     pub cc: Option<String>,
-    /// Payload acknowledged once in the window over the window's length, also for flows active in part of it; of datagrams
-    /// the payload received once.
+    /// Goodput in Mbit/s: payload acknowledged for the first time within the window, divided by the window's length,
+    /// also for flows that were active only for a part of it. For datagrams, payload received for the first time.
     pub goodput_mbit: Option<f64>,
-    /// The sender's samples.
+    /// RTT samples of the sender, in milliseconds.
     pub rtt_ms: Option<Distribution>,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmits: u64,
-    /// Transfers completed in the window: first SYN to last byte at the receiver.
+    /// Flow completion time in seconds, from the first SYN to the last byte at the receiver, of the transfers completed
+    /// in the window.
     pub fct_s: Option<Box<Distribution>>,
     /// Packets that left the sender.
     pub packets: u64,
-    /// How many of the row's packets queues dropped.
+    /// Packets of the row that queues dropped.
     pub drops: u64,
     /// Transfers completed in the window.
     pub completed: u64,
-    /// Transfers started but not completed at the window's end.
+    /// Transfers started but not completed by the end of the window.
     pub unfinished: u64,
-    /// The share of the datagrams sent in the window that was lost. Datagrams that may still arrive at the end are not counted.
+    /// Fraction of the datagrams sent in the window that were lost. Datagrams that may still arrive when the run ends
+    /// are not counted.
     pub loss_ratio: Option<f64>,
-    /// One-way delay of the datagrams sent in the window, from the sender's application to the receiver's.
+    /// One-way delay of the datagrams sent in the window, in milliseconds, from the sending application to the
+    /// receiving one.
     pub delay_ms: Option<Box<Distribution>>,
-    /// By how much these delays exceed the least of them: packet delay variation (RFC 5481 §4.2).
+    /// Packet delay variation (RFC 5481 §4.2) in milliseconds: one-way delay minus the smallest one.
     pub jitter_ms: Option<Box<Distribution>>,
-    /// Mean opinion score of speech, from 1 to 4.5 (see [`crate::voice`]).
+    /// Mean opinion score of speech, between 1 and 4.5 (see [`crate::voice`]).
     pub mos: Option<f64>,
-    /// Completion times over those of an empty path ([`sojourn_model::workload::ideal`]).
+    /// Completion times divided by those of an empty path ([`sojourn_model::workload::ideal`]).
     pub slowdown: Option<Box<Distribution>>,
-    /// Of web pages: first SYN to the last byte of the last object.
+    /// Page load time in seconds, from the first SYN to the last byte of the last object.
     pub page_load_s: Option<Box<Distribution>>,
-    /// Of a video; none if nothing of it came in the window.
+    /// Playback of a video; `None` if no segment of it arrived in the window.
     pub video: Option<Box<VideoWindow>>,
-    /// Of a test of responsiveness, all of it whatever the window; none in start-up.
+    /// Result of a responsiveness test over the whole run, independent of the window; `None` in start-up.
     pub rpm: Option<Box<Responsiveness>>,
 }
 
@@ -473,21 +485,21 @@ impl FlowWindow {
     }
 }
 
-/// A flow over the whole run.
+/// Series of a flow over the whole run.
 #[derive(Clone, Default, Debug)]
 pub struct FlowSeries {
-    /// Nanoseconds that a bin lasts; 0 without a series.
+    /// Length of a bin; 0 without a series.
     pub bin_width: Span,
-    /// Payload acknowledged in each bin.
+    /// Payload bytes acknowledged in each bin.
     pub acked_bytes: Vec<u64>,
-    /// Samples of the sender's state, if asked for: at most one a bin.
+    /// Samples of the sender's state, at most one per bin; empty unless requested.
     pub states: Vec<FlowState>,
 }
 
-/// The sender's state at a moment.
+/// The sender's state at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowState {
-    /// When.
+    /// Time of the sample.
     pub time: Time,
     /// Congestion window in segments.
     pub cwnd: u32,
@@ -495,18 +507,18 @@ pub struct FlowState {
     pub srtt: Span,
     /// Segments in flight.
     pub inflight: u32,
-    /// The receiver's window in segments, as the sender knows it; none: without bound, or not known.
+    /// The receiver's advertised window in segments, as the sender knows it; `None` if it is unlimited or unknown.
     pub window: Option<u32>,
 }
 
 impl FlowSeries {
-    /// Every column with one value a bin, by name.
+    /// Returns every column that has one value per bin, by name.
     pub fn columns(&self) -> Vec<(&'static str, Vec<f64>)> {
         let times = (0..self.acked_bytes.len()).map(|i| (i as u64 * self.bin_width.0) as f64 / S).collect();
         vec![("time_s", times), ("acked_bytes", self.acked_bytes.iter().map(|&bytes| bytes as f64).collect())]
     }
 
-    /// Every column of the sender's state, by name; empty if it was not asked for.
+    /// Returns every column of the sender's state, by name; empty unless requested.
     pub fn state_columns(&self) -> Vec<(&'static str, Vec<f64>)> {
         let of = |column: fn(&FlowState) -> f64| self.states.iter().map(column).collect();
         let mut columns = vec![
@@ -603,7 +615,7 @@ mod tests {
         let mut meter = FlowMeter::new(&setup((100, 200), 200, 0));
         meter.started(Time(10));
         meter.started(Time(20));
-        meter.completed(Time(110), Span(90), Span(60)); // known at 90, as the way to the receiver is fixed
+        meter.completed(Time(110), Span(90), Span(60)); // reported at 90, as the delay to the receiver is fixed
         meter.acked(Time(95), 1000);
         let report = meter.finish(setup((100, 200), 200, 0), 1);
         let startup = report.startup.expect("measuring starts late");

@@ -2,13 +2,14 @@
 
 use sojourn_core::cache::Cache;
 
-/// What holds the lower bits of a bin's weight: small where histograms are many and samples few.
+/// Storage for the low bits of a bin's weight. Small cells save memory when there are many histograms with few samples
+/// each.
 pub trait Cell: Copy + Default {
-    /// How many bits it has.
+    /// Number of bits in a cell.
     const BITS: u32;
-    /// The lowest bits of a number.
+    /// The low bits of a number.
     fn low(number: u64) -> Self;
-    /// What it holds.
+    /// The stored value.
     fn get(self) -> u64;
 }
 
@@ -36,15 +37,15 @@ impl Cell for u32 {
     }
 }
 
-/// A histogram of integers in bins of relative width 2^-BITS; below 2^(BITS+1) every integer has its own bin.
+/// A histogram of integers with bins of relative width 2^-BITS; below 2^(BITS+1) every integer has a bin of its own.
 ///
-/// Weights, sum, least and greatest value are exact. Memory covers what lies between the least and the greatest value only,
-/// in eighths of octaves: a cell a bin, and eight bytes more once a bin's weight has outgrown its cell.
+/// Weights, sum, minimum and maximum are exact. Only the range between minimum and maximum takes memory, in steps of an
+/// eighth of an octave: one cell per bin, and eight more bytes per bin once the first weight overflows its cell.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Histogram<const BITS: u32 = 9, C: Cell = u32> {
-    /// The lower bits of the weights.
+    /// The low bits of each weight.
     bins: Box<[C]>,
-    /// The upper bits; empty until one is needed.
+    /// The high bits of each weight; empty until one is needed.
     carries: Box<[u64]>,
     /// The index of `bins[0]`.
     first: usize,
@@ -60,17 +61,17 @@ impl<const BITS: u32, C: Cell> Default for Histogram<BITS, C> {
 }
 
 impl<const BITS: u32, C: Cell> Histogram<BITS, C> {
-    /// Bins that are made at once: an eighth of an octave.
+    /// Bins are allocated in units of this many: an eighth of an octave.
     const GRAIN: usize = 1 << (BITS - 3);
 
-    /// The bin of a value: its leading BITS+1 bits, counted on from octave to octave.
+    /// The index of a value's bin: its leading BITS+1 bits, numbered consecutively across octaves.
     #[inline]
     const fn index(value: u64) -> usize {
         let shift = (63 ^ (value | 1 << BITS).leading_zeros()) - BITS;
         ((shift as usize) << BITS) + (value >> shift) as usize
     }
 
-    /// The least and the greatest value of a bin.
+    /// The smallest and the largest value of a bin.
     const fn edges(index: usize) -> (u64, u64) {
         let shift = (index >> BITS).saturating_sub(1);
         let low = ((index - (shift << BITS)) as u64) << shift;
@@ -90,7 +91,7 @@ impl<const BITS: u32, C: Cell> Histogram<BITS, C> {
         }
     }
 
-    /// Fetches the bin that a sample will fall into.
+    /// Prefetches the bin that a sample of `value` will fall into.
     #[inline]
     pub fn warm(&self, value: u64, cache: &impl Cache) {
         if let Some(bin) = self.bins.get(Self::index(value).wrapping_sub(self.first)) {
@@ -98,7 +99,7 @@ impl<const BITS: u32, C: Cell> Histogram<BITS, C> {
         }
     }
 
-    /// Adds a value of some weight, such as the time for which it was held. A weight of zero leaves no trace.
+    /// Adds a value with a weight, such as the time for which it was held. A weight of zero has no effect.
     #[inline]
     pub fn add_weighted(&mut self, value: u64, weight: u64) {
         if weight == 0 {
@@ -110,7 +111,7 @@ impl<const BITS: u32, C: Cell> Histogram<BITS, C> {
         self.max = self.max.max(value);
     }
 
-    /// Counts a sample whose sum and extremes the caller keeps and hands to [`Histogram::note`] later.
+    /// Counts a sample. The caller accumulates the sum and the extremes and passes them to [`Histogram::note`] later.
     #[inline]
     pub(crate) fn count_only(&mut self, value: u64, weight: u64) {
         let slot = Self::index(value).wrapping_sub(self.first);
@@ -135,14 +136,14 @@ impl<const BITS: u32, C: Cell> Histogram<BITS, C> {
         self.carries[slot] += more;
     }
 
-    /// All weights with the index of their bin.
+    /// All weights with the index of their bins.
     fn weights(&self) -> impl Iterator<Item = (usize, u64)> {
         let upper = self.carries.iter().copied().chain(std::iter::repeat(0));
         let weights = self.bins.iter().zip(upper).map(|(&low, high)| high << C::BITS | low.get());
         (self.first..).zip(weights)
     }
 
-    /// Sum, least and greatest of samples that [`Histogram::count_only`] counted.
+    /// Adds the sum, minimum and maximum of samples counted by [`Histogram::count_only`].
     pub(crate) fn note(&mut self, sum: u64, min: u64, max: u64) {
         self.sum += u128::from(sum);
         self.min = self.min.min(min);
@@ -157,7 +158,7 @@ impl<const BITS: u32, C: Cell> Histogram<BITS, C> {
         self.count_only(value, weight);
     }
 
-    /// Makes room for all bins from index `low` to index `high`, and to the ends of their grains.
+    /// Allocates all bins from index `low` to index `high`, rounded outwards to whole units of [`Self::GRAIN`].
     fn cover(&mut self, low: usize, high: usize) {
         let (low, high) = (low & !(Self::GRAIN - 1), high | (Self::GRAIN - 1));
         let old = if self.bins.is_empty() { low } else { self.first };
@@ -171,7 +172,7 @@ impl<const BITS: u32, C: Cell> Histogram<BITS, C> {
         self.first = first;
     }
 
-    /// Adds all that another histogram holds.
+    /// Adds all samples of another histogram.
     pub fn merge(&mut self, other: &Self) {
         if other.bins.is_empty() {
             return;
@@ -185,7 +186,7 @@ impl<const BITS: u32, C: Cell> Histogram<BITS, C> {
         self.max = self.max.max(other.max);
     }
 
-    /// Whether there is no sample.
+    /// Whether the histogram has no samples.
     pub fn is_empty(&self) -> bool {
         self.min > self.max
     }
@@ -200,12 +201,12 @@ impl<const BITS: u32, C: Cell> Histogram<BITS, C> {
         self.sum
     }
 
-    /// The least value, exact; 0 without samples.
+    /// The smallest value, exact; 0 without samples.
     pub fn min(&self) -> u64 {
         if self.is_empty() { 0 } else { self.min }
     }
 
-    /// The greatest value, exact; 0 without samples.
+    /// The largest value, exact; 0 without samples.
     pub fn max(&self) -> u64 {
         self.max
     }
@@ -215,19 +216,19 @@ impl<const BITS: u32, C: Cell> Histogram<BITS, C> {
         if self.is_empty() { 0.0 } else { self.sum as f64 / self.count() as f64 }
     }
 
-    /// The value that a fraction `q` of the weight does not exceed; see [`Histogram::quantiles`].
+    /// The value that a fraction `q` of the weight does not exceed. See [`Histogram::quantiles`].
     pub fn quantile(&self, q: f64) -> f64 {
         self.quantiles([q])[0]
     }
 
-    /// The greatest value of the bin in which this quantile lies.
+    /// The largest value of the bin that contains this quantile.
     pub fn quantile_edge(&self, q: f64) -> f64 {
         self.cdf().into_iter().find(|&(_, share)| share >= q).map_or(self.max as f64, |(value, _)| value)
     }
 
-    /// Several quantiles, given in rising order: each is the least value up to which a fraction q of the weight lies,
-    /// interpolated within its bin and never outside of the least and greatest sample. The relative error is at most
-    /// 2^-BITS. 0 without samples.
+    /// Several quantiles, requested in rising order. A quantile is the smallest value up to which a fraction q of the
+    /// weight lies. It is interpolated within its bin and always lies between the smallest and the largest sample. The
+    /// relative error is at most 2^-BITS. 0 without samples.
     pub fn quantiles<const N: usize>(&self, qs: [f64; N]) -> [f64; N] {
         let total = self.count() as f64;
         let mut bins = self.weights().filter(|&(_, weight)| weight > 0);
@@ -263,7 +264,7 @@ impl<const BITS: u32, C: Cell> Histogram<BITS, C> {
         below / self.count() as f64
     }
 
-    /// The distribution function: for each bin that holds something, its greatest value and the fraction up to it.
+    /// The cumulative distribution: for each non-empty bin, its largest value and the fraction of the weight up to it.
     pub fn cdf(&self) -> Vec<(f64, f64)> {
         let total = self.count() as f64;
         let mut below = 0;
@@ -277,7 +278,7 @@ impl<const BITS: u32, C: Cell> Histogram<BITS, C> {
     }
 }
 
-/// `old` with zeros before and behind.
+/// Returns `old` with zeros before and after it.
 fn widened<T: Copy + Default>(old: &[T], before: usize, length: usize) -> Box<[T]> {
     let mut wide = vec![T::default(); length];
     wide[before..][..old.len()].copy_from_slice(old);
@@ -289,7 +290,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Values of every order of magnitude, with zeros, small ones and powers of two.
+    /// Values of all orders of magnitude, including zero, small ones and powers of two.
     fn any_value() -> impl Strategy<Value = u64> {
         prop_oneof![
             0u64..2000,
@@ -298,7 +299,7 @@ mod tests {
         ]
     }
 
-    /// The least value up to which a fraction `q` of the weight lies.
+    /// The smallest value up to which a fraction `q` of the weight lies.
     fn exact_quantile(sorted: &[(u64, u64)], q: f64) -> u64 {
         let rank = q * sorted.iter().map(|&(_, weight)| weight).sum::<u64>() as f64;
         let mut below = 0;

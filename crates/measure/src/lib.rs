@@ -1,13 +1,14 @@
-//! Every measure, defined once: for the simulator, the kernel, the live world and recomputed records alike.
+//! Every measure, defined once, for the simulator, the kernel, the live world and recomputed records alike.
 //!
-//! Meters are fed by packet events as they happen: a [`LinkMeter`] per queue and link, a [`FlowMeter`] per row of the
-//! result. Nothing is stored per packet: histograms with a fixed relative error, and a series with a fixed number of
-//! bins. Times are integer nanoseconds throughout; floats appear where a report is made.
+//! Meters consume packet events as they happen: there is a [`LinkMeter`] per queue and link, and a [`FlowMeter`] per
+//! row of the report. Meters store nothing per packet, only histograms with a fixed relative error and a series with a
+//! fixed number of bins. Times are integer nanoseconds throughout; floating point is used only in reports.
 //!
-//! **Windows.** The main window is `[measure.0, measure.1)`, start-up is `[0, measure.0)`; what happens later than
-//! `measure.1` is in the series only. A packet counts where its transmission ends.
+//! **Windows.** The main window is `[measure.0, measure.1)` and start-up is `[0, measure.0)`. Events after `measure.1`
+//! appear in the series only. A packet is counted in the window in which its transmission ends.
 //!
-//! **No samples** are `None` (`null`), never NaN; only the columns of a series, which plots read, have NaN for a gap.
+//! **No samples** are reported as `None` (`null`), never as NaN. Only columns of series, which are plotted, use NaN for
+//! a gap.
 #![forbid(unsafe_code)]
 
 mod departures;

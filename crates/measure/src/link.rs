@@ -1,4 +1,4 @@
-//! The meter of a queue and the link it feeds.
+//! Meter of a queue and the link that it feeds.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use sojourn_core::qdisc::DropReason;
@@ -11,38 +11,39 @@ use crate::oscillation;
 use crate::queue::{Queue, QueueWindow};
 use crate::slices::bin_width;
 
-/// What a link's meter must know beforehand.
+/// Configuration of a link's meter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LinkSetup {
     /// The key in the report: `bottleneck`, `bottleneck.reverse`, …
     pub name: String,
-    /// The measuring window [start, end); not empty.
+    /// The measuring window [start, end), never empty.
     pub measure: (Time, Time),
-    /// The end of the run: nothing counts at or after it.
+    /// The end of the run. Events at or after it are not counted.
     pub end: Time,
-    /// The longest base RTT: the sliding window of the standing queue.
+    /// The longest base RTT, which is the length of the standing queue's sliding window.
     pub rtt_window: Span,
-    /// The greatest number of bins of the series; 0 for none (then there is no oscillation period either).
+    /// Upper bound on the number of bins of the series; 0 for no series, and then for no oscillation period either.
     pub bins: u32,
-    /// Bytes a packet that the link counts on top of the IP length: for labels, the meter adds nothing.
+    /// Bytes per packet that the link counts in addition to the IP length. Used for labels only: the meter adds
+    /// nothing.
     pub overhead: u32,
 }
 
-/// The meter of a queue and its link. Calls come in order of time, except for [`LinkMeter::sent`], which may be called
-/// as soon as the transmission is foreseen and as late as its end, in order of transmissions.
+/// The meter of a queue and its link. Calls must come in order of time. [`LinkMeter::sent`] is the exception: it may be
+/// called as soon as the transmission is foreseen and as late as its end, in order of transmissions.
 #[derive(Clone, Debug)]
 pub struct LinkMeter {
     setup: LinkSetup,
     queue: Queue,
     departures: Departures,
-    /// Start of the last transmission plus 1 ns, as `dequeued` told and as `sent` told; 0 before the first.
+    /// Start of the last transmission plus 1 ns, as reported by `dequeued` and by `sent`; 0 before the first.
     started: u64,
     reported: u64,
     rates: Vec<(Time, Rate)>,
 }
 
 impl LinkMeter {
-    /// At time zero, with an empty queue and an idle link.
+    /// Creates a meter at time zero, with an empty queue and an idle link.
     pub fn new(setup: &LinkSetup) -> LinkMeter {
         LinkMeter {
             setup: setup.clone(),
@@ -54,57 +55,60 @@ impl LinkMeter {
         }
     }
 
-    /// The state after a packet was taken, or others were dropped for it: `packets` wait, and `full` says whether the
-    /// next MTU would be refused.
+    /// Records the queue's state after an arrival, also if other packets were dropped for it. `packets` packets wait;
+    /// `full` says whether the next packet of MTU size would be refused.
     #[inline]
     pub fn enqueued(&mut self, now: Time, packets: usize, full: bool) {
         self.queue.becomes(now, packets, full);
     }
 
-    /// A transmission starts now of a packet that waited for `sojourn`; `packets` wait behind it.
+    /// Records that a packet that waited for `sojourn` starts its transmission now. `packets` packets remain in the
+    /// queue.
     #[inline]
     pub fn dequeued(&mut self, now: Time, sojourn: Span, packets: usize, full: bool) {
         self.queue.leaves(now, sojourn, packets, full);
         self.started = now.0 + 1;
     }
 
-    /// [`LinkMeter::enqueued`] and [`LinkMeter::dequeued`] of a packet that found link and queue empty: its transmission starts now,
-    /// and `full` says whether the next MTU would be refused then.
+    /// Records [`LinkMeter::enqueued`] and [`LinkMeter::dequeued`] of a packet that finds queue and link empty. Its
+    /// transmission starts now; `full` says whether the next packet of MTU size would be refused then.
     #[inline]
     pub fn passed(&mut self, now: Time, full: bool) {
         self.queue.passes(now, full);
         self.started = now.0 + 1;
     }
 
-    /// A transmission starts now; for a source that tells only what leaves, in place of [`LinkMeter::dequeued`].
+    /// Records the start of a transmission, in place of [`LinkMeter::dequeued`], for sources that report departures
+    /// only.
     #[inline]
     pub fn started(&mut self, now: Time) {
         self.started = now.0 + 1;
     }
 
-    /// The link went idle with nothing queued (any more): queue and queue delay are zero from now on.
+    /// Records that the link became idle with an empty queue. Queue length and queue delay are zero from now on.
     #[inline]
     pub fn emptied(&mut self, now: Time) {
         self.queue.empties(now);
     }
 
-    /// A transmission lasts, or lasted, from `start` to `end`. The packet, of `bytes` on the link and with a CE that
-    /// was not there on arrival if `marked`, counts where `end` lies; the busy time is split over the windows.
-    /// On trace-driven links `start` and `end` are the opportunity.
+    /// Records a transmission from `start` to `end`, past or future. The packet has `bytes` bytes on the link and is
+    /// `marked` if it carries a CE that was not there on arrival. It is counted in the window of `end`; its
+    /// transmission time is split over the windows. On trace-driven links `start` and `end` are the time of the
+    /// delivery opportunity.
     #[inline]
     pub fn sent(&mut self, start: Time, end: Time, sojourn: Span, bytes: u32, marked: bool) {
         self.reported = start.0 + 1;
         self.departures.sent(start, end, sojourn, bytes, marked);
     }
 
-    /// A packet was dropped. If that shortened the queue, `enqueued` or `dequeued` says so.
+    /// Records a drop. If the drop shortened the queue, a call of `enqueued` or `dequeued` reports the new length.
     #[inline]
     pub fn dropped(&mut self, now: Time, reason: DropReason) {
         self.queue.dropped(now, reason);
     }
 
-    /// Trace-driven links: an opportunity of `bytes`, of which packets took `used`. From the first one on, utilisation
-    /// is used over offered bytes instead of busy time.
+    /// Records a delivery opportunity of `bytes` on a trace-driven link, of which packets used `used`. After the first
+    /// call, utilisation is used bytes over offered bytes instead of the busy fraction.
     #[inline]
     pub fn offered(&mut self, now: Time, bytes: u32, used: u32) {
         self.departures.offered(now, bytes, used);
@@ -115,12 +119,12 @@ impl LinkMeter {
         self.departures.all()
     }
 
-    /// The link's rate from now on, for the series.
+    /// Records the link's rate from now on, for the series.
     pub fn rate(&mut self, now: Time, rate: Rate) {
         self.rates.push((now, rate));
     }
 
-    /// The report at the end of the run. A transmission that is still under way counts as busy time only.
+    /// Returns the report at the end of the run. A transmission that is still in progress counts as busy time only.
     pub fn finish(mut self) -> LinkReport {
         let end = self.setup.end.0;
         self.queue.reach(end);
@@ -138,25 +142,26 @@ impl LinkMeter {
     }
 }
 
-/// All that a link's meter found.
+/// The complete result of a link's meter.
 #[derive(Clone, Debug)]
 pub struct LinkReport {
     /// The key in the report.
     pub name: String,
-    /// Bytes a packet that were counted on top of the IP length.
+    /// Bytes per packet that were counted in addition to the IP length.
     pub overhead: u32,
     /// The measuring window.
     pub main: LinkWindow,
     /// Start-up; `None` when measuring starts at zero.
     pub startup: Option<LinkWindow>,
-    /// Over the whole run.
+    /// Series over the whole run.
     pub series: LinkSeries,
     /// Sojourn times in the measuring window, in nanoseconds.
     pub sojourn: Histogram,
 }
 
 impl LinkReport {
-    /// The distribution function of the sojourn time in the measuring window: milliseconds, fraction of the packets.
+    /// Returns the cumulative distribution of the sojourn time in the measuring window: milliseconds, and the fraction
+    /// of packets up to each value.
     pub fn sojourn_cdf(&self) -> (Vec<f64>, Vec<f64>) {
         self.sojourn.cdf().into_iter().map(|(value, fraction)| (value / MS, fraction)).unzip()
     }
@@ -165,44 +170,48 @@ impl LinkReport {
 /// The measures of a link over one window: an element of `hops`.
 #[derive(Clone, PartialEq, Debug, serde::Serialize)]
 pub struct LinkWindow {
-    /// The fraction of the window in which the link transmitted; on trace-driven links used over offered bytes.
+    /// Fraction of the window in which the link transmitted; on trace-driven links, used bytes over offered bytes.
     pub utilisation: Option<f64>,
     /// Packets whose transmission ended in the window.
     pub delivered_packets: u64,
-    /// Their bytes, IP plus overhead.
+    /// Bytes of those packets, IP length plus overhead.
     pub delivered_bytes: u64,
     /// Packets dropped in the window.
     pub drops: u64,
-    /// The same by reason; every reason has its key.
+    /// Packets dropped in the window, by reason. Every reason has its key.
     pub drops_by_reason: DropCounts,
     /// Packets delivered with a CE that was not there on arrival.
     pub marks: u64,
-    /// Delivered packets: from arrival to start of transmission.
+    /// Sojourn time of delivered packets, in milliseconds, from arrival to start of transmission.
     pub sojourn_ms: Option<Distribution>,
-    /// Over time: the sojourn of the last departure, held until the next; 0 while the link is idle and nothing queued. `None`
-    /// if no packet was delivered in the window: a queue that drops all packets has no delay, rather than a delay of 0.
+    /// Queue delay in milliseconds, weighted by time: the sojourn time of the last departure, held until the next one;
+    /// 0 while the link is idle and the queue empty. `None` if no packet was delivered in the window: a queue that
+    /// drops every packet has no delay, rather than a delay of 0.
     pub queue_delay_ms: Option<Distribution>,
-    /// Over time: packets waiting, the one in transmission not counted.
+    /// Queue length in packets, weighted by time. The packet in transmission is not counted.
     pub queue_packets: Option<Distribution>,
-    /// Over time: the least queue delay in the past longest base RTT; `None` where there is no queue delay.
+    /// Standing queue in milliseconds, weighted by time: the smallest queue delay within the past longest base RTT.
+    /// `None` if there is no queue delay.
     pub standing_queue_ms: Option<Standing>,
-    /// The fraction of the window in which no packet waited.
+    /// Fraction of the window in which the queue was empty.
     pub empty_fraction: Option<f64>,
-    /// The fraction of the window in which the next MTU would have been refused; `None` if the source does not tell.
+    /// Fraction of the window in which the next packet of MTU size would have been refused; `None` if the source does
+    /// not report it.
     pub full_fraction: Option<f64>,
-    /// The period of the queue delay in seconds (see [`oscillation::period`]), a multiple of the series' bin width.
+    /// Oscillation period of the queue delay in seconds (see [`oscillation::period`]), a multiple of the series' bin
+    /// width.
     pub oscillation_s: Option<f64>,
-    /// The device below the discipline, where the hop has one.
+    /// The network card below the discipline, if the hop has one.
     pub nic: Option<serde_json::Value>,
-    /// The fraction of the window in which the hop behind had stopped the link (`pause`); `None` where none can.
+    /// Fraction of the window in which the next hop had paused the link (`pause`); `None` without flow control.
     pub paused_fraction: Option<f64>,
-    /// The discipline's counters over the whole run, as `tc -s -j qdisc show` prints it (see [`crate::stats`]); `None` in
-    /// start-up, and where the source does not tell.
+    /// The discipline's counters over the whole run, as `tc -s -j qdisc show` prints them (see [`crate::stats`]).
+    /// `None` in start-up, and if the source does not report them.
     pub stats: Option<serde_json::Value>,
 }
 
 impl LinkWindow {
-    /// Leaves out every measure of what stood in the queue, for a source that told only what left it.
+    /// Clears every measure of the queue's content, for sources that report departures only.
     pub fn forget_queue(&mut self) {
         (self.queue_delay_ms, self.queue_packets, self.standing_queue_ms) = (None, None, None);
         (self.empty_fraction, self.full_fraction, self.oscillation_s) = (None, None, None);
@@ -234,7 +243,7 @@ impl LinkWindow {
     }
 }
 
-/// Drops by reason.
+/// Number of drops by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DropCounts(pub [u64; DropReason::ALL.len()]);
 
@@ -255,34 +264,34 @@ impl Serialize for DropCounts {
     }
 }
 
-/// A link over the whole run in bins of equal length (the last one may be cut short), ready to be drawn.
+/// Series of a link over the whole run, in bins of equal length (the last one may be shorter), ready to be plotted.
 #[derive(Clone, Default, Debug)]
 pub struct LinkSeries {
-    /// Nanoseconds that a bin lasts; 0 without a series.
+    /// Length of a bin; 0 without a series.
     pub bin_width: Span,
     /// Start of each bin in seconds.
     pub time_s: Vec<f64>,
-    /// Least sojourn of the packets that left; NaN when none did.
+    /// Smallest sojourn time of the departures in milliseconds; NaN without departures.
     pub sojourn_min_ms: Vec<f64>,
-    /// Mean sojourn of the packets that left; NaN when none did.
+    /// Mean sojourn time of the departures in milliseconds; NaN without departures.
     pub sojourn_mean_ms: Vec<f64>,
-    /// Greatest sojourn of the packets that left; NaN when none did.
+    /// Largest sojourn time of the departures in milliseconds; NaN without departures.
     pub sojourn_max_ms: Vec<f64>,
-    /// The mean over time of the queue delay.
+    /// Mean queue delay over time, in milliseconds.
     pub queue_delay_ms: Vec<f64>,
-    /// The most packets queued for any length of time.
+    /// Largest queue length in packets that lasted for any time.
     pub queue_packets_max: Vec<f64>,
-    /// Packets that left.
+    /// Packets that departed.
     pub delivered_packets: Vec<f64>,
-    /// Their bytes.
+    /// Bytes that departed.
     pub delivered_bytes: Vec<f64>,
-    /// The fraction of the bin in which the link transmitted.
+    /// Fraction of the bin in which the link transmitted.
     pub busy_fraction: Vec<f64>,
     /// Packets dropped.
     pub drops: Vec<f64>,
-    /// Packets that left with a new CE.
+    /// Departures with a CE mark that was not there on arrival.
     pub marks: Vec<f64>,
-    /// The link's rate from each time on, as told.
+    /// The link's rate from each time on, as reported to [`LinkMeter::rate`].
     pub rates: Vec<(Time, Rate)>,
 }
 
@@ -313,7 +322,7 @@ impl LinkSeries {
         series
     }
 
-    /// Every column with one value a bin, by name.
+    /// Returns every column that has one value per bin, by name.
     pub fn columns(&self) -> Vec<(&'static str, Vec<f64>)> {
         vec![
             ("time_s", self.time_s.clone()),
@@ -330,14 +339,14 @@ impl LinkSeries {
         ]
     }
 
-    /// The rate changes: `rate_time_s` and `rate_mbit`.
+    /// Returns the rate changes as columns: `rate_time_s` and `rate_mbit`.
     pub fn rate_columns(&self) -> Vec<(&'static str, Vec<f64>)> {
         let times = self.rates.iter().map(|(time, _)| time.0 as f64 / S).collect();
         let rates = self.rates.iter().map(|(_, rate)| rate.0 as f64 / 1e6).collect();
         vec![("rate_time_s", times), ("rate_mbit", rates)]
     }
 
-    /// The queue delay's period in the bins that lie within `span` as a whole.
+    /// Oscillation period of the queue delay, from the bins that lie entirely within `span`.
     fn oscillation_s(&self, span: (Time, Time)) -> Option<f64> {
         let width = self.bin_width.0.max(1);
         let (first, end) = (span.0.0.div_ceil(width) as usize, (span.1.0 / width) as usize);
@@ -420,8 +429,8 @@ mod tests {
                 }
             };
             send(90, 110); // from start-up into the window
-            send(150, 200); // ends with the window: not in it
-            send(290, 300); // ends with the run: nowhere
+            send(150, 200); // ends with the window: not counted in it
+            send(290, 300); // ends with the run: not counted at all
             let LinkReport { main, startup, series, .. } = meter.finish();
             let startup = startup.expect("measuring starts late");
             assert_eq!((startup.delivered_packets, startup.utilisation), (0, Some(0.1)));

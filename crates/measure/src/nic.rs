@@ -1,4 +1,4 @@
-//! The meter of a network card's ring: what it held, over time.
+//! Meter of a network card's transmit ring: its content over time.
 
 use serde_json::{Value, json};
 use sojourn_core::nic::Held;
@@ -8,17 +8,17 @@ use crate::distribution::{Distribution, ONE};
 use crate::histogram::Histogram;
 use crate::link::{LinkReport, LinkSetup, LinkWindow};
 
-/// Feeds on every change of a ring, in order of time.
+/// Consumes every change of a ring, in order of time.
 #[derive(Clone, Debug)]
 pub struct NicMeter {
     main: Window,
     startup: Option<Window>,
     bql: bool,
-    /// What it holds since when.
+    /// Time of the last change, and the ring's content since then.
     last: (Time, Held),
 }
 
-/// Distributions over the time of a window.
+/// Distributions over time within one window.
 #[derive(Clone, Debug)]
 struct Window {
     from: Time,
@@ -29,7 +29,7 @@ struct Window {
 }
 
 impl NicMeter {
-    /// An empty ring at time zero.
+    /// Creates a meter at time zero, for an empty ring.
     pub fn new(setup: &LinkSetup, bql: bool) -> NicMeter {
         let (from, to) = setup.measure;
         NicMeter {
@@ -40,7 +40,7 @@ impl NicMeter {
         }
     }
 
-    /// What the ring holds from now on.
+    /// Records the ring's content from now on.
     pub fn holds(&mut self, now: Time, held: Held) {
         let (since, before) = self.last;
         if now > since {
@@ -57,7 +57,8 @@ impl NicMeter {
         self.holds(self.main.to, Held::default());
         let fill = |window: &mut LinkWindow, of: &Window| {
             window.nic = Some(of.value(self.bql));
-            // What waits may wait in the ring: how full the discipline is says nothing about the next packet's fate alone.
+            // Packets may wait in the ring, so that fullness of the discipline alone does not decide about the next
+            // packet.
             window.full_fraction = None;
         };
         fill(&mut report.main, &self.main);
@@ -80,7 +81,8 @@ impl Window {
         self.inflight.add_weighted(u64::from(held.inflight), weight);
     }
 
-    /// Packets in the ring, and with byte queue limits the limit and the bytes that it counts.
+    /// The card's JSON object: packets in the ring and, with byte queue limits, the limit and the bytes counted against
+    /// it.
     fn value(&self, bql: bool) -> Value {
         let of = |histogram: &Histogram| Distribution::of(histogram, ONE);
         json!({
@@ -122,7 +124,7 @@ mod tests {
         assert_eq!(nic["ring_packets"]["mean"], json!((100.0 + 900.0) / 1_000.0));
         assert_eq!(nic["ring_packets"]["max"], json!(3.0));
         assert_eq!(nic["bql_inflight_bytes"]["max"], json!(4542.0));
-        // The window begins while three packets stand there.
+        // The window begins while the ring holds three packets.
         let report = measured((200, 600), false);
         let late = report.main.nic.expect("a card");
         assert_eq!(late["ring_packets"]["mean"], json!(1.5));

@@ -1,18 +1,18 @@
 //! The period of a queue's oscillation, from the autocorrelation of its delay.
 
-/// A peak of the autocorrelation counts from this height on.
+/// Smallest autocorrelation at which a peak counts as an oscillation.
 pub const THRESHOLD: f64 = 0.3;
 
-/// Fewer samples than this tell nothing.
+/// Smallest number of samples; no period is reported for shorter series.
 const FEWEST: usize = 16;
 
-/// Above so many samples the hill is looked for in means of neighbours first: the work grows with the square.
+/// Longer series are averaged down before the search for a peak, because its cost grows with the square of the length.
 const COARSE: usize = 1024;
 
-/// The period of a series in samples: the highest lag of the first hill of the autocorrelation that rises above
-/// [`THRESHOLD`] after the autocorrelation has once been negative. A period is looked for up to a third of the series,
-/// so that it is seen three times; `None` when there is none. Of more than 1024 samples the means of two (three, …)
-/// neighbours are searched, so that a period of fewer than four (six, …) samples is not found.
+/// Returns the period of a series, in samples: the lag of the first peak of the autocorrelation above [`THRESHOLD`]
+/// that follows a negative value. Lags up to a third of the series are searched, so that a period is observed at least
+/// three times. `None` if there is no such peak. Series of more than 1024 samples are averaged over two (three, …)
+/// neighbours for the search, so that periods of fewer than four (six, …) samples are not found.
 pub fn period(samples: &[f64]) -> Option<usize> {
     if samples.len() < FEWEST {
         return None;
@@ -27,7 +27,7 @@ pub fn period(samples: &[f64]) -> Option<usize> {
     (coarse - together + 1..coarse + together).max_by(|&a, &b| fine.at(a).total_cmp(&fine.at(b)))
 }
 
-/// The highest lag of the first hill above the threshold that follows a negative stretch and ends again.
+/// The lag of the first peak above the threshold that follows a negative value and falls below the threshold again.
 fn first_hill(correlation: &Autocorrelation) -> Option<usize> {
     let (mut was_negative, mut peak) = (false, None::<(usize, f64)>);
     for lag in 1..=correlation.centred.len() / 3 {
@@ -51,7 +51,7 @@ struct Autocorrelation {
 }
 
 impl Autocorrelation {
-    /// `None` for a constant.
+    /// `None` for a constant series.
     fn new(samples: &[f64]) -> Option<Autocorrelation> {
         let n = samples.len() as f64;
         let mean = samples.iter().sum::<f64>() / n;
@@ -60,14 +60,15 @@ impl Autocorrelation {
         (power > f64::EPSILON * mean * mean).then_some(Autocorrelation { centred, power })
     }
 
-    /// 1 at lag 0; the mean product of the overlap, so that long lags are not belittled.
+    /// The autocorrelation at a lag, 1 at lag 0. The mean over the overlap is used, so that long lags are not
+    /// underestimated.
     fn at(&self, lag: usize) -> f64 {
         let overlap = self.centred.len() - lag;
         dot(&self.centred[..overlap], &self.centred[lag..]) / overlap as f64 / self.power
     }
 }
 
-/// The scalar product, in four lanes of fixed order: fast, and the same on every machine.
+/// The scalar product, summed in four lanes of fixed order: fast, and identical on every machine.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     let (mut lanes, a, b) = ([0.0; 4], a.chunks_exact(4), b.chunks_exact(4));
     let rest: f64 = a.remainder().iter().zip(b.remainder()).map(|(x, y)| x * y).sum();

@@ -1,4 +1,4 @@
-//! What a run of any world gives, and the meters that it is measured with: set up from the scenario in one place.
+//! The result of a run in any world, and the configuration of its meters, derived from the scenario in one place.
 
 use sojourn_core::tcp::Cc;
 use sojourn_model::records::PacketRecord;
@@ -10,24 +10,24 @@ use crate::flow::{FlowReport, FlowSetup};
 use crate::link::{LinkReport, LinkSetup};
 use crate::stream::StreamSetup;
 
-/// Time bins of a run's series.
+/// Number of time bins of a link's series.
 pub const BINS: u32 = 3000;
-/// Time bins of all flows together: those of a crowd are wider.
+/// Number of time bins of all flows together: with many flows, bins are wider.
 const FLOW_BINS: u32 = 100 * BINS;
 
-/// What a run gives.
+/// The result of a run.
 pub struct Output {
-    /// Of each link: hop by hop, rightward then leftward.
+    /// One report per link, hop by hop, rightward before leftward.
     pub links: Vec<LinkReport>,
-    /// Of each entry of the workload.
+    /// One report per entry of the workload.
     pub flows: Vec<FlowReport>,
-    /// If asked for: link after link, in the order of their fates.
+    /// Per-packet records if requested: link after link, in the order of their fates.
     pub packets: Vec<PacketRecord>,
-    /// Events that the engine handled.
+    /// Number of events that the engine handled.
     pub events: u64,
 }
 
-/// The setup of a link's meter.
+/// Configuration of a link's meter.
 pub fn link_setup(scenario: &Scenario, index: usize) -> LinkSetup {
     LinkSetup {
         name: scenario.link_name(index),
@@ -39,7 +39,7 @@ pub fn link_setup(scenario: &Scenario, index: usize) -> LinkSetup {
     }
 }
 
-/// The setup of a flow's meter; `state` asks for samples of the sender's state.
+/// Configuration of a flow's meter. `state` requests samples of the sender's state.
 pub fn flow_setup(scenario: &Scenario, entry: &Entry, state: bool) -> FlowSetup {
     FlowSetup {
         name: entry.name.clone(),
@@ -62,7 +62,7 @@ pub fn flow_setup(scenario: &Scenario, entry: &Entry, state: bool) -> FlowSetup 
     }
 }
 
-/// As in the scenario file; empty where there is no TCP.
+/// The congestion control's name as in the scenario file; empty without TCP.
 fn cc_name(entry: &Entry) -> String {
     match entry.tcp.cc {
         _ if !entry.has_tcp() => String::new(),

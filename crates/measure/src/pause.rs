@@ -1,28 +1,28 @@
-//! The meter of flow control: for how long a link was stopped by the one behind it.
+//! Meter of flow control: how long the next hop paused a link.
 
 use sojourn_core::units::Time;
 
 use crate::distribution::ratio;
 use crate::link::{LinkReport, LinkSetup};
 
-/// Feeds on every change, in order of time.
+/// Consumes every change, in order of time.
 #[derive(Clone, Debug)]
 pub struct PauseMeter {
     measure: (Time, Time),
-    /// Nanoseconds paused in the measuring window, and before it.
+    /// Nanoseconds for which the link was paused in the measuring window, and before it.
     main: u64,
     startup: u64,
-    /// Since when it has been paused.
+    /// Start of the current pause.
     since: Option<Time>,
 }
 
 impl PauseMeter {
-    /// A link that may send.
+    /// Creates a meter for a link that is not paused.
     pub fn new(setup: &LinkSetup) -> PauseMeter {
         PauseMeter { measure: setup.measure, main: 0, startup: 0, since: None }
     }
 
-    /// The link is paused from now on, or may go on.
+    /// Records that the link is paused, or resumed, from now on.
     pub fn becomes(&mut self, now: Time, paused: bool) {
         if let Some(since) = self.since.take() {
             let (from, to) = self.measure;
@@ -32,7 +32,7 @@ impl PauseMeter {
         self.since = paused.then_some(now);
     }
 
-    /// Adds the fractions to the report of the link.
+    /// Adds the fractions of time to the report of the link.
     pub fn finish(mut self, report: &mut LinkReport) {
         let (from, to) = self.measure;
         self.becomes(to, false);

@@ -1,4 +1,4 @@
-//! What stands in a queue: delay, length and fullness, weighted by the time for which they hold, and drops.
+//! Meter of a queue's content: delay, length and fullness, weighted by time, and drops.
 
 use sojourn_core::qdisc::DropReason;
 use sojourn_core::units::{Span, Time};
@@ -8,19 +8,19 @@ use crate::link::LinkSetup;
 use crate::slices::{Slices, Windows};
 use crate::standing::SlidingMin;
 
-/// What stood within one window.
+/// Measures of the queue within one window.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct QueueWindow {
     pub delay: Histogram,
     pub packets: Levels,
     pub standing: Histogram,
-    /// Nanoseconds in which the next MTU would have been refused.
+    /// Nanoseconds in which the next packet of MTU size would have been refused.
     pub full: u64,
     pub drops: [u64; DropReason::ALL.len()],
 }
 
-/// The nanoseconds for which the queue had each length: exact, and the cheapest thing to count. It costs 8 bytes for
-/// each packet that was ever queued at once, far less than the packets themselves.
+/// Nanoseconds for which the queue had each length. Counting this way is exact and fast. It takes 8 bytes per packet of
+/// the longest queue, far less than the packets themselves.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Levels(Vec<u64>);
 
@@ -40,12 +40,12 @@ impl Levels {
         self.0[level] += time;
     }
 
-    /// How long the queue had this length.
+    /// Nanoseconds for which the queue had this length.
     pub fn time_at(&self, level: usize) -> u64 {
         self.0.get(level).copied().unwrap_or(0)
     }
 
-    /// The lengths weighted by their times.
+    /// The lengths, weighted by their durations.
     pub fn histogram(&self) -> Histogram {
         let mut histogram = Histogram::default();
         for (level, &time) in (0..).zip(&self.0) {
@@ -55,17 +55,17 @@ impl Levels {
     }
 }
 
-/// What stood within one bin of the series.
+/// Measures of the queue within one bin of the series.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct QueueBin {
     pub drops: u64,
-    /// The most packets queued for any length of time.
+    /// Largest queue length in packets that lasted for any time.
     pub packets_max: usize,
-    /// The integral of the queue delay over the bin, in square nanoseconds.
+    /// Integral of the queue delay over the bin, in square nanoseconds.
     pub delay: u128,
 }
 
-/// The meter of everything that stands. Its clock is the time of events; it never falls.
+/// The meter. It advances with the time of events, which never decreases.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
     slices: Slices,
@@ -78,7 +78,7 @@ pub(crate) struct Queue {
     minimum: SlidingMin,
     window: QueueWindow,
     bin: QueueBin,
-    /// The part of the window's delay integral that earlier bins have.
+    /// The part of the window's delay integral that is already assigned to earlier bins.
     delay_binned: u128,
     pub windows: Windows<QueueWindow>,
     pub bins: Vec<QueueBin>,
@@ -103,7 +103,7 @@ impl Queue {
         }
     }
 
-    /// The queue is this long from now on.
+    /// Records the queue's length from now on.
     #[inline]
     pub fn becomes(&mut self, now: Time, packets: usize, full: bool) {
         self.reach(now.0);
@@ -115,7 +115,7 @@ impl Queue {
         }
     }
 
-    /// A packet left after this delay; the queue is this long from now on.
+    /// Records a departure after `delay`, and the queue's length from now on.
     #[inline]
     pub fn leaves(&mut self, now: Time, delay: Span, packets: usize, full: bool) {
         self.becomes(now, packets, full);
@@ -125,7 +125,8 @@ impl Queue {
         }
     }
 
-    /// A packet came to an empty queue and left it at the same moment, which nothing that is weighted by time can show.
+    /// Records a packet that arrives at an empty queue and departs at the same time. Measures weighted by time do not
+    /// see it.
     #[inline]
     pub fn passes(&mut self, now: Time, full: bool) {
         if self.delay | self.packets as u64 != 0 || full != self.full {
@@ -133,7 +134,7 @@ impl Queue {
         }
     }
 
-    /// Nothing is queued from now on, also if the last ones were dropped, and there is no delay.
+    /// Records that the queue is empty from now on, also if its last packets were dropped, and that there is no delay.
     #[inline]
     pub fn empties(&mut self, now: Time) {
         if self.delay | self.packets as u64 != 0 {
@@ -154,7 +155,7 @@ impl Queue {
         self.bin.drops += 1;
     }
 
-    /// Ends every slice up to `now`.
+    /// Closes every slice up to `now`.
     #[inline]
     pub fn reach(&mut self, now: u64) {
         if now >= self.slices.end {

@@ -1,4 +1,4 @@
-//! Per-packet records as plain columns, and the measures recomputed from them: by the same meters, years later.
+//! Per-packet records as plain columns, and the measures recomputed from stored records with the same meters.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,17 +15,17 @@ use crate::link::{LinkMeter, LinkReport, LinkSetup};
 /// A column of a record file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Column {
-    /// Codes.
+    /// Small codes.
     U8(Vec<u8>),
     /// Link indices.
     U16(Vec<u16>),
-    /// Numbers.
+    /// Counters and sizes.
     U32(Vec<u32>),
-    /// Nanoseconds.
+    /// Times in nanoseconds.
     U64(Vec<u64>),
 }
 
-/// Every kind with its code in the column `kind`.
+/// Every packet kind with its name; the position is its code in the column `kind`.
 pub const KINDS: [(Kind, &str); 6] = [
     (Kind::Data, "data"),
     (Kind::Retransmit, "retransmit"),
@@ -35,7 +35,7 @@ pub const KINDS: [(Kind, &str); 6] = [
     (Kind::Datagram, "datagram"),
 ];
 
-/// The code of a fate in the column `fate`: 0 delivered, else 1 plus the reason's number.
+/// The code of a fate in the column `fate`: 0 if delivered, otherwise 1 plus the number of the drop reason.
 pub fn fate_code(fate: Fate) -> u8 {
     match fate {
         Fate::Delivered => 0,
@@ -43,13 +43,13 @@ pub fn fate_code(fate: Fate) -> u8 {
     }
 }
 
-/// The names of all fates, by code: `delivered`, `dropped:overlimit`, …
+/// The names of all fates, indexed by code: `delivered`, `dropped:overlimit`, …
 pub fn fate_names() -> Vec<String> {
     let drops = DropReason::ALL.iter().map(|reason| format!("dropped:{}", reason.name()));
     std::iter::once("delivered".to_owned()).chain(drops).collect()
 }
 
-/// The records as columns, by name; times in nanoseconds.
+/// Converts records to named columns; times are in nanoseconds.
 pub fn columns(records: &[PacketRecord]) -> Vec<(&'static str, Column)> {
     fn of<T>(records: &[PacketRecord], field: impl Fn(&PacketRecord) -> T) -> Vec<T> {
         records.iter().map(field).collect()
@@ -70,7 +70,7 @@ pub fn columns(records: &[PacketRecord]) -> Vec<(&'static str, Column)> {
     ]
 }
 
-/// Why columns are not records.
+/// Error: columns do not form valid records.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BadColumns(String);
 
@@ -82,11 +82,11 @@ impl std::fmt::Display for BadColumns {
 
 impl std::error::Error for BadColumns {}
 
-/// The columns of a file, looked up by name.
+/// The columns of a file, with look-up by name.
 struct Table<'a>(&'a [(&'a str, Column)]);
 
 impl Table<'_> {
-    /// A column as numbers, of `rows` values below `limit`.
+    /// Returns a column as numbers; it must have `rows` values, all below `limit`.
     fn numbers(&self, name: &str, rows: Option<usize>, limit: u64) -> Result<Vec<u64>, BadColumns> {
         let column = self.0.iter().find(|(key, _)| *key == name).map(|(_, column)| column);
         let values: Vec<u64> = match column.ok_or_else(|| BadColumns(format!("column {name} is missing")))? {
@@ -107,10 +107,10 @@ impl Table<'_> {
     }
 }
 
-/// The records that these columns hold, in any order of columns; further columns are ignored.
+/// Converts columns to records. The order of columns does not matter; unknown columns are ignored.
 ///
 /// # Errors
-/// A column is missing, has another number of rows than `link`, or holds an unknown code.
+/// A column is missing, its length differs from that of `link`, or it holds an unknown code.
 pub fn from_columns(columns: &[(&str, Column)]) -> Result<Vec<PacketRecord>, BadColumns> {
     let table = Table(columns);
     let links = table.numbers("link", None, 1 << 16)?;
@@ -143,7 +143,7 @@ pub fn from_columns(columns: &[(&str, Column)]) -> Result<Vec<PacketRecord>, Bad
     Ok((0..links.len()).map(record).collect())
 }
 
-/// The events of a packet after its arrival. Of events at the same time, the first in this list is handled first.
+/// An event of a packet after its arrival. Events at the same time are handled in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Drop,
@@ -151,14 +151,14 @@ enum Event {
     End,
 }
 
-/// The next event of a packet that has arrived. The order of the fields is the order of events: by time, then by kind, then by
-/// the end of transmission, then by arrival.
+/// The next event of a packet that has arrived. The order of the fields defines the order of events: by time, then by
+/// kind, then by end of transmission, then by arrival.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Pending {
     at: Time,
     event: Event,
     end: Time,
-    /// Counts arrivals: no two packets have the same, so that the fields below never decide.
+    /// Sequence number of the arrival. It is unique, so that the fields below never decide the order.
     number: u32,
     bytes: u32,
     sojourn: Span,
@@ -166,11 +166,11 @@ struct Pending {
     dropped: Option<DropReason>,
 }
 
-/// The report of link number `link`, recomputed from records by the same meter.
+/// Recomputes the report of link number `link` from records, with the same meter.
 ///
-/// Packets whose fate was open at the end of the run have no record, so the queue looks shorter, and the link idle, in
-/// the moments before it. Records do not tell when the queue was full, nor what a trace-driven link offered: there is no
-/// `full_fraction`, and utilisation is the fraction of time in transmission.
+/// Packets that were still queued at the end of the run have no record. Therefore the queue looks shorter, and the link
+/// idle, in the moments before it. Records contain neither when the queue was full nor the opportunities of a
+/// trace-driven link: there is no `full_fraction`, and utilisation is the busy fraction.
 pub fn from_records(records: &[PacketRecord], link: u16, setup: &LinkSetup) -> LinkReport {
     let mut arrivals: Vec<&PacketRecord> = records.iter().filter(|record| record.link == link).collect();
     arrivals.sort_by_key(|record| record.arrival);
@@ -184,19 +184,19 @@ pub fn from_records(records: &[PacketRecord], link: u16, setup: &LinkSetup) -> L
     report
 }
 
-/// An opportunity of a trace-driven link.
+/// A delivery opportunity of a trace-driven link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offer {
-    /// When.
+    /// Time of the opportunity.
     pub at: Time,
-    /// Bytes that could have left.
+    /// Bytes that could be sent.
     pub bytes: u32,
-    /// Bytes that did.
+    /// Bytes that were sent.
     pub used: u32,
 }
 
-/// Plays the records of one link to its meter. Records come in the order of arrivals, and what happens to a packet later is
-/// kept until its time: memory is needed for the packets in the queue only.
+/// Feeds the records of one link to its meter. Records arrive in the order of packet arrivals, and later events of a
+/// packet are kept until they are due, so that only packets in the queue need memory.
 pub struct Replay<F> {
     meter: LinkMeter,
     offers: Peekable<std::vec::IntoIter<Offer>>,
@@ -205,19 +205,21 @@ pub struct Replay<F> {
     arrived: u32,
     queued: usize,
     bytes: u64,
-    /// The number of the packet whose transmission began last.
+    /// The arrival number of the packet whose transmission began last.
     in_transmission: Option<u32>,
 }
 
 impl<F: Fn(Time, usize, u64) -> bool> Replay<F> {
-    /// The meter may know rates already. `offers`, in order of time, are those of a trace-driven link; `is_full` says of a time
-    /// and a number of packets and bytes queued whether the next MTU would be refused.
+    /// Creates a replay. The meter may already know the link's rates. `offers`, in order of time, are the opportunities
+    /// of a trace-driven link. `is_full` tells for a time and a queue length in packets and bytes whether the next
+    /// packet of MTU size would be refused.
     pub fn new(meter: LinkMeter, offers: Vec<Offer>, is_full: F) -> Replay<F> {
         let (pending, offers) = (BinaryHeap::new(), offers.into_iter().peekable());
         Replay { meter, offers, is_full, pending, arrived: 0, queued: 0, bytes: 0, in_transmission: None }
     }
 
-    /// A packet arrives. One that was still queued at the end of the run starts [`Time::NEVER`].
+    /// Handles the arrival of a packet. A packet that was still queued at the end of the run has a start of
+    /// [`Time::NEVER`].
     pub fn arrives(&mut self, record: &PacketRecord) {
         // At equal times arrivals come before everything else.
         self.reach(|next| next.at < record.arrival);
@@ -244,25 +246,25 @@ impl<F: Fn(Time, usize, u64) -> bool> Replay<F> {
         self.arrived += 1;
     }
 
-    /// The report, after the last packet.
+    /// Returns the report; call it after the last packet.
     pub fn finish(mut self) -> LinkReport {
         self.reach(|_| true);
         self.offer(Time::NEVER);
         self.meter.finish()
     }
 
-    /// Everything happens up to the first event for which `due` is false.
+    /// Handles all events up to the first one for which `due` is false.
     fn reach(&mut self, due: impl Fn(&Pending) -> bool) {
         while let Some(event) = self.next(&due) {
             self.happens(event);
         }
     }
 
-    /// Takes the next event if it is due; a start leaves the end in its place.
+    /// Takes the next event if it is due. A start of transmission is replaced by its end.
     fn next(&mut self, due: impl Fn(&Pending) -> bool) -> Option<Pending> {
         let mut first = self.pending.peek_mut().filter(|first| due(&first.0))?;
         let event = first.0;
-        // An end before its own start would change nothing: the packet was not in transmission then.
+        // An end before its own start has no effect: the packet was not in transmission then.
         if event.event == Event::Start && event.end >= event.at {
             first.0 = Pending { at: event.end, event: Event::End, ..event };
         } else {
@@ -294,7 +296,7 @@ impl<F: Fn(Time, usize, u64) -> bool> Replay<F> {
         self.meter.enqueued(now, self.queued, (self.is_full)(now, self.queued, self.bytes));
     }
 
-    /// Reports the opportunities up to now.
+    /// Reports the delivery opportunities up to now.
     fn offer(&mut self, now: Time) {
         while let Some(offer) = self.offers.next_if(|offer| offer.at <= now) {
             self.meter.offered(offer.at, offer.bytes, offer.used);
@@ -308,7 +310,7 @@ mod tests {
     use crate::testing::{Case, decided};
     use proptest::prelude::*;
 
-    /// All events of a packet. Of events at the same time, the first in this list is handled first.
+    /// All events of a packet. Events at the same time are handled in this order.
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     enum Happening {
         Arrival,
@@ -317,7 +319,7 @@ mod tests {
         End,
     }
 
-    /// The slow and obvious [`Replay`], of records in the order of their fates: all events in one list, sorted.
+    /// A slow and obvious [`Replay`], for records in the order of their fates: it sorts all events in one list.
     fn by_sorting(
         records: &[PacketRecord],
         mut meter: LinkMeter,
@@ -372,7 +374,7 @@ mod tests {
         meter.finish()
     }
 
-    /// Packets of a link in the order of their arrivals, on a grid so coarse that nearly all times are equal to another.
+    /// Packets of a link in the order of their arrivals, on a time grid so coarse that nearly every event has a tie.
     fn coarse() -> impl Strategy<Value = Vec<PacketRecord>> {
         let packet = (0u64..3, 0u64..8, 0u64..4, 0u8..8, 1u32..5, any::<(bool, bool)>());
         prop::collection::vec(packet, 0..80).prop_map(|packets| {
@@ -429,7 +431,7 @@ mod tests {
                     Offer { at: Time(at), bytes: 3, used }
                 })
                 .collect();
-            // A limit of bytes that becomes one of packets.
+            // A byte limit that is replaced by a packet limit.
             let is_full = |now: Time, packets: usize, bytes: u64| {
                 if now.0 < later { bytes > limit } else { packets as u64 * 3 > limit }
             };
@@ -443,7 +445,7 @@ mod tests {
 
         #[test]
         fn all_measures_can_be_recomputed_when_the_run_ended_with_an_empty_queue(mut case in Case::any()) {
-            // Long enough for everything to leave.
+            // The run is long enough for every packet to leave.
             case.end = case.last_arrival() + 60 * 200;
             let mut meter = LinkMeter::new(&case.setup());
             let records = case.play(&mut meter, false);

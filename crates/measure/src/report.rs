@@ -1,4 +1,4 @@
-//! One run's report: exactly the JSON object that scripts rely on.
+//! The report of one run: exactly the JSON object that scripts rely on.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
@@ -19,15 +19,15 @@ pub struct RunReport {
     pub set: Map<String, Value>,
     /// The length of the run in seconds, start-up included.
     pub duration_s: f64,
-    /// The measuring window.
+    /// The measures of the measuring window.
     #[serde(flatten)]
     pub main: Results,
-    /// Start-up; `null` when measuring starts at zero.
+    /// The measures of start-up; `null` when measuring starts at zero.
     pub startup: Option<Results>,
 }
 
 impl RunReport {
-    /// From the reports of all meters, in the order in which they shall stand.
+    /// Combines the reports of all meters, in the order in which they are printed.
     pub fn new(
         world: &str,
         seed: u64,
@@ -55,23 +55,23 @@ impl RunReport {
 /// The measures of one window.
 #[derive(Clone, PartialEq, Debug, serde::Serialize)]
 pub struct Results {
-    /// `NAME` is the rightward queue, `NAME.reverse` the other; in the order of the path.
+    /// Links in the order of the path. `NAME` is the rightward queue, `NAME.reverse` the leftward one.
     #[serde(serialize_with = "as_map")]
     pub hops: Vec<(String, LinkWindow)>,
-    /// One entry per row.
+    /// One entry per flow or group of connections.
     pub flows: Vec<FlowWindow>,
-    /// Fairness between the rows.
+    /// Fairness between the entries of `flows`.
     pub jain: Jain,
 }
 
 impl Results {
-    /// Of these links and flows.
+    /// Results of these links and flows.
     pub fn new(hops: Vec<(String, LinkWindow)>, flows: Vec<FlowWindow>) -> Results {
         let jain = Jain::of(&flows);
         Results { hops, flows, jain }
     }
 
-    /// The link of this name.
+    /// Looks up the link of this name.
     pub fn hop(&self, name: &str) -> Option<&LinkWindow> {
         self.hops.iter().find(|(key, _)| key == name).map(|(_, window)| window)
     }
@@ -85,12 +85,12 @@ fn as_map<S: Serializer, V: Serialize>(entries: &[(String, V)], serializer: S) -
     map.end()
 }
 
-/// Jain's fairness index: 1 when all shares are equal, 1/n when one has all.
+/// Jain's fairness index: 1 if all shares are equal, 1/n if one of n has everything.
 #[derive(Clone, Copy, PartialEq, Debug, serde::Serialize)]
 pub struct Jain {
-    /// Over the goodputs of the bulk rows; `None` when there is none, or none got anything.
+    /// Over the goodputs of bulk flows; `None` if there is none, or all goodputs are zero.
     pub goodput: Option<f64>,
-    /// Over drops / packets of all rows that sent; 1 when nothing was dropped, `None` when nothing was sent.
+    /// Over drops / packets of all entries that sent packets; 1 if nothing was dropped, `None` if nothing was sent.
     pub drop_share: Option<f64>,
 }
 
@@ -104,7 +104,7 @@ impl Jain {
     }
 }
 
-/// (Σx)² / (n · Σx²); `None` when every x is zero or there is none.
+/// (Σx)² / (n · Σx²); `None` if `xs` is empty or all zero.
 pub fn jain(xs: &[f64]) -> Option<f64> {
     let (sum, squares) = xs.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
     (squares > 0.0).then(|| sum * sum / (xs.len() as f64 * squares))
@@ -200,7 +200,7 @@ mod tests {
         ];
         let jain = report(0, &flows).main.jain;
         assert!((jain.goodput.expect("bulk") - 400.0f64.powi(2) / (2.0 * 100_000.0)).abs() < 1e-12);
-        // Shares 0.2, 0.1 and 0; the idle row has none.
+        // The shares are 0.2, 0.1 and 0; the idle entry has none.
         assert!((jain.drop_share.expect("senders") - 0.09 / (3.0 * 0.05)).abs() < 1e-12);
     }
 

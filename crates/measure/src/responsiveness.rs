@@ -1,98 +1,99 @@
 //! Responsiveness under working conditions, in round trips a minute (draft-ietf-ippm-responsiveness-06).
 //!
-//! A test is a list of intervals: how many bytes its connections moved in each, and how long the probes took that came
-//! home in it. First the goodput must be stable, then the responsiveness of the last MAD intervals, and the responsiveness
-//! at that moment is the result; without stability it is that of the end, with less confidence.
+//! A test is a list of intervals. Each holds the bytes that the load-generating connections moved, and the times of the
+//! probes that completed in it. The test first waits until the goodput is stable, then until the responsiveness of the
+//! last MAD intervals is stable, and reports the latter. If it never becomes stable, the value at the end is reported,
+//! with lower confidence.
 //!
-//! The draft leaves open, and here it is so: a moving average at the start is over as many intervals as there are, and
-//! stability takes MAD averages; the standard deviation is that of these averages themselves, divided by their number. Of
-//! n times the trimmed mean leaves out the n/20 longest, rounded down.
+//! Choices where the draft leaves room: at the start, a moving average covers the intervals that exist, and stability
+//! needs MAD averages. The standard deviation is that of these averages themselves, divided by their number. The
+//! trimmed mean of n times omits the n/20 longest ones, rounded down.
 
 use sojourn_core::units::Span;
 use sojourn_model::workload::rpm::MAD;
 
-/// TMP leaves out one in so many: the longest 5 %.
+/// TMP: the trimmed mean omits one of this many samples, the longest 5 %.
 const TRIMMED: usize = 20;
-/// SDT: of averages that are stable the standard deviation is less than this share of the last one.
+/// SDT: averages are stable if their standard deviation is less than this fraction of the last one.
 const SDT: f64 = 0.05;
-/// Round trips of a millisecond in a minute.
+/// Milliseconds per minute.
 const MINUTE: f64 = 60_000.0;
 
-/// What a probe times.
+/// The quantity that a probe measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timed {
-    /// `tcp_f`: the handshake of TCP on a new connection.
+    /// `tcp_f`: TCP handshake on a new connection.
     Tcp,
-    /// `tls_f`: a round trip of TLS on it.
+    /// `tls_f`: TLS round trip on a new connection.
     Tls,
-    /// `http_f`: request and answer on it.
+    /// `http_f`: HTTP request and response on a new connection.
     Http,
-    /// `http_l`: request and answer on a connection that carries load.
+    /// `http_l`: HTTP request and response on a load-generating connection.
     Loaded,
 }
 
-/// An interval of a test.
+/// One interval of a test.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Interval {
-    /// Moved by the connections that carry load.
+    /// Bytes moved by the load-generating connections.
     pub bytes: u64,
-    /// Milliseconds of the probes that came home in it, by [`Timed`].
+    /// Times in milliseconds of the probes that completed in this interval, indexed by [`Timed`].
     pub times_ms: [Vec<f64>; 4],
 }
 
 impl Interval {
-    /// A probe came home.
+    /// Adds a completed probe.
     pub fn add(&mut self, what: Timed, took: Span) {
         self.times_ms[what as usize].push(took.0 as f64 / 1e6);
     }
 }
 
-/// How far a stage of the test came.
+/// Confidence in a stage's result.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
-    /// Fewer than MAD intervals.
+    /// Fewer than MAD intervals were measured.
     Low,
-    /// At least MAD, but not stable.
+    /// At least MAD intervals were measured, but the averages were not stable.
     Medium,
-    /// Stable.
+    /// The averages were stable.
     High,
 }
 
 /// The result of a test.
 #[derive(Clone, Copy, PartialEq, Debug, serde::Serialize)]
 pub struct Responsiveness {
-    /// Round trips a minute: the mean of `foreign` and `loaded`.
+    /// Round trips per minute: the mean of `foreign` and `loaded`.
     pub rpm: Option<f64>,
-    /// On new connections.
+    /// Round trips per minute on new connections.
     pub foreign: Option<f64>,
-    /// On connections that carry load.
+    /// Round trips per minute on load-generating connections.
     pub loaded: Option<f64>,
-    /// Whether the responsiveness was stable.
+    /// Confidence in the responsiveness.
     pub confidence: Confidence,
-    /// Trimmed mean of the handshakes of TCP.
+    /// Trimmed mean of TCP handshakes, in milliseconds.
     pub tcp_ms: Option<f64>,
-    /// Trimmed mean of the round trips of TLS; none in a test without it.
+    /// Trimmed mean of TLS round trips, in milliseconds; `None` for a test without TLS.
     pub tls_ms: Option<f64>,
-    /// Trimmed mean of requests on new connections.
+    /// Trimmed mean of requests on new connections, in milliseconds.
     pub http_ms: Option<f64>,
-    /// Trimmed mean of requests on connections that carry load.
+    /// Trimmed mean of requests on load-generating connections, in milliseconds.
     pub loaded_ms: Option<f64>,
-    /// Foreign probes that the result rests on.
+    /// Number of foreign probes behind the result.
     pub foreign_probes: u64,
-    /// Self probes that it rests on.
+    /// Number of self probes behind the result.
     pub loaded_probes: u64,
-    /// What the connections moved in the last MAD intervals.
+    /// Goodput of the load-generating connections over the last MAD intervals.
     pub capacity_mbit: Option<f64>,
-    /// Whether that was stable.
+    /// Confidence in the capacity.
     pub capacity_confidence: Confidence,
-    /// From the test's start until that was stable.
+    /// Time from the start of the test until the goodput was stable, in seconds.
     pub capacity_s: Option<f64>,
-    /// From the test's start to the moment whose responsiveness this is.
+    /// Time from the start of the test to the moment at which the result was taken, in seconds.
     pub after_s: f64,
 }
 
-/// TM95: the mean without the longest 5 %.
+/// TM95: the mean without the longest 5 % of the times.
 pub fn trimmed_mean(times: &[f64]) -> Option<f64> {
     let mut times = times.to_vec();
     times.sort_by(f64::total_cmp);
@@ -104,18 +105,18 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Round trips a minute on new connections, from the trimmed means of TCP, TLS (if there is any) and HTTP.
+/// Round trips per minute on new connections, from the trimmed means of TCP, TLS (if used) and HTTP.
 pub fn foreign(tcp_ms: f64, tls_ms: Option<f64>, http_ms: f64) -> f64 {
     let (sum, count) = tls_ms.map_or((tcp_ms + http_ms, 2.0), |tls_ms| (tcp_ms + tls_ms + http_ms, 3.0));
     MINUTE / (sum / count)
 }
 
-/// Round trips a minute on connections that carry load.
+/// Round trips per minute on load-generating connections.
 pub fn loaded(loaded_ms: f64) -> f64 {
     MINUTE / loaded_ms
 }
 
-/// Whether the last MAD of these moving averages deviate from each other by less than SDT of the last one. (NaN does.)
+/// Whether the last MAD of these moving averages deviate by less than SDT of the last one. NaN is never stable.
 pub fn is_stable(averages: &[f64]) -> bool {
     let Some(last) = averages.len().checked_sub(MAD).map(|from| &averages[from..]) else { return false };
     let middle = last.iter().sum::<f64>() / MAD as f64;
@@ -123,7 +124,7 @@ pub fn is_stable(averages: &[f64]) -> bool {
     deviation < SDT * last[MAD - 1]
 }
 
-/// How far a stage came after so many intervals of its own.
+/// Confidence of a stage with this number of intervals.
 pub fn confidence(intervals: usize, stable: bool) -> Confidence {
     match (stable, intervals) {
         (true, _) => Confidence::High,
@@ -132,9 +133,9 @@ pub fn confidence(intervals: usize, stable: bool) -> Confidence {
     }
 }
 
-/// The result of a test whose intervals of this length were these.
+/// Computes the result of a test from its intervals, each of duration `length`.
 pub fn judge(intervals: &[Interval], length: Span) -> Responsiveness {
-    // "i": an interval, as the last of its moving average.
+    // `i` is the index of the last interval of the moving average.
     let window = |i: usize| &intervals[(i + 1).saturating_sub(MAD)..=i];
     let goodput = |i: usize| {
         let bytes: Vec<f64> = window(i).iter().map(|interval| interval.bytes as f64).collect();
@@ -142,7 +143,7 @@ pub fn judge(intervals: &[Interval], length: Span) -> Responsiveness {
     };
     let goodputs: Vec<f64> = (0..intervals.len()).map(goodput).collect();
     let saturated = (0..intervals.len()).find(|&i| is_stable(&goodputs[..=i]));
-    // The responsiveness is followed from the next interval on.
+    // Responsiveness is tracked from the next interval on.
     let from = saturated.map_or(intervals.len(), |i| i + 1);
     let followed: Vec<f64> = (from..intervals.len()).map(|i| times(window(i)).rpm.unwrap_or(f64::NAN)).collect();
     let stable = (0..followed.len()).find(|&k| is_stable(&followed[..=k])).map(|k| from + k);
@@ -150,7 +151,7 @@ pub fn judge(intervals: &[Interval], length: Span) -> Responsiveness {
     let seconds = |i: usize| (length * (i as u64 + 1)).0 as f64 / 1e9;
     Responsiveness {
         confidence: confidence(followed.len(), stable.is_some()),
-        // Bytes of an interval; bits per microsecond are megabits per second.
+        // Bytes per interval; bits per microsecond are megabits per second.
         capacity_mbit: at.map(|i| goodputs[i] * 8.0 / (length.0 as f64 / 1e3)),
         capacity_confidence: confidence(intervals.len(), saturated.is_some()),
         capacity_s: saturated.map(seconds),
@@ -159,7 +160,7 @@ pub fn judge(intervals: &[Interval], length: Span) -> Responsiveness {
     }
 }
 
-/// What the probes of some intervals say.
+/// Trimmed means of the probes of these intervals.
 fn times(intervals: &[Interval]) -> Responsiveness {
     let of = |what: Timed| -> Vec<f64> {
         intervals.iter().flat_map(|interval| &interval.times_ms[what as usize]).copied().collect()
@@ -193,12 +194,12 @@ mod tests {
 
     const SECOND: Span = Span::from_secs(1);
 
-    /// An interval with these bytes and one probe, which takes this long everywhere.
+    /// An interval with these bytes and one probe of each kind, each taking `ms` milliseconds.
     fn interval(bytes: u64, ms: f64) -> Interval {
         Interval { bytes, times_ms: [vec![ms], vec![ms], vec![ms], vec![ms]] }
     }
 
-    /// Intervals of these megabits, with these times.
+    /// The result of a test with intervals of these megabits and probe times.
     fn test(of: &[(u64, f64)]) -> Responsiveness {
         let intervals: Vec<Interval> = of.iter().map(|&(mbit, ms)| interval(mbit * 125_000, ms)).collect();
         judge(&intervals, SECOND)
@@ -206,12 +207,12 @@ mod tests {
 
     #[test]
     fn rpm_draft_tm95_is_the_mean_of_all_but_the_longest_5_percent() {
-        // Of 20 the longest is left out: (1 + … + 19) / 19 = 10.
+        // The longest of 20 times is omitted: (1 + … + 19) / 19 = 10.
         let mut times: Vec<f64> = (1..=20).rev().map(f64::from).collect();
         assert_eq!(trimmed_mean(&times), Some(10.0));
         times[0] = 1e9;
         assert_eq!(trimmed_mean(&times), Some(10.0));
-        // Of 40 two: 1 + … + 38 = 741. Of 19 none: 190 / 19.
+        // Two of 40 times are omitted, 1 + … + 38 = 741, and none of 19: 190 / 19.
         assert_eq!(trimmed_mean(&(1..=40).map(f64::from).collect::<Vec<_>>()), Some(741.0 / 38.0));
         assert_eq!(trimmed_mean(&(1..=19).map(f64::from).collect::<Vec<_>>()), Some(10.0));
         assert_eq!((trimmed_mean(&[7.0]), trimmed_mean(&[])), (Some(7.0), None));
@@ -242,30 +243,31 @@ mod tests {
 
     #[test]
     fn rpm_draft_stable_is_a_deviation_of_mad_averages_below_5_percent_of_the_last() {
-        // 90, 110, 90, 110: deviation 10, 5 % of the last are 5.5. 96, 104, 96, 104: 4, below 5.2.
+        // 90, 110, 90, 110: the deviation is 10, and 5 % of the last are 5.5. 96, 104, 96, 104: it is 4, below 5.2.
         assert!(!is_stable(&[90.0, 110.0, 90.0, 110.0]));
         assert!(is_stable(&[96.0, 104.0, 96.0, 104.0]));
-        // A deviation of 5: less than 5.25, the share of 105, not than 4.75, that of 95.
+        // A deviation of 5 is less than 5 % of 105 (5.25) but not less than 5 % of 95 (4.75).
         assert!(is_stable(&[95.0, 105.0, 95.0, 105.0]) && !is_stable(&[105.0, 95.0, 105.0, 95.0]));
         assert!(!is_stable(&[0.0, 0.0, 0.0, 0.0]), "nothing moves");
-        // Only the last MAD count, and it takes as many.
+        // Only the last MAD averages count, and all of them are needed.
         assert!(is_stable(&[1.0, 100.0, 100.0, 100.0, 100.0]));
         assert!(!is_stable(&[100.0, 100.0, 100.0]));
     }
 
     #[test]
     fn rpm_draft_first_goodput_is_stable_then_responsiveness_and_that_is_the_result() {
-        // Goodput is stable with the fourth interval, responsiveness is followed from the fifth: its fourth is the eighth.
+        // Goodput becomes stable with the fourth interval. Responsiveness is tracked from the fifth on: its fourth
+        // value is the eighth interval.
         let mut intervals = vec![(20, 900.0); 4];
         intervals.extend([(20, 100.0); 4]);
         let result = test(&intervals);
         assert_eq!((result.capacity_confidence, result.capacity_s), (Confidence::High, Some(4.0)));
-        // The moving windows have means of 700, 500, 300 and 100 ms: far from stable.
+        // The moving averages are 700, 500, 300 and 100 ms: far from stable.
         assert_eq!((result.confidence, result.after_s), (Confidence::Medium, 8.0));
         intervals.extend([(20, 100.0); 3]);
         let result = test(&intervals);
         assert_eq!((result.confidence, result.after_s, result.rpm), (Confidence::High, 11.0, Some(600.0)));
-        // What comes later does not change it.
+        // Later intervals do not change the result.
         intervals.extend([(20, 9000.0); 20]);
         assert_eq!(test(&intervals), result);
     }
@@ -282,7 +284,8 @@ mod tests {
         assert_eq!((confidence(3, false), confidence(4, false), confidence(4, true)), {
             (Confidence::Low, Confidence::Medium, Confidence::High)
         });
-        // Three intervals; goodput that doubles for ever, so that responsiveness is never followed; a stable one.
+        // Three tests: one of three intervals; one whose goodput doubles for ever, so that responsiveness is never
+        // tracked; a stable one.
         let short = test(&[(20, 50.0); 3]);
         assert_eq!((short.capacity_confidence, short.confidence), (Confidence::Low, Confidence::Low));
         let growing = test(&(0..10).map(|i| (1 << i, 50.0)).collect::<Vec<_>>());

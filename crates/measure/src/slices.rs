@@ -1,9 +1,9 @@
-//! The run cut into slices: each lies in one window and in one bin of the series. A meter compares the time with the
-//! end of the current slice, and does everything else only when it has passed.
+//! Division of a run into slices, each of which lies in one window and in one bin of the series. In the common case a
+//! meter only compares the time with the end of the current slice; windows and bins are handled when a slice ends.
 
 use sojourn_core::units::Time;
 
-/// Where in the run a slice lies.
+/// The part of the run in which a slice lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     /// Before the measuring window.
@@ -17,7 +17,8 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    /// That of a moment of a run that is measured within `measure` and ends at `run_end`; and when it ends itself.
+    /// The phase of time `at`, and the end of that phase, for a run that is measured within `measure` and ends at
+    /// `run_end`.
     pub fn at(at: u64, measure: (Time, Time), run_end: Time) -> (Phase, u64) {
         let (start, end) = (measure.0.min(run_end), measure.1.min(run_end));
         match at {
@@ -29,21 +30,21 @@ impl Phase {
     }
 }
 
-/// What ended together with a slice.
+/// Everything that ended together with a slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cut {
-    /// The moment, in nanoseconds.
+    /// The end of the slice, in nanoseconds.
     pub at: u64,
-    /// A bin of the series ended.
+    /// Whether a bin of the series ended.
     pub bin: bool,
-    /// This window ended.
+    /// The window that ended, if one did.
     pub window: Option<Phase>,
 }
 
 /// The current slice.
 #[derive(Clone, Debug)]
 pub(crate) struct Slices {
-    /// The slice ends before this moment; `u64::MAX` once the run is over.
+    /// End of the slice (exclusive), in nanoseconds; `u64::MAX` once the run is over.
     pub end: u64,
     phase: Phase,
     window_end: u64,
@@ -54,7 +55,8 @@ pub(crate) struct Slices {
 }
 
 impl Slices {
-    /// At time zero of a run of length `end`, measured within `measure`, with at most `bins` bins (0: no series).
+    /// Starts at time zero of a run of length `end`, measured within `measure`, with at most `bins` bins (0: no
+    /// series).
     pub fn new(measure: (Time, Time), end: Time, bins: u32) -> Slices {
         let bin_width = bin_width(end, bins);
         let mut slices =
@@ -63,7 +65,7 @@ impl Slices {
         slices
     }
 
-    /// Ends the current slice; says what ended with it.
+    /// Ends the current slice and returns what ended with it.
     pub fn cut(&mut self) -> Cut {
         let at = self.end;
         let bin = at == self.bin_end || (at == self.run_end.0 && self.bin_width < u64::MAX);
@@ -75,14 +77,14 @@ impl Slices {
         Cut { at, bin, window }
     }
 
-    /// Enters the slice that begins at `at`.
+    /// Starts the slice that begins at `at`.
     fn enter(&mut self, at: u64) {
         (self.phase, self.window_end) = Phase::at(at, self.measure, self.run_end);
         self.end = if self.phase == Phase::Over { u64::MAX } else { self.window_end.min(self.bin_end) };
     }
 }
 
-/// The nanoseconds that each of at most `bins` bins of a run lasts (the last may be cut short); `u64::MAX` for none.
+/// Bin width in nanoseconds, so that a run has at most `bins` bins (the last may be shorter); `u64::MAX` without bins.
 pub(crate) fn bin_width(end: Time, bins: u32) -> u64 {
     if bins == 0 { u64::MAX } else { end.0.div_ceil(u64::from(bins)).max(1) }
 }
@@ -101,7 +103,7 @@ impl<W: Default> Windows<W> {
         Windows { startup: None, main: Box::default() }
     }
 
-    /// Stores a window that has ended, and leaves a fresh one in its place.
+    /// Stores a window that has ended and resets `window`.
     pub fn store(&mut self, phase: Phase, window: &mut W) {
         let done = Box::new(std::mem::take(window));
         match phase {

@@ -1,17 +1,19 @@
-//! The least value of a held signal over the past window [t − W, t], exactly and in amortised constant time.
+//! The minimum of a piecewise constant signal over the past window [t − W, t], exact and in amortised constant time.
 
 use crate::histogram::Histogram;
 
-/// The sliding minimum of a signal that is piecewise constant. Before t = W the window is what exists.
+/// The sliding minimum. Before t = W the window covers only the time since 0.
 #[derive(Clone, Debug)]
 pub(crate) struct SlidingMin {
     /// W in nanoseconds.
     window: u64,
-    /// Past pieces that are less than all that followed: (value, when the piece leaves the window); both rise. Those
-    /// before `head` have left. A plain list with a head: appending and dropping at the tail is all that is frequent.
+    /// Past pieces that are smaller than all later ones: (value, time at which the piece leaves the window). Both rise.
+    /// Pieces before `head` have left already. A plain vector with a head index suffices: only appending and removing
+    /// at the tail are frequent.
     pieces: Vec<(u64, u64)>,
     head: usize,
-    /// The minimum that has not been accounted for yet, held since `since`: the value at the head, if there is one.
+    /// The current minimum, held since `since` and not yet added to the histogram: the value at the head, if there is
+    /// one.
     min: u64,
     since: u64,
 }
@@ -21,8 +23,8 @@ impl SlidingMin {
         SlidingMin { window, pieces: Vec::new(), head: 0, min: 0, since: 0 }
     }
 
-    /// The signal was `value` over [from, until), where the previous piece ended at `from`. The minimum's own pieces
-    /// go to `minima`, weighted by time.
+    /// Adds a piece: the signal was `value` over [from, until), and the previous piece ended at `from`. Pieces of the
+    /// resulting minimum are added to `minima`, weighted by time.
     #[inline]
     pub fn piece(&mut self, value: u64, from: u64, until: u64, minima: &mut Histogram) {
         while self.pieces.len() > self.head && self.pieces[self.pieces.len() - 1].0 >= value {
@@ -35,7 +37,7 @@ impl SlidingMin {
         self.pieces.push((value, until.saturating_add(self.window)));
     }
 
-    /// The piece is a new minimum, or the minimum leaves the window while the piece lasts.
+    /// Handles a piece that is a new minimum, or during which the minimum leaves the window.
     #[inline(never)]
     fn minimum_moves(&mut self, value: u64, from: u64, until: u64, minima: &mut Histogram) {
         let mut at = from;
@@ -61,7 +63,7 @@ impl SlidingMin {
         }
     }
 
-    /// Accounts for everything before `at`, the end of the last piece.
+    /// Adds the minimum up to `at`, the end of the last piece.
     pub fn flush(&mut self, at: u64, minima: &mut Histogram) {
         minima.add_weighted(self.min, at - self.since);
         self.since = at;

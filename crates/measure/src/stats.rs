@@ -1,34 +1,35 @@
-//! A discipline's counters over a whole run, as the object that `tc -s -j qdisc show` prints for it.
+//! Counters of a discipline over a whole run, as the JSON object that `tc -s -j qdisc show` prints for it.
 //!
-//! The keys and units are tc's. Three things are added: `classes`, sums over what `tc -s class show` lists; `child`,
-//! the discipline below a shaper, which tc lists separately; and keys that tc omits while they are zero are always there.
+//! Keys and units are those of tc, with three differences: `classes` holds the sums over the list of `tc -s class
+//! show`; `child` holds the discipline below a shaper, which tc lists separately; and keys that tc omits while they are
+//! zero are always present.
 
 use serde_json::{Map, Value, json};
 use sojourn_core::packet::Packet;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::qdisc::{AnyQdisc, Child, Count, Qdisc, Stats};
 
-/// Counters that every discipline has, counted by its caller.
+/// Counters common to all disciplines, maintained by the discipline's caller.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Common {
     /// Packets that left the discipline.
     pub packets: u64,
-    /// Their bytes as the discipline counts them.
+    /// Bytes of those packets, as the discipline counts them.
     pub bytes: u64,
-    /// Packets that it dropped.
+    /// Packets that the discipline dropped.
     pub drops: u64,
-    /// How often a packet met a limit.
+    /// Number of times that a packet met a limit.
     pub overlimits: u64,
-    /// Packets that the device could not take, and that waited before it.
+    /// Packets that the device could not take and that waited in front of it.
     pub requeues: u64,
     /// Packets in the queue.
     pub qlen: u64,
-    /// Their bytes.
+    /// Bytes in the queue.
     pub backlog: u64,
 }
 
 impl Common {
-    /// The difference to an earlier state.
+    /// The difference to an earlier snapshot.
     pub fn since(self, before: Common) -> Common {
         let Common { packets, bytes, drops, requeues, .. } = before;
         Common {
@@ -50,9 +51,9 @@ impl Common {
     }
 }
 
-/// The counters of a discipline as tc's JSON object. `common` has what its caller counted; there `qlen` and `backlog` are only
-/// of packets that wait between the discipline and the device, and the discipline's own are added. noqueue counts nothing, as
-/// in Linux.
+/// Returns the counters of a discipline as tc's JSON object. `common` holds the caller's counters; its `qlen` and
+/// `backlog` cover only packets between the discipline and the device, and the discipline's own are added here. noqueue
+/// counts nothing, as in Linux.
 pub fn of<P: Packet + Copy + Default>(spec: &Spec, qdisc: &AnyQdisc<P>, common: Common) -> Value {
     if matches!(spec, Spec::Noqueue(_)) {
         return Common::default().object(spec.kind()).into();
@@ -75,7 +76,7 @@ fn whole(spec: &Spec, common: Common, own: Stats, classes: Option<Stats>, below:
             Spec::Tbf(params) => params.child.as_deref(),
             _ => None,
         };
-        // The device never sees what is below a shaper.
+        // Packets dropped below a shaper never reach the device.
         let common = Common { drops: common.drops - kept_from, overlimits, requeues: 0, qlen, backlog, ..common };
         let object_below = whole(spec.unwrap_or(&fifo), common, stats, classes, child.map(|child| *child));
         object.insert("child".to_owned(), object_below.into());
@@ -97,10 +98,10 @@ fn value(count: Count) -> Value {
     }
 }
 
-/// tc prints six digits of a probability.
+/// Rounds a probability to six digits, as tc prints it.
 fn as_tc(number: f64) -> Value {
     let rounded: f64 = format!("{number:.5e}").parse().unwrap_or(number);
-    // A whole number has no point there.
+    // tc prints whole numbers without a decimal point.
     if rounded.fract() == 0.0 { json!(rounded as i64) } else { json!(rounded) }
 }
 

@@ -1,4 +1,4 @@
-//! The meter of a stream of datagrams: what arrived, how late, and how speech would have sounded.
+//! Meter of a datagram stream: arrivals, delays, losses, and the quality of speech.
 
 use sojourn_core::units::{Span, Time};
 use sojourn_model::workload::stream::{Playout, Voice};
@@ -7,19 +7,20 @@ use crate::distribution::{Distribution, MS, ratio};
 use crate::histogram::Histogram;
 use crate::voice;
 
-/// A datagram that has not come after this time will not come (RFC 7680 §2.5 wants such a time stated).
+/// A datagram that has not arrived after this time is counted as lost (RFC 7680 §2.5 requires such a threshold).
 const PATIENCE: Span = Span::from_secs(10);
 
-/// What the meter must know beforehand.
+/// Configuration of the meter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StreamSetup {
-    /// Payload of each datagram.
+    /// Payload of each datagram, in bytes.
     pub payload: u32,
-    /// For speech.
+    /// Set for speech.
     pub voice: Option<Voice>,
 }
 
-/// The meter. Delays and losses count in the window in which a datagram was sent, payload where it arrived.
+/// The meter. Delays and losses count in the window in which a datagram was sent, payload in the window in which it
+/// arrived.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamMeter {
     setup: StreamSetup,
@@ -27,27 +28,27 @@ pub(crate) struct StreamMeter {
     end: Time,
     startup: Window,
     main: Window,
-    /// Datagrams sent, and those of them that were sent more than [`PATIENCE`] before the end.
+    /// Datagrams sent, and the number of them that were sent more than [`PATIENCE`] before the end.
     sent: u32,
     overdue: u32,
-    /// Which numbers have come, a bit each; and the number after the greatest of them.
+    /// Bitmap of the numbers that have arrived, and the number after the largest of them.
     come: Vec<u64>,
     above: u32,
-    /// How many datagrams have come, and how many packets of the stream a queue dropped.
+    /// Datagrams that have arrived, and packets of the stream that a queue dropped.
     arrived: u32,
     dropped: u32,
 }
 
 #[derive(Clone, Default, Debug)]
 struct Window {
-    /// Datagrams sent in it: a range of numbers.
+    /// Datagrams sent in this window: a range of numbers.
     first: u32,
     sent: u32,
     delays: Histogram,
     payload: u64,
 }
 
-/// What a window's datagrams tell.
+/// Measures of a window's datagrams.
 #[derive(Clone, Debug)]
 pub(crate) struct Heard {
     pub payload: u64,
@@ -69,7 +70,7 @@ impl StreamMeter {
         if at < start { Some(&mut self.startup) } else { (at < end).then_some(&mut self.main) }
     }
 
-    /// The next datagram leaves.
+    /// Records that the next datagram was sent.
     pub fn sent(&mut self, now: Time) {
         let number = self.sent;
         self.sent += 1;
@@ -84,7 +85,7 @@ impl StreamMeter {
         }
     }
 
-    /// A datagram arrives; gives its payload if it comes for the first time within the run.
+    /// Records an arrival. Returns the datagram's payload if it arrives for the first time and within the run.
     pub fn received(&mut self, now: Time, sent: Time, number: u32) -> Option<u32> {
         let (word, bit) = (number as usize / 64, 1u64 << (number % 64));
         if self.come.len() <= word {
@@ -106,23 +107,24 @@ impl StreamMeter {
         Some(payload)
     }
 
-    /// A queue dropped a packet of the stream.
+    /// Records that a queue dropped a packet of the stream.
     pub fn dropped(&mut self, now: Time) {
         if now < self.end {
             self.dropped += 1;
         }
     }
 
-    /// How many of the datagrams sent have a known fate. The rest may still arrive.
+    /// Number of sent datagrams whose fate is known. The others may still arrive.
     ///
-    /// Known are those sent before the latest one that came, and those sent more than [`PATIENCE`] before the end. Where
-    /// queues dropped the last ones, no more can be under way than neither came nor were dropped, and these were sent last.
+    /// The fate is known of datagrams sent before the latest one that arrived, and of those sent more than [`PATIENCE`]
+    /// before the end. If queues dropped the last ones: at most as many can be in flight as neither arrived nor were
+    /// dropped, and these were sent last.
     fn decided(&self) -> u32 {
         let under_way = self.sent.saturating_sub(self.arrived).saturating_sub(self.dropped);
         self.above.max(self.overdue).max(self.sent - under_way)
     }
 
-    /// At the end of the run: of the measuring window, or of start-up.
+    /// Measures of the measuring window (`main`) or of start-up; call it at the end of the run.
     pub fn heard(&self, main: bool) -> Heard {
         let window = if main { &self.main } else { &self.startup };
         let decided = self.decided().clamp(window.first, window.first + window.sent) - window.first;
@@ -134,7 +136,7 @@ impl StreamMeter {
     }
 }
 
-/// Delays above the least of them.
+/// Delays minus the smallest of them.
 fn variation(delays: &Histogram) -> Option<Distribution> {
     let least = delays.min() as f64 / MS;
     Distribution::of(delays, MS).map(|of| Distribution {
@@ -147,19 +149,19 @@ fn variation(delays: &Histogram) -> Option<Distribution> {
     })
 }
 
-/// Of speech of which so much was lost and the rest came with these delays.
+/// Mean opinion score of speech with this fraction lost and these delays of the rest.
 fn mos(voice: Voice, loss: f64, delays: &Histogram) -> f64 {
     if delays.is_empty() {
         return voice::mos(0.0);
     }
     let play = match voice.playout {
-        // The whole bin is in time: of delays that hardly differ none is late.
+        // The bin's upper edge is used: if delays hardly differ, none is late.
         Playout::Percentile(percentile) => delays.quantile_edge(f64::from(percentile) / 100.0),
         Playout::Fixed(buffer) => delays.min() as f64 + buffer.0 as f64,
     };
     let in_time = delays.share_up_to(play);
     let lost = 1.0 - (1.0 - loss) * in_time;
-    // A packet leaves when the last of its speech has been spoken.
+    // A packet is sent once the last of its speech has been spoken.
     let mouth_to_ear = (Voice::FRAME.0 as f64 + play) / MS;
     voice::mos(voice::rating(voice.codec, mouth_to_ear, lost))
 }
@@ -176,7 +178,7 @@ mod tests {
         StreamMeter::new(setup, (Time(10 * SECOND), Time(30 * SECOND)), Time(30 * SECOND))
     }
 
-    /// One datagram a second, those of `lost` never come, the others after `delay` milliseconds.
+    /// Sends one datagram per second. Those in `lost` never arrive, the others after `delay` milliseconds.
     fn play(mut meter: StreamMeter, lost: &[u32], delay: impl Fn(u32) -> u64) -> StreamMeter {
         for number in 0..30 {
             let sent = Time(u64::from(number) * SECOND);
@@ -220,7 +222,7 @@ mod tests {
             meter.sent(Time(number * SECOND));
             meter.dropped(Time(number * SECOND + 10));
         }
-        // The last one has not reached the queue that drops all of them.
+        // The last datagram has not yet reached the queue that drops all of them.
         meter.sent(Time(8 * SECOND - 5));
         meter.dropped(Time(8 * SECOND + 5));
         for main in [false, true] {
@@ -239,7 +241,7 @@ mod tests {
             match number {
                 0..20 => _ = meter.received(sent + Span::from_millis(20), sent, number),
                 20..28 => meter.dropped(sent + Span::from_millis(10)),
-                _ => {} // in the queue at the end
+                _ => {} // still in the queue at the end
             }
         }
         assert_eq!(meter.heard(true).loss_ratio, Some(8.0 / 18.0));
@@ -266,7 +268,7 @@ mod tests {
     fn late_speech_is_lost_speech() {
         let of = |playout| {
             let voice = Some(Voice { codec: Codec::G711NoPlc, playout });
-            // One in twenty comes 200 ms later.
+            // One datagram of twenty arrives 200 ms later.
             play(meter(voice), &[], |number| if number == 15 { 220 } else { 20 }).heard(true).mos.expect("speech")
         };
         let mos = |delay, lost| voice::mos(voice::rating(Codec::G711NoPlc, delay, lost));

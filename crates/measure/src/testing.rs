@@ -1,5 +1,5 @@
-//! A small FIFO with a tail limit and an arbitrary law of drops and marks, on a grid of nanoseconds so coarse that
-//! every measure can be computed by looking at each nanosecond.
+//! A small FIFO with a tail limit and arbitrary drops and marks, on a time grid of nanoseconds so coarse that every
+//! measure can be computed by looking at each nanosecond.
 
 use proptest::prelude::*;
 use sojourn_core::packet::Ecn;
@@ -10,13 +10,13 @@ use sojourn_model::records::{Fate, Kind, PacketRecord};
 use crate::distribution::{Distribution, Standing};
 use crate::link::{DropCounts, LinkMeter, LinkSetup, LinkWindow};
 
-/// A run of the FIFO. A packet is in transmission for as many nanoseconds as it has bytes.
+/// A run of the FIFO. The transmission of a packet takes one nanosecond per byte.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Gap to the previous arrival, and bytes.
+    /// Gap to the previous arrival in nanoseconds, and size in bytes.
     pub arrivals: Vec<(u64, u32)>,
     pub limit: usize,
-    /// Every so many-th packet that comes to the head is dropped there, and every so many-th is marked.
+    /// Every n-th packet that reaches the head is dropped there, and every n-th is marked.
     pub drop_every: usize,
     pub mark_every: usize,
     pub measure: (u64, u64),
@@ -58,8 +58,8 @@ impl Case {
         self.measure.1.max(self.arrivals.iter().map(|arrival| arrival.0).sum())
     }
 
-    /// Plays the run into the meter, which hears of transmissions at their start (`early`) or at their end. Packets that
-    /// never leave the queue have a record that starts never; fates may lie after the end of the run.
+    /// Plays the run into the meter. Transmissions are reported at their start (`early`) or at their end. Packets that
+    /// never leave the queue have a record whose start is never; fates may lie after the end of the run.
     pub fn play(&self, meter: &mut LinkMeter, early: bool) -> Vec<PacketRecord> {
         let mut fifo =
             Fifo { case: self, meter, early, queue: Vec::new(), heads: 0, sending: None, records: Vec::new() };
@@ -167,12 +167,13 @@ impl Fifo<'_> {
     }
 }
 
-/// The records that a run of this length leaves.
+/// The records that remain if the run ends at `end`.
 pub fn decided(records: &[PacketRecord], end: u64) -> Vec<PacketRecord> {
     records.iter().filter(|record| record.end.0 < end).copied().collect()
 }
 
-/// The least value up to which a fraction of the samples lies, and the rest, from a sorted list of small integers.
+/// Mean and percentiles from a sorted list of small integers: each percentile is the smallest value up to which that
+/// fraction of the samples lies.
 fn exact(mut samples: Vec<u64>, unit: f64) -> Option<(Distribution, Standing)> {
     samples.sort_unstable();
     let mean = samples.iter().sum::<u64>() as f64 / samples.len() as f64 / unit;
@@ -182,7 +183,7 @@ fn exact(mut samples: Vec<u64>, unit: f64) -> Option<(Distribution, Standing)> {
     Some((distribution, Standing { p10: at(0.1), p50: at(0.5), p90: at(0.9) }))
 }
 
-/// Every measure of the window [a, b), by looking at each nanosecond of the run.
+/// Computes every measure of the window [a, b) by looking at each nanosecond of the run.
 pub fn by_brute_force(case: &Case, records: &[PacketRecord], (a, b): (u64, u64)) -> LinkWindow {
     let delivered = |record: &PacketRecord| record.fate == Fate::Delivered;
     let sending = |t: u64| records.iter().any(|r| delivered(r) && r.start.0 <= t && t < r.end.0);

@@ -1,13 +1,13 @@
-//! What the viewer of a video saw, in a window.
+//! Playback of a video within a window.
 
 use sojourn_core::units::Span;
 use sojourn_model::workload::video::Seen;
 
-/// What a video showed.
+/// Counters of a video's playback.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Watched {
     pieces: u64,
-    /// Sum of the pieces' qualities, in bits per second.
+    /// Sum of the bit rates of the segments, in bits per second.
     rates: u128,
     switches: u64,
     stalls: u64,
@@ -32,18 +32,18 @@ impl Watched {
     }
 }
 
-/// A video in a window.
+/// Measures of a video's playback within one window.
 #[derive(Clone, Copy, PartialEq, Debug, serde::Serialize)]
 pub struct VideoWindow {
-    /// How often the picture stood still: stalls that began in the window.
+    /// Number of stalls that began in the window.
     pub stalls: u64,
-    /// How long, all together.
+    /// Total duration of these stalls in seconds.
     pub stalled_s: f64,
-    /// Mean quality of the pieces that came.
+    /// Mean bit rate of the segments that arrived, in Mbit/s.
     pub quality_mbit: Option<f64>,
-    /// How often the quality changed.
+    /// Number of changes of quality.
     pub switches: u64,
-    /// From the first SYN to the picture's first movement, if that was in the window.
+    /// Start-up delay in seconds, from the first SYN to the first picture, if playback started in the window.
     pub startup_s: Option<f64>,
 }
 

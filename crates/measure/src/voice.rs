@@ -1,24 +1,26 @@
-//! How speech sounds: the E-model (ITU-T G.107) with all that is not of the network at its defaults.
+//! Quality of speech by the E-model (ITU-T G.107). All parameters that do not concern the network have their defaults.
 //!
-//! The rating is R = Ro − Is − Id − Ie,eff. Ro − Is is the quality of an undisturbed call; Id what delay and the echo that
-//! comes with it take away (Idte, Idle, Idd); Ie,eff what the codec and lost packets do. Without delay and loss R is 93.2.
+//! The rating is R = Ro − Is − Id − Ie,eff. Ro − Is is the quality of an undisturbed call. Id is the impairment by
+//! delay and by the echo that comes with it (Idte, Idle, Idd), and Ie,eff that by codec and packet loss. Without delay
+//! and loss R is 93.2.
 //!
-//! Deviations: losses are taken as random (BurstR = 1), though a queue's come in bursts: then a codec with concealment
-//! sounds somewhat worse than said here. The conversation's other direction is taken to be as late as this one.
+//! Deviations: losses are assumed to be random (BurstR = 1), although queues drop in bursts; with a codec that conceals
+//! losses, real speech then sounds somewhat worse than reported here. Both directions of the call are assumed to have
+//! the same delay.
 
 use sojourn_model::workload::stream::Codec;
 
-/// G.107 table 2, the defaults: loudness ratings, echo losses (dB).
+/// Defaults of G.107 table 2: loudness ratings and echo losses (dB).
 const SLR: f64 = 8.0;
 const RLR: f64 = 2.0;
 const TELR: f64 = 65.0;
 const WEPL: f64 = 110.0;
-/// The sum of all noise at the 0 dBr point, which follows from the defaults (dBm0p).
+/// Sum of all noise sources at the 0 dBr point, computed from the defaults (dBm0p).
 const NO: f64 = -61.18;
-/// The simultaneous impairment, which follows from the defaults.
+/// Simultaneous impairment factor, computed from the defaults.
 const IS: f64 = 1.41;
 
-/// Equipment impairment and robustness to loss of a codec: Ie and Bpl (G.113 appendix I).
+/// Equipment impairment factor Ie and packet-loss robustness factor Bpl of a codec (G.113 appendix I).
 fn equipment(codec: Codec) -> (f64, f64) {
     match codec {
         Codec::G711 => (0.0, 25.1),
@@ -27,8 +29,7 @@ fn equipment(codec: Codec) -> (f64, f64) {
     }
 }
 
-/// The rating R of speech that is heard `delay_ms` milliseconds after it was spoken and of which a share `lost` is not
-/// heard at all.
+/// The rating R of speech with a mouth-to-ear delay of `delay_ms` milliseconds, of which a fraction `lost` is lost.
 pub fn rating(codec: Codec, delay_ms: f64, lost: f64) -> f64 {
     let (ie, bpl) = equipment(codec);
     let ppl = lost * 100.0;
@@ -37,15 +38,16 @@ pub fn rating(codec: Codec, delay_ms: f64, lost: f64) -> f64 {
     ro() - IS - delay_impairment(delay_ms) - ie_eff
 }
 
-/// G.107 §7.2: the signal-to-noise ratio.
+/// Ro, the basic signal-to-noise ratio (G.107 §7.2).
 fn ro() -> f64 {
     15.0 - 1.5 * (SLR + NO)
 }
 
-/// Id: talker echo, listener echo and the delay itself, for a one-way delay of so many milliseconds (G.107 §7.4).
+/// Id, the delay impairment for a one-way delay in milliseconds: talker echo, listener echo and absolute delay (G.107
+/// §7.4).
 fn delay_impairment(delay_ms: f64) -> f64 {
     let half = |a: f64, b: f64, c: f64| (a - b) / 2.0 + libm::sqrt((a - b) * (a - b) / 4.0 + c);
-    // The mean one-way delay of the echo path is the delay, the round trip of the four-wire loop twice that.
+    // The mean one-way delay of the echo path is the delay; the round trip of the four-wire loop is twice that.
     let growth = libm::log10((1.0 + delay_ms / 10.0) / (1.0 + delay_ms / 150.0));
     let terv = TELR - 40.0 * growth + 6.0 * libm::exp(-0.3 * delay_ms * delay_ms);
     let (roe, re) = (-1.5 * (NO - RLR), 80.0 + 2.5 * (terv - 14.0));
@@ -55,7 +57,7 @@ fn delay_impairment(delay_ms: f64) -> f64 {
     talker + listener + absolute_delay(delay_ms)
 }
 
-/// Idd: what a delay takes away although nobody hears an echo.
+/// Idd, the impairment by absolute delay without echo.
 fn absolute_delay(delay_ms: f64) -> f64 {
     if delay_ms <= 100.0 {
         return 0.0;
@@ -65,12 +67,12 @@ fn absolute_delay(delay_ms: f64) -> f64 {
     25.0 * (sixth(x) - 3.0 * sixth(x / 3.0) + 2.0)
 }
 
-/// The mean opinion score of a rating (G.107 annex B): from 1, bad, to 4.5.
+/// The mean opinion score of a rating, from 1 (bad) to 4.5 (G.107 annex B).
 pub fn mos(rating: f64) -> f64 {
     match rating {
         r if r <= 0.0 => 1.0,
         r if r >= 100.0 => 4.5,
-        // The cubic dips below 1 for the lowest ratings.
+        // The cubic falls below 1 for the lowest ratings.
         r => (1.0 + 0.035 * r + r * (r - 60.0) * (100.0 - r) * 7e-6).max(1.0),
     }
 }
@@ -88,7 +90,7 @@ mod tests {
 
     #[test]
     fn scores_are_those_of_g_107s_table_of_ratings() {
-        // G.107 table B.1: the lower limits of the classes of users' satisfaction. (At 80 its formula gives 4.024.)
+        // G.107 table B.1: lower limits of the categories of user satisfaction. (For 80 its formula gives 4.024.)
         for (r, score) in [(90.0, 4.34), (80.0, 4.03), (70.0, 3.60), (60.0, 3.10), (50.0, 2.58)] {
             assert!((mos(r) - score).abs() < 0.0065, "{r}: {}", mos(r));
         }
@@ -99,7 +101,7 @@ mod tests {
     #[test]
     fn the_delay_itself_takes_nothing_up_to_100_ms_and_as_much_as_stated_beyond() {
         assert_eq!(absolute_delay(100.0), 0.0);
-        // Twice 100 ms: x = 1, 25 (2^(1/6) - 3 (1 + 1/729)^(1/6) + 2); four times: x = 2.
+        // For 200 ms x = 1 and 25 (2^(1/6) - 3 (1 + 1/729)^(1/6) + 2); for 400 ms x = 2.
         assert!((absolute_delay(200.0) - 3.044).abs() < 0.005, "{}", absolute_delay(200.0));
         assert!((absolute_delay(400.0) - 24.07).abs() < 0.02, "{}", absolute_delay(400.0));
     }

@@ -1,5 +1,5 @@
-//! Addresses of keys: `duration`, `hop.bottleneck.qdisc`, `hop.bottleneck.reverse.rate`, `flow.bulk0.cc`, `host.hystart`. A hop's
-//! `up` is its `reverse`, its `down` is the hop itself.
+//! Addresses of keys, such as `duration`, `hop.bottleneck.qdisc`, `hop.bottleneck.reverse.rate`, `flow.bulk0.cc` and
+//! `host.hystart`. For a hop, `up` is an alias of `reverse`, and `down` of the hop itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use crate::document::{Kind, Table, Value};
 use crate::error::Error;
 use crate::keys::{self, Form, Key, Section};
 
-/// The tables of `[[name]]`, with their lines; none if there are none.
+/// Returns the tables of `[[name]]` with their lines; empty if there are none.
 pub(crate) fn tables<'a>(root: &'a Table, name: &str) -> Result<Vec<(Option<u32>, &'a Table)>, Error> {
     let Some(value) = root.get(name) else { return Ok(Vec::new()) };
     let wrong = || Error::at(value.line, name, format!("expected [[{name}]] with two brackets, once for each"));
@@ -19,7 +19,7 @@ pub(crate) fn tables<'a>(root: &'a Table, name: &str) -> Result<Vec<(Option<u32>
     items.iter().map(table).collect()
 }
 
-/// The names of the hops: given, or `hop0`, `hop1`, ….
+/// Returns the names of the hops: the given ones, or `hop0`, `hop1`, ….
 pub(crate) fn hop_names(root: &Table) -> Result<Vec<String>, Error> {
     let names = tables(root, "hop")?.into_iter().enumerate().map(|(i, (line, table))| {
         let name = text(table, "name").map_or_else(|| format!("hop{i}"), str::to_owned);
@@ -28,7 +28,7 @@ pub(crate) fn hop_names(root: &Table) -> Result<Vec<String>, Error> {
     unique("hop", names.collect())
 }
 
-/// The names of the flows: given, or the kind with the flow's number among those of its kind.
+/// Returns the names of the flows: the given ones, or the kind followed by the flow's number within its kind.
 pub(crate) fn flow_names(root: &Table) -> Result<Vec<String>, Error> {
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     let mut names = Vec::new();
@@ -87,7 +87,7 @@ pub(crate) fn spread_down(root: &mut Table) -> Result<(), Error> {
     Ok(())
 }
 
-/// An address with `reverse` for `up`, and none of `down`: two that are equal then mean the same key.
+/// Normalises an address: `up` becomes `reverse`, and `down` is removed. Two addresses of the same key are then equal.
 pub(crate) fn plain(address: &str) -> String {
     let mut parts: Vec<&str> = address.split('.').collect();
     if let ["hop", _, word @ ("up" | "down"), _, ..] = parts[..] {
@@ -100,7 +100,7 @@ pub(crate) fn plain(address: &str) -> String {
     parts.join(".")
 }
 
-/// Writes a value to the key of this address. `line` is where the address was written.
+/// Sets the key with this address to `value`. `line` is the line in which the address was written.
 pub(crate) fn set(root: &mut Table, address: &str, value: Value, line: Option<u32>) -> Result<(), Error> {
     let fault = |problem: String| Error::at(line, address, problem);
     let plain = plain(address);
@@ -152,13 +152,13 @@ fn group_names(root: &Table) -> Result<Vec<String>, Error> {
     Ok(tables(root, "group")?.into_iter().map(|(_, table)| text(table, "name").unwrap_or("").to_owned()).collect())
 }
 
-/// A hop's other direction, under the name that the file has for it.
+/// Returns the table of a hop's other direction, under the name that the file uses for it.
 fn reverse(hop: &mut Table) -> Option<&mut Table> {
     let name = if hop.get("up").is_some() { "up" } else { "reverse" };
     sub_table(hop, name)
 }
 
-/// The table of this name, made if it is not there; none if something else stands there.
+/// Returns the table with this name and creates it if it is missing; `None` if the name holds another type of value.
 fn sub_table<'a>(table: &'a mut Table, name: &str) -> Option<&'a mut Table> {
     if table.get(name).is_none() {
         table.set(name, Value { line: None, kind: Kind::Table(Table::default()) });
@@ -169,7 +169,7 @@ fn sub_table<'a>(table: &'a mut Table, name: &str) -> Option<&'a mut Table> {
     }
 }
 
-/// The names that there are; of very many the first.
+/// Lists the known names for a message; of a long list only the first ones.
 fn listed(names: &[String]) -> String {
     const SHOWN: usize = 12;
     let more = if names.len() > SHOWN { format!(" and {} more", names.len() - SHOWN) } else { String::new() };

@@ -1,17 +1,17 @@
-//! A discipline that changes during a run: at given times it gets other parameters, as from `tc qdisc change`, or is replaced
-//! by another discipline, as by `tc qdisc replace`.
+//! Changes of a discipline during a run: at given times it gets other parameters, as by `tc qdisc change`, or is
+//! replaced by another discipline, as by `tc qdisc replace`.
 
 use sojourn_core::packet::{Ecn, Packet};
 use sojourn_core::qdisc::tc::{self, Spec};
 use sojourn_core::qdisc::{AnyQdisc, Context, DropReason, Qdisc};
 use sojourn_core::units::{Rate, Span, Time};
 
-/// The parameters that `line` gives to the present discipline; `None` if the line names another discipline.
+/// Returns the parameters that `line` gives to the present discipline, or `None` if the line names another discipline.
 ///
 /// # Errors
-/// A line with errors, or a parameter that Linux does not change after setup.
+/// The line is invalid, or it changes a parameter that Linux does not change after setup.
 pub(crate) fn of_parameters(present: &Spec, line: &str) -> Result<Option<tc::Change>, tc::Error> {
-    // A change alone need not be a whole line, and a pasted line need not begin with its discipline.
+    // A change alone need not be a complete line, and a pasted line need not begin with the discipline's name.
     let is_named = line.split_ascii_whitespace().next() == Some(present.kind());
     if !is_named && !Spec::parse(line).is_ok_and(|(spec, _)| spec.kind() == present.kind()) {
         return Ok(None);
@@ -21,7 +21,7 @@ pub(crate) fn of_parameters(present: &Spec, line: &str) -> Result<Option<tc::Cha
     Ok(Some(change))
 }
 
-/// Changes a new discipline of the present line to these parameters. The error is that of the discipline.
+/// Creates a discipline from the present line and applies the change to it. Errors are those of the discipline.
 fn try_out(present: &Spec, spec: &Spec) -> Result<(), tc::Error> {
     let (rate, delay) = (Rate(1_000_000_000), Span::ZERO);
     let context = Context { mtu: 1514, overhead: 14, rate, delay, skb: 0, seed: 1 };
@@ -29,7 +29,7 @@ fn try_out(present: &Spec, spec: &Spec) -> Result<(), tc::Error> {
     qdisc.change(Time::ZERO, spec, &mut Vec::<(NoPacket, DropReason)>::new())
 }
 
-/// A packet type for trying a change; no such packet is ever queued.
+/// A packet type for trying out a change. No such packet is ever queued.
 #[derive(Clone, Copy, Default)]
 struct NoPacket;
 

@@ -1,4 +1,4 @@
-//! A scenario as described, checked, before anything is drawn: one per combination of a sweep, the same for all seeds.
+//! The checked description of a scenario before any random draws: one per combination of a sweep, shared by all seeds.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ use crate::scenario::{Access, Hop, Host};
 use crate::traffic::{self, Around, Count, Flow, MOST_FLOWS, What};
 use crate::workload::{Group, User};
 
-/// So many arrivals of web connections, files and transfers may be drawn for a run.
+/// Upper limit on the drawn arrivals of web connections, files and transfers in one run.
 const MOST_ARRIVALS: f64 = 10e6;
 
-/// So many hops are enough.
+/// Upper limit on the number of hops.
 const MOST_HOPS: usize = 100;
 
-/// Everything but the draws.
+/// The scenario without its random draws.
 pub(crate) struct Description {
     pub(crate) title: String,
     pub(crate) duration: Time,
@@ -31,12 +31,12 @@ pub(crate) struct Description {
     pub(crate) access: Option<Access>,
     pub(crate) host: Host,
     pub(crate) groups: Vec<Group>,
-    /// Each with how many there are of it, per direction.
+    /// The flows of the file, each with its count per direction.
     pub(crate) flows: Vec<(Flow, u32)>,
 }
 
 impl Description {
-    /// Reads a file's tree. `title` is for files that give none.
+    /// Reads the tree of a file. `title` is used if the file has no title.
     pub(crate) fn read(context: &Context, root: &Table, title: &str) -> Result<Description, Error> {
         let reader = Reader::open(context, &keys::TOP, String::new(), (None, root), None)?;
         let title = reader.given("title").map_or(Ok(title.to_owned()), |field| field.text().map(str::to_owned))?;
@@ -67,7 +67,7 @@ impl Description {
         Ok(described)
     }
 
-    /// What would grow beyond memory or beyond a segment number is refused here.
+    /// Rejects scenarios that would exhaust memory or segment numbers.
     fn check_numbers(&self, duration: &Value) -> Result<(), Error> {
         let smallest = self.flows.iter().map(|(flow, _)| flow.tcp.mss).min().unwrap_or(1);
         let links = self.hops.iter().flat_map(|hop| [&hop.right, &hop.left]);
@@ -159,7 +159,7 @@ fn flows(
     duration: Time,
 ) -> Result<Vec<Flow>, Error> {
     let hops: Vec<String> = frames.iter().map(|frame| frame.name.clone()).collect();
-    // A host's link is passed four times: out and in at either end, there and back.
+    // A flow's data crosses two access links on each way: four in a round trip.
     let hosts = access.as_ref().map_or(Span::ZERO, |access| access.delay * 4);
     let path_delay = |(first, last): (usize, usize)| {
         let both = |frame: &Frame<'_>| frame.right.delay[0].1 + frame.left.delay[0].1;
@@ -175,7 +175,8 @@ fn flows(
     let read = |(name, at): (&String, _)| Flow::read(&around, name, at, duration);
     let line = listed[0].0;
     let mut flows = names.iter().zip(listed).map(read).collect::<Result<Vec<_>, _>>()?;
-    // Sweeps take a kind of traffic away so: nothing else may depend on it, the buffers' bdp either.
+    // A sweep removes a kind of traffic with `count = 0`. Nothing else may depend on such a flow, including buffer
+    // sizes in bdp.
     flows.retain(|flow| flow.count != Count::Number(0));
     if flows.is_empty() {
         return Err(Error::at(line, "flow", "no traffic: every flow's count is 0"));
@@ -183,8 +184,8 @@ fn flows(
     Ok(flows)
 }
 
-/// Checks users. A user is one host: its flows end at the same place of the path, and their number is bounded, as each
-/// needs its own flow key.
+/// Checks the users. A user is one host: all its flows end at the same hop. The number of its flows is limited, as each
+/// needs a flow key of its own.
 fn check_users(flows: &[(Flow, u32)], has_access: bool) -> Result<(), Error> {
     let mut users: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for (flow, count) in flows {
@@ -211,7 +212,7 @@ fn check_users(flows: &[(Flow, u32)], has_access: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Works out the counts in S and bdp.
+/// Evaluates the counts that are given in S and bdp.
 fn counted(flows: Vec<Flow>, hops: &[Hop], bdps: &[f64]) -> Result<Vec<(Flow, u32)>, Error> {
     let mut total = 0u64;
     let mut counted = Vec::with_capacity(flows.len());

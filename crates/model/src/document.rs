@@ -1,4 +1,4 @@
-//! A TOML document as a small tree that remembers lines, so that an error can name them.
+//! A TOML document as a small tree of values with line numbers, so that errors can name the line.
 
 use std::borrow::Cow;
 
@@ -8,27 +8,27 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::Error;
 
-/// A value with the line it was written in; no line if it came from `--set`, a sweep's range or a default.
+/// A value with its line in the file; no line if it came from `--set`, a sweep's range or a default.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Value {
     pub(crate) line: Option<u32>,
     pub(crate) kind: Kind,
 }
 
-/// What a value is.
+/// The type and content of a value.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Kind {
     Text(String),
     Integer(i64),
     Float(f64),
     Flag(bool),
-    /// TOML has dates; we have no key that wants one.
+    /// A TOML date. No key takes one.
     Date(String),
     List(Vec<Value>),
     Table(Table),
 }
 
-/// Keys in the order of the file.
+/// Keys with their values, in the order of the file.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub(crate) struct Table {
     pub(crate) entries: Vec<(String, Value)>,
@@ -65,7 +65,7 @@ impl Value {
         Value { line: None, kind: Kind::Integer(n) }
     }
 
-    /// As it would stand in the file, on one line.
+    /// Returns the value as TOML, on one line.
     pub(crate) fn written(&self) -> String {
         match &self.kind {
             Kind::Text(text) => format!("\"{}\"", text.escape_debug()),
@@ -74,7 +74,7 @@ impl Value {
             Kind::Flag(flag) => flag.to_string(),
             Kind::Date(text) => text.clone(),
             Kind::List(items) => {
-                // A list of thousands need not be written out to be recognised.
+                // The first items of a long list are enough to recognise it.
                 let shown: Vec<String> = items.iter().take(20).map(Value::written).collect();
                 format!("[{}{}]", shown.join(", "), if items.len() > 20 { ", …" } else { "" })
             }
@@ -86,7 +86,7 @@ impl Value {
         }
     }
 
-    /// As JSON, for the `set` of a run.
+    /// Returns the value as JSON, for the `set` of a run.
     pub(crate) fn json(&self) -> Json {
         match &self.kind {
             Kind::Text(text) | Kind::Date(text) => Json::from(text.as_str()),
@@ -101,7 +101,7 @@ impl Value {
     }
 }
 
-/// Parses a file; errors name the line.
+/// Parses a file. Errors name the line.
 pub(crate) fn parse(source: &str) -> Result<Table, Error> {
     let lines = Lines::of(source);
     let root = DeTable::parse(source).map_err(|error| {
@@ -111,10 +111,10 @@ pub(crate) fn parse(source: &str) -> Result<Table, Error> {
     table(root.get_ref(), &lines)
 }
 
-/// Reads the VALUE of `--set KEY=VALUE`: as TOML if it is TOML, else as the text itself.
+/// Reads the VALUE of `--set KEY=VALUE`: as TOML if it is valid TOML, otherwise as bare text.
 pub(crate) fn parse_value(text: &str) -> Value {
     match parse(&format!("v = {text}")) {
-        // A date or a second line would be TOML, but not what was meant.
+        // A date or a second line would be valid TOML, but is not what the user meant.
         Ok(mut table) if table.entries.len() == 1 => match table.remove("v") {
             Some(Value { kind: Kind::Date(_), .. }) | None => Value::text(text),
             Some(value) => without_lines(value),
@@ -137,7 +137,7 @@ pub(crate) fn without_lines_in(table: Table) -> Table {
     Table { entries: table.entries.into_iter().map(|(key, value)| (key, without_lines(value))).collect() }
 }
 
-/// Where each line starts.
+/// Byte offset of the start of each line.
 struct Lines(Vec<usize>);
 
 impl Lines {
@@ -145,7 +145,7 @@ impl Lines {
         Lines(std::iter::once(0).chain(source.match_indices('\n').map(|(at, _)| at + 1)).collect())
     }
 
-    /// The line of a byte, counted from 1.
+    /// Returns the line of a byte offset, counted from 1.
     fn at(&self, byte: usize) -> u32 {
         u32::try_from(self.0.partition_point(|&start| start <= byte)).unwrap_or(u32::MAX)
     }
@@ -155,7 +155,8 @@ fn table(source: &DeTable<'_>, lines: &Lines) -> Result<Table, Error> {
     let mut entries = Vec::with_capacity(source.len());
     for (key, item) in source.iter() {
         let mut value = value(key.get_ref(), item, lines)?;
-        // A table's span may start at its header's end or its first key: the key's own line is what a reader looks for.
+        // The span of a table may start at the end of its header or at its first key; users look for the line of the
+        // key itself.
         value.line = Some(lines.at(key.span().start));
         entries.push((key.get_ref().to_string(), value));
     }

@@ -1,8 +1,8 @@
 //! Random inputs of a run in the simulator. Without any, all seeds give the same run.
 //!
-//! Three things depend on the seed: the drawn workload (starts, sizes, base RTTs), disciplines and impairments with random
-//! numbers of their own, and flow hashes. A discipline counts as random if it asks for random numbers or flow hashes at all,
-//! also where they happen to change nothing.
+//! Three things depend on the seed: the drawn workload (starts, sizes, base RTTs), disciplines and impairments that use
+//! random numbers, and flow hashes. A discipline counts as random if it uses random numbers or flow hashes at all, even
+//! where they happen not to matter.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
@@ -17,7 +17,7 @@ use crate::workload::{App, Workload};
 /// Disciplines that use neither random numbers nor flow hashes.
 const STEADY: [&str; 8] = ["noqueue", "pfifo", "bfifo", "pfifo_head_drop", "codel", "prio", "tbf", "htb"];
 
-/// The random inputs of a run, found by comparing its scenario for two seeds. Each is a phrase for messages.
+/// Returns the random inputs of a run, found by comparing its scenario for two seeds. Each is a phrase for messages.
 pub(crate) fn between(one: &Scenario, other: &Scenario) -> Vec<String> {
     let mut found = Vec::new();
     if digest(&one.workload) != digest(&other.workload) {
@@ -28,7 +28,7 @@ pub(crate) fn between(one: &Scenario, other: &Scenario) -> Vec<String> {
         found.push("impairments".to_owned());
     }
     let lines: Vec<String> = links.iter().flat_map(|link| link.qdiscs()).map(ToString::to_string).collect();
-    // A shaper's line names the discipline inside it too.
+    // The line of a shaper also names the discipline inside it.
     let words = lines.iter().flat_map(|line| line.split_whitespace());
     let kinds: BTreeSet<&str> = words.filter(|word| NAMES.contains(word) && !STEADY.contains(word)).collect();
     found.extend(kinds.into_iter().map(|kind| format!("{kind}'s hashes or random numbers")));
@@ -42,7 +42,7 @@ pub(crate) fn between(one: &Scenario, other: &Scenario) -> Vec<String> {
     found
 }
 
-/// A digest of all that is drawn, without the hashes of tunnels: only disciplines look at those.
+/// A digest of everything that is drawn, except the flow hashes of tunnels: only disciplines use those.
 fn digest(workload: &Workload) -> u64 {
     let mut sum = Sum(DefaultHasher::new());
     for entry in &workload.entries {

@@ -1,28 +1,28 @@
-//! What is wrong with a scenario file: where, what was written, and what was expected.
+//! Errors in a scenario file: their place, the offending value, and the expected one.
 
 use std::fmt;
 
-/// A fault in the input. `Display` gives one line: `fading.toml:12: hop.bottleneck.rate = "10mb/s": expected …`.
+/// An error in the input. `Display` prints one line: `fading.toml:12: hop.bottleneck.rate = "10mb/s": expected …`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Error {
     /// The file as the caller named it.
     pub file: String,
-    /// The line in it, counted from 1; absent for values given by `--set` and for what is missing altogether.
+    /// The line in the file, counted from 1; `None` for values given by `--set` and for missing keys.
     pub line: Option<u32>,
-    /// The key's full address, as `[sweep]` and `--set` use it; empty for faults of the file as a whole.
+    /// The full address of the key, as in `[sweep]` and `--set`; empty for errors of the file as a whole.
     pub key: String,
     /// The value as written.
     pub value: Option<Box<str>>,
-    /// What was expected, or what is wrong.
+    /// The expected value, or a description of the error.
     pub problem: String,
-    /// The known name nearest to an unknown one.
+    /// The known name that is nearest to an unknown one.
     pub nearest: Option<Box<str>>,
-    /// The scenario is sound, but what it asks for is not built yet: a sweep skips it.
+    /// The scenario is valid, but uses a feature that is not built yet. Sweeps skip such runs.
     pub not_built: bool,
 }
 
 impl Error {
-    /// A fault of the file as a whole.
+    /// An error of the file as a whole.
     pub(crate) fn of_file(problem: impl Into<String>) -> Error {
         Error {
             file: String::new(),
@@ -35,12 +35,12 @@ impl Error {
         }
     }
 
-    /// A fault at a key.
+    /// An error at a key.
     pub(crate) fn at(line: Option<u32>, key: impl Into<String>, problem: impl Into<String>) -> Error {
         Error { line, key: key.into(), ..Error::of_file(problem) }
     }
 
-    /// With the value as written; what is long is cut.
+    /// Adds the value as written, truncated if long.
     pub(crate) fn value(mut self, written: String) -> Error {
         const LONGEST: usize = 120;
         let cut = written.char_indices().nth(LONGEST).map(|(cut, _)| format!("{}…", &written[..cut]));
@@ -48,28 +48,28 @@ impl Error {
         self
     }
 
-    /// With the nearest of the names that would have been right.
+    /// Adds the nearest of the names that would have been valid.
     pub(crate) fn nearest<'a>(mut self, wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
         self.nearest = nearest(wrong, known).map(Box::from);
         self
     }
 
-    /// Asked for rightly, but not there yet.
+    /// Marks the error as a valid use of a feature that is not built yet.
     pub(crate) fn not_built(mut self) -> Error {
         self.not_built = true;
         self
     }
 
-    /// With the file's name.
+    /// Adds the name of the file.
     pub(crate) fn in_file(mut self, file: &str) -> Error {
         file.clone_into(&mut self.file);
         self
     }
 }
 
-/// The known name nearest to `wrong`, if any is near enough to be meant.
+/// Returns the known name nearest to `wrong`, if one is near enough to be a likely typo.
 fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Long strings cost the square of their length, and are no slip of the fingers.
+    // The comparison takes time quadratic in the length, and a long string is no typo of a key.
     if wrong.len() > 100 {
         return None;
     }

@@ -1,71 +1,71 @@
-//! Every key of a scenario file, defined once: name, form, default and meaning. The parser, the errors, the JSON schema
-//! and the reference page all read these tables.
+//! Every key of a scenario file, defined once with its name, form, default and meaning. The parser, the error messages,
+//! the JSON schema and the reference page are all generated from these tables.
 
-/// What a key's value looks like.
+/// The form of a key's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// Any text.
+    /// Arbitrary text.
     Text,
     /// A name: letters, digits, `_` and `-`.
     Name,
-    /// A length of time.
+    /// A duration.
     Time,
-    /// A moment of the run, or `end`.
+    /// A time since the start of the run, or `end`.
     Moment,
-    /// A pair of moments.
+    /// A start time and an end time.
     Window,
-    /// A list of pairs of moments.
+    /// A list of windows.
     Windows,
-    /// A time, or several from given moments on.
+    /// A duration, or a list of steps with one duration from each time on.
     TimeSteps,
-    /// A time, a list of them (one per flow), or a distribution.
+    /// A duration, a list of durations (one per flow), or a distribution.
     TimeDraw,
     /// A rate.
     Rate,
-    /// A rate, steps, a square wave or a trace.
+    /// A rate, a list of steps, a square wave or a trace.
     Capacity,
-    /// A `tc` line, or several from given moments on.
+    /// A `tc` line, or a list of steps with one line from each time on.
     Qdisc,
-    /// netem's words.
+    /// Options of tc-netem(8).
     Impair,
-    /// Bytes.
+    /// A number of bytes.
     Size,
-    /// A whole number.
+    /// A positive integer.
     Count,
-    /// A whole number, or an expression in S or bdp.
+    /// An integer, or an expression in S or bdp.
     CountOf,
-    /// Segments as a number, or bytes with a unit.
+    /// A number of segments, or bytes with a unit.
     Segments,
     /// A number.
     Number,
     /// `true` or `false`.
     Flag,
-    /// A flag, or `plus`.
+    /// `true`, `false` or `plus`.
     HyStart,
-    /// A flag over TCP, one of [`ECN_FIELDS`] for datagrams.
+    /// `true` or `false` over TCP, one of [`ECN_FIELDS`] for datagrams.
     Ecn,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// A differentiated services code point.
     Dscp,
-    /// Congestion control.
+    /// A congestion control.
     Cc,
-    /// When a receiver acknowledges.
+    /// An acknowledgement policy of the receiver.
     Acks,
     /// A list of rates.
     Rates,
-    /// A jitter buffer.
+    /// A jitter buffer of a speech receiver.
     Playout,
     /// A list of hop names.
     Hops,
-    /// A section with keys of its own.
+    /// A section with its own keys.
     Section,
-    /// Known, but not built yet.
+    /// A key that is known, but not built yet.
     Later,
 }
 
 impl Form {
-    /// What an error says was expected.
+    /// Describes the form for the error message "expected …".
     pub const fn expected(self) -> &'static str {
         match self {
             Form::Text => "a text",
@@ -112,33 +112,33 @@ impl Form {
     }
 }
 
-/// What holds when a key is absent.
+/// The meaning of an absent key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fallback {
-    /// The key must be there.
+    /// The key is mandatory.
     Required,
-    /// Something that depends on other keys: said in words.
+    /// The default depends on other keys; this text describes it.
     Words(&'static str),
-    /// This text, read like one in the file.
+    /// The default as text, parsed like a value in the file.
     Text(&'static str),
-    /// This number.
+    /// The default number.
     Integer(i64),
-    /// This flag.
+    /// The default flag.
     Flag(bool),
 }
 
 /// One key of a section.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Key {
-    /// As in the file.
+    /// The name in the file.
     pub name: &'static str,
-    /// What its value looks like.
+    /// The form of its value.
     pub form: Form,
-    /// The flow kinds that it belongs to; all if empty.
+    /// The flow kinds that have this key; all if empty.
     pub kinds: &'static [&'static str],
-    /// What holds when it is absent.
+    /// The meaning of the absent key.
     pub fallback: Fallback,
-    /// What it means.
+    /// Documentation for the reference page and the schema.
     pub doc: &'static str,
 }
 
@@ -147,7 +147,7 @@ pub struct Key {
 pub struct Section {
     /// `hop` for `[[hop]]`; empty for the top of the file.
     pub name: &'static str,
-    /// What it describes.
+    /// Documentation for the reference page and the schema.
     pub doc: &'static str,
     /// Its keys, in the order of the reference page.
     pub keys: &'static [Key],
@@ -168,90 +168,105 @@ pub const TOP: Section = Section {
     name: "",
     doc: "The run as a whole.",
     keys: &[
-        key("title", Form::Text, Words("the file's name"), "For figures and tables."),
-        key("duration", Form::Time, Required, "The end of the run, at most 24h."),
+        key("title", Form::Text, Words("the file's name"), "The title in figures and tables."),
+        key("duration", Form::Time, Required, "The duration of the run, at most 24h."),
         key(
             "measure",
             Form::Window,
             Words("[\"0s\", \"end\"]"),
-            "The measuring window; what is before it is start-up, reported apart.",
+            "The measuring window. The time before it is start-up, which is reported separately.",
         ),
-        key("seeds", Form::Count, Integer(1), "How many seeds each combination runs with; here or in [sweep]."),
-        key("hop", Form::Section, Required, "The path, left to right: [[hop]] for each."),
-        key("access", Form::Section, Words("not a bottleneck, no delay"), "Each host's own link: [access]."),
-        key("flow", Form::Section, Required, "The traffic: [[flow]] for each kind."),
-        key("group", Form::Section, Words("no caps"), "Caps on simultaneous flows: [[group]]."),
+        key(
+            "seeds",
+            Form::Count,
+            Integer(1),
+            "The number of seeds that each combination runs with, here or in [sweep].",
+        ),
+        key("hop", Form::Section, Required, "The path, left to right: one [[hop]] for each hop."),
+        key("access", Form::Section, Words("not a bottleneck, no delay"), "The access links of the hosts: [access]."),
+        key("flow", Form::Section, Required, "The traffic: one [[flow]] for each kind of flow."),
+        key("group", Form::Section, Words("no caps"), "Limits on simultaneous transfers: [[group]]."),
         key("host", Form::Section, Words("a current Linux"), "The TCP of all hosts: [host]."),
-        key("sweep", Form::Section, Words("one combination"), "What varies from run to run: [sweep]."),
+        key("sweep", Form::Section, Words("one combination"), "The keys that vary from run to run: [sweep]."),
     ],
 };
 
 /// A hop of the path, or its `reverse`.
 pub const HOP: Section = Section {
     name: "hop",
-    doc: "A queue and the link behind it, with another of each for the way back.",
+    doc: "A queue and the link that it feeds, in either direction.",
     keys: &[
-        key("name", Form::Name, Words("hop0, hop1, …"), "Sweeps and results call it so; the way back is NAME.reverse."),
+        key(
+            "name",
+            Form::Name,
+            Words("hop0, hop1, …"),
+            "The name in sweeps and results; the other direction is NAME.reverse.",
+        ),
         key(
             "rate",
             Form::Capacity,
             Required,
-            "What the link carries: a rate, steps (of which some may be 0bit, an outage), a square wave (half the period each), or a trace, a file in the scenario's folder of at most 64 MiB. x.csv has a header and columns for the time (time and time_s in seconds, time_ms, time_us, time_ns) and the rate from then on (rate and rate_bit in bit/s, rate_kbit, rate_mbit, rate_gbit); x.json is a list of [seconds, bit/s], of objects with these names, or a RepeatedBwPatternConfig of netem-trace; other files are mahimahi's, a millisecond a line for each 1500 bytes that may leave. Each repeats at its end: mahimahi's after its last time, rates after the last one has held as long as the one before. scale multiplies the rates.",
+            "The capacity of the link: a rate, steps (some of which may be 0bit, an outage), a square wave (half a period for each rate), or a trace, a file of at most 64 MiB in the scenario's folder. x.csv has a header with columns for the time (time and time_s in seconds, time_ms, time_us, time_ns) and for the rate from then on (rate and rate_bit in bit/s, rate_kbit, rate_mbit, rate_gbit). x.json is a list of [seconds, bit/s], a list of objects with these keys, or a RepeatedBwPatternConfig of netem-trace. Other files are mahimahi traces: one line with a time in milliseconds for each opportunity to send 1500 bytes. Traces repeat: mahimahi's after its last time, rates after the last one has lasted as long as the one before. scale multiplies the rates.",
         ),
         key(
             "delay",
             Form::TimeSteps,
             Text("0s"),
-            "One-way propagation delay behind the link; steps add to the base RTT of all flows.",
+            "One-way propagation delay of the link. Steps of the delay change the base RTT of all flows.",
         ),
         key(
             "qdisc",
             Form::Qdisc,
             Text("pfifo limit 1000"),
-            "The queue discipline, as tc writes it; a whole tc qdisc add command and what tc qdisc show prints will do. Sizes also in bdp: the first rate times the longest base RTT, in packets of 1500 B IP plus overhead where the discipline counts packets. Several, each with its time: as `tc qdisc change` at that time where the discipline stays (with its queue and the parameters that the line leaves out), as `tc qdisc replace` where it becomes another (what waits is dropped).",
+            "The queue discipline, as tc writes it. A whole tc qdisc add command and the output of tc qdisc show are accepted too. Sizes may be given in bdp: the first rate times the longest base RTT, in packets of 1500 B IP plus overhead where the discipline counts packets. A list of steps changes the discipline during the run: as by `tc qdisc change` if the discipline stays (its queue is kept, and so are the parameters that the line does not give), as by `tc qdisc replace` if another discipline follows (the queue is dropped).",
         ),
-        key("overhead", Form::Count, Integer(14), "Bytes that the link counts on top of the IP length; may be 0."),
+        key(
+            "overhead",
+            Form::Count,
+            Integer(14),
+            "Bytes per packet that the link counts in addition to the IP length; may be 0.",
+        ),
         key(
             "reverse",
             Form::Section,
             Words("same rate, delay, overhead and limit, pfifo"),
-            "The other direction: the same keys; what is absent is as rightward, the discipline a plain fifo of the same limit.",
+            "The other direction, with the same keys. Absent keys are as rightward; the discipline is then a plain FIFO of the same limit.",
         ),
         key(
             "up",
             Form::Section,
             Words("as reverse"),
-            "Another word for `reverse`: towards the left, where a home's uploads go. Results call it NAME.reverse all the same.",
+            "Alias of `reverse`: towards the left, the direction of a home's uploads. Results call it NAME.reverse.",
         ),
         key(
             "down",
             Form::Section,
             Words("the hop itself"),
-            "The hop itself, as a table like `up`: towards the right, where a home's downloads go.",
+            "Alias of the hop itself, as a table like `up`: towards the right, the direction of a home's downloads.",
         ),
         key(
             "impair",
             Form::Impair,
             Words("none"),
-            "What befalls packets of this direction behind the link, before the hop's delay: delay, loss, duplicate, reorder and slot in the words of tc-netem(8). Its delay is no part of a base RTT.",
+            "Impairments of packets in this direction, after the link and before the hop's delay: delay, loss, duplicate, reorder and slot, with the options of tc-netem(8). The delay of an impairment is not part of the base RTT.",
         ),
         key(
             "nic",
             Form::Section,
             Words("one descriptor"),
-            "The network card below the discipline, { ring = 512, bql = true, coalesce = \"50us\" }.",
+            "The network card after the discipline: { ring = 512, bql = true, coalesce = \"50us\" }.",
         ),
         key(
             "pause",
             Form::Flag,
             Flag(false),
-            "Ethernet flow control (IEEE 802.3x) towards the hop before: a queue of this direction that has room only for what is under way stops that hop's link.",
+            "Ethernet flow control (IEEE 802.3x) towards the previous hop: when the queue of this direction has room only for the data in flight between the two, it pauses the link of the previous hop.",
         ),
         key(
             "flush",
             Form::Flag,
             Flag(false),
-            "Each fall of the rate throws away what waits in the discipline, which begins anew; not what a card's ring holds. In the simulator only: an idea to compare with.",
+            "Flushes the discipline at each decrease of the rate: queued packets are dropped and its state is reset. The ring of a card is not flushed. Simulator only, for comparisons.",
         ),
     ],
 };
@@ -262,13 +277,18 @@ pub const NIC: Section = Section {
     doc: "A network card's transmit side: a packet holds a descriptor until its completion is served, and waits there \
           beyond the discipline's reach. Without it a hop has one descriptor: the discipline is asked when the link is free.",
     keys: &[
-        key("ring", Form::Count, Required, "Descriptors: packets in the card, the one in transmission included."),
-        key("bql", Form::Flag, Flag(false), "Byte queue limits (dynamic_queue_limits) over the ring."),
+        key(
+            "ring",
+            Form::Count,
+            Required,
+            "Number of descriptors: packets in the card, including the one in transmission.",
+        ),
+        key("bql", Form::Flag, Flag(false), "Byte queue limits (dynamic_queue_limits) on the ring."),
         key(
             "coalesce",
             Form::Time,
             Text("0s"),
-            "The completion interrupt comes this long after the first packet it serves.",
+            "Delay of the completion interrupt after the first completed packet that it reports.",
         ),
     ],
 };
@@ -276,21 +296,21 @@ pub const NIC: Section = Section {
 /// `[access]`.
 pub const ACCESS: Section = Section {
     name: "access",
-    doc: "Each host's own link, one at either end of every flow. Its delay counts four times in a base RTT there and back.",
+    doc: "The access links: each flow has one at either end. The delay counts four times in a base RTT.",
     keys: &[
-        key("rate", Form::Rate, Required, "Rate of the host's link."),
+        key("rate", Form::Rate, Required, "The rate of the link."),
         key("delay", Form::Time, Text("0s"), "One-way delay."),
-        key("limit", Form::Count, Integer(1000), "Packets that it queues."),
+        key("limit", Form::Count, Integer(1000), "Queue limit in packets."),
     ],
 };
 
 /// `[[group]]`.
 pub const GROUP: Section = Section {
     name: "group",
-    doc: "A cap on the simultaneous transfers of the flows that name it; the others wait.",
+    doc: "A limit on the simultaneous transfers of the flows that name this group; further transfers wait.",
     keys: &[
-        key("name", Form::Name, Required, "As the flows name it."),
-        key("max_active", Form::Count, Required, "How many may be active at once."),
+        key("name", Form::Name, Required, "The name that flows refer to."),
+        key("max_active", Form::Count, Required, "The maximum number of simultaneous transfers."),
     ],
 };
 
@@ -303,108 +323,113 @@ pub const HOST: Section = Section {
             "linux",
             Form::Choice(&["now", "3.2"]),
             Text("now"),
-            "The kernel that the hosts resemble; each key below overrides.",
+            "The kernel version that the hosts resemble. Each key below overrides it.",
         ),
         key("rto_min", Form::Time, Text("200ms"), "Lower bound of the retransmission timeout; 1s in RFC 6298."),
-        key("linux_rto", Form::Flag, Flag(true), "Linux's way: the bound applies to the variance term."),
+        key(
+            "linux_rto",
+            Form::Flag,
+            Flag(true),
+            "Whether the bound applies to the variance term, as in Linux, or to the sum.",
+        ),
         key(
             "recovery",
             Form::Choice(&["rack", "rfc6675"]),
             Words("rack; rfc6675 of linux \"3.2\""),
-            "How losses are found and repaired: as today's Linux does (RACK-TLP, F-RTO, DSACK), or by three SACKed segments above.",
+            "Loss detection and recovery: rack is that of a current Linux (RACK-TLP, F-RTO, DSACK); rfc6675 retransmits a segment once three segments above it are SACKed.",
         ),
         key(
             "windows",
             Form::Choice(&["linux", "rfc"]),
             Text("linux"),
-            "How reno, cubic, dctcp and vegas count their windows: by whole segments with Linux's integers, or with fractions as the RFCs are written (HyStart++ always has them).",
+            "The arithmetic of the window in reno, cubic, dctcp and vegas: whole segments with Linux's integers, or fractions as in the RFCs (HyStart++ always uses fractions).",
         ),
         key(
             "quickack",
             Form::Flag,
             Flag(true),
-            "Quick ACKs at the start of a connection, after a pause and after what came twice.",
+            "Quick ACKs at the start of a connection, after a pause and after duplicate segments.",
         ),
         key(
             "comp_sack_nr",
             Form::Count,
             Words("44; 0 of linux \"3.2\""),
-            "Most ACKs of what arrives out of order that wait for each other, up to a millisecond (SACK compression, Linux's tcp_comp_sack_nr); 0: each leaves at once.",
+            "SACK compression (Linux's tcp_comp_sack_nr): the maximum number of ACKs for out-of-order segments that are merged, for at most a millisecond. 0 sends each ACK at once.",
         ),
         key(
             "hystart",
             Form::HyStart,
             Flag(true),
-            "Leave slow start where the delay rises: Linux's HyStart in CUBIC; \"plus\" is HyStart++ (RFC 9406), in CUBIC and Reno.",
+            "Leaving slow start when the delay rises: true is Linux's HyStart in CUBIC; \"plus\" is HyStart++ (RFC 9406) in CUBIC and Reno.",
         ),
         key("timestamps", Form::Flag, Flag(true), "RFC 7323 timestamps: 52 bytes of headers instead of 40."),
         key(
             "rmem",
             Form::Size,
             Words("unbounded; 64 MB in the kernel world"),
-            "The largest receive buffer, as tcp_rmem counts it: what a receiver offers is tuned below it as Linux does. Today's default is \"32mb\", it was \"6mb\" until 6.15.",
+            "The maximum receive buffer, counted as in tcp_rmem. The advertised window is tuned below it as in Linux. The default of a current Linux is \"32mb\", and \"6mb\" before 6.15.",
         ),
         key(
             "wmem",
             Form::Size,
             Words("unbounded; 64 MB in the kernel world"),
-            "The largest send buffer, as tcp_wmem counts it: it is tuned below that as Linux does, and an application waits while it is full. Today's default is \"4mb\".",
+            "The maximum send buffer, counted as in tcp_wmem. It is tuned below that as in Linux, and the application blocks while it is full. The default of a current Linux is \"4mb\".",
         ),
         key(
             "tsq",
             Form::Size,
             Words("no bound"),
-            "TCP small queues: bytes of a connection that may wait at its host's own link ([access]), or a millisecond of its pacing rate if that is less (Linux's tcp_limit_output_bytes; today's default is \"4mb\"). Simulator only: the guest's devices take each packet from its socket at once.",
+            "TCP small queues: the maximum number of bytes of a connection that may be queued at its host's own link ([access]), or a millisecond at its pacing rate if that is less (Linux's tcp_limit_output_bytes; the default of a current Linux is \"4mb\"). Simulator only: the guest's devices take each packet from its socket at once.",
         ),
         key(
             "hz",
             Form::Choice(&["100", "250", "1000"]),
             Text("250"),
-            "Ticks a second of the kernel; in the simulator of TCP's timers, of cubic, bbr and a card's byte queue limits.",
+            "Timer ticks per second of the kernel. In the simulator it applies to the timers of TCP, to cubic and bbr, and to a card's byte queue limits.",
         ),
         key(
             "gro_flush_timeout",
             Form::Time,
             Text("0s"),
-            "How long a receiver's card waits to hand a connection's segments up together, and they are acknowledged once (GRO; Linux's gro_flush_timeout). Simulator only.",
+            "How long a receiver's card holds segments of a connection to pass them on together, acknowledged once (GRO; Linux's gro_flush_timeout). Simulator only.",
         ),
-        key("gso", Form::Flag, Flag(false), "Segmentation and receive offload (GSO, GRO): kernel world only."),
+        key("gso", Form::Flag, Flag(false), "Segmentation and receive offload (GSO, GRO). Kernel world only."),
         key(
             "gso_max_segs",
             Form::Count,
             Words("the kernel's default"),
-            "Most segments that TCP hands down as one packet, a burst of up to a millisecond's worth. Without gso it is cut at the host's own device and leaves as one. 1 is packet by packet, as older simulators send.",
+            "The maximum number of segments that TCP passes down as one packet, a burst of at most a millisecond. Without gso the packet is segmented at the host's own device and leaves as a burst. 1 sends each segment by itself, as older simulators do.",
         ),
     ],
 };
 
-/// `[sweep]`: beside these, any address of another key.
+/// `[sweep]`: these keys, and any address of a key of another section.
 pub const SWEEP: Section = Section {
     name: "sweep",
-    doc: "Each other key is the address of one above (`hop.bottleneck.qdisc`, `flow.bulk0.cc`, `duration`); its value a list, a range (\"1ms..100ms log 9\", \"lin 11\", \"step 10ms\"), or samples ({ uniform = [\"1mbit\", \"10mbit\"], samples = 20 }, or log_uniform). All combinations run, the first key outermost.",
+    doc: "Each other key is the address of a key above (`hop.bottleneck.qdisc`, `flow.bulk0.cc`, `duration`). Its value is a list, a range (\"1ms..100ms log 9\", \"lin 11\", \"step 10ms\"), or samples ({ uniform = [\"1mbit\", \"10mbit\"], samples = 20 }, or log_uniform). All combinations run; the first key is outermost.",
     keys: &[
         key(
             "zip",
             Form::Text,
             Words("none"),
-            "Lists of keys that move together: [[\"hop.a.rate\", \"hop.a.qdisc\"], …].",
+            "Lists of keys that vary together: [[\"hop.a.rate\", \"hop.a.qdisc\"], …].",
         ),
-        key("seeds", Form::Count, Integer(1), "How many seeds each combination runs with."),
+        key("seeds", Form::Count, Integer(1), "The number of seeds that each combination runs with."),
     ],
 };
 
-/// Every kind of flow there is.
+/// Every kind of flow that is built.
 pub const KINDS: &[&str] =
     &["bulk", "download", "upload", "thin", "cbr", "voip", "onoff", "pings", "web", "video", "rpm", "sizes"];
-/// Kinds that later issues bring.
+/// Kinds of flows that are planned.
 pub const KINDS_LATER: &[&str] = &["command"];
 
 const TCP: &[&str] = &["bulk", "download", "upload", "thin", "onoff", "web", "video", "rpm", "sizes"];
 /// Kinds over TCP whose `ecn` is a flag.
 const TCP_ONLY: &[&str] = &["bulk", "download", "upload", "thin", "web", "video", "rpm", "sizes"];
-/// The ECN field of packets that no transport answers for.
+/// Values of `ecn` for packets without a congestion-controlled transport.
 pub const ECN_FIELDS: &[&str] = &["off", "ect0", "ect1"];
-/// Which way data goes: down is right, up is left.
+/// Directions in which data flows: down is right, up is left.
 const DIRECTIONS: &[&str] = &["right", "left", "both", "down", "up"];
 const FILES: &[&str] = &["download", "upload"];
 const NOT_UPLOAD: &[&str] = &["bulk", "download", "thin", "cbr", "voip", "onoff", "pings", "web", "video", "sizes"];
@@ -418,43 +443,48 @@ pub const FLOW: Section = Section {
             "kind",
             Form::Choice(KINDS),
             Required,
-            "bulk: as much as TCP takes; download and upload: files one after the other, each over a new connection; thin: little writes over one connection; cbr: datagrams at a constant rate; voip: speech in datagrams; onoff: packets at a constant rate in turns with silence; pings: echo requests; web: PackMime-HTTP, or pages; video: pieces in the quality that a player chooses; rpm: a test of responsiveness under load, by a client at the right end; sizes: transfers of drawn sizes at drawn times.",
+            "bulk: an unlimited transfer; download and upload: files in sequence, each over a new connection; thin: small writes over one connection; cbr: datagrams at a constant rate; voip: speech in datagrams; onoff: packets at a constant rate, alternating with silence; pings: echo requests; web: PackMime-HTTP, or pages; video: segments in the quality that a player chooses; rpm: a test of responsiveness under load, by a client at the right end; sizes: transfers of random sizes at random times.",
         ),
         key(
             "name",
             Form::Name,
             Words("the kind with a number: bulk0, bulk1, …"),
-            "With count above 1 its flows are NAME.0, NAME.1, …",
+            "The name in sweeps and results. With a count above 1 the flows are NAME.0, NAME.1, …",
         ),
         key(
             "count",
             Form::CountOf,
             Integer(1),
-            "How many; S is the bdp plus the buffer of the slowest hop, in packets.",
+            "The number of flows, per direction. S is the bdp plus the buffer of the slowest hop, in packets.",
         ),
-        of(TCP, key("cc", Form::Cc, Text("cubic"), "Congestion control; fixed N is a window that never changes.")),
+        of(TCP, key("cc", Form::Cc, Text("cubic"), "Congestion control; fixed N is a constant window of N segments.")),
         key(
             "rtt",
             Form::TimeDraw,
             Words("the delays of the path, there and back"),
-            "Total base RTT, the path's delays included. A list is dealt to the flows in turn; draws below the path's delays are raised to them.",
+            "The base RTT, including the path's delays. A list is assigned to the flows in turn; random values below the path's delays are raised to them.",
         ),
-        key("jitter", Form::Time, Text("0s"), "Each flow's base RTT is drawn within so much of `rtt`, per seed."),
+        key(
+            "jitter",
+            Form::Time,
+            Text("0s"),
+            "The base RTT of each flow is drawn from `rtt` plus or minus this, per seed.",
+        ),
         key(
             "rtt_at",
             Form::Choice(&["split", "left", "right", "ack"]),
             Text("split"),
-            "Where the base RTT beyond the path lies: a quarter in each place, at the left or right host, or before the data's sender.",
+            "The location of the base RTT beyond the path: a quarter at each end and in each direction, at the left or right host, or on the way of the ACKs.",
         ),
         of(TCP, key("iw", Form::Count, Integer(10), "Initial window in segments.")),
-        of(TCP, key("mss", Form::Count, Words("1500 less the headers"), "Payload bytes of a full segment.")),
+        of(TCP, key("mss", Form::Count, Words("1500 less the headers"), "Payload of a full segment, in bytes.")),
         of(
             TCP_ONLY,
             key(
                 "ecn",
                 Form::Flag,
                 Flag(false),
-                "ECN: RFC 3168's, DCTCP's with cc dctcp, accurate ECN with ECT(1) with cc prague.",
+                "ECN: that of RFC 3168, of DCTCP with cc dctcp, or accurate ECN with ECT(1) with cc prague.",
             ),
         ),
         of(
@@ -463,7 +493,7 @@ pub const FLOW: Section = Section {
                 "ecn",
                 Form::Choice(ECN_FIELDS),
                 Text("off"),
-                "The ECN field of its packets: not ECN-capable, ECT(0) or ECT(1). They are marked instead of dropped, and nothing slows down: an unresponsive flow (RFC 9332, section 4.2). The reply to a ping has the field with which the request arrived.",
+                "The ECN field of the packets: not ECN-capable, ECT(0) or ECT(1). ECN-capable packets are marked instead of dropped, but the sender does not react: an unresponsive flow (RFC 9332, section 4.2). The reply to a ping has the ECN field with which the request arrived.",
             ),
         ),
         of(
@@ -472,7 +502,7 @@ pub const FLOW: Section = Section {
                 "ecn",
                 Form::Ecn,
                 Words("off"),
-                "Of datagrams their ECN field, as for cbr; over TCP whether it uses ECN, as for bulk.",
+                "For datagrams their ECN field, as for cbr; over TCP whether it uses ECN, as for bulk.",
             ),
         ),
         of(
@@ -481,7 +511,7 @@ pub const FLOW: Section = Section {
                 "acks",
                 Form::Acks,
                 Text("delayed"),
-                "When the receiver acknowledges: every second segment, each, or once a window; window N is once in N segments, whatever the sender's window.",
+                "When the receiver acknowledges: every second segment, each segment, or once per window; window N is once per N segments, independent of the sender's window.",
             ),
         ),
         of(
@@ -490,7 +520,7 @@ pub const FLOW: Section = Section {
                 "rwnd",
                 Form::Segments,
                 Words("unbounded"),
-                "Receive window: a number counts segments, a text bytes (\"64k\").",
+                "The receive window: a number is in segments, a text in bytes (\"64k\").",
             ),
         ),
         of(FILES, key("size", Form::Size, Required, "Bytes of each file.")),
@@ -506,7 +536,7 @@ pub const FLOW: Section = Section {
                 "rate",
                 Form::Rate,
                 Required,
-                "Of these bytes, while it sends: one packet after the other at even times.",
+                "The rate while sending, counted in bytes of `size`; packets are evenly spaced.",
             ),
         ),
         of(
@@ -515,21 +545,29 @@ pub const FLOW: Section = Section {
                 "transport",
                 Form::Choice(&["udp", "tcp"]),
                 Text("udp"),
-                "Datagrams, or writes over one TCP connection (then with the keys of TCP).",
+                "Datagrams, or writes over one TCP connection (which then has the keys of TCP).",
             ),
         ),
         of(
             &["onoff"],
-            key("on", Form::TimeDraw, Text("exp 1s"), "How long it sends, drawn each time; it begins with that."),
+            key(
+                "on",
+                Form::TimeDraw,
+                Text("exp 1s"),
+                "The duration of each burst, drawn anew each time; the flow begins with a burst.",
+            ),
         ),
-        of(&["onoff"], key("off", Form::TimeDraw, Text("exp 1s"), "How long it is silent, drawn each time.")),
+        of(
+            &["onoff"],
+            key("off", Form::TimeDraw, Text("exp 1s"), "The duration of each silence, drawn anew each time."),
+        ),
         of(
             &["voip"],
             key(
                 "codec",
                 Form::Choice(crate::workload::stream::Codec::WORDS),
                 Text("g711"),
-                "20 ms of speech in a packet: 160 bytes (g711), or 20 (g729a), and 40 of RTP, UDP and IP. g711-no-plc does not conceal losses.",
+                "The codec. A packet has 20 ms of speech: 160 bytes (g711) or 20 bytes (g729a), and 40 bytes of RTP, UDP and IP headers. g711-no-plc does not conceal losses.",
             ),
         ),
         of(
@@ -538,10 +576,10 @@ pub const FLOW: Section = Section {
                 "playout",
                 Form::Playout,
                 Text("p99"),
-                "The jitter buffer, for the MOS: speech is played as late as this percentile of its one-way delay, or so much after the least; what comes later is lost.",
+                "The jitter buffer, for the MOS: speech is played at this percentile of its one-way delay, or at the smallest delay plus this time. Later packets are lost.",
             ),
         ),
-        of(FILES, key("gap", Form::TimeDraw, Text("0s"), "From the end of a file to the next SYN.")),
+        of(FILES, key("gap", Form::TimeDraw, Text("0s"), "The time from the end of a file to the next SYN.")),
         of(
             &["web"],
             key("rate", Form::Number, Words("required, but not with page"), "New connections per second (PackMime)."),
@@ -552,7 +590,7 @@ pub const FLOW: Section = Section {
                 "page",
                 Form::Flag,
                 Flag(false),
-                "Pages instead of PackMime's connections (3GPP, NGMN): each of the flows is a reader; a page's main object comes first, then its embedded ones, then it is read.",
+                "Pages (3GPP, NGMN) instead of PackMime's connections. Each flow is a client: it requests a page's main object, then the embedded objects, and then reads.",
             ),
         ),
         of(
@@ -561,18 +599,18 @@ pub const FLOW: Section = Section {
                 "connections",
                 Form::Count,
                 Integer(6),
-                "With page: over so many connections at once a page comes at most.",
+                "With page: the maximum number of simultaneous connections for a page.",
             ),
         ),
-        of(&["video"], key("chunk", Form::Time, Text("4s"), "How long a piece plays.")),
-        of(&["video"], key("buffer", Form::Time, Text("60s"), "How much the player buffers at most.")),
+        of(&["video"], key("chunk", Form::Time, Text("4s"), "The playing time of a segment.")),
+        of(&["video"], key("buffer", Form::Time, Text("60s"), "The maximum playing time in the player's buffer.")),
         of(
             &["video"],
             key(
                 "ladder",
                 Form::Rates,
                 Text("350kbit 700kbit 1500kbit 3mbit 6mbit 12mbit"),
-                "The qualities, by their bits per second of playing time.",
+                "The available qualities, as bit rates.",
             ),
         ),
         of(
@@ -581,7 +619,7 @@ pub const FLOW: Section = Section {
                 "rule",
                 Form::Choice(&["buffer", "rate"]),
                 Text("buffer"),
-                "buffer: the quality follows what is buffered (BBA-0); rate: 0.8 times the harmonic mean of the last five pieces' throughput.",
+                "buffer: the quality depends on the buffer level (BBA-0); rate: 0.8 times the harmonic mean of the throughput of the last five segments.",
             ),
         ),
         of(
@@ -590,36 +628,42 @@ pub const FLOW: Section = Section {
                 "interval",
                 Form::Time,
                 Text("1s"),
-                "After each one more connection carries load, and stability is judged.",
+                "The length of an interval. After each one another connection carries load, and stability is judged.",
             ),
         ),
-        of(&["rpm"], key("connections", Form::Count, Integer(16), "So many carry load at most.")),
         of(
             &["rpm"],
-            key("tls", Form::Flag, Flag(true), "Whether a probe on a new connection has a round trip of TLS."),
+            key("connections", Form::Count, Integer(16), "The maximum number of load-generating connections."),
         ),
-        of(&["sizes"], key("rate", Form::Number, Required, "Arrivals per second, Poisson.")),
+        of(
+            &["rpm"],
+            key("tls", Form::Flag, Flag(true), "Whether a probe on a new connection includes a TLS round trip."),
+        ),
+        of(&["sizes"], key("rate", Form::Number, Required, "Arrivals per second, a Poisson process.")),
         of(
             &["sizes"],
             key(
                 "file",
                 Form::Text,
                 Words("a lognormal body and a Pareto tail of ours"),
-                "Sizes to draw from, a text file beside the scenario: one in bytes a line (of a CSV the last column).",
+                "Sizes to draw from: a text file in the scenario's folder with one size in bytes per line (the last column of a CSV).",
             ),
         ),
-        of(&["thin"], key("interval", Form::Time, Text("300ms"), "Between two writes.")),
-        of(&["pings"], key("interval", Form::Time, Text("1s"), "Between two requests.")),
-        key("start", Form::TimeDraw, Text("0s"), "When it begins; a list is dealt to the flows in turn."),
-        key("stop", Form::Moment, Text("end"), "Nothing new from then on."),
-        of(&["bulk"], key("active", Form::Windows, Words("from start to stop"), "Sends in these windows only.")),
+        of(&["thin"], key("interval", Form::Time, Text("300ms"), "The time between two writes.")),
+        of(&["pings"], key("interval", Form::Time, Text("1s"), "The time between two requests.")),
+        key("start", Form::TimeDraw, Text("0s"), "The start of the flow; a list is assigned to the flows in turn."),
+        key("stop", Form::Moment, Text("end"), "The time after which the application sends nothing new."),
+        of(
+            &["bulk"],
+            key("active", Form::Windows, Words("from start to stop"), "The flow sends in these windows only."),
+        ),
         of(
             NOT_UPLOAD,
             key(
                 "direction",
                 Form::Choice(DIRECTIONS),
                 Text("right"),
-                "Which way the data goes; down is right, up is left, and both makes two flows, NAME.right and NAME.left.",
+                "The direction of the data: down is right, up is left, and both makes two flows, NAME.right and NAME.left.",
             ),
         ),
         of(
@@ -628,7 +672,7 @@ pub const FLOW: Section = Section {
                 "direction",
                 Form::Choice(DIRECTIONS),
                 Text("left"),
-                "Which way the data goes; down is right, up is left, and both makes two flows, NAME.right and NAME.left.",
+                "The direction of the data: down is right, up is left, and both makes two flows, NAME.right and NAME.left.",
             ),
         ),
         of(
@@ -637,21 +681,21 @@ pub const FLOW: Section = Section {
                 "direction",
                 Form::Choice(DIRECTIONS),
                 Text("right"),
-                "Which way the load goes: right is downloads of the client at the right end, left its uploads; both makes two tests at once, NAME.right and NAME.left.",
+                "The direction of the load: right is downloads of the client at the right end, left is its uploads; both makes two tests at once, NAME.right and NAME.left.",
             ),
         ),
-        key("dscp", Form::Dscp, Text("CS0"), "The DSCP of its packets, both ways."),
-        key("via", Form::Hops, Words("the whole path"), "The part of the path that it takes."),
-        key("tunnel", Form::Name, Words("none"), "All flows that name the same tunnel have one flow key."),
+        key("dscp", Form::Dscp, Text("CS0"), "The DSCP of the packets in both directions."),
+        key("via", Form::Hops, Words("the whole path"), "The part of the path that the flow takes."),
+        key("tunnel", Form::Name, Words("none"), "A tunnel: all flows with the same tunnel have one flow key."),
         of(
             &["sizes"],
-            key("group", Form::Name, Words("no cap"), "The [[group]] that caps its simultaneous transfers."),
+            key("group", Form::Name, Words("no cap"), "The [[group]] that limits its simultaneous transfers."),
         ),
         key(
             "user",
             Form::Name,
-            Words("each flow's own"),
-            "The host at the right end: flows that name the same user are that host's, for disciplines that share among hosts (cake's dual-srchost, dual-dsthost and triple-isolate). At the left end each flow has a host of its own.",
+            Words("each flow its own"),
+            "The host at the right end. Flows with the same user belong to one host, which matters to disciplines that are fair between hosts (cake's dual-srchost, dual-dsthost and triple-isolate). At the left end each flow has a host of its own.",
         ),
     ],
 };
@@ -660,7 +704,7 @@ pub const FLOW: Section = Section {
 pub const SECTIONS: &[&Section] = &[&TOP, &HOP, &NIC, &ACCESS, &FLOW, &GROUP, &HOST, &SWEEP];
 
 impl Section {
-    /// The key of this name that belongs to flows of this kind.
+    /// Returns the key with this name that flows of this kind have.
     pub fn find(&self, name: &str, kind: Option<&str>) -> Option<&'static Key> {
         let belongs = |key: &&Key| key.kinds.is_empty() || kind.is_none_or(|kind| key.kinds.contains(&kind));
         self.keys.iter().filter(|key| key.name == name).find(belongs)

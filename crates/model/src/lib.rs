@@ -1,6 +1,6 @@
-//! What is asked and what was seen: the scenario, the workload drawn from it, and the records of a run.
+//! Input and output of a run: the scenario, the workload drawn from it, and the records.
 //!
-//! A TOML file becomes a [`plan::Plan`], checked throughout; each of its runs a [`scenario::Scenario`].
+//! [`plan::Plan`] reads and checks a TOML file completely. Each of its runs is a [`scenario::Scenario`].
 #![forbid(unsafe_code)]
 
 mod address;

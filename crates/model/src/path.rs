@@ -17,16 +17,16 @@ use crate::read::{Context, Field, Reader};
 use crate::scenario::{Access, Capacity, Hop, Impair, Link, Nic, QdiscChange, Trace, TraceFile};
 use crate::{rates, units};
 
-/// The IP length of the packets in which buffers are counted, and of a trace's opportunities.
+/// IP length of the packets in which buffers are counted, and size of a trace's delivery opportunities, in bytes.
 pub(crate) const PACKET: u32 = 1500;
-/// So many steps of a rate are enough.
+/// Upper limit on the number of steps of a rate.
 const MOST_STEPS: u64 = 1_000_000;
-/// No card has as many descriptors.
+/// Upper limit on a card's descriptors, more than any card has.
 const MOST_DESCRIPTORS: u32 = 1_000_000;
-/// The longest trace that is read.
+/// Upper limit on the size of a trace file, in bytes.
 const LONGEST_TRACE: u64 = 64 << 20;
 
-/// A hop before its disciplines are read: those may count in `bdp`, which needs the flows' RTTs.
+/// A hop whose disciplines are not parsed yet: their sizes may be given in `bdp`, which needs the RTTs of the flows.
 pub(crate) struct Frame<'a> {
     pub(crate) name: String,
     pub(crate) right: Leg<'a>,
@@ -40,10 +40,10 @@ pub(crate) struct Leg<'a> {
     overhead: u32,
     nic: Option<Nic>,
     impair: Option<Box<Impair>>,
-    /// Where flow control was asked for.
+    /// Set if flow control was requested.
     pause: Option<Field<'a>>,
     flush: bool,
-    /// Absent: a plain fifo of the rightward limit.
+    /// `None` means a plain FIFO with the rightward limit.
     qdisc: Option<Field<'a>>,
 }
 
@@ -105,24 +105,25 @@ impl<'a> Frame<'a> {
         Ok(Frame { name: name.to_owned(), right, left })
     }
 
-    /// Where flow control was asked for, rightward and leftward.
+    /// Returns the `pause` keys, rightward and leftward, where flow control was requested.
     pub(crate) fn pauses(&self) -> [Option<Field<'a>>; 2] {
         [self.right.pause.clone(), self.left.pause.clone()]
     }
 
-    /// The hop, with its disciplines' sizes in bdp worked out; without flow control, which needs its neighbours too.
+    /// Returns the hop with its disciplines, whose sizes in bdp are evaluated. Flow control is added later, as it
+    /// depends on neighbouring hops.
     pub(crate) fn finish(self, longest_rtt: Span, duration: Time) -> Result<Hop, Error> {
         let right = self.right.finish(longest_rtt, duration, None)?;
         let left = self.left.finish(longest_rtt, duration, Some(&right.qdisc))?;
         Ok(Hop { name: self.name, right, left })
     }
 
-    /// Whether packets are delayed by an impairment.
+    /// Whether an impairment delays packets of this hop.
     pub(crate) fn is_delayed_by_impair(&self) -> bool {
         [&self.right.impair, &self.left.impair].into_iter().flatten().any(|impair| impair.delay > Span::ZERO)
     }
 
-    /// Bytes of a bandwidth-delay product rightward.
+    /// The bandwidth-delay product of the rightward link, in bytes.
     pub(crate) fn bdp(&self, rtt: Span) -> f64 {
         bdp(&self.right.rate, rtt)
     }
@@ -172,7 +173,7 @@ impl Leg<'_> {
     }
 }
 
-/// The first rate; for a trace its mean.
+/// Returns the first rate; for a trace, the mean rate.
 pub(crate) fn first_rate(capacity: &Capacity) -> Rate {
     match capacity {
         Capacity::Steps(steps) => steps[0].1,
@@ -184,7 +185,7 @@ pub(crate) fn first_rate(capacity: &Capacity) -> Rate {
     }
 }
 
-/// Bytes that a link can carry up to this time.
+/// Returns the number of bytes that a link can carry up to `until`.
 pub(crate) fn carried(capacity: &Capacity, until: Time) -> u128 {
     match capacity {
         Capacity::Steps(steps) => {
@@ -201,7 +202,7 @@ fn bdp(capacity: &Capacity, rtt: Span) -> f64 {
     first_rate(capacity).0 as f64 * rtt.as_secs_f64() / 8.0
 }
 
-/// How large a `bdp` is in the words of a discipline.
+/// The size of one `bdp` in a discipline's parameters.
 struct Scale {
     bdp: f64,
     packet: u32,
@@ -223,7 +224,7 @@ fn disciplines(field: &Field<'_>, scale: &Scale, duration: Time) -> Result<(Spec
     Ok((first, all))
 }
 
-/// The change that a step's line makes to the discipline before it.
+/// Returns the change that the line of a step makes to the discipline before it.
 fn change(line: &Field<'_>, scale: &Scale, present: Option<&Spec>) -> Result<QdiscChange, Error> {
     let own = tc::own_words(line.text()?).map_err(|error| line.fault(error.to_string()))?;
     let words = scale.without_bdp(&own.line);
@@ -237,7 +238,7 @@ fn change(line: &Field<'_>, scale: &Scale, present: Option<&Spec>) -> Result<Qdi
     }
 }
 
-/// Reads a `tc` line with sizes in bdp.
+/// Reads a `tc` line whose sizes may be in bdp.
 fn discipline(field: &Field<'_>, scale: &Scale) -> Result<Spec, Error> {
     let own = tc::own_words(field.text()?).map_err(|error| field.fault(error.to_string()))?;
     own.warnings.iter().for_each(|warning| field.warn(warning));
@@ -260,7 +261,7 @@ fn discipline(field: &Field<'_>, scale: &Scale) -> Result<Spec, Error> {
 }
 
 impl Scale {
-    /// `limit 8bdp` becomes packets or bytes, as the discipline counts; rounded to nearest, at least 1.
+    /// Replaces `limit 8bdp` by packets or bytes, whichever the discipline counts, rounded to nearest and at least 1.
     fn without_bdp(&self, line: &str) -> String {
         if !line.contains("bdp") {
             return line.to_owned();
@@ -285,7 +286,7 @@ impl Scale {
     }
 }
 
-/// A plain fifo with the limit of another discipline; none before a link without a queue.
+/// Returns a plain FIFO with the limit of another discipline; noqueue in front of a link without a queue.
 fn fifo_like(other: &Spec) -> Result<Spec, Error> {
     let line = match (other.kind(), limit_word(&other.full())) {
         ("noqueue", _) => "noqueue".to_owned(),
@@ -296,7 +297,7 @@ fn fifo_like(other: &Spec) -> Result<Spec, Error> {
     line.parse().map_err(|error| Error::of_file(format!("bug: a fifo like {other}: {error}")))
 }
 
-/// Whether its limit is one of bytes: of a shaper's child, if it has one.
+/// Whether the discipline's limit counts bytes. For a shaper with a child, the child decides.
 fn counts_bytes(spec: &Spec) -> bool {
     match spec {
         Spec::Bfifo(_) => true,
@@ -307,24 +308,24 @@ fn counts_bytes(spec: &Spec) -> bool {
     }
 }
 
-/// The limit of one that counts bytes.
+/// Returns the limit of a discipline that counts bytes.
 fn bytes_of(spec: &Spec) -> Option<String> {
     limit_word(&spec.full())
 }
 
-/// The word behind `limit`.
+/// Returns the word after `limit`.
 fn limit_word(line: &str) -> Option<String> {
     line.split_ascii_whitespace().skip_while(|word| *word != "limit").nth(1).map(str::to_owned)
 }
 
-/// The buffer of a link in packets of 1500 B IP, for expressions in S; 0 without a queue.
+/// Returns the buffer of a link in packets of 1500 B IP, for expressions in S; 0 without a queue.
 pub(crate) fn buffer_packets(link: &Link) -> f64 {
     let limit = limit_word(&link.qdisc.full()).and_then(|word| units::bytes(word.trim_end_matches('p')));
     let limit = limit.unwrap_or(0) as f64;
     if counts_bytes(&link.qdisc) { limit / f64::from(PACKET + link.overhead) } else { limit }
 }
 
-/// A hop's `nic`.
+/// Reads a hop's `nic`.
 fn nic(context: &Context, hop: &Table, path: &str) -> Result<Option<Nic>, Error> {
     let path = format!("{path}.nic");
     let (line, table) = match hop.get("nic") {
@@ -342,13 +343,13 @@ fn nic(context: &Context, hop: &Table, path: &str) -> Result<Option<Nic>, Error>
     }))
 }
 
-/// A hop's `pause`, if it is true.
+/// Reads a hop's `pause`; `None` unless it is true.
 fn pause<'a>(reader: &Reader<'a>) -> Result<Option<Field<'a>>, Error> {
     let Some(field) = reader.given("pause") else { return Ok(None) };
     Ok(if field.flag()? { Some(field) } else { None })
 }
 
-/// A hop's `flush`.
+/// Reads a hop's `flush`.
 fn flush(field: Field<'_>, rate: &Capacity) -> Result<bool, Error> {
     let asked = field.flag()?;
     if asked && is_trace(rate) {
@@ -361,13 +362,13 @@ fn is_trace(rate: &Capacity) -> bool {
     matches!(rate, Capacity::Trace(_))
 }
 
-/// A hop's `impair`; nothing where the words change nothing, so that a sweep may begin with "".
+/// Reads a hop's `impair`. `None` if the options have no effect, so that a sweep can begin with "".
 fn impair(field: &Field<'_>) -> Result<Option<Box<Impair>>, Error> {
     let impair: Impair = field.text()?.parse().map_err(|error: tc::Error| field.fault(error.to_string()))?;
     Ok(Some(impair).filter(|impair| *impair != Impair::default()).map(Box::new))
 }
 
-/// `[access]`.
+/// Reads `[access]`.
 pub(crate) fn access(context: &Context, (line, table): (Option<u32>, &Table)) -> Result<Access, Error> {
     let reader = Reader::open(context, &keys::ACCESS, "access".into(), (line, table), None)?;
     Ok(Access {
@@ -393,7 +394,7 @@ fn capacity(field: &Field<'_>, duration: Time) -> Result<Capacity, Error> {
     }
 }
 
-/// Steps of the rate, of which some but not all may be outages.
+/// Reads the steps of a rate. Some of them, but not all, may be outages.
 fn stepped(field: &Field<'_>, items: &[Field<'_>], duration: Time) -> Result<Vec<(Time, Rate)>, Error> {
     let steps = steps(field, items, duration, |item: &Field<'_>| item.step_rate())?;
     if steps.iter().all(|(_, rate)| *rate == rates::at_least_a_bit(0)) {
@@ -402,7 +403,7 @@ fn stepped(field: &Field<'_>, items: &[Field<'_>], duration: Time) -> Result<Vec
     Ok(steps)
 }
 
-/// What a file says that a link carries.
+/// Reads the capacity of a link from a trace file.
 fn traced(name: &Field<'_>, scale: Option<Field<'_>>, duration: Time) -> Result<Capacity, Error> {
     let file = trace(name)?;
     let rates = match (file, &scale) {
@@ -428,7 +429,7 @@ fn traced(name: &Field<'_>, scale: Option<Field<'_>>, duration: Time) -> Result<
     })
 }
 
-/// Reads a trace, once for all runs.
+/// Reads a trace file, once for all runs.
 fn trace(field: &Field<'_>) -> Result<TraceFile, Error> {
     let name = field.text()?;
     if let Some(file) = field.context.traces.borrow().get(name) {
@@ -451,7 +452,7 @@ fn delays(field: &Field<'_>, duration: Time) -> Result<Vec<(Time, Span)>, Error>
     }
 }
 
-/// `[["0s", X], ["50s", Y], …]`: times rise from zero.
+/// Reads `[["0s", X], ["50s", Y], …]`. Times begin at zero and rise.
 fn steps<T>(
     field: &Field<'_>,
     items: &[Field<'_>],
@@ -476,7 +477,7 @@ fn steps<T>(
     if steps.is_empty() { Err(field.unexpected()) } else { Ok(steps) }
 }
 
-/// Two rates in turn, half the period each, from the first one on until the run ends.
+/// Expands a square wave: two rates in turn, half a period each, until the run ends.
 fn square(rates: &Field<'_>, period: &Field<'_>, duration: Time) -> Result<Vec<(Time, Rate)>, Error> {
     let [first, second] = rates.pair()?;
     let (first, second) = (first.rate()?, second.rate()?);
@@ -488,7 +489,7 @@ fn square(rates: &Field<'_>, period: &Field<'_>, duration: Time) -> Result<Vec<(
     Ok((0..duration.0.div_ceil(half).max(1)).map(|i| (Time(i * half), rate(i))).collect())
 }
 
-/// Reads a file beside the scenario; a fault is that of a line, or (0) of the whole.
+/// Reads a file in the scenario's folder. Errors name a line, or line 0 for the file as a whole.
 pub(crate) fn read_with<T>(
     field: &Field<'_>,
     path: &Path,
@@ -508,7 +509,8 @@ pub(crate) fn read_with<T>(
     })
 }
 
-/// One number of milliseconds a line, never falling, the last one positive. Faults name the line, or 0 for the whole.
+/// Parses one integer of milliseconds per line, non-decreasing, with a positive last one. Errors name the line, or 0
+/// for the file as a whole.
 fn parse_trace(text: &str) -> Result<Trace, (usize, String)> {
     let mut opportunities_ms = Vec::new();
     let mut last = 0;

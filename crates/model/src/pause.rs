@@ -1,9 +1,9 @@
-//! Flow control between hops (IEEE 802.3x): where it can be, and at which fillings of a queue it acts.
+//! Flow control between hops (IEEE 802.3x): where it is possible, and at which queue lengths it acts.
 //!
-//! A pause frame is sent when a queue has room only for its **headroom**: what can still come before the link before has
-//! stopped. The frame takes the delay of the other direction to get there, the transmission that it finds under way goes on to
-//! its end, and what had left by then is still on the cable. So the headroom is the rate of the link before times both delays, and
-//! the packet that begins last; one more is the packet whose arrival is noticed.
+//! A queue sends a pause frame when its free space falls to its **headroom**: the data that can still arrive before the
+//! previous link has stopped. The frame is delayed by the reverse direction; a transmission in progress is finished;
+//! and packets already sent are still on the cable. The headroom is therefore the rate of the previous link times both
+//! delays, plus the packet whose transmission begins last, plus the packet whose arrival triggers the frame.
 
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::qdisc::{pie, red};
@@ -14,14 +14,15 @@ use crate::path::PACKET;
 use crate::read::Field;
 use crate::scenario::{Capacity, Filling, Hop, Link, Pause, before};
 
-/// The least IP length of a packet: a header and that of a datagram without content.
+/// Smallest IP length of a packet in bytes: the headers of an empty datagram.
 const LEAST: u64 = 28;
-/// The packets at either end: one whose arrival is noticed, one that begins before the link has heard.
+/// Packets counted in addition to the delays: the one whose arrival triggers the frame, and the one that begins before
+/// the frame arrives.
 const EDGES: u64 = 2;
-/// How much more room there must be until the link before goes on, in full packets.
+/// Additional free space in full packets before the previous link is resumed.
 const SLACK: u64 = 2;
 
-/// Works out the flow control that was asked for, link by link; `largest` is the longest packet of the traffic, in bytes of IP.
+/// Computes the requested flow control, link by link. `largest` is the IP length of the longest packet, in bytes.
 pub(crate) fn between(hops: &mut [Hop], asked: &[Option<Field<'_>>], largest: u32) -> Result<(), Error> {
     for (index, field) in asked.iter().enumerate() {
         let Some(field) = field else { continue };
@@ -33,7 +34,7 @@ pub(crate) fn between(hops: &mut [Hop], asked: &[Option<Field<'_>>], largest: u3
     Ok(())
 }
 
-/// The fillings at which the queue of link number `index` acts.
+/// Returns the thresholds for the queue of link number `index`.
 fn one(hops: &[Hop], index: usize, field: &Field<'_>, largest: u32) -> Result<Pause, Error> {
     let Some(stopped) = before(index, hops.len()) else {
         return Err(field.fault("no hop is before this one in its direction: flow control is between two hops"));
@@ -55,7 +56,7 @@ fn one(hops: &[Hop], index: usize, field: &Field<'_>, largest: u32) -> Result<Pa
     }
     if !link.changes.is_empty() {
         return Err(
-            field.fault("expected a discipline that stays as it is: flow control goes by the limit of its queue")
+            field.fault("expected a discipline that does not change: flow control depends on the limit of its queue")
         );
     }
     let Some(limit) = limit(&link.qdisc, PACKET + link.overhead) else {
@@ -73,10 +74,10 @@ fn one(hops: &[Hop], index: usize, field: &Field<'_>, largest: u32) -> Result<Pa
     fillings(&limit, &room, packet).ok_or_else(|| small(field, &limit, &room, packet, under_way))
 }
 
-/// What a queue must have room for when so many bytes pass the link before during both delays.
+/// The headroom of a queue if the previous link can send `under_way` bytes during both delays.
 fn headroom(under_way: u64, overhead_before: u64, overhead: u64, packet: u64) -> Filling {
     let (before, here) = (LEAST + overhead_before, LEAST + overhead);
-    // The two links may count a packet differently; of little ones most.
+    // The two links may count a packet's length differently, which matters most for small packets.
     let counted = if here > before {
         (u128::from(under_way) * u128::from(here)).div_ceil(u128::from(before))
     } else {
@@ -85,7 +86,7 @@ fn headroom(under_way: u64, overhead_before: u64, overhead: u64, packet: u64) ->
     Filling { packets: under_way / before + EDGES, bytes: (counted as u64).saturating_add(EDGES * packet) }
 }
 
-/// Where to stop and to go on; nothing if the queue is too small.
+/// Returns the thresholds for stopping and resuming; `None` if the queue is too small.
 fn fillings(limit: &Filling, room: &Filling, packet: u64) -> Option<Pause> {
     let less = |limit: u64, room: u64| if limit == u64::MAX { Some(limit) } else { limit.checked_sub(room) };
     let stop = Filling { packets: less(limit.packets, room.packets)?, bytes: less(limit.bytes, room.bytes)? };
@@ -93,7 +94,7 @@ fn fillings(limit: &Filling, room: &Filling, packet: u64) -> Option<Pause> {
     Some(Pause { stop, go })
 }
 
-/// The queue can't hold what would come before the link before has stopped.
+/// Error: the queue cannot hold the data that would arrive before the previous link has stopped.
 fn small(field: &Field<'_>, limit: &Filling, room: &Filling, packet: u64, delays: Span) -> Error {
     let packets = room.packets.saturating_add(SLACK);
     let (found, most, unit) = if limit.packets < packets {
@@ -102,12 +103,13 @@ fn small(field: &Field<'_>, limit: &Filling, room: &Filling, packet: u64, delays
         (limit.bytes, room.bytes.saturating_add(SLACK * packet), "bytes")
     };
     field.fault(format!(
-        "too small a queue: {found} {unit}, expected at least {most}: {SLACK} full packets beyond what may come before the link \
-         of the hop before has stopped (its delays there and back, {delays}, full of the smallest packets)"
+        "too small a queue: {found} {unit}, expected at least {most}: {SLACK} full packets more than can arrive before the \
+         previous hop's link has stopped (the smallest packets for its delays there and back, {delays})"
     ))
 }
 
-/// The limit of all that a discipline holds, of those that have one; `mtu` as the link counts it.
+/// Returns the discipline's limit of its whole content, if it has one. `mtu` is the length that the link counts for a
+/// full packet.
 fn limit(spec: &Spec, mtu: u32) -> Option<Filling> {
     const NONE: u64 = u64::MAX;
     let (packets, bytes) = match spec {
@@ -118,7 +120,7 @@ fn limit(spec: &Spec, mtu: u32) -> Option<Filling> {
         Spec::FqCodel(params) => (params.limit.into(), params.memory_limit.into()),
         Spec::Red(params) if params.variant == red::Variant::Ns2 => (params.limit.into(), NONE),
         Spec::Red(params) => (NONE, params.limit.into()),
-        // RFC 8033 appendix B: TAIL_DROP counts full packets in bytes.
+        // RFC 8033 appendix B: TAIL_DROP counts full packets, in bytes.
         Spec::Pie(params) if params.variant == pie::Variant::Rfc8033b => {
             (NONE, u64::from(params.limit) * u64::from(mtu))
         }
@@ -136,7 +138,7 @@ mod tests {
     use super::*;
     use crate::plan::{LoadOptions, Plan};
 
-    /// The flow control of hop `b`, rightward, whose hop before has this rate, delay and overhead.
+    /// Returns the flow control of hop `b`, rightward, whose previous hop has these keys.
     fn read(before: &str, qdisc: &str) -> Result<Pause, String> {
         let text = format!(
             "duration = \"1s\"\n[[hop]]\nname = \"a\"\n{before}\n[[hop]]\nname = \"b\"\nrate = \"1mbit\"\nqdisc = \"{qdisc}\"\n\
@@ -163,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_headroom_is_both_delays_full_of_the_smallest_packets_at_the_fastest_rate() {
-        // 2 x 1 ms at 1 Mbit/s are 250 bytes; 42 of the smallest packet.
+        // 2 x 1 ms at 1 Mbit/s are 250 bytes, in which 42 bytes is the smallest packet.
         let pause = read("rate = \"1mbit\"\ndelay = \"1ms\"", "pfifo limit 20");
         assert_eq!(pause, Ok(packets(20 - (250 / 42 + 2), 20 - (250 / 42 + 2) - 2)));
         let faster = read("rate = [[\"0s\", \"1mbit\"], [\"500ms\", \"2mbit\"]]\ndelay = \"1ms\"", "pfifo limit 20");
@@ -180,7 +182,7 @@ mod tests {
         };
         let pause = read("rate = \"1mbit\"\ndelay = \"1ms\"", "bfifo limit 30000");
         assert_eq!(pause, Ok(bytes(30_000 - (250 + 3028), 30_000 - (250 + 3028) - 3028)));
-        // The hop before counts no overhead: each of the 250 bytes of its smallest packets is half as long again here.
+        // The previous hop counts no overhead: each of the 250 bytes of its smallest packets counts 1.5 times here.
         let more = read("rate = \"1mbit\"\ndelay = \"1ms\"\noverhead = 0", "bfifo limit 30000");
         assert_eq!(more, Ok(bytes(30_000 - (375 + 3028), 30_000 - (375 + 3028) - 3028)));
     }

@@ -1,4 +1,4 @@
-//! From a file to the runs that it asks for: every fault is found here, before anything runs.
+//! From a scenario file to the list of its runs. Every error is found here, before anything runs.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,64 +20,64 @@ use crate::sweep::{MOST_RUNS, Sweep};
 use crate::workload::draw::draw;
 use crate::workload::webs::Webs;
 
-/// No scenario file is larger.
+/// Upper limit on the size of a scenario file, in bytes.
 const LARGEST_FILE: usize = 16 << 20;
 
-/// What the command line adds to a file.
+/// Command-line options that modify a scenario file.
 #[derive(Clone, Default, Debug)]
 pub struct LoadOptions {
-    /// `--set KEY=VALUE`: the address, and the value as TOML or as bare text. A key that is swept does not vary then.
+    /// `--set KEY=VALUE`: the address, and the value as TOML or bare text. It overrides a sweep of the same key.
     pub set: Vec<(String, String)>,
     /// The first seed; 1 if absent.
     pub seed: Option<u64>,
-    /// How many seeds, over what the file says.
+    /// The number of seeds; overrides that of the file.
     pub seeds: Option<u64>,
-    /// Traces that are known already, by their names in the file: then nothing is looked for beside it.
+    /// Trace files that are already loaded, by their names in the scenario; no other trace file is opened.
     pub traces: Vec<(String, TraceFile)>,
-    /// Files of sizes, likewise.
+    /// Files of sizes that are already loaded, by their names in the scenario.
     pub sizes: Vec<(String, Vec<u64>)>,
     /// The text was written by a program: errors name keys and values, but no lines of it.
     pub without_lines: bool,
 }
 
-/// The values that differ from the file: each `--set` key, then each swept key, as written.
+/// The values that differ from the file, as written: each `--set` key, then each swept key.
 pub type Set = Arc<[(String, Json)]>;
 
 /// One run of a plan.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Run {
-    /// What distinguishes it; shared by the runs that differ in their seed only.
+    /// The values that distinguish the run's combination; shared by its seeds.
     pub set: Set,
-    /// Its seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// How long it lasts.
+    /// The duration of the run.
     pub duration: Time,
-    /// The number of its combination in the sweep.
+    /// The index of its combination in the sweep.
     combination: u64,
 }
 
-/// A combination that asks for what is not built yet.
+/// A combination that uses a feature that is not built yet.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Skipped {
-    /// What distinguishes it.
+    /// The values that distinguish it.
     pub set: Set,
-    /// Why it does not run.
+    /// The reason why it does not run.
     pub reason: String,
 }
 
 /// A checked file.
 pub struct Plan {
-    /// The scenario's title, without what a sweep makes of it.
+    /// The title of the scenario, before a sweep changes anything.
     pub title: String,
-    /// The file as the caller named it.
+    /// The file's name as the caller gave it.
     pub file: String,
-    /// All runs: the first swept key outermost, the seed innermost.
+    /// All runs. The first swept key is outermost, the seed innermost.
     pub runs: Vec<Run>,
-    /// What the sweep asks for and is not built yet.
+    /// Combinations of the sweep that are not built yet.
     pub skipped: Vec<Skipped>,
-    /// What a user should know although it is no fault.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
-    /// The file's text.
+    /// The text of the file.
     pub source: String,
     root: Table,
     sweep: Sweep,
@@ -88,41 +88,42 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Reads and checks the file at `path`, whose content is `source`. Traces are looked for beside it.
+    /// Reads and checks a scenario whose file `path` has the content `source`. Trace files are relative to the folder
+    /// of `path`.
     ///
     /// # Errors
-    /// The first fault of the file, the options, or any combination of the sweep.
+    /// The first error in the file, the options, or any combination of the sweep.
     pub fn load(path: &str, source: &[u8], options: &LoadOptions) -> Result<Plan, Error> {
         Plan::read(path, source, options).map_err(|error| error.in_file(path))
     }
 
-    /// Reads the file at `path` and checks it.
+    /// Opens and checks the file at `path`.
     ///
     /// # Errors
-    /// As [`Plan::load`], or the file cannot be read.
+    /// Those of [`Plan::load`], or that the file cannot be read.
     pub fn open(path: &str, options: &LoadOptions) -> Result<Plan, Error> {
         let unreadable = |error| Error::of_file(format!("cannot read: {error}")).in_file(path);
         let mut source = Vec::new();
-        // A byte more than is accepted says enough, also of a file that never ends.
+        // One byte more than the limit is enough to detect a file that is too large, even one that never ends.
         let file = std::fs::File::open(path).map_err(unreadable)?;
         file.take(LARGEST_FILE as u64 + 1).read_to_end(&mut source).map_err(unreadable)?;
         Plan::load(path, &source, options)
     }
 
-    /// The traces that the file names, by their names in it.
+    /// The trace files of the scenario, by their names in it.
     pub fn traces(&self) -> &[(String, TraceFile)] {
         &self.traces
     }
 
-    /// The files of sizes that the file names, by their names in it.
+    /// The files of sizes of the scenario, by their names in it.
     pub fn sizes(&self) -> &[(String, Arc<Vec<u64>>)] {
         &self.sizes
     }
 
-    /// The scenario of run number `run`, its workload drawn.
+    /// Returns the scenario of run number `run` with its workload drawn.
     ///
     /// # Errors
-    /// None that [`Plan::load`] did not find. Panics if there is no such run.
+    /// None beyond those that [`Plan::load`] found. Panics if there is no such run.
     pub fn scenario(&self, run: usize) -> Result<Scenario, Error> {
         self.with_seed(run, self.runs[run].seed)
     }
@@ -136,11 +137,11 @@ impl Plan {
         described.map(|one| one.host).map_err(|error| error.in_file(&self.file))
     }
 
-    /// The random inputs of run number `run`, each as a phrase for messages. If there are none, all seeds give the same run in the
-    /// simulator.
+    /// Returns the random inputs of run number `run`, each as a phrase for messages. If there are none, all seeds give
+    /// the same run in the simulator.
     ///
     /// # Errors
-    /// As [`Plan::scenario`]. Panics if there is no such run.
+    /// Those of [`Plan::scenario`]. Panics if there is no such run.
     pub fn draws(&self, run: usize) -> Result<Vec<String>, Error> {
         let seed = self.runs[run].seed;
         Ok(draws::between(&self.with_seed(run, seed)?, &self.with_seed(run, seed ^ 1)?))
@@ -218,7 +219,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Describes every combination once, and lists the runs of those that are built.
+    /// Checks every combination once, and lists the runs of those that are built.
     fn check(
         &mut self,
         context: Context,
@@ -285,7 +286,7 @@ fn text(source: &[u8]) -> Result<&str, Error> {
     })
 }
 
-/// How many seeds: by the caller, by the sweep, or by the file.
+/// Returns the number of seeds, given by the caller, the sweep or the file, in this order of preference.
 fn seeds(root: &Table, sweep: &Sweep, options: &LoadOptions) -> Result<u64, Error> {
     let fault =
         |line, key: &str, written| Error::at(line, key, "expected a number of seeds from 1 to 100000").value(written);

@@ -1,8 +1,8 @@
-//! A link's rate over time, read from a file in the scenario's folder: CSV or JSON, by the file name's extension. Files with
-//! other names are mahimahi traces (`path.rs`).
+//! A link's rate over time, read from a file in the scenario's folder: CSV or JSON, by the file name's extension. Files
+//! with other extensions are mahimahi traces (`path.rs`).
 //!
-//! Each row gives a time and the rate from then on. Times are relative to the first row's. The last rate holds for as long as
-//! the one before it did; then the sequence repeats.
+//! Each row gives a time and the rate from then on. Times are relative to the first row. The last rate lasts as long as
+//! the one before it; then the sequence repeats.
 
 use serde_json::Value as Json;
 use sojourn_core::units::{Rate, Span, Time};
@@ -10,35 +10,35 @@ use sojourn_core::units::{Rate, Span, Time};
 use crate::read::{FASTEST, LONGEST};
 use crate::units;
 
-/// Rates from given times on, repeated after a period.
+/// Rates from given times on, repeated periodically.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rates {
-    /// From zero on, rising.
+    /// The steps in order of time; the first one is at zero.
     pub steps: Vec<(Time, Rate)>,
-    /// After this time the first step comes again; above the last step's.
+    /// The period after which the sequence repeats, longer than the time of the last step.
     pub period: Span,
 }
 
-/// The line and what is wrong with it; line 0 is the file as a whole.
+/// A line number and an error message; line 0 is the file as a whole.
 pub(crate) type Fault = (usize, String);
 
-/// Names of a column or key for the time, with its unit in ns.
+/// Names of a column or key for the time, with its unit in nanoseconds.
 const TIMES: [(&str, u64); 5] =
     [("time", 1_000_000_000), ("time_s", 1_000_000_000), ("time_ms", 1_000_000), ("time_us", 1_000), ("time_ns", 1)];
 /// Names of a column or key for the rate, with its unit in bit/s.
 const RATES: [(&str, u64); 5] =
     [("rate", 1), ("rate_bit", 1), ("rate_kbit", 1_000), ("rate_mbit", 1_000_000), ("rate_gbit", 1_000_000_000)];
-/// A file whose rates are all lower most likely has them in another unit than the reader takes.
+/// If all rates in a file are lower than this, the file most likely uses another unit.
 const SLOWEST: Rate = Rate(1_000);
 
-/// Whether a file of this name has rates.
+/// Whether a file with this name holds rates.
 pub(crate) fn is_named(name: &str) -> bool {
     [".csv", ".json"].iter().any(|end| name.to_ascii_lowercase().ends_with(end))
 }
 
-/// Reads the text of a file of this name.
+/// Parses the text of a file with this name.
 pub(crate) fn parse(name: &str, text: &str) -> Result<Rates, Fault> {
-    // Some programs begin a text with a byte order mark.
+    // Some programs write a byte order mark at the beginning.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let rows = if name.to_ascii_lowercase().ends_with(".json") { of_json(text)? } else { of_csv(text)? };
     let Some(&Row { time: first, .. }) = rows.first() else {
@@ -65,7 +65,7 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<Rates, Fault> {
 }
 
 impl Rates {
-    /// The steps from zero to this time, repeated; none if there are more than `most`.
+    /// Returns the steps from zero to `end`, with repetitions; `None` if there are more than `most`.
     pub(crate) fn until(&self, end: Time, most: u64) -> Option<Vec<(Time, Rate)>> {
         let rounds = end.0.div_ceil(self.period.0).max(1);
         if rounds.checked_mul(self.steps.len() as u64)? > most {
@@ -81,7 +81,7 @@ impl Rates {
         Some(steps)
     }
 
-    /// A warning if all rates are too low for a link. The file probably gives Mbit/s where bit/s are read.
+    /// Returns a warning if all rates are too low for a link. The file probably gives Mbit/s where bit/s are expected.
     pub(crate) fn doubt(&self) -> Option<String> {
         let most = self.steps.iter().map(|(_, rate)| *rate).max()?;
         (most < SLOWEST).then(|| {
@@ -92,7 +92,7 @@ impl Rates {
         })
     }
 
-    /// All rates times this factor; none if one is then too fast.
+    /// Returns all rates multiplied by `factor`; `None` if one exceeds the maximum.
     pub(crate) fn scaled(&self, factor: f64) -> Option<Rates> {
         let rate = |rate: Rate| Rate((libm::round(rate.0 as f64 * factor) as u64).max(1));
         let steps: Vec<(Time, Rate)> = self.steps.iter().map(|(at, one)| (*at, rate(*one))).collect();
@@ -100,11 +100,11 @@ impl Rates {
     }
 }
 
-/// A row's place in the file, for messages.
+/// The position of a row in the file, for messages.
 #[derive(Clone, Copy)]
 enum Place {
     Line(usize),
-    /// Of a JSON list, from 1 on.
+    /// An entry of a JSON list, counted from 1.
     Entry(usize),
 }
 
@@ -117,17 +117,17 @@ impl Place {
     }
 }
 
-/// A time in ns, and the rate from then on.
+/// A time in nanoseconds, and the rate from then on.
 struct Row {
     place: Place,
     time: u64,
     rate: Rate,
-    /// For how long, if the file says so.
+    /// The duration of this rate, if the file states it.
     lasts: Option<Span>,
 }
 
 impl Row {
-    /// From a time and a rate as written, each with the unit of a plain number.
+    /// Parses a time and a rate as written, each with the unit of a plain number.
     fn read(place: Place, (time, second): (&str, u64), (rate, bit): (&str, u64)) -> Result<Row, Fault> {
         let wrong = |what: &str, found: &str| {
             let shown: String = found.chars().take(40).collect();
@@ -147,12 +147,12 @@ impl Row {
     }
 }
 
-/// An outage is a rate at which nothing leaves before it ends.
+/// An outage is a rate so low that no packet leaves before the outage ends.
 pub(crate) fn at_least_a_bit(bits: u64) -> Rate {
     Rate(bits.max(1))
 }
 
-/// The place of one of these names, and its unit.
+/// Returns the column with one of these names, and its unit.
 fn column<'a>(names: &[(&str, u64)], mut heads: impl Iterator<Item = &'a str>) -> Option<(usize, u64)> {
     heads.by_ref().enumerate().find_map(|(at, head)| {
         let name = head.trim().trim_matches('"').to_ascii_lowercase();
@@ -164,7 +164,7 @@ fn listed(names: &[(&str, u64)]) -> String {
     names.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
-/// A header with a time and a rate among its columns, and a row each.
+/// Parses a header with columns for time and rate, followed by one row per line.
 fn of_csv(text: &str) -> Result<Vec<Row>, Fault> {
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let Some((number, header)) = lines.next() else { return Ok(Vec::new()) };
@@ -186,7 +186,7 @@ fn of_csv(text: &str) -> Result<Vec<Row>, Fault> {
     lines.map(row).collect()
 }
 
-/// A list of pairs or of objects, or a configuration of netem-trace.
+/// Parses a list of pairs or of objects, or a configuration of netem-trace.
 fn of_json(text: &str) -> Result<Vec<Row>, Fault> {
     let json: Json = serde_json::from_str(text).map_err(|error| (error.line(), format!("not valid JSON: {error}")))?;
     match &json {
@@ -210,17 +210,17 @@ fn of_json(text: &str) -> Result<Vec<Row>, Fault> {
     }
 }
 
-/// A value on one line, its beginning only.
+/// Returns the beginning of a value, on one line.
 fn short(json: &Json) -> String {
     json.to_string().chars().take(60).collect()
 }
 
-/// A number or a text, as text.
+/// Returns a JSON number or string as text.
 fn plain(json: &Json) -> String {
     json.as_str().map_or_else(|| json.to_string(), str::to_owned)
 }
 
-/// `[time, rate]`, or an object with a key for each.
+/// Parses `[time, rate]`, or an object with one key for each.
 fn of_entry(place: Place, entry: &Json) -> Result<Row, Fault> {
     let wrong = || {
         let (times, rates) = (listed(&TIMES), listed(&RATES));
@@ -241,14 +241,14 @@ fn of_entry(place: Place, entry: &Json) -> Result<Row, Fault> {
     }
 }
 
-/// A billion times one of these whole numbers, and the other; one of them may be absent.
+/// Returns 10⁹ times the integer `billions` plus the integer `ones`; one of the two may be absent.
 fn sum(json: &Json, billions: &str, ones: &str) -> Option<u64> {
     let number = |key: &str| json.get(key).map_or(Some(0), Json::as_u64);
     json.get(billions).or(json.get(ones))?;
     number(billions)?.checked_mul(1_000_000_000)?.checked_add(number(ones)?)
 }
 
-/// The parts of netem-trace's repeated pattern that are static: a bandwidth and for how long.
+/// Parses the static parts of netem-trace's repeated pattern: a bandwidth and its duration.
 fn of_pattern(entries: &[Json]) -> Result<Vec<Row>, Fault> {
     let mut rows = Vec::with_capacity(entries.len());
     let mut time = 0u64;
@@ -262,7 +262,7 @@ fn of_pattern(entries: &[Json]) -> Result<Vec<Row>, Fault> {
         let (bw, duration) = (&part["bw"], &part["duration"]);
         let bits = match bw {
             Json::Object(_) => sum(bw, "gbps", "bps"),
-            // There Mbps are megabits.
+            // netem-trace's Mbps are megabits per second.
             _ => units::rate(&plain(bw).to_ascii_lowercase().replace("bps", "bit")).map(|read| read.rate.0),
         };
         let span = match duration {

@@ -1,4 +1,4 @@
-//! Reads the values of a section by the tables in [`crate::keys`].
+//! Reads the values of a section according to the tables in [`crate::keys`].
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -14,21 +14,21 @@ use crate::keys::{Fallback, Form, Key, Section};
 use crate::scenario::TraceFile;
 use crate::{rates, units};
 
-/// The longest time that a scenario may speak of.
+/// The longest time that a scenario may contain.
 pub(crate) const LONGEST: Span = Span::from_secs(24 * 3600);
-/// The fastest rate: a nanosecond must still be an eighth of a byte or more.
+/// The highest rate. A packet of 1250 bytes then takes 1 ns, the resolution of time.
 pub(crate) const FASTEST: Rate = Rate(10_000_000_000_000);
 
-/// What stays the same for all sections of a file.
+/// State shared by all sections of a file.
 #[derive(Default)]
 pub(crate) struct Context {
-    /// Where the scenario file lies: traces are looked for beside it.
+    /// The folder of the scenario file. Trace files are relative to it.
     pub(crate) folder: PathBuf,
-    /// Traces already read, by their name in the file.
+    /// Trace files that have been read, by their names in the scenario.
     pub(crate) traces: RefCell<BTreeMap<String, TraceFile>>,
-    /// Files of sizes already read, by their name in the file.
+    /// Files of sizes that have been read, by their names in the scenario.
     pub(crate) sizes: RefCell<BTreeMap<String, Arc<Vec<u64>>>>,
-    /// What a user should know, in order of appearance, each once.
+    /// Warnings for the user, in order of appearance, without repetitions.
     pub(crate) warnings: RefCell<Vec<String>>,
 }
 
@@ -41,7 +41,7 @@ impl Context {
     }
 }
 
-/// A section of the file, its keys known to be good.
+/// A section of the file whose keys have been checked.
 pub(crate) struct Reader<'a> {
     pub(crate) context: &'a Context,
     pub(crate) path: String,
@@ -52,7 +52,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Opens a section whose keys all are known, belong to the flow's kind, and are built.
+    /// Opens a section and checks that every key is known, belongs to the flow's kind, and is built.
     pub(crate) fn open(
         context: &'a Context,
         section: &'static Section,
@@ -96,14 +96,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The value, if it is in the file.
+    /// Returns the value, if it is in the file.
     pub(crate) fn given(&self, name: &str) -> Option<Field<'a>> {
         let value = self.table.get(name)?;
         let (context, key) = (self.context, self.key(name));
         Some(Field { context, key, address: self.address(name), value: Cow::Borrowed(value) })
     }
 
-    /// The value or its default; an error if it must be there and is not.
+    /// Returns the value or its default; an error if it is mandatory and missing.
     pub(crate) fn field(&self, name: &str) -> Result<Field<'a>, Error> {
         if let Some(field) = self.given(name) {
             return Ok(field);
@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A value with all that an error about it needs.
+/// A value with the context that error messages need.
 #[derive(Clone)]
 pub(crate) struct Field<'a> {
     pub(crate) context: &'a Context,
@@ -131,12 +131,12 @@ pub(crate) struct Field<'a> {
 }
 
 impl Field<'_> {
-    /// A fault of this value.
+    /// Returns an error about this value.
     pub(crate) fn fault(&self, problem: impl Into<String>) -> Error {
         Error::at(self.value.line, self.address.clone(), problem).value(self.value.written())
     }
 
-    /// It is not what its form says.
+    /// Returns an error: the value does not have the form of its key.
     pub(crate) fn unexpected(&self) -> Error {
         match self.key.form {
             Form::Choice(words) => self.none_of(words),
@@ -144,7 +144,7 @@ impl Field<'_> {
         }
     }
 
-    /// It is none of these words.
+    /// Returns an error: the value is none of these words.
     fn none_of(&self, words: &[&'static str]) -> Error {
         let error = self.fault(format!("expected one of {}", words.join(", ")));
         match &self.value.kind {
@@ -178,13 +178,13 @@ impl Field<'_> {
         }
     }
 
-    /// One of the form's words; one that is a number may stand as a number.
+    /// Reads one of the words of the key's form; a word that is a number may be given as a number.
     pub(crate) fn choice(&self) -> Result<&'static str, Error> {
         let Form::Choice(words) = self.key.form else { return Err(self.unexpected()) };
         self.one_of(words)
     }
 
-    /// One of these words.
+    /// Reads one of these words.
     pub(crate) fn one_of(&self, words: &'static [&'static str]) -> Result<&'static str, Error> {
         let text = match &self.value.kind {
             Kind::Text(text) => Cow::Borrowed(text.as_str()),
@@ -194,14 +194,14 @@ impl Field<'_> {
         words.iter().copied().find(|word| *word == text).ok_or_else(|| self.none_of(words))
     }
 
-    /// A whole number within these bounds.
+    /// Reads an integer within these bounds.
     pub(crate) fn integer(&self, lowest: u32, highest: u32) -> Result<u32, Error> {
         let Kind::Integer(n) = self.value.kind else { return Err(self.unexpected()) };
         let within = u32::try_from(n).ok().filter(|n| (lowest..=highest).contains(n));
         within.ok_or_else(|| self.fault(format!("expected a whole number from {lowest} to {highest}")))
     }
 
-    /// A differentiated services code point, by name or number.
+    /// Reads a differentiated services code point, by name or number.
     pub(crate) fn dscp(&self) -> Result<u8, Error> {
         match &self.value.kind {
             Kind::Integer(n) => u8::try_from(*n).ok().filter(|n| *n < 64).ok_or_else(|| self.unexpected()),
@@ -213,7 +213,7 @@ impl Field<'_> {
         }
     }
 
-    /// A number above zero.
+    /// Reads a number above zero.
     pub(crate) fn number(&self) -> Result<f64, Error> {
         let number = match self.value.kind {
             Kind::Integer(n) => n as f64,
@@ -223,28 +223,28 @@ impl Field<'_> {
         if number.is_finite() && number > 0.0 { Ok(number) } else { Err(self.unexpected()) }
     }
 
-    /// A time, at most [`LONGEST`].
+    /// Reads a duration of at most [`LONGEST`].
     pub(crate) fn span(&self) -> Result<Span, Error> {
         units::span(self.text()?).filter(|span| *span <= LONGEST).ok_or_else(|| self.unexpected())
     }
 
-    /// A moment of the run.
+    /// Reads a time since the start of the run.
     pub(crate) fn time(&self) -> Result<Time, Error> {
         self.span().map(|span| Time::ZERO + span)
     }
 
-    /// A moment, or [`Time::NEVER`] for `end`.
+    /// Reads a time, or [`Time::NEVER`] for `end`.
     pub(crate) fn moment(&self) -> Result<Time, Error> {
         if matches!(&self.value.kind, Kind::Text(text) if text == "end") { Ok(Time::NEVER) } else { self.time() }
     }
 
-    /// A rate of a step: 0 is an outage, a bit per second.
+    /// Reads the rate of a step. 0 is an outage and becomes 1 bit/s.
     pub(crate) fn step_rate(&self) -> Result<Rate, Error> {
         let is_zero = self.text().ok().and_then(units::rate).is_some_and(|read| read.rate.0 == 0);
         if is_zero { Ok(rates::at_least_a_bit(0)) } else { self.rate() }
     }
 
-    /// A rate above zero; warns of `tc`'s bytes per second.
+    /// Reads a rate above zero. Warns about `tc`'s units of bytes per second.
     pub(crate) fn rate(&self) -> Result<Rate, Error> {
         let text = self.text()?;
         let negative = text.trim_start().strip_prefix('-').and_then(units::rate).is_some();
@@ -267,7 +267,7 @@ impl Field<'_> {
         Ok(read.rate)
     }
 
-    /// Bytes above zero: a number or a text with a unit.
+    /// Reads a positive number of bytes: a number, or a text with a unit.
     pub(crate) fn bytes(&self) -> Result<u64, Error> {
         let bytes = match &self.value.kind {
             Kind::Integer(n) => u64::try_from(*n).ok(),
@@ -277,29 +277,29 @@ impl Field<'_> {
         bytes.filter(|bytes| *bytes > 0).ok_or_else(|| self.unexpected())
     }
 
-    /// The items of a list, none if it is no list.
+    /// Returns the items of a list; `None` for other values.
     pub(crate) fn items(&self) -> Option<Vec<Field<'_>>> {
         let Kind::List(items) = &self.value.kind else { return None };
         Some(items.iter().map(|item| self.part(item)).collect())
     }
 
-    /// A part of this value, under the same address.
+    /// Returns a part of this value, under the same address.
     fn part<'b>(&'b self, value: &'b Value) -> Field<'b> {
         Field { context: self.context, key: self.key, address: self.address.clone(), value: Cow::Borrowed(value) }
     }
 
-    /// A part of this value with a key of its own.
+    /// Returns a part of this value that has a key of its own.
     fn named_part<'b>(&'b self, name: &str, value: &'b Value) -> Field<'b> {
         Field { address: format!("{}.{name}", self.address), ..self.part(value) }
     }
 
-    /// The two items of a pair.
+    /// Returns the two items of a pair.
     pub(crate) fn pair(&self) -> Result<[Field<'_>; 2], Error> {
         let items = self.items().ok_or_else(|| self.unexpected())?;
         <[Field<'_>; 2]>::try_from(items).map_err(|_| self.unexpected())
     }
 
-    /// The items of an inline table with exactly these keys, in this order.
+    /// Returns the items of an inline table with exactly these keys, in this order.
     pub(crate) fn parts<const N: usize>(&self, names: [&str; N]) -> Option<[Field<'_>; N]> {
         let Kind::Table(table) = &self.value.kind else { return None };
         let found: Option<Vec<_>> =
@@ -307,7 +307,7 @@ impl Field<'_> {
         if table.entries.len() == N { <[Field<'_>; N]>::try_from(found?).ok() } else { None }
     }
 
-    /// A start and an end in order; the end may be `end`.
+    /// Reads a start and an end, in order; the end may be `end`.
     pub(crate) fn window(&self) -> Result<(Time, Time), Error> {
         let [from, to] = self.pair()?;
         let (from, to) = (from.time()?, to.moment()?);

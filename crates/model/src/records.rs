@@ -7,7 +7,7 @@ use sojourn_core::units::Time;
 /// The version of the columns and metadata of record files.
 pub const FILE_VERSION: u32 = 1;
 
-/// What became of a packet at a hop.
+/// The fate of a packet at a hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// Transmitted.
@@ -16,14 +16,14 @@ pub enum Fate {
     Dropped(DropReason),
 }
 
-/// What a packet carries.
+/// The kind of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(u8)]
 pub enum Kind {
     /// TCP payload, first transmission.
     #[default]
     Data,
-    /// TCP payload, again.
+    /// TCP payload, retransmitted.
     Retransmit,
     /// A pure ACK.
     Ack,
@@ -35,20 +35,20 @@ pub enum Kind {
     Datagram,
 }
 
-/// One packet at one hop, in the order in which fates were decided.
+/// One packet at one hop. Records are in the order in which fates were decided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PacketRecord {
     /// The link's index: hop · 2, plus 1 for the leftward one.
     pub link: u16,
-    /// Row of the result's `flows`.
+    /// Index of the packet's entry in `flows`.
     pub entry: u32,
-    /// Connection within the run (a slot may serve several one after the other).
+    /// Connection within the run. A connection slot may be used by several connections in sequence.
     pub connection: u32,
-    /// Segment number within the connection; for a pure ACK the next one expected.
+    /// Segment number within the connection; for a pure ACK, the next expected segment.
     pub seq: u32,
-    /// Bytes as the link counts them.
+    /// Length in bytes, as the link counts it.
     pub bytes: u32,
-    /// What it carries.
+    /// The kind of the packet.
     pub kind: Kind,
     /// ECN field on arrival at the queue.
     pub ecn_in: Ecn,
@@ -60,6 +60,6 @@ pub struct PacketRecord {
     pub start: Time,
     /// End of transmission, or the time of the drop.
     pub end: Time,
-    /// Delivered, or dropped and why.
+    /// Delivered, or dropped with a reason.
     pub fate: Fate,
 }

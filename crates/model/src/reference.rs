@@ -1,4 +1,4 @@
-//! What the tables of [`crate::keys`] become for others: a JSON schema for editors, and a page to read.
+//! Generated documentation of the tables in [`crate::keys`]: a JSON schema for editors, and a reference page.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ pub fn schema() -> Json {
         of["properties"]["nic"] = object(&NIC);
         of["properties"]["nic"]["description"] = description;
     };
-    // Only the rightward direction must name a rate, and it needs no `reverse` of its own.
+    // The rate is mandatory only in the rightward direction, and `reverse` has no `reverse` of its own.
     let mut reverse = object(&HOP);
     reverse["required"] = json!([]);
     if let Some(keys) = reverse["properties"].as_object_mut() {
@@ -32,7 +32,7 @@ pub fn schema() -> Json {
         hop["properties"][name] = reverse.clone();
         hop["properties"][name]["description"] = description;
     }
-    // Keys may be given in `down` instead of in the hop.
+    // The hop's keys may be given in `down` instead.
     hop["required"] = json!([]);
     hop["anyOf"] = json!([{ "required": ["rate"] }, { "required": ["down"] }]);
     let list = |of: Json| json!({ "type": "array", "items": of, "minItems": 1 });
@@ -57,7 +57,7 @@ pub fn schema() -> Json {
 fn object(section: &Section) -> Json {
     let mut properties = Map::new();
     for key in section.keys.iter().filter(|key| key.form != Form::Later) {
-        // A key that means different things to different kinds appears once, with all its meanings.
+        // A key with different meanings for different kinds appears once in the schema, with all its meanings.
         let mut one = of_key(key);
         if let Some(Json::Object(other)) = properties.get(key.name) {
             if let (Some(other), Some(doc)) =

@@ -1,4 +1,4 @@
-//! The scenario as the worlds see it: checked, in integer units, nothing left to default.
+//! The scenario as the worlds use it: checked, in integer units, with all defaults filled in.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -11,22 +11,22 @@ use sojourn_core::units::{Rate, Span, Time};
 use crate::rates::Rates;
 use crate::workload::Workload;
 
-/// One run: a path, the traffic over it, and how long to watch.
+/// One run: a path, the traffic over it, and its duration.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// For figures and tables.
+    /// Title, for figures and tables.
     pub title: String,
-    /// The end of the run; nothing happens at or after it.
+    /// The end of the run. Nothing happens at or after it.
     pub duration: Time,
-    /// The measuring window [start, end); before it is start-up, reported apart.
+    /// The measuring window [start, end). Start-up, the time before it, is reported separately.
     pub measure: (Time, Time),
     /// The seed of this run.
     pub seed: u64,
-    /// The path, left to right. Each hop has a queue in either direction.
+    /// The hops of the path, left to right. Each has a queue in either direction.
     pub hops: Vec<Hop>,
-    /// Each host's own link; absent = not a bottleneck.
+    /// Access links of the hosts; `None` if they are no bottleneck.
     pub access: Option<Access>,
-    /// What of the hosts only a real kernel knows.
+    /// Host parameters that apply to a real kernel only.
     pub host: Host,
     /// The traffic, drawn from the seed.
     pub workload: Workload,
@@ -35,35 +35,36 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// The link with this index: hop · 2 rightward, hop · 2 + 1 leftward. Panics if there is no such hop.
+    /// Returns the link with this index: hop · 2 rightward, hop · 2 + 1 leftward. Panics if there is no such hop.
     pub fn link(&self, index: usize) -> &Link {
         let hop = &self.hops[index / 2];
         if index.is_multiple_of(2) { &hop.right } else { &hop.left }
     }
 
-    /// The link whose packets come to this one, if a hop is before it.
+    /// Returns the index of the previous link, whose packets arrive at this one; `None` for the first link of its
+    /// direction.
     pub fn before(&self, index: usize) -> Option<usize> {
         before(index, self.hops.len())
     }
 
-    /// The link to which this one's packets go, if a hop is behind it.
+    /// Returns the index of the next link in the same direction; `None` for the last one.
     pub fn behind(&self, index: usize) -> Option<usize> {
         before(index ^ 1, self.hops.len()).map(|link| link ^ 1)
     }
 
-    /// Whether the hop behind this link can stop it.
+    /// Whether the next hop can pause this link.
     pub fn can_be_stopped(&self, index: usize) -> bool {
         self.behind(index).is_some_and(|behind| self.link(behind).pause.is_some())
     }
 
-    /// Its name in results: the hop's, or `NAME.reverse`.
+    /// Returns the link's name in results: that of the hop, or `NAME.reverse`.
     pub fn link_name(&self, index: usize) -> String {
         let name = &self.hops[index / 2].name;
         if index.is_multiple_of(2) { name.clone() } else { format!("{name}.reverse") }
     }
 }
 
-/// The link that feeds this one on a path of so many hops.
+/// Returns the previous link of link `index` on a path of `hops` hops.
 pub fn before(index: usize, hops: usize) -> Option<usize> {
     if index.is_multiple_of(2) { index.checked_sub(2) } else { Some(index + 2).filter(|&link| link < hops * 2) }
 }
@@ -73,43 +74,44 @@ pub fn before(index: usize, hops: usize) -> Option<usize> {
 pub struct Hop {
     /// `bottleneck`, `hop0`, …
     pub name: String,
-    /// The queue and link that rightward packets pass.
+    /// The queue and link for rightward packets.
     pub right: Link,
-    /// The queue and link that leftward packets pass; reported as `NAME.reverse`.
+    /// The queue and link for leftward packets, reported as `NAME.reverse`.
     pub left: Link,
 }
 
 /// A queue discipline, the link it feeds, and the propagation delay behind it.
 #[derive(Clone, Debug)]
 pub struct Link {
-    /// What the link can carry over time.
+    /// The link's capacity over time.
     pub rate: Capacity,
-    /// One-way propagation delay from each time on; the first step is at time zero. A fall of the delay never reorders.
+    /// One-way propagation delay from each time on; the first step is at time zero. A decrease of the delay never
+    /// reorders packets.
     pub delay: Vec<(Time, Span)>,
     /// The discipline with its parameters, at the start of the run.
     pub qdisc: Spec,
-    /// Its changes during the run, in order of time.
+    /// Changes of the discipline during the run, in order of time.
     pub changes: Vec<(Time, QdiscChange)>,
-    /// Bytes that the link counts on top of the IP length.
+    /// Bytes per packet that the link counts in addition to the IP length.
     pub overhead: u32,
-    /// The network card between discipline and link; absent: one descriptor, and completions at once.
+    /// The network card between discipline and link. `None` means a ring of one descriptor and immediate completions.
     pub nic: Option<Nic>,
-    /// What befalls packets behind the link, before the delay.
+    /// Impairments of packets after the link and before the propagation delay.
     pub impair: Option<Box<Impair>>,
-    /// Flow control towards the link before.
+    /// Flow control towards the previous link.
     pub pause: Option<Pause>,
-    /// A fall of the rate throws away what waits.
+    /// Whether every decrease of the rate flushes the discipline's queue.
     pub flush: bool,
 }
 
 impl Link {
-    /// The discipline at this time.
+    /// Returns the discipline in effect at `time`.
     pub fn qdisc_at(&self, time: Time) -> &Spec {
         let last = self.changes.iter().rev().find(|(at, _)| *at <= time);
         last.map_or(&self.qdisc, |(_, change)| change.spec())
     }
 
-    /// The discipline at the start and after each change.
+    /// Iterates over the discipline at the start and after each change.
     pub fn qdiscs(&self) -> impl Iterator<Item = &Spec> {
         std::iter::once(&self.qdisc).chain(self.changes.iter().map(|(_, change)| change.spec()))
     }
@@ -119,7 +121,7 @@ impl Link {
         std::iter::once(&mut self.qdisc).chain(self.changes.iter_mut().map(|(_, change)| change.spec_mut()))
     }
 
-    /// The discipline and its changes as text: `cake bandwidth 20mbit; 30s: cake bandwidth 8mbit`.
+    /// Returns the discipline and its changes as text: `cake bandwidth 20mbit; 30s: cake bandwidth 8mbit`.
     pub fn qdisc_text(&self) -> String {
         let mut text = self.qdisc.to_string();
         for (at, change) in &self.changes {
@@ -133,14 +135,14 @@ impl Link {
 /// A change of a discipline during a run.
 #[derive(Clone, PartialEq, Debug)]
 pub enum QdiscChange {
-    /// Other parameters, as by `tc qdisc change`: queued packets stay, up to the new limits.
+    /// New parameters, as by `tc qdisc change`. Queued packets stay, as far as the new limits allow.
     Parameters(tc::Change),
-    /// Another discipline, as by `tc qdisc replace`: queued packets are dropped.
+    /// A new discipline, as by `tc qdisc replace`. Queued packets are dropped.
     Discipline(Spec),
 }
 
 impl QdiscChange {
-    /// The discipline and its parameters from then on.
+    /// Returns the discipline and its parameters from the change on.
     pub fn spec(&self) -> &Spec {
         match self {
             QdiscChange::Parameters(change) => &change.spec,
@@ -156,87 +158,88 @@ impl QdiscChange {
     }
 }
 
-/// Ethernet flow control (IEEE 802.3x): at which fillings of its queue a link stops the one before it and lets it go on.
+/// Ethernet flow control (IEEE 802.3x): the queue lengths at which a link pauses and resumes the previous one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pause {
-    /// When more than this waits, in packets or in bytes, the link before is told to stop.
+    /// The previous link is paused if the queue exceeds this, in packets or in bytes.
     pub stop: Filling,
-    /// When no more than this waits, in packets and in bytes, it is told to go on.
+    /// The previous link is resumed if the queue exceeds this neither in packets nor in bytes.
     pub go: Filling,
 }
 
-/// What waits in a queue.
+/// The content of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Filling {
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
-    /// Bytes as the link counts them.
+    /// Bytes, as the link counts them.
     pub bytes: u64,
 }
 
-/// What a link can carry.
+/// The capacity of a link.
 #[derive(Clone, Debug)]
 pub enum Capacity {
     /// A rate from each time on; the first step is at time zero. Rates are positive.
     Steps(Vec<(Time, Rate)>),
-    /// Delivery opportunities of 1500 bytes (mahimahi).
+    /// Delivery opportunities of 1500 bytes each (mahimahi).
     Trace(Arc<Trace>),
 }
 
-/// A file of a link's rate over time, as read.
+/// A file with a link's rate over time, after parsing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceFile {
-    /// mahimahi's.
+    /// A mahimahi trace.
     Opportunities(Arc<Trace>),
-    /// CSV or JSON.
+    /// Rates from a CSV or JSON file.
     Rates(Arc<Rates>),
 }
 
-/// A mahimahi trace: one delivery opportunity of 1500 bytes at each time, repeated with its last time as the period.
+/// A mahimahi trace: one delivery opportunity of 1500 bytes at each time, repeated with the last time as period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Milliseconds since the start of the period, never falling, the last one positive.
+    /// Milliseconds since the start of the period, non-decreasing; the last one is positive.
     pub opportunities_ms: Vec<u64>,
 }
 
 impl Trace {
-    /// The mean rate over a period.
+    /// Returns the mean rate over one period.
     pub fn mean_rate(&self) -> Rate {
         let period_ms = self.opportunities_ms.last().copied().unwrap_or(0).max(1);
         Rate((self.opportunities_ms.len() as u64 * 1500 * 8 * 1000 / period_ms).max(1))
     }
 }
 
-/// A host's own link, one per flow end: a FIFO.
+/// The access link of a host, a FIFO; one for each end of a flow.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// Rate of the host's link.
+    /// The rate of the link.
     pub rate: Rate,
-    /// One-way delay of it; part of a flow's base RTT.
+    /// One-way propagation delay; part of a flow's base RTT.
     pub delay: Span,
-    /// Packets that it queues.
+    /// Queue limit in packets.
     pub limit: usize,
 }
 
-/// What hosts have beside their flows' TCP; the simulator's have no offloads, and buffers without bound unless one is given.
+/// Host parameters besides the TCP of the flows. Hosts in the simulator have no offloads, and unlimited buffers unless
+/// a size is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Host {
-    /// The largest receive buffer in bytes (`tcp_rmem`), if it was given: the flows' TCP has it too.
+    /// The largest receive buffer in bytes (`tcp_rmem`), if given. The flows' TCP configuration has it too.
     pub rmem: Option<u32>,
-    /// The largest send buffer in bytes (`tcp_wmem`), if it was given: the flows' TCP has it too.
+    /// The largest send buffer in bytes (`tcp_wmem`), if given. The flows' TCP configuration has it too.
     pub wmem: Option<u32>,
-    /// TCP Small Queues: `tcp_limit_output_bytes`, if it was given.
+    /// TCP Small Queues: `tcp_limit_output_bytes`, if given.
     pub tsq: Option<u32>,
-    /// Ticks a second.
+    /// Timer ticks per second (HZ).
     pub hz: u32,
-    /// Segmentation and receive offload on all devices.
+    /// Whether segmentation and receive offload are on, for all devices.
     pub gso: bool,
-    /// Most segments that TCP hands down as one packet, if it was given.
+    /// Maximum number of segments in one packet that TCP hands to the device, if given.
     pub gso_max_segs: Option<u32>,
 }
 
 impl Default for Host {
-    /// As without a section `[host]`.
+    /// The defaults without a section `[host]`.
     fn default() -> Self {
         Host { rmem: None, wmem: None, tsq: None, hz: 250, gso: false, gso_max_segs: None }
     }

@@ -1,4 +1,4 @@
-//! `[sweep]`: which keys vary, over which values, and which of them move together.
+//! `[sweep]`: the keys that vary, their values, and which keys vary together.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use crate::document::{Kind, Table, Value};
 use crate::error::Error;
 use crate::units;
 
-/// So many runs are enough.
+/// Upper limit on the number of runs.
 pub(crate) const MOST_RUNS: u64 = 100_000;
 
-/// Keys that move together; one alone is the usual case.
+/// Keys that vary together, usually only one.
 #[derive(Clone, Debug)]
 pub(crate) struct Axis {
-    /// Each key with the line it stands in, and its values: as many for each key.
+    /// Each key with its line and its values. All keys have the same number of values.
     pub(crate) keys: Vec<(String, Option<u32>, Vec<Value>)>,
 }
 
@@ -26,7 +26,7 @@ impl Axis {
     }
 }
 
-/// What `[sweep]` says.
+/// The content of `[sweep]`.
 #[derive(Default)]
 pub(crate) struct Sweep {
     pub(crate) axes: Vec<Axis>,
@@ -34,7 +34,7 @@ pub(crate) struct Sweep {
 }
 
 impl Sweep {
-    /// Takes the section apart; keys for which `fixed` holds (by `--set`) do not vary.
+    /// Parses the section. Keys for which `fixed` is true (set by `--set`) do not vary.
     pub(crate) fn read(section: Option<&Value>, fixed: impl Fn(&str) -> bool) -> Result<Sweep, Error> {
         let Some(value) = section else { return Ok(Sweep::default()) };
         let Kind::Table(table) = &value.kind else {
@@ -59,12 +59,12 @@ impl Sweep {
         Ok(Sweep { axes, seeds: table.get("seeds").cloned() })
     }
 
-    /// How many combinations there are; none if more than can be counted.
+    /// Returns the number of combinations; `None` if it overflows.
     pub(crate) fn combinations(&self) -> Option<u64> {
         self.axes.iter().try_fold(1u64, |product, axis| product.checked_mul(axis.len() as u64))
     }
 
-    /// The assignments of combination number `index`, the first axis outermost.
+    /// Returns the assignments of combination number `index`; the first axis is outermost.
     pub(crate) fn combination(&self, mut index: u64) -> Vec<(&str, Option<u32>, &Value)> {
         let mut chosen = Vec::new();
         for axis in self.axes.iter().rev() {
@@ -77,7 +77,7 @@ impl Sweep {
     }
 }
 
-/// Visits each address; unquoted, `hop.a.rate = […]` is a table in a table.
+/// Visits each address. Without quotes, TOML reads `hop.a.rate = […]` as nested tables.
 fn flatten<'a>(
     table: &'a Table,
     before: &str,
@@ -93,7 +93,8 @@ fn flatten<'a>(
     Ok(())
 }
 
-/// No key is swept under two names: of `hop.b.up.rate` and `hop.b.reverse.rate` only one value would be played.
+/// Rejects keys that are swept under two names: of `hop.b.up.rate` and `hop.b.reverse.rate` only one value would take
+/// effect.
 fn once_each(axes: &[Axis]) -> Result<(), Error> {
     let mut names: BTreeMap<String, &str> = BTreeMap::new();
     for (key, line, _) in axes.iter().flat_map(|axis| &axis.keys) {
@@ -104,7 +105,7 @@ fn once_each(axes: &[Axis]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Joins the axes whose keys move together, in the place of the first.
+/// Joins the axes whose keys vary together, at the position of the first.
 fn zipped(mut axes: Vec<Axis>, zip: &Value) -> Result<Vec<Axis>, Error> {
     let fault = |problem: String| Error::at(zip.line, "sweep.zip", problem).value(zip.written());
     let wrong = || fault("expected lists of swept keys, such as [[\"hop.a.rate\", \"hop.a.qdisc\"]]".into());
@@ -124,11 +125,13 @@ fn zipped(mut axes: Vec<Axis>, zip: &Value) -> Result<Vec<Axis>, Error> {
                 continue;
             };
             if at == first || axes[at].keys.len() > 1 {
-                return Err(fault(format!("{key:?} stands here twice")));
+                return Err(fault(format!("{key:?} is listed twice")));
             }
             let (one, other) = (axes[first].len(), axes[at].len());
             if one != other {
-                return Err(fault(format!("{key:?} has {other} values, what it moves with {one}")));
+                return Err(fault(format!(
+                    "{key:?} has {other} values, but keys that vary together need as many: {one}"
+                )));
             }
             let moved = axes.remove(at);
             let first = if at < first { first - 1 } else { first };
@@ -139,7 +142,7 @@ fn zipped(mut axes: Vec<Axis>, zip: &Value) -> Result<Vec<Axis>, Error> {
     Ok(axes)
 }
 
-/// The values of one key: a list, a range or samples.
+/// Returns the values of one key, given as a list, a range or samples.
 fn values(key: &str, value: &Value) -> Result<Vec<Value>, Error> {
     let fault = || {
         let expected = "expected a list, a range such as \"1ms..100ms log 9\" (lin 11, step 10ms), or \
@@ -156,7 +159,7 @@ fn values(key: &str, value: &Value) -> Result<Vec<Value>, Error> {
     Ok(values)
 }
 
-/// What a range's ends are.
+/// The unit of a range's bounds.
 #[derive(Clone, Copy, PartialEq)]
 enum Unit {
     Time,
@@ -186,7 +189,7 @@ impl Unit {
     }
 }
 
-/// `1ms..100ms log 9`, `50ms..550ms lin 11`, `50ms..550ms step 50ms`: both ends included.
+/// Parses `1ms..100ms log 9`, `50ms..550ms lin 11` or `50ms..550ms step 50ms`; both bounds are included.
 fn range(text: &str) -> Option<Vec<Value>> {
     let (low, rest) = text.split_once("..")?;
     let words: Vec<&str> = rest.split_whitespace().collect();
@@ -204,7 +207,7 @@ fn range(text: &str) -> Option<Vec<Value>> {
     let many: u64 = many.parse().ok().filter(|n| (2..=MOST_RUNS).contains(n))?;
     let at = |i: u64| {
         let share = i as f64 / (many - 1) as f64;
-        // The ends are exact: only what lies between is rounded.
+        // The bounds are exact; only values between them are rounded.
         match (i, how) {
             (0, _) => low,
             (i, _) if i == many - 1 => high,
@@ -216,7 +219,8 @@ fn range(text: &str) -> Option<Vec<Value>> {
     sound.then(|| (0..many).map(|i| unit.value(at(i))).collect())
 }
 
-/// `{ uniform = [low, high], samples = n }`: the same samples for every seed, drawn from the key's name.
+/// Parses `{ uniform = [low, high], samples = n }`. The samples are derived from the key's name, the same for every
+/// seed.
 fn samples(key: &str, table: &Table) -> Option<Vec<Value>> {
     let Some(Value { kind: Kind::Integer(n), .. }) = table.get("samples") else { return None };
     let n = u64::try_from(*n).ok().filter(|n| (1..=MOST_RUNS).contains(n))?;

@@ -1,4 +1,4 @@
-//! Reads the flows: what is asked of each kind, before anything is drawn.
+//! Reads the flows: the parameters of each kind, before any random draws.
 
 mod applications;
 
@@ -16,32 +16,33 @@ use crate::workload::dist::Dist;
 use crate::workload::stream::Transport;
 use crate::workload::{Direction, Group};
 
-/// Congestion controls that come with a later version.
+/// Congestion controls that are planned.
 const CC_LATER: &[&str] = &["bbr2"];
-/// Those that we have.
+/// Congestion controls that are built.
 const CC: &[&str] = &["reno", "cubic", "bbr", "bbr3", "ledbat", "vegas", "dctcp", "prague", "fixed"];
-/// Those that only a real kernel has.
+/// Congestion controls that only a real kernel has.
 const CC_LINUX: &[&str] = &["bic", "htcp", "illinois", "westwood"];
-/// The largest IP packet: with a hop's overhead (at most 1000) its length still has 16 bits.
+/// Largest IP length of a packet: with a hop's overhead (at most 1000) the length still fits 16 bits.
 const LARGEST: u32 = 64_535;
-/// What `gso_max_segs` of a device may be.
+/// Largest value of a device's `gso_max_segs`.
 const MOST_SEGMENTS: u32 = 65_535;
-/// Linux's `tcp_comp_sack_nr`.
+/// Linux's default of `tcp_comp_sack_nr`.
 const COMP_SACK_NR: u8 = 44;
-/// A page: Linux takes no smaller buffer.
+/// Smallest socket buffer that Linux accepts, one page.
 const SMALLEST_BUFFER: u32 = 4096;
-/// So many flows are enough.
+/// Upper limit on the number of flows.
 pub(crate) const MOST_FLOWS: u32 = 100_000;
 
-/// What the flows are read against.
+/// The parts of the scenario that flows depend on.
 pub(crate) struct Around<'a> {
     pub(crate) context: &'a Context,
     pub(crate) hops: &'a [String],
     pub(crate) groups: &'a [Group],
     pub(crate) host: Config,
-    /// Whether some hop has a delay in its `impair`.
+    /// Whether any hop has an impairment with a delay.
     pub(crate) impaired: bool,
-    /// The delays there and back of the hops from the first to the last, both included, with the access links'.
+    /// Returns the sum of the delays in both directions of the hops from first to last (inclusive), plus those of the
+    /// access links.
     pub(crate) path_delay: &'a dyn Fn((usize, usize)) -> Span,
 }
 
@@ -67,30 +68,30 @@ pub(crate) struct Flow {
     pub(crate) what: What,
 }
 
-/// How many flows.
+/// A number of flows.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Count {
     Number(u32),
-    /// So many times S, the bdp plus the buffer.
+    /// A multiple of S, which is the bdp plus the buffer.
     OfS(f64),
-    /// So many times the bdp.
+    /// A multiple of the bdp.
     OfBdp(f64),
 }
 
-/// Distributions dealt to the flows in turn.
+/// Distributions, assigned to the flows in turn.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Draws(Vec<Dist>);
 
 /// The base RTT of the flows.
 pub(crate) struct Rtt {
-    /// Absent: the path's delay.
+    /// `None` means the delay of the path.
     pub(crate) draws: Option<Draws>,
     pub(crate) jitter: Span,
-    /// The delays of the path there and back.
+    /// The sum of the path's delays in both directions.
     pub(crate) path: Span,
 }
 
-/// Where the base RTT beyond the path lies.
+/// The location of the base RTT beyond the path's own delays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     Split,
@@ -100,7 +101,7 @@ pub(crate) enum Place {
 }
 
 impl Draws {
-    /// The distribution of flow number `i`.
+    /// Returns the distribution of flow number `i`.
     pub(crate) fn of(&self, i: usize) -> &Dist {
         &self.0[i % self.0.len()]
     }
@@ -109,7 +110,7 @@ impl Draws {
         self.0.iter().map(Dist::lowest).min().unwrap_or_default()
     }
 
-    /// The latest that has an upper end, else the mean.
+    /// The largest upper bound of these distributions; for unbounded ones, the mean.
     fn latest(&self) -> Span {
         self.0.iter().map(Dist::nominal).max().unwrap_or_default()
     }
@@ -131,7 +132,7 @@ impl Draws {
         Ok(Draws(dists))
     }
 
-    /// A list may be shorter than the flows are many, not longer: the rest of it would be lost unseen.
+    /// A list may be shorter than the number of flows, but not longer: the excess would be ignored silently.
     fn fits(&self, field: Option<Field<'_>>, count: Count) -> Result<(), Error> {
         match (field, count) {
             (Some(field), Count::Number(count)) if count > 0 && self.0.len() > count as usize => {
@@ -150,7 +151,7 @@ impl Rtt {
         if let Some(draws) = &draws {
             draws.fits(given.clone(), count)?;
         }
-        // What is drawn without a lower end is raised to the path's delay.
+        // Unbounded distributions are clamped to the path's delay from below.
         let lowest_of = |dist: &Dist| match dist {
             Dist::Exponential(_) | Dist::Normal(..) => path,
             _ => dist.lowest() - jitter,
@@ -175,20 +176,20 @@ impl Rtt {
         Ok(Rtt { draws, jitter, path })
     }
 
-    /// The longest that sizes in bdp are reckoned with.
+    /// The base RTT that sizes in bdp refer to: the longest one.
     pub(crate) fn nominal(&self) -> Span {
         let longest = self.draws.as_ref().and_then(|draws| draws.0.iter().map(Dist::nominal).max());
         longest.unwrap_or(self.path).max(self.path)
     }
 
-    /// The shortest that a flow can have.
+    /// The shortest base RTT that a flow can have.
     pub(crate) fn lowest(&self) -> Span {
         self.draws.as_ref().map_or(self.path, |draws| draws.lowest() - self.jitter).max(self.path)
     }
 }
 
 impl Flow {
-    /// Its longest packet in bytes of IP.
+    /// The IP length of its longest packet, in bytes.
     pub(crate) fn largest(&self) -> u32 {
         match self.what {
             What::Pings { bytes, .. } | What::Stream { bytes, transport: Transport::Udp, .. } => bytes,
@@ -313,7 +314,7 @@ fn place(reader: &Reader<'_>) -> Result<Place, Error> {
     })
 }
 
-/// TCP at both ends, from the flow's keys over the host's.
+/// Returns the TCP configuration of both ends: the flow's keys override the host's.
 fn tcp(reader: &Reader<'_>, kind: &str, host: Config) -> Result<Config, Error> {
     if !applications::is_over_tcp(reader, kind)? {
         return Ok(host);
@@ -333,12 +334,12 @@ fn tcp(reader: &Reader<'_>, kind: &str, host: Config) -> Result<Config, Error> {
     let (cc, acks) = (cc(&reader.field("cc")?)?, acks(&reader.field("acks")?)?);
     let ecn = reader.given("ecn").map_or(Ok(false), |field| field.flag())?;
     if cc.needs_ecn() && !ecn {
-        return Err(reader.field("cc")?.fault("it answers to ECN marks: expected ecn = true beside it"));
+        return Err(reader.field("cc")?.fault("it reacts to ECN marks: expected ecn = true too"));
     }
     Ok(Config { cc, mss, iw, rwnd, acks, ecn, ..host })
 }
 
-/// The ECN field of packets without TCP.
+/// Returns the ECN field of packets without TCP.
 fn ecn_field(reader: &Reader<'_>) -> Result<Ecn, Error> {
     let Some(field) = reader.given("ecn") else { return Ok(Ecn::NotEct) };
     match field.one_of(keys::ECN_FIELDS)? {
@@ -387,14 +388,14 @@ fn cc(field: &Field<'_>) -> Result<Cc, Error> {
     }
 }
 
-/// `[host]`: the TCP that flows start from, and what only a real kernel knows.
+/// Reads `[host]`: the TCP configuration that flows start from, and parameters that apply to a real kernel only.
 pub(crate) fn host(context: &Context, (line, table): (Option<u32>, &Table)) -> Result<(Config, Host), Error> {
     let reader = Reader::open(context, &keys::HOST, "host".into(), (line, table), None)?;
     let (tcp, host) = (host_tcp(&reader)?, kernel_host(&reader)?);
     Ok((Config { rmem: host.rmem, wmem: host.wmem, tsq: host.tsq, ..tcp }, host))
 }
 
-/// Without `[host]`: a current Linux.
+/// The host parameters without `[host]`: a current Linux.
 pub(crate) fn usual_host() -> (Config, Host) {
     (Config { gso_max_segs: MOST_SEGMENTS, comp_sack_nr: COMP_SACK_NR, ..Config::default() }, Host::default())
 }
@@ -406,7 +407,7 @@ fn kernel_host(reader: &Reader<'_>) -> Result<Host, Error> {
         bytes.map(Some).ok_or_else(|| field.fault(format!("expected from {SMALLEST_BUFFER} bytes to below 2 GB")))
     };
     if let Some(field) = reader.given("gso") {
-        field.warn("for the kernel world: the simulator has no such thing");
+        field.warn("applies to the kernel world only");
     }
     Ok(Host {
         rmem: size("rmem")?,
@@ -439,7 +440,7 @@ fn most_segments(reader: &Reader<'_>) -> Result<Option<u32>, Error> {
 fn host_tcp(reader: &Reader<'_>) -> Result<Config, Error> {
     let linux = reader.field("linux")?;
     let usual = if linux.choice()? == "3.2" {
-        linux.warn("of what is built so far, only recovery differs from \"now\"");
+        linux.warn("so far, only loss recovery differs from \"now\"");
         Recovery::Rfc6675
     } else {
         Recovery::Rack
@@ -469,7 +470,7 @@ fn host_tcp(reader: &Reader<'_>) -> Result<Config, Error> {
         hystart: hystart(&reader.field("hystart")?)?,
         windows: if reader.field("windows")?.choice()? == "rfc" { Windows::Rfc } else { Windows::Linux },
         timestamps,
-        // IP 20, TCP 20, and 12 of timestamps with their padding.
+        // IP 20, TCP 20, and 12 for timestamps with their padding.
         header: if timestamps { 52 } else { 40 },
         gso_max_segs: most_segments(reader)?.unwrap_or(MOST_SEGMENTS),
         hz: hz(reader)?,

@@ -1,15 +1,15 @@
-//! Numbers with units, in `tc`'s words, read without a float: what is written in decimals becomes exact integers.
+//! Numbers with units as `tc` writes them. Decimal numbers become exact integers without floating point.
 
 use sojourn_core::units::{Rate, Span};
 
-/// A number as written: `mantissa` / 10^`scale`, and the text behind it.
+/// A decimal number as written: `mantissa` / 10^`scale`, and the text after it.
 struct Decimal<'a> {
     mantissa: u128,
     scale: u32,
     unit: &'a str,
 }
 
-/// Reads `1.5mbit` as 15 / 10¹ and `mbit`. No sign, no exponent, at most 27 digits.
+/// Parses `1.5mbit` as 15 / 10¹ and `mbit`. No sign, no exponent, at most 27 digits.
 fn decimal(text: &str) -> Option<Decimal<'_>> {
     let (mut mantissa, mut scale, mut digits, mut point) = (0u128, 0u32, 0u32, false);
     let mut end = text.len();
@@ -34,7 +34,7 @@ fn decimal(text: &str) -> Option<Decimal<'_>> {
 }
 
 impl Decimal<'_> {
-    /// The number times `factor`, rounded to nearest; none if it does not fit.
+    /// Returns the number times `factor`, rounded to nearest; `None` on overflow.
     fn times(&self, factor: u64) -> Option<u64> {
         let divisor = 10u128.pow(self.scale);
         let product = self.mantissa.checked_mul(u128::from(factor))?;
@@ -42,8 +42,8 @@ impl Decimal<'_> {
     }
 }
 
-/// Reads a time: `5ms`, `100us`, `0.25s`, `17ns`, `2min`, `1h`. A bare `0` needs no unit; `tc`'s bare microseconds are
-/// refused, as nobody means them.
+/// Parses a time: `5ms`, `100us`, `0.25s`, `17ns`, `2min`, `1h`. A bare `0` needs no unit. Other bare numbers, which
+/// are microseconds in `tc`, are rejected, as they are mostly mistakes.
 pub fn span(text: &str) -> Option<Span> {
     let number = decimal(text.trim())?;
     let factor = match number.unit {
@@ -59,8 +59,8 @@ pub fn span(text: &str) -> Option<Span> {
     number.times(factor).map(Span)
 }
 
-/// A plain number, perhaps with an exponent, times `factor`, rounded to nearest; none for other texts, for what is below zero,
-/// and for what does not fit.
+/// Parses a plain number, optionally with an exponent, and multiplies it by `factor`, rounded to nearest. `None` for
+/// other text, negative numbers and overflow.
 pub fn times(text: &str, factor: u64) -> Option<u64> {
     let text = text.trim();
     if let Some(number) = decimal(text)
@@ -74,15 +74,15 @@ pub fn times(text: &str, factor: u64) -> Option<u64> {
     (0.0..u64::MAX as f64).contains(&product).then_some(product as u64)
 }
 
-/// A rate as read.
+/// A rate that has been parsed.
 pub struct ReadRate {
     /// Bits per second; may be zero.
     pub rate: Rate,
-    /// Written in `tc`'s units of bytes per second, which few mean.
+    /// Whether the text used `tc`'s units of bytes per second, often by mistake.
     pub in_bytes: bool,
 }
 
-/// Reads a rate: `10mbit`, `1.5gbit`, `512kbit`, `9600bit`, `8mibit`; `mbps` means megabytes per second, as in `tc`.
+/// Parses a rate: `10mbit`, `1.5gbit`, `512kbit`, `9600bit`, `8mibit`; `mbps` means megabytes per second, as in `tc`.
 pub fn rate(text: &str) -> Option<ReadRate> {
     let number = decimal(text.trim())?;
     let unit = number.unit.to_ascii_lowercase();
@@ -107,7 +107,7 @@ pub fn rate(text: &str) -> Option<ReadRate> {
     Some(ReadRate { rate, in_bytes })
 }
 
-/// Reads a size in bytes: `1500`, `64k`, `120kb`, `2mb`; `k` is 1024, as in `tc`.
+/// Parses a size in bytes: `1500`, `64k`, `120kb`, `2mb`; `k` is 1024, as in `tc`.
 pub fn bytes(text: &str) -> Option<u64> {
     let number = decimal(text.trim())?;
     let factor = match number.unit.to_ascii_lowercase().as_str() {
@@ -120,7 +120,7 @@ pub fn bytes(text: &str) -> Option<u64> {
     number.times(factor)
 }
 
-/// Code points with a name: class selectors (RFC 2474), assured and expedited forwarding (RFC 2597, RFC 3246), admitted
+/// Code points with names: class selectors (RFC 2474), assured and expedited forwarding (RFC 2597, RFC 3246), admitted
 /// voice (RFC 5865), lower effort (RFC 8622).
 pub const DSCPS: [(&str, u8); 23] = [
     ("CS0", 0),
@@ -148,18 +148,18 @@ pub const DSCPS: [(&str, u8); 23] = [
     ("LE", 1),
 ];
 
-/// Reads the name of a code point, in capitals or not.
+/// Parses the name of a code point, in upper or lower case.
 pub fn dscp(text: &str) -> Option<u8> {
     DSCPS.iter().find(|(name, _)| name.eq_ignore_ascii_case(text.trim())).map(|(_, dscp)| *dscp)
 }
 
-/// Reads a plain number without sign; none for what is not finite.
+/// Parses a plain number without sign; `None` if it is not finite.
 pub fn number(text: &str) -> Option<f64> {
     let number = decimal(text.trim())?;
     number.unit.is_empty().then(|| text.trim().parse().ok())?
 }
 
-/// Splits `0.5bdp` or `8 bdp` into its number, if `unit` stands behind it.
+/// Parses the number in `0.5bdp` or `8 bdp`, if it is followed by `unit`.
 pub fn number_of(text: &str, unit: &str) -> Option<f64> {
     number(text.trim().strip_suffix(unit)?)
 }

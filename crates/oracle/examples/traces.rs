@@ -1,6 +1,6 @@
-//! Writes the traces that the oracles play as files: `cargo run -p sojourn-oracle --example traces -- FOLDER [PACKETS]`.
-//! `index.csv` says of each its file, its link's rate in bit/s (none: the trace has its own dequeues), and what it is.
-//! `lines.txt`: lines for tc, as we print them, of random parameters.
+//! Writes the traces that the oracles play as files: `cargo run -p sojourn-oracle --example traces -- FOLDER
+//! [PACKETS]`. `index.csv` has for each trace its file, the link's rate in bit/s (empty if the trace has its own
+//! dequeues), and a description. `lines.txt` has lines for tc with random parameters, as we print them.
 #![expect(clippy::print_stderr, reason = "a program's words")]
 
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::rng::Rng;
 use sojourn_oracle::trace::{plans, plans_of_crowds, plans_of_flows};
 
-/// How many are drawn.
+/// Number of random lines.
 const LINES: usize = 400;
 
 fn main() -> ExitCode {
@@ -47,7 +47,7 @@ fn write(folder: &str, packets: usize) -> io::Result<()> {
     fs::write(format!("{folder}/lines.txt"), lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// What tc is given for a discipline, if anything.
+/// The line for tc of a discipline, if tc has it.
 fn words(spec: &Spec) -> Option<String> {
     match spec {
         Spec::Ccaq(_) => Some(spec.to_string().replace(" variant paper", "")),

@@ -1,7 +1,6 @@
-/*
- * One flow's buffer around kernel/ccaq_impl.h, in user space. Compiled once as it is and once for each fault that the
- * build plants into a copy; SERIES is the end of every name, IMPL the header.
- */
+/* The buffer of one flow around kernel/ccaq_impl.h, in user space. Compiled once unmodified and
+ * once for each fault that the build plants into a copy. SERIES is the suffix of every name,
+ * IMPL the header. */
 #include <stdlib.h>
 
 #include IMPL

@@ -1,7 +1,6 @@
-/*
- * The kernel's own lib/dynamic_queue_limits.c in user space: SOURCE is that file, SERIES the end of every name. The headers that it
- * includes are empty, but for its own; what it needs of them is here.
- */
+/* The kernel's own lib/dynamic_queue_limits.c in user space: SOURCE is that file, SERIES the
+ * suffix of every name. The headers that it includes are empty, except for its own; the
+ * definitions that it needs from them are here. */
 #include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -33,10 +32,10 @@
 #define test_bit(nr, map) (((map)[(nr) / BITS_PER_LONG] >> ((nr) % BITS_PER_LONG)) & 1)
 #define trace_dql_stall_detected(...)
 
-/* The clock: set before each call that looks at it; tests run in several threads. */
+/* The clock, set before each call that reads it; thread-local, as tests run in several threads. */
 static _Thread_local unsigned long jiffies;
 
-/* The library's functions get names of their own, one set for each series. */
+/* Each series has its own names for the library's functions. */
 #define dql_init NAME(dql_init)
 #define dql_reset NAME(dql_reset)
 #define dql_completed NAME(dql_completed)
@@ -76,7 +75,7 @@ int NAME(limits_avail)(const struct dql *dql)
 	return dql_avail(dql);
 }
 
-/* The limit, and the bytes in flight. */
+/* Returns the limit and the bytes in flight. */
 void NAME(limits_look)(const struct dql *dql, unsigned int *limit, unsigned int *inflight)
 {
 	*limit = dql->limit;

@@ -1,7 +1,5 @@
-/*
- * A codel qdisc in user space around the kernel's own codel_dequeue(). Compiled once for each series of kernels, with
- * SERIES the end of every name.
- */
+/* A codel qdisc in user space around the kernel's own codel_dequeue(). Compiled once for each
+ * series of kernels, with SERIES as the suffix of every name. */
 #include <stdlib.h>
 
 #include <linux/types.h>
@@ -44,7 +42,7 @@ static void drop_packet(struct sk_buff *skb, void *context)
 	oracle->dropped[oracle->ndropped++] = skb->id;
 }
 
-/* The slot stays as it is until the next enqueue. */
+/* The slot remains unchanged until the next enqueue. */
 static struct sk_buff *take_packet(struct codel_vars *vars, void *context)
 {
 	struct oracle *oracle = context;
@@ -91,7 +89,7 @@ void NAME(oracle_free)(struct oracle *oracle)
 	free(oracle);
 }
 
-/* 0 if the queue is full. */
+/* Returns 0 if the queue is full. */
 u32 NAME(oracle_enqueue)(struct oracle *oracle, u64 now_ns, u32 id, u32 len, u32 ecn)
 {
 	u32 tail;
@@ -108,7 +106,7 @@ u32 NAME(oracle_enqueue)(struct oracle *oracle, u64 now_ns, u32 id, u32 len, u32
 	return 1;
 }
 
-/* 0 if nothing came out; what was dropped stands in *dropped until the next dequeue. */
+/* Returns 0 if no packet leaves. Dropped packets are in *dropped until the next dequeue. */
 u32 NAME(oracle_dequeue)(struct oracle *oracle, u64 now_ns, u32 *id, u32 *ecn, const u32 **dropped, u32 *ndropped)
 {
 	struct sk_buff *skb;

@@ -1,4 +1,4 @@
-//! The algorithm of the ccaq queue discipline for Linux (`kernel/ccaq_impl.h`), one buffer a flow.
+//! The algorithm of the ccaq queue discipline for Linux (`kernel/ccaq_impl.h`), with one buffer per flow.
 #![expect(unsafe_code, reason = "C is on the other side")]
 
 use sojourn_core::units::{Span, Time};
@@ -9,9 +9,9 @@ pub struct Opaque {
     _opaque: [u8; 0],
 }
 
-/// The algorithm as it stands, or with a fault planted into a copy.
+/// The algorithm, unmodified or with a planted fault.
 pub struct Algorithm {
-    /// What is wrong with it; nothing if it is the real one.
+    /// Description of the fault; `None` for the unmodified algorithm.
     pub fault: Option<&'static str>,
     new: unsafe extern "C" fn(u32, u64, u64, u64, u64, u64) -> *mut Opaque,
     free: unsafe extern "C" fn(*mut Opaque),
@@ -23,19 +23,19 @@ pub struct Algorithm {
 
 include!(concat!(env!("OUT_DIR"), "/ccaq.rs"));
 
-/// The real algorithm first, then the faulty ones; nothing without a C compiler.
+/// The unmodified algorithm followed by the faulty ones; empty without a C compiler.
 pub fn all() -> &'static [Algorithm] {
     ALGORITHMS
 }
 
-/// Parameters: packets, factors in millionths, time.
+/// Parameters of the algorithm.
 #[derive(Clone, Copy, Debug)]
 pub struct Params {
-    /// Packets in a flow's queue at first.
+    /// Initial limit of a flow's queue, in packets.
     pub flow_limit: u32,
     /// Guard interval in longest intervals, in millionths.
     pub multiplier: u64,
-    /// Greatest growth at once, in millionths.
+    /// Largest growth in one step, in millionths.
     pub max_increase: u64,
     /// Longest guard interval.
     pub max_gi: Span,
@@ -43,40 +43,40 @@ pub struct Params {
     pub max_gi_rtts: u64,
 }
 
-/// What becomes of an arriving packet.
+/// Decision about an arriving packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It joins the queue.
+    /// The packet is enqueued.
     Accept,
-    /// It is dropped.
+    /// The packet is dropped.
     Refuse,
-    /// It is dropped, and what is behind the limit too.
+    /// The packet is dropped, and so are queued packets beyond the limit.
     Shrink,
 }
 
-/// What a buffer has learned.
+/// State of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct View {
-    /// Packets.
+    /// Limit in packets.
     pub limit: u32,
-    /// End of the guard interval.
+    /// End of the guard interval, in nanoseconds.
     pub gi_end: u64,
-    /// Times the limit was raised.
+    /// Number of times that the limit was raised.
     pub enlarged: u64,
-    /// Times the limit was lowered.
+    /// Number of times that the limit was lowered.
     pub shrunk: u64,
-    /// The most recent RTT; all ones if none is known.
+    /// The most recent RTT; all ones if unknown.
     pub rtt: u64,
 }
 
-/// One flow's buffer.
+/// The buffer of one flow.
 pub struct Buffer {
     algorithm: &'static Algorithm,
     buffer: *mut Opaque,
 }
 
 impl Algorithm {
-    /// The buffer of a flow whose first packet arrives at `now`.
+    /// Creates the buffer of a flow whose first packet arrives at `now`.
     pub fn buffer(&'static self, params: &Params, now: Time) -> Buffer {
         let Params { flow_limit, multiplier, max_increase, max_gi, max_gi_rtts } = *params;
         // SAFETY: plain numbers go in; the C side allocates its own struct.
@@ -84,7 +84,7 @@ impl Algorithm {
         Buffer { algorithm: self, buffer }
     }
 
-    /// a · b / c, rounded down; the greatest number if it does not fit. Panics if c is zero.
+    /// a · b / c, rounded down; `u64::MAX` on overflow. Panics if c is zero.
     pub fn times(&self, a: u64, b: u64, c: u64) -> u64 {
         assert!(c > 0);
         // SAFETY: plain numbers, and no division by zero.
@@ -93,7 +93,7 @@ impl Algorithm {
 }
 
 impl Buffer {
-    /// A packet with this hash, a SYN or not, arrives while `queued` wait.
+    /// Handles the arrival of a packet with this hash while `queued` packets wait. `opens` is set for a SYN.
     pub fn arrives(&mut self, now: Time, queued: u32, hash: u32, opens: bool) -> Verdict {
         // SAFETY: `buffer` came from `new` and lives as long as self.
         match unsafe { (self.algorithm.arrives)(self.buffer, now.0, queued, hash, opens) } {
@@ -103,17 +103,17 @@ impl Buffer {
         }
     }
 
-    /// A packet that came at `arrived` has left, and `left` remain.
+    /// Handles the departure of a packet that arrived at `arrived`; `left` packets remain.
     pub fn departs(&mut self, now: Time, left: u32, arrived: Time) {
         // SAFETY: `buffer` came from `new` and lives as long as self.
         unsafe { (self.algorithm.departs)(self.buffer, now.0, left, arrived.0) }
     }
 
-    /// What it has learned so far.
+    /// Returns the current state.
     pub fn view(&self) -> View {
         let mut view = View::default();
         let View { limit, gi_end, enlarged, shrunk, rtt } = &mut view;
-        // SAFETY: `buffer` came from `new` and lives as long as self; the five places outlive the call.
+        // SAFETY: `buffer` came from `new` and lives as long as self; the five variables outlive the call.
         unsafe { (self.algorithm.look)(self.buffer, limit, gi_end, enlarged, shrunk, rtt) };
         view
     }

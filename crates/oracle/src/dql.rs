@@ -1,4 +1,5 @@
-//! The kernel's byte queue limits: its own `lib/dynamic_queue_limits.c` (`shim/dql.c`), one for each series of kernels.
+//! The kernel's byte queue limits: its own `lib/dynamic_queue_limits.c` (`shim/dql.c`), one copy for each series of
+//! kernels.
 #![expect(unsafe_code, reason = "C is on the other side")]
 
 /// The C side's `struct dql`.
@@ -7,9 +8,9 @@ pub struct Opaque {
     _opaque: [u8; 0],
 }
 
-/// One kernel's library.
+/// The library of one kernel.
 pub struct Library {
-    /// The package's version: `6.1.192-2`.
+    /// Version of the package: `6.1.192-2`.
     pub version: &'static str,
     new: unsafe extern "C" fn(u32, u64, u32, u32) -> *mut Opaque,
     free: unsafe extern "C" fn(*mut Opaque),
@@ -21,7 +22,7 @@ pub struct Library {
 
 include!(concat!(env!("OUT_DIR"), "/dql.rs"));
 
-/// The kernels whose sources were in the cache when this was built.
+/// The kernels whose sources were in the cache at build time.
 pub fn all() -> &'static [Library] {
     LIBRARIES
 }
@@ -33,7 +34,7 @@ pub struct Limits {
 }
 
 impl Library {
-    /// An empty queue at this tick; the greatest limit is the library's own if `most` is zero.
+    /// Creates an empty queue at this tick. If `most` is zero, the upper bound is the library's own.
     pub fn limits(&'static self, hold_time: u32, jiffies: u64, least: u32, most: u32) -> Limits {
         // SAFETY: plain numbers go in; the C side allocates.
         Limits { library: self, dql: unsafe { (self.new)(hold_time, jiffies, least, most) } }
@@ -59,10 +60,10 @@ impl Limits {
         unsafe { (self.library.avail)(self.dql) }
     }
 
-    /// Limit and bytes in flight.
+    /// Returns the limit and the bytes in flight.
     pub fn look(&self) -> (u32, u32) {
         let (mut limit, mut inflight) = (0, 0);
-        // SAFETY: `dql` came from `new` and lives as long as self; the two places outlive the call.
+        // SAFETY: `dql` came from `new` and lives as long as self; the two variables outlive the call.
         unsafe { (self.library.look)(self.dql, &mut limit, &mut inflight) }
         (limit, inflight)
     }

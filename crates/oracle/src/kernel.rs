@@ -16,27 +16,27 @@ pub struct Oracle {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(C)]
 pub struct View {
-    /// Signals since dropping began.
+    /// Number of signals since dropping began.
     pub count: u32,
-    /// `count` when dropping last began.
+    /// Value of `count` when dropping last began.
     pub lastcount: u32,
-    /// 1 in the dropping state.
+    /// 1 in the dropping state, otherwise 0.
     pub dropping: u32,
-    /// Largest packet seen.
+    /// Size of the largest packet so far, in bytes.
     pub maxpacket: u32,
-    /// Packets marked in place of a drop.
+    /// Number of packets marked instead of dropped.
     pub ecn_mark: u32,
-    /// Packets marked because of `ce_threshold`.
+    /// Number of packets marked because of `ce_threshold`.
     pub ce_mark: u32,
 }
 
 type Dequeue = unsafe extern "C" fn(*mut Oracle, u64, *mut u32, *mut u32, *mut *const u32, *mut u32) -> u32;
 
-/// One kernel's CoDel.
+/// CoDel of one kernel.
 pub struct Kernel {
-    /// The package's version: `6.1.192-2`.
+    /// Version of the package: `6.1.192-2`.
     pub version: &'static str,
-    /// Which of our variants it is.
+    /// The corresponding variant of ours.
     pub variant: &'static str,
     new: unsafe extern "C" fn(u32, u32, u32, u32, i64, u32) -> *mut Oracle,
     free: unsafe extern "C" fn(*mut Oracle),
@@ -47,7 +47,7 @@ pub struct Kernel {
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
-/// The kernels whose headers were in the cache when this was built.
+/// The kernels whose headers were in the cache at build time.
 pub fn all() -> &'static [Kernel] {
     ALL
 }
@@ -59,19 +59,19 @@ pub struct Codel {
 }
 
 impl Kernel {
-    /// An empty qdisc before a link with this MTU.
+    /// Creates an empty qdisc in front of a link with this MTU.
     pub fn codel(&'static self, params: &Params, mtu: u32) -> Codel {
         let micros = |ns: u64| u32::try_from(ns / 1_000).expect("tc's times fit 32 bits of µs");
         let ce_threshold = params.ce_threshold.map_or(-1, |span| i64::from(micros(span.0)));
         let (target, interval) = (micros(params.target.0), micros(params.interval.0));
-        // SAFETY: plain numbers go in; the C side allocates what they ask for.
+        // SAFETY: only integers are passed; the C side allocates.
         let oracle = unsafe { (self.new)(params.limit, target, interval, u32::from(params.ecn), ce_threshold, mtu) };
         Codel { kernel: self, oracle }
     }
 }
 
 impl Codel {
-    /// State and counters now.
+    /// Returns the current state and counters.
     pub fn view(&self) -> View {
         let mut view = View::default();
         // SAFETY: `oracle` came from `new` and lives as long as self; `View` has the C struct's layout.
@@ -88,11 +88,11 @@ impl Machine for Codel {
 
     fn dequeue(&mut self, now: Time) -> Departure {
         let (mut id, mut ecn, mut dropped, mut ndropped) = (0, 0, std::ptr::null(), 0);
-        // SAFETY: `oracle` came from `new` and lives as long as self; the four places outlive the call.
+        // SAFETY: `oracle` came from `new` and lives as long as self; the four variables outlive the call.
         let some =
             unsafe { (self.kernel.dequeue)(self.oracle, now.0, &mut id, &mut ecn, &mut dropped, &mut ndropped) != 0 };
-        // SAFETY: the C side points `dropped` at an array of its own with `ndropped` filled places, which stays as it is
-        // until the next dequeue.
+        // SAFETY: the C side points `dropped` at an array of its own with `ndropped` valid elements, which does not
+        // change until the next dequeue.
         let dropped = unsafe { std::slice::from_raw_parts(dropped, ndropped as usize) };
         Departure { dropped: dropped.to_vec(), packet: some.then_some((id, ecn as u8)) }
     }

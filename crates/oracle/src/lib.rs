@@ -1,10 +1,10 @@
-//! Tests only: the kernel's own C, compiled in user space, against core.
+//! For tests only: comparison of core with the kernel's own C, compiled in user space.
 //!
-//! - [`ccaq`]: our own queue discipline for Linux, its algorithm, and copies with faults;
+//! - [`ccaq`]: the algorithm of our own queue discipline for Linux, and copies with faults;
 //! - [`dql`]: the kernel's unmodified `lib/dynamic_queue_limits.c`;
 //! - [`kernel`]: a codel qdisc around the kernel's unmodified `codel_impl.h`;
-//! - [`mutant`]: CoDel written out once more, with faults that can be switched on: does the comparison see them?
-//! - [`trace`]: the traces that all of them play, and how a busy server plays them.
+//! - [`mutant`]: a separate implementation of CoDel with faults that can be enabled, to test the comparison itself;
+//! - [`trace`]: the traces that all of them play, and a busy server that plays them.
 
 pub mod ccaq;
 pub mod dql;
@@ -14,10 +14,10 @@ pub mod trace;
 
 use std::io::Write;
 
-/// Says on the terminal that something was not tested; the test harness does not hide it. With `CI=true`, where nothing
-/// may be skipped, it panics.
+/// Prints that something was not tested, even if the test harness captures output. Panics with `CI=true`, where nothing
+/// may be skipped.
 pub fn skipped(what: &str, why: &str) {
     assert!(std::env::var("CI").as_deref() != Ok("true"), "CI=true: nothing may be skipped, but {what}: {why}");
-    // To the file descriptor, past the harness; nobody is left to be told if that fails.
+    // Writes to the file descriptor, bypassing the harness. A failure cannot be reported.
     let _ = writeln!(std::io::stderr(), "\n!!! SKIPPED: {what}: {why}\n");
 }

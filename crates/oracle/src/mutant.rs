@@ -1,4 +1,4 @@
-//! CoDel as Linux 6.1 has it, written out once more and plainly, so that faults can be planted in it.
+//! A separate, plain implementation of CoDel as in Linux 6.1, in which faults can be planted.
 
 use std::collections::VecDeque;
 
@@ -7,31 +7,31 @@ use sojourn_core::units::Time;
 
 use crate::trace::{Departure, Machine};
 
-/// What is wrong with it.
+/// The planted fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// Nothing: equal to the kernel.
+    /// No fault: equal to the kernel.
     None,
-    /// The next drop is scheduled from now, not from the last one's time.
+    /// The next drop is scheduled relative to now instead of the time of the last one.
     DropNextFromNow,
-    /// `first_above_time` is met, and not only passed.
+    /// Reaching `first_above_time` is enough; it need not be passed.
     AtFirstAboveTime,
-    /// `drop_next` must be passed, and not only met.
+    /// Reaching `drop_next` is not enough; it must be passed.
     AfterDropNext,
-    /// A delay of exactly the target is below it.
+    /// A delay of exactly the target counts as below it.
     AtTarget,
-    /// The square root of a float, and not one Newton step in 16 bits.
+    /// The inverse square root is exact, instead of one Newton step in 16 bits.
     FloatSquareRoot,
-    /// On entering the dropping state, the packet chosen is delivered, and the next one dropped.
+    /// On entering the dropping state, the selected packet is delivered, and the next one dropped.
     FirstDropDelivered,
-    /// Pace is resumed within 8 intervals only.
+    /// The drop rate is resumed only within 8 intervals.
     ShortMemory,
-    /// The backlog must be below the MTU.
+    /// The backlog must be below the MTU; equal is not enough.
     BelowMtu,
 }
 
 impl Fault {
-    /// Every fault.
+    /// All faults.
     pub const ALL: [Fault; 8] = [
         Fault::DropNextFromNow,
         Fault::AtFirstAboveTime,
@@ -76,7 +76,7 @@ fn signed(a: u32, b: u32) -> i32 {
 }
 
 impl Mutant {
-    /// An empty qdisc before a link with this MTU.
+    /// Creates an empty qdisc in front of a link with this MTU.
     pub fn new(params: &Params, mtu: u32, fault: Fault) -> Mutant {
         assert!(params.ce_threshold.is_none(), "the mutants know no ce_threshold");
         Mutant {

@@ -1,4 +1,4 @@
-//! Traces that try CoDel hard, and how any implementation plays them.
+//! Traces with hard cases for CoDel, and their replay by any implementation.
 
 use std::fmt::Write;
 
@@ -8,47 +8,47 @@ use sojourn_core::rng::Rng;
 use sojourn_core::units::{Rate, Time};
 use sojourn_sim::replay::{Fate, Op, Row, TRACE_HEADER};
 
-/// Packets in each trace.
+/// Number of packets in each trace.
 pub const PACKETS: usize = 200_000;
-/// The link's MTU as the kernel counts it.
+/// The link's MTU as the kernel counts it, in bytes.
 pub const MTU: u32 = 1514;
-/// Ticks of 1.024 µs in 100 and in 300 ms are multiples of this many, and in a tied trace so is every packet's time on
-/// the link: the ends of intervals are met exactly.
+/// The number of CoDel's ticks (1.024 µs) in 100 ms and in 300 ms is a multiple of this. In a tied trace, so is every
+/// packet's transmission time: the ends of intervals are met exactly.
 const TIE: u64 = 626;
 const TICK: u64 = 1024;
 
-/// A codel qdisc, ours or another's.
+/// A codel qdisc of any implementation.
 pub trait Machine {
-    /// A packet arrives; false if it is refused.
+    /// Handles an arrival; returns false if the packet is refused.
     fn enqueue(&mut self, now: Time, id: u32, bytes: u32, ecn: u8) -> bool;
-    /// The link asks for a packet.
+    /// Handles a dequeue by the link.
     fn dequeue(&mut self, now: Time) -> Departure;
 }
 
-/// What a dequeue gave.
+/// The result of a dequeue.
 pub struct Departure {
-    /// Packets dropped, by number.
+    /// Numbers of the dropped packets.
     pub dropped: Vec<u32>,
-    /// The packet that leaves, with its ECN field.
+    /// The number of the departing packet and its ECN field.
     pub packet: Option<(u32, u8)>,
 }
 
-/// One trace and the qdisc that is to play it.
+/// One trace, and the qdisc that plays it.
 pub struct Plan {
-    /// For messages.
+    /// Name of the trace, for messages.
     pub name: String,
-    /// The qdisc.
+    /// The qdisc as a `tc` line.
     pub line: String,
-    /// The load that it is meant to offer, in percent of the link.
+    /// Intended load in percent of the link's rate.
     pub load: u64,
-    /// The server; none if the trace has its own dequeues.
+    /// Rate of the server; `None` if the trace has its own dequeues.
     pub rate: Option<Rate>,
-    /// The trace.
+    /// Operations of the trace.
     pub ops: Vec<Op>,
 }
 
 impl Plan {
-    /// The trace as a file.
+    /// Returns the trace as a CSV file.
     pub fn csv(&self) -> Vec<u8> {
         let mut csv = format!("{TRACE_HEADER}\n");
         for op in &self.ops {
@@ -64,7 +64,7 @@ impl Plan {
         csv.into_bytes()
     }
 
-    /// Keeps the first so many packets, and what happens until the next one.
+    /// Keeps the first `packets` packets, and all operations before the next one.
     pub fn keep(&mut self, packets: usize) {
         let mut seen = 0;
         self.ops.retain(|op| {
@@ -73,7 +73,7 @@ impl Plan {
         });
     }
 
-    /// The offered load in percent of the server's rate; none without a server.
+    /// The offered load in percent of the server's rate; `None` without a server.
     pub fn offered(&self) -> Option<f64> {
         let arrivals = self.ops.iter().filter_map(|op| match op {
             Op::Enqueue { at, bytes, .. } => Some((at.0, u64::from(*bytes))),
@@ -84,7 +84,7 @@ impl Plan {
         Some(bits as f64 / (last - first) as f64 * 1e11 / self.rate?.0 as f64)
     }
 
-    /// Plays the trace; `watch` sees the machine after every dequeue. Written apart from the simulator's replay.
+    /// Plays the trace. `watch` is called after every dequeue. This is independent of the simulator's replay.
     pub fn play<M: Machine>(&self, machine: &mut M, mut watch: impl FnMut(&M, Time, &Departure)) -> Vec<Row> {
         let mut rows: Vec<Row> = Vec::with_capacity(PACKETS);
         let mut ecn_in = Vec::with_capacity(PACKETS);
@@ -132,7 +132,7 @@ impl Plan {
     }
 }
 
-/// The twenty plans: loads from 60 to 200 %, mixed sizes, exact ties, ECN on and off, 5/100 and 65/300 ms, before, across
+/// Twenty traces: loads from 60 to 200 %, mixed sizes, exact ties, ECN on and off, 5/100 and 65/300 ms, before, across
 /// and beyond the wrap of the kernel's clock after 73 minutes.
 pub fn plans() -> Vec<Plan> {
     const LOADS: [u64; 20] =
@@ -140,7 +140,7 @@ pub fn plans() -> Vec<Plan> {
     LOADS.iter().enumerate().map(|(index, load)| plan(index, *load)).collect()
 }
 
-/// Twenty more, for disciplines with a queue per flow: 1 to 500 flows, 130 to 320 % of the link.
+/// Twenty traces for disciplines with a queue per flow: 1 to 500 flows, 130 to 320 % of the link.
 pub fn plans_of_flows() -> Vec<Plan> {
     const FLOWS: [u32; 20] = [1, 2, 3, 5, 8, 13, 20, 32, 50, 75, 100, 130, 160, 200, 250, 300, 350, 400, 450, 500];
     let loads = (130u64..).step_by(10);
@@ -152,8 +152,8 @@ pub fn plans_of_flows() -> Vec<Plan> {
         .collect()
 }
 
-/// Twenty more: 1 to 5000 flows, bursts of up to 60 packets, 110 to 870 % of links of 2 to 100 Mbit/s, and the DSCPs that
-/// networks use.
+/// Twenty traces with 1 to 5000 flows, bursts of up to 60 packets, 110 to 870 % of links of 2 to 100 Mbit/s, and common
+/// DSCPs.
 pub fn plans_of_crowds() -> Vec<Plan> {
     const FLOWS: [u32; 10] = [5000, 2, 30, 100, 300, 600, 1000, 2000, 3500, 5000];
     let crowd = |index: usize| {
@@ -178,18 +178,18 @@ fn plan_of(stream: &str, index: usize, load: u64, flows: u32) -> Plan {
     Shape::of(stream, index, load, flows).plan()
 }
 
-/// What a trace shall be like.
+/// Parameters of a generated trace.
 struct Shape {
     rng: Rng,
     index: usize,
     load: u64,
     flows: u32,
     rate: Rate,
-    /// Arrivals on a grid on which ends of intervals are met exactly.
+    /// Arrivals lie on a grid on which ends of intervals are met exactly.
     tied: bool,
-    /// One arrival in so many is a burst, of so many packets at most.
+    /// Probability of a burst as one in n arrivals, and the maximum number of packets in it.
     burst: (u64, u64),
-    /// Drawn from for every packet; if there are any.
+    /// DSCPs that are drawn for every packet; empty for none.
     dscps: &'static [u8],
 }
 
@@ -197,8 +197,8 @@ impl Shape {
     fn of(stream: &str, index: usize, load: u64, flows: u32) -> Shape {
         let tied = index.is_multiple_of(3);
         let rate = match (tied, index) {
-            (true, _) => Rate(8_000_000_000 / TICK), // a byte lasts a tick
-            (_, 1 | 4) => Rate(2_000_000),           // a full packet lasts longer than 5 ms
+            (true, _) => Rate(8_000_000_000 / TICK), // a byte takes one tick
+            (_, 1 | 4) => Rate(2_000_000),           // a full packet takes longer than 5 ms
             _ => Rate(9_700_000),
         };
         Shape { rng: Rng::stream(index as u64, stream), index, load, flows, rate, tied, burst: (20, 12), dscps: &[] }
@@ -212,7 +212,7 @@ impl Shape {
         let (target, interval) = if slow { (65, 300) } else { (5, 100) };
         let ecn_word = if ecn { " ecn" } else { "" };
         let line = format!("codel limit {limit} target {target}ms interval {interval}ms{ecn_word}");
-        // Just before the clock's wrap, far beyond it, or from zero; on the grid of ties.
+        // The trace starts just before the clock's wrap, far beyond it, or at zero, on the grid of ties.
         let on_grid = |ns: u64| ns / (TICK * TIE) * (TICK * TIE);
         let wrap = TICK << 32;
         let start = on_grid([wrap - 30_000_000_000, 2 * wrap, 0][(index / 2) % 3]);
@@ -243,7 +243,7 @@ struct Generator {
     rng: Rng,
     now: u64,
     tied: bool,
-    /// What an arrival's tick lies past the grid of ties, so that a delay can equal the target.
+    /// Offset of arrivals from the grid of ties, so that a delay can equal the target.
     residue: u64,
     byte_ns: u64,
     interval: u64,
@@ -255,7 +255,7 @@ struct Generator {
 }
 
 impl Generator {
-    /// Arrivals in phases of high and low load, 10 to 60 intervals each, now and then several at one instant.
+    /// Arrivals in phases of high and low load, 10 to 60 intervals each, sometimes several at one instant.
     fn arrivals(&mut self) -> Vec<Op> {
         let mut ops = Vec::with_capacity(PACKETS);
         let (mut phase_end, mut high) = (self.now, false);
@@ -264,7 +264,7 @@ impl Generator {
                 high = !high;
                 phase_end = self.now + self.phase(high);
             }
-            // High and low load in percent; the lengths of the phases make the mean what it should be.
+            // High and low load in percent; the lengths of the phases give the intended mean.
             let load = if high { self.high() } else { self.low() };
             let (one_in, most) = self.burst;
             let burst = if self.rng.below(one_in) == 0 { 1 + self.rng.below(most) } else { 1 };
@@ -323,7 +323,7 @@ impl Generator {
         }
     }
 
-    /// Dequeues in between, as a link makes them that stalls now and then and then catches up.
+    /// Adds dequeues of a link that stalls from time to time and then catches up.
     fn with_dequeues(&mut self, arrivals: &[Op], start: u64) -> Vec<Op> {
         let mut ops = Vec::with_capacity(2 * PACKETS);
         let (mut next, mut owed) = (start, 0);

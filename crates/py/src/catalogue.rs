@@ -29,40 +29,40 @@ pub fn catalogue<'py>(py: Python<'py>, what: &str) -> PyResult<Bound<'py, PyAny>
     python(py, &table)
 }
 
-/// The names of the counters of a discipline, given as a `tc` line.
+/// Returns the names of the counters of a discipline, given as a `tc` line.
 #[pyfunction]
 pub fn counters(line: &str) -> PyResult<Vec<String>> {
     let (spec, _) = Spec::parse(line).map_err(|error| Error::new_err(error.to_string()))?;
     Ok(sojourn_sim::replay::counters(&spec))
 }
 
-/// What a drop reason means, for readers.
+/// Explains a drop reason for readers.
 fn meaning(reason: DropReason) -> &'static str {
     match reason {
-        DropReason::Overlimit => "the queue was at its limit of packets or bytes, or its hop threw it away (`flush`)",
+        DropReason::Overlimit => "the queue was at its limit of packets or bytes, or its hop flushed it (`flush`)",
         DropReason::FlowLimit => "the flow's own queue was at its limit (fq, ccaq, sfq), or its bins were (sfb)",
-        DropReason::MemoryLimit => "the queues together were at their memory limit (fq_codel)",
+        DropReason::MemoryLimit => "all queues together were at their memory limit (fq_codel)",
         DropReason::Codel => "CoDel's control law (cake's COBALT): the delay had stayed above target",
         DropReason::Early => {
             "a random drop before the queue is full (red, choke, sfb, blue, pie, fq_pie, dualpi2, cake)"
         }
         DropReason::Forced => "RED's average queue was above its thresholds",
-        DropReason::Shrink => "the flow's limit was lowered below what stood in its queue (ccaq)",
+        DropReason::Shrink => "the flow's limit was lowered below the length of its queue (ccaq)",
         DropReason::Busy => "the link was busy and has no queue (noqueue)",
-        DropReason::Loss => "lost on the way, not in a queue",
-        DropReason::Matched => "it met a packet of its own flow in the queue, which was dropped too (choke)",
-        DropReason::Penalty => "of a flow that does not respond, more than such a flow may send (sfb)",
-        DropReason::AckFilter => "an ACK that says nothing which a newer one in its queue doesn't say (cake)",
+        DropReason::Loss => "lost on the link, not in a queue",
+        DropReason::Matched => "it matched a packet of its own flow in the queue, which was dropped too (choke)",
+        DropReason::Penalty => "the flow does not respond to congestion and exceeded the rate of such flows (sfb)",
+        DropReason::AckFilter => "an ACK that a newer one in its queue made redundant (cake)",
     }
 }
 
-/// The JSON schema of scenario files.
+/// Returns the JSON schema of scenario files.
 #[pyfunction]
 pub fn schema() -> String {
     schema_of().to_string()
 }
 
-/// The reference page of scenario files, in Markdown.
+/// Returns the reference page of scenario files, in Markdown.
 #[pyfunction]
 pub fn reference() -> String {
     reference_markdown()

@@ -1,4 +1,4 @@
-//! A scenario in words and numbers, as JSON, for `sojourn check` and for figures.
+//! A description of a scenario as JSON, for `sojourn check` and for figures.
 
 use serde_json::{Value, json};
 use sojourn_core::tcp::Cc;
@@ -6,7 +6,7 @@ use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::scenario::{Capacity, Scenario};
 use sojourn_model::workload::{App, Direction, Entry};
 
-/// The run's queues and flows.
+/// Describes the queues and flows of a run.
 pub fn describe(scenario: &Scenario) -> Value {
     let links = 0..scenario.hops.len() * 2;
     let seconds = |time: Time| time.as_secs_f64();
@@ -45,16 +45,16 @@ fn capacity(rate: &Capacity) -> String {
     }
 }
 
-/// A rate of a link; the reader makes a bit per second of an outage.
+/// Formats the rate of a link. An outage is stored as one bit per second.
 fn in_words(rate: Rate) -> String {
     if rate.0 > 1 { rate.to_string() } else { "outage".to_owned() }
 }
 
-/// Columns of a chart of a link's rate.
+/// Number of columns in a chart of a link's rate.
 const COLUMNS: usize = 64;
 
-/// Rates over the run, for links whose rate changes: the mean in each of [`COLUMNS`] equal parts of the run, and the minimum,
-/// mean and maximum. For mahimahi traces, minimum and maximum are over the parts.
+/// Returns the rates over the run of links whose rate changes: the mean in each of [`COLUMNS`] equal parts of the run,
+/// and the minimum, mean and maximum. For mahimahi traces, minimum and maximum are those of the parts.
 pub fn rates(scenario: &Scenario) -> Value {
     let links = 0..scenario.hops.len() * 2;
     let changing = links.filter_map(|index| rate_over(scenario, index));
@@ -139,7 +139,7 @@ fn flow(scenario: &Scenario, entry: &Entry) -> Value {
     })
 }
 
-/// The hops' delays at the start there and back, and what lies beyond them.
+/// The sum of the hops' delays in both directions at the start of the run, and of the delays beyond them.
 fn base_rtt(scenario: &Scenario, entry: &Entry) -> Span {
     let (first, last) = entry.via;
     let first_delay = |list: &[(Time, Span)]| list.first().map_or(Span::ZERO, |(_, delay)| *delay);
@@ -173,7 +173,7 @@ fn application(app: &App) -> String {
     }
 }
 
-/// Seconds with three decimals: starts are drawn, and nobody reads nanoseconds.
+/// Seconds with three decimals: starts are random, and nanoseconds are not relevant to readers.
 struct Seconds(Time);
 
 impl std::fmt::Display for Seconds {

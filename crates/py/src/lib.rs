@@ -1,5 +1,5 @@
-//! The door to Python: converts, releases the GIL, returns NumPy arrays and Python values. It also draws a report's pictures
-//! (`paint`), by libraries.
+//! Python bindings: they convert values, release the GIL, and return NumPy arrays and Python values. The module also
+//! rasterises the pictures of reports (`paint`), with the help of libraries.
 
 mod catalogue;
 mod describe;
@@ -13,18 +13,18 @@ mod value;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
-/// A sweep opens and closes tens of thousands of connections a run: the C library's allocator gives their memory back to
-/// the system after each and takes it anew, a quarter of such a run's time.
+/// A run of a sweep opens and closes tens of thousands of connections. The allocator of the C library returns their
+/// memory to the system every time and requests it again, which takes a quarter of the time of such a run.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// `mi_option_purge_delay` of mimalloc.h, which its crate does not name.
+/// `mi_option_purge_delay` of mimalloc.h, which its crate does not define.
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 
-/// What a run gave back is kept for the next: a twentieth of a sweep's time.
+/// Keeps memory freed by a run for the next one, which saves a twentieth of a sweep's time.
 fn keep_memory() {
     #[expect(unsafe_code, reason = "a C function")]
-    // SAFETY: a number is stored, and mimalloc checks which. Who sets MIMALLOC_PURGE_DELAY has it otherwise.
+    // SAFETY: a number is stored, and mimalloc checks the option. MIMALLOC_PURGE_DELAY overrides it.
     unsafe {
         libmimalloc_sys::mi_option_set_default(PURGE_DELAY, -1)
     }
@@ -37,12 +37,12 @@ pyo3::create_exception!(
     "Bad input; the text names file, line, key, value and what was expected."
 );
 
-/// What can't be, but is not the caller's fault.
+/// Returns an exception for an internal error.
 fn bug(error: impl std::fmt::Display) -> PyErr {
     PyRuntimeError::new_err(format!("a bug in sojourn: {error}"))
 }
 
-/// The compiled half of the package `sojourn`.
+/// The compiled part of the package `sojourn`.
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     keep_memory();

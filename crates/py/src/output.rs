@@ -13,10 +13,10 @@ use crate::bug;
 use crate::describe::describe;
 use crate::value::python;
 
-/// Two columns, named by a link.
+/// Two columns of equal length.
 type Pair<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>);
 
-/// What came out of one run.
+/// The results of one run.
 #[pyclass(frozen, module = "sojourn._core")]
 pub struct Output {
     output: sojourn_measure::Output,
@@ -26,7 +26,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Of a finished run.
+    /// Wraps the output of a finished run.
     pub fn new(world: &str, scenario: &Scenario, set: Map<String, Value>, output: sojourn_measure::Output) -> Output {
         let report = RunReport::new(world, scenario.seed, set, scenario.duration, &output.links, &output.flows);
         let rates = output.links.iter().enumerate().map(|(index, link)| match &scenario.link(index).rate {
@@ -36,7 +36,7 @@ impl Output {
         Output { about: describe(scenario), report, rates: rates.collect(), output }
     }
 
-    /// A dictionary with one value a link.
+    /// Returns a dictionary with one value per link.
     fn by_link<'py, V: IntoPyObject<'py>>(
         &self,
         py: Python<'py>,
@@ -63,12 +63,12 @@ impl Output {
         python(py, &self.about)
     }
 
-    /// By link, columns over time.
+    /// Columns over time, by link.
     fn series<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.by_link(py, |link| floats(py, link.series.columns()))
     }
 
-    /// By flow, columns over time.
+    /// Columns over time, by flow.
     fn flow_series<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let flows = PyDict::new(py);
         for flow in &self.output.flows {
@@ -77,7 +77,7 @@ impl Output {
         Ok(flows)
     }
 
-    /// By flow, the sender's state over time.
+    /// The sender's state over time, by flow.
     fn flow_states<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let flows = PyDict::new(py);
         for flow in &self.output.flows {
@@ -86,7 +86,8 @@ impl Output {
         Ok(flows)
     }
 
-    /// By link, the sojourn's distribution function: milliseconds, share of the packets at or below.
+    /// The cumulative distribution of the sojourn time by link: milliseconds, and the fraction of packets up to each
+    /// value.
     fn distributions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.by_link(py, |link| -> PyResult<Pair<'py>> {
             let (ms, share) = link.sojourn_cdf();
@@ -94,7 +95,7 @@ impl Output {
         })
     }
 
-    /// By link, its rate from each time on: seconds, Mbit/s.
+    /// The link's rate from each time on, by link: seconds, Mbit/s.
     fn rates<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let links = PyDict::new(py);
         for (link, columns) in self.output.links.iter().zip(&self.rates) {
@@ -107,7 +108,7 @@ impl Output {
         Ok(links)
     }
 
-    /// One row a packet and link, in columns; none unless the run was asked to keep them.
+    /// Per-packet records as columns, one row per packet and link; empty unless requested for the run.
     fn packets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let columns = PyDict::new(py);
         for (name, column) in records::columns(&self.output.packets) {
@@ -121,18 +122,18 @@ impl Output {
         Ok(columns)
     }
 
-    /// Events that the engine handled.
+    /// Number of events that the engine handled.
     #[getter]
     fn events(&self) -> u64 {
         self.output.events
     }
 }
 
-/// What a trace offers, as a mean rate over each of at most 600 intervals of 100 ms or more.
+/// The capacity of a trace as a mean rate over each of at most 600 intervals of 100 ms or more.
 fn trace_rates(trace: &Trace, end: Time) -> Vec<(&'static str, Vec<f64>)> {
     let end_ms = end.0.div_ceil(1_000_000);
     let (period, width) = (trace.opportunities_ms.last().copied().unwrap_or(1).max(1), end_ms.div_ceil(600).max(100));
-    // Opportunities in [0, ms) of the endlessly repeated trace.
+    // Number of opportunities in [0, ms) of the repeated trace.
     let before = |ms: u64| {
         let whole = (ms / period) * trace.opportunities_ms.len() as u64;
         whole + trace.opportunities_ms.partition_point(|&at| at < ms % period) as u64

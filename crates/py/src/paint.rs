@@ -1,7 +1,7 @@
-//! Pictures in pixels: tiny-skia draws, ttf-parser reads the outlines of letters, png writes the file.
+//! Rasterisation of pictures: tiny-skia draws, ttf-parser reads the outlines of glyphs, png writes the file.
 //!
-//! The same marks give the same bytes on every machine, so tiny-skia's feature `simd` is off: with it, the instructions that
-//! compute a pixel depend on the compile target.
+//! The same marks give the same bytes on every machine. Therefore tiny-skia's feature `simd` is off: with it, the
+//! instructions that compute a pixel depend on the compile target.
 
 use numpy::PyReadonlyArray2;
 use pyo3::exceptions::PyValueError;
@@ -14,7 +14,7 @@ use ttf_parser::{Face, GlyphId, OutlineBuilder};
 
 use crate::bug;
 
-/// A place in pixels: to the right, and down from the upper edge.
+/// A point in pixels: to the right, and down from the upper edge.
 type Point = [f64; 2];
 /// Red, green and blue.
 type Colour = [u8; 3];
@@ -68,11 +68,11 @@ fn paint([red, green, blue]: Colour, alpha: f32) -> Paint<'static> {
 
 // ---- shapes ----
 
-/// The most corners of a line that is put on whole pixels.
+/// Maximum number of corners of a line that is aligned to whole pixels.
 const MOST_SNAPPED: usize = 1024;
 
 impl Shape {
-    /// Draws it over what is there.
+    /// Draws the shape over the canvas.
     fn draw(&self, canvas: &mut Pixmap, mask: Option<&Mask>) {
         let snaps = self.is_rectilinear();
         if let Some(face) = self.face
@@ -80,7 +80,7 @@ impl Shape {
         {
             canvas.fill_path(&path, &paint(face, self.alpha), FillRule::Winding, Transform::identity(), mask);
         }
-        // A line of an odd number of pixels covers whole ones if its middle is the middle of one.
+        // A line with an odd width covers whole pixels if its centre is at the centre of a pixel.
         let beyond = if (self.width.round() as i64) % 2 == 0 { 0.0 } else { 0.5 };
         if let Some(edge) = self.edge
             && let Some(path) = self.path(snaps.then_some(beyond))
@@ -96,7 +96,7 @@ impl Shape {
         }
     }
 
-    /// True if all lines are horizontal or vertical. Such lines look sharper on whole pixels.
+    /// Whether all segments are horizontal or vertical. Such lines look sharper if aligned to whole pixels.
     fn is_rectilinear(&self) -> bool {
         let level = |from: Point, to: Point| (from[0] - to[0]).abs() < 1e-4 || (from[1] - to[1]).abs() < 1e-4;
         let back = self.points.last().zip(self.points.first()).filter(|_| self.closed);
@@ -105,7 +105,7 @@ impl Shape {
             && back.is_none_or(|(&last, &first)| level(last, first))
     }
 
-    /// Its outline; with `snap` its corners are that far beyond the nearest whole pixels.
+    /// Returns the outline. With `snap`, corners are placed at this offset from the nearest whole pixel.
     fn path(&self, snap: Option<f64>) -> Option<Path> {
         let mut path = PathBuilder::new();
         for point in &self.points {
@@ -143,7 +143,7 @@ impl Fonts {
         Face::parse(if bold { &self.bold } else { &self.regular }, 0).expect("was read before")
     }
 
-    /// Writes a line of text over what is there.
+    /// Draws a line of text over the canvas.
     fn write(&self, words: &Words, canvas: &mut Pixmap) {
         let face = self.face(words.bold);
         let mut letters = Letters::new(&face, words);
@@ -157,9 +157,9 @@ impl Fonts {
     }
 }
 
-/// The glyph of each letter with the place where it begins, and where the text ends, in the font's units.
+/// The glyph of each letter with its start, and the end of the text, in units of the font.
 ///
-/// A letter that the font lacks is its glyph 0, a box.
+/// A letter that the font lacks becomes glyph 0, a box.
 fn placed(face: &Face<'_>, text: &str) -> (Vec<(GlyphId, f64)>, f64) {
     let (mut glyphs, mut x) = (Vec::<(GlyphId, f64)>::new(), 0.0);
     for letter in text.chars() {
@@ -179,17 +179,17 @@ fn kerning(face: &Face<'_>, left: GlyphId, right: GlyphId) -> f64 {
 
 /// The outlines of a line of text in pixels.
 ///
-/// Heights are fitted to the pixels: the base line, the height of small letters and that of capitals lie on whole ones,
-/// so that level strokes there are sharp.
+/// Heights are aligned to pixels: the base line, the x-height and the cap height are whole numbers, so that horizontal
+/// strokes are sharp there.
 struct Letters {
     path: PathBuilder,
     at: Point,
     upright: bool,
-    /// Where the present letter begins, in the font's units.
+    /// Start of the current letter, in units of the font.
     x: f64,
-    /// Pixels a unit of the font.
+    /// Pixels per unit of the font.
     scale: f64,
-    /// The heights of small letters and of capitals: in the font's units, and in pixels.
+    /// The x-height and the cap height, each in units of the font and in pixels.
     small: (f64, f64),
     capital: (f64, f64),
 }
@@ -207,7 +207,7 @@ impl Letters {
         Self { path: PathBuilder::new(), at: words.at, upright: words.upright, x: 0.0, scale, small, capital }
     }
 
-    /// Pixels above the base line.
+    /// Converts a height above the base line to pixels.
     fn height(&self, units: f64) -> f64 {
         let ((small, small_px), (capital, capital_px)) = (self.small, self.capital);
         if units <= 0.0 {
@@ -264,7 +264,7 @@ impl OutlineBuilder for Letters {
 
 #[pymethods]
 impl Fonts {
-    /// From the bytes of two TrueType files.
+    /// Reads two TrueType fonts from bytes.
     #[new]
     fn new(regular: Vec<u8>, bold: Vec<u8>) -> PyResult<Self> {
         for font in [&regular, &bold] {
@@ -273,13 +273,13 @@ impl Fonts {
         Ok(Self { regular, bold })
     }
 
-    /// The width of a text, in ems.
+    /// Returns the width of a text, in ems.
     fn width(&self, text: &str, bold: bool) -> f64 {
         let face = self.face(bold);
         placed(&face, text).1 / f64::from(face.units_per_em())
     }
 
-    /// How far letters like "l" rise above the base line, and letters like "p" descend below it, in ems.
+    /// Returns the height of letters like "l" above the base line and the depth of letters like "p" below it, in ems.
     fn row(&self, bold: bool) -> (f64, f64) {
         let face = self.face(bold);
         let bounds = |letter| face.glyph_index(letter).and_then(|glyph| face.glyph_bounding_box(glyph));
@@ -289,7 +289,7 @@ impl Fonts {
         (rise / em, descent / em)
     }
 
-    /// A picture of marks as a PNG of this many pixels, `dpi` of them an inch.
+    /// Returns a picture of marks as a PNG of this size in pixels, with the resolution `dpi`.
     fn png<'py>(
         &self,
         py: Python<'py>,
@@ -309,7 +309,7 @@ impl Fonts {
 }
 
 impl Fonts {
-    /// Draws marks on white, each over those before it.
+    /// Draws marks on a white background, in order.
     fn draw(&self, marks: &[Mark], canvas: &mut Pixmap) {
         canvas.fill(Color::WHITE);
         let mut last: Option<(Clip, Option<Mask>)> = None;
@@ -331,8 +331,8 @@ impl Fonts {
     }
 }
 
-/// The canvas, which is opaque, as a PNG. Drawings compress best without PNG's filters, and the quickest level halves the
-/// time of the next for a tenth more bytes.
+/// Encodes the canvas, which is opaque, as a PNG. Drawings compress best without PNG's filters, and the fastest level
+/// takes half the time of the next one for a tenth more bytes.
 fn encode(canvas: &Pixmap, dpi: f64) -> Result<Vec<u8>, png::EncodingError> {
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, canvas.width(), canvas.height());

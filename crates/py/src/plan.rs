@@ -1,4 +1,4 @@
-//! Scenario files, the simulation of their runs, and the door to the kernel world.
+//! Scenario files, the simulation of their runs, and the interface to the kernel world.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ use crate::progress::Progress;
 use crate::value::python;
 use crate::{Error, bug};
 
-/// A scenario file, checked, with its sweep laid out.
+/// A checked scenario file with its list of runs.
 #[pyclass(frozen, module = "sojourn._core")]
 pub struct Plan {
     plan: plan::Plan,
@@ -117,24 +117,24 @@ impl Plan {
         Ok((py.get_type::<Plan>().getattr("restore")?.unbind(), (slf.portable(py)?,)))
     }
 
-    /// The number of runs.
+    /// Number of runs.
     fn __len__(&self) -> usize {
         self.plan.runs.len()
     }
 
-    /// The scenario's title.
+    /// The title of the scenario.
     #[getter]
     fn title(&self) -> &str {
         &self.plan.title
     }
 
-    /// The scenario file's text.
+    /// The text of the scenario file.
     #[getter]
     fn text(&self) -> &str {
         &self.plan.source
     }
 
-    /// What a user should know although it is no fault.
+    /// Warnings for the user.
     #[getter]
     fn warnings(&self) -> Vec<String> {
         self.plan.warnings.clone()
@@ -202,8 +202,8 @@ impl Plan {
         py.detach(|| self.plan.draws(index).map_err(bug))
     }
 
-    /// Simulates one run without the GIL; None if it was stopped. With `linux`, a version such as (7, 3), its disciplines decide
-    /// as that Linux's.
+    /// Simulates one run without the GIL; returns None if it was stopped. With `linux`, a version such as (7, 3),
+    /// disciplines behave as in that version of Linux.
     #[pyo3(signature = (index, *, engine = "fast", packets = false, series = true, progress = None, linux = None))]
     #[expect(clippy::too_many_arguments, reason = "keywords of one call")]
     fn run(
@@ -238,8 +238,9 @@ impl Plan {
         })
     }
 
-    /// What the ring of a link's card holds after each change when packets of so many bytes of IP arrive at these times,
-    /// in nanoseconds: columns of time, packets, limit, bytes in flight. `phase` is the age of the tick at time zero.
+    /// Returns the content of a link's card ring after each change, for packets of the given IP lengths that arrive at
+    /// the given times in nanoseconds: columns of time, packets, limit, bytes in flight. `phase` is the age of the
+    /// current tick at time zero.
     fn ring<'py>(
         &self,
         py: Python<'py>,
@@ -261,12 +262,12 @@ impl Plan {
         PyArray2::from_vec2(py, &changes.iter().map(row).collect::<Vec<_>>()).map_err(bug)
     }
 
-    /// Why the simulator can't play a run, if it can't.
+    /// The reason why the simulator cannot run a run; None if it can.
     fn sim_refusal(&self, py: Python<'_>, index: usize) -> PyResult<Option<String>> {
         py.detach(|| Ok(sojourn_sim::refusal(&*self.scenario(index)?)))
     }
 
-    /// Why a kernel can't play a run, if it can't: one of this version and with these modules.
+    /// The reason why a kernel of this version, with these modules, cannot run a run; None if it can.
     #[pyo3(signature = (index, *, version, modules, link = "device"))]
     fn kernel_refusal(
         &self,
@@ -283,12 +284,12 @@ impl Plan {
         })
     }
 
-    /// The ticks a second of the kernel that a run asks for.
+    /// The kernel's timer ticks per second (HZ) for a run.
     fn kernel_hz(&self, py: Python<'_>, index: usize) -> PyResult<u32> {
         py.detach(|| Ok(self.plan.host(index).map_err(bug)?.hz))
     }
 
-    /// JSON: what a guest is asked to do for a run.
+    /// JSON: the job of a guest for a run.
     #[pyo3(signature = (index, *, link = "device", probe = true, sink = "kernel", tc_lib_dir = None, all_counters = false))]
     fn kernel_job(
         &self,
@@ -303,8 +304,8 @@ impl Plan {
         serde_json::to_string(&Job { tc_lib_dir, all_counters, ..job }).map_err(bug)
     }
 
-    /// Reads what a guest left of a run: the applications' file, the path of the probe's, which may be large, and the counters'
-    /// file; `origin` is time zero on its clock.
+    /// Evaluates the files of a guest: the applications' results, the path of the probe's file, which may be large, and
+    /// the counters; `origin` is time zero on the guest's clock.
     #[pyo3(signature = (index, played, seen, counted, origin, *, link = "device", packets = false, series = true))]
     #[expect(clippy::too_many_arguments, reason = "keywords of one call")]
     fn observe(
@@ -338,7 +339,7 @@ fn mode(link: &str, probe: bool, sink: &str) -> PyResult<Mode> {
     Ok(Mode { link: kind, probe, sink })
 }
 
-/// A run's set as a JSON object.
+/// Returns a run's set as a JSON object.
 fn object(set: &plan::Set) -> Map<String, Value> {
     set.iter().cloned().collect()
 }

@@ -1,11 +1,11 @@
-//! Watching a run from another thread, and stopping it.
+//! Observing a run from another thread, and stopping it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pyo3::prelude::*;
 
-/// Shared with a running simulation: how far it is, and whether it shall stop.
+/// State shared with a running simulation: its progress, and whether it is to stop.
 #[pyclass(frozen, module = "sojourn._core")]
 #[derive(Default)]
 pub struct Progress(pub Arc<sojourn_sim::Progress>);
@@ -17,18 +17,18 @@ impl Progress {
         Progress::default()
     }
 
-    /// Simulated seconds so far.
+    /// Simulated time so far, in seconds.
     #[getter]
     fn simulated_s(&self) -> f64 {
         self.0.now.load(Ordering::Relaxed) as f64 * 1e-9
     }
 
-    /// Tells how far a run is that does not tell it itself.
+    /// Sets the progress of a run outside of the simulator.
     fn tell(&self, simulated_s: f64) {
         self.0.now.store((simulated_s * 1e9) as u64, Ordering::Relaxed);
     }
 
-    /// Whether the run shall end early.
+    /// Whether the run is to end early.
     #[getter]
     fn stopped(&self) -> bool {
         self.0.stop.load(Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! The replay of a packet trace.
+//! The replay of packet traces.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -18,8 +18,8 @@ use crate::{Error, bug};
 /// Replays a packet trace through a discipline. Returns the packets' fates as CSV, the warnings about the line, and the
 /// discipline's counters with the keys of `tc -s -j qdisc show`.
 ///
-/// If `rate` is given, a server dequeues packets at this rate. Otherwise the trace contains the dequeues. `told` is then the
-/// link rate that the discipline is configured for.
+/// If `rate` is given, a server dequeues packets at this rate. Otherwise the trace contains the dequeues, and `told` is
+/// the link rate that the discipline is configured for.
 #[pyfunction]
 #[pyo3(signature = (trace, name, qdisc, rate, mtu, told=None))]
 pub fn replay<'py>(
@@ -41,15 +41,15 @@ pub fn replay<'py>(
     Ok((PyBytes::new(py, &csv), warnings, python(py, &stats)?))
 }
 
-/// Warnings about a discipline in front of a server of this rate, if the rate is known.
+/// Returns warnings about a discipline in front of a server of this rate, if the rate is known.
 fn advice(spec: &Spec, rate: Option<Rate>, mtu: u32) -> Vec<String> {
     let (overhead, delay) = (14.min(mtu), Span::ZERO);
     let context = Context { mtu, overhead, rate: rate.unwrap_or(Rate(1)), delay, skb: 0, seed: 0 };
     spec.advice(&context, rate.is_some())
 }
 
-/// The discipline and the server's rate of a replay, with warnings about them and about the trace's changes. `link` is the rate
-/// that the discipline derives its defaults from when the trace has the dequeues.
+/// Returns the discipline and the server's rate of a replay, with warnings about them and about the trace's changes.
+/// `link` is the rate from which the discipline derives its defaults if the trace has the dequeues.
 fn asked(
     py: Python<'_>,
     trace: &[u8],
@@ -92,8 +92,8 @@ pub fn qdisc<'py>(py: Python<'py>, line: &str) -> PyResult<Bound<'py, PyAny>> {
     python(py, &said)
 }
 
-/// The `tc` command that puts a discipline onto a device (none if no stock kernel has it), and a note: what else it needs, or
-/// why there is no command.
+/// The `tc` command that adds a discipline to a device (None if no stock kernel has it), and a note about its
+/// requirements, or about why there is no command.
 #[pyfunction]
 pub fn paste(line: &str, device: &str) -> PyResult<(Option<String>, String)> {
     let spec = match Spec::of_linux(line) {
@@ -104,8 +104,9 @@ pub fn paste(line: &str, device: &str) -> PyResult<(Option<String>, String)> {
     Ok((paste.line, paste.note))
 }
 
-/// How many of a trace's packets with each of `kinds` labels are dropped or marked, then how many microseconds those that leave
-/// have waited, for as many seeds: a row a seed. `told` is the link's rate, as the discipline is told.
+/// For each of several seeds (one row each): for each of `kinds` labels, the number of the trace's packets that are
+/// dropped or marked, followed by the sum of sojourn times in microseconds of the delivered ones. `told` is the link
+/// rate that the discipline is configured for.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "each by its name")]
 pub fn sums(
@@ -124,13 +125,13 @@ pub fn sums(
     py.detach(counted).map_err(|error| Error::new_err(error.to_string()))
 }
 
-/// A line as Linux of this version has the discipline, in our words: with its variant, unless it names one.
+/// Returns a line in our syntax for a discipline as in this version of Linux: with its variant, unless it names one.
 #[pyfunction]
 pub fn as_in(line: &str, linux: (u32, u32)) -> String {
     sojourn_core::qdisc::tc::as_in(line, linux)
 }
 
-/// A rate as the command line gives it, in bits per second, and warnings.
+/// Parses a rate of the command line: bits per second, and warnings.
 #[pyfunction]
 pub fn rate(text: &str) -> PyResult<(u64, Vec<String>)> {
     let mut warnings = Vec::new();
@@ -138,7 +139,7 @@ pub fn rate(text: &str) -> PyResult<(u64, Vec<String>)> {
     Ok((rate.map_or(0, |rate| rate.0), warnings))
 }
 
-/// The server's rate as the command line gives it.
+/// Parses the server's rate of the command line.
 fn server_rate(rate: Option<&str>, warnings: &mut Vec<String>) -> PyResult<Option<Rate>> {
     let Some(text) = rate else { return Ok(None) };
     let positive = |text: &str| units::rate(text).filter(|read| read.rate.0 > 0);
@@ -153,7 +154,7 @@ fn server_rate(rate: Option<&str>, warnings: &mut Vec<String>) -> PyResult<Optio
     Ok(Some(read.rate))
 }
 
-/// A trace on its way to a real kernel and back.
+/// A trace for a real kernel, and its results.
 #[pyclass(frozen, module = "sojourn._core")]
 pub struct KernelReplay {
     ops: Vec<Op>,
@@ -163,7 +164,8 @@ pub struct KernelReplay {
 
 #[pymethods]
 impl KernelReplay {
-    /// Reads the trace. `modules` are the discipline's own, by name; `version` is the kernel's, major and minor.
+    /// Reads the trace. `modules` are the names of the discipline's own modules; `version` is the kernel's, major and
+    /// minor.
     #[new]
     #[pyo3(signature = (trace, name, qdisc, rate, mtu, version, modules, tc_lib_dir))]
     #[expect(clippy::too_many_arguments, reason = "the command line's, each by its name")]
@@ -178,7 +180,7 @@ impl KernelReplay {
         tc_lib_dir: Option<String>,
     ) -> PyResult<Self> {
         let words = words(qdisc, version).map_err(|error| Error::new_err(format!("--qdisc = {qdisc}: {error}")))?;
-        // Of a discipline that only the kernel has nothing is known.
+        // The parameters of a discipline that only the kernel has are unknown.
         let known = Spec::parse(qdisc).ok();
         let mut warnings = known.as_ref().map_or(Vec::new(), |(_, warnings)| warnings.clone());
         let rate = server_rate(rate, &mut warnings)?;
@@ -201,36 +203,36 @@ impl KernelReplay {
         Ok(KernelReplay { ops, job, warnings })
     }
 
-    /// What should be known although it is no fault.
+    /// Warnings for the user.
     #[getter]
     fn warnings(&self) -> Vec<String> {
         self.warnings.clone()
     }
 
-    /// Of each change in the trace its line and the words for tc.
+    /// The line and the arguments for tc of each change in the trace.
     #[getter]
     fn changes(&self) -> Vec<(usize, String)> {
         self.job.changes.iter().map(|(line, words)| (*line, words.join(" "))).collect()
     }
 
-    /// JSON: what the guest is asked.
+    /// JSON: the job of the guest.
     fn job(&self) -> PyResult<String> {
         serde_json::to_string(&self.job).map_err(bug)
     }
 
-    /// The trace as the guest's module reads it.
+    /// The trace in the format of the guest's module.
     fn trace<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &encode(&self.ops))
     }
 
-    /// The fates as CSV, from what the module says.
+    /// The fates as CSV, decoded from the module's output.
     fn rows<'py>(&self, py: Python<'py>, fates: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
         Ok(PyBytes::new(py, &to_csv(&decode(&self.ops, fates).map_err(bug)?)))
     }
 }
 
-/// The line of each of the trace's changes, and what `tc` is told at it; of a discipline that only the kernel has, what the trace
-/// says.
+/// Returns the line and the arguments for `tc` of each change in the trace; for a discipline that only the kernel has,
+/// the text of the trace.
 fn changed(ops: &[Op], name: &str, qdisc: &str) -> PyResult<Vec<(usize, Vec<String>)>> {
     // The header is line 1.
     let given = ops.iter().zip(2..).filter_map(|(op, number)| match op {
@@ -250,10 +252,11 @@ fn changed(ops: &[Op], name: &str, qdisc: &str) -> PyResult<Vec<(usize, Vec<Stri
     Ok(given.iter().zip(&changes).map(|((number, _), change)| (*number, split(&change.line))).collect())
 }
 
-/// A guest's clock ticks all the way: a day takes it half a second, 26 days ten.
+/// Upper limit on a trace's length: a guest processes every tick, and takes half a second for a day and ten seconds for
+/// 26 days.
 const LONGEST: Time = Time(1 << 51);
 
-/// Whether a trace ends early enough for a guest, also if a server of this rate (0: none) sends all of it.
+/// Whether a trace ends early enough for a guest, also if a server of this rate (0: none) has to send all of it.
 fn ends_in_time(ops: &[Op], rate: u64) -> Result<(), String> {
     let last = ops.last().map_or(Time::ZERO, Op::at);
     let bytes = |op: &Op| if let Op::Enqueue { bytes, .. } = op { u128::from(*bytes) } else { 0 };
@@ -268,16 +271,16 @@ fn ends_in_time(ops: &[Op], rate: u64) -> Result<(), String> {
     ))
 }
 
-/// Bytes of a row of the trace, and of a fate.
+/// Size in bytes of a row of the trace, and of a fate.
 const OP: usize = 24;
 const FATE: usize = 16;
 
-/// The trace as the module reads it (`struct replay_op`).
+/// Encodes the trace for the module (`struct replay_op`).
 fn encode(ops: &[Op]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(ops.len() * OP);
     for op in ops {
         let (at, hash, length, kind, ecn) = match *op {
-            // The hash of a flow, as in the simulator's replay.
+            // The flow hash is the same as in the simulator's replay.
             Op::Enqueue { at, flow, bytes, ecn, dscp } => (at, flow_hash(flow), bytes, 0, dscp << 2 | ecn as u8),
             Op::Dequeue { at } => (at, 0, 0, 1, 0),
             Op::Change { at, .. } => (at, 0, 0, 2, 0),
@@ -290,11 +293,11 @@ fn encode(ops: &[Op]) -> Vec<u8> {
     bytes
 }
 
-/// What became of the packets of a trace, from the module's `struct replay_fate`. The kernel does not say why it drops;
-/// told apart is what a discipline drops on an arrival or a change (`overlimit`) and when the link asks (`codel`).
+/// Decodes the fates of a trace's packets from the module's `struct replay_fate`. The kernel does not report reasons of
+/// drops; only drops on an arrival or a change (`overlimit`) and on a dequeue (`codel`) are distinguished.
 ///
 /// # Errors
-/// There is not one fate a packet.
+/// The number of fates differs from the number of packets.
 fn decode(ops: &[Op], fates: &[u8]) -> Result<Vec<Row>, String> {
     let arrivals = ops.iter().filter_map(|op| match *op {
         Op::Enqueue { at, flow, bytes, .. } => Some((at, flow, bytes)),

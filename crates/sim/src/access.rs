@@ -1,30 +1,31 @@
-//! A host's own link in closed form: a FIFO whose departures are known on arrival.
+//! The access link of a host in closed form: a FIFO that computes departures on arrival.
 
 use sojourn_core::ring::Ring;
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::scenario::Access;
 
-/// One direction of one host's link.
+/// One direction of an access link.
 #[derive(Clone, Debug)]
 pub struct AccessLink {
     rate: Rate,
     delay: Span,
     limit: usize,
-    /// When the last accepted packet will have left.
+    /// End of transmission of the last accepted packet.
     free: Time,
-    /// When each packet that may still wait starts to be sent.
+    /// Start of transmission of each packet that may still be queued.
     starts: Ring<Time>,
 }
 
 impl AccessLink {
-    /// An idle link.
+    /// Creates an idle link.
     pub fn new(access: &Access) -> AccessLink {
         let Access { rate, delay, limit } = *access;
         AccessLink { rate, delay, limit, free: Time::ZERO, starts: Ring::default() }
     }
 
-    /// A packet of `bytes` arrives at `now`: when it reaches the far end, or nothing if the queue is full. A
-    /// departure goes before an arrival at the same time: a packet that starts at `now` no longer waits.
+    /// Handles an arrival of `bytes` bytes at `now`. Returns the time at which the packet reaches the far end, or
+    /// `None` if the queue is full. A departure precedes an arrival at the same time: a packet whose transmission
+    /// starts at `now` is no longer queued.
     #[inline]
     pub fn pass(&mut self, now: Time, bytes: u16) -> Option<Time> {
         while self.starts.front().is_some_and(|&start| start <= now) {

@@ -1,5 +1,5 @@
-//! One link of a scenario by itself, with arrivals from elsewhere: what its card's ring held. So the card is compared with
-//! another one, such as the guest's device, event by event.
+//! A single link of a scenario with given arrivals, and the content of its card's ring over time. Used to compare the
+//! simulated card with another one, such as the guest's device, event by event.
 
 use sojourn_core::nic::Held;
 use sojourn_core::units::{Span, Time};
@@ -10,8 +10,8 @@ use crate::packet::{Packet, Parts};
 use crate::topology::changes;
 use crate::{Options, setup};
 
-/// Every change of the ring of link number `index`, which has a card, when packets of so many bytes of IP arrive at these
-/// times (never falling). `phase` is how long the tick at time zero had lasted. Empty without a card.
+/// Returns every change of the ring of link number `index`, for packets of the given IP lengths that arrive at the
+/// given, non-decreasing times. `phase` is the age of the current tick at time zero. Empty if the link has no card.
 pub fn ring(scenario: &Scenario, index: usize, arrivals: &[(Time, u16)], phase: Span) -> Vec<(Time, Held)> {
     let setup = setup::Setup { phase, ..setup::link(scenario, index) };
     let mut link = Link::new(index, scenario.link(index), &setup, &Options::default());
@@ -36,7 +36,7 @@ pub fn ring(scenario: &Scenario, index: usize, arrivals: &[(Time, u16)], phase: 
     link.take_ring()
 }
 
-/// All that is due before `end`: an arrival goes first.
+/// Handles all events before `end`. At equal times, arrivals precede events.
 fn serve(link: &mut Link, end: Time) {
     while link.next_event() < end {
         link.event(link.next_event(), &mut Packet::default());

@@ -1,4 +1,4 @@
-//! A FIFO of constant rate in closed form: when a packet will have left is known when it arrives.
+//! A FIFO of constant rate in closed form: departures are computed on arrival.
 
 use sojourn_core::qdisc::DropReason;
 use sojourn_core::qdisc::tc::Spec;
@@ -13,8 +13,8 @@ use crate::link::{MTU, finish, record};
 use crate::packet::Packet;
 use crate::planted::{Fault, planted};
 
-/// A link whose queue is pfifo or bfifo and whose rate and delay never change. It does all that [`crate::link::Link`] does
-/// and takes the same decisions, on arrival.
+/// A link whose queue is pfifo or bfifo and whose rate and delay never change. It makes the same decisions as
+/// [`crate::link::Link`], but makes them on arrival.
 pub struct ClosedLink {
     meter: LinkMeter,
     records: Option<Vec<PacketRecord>>,
@@ -22,30 +22,31 @@ pub struct ClosedLink {
     index: u16,
     overhead: u16,
     rate: Rate,
-    /// The last length serialised, and for how long.
+    /// The length of the last packet, and its transmission time.
     cache: (u16, Span),
     delay: Span,
-    /// Packets and bytes that may wait.
+    /// Limit in packets and in bytes.
     limit: (usize, u64),
     waiting: Ring<Waiting>,
     waiting_bytes: u64,
-    /// When the last accepted packet will have left.
+    /// End of transmission of the last accepted packet.
     free: Time,
-    /// From when on an arrival finds the link idle: an arrival goes before a departure at the same time.
+    /// Time from which an arrival finds the link idle. An arrival precedes a departure at the same time.
     idle_from: Time,
-    /// Whether the meter knows that nothing waits, and no packet that did is in transmission.
+    /// Whether the meter knows that the queue is empty and that no packet that was queued is in transmission.
     idle: bool,
     run_end: Time,
     /// `pfifo` or `bfifo`.
     kind: &'static str,
     dropped: u64,
-    /// The least bytes that a bfifo must hold to let packets bypass it when it is empty (`TCQ_F_CAN_BYPASS`).
+    /// The limit in bytes from which a bfifo lets packets bypass it when it is empty (`TCQ_F_CAN_BYPASS`).
     mtu: u64,
-    /// Packets that bypassed the empty discipline while the link was busy, and when the last of them begins to be sent.
+    /// Number of packets that bypassed the empty discipline while the link was busy, and the start of transmission of
+    /// the last one.
     requeues: (u64, Time),
 }
 
-/// A packet that has not begun to be sent.
+/// A packet whose transmission has not started.
 #[derive(Clone, Copy, Default)]
 struct Waiting {
     start: Time,
@@ -54,7 +55,7 @@ struct Waiting {
 }
 
 impl ClosedLink {
-    /// The closed form of a link, if it has one.
+    /// Returns the closed form of a link, if it has one.
     pub fn new(
         index: usize,
         link: &scenario::Link,
@@ -99,8 +100,8 @@ impl ClosedLink {
         })
     }
 
-    /// A packet arrives: when it will be at the far end, or nothing if it was dropped. An arrival goes before a departure
-    /// at the same time.
+    /// Handles an arrival. Returns the time at which the packet reaches the far end, or `None` if it was dropped. An
+    /// arrival precedes a departure at the same time.
     #[inline(always)]
     pub fn arrive(&mut self, packet: &mut Packet) -> Option<Time> {
         let now = packet.time;
@@ -154,7 +155,7 @@ impl ClosedLink {
         }
     }
 
-    /// Everything that began before `now`.
+    /// Handles everything that started before `now`.
     #[inline(never)]
     pub fn catch_up(&mut self, now: Time) {
         while let Some(&Waiting { start, sojourn, wire }) = self.waiting.front()
@@ -172,7 +173,7 @@ impl ClosedLink {
         }
     }
 
-    /// The meter's report and the per-packet records.
+    /// Returns the meter's report and the per-packet records.
     pub fn finish(mut self) -> (LinkReport, Vec<PacketRecord>) {
         self.catch_up(self.run_end);
         // Waiting packets are reported to the meter when they arrive.
@@ -188,7 +189,7 @@ impl ClosedLink {
         (report, self.records.unwrap_or_default())
     }
 
-    /// Whether the next MTU would be refused with so many packets waiting.
+    /// Whether the next packet of MTU size would be refused if `packets` packets are queued.
     #[inline]
     fn is_full(&self, packets: usize) -> bool {
         let bytes = self.waiting_bytes + u64::from(MTU) + u64::from(self.overhead);

@@ -1,4 +1,4 @@
-//! The data receivers of all connections, and the SACK blocks and windows that are on their way.
+//! The data receivers of all connections, and the SACK blocks and windows of ACKs in flight.
 
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::collections::{BTreeSet, VecDeque};
@@ -15,92 +15,94 @@ use crate::prefetch::Processor;
 /// IP length of a SYN or SYN-ACK: 20 + 20 bytes of headers, 20 of options.
 pub const SYN_BYTES: u16 = 60;
 
-/// The receiving end of one connection, on whole lines of a cache: what a segment in order needs lies on the first two.
+/// The receiver of one connection, aligned to cache lines. The fields that an in-order segment needs are in the first
+/// two lines.
 #[repr(C, align(64))]
 struct End {
-    /// An ACK of it, without blocks.
+    /// Template of its ACKs, without SACK blocks.
     plain: Packet,
-    /// The deadline of its delayed ACK, or of its SYN-ACK's repetition, that the engine was told last.
+    /// The deadline of its delayed ACK, or of its retransmitted SYN-ACK, that was last reported to the engine.
     told: Time,
-    /// The segment number at which the transfer is complete: the first, where several are waited for.
+    /// Segment number at which the current transfer is complete.
     target: u32,
-    /// It ends the connection when the first transfer is complete.
+    /// Whether it closes the connection when the first transfer is complete.
     closes: bool,
-    /// Something has come since the SYN.
+    /// Whether any packet has arrived since the SYN.
     opened: bool,
     timestamps: bool,
     tcp: Receiver,
 }
 
-// A flow of a crowd lies on few lines.
+// With many flows, each should touch few cache lines.
 const _: () = assert!(size_of::<End>() == 4 * sojourn_core::cache::LINE);
 
-/// What only a handshake needs of a receiving end.
+/// State of a receiver that only the handshake needs.
 struct Handshake {
-    /// Ticks a second of a kernel that sends SYN-ACKs again.
+    /// Timer ticks per second (HZ) of a kernel that retransmits SYN-ACKs.
     hz: Option<NonZeroU32>,
-    /// The RTT, in µs; 0 if it is not known.
+    /// RTT of the handshake in µs; 0 if unknown.
     rtt_us: u32,
 }
 
-/// A SYN-ACK that may be sent again.
+/// A SYN-ACK that may be retransmitted.
 struct SynAck {
     half: HalfOpen,
-    /// The first one.
+    /// The first transmission.
     packet: Packet,
 }
 
-/// What an ACK says beside its header.
+/// Content of an ACK beyond its header.
 #[derive(Clone, Copy, Debug)]
 pub struct Told {
-    /// No block ends at zero: that one says where they end.
+    /// SACK blocks. An unused one ends at zero, which is no valid end.
     blocks: [Block; 3],
-    /// The receiver's window in segments, where that is tuned; else all.
+    /// The receiver's window in segments if it is tuned; otherwise the maximum.
     pub window: u32,
-    /// When it left, as [`stamp`] has it.
+    /// Time of departure, as a [`stamp`].
     pub left: u32,
 }
 
 impl Told {
-    /// Nothing.
+    /// No content.
     pub const NOTHING: Told = Told { blocks: [Block { start: 0, end: 0 }; 3], window: u32::MAX, left: 0 };
 
-    /// Its SACK blocks.
+    /// The SACK blocks in use.
     pub fn blocks(&self) -> &[Block] {
         let count = self.blocks.iter().take_while(|block| block.end > 0).count();
         &self.blocks[..count]
     }
 }
 
-/// All receiving ends, by connection.
+/// The receivers of all connections.
 #[derive(Default)]
 pub struct Ends {
     ends: Vec<End>,
     handshakes: Vec<Handshake>,
-    /// The row of the results to which each connection belongs: asked of packets that are lost, whose ends are not at hand.
+    /// Index in the results of each connection. Kept separately for lost packets, whose receiver's state is not in the
+    /// cache.
     entries: Vec<u32>,
-    /// The further targets of connections that have several, rising.
+    /// Further targets of connections with several transfers, in rising order.
     later: BTreeMap<u32, VecDeque<u32>>,
-    /// Of connections that are half open, at Linux's.
+    /// SYN-ACKs of half-open connections, in hosts that behave like Linux.
     syn_acks: BTreeMap<u32, SynAck>,
     sacks: Sacks,
 }
 
-/// What a packet did at a receiving end.
+/// The effect of a packet on its receiver.
 #[derive(Clone, Copy)]
 pub struct Received {
-    /// It is answered at once.
+    /// Whether it is answered at once.
     pub answers: bool,
-    /// So many transfers that were waited for it completed.
+    /// Number of transfers that it completed.
     pub complete: u32,
-    /// It has got all: [`Ends::closing`] leaves too.
+    /// Whether the receiver closes the connection: [`Ends::closing`] is sent too.
     pub closes: bool,
-    /// When an answer to what is not answered yet is due, if that is news: earlier than was told last.
+    /// New deadline of the delayed ACK or SYN-ACK, if it is earlier than the one last reported; otherwise never.
     pub deadline: Time,
 }
 
 impl Ends {
-    /// With room for so many connections.
+    /// Creates the storage, with capacity for this number of connections.
     pub fn new(connections: usize) -> Ends {
         Ends {
             ends: Vec::with_capacity(connections),
@@ -135,7 +137,7 @@ impl Ends {
         }
     }
 
-    /// The row of the results to which the connection belongs.
+    /// Index in the results of the connection.
     #[inline]
     pub fn entry(&self, conn: u32) -> u32 {
         self.entries[conn as usize]
@@ -146,27 +148,27 @@ impl Ends {
         self.ends[conn as usize].plain.lane()
     }
 
-    /// When [`Ends::on_timer`] is due.
+    /// Time of the next [`Ends::on_timer`].
     #[inline]
     pub fn deadline(&self, conn: u32) -> Time {
         let End { opened, tcp, .. } = &self.ends[conn as usize];
         if *opened { tcp.next_event() } else { tcp.next_event().min(self.repetition(conn)) }
     }
 
-    /// When a SYN-ACK leaves again.
+    /// Time of the next retransmission of the SYN-ACK.
     #[cold]
     #[inline(never)]
     fn repetition(&self, conn: u32) -> Time {
         self.syn_acks.get(&conn).map_or(Time::NEVER, |syn_ack| syn_ack.half.next_event())
     }
 
-    /// The RTT of the handshake as its accepter knows it, once anything has come since.
+    /// RTT of the handshake as the accepter measured it, once a packet has arrived since.
     pub fn shaken(&self, conn: u32) -> Option<Span> {
         let us = self.handshakes[conn as usize].rtt_us;
         (us > 0).then(|| Span::from_micros(u64::from(us)))
     }
 
-    /// A packet of TCP's payload reaches the receiving end. `packet` becomes the ACK, if there is one to leave at once.
+    /// Handles the arrival of TCP payload. `packet` becomes the ACK, if one is sent at once.
     #[inline(always)]
     pub fn receive(&mut self, now: Time, packet: &mut Packet) -> Received {
         let conn = packet.conn();
@@ -197,7 +199,8 @@ impl Ends {
         Received { answers, complete, closes, deadline }
     }
 
-    /// What is neither TCP's payload nor a datagram reaches the receiving end. With that, what answers it at once.
+    /// Handles the arrival of a packet that is neither TCP payload nor a datagram. Returns the packet that is sent in
+    /// response at once.
     #[cold]
     #[inline(never)]
     pub fn receive_other(&mut self, now: Time, packet: Packet) -> (Received, Packet) {
@@ -218,7 +221,7 @@ impl Ends {
         (Received { answers: answer.is_some(), complete: 0, closes: false, deadline }, answer.unwrap_or(packet))
     }
 
-    /// A SYN: its answer, and when that leaves again, if that is news.
+    /// Handles a SYN. Returns the response and the deadline of its retransmission, if it must be reported.
     fn shake(&mut self, now: Time, packet: Packet) -> (Packet, Time) {
         let conn = packet.conn();
         let end = &mut self.ends[conn as usize];
@@ -226,7 +229,7 @@ impl Ends {
             return (told_from(packet.returned(), now, Span::ZERO, end.tcp.tunes()), Time::NEVER);
         };
         if end.opened {
-            // RFC 5961 §4.2: a challenge.
+            // RFC 5961 §4.2: a challenge ACK.
             let ack = end.tcp.ack_now();
             return (end.packet(now, &ack, &mut self.sacks), Time::NEVER);
         }
@@ -243,7 +246,7 @@ impl Ends {
         (syn_ack.leaving(now, end.tcp.tunes()), end.news(syn_ack.half.next_event()))
     }
 
-    /// The first packet since the handshake, which tells of its RTT.
+    /// Handles the first packet after the handshake, from which its RTT is known.
     #[cold]
     #[inline(never)]
     fn opened(&mut self, now: Time, packet: &Packet) {
@@ -261,14 +264,14 @@ impl Ends {
         }
     }
 
-    /// The FIN with which the receiving end closes: an ACK, and the last one that waits.
+    /// Returns the FIN with which the receiver closes. It also carries the pending ACK.
     pub fn closing(&mut self, now: Time, conn: u32) -> Packet {
         let end = &mut self.ends[conn as usize];
         let ack = end.tcp.ack_now();
         end.packet(now, &ack, &mut self.sacks).closing()
     }
 
-    /// The delayed ACK, or the SYN-ACK again, if it is due.
+    /// Returns the delayed ACK or the retransmitted SYN-ACK, if it is due.
     pub fn on_timer(&mut self, now: Time, conn: u32) -> Option<Packet> {
         let end = &mut self.ends[conn as usize];
         if !end.opened
@@ -280,14 +283,14 @@ impl Ends {
         Some(end.packet(now, &ack, &mut self.sacks))
     }
 
-    /// The deadline that was told last has passed: the next one is news.
+    /// Returns the next deadline, after the one that was last reported has passed.
     pub fn renew(&mut self, conn: u32) -> Time {
         self.ends[conn as usize].told = Time::NEVER;
         let deadline = self.deadline(conn);
         self.ends[conn as usize].news(deadline)
     }
 
-    /// What an ACK that has arrived says beside its header; the place of that is free then.
+    /// Returns the content of an arrived ACK beyond its header, and frees its slot.
     #[inline]
     pub fn take_told(&mut self, packet: &Packet) -> Told {
         match packet.place() {
@@ -296,12 +299,12 @@ impl Ends {
         }
     }
 
-    /// SACK blocks and options of an ACK in flight.
+    /// Returns the content of an ACK in flight.
     pub fn told(&self, packet: &Packet) -> &Told {
         &self.sacks.places[packet.place() as usize]
     }
 
-    /// Fetches what a segment in order needs of a receiving end, and what [`Ends::warm_held`] will ask.
+    /// Prefetches the state that an in-order segment needs, and that [`Ends::warm_held`] reads.
     #[inline]
     pub fn warm(&self, conn: u32) {
         if let Some(end) = self.ends.get(conn as usize) {
@@ -310,7 +313,7 @@ impl Ends {
         }
     }
 
-    /// The same of what lies behind that.
+    /// Prefetches the memory that this state points to.
     #[inline]
     pub fn warm_held(&self, conn: u32) {
         if let Some(end) = self.ends.get(conn as usize) {
@@ -318,7 +321,7 @@ impl Ends {
         }
     }
 
-    /// The same of what an ACK says beside its header.
+    /// Prefetches the content of an ACK beyond its header.
     #[inline]
     pub fn warm_blocks(&self, packet: &Packet) {
         if let Some(told) = self.sacks.places.get(packet.place() as usize) {
@@ -326,14 +329,14 @@ impl Ends {
         }
     }
 
-    /// The last segment of the first block that an ACK brings.
+    /// Returns the last segment of the first SACK block of an ACK.
     #[inline]
     pub fn newest_block(&self, packet: &Packet) -> Option<u32> {
         let told = self.sacks.places.get(packet.place() as usize)?;
         Some(told.blocks[0].end.wrapping_sub(1))
     }
 
-    /// A packet was lost.
+    /// Frees the slot of a lost packet.
     pub fn lost(&mut self, packet: &Packet) {
         if matches!(packet.code(), ACK | CLOSING) {
             self.take_told(packet);
@@ -347,18 +350,18 @@ impl SynAck {
     }
 }
 
-/// A SYN-ACK that leaves now, so long after the SYN that it answers. What its receiver will tell of the RTT begins when this leaves for
-/// who adds the rest of it; else when the SYN left, but for what was waited.
+/// Returns a SYN-ACK that leaves now, `waited` after the SYN that it answers. The receiver measures the RTT from its
+/// departure if it tunes its window, and otherwise from the departure of the SYN, without the time of waiting.
 ///
-/// It has its SYN's ECN field. So Linux has it where DCTCP is the listener's congestion control (`tcp_v4_send_synack`); where only
-/// the route chooses DCTCP, as in the kernel world, it is not ECN-capable.
+/// It has the ECN field of the SYN. Linux does the same if DCTCP is the listener's congestion control
+/// (`tcp_v4_send_synack`). If only the route selects DCTCP, as in the kernel world, Linux's SYN-ACK is not ECN-capable.
 fn told_from(packet: Packet, now: Time, waited: Span, tunes: bool) -> Packet {
     let whole = packet.ts().wrapping_add((waited.0 / 1000) as u32);
     packet.left_at(if tunes { stamp(now) } else { whole })
 }
 
 impl End {
-    /// The targets that are reached; the next one is waited for.
+    /// Returns the number of targets that were reached, and advances to the next target.
     #[cold]
     #[inline(never)]
     fn complete(&mut self, conn: u32, later: &mut BTreeMap<u32, VecDeque<u32>>) -> u32 {
@@ -371,8 +374,8 @@ impl End {
         complete
     }
 
-    /// The RTT: to tune the window by, of the last ACK that the sender heard and this segment together (Linux: by the timestamp
-    /// that it echoes).
+    /// The RTT in µs. For a receiver that tunes its window, it is that of the last ACK that reached the sender and this
+    /// segment together (Linux uses the timestamp that the segment echoes).
     #[inline(always)]
     fn rtt_us(&self, now: Time, packet: &Packet) -> u32 {
         match packet.rtt_us() {
@@ -399,28 +402,28 @@ impl End {
         let (mut blocks, count) = self.tcp.take_blocks();
         let window = self.tcp.tuned().unwrap_or(u32::MAX);
         for (place, block) in blocks.iter_mut().enumerate() {
-            // So few are not worth the call of `fill`.
+            // A loop is faster than a call of `fill` for so few blocks.
             if place >= count {
                 *block = Block::default();
             }
         }
         let place = sacks.put(Told { blocks, window, left: stamp(now) });
-        // RFC 2018 §3: two bytes and eight for each block, padded to a multiple of four.
+        // RFC 2018 §3: two bytes, and eight per block, padded to a multiple of four.
         if count > 0 { packet.with_blocks(place | BLOCKS, 4 + 8 * count as u16) } else { packet.with_blocks(place, 0) }
     }
 }
 
-/// What is on its way, by place; places are used again.
+/// Contents of ACKs in flight, by slot. Slots are reused.
 struct Sacks {
     places: Vec<Told>,
     free: Vec<u32>,
-    /// Places of twins of which one has come.
+    /// Slots of duplicated packets of which one copy has arrived.
     halves: BTreeSet<u32>,
 }
 
 impl Default for Sacks {
     fn default() -> Self {
-        // Place 0 stands for "nothing".
+        // Slot 0 means "nothing".
         Sacks { places: vec![Told::NOTHING], free: Vec::new(), halves: BTreeSet::new() }
     }
 }
@@ -439,7 +442,7 @@ impl Sacks {
         }
     }
 
-    /// Of twins the second frees the place.
+    /// Takes the content of a slot. The slot of a duplicated packet is freed by the second copy.
     #[inline]
     fn take(&mut self, place: u32, twin: bool) -> Told {
         if (!twin && self.halves.is_empty()) || self.is_last(place, twin) {
@@ -476,7 +479,7 @@ mod tests {
         (ends, full)
     }
 
-    /// A SYN that left at 10 ms comes at 30; its answers are lost until 2.2 s, on a path of 40 ms.
+    /// A SYN that left at 10 ms arrives at 30 ms; its answers are lost until 2.2 s, on a path of 40 ms.
     #[test]
     fn every_syn_ack_echoes_the_first_syn_and_tells_the_rtt_without_the_wait() {
         let (mut ends, full) = one(&Config::default());
@@ -500,7 +503,7 @@ mod tests {
         let syn = full.formed(SYN_BYTES, 0, SYN).sent_at(at_ms(10)).at(at_ms(30));
         let (_, answer) = ends.receive_other(at_ms(30), syn);
         assert_eq!(answer.way(at_ms(50)), Span::from_millis(20));
-        // The last ACK is lost, the first segment waits for 5 ms.
+        // The last ACK is lost, and the first segment waits for 5 ms.
         let data = full.telling(answer.way(at_ms(50))).sent_at(at_ms(50)).at(at_ms(75));
         ends.receive(at_ms(75), &mut { data });
         assert_eq!((ends.deadline(0).max(at_ms(1)), ends.shaken(0)), (Time::NEVER, Some(Span::from_millis(45))));
@@ -518,7 +521,7 @@ mod tests {
         assert_eq!((answer.ack().cum, ends.deadline(0)), (1, Time::NEVER));
     }
 
-    /// Of the second SYN-ACK the RTT is known by timestamps, in whole milliseconds.
+    /// The RTT of a repeated SYN-ACK is known from timestamps only, in whole milliseconds.
     #[test]
     fn who_repeats_its_syn_ack_knows_the_rtt_by_timestamps_alone() {
         for (timestamps, repeats, expected) in
@@ -535,7 +538,7 @@ mod tests {
         }
     }
 
-    /// What is told with a FIN that is lost, or that has come twice, has no place any more.
+    /// The slot of a FIN that is lost, or that arrives twice, is freed.
     #[test]
     fn a_fin_gives_its_place_back() {
         let (mut ends, mut full) = one(&Config { rmem: Some(6_000_000), ..Config::default() });

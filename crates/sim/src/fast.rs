@@ -1,17 +1,19 @@
-//! The fast engine. No global event heap for packets: one ring per constant-delay line, and the least of their heads is next.
+//! The fast engine. Packets do not pass through a global event heap: each line of constant delay has a ring of packets,
+//! and the next event is the earliest of the heads of all rings, links and timers.
 //!
-//! Lines of nearly the same delay share a ring, in which a packet takes its place by time and then by lane.
+//! Lines with nearly the same delay share a ring, in which packets are sorted by time and then by lane.
 //!
-//! What it does not schedule, it computes: a FIFO of constant rate tells on arrival when a packet will have left (closed
-//! form), a host's own link likewise, and a data receiver runs at the last link's departure (of thousands of flows some
-//! departures later), ahead of the clock by the delay between them, after the delayed ACKs (and SYN-ACKs sent again) that
-//! come before that packet. All of that is legal because the order in which such a station sees its inputs does not depend
-//! on when they are computed: each has one input line, times on a line never fall, and where two inputs could tie at zero
-//! delay the short cut is not taken. `heap.rs` takes no short cut at all and must give identical records.
+//! Whatever can be computed is not scheduled. A FIFO of constant rate computes a packet's departure on arrival (closed
+//! form), and so does an access link. A data receiver runs when the last link sends the packet (with thousands of
+//! flows, some departures later), ahead of the clock by the delay between the two; delayed ACKs and retransmitted
+//! SYN-ACKs that precede the packet are handled first. These short cuts are legal because such a station sees its
+//! inputs in the same order whenever they are computed: it has one input line, times on a line never decrease, and
+//! where two inputs could tie at zero delay the short cut is not taken. `heap.rs` has no short cuts and must give
+//! identical records.
 //!
-//! For the same reason a link, or all hosts together, may do in one go all that is to happen there until what happens
-//! elsewhere now can reach them: the lookahead of conservative parallel simulation (Chandy and Misra 1979), here for the
-//! sake of the caches and of the schedule, which is asked for the next of few.
+//! For the same reason a link, or all hosts together, may handle all their events up to the earliest time at which an
+//! event elsewhere could affect them. This is the lookahead of conservative parallel simulation (Chandy and Misra
+//! 1979). Here it improves the use of caches, and each schedule has few sources.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -40,57 +42,58 @@ use crate::topology::{Change, Ranks, Topology, changes};
 use crate::tournament::Tournament;
 use crate::{Options, Output, Stopped, setup};
 
-/// From so many entries or connections on a core's caches do not hold the flows, and what is needed soon is fetched beforehand.
+/// With this many entries or connections, the state of the flows exceeds a core's caches and is prefetched.
 const CROWD: usize = 256;
-/// From so many entries on a timer expires every few packets.
+/// With this many entries, a timer expires every few packets.
 const BUSY: usize = 16;
-/// So many packets beforehand: what is needed at once, what lies behind that, and what lies behind that again. Few enough that it
-/// is still there when it is needed.
+/// Prefetch distances in packets, one for each level of indirection: the state itself, the memory that it points to,
+/// and the memory that this points to. They are short enough for the prefetched lines to stay in the cache until they
+/// are used.
 const AHEAD: usize = 8;
 const BEHIND: usize = 4;
 const LAST: usize = 2;
-/// In a crowd so many packets wait for receivers that are run ahead, which get them in one go.
+/// With many flows, up to this many packets are collected for receivers that run ahead, and are delivered in one batch.
 const GATHERED: usize = 256;
 
-/// What a source of events is.
+/// The kinds of event sources.
 #[derive(Clone, Copy)]
 enum Source {
-    /// A change of a rate or delay.
+    /// A change of a link's rate, delay or discipline.
     Steps,
-    /// A packet at the end of this line, at a link.
+    /// A packet arrives at a link, at the end of this line.
     Into(usize),
-    /// A packet at the end of this line, at an end host.
+    /// A packet arrives at an end host, at the end of this line.
     Out(usize),
-    /// The same in a crowd.
+    /// Like `Out`, with prefetching.
     CrowdOut(usize),
-    /// A pause frame at this link.
+    /// A pause frame arrives at this link.
     Frame(usize),
-    /// The end of a transmission.
+    /// An event of a link, such as the end of a transmission.
     Link(usize),
-    /// The same in a crowd.
+    /// Like `Link`, with prefetching.
     CrowdLink(usize),
-    /// What has gathered for receivers.
+    /// Delivery of the packets collected for receivers.
     Gathered,
-    /// A delayed ACK of a class.
+    /// The first delayed ACK of a class.
     DelayedAck(usize),
-    /// A retransmission timer.
+    /// The first retransmission timer.
     Senders,
-    /// An application.
+    /// The first event of the applications.
     Apps,
-    /// A group that runs ahead, at its first event or before it.
+    /// A group that runs ahead, at or before its first event.
     Group(usize),
 }
 
-/// A constant-delay line between two stations, or several of nearly the same delay.
+/// A line of constant delay between two stations, or several lines of nearly the same delay.
 struct Line {
-    /// By time, then by lane.
+    /// Packets in order of time, and then of lane.
     packets: Ring<Packet>,
     target: Target,
-    /// Its place in the schedule; none if what is put on it goes through at once, or nothing ever is.
+    /// Position in the schedule; `None` if the line is never used, or if packets pass it without an event.
     source: Option<Place>,
-    /// Where lanes share it: the rank of a packet of lane 0.
+    /// For a line shared between lanes: the rank of a packet of lane 0.
     shared: Option<usize>,
-    /// Until when packets are on it, so far.
+    /// The latest arrival time of any packet so far.
     last: Time,
 }
 
@@ -100,69 +103,71 @@ struct LaneState {
     delay_in: Span,
     delay_out: Span,
     access: Option<(usize, usize)>,
-    /// From the last link straight into the host.
+    /// Whether packets pass from the last link to the host without an event.
     fused: bool,
-    /// The first link, if packets go from the host straight to it. (To one with events only where there is no delay.)
+    /// The first link, if packets pass from the host to it without an event. If that link has events, the delay in
+    /// between must be zero.
     doorstep: Option<usize>,
-    /// The line from the host to the first link.
+    /// Line from the host to the first link.
     into: usize,
-    /// The line from the last link to the host.
+    /// Line from the last link to the host.
     out: usize,
 }
 
-/// A link, in one of two forms.
+/// A link, in one of three forms.
 enum Station {
-    /// With a queue discipline and events: the second is its place in the schedule.
+    /// A link with a queue discipline and events, and its position in the schedule.
     Queue(Box<Link>, Place),
-    /// Computed on arrival.
+    /// A link whose departures are computed on arrival.
     Closed(Box<ClosedLink>),
-    /// With a queue discipline and events, and a part in flow control or a filter of ACKs.
+    /// Like `Queue`, with flow control or an ACK filter.
     Coupled(Box<Link>, Place),
 }
 
-/// Pause frames on their way to a link, in order.
+/// Pause frames in flight to a link, in order of arrival.
 #[derive(Default)]
 struct Frames {
     ring: Ring<Frame>,
-    /// Its place in the schedule; none where no frames come.
+    /// Position in the schedule; `None` if the link receives no pause frames.
     source: Option<Place>,
 }
 
-/// The delayed-ACK timers of a class of flows, by a connection's seat in it.
+/// Delayed-ACK timers of a class of flows, indexed by a connection's seat in the class.
 #[derive(Clone, Default)]
 struct Class {
     timers: Timers,
     conns: Vec<u32>,
 }
 
-/// Everything between the data senders.
+/// Everything between the data senders: links, lines, receivers and schedules.
 struct Fabric {
     lanes: Vec<LaneState>,
-    /// Into and out of the lanes, then behind each link to the next.
+    /// Lines into and out of the lanes, followed by the lines from each link to the next.
     lines: Vec<Line>,
-    /// The first line behind a link.
+    /// Index of the first line from a link to the next.
     behind: usize,
     schedules: Schedules,
-    /// Of each group.
+    /// Lookahead of each group.
     lookahead: Vec<Span>,
     links: Vec<Station>,
-    /// On the way to each link.
+    /// Pause frames in flight to each link.
     frames: Vec<Frames>,
     access: Vec<AccessLink>,
     ends: Ends,
     classes: Vec<Class>,
-    /// Each connection's seat in its class.
+    /// Seat of each connection in its class.
     seats: Vec<u32>,
-    /// From so many connections on a core's caches do not hold them; and whether there are so many entries.
+    /// Number of connections from which state is prefetched, and whether the workload has that many entries.
     crowd: usize,
     gathers: bool,
-    /// In a crowd: transmissions, and packets at end hosts, so far.
+    /// Number of transmissions so far, counted only with prefetching.
     served: usize,
-    /// In a crowd: what waits for receivers that are run ahead, in order of departure; and when the first must be there.
+    /// Packets collected for receivers that run ahead, in order of departure, and the time at which the first of them
+    /// is due.
     gathered: Vec<Packet>,
     gathered_by: Time,
     gathered_source: Place,
-    /// Each class's first delayed ACK.
+    /// Time of the first delayed ACK of each class.
     delayed_acks: Tournament,
     delayed_acks_source: Place,
     ranks: Ranks,
@@ -187,7 +192,7 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
     let change_time = |n: usize| changes.get(n).map_or(Time::NEVER, |change| change.0);
     fabric.schedules.set(fabric.steps_source, change_time(0));
     let mut events = 0u64;
-    // The run is looked at from outside a thousand times: one comparison finds these moments and the end.
+    // Progress is reported a thousand times per run. A single comparison detects these times and the end of the run.
     let pause = Span(scenario.duration.0 / 1000 + 1);
     let mut next_pause = (Time::ZERO + pause).min(scenario.duration);
     let mut next = fabric.schedules.first();
@@ -227,7 +232,7 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
     Ok(fabric.finish(scenario, options, hosts, events))
 }
 
-/// What has each rank.
+/// Returns the event source of each rank.
 fn sources(ranks: Ranks, topology: &Topology, plan: &Plan, crowd: bool) -> Vec<Source> {
     let out = if crowd { Source::CrowdOut } else { Source::Out };
     let link = if crowd { Source::CrowdLink } else { Source::Link };
@@ -290,7 +295,8 @@ impl Fabric {
             out: plan.line[index * 2 + 1],
         });
         let classes = vec![Class::default(); topology.steady.len()];
-        // Who paces has a timer for every burst; and those who pace lose much, so that ACKs of what comes above a hole wait for each other.
+        // A paced sender has a timer for every burst. Paced senders also lose many packets, after which receivers delay
+        // ACKs for out-of-order segments.
         let paces = scenario.workload.entries.iter().any(|entry| entry.tcp.cc.is_modelled());
         let delayed_acks_source = places.add(plan.hosts, ranks.delayed_ack(0), busy || paces);
         let senders_source = places.add(plan.hosts, ranks.sender(), busy || paces);
@@ -301,7 +307,7 @@ impl Fabric {
             ..Frames::default()
         });
         let frames = frames.collect();
-        // Links come last: whoever sends at a time sends before a departure at that time.
+        // Links come last: at equal times, packets are sent before departures are handled.
         let links = plan.closed.into_iter().enumerate().map(|(index, closed)| match closed {
             Some(closed) => Station::Closed(Box::new(closed)),
             None => {
@@ -352,8 +358,9 @@ impl Fabric {
         (fabric, sources)
     }
 
-    /// What happens in a group from `now` until something could come to it that is not known now, but before `until`; says how
-    /// many events that were: none, if what was first has been put off since the clock was told.
+    /// Handles the events of a group from `now` until the earliest time at which an event elsewhere could affect it,
+    /// but before `until`. Returns their number, which is 0 if the group's first event was postponed after it was
+    /// scheduled.
     #[inline(never)]
     fn run_ahead(&mut self, group: usize, now: Time, until: Time, sources: &[Source], hosts: &mut Hosts) -> u64 {
         let lookahead = if planted(Fault::Ahead) { self.lookahead[group].0 * 3 } else { self.lookahead[group].0 };
@@ -377,7 +384,8 @@ impl Fabric {
         events
     }
 
-    /// What is the same on the clock and ahead of it: all but links, their changes, and groups.
+    /// Dispatches every event source except links, link changes and groups. Used by the main loop and by
+    /// [`Fabric::run_ahead`].
     #[inline(always)]
     fn event(&mut self, source: Source, hosts: &mut Hosts) {
         match source {
@@ -396,7 +404,7 @@ impl Fabric {
         }
     }
 
-    /// An application.
+    /// Handles an event of an application.
     fn app_event(&mut self, hosts: &mut Hosts) {
         if let Some(Reverse((at, event))) = self.apps.pop() {
             self.schedules.set(self.apps_source, self.first_app());
@@ -404,14 +412,14 @@ impl Fabric {
         }
     }
 
-    /// A packet at a link.
+    /// Handles a packet's arrival at a link.
     fn line_event(&mut self, line: usize) {
         if let Some(mut packet) = self.lines[line].take(&mut self.schedules) {
             self.travel(self.lines[line].target, &mut packet);
         }
     }
 
-    /// A packet at an end host.
+    /// Handles a packet's arrival at an end host.
     #[inline(always)]
     fn out_event(&mut self, line: usize, hosts: &mut Hosts) {
         match self.lines[line].packets.front() {
@@ -420,7 +428,7 @@ impl Fabric {
         }
     }
 
-    /// An ACK without blocks at an end host.
+    /// Handles the arrival of an ACK without SACK blocks at an end host.
     #[inline(never)]
     fn plain_ack_event(&mut self, line: usize, hosts: &mut Hosts) {
         let line = &mut self.lines[line];
@@ -430,7 +438,7 @@ impl Fabric {
         hosts.acknowledge(now, conn, ack, &[], self);
     }
 
-    /// Anything but an ACK without blocks at an end host.
+    /// Handles the arrival of any other packet at an end host.
     #[inline(never)]
     fn other_out_event(&mut self, line: usize, hosts: &mut Hosts) {
         let Some(mut packet) = self.lines[line].take(&mut self.schedules) else { return };
@@ -442,21 +450,21 @@ impl Fabric {
         }
     }
 
-    /// Whether a core's caches do not hold the flows.
+    /// Whether the state of the flows exceeds a core's caches.
     #[inline]
     fn is_crowd(&self) -> bool {
         self.seats.len() >= self.crowd
     }
 
-    /// Fetches what the next packets at an end host need while they wait: of one the bin of its meter, and the segment that it SACKs;
-    /// of one behind it the meter, what lies behind the sender, and the blocks that come with it; and of one behind that the sender. A
-    /// flow of a crowd lies on some twenty lines of a cache, none of which is there any more when the flow's turn comes: fetched one
-    /// after the other they would take longer than all that is done with them, and fetched for several packets at once they would wait
-    /// for each other. And the packet itself, of one far behind.
+    /// Prefetches the state that the next packets at an end host will touch, in stages: first the sender, then its
+    /// meter, the memory that the sender points to and the ACK's SACK blocks, and finally the meter's bin and the
+    /// segment that is SACKed. With many flows, the state of one flow covers about twenty cache lines, all of which
+    /// have been evicted when the flow's next packet arrives. Loading them one after the other would take longer than
+    /// processing them, and stages of different packets overlap. The packet itself is prefetched even earlier.
     #[inline(never)]
     fn warm_out(&mut self, line: usize, hosts: &Hosts) {
         let packets = &self.lines[line].packets;
-        // It was put there a round trip ago.
+        // The packet was written one round trip ago.
         if let Some(packet) = packets.get(2 * AHEAD) {
             Processor.fetch(packet);
         }
@@ -493,7 +501,7 @@ impl Fabric {
         }
     }
 
-    /// The same of the connection whose timer is next.
+    /// Prefetches the sender whose timer expires next.
     #[inline]
     fn warm_timer(&self, hosts: &Hosts) {
         if let Some((_, conn)) = self.senders.due() {
@@ -501,7 +509,8 @@ impl Fabric {
         }
     }
 
-    /// The same of the packets that probably leave next, which say whose they are; and of the end whose delayed ACK is due next.
+    /// Prefetches the packets that will probably be sent next, from which their flows are known, and the receiver whose
+    /// delayed ACK is due next.
     #[inline(never)]
     fn warm_queue(&self, index: usize) {
         if let Station::Queue(link, _) = &self.links[index] {
@@ -514,7 +523,8 @@ impl Fabric {
         }
     }
 
-    /// A packet for a receiver that is run ahead waits until it is one of many, or due.
+    /// Collects a packet for a receiver that runs ahead. The batch is delivered when it is full or when its first
+    /// packet is due.
     #[inline]
     fn gather(&mut self, packet: &Packet) {
         if packet.time < self.gathered_by && !planted(Fault::Gathered) {
@@ -527,8 +537,8 @@ impl Fabric {
         }
     }
 
-    /// All that has gathered reaches its receivers, which are fetched meanwhile. Between the departures the processor would have the
-    /// link's code and data to fetch again each time.
+    /// Delivers the collected packets to their receivers and prefetches the receivers' state meanwhile. Delivering each
+    /// packet at its departure would evict the link's code and data from the caches every time.
     #[inline(never)]
     fn deliver_gathered(&mut self) {
         let mut gathered = std::mem::take(&mut self.gathered);
@@ -550,8 +560,8 @@ impl Fabric {
         self.schedules.set(self.gathered_source, Time::NEVER);
     }
 
-    /// The end of a transmission, a delivery opportunity, or a discipline's own time; and those after it, as long as the link
-    /// (`event.0` in the schedule) is first before `pause`. Gives what is first then.
+    /// Handles an event of a link, which is `event` in the schedule, and the link's following events as long as they
+    /// are the first in the schedule and before `pause`. Returns the schedule's first entry afterwards.
     #[inline(never)]
     fn link_events<const MANY: bool>(
         &mut self,
@@ -573,7 +583,7 @@ impl Fabric {
         }
     }
 
-    /// What is due at a link; where there are many flows, those whose turn comes soon are fetched beforehand.
+    /// Handles an event of a link. With many flows (`MANY`), the flows that are served next are prefetched.
     #[inline(always)]
     fn link_event<const MANY: bool>(&mut self, index: usize, now: Time, packet: &mut Packet) {
         if let Some(target) = self.serve(index, now, packet) {
@@ -593,7 +603,7 @@ impl Fabric {
         }
     }
 
-    /// A packet at a station, and at the next, as long as the lines between need no event.
+    /// Passes a packet to a station, and on to further stations as long as the lines between need no event.
     #[inline(always)]
     fn travel(&mut self, mut target: Target, packet: &mut Packet) {
         while let Some(next) = self.visit(target, packet) {
@@ -601,8 +611,9 @@ impl Fabric {
         }
     }
 
-    /// A packet at a station, on the clock or (where the short cuts allow it) ahead of it. `packet` becomes what leaves the
-    /// station by that; gives the station that it reaches without an event.
+    /// Handles a packet's arrival at a station, at or (where the short cuts allow it) ahead of the clock. `packet` is
+    /// replaced by the packet that leaves the station as a result. Returns the station that this packet reaches without
+    /// an event.
     #[inline(always)]
     fn visit(&mut self, target: Target, packet: &mut Packet) -> Option<Target> {
         let Target::Link(index) = target else { return self.deliver(packet) };
@@ -619,7 +630,8 @@ impl Fabric {
         }
     }
 
-    /// A packet at a queue; on an idle link a transmission starts, and `packet` becomes what is handed over.
+    /// Handles an arrival at a queue. If the link is idle, a transmission starts and `packet` becomes the packet that
+    /// is sent.
     #[inline(never)]
     fn queue(&mut self, index: usize, packet: &mut Packet) -> Option<Target> {
         let Station::Queue(link, _) = &mut self.links[index] else { return self.queue_coupled(index, packet) };
@@ -631,8 +643,8 @@ impl Fabric {
         if starts { self.serve(index, now, packet) } else { None }
     }
 
-    /// The link does what is due; `packet` becomes what it hands over, if anything, on its way to a station that it reaches
-    /// without an event.
+    /// Handles an event of a link. `packet` becomes the packet that is sent, if any. Returns the station that it
+    /// reaches without an event.
     #[inline(always)]
     fn serve(&mut self, index: usize, now: Time, packet: &mut Packet) -> Option<Target> {
         let Station::Queue(link, source) = &mut self.links[index] else {
@@ -646,7 +658,7 @@ impl Fabric {
         self.leave(index, packet, left?)
     }
 
-    /// As [`Fabric::queue`], where flow control or a filter of ACKs may have something to say.
+    /// Like [`Fabric::queue`], for links with flow control or an ACK filter.
     #[cold]
     #[inline(never)]
     fn queue_coupled(&mut self, index: usize, packet: &mut Packet) -> Option<Target> {
@@ -661,7 +673,7 @@ impl Fabric {
         if starts { self.serve_coupled(index, now, packet) } else { None }
     }
 
-    /// As [`Fabric::serve`], at such a link.
+    /// Like [`Fabric::serve`], for links with flow control or an ACK filter.
     #[cold]
     #[inline(never)]
     fn serve_coupled(&mut self, index: usize, now: Time, packet: &mut Packet) -> Option<Target> {
@@ -673,7 +685,7 @@ impl Fabric {
         self.leave(index, packet, left?)
     }
 
-    /// Frames of a link take their way to the one before.
+    /// Sends a link's pause frames to the previous link.
     fn send_frames(&mut self, index: usize) {
         let Station::Coupled(link, _) = &mut self.links[index] else { return };
         while let Some(frame) = link.take_frame() {
@@ -685,7 +697,7 @@ impl Fabric {
         }
     }
 
-    /// A pause frame at the link that it is for.
+    /// Handles the arrival of a pause frame.
     fn frame_event(&mut self, index: usize) {
         let Frames { ring, source } = &mut self.frames[index];
         let frame = ring.pop();
@@ -698,7 +710,7 @@ impl Fabric {
         self.reschedule(index);
     }
 
-    /// A packet that will be at the far end of a link at `at` takes the line behind it.
+    /// Puts a packet that reaches the far end of a link at `at` onto the next line.
     #[inline(always)]
     fn leave(&mut self, index: usize, packet: &mut Packet, at: Time) -> Option<Target> {
         packet.time = at;
@@ -729,7 +741,7 @@ impl Fabric {
         out.put(packet, &mut self.schedules, self.end)
     }
 
-    /// A host sends a packet to the first link.
+    /// Sends a packet from a host to the first link.
     #[inline(always)]
     fn enter(&mut self, packet: &mut Packet) -> Option<Target> {
         let lane = &self.lanes[packet.lane()];
@@ -745,7 +757,7 @@ impl Fabric {
         self.lines[lane.into].put(packet, &mut self.schedules, self.end)
     }
 
-    /// A packet at a host's own link: its time becomes that at which it is through; nothing if it is lost.
+    /// Passes a packet through an access link and sets its time to its arrival at the far end. `None` if it is dropped.
     #[inline(never)]
     fn pass_access(&mut self, index: usize, packet: &mut Packet) -> Option<()> {
         let Some(at) = self.access[index].pass(packet.time, packet.ip_bytes()) else {
@@ -756,7 +768,8 @@ impl Fabric {
         Some(())
     }
 
-    /// A packet at a data receiver, on the clock or ahead of it: then the delayed ACKs that come before it go first.
+    /// Handles a packet's arrival at a data receiver, at or ahead of the clock. Delayed ACKs that precede it are sent
+    /// first.
     #[inline(always)]
     fn deliver(&mut self, packet: &mut Packet) -> Option<Target> {
         let (now, conn, class) = (packet.time, packet.conn(), packet.lane() / 2);
@@ -775,7 +788,7 @@ impl Fabric {
         if answers { self.enter(packet) } else { None }
     }
 
-    /// A FIN behind the last ACK, if that leaves now.
+    /// Sends a FIN after the last ACK, if it leaves now.
     #[cold]
     #[inline(never)]
     fn finish_with(&mut self, now: Time, conn: u32, ack: Option<Packet>) -> Option<Target> {
@@ -784,7 +797,7 @@ impl Fabric {
         None
     }
 
-    /// What is no data at a data receiver.
+    /// Handles the arrival of a packet without data at a data receiver.
     #[inline(always)]
     fn receive_other(&mut self, packet: &mut Packet) -> Received {
         if packet.code() == DATAGRAM {
@@ -796,7 +809,8 @@ impl Fabric {
         received
     }
 
-    /// A datagram at its receiver. (By value: were its address known elsewhere, every packet would be kept in memory.)
+    /// Handles the arrival of a datagram at its receiver. (The packet is passed by value: with its address taken, every
+    /// packet would have to be kept in memory instead of registers.)
     #[cold]
     #[inline(never)]
     fn hear(&mut self, packet: Packet) {
@@ -804,7 +818,7 @@ impl Fabric {
         self.flows[entry as usize].received_datagram(packet.time, packet.sent(), packet.seq());
     }
 
-    /// The delayed ACKs of a class before `now`.
+    /// Sends the delayed ACKs of a class that are due before `now`.
     #[cold]
     #[inline(never)]
     fn delayed_acks(&mut self, class: usize, now: Time) {
@@ -814,7 +828,7 @@ impl Fabric {
         self.reschedule_class(class);
     }
 
-    /// The first delayed ACK of a class.
+    /// Handles the first delayed ACK of a class.
     #[cold]
     #[inline(never)]
     fn delayed_ack(&mut self, class: usize) {
@@ -822,7 +836,7 @@ impl Fabric {
         self.reschedule_class(class);
     }
 
-    /// The first delayed ACK of a class leaves, if it is still due.
+    /// Sends the first delayed ACK of a class, if it is still due.
     #[inline]
     fn look_at_delayed_ack(&mut self, class: usize) {
         let is_crowd = self.is_crowd();
@@ -839,7 +853,7 @@ impl Fabric {
         }
     }
 
-    /// As [`Net::emit`], where most of what is looked at emits nothing.
+    /// Like [`Net::emit`], for callers that rarely send a packet.
     #[inline(never)]
     fn emit_delayed(&mut self, ack: Packet) {
         self.emit(ack);
@@ -864,7 +878,7 @@ impl Fabric {
                 hosts.on_timer(at, conn, self);
             }
             self.senders.rearm(conn, hosts.renew(conn));
-            // In overload timers are most of what happens, and come one after the other.
+            // Under overload most events are timers, in direct succession.
             if self.is_crowd() {
                 self.warm_timer(hosts);
             }
@@ -886,7 +900,7 @@ impl Fabric {
         self.reschedule(index);
     }
 
-    /// What a link's discipline dropped.
+    /// Handles the drops of a link's discipline.
     #[cold]
     #[inline(never)]
     fn settle(&mut self, index: usize, now: Time) {
@@ -897,7 +911,7 @@ impl Fabric {
         }
     }
 
-    /// A packet is gone; `packet.time` says when.
+    /// Handles the loss of a packet at `packet.time`.
     #[cold]
     fn lose(&mut self, packet: Packet) {
         self.flows[self.ends.entry(packet.conn()) as usize].dropped(packet.time);
@@ -926,7 +940,7 @@ impl Net for Fabric {
         }
     }
 
-    /// The first link takes all of them where it is busy and they go straight to its queue.
+    /// If the first link is busy and receives packets without an event, it enqueues all of them at once.
     #[inline(always)]
     fn emit_run(&mut self, packet: Packet, numbers: Range<u32>, make: impl Fn(Packet, u32) -> Packet) {
         let lane = &self.lanes[packet.lane()];
@@ -989,8 +1003,8 @@ impl Net for Fabric {
 }
 
 impl Line {
-    /// Puts a packet on the line; gives the station at its end if it goes through at once. What would arrive after the run
-    /// is forgotten.
+    /// Puts a packet on the line. Returns the station at its end if the packet passes without an event. Packets that
+    /// would arrive after the end of the run are discarded.
     #[inline(always)]
     fn put(&mut self, packet: &Packet, schedules: &mut Schedules, end: Time) -> Option<Target> {
         let Some(source) = self.source else { return (packet.time < end).then_some(self.target) };
@@ -1006,7 +1020,7 @@ impl Line {
         None
     }
 
-    /// As [`Line::put`], perhaps before some that are on the line already.
+    /// Like [`Line::put`], for a packet that may overtake others on the line.
     #[inline(never)]
     fn overtake(&mut self, packet: &Packet, source: Place, schedules: &mut Schedules) {
         let (time, lane) = (packet.time, packet.lane());
@@ -1017,7 +1031,7 @@ impl Line {
         }
     }
 
-    /// The line's place in the schedule while this packet is its first.
+    /// The line's position in the schedule if `packet` is its first.
     #[inline(always)]
     fn place(&self, source: Place, packet: &Packet) -> Place {
         match self.shared {
@@ -1026,7 +1040,7 @@ impl Line {
         }
     }
 
-    /// Takes the first packet off the line.
+    /// Removes and returns the first packet.
     #[inline(always)]
     fn take(&mut self, schedules: &mut Schedules) -> Option<Packet> {
         let packet = *self.packets.front()?;
@@ -1034,7 +1048,7 @@ impl Line {
         Some(packet)
     }
 
-    /// The first packet has been looked at: on to the next.
+    /// Removes the first packet.
     #[inline(always)]
     fn advance(&mut self, schedules: &mut Schedules) {
         self.packets.pop();

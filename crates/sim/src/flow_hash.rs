@@ -1,26 +1,27 @@
-//! Flow hashes from which the hosts can be told again: a discipline that shares between hosts (cake) asks each packet for
-//! them, and a packet has no room for more than its hash. All connections of a row of the results are between the same two
-//! hosts, as in the kernel world (crates/traffic/src/topology.rs).
+//! Flow hashes that encode the hosts. A discipline that is fair between hosts (cake) needs the hosts of each packet,
+//! but a packet carries only its flow hash. All connections of a flow are between the same two hosts, as in the kernel
+//! world (crates/traffic/src/topology.rs).
 //!
-//! A hash is an invertible function of a 32-bit number. Fields from the highest bit down, with their widths: for a row with
-//! hosts of its own, 0 (1), row (15), connection (16); for a user's flow, 1 (1), whether the user sends the data (1), user (9),
-//! the flow's number among the user's (10), connection (11).
+//! A hash is an invertible function of a 32-bit number with these fields, from the highest bit down, with their widths
+//! in bits. A flow with its own hosts: 0 (1), index of the flow (15), connection (16). A flow of a user: 1 (1), whether
+//! the user sends the data (1), user (9), number of the flow within the user's (10), connection (11).
 
 use sojourn_model::workload::{Direction, Entry, User};
 
-/// Odd, so that to multiply by them can be undone.
+/// Odd factors, so that multiplication is invertible.
 const FACTORS: [u32; 2] = [0x9e37_79b1, 0x85eb_ca6b];
 const INVERSES: [u32; 2] = [inverse(FACTORS[0]), inverse(FACTORS[1])];
-/// Set for a user's flow.
+/// Flag of a user's flow.
 const OF_USER: u32 = 1 << 31;
-/// Set if the data goes left, from the user.
+/// Flag of data that goes left, from the user.
 const SENDS: u32 = 1 << 30;
-/// Lowest bits of the user's number and of its flow's.
+/// Lowest bits of the user's number and of the flow's number.
 const USER: u32 = 21;
 const FLOW: u32 = 11;
 const _: () = assert!(User::MOST == 1 << (30 - USER) && User::MOST_FLOWS == 1 << (USER - FLOW));
 
-/// Modulo 2^32, by Newton's iteration: each step doubles the bits that are right, and three are from the start.
+/// The inverse modulo 2^32, by Newton's iteration: three bits are correct at the start, and each step doubles their
+/// number.
 const fn inverse(odd: u32) -> u32 {
     let (mut guess, mut step) = (odd, 0);
     while step < 4 {
@@ -30,7 +31,7 @@ const fn inverse(odd: u32) -> u32 {
     guess
 }
 
-/// The upper half into the lower one; twice is nothing.
+/// XORs the upper half into the lower one. Applied twice, it is the identity.
 const fn fold(number: u32) -> u32 {
     number ^ number >> 16
 }
@@ -43,7 +44,7 @@ const fn unmixed(hash: u32) -> u32 {
     fold(fold(hash).wrapping_mul(INVERSES[1])).wrapping_mul(INVERSES[0])
 }
 
-/// The hash of connection `number` of this row.
+/// Returns the hash of connection `number` of the flow with index `row`.
 pub fn flow_hash(row: u32, entry: &Entry, number: u16) -> u32 {
     let Some(User { number: user, flow, .. }) = entry.user else { return of_row(row, number) };
     let sends = if entry.direction == Direction::Left { SENDS } else { 0 };
@@ -55,13 +56,13 @@ fn of_row(row: u32, number: u16) -> u32 {
     mixed((row << 16 | u32::from(number)) & !OF_USER)
 }
 
-/// Numbers of the source and destination hosts of a packet with this hash. Rows whose numbers differ by less than 32 768 have
-/// different hosts. `back`: the packet goes against the data's direction.
+/// Returns the numbers of the source and destination hosts of a packet with this hash. Flows whose indices differ by
+/// less than 32 768 have different hosts. `back` means that the packet travels against the direction of the data.
 pub fn hosts(hash: u32, back: bool) -> (u32, u32) {
     let number = unmixed(hash);
     if number & OF_USER == 0 {
         let row = number >> 16;
-        // A user's host has a number from here on; the hosts of so many rows are beyond all others.
+        // Hosts of users have numbers from here on; flows with such indices get numbers beyond those.
         let host = if row < OF_USER >> USER { row } else { row | 1 << 16 };
         return (host, host);
     }
@@ -117,7 +118,8 @@ mod tests {
         Entry { direction, user, ..plan.scenario(0).expect("a run").workload.entries[0].clone() }
     }
 
-    /// Of a thousand queues by the hash's upper or its lower bits, each gets its share of many rows' and of one row's connections.
+    /// Upper and lower bits of the hashes spread over a thousand queues evenly, both for many flows and for many
+    /// connections of one flow.
     #[test]
     fn hashes_are_spread() {
         let rows: Vec<u32> = (0..32_000).map(|row| of_row(row, 7)).collect();

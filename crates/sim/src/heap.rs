@@ -1,5 +1,5 @@
-//! The slow, obvious engine: one heap, one event per packet and segment of its way, exact timers, no short cuts.
-//! It is the oracle of `fast.rs`: both must give identical records.
+//! The slow and obvious engine: one heap, one event for each step of a packet, exact timers, and no short cuts. It is
+//! the oracle of `fast.rs`: both must give identical records.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -17,35 +17,35 @@ use crate::setup::Rest;
 use crate::topology::{Change, Ranks, Topology, changes};
 use crate::{Options, Output, Stopped, setup};
 
-/// What happens.
+/// An event.
 #[derive(Clone, Copy, Debug)]
 enum What {
-    /// A change of a link.
+    /// A change of a link's rate, delay or discipline.
     Step(usize, Change),
-    /// A host's own link has sent a packet.
+    /// An access link completed a transmission.
     AccessDone(usize),
-    /// A packet reaches the first link of its lane.
+    /// A packet arrives at the first link of its lane.
     In(Packet),
-    /// A packet reaches the end host.
+    /// A packet arrives at the end host.
     Out(Packet),
-    /// A packet reaches the link behind this one.
+    /// A packet arrives at the link after this one.
     Hop(usize, Packet),
-    /// A packet reaches its destination's own link.
+    /// A packet arrives at the access link of its destination.
     Down(Packet),
-    /// A pause frame reaches the link that it is for.
+    /// A pause frame arrives at a link.
     Frame(Frame),
-    /// A link's own time.
+    /// An event of a link, such as the end of a transmission.
     Link(usize),
-    /// A delayed ACK of a connection of this class.
+    /// The delayed-ACK timer of a connection of this class expires.
     DelayedAck(usize, u32),
-    /// A retransmission timer.
+    /// The retransmission timer of a connection expires.
     Sender(u32),
-    /// An application.
+    /// An event of an application.
     App(Event),
 }
 
 impl What {
-    /// The rank among events at the same time.
+    /// Order among events at the same time.
     fn rank(&self, ranks: Ranks) -> usize {
         match self {
             What::Step(..) => Ranks::STEP,
@@ -62,7 +62,8 @@ impl What {
         }
     }
 
-    /// The order among events of the same time and rank: timers by connection, applications by event, the rest as they came.
+    /// Order among events with the same time and rank: timers by connection, applications by event, all others in order
+    /// of insertion.
     fn order(&self, count: u64) -> (u64, Option<Event>) {
         match *self {
             What::DelayedAck(_, conn) | What::Sender(conn) => (u64::from(conn), None),
@@ -72,7 +73,7 @@ impl What {
     }
 }
 
-/// An event in the heap, ordered by time, rank, order.
+/// An entry of the heap, ordered by time, rank and order.
 struct Entry {
     key: (Time, usize, (u64, Option<Event>)),
     what: What,
@@ -98,14 +99,14 @@ impl Ord for Entry {
     }
 }
 
-/// A host's own link, one packet after the other. A departure goes before an arrival at the same time.
+/// An access link, which sends one packet at a time. A departure precedes an arrival at the same time.
 struct AccessQueue {
     rate: Rate,
     delay: Span,
     limit: usize,
     busy: Option<Packet>,
     waiting: VecDeque<Packet>,
-    /// Where packets go from here: into the lane (an uplink) or to the host (a downlink).
+    /// Whether it is a downlink, from which packets go to the host. Packets go from an uplink into the lane.
     is_down: bool,
 }
 
@@ -119,7 +120,7 @@ struct Fabric<'a> {
     access: Vec<AccessQueue>,
     ends: Ends,
     flows: Vec<FlowMeter>,
-    /// The time for which each link, delayed ACK and sender was last put into the heap.
+    /// Times of the last entries in the heap for each link, delayed ACK and sender.
     link_due: Vec<Time>,
     ack_due: Vec<Time>,
     sender_due: Vec<Time>,
@@ -306,7 +307,7 @@ impl Fabric<'_> {
         }
     }
 
-    /// Re-arms a connection's delayed ACK, and sends an ACK if there is one.
+    /// Re-arms a connection's delayed-ACK timer and sends the ACK, if there is one.
     fn send_ack(&mut self, conn: u32, ack: Option<Packet>) {
         let due = self.ends.deadline(conn);
         if self.ack_due.len() <= conn as usize {
@@ -352,7 +353,8 @@ impl Fabric<'_> {
 }
 
 impl AccessQueue {
-    /// Four a class: up and down at the data sender's host, up and down at the data receiver's.
+    /// Each class has four: uplink and downlink of the data sender's host, uplink and downlink of the data receiver's
+    /// host.
     fn new(access: &Access, index: usize) -> AccessQueue {
         let Access { rate, delay, limit } = *access;
         AccessQueue { rate, delay, limit, busy: None, waiting: VecDeque::new(), is_down: index % 2 == 1 }

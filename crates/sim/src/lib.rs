@@ -1,7 +1,7 @@
 //! World 1: a packet-level simulator in virtual time.
 //!
-//! [`run`] plays a [`Scenario`] and gives what was measured. Two engines share links, hosts and receivers and differ in how
-//! they find what happens next: the fast one (`fast.rs`) and a slow, obvious one (`heap.rs`), its oracle.
+//! [`run`] plays a [`Scenario`] and returns the measured results. Two engines share links, hosts and receivers and
+//! differ in how they find the next event: the fast one (`fast.rs`) and a slow, obvious one (`heap.rs`), its oracle.
 #![forbid(unsafe_code)]
 
 mod access;
@@ -36,51 +36,51 @@ use sojourn_model::scenario::Scenario;
 pub use refusal::refusal;
 pub use sojourn_measure::{BINS, Output};
 
-/// How to run.
+/// Options of a run.
 #[derive(Clone, Default, Debug)]
 pub struct Options {
-    /// Which engine.
+    /// The engine.
     pub engine: Engine,
-    /// Keep a record of every packet at every link.
+    /// Whether to keep a record of every packet at every link.
     pub packets: bool,
-    /// What the links measure.
+    /// The measures taken at links.
     pub detail: Detail,
-    /// Sample cwnd, srtt and packets in flight of every flow.
+    /// Whether to sample cwnd, srtt and packets in flight of every flow.
     pub series: bool,
-    /// From so many entries on a core's caches do not hold the flows, and what is needed soon is fetched beforehand; else from 256
-    /// on. No result depends on it.
+    /// Number of entries from which the flows' state is prefetched, because it exceeds a core's caches; 256 by default.
+    /// No result depends on it.
     pub crowd: Option<usize>,
-    /// To watch the run from another thread, and to stop it.
+    /// For another thread to observe the run, and to stop it.
     pub progress: Option<Arc<Progress>>,
 }
 
-/// The engines. They give identical outputs.
+/// The engines, which give identical output.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Engine {
-    /// Lines, closed forms, receivers that run ahead.
+    /// Lines, closed forms, and receivers that run ahead.
     #[default]
     Fast,
-    /// One event per packet and segment in one heap.
+    /// One event per packet and step, in one heap.
     Heap,
 }
 
-/// What the links measure.
+/// The measures taken at links.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Detail {
-    /// Everything.
+    /// All measures.
     #[default]
     Full,
-    /// Only what leaves and what is dropped: sojourn, bytes, marks, drops, utilisation. Nothing is said
-    /// of what stands in the queue (queue delay over time, queue length, standing queue, empty and full fractions).
+    /// Departures and drops only: sojourn times, bytes, marks, drops and utilisation. There are no measures of the
+    /// queue's content (queue delay over time, queue length, standing queue, empty and full fractions).
     Departures,
 }
 
-/// Seen from another thread.
+/// Shared state with another thread.
 #[derive(Default, Debug)]
 pub struct Progress {
-    /// Simulated nanoseconds so far.
+    /// Simulated time so far, in nanoseconds.
     pub now: AtomicU64,
-    /// Set to end the run early.
+    /// Set to stop the run early.
     pub stop: AtomicBool,
 }
 
@@ -89,7 +89,7 @@ pub struct Progress {
 pub struct Stopped;
 
 impl Options {
-    /// Tells how far the run is; an error if it is to stop.
+    /// Publishes the progress of the run. Returns an error if the run is to stop.
     fn report(&self, now: Time) -> Result<(), Stopped> {
         if let Some(progress) = &self.progress {
             progress.now.store(now.0, Ordering::Relaxed);

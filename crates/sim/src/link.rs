@@ -1,4 +1,4 @@
-//! A queue discipline and the link that it feeds. Both engines drive this one; they differ in when they look at it.
+//! A queue discipline and the link that it feeds, used by both engines.
 
 use sojourn_core::packet::Packet as _;
 use sojourn_core::qdisc::tc::Spec;
@@ -30,81 +30,82 @@ use pause::Pause;
 use traced::Opportunities;
 use wire::Wire;
 
-/// The IP MTU of every hop.
+/// IP MTU of every hop in bytes.
 pub const MTU: u32 = 1500;
 
-/// What Linux counts for the buffer of a TCP segment (`truesize`) beyond its IP length: 640 bytes of headers and 256 of `sk_buff`
-/// for 52 of header.
+/// Size that Linux counts for the buffer of a TCP segment (`truesize`) beyond its IP length: 640 bytes for headers and
+/// 256 for the `sk_buff`, minus the 52 bytes of headers in the IP length.
 const SKB: u32 = 640 + 256 - 52;
 
-/// A link in operation.
+/// The state of a link.
 pub struct Link {
     qdisc: AnyQdisc<Packet>,
-    /// A packet that passed the empty discipline and waits for the device (Linux's `gso_skb`).
+    /// A packet that bypassed the empty discipline and waits for the device (Linux's `gso_skb`).
     requeued: Option<Packet>,
-    /// How many have waited so.
+    /// Number of packets that have waited for the device in this way.
     requeues: u64,
-    /// What the discipline reads of ACKs, if it filters them.
+    /// SACK blocks of queued ACKs, if the discipline filters ACKs.
     blocks: Option<Box<Blocks>>,
     meter: LinkMeter,
     records: Option<Vec<PacketRecord>>,
-    /// What the discipline dropped in the last operation; the engine takes them.
+    /// Drops of the discipline in the last operation, to be taken by the engine.
     pub drops: Vec<(Packet, DropReason)>,
-    /// So many of them it has taken.
+    /// Number of drops that the engine has taken.
     taken: usize,
     overhead: u32,
     index: u16,
     server: Server,
-    /// The network card between the discipline and the link.
+    /// The network card between discipline and link.
     card: Option<Box<Card>>,
-    /// What befalls packets behind the link.
+    /// Impairments after the link.
     wire: Option<Box<Wire>>,
-    /// Flow control, towards the link before and from the link behind.
+    /// Flow control towards the previous link and from the next one.
     pause: Option<Box<Pause>>,
-    /// The discipline's changes during the run, if there are any.
+    /// Changes of the discipline during the run, if there are any.
     course: Option<Box<Course>>,
-    /// An arrival takes the long path: no buffer, a network card, impairments, flow control or an ACK filter.
+    /// Whether arrivals take the slow path: no buffer, a network card, impairments, flow control or an ACK filter.
     special: bool,
     is_traced: bool,
     bufferless: bool,
-    /// No arrival starts anything: a transmission is under way, the card's ring is full, or flow control has stopped the link.
+    /// Whether an arrival cannot start a transmission: one is in progress, the card's ring is full, or the link is
+    /// paused.
     busy: bool,
-    /// When [`Link::event`] is due.
+    /// Time of the next [`Link::event`].
     due: Time,
-    /// The packet in transmission, unless it was handed over at its start.
+    /// The packet in transmission, unless it was handed over at the start of its transmission.
     service: Option<Service>,
     delay: Span,
     last_out: Time,
-    /// Hand packets over when their transmission starts, with its end, instead of at its end.
+    /// Whether packets are handed over at the start of their transmission, with its end, instead of at its end.
     early: bool,
-    /// Measure the queue too, not only what leaves it.
+    /// Whether the queue is measured, not only departures.
     detail: bool,
     run_end: Time,
-    /// The discipline's line.
+    /// The configuration of the discipline.
     spec: Box<Spec>,
-    /// Packets that were dropped, netem's included.
+    /// Number of dropped packets, including those lost in netem.
     dropped: u64,
-    /// The counters when the present discipline replaced another.
+    /// The counters at the time when the present discipline replaced another.
     before: Common,
 }
 
-/// A discipline's changes during a run.
+/// Changes of a discipline during a run.
 struct Course {
     /// The present discipline and its link, from which it is rebuilt after a flush.
     present: Spec,
     context: Context,
-    /// The changes that are still to come.
+    /// The remaining changes.
     to_come: std::vec::IntoIter<QdiscChange>,
-    /// A fall of the rate throws away what waits.
+    /// Whether a decrease of the rate flushes the queue.
     flush: bool,
-    /// Packets and bytes that changes dropped and Linux counts as sent.
+    /// Packets and bytes that changes dropped and that Linux counts as sent.
     sent: (u64, u64),
-    /// Packets that changes dropped and Linux does not count as drops.
+    /// Packets that changes dropped and that Linux does not count as drops.
     uncounted: u64,
 }
 
 impl Course {
-    /// `None` if the discipline never changes.
+    /// Returns `None` if the discipline never changes.
     fn new(link: &scenario::Link, context: Context) -> Option<Box<Course>> {
         let to_come: Vec<QdiscChange> = link.changes.iter().map(|(_, change)| change.clone()).collect();
         let (present, flush) = (link.qdisc.clone(), link.flush);
@@ -113,8 +114,8 @@ impl Course {
         })
     }
 
-    /// Counts the packets that a change dropped. If `requeued` is set, the first of them waited for the device: it was counted as
-    /// sent when it bypassed the discipline.
+    /// Counts the packets that a change dropped. If `requeued` is set, the first of them waited for the device, and was
+    /// counted as sent when it bypassed the discipline.
     fn count(&mut self, given: Given, requeued: bool, drops: &[(Packet, DropReason)]) {
         let drops = drops.iter().filter(|(_, reason)| *reason == DropReason::Overlimit);
         for (place, (packet, _)) in drops.enumerate() {
@@ -133,16 +134,16 @@ struct Service {
     start: Time,
 }
 
-/// What moves packets out of the queue.
+/// The mechanism that takes packets from the queue.
 enum Server {
-    /// A rate, perhaps changed by steps.
+    /// A rate, which may change in steps.
     Rate { rate: Rate, cache: (u16, Span) },
-    /// Delivery opportunities.
+    /// The delivery opportunities of a trace.
     Trace(Opportunities),
 }
 
 impl Server {
-    /// How long `wire` bytes occupy the link.
+    /// Returns the transmission time of `wire` bytes.
     #[inline]
     fn serialise(&mut self, wire: u16) -> Span {
         match self {
@@ -158,7 +159,7 @@ impl Server {
 }
 
 impl Link {
-    /// The link number `index` of the scenario, at time zero.
+    /// Creates link number `index` of the scenario, at time zero.
     pub fn new(index: usize, link: &scenario::Link, setup: &Setup, options: &Options) -> Link {
         let (rate, server) = match &link.rate {
             Capacity::Steps(steps) => {
@@ -213,30 +214,30 @@ impl Link {
         }
     }
 
-    /// When [`Link::event`] is due.
+    /// Time of the next [`Link::event`].
     #[inline]
     pub fn next_event(&self) -> Time {
         self.due
     }
 
-    /// Fetches about so many packets, which are likely to be transmitted after the next so many.
+    /// Prefetches packets that will probably be transmitted next: about `packets` of them, after the next `packets`.
     pub fn warm(&self, packets: usize) {
         self.qdisc.ahead(packets, &Processor, |packet| packet.warm(&Processor));
     }
 
-    /// Whether a transmission is under way, so that no arrival starts one.
+    /// Whether an arrival cannot start a transmission.
     #[inline(always)]
     pub fn is_busy(&self) -> bool {
         self.busy
     }
 
-    /// From now on packets are handed over at the start of their transmission, if its end is certain then.
+    /// From now on, packets are handed over at the start of their transmission if its end is certain by then.
     pub fn hand_over_early(&mut self, link: &scenario::Link) {
         let steady = link.delay.len() == 1 && self.card.is_none() && self.wire.is_none() && self.pause.is_none();
         self.early = steady && matches!(&link.rate, Capacity::Steps(steps) if steps.len() == 1);
     }
 
-    /// A packet arrives at the queue. Whether the link is idle and wants a [`Link::event`] at once.
+    /// Handles an arrival at the queue. Returns whether the link is idle and needs a [`Link::event`] at once.
     #[inline(always)]
     pub fn arrive(&mut self, now: Time, packet: &mut Packet) -> bool {
         packet.enter(self.overhead as u16);
@@ -253,12 +254,12 @@ impl Link {
         !self.busy && !self.is_traced
     }
 
-    /// The same where more is to be looked at.
+    /// The slow path of [`Link::arrive`].
     #[inline(never)]
     fn arrive_in_full(&mut self, now: Time, packet: &Packet) -> bool {
         self.enter_server();
         let mut starts = false;
-        // A transmission that ends now is in nobody's way: its event is still to come and takes this packet.
+        // A transmission that ends now is no obstacle: its event is still to come and takes this packet.
         if self.bufferless && self.busy && self.due > now {
             self.drops.push((*packet, DropReason::Busy));
         } else {
@@ -278,7 +279,7 @@ impl Link {
         starts
     }
 
-    /// Packets with these numbers arrive at the queue at once, each made from the first; the link is busy.
+    /// Handles the arrival of several packets at once, each built from `packet` and a number. The link is busy.
     #[inline(always)]
     pub fn arrive_in_run(
         &mut self,
@@ -294,7 +295,7 @@ impl Link {
             return;
         }
         let mut numbers = numbers;
-        // Only the first can pass the discipline.
+        // Only the first packet can bypass the discipline.
         if self.qdisc.packets() == 0
             && let Some(first) = numbers.next()
         {
@@ -305,14 +306,15 @@ impl Link {
         self.qdisc.enqueue_all(now, numbers.map(|number| make(packet, number)), &mut self.drops);
     }
 
-    /// The end of a transmission, a delivery opportunity, the discipline's own time, or an arrival at an idle link. Puts what
-    /// is handed over into `packet`, and gives the time when it reaches the far end: never before one that left earlier.
+    /// Handles the end of a transmission, a delivery opportunity, an event of the discipline, or an arrival at an idle
+    /// link. Stores the packet that is handed over in `packet` and returns the time at which it reaches the far end,
+    /// which is never earlier than that of a packet sent before.
     #[inline(always)]
     pub fn event(&mut self, now: Time, packet: &mut Packet) -> Option<Time> {
         if self.early {
             let end = self.start(now, packet)?;
             self.sent(packet, now, end);
-            // The delay is constant: nothing is overtaken.
+            // The delay is constant, so that packets cannot overtake.
             return Some(end + self.delay);
         }
         *packet = self.event_in_full(now)?;
@@ -320,7 +322,7 @@ impl Link {
         Some(self.last_out)
     }
 
-    /// The same where packets are handed over at the end of their transmission.
+    /// Handles an event if packets are handed over at the end of their transmission.
     #[inline(never)]
     fn event_in_full(&mut self, now: Time) -> Option<Packet> {
         let left = if self.wire.is_some() { self.wire_event(now) } else { self.server_event(now) };
@@ -328,7 +330,7 @@ impl Link {
         left
     }
 
-    /// What the link itself does, and what leaves it.
+    /// Handles an event of the link itself and returns the packet that leaves it.
     fn server_event(&mut self, now: Time) -> Option<Packet> {
         if self.card.is_some() {
             return self.card_event(now);
@@ -352,7 +354,7 @@ impl Link {
         done.map(|service| service.packet)
     }
 
-    /// The rate, the delay or the discipline changes; [`Link::drops`] may have packets then.
+    /// Changes the rate, the delay or the discipline. The change may add packets to [`Link::drops`].
     pub fn change(&mut self, now: Time, change: Change) {
         match change {
             Change::Rate(rate) => {
@@ -361,12 +363,12 @@ impl Link {
                 }
             }
             Change::Qdisc => self.change_qdisc(now),
-            // What is already under way keeps its time.
+            // Packets in flight keep their arrival times.
             Change::Delay(delay) => self.delay = delay,
         }
     }
 
-    /// The rate changes; the packet in transmission goes on with what is left of it. Whether the link is slower now.
+    /// Changes the rate. A packet in transmission continues at the new rate. Returns whether the link is slower now.
     fn set_rate(&mut self, now: Time, new: Rate) -> bool {
         self.enter_server();
         let mut falls = false;
@@ -386,8 +388,8 @@ impl Link {
         falls
     }
 
-    /// Makes the next change: other parameters, or another discipline. A packet that is held back keeps its time of
-    /// release: in Linux, too, a change does not rearm the watchdog.
+    /// Makes the next change: new parameters, or another discipline. A packet that is held back keeps its release time:
+    /// in Linux, too, a change does not re-arm the watchdog.
     fn change_qdisc(&mut self, now: Time) {
         let Some(course) = &mut self.course else { return };
         match course.to_come.next() {
@@ -414,7 +416,8 @@ impl Link {
                 *self.spec = spec.clone();
                 course.present = spec;
                 self.begin_anew(now);
-                // Its counters start at zero; the old one's packets are not counted as its drops.
+                // The counters of a new discipline start at zero; the packets of the old one are not counted as its
+                // drops.
                 self.before = self.counted();
             }
             None => {}
@@ -425,7 +428,7 @@ impl Link {
     fn begin_anew(&mut self, now: Time) {
         let Some(Course { present: spec, context, .. }) = self.course.as_deref() else { return };
         let mut old = std::mem::replace(&mut self.qdisc, spec.build(context));
-        // What it holds back it gives in its own time, of which nothing but this depends any more.
+        // The old discipline releases packets that it holds back at its own times, which affect nothing but this loop.
         let (mut at, mut gone) = (now, Vec::new());
         gone.extend(self.requeued.take().map(|packet| (packet, DropReason::Overlimit)));
         while old.packets() > 0 && at < Time::NEVER {
@@ -436,7 +439,7 @@ impl Link {
         }
         assert_eq!(old.packets(), 0, "{spec}: what it holds it gives in the end");
         self.drops.extend(gone.into_iter().map(|(mut packet, _)| {
-            // Nor is what was decided about it on its way out.
+            // Marks that the old discipline sets on the way out are discarded too.
             packet.set_ecn(packet.ecn_in());
             (packet, DropReason::Overlimit)
         }));
@@ -454,7 +457,7 @@ impl Link {
         self.watch(now);
     }
 
-    /// Measures and gives back what the discipline dropped at `now`, one packet a call.
+    /// Returns the next packet that the discipline dropped at `now`, after recording the drop.
     #[cold]
     #[inline(never)]
     pub fn take_drop(&mut self, now: Time) -> Option<Packet> {
@@ -472,7 +475,7 @@ impl Link {
         Some(packet)
     }
 
-    /// The meter's report and the per-packet records (their entries still to be filled in).
+    /// Returns the meter's report and the per-packet records, whose entries are filled in later.
     pub fn finish(self) -> (LinkReport, Vec<PacketRecord>) {
         let stats = stats::of(&self.spec, &self.qdisc, self.counted().since(self.before));
         let mut report = finish(self.meter, self.detail);
@@ -486,10 +489,10 @@ impl Link {
         (report, self.records.unwrap_or_default())
     }
 
-    /// Packets that left the queue, and drops there, since the start of the run.
+    /// Returns the packets that left the queue, and the drops, since the start of the run.
     fn counted(&self) -> Common {
         let reported = self.meter.sent_so_far();
-        // Packets that have left the discipline, but are reported to the meter only when their transmission ends.
+        // Packets that have left the discipline are reported to the meter only at the end of their transmission.
         let under_way = match (&self.card, &self.service) {
             (Some(card), _) => card.unsent(),
             (None, Some(service)) => (1, u64::from(service.packet.wire())),
@@ -498,14 +501,14 @@ impl Link {
         let lost = self.wire.as_ref().map_or(0, |wire| wire.lost);
         let (given, uncounted) = self.course.as_ref().map_or(((0, 0), 0), |course| (course.sent, course.uncounted));
         let drops = self.dropped + (self.drops.len() - self.taken) as u64 - lost - uncounted;
-        // Linux counts a packet that waits before the device as queued, and as sent since it bypassed the discipline.
+        // Linux counts a packet that waits for the device as queued, and also as sent since it bypassed the discipline.
         let (qlen, backlog) = self.requeued.map_or((0, 0), |packet| (1, u64::from(packet.wire())));
         let (packets, bytes) =
             (reported.0 + under_way.0 + given.0 + qlen, reported.1 + under_way.1 + given.1 + backlog);
         Common { packets, bytes, drops, qlen, backlog, overlimits: 0, requeues: self.requeues }
     }
 
-    /// Packets before the link, the one in transmission not counted.
+    /// Number of packets that wait for the link, without the one in transmission.
     #[inline]
     fn waiting(&self) -> usize {
         let before = self.qdisc.packets() + usize::from(self.requeued.is_some());
@@ -517,7 +520,8 @@ impl Link {
         self.qdisc.is_full(MTU + self.overhead)
     }
 
-    /// Takes the next packet from the discipline; the link must not be transmitting. Gives the end of its transmission.
+    /// Takes the next packet from the discipline and returns the end of its transmission. The link must not be
+    /// transmitting.
     #[inline(always)]
     fn start(&mut self, now: Time, packet: &mut Packet) -> Option<Time> {
         if self.requeued.is_some() {
@@ -535,13 +539,13 @@ impl Link {
         Some(end)
     }
 
-    /// The meter is told that a transmission begins.
+    /// Reports the start of a transmission to the meter.
     #[inline(always)]
     fn begins(&mut self, now: Time, packet: &Packet) {
         self.meter.dequeued(now, now.since(packet.time), self.waiting(), self.is_full());
     }
 
-    /// Nothing to send.
+    /// Handles an empty queue, or one whose packets are all held back.
     #[inline]
     fn idle(&mut self, now: Time) {
         self.busy = false;
@@ -549,12 +553,12 @@ impl Link {
         match self.qdisc.packets() {
             _ if !self.detail => {}
             0 => self.meter.emptied(now),
-            // Held back, perhaps fewer than before.
+            // All packets are held back; there may be fewer than before.
             packets => self.meter.enqueued(now, packets, self.is_full()),
         }
     }
 
-    /// A transmission ends at `end`, now or later.
+    /// Records a transmission from `start` to `end`, which may be in the future.
     #[inline(always)]
     fn sent(&mut self, packet: &mut Packet, start: Time, end: Time) {
         let marked = packet.is_marked();
@@ -567,7 +571,7 @@ impl Link {
         }
     }
 
-    /// Keeps a record of a packet sent.
+    /// Keeps a record of a sent packet.
     #[cold]
     #[inline(never)]
     fn keep(&mut self, packet: &Packet, start: Time, end: Time) {
@@ -579,13 +583,13 @@ impl Link {
     }
 }
 
-/// When a transmission ends that was to end at `end`, if the rate changes now.
+/// Returns the new end of a transmission that was to end at `end`, if the rate changes now.
 fn stretched(now: Time, end: Time, old: Rate, new: Rate) -> Time {
     let bits_left = u128::from(end.since(now).0) * u128::from(old.0);
     now + Span(bits_left.div_ceil(u128::from(new.0)) as u64)
 }
 
-/// The meter's report; without detail nothing is known of the queue.
+/// Returns the meter's report, without the measures of the queue unless `detail` is set.
 pub fn finish(meter: LinkMeter, detail: bool) -> LinkReport {
     let mut report = meter.finish();
     if !detail {
@@ -596,7 +600,7 @@ pub fn finish(meter: LinkMeter, detail: bool) -> LinkReport {
     report
 }
 
-/// A packet's record; its entry is filled in at the end of the run.
+/// Returns a packet's record. Its entry is filled in at the end of the run.
 #[cold]
 #[inline(never)]
 pub fn record(link: u16, packet: Packet, start: Time, end: Time, fate: Fate) -> PacketRecord {

@@ -1,4 +1,4 @@
-//! The simulator's packet: 40 bytes, copied by value from line to queue to line.
+//! The simulator's packet: 40 bytes, copied by value between lines and queues.
 
 use sojourn_core::cache::Cache;
 use sojourn_core::packet::{Ecn, Packet as Queued, Segment};
@@ -8,62 +8,64 @@ pub use sojourn_model::records::Kind;
 
 use crate::flow_hash::hosts;
 
-/// A packet on its way, as five words: copying it is five loads and five stores. (Smaller fields of their own would be
-/// copied one by one, and an enum among them would lend its spare values to `Option<Packet>`, whose copies are then made
-/// in overlapping pieces, and those stall.)
+/// A packet, stored in five words so that copying takes five loads and five stores. (Smaller separate fields would be
+/// copied one by one. An enum field would give `Option<Packet>` a niche, and such options are copied in overlapping
+/// pieces, which stalls.)
 #[derive(Clone, Copy, Default, Debug)]
 #[repr(C)]
 pub struct Packet {
-    /// Connection; number.
+    /// Connection and sequence number.
     who: u64,
-    /// The two stamps.
+    /// The two timestamps.
     stamps: u64,
-    /// From the lowest bits on: flow hash (32), DSCP (6), place of the SACK blocks (26).
+    /// From the lowest bits on: flow hash (32), DSCP (6), slot of the SACK blocks (26).
     tags: u64,
-    /// From the lowest bits on: length on the link (16), ECN and flags (8), kind (8), IP length (16), lane (16).
+    /// From the lowest bits on: length on the link (16), ECN field and flags (8), kind (8), IP length (16), lane (16).
     form: u64,
-    /// On a line: when it reaches the next station. In a queue: when it arrived there. (The last, since it changes at every station:
-    /// words are copied in pairs but for the last, and a pair of which one word was just written must first be all in the cache.)
+    /// On a line: time of arrival at the next station. In a queue: time of arrival there. (This field is last because
+    /// it changes at every station: words are copied in pairs except for the last one, and a pair with a recently
+    /// written word stalls until the store completes.)
     pub time: Time,
 }
 
-/// What a packet is made of.
+/// The fields of a packet.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Parts {
-    /// When it reaches the next station, or is sent.
+    /// Time of arrival at the next station, or time of sending.
     pub time: Time,
-    /// The connection, an index that is never used twice in a run.
+    /// The connection. Indices are not reused within a run.
     pub conn: u32,
-    /// Data: the segment. ACK: the next segment expected. Ping: its number.
+    /// Data: number of the segment. ACK: number of the next expected segment. Ping: its sequence number.
     pub seq: u32,
-    /// Data: when it was sent, in µs modulo 2^32. ACK: the echo of the earliest segment acknowledged.
+    /// Data: time of sending, in µs modulo 2^32. ACK: timestamp echo of the earliest segment that it acknowledges.
     pub ts: u32,
-    /// ACK: the echo of the segment that triggered it. Data: the RTT that the sender knows, in µs.
+    /// ACK: timestamp echo of the segment that triggered it. Data: the RTT known to the sender, in µs.
     pub ts_last: u32,
-    /// The flow hash, the same in both directions.
+    /// Flow hash, equal in both directions.
     pub hash: u32,
-    /// The differentiated services code point.
+    /// Differentiated services code point.
     pub dscp: u8,
-    /// ACK: where what it says beside its header is kept, 0 for nothing; below 2^25, and [`BLOCKS`] if it has SACK blocks.
+    /// ACK: slot in which information beyond its header is kept, or 0; below 2^25, plus [`BLOCKS`] if it has SACK
+    /// blocks.
     pub sack: u32,
     /// ECN field now (bits 0–1) and on arrival at the queue (bits 2–3), and the flags below.
     pub bits: u8,
-    /// What it carries: a [`Kind`] as its number.
+    /// The kind of the packet, as the number of a [`Kind`].
     pub kind: u8,
     /// IP length in bytes.
     pub bytes: u16,
-    /// The lane (class and direction) that it travels on.
+    /// The lane (class and direction) of the packet.
     pub lane: u16,
 }
 
-/// Of a place in which an ACK's SACK blocks are, and not its window alone.
+/// Flag of a slot that has SACK blocks, not only the ACK's window.
 pub const BLOCKS: u32 = 1 << 25;
-/// In the place of those, of a segment without payload that is a FIN.
+/// Value instead of a slot for a segment without payload that is a FIN.
 const FIN: u32 = 1;
-/// Places in `tags`.
+/// Bit positions in `tags`.
 const DSCP: u32 = 32;
 const SACK: u32 = 38;
-/// Places in `form`.
+/// Bit positions in `form`.
 const BITS: u32 = 16;
 const KIND: u32 = 24;
 const BYTES: u32 = 32;
@@ -86,7 +88,7 @@ impl From<Parts> for Packet {
 
 /// First transmission of payload.
 pub const DATA: u8 = Kind::Data as u8;
-/// Payload sent again.
+/// Retransmitted payload.
 pub const RETRANSMIT: u8 = Kind::Retransmit as u8;
 /// A pure ACK.
 pub const ACK: u8 = Kind::Ack as u8;
@@ -101,21 +103,21 @@ pub const OPENING: u8 = DATAGRAM + 1;
 /// The FIN of a data receiver.
 pub const CLOSING: u8 = OPENING + 1;
 
-/// An ACK's three bits AE, CWR and ECE; the flags below are those of other packets.
+/// Bit position of an ACK's bits AE, CWR and ECE; the flags below apply to other packets.
 const ACE: u32 = 4;
-/// Data: congestion window reduced (RFC 3168 §6.1.2).
+/// Data: CWR (RFC 3168 §6.1.2).
 pub const CWR: u8 = 1 << 4;
 /// Data: PSH.
 pub const PSH: u8 = 1 << 5;
-/// Not data: a SYN-ACK, the reply to a ping.
+/// Not data: SYN-ACK, or reply to a ping.
 pub const REPLY: u8 = 1 << 5;
 /// A full segment.
 pub const FULL: u8 = 1 << 6;
-/// There are two of it: an impairment made a copy.
+/// The packet exists twice: an impairment duplicated it.
 pub const TWIN: u8 = 1 << 7;
 
 impl Packet {
-    /// Fetches it, where it lies across two lines too.
+    /// Prefetches the packet, which may span two cache lines.
     #[inline(always)]
     pub fn warm(&self, cache: &impl Cache) {
         cache.fetch(self);
@@ -128,51 +130,53 @@ impl Packet {
         self.who as u32
     }
 
-    /// Data: the segment. ACK: the next segment expected. Ping: its number.
+    /// Data: number of the segment. ACK: number of the next expected segment. Ping: its sequence number.
     #[inline(always)]
     pub fn seq(&self) -> u32 {
         (self.who >> 32) as u32
     }
 
-    /// The same packet at another time.
+    /// Returns the packet with another time.
     #[inline(always)]
     pub fn at(self, time: Time) -> Packet {
         Packet { time, ..self }
     }
 
-    /// The same packet, sent at this time.
+    /// Returns the packet with this time of sending.
     #[inline(always)]
     pub fn sent_at(self, now: Time) -> Packet {
         Packet { time: now, stamps: self.stamps >> 32 << 32 | u64::from(stamp(now)), ..self }
     }
 
-    /// This segment, telling the RTT that its sender knows, or (to a receiver that tunes its window) the part of it until this
-    /// leaves: since the ACK left that its sender heard last. It stands where an ACK has the second stamp.
+    /// Returns the segment with an RTT: the one that its sender knows or, for a receiver that tunes its window, the
+    /// part of it up to now, since the departure of the last ACK that the sender received. It is stored in place of an
+    /// ACK's second timestamp.
     pub fn telling(self, rtt: Span) -> Packet {
         let us = (rtt.0 / 1000).clamp(1, u64::from(u32::MAX));
         Packet { stamps: us << 32 | self.stamps & u64::from(u32::MAX), ..self }
     }
 
-    /// About the RTT that this ACK will show when it arrives: with blocks mostly that of the segment which triggered it.
+    /// Estimates the RTT sample that this ACK will give on arrival. With SACK blocks, it is mostly that of the segment
+    /// that triggered the ACK.
     #[inline(always)]
     pub fn shows_rtt(&self) -> Span {
         let ts = if self.has_blocks() { self.ts_last() } else { self.ts() };
         since(self.time, ts)
     }
 
-    /// What this segment tells of the RTT, in µs; 0: nothing.
+    /// The RTT that this segment carries, in µs; 0 if none.
     #[inline(always)]
     pub fn rtt_us(&self) -> u32 {
         (self.stamps >> 32) as u32
     }
 
-    /// How long ago it was sent, in µs; negative if it is stamped with a time to come.
+    /// Time since the packet was sent, in µs; negative if its timestamp is in the future.
     #[inline]
     pub fn age_us(&self, now: Time) -> i32 {
         stamp(now).wrapping_sub(self.ts()) as i32
     }
 
-    /// What this ACK says, but for the receiver's window.
+    /// Returns the content of this ACK, except for the receiver's window.
     #[inline(always)]
     pub fn ack(&self) -> Ack {
         let ace = self.bits() >> ACE & 7;
@@ -185,69 +189,69 @@ impl Packet {
         self.sack() & BLOCKS != 0
     }
 
-    /// Whether it is an ACK without SACK blocks and a window of its own.
+    /// Whether it is an ACK that has neither SACK blocks nor a window.
     #[inline(always)]
     pub fn is_plain_ack(&self) -> bool {
         self.code() == ACK && self.sack() == 0
     }
 
-    /// This ACK with what it says.
+    /// Returns the ACK with this content.
     #[inline(always)]
     pub fn acknowledging(self, now: Time, ack: &Ack) -> Packet {
         let stamps = u64::from(ack.ts_first) | u64::from(ack.ts_last) << 32;
         Packet { time: now, stamps, form: self.form | u64::from(ack.ace) << (BITS + ACE), ..self }.numbered(ack.cum)
     }
 
-    /// This ACK with what is kept at `place`; blocks make it longer by `bytes`.
+    /// Returns the ACK with a slot for further information; SACK blocks add `bytes` to its length.
     pub fn with_blocks(self, place: u32, bytes: u16) -> Packet {
         debug_assert!(place < 1 << (64 - SACK), "too many SACK blocks under way");
         Packet { tags: self.tags | u64::from(place) << SACK, form: self.form + (u64::from(bytes) << BYTES), ..self }
     }
 
-    /// The same packet with another length, other bits and of another kind.
+    /// Returns the packet with another length, other flags and of another kind.
     #[inline(always)]
     pub fn formed(self, bytes: u16, bits: u8, kind: u8) -> Packet {
         let flags = u64::from(bits) << BITS | u64::from(kind) << KIND;
         Packet { form: self.form >> LANE << LANE | flags | u64::from(bytes) << BYTES, ..self }
     }
 
-    /// This segment with PSH, if it is to have it.
+    /// Returns the segment with PSH if `push` is set.
     #[inline(always)]
     pub fn pushed(self, push: bool) -> Packet {
         Packet { form: self.form | u64::from(push) << (BITS + PSH.trailing_zeros()), ..self }
     }
 
-    /// The same packet with another number.
+    /// Returns the packet with another sequence number.
     #[inline(always)]
     pub fn numbered(self, seq: u32) -> Packet {
         Packet { who: u64::from(self.conn()) | u64::from(seq) << 32, ..self }
     }
 
-    /// Data: when it was sent, in µs modulo 2^32. ACK: the echo of the earliest segment acknowledged.
+    /// Data: time of sending, in µs modulo 2^32. ACK: timestamp echo of the earliest segment that it acknowledges.
     #[inline(always)]
     pub fn ts(&self) -> u32 {
         self.stamps as u32
     }
 
-    /// ACK: the echo of the segment that triggered it.
+    /// ACK: timestamp echo of the segment that triggered it.
     #[inline(always)]
     pub fn ts_last(&self) -> u32 {
         (self.stamps >> 32) as u32
     }
 
-    /// ACK: where what it says beside its header is kept, 0 for nothing.
+    /// ACK: slot in which information beyond its header is kept, or 0.
     #[inline(always)]
     pub fn sack(&self) -> u32 {
         (self.tags >> SACK) as u32
     }
 
-    /// ACK: the index at which its SACK blocks or other options are kept, without the flag for blocks.
+    /// ACK: slot in which its SACK blocks or other options are kept, without the flag for blocks.
     #[inline(always)]
     pub fn place(&self) -> u32 {
         self.sack() & !BLOCKS
     }
 
-    /// Length in bytes as the current link counts it.
+    /// Length in bytes, as the current link counts it.
     #[inline(always)]
     pub fn wire(&self) -> u16 {
         self.form as u16
@@ -259,7 +263,7 @@ impl Packet {
         (self.form >> BYTES) as u16
     }
 
-    /// The lane that it travels on.
+    /// The lane of the packet.
     #[inline(always)]
     pub fn lane(&self) -> usize {
         (self.form >> LANE) as usize
@@ -270,23 +274,23 @@ impl Packet {
         (self.form >> BITS) as u8
     }
 
-    /// What it carries, as its number.
+    /// The kind of the packet, as its number.
     #[inline(always)]
     pub fn code(&self) -> u8 {
         (self.form >> KIND) as u8
     }
 
-    /// A datagram sent at this time: that stands where other packets have their two stamps.
+    /// Returns a datagram with this time of sending, which is stored in place of the two timestamps.
     pub fn stamped(self, now: Time) -> Packet {
         Packet { time: now, stamps: now.0, ..self }
     }
 
-    /// When this datagram was sent.
+    /// The time at which this datagram was sent.
     pub fn sent(&self) -> Time {
         Time(self.stamps)
     }
 
-    /// What it carries.
+    /// The kind of the packet.
     #[inline]
     pub fn kind(&self) -> Kind {
         match self.code() {
@@ -300,50 +304,51 @@ impl Packet {
         }
     }
 
-    /// The answer to a SYN or an echo request that has arrived: the same packet on the way back, with the time when it leaves.
+    /// Returns the reply to an arrived SYN or echo request: the packet in the other direction, with its time of
+    /// departure.
     pub fn returned(self) -> Packet {
         let turned = Packet { form: (self.form ^ 1 << LANE) | u64::from(REPLY) << BITS, ..self };
         turned.left_at(stamp(self.time))
     }
 
-    /// This answer again, at another time; or as if it had left at one.
+    /// Returns the reply with another time of departure.
     pub fn left_at(self, left: u32) -> Packet {
         Packet { stamps: u64::from(self.ts()) | u64::from(left) << 32, ..self }
     }
 
-    /// The last ACK of a handshake, which tells what this full segment of who opens the connection does.
+    /// Returns the last ACK of a handshake. It carries the parameters of this full segment of the opener.
     pub fn opening(self, bytes: u16, ecn: Ecn) -> Packet {
         self.formed(bytes, Packet::sent_with(ecn), OPENING).numbered(0)
     }
 
-    /// This ACK with a FIN: of a data receiver that has got all.
+    /// Returns the ACK with a FIN, of a data receiver that has received everything.
     pub fn closing(self) -> Packet {
         Packet { form: self.form & !(0xff << KIND) | u64::from(CLOSING) << KIND, ..self }
     }
 
-    /// This segment without payload: the FIN of a data sender.
+    /// Returns the segment as a FIN without payload, of a data sender.
     pub fn finishing(self) -> Packet {
         Packet { tags: self.tags | u64::from(FIN) << SACK, ..self }
     }
 
-    /// Whether this segment is a FIN.
+    /// Whether the segment is a FIN.
     #[inline(always)]
     pub fn is_finishing(&self) -> bool {
         self.sack() == FIN
     }
 
-    /// How long this answer has been on its way.
+    /// Time for which this reply has been in flight.
     pub fn way(&self, now: Time) -> Span {
         since(now, self.ts_last())
     }
 
-    /// The ECN field on arrival at the current queue.
+    /// ECN field on arrival at the current queue.
     #[inline]
     pub fn ecn_in(&self) -> Ecn {
         Ecn::from_bits(self.bits() >> 2)
     }
 
-    /// Whether it is an ACK and nothing else.
+    /// Whether it is a pure ACK.
     #[inline(always)]
     pub fn is_ack(&self) -> bool {
         self.code() == ACK
@@ -355,30 +360,30 @@ impl Packet {
         self.code() <= RETRANSMIT
     }
 
-    /// The packet enters a queue: counts its length there.
+    /// Sets the length on the link when the packet enters a queue.
     #[inline(always)]
     pub fn enter(&mut self, overhead: u16) {
         self.form = (self.form & !0xffff) | u64::from(self.ip_bytes() + overhead);
     }
 
-    /// The ECN field with which the packet is sent, and so arrives at the first queue.
+    /// Flags of a packet that is sent with this ECN field, which is also the one on arrival at the first queue.
     #[inline]
     pub const fn sent_with(ecn: Ecn) -> u8 {
         ecn as u8 * 0b0101
     }
 
-    /// The same packet, not ECN-capable.
+    /// Returns the packet as not ECN-capable.
     pub fn without_ecn(self) -> Packet {
         Packet { form: self.form & !(0b1111 << BITS), ..self }
     }
 
-    /// The packet leaves the queue that marked it: it arrives at the next one with CE.
+    /// Handles the departure of a marked packet: it arrives at the next queue with CE.
     #[inline]
     pub fn pass_on(&mut self) {
         self.form |= 0b1100 << BITS;
     }
 
-    /// Whether the packet carries a CE that it did not have on arrival.
+    /// Whether the packet has a CE that was not there on arrival.
     #[inline(always)]
     pub fn is_marked(&self) -> bool {
         self.bits() & 0b11 == 0b11 && self.came_without_ce()
@@ -389,13 +394,13 @@ impl Packet {
         self.bits() & 0b1100 != 0b1100
     }
 
-    /// Whether the flag is set.
+    /// Whether a flag is set.
     #[inline(always)]
     pub fn has(&self, flag: u8) -> bool {
         self.bits() & flag != 0
     }
 
-    /// Whether the packet ends at the data receiver (else at the data sender).
+    /// Whether the packet's destination is the data receiver; otherwise it is the data sender.
     #[inline(always)]
     pub fn is_for_receiver(&self) -> bool {
         self.is_data() || !(matches!(self.code(), ACK | CLOSING) || self.has(REPLY))
@@ -439,12 +444,13 @@ impl Queued for Packet {
     fn opens(&self) -> bool {
         self.code() == SYN
     }
-    /// Those of the row, whichever way the packet goes; of a user's flow, the user and the host at the other end.
+    /// The hosts of the flow, independent of the packet's direction; for a user's flow, the user and the other host.
     fn hosts(&self) -> (u32, u32) {
         hosts(self.flow_hash(), self.lane() % 2 == 1)
     }
-    /// Numbers count segments. What SACK blocks say is not in the packet but with the hosts ([`crate::link`] looks it up): by itself an ACK
-    /// with some is not pure. An ACK with a FIN is neither filtered nor does it filter others.
+    /// Sequence numbers count segments. SACK blocks are not in the packet but with the hosts ([`crate::link`] looks
+    /// them up), so that an ACK with blocks is not pure by itself. An ACK with a FIN is not filtered, and does not
+    /// cause others to be filtered.
     fn segment(&self) -> Option<Segment> {
         if self.code() >= PING {
             return None;
@@ -461,7 +467,7 @@ impl Queued for Packet {
             ..Segment::default()
         })
     }
-    /// The two share their SACK blocks; a third would be one too many.
+    /// Both copies refer to the same SACK blocks. A third copy is not supported.
     fn doubles(&mut self) -> bool {
         let alone = !self.has(TWIN);
         self.form |= u64::from(TWIN) << BITS;
@@ -469,13 +475,13 @@ impl Queued for Packet {
     }
 }
 
-/// A moment as a TCP timestamp: µs modulo 2^32.
+/// Converts a time to a TCP timestamp: µs modulo 2^32.
 #[inline]
 pub fn stamp(now: Time) -> u32 {
     (now.0 / 1000) as u32
 }
 
-/// The time since that was stamped.
+/// Time elapsed since a timestamp.
 #[inline(always)]
 pub fn since(now: Time, stamped: u32) -> Span {
     Span::from_micros(u64::from(stamp(now).wrapping_sub(stamped)))

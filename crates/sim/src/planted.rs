@@ -1,29 +1,30 @@
-//! Faults that the tests plant in the fast engine's short cuts, to show that the comparison with the heap engine sees them.
+//! Faults that tests plant in the fast engine's short cuts, to show that the comparison with the heap engine detects
+//! them.
 
 /// A short cut that can be broken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// A closed-form departure is a nanosecond late.
     ClosedForm,
-    /// A host's own link is a nanosecond slow.
+    /// An access link is a nanosecond slow.
     Access,
     /// A receiver that runs ahead is a nanosecond late.
     Fused,
-    /// What has gathered for receivers waits until there is more of it, however early it is due.
+    /// Packets collected for receivers are delivered only when the batch is full, however early they are due.
     Gathered,
-    /// Delayed ACKs do not go before the packet that the receiver is run ahead for.
+    /// Delayed ACKs that precede the packet for which a receiver runs ahead are not sent first.
     DelayedAck,
-    /// On a shared line nobody overtakes.
+    /// Packets on a shared line do not overtake.
     Overtake,
-    /// A link, or the hosts, run further ahead than what comes to them is known.
+    /// A link, or the hosts, run ahead further than the lookahead allows.
     Ahead,
     /// A timer is not re-armed when its deadline moves earlier.
     LazyTimer,
-    /// Of equal times the later source goes first.
+    /// At equal times, the later source comes first.
     Tie,
-    /// A FIFO whose discipline changes is in closed form, and stays a FIFO with its limit.
+    /// A FIFO whose discipline changes is in closed form, and remains a FIFO with its limit.
     Discipline,
-    /// A FIFO that flow control could stop is in closed form, and never stops.
+    /// A FIFO that flow control could pause is in closed form, and is never paused.
     Pause,
 }
 
@@ -38,13 +39,13 @@ pub fn plant(fault: Option<Fault>) {
     PLANTED.set(fault);
 }
 
-/// Whether this fault is planted; never, outside tests.
+/// Whether this fault is planted; always false outside of tests.
 #[cfg(test)]
 pub fn planted(fault: Fault) -> bool {
     PLANTED.get() == Some(fault)
 }
 
-/// Whether this fault is planted; never, outside tests.
+/// Whether this fault is planted; always false outside of tests.
 #[cfg(not(test))]
 #[inline(always)]
 pub const fn planted(_: Fault) -> bool {

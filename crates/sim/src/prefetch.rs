@@ -1,8 +1,8 @@
-//! What will be read soon is fetched into the caches of the processor that runs this: x86 and aarch64; others are not asked.
+//! Software prefetch on the processor that runs the simulation: x86 and aarch64; no operation on others.
 
 use sojourn_core::cache::{Cache, LINE};
 
-/// The processor.
+/// The processor's caches.
 pub struct Processor;
 
 impl Cache for Processor {

@@ -1,4 +1,4 @@
-//! What only a real kernel can be asked for, and what is too much for the simulator, named before anything runs.
+//! Features of a scenario that the simulator does not support, reported before anything runs.
 
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::tcp::Cc;
@@ -6,7 +6,7 @@ use sojourn_model::scenario::Scenario;
 
 use crate::topology::{MOST_CLASSES, Topology};
 
-/// Why the simulator can't play the scenario; nothing if it can.
+/// Returns the reason why the simulator cannot run the scenario; `None` if it can.
 pub fn refusal(scenario: &Scenario) -> Option<String> {
     let link = |index: usize| {
         let linux = scenario.link(index).qdiscs().find(|spec| matches!(spec, Spec::Linux(_)))?;

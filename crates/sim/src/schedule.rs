@@ -1,81 +1,84 @@
-//! Which source of events is next: the minimum over a small array of times, ties to the lowest rank. What runs ahead of the
-//! clock has a schedule of its own, and on the clock's one place for all of it.
+//! Event scheduling: the minimum over a small array of times, with ties broken by the lowest rank. Each group that runs
+//! ahead of the clock has a schedule of its own, and a single entry in the clock's schedule.
 
 use sojourn_core::units::Time;
 
 use crate::planted::{Fault, planted};
 use crate::tournament::Tournament;
 
-/// Up to this many hot places are compared one by one; above it a tree is kept of all.
+/// Up to this many hot sources are compared linearly; with more, a tree holds all sources.
 const LINEAR: usize = 8;
-/// Most scenarios have two or four: those are compared without a look at the others.
+/// Most scenarios have two or four hot sources, for which shorter loops are used.
 const PAIR: usize = 2;
 const FEW: usize = 4;
-/// Without a tree there are no more places than this.
+/// Upper limit on the number of sources without a tree.
 const MOST: usize = 64;
-/// Ranks are below this.
+/// Upper limit on ranks.
 const RANKS: u64 = 1 << 17;
-/// Times from here on (39 hours; a run has 24 at most) are never.
+/// Times from here on count as never: 39 hours, while a run lasts 24 hours at most.
 const LATEST: u64 = u64::MAX / RANKS;
 
-/// The group of what keeps to the clock.
+/// The group of sources that follow the clock.
 pub const CLOCK: usize = 0;
 
-/// A source's place in the schedule of its group, with the rank of its next event.
+/// The position of a source in the schedule of its group, with the rank of its next event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     rank: usize,
-    /// Among the hot places of the clock; behind `COLD` among its others; behind a multiple of `GROUP` the same of a group.
+    /// Index among the hot sources of the clock; with an offset of `COLD`, among its other sources; with a multiple of
+    /// `GROUP`, likewise in a group.
     index: usize,
 }
 
-/// Hot places have smaller indices.
+/// Offset of cold sources.
 const COLD: usize = 1 << 32;
-/// Those of the clock have smaller indices.
+/// Offset between groups.
 const GROUP: usize = 1 << 40;
 
 impl Place {
-    /// The same place, for an event of this rank.
+    /// Returns the position for an event of another rank.
     #[inline(always)]
     pub fn of_rank(self, rank: usize) -> Place {
         Place { rank, ..self }
     }
 }
 
-/// The clock's schedule, and those of the groups that run ahead.
+/// The schedule of the clock, and those of the groups that run ahead.
 pub struct Schedules {
     clock: Schedule,
-    /// From the first group behind [`CLOCK`] on.
+    /// The schedules of the groups after [`CLOCK`].
     ahead: Vec<Ahead>,
 }
 
 /// The schedule of a group that runs ahead.
 struct Ahead {
     schedule: Schedule,
-    /// Its place on the clock, and for when the clock has it there: never later than its first event. Zero while it runs.
+    /// Its position in the clock's schedule, and its time there, which is never later than its first event. Zero while
+    /// the group runs.
     place: Place,
     next: Time,
 }
 
-/// The next time of each source. Hot ones move at every packet; of the others the first is kept.
+/// The time of the next event of each source. Hot sources change with every packet; of the others, only the minimum is
+/// kept.
 struct Schedule {
-    /// How many places of `few` are looked at; 0: the tree is.
+    /// Number of entries of `few` that are compared; 0 if the tree is used.
     width: usize,
-    /// Time and rank in one number: the least number is the least time, and of equal times the lowest rank.
+    /// Keys of time and rank. The smallest key has the smallest time and, at equal times, the lowest rank.
     few: [u64; LINEAR],
     cold: Vec<u64>,
     coldest: u64,
-    /// For more places: the same numbers, those of the cold ones last.
+    /// The tree: keys of all sources, cold ones last.
     many: Tournament<false>,
     hot: usize,
 }
 
-/// Hands out places.
+/// Assigns positions to sources.
 pub struct Places {
     groups: Vec<Room>,
 }
 
-/// How many places a group has.
+/// The number of positions in a group.
 #[derive(Clone, Default)]
 struct Room {
     hot: usize,
@@ -83,12 +86,12 @@ struct Room {
 }
 
 impl Places {
-    /// Of so many groups, the clock's among them.
+    /// Creates this many groups, including that of the clock.
     pub fn new(groups: usize) -> Places {
         Places { groups: vec![Room::default(); groups] }
     }
 
-    /// The place of one more source in a group.
+    /// Returns a position for a further source in a group.
     pub fn add(&mut self, group: usize, rank: usize, hot: bool) -> Place {
         let Room { hot: hots, cold } = &mut self.groups[group];
         let count = if hot { hots } else { cold };
@@ -96,7 +99,8 @@ impl Places {
         Place { rank, index: group * GROUP + *count - 1 + if hot { 0 } else { COLD } }
     }
 
-    /// Of sources that all wait for nothing yet. On the clock the groups behind it have ranks from this one on.
+    /// Returns the schedules, in which no source has an event yet. In the clock's schedule, the other groups have ranks
+    /// from `first` on.
     pub fn schedules(mut self, first: usize) -> Schedules {
         let places = (1..self.groups.len()).map(|group| self.add(CLOCK, first + group - 1, true));
         let places: Vec<Place> = places.collect();
@@ -109,11 +113,11 @@ impl Places {
 }
 
 impl Schedules {
-    /// The source at this place is next due at `time`.
+    /// Sets the time of a source's next event.
     #[inline(always)]
     pub fn set(&mut self, place: Place, time: Time) {
         let key = key(time, place.rank);
-        // As the clock's `set`, whose hot places are the commonest: one comparison says that it is one of them.
+        // Like `set` of the clock's schedule, whose hot sources are the most frequent: one comparison identifies them.
         if place.index < self.clock.width {
             self.clock.few[place.index & (LINEAR - 1)] = key;
             return;
@@ -128,24 +132,24 @@ impl Schedules {
         }
     }
 
-    /// The rank of what is due first on the clock, and when.
+    /// Returns the rank and the time of the clock's first event.
     #[inline(always)]
     pub fn first(&self) -> (usize, Time) {
         self.clock.first()
     }
 
-    /// The same in a group that runs ahead.
+    /// Returns the rank and the time of the first event in a group that runs ahead.
     #[inline(always)]
     pub fn first_of(&self, group: usize) -> (usize, Time) {
         self.ahead[group - 1].schedule.first()
     }
 
-    /// A group runs: the clock need not know what it does.
+    /// Starts a run of a group. The clock's schedule is not updated while it runs.
     pub fn begin(&mut self, group: usize) {
         self.ahead[group - 1].next = Time::ZERO;
     }
 
-    /// A group has run: it has its place on the clock by what is first now.
+    /// Ends a run of a group: its first event is entered in the clock's schedule.
     pub fn end(&mut self, group: usize) {
         let group = &mut self.ahead[group - 1];
         group.wakes(group.schedule.first().1, &mut self.clock);
@@ -153,7 +157,7 @@ impl Schedules {
 }
 
 impl Ahead {
-    /// The clock has its place at this time.
+    /// Sets the group's time in the clock's schedule.
     fn wakes(&mut self, time: Time, clock: &mut Schedule) {
         self.next = time;
         clock.set(self.place.index, key(time, self.place.rank));
@@ -211,13 +215,13 @@ impl Schedule {
     }
 }
 
-/// Time and rank in one number.
+/// Combines time and rank in one number.
 #[inline(always)]
 fn key(time: Time, rank: usize) -> u64 {
     (time.0.min(LATEST) * RANKS) | flipped(rank as u64)
 }
 
-/// The rank as the keys have it: as it is, unless a test turns ties round.
+/// The rank as it is used in keys: unchanged, unless a test reverses ties.
 #[inline(always)]
 fn flipped(rank: u64) -> u64 {
     if planted(Fault::Tie) { rank ^ (RANKS - 1) } else { rank }
@@ -234,7 +238,7 @@ mod tests {
         for (sources, hot_share) in
             [(1, 1), (2, 2), (4, 1), (7, 2), (8, 3), (9, 2), (16, 2), (17, 1), (30, 4), (100, 1), (100, 30)]
         {
-            // Each source has three ranks, taken in turn by its events.
+            // The events of each source have three ranks in turn.
             let mut places = Places::new(1);
             let places_of: Vec<Place> = (0..sources).map(|n| places.add(CLOCK, n, n % hot_share == 0)).collect();
             let mut schedule = places.schedules(sources);

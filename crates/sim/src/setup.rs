@@ -1,4 +1,4 @@
-//! What both engines begin and end with.
+//! The parts that both engines have in common: the setup of links and meters, and the output.
 
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Span, Time};
@@ -10,33 +10,33 @@ use crate::ends::Ends;
 use crate::hosts::Hosts;
 use crate::{Detail, Options, Output};
 
-/// What a link must know of the run.
+/// Parameters of a link that depend on the run.
 pub struct Setup {
-    /// For its meter.
+    /// Configuration of its meter.
     pub meter: LinkSetup,
-    /// For its discipline.
+    /// Seed of its discipline.
     pub seed: u64,
-    /// Ticks a second of the clock that its card's driver looks at.
+    /// Timer ticks per second of the clock that the card's driver reads.
     pub hz: u32,
-    /// How long the tick at time zero had lasted.
+    /// Age of the current tick at time zero.
     pub phase: Span,
-    /// The link before, if there is one, and the delay from here to it, from each time on.
+    /// The previous link, if there is one, and the delay to it from each time on.
     pub before: Option<(usize, Vec<(Time, Span)>)>,
-    /// Whether the link behind can stop this one.
+    /// Whether the next link can pause this one.
     pub can_be_stopped: bool,
 }
 
-/// The setup of a link.
+/// Returns the setup of a link.
 pub fn link(scenario: &Scenario, index: usize) -> Setup {
     let meter = link_setup(scenario, index);
     let seed = Rng::stream(scenario.seed, &format!("link {}", meter.name)).next_u64();
-    // What the other direction of the link before carries comes to where that link's queue stands.
+    // Frames in the other direction of the previous link arrive at its queue.
     let before = scenario.before(index).map(|before| (before, scenario.link(before ^ 1).delay.clone()));
     let can_be_stopped = scenario.can_be_stopped(index);
     Setup { meter, seed, hz: scenario.host.hz, phase: Span::ZERO, before, can_be_stopped }
 }
 
-/// A meter for each entry.
+/// Creates a meter for each entry of the workload.
 pub fn flows(scenario: &Scenario, options: &Options) -> Vec<FlowMeter> {
     flow_setups(scenario, options).map(|setup| FlowMeter::new(&setup)).collect()
 }
@@ -49,7 +49,7 @@ fn flow_setups(scenario: &Scenario, options: &Options) -> impl Iterator<Item = F
     })
 }
 
-/// What is left of a run.
+/// The state at the end of a run.
 pub struct Rest<'a> {
     /// The meters of the entries.
     pub flows: Vec<FlowMeter>,
@@ -57,12 +57,12 @@ pub struct Rest<'a> {
     pub ends: Ends,
     /// The senders.
     pub hosts: Hosts<'a>,
-    /// Events that the engine handled.
+    /// Number of events that the engine handled.
     pub events: u64,
 }
 
-/// The output, link after link; the records get the entries of their connections, in the order of their fates (where
-/// both happen at the same time, drops go before departures).
+/// Assembles the output, link after link. Records get the entries of their connections and are in the order of their
+/// fates; at equal times, drops precede departures.
 pub fn output(
     scenario: &Scenario,
     options: &Options,
@@ -81,7 +81,7 @@ pub fn output(
         flows[entry as usize].watched(at, seen);
     }
     let unfinished = hosts.unfinished();
-    // A crowd's reports take the place of its connections.
+    // With many connections, their memory is needed for the reports.
     drop((ends, hosts));
     let ended = flows.into_iter().zip(flow_setups(scenario, options)).zip(unfinished);
     let flows = ended.map(|((flow, setup), unfinished)| flow.finish(setup, unfinished)).collect();

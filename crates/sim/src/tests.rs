@@ -1,4 +1,4 @@
-//! The fast engine against the heap engine, and both against what can be computed by hand.
+//! Comparison of the fast engine with the heap engine, and of both with results computed by hand.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -87,15 +87,16 @@ fn dumbbell(qdisc: &str) -> Scenario {
     scenario(20, vec![hop("b", Rate(10_000_000), Span::from_millis(10), qdisc)], (0..4).map(flow).collect())
 }
 
-/// Twenty flows whose RTTs differ by up to 4 ms, three of them by nothing, below CoDel: lines that lanes share, packets of
-/// different lanes at the same time.
+/// Twenty flows through CoDel whose RTTs differ by up to 4 ms, three of them not at all: lines are shared between
+/// lanes, and packets of different lanes arrive at the same time.
 fn many_rtts() -> Scenario {
     let rtt = |i: u64| Span(20_000_000 + i.saturating_sub(2) * 200_000 / (1 + i % 2));
     let flow = |i: u64| entry(&format!("bulk{i}"), bulk(Time(i % 5 * 10_000_000)), rtt(i));
     scenario(10, vec![hop("b", Rate(30_000_000), Span::ZERO, "codel limit 100")], (0..20).map(flow).collect())
 }
 
-/// Twelve classes over two hops, more sources than the linear schedule takes, flows of every kind and both directions.
+/// Twelve classes over two hops, more sources than the linear schedule takes, with flows of every kind and in both
+/// directions.
 fn zoo() -> Scenario {
     let mut entries: Vec<Entry> = (0..6)
         .map(|i| entry(&format!("bulk{i}"), bulk(Time(i * 50_000_000)), Span::from_millis(10 * (i + 1))))
@@ -153,7 +154,7 @@ fn output(scenario: &Scenario, engine: Engine) -> Output {
     run(scenario, &Options { engine, packets: true, crowd: Some(4), ..Options::default() }).expect("not stopped")
 }
 
-/// What must be equal: every packet's fate, every measure, every series.
+/// Results that must be equal: every packet's fate, every measure, every series.
 fn digest(output: &Output) -> (Vec<PacketRecord>, String) {
     let links: Vec<_> = output.links.iter().map(|l| (&l.main, &l.startup, l.series.columns())).collect();
     let flows: Vec<_> = output.flows.iter().map(|f| (&f.main, &f.startup, f.series.columns())).collect();
@@ -172,7 +173,7 @@ fn assert_engines_agree(name: &str, scenario: &Scenario) -> Output {
     fast
 }
 
-/// The zoo's second hop stops the first, which has a FIFO of constant rate.
+/// The second hop of the zoo pauses the first one, which has a FIFO of constant rate.
 fn paused() -> Scenario {
     let mut paused = zoo();
     paused.hops[0].right.rate = Capacity::Steps(vec![(Time::ZERO, Rate(9_000_000))]);
@@ -203,7 +204,7 @@ fn both_engines_give_identical_records() {
     }
 }
 
-/// The fast engine fetches beforehand what it will need of 300 flows.
+/// The fast engine prefetches the state of 300 flows.
 #[test]
 fn both_engines_give_identical_records_of_a_crowd() {
     for qdisc in ["fq_codel", "pfifo limit 200"] {
@@ -222,12 +223,12 @@ fn a_link_without_a_buffer_carries_what_one_of_the_same_rate_sends() {
     ];
     let flow = Entry { via: (0, 1), ..entry("bulk", bulk(Time::ZERO), Span::from_millis(10)) };
     let output = assert_engines_agree("noqueue", &scenario(10, hops, vec![flow]));
-    // Each packet arrives as the transmission of the one before ends.
+    // Each packet arrives when the transmission of the previous one ends.
     assert_eq!(output.links[2].main.drops, 0);
     assert!(output.links[2].main.utilisation > Some(0.99));
 }
 
-/// The dumbbell behind a card, and what its ring held.
+/// The dumbbell with a network card, and the content of its ring.
 fn with_card(qdisc: &str, nic: Nic) -> (Output, serde_json::Value) {
     let mut scenario = dumbbell(qdisc);
     scenario.hops[0].right.nic = Some(nic);
@@ -244,7 +245,7 @@ fn an_overloaded_ring_is_full_and_each_of_its_packets_adds_its_time() {
     let sojourn = |output: &Output| output.links[0].main.sojourn_ms.expect("packets").p50;
     let packets = (sojourn(&card.0) - sojourn(&bare.0)) / 1.2;
     assert!((30.0..45.0).contains(&packets), "{packets}");
-    // One descriptor is no card at all.
+    // A ring with one descriptor is the same as no card.
     let plain = output(&dumbbell("pfifo limit 50"), Engine::Fast);
     assert_eq!(digest(&bare.0).0, digest(&plain).0);
 }
@@ -278,7 +279,7 @@ fn what_finds_no_descriptor_before_a_link_without_a_queue_is_dropped() {
     assert!(output.links[0].main.drops > 0);
 }
 
-/// The dumbbell with this behind both directions of its link.
+/// The dumbbell with this impairment in both directions of its link.
 fn impaired(words: &str) -> Output {
     let mut scenario = dumbbell("pfifo limit 200");
     let impair = words.parse().expect("netem's words");
@@ -328,7 +329,7 @@ fn a_fault_planted_in_each_short_cut_is_seen() {
     ] {
         let seen = cases().iter().any(|(_, scenario)| {
             plant(Some(fault));
-            // A fault may also turn time back, which a meter does not survive.
+            // A fault may also make time go backwards, which makes a meter panic.
             let broken = catch_unwind(AssertUnwindSafe(|| digest(&output(scenario, Engine::Fast))));
             plant(None);
             broken.ok() != Some(digest(&output(scenario, Engine::Heap)))
@@ -377,7 +378,8 @@ fn a_call_of_which_a_queue_drops_every_packet_is_lost_and_the_queue_has_no_delay
         voice: Some(Voice { codec: Codec::G711, playout: Playout::Percentile(99) }),
     });
     let hops = vec![hop("b", Rate(5_000_000), Span::from_millis(10), "tbf rate 4mbit burst 100 latency 50ms")];
-    // The last packets are on their way to the queue when the run ends, which is shorter than a datagram's ten seconds.
+    // The last packets are still in flight to the queue when the run ends, which is shorter than a datagram's ten
+    // seconds.
     let scenario = scenario(5, hops, vec![entry("voip0", call, Span::from_millis(100))]);
     for engine in [Engine::Fast, Engine::Heap] {
         let output = output(&scenario, engine);
@@ -388,8 +390,8 @@ fn a_call_of_which_a_queue_drops_every_packet_is_lost_and_the_queue_has_no_delay
     }
 }
 
-/// A timer's ACK would overtake all that a thousand receivers, a second ahead, have sent: twenty near ones share, these don't.
-/// Nor do few, which are compared one by one.
+/// A timer's ACK would overtake all ACKs that a thousand receivers, a second ahead, have sent: twenty receivers that
+/// are near share a line, these do not. A few do not either, because they are compared linearly.
 #[test]
 fn acks_of_many_receivers_far_ahead_keep_their_own_lines() {
     let lines = |flows: u64, rtt: u64, acks: AckPolicy| {

@@ -1,25 +1,26 @@
-//! Timers of connections, armed lazily: most deadlines move later before they are reached.
+//! Lazy timers of connections: most deadlines move later before they are reached.
 
 use sojourn_core::cache::Cache;
 use sojourn_core::units::Time;
 
 use crate::tournament::Tournament;
 
-/// A time for each connection, at which its deadline is looked at: never later than the deadline. One that moves earlier is
-/// armed anew at once, one that moves later when its time has come.
+/// One time per connection at which its deadline is checked, never later than the deadline. A deadline that moves
+/// earlier is re-armed at once, one that moves later when its time comes.
 #[derive(Clone, Default)]
 pub struct Timers {
     armed: Tournament,
 }
 
 impl Timers {
-    /// The first time; never if there is none.
+    /// The earliest time; never if there is none.
     #[inline]
     pub fn first(&self) -> Time {
         self.armed.least()
     }
 
-    /// A connection's deadline has moved and comes before the time at which it would be looked at. Whether the first time changed.
+    /// Arms a connection's timer for a deadline earlier than its current time. Returns whether the earliest time
+    /// changed.
     #[inline(never)]
     pub fn arm(&mut self, conn: u32, deadline: Time) -> bool {
         let first = self.first();
@@ -28,18 +29,19 @@ impl Timers {
         deadline < first
     }
 
-    /// The connection that is looked at first, if there is one, and when. Then [`Timers::rearm`] must be called.
+    /// Returns the connection that is checked first and its time, if there is one. [`Timers::rearm`] must be called
+    /// afterwards.
     #[inline]
     pub fn due(&self) -> Option<(Time, u32)> {
         (self.first() < Time::NEVER).then(|| (self.first(), self.armed.first() as u32))
     }
 
-    /// Fetches what [`Timers::due`] will read.
+    /// Prefetches the memory that [`Timers::due`] reads.
     pub fn warm(&self, cache: &impl Cache) {
         self.armed.warm(cache);
     }
 
-    /// A connection was looked at; its deadline is this now.
+    /// Sets a connection's deadline after it was checked.
     pub fn rearm(&mut self, conn: u32, deadline: Time) {
         self.armed.set(conn as usize, deadline);
     }

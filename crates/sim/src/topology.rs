@@ -1,5 +1,5 @@
-//! Where packets go: lanes. A lane is one direction of a class, and a class is a set of flows with the same path and delays.
-//! And in which order they go, where they go at the same time.
+//! The lanes of packets, and the order of simultaneous events. A class is a set of flows with the same path and delays;
+//! a lane is one direction of a class.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,26 @@ use sojourn_core::units::{Span, Time};
 use sojourn_model::scenario::{Capacity, Scenario};
 use sojourn_model::workload::{Direction, Entry};
 
-/// So many classes there may be: five ranks each have to fit into the schedule's, and their lanes into a packet's 16 bits.
+/// Upper limit on the number of classes: each needs five ranks in the schedule, and its lanes must fit a packet's 16
+/// bits.
 pub const MOST_CLASSES: usize = 16_384;
 
-/// One direction of a class: two lanes per class, the data's (even) and the way back (odd).
+/// One direction of a class. Each class has two lanes, that of the data (even) and the other direction (odd).
 #[derive(Clone, Debug)]
 pub struct Lane {
-    /// The links passed, in order (indices: hop · 2, plus 1 leftward).
+    /// Links on the path, in order (indices: hop · 2, plus 1 leftward).
     pub path: Vec<usize>,
-    /// The last of them.
+    /// The last link of the path.
     pub last: usize,
-    /// From the host to the first link, access link apart.
+    /// Delay from the host to the first link, without access links.
     pub delay_in: Span,
-    /// From the last link to the host, access link apart.
+    /// Delay from the last link to the host, without access links.
     pub delay_out: Span,
     /// With access links: the index of the sending host's uplink and of the receiving host's downlink.
     pub access: Option<(usize, usize)>,
 }
 
-/// The order of what happens at the same time: who sends at a time sends before a departure at that time.
+/// The order of events at the same time: packets are sent before departures are handled.
 #[derive(Clone, Copy)]
 pub struct Ranks {
     lanes: usize,
@@ -35,58 +36,60 @@ pub struct Ranks {
 impl Ranks {
     /// A change of a link.
     pub const STEP: usize = 0;
-    /// A host's own link has sent a packet, where it has events; else what has gathered for receivers.
+    /// An access link completes a transmission (heap engine), or packets collected for receivers are delivered (fast
+    /// engine).
     pub const ACCESS_DONE: usize = 1;
     pub const GATHERED: usize = 1;
-    /// From one lane to the next, into or out of them.
+    /// Number of ranks of a lane: into it and out of it.
     pub const PER_LANE: usize = 2;
 
-    /// Of a topology.
+    /// The ranks of a topology.
     pub fn new(topology: &Topology, scenario: &Scenario) -> Ranks {
         Ranks { lanes: topology.lanes.len(), links: scenario.hops.len() * 2 }
     }
 
-    /// A packet reaches the first link of its lane.
+    /// A packet arrives at the first link of its lane.
     pub fn into(self, lane: usize) -> usize {
         2 + lane * Ranks::PER_LANE
     }
 
-    /// A packet reaches the end host of its lane.
+    /// A packet arrives at the end host of its lane.
     pub fn out(self, lane: usize) -> usize {
         3 + lane * Ranks::PER_LANE
     }
 
-    /// A packet reaches the link behind this one.
+    /// A packet arrives at the link after this one.
     pub fn hop(self, link: usize) -> usize {
         self.into(self.lanes) + link
     }
 
-    /// A packet reaches its destination's own link.
+    /// A packet arrives at its destination's access link.
     pub fn down(self) -> usize {
         self.hop(self.links)
     }
 
-    /// A timer of a receiving end of a class: a delayed ACK, or a SYN-ACK again (so wherever a delayed ACK is spoken of).
+    /// A timer of a receiver of a class: a delayed ACK, or a retransmitted SYN-ACK (this holds wherever delayed ACKs
+    /// are mentioned).
     pub fn delayed_ack(self, class: usize) -> usize {
         self.down() + 1 + class
     }
 
-    /// A retransmission timer.
+    /// A retransmission timer expires.
     pub fn sender(self) -> usize {
         self.delayed_ack(self.lanes / 2)
     }
 
-    /// An application.
+    /// An event of an application.
     pub fn app(self) -> usize {
         self.sender() + 1
     }
 
-    /// A pause frame reaches this link.
+    /// A pause frame arrives at this link.
     pub fn frame(self, link: usize) -> usize {
         self.app() + 1 + link
     }
 
-    /// A link's own time.
+    /// An event of a link.
     pub fn link(self, link: usize) -> usize {
         self.frame(self.links) + link
     }
@@ -96,27 +99,27 @@ impl Ranks {
         self.link(self.links) + group
     }
 
-    /// How many ranks there are, with so many groups.
+    /// The number of ranks with this many groups.
     pub fn count(self, groups: usize) -> usize {
         self.group(groups)
     }
 }
 
-/// The map of a run.
+/// The lanes and classes of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Topology {
-    /// Lane `2·class` carries the data of plain flows, lane `2·class + 1` the other way.
+    /// Lane `2·class` carries the data of plain flows, lane `2·class + 1` the other direction.
     pub lanes: Vec<Lane>,
-    /// Of each class: whether its data receivers may be run ahead at the last link's departures.
+    /// For each class: whether its data receivers may run ahead, at the last link's departures.
     pub steady: Vec<bool>,
-    /// Of each entry.
+    /// For each entry of the workload: its class.
     pub class_of: Vec<usize>,
-    /// How many access links there are.
+    /// Number of access links.
     pub access_links: usize,
 }
 
 impl Topology {
-    /// Groups the entries into classes. With access links, each entry is its own class.
+    /// Groups the entries into classes. With access links, each entry is a class of its own.
     pub fn new(scenario: &Scenario) -> Topology {
         let mut topology = Topology::default();
         let mut classes = BTreeMap::new();
@@ -133,7 +136,7 @@ impl Topology {
         topology
     }
 
-    /// The link after `link` on the lane; none if it is the last.
+    /// Returns the link after `link` on the lane; `None` if it is the last one.
     #[inline]
     pub fn next_link(&self, lane: usize, link: usize) -> Option<usize> {
         let Lane { path, last, .. } = &self.lanes[lane];
@@ -151,7 +154,8 @@ impl Topology {
             Direction::Right => (right, left),
             Direction::Left => (left, right),
         };
-        // Four access links a class: up and down at the data sender's host, up and down at the data receiver's.
+        // Each class has four access links: uplink and downlink of the data sender's host, uplink and downlink of the
+        // data receiver's host.
         let access = scenario.access.is_some().then_some(self.access_links);
         self.access_links += if access.is_some() { 4 } else { 0 };
         let delays = entry.delays;
@@ -176,7 +180,7 @@ impl Topology {
     }
 }
 
-/// Whether data goes both ways on a connection (requests and responses).
+/// Whether data flows in both directions of a connection (requests and responses).
 fn is_two_way(entry: &Entry) -> bool {
     entry.answers()
 }
@@ -188,11 +192,11 @@ pub enum Change {
     Rate(sojourn_core::units::Rate),
     /// A new delay.
     Delay(Span),
-    /// The next of the link's changes of its discipline.
+    /// The next change of the link's discipline.
     Qdisc,
 }
 
-/// All changes after time zero, in order of time, then of link.
+/// Returns all changes after time zero, in order of time and then of link.
 pub fn changes(scenario: &Scenario) -> Vec<(Time, usize, Change)> {
     let mut all = Vec::new();
     for index in 0..scenario.hops.len() * 2 {

@@ -1,18 +1,19 @@
-//! Which of many times is the least, kept up to date in a few comparisons a level of a tree.
+//! The minimum of many times, updated with few comparisons per level of a tree.
 
 use sojourn_core::cache::Cache;
 use sojourn_core::units::Time;
 
 use crate::planted::{Fault, planted};
 
-/// So many times are compared at once.
+/// Number of times in a group, which are compared at once.
 const WIDTH: usize = 8;
-/// So many bits say which of them.
+/// Number of bits of an index within a group.
 const PLACE: u32 = WIDTH.ilog2();
-/// Who is asked for the first has times below this (73 years), or never.
+/// Upper limit on times if the index of the minimum is needed (73 years), except for never.
 const LATEST: u64 = u64::MAX >> PLACE;
 
-/// A line of a cache: of thousands of times few lines are touched, as a tree of eights is low.
+/// A group fills a cache line. A tree of groups of eight is low, so that few lines are touched even with thousands of
+/// times.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Group([u64; WIDTH]);
@@ -25,20 +26,21 @@ impl Group {
     }
 }
 
-/// Times by index. Where it `FINDS` the least, of equal times that of the lowest index is first; else it only knows when that is.
+/// Times by index. With `FINDS`, the index of the minimum is available, the lowest one at equal times; otherwise only
+/// the minimum itself.
 ///
-/// To find it, each number in a group is a time with its place in the group behind it: the least number of a group says
-/// where it is, and no processor has to guess it, or to look for it.
+/// With `FINDS`, the low bits of each number in a group hold its index in the group: the smallest number thereby tells
+/// where it is, without branches to mispredict and without a search.
 #[derive(Clone)]
 pub struct Tournament<const FINDS: bool = true> {
-    /// The times themselves, padded with "never", and behind them, level by level, the least of each group of the level
-    /// before, up to a level of one group.
+    /// The times, padded with "never", followed by the levels of the tree: each holds the minima of the groups of the
+    /// previous level, and the last one is a single group.
     groups: Vec<Group>,
-    /// The first group of each level.
+    /// Index of the first group of each level.
     levels: Vec<usize>,
-    /// How many times there is room for.
+    /// Capacity for times.
     room: usize,
-    /// The least number of the last group, and its time, which is asked for at every packet.
+    /// The smallest number of the last group, and its time, which is needed for every packet.
     least: u64,
     time: Time,
 }
@@ -56,14 +58,14 @@ impl<const FINDS: bool> Default for Tournament<FINDS> {
 }
 
 impl<const FINDS: bool> Tournament<FINDS> {
-    /// Of so many that all wait for nothing yet.
+    /// Creates a tournament of `players` times, all of which are never.
     pub fn new(players: usize) -> Self {
         let mut tournament = Self::default();
         tournament.grow(players);
         tournament
     }
 
-    /// Makes room for so many.
+    /// Makes room for `players` times.
     #[inline]
     pub fn grow(&mut self, players: usize) {
         if players > self.room {
@@ -90,13 +92,13 @@ impl<const FINDS: bool> Tournament<FINDS> {
         (0..old.room).for_each(|index| self.set(index, old.at(index)));
     }
 
-    /// A time as a number, for the first place.
+    /// Converts a time to a number, for index 0 of a group.
     #[inline(always)]
     fn number(time: Time) -> u64 {
         if FINDS { time.0.min(LATEST) << PLACE } else { time.0 }
     }
 
-    /// The same for this place of a group.
+    /// Sets the index within the group of such a number.
     #[inline(always)]
     fn placed(number: u64, place: usize) -> u64 {
         if FINDS { number & !(WIDTH as u64 - 1) | turned(place) as u64 } else { number }
@@ -111,19 +113,19 @@ impl<const FINDS: bool> Tournament<FINDS> {
         }
     }
 
-    /// The time at this index; never, if there is no such index.
+    /// Returns the time at this index; never if there is no such index.
     #[inline]
     pub fn at(&self, index: usize) -> Time {
         if index < self.room { Self::time(self.groups[index / WIDTH].0[index % WIDTH]) } else { Time::NEVER }
     }
 
-    /// The least time; never, if there is none.
+    /// Returns the smallest time; never if there is none.
     #[inline(always)]
     pub fn least(&self) -> Time {
         self.time
     }
 
-    /// The time at this index is this now.
+    /// Sets the time at this index.
     #[inline]
     pub fn set(&mut self, mut index: usize, time: Time) {
         let mut least = Self::number(time);
@@ -144,13 +146,13 @@ impl<const FINDS: bool> Tournament<FINDS> {
 }
 
 impl Tournament {
-    /// The index of the least time.
+    /// Returns the index of the smallest time.
     #[inline]
     pub fn first(&self) -> usize {
         self.below(0)
     }
 
-    /// Fetches the line of the least time.
+    /// Prefetches the cache line of the smallest time.
     #[inline]
     pub fn warm(&self, cache: &impl Cache) {
         if self.levels.len() > 1 {
@@ -158,7 +160,7 @@ impl Tournament {
         }
     }
 
-    /// The place of the least time at this level.
+    /// Returns the index of the smallest time at this level of the tree.
     #[inline]
     fn below(&self, level: usize) -> usize {
         let mut index = turned(self.least as usize % WIDTH);
@@ -170,7 +172,7 @@ impl Tournament {
     }
 }
 
-/// A place as the numbers have it: as it is, unless a test turns ties round.
+/// The index as it is used in numbers: unchanged, unless a test reverses ties.
 #[inline(always)]
 fn turned(place: usize) -> usize {
     if planted(Fault::Tie) { WIDTH - 1 - place } else { place }

@@ -1,4 +1,4 @@
-//! What the guest's kernel counted by itself: disciplines, devices, protocols, and the limits that BQL shows below /sys.
+//! Counters kept by the guest's kernel: those of disciplines, devices and protocols, and the BQL limits in /sys.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,15 +13,15 @@ use crate::os::Workers;
 use crate::tc_stats;
 use crate::topology::{Network, Place};
 
-/// Where a device with byte queue limits has its namespace's /sys.
+/// Mount points of the namespaces' /sys, one for each device with byte queue limits.
 const SYS: &str = "/run/sojourn/sys";
-/// What is read of them every second, in the run's folder.
+/// File in the run's folder with the limits, which are read every second.
 const BYTE_LIMITS: &str = "byte_queue_limits.csv";
 
-/// Mounts the present namespace's /sys for a device: only there its queue can be seen.
+/// Mounts the /sys of the current namespace for a device: the device's queue is visible only there.
 ///
 /// # Errors
-/// The operating system refuses.
+/// The mount fails.
 pub fn show(device: &str) -> io::Result<()> {
     let place = format!("{SYS}-{device}");
     fs::create_dir_all(&place)?;
@@ -29,17 +29,17 @@ pub fn show(device: &str) -> io::Result<()> {
     Ok(mount("sysfs", place.as_str(), "sysfs", flags, None)?)
 }
 
-/// The folders with the limits of all devices that have some.
+/// Returns the /sys folders with the limits of all devices that have byte queue limits.
 pub fn byte_limits(network: &Network) -> Vec<PathBuf> {
     let limited = network.cables.iter().flatten().filter(|end| end.nic().is_some_and(|nic| nic.bql));
     let folder = |name: &str| PathBuf::from(format!("{SYS}-{name}/class/net/{name}/queues/tx-0/byte_queue_limits"));
     limited.map(|end| folder(&end.name)).collect()
 }
 
-/// Appends what the kernel shows of these limits now: time on the guest's clock, device, limit and bytes in flight.
+/// Appends the current limits to the file: time on the guest's clock, device, limit and bytes in flight.
 ///
 /// # Errors
-/// A device has none, or the file can't be written.
+/// A device has no limits, or the file cannot be written.
 pub fn read_byte_limits(cards: &[PathBuf], folder: &Path) -> io::Result<()> {
     let mut lines = String::new();
     for card in cards {
@@ -59,9 +59,9 @@ pub fn read_byte_limits(cards: &[PathBuf], folder: &Path) -> io::Result<()> {
     fs::OpenOptions::new().create(true).append(true).open(folder.join(BYTE_LIMITS))?.write_all(lines.as_bytes())
 }
 
-/// The counters of our devices (`devices`) and of the routers' queue disciplines (`tc -s qdisc`, `tc -s class`). With `all` also
-/// those of the hosts' disciplines, of `ip -s link` and of the protocols. To start a program costs as much as some thousand
-/// packets, so these are left out unless they are asked for.
+/// Returns the counters of our devices (`devices`) and of the routers' queue disciplines (`tc -s qdisc`, `tc -s
+/// class`). With `all`, also those of the hosts' disciplines, of `ip -s link` and of the protocols. These are optional
+/// because starting a program takes as long as some thousand packets.
 ///
 /// # Errors
 /// A program fails.
@@ -79,7 +79,7 @@ pub fn read(devices: &str, places: &[Place], workers: &Workers, all: bool) -> io
         }
         found.insert(name(place), value);
     }
-    // How late a guest was is no counter of the network.
+    // `late_ns` concerns the guest's timers and is not a counter of the network.
     let devices: Vec<&str> = devices.lines().filter(|line| !line.starts_with("late_ns")).collect();
     Ok(json!({ "devices": devices, "places": found }))
 }
@@ -93,12 +93,12 @@ pub fn name(place: Place) -> String {
     }
 }
 
-/// A program's JSON; its words where it prints none.
+/// Parses a program's JSON output; other output is returned as text.
 fn parsed(text: String) -> Value {
     serde_json::from_str(&text).unwrap_or(Value::String(text))
 }
 
-/// Pairs of lines, names and values: what is not zero.
+/// Parses pairs of lines with names and values, and returns the values that are not zero.
 fn protocols(text: &str) -> Value {
     let mut found = Map::new();
     for pair in text.lines().collect::<Vec<_>>().chunks(2) {

@@ -1,4 +1,4 @@
-//! What a real kernel can't be asked for, named before anything runs.
+//! Features of a scenario that a real kernel does not support, reported before anything runs.
 
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::qdisc::{cake, codel, dualpi2, fq, fq_codel, pie, red, sfq};
@@ -9,23 +9,23 @@ use sojourn_model::workload::{App, Entry};
 use crate::job::{LinkKind, Mode};
 use crate::topology;
 
-/// The kernel that would run it.
+/// The kernel that is to run a scenario.
 #[derive(Clone, Debug)]
 pub struct Kernel {
     /// Major and minor version.
     pub version: (u32, u32),
-    /// Our modules that are there, by name.
+    /// The names of our modules that are available.
     pub modules: Vec<String>,
 }
 
-/// Rows of a result: each has an address of sixteen bits of its own.
+/// Upper limit on the entries of `flows`: each needs a 16-bit address of its own.
 const MOST_ENTRIES: usize = 60_000;
-/// The largest and the smallest MSS that a socket can be told (`TCP_MAXSEG`), timestamps included.
+/// Range of the MSS that a socket accepts (`TCP_MAXSEG`), in bytes, timestamps included.
 const MSS: std::ops::RangeInclusive<u32> = 88..=32_767;
-/// The largest packet of a device.
+/// The largest MTU of a device, in bytes.
 const LARGEST_MTU: u32 = 65_535;
 
-/// Why this kernel can't play the scenario; nothing if it can.
+/// Returns the reason why this kernel cannot run the scenario; `None` if it can.
 pub fn refusal(scenario: &Scenario, kernel: &Kernel, mode: Mode) -> Option<String> {
     let links = (0..scenario.hops.len() * 2)
         .find_map(|index| link(scenario.link(index), kernel, mode).map(|why| (scenario.link_name(index), why)));
@@ -46,7 +46,7 @@ pub fn refusal(scenario: &Scenario, kernel: &Kernel, mode: Mode) -> Option<Strin
         );
     }
     let entries = &scenario.workload.entries;
-    // Whoever sends to a user looks up one route, wherever it is from.
+    // All senders to a user look up the same route.
     let of_user = |one: &Entry| {
         let user = one.user.filter(|_| one.has_tcp())?;
         let sibling = |other: &&Entry| other.user.is_some_and(|other| other.first == user.first) && other.has_tcp();
@@ -75,7 +75,7 @@ fn link(link: &Link, kernel: &Kernel, mode: Mode) -> Option<String> {
     }
 }
 
-/// Why this kernel has no such discipline, or not before this link.
+/// Returns the reason why this kernel does not have the discipline, or not on this link.
 fn qdisc(link: &Link, spec: &Spec, kernel: &Kernel, mode: Mode) -> Option<String> {
     let has = |module: &str| kernel.modules.iter().any(|name| name == module);
     match spec {
@@ -91,7 +91,7 @@ fn qdisc(link: &Link, spec: &Spec, kernel: &Kernel, mode: Mode) -> Option<String
     }
 }
 
-/// A variant that a kernel of this version is not, in words.
+/// Returns the reason why a kernel of this version does not implement the discipline's variant.
 pub fn foreign(spec: &Spec, (major, minor): (u32, u32)) -> Option<String> {
     let since =
         |first, name| ((major, minor) < first).then(|| format!("variant {name}: this kernel is Linux {major}.{minor}"));

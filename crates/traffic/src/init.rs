@@ -1,7 +1,7 @@
-//! The guest's first process: mounts what a program needs, reads the job, does it, says how it ended, switches off.
+//! The guest's init process: it mounts file systems, reads the job, runs it, reports the result and powers off.
 //!
-//! The host's files are the guest's root, read-only. One folder of the host can be written: that of the run, mounted from
-//! a place that is the same for every run, so that no path of the user's reaches the guest.
+//! The guest's root is the host's file system, read-only. The run's folder is the only writable folder of the host. It
+//! is mounted at a fixed place, so that no path of the user reaches the guest.
 
 use std::ffi::CStr;
 use std::fs;
@@ -12,17 +12,18 @@ use std::path::{Path, PathBuf};
 use rustix::mount::{MountFlags, mount};
 use serde_json::{Value, json};
 
-/// Where the folder of the run is in the guest.
+/// Mount point of the run's folder in the guest.
 const RUN: &str = "/run/sojourn/run";
-/// Where our modules are.
+/// Folder of our modules in the guest.
 const MODULES: &str = "/run/sojourn/modules";
-/// The environment that says: all is mounted, loaded and will be switched off by somebody else; work in this folder.
+/// Environment variable for another init: the system is mounted, modules are loaded, and something else will power off.
+/// Its value is the folder to work in.
 const WORK: &str = "SOJOURN_WORK";
-/// What the host asks, and what it is answered.
+/// The request of the host, and the answer.
 const JOB: &str = "job.json";
 const ENDED: &str = "ended.json";
 
-/// Runs the guest from begin to end; returns only where another program is the first process: whether all went well.
+/// Runs the guest from start to power-off. Returns only under another init, with whether the job succeeded.
 pub fn main() -> bool {
     match std::env::var_os(WORK) {
         Some(folder) => work(Path::new(&folder)),
@@ -54,7 +55,7 @@ fn work(folder: &Path) -> bool {
     done.is_ok()
 }
 
-/// The last file that is written.
+/// Writes the answer, the last file of a run.
 fn answer(folder: &Path, done: &Result<Value, String>) {
     let answer = match done {
         Ok(Value::Object(fields)) => {
@@ -65,7 +66,7 @@ fn answer(folder: &Path, done: &Result<Value, String>) {
         Ok(_) => json!({ "ok": true }),
         Err(error) => json!({ "ok": false, "error": error }),
     };
-    // Whoever waits for it sees that it is missing.
+    // The host notices a missing answer.
     let _ = fs::write(folder.join(ENDED), answer.to_string());
 }
 
@@ -83,15 +84,16 @@ fn furnish() -> io::Result<()> {
     at("none", MODULES, "hostfs", plain | MountFlags::RDONLY, Some(c"/proc/self/cwd/modules"))
 }
 
-/// Whether the system was prepared by somebody else: then it is not ours to load modules, nor is its root the host's.
+/// Whether another init prepared the system. Then modules are loaded already, and the root is not the host's file
+/// system.
 pub fn is_guest_of_another() -> bool {
     std::env::var_os(WORK).is_some()
 }
 
-/// Loads one of our modules; where the kernel is prepared by somebody else it is loaded already.
+/// Loads one of our modules; does nothing under another init, which has loaded it.
 ///
 /// # Errors
-/// It is not there, or not for this kernel.
+/// The module is missing or was built for another kernel.
 pub fn load(module: &str) -> io::Result<()> {
     if is_guest_of_another() {
         return Ok(());
@@ -104,7 +106,7 @@ pub fn load(module: &str) -> io::Result<()> {
     }
 }
 
-/// A bug ends the guest with its words, never with a kernel that waits for its first process.
+/// Makes a panic end the guest with its message; otherwise the kernel would wait for its init process.
 fn switch_off_after_panics(folder: &Path) {
     let folder = folder.to_owned();
     panic::set_hook(Box::new(move |info| {

@@ -1,67 +1,67 @@
-//! What a guest is asked to do: everything that it needs to draw the same scenario as the host, in one JSON object.
+//! The job of a guest: everything that it needs to draw the same scenario as the host, as one JSON object.
 
 use serde::{Deserialize, Serialize};
 use sojourn_model::plan::{LoadOptions, Plan};
 use sojourn_model::portable::Portable;
 use sojourn_model::scenario::Scenario;
 
-/// What shapes the hops.
+/// The implementation of the hops' links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkKind {
-    /// Our network device: rate, ring and completions, then the delay.
+    /// Our network device: rate, ring, completions and delay.
     Device,
-    /// `htb` at the root of an infinitely fast device, the discipline below it.
+    /// `htb` at the root of an infinitely fast device, with the discipline as its child.
     Htb,
-    /// `tbf` at the root, the discipline below it.
+    /// `tbf` at the root, with the discipline as its child.
     Tbf,
 }
 
 impl LinkKind {
-    /// All, by their names on the command line.
+    /// All kinds with their names on the command line.
     pub const ALL: [(&'static str, LinkKind); 3] =
         [("device", LinkKind::Device), ("htb", LinkKind::Htb), ("tbf", LinkKind::Tbf)];
 
-    /// The kind of this name.
+    /// Returns the kind with this name.
     pub fn named(name: &str) -> Option<LinkKind> {
         LinkKind::ALL.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
     }
 
-    /// Its name.
+    /// Returns the kind's name.
     pub fn name(self) -> &'static str {
         LinkKind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 }
 
-/// How a run is made in the kernel world.
+/// Options of a run in the kernel world.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Mode {
-    /// What shapes the hops.
+    /// The implementation of the hops' links.
     pub link: LinkKind,
-    /// Whether packets are seen one by one; without it only the counters of the kernel are left.
+    /// Whether individual packets are recorded. Without it, the kernel's counters are the only result.
     pub probe: bool,
-    /// Who takes up what arrives.
+    /// The reader of bulk flows' sockets.
     pub sink: Sink,
 }
 
-/// Who takes up the data of a flow whose receiver only counts.
+/// The reader of data whose receiver only counts bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sink {
-    /// The guest's kernel, in softirq: faster than a program, and the same to the packet.
+    /// The guest's kernel, in softirq: faster than a program, with identical packets.
     Kernel,
     /// The program, woken for each arrival.
     Program,
-    /// The program, woken for each 64 kB (`SO_RCVLOWAT`): another receiver, for comparison.
+    /// The program, woken once per 64 kB (`SO_RCVLOWAT`): a different receiver, for comparison.
     Lowat,
 }
 
 impl Sink {
-    /// All, by their names on the command line.
+    /// All sinks with their names on the command line.
     pub const ALL: [(&'static str, Sink); 3] =
         [("kernel", Sink::Kernel), ("program", Sink::Program), ("lowat", Sink::Lowat)];
 
-    /// The sink of this name.
+    /// Returns the sink with this name.
     pub fn named(name: &str) -> Option<Sink> {
         Sink::ALL.iter().find(|(known, _)| *known == name).map(|(_, sink)| *sink)
     }
@@ -80,19 +80,19 @@ pub struct Job {
     /// Where `tc` finds plugins for disciplines that it does not know.
     #[serde(default)]
     pub tc_lib_dir: Option<String>,
-    /// Bytes of records that the probe keeps at most, if less than it could.
+    /// Upper limit on the probe's records in bytes, if lower than its own.
     #[serde(default)]
     pub most_records: Option<u64>,
-    /// Read all counters of the guest at the end of the run, not only those of the queue disciplines.
+    /// Whether to read all counters of the guest at the end of the run, instead of those of the queue disciplines only.
     #[serde(default)]
     pub all_counters: bool,
-    /// How it is made.
+    /// Options of the run.
     #[serde(flatten)]
     pub mode: Mode,
 }
 
 impl Job {
-    /// Run number `index` of a plan that was made with these options.
+    /// Describes run number `index` of a plan that was made with these options.
     pub fn new(plan: &Plan, options: &LoadOptions, index: usize, mode: Mode) -> Job {
         Job {
             job: "run".to_owned(),
@@ -105,10 +105,10 @@ impl Job {
         }
     }
 
-    /// The scenario, drawn again.
+    /// Draws the scenario again.
     ///
     /// # Errors
-    /// The job is none that [`Job::new`] made.
+    /// The job was not made by [`Job::new`].
     pub fn scenario(&self) -> Result<Scenario, String> {
         let (plan, _) = self.plan.plan().map_err(|error| error.to_string())?;
         if self.index >= plan.runs.len() {

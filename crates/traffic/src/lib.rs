@@ -1,4 +1,5 @@
-//! The program that makes real TCP and UDP flows, in the kernel world's guest and in the live world.
+//! The guest's program, which plays a scenario's flows over real TCP and UDP sockets, and the evaluation of its
+//! results.
 
 mod count;
 pub mod express;

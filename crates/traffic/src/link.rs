@@ -1,4 +1,4 @@
-//! The guest's side of our network device and its probe: the lines that kernel/guest/sojourn_link.c obeys.
+//! Control of our network device and its probe, kernel/guest/link_control.c, by lines of text.
 
 use std::fs;
 use std::io;
@@ -11,16 +11,16 @@ use crate::init;
 use crate::job::LinkKind;
 use crate::topology::{Cable, End, Network, Transmit};
 
-/// A hop without a network card of its own: its discipline is asked when the link becomes free.
+/// A hop without a network card: the discipline is dequeued when the link becomes idle.
 const BARE: Nic = Nic { ring: 1, bql: false, coalesce: Span::ZERO };
-/// Where the module listens.
+/// The module's control file.
 const CONTROL: &str = "/proc/sojourn/control";
-/// Where it gives its records.
+/// The module's file of records.
 const RECORDS: &str = "/proc/sojourn/records";
-/// What it counted.
+/// The module's file of counters.
 const STATS: &str = "/proc/sojourn/stats";
 
-/// The lines that make the network's cables, in the guest's first namespace.
+/// Returns the control lines that create the network's cables in the guest's first namespace.
 pub fn lines(network: &Network, kind: LinkKind) -> Vec<String> {
     let pair = |[a, b]: &Cable| {
         let queued = u8::from([a, b].iter().any(|end| end.nic().is_some_and(|nic| nic.bql)));
@@ -70,20 +70,20 @@ fn end_lines(End { name, transmit, .. }: &End, kind: LinkKind) -> Vec<String> {
     }
 }
 
-/// Tells the module a line.
+/// Sends a control line to the module.
 ///
 /// # Errors
-/// It does not take it.
+/// The module rejects the line.
 pub fn tell(line: &str) -> io::Result<()> {
     let first: String = line.chars().take(80).collect();
     fs::write(CONTROL, line).map_err(|error| io::Error::other(format!("{CONTROL}: {first}: {error}")))
 }
 
-/// Moves the records that wait for a reader to the end of a file. A kernel that is a program of the host keeps none: it writes
-/// to the host's file itself.
+/// Appends the records that the module holds to a file. User-mode Linux holds none, because it writes them to the
+/// host's file itself.
 ///
 /// # Errors
-/// The file can't be written.
+/// The file cannot be written.
 pub fn collect(file: &Path) -> io::Result<()> {
     if !init::is_guest_of_another() {
         return Ok(());
@@ -93,10 +93,10 @@ pub fn collect(file: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What the module counted: packets and bytes of each device, and records that it lost.
+/// Returns the module's counters: packets and bytes of each device, and the number of lost records.
 ///
 /// # Errors
-/// The module is not there.
+/// The module is not loaded.
 pub fn stats() -> io::Result<String> {
     fs::read_to_string(STATS)
 }

@@ -1,4 +1,4 @@
-//! A file mapped into memory: its pages are those of the page cache, so that a large file costs no copy.
+//! A file mapped into memory. Its pages belong to the page cache, so that large files are not copied.
 
 use std::fs::File;
 use std::io;
@@ -8,18 +8,18 @@ use std::ptr::{NonNull, null_mut};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// The bytes of a file. Nobody may write to it or cut it while it is mapped.
+/// The bytes of a file. The file must not be written or truncated while it is mapped.
 pub struct Mapped {
-    /// None of an empty file, which cannot be mapped.
+    /// `None` for an empty file, which cannot be mapped.
     start: Option<NonNull<u8>>,
     length: usize,
 }
 
 impl Mapped {
-    /// Maps a file whose writer has ended.
+    /// Maps a file that nothing writes to any more.
     ///
     /// # Errors
-    /// The file can't be opened or mapped.
+    /// The file cannot be opened or mapped.
     pub fn open(path: &Path) -> io::Result<Mapped> {
         let file = File::open(path)?;
         let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
@@ -27,7 +27,7 @@ impl Mapped {
             return Ok(Mapped { start: None, length });
         }
         #[expect(unsafe_code, reason = "a mapping without a safe wrapper")]
-        // SAFETY: the mapping is a new one, at a place that the kernel chooses.
+        // SAFETY: the mapping is new, at an address that the kernel chooses.
         let start = unsafe { mmap(null_mut(), length, ProtFlags::READ, MapFlags::PRIVATE, &file, 0) }?;
         Ok(Mapped { start: NonNull::new(start.cast()), length })
     }
@@ -39,7 +39,7 @@ impl Deref for Mapped {
     #[expect(unsafe_code, reason = "memory that the kernel gave")]
     fn deref(&self) -> &[u8] {
         let Some(start) = self.start else { return &[] };
-        // SAFETY: the mapping has this length, is readable and lasts as long as `self`.
+        // SAFETY: the mapping has this length, is readable and lives as long as `self`.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), self.length) }
     }
 }
@@ -48,7 +48,7 @@ impl Drop for Mapped {
     #[expect(unsafe_code, reason = "memory that the kernel gave")]
     fn drop(&mut self) {
         if let Some(start) = self.start {
-            // SAFETY: it was mapped with this length, and no borrow of it is left. Failure would leave it mapped.
+            // SAFETY: this length was mapped, and no borrow of it is left. On failure it stays mapped.
             let _ = unsafe { munmap(start.as_ptr().cast(), self.length) };
         }
     }

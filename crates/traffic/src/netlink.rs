@@ -1,4 +1,4 @@
-//! Devices, addresses, neighbours and routes over rtnetlink: what the program `ip` does, without starting it.
+//! Devices, addresses, neighbours and routes over rtnetlink, without starting the program `ip`.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -19,24 +19,24 @@ use rustix::net::netdevice;
 
 use crate::topology::{Metrics, Route, Setting};
 
-/// The length of the prefix of a device's address: two hosts on a cable.
+/// Prefix length of a device's address: a cable connects two hosts.
 const PAIR: u8 = 31;
 /// `RTAX_FEATURE_ECN` of linux/rtnetlink.h.
 const FEATURE_ECN: u32 = 1;
 /// `RT_TABLE_LOCAL` of linux/rtnetlink.h.
 const TABLE_LOCAL: u8 = 255;
 
-/// A socket to the kernel's network configuration, of the namespace in which it was opened.
+/// An rtnetlink socket, for the network namespace in which it was opened.
 pub struct Netlink {
     socket: Socket,
     sequence: u32,
 }
 
 impl Netlink {
-    /// A socket of the present namespace.
+    /// Opens a socket in the current namespace.
     ///
     /// # Errors
-    /// The operating system refuses.
+    /// The socket cannot be created.
     pub fn open() -> io::Result<Netlink> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
@@ -47,16 +47,16 @@ impl Netlink {
     /// Applies a setting in the socket's namespace.
     ///
     /// # Errors
-    /// The kernel refuses it: the words of the `ip` command with its reason.
+    /// The kernel rejects it. The error has the words of the `ip` command and the reason.
     pub fn set(&mut self, setting: &Setting) -> io::Result<()> {
         let done = self.message(setting).and_then(|(message, flags)| self.ask(message, flags));
         done.map_err(|error| io::Error::other(format!("ip {setting}: {error}")))
     }
 
-    /// Gives a device a hardware address and moves it to the namespace of an open file.
+    /// Sets a device's hardware address and moves it to the namespace given by an open file.
     ///
     /// # Errors
-    /// There is no such device, or the kernel refuses.
+    /// The device does not exist, or the kernel rejects the request.
     pub fn move_to(&mut self, device: &str, mac: [u8; 6], space: RawFd) -> io::Result<()> {
         let mut message = self.link(device)?;
         message.attributes = vec![LinkAttribute::Address(mac.to_vec()), LinkAttribute::NetNsFd(space)];
@@ -64,7 +64,7 @@ impl Netlink {
             .map_err(|error| io::Error::other(format!("ip link set dev {device} netns: {error}")))
     }
 
-    /// Sends a request and waits for its acknowledgement.
+    /// Sends a request and waits for the acknowledgement.
     fn ask(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
         let mut request = NetlinkMessage::from(message);
         self.sequence += 1;
@@ -83,7 +83,7 @@ impl Netlink {
         }
     }
 
-    /// The request for a setting, and its flags.
+    /// Returns the request for a setting, and its flags.
     fn message(&self, setting: &Setting) -> io::Result<(RouteNetlinkMessage, u16)> {
         Ok(match setting {
             Setting::Ifb { device } => {
@@ -147,14 +147,14 @@ impl Netlink {
         Ok(message)
     }
 
-    /// A message about a device that is there.
+    /// Returns a message about an existing device.
     fn link(&self, device: &str) -> io::Result<LinkMessage> {
         let mut message = LinkMessage::default();
         message.header.index = self.index(device)?;
         Ok(message)
     }
 
-    /// The number of a device of the socket's namespace.
+    /// Returns the index of a device in the socket's namespace.
     fn index(&self, device: &str) -> io::Result<u32> {
         netdevice::name_to_index(&self.socket, device)
             .map_err(|error| io::Error::other(format!("device {device}: {error}")))
@@ -177,7 +177,7 @@ fn route_metrics(metrics: &Metrics) -> Vec<RouteMetric> {
 mod tests {
     use super::*;
 
-    /// The attributes of a route's request, after a way through bytes.
+    /// Encodes a route's request to bytes, decodes it and returns its attributes.
     fn sent(route: &Route) -> RouteMessage {
         let socket = Netlink::open().expect("a socket");
         let mut request =

@@ -1,5 +1,5 @@
-//! What a hop's network card held, over time: descriptors in use, the limit of BQL and the bytes below it; and when flow
-//! control had stopped it.
+//! State of a hop's network card over time: descriptors in use, the BQL limit and the bytes counted against it, and the
+//! times for which flow control paused the link.
 
 use sojourn_core::nic::Held;
 use sojourn_core::units::Time;
@@ -8,7 +8,7 @@ use sojourn_model::scenario::Scenario;
 
 use crate::probe::{Record, Records};
 
-/// Adds the card's measures to the report of its link, if it has one.
+/// Adds the card's measures to the report of its link, if the hop has one.
 pub fn measure(scenario: &Scenario, index: usize, seen: Records<'_>, origin: u64, report: &mut LinkReport) {
     let Some(nic) = scenario.link(index).nic else { return };
     let mut meter = NicMeter::new(&link_setup(scenario, index), nic.bql);
@@ -23,7 +23,7 @@ pub fn measure(scenario: &Scenario, index: usize, seen: Records<'_>, origin: u64
     meter.finish(report);
 }
 
-/// Adds to the report of a link for how long the hop behind had stopped it, if it can.
+/// Adds the fraction of paused time to the report of a link that the next hop can pause.
 pub fn pauses(scenario: &Scenario, index: usize, seen: Records<'_>, origin: u64, report: &mut LinkReport) {
     if !scenario.can_be_stopped(index) {
         return;

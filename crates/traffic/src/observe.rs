@@ -1,7 +1,8 @@
-//! From what a guest left in its folder to what every world gives: the same meters, fed with the kernel's own events.
+//! From the files of a guest to the output of a run: the kernel's events, fed to the meters that every world uses.
 //!
-//! Pure: bytes in, [`Output`] out. Times become the run's. The probe's records are visited once, in order of time, and stay where
-//! they stand in the file: memory is needed for their order and for the packets in the queues, unless all are to be kept.
+//! This module is pure: bytes in, [`Output`] out. Times are converted to those of the run. The probe's records are
+//! visited once, in order of time, and are read in place from the mapped file. Memory is needed only for their order
+//! and for the packets in queues, unless all packets are to be kept.
 
 mod flows;
 #[cfg(test)]
@@ -27,26 +28,26 @@ use tracker::Tracker;
 
 /// Bytes of a delivery opportunity.
 const OPPORTUNITY: u32 = 1500;
-/// The IP MTU up to which a queue counts as full.
+/// A queue counts as full if a packet of this IP length would be refused.
 const MTU: u64 = 1500;
 
-/// How many records before its turn a record is prefetched. With many flows the order of arrivals is far from the file's.
+/// Prefetch distance in records. With many flows, the order of arrivals differs much from that of the file.
 const AHEAD: usize = 16;
 
-/// What to keep beside the reports.
+/// Optional parts of the output.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Keep {
-    /// A record of every packet.
+    /// Whether to keep a record of every packet.
     pub packets: bool,
-    /// Samples of the senders' state.
+    /// Whether to keep samples of the senders' state.
     pub series: bool,
 }
 
-/// What happened in a run of the kernel world. `seen` is the probe's file, `counted` the kernel's counters as JSON, `origin`
-/// time zero on the guest's clock.
+/// Evaluates a run of the kernel world. `seen` is the probe's file, `counted` the kernel's counters as JSON, and
+/// `origin` time zero on the guest's clock.
 ///
 /// # Errors
-/// A file is none that the guest wrote.
+/// A file was not written by the guest.
 pub fn output(
     scenario: &Scenario,
     mode: Mode,
@@ -81,7 +82,7 @@ pub fn output(
             record => flows.socket(time(at, origin), &record),
         }
     }
-    // Where both happen at the same time, drops go before departures, as in the simulator.
+    // At equal times, drops precede departures, as in the simulator.
     packets.sort_by_key(|record| (record.link, record.end, record.fate == Fate::Delivered));
     let network = Network::new(scenario);
     let links = links.into_iter().enumerate().map(|(index, replay)| {
@@ -94,22 +95,22 @@ pub fn output(
     Ok(Output { links: links.collect(), flows: flows.finish(), packets, events: seen.count() as u64 })
 }
 
-/// A time of the run.
+/// Converts the guest's clock to a time of the run.
 fn time(clock: u64, origin: u64) -> Time {
     if clock == u64::MAX { Time::NEVER } else { Time(clock.saturating_sub(origin)) }
 }
 
-/// A record's place in time and in the file. A packet's time is that of its arrival.
+/// The time and the position of a record. A packet's time is its arrival.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Moment {
-    /// On the guest's clock.
+    /// Time on the guest's clock, in nanoseconds.
     at: u64,
-    /// Decides at equal times: links in order, and sockets after them.
+    /// Breaks ties: links in order, followed by sockets.
     link: u16,
     index: u32,
 }
 
-/// The records of packets and sockets in order of time.
+/// Returns the records of packets and sockets in order of time.
 fn in_order(seen: Records<'_>) -> Vec<Moment> {
     const SOCKET: u16 = u16::MAX;
     let moment = |(index, record)| match record {
@@ -127,8 +128,8 @@ fn in_order(seen: Records<'_>) -> Vec<Moment> {
     moments
 }
 
-/// Packets that arrive at one time stand in the order in which they were recorded: those that were dropped on arrival before
-/// those that waited. They arrived in the order of their numbers.
+/// Sorts packets that arrive at one time by their numbers, the order of their arrival. They were recorded in another
+/// order: those dropped on arrival before those that were queued.
 fn order_burst(seen: Records<'_>, burst: &mut [Moment]) {
     let packet = |moment: &Moment| match seen.get(moment.index) {
         Record::Packet(packet) => packet,
@@ -141,7 +142,7 @@ fn order_burst(seen: Records<'_>, burst: &mut [Moment]) {
     });
 }
 
-/// The meter of a link, to which its packets are played.
+/// Creates the meter of a link, which is fed by its packet records.
 fn link(scenario: &Scenario, index: usize, offers: Vec<Offer>) -> Replay<impl Fn(Time, usize, u64) -> bool> {
     let link = scenario.link(index);
     let mut meter = LinkMeter::new(&link_setup(scenario, index));
@@ -158,7 +159,7 @@ fn link(scenario: &Scenario, index: usize, offers: Vec<Offer>) -> Replay<impl Fn
     })
 }
 
-/// The counters of the kernel's discipline; none if `tc` printed none.
+/// Returns the counters of the kernel's discipline; `None` if `tc` printed none.
 fn stats(scenario: &Scenario, network: &Network, index: usize, mode: Mode, counted: &Value) -> Option<Value> {
     let is_it = |end: &&End| matches!(end.transmit, Transmit::Hop(link, _) if link == index);
     let end = network.cables.iter().flatten().find(is_it)?;
@@ -167,7 +168,8 @@ fn stats(scenario: &Scenario, network: &Network, index: usize, mode: Mode, count
     if shaped { whole.get("child").cloned() } else { Some(whole) }
 }
 
-/// The delivery opportunities of a trace-driven link, each with the bytes that packets used. Empty for other links.
+/// Returns the delivery opportunities of a trace-driven link, each with the bytes that packets used; empty for other
+/// links.
 fn opportunities(
     scenario: &Scenario,
     index: usize,
@@ -184,7 +186,8 @@ fn opportunities(
     offers(trace, scenario.duration, &left)
 }
 
-/// A trace's opportunities. Each counts as used by the packets that left with it; `left` has their times, in order, and bytes.
+/// Returns a trace's opportunities. Packets that left at the time of an opportunity used it; `left` has their times, in
+/// order, and their bytes.
 fn offers(trace: &Trace, end: Time, left: &[(Time, u32)]) -> Vec<Offer> {
     let mut offers = Vec::new();
     let mut left = left.iter().peekable();
@@ -207,7 +210,8 @@ fn offers(trace: &Trace, end: Time, left: &[(Time, u32)]) -> Vec<Offer> {
     offers
 }
 
-/// Whether the next MTU would be refused, by the limit of the whole discipline.
+/// Returns a function that tells whether the next packet of MTU size would be refused, by the limit of the whole
+/// discipline.
 fn fullness(qdisc: &Spec, mtu: u64) -> Box<dyn Fn(usize, u64) -> bool> {
     let full = qdisc.full();
     let limit = full.split_ascii_whitespace().skip_while(|word| *word != "limit").nth(1);
@@ -246,7 +250,7 @@ mod tests {
         Played { connections: vec![connection(0), connection(1)], ..Played::default() }
     }
 
-    /// A packet of the first flow from the left, as the module writes it.
+    /// A packet of the first flow from the left, in the module's format.
     fn packet(link: u16, seq: u32, payload: u32, flags: u8, at: u64, fate: (u8, u16)) -> [u8; 64] {
         let mut bytes = [0; 64];
         (bytes[1], bytes[3], bytes[28]) = (fate.0, flags, TCP);
@@ -308,7 +312,7 @@ mod tests {
         assert_eq!(kinds, [Kind::Data; 2]);
     }
 
-    /// The module writes down what is dropped on arrival before what has to leave.
+    /// The module records packets that are dropped on arrival before packets that are queued.
     #[test]
     fn of_a_burst_whose_second_segment_is_dropped_the_first_is_no_retransmission() {
         let isn = u32::MAX - 1500;
@@ -377,7 +381,7 @@ mod tests {
         let mut sent = packet(0, 8, 684, 0x10, 5_000_000, (0, 0));
         sent[56..64].copy_from_slice(&(ORIGIN + 10_000_000).to_le_bytes());
         let output = output(&scenario, MODE, &played(), (&sent, b"{}"), ORIGIN, Keep::default()).expect("sound files");
-        // 750 bytes of nine opportunities; the tenth is at the end.
+        // Nine opportunities carried 750 bytes; the tenth is at the end.
         assert_eq!(output.links[0].main.utilisation, Some(750.0 / (9.0 * 1500.0)));
     }
 }

@@ -1,4 +1,4 @@
-//! The guest's operating system: namespaces, programs, settings of devices and of the network.
+//! Operating system calls in the guest: namespaces, programs, and settings of devices and of the network.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -14,23 +14,23 @@ use crate::netlink::Netlink;
 use crate::seal;
 use crate::topology::{Place, Setting};
 
-/// Where programs are looked for.
+/// Search path for programs.
 const PATH: &str = "/usr/sbin:/sbin:/usr/bin:/bin";
 
-/// Where `tc` finds plugins; told once, before the first program runs.
+/// Folder in which `tc` finds plug-ins; set once, before the first program runs.
 pub static TC_LIB_DIR: OnceLock<String> = OnceLock::new();
 
-/// The network namespaces, and the one in which this thread is.
+/// The network namespaces, and the one that this thread is in.
 pub struct Spaces {
     first: OwnedFd,
     places: BTreeMap<Place, OwnedFd>,
     current: Option<Place>,
-    /// By namespace, opened when it is needed.
+    /// Sockets by namespace, opened on first use.
     sockets: BTreeMap<Option<Place>, Netlink>,
 }
 
 impl Spaces {
-    /// Makes them.
+    /// Creates the namespaces.
     ///
     /// # Errors
     /// The operating system refuses.
@@ -45,10 +45,10 @@ impl Spaces {
         Ok(Spaces { first, places: made, current: None, sockets: BTreeMap::new() })
     }
 
-    /// Does something in a namespace; none: in the guest's first one.
+    /// Calls `act` in a namespace; `None` is the guest's first one.
     ///
     /// # Errors
-    /// What `act` gives, or the namespace can't be entered.
+    /// Those of `act`, or the namespace cannot be entered.
     pub fn inside<T>(&mut self, place: Option<Place>, act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         if place != self.current {
             enter(self.space(place)?)?;
@@ -57,24 +57,24 @@ impl Spaces {
         act()
     }
 
-    /// Applies a setting of the network in a namespace; none: in the guest's first one.
+    /// Applies a setting in a namespace; `None` is the guest's first one.
     ///
     /// # Errors
-    /// The kernel refuses it.
+    /// The kernel rejects it.
     pub fn apply(&mut self, place: Option<Place>, setting: &Setting) -> io::Result<()> {
         self.netlink(place)?.set(setting)
     }
 
-    /// Moves a device of the guest's first namespace to another one, with a hardware address.
+    /// Moves a device from the guest's first namespace to another one and sets its hardware address.
     ///
     /// # Errors
-    /// There is no such device, or the kernel refuses.
+    /// The device does not exist, or the kernel rejects the request.
     pub fn move_device(&mut self, device: &str, mac: [u8; 6], to: Place) -> io::Result<()> {
         let space = self.space(Some(to))?.as_raw_fd();
         self.netlink(None)?.move_to(device, mac, space)
     }
 
-    /// The socket for a namespace's settings; the thread is in the namespace afterwards.
+    /// Returns the socket for a namespace's settings. The thread is in that namespace afterwards.
     fn netlink(&mut self, place: Option<Place>) -> io::Result<&mut Netlink> {
         self.inside(place, || Ok(()))?;
         match self.sockets.entry(place) {
@@ -83,26 +83,26 @@ impl Spaces {
         }
     }
 
-    /// Has one `tc` do several lines in a namespace.
+    /// Runs several lines with one `tc` in a namespace.
     ///
     /// # Errors
-    /// It is not there, or a line fails: the line and its words are in the error.
+    /// `tc` is missing, or a line fails. The error has the line and the message of `tc`.
     pub fn tc(&mut self, place: Place, lines: &[String]) -> io::Result<()> {
         self.inside(Some(place), || batch(lines))
     }
 
-    /// Runs a program in a namespace and gives what it prints.
+    /// Runs a program in a namespace and returns its output.
     ///
     /// # Errors
-    /// It is not there, or it fails: its words are in the error.
+    /// The program is missing or fails. The error has its message.
     pub fn ask(&mut self, place: Option<Place>, program: &str, words: &[String]) -> io::Result<String> {
         self.inside(place, || run(program, words))
     }
 
-    /// Writes a setting below /proc/sys/net in a namespace.
+    /// Writes a setting in /proc/sys/net of a namespace.
     ///
     /// # Errors
-    /// There is no such setting, or not this value.
+    /// The setting does not exist, or rejects the value.
     pub fn set(&mut self, place: Option<Place>, key: &str, value: &str) -> io::Result<()> {
         let path = format!("/proc/sys/net/{key}");
         self.inside(place, || {
@@ -110,7 +110,7 @@ impl Spaces {
         })
     }
 
-    /// A thread in each namespace that does there what it is told, with no other power over the system than over networks.
+    /// Starts a thread in each namespace, which runs tasks there and keeps no capabilities except those over networks.
     ///
     /// # Errors
     /// The operating system refuses a thread.
@@ -139,17 +139,17 @@ impl Spaces {
     }
 }
 
-/// What a worker does; it is told why it can't be done, if so.
+/// A task of a worker. Its argument is the reason why it cannot run, if there is one.
 type Task = Box<dyn FnOnce(Option<String>) + Send>;
 
-/// A thread for each namespace.
+/// The threads, one for each namespace.
 pub struct Workers(BTreeMap<Place, mpsc::Sender<Task>>);
 
 impl Workers {
-    /// Does something in a namespace, and waits for it.
+    /// Runs `act` in a namespace and waits for it.
     ///
     /// # Errors
-    /// What `act` gives, or there is no such namespace.
+    /// Those of `act`, or the namespace does not exist.
     pub fn inside<T: Send + 'static>(
         &self,
         place: Place,
@@ -159,17 +159,17 @@ impl Workers {
         let gone = || io::Error::other(format!("no thread in {place:?}"));
         let task: Task = Box::new(move |obstacle| {
             let done = obstacle.map_or_else(act, |why| Err(io::Error::other(why)));
-            // Whoever asked waits.
+            // The caller waits for the result.
             let _ = to.send(done);
         });
         self.0.get(&place).ok_or_else(gone)?.send(task).map_err(|_| gone())?;
         answer.recv().map_err(|_| gone())?
     }
 
-    /// Runs a program in a namespace; what it printed.
+    /// Runs a program in a namespace and returns its output.
     ///
     /// # Errors
-    /// It is not there, or it fails: its words are in the error.
+    /// The program is missing or fails. The error has its message.
     pub fn run(&self, place: Place, program: &'static str, words: &[String]) -> io::Result<String> {
         let words = words.to_vec();
         self.inside(place, move || run(program, &words))
@@ -182,7 +182,7 @@ fn own_space() -> io::Result<OwnedFd> {
 
 #[expect(unsafe_code, reason = "rustix calls it unsafe, for the sake of shared file tables")]
 fn unshare() -> io::Result<()> {
-    // SAFETY: only the network namespace changes; no file table is unshared.
+    // SAFETY: only the network namespace is unshared, no file table.
     Ok(unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }?)
 }
 
@@ -190,7 +190,7 @@ fn enter(space: impl AsFd) -> io::Result<()> {
     Ok(rustix::thread::move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))?)
 }
 
-/// A program with these arguments, never a shell, and its environment.
+/// Returns a command with these arguments, without a shell, and its environment.
 fn command(program: &str, words: &[impl AsRef<OsStr>]) -> Command {
     let mut command = Command::new(program);
     command.args(words).env_clear().env("PATH", PATH);
@@ -200,7 +200,7 @@ fn command(program: &str, words: &[impl AsRef<OsStr>]) -> Command {
     command
 }
 
-/// Runs a program; what it printed.
+/// Runs a program and returns its output.
 fn run(program: &str, words: &[String]) -> io::Result<String> {
     let fault = |what: String| io::Error::other(format!("{program} {}: {what}", words.join(" ")));
     let done = command(program, words).stdin(Stdio::null()).output().map_err(|error| fault(error.to_string()))?;
@@ -211,7 +211,7 @@ fn run(program: &str, words: &[String]) -> io::Result<String> {
     }
 }
 
-/// Has one `tc` do these lines; it stops at the first that fails.
+/// Runs these lines with one `tc`, which stops at the first line that fails.
 fn batch(lines: &[String]) -> io::Result<()> {
     let fault = |line: &str, what: &str| io::Error::other(format!("tc {line}: {what}"));
     let [first, ..] = lines else { return Ok(()) };
@@ -221,7 +221,7 @@ fn batch(lines: &[String]) -> io::Result<()> {
         .stderr(Stdio::piped())
         .spawn()
         .and_then(|mut tc| {
-            // A pipe holds all of them; tc that ends at the first does not wait for the others.
+            // The pipe has room for all lines, so that a `tc` that stops early blocks nothing.
             let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
             let written = tc.stdin.take().map_or(Ok(()), |mut to| to.write_all(lines.as_bytes()));
             let done = tc.wait_with_output()?;
@@ -231,38 +231,38 @@ fn batch(lines: &[String]) -> io::Result<()> {
     if done.status.success() {
         return Ok(());
     }
-    // After its reason tc says "Command failed -:LINE".
+    // After the reason, tc prints "Command failed -:LINE".
     let said = complaint(&done);
     let (reason, number) = said.rsplit_once("Command failed -:").unwrap_or((&said, "1"));
     let line = number.trim().parse().ok().and_then(|number: usize| lines.get(number.checked_sub(1)?));
     Err(fault(line.unwrap_or(first), reason.trim()))
 }
 
-/// What a program that failed said, in a line.
+/// Returns the error output of a program on one line.
 fn complaint(done: &Output) -> String {
     String::from_utf8_lossy(&done.stderr).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Switches of a device's offloads (linux/ethtool.h): TSO, GSO, GRO.
+/// Ethtool commands for a device's offloads (linux/ethtool.h): TSO, GSO, GRO.
 const OFFLOADS: [u32; 3] = [0x1f, 0x24, 0x2c];
 
-/// Switches segmentation and receive offload of a device of the present namespace.
+/// Switches segmentation and receive offload of a device in the current namespace on or off.
 ///
 /// # Errors
-/// The device does not know them.
+/// The device does not support them.
 #[expect(unsafe_code, reason = "an ioctl without a safe wrapper")]
 pub fn offloads(device: &str, on: bool) -> io::Result<()> {
     let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
     for command in OFFLOADS {
         let mut value = [command, u32::from(on)];
-        // SAFETY: an ifreq of zeros is one without a name.
+        // SAFETY: an ifreq of zeros is valid and has no name.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         for (to, from) in request.ifr_name.iter_mut().zip(device.bytes().take(libc::IFNAMSIZ - 1)) {
             *to = from as libc::c_char;
         }
         request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
         const SIOCETHTOOL: u64 = 0x8946;
-        // SAFETY: the request names a device and points at a value that outlives the call.
+        // SAFETY: the request names a device and points to a value that outlives the call.
         let done = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
         if done < 0 {
             let error = io::Error::last_os_error();

@@ -1,109 +1,109 @@
-//! What the guest's probe wrote: records of 64 bytes, little-endian, as kernel/guest/sojourn_link.c has them.
+//! The records of the guest's probe: 64 bytes each, little-endian, in the layout of kernel/guest/sojourn_link.h.
 
 use std::net::Ipv4Addr;
 
-/// Bytes of a record.
+/// Size of a record in bytes.
 const SIZE: usize = 64;
-/// Types of records, in their first byte.
+/// Types of records, stored in the first byte.
 const PACKET: u8 = 0;
 const ACKED: u8 = 1;
 const RETRANSMITTED: u8 = 2;
 const RING: u8 = 3;
 const PAUSED: u8 = 4;
 
-/// The reason of an ACK that cake's filter took out of a queue; the kernel has no number for it.
+/// Drop reason of an ACK that cake's filter removed. The kernel has no number for it.
 pub const ACK_FILTERED: u16 = u16::MAX;
 
-/// What became of a packet at a link.
+/// The fate of a packet at a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// It was sent.
+    /// The packet was sent.
     Delivered,
-    /// It was freed; the number is the kernel's `qdisc_drop_reason`, 0 if it gave none, or [`ACK_FILTERED`].
+    /// The packet was freed. The number is the kernel's `qdisc_drop_reason`, 0 if it gave none, or [`ACK_FILTERED`].
     Dropped(u16),
-    /// It waited when the probe ended.
+    /// The packet was still queued when the probe ended.
     Queued,
 }
 
-/// A packet at a link; times in nanoseconds of the guest's clock.
+/// A packet at a link. Times are in nanoseconds on the guest's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet {
-    /// The link's number in the scenario.
+    /// The link's index in the scenario.
     pub link: u16,
-    /// Its fate.
+    /// The fate of the packet.
     pub fate: Fate,
     /// ECN field on arrival.
     pub ecn_in: u8,
     /// ECN field on departure.
     pub ecn_out: u8,
-    /// TCP's flags.
+    /// TCP flags.
     pub flags: u8,
-    /// As the link counts them.
+    /// Length in bytes, as the link counts it.
     pub bytes: u32,
-    /// Bytes above the transport's header.
+    /// Payload of the transport protocol, in bytes.
     pub payload: u32,
-    /// Sender and receiver.
+    /// Addresses of sender and receiver.
     pub hosts: [Ipv4Addr; 2],
-    /// Their ports; an echo's identifier twice.
+    /// Ports of sender and receiver; for an echo, its identifier twice.
     pub ports: [u16; 2],
-    /// The IP protocol.
+    /// IP protocol number.
     pub protocol: u8,
-    /// TCP's sequence number, an echo's number.
+    /// TCP sequence number, or sequence number of an echo.
     pub seq: u32,
-    /// TCP's acknowledgement.
+    /// TCP acknowledgement number.
     pub ack: u32,
-    /// Given to the discipline.
+    /// Time of the enqueue.
     pub arrival: u64,
-    /// Start of transmission, or the drop.
+    /// Start of transmission, or time of the drop.
     pub start: u64,
-    /// End of transmission, or the drop.
+    /// End of transmission, or time of the drop.
     pub end: u64,
 }
 
-/// A sender's socket when something of TCP happened there.
+/// A sender's socket at the time of a TCP event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Socket {
-    /// Own and other host.
+    /// Local and remote address.
     pub hosts: [Ipv4Addr; 2],
-    /// Own and other port.
+    /// Local and remote port.
     pub ports: [u16; 2],
-    /// Nanoseconds of the guest's clock.
+    /// Time in nanoseconds on the guest's clock.
     pub at: u64,
 }
 
-/// A transmit ring after something came to it or left it.
+/// A transmit ring after a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ring {
-    /// The link's number in the scenario.
+    /// The link's index in the scenario.
     pub link: u16,
-    /// Whether an interrupt served what was sent; otherwise a packet came from the discipline.
+    /// Whether an interrupt completed packets; otherwise a packet was added from the discipline.
     pub completed: bool,
-    /// Bytes that came or left, as byte queue limits count them: with the Ethernet header.
+    /// Bytes added or completed, as byte queue limits count them: with the Ethernet header.
     pub bytes: u32,
     /// Descriptors in use.
     pub packets: u32,
     /// The limit of dynamic_queue_limits in bytes; 0 without it.
     pub limit: u32,
-    /// Bytes that it counts below its limit; 0 without it.
+    /// Bytes counted against the limit; 0 without dynamic_queue_limits.
     pub inflight: u32,
-    /// Nanoseconds of the guest's clock.
+    /// Time in nanoseconds on the guest's clock.
     pub at: u64,
-    /// Ticks of the guest.
+    /// The guest's jiffies.
     pub jiffies: u64,
 }
 
-/// A record.
+/// One record of the probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Record {
-    /// A packet's way through a link.
+    /// A packet passed a link.
     Packet(Packet),
-    /// An ACK of something new came.
+    /// An ACK acknowledged new data.
     Acked {
-        /// Where.
+        /// The sender's socket.
         socket: Socket,
-        /// Payload acknowledged.
+        /// Payload that was acknowledged, in bytes.
         payload: u32,
-        /// The RTT of the segment delivered last before, in microseconds; 0 before the first.
+        /// RTT of the most recently delivered segment in microseconds; 0 before the first.
         rtt_us: u32,
         /// Smoothed RTT in microseconds.
         srtt_us: u32,
@@ -112,37 +112,37 @@ pub enum Record {
         /// Segments in flight.
         inflight: u32,
     },
-    /// Segments were sent again, as one packet.
+    /// Segments were retransmitted, as one packet.
     Retransmitted {
-        /// Where.
+        /// The sender's socket.
         socket: Socket,
-        /// The first's sequence number.
+        /// Sequence number of the first segment.
         seq: u32,
-        /// The sequence numbers that they take: bytes, and one of a FIN.
+        /// Length in sequence numbers: bytes, plus one for a FIN.
         payload: u32,
     },
     /// A transmit ring changed.
     Ring(Ring),
-    /// A pause frame came to a link.
+    /// A link received a pause frame.
     Paused {
-        /// The link's number in the scenario.
+        /// The link's index in the scenario.
         link: u16,
-        /// Whether it said stop, or go on.
+        /// Whether the frame paused the link; otherwise it resumed it.
         stop: bool,
-        /// Nanoseconds of the guest's clock.
+        /// Time in nanoseconds on the guest's clock.
         at: u64,
     },
 }
 
-/// The records of a file, read where they stand.
+/// The records of a file, read in place.
 #[derive(Clone, Copy)]
 pub struct Records<'a>(&'a [[u8; SIZE]]);
 
 impl<'a> Records<'a> {
-    /// The file's bytes.
+    /// Reads the file's bytes.
     ///
     /// # Errors
-    /// The file is cut or has a type of record that nobody knows.
+    /// The file is truncated or has a record of an unknown type.
     pub fn new(bytes: &'a [u8]) -> Result<Records<'a>, String> {
         let (records, rest) = bytes.as_chunks();
         if !rest.is_empty() {
@@ -154,22 +154,22 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// The number of records.
+    /// Returns the number of records.
     pub fn count(self) -> usize {
         self.0.len()
     }
 
-    /// The record at this place of the file.
+    /// Returns the record at this position.
     pub fn get(self, index: u32) -> Record {
         record(&self.0[index as usize])
     }
 
-    /// Has the record at this place fetched into the caches, as it is read soon.
+    /// Prefetches the record at this position, which is read soon.
     pub fn prefetch(self, index: u32) {
         prefetch_index::prefetch_index(self.0, index as usize);
     }
 
-    /// All of them, in the order of the file.
+    /// Iterates over all records in the order of the file.
     pub fn iter(self) -> impl Iterator<Item = Record> {
         self.0.iter().map(record)
     }

@@ -1,4 +1,5 @@
-//! A packet trace through a real kernel's queue discipline: what `kernel/guest/sojourn_replay.c` is told and says.
+//! Replay of a packet trace through a real kernel's queue discipline: the input and output of
+//! `kernel/guest/sojourn_replay.c`.
 
 use std::fs;
 use std::io;
@@ -14,56 +15,58 @@ use sojourn_core::qdisc::tc::{Spec, own_words};
 use crate::topology::Setting;
 use crate::{express, flows, init, os, seal, tc_stats};
 
-/// The trace and the fates, in the run's folder.
+/// The trace, in the run's folder.
 pub const TRACE: &str = "trace.bin";
-/// What became of its packets.
+/// The fates of its packets.
 pub const FATES: &str = "fates.bin";
-/// The discipline's counters after the last of them, as `tc -s` has them: JSON, null if tc prints none.
+/// The discipline's counters after the last packet, as `tc -s` prints them: JSON, or null if tc prints none.
 pub const STATS: &str = "stats.json";
-/// Disciplines that drop all, or take one way only, until classes are made; a line has no place for these.
+/// Disciplines that need classes, without which they drop everything or use one class only. The syntax of a line has no
+/// classes.
 const CLASSES_ONLY: [&str; 4] = ["cbq", "drr", "hfsc", "qfq"];
-/// Changes that the module keeps at most (`REPLAY_MOST_CHANGES`).
+/// Maximum number of changes that the module stores (`REPLAY_MOST_CHANGES`).
 pub const MOST_CHANGES: usize = 1000;
 const DEVICE: &str = "replay0";
 const CONTROL: &str = "/proc/sojourn_replay";
-/// Time zero of a trace is a multiple of this on the guest's clock: whole in CoDel's ticks, the scheduler's and jiffies
-/// (HZ 100, 250, 1000), and long enough after the start for a queue that never dropped (`codel::Law::LONG_AGO`).
+/// Time zero of a trace is a multiple of this on the guest's clock, in nanoseconds. It is a whole number of CoDel's
+/// ticks, the scheduler's ticks and jiffies (HZ 100, 250, 1000), and late enough for a queue that never dropped
+/// (`codel::Law::LONG_AGO`).
 const ORIGIN: u64 = 70_400_000_000;
-/// The discipline is set up so long before time zero: timers that it sets in jiffies then go off as they would if it were
-/// set up at time zero (`core`'s `qdisc::jiffies`).
+/// The discipline is set up this many nanoseconds before time zero. Timers that it sets in jiffies then expire as if it
+/// had been set up at time zero (`core`'s `qdisc::jiffies`).
 const AHEAD: u64 = 8_000_000;
 
-/// What is to be replayed.
+/// A replay job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     /// Always `replay`.
     pub job: String,
-    /// The discipline, as words for `tc`.
+    /// The discipline, as arguments for `tc`.
     pub words: Vec<String>,
-    /// What `tc` is told after that: classes and children.
+    /// Further `tc` commands after it, for classes and children.
     pub more: Vec<Vec<String>>,
-    /// The changes in the trace, in order: their lines in it, and the words for `tc`.
+    /// The changes in the trace, in order: the line in the trace, and the arguments for `tc`.
     #[serde(default)]
     pub changes: Vec<(usize, Vec<String>)>,
-    /// The largest packet in bytes as the link counts it.
+    /// The largest packet in bytes, as the link counts it.
     pub mtu: u32,
-    /// Of the server in bit/s; 0 if the trace has its own dequeues.
+    /// Rate of the server in bit/s; 0 if the trace has its own dequeues.
     pub rate: u64,
-    /// Where the discipline's random numbers begin ([`sojourn_core::rng::Rng::state`]).
+    /// Seed of the discipline's random numbers ([`sojourn_core::rng::Rng::state`]).
     pub numbers: u64,
-    /// Rows of the trace.
+    /// Number of rows in the trace.
     pub rows: usize,
-    /// The discipline's own modules, by name.
+    /// Names of the discipline's own modules.
     pub modules: Vec<String>,
-    /// Where `tc` finds plugins.
+    /// Folder in which `tc` finds plug-ins.
     pub tc_lib_dir: Option<String>,
 }
 
-/// The words that `tc` gets for a discipline, on a kernel of this version. Disciplines that only the kernel knows pass
-/// as they are.
+/// Returns the arguments for `tc` that set up a discipline on a kernel of this version. Disciplines that only the
+/// kernel knows are passed on unchanged.
 ///
 /// # Errors
-/// A variant that the kernel is not, or a faulty line of a discipline that we know.
+/// The kernel does not implement the variant, or the line of a known discipline is invalid.
 pub fn words(text: &str, version: (u32, u32)) -> Result<Vec<String>, String> {
     let line = own_words(text).map_err(|error| error.to_string())?.line;
     let line = line.as_str();
@@ -82,7 +85,7 @@ pub fn words(text: &str, version: (u32, u32)) -> Result<Vec<String>, String> {
     match &spec {
         Spec::Htb(_) => return Ok(split("handle 1: htb default 1")),
         Spec::Tbf(params) if params.child.is_some() => {
-            // tc insists on a limit, of the fifo that the child then replaces.
+            // tc requires a limit, that of the FIFO which the child then replaces.
             let limit = if params.limit.or(params.latency.map(|_| 0)).is_some() { "" } else { " limit 1000000" };
             return Ok(split(&format!("handle 1: {}{limit}", alone(&spec))));
         }
@@ -97,13 +100,13 @@ pub fn words(text: &str, version: (u32, u32)) -> Result<Vec<String>, String> {
     Ok(split(&spec.tc_line().unwrap_or_else(|| spec.to_string().replace(" variant paper", ""))))
 }
 
-/// A shaper's own words.
+/// Returns a shaper's line without its child.
 fn alone(spec: &Spec) -> String {
     let line = spec.to_string();
     line.split_once(" child ").map_or(line.clone(), |(own, _)| own.to_owned())
 }
 
-/// The commands for `tc` after that with [`words`]: htb's class, and what waits below a shaper.
+/// Returns the `tc` commands to run after that with [`words`]: htb's class, and the child of a shaper.
 pub fn more(line: &str) -> Vec<Vec<String>> {
     let Ok((spec, _)) = Spec::parse(line) else { return Vec::new() };
     let below = |child: &str| format!("qdisc add dev {DEVICE} parent 1:1 {child}");
@@ -119,10 +122,10 @@ pub fn more(line: &str) -> Vec<Vec<String>> {
     lines.iter().map(|line| line.split_ascii_whitespace().map(str::to_owned).collect()).collect()
 }
 
-/// Does the job in `folder`.
+/// Runs the job in `folder`.
 ///
 /// # Errors
-/// Words for the user: what the kernel or `tc` refused.
+/// A message for the user: the error of the kernel or of `tc`.
 pub fn main(folder: &Path, job: &str) -> Result<Value, String> {
     let job: Job = serde_json::from_str(job).map_err(|error| format!("job.json: {error}"))?;
     if let Some(folder) = &job.tc_lib_dir {
@@ -132,7 +135,7 @@ pub fn main(folder: &Path, job: &str) -> Result<Value, String> {
 }
 
 fn play(folder: &Path, job: &Job) -> io::Result<Value> {
-    // A kernel without IPv6 has no such file.
+    // A kernel without IPv6 does not have this file.
     let _ = fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
     init::load("sojourn_replay")?;
     job.modules.iter().try_for_each(|module| init::load(module))?;
@@ -141,7 +144,7 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
         let words: Vec<String> = line.split(' ').map(str::to_owned).chain(more.iter().cloned()).collect();
         spaces.ask(None, "tc", &words).map(drop)
     };
-    // The device counts an Ethernet header, as the trace's lengths do.
+    // The device counts an Ethernet header, as do the lengths in the trace.
     let mtu = job.mtu.saturating_sub(14).max(1);
     let device = |mtu, up| Setting::Device { device: DEVICE.to_owned(), mtu, gso_max_segs: None, up };
     spaces.apply(None, &device(Some(mtu), false))?;
@@ -160,7 +163,7 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
         )));
     }
     spaces.apply(None, &device(None, true))?;
-    // The module keeps what the discipline would be told until its time has come.
+    // The module stores the changes of the discipline until they are due.
     fs::write(format!("{CONTROL}/changes"), job.changes.len().to_string())?;
     for (line, words) in &job.changes {
         let told = tc(&mut spaces, &format!("qdisc change dev {DEVICE} root"), words);
@@ -187,8 +190,8 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
     Ok(json!({ "origin_ns": origin }))
 }
 
-/// Whether a discipline that is set up is one of these modules', by what `/proc/modules` says; a kernel whose modules stay
-/// for ever does not count.
+/// Whether a discipline that is set up belongs to one of these modules, according to `/proc/modules`. Modules that can
+/// never be unloaded do not count.
 fn in_use(modules: &[String], listed: &str) -> bool {
     let idle = |line: &&str| {
         let fields: Vec<&str> = line.split_ascii_whitespace().take(3).collect();
@@ -197,8 +200,9 @@ fn in_use(modules: &[String], listed: &str) -> bool {
     listed.lines().filter(idle).count() < modules.len()
 }
 
-/// When the timer of a discipline that counts nanoseconds goes off (dualpi2's): that is time zero, so that the next ones
-/// are where they would be if it were set up then. The guest's timers go off a nanosecond late.
+/// Returns the expiry time of the timer of a discipline with nanosecond timers (dualpi2). This becomes time zero, so
+/// that later expiries are where they would be if the discipline were set up at that time. The guest's timers expire
+/// one nanosecond late.
 fn fine_timer() -> io::Result<Option<u64>> {
     let list = fs::read_to_string("/proc/timer_list")?;
     let mut after = list.lines().skip_while(|line| !line.contains("dualpi2_timer")).skip(1);

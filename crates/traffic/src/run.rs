@@ -1,4 +1,4 @@
-//! A run in the guest: builds the network, plays the flows, and leaves in the run's folder what was seen.
+//! A run in the guest: builds the network, plays the flows, and writes the results into the run's folder.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,32 +22,32 @@ use crate::os::{self, Spaces, Workers, offloads};
 use crate::seal;
 use crate::topology::{self, End, Network, Place, Setting, Transmit};
 
-/// What the applications did, in the run's folder.
+/// File with the results of the applications, in the run's folder.
 pub const PLAYED: &str = "played.json";
-/// What the probe saw.
+/// File with the records of the probe.
 pub const SEEN: &str = "seen.bin";
-/// How far it is, in nanoseconds of the run.
+/// File with the progress of the run, in nanoseconds.
 pub const PROGRESS: &str = "progress";
-/// What the kernel's devices, disciplines and protocols counted.
+/// File with the counters of the kernel's devices, disciplines and protocols.
 pub const COUNTED: &str = "counted.json";
-/// Time zero of a run is a multiple of this on the guest's clock: after the set-up, and whole in all that Linux counts time by,
-/// which are jiffies (100, 250 or 1000 a second), CoDel's 1024 ns and the scheduler's 64 ns.
+/// Time zero of a run is a multiple of this on the guest's clock, in nanoseconds. It is after the set-up, and a whole
+/// number of all ticks of Linux: jiffies (100, 250 or 1000 per second), CoDel's 1024 ns and the scheduler's 64 ns.
 const ORIGIN: u64 = 2_000_000_000;
-/// Set-up needs less of the guest's time than this before time zero.
+/// Upper limit on the guest's time that set-up takes before time zero, in nanoseconds.
 const AHEAD: u64 = 100_000_000;
-/// After the end of a run, before its counters are read.
+/// Time between the end of a run and the reading of its counters.
 const SETTLE: Duration = Duration::from_micros(1);
-/// Bytes for which the slower-woken sink is woken.
+/// `SO_RCVLOWAT` of [`Sink::Lowat`], in bytes.
 const LOWAT: u32 = 64 * 1024;
-/// Open files: two a connection.
+/// Maximum number of open files: two per connection.
 const FILES: u64 = 1 << 20;
-/// The largest buffer of a socket, unless the scenario says otherwise.
+/// Maximum size of a socket's buffers in bytes, unless the scenario gives one.
 const BUFFER: u32 = 64 << 20;
 
-/// Does the job in `folder`.
+/// Runs the job in `folder`.
 ///
 /// # Errors
-/// Words for the user: what the kernel refused, or why the run counts for nothing.
+/// A message for the user: the error of the kernel, or the reason why the run is invalid.
 pub fn main(folder: &Path, job: &str) -> Result<Value, String> {
     let job: Job = serde_json::from_str(job).map_err(|error| format!("job.json: {error}"))?;
     let scenario = job.scenario()?;
@@ -105,12 +105,12 @@ fn play(folder: &Path, scenario: &Scenario, job: &Job) -> io::Result<Value> {
     Ok(json!({ "origin_ns": origin }))
 }
 
-/// The run counts for nothing; the words say why.
+/// Returns an error: the run is invalid for this reason.
 fn invalid<T>(why: String) -> io::Result<T> {
     Err(io::Error::other(format!("the run is not valid: {why}")))
 }
 
-/// No record may be lost, no interrupt late, and a host without a link of its own drops nothing.
+/// Fails if a record was lost, an interrupt was late, or a device that has no queue limit dropped packets.
 fn check_devices(counted: &str, scenario: &Scenario) -> io::Result<()> {
     for line in counted.lines() {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -128,7 +128,7 @@ fn check_devices(counted: &str, scenario: &Scenario) -> io::Result<()> {
     Ok(())
 }
 
-/// TCP must have had the memory that it wanted.
+/// Fails if TCP was short of memory.
 fn check_memory(netstat: &str) -> io::Result<()> {
     for pair in netstat.lines().collect::<Vec<_>>().chunks(2) {
         let [names, values] = pair else { continue };
@@ -141,26 +141,26 @@ fn check_memory(netstat: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// No packet may be lost between a device and the network's code.
+/// Fails if the guest dropped packets between a device and the network stack.
 fn check_backlog(softnet: &str) -> io::Result<()> {
     let dropped = softnet.lines().filter_map(|line| line.split_ascii_whitespace().nth(1));
     let count: u64 = dropped.filter_map(|field| u64::from_str_radix(field, 16).ok()).sum();
     if count > 0 { invalid(format!("the guest dropped {count} packets of its own (softnet_stat)")) } else { Ok(()) }
 }
 
-/// The network as the flows see it.
+/// The network, as the flows use it.
 struct World {
     workers: Workers,
-    /// The words of `tc` for each change, and where.
+    /// The changes during the run: namespace and arguments of `tc`.
     changes: Vec<(Place, Vec<String>)>,
     folder: PathBuf,
     sink: Sink,
-    /// Where the limits of the devices with byte queue limits are.
+    /// Folders with the limits of devices with byte queue limits.
     cards: Vec<PathBuf>,
     places: Vec<Place>,
-    /// What our devices counted, when the run is over.
+    /// The counters of our devices at the end of the run.
     devices: String,
-    /// Whether more than the disciplines' counters are asked for.
+    /// Whether all counters are requested, instead of those of the disciplines only.
     all_counters: bool,
 }
 
@@ -185,20 +185,20 @@ impl Net for &mut World {
     }
 
     fn over(&mut self) -> io::Result<()> {
-        // What the last moment set off is still done.
+        // Events of the last moment are completed first.
         std::thread::sleep(SETTLE);
         self.devices = link::stats()?;
         let counted = count::read(&self.devices, &self.places, &self.workers, self.all_counters)?;
         link::tell("probe 0")?;
         link::collect(&self.folder.join(SEEN))?;
-        // A record may have been lost while this was done.
+        // Reading the counters may itself have caused a lost record.
         self.devices = link::stats()?;
         fs::write(self.folder.join(COUNTED), format!("{counted:#}\n"))
     }
 
     fn drain(&mut self, accepted: &OwnedFd) -> io::Result<bool> {
         match self.sink {
-            // Only a kernel of ours can read by itself.
+            // Only a guest kernel of ours can read sockets by itself.
             Sink::Kernel if init::is_guest_of_another() => return Ok(false),
             Sink::Kernel => link::tell(&format!("drain {}", accepted.as_raw_fd()))?,
             Sink::Program => {}
@@ -208,7 +208,8 @@ impl Net for &mut World {
     }
 }
 
-/// What `tc` does during the run, in order of time: changes of disciplines and of shapers; our own device changes by itself.
+/// Returns the calls of `tc` during the run, in order of time: changes of disciplines and of shapers. Our own device
+/// changes its rate by itself.
 fn changes(scenario: &Scenario, mode: Mode) -> Vec<(Time, (Place, Vec<String>))> {
     let network = Network::new(scenario);
     let mut all = Vec::new();
@@ -223,9 +224,9 @@ fn changes(scenario: &Scenario, mode: Mode) -> Vec<(Time, (Place, Vec<String>))>
     all
 }
 
-/// What all namespaces share.
+/// Applies the settings that all namespaces share.
 fn first_settings(spaces: &mut Spaces, scenario: &Scenario) -> io::Result<()> {
-    // The kernel speaks of pressure, and the run is not valid, before the guest's memory is at its end.
+    // With these limits TCP reports memory pressure, which makes the run invalid, before the guest runs out of memory.
     let pages = memory_pages(&fs::read_to_string("/proc/meminfo")?);
     spaces.set(None, "ipv4/tcp_mem", &format!("{} {} {}", pages / 4, pages * 3 / 8, pages / 2))?;
     for key in ["core/rmem_max", "core/wmem_max"] {
@@ -233,14 +234,14 @@ fn first_settings(spaces: &mut Spaces, scenario: &Scenario) -> io::Result<()> {
     }
     spaces.set(None, "ipv4/tcp_max_orphans", "1000000")?;
     spaces.set(None, "core/netdev_max_backlog", "1000000")?;
-    // Flows may ask for any congestion control, also once this program has given up its power.
+    // Flows may use any congestion control, also after this program has dropped its capabilities.
     let all = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")?;
     spaces.set(None, "ipv4/tcp_allowed_congestion_control", all.trim())?;
     let hystart = scenario.workload.entries.first().is_none_or(|entry| entry.tcp.hystart != HyStart::Off);
     fs::write("/sys/module/tcp_cubic/parameters/hystart", if hystart { "1" } else { "0" })
 }
 
-/// The guest's memory in pages of 4 kB, from /proc/meminfo.
+/// Returns the guest's memory in pages of 4 kB, from /proc/meminfo.
 fn memory_pages(meminfo: &str) -> u64 {
     let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let kilobytes = total.and_then(|words| words.split_ascii_whitespace().next()?.parse::<u64>().ok());
@@ -254,7 +255,7 @@ fn settings(spaces: &mut Spaces, place: Place, scenario: &Scenario) -> io::Resul
     {
         set(&format!("ipv4/{key}"), "0")?;
     }
-    // No router solicitations, no listener reports: only the scenario's packets pass a link.
+    // Without router solicitations and listener reports, only packets of the scenario pass a link.
     if Path::new("/proc/sys/net/ipv6").exists() {
         set("ipv6/conf/all/disable_ipv6", "1")?;
         set("ipv6/conf/default/disable_ipv6", "1")?;
@@ -271,10 +272,10 @@ fn settings(spaces: &mut Spaces, place: Place, scenario: &Scenario) -> io::Resul
         set("ipv4/tcp_comp_sack_nr", &entry.tcp.comp_sack_nr.to_string())?;
     }
     set("ipv4/tcp_timestamps", if timestamps { "1" } else { "0" })?;
-    // Nothing is remembered from one connection for the next.
+    // Connections inherit no metrics from earlier ones.
     set("ipv4/tcp_no_metrics_save", "1")?;
     set("ipv4/tcp_fastopen", "0")?;
-    // Patience: a simulated connection never gives up either.
+    // Connections never give up, as in the simulator.
     for (key, value) in [
         ("tcp_syn_retries", "127"),
         ("tcp_synack_retries", "127"),
@@ -282,7 +283,7 @@ fn settings(spaces: &mut Spaces, place: Place, scenario: &Scenario) -> io::Resul
         ("tcp_orphan_retries", "255"),
         ("tcp_max_syn_backlog", "65535"),
         ("tcp_syncookies", "0"),
-        // Who accepts a connection sends with the DSCP of the SYN.
+        // The accepting side sends with the DSCP of the SYN.
         ("tcp_reflect_tos", "1"),
         ("ping_group_range", "0 2147483647"),
         ("icmp_ratemask", "0"),

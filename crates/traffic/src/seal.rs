@@ -1,5 +1,5 @@
-//! Gives up what a guest's program needs no more once the network stands: a scenario's flows are played without the power
-//! to mount, to load modules or to write anywhere but in the folder of the run.
+//! Drops the capabilities of the guest's program once the network is set up. The flows then run without the power to
+//! mount file systems, load modules or write outside of the run's folder.
 
 use std::fs;
 use std::io;
@@ -10,14 +10,14 @@ use rustix::mount::{MountFlags, mount, mount_remount};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use serde_json::Value;
 
-/// Keeps these capabilities of the calling thread, and of the programs that it starts; the others are gone for good.
+/// Reduces the capabilities of the calling thread, and of programs that it starts, to `kept`, permanently.
 ///
 /// # Errors
 /// The operating system refuses.
 pub fn keep_only(kept: CapabilitySet) -> io::Result<()> {
     for one in CapabilitySet::all().difference(kept).iter() {
         match rustix::thread::remove_capability_from_bounding_set(one) {
-            // A capability that this kernel does not know.
+            // This kernel does not know the capability.
             Ok(()) | Err(rustix::io::Errno::INVAL) => {}
             Err(error) => return Err(error.into()),
         }
@@ -26,7 +26,7 @@ pub fn keep_only(kept: CapabilitySet) -> io::Result<()> {
     Ok(set_capabilities(None, sets)?)
 }
 
-/// What a run's program has left of the power over its guest: to write into the run's folder, and to switch off.
+/// Keeps only the capabilities that a run needs: to write into the run's folder, and to power off.
 ///
 /// # Errors
 /// The operating system refuses.
@@ -34,13 +34,14 @@ pub fn keep_what_a_run_needs() -> io::Result<()> {
     keep_only(CapabilitySet::DAC_OVERRIDE | CapabilitySet::SYS_BOOT)
 }
 
-/// The job `trial`, for tests: does what a hostile program would, and says how each attempt went ("" if it succeeded).
-/// `sealed`: after giving up what a run gives up. `target` is a file of the host's outside of the run's folder.
+/// The job `trial`, for tests: attempts what a hostile program would, and returns the error of each attempt ("" if it
+/// succeeded). With `sealed`, capabilities are dropped first, as for a run. `target` is a file of the host outside of
+/// the run's folder.
 pub fn trial(folder: &Path, job: &Value) -> Value {
     let target = Path::new(job["target"].as_str().unwrap_or_default());
     let mut said = serde_json::Map::new();
     let mut tried = |what: &str, done: io::Result<()>| {
-        // How far it came, should it hang.
+        // The file shows the last attempt, should the program hang.
         let _ = fs::write(folder.join("tried"), what);
         said.insert(what.to_owned(), done.err().map_or(String::new(), |error| error.to_string()).into());
     };
@@ -55,7 +56,7 @@ pub fn trial(folder: &Path, job: &Value) -> Value {
     tried("remount by a program", remount_by_a_program());
     tried("remount", mount_remount("/", MountFlags::empty(), "").map_err(io::Error::from));
     tried("write to the host after all", fs::write(target, "smuggled"));
-    // Who could, leaves the host's files as they were: switching off would wait for them otherwise.
+    // A successful attempt is undone: powering off would otherwise wait for the host's file system.
     let _ = mount_remount("/", MountFlags::RDONLY, "");
     said.into()
 }
@@ -71,17 +72,17 @@ fn load() -> io::Result<()> {
     Ok(rustix::system::finit_module(&module, c"", 0)?)
 }
 
-/// A program that root starts has all that its bounding set allows.
+/// A program that root starts gets every capability of the bounding set.
 fn remount_by_a_program() -> io::Result<()> {
     let done = Command::new("mount").args(["-o", "remount,rw", "/"]).env("PATH", "/usr/bin:/bin").output()?;
     let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
     if done.status.success() { Ok(()) } else { Err(io::Error::other(said)) }
 }
 
-/// Tries what must not be possible.
+/// Attempts actions that must fail.
 ///
 /// # Errors
-/// It is possible.
+/// One of them succeeded.
 pub fn try_it() -> io::Result<()> {
     let loose = |what: &str| Err(io::Error::other(format!("the guest is not sealed: it could {what}")));
     if mount_remount("/", MountFlags::empty(), "").is_ok() {

@@ -1,24 +1,25 @@
-//! A discipline's counters from the guest's `tc -s`, in the shape of [`sojourn_measure::stats`].
+//! Counters of a discipline from the guest's `tc -s`, in the shape of [`sojourn_measure::stats`].
 //!
-//! Pure but for the asking: text of `tc` in, a JSON object out.
+//! Apart from [`ask`], this module is pure: text of `tc` in, a JSON object out.
 
 use std::io;
 
 use serde_json::{Map, Value, json};
 
-/// Keys of tc that are not counters: a discipline's place in the tree, and its options, which the scenario has.
+/// Keys of tc that are not counters: the discipline's place in the tree, and its options, which the scenario already
+/// has.
 const NOT_COUNTED: [&str; 9] =
     ["handle", "parent", "root", "dev", "refcnt", "options", "offloaded", "ingress", "ingress_block"];
-/// Counters of sfq's RED, which tc prints among its options.
+/// Counters of sfq's RED, which tc prints among the options.
 const OF_RED: [&str; 6] =
     ["prob_mark", "prob_mark_head", "prob_drop", "forced_mark", "forced_mark_head", "forced_drop"];
-/// Disciplines with a class for each flow, and the class counters that can be summed.
+/// Disciplines with a class for each flow, and the counters of classes that are summed.
 const FLOWS: [(&str, &[&str]); 3] =
     [("fq_codel", &["deficit", "count", "lastcount"]), ("sfq", &["allot"]), ("cake", &["deficit", "count"])];
-/// Their classes say whether a flow is in CoDel's dropping state.
+/// Disciplines whose classes show whether a flow is in CoDel's dropping state.
 const DROPPING: [&str; 2] = ["fq_codel", "cake"];
 
-/// Counters that tc leaves out while they are zero.
+/// Counters that tc omits while they are zero.
 fn left_out(kind: &str) -> &'static [&'static str] {
     match kind {
         "codel" => &["ce_mark"],
@@ -38,8 +39,9 @@ fn left_out(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// All that `tc` says of the disciplines here: `qdiscs`, as it prints them as JSON, and by device the text of its `classes`
-/// (only newer ones print those as JSON). `tc` runs it with these words; `of_device` are further words for the first.
+/// Queries all disciplines in the current namespace: `qdiscs`, the JSON of tc, and by device the text of its `classes`,
+/// as only recent versions print classes as JSON. `tc` runs tc with the given arguments; `of_device` is appended to the
+/// first command.
 ///
 /// # Errors
 /// `tc` fails.
@@ -57,7 +59,8 @@ pub fn ask(mut tc: impl FnMut(&[String]) -> io::Result<String>, of_device: &str)
     Ok(json!({ "qdiscs": qdiscs, "classes": classes }))
 }
 
-/// tc's JSON, or its text where it prints none. fq's JSON has the key `throttled` twice; the first counts flows.
+/// Parses tc's JSON; other output is returned as text. fq's JSON has the key `throttled` twice, the first of which
+/// counts flows.
 fn parsed(text: String) -> Value {
     let mut whole = String::with_capacity(text.len());
     for part in text.split_inclusive("\"inactive\":") {
@@ -73,14 +76,14 @@ fn parsed(text: String) -> Value {
     serde_json::from_str(&whole).unwrap_or(Value::String(text))
 }
 
-/// The counters of a device's discipline and of those below it, from [`ask`]'s result.
+/// Returns the counters of a device's discipline and of those below it, from the result of [`ask`].
 pub fn discipline(asked: &Value, device: &str) -> Option<Value> {
     let all: Vec<&Value> = asked["qdiscs"].as_array()?.iter().filter(|one| is_on(one, device)).collect();
     let root = all.iter().find(|one| one["root"] == true)?;
     Some(object(root, &all, asked["classes"][device].as_str().unwrap_or_default()).into())
 }
 
-/// tc omits the device when the command names one.
+/// tc omits the device if the command names one.
 fn is_on(qdisc: &Value, device: &str) -> bool {
     qdisc.get("dev").is_none_or(|name| name == device)
 }
@@ -110,7 +113,7 @@ fn object(qdisc: &Value, all: &[&Value], classes: &str) -> Map<String, Value> {
     object
 }
 
-/// Sums over the classes of a discipline in the text of `tc -s class show`.
+/// Returns sums over the classes of a discipline, from the text of `tc -s class show`.
 fn sums(kind: &str, keys: &[&str], handle: &str, classes: &str) -> Map<String, Value> {
     let head = format!("class {kind} {handle}");
     let blocks: Vec<Vec<&str>> = classes
@@ -126,7 +129,7 @@ fn sums(kind: &str, keys: &[&str], handle: &str, classes: &str) -> Map<String, V
     let sum = |key: &str, places| blocks.iter().map(|block| after(block, key, places)).sum::<i64>();
     let mut sums = Map::new();
     sums.insert("flows".to_owned(), blocks.len().into());
-    // `backlog 8816b 12p`: the bytes are rounded.
+    // The bytes in `backlog 8816b 12p` are rounded.
     sums.insert("qlen".to_owned(), sum("backlog", 2).into());
     sums.extend(keys.iter().map(|key| ((*key).to_owned(), sum(key, 1).into())));
     if DROPPING.contains(&kind) {

@@ -1,10 +1,10 @@
-//! Where everything stands in the guest: namespaces, cables, addresses, routes and the lines for `tc`.
+//! The guest's network: namespaces, cables, addresses, routes and the lines for `tc`.
 //!
-//! Pure: from a scenario to lists, executed by `run.rs`. The path is a row of routers, a namespace each; hosts hang at
-//! it on the left and on the right, at the router where a flow enters or leaves the path. All left hosts of a router are
-//! addresses of one namespace, 10.(1 + router).x.y; right hosts 10.(101 + last hop).x.y; x.y is 1 + the flow's row in
-//! the result. A cable has an end in each of two namespaces, and an end is a transmitter: rate, queue and delay belong
-//! to the packets that it sends.
+//! This module is pure: it turns a scenario into lists, which `run.rs` executes. The path is a row of routers, each in
+//! a namespace. Hosts are attached on the left and on the right, at the router where a flow enters or leaves the path.
+//! All left hosts of a router are addresses of one namespace, 10.(1 + router).x.y; right hosts have 10.(101 + last
+//! hop).x.y; x.y is 1 + the flow's index in the results. A cable has an end in each of two namespaces. An end is a
+//! transmitter: its rate, queue and delay apply to the packets that it sends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,25 +19,25 @@ use sojourn_model::workload::{App, Delays, Direction, Entry};
 use crate::flows::socket;
 use crate::job::LinkKind;
 
-/// The IP MTU of every device, unless a flow's packets are larger.
+/// IP MTU of every device in bytes, unless a flow has larger packets.
 pub const MTU: u32 = 1500;
-/// Packets that netem holds at most where the scenario has no limit.
+/// Limit of netem in packets if the scenario has none.
 const ENDLESS: u32 = 10_000_000;
-/// What a device adds to the IP length: an Ethernet header. Another overhead is told to `tc` (`stab`).
+/// Bytes that a device adds to the IP length, an Ethernet header. Other overheads are set with `tc` (`stab`).
 const ETHERNET: i64 = 14;
-/// Second byte of the left hosts' addresses at the first router.
+/// Second byte of the addresses of left hosts at the first router.
 const LEFT: usize = 1;
-/// Second byte of the right hosts' addresses behind the first hop.
+/// Second byte of the addresses of right hosts after the first hop.
 const RIGHT: usize = 101;
 
 /// A namespace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Place {
-    /// The left hosts whose flows enter the path at this hop.
+    /// Left hosts whose flows enter the path at this hop.
     Left(usize),
-    /// The router before this hop; the last one is behind the last hop.
+    /// The router in front of this hop; the last router is after the last hop.
     Router(usize),
-    /// The right hosts whose flows leave the path behind this hop.
+    /// Right hosts whose flows leave the path after this hop.
     Right(usize),
 }
 
@@ -46,16 +46,16 @@ pub enum Place {
 pub struct Class {
     /// The low sixteen bits of the left host's address.
     pub host: u16,
-    /// One way, behind the host's own link.
+    /// One-way delay, in addition to the host's own link.
     pub delay: Span,
 }
 
-/// What an end of a cable does with the packets that it sends.
+/// The treatment of packets that an end of a cable sends.
 #[derive(Clone, Debug)]
 pub enum Transmit {
-    /// A link of the path: its number, and all of it.
+    /// A link of the path: its index and its parameters.
     Hop(usize, Box<Link>),
-    /// The hosts' own links: by host, with a rate and a limit if the scenario has some.
+    /// Access links, by host, with a rate and a limit if the scenario has them.
     Access(Option<Access>, Vec<Class>),
 }
 
@@ -64,18 +64,18 @@ pub enum Transmit {
 pub struct End {
     /// The device's name, unique in the guest.
     pub name: String,
-    /// Where it is.
+    /// The namespace that it is in.
     pub place: Place,
-    /// Its address; the other end's differs in the last bit.
+    /// Its address; that of the other end differs in the last bit.
     pub address: Ipv4Addr,
     /// Its hardware address.
     pub mac: [u8; 6],
-    /// What it sends.
+    /// The treatment of packets that it sends.
     pub transmit: Transmit,
 }
 
 impl End {
-    /// The network card of a hop that has one.
+    /// Returns the network card, if the end is a hop that has one.
     pub fn nic(&self) -> Option<&Nic> {
         match &self.transmit {
             Transmit::Hop(_, link) => link.nic.as_ref(),
@@ -84,75 +84,75 @@ impl End {
     }
 }
 
-/// A pair of ends.
+/// The two ends of a cable.
 pub type Cable = [End; 2];
 
-/// A change of a namespace's devices, addresses, neighbours or routes; it displays as the words for `ip`.
+/// A change of a namespace's devices, addresses, neighbours or routes. It is displayed as arguments of `ip`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Setting {
-    /// A device that hands packets to its discipline and back to where they came from (ifb).
+    /// Creates a device that passes packets through its discipline and back to where they came from (ifb).
     Ifb {
-        /// Its name.
+        /// Name of the device.
         device: String,
     },
     /// Changes a device.
     Device {
-        /// Its name.
+        /// Name of the device.
         device: String,
-        /// Its IP MTU in bytes, if it shall change.
+        /// New IP MTU in bytes.
         mtu: Option<u32>,
-        /// The most segments of a packet that a network card would cut, if that shall change.
+        /// New maximum number of segments of a GSO packet.
         gso_max_segs: Option<u32>,
-        /// Whether it is switched on.
+        /// Whether to set the device up.
         up: bool,
     },
-    /// A device gets an address, in a network of two.
+    /// Gives a device an address, with a prefix of two addresses.
     Address {
-        /// The device's name.
+        /// Name of the device.
         device: String,
-        /// Its address.
+        /// Address of the device.
         address: Ipv4Addr,
     },
-    /// A neighbour's hardware address is known for good.
+    /// Adds a permanent neighbour entry with a hardware address.
     Neighbour {
-        /// The device behind which it is.
+        /// The device that leads to the neighbour.
         device: String,
-        /// The neighbour's address.
+        /// Address of the neighbour.
         address: Ipv4Addr,
-        /// Its hardware address.
+        /// Hardware address of the neighbour.
         mac: [u8; 6],
     },
-    /// A route is added.
+    /// Adds a route.
     Route(Route),
 }
 
 /// A route.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Route {
-    /// Address and length of the prefix.
+    /// Address and prefix length.
     pub to: (Ipv4Addr, u8),
-    /// The next router; none: all addresses of the prefix are this host's own.
+    /// The next router; `None` makes all addresses of the prefix local.
     pub via: Option<Ipv4Addr>,
-    /// The device.
+    /// Name of the outgoing device.
     pub device: String,
-    /// Of the path.
+    /// Metrics of the path.
     pub metrics: Option<Metrics>,
 }
 
-/// What Linux keeps with a route for TCP.
+/// Metrics of a route that TCP uses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Metrics {
-    /// The initial window in segments.
+    /// Initial window in segments.
     pub initcwnd: u32,
-    /// The least retransmission timeout in milliseconds.
+    /// Minimum retransmission timeout in milliseconds.
     pub rto_min_ms: u32,
-    /// An ACK for each packet.
+    /// Whether every packet is acknowledged.
     pub quickack: bool,
-    /// A connection asks for ECN, and agrees to it.
+    /// Whether connections request and accept ECN.
     pub ecn: bool,
-    /// The largest window that is offered, in bytes.
+    /// Maximum advertised window in bytes.
     pub window: Option<u32>,
-    /// The congestion control of who is connected to.
+    /// Congestion control of accepted connections.
     pub congctl: Option<&'static str>,
 }
 
@@ -200,17 +200,17 @@ impl fmt::Display for Metrics {
 /// The whole network.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// Namespaces in the order in which they are made.
+    /// Namespaces, in the order of creation.
     pub places: Vec<Place>,
-    /// Cables, likewise.
+    /// Cables, in the order of creation.
     pub cables: Vec<Cable>,
-    /// The IP MTU of all devices.
+    /// IP MTU of all devices, in bytes.
     pub mtu: u32,
 }
 
-/// The address of the host at this side of a flow, whose row in the result this is.
+/// Returns the address of the host on this side of a flow, whose index in the results is `row`.
 pub fn address(side: Direction, entry: &Entry, row: usize) -> Ipv4Addr {
-    // Right is the side towards which right goes. All flows of a user end at one host there.
+    // `Right` is the side towards which rightward data flows. All flows of a user end at one host there.
     let (second, row) = match side {
         Direction::Left => (LEFT + entry.via.0, row),
         Direction::Right => (RIGHT + entry.via.1, entry.user.map_or(row, |user| user.first)),
@@ -219,12 +219,13 @@ pub fn address(side: Direction, entry: &Entry, row: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, second as u8, x, y)
 }
 
-/// The low sixteen bits of the addresses of a flow's hosts.
+/// Returns the low 16 bits of the addresses of a flow's hosts.
 pub fn host(entry: usize) -> u16 {
     (entry + 1) as u16
 }
 
-/// The row of the result to which a packet between these hosts belongs: the left one's, as the right one may have other flows too.
+/// Returns the index in the results of the flow between these hosts. The left host decides, as the right one may have
+/// several flows.
 pub fn entry_of(hosts: [Ipv4Addr; 2]) -> Option<usize> {
     let left = hosts.iter().find(|host| usize::from(host.octets()[1]) < RIGHT)?;
     let [first, _, x, y] = left.octets();
@@ -233,7 +234,8 @@ pub fn entry_of(hosts: [Ipv4Addr; 2]) -> Option<usize> {
 }
 
 impl Network {
-    /// The devices whose queues stop another one, that one, and when.
+    /// Iterates over pairs of devices with flow control: the device whose queue acts, the one that it pauses, and the
+    /// thresholds.
     pub fn pauses(&self) -> impl Iterator<Item = (&str, &str, Pause)> {
         let hops = || {
             self.cables.iter().flatten().filter_map(|end| match &end.transmit {
@@ -249,7 +251,7 @@ impl Network {
         })
     }
 
-    /// Of a scenario.
+    /// Builds the network of a scenario.
     pub fn new(scenario: &Scenario) -> Network {
         let entries = &scenario.workload.entries;
         let lefts: BTreeSet<usize> = entries.iter().map(|entry| entry.via.0).collect();
@@ -302,7 +304,7 @@ impl Network {
         Network { places, cables, mtu: mtu(entries) }
     }
 
-    /// Addresses, neighbours and routes, each in its namespace. The ends are there already.
+    /// Returns addresses, neighbours and routes, each with its namespace. The cables must exist already.
     pub fn routes(&self, scenario: &Scenario) -> Vec<(Place, Setting)> {
         let mut settings = Vec::new();
         for end in self.cables.iter().flatten() {
@@ -323,13 +325,13 @@ impl Network {
         settings
     }
 
-    /// The far end of its cable.
+    /// Returns the other end of the cable.
     pub fn other(&self, end: &End) -> &End {
         let cable = self.cables.iter().find(|cable| cable.iter().any(|one| one.name == end.name));
         cable.and_then(|cable| cable.iter().find(|one| one.name != end.name)).unwrap_or(&self.cables[0][0])
     }
 
-    /// The device in `place` whose cable leads to `to`, and the address at its far end.
+    /// Returns the device in `place` whose cable leads to `to`, and the address of its other end.
     fn towards(&self, place: Place, to: Place) -> Option<(&str, Ipv4Addr)> {
         self.cables.iter().find_map(|[a, b]| match (a.place == place, b.place == place) {
             (true, _) if b.place == to => Some((a.name.as_str(), b.address)),
@@ -338,7 +340,8 @@ impl Network {
         })
     }
 
-    /// A router sends to the left hosts at itself or further left, and to the right hosts at itself or further right.
+    /// Returns a router's routes: to the left hosts at it and further left, and to the right hosts at it and further
+    /// right.
     fn router_routes(&self, number: usize) -> Vec<Route> {
         let here = Place::Router(number);
         let mut routes = Vec::new();
@@ -358,8 +361,9 @@ impl Network {
         routes
     }
 
-    /// All addresses of the network are the hosts' own; the ways out carry what Linux keeps with a route: the initial
-    /// window, ECN, the least RTO and quick ACKs. What most flows have stands on the default route.
+    /// Returns the routes of a host namespace. All addresses of its prefix are local. Outgoing routes carry the metrics
+    /// that Linux takes from a route: initial window, ECN, minimum RTO and quick ACKs. The default route has the
+    /// metrics of most flows.
     fn host_routes(&self, scenario: &Scenario, place: Place, chosen: impl Fn(&Entry) -> bool) -> Vec<Route> {
         let (second, router, far) = match place {
             Place::Left(hop) => (LEFT + hop, Place::Router(hop), Direction::Right),
@@ -389,17 +393,18 @@ impl Network {
     }
 }
 
-/// The addresses of the hosts at a router, by the second byte.
+/// Returns the prefix of the hosts at a router, given by the second byte.
 fn hosts_behind(second: usize) -> (Ipv4Addr, u8) {
     (Ipv4Addr::new(10, second as u8, 0, 0), 16)
 }
 
-/// Whether a flow sets metrics on the route to its hosts. A user's datagrams do not: another of its flows may.
+/// Whether a flow sets metrics on the route to its hosts. Datagram flows of a user do not, because another flow of the
+/// user may.
 fn routed(entry: &Entry) -> bool {
     entry.has_tcp() || entry.user.is_none()
 }
 
-/// What Linux keeps with the route of a flow.
+/// Returns the route metrics of a flow.
 pub fn metrics(entry: &Entry) -> Metrics {
     let tcp = &entry.tcp;
     Metrics {
@@ -407,9 +412,9 @@ pub fn metrics(entry: &Entry) -> Metrics {
         rto_min_ms: (tcp.rto_min.0 / 1_000_000) as u32,
         quickack: tcp.acks == AckPolicy::Every,
         ecn: tcp.ecn,
-        // What a SYN-ACK offers is older than the socket that could say it.
+        // The window of a SYN-ACK is determined before a socket exists that could limit it.
         window: socket::window(tcp),
-        // DCTCP's SYN is ECT(0): a listener agrees to ECN then only if its route says that dctcp answers.
+        // DCTCP's SYN is ECT(0). A listener accepts ECN on it only if the congestion control of its route is dctcp.
         congctl: (tcp.cc == Cc::Dctcp).then_some("dctcp"),
     }
 }
@@ -421,7 +426,7 @@ fn end(cable: usize, which: usize, name: String, place: Place, transmit: Transmi
     End { name, place, address, mac: [2, 0, 0, 0, a, b], transmit }
 }
 
-/// The delay between a flow's host at this side and the path, outward or towards the host.
+/// Returns the delay between a flow's host on this side and the path, outward or towards the host.
 fn beside(entry: &Entry, side: Direction, outward: bool) -> Span {
     let Delays { data_in, data_out, ack_in, ack_out } = entry.delays;
     let sends = entry.direction != side; // the data goes towards the other side
@@ -442,13 +447,13 @@ fn mtu(entries: &[Entry]) -> u32 {
     largest.max().unwrap_or(MTU).max(MTU)
 }
 
-/// The lines for `tc` that put the discipline of a hop at a device, and below which handle it stands.
+/// Returns the lines for `tc` that attach a hop's discipline to a device.
 pub fn discipline(device: &str, link: &Link, kind: LinkKind, mtu: u32) -> Vec<String> {
     let line = tc_line(&link.qdisc);
     let stab = stab(link);
     let add = format!("qdisc add dev {device}");
     let (Capacity::Steps(steps), LinkKind::Htb | LinkKind::Tbf) = (&link.rate, kind) else {
-        // What has no queue counts nothing.
+        // noqueue keeps no statistics and takes no size table.
         let stab = if matches!(link.qdisc, Spec::Noqueue(_)) { "" } else { &stab };
         return vec![format!("{add} root handle 1:{stab} {line}")];
     };
@@ -464,14 +469,14 @@ pub fn discipline(device: &str, link: &Link, kind: LinkKind, mtu: u32) -> Vec<St
     all
 }
 
-/// The link's overhead as `tc`'s `stab`.
+/// Returns the link's overhead as `stab` option of `tc`.
 fn stab(link: &Link) -> String {
     let overhead = i64::from(link.overhead) - ETHERNET;
     if overhead == 0 { String::new() } else { format!(" stab overhead {overhead}") }
 }
 
-/// The `tc` commands that change a hop's discipline, each with its time. A new discipline gets a new handle: with the old one
-/// Linux would treat the line as a change of the old discipline.
+/// Returns the `tc` commands that change a hop's discipline, each with its time. A new discipline gets a new handle:
+/// with the old one, Linux would treat the line as a change of the old discipline.
 pub fn qdisc_changes(device: &str, link: &Link, kind: LinkKind) -> Vec<(Time, Vec<String>)> {
     let shaped = kind != LinkKind::Device && matches!(link.rate, Capacity::Steps(_));
     let (place, stab) = if shaped { ("parent 1:1", String::new()) } else { ("root", stab(link)) };
@@ -488,16 +493,17 @@ pub fn qdisc_changes(device: &str, link: &Link, kind: LinkKind) -> Vec<(Time, Ve
     link.changes.iter().map(|(at, change)| (*at, words(&line(change)))).collect()
 }
 
-/// Whether a hop's discipline is below a Linux shaper rather than on the device itself.
+/// Whether a hop's discipline is the child of a Linux shaper, rather than the root of the device.
 pub fn is_below_a_shaper(link: &Link, kind: LinkKind) -> bool {
     matches!((&link.rate, kind), (Capacity::Steps(_), LinkKind::Htb | LinkKind::Tbf))
 }
 
-/// The settings, and then the lines for `tc`, that put a hop's impairments where its packets arrive: netem stands on a device of
-/// its own, to which they make a detour, and is in the way of no discipline.
+/// Returns the settings, followed by the lines for `tc`, that add a hop's impairments at the arrival of its packets.
+/// netem runs on a separate device, to which arriving packets are redirected, so that it does not interfere with any
+/// discipline.
 pub fn impairments(hop: &str, arrival: &str, impair: &Impair, mtu: u32) -> ([Setting; 2], [String; 3]) {
     let detour = format!("{hop}i");
-    // Without a limit of its own tc would say 1000.
+    // Without this option tc would set a limit of 1000.
     let limit = if impair.limit == u32::MAX { format!("limit {ENDLESS} ") } else { String::new() };
     let lines = [
         format!("qdisc add dev {detour} root handle 1: netem {limit}{impair}"),
@@ -508,7 +514,7 @@ pub fn impairments(hop: &str, arrival: &str, impair: &Impair, mtu: u32) -> ([Set
     ([Setting::Ifb { device: detour }, up], lines)
 }
 
-/// The words that change a shaper's rate.
+/// Returns the arguments of `tc` that change a shaper's rate.
 pub fn change(device: &str, rate: u64, kind: LinkKind, mtu: u32) -> Vec<String> {
     let burst = mtu + 100;
     words(&match kind {
@@ -521,12 +527,12 @@ fn htb_class(rate: u64, burst: u32) -> String {
     format!("parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit burst {burst} cburst {burst}")
 }
 
-/// A discipline's own words for `tc`; ccaq's are those of our plugin.
+/// Returns a discipline's arguments for `tc`; those of ccaq are for our plug-in.
 fn tc_line(spec: &Spec) -> String {
     spec.tc_line().unwrap_or_else(|| spec.to_string().replace(" variant paper", ""))
 }
 
-/// The steps of a link's rate after its start.
+/// Returns the steps of a link's rate after its start.
 pub fn rate_steps(link: &Link) -> Vec<(Time, u64)> {
     match &link.rate {
         Capacity::Steps(steps) => steps.iter().skip(1).map(|(at, rate)| (*at, rate.0)).collect(),
@@ -602,7 +608,7 @@ mod tests {
         let hosts = |left, right| [Ipv4Addr::from(left), Ipv4Addr::from(right)];
         assert_eq!(entry_of(hosts([10, 2, 1, 44], [10, 102, 1, 44])), Some(299));
         assert_eq!(entry_of(hosts([172, 16, 0, 1], [10, 102, 1, 44])), None);
-        // A user's flows end at one address; the other end tells them apart.
+        // All flows of a user end at one address; the address of the other end distinguishes them.
         let user = Some(User { number: 0, flow: 1, first: 4 });
         let of_user = entry((0, 1), user);
         let [left, right] = [Direction::Left, Direction::Right].map(|side| address(side, &of_user, 299));
@@ -682,11 +688,11 @@ mod tests {
             let Transmit::Access(_, classes) = &end.transmit else { panic!("a host's cable") };
             classes.iter().find(|class| class.host == host).map(|class| class.delay)
         };
-        // The first flow: 42 ms less the hop's 2, both halves at its left host.
+        // The first flow: 42 ms minus the hop's 2 ms, both halves at its left host.
         assert_eq!(delay("left0", 1), Some(Span::from_millis(20)));
         assert_eq!(delay("toleft0", 1), Some(Span::from_millis(20)));
         assert_eq!(delay("right1", 1), Some(Span::ZERO));
-        // The second: a quarter in each place, and no host at the first router.
+        // The second flow: a quarter in each place, and no host at the first router.
         assert_eq!(delay("left0", 2), None);
         assert_eq!(delay("left1", 2), Some(Span::from_micros(2500)));
     }

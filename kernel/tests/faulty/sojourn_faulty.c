@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A module with faults, one a value of `fault`: what the stress harness must
- * notice is shown to be noticed.
+ * A module with faults, selected by the parameter `fault`, to show that the
+ * stress harness detects each of them.
  */
 #include <linux/delay.h>
 #include <linux/kthread.h>
@@ -41,7 +41,10 @@ static void read_freed(void)
 		pr_info("there is something left\n");
 }
 
-/* Both orders, one after the other: no deadlock today, and one some day. */
+/*
+ * Takes two locks in both orders, one after the other: there is no deadlock
+ * here, but lockdep reports the possibility.
+ */
 static void lock_in_both_orders(void)
 {
 	spin_lock(&first);

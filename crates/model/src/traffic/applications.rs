@@ -1,4 +1,4 @@
-//! Reads what each kind of flow does.
+//! Reads the parameters of each kind of flow.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::workload::Group;
 use crate::workload::stream::{Codec, Playout, SMALLEST, Transport, Voice};
 use crate::workload::video::Rule;
 
-/// What a kind does.
+/// The application of a flow and its parameters.
 pub(crate) enum What {
     Bulk { active: Option<Vec<(Time, Time)>> },
     Files { size: u64, gap: Draws },
@@ -28,7 +28,7 @@ pub(crate) enum What {
     Sizes { rate: f64, file: Option<Arc<Vec<u64>>>, group: Option<usize> },
 }
 
-/// Whether flows of this kind are carried by TCP.
+/// Whether flows of this kind run over TCP.
 pub(super) fn is_over_tcp(reader: &Reader<'_>, kind: &str) -> Result<bool, Error> {
     match kind {
         "pings" | "cbr" | "voip" => Ok(false),
@@ -38,7 +38,7 @@ pub(super) fn is_over_tcp(reader: &Reader<'_>, kind: &str) -> Result<bool, Error
 }
 
 impl What {
-    /// Whether TCP carries it.
+    /// Whether the application runs over TCP.
     pub(super) fn has_tcp(&self) -> bool {
         !matches!(self, What::Pings { .. } | What::Stream { transport: Transport::Udp, .. })
     }
@@ -64,7 +64,7 @@ impl What {
                 What::Files { size: bytes, gap }
             }
             "thin" => What::Thin { bytes: small(reader, 1, tcp.mss)?, interval: interval(reader, duration)? },
-            // An IP and an ICMP header have 28 bytes.
+            // IP and ICMP headers have 28 bytes.
             "pings" => What::Pings { bytes: small(reader, 28, LARGEST)?, interval: interval(reader, duration)? },
             "cbr" | "onoff" => stream(reader, count, duration)?,
             "voip" => voice(reader)?,
@@ -81,7 +81,7 @@ impl What {
     }
 }
 
-/// Packets at a constant rate, all the time or in turns.
+/// Reads a constant-rate stream, continuous or alternating with silence.
 fn stream(reader: &Reader<'_>, count: Count, duration: Time) -> Result<What, Error> {
     let turns = reader.given("kind").is_some_and(|kind| kind.text().is_ok_and(|kind| kind == "onoff"));
     let over_tcp = turns && is_over_tcp(reader, "onoff")?;
@@ -94,7 +94,7 @@ fn stream(reader: &Reader<'_>, count: Count, duration: Time) -> Result<What, Err
     let rate = reader.field("rate")?;
     let bits = u64::from(bytes) * 8_000_000_000;
     let interval = Span((bits + rate.rate()?.0 / 2) / rate.rate()?.0);
-    // As many as packet numbers allow.
+    // The number of packets is limited by packet numbers.
     if interval == Span::ZERO || duration.0 / interval.0 >= 1 << 31 {
         return Err(rate.fault("expected a lower rate, or larger packets"));
     }
@@ -134,7 +134,7 @@ fn video(reader: &Reader<'_>, duration: Time) -> Result<What, Error> {
     }
     let field = reader.field("ladder")?;
     let ladder = match &field.value.kind {
-        // The default, as a text.
+        // The default is a text.
         Kind::Text(text) => text.split(' ').filter_map(|word| units::rate(word).map(|read| read.rate)).collect(),
         _ => {
             let items = field.items().filter(|items| !items.is_empty()).ok_or_else(|| field.unexpected())?;
@@ -187,7 +187,7 @@ fn small(reader: &Reader<'_>, lowest: u32, highest: u32) -> Result<u32, Error> {
 fn interval(reader: &Reader<'_>, duration: Time) -> Result<Span, Error> {
     let field = reader.field("interval")?;
     let span = field.span()?;
-    // As many as segment numbers allow.
+    // The number of packets is limited by segment numbers.
     if span == Span::ZERO || duration.0 / span.0 >= 1 << 31 {
         return Err(field.fault("expected a longer time"));
     }
@@ -204,7 +204,7 @@ fn sizes_file(field: &Field<'_>) -> Result<Arc<Vec<u64>>, Error> {
     Ok(sizes)
 }
 
-/// One size in bytes a line, or the last field of each line; a first line without a number is a header.
+/// Parses one size in bytes per line, or the last field of each line. A first line without a number is a header.
 fn parse_sizes(text: &str) -> Result<Vec<u64>, (usize, String)> {
     let mut sizes = Vec::new();
     for (i, line) in text.lines().enumerate() {

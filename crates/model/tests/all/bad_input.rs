@@ -1,4 +1,4 @@
-//! Bad input of every sort is answered with file, line, key, value and what was expected; never with a panic.
+//! Bad input of every kind is reported with file, line, key, value and the expected form, and never causes a panic.
 
 use proptest::prelude::*;
 use sojourn_model::error::Error;
@@ -19,13 +19,13 @@ fn load(text: &[u8], options: &LoadOptions) -> Result<Plan, Error> {
     Plan::load("scenarios/x.toml", text, options)
 }
 
-/// The error of the sound scenario with one text replaced by another.
+/// Returns the error of the valid scenario after replacing `from` by `to`.
 fn error(from: &str, to: &str) -> Error {
     assert!(SOUND.contains(from), "{from}");
     load(SOUND.replacen(from, to, 1).as_bytes(), &LoadOptions::default()).err().expect("an error")
 }
 
-/// It names file, line and key, and says this.
+/// Asserts that the error names file, line and key, and contains `what`.
 fn says(error: &Error, line: u32, key: &str, what: &str) {
     let text = error.to_string();
     assert!(text.starts_with(&format!("scenarios/x.toml:{line}: {key}")), "{text}");
@@ -187,7 +187,7 @@ fn a_discipline_that_changes_is_checked_step_by_step() {
         &error("[[flow]]", &format!("{hop}\n[[flow]]")),
         11,
         "hop.hop1.pause",
-        "expected a discipline that stays as it is",
+        "expected a discipline that does not change",
     );
 }
 
@@ -424,7 +424,7 @@ fn a_setting_that_passes_nothing_is_warned_of() {
 #[test]
 fn a_congestion_control_that_answers_to_marks_wants_ecn() {
     let error = error("kind = \"bulk\"", "kind = \"bulk\"\ncc = \"dctcp\"");
-    assert!(error.to_string().contains("expected ecn = true beside it"), "{error}");
+    assert!(error.to_string().contains("expected ecn = true too"), "{error}");
     let text = SOUND.replace("kind = \"bulk\"", "kind = \"bulk\"\necn = true\ncc = \"dctcp\"");
     let plan = load(text.as_bytes(), &LoadOptions::default()).unwrap_or_else(|error| panic!("{error}"));
     let scenario = plan.scenario(0).unwrap_or_else(|error| panic!("{error}"));
@@ -483,7 +483,7 @@ fn a_key_has_one_name_in_a_sweep_and_on_the_command_line() {
         let error = load(SOUND.as_bytes(), &LoadOptions { set, ..LoadOptions::default() }).err().expect("an error");
         assert!(error.to_string().contains(&format!("hop.bottleneck.{one} is the same key")), "{error}");
     }
-    // Both directions are two keys, and what is set is not swept, under whichever name.
+    // Both directions are separate keys, and a key that is set is not swept, under either name.
     assert!(load(text("rate", "up.rate").as_bytes(), &LoadOptions::default()).is_ok());
     let set = vec![("hop.bottleneck.reverse.rate".into(), "3mbit".into())];
     let plan = load(text("rate", "up.rate").as_bytes(), &LoadOptions { set, ..LoadOptions::default() });
@@ -547,7 +547,7 @@ fn megabytes_a_second_are_warned_of() {
     assert!(plan.warnings[0].contains("bytes per second: this is 16mbit"), "{}", plan.warnings[0]);
 }
 
-/// Words that a mutation may put anywhere.
+/// Words that a mutation may insert anywhere.
 const WORDS: &[&str] = &[
     "\"\"",
     "[]",
@@ -595,7 +595,7 @@ const WORDS: &[&str] = &[
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Loading and drawing mutated scenarios ends in a plan or an error, never in a panic.
+    /// Loading and drawing mutated scenarios returns a plan or an error and never panics.
     #[test]
     fn no_text_makes_it_panic(edits in prop::collection::vec((any::<prop::sample::Index>(), 0usize..12, 0usize..WORDS.len()), 1..6)) {
         let mut text = SOUND.to_owned();
@@ -605,7 +605,7 @@ proptest! {
             }).collect();
             let from = *place.get(&starts);
             let to = (from..=text.len()).filter(|at| text.is_char_boundary(*at)).nth(cut).unwrap_or(text.len());
-            // Whole lines are put in as lines.
+            // Whole lines are inserted as lines.
             let line = WORDS[word].contains('=') || WORDS[word].starts_with("[[f") || WORDS[word].starts_with("[h");
             text.replace_range(from..to, &if line { format!("\n{}\n", WORDS[word]) } else { WORDS[word].to_owned() });
         }

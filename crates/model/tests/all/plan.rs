@@ -1,4 +1,4 @@
-//! What a scenario file means: defaults, sizes in bdp, where the RTT lies, the order of a sweep's runs.
+//! The meaning of a scenario file: defaults, sizes in bdp, the location of the RTT, the order of a sweep's runs.
 
 use std::sync::Arc;
 
@@ -238,7 +238,7 @@ fn base_rtts_are_made_of_the_path_and_what_lies_beyond() {
     for place in ["split", "left", "right", "ack"] {
         let scenario = scenario(text, &format!("{rest}\"{place}\""));
         let d = scenario.workload.entries[0].delays;
-        // 100 ms less 15 ms of the hop and four times 2 ms of the hosts' links.
+        // 100 ms minus 15 ms of the hop and four times 2 ms of the access links.
         assert_eq!(d.data_in + d.data_out + d.ack_in + d.ack_out, Span(77 * MS), "{place}");
         assert_eq!(scenario.longest_rtt, Span(100 * MS));
     }
@@ -295,7 +295,7 @@ fn gaps_between_files_outlast_the_run() {
         let entries = flow(&format!("kind = \"download\"\nsize = 1000000\nstart = \"3s\"\ngap = \"{gap}\""));
         let App::Download { start, gaps, size, stop } = &entries[0].app else { panic!("a download") };
         assert_eq!((*start, *size, *stop), (Time(3_000 * MS), 1_000_000, Time::NEVER));
-        // With one base RTT for each file.
+        // Each file adds one base RTT.
         let sum: u64 = gaps.iter().map(|gap| gap.0 + 20 * MS).sum();
         assert!(sum >= 97_000 * MS, "{gap}: {sum}");
     }

@@ -1,4 +1,4 @@
-//! Every file of scenarios/ loads, asks for the runs that it should, and its trace is the one of its recipe.
+//! Every file in scenarios/ loads and gives the expected number of runs; the generated trace matches its recipe.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ fn load(name: &str) -> Plan {
     Plan::open(&path.to_string_lossy(), &LoadOptions::default()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The files and their runs.
+/// The files and their numbers of runs.
 const RUNS: &[(&str, usize)] = &[
     ("ack-per-window", 2),
     ("autorate", 2),
@@ -92,8 +92,8 @@ fn another_seed_draws_other_starts_and_arrivals() {
     assert_eq!(load(2), load(2));
 }
 
-/// The recipe of traces/walk.down: every 200 ms the rate takes a step of up to 1.5 Mbit/s either way, between 1 and
-/// 12 Mbit/s; within, an opportunity of 1500 bytes whenever 12000 bits have come together. 20 s, then it repeats.
+/// The recipe of traces/walk.down, a random walk of the rate over 20 s. Every 200 ms the rate changes by up to
+/// 1.5 Mbit/s, between 1 and 12 Mbit/s; every 12000 bits give a delivery opportunity of 1500 bytes.
 fn walk() -> String {
     let mut rng = Rng::stream(1, "lte drive");
     let (mut rate, mut bits, mut text) = (6_000_000i64, 0, String::new());

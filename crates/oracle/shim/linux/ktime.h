@@ -1,4 +1,4 @@
-/* The kernel's clock: the driver sets it before each operation. */
+/* The kernel's clock. The driver sets it before each operation. */
 #ifndef SHIM_LINUX_KTIME_H
 #define SHIM_LINUX_KTIME_H
 

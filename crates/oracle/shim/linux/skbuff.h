@@ -1,4 +1,4 @@
-/* A packet: as much of it as CoDel looks at. */
+/* A packet with the fields that CoDel reads. */
 #ifndef SHIM_LINUX_SKBUFF_H
 #define SHIM_LINUX_SKBUFF_H
 

@@ -1,7 +1,5 @@
-/*
- * What the kernel's codel.h and codel_impl.h need of the kernel, for user space. Those two files are compiled as they
- * are; everything in this folder is ours.
- */
+/* The definitions that the kernel's codel.h and codel_impl.h need, for user space. Those two
+ * files are compiled unmodified; everything in this folder is ours. */
 #ifndef SHIM_LINUX_TYPES_H
 #define SHIM_LINUX_TYPES_H
 
@@ -22,7 +20,7 @@ typedef int64_t s64;
 #define NSEC_PER_MSEC 1000000L
 
 #define unlikely(condition) (condition)
-/* The kernel stops the build if the types differ; codel.h's uses are all of one type. */
+/* In the kernel, different types stop the build; all uses in codel.h are of one type. */
 #define typecheck(type, value) ((void)sizeof(type), 1)
 #define WRITE_ONCE(place, value) ((place) = (value))
 #define READ_ONCE(place) (place)

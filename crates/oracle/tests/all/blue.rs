@@ -1,4 +1,5 @@
-//! BLUE has no kernel twin: here a second one, written down from the paper's two rules, takes the same random numbers.
+//! BLUE is not in the kernel. It is compared with a second implementation of the paper's two rules, which takes the
+//! same random numbers.
 #![expect(clippy::print_stdout, reason = "the counts are part of the evidence")]
 
 use std::collections::VecDeque;
@@ -10,7 +11,7 @@ use sojourn_oracle::trace::{Departure, MTU, Machine, Plan, plans, plans_of_crowd
 use sojourn_sim::replay::{self, Fate, Row, SEED};
 
 /// Feng, Kandlur, Saha, Shin, "The BLUE active queue management algorithms", 2002, figure 5: losses raise p_m by d1, an
-/// idle link lowers it by d2, and after each `freeze_time` must pass.
+/// idle link lowers it by d2, and `freeze_time` must pass between two changes.
 struct Paper {
     limit: usize,
     d1: f64,
@@ -81,7 +82,7 @@ fn ours(plan: &Plan, (limit, d1, d2, freeze_ms, ecn): Setting) -> Vec<Row> {
     replay::run(&plan.csv(), &plan.name, &spec, plan.rate, MTU).expect("a well-formed trace")
 }
 
-/// Packets that meet another fate, or the same at another time; the reasons of drops have no part in it.
+/// Number of packets whose fate or its time differs; reasons of drops are ignored.
 fn differing(ours: &[Row], theirs: &[Row]) -> usize {
     let same = |a: &Row, b: &Row| {
         a.fate_time == b.fate_time

@@ -1,4 +1,4 @@
-//! The ccaq queue discipline for Linux and the simulator's take the same decisions, packet by packet.
+//! The ccaq queue discipline for Linux and that of the simulator make the same decisions, packet by packet.
 #![expect(clippy::print_stdout, reason = "the counts are part of the evidence")]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,14 +19,14 @@ const PACKETS: u32 = 100_000;
 #[derive(Clone, Copy, Default, Debug)]
 struct Parcel {
     id: u32,
-    /// The 32-bit hash; flows that agree in the mask's bits share a queue.
+    /// The 32-bit hash. Flows that agree in the bits of the mask share a queue.
     hash: u32,
     at: Time,
     opens: bool,
 }
 
 impl Parcel {
-    /// The queue.
+    /// The queue of the flow.
     fn key(&self) -> u32 {
         self.hash & 1023
     }
@@ -60,7 +60,7 @@ struct Flow {
     queue: VecDeque<(u32, Time)>,
 }
 
-/// A sender: when its next packet comes, how many of its burst are to come, whether that is a SYN.
+/// A sender: time of the next packet, remaining packets of its burst, and whether the next one is a SYN.
 #[derive(Clone, Copy, Default)]
 struct Source {
     next: u64,
@@ -68,7 +68,7 @@ struct Source {
     opens: bool,
 }
 
-/// What the traces brought about.
+/// Coverage of the traces.
 #[derive(Clone, Copy, Default, Debug)]
 struct Seen {
     drops: u64,
@@ -79,8 +79,8 @@ struct Seen {
     round_trips: u64,
 }
 
-/// Plays a trace through core's ccaq; at each packet the C side must decide the same, given core's order of departures.
-/// Gives what was seen, or the first difference.
+/// Plays a trace through core's ccaq. For each packet the C side must make the same decision, given core's order of
+/// departures. Returns the coverage, or the first difference.
 fn play(algorithm: &'static Algorithm, seed: u64) -> Result<Seen, String> {
     let mut rng = Rng::stream(seed, "ccaq against the kernel's");
     let flows = [1, 2, 10, 50][seed as usize % 4];
@@ -104,8 +104,9 @@ fn play(algorithm: &'static Algorithm, seed: u64) -> Result<Seen, String> {
     let mut core: Ccaq<Parcel> = Ccaq::new(&ours, &context);
     let mut kernel: BTreeMap<u32, Flow> = BTreeMap::new();
     let mut seen = Seen::default();
-    // A link of 100 Mbit/s on a grid of times that makes ties; flows send in bursts of their own length and pace, so
-    // that queues run over and dry. In every other trace two flows share a queue. Some bursts begin with handshakes.
+    // A link of 100 Mbit/s, on a time grid with many ties. Flows send bursts of their own lengths and intervals, so
+    // that queues overflow and run empty. In every other trace two flows share a queue. Some bursts begin with
+    // handshakes.
     let shared = 1 + (seed / 4 % 2) as u32;
     let hash = |flow: usize| flow as u32 / shared + 1024 * (flow as u32 % shared);
     let (grid, service) = ([1, 30_000, 60_000][rng.below(3) as usize], 121_120);

@@ -1,4 +1,5 @@
-//! The kernel's codel and ours, packet by packet. `cargo test -p sojourn-oracle -- --nocapture` shows what was met.
+//! Comparison of the kernel's codel with ours, packet by packet. `cargo test -p sojourn-oracle -- --nocapture` shows
+//! the coverage.
 #![expect(clippy::print_stdout, reason = "the counts are part of the evidence")]
 
 use std::fmt::Write;
@@ -16,7 +17,7 @@ use sojourn_sim::replay::{self, Fate, Row};
 const NO_KERNEL: &str =
     "no kernel headers or no C compiler at build time; crates/oracle/fetch-headers.sh gets the headers";
 
-/// The hard cases that a trace went through.
+/// The hard cases that occurred in a trace.
 #[derive(Clone, Copy, Default, Debug)]
 struct Seen {
     codel_drops: usize,
@@ -38,7 +39,7 @@ fn params(plan: &Plan) -> Params {
     }
 }
 
-/// What the kernel does with a trace, and what it met.
+/// The kernel's results for a trace, and its coverage.
 fn kernels(kernel: &'static Kernel, plan: &Plan) -> (Vec<Row>, Seen) {
     let mut seen = Seen::default();
     let mut before = (View::default(), Time::ZERO);
@@ -156,7 +157,8 @@ fn linux_7_and_6_differ_where_we_say_they_do() {
     let (Some(six), Some(seven)) = (find("linux"), find("linux7")) else {
         return skipped("Linux 7 against Linux 6", "headers of one of them are missing");
     };
-    // Every packet waits 20 s before a dequeue: Linux 6 drops on and on, Linux 7 stops after 256 and goes on later.
+    // Every packet waits for 20 s before a dequeue: Linux 6 keeps dropping, Linux 7 stops after 256 and continues
+    // later.
     let mut trace = String::from("time_ns,op,flow,bytes,ecn\n");
     for _ in 0..9000 {
         trace.push_str("0,enqueue,1,1500,0\n");

@@ -1,4 +1,4 @@
-//! Byte queue limits: the kernel's library and ours, call by call.
+//! Comparison of the kernel's byte queue limits with ours, call by call.
 #![expect(clippy::print_stdout, reason = "the counts are part of the evidence")]
 
 use proptest::prelude::*;
@@ -13,13 +13,13 @@ const NO_SOURCES: &str =
 /// One call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Call {
-    /// An object of so many bytes comes, if the limit allows it or nobody asks.
+    /// An object of this many bytes is queued if the limit allows it, or unconditionally if `asked` is false.
     Queue { bytes: u32, asked: bool },
-    /// A share of the bytes in flight is completed, in 1/16, some ticks later.
+    /// A fraction of the bytes in flight, in 1/16, is completed, some ticks later.
     Complete { share: u32, ticks: u64 },
 }
 
-/// The two of them at the same point.
+/// Both implementations in the same state.
 struct Pair {
     ours: Dql,
     kernels: Limits,
@@ -30,7 +30,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// `most` zero: the greatest that there is.
+    /// If `most` is zero, the upper bound is the largest possible one.
     fn new(library: &'static Library, hold: u32, jiffies: u64, (least, most): (u32, u32)) -> Pair {
         let greatest = u32::MAX / 2 - u32::MAX / 16;
         let ours = Dql::bounded(hold, jiffies, least, if most == 0 { greatest } else { most });
@@ -69,7 +69,7 @@ fn libraries() -> &'static [Library] {
 
 fn call() -> impl Strategy<Value = Call> {
     let bytes = prop_oneof![Just(60u32), Just(1514), 60u32..9000, Just(65_536)];
-    // Exact ties: everything completes, the tick is that of the hold time or one beside it.
+    // Exact ties: everything completes, and the tick is that of the hold time or next to it.
     let ticks = prop_oneof![Just(0u64), 0u64..4, 240u64..260];
     prop_oneof![
         3 => (bytes, prop::bool::weighted(0.9)).prop_map(|(bytes, asked)| Call::Queue { bytes, asked }),
@@ -93,7 +93,7 @@ proptest! {
     }
 }
 
-/// A card whose interrupts serve bursts, of sizes that drift, for so many completions. Totals pass 2^32.
+/// A card whose interrupts complete bursts of drifting sizes. Totals exceed 2^32.
 fn long_run(pair: &mut Pair, seed: u64, completions: u32) {
     let mut rng = Rng::stream(seed, "byte queue limits");
     let mut share = 16;

@@ -1,5 +1,5 @@
-//! The installed `tc` takes every line that we print for it, and we read what it prints. In a network namespace of its
-//! own, so that nothing of this host changes.
+//! The installed `tc` accepts every line that we print for it, and we can parse its output. It runs in a network
+//! namespace of its own, so that this host is not changed.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -12,13 +12,13 @@ use sojourn_core::qdisc::tc::{Spec, disciplines};
 use sojourn_core::rng::Rng;
 use sojourn_oracle::skipped;
 
-/// A kernel without the module says this, after tc's own parser was content (choke's with a warning before it).
+/// The message of a kernel without the module, after tc's own parser accepted the line (for choke, after a warning).
 const NO_SUCH_MODULE: &str = "Error: Specified qdisc kind is unknown.";
 
-/// Disciplines that are younger than some tc: it then says that it knows no options of theirs.
+/// Disciplines that some versions of tc do not know: these report unknown options.
 const YOUNG: [&str; 1] = ["dualpi2"];
 
-/// What tc said to a line, and what it shows afterwards.
+/// The message of tc about a line, and the output of its `show` afterwards.
 struct Answer {
     line: String,
     said: String,
@@ -31,7 +31,7 @@ impl Answer {
     }
 }
 
-/// Where tc may stand: as a user's PATH often lacks /usr/sbin, and `make` unpacks one into the cache.
+/// Search path for tc: a user's PATH often lacks /usr/sbin, and `make` unpacks a copy into the cache.
 fn search_path() -> OsString {
     let path = env::var_os("PATH").unwrap_or_default();
     let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
@@ -42,7 +42,7 @@ fn search_path() -> OsString {
     env::join_paths(folders).expect("a PATH's folders can be joined")
 }
 
-/// Runs a shell script in a user and network namespace of its own; none if that can't be done here.
+/// Runs a shell script in a user and network namespace of its own; `None` if that is not possible here.
 fn in_a_namespace(script: &str, input: &str) -> Option<String> {
     let mut child = Command::new("unshare")
         .args(["-rn", "sh", "-c", script])
@@ -60,9 +60,9 @@ fn in_a_namespace(script: &str, input: &str) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Gives each line to tc.
+/// Passes each line to tc.
 fn ask(lines: &[String]) -> Option<Vec<Answer>> {
-    // One answer a line: what was said, a tab, what is shown; line ends become spaces.
+    // One answer per line: the message, a tab, the output of show; line ends become spaces.
     let script = "tc -V >/dev/null || exit 1
         while read -r line; do
             tc qdisc del dev lo root >/dev/null 2>&1
@@ -97,7 +97,7 @@ fn tc_accepts_every_line_that_we_print_for_it() {
     for answer in answers.iter().filter(|answer| answer.said.is_empty()) {
         let read: Spec = match answer.shown.parse() {
             Ok(read) => read,
-            // tc shows a bucket and a limit by way of the time that they take: rounded, and at the ends beyond the bounds.
+            // tc shows a bucket and a limit converted to times: rounded, and out of bounds at the limits.
             Err(error) if answer.line.starts_with("tbf") && matches!(&*error.word, "limit" | "latency") => continue,
             Err(error) if answer.line.starts_with("tbf") && error.problem.contains(" must be ") => continue,
             Err(error) => panic!("{}: {error}", answer.shown),

@@ -1,4 +1,4 @@
-//! A link behind a network card: the discipline gives to the card's ring, and the link sends from there.
+//! A link behind a network card: the discipline feeds the card's ring, from which the link sends.
 
 use sojourn_core::nic::{Held, Nic, Params, Ticks};
 use sojourn_core::qdisc::{DropReason, Qdisc};
@@ -10,21 +10,21 @@ use super::{Link, Server, Service};
 use crate::packet::Packet;
 use crate::setup::Setup;
 
-/// What Linux counts of a packet on top of its IP length, whatever the link counts.
+/// Length of an Ethernet header, which Linux adds to the IP length of every packet, independent of the link's overhead.
 const ETHERNET: u32 = 14;
 
-/// A card in operation.
+/// The state of a card.
 pub struct Card {
     nic: Nic<Packet>,
     pub(super) meter: NicMeter,
-    /// Every change, for who asks.
+    /// All changes of the ring, if they are kept.
     seen: Option<Vec<(Time, Held)>>,
-    /// The end of the transmission of the ring's head; never without one, and on traces.
+    /// End of transmission of the ring's head; never if nothing is in transmission, and on trace-driven links.
     end: Time,
 }
 
 impl Card {
-    /// An idle card.
+    /// Creates an idle card.
     pub(super) fn new(params: Params, setup: &Setup) -> Card {
         let ticks = Ticks { hz: setup.hz, phase: setup.phase };
         let meter = NicMeter::new(&setup.meter, params.bql);
@@ -36,18 +36,18 @@ impl Card {
         self.nic.head().copied()
     }
 
-    /// Packets that wait in the ring for their transmission, the one under way not counted.
+    /// Number of packets in the ring whose transmission has not started. `sending` tells whether one is in progress.
     pub(super) fn waiting(&self, sending: bool) -> usize {
         self.nic.unsent() - usize::from(sending)
     }
 
-    /// Packets that the discipline gave and that are not sent, the one under way included, and their bytes on the link.
+    /// Number of packets that the discipline handed over and that are not completely sent, and their bytes on the link.
     pub(super) fn unsent(&self) -> (u64, u64) {
         let bytes = self.nic.unsent_packets().map(|packet| u64::from(packet.wire())).sum();
         (self.nic.unsent() as u64, bytes)
     }
 
-    /// The rate changes: the packet in transmission goes on with what is left of it.
+    /// Changes the rate. A packet in transmission continues at the new rate.
     pub(super) fn set_rate(&mut self, now: Time, old: Rate, new: Rate) {
         if self.end != Time::NEVER {
             self.end = super::stretched(now, self.end, old, new);
@@ -64,50 +64,51 @@ impl Card {
 }
 
 impl Link {
-    /// From now on every change of the ring is kept.
+    /// From now on, every change of the ring is kept.
     pub fn keep_ring(&mut self) {
         if let Some(card) = &mut self.card {
             card.seen = Some(Vec::new());
         }
     }
 
-    /// The changes that were kept.
+    /// Returns the changes that were kept.
     pub fn take_ring(self) -> Vec<(Time, Held)> {
         self.card.and_then(|card| card.seen).unwrap_or_default()
     }
 
-    /// Whatever is due at `now`: the end of a transmission, an interrupt, an arrival at an open ring, the discipline's own time.
+    /// Handles everything that is due at `now`: the end of a transmission, an interrupt, an arrival at an open ring, an
+    /// event of the discipline.
     pub(super) fn card_event(&mut self, now: Time) -> Option<Packet> {
         let left = if self.is_traced { self.traced_event(now) } else { self.transmission_ends(now) };
         self.interrupt(now);
         self.fill(now);
         self.transmit(now);
         if self.bufferless {
-            // The ring had no room for it.
+            // The ring had no room for the packet.
             while let Some(packet) = self.qdisc.dequeue(now, &mut self.drops) {
                 self.drops.push((packet, DropReason::Busy));
             }
         }
         if self.detail {
-            // The discipline may have dropped what it was asked for.
+            // The discipline may have dropped packets while it was dequeued.
             self.meter.enqueued(now, self.waiting(), self.is_full());
         }
         self.look_ahead();
         left
     }
 
-    /// A packet has come to the discipline. Whether the link is to be looked at now.
+    /// Handles a packet's arrival at the discipline. Returns whether the link needs an event now.
     pub(super) fn offer(&mut self, now: Time) -> bool {
         if self.busy || self.due > now {
             return !self.busy;
         }
-        // What is due now comes after all arrivals of now, but an open ring takes them.
+        // Events that are due now follow all arrivals of this time, but an open ring takes packets at once.
         self.fill(now);
         self.busy = self.card.as_ref().is_none_or(|card| !card.nic.is_open());
         false
     }
 
-    /// The head of the ring has been sent, if that ends now.
+    /// Ends the transmission of the ring's head, if it ends now.
     fn transmission_ends(&mut self, now: Time) -> Option<Packet> {
         let card = self.card.as_mut()?;
         if card.end > now {
@@ -117,12 +118,12 @@ impl Link {
         card.nic.sent(now);
         let Service { mut packet, start } = self.service.take()?;
         self.sent(&mut packet, start, now);
-        // The ring goes on by itself, before anything is served.
+        // The ring continues by itself, before completions are handled.
         self.transmit(now);
         Some(packet)
     }
 
-    /// An opportunity of a trace, if there is one now.
+    /// Handles a delivery opportunity, if there is one now.
     fn traced_event(&mut self, now: Time) -> Option<Packet> {
         let Server::Trace(trace) = &self.server else { return None };
         if trace.time() > now {
@@ -139,7 +140,7 @@ impl Link {
         left
     }
 
-    /// Serves what ended, if the interrupt is due.
+    /// Handles the completion interrupt, if it is due.
     fn interrupt(&mut self, now: Time) {
         if let Some(card) = &mut self.card
             && card.nic.next_event() <= now
@@ -149,14 +150,14 @@ impl Link {
         }
     }
 
-    /// The discipline gives as long as the ring is open.
+    /// Moves packets from the discipline into the ring as long as it is open.
     fn fill(&mut self, now: Time) {
         let Some(card) = &mut self.card else { return };
         if let Server::Trace(trace) = &self.server
             && card.nic.has_one_descriptor()
             && trace.time() > now
         {
-            return; // As without a card, packets wait in the discipline until an opportunity comes.
+            return; // As without a card, packets wait in the discipline for an opportunity.
         }
         while card.nic.is_open()
             && let Some(packet) = next_packet(&mut self.requeued, &mut self.qdisc, now, &mut self.drops)
@@ -166,7 +167,7 @@ impl Link {
         }
     }
 
-    /// An idle link begins with the head of the ring; on traces opportunities do that.
+    /// Starts the transmission of the ring's head if the link is idle. On trace-driven links, opportunities do that.
     fn transmit(&mut self, now: Time) {
         let stopped = self.is_stopped();
         let Some(card) = &mut self.card else { return };
@@ -191,7 +192,7 @@ impl Link {
         }
     }
 
-    /// When the link is next to be looked at, and whether an arrival changes that.
+    /// Computes the time of the next event, and whether an arrival changes it.
     pub(super) fn look_ahead(&mut self) {
         let Some(card) = &self.card else { return };
         self.busy = !card.nic.is_open();

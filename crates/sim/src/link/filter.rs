@@ -11,7 +11,7 @@ use super::Link;
 use crate::ends::Told;
 use crate::packet::Packet;
 
-/// Whether a discipline of this kind looks at the SACK blocks of ACKs.
+/// Whether a discipline of this kind reads the SACK blocks of ACKs.
 fn filters_acks(spec: &Spec) -> bool {
     match spec {
         Spec::Cake(params) => params.ack_filter != AckFilter::Off,
@@ -21,12 +21,13 @@ fn filters_acks(spec: &Spec) -> bool {
     }
 }
 
-/// SACK blocks of the ACKs in a link's queue, indexed by the place at which their hosts keep them. A place is not reused
+/// SACK blocks of the ACKs in a link's queue, indexed by the slot in which their hosts keep them. A slot is not reused
 /// before its ACK has left the link.
 pub(super) struct Blocks(Vec<Told>);
 
 impl Blocks {
-    /// For a link whose discipline reads SACK blocks, at the start or after a change; else `None`.
+    /// Returns the storage for a link whose discipline reads SACK blocks, at the start or after a change; otherwise
+    /// `None`.
     pub(super) fn new(link: &scenario::Link) -> Option<Box<Blocks>> {
         let mut specs = link.changes.iter().map(|(_, change)| change.spec()).chain([&link.qdisc]);
         specs.any(filters_acks).then(|| Box::new(Blocks(Vec::new())))

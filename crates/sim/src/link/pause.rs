@@ -1,8 +1,9 @@
-//! Ethernet flow control (IEEE 802.3x): a queue that has room only for what is under way stops the link before it, and lets it
-//! go on when there is room again. A pause frame takes the delay of the other direction, and no time of its link.
+//! Ethernet flow control (IEEE 802.3x). A queue that has room only for the data in flight pauses the previous link, and
+//! resumes it when there is room again. A pause frame takes the delay of the reverse direction, but no transmission
+//! time on its link.
 //!
-//! A link that is stopped ends the transmission under way and begins no other; its discipline is not asked meanwhile. When it
-//! may go on, the discipline is asked at once, also if it is empty, as Linux does when a driver wakes its queue.
+//! A paused link finishes the transmission in progress and starts no other one; its discipline is not dequeued. When it
+//! is resumed, the discipline is dequeued at once, even if it is empty, as in Linux when a driver wakes its queue.
 
 use std::collections::VecDeque;
 
@@ -15,42 +16,42 @@ use sojourn_model::scenario;
 use super::Link;
 use crate::setup::Setup;
 
-/// A pause frame on its way.
+/// A pause frame in flight.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Frame {
-    /// When it arrives.
+    /// Time of arrival.
     pub at: Time,
-    /// Whether it says stop, or go on.
+    /// Whether it pauses the link; otherwise it resumes it.
     pub stop: bool,
-    /// The link that it is for.
+    /// The link that it is addressed to.
     pub link: usize,
 }
 
-/// A link's part in flow control.
+/// The flow control of a link.
 pub struct Pause {
     brake: Option<Brake>,
-    /// The link behind has stopped this one, which it can if there is a meter.
+    /// Whether the next link has paused this one. That is possible only if there is a meter.
     stopped: bool,
     meter: Option<PauseMeter>,
 }
 
-/// How a link stops the one before it.
+/// Flow control towards the previous link.
 struct Brake {
     fillings: scenario::Pause,
-    /// The link before.
+    /// The previous link.
     link: usize,
-    /// From here to it, from each time on.
+    /// Delay to the previous link, from each time on.
     delays: Vec<(Time, Span)>,
-    /// It was told to stop.
+    /// Whether the previous link is paused.
     stops: bool,
-    /// When the last frame arrives.
+    /// Arrival time of the last frame.
     last: Time,
-    /// To be sent.
+    /// Frames to be sent.
     frames: VecDeque<Frame>,
 }
 
 impl Pause {
-    /// Nothing is stopped; nothing at all where a link has no part in it.
+    /// Creates the initial state, in which nothing is paused; `None` for a link without flow control.
     pub(super) fn new(link: &scenario::Link, setup: &Setup) -> Option<Box<Pause>> {
         let brake = link.pause.zip(setup.before.clone()).map(|(fillings, (link, delays))| Brake {
             fillings,
@@ -64,12 +65,12 @@ impl Pause {
         (brake.is_some() || meter.is_some()).then(|| Box::new(Pause { brake, stopped: false, meter }))
     }
 
-    /// Whether every arrival is to be looked at.
+    /// Whether every arrival must be checked.
     pub(super) fn watches(&self) -> bool {
         self.brake.is_some()
     }
 
-    /// Adds the time for which the link was stopped to its report.
+    /// Adds the time for which the link was paused to its report.
     pub(super) fn finish(self, report: &mut LinkReport) {
         if let Some(meter) = self.meter {
             meter.finish(report);
@@ -78,7 +79,7 @@ impl Pause {
 }
 
 impl Brake {
-    /// So much waits now: a frame is sent if that changes anything.
+    /// Sends a frame if the queue, which now holds this many packets and bytes, crosses a threshold.
     fn look(&mut self, now: Time, packets: u64, bytes: u64) {
         let scenario::Pause { stop, go } = self.fillings;
         let changes = if self.stops {
@@ -96,7 +97,7 @@ impl Brake {
 }
 
 impl Link {
-    /// After anything that changes the queue.
+    /// Checks the queue; call it after every change.
     pub(super) fn watch(&mut self, now: Time) {
         if let Some(Pause { brake: Some(brake), .. }) = self.pause.as_deref_mut() {
             let (packets, bytes) = self.requeued.map_or((0, 0), |packet| (1, u64::from(packet.bytes())));
@@ -104,18 +105,18 @@ impl Link {
         }
     }
 
-    /// A frame for the link before, one a call; the engines take them after each event and arrival.
+    /// Returns the next frame for the previous link. The engines call this after each event and arrival.
     #[inline]
     pub fn take_frame(&mut self) -> Option<Frame> {
         self.pause.as_mut()?.brake.as_mut()?.frames.pop_front()
     }
 
-    /// Whether the link behind has stopped this one.
+    /// Whether the next link has paused this one.
     pub(super) fn is_stopped(&self) -> bool {
         self.pause.as_ref().is_some_and(|pause| pause.stopped)
     }
 
-    /// A frame arrives from the link behind. [`Link::next_event`] may have changed.
+    /// Handles the arrival of a frame from the next link. [`Link::next_event`] may change.
     pub fn receive(&mut self, now: Time, stop: bool) {
         let Some(pause) = &mut self.pause else { return };
         pause.stopped = stop;
@@ -123,7 +124,7 @@ impl Link {
             meter.becomes(now, stop);
         }
         if self.service.is_some() {
-            return; // The transmission under way goes on to its end.
+            return; // The transmission in progress is finished.
         }
         if self.card.is_none() {
             self.busy = stop;
@@ -134,7 +135,7 @@ impl Link {
         }
     }
 
-    /// Nothing may begin until a frame comes.
+    /// Suspends the link until a frame arrives.
     pub(super) fn stand(&mut self, now: Time) {
         self.busy = true;
         self.due = Time::NEVER;

@@ -14,7 +14,7 @@ use sojourn_core::units::Time;
 use super::Link;
 use crate::packet::Packet;
 
-/// The packet that the device gets next.
+/// Returns the packet that the device gets next.
 pub(super) fn next_packet(
     requeued: &mut Option<Packet>,
     qdisc: &mut AnyQdisc<Packet>,
@@ -27,7 +27,8 @@ pub(super) fn next_packet(
 }
 
 impl Link {
-    /// A packet has bypassed the empty discipline and waits for the device; not at all if that is idle.
+    /// Stores a packet that bypassed the empty discipline until the device is ready. It counts as requeued only if the
+    /// device is busy.
     #[inline]
     pub(super) fn requeue(&mut self, packet: &Packet) {
         self.requeued = Some(*packet);
@@ -35,8 +36,9 @@ impl Link {
         self.qdisc.requeued(true);
     }
 
-    /// The discipline has other parameters, and dropped what stands in [`Link::drops`] from this place on. Where the new limits
-    /// leave too little room, the packet that waits for the device goes first (Linux `qdisc_dequeue_internal`).
+    /// Handles a change of the discipline's parameters that dropped the packets in [`Link::drops`] from index `before`
+    /// on. If the new limits leave too little room, the packet that waits for the device is dropped first (Linux
+    /// `qdisc_dequeue_internal`).
     pub(super) fn keep_requeued(&mut self, before: usize) {
         let fits = self.qdisc.requeued(true) && self.drops.len() == before;
         if let Some(packet) = self.requeued.take_if(|_| !fits) {
@@ -45,7 +47,7 @@ impl Link {
         }
     }
 
-    /// The packet that waits for the device leaves.
+    /// Takes the packet that waits for the device.
     #[inline]
     pub(super) fn take_requeued(&mut self, packet: &mut Packet) {
         if let Some(requeued) = self.requeued.take() {

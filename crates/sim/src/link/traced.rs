@@ -1,4 +1,4 @@
-//! A link that a trace drives: what it may send comes as opportunities of 1500 bytes (mahimahi).
+//! A trace-driven link, which sends at delivery opportunities of 1500 bytes (mahimahi).
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::requeue::next_packet;
 use super::{Link, Server, Service};
 use crate::packet::Packet;
 
-/// Bytes that one delivery opportunity of a trace carries.
+/// Bytes of one delivery opportunity.
 const OPPORTUNITY: u32 = 1500;
 
 /// The state of a trace-driven link.
@@ -19,24 +19,24 @@ pub(super) struct Opportunities {
     trace: Arc<Trace>,
     next: usize,
     period_start: Time,
-    /// Bytes left of the present opportunity.
+    /// Unused bytes of the current opportunity.
     budget: u32,
-    /// Bytes left of the packet in transmission.
+    /// Unsent bytes of the packet in transmission.
     remaining: u32,
 }
 
 impl Opportunities {
-    /// Before the first opportunity.
+    /// Starts before the first opportunity.
     pub(super) fn new(trace: Arc<Trace>) -> Opportunities {
         Opportunities { trace, next: 0, period_start: Time::ZERO, budget: OPPORTUNITY, remaining: 0 }
     }
 
-    /// The next opportunity, or the present one.
+    /// Time of the current or next opportunity.
     pub(super) fn time(&self) -> Time {
         self.period_start + Span::from_millis(self.trace.opportunities_ms[self.next])
     }
 
-    /// On to the next opportunity. The trace repeats with its last time as the period (mahimahi).
+    /// Advances to the next opportunity. The trace repeats with its last time as the period (mahimahi).
     fn advance(&mut self) {
         self.budget = OPPORTUNITY;
         self.next += 1;
@@ -48,7 +48,8 @@ impl Opportunities {
 }
 
 impl Link {
-    /// A delivery opportunity of a trace: what is left of it goes to the next packet. Due again at `now` until it is used up.
+    /// Uses a delivery opportunity. Its unused bytes go to the next packet; it is due again at `now` until it is used
+    /// up.
     pub(super) fn opportunity(&mut self, now: Time) -> Option<Packet> {
         let Server::Trace(trace) = &mut self.server else { return None };
         if self.service.is_none() {

@@ -1,4 +1,4 @@
-//! What befalls packets behind a link: they leave it into netem, and only from there go on.
+//! Impairments after a link: packets pass from the link into netem, and from netem to the next station.
 
 use sojourn_core::netem::{Netem, Params};
 use sojourn_core::units::Time;
@@ -6,40 +6,40 @@ use sojourn_core::units::Time;
 use super::Link;
 use crate::packet::Packet;
 
-/// Impairments in operation.
+/// The state of the impairments.
 pub struct Wire {
     netem: Netem<Packet>,
-    /// When netem is to be asked.
+    /// Time of netem's next event.
     due: Time,
-    /// When the link itself is due; [`Link::next_event`] gives the earlier of both.
+    /// Time of the link's own next event. [`Link::next_event`] is the earlier of both.
     server_due: Time,
-    /// An arrival has found the link idle.
+    /// Whether an arrival has found the link idle.
     wanted: bool,
-    /// Packets that netem lost.
+    /// Number of packets that netem dropped.
     pub(super) lost: u64,
 }
 
 impl Wire {
-    /// Nothing on its way yet.
+    /// Creates the state without packets in flight.
     pub(super) fn new(params: &Params, seed: u64, server_due: Time) -> Wire {
         Wire { netem: Netem::new(params, seed), due: Time::NEVER, server_due, wanted: false, lost: 0 }
     }
 
-    /// An arrival wants the link to be looked at.
+    /// Requests an event of the link, for an arrival at an idle link.
     pub(super) fn want(&mut self) {
         self.wanted = true;
     }
 }
 
 impl Link {
-    /// From here to [`Link::leave_server`], `due` is the link's own.
+    /// Begins a section, up to [`Link::leave_server`], in which `due` is the time of the link's own event.
     pub(super) fn enter_server(&mut self) {
         if let Some(wire) = &self.wire {
             self.due = wire.server_due;
         }
     }
 
-    /// The link's own time is known again.
+    /// Ends the section.
     pub(super) fn leave_server(&mut self) {
         if let Some(wire) = &mut self.wire {
             wire.server_due = self.due;
@@ -47,7 +47,8 @@ impl Link {
         }
     }
 
-    /// The link does what is due, and what leaves it goes into netem; what comes out of that now, one packet a call.
+    /// Handles the link's events, passes the departures to netem, and returns the next packet that leaves netem now.
+    /// Call it until it returns `None`.
     pub(super) fn wire_event(&mut self, now: Time) -> Option<Packet> {
         self.enter_server();
         let wanted = self.wire.as_mut().is_some_and(|wire| core::mem::take(&mut wire.wanted));

@@ -1,11 +1,11 @@
-//! TCP's packets without data: what ends a handshake, and FINs.
+//! TCP packets without data: the last ACK of a handshake, and FINs.
 
 use sojourn_model::plan::{LoadOptions, Plan};
 use sojourn_model::records::Kind;
 
 use super::*;
 
-/// The packets of a run, the same of both engines.
+/// The packets of a run, which are the same in both engines.
 fn packets(text: &str) -> Vec<PacketRecord> {
     let plan = Plan::load("t.toml", text.as_bytes(), &LoadOptions::default()).expect("a sound file");
     let scenario = plan.scenario(0).expect("a sound run");
@@ -20,7 +20,7 @@ fn packets(text: &str) -> Vec<PacketRecord> {
 const HOP: &str = "duration = \"3s\"\n[[hop]]\nrate = \"10mbit\"\ndelay = \"5ms\"\nqdisc = \"fq_codel\"\n\
                    reverse = { qdisc = \"pfifo limit 1000\" }\n";
 
-/// What came to the rightward link (0) or the leftward one (1).
+/// The packets that arrived at the rightward link (0) or the leftward one (1).
 fn story(packets: &[PacketRecord], link: u16) -> Vec<(Kind, u32)> {
     packets.iter().filter(|packet| packet.link == link).map(|packet| (packet.kind, packet.bytes)).collect()
 }
@@ -35,7 +35,7 @@ fn a_transfer_begins_with_the_last_ack_of_its_handshake_and_ends_with_two_fins()
         [syn, bare, full, full, bare],
         "the last one is the sender's FIN, which acknowledges"
     );
-    // An ACK of each segment, for it begins; the FIN; the ACK of the sender's.
+    // An ACK of each segment, as the connection is in its beginning; the FIN; the ACK of the sender's FIN.
     assert_eq!(story(&packets, 1), [syn, bare, bare, bare, bare]);
     let came = |link, number: usize| {
         packets.iter().filter(|packet| packet.link == link).nth(number).map(|packet| packet.arrival)
@@ -53,13 +53,13 @@ fn a_lasting_connection_has_no_fin() {
     assert_eq!(story(&packets, 1), [(Kind::Syn, 74), (Kind::Ack, 66)]);
 }
 
-/// Of the web it is the client that has got all, and ends the connection: once, behind the last response.
+/// On the web the client receives everything and closes the connection: once, after the last response.
 #[test]
 fn a_client_of_the_web_closes() {
     let flow = "[[flow]]\nkind = \"web\"\nrate = 2\nrtt = \"40ms\"\n";
     let packets = packets(&format!("{HOP}{flow}"));
     let of = |connection| packets.iter().filter(move |packet| packet.connection == connection);
-    // The client's half of the first connection, and the server's.
+    // The client's half of the first connection, and the server's half.
     let client: Vec<_> = of(0).filter(|packet| packet.link == 1 && packet.kind != Kind::Data).collect();
     assert_eq!(client.iter().map(|packet| packet.kind).collect::<Vec<_>>(), [Kind::Syn, Kind::Ack]);
     let last =
@@ -70,8 +70,8 @@ fn a_client_of_the_web_closes() {
     assert_eq!(of(1).filter(|packet| packet.link == 0 && packet.kind == Kind::Ack).count(), 1);
 }
 
-/// Who has got all ends the connection, once: what the other end sends last is its FIN. Connections that carry something until
-/// the end of the run (such as a test's load) are left out.
+/// The end that has received everything closes the connection, once, and the last packet of the other end is its FIN.
+/// Connections that carry data until the end of the run (such as the load of a test) are excluded.
 #[test]
 fn whatever_comes_to_an_end_is_closed_once() {
     let page = "kind = \"web\"\npage = true";
@@ -101,7 +101,7 @@ fn whatever_comes_to_an_end_is_closed_once() {
     }
 }
 
-/// The fast engine fetches beforehand what the packets of many rows need, FINs' too.
+/// The fast engine prefetches the state that the packets of many flows need, including FINs.
 #[test]
 fn both_engines_end_the_connections_of_a_crowd_alike() {
     let downloads = "kind = \"download\"\nsize = 2896\ngap = \"100ms\"\nstart = \"uniform 0s..1s\"";
@@ -111,7 +111,8 @@ fn both_engines_end_the_connections_of_a_crowd_alike() {
     }
 }
 
-/// Whatever the receiver's rule for ACKs, the FIN of who closes is an ACK, and answers what waited; and so does the answer to a FIN.
+/// With every ACK policy, the FIN of the closing end is an ACK that includes a pending one, and so is the answer to a
+/// FIN.
 #[test]
 fn a_fin_acknowledges_and_is_acknowledged_at_once() {
     let cases = ["[host]\nquickack = false", "acks = \"window 100\"", "acks = \"every\""]

@@ -1,11 +1,11 @@
-//! A discipline that changes while packets wait in it.
+//! A discipline that changes while packets are queued.
 
 use super::*;
 use sojourn_model::scenario::QdiscChange;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// The dumbbell, whose discipline changes at these times in milliseconds.
+/// The dumbbell, with changes of its discipline at these times in milliseconds.
 pub fn with_changes(qdisc: &str, steps: &[(u64, &str)]) -> Scenario {
     let mut scenario = dumbbell(qdisc);
     let link = &mut scenario.hops[0].right;
@@ -21,7 +21,7 @@ pub fn with_changes(qdisc: &str, steps: &[(u64, &str)]) -> Scenario {
     scenario
 }
 
-/// Packets that wait at the bottleneck at this time, but for those that are dropped by then.
+/// Packets that are queued at the bottleneck at this time, except for those that have been dropped by then.
 fn waiting(output: &Output, at: Time) -> Vec<&PacketRecord> {
     let here = output.packets.iter().filter(|packet| packet.link == 0 && packet.arrival < at);
     here.filter(|packet| packet.end >= at && packet.start >= at).collect()
@@ -56,7 +56,7 @@ fn a_lower_limit_drops_at_once_what_linux_drops() {
     let codel = assert_engines_agree("codel", &with_changes("codel limit 100 target 1s", &[(2000, "codel limit 10")]));
     let waited = waiting(&codel, change).len();
     assert!(waited > 12 && dropped_then(&codel) + 10 >= waited, "{waited} waited, {} dropped", dropped_then(&codel));
-    // A fifo keeps what is above its new limit.
+    // A FIFO keeps packets above its new limit.
     let pfifo = assert_engines_agree("pfifo", &with_changes("pfifo limit 100", &[(2000, "pfifo limit 10")]));
     assert!(waiting(&pfifo, change).len() > 12);
     assert!(dropped_then(&pfifo) < 3, "{}", dropped_then(&pfifo));

@@ -1,4 +1,4 @@
-//! What congestion controls are for, in both engines.
+//! The purposes of congestion controls, in both engines.
 
 use sojourn_core::packet::Ecn;
 use sojourn_model::plan::{LoadOptions, Plan};
@@ -6,7 +6,7 @@ use sojourn_model::records::Kind;
 
 use super::*;
 
-/// Plays a scenario file's text in both engines.
+/// Plays the text of a scenario file in both engines.
 fn play(text: &str) -> Output {
     let plan = Plan::load("controls.toml", text.as_bytes(), &LoadOptions::default()).unwrap_or_else(|e| panic!("{e}"));
     assert_engines_agree(text, &plan.scenario(0).unwrap_or_else(|e| panic!("{e}")))
@@ -42,8 +42,8 @@ fn vegas_keeps_two_to_four_packets_in_the_queue() {
     assert!(main.utilisation.expect("a constant rate") > 0.999 && main.drops == 0);
 }
 
-/// RFC 8257 §1: with marks above a short threshold the queue stays there and the link is full, where NewReno, which halves for
-/// every mark, leaves it idle.
+/// RFC 8257 §1: with marks above a short threshold, DCTCP keeps the queue there and the link full, whereas NewReno,
+/// which halves its window for every mark, leaves the link idle.
 #[test]
 fn rfc8257_dctcp_fills_the_link_above_a_queue_that_marks_early() {
     let run = |cc: &str| {
@@ -62,8 +62,8 @@ fn rfc8257_dctcp_fills_the_link_above_a_queue_that_marks_early() {
     assert!(idle < 0.97 && idle < full, "{idle}");
 }
 
-/// Alone too it takes the link: being paced at its window's rate it seldom fills the window, and must grow all the same. And
-/// ACKs of many segments that tell of no mark are no marks.
+/// Prague alone fills the link. As it is paced at the rate of its window, it rarely fills the window, and must increase
+/// it nevertheless. ACKs of many segments that report no mark are not taken as marks.
 #[test]
 fn prague_fills_a_link_alone_whether_acks_are_many_or_few() {
     for (mbit, acks) in [(50, "delayed"), (100, "delayed"), (200, "delayed"), (50, "window 20")] {
@@ -79,8 +79,9 @@ fn prague_fills_a_link_alone_whether_acks_are_many_or_few() {
     }
 }
 
-/// RFC 9332 §1: beside CUBIC in one dualpi2, Prague has about a millisecond of queue, CUBIC its own, and they share the link: with
-/// RFC 9438's CUBIC, that is; Linux's, in whole segments, has less than half of Prague's share here.
+/// RFC 9332 §1: with CUBIC in the other queue of one dualpi2, Prague has about a millisecond of queue, CUBIC its own,
+/// and they share the link. This holds for RFC 9438's CUBIC; Linux's, in whole segments, has less than half of Prague's
+/// share here.
 #[test]
 fn rfc9332_prague_keeps_the_l4s_queue_short_beside_cubic_and_both_get_their_share() {
     let output = play(
@@ -98,7 +99,7 @@ fn rfc9332_prague_keeps_the_l4s_queue_short_beside_cubic_and_both_get_their_shar
     assert!(output.links[0].main.utilisation.expect("a constant rate") > 0.97);
 }
 
-/// RFC 3168 §6.1.1.1: whose SYN was lost does not ask for ECN again, and nothing that it sends can be marked.
+/// RFC 3168 §6.1.1.1: a sender whose SYN was lost does not request ECN again, and none of its packets can be marked.
 #[test]
 fn rfc3168_6_1_1_1_a_connection_whose_syn_was_lost_sends_nothing_ecn_capable() {
     let output = play(

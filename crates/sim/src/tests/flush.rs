@@ -1,4 +1,4 @@
-//! A link whose queue is thrown away when its rate falls.
+//! A link whose queue is flushed when its rate falls.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What hosts do as Linux's: windows that are tuned, ACKs that wait for each other.
+//! Hosts that behave like Linux: tuned windows and compressed ACKs.
 
 use sojourn_model::plan::{LoadOptions, Plan};
 
@@ -10,7 +10,7 @@ fn played(text: &str) -> Output {
     run(&scenario, &Options { series: true, ..Options::default() }).expect("nobody stops it")
 }
 
-/// One flow, 100 ms away, over a link that holds ten times what the window allows.
+/// One flow with an RTT of 100 ms, over a link that holds ten times the window.
 fn far(host: &str) -> Output {
     played(&format!(
         "duration = \"6s\"\nmeasure = [\"3s\", \"end\"]\n[[hop]]\nrate = \"1gbit\"\ndelay = \"5ms\"\n\
@@ -18,8 +18,8 @@ fn far(host: &str) -> Output {
     ))
 }
 
-/// Paper 004: windows of up to 4 MB. Linux 7.3 has 3 883 008 bytes and 310.6 Mbit/s in the kernel world with the same file; there
-/// `rmem_max` makes windows multiples of 2048 bytes, here they are of 128.
+/// Paper 004: windows of up to 4 MB. In the kernel world, Linux 7.3 has 3 883 008 bytes and 310.6 Mbit/s with the same
+/// file. There `rmem_max` makes windows multiples of 2048 bytes; here they are multiples of 128.
 #[test]
 fn a_window_grows_to_what_six_megabytes_hold_and_bounds_the_sender() {
     let output = far("rmem = \"6mb\"");
@@ -32,7 +32,7 @@ fn a_window_grows_to_what_six_megabytes_hold_and_bounds_the_sender() {
     assert!((goodput / 310.6 - 1.0).abs() < 0.01, "{goodput}");
 }
 
-/// Linux 7.3 has 62.78 and 18.82 Mbit/s in the kernel world with the same file, and queues of 21.95 and 10.96 ms.
+/// In the kernel world, Linux 7.3 has 62.78 and 18.82 Mbit/s with the same file, and queues of 21.95 and 10.96 ms.
 #[test]
 fn a_send_buffer_bounds_a_flow_and_is_filled_in_writes() {
     for (cc, wmem, goodput, queue) in [("cubic", "1mb", 62.78, 21.95), ("reno", "200kb", 18.82, 10.96)] {
@@ -53,8 +53,8 @@ fn a_window_without_bound_is_no_series() {
     assert!(columns.len() == 4 && columns.iter().all(|column| column.0 != "window"));
 }
 
-/// The receiver's RTT is that of the segment that arrives. By the sender's last one, which lacks what the queue has grown by since,
-/// the window opened too slowly: 800 packets were dropped instead of 1,324.
+/// The receiver's RTT is that of the arriving segment. With the sender's last RTT sample, which lacks the growth of the
+/// queue since then, the window would open too slowly: 800 packets would be dropped instead of 1,324.
 #[test]
 fn a_tuned_window_lets_a_slow_start_fill_a_deep_queue() {
     let drops = |host: &str| {
@@ -68,7 +68,7 @@ fn a_tuned_window_lets_a_slow_start_fill_a_deep_queue() {
     assert!(unbound > 1000 && tuned.abs_diff(unbound) < 10, "{tuned} and {unbound}");
 }
 
-/// Where a burst of losses makes many segments wait above a hole.
+/// A burst of losses leaves many segments above a hole.
 #[test]
 fn a_receiver_of_today_sends_fewer_acks_of_what_is_out_of_order() {
     let acks = |host: &str| {
@@ -83,7 +83,7 @@ fn a_receiver_of_today_sends_fewer_acks_of_what_is_out_of_order() {
     assert!(waiting < at_once - 0.002 && waiting > 0.45, "{waiting} and {at_once} ACKs a packet");
 }
 
-/// A host whose own link is the bottleneck: mean RTT in ms.
+/// Mean RTT in ms of a host whose access link is the bottleneck.
 fn rtt_behind_a_slow_link(host: &str) -> f64 {
     let text = format!(
         "duration = \"6s\"\nmeasure = [\"2s\", \"end\"]\n[access]\nrate = \"5mbit\"\nlimit = 2000\n\
@@ -96,7 +96,8 @@ fn rtt_behind_a_slow_link(host: &str) -> f64 {
     main.rtt_ms.as_ref().expect("samples").mean
 }
 
-/// Linux `tcp_small_queue_check`: two packets and one more wait in the host, 7 ms at this rate, and not the window.
+/// Linux `tcp_small_queue_check`: two packets plus one are queued in the host, 7 ms at this rate, instead of the whole
+/// window.
 #[test]
 fn with_small_queues_a_slow_link_of_the_host_s_own_is_no_bloated_buffer() {
     let (bloated, small) = (rtt_behind_a_slow_link("hz = \"250\""), rtt_behind_a_slow_link("tsq = \"4mb\""));
@@ -118,8 +119,9 @@ fn what_a_card_hands_up_together_is_acknowledged_once() {
     assert!(each < 2.2 && merged > 8.0, "{each} and {merged} packets an ACK");
 }
 
-/// The last of a burst has PSH, which Linux's receiver acknowledges at once (`__tcp_cleanup_rbuf`): 0.553 ACKs a packet in the kernel world
-/// with the same file, of windows some hundred segments long. Segment by segment every second one is acknowledged.
+/// The last segment of a burst has PSH, which Linux's receiver acknowledges at once (`__tcp_cleanup_rbuf`). In the
+/// kernel world there are 0.553 ACKs per packet with the same file, with windows of some hundred segments. With bursts
+/// of one segment, every second one is acknowledged.
 #[test]
 fn the_last_of_a_burst_is_acknowledged_at_once() {
     let acks = |host: &str| {

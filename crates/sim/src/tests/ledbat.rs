@@ -1,10 +1,10 @@
-//! LEDBAT beside NewReno: what a discipline makes of its manners.
+//! LEDBAT in competition with NewReno: the discipline decides whether it yields.
 
 use sojourn_model::plan::{LoadOptions, Plan};
 
 use super::*;
 
-/// The share of the link, in percent, that a LEDBAT flow has which comes five seconds after a NewReno flow.
+/// The share of the link, in percent, of a LEDBAT flow that starts five seconds after a NewReno flow.
 fn share(qdisc: &str) -> f64 {
     let text = format!(
         "duration = \"60s\"\nmeasure = [\"20s\", \"end\"]\n[[hop]]\nrate = \"10mbit\"\ndelay = \"10ms\"\nqdisc = \"{qdisc}\"\n\
@@ -17,8 +17,8 @@ fn share(qdisc: &str) -> f64 {
     100.0 * goodput(1) / (goodput(0) + goodput(1))
 }
 
-/// RFC 6817: in a queue longer than its target it leaves the link to others. RFC 8290 §6.3: with a queue of its own it sees
-/// no delay but its own, and takes as much as anybody.
+/// RFC 6817: in a queue longer than its target, LEDBAT leaves the link to others. RFC 8290 §6.3: with a queue of its
+/// own it sees no delay but its own, and takes an equal share.
 #[test]
 fn rfc8290_6_3_ledbat_loses_its_low_priority_below_fq_codel() {
     let (alone, apart) = (share("pfifo limit 250"), share("fq_codel"));

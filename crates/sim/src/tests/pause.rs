@@ -1,4 +1,4 @@
-//! Flow control between hops, as a scenario file asks for it.
+//! Flow control between hops, as configured in scenario files.
 
 use sojourn_core::qdisc::DropReason;
 use sojourn_measure::LinkWindow;
@@ -6,13 +6,13 @@ use sojourn_model::plan::{LoadOptions, Plan};
 
 use super::*;
 
-/// Both engines on a scenario file.
+/// Plays the text of a scenario file in both engines.
 fn play(text: &str) -> Output {
     let plan = Plan::load("test.toml", text.as_bytes(), &LoadOptions::default()).unwrap_or_else(|e| panic!("{e}"));
     assert_engines_agree(text, &plan.scenario(0).unwrap_or_else(|e| panic!("{e}")))
 }
 
-/// A fast router, with these keys, before a slow modem with these.
+/// A fast router followed by a slow modem, with these keys.
 fn two_hops(router: &str, modem: &str, flows: &str) -> Output {
     play(&format!(
         "duration = \"10s\"\nmeasure = [\"2s\", \"end\"]\n[[hop]]\nname = \"router\"\n{router}\n\
@@ -37,11 +37,11 @@ fn a_paused_hop_has_the_queue_and_the_drops_and_the_throughput_stays() {
     assert!(modem_on.drops == 0 && overlimit(router_on) > 0);
     let queue = |window: &LinkWindow| window.queue_packets.expect("a queue").mean;
     assert!(queue(router_off) < 1.0 && queue(router_on) > 20.0, "{} {}", queue(router_off), queue(router_on));
-    // What is in the modem lies between its two fillings, 16 and 18, but for what was under way.
+    // The modem's queue stays between its two thresholds, 16 and 18, except for data in flight.
     let modem = modem_on.queue_packets.expect("a queue");
     assert!(modem.p50 >= 16.0 && modem.max <= 20.0, "{modem:?}");
     assert!(modem_on.utilisation > Some(0.999), "{:?}", modem_on.utilisation);
-    // It sends 2 of 100 Mbit/s and is stopped for the rest of the time.
+    // The router sends 2 of 100 Mbit/s and is paused for the rest of the time.
     assert!((0.97..0.99).contains(&router_on.paused_fraction.expect("it can be")), "{:?}", router_on.paused_fraction);
     assert_eq!((modem_on.paused_fraction, on.links[1].main.paused_fraction), (None, None));
 }
@@ -57,7 +57,7 @@ fn the_discipline_before_a_paused_hop_manages_the_queue() {
     assert_eq!(on.links[2].main.drops, 0);
 }
 
-/// A flood of the smallest packets, one of full ones, and one that mixes them.
+/// Floods of the smallest packets, of full packets, and of both.
 const FLOODS: [&str; 3] = [
     "[[flow]]\nkind = \"pings\"\nsize = 28\ninterval = \"30us\"\nrtt = \"50ms\"\n",
     "[[flow]]\nkind = \"bulk\"\ncc = \"fixed 200\"\nrtt = \"50ms\"\n",
@@ -123,7 +123,7 @@ fn pauses_go_from_hop_to_hop_and_in_either_direction() {
 
 #[test]
 fn a_frame_takes_the_delay_of_the_other_direction_and_finds_a_transmission_that_ends() {
-    // One packet of 1500 bytes each 1.2 ms on the router's link; the modem stops it at more than 6 packets.
+    // On the router's link a packet of 1500 bytes takes 1.2 ms; the modem pauses it at more than 6 packets.
     let output = two_hops(
         "rate = \"10mbit\"\noverhead = 0\nqdisc = \"pfifo limit 1000\"\ndelay = \"0s\"\nreverse = { delay = \"600us\" }",
         "overhead = 0\nqdisc = \"pfifo limit 36\"\npause = true",
@@ -131,10 +131,11 @@ fn a_frame_takes_the_delay_of_the_other_direction_and_finds_a_transmission_that_
     );
     let of = |link| output.packets.iter().filter(move |packet| packet.link == link && packet.bytes == 1500);
     let (router, modem): (Vec<_>, Vec<_>) = (of(0).collect(), of(2).collect());
-    // Headroom: 600 us at 10 Mbit/s are 26 packets of 28 bytes; with two more, it stops above 36 - 28 = 8.
+    // Headroom: 600 us at 10 Mbit/s are 26 packets of 28 bytes. With two more, it pauses above 36 - 28 = 8.
     let waiting = |now: Time| modem.iter().filter(|packet| packet.arrival <= now && packet.start >= now).count();
     let stop = modem.iter().find(|packet| waiting(packet.arrival) > 8).expect("it fills").arrival;
-    // While the frame is under way, one more begins at that moment, and ends; then nothing until a frame says go on.
+    // While the frame is in flight, one more transmission begins at that moment, and ends; then nothing until a frame
+    // resumes the link.
     let late: Vec<_> = router.iter().filter(|packet| packet.start >= stop).take(2).collect();
     assert_eq!((late[0].start, late[0].end), (stop, stop + Span(1_200_000)));
     let go = modem.iter().map(|packet| packet.start).find(|&start| start > stop && waiting(start + Span(1)) <= 6);

@@ -1,4 +1,4 @@
-//! Packets that pass an empty discipline, as Linux's stack lets them.
+//! Packets that bypass an empty discipline, as in Linux's network stack.
 
 use sojourn_core::packet::{Ecn, Packet as _};
 use sojourn_model::plan::{LoadOptions, Plan};
@@ -10,10 +10,10 @@ use crate::packet::{Packet, Parts};
 use crate::setup;
 use crate::topology::Change;
 
-/// What a link of 10 Mbit/s did with packets of 1250 bytes, 1 ms each.
+/// Results of a link of 10 Mbit/s with packets of 1250 bytes, 1 ms each.
 #[derive(Default)]
 struct Played {
-    /// The number of each packet that left, in order; and when it had, in µs.
+    /// The number of each departed packet, in order, and its time of departure in µs.
     left: Vec<(u32, u64)>,
     marked: Vec<u32>,
     dropped: Vec<u32>,
@@ -42,12 +42,12 @@ impl Played {
     }
 }
 
-/// Packets arrive at these times in µs, each of a flow that hashes to this queue of 1024.
+/// Plays packets that arrive at these times in µs, each of a flow that hashes to the given queue of 1024.
 fn played(qdisc: &str, nic: Option<Nic>, arrivals: &[(u64, u32)]) -> Played {
     changed(qdisc, None, nic, arrivals)
 }
 
-/// As [`played`], where the discipline takes on other parameters at 0.5 ms.
+/// Like [`played`], with a change of the discipline's parameters at 0.5 ms.
 fn changed(qdisc: &str, to: Option<&str>, nic: Option<Nic>, arrivals: &[(u64, u32)]) -> Played {
     let hop = hop("b", Rate(10_000_000), Span::ZERO, qdisc);
     let mut scenario = scenario(1, vec![hop], vec![entry("bulk", bulk(Time::ZERO), Span::ZERO)]);
@@ -87,7 +87,7 @@ fn changed(qdisc: &str, to: Option<&str>, nic: Option<Nic>, arrivals: &[(u64, u3
     played
 }
 
-/// Packet 0 is in transmission, 1 meets an empty discipline and a busy device. CoDel sees what comes after it.
+/// Packet 0 is in transmission; packet 1 finds an empty discipline and a busy device. CoDel sees only later packets.
 #[test]
 fn codel_does_not_see_the_first_packet_that_waits() {
     let arrivals = [(0, 1), (10, 1), (20, 1), (30, 1)];
@@ -103,7 +103,8 @@ fn codel_does_not_see_the_first_packet_that_waits() {
     }
 }
 
-/// Packet 1 of a flow that sends for long leaves before 3, the first of a new flow; RFC 8290 has 3 go first.
+/// Packet 1, of a flow that has been sending, leaves before packet 3, the first of a new flow; RFC 8290 would send 3
+/// first.
 #[test]
 fn a_new_flow_of_fq_codel_waits_for_the_packet_that_passed() {
     let arrivals = [(0, 1), (10, 1), (20, 1), (30, 2)];
@@ -117,7 +118,7 @@ fn a_new_flow_of_fq_codel_waits_for_the_packet_that_passed() {
 
 #[test]
 fn the_packet_that_waits_before_the_device_counts_towards_the_limit_as_long_as_it_waits() {
-    // 0 is in transmission and 1 waits; at 1.5 ms 1 is in transmission, and another one may wait.
+    // 0 is in transmission and 1 waits; at 1.5 ms 1 is in transmission, and another packet may wait.
     let arrivals = [(0, 1), (10, 1), (20, 1), (1500, 1), (1600, 1)];
     for (qdisc, dropped) in [("codel limit 1", vec![2, 4]), ("sfq limit 2", vec![4]), ("pfifo limit 1", vec![2, 4])] {
         assert_eq!(played(qdisc, None, &arrivals).dropped, dropped, "{qdisc}");
@@ -133,7 +134,7 @@ fn behind_a_card_a_packet_passes_whether_its_ring_has_room_or_not() {
     let nic = Nic { ring: 2, bql: false, coalesce: Span::ZERO };
     let arrivals = [(0, 1), (10, 1), (20, 1), (30, 1), (40, 1)];
     let played = played("codel ecn ce_threshold 100us", Some(nic), &arrivals);
-    // Two are in the ring, the third passes and waits for it.
+    // Two packets are in the ring; the third bypasses the discipline and waits for the ring.
     assert_eq!((played.order(), played.marked), (vec![0, 1, 2, 3, 4], vec![3, 4]));
 }
 
@@ -147,22 +148,22 @@ fn a_change_that_leaves_too_little_room_drops_the_packet_that_waits_for_the_devi
         ("codel limit 9", "codel limit 1", vec![1, 2], vec![0, 3]),
         ("fq_codel", "fq_codel limit 2", vec![1], vec![0, 2, 3]),
         ("fq_codel", "fq_codel limit 1", vec![1, 2], vec![0, 3]),
-        // Memory is only that of the packets in the discipline.
+        // The memory limit covers only packets in the discipline.
         ("fq_codel", "fq_codel memory_limit 6000", vec![], vec![0, 1, 2, 3]),
         ("fq_codel", "fq_codel memory_limit 3000", vec![1, 2], vec![0, 3]),
-        // No packet passes these.
+        // No packet bypasses these.
         ("pie limit 9", "pie limit 2", vec![1], vec![0, 2, 3]),
     ] {
         let played = changed(from, Some(to), None, &arrivals);
         assert_eq!((played.dropped, played.left.iter().map(|one| one.0).collect()), (dropped, left), "{from} to {to}");
     }
-    // What comes after the change finds the new limit.
+    // Packets that arrive after the change are subject to the new limit.
     let more = [(0, 1), (10, 1), (20, 1), (600, 1), (700, 1)];
     assert_eq!(changed("codel limit 9", Some("codel limit 3"), None, &more).dropped, [4]);
     assert_eq!(changed("codel limit 9", Some("codel limit 1"), None, &more).dropped, [1, 3, 4]);
 }
 
-/// With this flow and discipline at 10 Mbit/s, over half a minute: Mbit/s.
+/// Goodput in Mbit/s of this flow through this discipline at 10 Mbit/s, over half a minute.
 fn goodput(qdisc: &str, flow: &str) -> f64 {
     let text = format!(
         "duration = \"30s\"\nmeasure = [\"5s\", \"end\"]\n[[hop]]\nrate = \"10mbit\"\nqdisc = \"{qdisc}\"\n\
@@ -173,7 +174,8 @@ fn goodput(qdisc: &str, flow: &str) -> f64 {
     output.flows[0].main.goodput_mbit.expect("a bulk flow")
 }
 
-/// Linux 7.3: CUBIC 2.36 Mbit/s; DCTCP 5.34 or 6.17, by how a tie of an arrival and a departure goes.
+/// Linux 7.3: CUBIC has 2.36 Mbit/s; DCTCP 5.34 or 6.17, depending on the order of a simultaneous arrival and
+/// departure.
 #[test]
 fn a_threshold_below_a_packets_time_costs_what_it_costs_in_linux() {
     for (cc, linux) in [("cubic", 2.34..2.38), ("dctcp", 5.3..6.2)] {

@@ -1,11 +1,11 @@
-//! Tests of responsiveness, in both engines.
+//! Responsiveness tests in both engines.
 
 use sojourn_measure::responsiveness::{Confidence, Responsiveness};
 use sojourn_model::plan::{LoadOptions, Plan};
 
 use super::*;
 
-/// What a test finds on a path of 20 ms whose link of so many Mbit/s has this queue in both directions.
+/// The results of a test on a path of 20 ms whose link of `mbit` Mbit/s has this queue in both directions.
 fn tested(mbit: u64, qdisc: &str, keys: &str) -> (Vec<Responsiveness>, Output) {
     let text = format!(
         "duration = \"20s\"\n[[hop]]\nrate = \"{mbit}mbit\"\ndelay = \"10ms\"\nqdisc = \"{qdisc}\"\n\
@@ -32,7 +32,7 @@ fn a_bloated_fifo_is_below_200_rpm_and_fq_codel_above_1000_down_and_up() {
             let [rpm, foreign, loaded] = [one.rpm, one.foreign, one.loaded].map(|value| value.expect("probes"));
             assert!(rpm < most && (rpm - (foreign + loaded) / 2.0).abs() < 1e-9, "{one:?}");
             assert_eq!(one.capacity_confidence, Confidence::High, "{one:?}");
-            // Below the FIFO the window of Linux's CUBIC, and so the delay, still grows when time is up.
+            // With the FIFO, the window of Linux's CUBIC, and so the delay, is still growing when time is up.
             assert!(one.confidence != Confidence::Low, "{one:?}");
             assert!(loaded < foreign, "its own queue is the longest that a flow can have: {one:?}");
         }
@@ -50,7 +50,7 @@ fn without_a_queue_a_foreign_probe_takes_three_round_trips_and_a_self_probe_wait
         assert!((40.0..40.2).contains(&time), "{empty:?}");
     }
     assert!(empty.foreign.is_some_and(|rpm| (rpm - 1500.0).abs() < 3.0), "{empty:?}");
-    // 20 ms there, up to 40 until the next segments go, 20 back: 60 in the mean.
+    // 20 ms on the way there, up to 40 ms until the next segments are sent, 20 ms back: 60 ms on average.
     assert!(empty.loaded_ms.is_some_and(|time| (50.0..70.0).contains(&time)), "{empty:?}");
     assert!(empty.capacity_mbit.is_some_and(|mbit| (mbit - 4.0 * 2.896).abs() < 0.1), "{empty:?}");
 }
@@ -58,7 +58,7 @@ fn without_a_queue_a_foreign_probe_takes_three_round_trips_and_a_self_probe_wait
 #[test]
 fn rpm_draft_probes_go_on_while_earlier_ones_are_under_way_and_take_5_percent() {
     let (bloated, output) = one_test(20, "pfifo limit 1000", "");
-    // 5 % of 20 Mbit/s are 20.8 pairs of 6000 bytes a second: in four seconds 83, though each takes most of a second.
+    // 5 % of 20 Mbit/s are 20.8 pairs of 6000 bytes per second: 83 in four seconds, though each takes most of a second.
     assert!((70..=90).contains(&bloated.loaded_probes) && (65..=90).contains(&bloated.foreign_probes), "{bloated:?}");
     assert!(bloated.loaded_ms > Some(500.0), "{bloated:?}");
     let link = &output.links[0].main;

@@ -1,4 +1,4 @@
-//! Both engines on every scenario file: identical records, measures and series.
+//! Comparison of both engines on every scenario file: identical records, measures and series.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ fn scenario_files() -> Vec<PathBuf> {
     files
 }
 
-/// So many simulated seconds that the slow engine needs no more than a few real ones; all of them with SOJOURN_FULL=1.
+/// Shortens a scenario so that the slow engine takes only a few seconds; complete with SOJOURN_FULL=1.
 fn shortened(mut scenario: Scenario) -> Scenario {
     if std::env::var_os("SOJOURN_FULL").is_none() {
         let fastest = (0..scenario.hops.len() * 2).filter_map(|i| match &scenario.link(i).rate {
@@ -25,7 +25,7 @@ fn shortened(mut scenario: Scenario) -> Scenario {
             sojourn_model::scenario::Capacity::Trace(_) => None,
         });
         let mbit = (fastest.max().unwrap_or(10_000_000) / 1_000_000).max(1);
-        // The fading link's first fall of the rate is at 50 s.
+        // The fading link's rate falls for the first time at 50 s.
         let seconds = (1500 / mbit).clamp(55, 300);
         scenario.duration = scenario.duration.min(Time(seconds * 1_000_000_000));
         scenario.measure.1 = scenario.measure.1.min(scenario.duration);

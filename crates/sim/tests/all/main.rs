@@ -1,4 +1,4 @@
-//! The tests of the crate as its users see it, in one program: each file by itself would be linked with the crate again.
+//! The tests of the crate's public interface, in one program: separate ones would each be linked with the crate.
 
 mod engines;
 mod random_scenarios;

@@ -1,6 +1,6 @@
-//! Both engines on random scenarios: whatever the topology, the delays, the disciplines and the flows, they must give
-//! identical records. Most numbers are round, so that many events fall on the same nanosecond: only then does the order
-//! of ties show.
+//! Comparison of both engines on random scenarios: they must give identical records for any topology, delays,
+//! disciplines and flows. Most numbers are round, so that many events fall on the same nanosecond and the order of ties
+//! matters.
 
 use std::sync::Arc;
 
@@ -18,14 +18,15 @@ use sojourn_model::workload::video::{Rule, Video};
 use sojourn_model::workload::{App, Delays, Direction, Entry, Exchange, Group, User, WebConnection, Workload};
 use sojourn_sim::{Detail, Engine, Options, run};
 
-/// How many scenarios a test run compares, from SOJOURN_FIRST_SEED (else 0) on; SOJOURN_SCENARIOS asks for more.
+/// Number of scenarios that a test run compares, from SOJOURN_FIRST_SEED (default 0) on; SOJOURN_SCENARIOS overrides
+/// it.
 const SCENARIOS: u64 = 300;
-/// Seeds beyond those whose scenarios once differed: delayed ACKs that tied with another lane's packets.
+/// Additional seeds, whose scenarios once differed: delayed ACKs tied with another lane's packets.
 const SEEN: [u64; 2] = [4369, 4676];
 const MS: u64 = 1_000_000;
-/// Packets of 1452 and 52 bytes with this overhead have 1500 and 100: round times at round rates.
+/// Packets of 1452 and 52 bytes have 1500 and 100 bytes with this overhead: round times at round rates.
 const OVERHEAD: u32 = 48;
-/// Rightward and leftward disciplines.
+/// Disciplines in either direction.
 const QDISCS: &[&str] = &[
     "pfifo limit 10",
     "pfifo limit 60",
@@ -54,7 +55,7 @@ const QDISCS: &[&str] = &[
     "ccaq limit 50 variant paper max_gi_rtts 4",
 ];
 
-/// Parameter changes, for those of these disciplines that accept them at run time.
+/// Parameter changes for those of these disciplines that accept them at run time.
 const CHANGES: &[&str] = &[
     "pfifo limit 5",
     "pfifo limit 80",
@@ -75,7 +76,7 @@ const CHANGES: &[&str] = &[
     "ccaq limit 20",
 ];
 
-/// Disciplines of a link in eight: such as packets pass or whose ACKs are filtered.
+/// Disciplines for every eighth link: those that packets bypass, and those that filter ACKs.
 const PASSED: &[&str] = &[
     "codel limit 5 target 1us interval 1us",
     "codel ecn ce_threshold 1us variant linux7",
@@ -95,7 +96,7 @@ const PASSED: &[&str] = &[
     "tbf rate 2mbit burst 3000 latency 50ms child codel ce_threshold 1ms ecn",
 ];
 
-/// What befalls packets behind a link.
+/// Impairments of packets after a link.
 const IMPAIRMENTS: &[&str] = &[
     "loss 2%",
     "loss gemodel 1% 20%",
@@ -113,7 +114,8 @@ const IMPAIRMENTS: &[&str] = &[
     "limit 5 delay 20ms",
 ];
 
-/// Draws of one scenario; those of what came later have streams of their own, so that older scenarios stay as they were.
+/// Random streams of one scenario. Features that were added later have streams of their own, so that existing scenarios
+/// stay the same.
 struct Draw(Rng, Rng, Rng, Rng, Rng, Rng, Rng, Rng, Rng, Rng);
 
 impl Draw {
@@ -125,12 +127,12 @@ impl Draw {
         items[self.0.below(items.len() as u64) as usize]
     }
 
-    /// One time in `n`.
+    /// True once in `n` times.
     fn once_in(&mut self, n: u64) -> bool {
         self.0.below(n) == 0
     }
 
-    /// Zero, whole milliseconds, or something crooked.
+    /// Zero, whole milliseconds, or an arbitrary number.
     fn delay(&mut self) -> Span {
         match self.below(6) {
             0..=1 => Span::ZERO,
@@ -195,7 +197,7 @@ impl Draw {
         }
     }
 
-    /// Every fourth discipline gets other parameters or is replaced by another.
+    /// Every fourth discipline gets new parameters or is replaced by another.
     fn changes(&mut self, first: &Spec, duration: u64) -> Vec<(Time, QdiscChange)> {
         let rng = &mut self.8;
         let mut changes: Vec<(Time, QdiscChange)> = Vec::new();
@@ -206,7 +208,7 @@ impl Draw {
         for _ in 0..1 + rng.below(4) {
             at += rng.below(duration / 20 / MS) * 10 * MS + 1 + rng.below(2) * (10 * MS - 1);
             let present = changes.last().map_or(first, |(_, change)| change.spec());
-            // These variants take no change.
+            // These variants cannot be changed.
             let text = present.to_string();
             let stays = ["variant ns2", "variant rfc9332", "variant rfc8033b"].iter().any(|end| text.ends_with(end));
             let lines = CHANGES.iter().filter(|_| !stays).filter_map(|line| present.changed(line).ok());
@@ -224,7 +226,7 @@ impl Draw {
         changes
     }
 
-    /// A card on every sixth link.
+    /// A card for every sixth link.
     fn nic(&mut self) -> Option<Nic> {
         let rng = &mut self.1;
         let ring = [1, 2, 3, 8, 80, 512][rng.below(6) as usize];
@@ -232,13 +234,13 @@ impl Draw {
         (rng.below(6) == 0).then_some(Nic { ring, bql, coalesce: Span(coalesce) })
     }
 
-    /// Something behind every sixth link.
+    /// An impairment for every sixth link.
     fn impair(&mut self) -> Option<Box<Impair>> {
         let words = IMPAIRMENTS[self.1.below(IMPAIRMENTS.len() as u64) as usize];
         (self.1.below(6) == 0).then(|| Box::new(words.parse().expect("netem's words")))
     }
 
-    /// On every third link behind another that it can stop.
+    /// Flow control for every third link whose previous link can be paused.
     fn flow_control(&mut self, hops: &mut [Hop]) {
         let rng = &mut self.2;
         let ethernet = |link: &Link| matches!(link.rate, Capacity::Steps(_)) && link.impair.is_none();
@@ -260,7 +262,7 @@ impl Draw {
         }
     }
 
-    /// A model of the path for every fourth flow, some of them without bursts.
+    /// A model-based congestion control for every fourth flow, some of them without bursts.
     fn cc(&mut self) -> Cc {
         let windowed = self.of(&[Cc::Cubic, Cc::Cubic, Cc::Reno, Cc::Fixed(7)]);
         let modelled = [Cc::Bbr, Cc::Bbr3, Cc::Ledbat, Cc::Vegas, Cc::Dctcp, Cc::Prague].get(self.4.below(14) as usize);
@@ -348,7 +350,7 @@ impl Draw {
         }
     }
 
-    /// In place of every seventh flow a stream, at a pace that ties.
+    /// Replaces every seventh flow by a stream, with an interval that causes ties.
     fn stream(&mut self, duration: u64) -> Option<(&'static str, App)> {
         let rng = &mut self.3;
         if rng.below(7) > 0 {
@@ -368,7 +370,7 @@ impl Draw {
         Some(("onoff", App::Stream(Stream { active, interval, bytes, transport, voice })))
     }
 
-    /// In place of every seventh of the others a client that chooses as it goes.
+    /// Replaces every seventh of the other flows by a client that decides during the run.
     fn client(&mut self, duration: u64) -> Option<(&'static str, App)> {
         let rng = &mut self.3;
         if rng.below(7) > 0 {
@@ -392,7 +394,7 @@ impl Draw {
         Some(("video", App::Video(Video { start, stop, chunk, buffer, ladder, rule })))
     }
 
-    /// In place of every seventh of the rest a test of responsiveness, in intervals of a tenth of a second.
+    /// Replaces every seventh of the remaining flows by a responsiveness test, with intervals of a tenth of a second.
     fn test(&mut self, duration: u64) -> Option<(&'static str, App)> {
         let rng = &mut self.5;
         if rng.below(7) > 0 {
@@ -437,7 +439,7 @@ impl Draw {
         let duration = 1500 * MS + self.below(2) * 1000 * MS;
         let hops = self.of(&[1, 1, 1, 2, 2, 3]);
         let groups = self.below(2) as usize;
-        // Half the scenarios have plain fifos only, which have a closed form.
+        // Half of the scenarios have only plain FIFOs, which have a closed form.
         let qdiscs = if self.once_in(2) { QDISCS } else { &QDISCS[..5] };
         let hop = |draw: &mut Draw, number: usize| {
             let (right, left) = (draw.link(duration, qdiscs), draw.link(duration, qdiscs));
@@ -448,7 +450,7 @@ impl Draw {
         let mut entries: Vec<Entry> = Vec::new();
         for number in 0..1 + self.below(8) as usize {
             let mut entry = self.entry(number, duration, hops.len(), groups);
-            // Some share a class with the one before.
+            // Some flows share a class with the previous one.
             if let Some(last) = entries.last()
                 && self.once_in(3)
             {
@@ -473,9 +475,9 @@ impl Draw {
     }
 }
 
-/// Everything that a run gives, as text but for the packets.
+/// The complete output of a run, as text except for the packets.
 fn output(scenario: &Scenario, engine: Engine, detail: Detail) -> (Vec<PacketRecord>, String) {
-    // Every second scenario is played as if it were of thousands of flows.
+    // Every second scenario is played with prefetching, as if it had thousands of flows.
     let crowd = (scenario.seed % 2 == 1).then_some(1);
     let options = Options { engine, detail, packets: true, series: true, crowd, ..Options::default() };
     let output = run(scenario, &options).expect("nobody stops it");
@@ -486,15 +488,15 @@ fn output(scenario: &Scenario, engine: Engine, detail: Detail) -> (Vec<PacketRec
     (output.packets, report)
 }
 
-/// Where two texts part.
+/// The place where two texts differ.
 fn difference(one: &str, other: &str) -> String {
     let at = one.bytes().zip(other.bytes()).position(|(a, b)| a != b).unwrap_or(0);
     let part = |text: &str| text.get(at.saturating_sub(300)..(at + 100).min(text.len())).unwrap_or(text).to_owned();
     format!("fast: …{}\nheap: …{}", part(one), part(other))
 }
 
-/// No way is without a delay, the least of a nanosecond: then hosts and links run ahead of the clock, wherever nothing else keeps
-/// them to it.
+/// Gives every path segment a delay of at least a nanosecond: then hosts and links run ahead of the clock, unless
+/// something else keeps them to it.
 fn keep_apart(scenario: &mut Scenario) {
     for (index, entry) in scenario.workload.entries.iter_mut().enumerate() {
         let Delays { data_in, data_out, ack_in, ack_out } = &mut entry.delays;
@@ -534,8 +536,8 @@ fn compare(seed: u64) -> usize {
     fast.len()
 }
 
-/// A link of a constant rate sends one packet after the other, none before it came, each for its own time; also behind a
-/// card, with impairments, and when it is stopped.
+/// Checks that a link of constant rate sends one packet at a time, none before its arrival, each for its transmission
+/// time; also with a card, with impairments, and when it is paused.
 fn one_at_a_time(seed: u64, scenario: &Scenario, packets: &[PacketRecord]) {
     for index in 0..scenario.hops.len() * 2 {
         let Capacity::Steps(steps) = &scenario.link(index).rate else { continue };

@@ -1,4 +1,4 @@
-//! Feeds the meters of flows with what packets, sockets and applications did, in order of time.
+//! Feeds the flows' meters with events of packets, sockets and applications, in order of time.
 
 use std::iter::Peekable;
 use std::vec::IntoIter;
@@ -14,19 +14,19 @@ use crate::flows::played::{Played, What};
 use crate::probe::Record;
 use crate::topology;
 
-/// The meters of all flows. What applications saw is merged in between; at equal times it comes last.
+/// The meters of all flows. Events of applications are merged in; at equal times they come last.
 pub struct Flows<'a> {
     scenario: &'a Scenario,
     played: &'a Played,
-    /// Keep samples of the senders' state.
+    /// Whether to keep samples of the senders' state.
     series: bool,
     meters: Vec<FlowMeter>,
-    /// In order of time.
+    /// Events of applications, in order of time.
     applications: Peekable<IntoIter<&'a (u64, u32, What)>>,
 }
 
 impl<'a> Flows<'a> {
-    /// At time zero.
+    /// Creates the meters at time zero.
     pub fn new(scenario: &'a Scenario, played: &'a Played, series: bool) -> Flows<'a> {
         let setup = |entry| FlowMeter::new(&flow_setup(scenario, entry, series));
         let meters = scenario.workload.entries.iter().map(setup).collect();
@@ -35,7 +35,7 @@ impl<'a> Flows<'a> {
         Flows { scenario, played, series, meters, applications: applications.into_iter().peekable() }
     }
 
-    /// A packet arrives at a link.
+    /// Handles a packet's arrival at a link.
     pub fn packet(&mut self, record: &PacketRecord) {
         self.applications(|at| at < record.arrival);
         let (entry, meter) = (record.entry as usize, &mut self.meters[record.entry as usize]);
@@ -45,12 +45,12 @@ impl<'a> Flows<'a> {
             meter.sent(record.arrival, 1);
         }
         if matches!(record.fate, Fate::Dropped(_)) {
-            // The one event that may be reported before its time.
+            // Drops are the only events that may be reported before their time.
             meter.dropped(record.end);
         }
     }
 
-    /// Something happens at a sender's socket now.
+    /// Handles an event of a sender's socket.
     pub fn socket(&mut self, now: Time, record: &Record) {
         let (Record::Acked { socket: at, .. } | Record::Retransmitted { socket: at, .. }) = record else { return };
         let Some(entry) = topology::entry_of(at.hosts).filter(|&entry| entry < self.meters.len()) else { return };
@@ -58,7 +58,7 @@ impl<'a> Flows<'a> {
         socket(&mut self.meters[entry], self.scenario.workload.entries[entry].tcp.mss, now, record);
     }
 
-    /// The reports at the end of the run.
+    /// Returns the reports at the end of the run.
     pub fn finish(mut self) -> Vec<FlowReport> {
         self.applications(|_| true);
         let unfinished = self.played.unfinished.iter().copied().chain(std::iter::repeat(0));
@@ -67,7 +67,7 @@ impl<'a> Flows<'a> {
         ended.map(|((meter, entry), unfinished)| meter.finish(setup(entry), unfinished)).collect()
     }
 
-    /// Takes what applications saw at the times that are `due`.
+    /// Handles the events of applications whose times are `due`.
     fn applications(&mut self, due: impl Fn(Time) -> bool) {
         while let Some(&(at, entry, what)) = self.applications.next_if(|(at, ..)| due(Time(*at))) {
             application(&mut self.meters[entry as usize], Time(at), what);
@@ -75,14 +75,15 @@ impl<'a> Flows<'a> {
     }
 }
 
-/// True if a flow's data enters the path at this link. Web and video flows send data from both ends, so they enter at two links.
+/// Whether a flow's data enters the path at this link. Web and video flows send data from both ends and enter at two
+/// links.
 fn is_first(link: u16, entry: &Entry) -> bool {
     let (right, left) = ((entry.via.0 * 2) as u16, (entry.via.1 * 2 + 1) as u16);
     let first = if entry.direction == Direction::Right { right } else { left };
     link == first || (entry.answers() && (link == right || link == left))
 }
 
-/// Reports an ACK or a retransmission at a sender's socket to the flow's meter.
+/// Reports an ACK or a retransmission of a sender's socket to the flow's meter.
 pub fn socket(meter: &mut FlowMeter, mss: u32, now: Time, record: &Record) {
     match *record {
         Record::Acked { payload, rtt_us, srtt_us, cwnd, inflight, .. } => {
@@ -92,7 +93,7 @@ pub fn socket(meter: &mut FlowMeter, mss: u32, now: Time, record: &Record) {
             }
             meter.state(now, cwnd, Span::from_micros(u64::from(srtt_us)), inflight, None);
         }
-        // Linux sends a burst again as one packet, of several segments; and a FIN takes a number.
+        // Linux retransmits a burst of several segments as one packet, and a FIN takes a sequence number.
         Record::Retransmitted { payload, .. } => {
             (0..payload.saturating_sub(1).div_ceil(mss).max(1)).for_each(|_| meter.retransmit(now));
         }
@@ -100,7 +101,7 @@ pub fn socket(meter: &mut FlowMeter, mss: u32, now: Time, record: &Record) {
     }
 }
 
-/// Reports what an application saw to its flow's meter.
+/// Reports an event of an application to the flow's meter.
 pub fn application(meter: &mut FlowMeter, now: Time, what: What) {
     match what {
         What::Ping => meter.sent(now, 1),

@@ -1,5 +1,5 @@
-//! The slow and obvious [`output`]: a sorted list of all packets, and a sorted list of all that the flows' meters are fed with. Both
-//! must give the same from random files.
+//! The slow and obvious [`output`]: it sorts a list of all packets, and a list of all inputs of the flows' meters. Both
+//! versions must agree on random files.
 
 use proptest::prelude::*;
 use sojourn_measure::{FlowMeter, FlowReport, flow_setup};
@@ -50,7 +50,8 @@ fn obvious(scenario: &Scenario, mode: Mode, played: &Played, seen: &[u8], keep: 
     Output { links, flows, packets: list, events: seen.len() as u64 }
 }
 
-/// By linear search: the last connection of the record's entry and port that was opened before it arrived, or else the first.
+/// Finds a connection by linear search: the last one of the record's entry and port that was opened before the packet
+/// arrived, otherwise the first one.
 fn connection(played: &Played, record: &PacketRecord) -> u32 {
     let found = &played.connections[record.connection as usize];
     let same = |one: &Connection| (one.entry, one.port) == (record.entry, found.port);
@@ -107,7 +108,7 @@ fn flows(scenario: &Scenario, played: &Played, seen: &[Record], list: &[PacketRe
     ended.map(|((meter, entry), unfinished)| meter.finish(setup(entry), unfinished)).collect()
 }
 
-/// Two hops, the second with a fixed rate or with a trace; flows of all kinds.
+/// Two hops, the second with a constant rate or a trace, and flows of all kinds.
 fn scenarios() -> Vec<Scenario> {
     let flow = |keys: &str| format!("[[flow]]\n{keys}\nrtt = \"40ms\"\n");
     let flows =
@@ -122,7 +123,7 @@ fn scenarios() -> Vec<Scenario> {
     vec![steps, traced]
 }
 
-/// A record as the module writes it, and the time of its fate, from small numbers.
+/// A record in the module's format and the time of its fate, built from small numbers.
 fn record(numbers: [u64; 12]) -> (u64, [u8; 64]) {
     let [kind, link, entry, side, port, seq, payload, flags, fate, at, wait, length] = numbers;
     let mut bytes = [0; 64];
@@ -144,7 +145,7 @@ fn record(numbers: [u64; 12]) -> (u64, [u8; 64]) {
     put(32, (u64::from(u32::MAX) - 3000 + seq * 724) & u64::from(u32::MAX), 4);
     put(40, at, 8);
     if kind >= 5 {
-        // Of a socket or a ring.
+        // Fields of a socket's or a ring's record.
         put(8, length * 1000, 4);
         put(36, wait * 1000, 4);
         put(48, wait, 8);
@@ -168,8 +169,8 @@ fn record(numbers: [u64; 12]) -> (u64, [u8; 64]) {
     (end, bytes)
 }
 
-/// The probe's file: times are on a grid so coarse that most are equal to another. Records stand in the order of their fates, as in
-/// the kernel, or in none.
+/// The probe's file. Times are on a grid so coarse that nearly all have a tie. Records are in the order of their fates,
+/// as in the kernel, or in random order.
 fn files() -> impl Strategy<Value = Vec<u8>> {
     let numbers = [8u64, 4, 6, 2, 2, 8, 6, 4, 8, 60, 12, 3].map(|limit| 0..limit);
     (prop::collection::vec(numbers, 0..300), any::<bool>()).prop_map(|(all, sorted)| {
@@ -181,7 +182,7 @@ fn files() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Random results of the applications: connections, several of which use the same port, and events.
+/// Random results of applications: events and connections, several of which use the same port.
 fn applications() -> impl Strategy<Value = Played> {
     let connection = (0u32..5, 0u16..2, 0u64..10).prop_map(|(entry, port, opened)| {
         let (port, opened) = (FIRST_PORT + port, opened * 10 * MS);

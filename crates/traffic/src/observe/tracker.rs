@@ -1,5 +1,5 @@
-//! To which flow and connection a packet belongs, from its host's address and its port; and which segment of it a packet
-//! carries, from the connection's initial sequence number.
+//! Assigns packets to flows and connections by host address and port, and to segments by the connection's initial
+//! sequence number.
 
 use sojourn_core::packet::Ecn;
 use sojourn_core::qdisc::DropReason;
@@ -20,21 +20,22 @@ pub const SYN: u8 = 0x02;
 pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
 const ICMP: u8 = 1;
-/// Linux frees the packets that a change of a discipline drops within this time after the change, when `tc` has finished.
+/// Linux frees the packets that a change of a discipline drops within this time after the change, once `tc` has
+/// finished.
 const CHANGE: Span = Span::from_millis(1);
 
-/// What is known of a connection while its packets are looked at in order.
+/// State of a connection while its packets are visited in order.
 #[derive(Clone, Default)]
 struct Known {
-    /// The initial sequence number of the opener's and the accepter's side.
+    /// Initial sequence numbers of the opener and the accepter.
     isn: [Option<u32>; 2],
-    /// By link and side: bytes sent up to here.
+    /// By link and side: the highest sequence number sent so far.
     high: Box<[[u32; 2]]>,
-    /// By side: segments that were sent again somewhere, or lost.
+    /// By side: segments that were lost, or were retransmitted at some link.
     again: [Vec<u32>; 2],
 }
 
-/// A connection of an entry: its opener's port, when it was opened, and its number.
+/// A connection of an entry: the opener's port, the time of opening, and its number.
 #[derive(Clone, Copy)]
 struct Opened {
     port: u16,
@@ -47,22 +48,22 @@ struct Opened {
 struct Owner {
     entry: u32,
     connection: u32,
-    /// 0 if the opener sent it, 1 if the accepter did.
+    /// The sender: 0 for the opener, 1 for the accepter.
     side: usize,
 }
 
-/// Finds the flow and the connection of packets, in order of their arrivals.
+/// Assigns packets to flows and connections, in order of their arrivals.
 pub struct Tracker<'a> {
     scenario: &'a Scenario,
     mode: Mode,
     origin: u64,
-    /// By entry: its connections in order of their ports, those of a port in order of opening.
+    /// By entry: its connections, sorted by port and then by time of opening.
     opened: Vec<Vec<Opened>>,
     known: Vec<Known>,
 }
 
 impl<'a> Tracker<'a> {
-    /// `origin` is time zero on the guest's clock.
+    /// Creates a tracker. `origin` is time zero on the guest's clock.
     pub fn new(scenario: &'a Scenario, mode: Mode, played: &Played, origin: u64) -> Tracker<'a> {
         let mut opened = vec![Vec::new(); scenario.workload.entries.len()];
         for (number, one) in (0..).zip(&played.connections) {
@@ -75,7 +76,7 @@ impl<'a> Tracker<'a> {
         Tracker { scenario, mode, origin, opened, known: vec![fresh; played.connections.len()] }
     }
 
-    /// A packet's record; none if it belongs to no flow.
+    /// Returns a packet's record; `None` if it belongs to no flow.
     pub fn record(&mut self, packet: &Packet) -> Option<PacketRecord> {
         let owner = self.owner(packet)?;
         let (kind, seq) = self.segment(packet, owner);
@@ -98,13 +99,13 @@ impl<'a> Tracker<'a> {
             },
         };
         if self.mode.link != LinkKind::Device && packet.fate == probe::Fate::Delivered {
-            // A shaper lets a packet go when its time begins.
+            // A shaper releases a packet at the start of its transmission time.
             record.end = start + self.rate_at(packet.link, start).serialise(packet.bytes);
         }
         Some(record)
     }
 
-    /// When a flow's packet left this link, and its bytes; none for another record, and for a drop.
+    /// Returns the time at which a flow's packet left this link, and its bytes; `None` for drops and other records.
     pub fn departure(&self, record: &Record, link: usize) -> Option<(Time, u32)> {
         match record {
             Record::Packet(packet) if usize::from(packet.link) == link => {
@@ -124,7 +125,7 @@ impl<'a> Tracker<'a> {
             _ => return None,
         };
         let arrival = time(packet.arrival, self.origin);
-        // The last that was opened before, or the first of its port.
+        // The last connection of this port that was opened before, otherwise the first one.
         let opened = self.opened.get(entry)?;
         let after = opened.partition_point(|one| (one.port, one.at) <= (port, arrival.0));
         let before = after.checked_sub(1).map(|last| opened[last]).filter(|one| one.port == port);
@@ -139,7 +140,7 @@ impl<'a> Tracker<'a> {
         }
     }
 
-    /// What it carries, and its number in segments.
+    /// Returns the packet's kind and its number in segments.
     fn segment(&mut self, packet: &Packet, Owner { entry, connection, side }: Owner) -> (Kind, u32) {
         if packet.protocol != TCP {
             let kind = if packet.protocol == UDP { Kind::Datagram } else { Kind::Ping };
@@ -153,7 +154,7 @@ impl<'a> Tracker<'a> {
         }
         let base = |side: usize| known.isn[side].unwrap_or(0).wrapping_add(1);
         if packet.payload == 0 {
-            // The next one expected; a FIN takes a number of its own.
+            // The number of the next expected segment. A FIN takes a sequence number of its own.
             let fin = u32::from(packet.flags & FIN != 0);
             return (Kind::Ack, packet.ack.wrapping_sub(base(1 - side)).wrapping_add(mss - 1 - fin) / mss);
         }
@@ -166,7 +167,7 @@ impl<'a> Tracker<'a> {
         }
         let again = below || known.again[side].contains(&from);
         if below || matches!(packet.fate, probe::Fate::Dropped(_)) {
-            // At the next link it comes for the first time, although it was sent twice.
+            // At the next link the retransmission arrives for the first time, although the segment was sent twice.
             let list = &mut known.again[side];
             if !list.contains(&from) {
                 if list.len() == 64 {
@@ -178,7 +179,8 @@ impl<'a> Tracker<'a> {
         (if again { Kind::Retransmit } else { Kind::Data }, from / mss)
     }
 
-    /// Why it was dropped: by what the kernel told (7.1 and later), else by the discipline and the moment.
+    /// Returns the drop reason: the kernel's own if it reports one (7.1 and later), otherwise derived from the
+    /// discipline and the time of the drop.
     fn reason(&self, packet: &Packet, code: u16) -> DropReason {
         const OVERLIMIT: u16 = 2;
         const CONGESTED: u16 = 3;
@@ -188,7 +190,7 @@ impl<'a> Tracker<'a> {
         let end = time(packet.end, self.origin);
         let purged = link.changes.iter().any(|(at, _)| (*at..*at + CHANGE).contains(&end));
         if purged && !matches!(code, CONGESTED | BAND_LIMIT | FLOW_LIMIT) {
-            return DropReason::Overlimit; // with what a change had no place for
+            return DropReason::Overlimit; // including packets that no longer fit after a change
         }
         let spec = link.qdisc_at(end);
         let law = match spec {
