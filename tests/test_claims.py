@@ -564,7 +564,7 @@ def test_every_claim_has_its_function_and_every_need_its_runs() -> None:
         # Needs that are the same in several worlds are checked once.
         for need in {(need.name, str(need.file), str(need.set), str(need.where)): need for need in every}.values():
             # One seed of each combination is enough: further seeds have the same settings.
-            runs = json.loads(load(need.file, list(need.set.items()), seeds=1).runs())
+            runs = load(need.file, list(need.set.items()), seeds=1).runs
             for key, values in need.where.items():
                 assert {json.dumps(value) for value in values} <= {json.dumps(one["set"][key]) for one in runs}, (
                     need.name

@@ -47,7 +47,7 @@ def test_a_resolved_scenario_is_the_run_that_the_simulators_own_reader_sees(path
         (tmp_path / "alone.toml").write_text(text({"title": plan.title, **resolved}))
         alone = load(tmp_path / "alone.toml", seed=one["seed"])
         assert len(alone) == 1
-        assert json.loads(alone.describe(0)) == plan.describe(index)
+        assert alone.describe(0) == plan.describe(index)
         assert name(tomllib.loads(alone.text)) == identity.digest(resolved)
 
 

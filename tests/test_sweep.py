@@ -625,7 +625,7 @@ def test_where_nothing_is_to_be_played_nobody_waits(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_quick_look_is_a_tenth_with_every_value_and_whole_comparisons() -> None:
-    runs = json.loads(load(ROOT / "experiments/001-codel/static.toml", [], None, None).runs())
+    runs = load(ROOT / "experiments/001-codel/static.toml", [], None, None).runs
     sets = [one["set"] for one in runs]
     among = pipeline.quick(sets)
     chosen = [one for one in sets if among(one)]
