@@ -47,12 +47,13 @@ test: crates $(VENV)/.wheel $(VENV)/.dev ## Every test: Rust, then Python and th
 	@$(STAGE) "Python tests" env SOJOURN_BENCH=$(CURDIR)/target/debug/sojourn-bench \
 		$(BIN)/pytest --quiet --numprocesses auto --dist loadscope
 
-check: $(VENV)/.wheel $(VENV)/.dev ## Format, lints, types and the rules between rooms.
+check: $(VENV)/.wheel $(VENV)/.dev ## Format, lints, types, language and the rules between rooms.
 	@$(STAGE) "rustfmt" tools/cargo-part rustfmt fmt --all --check
 	@$(STAGE) "clippy" tools/cargo-part clippy clippy --locked --workspace --all-targets --quiet -- -D warnings
 	@$(STAGE) "ruff lint" $(BIN)/ruff check --quiet .
 	@$(STAGE) "ruff format" $(BIN)/ruff format --quiet --check .
 	@$(STAGE) "mypy" $(BIN)/mypy
+	@$(STAGE) "language" $(BIN)/python tools/language.py
 	@$(STAGE) "reference pages" $(BIN)/python tools/reference.py --check
 	@$(STAGE) "numbers in README.md" $(BIN)/python tools/readme.py --check
 	@$(STAGE) "picture in README.md" $(BIN)/python tools/figures.py --check

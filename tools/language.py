@@ -1,0 +1,268 @@
+"""Refuses, in comments, docstrings, messages and Markdown, the words that tools/language.toml lists.
+
+    tools/language.py [PATH…]
+
+Checks the files and folders that `holds` names in that file, or those that are given. Each fault is a line: file and
+line, the words, and how to write it instead. The exit code is 1 if there is any.
+
+Prose is read in blocks: a comment, a string, a paragraph, a list item or a table cell. A pattern therefore also matches
+words on two lines, and "the beginning of a sentence" includes the beginning of a block.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import tokenize
+import tomllib
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+WORDS = ROOT / "tools/language.toml"
+
+Line = tuple[int, str]
+"""A line number and the prose on that line."""
+
+SENTENCE = r"(?:^|[.!?:;|]\s)[\s\"'“(\[*_]*"
+"""The beginning of a sentence or of a block."""
+SKIPPED = {"target", "node_modules", "__pycache__"}
+"""Folders that are never searched; folders whose names begin with a dot are not searched either."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Words that are refused, and the advice that is printed with them."""
+
+    name: str
+    words: re.Pattern[str]
+    advice: str
+    folders: tuple[str, ...] | None
+    refused: str
+    instead: str
+
+    def applies(self, path: Path) -> bool:
+        """Whether the pattern is for this file."""
+        return self.folders is None or any(under(path, folder) for folder in self.folders)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Refused words in a file."""
+
+    path: Path
+    line: int
+    words: str
+    pattern: Pattern
+
+    def __str__(self) -> str:
+        place = self.path.relative_to(ROOT) if self.path.is_relative_to(ROOT) else self.path
+        return f'{place}:{self.line}: "{self.words}" ({self.pattern.name}): write {self.pattern.advice}'
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The content of tools/language.toml."""
+
+    holds: tuple[str, ...]
+    patterns: tuple[Pattern, ...]
+
+
+def read_rules(path: Path = WORDS) -> Rules:
+    """Reads the patterns and the files that they are for."""
+    found = tomllib.loads(path.read_text(encoding="utf-8"))
+    return Rules(tuple(found["holds"]), tuple(pattern(one) for one in found["pattern"]))
+
+
+def pattern(table: dict[str, Any]) -> Pattern:
+    """One table [[pattern]]."""
+    words = table["words"].replace(" ", r"\s+")
+    compiled = re.compile(SENTENCE + f"({words})") if table.get("start") else re.compile(f"({words})", re.IGNORECASE)
+    folders = tuple(table["in"]) if "in" in table else None
+    return Pattern(table["name"], compiled, table["advice"], folders, table["refused"], table["instead"])
+
+
+def under(path: Path, place: str) -> bool:
+    """Whether a file is that place, is in that folder, or matches that glob."""
+    if not path.is_relative_to(ROOT):
+        return False
+    relative = path.relative_to(ROOT)
+    return relative.is_relative_to(place) or relative.match(place)
+
+
+def blocks_of_markdown(text: str) -> Iterator[list[Line]]:
+    """Paragraphs, headings, list items and table cells; no code."""
+    block: list[Line] = []
+    fence, blank = "", True
+    text = re.sub(r"<!--.*?-->", lambda found: re.sub(r"[^\n]", " ", found[0]), text, flags=re.S)
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.strip()
+        if fence or stripped.startswith(("```", "~~~")):
+            fence = "" if fence and stripped.startswith(fence) else fence or stripped[:3]
+            stripped = ""
+        elif blank and line.startswith(("    ", "\t")):
+            continue  # a block of code lasts until a line that is not indented
+        blank = not stripped
+        heads = stripped.startswith(("#", "|", ">")) or re.match(r"(?:[-*+]|\d+\.)\s", stripped)
+        if block and (blank or heads):
+            yield block
+            block = []
+        if stripped.startswith("|"):
+            yield from ([(number, cell)] for cell in stripped.strip("|").split("|"))
+        elif stripped:
+            block.append((number, re.sub(r"^(?:#+|>|[-*+]|\d+\.)\s+", "", stripped)))
+            if stripped.startswith("#"):
+                yield block
+                block = []
+    yield block
+
+
+C_TOKEN = re.compile(
+    r"""(?P<line>//[^\n]*) | (?P<block>/\*.*?\*/) | \br(?P<hashes>\#*)"(?P<raw>.*?)"(?P=hashes)
+    | "(?P<string>(?:\\.|[^"\\])*)" | '(?:\\[^\n]{1,9}|[^'\\\n])'""",
+    re.S | re.X,
+)
+
+
+def blocks_of_c(text: str) -> Iterator[list[Line]]:
+    """Comments and strings of Rust and C; comments on consecutive lines are one block."""
+    comment: list[Line] = []
+    end = 0
+    for found in C_TOKEN.finditer(text):
+        number = text.count("\n", 0, found.start()) + 1
+        if found["line"] is not None:
+            between = text[end : found.start()]
+            if comment and (between.strip() or between.count("\n") > 1):
+                yield from paragraphs(comment)
+                comment = []
+            comment.append((number, re.sub(r"^//[/!]?\s?", "", found["line"])))
+            end = found.end()
+        elif found["block"] is not None:
+            lines = found["block"].strip("/*").splitlines()
+            yield from paragraphs([(number + n, re.sub(r"^\s*\*\s?", "", line)) for n, line in enumerate(lines)])
+        else:
+            string = found["raw"] or found["string"] or ""
+            yield [(number + n, line.strip(" \\")) for n, line in enumerate(string.split("\n"))]
+    yield from paragraphs(comment)
+
+
+def paragraphs(lines: Sequence[Line]) -> Iterator[list[Line]]:
+    """The paragraphs of a comment, which is Markdown."""
+    if not lines:
+        return
+    first = lines[0][0]
+    for block in blocks_of_markdown("\n".join(line for _, line in lines)):
+        yield [(first + number - 1, line) for number, line in block]
+
+
+def blocks_of_python(text: str) -> Iterator[list[Line]]:
+    """Comments and strings; comments on consecutive lines are one block, as are adjoining strings."""
+    block: list[Line] = []
+    kind, last = None, 0
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        number = token.start[0]
+        if token.type == tokenize.COMMENT:
+            lines = [token.string.lstrip("#: ")]
+        elif token.type == tokenize.STRING:
+            lines = re.sub(r'^\w*("""|\'\'\'|"|\')(.*)\1$', r"\2", token.string, flags=re.S).split("\n")
+        elif token.type == getattr(tokenize, "FSTRING_MIDDLE", -1):
+            lines = token.string.split("\n")
+        else:
+            continue
+        if kind != token.type or number > last + 1:
+            yield from paragraphs(block)
+            block = []
+        block += [(number + n, line.strip() or "") for n, line in enumerate(lines)]
+        kind, last = token.type, token.end[0]
+    yield from paragraphs(block)
+
+
+def blocks_of_toml(text: str) -> Iterator[list[Line]]:
+    """Comments, where they begin a line, and strings."""
+    block: list[Line] = []
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        if line.startswith("#"):
+            block.append((number, line.lstrip("# ")))
+            continue
+        yield from paragraphs(block)
+        block = []
+        yield from ([(number, words)] for words in re.findall(r'"((?:\\.|[^"\\])*)"', line))
+
+
+READERS: dict[str, Callable[[str], Iterator[list[Line]]]] = {
+    ".md": blocks_of_markdown,
+    ".rs": blocks_of_c,
+    ".c": blocks_of_c,
+    ".h": blocks_of_c,
+    ".py": blocks_of_python,
+    ".pyi": blocks_of_python,
+    ".toml": blocks_of_toml,
+}
+
+
+def prose(text: str) -> str:
+    """A block without inline code and addresses of links, each character in its place."""
+    return re.sub(r"`[^`]*`|\]\([^)]*\)", lambda found: "`" + "\0" * (len(found[0]) - 2) + "`", text)
+
+
+def shortened(text: str, least: int) -> str:
+    """The first words of a text: at least `least` characters and about 40."""
+    end = text.find(" ", max(least, 40))
+    return " ".join((text if end < 0 else text[:end]).split())
+
+
+def faults_of_text(path: Path, text: str, patterns: Iterable[Pattern]) -> list[Fault]:
+    """All refused words of a text, which is read as the name of its file says; in the order of its lines."""
+    asked = [one for one in patterns if one.applies(path)]
+    faults = []
+    for block in READERS[path.suffix](text):
+        starts, joined = [], ""
+        for _, line in block:
+            starts.append(len(joined))
+            joined += line + " "
+        seen = prose(joined)
+        for one in asked:
+            for found in one.words.finditer(seen):
+                number, _ = block[bisect_right(starts, found.start(1)) - 1]
+                faults.append(Fault(path, number, shortened(joined[found.start(1) :], len(found[1])), one))
+    return sorted(faults, key=lambda fault: fault.line)
+
+
+def files(places: Iterable[Path]) -> list[Path]:
+    """The files that can be read, of files and folders."""
+    found: set[Path] = set()
+    for place in places:
+        if not place.exists():
+            raise SystemExit(f"language: {place}: no such file or folder")
+        found |= set(place.rglob("*")) if place.is_dir() else {place}
+    return sorted(path for path in found if path.suffix in READERS and path != WORDS and not hidden(path))
+
+
+def hidden(path: Path) -> bool:
+    """Whether a file is in a folder that is not searched, or is no file."""
+    parts = path.relative_to(ROOT).parts if path.is_relative_to(ROOT) else path.parts[1:]
+    return not path.is_file() or any(part.startswith(".") or part in SKIPPED for part in parts[:-1])
+
+
+def main() -> int:
+    """Prints each fault; 1 if there is any."""
+    rules = read_rules()
+    held = [path for place in rules.holds for path in [*ROOT.glob(place)] or [ROOT / place]]
+    faults = [
+        fault
+        for path in files([Path(one).resolve() for one in sys.argv[1:]] or held)
+        for fault in faults_of_text(path, path.read_text(encoding="utf-8"), rules.patterns)
+    ]
+    for fault in faults:
+        print(fault)
+    if faults:
+        print(f"{len(faults)} faults of language; tools/language.toml has the patterns", file=sys.stderr)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
