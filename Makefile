@@ -62,7 +62,7 @@ check: $(VENV)/.wheel $(VENV)/.dev ## Format, lints, types, language and the rul
 
 bench: build ## How fast the simulator is: P1 to P5 as JSON, and what a packet costs each discipline.
 	@for name in P1 P2 P3 P4 P5; do $(BIN)/sojourn bench $$name; done
-	@$(BIN)/python tools/instructions.py
+	@$(BIN)/python experiments/speed/instructions.py
 
 profiled: target/sojourn-bench ## P1 to P5 and P1-bbr, by a bench program that is optimised by a profile of itself.
 	@for name in P1 P2 P3 P4 P5 P1-bbr; do SOJOURN_BENCH=target/sojourn-bench $(BIN)/sojourn bench $$name; done

@@ -7,8 +7,8 @@ nodes with nothing but the link between them, no trace and no callback. P4's flo
 Packets are those of data that arrived; CPU time is the run's: ns-3's without its start-up, ns-2's with it (some
 milliseconds). ns-3 is its wheel from the Python package index, put into a virtual environment in the cache folder; ns-2
 is the system's `ns` (Debian: ns2). What is not there is left out, and said. --shorter divides the others' simulated
-time. --write records what was measured in docs/explanation/peers.csv, in place of the same benches' rows, and the table
-in speed.md.
+time. --write records what was measured in experiments/speed/peers.csv, in place of the rows of the same benches, and
+the table in README.md there.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-RECORD = HERE.parent / "docs/explanation/peers.csv"
-PAGE = HERE.parent / "docs/explanation/speed.md"
+RECORD = HERE.parent / "experiments/speed/peers.csv"
+PAGE = RECORD.with_name("README.md")
 BEGIN, END = "<!-- table: written by benches/peers.py -->\n\n", "\n\n<!-- end of the table -->\n"
 HEADS = ("bench", "shorter", "sojourn", "ns-3", "ns-2")
 """Of the record: packets per CPU second, and by how much the others' simulated time was divided."""
@@ -151,7 +151,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shorter", type=float, default=1, help="divides the others' simulated time")
     parser.add_argument("names", nargs="*", metavar="P1", help="which; all unless told")
-    parser.add_argument("--write", action="store_true", help="records the results in docs/explanation")
+    parser.add_argument("--write", action="store_true", help="records the results in experiments/speed")
     asked = parser.parse_args()
     if unknown := set(asked.names) - set(BENCHES):
         parser.error(f"{', '.join(sorted(unknown))}: expected some of {', '.join(BENCHES)}")

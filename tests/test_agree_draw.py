@@ -15,7 +15,7 @@ HELD_BACK = sorted(path.stem for path in (ROOT / "experiments/agree").glob("held
 
 @pytest.fixture(scope="module")
 def draw() -> ModuleType:
-    return program("tools/agree_draw.py")
+    return program("experiments/agree/agree_draw.py")
 
 
 @pytest.mark.parametrize(

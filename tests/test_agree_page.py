@@ -17,7 +17,7 @@ SIZES = [0.01 * n * n for n in range(1, 31)]
 
 @pytest.fixture(scope="module")
 def page() -> ModuleType:
-    return program("tools/agree_page.py")
+    return program("experiments/agree/agree_page.py")
 
 
 def interval(said: str) -> tuple[float, float, float]:

@@ -119,14 +119,17 @@ def test_the_numbers_of_the_readme_are_those_of_the_recorded_results(tmp_path: P
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"{readme.BEGIN}{readme.proof()}{readme.END}" in text
     assert text.index(readme.END) < text.index("## The first minutes"), "on the first screen"
-    shutil.copytree(ROOT / "docs/explanation", tmp_path / "explanation")
-    readme.EXPLANATION = tmp_path / "explanation"
-    for name, old, new in (
-        ("kernel-replay.csv", "3392105,0,0,60", "3392105,0,1,60"),
-        ("agreement.csv", r"(,p95,\d+,[^,]*,[^,]*,)[^,]*,", r"\g<1>0.5,"),
-        ("peers.csv", ",2037,", ",2137,"),
-    ):
-        file = tmp_path / "explanation" / name
+    changes = (
+        ("replay/kernel-replay.csv", "3392105,0,0,60", "3392105,0,1,60"),
+        ("agree/agreement.csv", r"(,p95,\d+,[^,]*,[^,]*,)[^,]*,", r"\g<1>0.5,"),
+        ("speed/peers.csv", ",2037,", ",2137,"),
+    )
+    readme.RECORDED = tmp_path
+    for name, *_ in changes:
+        (tmp_path / name).parent.mkdir()
+        shutil.copyfile(ROOT / "experiments" / name, tmp_path / name)
+    for name, old, new in changes:
+        file = tmp_path / name
         recorded = file.read_text(encoding="utf-8")
         changed, count = re.subn(old, new, recorded)
         assert count
@@ -135,7 +138,7 @@ def test_the_numbers_of_the_readme_are_those_of_the_recorded_results(tmp_path: P
         file.write_text(recorded, encoding="utf-8")
 
 
-def test_the_table_beside_other_simulators_is_the_recorded_result() -> None:
+def test_the_table_of_other_simulators_is_the_recorded_result() -> None:
     peers = program("benches/peers.py")
     page = peers.PAGE.read_text(encoding="utf-8")
     assert peers.BEGIN + peers.table(peers.recorded()) + peers.END in page
@@ -195,10 +198,26 @@ def test_the_scenario_in_the_readme_is_one(sojourn: Run, tmp_path: Path) -> None
     assert "For home.reverse (to the left):" in said, "an upload goes to the left, which is WAN"
 
 
+def every_page() -> list[Path]:
+    """All Markdown of the repository."""
+    folders = ("docs", "experiments", "kernel", "LICENSES")
+    return sorted([*ROOT.glob("*.md"), *(page for folder in folders for page in (ROOT / folder).rglob("*.md"))])
+
+
 def test_links_between_documents_lead_somewhere() -> None:
-    for document in [*documents(), ROOT / "ARCHITECTURE.md", ROOT / "LICENSES/README.md"]:
-        for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
-            assert (document.parent / target).exists(), f"{document.name}: {target}"
+    for document in every_page():
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", document.read_text()):
+            if "://" not in target:
+                assert (document.parent / target).exists(), f"{document.relative_to(ROOT)}: {target}"
+
+
+PROGRAM = re.compile(r"\b((?:tools|benches|experiments|crates|kernel|python|tests)/[\w./-]+\.\w{1,4})\b")
+
+
+def test_files_that_a_document_names_are_there() -> None:
+    for document in every_page():
+        for name in PROGRAM.findall(document.read_text()):
+            assert (ROOT / name).exists(), f"{document.relative_to(ROOT)}: {name}"
 
 
 def test_no_file_names_a_registry_or_this_machine() -> None:

@@ -92,7 +92,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_kernel_and_core_agree_on_each_packets_fate_and_its_nanosecond(
     kernel: Kernel, traces: Path, number: int, line: str
 ) -> None:
-    compare = program("tools/kernel_replay.py")
+    compare = program("experiments/replay/kernel_replay.py")
     with (traces / "index.csv").open() as file:
         row = list(csv.DictReader(file))[number]
     trace = compare.Trace(traces / row["file"], row["name"], row["rate_bps"] or None)
@@ -122,7 +122,7 @@ def test_the_kernel_and_core_agree_on_each_packets_fate_and_its_nanosecond(
 def test_shapers_and_priorities_agree_when_they_are_asked_at_every_third_of_a_millisecond(
     kernel: Kernel, traces: Path, tmp_path: Path, line: str
 ) -> None:
-    compare = program("tools/kernel_replay.py")
+    compare = program("experiments/replay/kernel_replay.py")
     played = compare.play(kernel, compare.Trace(asked(traces, tmp_path), "asked", None), line)
     assert played.packets > 8000
     assert played.first == ""
@@ -158,7 +158,7 @@ def asked(traces: Path, folder: Path, *changes: str) -> Path:
 def test_the_kernel_and_core_agree_on_what_a_change_of_cake_does_to_its_tins(
     kernel: Kernel, traces: Path, tmp_path: Path, line: str, changes: tuple[str, ...]
 ) -> None:
-    compare = program("tools/kernel_replay.py")
+    compare = program("experiments/replay/kernel_replay.py")
     file = asked(traces, tmp_path, *(f"cake {words}" for words in changes))
     played = compare.play(kernel, compare.Trace(file, "asked", None), line)
     assert played.packets > 8000
@@ -188,7 +188,7 @@ def test_the_kernel_and_core_agree_on_what_a_change_of_cake_does_to_its_tins(
 def test_the_kernel_and_core_agree_on_what_tc_changes_while_packets_wait(
     kernel: Kernel, traces: Path, tmp_path: Path, number: int, line: str
 ) -> None:
-    compare = program("tools/kernel_replay.py")
+    compare = program("experiments/replay/kernel_replay.py")
     with (traces / "index.csv").open() as file:
         row = list(csv.DictReader(file))[number]
     trace = compare.Trace(traces / row["file"], row["name"], row["rate_bps"] or None)
@@ -232,7 +232,7 @@ def test_a_discipline_with_a_fault_is_seen(kernel: Kernel, traces: Path, tmp_pat
     assert text.count(sound) == 1
     (tmp_path / "sch_ccaq.c").write_text(text.replace(sound, "if (flow->credit < 0) {"))
     faulty = replace(kernel, modules=kernel.modules | modules.build(kernel, tmp_path))
-    compare = program("tools/kernel_replay.py")
+    compare = program("experiments/replay/kernel_replay.py")
     with (traces / "index.csv").open() as file:
         row = list(csv.DictReader(file))[31]
     trace = compare.Trace(traces / row["file"], row["name"], row["rate_bps"])

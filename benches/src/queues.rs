@@ -1,5 +1,5 @@
 //! `sojourn-bench replay DISCIPLINE…`: plays the arrivals of P1's bottleneck through a single discipline in front of a
-//! link of that rate. The cost of a discipline per packet is then a count of instructions (tools/instructions.py).
+//! link of that rate. The cost of a discipline per packet is then a count of instructions (experiments/speed/instructions.py).
 
 use sojourn_core::packet::{Ecn, Packet};
 use sojourn_core::qdisc::tc::Spec;

@@ -1,7 +1,7 @@
 """Plays traces through the queue disciplines of real kernels and through ours, and compares each packet's fate.
 
-It records what came of each discipline, of all or of those that are named, in docs/explanation/kernel-replay.csv, and
-writes the tables in kernel-replay.md beside it. The traces are those of crates/oracle (twenty made for CoDel, twenty of
+It records what came of each discipline, of all or of those that are named, in kernel-replay.csv, and writes the
+tables in README.md. The traces are those of crates/oracle (twenty made for CoDel, twenty of
 1 to 500 flows, twenty crowds), those of 1 to 500 flows with changes of the discipline's parameters on the way (with
 `--changes` only these), and what the fading link sees.
 """
@@ -21,7 +21,6 @@ from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
-from pages import filled
 
 from sojourn import _core
 from sojourn.errors import Refusal
@@ -29,11 +28,14 @@ from sojourn.kernel import Kernel, find
 from sojourn.kernel.replay import replay
 from sojourn.plan import load
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs/explanation/kernel-replay.md"
-RECORD = PAGE.with_suffix(".csv")
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
+from pages import filled
+
+FOLDER = Path(__file__).resolve().parent
+ROOT = FOLDER.parents[1]
+PAGE, RECORD = FOLDER / "README.md", FOLDER / "kernel-replay.csv"
 MADE, FADING, CHANGED = "the made traces", "the fading link's", "the made traces with changes of parameters"
-BEGIN, END = "<!-- table: written by tools/kernel_replay.py -->", "<!-- end of table -->"
+BEGIN, END = "<!-- table: written by experiments/replay/kernel_replay.py -->", "<!-- end of table -->"
 VERSIONS = ("7", "6.12", "6.1")
 """Newest first: the first plays all traces, the others those with many flows. One that is not built is left out."""
 MTU = 1514

@@ -1,10 +1,10 @@
 """Draws the scenarios by which the simulator is held against Linux: once, before the model is touched.
 
-    tools/agree_draw.py [--print] [held-back | held-back-2 | held-back-3 | held-back-4 | held-back-5]
+    experiments/agree/agree_draw.py [--print] [held-back | held-back-2 | held-back-3 | held-back-4 | held-back-5]
 
 Writes experiments/agree/drawn/*.toml (80 points of a seeded Latin hypercube), experiments/agree/ranks/*.toml (8 points,
 each with all disciplines) and experiments/agree/drawn.csv, what was drawn and which class each scenario is of. They are
-frozen: a test compares the files with what this script draws. `tools/agree_draw.py held-back` draws twenty more in
+frozen: a test compares the files with what this script draws. `agree_draw.py held-back` draws twenty more in
 their place, with another seed, which nobody looked at while the model was worked on; `held-back-2` twenty more again,
 after the model had been changed for what the first showed too; `held-back-3` forty more, so that as many are held back
 as were drawn; `held-back-4` forty again, after the model had been changed for what those showed; `held-back-5` forty
@@ -29,7 +29,7 @@ from pathlib import Path
 
 from scipy.stats import qmc
 
-FOLDER = Path(__file__).resolve().parent.parent / "experiments/agree"
+FOLDER = Path(__file__).resolve().parent
 SEED, SCENARIOS = 8290, 80
 RANKS_SEED, RANKS = 8289, 8
 HELD_BACK = {
@@ -176,6 +176,7 @@ def scenario(one: Point, disciplines: tuple[str, ...]) -> str:
     warm = math.ceil(max(5.0, 20 * one.rtt / 1000))
     window = min(60.0, max(20.0, 0.2 * one.rtt), 1.5e6 * 12_000 / (one.rate * 1e6))
     lines = [
+        # Frozen as well: a kept run is found by the text of its scenario.
         "# Drawn by tools/agree_draw.py and frozen: not to be edited.",
         f'title = "{one.mix.replace(" ", ", ")}: {one.flows} {one.cc} at {one.rate:g} Mbit/s, {one.rtt:g} ms"',
         f'duration = "{warm + math.ceil(window)}s"',

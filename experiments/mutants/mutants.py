@@ -1,10 +1,10 @@
 """Changes the decisions of our disciplines one by one, and sees whether their tests notice: cargo-mutants at work.
 
-    python tools/mutants.py [NAME…] [--program PATH]
+    python experiments/mutants/mutants.py [NAME…] [--program PATH]
 
 Comparisons, connectives and negations of the files below are changed in a copy of the tree under target/. Each
-is tested by the tests of its discipline alone. What survives needs a reason in tools/mutants.toml, else the exit code
-is 1. The table in docs/explanation/mutants.md is made anew. With NAMEs only those are done, the others' results kept.
+is tested by the tests of its discipline alone. What survives needs a reason in mutants.toml, else the exit code
+is 1. The table in README.md is written again. With NAMEs only those are done, the others' results kept.
 cargo-mutants 27 (`cargo install cargo-mutants`) must be in the path, or is named.
 """
 
@@ -22,14 +22,16 @@ from pathlib import Path
 from typing import Any
 
 import click
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
 from pages import filled
 
-ROOT = Path(__file__).resolve().parent.parent
+FOLDER = Path(__file__).resolve().parent
+ROOT = FOLDER.parents[1]
 QDISC = "crates/core/src/qdisc"
-PAGE = ROOT / "docs/explanation/mutants.md"
-REASONS = ROOT / "tools/mutants.toml"
+PAGE, REASONS = FOLDER / "README.md", FOLDER / "mutants.toml"
 WORK = ROOT / "target/mutants"
-BEGIN, END = "<!-- table: written by tools/mutants.py -->", "<!-- end of table -->"
+BEGIN, END = "<!-- table: written by experiments/mutants/mutants.py -->", "<!-- end of table -->"
 DECISIONS = r"replace (==|!=|<=?|>=?|&&|\|\|) with|delete !"
 """Mutations of decisions in the code."""
 OTHERS = r"delete field|is_full|impl Parameters|Params::|dequeue_into|Law>::micros"
@@ -198,7 +200,7 @@ def main(names: tuple[str, ...], program: str, most: int, only_missed: bool, onl
     survived = [one.key for mutants in found.values() for one in mutants if one.outcome == "MissedMutant"]
     unexplained = [key for key in survived if key not in reasons]
     for key in unexplained:
-        print(f"survives, without a reason in tools/mutants.toml: {key}")
+        print(f"survives, without a reason in mutants.toml: {key}")
     sys.exit(1 if unexplained else 0)
 
 

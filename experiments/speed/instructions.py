@@ -11,11 +11,11 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
 from pages import filled
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs/explanation/instructions.md"
-BEGIN, END = "<!-- table: written by tools/instructions.py -->", "<!-- end of table -->"
+PAGE = Path(__file__).with_name("instructions.md")
+BEGIN, END = "<!-- table: written by experiments/speed/instructions.py -->", "<!-- end of table -->"
 LINES = (
     "pfifo limit 1000",
     "bfifo limit 1500000",

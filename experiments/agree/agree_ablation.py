@@ -1,8 +1,8 @@
 """What one property is worth: frozen scenarios with and without it, against the kernel's.
 
-    tools/agree_ablation.py KEY=VALUE [--both] [--seeds N] NAME…
+    experiments/agree/agree_ablation.py KEY=VALUE [--both] [--seeds N] NAME…
 
-Plays the scenarios of experiments/agree/drawn with these names as they are, then with the key set: in the simulator
+Plays the scenarios of drawn/ with these names as they are, then with the key set: in the simulator
 against the kernel's runs of the scenario as it is, or with --both in both worlds. Prints two rows of a table for each,
 as `sojourn agree` does. The kernel's runs are kept, so those that are there cost nothing.
 """
@@ -19,7 +19,7 @@ from sojourn.agree.judge import Pair
 from sojourn.kernel.run import Guests
 from sojourn.plan import load
 
-DRAWN = Path(__file__).resolve().parent.parent / "experiments/agree/drawn"
+DRAWN = Path(__file__).resolve().parent / "drawn"
 
 
 def changed(pair: Pair, chosen: tuple[str, str], seeds: int) -> Pair:
