@@ -1,4 +1,4 @@
-"""What one property is worth: frozen scenarios with and without it, against the kernel's.
+"""The worth of one mechanism: frozen scenarios with and without it, compared with the kernel.
 
     experiments/agree/agree_ablation.py KEY=VALUE [--both] [--seeds N] NAME…
 

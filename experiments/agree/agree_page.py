@@ -143,15 +143,15 @@ def held_back(done: agree.Comparison, held: Mapping[str, agree.Comparison]) -> l
     fresh = (of_seeds(last, LAST_SEEDS), of_seeds(eighty, LAST_SEEDS))
     return [
         f"{HELD_BACK[LAST].capitalize()}, with thirty seeds:",
-        beside(last, eighty, HELD_BACK[LAST], {"with seeds 21–30 alone": fresh}),
-        f"{HELD_BACK[NEWEST].capitalize()}, beside the eighty with the same seeds, 1–10:",
-        beside(newest, eighty_first, HELD_BACK[NEWEST], {"with the last forty": (unseen, eighty_first)}),
+        compared_with(last, eighty, HELD_BACK[LAST], {"with seeds 21–30 alone": fresh}),
+        f"{HELD_BACK[NEWEST].capitalize()}, and the eighty with the same seeds, 1–10:",
+        compared_with(newest, eighty_first, HELD_BACK[NEWEST], {"with the last forty": (unseen, eighty_first)}),
         "Each set, with all its seeds:",
         each_set(done, held),
     ]
 
 
-def beside(
+def compared_with(
     held: Sequence[Pair],
     eighty: Sequence[Pair],
     name: str,
@@ -237,7 +237,7 @@ def ranked(ranks: agree.Comparison) -> str:
     missing = unplayed("ranks", ranks)
     without = f" Not played in the kernel: {', '.join(missing)}." if missing else ""
     each = f"{most} seeds each{f' ({fewer})' if fewer else ''}"
-    return f"Of {len(played)} files of `ranks/`, {each}, by the mean over the seeds.{without}"
+    return f"{len(played)} files of `ranks/`, {each}, by the mean over the seeds.{without}"
 
 
 def summary(done: agree.Comparison) -> str:

@@ -3,7 +3,7 @@
     python experiments/mutants/mutants.py [NAME…] [--program PATH]
 
 Comparisons, connectives and negations of the files below are changed in a copy of the tree under target/. Each
-is tested by the tests of its discipline alone. What survives needs a reason in mutants.toml, else the exit code
+is tested by the tests of its discipline alone. A change that survives needs a reason in mutants.toml, else the exit code
 is 1. The table in README.md is written again. With NAMEs only those are done, the others' results kept.
 cargo-mutants 27 (`cargo install cargo-mutants`) must be in the path, or is named.
 """
@@ -180,7 +180,7 @@ def page(found: dict[str, list[Mutant]], reasons: dict[str, str]) -> str:
 @click.command()
 @click.argument("names", nargs=-1, type=click.Choice(NAMES))
 @click.option("--program", default="cargo-mutants", help="Where cargo-mutants is.")
-@click.option("--most", default=0, help="At most so many of each, evenly drawn; 0: all.")
+@click.option("--most", default=0, help="The largest number of mutants of each discipline, evenly drawn; 0: all.")
 @click.option("--missed", "only_missed", is_flag=True, help="Test only those again that survived without a reason.")
 @click.option("--read", "only_read", is_flag=True, help="Test nothing: only write down what was found.")
 def main(names: tuple[str, ...], program: str, most: int, only_missed: bool, only_read: bool) -> None:
