@@ -60,6 +60,7 @@ def test_words_on_two_lines_are_found_at_the_first() -> None:
 def test_code_is_not_prose() -> None:
     assert found("a.rs", 'let told = beside(news);\nlet a: &\'a str = ""; // `told` is a field\n') == []
     assert found("a.py", "told = beside\n") == []
+    assert found("a.py", "x = f\"{told} and {beside['news']}\"\n") == []
     assert found("a.md", "A `told` field.\n\n    told\n\n```\ntold\n```\n\n[link](told.md)\n") == []
     assert found("a.md", "```\ntold\n```\n\ntold\n") == [(5, "told")]
 

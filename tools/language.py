@@ -168,7 +168,7 @@ def blocks_of_python(text: str) -> Iterator[list[Line]]:
         if token.type == tokenize.COMMENT:
             lines = [token.string.lstrip("#: ")]
         elif token.type == tokenize.STRING:
-            lines = re.sub(r'^\w*("""|\'\'\'|"|\')(.*)\1$', r"\2", token.string, flags=re.S).split("\n")
+            lines = string_text(token.string).split("\n")
         elif token.type == getattr(tokenize, "FSTRING_MIDDLE", -1):
             lines = token.string.split("\n")
         else:
@@ -179,6 +179,14 @@ def blocks_of_python(text: str) -> Iterator[list[Line]]:
         block += [(number + n, line.strip() or "") for n, line in enumerate(lines)]
         kind, last = token.type, token.end[0]
     yield from paragraphs(block)
+
+
+def string_text(literal: str) -> str:
+    """The text of a string literal; values in an f-string are blanks."""
+    found = re.fullmatch(r"(\w*)(\"{3}|'{3}|\"|')(.*)\2", literal, re.S)
+    if found is None:
+        return literal
+    return re.sub(r"\{[^{}\n]*\}", "\0", found[3]) if "f" in found[1].lower() else found[3]
 
 
 def blocks_of_toml(text: str) -> Iterator[list[Line]]:

@@ -3,8 +3,8 @@
     python experiments/mutants/mutants.py [NAME…] [--program PATH]
 
 Comparisons, connectives and negations of the files below are changed in a copy of the tree under target/. Each
-is tested by the tests of its discipline alone. A change that survives needs a reason in mutants.toml, else the exit code
-is 1. The table in README.md is written again. With NAMEs only those are done, the others' results kept.
+is tested by the tests of its discipline alone. A change that survives needs a reason in mutants.toml, else the exit
+code is 1. The table in README.md is written again. With NAMEs only those are done, the others' results kept.
 cargo-mutants 27 (`cargo install cargo-mutants`) must be in the path, or is named.
 """
 

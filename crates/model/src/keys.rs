@@ -91,6 +91,7 @@ impl Form {
             Form::Impair => "netem's words, such as \"loss 1%\" or \"delay 10ms 2ms distribution normal\"",
             Form::Size => "a size in bytes such as 1500, \"64k\" or \"2mb\" (k is 1024), above zero",
             Form::Count => "a whole number, at least 1",
+            Form::CountOrZero => "a whole number, 0 or more",
             Form::CountOf => "a whole number, 0 for none, or an expression such as \"0.036*S\" or \"2*bdp\"",
             Form::Segments => "a number of segments such as 25, or bytes with a unit such as \"64k\"",
             Form::Number => "a number above zero",
@@ -352,7 +353,7 @@ pub const HOST: Section = Section {
         ),
         key(
             "comp_sack_nr",
-            Form::Count,
+            Form::CountOrZero,
             Words("44; 0 of linux \"3.2\""),
             "SACK compression (Linux's tcp_comp_sack_nr): the maximum number of ACKs for out-of-order segments that are merged, for at most a millisecond. 0 sends each ACK at once.",
         ),

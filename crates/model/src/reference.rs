@@ -124,7 +124,8 @@ fn form(form: Form) -> Json {
         }
         Form::Size => json!({ "type": ["string", "integer"], "exclusiveMinimum": 0 }),
         Form::Dscp => json!({ "type": ["string", "integer"], "minimum": 0, "maximum": 63 }),
-        Form::Count => json!({ "type": "integer", "minimum": 0 }),
+        Form::Count => json!({ "type": "integer", "minimum": 1 }),
+        Form::CountOrZero => json!({ "type": "integer", "minimum": 0 }),
         Form::CountOf => json!({ "type": ["integer", "string"], "minimum": 0 }),
         Form::Segments => json!({ "type": ["integer", "string"], "minimum": 1 }),
         Form::Number => json!({ "type": "number", "exclusiveMinimum": 0 }),

@@ -7,7 +7,7 @@
 //! packets that would have been sent in it; if it never fell below some packets, these only made delay, and the limit
 //! shrinks by them. Losses that follow each other closely belong to one back-off: the limit shrinks only at a loss after
 //! the end of a guard interval (GI), by the standing queue of its longest interval (LI). A GI is `multiplier` times the
-//! LI before it, at most `max_gi`, and with `max_gi_rtts` at most so many times the flow's most recent RTT.
+//! LI before it, at most `max_gi`, and at most `max_gi_rtts` of the flow's most recent RTTs.
 //!
 //! Scheduling, limits of the whole and the life of a flow are fq's. All happens when a packet meets a full buffer.
 //!
@@ -20,7 +20,7 @@
 //! - `max_increase` is a factor: 2 means at most doubling. The new limit is rounded down.
 //! - A flow's first interval begins with its first packet. It never adapts, but its length sets the first GI; after an
 //!   enlargement the interval that has just ended takes the part of the LI likewise.
-//! - The interval that ends with the loss belongs to the GI that ends with it. Of equally long ones the first is the LI.
+//! - The interval that ends with the loss belongs to the GI that ends with it. The first of equally long ones is the LI.
 //! - The GI is over at its very end (the paper's ≥; the published code has >).
 //! - An LI without a departure is no evidence: nothing is cut. (The published code runs off the list's end there.)
 //! - The limit never falls below one packet.

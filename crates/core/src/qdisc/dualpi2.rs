@@ -1,4 +1,4 @@
-//! dualpi2: a queue of low latency for scalable senders (L4S) beside the classic queue, coupled so that both share alike.
+//! dualpi2: a queue of low latency for scalable senders (L4S) and a classic queue, coupled so that both share alike.
 //!
 //! Source: RFC 9332 (K. De Schepper, B. Briscoe, G. White); the decisions of Linux's `sch_dualpi2.c` (6.17 and later).
 //! Principle: the ECN field sorts packets: ECT(1) and CE into the L queue, the others into the C queue. A proportional

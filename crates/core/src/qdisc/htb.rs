@@ -8,7 +8,7 @@
 //! Deviations:
 //! - One class, and everything belongs to it. `tc` makes it with commands of their own, so that no line here is one for
 //!   `tc`: `htb rate …` stands for `tc qdisc add … handle 1: htb default 1` and `tc class add … classid 1:1 htb rate …`.
-//! - What waits stands in a pfifo of 1000 packets, or in a `child`.
+//! - Waiting packets are in a pfifo of 1000 packets, or in a `child`.
 
 use super::any::AnyQdisc;
 use super::fifo::PfifoParams;

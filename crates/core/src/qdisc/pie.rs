@@ -14,10 +14,10 @@
 //! - Updates are made up for when the next packet comes or goes, in the state that the queue had at their time: to the
 //!   same effect, without events. Counters are as of that packet.
 //! - Linux's timer counts jiffies; here they last 4 ms (HZ 250), and time zero is a multiple of eight of them.
-//! - Linux stamps packets only while there is no `dq_rate_estimator`. If a change ends it while packets wait, it takes for
-//!   their times of arrival what happens to stand there; here they are what they were.
+//! - Linux stamps packets only while there is no `dq_rate_estimator`. If a change ends it while packets wait, it takes
+//!   whatever is in that field for their times of arrival; here these do not change.
 //! - `MEAN_PKTSIZE` of the RFC is the link's MTU, as in Linux; TAIL_DROP is `limit` of them.
-//! - Appendix A does not say what the delay of an empty queue is: it is zero once the link has asked in vain.
+//! - Appendix A does not say what the delay of an empty queue is: it is zero once the link has asked and got no packet.
 //! - Appendix B as it is written falls back to rest on the arrival that woke it, as its delay is zero before the first
 //!   update. Here PIE goes to rest at updates only, by §5.3: probability zero and both delays below half the target.
 //! - RFC 8033's appendix A has no ECN; `ecn` marks there as in appendix B, below a probability of 10 % (§5.1).

@@ -3,7 +3,7 @@
 //! Source: Linux 6.1 to 7.3 `net/sched/sch_tbf.c`, `tc-tbf(8)`.
 //! Principle: tokens flow into a bucket at `rate` until it holds enough for `burst` bytes. A packet leaves when there are
 //! tokens for it, and takes them along. With `peakrate` a second, small bucket of `mtu` bytes holds the bursts
-//! themselves to that rate. What waits stands in a bfifo of `limit` bytes, or in a `child`.
+//! themselves to that rate. Waiting packets are in a bfifo of `limit` bytes, or in a `child`.
 //!
 //! Deviations:
 //! - `child` and the rest of the line are ours: with `tc` the child is a command of its own.

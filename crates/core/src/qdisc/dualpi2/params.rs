@@ -119,7 +119,7 @@ const ALPHA_BETA_MIN: f64 = 1.0 / ALPHA_BETA_SCALE;
 
 impl Parameters for Params {
     const NAME: &'static str = "dualpi2";
-    const DOC: &'static str = "a queue for L4S beside the classic one, coupled (RFC 9332)";
+    const DOC: &'static str = "a queue for L4S and a classic one, coupled (RFC 9332)";
 
     /// Linux keeps what it reckoned from the limit and the RTTs, and not these.
     fn before_change(&self) -> Self {
@@ -140,7 +140,7 @@ impl Parameters for Params {
         param!(Params.step_thresh, Unit::TimeOrPackets, "delay or packets left from where on L is marked")
             .range(MICROSECOND, MOST_NS)
             .zero_unsent(),
-        param!(Params.min_qlen_step, Unit::Packets, "step_thresh is for arrivals that find so many packets in L")
+        param!(Params.min_qlen_step, Unit::Packets, "step_thresh applies to arrivals that find at least this number of packets in L")
             .range(0, u32::MAX as u64),
         param!(Params.drop_on_overload, Unit::Flag("overflow"), "drop when marks reach 100 %, else let it overflow"),
         param!(Params.drop_enqueue, Unit::Flag("drop_dequeue"), "apply the probabilities to arrivals"),

@@ -312,7 +312,7 @@ impl<T> Param<T> {
 
     /// The discipline that the rest of the line is.
     pub const fn child(set: fn(&mut T, Box<Spec>), get: fn(&T) -> Option<&Spec>) -> Self {
-        let doc = "what waits stands in this discipline";
+        let doc = "the discipline that holds the waiting packets";
         let param = Param::new("child", Unit::Child, |_| Value::Unset, |_, _| true, doc).ours();
         Param { child: Some(Child { set, get }), ..param }
     }
