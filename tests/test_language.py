@@ -65,6 +65,11 @@ def test_code_is_not_prose() -> None:
     assert found("a.md", "```\ntold\n```\n\ntold\n") == [(5, "told")]
 
 
+def test_text_that_a_program_writes_is_checked_where_it_is_defined() -> None:
+    page = "<!-- table: written by tools/x.py -->\n\ntold\n\n<!-- end of the table -->\n\ntold\n"
+    assert found("a.md", page) == [(7, "told")]
+
+
 def test_a_question_may_begin_with_what_and_a_sentence_may_have_it_in_the_middle() -> None:
     assert found("a.md", "# What does it cost?\n\nIt says what it costs.\n") == []
     assert found("a.md", "# What it costs\n") == [(1, "What")]

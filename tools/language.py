@@ -30,6 +30,8 @@ Line = tuple[int, str]
 
 SENTENCE = r"(?:^|[.!?:;|]\s)[\s\"'“(\[*_]*"
 """The beginning of a sentence or of a block."""
+GENERATED = r"<!--[^>]*written by [^>]*-->.*?<!-- end of [^>]*-->"
+"""Text that a program writes into a page: its words are checked where they are defined."""
 SKIPPED = {"target", "node_modules", "__pycache__"}
 """Folders that are never searched; folders whose names begin with a dot are not searched either."""
 
@@ -98,7 +100,8 @@ def blocks_of_markdown(text: str) -> Iterator[list[Line]]:
     """Paragraphs, headings, list items and table cells; no code."""
     block: list[Line] = []
     fence, blank = "", True
-    text = re.sub(r"<!--.*?-->", lambda found: re.sub(r"[^\n]", " ", found[0]), text, flags=re.S)
+    for unseen in (GENERATED, r"<!--.*?-->"):
+        text = re.sub(unseen, lambda found: re.sub(r"[^\n]", " ", found[0]), text, flags=re.S)
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
         if fence or stripped.startswith(("```", "~~~")):

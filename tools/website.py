@@ -18,7 +18,7 @@ from sphinx.util.console import nocolor
 from website_measures import measure_pages
 from website_papers import paper_pages
 from website_scenarios import add_pictures, gallery
-from website_tree import ROOT, Tree, toctree
+from website_tree import REPORTS, ROOT, Tree, toctree
 
 HERE = Path(__file__).parent
 SECTIONS = {
@@ -36,6 +36,7 @@ TOP = (
     "scenarios/index.md",
     "how-to/index.md",
     "papers/index.md",
+    "experiments/index.md",
     "reference/disciplines.md",
     "reference/measures/index.md",
     "explanation/index.md",
@@ -75,8 +76,12 @@ def assemble(folder: Path) -> None:
     for path in sorted((ROOT / "docs").rglob("*.md")):
         if path != ROOT / "docs/README.md":
             tree.copy(path)
-    for name in ("ARCHITECTURE.md", "CHANGELOG.md", "kernel/README.md"):
+    for name in ("ARCHITECTURE.md", "CHANGELOG.md", "kernel/README.md", *REPORTS):
         tree.copy(ROOT / name)
+    reports = toctree([name.removeprefix("experiments/") for name in REPORTS])
+    tree.write(
+        "experiments/index.md", f"# Lab reports\n\nMeasurements of sojourn itself, with their programs.\n\n{reports}"
+    )
     for name, text in paper_pages(tree).items():
         tree.write(name, text)
     for made in (measure_pages(), gallery()):

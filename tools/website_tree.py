@@ -32,6 +32,12 @@ MOVED = {
     "scenarios": "scenarios/index.md",
 }
 PAPER = re.compile(r"experiments/(\d{3}-[^/]+)(?:/README\.md)?")
+REPORTS = tuple(
+    path.relative_to(ROOT).as_posix()
+    for path in sorted(ROOT.glob("experiments/*/README.md"))
+    if not PAPER.fullmatch(path.relative_to(ROOT).as_posix())
+)
+"""The lab reports: readmes of experiments that are no papers."""
 
 
 def place(path: str) -> str:
