@@ -88,6 +88,16 @@ def test_sets_are_compared_without_the_hard_and_the_newest_seeds_by_themselves(
     assert row(each, "goodput")[1] == ["goodput", "0.67 %", "2.0 % (2)", "2.0 % (2)", "1.3 % (2)"]
 
 
+def test_the_summary_on_the_page_of_trust_is_that_of_the_report(page: ModuleType) -> None:
+    trust = page.TRUST.read_text(encoding="utf-8")
+    shown = trust.split(page.BEGIN_SUMMARY)[1].split(page.END_SUMMARY)[0].strip().split("\n\n")
+    report = page.PAGE.read_text(encoding="utf-8")
+    assert shown[0] in report
+    means = re.search(r"(?m)^\| mean \|  \| ([\d.]+) \| ([\d.]+) \| (\d+) \| ([\d.]+) \|$", report)
+    assert means is not None
+    assert all(number in shown[1] for number in means.groups())
+
+
 def row(table: str, of: str) -> tuple[list[str], list[str]]:
     """Returns the heads of a table and the cells of the row of a measure."""
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
