@@ -13,9 +13,10 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from sojourn import _core, agree
+from sojourn import agree
 from sojourn.agree import words
 from sojourn.agree.judge import Pair
+from sojourn.executors import Cores
 from sojourn.kernel.run import Guests
 from sojourn.plan import load
 
@@ -26,15 +27,12 @@ def changed(pair: Pair, chosen: tuple[str, str], seeds: int) -> Pair:
     """Returns the pair with the simulator's runs replaced by runs with the key set."""
     file = DRAWN / f"{pair.file}.toml"
     plan = load(file, [chosen], None, seeds)
-    world = agree.worlds_of(Guests(), plan)["sim"]
-    jobs, _ = agree._jobs(file, plan, {"sim": world}, agree.store())
-    runs = {}
-    for job in jobs:
-        if not job.place.exists():
-            agree._play_one(job, world, _core.Progress())
-        if (run := agree._read(job)) is not None:
-            runs[run.seed] = run
-    return replace(pair, sim=runs)
+    guests = Guests()
+    jobs, _ = agree._jobs(file, plan, {"sim": agree.worlds_of(guests, plan)["sim"]}, agree.store())
+    missing = [job for job in jobs if not job.place.exists()]
+    agree._play(missing, guests, Cores(), lambda _done_s, _all_s: None)
+    runs = [run for job in jobs if (run := agree._read(job)) is not None]
+    return replace(pair, sim={run.seed: run for run in runs})
 
 
 def main() -> int:
