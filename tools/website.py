@@ -33,6 +33,7 @@ APART = ("reference/disciplines.md",)
 TOP = (
     "install.md",
     "tutorial.md",
+    "tutorial-python.md",
     "scenarios/index.md",
     "how-to/index.md",
     "papers/index.md",
