@@ -109,7 +109,7 @@ def _code(name: str, found: Callable[..., Any]) -> list[str]:
     try:
         signature = inspect.signature(found)
     except ValueError:  # a function of the compiled half
-        return ["```python", f"{name}(…)", "```"]
+        return ["```python", f"{name}(...)", "```"]
     words = [_parameter(one) for one in signature.parameters.values() if one.name != "self"]
     if any(one.kind is one.KEYWORD_ONLY for one in signature.parameters.values()):
         only = [one.kind is one.KEYWORD_ONLY for one in signature.parameters.values() if one.name != "self"]
@@ -126,7 +126,7 @@ def _parameter(one: inspect.Parameter) -> str:
     kind = "" if one.annotation is inspect.Parameter.empty else f": {_short(str(one.annotation))}"
     if one.default is inspect.Parameter.empty:
         return f"{one.name}{kind}"
-    return f"{one.name}{kind} = {'…' if callable(one.default) else repr(one.default)}"
+    return f"{one.name}{kind} = {'...' if callable(one.default) else repr(one.default)}"
 
 
 def _short(text: str) -> str:
