@@ -140,8 +140,12 @@ impl Parameters for Params {
         param!(Params.step_thresh, Unit::TimeOrPackets, "delay or packets left from where on L is marked")
             .range(MICROSECOND, MOST_NS)
             .zero_unsent(),
-        param!(Params.min_qlen_step, Unit::Packets, "step_thresh applies to arrivals that find at least this number of packets in L")
-            .range(0, u32::MAX as u64),
+        param!(
+            Params.min_qlen_step,
+            Unit::Packets,
+            "step_thresh applies to arrivals that find at least this number of packets in L"
+        )
+        .range(0, u32::MAX as u64),
         param!(Params.drop_on_overload, Unit::Flag("overflow"), "drop when marks reach 100 %, else let it overflow"),
         param!(Params.drop_enqueue, Unit::Flag("drop_dequeue"), "apply the probabilities to arrivals"),
         param!(Params.any_ect, Unit::Flag("l4s_ect"), "all ECN-capable packets go into L, not only ECT(1) and CE"),
