@@ -67,6 +67,9 @@ def test_every_document_discipline_and_measure_has_its_page(site: Path) -> None:
     for path in (ROOT / "docs").rglob("*.md"):
         name = path.relative_to(ROOT / "docs").with_suffix(".html").as_posix()
         assert name in there or name == "README.html"
+    for report in ("agree", "replay", "mutants", "speed", "kernel-link", "tcp"):
+        assert f"experiments/{report}/README.html" in there
+        assert f'href="{report}/README.html"' in (site / "experiments/index.html").read_text(encoding="utf-8")
     plain = {
         field.name for field in columns.HOP if field.name not in ("nic", "stats")
     }  # counters are explained in a how-to

@@ -104,7 +104,8 @@ def _discipline(one: dict[str, Any], guidance: list[str]) -> str:
     counters = ", ".join(f"`{counter}`" for counter in _core.counters(example))
     lines += ["", "## Counters", "", counters or "Packets, bytes and drops only, as every discipline has them.", ""]
     lines += ["Their meaning: [read the counters](../../how-to/read-the-counters.md)."]
-    lines += ["", "How its decisions compare with Linux's: [packet by packet](../../explanation/kernel-replay.md).", ""]
+    compared = "[packet by packet](../../../experiments/replay/README.md)"
+    lines += ["", f"How its decisions compare with Linux's: {compared}.", ""]
     return "\n".join(lines)
 
 

@@ -52,7 +52,8 @@ def place(path: str) -> str:
 
 def comes_by_itself(path: str) -> bool:
     """Whether a file or folder of the repository is a page of the site even if no page links to it."""
-    return path in MOVED or bool(PAPER.fullmatch(path)) or (path.startswith("docs/") and path.endswith(".md"))
+    document = path.startswith("docs/") and path.endswith(".md")
+    return path in MOVED or path in REPORTS or document or bool(PAPER.fullmatch(path))
 
 
 def picture_of(title: str, path: str, narrow: str = "") -> str:

@@ -32,6 +32,8 @@ pub enum Form {
     Size,
     /// A positive integer.
     Count,
+    /// An integer of zero or more.
+    CountOrZero,
     /// An integer, or an expression in S or bdp.
     CountOf,
     /// A number of segments, or bytes with a unit.
@@ -223,9 +225,9 @@ pub const HOP: Section = Section {
         ),
         key(
             "overhead",
-            Form::Count,
+            Form::CountOrZero,
             Integer(14),
-            "Bytes per packet that the link counts in addition to the IP length; may be 0.",
+            "Bytes per packet that the link counts in addition to the IP length.",
         ),
         key(
             "reverse",
