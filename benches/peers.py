@@ -1,4 +1,4 @@
-"""How many packets a CPU-second: this simulator beside ns-3 and ns-2, FIFO against FIFO, in one run on one machine.
+"""How many packets a CPU-second: this simulator, ns-3 and ns-2, FIFO against FIFO, in one run on one machine.
 
     benches/peers.py [--shorter N] [--write] [P1 P2 …]
 
@@ -6,9 +6,9 @@ The same link, flows, congestion control and buffer (P1 to P5, see `sojourn benc
 nodes with nothing but the link between them, no trace and no callback. P4's flows are three bulk ones for the others.
 Packets are those of data that arrived; CPU time is the run's: ns-3's without its start-up, ns-2's with it (some
 milliseconds). ns-3 is its wheel from the Python package index, put into a virtual environment in the cache folder; ns-2
-is the system's `ns` (Debian: ns2). What is not there is left out, and said. --shorter divides the others' simulated
-time. --write records what was measured in experiments/speed/peers.csv, in place of the rows of the same benches, and
-the table in README.md there.
+is the system's `ns` (Debian: ns2). A simulator that is missing is left out, with a message. --shorter divides the
+others' simulated time. --write records what was measured in experiments/speed/peers.csv, in place of the rows of the
+same benches, and the table in README.md there.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RECORD = HERE.parent / "experiments/speed/peers.csv"
 PAGE = RECORD.with_name("README.md")
 BEGIN, END = "<!-- table: written by benches/peers.py -->\n\n", "\n\n<!-- end of the table -->\n"
 HEADS = ("bench", "shorter", "sojourn", "ns-3", "ns-2")
-"""Of the record: packets per CPU second, and by how much the others' simulated time was divided."""
+"""Columns of the record: packets per CPU second, and the number by which the others' simulated time was divided."""
 NS3 = "ns3==3.44.post0"
 
 
@@ -71,7 +71,7 @@ def ours(name: str, _shorter: float) -> tuple[int, float]:
     beside = Path(sys.executable).parent / "sojourn-bench"
     program = str(beside) if beside.exists() else shutil.which("sojourn-bench")
     if program is None:
-        sys.exit("peers: sojourn-bench is not there: 'make build' makes it, and this wants the Python beside it")
+        sys.exit("peers: sojourn-bench is not there: 'make build' makes it, and this needs the Python of its folder")
     found = json.loads(subprocess.run([program, name, "--fifo"], capture_output=True, text=True, check=True).stdout)
     return found["packets"], found["cpu_s"]
 
@@ -150,7 +150,7 @@ def main() -> int:
     """Returns 0, even if one of the others is not installed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shorter", type=float, default=1, help="divides the others' simulated time")
-    parser.add_argument("names", nargs="*", metavar="P1", help="which; all unless told")
+    parser.add_argument("names", nargs="*", metavar="P1", help="which; all by default")
     parser.add_argument("--write", action="store_true", help="records the results in experiments/speed")
     asked = parser.parse_args()
     if unknown := set(asked.names) - set(BENCHES):

@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def digest_of(columns: Path) -> str:
-    """Of a Parquet file's names, types and values."""
+    """Digest of a Parquet file's names, types and values."""
     table = pq.read_table(columns).replace_schema_metadata(None).combine_chunks()
     stream = pa.BufferOutputStream()
     with pa.ipc.new_stream(stream, table.schema) as writer:

@@ -165,16 +165,18 @@ def paragraphs(lines: Sequence[Line]) -> Iterator[list[Line]]:
 def blocks_of_python(text: str) -> Iterator[list[Line]]:
     """Comments and strings; comments on consecutive lines are one block, as are adjoining strings."""
     block: list[Line] = []
-    kind, last = None, 0
+    kind, last, nested = None, 0, 0
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         number = token.start[0]
         if token.type == tokenize.COMMENT:
             lines = [token.string.lstrip("#: ")]
         elif token.type == tokenize.STRING:
             lines = string_text(token.string).split("\n")
-        elif token.type == getattr(tokenize, "FSTRING_MIDDLE", -1):
+        elif token.type == FSTRING_MIDDLE:
             lines = token.string.split("\n")
         else:
+            nested += (token.type == FSTRING_START) - (token.type == FSTRING_END)
+            kind = kind if nested or token.type in BETWEEN else None
             continue
         if kind != token.type or number > last + 1:
             yield from paragraphs(block)
@@ -182,6 +184,14 @@ def blocks_of_python(text: str) -> Iterator[list[Line]]:
         block += [(number + n, line.strip() or "") for n, line in enumerate(lines)]
         kind, last = token.type, token.end[0]
     yield from paragraphs(block)
+
+
+FSTRING_START, FSTRING_MIDDLE, FSTRING_END = (
+    getattr(tokenize, f"FSTRING_{part}", -1) for part in ("START", "MIDDLE", "END")
+)
+"""Tokens of an f-string from Python 3.12 on; before, it is one string."""
+BETWEEN = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+"""Tokens that do not separate a comment or a string from the next one."""
 
 
 def string_text(literal: str) -> str:

@@ -52,7 +52,7 @@ def page() -> str:
         lines += [f"## {group}", ""]
         for name in names:
             lines += _entry(name, getattr(sj, name))
-    lines += ["## Measures", "", "What `Results.hop`, `.flow` and `.jain` have. Each leaf is a `Measure`.", ""]
+    lines += ["## Measures", "", "The attributes of `Results.hop`, `.flow` and `.jain`. Each leaf is a `Measure`.", ""]
     for part in (measured.Hop, measured.Flow, measured.Jain, *_inner()):
         lines += _measures(part)
     return "\n".join(lines).rstrip() + "\n"

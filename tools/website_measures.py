@@ -47,9 +47,9 @@ class Kind:
 
 
 KINDS = (
-    Kind("hops", "Of a queue and its link", "link.rs", "LinkWindow", columns.HOP, "hops.NAME", "hops.NAME"),
-    Kind("flows", "Of a flow", "flow.rs", "FlowWindow", columns.FLOW, "flows[]", "flows.NAME"),
-    Kind("jain", "Of all flows together", "report.rs", "Jain", columns.JAIN, "jain", "jain"),
+    Kind("hops", "Measures of a queue and its link", "link.rs", "LinkWindow", columns.HOP, "hops.NAME", "hops.NAME"),
+    Kind("flows", "Measures of a flow", "flow.rs", "FlowWindow", columns.FLOW, "flows[]", "flows.NAME"),
+    Kind("jain", "Measures of all flows together", "report.rs", "Jain", columns.JAIN, "jain", "jain"),
 )
 PARTS = {"video": ("video.rs", "VideoWindow"), "rpm": ("responsiveness.rs", "Responsiveness")}
 """Measures with nested measures, and the structs of those."""
@@ -280,7 +280,7 @@ def page(measure: Measure, runs: Sequence[Mapping[str, Any]]) -> str:
         ("address", f"`{address}{'.p95' if measure.type == columns.DISTRIBUTION else ''}`"),
         ("meter", f"`crates/measure/src/{meter}`"),
     ]
-    lines = [f"# {measure.name}", "", f"{kind.title}.", "", "| | |", "|---|---|"]
+    lines = [f"# {measure.name}", "", f"{kind.title.replace('Measures', 'A measure')}.", "", "| | |", "|---|---|"]
     lines += [f"| {name} | {cell(value)} |" for name, value in facts if value]
     if measure.name in PARTS:
         lines += ["", "## Its parts", "", "| part | unit | |", "|---|---|---|"]

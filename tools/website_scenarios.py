@@ -115,7 +115,7 @@ def add_pictures(tree: Tree) -> None:
         text = page.read_text(encoding="utf-8")
         shaped = name in SHAPERS
         link = "5 Mbit/s" if shaped else "20 Mbit/s that falls to 5 between 20 and 40 seconds"
-        shown = _picture(f"What {name} does to the delay", name)
+        shown = _picture(f"The delay with {name}", name)
         words = f"Two downloads and pings over a link of {link}, RTT 40 ms:"
         page.write_text(
             text.replace("\n## What to set\n", f"\n{words}\n\n{shown}\n\n## What to set\n", 1), encoding="utf-8"
