@@ -222,7 +222,7 @@ def test_the_simulator_decides_as_the_linux_that_it_is_compared_with(
     file.write_text(SCENARIO.replace("codel", "fq"))
     done = Simulator(linux=linux).play(load(file, (), None, None), 0, _core.Progress(), packets=False, series=False)
     assert done is not None
-    hop = json.loads(done.output.about())["hops"][0]
+    hop = done.output.about()["hops"][0]
     assert hop["qdisc"].endswith(played)
 
 
