@@ -170,7 +170,7 @@ impl Plan {
         Ok(made.bind(py).clone())
     }
 
-    /// `set` and `reason` of each combination that the simulator cannot run.
+    /// `set` and `reason` of each combination that uses a feature that is not implemented.
     #[getter]
     fn skipped<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let made = self.skipped.get_or_try_init(py, || {
