@@ -62,19 +62,19 @@ def _ms(runs):
 
 
 def y1(runs):
-    """Tail drop's less CoDel's."""
+    """The 95th percentile of tail drop's sojourn, less that of CoDel."""
     tail, codel = _ms(runs)
     return {"shorter by, ms": tail - codel, "beside: codel, ms": codel}
 
 
 def y2(runs):
-    """The other way round."""
+    """CoDel's percentile less that of tail drop, so of the opposite sign."""
     tail, codel = _ms(runs)
     return {"longer by, ms": codel - tail}
 
 
 def y3(runs):
-    """Of CoDel's two runs."""
+    """The utilisation of CoDel's two runs."""
     return {"utilisation": runs["codel"].values("utilisation")}
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The kernel's own codel.h and codel_impl.h, one pair for each series of kernels that we claim to equal, out of Debian's
-# linux-headers-*-common packages, without root, into the user's cache. Does nothing for what is there. Fails if a
-# series can't be had. The build looks into the cache and never at the network.
+# linux-headers-*-common packages, without root, into the user's cache. Does nothing for headers that exist already. Fails
+# if a series is not available. The build reads the cache and never the network.
 set -eu -o pipefail
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/sojourn/linux-headers
 # A series, and the Debian suite that has it if the system's own package lists do not.

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The kernel's own lib/dynamic_queue_limits.c with its header, and its tests of tc, of the linux-source packages that the
-# guest's kernels were built from (`sojourn kernel build`), one folder for each series, into the user's cache. To unpack a
-# package takes some seconds. Does nothing for what is there. Fails if there is no such package. The build looks into the
-# cache and never at the network.
+# guest's kernels were built from (`sojourn kernel build`), one folder for each series, into the user's cache. Unpacking a
+# package takes some seconds. Does nothing for files that exist already. Fails if there is no such package. The build reads
+# the cache and never the network.
 set -eu -o pipefail
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/sojourn
 to=$cache/linux-sources

@@ -177,8 +177,9 @@ extern u64 link_moment;		/* time of the event that is being handled */
 extern u64 link_latest;		/* greatest lateness of a timer: a guest that is late makes a run invalid */
 
 /*
- * Returns the time of the current event. What a host sends within LINK_SERVED_NS of an event is sent at the event: hosts
- * are infinitely fast, and the time that reading the clock takes is no part of a result. (hosts_xmit() has an exception.)
+ * Returns the time of the current event. Packets that a host sends within LINK_SERVED_NS of an event are sent at the
+ * event: hosts are infinitely fast, and the time that reading the clock takes is no part of a result. (hosts_xmit() has
+ * an exception.)
  */
 static inline u64 link_now(void)
 {

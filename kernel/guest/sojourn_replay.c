@@ -127,7 +127,7 @@ static struct Qdisc_ops *replay_changed_ops;
 static int (*replay_own_change)(struct Qdisc *q, struct nlattr *opt,
 		     struct netlink_ext_ack *extack);
 
-/* Of patches/0004-numbers.patch; Debian's own kernel does not have it. */
+/* Defined by patches/0004-numbers.patch; Debian's own kernel lacks it. */
 extern u64 (*random_numbers)(void) __weak;
 
 static u64 replay_numbers;

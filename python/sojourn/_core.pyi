@@ -1,4 +1,4 @@
-"""The compiled half: scenarios, the simulator, replay, pictures in pixels."""
+"""The compiled part: scenarios, the simulator, replays of packet traces, and the rasterisation of pictures."""
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -11,17 +11,17 @@ __version__: str
 FILE_VERSION: int
 
 class Error(ValueError):
-    """Bad input; the text names file, line, key, value and what was expected."""
+    """Bad input. The text names the file, line, key and value, and the expected form."""
 
 @final
 class Progress:
-    """Shared with a running simulation: how far it is, and whether it shall stop."""
+    """State shared with a running simulation: its progress, and whether it is to stop."""
 
     def __init__(self) -> None: ...
     @property
     def simulated_s(self) -> float: ...
     def tell(self, simulated_s: float) -> None:
-        """Tells how far a run is that does not tell it itself."""
+        """Sets the progress, in simulated seconds, of a run outside of the simulator."""
     @property
     def stopped(self) -> bool: ...
     def stop(self) -> None: ...
@@ -30,53 +30,53 @@ class Shape(TypedDict):
     """A line or an area, in pixels from the picture's upper left corner."""
 
     points: NDArray[np.float64]
-    """Its corners, a row each: to the right, down."""
+    """The corners, one per row: to the right, and down from the upper edge."""
     closed: bool
     """Whether the last corner is joined to the first."""
     face: tuple[int, int, int] | None
-    """Red, green and blue of the area, 0 to 255; none: it is not filled."""
+    """Red, green and blue of the area, 0 to 255. None leaves it unfilled."""
     edge: tuple[int, int, int] | None
-    """Colour of the outline; none: there is none."""
+    """Colour of the outline. None draws no outline."""
     width: float
-    """Of the outline."""
+    """The width of the outline."""
     dashes: Sequence[float]
-    """Lengths of dashes and gaps in turn; none: a whole line."""
+    """Lengths of dashes and gaps, alternating. Empty for a solid line."""
     projecting: bool
     """Whether the line begins and ends half its width beyond its first and last corner."""
     alpha: float
     """Opacity, 0 to 1."""
     clip: tuple[float, float, float, float] | None
-    """Left, top, right and bottom of what it may cover; none: the picture."""
+    """Left, top, right and bottom of the rectangle to which it is clipped. None is the whole picture."""
 
 class Words(TypedDict):
     """A line of text, in pixels from the picture's upper left corner."""
 
     text: str
     at: tuple[float, float]
-    """Where its base line begins."""
+    """The start of the base line."""
     size: float
-    """Pixels an em."""
+    """Pixels per em."""
     bold: bool
     upright: bool
-    """Whether it reads from below, turned by 90°."""
+    """Whether the text is rotated by 90° and reads upwards."""
     colour: tuple[int, int, int]
     """Red, green and blue, 0 to 255."""
 
 @final
 class Fonts:
-    """Two fonts, of which the text in pictures is made and measured."""
+    """Two fonts, with which the text in pictures is drawn and measured."""
 
     def __init__(self, regular: bytes, bold: bytes) -> None:
-        """From the bytes of two TrueType files; a ValueError if one is none."""
+        """Reads two TrueType fonts from bytes. Raises ValueError if either is not a font."""
     def width(self, text: str, bold: bool) -> float:
         """The width of a text, in ems."""
     def row(self, bold: bool) -> tuple[float, float]:
-        """How far the letters of a row rise above the base line, and descend below it, in ems."""
+        """The height of letters above the base line and their depth below it, in ems."""
     def png(self, width: int, height: int, dpi: float, marks: Sequence[Shape | Words]) -> bytes:
-        """A picture of marks as a PNG of `width` × `height` pixels, `dpi` of them an inch; a ValueError if it has none.
+        """A picture of marks as a PNG of `width` × `height` pixels, `dpi` per inch. Raises ValueError if it is empty.
 
-        The marks are drawn over each other in their order, on white, without the interpreter's lock. A line with a
-        corner that is no finite number is left out.
+        The marks are drawn in order on a white background, without the GIL. A line with a corner that is not finite is
+        left out.
         """
 
 class PlannedRun(TypedDict):
@@ -89,7 +89,7 @@ class PlannedRun(TypedDict):
 
 @final
 class Plan:
-    """A scenario file, checked, with its sweep laid out."""
+    """A checked scenario file with its list of runs."""
 
     @staticmethod
     def load(path: str, sets: Sequence[tuple[str, str]], seed: int | None, seeds: int | None) -> Plan:
@@ -104,17 +104,17 @@ class Plan:
         *,
         lines: bool = True,
     ) -> Plan:
-        """Reads and checks a scenario's text. `path` is where its file would be: files that it names are beside it.
+        """Reads and checks a scenario's text. Files that it names are looked up in the folder of `path`.
 
         Without `lines`, errors name keys and values only.
         """
     @staticmethod
     def restore(portable: str) -> Plan:
-        """The plan of a text that `portable` returned. No file is read."""
+        """The plan in a text that `portable` returned. It reads no file."""
     def reseeded(self, seed: int | None, seeds: int | None) -> Plan:
-        """The same scenario with other seeds: the first one, and how many. What is None stays as it was."""
+        """The same scenario with another first seed and another number of seeds. None leaves either as it was."""
     def portable(self) -> str:
-        """The plan as text, with all that the files named in the scenario contain. Pickle uses it."""
+        """The plan as a text, with the content of the files that the scenario names. Pickle uses it."""
     def __len__(self) -> int: ...
     @property
     def title(self) -> str: ...
@@ -125,19 +125,19 @@ class Plan:
     def warnings(self) -> list[str]: ...
     @property
     def file(self) -> str:
-        """The file as the caller named it."""
+        """The path of the file, as the caller wrote it."""
     @property
     def skipped(self) -> list[dict[str, Any]]:
-        """What no world can play yet: `set` and `reason`."""
+        """The combinations that use a feature that is not implemented: `set` and `reason` of each."""
     @property
     def runs(self) -> list[PlannedRun]:
-        """Each run, in order. The list is the plan's own: it is not to be changed."""
+        """Each run, in order. The list is shared with the plan; do not change it."""
     def describe(self, index: int) -> dict[str, Any]:
         """The queues and flows of a run."""
     def rates(self, index: int) -> dict[str, Any]:
-        """`duration_s`, and `links` whose rate changes: the mean in each of 64 equal parts of a run."""
+        """`duration_s`, and `links` with a changing rate: the mean in each of 64 equal parts of the run."""
     def draws(self, index: int) -> list[str]:
-        """What a run draws at random in the simulator, in words; empty if every seed gives the same run."""
+        """The random inputs of a run in the simulator, each as a phrase. Empty if all seeds give the same run."""
     def run(
         self,
         index: int,
@@ -148,23 +148,23 @@ class Plan:
         progress: Progress | None = None,
         linux: tuple[int, int] | None = None,
     ) -> Output | None:
-        """Simulates one run without the GIL; None if it was stopped.
+        """Simulates one run without the GIL. Returns None if it was stopped.
 
-        With `linux`, a version such as (7, 3), its disciplines decide as that Linux's.
+        With `linux`, a version such as (7, 3), disciplines behave as in that version of Linux.
         """
     def ring(self, index: int, link: int, times: Sequence[int], bytes: Sequence[int], phase: int) -> NDArray[np.uint64]:
-        """What the ring of a link's card holds after each change: columns of time, packets, limit, bytes in flight.
+        """The content of a link's card ring after each change: columns of time, packets, limit, bytes in flight.
 
-        Packets of so many bytes of IP arrive at these times, in ns; `phase` is the age of the tick at time zero.
+        Packets with the IP lengths `bytes` arrive at `times`. `phase` is the tick's age at time zero. Both are in ns.
         """
     def sim_refusal(self, index: int) -> str | None:
-        """Why the simulator can't play a run, if it can't."""
+        """The reason why the simulator cannot run a run. None if it can."""
     def kernel_refusal(
         self, index: int, *, version: tuple[int, int], modules: Sequence[str], link: str = "device"
     ) -> str | None:
-        """Why a kernel can't play a run, if it can't: one of this version and with these modules."""
+        """The reason why a kernel of this version, with these modules, cannot run a run. None if it can."""
     def kernel_hz(self, index: int) -> int:
-        """The ticks a second of the kernel that a run asks for."""
+        """The kernel's timer ticks per second (HZ) for a run."""
     def kernel_job(
         self,
         index: int,
@@ -175,10 +175,10 @@ class Plan:
         tc_lib_dir: str | None = None,
         all_counters: bool = False,
     ) -> str:
-        """JSON: what a guest is asked to do for a run.
+        """The job of a guest for a run, as JSON.
 
-        `tc_lib_dir` is a folder with plugins of `tc`. `all_counters`: the guest reads the counters of hosts, links and
-        protocols too.
+        `tc_lib_dir` is a folder with plug-ins of `tc`. With `all_counters`, the guest also reads the counters of hosts,
+        links and protocols.
         """
     def observe(
         self,
@@ -192,63 +192,66 @@ class Plan:
         packets: bool = False,
         series: bool = True,
     ) -> Output:
-        """Reads what a guest left of a run: the applications' file, the path of the probe's, and the counters' file.
+        """Evaluates a guest's files: the applications' results, the path of the probe's file, and the counters.
 
-        `origin` is time zero on its clock.
+        `origin` is time zero on the guest's clock.
         """
 
 @final
 class Output:
-    """What came out of one run."""
+    """The results of one run."""
 
     def result(self) -> dict[str, Any]:
         """The run's entry in `runs` of the JSON."""
     def about(self) -> dict[str, Any]:
         """The run's queues and flows."""
     def series(self) -> dict[str, Mapping[str, NDArray[Any]]]:
-        """By link, columns over time."""
+        """Columns over time, by link."""
     def distributions(self) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        """By link, the sojourn's distribution function: milliseconds, share of the packets at or below."""
+        """The cumulative distribution of the sojourn time, by link: milliseconds, fraction of packets up to each."""
     def rates(self) -> dict[str, dict[str, list[float]]]:
-        """By link, its rate from each time on: `rate_time_s` and `rate_mbit`."""
+        """The link's rate from each time on, by link: `rate_time_s` and `rate_mbit`."""
     def flow_series(self) -> dict[str, Mapping[str, NDArray[np.float64]]]:
-        """By flow, columns over time."""
+        """Columns over time, by flow."""
     def flow_states(self) -> dict[str, Mapping[str, NDArray[np.float64]]]:
-        """By flow, the sender's state over time."""
+        """The sender's state over time, by flow."""
     def packets(self) -> dict[str, NDArray[Any]]:
-        """One row a packet and link, in columns; none unless the run was asked to keep them."""
+        """Per-packet records as columns, one row per packet and link. Empty unless requested for the run."""
     @property
     def events(self) -> int: ...
 
 def replay(
     trace: bytes, name: str, qdisc: str, rate: str | None, mtu: int, told: int | None = None
 ) -> tuple[bytes, list[str], dict[str, Any] | None]:
-    """The fates of a trace's packets as CSV; warnings; and the counters, with the keys of `tc -s -j qdisc show`.
+    """The fates of a trace's packets as CSV, the warnings, and the counters with the keys of `tc -s -j qdisc show`.
 
-    `rate` is a server's, which makes the dequeues; `told` the link's, for disciplines that configure themselves by it.
+    With `rate`, a server dequeues packets at this rate. Otherwise the trace has the dequeues, and `told` is the link
+    rate in bits per second from which a discipline derives its defaults.
     """
 
 def sums(trace: bytes, qdisc: str, mtu: int, told: int, labels: bytes, kinds: int, seeds: int) -> list[list[int]]:
-    """How many of a trace's packets with each label are dropped or marked, then how many µs those that leave waited.
+    """For each label, the number of packets dropped or marked; then the sum of the delivered packets' sojourn in µs.
 
-    A row a seed of the random numbers."""
+    There is one row per seed.
+    """
 
 def as_in(line: str, linux: tuple[int, int]) -> str:
-    """A line as Linux of this version has the discipline, in our words: with its variant, unless it names one."""
+    """The line, in our syntax, of a discipline as in this version of Linux: with its variant, unless it names one."""
 
 def rate(text: str) -> tuple[int, list[str]]:
-    """A rate in bits per second, as `--rate` gives it, and warnings."""
+    """Parses the value of `--rate`. Returns bits per second, and warnings."""
 
 def paste(line: str, device: str) -> tuple[str | None, str]:
-    """The `tc` command that puts a discipline onto a device (`None` if no stock kernel has it), and a note: what else
-    it needs, or why there is no command; empty if there is nothing to say.
+    """The `tc` command that adds a discipline to a device (None if no stock kernel has it), and a note about its
+    requirements, or about why there is no command. The note may be empty.
 
     Raises `Error` for a line that is not a discipline's.
     """
 
 def qdisc(line: str) -> dict[str, Any]:
-    """What a line of tc words says: `kind`, `full` (nothing left out), `tc` (those of them that tc takes, or null), and
-    `values` by name in base units."""
+    """Parses a discipline's line. Returns its `kind`, the line with every parameter (`full`), the line as `tc` accepts
+    it (`tc`, or null), and its `values` by name in base units.
+    """
 
 def catalogue(what: str) -> list[dict[str, Any]]:
     """One of the tables `disciplines`, `elsewhere`, `keys`, `reasons`."""
@@ -257,7 +260,7 @@ def counters(line: str) -> list[str]:
     """The names of the counters of a discipline, given as a `tc` line."""
 
 def to_toml(tables: Mapping[str, Any]) -> str:
-    """A dictionary as the text of a TOML file: text, numbers, truth values, lists and dictionaries."""
+    """Formats a dictionary as a TOML file. Its values may be texts, numbers, truth values, lists and dictionaries."""
 
 def schema() -> str:
     """The JSON schema of scenario files."""
@@ -266,7 +269,7 @@ def reference() -> str:
     """The reference page of scenario files, in Markdown."""
 
 class KernelReplay:
-    """A trace on its way to a real kernel and back."""
+    """A trace for a real kernel, and its results."""
 
     def __init__(
         self,

@@ -8,8 +8,8 @@ use crate::distribution::{Distribution, MS, S};
 use crate::histogram::Histogram;
 use crate::responsiveness::{Interval, Responsiveness, Timed, judge};
 use crate::slices::{Phase, bin_width};
-use crate::stream::{Heard, StreamMeter, StreamSetup};
-use crate::video::{VideoWindow, Watched};
+use crate::stream::{StreamMeasures, StreamMeter, StreamSetup};
+use crate::video::{Playback, VideoWindow};
 
 /// Configuration of a flow's meter.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -74,7 +74,7 @@ struct Transfers {
     fct: Histogram,
     slowdown: Histogram,
     pages: Histogram,
-    watched: Watched,
+    watched: Playback,
 }
 
 impl Events {
@@ -341,7 +341,7 @@ impl FlowMeter {
             match self.phase {
                 Phase::Startup => self.past.startup = Some(traffic),
                 Phase::Main => self.past.main = Some(traffic),
-                Phase::Rest | Phase::Over => {}
+                Phase::After | Phase::Over => {}
             }
             (self.phase, self.phase_end) = Phase::at(self.phase_end, self.measure, self.end);
         }
@@ -359,18 +359,18 @@ impl FlowMeter {
         self.cross(self.end.0);
         let (a, b) = self.measure;
         let Special { stream, intervals } = self.special.map(|special| *special).unwrap_or_default();
-        let heard = |main: bool| stream.as_ref().map(|stream| stream.heard(main));
+        let measures = |main: bool| stream.as_ref().map(|stream| stream.measures(main));
         // The test is judged as a whole, independently of the measuring window.
         let rpm = setup.intervals.zip(intervals).map(|(length, mut intervals)| {
             intervals.pop();
             Box::new(judge(&intervals, length))
         });
         let traffic = self.past.main.unwrap_or_default();
-        let main = FlowWindow::new(&setup, (&traffic, &self.main, heard(true)), b.since(a), unfinished);
+        let main = FlowWindow::new(&setup, (&traffic, &self.main, measures(true)), b.since(a), unfinished);
         let startup = self.past.startup.map(|traffic| {
             let events = self.startup.unwrap_or_default();
             let open = events.started.saturating_sub(events.completed);
-            Box::new(FlowWindow::new(&setup, (&traffic, &events, heard(false)), a.since(Time::ZERO), open))
+            Box::new(FlowWindow::new(&setup, (&traffic, &events, measures(false)), a.since(Time::ZERO), open))
         });
         let bin_width = if setup.bins == 0 { Span::ZERO } else { Span(self.bin_width) };
         let states = self.states.map_or(Vec::new(), |states| states.kept);
@@ -452,11 +452,11 @@ pub struct FlowWindow {
 impl FlowWindow {
     fn new(
         setup: &FlowSetup,
-        (traffic, events, heard): (&Traffic, &Events, Option<Heard>),
+        (traffic, events, measures): (&Traffic, &Events, Option<StreamMeasures>),
         length: Span,
         unfinished: u64,
     ) -> FlowWindow {
-        let payload = traffic.acked + heard.as_ref().map_or(0, |heard| heard.payload);
+        let payload = traffic.acked + measures.as_ref().map_or(0, |measures| measures.payload);
         let none = Transfers::default();
         let transfers = events.transfers.as_deref().unwrap_or(&none);
         let rare = |histogram, unit| Distribution::of(histogram, unit).map(Box::new);
@@ -473,10 +473,10 @@ impl FlowWindow {
             drops: events.drops,
             completed: events.completed,
             unfinished,
-            loss_ratio: heard.as_ref().and_then(|heard| heard.loss_ratio),
-            delay_ms: heard.as_ref().and_then(|heard| heard.delay_ms).map(Box::new),
-            jitter_ms: heard.as_ref().and_then(|heard| heard.jitter_ms).map(Box::new),
-            mos: heard.as_ref().and_then(|heard| heard.mos),
+            loss_ratio: measures.as_ref().and_then(|measures| measures.loss_ratio),
+            delay_ms: measures.as_ref().and_then(|measures| measures.delay_ms).map(Box::new),
+            jitter_ms: measures.as_ref().and_then(|measures| measures.jitter_ms).map(Box::new),
+            mos: measures.as_ref().and_then(|measures| measures.mos),
             slowdown: rare(&transfers.slowdown, THOUSANDTHS),
             page_load_s: rare(&transfers.pages, S),
             video: VideoWindow::of(&transfers.watched).map(Box::new),
@@ -625,15 +625,15 @@ mod tests {
 
     #[test]
     fn the_state_is_sampled_once_a_bin_and_only_if_asked_for() {
-        let told = || setup((0, 100), 100, 10);
-        let untold = || FlowSetup { state: false, ..told() };
-        let (mut meter, mut silent) = (FlowMeter::new(&told()), FlowMeter::new(&untold()));
+        let with_states = || setup((0, 100), 100, 10);
+        let without_states = || FlowSetup { state: false, ..with_states() };
+        let (mut meter, mut silent) = (FlowMeter::new(&with_states()), FlowMeter::new(&without_states()));
         for now in (0..100).step_by(3) {
             meter.state(Time(now), now as u32, Span(1), 2, None);
             silent.state(Time(now), now as u32, Span(1), 2, None);
         }
-        let series = meter.finish(told(), 0).series;
+        let series = meter.finish(with_states(), 0).series;
         assert_eq!(series.state_columns()[1].1, [0.0, 12.0, 21.0, 30.0, 42.0, 51.0, 60.0, 72.0, 81.0, 90.0]);
-        assert!(silent.finish(untold(), 0).series.states.is_empty());
+        assert!(silent.finish(without_states(), 0).series.states.is_empty());
     }
 }

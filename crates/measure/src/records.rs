@@ -174,7 +174,7 @@ struct Pending {
 pub fn from_records(records: &[PacketRecord], link: u16, setup: &LinkSetup) -> LinkReport {
     let mut arrivals: Vec<&PacketRecord> = records.iter().filter(|record| record.link == link).collect();
     arrivals.sort_by_key(|record| record.arrival);
-    let mut replay = Replay::new(LinkMeter::new(setup), Vec::new(), |_, _, _| false);
+    let mut replay = RecordFeed::new(LinkMeter::new(setup), Vec::new(), |_, _, _| false);
     arrivals.into_iter().for_each(|record| replay.arrives(record));
     let mut report = replay.finish();
     report.main.full_fraction = None;
@@ -197,7 +197,7 @@ pub struct Offer {
 
 /// Feeds the records of one link to its meter. Records arrive in the order of packet arrivals, and later events of a
 /// packet are kept until they are due, so that only packets in the queue need memory.
-pub struct Replay<F> {
+pub struct RecordFeed<F> {
     meter: LinkMeter,
     offers: Peekable<std::vec::IntoIter<Offer>>,
     is_full: F,
@@ -209,13 +209,13 @@ pub struct Replay<F> {
     in_transmission: Option<u32>,
 }
 
-impl<F: Fn(Time, usize, u64) -> bool> Replay<F> {
+impl<F: Fn(Time, usize, u64) -> bool> RecordFeed<F> {
     /// Creates a replay. The meter may already know the link's rates. `offers`, in order of time, are the opportunities
     /// of a trace-driven link. `is_full` tells for a time and a queue length in packets and bytes whether the next
     /// packet of MTU size would be refused.
-    pub fn new(meter: LinkMeter, offers: Vec<Offer>, is_full: F) -> Replay<F> {
+    pub fn new(meter: LinkMeter, offers: Vec<Offer>, is_full: F) -> RecordFeed<F> {
         let (pending, offers) = (BinaryHeap::new(), offers.into_iter().peekable());
-        Replay { meter, offers, is_full, pending, arrived: 0, queued: 0, bytes: 0, in_transmission: None }
+        RecordFeed { meter, offers, is_full, pending, arrived: 0, queued: 0, bytes: 0, in_transmission: None }
     }
 
     /// Handles the arrival of a packet. A packet that was still queued at the end of the run has a start of
@@ -319,7 +319,7 @@ mod tests {
         End,
     }
 
-    /// A slow and obvious [`Replay`], for records in the order of their fates: it sorts all events in one list.
+    /// A slow and obvious [`RecordFeed`], for records in the order of their fates: it sorts all events in one list.
     fn by_sorting(
         records: &[PacketRecord],
         mut meter: LinkMeter,
@@ -435,7 +435,7 @@ mod tests {
             let is_full = |now: Time, packets: usize, bytes: u64| {
                 if now.0 < later { bytes > limit } else { packets as u64 * 3 > limit }
             };
-            let mut replay = Replay::new(LinkMeter::new(&setup), offers.clone(), is_full);
+            let mut replay = RecordFeed::new(LinkMeter::new(&setup), offers.clone(), is_full);
             records.iter().for_each(|record| replay.arrives(record));
             let mut by_fate = records;
             by_fate.sort_by_key(|record| (record.end, record.fate == Fate::Delivered));
@@ -501,7 +501,7 @@ mod tests {
         let offers =
             [40, 90, 140, 190].map(|at| Offer { at: Time(at), bytes: 1500, used: if at == 190 { 0 } else { 1500 } });
         let records = [leaves(40), leaves(90), leaves(140)];
-        let mut replay = Replay::new(LinkMeter::new(&setup), offers.to_vec(), |_, _, _| false);
+        let mut replay = RecordFeed::new(LinkMeter::new(&setup), offers.to_vec(), |_, _, _| false);
         records.iter().for_each(|record| replay.arrives(record));
         let report = replay.finish();
         let startup = report.startup.expect("measuring starts later");

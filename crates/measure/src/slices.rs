@@ -11,7 +11,7 @@ pub(crate) enum Phase {
     /// In the measuring window.
     Main,
     /// After the measuring window.
-    Rest,
+    After,
     /// At or after the end of the run.
     Over,
 }
@@ -24,7 +24,7 @@ impl Phase {
         match at {
             _ if at < start.0 => (Phase::Startup, start.0),
             _ if at < end.0 => (Phase::Main, end.0),
-            _ if at < run_end.0 => (Phase::Rest, run_end.0),
+            _ if at < run_end.0 => (Phase::After, run_end.0),
             _ => (Phase::Over, u64::MAX),
         }
     }
@@ -32,7 +32,7 @@ impl Phase {
 
 /// Everything that ended together with a slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Cut {
+pub(crate) struct SliceEnd {
     /// The end of the slice, in nanoseconds.
     pub at: u64,
     /// Whether a bin of the series ended.
@@ -66,7 +66,7 @@ impl Slices {
     }
 
     /// Ends the current slice and returns what ended with it.
-    pub fn cut(&mut self) -> Cut {
+    pub fn cut(&mut self) -> SliceEnd {
         let at = self.end;
         let bin = at == self.bin_end || (at == self.run_end.0 && self.bin_width < u64::MAX);
         if at == self.bin_end {
@@ -74,7 +74,7 @@ impl Slices {
         }
         let window = (at == self.window_end).then_some(self.phase);
         self.enter(at);
-        Cut { at, bin, window }
+        SliceEnd { at, bin, window }
     }
 
     /// Starts the slice that begins at `at`.
@@ -109,7 +109,7 @@ impl<W: Default> Windows<W> {
         match phase {
             Phase::Startup => self.startup = Some(done),
             Phase::Main => self.main = done,
-            Phase::Rest | Phase::Over => {}
+            Phase::After | Phase::Over => {}
         }
     }
 }
@@ -135,7 +135,7 @@ mod tests {
             (4, true, None),
             (5, false, Some(Phase::Startup)),
             (8, true, Some(Phase::Main)),
-            (10, true, Some(Phase::Rest)),
+            (10, true, Some(Phase::After)),
         ];
         assert_eq!(cuts((5, 8), 10, 3), want);
     }

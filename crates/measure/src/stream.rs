@@ -50,7 +50,7 @@ struct Window {
 
 /// Measures of a window's datagrams.
 #[derive(Clone, Debug)]
-pub(crate) struct Heard {
+pub(crate) struct StreamMeasures {
     pub payload: u64,
     pub loss_ratio: Option<f64>,
     pub delay_ms: Option<Distribution>,
@@ -125,14 +125,14 @@ impl StreamMeter {
     }
 
     /// Measures of the measuring window (`main`) or of start-up; call it at the end of the run.
-    pub fn heard(&self, main: bool) -> Heard {
+    pub fn measures(&self, main: bool) -> StreamMeasures {
         let window = if main { &self.main } else { &self.startup };
         let decided = self.decided().clamp(window.first, window.first + window.sent) - window.first;
         let lost = u64::from(decided).saturating_sub(window.delays.count());
         let loss_ratio = ratio(lost, u64::from(decided));
         let delay_ms = Distribution::of(&window.delays, MS);
         let mos = self.setup.voice.zip(loss_ratio).map(|(voice, loss)| mos(voice, loss, &window.delays));
-        Heard { payload: window.payload, loss_ratio, delay_ms, jitter_ms: variation(&window.delays), mos }
+        StreamMeasures { payload: window.payload, loss_ratio, delay_ms, jitter_ms: variation(&window.delays), mos }
     }
 }
 
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn a_loss_counts_in_the_window_in_which_it_was_sent() {
         let meter = play(meter(None), &[0, 3, 12, 14, 15], |_| 20);
-        let (startup, main) = (meter.heard(false), meter.heard(true));
+        let (startup, main) = (meter.measures(false), meter.measures(true));
         assert_eq!((startup.loss_ratio, main.loss_ratio), (Some(0.2), Some(0.15)));
         assert_eq!((startup.payload, main.payload), (800, 1700));
         assert_eq!((main.delay_ms.map(|d| d.max), main.jitter_ms.map(|d| d.max)), (Some(20.0), Some(0.0)));
@@ -203,14 +203,14 @@ mod tests {
     #[test]
     fn what_may_still_be_on_its_way_is_not_lost() {
         let meter = play(meter(None), &[26, 27, 28, 29], |_| 20);
-        assert_eq!(meter.heard(true).loss_ratio, Some(0.0));
+        assert_eq!(meter.measures(true).loss_ratio, Some(0.0));
     }
 
     #[test]
     fn of_a_stream_of_which_nothing_comes_everything_is_lost() {
         let meter = play(meter(None), &(0..30).collect::<Vec<_>>(), |_| 20);
-        assert_eq!((meter.heard(true).loss_ratio, meter.heard(false).loss_ratio), (Some(1.0), Some(1.0)));
-        assert!(meter.heard(true).delay_ms.is_none());
+        assert_eq!((meter.measures(true).loss_ratio, meter.measures(false).loss_ratio), (Some(1.0), Some(1.0)));
+        assert!(meter.measures(true).delay_ms.is_none());
     }
 
     #[test]
@@ -226,9 +226,9 @@ mod tests {
         meter.sent(Time(8 * SECOND - 5));
         meter.dropped(Time(8 * SECOND + 5));
         for main in [false, true] {
-            let heard = meter.heard(main);
-            assert_eq!((heard.loss_ratio, heard.mos, heard.payload), (Some(1.0), Some(1.0), 0));
-            assert!(heard.delay_ms.is_none() && heard.jitter_ms.is_none());
+            let measures = meter.measures(main);
+            assert_eq!((measures.loss_ratio, measures.mos, measures.payload), (Some(1.0), Some(1.0), 0));
+            assert!(measures.delay_ms.is_none() && measures.jitter_ms.is_none());
         }
     }
 
@@ -244,21 +244,21 @@ mod tests {
                 _ => {} // still in the queue at the end
             }
         }
-        assert_eq!(meter.heard(true).loss_ratio, Some(8.0 / 18.0));
+        assert_eq!(meter.measures(true).loss_ratio, Some(8.0 / 18.0));
     }
 
     #[test]
     fn a_copy_counts_once_and_what_comes_after_the_end_does_not_count() {
         let mut meter = play(meter(None), &[], |number| if number == 29 { 1000 } else { 20 });
         meter.received(Time(29 * SECOND), Time(20 * SECOND), 20);
-        let main = meter.heard(true);
+        let main = meter.measures(true);
         assert_eq!((main.payload, main.loss_ratio), (1900, Some(0.0)));
     }
 
     #[test]
     fn variation_is_what_exceeds_the_least_delay() {
         let meter = play(meter(None), &[], |number| 50 + u64::from(number % 2) * 10);
-        let (delay, jitter) = (meter.heard(true).delay_ms, meter.heard(true).jitter_ms);
+        let (delay, jitter) = (meter.measures(true).delay_ms, meter.measures(true).jitter_ms);
         let (delay, jitter) = (delay.expect("samples"), jitter.expect("samples"));
         assert!((delay.mean - 55.0).abs() < 1e-9 && (jitter.mean - 5.0).abs() < 1e-9, "{delay:?} {jitter:?}");
         assert_eq!((delay.max, jitter.max), (60.0, 10.0));
@@ -269,7 +269,7 @@ mod tests {
         let of = |playout| {
             let voice = Some(Voice { codec: Codec::G711NoPlc, playout });
             // One datagram of twenty arrives 200 ms later.
-            play(meter(voice), &[], |number| if number == 15 { 220 } else { 20 }).heard(true).mos.expect("speech")
+            play(meter(voice), &[], |number| if number == 15 { 220 } else { 20 }).measures(true).mos.expect("speech")
         };
         let mos = |delay, lost| voice::mos(voice::rating(Codec::G711NoPlc, delay, lost));
         assert!((of(Playout::Fixed(Span::from_millis(60))) - mos(100.0, 0.05)).abs() < 1e-9);
@@ -281,6 +281,6 @@ mod tests {
     #[test]
     fn silence_is_as_bad_as_it_gets() {
         let voice = Some(Voice { codec: Codec::G711, playout: Playout::Percentile(99) });
-        assert_eq!(play(meter(voice), &(0..30).collect::<Vec<_>>(), |_| 0).heard(true).mos, Some(1.0));
+        assert_eq!(play(meter(voice), &(0..30).collect::<Vec<_>>(), |_| 0).measures(true).mos, Some(1.0));
     }
 }

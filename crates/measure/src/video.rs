@@ -5,7 +5,7 @@ use sojourn_model::workload::video::Seen;
 
 /// Counters of a video's playback.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Watched {
+pub(crate) struct Playback {
     pieces: u64,
     /// Sum of the bit rates of the segments, in bits per second.
     rates: u128,
@@ -15,7 +15,7 @@ pub(crate) struct Watched {
     begun: Option<Span>,
 }
 
-impl Watched {
+impl Playback {
     pub fn add(&mut self, seen: Seen) {
         match seen {
             Seen::Piece(quality, switched) => {
@@ -48,8 +48,8 @@ pub struct VideoWindow {
 }
 
 impl VideoWindow {
-    pub(crate) fn of(watched: &Watched) -> Option<VideoWindow> {
-        let Watched { pieces, rates, switches, stalls, stalled, begun } = *watched;
+    pub(crate) fn of(watched: &Playback) -> Option<VideoWindow> {
+        let Playback { pieces, rates, switches, stalls, stalled, begun } = *watched;
         let any = pieces > 0 || stalls > 0 || begun.is_some();
         any.then(|| VideoWindow {
             stalls,
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_window_sums_up_what_was_seen_in_it() {
-        let mut watched = Watched::default();
+        let mut watched = Playback::default();
         assert_eq!(VideoWindow::of(&watched), None);
         let second = Span::from_secs(1);
         for seen in [
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_stall_without_a_piece_is_a_stall() {
-        let mut watched = Watched::default();
+        let mut watched = Playback::default();
         watched.add(Seen::Stalled(Span::from_secs(5)));
         let window = VideoWindow::of(&watched).expect("a stall");
         assert_eq!((window.stalled_s, window.quality_mbit), (5.0, None));

@@ -9,11 +9,11 @@ use crate::address::{flow_names, hop_names, tables};
 use crate::document::{Kind, Table, Value};
 use crate::error::Error;
 use crate::keys;
-use crate::path::{self, Frame};
+use crate::path::{self, HopDraft};
 use crate::pause;
 use crate::read::{Context, Reader};
 use crate::scenario::{Access, Hop, Host};
-use crate::traffic::{self, Around, Count, Flow, MOST_FLOWS, What};
+use crate::traffic::{self, Count, Flow, FlowContext, MOST_FLOWS, What};
 use crate::workload::{Group, User};
 
 /// Upper limit on the drawn arrivals of web connections, files and transfers in one run.
@@ -47,18 +47,18 @@ impl Description {
         }
         reader.field("seeds")?.integer(1, u32::MAX)?;
         let measure = measure(&reader, duration)?;
-        let frames = frames(context, root, duration)?;
+        let drafts = drafts(context, root, duration)?;
         let access = section(&reader, root, "access", |at| path::access(context, at))?;
         let (tcp, host) =
             section(&reader, root, "host", |at| traffic::host(context, at))?.unwrap_or_else(traffic::usual_host);
         let groups = groups(context, root)?;
-        let flows = flows(context, root, (&frames, &access, &groups, tcp), duration)?;
+        let flows = flows(context, root, (&drafts, &access, &groups, tcp), duration)?;
 
         let nominal = flows.iter().map(|flow| flow.rtt.nominal()).max().unwrap_or_default();
-        let bdps: Vec<f64> = frames.iter().map(|frame| frame.bdp(nominal)).collect();
-        let pauses: Vec<_> = frames.iter().flat_map(Frame::pauses).collect();
+        let bdps: Vec<f64> = drafts.iter().map(|draft| draft.bdp(nominal)).collect();
+        let pauses: Vec<_> = drafts.iter().flat_map(HopDraft::pauses).collect();
         let mut hops =
-            frames.into_iter().map(|frame| frame.finish(nominal, duration)).collect::<Result<Vec<_>, _>>()?;
+            drafts.into_iter().map(|draft| draft.finish(nominal, duration)).collect::<Result<Vec<_>, _>>()?;
         pause::between(&mut hops, &pauses, flows.iter().map(Flow::largest).max().unwrap_or(0))?;
         let flows = counted(flows, &hops, &bdps)?;
         check_users(&flows, access.is_some())?;
@@ -124,7 +124,7 @@ fn measure(reader: &Reader<'_>, duration: Time) -> Result<(Time, Time), Error> {
     }
 }
 
-fn frames<'a>(context: &'a Context, root: &'a Table, duration: Time) -> Result<Vec<Frame<'a>>, Error> {
+fn drafts<'a>(context: &'a Context, root: &'a Table, duration: Time) -> Result<Vec<HopDraft<'a>>, Error> {
     let names = hop_names(root)?;
     let listed = tables(root, "hop")?;
     if listed.is_empty() {
@@ -133,7 +133,7 @@ fn frames<'a>(context: &'a Context, root: &'a Table, duration: Time) -> Result<V
     if listed.len() > MOST_HOPS {
         return Err(Error::at(listed[MOST_HOPS].0, "hop", format!("the path is too long: at most {MOST_HOPS} hops")));
     }
-    names.iter().zip(listed).map(|(name, at)| Frame::read(context, name, at, duration)).collect()
+    names.iter().zip(listed).map(|(name, at)| HopDraft::read(context, name, at, duration)).collect()
 }
 
 fn groups(context: &Context, root: &Table) -> Result<Vec<Group>, Error> {
@@ -150,29 +150,29 @@ fn groups(context: &Context, root: &Table) -> Result<Vec<Group>, Error> {
     Ok(groups)
 }
 
-type Surroundings<'a> = (&'a [Frame<'a>], &'a Option<Access>, &'a [Group], Config);
+type Surroundings<'a> = (&'a [HopDraft<'a>], &'a Option<Access>, &'a [Group], Config);
 
 fn flows(
     context: &Context,
     root: &Table,
-    (frames, access, groups, host): Surroundings<'_>,
+    (drafts, access, groups, host): Surroundings<'_>,
     duration: Time,
 ) -> Result<Vec<Flow>, Error> {
-    let hops: Vec<String> = frames.iter().map(|frame| frame.name.clone()).collect();
+    let hops: Vec<String> = drafts.iter().map(|draft| draft.name.clone()).collect();
     // A flow's data crosses two access links on each way: four in a round trip.
     let hosts = access.as_ref().map_or(Span::ZERO, |access| access.delay * 4);
     let path_delay = |(first, last): (usize, usize)| {
-        let both = |frame: &Frame<'_>| frame.right.delay[0].1 + frame.left.delay[0].1;
-        frames[first..=last].iter().fold(hosts, |sum, frame| sum + both(frame))
+        let both = |draft: &HopDraft<'_>| draft.right.delay[0].1 + draft.left.delay[0].1;
+        drafts[first..=last].iter().fold(hosts, |sum, draft| sum + both(draft))
     };
-    let impaired = frames.iter().any(Frame::is_delayed_by_impair);
-    let around = Around { impaired, context, hops: &hops, groups, host, path_delay: &path_delay };
+    let impaired = drafts.iter().any(HopDraft::is_delayed_by_impair);
+    let shared = FlowContext { impaired, context, hops: &hops, groups, host, path_delay: &path_delay };
     let names = flow_names(root)?;
     let listed = tables(root, "flow")?;
     if listed.is_empty() {
         return Err(Error::at(None, "flow", "no traffic: expected at least one [[flow]]"));
     }
-    let read = |(name, at): (&String, _)| Flow::read(&around, name, at, duration);
+    let read = |(name, at): (&String, _)| Flow::read(&shared, name, at, duration);
     let line = listed[0].0;
     let mut flows = names.iter().zip(listed).map(read).collect::<Result<Vec<_>, _>>()?;
     // A sweep removes a kind of traffic with `count = 0`. Nothing else may depend on such a flow, including buffer

@@ -27,14 +27,14 @@ const MOST_DESCRIPTORS: u32 = 1_000_000;
 const LONGEST_TRACE: u64 = 64 << 20;
 
 /// A hop whose disciplines are not parsed yet: their sizes may be given in `bdp`, which needs the RTTs of the flows.
-pub(crate) struct Frame<'a> {
+pub(crate) struct HopDraft<'a> {
     pub(crate) name: String,
-    pub(crate) right: Leg<'a>,
-    pub(crate) left: Leg<'a>,
+    pub(crate) right: LinkDraft<'a>,
+    pub(crate) left: LinkDraft<'a>,
 }
 
-/// One direction of a [`Frame`].
-pub(crate) struct Leg<'a> {
+/// One direction of a [`HopDraft`].
+pub(crate) struct LinkDraft<'a> {
     pub(crate) rate: Capacity,
     pub(crate) delay: Vec<(Time, Span)>,
     overhead: u32,
@@ -47,21 +47,21 @@ pub(crate) struct Leg<'a> {
     qdisc: Option<Field<'a>>,
 }
 
-impl<'a> Frame<'a> {
+impl<'a> HopDraft<'a> {
     /// Reads one `[[hop]]`.
     pub(crate) fn read(
         context: &'a Context,
         name: &str,
         (line, table): (Option<u32>, &'a Table),
         duration: Time,
-    ) -> Result<Frame<'a>, Error> {
+    ) -> Result<HopDraft<'a>, Error> {
         let path = format!("hop.{name}");
         let reader = Reader::open(context, &keys::HOP, path.clone(), (line, table), None)?;
         if let Some(field) = reader.given("name") {
             field.name()?;
         }
         let rate = capacity(&reader.field("rate")?, duration)?;
-        let right = Leg {
+        let right = LinkDraft {
             delay: delays(&reader.field("delay")?, duration)?,
             overhead: reader.field("overhead")?.integer(0, 1000)?,
             nic: nic(context, table, &path)?,
@@ -78,7 +78,7 @@ impl<'a> Frame<'a> {
         let left = match table.get(word) {
             None => {
                 let (rate, delay) = (right.rate.clone(), right.delay.clone());
-                Leg { rate, delay, qdisc: None, impair: None, pause: None, ..right }
+                LinkDraft { rate, delay, qdisc: None, impair: None, pause: None, ..right }
             }
             Some(Value { line, kind: Kind::Table(reverse) }) => {
                 let path = format!("{path}.{word}");
@@ -89,7 +89,7 @@ impl<'a> Frame<'a> {
                 let given = |name| reader.given(name);
                 let own = nic(context, reverse, &path)?;
                 let rate = given("rate").map_or(Ok(right.rate.clone()), |field| capacity(&field, duration))?;
-                Leg {
+                LinkDraft {
                     delay: given("delay").map_or(Ok(right.delay.clone()), |field| delays(&field, duration))?,
                     overhead: given("overhead").map_or(Ok(right.overhead), |field| field.integer(0, 1000))?,
                     nic: own.or(right.nic),
@@ -102,7 +102,7 @@ impl<'a> Frame<'a> {
             }
             Some(_) => return Err(reader.field(word)?.fault("expected a table such as { rate = \"1mbit\" }")),
         };
-        Ok(Frame { name: name.to_owned(), right, left })
+        Ok(HopDraft { name: name.to_owned(), right, left })
     }
 
     /// Returns the `pause` keys, rightward and leftward, where flow control was requested.
@@ -129,7 +129,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-impl Leg<'_> {
+impl LinkDraft<'_> {
     fn finish(self, longest_rtt: Span, duration: Time, other: Option<&Spec>) -> Result<Link, Error> {
         let (qdisc, changes) = match (&self.qdisc, other) {
             (Some(field), _) => {
@@ -157,7 +157,7 @@ impl Leg<'_> {
     }
 }
 
-impl Leg<'_> {
+impl LinkDraft<'_> {
     /// Warnings about a discipline on this link.
     fn advise(&self, qdisc: &Spec) -> Vec<String> {
         let constant = matches!(&self.rate, Capacity::Steps(steps) if steps.len() == 1);

@@ -12,7 +12,7 @@ use sojourn_core::units::Span;
 use crate::error::Error;
 use crate::path::PACKET;
 use crate::read::Field;
-use crate::scenario::{Capacity, Filling, Hop, Link, Pause, before};
+use crate::scenario::{Capacity, Hop, Link, Pause, QueueSize, before};
 
 /// Smallest IP length of a packet in bytes: the headers of an empty datagram.
 const LEAST: u64 = 28;
@@ -71,11 +71,11 @@ fn one(hops: &[Hop], index: usize, field: &Field<'_>, largest: u32) -> Result<Pa
     let bytes = rate.map_or(0, |rate| rate.bytes_in(under_way));
     let packet = u64::from(largest + link.overhead);
     let room = headroom(bytes, u64::from(from.overhead), u64::from(link.overhead), packet);
-    fillings(&limit, &room, packet).ok_or_else(|| small(field, &limit, &room, packet, under_way))
+    thresholds(&limit, &room, packet).ok_or_else(|| small(field, &limit, &room, packet, under_way))
 }
 
 /// The headroom of a queue if the previous link can send `under_way` bytes during both delays.
-fn headroom(under_way: u64, overhead_before: u64, overhead: u64, packet: u64) -> Filling {
+fn headroom(under_way: u64, overhead_before: u64, overhead: u64, packet: u64) -> QueueSize {
     let (before, here) = (LEAST + overhead_before, LEAST + overhead);
     // The two links may count a packet's length differently, which matters most for small packets.
     let counted = if here > before {
@@ -83,19 +83,19 @@ fn headroom(under_way: u64, overhead_before: u64, overhead: u64, packet: u64) ->
     } else {
         u128::from(under_way)
     };
-    Filling { packets: under_way / before + EDGES, bytes: (counted as u64).saturating_add(EDGES * packet) }
+    QueueSize { packets: under_way / before + EDGES, bytes: (counted as u64).saturating_add(EDGES * packet) }
 }
 
 /// Returns the thresholds for stopping and resuming; `None` if the queue is too small.
-fn fillings(limit: &Filling, room: &Filling, packet: u64) -> Option<Pause> {
+fn thresholds(limit: &QueueSize, room: &QueueSize, packet: u64) -> Option<Pause> {
     let less = |limit: u64, room: u64| if limit == u64::MAX { Some(limit) } else { limit.checked_sub(room) };
-    let stop = Filling { packets: less(limit.packets, room.packets)?, bytes: less(limit.bytes, room.bytes)? };
-    let go = Filling { packets: less(stop.packets, SLACK)?, bytes: less(stop.bytes, SLACK * packet)? };
+    let stop = QueueSize { packets: less(limit.packets, room.packets)?, bytes: less(limit.bytes, room.bytes)? };
+    let go = QueueSize { packets: less(stop.packets, SLACK)?, bytes: less(stop.bytes, SLACK * packet)? };
     Some(Pause { stop, go })
 }
 
 /// Error: the queue cannot hold the data that would arrive before the previous link has stopped.
-fn small(field: &Field<'_>, limit: &Filling, room: &Filling, packet: u64, delays: Span) -> Error {
+fn small(field: &Field<'_>, limit: &QueueSize, room: &QueueSize, packet: u64, delays: Span) -> Error {
     let packets = room.packets.saturating_add(SLACK);
     let (found, most, unit) = if limit.packets < packets {
         (limit.packets, packets, "packets")
@@ -110,7 +110,7 @@ fn small(field: &Field<'_>, limit: &Filling, room: &Filling, packet: u64, delays
 
 /// Returns the discipline's limit of its whole content, if it has one. `mtu` is the length that the link counts for a
 /// full packet.
-fn limit(spec: &Spec, mtu: u32) -> Option<Filling> {
+fn limit(spec: &Spec, mtu: u32) -> Option<QueueSize> {
     const NONE: u64 = u64::MAX;
     let (packets, bytes) = match spec {
         Spec::Pfifo(params) => (params.limit.into(), NONE),
@@ -130,7 +130,7 @@ fn limit(spec: &Spec, mtu: u32) -> Option<Filling> {
         Spec::Blue(params) => (params.limit.into(), NONE),
         _ => return None,
     };
-    Some(Filling { packets, bytes })
+    Some(QueueSize { packets, bytes })
 }
 
 #[cfg(test)]
@@ -151,7 +151,7 @@ mod tests {
     }
 
     fn packets(stop: u64, go: u64) -> Pause {
-        let filling = |packets| Filling { packets, bytes: u64::MAX };
+        let filling = |packets| QueueSize { packets, bytes: u64::MAX };
         Pause { stop: filling(stop), go: filling(go) }
     }
 
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn a_limit_in_bytes_has_its_headroom_in_bytes() {
         let bytes = |stop, go| {
-            let filling = |bytes| Filling { packets: u64::MAX, bytes };
+            let filling = |bytes| QueueSize { packets: u64::MAX, bytes };
             Pause { stop: filling(stop), go: filling(go) }
         };
         let pause = read("rate = \"1mbit\"\ndelay = \"1ms\"", "bfifo limit 30000");
@@ -219,7 +219,7 @@ mod tests {
         let plan = Plan::load("x.toml", text.as_bytes(), &LoadOptions::default()).expect("sound");
         let scenario = plan.scenario(0).expect("sound");
         assert_eq!(scenario.hops[0].left.pause, Some(packets(50 - 7, 50 - 9)));
-        assert_eq!((scenario.before(1), scenario.before(3), scenario.behind(3)), (Some(3), None, Some(1)));
-        assert_eq!((scenario.before(0), scenario.before(2), scenario.behind(0)), (None, Some(0), Some(2)));
+        assert_eq!((scenario.before(1), scenario.before(3), scenario.after(3)), (Some(3), None, Some(1)));
+        assert_eq!((scenario.before(0), scenario.before(2), scenario.after(0)), (None, Some(0), Some(2)));
     }
 }

@@ -56,7 +56,7 @@ pub struct Run {
     combination: u64,
 }
 
-/// A combination that uses a feature that is not built yet.
+/// A combination that uses a feature that is not implemented.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Skipped {
     /// The values that distinguish it.
@@ -73,7 +73,7 @@ pub struct Plan {
     pub file: String,
     /// All runs. The first swept key is outermost, the seed innermost.
     pub runs: Vec<Run>,
-    /// Combinations of the sweep that are not built yet.
+    /// Combinations of the sweep that use a feature that is not implemented.
     pub skipped: Vec<Skipped>,
     /// Warnings for the user.
     pub warnings: Vec<String>,

@@ -48,13 +48,13 @@ impl Scenario {
     }
 
     /// Returns the index of the next link in the same direction; `None` for the last one.
-    pub fn behind(&self, index: usize) -> Option<usize> {
+    pub fn after(&self, index: usize) -> Option<usize> {
         before(index ^ 1, self.hops.len()).map(|link| link ^ 1)
     }
 
     /// Whether the next hop can pause this link.
-    pub fn can_be_stopped(&self, index: usize) -> bool {
-        self.behind(index).is_some_and(|behind| self.link(behind).pause.is_some())
+    pub fn can_be_paused(&self, index: usize) -> bool {
+        self.after(index).is_some_and(|after| self.link(after).pause.is_some())
     }
 
     /// Returns the link's name in results: that of the hop, or `NAME.reverse`.
@@ -80,7 +80,7 @@ pub struct Hop {
     pub left: Link,
 }
 
-/// A queue discipline, the link it feeds, and the propagation delay behind it.
+/// A queue discipline, the link it feeds, and the propagation delay after it.
 #[derive(Clone, Debug)]
 pub struct Link {
     /// The link's capacity over time.
@@ -162,14 +162,14 @@ impl QdiscChange {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pause {
     /// The previous link is paused if the queue exceeds this, in packets or in bytes.
-    pub stop: Filling,
+    pub stop: QueueSize,
     /// The previous link is resumed if the queue exceeds this neither in packets nor in bytes.
-    pub go: Filling,
+    pub go: QueueSize,
 }
 
 /// The content of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Filling {
+pub struct QueueSize {
     /// Number of packets.
     pub packets: u64,
     /// Bytes, as the link counts them.

@@ -34,7 +34,7 @@ const SMALLEST_BUFFER: u32 = 4096;
 pub(crate) const MOST_FLOWS: u32 = 100_000;
 
 /// The parts of the scenario that flows depend on.
-pub(crate) struct Around<'a> {
+pub(crate) struct FlowContext<'a> {
     pub(crate) context: &'a Context,
     pub(crate) hops: &'a [String],
     pub(crate) groups: &'a [Group],
@@ -198,30 +198,30 @@ impl Flow {
     }
 
     pub(crate) fn read(
-        around: &Around<'_>,
+        shared: &FlowContext<'_>,
         name: &str,
         (line, table): (Option<u32>, &Table),
         duration: Time,
     ) -> Result<Flow, Error> {
         let path = format!("flow.{name}");
         let kind = kind(&path, line, table)?;
-        let reader = Reader::open(around.context, &keys::FLOW, path, (line, table), Some(kind))?;
+        let reader = Reader::open(shared.context, &keys::FLOW, path, (line, table), Some(kind))?;
         if let Some(field) = reader.given("name") {
             field.name()?;
         }
         let count = count(&reader.field("count")?)?;
-        let via = via(&reader, around.hops)?;
+        let via = via(&reader, shared.hops)?;
         let start = Draws::read(&reader.field("start")?)?;
         start.fits(reader.given("start"), count)?;
         if Time::ZERO + start.lowest() >= duration {
-            around.context.warn(format!("{}: starts when the run is over", reader.path));
+            shared.context.warn(format!("{}: starts when the run is over", reader.path));
         }
         let stop = reader.field("stop")?;
         if stop.moment()? <= Time::ZERO + start.latest() {
             return Err(stop.fault("expected a time after the start"));
         }
-        let tcp = tcp(&reader, kind, around.host)?;
-        let what = What::read(&reader, kind, &tcp, around.groups, count, duration)?;
+        let tcp = tcp(&reader, kind, shared.host)?;
+        let what = What::read(&reader, kind, &tcp, shared.groups, count, duration)?;
         Ok(Flow {
             name: name.to_owned(),
             line,
@@ -232,7 +232,7 @@ impl Flow {
             tcp,
             dscp: reader.field("dscp")?.dscp()?,
             ecn: if what.has_tcp() { Ecn::NotEct } else { ecn_field(&reader)? },
-            rtt: Rtt::read(&reader, (around.path_delay)(via), around.impaired, count)?,
+            rtt: Rtt::read(&reader, (shared.path_delay)(via), shared.impaired, count)?,
             place: place(&reader)?,
             tunnel: reader.given("tunnel").map(|field| field.name()).transpose()?,
             user: user(&reader)?,

@@ -1,4 +1,4 @@
-//! The tables that help and reference pages are made of.
+//! The tables from which help and reference pages are generated.
 
 use pyo3::prelude::*;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use sojourn_model::reference::{reference_markdown, schema as schema_of};
 use crate::Error;
 use crate::value::python;
 
-/// One of the tables `disciplines`, `elsewhere`, `keys`, `reasons`: a list with an entry for each of them.
+/// One of the tables `disciplines`, `elsewhere`, `keys`, `reasons`: a list with one entry per row.
 #[pyfunction]
 pub fn catalogue<'py>(py: Python<'py>, what: &str) -> PyResult<Bound<'py, PyAny>> {
     let table: Value = match what {

@@ -1,4 +1,4 @@
-//! What came out of a run, as NumPy arrays and Python values.
+//! The results of a run, as NumPy arrays and Python values.
 
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;

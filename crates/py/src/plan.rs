@@ -30,7 +30,8 @@ use crate::{Error, bug};
 pub struct Plan {
     plan: plan::Plan,
     options: LoadOptions,
-    /// The scenario that was asked for last, by the number of its run: several questions about a run draw its workload once.
+    /// The scenario that was built last, with the number of its run, so that several queries about a run draw its
+    /// workload once.
     last: Mutex<Option<(usize, Arc<Scenario>)>>,
     runs: PyOnceLock<Py<PyList>>,
     skipped: PyOnceLock<Py<PyList>>,
@@ -41,7 +42,7 @@ impl Plan {
         Plan { plan, options, last: Mutex::new(None), runs: PyOnceLock::new(), skipped: PyOnceLock::new() }
     }
 
-    /// The scenario of a run, its workload drawn.
+    /// The scenario of a run, with its workload drawn.
     fn scenario(&self, index: usize) -> PyResult<Arc<Scenario>> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((_, scenario)) = last.filter(|(known, _)| *known == index) {
@@ -69,8 +70,8 @@ impl Plan {
         opened.map(|plan| Plan::new((plan, options))).map_err(|error| Error::new_err(error.to_string()))
     }
 
-    /// Reads and checks a scenario's text. `path` is where its file would be: files that it names are looked for beside it. Without
-    /// `lines`, errors name keys and values only.
+    /// Reads and checks a scenario's text. `path` is the path that its file would have: files that the text names are
+    /// looked up in the same folder. Without `lines`, errors name keys and values only.
     #[staticmethod]
     #[pyo3(signature = (text, path, sets, seed, seeds, *, lines = true))]
     fn parse(
@@ -87,7 +88,7 @@ impl Plan {
         read.map(|plan| Plan::new((plan, options))).map_err(|error| Error::new_err(error.to_string()))
     }
 
-    /// The same scenario with other seeds: the first one, and how many. What is None stays as it was.
+    /// The same scenario with another first seed and another number of seeds. None leaves either as it was.
     fn reseeded(&self, py: Python<'_>, seed: Option<u64>, seeds: Option<u64>) -> PyResult<Plan> {
         let options = LoadOptions {
             seed: seed.or(self.options.seed),
@@ -100,19 +101,19 @@ impl Plan {
         read.map(|plan| Plan::new((plan, options))).map_err(|error| Error::new_err(error.to_string()))
     }
 
-    /// The plan of a text that `portable` gave. No file is read.
+    /// The plan in a text that `portable` returned. It reads no file.
     #[staticmethod]
     fn restore(py: Python<'_>, portable: &str) -> PyResult<Plan> {
         let value: Portable = serde_json::from_str(portable).map_err(bug)?;
         py.detach(|| value.plan()).map(Plan::new).map_err(|error| Error::new_err(error.to_string()))
     }
 
-    /// The plan as a text that `restore` reads, with all that the files named in the scenario contain.
+    /// The plan as a text that `restore` reads. It includes the content of the files that the scenario names.
     fn portable(&self, py: Python<'_>) -> PyResult<String> {
         py.detach(|| serde_json::to_string(&Portable::new(&self.plan, &self.options))).map_err(bug)
     }
 
-    /// How pickle copies a plan, as to another process.
+    /// Lets pickle copy a plan, for example to another process.
     fn __reduce__(slf: PyRef<'_, Self>, py: Python<'_>) -> PyResult<(Py<PyAny>, (String,))> {
         Ok((py.get_type::<Plan>().getattr("restore")?.unbind(), (slf.portable(py)?,)))
     }
@@ -140,7 +141,7 @@ impl Plan {
         self.plan.warnings.clone()
     }
 
-    /// The file as the caller named it.
+    /// The path of the file, as the caller wrote it.
     #[getter]
     fn file(&self) -> &str {
         &self.plan.file
@@ -169,7 +170,7 @@ impl Plan {
         Ok(made.bind(py).clone())
     }
 
-    /// `set` and `reason` of what is not built yet.
+    /// `set` and `reason` of each combination that uses a feature that is not implemented.
     #[getter]
     fn skipped<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let made = self.skipped.get_or_try_init(py, || {

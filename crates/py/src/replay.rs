@@ -67,9 +67,10 @@ fn asked(
     Ok((spec, rate, warnings))
 }
 
-/// A line's `kind`, the line with every parameter (`full`), the line as `tc` accepts it (`tc`; null if no stock kernel
-/// has the discipline), and its `values` by name: packets, bytes, nanoseconds, bits per
-/// second, truth values; choices by their place; packets in place of a time as `3p`; null where nothing is set.
+/// Parses a discipline's line. Returns its `kind`, the line with every parameter (`full`), the line as `tc` accepts it
+/// (`tc`; null if no stock kernel has the discipline), and its `values` by name: numbers of packets or bytes,
+/// nanoseconds, bits per second, truth values, the index of a choice, or `3p` for packets where a time is usual; null
+/// if a parameter is not set.
 #[pyfunction]
 pub fn qdisc<'py>(py: Python<'py>, line: &str) -> PyResult<Bound<'py, PyAny>> {
     let (spec, _) = Spec::parse(line).map_err(|error| Error::new_err(format!("{line}: {error}")))?;

@@ -1,16 +1,16 @@
-//! Values of Rust as Python's own, and back: objects become dictionaries in their order, `null` becomes `None`.
+//! Conversion of values between Rust and Python: objects become dictionaries in their order, `null` becomes `None`.
 
 use pyo3::prelude::*;
 use serde::Serialize;
 
 use crate::{Error, bug};
 
-/// A value as Python has it.
+/// Converts a value to Python.
 pub fn python<'py>(py: Python<'py>, value: &impl Serialize) -> PyResult<Bound<'py, PyAny>> {
     pythonize::pythonize(py, value).map_err(bug)
 }
 
-/// A dictionary as the text of a TOML file. It may hold text, numbers, truth values, lists and dictionaries.
+/// Formats a dictionary as a TOML file. Its values may be texts, numbers, truth values, lists and dictionaries.
 #[pyfunction]
 pub fn to_toml(tables: &Bound<'_, PyAny>) -> PyResult<String> {
     let value: toml::Table = pythonize::depythonize(tables).map_err(|error| Error::new_err(error.to_string()))?;

@@ -22,7 +22,7 @@ struct End {
     /// Template of its ACKs, without SACK blocks.
     plain: Packet,
     /// The deadline of its delayed ACK, or of its retransmitted SYN-ACK, that was last reported to the engine.
-    told: Time,
+    reported: Time,
     /// Segment number at which the current transfer is complete.
     target: u32,
     /// Whether it closes the connection when the first transfer is complete.
@@ -53,7 +53,7 @@ struct SynAck {
 
 /// Content of an ACK beyond its header.
 #[derive(Clone, Copy, Debug)]
-pub struct Told {
+pub struct AckOptions {
     /// SACK blocks. An unused one ends at zero, which is no valid end.
     blocks: [Block; 3],
     /// The receiver's window in segments if it is tuned; otherwise the maximum.
@@ -62,9 +62,9 @@ pub struct Told {
     pub left: u32,
 }
 
-impl Told {
+impl AckOptions {
     /// No content.
-    pub const NOTHING: Told = Told { blocks: [Block { start: 0, end: 0 }; 3], window: u32::MAX, left: 0 };
+    pub const NONE: AckOptions = AckOptions { blocks: [Block { start: 0, end: 0 }; 3], window: u32::MAX, left: 0 };
 
     /// The SACK blocks in use.
     pub fn blocks(&self) -> &[Block] {
@@ -121,10 +121,10 @@ impl Ends {
         let plain = Packet::from(Parts { conn, hash, dscp, bytes, lane, bits, kind: ACK, ..Parts::default() });
         let hz = NonZeroU32::new(config.hz).filter(|_| config.recovery == Recovery::Rack);
         let (tcp, timestamps) = (Receiver::new(config), config.timestamps);
-        let (target, told) = (u32::MAX, Time::NEVER);
+        let (target, reported) = (u32::MAX, Time::NEVER);
         self.entries.push(entry);
         self.handshakes.push(Handshake { hz, rtt_us: 0 });
-        self.ends.push(End { tcp, plain, target, closes, opened: false, timestamps, told });
+        self.ends.push(End { tcp, plain, target, closes, opened: false, timestamps, reported });
     }
 
     /// Says at which segment number a transfer of this connection is complete; they end in the order in which they are told.
@@ -163,7 +163,7 @@ impl Ends {
     }
 
     /// RTT of the handshake as the accepter measured it, once a packet has arrived since.
-    pub fn shaken(&self, conn: u32) -> Option<Span> {
+    pub fn handshake_rtt(&self, conn: u32) -> Option<Span> {
         let us = self.handshakes[conn as usize].rtt_us;
         (us > 0).then(|| Span::from_micros(u64::from(us)))
     }
@@ -192,10 +192,10 @@ impl Ends {
         let complete = if end.tcp.next_expected() < end.target { 0 } else { end.complete(conn, &mut self.later) };
         let closes = complete > 0 && end.closes;
         if !answers {
-            return Received { answers, complete, closes, deadline: end.news(end.tcp.next_event()) };
+            return Received { answers, complete, closes, deadline: end.new_deadline(end.tcp.next_event()) };
         }
         *packet = end.packet(now, &end.tcp.ack(), &mut self.sacks);
-        let deadline = if end.tcp.is_early() { end.news(end.tcp.next_event()) } else { Time::NEVER };
+        let deadline = if end.tcp.is_early() { end.new_deadline(end.tcp.next_event()) } else { Time::NEVER };
         Received { answers, complete, closes, deadline }
     }
 
@@ -207,7 +207,7 @@ impl Ends {
         let mut deadline = Time::NEVER;
         let answer = match packet.code() {
             SYN => {
-                let (answer, due) = self.shake(now, packet);
+                let (answer, due) = self.on_syn(now, packet);
                 deadline = due;
                 Some(answer)
             }
@@ -222,11 +222,11 @@ impl Ends {
     }
 
     /// Handles a SYN. Returns the response and the deadline of its retransmission, if it must be reported.
-    fn shake(&mut self, now: Time, packet: Packet) -> (Packet, Time) {
+    fn on_syn(&mut self, now: Time, packet: Packet) -> (Packet, Time) {
         let conn = packet.conn();
         let end = &mut self.ends[conn as usize];
         let Some(hz) = self.handshakes[conn as usize].hz else {
-            return (told_from(packet.returned(), now, Span::ZERO, end.tcp.tunes()), Time::NEVER);
+            return (syn_ack_at(packet.returned(), now, Span::ZERO, end.tcp.tunes()), Time::NEVER);
         };
         if end.opened {
             // RFC 5961 §4.2: a challenge ACK.
@@ -243,7 +243,7 @@ impl Ends {
                 syn_ack
             }
         };
-        (syn_ack.leaving(now, end.tcp.tunes()), end.news(syn_ack.half.next_event()))
+        (syn_ack.leaving(now, end.tcp.tunes()), end.new_deadline(syn_ack.half.next_event()))
     }
 
     /// Handles the first packet after the handshake, from which its RTT is known.
@@ -254,10 +254,10 @@ impl Ends {
         let end = &mut self.ends[conn as usize];
         if !end.opened {
             end.opened = true;
-            let told = end.rtt_us(now, packet);
+            let measured = end.rtt_us(now, packet);
             let rtt_us = match self.syn_acks.remove(&conn) {
-                Some(SynAck { half, .. }) => half.rtt_us(told, end.timestamps),
-                None => told,
+                Some(SynAck { half, .. }) => half.rtt_us(measured, end.timestamps),
+                None => measured,
             };
             self.handshakes[conn as usize].rtt_us = rtt_us;
             end.tcp.on_opened(rtt_us);
@@ -284,24 +284,24 @@ impl Ends {
     }
 
     /// Returns the next deadline, after the one that was last reported has passed.
-    pub fn renew(&mut self, conn: u32) -> Time {
-        self.ends[conn as usize].told = Time::NEVER;
+    pub fn next_deadline(&mut self, conn: u32) -> Time {
+        self.ends[conn as usize].reported = Time::NEVER;
         let deadline = self.deadline(conn);
-        self.ends[conn as usize].news(deadline)
+        self.ends[conn as usize].new_deadline(deadline)
     }
 
     /// Returns the content of an arrived ACK beyond its header, and frees its slot.
     #[inline]
-    pub fn take_told(&mut self, packet: &Packet) -> Told {
+    pub fn take_options(&mut self, packet: &Packet) -> AckOptions {
         match packet.place() {
-            0 => Told::NOTHING,
+            0 => AckOptions::NONE,
             place => self.sacks.take(place, packet.has(TWIN)),
         }
     }
 
     /// Returns the content of an ACK in flight.
-    pub fn told(&self, packet: &Packet) -> &Told {
-        &self.sacks.places[packet.place() as usize]
+    pub fn options(&self, packet: &Packet) -> &AckOptions {
+        &self.sacks.slots[packet.place() as usize]
     }
 
     /// Prefetches the state that an in-order segment needs, and that [`Ends::warm_held`] reads.
@@ -324,29 +324,29 @@ impl Ends {
     /// Prefetches the content of an ACK beyond its header.
     #[inline]
     pub fn warm_blocks(&self, packet: &Packet) {
-        if let Some(told) = self.sacks.places.get(packet.place() as usize) {
-            Processor.fetch(told);
+        if let Some(options) = self.sacks.slots.get(packet.place() as usize) {
+            Processor.fetch(options);
         }
     }
 
     /// Returns the last segment of the first SACK block of an ACK.
     #[inline]
     pub fn newest_block(&self, packet: &Packet) -> Option<u32> {
-        let told = self.sacks.places.get(packet.place() as usize)?;
-        Some(told.blocks[0].end.wrapping_sub(1))
+        let options = self.sacks.slots.get(packet.place() as usize)?;
+        Some(options.blocks[0].end.wrapping_sub(1))
     }
 
     /// Frees the slot of a lost packet.
     pub fn lost(&mut self, packet: &Packet) {
         if matches!(packet.code(), ACK | CLOSING) {
-            self.take_told(packet);
+            self.take_options(packet);
         }
     }
 }
 
 impl SynAck {
     fn leaving(&self, now: Time, tunes: bool) -> Packet {
-        told_from(self.packet.at(now), now, self.half.waited(now), tunes)
+        syn_ack_at(self.packet.at(now), now, self.half.waited(now), tunes)
     }
 }
 
@@ -355,7 +355,7 @@ impl SynAck {
 ///
 /// It has the ECN field of the SYN. Linux does the same if DCTCP is the listener's congestion control
 /// (`tcp_v4_send_synack`). If only the route selects DCTCP, as in the kernel world, Linux's SYN-ACK is not ECN-capable.
-fn told_from(packet: Packet, now: Time, waited: Span, tunes: bool) -> Packet {
+fn syn_ack_at(packet: Packet, now: Time, waited: Span, tunes: bool) -> Packet {
     let whole = packet.ts().wrapping_add((waited.0 / 1000) as u32);
     packet.left_at(if tunes { stamp(now) } else { whole })
 }
@@ -379,17 +379,17 @@ impl End {
     #[inline(always)]
     fn rtt_us(&self, now: Time, packet: &Packet) -> u32 {
         match packet.rtt_us() {
-            told if told > 0 && self.tcp.tunes() => told.saturating_add_signed(packet.age_us(now)).max(1),
-            told => told,
+            carried if carried > 0 && self.tcp.tunes() => carried.saturating_add_signed(packet.age_us(now)).max(1),
+            carried => carried,
         }
     }
 
     #[inline(always)]
-    fn news(&mut self, deadline: Time) -> Time {
-        if deadline >= self.told {
+    fn new_deadline(&mut self, deadline: Time) -> Time {
+        if deadline >= self.reported {
             return Time::NEVER;
         }
-        self.told = deadline;
+        self.reported = deadline;
         deadline
     }
 
@@ -407,7 +407,7 @@ impl End {
                 *block = Block::default();
             }
         }
-        let place = sacks.put(Told { blocks, window, left: stamp(now) });
+        let place = sacks.put(AckOptions { blocks, window, left: stamp(now) });
         // RFC 2018 §3: two bytes, and eight per block, padded to a multiple of four.
         if count > 0 { packet.with_blocks(place | BLOCKS, 4 + 8 * count as u16) } else { packet.with_blocks(place, 0) }
     }
@@ -415,7 +415,7 @@ impl End {
 
 /// Contents of ACKs in flight, by slot. Slots are reused.
 struct Sacks {
-    places: Vec<Told>,
+    slots: Vec<AckOptions>,
     free: Vec<u32>,
     /// Slots of duplicated packets of which one copy has arrived.
     halves: BTreeSet<u32>,
@@ -424,31 +424,31 @@ struct Sacks {
 impl Default for Sacks {
     fn default() -> Self {
         // Slot 0 means "nothing".
-        Sacks { places: vec![Told::NOTHING], free: Vec::new(), halves: BTreeSet::new() }
+        Sacks { slots: vec![AckOptions::NONE], free: Vec::new(), halves: BTreeSet::new() }
     }
 }
 
 impl Sacks {
-    fn put(&mut self, told: Told) -> u32 {
+    fn put(&mut self, options: AckOptions) -> u32 {
         match self.free.pop() {
             Some(place) => {
-                self.places[place as usize] = told;
+                self.slots[place as usize] = options;
                 place
             }
             None => {
-                self.places.push(told);
-                (self.places.len() - 1) as u32
+                self.slots.push(options);
+                (self.slots.len() - 1) as u32
             }
         }
     }
 
     /// Takes the content of a slot. The slot of a duplicated packet is freed by the second copy.
     #[inline]
-    fn take(&mut self, place: u32, twin: bool) -> Told {
+    fn take(&mut self, place: u32, twin: bool) -> AckOptions {
         if (!twin && self.halves.is_empty()) || self.is_last(place, twin) {
             self.free.push(place);
         }
-        self.places[place as usize]
+        self.slots[place as usize]
     }
 
     #[cold]
@@ -489,12 +489,12 @@ mod tests {
         assert_eq!(first.deadline, at_ms(1056), "1.03 s, at the next multiple of 32 ms");
         let again = ends.on_timer(at_ms(1056), 0).expect("nothing came");
         assert_eq!((again.ts(), again.way(at_ms(1076)), again.lane()), (10_000, Span::from_millis(40), 1));
-        assert_eq!(ends.renew(0), at_ms(3072), "two seconds after that");
+        assert_eq!(ends.next_deadline(0), at_ms(3072), "two seconds after that");
         let (_, answer) = ends.receive_other(at_ms(2180), syn(2160));
         assert_eq!((answer.ts(), answer.way(at_ms(2200))), (10_000, Span::from_millis(40)));
         let opening = full.telling(answer.way(at_ms(2200))).opening(52, Ecn::NotEct).sent_at(at_ms(2200));
         assert!(!ends.receive_other(at_ms(2220), opening.at(at_ms(2220))).0.answers);
-        assert_eq!((ends.deadline(0), ends.shaken(0)), (Time::NEVER, Some(Span::from_millis(40))));
+        assert_eq!((ends.deadline(0), ends.handshake_rtt(0)), (Time::NEVER, Some(Span::from_millis(40))));
     }
 
     #[test]
@@ -506,7 +506,7 @@ mod tests {
         // The last ACK is lost, and the first segment waits for 5 ms.
         let data = full.telling(answer.way(at_ms(50))).sent_at(at_ms(50)).at(at_ms(75));
         ends.receive(at_ms(75), &mut { data });
-        assert_eq!((ends.deadline(0).max(at_ms(1)), ends.shaken(0)), (Time::NEVER, Some(Span::from_millis(45))));
+        assert_eq!((ends.deadline(0).max(at_ms(1)), ends.handshake_rtt(0)), (Time::NEVER, Some(Span::from_millis(45))));
     }
 
     /// RFC 5961 §4.2.
@@ -534,7 +534,7 @@ mod tests {
             let came = answer.time + Span::from_micros(20_600);
             let opening = full.telling(answer.way(came)).opening(52, Ecn::NotEct).sent_at(came);
             ends.receive_other(came + Span::from_millis(20), opening.at(came + Span::from_millis(20)));
-            assert_eq!(ends.shaken(0), expected.map(Span::from_micros), "{timestamps} {repeats}");
+            assert_eq!(ends.handshake_rtt(0), expected.map(Span::from_micros), "{timestamps} {repeats}");
         }
     }
 
@@ -543,17 +543,17 @@ mod tests {
     fn a_fin_gives_its_place_back() {
         let (mut ends, mut full) = one(&Config { rmem: Some(6_000_000), ..Config::default() });
         ends.receive(at_ms(10), &mut full);
-        ends.take_told(&full);
+        ends.take_options(&full);
         for twins in [false, true] {
             let mut fin = ends.closing(at_ms(20), 0);
             assert_eq!((fin.code(), fin.sack()), (CLOSING, 1));
             if twins {
                 fin.doubles();
-                assert!(ends.take_told(&fin).window < u32::MAX);
+                assert!(ends.take_options(&fin).window < u32::MAX);
             }
             ends.lost(&fin);
         }
-        assert_eq!((ends.sacks.places.len(), ends.sacks.free.len()), (2, 1));
+        assert_eq!((ends.sacks.slots.len(), ends.sacks.free.len()), (2, 1));
     }
 
     #[test]

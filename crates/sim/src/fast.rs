@@ -30,13 +30,13 @@ use crate::access::AccessLink;
 use crate::closed::ClosedLink;
 use crate::ends::{Ends, Received};
 use crate::hosts::{Event, Hosts, Net, connections};
-use crate::link::{Frame, Link};
+use crate::link::{Link, PauseFrame};
 use crate::packet::{DATAGRAM, Packet};
-use crate::plan::{Plan, Target};
 use crate::planted::{Fault, planted};
 use crate::prefetch::Processor;
-use crate::schedule::{CLOCK, Place, Places, Schedules};
-use crate::setup::Rest;
+use crate::schedule::{CLOCK, Schedules, Slot, Slots};
+use crate::setup::EndState;
+use crate::shortcuts::{self, ShortCuts, Target};
 use crate::timers::Timers;
 use crate::topology::{Change, Ranks, Topology, changes};
 use crate::tournament::Tournament;
@@ -90,7 +90,7 @@ struct Line {
     packets: Ring<Packet>,
     target: Target,
     /// Position in the schedule; `None` if the line is never used, or if packets pass it without an event.
-    source: Option<Place>,
+    source: Option<Slot>,
     /// For a line shared between lanes: the rank of a packet of lane 0.
     shared: Option<usize>,
     /// The latest arrival time of any packet so far.
@@ -104,10 +104,10 @@ struct LaneState {
     delay_out: Span,
     access: Option<(usize, usize)>,
     /// Whether packets pass from the last link to the host without an event.
-    fused: bool,
+    fused_out: bool,
     /// The first link, if packets pass from the host to it without an event. If that link has events, the delay in
     /// between must be zero.
-    doorstep: Option<usize>,
+    fused_in: Option<usize>,
     /// Line from the host to the first link.
     into: usize,
     /// Line from the last link to the host.
@@ -117,19 +117,19 @@ struct LaneState {
 /// A link, in one of three forms.
 enum Station {
     /// A link with a queue discipline and events, and its position in the schedule.
-    Queue(Box<Link>, Place),
+    Queue(Box<Link>, Slot),
     /// A link whose departures are computed on arrival.
     Closed(Box<ClosedLink>),
     /// Like `Queue`, with flow control or an ACK filter.
-    Coupled(Box<Link>, Place),
+    Coupled(Box<Link>, Slot),
 }
 
 /// Pause frames in flight to a link, in order of arrival.
 #[derive(Default)]
 struct Frames {
-    ring: Ring<Frame>,
+    ring: Ring<PauseFrame>,
     /// Position in the schedule; `None` if the link receives no pause frames.
-    source: Option<Place>,
+    source: Option<Slot>,
 }
 
 /// Delayed-ACK timers of a class of flows, indexed by a connection's seat in the class.
@@ -145,7 +145,7 @@ struct Fabric {
     /// Lines into and out of the lanes, followed by the lines from each link to the next.
     lines: Vec<Line>,
     /// Index of the first line from a link to the next.
-    behind: usize,
+    after_links: usize,
     schedules: Schedules,
     /// Lookahead of each group.
     lookahead: Vec<Span>,
@@ -166,16 +166,16 @@ struct Fabric {
     /// is due.
     gathered: Vec<Packet>,
     gathered_by: Time,
-    gathered_source: Place,
+    gathered_source: Slot,
     /// Time of the first delayed ACK of each class.
     delayed_acks: Tournament,
-    delayed_acks_source: Place,
+    delayed_acks_source: Slot,
     ranks: Ranks,
     senders: Timers,
-    senders_source: Place,
+    senders_source: Slot,
     apps: BinaryHeap<Reverse<(Time, Event)>>,
-    apps_source: Place,
-    steps_source: Place,
+    apps_source: Slot,
+    steps_source: Slot,
     flows: Vec<FlowMeter>,
     end: Time,
 }
@@ -233,16 +233,16 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
 }
 
 /// Returns the event source of each rank.
-fn sources(ranks: Ranks, topology: &Topology, plan: &Plan, crowd: bool) -> Vec<Source> {
+fn sources(ranks: Ranks, topology: &Topology, cuts: &ShortCuts, crowd: bool) -> Vec<Source> {
     let out = if crowd { Source::CrowdOut } else { Source::Out };
     let link = if crowd { Source::CrowdLink } else { Source::Link };
     let lanes = topology.lanes.len();
-    let groups = plan.lookahead.len();
+    let groups = cuts.lookahead.len();
     let mut sources = vec![Source::Steps; ranks.count(groups)];
     (1..groups).for_each(|group| sources[ranks.group(group)] = Source::Group(group));
     for lane in 0..lanes {
-        sources[ranks.into(lane)] = Source::Into(plan.line[lane * 2]);
-        sources[ranks.out(lane)] = out(plan.line[lane * 2 + 1]);
+        sources[ranks.into(lane)] = Source::Into(cuts.lines[shortcuts::into(lane)].ring);
+        sources[ranks.out(lane)] = out(cuts.lines[shortcuts::out(lane)].ring);
     }
     for class in 0..lanes / 2 {
         sources[ranks.delayed_ack(class)] = Source::DelayedAck(class);
@@ -250,7 +250,7 @@ fn sources(ranks: Ranks, topology: &Topology, plan: &Plan, crowd: bool) -> Vec<S
     sources[Ranks::GATHERED] = Source::Gathered;
     sources[ranks.sender()] = Source::Senders;
     sources[ranks.app()] = Source::Apps;
-    for index in 0..plan.closed.len() {
+    for index in 0..cuts.links.len() {
         sources[ranks.hop(index)] = Source::Into(lanes * 2 + index);
         sources[ranks.frame(index)] = Source::Frame(index);
         sources[ranks.link(index)] = link(index);
@@ -260,66 +260,66 @@ fn sources(ranks: Ranks, topology: &Topology, plan: &Plan, crowd: bool) -> Vec<S
 
 impl Fabric {
     fn new(scenario: &Scenario, topology: &Topology, options: &Options) -> (Fabric, Vec<Source>) {
-        let plan = Plan::new(scenario, topology, options);
+        let cuts = ShortCuts::new(scenario, topology, options);
         let ranks = Ranks::new(topology, scenario);
-        let mut places = Places::new(plan.lookahead.len());
+        let mut slots = Slots::new(cuts.lookahead.len());
         let crowd = options.crowd.unwrap_or(CROWD);
         let is_crowd = scenario.workload.entries.len() >= crowd;
         let busy = scenario.workload.entries.len() >= BUSY;
-        let sources = sources(ranks, topology, &plan, is_crowd);
-        let steps_source = places.add(CLOCK, Ranks::STEP, false);
+        let sources = sources(ranks, topology, &cuts, is_crowd);
+        let steps_source = slots.add(CLOCK, Ranks::STEP, false);
         let lane_lines = topology.lanes.len() * 2;
-        let line = |index: usize| {
+        let line = |(index, line): (usize, &shortcuts::Line)| {
             let (first, rank) = match (index < lane_lines, index % 2) {
                 (true, 0) => (ranks.into(0), ranks.into(index / 2)),
                 (true, _) => (ranks.out(0), ranks.out(index / 2)),
                 (false, _) => (0, ranks.hop(index - lane_lines)),
             };
-            let group = match plan.targets[index] {
-                Target::Hosts => plan.hosts,
-                Target::Link(link) => plan.group[link],
+            let group = match line.target {
+                Target::Hosts => cuts.hosts,
+                Target::Link(link) => cuts.links[link].group,
             };
-            let source = plan.waits[index].then(|| places.add(group, rank, true));
-            let shared = plan.shared[index].then_some(first);
-            Line { packets: Ring::default(), target: plan.targets[index], source, shared, last: Time::ZERO }
+            let source = line.queued.then(|| slots.add(group, rank, true));
+            let shared = line.shared.then_some(first);
+            Line { packets: Ring::default(), target: line.target, source, shared, last: Time::ZERO }
         };
-        let lines = (0..plan.targets.len()).map(line).collect();
+        let lines = cuts.lines.iter().enumerate().map(line).collect();
         let lanes = topology.lanes.iter().enumerate().map(|(index, lane)| LaneState {
             last: lane.last,
             delay_in: lane.delay_in,
             delay_out: lane.delay_out,
             access: lane.access,
-            fused: lane.access.is_none() && plan.direct[index * 2 + 1],
-            doorstep: (lane.access.is_none() && plan.direct[index * 2]).then_some(lane.path[0]),
-            into: plan.line[index * 2],
-            out: plan.line[index * 2 + 1],
+            fused_out: lane.access.is_none() && cuts.lines[shortcuts::out(index)].direct,
+            fused_in: (lane.access.is_none() && cuts.lines[shortcuts::into(index)].direct).then_some(lane.path[0]),
+            into: cuts.lines[shortcuts::into(index)].ring,
+            out: cuts.lines[shortcuts::out(index)].ring,
         });
         let classes = vec![Class::default(); topology.steady.len()];
         // A paced sender has a timer for every burst. Paced senders also lose many packets, after which receivers delay
         // ACKs for out-of-order segments.
         let paces = scenario.workload.entries.iter().any(|entry| entry.tcp.cc.is_modelled());
-        let delayed_acks_source = places.add(plan.hosts, ranks.delayed_ack(0), busy || paces);
-        let senders_source = places.add(plan.hosts, ranks.sender(), busy || paces);
-        let apps_source = places.add(plan.hosts, ranks.app(), false);
-        let gathered_source = places.add(plan.hosts, Ranks::GATHERED, false);
+        let delayed_acks_source = slots.add(cuts.hosts, ranks.delayed_ack(0), busy || paces);
+        let senders_source = slots.add(cuts.hosts, ranks.sender(), busy || paces);
+        let apps_source = slots.add(cuts.hosts, ranks.app(), false);
+        let gathered_source = slots.add(cuts.hosts, Ranks::GATHERED, false);
         let frames = (0..scenario.hops.len() * 2).map(|link| Frames {
-            source: scenario.can_be_stopped(link).then(|| places.add(CLOCK, ranks.frame(link), false)),
+            source: scenario.can_be_paused(link).then(|| slots.add(CLOCK, ranks.frame(link), false)),
             ..Frames::default()
         });
         let frames = frames.collect();
         // Links come last: at equal times, packets are sent before departures are handled.
-        let links = plan.closed.into_iter().enumerate().map(|(index, closed)| match closed {
+        let links = cuts.links.into_iter().enumerate().map(|(index, cuts)| match cuts.closed {
             Some(closed) => Station::Closed(Box::new(closed)),
             None => {
-                let place = places.add(plan.group[index], ranks.link(index), true);
+                let slot = slots.add(cuts.group, ranks.link(index), true);
                 let mut link = Link::new(index, scenario.link(index), &setup::link(scenario, index), options);
-                if plan.lags[index] {
+                if cuts.lags {
                     link.hand_over_early(scenario.link(index));
                 }
-                if plan.coupled[index] || link.filters_acks() {
-                    Station::Coupled(Box::new(link), place)
+                if cuts.coupled || link.filters_acks() {
+                    Station::Coupled(Box::new(link), slot)
                 } else {
-                    Station::Queue(Box::new(link), place)
+                    Station::Queue(Box::new(link), slot)
                 }
             }
         });
@@ -329,9 +329,9 @@ impl Fabric {
         let fabric = Fabric {
             lanes: lanes.collect(),
             lines,
-            behind: lane_lines,
-            schedules: places.schedules(ranks.group(1)),
-            lookahead: plan.lookahead,
+            after_links: lane_lines,
+            schedules: slots.schedules(ranks.group(1)),
+            lookahead: cuts.lookahead,
             links,
             frames,
             access: access.collect(),
@@ -445,8 +445,8 @@ impl Fabric {
         if packet.is_for_receiver() {
             self.travel(Target::Hosts, &mut packet);
         } else {
-            let told = self.ends.take_told(&packet);
-            hosts.receive(packet.time, packet, &told, self);
+            let options = self.ends.take_options(&packet);
+            hosts.receive(packet.time, packet, &options, self);
         }
     }
 
@@ -665,7 +665,7 @@ impl Fabric {
         let Station::Coupled(link, _) = &mut self.links[index] else { return None };
         let now = packet.time;
         if link.filters_acks() && packet.has_blocks() {
-            link.tell(packet, self.ends.told(packet));
+            link.store_blocks(packet, self.ends.options(packet));
         }
         let starts = link.arrive(now, packet);
         self.send_frames(index);
@@ -716,10 +716,10 @@ impl Fabric {
         packet.time = at;
         let lane = &self.lanes[packet.lane()];
         if lane.last != index {
-            return self.lines[self.behind + index].put(packet, &mut self.schedules, self.end);
+            return self.lines[self.after_links + index].put(packet, &mut self.schedules, self.end);
         }
         packet.time += lane.delay_out;
-        if lane.fused && !planted(Fault::Fused) {
+        if lane.fused_out && !planted(Fault::Fused) {
             if packet.time >= self.end {
                 return None;
             }
@@ -745,7 +745,7 @@ impl Fabric {
     #[inline(always)]
     fn enter(&mut self, packet: &mut Packet) -> Option<Target> {
         let lane = &self.lanes[packet.lane()];
-        if let Some(index) = lane.doorstep {
+        if let Some(index) = lane.fused_in {
             packet.time += lane.delay_in;
             return (packet.time < self.end).then_some(Target::Link(index));
         }
@@ -801,7 +801,7 @@ impl Fabric {
     #[inline(always)]
     fn receive_other(&mut self, packet: &mut Packet) -> Received {
         if packet.code() == DATAGRAM {
-            self.hear(*packet);
+            self.receive_datagram(*packet);
             return Received { answers: false, complete: 0, closes: false, deadline: Time::NEVER };
         }
         let (received, answer) = self.ends.receive_other(packet.time, *packet);
@@ -813,7 +813,7 @@ impl Fabric {
     /// packet would have to be kept in memory instead of registers.)
     #[cold]
     #[inline(never)]
-    fn hear(&mut self, packet: Packet) {
+    fn receive_datagram(&mut self, packet: Packet) {
         let entry = self.ends.entry(packet.conn());
         self.flows[entry as usize].received_datagram(packet.time, packet.sent(), packet.seq());
     }
@@ -823,7 +823,7 @@ impl Fabric {
     #[inline(never)]
     fn delayed_acks(&mut self, class: usize, now: Time) {
         while self.classes[class].timers.first() < now {
-            self.look_at_delayed_ack(class);
+            self.check_delayed_ack(class);
         }
         self.reschedule_class(class);
     }
@@ -832,19 +832,19 @@ impl Fabric {
     #[cold]
     #[inline(never)]
     fn delayed_ack(&mut self, class: usize) {
-        self.look_at_delayed_ack(class);
+        self.check_delayed_ack(class);
         self.reschedule_class(class);
     }
 
     /// Sends the first delayed ACK of a class, if it is still due.
     #[inline]
-    fn look_at_delayed_ack(&mut self, class: usize) {
+    fn check_delayed_ack(&mut self, class: usize) {
         let is_crowd = self.is_crowd();
         let Class { timers, conns } = &mut self.classes[class];
         let Some((at, seat)) = timers.due() else { return };
         let conn = conns[seat as usize];
         let ack = if self.ends.deadline(conn) <= at { self.ends.on_timer(at, conn) } else { None };
-        timers.rearm(seat, self.ends.renew(conn));
+        timers.rearm(seat, self.ends.next_deadline(conn));
         if is_crowd {
             timers.warm(&Processor);
         }
@@ -927,7 +927,7 @@ impl Fabric {
             Station::Queue(link, _) | Station::Coupled(link, _) => link.finish(),
             Station::Closed(link) => link.finish(),
         });
-        let rest = Rest { flows: self.flows, ends: self.ends, hosts, events };
+        let rest = EndState { flows: self.flows, ends: self.ends, hosts, events };
         setup::output(scenario, options, links, rest)
     }
 }
@@ -944,7 +944,7 @@ impl Net for Fabric {
     #[inline(always)]
     fn emit_run(&mut self, packet: Packet, numbers: Range<u32>, make: impl Fn(Packet, u32) -> Packet) {
         let lane = &self.lanes[packet.lane()];
-        if let Some(index) = lane.doorstep
+        if let Some(index) = lane.fused_in
             && let Station::Queue(link, _) = &mut self.links[index]
             && link.is_busy()
         {
@@ -971,11 +971,11 @@ impl Net for Fabric {
     }
 
     #[inline(always)]
-    fn arm(&mut self, conn: u32, deadline: Time, told: &mut Time) {
-        if deadline >= *told || (planted(Fault::LazyTimer) && *told != Time::NEVER) {
+    fn arm(&mut self, conn: u32, deadline: Time, reported: &mut Time) {
+        if deadline >= *reported || (planted(Fault::LazyTimer) && *reported != Time::NEVER) {
             return;
         }
-        *told = deadline;
+        *reported = deadline;
         if self.senders.arm(conn, deadline) {
             self.reschedule_senders();
         }
@@ -998,7 +998,7 @@ impl Net for Fabric {
     }
 
     fn shaken(&self, conn: u32) -> Option<Span> {
-        self.ends.shaken(conn)
+        self.ends.handshake_rtt(conn)
     }
 }
 
@@ -1014,7 +1014,7 @@ impl Line {
         }
         self.last = packet.time;
         if self.packets.is_empty() {
-            schedules.set(self.place(source, packet), packet.time);
+            schedules.set(self.slot(source, packet), packet.time);
         }
         self.packets.push(*packet);
         None
@@ -1022,18 +1022,18 @@ impl Line {
 
     /// Like [`Line::put`], for a packet that may overtake others on the line.
     #[inline(never)]
-    fn overtake(&mut self, packet: &Packet, source: Place, schedules: &mut Schedules) {
+    fn overtake(&mut self, packet: &Packet, source: Slot, schedules: &mut Schedules) {
         let (time, lane) = (packet.time, packet.lane());
         let precedes = |other: &Packet| time < other.time || (time == other.time && lane < other.lane());
         let index = self.packets.insert_where(*packet, precedes);
         if index == 0 {
-            schedules.set(self.place(source, packet), packet.time);
+            schedules.set(self.slot(source, packet), packet.time);
         }
     }
 
     /// The line's position in the schedule if `packet` is its first.
     #[inline(always)]
-    fn place(&self, source: Place, packet: &Packet) -> Place {
+    fn slot(&self, source: Slot, packet: &Packet) -> Slot {
         match self.shared {
             Some(first) => source.of_rank(first + packet.lane() * Ranks::PER_LANE),
             None => source,
@@ -1054,7 +1054,7 @@ impl Line {
         self.packets.pop();
         if let Some(source) = self.source {
             match self.packets.front() {
-                Some(next) => schedules.set(self.place(source, next), next.time),
+                Some(next) => schedules.set(self.slot(source, next), next.time),
                 None => schedules.set(source, Time::NEVER),
             }
         }

@@ -11,15 +11,15 @@ use sojourn_model::scenario::{Access, Scenario};
 
 use crate::ends::Ends;
 use crate::hosts::{Event, Hosts, Net};
-use crate::link::{Frame, Link};
+use crate::link::{Link, PauseFrame};
 use crate::packet::{DATAGRAM, Packet};
-use crate::setup::Rest;
+use crate::setup::EndState;
 use crate::topology::{Change, Ranks, Topology, changes};
 use crate::{Options, Output, Stopped, setup};
 
 /// An event.
 #[derive(Clone, Copy, Debug)]
-enum What {
+enum HeapEvent {
     /// A change of a link's rate, delay or discipline.
     Step(usize, Change),
     /// An access link completed a transmission.
@@ -33,7 +33,7 @@ enum What {
     /// A packet arrives at the access link of its destination.
     Down(Packet),
     /// A pause frame arrives at a link.
-    Frame(Frame),
+    Frame(PauseFrame),
     /// An event of a link, such as the end of a transmission.
     Link(usize),
     /// The delayed-ACK timer of a connection of this class expires.
@@ -44,21 +44,21 @@ enum What {
     App(Event),
 }
 
-impl What {
+impl HeapEvent {
     /// Order among events at the same time.
     fn rank(&self, ranks: Ranks) -> usize {
         match self {
-            What::Step(..) => Ranks::STEP,
-            What::AccessDone(_) => Ranks::ACCESS_DONE,
-            What::In(packet) => ranks.into(packet.lane()),
-            What::Out(packet) => ranks.out(packet.lane()),
-            What::Hop(link, _) => ranks.hop(*link),
-            What::Down(_) => ranks.down(),
-            What::DelayedAck(class, _) => ranks.delayed_ack(*class),
-            What::Sender(_) => ranks.sender(),
-            What::App(_) => ranks.app(),
-            What::Frame(frame) => ranks.frame(frame.link),
-            What::Link(link) => ranks.link(*link),
+            HeapEvent::Step(..) => Ranks::STEP,
+            HeapEvent::AccessDone(_) => Ranks::ACCESS_DONE,
+            HeapEvent::In(packet) => ranks.into(packet.lane()),
+            HeapEvent::Out(packet) => ranks.out(packet.lane()),
+            HeapEvent::Hop(link, _) => ranks.hop(*link),
+            HeapEvent::Down(_) => ranks.down(),
+            HeapEvent::DelayedAck(class, _) => ranks.delayed_ack(*class),
+            HeapEvent::Sender(_) => ranks.sender(),
+            HeapEvent::App(_) => ranks.app(),
+            HeapEvent::Frame(frame) => ranks.frame(frame.link),
+            HeapEvent::Link(link) => ranks.link(*link),
         }
     }
 
@@ -66,8 +66,8 @@ impl What {
     /// of insertion.
     fn order(&self, count: u64) -> (u64, Option<Event>) {
         match *self {
-            What::DelayedAck(_, conn) | What::Sender(conn) => (u64::from(conn), None),
-            What::App(event) => (0, Some(event)),
+            HeapEvent::DelayedAck(_, conn) | HeapEvent::Sender(conn) => (u64::from(conn), None),
+            HeapEvent::App(event) => (0, Some(event)),
             _ => (count, None),
         }
     }
@@ -76,7 +76,7 @@ impl What {
 /// An entry of the heap, ordered by time, rank and order.
 struct Entry {
     key: (Time, usize, (u64, Option<Event>)),
-    what: What,
+    event: HeapEvent,
 }
 
 impl PartialEq for Entry {
@@ -148,11 +148,11 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
     let mut hosts = Hosts::new(scenario, &topology, options.series);
     hosts.start(&mut fabric);
     for (at, link, change) in changes(scenario) {
-        fabric.push(at, What::Step(link, change));
+        fabric.push(at, HeapEvent::Step(link, change));
     }
     (0..links).for_each(|link| fabric.reschedule(link));
     let mut events = 0u64;
-    while let Some(Reverse(Entry { key: (now, ..), what })) = fabric.heap.pop() {
+    while let Some(Reverse(Entry { key: (now, ..), event })) = fabric.heap.pop() {
         if now >= scenario.duration {
             break;
         }
@@ -160,10 +160,10 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
         if events.is_multiple_of(4096) {
             options.report(now)?;
         }
-        fabric.handle(now, what, &mut hosts);
+        fabric.handle(now, event, &mut hosts);
     }
     let Fabric { links, flows, ends, .. } = fabric;
-    let rest = Rest { flows, ends, hosts, events };
+    let rest = EndState { flows, ends, hosts, events };
     Ok(setup::output(scenario, options, links.into_iter().map(Link::finish), rest))
 }
 
@@ -172,65 +172,65 @@ fn link(scenario: &Scenario, index: usize, options: &Options) -> Link {
 }
 
 impl Fabric<'_> {
-    fn push(&mut self, at: Time, what: What) {
+    fn push(&mut self, at: Time, event: HeapEvent) {
         if at == Time::NEVER {
             return;
         }
         self.count += 1;
-        self.heap.push(Reverse(Entry { key: (at, what.rank(self.ranks), what.order(self.count)), what }));
+        self.heap.push(Reverse(Entry { key: (at, event.rank(self.ranks), event.order(self.count)), event }));
     }
 
-    fn handle(&mut self, now: Time, what: What, hosts: &mut Hosts) {
-        match what {
-            What::Step(link, change) => {
+    fn handle(&mut self, now: Time, event: HeapEvent, hosts: &mut Hosts) {
+        match event {
+            HeapEvent::Step(link, change) => {
                 self.links[link].change(now, change);
                 self.settle(now, link);
                 self.reschedule(link);
             }
-            What::AccessDone(index) => self.access_done(now, index),
-            What::In(packet) => {
+            HeapEvent::AccessDone(index) => self.access_done(now, index),
+            HeapEvent::In(packet) => {
                 let first = self.topology.lanes[packet.lane()].path[0];
                 self.arrive(now, first, packet);
             }
-            What::Hop(link, packet) => {
+            HeapEvent::Hop(link, packet) => {
                 if let Some(next) = self.topology.next_link(packet.lane(), link) {
                     self.arrive(now, next, packet);
                 }
             }
-            What::Down(packet) => {
+            HeapEvent::Down(packet) => {
                 if let Some((_, down)) = self.topology.lanes[packet.lane()].access {
                     self.access_arrive(now, down, packet);
                 }
             }
-            What::Frame(Frame { link, stop, .. }) => {
+            HeapEvent::Frame(PauseFrame { link, stop, .. }) => {
                 self.links[link].receive(now, stop);
                 self.reschedule(link);
             }
-            What::Link(link) => self.link_event(now, link),
-            What::Out(packet) if packet.is_for_receiver() => self.deliver(now, packet.at(now)),
-            What::Out(packet) => {
-                let told = self.ends.take_told(&packet);
-                hosts.receive(now, packet, &told, self);
+            HeapEvent::Link(link) => self.link_event(now, link),
+            HeapEvent::Out(packet) if packet.is_for_receiver() => self.deliver(now, packet.at(now)),
+            HeapEvent::Out(packet) => {
+                let options = self.ends.take_options(&packet);
+                hosts.receive(now, packet, &options, self);
             }
-            What::DelayedAck(_, conn) => {
+            HeapEvent::DelayedAck(_, conn) => {
                 if self.ends.deadline(conn) == now {
                     let ack = self.ends.on_timer(now, conn);
                     self.send_ack(conn, ack);
                 }
             }
-            What::Sender(conn) => {
+            HeapEvent::Sender(conn) => {
                 if hosts.deadline(conn) == now {
                     self.sender_due[conn as usize] = Time::NEVER;
                     hosts.on_timer(now, conn, self);
                 }
             }
-            What::App(event) => hosts.act(now, event, self),
+            HeapEvent::App(event) => hosts.act(now, event, self),
         }
     }
 
     fn arrive(&mut self, now: Time, link: usize, mut packet: Packet) {
         if self.links[link].filters_acks() && packet.has_blocks() {
-            self.links[link].tell(&packet, self.ends.told(&packet));
+            self.links[link].store_blocks(&packet, self.ends.options(&packet));
         }
         let starts = self.links[link].arrive(now, &mut packet);
         self.settle(now, link);
@@ -257,9 +257,9 @@ impl Fabric<'_> {
         let lane = &self.topology.lanes[packet.lane()];
         let (last, out) = (self.topology.next_link(packet.lane(), index).is_none(), at + lane.delay_out);
         match (last, lane.access) {
-            (false, _) => self.push(at, What::Hop(index, packet)),
-            (true, Some(_)) => self.push(out, What::Down(packet)),
-            (true, None) => self.push(out, What::Out(packet)),
+            (false, _) => self.push(at, HeapEvent::Hop(index, packet)),
+            (true, Some(_)) => self.push(out, HeapEvent::Down(packet)),
+            (true, None) => self.push(out, HeapEvent::Out(packet)),
         }
     }
 
@@ -267,10 +267,10 @@ impl Fabric<'_> {
         let due = self.links[link].next_event();
         if due != self.link_due[link] {
             self.link_due[link] = due;
-            self.push(due, What::Link(link));
+            self.push(due, HeapEvent::Link(link));
         }
         while let Some(frame) = self.links[link].take_frame() {
-            self.push(frame.at, What::Frame(frame));
+            self.push(frame.at, HeapEvent::Frame(frame));
         }
     }
 
@@ -316,7 +316,7 @@ impl Fabric<'_> {
         if due != self.ack_due[conn as usize] {
             self.ack_due[conn as usize] = due;
             let class = self.ends.lane(conn) / 2;
-            self.push(due, What::DelayedAck(class, conn));
+            self.push(due, HeapEvent::DelayedAck(class, conn));
         }
         if let Some(ack) = ack {
             self.emit(ack);
@@ -328,7 +328,7 @@ impl Fabric<'_> {
         if link.busy.is_none() {
             link.busy = Some(packet);
             let done = now + link.rate.serialise(u32::from(packet.ip_bytes()));
-            self.push(done, What::AccessDone(index));
+            self.push(done, HeapEvent::AccessDone(index));
         } else if link.waiting.len() < link.limit {
             link.waiting.push_back(packet);
         } else {
@@ -342,12 +342,12 @@ impl Fabric<'_> {
         link.busy = link.waiting.pop_front();
         if let Some(next) = link.busy {
             let at = now + link.rate.serialise(u32::from(next.ip_bytes()));
-            self.push(at, What::AccessDone(index));
+            self.push(at, HeapEvent::AccessDone(index));
         }
         if let Some(packet) = done {
             let at = now + delay;
             let lane_in = self.topology.lanes[packet.lane()].delay_in;
-            if is_down { self.push(at, What::Out(packet)) } else { self.push(at + lane_in, What::In(packet)) }
+            if is_down { self.push(at, HeapEvent::Out(packet)) } else { self.push(at + lane_in, HeapEvent::In(packet)) }
         }
     }
 }
@@ -366,7 +366,7 @@ impl Net for Fabric<'_> {
         let lane = &self.topology.lanes[packet.lane()];
         match lane.access {
             Some((up, _)) => self.access_arrive(packet.time, up, packet),
-            None => self.push(packet.time + lane.delay_in, What::In(packet)),
+            None => self.push(packet.time + lane.delay_in, HeapEvent::In(packet)),
         }
     }
 
@@ -375,16 +375,16 @@ impl Net for Fabric<'_> {
     }
 
     fn post(&mut self, at: Time, event: Event) {
-        self.push(at, What::App(event));
+        self.push(at, HeapEvent::App(event));
     }
 
-    fn arm(&mut self, conn: u32, deadline: Time, _told: &mut Time) {
+    fn arm(&mut self, conn: u32, deadline: Time, _reported: &mut Time) {
         if self.sender_due.len() <= conn as usize {
             self.sender_due.resize(conn as usize + 1, Time::NEVER);
         }
         if deadline != self.sender_due[conn as usize] {
             self.sender_due[conn as usize] = deadline;
-            self.push(deadline, What::Sender(conn));
+            self.push(deadline, HeapEvent::Sender(conn));
         }
     }
 
@@ -402,6 +402,6 @@ impl Net for Fabric<'_> {
     }
 
     fn shaken(&self, conn: u32) -> Option<Span> {
-        self.ends.shaken(conn)
+        self.ends.handshake_rtt(conn)
     }
 }

@@ -20,7 +20,7 @@ use sojourn_model::workload::video::{self, Seen, Video};
 use sojourn_model::workload::{App, Entry, Exchange};
 
 use crate::access::AccessLink;
-use crate::ends::{SYN_BYTES, Told};
+use crate::ends::{AckOptions, SYN_BYTES};
 use crate::flow_hash::flow_hash;
 use crate::packet::{ACK, CLOSING, CWR, DATA, DATAGRAM, FULL, PING, PSH, Packet, Parts, RETRANSMIT, SYN, since, stamp};
 use crate::prefetch::Processor;
@@ -278,7 +278,7 @@ impl<'a> Hosts<'a> {
 
     /// A packet reaches a data sender's host: an ACK, perhaps with a FIN, a SYN-ACK, the reply to a ping.
     #[inline(always)]
-    pub fn receive(&mut self, now: Time, packet: Packet, told: &Told, net: &mut impl Net) {
+    pub fn receive(&mut self, now: Time, packet: Packet, told: &AckOptions, net: &mut impl Net) {
         if !matches!(packet.code(), ACK | CLOSING) {
             return self.receive_reply(now, packet, net);
         }

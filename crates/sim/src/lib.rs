@@ -14,13 +14,13 @@ mod heap;
 mod hosts;
 mod link;
 mod packet;
-mod plan;
 mod planted;
 mod prefetch;
 mod refusal;
 pub mod replay;
 mod schedule;
 mod setup;
+mod shortcuts;
 #[cfg(test)]
 mod tests;
 mod timers;

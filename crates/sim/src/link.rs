@@ -25,8 +25,8 @@ mod wire;
 
 use card::Card;
 use filter::Blocks;
-pub use pause::Frame;
 use pause::Pause;
+pub use pause::PauseFrame;
 use traced::Opportunities;
 use wire::Wire;
 

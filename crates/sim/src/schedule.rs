@@ -23,7 +23,7 @@ pub const CLOCK: usize = 0;
 
 /// The position of a source in the schedule of its group, with the rank of its next event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct Slot {
     rank: usize,
     /// Index among the hot sources of the clock; with an offset of `COLD`, among its other sources; with a multiple of
     /// `GROUP`, likewise in a group.
@@ -35,11 +35,11 @@ const COLD: usize = 1 << 32;
 /// Offset between groups.
 const GROUP: usize = 1 << 40;
 
-impl Place {
+impl Slot {
     /// Returns the position for an event of another rank.
     #[inline(always)]
-    pub fn of_rank(self, rank: usize) -> Place {
-        Place { rank, ..self }
+    pub fn of_rank(self, rank: usize) -> Slot {
+        Slot { rank, ..self }
     }
 }
 
@@ -55,7 +55,7 @@ struct Ahead {
     schedule: Schedule,
     /// Its position in the clock's schedule, and its time there, which is never later than its first event. Zero while
     /// the group runs.
-    place: Place,
+    slot: Slot,
     next: Time,
 }
 
@@ -74,40 +74,40 @@ struct Schedule {
 }
 
 /// Assigns positions to sources.
-pub struct Places {
-    groups: Vec<Room>,
+pub struct Slots {
+    groups: Vec<SlotCounts>,
 }
 
 /// The number of positions in a group.
 #[derive(Clone, Default)]
-struct Room {
+struct SlotCounts {
     hot: usize,
     cold: usize,
 }
 
-impl Places {
+impl Slots {
     /// Creates this many groups, including that of the clock.
-    pub fn new(groups: usize) -> Places {
-        Places { groups: vec![Room::default(); groups] }
+    pub fn new(groups: usize) -> Slots {
+        Slots { groups: vec![SlotCounts::default(); groups] }
     }
 
     /// Returns a position for a further source in a group.
-    pub fn add(&mut self, group: usize, rank: usize, hot: bool) -> Place {
-        let Room { hot: hots, cold } = &mut self.groups[group];
+    pub fn add(&mut self, group: usize, rank: usize, hot: bool) -> Slot {
+        let SlotCounts { hot: hots, cold } = &mut self.groups[group];
         let count = if hot { hots } else { cold };
         *count += 1;
-        Place { rank, index: group * GROUP + *count - 1 + if hot { 0 } else { COLD } }
+        Slot { rank, index: group * GROUP + *count - 1 + if hot { 0 } else { COLD } }
     }
 
     /// Returns the schedules, in which no source has an event yet. In the clock's schedule, the other groups have ranks
     /// from `first` on.
     pub fn schedules(mut self, first: usize) -> Schedules {
-        let places = (1..self.groups.len()).map(|group| self.add(CLOCK, first + group - 1, true));
-        let places: Vec<Place> = places.collect();
-        let ahead = |(room, place)| Ahead { schedule: Schedule::new(room), place, next: Time::NEVER };
+        let slots = (1..self.groups.len()).map(|group| self.add(CLOCK, first + group - 1, true));
+        let slots: Vec<Slot> = slots.collect();
+        let ahead = |(room, slot)| Ahead { schedule: Schedule::new(room), slot, next: Time::NEVER };
         Schedules {
             clock: Schedule::new(&self.groups[CLOCK]),
-            ahead: self.groups[1..].iter().zip(places).map(ahead).collect(),
+            ahead: self.groups[1..].iter().zip(slots).map(ahead).collect(),
         }
     }
 }
@@ -115,18 +115,18 @@ impl Places {
 impl Schedules {
     /// Sets the time of a source's next event.
     #[inline(always)]
-    pub fn set(&mut self, place: Place, time: Time) {
-        let key = key(time, place.rank);
+    pub fn set(&mut self, slot: Slot, time: Time) {
+        let key = key(time, slot.rank);
         // Like `set` of the clock's schedule, whose hot sources are the most frequent: one comparison identifies them.
-        if place.index < self.clock.width {
-            self.clock.few[place.index & (LINEAR - 1)] = key;
+        if slot.index < self.clock.width {
+            self.clock.few[slot.index & (LINEAR - 1)] = key;
             return;
         }
-        if place.index < GROUP {
-            return self.clock.set_otherwise(place.index, key);
+        if slot.index < GROUP {
+            return self.clock.set_otherwise(slot.index, key);
         }
-        let group = &mut self.ahead[place.index / GROUP - 1];
-        group.schedule.set(place.index % GROUP, key);
+        let group = &mut self.ahead[slot.index / GROUP - 1];
+        group.schedule.set(slot.index % GROUP, key);
         if time < group.next {
             group.wakes(time, &mut self.clock);
         }
@@ -160,22 +160,22 @@ impl Ahead {
     /// Sets the group's time in the clock's schedule.
     fn wakes(&mut self, time: Time, clock: &mut Schedule) {
         self.next = time;
-        clock.set(self.place.index, key(time, self.place.rank));
+        clock.set(self.slot.index, key(time, self.slot.rank));
     }
 }
 
 impl Schedule {
-    fn new(places: &Room) -> Schedule {
-        let all = places.hot + places.cold;
-        let linear = places.hot <= LINEAR && all <= MOST;
-        let width = [PAIR, FEW, LINEAR].into_iter().find(|&width| places.hot <= width);
+    fn new(slots: &SlotCounts) -> Schedule {
+        let all = slots.hot + slots.cold;
+        let linear = slots.hot <= LINEAR && all <= MOST;
+        let width = [PAIR, FEW, LINEAR].into_iter().find(|&width| slots.hot <= width);
         Schedule {
             width: width.filter(|_| linear).unwrap_or(0),
             few: [u64::MAX; LINEAR],
-            cold: vec![u64::MAX; places.cold],
+            cold: vec![u64::MAX; slots.cold],
             coldest: u64::MAX,
             many: Tournament::new(if linear { 0 } else { all }),
-            hot: places.hot,
+            hot: slots.hot,
         }
     }
 
@@ -191,8 +191,8 @@ impl Schedule {
     #[inline(never)]
     fn set_otherwise(&mut self, index: usize, key: u64) {
         if self.width == 0 {
-            let place = if index < COLD { index } else { self.hot + index - COLD };
-            return self.many.set(place, Time(key));
+            let slot = if index < COLD { index } else { self.hot + index - COLD };
+            return self.many.set(slot, Time(key));
         }
         let was = std::mem::replace(&mut self.cold[index - COLD], key);
         if key <= self.coldest {
@@ -239,16 +239,16 @@ mod tests {
             [(1, 1), (2, 2), (4, 1), (7, 2), (8, 3), (9, 2), (16, 2), (17, 1), (30, 4), (100, 1), (100, 30)]
         {
             // The events of each source have three ranks in turn.
-            let mut places = Places::new(1);
-            let places_of: Vec<Place> = (0..sources).map(|n| places.add(CLOCK, n, n % hot_share == 0)).collect();
-            let mut schedule = places.schedules(sources);
+            let mut slots = Slots::new(1);
+            let slots_of: Vec<Slot> = (0..sources).map(|n| slots.add(CLOCK, n, n % hot_share == 0)).collect();
+            let mut schedule = slots.schedules(sources);
             let mut due: Vec<(u64, usize)> = (0..sources).map(|n| (LATEST, n)).collect();
             for _ in 0..2000 {
                 let source = rng.below(sources as u64) as usize;
                 let time = if rng.below(8) == 0 { Time::NEVER } else { Time(rng.below(20)) };
                 let rank = source + sources * rng.below(3) as usize;
                 due[source] = (time.0.min(LATEST), rank);
-                schedule.set(places_of[source].of_rank(rank), time);
+                schedule.set(slots_of[source].of_rank(rank), time);
                 let (first, at) = schedule.first();
                 let expected = due.iter().min().copied().expect("there are sources");
                 assert_eq!(at.0, expected.0);
@@ -261,9 +261,9 @@ mod tests {
 
     #[test]
     fn what_is_too_late_for_a_key_is_never_and_not_early() {
-        let mut places = Places::new(1);
-        let (one, other) = (places.add(CLOCK, 5, true), places.add(CLOCK, 99_999, false));
-        let mut schedule = places.schedules(100_000);
+        let mut slots = Slots::new(1);
+        let (one, other) = (slots.add(CLOCK, 5, true), slots.add(CLOCK, 99_999, false));
+        let mut schedule = slots.schedules(100_000);
         schedule.set(one, Time(u64::MAX / 3));
         schedule.set(other, Time(24 * 3600 * 1_000_000_000));
         assert_eq!(schedule.first(), (99_999, Time(24 * 3600 * 1_000_000_000)));

@@ -23,7 +23,7 @@ pub struct Setup {
     /// The previous link, if there is one, and the delay to it from each time on.
     pub before: Option<(usize, Vec<(Time, Span)>)>,
     /// Whether the next link can pause this one.
-    pub can_be_stopped: bool,
+    pub can_be_paused: bool,
 }
 
 /// Returns the setup of a link.
@@ -32,8 +32,8 @@ pub fn link(scenario: &Scenario, index: usize) -> Setup {
     let seed = Rng::stream(scenario.seed, &format!("link {}", meter.name)).next_u64();
     // Frames in the other direction of the previous link arrive at its queue.
     let before = scenario.before(index).map(|before| (before, scenario.link(before ^ 1).delay.clone()));
-    let can_be_stopped = scenario.can_be_stopped(index);
-    Setup { meter, seed, hz: scenario.host.hz, phase: Span::ZERO, before, can_be_stopped }
+    let can_be_paused = scenario.can_be_paused(index);
+    Setup { meter, seed, hz: scenario.host.hz, phase: Span::ZERO, before, can_be_paused }
 }
 
 /// Creates a meter for each entry of the workload.
@@ -50,7 +50,7 @@ fn flow_setups(scenario: &Scenario, options: &Options) -> impl Iterator<Item = F
 }
 
 /// The state at the end of a run.
-pub struct Rest<'a> {
+pub struct EndState<'a> {
     /// The meters of the entries.
     pub flows: Vec<FlowMeter>,
     /// The receivers.
@@ -67,9 +67,9 @@ pub fn output(
     scenario: &Scenario,
     options: &Options,
     links: impl Iterator<Item = (LinkReport, Vec<PacketRecord>)>,
-    rest: Rest,
+    rest: EndState,
 ) -> Output {
-    let Rest { mut flows, ends, hosts, events } = rest;
+    let EndState { mut flows, ends, hosts, events } = rest;
     let mut packets: Vec<PacketRecord> = Vec::new();
     let mut reports = Vec::new();
     for (report, mut records) in links {

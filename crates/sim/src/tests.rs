@@ -9,7 +9,7 @@ use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::tcp::{AckPolicy, Cc, Config};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::records::{Fate, PacketRecord};
-use sojourn_model::scenario::{Access, Capacity, Filling, Hop, Link, Nic, Pause, Scenario, Trace};
+use sojourn_model::scenario::{Access, Capacity, Hop, Link, Nic, Pause, QueueSize, Scenario, Trace};
 use sojourn_model::workload::stream::{Codec, Playout, Stream, Transport, Voice};
 use sojourn_model::workload::{App, Delays, Direction, Entry, Exchange, Group, WebConnection, Workload};
 
@@ -23,8 +23,8 @@ mod pause;
 mod requeue;
 mod rpm;
 
-use crate::plan::Plan;
 use crate::planted::{Fault, plant};
+use crate::shortcuts::{self, ShortCuts};
 use crate::topology::Topology;
 use crate::{Engine, Options, Output, run};
 
@@ -177,7 +177,7 @@ fn assert_engines_agree(name: &str, scenario: &Scenario) -> Output {
 fn paused() -> Scenario {
     let mut paused = zoo();
     paused.hops[0].right.rate = Capacity::Steps(vec![(Time::ZERO, Rate(9_000_000))]);
-    let filling = |packets| Filling { packets, bytes: u64::MAX };
+    let filling = |packets| QueueSize { packets, bytes: u64::MAX };
     paused.hops[1].right.pause = Some(Pause { stop: filling(20), go: filling(15) });
     paused
 }
@@ -352,7 +352,7 @@ fn what_only_linux_has_is_refused_before_anything_runs() {
 fn what_acks_clock_shares_lines_and_datagrams_keep_their_own() {
     let is_shared = |scenario: &Scenario| {
         let topology = Topology::new(scenario);
-        Plan::new(scenario, &topology, &Options::default()).shared.contains(&true)
+        ShortCuts::new(scenario, &topology, &Options::default()).lines.iter().any(|line| line.shared)
     };
     let mut scenario = many_rtts();
     assert!(is_shared(&scenario));
@@ -403,8 +403,9 @@ fn acks_of_many_receivers_far_ahead_keep_their_own_lines() {
         let hops = vec![hop("b", Rate(100_000_000), Span::ZERO, "codel")];
         let scenario = scenario(1, hops, (0..flows).map(flow).collect());
         let topology = Topology::new(&scenario);
-        let plan = Plan::new(&scenario, &topology, &Options::default());
-        (0..topology.lanes.len() / 2).filter(|class| plan.line[class * 4 + 2] == class * 4 + 2).count()
+        let cuts = ShortCuts::new(&scenario, &topology, &Options::default());
+        let acks = (1..topology.lanes.len()).step_by(2).map(shortcuts::into);
+        acks.filter(|&line| cuts.lines[line].ring == line).count()
     };
     assert_eq!(lines(20, 100, AckPolicy::Delayed), 1);
     assert_eq!(lines(20, 400, AckPolicy::Delayed), 20);

@@ -26,6 +26,21 @@ pub struct Lane {
     pub access: Option<(usize, usize)>,
 }
 
+/// The class of a lane.
+pub fn class_of_lane(lane: usize) -> usize {
+    lane / 2
+}
+
+/// Whether a lane carries the data of its class.
+pub fn is_data(lane: usize) -> bool {
+    lane.is_multiple_of(2)
+}
+
+/// The lane of the same class in the other direction.
+pub fn opposite(lane: usize) -> usize {
+    lane ^ 1
+}
+
 /// The order of events at the same time: packets are sent before departures are handled.
 #[derive(Clone, Copy)]
 pub struct Ranks {

@@ -39,7 +39,7 @@ pub struct Tournament<const FINDS: bool = true> {
     /// Index of the first group of each level.
     levels: Vec<usize>,
     /// Capacity for times.
-    room: usize,
+    capacity: usize,
     /// The smallest number of the last group, and its time, which is needed for every packet.
     least: u64,
     time: Time,
@@ -50,7 +50,7 @@ impl<const FINDS: bool> Default for Tournament<FINDS> {
         Tournament {
             groups: Vec::new(),
             levels: Vec::new(),
-            room: 0,
+            capacity: 0,
             least: Self::number(Time::NEVER),
             time: Time::NEVER,
         }
@@ -58,27 +58,27 @@ impl<const FINDS: bool> Default for Tournament<FINDS> {
 }
 
 impl<const FINDS: bool> Tournament<FINDS> {
-    /// Creates a tournament of `players` times, all of which are never.
-    pub fn new(players: usize) -> Self {
+    /// Creates a tournament of `count` times, all of which are never.
+    pub fn new(count: usize) -> Self {
         let mut tournament = Self::default();
-        tournament.grow(players);
+        tournament.grow(count);
         tournament
     }
 
-    /// Makes room for `players` times.
+    /// Makes capacity for `count` times.
     #[inline]
-    pub fn grow(&mut self, players: usize) {
-        if players > self.room {
-            self.rebuild(players.next_power_of_two());
+    pub fn grow(&mut self, count: usize) {
+        if count > self.capacity {
+            self.rebuild(count.next_power_of_two());
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn rebuild(&mut self, players: usize) {
+    fn rebuild(&mut self, count: usize) {
         let old = std::mem::take(self);
-        let mut width = players.div_ceil(WIDTH);
-        self.room = width * WIDTH;
+        let mut width = count.div_ceil(WIDTH);
+        self.capacity = width * WIDTH;
         self.levels.push(0);
         let mut groups = width;
         while width > 1 {
@@ -89,7 +89,7 @@ impl<const FINDS: bool> Tournament<FINDS> {
         let never = std::array::from_fn(|place| Self::placed(Self::number(Time::NEVER), place));
         self.groups = vec![Group(never); groups];
         self.least = self.groups[groups - 1].least();
-        (0..old.room).for_each(|index| self.set(index, old.at(index)));
+        (0..old.capacity).for_each(|index| self.set(index, old.at(index)));
     }
 
     /// Converts a time to a number, for index 0 of a group.
@@ -116,7 +116,7 @@ impl<const FINDS: bool> Tournament<FINDS> {
     /// Returns the time at this index; never if there is no such index.
     #[inline]
     pub fn at(&self, index: usize) -> Time {
-        if index < self.room { Self::time(self.groups[index / WIDTH].0[index % WIDTH]) } else { Time::NEVER }
+        if index < self.capacity { Self::time(self.groups[index / WIDTH].0[index % WIDTH]) } else { Time::NEVER }
     }
 
     /// Returns the smallest time; never if there is none.

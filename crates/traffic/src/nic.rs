@@ -25,7 +25,7 @@ pub fn measure(scenario: &Scenario, index: usize, seen: Records<'_>, origin: u64
 
 /// Adds the fraction of paused time to the report of a link that the next hop can pause.
 pub fn pauses(scenario: &Scenario, index: usize, seen: Records<'_>, origin: u64, report: &mut LinkReport) {
-    if !scenario.can_be_stopped(index) {
+    if !scenario.can_be_paused(index) {
         return;
     }
     let mut meter = PauseMeter::new(&link_setup(scenario, index));

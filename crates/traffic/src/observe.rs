@@ -12,7 +12,7 @@ mod tracker;
 use serde_json::Value;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::units::Time;
-use sojourn_measure::records::{Offer, Replay};
+use sojourn_measure::records::{Offer, RecordFeed};
 use sojourn_measure::{LinkMeter, Output, link_setup};
 use sojourn_model::records::Fate;
 use sojourn_model::scenario::{Capacity, Scenario, Trace};
@@ -143,7 +143,7 @@ fn order_burst(seen: Records<'_>, burst: &mut [Moment]) {
 }
 
 /// Creates the meter of a link, which is fed by its packet records.
-fn link(scenario: &Scenario, index: usize, offers: Vec<Offer>) -> Replay<impl Fn(Time, usize, u64) -> bool> {
+fn link(scenario: &Scenario, index: usize, offers: Vec<Offer>) -> RecordFeed<impl Fn(Time, usize, u64) -> bool> {
     let link = scenario.link(index);
     let mut meter = LinkMeter::new(&link_setup(scenario, index));
     match &link.rate {
@@ -153,7 +153,7 @@ fn link(scenario: &Scenario, index: usize, offers: Vec<Offer>) -> Replay<impl Fn
     let of = |spec| fullness(spec, MTU + u64::from(link.overhead));
     let later: Vec<_> = link.changes.iter().map(|(at, change)| (*at, of(change.spec()))).collect();
     let first = of(&link.qdisc);
-    Replay::new(meter, offers, move |now, packets, bytes| {
+    RecordFeed::new(meter, offers, move |now, packets, bytes| {
         let present = later.iter().rev().find(|(at, _)| *at <= now).map_or(&first, |(_, full)| full);
         present(packets, bytes)
     })

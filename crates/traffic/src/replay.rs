@@ -166,8 +166,8 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
     // The module stores the changes of the discipline until they are due.
     fs::write(format!("{CONTROL}/changes"), job.changes.len().to_string())?;
     for (line, words) in &job.changes {
-        let told = tc(&mut spaces, &format!("qdisc change dev {DEVICE} root"), words);
-        told.map_err(|error| io::Error::other(format!("line {line} of the trace: {error}")))?;
+        let done = tc(&mut spaces, &format!("qdisc change dev {DEVICE} root"), words);
+        done.map_err(|error| io::Error::other(format!("line {line} of the trace: {error}")))?;
     }
     let fine = fine_timer()?;
     let origin = fine.map_or(origin, |expires| expires + 1);
@@ -226,16 +226,16 @@ mod tests {
 
     #[test]
     fn tc_gets_its_own_words_and_nothing_that_this_kernel_is_not() {
-        let told = |line| words(line, (6, 12)).map(|words| words.join(" "));
-        assert_eq!(told("codel limit 1000p target 6ms").as_deref(), Ok("codel limit 1000 target 6ms"));
-        assert_eq!(told("sfq perturb 10").as_deref(), Ok("sfq perturb 10"));
-        assert_eq!(told("codel variant linux7").unwrap_err(), "variant linux7: this kernel is Linux 6.12");
+        let for_tc = |line| words(line, (6, 12)).map(|words| words.join(" "));
+        assert_eq!(for_tc("codel limit 1000p target 6ms").as_deref(), Ok("codel limit 1000 target 6ms"));
+        assert_eq!(for_tc("sfq perturb 10").as_deref(), Ok("sfq perturb 10"));
+        assert_eq!(for_tc("codel variant linux7").unwrap_err(), "variant linux7: this kernel is Linux 6.12");
         assert!(words("codel variant linux7", (7, 3)).is_ok());
-        assert!(told("codel limt 5").is_err());
-        assert!(told("noqueue").is_err());
-        assert_eq!(told("ccaq variant paper").map(|line| line.contains("variant")), Ok(false));
-        assert!(told("drr").unwrap_err().contains("classes") && told("ets bands 3").is_ok());
-        assert!(told("sfq variant ns2").is_err() && told("blue").is_err());
+        assert!(for_tc("codel limt 5").is_err());
+        assert!(for_tc("noqueue").is_err());
+        assert_eq!(for_tc("ccaq variant paper").map(|line| line.contains("variant")), Ok(false));
+        assert!(for_tc("drr").unwrap_err().contains("classes") && for_tc("ets bands 3").is_ok());
+        assert!(for_tc("sfq variant ns2").is_err() && for_tc("blue").is_err());
     }
 
     #[test]

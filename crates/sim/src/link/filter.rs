@@ -8,7 +8,7 @@ use sojourn_core::units::Time;
 use sojourn_model::scenario;
 
 use super::Link;
-use crate::ends::Told;
+use crate::ends::AckOptions;
 use crate::packet::Packet;
 
 /// Whether a discipline of this kind reads the SACK blocks of ACKs.
@@ -23,7 +23,7 @@ fn filters_acks(spec: &Spec) -> bool {
 
 /// SACK blocks of the ACKs in a link's queue, indexed by the slot in which their hosts keep them. A slot is not reused
 /// before its ACK has left the link.
-pub(super) struct Blocks(Vec<Told>);
+pub(super) struct Blocks(Vec<AckOptions>);
 
 impl Blocks {
     /// Returns the storage for a link whose discipline reads SACK blocks, at the start or after a change; otherwise
@@ -48,11 +48,11 @@ impl Drops<Packet> for Reader<'_> {
     fn segment(&self, packet: &Packet) -> Option<Segment> {
         let mut segment = packet.segment()?;
         if packet.has_blocks() {
-            let told = self.blocks.0[packet.place() as usize];
-            for (sack, block) in segment.sacks.iter_mut().zip(told.blocks()) {
+            let options = self.blocks.0[packet.place() as usize];
+            for (sack, block) in segment.sacks.iter_mut().zip(options.blocks()) {
                 *sack = (block.start, block.end);
             }
-            segment.sack_count = told.blocks().len() as u8;
+            segment.sack_count = options.blocks().len() as u8;
             segment.pure = true;
         }
         Some(segment)
@@ -60,21 +60,21 @@ impl Drops<Packet> for Reader<'_> {
 }
 
 impl Link {
-    /// Whether the link needs the SACK blocks of arriving ACKs ([`Link::tell`]).
+    /// Whether the link needs the SACK blocks of arriving ACKs ([`Link::store_blocks`]).
     pub fn filters_acks(&self) -> bool {
         self.blocks.is_some()
     }
 
     /// Stores the SACK blocks of the ACK that arrives next.
-    pub fn tell(&mut self, ack: &Packet, told: &Told) {
+    pub fn store_blocks(&mut self, ack: &Packet, options: &AckOptions) {
         if let Some(Blocks(places)) = self.blocks.as_deref_mut()
             && ack.has_blocks()
         {
             let place = ack.place() as usize;
             if places.len() <= place {
-                places.resize(place + 1, Told::NOTHING);
+                places.resize(place + 1, AckOptions::NONE);
             }
-            places[place] = *told;
+            places[place] = *options;
         }
     }
 

@@ -18,7 +18,7 @@ use crate::setup::Setup;
 
 /// A pause frame in flight.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Frame {
+pub struct PauseFrame {
     /// Time of arrival.
     pub at: Time,
     /// Whether it pauses the link; otherwise it resumes it.
@@ -29,15 +29,15 @@ pub struct Frame {
 
 /// The flow control of a link.
 pub struct Pause {
-    brake: Option<Brake>,
+    pauser: Option<Pauser>,
     /// Whether the next link has paused this one. That is possible only if there is a meter.
     stopped: bool,
     meter: Option<PauseMeter>,
 }
 
 /// Flow control towards the previous link.
-struct Brake {
-    fillings: scenario::Pause,
+struct Pauser {
+    thresholds: scenario::Pause,
     /// The previous link.
     link: usize,
     /// Delay to the previous link, from each time on.
@@ -47,27 +47,27 @@ struct Brake {
     /// Arrival time of the last frame.
     last: Time,
     /// Frames to be sent.
-    frames: VecDeque<Frame>,
+    frames: VecDeque<PauseFrame>,
 }
 
 impl Pause {
     /// Creates the initial state, in which nothing is paused; `None` for a link without flow control.
     pub(super) fn new(link: &scenario::Link, setup: &Setup) -> Option<Box<Pause>> {
-        let brake = link.pause.zip(setup.before.clone()).map(|(fillings, (link, delays))| Brake {
-            fillings,
+        let pauser = link.pause.zip(setup.before.clone()).map(|(thresholds, (link, delays))| Pauser {
+            thresholds,
             link,
             delays,
             stops: false,
             last: Time::ZERO,
             frames: VecDeque::new(),
         });
-        let meter = setup.can_be_stopped.then(|| PauseMeter::new(&setup.meter));
-        (brake.is_some() || meter.is_some()).then(|| Box::new(Pause { brake, stopped: false, meter }))
+        let meter = setup.can_be_paused.then(|| PauseMeter::new(&setup.meter));
+        (pauser.is_some() || meter.is_some()).then(|| Box::new(Pause { pauser, stopped: false, meter }))
     }
 
     /// Whether every arrival must be checked.
     pub(super) fn watches(&self) -> bool {
-        self.brake.is_some()
+        self.pauser.is_some()
     }
 
     /// Adds the time for which the link was paused to its report.
@@ -78,10 +78,10 @@ impl Pause {
     }
 }
 
-impl Brake {
+impl Pauser {
     /// Sends a frame if the queue, which now holds this many packets and bytes, crosses a threshold.
     fn look(&mut self, now: Time, packets: u64, bytes: u64) {
-        let scenario::Pause { stop, go } = self.fillings;
+        let scenario::Pause { stop, go } = self.thresholds;
         let changes = if self.stops {
             packets <= go.packets && bytes <= go.bytes
         } else {
@@ -91,7 +91,7 @@ impl Brake {
             self.stops = !self.stops;
             let delay = self.delays.iter().rev().find(|step| step.0 <= now).map_or(Span::ZERO, |step| step.1);
             self.last = self.last.max(now + delay);
-            self.frames.push_back(Frame { at: self.last, stop: self.stops, link: self.link });
+            self.frames.push_back(PauseFrame { at: self.last, stop: self.stops, link: self.link });
         }
     }
 }
@@ -99,16 +99,16 @@ impl Brake {
 impl Link {
     /// Checks the queue; call it after every change.
     pub(super) fn watch(&mut self, now: Time) {
-        if let Some(Pause { brake: Some(brake), .. }) = self.pause.as_deref_mut() {
+        if let Some(Pause { pauser: Some(pauser), .. }) = self.pause.as_deref_mut() {
             let (packets, bytes) = self.requeued.map_or((0, 0), |packet| (1, u64::from(packet.bytes())));
-            brake.look(now, self.qdisc.packets() as u64 + packets, self.qdisc.backlog() + bytes);
+            pauser.look(now, self.qdisc.packets() as u64 + packets, self.qdisc.backlog() + bytes);
         }
     }
 
     /// Returns the next frame for the previous link. The engines call this after each event and arrival.
     #[inline]
-    pub fn take_frame(&mut self) -> Option<Frame> {
-        self.pause.as_mut()?.brake.as_mut()?.frames.pop_front()
+    pub fn take_frame(&mut self) -> Option<PauseFrame> {
+        self.pause.as_mut()?.pauser.as_mut()?.frames.pop_front()
     }
 
     /// Whether the next link has paused this one.

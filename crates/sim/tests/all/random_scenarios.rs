@@ -10,7 +10,9 @@ use sojourn_core::rng::Rng;
 use sojourn_core::tcp::{AckPolicy, Cc, Config, HyStart, Recovery, Windows};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::records::{Fate, PacketRecord};
-use sojourn_model::scenario::{Access, Capacity, Filling, Hop, Impair, Link, Nic, Pause, QdiscChange, Scenario, Trace};
+use sojourn_model::scenario::{
+    Access, Capacity, Hop, Impair, Link, Nic, Pause, QdiscChange, QueueSize, Scenario, Trace,
+};
 use sojourn_model::workload::page::{Browsing, Page};
 use sojourn_model::workload::rpm::Rpm;
 use sojourn_model::workload::stream::{Codec, Playout, Stream, Transport, Voice};
@@ -247,8 +249,8 @@ impl Draw {
         let mut pause = |before: &Link, link: &mut Link| {
             let (go, more) = (rng.below(20), rng.below(10));
             let filling = |packets| match packets % 2 {
-                0 => Filling { packets, bytes: u64::MAX },
-                _ => Filling { packets: u64::MAX, bytes: packets * 1500 },
+                0 => QueueSize { packets, bytes: u64::MAX },
+                _ => QueueSize { packets: u64::MAX, bytes: packets * 1500 },
             };
             if rng.below(3) == 0 && ethernet(before) {
                 link.pause = Some(Pause { go: filling(go), stop: filling(go + more * 2) });
