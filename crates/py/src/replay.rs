@@ -7,9 +7,7 @@ use sojourn_core::qdisc::{Context, DropReason};
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::units;
-use sojourn_sim::replay::{
-    Fate, Op, Row, SEED, changes, flow_hash, parse, run_counted, to_csv, warnings as of_changes,
-};
+use sojourn_replay::{Fate, Op, Row, SEED, changes, flow_hash, parse, run_counted, to_csv, warnings as of_changes};
 use sojourn_traffic::replay::{Job, MOST_CHANGES, more, words};
 
 use crate::value::python;
@@ -120,8 +118,7 @@ pub fn sums(
     seeds: u64,
 ) -> PyResult<Vec<Vec<u64>>> {
     let (spec, _) = Spec::parse(qdisc).map_err(|error| Error::new_err(format!("{qdisc}: {error}")))?;
-    let counted =
-        || sojourn_sim::replay::sums((trace, "trace"), &spec, (Rate(told), mtu), 1..1 + seeds, (labels, kinds));
+    let counted = || sojourn_replay::sums((trace, "trace"), &spec, (Rate(told), mtu), 1..1 + seeds, (labels, kinds));
     py.detach(counted).map_err(|error| Error::new_err(error.to_string()))
 }
 

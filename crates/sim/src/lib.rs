@@ -18,7 +18,6 @@ mod plan;
 mod planted;
 mod prefetch;
 mod refusal;
-pub mod replay;
 mod schedule;
 mod setup;
 #[cfg(test)]

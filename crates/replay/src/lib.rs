@@ -6,6 +6,10 @@
 //! rows: a busy server makes them. It occupies itself with each packet for ceil(bytes · 8·10⁹ / rate) ns, dequeues once
 //! at each completion (also from an empty queue, which CoDel and RED notice), after all arrivals of that instant, and
 //! drains to the end. Anyone can compare any implementation of a discipline with ours in this way.
+//!
+//! This is a crate of its own because it needs a discipline and its counters, and nothing of the simulator: the command, the
+//! kernel's replay and the oracle share it.
+#![forbid(unsafe_code)]
 
 use std::fmt;
 use std::io::Write;
