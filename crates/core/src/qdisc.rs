@@ -20,6 +20,7 @@ pub mod fq_codel;
 pub mod fq_pie;
 pub mod htb;
 mod jiffies;
+pub mod param;
 pub mod pie;
 pub mod prio;
 mod psched;
@@ -139,8 +140,15 @@ pub struct Given {
     pub dropped: bool,
 }
 
+/// The discipline keeps its parameters for as long as it stands: see [`Qdisc::change`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unchangeable;
+
 /// A queue discipline.
 pub trait Qdisc<P: Packet> {
+    /// Its parameters.
+    type Params;
+
     /// A packet arrives. It is stamped with `now`, and kept or dropped (it, or another in its place).
     fn enqueue(&mut self, now: Time, packet: P, drops: &mut impl Drops<P>);
 
@@ -184,13 +192,14 @@ pub trait Qdisc<P: Packet> {
     }
 
     /// Takes on other parameters while packets may wait, as `tc qdisc change` does to the kernel's discipline: what the
-    /// kernel then drops is handed over as [`DropReason::Overlimit`]. `spec` comes from [`tc::Spec::changed`].
+    /// kernel then drops is handed over as [`DropReason::Overlimit`]. All of `params` count: [`tc::Spec::changed`] makes them of
+    /// the present ones and a line.
     ///
     /// # Errors
-    /// What can't be changed while the discipline stands. Nothing is changed then.
-    fn change(&mut self, now: Time, spec: &tc::Spec, drops: &mut impl Drops<P>) -> Result<(), tc::Error> {
-        let _ = (now, drops);
-        Err(spec.unchangeable())
+    /// The discipline cannot be changed while it stands. Nothing is changed then.
+    fn change(&mut self, now: Time, params: &Self::Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
+        let _ = (now, params, drops);
+        Err(Unchangeable)
     }
 
     /// How the packets that [`Qdisc::change`] drops are counted: as drops, unless a discipline does otherwise.

@@ -18,7 +18,7 @@ use serde_json::Value;
 use sojourn_core::packet::{Ecn, Packet};
 use sojourn_core::qdisc::red::Variant;
 use sojourn_core::qdisc::tc::{self, Change, Spec};
-use sojourn_core::qdisc::{AnyQdisc, Context, Count, DropReason, Drops, Given, Qdisc};
+use sojourn_core::qdisc::{AnyQdisc, Context, Count, DropReason, Drops, Given, Qdisc, Unchangeable};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_measure::stats::{self, Common};
 
@@ -579,7 +579,7 @@ impl Replay {
         self.book.change = Some(self.qdisc.counts_change());
         let taken = self.qdisc.change(self.book.clock(), &change.spec, &mut self.book);
         self.book.change = None;
-        taken
+        taken.map_err(|Unchangeable| change.spec.unchangeable())
     }
 
     fn arrive(&mut self, op: &Op, busy: bool) {

@@ -16,22 +16,25 @@ use super::prio::Prio;
 use super::red::{self, Red, RedLinux};
 use super::sfb::Sfb;
 use super::sfq::{self, Sfq, SfqNs2};
-use super::tbf::Tbf;
-use super::tc::{Error, Spec};
-use super::{Child, Context, Drops, Given, Qdisc, Stats};
+use super::tbf::{Tbf, TbfChild};
+use super::tc::Spec;
+use super::{Child, Context, Drops, Given, Qdisc, Stats, Unchangeable};
 use crate::cache::Cache;
 use crate::packet::Packet;
 use crate::units::Time;
 
 macro_rules! any_qdisc {
-    ($($(#[$meta:meta])* $variant:ident($type:ty),)+) => {
-        /// Any discipline. A further one is one more line in the list below and one in [`Spec::build`].
+    ($($(#[$meta:meta])* $variant:ident($type:ty): $($spec:ident),+;)+) => {
+        /// Any discipline. A further one is one more line in the list below, with the variant of [`Spec`] that has its
+        /// parameters, and one in [`Spec::build`].
         #[derive(Clone, Debug)]
         pub enum AnyQdisc<P> {
             $($(#[$meta])* $variant($type),)+
         }
 
         impl<P: Packet + Copy + Default> Qdisc<P> for AnyQdisc<P> {
+            type Params = Spec;
+
             #[inline(always)]
             fn enqueue(&mut self, now: Time, packet: P, drops: &mut impl Drops<P>) {
                 match self { $(AnyQdisc::$variant(q) => q.enqueue(now, packet, drops),)+ }
@@ -61,8 +64,11 @@ macro_rules! any_qdisc {
                 match self { $(AnyQdisc::$variant(q) => q.dequeue_into(now, packet, drops),)+ }
             }
 
-            fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
-                match self { $(AnyQdisc::$variant(q) => q.change(now, spec, drops),)+ }
+            fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
+                match (self, spec) {
+                    $($((AnyQdisc::$variant(q), Spec::$spec(params)) => q.change(now, &params.clone().into(), drops),)+)+
+                    _ => Err(Unchangeable),
+                }
             }
 
             fn counts_change(&self) -> Given {
@@ -119,55 +125,74 @@ macro_rules! any_qdisc {
 
 any_qdisc! {
     /// noqueue, pfifo, bfifo, pfifo_head_drop.
-    Fifo(Fifo<P>),
+    Fifo(Fifo<P>): Pfifo, Bfifo, PfifoHeadDrop;
     /// CoDel as Linux 6.1 to 6.12 has it.
-    Codel(Codel<P, codel::Linux>),
+    Codel(Codel<P, codel::Linux>): Codel;
     /// CoDel as Linux 7.x has it.
-    Codel7(Codel<P, codel::Linux7>),
+    Codel7(Codel<P, codel::Linux7>): Codel;
     /// CoDel as in RFC 8289.
-    CodelRfc8289(Codel<P, codel::Rfc8289>),
+    CodelRfc8289(Codel<P, codel::Rfc8289>): Codel;
     /// CoDel as in ns-2.
-    CodelNs2(Codel<P, codel::Ns2<true>>),
+    CodelNs2(Codel<P, codel::Ns2<true>>): Codel;
     /// fq_codel, each queue under CoDel as Linux 6.1 to 6.12 has it.
-    FqCodel(FqCodel<P, codel::Linux>),
+    FqCodel(FqCodel<P, codel::Linux>): FqCodel;
     /// fq_codel, each queue under CoDel as Linux 7.x has it.
-    FqCodel7(FqCodel<P, codel::Linux7>),
+    FqCodel7(FqCodel<P, codel::Linux7>): FqCodel;
     /// fq_codel as in RFC 8290.
-    FqCodelRfc8290(FqCodel<P, codel::Rfc8289>),
+    FqCodelRfc8290(FqCodel<P, codel::Rfc8289>): FqCodel;
     /// ns-2's sfqcodel.
-    FqCodelNs2(FqCodelNs2<P>),
+    FqCodelNs2(FqCodelNs2<P>): FqCodel;
     /// fq.
-    Fq(Fq<P>),
+    Fq(Fq<P>): Fq;
     /// red as ns-2 has it.
-    Red(Red<P>),
+    Red(Red<P>): Red;
     /// red as Linux has it.
-    RedLinux(RedLinux<P>),
+    RedLinux(RedLinux<P>): Red;
     /// pie.
-    Pie(Pie<P>),
+    Pie(Pie<P>): Pie;
     /// fq_pie.
-    FqPie(FqPie<P>),
+    FqPie(FqPie<P>): FqPie;
     /// dualpi2.
-    DualPi2(DualPi2<P>),
+    DualPi2(DualPi2<P>): DualPi2;
     /// ccaq.
-    Ccaq(Ccaq<P>),
+    Ccaq(Ccaq<P>): Ccaq;
     /// sfq as Linux has it.
-    Sfq(Sfq<P>),
+    Sfq(Sfq<P>): Sfq;
     /// sfq as ns-2 has it.
-    SfqNs2(SfqNs2<P>),
+    SfqNs2(SfqNs2<P>): Sfq;
     /// prio.
-    Prio(Prio<P>),
+    Prio(Prio<P>): Prio;
     /// tbf.
-    Tbf(Tbf<P>),
+    Tbf(Tbf<P, AnyQdisc<P>>): Tbf;
     /// htb.
-    Htb(Htb<P>),
+    Htb(Htb<AnyQdisc<P>>): Htb;
     /// choke.
-    Choke(Choke<P>),
+    Choke(Choke<P>): Choke;
     /// sfb.
-    Sfb(Sfb<P>),
+    Sfb(Sfb<P>): Sfb;
     /// blue.
-    Blue(Blue<P>),
+    Blue(Blue<P>): Blue;
     /// cake.
-    Cake(Cake<P>),
+    Cake(Cake<P>): Cake;
+}
+
+impl<P: Packet + Copy + Default> TbfChild<P> for AnyQdisc<P> {
+    fn peek_head(&self) -> Option<Option<&P>> {
+        Some(match self {
+            AnyQdisc::Fifo(fifo) => fifo.front(),
+            AnyQdisc::Prio(prio) => prio.front(),
+            AnyQdisc::RedLinux(red) => red.front(),
+            AnyQdisc::Choke(choke) => choke.front(),
+            AnyQdisc::Sfb(sfb) => sfb.front(),
+            _ => return None,
+        })
+    }
+
+    fn set_fifo_limit(&mut self, limit: u32) {
+        if let AnyQdisc::Fifo(fifo) = self {
+            fifo.set_limit(limit);
+        }
+    }
 }
 
 impl Spec {
@@ -204,8 +229,14 @@ impl Spec {
                 sfq::Variant::Ns2 => AnyQdisc::SfqNs2(SfqNs2::new(params, context)),
             },
             Spec::Prio(params) => AnyQdisc::Prio(Prio::new(params, context)),
-            Spec::Tbf(params) => AnyQdisc::Tbf(Tbf::new(params, context)),
-            Spec::Htb(params) => AnyQdisc::Htb(Htb::new(params, context)),
+            Spec::Tbf(params) => {
+                let fifo = Spec::Bfifo(params.fifo());
+                AnyQdisc::Tbf(Tbf::new(params, params.child.as_deref().unwrap_or(&fifo).build(context)))
+            }
+            Spec::Htb(params) => {
+                let fifo = Spec::Pfifo(params.fifo());
+                AnyQdisc::Htb(Htb::new(params, params.child.as_deref().unwrap_or(&fifo).build(context)))
+            }
             Spec::Choke(params) => AnyQdisc::Choke(Choke::new(params, context)),
             Spec::Sfb(params) => AnyQdisc::Sfb(Sfb::new(params, context)),
             Spec::Blue(params) => AnyQdisc::Blue(Blue::new(params, context)),

@@ -36,7 +36,7 @@
 use super::Context;
 use super::codel::{MAX_SPAN, MICROSECOND};
 use super::fq::{Buffer, FlowQueues, Scheduling, Verdict};
-use super::tc::{Error, Param, Parameters, Spec, Unit, choice, param};
+use super::param::{Param, Parameters, Unit, choice, param};
 use crate::packet::Packet;
 use crate::units::{Rate, Span, Time};
 
@@ -327,6 +327,7 @@ impl Adaptive {
 
 impl Buffer for Adaptive {
     type Params = Adaptation;
+    type QdiscParams = Params;
     const ADAPTS: bool = true;
 
     fn limit(&self) -> u32 {
@@ -334,13 +335,11 @@ impl Buffer for Adaptive {
     }
 
     /// `ccaq_change`: a flow keeps the limit that it has.
-    fn change(spec: &Spec, scheduling: &mut Scheduling, adaptation: &mut Adaptation) -> Result<(), Error> {
-        let Spec::Ccaq(params) = spec else { return Err(spec.unchangeable()) };
-        scheduling.limit = params.limit;
-        scheduling.quantum = params.quantum.unwrap_or(scheduling.quantum);
-        scheduling.initial_quantum = params.initial_quantum.unwrap_or(scheduling.initial_quantum);
-        *adaptation = Adaptation::new(params);
-        Ok(())
+    fn change(given: &Params, scheduling: &mut Scheduling, adaptation: &mut Adaptation) {
+        scheduling.limit = given.limit;
+        scheduling.quantum = given.quantum.unwrap_or(scheduling.quantum);
+        scheduling.initial_quantum = given.initial_quantum.unwrap_or(scheduling.initial_quantum);
+        *adaptation = Adaptation::new(given);
     }
 
     fn new(now: Time, params: &Adaptation) -> Self {

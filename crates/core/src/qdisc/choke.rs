@@ -12,10 +12,10 @@
 //! - In 6.1 the place is drawn without regard to the last 2^-32 of bias.
 //! - A packet that both CHOKe and the limit refuse is said to be the limit's.
 
+use super::param::{Param, Parameters, Unit, param};
 use super::red::{Action, AverageVars, Parms, Words};
 use super::stats::numbers;
-use super::tc::{Error, Param, Parameters, Spec, Unit, param};
-use super::{Context, DropReason, Drops, Qdisc};
+use super::{Context, DropReason, Drops, Qdisc, Unchangeable};
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::units::{Rate, Time};
@@ -276,6 +276,8 @@ impl<P: Packet + Copy> Choke<P> {
 }
 
 impl<P: Packet + Copy> Qdisc<P> for Choke<P> {
+    type Params = Params;
+
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         packet.set_enqueue_time(now);
         let full = self.packets >= self.limit;
@@ -308,8 +310,7 @@ impl<P: Packet + Copy> Qdisc<P> for Choke<P> {
 
     /// `choke_change`: a table of another size takes as many packets as it has places, without the holes, and what stands
     /// behind them is dropped; the average begins anew.
-    fn change(&mut self, _now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
-        let Spec::Choke(params) = spec else { return Err(spec.unchangeable()) };
+    fn change(&mut self, _now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         let places = Self::places(params);
         if places != self.tab.len() {
             let mut tab: Vec<Option<P>> = self.queued().map(Some).collect();

@@ -26,8 +26,8 @@ mod tests;
 
 pub use law::{Law, Linux, Linux7, Ns2, Rfc8289};
 
-use super::tc::{Error, Field, Param, Parameters, Spec, Unit, Value, choice, param};
-use super::{Context, DropReason, Drops, Qdisc};
+use super::param::{Field, Param, Parameters, Unit, Value, choice, param};
+use super::{Context, DropReason, Drops, Qdisc, Unchangeable};
 use crate::packet::Packet;
 use crate::ring::Ring;
 use crate::units::{Span, Time};
@@ -441,6 +441,8 @@ impl<P: Packet + Copy + Default, L: Law> Codel<P, L> {
 }
 
 impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for Codel<P, L> {
+    type Params = Params;
+
     #[inline(always)]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         if self.queue.packets.len() >= self.limit {
@@ -479,8 +481,7 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for Codel<P, L> {
     }
 
     /// `codel_change`: what is above the limit is dropped from the head, and CoDel doesn't see it.
-    fn change(&mut self, _now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
-        let Spec::Codel(params) = spec else { return Err(spec.unchangeable()) };
+    fn change(&mut self, _now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         self.limit = params.limit as usize;
         self.control.change(params.target, params.interval, params.ce_threshold, params.ecn);
         let mut packet = P::default();

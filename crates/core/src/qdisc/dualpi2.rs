@@ -31,17 +31,16 @@ mod rfc9332;
 #[cfg(test)]
 mod tests;
 
-pub use params::{Params, StepThresh, Variant};
-
 use super::codel::MICROSECOND;
 use super::stats::numbers;
-use super::tc::{Error, Spec};
-use super::{Context, DropReason, Drops, Qdisc};
+use super::{Context, DropReason, Drops, Qdisc, Unchangeable};
 use crate::packet::{Ecn, Packet};
 use crate::ring::Ring;
 use crate::rng::Rng;
 use crate::units::{Span, Time};
 use linux::Linux;
+use monitor::Fate;
+pub use params::{Params, StepThresh, Variant};
 use rfc9332::Rfc9332;
 
 /// The round: who goes next while both queues have packets (the kernel's `c_protection`).
@@ -68,14 +67,6 @@ impl Wrr {
     fn change(&self, low: bool, bytes: u32) -> i32 {
         (if low { self.wc } else { -self.wl }).wrapping_mul(bytes as i32)
     }
-}
-
-/// What becomes of a packet.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Fate {
-    Send,
-    Mark,
-    Drop,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -255,6 +246,8 @@ impl<P: Packet + Copy + Default> DualPi2<P> {
 }
 
 impl<P: Packet + Copy + Default> Qdisc<P> for DualPi2<P> {
+    type Params = Params;
+
     #[inline]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         self.update(now);
@@ -316,10 +309,9 @@ impl<P: Packet + Copy + Default> Qdisc<P> for DualPi2<P> {
     }
 
     /// `dualpi2_change`: what is above the limits is dropped from the heads, first of the C queue.
-    fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
-        let Spec::DualPi2(params) = spec else { return Err(spec.unchangeable()) };
+    fn change(&mut self, now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         self.update(now);
-        let Controller::Linux(linux) = &mut self.controller else { return Err(spec.unchangeable()) };
+        let Controller::Linux(linux) = &mut self.controller else { return Err(Unchangeable) };
         linux.change(params);
         self.any_ect = params.any_ect;
         if let Some(packets) = params.limit {

@@ -10,8 +10,8 @@
 //! packets, and 1000 full frames for bfifo. Where the packet that waits for the device fills a pfifo_head_drop alone,
 //! Linux counts a drop and drops nothing; here nothing is counted.
 
-use super::tc::{Error, Param, Parameters, Spec, Unit, param};
-use super::{Context, DropReason, Drops, Qdisc};
+use super::param::{Param, Parameters, Unit, param};
+use super::{Context, DropReason, Drops, Qdisc, Unchangeable};
 use crate::packet::Packet;
 use crate::ring::Ring;
 use crate::units::Time;
@@ -99,6 +99,31 @@ enum Mode {
     Bufferless,
 }
 
+/// The parameters of any of the FIFOs that have a limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    mode: Mode,
+    limit: u32,
+}
+
+impl From<PfifoParams> for Params {
+    fn from(PfifoParams { limit }: PfifoParams) -> Params {
+        Params { mode: Mode::Packets, limit }
+    }
+}
+
+impl From<BfifoParams> for Params {
+    fn from(BfifoParams { limit }: BfifoParams) -> Params {
+        Params { mode: Mode::Bytes, limit }
+    }
+}
+
+impl From<PfifoHeadDropParams> for Params {
+    fn from(PfifoHeadDropParams { limit }: PfifoHeadDropParams) -> Params {
+        Params { mode: Mode::HeadDrop, limit }
+    }
+}
+
 /// A FIFO.
 #[derive(Clone, Debug)]
 pub struct Fifo<P> {
@@ -177,6 +202,8 @@ impl<P: Packet + Copy + Default> Fifo<P> {
 }
 
 impl<P: Packet + Copy + Default> Qdisc<P> for Fifo<P> {
+    type Params = Params;
+
     #[inline]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         if !self.fits(packet.bytes()) {
@@ -220,14 +247,11 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Fifo<P> {
     }
 
     /// `fifo_init`: a lower limit drops nothing of what is queued.
-    fn change(&mut self, _now: Time, spec: &Spec, _drops: &mut impl Drops<P>) -> Result<(), Error> {
-        let limit = match (spec, self.mode) {
-            (Spec::Pfifo(params), Mode::Packets) => params.limit,
-            (Spec::Bfifo(params), Mode::Bytes) => params.limit,
-            (Spec::PfifoHeadDrop(params), Mode::HeadDrop) => params.limit,
-            _ => return Err(spec.unchangeable()),
-        };
-        self.set_limit(limit);
+    fn change(&mut self, _now: Time, params: &Params, _drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
+        if params.mode != self.mode {
+            return Err(Unchangeable);
+        }
+        self.set_limit(params.limit);
         Ok(())
     }
 

@@ -27,10 +27,10 @@
 use super::codel::{MAX_SPAN, MICROSECOND};
 use super::flows::{Flows, NIL};
 use super::jiffies::{JIFFY, jiffies};
+use super::param::{Param, Parameters, Unit, choice, param};
 use super::prio::priority;
 use super::stats::numbers;
-use super::tc::{Error, Param, Parameters, Spec, Unit, choice, param};
-use super::{Context, DropReason, Drops, Given, Qdisc};
+use super::{Context, DropReason, Drops, Given, Qdisc, Unchangeable};
 use crate::packet::Packet;
 use crate::units::{Rate, Span, Time};
 use alloc::collections::{BinaryHeap, VecDeque};
@@ -166,12 +166,11 @@ const LONGEST_HOLD: Span = Span::from_secs(1);
 pub trait Buffer {
     /// What holds for all flows.
     type Params;
+    /// The parameters of the discipline that has this rule.
+    type QdiscParams;
 
     /// The scheduler's parameters and these after a change.
-    ///
-    /// # Errors
-    /// What can't be changed.
-    fn change(spec: &Spec, scheduling: &mut Scheduling, params: &mut Self::Params) -> Result<(), Error>;
+    fn change(given: &Self::QdiscParams, scheduling: &mut Scheduling, params: &mut Self::Params);
 
     /// A flow whose first packet arrives at `now`.
     fn new(now: Time, params: &Self::Params) -> Self;
@@ -211,13 +210,12 @@ pub struct FlowLimit;
 impl Buffer for FlowLimit {
     /// `flow_limit` in packets.
     type Params = u32;
+    type QdiscParams = Params;
 
-    fn change(spec: &Spec, scheduling: &mut Scheduling, limit: &mut u32) -> Result<(), Error> {
-        let Spec::Fq(params) = spec else { return Err(spec.unchangeable()) };
+    fn change(given: &Params, scheduling: &mut Scheduling, limit: &mut u32) {
         let Scheduling { quantum, initial_quantum, .. } = *scheduling;
-        *scheduling = params.scheduling(quantum, initial_quantum);
-        *limit = params.flow_limit;
-        Ok(())
+        *scheduling = given.scheduling(quantum, initial_quantum);
+        *limit = given.flow_limit;
     }
 
     #[inline]
@@ -602,6 +600,8 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
 }
 
 impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
+    type Params = B::QdiscParams;
+
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         packet.set_enqueue_time(now);
         let band = self.band(packet.dscp());
@@ -693,8 +693,8 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
     }
 
     /// `fq_change`: what is above the limit leaves in the order in which the link would get it, as far as it may leave now.
-    fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
-        B::change(spec, &mut self.scheduling, &mut self.buffer)?;
+    fn change(&mut self, now: Time, params: &B::QdiscParams, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
+        B::change(params, &mut self.scheduling, &mut self.buffer);
         let buckets = self.scheduling.buckets as usize;
         if buckets != self.table.len() {
             let old = core::mem::replace(&mut self.table, alloc::vec![NIL; buckets]);

@@ -1,7 +1,11 @@
-//! How Linux's shapers turn lengths into time (`psched_ratecfg`, `psched_l2t_ns`), and what `tc` makes of sizes.
+//! What the shapers tbf and htb share: how Linux turns lengths into time (`psched_ratecfg`, `psched_l2t_ns`), what `tc` makes of
+//! sizes, and which disciplines may stand below a shaper.
 
-use super::tc::choice;
+use super::param::{Nested, choice};
+use super::{Child, Qdisc};
+use crate::packet::Packet;
 use crate::units::Rate;
+use alloc::boxed::Box;
 
 choice! {
     /// How a link frames packets (`linklayer`).
@@ -48,6 +52,31 @@ impl RateConfig {
         let bytes = u64::from(bytes.saturating_add(self.overhead).max(self.mpu));
         let bytes = if self.linklayer == LinkLayer::Atm { bytes.div_ceil(48) * 53 } else { bytes };
         ((bytes.wrapping_mul(self.mult)) >> self.shift) as i64
+    }
+}
+
+/// The greatest rate, in bit/s: 10 Gbit/s.
+pub const MAX_RATE: u64 = 10_000_000_000;
+
+/// The error of a child in which packets cannot wait.
+pub fn check_child(child: Option<&impl Nested>) -> Result<(), (&'static str, &'static str)> {
+    match child {
+        Some(child) if !child.can_wait() => Err(("child", "noqueue can't wait")),
+        _ => Ok(()),
+    }
+}
+
+/// The counters of a discipline below a shaper that kept `kept_from` packets from it, and holds one of `held` bytes that was
+/// its own.
+pub fn counted<P: Packet>(child: &impl Qdisc<P>, kept_from: u64, held: Option<u32>) -> Child {
+    let (packets, bytes) = (child.packets() as u64, child.backlog());
+    Child {
+        kept_from,
+        overlimits: child.overlimits(),
+        queued: (packets + u64::from(held.is_some()), bytes + u64::from(held.unwrap_or(0))),
+        stats: child.stats(),
+        classes: child.classes(),
+        child: child.child().map(Box::new),
     }
 }
 

@@ -35,8 +35,8 @@ pub use linux::RedLinux;
 pub(super) use average::{Action, Parms, Vars as AverageVars, Words};
 
 use super::codel::{MAX_SPAN, MICROSECOND};
+use super::param::{Param, Parameters, Unit, choice, param};
 use super::stats::numbers;
-use super::tc::{Param, Parameters, Unit, choice, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
 use crate::ring::Ring;
@@ -483,6 +483,8 @@ impl<P: Packet + Copy + Default> Red<P> {
 }
 
 impl<P: Packet + Copy + Default> Qdisc<P> for Red<P> {
+    type Params = Params;
+
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         packet.set_enqueue_time(now);
         self.update_average(now);

@@ -18,9 +18,9 @@
 mod red_inside;
 
 use super::jiffies::{HZ, Timer};
+use super::param::{Param, Parameters, Unit, choice, param};
 use super::red::Parms;
 use super::siphash::Salt;
-use super::tc::{Param, Parameters, Unit, choice, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
 use crate::ring::Ring;
@@ -503,6 +503,8 @@ impl<P: Packet + Copy> Sfq<P> {
 }
 
 impl<P: Packet + Copy> Qdisc<P> for Sfq<P> {
+    type Params = Params;
+
     #[inline]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         packet.set_enqueue_time(now);
@@ -634,6 +636,8 @@ impl<P: Packet + Copy + Default> SfqNs2<P> {
 }
 
 impl<P: Packet + Copy + Default> Qdisc<P> for SfqNs2<P> {
+    type Params = Params;
+
     #[inline]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         packet.set_enqueue_time(now);

@@ -1,7 +1,7 @@
 //! What `tc` is told about cake: words for themselves, and presets for links of many kinds.
 
 use crate::qdisc::codel::MICROSECOND;
-use crate::qdisc::tc::{Param, Parameters, Unit, Value, choice, param};
+use crate::qdisc::param::{Param, Parameters, Unit, Value, choice, param};
 use crate::units::{Rate, Span};
 
 choice! {

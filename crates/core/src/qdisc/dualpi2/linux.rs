@@ -1,7 +1,7 @@
 //! Linux's controller of dualpi2, in its integers.
 
-use super::params::{ALPHA_BETA_SCALE, Gains};
-use super::{Fate, Params, StepThresh};
+use super::monitor::Fate;
+use super::params::{ALPHA_BETA_SCALE, Gains, Params, StepThresh};
 use crate::packet::Ecn;
 use crate::rng::Rng;
 use crate::units::{Span, Time};

@@ -1,10 +1,17 @@
 //! What RFC 9332 would have an operator see of each queue (§2.5.2.2) and of overload (§2.5.2.3): counters that only grow, so
 //! that whoever reads them twice has the values of the time between.
 
-use super::Fate;
 use crate::packet::Ecn;
 use crate::qdisc::{Count, Stats};
 use crate::units::{Span, Time};
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Fate {
+    Send,
+    Mark,
+    Drop,
+}
 
 const MICROSECOND: u64 = 1_000;
 /// Upper ends of the bins of a queue's delays, in µs; a last bin has what is longer.

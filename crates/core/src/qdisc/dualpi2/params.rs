@@ -1,7 +1,7 @@
 //! dualpi2's parameters, as `tc` has them since 6.17, and what it derives from round trip times.
 
 use crate::qdisc::codel::{MAX_SPAN, MICROSECOND};
-use crate::qdisc::tc::{Field, Param, Parameters, Unit, Value, choice, param};
+use crate::qdisc::param::{Field, Param, Parameters, Unit, Value, choice, param};
 use crate::units::Span;
 
 choice! {

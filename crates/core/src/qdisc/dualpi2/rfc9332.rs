@@ -2,8 +2,8 @@
 
 use alloc::boxed::Box;
 
-use super::monitor::Monitor;
-use super::{Fate, Params};
+use super::monitor::{Fate, Monitor};
+use super::params::Params;
 use crate::packet::Ecn;
 use crate::units::{Span, Time};
 

@@ -158,6 +158,8 @@ impl<P: Packet + Copy + Default> FqCodelNs2<P> {
 }
 
 impl<P: Packet + Copy + Default> Qdisc<P> for FqCodelNs2<P> {
+    type Params = Params;
+
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         if self.packets >= self.limit {
             self.overflow(drops);

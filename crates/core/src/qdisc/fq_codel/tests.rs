@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use super::*;
 use crate::packet::Ecn;
 use crate::qdisc::codel::{Codel, Linux, Linux7, Rfc8289};
+use crate::qdisc::tc::Spec;
 use crate::qdisc::testing::{Bench, CONTEXT, Parcel, ms};
 use crate::rng::Rng;
 use proptest::prelude::*;

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{Parameters, Spec, Unit, Value};
+use super::{Spec, Value};
 
 /// What to type on a router: see [`Spec::paste`].
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -106,15 +106,6 @@ impl Spec {
             },
             (_, None) => Ok(String::new()),
         }
-    }
-}
-
-/// The word after `variant`, if the discipline has variants.
-pub(super) fn variant_of<T: Parameters>(params: &T) -> Option<&'static str> {
-    let param = T::PARAMS.iter().find(|param| param.name == "variant")?;
-    match (param.unit, (param.get)(params)) {
-        (Unit::Choice(words, _), Value::Int(place)) => words.get(place as usize).copied(),
-        _ => None,
     }
 }
 
