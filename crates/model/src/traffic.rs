@@ -121,7 +121,7 @@ impl Draws {
 
     fn read(field: &Field<'_>) -> Result<Draws, Error> {
         let one = |field: &Field<'_>| {
-            let dist = field.text().ok().and_then(Dist::parse).filter(|dist| dist.written() <= crate::read::LONGEST);
+            let dist = field.text().ok().and_then(Dist::parse).filter(|dist| dist.written() <= crate::units::LONGEST);
             dist.ok_or_else(|| field.unexpected())
         };
         let dists = match field.items() {

@@ -13,7 +13,7 @@ from typing import Any
 from sojourn import _core
 from sojourn.errors import Refusal
 from sojourn.kernel import guest, modules, store
-from sojourn.kernel.store import Kernel
+from sojourn.kernel.image import Kernel
 
 TRACE, FATES, STATS = "trace.bin", "fates.bin", "stats.json"
 REFUSED = re.compile(r"sojourn_replay: change ([1-9]\d*): error (\d+, [^\r\n]*)")

@@ -13,7 +13,7 @@ from typing import ClassVar
 from sojourn import _core
 from sojourn.errors import Refusal
 from sojourn.kernel import guest, modules, qemu, store
-from sojourn.kernel.store import Kernel
+from sojourn.kernel.image import Kernel
 
 LINKS = ("device", "htb", "tbf")
 """What can shape a hop."""
