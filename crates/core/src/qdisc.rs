@@ -20,6 +20,7 @@ pub mod fq_codel;
 pub mod fq_pie;
 pub mod htb;
 mod jiffies;
+pub mod linux;
 pub mod param;
 pub mod pie;
 pub mod prio;

@@ -52,6 +52,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(replay::paste, module)?)?;
     module.add_function(wrap_pyfunction!(replay::rate, module)?)?;
     module.add_function(wrap_pyfunction!(replay::as_in, module)?)?;
+    module.add_function(wrap_pyfunction!(replay::needs, module)?)?;
     module.add_function(wrap_pyfunction!(replay::sums, module)?)?;
     module.add_function(wrap_pyfunction!(value::to_toml, module)?)?;
     module.add_function(wrap_pyfunction!(catalogue::catalogue, module)?)

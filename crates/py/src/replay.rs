@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use sojourn_core::qdisc::linux::Version;
 use sojourn_core::qdisc::tc::{Spec, Value, own_words, rate_meant};
 use sojourn_core::qdisc::{Context, DropReason};
 use sojourn_core::rng::Rng;
@@ -124,8 +125,15 @@ pub fn sums(
 
 /// Returns a line in our syntax for a discipline as in this version of Linux: with its variant, unless it names one.
 #[pyfunction]
-pub fn as_in(line: &str, linux: (u32, u32)) -> String {
+pub fn as_in(line: &str, linux: Version) -> String {
     sojourn_core::qdisc::tc::as_in(line, linux)
+}
+
+/// Returns what a line of `tc` words needs of ours in Linux: the name of the discipline's module, and whether `tc` needs a
+/// plugin.
+#[pyfunction]
+pub fn needs(line: &str) -> (Option<&'static str>, bool) {
+    sojourn_core::qdisc::linux::needs(line)
 }
 
 /// Parses a rate of the command line: bits per second, and warnings.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::qdisc::linux::in_linux;
 use sojourn_core::tcp::HyStart;
 use sojourn_core::units::Time;
 use sojourn_model::scenario::Scenario;
@@ -61,8 +61,8 @@ fn play(folder: &Path, scenario: &Scenario, job: &Job) -> io::Result<Value> {
     let mode = job.mode;
     modules::load("sojourn_link")?;
     let mut qdiscs = (0..scenario.hops.len() * 2).flat_map(|index| scenario.link(index).qdiscs());
-    if qdiscs.any(|spec| matches!(spec, Spec::Ccaq(_))) {
-        modules::load("sch_ccaq")?;
+    if let Some(module) = qdiscs.find_map(|spec| in_linux(spec.kind())?.module()) {
+        modules::load(module)?;
     }
     let limit = rustix::process::Rlimit { current: Some(FILES), maximum: Some(FILES) };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, limit)?;

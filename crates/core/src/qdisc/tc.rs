@@ -33,6 +33,7 @@ pub use elsewhere::{elsewhere, instead_of};
 pub use paste::Paste;
 pub use whole::{OwnWords, own_words};
 
+use super::linux::{Version, in_linux};
 use super::param::line::{
     change_params, corner_line, corner_params, document, print_params, random_params, read_params, variant_of,
 };
@@ -265,10 +266,16 @@ impl Spec {
 
     /// This discipline as Linux of this version (7.3 is (7, 3)) has it: with the variant that decides as that does, unless
     /// another than the oldest is asked for.
-    pub fn as_in(&self, linux: (u32, u32)) -> Spec {
+    pub fn as_in(&self, linux: Version) -> Spec {
         let line = self.to_string();
         let newer = as_in(&line, linux);
         if newer == line { self.clone() } else { newer.parse().expect("bug: a variant of its discipline") }
+    }
+
+    /// Why a Linux of this version does not have this discipline, or not this variant of it, or not with these parameters.
+    /// `None` if it has. The child of a shaper is not considered.
+    pub fn lacking_in(&self, linux: Version) -> Option<String> {
+        in_linux(self.kind()).and_then(|entry| entry.lacks(self.variant(), linux))
     }
 
     /// The parameters after `tc qdisc change dev DEV root LINE`, and the line for the real `tc`. Parameters that the line
@@ -345,19 +352,15 @@ impl fmt::Display for Spec {
 }
 
 /// A line for tc as Linux of this version has the discipline, in our words: with its variant, unless it names one.
-pub fn as_in(text: &str, linux: (u32, u32)) -> String {
+pub fn as_in(text: &str, linux: Version) -> String {
     let line = own_words(text).map_or(text.to_string(), |own| own.line);
     let line = line.as_str();
     let own = line.rsplit(" child ").next().unwrap_or(line);
     let mut words = own.split_ascii_whitespace();
-    let variant = match words.next() {
-        Some("cake") if linux >= (7, 0) => "linux7",
-        Some("cake") if linux >= (6, 12) => "linux612",
-        Some("codel" | "fq_codel") if linux >= (7, 0) => "linux7",
-        Some("fq") if linux >= (6, 7) => "linux67",
-        _ => return line.to_string(),
-    };
-    if words.any(|word| word == "variant") { line.to_string() } else { format!("{line} variant {variant}") }
+    match words.next().and_then(in_linux).and_then(|entry| entry.variant(linux)) {
+        Some((variant, true)) if !words.any(|word| word == "variant") => format!("{line} variant {variant}"),
+        _ => line.to_string(),
+    }
 }
 
 #[cfg(test)]
