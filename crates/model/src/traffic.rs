@@ -458,7 +458,6 @@ fn host_tcp(reader: &Reader<'_>) -> Result<Config, Error> {
     }
     Ok(Config {
         rto_min: bound,
-        linux_rto: reader.field("linux_rto")?.flag()?,
         recovery,
         quickack: reader.field("quickack")?.flag()?,
         gro_flush_timeout: reader.field("gro_flush_timeout")?.span()?,

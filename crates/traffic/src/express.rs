@@ -135,7 +135,6 @@ fn entry(entry: &Entry) -> Option<String> {
         _ if tcp.hystart == HyStart::Plus => Some("hystart plus: Linux has HyStart, not HyStart++".into()),
         _ if tcp.recovery == Recovery::Rfc6675 => Some("recovery rfc6675: Linux's TCP recovers by RACK".into()),
         _ if tcp.windows == Windows::Rfc => Some("windows rfc: Linux counts whole segments".into()),
-        _ if !tcp.linux_rto => Some("linux_rto = false: Linux's retransmission timer is Linux's".into()),
         _ if !tcp.rto_min.0.is_multiple_of(1_000_000) => {
             Some(format!("rto_min {}: whole milliseconds only", tcp.rto_min))
         }
