@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(lacks("dualpi2", (6, 16)), "dualpi2: Linux has it since 6.17, this kernel is Linux 6.16");
         assert_eq!(lacks("dualpi2", (6, 17)), "");
         assert_eq!(lacks("blue", (7, 3)), "blue: Linux has none");
-        assert_eq!(lacks("ccaq", (6, 1)), "");
+        assert_eq!(lacks("ccaq variant paper", (6, 1)), "");
     }
 
     #[test]
