@@ -228,9 +228,9 @@ pub trait Qdisc<P: Packet> {
         false
     }
 
-    /// Passes over so many packets, those that are likely to be next, and shows about as many behind them, for who wants to have them
-    /// at hand; fetches what will be looked at after that. Nothing else may depend on it.
-    fn ahead(&self, _packets: usize, _cache: &impl Cache, _see: impl FnMut(&P)) {}
+    /// Prefetches state for packets that are likely to be dequeued soon. The next `packets` packets are skipped, about as many
+    /// behind them are shown to `see`, and the state of those behind these is prefetched. A hint: results never depend on it.
+    fn prefetch(&self, _packets: usize, _cache: &impl Cache, _see: impl FnMut(&P)) {}
 
     /// The discipline's own counters and state under the keys of `tc -s -j qdisc`, in its order; times in microseconds.
     /// The caller counts what every discipline has: packets and bytes sent, drops, packets and bytes queued.

@@ -221,8 +221,8 @@ impl Link {
     }
 
     /// Prefetches packets that will probably be transmitted next: about `packets` of them, after the next `packets`.
-    pub fn warm(&self, packets: usize) {
-        self.qdisc.ahead(packets, &Processor, |packet| packet.warm(&Processor));
+    pub fn prefetch(&self, packets: usize) {
+        self.qdisc.prefetch(packets, &Processor, |packet| packet.prefetch(&Processor));
     }
 
     /// Whether an arrival cannot start a transmission.

@@ -100,8 +100,8 @@ macro_rules! any_qdisc {
                 match self { $(AnyQdisc::$variant(q) => q.bufferless(),)+ }
             }
 
-            fn ahead(&self, packets: usize, cache: &impl Cache, see: impl FnMut(&P)) {
-                match self { $(AnyQdisc::$variant(q) => q.ahead(packets, cache, see),)+ }
+            fn prefetch(&self, packets: usize, cache: &impl Cache, see: impl FnMut(&P)) {
+                match self { $(AnyQdisc::$variant(q) => q.prefetch(packets, cache, see),)+ }
             }
 
             fn stats(&self) -> Stats {

@@ -429,9 +429,9 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         Some(None)
     }
 
-    /// Passes over so many queues, those whose turn is next in the band of the last turn, as if none would leave or come; shows the
-    /// heads of as many behind them; and fetches the flows of as many behind these, which will be looked at then.
-    pub fn ahead(&self, turns: usize, cache: &impl Cache, mut see: impl FnMut(&P)) {
+    /// Skips the next `turns` flows in the round of the last turn's band, shows the heads of as many flows behind them, and
+    /// prefetches as many flows behind these. No flow is expected to join or leave the round meanwhile.
+    pub fn prefetch(&self, turns: usize, cache: &impl Cache, mut see: impl FnMut(&P)) {
         let band = &self.bands[usize::from(self.head.band).min(BANDS - 1)];
         let mut behind = self.along(&band.new).chain(self.along(&band.old)).skip(turns);
         for flow in behind.by_ref().take(turns).filter(|flow| flow.credit > 0) {
@@ -534,7 +534,7 @@ mod tests {
         }
     }
 
-    /// Counts what is asked for.
+    /// Counts the cache lines that are asked for.
     #[derive(Default)]
     struct Asked(Cell<usize>);
 
@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn ahead_passes_over_the_next_turns_and_shows_as_many_heads_that_may_send() {
+    fn prefetch_skips_the_next_turns_and_shows_as_many_heads_that_may_send() {
         let mut flows = Flows::<_, _>::new();
         for flow in 0..10 {
             // The fourth has no credit: its turn comes again later.
@@ -567,7 +567,7 @@ mod tests {
             (usize::MAX, alloc::vec![], 0),
         ] {
             let (mut seen, asked) = (Vec::new(), Asked::default());
-            flows.ahead(turns, &asked, |packet| seen.push(packet.id));
+            flows.prefetch(turns, &asked, |packet| seen.push(packet.id));
             // Behind each head the place of the one behind it, too.
             assert_eq!((seen.as_slice(), asked.0.get()), (heads.as_slice(), heads.len() + fetched), "{turns} turns");
         }

@@ -367,8 +367,8 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
         self.flows.packets() >= self.limit || self.memory_usage() + room > self.memory_limit
     }
 
-    fn ahead(&self, packets: usize, cache: &impl Cache, see: impl FnMut(&P)) {
-        self.flows.ahead(packets, cache, see);
+    fn prefetch(&self, packets: usize, cache: &impl Cache, see: impl FnMut(&P)) {
+        self.flows.prefetch(packets, cache, see);
     }
 
     fn stats(&self) -> super::Stats {
