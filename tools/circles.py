@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 MOST = 3
-"""Files that may stand in one circle."""
+"""The length of the longest circle that is allowed."""
 
 Name = tuple[str, ...]
 """A path in a crate, from its root: `("qdisc", "codel", "Params")`."""
@@ -124,7 +124,7 @@ def _without_tests(code: str) -> str:
 
 
 def _leaves(tree: str) -> Iterator[tuple[Name, str]]:
-    """What a `use` names, with the name that it has here: `a::{b, c as d}` are a::b as b, and a::c as d."""
+    """The items that a `use` names, with the names that they have here: `a::{b, c as d}` are a::b as b, and a::c as d."""
     head, brace, rest = tree.partition("{")
     before = tuple(part for part in re.sub(r"\s", "", head).split("::") if part) if brace else ()
     if not brace:
@@ -144,7 +144,7 @@ def _leaves(tree: str) -> Iterator[tuple[Name, str]]:
 
 
 def _split(list_of_trees: str) -> list[str]:
-    """Splits at the commas that stand in no braces."""
+    """Splits at the commas outside of braces."""
     parts, depth = [""], 0
     for letter in list_of_trees:
         depth += {"{": 1, "}": -1}.get(letter, 0)
@@ -207,7 +207,7 @@ def _strongly_connected(graph: dict[Path, set[Path]]) -> list[set[Path]]:
 
 
 def _reached(start: Path, graph: dict[Path, set[Path]], seen: set[Path]) -> list[Path]:
-    """What is reached from here and not seen yet, each after all that was reached from it."""
+    """The files that are reached from here and not seen yet, each after all that were reached from it."""
     if start in seen:
         return []
     seen.add(start)

@@ -68,7 +68,7 @@ pub enum DropReason {
     Loss,
     /// It met a packet of its own flow in the queue (choke).
     Matched,
-    /// Of a flow that does not respond (sfb).
+    /// The packet's flow does not respond (sfb).
     Penalty,
     /// An ACK that says nothing which a newer one doesn't say (cake).
     AckFilter,
@@ -254,12 +254,12 @@ pub trait Qdisc<P: Packet> {
     }
 }
 
-/// What a discipline may know about the link it stands before.
+/// The facts that a discipline may know about its link.
 #[derive(Clone, Copy, Debug)]
 pub struct Context {
     /// The largest packet in bytes as the link counts it (`psched_mtu`: IP MTU plus overhead).
     pub mtu: u32,
-    /// Bytes of a packet's length that stand before its IP header (14 on Ethernet).
+    /// Bytes of a packet's length before its IP header (14 on Ethernet).
     pub overhead: u32,
     /// The link's rate at the start of the run.
     pub rate: Rate,

@@ -40,7 +40,7 @@ pub use params::{AckFilter, FlowMode, LinkLayer, Params, TinMode, Variant};
 use shaper::{Lengths, Shaper};
 use tins::Tin;
 
-/// Packets of the largest length that the buffer holds, whatever else it is told.
+/// Packets of the largest length that the buffer holds, whatever its limit.
 const LIMIT: u64 = 10_240;
 /// Bytes that the buffer of a shaper holds at least.
 const LEAST_BUFFER: u64 = 4 << 20;
@@ -64,7 +64,7 @@ pub struct Cake<P> {
     /// The largest packet, from which rates become COBALT's targets.
     mtu: u32,
     buffer_max_used: u64,
-    /// Of hosts' hashes.
+    /// Salt of the hosts' hashes.
     salt: Salt,
     rng: Rng,
     /// When the shaper lets the next packet leave, if it held one back.

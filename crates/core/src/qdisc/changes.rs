@@ -1,4 +1,4 @@
-//! What `tc qdisc change` does to each discipline while packets wait: [`Qdisc::change`](super::Qdisc::change).
+//! The effects of `tc qdisc change` on each discipline while packets wait: [`Qdisc::change`](super::Qdisc::change).
 
 use super::tc::Spec;
 use super::testing::{Bench, CONTEXT, Parcel, ms};

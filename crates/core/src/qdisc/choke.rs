@@ -229,7 +229,7 @@ impl<P: Packet + Copy> Choke<P> {
         true
     }
 
-    /// What becomes of a packet that is not alone above the lower threshold: why it is dropped, if it is.
+    /// Judges a packet while the average is above the lower threshold: why it is dropped, if it is.
     #[inline]
     fn judge(&mut self, packet: &mut P, drops: &mut impl Drops<P>) -> Option<DropReason> {
         if self.choke(packet, drops) {
@@ -308,8 +308,8 @@ impl<P: Packet + Copy> Qdisc<P> for Choke<P> {
         self.take(self.head)
     }
 
-    /// `choke_change`: a table of another size takes as many packets as it has places, without the holes, and what stands
-    /// behind them is dropped; the average begins anew.
+    /// `choke_change`: a table of another size takes as many packets as it has places, without the holes, and packets
+    /// behind them are dropped; the average begins anew.
     fn change(&mut self, _now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         let places = Self::places(params);
         if places != self.tab.len() {
@@ -430,7 +430,7 @@ mod tests {
             }
         };
         fill(&mut bench, 12);
-        // Holes never stand at the head.
+        // No hole is ever at the head.
         (1..8).for_each(|at| assert!(bench.qdisc.take(at).is_some()));
         assert_eq!((bench.qdisc.len(), bench.qdisc.packets()), (12, 5));
         fill(&mut bench, 15);

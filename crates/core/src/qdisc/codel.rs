@@ -140,7 +140,7 @@ pub struct Control<L: Law> {
     pub ce_threshold: Option<L::Tick>,
     /// Which of them: those whose DS field matches.
     pub ce_threshold_selector: DsMatch,
-    /// A backlog of so many bytes is never bad.
+    /// A backlog of at most this many bytes is never bad.
     pub mtu: u64,
     /// Mark instead of drop where possible.
     pub ecn: bool,
@@ -180,7 +180,7 @@ pub struct Vars<L: Law> {
     pub lastcount: u32,
     /// In the dropping state.
     pub dropping: bool,
-    /// What the law keeps to know 1/sqrt(`count`).
+    /// The law's representation of 1/sqrt(`count`).
     pub rec_inv_sqrt: L::Root,
     /// When the delay will have been above target for an interval; 0 if it is not above.
     pub first_above_time: L::Tick,
@@ -204,7 +204,7 @@ impl<L: Law> Default for Vars<L> {
     }
 }
 
-/// What a discipline's CoDel queues counted (`codel_stats`).
+/// The counters of a discipline's CoDel queues (`codel_stats`).
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Stats {
     /// Largest packet seen, in bytes.
@@ -376,7 +376,7 @@ impl<L: Law> Vars<L> {
     }
 }
 
-/// What came of a signal.
+/// The outcome of a signal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     /// The packet was marked: no further one is touched.

@@ -137,7 +137,7 @@ pub struct DualPi2<P> {
     stats: Stats,
 }
 
-/// Bytes of memory for so many packets (`get_memory_limit`).
+/// Bytes of memory for this number of packets (`get_memory_limit`).
 fn memory_of(packets: u32, mtu: u32) -> u64 {
     (u64::from(packets) * 2 * u64::from(mtu)).min(u64::from(u32::MAX))
 }
@@ -212,7 +212,7 @@ impl<P: Packet + Copy + Default> DualPi2<P> {
         fate != Fate::Drop
     }
 
-    /// What the probabilities ask for at departure.
+    /// The probabilities' verdict on a packet at its departure.
     #[inline]
     fn judge(&mut self, now: Time, low: bool, queued: &Queued<P>) -> Fate {
         let ecn = queued.packet.ecn();
@@ -290,7 +290,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for DualPi2<P> {
         while let Some((mut queued, low, change)) = self.dequeue_packet() {
             let fate = self.judge(now, low, &queued);
             if !self.signal(fate, &mut queued.packet) {
-                // Whose turn it is does not change by a drop.
+                // A drop does not change which queue's turn it is.
                 drops.dropped(queued.packet, DropReason::Early);
                 continue;
             }

@@ -86,7 +86,7 @@ impl Parameters for PfifoHeadDropParams {
         &[param!(PfifoHeadDropParams.limit, Unit::PacketsAsSize, "packets queued").range(1, u32::MAX as u64).printed()];
 }
 
-/// What a full FIFO does, and in which unit it is full.
+/// The unit of a FIFO's limit, and what the FIFO drops when it is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
     /// Packets; the arriving packet is refused.
@@ -170,7 +170,7 @@ impl<P: Packet + Copy + Default> Fifo<P> {
         self.queue.front()
     }
 
-    /// Another limit, of packets or of bytes as it is one of packets or of bytes. What is queued stays (`fifo_set_limit`).
+    /// Sets the limit, in packets or bytes as the FIFO counts. Queued packets stay (`fifo_set_limit`).
     pub fn set_limit(&mut self, limit: u32) {
         self.limit = u64::from(limit);
     }
@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(fates("pfifo limit 3"), ([3, 4].into(), 2));
         assert_eq!(fates("bfifo limit 3000"), ([3, 4].into(), 2));
         assert_eq!(fates("pfifo_head_drop limit 3"), ([1, 2].into(), 2));
-        assert_eq!(fates("pfifo_head_drop limit 1"), ([1, 2, 3].into(), 1), "beside the one that waits");
+        assert_eq!(fates("pfifo_head_drop limit 1"), ([1, 2, 3].into(), 1), "in addition to the one that waits");
         // `__fifo_init`: a bfifo lets packets pass if it can hold a full one.
         assert!(!build("bfifo limit 1513").admit(Time::ZERO, Parcel::default(), true, &mut Vec::new()));
     }

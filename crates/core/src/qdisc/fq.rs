@@ -164,7 +164,7 @@ const LONGEST_HOLD: Span = Span::from_secs(1);
 
 /// How large a flow's queue may grow: the part in which fq and ccaq differ. One value stands for one flow.
 pub trait Buffer {
-    /// What holds for all flows.
+    /// The parameters that all flows share.
     type Params;
     /// The parameters of the discipline that has this rule.
     type QdiscParams;
@@ -190,7 +190,7 @@ pub trait Buffer {
     fn departure(&mut self, now: Time, left: u32, packet: &impl Packet);
 }
 
-/// What becomes of an arriving packet.
+/// The fate of an arriving packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// It joins its flow's queue.
@@ -199,7 +199,7 @@ pub enum Verdict {
     Enlarge,
     /// It is dropped.
     Refuse,
-    /// It is dropped, and so are all packets of its flow behind the first so many.
+    /// It is dropped, and so are all packets of its flow behind the first `n` of them.
     Shrink(u32),
 }
 
@@ -232,7 +232,7 @@ impl Buffer for FlowLimit {
     fn departure(&mut self, _now: Time, _left: u32, _packet: &impl Packet) {}
 }
 
-/// What the scheduler needs to know, whatever the rule for buffers.
+/// The scheduler's parameters, the same for every rule for buffers.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scheduling {
     /// Packets in all flows.
@@ -270,7 +270,7 @@ impl Scheduling {
     }
 }
 
-/// What the scheduler keeps for a flow.
+/// The scheduler's state for a flow.
 #[derive(Clone, Debug)]
 struct State<B> {
     /// When the flow last left the round.
@@ -637,13 +637,13 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
         if self.flows.list_as_new(number) {
             let flow = self.flows.flow_mut(number);
             if self.scheduling.is_older(now, flow.state.age, self.scheduling.refill_delay) {
-                // Who has left the round has no debt: it was seen empty in its turn.
+                // A flow that has left the round has no debt: it was seen empty in its turn.
                 flow.credit = flow.credit.max(self.scheduling.quantum as i32);
             }
         }
         self.filled += u32::from(self.flows.flow(number).packets() == 0);
         self.band_packets[usize::from(band)] += 1;
-        // The kernel notes the band when the flow stands in its list already.
+        // The kernel notes the band when the flow is in its list already.
         self.flows.flow_mut(number).band = band;
         self.flows.push(number, packet);
     }

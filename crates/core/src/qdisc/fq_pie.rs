@@ -129,7 +129,7 @@ impl Params {
     }
 }
 
-/// What is kept for one queue.
+/// The state of one queue.
 #[derive(Clone, Default, Debug)]
 struct Queue {
     vars: Vars,
@@ -288,7 +288,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for FqPie<P> {
 
     /// `fq_pie_change`: what is above the limit leaves in the order in which the link would get it.
     fn change(&mut self, now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
-        // What was due until now was due by the old parameters.
+        // Updates that were due until now use the old parameters.
         (0..self.queues).for_each(|number| self.update(now, number));
         self.control = self.control.changed(&params.of_pie());
         self.timer.repeat(pie::update_jiffies(params.tupdate));

@@ -38,7 +38,7 @@ pub struct Params<C> {
     pub mpu: u32,
     /// How the link frames packets.
     pub linklayer: LinkLayer,
-    /// What waits stands in this.
+    /// The discipline in which packets wait.
     pub child: Option<Box<C>>,
 }
 
@@ -133,7 +133,7 @@ const MBUFFER: i64 = 60_000_000_000;
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     rate: RateConfig,
-    /// What it holds, in ns of its rate.
+    /// Its depth, in ns of its rate.
     buffer: i64,
     tokens: i64,
 }

@@ -9,7 +9,7 @@ pub type Version = (u32, u32);
 /// Before every version that is supported here.
 const ALWAYS: Version = (0, 0);
 
-/// What Linux has of a discipline.
+/// A discipline in Linux: its versions, variants and modules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InLinux {
     /// The discipline's name.
@@ -123,7 +123,7 @@ pub fn in_linux(kind: &str) -> Option<&'static InLinux> {
     IN_LINUX.iter().find(|entry| entry.kind == kind)
 }
 
-/// What a line of `tc` words needs of ours in Linux: the discipline's module, and whether `tc` needs a plugin. A shaper's
+/// Our parts that a line of `tc` words needs in Linux: the discipline's module, and whether `tc` needs a plugin. A shaper's
 /// child counts too.
 pub fn needs(line: &str) -> (Option<&'static str>, bool) {
     let entries = || line.split_ascii_whitespace().filter_map(in_linux);

@@ -36,18 +36,18 @@ pub trait Parameters: Clone + PartialEq + Default + 'static {
     /// Those that no change may name.
     const FIXED: &'static [&'static str] = &[];
 
-    /// What a change of a living discipline starts from: the present parameters, but for those that go back to `tc`'s
-    /// own if they are not named.
+    /// The parameters from which a change of a living discipline starts: the present ones, except those that go back to
+    /// `tc`'s own if they are not named.
     fn before_change(&self) -> Self {
         if Self::REPLACED { Self::blank() } else { self.clone() }
     }
 
-    /// What reading a line starts from: the defaults, without what must be given in one way or another.
+    /// The parameters from which reading a line starts: the defaults, without those that the line must give.
     fn blank() -> Self {
         Self::default()
     }
 
-    /// Fills in what `tc` wants to be told, once a line is read.
+    /// Fills in, once a line is read, the parameters that `tc` derives from others.
     fn complete(&mut self) {}
 
     /// Whether these are a line for `tc` and a stock kernel: the discipline may be, and a variant of it not.
@@ -55,13 +55,13 @@ pub trait Parameters: Clone + PartialEq + Default + 'static {
         Self::TC
     }
 
-    /// What no single parameter's range can say; the offending parameter's name and the reason.
+    /// Checks what no single parameter's range can express. The error is the parameter's name and the reason.
     fn check(&self) -> Result<(), (&'static str, &'static str)> {
         Ok(())
     }
 }
 
-/// What a parameter's value counts.
+/// The unit of a parameter's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// Packets; `tc` prints `1000p` and accepts `1000`.
@@ -112,14 +112,14 @@ pub enum Unit {
     Bandwidth,
     /// A whole number that may be negative.
     Signed,
-    /// What `tc` knows and cannot be here; the doc says why.
+    /// A word that `tc` knows and that has no meaning here; the doc says why.
     Impossible,
     /// This number of words that `tc` prints, ignored because they do not apply here.
     Ignored(usize),
 }
 
 impl Unit {
-    /// What a value looks like, for messages and reference pages.
+    /// A description of a value, for messages and reference pages.
     pub fn expects(self) -> String {
         match self {
             Unit::Packets => "a number of packets, such as 1000".into(),
@@ -254,7 +254,7 @@ pub enum Presence {
 pub struct Param<T: 'static> {
     /// The word, letter for letter as in `tc`.
     pub name: &'static str,
-    /// What the value counts.
+    /// The unit of the value.
     pub unit: Unit,
     /// Reads the field.
     pub get: fn(&T) -> Value,
@@ -431,12 +431,12 @@ impl<T> Param<T> {
             || self.unit.words().contains(&word)
     }
 
-    /// So many words after `name` that do not apply here.
+    /// `name` and the `words` words behind it, which do not apply here.
     pub const fn ignored(name: &'static str, words: usize, doc: &'static str) -> Self {
         Param::new(name, Unit::Ignored(words), |_| Value::Unset, |_, _| true, doc)
     }
 
-    /// What `tc` knows under this name, and why it is not here.
+    /// A word that `tc` knows, and why it has no meaning here.
     pub const fn impossible(name: &'static str, why: &'static str) -> Self {
         Param::new(name, Unit::Impossible, |_| Value::Unset, |_, _| false, why)
     }

@@ -162,7 +162,7 @@ pub(super) struct Stats {
     pub ecn_mark: u64,
 }
 
-/// What controls the drops.
+/// The controller of the drops.
 #[derive(Clone, Debug)]
 enum Controller {
     Linux { control: linux::Control, vars: Vars, timer: Timer },

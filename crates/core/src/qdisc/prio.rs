@@ -68,7 +68,7 @@ pub(super) fn priority(dscp: u8) -> u8 {
 pub struct Prio<P> {
     priomap: u64,
     bands: Vec<Fifo<P>>,
-    /// What a new band is.
+    /// The pattern of a new band.
     band: Fifo<P>,
 }
 
@@ -126,7 +126,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Prio<P> {
         self.bands.iter().map(Qdisc::backlog).sum()
     }
 
-    /// Of the band of best effort.
+    /// Whether the band of best effort is full.
     fn is_full(&self, mtu: u32) -> bool {
         self.bands[self.classify(0)].is_full(mtu)
     }

@@ -1,5 +1,5 @@
-//! What the shapers tbf and htb share: how Linux turns lengths into time (`psched_ratecfg`, `psched_l2t_ns`), what `tc` makes of
-//! sizes, and which disciplines may stand below a shaper.
+//! Functions of the shapers tbf and htb: how Linux turns lengths into time (`psched_ratecfg`, `psched_l2t_ns`), how `tc` rounds
+//! sizes, and which disciplines may be below a shaper.
 
 use super::param::{Nested, choice};
 use super::{Child, Qdisc};
@@ -46,7 +46,7 @@ impl RateConfig {
         RateConfig { mult, shift, overhead, mpu, linklayer }
     }
 
-    /// The time that so many bytes take, in ns.
+    /// The time that `bytes` bytes take, in ns.
     #[inline]
     pub fn l2t_ns(&self, bytes: u32) -> i64 {
         let bytes = u64::from(bytes.saturating_add(self.overhead).max(self.mpu));
@@ -85,7 +85,7 @@ pub fn bytes_per_second(rate: Rate) -> u64 {
     rate.0 / 8
 }
 
-/// The time that `tc` tells the kernel for so many bytes at a rate: in ticks of 64 ns, from whole microseconds
+/// The time that `tc` gives to the kernel for `bytes` bytes at a rate: in ticks of 64 ns, from whole microseconds
 /// (`tc_calc_xmittime`).
 pub fn xmittime_ticks(rate: Rate, bytes: u32) -> u64 {
     let us = u64::from(bytes) * 1_000_000 / bytes_per_second(rate).max(1);

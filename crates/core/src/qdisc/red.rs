@@ -256,7 +256,7 @@ const BETA: f64 = 0.9;
 /// Adaptation of `max_p`: no step up from here (`top_`).
 const TOP: f64 = 0.5;
 
-/// What ns-2 derives from the link, and the parameters that shape the drop probability.
+/// The values that ns-2 derives from the link, and the parameters that shape the drop probability.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Config {
     /// Mean packets that the link carries in a second.
@@ -338,7 +338,7 @@ struct Vars {
     lastset: Time,
 }
 
-/// What becomes of an arrival.
+/// The fate of an arriving packet.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Fate {
     Keep,
@@ -396,7 +396,7 @@ impl<P: Packet + Copy + Default> Red<P> {
         }
     }
 
-    /// What was derived from the link.
+    /// The values that were derived from the link.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -439,7 +439,7 @@ impl<P: Packet + Copy + Default> Red<P> {
         self.vars.lastset = now;
     }
 
-    /// What becomes of an arriving packet. `mark` tells whether a mark may stand for a random drop.
+    /// Judges an arriving packet. `mark` is whether a mark may replace a random drop.
     fn judge(&mut self, bytes: u32, mark: bool) -> Fate {
         let average = self.vars.average;
         self.vars.count += 1;

@@ -113,7 +113,7 @@ const MAX_PROB: u32 = 0xffff;
 #[derive(Clone, Copy, Default, Debug)]
 struct Bucket {
     qlen: u16,
-    /// Of [`MAX_PROB`].
+    /// In units of [`MAX_PROB`].
     p_mark: u16,
 }
 
@@ -158,7 +158,7 @@ struct Stats {
     marked: u64,
 }
 
-/// What a flow's bins say.
+/// The state of a flow's bins.
 struct Seen {
     p_min: u32,
     qlen: u32,

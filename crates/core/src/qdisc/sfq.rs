@@ -104,7 +104,7 @@ impl Default for Params {
 
 /// Most packets of one queue (`SFQ_MAX_DEPTH`), and the default limit.
 const MAX_DEPTH: u32 = 127;
-/// Queues unless told otherwise (`SFQ_DEFAULT_FLOWS`).
+/// Queues by default (`SFQ_DEFAULT_FLOWS`).
 const FLOWS: u32 = 128;
 /// Most queues (`SFQ_MAX_FLOWS`).
 const MAX_FLOWS: u32 = 65_408;
@@ -496,7 +496,7 @@ impl<P: Packet + Copy> Sfq<P> {
         red.arrival(x, packet, head, &mut self.rng).err()
     }
 
-    /// What a drop for one queue's sake is called: the limit of all, if that is met too.
+    /// The reason of a drop for one queue's sake: the limit of all, if that is met too.
     fn refusal(&self) -> DropReason {
         if self.packets >= self.limit { DropReason::Overlimit } else { DropReason::FlowLimit }
     }

@@ -39,7 +39,7 @@ pub struct Params<C> {
     pub mpu: u32,
     /// How the link frames packets.
     pub linklayer: LinkLayer,
-    /// What waits stands in this.
+    /// The discipline in which packets wait.
     pub child: Option<Box<C>>,
 }
 
@@ -160,7 +160,7 @@ impl<C: Nested> Shaper for Params<C> {
     }
 }
 
-/// What tbf asks of its child.
+/// A discipline that tbf can have as its child.
 pub trait TbfChild<P: Packet>: Qdisc<P> {
     /// The packet that the next dequeue gives, as far as the child knows it before it decides (`qdisc_peek_head`); `None`
     /// of a child that has to be dequeued for that (`qdisc_peek_dequeued`).
@@ -177,7 +177,7 @@ struct Buckets {
     peak: Option<RateConfig>,
     /// The largest packet.
     max_size: u32,
-    /// What they hold, in ns of their rates.
+    /// Their depths, in ns of their rates.
     buffer: i64,
     mtu: i64,
 }

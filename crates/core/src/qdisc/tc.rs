@@ -1,7 +1,7 @@
 //! `tc` lines: reads what `tc` prints and what it accepts, prints only what it accepts.
 //!
 //! Every discipline has a `Params` struct and one table, [`Parameters::PARAMS`]; reading, printing, messages and the
-//! reference pages are derived from it here. What is ours and not `tc`'s (`variant …`) is marked so in the table:
+//! reference pages are derived from it. Words that are ours and not `tc`'s (`variant …`) are marked so in the table:
 //! [`Spec`]'s `Display` writes it and reads it back, [`Spec::tc_line`] never writes it.
 //!
 //! ```
@@ -217,7 +217,7 @@ const PFIFO_FAST: &str =
 /// Disciplines of Linux that we don't have (yet), and that stand below nothing but a link.
 pub const LINUX: &[&str] = &["hhf"];
 
-/// What became of a discipline's parameters: see [`Spec::changed`].
+/// A discipline's parameters after a change: see [`Spec::changed`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct Change {
     /// The parameters from now on.
@@ -307,8 +307,8 @@ impl Spec {
         self.print(Form::Full)
     }
 
-    /// The line for the real `tc`, after `tc qdisc add dev DEV root`; `None` if `tc` has no such discipline. What is
-    /// ours (a variant) is left out: the kernel that reads the line is its own variant.
+    /// The line for the real `tc`, after `tc qdisc add dev DEV root`; `None` if `tc` has no such discipline. Our
+    /// own words (a variant) are left out: the kernel that reads the line is its own variant.
     pub fn tc_line(&self) -> Option<String> {
         self.known_to_tc().then(|| self.print(Form::Tc))
     }

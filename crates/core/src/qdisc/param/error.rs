@@ -9,7 +9,7 @@ use core::fmt;
 pub struct Error {
     /// The offending word; empty if one is missing.
     pub word: String,
-    /// What is wrong with it, and what was expected.
+    /// The fault, and what was expected.
     pub problem: String,
     /// The nearest known name, if one is near.
     pub nearest: Option<&'static str>,

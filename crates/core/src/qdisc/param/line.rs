@@ -14,7 +14,7 @@ pub struct ParamDoc {
     pub name: &'static str,
     /// The word that switches a flag off.
     pub off: Option<&'static str>,
-    /// What a value looks like.
+    /// A description of a value.
     pub expects: String,
     /// The default as written in a line; empty if it is derived from the link or switched off.
     pub default: String,
@@ -370,7 +370,7 @@ pub(crate) fn corner_line<T: Parameters>(present: &T, rng: &mut Rng) -> String {
         let param = &T::PARAMS[rng.below(T::PARAMS.len() as u64) as usize];
         let value = param.corner(rng);
         let mut params = present.clone();
-        // Of a preset nothing is left to print; a value that does not fit alone is refused anyway.
+        // A preset leaves nothing to print; a value that does not fit alone is refused anyway.
         if value != Value::Unset && (param.set)(&mut params, value) && !matches!(param.unit, Unit::Preset(_)) {
             print_param(&mut line, param, value);
         }

@@ -112,7 +112,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for RedLinux<P> {
                 self.stats.pdrop += 1;
                 drops.dropped(packet, DropReason::Overlimit);
             }
-            // What the limit would have refused too is said to be its drop.
+            // A packet that the limit would have refused too counts as the limit's drop.
             Err(reason) => drops.dropped(packet, if fits { reason } else { DropReason::Overlimit }),
         }
     }
