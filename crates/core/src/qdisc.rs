@@ -21,6 +21,7 @@ pub mod fq_pie;
 pub mod htb;
 mod jiffies;
 pub mod linux;
+mod list;
 pub mod param;
 pub mod pie;
 pub mod prio;

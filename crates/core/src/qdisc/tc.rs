@@ -34,12 +34,12 @@ pub use paste::Paste;
 pub use whole::{OwnWords, own_words};
 
 use super::linux::{Version, in_linux};
+use super::list::list;
 use super::param::line::{
     change_params, corner_line, corner_params, document, print_params, random_params, read_params, variant_of,
 };
 pub use super::param::{Discipline, Error, Field, Param, ParamDoc, Parameters, Presence, Unit, Value, nearest};
 use super::param::{Form, Nested, Words, number};
-use super::{blue, cake, ccaq, choke, codel, dualpi2, fifo, fq, fq_codel, fq_pie, htb, pie, prio, red, sfb, sfq, tbf};
 use crate::rng::Rng;
 
 /// Suggests a rate for a text whose unit is unknown or missing: `5mbits`, `5 Mbit/s` and `5M` are `5mbit`, `5000` is `5000bit`.
@@ -51,7 +51,7 @@ pub fn rate_meant(text: &str) -> Option<String> {
 }
 
 macro_rules! disciplines {
-    ($($(#[$meta:meta])* $variant:ident($params:ty),)+) => {
+    ($($(#[$meta:meta])* $variant:ident($params:ty) by $build:expr => $([$shared:ident])? $($any:ident($type:ty)),*;)+) => {
         /// A discipline with its parameters: one line of `tc` words.
         #[derive(Clone, PartialEq, Debug)]
         pub enum Spec {
@@ -160,48 +160,7 @@ macro_rules! disciplines {
     };
 }
 
-disciplines! {
-    /// No queue at all.
-    Noqueue(fifo::NoqueueParams),
-    /// First in, first out; a limit in packets.
-    Pfifo(fifo::PfifoParams),
-    /// First in, first out; a limit in bytes.
-    Bfifo(fifo::BfifoParams),
-    /// First in, first out; a full queue drops its head.
-    PfifoHeadDrop(fifo::PfifoHeadDropParams),
-    /// CoDel.
-    Codel(codel::Params),
-    /// FQ-CoDel.
-    FqCodel(fq_codel::Params),
-    /// Fair queueing with per-flow limits.
-    Fq(fq::Params),
-    /// Random early detection.
-    Red(red::Params),
-    /// Proportional integral controller enhanced.
-    Pie(pie::Params),
-    /// FQ-PIE.
-    FqPie(fq_pie::Params),
-    /// Dual queue, coupled.
-    DualPi2(dualpi2::Params),
-    /// Congestion-control-aware queueing.
-    Ccaq(ccaq::Params),
-    /// Stochastic fairness queueing.
-    Sfq(sfq::Params),
-    /// Bands of priority.
-    Prio(prio::Params),
-    /// A token bucket.
-    Tbf(tbf::Params<Spec>),
-    /// Two token buckets.
-    Htb(htb::Params<Spec>),
-    /// RED with a flow's own packets as judges.
-    Choke(choke::Params),
-    /// Stochastic fair BLUE.
-    Sfb(sfb::Params),
-    /// BLUE.
-    Blue(blue::Params),
-    /// Common applications kept enhanced.
-    Cake(cake::Params),
-}
+list!(disciplines);
 
 /// The line of a discipline that only Linux plays: its words are read by `tc`, not here.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -275,7 +234,11 @@ impl Spec {
     /// Why a Linux of this version does not have this discipline, or not this variant of it, or not with these parameters.
     /// `None` if it has. The child of a shaper is not considered.
     pub fn lacking_in(&self, linux: Version) -> Option<String> {
-        in_linux(self.kind()).and_then(|entry| entry.lacks(self.variant(), linux))
+        match (self, in_linux(self.kind())) {
+            (Spec::Linux(_), _) => None,
+            (_, Some(entry)) => entry.lacks(self.variant(), linux),
+            (_, None) => Some(format!("{}: Linux has none", self.kind())),
+        }
     }
 
     /// The parameters after `tc qdisc change dev DEV root LINE`, and the line for the real `tc`. Parameters that the line
@@ -366,6 +329,7 @@ pub fn as_in(text: &str, linux: Version) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::qdisc::{codel, fq, fq_codel};
     use crate::units::{Rate, Span};
     use alloc::vec;
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};

@@ -89,18 +89,17 @@ impl Spec {
     /// Why no stock kernel has it.
     fn kernel_note(&self) -> Result<String, String> {
         let kind = self.kind();
-        let Some(entry) = in_linux(kind) else { return Ok(String::new()) };
-        match (entry.kernel, entry.tc) {
-            (Kernel::Never, _) => {
-                return Err(format!("{kind}: Linux has no such discipline; red, pie and codel are the nearest."));
-            }
-            (Kernel::Module(_), _) => {
-                let line = self.to_string().replace(" variant paper", "");
-                return Err(format!(
-                    "{kind} needs the module and the tc plugin in kernel/; then: tc qdisc replace dev eth0 root {line}"
-                ));
-            }
-            _ => {}
+        if let Spec::Linux(_) = self {
+            return Ok(String::new());
+        }
+        let Some(entry) = in_linux(kind) else {
+            return Err(format!("{kind}: Linux has no such discipline; red, pie and codel are the nearest."));
+        };
+        if let Kernel::Module(_) = entry.kernel {
+            let line = self.to_string().replace(" variant paper", "");
+            return Err(format!(
+                "{kind} needs the module and the tc plugin in kernel/; then: tc qdisc replace dev eth0 root {line}"
+            ));
         }
         let version = |(major, minor): Version| format!("{major}.{minor}");
         match (self.variant().map(|word| (word, entry.since(word))), entry.kernel, entry.tc) {
