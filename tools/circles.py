@@ -124,7 +124,7 @@ def _without_tests(code: str) -> str:
 
 
 def _leaves(tree: str) -> Iterator[tuple[Name, str]]:
-    """The items that a `use` names, with the names that they have here: `a::{b, c as d}` are a::b as b, and a::c as d."""
+    """The items that a `use` names, with their names here: `a::{b, c as d}` are a::b as b, and a::c as d."""
     head, brace, rest = tree.partition("{")
     before = tuple(part for part in re.sub(r"\s", "", head).split("::") if part) if brace else ()
     if not brace:
