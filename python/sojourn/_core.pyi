@@ -237,8 +237,8 @@ def as_in(line: str, linux: tuple[int, int]) -> str:
     """A line as Linux of this version has the discipline, in our words: with its variant, unless it names one."""
 
 def needs(line: str) -> tuple[str | None, bool]:
-    """What a line of tc words needs of ours in Linux: the name of the discipline's module (`None` if it needs none), and
-    whether tc needs a plugin."""
+    """Returns what a line of tc words needs of ours in Linux: the name of the discipline's module (`None` if it needs
+    none), and whether tc needs a plugin."""
 
 def rate(text: str) -> tuple[int, list[str]]:
     """A rate in bits per second, as `--rate` gives it, and warnings."""

@@ -8,7 +8,7 @@
 //! drains to the end. Anyone can compare any implementation of a discipline with ours in this way.
 //!
 //! This is a crate of its own because it needs a discipline and its counters, and nothing of the simulator: the command, the
-//! kernel's replay and the oracle share it.
+//! replay in a kernel and the oracle share it.
 #![forbid(unsafe_code)]
 
 use std::fmt;
