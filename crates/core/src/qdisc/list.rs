@@ -2,8 +2,10 @@
 
 /// Hands the list to the macro `$with`. An entry is
 ///
-///     /// One line of documentation.
-///     Name(its parameters) by a function that builds it => Variant(its type);
+/// ```text
+/// /// One line of documentation.
+/// Name(its parameters) by a function that builds it => Variant(its type);
+/// ```
 ///
 /// A discipline with variants has a type for each. `[Variant]` names the variant of another entry that has its type.
 macro_rules! list {
