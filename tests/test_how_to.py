@@ -29,7 +29,7 @@ def test_the_discipline_of_the_guide_is_a_file_and_two_lines_of_others_and_its_t
     assert sorted(changed) == [f"crates/core/src/{name}.rs" for name in ("qdisc", "qdisc/expire", "qdisc/list")]
     folder = copied(tmp_path)
     subprocess.run(["git", "apply", "-"], input=diff, cwd=folder, text=True, check=True)
-    command = ["cargo", "test", "--offline", "--quiet", "--lib", "expire"]
+    command = ["cargo", "test", "--offline", "--quiet", "--lib", "qdisc::expire::"]
     environment = os.environ | {"CARGO_TARGET_DIR": str(ROOT / "target/how-to")}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
