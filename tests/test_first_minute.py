@@ -17,7 +17,7 @@ from conftest import ROOT, SOJOURN, Run, skip_loudly
 from sojourn import claims, plan
 from sojourn.errors import Refusal
 from sojourn.kernel import replay
-from sojourn.kernel.store import Kernel
+from sojourn.kernel.image import Kernel
 
 Installed = Callable[..., subprocess.CompletedProcess[str]]
 COLUMNS = 80

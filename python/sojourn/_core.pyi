@@ -238,6 +238,10 @@ def sums(trace: bytes, qdisc: str, mtu: int, told: int, labels: bytes, kinds: in
 def as_in(line: str, linux: tuple[int, int]) -> str:
     """The line, in our syntax, of a discipline as in this version of Linux: with its variant, unless it names one."""
 
+def needs(line: str) -> tuple[str | None, bool]:
+    """Returns what a line of tc words needs of ours in Linux: the name of the discipline's module (`None` if it needs
+    none), and whether tc needs a plugin."""
+
 def rate(text: str) -> tuple[int, list[str]]:
     """Parses the value of `--rate`. Returns bits per second, and warnings."""
 

@@ -1,16 +1,16 @@
-//! Asking for memory beforehand: of thousands of flows none stays in a processor's caches from one packet to the next, and what
-//! a packet needs lies on some twenty lines. Who knows which flow's turn comes soon has them fetched meanwhile; how is a world's
-//! matter, and nothing else may depend on it.
+//! Software prefetch hints. With thousands of flows, a flow's state is in no cache of the processor when its next packet
+//! arrives. A caller that knows which flow is served next prefetches its state meanwhile. A hint must never affect results.
 
-/// Bytes of a line, on most processors of today.
+/// Bytes of a cache line on most processors.
 pub const LINE: usize = 64;
 
-/// Fetches lines of memory, and waits for none of them.
+/// Prefetches cache lines. Each world implements it for its processor, or not at all.
 pub trait Cache {
-    /// The line on which this begins, and so many in all. A line must be a multiple of a `T`.
+    /// Prefetches the cache line on which `first` begins and those behind it, `lines` in all. A cache line must be a
+    /// multiple of a `T`.
     fn fetch_lines<T>(&self, first: &T, lines: usize);
 
-    /// The line on which this begins.
+    /// Prefetches the cache line on which `first` begins.
     #[inline(always)]
     fn fetch<T>(&self, first: &T) {
         self.fetch_lines(first, 1);

@@ -10,7 +10,7 @@
 //!
 //! Deviations: none in the decisions. The watch for stalls (since 6.9, off unless somebody sets a threshold) is left out.
 
-/// What a limit may be at most (`DQL_MAX_LIMIT`).
+/// The largest limit (`DQL_MAX_LIMIT`).
 const MAX_LIMIT: u32 = u32::MAX / 2 - u32::MAX / 16;
 
 /// The limit of one queue, in bytes. Totals wrap around, as the kernel's do.
@@ -39,7 +39,7 @@ impl Dql {
         Dql::bounded(slack_hold_time, jiffies, 0, MAX_LIMIT)
     }
 
-    /// The same with a least and a greatest limit, as `limit_min` and `limit_max` in `/sys` set them.
+    /// With a least and a greatest limit, as `limit_min` and `limit_max` in `/sys` set them.
     pub fn bounded(slack_hold_time: u32, jiffies: u64, min_limit: u32, max_limit: u32) -> Dql {
         Dql {
             limit: min_limit,
@@ -59,7 +59,7 @@ impl Dql {
         }
     }
 
-    /// So many bytes may still come; below zero the queue is over its limit.
+    /// Bytes that may still be queued; below zero the queue is over its limit.
     #[inline]
     pub fn avail(&self) -> i32 {
         self.adj_limit.wrapping_sub(self.num_queued) as i32
@@ -75,14 +75,14 @@ impl Dql {
         self.num_queued.wrapping_sub(self.num_completed)
     }
 
-    /// An object of so many bytes came (`dql_queued`).
+    /// An object of `bytes` bytes was queued (`dql_queued`).
     #[inline]
     pub fn queued(&mut self, bytes: u32) {
         self.last_obj_cnt = bytes;
         self.num_queued = self.num_queued.wrapping_add(bytes);
     }
 
-    /// So many bytes were completed, at this tick (`dql_completed`). No more than are in flight.
+    /// `bytes` bytes were completed at this tick (`dql_completed`), at most those in flight.
     pub fn completed(&mut self, bytes: u32, jiffies: u64) {
         let completed = self.num_completed.wrapping_add(bytes);
         let mut limit = self.limit;
@@ -114,7 +114,7 @@ impl Dql {
         self.prev_num_queued = self.num_queued;
     }
 
-    /// What there is in excess: of the limit beyond twice what one completion brought, or of the last object within the limit.
+    /// The excess: of the limit beyond twice what one completion brought, or of the last object within the limit.
     fn slack(&self, limit: u32, bytes: u32) -> u32 {
         let of_limit = excess(limit.wrapping_add(self.prev_ovlimit), bytes.wrapping_mul(2));
         let of_last = if self.prev_ovlimit > 0 { excess(self.prev_last_obj_cnt, self.prev_ovlimit) } else { 0 };

@@ -5,8 +5,8 @@
 //!
 //! A packet is perhaps doubled, perhaps lost (or marked, with `ecn`), and gets a time to send: now, the delay and a draw of
 //! the jitter. Packets leave by that time, so jitter reorders wherever it exceeds the distance of packets. One that is
-//! reordered on purpose leaves at once. With slots what is due waits for the next slot, and a slot lets through so many
-//! packets or bytes. Draws are correlated by keeping a share of the draw before; as in Linux that makes losses rarer
+//! reordered on purpose leaves at once. With slots, a packet that is due waits for the next slot, and a slot lets a limited
+//! number of packets or bytes through. Draws are correlated by keeping a share of the draw before; as in Linux that makes losses rarer
 //! than their share, and jitter no smoother, whose draw is taken modulo the size of its table.
 //!
 //! Deviations: random numbers are ours, so losses are those of the kernel in distribution only. Without `limit` nothing is
@@ -34,18 +34,18 @@ pub const LONGEST: Span = Span::from_secs(86_400);
 /// The greatest jitter that counts (`INT_MAX` nanoseconds).
 const MOST_JITTER: u64 = i32::MAX as u64;
 
-/// What `impair` says.
+/// The impairments that `impair` asks for.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Params {
     /// Packets held at most; `u32::MAX` for any number.
     pub limit: u32,
-    /// Delay beside the hop's own.
+    /// Delay in addition to the hop's own.
     pub delay: Span,
     /// Its deviation; of the uniform distribution half its width.
     pub jitter: Span,
     /// How much of a draw is the one before, in 2^-32.
     pub delay_correlation: u32,
-    /// Of the jitter.
+    /// Distribution of the jitter.
     pub distribution: Distribution,
     /// Which packets are lost.
     pub loss: Loss,
@@ -55,7 +55,7 @@ pub struct Params {
     pub duplicate: Chance,
     /// Which packets go at once.
     pub reorder: Chance,
-    /// Only one in so many packets is reordered; 0 for no reordering.
+    /// One of this number of packets is reordered; 0 for no reordering.
     pub gap: u32,
     /// When packets may leave at all.
     pub slot: Option<Slot>,
@@ -161,7 +161,7 @@ impl<P: Packet + Copy> Netem<P> {
             drops.dropped(packet, DropReason::Loss);
             return false;
         }
-        // Of two that one is lost: the other goes its way.
+        // One of the two is lost, and the other one passes.
         let twice = twice && !lost;
         if self.is_full() {
             drops.dropped(packet, DropReason::Overlimit);
@@ -175,7 +175,7 @@ impl<P: Packet + Copy> Netem<P> {
         twice
     }
 
-    /// What may leave now, one packet a call; asked until there is none, after each arrival and at [`Netem::next_event`].
+    /// The next packet that may leave now; called until there is none, after each arrival and at [`Netem::next_event`].
     pub fn dequeue(&mut self, now: Time) -> Option<P> {
         if let Some(packet) = self.at_once.pop_front() {
             return Some(packet);

@@ -14,7 +14,7 @@ use crate::dql::Dql;
 use crate::ring::Ring;
 use crate::units::{Span, Time};
 
-/// What a card is.
+/// A network card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
     /// Descriptors: packets in the card, the one in transmission included.
@@ -41,7 +41,7 @@ impl Ticks {
     }
 }
 
-/// What a ring holds at some moment.
+/// The contents of a ring at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Held {
     /// Descriptors in use.
@@ -143,7 +143,7 @@ impl<P: Copy + Default> Nic<P> {
         }
     }
 
-    /// What it holds now.
+    /// Its contents now.
     pub fn held(&self) -> Held {
         let (limit, inflight) = self.dql.as_ref().map_or((0, 0), |dql| (dql.limit(), dql.inflight()));
         Held { packets: self.used(), limit, inflight }

@@ -1,4 +1,4 @@
-//! What a discipline may ask of a packet. The simulator's small packet, a real frame and a line of a trace all answer.
+//! The interface that a discipline sees of a packet. The simulator's small packet, a real frame and a line of a trace have it.
 
 use crate::units::Time;
 
@@ -36,10 +36,10 @@ impl Ecn {
     }
 }
 
-/// What a filter of ACKs asks of a TCP segment.
+/// The fields of a TCP segment that an ACK filter reads.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Segment {
-    /// The same for the segments of one connection in one direction only.
+    /// A number that the segments of one connection in one direction share, and no others.
     pub stream: u64,
     /// The next number expected, if [`Segment::acks`].
     pub ack: u32,
@@ -82,12 +82,12 @@ pub trait Packet {
     }
     /// Writes the differentiated services code point, if the packet has a place for it.
     fn set_dscp(&mut self, _dscp: u8) {}
-    /// Its source and its destination host, as numbers that tell hosts apart. (Of disciplines, only cake asks.) Without
+    /// Its source and its destination host, as numbers that tell hosts apart. (Only cake asks for it.) Without
     /// addresses, each flow is a source of its own, and all go to one destination.
     fn hosts(&self) -> (u32, u32) {
         (self.flow_hash(), 0)
     }
-    /// The TCP segment that it carries, if it is known. (Of disciplines, only cake asks, if it is told to filter ACKs.)
+    /// The TCP segment that it carries, if it is known. (Only cake asks for it, if it filters ACKs.)
     fn segment(&self) -> Option<Segment> {
         None
     }
@@ -96,7 +96,7 @@ pub trait Packet {
     /// Stamps the packet; every discipline does this on arrival.
     fn set_enqueue_time(&mut self, now: Time);
 
-    /// Whether it opens a connection: a SYN or SYN-ACK. (Of disciplines, only ccaq asks.)
+    /// Whether it opens a connection: a SYN or SYN-ACK. (Only ccaq asks for it.)
     #[inline]
     fn opens(&self) -> bool {
         false

@@ -20,6 +20,9 @@ pub mod fq_codel;
 pub mod fq_pie;
 pub mod htb;
 mod jiffies;
+pub mod linux;
+mod list;
+pub mod param;
 pub mod pie;
 pub mod prio;
 mod psched;
@@ -66,7 +69,7 @@ pub enum DropReason {
     Loss,
     /// It met a packet of its own flow in the queue (choke).
     Matched,
-    /// Of a flow that does not respond (sfb).
+    /// The packet's flow does not respond (sfb).
     Penalty,
     /// An ACK that says nothing which a newer one doesn't say (cake).
     AckFilter,
@@ -139,8 +142,15 @@ pub struct Given {
     pub dropped: bool,
 }
 
+/// The discipline keeps its parameters for as long as it stands: see [`Qdisc::change`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unchangeable;
+
 /// A queue discipline.
 pub trait Qdisc<P: Packet> {
+    /// Its parameters.
+    type Params;
+
     /// A packet arrives. It is stamped with `now`, and kept or dropped (it, or another in its place).
     fn enqueue(&mut self, now: Time, packet: P, drops: &mut impl Drops<P>);
 
@@ -184,13 +194,14 @@ pub trait Qdisc<P: Packet> {
     }
 
     /// Takes on other parameters while packets may wait, as `tc qdisc change` does to the kernel's discipline: what the
-    /// kernel then drops is handed over as [`DropReason::Overlimit`]. `spec` comes from [`tc::Spec::changed`].
+    /// kernel then drops is handed over as [`DropReason::Overlimit`]. All of `params` count: [`tc::Spec::changed`] makes them of
+    /// the present ones and a line.
     ///
     /// # Errors
-    /// What can't be changed while the discipline stands. Nothing is changed then.
-    fn change(&mut self, now: Time, spec: &tc::Spec, drops: &mut impl Drops<P>) -> Result<(), tc::Error> {
-        let _ = (now, drops);
-        Err(spec.unchangeable())
+    /// The discipline cannot be changed while it stands. Nothing is changed then.
+    fn change(&mut self, now: Time, params: &Self::Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
+        let _ = (now, params, drops);
+        Err(Unchangeable)
     }
 
     /// How the packets that [`Qdisc::change`] drops are counted: as drops, unless a discipline does otherwise.
@@ -218,9 +229,9 @@ pub trait Qdisc<P: Packet> {
         false
     }
 
-    /// Passes over so many packets, those that are likely to be next, and shows about as many behind them, for who wants to have them
-    /// at hand; fetches what will be looked at after that. Nothing else may depend on it.
-    fn ahead(&self, _packets: usize, _cache: &impl Cache, _see: impl FnMut(&P)) {}
+    /// Prefetches state for packets that are likely to be dequeued soon. The next `packets` packets are skipped, about as many
+    /// behind them are shown to `see`, and the state of those behind these is prefetched. A hint: results never depend on it.
+    fn prefetch(&self, _packets: usize, _cache: &impl Cache, _see: impl FnMut(&P)) {}
 
     /// The discipline's own counters and state under the keys of `tc -s -j qdisc`, in its order; times in microseconds.
     /// The caller counts what every discipline has: packets and bytes sent, drops, packets and bytes queued.
@@ -244,12 +255,12 @@ pub trait Qdisc<P: Packet> {
     }
 }
 
-/// What a discipline may know about the link it stands before.
+/// The facts that a discipline may know about its link.
 #[derive(Clone, Copy, Debug)]
 pub struct Context {
     /// The largest packet in bytes as the link counts it (`psched_mtu`: IP MTU plus overhead).
     pub mtu: u32,
-    /// Bytes of a packet's length that stand before its IP header (14 on Ethernet).
+    /// Bytes of a packet's length before its IP header (14 on Ethernet).
     pub overhead: u32,
     /// The link's rate at the start of the run.
     pub rate: Rate,

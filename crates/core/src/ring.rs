@@ -20,7 +20,7 @@ impl<T: Copy + Default> Default for Ring<T> {
 }
 
 impl<T: Copy + Default> Ring<T> {
-    /// Where the value so many places behind the head stands.
+    /// The slot of the value that is `index` places behind the head.
     #[inline(always)]
     fn slot(&self, index: usize) -> usize {
         (self.head as usize + index) & (self.slots.len() - 1)

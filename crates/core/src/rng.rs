@@ -23,7 +23,7 @@ impl Rng {
         Rng(rng.next_u64())
     }
 
-    /// What the stream goes on from.
+    /// The state from which the stream continues.
     pub fn state(&self) -> u64 {
         self.0
     }

@@ -8,14 +8,14 @@
 
 use crate::units::{Span, Time};
 
-/// LVL_START(1): so many ticks away the next level begins, and the one behind it eight times as far.
+/// LVL_START(1): ticks from which on the next level begins; each further level begins eight times as far away.
 const LEVEL: u64 = 63;
 /// LVL_CLK_SHIFT: a slot of a level lasts eight of the level before.
 const SHIFT: u32 = 3;
 /// Times below 2^57 ns, four years, have their exact tick.
 const BITS: u32 = 57;
 
-/// The tick at which a timer expires that is set for the tick `expires` while the wheel stands at `clock`: later than that.
+/// The tick at which a timer expires that is set for the tick `expires` while the wheel is at `clock`. It is later than that tick.
 #[inline]
 pub(crate) fn slot(clock: u64, expires: u64) -> u64 {
     if expires < clock {
@@ -39,9 +39,9 @@ pub(crate) struct Wheel {
 }
 
 impl Wheel {
-    /// Of a kernel with so many ticks a second, no more than a million.
+    /// The wheel of a kernel with `hz` ticks a second, at most a million.
     pub fn new(hz: u32) -> Wheel {
-        // Rounded up: a span of whole ticks, in µs, is so many and no more.
+        // Rounded up, so that a span of whole ticks, in µs, is that number of ticks.
         let tick = 1_000_000_000u32.div_ceil(hz.max(1));
         let bits = BITS + u32::BITS - tick.leading_zeros();
         let inverse = (1u128 << bits).div_ceil(u128::from(tick)) as u64;
@@ -59,17 +59,17 @@ impl Wheel {
         span.0.div_ceil(u64::from(self.tick))
     }
 
-    /// What of it are whole ticks (`nsecs_to_jiffies`).
+    /// Its whole ticks (`nsecs_to_jiffies`).
     pub fn whole(&self, span: Span) -> Span {
         Span(span.0 - span.0 % u64::from(self.tick))
     }
 
-    /// So many ticks.
+    /// The span of `ticks` ticks.
     pub fn span(&self, ticks: u64) -> Span {
         Span(ticks * u64::from(self.tick))
     }
 
-    /// When a timer expires that was set in this tick for so many later.
+    /// When a timer expires that was set in this tick, for a number of ticks later.
     #[inline(always)]
     pub fn after(&self, clock: u64, ticks: u64) -> Time {
         self.at(slot(clock, clock + ticks))

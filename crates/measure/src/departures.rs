@@ -4,7 +4,7 @@
 use sojourn_core::units::{Span, Time};
 
 use crate::histogram::Histogram;
-use crate::link::LinkSetup;
+use crate::setup::LinkSetup;
 use crate::slices::{Slices, Windows};
 
 /// Totals of the departures within one slice or bin. The fields are ordered so that no two neighbours are updated at

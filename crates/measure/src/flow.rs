@@ -153,7 +153,7 @@ impl FlowMeter {
 
     /// Prefetches the state that an ACK will touch. `repairs` is true if the ACK may trigger retransmissions.
     #[inline]
-    pub fn warm(&self, repairs: bool, cache: &impl Cache) {
+    pub fn prefetch(&self, repairs: bool, cache: &impl Cache) {
         cache.fetch(&self.traffic);
         cache.fetch(&self.traffic.acked);
         if repairs {
@@ -163,8 +163,8 @@ impl FlowMeter {
 
     /// Prefetches the histogram bin that an RTT sample of `rtt` will touch.
     #[inline]
-    pub fn warm_rtt(&self, rtt: Span, cache: &impl Cache) {
-        self.traffic.rtt.warm(rtt.0, cache);
+    pub fn prefetch_rtt(&self, rtt: Span, cache: &impl Cache) {
+        self.traffic.rtt.prefetch(rtt.0, cache);
     }
 
     /// Records an RTT sample of the sender. Like `acked` and `sent`, calls must come in order of time.

@@ -93,7 +93,7 @@ impl<const BITS: u32, C: Cell> Histogram<BITS, C> {
 
     /// Prefetches the bin that a sample of `value` will fall into.
     #[inline]
-    pub fn warm(&self, value: u64, cache: &impl Cache) {
+    pub fn prefetch(&self, value: u64, cache: &impl Cache) {
         if let Some(bin) = self.bins.get(Self::index(value).wrapping_sub(self.first)) {
             cache.fetch(bin);
         }

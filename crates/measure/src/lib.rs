@@ -24,6 +24,7 @@ mod queue;
 pub mod records;
 pub mod report;
 pub mod responsiveness;
+mod setup;
 mod slices;
 mod standing;
 pub mod stats;

@@ -9,25 +9,8 @@ use crate::distribution::{Distribution, MS, ONE, S, Standing, ratio};
 use crate::histogram::Histogram;
 use crate::oscillation;
 use crate::queue::{Queue, QueueWindow};
+pub use crate::setup::LinkSetup;
 use crate::slices::bin_width;
-
-/// Configuration of a link's meter.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LinkSetup {
-    /// The key in the report: `bottleneck`, `bottleneck.reverse`, …
-    pub name: String,
-    /// The measuring window [start, end), never empty.
-    pub measure: (Time, Time),
-    /// The end of the run. Events at or after it are not counted.
-    pub end: Time,
-    /// The longest base RTT, which is the length of the standing queue's sliding window.
-    pub rtt_window: Span,
-    /// Upper bound on the number of bins of the series; 0 for no series, and then for no oscillation period either.
-    pub bins: u32,
-    /// Bytes per packet that the link counts in addition to the IP length. Used for labels only: the meter adds
-    /// nothing.
-    pub overhead: u32,
-}
 
 /// The meter of a queue and its link. Calls must come in order of time. [`LinkMeter::sent`] is the exception: it may be
 /// called as soon as the transmission is foreseen and as late as its end, in order of transmissions.

@@ -4,7 +4,7 @@ use sojourn_core::qdisc::DropReason;
 use sojourn_core::units::{Span, Time};
 
 use crate::histogram::Histogram;
-use crate::link::LinkSetup;
+use crate::setup::LinkSetup;
 use crate::slices::{Slices, Windows};
 use crate::standing::SlidingMin;
 

@@ -3,7 +3,7 @@
 
 use sojourn_core::packet::{Ecn, Packet};
 use sojourn_core::qdisc::tc::{self, Spec};
-use sojourn_core::qdisc::{AnyQdisc, Context, DropReason, Qdisc};
+use sojourn_core::qdisc::{AnyQdisc, Context, DropReason, Qdisc, Unchangeable};
 use sojourn_core::units::{Rate, Span, Time};
 
 /// Returns the parameters that `line` gives to the present discipline, or `None` if the line names another discipline.
@@ -26,7 +26,8 @@ fn try_out(present: &Spec, spec: &Spec) -> Result<(), tc::Error> {
     let (rate, delay) = (Rate(1_000_000_000), Span::ZERO);
     let context = Context { mtu: 1514, overhead: 14, rate, delay, skb: 0, seed: 1 };
     let mut qdisc: AnyQdisc<NoPacket> = present.build(&context);
-    qdisc.change(Time::ZERO, spec, &mut Vec::<(NoPacket, DropReason)>::new())
+    let taken = qdisc.change(Time::ZERO, spec, &mut Vec::<(NoPacket, DropReason)>::new());
+    taken.map_err(|Unchangeable| spec.unchangeable())
 }
 
 /// A packet type for trying out a change. No such packet is ever queued.

@@ -143,6 +143,8 @@ pub struct Key {
     pub fallback: Fallback,
     /// Documentation for the reference page and the schema.
     pub doc: &'static str,
+    /// Whether a later version may change or drop it.
+    pub experimental: bool,
 }
 
 /// A section of the file.
@@ -157,7 +159,11 @@ pub struct Section {
 }
 
 const fn key(name: &'static str, form: Form, fallback: Fallback, doc: &'static str) -> Key {
-    Key { name, form, kinds: &[], fallback, doc }
+    Key { name, form, kinds: &[], fallback, doc, experimental: false }
+}
+
+const fn experimental(key: Key) -> Key {
+    Key { experimental: true, ..key }
 }
 
 const fn of(kinds: &'static [&'static str], key: Key) -> Key {
@@ -330,12 +336,6 @@ pub const HOST: Section = Section {
         ),
         key("rto_min", Form::Time, Text("200ms"), "Lower bound of the retransmission timeout; 1s in RFC 6298."),
         key(
-            "linux_rto",
-            Form::Flag,
-            Flag(true),
-            "Whether the bound applies to the variance term, as in Linux, or to the sum.",
-        ),
-        key(
             "recovery",
             Form::Choice(&["rack", "rfc6675"]),
             Words("rack; rfc6675 of linux \"3.2\""),
@@ -354,18 +354,11 @@ pub const HOST: Section = Section {
             "Quick ACKs at the start of a connection, after a pause and after duplicate segments.",
         ),
         key(
-            "comp_sack_nr",
-            Form::CountOrZero,
-            Words("44; 0 of linux \"3.2\""),
-            "SACK compression (Linux's tcp_comp_sack_nr): the maximum number of ACKs for out-of-order segments that are merged, for at most a millisecond. 0 sends each ACK at once.",
-        ),
-        key(
             "hystart",
             Form::HyStart,
             Flag(true),
             "Leaving slow start when the delay rises: true is Linux's HyStart in CUBIC; \"plus\" is HyStart++ (RFC 9406) in CUBIC and Reno.",
         ),
-        key("timestamps", Form::Flag, Flag(true), "RFC 7323 timestamps: 52 bytes of headers instead of 40."),
         key(
             "rmem",
             Form::Size,
@@ -390,12 +383,6 @@ pub const HOST: Section = Section {
             Text("250"),
             "Timer ticks per second of the kernel. In the simulator it applies to the timers of TCP, to cubic and bbr, and to a card's byte queue limits.",
         ),
-        key(
-            "gro_flush_timeout",
-            Form::Time,
-            Text("0s"),
-            "How long a receiver's card holds segments of a connection to pass them on together, acknowledged once (GRO; Linux's gro_flush_timeout). Simulator only.",
-        ),
         key("gso", Form::Flag, Flag(false), "Segmentation and receive offload (GSO, GRO). Kernel world only."),
         key(
             "gso_max_segs",
@@ -403,6 +390,24 @@ pub const HOST: Section = Section {
             Words("the kernel's default"),
             "The maximum number of segments that TCP passes down as one packet, a burst of at most a millisecond. Without gso the packet is segmented at the host's own device and leaves as a burst. 1 sends each segment by itself, as older simulators do.",
         ),
+        experimental(key(
+            "comp_sack_nr",
+            Form::CountOrZero,
+            Words("44; 0 of linux \"3.2\""),
+            "SACK compression (Linux's tcp_comp_sack_nr): the maximum number of ACKs for out-of-order segments that are merged, for at most a millisecond. 0 sends each ACK at once.",
+        )),
+        experimental(key(
+            "timestamps",
+            Form::Flag,
+            Flag(true),
+            "RFC 7323 timestamps: 52 bytes of headers instead of 40.",
+        )),
+        experimental(key(
+            "gro_flush_timeout",
+            Form::Time,
+            Text("0s"),
+            "How long a receiver's card holds segments of a connection to pass them on together, acknowledged once (GRO; Linux's gro_flush_timeout). Simulator only.",
+        )),
     ],
 };
 

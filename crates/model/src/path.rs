@@ -517,7 +517,7 @@ fn parse_trace(text: &str) -> Result<Trace, (usize, String)> {
     for (i, line) in text.lines().enumerate() {
         let word = line.trim();
         let number: u64 = match word.parse() {
-            Ok(number) if number <= crate::read::LONGEST.0 / 1_000_000 => number,
+            Ok(number) if number <= crate::units::LONGEST.0 / 1_000_000 => number,
             Ok(number) => {
                 let problem =
                     format!("expected at most 86400000 ms (24h), the longest that a scenario lasts, found {number}");

@@ -7,8 +7,8 @@
 use serde_json::Value as Json;
 use sojourn_core::units::{Rate, Span, Time};
 
-use crate::read::{FASTEST, LONGEST};
 use crate::units;
+use crate::units::{FASTEST, LONGEST};
 
 /// Rates from given times on, repeated periodically.
 #[derive(Clone, Debug, PartialEq, Eq)]

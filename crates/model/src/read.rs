@@ -14,11 +14,6 @@ use crate::keys::{Fallback, Form, Key, Section};
 use crate::scenario::TraceFile;
 use crate::{rates, units};
 
-/// The longest time that a scenario may contain.
-pub(crate) const LONGEST: Span = Span::from_secs(24 * 3600);
-/// The highest rate. A packet of 1250 bytes then takes 1 ns, the resolution of time.
-pub(crate) const FASTEST: Rate = Rate(10_000_000_000_000);
-
 /// State shared by all sections of a file.
 #[derive(Default)]
 pub(crate) struct Context {
@@ -223,9 +218,9 @@ impl Field<'_> {
         if number.is_finite() && number > 0.0 { Ok(number) } else { Err(self.unexpected()) }
     }
 
-    /// Reads a duration of at most [`LONGEST`].
+    /// Reads a duration of at most [`units::LONGEST`].
     pub(crate) fn span(&self) -> Result<Span, Error> {
-        units::span(self.text()?).filter(|span| *span <= LONGEST).ok_or_else(|| self.unexpected())
+        units::span(self.text()?).filter(|span| *span <= units::LONGEST).ok_or_else(|| self.unexpected())
     }
 
     /// Reads a time since the start of the run.
@@ -248,7 +243,7 @@ impl Field<'_> {
     pub(crate) fn rate(&self) -> Result<Rate, Error> {
         let text = self.text()?;
         let negative = text.trim_start().strip_prefix('-').and_then(units::rate).is_some();
-        let read = units::rate(text).filter(|read| read.rate.0 > 0 && read.rate <= FASTEST);
+        let read = units::rate(text).filter(|read| read.rate.0 > 0 && read.rate <= units::FASTEST);
         let Some(read) = read else {
             let number = negative || units::rate(text).is_some();
             return Err(if number {

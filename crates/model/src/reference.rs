@@ -86,7 +86,8 @@ fn object(section: &Section) -> Json {
 fn of_key(key: &Key) -> Json {
     let mut schema = form(key.form);
     let kinds = if key.kinds.is_empty() { String::new() } else { format!("{}: ", key.kinds.join(", ")) };
-    schema["description"] = json!(format!("{kinds}{}", key.doc));
+    let experimental = if key.experimental { "Experimental. " } else { "" };
+    schema["description"] = json!(format!("{kinds}{experimental}{}", key.doc));
     match key.fallback {
         Fallback::Text(text) => schema["default"] = json!(text),
         Fallback::Integer(n) => schema["default"] = json!(n),
@@ -163,38 +164,42 @@ pub fn reference_markdown() -> String {
             name => format!("`[{name}]`"),
         };
         // Writing to a String cannot fail.
-        let _ = write!(
-            page,
-            "\n## {heading}\n\n{}\n\n| key | for | value | default | meaning |\n|---|---|---|---|---|\n",
-            section.doc
-        );
-        for key in section.keys {
-            let cell = |text: &str| text.replace('|', "\\|");
-            let kinds = if key.kinds.is_empty() { "all".to_owned() } else { key.kinds.join(", ") };
-            let value = match key.form {
-                Form::Choice(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
-                Form::Later => "not built yet".to_owned(),
-                Form::Text | Form::Section => String::new(),
-                form => form.expected().to_owned(),
-            };
-            let default = match key.fallback {
-                Fallback::Required => "required".to_owned(),
-                Fallback::Words(words) => words.to_owned(),
-                Fallback::Text(text) => format!("`\"{text}\"`"),
-                Fallback::Integer(n) => format!("`{n}`"),
-                Fallback::Flag(flag) => format!("`{flag}`"),
-            };
-            let _ = writeln!(
-                page,
-                "| `{}` | {kinds} | {} | {} | {} |",
-                key.name,
-                cell(&value),
-                cell(&default),
-                cell(key.doc)
-            );
+        let _ = write!(page, "\n## {heading}\n\n{}\n\n{HEAD}", section.doc);
+        let (experimental, lasting): (Vec<&Key>, Vec<&Key>) = section.keys.iter().partition(|key| key.experimental);
+        lasting.into_iter().for_each(|key| page.push_str(&row(key)));
+        if !experimental.is_empty() {
+            let _ = write!(page, "\n### Experimental keys of {heading}\n\n{EXPERIMENTAL}\n\n{HEAD}");
+            experimental.into_iter().for_each(|key| page.push_str(&row(key)));
         }
     }
     page
+}
+
+/// The head of a table of keys.
+const HEAD: &str = "| key | for | value | default | meaning |\n|---|---|---|---|---|\n";
+
+/// What experimental keys are.
+const EXPERIMENTAL: &str =
+    "For experiments with single mechanisms of TCP and of cards. A later version may change or drop them.";
+
+/// A key's row in the table of its section.
+fn row(key: &Key) -> String {
+    let cell = |text: &str| text.replace('|', "\\|");
+    let kinds = if key.kinds.is_empty() { "all".to_owned() } else { key.kinds.join(", ") };
+    let value = match key.form {
+        Form::Choice(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
+        Form::Later => "not built yet".to_owned(),
+        Form::Text | Form::Section => String::new(),
+        form => form.expected().to_owned(),
+    };
+    let default = match key.fallback {
+        Fallback::Required => "required".to_owned(),
+        Fallback::Words(words) => words.to_owned(),
+        Fallback::Text(text) => format!("`\"{text}\"`"),
+        Fallback::Integer(n) => format!("`{n}`"),
+        Fallback::Flag(flag) => format!("`{flag}`"),
+    };
+    format!("| `{}` | {kinds} | {} | {} | {} |\n", key.name, cell(&value), cell(&default), cell(key.doc))
 }
 
 #[cfg(test)]

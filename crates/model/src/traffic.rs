@@ -121,7 +121,7 @@ impl Draws {
 
     fn read(field: &Field<'_>) -> Result<Draws, Error> {
         let one = |field: &Field<'_>| {
-            let dist = field.text().ok().and_then(Dist::parse).filter(|dist| dist.written() <= crate::read::LONGEST);
+            let dist = field.text().ok().and_then(Dist::parse).filter(|dist| dist.written() <= crate::units::LONGEST);
             dist.ok_or_else(|| field.unexpected())
         };
         let dists = match field.items() {
@@ -458,7 +458,6 @@ fn host_tcp(reader: &Reader<'_>) -> Result<Config, Error> {
     }
     Ok(Config {
         rto_min: bound,
-        linux_rto: reader.field("linux_rto")?.flag()?,
         recovery,
         quickack: reader.field("quickack")?.flag()?,
         gro_flush_timeout: reader.field("gro_flush_timeout")?.span()?,

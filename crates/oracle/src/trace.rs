@@ -6,7 +6,7 @@ use sojourn_core::packet::Ecn;
 use sojourn_core::qdisc::DropReason;
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Rate, Time};
-use sojourn_sim::replay::{Fate, Op, Row, TRACE_HEADER};
+use sojourn_replay::{Fate, Op, Row, TRACE_HEADER};
 
 /// Number of packets in each trace.
 pub const PACKETS: usize = 200_000;

@@ -33,7 +33,7 @@ pub fn catalogue<'py>(py: Python<'py>, what: &str) -> PyResult<Bound<'py, PyAny>
 #[pyfunction]
 pub fn counters(line: &str) -> PyResult<Vec<String>> {
     let (spec, _) = Spec::parse(line).map_err(|error| Error::new_err(error.to_string()))?;
-    Ok(sojourn_sim::replay::counters(&spec))
+    Ok(sojourn_replay::counters(&spec))
 }
 
 /// Explains a drop reason for readers.

@@ -3,6 +3,7 @@
 
 mod catalogue;
 mod describe;
+mod error;
 mod output;
 mod paint;
 mod plan;
@@ -10,8 +11,9 @@ mod progress;
 mod replay;
 mod value;
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+
+pub(crate) use error::{Error, bug};
 
 /// A run of a sweep opens and closes tens of thousands of connections. The allocator of the C library returns their
 /// memory to the system every time and requests it again, which takes a quarter of the time of such a run.
@@ -28,18 +30,6 @@ fn keep_memory() {
     unsafe {
         libmimalloc_sys::mi_option_set_default(PURGE_DELAY, -1)
     }
-}
-
-pyo3::create_exception!(
-    _core,
-    Error,
-    PyValueError,
-    "Bad input; the text names file, line, key, value and what was expected."
-);
-
-/// Returns an exception for an internal error.
-fn bug(error: impl std::fmt::Display) -> PyErr {
-    PyRuntimeError::new_err(format!("a bug in sojourn: {error}"))
 }
 
 /// The compiled part of the package `sojourn`.
@@ -62,6 +52,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(replay::paste, module)?)?;
     module.add_function(wrap_pyfunction!(replay::rate, module)?)?;
     module.add_function(wrap_pyfunction!(replay::as_in, module)?)?;
+    module.add_function(wrap_pyfunction!(replay::needs, module)?)?;
     module.add_function(wrap_pyfunction!(replay::sums, module)?)?;
     module.add_function(wrap_pyfunction!(value::to_toml, module)?)?;
     module.add_function(wrap_pyfunction!(catalogue::catalogue, module)?)

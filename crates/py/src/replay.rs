@@ -2,14 +2,13 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use sojourn_core::qdisc::linux::Version;
 use sojourn_core::qdisc::tc::{Spec, Value, own_words, rate_meant};
 use sojourn_core::qdisc::{Context, DropReason};
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::units;
-use sojourn_sim::replay::{
-    Fate, Op, Row, SEED, changes, flow_hash, parse, run_counted, to_csv, warnings as of_changes,
-};
+use sojourn_replay::{Fate, Op, Row, SEED, changes, flow_hash, parse, run_counted, to_csv, warnings as of_changes};
 use sojourn_traffic::replay::{Job, MOST_CHANGES, more, words};
 
 use crate::value::python;
@@ -121,15 +120,21 @@ pub fn sums(
     seeds: u64,
 ) -> PyResult<Vec<Vec<u64>>> {
     let (spec, _) = Spec::parse(qdisc).map_err(|error| Error::new_err(format!("{qdisc}: {error}")))?;
-    let counted =
-        || sojourn_sim::replay::sums((trace, "trace"), &spec, (Rate(told), mtu), 1..1 + seeds, (labels, kinds));
+    let counted = || sojourn_replay::sums((trace, "trace"), &spec, (Rate(told), mtu), 1..1 + seeds, (labels, kinds));
     py.detach(counted).map_err(|error| Error::new_err(error.to_string()))
 }
 
 /// Returns a line in our syntax for a discipline as in this version of Linux: with its variant, unless it names one.
 #[pyfunction]
-pub fn as_in(line: &str, linux: (u32, u32)) -> String {
+pub fn as_in(line: &str, linux: Version) -> String {
     sojourn_core::qdisc::tc::as_in(line, linux)
+}
+
+/// Returns what a line of `tc` words needs of ours in Linux: the name of the discipline's module, and whether `tc` needs a
+/// plugin.
+#[pyfunction]
+pub fn needs(line: &str) -> (Option<&'static str>, bool) {
+    sojourn_core::qdisc::linux::needs(line)
 }
 
 /// Parses a rate of the command line: bits per second, and warnings.

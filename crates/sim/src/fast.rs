@@ -479,7 +479,7 @@ impl Fabric {
             let conn = packet.conn();
             if packet.is_ack() {
                 let repairs = packet.has_blocks();
-                self.flows[hosts.entry(conn)].warm(repairs, &Processor);
+                self.flows[hosts.entry(conn)].prefetch(repairs, &Processor);
                 hosts.warm_first(conn, packet.ack().cum, repairs);
                 if repairs {
                     self.ends.warm_blocks(packet);
@@ -492,7 +492,7 @@ impl Fabric {
             && packet.is_ack()
         {
             let conn = packet.conn();
-            self.flows[hosts.entry(conn)].warm_rtt(packet.shows_rtt(), &Processor);
+            self.flows[hosts.entry(conn)].prefetch_rtt(packet.shows_rtt(), &Processor);
             if packet.has_blocks()
                 && let Some(sacked) = self.ends.newest_block(packet)
             {
@@ -514,7 +514,7 @@ impl Fabric {
     #[inline(never)]
     fn warm_queue(&self, index: usize) {
         if let Station::Queue(link, _) = &self.links[index] {
-            link.warm(AHEAD);
+            link.prefetch(AHEAD);
         }
         if let Some(Class { timers, conns }) = self.classes.get(self.delayed_acks.first())
             && let Some((_, seat)) = timers.due()
@@ -846,7 +846,7 @@ impl Fabric {
         let ack = if self.ends.deadline(conn) <= at { self.ends.on_timer(at, conn) } else { None };
         timers.rearm(seat, self.ends.next_deadline(conn));
         if is_crowd {
-            timers.warm(&Processor);
+            timers.prefetch(&Processor);
         }
         if let Some(ack) = ack {
             self.emit_delayed(ack);

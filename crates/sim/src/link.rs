@@ -221,8 +221,8 @@ impl Link {
     }
 
     /// Prefetches packets that will probably be transmitted next: about `packets` of them, after the next `packets`.
-    pub fn warm(&self, packets: usize) {
-        self.qdisc.ahead(packets, &Processor, |packet| packet.warm(&Processor));
+    pub fn prefetch(&self, packets: usize) {
+        self.qdisc.prefetch(packets, &Processor, |packet| packet.prefetch(&Processor));
     }
 
     /// Whether an arrival cannot start a transmission.
@@ -401,7 +401,7 @@ impl Link {
                 }
                 let before = self.drops.len();
                 let taken = self.qdisc.change(now, &change.spec, &mut self.drops);
-                taken.unwrap_or_else(|error| panic!("bug: a change that was tried before: {error}"));
+                taken.unwrap_or_else(|_| panic!("bug: not a change that was tried before: {}", change.spec));
                 course.present = change.spec;
                 if waits {
                     self.keep_requeued(before);

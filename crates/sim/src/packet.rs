@@ -119,7 +119,7 @@ pub const TWIN: u8 = 1 << 7;
 impl Packet {
     /// Prefetches the packet, which may span two cache lines.
     #[inline(always)]
-    pub fn warm(&self, cache: &impl Cache) {
+    pub fn prefetch(&self, cache: &impl Cache) {
         cache.fetch(self);
         cache.fetch(&self.time);
     }

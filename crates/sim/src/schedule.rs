@@ -27,13 +27,13 @@ pub struct Slot {
     rank: usize,
     /// Index among the hot sources of the clock; with an offset of `COLD`, among its other sources; with a multiple of
     /// `GROUP`, likewise in a group.
-    index: usize,
+    index: u64,
 }
 
 /// Offset of cold sources.
-const COLD: usize = 1 << 32;
+const COLD: u64 = 1 << 32;
 /// Offset between groups.
-const GROUP: usize = 1 << 40;
+const GROUP: u64 = 1 << 40;
 
 impl Slot {
     /// Returns the position for an event of another rank.
@@ -63,7 +63,7 @@ struct Ahead {
 /// kept.
 struct Schedule {
     /// Number of entries of `few` that are compared; 0 if the tree is used.
-    width: usize,
+    width: u64,
     /// Keys of time and rank. The smallest key has the smallest time and, at equal times, the lowest rank.
     few: [u64; LINEAR],
     cold: Vec<u64>,
@@ -96,7 +96,7 @@ impl Slots {
         let SlotCounts { hot: hots, cold } = &mut self.groups[group];
         let count = if hot { hots } else { cold };
         *count += 1;
-        Slot { rank, index: group * GROUP + *count - 1 + if hot { 0 } else { COLD } }
+        Slot { rank, index: group as u64 * GROUP + *count as u64 - 1 + if hot { 0 } else { COLD } }
     }
 
     /// Returns the schedules, in which no source has an event yet. In the clock's schedule, the other groups have ranks
@@ -119,13 +119,13 @@ impl Schedules {
         let key = key(time, slot.rank);
         // Like `set` of the clock's schedule, whose hot sources are the most frequent: one comparison identifies them.
         if slot.index < self.clock.width {
-            self.clock.few[slot.index & (LINEAR - 1)] = key;
+            self.clock.few[slot.index as usize & (LINEAR - 1)] = key;
             return;
         }
         if slot.index < GROUP {
             return self.clock.set_otherwise(slot.index, key);
         }
-        let group = &mut self.ahead[slot.index / GROUP - 1];
+        let group = &mut self.ahead[(slot.index / GROUP) as usize - 1];
         group.schedule.set(slot.index % GROUP, key);
         if time < group.next {
             group.wakes(time, &mut self.clock);
@@ -170,7 +170,7 @@ impl Schedule {
         let linear = slots.hot <= LINEAR && all <= MOST;
         let width = [PAIR, FEW, LINEAR].into_iter().find(|&width| slots.hot <= width);
         Schedule {
-            width: width.filter(|_| linear).unwrap_or(0),
+            width: width.filter(|_| linear).unwrap_or(0) as u64,
             few: [u64::MAX; LINEAR],
             cold: vec![u64::MAX; slots.cold],
             coldest: u64::MAX,
@@ -180,21 +180,21 @@ impl Schedule {
     }
 
     #[inline(always)]
-    fn set(&mut self, index: usize, key: u64) {
+    fn set(&mut self, index: u64, key: u64) {
         if index < self.width {
-            self.few[index & (LINEAR - 1)] = key;
+            self.few[index as usize & (LINEAR - 1)] = key;
         } else {
             self.set_otherwise(index, key);
         }
     }
 
     #[inline(never)]
-    fn set_otherwise(&mut self, index: usize, key: u64) {
+    fn set_otherwise(&mut self, index: u64, key: u64) {
         if self.width == 0 {
-            let slot = if index < COLD { index } else { self.hot + index - COLD };
-            return self.many.set(slot, Time(key));
+            let place = if index < COLD { index } else { self.hot as u64 + index - COLD };
+            return self.many.set(place as usize, Time(key));
         }
-        let was = std::mem::replace(&mut self.cold[index - COLD], key);
+        let was = std::mem::replace(&mut self.cold[(index - COLD) as usize], key);
         if key <= self.coldest {
             self.coldest = key;
         } else if was == self.coldest {
@@ -205,7 +205,7 @@ impl Schedule {
     #[inline(always)]
     fn first(&self) -> (usize, Time) {
         let [a, b, c, d, e, f, g, h] = self.few;
-        let least = match self.width {
+        let least = match self.width as usize {
             PAIR => a.min(b).min(self.coldest),
             FEW => a.min(b).min(c.min(d)).min(self.coldest),
             LINEAR => a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h))).min(self.coldest),

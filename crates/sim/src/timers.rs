@@ -37,8 +37,8 @@ impl Timers {
     }
 
     /// Prefetches the memory that [`Timers::due`] reads.
-    pub fn warm(&self, cache: &impl Cache) {
-        self.armed.warm(cache);
+    pub fn prefetch(&self, cache: &impl Cache) {
+        self.armed.prefetch(cache);
     }
 
     /// Sets a connection's deadline after it was checked.

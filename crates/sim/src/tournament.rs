@@ -154,7 +154,7 @@ impl Tournament {
 
     /// Prefetches the cache line of the smallest time.
     #[inline]
-    pub fn warm(&self, cache: &impl Cache) {
+    pub fn prefetch(&self, cache: &impl Cache) {
         if self.levels.len() > 1 {
             cache.fetch(&self.groups[self.below(1)]);
         }

@@ -1,7 +1,8 @@
 //! Features of a scenario that a real kernel does not support, reported before anything runs.
 
+use sojourn_core::qdisc::fq_codel;
+use sojourn_core::qdisc::linux::{InLinux, Version, in_linux};
 use sojourn_core::qdisc::tc::Spec;
-use sojourn_core::qdisc::{cake, codel, dualpi2, fq, fq_codel, pie, red, sfq};
 use sojourn_core::tcp::{AckPolicy, Cc, HyStart, Recovery, Windows};
 use sojourn_model::scenario::{Capacity, Link, Scenario};
 use sojourn_model::workload::{App, Entry};
@@ -13,7 +14,7 @@ use crate::topology;
 #[derive(Clone, Debug)]
 pub struct Kernel {
     /// Major and minor version.
-    pub version: (u32, u32),
+    pub version: Version,
     /// The names of our modules that are available.
     pub modules: Vec<String>,
 }
@@ -77,10 +78,12 @@ fn link(link: &Link, kernel: &Kernel, mode: Mode) -> Option<String> {
 
 /// Returns the reason why this kernel does not have the discipline, or not on this link.
 fn qdisc(link: &Link, spec: &Spec, kernel: &Kernel, mode: Mode) -> Option<String> {
-    let has = |module: &str| kernel.modules.iter().any(|name| name == module);
+    let module = in_linux(spec.kind())
+        .and_then(InLinux::module)
+        .filter(|module| !kernel.modules.iter().any(|name| name == module));
     match spec {
         spec if foreign(spec, kernel.version).is_some() => foreign(spec, kernel.version),
-        Spec::Ccaq(_) if !has("sch_ccaq") => Some("ccaq: its module is not there".into()),
+        spec if module.is_some() => Some(format!("{}: its module is not there", spec.kind())),
         Spec::FqCodel(params)
             if link.pause.is_some() && params.memory_limit != fq_codel::Params::default().memory_limit =>
         {
@@ -91,48 +94,16 @@ fn qdisc(link: &Link, spec: &Spec, kernel: &Kernel, mode: Mode) -> Option<String
     }
 }
 
-/// Returns the reason why a kernel of this version does not implement the discipline's variant.
-pub fn foreign(spec: &Spec, (major, minor): (u32, u32)) -> Option<String> {
-    let since =
-        |first, name| ((major, minor) < first).then(|| format!("variant {name}: this kernel is Linux {major}.{minor}"));
-    match spec {
-        Spec::Codel(params) if matches!(params.variant, codel::Variant::Rfc8289 | codel::Variant::Ns2) => {
-            let word = codel::Variant::WORDS[params.variant as usize];
-            Some(format!("variant {word}: the kernel's codel is Linux's"))
-        }
-        Spec::FqCodel(params) if matches!(params.variant, fq_codel::Variant::Rfc8290 | fq_codel::Variant::Ns2) => {
-            let word = fq_codel::Variant::WORDS[params.variant as usize];
-            Some(format!("variant {word}: the kernel's fq_codel is Linux's"))
-        }
-        Spec::Codel(params) if params.variant == codel::Variant::Linux7 => since((7, 0), "linux7"),
-        Spec::FqCodel(params) if params.variant == fq_codel::Variant::Linux7 => since((7, 0), "linux7"),
-        Spec::Fq(params) if params.variant == fq::Variant::Linux67 => since((6, 7), "linux67"),
-        Spec::Cake(params) if params.variant == cake::Variant::Linux7 => since((7, 0), "linux7"),
-        Spec::Cake(params) if params.variant == cake::Variant::Linux612 => since((6, 12), "linux612"),
-        Spec::Pie(params) if params.variant != pie::Variant::Linux => {
-            let word = pie::Variant::WORDS[params.variant as usize];
-            Some(format!("variant {word}: the kernel's pie is Linux's"))
-        }
-        Spec::DualPi2(params) if params.variant != dualpi2::Variant::Linux => {
-            Some("variant rfc9332: the kernel's dualpi2 is Linux's".into())
-        }
-        Spec::DualPi2(_) if (major, minor) < (6, 17) => {
-            Some(format!("dualpi2: Linux has it since 6.17, this kernel is Linux {major}.{minor}"))
-        }
-        Spec::Red(params) if params.variant == red::Variant::Ns2 => {
-            Some("red variant ns2: the kernel's red is Linux's".into())
-        }
+/// Why a kernel of this version does not have the discipline, or the guest can't set it up, in words.
+pub fn foreign(spec: &Spec, version: Version) -> Option<String> {
+    spec.lacking_in(version).or_else(|| match spec {
         Spec::Red(params) if params.adaptive => {
             Some("red adaptive: tc hands it over in a way in which the kernel's timer does not start".into())
         }
-        Spec::Sfq(params) if params.variant == sfq::Variant::Ns2 => {
-            Some("sfq variant ns2: the kernel's sfq is Linux's".into())
-        }
         Spec::Tbf(params) if params.child.is_some() => Some("tbf: its child is another command for tc".into()),
         Spec::Htb(_) => Some("htb: its class is another command for tc".into()),
-        Spec::Blue(_) => Some("blue: Linux has none".into()),
         _ => None,
-    }
+    })
 }
 
 fn entry(entry: &Entry) -> Option<String> {
@@ -164,7 +135,6 @@ fn entry(entry: &Entry) -> Option<String> {
         _ if tcp.hystart == HyStart::Plus => Some("hystart plus: Linux has HyStart, not HyStart++".into()),
         _ if tcp.recovery == Recovery::Rfc6675 => Some("recovery rfc6675: Linux's TCP recovers by RACK".into()),
         _ if tcp.windows == Windows::Rfc => Some("windows rfc: Linux counts whole segments".into()),
-        _ if !tcp.linux_rto => Some("linux_rto = false: Linux's retransmission timer is Linux's".into()),
         _ if !tcp.rto_min.0.is_multiple_of(1_000_000) => {
             Some(format!("rto_min {}: whole milliseconds only", tcp.rto_min))
         }

@@ -12,13 +12,10 @@ use std::path::{Path, PathBuf};
 use rustix::mount::{MountFlags, mount};
 use serde_json::{Value, json};
 
+use crate::modules::{MODULES, WORK};
+
 /// Mount point of the run's folder in the guest.
 const RUN: &str = "/run/sojourn/run";
-/// Folder of our modules in the guest.
-const MODULES: &str = "/run/sojourn/modules";
-/// Environment variable for another init: the system is mounted, modules are loaded, and something else will power off.
-/// Its value is the folder to work in.
-const WORK: &str = "SOJOURN_WORK";
 /// The request of the host, and the answer.
 const JOB: &str = "job.json";
 const ENDED: &str = "ended.json";
@@ -82,28 +79,6 @@ fn furnish() -> io::Result<()> {
     fs::create_dir_all(MODULES)?;
     at("none", RUN, "hostfs", plain, Some(c"/proc/self/cwd/run"))?;
     at("none", MODULES, "hostfs", plain | MountFlags::RDONLY, Some(c"/proc/self/cwd/modules"))
-}
-
-/// Whether another init prepared the system. Then modules are loaded already, and the root is not the host's file
-/// system.
-pub fn is_guest_of_another() -> bool {
-    std::env::var_os(WORK).is_some()
-}
-
-/// Loads one of our modules; does nothing under another init, which has loaded it.
-///
-/// # Errors
-/// The module is missing or was built for another kernel.
-pub fn load(module: &str) -> io::Result<()> {
-    if is_guest_of_another() {
-        return Ok(());
-    }
-    let fault = |error: io::Error| io::Error::other(format!("module {module}: {error}"));
-    let file = fs::File::open(format!("{MODULES}/{module}.ko")).map_err(fault)?;
-    match rustix::system::finit_module(&file, c"", 0) {
-        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
-        Err(error) => Err(fault(error.into())),
-    }
 }
 
 /// Makes a panic end the guest with its message; otherwise the kernel would wait for its init process.

@@ -8,6 +8,7 @@ pub mod init;
 pub mod job;
 mod link;
 pub mod mapped;
+mod modules;
 mod netlink;
 mod nic;
 pub mod observe;

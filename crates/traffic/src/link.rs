@@ -7,8 +7,8 @@ use std::path::Path;
 use sojourn_core::units::Span;
 use sojourn_model::scenario::{Capacity, Nic, Pause};
 
-use crate::init;
 use crate::job::LinkKind;
+use crate::modules;
 use crate::topology::{Cable, End, Network, Transmit};
 
 /// A hop without a network card: the discipline is dequeued when the link becomes idle.
@@ -85,7 +85,7 @@ pub fn tell(line: &str) -> io::Result<()> {
 /// # Errors
 /// The file cannot be written.
 pub fn collect(file: &Path) -> io::Result<()> {
-    if !init::is_guest_of_another() {
+    if !modules::is_guest_of_another() {
         return Ok(());
     }
     let mut to = fs::OpenOptions::new().create(true).append(true).open(file)?;

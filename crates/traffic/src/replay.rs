@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use sojourn_core::qdisc::tc::{Spec, own_words};
 
 use crate::topology::Setting;
-use crate::{express, flows, init, os, seal, tc_stats};
+use crate::{express, flows, modules, os, seal, tc_stats};
 
 /// The trace, in the run's folder.
 pub const TRACE: &str = "trace.bin";
@@ -137,8 +137,8 @@ pub fn main(folder: &Path, job: &str) -> Result<Value, String> {
 fn play(folder: &Path, job: &Job) -> io::Result<Value> {
     // A kernel without IPv6 does not have this file.
     let _ = fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
-    init::load("sojourn_replay")?;
-    job.modules.iter().try_for_each(|module| init::load(module))?;
+    modules::load("sojourn_replay")?;
+    job.modules.iter().try_for_each(|module| modules::load(module))?;
     let mut spaces = os::Spaces::new(&[])?;
     let tc = |spaces: &mut os::Spaces, line: &str, more: &[String]| {
         let words: Vec<String> = line.split(' ').map(str::to_owned).chain(more.iter().cloned()).collect();

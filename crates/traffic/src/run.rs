@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sojourn_core::qdisc::tc::Spec;
+use sojourn_core::qdisc::linux::in_linux;
 use sojourn_core::tcp::HyStart;
 use sojourn_core::units::Time;
 use sojourn_model::scenario::Scenario;
 
 use crate::count;
 use crate::flows::{self, Flows, LATE, Net, socket};
-use crate::init;
 use crate::job::{Job, LinkKind, Mode, Sink};
 use crate::link;
+use crate::modules;
 use crate::os::{self, Spaces, Workers, offloads};
 use crate::seal;
 use crate::topology::{self, End, Network, Place, Setting, Transmit};
@@ -59,10 +59,10 @@ pub fn main(folder: &Path, job: &str) -> Result<Value, String> {
 
 fn play(folder: &Path, scenario: &Scenario, job: &Job) -> io::Result<Value> {
     let mode = job.mode;
-    init::load("sojourn_link")?;
+    modules::load("sojourn_link")?;
     let mut qdiscs = (0..scenario.hops.len() * 2).flat_map(|index| scenario.link(index).qdiscs());
-    if qdiscs.any(|spec| matches!(spec, Spec::Ccaq(_))) {
-        init::load("sch_ccaq")?;
+    if let Some(module) = qdiscs.find_map(|spec| in_linux(spec.kind())?.module()) {
+        modules::load(module)?;
     }
     let limit = rustix::process::Rlimit { current: Some(FILES), maximum: Some(FILES) };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, limit)?;
@@ -87,7 +87,7 @@ fn play(folder: &Path, scenario: &Scenario, job: &Job) -> io::Result<Value> {
     let changes = changes.into_iter().map(|change| change.1).collect();
     let workers = spaces.into_workers()?;
     seal::keep_what_a_run_needs()?;
-    if !init::is_guest_of_another() {
+    if !modules::is_guest_of_another() {
         seal::try_it()?;
     }
     let cards = count::byte_limits(&network);
@@ -199,7 +199,7 @@ impl Net for &mut World {
     fn drain(&mut self, accepted: &OwnedFd) -> io::Result<bool> {
         match self.sink {
             // Only a guest kernel of ours can read sockets by itself.
-            Sink::Kernel if init::is_guest_of_another() => return Ok(false),
+            Sink::Kernel if modules::is_guest_of_another() => return Ok(false),
             Sink::Kernel => link::tell(&format!("drain {}", accepted.as_raw_fd()))?,
             Sink::Program => {}
             Sink::Lowat => socket::wake_for(accepted, LOWAT)?,

@@ -4,6 +4,7 @@
 """
 
 from sojourn.kernel.guest import Ended, boot
-from sojourn.kernel.store import Kernel, find
+from sojourn.kernel.image import Kernel
+from sojourn.kernel.store import find
 
 __all__ = ["Ended", "Kernel", "boot", "find"]

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.errors import Refusal
-from sojourn.kernel import modules, places, qemu, recipe, source, store, tools
+from sojourn.kernel import image, modules, places, qemu, recipe, source, store, tools
+from sojourn.kernel.image import Kernel
 from sojourn.kernel.source import Source, Tell
-from sojourn.kernel.store import Kernel
 
 OBJECTS = {"fast": 900, "debug": 1050}
 """About how many files are compiled: for the estimate of the time."""
@@ -88,7 +88,7 @@ def build(
         kept = [one for one in store.folders() if store.facts(one)["recipe"] == whole]
         kept = [one for one in kept if version is None or f"{store.facts(one)['release']}.".startswith(f"{version}.")]
         if kept:
-            return max(kept, key=lambda one: store.version_of(store.facts(one)["release"])), False
+            return max(kept, key=lambda one: image.version_of(store.facts(one)["release"])), False
     with ExitStack() as stack:
         chosen = source.of_tree(tree) if tree else stack.enter_context(source.packages(version))[0]
         return _build_from(chosen, variant, hz, whole, jobs or os.cpu_count() or 1, tell)

@@ -28,7 +28,7 @@ from typing import IO, Any
 
 from sojourn.errors import Refusal
 from sojourn.kernel import places
-from sojourn.kernel.store import Kernel
+from sojourn.kernel.image import Kernel
 
 RUN = "/proc/self/cwd/run"
 """What the guest gives hostfs to mount the folder of the run: `mount -t hostfs none DIR -o /proc/self/cwd/run`."""

@@ -9,13 +9,10 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sojourn.errors import Refusal
 from sojourn.kernel import places, tools
-
-if TYPE_CHECKING:
-    from sojourn.kernel.store import Kernel
+from sojourn.kernel.image import Kernel
 
 SOURCES = ("*.c", "*.h", "Kbuild")
 

@@ -24,8 +24,8 @@ from pathlib import Path
 
 from sojourn.errors import Refusal
 from sojourn.kernel import archive, guest, modules, places, source, store, tools
+from sojourn.kernel.image import Kernel
 from sojourn.kernel.source import Tell
-from sojourn.kernel.store import Kernel
 
 PACKAGES = ("qemu-system-x86", "qemu-system-common", "qemu-system-data", "seabios", "busybox-static")
 IMAGE = r"linux-image-(\d+)\.(\d+)\.(?!.*(?:cloud|rt|unsigned|dbg))\S*-amd64$"

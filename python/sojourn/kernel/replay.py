@@ -13,7 +13,7 @@ from typing import Any
 from sojourn import _core
 from sojourn.errors import Refusal
 from sojourn.kernel import guest, modules, store
-from sojourn.kernel.store import Kernel
+from sojourn.kernel.image import Kernel
 
 TRACE, FATES, STATS = "trace.bin", "fates.bin", "stats.json"
 REFUSED = re.compile(r"sojourn_replay: change ([1-9]\d*): error (\d+, [^\r\n]*)")
@@ -54,12 +54,10 @@ def replay(
 
 def _own_modules(kernel: Kernel, qdisc: str, module: Path | None) -> tuple[dict[str, Path], str | None]:
     """The discipline's modules by name, and where tc finds a plugin for it."""
-    kinds = qdisc.split()  # a shaper names its child, too
-    if "ccaq" in kinds and module is None:
-        return {"sch_ccaq": kernel.modules["sch_ccaq"]}, str(modules.tc_plugins())
     if module is None:
-        # Debian's tc is older than dualpi2.
-        return {}, str(modules.tc_plugins()) if "dualpi2" in kinds else None
+        name, plugin = _core.needs(qdisc)
+        own = {name: kernel.modules[name]} if name else {}
+        return own, str(modules.tc_plugins()) if plugin else None
     if module.is_dir():
         built = modules.build(kernel, module)
         if not built:

@@ -13,7 +13,7 @@ from typing import ClassVar
 from sojourn import _core
 from sojourn.errors import Refusal
 from sojourn.kernel import guest, modules, qemu, store
-from sojourn.kernel.store import Kernel
+from sojourn.kernel.image import Kernel
 
 LINKS = ("device", "htb", "tbf")
 """What can shape a hop."""
@@ -136,7 +136,7 @@ class Guests:
 
 def _needs_plugin(plan: _core.Plan, index: int) -> bool:
     hops = plan.describe(index)["hops"]
-    return any({"ccaq", "dualpi2"}.intersection(hop["qdisc"].split()) for hop in hops)
+    return any(plugin for _, plugin in (_core.needs(hop["qdisc"]) for hop in hops))
 
 
 def _simulated_s(folder: Path) -> float:

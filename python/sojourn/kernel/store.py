@@ -11,54 +11,19 @@ import json
 import os
 import re
 import shutil
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sojourn.errors import Refusal
 from sojourn.kernel import modules, places, recipe
+from sojourn.kernel.image import Kernel
 
 VARIANTS = ("fast", "debug", "debian")
 RATES_HZ = (100, 250, 1000)
 FACTS = "kernel.json"
 TEMPORARY = ".new-"
 """How the name of a folder begins that is not finished."""
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A kernel that can be booted."""
-
-    linux: Path
-    """The kernel, a program."""
-    release: str
-    """As `uname -r` says it."""
-    hz: int
-    """Timer ticks a second; a part of every result."""
-    variant: str
-    digest: str
-    """Of all that it was made from: results are comparable, byte by byte, between equal digests."""
-    build: Path
-    """The tree that modules are built against."""
-    source: Path
-    """The kernel's sources, as far as modules need them."""
-    modules: dict[str, Path] = field(default_factory=dict)
-    """Our modules for it, by name."""
-    machine: str = "um"
-    """What it runs on: `um`, as a program of this machine, or `x86_64`, in QEMU."""
-
-    @property
-    def version(self) -> tuple[int, int]:
-        """Major and minor number, such as (6, 12)."""
-        return version_of(self.release)
-
-
-def version_of(text: str) -> tuple[int, int]:
-    """The first two numbers of a version."""
-    found = re.match(r"(\d+)\.(\d+)", text)
-    if not found:
-        raise Refusal(f"{text!r}: expected a kernel's version, such as 6.12")
-    return int(found[1]), int(found[2])
 
 
 def find(variant: str = "fast", hz: int = 250, version: str | None = None) -> Kernel:

@@ -20,7 +20,7 @@ from sojourn.errors import Refusal
 from sojourn.verify.trace import CE
 
 if TYPE_CHECKING:
-    from sojourn.kernel.store import Kernel as GuestKernel
+    from sojourn.kernel.image import Kernel as GuestKernel
 
 MTU = 1514
 MOST_BYTES = 1 << 20, 256

@@ -41,7 +41,7 @@ impl Distribution {
     pub(super) fn table(self) -> Table {
         let mut normal = Normal { x: -4.0 };
         let value = |i: u32| {
-            // Of four times as many values every fourth, in the middle of its step.
+            // Every fourth of four times as many values, in the middle of its step.
             let gauss = normal.quantile((f64::from(i) + 0.125) / f64::from(SIZE));
             let pareto = (1.0 / libm::cbrt(1.0 - f64::from(i) / f64::from(SIZE)) - 1.5) * 4.0 / 3.0;
             let value = match self {

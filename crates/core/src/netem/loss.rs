@@ -5,9 +5,9 @@ use crate::rng::Rng;
 /// A share of packets, in 2^-32 (netem's scale), and how much of each draw is the one before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chance {
-    /// Of the packets.
+    /// Share of the packets.
     pub share: u32,
-    /// Of the draw.
+    /// Correlation of the draw.
     pub correlation: u32,
 }
 
@@ -77,7 +77,7 @@ impl Correlated {
         share > 0 && share >= self.next(rng)
     }
 
-    /// The same, drawn in any case.
+    /// Whether it happens, with a draw in any case.
     pub(super) fn happens_below(&mut self, share: u32, rng: &mut Rng) -> bool {
         share >= self.next(rng)
     }

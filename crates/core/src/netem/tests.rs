@@ -195,7 +195,7 @@ fn a_copy_leaves_with_its_original_and_is_never_copied_again() {
     assert!(left.chunks(2).enumerate().all(|(i, pair)| pair[0] == pair[1] && pair[0].0 == i as u64));
     let (left, _) = play("duplicate 10%", 100_000, Span(1000));
     assert_near(left.len() as f64 / 1e5, 1.1, 0.004);
-    // Of a pair one is lost, and the copy by itself: 1 + d(1 - l) - l without, d·l of the pairs lose nothing more.
+    // One of a pair is lost, and the copy by itself: 1 + d(1 - l) - l without, d·l of the pairs lose nothing more.
     let (left, _) = play("duplicate 50% loss 20%", 200_000, Span(1000));
     assert_near(left.len() as f64 / 2e5, 0.5 * 0.8 + 0.5 * (0.2 + 0.8 * 1.8), 0.01);
 }

@@ -6,7 +6,7 @@ use core::fmt::{self, Write};
 use core::str::FromStr;
 
 use super::{Chance, Distribution, LONGEST, Loss, Params, Slot, Wait};
-use crate::qdisc::tc::number::{SIZE, TIME, scaled, whole};
+use crate::qdisc::param::number::{SIZE, TIME, scaled, whole};
 use crate::qdisc::tc::{Error, nearest};
 use crate::units::Span;
 

@@ -1,216 +1,196 @@
 //! One enum for all disciplines: static dispatch in the hot path (rule 12).
 
-use super::blue::Blue;
-use super::cake::Cake;
-use super::ccaq::Ccaq;
-use super::choke::Choke;
 use super::codel::{self, Codel};
-use super::dualpi2::DualPi2;
-use super::fifo::Fifo;
-use super::fq::Fq;
 use super::fq_codel::{self, FqCodel, FqCodelNs2};
-use super::fq_pie::FqPie;
-use super::htb::Htb;
-use super::pie::Pie;
-use super::prio::Prio;
+use super::htb::{self, Htb};
+use super::list::list;
 use super::red::{self, Red, RedLinux};
-use super::sfb::Sfb;
 use super::sfq::{self, Sfq, SfqNs2};
-use super::tbf::Tbf;
-use super::tc::{Error, Spec};
-use super::{Child, Context, Drops, Given, Qdisc, Stats};
+use super::tbf::{self, Tbf, TbfChild};
+use super::tc::Spec;
+use super::{Child, Context, Drops, Given, Qdisc, Stats, Unchangeable};
 use crate::cache::Cache;
 use crate::packet::Packet;
 use crate::units::Time;
 
 macro_rules! any_qdisc {
-    ($($(#[$meta:meta])* $variant:ident($type:ty),)+) => {
-        /// Any discipline. A further one is one more line in the list below and one in [`Spec::build`].
+    ($($(#[$meta:meta])* $spec:ident($params:ty) by $build:expr => $([$shared:ident])? $($variant:ident($type:ty)),*;)+) => {
+        /// Any discipline: the types of the list in `list.rs`.
         #[derive(Clone, Debug)]
+        #[expect(missing_docs, reason = "named as the types")]
         pub enum AnyQdisc<P> {
-            $($(#[$meta])* $variant($type),)+
+            $($($variant($type),)*)+
+        }
+
+        $($(impl<P> From<$type> for AnyQdisc<P> {
+            fn from(qdisc: $type) -> Self {
+                AnyQdisc::$variant(qdisc)
+            }
+        })*)+
+
+        impl Spec {
+            /// The discipline, empty, before a link of this kind. Panics if only Linux has it.
+            pub fn build<P: Packet + Copy + Default>(&self, context: &Context) -> AnyQdisc<P> {
+                match self {
+                    $(Spec::$spec(params) => $build(params, context).into(),)+
+                    Spec::Linux(_) => panic!("bug: a world that has no {} did not refuse it", self.kind()),
+                }
+            }
         }
 
         impl<P: Packet + Copy + Default> Qdisc<P> for AnyQdisc<P> {
+            type Params = Spec;
+
             #[inline(always)]
             fn enqueue(&mut self, now: Time, packet: P, drops: &mut impl Drops<P>) {
-                match self { $(AnyQdisc::$variant(q) => q.enqueue(now, packet, drops),)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.enqueue(now, packet, drops),)*)+ }
             }
 
             #[inline(always)]
             fn admit(&mut self, now: Time, packet: P, may_pass: bool, drops: &mut impl Drops<P>) -> bool {
-                match self { $(AnyQdisc::$variant(q) => q.admit(now, packet, may_pass, drops),)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.admit(now, packet, may_pass, drops),)*)+ }
             }
 
             fn requeued(&mut self, is: bool) -> bool {
-                match self { $(AnyQdisc::$variant(q) => q.requeued(is),)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.requeued(is),)*)+ }
             }
 
             #[inline(always)]
             fn enqueue_all(&mut self, now: Time, packets: impl Iterator<Item = P>, drops: &mut impl Drops<P>) {
-                match self { $(AnyQdisc::$variant(q) => q.enqueue_all(now, packets, drops),)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.enqueue_all(now, packets, drops),)*)+ }
             }
 
             #[inline(always)]
             fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P> {
-                match self { $(AnyQdisc::$variant(q) => q.dequeue(now, drops),)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.dequeue(now, drops),)*)+ }
             }
 
             #[inline(always)]
             fn dequeue_into(&mut self, now: Time, packet: &mut P, drops: &mut impl Drops<P>) -> bool {
-                match self { $(AnyQdisc::$variant(q) => q.dequeue_into(now, packet, drops),)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.dequeue_into(now, packet, drops),)*)+ }
             }
 
-            fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
-                match self { $(AnyQdisc::$variant(q) => q.change(now, spec, drops),)+ }
+            fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
+                match (self, spec) {
+                    $(
+                        $((AnyQdisc::$shared(q), Spec::$spec(params)) => q.change(now, &params.clone().into(), drops),)?
+                        $((AnyQdisc::$variant(q), Spec::$spec(params)) => q.change(now, &params.clone().into(), drops),)*
+                    )+
+                    _ => Err(Unchangeable),
+                }
             }
 
             fn counts_change(&self) -> Given {
-                match self { $(AnyQdisc::$variant(q) => q.counts_change(),)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.counts_change(),)*)+ }
             }
 
             #[inline]
             fn next_event(&self) -> Time {
-                match self { $(AnyQdisc::$variant(q) => q.next_event(),)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.next_event(),)*)+ }
             }
 
             #[inline(always)]
             fn packets(&self) -> usize {
-                match self { $(AnyQdisc::$variant(q) => q.packets(),)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.packets(),)*)+ }
             }
 
             #[inline]
             fn backlog(&self) -> u64 {
-                match self { $(AnyQdisc::$variant(q) => q.backlog(),)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.backlog(),)*)+ }
             }
 
             #[inline(always)]
             fn is_full(&self, mtu: u32) -> bool {
-                match self { $(AnyQdisc::$variant(q) => q.is_full(mtu),)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.is_full(mtu),)*)+ }
             }
 
             #[inline]
             fn bufferless(&self) -> bool {
-                match self { $(AnyQdisc::$variant(q) => q.bufferless(),)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.bufferless(),)*)+ }
             }
 
-            fn ahead(&self, packets: usize, cache: &impl Cache, see: impl FnMut(&P)) {
-                match self { $(AnyQdisc::$variant(q) => q.ahead(packets, cache, see),)+ }
+            fn prefetch(&self, packets: usize, cache: &impl Cache, see: impl FnMut(&P)) {
+                match self { $($(AnyQdisc::$variant(q) => q.prefetch(packets, cache, see),)*)+ }
             }
 
             fn stats(&self) -> Stats {
-                match self { $(AnyQdisc::$variant(q) => q.stats(),)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.stats(),)*)+ }
             }
 
             fn overlimits(&self) -> u64 {
-                match self { $(AnyQdisc::$variant(q) => q.overlimits(),)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.overlimits(),)*)+ }
             }
 
             fn classes(&self) -> Option<Stats> {
-                match self { $(AnyQdisc::$variant(q) => q.classes(),)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.classes(),)*)+ }
             }
 
             fn child(&self) -> Option<Child> {
-                match self { $(AnyQdisc::$variant(q) => q.child(),)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.child(),)*)+ }
             }
         }
     };
 }
 
-any_qdisc! {
-    /// noqueue, pfifo, bfifo, pfifo_head_drop.
-    Fifo(Fifo<P>),
-    /// CoDel as Linux 6.1 to 6.12 has it.
-    Codel(Codel<P, codel::Linux>),
-    /// CoDel as Linux 7.x has it.
-    Codel7(Codel<P, codel::Linux7>),
-    /// CoDel as in RFC 8289.
-    CodelRfc8289(Codel<P, codel::Rfc8289>),
-    /// CoDel as in ns-2.
-    CodelNs2(Codel<P, codel::Ns2<true>>),
-    /// fq_codel, each queue under CoDel as Linux 6.1 to 6.12 has it.
-    FqCodel(FqCodel<P, codel::Linux>),
-    /// fq_codel, each queue under CoDel as Linux 7.x has it.
-    FqCodel7(FqCodel<P, codel::Linux7>),
-    /// fq_codel as in RFC 8290.
-    FqCodelRfc8290(FqCodel<P, codel::Rfc8289>),
-    /// ns-2's sfqcodel.
-    FqCodelNs2(FqCodelNs2<P>),
-    /// fq.
-    Fq(Fq<P>),
-    /// red as ns-2 has it.
-    Red(Red<P>),
-    /// red as Linux has it.
-    RedLinux(RedLinux<P>),
-    /// pie.
-    Pie(Pie<P>),
-    /// fq_pie.
-    FqPie(FqPie<P>),
-    /// dualpi2.
-    DualPi2(DualPi2<P>),
-    /// ccaq.
-    Ccaq(Ccaq<P>),
-    /// sfq as Linux has it.
-    Sfq(Sfq<P>),
-    /// sfq as ns-2 has it.
-    SfqNs2(SfqNs2<P>),
-    /// prio.
-    Prio(Prio<P>),
-    /// tbf.
-    Tbf(Tbf<P>),
-    /// htb.
-    Htb(Htb<P>),
-    /// choke.
-    Choke(Choke<P>),
-    /// sfb.
-    Sfb(Sfb<P>),
-    /// blue.
-    Blue(Blue<P>),
-    /// cake.
-    Cake(Cake<P>),
-}
+list!(any_qdisc);
 
-impl Spec {
-    /// The discipline, empty, before a link of this kind. Panics if only Linux has it.
-    pub fn build<P: Packet + Copy + Default>(&self, context: &Context) -> AnyQdisc<P> {
-        match self {
-            Spec::Noqueue(params) => AnyQdisc::Fifo(Fifo::noqueue(params, context)),
-            Spec::Pfifo(params) => AnyQdisc::Fifo(Fifo::pfifo(params, context)),
-            Spec::Bfifo(params) => AnyQdisc::Fifo(Fifo::bfifo(params, context)),
-            Spec::PfifoHeadDrop(params) => AnyQdisc::Fifo(Fifo::pfifo_head_drop(params, context)),
-            Spec::Codel(params) => match params.variant {
-                codel::Variant::Linux => AnyQdisc::Codel(Codel::new(params, context)),
-                codel::Variant::Linux7 => AnyQdisc::Codel7(Codel::new(params, context)),
-                codel::Variant::Rfc8289 => AnyQdisc::CodelRfc8289(Codel::new(params, context)),
-                codel::Variant::Ns2 => AnyQdisc::CodelNs2(Codel::new(params, context)),
-            },
-            Spec::FqCodel(params) => match params.variant {
-                fq_codel::Variant::Linux => AnyQdisc::FqCodel(FqCodel::new(params, context)),
-                fq_codel::Variant::Linux7 => AnyQdisc::FqCodel7(FqCodel::new(params, context)),
-                fq_codel::Variant::Rfc8290 => AnyQdisc::FqCodelRfc8290(FqCodel::new(params, context)),
-                fq_codel::Variant::Ns2 => AnyQdisc::FqCodelNs2(FqCodelNs2::new(params, context)),
-            },
-            Spec::Fq(params) => AnyQdisc::Fq(Fq::new(params, context)),
-            Spec::Red(params) => match params.variant {
-                red::Variant::Linux => AnyQdisc::RedLinux(RedLinux::new(params, context)),
-                red::Variant::Ns2 => AnyQdisc::Red(Red::new(params, context)),
-            },
-            Spec::Pie(params) => AnyQdisc::Pie(Pie::new(params, context)),
-            Spec::FqPie(params) => AnyQdisc::FqPie(FqPie::new(params, context)),
-            Spec::DualPi2(params) => AnyQdisc::DualPi2(DualPi2::new(params, context)),
-            Spec::Ccaq(params) => AnyQdisc::Ccaq(Ccaq::new(params, context)),
-            Spec::Sfq(params) => match params.variant {
-                sfq::Variant::Linux => AnyQdisc::Sfq(Sfq::new(params, context)),
-                sfq::Variant::Ns2 => AnyQdisc::SfqNs2(SfqNs2::new(params, context)),
-            },
-            Spec::Prio(params) => AnyQdisc::Prio(Prio::new(params, context)),
-            Spec::Tbf(params) => AnyQdisc::Tbf(Tbf::new(params, context)),
-            Spec::Htb(params) => AnyQdisc::Htb(Htb::new(params, context)),
-            Spec::Choke(params) => AnyQdisc::Choke(Choke::new(params, context)),
-            Spec::Sfb(params) => AnyQdisc::Sfb(Sfb::new(params, context)),
-            Spec::Blue(params) => AnyQdisc::Blue(Blue::new(params, context)),
-            Spec::Cake(params) => AnyQdisc::Cake(Cake::new(params, context)),
-            Spec::Linux(_) => panic!("bug: a world that has no {} did not refuse it", self.kind()),
+impl<P: Packet + Copy + Default> TbfChild<P> for AnyQdisc<P> {
+    fn peek_head(&self) -> Option<Option<&P>> {
+        Some(match self {
+            AnyQdisc::Fifo(fifo) => fifo.front(),
+            AnyQdisc::Prio(prio) => prio.front(),
+            AnyQdisc::RedLinux(red) => red.front(),
+            AnyQdisc::Choke(choke) => choke.front(),
+            AnyQdisc::Sfb(sfb) => sfb.front(),
+            _ => return None,
+        })
+    }
+
+    fn set_fifo_limit(&mut self, limit: u32) {
+        if let AnyQdisc::Fifo(fifo) = self {
+            fifo.set_limit(limit);
         }
     }
+}
+
+fn codel<P: Packet + Copy + Default>(params: &codel::Params, context: &Context) -> AnyQdisc<P> {
+    match params.variant {
+        codel::Variant::Linux => AnyQdisc::Codel(Codel::new(params, context)),
+        codel::Variant::Linux7 => AnyQdisc::Codel7(Codel::new(params, context)),
+        codel::Variant::Rfc8289 => AnyQdisc::CodelRfc8289(Codel::new(params, context)),
+        codel::Variant::Ns2 => AnyQdisc::CodelNs2(Codel::new(params, context)),
+    }
+}
+
+fn fq_codel<P: Packet + Copy + Default>(params: &fq_codel::Params, context: &Context) -> AnyQdisc<P> {
+    match params.variant {
+        fq_codel::Variant::Linux => AnyQdisc::FqCodel(FqCodel::new(params, context)),
+        fq_codel::Variant::Linux7 => AnyQdisc::FqCodel7(FqCodel::new(params, context)),
+        fq_codel::Variant::Rfc8290 => AnyQdisc::FqCodelRfc8290(FqCodel::new(params, context)),
+        fq_codel::Variant::Ns2 => AnyQdisc::FqCodelNs2(FqCodelNs2::new(params, context)),
+    }
+}
+
+fn red<P: Packet + Copy + Default>(params: &red::Params, context: &Context) -> AnyQdisc<P> {
+    match params.variant {
+        red::Variant::Linux => AnyQdisc::RedLinux(RedLinux::new(params, context)),
+        red::Variant::Ns2 => AnyQdisc::Red(Red::new(params, context)),
+    }
+}
+
+fn sfq<P: Packet + Copy + Default>(params: &sfq::Params, context: &Context) -> AnyQdisc<P> {
+    match params.variant {
+        sfq::Variant::Linux => AnyQdisc::Sfq(Sfq::new(params, context)),
+        sfq::Variant::Ns2 => AnyQdisc::SfqNs2(SfqNs2::new(params, context)),
+    }
+}
+
+fn tbf<P: Packet + Copy + Default>(params: &tbf::Params<Spec>, context: &Context) -> Tbf<P, AnyQdisc<P>> {
+    let fifo = Spec::Bfifo(params.fifo());
+    Tbf::new(params, params.child.as_deref().unwrap_or(&fifo).build(context))
+}
+
+fn htb<P: Packet + Copy + Default>(params: &htb::Params<Spec>, context: &Context) -> Htb<AnyQdisc<P>> {
+    let fifo = Spec::Pfifo(params.fifo());
+    Htb::new(params, params.child.as_deref().unwrap_or(&fifo).build(context))
 }

@@ -12,7 +12,7 @@
 //! - Its variant that also grows above a queue length is not there.
 
 use super::codel::{MAX_SPAN, MICROSECOND};
-use super::tc::{Param, Parameters, Unit, param};
+use super::param::{Param, Parameters, Unit, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
 use crate::ring::Ring;
@@ -102,6 +102,8 @@ impl<P: Packet + Copy + Default> Blue<P> {
 }
 
 impl<P: Packet + Copy + Default> Qdisc<P> for Blue<P> {
+    type Params = Params;
+
     #[inline]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         packet.set_enqueue_time(now);

@@ -26,23 +26,21 @@ mod shaper;
 mod stats;
 mod tins;
 
-pub use params::{AckFilter, FlowMode, LinkLayer, Params, TinMode, Variant};
-
 use super::flows::Slab;
 use super::psched::bytes_per_second;
 use super::siphash::Salt;
-use super::tc::{Error, Spec};
-use super::{Context, DropReason, Drops, Given, Qdisc};
+use super::{Context, DropReason, Drops, Given, Qdisc, Unchangeable};
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::units::Time;
 use alloc::vec::Vec;
 use hash::Key;
 use heap::Heap;
+pub use params::{AckFilter, FlowMode, LinkLayer, Params, TinMode, Variant};
 use shaper::{Lengths, Shaper};
 use tins::Tin;
 
-/// Packets of the largest length that the buffer holds, whatever else it is told.
+/// Packets of the largest length that the buffer holds, whatever its limit.
 const LIMIT: u64 = 10_240;
 /// Bytes that the buffer of a shaper holds at least.
 const LEAST_BUFFER: u64 = 4 << 20;
@@ -66,7 +64,7 @@ pub struct Cake<P> {
     /// The largest packet, from which rates become COBALT's targets.
     mtu: u32,
     buffer_max_used: u64,
-    /// Of hosts' hashes.
+    /// Salt of the hosts' hashes.
     salt: Salt,
     rng: Rng,
     /// When the shaper lets the next packet leave, if it held one back.
@@ -275,6 +273,8 @@ fn buffer_limit(params: &Params, mtu: u32) -> u64 {
 }
 
 impl<P: Packet + Copy + Default> Qdisc<P> for Cake<P> {
+    type Params = Params;
+
     #[inline(never)]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         packet.set_enqueue_time(now);
@@ -334,8 +334,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Cake<P> {
         None
     }
 
-    fn change(&mut self, _now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
-        let Spec::Cake(params) = spec else { return Err(spec.unchangeable()) };
+    fn change(&mut self, _now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         let lengths = Lengths::new(params, self.header);
         self.lengths.change(lengths);
         self.params = params.clone();

@@ -7,7 +7,7 @@
 //! packets that would have been sent in it; if it never fell below some packets, these only made delay, and the limit
 //! shrinks by them. Losses that follow each other closely belong to one back-off: the limit shrinks only at a loss after
 //! the end of a guard interval (GI), by the standing queue of its longest interval (LI). A GI is `multiplier` times the
-//! LI before it, at most `max_gi`, and at most `max_gi_rtts` of the flow's most recent RTTs.
+//! LI before it, at most `max_gi`, and with `max_gi_rtts` at most that multiple of the flow's most recent RTT.
 //!
 //! Scheduling, limits of the whole and the life of a flow are fq's. All happens when a packet meets a full buffer.
 //!
@@ -36,7 +36,7 @@
 use super::Context;
 use super::codel::{MAX_SPAN, MICROSECOND};
 use super::fq::{Buffer, FlowQueues, Scheduling, Verdict};
-use super::tc::{Error, Param, Parameters, Spec, Unit, choice, param};
+use super::param::{Param, Parameters, Unit, choice, param};
 use crate::packet::Packet;
 use crate::units::{Rate, Span, Time};
 
@@ -59,7 +59,7 @@ pub struct Params {
     pub quantum: Option<u32>,
     /// Bytes a new flow may send at first; by default ten times the link's MTU.
     pub initial_quantum: Option<u32>,
-    /// A guard interval is so many times the last interval between losses.
+    /// A guard interval is this multiple of the last interval between losses.
     pub multiplier: f64,
     /// A flow's limit grows at most by this factor at once.
     pub max_increase: f64,
@@ -168,7 +168,7 @@ fn scale(value: u64, factor: u64) -> u64 {
     u64::try_from(u128::from(value) * u128::from(factor) / u128::from(ONE)).unwrap_or(u64::MAX)
 }
 
-/// What was seen since the last loss.
+/// The interval since the last loss, as far as it was seen.
 #[derive(Clone, Copy, Debug)]
 struct Interval {
     start: Time,
@@ -327,6 +327,7 @@ impl Adaptive {
 
 impl Buffer for Adaptive {
     type Params = Adaptation;
+    type QdiscParams = Params;
     const ADAPTS: bool = true;
 
     fn limit(&self) -> u32 {
@@ -334,13 +335,11 @@ impl Buffer for Adaptive {
     }
 
     /// `ccaq_change`: a flow keeps the limit that it has.
-    fn change(spec: &Spec, scheduling: &mut Scheduling, adaptation: &mut Adaptation) -> Result<(), Error> {
-        let Spec::Ccaq(params) = spec else { return Err(spec.unchangeable()) };
-        scheduling.limit = params.limit;
-        scheduling.quantum = params.quantum.unwrap_or(scheduling.quantum);
-        scheduling.initial_quantum = params.initial_quantum.unwrap_or(scheduling.initial_quantum);
-        *adaptation = Adaptation::new(params);
-        Ok(())
+    fn change(given: &Params, scheduling: &mut Scheduling, adaptation: &mut Adaptation) {
+        scheduling.limit = given.limit;
+        scheduling.quantum = given.quantum.unwrap_or(scheduling.quantum);
+        scheduling.initial_quantum = given.initial_quantum.unwrap_or(scheduling.initial_quantum);
+        *adaptation = Adaptation::new(given);
     }
 
     fn new(now: Time, params: &Adaptation) -> Self {
@@ -381,7 +380,7 @@ impl Buffer for Adaptive {
 pub type Ccaq<P> = FlowQueues<P, Adaptive>;
 
 impl<P: Packet + Copy> Ccaq<P> {
-    /// No flows yet, before a link of this kind. What is not a parameter is as fq has it by default, without pacing.
+    /// No flows yet, before a link of this kind. Everything else is as fq has it by default, without pacing.
     pub fn new(params: &Params, context: &Context) -> Self {
         let Variant::Paper = params.variant;
         let fq = super::fq::Params::default();

@@ -1,8 +1,8 @@
-//! What `tc qdisc change` does to each discipline while packets wait: [`Qdisc::change`](super::Qdisc::change).
+//! The effects of `tc qdisc change` on each discipline while packets wait: [`Qdisc::change`](super::Qdisc::change).
 
 use super::tc::Spec;
 use super::testing::{Bench, CONTEXT, Parcel, ms};
-use super::{AnyQdisc, DropReason, Qdisc};
+use super::{AnyQdisc, DropReason, Qdisc, Unchangeable};
 use crate::packet::Ecn;
 use crate::units::Time;
 use alloc::string::{String, ToString};
@@ -23,7 +23,7 @@ impl Living {
     /// Its parameters change; gives the numbers of the packets that this drops.
     fn change(&mut self, now: Time, line: &str) -> Vec<u32> {
         let change = self.spec.changed(line).unwrap_or_else(|error| panic!("{line}: {error}"));
-        self.bench.qdisc.change(now, &change.spec, &mut self.bench.drops).unwrap_or_else(|error| panic!("{error}"));
+        self.bench.qdisc.change(now, &change.spec, &mut self.bench.drops).unwrap_or_else(|_| panic!("{line}"));
         self.spec = change.spec;
         let drops = self.bench.new_drops();
         assert!(drops.iter().all(|(_, reason)| *reason == DropReason::Overlimit), "{drops:?}");
@@ -33,7 +33,10 @@ impl Living {
     /// Why it doesn't take this on.
     fn refusal(&mut self, line: &str) -> String {
         let refused = match self.spec.changed(line) {
-            Ok(change) => self.bench.qdisc.change(ms(0), &change.spec, &mut self.bench.drops),
+            Ok(change) => {
+                let taken = self.bench.qdisc.change(ms(0), &change.spec, &mut self.bench.drops);
+                taken.map_err(|Unchangeable| change.spec.unchangeable())
+            }
             Err(error) => Err(error),
         };
         refused.expect_err(line).to_string()

@@ -12,10 +12,10 @@
 //! - In 6.1 the place is drawn without regard to the last 2^-32 of bias.
 //! - A packet that both CHOKe and the limit refuse is said to be the limit's.
 
+use super::param::{Param, Parameters, Unit, param};
 use super::red::{Action, AverageVars, Parms, Words};
 use super::stats::numbers;
-use super::tc::{Error, Param, Parameters, Spec, Unit, param};
-use super::{Context, DropReason, Drops, Qdisc};
+use super::{Context, DropReason, Drops, Qdisc, Unchangeable};
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::units::{Rate, Time};
@@ -229,7 +229,7 @@ impl<P: Packet + Copy> Choke<P> {
         true
     }
 
-    /// What becomes of a packet that is not alone above the lower threshold: why it is dropped, if it is.
+    /// Judges a packet while the average is above the lower threshold: why it is dropped, if it is.
     #[inline]
     fn judge(&mut self, packet: &mut P, drops: &mut impl Drops<P>) -> Option<DropReason> {
         if self.choke(packet, drops) {
@@ -276,6 +276,8 @@ impl<P: Packet + Copy> Choke<P> {
 }
 
 impl<P: Packet + Copy> Qdisc<P> for Choke<P> {
+    type Params = Params;
+
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         packet.set_enqueue_time(now);
         let full = self.packets >= self.limit;
@@ -306,10 +308,9 @@ impl<P: Packet + Copy> Qdisc<P> for Choke<P> {
         self.take(self.head)
     }
 
-    /// `choke_change`: a table of another size takes as many packets as it has places, without the holes, and what stands
-    /// behind them is dropped; the average begins anew.
-    fn change(&mut self, _now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
-        let Spec::Choke(params) = spec else { return Err(spec.unchangeable()) };
+    /// `choke_change`: a table of another size takes as many packets as it has places, without the holes, and packets
+    /// behind them are dropped; the average begins anew.
+    fn change(&mut self, _now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         let places = Self::places(params);
         if places != self.tab.len() {
             let mut tab: Vec<Option<P>> = self.queued().map(Some).collect();
@@ -429,7 +430,7 @@ mod tests {
             }
         };
         fill(&mut bench, 12);
-        // Holes never stand at the head.
+        // No hole is ever at the head.
         (1..8).for_each(|at| assert!(bench.qdisc.take(at).is_some()));
         assert_eq!((bench.qdisc.len(), bench.qdisc.packets()), (12, 5));
         fill(&mut bench, 15);

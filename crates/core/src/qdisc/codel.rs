@@ -26,8 +26,8 @@ mod tests;
 
 pub use law::{Law, Linux, Linux7, Ns2, Rfc8289};
 
-use super::tc::{Error, Field, Param, Parameters, Spec, Unit, Value, choice, param};
-use super::{Context, DropReason, Drops, Qdisc};
+use super::param::{Field, Param, Parameters, Unit, Value, choice, param};
+use super::{Context, DropReason, Drops, Qdisc, Unchangeable};
 use crate::packet::Packet;
 use crate::ring::Ring;
 use crate::units::{Span, Time};
@@ -140,7 +140,7 @@ pub struct Control<L: Law> {
     pub ce_threshold: Option<L::Tick>,
     /// Which of them: those whose DS field matches.
     pub ce_threshold_selector: DsMatch,
-    /// A backlog of so many bytes is never bad.
+    /// A backlog of at most this many bytes is never bad.
     pub mtu: u64,
     /// Mark instead of drop where possible.
     pub ecn: bool,
@@ -180,7 +180,7 @@ pub struct Vars<L: Law> {
     pub lastcount: u32,
     /// In the dropping state.
     pub dropping: bool,
-    /// What the law keeps to know 1/sqrt(`count`).
+    /// The law's representation of 1/sqrt(`count`).
     pub rec_inv_sqrt: L::Root,
     /// When the delay will have been above target for an interval; 0 if it is not above.
     pub first_above_time: L::Tick,
@@ -204,7 +204,7 @@ impl<L: Law> Default for Vars<L> {
     }
 }
 
-/// What a discipline's CoDel queues counted (`codel_stats`).
+/// The counters of a discipline's CoDel queues (`codel_stats`).
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Stats {
     /// Largest packet seen, in bytes.
@@ -376,7 +376,7 @@ impl<L: Law> Vars<L> {
     }
 }
 
-/// What came of a signal.
+/// The outcome of a signal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     /// The packet was marked: no further one is touched.
@@ -441,6 +441,8 @@ impl<P: Packet + Copy + Default, L: Law> Codel<P, L> {
 }
 
 impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for Codel<P, L> {
+    type Params = Params;
+
     #[inline(always)]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         if self.queue.packets.len() >= self.limit {
@@ -479,8 +481,7 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for Codel<P, L> {
     }
 
     /// `codel_change`: what is above the limit is dropped from the head, and CoDel doesn't see it.
-    fn change(&mut self, _now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
-        let Spec::Codel(params) = spec else { return Err(spec.unchangeable()) };
+    fn change(&mut self, _now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         self.limit = params.limit as usize;
         self.control.change(params.target, params.interval, params.ce_threshold, params.ecn);
         let mut packet = P::default();

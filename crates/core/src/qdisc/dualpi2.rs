@@ -31,17 +31,16 @@ mod rfc9332;
 #[cfg(test)]
 mod tests;
 
-pub use params::{Params, StepThresh, Variant};
-
 use super::codel::MICROSECOND;
 use super::stats::numbers;
-use super::tc::{Error, Spec};
-use super::{Context, DropReason, Drops, Qdisc};
+use super::{Context, DropReason, Drops, Qdisc, Unchangeable};
 use crate::packet::{Ecn, Packet};
 use crate::ring::Ring;
 use crate::rng::Rng;
 use crate::units::{Span, Time};
 use linux::Linux;
+use monitor::Fate;
+pub use params::{Params, StepThresh, Variant};
 use rfc9332::Rfc9332;
 
 /// The round: who goes next while both queues have packets (the kernel's `c_protection`).
@@ -68,14 +67,6 @@ impl Wrr {
     fn change(&self, low: bool, bytes: u32) -> i32 {
         (if low { self.wc } else { -self.wl }).wrapping_mul(bytes as i32)
     }
-}
-
-/// What becomes of a packet.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Fate {
-    Send,
-    Mark,
-    Drop,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -146,7 +137,7 @@ pub struct DualPi2<P> {
     stats: Stats,
 }
 
-/// Bytes of memory for so many packets (`get_memory_limit`).
+/// Bytes of memory for this number of packets (`get_memory_limit`).
 fn memory_of(packets: u32, mtu: u32) -> u64 {
     (u64::from(packets) * 2 * u64::from(mtu)).min(u64::from(u32::MAX))
 }
@@ -221,7 +212,7 @@ impl<P: Packet + Copy + Default> DualPi2<P> {
         fate != Fate::Drop
     }
 
-    /// What the probabilities ask for at departure.
+    /// The probabilities' verdict on a packet at its departure.
     #[inline]
     fn judge(&mut self, now: Time, low: bool, queued: &Queued<P>) -> Fate {
         let ecn = queued.packet.ecn();
@@ -255,6 +246,8 @@ impl<P: Packet + Copy + Default> DualPi2<P> {
 }
 
 impl<P: Packet + Copy + Default> Qdisc<P> for DualPi2<P> {
+    type Params = Params;
+
     #[inline]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         self.update(now);
@@ -297,7 +290,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for DualPi2<P> {
         while let Some((mut queued, low, change)) = self.dequeue_packet() {
             let fate = self.judge(now, low, &queued);
             if !self.signal(fate, &mut queued.packet) {
-                // Whose turn it is does not change by a drop.
+                // A drop does not change which queue's turn it is.
                 drops.dropped(queued.packet, DropReason::Early);
                 continue;
             }
@@ -316,10 +309,9 @@ impl<P: Packet + Copy + Default> Qdisc<P> for DualPi2<P> {
     }
 
     /// `dualpi2_change`: what is above the limits is dropped from the heads, first of the C queue.
-    fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
-        let Spec::DualPi2(params) = spec else { return Err(spec.unchangeable()) };
+    fn change(&mut self, now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         self.update(now);
-        let Controller::Linux(linux) = &mut self.controller else { return Err(spec.unchangeable()) };
+        let Controller::Linux(linux) = &mut self.controller else { return Err(Unchangeable) };
         linux.change(params);
         self.any_ect = params.any_ect;
         if let Some(packets) = params.limit {

@@ -10,8 +10,8 @@
 //! packets, and 1000 full frames for bfifo. Where the packet that waits for the device fills a pfifo_head_drop alone,
 //! Linux counts a drop and drops nothing; here nothing is counted.
 
-use super::tc::{Error, Param, Parameters, Spec, Unit, param};
-use super::{Context, DropReason, Drops, Qdisc};
+use super::param::{Param, Parameters, Unit, param};
+use super::{Context, DropReason, Drops, Qdisc, Unchangeable};
 use crate::packet::Packet;
 use crate::ring::Ring;
 use crate::units::Time;
@@ -86,7 +86,7 @@ impl Parameters for PfifoHeadDropParams {
         &[param!(PfifoHeadDropParams.limit, Unit::PacketsAsSize, "packets queued").range(1, u32::MAX as u64).printed()];
 }
 
-/// What a full FIFO does, and in which unit it is full.
+/// The unit of a FIFO's limit, and what the FIFO drops when it is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
     /// Packets; the arriving packet is refused.
@@ -97,6 +97,31 @@ enum Mode {
     HeadDrop,
     /// Nothing is held: a packet is taken only to be handed on at once.
     Bufferless,
+}
+
+/// The parameters of any of the FIFOs that have a limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    mode: Mode,
+    limit: u32,
+}
+
+impl From<PfifoParams> for Params {
+    fn from(PfifoParams { limit }: PfifoParams) -> Params {
+        Params { mode: Mode::Packets, limit }
+    }
+}
+
+impl From<BfifoParams> for Params {
+    fn from(BfifoParams { limit }: BfifoParams) -> Params {
+        Params { mode: Mode::Bytes, limit }
+    }
+}
+
+impl From<PfifoHeadDropParams> for Params {
+    fn from(PfifoHeadDropParams { limit }: PfifoHeadDropParams) -> Params {
+        Params { mode: Mode::HeadDrop, limit }
+    }
 }
 
 /// A FIFO.
@@ -145,7 +170,7 @@ impl<P: Packet + Copy + Default> Fifo<P> {
         self.queue.front()
     }
 
-    /// Another limit, of packets or of bytes as it is one of packets or of bytes. What is queued stays (`fifo_set_limit`).
+    /// Sets the limit, in packets or bytes as the FIFO counts. Queued packets stay (`fifo_set_limit`).
     pub fn set_limit(&mut self, limit: u32) {
         self.limit = u64::from(limit);
     }
@@ -177,6 +202,8 @@ impl<P: Packet + Copy + Default> Fifo<P> {
 }
 
 impl<P: Packet + Copy + Default> Qdisc<P> for Fifo<P> {
+    type Params = Params;
+
     #[inline]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         if !self.fits(packet.bytes()) {
@@ -220,14 +247,11 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Fifo<P> {
     }
 
     /// `fifo_init`: a lower limit drops nothing of what is queued.
-    fn change(&mut self, _now: Time, spec: &Spec, _drops: &mut impl Drops<P>) -> Result<(), Error> {
-        let limit = match (spec, self.mode) {
-            (Spec::Pfifo(params), Mode::Packets) => params.limit,
-            (Spec::Bfifo(params), Mode::Bytes) => params.limit,
-            (Spec::PfifoHeadDrop(params), Mode::HeadDrop) => params.limit,
-            _ => return Err(spec.unchangeable()),
-        };
-        self.set_limit(limit);
+    fn change(&mut self, _now: Time, params: &Params, _drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
+        if params.mode != self.mode {
+            return Err(Unchangeable);
+        }
+        self.set_limit(params.limit);
         Ok(())
     }
 
@@ -308,7 +332,7 @@ mod tests {
         assert_eq!(fates("pfifo limit 3"), ([3, 4].into(), 2));
         assert_eq!(fates("bfifo limit 3000"), ([3, 4].into(), 2));
         assert_eq!(fates("pfifo_head_drop limit 3"), ([1, 2].into(), 2));
-        assert_eq!(fates("pfifo_head_drop limit 1"), ([1, 2, 3].into(), 1), "beside the one that waits");
+        assert_eq!(fates("pfifo_head_drop limit 1"), ([1, 2, 3].into(), 1), "in addition to the one that waits");
         // `__fifo_init`: a bfifo lets packets pass if it can hold a full one.
         assert!(!build("bfifo limit 1513").admit(Time::ZERO, Parcel::default(), true, &mut Vec::new()));
     }

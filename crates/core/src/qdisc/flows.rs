@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 /// No further element: the end of a chain.
 pub(crate) const NIL: u32 = u32::MAX;
-/// In `Flows::next`: the flow stands in neither list.
+/// In `Flows::next`: the flow is in neither list.
 const LOOSE: u32 = u32::MAX - 1;
 /// In `Flows::next`: the flow has packets but waits outside the round for its time to send.
 const HELD: u32 = u32::MAX - 2;
@@ -53,7 +53,7 @@ pub struct Flow<S> {
     pub credit: i32,
     /// In whose lists the flow is put from now on.
     pub band: u8,
-    /// What the discipline keeps for a flow.
+    /// The discipline's state for a flow.
     pub state: S,
 }
 
@@ -110,7 +110,7 @@ struct Band {
     old: List,
 }
 
-/// Which list the flow whose turn it is stands at the head of.
+/// The list whose head is the flow whose turn it is.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     band: u8,
@@ -171,7 +171,7 @@ impl<P: Packet + Copy> Slab<P> {
         let head = core::mem::replace(&mut fifo.head, place);
         let packet = self.pop(fifo);
         if last != NIL {
-            // What was taken as the head is not: the chain closes behind its place.
+            // The packet that was taken is not the head: the chain closes behind its place.
             self.next[last as usize] = core::mem::replace(&mut fifo.head, head);
         }
         packet
@@ -283,7 +283,7 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         Flows { slab: Slab::new(), flows: Vec::new(), next: Vec::new(), bands, head: Head { band: 0, new: true } }
     }
 
-    /// Adds an empty flow that stands in no list, and gives its number: 0, 1, 2, …
+    /// Adds an empty flow that is in no list, and returns its number: 0, 1, 2, …
     pub fn add(&mut self, credit: i32, state: S) -> u32 {
         let number = self.flows.len() as u32;
         self.flows.push(Flow { fifo: Fifo::EMPTY, credit, band: 0, state });
@@ -356,7 +356,7 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         self.slab.pop(&mut self.flows[flow as usize].fifo)
     }
 
-    /// The flow's state beside its queue and the slab, for those who take packets and change the state meanwhile.
+    /// The flow's state, with its queue and the slab: for callers that take packets and change the state meanwhile.
     #[inline]
     pub fn split(&mut self, flow: u32) -> (&mut S, &mut Fifo, &mut Slab<P>) {
         let flow = &mut self.flows[flow as usize];
@@ -429,9 +429,9 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         Some(None)
     }
 
-    /// Passes over so many queues, those whose turn is next in the band of the last turn, as if none would leave or come; shows the
-    /// heads of as many behind them; and fetches the flows of as many behind these, which will be looked at then.
-    pub fn ahead(&self, turns: usize, cache: &impl Cache, mut see: impl FnMut(&P)) {
+    /// Skips the next `turns` flows in the round of the last turn's band, shows the heads of as many flows behind them, and
+    /// prefetches as many flows behind these. No flow is expected to join or leave the round meanwhile.
+    pub fn prefetch(&self, turns: usize, cache: &impl Cache, mut see: impl FnMut(&P)) {
         let band = &self.bands[usize::from(self.head.band).min(BANDS - 1)];
         let mut behind = self.along(&band.new).chain(self.along(&band.old)).skip(turns);
         for flow in behind.by_ref().take(turns).filter(|flow| flow.credit > 0) {
@@ -459,7 +459,7 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         if self.head.new { &band.new } else { &band.old }
     }
 
-    /// The flow has sent so many bytes.
+    /// The flow has sent `bytes` bytes.
     #[inline]
     pub fn charge(&mut self, flow: u32, bytes: u32) {
         let flow = &mut self.flows[flow as usize];
@@ -534,7 +534,7 @@ mod tests {
         }
     }
 
-    /// Counts what is asked for.
+    /// Counts the cache lines that are asked for.
     #[derive(Default)]
     struct Asked(Cell<usize>);
 
@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn ahead_passes_over_the_next_turns_and_shows_as_many_heads_that_may_send() {
+    fn prefetch_skips_the_next_turns_and_shows_as_many_heads_that_may_send() {
         let mut flows = Flows::<_, _>::new();
         for flow in 0..10 {
             // The fourth has no credit: its turn comes again later.
@@ -567,7 +567,7 @@ mod tests {
             (usize::MAX, alloc::vec![], 0),
         ] {
             let (mut seen, asked) = (Vec::new(), Asked::default());
-            flows.ahead(turns, &asked, |packet| seen.push(packet.id));
+            flows.prefetch(turns, &asked, |packet| seen.push(packet.id));
             // Behind each head the place of the one behind it, too.
             assert_eq!((seen.as_slice(), asked.0.get()), (heads.as_slice(), heads.len() + fetched), "{turns} turns");
         }

@@ -27,10 +27,10 @@
 use super::codel::{MAX_SPAN, MICROSECOND};
 use super::flows::{Flows, NIL};
 use super::jiffies::{JIFFY, jiffies};
+use super::param::{Param, Parameters, Unit, choice, param};
 use super::prio::priority;
 use super::stats::numbers;
-use super::tc::{Error, Param, Parameters, Spec, Unit, choice, param};
-use super::{Context, DropReason, Drops, Given, Qdisc};
+use super::{Context, DropReason, Drops, Given, Qdisc, Unchangeable};
 use crate::packet::Packet;
 use crate::units::{Rate, Span, Time};
 use alloc::collections::{BinaryHeap, VecDeque};
@@ -164,14 +164,13 @@ const LONGEST_HOLD: Span = Span::from_secs(1);
 
 /// How large a flow's queue may grow: the part in which fq and ccaq differ. One value stands for one flow.
 pub trait Buffer {
-    /// What holds for all flows.
+    /// The parameters that all flows share.
     type Params;
+    /// The parameters of the discipline that has this rule.
+    type QdiscParams;
 
     /// The scheduler's parameters and these after a change.
-    ///
-    /// # Errors
-    /// What can't be changed.
-    fn change(spec: &Spec, scheduling: &mut Scheduling, params: &mut Self::Params) -> Result<(), Error>;
+    fn change(given: &Self::QdiscParams, scheduling: &mut Scheduling, params: &mut Self::Params);
 
     /// A flow whose first packet arrives at `now`.
     fn new(now: Time, params: &Self::Params) -> Self;
@@ -191,7 +190,7 @@ pub trait Buffer {
     fn departure(&mut self, now: Time, left: u32, packet: &impl Packet);
 }
 
-/// What becomes of an arriving packet.
+/// The fate of an arriving packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// It joins its flow's queue.
@@ -200,7 +199,7 @@ pub enum Verdict {
     Enlarge,
     /// It is dropped.
     Refuse,
-    /// It is dropped, and so are all packets of its flow behind the first so many.
+    /// It is dropped, and so are all packets of its flow behind the first `n` of them.
     Shrink(u32),
 }
 
@@ -211,13 +210,12 @@ pub struct FlowLimit;
 impl Buffer for FlowLimit {
     /// `flow_limit` in packets.
     type Params = u32;
+    type QdiscParams = Params;
 
-    fn change(spec: &Spec, scheduling: &mut Scheduling, limit: &mut u32) -> Result<(), Error> {
-        let Spec::Fq(params) = spec else { return Err(spec.unchangeable()) };
+    fn change(given: &Params, scheduling: &mut Scheduling, limit: &mut u32) {
         let Scheduling { quantum, initial_quantum, .. } = *scheduling;
-        *scheduling = params.scheduling(quantum, initial_quantum);
-        *limit = params.flow_limit;
-        Ok(())
+        *scheduling = given.scheduling(quantum, initial_quantum);
+        *limit = given.flow_limit;
     }
 
     #[inline]
@@ -234,7 +232,7 @@ impl Buffer for FlowLimit {
     fn departure(&mut self, _now: Time, _left: u32, _packet: &impl Packet) {}
 }
 
-/// What the scheduler needs to know, whatever the rule for buffers.
+/// The scheduler's parameters, the same for every rule for buffers.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scheduling {
     /// Packets in all flows.
@@ -272,7 +270,7 @@ impl Scheduling {
     }
 }
 
-/// What the scheduler keeps for a flow.
+/// The scheduler's state for a flow.
 #[derive(Clone, Debug)]
 struct State<B> {
     /// When the flow last left the round.
@@ -602,6 +600,8 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
 }
 
 impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
+    type Params = B::QdiscParams;
+
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         packet.set_enqueue_time(now);
         let band = self.band(packet.dscp());
@@ -637,13 +637,13 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
         if self.flows.list_as_new(number) {
             let flow = self.flows.flow_mut(number);
             if self.scheduling.is_older(now, flow.state.age, self.scheduling.refill_delay) {
-                // Who has left the round has no debt: it was seen empty in its turn.
+                // A flow that has left the round has no debt: it was seen empty in its turn.
                 flow.credit = flow.credit.max(self.scheduling.quantum as i32);
             }
         }
         self.filled += u32::from(self.flows.flow(number).packets() == 0);
         self.band_packets[usize::from(band)] += 1;
-        // The kernel notes the band when the flow stands in its list already.
+        // The kernel notes the band when the flow is in its list already.
         self.flows.flow_mut(number).band = band;
         self.flows.push(number, packet);
     }
@@ -693,8 +693,8 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
     }
 
     /// `fq_change`: what is above the limit leaves in the order in which the link would get it, as far as it may leave now.
-    fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
-        B::change(spec, &mut self.scheduling, &mut self.buffer)?;
+    fn change(&mut self, now: Time, params: &B::QdiscParams, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
+        B::change(params, &mut self.scheduling, &mut self.buffer);
         let buckets = self.scheduling.buckets as usize;
         if buckets != self.table.len() {
             let old = core::mem::replace(&mut self.table, alloc::vec![NIL; buckets]);

@@ -22,9 +22,9 @@ pub use ns2::FqCodelNs2;
 
 use super::codel::{self, Control, DsMatch, Law, MAX_SPAN, MICROSECOND, Source, Vars};
 use super::flows::{Fifo, Flows, Slab};
+use super::param::{Param, Parameters, Unit, choice, param};
 use super::stats::numbers;
-use super::tc::{Error, Param, Parameters, Spec, Unit, choice, param};
-use super::{Context, DropReason, Drops, Given, Qdisc};
+use super::{Context, DropReason, Drops, Given, Qdisc, Unchangeable};
 use crate::cache::Cache;
 use crate::packet::Packet;
 use crate::units::{Span, Time};
@@ -279,6 +279,8 @@ impl<P: Packet + Copy, L: Law> FqCodel<P, L> {
 }
 
 impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
+    type Params = Params;
+
     #[inline(always)]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         packet.set_enqueue_time(now);
@@ -333,8 +335,7 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
 
     /// `fq_codel_change`: what is above the limits leaves in the order in which the link would get it, CoDel's drops on
     /// the way included.
-    fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
-        let Spec::FqCodel(params) = spec else { return Err(spec.unchangeable()) };
+    fn change(&mut self, now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         self.limit = params.limit as usize;
         self.quantum = params.quantum.unwrap_or(self.quantum);
         self.memory_limit = u64::from(params.memory_limit);
@@ -366,8 +367,8 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
         self.flows.packets() >= self.limit || self.memory_usage() + room > self.memory_limit
     }
 
-    fn ahead(&self, packets: usize, cache: &impl Cache, see: impl FnMut(&P)) {
-        self.flows.ahead(packets, cache, see);
+    fn prefetch(&self, packets: usize, cache: &impl Cache, see: impl FnMut(&P)) {
+        self.flows.prefetch(packets, cache, see);
     }
 
     fn stats(&self) -> super::Stats {

@@ -15,11 +15,11 @@
 use super::codel::MAX_SPAN;
 use super::flows::Flows;
 use super::jiffies::{JIFFY, Timer};
+use super::param::{Param, Parameters, Unit, param};
 use super::pie::linux::{Control, MAX_PROB, Vars};
 use super::pie::{self, MOST_GAIN};
 use super::stats::numbers;
-use super::tc::{Error, Param, Parameters, Spec, Unit, param};
-use super::{Context, DropReason, Drops, Given, Qdisc};
+use super::{Context, DropReason, Drops, Given, Qdisc, Unchangeable};
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::units::{Span, Time};
@@ -129,7 +129,7 @@ impl Params {
     }
 }
 
-/// What is kept for one queue.
+/// The state of one queue.
 #[derive(Clone, Default, Debug)]
 struct Queue {
     vars: Vars,
@@ -237,6 +237,8 @@ impl<P: Packet + Copy> FqPie<P> {
 }
 
 impl<P: Packet + Copy + Default> Qdisc<P> for FqPie<P> {
+    type Params = Params;
+
     #[inline]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         packet.set_enqueue_time(now);
@@ -285,9 +287,8 @@ impl<P: Packet + Copy + Default> Qdisc<P> for FqPie<P> {
     }
 
     /// `fq_pie_change`: what is above the limit leaves in the order in which the link would get it.
-    fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
-        let Spec::FqPie(params) = spec else { return Err(spec.unchangeable()) };
-        // What was due until now was due by the old parameters.
+    fn change(&mut self, now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
+        // Updates that were due until now use the old parameters.
         (0..self.queues).for_each(|number| self.update(now, number));
         self.control = self.control.changed(&params.of_pie());
         self.timer.repeat(pie::update_jiffies(params.tupdate));

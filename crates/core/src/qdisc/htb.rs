@@ -10,19 +10,20 @@
 //!   `tc`: `htb rate …` stands for `tc qdisc add … handle 1: htb default 1` and `tc class add … classid 1:1 htb rate …`.
 //! - Waiting packets are in a pfifo of 1000 packets, or in a `child`.
 
-use super::any::AnyQdisc;
 use super::fifo::PfifoParams;
-use super::psched::{LinkLayer, RateConfig, xmittime_ticks};
-use super::tbf::{MAX_RATE, check_child};
-use super::tc::{HTB_CLASSES, Param, Parameters, Spec, Unit, param};
-use super::{Child, Context, Drops, Qdisc};
+use super::param::{Nested, Param, Parameters, Shaper, Unit, param};
+use super::psched::{LinkLayer, MAX_RATE, RateConfig, check_child, counted, xmittime_ticks};
+use super::{Child, Drops, Qdisc};
 use crate::packet::Packet;
 use crate::units::{Rate, Span, Time};
 use alloc::boxed::Box;
 
-/// Parameters of htb's class.
+/// Why htb's own line is not enough.
+pub(super) const CLASSES_MISSING: &str = "htb shapes by its classes, and none is given; expected its class too (tc class show), or a line such as: htb rate 10mbit child fq_codel";
+
+/// Parameters of htb's class; `C` are those of its child.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Params {
+pub struct Params<C> {
     /// Bits a second.
     pub rate: Rate,
     /// Bits a second that it may not exceed; by default `rate`.
@@ -37,11 +38,11 @@ pub struct Params {
     pub mpu: u32,
     /// How the link frames packets.
     pub linklayer: LinkLayer,
-    /// What waits stands in this.
-    pub child: Option<Box<Spec>>,
+    /// The discipline in which packets wait.
+    pub child: Option<Box<C>>,
 }
 
-impl Default for Params {
+impl<C> Default for Params<C> {
     fn default() -> Self {
         let rate = Rate(10_000_000);
         Params {
@@ -57,36 +58,36 @@ impl Default for Params {
     }
 }
 
-impl Parameters for Params {
+impl<C: Nested> Parameters for Params<C> {
     const NAME: &'static str = "htb";
     const DOC: &'static str = "holds packets back to a rate: htb with one class";
     const TC: bool = false;
-    const HINT: &'static str = HTB_CLASSES;
+    const HINT: &'static str = CLASSES_MISSING;
     const PARAMS: &'static [Param<Self>] = &[
-        param!(Params.rate, Unit::Rate, "bits a second").range(8, MAX_RATE).required().ours(),
-        param!(Params.ceil, Unit::Rate, "bits a second that it may not exceed; default: rate")
+        param!(Self.rate, Unit::Rate, "bits a second").range(8, MAX_RATE).required().ours(),
+        param!(Self.ceil, Unit::Rate, "bits a second that it may not exceed; default: rate")
             .range(8, MAX_RATE)
             .zero_unsent()
             .ours(),
-        param!(Params.burst, Unit::SizeAndCell, "bytes that may leave at once at rate")
+        param!(Self.burst, Unit::SizeAndCell, "bytes that may leave at once at rate")
             .range(1, 1 << 30)
             .zero_unsent()
             .aliases(&["buffer", "maxburst"])
             .abbreviated()
             .ours(),
-        param!(Params.cburst, Unit::SizeAndCell, "bytes that may leave at once at ceil")
+        param!(Self.cburst, Unit::SizeAndCell, "bytes that may leave at once at ceil")
             .range(1, 1 << 30)
             .zero_unsent()
             .aliases(&["cbuffer", "cmaxburst"])
             .abbreviated()
             .ours(),
-        param!(Params.overhead, Unit::Number, "bytes that a packet takes up beyond its length")
+        param!(Self.overhead, Unit::Number, "bytes that a packet takes up beyond its length")
             .range(0, 65_535)
             .abbreviated()
             .ours(),
-        param!(Params.mpu, Unit::Number, "bytes that a packet takes up at least").range(0, 65_535).ours(),
+        param!(Self.mpu, Unit::Number, "bytes that a packet takes up at least").range(0, 65_535).ours(),
         param!(
-            Params.linklayer,
+            Self.linklayer,
             Unit::Choice(LinkLayer::WORDS, &[]),
             "how the link frames packets: atm sends cells of 53 bytes"
         )
@@ -94,15 +95,34 @@ impl Parameters for Params {
         .ours(),
         Param::ignored("prio", 1, "one class has no other to go before"),
         Param::ignored("quantum", 1, "one class has no other to share with"),
-        Param::impossible("default", HTB_CLASSES),
-        Param::impossible("r2q", HTB_CLASSES),
-        Param::impossible("direct_qlen", HTB_CLASSES),
+        Param::impossible("default", CLASSES_MISSING),
+        Param::impossible("r2q", CLASSES_MISSING),
+        Param::impossible("direct_qlen", CLASSES_MISSING),
         Param::impossible("offload", "has the network card shape, and the card here does not: leave it out"),
-        Param::child(|params, child| params.child = Some(child), |params| params.child.as_deref()),
+        Param::child(),
     ];
 
     fn check(&self) -> Result<(), (&'static str, &'static str)> {
         check_child(self.child.as_deref())
+    }
+}
+
+impl<C: Nested> Shaper for Params<C> {
+    type Child = C;
+
+    fn child(&self) -> Option<&C> {
+        self.child.as_deref()
+    }
+
+    fn set_child(&mut self, child: Box<C>) {
+        self.child = Some(child);
+    }
+}
+
+impl<C> Params<C> {
+    /// The FIFO in which packets wait if the line names no child.
+    pub fn fifo(&self) -> PfifoParams {
+        PfifoParams::default()
     }
 }
 
@@ -113,13 +133,13 @@ const MBUFFER: i64 = 60_000_000_000;
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     rate: RateConfig,
-    /// What it holds, in ns of its rate.
+    /// Its depth, in ns of its rate.
     buffer: i64,
     tokens: i64,
 }
 
 impl Bucket {
-    fn new(rate: Rate, burst: u32, params: &Params) -> Bucket {
+    fn new<C>(rate: Rate, burst: u32, params: &Params<C>) -> Bucket {
         let buffer = xmittime_ticks(rate, burst) as i64 * 64;
         Bucket { rate: RateConfig::new(rate, params.overhead, params.mpu, params.linklayer), buffer, tokens: buffer }
     }
@@ -131,9 +151,9 @@ impl Bucket {
     }
 }
 
-/// The discipline.
+/// The discipline, above a child of type `Q`.
 #[derive(Clone, Debug)]
-pub struct Htb<P> {
+pub struct Htb<Q> {
     rate: Bucket,
     ceil: Bucket,
     /// When tokens were counted.
@@ -141,21 +161,20 @@ pub struct Htb<P> {
     /// In debt until then; when it is over, that is looked at again.
     pq_key: Option<Time>,
     next: Time,
-    child: Box<AnyQdisc<P>>,
+    child: Box<Q>,
     overlimits: u64,
 }
 
-impl<P: Packet + Copy + Default> Htb<P> {
-    /// Full buckets.
-    pub fn new(params: &Params, context: &Context) -> Self {
-        let fifo = Spec::Pfifo(PfifoParams::default());
+impl<Q> Htb<Q> {
+    /// Full buckets above a child.
+    pub fn new<C>(params: &Params<C>, child: Q) -> Self {
         Htb {
             rate: Bucket::new(params.rate, params.burst, params),
             ceil: Bucket::new(params.ceil.unwrap_or(params.rate), params.cburst, params),
             t_c: Time::ZERO,
             pq_key: None,
             next: Time::NEVER,
-            child: Box::new(params.child.as_deref().unwrap_or(&fifo).build(context)),
+            child: Box::new(child),
             overlimits: 0,
         }
     }
@@ -176,7 +195,9 @@ impl<P: Packet + Copy + Default> Htb<P> {
     }
 }
 
-impl<P: Packet + Copy + Default> Qdisc<P> for Htb<P> {
+impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Htb<Q> {
+    type Params = Params<Q::Params>;
+
     // Not inlined: the child's own code is in here.
     #[inline(never)]
     fn enqueue(&mut self, now: Time, packet: P, drops: &mut impl Drops<P>) {
@@ -230,13 +251,15 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Htb<P> {
     }
 
     fn child(&self) -> Option<Child> {
-        Some(Child::of(&*self.child, 0, None))
+        Some(counted(&*self.child, 0, None))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::qdisc::AnyQdisc;
+    use crate::qdisc::tc::Spec;
     use crate::qdisc::testing::{Bench, CONTEXT, Parcel, ms};
     use alloc::vec::Vec;
 

@@ -1,6 +1,6 @@
 //! Linux's coarse clock: jiffies of 4 ms (HZ 250, as Debian has it), and timers on them.
 //!
-//! A timer set for so many jiffies from now goes off a jiffy later, and far ahead later still ([`crate::wheel`]). Packets of the
+//! A timer goes off a jiffy later than it was set for, and later still if that is far ahead ([`crate::wheel`]). Packets of the
 //! very moment of a tick come before what the tick does.
 
 use crate::units::{Span, Time};
@@ -25,7 +25,7 @@ pub(super) struct Timer {
     due: u64,
     /// The jiffy in which it last went off.
     last: u64,
-    /// Set anew for so many jiffies ahead; never if none.
+    /// Jiffies ahead for which it is set again; never if none.
     every: Option<u64>,
     /// Jiffies that the work of one time takes.
     work: u64,
@@ -52,13 +52,13 @@ impl Timer {
         if period == 0 {
             return timer;
         }
-        // The tick of this jiffy is over: the wheel stands at the next one.
+        // The tick of this jiffy is over: the wheel is at the next one.
         let jiffy = now.0 / JIFFY.0;
         let due = slot(jiffy + 1, jiffy + period);
         Timer { next: tick(due), due, last: jiffy, ..timer }
     }
 
-    /// From when it next goes off it is set anew for so many jiffies ahead; never if none.
+    /// From when it next goes off, it is set again `every` jiffies ahead; never if none.
     pub fn repeat(&mut self, every: Option<u64>) {
         self.every = every;
     }
@@ -105,7 +105,7 @@ impl Timer {
     /// The jiffy of the time after that in the jiffy `due`.
     fn after(&self, due: u64) -> u64 {
         let end = due + self.work;
-        // While a jiffy's timers go off the wheel stands at the next one.
+        // While a jiffy's timers go off the wheel is at the next one.
         self.every.map_or(u64::MAX, |every| slot(end + 1, end + every))
     }
 }

@@ -29,9 +29,9 @@ mod tests;
 
 use super::codel::MAX_SPAN;
 use super::jiffies::{self, HZ, Timer};
+use super::param::{Param, Parameters, Unit, choice, param};
 use super::stats::numbers;
-use super::tc::{Error, Param, Parameters, Spec, Unit, choice, param};
-use super::{Context, DropReason, Drops, Qdisc};
+use super::{Context, DropReason, Drops, Qdisc, Unchangeable};
 use crate::packet::Packet;
 use crate::ring::Ring;
 use crate::rng::Rng;
@@ -162,7 +162,7 @@ pub(super) struct Stats {
     pub ecn_mark: u64,
 }
 
-/// What controls the drops.
+/// The controller of the drops.
 #[derive(Clone, Debug)]
 enum Controller {
     Linux { control: linux::Control, vars: Vars, timer: Timer },
@@ -264,6 +264,8 @@ impl<P: Packet + Copy + Default> Pie<P> {
 }
 
 impl<P: Packet + Copy + Default> Qdisc<P> for Pie<P> {
+    type Params = Params;
+
     #[inline]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         self.update(now);
@@ -310,10 +312,9 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Pie<P> {
 
     /// `pie_change`: what is above the limit is dropped from the head, and the controller doesn't see it leave. `tupdate`
     /// counts from the next update on; one of zero ends them for ever.
-    fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
-        let Spec::Pie(params) = spec else { return Err(spec.unchangeable()) };
+    fn change(&mut self, now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         self.update(now);
-        let Controller::Linux { control, timer, .. } = &mut self.controller else { return Err(spec.unchangeable()) };
+        let Controller::Linux { control, timer, .. } = &mut self.controller else { return Err(Unchangeable) };
         *control = control.changed(params);
         timer.repeat(update_jiffies(params.tupdate));
         (self.limit, self.ecn) = (params.limit as usize, params.ecn);

@@ -11,8 +11,8 @@
 //! - A band's FIFO can't be replaced by another discipline, and there are no filters.
 
 use super::fifo::{Fifo, PfifoParams};
-use super::tc::{Error, Param, Parameters, Spec, Unit, param};
-use super::{Context, DropReason, Drops, Qdisc};
+use super::param::{Param, Parameters, Unit, param};
+use super::{Context, DropReason, Drops, Qdisc, Unchangeable};
 use crate::packet::Packet;
 use crate::units::Time;
 use alloc::vec::Vec;
@@ -68,7 +68,7 @@ pub(super) fn priority(dscp: u8) -> u8 {
 pub struct Prio<P> {
     priomap: u64,
     bands: Vec<Fifo<P>>,
-    /// What a new band is.
+    /// The pattern of a new band.
     band: Fifo<P>,
 }
 
@@ -92,6 +92,8 @@ impl<P: Packet + Copy + Default> Prio<P> {
 }
 
 impl<P: Packet + Copy + Default> Qdisc<P> for Prio<P> {
+    type Params = Params;
+
     #[inline]
     fn enqueue(&mut self, now: Time, packet: P, drops: &mut impl Drops<P>) {
         let band = self.classify(packet.dscp());
@@ -104,8 +106,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Prio<P> {
     }
 
     /// `prio_tune`: the packets of bands that are no more are dropped; the others stay in the band that they came to.
-    fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
-        let Spec::Prio(params) = spec else { return Err(spec.unchangeable()) };
+    fn change(&mut self, now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         let bands = params.bands as usize;
         for band in self.bands.iter_mut().skip(bands) {
             while let Some(packet) = band.dequeue(now, drops) {
@@ -125,7 +126,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Prio<P> {
         self.bands.iter().map(Qdisc::backlog).sum()
     }
 
-    /// Of the band of best effort.
+    /// Whether the band of best effort is full.
     fn is_full(&self, mtu: u32) -> bool {
         self.bands[self.classify(0)].is_full(mtu)
     }
@@ -134,6 +135,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Prio<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::qdisc::tc::Spec;
     use crate::qdisc::testing::{Bench, CONTEXT, Parcel, ms};
     use alloc::string::ToString;
 

@@ -1,7 +1,11 @@
-//! How Linux's shapers turn lengths into time (`psched_ratecfg`, `psched_l2t_ns`), and what `tc` makes of sizes.
+//! Functions of the shapers tbf and htb: how Linux turns lengths into time (`psched_ratecfg`, `psched_l2t_ns`), how `tc` rounds
+//! sizes, and which disciplines may be below a shaper.
 
-use super::tc::choice;
+use super::param::{Nested, choice};
+use super::{Child, Qdisc};
+use crate::packet::Packet;
 use crate::units::Rate;
+use alloc::boxed::Box;
 
 choice! {
     /// How a link frames packets (`linklayer`).
@@ -42,7 +46,7 @@ impl RateConfig {
         RateConfig { mult, shift, overhead, mpu, linklayer }
     }
 
-    /// The time that so many bytes take, in ns.
+    /// The time that `bytes` bytes take, in ns.
     #[inline]
     pub fn l2t_ns(&self, bytes: u32) -> i64 {
         let bytes = u64::from(bytes.saturating_add(self.overhead).max(self.mpu));
@@ -51,12 +55,37 @@ impl RateConfig {
     }
 }
 
+/// The greatest rate, in bit/s: 10 Gbit/s.
+pub const MAX_RATE: u64 = 10_000_000_000;
+
+/// The error of a child in which packets cannot wait.
+pub fn check_child(child: Option<&impl Nested>) -> Result<(), (&'static str, &'static str)> {
+    match child {
+        Some(child) if !child.can_wait() => Err(("child", "noqueue can't wait")),
+        _ => Ok(()),
+    }
+}
+
+/// The counters of a discipline below a shaper that kept `kept_from` packets from it, and holds one of `held` bytes that was
+/// its own.
+pub fn counted<P: Packet>(child: &impl Qdisc<P>, kept_from: u64, held: Option<u32>) -> Child {
+    let (packets, bytes) = (child.packets() as u64, child.backlog());
+    Child {
+        kept_from,
+        overlimits: child.overlimits(),
+        queued: (packets + u64::from(held.is_some()), bytes + u64::from(held.unwrap_or(0))),
+        stats: child.stats(),
+        classes: child.classes(),
+        child: child.child().map(Box::new),
+    }
+}
+
 /// `tc` hands rates over in whole bytes a second.
 pub fn bytes_per_second(rate: Rate) -> u64 {
     rate.0 / 8
 }
 
-/// The time that `tc` tells the kernel for so many bytes at a rate: in ticks of 64 ns, from whole microseconds
+/// The time that `tc` gives to the kernel for `bytes` bytes at a rate: in ticks of 64 ns, from whole microseconds
 /// (`tc_calc_xmittime`).
 pub fn xmittime_ticks(rate: Rate, bytes: u32) -> u64 {
     let us = u64::from(bytes) * 1_000_000 / bytes_per_second(rate).max(1);

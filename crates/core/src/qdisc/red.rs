@@ -35,8 +35,8 @@ pub use linux::RedLinux;
 pub(super) use average::{Action, Parms, Vars as AverageVars, Words};
 
 use super::codel::{MAX_SPAN, MICROSECOND};
+use super::param::{Param, Parameters, Unit, choice, param};
 use super::stats::numbers;
-use super::tc::{Param, Parameters, Unit, choice, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
 use crate::ring::Ring;
@@ -256,7 +256,7 @@ const BETA: f64 = 0.9;
 /// Adaptation of `max_p`: no step up from here (`top_`).
 const TOP: f64 = 0.5;
 
-/// What ns-2 derives from the link, and the parameters that shape the drop probability.
+/// The values that ns-2 derives from the link, and the parameters that shape the drop probability.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Config {
     /// Mean packets that the link carries in a second.
@@ -338,7 +338,7 @@ struct Vars {
     lastset: Time,
 }
 
-/// What becomes of an arrival.
+/// The fate of an arriving packet.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Fate {
     Keep,
@@ -396,7 +396,7 @@ impl<P: Packet + Copy + Default> Red<P> {
         }
     }
 
-    /// What was derived from the link.
+    /// The values that were derived from the link.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -439,7 +439,7 @@ impl<P: Packet + Copy + Default> Red<P> {
         self.vars.lastset = now;
     }
 
-    /// What becomes of an arriving packet. `mark` tells whether a mark may stand for a random drop.
+    /// Judges an arriving packet. `mark` is whether a mark may replace a random drop.
     fn judge(&mut self, bytes: u32, mark: bool) -> Fate {
         let average = self.vars.average;
         self.vars.count += 1;
@@ -483,6 +483,8 @@ impl<P: Packet + Copy + Default> Red<P> {
 }
 
 impl<P: Packet + Copy + Default> Qdisc<P> for Red<P> {
+    type Params = Params;
+
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         packet.set_enqueue_time(now);
         self.update_average(now);

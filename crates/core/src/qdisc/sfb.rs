@@ -16,10 +16,10 @@
 //! - There are no filters and no child but a pfifo.
 
 use super::jiffies::{HZ, JIFFY, jiffies};
+use super::param::{Param, Parameters, Unit, param};
 use super::siphash::Salt;
 use super::stats::numbers;
-use super::tc::{Error, Param, Parameters, Spec, Unit, param};
-use super::{Context, DropReason, Drops, Qdisc};
+use super::{Context, DropReason, Drops, Qdisc, Unchangeable};
 use crate::packet::Packet;
 use crate::ring::Ring;
 use crate::rng::Rng;
@@ -113,7 +113,7 @@ const MAX_PROB: u32 = 0xffff;
 #[derive(Clone, Copy, Default, Debug)]
 struct Bucket {
     qlen: u16,
-    /// Of [`MAX_PROB`].
+    /// In units of [`MAX_PROB`].
     p_mark: u16,
 }
 
@@ -158,7 +158,7 @@ struct Stats {
     marked: u64,
 }
 
-/// What a flow's bins say.
+/// The state of a flow's bins.
 struct Seen {
     p_min: u32,
     qlen: u32,
@@ -347,6 +347,8 @@ impl<P: Packet + Copy + Default> Sfb<P> {
 }
 
 impl<P: Packet + Copy + Default> Qdisc<P> for Sfb<P> {
+    type Params = Params;
+
     #[inline]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         packet.set_enqueue_time(now);
@@ -369,8 +371,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Sfb<P> {
     }
 
     /// `sfb_change`: a new queue takes the old one's place, whose packets are dropped, and the bins begin anew.
-    fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
-        let Spec::Sfb(params) = spec else { return Err(spec.unchangeable()) };
+    fn change(&mut self, now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         while let Some(Hashed { packet, .. }) = self.queue.pop() {
             drops.dropped(packet, DropReason::Overlimit);
         }

@@ -18,9 +18,9 @@
 mod red_inside;
 
 use super::jiffies::{HZ, Timer};
+use super::param::{Param, Parameters, Unit, choice, param};
 use super::red::Parms;
 use super::siphash::Salt;
-use super::tc::{Param, Parameters, Unit, choice, param};
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
 use crate::ring::Ring;
@@ -104,7 +104,7 @@ impl Default for Params {
 
 /// Most packets of one queue (`SFQ_MAX_DEPTH`), and the default limit.
 const MAX_DEPTH: u32 = 127;
-/// Queues unless told otherwise (`SFQ_DEFAULT_FLOWS`).
+/// Queues by default (`SFQ_DEFAULT_FLOWS`).
 const FLOWS: u32 = 128;
 /// Most queues (`SFQ_MAX_FLOWS`).
 const MAX_FLOWS: u32 = 65_408;
@@ -496,13 +496,15 @@ impl<P: Packet + Copy> Sfq<P> {
         red.arrival(x, packet, head, &mut self.rng).err()
     }
 
-    /// What a drop for one queue's sake is called: the limit of all, if that is met too.
+    /// The reason of a drop for one queue's sake: the limit of all, if that is met too.
     fn refusal(&self) -> DropReason {
         if self.packets >= self.limit { DropReason::Overlimit } else { DropReason::FlowLimit }
     }
 }
 
 impl<P: Packet + Copy> Qdisc<P> for Sfq<P> {
+    type Params = Params;
+
     #[inline]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         packet.set_enqueue_time(now);
@@ -634,6 +636,8 @@ impl<P: Packet + Copy + Default> SfqNs2<P> {
 }
 
 impl<P: Packet + Copy + Default> Qdisc<P> for SfqNs2<P> {
+    type Params = Params;
+
     #[inline]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         packet.set_enqueue_time(now);

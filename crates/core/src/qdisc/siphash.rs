@@ -8,7 +8,7 @@
 
 use crate::rng::Rng;
 
-/// Where the 48 bytes begin: the Ethernet protocol number of IPv4, as it stands in memory.
+/// Where the 48 bytes begin: the Ethernet protocol number of IPv4, as it is in memory.
 const IPV4: u64 = 0x0008;
 /// Whole words after it, all zero: protocol, VLANs, ports, the lesser address.
 const ZEROS: usize = 4;

@@ -3,9 +3,6 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{AnyQdisc, Qdisc};
-use crate::packet::Packet;
-
 /// A counter's value.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Count {
@@ -68,19 +65,4 @@ pub struct Child {
     pub classes: Option<Stats>,
     /// The discipline below it, if it is a shaper too.
     pub child: Option<Box<Child>>,
-}
-
-impl Child {
-    /// A discipline below a shaper that kept `kept_from` packets from it, and holds one of `held` bytes that was its own.
-    pub fn of<P: Packet + Copy + Default>(child: &AnyQdisc<P>, kept_from: u64, held: Option<u32>) -> Child {
-        let (packets, bytes) = (child.packets() as u64, child.backlog());
-        Child {
-            kept_from,
-            overlimits: child.overlimits(),
-            queued: (packets + u64::from(held.is_some()), bytes + u64::from(held.unwrap_or(0))),
-            stats: child.stats(),
-            classes: child.classes(),
-            child: child.child().map(Box::new),
-        }
-    }
 }

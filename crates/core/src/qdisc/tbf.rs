@@ -10,18 +10,17 @@
 //! - A packet that tbf has taken from its child and holds back itself does not count towards the child's own limits. (The
 //!   FIFOs, prio, red, choke and sfb are only looked at.)
 
-use super::any::AnyQdisc;
 use super::fifo::BfifoParams;
-use super::psched::{LinkLayer, RateConfig, bytes_per_second};
-use super::tc::{Error, Param, Parameters, Spec, Unit, param};
-use super::{Child, Context, DropReason, Drops, Qdisc};
+use super::param::{Nested, Param, Parameters, Shaper, Unit, param};
+use super::psched::{LinkLayer, MAX_RATE, RateConfig, bytes_per_second, check_child, counted};
+use super::{Child, DropReason, Drops, Qdisc, Unchangeable};
 use crate::packet::Packet;
 use crate::units::{Rate, Span, Time};
 use alloc::boxed::Box;
 
-/// Parameters of tbf.
+/// Parameters of tbf; `C` are those of its child.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Params {
+pub struct Params<C> {
     /// Bits a second.
     pub rate: Rate,
     /// Bytes that may leave at once.
@@ -40,11 +39,11 @@ pub struct Params {
     pub mpu: u32,
     /// How the link frames packets.
     pub linklayer: LinkLayer,
-    /// What waits stands in this.
-    pub child: Option<Box<Spec>>,
+    /// The discipline in which packets wait.
+    pub child: Option<Box<C>>,
 }
 
-impl Default for Params {
+impl<C> Default for Params<C> {
     fn default() -> Self {
         Params {
             rate: Rate(10_000_000),
@@ -61,13 +60,15 @@ impl Default for Params {
     }
 }
 
-/// The greatest rate, in bit/s: 10 Gbit/s.
-pub(super) const MAX_RATE: u64 = 10_000_000_000;
-
 /// The longest wait, in seconds.
 const LONGEST: u64 = 900;
 
-impl Params {
+impl<C> Params<C> {
+    /// The FIFO in which packets wait if the line names no child.
+    pub fn fifo(&self) -> BfifoParams {
+        BfifoParams { limit: self.bytes() }
+    }
+
     /// Bytes that may wait, as `tc` derives them from `latency`.
     fn bytes(&self) -> u32 {
         let within = |rate: Rate, size: u32, latency: Span| {
@@ -80,42 +81,42 @@ impl Params {
     }
 }
 
-impl Parameters for Params {
+impl<C: Nested> Parameters for Params<C> {
     const NAME: &'static str = "tbf";
     const DOC: &'static str = "holds packets back to a rate by a token bucket";
     const REPLACED: bool = true;
     const FIXED: &'static [&'static str] = &["child"];
     const PARAMS: &'static [Param<Self>] = &[
-        param!(Params.rate, Unit::Rate, "bits a second").range(8, MAX_RATE).required(),
-        param!(Params.burst, Unit::SizeAndCell, "bytes that may leave at once")
+        param!(Self.rate, Unit::Rate, "bits a second").range(8, MAX_RATE).required(),
+        param!(Self.burst, Unit::SizeAndCell, "bytes that may leave at once")
             .range(1, 1 << 30)
             .required()
             .aliases(&["buffer", "maxburst"])
             .abbreviated(),
-        param!(Params.limit, Unit::Size, "bytes that may wait").range(1, 1 << 31).printed().zero_unsent().abbreviated(),
-        param!(Params.latency, Unit::Time, "in place of limit: how long a packet may wait")
+        param!(Self.limit, Unit::Size, "bytes that may wait").range(1, 1 << 31).printed().zero_unsent().abbreviated(),
+        param!(Self.latency, Unit::Time, "in place of limit: how long a packet may wait")
             .range(1_000, LONGEST * 1_000_000_000)
             .zero_unsent()
             .abbreviated(),
-        param!(Params.peakrate, Unit::Rate, "bits a second that bursts may not exceed")
+        param!(Self.peakrate, Unit::Rate, "bits a second that bursts may not exceed")
             .range(8, MAX_RATE)
             .zero_unsent()
             .abbreviated(),
-        param!(Params.mtu, Unit::SizeAndCell, "bytes that may leave at once at peakrate")
+        param!(Self.mtu, Unit::SizeAndCell, "bytes that may leave at once at peakrate")
             .range(1, 1 << 30)
             .zero_unsent()
             .aliases(&["minburst"]),
-        param!(Params.overhead, Unit::Number, "bytes that a packet takes up beyond its length")
+        param!(Self.overhead, Unit::Number, "bytes that a packet takes up beyond its length")
             .range(0, 65_535)
             .abbreviated(),
-        param!(Params.mpu, Unit::Size, "bytes that a packet takes up at least").range(0, 65_535),
+        param!(Self.mpu, Unit::Size, "bytes that a packet takes up at least").range(0, 65_535),
         param!(
-            Params.linklayer,
+            Self.linklayer,
             Unit::Choice(LinkLayer::WORDS, &[]),
             "how the link frames packets: atm sends cells of 53 bytes"
         )
         .abbreviated(),
-        Param::child(|params, child| params.child = Some(child), |params| params.child.as_deref()),
+        Param::child(),
     ];
 
     fn blank() -> Self {
@@ -147,12 +148,26 @@ impl Parameters for Params {
     }
 }
 
-/// What can't stand below a shaper.
-pub(super) fn check_child(child: Option<&Spec>) -> Result<(), (&'static str, &'static str)> {
-    match child {
-        Some(Spec::Noqueue(_)) => Err(("child", "noqueue can't wait")),
-        _ => Ok(()),
+impl<C: Nested> Shaper for Params<C> {
+    type Child = C;
+
+    fn child(&self) -> Option<&C> {
+        self.child.as_deref()
     }
+
+    fn set_child(&mut self, child: Box<C>) {
+        self.child = Some(child);
+    }
+}
+
+/// A discipline that tbf can have as its child.
+pub trait TbfChild<P: Packet>: Qdisc<P> {
+    /// The packet that the next dequeue gives, as far as the child knows it before it decides (`qdisc_peek_head`); `None`
+    /// of a child that has to be dequeued for that (`qdisc_peek_dequeued`).
+    fn peek_head(&self) -> Option<Option<&P>>;
+
+    /// Another limit, if the child is a FIFO (`fifo_set_limit`).
+    fn set_fifo_limit(&mut self, limit: u32);
 }
 
 /// The two buckets.
@@ -162,13 +177,13 @@ struct Buckets {
     peak: Option<RateConfig>,
     /// The largest packet.
     max_size: u32,
-    /// What they hold, in ns of their rates.
+    /// Their depths, in ns of their rates.
     buffer: i64,
     mtu: i64,
 }
 
 impl Buckets {
-    fn new(params: &Params) -> Buckets {
+    fn new<C>(params: &Params<C>) -> Buckets {
         let rate = RateConfig::new(params.rate, params.overhead, params.mpu, params.linklayer);
         let peak = params.peakrate.map(|peak| RateConfig::new(peak, params.overhead, params.mpu, params.linklayer));
         let pburst = params.mtu.unwrap_or(0);
@@ -182,9 +197,9 @@ impl Buckets {
     }
 }
 
-/// The discipline.
+/// The discipline, above a child of type `Q`.
 #[derive(Clone, Debug)]
-pub struct Tbf<P> {
+pub struct Tbf<P, Q> {
     buckets: Buckets,
     tokens: i64,
     ptokens: i64,
@@ -192,7 +207,7 @@ pub struct Tbf<P> {
     t_c: Time,
     /// When there will be tokens for the next packet.
     next: Time,
-    child: Box<AnyQdisc<P>>,
+    child: Box<Q>,
     /// Taken from the child, and waiting for its tokens.
     held: Option<P>,
     overlimits: u64,
@@ -202,10 +217,9 @@ pub struct Tbf<P> {
     has_child: bool,
 }
 
-impl<P: Packet + Copy + Default> Tbf<P> {
-    /// Full buckets.
-    pub fn new(params: &Params, context: &Context) -> Self {
-        let fifo = Spec::Bfifo(BfifoParams { limit: params.bytes() });
+impl<P: Packet, Q: TbfChild<P>> Tbf<P, Q> {
+    /// Full buckets above a child.
+    pub fn new<C>(params: &Params<C>, child: Q) -> Self {
         let Buckets { buffer, mtu, .. } = Buckets::new(params);
         Tbf {
             buckets: Buckets::new(params),
@@ -213,7 +227,7 @@ impl<P: Packet + Copy + Default> Tbf<P> {
             ptokens: mtu,
             t_c: Time::ZERO,
             next: Time::NEVER,
-            child: Box::new(params.child.as_deref().unwrap_or(&fifo).build(context)),
+            child: Box::new(child),
             held: None,
             overlimits: 0,
             too_long: 0,
@@ -223,25 +237,22 @@ impl<P: Packet + Copy + Default> Tbf<P> {
 
     /// The length of the packet that would be next.
     fn peek(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<u32> {
-        let front = match &*self.child {
-            AnyQdisc::Fifo(fifo) => fifo.front(),
-            AnyQdisc::Prio(prio) => prio.front(),
-            AnyQdisc::RedLinux(red) => red.front(),
-            AnyQdisc::Choke(choke) => choke.front(),
-            AnyQdisc::Sfb(sfb) => sfb.front(),
-            // The others don't know before they decide.
-            _ => {
+        let head = match self.child.peek_head() {
+            Some(head) => head,
+            None => {
                 if self.held.is_none() {
                     self.held = self.child.dequeue(now, drops);
                 }
                 self.held.as_ref()
             }
         };
-        front.map(Packet::bytes)
+        head.map(Packet::bytes)
     }
 }
 
-impl<P: Packet + Copy + Default> Qdisc<P> for Tbf<P> {
+impl<P: Packet, Q: TbfChild<P>> Qdisc<P> for Tbf<P, Q> {
+    type Params = Params<Q::Params>;
+
     // Not inlined: the child's own code is in here.
     #[inline(never)]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
@@ -274,11 +285,13 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Tbf<P> {
 
     /// `tbf_change`: both buckets are full again. The FIFO below gets the limit, in its own unit, and drops nothing; another
     /// child gets nothing.
-    fn change(&mut self, _now: Time, spec: &Spec, _drops: &mut impl Drops<P>) -> Result<(), Error> {
-        let Spec::Tbf(params) = spec else { return Err(spec.unchangeable()) };
-        if let AnyQdisc::Fifo(fifo) = &mut *self.child {
-            fifo.set_limit(params.bytes());
-        }
+    fn change(
+        &mut self,
+        _now: Time,
+        params: &Params<Q::Params>,
+        _drops: &mut impl Drops<P>,
+    ) -> Result<(), Unchangeable> {
+        self.child.set_fifo_limit(params.bytes());
         self.buckets = Buckets::new(params);
         (self.tokens, self.ptokens) = (self.buckets.buffer, self.buckets.mtu);
         Ok(())
@@ -307,13 +320,15 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Tbf<P> {
 
     /// Packets longer than the bucket never come to it.
     fn child(&self) -> Option<Child> {
-        self.has_child.then(|| Child::of(&*self.child, self.too_long, self.held.as_ref().map(Packet::bytes)))
+        self.has_child.then(|| counted(&*self.child, self.too_long, self.held.as_ref().map(Packet::bytes)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::qdisc::AnyQdisc;
+    use crate::qdisc::tc::Spec;
     use crate::qdisc::testing::{Bench, CONTEXT, Parcel, ms};
     use alloc::string::ToString;
     use alloc::vec::Vec;

@@ -1,7 +1,7 @@
 //! `tc` lines: reads what `tc` prints and what it accepts, prints only what it accepts.
 //!
 //! Every discipline has a `Params` struct and one table, [`Parameters::PARAMS`]; reading, printing, messages and the
-//! reference pages are derived from it here. What is ours and not `tc`'s (`variant …`) is marked so in the table:
+//! reference pages are derived from it. Words that are ours and not `tc`'s (`variant …`) are marked so in the table:
 //! [`Spec`]'s `Display` writes it and reads it back, [`Spec::tc_line`] never writes it.
 //!
 //! ```
@@ -20,62 +20,27 @@
 
 mod advice;
 mod elsewhere;
-pub(crate) mod number;
-mod param;
 mod paste;
 mod whole;
 
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
-use core::str::{FromStr, SplitAsciiWhitespace};
+use core::str::FromStr;
 
 pub use elsewhere::{elsewhere, instead_of};
-pub use param::{Field, Param, Parameters, Presence, Unit, Value};
-pub(crate) use param::{choice, param};
 pub use paste::Paste;
-pub(crate) use whole::HTB_CLASSES;
 pub use whole::{OwnWords, own_words};
 
-use super::{blue, cake, ccaq, choke, codel, dualpi2, fifo, fq, fq_codel, fq_pie, htb, pie, prio, red, sfb, sfq, tbf};
+use super::linux::{Version, in_linux};
+use super::list::list;
+use super::param::line::{
+    change_params, corner_line, corner_params, document, print_params, random_params, read_params, variant_of,
+};
+pub use super::param::{Discipline, Error, Field, Param, ParamDoc, Parameters, Presence, Unit, Value, nearest};
+use super::param::{Form, Nested, Words, number};
 use crate::rng::Rng;
-
-/// Why a line could not be read. Displays as one line that names the word and what was expected.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Error {
-    /// The offending word; empty if one is missing.
-    pub word: String,
-    /// What is wrong with it, and what was expected.
-    pub problem: String,
-    /// The nearest known name, if one is near.
-    pub nearest: Option<&'static str>,
-}
-
-impl Error {
-    pub(crate) fn new(word: &str, problem: String) -> Error {
-        Error { word: word.to_string(), problem, nearest: None }
-    }
-
-    fn near<'a>(mut self, known: impl Iterator<Item = &'a &'static str>) -> Error {
-        self.nearest = nearest(&self.word, known.copied());
-        self
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.word.is_empty() {
-            let word: String = self.word.chars().take(40).collect();
-            write!(f, "{word:?}: ")?;
-        }
-        f.write_str(&self.problem)?;
-        self.nearest.map_or(Ok(()), |name| write!(f, "; did you mean {name:?}?"))
-    }
-}
-
-impl core::error::Error for Error {}
 
 /// Suggests a rate for a text whose unit is unknown or missing: `5mbits`, `5 Mbit/s` and `5M` are `5mbit`, `5000` is `5000bit`.
 pub fn rate_meant(text: &str) -> Option<String> {
@@ -85,67 +50,8 @@ pub fn rate_meant(text: &str) -> Option<String> {
     number::suggestion(&text.split_ascii_whitespace().collect::<String>(), number::RATE)
 }
 
-/// The name at the smallest edit distance, if it is at most a third of the word's length (at least one edit).
-pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    if word.len() > 40 {
-        return None;
-    }
-    let allowed = word.chars().count().div_ceil(3);
-    known.map(|name| (edits(word, name), name)).filter(|(d, _)| *d <= allowed).min().map(|(_, name)| name)
-}
-
-/// Levenshtein's distance.
-fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
-/// A parameter as reference pages and help show it.
-#[derive(Clone, PartialEq, Debug)]
-pub struct ParamDoc {
-    /// The word.
-    pub name: &'static str,
-    /// The word that switches a flag off.
-    pub off: Option<&'static str>,
-    /// What a value looks like.
-    pub expects: String,
-    /// The default as written in a line; empty if it is derived from the link or switched off.
-    pub default: String,
-    /// The allowed range; empty if there is none.
-    pub range: String,
-    /// One line.
-    pub doc: &'static str,
-    /// Not one of `tc`'s words.
-    pub ours: bool,
-    /// Must be given.
-    pub required: bool,
-}
-
-/// A discipline as reference pages and help show it.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Discipline {
-    /// The name.
-    pub name: &'static str,
-    /// One line.
-    pub doc: &'static str,
-    /// Whether `tc` knows it, as we build it.
-    pub tc: bool,
-    /// Its parameters.
-    pub params: Vec<ParamDoc>,
-}
-
 macro_rules! disciplines {
-    ($($(#[$meta:meta])* $variant:ident($params:ty),)+) => {
+    ($($(#[$meta:meta])* $variant:ident($params:ty) by $build:expr => $([$shared:ident])? $($any:ident($type:ty)),*;)+) => {
         /// A discipline with its parameters: one line of `tc` words.
         #[derive(Clone, PartialEq, Debug)]
         pub enum Spec {
@@ -223,7 +129,7 @@ macro_rules! disciplines {
             /// The word after `variant`, of a discipline that has variants.
             pub fn variant(&self) -> Option<&'static str> {
                 match self {
-                    $(Spec::$variant(params) => paste::variant_of(params),)+
+                    $(Spec::$variant(params) => variant_of(params),)+
                     Spec::Linux(_) => None,
                 }
             }
@@ -254,48 +160,7 @@ macro_rules! disciplines {
     };
 }
 
-disciplines! {
-    /// No queue at all.
-    Noqueue(fifo::NoqueueParams),
-    /// First in, first out; a limit in packets.
-    Pfifo(fifo::PfifoParams),
-    /// First in, first out; a limit in bytes.
-    Bfifo(fifo::BfifoParams),
-    /// First in, first out; a full queue drops its head.
-    PfifoHeadDrop(fifo::PfifoHeadDropParams),
-    /// CoDel.
-    Codel(codel::Params),
-    /// FQ-CoDel.
-    FqCodel(fq_codel::Params),
-    /// Fair queueing with per-flow limits.
-    Fq(fq::Params),
-    /// Random early detection.
-    Red(red::Params),
-    /// Proportional integral controller enhanced.
-    Pie(pie::Params),
-    /// FQ-PIE.
-    FqPie(fq_pie::Params),
-    /// Dual queue, coupled.
-    DualPi2(dualpi2::Params),
-    /// Congestion-control-aware queueing.
-    Ccaq(ccaq::Params),
-    /// Stochastic fairness queueing.
-    Sfq(sfq::Params),
-    /// Bands of priority.
-    Prio(prio::Params),
-    /// A token bucket.
-    Tbf(tbf::Params),
-    /// Two token buckets.
-    Htb(htb::Params),
-    /// RED with a flow's own packets as judges.
-    Choke(choke::Params),
-    /// Stochastic fair BLUE.
-    Sfb(sfb::Params),
-    /// BLUE.
-    Blue(blue::Params),
-    /// Common applications kept enhanced.
-    Cake(cake::Params),
-}
+list!(disciplines);
 
 /// The line of a discipline that only Linux plays: its words are read by `tc`, not here.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -311,7 +176,7 @@ const PFIFO_FAST: &str =
 /// Disciplines of Linux that we don't have (yet), and that stand below nothing but a link.
 pub const LINUX: &[&str] = &["hhf"];
 
-/// What became of a discipline's parameters: see [`Spec::changed`].
+/// A discipline's parameters after a change: see [`Spec::changed`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct Change {
     /// The parameters from now on.
@@ -322,26 +187,13 @@ pub struct Change {
     pub warnings: Vec<String>,
 }
 
-/// Which words of a line to print.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
-    /// Ours and `tc`'s; defaults left out.
-    Compact,
-    /// Ours and `tc`'s; everything that is set.
-    Full,
-    /// Only what `tc` accepts; defaults left out.
-    Tc,
-    /// Only what `tc` accepts; everything that is set.
-    TcFull,
-}
-
 impl Spec {
     /// Reads a line, a whole `tc` command or what `tc qdisc show` prints ([`own_words`]); the second part are warnings
     /// about what was accepted but is easily misread.
     pub fn parse(text: &str) -> Result<(Spec, Vec<String>), Error> {
         let OwnWords { line, mut warnings } = own_words(text)?;
-        let mut words = Words(line.split_ascii_whitespace());
-        let Some(name) = words.0.next() else {
+        let mut words = Words::new(&line);
+        let Some(name) = words.next() else {
             return Err(Error::new("", format!("no queue discipline given; expected one of: {}", NAMES.join(", "))));
         };
         Spec::known(name, &mut words, &mut warnings).map(|spec| (spec, warnings))
@@ -373,10 +225,20 @@ impl Spec {
 
     /// This discipline as Linux of this version (7.3 is (7, 3)) has it: with the variant that decides as that does, unless
     /// another than the oldest is asked for.
-    pub fn as_in(&self, linux: (u32, u32)) -> Spec {
+    pub fn as_in(&self, linux: Version) -> Spec {
         let line = self.to_string();
         let newer = as_in(&line, linux);
         if newer == line { self.clone() } else { newer.parse().expect("bug: a variant of its discipline") }
+    }
+
+    /// Why a Linux of this version does not have this discipline, or not this variant of it, or not with these parameters.
+    /// `None` if it has. The child of a shaper is not considered.
+    pub fn lacking_in(&self, linux: Version) -> Option<String> {
+        match (self, in_linux(self.kind())) {
+            (Spec::Linux(_), _) => None,
+            (_, Some(entry)) => entry.lacks(self.variant(), linux),
+            (_, None) => Some(format!("{}: Linux has none", self.kind())),
+        }
     }
 
     /// The parameters after `tc qdisc change dev DEV root LINE`, and the line for the real `tc`. Parameters that the line
@@ -387,8 +249,8 @@ impl Spec {
     /// after setup.
     pub fn changed(&self, text: &str) -> Result<Change, Error> {
         let OwnWords { line, mut warnings } = own_words(text)?;
-        let mut words = Words(line.split_ascii_whitespace());
-        let name = words.0.next().unwrap_or_default();
+        let mut words = Words::new(&line);
+        let name = words.next().unwrap_or_default();
         if name != self.kind() {
             let problem = format!("a change keeps the discipline; expected {}", self.kind());
             return Err(Error::new(name, problem));
@@ -398,7 +260,7 @@ impl Spec {
     }
 
     /// The error of a discipline whose parameters cannot be changed.
-    pub(crate) fn unchangeable(&self) -> Error {
+    pub fn unchangeable(&self) -> Error {
         let problem = "its parameters cannot be changed while it runs; expected one line for the whole run";
         Error::new(self.kind(), problem.to_string())
     }
@@ -408,8 +270,8 @@ impl Spec {
         self.print(Form::Full)
     }
 
-    /// The line for the real `tc`, after `tc qdisc add dev DEV root`; `None` if `tc` has no such discipline. What is
-    /// ours (a variant) is left out: the kernel that reads the line is its own variant.
+    /// The line for the real `tc`, after `tc qdisc add dev DEV root`; `None` if `tc` has no such discipline. Our
+    /// own words (a variant) are left out: the kernel that reads the line is its own variant.
     pub fn tc_line(&self) -> Option<String> {
         self.known_to_tc().then(|| self.print(Form::Tc))
     }
@@ -417,6 +279,24 @@ impl Spec {
     /// As [`Spec::tc_line`], with every parameter that is set, defaults included.
     pub fn tc_full(&self) -> Option<String> {
         self.known_to_tc().then(|| self.print(Form::TcFull))
+    }
+}
+
+impl Nested for Spec {
+    fn read(name: &str, words: &mut Words, warnings: &mut Vec<String>) -> Result<Spec, Error> {
+        Spec::known(name, words, warnings)
+    }
+
+    fn print(&self, form: Form) -> String {
+        self.print(form)
+    }
+
+    fn corner(rng: &mut Rng) -> Spec {
+        Spec::corner(rng)
+    }
+
+    fn can_wait(&self) -> bool {
+        !matches!(self, Spec::Noqueue(_))
     }
 }
 
@@ -435,368 +315,21 @@ impl fmt::Display for Spec {
 }
 
 /// A line for tc as Linux of this version has the discipline, in our words: with its variant, unless it names one.
-pub fn as_in(text: &str, linux: (u32, u32)) -> String {
+pub fn as_in(text: &str, linux: Version) -> String {
     let line = own_words(text).map_or(text.to_string(), |own| own.line);
     let line = line.as_str();
     let own = line.rsplit(" child ").next().unwrap_or(line);
     let mut words = own.split_ascii_whitespace();
-    let variant = match words.next() {
-        Some("cake") if linux >= (7, 0) => "linux7",
-        Some("cake") if linux >= (6, 12) => "linux612",
-        Some("codel" | "fq_codel") if linux >= (7, 0) => "linux7",
-        Some("fq") if linux >= (6, 7) => "linux67",
-        _ => return line.to_string(),
-    };
-    if words.any(|word| word == "variant") { line.to_string() } else { format!("{line} variant {variant}") }
-}
-
-/// The words of a line that are not read yet.
-struct Words<'a>(SplitAsciiWhitespace<'a>);
-
-fn read_params<T: Parameters>(words: &mut Words, warnings: &mut Vec<String>) -> Result<T, Error> {
-    read_onto(T::blank(), true, words, warnings).map(|(params, _)| params)
-}
-
-/// Parameters as far as they are read.
-struct Reading<'w, T: Parameters> {
-    params: T,
-    /// The names of those that were given.
-    seen: Vec<&'static str>,
-    /// Those that were given as a zero that `tc` does not send.
-    zeros: Vec<&'static Param<T>>,
-    /// The last value, and how it was written.
-    last: Option<(&'static Param<T>, &'w str)>,
-}
-
-/// Reads a line's words onto parameters, `whole` if what must be given is to be among them; also gives the names of
-/// those that are.
-fn read_onto<T: Parameters>(
-    params: T,
-    whole: bool,
-    words: &mut Words,
-    warnings: &mut Vec<String>,
-) -> Result<(T, Vec<&'static str>), Error> {
-    let mut reading = Reading { params, seen: Vec::new(), zeros: Vec::new(), last: None };
-    while let Some(word) = words.0.next() {
-        reading.read(word, words, warnings)?;
+    match words.next().and_then(in_linux).and_then(|entry| entry.variant(linux)) {
+        Some((variant, true)) if !words.any(|word| word == "variant") => format!("{line} variant {variant}"),
+        _ => line.to_string(),
     }
-    reading.take_zeros(warnings)?;
-    let Reading { mut params, seen, .. } = reading;
-    let required = T::PARAMS.iter().filter(|param| whole && param.presence == Presence::Required);
-    if let Some(missing) = required.into_iter().find(|param| !seen.contains(&param.name)) {
-        let problem = format!("{} needs {}: {}", T::NAME, missing.name, missing.unit.expects());
-        return Err(Error::new("", if T::HINT.is_empty() { problem } else { format!("{problem}; {}", T::HINT) }));
-    }
-    params.complete();
-    params.check().map_err(|(name, problem)| Error::new(name, problem.to_string()))?;
-    Ok((params, seen))
-}
-
-impl<'w, T: Parameters> Reading<'w, T> {
-    /// Reads a parameter, whose name is `word`, and its value.
-    fn read(&mut self, word: &'w str, words: &mut Words<'w>, warnings: &mut Vec<String>) -> Result<(), Error> {
-        let params = T::PARAMS;
-        let called = |p: &&Param<T>| p.name == word || off_word(p) == Some(word);
-        let Some(param) = params.iter().find(called).or_else(|| params.iter().find(|p| p.is_called(word))) else {
-            return Err(self.apart(word).unwrap_or_else(|| unknown_word::<T>(word)));
-        };
-        if matches!(param.unit, Unit::Impossible) {
-            return Err(Error::new(word, param.doc.to_string()));
-        }
-        if self.seen.contains(&param.name) && !matches!(param.unit, Unit::Preset(_)) {
-            return Err(Error::new(word, format!("{} is given twice: leave one out", param.name)));
-        }
-        self.seen.push(param.name);
-        let value = match param.unit {
-            Unit::Flag(off) => Value::Flag(word != off),
-            Unit::Word(words) | Unit::Preset(words) => {
-                words.iter().position(|one| *one == word).map_or(Value::Unset, |place| Value::Int(place as u64))
-            }
-            Unit::Ignored(count) => {
-                warnings.push(format!("{} is ignored: {}", param.name, param.doc));
-                words.0.by_ref().take(count).for_each(drop);
-                return Ok(());
-            }
-            Unit::Child => return read_child(&mut self.params, param, words, warnings),
-            Unit::Nibbles => read_nibbles(param, (param.get)(&self.params), words)?,
-            _ => {
-                self.last = words.0.clone().next().map(|text| (param, text));
-                let read = read_value(param, words, warnings);
-                read.map_err(|error| words.0.clone().next().and_then(|next| self.apart(next)).unwrap_or(error))?
-            }
-        };
-        if param.zero_unsent && value == Value::Int(0) {
-            self.zeros.push(param);
-            return Ok(());
-        }
-        if !(param.set)(&mut self.params, value) {
-            return Err(Error::new(word, format!("{} does not take this value", param.name)));
-        }
-        Ok(())
-    }
-
-    /// The error for a unit that a space separates from its number, as in `rate 5 Mbit/s`.
-    fn apart(&self, word: &str) -> Option<Error> {
-        let (param, text) = self.last?;
-        let meant = number::unit_meant(word, param.units()?).filter(|_| bare(text))?;
-        let problem = format!("a unit follows its number without a space; did you mean {text}{meant}?");
-        Some(Error::new(&format!("{text} {word}"), problem))
-    }
-
-    /// Handles zeros that `tc` does not send: Linux's variants keep the present value, our own variants take the zero.
-    fn take_zeros(&mut self, warnings: &mut Vec<String>) -> Result<(), Error> {
-        let of_linux = paste::variant_of(&self.params).is_none_or(|word| word.starts_with("linux"));
-        for param in core::mem::take(&mut self.zeros) {
-            if of_linux {
-                self.seen.retain(|name| *name != param.name);
-                let stays = param.print((param.get)(&self.params));
-                let stays = if stays.is_empty() { "the default".to_string() } else { stays };
-                let name = param.name;
-                warnings
-                    .push(format!("{} {name} 0: tc and Linux treat a zero as not given, so {stays} applies", T::NAME));
-            } else if !param.in_range(Value::Int(0)) || !(param.set)(&mut self.params, Value::Int(0)) {
-                return Err(Error::new("0", format!("{} must be {}", param.name, param.range_text())));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Reads a change onto the present parameters; also gives the words that `tc` hands over.
-fn change_params<T: Parameters>(
-    present: &T,
-    words: &mut Words,
-    warnings: &mut Vec<String>,
-) -> Result<(T, String), Error> {
-    let (params, seen) = read_onto(present.before_change(), T::REPLACED, words, warnings)?;
-    for param in T::PARAMS.iter().filter(|param| seen.contains(&param.name)) {
-        let other_variant = param.name == "variant" && (param.get)(&params) != (param.get)(present);
-        if T::FIXED.contains(&param.name) || other_variant {
-            let problem = format!("cannot be changed after setup: {} keeps the value of its first line", T::NAME);
-            return Err(Error::new(param.name, problem));
-        }
-    }
-    // A preset has no value; the parameters that it sets are the ones that differ.
-    let differs = |param: &Param<T>| (param.get)(&params) != (param.get)(present);
-    let line = print_named(&params, |param| T::REPLACED || seen.contains(&param.name) || differs(param));
-    let words = T::PARAMS.iter().filter(|param| seen.contains(&param.name) && (param.get)(&params) == Value::Unset);
-    let single = words.filter(|param| matches!(param.unit, Unit::Preset([_])));
-    Ok((params.clone(), single.fold(line, |line, param| line + " " + param.name)))
-}
-
-/// The words for `tc` of the parameters that are chosen.
-fn print_named<T: Parameters>(params: &T, chosen: impl Fn(&Param<T>) -> bool) -> String {
-    let mut line = T::NAME.to_string();
-    for param in T::PARAMS.iter().filter(|param| param.name != "variant" && param.ours != T::TC && chosen(param)) {
-        let value = (param.get)(params);
-        // Where tc begins anew a flag is off anyway, and has no word for it.
-        if value != Value::Unset && !(T::REPLACED && value == Value::Flag(false)) {
-            print_param(&mut line, param, value);
-        }
-    }
-    line
-}
-
-fn print_param<T>(line: &mut String, param: &Param<T>, value: Value) {
-    line.push(' ');
-    if !matches!(param.unit, Unit::Flag(_) | Unit::Word(_) | Unit::Preset(_)) {
-        line.push_str(param.name);
-        line.push(' ');
-    }
-    line.push_str(&param.print(value));
-}
-
-/// The word that switches a flag off.
-fn off_word<T>(param: &Param<T>) -> Option<&'static str> {
-    if let Unit::Flag(off) = param.unit { Some(off) } else { None }
-}
-
-/// Every word that begins a parameter.
-fn names<T>(param: &Param<T>) -> impl Iterator<Item = &'static str> {
-    let name = param.unit.words().is_empty().then_some(param.name);
-    name.into_iter().chain(off_word(param)).chain(param.unit.words().iter().copied())
-}
-
-fn unknown_word<T: Parameters>(word: &str) -> Error {
-    let names: Vec<&'static str> = T::PARAMS.iter().flat_map(names).collect();
-    let problem = match names.is_empty() {
-        true => format!("{} takes no parameters", T::NAME),
-        false => format!("unknown parameter of {}; expected one of: {}", T::NAME, names.join(", ")),
-    };
-    Error::new(word, problem).near(names.iter())
-}
-
-fn read_value<T>(param: &Param<T>, words: &mut Words, warnings: &mut Vec<String>) -> Result<Value, Error> {
-    let Some(text) = words.0.next() else {
-        return Err(Error::new(param.name, format!("needs {}", param.unit.expects())));
-    };
-    let value = param.read(text).map_err(|problem| {
-        let error = Error::new(text, problem);
-        if let Unit::Choice(built, _) = param.unit { error.near(built.iter()) } else { error }
-    })?;
-    match (param.unit, value) {
-        (Unit::Rate | Unit::Bandwidth, Value::Int(rate)) if text.to_ascii_lowercase().ends_with("bps") => {
-            warnings.push(format!("{text}: tc's bps are bytes per second: this is {}", crate::units::Rate(rate)));
-        }
-        (Unit::Time | Unit::TimeOrPackets, Value::Int(ns)) if bare(text) && 0 < ns && ns < BARE_IS_MEANT => {
-            warnings.push(format!("{} {text}: a time without a unit is in microseconds, as in tc", param.name));
-        }
-        _ => {}
-    }
-    Ok(value)
-}
-
-/// A time without a unit from which on nobody means milliseconds: 1 ms.
-const BARE_IS_MEANT: u64 = 1_000_000;
-
-fn bare(text: &str) -> bool {
-    text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
-}
-
-/// The rest of the line, as another discipline.
-fn read_child<T>(params: &mut T, param: &Param<T>, words: &mut Words, warnings: &mut Vec<String>) -> Result<(), Error> {
-    let Some(name) = words.0.next() else {
-        return Err(Error::new(param.name, format!("needs {}", param.unit.expects())));
-    };
-    let child = Spec::known(name, words, warnings)?;
-    if let Some(field) = &param.child {
-        (field.set)(params, child.into());
-    }
-    Ok(())
-}
-
-/// As many numbers as follow, in place of the first of those in `base`.
-fn read_nibbles<T>(param: &Param<T>, base: Value, words: &mut Words) -> Result<Value, Error> {
-    let Value::Int(mut packed) = base else { return Ok(Value::Unset) };
-    let mut count = 0;
-    while let Some(number) = words.0.clone().next().and_then(|word| word.parse::<u64>().ok()) {
-        if number > 15 || count == 16 {
-            return Err(Error::new(&number.to_string(), format!("{} expects {}", param.name, param.unit.expects())));
-        }
-        packed = packed & !(15 << (4 * count)) | number << (4 * count);
-        words.0.next();
-        count += 1;
-    }
-    if count == 0 {
-        Err(Error::new(param.name, format!("needs {}", param.unit.expects())))
-    } else {
-        Ok(Value::Int(packed))
-    }
-}
-
-fn print_params<T: Parameters>(params: &T, form: Form) -> String {
-    let base = T::default();
-    let mut line = T::NAME.to_string();
-    for param in T::PARAMS {
-        let value = (param.get)(params);
-        let default = value == (param.get)(&base) && param.presence == Presence::Optional;
-        let hidden = match form {
-            Form::Compact => default,
-            Form::Tc => default || param.ours,
-            Form::Full => false,
-            // Where a change replaces all parameters, a flag that is not named is off; tc has no word for that.
-            Form::TcFull => param.ours || (T::REPLACED && value == Value::Flag(false)),
-        };
-        if hidden || value == Value::Unset {
-            continue;
-        }
-        print_param(&mut line, param, value);
-    }
-    if let Some(child) = T::PARAMS.iter().find_map(|param| (param.child.as_ref()?.get)(params)) {
-        line.push_str(" child ");
-        line.push_str(&child.print(form));
-    }
-    line
-}
-
-fn document<T: Parameters>() -> Discipline {
-    let base = T::blank();
-    let params = T::PARAMS.iter().map(|param| ParamDoc {
-        name: param.name,
-        off: off_word(param),
-        expects: match param.aliases {
-            [] => param.unit.expects(),
-            aliases => format!("{}; also called {}", param.unit.expects(), aliases.join(", ")),
-        },
-        default: if param.presence == Presence::Required { String::new() } else { param.print((param.get)(&base)) },
-        range: match param.range_text() {
-            range if param.zero_unsent => format!("{range}; 0 counts as not given"),
-            range => range,
-        },
-        doc: param.doc,
-        ours: param.ours,
-        required: param.presence == Presence::Required,
-    });
-    Discipline { name: T::NAME, doc: T::DOC, tc: T::TC, params: params.collect() }
-}
-
-fn random_params<T: Parameters>(rng: &mut Rng) -> T {
-    let mut params = T::default();
-    for param in T::PARAMS {
-        let before = params.clone();
-        let given = rng.below(2) == 1;
-        let value = param.random(rng);
-        if given && value != Value::Unset {
-            (param.set)(&mut params, value);
-        }
-        if !is_sound(&params) {
-            params = before;
-        }
-    }
-    params.complete();
-    params
-}
-
-/// Whether these would be read from a line.
-fn is_sound<T: Parameters>(params: &T) -> bool {
-    let mut whole = params.clone();
-    whole.complete();
-    whole.check().is_ok()
-}
-
-/// About half of the parameters at corners, as far as they fit together.
-fn corner_params<T: Parameters>(rng: &mut Rng) -> T {
-    let mut params = T::default();
-    for param in T::PARAMS {
-        let before = params.clone();
-        if rng.below(2) == 1 {
-            continue;
-        }
-        match &param.child {
-            Some(child) => (child.set)(&mut params, Box::new(Spec::corner(rng))),
-            None => {
-                (param.set)(&mut params, param.corner(rng));
-            }
-        }
-        if !is_sound(&params) {
-            params = before;
-        }
-    }
-    params.complete();
-    params
-}
-
-/// A line with one to three parameters at corners; with all of them where a change names them all.
-fn corner_line<T: Parameters>(present: &T, rng: &mut Rng) -> String {
-    if T::REPLACED {
-        return print_params(&corner_params::<T>(rng), Form::Compact);
-    }
-    let mut line = T::NAME.to_string();
-    for _ in 0..1 + rng.below(3) {
-        let param = &T::PARAMS[rng.below(T::PARAMS.len() as u64) as usize];
-        let value = param.corner(rng);
-        let mut params = present.clone();
-        // Of a preset nothing is left to print; a value that does not fit alone is refused anyway.
-        if value != Value::Unset && (param.set)(&mut params, value) && !matches!(param.unit, Unit::Preset(_)) {
-            print_param(&mut line, param, value);
-        }
-    }
-    line
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::qdisc::{codel, fq, fq_codel};
     use crate::units::{Rate, Span};
     use alloc::vec;
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};

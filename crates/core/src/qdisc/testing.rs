@@ -1,4 +1,4 @@
-//! What the tests of several disciplines share: a packet, and a bench that feeds a discipline and keeps the books.
+//! Helpers for the tests of several disciplines: a packet, and a bench that feeds a discipline and keeps the books.
 
 use super::{Context, Count, DropReason, Qdisc, Stats};
 use crate::packet::{Ecn, Packet, Segment};

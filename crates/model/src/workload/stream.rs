@@ -99,7 +99,7 @@ impl Playout {
             Some(percentile) => {
                 percentile.parse().ok().filter(|percentile| (50..=99).contains(percentile)).map(Playout::Percentile)
             }
-            None => crate::units::span(text).filter(|span| *span <= crate::read::LONGEST).map(Playout::Fixed),
+            None => crate::units::span(text).filter(|span| *span <= crate::units::LONGEST).map(Playout::Fixed),
         }
     }
 }

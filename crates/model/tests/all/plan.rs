@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sojourn_core::packet::Ecn;
 use sojourn_core::qdisc::tc::Spec;
-use sojourn_core::tcp::{AckPolicy, Cc, HyStart};
+use sojourn_core::tcp::{AckPolicy, Cc, Config, HyStart, Recovery};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::plan::{LoadOptions, Plan};
 use sojourn_model::scenario::{Capacity, QdiscChange, Scenario};
@@ -281,12 +281,26 @@ fn tcps_are_as_asked_for() {
     let acks = |text: &str| flow(&format!("kind = \"bulk\"\nacks = \"{text}\""))[0].tcp.acks;
     assert_eq!(acks("delayed"), AckPolicy::Delayed);
     assert_eq!([acks("window"), acks("window 20")], [AckPolicy::Window(None), AckPolicy::Window(Some(20))]);
-    let host =
-        "[host]\ntimestamps = false\nhystart = false\nrto_min = \"1s\"\nlinux_rto = false\n[[flow]]\nkind = \"bulk\"";
+    let host = "[host]\ntimestamps = false\nhystart = false\nrto_min = \"1s\"\n[[flow]]\nkind = \"bulk\"";
     let tcp = scenario("rate = \"10mbit\"\ndelay = \"10ms\"", host).workload.entries[0].tcp;
     let plus = scenario("rate = \"10mbit\"\ndelay = \"10ms\"", "[host]\nhystart = \"plus\"\n[[flow]]\nkind = \"bulk\"");
     assert_eq!(plus.workload.entries[0].tcp.hystart, HyStart::Plus);
     assert_eq!((tcp.header, tcp.mss, tcp.hystart, tcp.rto_min), (40, 1460, HyStart::Off, Span::from_secs(1)));
+}
+
+#[test]
+fn hosts_of_linux_3_2_repair_as_it_did_and_any_key_alone_overrides() {
+    let hosts = |keys: &str| {
+        let asked = format!("[host]\n{keys}\n[[flow]]\nkind = \"bulk\"");
+        scenario("rate = \"10mbit\"\ndelay = \"10ms\"", &asked).workload.entries[0].tcp
+    };
+    let (now, old) = (hosts("linux = \"now\""), hosts("linux = \"3.2\""));
+    assert_eq!(now, hosts(""));
+    assert_eq!((now.recovery, now.comp_sack_nr), (Recovery::Rack, 44));
+    assert_eq!(old, Config { recovery: Recovery::Rfc6675, comp_sack_nr: 0, ..now });
+    assert_eq!(hosts("linux = \"3.2\"\nrecovery = \"rack\""), now);
+    assert_eq!(hosts("linux = \"3.2\"\ncomp_sack_nr = 44"), Config { comp_sack_nr: 44, ..old });
+    assert_eq!(hosts("linux = \"3.2\"\nrto_min = \"1s\""), Config { rto_min: Span::from_secs(1), ..old });
 }
 
 #[test]

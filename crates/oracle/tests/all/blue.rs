@@ -8,7 +8,7 @@ use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::rng::Rng;
 use sojourn_core::units::Time;
 use sojourn_oracle::trace::{Departure, MTU, Machine, Plan, plans, plans_of_crowds, plans_of_flows};
-use sojourn_sim::replay::{self, Fate, Row, SEED};
+use sojourn_replay::{Fate, Row, SEED};
 
 /// Feng, Kandlur, Saha, Shin, "The BLUE active queue management algorithms", 2002, figure 5: losses raise p_m by d1, an
 /// idle link lowers it by d2, and `freeze_time` must pass between two changes.
@@ -79,7 +79,7 @@ fn ours(plan: &Plan, (limit, d1, d2, freeze_ms, ecn): Setting) -> Vec<Row> {
     let ecn = if ecn { " ecn" } else { "" };
     let line = format!("blue limit {limit} increment {d1} decrement {d2} freeze_time {freeze_ms}ms{ecn}");
     let spec: Spec = line.parse().expect("a blue line");
-    replay::run(&plan.csv(), &plan.name, &spec, plan.rate, MTU).expect("a well-formed trace")
+    sojourn_replay::run(&plan.csv(), &plan.name, &spec, plan.rate, MTU).expect("a well-formed trace")
 }
 
 /// Number of packets whose fate or its time differs; reasons of drops are ignored.

@@ -12,7 +12,7 @@ use sojourn_oracle::kernel::{self, Kernel, View};
 use sojourn_oracle::mutant::{Fault, Mutant};
 use sojourn_oracle::skipped;
 use sojourn_oracle::trace::{Departure, MTU, Plan, plans};
-use sojourn_sim::replay::{self, Fate, Row};
+use sojourn_replay::{Fate, Row};
 
 const NO_KERNEL: &str =
     "no kernel headers or no C compiler at build time; crates/oracle/fetch-headers.sh gets the headers";
@@ -78,7 +78,8 @@ fn replay_gives_every_packet_the_fate_that_the_kernels_codel_gives_it() {
         for plan in &plans {
             let (theirs, seen) = kernels(kernel, plan);
             let spec = spec(plan, kernel.variant);
-            let ours = replay::run(&plan.csv(), &plan.name, &spec, plan.rate, MTU).expect("a well-formed trace");
+            let ours =
+                sojourn_replay::run(&plan.csv(), &plan.name, &spec, plan.rate, MTU).expect("a well-formed trace");
             assert_eq!(ours.len(), theirs.len());
             let difference = first_difference(&ours, &theirs);
             assert_eq!(difference, None, "Linux {}, trace {}", kernel.version, plan.name);
@@ -119,7 +120,7 @@ fn ce_threshold_marks_what_the_kernel_marks() {
         for mut plan in plans().into_iter().filter(|plan| [70, 180].contains(&plan.load)) {
             plan.line.push_str(" ce_threshold 20ms");
             let (theirs, seen) = kernels(kernel, &plan);
-            let ours = replay::run(&plan.csv(), &plan.name, &spec(&plan, kernel.variant), plan.rate, MTU);
+            let ours = sojourn_replay::run(&plan.csv(), &plan.name, &spec(&plan, kernel.variant), plan.rate, MTU);
             let difference = first_difference(&ours.expect("a well-formed trace"), &theirs);
             assert_eq!(difference, None, "Linux {}, trace {}", kernel.version, plan.name);
             assert!(seen.marks > 50_000, "{seen:?}");
@@ -166,12 +167,12 @@ fn linux_7_and_6_differ_where_we_say_they_do() {
     for at in [10, 200, 20_000, 20_000, 20_150, 40_000] {
         writeln!(trace, "{at}000000,dequeue,,,").expect("a string takes everything");
     }
-    let ops = replay::parse(trace.as_bytes(), "stall", true).expect("well-formed");
+    let ops = sojourn_replay::parse(trace.as_bytes(), "stall", true).expect("well-formed");
     let plan = Plan { name: "stall".into(), line: "codel limit 10000".into(), load: 0, rate: None, ops };
     let fates = |kernel: &'static Kernel| {
         let (theirs, seen) = kernels(kernel, &plan);
-        let ours =
-            replay::run(trace.as_bytes(), "stall", &spec(&plan, kernel.variant), None, MTU).expect("well-formed");
+        let ours = sojourn_replay::run(trace.as_bytes(), "stall", &spec(&plan, kernel.variant), None, MTU)
+            .expect("well-formed");
         assert_eq!(first_difference(&ours, &theirs), None, "Linux {}", kernel.version);
         seen.codel_drops
     };

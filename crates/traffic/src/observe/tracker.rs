@@ -206,9 +206,8 @@ impl<'a> Tracker<'a> {
             Spec::Fq(_) | Spec::Sfq(_) => DropReason::FlowLimit,
             Spec::Noqueue(_) => DropReason::Busy,
             Spec::Linux(_) => DropReason::Early,
-            Spec::Pfifo(_) | Spec::Bfifo(_) | Spec::PfifoHeadDrop(_) | Spec::Prio(_) | Spec::Tbf(_) | Spec::Htb(_) => {
-                DropReason::Overlimit
-            }
+            // FIFOs and shapers, and what no kernel has.
+            _ => DropReason::Overlimit,
         };
         match code {
             probe::ACK_FILTERED => DropReason::AckFilter,

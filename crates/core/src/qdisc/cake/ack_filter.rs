@@ -12,7 +12,7 @@ fn after(one: u32, other: u32) -> bool {
     (one.wrapping_sub(other) as i32) > 0
 }
 
-/// How much the blocks of the newest say, beside those of an older one: less (or something else), the same, or more.
+/// Compares the blocks of the newest with those of an older one: they say less (or something else), the same, or more.
 fn blocks_compared(newest: &Segment, older: &Segment) -> Ordering {
     match (older.blocks().is_empty(), newest.blocks().is_empty()) {
         (true, true) => return Ordering::Equal,
@@ -22,7 +22,7 @@ fn blocks_compared(newest: &Segment, older: &Segment) -> Ordering {
     }
     for &(start, end) in older.blocks() {
         let covered = |&(from, to): &(u32, u32)| !after(from, start) && !after(end, to);
-        // What was acknowledged already (DSACK) is said once only.
+        // A DSACK block, for bytes that were acknowledged already, is sent only once.
         if after(older.ack, start) || !newest.blocks().iter().any(covered) {
             return Ordering::Less;
         }

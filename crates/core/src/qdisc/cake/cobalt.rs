@@ -15,14 +15,14 @@ const LONG_AGO: i64 = i64::MIN / 4;
 /// Reciprocal roots that are kept ready: of 0 to 15.
 const CACHE: usize = 16;
 
-/// What a queue's COBALT goes by; one for each tin. Times in ns.
+/// Parameters of COBALT, one set for each tin. Times in ns.
 #[derive(Clone, Copy, Debug)]
 pub struct Params {
-    /// Of the control law.
+    /// Interval of the control law.
     pub interval: u64,
     /// Acceptable sojourn time, and the least time between two steps of BLUE.
     pub target: u64,
-    /// What the largest packet takes.
+    /// Transmission time of the largest packet.
     pub mtu_time: u64,
     /// BLUE's step up, in 2^-32.
     pub p_inc: u32,

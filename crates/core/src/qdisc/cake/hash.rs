@@ -38,7 +38,7 @@ impl Host {
     }
 }
 
-/// What is hashed of a packet.
+/// The parts of a packet that are hashed.
 #[derive(Clone, Copy)]
 pub struct Key {
     pub flow: u32,

@@ -59,7 +59,7 @@ impl Heap {
         self.sink(tins, 0);
     }
 
-    /// Whether the heap is to be told what changes.
+    /// Whether the heap is kept up to date.
     #[inline]
     pub fn is_kept(&self) -> bool {
         self.timeout != 0

@@ -1,7 +1,7 @@
-//! What `tc` is told about cake: words for themselves, and presets for links of many kinds.
+//! cake's parameters: words of their own, and presets for links of many kinds.
 
 use crate::qdisc::codel::MICROSECOND;
-use crate::qdisc::tc::{Param, Parameters, Unit, Value, choice, param};
+use crate::qdisc::param::{Param, Parameters, Unit, Value, choice, param};
 use crate::units::{Rate, Span};
 
 choice! {
@@ -33,7 +33,7 @@ choice! {
 }
 
 choice! {
-    /// What is kept apart and treated alike. Its number has Linux's bits: 1 source, 2 destination, 4 flows.
+    /// The packets that cake isolates from each other and treats alike. Its number has Linux's bits: 1 source, 2 destination, 4 flows.
     FlowMode {
         /// Nothing: one queue.
         Flowblind = "flowblind",
@@ -114,7 +114,7 @@ pub struct Params {
     pub rtt: Span,
     /// How packets are sorted into tins.
     pub tins: TinMode,
-    /// What is kept apart.
+    /// The packets that are isolated from each other.
     pub flow_mode: FlowMode,
     /// Hosts are those behind an address translation.
     pub nat: bool,

@@ -1,4 +1,4 @@
-//! What a packet takes up on the link, and when the next may leave.
+//! How long a packet occupies the link, and when the next one may leave.
 
 use super::params::{LinkLayer, Params};
 use crate::qdisc::psched::bytes_per_second;
@@ -17,7 +17,7 @@ const PLACES: u32 = 34;
 const MIN_RATE: u64 = 64;
 
 impl ByteTime {
-    /// Of so many bytes a second; 0 is no limit.
+    /// For a rate in bytes a second; 0 is no limit.
     pub fn new(rate: u64) -> ByteTime {
         if rate == 0 {
             return ByteTime::default();
@@ -36,17 +36,17 @@ impl ByteTime {
         self.ns == 0
     }
 
-    /// What so many bytes take, in ns.
+    /// The time that `bytes` bytes take, in ns.
     #[inline]
     pub fn of(&self, bytes: u32) -> u64 {
         (u64::from(bytes) * self.ns) >> self.shift
     }
 }
 
-/// What a packet takes up on the link beyond its bytes, and the lengths seen.
+/// The bytes that a packet takes up on the link beyond its length, and the lengths seen.
 #[derive(Clone, Debug)]
 pub struct Lengths {
-    /// Bytes that the length does not count: the link's header, if an overhead is told in its place.
+    /// Bytes that the length does not count: the link's header, if an overhead is given in its place.
     header: u32,
     overhead: i32,
     mpu: i32,
@@ -58,7 +58,7 @@ pub struct Lengths {
 }
 
 impl Lengths {
-    /// As told, before a link whose header has so many bytes.
+    /// As the parameters say, for a link whose header has `header` bytes.
     pub fn new(params: &Params, header: u32) -> Lengths {
         Lengths {
             header: if params.overhead.is_some() && !params.raw { header } else { 0 },
@@ -122,7 +122,7 @@ pub struct Shaper {
 }
 
 impl Shaper {
-    /// Of the bandwidth told.
+    /// For this bandwidth; without one it never holds packets back.
     pub fn new(bandwidth: Option<Rate>) -> Shaper {
         Shaper { rate: ByteTime::new(bandwidth.map_or(0, bytes_per_second)), time_next: 0, failsafe: 0 }
     }
@@ -147,7 +147,7 @@ impl Shaper {
         }
     }
 
-    /// So many bytes are sent, or count as sent although they were dropped; `tin_next` is when the tin's share lets its
+    /// Bytes are sent, or count as sent although they were dropped; `tin_next` is when the tin's share lets its
     /// next one leave, and `tin` the time that a byte takes there.
     #[inline]
     pub fn advance(&mut self, tin: &ByteTime, tin_next: &mut u64, bytes: u32, now: Time, dropped: bool) {

@@ -48,7 +48,7 @@ impl<P> Cake<P> {
         stats
     }
 
-    /// Sums over the queues that stand in a round.
+    /// Sums over the queues that are in a round.
     pub(super) fn sums(&self) -> Stats {
         let tins = || self.params.tins.order().iter().map(|&tin| &self.tins[tin]);
         let listed = || tins().flat_map(|tin| tin.flows.iter()).filter(|flow| flow.set != Set::None);

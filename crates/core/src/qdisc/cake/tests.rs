@@ -131,7 +131,7 @@ fn a_higher_tin_goes_first_until_its_share_is_used_up() {
             None => now = bench.qdisc.next_event(),
         }
     }
-    // Voice has a quarter as its own. What is left is best effort's, whose tin has all as its share.
+    // Voice has a quarter as its own. The rest goes to best effort, whose tin has all as its share.
     assert!((48..=52).contains(&sent[1]), "{sent:?}");
 }
 
@@ -408,7 +408,7 @@ fn of_acks_that_wait_one_is_left_before_the_newest_and_none_by_the_aggressive_fi
 fn an_ack_that_says_more_than_that_it_acks_is_kept() {
     let filter = |odd: Segment| filtered("cake besteffort ack-filter", &[ack(1000), odd, ack(3000), ack(4000)]);
     assert_eq!(filter(ack(2000)), [0, 1]);
-    // What follows an eligible ACK with another echo keeps it; and it is itself the only one of its kind.
+    // An ACK with another echo behind an eligible one keeps it; and it is itself the only one of its kind.
     assert_eq!(filter(Segment { echo: 1, ..ack(2000) }), []);
     assert_eq!(filter(Segment { pure: false, ..ack(2000) }), [0], "data or other flags");
     assert_eq!(filter(Segment { stream: 2, ..ack(2000) }), [0], "another flow's");

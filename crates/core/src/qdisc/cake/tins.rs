@@ -17,7 +17,7 @@ pub const QUEUES: usize = 1024;
 /// Tins at most.
 pub const TINS: usize = 8;
 
-/// Where a queue stands in the round.
+/// A queue's place in the round.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Set {
     /// Nowhere.
@@ -147,7 +147,7 @@ pub fn ewma(average: u64, sample: u64, shift: u32) -> u64 {
 }
 
 impl Counts {
-    /// A packet has waited so many ns.
+    /// A packet has waited `delay` ns.
     #[inline]
     pub fn delayed(&mut self, delay: u64) {
         self.avg_delay = ewma(self.avg_delay, delay, 8);
@@ -167,7 +167,7 @@ pub struct Tin {
     /// Bytes of a queue's turn, if its host has no other.
     pub flow_quantum: u32,
     pub cobalt: cobalt::Params,
-    /// Of this rate is the tin before lower ones.
+    /// Up to this rate the tin goes before lower ones.
     pub rate: u64,
     pub byte_time: ByteTime,
     pub time_next: u64,
@@ -301,7 +301,7 @@ impl Tin {
         }
     }
 
-    /// What a queue may send in its turn: a share of what its host may, whose last place is a matter of luck.
+    /// The bytes that a queue may send in its turn: a share of what its host may, whose last place is a matter of luck.
     #[inline]
     fn turn(&self, queue: usize, params: &Params, rng: &mut Rng) -> i32 {
         let flow = &self.flows[queue];

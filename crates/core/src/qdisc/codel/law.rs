@@ -1,12 +1,12 @@
-//! What the variants of CoDel differ in: the clock, its comparisons, the square root, and how dropping begins again.
+//! The differences between the variants of CoDel: the clock, its comparisons, the square root, and how dropping begins again.
 
 use core::fmt::Debug;
 
-/// What the variants of CoDel differ in: the clock, its comparisons, the square root, and how dropping begins again.
+/// A variant of CoDel: the clock, its comparisons, the square root, and how dropping begins again.
 pub trait Law: Copy + Debug + 'static {
     /// Moments and spans on the law's clock; the default is 0, which means "not set".
     type Tick: Copy + Default + Eq + Debug;
-    /// What is kept to know 1/sqrt(`count`).
+    /// The representation of 1/sqrt(`count`).
     type Root: Copy + Default + Debug;
     /// The most drops in one dequeue after which CoDel still holds to its schedule.
     const MOST_DROPS: u32;

@@ -1,14 +1,14 @@
 //! Linux's controller of dualpi2, in its integers.
 
-use super::params::{ALPHA_BETA_SCALE, Gains};
-use super::{Fate, Params, StepThresh};
+use super::monitor::Fate;
+use super::params::{ALPHA_BETA_SCALE, Gains, Params, StepThresh};
 use crate::packet::Ecn;
 use crate::rng::Rng;
 use crate::units::{Span, Time};
 
 /// A probability of one.
 const MAX_PROB: u32 = u32::MAX;
-/// A gain of `tc`'s has so many bits more than one in units of 64 ns.
+/// Bits that a gain of `tc`'s has beyond one in units of 64 ns.
 const ALPHA_BETA_SCALING: u32 = 2;
 /// Gains are in units of 2^6 ns.
 const ALPHA_BETA_GRANULARITY: u32 = 6;
@@ -30,7 +30,7 @@ pub struct Linux {
     /// Apply the probabilities to arrivals.
     pub drop_enqueue: bool,
     step_thresh: StepThresh,
-    /// The step is for arrivals that find so many packets in the L queue.
+    /// Packets in the L queue from which on the step marks arrivals.
     pub min_qlen_step: usize,
     /// Nothing is done to a packet with fewer bytes in the queues: 2 MTU.
     few: u64,
@@ -109,7 +109,7 @@ impl Linux {
             let stays =
                 self.prob == before.0 && (qdelay == before.1 || (self.prob == MAX_PROB && qdelay > self.target.0));
             if stays && self.next <= now {
-                // Of the others only the last one can change anything: the delay.
+                // Only the last of the others can change anything: the delay.
                 let step = self.tupdate + LATE;
                 self.next += Span(now.since(self.next).0 / step.0 * step.0);
             }
@@ -131,7 +131,7 @@ impl Linux {
         if self.drop_overload { prob } else { prob.min(MAX_PROB / u32::from(self.coupling_factor)) }
     }
 
-    /// What the probabilities ask for with `backlog` bytes in the queues, this packet's own not counted.
+    /// The probabilities' verdict with `backlog` bytes in the queues, this packet's own not counted.
     #[inline]
     pub fn judge(&self, low: bool, ecn: Ecn, backlog: u64, rng: &mut Rng) -> Fate {
         if backlog < self.few {
@@ -164,7 +164,7 @@ impl Linux {
         }
     }
 
-    /// Whether a packet of the L queue is marked that waited for so long and leaves so many behind.
+    /// Whether the step marks a packet of the L queue, from how long it waited and how many packets it leaves behind.
     #[inline]
     pub fn is_over_step(&self, waited: Span, behind: usize) -> bool {
         match self.step_thresh {

@@ -1,10 +1,17 @@
-//! What RFC 9332 would have an operator see of each queue (§2.5.2.2) and of overload (§2.5.2.3): counters that only grow, so
-//! that whoever reads them twice has the values of the time between.
+//! The counters that RFC 9332 recommends for each queue (§2.5.2.2) and for overload (§2.5.2.3). They only grow, so that two
+//! readings give the values of the time between.
 
-use super::Fate;
 use crate::packet::Ecn;
 use crate::qdisc::{Count, Stats};
 use crate::units::{Span, Time};
+
+/// The fate of a packet.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Fate {
+    Send,
+    Mark,
+    Drop,
+}
 
 const MICROSECOND: u64 = 1_000;
 /// Upper ends of the bins of a queue's delays, in µs; a last bin has what is longer.
@@ -64,7 +71,7 @@ const BINS: [[&str; EDGES_US.len() + 1]; 2] = [
 /// Overload that comes again so soon is the same, so that reports don't storm (§2.5.2.3).
 const HYSTERESIS: Span = Span::from_secs(1);
 
-/// Of one queue. What was presented to the AQM is `pkts-in`, so that the rest of what arrived met a full buffer.
+/// Counters of one queue. `pkts-in` were presented to the AQM; the other arrivals met a full buffer.
 #[derive(Clone, Debug, Default)]
 struct Queue {
     arrived: u64,
@@ -78,7 +85,7 @@ struct Queue {
     bins: [u64; EDGES_US.len() + 1],
 }
 
-/// Of the discipline.
+/// Counters of the discipline.
 #[derive(Clone, Debug, Default)]
 pub struct Monitor {
     /// The C queue, the L queue.

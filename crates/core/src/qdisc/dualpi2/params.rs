@@ -1,7 +1,7 @@
 //! dualpi2's parameters, as `tc` has them since 6.17, and what it derives from round trip times.
 
 use crate::qdisc::codel::{MAX_SPAN, MICROSECOND};
-use crate::qdisc::tc::{Field, Param, Parameters, Unit, Value, choice, param};
+use crate::qdisc::param::{Field, Param, Parameters, Unit, Value, choice, param};
 use crate::units::Span;
 
 choice! {
@@ -46,11 +46,11 @@ pub struct Params {
     pub limit: Option<u32>,
     /// Bytes of memory in both queues; by default two MTUs for each packet of `limit`.
     pub memlimit: Option<u32>,
-    /// The L queue's probability is so many times the base probability (k).
+    /// The ratio of the L queue's probability to the base probability (k).
     pub coupling_factor: u32,
     /// Where marking in the L queue begins, with `linux`.
     pub step_thresh: StepThresh,
-    /// The step is for arrivals that find so many packets in the L queue, with `linux`.
+    /// Packets in the L queue from which on the step marks arrivals, with `linux`.
     pub min_qlen_step: u32,
     /// When marks reach 100 %: drop, or let the queue overflow.
     pub drop_on_overload: bool,
@@ -110,7 +110,7 @@ impl Default for Params {
 
 /// The greatest time that fits into Linux's 32 bits of nanoseconds.
 const MOST_NS: u64 = u32::MAX as u64 / MICROSECOND * MICROSECOND;
-/// `tc` hands alpha and beta to the kernel in so many parts of 1 Hz.
+/// `tc` hands alpha and beta to the kernel in units of 1 Hz divided by this.
 pub(super) const ALPHA_BETA_SCALE: f64 = 256.0;
 /// The greatest of these.
 const ALPHA_BETA_MAX: f64 = ((2 << 23) - 1) as f64;
@@ -189,7 +189,7 @@ impl Parameters for Params {
     }
 }
 
-/// What the controller does with the delay.
+/// The controller's gains, and its target and period.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Gains {
     pub target: Span,
@@ -201,7 +201,7 @@ pub(super) struct Gains {
 }
 
 impl Gains {
-    /// What `tc` derives from the RTTs, as far as they are given; in its whole microseconds and single precision.
+    /// The gains that `tc` derives from the RTTs, as far as they are given; in its whole microseconds and single precision.
     pub fn of_rtts(params: &Params) -> Option<Gains> {
         let micros = |span: Span| span.0 / MICROSECOND;
         let (max, typical) = match (params.max_rtt.map(micros), params.typical_rtt.map(micros)) {

@@ -2,8 +2,8 @@
 
 use alloc::boxed::Box;
 
-use super::monitor::Monitor;
-use super::{Fate, Params};
+use super::monitor::{Fate, Monitor};
+use super::params::Params;
 use crate::packet::Ecn;
 use crate::units::{Span, Time};
 
@@ -27,9 +27,9 @@ pub struct Rfc9332 {
     /// The base probability, p'.
     pub p: f64,
     prevq: Span,
-    /// What `recur()` has put by, for the L queue.
+    /// The probability that `recur()` has accumulated for the L queue.
     l_count: f64,
-    /// The same for the C queue.
+    /// The probability that `recur()` has accumulated for the C queue.
     c_count: f64,
     /// For the operator.
     pub monitor: Box<Monitor>,
@@ -102,7 +102,7 @@ impl Rfc9332 {
             self.next += self.tupdate;
             let stays = self.p == p && (curq == prevq || (p == 1.0 && curq > self.target));
             if stays && self.next < now {
-                // Of the others only the last one can change anything: the delay.
+                // Only the last of the others can change anything: the delay.
                 self.next += Span((now.since(self.next).0 - 1) / self.tupdate.0 * self.tupdate.0);
             }
         }
@@ -119,7 +119,7 @@ impl Rfc9332 {
         }
     }
 
-    /// A packet of the L queue that waited for so long and leaves so many behind.
+    /// Judges a packet of the L queue, from how long it waited and how many packets it leaves behind.
     #[inline]
     pub fn judge_l(&mut self, waited: Span, behind: usize) -> Fate {
         let (p_c, p_cl) = (self.p_c(), self.p_cl());

@@ -46,7 +46,7 @@ fn signals(params: &Params, p: f64, ecn: Ecn, count: u32) -> (u32, u32) {
             _ => {
                 assert!(bench.drops[others..].iter().any(|(packet, _)| packet.id == id), "neither sent nor dropped");
                 drops += 1;
-                // What was sent instead comes again.
+                // The packet that was sent instead arrives again.
                 bench.put_ecn(ms(1), 9, 1514, other);
             }
         }

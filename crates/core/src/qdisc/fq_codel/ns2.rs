@@ -1,6 +1,6 @@
 //! ns-2's `sfqcodel` (K. Nichols, 2011-2013): fq_codel's forerunner in the simulator of the CoDel papers.
 //!
-//! Principle: a hash sorts flows into bins, which stand in one circle. Each sends one packet in its turn, or, with a
+//! Principle: a hash sorts flows into bins, which form one circle. Each sends one packet in its turn, or, with a
 //! `quantum`, as many bytes; a bin that begins enters the circle before those that went on, behind others that begin.
 //! Each bin is under CoDel. A packet that meets a full buffer takes the place of the last packet of the bin with most.
 //!
@@ -27,7 +27,7 @@ struct Bin<P> {
     deficit: i32,
     /// It has not sent since it entered the circle.
     new: bool,
-    /// It stands in the circle.
+    /// It is in the circle.
     scheduled: bool,
 }
 
@@ -74,7 +74,7 @@ impl<P: Packet + Copy + Default> Source<P> for Queue<'_, P> {
         popped
     }
 
-    /// Of all bins; but a bin that is empty is never bad.
+    /// The backlog of all bins; but an empty bin is never bad.
     #[inline]
     fn backlog(&self) -> u64 {
         if self.bin.is_empty() { 0 } else { *self.backlog }
@@ -100,7 +100,7 @@ impl<P: Packet + Copy + Default> FqCodelNs2<P> {
         }
     }
 
-    /// Makes room: the last packet of the bin with most packets goes. Of equals it is the one with the highest number,
+    /// Makes room: the last packet of the bin with most packets goes. Among equals it is the one with the highest number,
     /// but rather another one than the last time.
     #[cold]
     #[inline(never)]
@@ -158,6 +158,8 @@ impl<P: Packet + Copy + Default> FqCodelNs2<P> {
 }
 
 impl<P: Packet + Copy + Default> Qdisc<P> for FqCodelNs2<P> {
+    type Params = Params;
+
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         if self.packets >= self.limit {
             self.overflow(drops);

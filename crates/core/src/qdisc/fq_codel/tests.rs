@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use super::*;
 use crate::packet::Ecn;
 use crate::qdisc::codel::{Codel, Linux, Linux7, Rfc8289};
+use crate::qdisc::tc::Spec;
 use crate::qdisc::testing::{Bench, CONTEXT, Parcel, ms};
 use crate::rng::Rng;
 use proptest::prelude::*;
@@ -445,7 +446,7 @@ fn rfc8290_statement_14_a_target_below_the_time_of_one_mtu_drops_without_need() 
 #[test]
 fn rfc8290_statement_15_flows_in_one_tunnel_share_one_queue() {
     let mut bench = fq_codel(Params::default());
-    // The sparse inner flow has the tunnel's hash, so it waits behind the bulk one; beside the tunnel it would not.
+    // The sparse inner flow has the tunnel's hash, so it waits behind the bulk one; outside of the tunnel it would not.
     bench.fill(ms(0), queue(1), 1514, 20);
     let inside = bench.put(ms(0), queue(1), 100);
     let beside = bench.put(ms(0), queue(2), 100);
@@ -454,7 +455,7 @@ fn rfc8290_statement_15_flows_in_one_tunnel_share_one_queue() {
     assert_eq!(order.iter().position(|id| *id == inside), Some(21));
 }
 
-/// What happens next in a random trace.
+/// The next event of a random trace.
 #[derive(Clone, Debug)]
 enum Op {
     Put { flow: u32, bytes: u32, ecn: Ecn },

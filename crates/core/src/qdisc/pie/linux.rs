@@ -77,7 +77,7 @@ pub struct Vars {
     pub qdelay: u64,
     /// The delay at the last update.
     pub qdelay_old: u64,
-    /// What is left of the burst allowance.
+    /// The rest of the burst allowance.
     pub burst_time: u64,
     /// When the last packet left, or the measurement of the rate began.
     dq_tstamp: Option<u64>,
@@ -178,7 +178,7 @@ impl Vars {
         dtime
     }
 
-    /// So many updates of the probability, none of which sees a packet come or go in between.
+    /// `times` updates of the probability, without an arrival or departure between them.
     #[inline]
     pub fn update(&mut self, times: u64, control: &Control, backlog: u32) {
         if times > 0 {

@@ -13,7 +13,7 @@ const DQ_THRESHOLD: u64 = 1 << 14;
 /// RFC 8033 appendix B: the weight of a new measurement, DQ_THRESHOLD / 2^16.
 const WEIGHT: f64 = (DQ_THRESHOLD as f64) / 65_536.0;
 
-/// What both appendices compute alike.
+/// The computation that both appendices share.
 #[derive(Clone, Debug)]
 struct Control {
     /// `QDELAY_REF`.
@@ -149,7 +149,7 @@ impl Basic {
         self.current_qdelay = waited;
     }
 
-    /// The link asked in vain.
+    /// The link asked an empty queue.
     pub fn emptied(&mut self) {
         self.current_qdelay = Span::ZERO;
     }
@@ -159,7 +159,7 @@ impl Basic {
 #[derive(Clone, Debug)]
 pub struct Enhanced {
     control: Control,
-    /// `TAIL_DROP` / 3: from so many bytes on PIE is active.
+    /// `TAIL_DROP` / 3: the bytes from which on PIE is active.
     third: u64,
     pub(super) active: bool,
     pub(super) burst_allowance: Span,
@@ -211,7 +211,7 @@ impl Enhanced {
         self.accu_prob = 0.0;
     }
 
-    /// The updates that were due before `now`, with so many bytes queued since.
+    /// The updates that were due before `now`, with this backlog in bytes since.
     #[inline]
     pub fn update(&mut self, now: Time, backlog: u64) {
         while self.active && self.last_timestamp + self.control.tupdate < now {
@@ -271,7 +271,7 @@ impl Enhanced {
         drop && self.burst_allowance == Span::ZERO
     }
 
-    /// A packet was queued; so many bytes are now.
+    /// A packet was queued; the backlog is now `backlog` bytes.
     pub fn queued(&mut self, now: Time, backlog: u64) {
         if self.active || backlog < self.third {
             return;

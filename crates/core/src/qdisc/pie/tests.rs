@@ -15,7 +15,7 @@ fn of(variant: Variant) -> Params {
     Params { variant, ..Params::default() }
 }
 
-/// Probabilities at the updates while the delay stands at 30 ms, computed by hand.
+/// Probabilities at the updates while the delay stays at 30 ms, computed by hand.
 const AT_30_MS: [f64; 10] =
     [1.923e-5, 3.387e-5, 4.852e-5, 6.317e-5, 7.782e-5, 9.247e-5, 1.071e-4, 1.657e-4, 2.243e-4, 2.829e-4];
 

@@ -4,14 +4,14 @@ use crate::qdisc::psched::xmittime_ticks;
 use crate::rng::Rng;
 use crate::units::{Rate, Time};
 
-/// What `tc` makes of a line's words, each in bytes for red.
+/// A line's words as `tc` reads them, each in bytes for red.
 #[derive(Clone, Copy, Debug)]
 pub struct Words {
     /// Average queue above which packets are dropped at random.
     pub min: u32,
     /// Average queue from which all are dropped.
     pub max: u32,
-    /// Mean packet in bytes; 1 unit of a queue that counts packets is so many bytes.
+    /// Mean packet in bytes; one packet of a queue that counts packets is this number of bytes.
     pub avpkt: u32,
     /// Packets that may come at once.
     pub burst: u32,
@@ -45,7 +45,7 @@ pub struct Parms {
     stab: [u8; STAB],
 }
 
-/// What becomes of an arrival.
+/// The fate of an arriving packet.
 #[expect(clippy::enum_variant_names, reason = "Linux's names")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
@@ -106,7 +106,7 @@ fn idle_damping(wlog: u32, words: &Words) -> Option<([u8; STAB], u32)> {
 }
 
 impl Parms {
-    /// What `tc` and the kernel make of these words; the offending one and why if one of them refuses.
+    /// The parameters that `tc` and the kernel derive from these words. The error is the word that one of them refuses, and why.
     pub fn new(words: &Words, packets: bool) -> Result<Parms, (&'static str, &'static str)> {
         // choke counts packets: tc takes each for one of the mean length.
         let (unit, min) = match packets {
@@ -185,7 +185,7 @@ impl Parms {
 }
 
 impl Vars {
-    /// Of a queue that has seen nothing yet.
+    /// The average of a queue that has seen no packet yet.
     pub fn new(qidlestart: Option<Time>) -> Vars {
         Vars { qcount: -1, qr: 0, qavg: 0, qidlestart }
     }
@@ -199,7 +199,7 @@ impl Vars {
         };
     }
 
-    /// What becomes of an arrival at this average (`red_action`).
+    /// Judges an arriving packet at this average (`red_action`).
     #[inline]
     pub fn action(&mut self, parms: &Parms, rng: &mut Rng) -> Action {
         if self.qavg < parms.qth_min {

@@ -4,8 +4,7 @@ use super::average::{Action, Parms, Vars};
 use super::{Params, Stats};
 use crate::packet::Packet;
 use crate::qdisc::jiffies::{HZ, Timer};
-use crate::qdisc::tc::{Error, Spec};
-use crate::qdisc::{self, Context, DropReason, Drops, Qdisc};
+use crate::qdisc::{self, Context, DropReason, Drops, Qdisc, Unchangeable};
 use crate::ring::Ring;
 use crate::rng::Rng;
 use crate::units::{Span, Time};
@@ -95,6 +94,8 @@ impl<P: Packet + Copy + Default> RedLinux<P> {
 }
 
 impl<P: Packet + Copy + Default> Qdisc<P> for RedLinux<P> {
+    type Params = Params;
+
     #[inline]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         packet.set_enqueue_time(now);
@@ -111,7 +112,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for RedLinux<P> {
                 self.stats.pdrop += 1;
                 drops.dropped(packet, DropReason::Overlimit);
             }
-            // What the limit would have refused too is said to be its drop.
+            // A packet that the limit would have refused too counts as the limit's drop.
             Err(reason) => drops.dropped(packet, if fits { reason } else { DropReason::Overlimit }),
         }
     }
@@ -132,8 +133,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for RedLinux<P> {
     }
 
     /// `red_change`: a new queue takes the old one's place, whose packets are dropped; the average begins anew.
-    fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Error> {
-        let Spec::Red(params) = spec else { return Err(spec.unchangeable()) };
+    fn change(&mut self, now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         self.limit = u64::from(params.limit);
         (self.ecn, self.harddrop, self.nodrop) = (params.ecn, params.harddrop, params.nodrop);
         self.parms = Self::parms(params);

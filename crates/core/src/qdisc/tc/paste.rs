@@ -4,7 +4,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{Parameters, Spec, Unit, Value};
+use super::{Spec, Value};
+use crate::qdisc::linux::{Kernel, Tc, Version, in_linux};
 
 /// What to type on a router: see [`Spec::paste`].
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -88,38 +89,30 @@ impl Spec {
     /// Why no stock kernel has it.
     fn kernel_note(&self) -> Result<String, String> {
         let kind = self.kind();
-        let variant = self.variant().filter(|word| *word != "linux");
-        match (self, variant) {
-            (Spec::Blue(_), _) => Err("blue: Linux has no such discipline; red, pie and codel are the nearest.".into()),
-            (Spec::Ccaq(_), _) => {
-                let line = self.to_string().replace(" variant paper", "");
-                Err(format!(
-                    "ccaq needs the module and the tc plugin in kernel/; then: tc qdisc replace dev eth0 root {line}"
-                ))
+        if let Spec::Linux(_) = self {
+            return Ok(String::new());
+        }
+        let Some(entry) = in_linux(kind) else {
+            return Err(format!("{kind}: Linux has no such discipline; red, pie and codel are the nearest."));
+        };
+        if let Kernel::Module(_) = entry.kernel {
+            let line = self.to_string().replace(" variant paper", "");
+            return Err(format!(
+                "{kind} needs the module and the tc plugin in kernel/; then: tc qdisc replace dev eth0 root {line}"
+            ));
+        }
+        let version = |(major, minor): Version| format!("{major}.{minor}");
+        match (self.variant().map(|word| (word, entry.since(word))), entry.kernel, entry.tc) {
+            (Some((word, None)), ..) => {
+                Err(format!("variant {word} of {kind} is only in sojourn: Linux's {kind} is variant linux."))
             }
-            (Spec::DualPi2(_), None) => Ok("dualpi2 needs Linux 6.17 and iproute2 6.18 or newer.".into()),
-            (_, Some(word)) => match word.strip_prefix("linux") {
-                Some(number) => {
-                    Ok(format!("Linux {} and newer decide like variant {word} of {kind}.", version(number)))
-                }
-                None => Err(format!("variant {word} of {kind} is only in sojourn: Linux's {kind} is variant linux.")),
-            },
-            (_, None) => Ok(String::new()),
+            (Some((word, Some(since))), ..) if word != "linux" => {
+                Ok(format!("Linux {} and newer decide like variant {word} of {kind}.", version(since)))
+            }
+            (_, Kernel::Since(linux), Tc::Since(iproute2)) => {
+                Ok(format!("{kind} needs Linux {} and iproute2 {} or newer.", version(linux), version(iproute2)))
+            }
+            _ => Ok(String::new()),
         }
     }
-}
-
-/// The word after `variant`, if the discipline has variants.
-pub(super) fn variant_of<T: Parameters>(params: &T) -> Option<&'static str> {
-    let param = T::PARAMS.iter().find(|param| param.name == "variant")?;
-    match (param.unit, (param.get)(params)) {
-        (Unit::Choice(words, _), Value::Int(place)) => words.get(place as usize).copied(),
-        _ => None,
-    }
-}
-
-/// `7` is 7.0, `67` is 6.7, `612` is 6.12.
-fn version(number: &str) -> String {
-    let (major, minor) = number.split_at(1.min(number.len()));
-    format!("{major}.{}", if minor.is_empty() { "0" } else { minor })
 }

@@ -5,7 +5,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::Error;
+use crate::qdisc::htb::CLASSES_MISSING;
+use crate::qdisc::param::Error;
 
 /// The discipline found in a text: see [`own_words`].
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -259,7 +260,7 @@ fn tree(entries: &[Entry<'_>]) -> Result<OwnWords, Error> {
         "tbf" => shaper(root.line(), &leaves),
         "htb" => match classes.as_slice() {
             [class] => shaper(class.line(), &leaves),
-            [] => Err(Error::new("htb", HTB_CLASSES.to_string())),
+            [] => Err(Error::new("htb", CLASSES_MISSING.to_string())),
             several => {
                 let problem = format!(
                     "has {} classes here, and sojourn can play one; expected the class to compare, as in: {}",
@@ -274,9 +275,6 @@ fn tree(entries: &[Entry<'_>]) -> Result<OwnWords, Error> {
         _ => Err(which(&lines(&entries.iter().collect::<Vec<_>>()))),
     }
 }
-
-/// Why htb's own line is not enough.
-pub(crate) const HTB_CLASSES: &str = "htb shapes by its classes, and none is given; expected its class too (tc class show), or a line such as: htb rate 10mbit child fq_codel";
 
 /// A shaper and the discipline below it.
 fn shaper(line: String, leaves: &[&Entry<'_>]) -> Result<OwnWords, Error> {

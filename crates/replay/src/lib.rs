@@ -6,6 +6,10 @@
 //! rows: a busy server makes them. It occupies itself with each packet for ceil(bytes · 8·10⁹ / rate) ns, dequeues once
 //! at each completion (also from an empty queue, which CoDel and RED notice), after all arrivals of that instant, and
 //! drains to the end. Anyone can compare any implementation of a discipline with ours in this way.
+//!
+//! This is a crate of its own because it needs a discipline and its counters, and nothing of the simulator: the command, the
+//! replay in a kernel and the oracle share it.
+#![forbid(unsafe_code)]
 
 use std::fmt;
 use std::io::Write;
@@ -14,7 +18,7 @@ use serde_json::Value;
 use sojourn_core::packet::{Ecn, Packet};
 use sojourn_core::qdisc::red::Variant;
 use sojourn_core::qdisc::tc::{self, Change, Spec};
-use sojourn_core::qdisc::{AnyQdisc, Context, Count, DropReason, Drops, Given, Qdisc};
+use sojourn_core::qdisc::{AnyQdisc, Context, Count, DropReason, Drops, Given, Qdisc, Unchangeable};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_measure::stats::{self, Common};
 
@@ -24,11 +28,11 @@ pub const TRACE_HEADER: &str = "time_ns,op,flow,bytes,ecn";
 pub const ROW_HEADER: &str = "packet,flow,bytes,enqueue_ns,fate_ns,fate";
 /// The largest IP packet in an Ethernet frame.
 pub const MAX_BYTES: u32 = 65_535 + ETHERNET;
-/// Of a packet's length, what stands before its IP header.
+/// Bytes of a packet's length before its IP header.
 const ETHERNET: u32 = 14;
 /// The latest time in a trace: 146 years.
 pub const MAX_TIME: Time = Time(1 << 62);
-/// Of a discipline's random numbers.
+/// Seed of a discipline's random numbers.
 pub const SEED: u64 = 1;
 
 /// The hash of the packets of a trace's flow: its number, spread over 32 bits.
@@ -43,7 +47,7 @@ pub struct Error {
     pub file: String,
     /// Line, counted from 1; 0 if it is not about a line.
     pub line: usize,
-    /// What is wrong, with the offending value and what was expected.
+    /// The fault, with the offending value and what was expected.
     pub problem: String,
 }
 
@@ -113,7 +117,7 @@ pub fn changes(ops: &[Op], file_name: &str, spec: &Spec) -> Result<Vec<Change>, 
     Ok(changes)
 }
 
-/// What in the changes of a trace is accepted but easily misread, each with its line.
+/// Warnings about changes in a trace that are accepted but easily misread, each with its line.
 pub fn warnings(trace: &[u8], file_name: &str, spec: &Spec) -> Vec<String> {
     let (mut present, mut warnings) = (spec.clone(), Vec::new());
     for (line, number) in trace.split(|byte| *byte == b'\n').zip(1..) {
@@ -135,7 +139,7 @@ fn of_change(file_name: &str, line: usize, words: &str, error: &tc::Error) -> Er
     Error { file: file_name.to_string(), line, problem: format!("change {}: {error}", shown(words.as_bytes())) }
 }
 
-/// What became of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// Left the discipline as it came.
@@ -170,7 +174,7 @@ pub struct Row {
     pub enqueue: Time,
     /// When it left, or when the operation ran that dropped it; zero if it is still queued.
     pub fate_time: Time,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
 }
 
@@ -252,7 +256,7 @@ fn play_from(
     play(start, (trace, file_name), spec, (rate, rate.unwrap_or(Rate(0))), mtu)
 }
 
-/// With the server's rate, if there is one, and the rate that the discipline is told.
+/// With the server's rate, if there is one, and the link's rate as the discipline knows it.
 fn play(
     start: Time,
     (trace, file_name): (&[u8], &str),
@@ -272,9 +276,9 @@ fn play(
     play_ops(start, (&ops, file_name), spec, rate, &context)
 }
 
-/// What becomes of the packets with each label, for each seed of the discipline's random numbers: how many are dropped or marked,
-/// and then, label by label, how many microseconds those that leave have waited in all. `labels` has one for each packet;
-/// what has none of the first `kinds` is not counted. The trace has its dequeues, and the discipline learns the link's rate.
+/// Sums over the packets with each label, for each seed of the discipline's random numbers: first the numbers of packets that
+/// are dropped or marked, then the microseconds that those which leave have waited in all. `labels` has one for each packet;
+/// packets with none of the first `kinds` labels are not counted. The trace has its dequeues, and the discipline learns the link's rate.
 ///
 /// # Errors
 /// As [`run`].
@@ -575,7 +579,7 @@ impl Replay {
         self.book.change = Some(self.qdisc.counts_change());
         let taken = self.qdisc.change(self.book.clock(), &change.spec, &mut self.book);
         self.book.change = None;
-        taken
+        taken.map_err(|Unchangeable| change.spec.unchangeable())
     }
 
     fn arrive(&mut self, op: &Op, busy: bool) {

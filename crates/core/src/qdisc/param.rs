@@ -1,12 +1,20 @@
 //! A parameter, defined once: name, unit, default, check, doc. Reading, printing, help and reference come from it.
 
+mod error;
+pub(crate) mod line;
+pub(crate) mod number;
+
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::fmt::Debug;
+use core::str::SplitAsciiWhitespace;
 
-use super::Spec;
-use super::number::{self, Fault};
+pub use error::{Error, nearest};
+pub use line::{Discipline, ParamDoc};
+use number::Fault;
+
 use crate::rng::Rng;
 use crate::units::{Rate, Span};
 
@@ -28,18 +36,18 @@ pub trait Parameters: Clone + PartialEq + Default + 'static {
     /// Those that no change may name.
     const FIXED: &'static [&'static str] = &[];
 
-    /// What a change of a living discipline starts from: the present parameters, but for those that go back to `tc`'s
-    /// own if they are not named.
+    /// The parameters from which a change of a living discipline starts: the present ones, except those that go back to
+    /// `tc`'s own if they are not named.
     fn before_change(&self) -> Self {
         if Self::REPLACED { Self::blank() } else { self.clone() }
     }
 
-    /// What reading a line starts from: the defaults, without what must be given in one way or another.
+    /// The parameters from which reading a line starts: the defaults, without those that the line must give.
     fn blank() -> Self {
         Self::default()
     }
 
-    /// Fills in what `tc` wants to be told, once a line is read.
+    /// Fills in, once a line is read, the parameters that `tc` derives from others.
     fn complete(&mut self) {}
 
     /// Whether these are a line for `tc` and a stock kernel: the discipline may be, and a variant of it not.
@@ -47,13 +55,13 @@ pub trait Parameters: Clone + PartialEq + Default + 'static {
         Self::TC
     }
 
-    /// What no single parameter's range can say; the offending parameter's name and the reason.
+    /// Checks what no single parameter's range can express. The error is the parameter's name and the reason.
     fn check(&self) -> Result<(), (&'static str, &'static str)> {
         Ok(())
     }
 }
 
-/// What a parameter's value counts.
+/// The unit of a parameter's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// Packets; `tc` prints `1000p` and accepts `1000`.
@@ -104,14 +112,14 @@ pub enum Unit {
     Bandwidth,
     /// A whole number that may be negative.
     Signed,
-    /// What `tc` knows and cannot be here; the doc says why.
+    /// A word that `tc` knows and that has no meaning here; the doc says why.
     Impossible,
     /// This number of words that `tc` prints, ignored because they do not apply here.
     Ignored(usize),
 }
 
 impl Unit {
-    /// What a value looks like, for messages and reference pages.
+    /// A description of a value, for messages and reference pages.
     pub fn expects(self) -> String {
         match self {
             Unit::Packets => "a number of packets, such as 1000".into(),
@@ -246,7 +254,7 @@ pub enum Presence {
 pub struct Param<T: 'static> {
     /// The word, letter for letter as in `tc`.
     pub name: &'static str,
-    /// What the value counts.
+    /// The unit of the value.
     pub unit: Unit,
     /// Reads the field.
     pub get: fn(&T) -> Value,
@@ -274,12 +282,70 @@ pub struct Param<T: 'static> {
     pub child: Option<Child<T>>,
 }
 
-/// Writes and reads a field that is a discipline.
+/// Reads and prints a parameter that is itself a discipline: the child of a shaper.
 pub struct Child<T> {
-    /// Into the field.
-    pub set: fn(&mut T, Box<Spec>),
-    /// Out of it.
-    pub get: fn(&T) -> Option<&Spec>,
+    /// Reads the child of this name from the rest of the line.
+    pub(crate) read: fn(&mut T, &str, &mut Words, &mut Vec<String>) -> Result<(), Error>,
+    /// Prints the child, if there is one.
+    pub(crate) print: fn(&T, Form) -> Option<String>,
+    /// Sets any child, with parameters at the corners of their ranges.
+    pub(crate) corner: fn(&mut T, &mut Rng),
+}
+
+/// A discipline with its parameters, as far as the shaper above it needs to know it.
+pub trait Nested: Clone + PartialEq + Debug + Sized + 'static {
+    /// Reads the parameters of the discipline of this name.
+    ///
+    /// # Errors
+    /// An unknown name, or a word that is not one of its parameters.
+    fn read(name: &str, words: &mut Words, warnings: &mut Vec<String>) -> Result<Self, Error>;
+    /// Its line.
+    fn print(&self, form: Form) -> String;
+    /// Any discipline, with parameters at the corners of their ranges.
+    fn corner(rng: &mut Rng) -> Self;
+    /// Whether packets can wait in it.
+    fn can_wait(&self) -> bool;
+}
+
+/// The parameters of a shaper: packets wait in another discipline, its child.
+pub trait Shaper: Parameters {
+    /// The child's parameters.
+    type Child: Nested;
+    /// The child, if the line names one.
+    fn child(&self) -> Option<&Self::Child>;
+    /// Sets the child.
+    fn set_child(&mut self, child: Box<Self::Child>);
+}
+
+/// Which words of a line to print.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// Ours and `tc`'s; defaults left out.
+    Compact,
+    /// Ours and `tc`'s; everything that is set.
+    Full,
+    /// Only what `tc` accepts; defaults left out.
+    Tc,
+    /// Only what `tc` accepts; everything that is set.
+    TcFull,
+}
+
+/// The words of a line that are not read yet.
+#[derive(Clone, Debug)]
+pub struct Words<'a>(SplitAsciiWhitespace<'a>);
+
+impl<'a> Words<'a> {
+    /// All words of a line.
+    pub(crate) fn new(line: &'a str) -> Words<'a> {
+        Words(line.split_ascii_whitespace())
+    }
+}
+
+impl<'a> Iterator for Words<'a> {
+    type Item = &'a str;
+    fn next(&mut self) -> Option<&'a str> {
+        self.0.next()
+    }
 }
 
 impl<T> Param<T> {
@@ -311,10 +377,20 @@ impl<T> Param<T> {
     }
 
     /// The discipline that the rest of the line is.
-    pub const fn child(set: fn(&mut T, Box<Spec>), get: fn(&T) -> Option<&Spec>) -> Self {
+    pub const fn child() -> Self
+    where
+        T: Shaper,
+    {
         let doc = "the discipline that holds the waiting packets";
         let param = Param::new("child", Unit::Child, |_| Value::Unset, |_, _| true, doc).ours();
-        Param { child: Some(Child { set, get }), ..param }
+        let child = Child {
+            read: |params: &mut T, name, words, warnings| {
+                T::Child::read(name, words, warnings).map(|child| params.set_child(child.into()))
+            },
+            print: |params: &T, form| params.child().map(|child| child.print(form)),
+            corner: |params: &mut T, rng| params.set_child(T::Child::corner(rng).into()),
+        };
+        Param { child: Some(child), ..param }
     }
 
     /// With other words for it.
@@ -355,12 +431,12 @@ impl<T> Param<T> {
             || self.unit.words().contains(&word)
     }
 
-    /// So many words after `name` that do not apply here.
+    /// `name` and the `words` words behind it, which do not apply here.
     pub const fn ignored(name: &'static str, words: usize, doc: &'static str) -> Self {
         Param::new(name, Unit::Ignored(words), |_| Value::Unset, |_, _| true, doc)
     }
 
-    /// What `tc` knows under this name, and why it is not here.
+    /// A word that `tc` knows, and why it has no meaning here.
     pub const fn impossible(name: &'static str, why: &'static str) -> Self {
         Param::new(name, Unit::Impossible, |_| Value::Unset, |_, _| false, why)
     }
@@ -613,14 +689,14 @@ fn masked(text: &str) -> Option<u64> {
 /// `param!(Params.limit, Unit::Packets, "doc")`: the parameter of that name, kept in that field.
 macro_rules! param {
     ($params:ident.$field:ident, $unit:expr, $doc:literal) => {
-        $crate::qdisc::tc::param!($params.$field as stringify!($field), $unit, $doc)
+        $crate::qdisc::param::param!($params.$field as stringify!($field), $unit, $doc)
     };
     ($params:ident.$field:ident as $name:expr, $unit:expr, $doc:literal) => {
-        $crate::qdisc::tc::Param::<$params>::new(
+        $crate::qdisc::param::Param::<$params>::new(
             $name,
             $unit,
-            |params| $crate::qdisc::tc::Field::value(&params.$field),
-            |params, value| match $crate::qdisc::tc::Field::from_value(value) {
+            |params| $crate::qdisc::param::Field::value(&params.$field),
+            |params, value| match $crate::qdisc::param::Field::from_value(value) {
                 Some(field) => {
                     params.$field = field;
                     true
@@ -648,13 +724,13 @@ macro_rules! choice {
             pub const WORDS: &'static [&'static str] = &[$($word,)+];
         }
 
-        impl $crate::qdisc::tc::Field for $name {
-            fn value(&self) -> $crate::qdisc::tc::Value {
-                $crate::qdisc::tc::Value::Int(*self as u64)
+        impl $crate::qdisc::param::Field for $name {
+            fn value(&self) -> $crate::qdisc::param::Value {
+                $crate::qdisc::param::Value::Int(*self as u64)
             }
-            fn from_value(value: $crate::qdisc::tc::Value) -> Option<Self> {
+            fn from_value(value: $crate::qdisc::param::Value) -> Option<Self> {
                 match value {
-                    $crate::qdisc::tc::Value::Int(n) => $name::ALL.get(n as usize).copied(),
+                    $crate::qdisc::param::Value::Int(n) => $name::ALL.get(n as usize).copied(),
                     _ => None,
                 }
             }

@@ -12,7 +12,7 @@ use alloc::string::{String, ToString};
 pub(crate) enum Fault {
     /// It does not begin with digits.
     NotANumber,
-    /// What follows the digits is no unit of this kind.
+    /// The text behind the digits is no unit of this kind.
     UnknownUnit,
     /// It is no whole number of the smallest step.
     NotWhole,
@@ -162,7 +162,7 @@ pub(crate) fn scaled(text: &str, units: &[Unit], step: u64) -> Result<u64, Fault
     let (_, unit) = units.iter().find(|(name, _)| name.eq_ignore_ascii_case(suffix)).ok_or(Fault::UnknownUnit)?;
     let fraction = fraction.trim_end_matches('0');
     if fraction.len() > 15 {
-        return Err(Fault::NotWhole); // no unit here has so many places
+        return Err(Fault::NotWhole); // no unit here has as many places
     }
     let mut value = 0u128;
     for digit in whole.bytes().chain(fraction.bytes()) {

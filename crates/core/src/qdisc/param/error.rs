@@ -1,0 +1,65 @@
+//! Why a line could not be read, and the nearest known name.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+/// Why a line could not be read. Displays as one line that names the word and what was expected.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Error {
+    /// The offending word; empty if one is missing.
+    pub word: String,
+    /// The fault, and what was expected.
+    pub problem: String,
+    /// The nearest known name, if one is near.
+    pub nearest: Option<&'static str>,
+}
+
+impl Error {
+    pub(crate) fn new(word: &str, problem: String) -> Error {
+        Error { word: word.to_string(), problem, nearest: None }
+    }
+
+    pub(crate) fn near<'a>(mut self, known: impl Iterator<Item = &'a &'static str>) -> Error {
+        self.nearest = nearest(&self.word, known.copied());
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.word.is_empty() {
+            let word: String = self.word.chars().take(40).collect();
+            write!(f, "{word:?}: ")?;
+        }
+        f.write_str(&self.problem)?;
+        self.nearest.map_or(Ok(()), |name| write!(f, "; did you mean {name:?}?"))
+    }
+}
+
+impl core::error::Error for Error {}
+
+/// The name at the smallest edit distance, if it is at most a third of the word's length (at least one edit).
+pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > 40 {
+        return None;
+    }
+    let allowed = word.chars().count().div_ceil(3);
+    known.map(|name| (edits(word, name), name)).filter(|(d, _)| *d <= allowed).min().map(|(_, name)| name)
+}
+
+/// Levenshtein's distance.
+fn edits(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}

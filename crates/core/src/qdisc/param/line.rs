@@ -1,0 +1,388 @@
+//! A discipline's parameters as the words of a line: reading, printing, documenting, and drawing any for tests.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::{Error, Form, Param, Parameters, Presence, Unit, Value, Words, number};
+use crate::rng::Rng;
+
+/// A parameter as reference pages and help show it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ParamDoc {
+    /// The word.
+    pub name: &'static str,
+    /// The word that switches a flag off.
+    pub off: Option<&'static str>,
+    /// A description of a value.
+    pub expects: String,
+    /// The default as written in a line; empty if it is derived from the link or switched off.
+    pub default: String,
+    /// The allowed range; empty if there is none.
+    pub range: String,
+    /// One line.
+    pub doc: &'static str,
+    /// Not one of `tc`'s words.
+    pub ours: bool,
+    /// Must be given.
+    pub required: bool,
+}
+
+/// A discipline as reference pages and help show it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Discipline {
+    /// The name.
+    pub name: &'static str,
+    /// One line.
+    pub doc: &'static str,
+    /// Whether `tc` knows it, as we build it.
+    pub tc: bool,
+    /// Its parameters.
+    pub params: Vec<ParamDoc>,
+}
+
+pub(crate) fn read_params<T: Parameters>(words: &mut Words, warnings: &mut Vec<String>) -> Result<T, Error> {
+    read_onto(T::blank(), true, words, warnings).map(|(params, _)| params)
+}
+
+/// Parameters as far as they are read.
+struct Reading<'w, T: Parameters> {
+    params: T,
+    /// The names of those that were given.
+    seen: Vec<&'static str>,
+    /// Those that were given as a zero that `tc` does not send.
+    zeros: Vec<&'static Param<T>>,
+    /// The last value, and how it was written.
+    last: Option<(&'static Param<T>, &'w str)>,
+}
+
+/// Reads a line's words onto parameters, `whole` if what must be given is to be among them; also gives the names of
+/// those that are.
+fn read_onto<T: Parameters>(
+    params: T,
+    whole: bool,
+    words: &mut Words,
+    warnings: &mut Vec<String>,
+) -> Result<(T, Vec<&'static str>), Error> {
+    let mut reading = Reading { params, seen: Vec::new(), zeros: Vec::new(), last: None };
+    while let Some(word) = words.next() {
+        reading.read(word, words, warnings)?;
+    }
+    reading.take_zeros(warnings)?;
+    let Reading { mut params, seen, .. } = reading;
+    let required = T::PARAMS.iter().filter(|param| whole && param.presence == Presence::Required);
+    if let Some(missing) = required.into_iter().find(|param| !seen.contains(&param.name)) {
+        let problem = format!("{} needs {}: {}", T::NAME, missing.name, missing.unit.expects());
+        return Err(Error::new("", if T::HINT.is_empty() { problem } else { format!("{problem}; {}", T::HINT) }));
+    }
+    params.complete();
+    params.check().map_err(|(name, problem)| Error::new(name, problem.to_string()))?;
+    Ok((params, seen))
+}
+
+impl<'w, T: Parameters> Reading<'w, T> {
+    /// Reads a parameter, whose name is `word`, and its value.
+    fn read(&mut self, word: &'w str, words: &mut Words<'w>, warnings: &mut Vec<String>) -> Result<(), Error> {
+        let params = T::PARAMS;
+        let called = |p: &&Param<T>| p.name == word || off_word(p) == Some(word);
+        let Some(param) = params.iter().find(called).or_else(|| params.iter().find(|p| p.is_called(word))) else {
+            return Err(self.apart(word).unwrap_or_else(|| unknown_word::<T>(word)));
+        };
+        if matches!(param.unit, Unit::Impossible) {
+            return Err(Error::new(word, param.doc.to_string()));
+        }
+        if self.seen.contains(&param.name) && !matches!(param.unit, Unit::Preset(_)) {
+            return Err(Error::new(word, format!("{} is given twice: leave one out", param.name)));
+        }
+        self.seen.push(param.name);
+        let value = match param.unit {
+            Unit::Flag(off) => Value::Flag(word != off),
+            Unit::Word(words) | Unit::Preset(words) => {
+                words.iter().position(|one| *one == word).map_or(Value::Unset, |place| Value::Int(place as u64))
+            }
+            Unit::Ignored(count) => {
+                warnings.push(format!("{} is ignored: {}", param.name, param.doc));
+                words.by_ref().take(count).for_each(drop);
+                return Ok(());
+            }
+            Unit::Child => return read_child(&mut self.params, param, words, warnings),
+            Unit::Nibbles => read_nibbles(param, (param.get)(&self.params), words)?,
+            _ => {
+                self.last = words.clone().next().map(|text| (param, text));
+                let read = read_value(param, words, warnings);
+                read.map_err(|error| words.clone().next().and_then(|next| self.apart(next)).unwrap_or(error))?
+            }
+        };
+        if param.zero_unsent && value == Value::Int(0) {
+            self.zeros.push(param);
+            return Ok(());
+        }
+        if !(param.set)(&mut self.params, value) {
+            return Err(Error::new(word, format!("{} does not take this value", param.name)));
+        }
+        Ok(())
+    }
+
+    /// The error for a unit that a space separates from its number, as in `rate 5 Mbit/s`.
+    fn apart(&self, word: &str) -> Option<Error> {
+        let (param, text) = self.last?;
+        let meant = number::unit_meant(word, param.units()?).filter(|_| bare(text))?;
+        let problem = format!("a unit follows its number without a space; did you mean {text}{meant}?");
+        Some(Error::new(&format!("{text} {word}"), problem))
+    }
+
+    /// Handles zeros that `tc` does not send: Linux's variants keep the present value, our own variants take the zero.
+    fn take_zeros(&mut self, warnings: &mut Vec<String>) -> Result<(), Error> {
+        let of_linux = variant_of(&self.params).is_none_or(|word| word.starts_with("linux"));
+        for param in core::mem::take(&mut self.zeros) {
+            if of_linux {
+                self.seen.retain(|name| *name != param.name);
+                let stays = param.print((param.get)(&self.params));
+                let stays = if stays.is_empty() { "the default".to_string() } else { stays };
+                let name = param.name;
+                warnings
+                    .push(format!("{} {name} 0: tc and Linux treat a zero as not given, so {stays} applies", T::NAME));
+            } else if !param.in_range(Value::Int(0)) || !(param.set)(&mut self.params, Value::Int(0)) {
+                return Err(Error::new("0", format!("{} must be {}", param.name, param.range_text())));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads a change onto the present parameters; also gives the words that `tc` hands over.
+pub(crate) fn change_params<T: Parameters>(
+    present: &T,
+    words: &mut Words,
+    warnings: &mut Vec<String>,
+) -> Result<(T, String), Error> {
+    let (params, seen) = read_onto(present.before_change(), T::REPLACED, words, warnings)?;
+    for param in T::PARAMS.iter().filter(|param| seen.contains(&param.name)) {
+        let other_variant = param.name == "variant" && (param.get)(&params) != (param.get)(present);
+        if T::FIXED.contains(&param.name) || other_variant {
+            let problem = format!("cannot be changed after setup: {} keeps the value of its first line", T::NAME);
+            return Err(Error::new(param.name, problem));
+        }
+    }
+    // A preset has no value; the parameters that it sets are the ones that differ.
+    let differs = |param: &Param<T>| (param.get)(&params) != (param.get)(present);
+    let line = print_named(&params, |param| T::REPLACED || seen.contains(&param.name) || differs(param));
+    let words = T::PARAMS.iter().filter(|param| seen.contains(&param.name) && (param.get)(&params) == Value::Unset);
+    let single = words.filter(|param| matches!(param.unit, Unit::Preset([_])));
+    Ok((params.clone(), single.fold(line, |line, param| line + " " + param.name)))
+}
+
+/// The words for `tc` of the parameters that are chosen.
+fn print_named<T: Parameters>(params: &T, chosen: impl Fn(&Param<T>) -> bool) -> String {
+    let mut line = T::NAME.to_string();
+    for param in T::PARAMS.iter().filter(|param| param.name != "variant" && param.ours != T::TC && chosen(param)) {
+        let value = (param.get)(params);
+        // Where tc begins anew a flag is off anyway, and has no word for it.
+        if value != Value::Unset && !(T::REPLACED && value == Value::Flag(false)) {
+            print_param(&mut line, param, value);
+        }
+    }
+    line
+}
+
+fn print_param<T>(line: &mut String, param: &Param<T>, value: Value) {
+    line.push(' ');
+    if !matches!(param.unit, Unit::Flag(_) | Unit::Word(_) | Unit::Preset(_)) {
+        line.push_str(param.name);
+        line.push(' ');
+    }
+    line.push_str(&param.print(value));
+}
+
+/// The word that switches a flag off.
+fn off_word<T>(param: &Param<T>) -> Option<&'static str> {
+    if let Unit::Flag(off) = param.unit { Some(off) } else { None }
+}
+
+/// Every word that begins a parameter.
+fn names<T>(param: &Param<T>) -> impl Iterator<Item = &'static str> {
+    let name = param.unit.words().is_empty().then_some(param.name);
+    name.into_iter().chain(off_word(param)).chain(param.unit.words().iter().copied())
+}
+
+fn unknown_word<T: Parameters>(word: &str) -> Error {
+    let names: Vec<&'static str> = T::PARAMS.iter().flat_map(names).collect();
+    let problem = match names.is_empty() {
+        true => format!("{} takes no parameters", T::NAME),
+        false => format!("unknown parameter of {}; expected one of: {}", T::NAME, names.join(", ")),
+    };
+    Error::new(word, problem).near(names.iter())
+}
+
+fn read_value<T>(param: &Param<T>, words: &mut Words, warnings: &mut Vec<String>) -> Result<Value, Error> {
+    let Some(text) = words.next() else {
+        return Err(Error::new(param.name, format!("needs {}", param.unit.expects())));
+    };
+    let value = param.read(text).map_err(|problem| {
+        let error = Error::new(text, problem);
+        if let Unit::Choice(built, _) = param.unit { error.near(built.iter()) } else { error }
+    })?;
+    match (param.unit, value) {
+        (Unit::Rate | Unit::Bandwidth, Value::Int(rate)) if text.to_ascii_lowercase().ends_with("bps") => {
+            warnings.push(format!("{text}: tc's bps are bytes per second: this is {}", crate::units::Rate(rate)));
+        }
+        (Unit::Time | Unit::TimeOrPackets, Value::Int(ns)) if bare(text) && 0 < ns && ns < BARE_IS_MEANT => {
+            warnings.push(format!("{} {text}: a time without a unit is in microseconds, as in tc", param.name));
+        }
+        _ => {}
+    }
+    Ok(value)
+}
+
+/// A time without a unit from which on nobody means milliseconds: 1 ms.
+const BARE_IS_MEANT: u64 = 1_000_000;
+
+fn bare(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+}
+
+/// The rest of the line, as another discipline.
+fn read_child<T>(params: &mut T, param: &Param<T>, words: &mut Words, warnings: &mut Vec<String>) -> Result<(), Error> {
+    let Some(name) = words.next() else {
+        return Err(Error::new(param.name, format!("needs {}", param.unit.expects())));
+    };
+    param.child.as_ref().map_or(Ok(()), |child| (child.read)(params, name, words, warnings))
+}
+
+/// As many numbers as follow, in place of the first of those in `base`.
+fn read_nibbles<T>(param: &Param<T>, base: Value, words: &mut Words) -> Result<Value, Error> {
+    let Value::Int(mut packed) = base else { return Ok(Value::Unset) };
+    let mut count = 0;
+    while let Some(number) = words.clone().next().and_then(|word| word.parse::<u64>().ok()) {
+        if number > 15 || count == 16 {
+            return Err(Error::new(&number.to_string(), format!("{} expects {}", param.name, param.unit.expects())));
+        }
+        packed = packed & !(15 << (4 * count)) | number << (4 * count);
+        words.next();
+        count += 1;
+    }
+    if count == 0 {
+        Err(Error::new(param.name, format!("needs {}", param.unit.expects())))
+    } else {
+        Ok(Value::Int(packed))
+    }
+}
+
+pub(crate) fn print_params<T: Parameters>(params: &T, form: Form) -> String {
+    let base = T::default();
+    let mut line = T::NAME.to_string();
+    for param in T::PARAMS {
+        let value = (param.get)(params);
+        let default = value == (param.get)(&base) && param.presence == Presence::Optional;
+        let hidden = match form {
+            Form::Compact => default,
+            Form::Tc => default || param.ours,
+            Form::Full => false,
+            // Where a change replaces all parameters, a flag that is not named is off; tc has no word for that.
+            Form::TcFull => param.ours || (T::REPLACED && value == Value::Flag(false)),
+        };
+        if hidden || value == Value::Unset {
+            continue;
+        }
+        print_param(&mut line, param, value);
+    }
+    if let Some(child) = T::PARAMS.iter().find_map(|param| (param.child.as_ref()?.print)(params, form)) {
+        line.push_str(" child ");
+        line.push_str(&child);
+    }
+    line
+}
+
+pub(crate) fn document<T: Parameters>() -> Discipline {
+    let base = T::blank();
+    let params = T::PARAMS.iter().map(|param| ParamDoc {
+        name: param.name,
+        off: off_word(param),
+        expects: match param.aliases {
+            [] => param.unit.expects(),
+            aliases => format!("{}; also called {}", param.unit.expects(), aliases.join(", ")),
+        },
+        default: if param.presence == Presence::Required { String::new() } else { param.print((param.get)(&base)) },
+        range: match param.range_text() {
+            range if param.zero_unsent => format!("{range}; 0 counts as not given"),
+            range => range,
+        },
+        doc: param.doc,
+        ours: param.ours,
+        required: param.presence == Presence::Required,
+    });
+    Discipline { name: T::NAME, doc: T::DOC, tc: T::TC, params: params.collect() }
+}
+
+pub(crate) fn random_params<T: Parameters>(rng: &mut Rng) -> T {
+    let mut params = T::default();
+    for param in T::PARAMS {
+        let before = params.clone();
+        let given = rng.below(2) == 1;
+        let value = param.random(rng);
+        if given && value != Value::Unset {
+            (param.set)(&mut params, value);
+        }
+        if !is_sound(&params) {
+            params = before;
+        }
+    }
+    params.complete();
+    params
+}
+
+/// Whether these would be read from a line.
+fn is_sound<T: Parameters>(params: &T) -> bool {
+    let mut whole = params.clone();
+    whole.complete();
+    whole.check().is_ok()
+}
+
+/// About half of the parameters at corners, as far as they fit together.
+pub(crate) fn corner_params<T: Parameters>(rng: &mut Rng) -> T {
+    let mut params = T::default();
+    for param in T::PARAMS {
+        let before = params.clone();
+        if rng.below(2) == 1 {
+            continue;
+        }
+        match &param.child {
+            Some(child) => (child.corner)(&mut params, rng),
+            None => {
+                (param.set)(&mut params, param.corner(rng));
+            }
+        }
+        if !is_sound(&params) {
+            params = before;
+        }
+    }
+    params.complete();
+    params
+}
+
+/// A line with one to three parameters at corners; with all of them where a change names them all.
+pub(crate) fn corner_line<T: Parameters>(present: &T, rng: &mut Rng) -> String {
+    if T::REPLACED {
+        return print_params(&corner_params::<T>(rng), Form::Compact);
+    }
+    let mut line = T::NAME.to_string();
+    for _ in 0..1 + rng.below(3) {
+        let param = &T::PARAMS[rng.below(T::PARAMS.len() as u64) as usize];
+        let value = param.corner(rng);
+        let mut params = present.clone();
+        // A preset leaves nothing to print; a value that does not fit alone is refused anyway.
+        if value != Value::Unset && (param.set)(&mut params, value) && !matches!(param.unit, Unit::Preset(_)) {
+            print_param(&mut line, param, value);
+        }
+    }
+    line
+}
+
+/// The word after `variant`, if the discipline has variants.
+pub(crate) fn variant_of<T: Parameters>(params: &T) -> Option<&'static str> {
+    let param = T::PARAMS.iter().find(|param| param.name == "variant")?;
+    match (param.unit, (param.get)(params)) {
+        (Unit::Choice(words, _), Value::Int(place)) => words.get(place as usize).copied(),
+        _ => None,
+    }
+}
