@@ -1,5 +1,5 @@
-//! Distributions of times, and the draws that other distributions are made of. All arithmetic goes through `libm`, so
-//! that every machine draws the same.
+//! Distributions of times, and the draws from which other distributions are built. All arithmetic uses `libm`, so that every machine
+//! draws the same numbers.
 
 use sojourn_core::rng::Rng;
 use sojourn_core::units::Span;
@@ -9,15 +9,15 @@ use crate::units;
 /// A distribution of times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dist {
-    /// Always the same.
+    /// A constant.
     Constant(Span),
-    /// Uniform between the two.
+    /// Uniform between the two, both included.
     Uniform(Span, Span),
     /// Exponential with this mean.
     Exponential(Span),
-    /// Normal with this mean and standard deviation, nothing below zero.
+    /// Normal with this mean and standard deviation. A draw below zero becomes zero.
     Normal(Span, Span),
-    /// Pareto with this shape in thousandths, above 1000, and this mean.
+    /// Pareto with this shape, in thousandths and above 1000, and this mean.
     Pareto(u32, Span),
 }
 
@@ -50,7 +50,7 @@ impl Dist {
         }
     }
 
-    /// One draw. A constant draws nothing.
+    /// Draws a time. A constant takes nothing from the stream of random numbers.
     pub fn draw(&self, rng: &mut Rng) -> Span {
         match *self {
             Dist::Constant(span) => span,
@@ -64,19 +64,19 @@ impl Dist {
         }
     }
 
-    /// No draw is below this.
+    /// The least time that may be drawn.
     pub fn lowest(&self) -> Span {
         match *self {
             Dist::Constant(span) | Dist::Uniform(span, _) => span,
             Dist::Exponential(_) | Dist::Normal(..) => Span::ZERO,
-            // The mean is shape / (shape - 1) times the least.
+            // The mean is shape / (shape - 1) times the least time.
             Dist::Pareto(shape, mean) => {
                 Span((u128::from(mean.0) * u128::from(shape - 1000) / u128::from(shape)) as u64)
             }
         }
     }
 
-    /// The largest value where there is one, else the mean: what sizes in bdp are reckoned with.
+    /// The largest time if there is one, otherwise the mean. Sizes in units of the BDP are computed with it.
     pub fn nominal(&self) -> Span {
         match *self {
             Dist::Constant(span) | Dist::Uniform(_, span) | Dist::Exponential(span) => span,
@@ -84,7 +84,7 @@ impl Dist {
         }
     }
 
-    /// The mean (of `normal` without regard to what is cut at zero).
+    /// The mean. For `normal` it is that before draws below zero become zero.
     pub fn mean(&self) -> Span {
         match *self {
             Dist::Uniform(low, high) => Span(low.0.midpoint(high.0)),
@@ -92,7 +92,7 @@ impl Dist {
         }
     }
 
-    /// The largest time written in it.
+    /// The largest time in the distribution's text.
     pub fn written(&self) -> Span {
         match *self {
             Dist::Normal(mean, sd) => mean.max(sd),
@@ -101,17 +101,17 @@ impl Dist {
     }
 }
 
-/// To whole nanoseconds; below zero is zero, and a NaN too.
+/// Rounds to whole nanoseconds. A negative number and NaN become zero.
 fn rounded(nanoseconds: f64) -> Span {
     Span(libm::round(nanoseconds) as u64)
 }
 
-/// Seconds as a span, at most the given one.
+/// Seconds as a span, but at most `most`.
 pub(crate) fn seconds(seconds: f64, most: Span) -> Span {
     rounded(seconds * 1e9).min(most)
 }
 
-/// Uniform in (0, 1]: a logarithm of it is finite.
+/// Uniform in (0, 1], so that the logarithm is finite.
 pub(crate) fn above_zero(rng: &mut Rng) -> f64 {
     1.0 - rng.uniform()
 }
@@ -121,18 +121,18 @@ pub(crate) fn exponential(rng: &mut Rng) -> f64 {
     -libm::log(above_zero(rng))
 }
 
-/// Standard normal (Box and Muller 1958; the second number is let go, so that a draw has no memory).
+/// Standard normal (Box and Muller 1958). The second number of the pair is discarded, so that no state is kept between draws.
 pub(crate) fn normal(rng: &mut Rng) -> f64 {
     let radius = libm::sqrt(2.0 * exponential(rng));
     radius * libm::cos(2.0 * core::f64::consts::PI * rng.uniform())
 }
 
-/// Weibull.
+/// Weibull with this shape and scale.
 pub(crate) fn weibull(rng: &mut Rng, shape: f64, scale: f64) -> f64 {
     scale * libm::pow(exponential(rng), 1.0 / shape)
 }
 
-/// Gamma with this shape, at least 1, and mean `shape` (Marsaglia and Tsang 2000).
+/// Gamma with this shape, which is at least 1, and scale 1 (Marsaglia and Tsang 2000).
 pub(crate) fn gamma(rng: &mut Rng, shape: f64) -> f64 {
     let d = shape - 1.0 / 3.0;
     let c = 1.0 / libm::sqrt(9.0 * d);

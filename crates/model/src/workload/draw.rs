@@ -1,5 +1,5 @@
-//! Draws what is random in a scenario: one stream per source, named after the flow, so that neither another discipline
-//! nor another flow changes what this one draws.
+//! Draws the random parts of a scenario. Each source has a stream of random numbers of its own, named after the flow: what a flow
+//! draws depends neither on the discipline nor on the other flows.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::describe::Description;
 use crate::scenario::{Hop, Link, Scenario};
 use crate::traffic::{Flow, Place, What};
 
-/// The scenario of this seed; `webs` has what was drawn for others.
+/// Draws the scenario of this seed. `webs` keeps web traffic that other runs may share.
 pub(crate) fn draw(described: Description, seed: u64, webs: &Webs) -> Scenario {
     let Description { title, duration, measure, hops, access, host, groups, flows } = described;
     let common = Common { seed, duration, webs };
@@ -44,12 +44,12 @@ pub(crate) fn draw(described: Description, seed: u64, webs: &Webs) -> Scenario {
     Scenario { title, duration, measure, seed, hops, access, host, workload, longest_rtt }
 }
 
-/// The users so far: by name their number, their flows, and the row of the first.
+/// The users so far: number, count of flows, and row of the first flow, by name.
 #[derive(Default)]
 struct Users<'a>(BTreeMap<&'a str, (u16, u16, usize)>);
 
 impl<'a> Users<'a> {
-    /// A further flow of a user, in this row.
+    /// Adds a flow of this user in this row.
     fn next(&mut self, name: &'a str, row: usize) -> User {
         let known = self.0.len() as u16;
         let (number, flows, first) = self.0.entry(name).or_insert((known, 0, row));
@@ -59,7 +59,7 @@ impl<'a> Users<'a> {
     }
 }
 
-/// What is the same for all flows.
+/// The values that all flows have in common.
 #[derive(Clone, Copy)]
 struct Common<'a> {
     seed: u64,
@@ -91,7 +91,7 @@ fn base_rtt(flow: &Flow, i: usize, rng: &mut Rng) -> Span {
     (middle + shift - jitter).max(flow.rtt.path)
 }
 
-/// Deals what is left of the base RTT to its places; what does not divide goes to the last.
+/// Divides the rest of the base RTT over its places. The remainder of the division goes to the last.
 fn delays(place: Place, direction: Direction, rest: Span) -> Delays {
     let half = Span(rest.0 / 2);
     let other = rest - half;
@@ -110,7 +110,7 @@ fn delays(place: Place, direction: Direction, rest: Span) -> Delays {
     }
 }
 
-/// By how much the delays of these hops, there and back, ever exceed those at the start.
+/// The largest amount by which the delays of these hops, there and back, exceed those at the start of the run.
 fn growth(hops: &[Hop]) -> Span {
     let links: Vec<&Link> = hops.iter().flat_map(|hop| [&hop.right, &hop.left]).collect();
     let at = |link: &Link, time: Time| link.delay[link.delay.partition_point(|(from, _)| *from <= time) - 1].1;
@@ -121,7 +121,7 @@ fn growth(hops: &[Hop]) -> Span {
 
 fn app(flow: &Flow, i: usize, name: &str, Common { seed, duration, webs }: Common) -> App {
     let drawn = Time::ZERO + flow.start.of(i).draw(&mut Rng::stream(seed, &format!("start {name}")));
-    // Distributions without an upper end may draw a start beyond the stop.
+    // A distribution without an upper bound may draw a start after the stop.
     let (start, stop) = (drawn.min(Time(flow.stop.0 - 1)), flow.stop);
     let end = stop.min(duration);
     match &flow.what {
@@ -130,7 +130,7 @@ fn app(flow: &Flow, i: usize, name: &str, Common { seed, duration, webs }: Commo
             let mut rng = Rng::stream(seed, &format!("gaps {name}"));
             let mut gaps = Vec::new();
             let mut at = start;
-            // A file takes at least one base RTT: with it even gaps of zero outlast the run.
+            // A file takes at least one base RTT. With it even gaps of zero cover the run.
             while at < end {
                 let drawn = gap.of(i).draw(&mut rng);
                 at += drawn + flow.rtt.lowest();

@@ -1,10 +1,11 @@
-//! How soon a transfer could be complete if nothing else were on its path: what a slowdown is reckoned from.
+//! The time that a transfer takes on an empty path. A slowdown is relative to it.
 //!
-//! A transfer of n segments begins with the handshake, a base RTT. Then come rounds of slow start: a window of IW segments,
-//! doubled each base RTT, as long as the slowest link sends a window in less than that. From then on, and in the last
-//! round, the link is busy without a break. The last bit reaches the receiver one way's delay after it was sent. An
-//! answer to a request begins a base RTT and the server's thinking later, and a connection that stands needs no handshake
-//! and, so that nothing is faster than ideal, no slow start. Links are as fast as they ever are in the run.
+//! A transfer starts with the handshake, which takes a base RTT. Rounds of slow start follow: the window is IW segments, and doubles
+//! each base RTT as long as the slowest link sends a window in less than that. After that, and in the last round, the link is busy
+//! without a break. The last bit reaches the receiver one one-way delay after it was sent.
+//!
+//! A response starts a base RTT and the server's delay after its request. On a connection that is open already, it needs no handshake
+//! and no slow start, so that no response is faster than ideal. Each link has the largest rate that it has in the run.
 
 use sojourn_core::tcp::Config;
 use sojourn_core::units::{Rate, Span};
@@ -13,37 +14,37 @@ use crate::scenario::{Capacity, Link, Scenario};
 
 use super::{Direction, Entry};
 
-/// What an empty path has for the transfers of an entry.
+/// An empty path, as the transfers of a row see it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Ideal {
     rtt: Span,
-    /// From the data's sender to its receiver.
+    /// The delay from the data sender to the data receiver.
     one_way: Span,
     rate: Rate,
-    /// Payload of a segment, and what comes on top of it at the slowest link.
+    /// Payload of a segment, and its headers on the slowest link, in bytes.
     mss: u32,
     header: u32,
     iw: u32,
 }
 
-/// What a transfer consists of.
+/// A task whose duration is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Task {
-    /// So many bytes over a new connection, opened by their sender.
+    /// This many bytes over a new connection, which their sender opens.
     Sent(u64),
-    /// An answer of so many bytes to a request, whose sender opens the connection first if it is new.
+    /// A request and its response. The client opens the connection first if it is new.
     Answered {
-        /// Bytes of the answer.
+        /// The size of the response in bytes.
         bytes: u64,
-        /// What the server took to think.
+        /// The server's delay.
         thinking: Span,
-        /// Whether the connection was opened for it.
+        /// Whether the connection is new.
         opened: bool,
     },
 }
 
 impl Ideal {
-    /// Of an entry's path.
+    /// The path of a row.
     pub fn of(scenario: &Scenario, entry: &Entry) -> Ideal {
         let hops = &scenario.hops[entry.via.0..=entry.via.1];
         let (there, back): (Vec<&Link>, Vec<&Link>) = match entry.direction {
@@ -64,7 +65,7 @@ impl Ideal {
         Ideal { rtt, one_way, rate, mss, header: header + overhead, iw }
     }
 
-    /// From its beginning to its last byte at the receiver.
+    /// The time from the start of the task to the arrival of its last byte.
     pub fn time(&self, task: Task) -> Span {
         match task {
             Task::Sent(bytes) => self.rtt + self.slow_start(bytes) + self.one_way,
@@ -75,7 +76,7 @@ impl Ideal {
         }
     }
 
-    /// From the first bit to the last, when windows grow from IW.
+    /// The time from sending the first bit to sending the last, when the window grows from IW.
     fn slow_start(&self, bytes: u64) -> Span {
         let (mut left, mut window, mut waited) = (bytes, u64::from(self.iw), Span::ZERO);
         loop {
@@ -89,14 +90,14 @@ impl Ideal {
         }
     }
 
-    /// How long the slowest link sends so many bytes with their headers.
+    /// The time for which the slowest link sends this many bytes with their headers.
     fn busy(&self, bytes: u64) -> Span {
         let wire = bytes + bytes.div_ceil(u64::from(self.mss.max(1))) * u64::from(self.header);
         Span((u128::from(wire) * 8_000_000_000 / u128::from(self.rate.0.max(1))) as u64)
     }
 }
 
-/// The greatest rate of the run; of a trace its mean.
+/// The largest rate of the run. A trace has its mean rate.
 fn fastest(capacity: &Capacity) -> Rate {
     match capacity {
         Capacity::Steps(steps) => steps.iter().map(|step| step.1).max().unwrap_or_default(),

@@ -1,12 +1,12 @@
-//! PackMime-HTTP: web connections as ns-2 made them for the CoDel paper (Cao, Cleveland, Gao, Jeffay, Smith, Weigle:
-//! "Stochastic models for generating synthetic HTTP source traffic", INFOCOM 2004).
+//! PackMime-HTTP: web connections as in ns-2 and the CoDel paper (Cao, Cleveland, Gao, Jeffay, Smith, Weigle: "Stochastic models for
+//! generating synthetic HTTP source traffic", INFOCOM 2004).
 //!
-//! Connections arrive with Weibull gaps that depend on each other over long times. Responses alternate between runs of
-//! cache validations and runs of downloads. Nine connections in a hundred are persistent and carry several objects.
+//! Connections arrive with Weibull gaps that have long-range dependence. Responses alternate between runs of cache validations and
+//! runs of downloads. Nine connections in a hundred are persistent and carry several objects.
 //!
-//! Deviations: sizes follow fits to quantiles instead of ns-2's tables, and their largest values are ours, so that the
-//! overall mean is the 7.2 kB of the tables; the dependence reaches back over 256 arrivals exactly, and fades faster
-//! beyond; ns-2's optional delay and loss tables are left out: the scenario has its own RTTs.
+//! Deviations: sizes follow fits to quantiles instead of ns-2's tables, with largest values of our own, so that the mean is the 7.2 kB
+//! of the tables. The dependence of the gaps is exact over 256 arrivals and decays faster beyond. ns-2's optional tables of delay and
+//! loss are left out, since the scenario has RTTs of its own.
 
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Span, Time};
@@ -14,20 +14,20 @@ use sojourn_core::units::{Span, Time};
 use super::dist::{above_zero, exponential, gamma, normal, seconds, weibull};
 use super::{Exchange, WebConnection};
 
-/// No think time lasts longer.
+/// Longest think time.
 const LONGEST_GAP: Span = Span::from_secs(3600);
-/// No object of a persistent connection is larger.
+/// Largest object of a persistent connection, in bytes.
 const LARGEST_OBJECT: f64 = 100e6;
 
 fn logistic(x: f64) -> f64 {
     1.0 / (1.0 + libm::exp(-x))
 }
 
-/// A size by its quantiles: probability and bytes, rising. Between them the logarithm of the size is a straight line
-/// over the probability below the median, and over the logarithm of the probability to be larger above it.
+/// A size by its quantiles: probability and bytes, rising. Between two quantiles the logarithm of the size is linear in the
+/// probability (below the median) or in the logarithm of the probability of a larger size (above it).
 struct Quantiles(&'static [(f64, f64)]);
 
-/// Responses that only confirm a cached object.
+/// Responses that confirm a cached object.
 const VALIDATION: Quantiles = Quantiles(&[
     (0.0, 20.0),
     (0.01, 22.0),
@@ -41,7 +41,7 @@ const VALIDATION: Quantiles = Quantiles(&[
     (0.999, 272.0),
     (1.0, 273.0),
 ]);
-/// Responses with an object. The last value is ours.
+/// Responses with an object. The last size is ours.
 const DOWNLOAD: Quantiles = Quantiles(&[
     (0.0, 275.0),
     (0.01, 284.0),
@@ -55,13 +55,13 @@ const DOWNLOAD: Quantiles = Quantiles(&[
     (0.999, 604_295.0),
     (1.0, 5.4e6),
 ]);
-/// Requests. The first and the last value are ours.
+/// Requests. The first and the last size are ours.
 const REQUEST: Quantiles = Quantiles(&[(0.0, 180.0), (0.5, 422.0), (0.9, 869.0), (0.99, 3062.0), (1.0, 8000.0)]);
-/// Beyond this probability of a larger one, sizes stay at the last quantile.
+/// Below this probability of a larger size, the size is that of the last quantile.
 const SMALLEST_TAIL: f64 = 1e-5;
 
 impl Quantiles {
-    /// The size of which a share `1 - q` is larger, for `q` in (0, 1].
+    /// The size that a share `q` of all sizes exceeds, for `q` in (0, 1].
     fn with_larger(&self, q: f64) -> f64 {
         let p = 1.0 - q;
         let at = self.0.partition_point(|&(known, _)| known <= p).clamp(1, self.0.len() - 1);
@@ -78,18 +78,18 @@ impl Quantiles {
 
 /// FARIMA(0, d, 0) with unit variance, by the Durbin–Levinson recursion up to a fixed lag.
 struct Farima {
-    /// The regression on the past, newest first.
+    /// The coefficients of the regression on the past, newest first.
     phi: Vec<f64>,
-    /// The past, newest first for the first `phi.len()` places of the ring.
+    /// The past values, newest first. The regression uses the first `phi.len()`.
     past: std::collections::VecDeque<f64>,
-    /// Variance of what the past does not explain.
+    /// The variance of the innovation.
     variance: f64,
 }
 
 impl Farima {
-    /// The model's order of fractional differencing.
+    /// The order of fractional differencing.
     const D: f64 = 0.33;
-    /// How far back the dependence is exact.
+    /// The number of past values over which the dependence is exact.
     const LAG: usize = 256;
 
     fn new() -> Farima {
@@ -108,7 +108,7 @@ impl Farima {
         value
     }
 
-    /// One more step of the past: the partial autocorrelation at lag k is d / (k - d).
+    /// Extends the regression by one past value. The partial autocorrelation at lag k is d / (k - d).
     fn grow(&mut self) {
         let k = self.phi.len() + 1;
         let partial = Self::D / (k as f64 - Self::D);
@@ -121,12 +121,12 @@ impl Farima {
     }
 }
 
-/// The times between connections at `rate` per second, in seconds.
+/// The times between connections, in seconds.
 struct Gaps {
     farima: Farima,
     shape: f64,
     scale: f64,
-    /// The share of the variance that is independent: it grows with the rate.
+    /// The share of the variance that is independent noise. It grows with the rate.
     noise: f64,
 }
 
@@ -141,7 +141,7 @@ impl Gaps {
     fn next(&mut self, rng: &mut Rng) -> f64 {
         let dependent = self.farima.next(rng);
         let z = libm::sqrt(1.0 - self.noise) * dependent + libm::sqrt(self.noise) * normal(rng);
-        // The standard normal z becomes a uniform, and that the Weibull's quantile; q is the share above it.
+        // The standard normal z becomes a uniform number, and that a quantile of the Weibull; q is the probability above it.
         let q = (0.5 * libm::erfc(z / core::f64::consts::SQRT_2)).max(f64::MIN_POSITIVE);
         self.scale * libm::pow(-libm::log(q), 1.0 / self.shape)
     }
@@ -149,7 +149,7 @@ impl Gaps {
 
 /// The sizes of responses: runs of validations and of downloads in turn.
 struct Responses {
-    /// Weibull shape and scale of a run's length, for validations and downloads.
+    /// Weibull shape and scale of the length of a run, for validations and downloads.
     runs: [(f64, f64); 2],
     download: bool,
     left: f64,
@@ -174,14 +174,14 @@ impl Responses {
     }
 }
 
-/// A number whose logarithm to base 2 is normal, with a location and scale drawn once per connection.
+/// A number whose base-2 logarithm is normal, with a location and scale that are drawn once per connection.
 struct Log2Normal {
     location: f64,
     scale: f64,
 }
 
 impl Log2Normal {
-    /// The location is normal, the square of the scale a gamma with mean `error`.
+    /// Draws the location from a normal, and the square of the scale from a gamma with mean `error`.
     fn of_connection(rng: &mut Rng, (mean, sd): (f64, f64), shape: f64, error: f64) -> Log2Normal {
         let location = mean + sd * normal(rng);
         Log2Normal { location, scale: libm::sqrt(gamma(rng, shape) / shape * error) }
@@ -192,7 +192,7 @@ impl Log2Normal {
     }
 }
 
-/// How many pages or objects: one with probability `one`, else 1 + ceil(exponential with mean `more`).
+/// Draws the number of pages or objects: 1 with probability `one`, otherwise 1 + ceil(exponential with mean `more`).
 fn number(rng: &mut Rng, one: f64, more: f64) -> usize {
     if rng.uniform() < one { 1 } else { 1 + libm::ceil(more * exponential(rng)).clamp(1.0, 1000.0) as usize }
 }
@@ -201,12 +201,12 @@ fn request(rng: &mut Rng) -> u32 {
     libm::round(REQUEST.draw(rng)) as u32
 }
 
-/// The reciprocal of a Weibull, at most 0.1 s.
+/// Draws the server's delay: the reciprocal of a Weibull, at most 0.1 s.
 fn server_delay(rng: &mut Rng) -> Span {
     seconds(1.0 / weibull(rng, 0.63, 305.0).max(1e-9), Span::from_millis(100))
 }
 
-/// The exchanges of a connection that is kept open: pages of objects, with the user's and the browser's pauses.
+/// Draws the exchanges of a persistent connection: pages of objects, with the pauses of the user and of the browser.
 fn persistent(rng: &mut Rng) -> Vec<Exchange> {
     let page_gap = Log2Normal::of_connection(rng, (3.22, 0.73), 1.85, 1.21);
     let object_gap = Log2Normal::of_connection(rng, (-4.15, 3.12), 2.35, 1.57);
@@ -226,7 +226,7 @@ fn persistent(rng: &mut Rng) -> Vec<Exchange> {
     exchanges
 }
 
-/// All connections of an entry that start in [start, end), at `rate` per second.
+/// Draws the connections of a row that start in [start, end), at `rate` per second.
 pub(crate) fn connections(seed: u64, name: &str, rate: f64, (start, end): (Time, Time)) -> Vec<WebConnection> {
     let stream = |what: &str| Rng::stream(seed, &format!("{what} {name}"));
     let (mut arrivals, mut sizes, mut inside) =
@@ -235,7 +235,7 @@ pub(crate) fn connections(seed: u64, name: &str, rate: f64, (start, end): (Time,
     let mut connections = Vec::new();
     let mut at = start;
     loop {
-        // Two connections never start at once: the order of starts is the order of connections.
+        // No two connections start at the same time, so their order is that of their starts.
         at += seconds(gaps.next(&mut arrivals), Span::MAX).max(Span(1));
         if at >= end {
             return connections;

@@ -1,8 +1,8 @@
-//! Web pages as 3GPP and NGMN have them: a main object, then its embedded objects over parallel connections, then the
-//! reader reads (3GPP2 C.R1002, NGMN "Radio access performance evaluation methodology"; values as in ns-3's model).
+//! Web pages as 3GPP and NGMN define them: a main object, then its embedded objects over parallel connections, then a time of reading
+//! (3GPP2 C.R1002, NGMN "Radio access performance evaluation methodology"; values as in ns-3's model).
 //!
-//! Deviations: segments have the scenario's MSS instead of one that is drawn; servers answer at once, and the connections of
-//! a page are new ones: both are left open there.
+//! Deviations: the MSS is that of the scenario instead of a drawn one. The documents leave open how long a server takes and whether
+//! connections are kept from page to page: here servers respond at once, and each page has new connections.
 
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Span, Time};
@@ -10,15 +10,15 @@ use sojourn_core::units::{Span, Time};
 use super::Exchange;
 use super::dist::{above_zero, exponential, normal, seconds};
 
-/// Bytes of a request.
+/// Size of a request in bytes.
 pub const REQUEST: u32 = 328;
 /// Mean times of reading a page and of parsing its main object, in seconds.
 const READING: f64 = 30.0;
 const PARSING: f64 = 0.13;
-/// No one reads longer.
+/// Longest time of reading or parsing.
 const LONGEST: Span = Span::from_secs(3600);
 
-/// A lognormal size in bytes: what is outside of the bounds is drawn again.
+/// A lognormal size in bytes. A draw outside the bounds is repeated.
 struct Size {
     mean: f64,
     sd: f64,
@@ -29,13 +29,13 @@ struct Size {
 const MAIN: Size = Size { mean: 10_710.0, sd: 25_032.0, least: 100.0, largest: 2e6 };
 const EMBEDDED: Size = Size { mean: 7_758.0, sd: 126_168.0, least: 50.0, largest: 2e6 };
 
-/// The number of embedded objects: a Pareto, cut off, its whole part less the scale.
+/// The number of embedded objects is the integer part of a bounded Pareto draw, minus the scale.
 const NUMBER_SHAPE: f64 = 1.1;
 const NUMBER_SCALE: f64 = 2.0;
 const NUMBER_BOUND: f64 = 55.0;
 
 impl Size {
-    /// Mean and standard deviation of the logarithm, before the bounds.
+    /// Mean and standard deviation of the logarithm, before the bounds apply.
     fn logarithm(&self) -> (f64, f64) {
         let variance = libm::log(1.0 + (self.sd / self.mean) * (self.sd / self.mean));
         (libm::log(self.mean) - variance / 2.0, libm::sqrt(variance))
@@ -61,33 +61,33 @@ fn number(rng: &mut Rng) -> usize {
     }
 }
 
-/// One page.
+/// A web page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Page {
-    /// Bytes of the main object.
+    /// The size of the main object in bytes.
     pub main: u64,
-    /// From its arrival to the requests for the embedded objects.
+    /// The time from its arrival to the requests for the embedded objects.
     pub parsing: Span,
-    /// Bytes of the embedded objects, in the order of their requests.
+    /// The sizes of the embedded objects in bytes, in the order of their requests.
     pub embedded: Vec<u64>,
-    /// From the page's last byte to the next page.
+    /// The time from the page's last byte to the next page.
     pub reading: Span,
 }
 
-/// What a reader does, page after page.
+/// The pages of a reader, one after the other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Browsing {
-    /// The first page's SYN.
+    /// The time of the first SYN.
     pub start: Time,
-    /// No new page at or after this time.
+    /// No page starts at or after this time.
     pub stop: Time,
-    /// Drawn so that they outlast the run.
+    /// Enough pages to outlast the run.
     pub pages: Vec<Page>,
-    /// Over so many connections at once at most.
+    /// The largest number of simultaneous connections of a page.
     pub connections: usize,
 }
 
-/// All pages that fit between start and end; a page takes `least` at least.
+/// Draws the pages of a reader between start and end. Loading a page takes at least `least`.
 pub(crate) fn pages(seed: u64, name: &str, least: Span, (start, end): (Time, Time)) -> Vec<Page> {
     let mut rng = Rng::stream(seed, &format!("pages {name}"));
     let (mut at, mut pages) = (start, Vec::new());
@@ -102,28 +102,28 @@ pub(crate) fn pages(seed: u64, name: &str, least: Span, (start, end): (Time, Tim
     pages
 }
 
-/// The state of a browser: every world drives this one.
+/// The state of a browser. It is asked what to do when an object has arrived, and when the time of a page or of its parser has come.
 #[derive(Clone, Default, Debug)]
 pub struct Browser {
-    /// The page under way.
+    /// The index of the current page.
     at: usize,
     started: Time,
-    /// The next embedded object to ask for, and how many objects have not come yet.
+    /// The index of the next embedded object to request, and the number of objects that have not arrived.
     next: usize,
     missing: usize,
     parsed: bool,
 }
 
-/// What follows the arrival of an object.
+/// What a browser does when an object has arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Then {
-    /// This is asked for over the same connection, at once.
+    /// It requests this over the same connection, at once.
     Ask(Exchange),
-    /// The connection waits: at this time [`Browser::parsed`] says what is asked for.
+    /// It waits until this time, when [`Browser::parsed`] returns what to request.
     Parse(Time),
-    /// The connection has done its work.
+    /// It closes the connection.
     Close,
-    /// And so has the page: it took so long, and the next one begins at this time, if there is one.
+    /// It closes the connection, and the page is complete. The page took this long; the next one, if any, starts at this time.
     Loaded(Span, Option<Time>),
 }
 
@@ -132,7 +132,7 @@ fn ask(response: u64) -> Exchange {
 }
 
 impl Browser {
-    /// The next page begins: what is asked for over a new connection. Nothing if there are no more.
+    /// Starts the next page. Returns what to request over a new connection, or nothing if there are no more pages.
     pub fn open(&mut self, now: Time, browsing: &Browsing) -> Option<Exchange> {
         let page = browsing.pages.get(self.at)?;
         (self.started, self.next, self.parsed) = (now, 0, false);
@@ -140,8 +140,8 @@ impl Browser {
         Some(ask(page.main))
     }
 
-    /// The main object has been parsed: what is asked for first, one object a connection; the first of them over the main
-    /// object's own.
+    /// Ends the parsing of the main object. Returns the first requests for embedded objects, one for each connection; the first of
+    /// them uses the connection of the main object.
     pub fn parsed(&mut self, browsing: &Browsing) -> Vec<Exchange> {
         let embedded = &browsing.pages[self.at].embedded;
         self.next = embedded.len().min(browsing.connections);
@@ -149,12 +149,12 @@ impl Browser {
         embedded[..self.next].iter().map(|&bytes| ask(bytes)).collect()
     }
 
-    /// Whether the page under way waits for its main object or for the parser.
+    /// Whether the current page waits for its main object or for the parser.
     pub fn is_parsing(&self) -> bool {
         !self.parsed && self.missing > 0
     }
 
-    /// An object has arrived.
+    /// An object of the current page has arrived.
     pub fn arrived(&mut self, now: Time, browsing: &Browsing) -> Then {
         let page = &browsing.pages[self.at];
         self.missing -= 1;

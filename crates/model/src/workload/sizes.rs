@@ -1,28 +1,28 @@
 //! Transfers of drawn sizes at Poisson times.
 //!
-//! The sizes are ours. The distribution measured in Auckland (the satellite posts) is not public; what is known of it is
-//! that most flows have fewer than ten packets while a few carry most bytes. So: a lognormal body around 4 kB, and in
-//! one transfer of eight a bounded Pareto tail. The tail's share is calibrated: with it a download of 40 MB gets the
-//! posts' 2.3 Mbit/s of 16 with 50 flows at most and 120 kB of queue.
+//! The distribution of sizes is ours. The one that was measured in Auckland (the posts on satellite links) is not public, except
+//! that most flows have fewer than ten packets and a few flows carry most bytes. Ours has a lognormal body around 4 kB and, for one
+//! transfer of eight, a bounded Pareto tail. The share of the tail is calibrated: with at most 50 flows and 120 kB of queue, a
+//! download of 40 MB gets the 2.3 Mbit/s of 16 that the posts report.
 
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Span, Time};
 
 use super::dist::{above_zero, exponential, normal, seconds};
 
-/// Share of transfers from the tail.
+/// Share of transfers whose size is from the tail.
 const TAIL: f64 = 0.12;
 /// Median of the body, in bytes.
 const MEDIAN: f64 = 4096.0;
-/// Standard deviation of the body's natural logarithm.
+/// Standard deviation of the natural logarithm of the body.
 const SIGMA: f64 = 1.2;
-/// Shape, least and largest of the tail, in bytes.
+/// Tail: shape, and least and largest size in bytes.
 const PARETO: (f64, f64, f64) = (1.1, 32_768.0, 67_108_864.0);
 
 fn size(rng: &mut Rng) -> u64 {
     let bytes = if rng.uniform() < TAIL {
         let (shape, least, largest) = PARETO;
-        // The inverse of the bounded Pareto's distribution function, for the share above.
+        // The inverse of the distribution function of the bounded Pareto, for the share above the size.
         let beyond = libm::pow(least / largest, shape);
         least * libm::pow(beyond + above_zero(rng) * (1.0 - beyond), -1.0 / shape)
     } else {
@@ -31,7 +31,8 @@ fn size(rng: &mut Rng) -> u64 {
     libm::round(bytes).max(1.0) as u64
 }
 
-/// All transfers of an entry that arrive in [start, end), `rate` per second; with `file` each has one of its sizes.
+/// Draws the transfers of a row that arrive in [start, end), `rate` per second: times and bytes. With `file`, sizes are drawn from
+/// that list.
 pub(crate) fn arrivals(
     seed: u64,
     name: &str,

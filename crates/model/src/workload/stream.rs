@@ -1,42 +1,42 @@
-//! Streams: packets at a pace that no answer changes (cbr, voip, onoff).
+//! Streams: packets at a pace that no answer changes (kinds `cbr`, `voip` and `onoff`).
 
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Span, Time};
 
 use super::dist::Dist;
 
-/// IP length of a datagram without payload: 20 bytes of IP, 8 of UDP.
+/// IP length of a datagram without payload, in bytes: 20 of IP and 8 of UDP.
 pub const UDP_HEADERS: u32 = 28;
-/// The smallest IP length of a datagram: number and time of sending stand in its payload.
+/// Smallest IP length of a datagram, in bytes: its payload has the number and the time of sending.
 pub const SMALLEST: u32 = UDP_HEADERS + 12;
-/// IP length of voice without its payload: with 12 bytes of RTP.
+/// IP length of a voice packet without speech, in bytes: with 12 of RTP.
 const VOICE_HEADERS: u32 = UDP_HEADERS + 12;
 
-/// A packet of `bytes` every `interval` in each of the windows, the first one at the window's start.
+/// Sends `bytes` every `interval` in each window, first at the window's start.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stream {
-    /// [start, stop), in order, not overlapping, none empty. A window that never closes ends at [`Time::NEVER`].
+    /// The windows [start, stop) in order. None is empty, and they do not overlap. A window without a stop ends at [`Time::NEVER`].
     pub active: Vec<(Time, Time)>,
-    /// Between two packets of a window.
+    /// The time between two packets of a window.
     pub interval: Span,
-    /// IP length of each datagram; over TCP the payload of each write.
+    /// The IP length of each datagram in bytes; over TCP, the payload of each write.
     pub bytes: u32,
-    /// What carries it.
+    /// The transport protocol.
     pub transport: Transport,
-    /// What it is judged by, if it is speech.
+    /// How speech is judged, if the stream is speech.
     pub voice: Option<Voice>,
 }
 
-/// What carries a stream.
+/// The transport protocol of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
-    /// Datagrams: what is lost is lost.
+    /// Datagrams, which are not repaired.
     Udp,
     /// Writes over one connection.
     Tcp,
 }
 
-/// Speech: how its packets were made, and when they are played.
+/// How speech is coded and played.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Voice {
     /// The codec.
@@ -46,23 +46,23 @@ pub struct Voice {
 }
 
 impl Voice {
-    /// Speech in a packet, and so the time between two.
+    /// The speech in a packet, and the time between two packets.
     pub const FRAME: Span = Span::from_millis(20);
 }
 
 /// A speech codec.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Codec {
-    /// 64 kbit/s, losses concealed (G.711 with its appendix I).
+    /// 64 kbit/s, with losses concealed (G.711 with appendix I).
     G711,
-    /// 64 kbit/s, losses heard.
+    /// 64 kbit/s, without concealment.
     G711NoPlc,
     /// 8 kbit/s (G.729A with voice activity detection).
     G729a,
 }
 
 impl Codec {
-    /// All, by their names in a scenario file.
+    /// The names of all codecs in a scenario file.
     pub const WORDS: &'static [&'static str] = &["g711", "g711-no-plc", "g729a"];
 
     /// The codec of this name.
@@ -75,19 +75,19 @@ impl Codec {
         }
     }
 
-    /// IP length of a packet.
+    /// The IP length of a packet in bytes.
     pub fn packet_bytes(self) -> u32 {
         // 20 ms at 64 and at 8 kbit/s.
         VOICE_HEADERS + if self == Codec::G729a { 20 } else { 160 }
     }
 }
 
-/// When a jitter buffer plays what arrives: what comes later is lost to the listener.
+/// When a jitter buffer plays a packet. The listener does not hear what arrives later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Playout {
-    /// As late as this percentile of the one-way delay: a buffer that has learnt the delay's distribution.
+    /// At this percentile of the one-way delay: the buffer knows the distribution of the delay.
     Percentile(u8),
-    /// This much after the least one-way delay: a fixed buffer.
+    /// This long after the least one-way delay: the buffer is fixed.
     Fixed(Span),
 }
 
@@ -105,7 +105,7 @@ impl Playout {
 }
 
 impl Stream {
-    /// When the next packet leaves after the one of `now`; `window` is the number of the window under way.
+    /// The time of the packet after that of `now`. `window` is the index of the current window, and moves on when that ends.
     pub fn after(&self, window: &mut usize, now: Time) -> Option<Time> {
         let next = now + self.interval;
         match self.active.get(*window) {
@@ -118,7 +118,7 @@ impl Stream {
     }
 }
 
-/// The windows of an on-off source between start and end: on at first. Two draws in turn from the source's own stream.
+/// Draws the windows of an on-off source between start and end. The source is on first.
 pub(crate) fn windows(
     seed: u64,
     name: &str,
@@ -130,7 +130,7 @@ pub(crate) fn windows(
     while at < end {
         let stop = at + on.draw(&mut rng).max(Span(1));
         match active.last_mut() {
-            // A pause of no length is none.
+            // Windows without a pause between them are one.
             Some(last) if last.1 >= at => last.1 = stop.min(end),
             _ => active.push((at, stop.min(end))),
         }

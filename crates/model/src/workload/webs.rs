@@ -1,5 +1,5 @@
-//! Web traffic that was drawn lately. Of the runs of a sweep many have the same; drawn anew for each, it took up to a third of
-//! a run's instructions.
+//! A cache of drawn web traffic. Many runs of a sweep have the same traffic, and drawing it took up to a third of a run's
+//! instructions.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,15 +8,15 @@ use sojourn_core::units::Time;
 
 use super::{WebConnection, packmime};
 
-/// So many connections are kept at most, some twenty megabytes of them for each plan: ten seeds of 80 a second over 300 s.
+/// The cache keeps at most this many connections for each plan: ten seeds of 80 per second over 300 s, some twenty megabytes.
 const KEPT: usize = 1 << 18;
-/// An entry counts as so many connections, whatever is in it: nobody looks through many thousands of them.
+/// Each row counts as this many connections more. It bounds the number of rows, among which a linear search looks.
 const AT_LEAST: usize = 128;
 
-/// What decides what is drawn: seed, name, rate, from when and until when.
+/// The parameters of a draw: seed, name, rate, start and end.
 type Key = (u64, String, f64, (Time, Time));
 
-/// What was drawn for one entry of a workload.
+/// The connections of one row.
 struct Web {
     key: Key,
     connections: Arc<[WebConnection]>,
@@ -28,22 +28,22 @@ impl Web {
     }
 }
 
-/// The traffic that was asked for lately.
+/// The cache. Threads share it.
 #[derive(Default)]
 pub(crate) struct Webs(Mutex<Kept>);
 
-/// What was asked for last is last.
+/// The rows, in the order in which they were last used.
 #[derive(Default)]
 struct Kept(VecDeque<Web>);
 
 impl Webs {
-    /// As [`packmime::connections`].
+    /// The same as [`packmime::connections`], from the cache if it is there.
     pub(crate) fn connections(&self, seed: u64, name: &str, rate: f64, span: (Time, Time)) -> Arc<[WebConnection]> {
         let key = (seed, name.to_owned(), rate, span);
         if let Some(known) = self.kept().find(&key) {
             return known;
         }
-        // Whoever asks for the same meanwhile draws it too, and nobody waits.
+        // The lock is not held while drawing: two threads may draw the same row, and neither waits.
         let connections = packmime::connections(seed, name, rate, span).into();
         self.kept().keep(Web { key, connections })
     }
@@ -62,7 +62,7 @@ impl Kept {
         Some(connections)
     }
 
-    /// Gives what is there already, if somebody else has drawn it meanwhile.
+    /// Adds a row. Returns the one that is there already, if another thread has added it meanwhile.
     fn keep(&mut self, web: Web) -> Arc<[WebConnection]> {
         if let Some(known) = self.find(&web.key) {
             return known;
@@ -113,7 +113,7 @@ mod tests {
         }
     }
 
-    /// As if so many connections had been drawn by this seed.
+    /// A row with this many connections.
     fn drawn(seed: u64, connections: usize) -> Web {
         let connection = WebConnection { start: Time(seed), exchanges: Vec::new() };
         Web { key: (seed, "web".into(), 1.0, seconds(0, 1)), connections: vec![connection; connections].into() }
