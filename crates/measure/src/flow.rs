@@ -2,11 +2,13 @@
 
 use sojourn_core::cache::Cache;
 use sojourn_core::units::{Span, Time};
+use sojourn_model::workload::driver::Observation;
+use sojourn_model::workload::rpm::Timed;
 use sojourn_model::workload::video::Seen;
 
 use crate::distribution::{Distribution, MS, S};
 use crate::histogram::Histogram;
-use crate::responsiveness::{Interval, Responsiveness, Timed, judge};
+use crate::responsiveness::{Interval, Responsiveness, judge};
 use crate::slices::{Phase, bin_width};
 use crate::stream::{StreamMeasures, StreamMeter, StreamSetup};
 use crate::video::{Playback, VideoWindow};
@@ -285,6 +287,22 @@ impl FlowMeter {
             interval.bytes = bytes;
         }
         intervals.push(Interval::default());
+    }
+
+    /// Records what an application or its host saw.
+    pub fn observe(&mut self, now: Time, seen: Observation) {
+        match seen {
+            Observation::Started => self.started(now),
+            Observation::Completed { took, ideal } => self.completed(now, took, ideal),
+            Observation::Loaded(took) => self.loaded(now, took),
+            Observation::Watched(seen) => self.watched(now, seen),
+            Observation::Probed(timed, took) => self.probed(timed, took),
+            Observation::Interval(bytes) => self.interval(bytes),
+            Observation::Pinged => self.sent(now, 1),
+            Observation::Replied(rtt) => self.rtt(now, rtt),
+            Observation::Sent => self.sent_datagram(now),
+            Observation::Received { number, sent } => self.received_datagram(now, sent, number),
+        }
     }
 
     /// Records an event of a video's playback.

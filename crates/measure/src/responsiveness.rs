@@ -10,7 +10,7 @@
 //! trimmed mean of n times omits the n/20 longest ones, rounded down.
 
 use sojourn_core::units::Span;
-use sojourn_model::workload::rpm::MAD;
+use sojourn_model::workload::rpm::{MAD, Timed};
 
 /// TMP: the trimmed mean omits one of this many samples, the longest 5 %.
 const TRIMMED: usize = 20;
@@ -18,19 +18,6 @@ const TRIMMED: usize = 20;
 const SDT: f64 = 0.05;
 /// Milliseconds per minute.
 const MINUTE: f64 = 60_000.0;
-
-/// The quantity that a probe measures.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Timed {
-    /// `tcp_f`: TCP handshake on a new connection.
-    Tcp,
-    /// `tls_f`: TLS round trip on a new connection.
-    Tls,
-    /// `http_f`: HTTP request and response on a new connection.
-    Http,
-    /// `http_l`: HTTP request and response on a load-generating connection.
-    Loaded,
-}
 
 /// One interval of a test.
 #[derive(Clone, PartialEq, Default, Debug)]

@@ -1,7 +1,9 @@
-//! What the hosts do, drawn once from scenario and seed: every world plays this list.
+//! The workload of a run: what each host does, drawn once from the scenario and its seed. Every world plays the same list, by the
+//! same code ([`driver`]).
 
 pub mod dist;
 pub(crate) mod draw;
+pub mod driver;
 pub mod ideal;
 mod packmime;
 pub mod page;
@@ -27,57 +29,82 @@ use video::Video;
 pub struct Workload {
     /// One entry per row of the result's `flows`.
     pub entries: Vec<Entry>,
-    /// Caps on simultaneous transfers; `Sizes::group` indexes it.
+    /// Caps on simultaneous transfers, indexed by [`App::Sizes`].
     pub groups: Vec<Group>,
 }
 
-/// A row of the result: one flow, or one kind with many short connections.
+impl Workload {
+    /// Memory is reserved for at most this many connections: of millions of arrivals most may never start.
+    const MOST_RESERVED: usize = 1 << 16;
+
+    /// The number of connections to reserve memory for, so that a growing list need not be moved.
+    pub fn connections(&self) -> usize {
+        self.entries.iter().map(Entry::connections).sum::<usize>().min(Self::MOST_RESERVED)
+    }
+
+    /// The number of data senders to reserve memory for: two for a connection on which both ends send, otherwise one.
+    pub fn senders(&self) -> usize {
+        let of = |entry: &Entry| entry.connections() * if entry.answers() { 2 } else { 1 };
+        self.entries.iter().map(of).sum::<usize>().min(Self::MOST_RESERVED)
+    }
+}
+
+/// A row of the result: one flow, or many short connections of one kind.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// `bulk0`, `bulk0.1`, `web0`, … unique.
+    /// A unique name: `bulk0`, `bulk0.1`, `web0`, …
     pub name: String,
-    /// `bulk`, `web`, … as in the scenario file.
+    /// The kind in the scenario file: `bulk`, `web`, …
     pub kind: &'static str,
-    /// Which way the data goes.
+    /// The direction of the data.
     pub direction: Direction,
-    /// First and last hop passed (indices, left to right, both included).
+    /// The first and the last hop that the packets pass, counted from the left. Both are included.
     pub via: (usize, usize),
-    /// TCP at both ends.
+    /// The configuration of TCP at both ends.
     pub tcp: Config,
-    /// The differentiated services code point of its packets, both ways.
+    /// The differentiated services code point of all packets, in both directions.
     pub dscp: u8,
-    /// The ECN field with which its datagrams or echo requests leave; of those over TCP the transport decides.
+    /// The ECN field of datagrams and echo requests when they leave. TCP sets that of its own segments.
     pub ecn: Ecn,
-    /// Where the base RTT beyond the hops lies.
+    /// The delays outside the hops, which make up the rest of the base RTT.
     pub delays: Delays,
-    /// The flow hash of all its connections, if they run through a tunnel; else each has one of its own.
+    /// The flow hash of all connections, if they run through a tunnel. Otherwise each connection has a hash of its own.
     pub tunnel: Option<u32>,
-    /// The user whose host its right end is, if it shares that host with other flows.
+    /// The user at the right end, if the row shares that host with other rows.
     pub user: Option<User>,
-    /// What the application does.
+    /// The application.
     pub app: App,
 }
 
-/// A host at the right end with several flows.
+/// A place among the flows of a host at the right end that has several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct User {
-    /// Which user, from 0 on in order of their first flows: below [`User::MOST`].
+    /// The number of the user, from 0 in the order of the users' first flows. It is below [`User::MOST`].
     pub number: u16,
-    /// Which of its flows this is: below [`User::MOST_FLOWS`].
+    /// The number of this flow among those of the user, from 0. It is below [`User::MOST_FLOWS`].
     pub flow: u16,
-    /// The row of its first flow in [`Workload::entries`].
+    /// The index of the user's first flow in [`Workload::entries`].
     pub first: usize,
 }
 
 impl User {
-    /// Most users in a scenario.
+    /// The largest number of users in a scenario.
     pub const MOST: usize = 512;
-    /// Most flows of one user.
+    /// The largest number of flows of one user.
     pub const MOST_FLOWS: usize = 1024;
 }
 
 impl Entry {
-    /// Whether TCP carries it.
+    /// The number of connections that are known before the run.
+    fn connections(&self) -> usize {
+        match &self.app {
+            App::Web { connections } => connections.len(),
+            App::Sizes { arrivals, .. } => arrivals.len(),
+            _ => 1,
+        }
+    }
+
+    /// Whether the row uses TCP.
     pub fn has_tcp(&self) -> bool {
         match &self.app {
             App::Pings { .. } => false,
@@ -86,9 +113,16 @@ impl Entry {
         }
     }
 
-    /// Whether there are requests one way and answers the other.
+    /// Whether both ends send data: requests one way, responses the other.
     pub fn answers(&self) -> bool {
         matches!(self.app, App::Web { .. } | App::Pages(_) | App::Video(_) | App::Rpm(_))
+    }
+
+    /// Whether the data receiver opens the connections: the client of a web or video server, or of a test of responsiveness that
+    /// downloads.
+    pub fn receiver_opens(&self) -> bool {
+        // The client of such a test stands at the right end.
+        self.answers() && !(matches!(self.app, App::Rpm(_)) && self.direction == Direction::Left)
     }
 }
 
@@ -101,111 +135,111 @@ pub enum Direction {
     Left,
 }
 
-/// One-way delays outside the hops, as the data sender sees them. Their sum and the hops' delays are the base RTT.
+/// One-way delays outside the hops. Their sum and the delays of the hops, there and back, are the base RTT.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub struct Delays {
-    /// From the sender to the first hop.
+    /// From the data sender to the first hop.
     pub data_in: Span,
-    /// From the last hop to the receiver.
+    /// From the last hop to the data receiver.
     pub data_out: Span,
-    /// From the receiver to the first hop of the way back.
+    /// From the data receiver to the first hop of the way back.
     pub ack_in: Span,
-    /// From the last hop of the way back to the sender.
+    /// From the last hop of the way back to the data sender.
     pub ack_out: Span,
 }
 
-/// What an application does over its connection or connections. The data sender opens, except for the web, for video and
-/// for tests of responsiveness.
+/// What an application does. The data sender opens the connections, except where [`Entry::receiver_opens`].
 #[derive(Clone, Debug)]
 pub enum App {
-    /// As much as TCP will take, in each of these windows [start, stop); one connection, opened at the first start.
-    /// A window that never closes ends at [`Time::NEVER`].
+    /// Sends as much as TCP takes in each of these windows [start, stop), over one connection that is opened at the first start.
+    /// A window without a stop ends at [`Time::NEVER`].
     Bulk {
-        /// In order, not overlapping.
+        /// The windows in order. They do not overlap.
         active: Vec<(Time, Time)>,
     },
-    /// `size` bytes over a new connection; `gaps[k]` after completion k the next. Ends when the gaps do.
+    /// Sends files of `size` bytes one after the other, each over a new connection. File k + 1 starts `gaps[k]` after file k is
+    /// complete, as long as there are gaps.
     Download {
-        /// First SYN.
+        /// The time of the first SYN.
         start: Time,
-        /// Bytes of each file.
+        /// The size of each file in bytes.
         size: u64,
-        /// Drawn so that they outlast the run.
+        /// Enough gaps to outlast the run.
         gaps: Vec<Span>,
-        /// No new file at or after this time.
+        /// No file starts at or after this time.
         stop: Time,
     },
-    /// `bytes` of payload every `interval` over one connection.
+    /// Writes `bytes` of payload every `interval`, over one connection.
     Thin {
-        /// First write.
+        /// The time of the first write.
         start: Time,
-        /// Payload of each write.
+        /// The payload of each write in bytes.
         bytes: u32,
-        /// Time between writes.
+        /// The time between two writes.
         interval: Span,
-        /// No write at or after this time.
+        /// No write happens at or after this time.
         stop: Time,
     },
-    /// An echo request of `bytes` IP length every `interval`, answered at once with the same length. No TCP.
+    /// Sends an echo request every `interval`. The other host replies at once, with the same length.
     Pings {
-        /// First request.
+        /// The time of the first request.
         start: Time,
-        /// IP length of request and reply.
+        /// The IP length of request and reply in bytes.
         bytes: u32,
-        /// Time between requests.
+        /// The time between two requests.
         interval: Span,
-        /// No request at or after this time.
+        /// No request leaves at or after this time.
         stop: Time,
     },
-    /// Packets or writes at a pace of their own.
+    /// Sends datagrams, or writes over one connection, at a pace that no answer changes.
     Stream(Stream),
-    /// Web connections, in order of their starts. The client is the data receiver and opens.
+    /// Web connections with drawn exchanges.
     Web {
-        /// All connections that start within the run.
+        /// The connections that start within the run, in order of their starts.
         connections: Arc<[WebConnection]>,
     },
-    /// Web pages, one after the other. The client is the data receiver and opens.
+    /// A reader opens web pages, one after the other.
     Pages(Browsing),
-    /// Adaptive video over one connection. The client is the data receiver and opens.
+    /// A viewer watches adaptive video over one connection.
     Video(Video),
-    /// A test of responsiveness under load. The client is the host at the right end and opens.
+    /// A test of responsiveness under load. The client is the host at the right end.
     Rpm(Rpm),
-    /// One transfer per new connection, in order of arrival; those above the group's cap wait for a place.
+    /// Transfers of drawn sizes, each over a new connection. Those above the cap of the group wait.
     Sizes {
-        /// Time of arrival and bytes.
+        /// Time of arrival and size in bytes, in order of arrival.
         arrivals: Vec<(Time, u64)>,
-        /// Index into [`Workload::groups`], if capped.
+        /// The index into [`Workload::groups`], if there is a cap.
         group: Option<usize>,
     },
 }
 
-/// One HTTP connection: opened by the client, then exchanges one after the other.
+/// An HTTP connection: the client opens it, and the exchanges follow one after the other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WebConnection {
-    /// The client's SYN.
+    /// The time of the client's SYN.
     pub start: Time,
-    /// Requests and responses, in order.
+    /// The exchanges in order.
     pub exchanges: Vec<Exchange>,
 }
 
-/// One request and its response.
+/// A request and its response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Exchange {
-    /// How long the client waits before this request (after the handshake or the previous response).
+    /// The time from the handshake, or from the previous response, to the request.
     pub gap: Span,
-    /// Bytes of the request.
+    /// The size of the request in bytes.
     pub request: u32,
-    /// How long the server thinks.
+    /// The time from the arrival of the request to the response.
     pub server_delay: Span,
-    /// Bytes of the response.
+    /// The size of the response in bytes.
     pub response: u64,
 }
 
-/// A cap on simultaneous transfers of the entries that name it.
+/// A cap on the simultaneous transfers of the rows that name it.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// As in the scenario file.
+    /// The name in the scenario file.
     pub name: String,
-    /// How many may be active at once.
+    /// The largest number of transfers that are active at once.
     pub max_active: usize,
 }

@@ -113,8 +113,8 @@ impl Ends {
         }
     }
 
-    /// The receiving end of the next connection, of whose data `full` is a segment. `closes`: it ends when one transfer is complete.
-    pub fn open(&mut self, config: &Config, full: &Packet, entry: u32, closes: bool) {
+    /// The receiving end of the next connection; `full` is a segment of its data.
+    pub fn open(&mut self, config: &Config, full: &Packet, entry: u32) {
         let conn = self.ends.len() as u32;
         let bytes = config.header as u16;
         let (hash, dscp, lane) = (full.flow_hash(), full.dscp(), full.lane() as u16 ^ 1);
@@ -125,12 +125,14 @@ impl Ends {
         let (target, reported) = (u32::MAX, Time::NEVER);
         self.entries.push(entry);
         self.handshakes.push(Handshake { hz, rtt_us: 0 });
-        self.ends.push(End { tcp, plain, target, closes, opened: false, timestamps, reported });
+        self.ends.push(End { tcp, plain, target, closes: false, opened: false, timestamps, reported });
     }
 
-    /// Says at which segment number a transfer of this connection is complete; they end in the order in which they are told.
-    pub fn expect(&mut self, conn: u32, target: u32) {
+    /// Says at which segment number a transfer of this connection is complete; transfers end in the order of the
+    /// calls. `closes`: the connection then ends.
+    pub fn expect(&mut self, conn: u32, target: u32, closes: bool) {
         let end = &mut self.ends[conn as usize];
+        end.closes |= closes;
         if end.target == u32::MAX {
             end.target = target;
         } else {
@@ -476,7 +478,7 @@ mod tests {
     fn one(config: &Config) -> (Ends, Packet) {
         let mut ends = Ends::default();
         let full = Packet::from(Parts { kind: DATA, bytes: 1500, bits: FULL, ..Parts::default() });
-        ends.open(config, &full, 0, false);
+        ends.open(config, &full, 0);
         (ends, full)
     }
 

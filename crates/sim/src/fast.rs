@@ -29,8 +29,9 @@ use sojourn_model::scenario::Scenario;
 use crate::access::AccessLink;
 use crate::closed::ClosedLink;
 use crate::ends::{Ends, Received};
-use crate::hosts::{Event, Hosts, Net, connections};
+use crate::hosts::Hosts;
 use crate::link::{Link, PauseFrame};
+use crate::net::{Event, Net};
 use crate::packet::{DATAGRAM, Packet};
 use crate::planted::{Fault, planted};
 use crate::prefetch::Processor;
@@ -324,7 +325,7 @@ impl Fabric {
             }
         });
         let links = links.collect();
-        let connections = connections(scenario);
+        let connections = scenario.workload.senders();
         let access = scenario.access.iter().flat_map(|access| vec![AccessLink::new(access); topology.access_links]);
         let fabric = Fabric {
             lanes: lanes.collect(),
@@ -435,7 +436,7 @@ impl Fabric {
         let Some(packet) = line.packets.front() else { return };
         let (now, conn, ack) = (packet.time, packet.conn(), packet.ack());
         line.advance(&mut self.schedules);
-        hosts.acknowledge(now, conn, ack, &[], self);
+        hosts.senders.acknowledge(now, conn, ack, &[], self);
     }
 
     /// Handles the arrival of any other packet at an end host.
@@ -470,7 +471,7 @@ impl Fabric {
         }
         if let Some(packet) = packets.get(AHEAD) {
             if packet.is_ack() {
-                hosts.warm(packet.conn(), packet.has_blocks());
+                hosts.senders.warm(packet.conn(), packet.has_blocks());
             } else if packet.is_data() {
                 self.ends.warm(packet.conn());
             }
@@ -479,8 +480,8 @@ impl Fabric {
             let conn = packet.conn();
             if packet.is_ack() {
                 let repairs = packet.has_blocks();
-                self.flows[hosts.entry(conn)].prefetch(repairs, &Processor);
-                hosts.warm_first(conn, packet.ack().cum, repairs);
+                self.flows[hosts.senders.entry(conn)].prefetch(repairs, &Processor);
+                hosts.senders.warm_first(conn, packet.ack().cum, repairs);
                 if repairs {
                     self.ends.warm_blocks(packet);
                 }
@@ -492,11 +493,11 @@ impl Fabric {
             && packet.is_ack()
         {
             let conn = packet.conn();
-            self.flows[hosts.entry(conn)].prefetch_rtt(packet.shows_rtt(), &Processor);
+            self.flows[hosts.senders.entry(conn)].prefetch_rtt(packet.shows_rtt(), &Processor);
             if packet.has_blocks()
                 && let Some(sacked) = self.ends.newest_block(packet)
             {
-                hosts.warm_first(conn, sacked, false);
+                hosts.senders.warm_first(conn, sacked, false);
             }
         }
     }
@@ -505,7 +506,7 @@ impl Fabric {
     #[inline]
     fn warm_timer(&self, hosts: &Hosts) {
         if let Some((_, conn)) = self.senders.due() {
-            hosts.warm(conn, true);
+            hosts.senders.warm(conn, true);
         }
     }
 
@@ -874,10 +875,10 @@ impl Fabric {
 
     fn sender_timer(&mut self, hosts: &mut Hosts) {
         if let Some((at, conn)) = self.senders.due() {
-            if hosts.deadline(conn) <= at {
-                hosts.on_timer(at, conn, self);
+            if hosts.senders.deadline(conn) <= at {
+                hosts.senders.on_timer(at, conn, self);
             }
-            self.senders.rearm(conn, hosts.renew(conn));
+            self.senders.rearm(conn, hosts.senders.renew(conn));
             // Under overload most events are timers, in direct succession.
             if self.is_crowd() {
                 self.warm_timer(hosts);
@@ -981,15 +982,15 @@ impl Net for Fabric {
         }
     }
 
-    fn open(&mut self, config: &Config, full: &Packet, entry: u32, closes: bool) {
+    fn open(&mut self, config: &Config, full: &Packet, entry: u32) {
         let conns = &mut self.classes[full.lane() / 2].conns;
         conns.push(self.seats.len() as u32);
         self.seats.push(conns.len() as u32 - 1);
-        self.ends.open(config, full, entry, closes);
+        self.ends.open(config, full, entry);
     }
 
-    fn expect(&mut self, conn: u32, target: u32) {
-        self.ends.expect(conn, target);
+    fn expect(&mut self, conn: u32, target: u32, closes: bool) {
+        self.ends.expect(conn, target, closes);
     }
 
     fn close(&mut self, now: Time, conn: u32) {

@@ -10,8 +10,9 @@ use sojourn_measure::FlowMeter;
 use sojourn_model::scenario::{Access, Scenario};
 
 use crate::ends::Ends;
-use crate::hosts::{Event, Hosts, Net};
+use crate::hosts::Hosts;
 use crate::link::{Link, PauseFrame};
+use crate::net::{Event, Net};
 use crate::packet::{DATAGRAM, Packet};
 use crate::setup::EndState;
 use crate::topology::{Change, Ranks, Topology, changes};
@@ -219,9 +220,9 @@ impl Fabric<'_> {
                 }
             }
             HeapEvent::Sender(conn) => {
-                if hosts.deadline(conn) == now {
+                if hosts.senders.deadline(conn) == now {
                     self.sender_due[conn as usize] = Time::NEVER;
-                    hosts.on_timer(now, conn, self);
+                    hosts.senders.on_timer(now, conn, self);
                 }
             }
             HeapEvent::App(event) => hosts.act(now, event, self),
@@ -388,12 +389,12 @@ impl Net for Fabric<'_> {
         }
     }
 
-    fn open(&mut self, config: &Config, full: &Packet, entry: u32, closes: bool) {
-        self.ends.open(config, full, entry, closes);
+    fn open(&mut self, config: &Config, full: &Packet, entry: u32) {
+        self.ends.open(config, full, entry);
     }
 
-    fn expect(&mut self, conn: u32, target: u32) {
-        self.ends.expect(conn, target);
+    fn expect(&mut self, conn: u32, target: u32, closes: bool) {
+        self.ends.expect(conn, target, closes);
     }
 
     fn close(&mut self, now: Time, conn: u32) {

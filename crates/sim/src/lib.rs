@@ -13,12 +13,14 @@ mod flow_hash;
 mod heap;
 mod hosts;
 mod link;
+mod net;
 mod options;
 mod packet;
 mod planted;
 mod prefetch;
 mod refusal;
 mod schedule;
+mod senders;
 mod setup;
 mod shortcuts;
 #[cfg(test)]

@@ -77,7 +77,7 @@ pub fn output(
         reports.push(report);
         packets.extend(records.into_iter().map(|r| PacketRecord { entry: ends.entry(r.connection), ..r }));
     }
-    for (entry, at, seen) in hosts.standing_still() {
+    for (entry, at, seen) in hosts.stalls() {
         flows[entry as usize].watched(at, seen);
     }
     let unfinished = hosts.unfinished();

@@ -226,12 +226,13 @@ fn fullness(qdisc: &Spec, mtu: u64) -> Box<dyn Fn(usize, u64) -> bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flows::played::{Connection, What};
+    use crate::flows::played::Connection;
     use crate::flows::{FIRST_PORT, SERVICE};
     use crate::probe;
     use sojourn_core::qdisc::DropReason;
     use sojourn_model::plan::{LoadOptions, Plan};
     use sojourn_model::records::Kind;
+    use sojourn_model::workload::driver::Observation;
     use std::net::Ipv4Addr;
     use tracker::{SYN, TCP, UDP};
 
@@ -351,7 +352,7 @@ mod tests {
         played.connections.truncate(1);
         for number in 0..10u32 {
             let sent = u64::from(number) * 20_000_000;
-            played.events.push((sent, 0, What::Datagram));
+            played.events.push((sent, 0, Observation::Sent));
             let mut datagram = packet(0, number, 172, 0, sent + 5_000, (1, 2));
             datagram[28] = UDP;
             seen.extend(datagram);

@@ -1,119 +1,133 @@
-//! A test of responsiveness under working conditions (draft-ietf-ippm-responsiveness-06): connections that load the path,
-//! one more each interval, and probes beside and on them.
+//! A test of responsiveness under working conditions (draft-ietf-ippm-responsiveness-06). Connections load the path, one more in each
+//! interval, and probes measure round trips on them and on connections of their own.
 //!
-//! The client stands at the right end: data to the right are downloads, data to the left uploads. A **foreign** probe is a
-//! new connection: the TCP handshake, one round trip of TLS, one request for a byte. A **self** probe is a request on a
-//! connection that carries load. The worlds move the bytes; what is due when is decided here, and what the times mean in
-//! `sojourn_measure::responsiveness`.
+//! The client is the host at the right end: data to the right is a download, data to the left an upload. A **foreign** probe is a new
+//! connection with a TCP handshake, one round trip of TLS, and one request for a byte. A **self** probe is a request on a connection
+//! that carries load. This file decides what is due when; `sojourn_measure::responsiveness` judges the times.
 //!
-//! The draft leaves open, or says in two ways, and here it is so: MPS counts probes of both kinds together (the 300 kB a
-//! second that the draft reckons with); there is no probe before the first interval has shown a capacity, and from then on
-//! PTC is of the moving average; the load goes on when the result is there. Bytes of requests and answers are ours, within
-//! what the draft reckons with.
+//! The draft leaves some points open or contradicts itself. Here MPS counts the probes of both kinds together, which gives the 300 kB
+//! per second of the draft. There is no probe before the first interval has shown a capacity; from then on PTC is a share of the moving
+//! average. The load continues when the result is there. The sizes of requests and responses are ours, within those of the draft.
 
+use serde::{Deserialize, Serialize};
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Span, Time};
 
-/// MAD: so many intervals count.
+/// MAD: the number of intervals in a moving average.
 pub const MAD: usize = 4;
-/// MPS: so many probes a second at most.
+/// MPS: the largest number of probes per second.
 pub const MPS: u64 = 100;
-/// PTC: the share of the capacity that probes may take, in percent.
+/// PTC: the largest share of the capacity that probes use, in percent.
 pub const PTC: u64 = 5;
-/// Bytes that a foreign and a self probe are reckoned to move, as in the draft.
+/// Bytes that a foreign and a self probe count for, as in the draft.
 pub const PROBE_BYTES: (u64, u64) = (5000, 1000);
 
-/// A TLS client's first message and the server's answer with its certificates.
+/// Size of a TLS client's first message, in bytes.
 pub const HELLO: u32 = 500;
-/// See [`HELLO`].
+/// Size of the TLS server's answer with its certificates, in bytes.
 pub const FLIGHT: u64 = 3000;
-/// A request, and the answer with its one byte of content.
+/// Size of a request, in bytes.
 pub const GET: u32 = 100;
-/// See [`GET`].
+/// Size of a response with one byte of content, in bytes.
 pub const OBJECT: u64 = 100;
 
-/// A test as it is set up.
+/// The parameters of a test.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rpm {
-    /// The first connection's SYN.
+    /// The time of the first SYN.
     pub start: Time,
-    /// Nothing new at or after this time.
+    /// Nothing new starts at or after this time.
     pub stop: Time,
-    /// ID: how long an interval lasts.
+    /// ID: the length of an interval.
     pub interval: Span,
-    /// MNP: so many connections carry load at most.
+    /// MNP: the largest number of connections that carry load.
     pub connections: u32,
-    /// Whether foreign probes have a round trip of TLS.
+    /// Whether a foreign probe has a round trip of TLS.
     pub tls: bool,
 }
 
-/// What a tester wants to be done now.
+/// The quantity that a probe measures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Timed {
+    /// `tcp_f`: TCP handshake on a new connection.
+    Tcp,
+    /// `tls_f`: TLS round trip on a new connection.
+    Tls,
+    /// `http_f`: HTTP request and response on a new connection.
+    Http,
+    /// `http_l`: HTTP request and response on a connection with load.
+    Loaded,
+}
+
+/// A step of a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Do {
-    /// An interval is over, in which so many bytes were moved.
+pub enum Step {
+    /// An interval ends, in which this many bytes were moved.
     Close(u64),
-    /// One more connection that carries load.
+    /// Opens one more connection that carries load.
     Load,
-    /// A foreign probe.
+    /// Starts a foreign probe.
     Foreign,
-    /// A self probe, on one of the connections that carry load.
+    /// Starts a self probe, on one of the connections that carry load.
     Own,
-    /// No more load.
+    /// Ends the load.
     Stop,
 }
 
-/// The state of a test: every world drives this one.
+/// The state of a test. It is asked what is due.
 #[derive(Clone, Debug)]
 pub struct Tester {
-    /// Chooses connections for self probes.
+    /// Chooses the connections of self probes.
     rng: Rng,
-    /// When the next interval begins.
+    /// The start of the next interval.
     tick: Time,
-    /// When the next probe is due, and whether it is a foreign one.
+    /// The time of the next probe, and whether it is a foreign one.
     probe: Time,
     foreign: bool,
     opened: u32,
-    /// Bytes moved up to the last interval's end, and in each of the last intervals.
+    /// Bytes moved up to the end of the last interval, and in each of the last MAD intervals.
     moved: u64,
     goodput: Vec<u64>,
 }
 
 impl Tester {
-    /// Before the start; `rng` is a stream of its own.
+    /// A test before its start. `rng` is a stream of its own.
     pub fn new(rpm: &Rpm, rng: Rng) -> Tester {
         let (tick, probe) = (rpm.start, Time::NEVER);
         Tester { rng, tick, probe, foreign: true, opened: 0, moved: 0, goodput: Vec::new() }
     }
 
-    /// What is due now, in order, and when to come back; `moved` is what all connections with load have moved so far.
-    pub fn act(&mut self, now: Time, moved: u64, rpm: &Rpm) -> (Vec<Do>, Option<Time>) {
+    /// Returns the steps that are due now, in order, and the time of the next call. `moved` is the number of bytes that all connections
+    /// with load have moved so far.
+    pub fn act(&mut self, now: Time, moved: u64, rpm: &Rpm) -> (Vec<Step>, Option<Time>) {
         let mut due = Vec::new();
         if now >= self.tick {
             if self.opened > 0 {
-                due.push(Do::Close(self.close(moved)));
+                due.push(Step::Close(self.close(moved)));
             }
             self.tick = now + rpm.interval;
             if self.opened < rpm.connections && now < rpm.stop {
                 self.opened += 1;
-                due.push(Do::Load);
+                due.push(Step::Load);
             }
             if self.probe == Time::NEVER {
                 self.probe = self.pace(rpm).map_or(Time::NEVER, |_| now);
             }
         }
         if now >= rpm.stop {
-            due.push(Do::Stop);
+            due.push(Step::Stop);
             return (due, None);
         }
         if now >= self.probe {
-            due.push(if self.foreign { Do::Foreign } else { Do::Own });
+            due.push(if self.foreign { Step::Foreign } else { Step::Own });
             self.foreign = !self.foreign;
             self.probe = self.pace(rpm).map_or(Time::NEVER, |pace| now + pace);
         }
         (due, Some(self.tick.min(self.probe).min(rpm.stop)))
     }
 
-    /// Which of so many connections the next self probe takes: each as likely as the others.
+    /// Draws the connection of the next self probe. Each of this many is equally likely.
     pub fn choose(&mut self, connections: usize) -> usize {
         self.rng.below(connections as u64) as usize
     }
@@ -128,8 +142,8 @@ impl Tester {
         bytes
     }
 
-    /// From one probe to the next: no more than MPS, and no more than PTC of the goodput that the last intervals had in
-    /// the mean.
+    /// The time from one probe to the next: at most MPS probes per second, which use at most PTC of the mean goodput of the last
+    /// intervals.
     fn pace(&self, rpm: &Rpm) -> Option<Span> {
         let bytes: u64 = self.goodput.iter().sum();
         let lasted = u128::from(rpm.interval.0) * self.goodput.len() as u128;
@@ -146,8 +160,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// What is done in which millisecond, with `rate` bytes moved in each from the start on.
-    fn played(rpm: &Rpm, rate: u64, until: u64) -> Vec<(u64, Do)> {
+    /// The steps and their times in milliseconds, when `rate` bytes are moved in each millisecond.
+    fn played(rpm: &Rpm, rate: u64, until: u64) -> Vec<(u64, Step)> {
         let mut tester = Tester::new(rpm, Rng::stream(1, "probes"));
         let (mut next, mut all) = (Some(rpm.start), Vec::new());
         while let Some(now) = next.filter(|now| now.0 < until * MS) {
@@ -165,18 +179,18 @@ mod tests {
     #[test]
     fn rpm_draft_one_connection_is_added_every_interval_up_to_mnp() {
         let all = played(&rpm(), 2500, 20_000);
-        let at = |what: Do| all.iter().filter(|one| one.1 == what).map(|one| one.0).collect::<Vec<_>>();
-        assert_eq!(at(Do::Load), [0, 1000, 2000]);
-        assert_eq!(at(Do::Stop), [9000]);
-        assert_eq!(at(Do::Close(2_500_000)), (1..=9).map(|s| s * 1000).collect::<Vec<_>>());
+        let at = |what: Step| all.iter().filter(|one| one.1 == what).map(|one| one.0).collect::<Vec<_>>();
+        assert_eq!(at(Step::Load), [0, 1000, 2000]);
+        assert_eq!(at(Step::Stop), [9000]);
+        assert_eq!(at(Step::Close(2_500_000)), (1..=9).map(|s| s * 1000).collect::<Vec<_>>());
     }
 
     #[test]
     fn rpm_draft_probes_take_at_most_5_percent_of_the_capacity() {
         // 20 Mbit/s: 5 % are 125 000 bytes a second, 20.8 pairs of 6000 bytes; both kinds in turns, every 24 ms.
         let all = played(&rpm(), 2500, 20_000);
-        let probes: Vec<_> = all.iter().filter(|one| matches!(one.1, Do::Foreign | Do::Own)).collect();
-        assert_eq!(probes[..3], [&(1000, Do::Foreign), &(1024, Do::Own), &(1048, Do::Foreign)]);
+        let probes: Vec<_> = all.iter().filter(|one| matches!(one.1, Step::Foreign | Step::Own)).collect();
+        assert_eq!(probes[..3], [&(1000, Step::Foreign), &(1024, Step::Own), &(1048, Step::Foreign)]);
         let in_a_second = probes.iter().filter(|one| (2000..3000).contains(&one.0)).count();
         assert!((41..=42).contains(&in_a_second), "{in_a_second}");
         assert!(
@@ -189,17 +203,17 @@ mod tests {
     fn rpm_draft_there_are_at_most_100_probes_a_second() {
         // 1 Gbit/s: 5 % would be 2083 probes.
         let all = played(&rpm(), 125_000, 3000);
-        let probes = all.iter().filter(|one| matches!(one.1, Do::Foreign | Do::Own) && one.0 >= 2000).count();
+        let probes = all.iter().filter(|one| matches!(one.1, Step::Foreign | Step::Own) && one.0 >= 2000).count();
         assert_eq!(probes, 100);
     }
 
     #[test]
     fn without_goodput_there_is_no_probe_and_a_late_one_begins_the_probes() {
-        assert!(played(&rpm(), 0, 9000).iter().all(|one| !matches!(one.1, Do::Foreign | Do::Own)));
+        assert!(played(&rpm(), 0, 9000).iter().all(|one| !matches!(one.1, Step::Foreign | Step::Own)));
         let mut tester = Tester::new(&rpm(), Rng::stream(1, "probes"));
-        assert_eq!(tester.act(Time(0), 0, &rpm()).0, [Do::Load]);
-        assert_eq!(tester.act(Time(1000 * MS), 0, &rpm()).0, [Do::Close(0), Do::Load]);
-        assert_eq!(tester.act(Time(2000 * MS), 1, &rpm()).0, [Do::Close(1), Do::Load, Do::Foreign]);
+        assert_eq!(tester.act(Time(0), 0, &rpm()).0, [Step::Load]);
+        assert_eq!(tester.act(Time(1000 * MS), 0, &rpm()).0, [Step::Close(0), Step::Load]);
+        assert_eq!(tester.act(Time(2000 * MS), 1, &rpm()).0, [Step::Close(1), Step::Load, Step::Foreign]);
     }
 
     #[test]

@@ -1,86 +1,89 @@
-//! Adaptive video over one connection (as in DASH): pieces of a few seconds, each asked for in the quality that the
-//! player chooses, one after the other, until its buffer is full.
+//! Adaptive video over one connection, as in DASH. The player requests pieces of a few seconds one after the other, each in the quality
+//! that it chooses, until its buffer is full.
 //!
-//! `rule = "buffer"` chooses by the buffer alone (Huang et al., "A buffer-based approach to rate adaptation", SIGCOMM
-//! 2014, its BBA-0): the lowest quality up to a reservoir, the highest from a cushion on, in between the quality on the
-//! straight line that connects them, left only when the line reaches the next one. `rule = "rate"` takes the best quality
-//! below 0.8 times the harmonic mean of the last five pieces' throughput (after FESTIVE, Jiang et al., CoNEXT 2012).
+//! `rule = "buffer"` chooses by the buffer alone. It is BBA-0 of Huang et al., "A buffer-based approach to rate adaptation", SIGCOMM
+//! 2014: the lowest quality up to a reservoir, the highest from a cushion on, and in between a straight line; the quality changes
+//! only when the line has reached the next one. `rule = "rate"` chooses the best quality below 0.8 times the harmonic mean of the
+//! throughput of the last five pieces (after FESTIVE, Jiang et al., CoNEXT 2012).
 //!
-//! Deviations: the paper's player has minutes of buffer; reservoir and cushion are shares of this one's, and those shares,
-//! the default qualities, the first piece's quality (the lowest) and when playing begins are ours. Every piece of a
-//! quality has the same size.
+//! Deviations: the player of the paper has minutes of buffer. Here reservoir and cushion are shares of a smaller buffer; these shares,
+//! the default qualities, the quality of the first piece (the lowest) and the start of playing are ours. All pieces of a quality have
+//! the same size.
 
+use serde::{Deserialize, Serialize};
 use sojourn_core::units::{Rate, Span, Time};
 
 use super::Exchange;
+use super::driver::{BitsPerSecond, Nanoseconds};
 use super::page::REQUEST;
 
-/// Shares of the buffer up to which the lowest and from which the highest quality is taken, in percent. Ours.
+/// Shares of the buffer in percent: up to the first the quality is the lowest, from the second on the highest. Ours.
 const RESERVOIR: u64 = 25;
 const CUSHION: u64 = 90;
-/// Playing begins, and goes on after a stall, with so many pieces. Ours.
+/// Playing starts, and resumes after a stall, with this many pieces in the buffer. Ours.
 const TO_PLAY: u64 = 2;
-/// How many pieces the throughput is estimated from, and which share of it is asked for, in percent.
+/// The throughput is estimated from this many pieces, and this share of it is used, in percent.
 const SAMPLES: usize = 5;
 const SAFETY: u64 = 80;
 
-/// How the quality is chosen.
+/// The rule by which the quality is chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rule {
-    /// By what is buffered.
+    /// By the playing time in the buffer.
     Buffer,
     /// By the throughput of the last pieces.
     Rate,
 }
 
-/// A video as its player is set up.
+/// The parameters of a video and its player.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Video {
-    /// The connection's SYN.
+    /// The time of the SYN.
     pub start: Time,
-    /// No new piece at or after this time.
+    /// No piece is requested at or after this time.
     pub stop: Time,
-    /// How long a piece plays.
+    /// The playing time of a piece.
     pub chunk: Span,
-    /// What the player buffers at most.
+    /// The largest playing time in the buffer.
     pub buffer: Span,
-    /// The qualities, rising.
+    /// The rates of the qualities, rising.
     pub ladder: Vec<Rate>,
-    /// How one is chosen.
+    /// The rule by which one is chosen.
     pub rule: Rule,
 }
 
-/// What a viewer sees, at a time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What a viewer sees at a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Seen {
-    /// A piece of this quality has arrived; whether the one before had another.
-    Piece(Rate, bool),
-    /// The picture began to move, so long after the start.
-    Begun(Span),
-    /// It stood still for so long, from the time told on.
-    Stalled(Span),
+    /// A piece of this quality arrived. The flag says whether the piece before had another quality.
+    Piece(#[serde(with = "BitsPerSecond")] Rate, bool),
+    /// Playing started, this long after the start of the video.
+    Begun(#[serde(with = "Nanoseconds")] Span),
+    /// A stall started at this time, and lasted this long.
+    Stalled(#[serde(with = "Nanoseconds")] Span),
 }
 
-/// The state of a player: every world drives this one.
+/// The state of a player. It is asked what to request, and told when a piece has arrived.
 #[derive(Clone, Debug)]
 pub struct Player {
-    /// What is buffered at `at`, and whether it is being played.
+    /// The playing time in the buffer at `at`, and whether it is being played.
     buffered: Span,
     at: Time,
     playing: bool,
     begun: bool,
-    /// When it ran dry, if it did.
+    /// The time at which the buffer ran empty, during a stall.
     dry: Option<Time>,
-    /// The quality asked for, that of the piece before, and when it was asked for.
+    /// The quality of the piece that was requested last, that of the piece before, and the time of the request.
     level: usize,
     before: Option<usize>,
     asked: Time,
-    /// The last pieces: bytes and how long they took.
+    /// The last pieces: size in bytes and time from request to arrival.
     samples: Vec<(u64, Span)>,
 }
 
 impl Player {
-    /// Before the first piece.
+    /// A player before its first request.
     pub fn new(video: &Video) -> Player {
         Player {
             buffered: Span::ZERO,
@@ -95,7 +98,7 @@ impl Player {
         }
     }
 
-    /// What is asked for now.
+    /// Chooses the quality of the next piece. Returns its request.
     pub fn ask(&mut self, now: Time, video: &Video) -> Exchange {
         self.play(now);
         self.level = match video.rule {
@@ -107,7 +110,7 @@ impl Player {
         Exchange { gap: Span::ZERO, request: REQUEST, server_delay: Span::ZERO, response: bytes(video, self.level) }
     }
 
-    /// The piece asked for has arrived: what the viewer sees of it (with the times of it), and when the next is asked for.
+    /// The requested piece has arrived. Returns what the viewer sees by that, with times, and the time of the next request.
     pub fn arrived(&mut self, now: Time, video: &Video) -> (Vec<(Time, Seen)>, Option<Time>) {
         self.play(now);
         if self.samples.len() == SAMPLES {
@@ -126,19 +129,19 @@ impl Player {
             }
             self.begun = true;
         }
-        // There must be room for the next piece.
+        // The next request waits until the buffer has room for the piece.
         let room = video.buffer - video.chunk;
         let next = now + (self.buffered - room.min(self.buffered));
         (seen, Some(next).filter(|at| *at < video.stop))
     }
 
-    /// At the end of the run: a stall that lasts.
+    /// Returns the stall that lasts to the end of the run, if there is one.
     pub fn finish(mut self, end: Time) -> Option<(Time, Seen)> {
         self.play(end);
         self.dry.map(|since| (since, Seen::Stalled(end.since(since))))
     }
 
-    /// Plays up to now.
+    /// Plays until now.
     fn play(&mut self, now: Time) {
         let passed = now.since(self.at);
         if self.playing && passed >= self.buffered && passed > Span::ZERO {
@@ -150,11 +153,11 @@ impl Player {
         self.at = now;
     }
 
-    /// BBA-0: as high as the line from reservoir to cushion, but only where it has reached another quality.
+    /// BBA-0: the quality follows the line from reservoir to cushion, but changes only when the line has reached another quality.
     fn by_buffer(&self, video: &Video) -> usize {
         let (lowest, highest) = (video.ladder[0].0, video.ladder[video.ladder.len() - 1].0);
         let reservoir = video.buffer.0 / 100 * RESERVOIR;
-        // When a piece is asked for there is room for it: more than that is never buffered then.
+        // A request is sent when there is room for the piece, so the buffer never holds more than this then.
         let cushion = (video.buffer.0 / 100 * CUSHION).min((video.buffer - video.chunk).0);
         let above = self.buffered.0.saturating_sub(reservoir).min(cushion - reservoir);
         let rise = u128::from(highest - lowest) * u128::from(above) / u128::from((cushion - reservoir).max(1));
@@ -172,7 +175,7 @@ impl Player {
     }
 
     fn by_rate(&self, video: &Video) -> usize {
-        // The harmonic mean of rates of equal weight: n over the sum of seconds a bit.
+        // The harmonic mean of the rates: their number over the sum of the seconds per bit.
         let per_byte: f64 = self.samples.iter().map(|&(bytes, took)| took.0 as f64 / bytes as f64).sum();
         let mean = self.samples.len() as f64 * 8e9 / per_byte;
         let most = mean * SAFETY as f64 / 100.0;
@@ -180,7 +183,7 @@ impl Player {
     }
 }
 
-/// Of a piece.
+/// The size of a piece in bytes.
 fn bytes(video: &Video, level: usize) -> u64 {
     video.ladder[level].bytes_in(video.chunk).max(1)
 }
@@ -196,7 +199,7 @@ mod tests {
         Video { start: Time::ZERO, stop: Time::NEVER, chunk: SECOND * 2, buffer: SECOND * 20, ladder, rule }
     }
 
-    /// Plays over a network of constant rate for so many pieces: qualities in Mbit/s, everything seen, and the time.
+    /// Plays this many pieces over a network of constant rate. Returns the qualities in Mbit/s, what was seen, and the time.
     fn watch(video: &Video, mbit: u64, pieces: usize) -> (Vec<u64>, Vec<(Time, Seen)>, Time) {
         let (mut player, mut now, mut levels, mut all) = (Player::new(video), video.start, Vec::new(), Vec::new());
         for _ in 0..pieces {

@@ -1,4 +1,4 @@
-//! Waits for sockets and for moments of the run, in one thread.
+//! Waits for sockets and for times of the run, in one thread.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,17 +17,17 @@ const TIMER: u64 = u64::MAX;
 pub struct Ready {
     /// As given to [`Reactor::watch`].
     pub token: u64,
-    /// Something arrived, or the other end closed.
+    /// Data has arrived, or the other end has closed.
     pub read: bool,
-    /// There is room for more.
+    /// The socket takes data.
     pub write: bool,
     /// The other end will send no more.
     pub closed: bool,
-    /// The connection failed.
+    /// The connection has failed.
     pub failed: bool,
 }
 
-/// Sockets, and acts `A` that wait for their time; equal times are taken in the order of `A`.
+/// Sockets, and acts `A` that wait for their times. Acts of the same time are taken in the order of `A`.
 pub struct Reactor<A> {
     epoll: OwnedFd,
     timer: OwnedFd,
@@ -44,7 +44,7 @@ pub fn clock() -> u64 {
 }
 
 impl<A: Ord + Copy> Reactor<A> {
-    /// Time zero of the run is `origin` on the guest's clock.
+    /// A reactor without sockets and acts. Time zero of the run is `origin` on the guest's clock.
     pub fn new(origin: u64) -> io::Result<Reactor<A>> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let timer =
@@ -59,25 +59,25 @@ impl<A: Ord + Copy> Reactor<A> {
         Time(clock().saturating_sub(self.origin))
     }
 
-    /// Tells of each change of the socket's readiness, until it is closed.
+    /// Reports each change of the socket's readiness, until it is closed.
     pub fn watch(&self, socket: impl AsFd, token: u64) -> io::Result<()> {
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         Ok(epoll::add(&self.epoll, socket, EventData::new_u64(token), flags)?)
     }
 
-    /// Tells of connections that wait at a listening socket.
+    /// Reports the connections that wait at a listening socket.
     pub fn watch_listener(&self, socket: impl AsFd, token: u64) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, socket, EventData::new_u64(token), EventFlags::IN)?)
     }
 
-    /// An act for later.
+    /// Adds an act for this time.
     pub fn post(&mut self, at: Time, act: A) {
         if at != Time::NEVER {
             self.acts.push(Reverse((at, act)));
         }
     }
 
-    /// The next act whose time has come.
+    /// Takes the next act whose time has come.
     pub fn due(&mut self, now: Time) -> Option<(Time, A)> {
         let Reverse((at, _)) = self.acts.peek()?;
         if *at <= now { self.acts.pop().map(|Reverse(act)| act) } else { None }
@@ -98,7 +98,7 @@ impl<A: Ord + Copy> Reactor<A> {
         for event in &self.events {
             let (token, flags) = (event.data.u64(), event.flags);
             if token == TIMER {
-                self.armed = Time::NEVER; // it rings until it is set anew
+                self.armed = Time::NEVER; // the timer stays ready until it is set again
                 continue;
             }
             ready.push(Ready {

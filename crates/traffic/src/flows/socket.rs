@@ -1,4 +1,4 @@
-//! Sockets as the flows need them: in a namespace, never blocking, told everything that a scenario says of TCP.
+//! Sockets as the flows need them: they never block, and have the options of TCP that the scenario asks for.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -11,20 +11,20 @@ use sojourn_model::workload::stream::UDP_HEADERS;
 
 use super::played::Socket;
 
-/// As much as one call takes or gives.
-const MUCH: usize = 1 << 24;
+/// The most bytes that one call reads.
+const AT_ONCE: usize = 1 << 24;
 /// Bytes of an ICMP header.
 const ICMP_HEADER: usize = 8;
-/// The number of a datagram and the time of its sending.
+/// Bytes of a datagram's number and its time of sending.
 const DATAGRAM_HEAD: usize = 12;
 /// Bytes of a socket's buffers for datagrams.
-const ROOM: usize = 1 << 26;
-/// The buffer of a socket whose receive window is bounded: four times as much, but not less or more than these.
-const SMALLEST_ROOM: usize = 1 << 17;
-const LARGEST_ROOM: usize = 1 << 28;
+const BUFFER: usize = 1 << 26;
+/// The bounds of the buffer, in bytes, of a socket whose receive window is bounded: the buffer is four times the window.
+const SMALLEST_BUFFER: usize = 1 << 17;
+const LARGEST_BUFFER: usize = 1 << 28;
 /// RFC 792: an echo request.
 const ECHO_REQUEST: u8 = 8;
-/// RFC 792: its reply.
+/// RFC 792: an echo reply.
 const ECHO_REPLY: u8 = 0;
 
 fn tcp() -> io::Result<OwnedFd> {
@@ -41,7 +41,7 @@ pub fn listen(port: u16) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// The next connection that waits, with the addresses of both ends; nothing if none does.
+/// Accepts the next connection that waits, if one does. Returns it with the addresses of its own end and of its peer.
 pub fn accept(listener: &OwnedFd) -> io::Result<Option<(OwnedFd, SocketAddrV4, SocketAddrV4)>> {
     let fd = match rustix::net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
         Ok(fd) => fd,
@@ -60,7 +60,7 @@ fn v4(address: SocketAddrAny) -> io::Result<SocketAddrV4> {
     SocketAddrV4::try_from(address).map_err(io::Error::from)
 }
 
-/// Opens a connection with this DSCP; whether it stands is told by the first readiness to write.
+/// Opens a connection with this DSCP. The handshake is complete when the socket becomes ready to write.
 pub fn connect(from: SocketAddrV4, to: SocketAddrV4, config: &Config, dscp: u8) -> io::Result<OwnedFd> {
     let fd = tcp()?;
     // The ECN field stays TCP's.
@@ -74,7 +74,7 @@ pub fn connect(from: SocketAddrV4, to: SocketAddrV4, config: &Config, dscp: u8) 
     }
 }
 
-/// What a scenario says of TCP and Linux keeps with a socket; the rest stands on the route.
+/// Sets the options of TCP that Linux keeps with a socket. The others are metrics of the route.
 pub fn configure(fd: &OwnedFd, config: &Config) -> io::Result<()> {
     sockopt::set_tcp_nodelay(fd, true)?;
     match config.cc {
@@ -93,7 +93,7 @@ pub fn configure(fd: &OwnedFd, config: &Config) -> io::Result<()> {
     set(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG, config.mss + config.header - 40)?;
     if let Some(window) = window(config) {
         // A buffer that is told is not tuned, and tuning would move the window too.
-        let ample = (window as usize).saturating_mul(4).clamp(SMALLEST_ROOM, LARGEST_ROOM);
+        let ample = (window as usize).saturating_mul(4).clamp(SMALLEST_BUFFER, LARGEST_BUFFER);
         sockopt::set_socket_recv_buffer_size(fd, ample)?;
         clamp_window(fd, config)?;
     }
@@ -109,29 +109,28 @@ pub fn window(config: &Config) -> Option<u32> {
     (config.rwnd != u32::MAX).then(|| u32::try_from(bytes).unwrap_or(u32::MAX).min(1 << 30))
 }
 
-/// Bounds what the socket offers to its peer. Not for good: the first full segment that arrives makes Linux offer what the
-/// buffer would hold of such (`tcp_measure_rcv_mss`). So whoever reads says it again.
+/// Bounds the window that the socket offers to its peer. When the first full segment arrives, Linux offers as many as the buffer would
+/// hold (`tcp_measure_rcv_mss`). So this is called again after each read.
 pub fn clamp_window(fd: &OwnedFd, config: &Config) -> io::Result<()> {
     window(config).map_or(Ok(()), |window| set(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, window))
 }
 
-/// DSCP and ECN field of what the socket sends; the kernel takes the ECN field of all but TCP's sockets.
+/// Sets DSCP and ECN field of the packets that the socket sends. The kernel ignores the ECN field for TCP.
 fn set_tos(fd: &OwnedFd, tos: u8) -> io::Result<()> {
     set(fd, libc::IPPROTO_IP, libc::IP_TOS, u32::from(tos))
 }
 
-/// Bounds what was written and not sent, so that a flow that stops has little left.
+/// Bounds the bytes that the socket takes and has not sent (`TCP_NOTSENT_LOWAT`).
 pub fn keep_unsent_below(fd: &OwnedFd, bytes: u32) -> io::Result<()> {
     set(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
 }
 
-/// Wakes whoever reads only when so many bytes wait (`SO_RCVLOWAT`).
+/// Reports that the socket can be read only when this many bytes wait (`SO_RCVLOWAT`).
 pub fn wake_for(fd: &OwnedFd, bytes: u32) -> io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
 }
 
-/// What TCP counted on a connection, but for its name. The layout is that of `struct tcp_info` in linux/tcp.h, to which
-/// kernels only append.
+/// The counters of TCP on a connection. The layout is that of `struct tcp_info` in linux/tcp.h, to which kernels only append.
 #[expect(unsafe_code, reason = "an option that rustix does not have")]
 pub fn counters(fd: &OwnedFd, connection: u32, accepter: bool) -> io::Result<Socket> {
     let mut bytes = [0u8; 256];
@@ -175,11 +174,11 @@ fn set(fd: &OwnedFd, level: i32, name: i32, value: u32) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Takes all that has arrived; the bytes are discarded in the kernel. Nothing: none is there; zero: the other end closed.
+/// Discards the bytes that have arrived, in the kernel, and returns their number. `None`: there are none; 0: the other end has closed.
 #[expect(unsafe_code, reason = "a receive without a buffer")]
 pub fn discard(fd: &OwnedFd) -> io::Result<Option<u64>> {
     // SAFETY: with MSG_TRUNC the kernel's TCP writes nothing to the buffer (tcp(7)).
-    let got = unsafe { libc::recv(fd.as_raw_fd(), std::ptr::null_mut(), MUCH, libc::MSG_TRUNC) };
+    let got = unsafe { libc::recv(fd.as_raw_fd(), std::ptr::null_mut(), AT_ONCE, libc::MSG_TRUNC) };
     if got >= 0 {
         return Ok(Some(got as u64));
     }
@@ -187,7 +186,7 @@ pub fn discard(fd: &OwnedFd) -> io::Result<Option<u64>> {
     if error.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(error) }
 }
 
-/// Writes up to so many zeros; how many the socket took.
+/// Writes up to this many zeros. Returns the number that the socket took.
 pub fn write(fd: &OwnedFd, bytes: u64, zeros: &[u8]) -> io::Result<u64> {
     let mut written = 0;
     while written < bytes {
@@ -201,7 +200,25 @@ pub fn write(fd: &OwnedFd, bytes: u64, zeros: &[u8]) -> io::Result<u64> {
     Ok(written)
 }
 
-/// No more will be written: a FIN follows what was.
+/// Writes zeros, a segment of `mss` bytes at a time, until the socket takes no more. Returns the number of bytes that it took.
+///
+/// With [`keep_unsent_below`] one byte, at most one segment then waits in the socket. A longer write would wait there as a whole: Linux
+/// appends it to the last packet, as far as that may grow, without looking at the bound (`tcp_sendmsg_locked`). MSG_EOR ends the
+/// packet; MSG_MORE keeps TCP from setting PSH on every segment, which a receiver would acknowledge at once.
+pub fn write_segments(fd: &OwnedFd, mss: u32, zeros: &[u8]) -> io::Result<u64> {
+    use rustix::net::SendFlags;
+    let segment = &zeros[..zeros.len().min(mss as usize)];
+    let mut written = 0;
+    loop {
+        match rustix::net::send(fd, segment, SendFlags::NOSIGNAL | SendFlags::EOR | SendFlags::MORE) {
+            Ok(taken) => written += taken as u64,
+            Err(rustix::io::Errno::AGAIN) => return Ok(written),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Sends a FIN after the data that was written.
 pub fn finish(fd: &OwnedFd) -> io::Result<()> {
     match rustix::net::shutdown(fd, rustix::net::Shutdown::Write) {
         Ok(()) | Err(rustix::io::Errno::NOTCONN) => Ok(()),
@@ -209,7 +226,7 @@ pub fn finish(fd: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// What failed on the socket, if something did.
+/// Returns the error that is pending on the socket, if there is one.
 pub fn failure(fd: impl AsFd) -> io::Result<()> {
     match sockopt::socket_error(fd)? {
         Ok(()) => Ok(()),
@@ -217,14 +234,14 @@ pub fn failure(fd: impl AsFd) -> io::Result<()> {
     }
 }
 
-/// A socket for datagrams between these addresses, with this DSCP and ECN field. A host may have others at the same port, with
+/// A socket for datagrams between these addresses, with this DSCP and ECN field. A host may have other sockets at the same port, with
 /// other peers.
 pub fn datagrams(at: SocketAddrV4, peer: SocketAddrV4, tos: u8) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let fd = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, flags, Some(ipproto::UDP))?;
     // What waits in the host itself, or to be read, is never refused.
-    sockopt::set_socket_send_buffer_size(&fd, ROOM)?;
-    sockopt::set_socket_recv_buffer_size(&fd, ROOM)?;
+    sockopt::set_socket_send_buffer_size(&fd, BUFFER)?;
+    sockopt::set_socket_recv_buffer_size(&fd, BUFFER)?;
     set_tos(&fd, tos)?;
     sockopt::set_socket_reuseaddr(&fd, true)?;
     rustix::net::bind(&fd, &at)?;
@@ -232,7 +249,7 @@ pub fn datagrams(at: SocketAddrV4, peer: SocketAddrV4, tos: u8) -> io::Result<Ow
     Ok(fd)
 }
 
-/// Sends a datagram of so many bytes with its IP header, which tells its number and this time.
+/// Sends a datagram of this IP length, with its number and this time as payload.
 pub fn send_datagram(fd: &OwnedFd, number: u32, now: Time, ip_length: u32, zeros: &mut [u8]) -> io::Result<()> {
     let length = (ip_length - UDP_HEADERS) as usize;
     zeros[..4].copy_from_slice(&number.to_be_bytes());
@@ -242,7 +259,7 @@ pub fn send_datagram(fd: &OwnedFd, number: u32, now: Time, ip_length: u32, zeros
     Ok(())
 }
 
-/// Number and time of sending of the next datagram that waits; nothing if none does.
+/// Reads the next datagram that waits, if one does. Returns its number and its time of sending.
 pub fn take_datagram(fd: &OwnedFd) -> io::Result<Option<(u32, Time)>> {
     let mut head = [0; DATAGRAM_HEAD];
     match rustix::net::recv(fd, &mut head, rustix::net::RecvFlags::empty()) {
@@ -257,7 +274,7 @@ pub fn take_datagram(fd: &OwnedFd) -> io::Result<Option<(u32, Time)>> {
     }
 }
 
-/// A socket for echo requests with this identifier, DSCP and ECN field; the kernel's replies repeat what arrived.
+/// A socket for echo requests with this identifier, DSCP and ECN field. The kernel replies with the field that arrived.
 pub fn pinger(from: Ipv4Addr, identifier: u16, tos: u8) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let fd = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, flags, Some(ipproto::ICMP))?;
@@ -266,7 +283,7 @@ pub fn pinger(from: Ipv4Addr, identifier: u16, tos: u8) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Sends an echo request of so many bytes with its IP header.
+/// Sends an echo request of this IP length.
 pub fn ping(fd: &OwnedFd, to: Ipv4Addr, number: u16, ip_length: u32) -> io::Result<()> {
     let mut message = vec![0; (ip_length as usize - 20).max(ICMP_HEADER)];
     message[0] = ECHO_REQUEST;
@@ -275,7 +292,7 @@ pub fn ping(fd: &OwnedFd, to: Ipv4Addr, number: u16, ip_length: u32) -> io::Resu
     Ok(())
 }
 
-/// The number of the next reply that waits; nothing if none does.
+/// Reads the next reply that waits, if one does. Returns its number.
 pub fn reply(fd: &OwnedFd) -> io::Result<Option<u16>> {
     let mut header = [0; ICMP_HEADER];
     loop {

@@ -3,14 +3,14 @@
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
-use sojourn_core::units::{Rate, Span, Time};
+use sojourn_core::units::{Span, Time};
 use sojourn_measure::{FlowMeter, FlowReport, flow_setup};
 use sojourn_model::records::{Fate, Kind, PacketRecord};
 use sojourn_model::scenario::Scenario;
-use sojourn_model::workload::video::Seen;
+use sojourn_model::workload::driver::Observation;
 use sojourn_model::workload::{Direction, Entry};
 
-use crate::flows::played::{Played, What};
+use crate::flows::played::Played;
 use crate::probe::Record;
 use crate::topology;
 
@@ -22,7 +22,7 @@ pub struct Flows<'a> {
     series: bool,
     meters: Vec<FlowMeter>,
     /// Events of applications, in order of time.
-    applications: Peekable<IntoIter<&'a (u64, u32, What)>>,
+    applications: Peekable<IntoIter<&'a (u64, u32, Observation)>>,
 }
 
 impl<'a> Flows<'a> {
@@ -69,8 +69,8 @@ impl<'a> Flows<'a> {
 
     /// Handles the events of applications whose times are `due`.
     fn applications(&mut self, due: impl Fn(Time) -> bool) {
-        while let Some(&(at, entry, what)) = self.applications.next_if(|(at, ..)| due(Time(*at))) {
-            application(&mut self.meters[entry as usize], Time(at), what);
+        while let Some(&(at, entry, seen)) = self.applications.next_if(|(at, ..)| due(Time(*at))) {
+            self.meters[entry as usize].observe(Time(at), seen);
         }
     }
 }
@@ -98,21 +98,5 @@ pub fn socket(meter: &mut FlowMeter, mss: u32, now: Time, record: &Record) {
             (0..payload.saturating_sub(1).div_ceil(mss).max(1)).for_each(|_| meter.retransmit(now));
         }
         Record::Packet(_) | Record::Ring(_) | Record::Paused { .. } => {}
-    }
-}
-
-/// Reports an event of an application to the flow's meter.
-pub fn application(meter: &mut FlowMeter, now: Time, what: What) {
-    match what {
-        What::Ping => meter.sent(now, 1),
-        What::Started => meter.started(now),
-        What::Completed(fct, ideal) => meter.completed(now, Span(fct), Span(ideal)),
-        What::Loaded(time) => meter.loaded(now, Span(time)),
-        What::Piece(quality, switched) => meter.watched(now, Seen::Piece(Rate(quality), switched)),
-        What::Begun(after) => meter.watched(now, Seen::Begun(Span(after))),
-        What::Stalled(time) => meter.watched(now, Seen::Stalled(Span(time))),
-        What::Reply(rtt) => meter.rtt(now, Span(rtt)),
-        What::Datagram => meter.sent_datagram(now),
-        What::Heard { number, sent } => meter.received_datagram(now, Time(sent), number),
     }
 }

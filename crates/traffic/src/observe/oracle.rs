@@ -2,13 +2,15 @@
 //! versions must agree on random files.
 
 use proptest::prelude::*;
+use sojourn_core::units::Span;
 use sojourn_measure::{FlowMeter, FlowReport, flow_setup};
 use sojourn_model::plan::{LoadOptions, Plan};
 use sojourn_model::records::{Kind, PacketRecord};
 use sojourn_model::workload::Direction;
+use sojourn_model::workload::driver::Observation;
 
 use super::*;
-use crate::flows::played::{Connection, What};
+use crate::flows::played::Connection;
 use crate::flows::{FIRST_PORT, SERVICE};
 use crate::job::Sink;
 use tracker::{SYN, TCP, UDP};
@@ -65,7 +67,7 @@ enum Input {
     Sent,
     Dropped,
     Socket(Record),
-    Application(What),
+    Application(Observation),
 }
 
 fn flows(scenario: &Scenario, played: &Played, seen: &[Record], list: &[PacketRecord], keep: Keep) -> Vec<FlowReport> {
@@ -90,17 +92,17 @@ fn flows(scenario: &Scenario, played: &Played, seen: &[Record], list: &[PacketRe
             inputs.push((time(socket.at, ORIGIN), entry, Input::Socket(*record)));
         }
     }
-    inputs.extend(played.events.iter().map(|&(at, entry, what)| (Time(at), entry as usize, Input::Application(what))));
+    inputs.extend(played.events.iter().map(|&(at, entry, seen)| (Time(at), entry as usize, Input::Application(seen))));
     inputs.sort_by_key(|(at, entry, _)| (*at, *entry));
     let setup = |entry| flow_setup(scenario, entry, keep.series);
     let mut meters: Vec<FlowMeter> = entries.iter().map(|entry| FlowMeter::new(&setup(entry))).collect();
-    for (now, entry, what) in inputs {
+    for (now, entry, input) in inputs {
         let meter = &mut meters[entry];
-        match what {
+        match input {
             Input::Sent => meter.sent(now, 1),
             Input::Dropped => meter.dropped(now),
             Input::Socket(record) => flows::socket(meter, entries[entry].tcp.mss, now, &record),
-            Input::Application(what) => flows::application(meter, now, what),
+            Input::Application(seen) => meter.observe(now, seen),
         }
     }
     let unfinished = played.unfinished.iter().copied().chain(std::iter::repeat(0));
@@ -188,18 +190,18 @@ fn applications() -> impl Strategy<Value = Played> {
         let (port, opened) = (FIRST_PORT + port, opened * 10 * MS);
         Connection { entry, port, opened, backward: false }
     });
-    let what = prop_oneof![
-        Just(What::Started),
-        (0..9u64).prop_map(|ms| What::Completed(ms * MS, MS)),
-        Just(What::Ping),
-        (0..9u64).prop_map(|ms| What::Reply(ms * MS)),
-        Just(What::Datagram),
-        (0..9u32, 0..100u64).prop_map(|(number, ms)| What::Heard { number, sent: ms * MS }),
+    let seen = prop_oneof![
+        Just(Observation::Started),
+        (0..9u64).prop_map(|ms| Observation::Completed { took: Span::from_millis(ms), ideal: Span::from_millis(1) }),
+        Just(Observation::Pinged),
+        (0..9u64).prop_map(|ms| Observation::Replied(Span::from_millis(ms))),
+        Just(Observation::Sent),
+        (0..9u32, 0..100u64).prop_map(|(number, ms)| Observation::Received { number, sent: Time(ms * MS) }),
     ];
-    let events = prop::collection::vec((0u64..60, 0u32..5, what), 0..60);
+    let events = prop::collection::vec((0u64..60, 0u32..5, seen), 0..60);
     (prop::collection::vec(connection, 0..20), events).prop_map(|(mut connections, events)| {
         connections.sort_by_key(|one| one.opened);
-        let events = events.into_iter().map(|(at, entry, what)| (at * 2 * MS, entry, what)).collect();
+        let events = events.into_iter().map(|(at, entry, seen)| (at * 2 * MS, entry, seen)).collect();
         Played { connections, events, unfinished: vec![3, 0, 1], sockets: Vec::new() }
     })
 }

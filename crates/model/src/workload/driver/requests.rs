@@ -1,0 +1,165 @@
+//! Clients that send requests, and servers that respond: web connections, web pages and video.
+
+use sojourn_core::units::Time;
+
+use super::{Client, Data, Driver, End, Event, Observation, Stack, Usage};
+use crate::workload::ideal::Task;
+use crate::workload::page::{Browsing, Then};
+use crate::workload::video::Video;
+use crate::workload::{App, Exchange};
+
+impl Driver<'_> {
+    /// A client opens a connection for these exchanges; the first request follows the handshake.
+    pub(super) fn browse<S: Stack>(
+        &mut self,
+        now: Time,
+        row: u32,
+        exchanges: Vec<Exchange>,
+        stack: &mut S,
+    ) -> Result<u32, S::Error> {
+        let conn = self.connect(now, row, Usage::Exchanges { exchanges, at: 0 }, stack)?;
+        self.begin(now, conn, stack);
+        Ok(conn)
+    }
+
+    /// A reader opens the next page, or asks for what the parser found in its main object.
+    pub(super) fn read<S: Stack>(
+        &mut self,
+        now: Time,
+        row: u32,
+        browsing: &Browsing,
+        stack: &mut S,
+    ) -> Result<(), S::Error> {
+        let Some(Client::Reader(browser, main)) = self.players[row as usize].client.as_deref_mut() else {
+            return Ok(());
+        };
+        if browser.is_parsing() {
+            let (main, exchanges) = (*main, browser.parsed(browsing));
+            for (number, exchange) in exchanges.into_iter().enumerate() {
+                if number == 0 {
+                    self.add_exchange(main, exchange);
+                    self.request(now, main, stack)?;
+                } else {
+                    self.browse(now, row, vec![exchange], stack)?;
+                }
+            }
+        } else if let Some(exchange) = browser.open(now, browsing) {
+            let conn = self.browse(now, row, vec![exchange], stack)?;
+            if let Some(Client::Reader(_, main)) = self.players[row as usize].client.as_deref_mut() {
+                *main = conn;
+            }
+        }
+        Ok(())
+    }
+
+    /// A viewer's player asks for its next piece.
+    pub(super) fn watch<S: Stack>(
+        &mut self,
+        now: Time,
+        row: u32,
+        video: &Video,
+        stack: &mut S,
+    ) -> Result<(), S::Error> {
+        let Some(Client::Viewer(viewer, conn)) = self.players[row as usize].client.as_deref_mut() else {
+            return Ok(());
+        };
+        let exchange = viewer.ask(now, video);
+        if let Some(conn) = *conn {
+            self.add_exchange(conn, exchange);
+            return self.request(now, conn, stack);
+        }
+        let opened = self.browse(now, row, vec![exchange], stack)?;
+        if let Some(Client::Viewer(_, conn)) = self.players[row as usize].client.as_deref_mut() {
+            *conn = Some(opened);
+        }
+        Ok(())
+    }
+
+    /// The client sends the request of the exchange under way.
+    pub(super) fn request<S: Stack>(&mut self, now: Time, conn: u32, stack: &mut S) -> Result<(), S::Error> {
+        let Some((exchange, at)) = self.exchange(conn) else { return Ok(()) };
+        // The first exchange started with the connection.
+        if at > 0 {
+            self.begin(now, conn, stack);
+        }
+        stack.write(now, conn, End::Opener, Data::Message(u64::from(exchange.request)))
+    }
+
+    /// The server sends the response of the exchange under way.
+    pub(super) fn respond<S: Stack>(&mut self, now: Time, conn: u32, stack: &mut S) -> Result<(), S::Error> {
+        let Some((exchange, _)) = self.exchange(conn) else { return Ok(()) };
+        stack.write(now, conn, End::Accepter, Data::Message(exchange.response))
+    }
+
+    /// A request has arrived at the server, or a response at the client.
+    pub(super) fn exchanged<S: Stack>(
+        &mut self,
+        now: Time,
+        conn: u32,
+        end: End,
+        stack: &mut S,
+    ) -> Result<(), S::Error> {
+        let Some((exchange, at)) = self.exchange(conn) else { return Ok(()) };
+        if end == End::Accepter {
+            stack.post(now + exchange.server_delay, Event::Respond(conn));
+            return Ok(());
+        }
+        let task = Task::Answered { bytes: exchange.response, thinking: exchange.server_delay, opened: at == 0 };
+        if let Usage::Exchanges { at, .. } = &mut self.connections[conn as usize].usage {
+            *at += 1;
+        }
+        self.complete(now, conn, task, stack);
+        let done = self.choose(now, conn, stack);
+        match self.exchange(conn) {
+            Some((next, _)) => stack.post(now + next.gap, Event::Request(conn)),
+            None if done => stack.close(now, conn, End::Opener)?,
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// A client that chooses as it goes has the response to its last request on this connection, and chooses the next. Returns
+    /// whether the client needs the connection no more.
+    fn choose<S: Stack>(&mut self, now: Time, conn: u32, stack: &mut S) -> bool {
+        let row = self.connections[conn as usize].row;
+        match (&self.entries[row as usize].app, self.players[row as usize].client.as_deref_mut()) {
+            (App::Pages(browsing), Some(Client::Reader(browser, _))) => match browser.arrived(now, browsing) {
+                Then::Ask(exchange) => {
+                    self.add_exchange(conn, exchange);
+                    false
+                }
+                Then::Parse(at) => {
+                    stack.post(at, Event::Act(row));
+                    false
+                }
+                Then::Close => true,
+                Then::Loaded(took, next) => {
+                    stack.note(now, row, Observation::Loaded(took));
+                    next.into_iter().for_each(|at| stack.post(at, Event::Act(row)));
+                    true
+                }
+            },
+            (App::Video(video), Some(Client::Viewer(viewer, _))) => {
+                let (seen, next) = viewer.arrived(now, video);
+                seen.into_iter().for_each(|(at, seen)| stack.note(at, row, Observation::Watched(seen)));
+                next.into_iter().for_each(|at| stack.post(at, Event::Act(row)));
+                next.is_none()
+            }
+            _ => true,
+        }
+    }
+
+    /// The exchange under way on a connection, and its number there.
+    fn exchange(&self, conn: u32) -> Option<(Exchange, usize)> {
+        match &self.connections[conn as usize].usage {
+            Usage::Exchanges { exchanges, at } => exchanges.get(*at).map(|exchange| (*exchange, *at)),
+            Usage::Lasting | Usage::Transfer(_) | Usage::Dial(_) => None,
+        }
+    }
+
+    fn add_exchange(&mut self, conn: u32, exchange: Exchange) {
+        if let Usage::Exchanges { exchanges, .. } = &mut self.connections[conn as usize].usage {
+            exchanges.push(exchange);
+        }
+    }
+}
