@@ -27,7 +27,6 @@ SCENARIOS = sorted(path.name for path in (ROOT / "scenarios").glob("*.toml"))
 INEXPRESSIBLE = {
     "ack-per-window.toml": "cc fixed",
     "standing-queue.toml": "cc fixed",
-    "responsiveness.toml": "kind rpm: only the simulator plays it",
 }
 """Scenarios that the kernel world refuses, and its reasons."""
 SHORT = ("--set", "duration=4s", "--set", 'measure=["0s", "end"]')
@@ -262,6 +261,25 @@ def test_dctcp_sends_acks_that_are_ecn_capable_in_both_worlds(sojourn: Run, tmp_
         acks = [row for row in table.to_pylist() if row["kind"] == 2]
         assert {row["ecn_in"] for row in acks} == {2}, world
         assert {row["link"] for row in acks} == {0, 1}, "the last ACK of the handshake too"
+
+
+def test_a_test_of_responsiveness_has_the_times_of_the_simulator(sojourn: Run, tmp_path: Path) -> None:
+    """A download through a FIFO, an upload through fq_codel. A failure prints the numbers of both worlds."""
+    file = tmp_path / "responsiveness.toml"
+    hop = '[[hop]]\nrate = "20mbit"\ndelay = "10ms"\nqdisc = "pfifo limit 200"\nreverse = { qdisc = "fq_codel" }\n'
+    sweep = '[sweep]\n"flow.rpm0.direction" = ["down", "up"]\n'
+    file.write_text(f'duration = "10s"\n{hop}[[flow]]\nkind = "rpm"\n{sweep}')
+    kernel = play(sojourn, file)["runs"]
+    sim = json.loads(sojourn("run", file, "-f", "json").stdout)["runs"]
+    for ours, theirs in zip(sim, kernel, strict=True):
+        found = [run["flows"][0]["rpm"] for run in (ours, theirs)]
+        rows = "".join(f"\n{name:20} {found[0][name]!s:20} {found[1][name]}" for name in found[0])
+        table = f"{ours['set']}, simulator and kernel:{rows}"
+        assert found[0]["confidence"] == found[1]["confidence"] == "high", table
+        # A probe on a connection with load waits for one segment more in Linux's socket.
+        for name, within in (("capacity_mbit", 0.02), ("foreign", 0.05), ("loaded", 0.2)):
+            assert found[1][name] == pytest.approx(found[0][name], rel=within), f"{name}: {table}"
+        assert found[1]["loaded"] < found[0]["loaded"], table
 
 
 def test_another_seed_is_another_run(sojourn: Run, one_flow: Path) -> None:

@@ -178,11 +178,6 @@ def test_responsiveness_is_judged_by_discipline(sojourn: Run, tmp_path: Path) ->
     assert "RPM" in text
 
 
-def test_the_kernel_world_says_that_it_has_no_test_of_responsiveness(sojourn: Run) -> None:
-    kernel_or_skip()
-    assert "kind rpm: only the simulator" in sojourn("run", SCENARIO, "--world", "kernel", code=2).stderr
-
-
 def test_the_report_shows_the_applications(sojourn: Run, mix: Path, tmp_path: Path) -> None:
     folder = tmp_path / "mix-report"
     sojourn("run", mix, "--out", folder)

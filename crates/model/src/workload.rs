@@ -121,7 +121,7 @@ impl Entry {
     /// Whether the data receiver opens the connections: the client of a web or video server, or of a test of responsiveness that
     /// downloads.
     pub fn receiver_opens(&self) -> bool {
-        // The client of such a test stands at the right end.
+        // The client of such a test is the host at the right end.
         self.answers() && !(matches!(self.app, App::Rpm(_)) && self.direction == Direction::Left)
     }
 }
@@ -148,7 +148,7 @@ pub struct Delays {
     pub ack_out: Span,
 }
 
-/// What an application does. The data sender opens the connections, except where [`Entry::receiver_opens`].
+/// An application and its parameters. The data sender opens the connections, except where [`Entry::receiver_opens`].
 #[derive(Clone, Debug)]
 pub enum App {
     /// Sends as much as TCP takes in each of these windows [start, stop), over one connection that is opened at the first start.

@@ -110,9 +110,6 @@ fn entry(entry: &Entry) -> Option<String> {
     if entry.tunnel.is_some() {
         return Some("tunnel: a real packet's flow key is in its headers".into());
     }
-    if let App::Rpm(_) = entry.app {
-        return Some("kind rpm: only the simulator plays it".into());
-    }
     if let App::Pings { bytes, .. } = entry.app {
         return (bytes > LARGEST_MTU).then(|| format!("pings of {bytes} bytes"));
     }

@@ -5,7 +5,9 @@
 //! has arrived ([`Driver::arrived`]). The driver reads no clock, and its random numbers depend on nothing but the seed. So two
 //! worlds differ only in the times at which messages arrive.
 //!
-//! # What a new world must provide
+//! # A new world
+//!
+//! A new world must provide:
 //!
 //! - An implementation of [`Stack`]: TCP connections, datagrams, echo requests, and the meters of the rows.
 //! - A queue of [`Event`]s. Those that are due at the same time are handled in the order of `Event`, not of posting: the order
@@ -70,7 +72,7 @@ impl End {
     }
 }
 
-/// What an application writes at an end of a connection, in bytes of payload.
+/// Data that an application writes at an end of a connection, in bytes of payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Data {
     /// Bytes for whose arrival no application waits.
@@ -154,7 +156,7 @@ struct Connection {
     usage: Usage,
 }
 
-/// What a connection is used for.
+/// The use of a connection.
 enum Usage {
     /// The row's data, for the whole run.
     Lasting,

@@ -277,7 +277,7 @@ mod tests {
             let draws = sorted(1_000_000, || sizes.draw(&mut rng));
             for &(p, bytes) in &sizes.0[1..sizes.0.len() - 1] {
                 assert!((sizes.with_larger(1.0 - p) / bytes - 1.0).abs() < 1e-9, "{p}");
-                // Of a million draws a thousand are beyond the last thousandth: that quantile itself varies by 2.6 %.
+                // A thousand of a million draws are beyond the last thousandth, so that quantile itself varies by 2.6 %.
                 assert_quantile(&draws, p, bytes, if p > 0.99 { 0.06 } else { 0.02 });
             }
         }

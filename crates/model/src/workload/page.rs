@@ -114,7 +114,7 @@ pub struct Browser {
     parsed: bool,
 }
 
-/// What a browser does when an object has arrived.
+/// The next step of a browser when an object has arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Then {
     /// It requests this over the same connection, at once.

@@ -52,7 +52,7 @@ pub struct Video {
     pub rule: Rule,
 }
 
-/// What a viewer sees at a time.
+/// An event that a viewer sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Seen {
@@ -64,7 +64,7 @@ pub enum Seen {
     Stalled(#[serde(with = "Nanoseconds")] Span),
 }
 
-/// The state of a player. It is asked what to request, and told when a piece has arrived.
+/// The state of a player.
 #[derive(Clone, Debug)]
 pub struct Player {
     /// The playing time in the buffer at `at`, and whether it is being played.

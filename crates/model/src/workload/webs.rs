@@ -37,7 +37,7 @@ pub(crate) struct Webs(Mutex<Kept>);
 struct Kept(VecDeque<Web>);
 
 impl Webs {
-    /// The same as [`packmime::connections`], from the cache if it is there.
+    /// Draws the connections of a row as [`packmime::connections`] does, or finds them in the cache.
     pub(crate) fn connections(&self, seed: u64, name: &str, rate: f64, span: (Time, Time)) -> Arc<[WebConnection]> {
         let key = (seed, name.to_owned(), rate, span);
         if let Some(known) = self.kept().find(&key) {

@@ -92,7 +92,7 @@ pub fn configure(fd: &OwnedFd, config: &Config) -> io::Result<()> {
     // TCP_MAXSEG counts the timestamps, the scenario does not.
     set(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG, config.mss + config.header - 40)?;
     if let Some(window) = window(config) {
-        // A buffer that is told is not tuned, and tuning would move the window too.
+        // Linux does not tune a buffer whose size is set. Tuning would change the window too.
         let ample = (window as usize).saturating_mul(4).clamp(SMALLEST_BUFFER, LARGEST_BUFFER);
         sockopt::set_socket_recv_buffer_size(fd, ample)?;
         clamp_window(fd, config)?;
@@ -169,7 +169,7 @@ pub fn counters(fd: &OwnedFd, connection: u32, accepter: bool) -> io::Result<Soc
 fn set(fd: &OwnedFd, level: i32, name: i32, value: u32) -> io::Result<()> {
     let value = value as libc::c_int;
     let length = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the value lives during the call, and its length is told.
+    // SAFETY: the value lives during the call, and its length is passed.
     let done = unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, (&raw const value).cast(), length) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -239,7 +239,7 @@ pub fn failure(fd: impl AsFd) -> io::Result<()> {
 pub fn datagrams(at: SocketAddrV4, peer: SocketAddrV4, tos: u8) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let fd = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, flags, Some(ipproto::UDP))?;
-    // What waits in the host itself, or to be read, is never refused.
+    // The buffers never overflow: nothing is dropped that waits in the host or for the reader.
     sockopt::set_socket_send_buffer_size(&fd, BUFFER)?;
     sockopt::set_socket_recv_buffer_size(&fd, BUFFER)?;
     set_tos(&fd, tos)?;

@@ -18,7 +18,7 @@ use crate::topology::{self, Place};
 
 /// The bytes that a flow that will stop may have written and not sent: it should have little left when it stops.
 const UNSENT: u32 = 128 * 1024;
-/// The same for a test of responsiveness: the socket takes the next segment when it has sent all, so that a probe on a connection with
+/// That bound for a test of responsiveness: the socket takes the next segment when it has sent all, so that a probe on a connection with
 /// load waits for at most one segment in the host. In the simulator it waits for none.
 const UNSENT_UNDER_PROBES: u32 = 1;
 
@@ -302,7 +302,7 @@ impl<N: Net> Stack for Sockets<'_, N> {
         let bytes = match data {
             Data::Bytes(bytes) => bytes,
             Data::Message(bytes) | Data::Last(bytes) => {
-                // The bytes of a message within endless data are among those that are written anystream.
+                // The bytes of a message within endless data are among those that are written anyway.
                 let (until, more) = if stream.endless {
                     (stream.written + bytes, 0)
                 } else {

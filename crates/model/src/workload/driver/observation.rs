@@ -1,4 +1,4 @@
-//! What applications see. A world reports it to the meter of the row, at once or by way of a file.
+//! Observations of applications. A world reports them to the meter of the row, at once or by way of a file.
 
 use serde::{Deserialize, Serialize};
 use sojourn_core::units::{Rate, Span, Time};
@@ -6,7 +6,7 @@ use sojourn_core::units::{Rate, Span, Time};
 use crate::workload::rpm::Timed;
 use crate::workload::video::Seen;
 
-/// What an application, or the host below it, saw.
+/// An observation of an application or of the host below it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Observation {
@@ -23,7 +23,7 @@ pub enum Observation {
     },
     /// The last byte of a web page reached the reader, this long after the page's first SYN.
     Loaded(#[serde(with = "Nanoseconds")] Span),
-    /// What the viewer of a video saw.
+    /// The viewer of a video saw this.
     Watched(Seen),
     /// A probe of a test of responsiveness took this long.
     Probed(Timed, #[serde(with = "Nanoseconds")] Span),

@@ -23,7 +23,7 @@ pub(super) struct Dial {
     asked: VecDeque<Time>,
 }
 
-/// What a connection of a test is waiting for.
+/// The event for which a connection of a test waits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// A foreign probe waits for the SYN-ACK.
@@ -82,7 +82,7 @@ impl Driver<'_> {
 
     /// The end that sends the load of a test.
     fn loaded_end(&self, row: u32) -> End {
-        // The client stands at the right and opens.
+        // The client is the host at the right end, and opens.
         match self.entries[row as usize].direction {
             Direction::Right => End::Accepter,
             Direction::Left => End::Opener,

@@ -36,7 +36,7 @@ use Data::{Bytes, Endless, Last, Message};
 use End::{Accepter, Opener};
 use Observation::{Completed, Interval, Probed, Started};
 
-/// What is due, and all calls with their times in milliseconds.
+/// The events that are due, and all calls with their times in milliseconds.
 #[derive(Default)]
 struct World {
     due: BTreeSet<(Time, Due)>,
