@@ -309,7 +309,7 @@ impl Ends {
     pub fn warm(&self, conn: u32) {
         if let Some(end) = self.ends.get(conn as usize) {
             Processor.fetch(end);
-            end.tcp.warm(&Processor);
+            end.tcp.prefetch(&Processor);
         }
     }
 
@@ -317,7 +317,7 @@ impl Ends {
     #[inline]
     pub fn warm_held(&self, conn: u32) {
         if let Some(end) = self.ends.get(conn as usize) {
-            end.tcp.warm_held(&Processor);
+            end.tcp.prefetch_held(&Processor);
         }
     }
 

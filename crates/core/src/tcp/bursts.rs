@@ -34,7 +34,7 @@ pub(super) struct Window {
     /// The smallest RTT so far.
     pub min_rtt: Span,
     /// When the last segment was sent.
-    pub sent_at: Time,
+    pub lsndtime: Time,
     /// When the first of those outstanding was.
     pub head: Option<Time>,
 }
@@ -111,9 +111,9 @@ impl Bursts {
         let mut gone = if limit < goal { 0 } else { (((limit - goal) / burst + 1) * burst).min(data) };
         while gone < limit.min(data) {
             let (limit, data) = (limit - gone, data - gone);
-            let sent_at = if gone > 0 { window.now } else { window.sent_at };
+            let lsndtime = if gone > 0 { window.now } else { window.lsndtime };
             // A last single segment is not waited with.
-            if data > 1 && self.defers(limit, gone > 0, &Window { sent_at, ..*window }) {
+            if data > 1 && self.defers(limit, gone > 0, &Window { lsndtime, ..*window }) {
                 self.waits = limit <= data && window.cwnd < window.rwnd;
                 break;
             }
@@ -155,8 +155,8 @@ impl Bursts {
 
     /// `tcp_tso_should_defer`, of less than a burst; `begun`: some leave at this instant already.
     fn defers(&self, limit: u32, begun: bool, window: &Window) -> bool {
-        let &Window { now, cwnd, out, rwnd, srtt, sent_at, head, .. } = window;
-        if now > sent_at + SOON || limit.saturating_mul(WIN_DIVISOR) >= cwnd.min(rwnd) {
+        let &Window { now, cwnd, out, rwnd, srtt, lsndtime, head, .. } = window;
+        if now > lsndtime + SOON || limit.saturating_mul(WIN_DIVISOR) >= cwnd.min(rwnd) {
             return false;
         }
         let head = match head {
@@ -189,7 +189,7 @@ mod tests {
             rwnd: u32::MAX,
             srtt: Some(Span::from_millis(100)),
             min_rtt: Span::from_millis(100),
-            sent_at: now,
+            lsndtime: now,
             head: Some(now),
         }
     }
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(all.take(4, 1, &window(1000, 4)).0, 1, "a last segment");
         assert_eq!(all.take(1, 5, &window(3, 1)).0, 1, "a third of the window");
         let long_ago = window(1000, 4).now;
-        let quiet = Window { now: long_ago + MS + Span(1), sent_at: long_ago, ..window(1000, 4) };
+        let quiet = Window { now: long_ago + MS + Span(1), lsndtime: long_ago, ..window(1000, 4) };
         assert_eq!(all.take(4, 1000, &quiet).0, 4, "nothing sent for more than a millisecond");
         assert_eq!(all.take(4, 1000, &Window { out: 0, ..window(1000, 4) }).0, 4, "nothing outstanding");
     }

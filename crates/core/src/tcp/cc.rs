@@ -37,9 +37,9 @@ pub(super) struct Clock {
     /// The RTT of the segment that triggered the ACK, in µs.
     pub rtt_us: u32,
     /// The next segment expected by the receiver.
-    pub una: u32,
+    pub snd_una: u32,
     /// The next segment to be sent.
-    pub nxt: u32,
+    pub snd_nxt: u32,
 }
 
 /// Window, threshold and the algorithm's own state. Windows in segments.
@@ -382,7 +382,7 @@ impl Control {
     }
 
     /// A reduction was in vain. Whether the threshold rises.
-    pub fn undo(&mut self, prior: &Prior) -> bool {
+    pub fn undo_cwnd(&mut self, prior: &Prior) -> bool {
         self.set(self.cwnd.max(prior.cwnd));
         let rises = prior.ssthresh > self.ssthresh;
         self.ssthresh = self.ssthresh.max(prior.ssthresh);

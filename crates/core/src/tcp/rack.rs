@@ -87,19 +87,19 @@ impl Rack {
     }
 
     /// RFC 8985 §6.2 step 4: a DSACK. One a round counts; without reordering it has another cause.
-    pub fn note_dsack(&mut self, una: u32, nxt: u32) {
-        if self.dsack_round.is_some_and(|end| una >= end) {
+    pub fn note_dsack(&mut self, snd_una: u32, snd_nxt: u32) {
+        if self.dsack_round.is_some_and(|end| snd_una >= end) {
             self.dsack_round = None;
         }
         if self.reordering_seen && self.dsack_round.is_none() {
-            self.dsack_round = Some(nxt);
+            self.dsack_round = Some(snd_nxt);
             self.reo_wnd_mult = self.reo_wnd_mult.saturating_add(1);
             self.reo_wnd_persist = PERSIST;
         }
     }
 
     /// A recovery is over, and was none in vain.
-    pub fn note_recovery(&mut self) {
+    pub fn on_recovery(&mut self) {
         self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
         if self.reo_wnd_persist == 0 {
             self.reo_wnd_mult = 1;
@@ -107,7 +107,7 @@ impl Rack {
     }
 
     /// A recovery was in vain: all that it had sent again had arrived.
-    pub fn note_vain_recovery(&mut self) {
+    pub fn on_spurious_recovery(&mut self) {
         self.reo_wnd_persist = (self.reo_wnd_persist + 1).min(PERSIST);
     }
 
@@ -166,15 +166,15 @@ impl Judge {
 
 /// What an ACK says of the segments that it acknowledges, one way or the other.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Heard {
+pub(super) struct SacktagState {
     now: Time,
     min_rtt: Span,
     /// One past the highest segment SACKed before; what is lower comes late.
     fack: u32,
     /// Linux `high_seq`.
-    recover: u32,
+    high_seq: u32,
     /// Timestamp echo: what left later did not cause it.
-    echo: Option<u32>,
+    rcv_tsecr: Option<u32>,
     /// The segment that left last, with the number after its own.
     newest: Option<(Time, u32)>,
     rtt: Option<Span>,
@@ -182,28 +182,28 @@ pub(super) struct Heard {
     acked: Option<(Time, Time)>,
     sacked: Option<((u32, Time), (u32, Time))>,
     /// One of those acknowledged cumulatively had been repeated.
-    pub repeated: bool,
+    pub retrans_acked: bool,
     /// One was never repeated and had left before the repair began (Linux `FLAG_ORIG_SACK_ACKED`).
-    pub original: bool,
+    pub orig_sack_acked: bool,
     /// The lowest that came late.
-    pub late: Option<u32>,
+    pub reord: Option<u32>,
 }
 
-impl Heard {
-    pub fn new(now: Time, min_rtt: Span, fack: u32, recover: u32, echo: Option<u32>) -> Heard {
-        Heard {
+impl SacktagState {
+    pub fn new(now: Time, min_rtt: Span, fack: u32, high_seq: u32, echo: Option<u32>) -> SacktagState {
+        SacktagState {
             now,
             min_rtt,
             fack,
-            recover,
-            echo,
+            high_seq,
+            rcv_tsecr: echo,
             newest: None,
             rtt: None,
             acked: None,
             sacked: None,
-            repeated: false,
-            original: false,
-            late: None,
+            retrans_acked: false,
+            orig_sack_acked: false,
+            reord: None,
         }
     }
 
@@ -217,7 +217,7 @@ impl Heard {
     /// A segment that was repeated, and had not been SACKed, is acknowledged cumulatively.
     pub fn acked_again(&mut self, seq: u32, at: Time) {
         // Linux `tcp_skb_spurious_retrans`: the timestamp is that of an earlier copy.
-        if self.echo.is_none_or(|echo| echo.wrapping_sub((at.0 / 1000) as u32) as i32 >= 0) {
+        if self.rcv_tsecr.is_none_or(|echo| echo.wrapping_sub((at.0 / 1000) as u32) as i32 >= 0) {
             self.deliver_again(at, seq + 1);
         }
     }
@@ -238,9 +238,9 @@ impl Heard {
     }
 
     fn note_original(&mut self, seq: u32) {
-        self.original |= seq < self.recover;
+        self.orig_sack_acked |= seq < self.high_seq;
         if seq < self.fack {
-            self.late = Some(self.late.map_or(seq, |late| late.min(seq)));
+            self.reord = Some(self.reord.map_or(seq, |late| late.min(seq)));
         }
     }
 
@@ -259,7 +259,7 @@ impl Heard {
     }
 
     /// Tells RACK.
-    pub fn tell(&self, rack: &mut Rack) {
+    pub fn update_rack(&self, rack: &mut Rack) {
         if let (Some((at, end)), Some(rtt)) = (self.newest, self.rtt) {
             rack.advance(at, end, rtt);
         }
@@ -268,7 +268,7 @@ impl Heard {
     /// Linux `tcp_ack_update_rtt`: the RTT for the timer, and the one that a minimum is kept of, by the times of
     /// transmission. What was repeated gives none (Karn).
     pub fn rtts(&self) -> Option<(Span, Span)> {
-        let acked = self.acked.filter(|_| !self.repeated);
+        let acked = self.acked.filter(|_| !self.retrans_acked);
         let newest = self.sacked.map(|sacked| sacked.1.1).or(acked.map(|acked| acked.1))?;
         let oldest = acked.map(|acked| acked.0).or(self.sacked.map(|sacked| sacked.0.1))?;
         Some((self.now.since(oldest), self.now.since(newest)))

@@ -78,12 +78,12 @@ impl Feedback {
     }
 }
 
-/// The receiving half of a connection: first what every segment in order needs ([`Receiver::warm`]).
+/// The receiving half of a connection: first what every segment in order needs ([`Receiver::prefetch`]).
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Receiver {
     /// The next segment expected.
-    next: u32,
+    rcv_nxt: u32,
     /// What is offered.
     rwnd: u32,
     /// An ACK is due when so many segments, so many of them full, have arrived since the last one.
@@ -92,7 +92,7 @@ pub struct Receiver {
     pending: u32,
     pending_full: u32,
     /// ACKs to be sent at once.
-    quick: u32,
+    quick_acks: u32,
     ts_first: u32,
     ts_last: u32,
     /// When the delayed ACK is due; never if none is.
@@ -162,7 +162,7 @@ impl Receiver {
             (AckPolicy::Delayed, _) => (2, 2),
         };
         Receiver {
-            next: 0,
+            rcv_nxt: 0,
             rwnd: config.first_window(),
             tunes: rare.window.is_some(),
             merges,
@@ -180,7 +180,7 @@ impl Receiver {
             early: false,
             pending: 0,
             pending_full: 0,
-            quick: 0,
+            quick_acks: 0,
             ts_first: 0,
             ts_last: 0,
             deadline: Time::NEVER,
@@ -204,16 +204,16 @@ impl Receiver {
             self.watch(now, &arrival);
         }
         self.ts_last = ts;
-        if seq != self.next || self.holds {
+        if seq != self.rcv_nxt || self.holds {
             return self.out_of_order(now, seq, ts, arrival.rtt_us);
         }
-        self.next += 1;
+        self.rcv_nxt += 1;
         if self.pending == 0 {
             self.ts_first = ts;
         }
         self.pending += 1;
         self.pending_full += u32::from(full);
-        if self.quick > 0 || (self.pending >= self.due && self.pending_full >= u32::from(self.due_full)) {
+        if self.quick_acks > 0 || (self.pending >= self.due && self.pending_full >= u32::from(self.due_full)) {
             if self.merges && self.waits_to_merge(now, ts, pushed) {
                 return false;
             }
@@ -282,15 +282,15 @@ impl Receiver {
         self.recent_len > 0 || self.duplicate.is_some() || self.tunes
     }
 
-    /// As [`crate::tcp::Sender::warm`].
+    /// As [`crate::tcp::Sender::prefetch`].
     #[inline]
-    pub fn warm(&self, cache: &impl Cache) {
-        cache.fetch_lines(&self.next, const { offset_of!(Receiver, recent).div_ceil(LINE) });
+    pub fn prefetch(&self, cache: &impl Cache) {
+        cache.fetch_lines(&self.rcv_nxt, const { offset_of!(Receiver, recent).div_ceil(LINE) });
     }
 
     /// The same of what a segment out of order needs beside, where one has come: the block that most of them go to.
     #[inline]
-    pub fn warm_held(&self, cache: &impl Cache) {
+    pub fn prefetch_held(&self, cache: &impl Cache) {
         if self.holds
             && let Some(last) = self.held.back()
         {
@@ -302,7 +302,7 @@ impl Receiver {
     /// The next segment expected: everything below has arrived.
     #[inline]
     pub fn next_expected(&self) -> u32 {
-        self.next
+        self.rcv_nxt
     }
 
     /// The next segment is a FIN: it is acknowledged at once (Linux `tcp_fin` of who has closed already).
@@ -333,7 +333,7 @@ impl Receiver {
 
     #[inline]
     fn watch(&mut self, now: Time, &Arrival { seq, rtt_us, ecn, cwr, .. }: &Arrival) {
-        if self.adaptive && self.pace.note_arrival(now, rtt_us, seq == self.next) {
+        if self.adaptive && self.pace.note_arrival(now, rtt_us, seq == self.rcv_nxt) {
             self.quicken(MAX_QUICKACKS);
         }
         match self.feedback {
@@ -352,19 +352,19 @@ impl Receiver {
     /// What is offered may grow with what arrives; then ACKs are quick (Linux `tcp_grow_window`).
     #[inline(never)]
     fn tune(&mut self, now: Time, seq: u32, rtt_us: u32) {
-        let in_order = seq == self.next;
+        let in_order = seq == self.rcv_nxt;
         let held = self.held.iter().map(|block| block.end - block.start).sum();
         let next = match self.held.front() {
-            _ if !in_order => self.next,
+            _ if !in_order => self.rcv_nxt,
             Some(first) if first.start == seq + 1 => first.end,
             _ => seq + 1,
         };
         let last = self.held.back().map_or(0, |last| last.end).max(seq + 1);
         let span = last.saturating_sub(next);
         let seen = Seen { now, next, in_order, rtt_us, held, span };
-        let is_new = seq >= self.next;
+        let is_new = seq >= self.rcv_nxt;
         if self.window().is_some_and(|window| is_new && window.on_arrival(&seen)) && self.adaptive {
-            self.quick |= 1;
+            self.quick_acks |= 1;
         }
     }
 
@@ -379,7 +379,7 @@ impl Receiver {
     /// What the next ACK offers.
     #[inline(never)]
     fn offer(&mut self) {
-        let next = self.next;
+        let next = self.rcv_nxt;
         if let Some(window) = self.window() {
             self.rwnd = window.select(next);
         }
@@ -443,7 +443,7 @@ impl Receiver {
     fn quicken(&mut self, segments: u32) {
         if self.adaptive {
             let half = (self.rwnd / 2).max(2);
-            self.quick = self.quick.max(segments.min(half));
+            self.quick_acks = self.quick_acks.max(segments.min(half));
         }
     }
 
@@ -488,7 +488,7 @@ impl Receiver {
             return ack;
         }
         Ack {
-            cum: self.next,
+            cum: self.rcv_nxt,
             ts_first: self.ts_first,
             ts_last: self.ts_last,
             window: self.rwnd,
@@ -505,9 +505,9 @@ impl Receiver {
         self.early = false;
         self.deadline = Time::NEVER;
         self.at_once = false;
-        if self.quick > 0 {
-            self.quick -= 1;
-            if self.quick == 0 {
+        if self.quick_acks > 0 {
+            self.quick_acks -= 1;
+            if self.quick_acks == 0 {
                 self.pace.deflate();
             }
         }
@@ -520,33 +520,33 @@ impl Receiver {
     #[cold]
     #[inline(never)]
     fn out_of_order(&mut self, now: Time, seq: u32, ts: u32, rtt_us: u32) -> bool {
-        if seq == self.next {
+        if seq == self.rcv_nxt {
             if self.pending == 0 {
                 self.ts_first = ts;
             }
-            let before = self.next - self.pending;
-            self.next += 1;
+            let before = self.rcv_nxt - self.pending;
+            self.rcv_nxt += 1;
             self.release();
             self.holds = !self.held.is_empty();
             if self.holds {
-                self.note_next_hole(now, self.next - before, rtt_us);
+                self.note_next_hole(now, self.rcv_nxt - before, rtt_us);
             }
         } else {
             // Linux `tcp_data_queue`: what came before, and nothing else out of order, makes ACKs quick.
-            if !self.dsacks || seq < self.next {
+            if !self.dsacks || seq < self.rcv_nxt {
                 self.enter_quickack(MAX_QUICKACKS);
             }
-            if seq < self.next {
+            if seq < self.rcv_nxt {
                 self.note_duplicate(seq);
             }
-            if seq > self.next {
+            if seq > self.rcv_nxt {
                 let block = self.hold(seq);
                 self.holds = true;
                 let forgets = self.report(block) >= BLOCKS_EXPECTED;
                 if self.waits(now, rtt_us, forgets) {
                     return false;
                 }
-            } else if seq + 1 >= self.next - self.pending {
+            } else if seq + 1 >= self.rcv_nxt - self.pending {
                 // RFC 7323 §4.3: what ends no lower than the last ACK (as Linux has it) renews the echo. So an ACK that is
                 // repeated because the first was lost gives the RTT of the retransmission, not the time since the loss.
                 self.ts_first = ts;
@@ -559,14 +559,14 @@ impl Receiver {
 
     /// Whether the ACK of what came above a hole waits for others; not if those that wait know blocks that the list of now `forgets`.
     fn waits(&mut self, now: Time, rtt_us: u32, forgets: bool) -> bool {
-        if self.comp_sack_nr == 0 || self.quick > 0 || self.at_once || self.early {
+        if self.comp_sack_nr == 0 || self.quick_acks > 0 || self.at_once || self.early {
             return false;
         }
         let compress = self.compress.get_or_insert_default();
         if forgets && compress.is_holding() {
             return false;
         }
-        let Some(until) = compress.hold(now, self.next, u32::from(self.comp_sack_nr), rtt_us) else { return false };
+        let Some(until) = compress.hold(now, self.rcv_nxt, u32::from(self.comp_sack_nr), rtt_us) else { return false };
         // Linux `tcp_delack_timer_handler`: a delayed ACK's timer that is left over sends what is compressed.
         self.deadline = self.deadline.min(until).min(self.pace.leftover(now));
         true
@@ -610,10 +610,10 @@ impl Receiver {
     /// What was held and is in order now.
     fn release(&mut self) {
         let Some(&first) = self.held.front() else { return };
-        if first.start != self.next {
+        if first.start != self.rcv_nxt {
             return;
         }
-        self.next = first.end;
+        self.rcv_nxt = first.end;
         self.held.pop_front();
         self.forget(first);
     }

@@ -1,7 +1,7 @@
 //! The sending half: RFC 5681, 6298, 6937, 3168 and, for losses, 8985 (or 6675) behind a few calls.
 //!
 //! The window limits `pipe`, the segments estimated to be in the network. As long as nothing is SACKed, lost or
-//! retransmitted, pipe is `nxt - una`, and an ACK or a transmission costs a few additions (the clean path). Everything
+//! retransmitted, pipe is `snd_nxt - snd_una`, and an ACK or a transmission costs a few additions (the clean path). Everything
 //! else, from the first SACK block to the end of a recovery, runs over the scoreboard: in `linux.rs` and `timers.rs` as
 //! today's Linux does it, in `rfc6675.rs` as before RACK; `repair.rs` is what both need.
 //!
@@ -22,10 +22,10 @@ use crate::tcp::rack::Rack;
 use crate::tcp::receiver::FIRST_CEP;
 use crate::tcp::rto::Rto;
 use crate::tcp::scoreboard::Scoreboard;
-use crate::tcp::sent::Sent;
+use crate::tcp::sent::TxTimes;
 use crate::tcp::stream::Stream;
 use crate::tcp::tlp::Tlp;
-use crate::tcp::undo::Doubt;
+use crate::tcp::undo::UndoState;
 use crate::tcp::{Ack, Acked, Block, Cc, Config, Recovery, Run, Transmit};
 use crate::units::{Span, Time};
 use crate::wheel::Wheel;
@@ -33,7 +33,7 @@ use alloc::boxed::Box;
 use bounded::Bounds;
 use core::mem::offset_of;
 use modelled::Path;
-use rfc6675::Undo;
+use rfc6675::BeforeTimeout;
 use timers::Timer;
 
 /// Linux `tcp_syn_linear_timeouts`: so many SYNs are repeated after a second each, before the wait doubles.
@@ -69,17 +69,17 @@ enum Rexmit {
     New,
 }
 
-/// The sending half of a connection: first what every ACK needs ([`Sender::warm`]), then what repairs need
-/// ([`Sender::warm_repair`]).
+/// The sending half of a connection: first what every ACK needs ([`Sender::prefetch`]), then what repairs need
+/// ([`Sender::prefetch_recovery`]).
 #[derive(Clone, Debug, PartialEq)]
 #[repr(C)]
 pub struct Sender {
     /// The lowest segment not acknowledged.
-    una: u32,
+    snd_una: u32,
     /// The next segment to be sent for the first time.
-    nxt: u32,
+    snd_nxt: u32,
     /// One past what the receiver can take.
-    edge: u32,
+    wnd_end: u32,
     state: State,
     /// Open and nothing on the scoreboard.
     clean: bool,
@@ -90,7 +90,7 @@ pub struct Sender {
     cep: Option<u8>,
     timestamps: bool,
     /// Timeouts that prove spurious are undone (without RACK).
-    undoes: bool,
+    eifel: bool,
     /// Losses are found and repaired as today's Linux does.
     linux: bool,
     /// Times of transmission are needed.
@@ -111,7 +111,7 @@ pub struct Sender {
     /// What the timer is for.
     timer: Timer,
     /// Timeouts since something was acknowledged (Linux `icsk_retransmits`).
-    retries: u8,
+    icsk_retransmits: u8,
     /// When a timer expires; never if none runs.
     deadline: Time,
     /// When that was set; never if it is a tick of the wheel already.
@@ -120,12 +120,12 @@ pub struct Sender {
     rto: Rto,
     stream: Stream,
     /// When the last segment was sent.
-    sent_at: Time,
-    /// The most that was outstanding in the current round, which ends when `usage_end` is acknowledged.
-    max_out: u32,
-    usage_end: u32,
+    lsndtime: Time,
+    /// The most that was outstanding in the current round, which ends when `cwnd_usage_seq` is acknowledged.
+    max_packets_out: u32,
+    cwnd_usage_seq: u32,
     /// When what is outstanding left.
-    sent: Sent,
+    sent: TxTimes,
     /// Of a congestion control that models the path: then every ACK takes the slow path.
     path: Option<Box<Path>>,
     /// Where the host bounds what it takes and what waits in it: then every ACK takes the slow path too.
@@ -137,7 +137,7 @@ pub struct Sender {
     bursts: Bursts,
     rack: Rack,
     /// RecoveryPoint: the reduction ends when everything below is acknowledged.
-    recover: u32,
+    high_seq: u32,
     /// RescueRxt.
     rescue_rxt: u32,
     /// ECN echoes count again when more than this is acknowledged.
@@ -145,18 +145,18 @@ pub struct Sender {
     prr: Prr,
     board: Scoreboard,
     tlp: Tlp,
-    doubt: Doubt,
-    retransmits: u32,
+    undo: UndoState,
+    total_retrans: u32,
     /// What to return to if the last timeout was spurious (without RACK).
-    undo: Option<Box<Undo>>,
+    before_timeout: Option<Box<BeforeTimeout>>,
     /// When the first SYN left, in µs modulo 2^32.
-    opened_us: u32,
+    syn_stamp_us: u32,
     timeouts: u32,
 }
 
 /// The lines of a [`Sender`] that begins with one: those that every ACK needs, and those that repairs need beside.
-const PLAIN: usize = offset_of!(Sender, recover) / LINE;
-const REPAIR: usize = offset_of!(Sender, opened_us).div_ceil(LINE) - PLAIN;
+const PLAIN: usize = offset_of!(Sender, high_seq) / LINE;
+const REPAIR: usize = offset_of!(Sender, syn_stamp_us).div_ceil(LINE) - PLAIN;
 
 impl Sender {
     /// A sender that is neither opened nor established.
@@ -166,16 +166,16 @@ impl Sender {
         // Who is paced has bursts of its own.
         let most = if control.is_fixed() || config.cc.is_modelled() { 1 } else { config.gso_max_segs };
         Sender {
-            una: 0,
-            nxt: 0,
-            edge: config.first_window(),
+            snd_una: 0,
+            snd_nxt: 0,
+            wnd_end: config.first_window(),
             state: State::Closed,
             clean: false,
             ecn: config.ecn,
             ecn_always: config.ecn && config.cc.needs_ecn(),
             cep: (config.ecn && config.cc == Cc::Prague).then_some(FIRST_CEP),
             timestamps: config.timestamps,
-            undoes: config.timestamps && config.linux_rto,
+            eifel: config.timestamps && config.linux_rto,
             linux: config.recovery == Recovery::Rack,
             keeps_times: config.recovery == Recovery::Rack || most > 1,
             cwnd_limited: false,
@@ -186,32 +186,32 @@ impl Sender {
             frto: false,
             rexmit: Rexmit::None,
             timer: Timer::Rto,
-            retries: 0,
+            icsk_retransmits: 0,
             deadline: Time::NEVER,
             armed: Time::NEVER,
             control,
             rto: Rto::new(config.rto_min, config.linux_rto),
             stream: Stream::new(config.mss),
-            sent_at: Time::ZERO,
-            max_out: 0,
-            usage_end: 0,
-            recover: 0,
+            lsndtime: Time::ZERO,
+            max_packets_out: 0,
+            cwnd_usage_seq: 0,
+            high_seq: 0,
             rescue_rxt: 0,
             cwr_end: 0,
             prr: Prr::default(),
             board: Scoreboard::default(),
             bursts: Bursts::new(most, config.mss),
-            sent: Sent::default(),
+            sent: TxTimes::default(),
             rack: Rack::default(),
             tlp: Tlp::default(),
-            doubt: Doubt::default(),
+            undo: UndoState::default(),
             min_rtt_us: u32::MAX,
-            opened_us: 0,
+            syn_stamp_us: 0,
             wheel: Wheel::new(config.hz),
-            undo: None,
+            before_timeout: None,
             path: Path::new(config).map(Box::new),
             bounds: Bounds::new(config).map(Box::new),
-            retransmits: 0,
+            total_retrans: 0,
             timeouts: 0,
         }
     }
@@ -221,8 +221,8 @@ impl Sender {
     pub fn open(&mut self, now: Time) {
         self.state = State::SynSent;
         self.syn_due = true;
-        self.sent_at = now;
-        self.opened_us = micros(now);
+        self.lsndtime = now;
+        self.syn_stamp_us = micros(now);
     }
 
     /// The handshake is over: this half may send, and knows its RTT unless something was repeated that no timestamp tells apart.
@@ -231,9 +231,9 @@ impl Sender {
         self.state = State::Open;
         self.clean = self.is_plain();
         self.deadline = Time::NEVER;
-        self.sent_at = now;
+        self.lsndtime = now;
         if let Some(rtt) = rtt {
-            self.rto.sample(rtt, self.una, self.nxt);
+            self.rto.sample(rtt, self.snd_una, self.snd_nxt);
             self.min_rtt_us = (rtt.0 / 1000) as u32;
             self.rack.rtt_us = self.min_rtt_us;
         }
@@ -263,7 +263,7 @@ impl Sender {
 
     /// The application appends bytes; returns the number of the segment after their last. Each write starts a segment.
     pub fn write(&mut self, bytes: u64) -> u32 {
-        self.note_gap();
+        self.check_app_limited();
         let end = self.stream.write(bytes);
         self.fill_buffer();
         end
@@ -271,7 +271,7 @@ impl Sender {
 
     /// The application has data without end from now on.
     pub fn write_forever(&mut self) {
-        self.note_gap();
+        self.check_app_limited();
         self.stream.write_forever();
         self.fill_buffer();
     }
@@ -283,34 +283,34 @@ impl Sender {
 
     /// What was not sent is withdrawn; what was is still repaired.
     pub fn stop(&mut self) {
-        self.stream.truncate(self.nxt);
+        self.stream.truncate(self.snd_nxt);
     }
 
     /// An ACK arrives, with up to three SACK blocks, the most recent first.
     #[inline(always)]
     pub fn on_ack(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Acked {
-        let (out, newly) = (self.nxt - self.una, ack.cum.wrapping_sub(self.una));
+        let (out, newly) = (self.snd_nxt - self.snd_una, ack.cum.wrapping_sub(self.snd_una));
         // newly - 1 >= out: nothing new, or what was never sent.
         if !self.clean || !blocks.is_empty() || ack.ace != 0 || newly.wrapping_sub(1) >= out {
             // Copies: what is handed on by reference only here may stay in registers elsewhere.
             let Acked { payload, rtt } = self.on_ack_slow(now, &Ack { ..*ack }, blocks);
             return Acked { payload, rtt };
         }
-        self.note_usage(out);
-        let payload = self.stream.acknowledge(self.una, ack.cum);
-        self.una = ack.cum;
-        self.edge = ack.cum.saturating_add(ack.window);
+        self.cwnd_validate(out);
+        let payload = self.stream.acknowledge(self.snd_una, ack.cum);
+        self.snd_una = ack.cum;
+        self.wnd_end = ack.cum.saturating_add(ack.window);
         let rtt = since_us(now, ack.ts_first);
-        self.rto.sample(rtt, self.una, self.nxt);
+        self.rto.sample(rtt, self.snd_una, self.snd_nxt);
         let clock = self.clock(now, ack);
         self.control.observe(&clock, newly);
-        if self.may_grow() {
+        if self.is_cwnd_limited() {
             self.control.grow(newly, &clock);
         }
         self.min_rtt_us = self.min_rtt_us.min(clock.rtt_us);
         self.rack.rtt_us = clock.rtt_us;
         self.armed = now;
-        self.deadline = if self.una == self.nxt {
+        self.deadline = if self.snd_una == self.snd_nxt {
             Time::NEVER
         } else if self.linux {
             self.timer = Timer::Probe;
@@ -325,12 +325,12 @@ impl Sender {
     /// repair or announce; else nothing, and [`Sender::poll_transmit`] must be asked for one after the other.
     #[inline(always)]
     pub fn take_full(&mut self, now: Time) -> Option<Run> {
-        let start = self.nxt;
+        let start = self.snd_nxt;
         // The run is put together here, in registers: from memory it would be read in wider words than it was written in.
         let burst = if !self.clean {
             self.path.as_ref()?;
             self.take_paced(now)?
-        } else if self.una == start || self.cwr_due || self.stream.has_shorts() {
+        } else if self.snd_una == start || self.cwr_due || self.stream.has_shorts() {
             return None;
         } else if self.bursts.is_on() {
             self.take_burst(now)
@@ -338,19 +338,23 @@ impl Sender {
             self.take_window(now);
             1
         };
-        Some(Run { segments: start..self.nxt, burst, ends: self.nxt == self.stream.end && self.nxt > start })
+        Some(Run {
+            segments: start..self.snd_nxt,
+            burst,
+            ends: self.snd_nxt == self.stream.end && self.snd_nxt > start,
+        })
     }
 
     /// All that the window allows leaves now, packet by packet.
     #[inline(always)]
     fn take_window(&mut self, now: Time) {
-        let (start, window) = (self.nxt, self.una.saturating_add(self.control.window()));
-        let end = window.min(self.stream.end).min(self.edge);
+        let (start, window) = (self.snd_nxt, self.snd_una.saturating_add(self.control.window()));
+        let end = window.min(self.stream.end).min(self.wnd_end);
         if end > start {
-            self.nxt = end;
-            self.sent_at = now;
+            self.snd_nxt = end;
+            self.lsndtime = now;
             if self.linux {
-                self.sent.on_send(start..end, self.una, now);
+                self.sent.on_send(start..end, self.snd_una, now);
                 self.arm(Timer::Probe, now, self.probe_after_send(now));
             }
         }
@@ -366,11 +370,14 @@ impl Sender {
                 None => self.poll_slow(now),
             };
         }
-        if self.nxt - self.una >= self.control.window() || self.nxt >= self.stream.end || self.nxt >= self.edge {
+        if self.snd_nxt - self.snd_una >= self.control.window()
+            || self.snd_nxt >= self.stream.end
+            || self.snd_nxt >= self.wnd_end
+        {
             self.bursts.begin();
             return None;
         }
-        let room = (self.control.window() - (self.nxt - self.una)).min(self.edge - self.nxt);
+        let room = (self.control.window() - (self.snd_nxt - self.snd_una)).min(self.wnd_end - self.snd_nxt);
         if self.bursts.is_on() && !self.bursts_allow(now, room) {
             return None;
         }
@@ -388,14 +395,14 @@ impl Sender {
     /// The same in bursts; of how many one is.
     #[inline(never)]
     fn take_burst(&mut self, now: Time) -> u32 {
-        let start = self.nxt;
-        let limit = self.una.saturating_add(self.control.window()).min(self.edge);
+        let start = self.snd_nxt;
+        let limit = self.snd_una.saturating_add(self.control.window()).min(self.wnd_end);
         let window = self.window(now);
         let (count, burst) = self.bursts.take(limit.saturating_sub(start), self.stream.end - start, &window);
         if count > 0 {
-            self.sent.on_send(start..start + count, self.una, now);
-            self.nxt += count;
-            self.sent_at = now;
+            self.sent.on_send(start..start + count, self.snd_una, now);
+            self.snd_nxt += count;
+            self.lsndtime = now;
             if self.linux {
                 self.arm(Timer::Probe, now, self.probe_after_send(now));
             }
@@ -407,7 +414,7 @@ impl Sender {
     #[inline(never)]
     fn bursts_allow(&mut self, now: Time, limit: u32) -> bool {
         let window = self.window(now);
-        self.bursts.take_one(limit, self.stream.end - self.nxt, &window)
+        self.bursts.take_one(limit, self.stream.end - self.snd_nxt, &window)
     }
 
     /// What bursts depend on.
@@ -416,12 +423,12 @@ impl Sender {
             now,
             cwnd: self.control.window(),
             ssthresh: self.control.ssthresh(),
-            out: self.nxt - self.una,
-            rwnd: self.edge - self.una,
+            out: self.snd_nxt - self.snd_una,
+            rwnd: self.wnd_end - self.snd_una,
             srtt: self.rto.srtt(),
             min_rtt: self.min_rtt(),
-            sent_at: self.sent_at,
-            head: (self.una < self.nxt).then(|| self.sent.at(self.una)),
+            lsndtime: self.lsndtime,
+            head: (self.snd_una < self.snd_nxt).then(|| self.sent.at(self.snd_una)),
         }
     }
 
@@ -438,7 +445,7 @@ impl Sender {
             bounds.woken();
         }
         if self.linux && held <= now {
-            self.go_on();
+            self.tsq_write();
         }
         if now < self.deadline || self.is_between_ticks(now) {
             return !self.is_plain();
@@ -484,26 +491,26 @@ impl Sender {
 
     /// Fetches what any ACK needs.
     #[inline]
-    pub fn warm(&self, cache: &impl Cache) {
-        cache.fetch_lines(&self.una, PLAIN);
+    pub fn prefetch(&self, cache: &impl Cache) {
+        cache.fetch_lines(&self.snd_una, PLAIN);
     }
 
     /// The same of what an ACK with SACK blocks needs beside.
     #[inline]
-    pub fn warm_repair(&self, cache: &impl Cache) {
-        cache.fetch_lines(&self.recover, REPAIR);
+    pub fn prefetch_recovery(&self, cache: &impl Cache) {
+        cache.fetch_lines(&self.high_seq, REPAIR);
     }
 
-    /// The same of what it keeps elsewhere, behind what [`Sender::warm`] fetches: the segment that will be the first outstanding.
+    /// The same of what it keeps elsewhere, behind what [`Sender::prefetch`] fetches: the segment that will be the first outstanding.
     #[inline]
-    pub fn warm_first(&self, cum: u32, cache: &impl Cache) {
-        self.sent.warm(cum, cache);
+    pub fn prefetch_first(&self, cum: u32, cache: &impl Cache) {
+        self.sent.prefetch(cum, cache);
     }
 
-    /// And behind what [`Sender::warm_repair`] fetches.
+    /// And behind what [`Sender::prefetch_recovery`] fetches.
     #[inline]
-    pub fn warm_board(&self, cache: &impl Cache) {
-        self.board.warm_first(self.una, cache);
+    pub fn prefetch_scoreboard(&self, cache: &impl Cache) {
+        self.board.prefetch_first(self.snd_una, cache);
     }
 
     /// What time this segment, the last that was taken, is stamped with: its turn, also where it did not wait for that.
@@ -513,23 +520,23 @@ impl Sender {
 
     /// Everything written has been acknowledged.
     pub fn all_acked(&self) -> bool {
-        self.una == self.stream.written
+        self.snd_una == self.stream.written
     }
 
     /// The lowest segment not acknowledged.
     pub fn acked(&self) -> u32 {
-        self.una
+        self.snd_una
     }
 
     /// The lowest segment not sent.
     pub fn sent(&self) -> u32 {
-        self.nxt
+        self.snd_nxt
     }
 
     /// Segments estimated to be in the network (RFC 6675 `pipe`).
     #[inline]
     pub fn inflight(&self) -> u32 {
-        self.board.pipe(self.una, self.nxt)
+        self.board.pipe(self.snd_una, self.snd_nxt)
     }
 
     /// The congestion window in whole segments.
@@ -550,12 +557,12 @@ impl Sender {
     /// What the receiver offers above what it has acknowledged, in segments; none: without bound.
     #[inline]
     pub fn offered(&self) -> Option<u32> {
-        (self.edge != u32::MAX).then(|| self.edge - self.una)
+        (self.wnd_end != u32::MAX).then(|| self.wnd_end - self.snd_una)
     }
 
     /// Segments retransmitted so far, SYNs not counted.
     pub fn retransmits(&self) -> u64 {
-        u64::from(self.retransmits)
+        u64::from(self.total_retrans)
     }
 
     /// Timer expiries so far, those of SYNs too.
@@ -566,42 +573,43 @@ impl Sender {
     #[inline]
     fn clock(&self, now: Time, ack: &Ack) -> Clock {
         let rtt_us = (micros(now).wrapping_sub(ack.ts_last) as i32).max(1) as u32;
-        Clock { now, srtt: self.rto.srtt_secs(), rtt_us, una: self.una, nxt: self.nxt }
+        Clock { now, srtt: self.rto.srtt_secs(), rtt_us, snd_una: self.snd_una, snd_nxt: self.snd_nxt }
     }
 
     /// Congestion window validation (RFC 7661's aim by Linux's means): was the window used since the last ACK?
     #[inline]
-    fn note_usage(&mut self, out: u32) {
+    fn cwnd_validate(&mut self, out: u32) {
         let limited = out >= self.control.window() || self.bursts.waits();
-        if limited || self.una >= self.usage_end || (!self.cwnd_limited && out > self.max_out) {
+        if limited || self.snd_una >= self.cwnd_usage_seq || (!self.cwnd_limited && out > self.max_packets_out) {
             self.cwnd_limited = limited;
-            self.max_out = out;
-            self.usage_end = self.nxt;
+            self.max_packets_out = out;
+            self.cwnd_usage_seq = self.snd_nxt;
         }
     }
 
     /// The window grows only if it was used; in slow start if more than half of it was (Linux `tcp_is_cwnd_limited`).
     #[inline]
-    fn may_grow(&self) -> bool {
-        self.cwnd_limited || (self.control.in_slow_start() && self.control.window() < self.max_out.saturating_mul(2))
+    fn is_cwnd_limited(&self) -> bool {
+        self.cwnd_limited
+            || (self.control.in_slow_start() && self.control.window() < self.max_packets_out.saturating_mul(2))
     }
 
     #[inline(always)]
     fn send_new(&mut self, now: Time) -> Transmit {
-        let seq = self.nxt;
-        if self.una == seq {
-            self.begin_flight(now);
+        let seq = self.snd_nxt;
+        if self.snd_una == seq {
+            self.start_flight(now);
         }
         if self.keeps_times {
-            self.sent.on_send(seq..seq + 1, self.una, now);
+            self.sent.on_send(seq..seq + 1, self.snd_una, now);
         }
-        self.nxt += 1;
-        self.sent_at = now;
+        self.snd_nxt += 1;
+        self.lsndtime = now;
         if self.linux {
             if self.clean {
                 self.arm(Timer::Probe, now, self.probe_after_send(now));
             } else if self.path.is_none() {
-                self.arm_after_send(now, self.una == seq);
+                self.arm_after_send(now, self.snd_una == seq);
             }
         }
         let cwr = core::mem::take(&mut self.cwr_due);
@@ -612,12 +620,12 @@ impl Sender {
         Transmit { seq, payload, retransmit: false, syn: false, ect, cwr, push }
     }
 
-    /// Nothing is outstanding: the timer starts, and an idle window may have to shrink.
+    /// Nothing is outstanding: the timer starts, and an idle window may have to cwnd_reduction.
     #[inline(never)]
-    fn begin_flight(&mut self, now: Time) {
+    fn start_flight(&mut self, now: Time) {
         let rto = self.rto.timeout();
-        if self.nxt > 0 {
-            self.control.restart(now, now.since(self.sent_at), rto);
+        if self.snd_nxt > 0 {
+            self.control.restart(now, now.since(self.lsndtime), rto);
         }
         self.arm(self.timer, now, now + rto);
     }
@@ -634,7 +642,7 @@ impl Sender {
             _ if self.linux => self.timestamps.then(|| since_ms(now, ack.ts_first)).flatten(),
             _ => self.timestamps.then(|| since_us(now, ack.ts_first)),
         };
-        let first_came = self.linux && ack.ts_first == self.opened_us;
+        let first_came = self.linux && ack.ts_first == self.syn_stamp_us;
         if self.linux && lost > 0 && !first_came {
             // RFC 3168 §6.1.1.1, Linux `tcp_ecn_fallback`: who repeats a SYN asks for no ECN.
             self.forgo_ecn();
@@ -644,14 +652,14 @@ impl Sender {
             self.control.after_syn_loss();
         }
         self.establish(now, rtt);
-        self.edge = ack.window.max(1);
+        self.wnd_end = ack.window.max(1);
         Acked { payload: 0, rtt }
     }
 
     /// The scoreboard's counts and a slow recount of them: (sacked, lost, retx) each.
     #[cfg(test)]
     pub(super) fn counts(&self) -> ((u32, u32, u32), (u32, u32, u32)) {
-        ((self.board.sacked, self.board.lost, self.board.retx), self.board.recount(self.una, self.nxt))
+        ((self.board.sacked, self.board.lost, self.board.retx), self.board.recount(self.snd_una, self.snd_nxt))
     }
 
     /// The loss probe that is out: it may leave beyond the window.
@@ -662,7 +670,7 @@ impl Sender {
 
     /// Where [`Sender::poll_transmit`] knows without asking that nothing may leave: what would be answered, and what would be left.
     #[cfg(test)]
-    pub(super) fn asked_in_vain(&self, now: Time) -> Option<(Option<Transmit>, Sender)> {
+    pub(super) fn full_window_answer(&self, now: Time) -> Option<(Option<Transmit>, Sender)> {
         let mut asked = self.clone();
         let spared = !self.clean && self.bounds.is_none() && self.is_full();
         spared.then(|| (asked.poll_slow(now), asked))
@@ -671,13 +679,13 @@ impl Sender {
     /// Marks on the scoreboard that belong to no outstanding segment.
     #[cfg(test)]
     pub(super) fn stale_marks(&self) -> usize {
-        self.board.stale(self.una, self.nxt)
+        self.board.stale(self.snd_una, self.snd_nxt)
     }
 
     /// Whether a segment is known to have arrived.
     #[cfg(test)]
     pub(super) fn is_sacked(&self, seq: u32) -> bool {
-        seq < self.una || self.board.is_sacked(seq)
+        seq < self.snd_una || self.board.is_sacked(seq)
     }
 }
 

@@ -56,10 +56,10 @@ impl Stream {
         }
     }
 
-    /// Takes back everything from `nxt` on.
-    pub fn truncate(&mut self, nxt: u32) {
-        (self.end, self.written) = (nxt, nxt);
-        while self.shorts.back().is_some_and(|&(seq, _)| seq >= nxt) {
+    /// Takes back everything from `snd_nxt` on.
+    pub fn truncate(&mut self, snd_nxt: u32) {
+        (self.end, self.written) = (snd_nxt, snd_nxt);
+        while self.shorts.back().is_some_and(|&(seq, _)| seq >= snd_nxt) {
             self.shorts.pop_back();
         }
     }
@@ -103,10 +103,10 @@ impl Stream {
         payload < self.mss || (seq + 1 == self.end && self.end != u32::MAX)
     }
 
-    /// [una, cum) is acknowledged; says how many payload bytes that was.
+    /// [snd_una, cum) is acknowledged; says how many payload bytes that was.
     #[inline]
-    pub fn acknowledge(&mut self, una: u32, cum: u32) -> u64 {
-        let full = u64::from(cum - una) * u64::from(self.mss);
+    pub fn acknowledge(&mut self, snd_una: u32, cum: u32) -> u64 {
+        let full = u64::from(cum - snd_una) * u64::from(self.mss);
         if self.shorts.is_empty() { full } else { full - self.missing(cum) }
     }
 

@@ -18,7 +18,7 @@ mod window;
 use super::flow::{BW_UNIT, Flow, Repair};
 use super::minmax::Max;
 use crate::rng::Rng;
-use crate::tcp::rate::Sample;
+use crate::tcp::rate::RateSample;
 use bandwidth::{Aggregation, LongTerm};
 
 /// Gains are in 256ths (`BBR_UNIT`).
@@ -135,7 +135,7 @@ impl Bbr {
 
     /// `bbr_main`: an ACK with its sample.
     #[inline(always)]
-    pub fn on_ack(&mut self, flow: &mut Flow, sample: &Sample) {
+    pub fn on_ack(&mut self, flow: &mut Flow, sample: &RateSample) {
         self.update_bw(flow, sample);
         self.update_ack_aggregation(flow, sample);
         self.update_cycle_phase(flow, sample);
@@ -195,7 +195,7 @@ impl Bbr {
         self.full_bw = 0;
         // A timeout ends a round.
         self.round_start = true;
-        self.sample_long_term(flow, &Sample { losses: 1, ..Sample::default() });
+        self.sample_long_term(flow, &RateSample { losses: 1, ..RateSample::default() });
     }
 
     /// `bbr_undo_cwnd`: nothing had been lost.

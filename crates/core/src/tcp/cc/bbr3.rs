@@ -21,7 +21,7 @@ mod window;
 use super::flow::{BW_UNIT, Flow, Repair};
 use super::minmax::Max;
 use crate::rng::Rng;
-use crate::tcp::rate::{Loss, Sample};
+use crate::tcp::rate::{Loss, RateSample};
 
 /// Gains are in 256ths.
 const BITS: u32 = 8;
@@ -199,7 +199,7 @@ impl Bbr3 {
     }
 
     /// §5.2.3: an ACK with its sample.
-    pub fn on_ack(&mut self, flow: &mut Flow, sample: &Sample) {
+    pub fn on_ack(&mut self, flow: &mut Flow, sample: &RateSample) {
         self.restore_after_recovery(flow);
         let rate = delivery_rate(sample);
         self.update_latest_delivery_signals(flow, sample, rate);
@@ -306,7 +306,7 @@ impl Bbr3 {
 }
 
 /// RS.delivery_rate; 0 where there is none.
-fn delivery_rate(sample: &Sample) -> u64 {
+fn delivery_rate(sample: &RateSample) -> u64 {
     match (sample.delivered, sample.interval) {
         (Some(delivered), Some(interval)) => u64::from(delivered) * BW_UNIT / interval,
         _ => 0,

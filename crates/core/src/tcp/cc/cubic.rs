@@ -186,10 +186,10 @@ impl HyStart {
     #[inline(never)]
     fn update(&mut self, clock: &Clock, window: u32) -> bool {
         let now = (clock.now.0 / 1000) as u32;
-        if clock.una > self.end_seq || self.end_seq == 0 {
+        if clock.snd_una > self.end_seq || self.end_seq == 0 {
             self.round_start = now;
             self.last_ack = now;
-            self.end_seq = clock.nxt;
+            self.end_seq = clock.snd_nxt;
             self.curr_rtt = u32::MAX;
             self.sample_cnt = 0;
         }
@@ -287,8 +287,8 @@ mod tests {
         assert!((1009.0..1011.0).contains(&cwnd), "{cwnd}");
     }
 
-    fn feed(hystart: &mut HyStart, now_us: u64, rtt_us: u32, una: u32) -> bool {
-        let clock = Clock { now: Time(now_us * 1000), srtt: 0.1, rtt_us, una, nxt: una + 100 };
+    fn feed(hystart: &mut HyStart, now_us: u64, rtt_us: u32, snd_una: u32) -> bool {
+        let clock = Clock { now: Time(now_us * 1000), srtt: 0.1, rtt_us, snd_una, snd_nxt: snd_una + 100 };
         hystart.ends_slow_start(&clock, true, 100)
     }
 

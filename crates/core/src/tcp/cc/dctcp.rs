@@ -43,9 +43,9 @@ impl Dctcp {
         self.delivered += delivered;
         self.marked += if echo { delivered } else { 0 };
         // RFC 8257 §3.3 steps 3 to 8, at the end of an observation window. Linux: at its end, not beyond.
-        if clock.una >= self.window_end {
+        if clock.snd_una >= self.window_end {
             self.alpha = if self.whole { self.whole_alpha() } else { self.average() };
-            (self.delivered, self.marked, self.window_end) = (0, 0, clock.nxt);
+            (self.delivered, self.marked, self.window_end) = (0, 0, clock.snd_nxt);
         }
     }
 
@@ -77,21 +77,21 @@ mod tests {
     use crate::tcp::{Cc, Config};
     use crate::units::Time;
 
-    fn at(una: u32, nxt: u32) -> Clock {
-        Clock { now: Time::ZERO, srtt: 0.1, rtt_us: 1, una, nxt }
+    fn at(snd_una: u32, snd_nxt: u32) -> Clock {
+        Clock { now: Time::ZERO, srtt: 0.1, rtt_us: 1, snd_una, snd_nxt }
     }
 
     #[test]
     fn rfc8257_3_3_alpha_is_the_marked_fraction_averaged_with_a_gain_of_a_sixteenth() {
         let mut dctcp = Dctcp { window_end: 100, ..Dctcp::new(false) };
-        let mut una = 0;
+        let mut snd_una = 0;
         // Of the hundred segments of each window so many are marked.
         for (marked, expected) in [(0, 0.9375), (50, 0.9375 * 0.9375 + 0.03125), (100, 0.915771484375)] {
             for i in 1..=100 {
-                dctcp.on_ack(1, i <= marked, &at(una + i, una + i + 100));
+                dctcp.on_ack(1, i <= marked, &at(snd_una + i, snd_una + i + 100));
             }
-            una += 100;
-            dctcp.window_end = una + 100;
+            snd_una += 100;
+            dctcp.window_end = snd_una + 100;
             assert!((dctcp.alpha - expected).abs() < 0.0005, "{marked}: {}", dctcp.alpha);
         }
     }

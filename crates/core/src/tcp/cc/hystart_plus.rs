@@ -54,7 +54,7 @@ impl HyStartPlus {
     /// An ACK in the initial slow start; says whether slow start is over.
     #[inline(never)]
     pub fn ends_slow_start(&mut self, clock: &Clock) -> bool {
-        if clock.una >= self.window_end && self.next_round(clock.nxt) {
+        if clock.snd_una >= self.window_end && self.next_round(clock.snd_nxt) {
             return true;
         }
         self.current_round_min_rtt = self.current_round_min_rtt.min(clock.rtt_us);
@@ -79,8 +79,8 @@ impl HyStartPlus {
     }
 
     /// Says whether this was the last round of Conservative Slow Start; the one in which it began counts (§4.2).
-    fn next_round(&mut self, nxt: u32) -> bool {
-        self.window_end = nxt;
+    fn next_round(&mut self, snd_nxt: u32) -> bool {
+        self.window_end = snd_nxt;
         self.last_round_min_rtt = core::mem::replace(&mut self.current_round_min_rtt, INFINITY);
         self.rtt_sample_count = 0;
         self.css_rounds += 1;
@@ -107,8 +107,8 @@ mod tests {
                 now: Time::ZERO,
                 srtt: 0.1,
                 rtt_us: (rtt_ms * 1000.0) as u32,
-                una: start + i,
-                nxt: start + acks,
+                snd_una: start + i,
+                snd_nxt: start + acks,
             };
             plus.ends_slow_start(&clock)
         });
@@ -156,7 +156,7 @@ mod tests {
         round(&mut plus, 20, 50.0);
         let at = plus.window_end;
         for (i, rtt_us) in [50_000, 90_000, 90_000, 90_000, 90_000, 90_000, 90_000, 90_000, 90_000].iter().enumerate() {
-            let clock = Clock { now: Time::ZERO, srtt: 0.1, rtt_us: *rtt_us, una: at + i as u32, nxt: at + 20 };
+            let clock = Clock { now: Time::ZERO, srtt: 0.1, rtt_us: *rtt_us, snd_una: at + i as u32, snd_nxt: at + 20 };
             plus.ends_slow_start(&clock);
         }
         assert!(!is_conservative(&plus));

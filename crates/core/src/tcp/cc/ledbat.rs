@@ -52,7 +52,7 @@ impl Ledbat {
         let queuing_delay = least(&self.current_delays).saturating_sub(least(&self.base_delays));
         let off_target = (f64::from(TARGET) - f64::from(queuing_delay)) / f64::from(TARGET);
         // What was outstanding before this ACK.
-        let flightsize = f64::from(clock.nxt - clock.una) + acked;
+        let flightsize = f64::from(clock.snd_nxt - clock.snd_una) + acked;
         let grown = cwnd + GAIN * off_target * acked / cwnd;
         grown.min(flightsize + ALLOWED_INCREASE).max(MIN_CWND)
     }
@@ -80,7 +80,7 @@ mod tests {
     use crate::units::Time;
 
     fn clock(seconds: u64, rtt_us: u32) -> Clock {
-        Clock { now: Time(seconds * 1_000_000_000), srtt: 0.1, rtt_us, una: 100, nxt: 200 }
+        Clock { now: Time(seconds * 1_000_000_000), srtt: 0.1, rtt_us, snd_una: 100, snd_nxt: 200 }
     }
 
     /// So many ACKs of one segment each at this RTT, ten outstanding beyond it.
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn rfc6817_2_4_2_the_window_is_one_segment_above_what_was_outstanding_at_most() {
         let mut ledbat = Ledbat::new();
-        let few = Clock { una: 195, ..clock(1, 50_000) };
+        let few = Clock { snd_una: 195, ..clock(1, 50_000) };
         assert_eq!(ledbat.increase(40.0, 1.0, &few), 7.0);
     }
 

@@ -6,7 +6,7 @@ use super::flow::Flow;
 use super::prague::Prague;
 use crate::rng::Rng;
 use crate::tcp::Cc;
-use crate::tcp::rate::{Loss, Sample};
+use crate::tcp::rate::{Loss, RateSample};
 
 /// One of them, with its state.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,16 +29,16 @@ impl Model {
 
     /// An ACK, with the losses that it showed and its sample.
     #[inline(always)]
-    pub fn on_ack(&mut self, flow: &mut Flow, losses: &[Loss], sample: &Sample) {
+    pub fn on_ack(&mut self, flow: &mut Flow, losses: &[Loss], sample: &RateSample) {
         match self {
             Model::Bbr(bbr) => bbr.on_ack(flow, sample),
             // Copies: what is handed on by reference only here may stay in registers above.
-            _ => *flow = self.on_ack_by_others(*flow, losses, &Sample { ..*sample }),
+            _ => *flow = self.on_ack_by_others(*flow, losses, &RateSample { ..*sample }),
         }
     }
 
     #[inline(never)]
-    fn on_ack_by_others(&mut self, mut flow: Flow, losses: &[Loss], sample: &Sample) -> Flow {
+    fn on_ack_by_others(&mut self, mut flow: Flow, losses: &[Loss], sample: &RateSample) -> Flow {
         match self {
             Model::Bbr(_) => {}
             Model::Bbr3(bbr) => {

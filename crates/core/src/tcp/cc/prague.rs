@@ -13,7 +13,7 @@
 //! - No fallback for a queue that marks as RFC 3168 asks (Linux has one, off by default): it needs an L4S queue.
 
 use super::flow::{Flow, Repair};
-use crate::tcp::rate::Sample;
+use crate::tcp::rate::RateSample;
 
 /// Alpha in 2^-20.
 const ALPHA_BITS: u32 = 20;
@@ -100,7 +100,7 @@ impl Prague {
     }
 
     /// An ACK, after the losses that it showed.
-    pub fn on_ack(&mut self, flow: &mut Flow, sample: &Sample) {
+    pub fn on_ack(&mut self, flow: &mut Flow, sample: &RateSample) {
         self.in_loss &= flow.repair != Repair::None;
         self.saw_ce |= sample.marked > 0;
         self.delivered += sample.acked_sacked;
@@ -230,7 +230,8 @@ mod tests {
             flow.delivered += 1;
             flow.now += 100;
             flow.in_flight = 99;
-            prague.on_ack(flow, &Sample { acked_sacked: 1, marked: u32::from(i < marked), ..Sample::default() });
+            prague
+                .on_ack(flow, &RateSample { acked_sacked: 1, marked: u32::from(i < marked), ..RateSample::default() });
         }
     }
 
@@ -269,7 +270,7 @@ mod tests {
     fn a_round_trip_with_marks_reduces_by_half_of_alpha_and_the_first_one_by_half() {
         let mut flow = flow();
         let mut prague = Prague::new(&mut flow);
-        let marked = Sample { acked_sacked: 1, marked: 1, ..Sample::default() };
+        let marked = RateSample { acked_sacked: 1, marked: 1, ..RateSample::default() };
         flow.in_flight = 99;
         flow.delivered += 1;
         prague.on_ack(&mut flow, &marked);
@@ -325,7 +326,7 @@ mod tests {
             let before = prague.frac_cwnd;
             flow.now = prague.cwr_stamp + us;
             prague.cwr_end = flow.delivered;
-            prague.on_ack(&mut flow, &Sample { acked_sacked: 1, marked: 1, ..Sample::default() });
+            prague.on_ack(&mut flow, &RateSample { acked_sacked: 1, marked: 1, ..RateSample::default() });
             prague.frac_cwnd < before
         };
         assert_eq!([RTT_TARGET - 1, RTT_TARGET].map(&mut reduced_after), [false, true]);

@@ -51,7 +51,7 @@ impl Vegas {
     }
 
     fn begin_round(&mut self, clock: &Clock) {
-        (self.min_rtt, self.cnt_rtt, self.beg_snd_nxt) = (u32::MAX, 0, clock.nxt);
+        (self.min_rtt, self.cnt_rtt, self.beg_snd_nxt) = (u32::MAX, 0, clock.snd_nxt);
     }
 
     /// An ACK while nothing is repaired: window and threshold, if they change; else [`Vegas::is_reno`] says what to do.
@@ -68,7 +68,7 @@ impl Vegas {
         self.cnt_rtt += 1;
         let slow_start = cwnd < ssthresh;
         self.as_reno = slow_start;
-        if clock.una <= self.beg_snd_nxt {
+        if clock.snd_una <= self.beg_snd_nxt {
             return None;
         }
         let (rtt, samples) = (self.min_rtt, self.cnt_rtt);
@@ -106,8 +106,8 @@ mod tests {
     use super::*;
     use crate::units::Time;
 
-    fn clock(rtt_ms: u32, una: u32, nxt: u32) -> Clock {
-        Clock { now: Time::ZERO, srtt: 0.1, rtt_us: 1000 * rtt_ms, una, nxt }
+    fn clock(rtt_ms: u32, snd_una: u32, snd_nxt: u32) -> Clock {
+        Clock { now: Time::ZERO, srtt: 0.1, rtt_us: 1000 * rtt_ms, snd_una, snd_nxt }
     }
 
     /// A round trip of three ACKs at this RTT, after a base RTT of 100 ms was seen.
@@ -166,8 +166,8 @@ mod tests {
         let (mut vegas, _) = round(20, 10, 100);
         vegas.disable();
         assert!(vegas.is_reno());
-        for una in 300..310 {
-            assert_eq!(vegas.on_ack(&clock(200, una, 320), 20, 10), None);
+        for snd_una in 300..310 {
+            assert_eq!(vegas.on_ack(&clock(200, snd_una, 320), 20, 10), None);
         }
         assert!(!vegas.is_reno());
         assert_eq!(vegas.on_ack(&clock(200, 321, 340), 20, 10), Some((19, 13)));

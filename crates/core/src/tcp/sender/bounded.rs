@@ -49,9 +49,9 @@ impl Sender {
     /// The next segment, also of what the application writes because there is room again.
     #[inline(never)]
     pub(super) fn poll_bounded(&mut self, now: Time) -> Option<Transmit> {
-        self.widen_buffer();
+        self.expand_sndbuf();
         let next = self.poll_slow(now);
-        if next.is_none() && self.wakes_writer() { self.poll_slow(now) } else { next }
+        if next.is_none() && self.check_space() { self.poll_slow(now) } else { next }
     }
 
     /// The connection is established: the buffer has room for its first windows.
@@ -71,15 +71,15 @@ impl Sender {
         if self.is_established() {
             let (queued, room) = (self.queued(), self.room());
             let filled = self.send_buffer().map_or(0, |buffer| buffer.filled(&queued, room));
-            self.stream.take(self.una.saturating_add(filled));
+            self.stream.take(self.snd_una.saturating_add(filled));
         }
     }
 
     /// What is in the send buffer.
     fn queued(&self) -> Queued {
         let burst =
-            self.path.as_ref().map_or_else(|| self.bursts.goal(&self.window(self.sent_at)), |path| path.burst());
-        Queued { segments: self.stream.end - self.una, sacked: self.board.sacked, burst }
+            self.path.as_ref().map_or_else(|| self.bursts.goal(&self.window(self.lsndtime)), |path| path.burst());
+        Queued { segments: self.stream.end - self.snd_una, sacked: self.board.sacked, burst }
     }
 
     /// What leaves as soon as it is written; of who paces, nothing.
@@ -87,19 +87,20 @@ impl Sender {
         if self.path.is_some() {
             return 0;
         }
-        let window = self.control.window().saturating_sub(self.inflight()).min(self.edge.saturating_sub(self.nxt));
-        window.saturating_sub(self.stream.end - self.nxt)
+        let window =
+            self.control.window().saturating_sub(self.inflight()).min(self.wnd_end.saturating_sub(self.snd_nxt));
+        window.saturating_sub(self.stream.end - self.snd_nxt)
     }
 
     /// Whether the application has more than the buffer took.
-    fn writer_waits(&self) -> bool {
+    fn app_waits(&self) -> bool {
         self.stream.end < self.stream.written && self.is_established()
     }
 
     /// Linux `tcp_should_expand_sndbuf`: while a writer waits and the window is not full, the buffer gets room for a few of today's windows.
-    fn widen_buffer(&mut self) {
+    fn expand_sndbuf(&mut self) {
         let cwnd = self.control.window();
-        if self.writer_waits()
+        if self.app_waits()
             && self.inflight() < cwnd
             && let Some(buffer) = self.send_buffer()
         {
@@ -108,15 +109,15 @@ impl Sender {
     }
 
     /// Linux `tcp_check_space`: an application that waits for room is woken once there is enough, and writes. Whether it was.
-    fn wakes_writer(&mut self) -> bool {
-        if !self.writer_waits() {
+    fn check_space(&mut self) -> bool {
+        if !self.app_waits() {
             return false;
         }
         let queued = self.queued();
         if !self.send_buffer().is_some_and(|buffer| buffer.is_writeable(&queued)) {
             return false;
         }
-        self.note_gap();
+        self.check_app_limited();
         self.fill_buffer();
         true
     }
@@ -134,7 +135,7 @@ impl Sender {
             return true;
         }
         let rate = self.pacing_rate().filter(|&rate| rate > 0).or_else(|| self.bursts.rate(&self.window(now)));
-        let few = self.nxt - self.una <= 1;
+        let few = self.snd_nxt - self.snd_una <= 1;
         self.small_queue().is_none_or(|queue| queue.admits(now, rate, few))
     }
 }

@@ -4,7 +4,7 @@ use super::{Rexmit, Sender, State, bursts};
 use crate::rng::Rng;
 use crate::tcp::cc::{Flow, Model, Repair};
 use crate::tcp::pacing::Pacer;
-use crate::tcp::rate::{Loss, Sample, Sampler};
+use crate::tcp::rate::{Loss, RateSample, RateSampler};
 use crate::tcp::{Ack, Cc, Config, Transmit};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
@@ -14,7 +14,7 @@ use core::ops::Range;
 /// The model of the path, what feeds it, and what obeys it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Path {
-    sampler: Sampler,
+    sampler: RateSampler,
     pacer: Pacer,
     /// None before the connection is established.
     model: Option<Model>,
@@ -76,7 +76,7 @@ impl Path {
     pub fn new(config: &Config) -> Option<Path> {
         let Config { cc, mss, iw, gso_max_segs, hz, seed, .. } = *config;
         cc.is_modelled().then(|| Path {
-            sampler: Sampler::new(0, None),
+            sampler: RateSampler::new(0, None),
             pacer: if cc == Cc::Prague { Pacer::fine(mss, gso_max_segs) } else { Pacer::new(mss, gso_max_segs) },
             model: None,
             losses: Vec::new(),
@@ -120,7 +120,7 @@ impl Sender {
     pub(super) fn begin_model(&mut self, now: Time, rtt: Option<Span>) {
         let Some(mut path) = self.path.take() else { return };
         let rtt = rtt.map(|rtt| (rtt.0 / 1000).max(1));
-        path.sampler = Sampler::new(us(now), rtt);
+        path.sampler = RateSampler::new(us(now), rtt);
         // Linux's application writes now at the earliest: its first flight is all that there is (`tcp_rate_check_app_limited`).
         path.sampler.limit(0);
         let mut flow = self.flow(&path, now);
@@ -202,7 +202,7 @@ impl Sender {
         let sample = path.sampler.end(us(now), delivered, marked, stamp);
         // Linux `FLAG_ACK_MAYBE_DELAYED`: and nothing else was delivered since it was sent.
         let ack_delayed = lone_short && sample.delivered == Some(1) && marked == 0;
-        self.follow_sample(now, &Sample { losses: newly_lost, prior_in_flight, ack_delayed, ..sample });
+        self.follow_sample(now, &RateSample { losses: newly_lost, prior_in_flight, ack_delayed, ..sample });
     }
 
     /// The same of an ACK that says nothing but that these segments were delivered, by a block; none was repeated.
@@ -210,11 +210,11 @@ impl Sender {
     pub(super) fn follow_model_of_run(&mut self, now: Time, run: Range<u32>, losses: u32, prior_in_flight: u32) {
         let Some(path) = &mut self.path else { return };
         let sample = path.sampler.deliver_run(us(now), run);
-        self.follow_sample(now, &Sample { losses, prior_in_flight, ..sample });
+        self.follow_sample(now, &RateSample { losses, prior_in_flight, ..sample });
     }
 
     #[inline(never)]
-    fn follow_sample(&mut self, now: Time, sample: &Sample) {
+    fn follow_sample(&mut self, now: Time, sample: &RateSample) {
         self.with_model(now, |model, flow, losses| model.on_ack(flow, losses, sample));
         self.forget_losses();
     }
@@ -249,9 +249,9 @@ impl Sender {
     }
 
     /// Linux `tcp_rate_check_app_limited`: the application writes, and there was room for more than it had written.
-    pub(super) fn note_gap(&mut self) {
+    pub(super) fn check_app_limited(&mut self) {
         let in_flight = self.inflight();
-        let idle = self.nxt >= self.stream.end && in_flight < self.control.window();
+        let idle = self.snd_nxt >= self.stream.end && in_flight < self.control.window();
         let repaired = self.board.lost <= self.board.retx;
         if let Some(path) = &mut self.path
             && idle
@@ -264,7 +264,7 @@ impl Sender {
     /// The next segment at its pace.
     pub(super) fn poll_paced(&mut self, now: Time) -> Option<Transmit> {
         let (in_flight, window) = (self.inflight(), self.control.window());
-        let fresh = self.stream.end.min(self.edge).saturating_sub(self.nxt);
+        let fresh = self.stream.end.min(self.wnd_end).saturating_sub(self.snd_nxt);
         let repairing = matches!(self.state, State::Recovery | State::Loss);
         let path = self.path.as_mut()?;
         if fresh == 0 && !repairing {
@@ -272,7 +272,8 @@ impl Sender {
             return None;
         }
         let room = if repairing { window - in_flight } else { fresh.min(window - in_flight) };
-        if !repairing && fresh > 1 && self.waits_for_a_burst(now, (window - in_flight).min(self.edge - self.nxt)) {
+        if !repairing && fresh > 1 && self.tso_should_defer(now, (window - in_flight).min(self.wnd_end - self.snd_nxt))
+        {
             return None;
         }
         if self.pace_holds(now) {
@@ -290,7 +291,7 @@ impl Sender {
         let mut segment = self.poll_repair(now);
         match &mut segment {
             Some(segment) => {
-                self.note_departure(now, segment);
+                self.on_paced_send(now, segment);
                 // Linux `tcp_xmit_retransmit_queue`: a burst is an skb, and so one that left in one before.
                 if self.linux && segment.retransmit {
                     let next = self.next_repair().filter(|&seq| seq == segment.seq + 1);
@@ -318,9 +319,9 @@ impl Sender {
         }
         // Most ACKs find the window full, or the last burst on its way.
         let repairing = matches!(self.state, State::Recovery | State::Loss);
-        let may = if repairing { self.has_more() } else { self.nxt < self.stream.end.min(self.edge) };
+        let may = if repairing { self.has_more() } else { self.snd_nxt < self.stream.end.min(self.wnd_end) };
         let pacer = &mut self.path.as_mut()?.pacer;
-        if self.board.pipe(self.una, self.nxt) >= self.control.window() || (may && pacer.holds(now)) {
+        if self.board.pipe(self.snd_una, self.snd_nxt) >= self.control.window() || (may && pacer.holds(now)) {
             return Some(1);
         }
         self.take_bursts(now, repairing)
@@ -329,7 +330,7 @@ impl Sender {
     /// The same where the window has room and no burst is on its way.
     #[inline(never)]
     fn take_bursts(&mut self, now: Time, repairing: bool) -> Option<u32> {
-        let (start, window) = (self.nxt, self.control.window());
+        let (start, window) = (self.snd_nxt, self.control.window());
         let mut burst = 1;
         loop {
             let in_flight = self.inflight();
@@ -337,7 +338,7 @@ impl Sender {
                 break;
             }
             let room = window - in_flight;
-            let fresh = self.stream.end.min(self.edge).saturating_sub(self.nxt);
+            let fresh = self.stream.end.min(self.wnd_end).saturating_sub(self.snd_nxt);
             let has_more = self.has_more();
             let path = self.path.as_mut()?;
             if fresh == 0 && !(repairing && has_more) {
@@ -347,10 +348,10 @@ impl Sender {
             if path.pacer.holds(now) {
                 break;
             }
-            if self.nxt == start && repairing && self.next_repair().is_some() {
+            if self.snd_nxt == start && repairing && self.next_repair().is_some() {
                 return None;
             }
-            if !repairing && fresh > 1 && self.waits_for_a_burst(now, room.min(self.edge - self.nxt)) {
+            if !repairing && fresh > 1 && self.tso_should_defer(now, room.min(self.wnd_end - self.snd_nxt)) {
                 break;
             }
             let path = self.path.as_mut()?;
@@ -359,7 +360,7 @@ impl Sender {
                 break;
             }
             // Behind a new segment the path is not empty. Asked again, the pacer says the same.
-            if self.nxt == start && in_flight == 0 {
+            if self.snd_nxt == start && in_flight == 0 {
                 return None;
             }
             let path = self.path.as_mut()?;
@@ -376,26 +377,26 @@ impl Sender {
 
     /// So many new segments leave, all full, behind others.
     fn send_full(&mut self, now: Time, count: u32, in_flight: u32) {
-        let run = self.nxt..self.nxt + count;
+        let run = self.snd_nxt..self.snd_nxt + count;
         if !self.board.is_clean() {
-            self.board.reserve(self.una, run.end);
+            self.board.reserve(self.snd_una, run.end);
         }
         self.prr.on_send(count);
-        self.sent.on_send(run.clone(), self.una, now);
-        self.nxt = run.end;
-        self.sent_at = now;
+        self.sent.on_send(run.clone(), self.snd_una, now);
+        self.snd_nxt = run.end;
+        self.lsndtime = now;
         if let Some(path) = &mut self.path {
-            path.sampler.on_send_full(us(now), run, self.una, in_flight);
+            path.sampler.on_send_full(us(now), run, self.snd_una, in_flight);
             path.pacer.on_send_full(count);
         }
         self.arm_after_send(now, false);
     }
 
     /// Linux `tcp_tso_should_defer`: less than a burst waits for an ACK that is due.
-    fn waits_for_a_burst(&mut self, now: Time, limit: u32) -> bool {
+    fn tso_should_defer(&mut self, now: Time, limit: u32) -> bool {
         let Some(path) = self.path.as_mut().filter(|_| self.keeps_times) else { return false };
-        let Some(sent_at) = path.pacer.is_short(now, limit, path.sampler.min_rtt()) else { return false };
-        let window = bursts::Window { sent_at, ..self.window(now) };
+        let Some(lsndtime) = path.pacer.is_short(now, limit, path.sampler.min_rtt()) else { return false };
+        let window = bursts::Window { lsndtime, ..self.window(now) };
         let waits = self.bursts.wait(limit, &window);
         if let Some(path) = self.path.as_mut().filter(|_| waits) {
             path.pacer.rest();
@@ -404,8 +405,8 @@ impl Sender {
     }
 
     /// A segment leaves in its turn.
-    fn note_departure(&mut self, now: Time, segment: &Transmit) {
-        self.sample_departure(now, segment);
+    fn on_paced_send(&mut self, now: Time, segment: &Transmit) {
+        self.rate_skb_sent(now, segment);
         if let Some(path) = &mut self.path {
             path.pacer.on_send(segment.payload);
         }
@@ -413,15 +414,15 @@ impl Sender {
     }
 
     /// A segment leaves that waits for no turn: a timeout's or a probe's.
-    pub(super) fn note_unasked(&mut self, now: Time, segment: &Transmit) {
-        self.sample_departure(self.stamped_at(now, segment), segment);
+    pub(super) fn on_unpaced_send(&mut self, now: Time, segment: &Transmit) {
+        self.rate_skb_sent(self.stamped_at(now, segment), segment);
         if let Some(path) = &mut self.path {
             path.pacer.on_unasked(now, segment.payload);
         }
     }
 
-    fn sample_departure(&mut self, at: Time, segment: &Transmit) {
-        let (in_flight, span) = (self.inflight(), (self.una, self.nxt));
+    fn rate_skb_sent(&mut self, at: Time, segment: &Transmit) {
+        let (in_flight, span) = (self.inflight(), (self.snd_una, self.snd_nxt));
         if let Some(path) = &mut self.path {
             path.sampler.on_send(us(at), segment.seq, span, in_flight, segment.retransmit);
         }
@@ -433,7 +434,7 @@ impl Sender {
     }
 
     /// How long nothing may leave (Linux `tcp_pacing_delay`).
-    pub(super) fn pace_delay(&self, now: Time) -> Span {
+    pub(super) fn pacing_delay(&self, now: Time) -> Span {
         self.path.as_ref().filter(|_| self.linux).map_or(Span::ZERO, |path| self.wheel.whole(path.ahead(now)))
     }
 

@@ -10,7 +10,7 @@ impl Sender {
         if ack.syn {
             return self.on_handshake(now, ack);
         }
-        if !self.is_established() || ack.cum > self.nxt {
+        if !self.is_established() || ack.cum > self.snd_nxt {
             return Acked::default();
         }
         if !self.linux {
@@ -23,7 +23,7 @@ impl Sender {
     pub(super) fn count_marks(&mut self, ack: &Ack, delivered: u32) -> u32 {
         let Some(cep) = &mut self.cep else { return if self.ecn && ack.ece() { delivered } else { 0 } };
         // RFC 9768 §3.2.2.5: what shows nothing new may be older than what was seen. Its count comes with the next.
-        if delivered == 0 || ack.cum < self.una {
+        if delivered == 0 || ack.cum < self.snd_una {
             return 0;
         }
         let by = u32::from(ack.ace.wrapping_sub(*cep) & 7);
@@ -46,7 +46,7 @@ impl Sender {
             return None;
         }
         if self.probe_due {
-            let probe = self.send_probe(now);
+            let probe = self.send_loss_probe(now);
             if probe.is_some() {
                 return probe;
             }
@@ -66,7 +66,7 @@ impl Sender {
             // Linux `tcp_retransmit_timer`: no pace holds it back.
             self.tell_model_of_restart(now);
             let first = self.poll_repair(now)?;
-            self.note_unasked(now, &first);
+            self.on_unpaced_send(now, &first);
             return Some(first);
         }
         if self.path.is_some() {
@@ -81,20 +81,20 @@ impl Sender {
     }
 
     /// Whether there is new data that the receiver can take.
-    pub(super) fn has_fresh(&self) -> bool {
-        self.nxt < self.stream.end && self.nxt < self.edge
+    pub(super) fn has_new_data(&self) -> bool {
+        self.snd_nxt < self.stream.end && self.snd_nxt < self.wnd_end
     }
 
     /// New data, of which there is some, where the window has room; but it may wait to become a burst.
-    pub(super) fn send_fresh(&mut self, now: Time) -> Option<Transmit> {
+    pub(super) fn send_new_data(&mut self, now: Time) -> Option<Transmit> {
         if self.bursts.is_on() && matches!(self.state, State::Open | State::Cwr) {
             let room = self.control.window() - self.inflight();
-            if !self.bursts_allow(now, room.min(self.edge - self.nxt)) {
+            if !self.bursts_allow(now, room.min(self.wnd_end - self.snd_nxt)) {
                 return None;
             }
         }
         if !self.board.is_clean() {
-            self.board.reserve(self.una, self.nxt + 1);
+            self.board.reserve(self.snd_una, self.snd_nxt + 1);
         }
         self.prr.on_send(1);
         Some(self.send_new(now))
@@ -102,24 +102,24 @@ impl Sender {
 
     fn send_syn(&mut self, now: Time) -> Transmit {
         self.syn_due = false;
-        self.sent_at = now;
+        self.lsndtime = now;
         self.arm(self.timer, now, now + self.rto.timeout());
         let retransmit = self.timeouts > 0;
         Transmit { seq: 0, payload: 0, retransmit, syn: true, ect: self.ecn_always, cwr: false, push: false }
     }
 
     pub(super) fn send_again(&mut self, now: Time, seq: u32, rescue: bool) -> Transmit {
-        self.board.on_retransmit(seq, self.nxt, rescue);
+        self.board.on_retransmit(seq, self.snd_nxt, rescue);
         self.prr.on_send(1);
-        self.retransmits += 1;
-        self.sent_at = now;
+        self.total_retrans += 1;
+        self.lsndtime = now;
         if self.linux {
             let mut at = now;
             if self.rexmit == Rexmit::First {
                 self.rexmit = Rexmit::Lost;
                 at = self.turn(now);
             }
-            self.sent.on_send(seq..seq + 1, self.una, at);
+            self.sent.on_send(seq..seq + 1, self.snd_una, at);
             self.note_retransmission(at);
         }
         if self.path.is_none() {

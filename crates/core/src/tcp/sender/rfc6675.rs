@@ -14,7 +14,7 @@ use alloc::boxed::Box;
 
 /// The sender's window before a timeout.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Undo {
+pub(super) struct BeforeTimeout {
     control: Control,
     /// When the first retransmission was due, in µs modulo 2^32.
     stamp: u32,
@@ -24,17 +24,17 @@ impl Sender {
     #[inline(never)]
     pub(super) fn on_ack_rfc6675(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Acked {
         let prior_in_flight = self.inflight();
-        self.note_usage(prior_in_flight);
+        self.cwnd_validate(prior_in_flight);
         self.bursts.begin();
-        let cum = ack.cum.max(self.una);
-        let newly = cum - self.una;
-        let payload = self.stream.acknowledge(self.una, cum);
-        let gone = self.board.advance(self.una, cum, |_, _| {});
+        let cum = ack.cum.max(self.snd_una);
+        let newly = cum - self.snd_una;
+        let payload = self.stream.acknowledge(self.snd_una, cum);
+        let gone = self.board.advance(self.snd_una, cum, |_, _| {});
         let path = &mut self.path;
-        modelled::acked(path, self.una..cum);
-        self.una = cum;
-        self.edge = self.edge.max(ack.cum.saturating_add(ack.window));
-        let sacked = self.board.sack(cum, self.nxt, blocks, |seq, _| modelled::sacked(path, seq));
+        modelled::acked(path, self.snd_una..cum);
+        self.snd_una = cum;
+        self.wnd_end = self.wnd_end.max(ack.cum.saturating_add(ack.window));
+        let sacked = self.board.sack(cum, self.snd_nxt, blocks, |seq, _| modelled::sacked(path, seq));
         let delivered = newly - gone.were_sacked + sacked;
         let newly_lost = self.board.mark_lost(cum, |seq| modelled::lost(path, seq))
             + self.board.mark_retransmissions_lost(cum, |seq| modelled::lost(path, seq));
@@ -43,7 +43,7 @@ impl Sender {
             self.min_rtt_us = self.min_rtt_us.min((rtt.0 / 1000) as u32);
         }
         if newly > 0 && self.state == State::Loss {
-            self.judge_timeout(now, ack);
+            self.try_undo_timeout(now, ack);
         }
         let marked = self.count_marks(ack, delivered);
         self.control.count_marks(delivered, marked > 0, &self.clock(now, ack));
@@ -55,7 +55,7 @@ impl Sender {
             self.move_window(now, ack, newly, delivered, newly_lost);
         }
         if newly > 0 {
-            self.deadline = if self.una == self.nxt { Time::NEVER } else { now + self.rto.timeout() };
+            self.deadline = if self.snd_una == self.snd_nxt { Time::NEVER } else { now + self.rto.timeout() };
         }
         self.clean = self.state == State::Open && self.board.is_clean() && self.is_plain();
         Acked { payload, rtt }
@@ -67,16 +67,16 @@ impl Sender {
             return None;
         }
         let rtt = since_us(now, ack.ts_first);
-        self.rto.sample(rtt, self.una, self.nxt);
+        self.rto.sample(rtt, self.snd_una, self.snd_nxt);
         Some(rtt)
     }
 
     /// Ends and begins reductions; `echo` asks for one. The flight size is the one that the ACK met.
     fn move_state(&mut self, now: Time, echo: bool, newly: u32) {
-        if matches!(self.state, State::Cwr | State::Recovery) && self.una >= self.recover {
+        if matches!(self.state, State::Cwr | State::Recovery) && self.snd_una >= self.high_seq {
             self.control.end_reduction();
             self.state = State::Open;
-        } else if self.state == State::Loss && self.una >= self.recover {
+        } else if self.state == State::Loss && self.snd_una >= self.high_seq {
             self.state = State::Open;
         }
         if matches!(self.state, State::Open | State::Cwr) && self.board.lost > 0 {
@@ -85,24 +85,24 @@ impl Sender {
                 self.begin_reduction(now, newly, false);
             }
             self.state = State::Recovery;
-            self.recover = self.nxt;
+            self.high_seq = self.snd_nxt;
             self.rescue = true;
-            self.rescue_rxt = self.una;
-            self.board.begin_recovery(self.una);
-        } else if self.state == State::Open && echo && self.una > self.cwr_end {
+            self.rescue_rxt = self.snd_una;
+            self.board.begin_recovery(self.snd_una);
+        } else if self.state == State::Open && echo && self.snd_una > self.cwr_end {
             // RFC 3168 §6.1.2: once a window, and not for what was sent before CWR could arrive.
             self.begin_reduction(now, newly, true);
             self.state = State::Cwr;
-            self.recover = self.nxt;
+            self.high_seq = self.snd_nxt;
         }
     }
 
     fn begin_reduction(&mut self, now: Time, newly: u32, by_echo: bool) {
         self.tell_model_of_reduction(now, by_echo);
-        let base = self.control.reduce(self.nxt - self.una + newly, by_echo);
+        let base = self.control.reduce(self.snd_nxt - self.snd_una + newly, by_echo);
         self.prr = Prr::new(base);
         self.cwr_due = self.ecn;
-        self.cwr_end = self.nxt;
+        self.cwr_end = self.snd_nxt;
     }
 
     /// The window after an ACK: PRR during a reduction, growth otherwise.
@@ -113,7 +113,7 @@ impl Sender {
                 let sndcnt = self.prr.on_ack(delivered, pipe, self.control.ssthresh(), growing);
                 self.control.set_window(pipe + sndcnt);
             }
-            State::Open if newly > 0 && self.may_grow() => self.control.grow(delivered, &self.clock(now, ack)),
+            State::Open if newly > 0 && self.is_cwnd_limited() => self.control.grow(delivered, &self.clock(now, ack)),
             // Linux `tcp_may_raise_cwnd`: while nothing advances, SACKs of newer data do not raise the window.
             State::Loss if newly > 0 => self.control.grow(delivered, &self.clock(now, ack)),
             _ => {}
@@ -124,28 +124,29 @@ impl Sender {
     #[cold]
     #[inline(never)]
     pub(super) fn on_timeout(&mut self, now: Time) {
-        if self.una == self.nxt {
+        if self.snd_una == self.snd_nxt {
             self.deadline = Time::NEVER;
             return;
         }
         // The threshold falls once for what was outstanding, not with every timeout of the same data (RFC 5681 §3.1).
         let progressed = self.state == State::Loss && self.rto.backoff() == 0;
-        if self.state == State::Open || self.una >= self.recover || progressed {
-            self.undo = self.undoes.then(|| Box::new(Undo { control: self.control.clone(), stamp: micros(now) }));
+        if self.state == State::Open || self.snd_una >= self.high_seq || progressed {
+            self.before_timeout =
+                self.eifel.then(|| Box::new(BeforeTimeout { control: self.control.clone(), stamp: micros(now) }));
             self.tell_model_of_reduction(now, false);
-            self.control.reduce(self.nxt - self.una, false);
+            self.control.reduce(self.snd_nxt - self.snd_una, false);
             self.cwr_due = self.ecn;
         }
         self.rto.back_off();
         let before = self.control.window();
         self.control.timeout();
         let path = &mut self.path;
-        self.board.all_lost(self.una, self.nxt, |seq| modelled::lost(path, seq));
+        self.board.all_lost(self.snd_una, self.snd_nxt, |seq| modelled::lost(path, seq));
         self.state = State::Loss;
         self.tell_model_of_timeout(now, before);
         self.clean = false;
-        self.recover = self.nxt;
-        self.cwr_end = self.nxt;
+        self.high_seq = self.snd_nxt;
+        self.cwr_end = self.snd_nxt;
         self.deadline = now + self.rto.timeout();
     }
 
@@ -153,25 +154,25 @@ impl Sender {
     pub(super) fn poll_rfc6675(&mut self, now: Time) -> Option<Transmit> {
         // RFC 6675 §4 NextSeg, rules 1 to 4 in turn.
         if matches!(self.state, State::Recovery | State::Loss)
-            && let Some(seq) = self.board.next_lost(self.una)
+            && let Some(seq) = self.board.next_lost(self.snd_una)
         {
             return Some(self.send_again(now, seq, false));
         }
-        if self.has_fresh() {
-            return self.send_fresh(now);
+        if self.has_new_data() {
+            return self.send_new_data(now);
         }
         if self.state != State::Recovery {
             return None;
         }
-        if let Some(seq) = self.board.next_hole(self.una) {
+        if let Some(seq) = self.board.next_hole(self.snd_una) {
             return Some(self.send_again(now, seq, false));
         }
-        // Rule 4 asks for HighACK > RescueRxt; HighACK is una - 1.
-        if self.rescue && self.una > self.rescue_rxt + 1 {
+        // Rule 4 asks for HighACK > RescueRxt; HighACK is snd_una - 1.
+        if self.rescue && self.snd_una > self.rescue_rxt + 1 {
             self.rescue = false;
             // Nothing may stand on the scoreboard any more, so that it has not grown with the flight.
-            self.board.reserve(self.una, self.nxt);
-            let seq = self.board.highest_unsacked(self.una, self.nxt)?;
+            self.board.reserve(self.snd_una, self.snd_nxt);
+            let seq = self.board.highest_unsacked(self.snd_una, self.snd_nxt)?;
             return Some(self.send_again(now, seq, true));
         }
         None
@@ -179,15 +180,15 @@ impl Sender {
 
     /// The first ACK after a timeout tells by its timestamp whether the original or the retransmission arrived. If it
     /// was the original, nothing had been lost (Linux `tcp_try_undo_loss`; RFC 4015 with RFC 3522's test).
-    fn judge_timeout(&mut self, now: Time, ack: &Ack) {
-        let Some(undo) = self.undo.take() else { return };
-        if (ack.ts_first.wrapping_sub(undo.stamp) as i32) < 0 {
+    fn try_undo_timeout(&mut self, now: Time, ack: &Ack) {
+        let Some(before) = self.before_timeout.take() else { return };
+        if (ack.ts_first.wrapping_sub(before.stamp) as i32) < 0 {
             if self.path.is_none() {
-                self.control = undo.control;
+                self.control = before.control;
             }
             self.tell_model_of_undo(now);
             self.cwr_due = false;
-            self.board.none_lost(self.una, self.nxt);
+            self.board.none_lost(self.snd_una, self.snd_nxt);
             self.state = State::Open;
         }
     }

@@ -44,25 +44,25 @@ impl Sender {
     /// PTO from now, as a transmission sets it: the RTO counts from that of the first segment outstanding.
     #[inline(always)]
     pub(super) fn probe_after_send(&self, now: Time) -> Time {
-        let (pto, rto) = (now + self.pto(), self.sent.at(self.una) + self.rto.timeout());
+        let (pto, rto) = (now + self.pto(), self.sent.at(self.snd_una) + self.rto.timeout());
         if rto > now && rto < pto { rto } else { pto }
     }
 
     #[inline(always)]
     fn pto(&self) -> Span {
-        tlp::pto(self.rto.srtt(), self.nxt - self.una, self.rto.min())
+        tlp::pto(self.rto.srtt(), self.snd_nxt - self.snd_una, self.rto.min())
     }
 
     /// Whether the end of the flight is probed (Linux: in Open and CWR).
     fn is_probed(&self) -> bool {
-        self.state == State::Cwr || self.is_calm()
+        self.state == State::Cwr || self.is_ca_open()
     }
 
     /// An ACK asks for the timer anew (Linux `tcp_set_xmit_timer`).
     #[inline]
-    pub(super) fn set_timer(&mut self, now: Time) {
-        if self.una < self.nxt && self.is_probed() {
-            self.arm(Timer::Probe, now, self.probe_after_ack(now) + self.pace_delay(now));
+    pub(super) fn set_xmit_timer(&mut self, now: Time) {
+        if self.snd_una < self.snd_nxt && self.is_probed() {
+            self.arm(Timer::Probe, now, self.probe_after_ack(now) + self.pacing_delay(now));
         } else {
             self.rearm_rto(now);
         }
@@ -71,15 +71,15 @@ impl Sender {
     /// Linux `tcp_rearm_rto`: an RTO from now; after another timer had its turn, from the first segment's transmission.
     #[inline]
     pub(super) fn rearm_rto(&mut self, now: Time) {
-        let from = if self.timer == Timer::Rto { now } else { self.sent.at(self.una) };
+        let from = if self.timer == Timer::Rto { now } else { self.sent.at(self.snd_una) };
         self.start_rto(now, from);
     }
 
     /// The RTO runs from `from` on, as much longer as nothing may leave; not before now, though.
     #[inline]
     pub(super) fn start_rto(&mut self, now: Time, from: Time) {
-        let at = (from + self.rto.timeout()).max(now + Span::from_micros(1)) + self.pace_delay(now);
-        self.arm(Timer::Rto, now, if self.una == self.nxt { Time::NEVER } else { at });
+        let at = (from + self.rto.timeout()).max(now + Span::from_micros(1)) + self.pacing_delay(now);
+        self.arm(Timer::Rto, now, if self.snd_una == self.snd_nxt { Time::NEVER } else { at });
     }
 
     /// The RTO doubles: in Linux one of whole ticks.
@@ -91,13 +91,13 @@ impl Sender {
     }
 
     /// RACK waits for what is behind.
-    pub(super) fn wait_for_reordering(&mut self, now: Time, wait: Span) {
+    pub(super) fn arm_reo_timer(&mut self, now: Time, wait: Span) {
         self.arm(Timer::Reorder, now, now + wait + TIMEOUT_MIN);
     }
 
     /// A segment has left; repeated or new.
     pub(super) fn arm_departed(&mut self, now: Time, seq: u32, retransmit: bool) {
-        let first = seq == self.una;
+        let first = seq == self.snd_una;
         if !retransmit {
             if self.linux {
                 self.arm_after_send(now, first);
@@ -106,7 +106,7 @@ impl Sender {
         }
         // RFC 6675 §6 allows it, Linux does it: the timer starts again with the retransmission of the first hole, behind all that
         // is repeated with it (`tcp_xmit_retransmit_queue`). What is repeated behind a first one that left now left with it.
-        let with_first = first || (self.linux && self.sent.at(self.una) == now);
+        let with_first = first || (self.linux && self.sent.at(self.snd_una) == now);
         if with_first && self.timer != Timer::Reorder {
             self.start_rto(now, now);
         }
@@ -115,7 +115,7 @@ impl Sender {
     /// New segments have left, off the clean path; `first`: nothing else was outstanding.
     pub(super) fn arm_after_send(&mut self, now: Time, first: bool) {
         if self.is_probed() {
-            self.arm(Timer::Probe, now, self.probe_after_send(now) + self.pace_delay(now));
+            self.arm(Timer::Probe, now, self.probe_after_send(now) + self.pacing_delay(now));
         } else if first {
             self.start_rto(now, now);
         } else if self.timer == Timer::Probe {
@@ -130,28 +130,28 @@ impl Sender {
         match self.timer {
             Timer::Rto => {
                 self.timeouts += 1;
-                self.on_timeout_linux(now);
+                self.enter_loss(now);
             }
-            Timer::Probe if self.tlp.end_seq.is_some() || self.una == self.nxt => self.rearm_rto(now),
+            Timer::Probe if self.tlp.end_seq.is_some() || self.snd_una == self.snd_nxt => self.rearm_rto(now),
             Timer::Probe => {
                 self.probe_due = true;
                 self.clean = false;
                 // Whatever leaves now, the next timeout is an RTO from now.
                 self.start_rto(now, now);
             }
-            Timer::Reorder => self.on_reorder(now),
+            Timer::Reorder => self.rack_reo_timeout(now),
         }
     }
 
     /// Linux `tcp_rack_reo_timeout`.
-    fn on_reorder(&mut self, now: Time) {
-        if self.una < self.nxt {
-            let found = self.detect(now);
+    fn rack_reo_timeout(&mut self, now: Time) {
+        if self.snd_una < self.snd_nxt {
+            let found = self.rack_detect_loss(now);
             if found.lost > 0 {
                 if self.state != State::Recovery {
                     self.enter_recovery(now, false);
                     if self.path.is_none() {
-                        self.shrink(1, found.lost, false);
+                        self.cwnd_reduction(1, found.lost, false);
                     }
                 }
                 self.rexmit = Rexmit::Lost;
@@ -163,37 +163,37 @@ impl Sender {
     }
 
     /// RFC 8985 §7.3: new data if there is any, whatever the window; else the last segment again. Linux has its pace forbid the former.
-    pub(super) fn send_probe(&mut self, now: Time) -> Option<Transmit> {
+    pub(super) fn send_loss_probe(&mut self, now: Time) -> Option<Transmit> {
         self.probe_due = false;
-        let probe = if self.has_fresh() {
+        let probe = if self.has_new_data() {
             if self.pace_holds(now) {
-                self.start_rto(now, self.sent.at(self.una));
+                self.start_rto(now, self.sent.at(self.snd_una));
                 return None;
             }
             if !self.board.is_clean() {
-                self.board.reserve(self.una, self.nxt + 1);
+                self.board.reserve(self.snd_una, self.snd_nxt + 1);
             }
             self.tlp.is_retrans = false;
             self.prr.on_send(1);
             self.bursts.end();
             self.send_new(now)
         } else {
-            let last = self.nxt - 1;
-            self.board.reserve(self.una, self.nxt);
+            let last = self.snd_nxt - 1;
+            self.board.reserve(self.snd_una, self.snd_nxt);
             if self.board.is_marked(last) {
                 return None;
             }
             self.board.on_probe(last);
-            self.sent.on_send(last..self.nxt, self.una, self.turn(now));
-            self.retransmits += 1;
-            self.sent_at = now;
+            self.sent.on_send(last..self.snd_nxt, self.snd_una, self.turn(now));
+            self.total_retrans += 1;
+            self.lsndtime = now;
             self.tlp.is_retrans = true;
             let payload = self.stream.payload(last);
             let push = self.stream.is_last(last, payload);
             Transmit { seq: last, payload, retransmit: true, syn: false, ect: self.ecn_always, cwr: false, push }
         };
-        self.tlp.end_seq = Some(self.nxt);
-        self.note_unasked(now, &probe);
+        self.tlp.end_seq = Some(self.snd_nxt);
+        self.on_unpaced_send(now, &probe);
         self.start_rto(now, now);
         Some(probe)
     }
@@ -229,7 +229,7 @@ mod tests {
         for (cc, delay) in [(Cc::Bbr, 8), (Cc::Cubic, 0)] {
             let (now, mut sender) = (Time::ZERO, started(cc));
             let delay = Span::from_millis(delay);
-            assert_eq!(sender.pace_delay(now), delay, "{cc:?}");
+            assert_eq!(sender.pacing_delay(now), delay, "{cc:?}");
             assert_eq!((sender.timer, sender.deadline), (Timer::Probe, sender.probe_after_send(now) + delay), "{cc:?}");
             sender.rearm_rto(now);
             assert_eq!(sender.deadline, now + sender.rto.timeout() + delay, "{cc:?}");
@@ -244,14 +244,14 @@ mod tests {
             let mut sender = started(cc);
             let turn = sender.turn(ms(5));
             assert_eq!(turn > ms(5), late);
-            sender.on_timeout_linux(ms(5));
+            sender.enter_loss(ms(5));
             let again = sender.poll_transmit(ms(5)).expect("one segment");
             assert_eq!((again.seq, again.retransmit), (0, true));
             assert_eq!((sender.stamped_at(ms(5), &again), sender.sent.at(0)), (turn, turn));
             assert_eq!(sender.turn(ms(5)) > turn, late);
-            // The first repetition in doubt is that: what was stamped before is older.
+            // The first repetition in undo is that: what was stamped before is older.
             let echoes = [micros(turn) - 1, micros(turn)];
-            assert_eq!(echoes.map(|echo| sender.doubt.is_delayed(Some(echo))), [true, false]);
+            assert_eq!(echoes.map(|echo| sender.undo.packet_delayed(Some(echo))), [true, false]);
         }
     }
 
@@ -269,7 +269,7 @@ mod tests {
             assert_eq!(sender.turn(ms(5)) > turn, late);
             assert_eq!(
                 (sender.timer, sender.deadline),
-                (Timer::Rto, ms(5) + sender.rto.timeout() + sender.pace_delay(ms(5)))
+                (Timer::Rto, ms(5) + sender.rto.timeout() + sender.pacing_delay(ms(5)))
             );
         }
     }
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn the_end_of_rack_s_tolerance_is_not_put_off_by_a_repetition() {
         let mut sender = started(Cc::Reno);
-        sender.wait_for_reordering(ms(300), Span::from_millis(20));
+        sender.arm_reo_timer(ms(300), Span::from_millis(20));
         let due = sender.deadline;
         sender.arm_departed(ms(301), 0, true);
         assert_eq!((sender.timer, sender.deadline), (Timer::Reorder, due));

@@ -2,7 +2,7 @@
 
 use super::{BITS, BW_RTTS, Bbr, Mode, UNIT};
 use crate::tcp::cc::flow::{BW_UNIT, Flow};
-use crate::tcp::rate::Sample;
+use crate::tcp::rate::RateSample;
 
 /// `bbr_lt_intvl_min_rtts`: the least round trips of an interval; four times that many are too many.
 const LT_INTVL_MIN_RTTS: u32 = 4;
@@ -108,7 +108,7 @@ impl Aggregation {
 
 impl Bbr {
     /// `bbr_update_bw`: rounds, the policer's rate, and the bandwidth's maximum.
-    pub(super) fn update_bw(&mut self, flow: &mut Flow, sample: &Sample) {
+    pub(super) fn update_bw(&mut self, flow: &mut Flow, sample: &RateSample) {
         self.round_start = false;
         let (Some(delivered), Some(interval)) = (sample.delivered, sample.interval) else { return };
         if sample.prior_delivered >= self.next_rtt_delivered {
@@ -127,7 +127,7 @@ impl Bbr {
 
     /// `bbr_lt_bw_sampling`.
     #[inline(always)]
-    pub(super) fn sample_long_term(&mut self, flow: &mut Flow, sample: &Sample) {
+    pub(super) fn sample_long_term(&mut self, flow: &mut Flow, sample: &RateSample) {
         let lt = &mut self.long_term;
         if lt.use_bw {
             if self.mode == Mode::ProbeBw && self.round_start {
@@ -171,7 +171,7 @@ impl Bbr {
     }
 
     /// `bbr_update_ack_aggregation`.
-    pub(super) fn update_ack_aggregation(&mut self, flow: &Flow, sample: &Sample) {
+    pub(super) fn update_ack_aggregation(&mut self, flow: &Flow, sample: &RateSample) {
         if sample.acked_sacked == 0 || sample.delivered.is_none() || sample.interval.is_none() {
             return;
         }

@@ -3,7 +3,7 @@
 
 use super::{Bbr, Mode, UNIT};
 use crate::tcp::cc::flow::Flow;
-use crate::tcp::rate::Sample;
+use crate::tcp::rate::RateSample;
 
 /// Phases of a cycle.
 pub(super) const CYCLE_LEN: usize = 8;
@@ -31,14 +31,14 @@ impl Bbr {
     }
 
     /// `bbr_update_cycle_phase`.
-    pub(super) fn update_cycle_phase(&mut self, flow: &Flow, sample: &Sample) {
+    pub(super) fn update_cycle_phase(&mut self, flow: &Flow, sample: &RateSample) {
         if self.mode == Mode::ProbeBw && self.is_next_cycle_phase(flow, sample) {
             self.advance_cycle_phase(flow);
         }
     }
 
     /// `bbr_is_next_cycle_phase`.
-    fn is_next_cycle_phase(&self, flow: &Flow, sample: &Sample) -> bool {
+    fn is_next_cycle_phase(&self, flow: &Flow, sample: &RateSample) -> bool {
         let is_full_length = flow.delivered_time.saturating_sub(self.cycle_mstamp) > self.min_rtt;
         if self.pacing_gain == UNIT {
             return is_full_length;

@@ -2,7 +2,7 @@
 
 use super::{Bbr, CWND_MIN_TARGET, Mode};
 use crate::tcp::cc::flow::Flow;
-use crate::tcp::rate::Sample;
+use crate::tcp::rate::RateSample;
 
 /// `bbr_min_rtt_win_sec`.
 const MIN_RTT_WIN_SEC: u64 = 10;
@@ -11,7 +11,7 @@ const PROBE_RTT_MODE_MS: u64 = 200;
 
 impl Bbr {
     /// `bbr_update_min_rtt`.
-    pub(super) fn update_min_rtt(&mut self, flow: &mut Flow, sample: &Sample) {
+    pub(super) fn update_min_rtt(&mut self, flow: &mut Flow, sample: &RateSample) {
         let filter_expired = flow.jiffies() > self.min_rtt_stamp + MIN_RTT_WIN_SEC * u64::from(flow.hz);
         if let Some(rtt) = sample.rtt
             && (rtt < self.min_rtt || (filter_expired && !sample.ack_delayed))

@@ -2,7 +2,7 @@
 
 use super::{BITS, Bbr, Mode, UNIT};
 use crate::tcp::cc::flow::Flow;
-use crate::tcp::rate::Sample;
+use crate::tcp::rate::RateSample;
 
 /// `bbr_full_bw_thresh`: a bandwidth that still grows by a quarter a round trip may not be all.
 const FULL_BW_THRESH: u64 = UNIT * 5 / 4;
@@ -11,7 +11,7 @@ const FULL_BW_CNT: u32 = 3;
 
 impl Bbr {
     /// `bbr_check_full_bw_reached`.
-    pub(super) fn check_full_bw_reached(&mut self, sample: &Sample) {
+    pub(super) fn check_full_bw_reached(&mut self, sample: &RateSample) {
         if self.full_bw_reached || !self.round_start || sample.app_limited {
             return;
         }

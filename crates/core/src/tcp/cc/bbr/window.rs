@@ -2,7 +2,7 @@
 
 use super::{BITS, BW_UNIT, Bbr, CWND_MIN_TARGET, Mode, UNIT};
 use crate::tcp::cc::flow::{BW_SCALE, Flow, INIT_CWND, Repair};
-use crate::tcp::rate::Sample;
+use crate::tcp::rate::RateSample;
 
 impl Bbr {
     /// `bbr_save_cwnd`: the last window known to be good, to return to.
@@ -43,7 +43,7 @@ impl Bbr {
     }
 
     /// `bbr_set_cwnd`.
-    pub(super) fn set_cwnd(&mut self, flow: &mut Flow, sample: &Sample) {
+    pub(super) fn set_cwnd(&mut self, flow: &mut Flow, sample: &RateSample) {
         let acked = sample.acked_sacked;
         if acked > 0 && !self.recover_or_restore(flow, sample) {
             let target = self.target_cwnd;
@@ -61,7 +61,7 @@ impl Bbr {
 
     /// `bbr_set_cwnd_to_recover_or_restore`: in the first round trip of a recovery as much is sent as is delivered, after it
     /// the window returns. Whether this has set the window.
-    fn recover_or_restore(&mut self, flow: &mut Flow, sample: &Sample) -> bool {
+    fn recover_or_restore(&mut self, flow: &mut Flow, sample: &RateSample) -> bool {
         let (acked, before) = (sample.acked_sacked, self.prev_repair);
         // An ACK that finds losses lets no more out than it took in.
         let mut cwnd = flow.cwnd.saturating_sub(sample.losses).max(1);

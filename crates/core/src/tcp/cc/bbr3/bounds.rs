@@ -2,7 +2,7 @@
 
 use super::{Bbr3, NONE, State, Undo};
 use crate::tcp::cc::flow::{BW_UNIT, Flow};
-use crate::tcp::rate::{Loss, Sample};
+use crate::tcp::rate::{Loss, RateSample};
 
 /// §5.3.1.3 LossThresh: 2 of 100.
 const LOSS_THRESH: (u64, u64) = (2, 100);
@@ -22,12 +22,12 @@ fn beta(segments: u32) -> u32 {
 }
 
 /// Whether half of what was delivered was marked (Linux's BBRv3 `bbr_ecn_thresh`).
-pub(super) fn is_half_marked(sample: &Sample) -> bool {
+pub(super) fn is_half_marked(sample: &RateSample) -> bool {
     sample.delivered_ce > 0 && sample.delivered.is_some_and(|delivered| 2 * sample.delivered_ce >= delivered)
 }
 
 /// `IsInflightTooHigh`.
-pub(super) fn is_inflight_too_high(sample: &Sample) -> bool {
+pub(super) fn is_inflight_too_high(sample: &RateSample) -> bool {
     too_many(sample.lost, sample.tx_in_flight) || is_half_marked(sample)
 }
 
@@ -41,7 +41,7 @@ fn inflight_at_loss(loss: &Loss) -> u32 {
 
 impl Bbr3 {
     /// `UpdateLatestDeliverySignals`.
-    pub(super) fn update_latest_delivery_signals(&mut self, flow: &Flow, sample: &Sample, rate: u64) {
+    pub(super) fn update_latest_delivery_signals(&mut self, flow: &Flow, sample: &RateSample, rate: u64) {
         self.loss_round_start = false;
         let Some(delivered) = sample.delivered.filter(|_| sample.interval.is_some()) else { return };
         self.bw_latest = self.bw_latest.max(rate);
@@ -59,7 +59,7 @@ impl Bbr3 {
     }
 
     /// `UpdateCongestionSignals`.
-    pub(super) fn update_congestion_signals(&mut self, flow: &Flow, sample: &Sample, rate: u64) {
+    pub(super) fn update_congestion_signals(&mut self, flow: &Flow, sample: &RateSample, rate: u64) {
         self.update_max_bw(flow, sample, rate);
         if self.loss_round_start {
             self.adapt_lower_bounds(flow);
@@ -68,7 +68,7 @@ impl Bbr3 {
     }
 
     /// §5.5.1 UpdateRound and §5.5.5 UpdateMaxBw.
-    fn update_max_bw(&mut self, flow: &Flow, sample: &Sample, rate: u64) {
+    fn update_max_bw(&mut self, flow: &Flow, sample: &RateSample, rate: u64) {
         self.round_start = false;
         if sample.delivered.is_none() {
             return;
@@ -173,7 +173,7 @@ impl Bbr3 {
     }
 
     /// §5.5.9 UpdateACKAggregation.
-    pub(super) fn update_ack_aggregation(&mut self, flow: &Flow, sample: &Sample) {
+    pub(super) fn update_ack_aggregation(&mut self, flow: &Flow, sample: &RateSample) {
         if sample.acked_sacked == 0 {
             return;
         }

@@ -4,7 +4,7 @@
 use super::bounds::is_inflight_too_high;
 use super::{AckPhase, Bbr3, MIN_PIPE_CWND, NONE, State, UNIT};
 use crate::tcp::cc::flow::Flow;
-use crate::tcp::rate::Sample;
+use crate::tcp::rate::RateSample;
 
 /// §5.3.3.1 Headroom: 0.15.
 const HEADROOM: (u64, u64) = (15, 100);
@@ -51,7 +51,7 @@ impl Bbr3 {
     }
 
     /// `UpdateProbeBWCyclePhase`.
-    pub(super) fn update_probe_bw_cycle_phase(&mut self, flow: &Flow, sample: &Sample, rate: u64) {
+    pub(super) fn update_probe_bw_cycle_phase(&mut self, flow: &Flow, sample: &RateSample, rate: u64) {
         if !self.full_bw_reached || self.adapt_long_term_model(flow, sample) {
             return;
         }
@@ -121,7 +121,7 @@ impl Bbr3 {
     }
 
     /// `ProbeInflightLongtermUpward`: only if the bound is fully used.
-    fn probe_inflight_longterm_upward(&mut self, flow: &Flow, sample: &Sample) {
+    fn probe_inflight_longterm_upward(&mut self, flow: &Flow, sample: &RateSample) {
         if !flow.cwnd_limited || flow.cwnd < self.inflight_longterm {
             return;
         }
@@ -135,7 +135,7 @@ impl Bbr3 {
     }
 
     /// `AdaptLongTermModel`; whether it decided a transition.
-    fn adapt_long_term_model(&mut self, flow: &Flow, sample: &Sample) -> bool {
+    fn adapt_long_term_model(&mut self, flow: &Flow, sample: &RateSample) -> bool {
         if self.ack_phase == AckPhase::ProbeStarting && self.round_start {
             self.ack_phase = AckPhase::ProbeFeedback;
         }

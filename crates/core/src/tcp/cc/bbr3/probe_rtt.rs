@@ -2,7 +2,7 @@
 
 use super::{AckPhase, Bbr3, State};
 use crate::tcp::cc::flow::Flow;
-use crate::tcp::rate::Sample;
+use crate::tcp::rate::RateSample;
 
 /// §5.3.4.1 ProbeRTTInterval, in µs.
 pub(super) const PROBE_RTT_INTERVAL: u64 = 5_000_000;
@@ -13,7 +13,7 @@ const MIN_RTT_FILTER_LEN: u64 = 10_000_000;
 
 impl Bbr3 {
     /// `UpdateMinRTT`.
-    pub(super) fn update_min_rtt(&mut self, flow: &Flow, sample: &Sample) {
+    pub(super) fn update_min_rtt(&mut self, flow: &Flow, sample: &RateSample) {
         self.probe_rtt_expired = flow.now > self.probe_rtt_min_stamp + PROBE_RTT_INTERVAL;
         if let Some(rtt) = sample.rtt
             && (rtt < self.probe_rtt_min_delay || self.probe_rtt_expired)
@@ -27,7 +27,7 @@ impl Bbr3 {
     }
 
     /// `CheckProbeRTT`.
-    pub(super) fn check_probe_rtt(&mut self, flow: &mut Flow, sample: &Sample) {
+    pub(super) fn check_probe_rtt(&mut self, flow: &mut Flow, sample: &RateSample) {
         if self.state != State::ProbeRtt && self.probe_rtt_expired && !self.idle_restart {
             self.save_cwnd(flow.cwnd);
             self.state = State::ProbeRtt;

@@ -4,7 +4,7 @@
 use super::bounds::{is_half_marked, is_inflight_too_high};
 use super::{Bbr3, State, UNIT};
 use crate::tcp::cc::flow::{Flow, Repair};
-use crate::tcp::rate::Sample;
+use crate::tcp::rate::RateSample;
 
 /// §5.3.1.2: growth below a quarter …
 const FULL_BW_GROWTH: (u64, u64) = (5, 4);
@@ -24,7 +24,7 @@ impl Bbr3 {
     }
 
     /// `CheckFullBWReached`.
-    pub(super) fn check_full_bw_reached(&mut self, sample: &Sample, rate: u64) {
+    pub(super) fn check_full_bw_reached(&mut self, sample: &RateSample, rate: u64) {
         if self.full_bw_now || !self.round_start || sample.app_limited {
             return;
         }
@@ -39,7 +39,7 @@ impl Bbr3 {
     }
 
     /// `CheckStartupDone`.
-    pub(super) fn check_startup_done(&mut self, flow: &Flow, sample: &Sample) {
+    pub(super) fn check_startup_done(&mut self, flow: &Flow, sample: &RateSample) {
         if self.state == State::Startup {
             self.check_startup_high_loss(flow, sample);
             self.check_startup_marks(sample);
@@ -54,7 +54,7 @@ impl Bbr3 {
     }
 
     /// §5.3.1.3: a whole round in recovery, 2 % lost, in at least six places.
-    fn check_startup_high_loss(&mut self, flow: &Flow, sample: &Sample) {
+    fn check_startup_high_loss(&mut self, flow: &Flow, sample: &RateSample) {
         let lossy = self.loss_events >= STARTUP_FULL_LOSS_CNT && is_inflight_too_high(sample);
         if self.loss_round_start && flow.repair == Repair::Recovery && lossy {
             self.leave_startup();
@@ -62,7 +62,7 @@ impl Bbr3 {
     }
 
     /// Linux's BBRv3 `bbr_check_ecn_too_high_in_startup`.
-    fn check_startup_marks(&mut self, sample: &Sample) {
+    fn check_startup_marks(&mut self, sample: &RateSample) {
         if self.round_start {
             self.startup_ecn_rounds = if is_half_marked(sample) { self.startup_ecn_rounds + 1 } else { 0 };
             if self.startup_ecn_rounds >= FULL_ECN_CNT {

@@ -2,7 +2,7 @@
 
 use super::{BITS, BW_UNIT, Bbr3, MIN_PIPE_CWND, NONE, PROBE_RTT_CWND_GAIN, State};
 use crate::tcp::cc::flow::{Flow, INIT_CWND, Repair};
-use crate::tcp::rate::Sample;
+use crate::tcp::rate::RateSample;
 
 impl Bbr3 {
     /// `SaveCwnd`: the last window known to be good.
@@ -45,7 +45,7 @@ impl Bbr3 {
     }
 
     /// §5.6.4.6 SetCwnd.
-    pub(super) fn set_cwnd(&mut self, flow: &mut Flow, sample: &Sample) {
+    pub(super) fn set_cwnd(&mut self, flow: &mut Flow, sample: &RateSample) {
         let acked = sample.acked_sacked;
         let cap = self.bdp_multiple(self.bw, self.cwnd_gain()) + self.extra_acked;
         let max_inflight = self.quantization_budget(flow, cap);
